@@ -237,7 +237,7 @@ bench-numa:  ## where text and memory of instances lie, and what one costs, into
 	scripts/numa_guest.py --json out/numa-guests.json || true
 	$(BIN)/bench_numa --json out/bench-numa.json --guests out/numa-guests.json $(BENCH_NUMA_ARGS)
 
-bench-space:  ## overwritten stores, reclaim, RocksDB, into out/bench-space.json; half an hour, 40 GB of disk
+bench-space:  ## overwritten stores, reclaim, RocksDB, into out/bench-space.json; half an hour, 41 GB of disk
 	scripts/setup.sh race
 	scripts/setup.sh rocksdb || echo "bench-space: going on without RocksDB"
 	+$(submake) $(BIN)/bench_space

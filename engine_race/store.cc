@@ -145,13 +145,13 @@ Status Store::Sync() {
 
 Status Store::Checkpoint(const std::string& dir, const CheckpointOptions& how) {
   Impl& impl = *impl_;
-  return impl.RunCopy(
+  return impl.RunUncounted(
       [&] { return MakeCheckpoint(impl.options, impl.log.get(), &*impl.readers, dir, how); });
 }
 
 Status Store::Backup(const std::string& dir, const BackupOptions& how, BackupReport* report) {
   Impl& impl = *impl_;
-  return impl.RunCopy(
+  return impl.RunUncounted(
       [&] { return MakeBackup(impl.options, impl.log.get(), &*impl.readers, dir, how, report); });
 }
 

@@ -96,12 +96,13 @@ class Store {
   // May also write the index: see Options::index_sync_bytes. A failure of that is only logged.
   Status Sync();
 
-  // Gives back the space of overwritten and deleted records, while other calls go on. Writes live
-  // records of sparse places again, and reads the key logs. Works with Options::reclaim off too,
-  // and heeds no limit on the rate. Snapshots and iterators keep what they can see. Background
-  // reclaim gives that back once they are released, else another Compact. Syncs the store. kFull:
-  // there is no room to write a record again. kIOError and kCorruption as Sync, and for key logs
-  // that cannot be read. A failure loses no record. Space that was given back before it stays so.
+  // Gives back the space of overwritten and deleted records, while other calls go on. Reads the key
+  // logs, and writes some live records again. Works with Options::reclaim off too, and heeds no
+  // limit on the rate. Snapshots and iterators keep what they can see. Background reclaim gives
+  // that back once they are released, else another Compact. Records that find no room to be
+  // written again stay where they are. Syncs the store. kFull: the disk has no room to note which
+  // slots are free. kIOError and kCorruption as Sync, and for key logs that cannot be read. A
+  // failure loses no record. Space that was given back before it stays so.
   Status Compact();
 
   // Visits [lower, upper) in ascending order of key. An empty bound is open on its side. Bounds

@@ -184,9 +184,9 @@ struct Store::Impl {
     return log->Sync();
   }
 
-  // Runs a call that copies or compacts the store.
+  // Runs a call that copies or compacts the store. No counter counts its success.
   template <typename CallFn>
-  Status RunCopy(const CallFn& call) {
+  Status RunUncounted(const CallFn& call) {
     const Status checked = CheckProcess();
     return FinishStart(checked.ok() ? Guarded(call) : checked);
   }
@@ -230,9 +230,9 @@ struct Store::Impl {
   OpStats stats;
   const uint64_t began_ns;  // of MonotonicNs
   std::unique_ptr<BucketLog> log;
-  // Made once the log is open. Last: the log tells the readers of appends, and they read from it.
+  // Made once the log is open. They end before it: it tells them of appends, and they read from it.
   std::optional<Readers> readers;
-  // It writes to the log and tells the readers, so it ends first.
+  // It writes to the log, which tells the readers. So it ends before both.
   std::optional<Reclaimer> reclaimer;
   std::optional<StoreWriter> writer;
   // Null: the store offers its stats to no other process.

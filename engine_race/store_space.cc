@@ -1,7 +1,6 @@
-// The calls of Store that tell what it does and what it takes, and that give space back.
+// The calls of Store for its stats and its space.
 
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,7 +14,7 @@
 namespace engine_race {
 
 Status Store::Compact() {
-  return impl_->RunCopy([&] { return impl_->reclaimer->Compact(); });
+  return impl_->RunUncounted([&] { return impl_->reclaimer->Compact(); });
 }
 
 Status Store::SpaceByBucket(std::vector<BucketSpace>* buckets) const {

@@ -72,7 +72,7 @@ class StoreWriter {
       with_room_count = 0;
       bool freed = false;
       Status made = Guarded([&] { return reclaimer_.MakeSpace(counts, &freed); });
-      // Dead records may fill the region, and this is why they stay.
+      // Dead records may fill the region. This failure tells why they could not be freed.
       if (!made.ok()) return made;
       if (!freed) break;
       written = Guarded(write);

@@ -198,8 +198,8 @@ int engine_race_sync(engine_race_store* store);
 
 /* Gives back the space of overwritten and deleted records that no snapshot or iterator can see,
  * while other calls go on. Reads the key logs, and writes some live records again. Syncs the store.
- * FULL, IO_ERROR, CORRUPTION; a failure loses no record. Options reclaim, reclaim_dead_percent and
- * reclaim_bytes_per_second rule what a thread of the store gives back by itself. */
+ * FULL, IO_ERROR, CORRUPTION; a failure loses no record. A thread of the store gives space back by
+ * itself, too: see the options reclaim, reclaim_dead_percent and reclaim_bytes_per_second. */
 int engine_race_compact(engine_race_store* store);
 
 /* Visits the records from *lower on and below *upper in ascending order of key. A null bound is

@@ -191,12 +191,13 @@ struct Options {
   // docs/space.md describes reclaim. A cleaning takes memory beside the budget: 20 bytes for each
   // slot of its bucket, and up to 56 MiB. Its first one brings the store to format 8 or 9.
   Reclaim reclaim = Reclaim::kBackground;
-  // Background reclaim cleans a bucket when this much of its bytes is dead: 1 to 99. Values then
+  // Background reclaim cleans a bucket when this share of its records is dead: 1 to 99. Values then
   // take about 100 / (100 - percent) times the space of live records at most.
   uint32_t reclaim_dead_percent = 30;
-  // Background reclaim writes at most so many bytes again each second; 0: no limit. Without a limit
-  // writers clean buckets themselves where the store's thread falls behind. With one they do not,
-  // and the store grows; but a write that finds no space cleans in any case.
+  // Background reclaim writes at most so many bytes a second again, on average since the opening;
+  // 0: no limit. Without a limit writers clean buckets themselves where the store's thread falls
+  // behind. With one they do not, and the store grows. A write that finds no space cleans in any
+  // case.
   uint64_t reclaim_bytes_per_second = 0;
   // Compare every value read or visited with its checksum.
   bool verify_checksums = true;

@@ -34,7 +34,7 @@ Status BucketReader::Start(uint32_t bucket) {
     return Status::Ok();
   }
   ENGINE_RACE_RETURN_IF_ERROR(pending.failure);
-  pending.readable_count = pending.LoggedEnd();
+  pending.readable_count = pending.cut.logged_slot_end();
   const uint64_t bytes = pending.cut.slot_end() * kEntryBytes;
   if (pending.buffer.size() < bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes + bytes / 4, false, &pending.buffer,
@@ -46,7 +46,7 @@ Status BucketReader::Start(uint32_t bucket) {
 
 Status BucketReader::Submit(uint32_t index) {
   Pending& pending = pending_[index];
-  const uint64_t bytes = pending.LoggedEnd() * kEntryBytes;
+  const uint64_t bytes = pending.cut.logged_slot_end() * kEntryBytes;
   const uint64_t piece_bytes = context_->limits().piece_bytes;
   for (uint64_t begin = 0; begin < bytes; begin += piece_bytes) {
     while (queue_->in_flight() == queue_->depth()) ENGINE_RACE_RETURN_IF_ERROR(Reap(1));
@@ -74,7 +74,7 @@ Status BucketReader::Reap(uint32_t min_count) {
     }
     const uint64_t begin = (done.tag >> 8) * context_->limits().piece_bytes;
     const uint64_t asked = std::min<uint64_t>(context_->limits().piece_bytes,
-                                              pending.LoggedEnd() * kEntryBytes - begin);
+                                              pending.cut.logged_slot_end() * kEntryBytes - begin);
     if (done.read_bytes < asked) {
       pending.readable_count =
           std::min(pending.readable_count, (begin + done.read_bytes) / kEntryBytes);
@@ -93,7 +93,7 @@ Status BucketReader::Next(uint32_t* bucket, RawBucket* raw, Status* failure) {
   pending.cut.PutStaged(entries);
   raw->entries = {entries, pending.cut.slot_end()};
   raw->lost_begin = pending.readable_count;
-  raw->lost_end = pending.LoggedEnd();
+  raw->lost_end = pending.cut.logged_slot_end();
   raw->codec = context_->log().codec(pending.bucket);
   raw->table = &pending.cut.table;
   raw->record_count = pending.cut.record_count;

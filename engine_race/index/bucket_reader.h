@@ -35,16 +35,11 @@ class BucketReader {
 
  private:
   struct Pending {
-    // The key log is read up to this slot.
-    uint64_t LoggedEnd() const {
-      return cut.table.has_rows() ? cut.slot_end() : cut.logged_key_watermark;
-    }
-
     uint32_t bucket = 0;
     BucketCut cut;
     Region buffer;
     uint32_t pending_reads = 0;
-    // Entries before this one were read. Less than LoggedEnd() when the file ends early.
+    // Entries before this one were read. Less than cut.logged_slot_end() when the file ends early.
     uint64_t readable_count = 0;
     Status failure;
   };

@@ -93,7 +93,7 @@ class GiantBuild {
 
 Status GiantBuild::TakeSample(std::vector<uint64_t>* sample) {
   const uint64_t per_page = kIoAlignment / sizeof(format::KeyEntry);
-  const uint64_t page_count = LoggedSlotEnd(cut_) / per_page;
+  const uint64_t page_count = cut_.logged_slot_end() / per_page;
   const uint64_t partitions = cut_.record_count / context_->limits().partition_records + 1;
   const uint64_t taken = std::min({page_count, partitions * kPagesPerPartition, kMaxSamplePages});
   const auto add = [&](const format::KeyEntry& entry, uint64_t slot) {

@@ -19,7 +19,7 @@ class StreamWorker {
                std::atomic<uint64_t>* next_piece)
       : context_(context),
         bucket_(bucket),
-        log_bytes_(LoggedSlotEnd(cut) * kEntryBytes),
+        log_bytes_(cut.logged_slot_end() * kEntryBytes),
         piece_bytes_(context->limits().piece_bytes),
         next_piece_(next_piece) {}
 

@@ -14,11 +14,6 @@
 
 namespace engine_race {
 
-// Up to this slot the entries of a cut are read from the key log.
-inline uint64_t LoggedSlotEnd(const BucketCut& cut) {
-  return cut.table.has_rows() ? cut.slot_end() : cut.logged_key_watermark;
-}
-
 // Entries of the slots from `first_slot` on, valid during the call. `lost_count` more slots follow
 // that could not be read, because the file ends early.
 struct KeyLogPiece {

@@ -272,9 +272,8 @@ Status PartBuilder::MakeParts(std::span<const IndexEntry> entries, BucketIndex::
   return Status::Ok();
 }
 
-// For damaged buckets, and for those whose slots were used again. Every number of a bucket's
-// records is that of one slot, so a record with a higher one than all damaged slots is provably the
-// newest of its key.
+// For damaged buckets, and for those with rows. The slot of a damaged record tells its order. So a
+// record is provably the newest of its key if its order is higher than those of all damaged slots.
 Status PartBuilder::BuildFromRecords(const RawBucket& raw, BuiltParts* built) {
   std::vector<KeyRecord> records;
   records.reserve(raw.entries.size());

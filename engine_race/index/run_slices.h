@@ -49,8 +49,8 @@ class RunSlices {
   // Whether Find has answered false since the last Load.
   bool is_wanting() const { return wanted_.extent.valid(); }
   const l1::ExtentId& extent() const { return wanted_.extent; }
-  // Reads what Find wanted, of a bucket with `record_count` records. kCorruption, kIOError: the
-  // extent cannot be read.
+  // Reads the blocks that Find wanted. No slot of the bucket from `slot_end` on holds a record.
+  // kCorruption, kIOError: the extent cannot be read.
   Status Load(const l1::ExtentStore& store, uint64_t slot_end);
 
  private:

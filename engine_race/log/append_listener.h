@@ -1,8 +1,10 @@
-// How the index learns of records: what a bucket holds when it is cut, and every later append.
+// How the index learns of records: what a bucket holds when it is cut, and every later append. And
+// how reclaim learns of groups of entries.
 //
-// Thread safety: the log calls a listener under the lock of the bucket that it names, in the order
-// of sequence numbers. The log keeps the pointer until DetachListener; the index owns the listener.
-// Invariant: a listener hears of every record of its bucket from its cut on, each once.
+// Thread safety: the log calls an AppendListener under the lock of the bucket that it names, in the
+// order of sequence numbers. The log keeps the pointer until DetachListener; the index owns the
+// listener. Invariant: it hears of every record of its bucket from its cut on, each once. It also
+// hears of each record that moves.
 #ifndef ENGINE_RACE_LOG_APPEND_LISTENER_H_
 #define ENGINE_RACE_LOG_APPEND_LISTENER_H_
 
@@ -70,7 +72,7 @@ class CutPin {
     return *this;
   }
   ~CutPin() {
-    // Release pairs with the acquire in RowKeeper::Release: the reads have ended.
+    // Release pairs with the acquire in RowMover::CanRelease: the reads have ended.
     if (count_ != nullptr) count_->fetch_sub(1, std::memory_order_release);
   }
 
@@ -86,6 +88,8 @@ struct BucketCut {
   // How many slots, from the first one on, may hold records.
   uint64_t slot_end() const { return table.SlotEnd(record_count); }
   bool Holds(uint64_t slot) const { return table.Holds(slot, record_count); }
+  // The entries of slots below this are read from the key log, if first_sequence is 0.
+  uint64_t logged_slot_end() const { return table.has_rows() ? slot_end() : logged_key_watermark; }
   // Puts the staged entries into their slots. `entries` has slot_end() of them.
   void PutStaged(format::KeyEntry* entries) const {
     for (size_t i = 0; i < staged_keys.size(); ++i) {

@@ -70,7 +70,7 @@ struct alignas(64) Bucket {
 
   // For readers that hold no lock: see BucketLog.
   uint64_t ReuseCount() const {
-    // Sequentially consistent: pairs with RowKeeper::Release.
+    // Sequentially consistent: pairs with RowMover::CanRelease.
     return reuse_count.load(std::memory_order_seq_cst);
   }
   bool HasRows() const {
@@ -182,20 +182,20 @@ struct alignas(64) Bucket {
   std::set<uint32_t> free_rows;
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
   std::vector<uint64_t> row_births;
-  // By row, of those that are free: SlotTable::EndOf of what they held. kUnknownRowEnd for rows that
-  // Open found.
+  // By row, if it is free: SlotTable::EndOf of its last records. kUnknownRowEnd for rows that Open
+  // found.
   std::vector<uint64_t> row_ends;
   // How many groups of freed cells a row has that have not been released.
   std::map<uint32_t, uint32_t> unreleased;
   // By row: cells that wait for RowMover::Settle, a bit each.
   std::map<uint32_t, uint32_t> unsettled_cells;
-  // Whether a region that no row can be freed of may be filled to its end.
+  // Whether appends may fill the region to its end, because no row of it can be freed.
   bool may_fill_region = false;
   // Whether space of cells that earlier openings freed has been given back.
   bool leftovers_released = false;
   // Whether a thread cleans the bucket.
   bool claimed = false;
-  // How many cuts there are, whose readers need the rows as they are. Raised under the lock.
+  // How many cuts have readers. The rows stay as they are for them. Raised under the lock.
   std::atomic<uint32_t> cut_count{0};
   // A copy of the table's runs for readers without a lock. Null without rows.
   std::unique_ptr<RunNumbers> owned_run_numbers;

@@ -12,6 +12,8 @@
 //   LogWriter    writes and flushes the log files; a failed flush (log_writer.h)
 //   LogReader    reads values, cuts buckets for the index (log_reader.h)
 //   Syncer       Sync, the durable modes and their journal (syncer.h)
+//   RowKeeper    hands out the rows of slots (row_keeper.h)
+//   RowMover     moves records, and gives the space of freed cells back (row_mover.h)
 //   Recovery     what Open does with what it finds (recovery.h; power_recovery.h after power loss)
 //   Staging      staging files and counts (staging.h); StoreFiles  all files (store_files.h)
 // They share a LogContext (log_context.h), which holds the state of each bucket (bucket.h).
@@ -113,7 +115,7 @@ class BucketLog {
   // Changes before slots of the bucket are given to other records. A reader calls it before it
   // looks a slot up and after it has read the slot. If the calls agree, it has read that record.
   uint64_t ReuseCount(uint32_t bucket) const { return context_.buckets[bucket].ReuseCount(); }
-  // Whether slots of the bucket are sequence numbers no more.
+  // Whether the bucket has rows: its slots are not its records' sequence numbers any more.
   bool HasRows(uint32_t bucket) const { return context_.buckets[bucket].HasRows(); }
 
   // How many records each bucket has at one moment: see log_cut.h. No writer waits.
@@ -121,7 +123,7 @@ class BucketLog {
     return engine_race::TakeCut(&context_, record_counts);
   }
 
-  // Whether the slots of any bucket are sequence numbers no more.
+  // Whether any bucket may have rows.
   bool HasRows() const {
     // Acquire pairs with the release in RowKeeper::EnsureFile.
     return context_.has_row_file.load(std::memory_order_acquire);
@@ -186,13 +188,13 @@ class BucketLog {
   LatencyHistogram group_write_latencies() const { return context_.group_writes.Snapshot(); }
   LatencyHistogram flush_latencies() const { return context_.flushes.Snapshot(); }
 
-  // Tells `listener` of groups of entries from now on, or nobody if it is null. To be called while
-  // no thread appends.
+  // Tells `listener` of groups of entries from now on; null: no listener. To be called while no
+  // thread appends.
   void set_key_group_listener(KeyGroupListener* listener) {
     context_.key_group_listener.store(listener, std::memory_order_release);
   }
 
-  // Moves records and frees what they leave.
+  // Moves records, and frees and releases cells.
   RowMover& mover() { return mover_; }
   const RowMover& mover() const { return mover_; }
 

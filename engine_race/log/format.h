@@ -30,7 +30,7 @@ inline constexpr char kStagingKeysName[] = "staging_keys";
 inline constexpr char kStagingValuesName[] = "staging_values";
 // Behind the name of a key file that is being written anew.
 inline constexpr char kNewSuffix[] = ".new";
-// Tells what the rows of slots hold. Only in stores that have used slots again.
+// Tells what the rows of slots hold. Only in stores in which reclaim has freed slots.
 inline constexpr char kRowsName[] = "key_rows";
 // Only in stores that have been opened in a durable sync mode.
 inline constexpr char kJournalName[] = "staging_journal";
@@ -154,13 +154,12 @@ inline constexpr uint32_t kTombstoneBits = 1;
 inline constexpr uint32_t kGuardBits = 35;
 static_assert(kChecksumBits + kTombstoneBits + kGuardBits == 64);
 inline constexpr uint64_t kChecksumMask = (uint64_t{1} << kChecksumBits) - 1;
+// The guard has the low 35 bits of its record's number. Readers know the number that a slot must
+// have, so all 35 bits check the entry.
 inline constexpr uint64_t kGuardMask = (uint64_t{1} << kGuardBits) - 1;
 inline constexpr uint32_t kTombstoneShift = kChecksumBits;
 inline constexpr uint32_t kGuardShift = kChecksumBits + kTombstoneBits;
-// An entry has the low 35 bits of its record's sequence number. Readers know the number that a slot
-// must have, so all 35 bits check the entry.
-inline constexpr uint64_t kMaxSequence = kGuardMask;
-// A bucket's sequence numbers stay below this: 8 years at a million writes a second.
+// A bucket that takes a million writes a second uses its sequence numbers up in almost nine years.
 inline constexpr uint32_t kSequenceBits = 48;
 
 inline constexpr uint32_t kSlotBits = 26;
@@ -169,7 +168,7 @@ static_assert(kMaxBucketRecords * kValueBytes == uint64_t{256} << 30, "a region 
 
 // Counts: one line of words a bucket, each replaced by one aligned 8-byte store. A word holds its
 // payload in its low bits and a hash above it. The payload has 27 bits for a count, and 32 for
-// places or a page cache's id. A count above 2^26 has only its low bits here: the rows of its
+// places or a page cache's id. A count of 2^27 or more has only its low bits here: the rows of its
 // bucket tell the others.
 inline constexpr uint32_t kCountBits = 27;
 inline constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;

@@ -22,8 +22,8 @@ Status CanCloneLogs(const StoreFiles& source, const StoreFiles& clone, bool* can
 
 // Gives `clone` the first record_counts[bucket] records of each bucket, and counts that say so.
 // These records are in the logs of the source already, at the slots of their sequence numbers, and
-// stay there throughout the call. Every entry behind them is made unreadable
-// in the clone. The clone takes on the seed of the source and keeps its own id.
+// stay there throughout the call. Every entry behind them is made unreadable in the clone. The
+// clone takes on the seed of the source and keeps its own id.
 Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_counts,
                  mode_t file_mode, StoreFiles* clone);
 

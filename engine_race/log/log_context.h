@@ -58,7 +58,7 @@ struct LogContext {
   BatchGate batches;
   // Held while a batch that staging has no room for is written.
   std::mutex large_batch_mutex;
-  // Null: nobody wants to know. Set while no thread appends.
+  // Null without background reclaim. Set while no thread appends.
   std::atomic<KeyGroupListener*> key_group_listener{nullptr};
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.
   LatencyRecorder group_writes;

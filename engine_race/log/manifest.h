@@ -62,8 +62,8 @@ Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& 
 // Writes a new file, syncs it, renames it into place and syncs the directory.
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
 
-// Before the first batch is written to a store: makes the manifest one of a format with batches,
-// unless it is one. Older builds do not open the store any more.
+// Before the first batch is written to a store: gives the manifest and *identity a format version
+// with batches, unless they have one. Older builds do not open the store any more.
 Status WriteBatchManifest(int dir_fd, mode_t file_mode, StoreIdentity* identity);
 
 // The draft is the manifest of a store that is being made. Its id outlives an interruption, so

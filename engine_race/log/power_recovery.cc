@@ -95,7 +95,8 @@ class LogRepair {
   bool page_changed_ = false;
 };
 
-// Where an unfinished group of so many records lies. Any slot if it has none.
+// The slot of an unfinished group's first record, which has that number. 0 for a group of no
+// records.
 uint64_t SlotOfGroup(const BucketState& state, uint64_t record_count, uint64_t sequence) {
   return record_count == 0 ? 0 : state.table.SlotOf(sequence);
 }

@@ -22,8 +22,8 @@
 
 namespace engine_race {
 
-// Drops the rows of moved records that may not be durable and do not verify. The records that they
-// were moved from are still where they were.
+// Decides on the moving rows: those whose records all verify are moved ones, and the others are
+// free. Records of the others are still where they were moved from.
 Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* table);
 // Drops the rows whose runs begin behind the bucket's end. Drops rows of records that were moved
 // when the bucket had more records: they would be newer than records that are yet to be written.

@@ -1,12 +1,10 @@
 #include "engine_race/log/row_file.h"
 
-#include <cstring>
 #include <vector>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/sys.h"
-#include "engine_race/base/sys_pwrite.h"
 
 namespace engine_race {
 namespace {

@@ -58,8 +58,8 @@ Status RowMover::Begin(uint32_t number) {
   const uint64_t begin_bytes =
       bucket.table.rows().size() * bucket.table.row_records() * kValueBytes;
   const uint64_t end_bytes = bucket.reserved_value_bytes;
-  // Space that was reserved ahead of the log is not needed where slots are used again. It goes
-  // under the lock: an append could take the row behind the last one, and write to it.
+  // Space reserved ahead of the log has no use where slots are used again. It is punched out under
+  // the lock: an append could take the row behind the last one, and write to it.
   if (begin_bytes >= end_bytes) return Status::Ok();
   bool supported = false;
   return context_.files.values.Punch(number, begin_bytes / kValueBytes,
@@ -212,8 +212,8 @@ Status RowMover::TellIndex(uint32_t number, std::span<const KeyRecord> records,
   return Status::Ok();
 }
 
-// Under the bucket's lock. A cleaner takes what a row holds for what the index knows: it would free
-// the slots that the index still names.
+// Under the bucket's lock: the row keeps its first `count` records. A cleaner takes the index to
+// know all records of a row at their slots there. So it would free slots that the index names.
 void RowMover::KeepFirst(uint32_t number, uint32_t index, uint32_t count) noexcept {
   const Status kept = Guarded([&] {
     Row row = context_.buckets[number].table.rows()[index];
@@ -254,12 +254,6 @@ void RowMover::Describe(uint32_t number, uint32_t row, FreedCells* freed) const 
   freed->row = row;
   freed->birth = bucket.row_births[row];
   freed->version = bucket.listener == nullptr ? 0 : bucket.listener->CurrentVersion();
-}
-
-bool RowMover::IsSeen(const FreedCells& freed) const {
-  Bucket& bucket = context_.buckets[freed.bucket];
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
-  return bucket.listener != nullptr && bucket.listener->HasViewIn(freed.birth, freed.version);
 }
 
 uint64_t RowMover::BytesOf(const FreedCells& freed) const {

@@ -1,14 +1,15 @@
 // Moves records to rows of their own, frees what they leave, and gives the space back.
 //
-// A cleaner finds out which records of a bucket are needed. It moves those of sparse cells to new
-// rows, and then gives up the cells. The steps of that, each of which may be the last before a
-// crash:
+// A cleaner finds the live records of a bucket. It moves those of sparse cells to new rows, and
+// then gives up the cells. A crash may follow each of the steps:
 //
-//   Publish   the new row counts, as one that may not be durable. The index learns of the slots.
+//   Publish   The new row counts, as one that may not be durable. The index learns of the slots.
+//   Free      The cells are given up: the next Settle frees them.
 //   Settle    Flushes the logs. So the new rows are durable, and so is all that supersedes other
 //             records of the cells: a cleaner looks at no record that only staging holds. Then the
-//             file of rows says so, and that the cells hold nothing. It is flushed.
-//   Release   once no view, cut or reader can come to the cells: punches them out, and hands out
+//             file of rows says that the new rows are durable and that the cells hold nothing. It
+//             is flushed.
+//   Release   Once no view, cut or reader can come to the cells: punches them out, and hands out
 //             whole rows again.
 //
 // Thread safety: every call from any thread; a bucket is cleaned by one thread at a time, which has
@@ -36,7 +37,7 @@
 
 namespace engine_race {
 
-// Cells of a row that hold nothing that is needed.
+// Cells of a row that hold no live records.
 struct FreedCells {
   uint32_t bucket = 0;
   uint32_t row = 0;
@@ -44,7 +45,7 @@ struct FreedCells {
   // Views of a version in [birth, version) may show records of the cells.
   uint64_t birth = 0;
   uint64_t version = 0;
-  // Whether a Release has met somebody who can come to them.
+  // Whether a Release has met a view or a cut that can come to them.
   bool held = false;
 };
 
@@ -72,7 +73,7 @@ class RowMover {
   uint64_t FreeRowCount(uint32_t bucket) const;
   // Whether the next `count` records of the bucket have slots.
   bool HasRoom(uint32_t bucket, uint64_t count) const;
-  // Whether cells of the bucket were given up and nothing else may use their slots yet.
+  // Whether cells of the bucket wait for Settle or Release.
   bool HasWaiting(uint32_t bucket) const;
   // Whether what waits may be released soon: a thread releases cells, or reads the key log.
   bool IsReleasing(uint32_t bucket) const;
@@ -88,14 +89,14 @@ class RowMover {
   // that it was in. After a failure the row holds only those that the index has at their new slots.
   // A row that was not written is given back.
   Status Publish(uint32_t bucket, uint32_t row, uint64_t horizon, std::span<KeyRecord> records);
-  // The row, and the versions of views that may show records of it. For FreedCells.
+  // Fills in *freed but for its cells: the row, and the versions of views that may show its
+  // records.
   void Describe(uint32_t bucket, uint32_t row, FreedCells* freed) const;
-  // Whether a live view may show records of the cells.
-  bool IsSeen(const FreedCells& freed) const;
 
-  // By row: the cells that were given up and are still in the table.
+  // By row: the cells that were given up and wait for Settle, a bit each.
   std::map<uint32_t, uint32_t> UnsettledCells(uint32_t bucket) const;
-  // Nothing can be freed of the bucket: its last row may be filled. False: it could be before.
+  // When nothing of the bucket can be freed: lets appends fill its last row. False if they could
+  // before, or if the bucket has rows.
   bool LetFill(uint32_t bucket);
   // Gives up cells. Settle and Release do the rest. kOutOfMemory, or std::bad_alloc: some were not
   // given up.
@@ -105,13 +106,13 @@ class RowMover {
   // With the bucket claimed, once in an opening: gives back the space of cells that earlier
   // openings freed and did not release.
   void ReleaseLeftovers(uint32_t bucket);
-  // Releases the settled cells that nobody can come to any more.
+  // Releases the settled cells that no view, cut or reader can come to any more.
   void Release() noexcept;
 
   // Bytes of cells that wait for Settle, and for Release.
   uint64_t unsettled_bytes() const { return unsettled_bytes_.load(std::memory_order_relaxed); }
   uint64_t unreleased_bytes() const { return unreleased_bytes_.load(std::memory_order_relaxed); }
-  // Of the latter: those that nobody is known to hold.
+  // Of the latter: those that no view or cut is known to hold.
   uint64_t releasable_bytes() const {
     const uint64_t held = held_bytes_.load(std::memory_order_relaxed);
     return unreleased_bytes() - std::min(unreleased_bytes(), held);
@@ -122,8 +123,6 @@ class RowMover {
   uint64_t read_bytes() const { return read_bytes_.load(std::memory_order_relaxed); }
   uint64_t moved_bytes() const { return moved_bytes_.load(std::memory_order_relaxed); }
   uint64_t released_bytes() const { return released_bytes_.load(std::memory_order_relaxed); }
-  // Whether the file systems give space back. True until one has refused.
-  bool punches() const { return puncher_.punches(); }
 
  private:
   struct PublishedRow {

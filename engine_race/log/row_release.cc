@@ -53,7 +53,7 @@ void RowMover::ReleaseListed() noexcept {
 }
 
 // The rows do not say which of their freed cells were punched out. No reader comes to such cells,
-// and with the bucket locked nobody takes a free row.
+// and no thread takes a free row while the bucket is locked.
 void RowMover::ReleaseLeftovers(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
   uint32_t row_count = 0;
@@ -63,7 +63,7 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
     row_count = static_cast<uint32_t>(bucket.table.rows().size());
   }
   const uint32_t all_cells = (uint32_t{1} << context_.geometry().cells_per_row()) - 1;
-  for (uint32_t index = 0; index < row_count && punches(); ++index) {
+  for (uint32_t index = 0; index < row_count && puncher_.punches(); ++index) {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     // Cells that this opening gives up are released by Release.
     if (bucket.unreleased.count(index) != 0) continue;
@@ -82,7 +82,7 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
   }
 }
 
-// False: somebody can come to the cells, or there is no memory. Then it is done again later.
+// False: a view or a cut can come to the cells, or there is no memory. A later Release tries again.
 bool RowMover::ReleaseOne(const FreedCells& freed) noexcept {
   std::set<uint32_t> released_row;
   const auto note_row = [&] {
@@ -98,8 +98,8 @@ bool RowMover::ReleaseOne(const FreedCells& freed) noexcept {
   if (unreleased->second > 1) {
     --unreleased->second;
   } else {
-    // The row holds nothing any more, and no other of its cells waits. Until it can be taken,
-    // writers that need room wait for it.
+    // The row holds nothing any more, and no other of its cells waits. Writers that need room wait
+    // while `unreleased` has the row, so it goes from there last.
     if (bucket.table.rows()[freed.row].free()) {
       lock.unlock();
       puncher_.PunchKeys(freed.bucket, freed.row);

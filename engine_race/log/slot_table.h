@@ -1,15 +1,16 @@
-// Which records the slots of a bucket hold.
+// The records that the slots of a bucket hold.
 //
 // The records of a bucket are numbered in the order of their appends: the sequence number. As long
 // as no slot was used again, a record lies in the slot of its number. After that the bucket's slots
 // are handed out by the row. A row holds a run of neighbouring numbers, or records that were moved
-// out of other rows. Cells of a row whose records nobody needs are freed one by one.
+// out of other rows. Cells without live records are freed one by one.
 //
-// Moved records keep their keys and values and lose their numbers. They get the number of their row.
-// It lies above the numbers of the rows that they came from. And it is no higher than the number of
-// records that the bucket had when they were found to be the newest of their keys. Such a record is
-// newer than all with lower numbers of its key, and older than all others. Orders say the same of
-// all records of a bucket: of two records of a key the one with the higher order is the newer.
+// Moved records keep their keys and values and lose their numbers. They get the number of their
+// row, which is higher than those of all rows that they came from. It is no higher than the number
+// of records that the bucket had when they were found to be the newest of their keys. Such a record
+// is newer than all records of its key with lower numbers, and older than all others. The order of
+// a record combines both kinds of numbers: of two records of a key the one with the higher order is
+// the newer.
 //
 // A value type; const calls are thread-safe. Invariant: no two rows hold the same run.
 #ifndef ENGINE_RACE_LOG_SLOT_TABLE_H_

@@ -1,6 +1,7 @@
 // The files of one store: made once, found again, locked while open.
 //
-// Owner of every descriptor of the store. Immutable after OpenStoreFiles, but for the file of rows.
+// Owner of every descriptor of the store. Immutable after OpenStoreFiles, but for two changes: the
+// first batch and the first freed slots raise the format version, and the latter add `rows`.
 #ifndef ENGINE_RACE_LOG_STORE_FILES_H_
 #define ENGINE_RACE_LOG_STORE_FILES_H_
 
@@ -35,7 +36,7 @@ struct StoreFiles {
   io::File counts;
   io::File staged_keys;
   io::File staged_values;
-  // Invalid in a store that has never used slots again.
+  // Invalid until reclaim first frees slots of the store.
   io::File rows;
 };
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
-#include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/round_up.h"
 
@@ -12,13 +10,15 @@ namespace engine_race {
 namespace {
 
 constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
-// Entries of a bucket are sorted in so much memory at most; larger ones take several passes.
+// So many entries are sorted at once. A bucket with more of them takes several passes.
 constexpr uint64_t kMaxItems = uint64_t{2} << 20;
+// Entries are read in pieces of this size.
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 // Values of cells that are read together, and sorted by age.
 constexpr uint64_t kMaxMovedBytes = uint64_t{8} << 20;
-// Rows are few when fewer than so many are free, or fewer than one of so many.
+// Free rows are scarce when there are at most so many of them, or at most one of so many rows.
 constexpr uint64_t kScarceRows = 4;
+constexpr uint64_t kScarceShare = 4;
 
 uint64_t PassOf(uint64_t key, uint64_t pass_count) {
   return (key * 0x9e3779b97f4a7c15 >> 32) * pass_count >> 32;
@@ -38,10 +38,10 @@ std::span<const Cell> NeighboursFrom(std::span<const Cell> cells) {
 
 Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use) {
   const auto choose = [&] {
-    // Cells free no row for others. Where rows are few, whole ones are freed.
+    // Cells free no row for others. So where free rows are scarce, whole ones are freed.
     const uint64_t free_count = log_.mover().FreeRowCount(bucket);
     const uint64_t scarce_count =
-        std::max(kScarceRows, log_.geometry().rows_per_bucket() / kScarceRows);
+        std::max(kScarceRows, log_.geometry().rows_per_bucket() / kScarceShare);
     const uint64_t row_records = cut_.table.row_records();
     kept_row_count_ = free_count <= scarce_count ? 0 : 1;
     choice_ = free_count <= scarce_count
@@ -105,9 +105,9 @@ Status BucketCleaner::ReadEntries(uint32_t bucket) {
   return Status::Ok();
 }
 
-// A damaged entry stays where it is: its cell is not given up. It may be of any key. So records
-// that are older than it must not become newer by a move, and tombstones are needed. What only
-// records behind the horizon supersede is live.
+// A damaged entry counts as live, so that its cell is not given up. It may be of any key. So records
+// that are older must not become newer by a move, and tombstones stay live. A record that only
+// records behind the horizon supersede is live, too.
 void BucketCleaner::FindLive(uint32_t bucket) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
@@ -181,7 +181,7 @@ void BucketCleaner::CountCells() {
     for (uint32_t i = 0; i < cells_per_row; ++i) {
       if ((given_up >> i & 1) != 0) continue;
       Cell cell{.row = index, .cell = i};
-      const uint64_t first = uint64_t{index} * table.row_records() + i * cell_records;
+      const uint64_t first = FirstSlotOf(cell);
       bool stays = !IsSettled(row);
       for (uint64_t slot = first; slot < first + cell_records; ++slot) {
         if (!table.Holds(slot, cut_.record_count)) continue;
@@ -215,7 +215,7 @@ Status BucketCleaner::FreeChosen(uint32_t bucket) {
   while (!rest.empty()) {
     const std::span<const Cell> cells = rest.first(std::min<size_t>(cells_at_once, rest.size()));
     const Status moved = MoveAndFree(bucket, cells);
-    // Rows that are filled in part took more than was foreseen, or a batch keeps some.
+    // Rows that are filled in part have taken more than was planned, or a batch has taken some.
     if (moved.code() == Code::kFull) {
       choice_.has_more = true;
       return Status::Ok();
@@ -246,7 +246,7 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const Cell> cells) 
         moved.push_back(run[i]);
         continue;
       }
-      // What cannot be read or verified stays where it is.
+      // A cell that cannot be read or verified stays as it is.
       moving_.resize(before);
       if (taken.code() != Code::kCorruption && taken.code() != Code::kIOError) return taken;
     }

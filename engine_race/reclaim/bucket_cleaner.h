@@ -1,11 +1,11 @@
-// Finds out which records of a bucket are needed, and gives up the cells of the others.
+// Finds the live records of a bucket, and gives up cells of the others.
 //
-// A cell whose records nobody needs is freed as it is. Of sparse cells the needed records are
-// written again, to rows of their own, and then the cells are freed; cell_choice.h says which
-// cells. Records are sorted by age before they are written again, and never mixed with new ones. So
-// records that change seldom come to lie together, and are not written again for a long time.
+// A cell without live records is given up as it is. The live records of sparse cells are first
+// written again, to rows of their own; cell_choice.h says which cells. Records are sorted by age
+// before they are written again, and never mixed with new ones. So records that change seldom come
+// to lie together, and are not written again for a long time.
 //
-// A tombstone is needed for as long as an older record of its key is in some row.
+// A tombstone is live for as long as an older record of its key is in some row.
 //
 // One thread. Owner of its buffers.
 #ifndef ENGINE_RACE_RECLAIM_BUCKET_CLEANER_H_
@@ -24,12 +24,12 @@
 
 namespace engine_race {
 
-// How the slots of a bucket are used, in records.
+// How the slots of a bucket are used after a cleaning, in records.
 struct BucketUse {
   uint64_t record_count = 0;  // appended so far
-  uint64_t live_count = 0;    // that reads can find, and tombstones that are needed
-  uint64_t held_count = 0;    // slots of cells that take space
-  // By the cleaning that tells: slots that were given up, and whether another one may give up more.
+  uint64_t live_count = 0;
+  uint64_t held_count = 0;  // in cells that take space
+  // Held in cells that this cleaning gave up, and whether another one may give up more.
   uint64_t freed_count = 0;
   bool has_more = false;
 };
@@ -38,9 +38,9 @@ class BucketCleaner {
  public:
   explicit BucketCleaner(BucketLog* log) : log_(*log) {}
 
-  // With the bucket claimed. Frees what nobody needs. If more than `dead_percent` of the held
-  // records are dead, it also writes records again until a little fewer are. With 0: until none is.
-  // *use: as it is afterwards.
+  // With the bucket claimed. Gives up all cells without live records. If more than `dead_percent`
+  // of the held records are dead, also writes records again until a little fewer are. With 0: until
+  // none is. *use: as it is afterwards. kIOError, kFull, kOutOfMemory.
   Status Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use);
   // Clean for a region that is full: frees whole rows.
   Status MakeSpace(uint32_t bucket, BucketUse* use);
@@ -70,16 +70,16 @@ class BucketCleaner {
 
   BucketLog& log_;
   BucketCut cut_;
-  // Appended records below this are in the logs, or synced. No others are looked at: what they
-  // supersede may still be needed after a power loss.
+  // Appended records below this are in the logs, or synced. Others supersede nothing: a power loss
+  // could take them.
   uint64_t horizon_ = 0;
   // Records of lower orders may be older than a damaged one of their key. 0: none is damaged.
   uint64_t first_movable_ = 0;
-  std::map<uint32_t, uint32_t> unsettled_;
+  std::map<uint32_t, uint32_t> unsettled_;  // RowMover::UnsettledCells
   Region entries_;
   std::vector<Item> items_;
+  // By slot: live records, and the tombstones among them.
   std::vector<bool> live_;
-  // By slot: tombstones that are needed because of older records.
   std::vector<bool> tombstones_;
   std::vector<Cell> cells_;
   CellChoice choice_;
@@ -88,7 +88,7 @@ class BucketCleaner {
   // Of this cleaning so far.
   uint64_t freed_count_ = 0;
   uint64_t moved_count_ = 0;
-  // How many free rows are left alone: the last one is for moves that win whole rows.
+  // So many free rows are left alone. The last one is for cleanings that free whole rows.
   uint64_t kept_row_count_ = 0;
   // The records to be written again, and their values.
   struct Moving {

@@ -7,15 +7,15 @@
 namespace engine_race {
 namespace {
 
-// Cells that are given up together at least: more cells, more to sort by age.
+// At least so many cells are moved together: more records can be sorted by age.
 constexpr size_t kMinChosen = 8;
-// How many cells fewer than the limit are left.
+// A bucket may be so many cells above the limit before any are moved.
 constexpr uint64_t kSpareCells = 2;
 // The c of the header.
 constexpr double kCost = 0.02;
 // Cells stay whose score is less than this share of the row's.
 constexpr double kFullCellShare = 0.5;
-// A row is not worth moving when all of it is needed and it is fuller than this.
+// A row is not worth moving when all of its records are live and it is fuller than this.
 constexpr double kFullRowShare = 0.9375;
 
 struct RowUse {
@@ -48,7 +48,7 @@ std::vector<RowUse> RowsOf(const CellsOfBucket& bucket) {
   return rows;
 }
 
-// Cells without needed records cost nothing: all of them are chosen.
+// Cells without live records cost nothing: all of them are chosen.
 void AddDead(std::span<const Cell> cells, std::vector<Cell>* chosen) {
   for (const Cell& cell : cells) {
     if (cell.live_count == 0) chosen->push_back(cell);
@@ -64,7 +64,7 @@ CellChoice ChooseCells(const CellsOfBucket& bucket, uint32_t dead_percent, uint6
   for (const Cell& cell : choice.cells) held_count -= cell.held_count;
   const uint64_t limit = bucket.live_count * 100 / (100 - std::min(dead_percent, 99U));
   if (dead_percent != 0 && held_count <= limit + kSpareCells * bucket.cell_records) return choice;
-  // Some room is made, so that the next cleaning is not needed at once.
+  // Makes some room, so that the next cleaning does not follow at once.
   const uint64_t goal =
       limit - std::min<uint64_t>(bucket.row_records, (limit - bucket.live_count) / 4);
   std::vector<RowUse> rows = RowsOf(bucket);
@@ -108,7 +108,7 @@ CellChoice ChooseRows(const CellsOfBucket& bucket, uint64_t room) {
   uint64_t won_count = 0;
   bool wins_part = false;
   for (const RowUse& row : rows) {
-    // What the row leaves unused is less than can be won.
+    // Moving this row and all fuller ones frees too few slots.
     if (row.live_count == row.held_count &&
         static_cast<double>(row.live_count) > kFullRowShare * bucket.row_records) {
       break;

@@ -1,11 +1,11 @@
-// Which cells of a bucket are given up.
+// Chooses the cells of a bucket that are given up.
 //
 // The cells of a row are given up together. They are of one age, one hole is punched instead of
 // eight, and the whole row is used again. The rows with the highest score are chosen. A score is
-// (1 - u) / (u + c) * sqrt(age), u the share of needed records. The age counts the appends since
-// the records were written. That is the cost-benefit rule of Rosenblum and Ousterhout (The Design
-// and Implementation of a Log-Structured File System, 1992). Age has less weight here, because a
-// bucket has few rows. Cells of a chosen row that are much fuller than the row stay.
+// (1 - u) / (u + c) * sqrt(age), where u is the share of live records. The age is the number of
+// appends since the records were written. That is the cost-benefit rule of Rosenblum and Ousterhout
+// (The Design and Implementation of a Log-Structured File System, 1992). Age has less weight here,
+// because a bucket has few rows. Cells of a chosen row that are much fuller than the row stay.
 //
 // Pure functions.
 #ifndef ENGINE_RACE_RECLAIM_CELL_CHOICE_H_
@@ -22,16 +22,16 @@ struct Cell {
   uint32_t row = 0;
   uint32_t cell = 0;             // within the row
   uint32_t held_count = 0;       // records in it
-  uint32_t live_count = 0;       // those of them that are needed
-  uint32_t tombstone_count = 0;  // those that only older records of their keys make needed
+  uint32_t live_count = 0;       // live ones among them
+  uint32_t tombstone_count = 0;  // tombstones among the live ones
   // How many records the bucket had when they were written, about.
   uint64_t time = 0;
 };
 
 struct CellChoice {
-  // Those without needed records first.
+  // Those without live records first.
   std::vector<Cell> cells;
-  // Whether more could be won another time.
+  // Whether another cleaning could give up more.
   bool has_more = false;
 };
 
@@ -46,15 +46,16 @@ struct CellsOfBucket {
   uint32_t cell_records = 0;
 };
 
-// Chooses cells until at most `dead_percent` of what is held is dead, if more is. With 0: until
-// nothing is, but for cells with needed tombstones, which another cleaning may free as they are. At
-// most `room` records are to be moved.
+// Chooses cells until at most `dead_percent` of the held records are dead, if more are. With 0:
+// until none is, except in cells with live tombstones. Another cleaning may free those as they are.
+// At most `room` records are to be moved.
 CellChoice ChooseCells(const CellsOfBucket& bucket, uint32_t dead_percent, uint64_t room);
 
-// For a bucket with few free rows: chooses cells of the rows with the fewest needed records. It
-// stops when a quarter of the rows are won, and more than the needed records take. The last row may
-// be won in part: its other cells are moved together with the next row's, another time. So rows are
-// won as long as there is one free row and the others together have room for one.
+// For a bucket with few free rows: chooses whole rows, those with the fewest live records first. It
+// stops at a quarter of the rows, if these are more than the moved records take. At most `room`
+// records are to be moved. So the last row may be chosen in part: another cleaning moves its other
+// cells together with the next row's. One free row thus suffices, as long as the dead records
+// together fill a row.
 CellChoice ChooseRows(const CellsOfBucket& bucket, uint64_t room);
 
 }  // namespace engine_race

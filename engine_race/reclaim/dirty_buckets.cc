@@ -8,9 +8,9 @@ namespace {
 
 // One key in so many is watched.
 constexpr uint64_t kWatchedShare = 64;
-// So many watched keys must have come again before that says anything.
+// With fewer repeats of watched keys the estimate is too rough.
 constexpr uint64_t kMinRepeats = 4;
-// Appends between two cleanings of a bucket at least, in rows: each reads all entries of it.
+// The fewest appends between two cleanings of a bucket, in rows: each cleaning reads all entries.
 constexpr uint64_t kMinRows = 1;
 // Many buckets wait when more than one of so many does.
 constexpr uint32_t kMaxWaitingShare = 32;
@@ -35,14 +35,12 @@ DirtyBuckets::DirtyBuckets(const Options& options, const BucketLog& log, std::fu
     bucket.watched_from = record_count;
     held_count_.fetch_add(std::min(record_count, log.SlotEnd(b)), std::memory_order_relaxed);
     if (record_count == 0) continue;
-    // Where slots are used again, much may be dead: the first cleaning tells. Elsewhere what was
-    // written before is not known to have been replaced.
+    // Where slots were used again, records were overwritten before: the first cleaning comes soon.
     const uint64_t room = log.HasRows(b) ? 0 : log.SlotEnd(b) * dead_percent_ / 100;
     bucket.clean_at = record_count + std::max(room, min_room);
   }
 }
 
-// Called by the thread that wrote the group of keys, so writers share nothing for it.
 void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry> entries,
                               uint64_t record_count) noexcept {
   State& bucket = buckets_[number];
@@ -63,7 +61,7 @@ void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry>
   if (urgent) urgent_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Whether enough of a bucket was, which was never cleaned.
+// Of a bucket that was never cleaned: whether enough of its records were overwritten.
 bool DirtyBuckets::WasReplaced(State* bucket, std::span<const format::KeyEntry> entries,
                                uint64_t record_count) {
   for (const format::KeyEntry& entry : entries) {
@@ -72,7 +70,7 @@ bool DirtyBuckets::WasReplaced(State* bucket, std::span<const format::KeyEntry> 
     try {
       bucket->repeat_count += !bucket->seen_keys.insert(static_cast<uint32_t>(hash >> 32)).second;
     } catch (...) {
-      // Not watched then.
+      // Without memory the key is not watched.
     }
   }
   const uint64_t dead_count = bucket->repeat_count * kWatchedShare;
@@ -144,7 +142,7 @@ void DirtyBuckets::BytesOf(uint32_t number, uint64_t* live_bytes, uint64_t* dead
     *dead_bytes = 0;
     return;
   }
-  // What was appended since then has replaced as much.
+  // Each later append is taken to overwrite a live record.
   const BucketUse& use = bucket.use;
   const uint64_t appended = record_count - std::min(record_count, use.record_count);
   *live_bytes = use.live_count * kValueBytes;

@@ -1,9 +1,10 @@
-// Which buckets are to be cleaned.
+// A queue of the buckets that wait to be cleaned.
 //
-// Counts, for each bucket, how much of what is appended replaces something: of one key in 64 it
-// notes that it was seen. A bucket of which enough was replaced is to be cleaned. From then on it
-// is whenever as many records were appended as the share of dead records leaves room for. So a
-// store that is never overwritten is never cleaned.
+// Estimates for each bucket how many appended records replace others: notes one key in 64, and
+// counts those that come again. A bucket with enough of them waits to be cleaned. So a new bucket
+// that is never overwritten is never cleaned. Once cleaned, a bucket waits again when as many
+// records were appended as the share of dead records leaves room for. So does a bucket with records
+// from an earlier opening: nothing is known of these.
 //
 // Thread safety: every call from any thread.
 #ifndef ENGINE_RACE_RECLAIM_DIRTY_BUCKETS_H_
@@ -33,21 +34,20 @@ class DirtyBuckets final : public KeyGroupListener {
   void OnKeyGroup(uint32_t bucket, std::span<const format::KeyEntry> entries,
                   uint64_t record_count) noexcept override;
 
-  // Takes the bucket that has waited longest, or one that waits for too long. False: there is none.
+  // Takes an urgent bucket, else the one that has waited longest. False: none waits.
   bool Take(uint32_t* bucket);
   bool empty() const;
-  // Whether many buckets wait, or one for too long.
+  // Whether many buckets wait, or one is urgent: a row was appended while it waited.
   bool are_many() const {
     return urgent_count_.load(std::memory_order_relaxed) != 0 ||
            waiting_count_.load(std::memory_order_relaxed) > max_waiting_count_;
   }
 
-  // `dead_percent`: the share of dead records that it was cleaned to.
+  // `dead_percent`: the share of dead records that the bucket may have before the next cleaning.
   void NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
-  // Of all buckets, about: slots of cells that take space.
+  // About how many records lie in cells that take space, in all buckets.
   uint64_t held_count() const { return held_count_.load(std::memory_order_relaxed); }
-  // Space that the values of live and dead records take. A bucket that was not cleaned in this
-  // opening has no dead records.
+  // As BucketSpace in store_stats.h.
   void BytesOf(uint32_t bucket, uint64_t* live_bytes, uint64_t* dead_bytes) const;
 
  private:
@@ -57,7 +57,7 @@ class DirtyBuckets final : public KeyGroupListener {
     std::unordered_set<uint32_t> seen_keys;
     uint64_t repeat_count = 0;
     uint64_t watched_from = 0;
-    // The bucket is to be cleaned when it has so many records; ~0: when enough was replaced.
+    // The bucket is cleaned when it has so many records; ~0: when enough keys came again.
     uint64_t clean_at = ~uint64_t{0};
     bool queued = false;
     bool urgent = false;
@@ -73,7 +73,7 @@ class DirtyBuckets final : public KeyGroupListener {
   const std::function<void()> wake_;
   const std::unique_ptr<State[]> buckets_;
   const size_t max_waiting_count_;
-  // Relaxed, all: hints.
+  // Relaxed everywhere: hints.
   std::atomic<uint64_t> held_count_{0};
   std::atomic<uint32_t> urgent_count_{0};
   std::atomic<size_t> waiting_count_{0};

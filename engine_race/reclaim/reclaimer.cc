@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 #include <utility>
 
 #include "engine_race/base/clock.h"
@@ -12,18 +11,20 @@
 namespace engine_race {
 namespace {
 
-// Cells are settled when they have this share of what the store holds, within bounds.
+// Cells are settled when they take one part in so many of the store, within these bounds.
 constexpr uint64_t kSettleShare = 64;
-constexpr uint64_t kMaxUnsettledShare = 4;
 constexpr uint64_t kMinSettleBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxSettleBytes = uint64_t{512} << 20;
+// Writers settle, too, when waiting cells take so many times as much.
+constexpr uint64_t kFarBehindFactor = 4;
 // How long freed cells wait for others to be settled with them.
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
 constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
-constexpr auto kClaimDelay = std::chrono::milliseconds(1);
-// How long a write into a full region waits for cells that were given up: for those that views may
-// see, and for those that are being released.
+// Between two tries to claim a bucket, or to release cells that views can see.
+constexpr auto kRetryDelay = std::chrono::milliseconds(1);
+// How long a write into a full region waits: for cells that views may see, and for cells that are
+// being released.
 constexpr uint64_t kMaxViewWaitNs = uint64_t{200} * 1000 * 1000;
 constexpr uint64_t kMaxReleaseWaitNs = uint64_t{10} * 1000 * 1000 * 1000;
 
@@ -66,8 +67,8 @@ void Reclaimer::NoteCleaned(uint32_t bucket, uint32_t dead_percent, const Bucket
   Wake();
 }
 
-// The share of dead records that a bucket may have. Cells that wait to be released are dead as
-// well.
+// The share of dead records that a bucket may have. It is lower while cells wait to be settled or
+// released: these take space too.
 uint32_t Reclaimer::DeadPercent() const {
   const uint64_t waiting =
       (log_.mover().unsettled_bytes() + log_.mover().releasable_bytes()) / kValueBytes;
@@ -76,7 +77,7 @@ uint32_t Reclaimer::DeadPercent() const {
                                              waiting_percent, options_.reclaim_dead_percent / 2));
 }
 
-// Cells may wait to be settled that the thread does not know of, or buckets to be cleaned.
+// Tells the thread that buckets or cells may have come to wait.
 void Reclaimer::Wake() {
   const std::lock_guard lock(mutex_);
   look_again_ = true;
@@ -91,7 +92,7 @@ uint64_t Reclaimer::SettleBytes() const {
 
 bool Reclaimer::IsFarBehind() const {
   return log_.mover().unsettled_bytes() + log_.mover().releasable_bytes() >
-         kMaxUnsettledShare * SettleBytes();
+         kFarBehindFactor * SettleBytes();
 }
 
 bool Reclaimer::MustSettle() const { return log_.mover().unsettled_bytes() >= SettleBytes(); }
@@ -102,8 +103,8 @@ void Reclaimer::SettleAndRelease() noexcept {
   ReleaseAll();
 }
 
-// A punch waits for writes to its file, and on some devices for itself: many at once are not slower
-// than one.
+// A punch waits for writes to its file, and on some devices for the device. So many of them at once
+// take little longer than one.
 void Reclaimer::ReleaseAll() noexcept {
   RowMover& mover = log_.mover();
   const uint64_t wanted_count =
@@ -121,7 +122,7 @@ void Reclaimer::ReleaseAll() noexcept {
   for (std::thread& thread : threads) thread.join();
 }
 
-// A failure that lasts is said once.
+// Logs the first of several failures in a row.
 void Reclaimer::Report(const Status& status) noexcept {
   if (status.ok()) {
     has_failed_.store(false, std::memory_order_relaxed);
@@ -163,7 +164,7 @@ void Reclaimer::Run() noexcept {
   }
 }
 
-// Sleeps until the bytes that were moved are as few as the options want.
+// Sleeps until the bytes moved in this opening are at most its age times the rate.
 void Reclaimer::KeepRate() {
   if (options_.reclaim_bytes_per_second == 0) return;
   while (true) {
@@ -177,7 +178,7 @@ void Reclaimer::KeepRate() {
 }
 
 void Reclaimer::Help() noexcept {
-  // A limit on the rate is kept by the one thread that knows of it.
+  // Only the reclaimer's thread keeps to a rate.
   if (options_.reclaim_bytes_per_second != 0) return;
   // The thread of the reclaimer settles. Writers do when it is far behind, one by one.
   if (IsFarBehind()) {
@@ -217,7 +218,7 @@ Status Reclaimer::MakeSpace(const RecordCounts& counts, bool* freed) {
   *freed = true;
   bool disk_is_full = true;
   for (const auto& [bucket, count] : counts) {
-    // Nobody can claim it, and the write fails in any case.
+    // A damaged bucket cannot be claimed, and the write fails in any case.
     *freed = !log_.BucketDamaged(bucket);
     if (!*freed) return Status::Ok();
     if (log_.mover().HasRoom(bucket, count)) continue;
@@ -228,7 +229,7 @@ Status Reclaimer::MakeSpace(const RecordCounts& counts, bool* freed) {
   return disk_is_full ? FreeOnDisk(counts.begin()->first, freed) : Status::Ok();
 }
 
-// *made: the region has room for so many records, or had and other writers were faster.
+// *made: the region has room for so many records, or it had and other writers took it.
 Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
   RowMover& mover = log_.mover();
   const uint64_t first_count = log_.RecordCount(number);
@@ -238,7 +239,7 @@ Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
   const Status status = Guarded([&] {
     BucketCleaner cleaner(&log_);
     bool synced = false;
-    // Each step fills a row. With more steps than rows something else is wrong.
+    // Each step frees a row or fills one. The bound ends the loop in any case.
     for (uint64_t steps = 0;; ++steps) {
       ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
       mover.Release();
@@ -246,7 +247,7 @@ Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
       *made = mover.HasRoom(number, record_count);
       if (*made) return Status::Ok();
       if (cleaned && use.freed_count == 0) {
-        // Groups that other threads are writing are not looked at: Sync waits for them.
+        // The cleaner skips groups that other threads are writing. Sync waits for them.
         if (std::exchange(synced, true)) return Status::Ok();
         const Status done = log_.Sync();
         // The staging of some bucket is lost. All others are synced.
@@ -267,7 +268,7 @@ Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
   return Status::Ok();
 }
 
-// *freed: something that was dead takes no space on the disk any more.
+// *freed: some space was given back to the disk.
 Status Reclaimer::FreeOnDisk(uint32_t number, bool* freed) {
   RowMover& mover = log_.mover();
   const uint64_t released_bytes = mover.released_bytes();
@@ -279,7 +280,7 @@ Status Reclaimer::FreeOnDisk(uint32_t number, bool* freed) {
   });
   mover.Unclaim(number);
   if (cleaned.ok()) NoteCleaned(number, options_.reclaim_dead_percent, use);
-  // Records cannot be moved where the disk is full. What was given up before is given back.
+  // Records cannot be moved where the disk is full. Cells that were given up before are released.
   if (!cleaned.ok() && cleaned.code() != Code::kFull) return cleaned;
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   mover.Release();
@@ -294,21 +295,21 @@ void Reclaimer::AwaitRelease(uint32_t number, uint64_t record_count) {
   while (mover.HasWaiting(number) && !mover.HasRoom(number, record_count)) {
     const uint64_t limit_ns = mover.IsReleasing(number) ? kMaxReleaseWaitNs : kMaxViewWaitNs;
     if (MonotonicNs() - began_ns >= limit_ns) return;
-    std::this_thread::sleep_for(kClaimDelay);
+    std::this_thread::sleep_for(kRetryDelay);
     mover.Release();
   }
 }
 
 // Waits while another thread cleans the bucket.
 void Reclaimer::Claim(uint32_t bucket) {
-  while (!log_.mover().Claim(bucket)) std::this_thread::sleep_for(kClaimDelay);
+  while (!log_.mover().Claim(bucket)) std::this_thread::sleep_for(kRetryDelay);
 }
 
 Status Reclaimer::Compact() {
   RowMover& mover = log_.mover();
   BucketCleaner cleaner(&log_);
-  // A cleaner looks only at records that are in whole groups or synced, and rows that were moved
-  // just now stay where they are until they are settled.
+  // A cleaner skips records that are neither in whole groups nor synced, and moved rows that are
+  // not settled.
   ENGINE_RACE_RETURN_IF_ERROR(log_.Sync());
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   mover.Release();

@@ -1,7 +1,7 @@
 // Gives back the space of overwritten and deleted records.
 //
-// A thread of its own cleans the buckets that need it (dirty_buckets.h), settles and releases
-// (log/row_mover.h). Where it falls behind, threads that write help it: so writers that are faster
+// A thread of its own cleans the buckets that wait for it (dirty_buckets.h), settles and releases
+// (log/row_mover.h). Where it falls behind, threads that write help it. So writers that are faster
 // than cleaning slow down, and space does not grow.
 //
 // Thread safety: every call from any thread. Owner of its thread.
@@ -29,8 +29,7 @@ namespace engine_race {
 using RecordCounts = std::map<uint32_t, uint64_t>;
 
 struct ReclaimStats {
-  // Space that the values of live and dead records take. A bucket that was not cleaned in this
-  // opening has no dead records.
+  // The sums of BucketSpace in store_stats.h.
   uint64_t live_bytes = 0;
   uint64_t dead_bytes = 0;
   uint64_t read_bytes = 0;      // of entries and values
@@ -41,21 +40,22 @@ struct ReclaimStats {
 class Reclaimer {
  public:
   Reclaimer(const Options& options, BucketLog* log);
-  // Ends the thread. Cells that are not released yet are when the store is opened again.
+  // Ends the thread. Cells that wait for Release are left to the next opening.
   ~Reclaimer();
 
-  // Begins to watch the log and starts the thread, where the options want that. kOutOfMemory.
+  // With Reclaim::kBackground: begins to watch the log and starts the thread. kOutOfMemory.
   Status Start();
 
-  // For threads that have written: whether cleaning has fallen behind, and a step of it.
+  // For threads that have written: whether cleaning has fallen behind, and the cleaning of one
+  // bucket.
   bool wants_help() const { return dirty_.are_many(); }
   void Help() noexcept;
-  // Whether the regions of all these buckets have room for so many records.
+  // Whether the regions of these buckets have room for the records.
   bool HasRoom(const RecordCounts& counts) const;
-  // For a writer that was told kFull: frees rows of the regions that are full, or space of a full
-  // disk. *freed: the write may succeed now.
+  // For a writer whose write answered kFull: frees rows of the regions that are full, or space of a
+  // full disk. *freed: the write may succeed now.
   Status MakeSpace(const RecordCounts& counts, bool* freed);
-  // Frees all that nobody needs, in every bucket, and gives it back.
+  // As Store::Compact.
   Status Compact();
 
   ReclaimStats Stats() const;
@@ -90,10 +90,10 @@ class Reclaimer {
   std::atomic<bool> has_failed_{false};
   std::mutex mutex_;  // around the next three
   std::condition_variable work_;
-  // Cells may wait to be settled and released that the thread does not know of.
+  // Cells may have come to wait since the thread last looked.
   bool look_again_ = false;
   bool stop_ = false;
-  std::mutex settle_mutex_;  // writers that settle come one by one
+  std::mutex settle_mutex_;  // one writer settles at a time
   std::mutex helpers_mutex_;
   std::vector<std::unique_ptr<BucketCleaner>> helpers_;  // idle ones, under helpers_mutex_
   uint64_t rate_began_ns_ = 0;

@@ -49,7 +49,8 @@ void AddFlags(SpaceFlags* flags, CLI::App* app) {
   add("--rounds", &config.round_count, "of turns that are compared");
   add("--seconds", &config.seconds, "of a turn");
   add("--ramp_seconds", &config.ramp_seconds, "before those of a turn, not measured");
-  add("--settling_passes", &config.settling_pass_count, "of overwriting before the turns");
+  add("--precondition_passes", &config.precondition_pass_count,
+      "of overwriting before the turns, for a steady state");
   add_size("--memory", &config.memory_budget_bytes, "of each store");
   add("--read_rate", &config.read_rate, "reads a second of read_p99_under_reclaim");
   add("--write_rate", &config.write_rate, "writes a second beside these reads");
@@ -67,7 +68,7 @@ void Shrink(SpaceConfig* config) {
   config->round_count = 1;
   config->seconds = 0.1;
   config->ramp_seconds = 0.05;
-  config->settling_pass_count = 1;
+  config->precondition_pass_count = 1;
   config->sample_seconds = 0.02;
   config->memory_budget_bytes = uint64_t{64} << 20;
   config->read_rate = 200;

@@ -297,8 +297,7 @@ int Dump(const std::string& dir, bool every_bucket) {
 int main(int argc, char** argv) {
   CLI::App app(
       "Verifies, copies, backs up, compacts or dumps a closed store, restores one from a backup, "
-      "and "
-      "follows a running one.");
+      "and follows a running one.");
   harness::AddVersionFlag("store", &app);
   app.require_subcommand(1);
   std::string dir;

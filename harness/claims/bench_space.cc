@@ -59,7 +59,7 @@ nlohmann::json BenchSpace::ToJson() const {
                     {"rounds", config_.round_count},
                     {"seconds", config_.seconds},
                     {"ramp_seconds", config_.ramp_seconds},
-                    {"settling_passes", config_.settling_pass_count},
+                    {"precondition_passes", config_.precondition_pass_count},
                     {"memory_budget_bytes", config_.memory_budget_bytes},
                     {"read_rate", config_.read_rate},
                     {"read_threads", config_.read_thread_count},

@@ -27,10 +27,10 @@ struct SpaceConfig {
   uint32_t round_count = 7;
   double ramp_seconds = 4;
   double seconds = 8;
-  // Passes before the turns of stores that have to be in their steady state, and the longest time
-  // for them.
-  uint32_t settling_pass_count = 2;
-  double settling_seconds = 600;
+  // Passes of overwriting that bring a store to its steady state before its turns, and their
+  // longest time.
+  uint32_t precondition_pass_count = 2;
+  double precondition_seconds = 600;
   double sample_seconds = 0.25;
   // Space of a store that does not depend on the data set: staging, journal, buffers.
   uint64_t slack_bytes = uint64_t{1} << 30;

@@ -1,4 +1,4 @@
-// What reclaim costs a store that is never overwritten.
+// The cost of reclaim for a store that is never overwritten.
 #include <string>
 
 #include "harness/claims/space_measurements.h"

@@ -7,8 +7,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "engine_race/base/status.h"
 #include "harness/claims/space_config.h"

@@ -1,5 +1,4 @@
-// What a store takes and writes while it is overwritten, and how fast it is then.
-#include <cstdio>
+// A store that is overwritten: its disk space, the bytes that it writes, and its rate.
 #include <memory>
 #include <string>
 

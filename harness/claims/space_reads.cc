@@ -85,7 +85,7 @@ Status MeasureReads(const SpaceConfig& config, SpaceReport* report) {
                                       {.dir = without.dir()}, &rate));
   // Reclaim then has as much to do as in the long run.
   ENGINE_RACE_RETURN_IF_ERROR(
-      Settle(config, "read, before the turns", records, kind, {.dir = with.dir()}));
+      Precondition(config, "read, before the turns", records, kind, {.dir = with.dir()}));
   Status failure;
   ReadTurn with_turn;
   ReadTurn without_turn;

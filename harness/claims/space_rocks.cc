@@ -1,7 +1,7 @@
 // Overwriting beside RocksDB, both in their steady states.
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +30,7 @@ Status Prepare(const SpaceConfig& config, const SpaceRecords& records, const Sid
   double rate = 0;
   ENGINE_RACE_RETURN_IF_ERROR(FillNew(config, records, side.kind, side.options, &rate));
   report->rounds->Note(side.name + ", fill, MB/s", Megabytes(rate));
-  return Settle(config, side.name + ", before the turns", records, side.kind, side.options);
+  return Precondition(config, side.name + ", before the turns", records, side.kind, side.options);
 }
 
 // Its settings with their reasons.

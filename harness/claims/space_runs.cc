@@ -7,9 +7,9 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "engine_race/base/key.h"
 #include "harness/load/store_basics.h"
@@ -26,7 +26,7 @@ using engine_race::Status;
 using engine_race::Store;
 
 constexpr uint64_t kTurnStream = 0x7475726e;
-constexpr uint64_t kSettlingStream = 0x736574746c65;
+constexpr uint64_t kPreconditionStream = 0x70726563;
 
 PutFn PutInto(KvStore* store) {
   return [store](uint64_t key, const char* value) { return store->Put(key, value); };
@@ -173,12 +173,13 @@ Status OverwriteTurn(const SpaceConfig& config, const SpaceRecords& records,
   return WithWriters(config, records, kind, options, seed, work);
 }
 
-Status Settle(const SpaceConfig& config, const std::string& label, const SpaceRecords& records,
-              const KvStoreKind& kind, const KvOptions& options) {
-  const WatchEnd end = {.seconds = config.settling_seconds,
-                        .write_count = records.count() * config.settling_pass_count};
+Status Precondition(const SpaceConfig& config, const std::string& label,
+                    const SpaceRecords& records, const KvStoreKind& kind,
+                    const KvOptions& options) {
+  const WatchEnd end = {.seconds = config.precondition_seconds,
+                        .write_count = records.count() * config.precondition_pass_count};
   SpaceSamples samples;
-  return WithWriters(config, records, kind, options, config.seed ^ kSettlingStream,
+  return WithWriters(config, records, kind, options, config.seed ^ kPreconditionStream,
                      [&](const Overwriters& writers, const SpaceProbe& probe) {
                        return Watch(config, label, writers, probe, end, &samples);
                      });

@@ -6,8 +6,6 @@
 #define HARNESS_CLAIMS_SPACE_RUNS_H_
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -86,11 +84,11 @@ engine_race::Status OverwriteTurn(const SpaceConfig& config, const SpaceRecords&
                                   const KvStoreKind& kind, const KvOptions& options,
                                   uint32_t turn_number, SpaceTurn* turn);
 
-// Opens the store, overwrites as much as SpaceConfig::settling_pass_count says, or for as long as
-// settling_seconds, and closes the store.
-engine_race::Status Settle(const SpaceConfig& config, const std::string& label,
-                           const SpaceRecords& records, const KvStoreKind& kind,
-                           const KvOptions& options);
+// Brings a store to its steady state: opens it, overwrites it until the passes or the seconds of
+// SpaceConfig::precondition_* are over, and closes it.
+engine_race::Status Precondition(const SpaceConfig& config, const std::string& label,
+                                 const SpaceRecords& records, const KvStoreKind& kind,
+                                 const KvOptions& options);
 
 // Opens a new store, fills it and closes it. Returns the writes a second, without opening and
 // closing.

@@ -206,8 +206,7 @@ class RocksKv final : public KvStore {
              "32 bytes for each value of a write buffer: tools/run_blob_bench.sh")},
         {"max_bytes_for_level_base", why(options_.max_bytes_for_level_base,
                                          "8 target files: tools/run_blob_bench.sh; four times the "
-                                         "keys for a store that gives back "
-                                         "space")},
+                                         "keys for a store that gives back space")},
         {"block_cache_bytes",
          why(options_.blob_cache->GetCapacity(),
              "85% of the memory, as direct reads have no other cache: wiki/Block-Cache; blobs and "

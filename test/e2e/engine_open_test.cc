@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <fstream>
 #include <functional>
 
@@ -248,26 +247,6 @@ TEST_F(EngineOpenTest, OtherFormatVersionIsNotSupported) {
   EditManifestSoundly(
       [](format::Manifest* manifest) { manifest->format_version = format::kAllKeysFormatVersion; });
   ExpectUnharmed();
-}
-
-// Slots may have been used again, and the file that tells what they hold is lost.
-TEST_F(EngineOpenTest, AStoreThatHasLostItsRowsIsCorruption) {
-  MakeStore();
-  uint64_t store_id = 0;
-  EditManifestSoundly([&](format::Manifest* manifest) {
-    manifest->format_version = format::kExtendedAllKeysFormatVersion;
-    store_id = manifest->store_id;
-  });
-  std::fstream file(Manifest(), std::ios::in | std::ios::out | std::ios::binary);
-  format::ManifestPaths paths;
-  file.seekg(sizeof(format::Manifest));
-  ASSERT_TRUE(file.read(reinterpret_cast<char*>(&paths), sizeof(paths)));
-  paths.has_rows = 1;
-  std::memcpy(paths.names + format::kSeedPathNamesBytes, &store_id, sizeof(store_id));
-  paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), store_id);
-  file.seekp(sizeof(format::Manifest));
-  ASSERT_TRUE(file.write(reinterpret_cast<const char*>(&paths), sizeof(paths)).flush());
-  ExpectRefused(kCorruption);
 }
 
 TEST_F(EngineOpenTest, GeometryThatCannotBeUsedIsNotSupported) {

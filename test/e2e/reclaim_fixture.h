@@ -3,17 +3,16 @@
 #define TEST_E2E_RECLAIM_FIXTURE_H_
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "engine_race/base/key.h"
@@ -114,7 +113,7 @@ class ReclaimTest : public ::testing::Test {
     EXPECT_EQ(report->lost_tail_count, 0u);
   }
 
-  // Of the logs of values: bytes of disk blocks.
+  // Bytes of the disk blocks that the value logs take.
   uint64_t ValueDiskBytes() const {
     uint64_t bytes = 0;
     for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {

@@ -38,7 +38,7 @@ void WalkOn(Iterator* iterator, uint64_t limit, bool forward, Versions* seen) {
   ASSERT_TRUE(iterator->status().ok()) << iterator->status().ToString();
 }
 
-// What a view shows, by every kind of read.
+// Expects these records of a view, by every kind of read.
 void ExpectShows(Store* store, const Snapshot& snapshot, const Versions& wanted,
                  uint64_t key_count) {
   EXPECT_TRUE(RangeAt(store, snapshot) == wanted) << "Range differs";
@@ -162,7 +162,7 @@ TEST_F(ReclaimViewsTest, ViewsComeAndGoInAnyOrder) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// What a view shows takes room. It is there again when the view is gone.
+// Records that a view shows take room until the view is released.
 TEST_F(ReclaimViewsTest, ARegionFullOfWhatASnapshotShowsTakesWritesWhenItIsReleased) {
   SetRegions(4);
   constexpr uint64_t kFew = 400;

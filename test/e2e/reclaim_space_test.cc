@@ -1,4 +1,4 @@
-// What reclaim does to a store's disk space and files, and when: its options, Compact, old formats.
+// Disk space and files of a store under reclaim: its options, Compact, old formats.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,6 @@
 #include <fstream>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "engine_race/base/checksum.h"
@@ -108,7 +107,7 @@ TEST_F(ReclaimSpaceTest, CleaningGoesOnInTheBackground) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// A store that nothing is overwritten in pays nothing.
+// A store without overwritten records pays nothing.
 TEST_F(ReclaimSpaceTest, AStoreThatIsNeverOverwrittenIsNeverCleaned) {
   SetRegions(64);
   ASSERT_NO_FATAL_FAILURE(Open());
@@ -164,7 +163,7 @@ TEST_F(ReclaimSpaceTest, CompactGivesDiskBlocksBackAndASecondOneDoesNothing) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// What a snapshot shows is not given back before it goes.
+// Space of records that a snapshot shows is given back after its release.
 TEST_F(ReclaimSpaceTest, CompactLeavesWhatASnapshotShows) {
   SetRegions(64);
   options_.reclaim = Reclaim::kOff;
@@ -187,7 +186,7 @@ TEST_F(ReclaimSpaceTest, CompactLeavesWhatASnapshotShows) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// Seven of eight rows are in use, and six of them are live data.
+// Live records fill five of eight rows, and dead ones less than one.
 TEST_F(ReclaimSpaceTest, CompactOfTightRegions) {
   options_.reclaim = Reclaim::kOff;
   ASSERT_NO_FATAL_FAILURE(Open());
@@ -289,6 +288,23 @@ TEST_F(ReclaimSpaceTest, CleaningKeepsToItsRate) {
   EXPECT_LE(static_cast<double>(moved_bytes),
             seconds * static_cast<double>(options_.reclaim_bytes_per_second) +
                 static_cast<double>(bucket_bytes));
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// Nothing else tells which records the slots hold.
+TEST_F(ReclaimSpaceTest, AStoreThatHasLostItsRowsIsCorruption) {
+  options_.reclaim = Reclaim::kOff;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const uint64_t count = slot_count() * 3 / 8;
+  for (const uint64_t version : {1, 2}) ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, version));
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  store_.reset();
+  const std::string rows = dir_.Join(format::kRowsName);
+  std::filesystem::rename(rows, rows + ".lost");
+  const Status opened = Store::Open(AsRun(options_), dir_.path(), &store_);
+  EXPECT_EQ(opened.code(), Code::kCorruption) << opened.ToString();
+  EXPECT_TRUE(lines_.Said(format::kRowsName)) << lines_.text();
+  std::filesystem::rename(rows + ".lost", rows);
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 

@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, ReclaimRoundsTest, ::testing::Values(1, 4),
                          [](const auto& info) { return std::to_string(info.param); });
 
 // A store that nothing was deleted from takes as many keys as it has slots, and then refuses
-// others. What it has stays.
+// others. Its records stay.
 TEST_F(ReclaimTest, LiveDataFillsARegionToItsEnd) {
   ASSERT_NO_FATAL_FAILURE(Open());
   std::vector<uint64_t> counts(options_.bucket_count);

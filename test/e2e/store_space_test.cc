@@ -48,7 +48,7 @@ class StoreSpaceTest : public ::testing::Test {
       ASSERT_EQ(value, ValueOf(KeyAt(i), version)) << i;
     }
   }
-  // What the file system has allocated to the value logs.
+  // Bytes that the file system has allocated to the value logs.
   uint64_t AllocatedValueBytes() const {
     uint64_t bytes = 0;
     for (const char* name : {"value_00", "value_01"}) {

@@ -1,5 +1,5 @@
-// Every system call of reclaim is a place to die, or to fail: a store whose slots are freed and
-// used again keeps what was acknowledged, and Verify finds nothing wrong with it.
+// Every system call of reclaim is a place to die, or to fail. The store keeps each acknowledged
+// record, and Verify finds nothing wrong with it.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -36,8 +36,8 @@ Options ReclaimOptions(SyncMode sync_mode) {
   return options;
 }
 
-// What is done to a store that has been overwritten: batches of puts and deletions over both
-// buckets, and between them Compact. The first one begins the rows, later ones use slots again.
+// The calls on a store that has been overwritten: batches of puts and deletions over both buckets,
+// and Compact between them. The first Compact begins the rows, later ones use slots again.
 class Deeds {
  public:
   static constexpr uint64_t kBatches = 12;

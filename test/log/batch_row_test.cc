@@ -146,6 +146,33 @@ TEST(BatchRowTest, NoRecordMovesWhileABatchHoldsItsBucket) {
   EXPECT_EQ(store.listener.keys[0].back(), 7u);
 }
 
+// A batch of a full region is refused before it is committed, not in the middle.
+TEST(BatchRowTest, ALargeBatchThatHasNoRowsChangesNothing) {
+  constexpr uint64_t kRow = 256;
+  constexpr uint64_t kCount = 6 * kRow - 8;
+  const TempDir dir;
+  Options options = TinyOptions();
+  options.bucket_capacity_records = 8 * kRow;
+  const auto append = [](BucketLog* log, uint64_t begin, uint64_t end) {
+    for (uint64_t key = begin; key < end; ++key) {
+      ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok()) << key;
+    }
+  };
+  {
+    const auto log = OpenLog(options, dir.path());
+    ASSERT_NO_FATAL_FAILURE(append(log.get(), 0, kCount));
+    ASSERT_TRUE(BeginRows(&log->mover(), 0).ok());
+    WriteBatch batch;
+    for (uint64_t n = 0; n < 2 * kRow; ++n) PutIn(&batch, 0, n, 2);
+    EXPECT_EQ(log->Write(batch).code(), Code::kFull);
+    EXPECT_EQ(log->RecordCount(0), kCount);
+    ASSERT_NO_FATAL_FAILURE(append(log.get(), 0, 16));
+  }
+  const auto log = OpenLog(options, dir.path());
+  ASSERT_NE(log, nullptr);
+  EXPECT_EQ(log->RecordCount(0), kCount + 16);
+}
+
 TEST(BatchRowTest, TheFirstBatchKeepsTheRows) {
   const TempDir dir;
   const Options options = TinyOptions();

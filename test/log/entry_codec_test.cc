@@ -26,7 +26,7 @@ TEST(EntryCodecTest, DecodesWhatItEncoded) {
   std::mt19937_64 random(11);
   const EntryCodec codec(kStore, 77);
   for (int i = 0; i < 100000; ++i) {
-    const KeyRecord record = RandomRecord(&random, format::kMaxSequence);
+    const KeyRecord record = RandomRecord(&random, format::kGuardMask);
     KeyRecord decoded;
     ASSERT_TRUE(codec.Decode(codec.Encode(record), record.slot, record.sequence + 1, &decoded));
     EXPECT_EQ(decoded.key, record.key);

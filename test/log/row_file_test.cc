@@ -295,7 +295,7 @@ TEST_F(RowFileTest, AFileThatCannotBeReadIsAnError) {
   EXPECT_EQ(ReadRows(files_, kBucket, &table, &damaged).code(), Code::kIOError);
 }
 
-// What an interrupted call left under that name does not count.
+// A file that an interrupted call left under that name does not count.
 TEST_F(RowFileTest, ANewFileHasNoRows) {
   ASSERT_TRUE(WriteTable(files_, kBucket, FullTable()).ok());
   io::File fresh;

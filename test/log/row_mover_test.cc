@@ -1,4 +1,4 @@
-// RowMover: what is durable before what, when cells are given up.
+// RowMover: the order in which changes become durable when cells are given up.
 #include "engine_race/log/row_mover.h"
 
 #include <fcntl.h>
@@ -15,13 +15,14 @@
 #include "engine_race/log/row_file.h"
 #include "test/index/refused_memory.h"
 #include "test/log/log_parts_test_util.h"
+#include "test/log/row_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kRow = 256;
 
-// What is done to the logs and to the file of rows, in order. Neighbours of one kind are one.
+// The calls on the logs and on the file of rows, in order. Neighbours of one kind are one.
 class CallOrder : public SystemCallHook {
  public:
   long OnCall(SystemCall* call) override {
@@ -56,29 +57,9 @@ class RowMoverTest : public ::testing::Test {
     }
   }
 
-  // Writes the records of the first row to another one, and gives up the first.
   void MoveFirstRow() { ASSERT_NO_FATAL_FAILURE(Move(0)); }
   void Move(uint32_t from_row) {
-    RowMover& mover = log_->mover();
-    std::vector<KeyRecord> moved = RecordsOf(log_.get(), 0);
-    std::erase_if(moved, [&](const KeyRecord& record) { return record.slot / kRow != from_row; });
-    ASSERT_EQ(moved.size(), kRow);
-    ASSERT_TRUE(mover.Claim(0));
-    ASSERT_TRUE(mover.Begin(0).ok());
-    ASSERT_TRUE(mover.TakeRow(0, /*kept_count=*/0, &moved_row_).ok());
-    const uint64_t group = log_->geometry().values_per_group();
-    Region values;
-    ASSERT_TRUE(Region::Allocate(group * kValueBytes, /*huge_pages=*/false, &values).ok());
-    for (uint64_t i = 0; i < kRow; i += group) {
-      ASSERT_TRUE(log_->values().Read(0, from_row * kRow + i, group, values.data()).ok());
-      ASSERT_TRUE(mover.WriteValues(0, moved_row_ * kRow + i, group, values.data()).ok());
-    }
-    ASSERT_TRUE(mover.Publish(0, moved_row_, log_->RecordCount(0), moved).ok());
-    FreedCells freed;
-    mover.Describe(0, from_row, &freed);
-    freed.cells = (uint32_t{1} << log_->geometry().cells_per_row()) - 1;
-    ASSERT_TRUE(mover.Free({&freed, 1}).ok());
-    mover.Unclaim(0);
+    ASSERT_NO_FATAL_FAILURE(MoveRow(log_.get(), /*bucket=*/0, from_row, &moved_row_));
   }
   // As the file has it.
   Row RowOnDisk(uint32_t row) {
@@ -167,6 +148,17 @@ TEST_F(RowMoverTest, WhatCouldNotBeFlushedFreesNothing) {
   EXPECT_TRUE(RowOnDisk(0).is_run());
   EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoving);
   EXPECT_EQ(ReadSlot(*log_, 0, 5), ValueOf(5, 1));
+}
+
+// The cells that were given up are forgotten: a later cleaning finds them again.
+TEST_F(RowMoverTest, AnOpeningSettlesTheMovesOfAnEarlierOne) {
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  log_.reset();
+  log_ = OpenLog(TinyOptions(), dir_.path());
+  EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoving);
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoved);
+  EXPECT_TRUE(RowOnDisk(0).is_run());
 }
 
 // The reader of a cut reads rows as they were.

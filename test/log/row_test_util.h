@@ -1,4 +1,4 @@
-// Stores whose slots were used again, made by hand from stores that were written and closed.
+// Rows of slots made by hand: in stores that were written and closed, and by moving records.
 #ifndef TEST_LOG_ROW_TEST_UTIL_H_
 #define TEST_LOG_ROW_TEST_UTIL_H_
 
@@ -10,6 +10,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/log/manifest.h"
 #include "engine_race/log/row_file.h"
+#include "engine_race/log/row_mover.h"
 #include "engine_race/log/store_files.h"
 #include "test/log/log_test_util.h"
 
@@ -76,6 +77,32 @@ inline void ScatterRuns(const Options& options, const std::string& dir, uint32_t
     table.SetRow(row_of_run[run], {.kind = format::RowKind::kRun, .number = run});
   }
   ASSERT_TRUE(WriteTable(files, bucket, table).ok());
+}
+
+// Writes the records of a full row to another row, and gives up the first one.
+inline void MoveRow(BucketLog* log, uint32_t bucket, uint32_t from_row, uint32_t* moved_row) {
+  RowMover& mover = log->mover();
+  const uint64_t row_records = log->geometry().row_records();
+  std::vector<KeyRecord> moved = RecordsOf(log, bucket);
+  std::erase_if(moved, [&](const KeyRecord& each) { return each.slot / row_records != from_row; });
+  ASSERT_EQ(moved.size(), row_records);
+  ASSERT_TRUE(mover.Claim(bucket));
+  ASSERT_TRUE(mover.Begin(bucket).ok());
+  ASSERT_TRUE(mover.TakeRow(bucket, /*kept_count=*/0, moved_row).ok());
+  const uint64_t group = log->geometry().values_per_group();
+  Region values;
+  ASSERT_TRUE(Region::Allocate(group * kValueBytes, /*huge_pages=*/false, &values).ok());
+  for (uint64_t i = 0; i < row_records; i += group) {
+    const uint64_t slot = *moved_row * row_records + i;
+    ASSERT_TRUE(log->values().Read(bucket, from_row * row_records + i, group, values.data()).ok());
+    ASSERT_TRUE(mover.WriteValues(bucket, slot, group, values.data()).ok());
+  }
+  ASSERT_TRUE(mover.Publish(bucket, *moved_row, log->RecordCount(bucket), moved).ok());
+  FreedCells freed;
+  mover.Describe(bucket, from_row, &freed);
+  freed.cells = (uint32_t{1} << log->geometry().cells_per_row()) - 1;
+  ASSERT_TRUE(mover.Free({&freed, 1}).ok());
+  mover.Unclaim(bucket);
 }
 
 // Gives the records of a bucket the numbers from `first` on, in the rows of their runs. The records

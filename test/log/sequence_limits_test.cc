@@ -103,29 +103,12 @@ class SequenceLimitsTest : public ::testing::Test {
   }
   // Moves the records of the first row to another one.
   void MoveFirstRow() {
-    RowMover& mover = log_->mover();
-    std::vector<KeyRecord> moved = RecordsOf(log_.get(), 0);
-    moved.resize(kRow);
-    ASSERT_TRUE(mover.Claim(0));
-    ASSERT_TRUE(mover.Begin(0).ok());
-    uint32_t row = 0;
-    ASSERT_TRUE(mover.TakeRow(0, /*kept_count=*/0, &row).ok());
-    const uint64_t group = log_->geometry().values_per_group();
-    Region values;
-    ASSERT_TRUE(Region::Allocate(group * kValueBytes, /*huge_pages=*/false, &values).ok());
-    for (uint64_t i = 0; i < kRow; i += group) {
-      ASSERT_TRUE(log_->values().Read(0, i, group, values.data()).ok());
-      ASSERT_TRUE(mover.WriteValues(0, row * kRow + i, group, values.data()).ok());
-    }
     moved_at_ = first_ + kRow;
-    ASSERT_TRUE(mover.Publish(0, row, log_->RecordCount(0), moved).ok());
-    FreedCells freed;
-    mover.Describe(0, 0, &freed);
-    freed.cells = (uint32_t{1} << log_->geometry().cells_per_row()) - 1;
-    ASSERT_TRUE(mover.Free({&freed, 1}).ok());
+    uint32_t row = 0;
+    ASSERT_NO_FATAL_FAILURE(MoveRow(log_.get(), /*bucket=*/0, /*from_row=*/0, &row));
+    RowMover& mover = log_->mover();
     ASSERT_TRUE(mover.Settle().ok());
     mover.Release();
-    mover.Unclaim(0);
   }
 
   const TempDir dir_{FastParent()};

@@ -300,8 +300,8 @@ class Store(_Reader):
         """Gives back the space of overwritten and deleted records, while other calls go on.
 
         Reads the key logs and writes some live records again, so it may take long. Snapshots and
-        iterators keep what they can see. A store does the same by itself, unless it was opened with
-        reclaim="off".
+        iterators keep what they can see. A thread of the store gives space back by itself, too,
+        unless reclaim="off".
         """
         check(self._handle.call(lib.engine_race_compact))
         self._handle.hand_on()
