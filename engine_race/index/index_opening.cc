@@ -126,8 +126,10 @@ Status Index::LoadBucket(uint32_t bucket) const {
       return status;
     }
     ENGINE_RACE_RETURN_IF_ERROR(BuildFromLog(bucket));
-    // From here on the listener is told of each append. Views of the new version come later.
-    if (impl_->log->RecordCount(bucket) != *record_count) {
+    // From here on the listener is told of each append. Views of the new version come later. Rows
+    // that records were moved to meanwhile may be younger than older views, which would not keep
+    // them.
+    if (impl_->log->RecordCount(bucket) != *record_count || impl_->log->HasRows(bucket)) {
       impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
     }
     index.Admit();
