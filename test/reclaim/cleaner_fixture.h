@@ -82,7 +82,7 @@ class BucketCleanerTest : public ::testing::Test {
     const uint64_t first = row * kRow + cell * kCell;
     for (uint64_t i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(Put(first + i));
   }
-  // What the newest records of all keys are, from all rows; each with its value.
+  // The newest records of all keys, from all rows, and their values.
   void ExpectHeld() {
     std::map<uint64_t, KeyRecord> newest;
     for (const KeyRecord& record : RecordsOf(log_.get(), 0)) {
