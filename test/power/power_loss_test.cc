@@ -140,7 +140,7 @@ TEST(PowerLossTest, RandomLivesThatUseSlotsAgain) {
   SharedTallies tallies;
   RunLives(Life::kReuse, states, &tallies);
   if (HasFailure() || std::getenv("POWER_STATE") != nullptr) return;
-  EXPECT_GT(tallies.Sum(&PowerTally::row_states), states / 5);
+  EXPECT_GT(tallies.Sum(&PowerTally::row_states), states / 8);
   EXPECT_GT(tallies.Sum(&PowerTally::compacting_states), states / 20);
   EXPECT_GT(tallies.Sum(&PowerTally::recovery_states), states / 100);
   EXPECT_GT(tallies.Sum(&PowerTally::moved_bytes), states * kValueBytes);
