@@ -105,9 +105,9 @@ Status BucketCleaner::ReadEntries(uint32_t bucket) {
   return Status::Ok();
 }
 
-// A damaged entry counts as live, so that its cell is not given up. It may be of any key. So records
-// that are older must not become newer by a move, and tombstones stay live. A record that only
-// records behind the horizon supersede is live, too.
+// A damaged entry counts as live, so that its cell is not given up. It may be of any key. So
+// records that are older must not become newer by a move, and tombstones stay live. A record that
+// only records behind the horizon supersede is live, too.
 void BucketCleaner::FindLive(uint32_t bucket) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
