@@ -138,13 +138,14 @@ void Reclaimer::Report(const Status& status) noexcept {
 void Reclaimer::Run() noexcept {
   log_.placement().EnterDeviceThread();
   BucketCleaner cleaner(&log_);
-  rate_began_ns_ = MonotonicNs();
   while (true) {
     uint32_t bucket = 0;
     if (dirty_.Take(&bucket)) {
+      const uint64_t began_ns = MonotonicNs();
+      const uint64_t moved_bytes = log_.mover().moved_bytes();
       Report(CleanOne(&cleaner, bucket, DeadPercent()));
       if (MustSettle()) SettleAndRelease();
-      KeepRate();
+      KeepRate(began_ns, log_.mover().moved_bytes() - moved_bytes);
     } else {
       std::unique_lock lock(mutex_);
       look_again_ = false;
@@ -164,14 +165,12 @@ void Reclaimer::Run() noexcept {
   }
 }
 
-// Sleeps until the bytes moved in this opening are at most its age times the rate.
-void Reclaimer::KeepRate() {
+// Sleeps until so many bytes since then are no more than the rate allows.
+void Reclaimer::KeepRate(uint64_t began_ns, uint64_t moved_bytes) {
   if (options_.reclaim_bytes_per_second == 0) return;
-  while (true) {
-    const uint64_t elapsed_ns = MonotonicNs() - rate_began_ns_;
-    const double allowed = static_cast<double>(options_.reclaim_bytes_per_second) *
-                           static_cast<double>(elapsed_ns) / 1e9;
-    if (static_cast<double>(log_.mover().moved_bytes()) <= allowed) return;
+  const double seconds =
+      static_cast<double>(moved_bytes) / static_cast<double>(options_.reclaim_bytes_per_second);
+  while (static_cast<double>(MonotonicNs() - began_ns) < seconds * 1e9) {
     std::unique_lock lock(mutex_);
     if (work_.wait_for(lock, std::chrono::milliseconds(10), [this] { return stop_; })) return;
   }

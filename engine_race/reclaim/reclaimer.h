@@ -82,7 +82,7 @@ class Reclaimer {
   void SettleAndRelease() noexcept;
   void ReleaseAll() noexcept;
   void Report(const Status& status) noexcept;
-  void KeepRate();
+  void KeepRate(uint64_t began_ns, uint64_t moved_bytes);
 
   const Options options_;
   BucketLog& log_;
@@ -96,7 +96,6 @@ class Reclaimer {
   std::mutex settle_mutex_;  // one writer settles at a time
   std::mutex helpers_mutex_;
   std::vector<std::unique_ptr<BucketCleaner>> helpers_;  // idle ones, under helpers_mutex_
-  uint64_t rate_began_ns_ = 0;
   std::thread thread_;
 };
 

@@ -194,6 +194,7 @@ TEST_F(ReclaimSpaceTest, CompactOfTightRegions) {
   ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, 1));
   ASSERT_NO_FATAL_FAILURE(WriteAll(count - count / 8, count, 2));
   for (int i = 0; i < 3; ++i) ASSERT_NO_FATAL_FAILURE(Compact());
+  EXPECT_GT(store_->Stats().reclaim_freed_bytes, 0u);
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
   ASSERT_NO_FATAL_FAILURE(WriteAll(0, count / 16, 3));
   ASSERT_NO_FATAL_FAILURE(Compact());
