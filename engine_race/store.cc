@@ -23,7 +23,7 @@ Store::~Store() {
     return;
   }
   impl_->publisher.reset();  // It asks for stats.
-  impl_->reclaimer.reset();
+  if (impl_->reclaimer) impl_->reclaimer->Stop();
   if (impl_->readers) impl_->readers->Finish();
 }
 

@@ -33,7 +33,9 @@ constexpr uint64_t kMaxReleaseWaitNs = uint64_t{10} * 1000 * 1000 * 1000;
 Reclaimer::Reclaimer(const Options& options, BucketLog* log)
     : options_(options), log_(*log), dirty_(options, *log, [this] { Wake(); }) {}
 
-Reclaimer::~Reclaimer() {
+Reclaimer::~Reclaimer() { Stop(); }
+
+void Reclaimer::Stop() {
   log_.set_key_group_listener(nullptr);
   {
     const std::lock_guard lock(mutex_);

@@ -40,11 +40,13 @@ struct ReclaimStats {
 class Reclaimer {
  public:
   Reclaimer(const Options& options, BucketLog* log);
-  // Ends the thread. Cells that wait for Release are left to the next opening.
   ~Reclaimer();
 
   // With Reclaim::kBackground: begins to watch the log and starts the thread. kOutOfMemory.
   Status Start();
+  // Ends the thread and the watch. Cells that wait for Release are left to the next opening. Other
+  // threads may still call.
+  void Stop();
 
   // For threads that have written: whether cleaning has fallen behind, and the cleaning of one
   // bucket.

@@ -88,13 +88,20 @@ class ModelRun {
     ExpectAnswer({{bucket, 1}}, status);
     if (!status.ok()) return;
     written_keys_[bucket].insert(key);
-    ++bucket_counts_[bucket];
+    CountAppends(bucket, 1);
     ++record_count_;
     if (is_delete) {
       model_.erase(key);
     } else {
       model_[key] = version_;
     }
+  }
+
+  void CountAppends(uint32_t bucket, uint64_t count) {
+    bucket_counts_[bucket] += count;
+    const bool has_no_free_row = bucket_counts_[bucket] + GeometryOf().row_records() >
+                                 geometry_options_.bucket_capacity_records;
+    if (!reclaims_ && has_no_free_row) filled_buckets_.insert(bucket);
   }
 
   // Whether the store has answered rightly to writes of so many records, by bucket.
@@ -104,10 +111,12 @@ class ModelRun {
     bool may_be_full = !reclaims_;
     for (const auto& [bucket, count] : more) {
       is_full = is_full || bucket_counts_[bucket] + count > capacity;
-      // One row is for movers, one for the tail, and one may be won in part.
-      may_be_full = may_be_full || written_keys_[bucket].size() + count +
-                                           uint64_t{3} * GeometryOf().row_records() >
-                                       capacity;
+      // One row is for movers, one for the tail, and one may be won in part. A region that was
+      // filled without reclaim has no row for movers.
+      may_be_full =
+          may_be_full || filled_buckets_.count(bucket) != 0 ||
+          written_keys_[bucket].size() + count + uint64_t{3} * GeometryOf().row_records() >
+              capacity;
     }
     // Moved records may lie where an opening without reclaim would append.
     if (!is_full && (reclaims_ || !ever_reclaimed_)) {
@@ -147,7 +156,7 @@ class ModelRun {
     }
     ExpectAnswer(more, status);
     if (!status.ok()) return;
-    for (const auto& [bucket, count] : more) bucket_counts_[bucket] += count;
+    for (const auto& [bucket, count] : more) CountAppends(bucket, count);
     record_count_ += size;
     for (const auto& [key, version] : newest) {
       written_keys_[GeometryOf().BucketOf(key)].insert(key);
@@ -207,6 +216,7 @@ class ModelRun {
   std::unique_ptr<Store> store_;
   std::map<uint64_t, uint64_t> model_;
   std::vector<uint64_t> bucket_counts_;
+  std::set<uint32_t> filled_buckets_;
   std::map<uint32_t, std::set<uint64_t>> written_keys_;
   // Whether this opening reclaims, and whether any one did.
   bool reclaims_ = false;
