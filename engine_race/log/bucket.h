@@ -197,6 +197,9 @@ struct alignas(64) Bucket {
   bool claimed = false;
   // How many cuts have readers. The rows stay as they are for them. Raised under the lock.
   std::atomic<uint32_t> cut_count{0};
+  // Settled groups of freed cells that no Release has refused, and those that are being released.
+  // A hint.
+  std::atomic<uint32_t> untried_count{0};
   // A copy of the table's runs for readers without a lock. Null without rows.
   std::unique_ptr<RunNumbers> owned_run_numbers;
   std::atomic<const RunNumbers*> run_numbers{nullptr};

@@ -85,8 +85,9 @@ bool RowMover::HasWaiting(uint32_t number) const {
 }
 
 bool RowMover::IsReleasing(uint32_t number) const {
-  return releasing_count_.load(std::memory_order_relaxed) != 0 ||
-         context_.buckets[number].cut_count.load(std::memory_order_relaxed) != 0;
+  const Bucket& bucket = context_.buckets[number];
+  return bucket.untried_count.load(std::memory_order_relaxed) != 0 ||
+         bucket.cut_count.load(std::memory_order_relaxed) != 0;
 }
 
 Status RowMover::TakeRow(uint32_t number, uint64_t kept_count, uint32_t* row) {
@@ -128,7 +129,8 @@ uint64_t RowMover::TakeNumber(uint32_t number, uint32_t row, uint64_t horizon,
     taken = std::max(taken, bucket.table.EndOf(record.slot / bucket.table.row_records()));
   }
   ENGINE_RACE_ASSERT(taken <= horizon);
-  row_end = taken;
+  // After a failure the entries may be there. FreeInFile says more of a row that was published.
+  row_end = kUnknownRowEnd;
   return taken;
 }
 
@@ -305,7 +307,10 @@ Status RowMover::Settle() {
   for (const FreedCells& each : freed) ENGINE_RACE_RETURN_IF_ERROR(FreeInFile(each));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
   uint64_t bytes = 0;
-  for (const FreedCells& each : freed) bytes += BytesOf(each);
+  for (const FreedCells& each : freed) {
+    bytes += BytesOf(each);
+    context_.buckets[each.bucket].untried_count.fetch_add(1, std::memory_order_relaxed);
+  }
   const std::lock_guard<std::mutex> list(mutex_);
   published_.erase(published_.begin(),
                    published_.begin() + static_cast<ptrdiff_t>(published.size()));

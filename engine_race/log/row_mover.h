@@ -75,7 +75,7 @@ class RowMover {
   bool HasRoom(uint32_t bucket, uint64_t count) const;
   // Whether cells of the bucket wait for Settle or Release.
   bool HasWaiting(uint32_t bucket) const;
-  // Whether what waits may be released soon: a thread releases cells, or reads the key log.
+  // Whether what waits may be released soon: no view is known to hold it, or a cut does.
   bool IsReleasing(uint32_t bucket) const;
   // With the bucket claimed: takes a row for moved records. kFull when no more than
   // `kept_count` are free.
@@ -140,7 +140,6 @@ class RowMover {
   void KeepFirst(uint32_t bucket, uint32_t row, uint32_t count) noexcept;
   Status ReadNewerKeys(uint32_t bucket, uint64_t* from, std::vector<uint64_t>* keys) const;
   Status FreeInFile(const FreedCells& freed);
-  void ReleaseListed() noexcept;
   bool ReleaseOne(const FreedCells& freed) noexcept;
   bool CanRelease(const FreedCells& freed);
 
@@ -156,7 +155,6 @@ class RowMover {
   std::vector<FreedCells> unsettled_;
   std::list<FreedCells> unreleased_;  // moved from and to without memory
   // Relaxed everywhere: statistics and hints.
-  std::atomic<uint32_t> releasing_count_{0};  // calls of Release
   std::atomic<uint64_t> unsettled_bytes_{0};
   std::atomic<uint64_t> unreleased_bytes_{0};
   std::atomic<uint64_t> held_bytes_{0};

@@ -20,12 +20,6 @@ constexpr size_t kReleasedAtOnce = 64;
 
 // Several threads release at once: each punch takes its time, and files differ.
 void RowMover::Release() noexcept {
-  releasing_count_.fetch_add(1, std::memory_order_relaxed);
-  ReleaseListed();
-  releasing_count_.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void RowMover::ReleaseListed() noexcept {
   size_t left = 0;
   {
     const std::lock_guard<std::mutex> list(mutex_);
@@ -43,8 +37,10 @@ void RowMover::ReleaseListed() noexcept {
     }
     some.remove_if([this](FreedCells& each) {
       if (ReleaseOne(each)) return true;
-      if (!std::exchange(each.held, true))
+      if (!std::exchange(each.held, true)) {
         held_bytes_.fetch_add(BytesOf(each), std::memory_order_relaxed);
+        context_.buckets[each.bucket].untried_count.fetch_sub(1, std::memory_order_relaxed);
+      }
       return false;
     });
     const std::lock_guard<std::mutex> list(mutex_);
@@ -90,8 +86,9 @@ bool RowMover::ReleaseOne(const FreedCells& freed) noexcept {
     return Status::Ok();
   };
   if (!Guarded(note_row).ok() || !CanRelease(freed)) return false;
-  puncher_.PunchValues(freed.bucket, freed.row, freed.cells);
   Bucket& bucket = context_.buckets[freed.bucket];
+  if (freed.held) bucket.untried_count.fetch_add(1, std::memory_order_relaxed);
+  puncher_.PunchValues(freed.bucket, freed.row, freed.cells);
   std::unique_lock<std::mutex> lock(bucket.mutex);
   const auto unreleased = bucket.unreleased.find(freed.row);
   ENGINE_RACE_ASSERT(unreleased != bucket.unreleased.end());
@@ -108,6 +105,7 @@ bool RowMover::ReleaseOne(const FreedCells& freed) noexcept {
     }
     bucket.unreleased.erase(unreleased);
   }
+  bucket.untried_count.fetch_sub(1, std::memory_order_relaxed);
   if (freed.held) held_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);
   unreleased_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);
   released_bytes_.fetch_add(BytesOf(freed), std::memory_order_relaxed);

@@ -114,6 +114,7 @@ void BucketCleaner::FindLive(uint32_t bucket) {
   const uint64_t slot_end = cut_.slot_end();
   live_.assign(slot_end, false);
   tombstones_.assign(slot_end, false);
+  lone_tombstones_.assign(slot_end, false);
   first_movable_ = 0;
   const uint64_t pass_count = (slot_end + kMaxItems - 1) / kMaxItems;
   for (uint64_t pass = 0; pass < pass_count; ++pass) {
@@ -140,12 +141,12 @@ void BucketCleaner::FindLive(uint32_t bucket) {
       const bool has_older = i + 1 < items_.size() && items_[i + 1].key == items_[i].key;
       live_[items_[i].slot] = !items_[i].tombstone || has_older;
       tombstones_[items_[i].slot] = items_[i].tombstone && has_older;
+      lone_tombstones_[items_[i].slot] = items_[i].tombstone && !has_older;
     }
   }
-  for (uint64_t slot = 0; slot < slot_end && first_movable_ != 0; ++slot) {
-    KeyRecord record;
-    if (live_[slot] || !cut_.Holds(slot)) continue;
-    live_[slot] = cut_.table.Decode(codec, entries[slot], slot, &record) && record.tombstone;
+  if (first_movable_ == 0) return;
+  for (uint64_t slot = 0; slot < slot_end; ++slot) {
+    if (lone_tombstones_[slot]) live_[slot] = true;
   }
 }
 
@@ -353,8 +354,12 @@ Status BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {
 }
 
 void BucketCleaner::Finish(BucketUse* use) {
-  *use = {cut_.record_count, live_count_, held_count_ - freed_count_ + moved_count_, freed_count_,
-          choice_.has_more};
+  *use = {.record_count = cut_.record_count,
+          .live_count = live_count_,
+          .held_count = held_count_ - freed_count_ + moved_count_,
+          .freed_count = freed_count_,
+          .moved_count = moved_count_,
+          .has_more = choice_.has_more};
 }
 
 }  // namespace engine_race

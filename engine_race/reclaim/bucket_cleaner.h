@@ -29,8 +29,9 @@ struct BucketUse {
   uint64_t record_count = 0;  // appended so far
   uint64_t live_count = 0;
   uint64_t held_count = 0;  // in cells that take space
-  // Held in cells that this cleaning gave up, and whether another one may give up more.
+  // Held in cells that this cleaning gave up. has_more: another one may give up more.
   uint64_t freed_count = 0;
+  uint64_t moved_count = 0;  // records that it wrote again
   bool has_more = false;
 };
 
@@ -81,6 +82,8 @@ class BucketCleaner {
   // By slot: live records, and the tombstones among them.
   std::vector<bool> live_;
   std::vector<bool> tombstones_;
+  // Tombstones that are the newest records of their keys, and the only ones.
+  std::vector<bool> lone_tombstones_;
   std::vector<Cell> cells_;
   CellChoice choice_;
   uint64_t live_count_ = 0;

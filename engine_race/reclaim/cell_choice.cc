@@ -107,6 +107,8 @@ CellChoice ChooseRows(const CellsOfBucket& bucket, uint64_t room) {
   uint64_t moved = 0;
   uint64_t won_count = 0;
   bool wins_part = false;
+  // Of the row that is chosen in part, if all of its records are live.
+  uint64_t part_live_count = 0;
   for (const RowUse& row : rows) {
     // Moving this row and all fuller ones frees too few slots.
     if (row.live_count == row.held_count &&
@@ -122,6 +124,7 @@ CellChoice ChooseRows(const CellsOfBucket& bucket, uint64_t room) {
       if (choice.has_more) break;
       moved += cell.live_count;
       wins_part = true;
+      part_live_count = row.live_count == row.held_count ? row.live_count : 0;
       sparse.push_back(cell);
     }
     if (choice.has_more) break;
@@ -129,6 +132,10 @@ CellChoice ChooseRows(const CellsOfBucket& bucket, uint64_t room) {
     ++won_count;
   }
   const uint64_t used_count = (moved + bucket.row_records - 1) / bucket.row_records;
+  // The last row that is written must be fuller than the one that loses cells. Otherwise cleanings
+  // would exchange the two for ever.
+  wins_part =
+      wins_part && moved + bucket.row_records - used_count * bucket.row_records > part_live_count;
   if (won_count > used_count || (won_count == used_count && wins_part)) {
     choice.cells.insert(choice.cells.end(), sparse.begin(), sparse.end());
   }

@@ -54,13 +54,14 @@ Status Reclaimer::Start() {
   });
 }
 
-Status Reclaimer::CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent) {
+Status Reclaimer::CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent,
+                           BucketUse* use) {
+  *use = {};
   RowMover& mover = log_.mover();
   if (!mover.Claim(bucket)) return Status::Ok();
-  BucketUse use;
-  Status cleaned = Guarded([&] { return cleaner->Clean(bucket, dead_percent, &use); });
+  Status cleaned = Guarded([&] { return cleaner->Clean(bucket, dead_percent, use); });
   mover.Unclaim(bucket);
-  if (cleaned.ok()) NoteCleaned(bucket, dead_percent, use);
+  if (cleaned.ok()) NoteCleaned(bucket, dead_percent, *use);
   return cleaned;
 }
 
@@ -144,10 +145,10 @@ void Reclaimer::Run() noexcept {
     uint32_t bucket = 0;
     if (dirty_.Take(&bucket)) {
       const uint64_t began_ns = MonotonicNs();
-      const uint64_t moved_bytes = log_.mover().moved_bytes();
-      Report(CleanOne(&cleaner, bucket, DeadPercent()));
+      BucketUse use;
+      Report(CleanOne(&cleaner, bucket, DeadPercent(), &use));
       if (MustSettle()) SettleAndRelease();
-      KeepRate(began_ns, log_.mover().moved_bytes() - moved_bytes);
+      KeepRate(began_ns, use.moved_count * kValueBytes);
     } else {
       std::unique_lock lock(mutex_);
       look_again_ = false;
@@ -190,7 +191,8 @@ void Reclaimer::Help() noexcept {
     uint32_t bucket = 0;
     if (!dirty_.Take(&bucket)) return Status::Ok();
     std::unique_ptr<BucketCleaner> cleaner = TakeHelper();
-    Status cleaned = CleanOne(cleaner.get(), bucket, DeadPercent());
+    BucketUse use;
+    Status cleaned = CleanOne(cleaner.get(), bucket, DeadPercent(), &use);
     const std::lock_guard lock(helpers_mutex_);
     helpers_.push_back(std::move(cleaner));
     return cleaned;

@@ -75,7 +75,8 @@ class Reclaimer {
   Status CompactOne(BucketCleaner* cleaner, uint32_t bucket);
   std::unique_ptr<BucketCleaner> TakeHelper();
   void Wake();
-  Status CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent);
+  // *use: zeros if another thread cleans the bucket.
+  Status CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent, BucketUse* use);
   void NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
   uint32_t DeadPercent() const;
   uint64_t SettleBytes() const;

@@ -92,6 +92,23 @@ TEST_F(CleanerFaultsTest, BesideADamagedEntryTombstonesStay) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
+// A tombstone that was superseded is no newer than the put that came after it.
+TEST_F(CleanerFaultsTest, BesideADamagedEntryDeadTombstonesAreNotMoved) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
+  ASSERT_NO_FATAL_FAILURE(ToggleEntry(3));
+  for (uint64_t i = 0; i < kCell; ++i) ASSERT_NO_FATAL_FAILURE(Delete(kCell + i));
+  for (uint64_t i = 0; i < kRow; ++i) ASSERT_NO_FATAL_FAILURE(Put(0));
+  for (uint64_t i = 0; i < kCell; ++i) ASSERT_NO_FATAL_FAILURE(Put(kCell + i));
+  ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
+  for (int i = 0; i < 3; ++i) {
+    static_cast<void>(Clean(0));
+    ASSERT_NO_FATAL_FAILURE(Settle());
+    ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
+  }
+  ASSERT_NO_FATAL_FAILURE(ToggleEntry(3));
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
 // A cleaner is kept for later: what it has looked at must not wait for that.
 TEST_F(CleanerFaultsTest, ACleaningThatFailedHoldsNothing) {
   ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
