@@ -96,9 +96,11 @@ TEST_F(CleanerFaultsTest, BesideADamagedEntryTombstonesStay) {
 TEST_F(CleanerFaultsTest, BesideADamagedEntryDeadTombstonesAreNotMoved) {
   ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
   ASSERT_NO_FATAL_FAILURE(ToggleEntry(3));
-  for (uint64_t i = 0; i < kCell; ++i) ASSERT_NO_FATAL_FAILURE(Delete(kCell + i));
-  for (uint64_t i = 0; i < kRow; ++i) ASSERT_NO_FATAL_FAILURE(Put(0));
-  for (uint64_t i = 0; i < kCell; ++i) ASSERT_NO_FATAL_FAILURE(Put(kCell + i));
+  for (uint64_t i = kCell; i < kRow; ++i) {
+    ASSERT_NO_FATAL_FAILURE(Delete(i));
+    ASSERT_NO_FATAL_FAILURE(Put(0));
+  }
+  for (uint64_t i = kCell; i < kRow; ++i) ASSERT_NO_FATAL_FAILURE(Put(i));
   ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
   for (int i = 0; i < 3; ++i) {
     static_cast<void>(Clean(0));
