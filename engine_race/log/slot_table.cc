@@ -41,8 +41,8 @@ void SlotTable::SetRow(uint32_t index, const Row& row, Runs run) noexcept {
   runs_.merge(run);
 }
 
-// Runs that end at or below the number of moved records come before these. No other run has an older
-// record of their keys, because the number is above those of the rows that they came from.
+// Runs that end at or below the number of moved records come before these. No other run has an
+// older record of their keys, because the number is above those of the rows that they came from.
 std::vector<uint32_t> SlotTable::RowsInOrder() const {
   std::vector<uint32_t> order;
   for (uint32_t index = 0; index < rows_.size(); ++index) {
