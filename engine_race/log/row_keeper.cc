@@ -83,33 +83,24 @@ bool RowKeeper::HasRoom(uint32_t number, uint64_t count, uint64_t* row_count) co
   *row_count = 0;
   if (!bucket.table.has_rows()) return bucket.record_count + count <= RegionEnd(bucket);
   const uint64_t row_records = bucket.table.row_records();
-  const uint64_t end = bucket.record_count + count;
-  for (uint64_t run = bucket.record_count / row_records; run * row_records < end; ++run) {
-    *row_count += bucket.table.runs().contains(run) ? 0 : 1;
-  }
+  const uint64_t end = RoundUp(bucket.record_count + count, row_records);
+  *row_count = end / row_records - std::min(end / row_records, NextRun(number));
   if (*row_count == 0) return true;
-  return RoundUp(end, row_records) >> format::kSequenceBits == 0 &&
-         *row_count + kMoverRows <= FreeRowCount(number);
+  return end >> format::kSequenceBits == 0 && *row_count + kMoverRows <= FreeRowCount(number);
 }
 
 // Rows past the last record wait for those that come.
 Status RowKeeper::MakeRoomFor(uint32_t number, uint64_t count) {
-  const Bucket& bucket = context_.buckets[number];
   uint64_t row_count = 0;
   if (!HasRoom(number, count, &row_count)) return RegionFull(number);
-  if (row_count == 0) return Status::Ok();
-  const uint64_t row_records = bucket.table.row_records();
-  const uint64_t end = bucket.record_count + count;
-  for (uint64_t run = bucket.record_count / row_records; run * row_records < end; ++run) {
-    if (bucket.table.runs().contains(run)) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(TakeTailRow(number, run));
-  }
+  for (; row_count > 0; --row_count) ENGINE_RACE_RETURN_IF_ERROR(TakeTailRow(number));
   return Status::Ok();
 }
 
 // The tail leaves the last free row to a mover: without one, nothing could be freed any more.
-Status RowKeeper::TakeTailRow(uint32_t number, uint64_t run) {
+Status RowKeeper::TakeTailRow(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
+  const uint64_t run = NextRun(number);
   // The count behind the last record must fit as well: rows of moved records have it.
   if ((run + 1) * bucket.table.row_records() >> format::kSequenceBits != 0) {
     return Status::Full("bucket " + std::to_string(number) + " has used all sequence numbers");

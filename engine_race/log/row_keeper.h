@@ -39,7 +39,7 @@ class RowKeeper {
     }
     uint64_t slot = 0;
     if (state.table.SlotOf(state.record_count, &slot)) return Status::Ok();
-    return TakeTailRow(bucket, state.record_count / state.table.row_records());
+    return TakeTailRow(bucket);
   }
   // Under the bucket's lock: whether there are slots for the next `count` records. *row_count: how
   // many rows of a bucket with rows those take.
@@ -88,7 +88,12 @@ class RowKeeper {
     return capacity - std::min<uint64_t>(capacity, state.table.row_records());
   }
   Status RegionFull(uint32_t bucket) const;
-  Status TakeTailRow(uint32_t bucket, uint64_t run);
+  // Of a bucket with rows: the first run of new records that has no row.
+  uint64_t NextRun(uint32_t bucket) const {
+    const Bucket& state = context_.buckets[bucket];
+    return std::max(state.record_count, state.table.RunEnd()) / state.table.row_records();
+  }
+  Status TakeTailRow(uint32_t bucket);
   Status TakeAnyRow(uint32_t bucket, uint32_t* row);
   Status Extend(uint32_t bucket, uint32_t index);
 

@@ -287,14 +287,13 @@ Status RowMover::Free(std::span<const FreedCells> freed) {
 Status RowMover::Settle() {
   const std::lock_guard<std::mutex> settling(settle_mutex_);
   std::vector<PublishedRow> published;
-  std::vector<FreedCells> freed;
+  std::list<FreedCells> freed;
   {
     const std::lock_guard<std::mutex> list(mutex_);
     if (published_.empty() && unsettled_.empty()) return Status::Ok();
     published = published_;
-    freed = unsettled_;
+    freed.assign(unsettled_.begin(), unsettled_.end());
   }
-  std::list<FreedCells> settled(freed.begin(), freed.end());
   ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncLogged());
   for (const PublishedRow& each : published) {
     Bucket& bucket = context_.buckets[each.bucket];
@@ -315,7 +314,7 @@ Status RowMover::Settle() {
   published_.erase(published_.begin(),
                    published_.begin() + static_cast<ptrdiff_t>(published.size()));
   unsettled_.erase(unsettled_.begin(), unsettled_.begin() + static_cast<ptrdiff_t>(freed.size()));
-  unreleased_.splice(unreleased_.end(), settled);
+  unreleased_.splice(unreleased_.end(), freed);
   unsettled_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   unreleased_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return Status::Ok();

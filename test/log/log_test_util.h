@@ -76,7 +76,7 @@ inline std::vector<KeyRecord> RecordsOf(BucketLog* log, uint32_t bucket) {
   const Status status = log->CutBucket(bucket, /*first_sequence=*/0, &listener, &cut);
   EXPECT_TRUE(status.ok()) << status.ToString();
   log->DetachListener(bucket);
-  const uint64_t logged_end = cut.table.has_rows() ? cut.slot_end() : cut.logged_key_watermark;
+  const uint64_t logged_end = cut.logged_slot_end();
   Region keys;
   EXPECT_TRUE(Region::Allocate(cut.slot_end() * 16 + 4096, false, &keys).ok());
   EXPECT_TRUE(

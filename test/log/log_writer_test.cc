@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "test/log/log_parts_test_util.h"
@@ -30,6 +32,39 @@ TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
   ASSERT_TRUE(parts.writer.WriteValues(3, 0, 1, page.data()).ok());
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
   EXPECT_EQ(parts.writer.flush_count(), file_count + 3);
+}
+
+// Several threads do it.
+TEST(LogWriterTest, EachOfManyFilesIsFlushedOnce) {
+  const TempDir dir;
+  Options options = TinyOptions();
+  options.bucket_count = options.file_count = 32;
+  LogParts parts(options, dir.path());
+  std::mutex mutex;
+  std::map<std::string, int> counts;
+  CallWatch watch([&](SystemCall* call) {
+    const std::lock_guard lock(mutex);
+    if (call->kind == CallKind::kFdatasync) ++counts[PathOf(*call)];
+    return call->Proceed();
+  });
+  {
+    const ScopedHook hook(&watch);
+    ASSERT_TRUE(parts.writer.FlushLogs().ok());
+  }
+  EXPECT_EQ(counts.size(), 2u * options.file_count);
+  for (const auto& [path, count] : counts) EXPECT_EQ(count, 1) << path;
+}
+
+TEST(LogWriterTest, AFailedFlushOfOneOfManyFilesIsFinal) {
+  const TempDir dir;
+  Options options = TinyOptions();
+  options.bucket_count = options.file_count = 32;
+  LogParts parts(options, dir.path());
+  FailingCalls failing(CallKind::kFdatasync, "/value_31", EIO);
+  const ScopedHook hook(&failing);
+  EXPECT_EQ(parts.writer.FlushLogs().code(), Code::kIOError);
+  EXPECT_EQ(failing.count, 1);
+  EXPECT_TRUE(parts.context.latch.latched());
 }
 
 TEST(LogWriterTest, ValuesAndEntriesLieWhereTheirSlotSays) {

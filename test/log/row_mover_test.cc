@@ -14,6 +14,7 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/log/row_file.h"
 #include "test/index/refused_memory.h"
+#include "test/log/batch_test_util.h"
 #include "test/log/log_parts_test_util.h"
 #include "test/log/row_test_util.h"
 
@@ -189,6 +190,40 @@ TEST_F(RowMoverTest, TheCountOfReusesRisesBeforeSlotsMayBeUsedAgain) {
   const ScopedHook hook(&watch);
   log_->mover().Release();
   EXPECT_GT(at_punch, before);
+}
+
+class ViewListener final : public TellingListener {
+ public:
+  bool HasViewIn(uint64_t, uint64_t) const noexcept override { return has_view; }
+  bool has_view = true;
+};
+
+// Cells that a view holds are not released soon. Others of their bucket may be, and those of other
+// buckets do not count.
+TEST_F(RowMoverTest, OnlyCellsThatNoViewIsKnownToHoldAreReleasedSoon) {
+  ViewListener listener;
+  RowMover& mover = log_->mover();
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  // A move looks at the bucket with a listener of its own.
+  Attach(log_.get(), &listener);
+  EXPECT_FALSE(mover.IsReleasing(0)) << "not settled";
+  ASSERT_TRUE(mover.Settle().ok());
+  EXPECT_TRUE(mover.IsReleasing(0));
+  EXPECT_FALSE(mover.IsReleasing(1));
+  mover.Release();
+  EXPECT_FALSE(mover.IsReleasing(0));
+  EXPECT_TRUE(mover.HasWaiting(0));
+  EXPECT_EQ(mover.releasable_bytes(), 0u);
+  ASSERT_NO_FATAL_FAILURE(Move(1));
+  Attach(log_.get(), &listener);
+  ASSERT_TRUE(mover.Settle().ok());
+  EXPECT_TRUE(mover.IsReleasing(0));
+  listener.has_view = false;
+  mover.Release();
+  EXPECT_FALSE(mover.IsReleasing(0));
+  EXPECT_FALSE(mover.HasWaiting(0));
+  EXPECT_EQ(mover.releasable_bytes(), 0u);
+  Detach(log_.get());
 }
 
 // Release runs in threads that have no caller to tell.
