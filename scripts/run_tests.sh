@@ -77,7 +77,12 @@ run_gtest() {  # flavour, program, filter, program to run it with
     tail -n 80 "$log"
     grep -E -A 60 'WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer|runtime error:' "$log" |
       head -n 300
-    grep -E '^\[  FAILED  \] .* ms\)$' "$log"
+    # What each failed test printed, which the end need not hold.
+    awk '/^\[ RUN      \]/ { lines = 0 }
+         { line[lines++ % 60] = $0 }
+         /^\[  FAILED  \] .* ms\)$/ {
+           for (i = (lines > 60 ? lines - 60 : 0); i < lines; ++i) print line[i % 60]
+         }' "$log" | head -n 600
   fi
   summarise "$name" "$good" "$bad" "$omitted" $((SECONDS - began))
 }
