@@ -5,6 +5,7 @@
 #define ENGINE_RACE_STORE_WRITER_H_
 
 #include <cstdint>
+#include <unordered_set>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
@@ -31,8 +32,8 @@ class StoreWriter {
   Status Append(uint64_t key, const char* value) {
     Status appended = Guarded([&] { return log_.Append(key, value); });
     if (appended.code() == Code::kFull) [[unlikely]] {
-      const RecordCounts counts{{log_.geometry().BucketOf(key), 1}};
-      appended = WriteAgain(counts, std::move(appended), [&] { return log_.Append(key, value); });
+      const WantedRooms rooms{{log_.geometry().BucketOf(key), {1, 1}}};
+      appended = WriteAgain(rooms, std::move(appended), [&] { return log_.Append(key, value); });
     }
     return Finish(std::move(appended));
   }
@@ -46,32 +47,39 @@ class StoreWriter {
     }
     Status written = Guarded([&] { return log_.Write(batch); });
     if (written.code() == Code::kFull) [[unlikely]] {
-      RecordCounts counts;
-      for (const WriteBatch::Record& record : batch.records()) {
-        ++counts[log_.geometry().BucketOf(record.key)];
-      }
-      written = WriteAgain(counts, std::move(written), [&] { return log_.Write(batch); });
+      written = WriteAgain(RoomsFor(batch), std::move(written), [&] { return log_.Write(batch); });
     }
     return Finish(std::move(written));
   }
 
  private:
+  WantedRooms RoomsFor(const WriteBatch& batch) const {
+    WantedRooms rooms;
+    std::unordered_set<uint64_t> keys;
+    for (const WriteBatch::Record& record : batch.records()) {
+      WantedRoom& room = rooms[log_.geometry().BucketOf(record.key)];
+      ++room.record_count;
+      if (keys.insert(record.key).second) ++room.key_count;
+    }
+    return rooms;
+  }
+
   // Where a region or the disk is full, space of dead records may be freed at once. Other threads
   // may take it before this one.
   template <typename WriteFn>
-  Status WriteAgain(const RecordCounts& counts, Status written, const WriteFn& write) {
+  Status WriteAgain(const WantedRooms& rooms, Status written, const WriteFn& write) {
     constexpr int kTries = 1000;
     // A region that was full may have room by now. A disk that is full is full each time.
     constexpr int kTriesWithRoom = 20;
     int with_room_count = 0;
     for (int i = 0; i < kTries && reclaims_ && written.code() == Code::kFull; ++i) {
-      if (reclaimer_.HasRoom(counts) && ++with_room_count < kTriesWithRoom) {
+      if (reclaimer_.HasRoom(rooms) && ++with_room_count < kTriesWithRoom) {
         written = Guarded(write);
         continue;
       }
       with_room_count = 0;
       bool freed = false;
-      Status made = Guarded([&] { return reclaimer_.MakeSpace(counts, &freed); });
+      Status made = Guarded([&] { return reclaimer_.MakeSpace(rooms, &freed); });
       // Dead records may fill the region. This failure tells why they could not be freed.
       if (!made.ok()) return made;
       if (!freed) break;

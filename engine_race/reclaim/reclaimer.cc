@@ -211,29 +211,29 @@ std::unique_ptr<BucketCleaner> Reclaimer::TakeHelper() {
   return std::make_unique<BucketCleaner>(&log_);
 }
 
-bool Reclaimer::HasRoom(const RecordCounts& counts) const {
-  return std::all_of(counts.begin(), counts.end(), [this](const auto& each) {
-    return log_.mover().HasRoom(each.first, each.second);
+bool Reclaimer::HasRoom(const WantedRooms& rooms) const {
+  return std::all_of(rooms.begin(), rooms.end(), [this](const auto& each) {
+    return log_.mover().HasRoom(each.first, each.second.record_count);
   });
 }
 
-Status Reclaimer::MakeSpace(const RecordCounts& counts, bool* freed) {
+Status Reclaimer::MakeSpace(const WantedRooms& rooms, bool* freed) {
   *freed = true;
   bool disk_is_full = true;
-  for (const auto& [bucket, count] : counts) {
+  for (const auto& [bucket, wanted] : rooms) {
     // A damaged bucket cannot be claimed, and the write fails in any case.
     *freed = !log_.BucketDamaged(bucket);
     if (!*freed) return Status::Ok();
-    if (log_.mover().HasRoom(bucket, count)) continue;
+    if (log_.mover().HasRoom(bucket, wanted.record_count)) continue;
     disk_is_full = false;
-    ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(bucket, count, freed));
+    ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(bucket, wanted, freed));
     if (!*freed) return Status::Ok();
   }
-  return disk_is_full ? FreeOnDisk(counts.begin()->first, freed) : Status::Ok();
+  return disk_is_full ? FreeOnDisk(rooms.begin()->first, freed) : Status::Ok();
 }
 
-// *made: the region has room for so many records, or it had and other writers took it.
-Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
+// *made: the region has the wanted room, or it had and other writers took it.
+Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made) {
   RowMover& mover = log_.mover();
   const uint64_t first_count = log_.RecordCount(number);
   Claim(number);
@@ -247,7 +247,7 @@ Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
       ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
       mover.Release();
       // Another thread may have made room while this one waited.
-      *made = mover.HasRoom(number, record_count);
+      *made = mover.HasRoom(number, wanted.record_count);
       if (*made) return Status::Ok();
       if (cleaned && use.freed_count == 0) {
         // The cleaner skips groups that other threads are writing. Sync waits for them.
@@ -265,10 +265,22 @@ Status Reclaimer::MakeRoom(uint32_t number, uint64_t record_count, bool* made) {
   if (cleaned) NoteCleaned(number, options_.reclaim_dead_percent, use);
   ENGINE_RACE_RETURN_IF_ERROR(status);
   if (*made) return Status::Ok();
-  AwaitRelease(number, record_count);
-  *made = mover.HasRoom(number, record_count) || log_.RecordCount(number) != first_count ||
-          mover.LetFill(number);
+  AwaitRelease(number, wanted.record_count);
+  *made = mover.HasRoom(number, wanted.record_count) || log_.RecordCount(number) != first_count ||
+          LetFill(number, wanted, use.live_count);
   return Status::Ok();
+}
+
+// Nothing can be moved in a region that is full to its end. Two more rows cannot be won either: the
+// tail's, and one of dead records that lie in many rows. So that end is for live records. A write
+// of more records than a row has could fill the region with records of few keys.
+bool Reclaimer::LetFill(uint32_t number, const WantedRoom& wanted, uint64_t live_count) {
+  const Geometry& geometry = log_.geometry();
+  const uint64_t known_live_count = std::max(live_count, wanted.key_count);
+  const bool is_small = wanted.record_count <= geometry.row_records();
+  const bool is_full_of_live =
+      known_live_count + 3 * geometry.row_records() > geometry.bucket_capacity_records;
+  return (is_small || is_full_of_live) && log_.mover().LetFill(number);
 }
 
 // *freed: some space was given back to the disk.

@@ -25,8 +25,12 @@
 
 namespace engine_race {
 
-// How many records are to be written, by bucket.
-using RecordCounts = std::map<uint32_t, uint64_t>;
+// Records to be written to a bucket, and how many different keys they have.
+struct WantedRoom {
+  uint64_t record_count = 0;
+  uint64_t key_count = 0;
+};
+using WantedRooms = std::map<uint32_t, WantedRoom>;
 
 struct ReclaimStats {
   // The sums of BucketSpace in store_stats.h.
@@ -53,10 +57,10 @@ class Reclaimer {
   bool wants_help() const { return dirty_.are_many(); }
   void Help() noexcept;
   // Whether the regions of these buckets have room for the records.
-  bool HasRoom(const RecordCounts& counts) const;
+  bool HasRoom(const WantedRooms& rooms) const;
   // For a writer whose write answered kFull: frees rows of the regions that are full, or space of a
   // full disk. *freed: the write may succeed now.
-  Status MakeSpace(const RecordCounts& counts, bool* freed);
+  Status MakeSpace(const WantedRooms& rooms, bool* freed);
   // As Store::Compact.
   Status Compact();
 
@@ -69,7 +73,8 @@ class Reclaimer {
  private:
   void Run() noexcept;
   void Claim(uint32_t bucket);
-  Status MakeRoom(uint32_t bucket, uint64_t record_count, bool* made);
+  Status MakeRoom(uint32_t bucket, const WantedRoom& wanted, bool* made);
+  bool LetFill(uint32_t bucket, const WantedRoom& wanted, uint64_t live_count);
   Status FreeOnDisk(uint32_t bucket, bool* freed);
   void AwaitRelease(uint32_t bucket, uint64_t record_count);
   Status CompactOne(BucketCleaner* cleaner, uint32_t bucket);

@@ -232,5 +232,46 @@ TEST_F(ReclaimTest, LargeBatchesFillAndReclaimARegion) {
   }
 }
 
+// Its last row would be full of dead records, and no row would be left to move live ones to.
+TEST_F(ReclaimTest, ALargeBatchOfFewKeysDoesNotFillARegion) {
+  SetRegions(4);
+  options_.bucket_count = 1;
+  options_.file_count = 1;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr uint64_t kKeys = 150;
+  uint64_t version = 1;
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys, version));
+  WriteBatch batch;
+  ++version;
+  for (uint64_t i = 0; i < 3 * kRowRecords; ++i) {
+    const uint64_t key = SpreadKey(i % kKeys);
+    ASSERT_TRUE(batch.Put(KeyBytes(key).view(), ValueOf(key, version)).ok());
+  }
+  const Status status = store_->Write(batch);
+  EXPECT_EQ(status.code(), Code::kFull) << status.ToString();
+  for (uint64_t i = 0; i < kRounds; ++i) ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys, ++version));
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+TEST_F(ReclaimTest, LargeBatchesOfLiveRecordsFillARegionToItsEnd) {
+  SetRegions(4);
+  options_.bucket_count = 1;
+  options_.file_count = 1;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr uint64_t kBatchRecords = 2 * kRowRecords;
+  for (uint64_t i = 0; i < slot_count(); i += kBatchRecords) {
+    WriteBatch batch;
+    for (uint64_t j = i; j < i + kBatchRecords; ++j) {
+      const uint64_t key = SpreadKey(j);
+      ASSERT_TRUE(batch.Put(KeyBytes(key).view(), ValueOf(key, 1)).ok());
+      held_[key] = 1;
+    }
+    const Status status = store_->Write(batch);
+    ASSERT_TRUE(status.ok()) << "from " << i << ": " << status.ToString();
+  }
+  EXPECT_EQ(TryWrite(slot_count(), 1).code(), Code::kFull);
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
 }  // namespace
 }  // namespace engine_race::test
