@@ -1,6 +1,7 @@
 #include "engine_race/log/batch_holds.h"
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/log/append_listener.h"
 
 namespace engine_race {
@@ -9,11 +10,22 @@ namespace {
 // How many buckets ahead the cache lines of a bucket are asked for.
 constexpr size_t kBucketsAhead = 4;
 
+// How many rows the records begin behind the first one.
+uint64_t RowsCrossed(const SlotTable& table, const BatchPart& part) {
+  if (!table.has_rows() || part.size() == 0) return 0;
+  return (part.first_sequence + part.size() - 1) / table.row_records() -
+         part.first_sequence / table.row_records();
+}
+
 // The slots of different rows are no neighbours.
-bool CrossesRow(const SlotTable& table, const BatchPart& part) {
-  return table.has_rows() && part.size() > 0 &&
-         part.first_sequence / table.row_records() !=
-             (part.first_sequence + part.size() - 1) / table.row_records();
+void FindSlots(const SlotTable& table, BatchPart* part) {
+  part->first_slot = table.SlotOf(part->first_sequence);
+  part->next_row_begin = UINT32_MAX;
+  if (RowsCrossed(table, *part) == 0) return;
+  ENGINE_RACE_ASSERT(RowsCrossed(table, *part) == 1);
+  const uint64_t next_row = RoundUp(part->first_sequence + 1, table.row_records());
+  part->next_row_begin = part->begin + static_cast<uint32_t>(next_row - part->first_sequence);
+  part->next_row_slot = table.SlotOf(next_row);
 }
 
 // The first slot from `slot` on that begins a group.
@@ -52,7 +64,7 @@ Status BatchHolds::HoldAll(bool places, bool* too_large) {
     if (!places) continue;
     *too_large = !bucket.values.CanHold(part.first_sequence, part.size()) ||
                  !bucket.keys.CanHold(part.first_sequence, part.size()) ||
-                 CrossesRow(bucket.table, part);
+                 RowsCrossed(bucket.table, part) > 1;
     if (*too_large) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(TakePlacesLocked(&part, &lock));
   }
@@ -107,7 +119,7 @@ Status BatchHolds::TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex
     bucket.written.wait(*lock);
   }
   ENGINE_RACE_RETURN_IF_ERROR(groups_.MakeSlot(part->bucket));
-  part->first_slot = bucket.table.SlotOf(part->first_sequence);
+  FindSlots(bucket.table, part);
   if (part->listener != nullptr) {
     ENGINE_RACE_RETURN_IF_ERROR(part->size() == 1
                                     ? part->listener->Prepare(part->bucket)

@@ -93,7 +93,7 @@ KeyRecord BatchWriter::RecordOf(const BatchPlan& plan, const BatchPart& part, ui
   KeyRecord record;
   record.key = entry.key;
   record.sequence = SlotTable::OrderOfSequence(part.SequenceOf(item));
-  record.slot = static_cast<uint32_t>(part.first_slot + (item - part.begin));
+  record.slot = static_cast<uint32_t>(part.SlotOf(item));
   record.tombstone = entry.value == nullptr;
   record.value_checksum = record.tombstone ? 0 : ChecksumOfHash(entry.value_hash);
   return record;

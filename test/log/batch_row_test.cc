@@ -30,8 +30,10 @@ class KeyListener : public TellingListener {
  public:
   void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept override {
     keys[bucket].push_back(record.key);
+    slots[bucket].push_back(record.slot);
   }
   std::array<std::vector<uint64_t>, 2> keys;
+  std::array<std::vector<uint64_t>, 2> slots;
 };
 
 // The classes of the log, with a listener at two buckets.
@@ -102,6 +104,27 @@ TEST(BatchRowTest, RowsBeginBeforeOrBehindABatch) {
   }
   const auto log = OpenLog(options, dir.path());
   EXPECT_EQ(ContentOf(log.get()).size(), 250u + 20 + 1 + 300);
+}
+
+// Its second row need not lie behind the first.
+TEST(BatchRowTest, ABatchMayLieInTwoRows) {
+  const TempDir dir;
+  const Options options = TinyOptions();
+  {
+    RowParts store(options, dir.path());
+    store.parts.AppendKeys(0, 250);
+    ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
+    uint32_t row = 0;
+    ASSERT_TRUE(store.mover.TakeRow(0, /*kept_count=*/0, &row).ok());
+    ASSERT_EQ(row, 1u);
+    store.listener.slots[0].clear();
+    ASSERT_TRUE(store.Write().ok());
+    std::vector<uint64_t> wanted;
+    for (uint64_t n = 0; n < 20; ++n) wanted.push_back(n < 6 ? 250 + n : 512 + n - 6);
+    EXPECT_EQ(store.listener.slots[0], wanted);
+  }
+  const auto log = OpenLog(options, dir.path());
+  EXPECT_EQ(ContentOf(log.get()).size(), 250u + 20 + 1);
 }
 
 // Space behind the last row is given back before an append can take the next row.
