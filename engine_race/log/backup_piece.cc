@@ -192,7 +192,9 @@ Status PieceWalk::Decode(const char* list, const BackupPiece& header) {
       static_cast<uint64_t>(end - next) != header.value_count * sizeof(uint64_t)) {
     return Damaged("its counts do not belong together");
   }
-  std::memcpy(hashes_.data(), next, hashes_.size() * sizeof(uint64_t));
+  if (!hashes_.empty()) {
+    std::memcpy(hashes_.data(), next, hashes_.size() * sizeof(uint64_t));
+  }
   if (!keys_.empty()) {
     last_key_ = keys_.back();
     has_last_key_ = true;
