@@ -232,12 +232,14 @@ Status Reclaimer::MakeSpace(const WantedRooms& rooms, bool* freed) {
   return disk_is_full ? FreeOnDisk(rooms.begin()->first, freed) : Status::Ok();
 }
 
-// *made: the region has the wanted room, or it had and other writers took it.
+// *made: the region has the wanted room, or it had and other writers took it, or a row was released
+// that the cleaning could not use yet.
 Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made) {
   RowMover& mover = log_.mover();
   const uint64_t first_count = log_.RecordCount(number);
   Claim(number);
   BucketUse use;
+  uint64_t free_row_count = 0;
   bool cleaned = false;
   const Status status = Guarded([&] {
     BucketCleaner cleaner(&log_);
@@ -257,6 +259,7 @@ Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made
         if (!done.ok() && done.code() != Code::kCorruption) return done;
       }
       if (steps > 2 * log_.geometry().rows_per_bucket()) return Status::Ok();
+      free_row_count = mover.FreeRowCount(number);
       ENGINE_RACE_RETURN_IF_ERROR(cleaner.MakeSpace(number, &use));
       cleaned = true;
     }
@@ -267,7 +270,7 @@ Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made
   if (*made) return Status::Ok();
   AwaitRelease(number, wanted.record_count);
   *made = mover.HasRoom(number, wanted.record_count) || log_.RecordCount(number) != first_count ||
-          LetFill(number, wanted, use.live_count);
+          mover.FreeRowCount(number) > free_row_count || LetFill(number, wanted, use.live_count);
   return Status::Ok();
 }
 
