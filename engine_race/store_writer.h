@@ -73,13 +73,15 @@ class StoreWriter {
     constexpr int kTriesWithRoom = 20;
     int with_room_count = 0;
     for (int i = 0; i < kTries && reclaims_ && written.code() == Code::kFull; ++i) {
-      if (reclaimer_.HasRoom(rooms) && ++with_room_count < kTriesWithRoom) {
+      const bool has_room = reclaimer_.HasRoom(rooms);
+      if (has_room && ++with_room_count < kTriesWithRoom) {
         written = Guarded(write);
         continue;
       }
       with_room_count = 0;
       bool freed = false;
-      Status made = Guarded([&] { return reclaimer_.MakeSpace(rooms, &freed); });
+      Status made =
+          Guarded([&] { return reclaimer_.MakeSpace(rooms, /*disk_is_full=*/has_room, &freed); });
       // Dead records may fill the region. This failure tells why they could not be freed.
       if (!made.ok()) return made;
       if (!freed) break;

@@ -217,15 +217,13 @@ bool Reclaimer::HasRoom(const WantedRooms& rooms) const {
   });
 }
 
-Status Reclaimer::MakeSpace(const WantedRooms& rooms, bool* freed) {
+Status Reclaimer::MakeSpace(const WantedRooms& rooms, bool disk_is_full, bool* freed) {
   *freed = true;
-  bool disk_is_full = true;
   for (const auto& [bucket, wanted] : rooms) {
     // A damaged bucket cannot be claimed, and the write fails in any case.
     *freed = !log_.BucketDamaged(bucket);
     if (!*freed) return Status::Ok();
-    if (log_.mover().HasRoom(bucket, wanted.record_count)) continue;
-    disk_is_full = false;
+    if (disk_is_full || log_.mover().HasRoom(bucket, wanted.record_count)) continue;
     ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(bucket, wanted, freed));
     if (!*freed) return Status::Ok();
   }

@@ -58,9 +58,9 @@ class Reclaimer {
   void Help() noexcept;
   // Whether the regions of these buckets have room for the records.
   bool HasRoom(const WantedRooms& rooms) const;
-  // For a writer whose write answered kFull: frees rows of the regions that are full, or space of a
-  // full disk. *freed: the write may succeed now.
-  Status MakeSpace(const WantedRooms& rooms, bool* freed);
+  // For a writer whose write answered kFull: frees space of the disk, or rows of the regions that
+  // are full. *freed: the write may succeed now.
+  Status MakeSpace(const WantedRooms& rooms, bool disk_is_full, bool* freed);
   // As Store::Compact.
   Status Compact();
 

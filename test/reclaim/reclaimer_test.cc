@@ -24,7 +24,7 @@ TEST(ReclaimerTest, NothingIsFreedForADamagedBucket) {
   ASSERT_TRUE(log->BucketDamaged(0));
   Reclaimer reclaimer(TinyOptions(), log.get());
   bool freed = true;
-  EXPECT_TRUE(reclaimer.MakeSpace({{0, {1, 1}}}, &freed).ok());
+  EXPECT_TRUE(reclaimer.MakeSpace({{0, {1, 1}}}, /*disk_is_full=*/false, &freed).ok());
   EXPECT_FALSE(freed);
 }
 
