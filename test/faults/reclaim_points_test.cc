@@ -154,7 +154,7 @@ TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
   ASSERT_NE(memory, MAP_FAILED);
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
-  const uint64_t stride = Sized(3, 13) * memory_.stride();
+  const uint64_t stride = Sized(5, 31) * memory_.stride();
   bool finished = false;
   uint64_t nth = 1 + seed % stride;
   for (; !finished && !HasFailure(); nth += stride) {
@@ -192,7 +192,7 @@ TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
 TEST_P(ReclaimPointsTest, AnyCallMayFail) {
   ASSERT_NO_FATAL_FAILURE(MakeBase());
   uint64_t turn = 0;
-  const uint64_t stride = Sized(3, 7) * memory_.stride();
+  const uint64_t stride = Sized(5, 31) * memory_.stride();
   bool fired = true;
   uint64_t nth = 1 + std::random_device()() % stride;
   for (; fired && !HasFailure(); nth += stride) {
