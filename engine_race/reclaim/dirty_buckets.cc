@@ -1,6 +1,7 @@
 #include "engine_race/reclaim/dirty_buckets.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace engine_race {
@@ -8,6 +9,8 @@ namespace {
 
 // One key in so many is watched.
 constexpr uint64_t kWatchedShare = 64;
+// Entries that are compared with each other.
+constexpr size_t kComparedEntries = 256;
 // With fewer repeats of watched keys the estimate is too rough.
 constexpr uint64_t kMinRepeats = 4;
 // The fewest appends between two cleanings of a bucket, in rows: each cleaning reads all entries.
@@ -61,11 +64,23 @@ void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry>
   if (urgent) urgent_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Of a bucket that was never cleaned: whether enough of its records were overwritten.
-bool DirtyBuckets::WasReplaced(State* bucket, std::span<const format::KeyEntry> entries,
-                               uint64_t record_count) {
-  for (const format::KeyEntry& entry : entries) {
-    const uint64_t hash = HashOfKey(entry.key);
+// At most kComparedEntries.
+void DirtyBuckets::CountReplaced(State* bucket, std::span<const format::KeyEntry> entries) {
+  // An open hash table of numbers of entries, which begin with 1.
+  constexpr uint32_t kTableBits = 10;
+  static_assert(size_t{1} << kTableBits >= 2 * kComparedEntries);
+  std::array<uint16_t, size_t{1} << kTableBits> table{};
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const uint64_t hash = HashOfKey(entries[i].key);
+    size_t place = hash >> (64 - kTableBits);
+    while (table[place] != 0 && entries[table[place] - 1].key != entries[i].key) {
+      place = (place + 1) % table.size();
+    }
+    if (table[place] != 0) {
+      ++bucket->replaced_count;
+      continue;
+    }
+    table[place] = static_cast<uint16_t>(i + 1);
     if (hash % kWatchedShare != 0) continue;
     try {
       bucket->repeat_count += !bucket->seen_keys.insert(static_cast<uint32_t>(hash >> 32)).second;
@@ -73,9 +88,19 @@ bool DirtyBuckets::WasReplaced(State* bucket, std::span<const format::KeyEntry> 
       // Without memory the key is not watched.
     }
   }
-  const uint64_t dead_count = bucket->repeat_count * kWatchedShare;
+}
+
+// Of a bucket that was never cleaned: whether enough of its records were overwritten.
+bool DirtyBuckets::WasReplaced(State* bucket, std::span<const format::KeyEntry> entries,
+                               uint64_t record_count) {
+  for (size_t begin = 0; begin < entries.size(); begin += kComparedEntries) {
+    CountReplaced(bucket,
+                  entries.subspan(begin, std::min(kComparedEntries, entries.size() - begin)));
+  }
+  const uint64_t repeats = bucket->repeat_count < kMinRepeats ? 0 : bucket->repeat_count;
+  const uint64_t dead_count = bucket->replaced_count + repeats * kWatchedShare;
   const uint64_t appended = record_count - std::min(record_count, bucket->watched_from);
-  return bucket->repeat_count >= kMinRepeats && dead_count * 100 >= appended * dead_percent_;
+  return dead_count > 0 && dead_count * 100 >= appended * dead_percent_;
 }
 
 bool DirtyBuckets::Enqueue(uint32_t bucket, bool urgent) {

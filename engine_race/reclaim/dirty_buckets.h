@@ -1,10 +1,11 @@
 // A queue of the buckets that wait to be cleaned.
 //
-// Estimates for each bucket how many appended records replace others: notes one key in 64, and
-// counts those that come again. A bucket with enough of them waits to be cleaned. So a new bucket
-// that is never overwritten is never cleaned. Once cleaned, a bucket waits again when as many
-// records were appended as the share of dead records leaves room for. So does a bucket with records
-// from an earlier opening: nothing is known of these.
+// Estimates for each bucket how many appended records replace others. Records that are replaced
+// within 256 appends are counted: a bucket may have few keys that are written often. For the others
+// one key in 64 is noted, and counted when it comes again. A bucket with enough of them waits to be
+// cleaned. So a new bucket that is never overwritten is never cleaned. Once cleaned, a bucket waits
+// again when as many records were appended as the share of dead records leaves room for. So does a
+// bucket with records from an earlier opening: nothing is known of these.
 //
 // Thread safety: every call from any thread.
 #ifndef ENGINE_RACE_RECLAIM_DIRTY_BUCKETS_H_
@@ -56,6 +57,8 @@ class DirtyBuckets final : public KeyGroupListener {
     // Hashes of the keys that are watched, and how many appends had one that was there already.
     std::unordered_set<uint32_t> seen_keys;
     uint64_t repeat_count = 0;
+    // Records that were replaced within the same 256 appends.
+    uint64_t replaced_count = 0;
     uint64_t watched_from = 0;
     // The bucket is cleaned when it has so many records; ~0: when enough keys came again.
     uint64_t clean_at = ~uint64_t{0};
@@ -65,6 +68,7 @@ class DirtyBuckets final : public KeyGroupListener {
     BucketUse use;
   };
 
+  static void CountReplaced(State* bucket, std::span<const format::KeyEntry> entries);
   bool WasReplaced(State* bucket, std::span<const format::KeyEntry> entries, uint64_t record_count);
   bool Enqueue(uint32_t bucket, bool urgent);
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "test/index/refused_memory.h"
 #include "test/log/log_test_util.h"
@@ -31,6 +32,44 @@ TEST(DirtyBucketsTest, ABucketForWhichThereWasNoMemoryIsTakenLater) {
   ASSERT_TRUE(dirty.Take(&bucket));
   EXPECT_EQ(bucket, 0u);
   EXPECT_FALSE(dirty.are_many());
+}
+
+std::vector<format::KeyEntry> EntriesOf(const std::vector<uint64_t>& keys) {
+  std::vector<format::KeyEntry> entries(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) entries[i].key = keys[i];
+  return entries;
+}
+
+// Hands groups of 256 keys to bucket 0: of each, so many are of one key and the others are new.
+// Returns after how many groups the bucket waits to be cleaned, at most 64.
+uint64_t GroupsUntilItWaits(DirtyBuckets* dirty, uint64_t hot_key, uint64_t hot_count) {
+  uint64_t next_key = 1000;
+  for (uint64_t group = 1; group <= 64; ++group) {
+    std::vector<uint64_t> keys(hot_count, hot_key);
+    while (keys.size() < 256) keys.push_back(next_key++);
+    dirty->OnKeyGroup(0, EntriesOf(keys), group * 256);
+    if (!dirty->empty()) return group;
+  }
+  return 64;
+}
+
+// A sample of the keys misses a single key that is written often, whichever it is.
+TEST(DirtyBucketsTest, ABucketWithOneHotKeyIsFound) {
+  const TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  for (uint64_t hot_key = 0; hot_key < 100; ++hot_key) {
+    DirtyBuckets dirty(TinyOptions(), *log, [] {});
+    EXPECT_LE(GroupsUntilItWaits(&dirty, hot_key, 100), 2u) << "key " << hot_key;
+  }
+}
+
+TEST(DirtyBucketsTest, ABucketWithFewReplacedRecordsDoesNotWait) {
+  const TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  for (uint64_t hot_key = 0; hot_key < 100; ++hot_key) {
+    DirtyBuckets dirty(TinyOptions(), *log, [] {});
+    EXPECT_EQ(GroupsUntilItWaits(&dirty, hot_key, 10), 64u) << "key " << hot_key;
+  }
 }
 
 }  // namespace
