@@ -193,7 +193,7 @@ struct Options {
   Reclaim reclaim = Reclaim::kBackground;
   // Background reclaim cleans a bucket when this share of its records is dead: 1 to 99. Values then
   // take about 100 / (100 - percent) times the space of live records at most.
-  uint32_t reclaim_dead_percent = 30;
+  uint32_t reclaim_dead_percent = 28;
   // Background reclaim writes at most so many bytes a second again, on average over each cleaning;
   // 0: no limit. Without a limit writers clean buckets themselves where the store's thread falls
   // behind. With one they do not, and the store grows. A write that finds no space cleans in any

@@ -24,16 +24,6 @@ uint64_t PassOf(uint64_t key, uint64_t pass_count) {
   return (key * 0x9e3779b97f4a7c15 >> 32) * pass_count >> 32;
 }
 
-// The first cells, as long as they lie one behind the other in a row.
-std::span<const Cell> NeighboursFrom(std::span<const Cell> cells) {
-  size_t count = 1;
-  while (count < cells.size() && cells[count].row == cells[0].row &&
-         cells[count].cell == cells[0].cell + count) {
-    ++count;
-  }
-  return cells.first(count);
-}
-
 }  // namespace
 
 Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use) {
@@ -236,22 +226,18 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const Cell> cells) 
   }
   moving_.clear();
   std::vector<Cell> moved;
-  for (size_t begin = 0; begin < cells.size();) {
-    const std::span<const Cell> run = NeighboursFrom(cells.subspan(begin));
-    char* const values = values_.data() + begin * cell_bytes;
-    const Status read = ReadValues(bucket, run, values);
-    for (size_t i = 0; i < run.size(); ++i) {
-      const size_t before = moving_.size();
-      const Status taken = read.ok() ? TakeLive(bucket, run[i], values + i * cell_bytes) : read;
-      if (taken.ok()) {
-        moved.push_back(run[i]);
-        continue;
-      }
-      // A cell that cannot be read or verified stays as it is.
-      moving_.resize(before);
-      if (taken.code() != Code::kCorruption && taken.code() != Code::kIOError) return taken;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    char* const values = values_.data() + i * cell_bytes;
+    const size_t before = moving_.size();
+    Status taken = ReadValues(bucket, cells[i], values);
+    if (taken.ok()) taken = TakeLive(bucket, cells[i], values);
+    if (taken.ok()) {
+      moved.push_back(cells[i]);
+      continue;
     }
-    begin += run.size();
+    // A cell that cannot be read or verified stays as it is.
+    moving_.resize(before);
+    if (taken.code() != Code::kCorruption && taken.code() != Code::kIOError) return taken;
   }
   std::stable_sort(moving_.begin(), moving_.end(),
                    [](const Moving& a, const Moving& b) { return a.time < b.time; });
@@ -264,12 +250,11 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const Cell> cells) 
   return Free(bucket, moved);
 }
 
-// Of neighbouring cells.
-Status BucketCleaner::ReadValues(uint32_t bucket, std::span<const Cell> cells, char* values) {
-  const uint64_t slot_count = cells.size() * cut_.table.cell_records();
-  ENGINE_RACE_RETURN_IF_ERROR(
-      log_.values().Read(bucket, FirstSlotOf(cells.front()), slot_count, values));
-  log_.mover().CountRead(slot_count * kValueBytes);
+// Neighbouring cells are not read together: reads of the store would wait behind a large one.
+Status BucketCleaner::ReadValues(uint32_t bucket, const Cell& cell, char* values) {
+  const uint32_t slot_count = cut_.table.cell_records();
+  ENGINE_RACE_RETURN_IF_ERROR(log_.values().Read(bucket, FirstSlotOf(cell), slot_count, values));
+  log_.mover().CountRead(uint64_t{slot_count} * kValueBytes);
   return Status::Ok();
 }
 

@@ -62,7 +62,7 @@ class BucketCleaner {
   CellsOfBucket Cells() const;
   Status FreeChosen(uint32_t bucket);
   Status MoveAndFree(uint32_t bucket, std::span<const Cell> cells);
-  Status ReadValues(uint32_t bucket, std::span<const Cell> cells, char* values);
+  Status ReadValues(uint32_t bucket, const Cell& cell, char* values);
   uint64_t FirstSlotOf(const Cell& cell) const;
   Status TakeLive(uint32_t bucket, const Cell& cell, const char* values);
   Status WriteMoved(uint32_t bucket, uint64_t from, uint64_t to);

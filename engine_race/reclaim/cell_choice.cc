@@ -14,7 +14,7 @@ constexpr uint64_t kSpareCells = 2;
 // The c of the header.
 constexpr double kCost = 0.02;
 // Cells stay whose score is less than this share of the row's.
-constexpr double kFullCellShare = 0.5;
+constexpr double kFullCellShare = 0.75;
 // A row is not worth moving when all of its records are live and it is fuller than this.
 constexpr double kFullRowShare = 0.9375;
 
@@ -66,7 +66,7 @@ CellChoice ChooseCells(const CellsOfBucket& bucket, uint32_t dead_percent, uint6
   if (dead_percent != 0 && held_count <= limit + kSpareCells * bucket.cell_records) return choice;
   // Makes some room, so that the next cleaning does not follow at once.
   const uint64_t goal =
-      limit - std::min<uint64_t>(bucket.row_records, (limit - bucket.live_count) / 4);
+      limit - std::min<uint64_t>(bucket.row_records, (limit - bucket.live_count) / 8);
   std::vector<RowUse> rows = RowsOf(bucket);
   std::sort(rows.begin(), rows.end(),
             [](const RowUse& a, const RowUse& b) { return a.score > b.score; });

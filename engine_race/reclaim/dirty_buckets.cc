@@ -38,9 +38,9 @@ DirtyBuckets::DirtyBuckets(const Options& options, const BucketLog& log, std::fu
     bucket.watched_from = record_count;
     held_count_.fetch_add(std::min(record_count, log.SlotEnd(b)), std::memory_order_relaxed);
     if (record_count == 0) continue;
-    // Where slots were used again, records were overwritten before: the first cleaning comes soon.
-    const uint64_t room = log.HasRows(b) ? 0 : log.SlotEnd(b) * dead_percent_ / 100;
-    bucket.clean_at = record_count + std::max(room, min_room);
+    // Where slots were used again, records were overwritten before: the next group is enough.
+    const uint64_t room = log.SlotEnd(b) * dead_percent_ / 100;
+    bucket.clean_at = record_count + (log.HasRows(b) ? 0 : std::max(room, min_room));
   }
 }
 

@@ -12,7 +12,7 @@ namespace engine_race {
 namespace {
 
 // Cells are settled when they take one part in so many of the store, within these bounds.
-constexpr uint64_t kSettleShare = 64;
+constexpr uint64_t kSettleShare = 128;
 constexpr uint64_t kMinSettleBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxSettleBytes = uint64_t{512} << 20;
 // Writers settle, too, when waiting cells take so many times as much.
@@ -103,15 +103,16 @@ bool Reclaimer::MustSettle() const { return log_.mover().unsettled_bytes() >= Se
 void Reclaimer::SettleAndRelease() noexcept {
   const Status settled = Guarded([this] { return log_.mover().Settle(); });
   Report(settled);
-  ReleaseAll();
+  // Many punches at once would be felt by reads.
+  ReleaseAll(dirty_.are_many() || IsFarBehind() ? kMaxReleaseThreads : 0);
 }
 
 // A punch waits for writes to its file, and on some devices for the device. So many of them at once
 // take little longer than one.
-void Reclaimer::ReleaseAll() noexcept {
+void Reclaimer::ReleaseAll(uint64_t max_thread_count) noexcept {
   RowMover& mover = log_.mover();
   const uint64_t wanted_count =
-      std::min(kMaxReleaseThreads, mover.releasable_bytes() / kBytesPerReleaseThread);
+      std::min(max_thread_count, mover.releasable_bytes() / kBytesPerReleaseThread);
   std::vector<std::thread> threads;
   // Without them this thread does it all.
   static_cast<void>(Guarded([&] {
@@ -334,10 +335,10 @@ Status Reclaimer::Compact() {
     ENGINE_RACE_RETURN_IF_ERROR(CompactOne(&cleaner, bucket));
     if (!MustSettle()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
-    ReleaseAll();
+    ReleaseAll(kMaxReleaseThreads);
   }
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
-  ReleaseAll();
+  ReleaseAll(kMaxReleaseThreads);
   return Status::Ok();
 }
 

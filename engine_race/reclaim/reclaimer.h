@@ -88,7 +88,8 @@ class Reclaimer {
   bool MustSettle() const;
   bool IsFarBehind() const;
   void SettleAndRelease() noexcept;
-  void ReleaseAll() noexcept;
+  // With so many threads beside this one at most.
+  void ReleaseAll(uint64_t max_thread_count) noexcept;
   void Report(const Status& status) noexcept;
   void KeepRate(uint64_t began_ns, uint64_t moved_bytes);
 

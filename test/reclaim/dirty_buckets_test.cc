@@ -68,7 +68,7 @@ TEST(DirtyBucketsTest, ABucketWithFewReplacedRecordsDoesNotWait) {
   const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
   for (uint64_t hot_key = 0; hot_key < 100; ++hot_key) {
     DirtyBuckets dirty(TinyOptions(), *log, [] {});
-    EXPECT_EQ(GroupsUntilItWaits(&dirty, hot_key, 10), 64u) << "key " << hot_key;
+    EXPECT_EQ(GroupsUntilItWaits(&dirty, hot_key, 5), 64u) << "key " << hot_key;
   }
 }
 
