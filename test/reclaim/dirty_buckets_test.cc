@@ -9,6 +9,7 @@
 
 #include "test/index/refused_memory.h"
 #include "test/log/log_test_util.h"
+#include "test/reclaim/cleaner_fixture.h"
 
 namespace engine_race::test {
 namespace {
@@ -70,6 +71,31 @@ TEST(DirtyBucketsTest, ABucketWithFewReplacedRecordsDoesNotWait) {
     DirtyBuckets dirty(TinyOptions(), *log, [] {});
     EXPECT_EQ(GroupsUntilItWaits(&dirty, hot_key, 5), 64u) << "key " << hot_key;
   }
+}
+
+class DirtyBucketsAfterOpeningTest : public BucketCleanerTest {
+ protected:
+  // Whether bucket 0 waits after a group of keys that it did not have. The group began before the
+  // opening.
+  bool WaitsAfterAGroup() {
+    DirtyBuckets dirty(options_, *log_, [] {});
+    std::vector<uint64_t> keys;
+    for (uint64_t i = 0; i < kRow; ++i) keys.push_back(next_key_ + i);
+    dirty.OnKeyGroup(0, EntriesOf(keys), log_->RecordCount(0) + kRow / 2);
+    return !dirty.empty();
+  }
+};
+
+// Many openings with few writes each would else never clean.
+TEST_F(DirtyBucketsAfterOpeningTest, ABucketWhoseSlotsWereUsedAgainWaitsSoon) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
+  for (uint32_t cell = 0; cell < kCells; ++cell) ASSERT_NO_FATAL_FAILURE(KillIn(0, cell, kCell));
+  ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
+  EXPECT_FALSE(WaitsAfterAGroup());
+  Clean(0);
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  Open();
+  EXPECT_TRUE(WaitsAfterAGroup());
 }
 
 }  // namespace
