@@ -59,7 +59,8 @@ class Store {
   // them or none. In a durable sync mode, or if a Sync begins during the call, a power loss does
   // so too. Every later read sees all of them. A read that is under way meanwhile may see a part
   // of them, snapshots and iterators never. The codes of Write. After a failure no read sees any
-  // of them; if writing has ended for good, reopening the store may bring all of them.
+  // of them. If it ended writing for good, reopening the store may bring all of them. A batch that
+  // did not fit into staging may then be seen in part by reads until that opening.
   Status Write(const WriteBatch& batch);
 
   // On failure *value is left as it was.

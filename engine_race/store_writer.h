@@ -69,7 +69,7 @@ class StoreWriter {
   template <typename WriteFn>
   Status WriteAgain(const WantedRooms& rooms, Status written, const WriteFn& write) {
     constexpr int kTries = 1000;
-    // A region that was full may have room by now. A disk that is full is full each time.
+    // A region that was full may have room by now.
     constexpr int kTriesWithRoom = 20;
     int with_room_count = 0;
     for (int i = 0; i < kTries && reclaims_ && written.code() == Code::kFull; ++i) {
@@ -78,6 +78,7 @@ class StoreWriter {
         written = Guarded(write);
         continue;
       }
+      // Every region has room, and the write failed again and again: then the disk is full.
       with_room_count = 0;
       bool freed = false;
       Status made =

@@ -77,7 +77,7 @@ run_gtest() {  # flavour, program, filter, program to run it with
     tail -n 80 "$log"
     grep -E -A 60 'WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer|runtime error:' "$log" |
       head -n 300
-    # What each failed test printed, which the end need not hold.
+    # The last 60 lines of each failed test: the end of the log may lack them.
     awk '/^\[ RUN      \]/ { lines = 0 }
          { line[lines++ % 60] = $0 }
          /^\[  FAILED  \] .* ms\)$/ {

@@ -10,20 +10,16 @@ namespace {
 // How many buckets ahead the cache lines of a bucket are asked for.
 constexpr size_t kBucketsAhead = 4;
 
-// How many rows the records begin behind the first one.
-uint64_t RowsCrossed(const SlotTable& table, const BatchPart& part) {
-  if (!table.has_rows() || part.size() == 0) return 0;
-  return (part.first_sequence + part.size() - 1) / table.row_records() -
-         part.first_sequence / table.row_records();
-}
-
-// The slots of different rows are no neighbours.
+// Rows of neighbouring sequence numbers may lie apart. Staging has places for two groups of
+// entries, and a row is at least one group. So a part lies in two rows at most.
 void FindSlots(const SlotTable& table, BatchPart* part) {
+  static_assert(format::kKeyPlaces == 2);
   part->first_slot = table.SlotOf(part->first_sequence);
   part->next_row_begin = UINT32_MAX;
-  if (RowsCrossed(table, *part) == 0) return;
-  ENGINE_RACE_ASSERT(RowsCrossed(table, *part) == 1);
   const uint64_t next_row = RoundUp(part->first_sequence + 1, table.row_records());
+  const uint64_t end = part->first_sequence + part->size();
+  if (!table.has_rows() || end <= next_row) return;
+  ENGINE_RACE_ASSERT(end <= next_row + table.row_records());
   part->next_row_begin = part->begin + static_cast<uint32_t>(next_row - part->first_sequence);
   part->next_row_slot = table.SlotOf(next_row);
 }
@@ -63,8 +59,7 @@ Status BatchHolds::HoldAll(bool places, bool* too_large) {
     ENGINE_RACE_RETURN_IF_ERROR(Hold(&part, &lock));
     if (!places) continue;
     *too_large = !bucket.values.CanHold(part.first_sequence, part.size()) ||
-                 !bucket.keys.CanHold(part.first_sequence, part.size()) ||
-                 RowsCrossed(bucket.table, part) > 1;
+                 !bucket.keys.CanHold(part.first_sequence, part.size());
     if (*too_large) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(TakePlacesLocked(&part, &lock));
   }

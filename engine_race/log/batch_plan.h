@@ -26,8 +26,8 @@ struct BatchPart {
   // Set once the records have places, which the places words name.
   bool placed = false;
   uint64_t first_sequence = 0;
-  // Where the first of them will lie. The others lie behind it, but for those from `next_row_begin`
-  // on: they lie in another row, from next_row_slot on.
+  // The slot of the first record. Items below `next_row_begin` lie behind it. Items from there on
+  // lie in another row, from `next_row_slot` on.
   uint64_t first_slot = 0;
   uint32_t next_row_begin = UINT32_MAX;
   uint64_t next_row_slot = 0;

@@ -14,7 +14,7 @@ constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 constexpr uint64_t kMaxItems = uint64_t{2} << 20;
 // Entries are read in pieces of this size.
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
-// Values of cells that are read together, and sorted by age.
+// Values that are held at once. Their records are sorted by age together.
 constexpr uint64_t kMaxMovedBytes = uint64_t{8} << 20;
 // Free rows are scarce when there are at most so many of them, or at most one of so many rows.
 constexpr uint64_t kScarceRows = 4;
@@ -250,7 +250,7 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const Cell> cells) 
   return Free(bucket, moved);
 }
 
-// Neighbouring cells are not read together: reads of the store would wait behind a large one.
+// Reads one cell at a time: a larger read would delay the reads of the store's users.
 Status BucketCleaner::ReadValues(uint32_t bucket, const Cell& cell, char* values) {
   const uint32_t slot_count = cut_.table.cell_records();
   ENGINE_RACE_RETURN_IF_ERROR(log_.values().Read(bucket, FirstSlotOf(cell), slot_count, values));

@@ -5,7 +5,8 @@
 // (1 - u) / (u + c) * sqrt(age), where u is the share of live records. The age is the number of
 // appends since the records were written. That is the cost-benefit rule of Rosenblum and Ousterhout
 // (The Design and Implementation of a Log-Structured File System, 1992). Age has less weight here,
-// because a bucket has few rows. Cells of a chosen row that are fuller than the row stay.
+// because a bucket has few rows. Cells of a chosen row stay if their score is below kFullCellShare
+// of the row's.
 //
 // Pure functions.
 #ifndef ENGINE_RACE_RECLAIM_CELL_CHOICE_H_

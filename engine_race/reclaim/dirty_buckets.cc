@@ -9,7 +9,7 @@ namespace {
 
 // One key in so many is watched.
 constexpr uint64_t kWatchedShare = 64;
-// Entries that are compared with each other.
+// So many entries, in a piece, are compared with each other.
 constexpr size_t kComparedEntries = 256;
 // With fewer repeats of watched keys the estimate is too rough.
 constexpr uint64_t kMinRepeats = 4;
@@ -35,10 +35,10 @@ DirtyBuckets::DirtyBuckets(const Options& options, const BucketLog& log, std::fu
   for (uint32_t b = 0; b < log.geometry().bucket_count; ++b) {
     State& bucket = buckets_[b];
     const uint64_t record_count = log.RecordCount(b);
-    bucket.watched_from = record_count;
     held_count_.fetch_add(std::min(record_count, log.SlotEnd(b)), std::memory_order_relaxed);
     if (record_count == 0) continue;
-    // Where slots were used again, records were overwritten before: the next group is enough.
+    // Where slots were used again, records were overwritten before: the bucket waits at its next
+    // full group.
     const uint64_t room = log.SlotEnd(b) * dead_percent_ / 100;
     bucket.clean_at = record_count + (log.HasRows(b) ? 0 : std::max(room, min_room));
   }
@@ -64,7 +64,7 @@ void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry>
   if (urgent) urgent_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// At most kComparedEntries.
+// Counts the replaced records of a piece: at most kComparedEntries entries.
 void DirtyBuckets::CountReplaced(State* bucket, std::span<const format::KeyEntry> entries) {
   // An open hash table of numbers of entries, which begin with 1.
   constexpr uint32_t kTableBits = 10;
@@ -99,8 +99,8 @@ bool DirtyBuckets::WasReplaced(State* bucket, std::span<const format::KeyEntry> 
   }
   const uint64_t repeats = bucket->repeat_count < kMinRepeats ? 0 : bucket->repeat_count;
   const uint64_t dead_count = bucket->replaced_count + repeats * kWatchedShare;
-  const uint64_t appended = record_count - std::min(record_count, bucket->watched_from);
-  return dead_count > 0 && dead_count * 100 >= appended * dead_percent_;
+  // The bucket was empty when the store was opened: all of its records were compared.
+  return dead_count * 100 >= record_count * dead_percent_;
 }
 
 bool DirtyBuckets::Enqueue(uint32_t bucket, bool urgent) {

@@ -1,11 +1,15 @@
 // A queue of the buckets that wait to be cleaned.
 //
-// Estimates for each bucket how many appended records replace others. Records that are replaced
-// within 256 appends are counted: a bucket may have few keys that are written often. For the others
-// one key in 64 is noted, and counted when it comes again. A bucket with enough of them waits to be
-// cleaned. So a new bucket that is never overwritten is never cleaned. Once cleaned, a bucket waits
-// again when as many records were appended as the share of dead records leaves room for. So does a
-// bucket with records from an earlier opening: nothing is known of these.
+// Estimates for each bucket how many appended records replace others. Entries are compared in
+// pieces of 256. Records that are replaced within a piece are all counted, so a bucket with a few
+// keys that are written often is found. Of the keys of all pieces one in 64 is noted, and counted
+// when a later piece has it again. A bucket with enough replaced records waits to be cleaned. So a
+// new bucket that is never overwritten is never cleaned. Once cleaned, a bucket waits again when as
+// many records were appended as the share of dead records leaves room for.
+//
+// Nothing is known of records from an earlier opening. A bucket with rows then waits at its next
+// full group. Any other waits when `reclaim_dead_percent` of its records, and at least a row, were
+// appended.
 //
 // Thread safety: every call from any thread.
 #ifndef ENGINE_RACE_RECLAIM_DIRTY_BUCKETS_H_
@@ -57,10 +61,9 @@ class DirtyBuckets final : public KeyGroupListener {
     // Hashes of the keys that are watched, and how many appends had one that was there already.
     std::unordered_set<uint32_t> seen_keys;
     uint64_t repeat_count = 0;
-    // Records that were replaced within the same 256 appends.
+    // Records that were replaced within their piece of entries.
     uint64_t replaced_count = 0;
-    uint64_t watched_from = 0;
-    // The bucket is cleaned when it has so many records; ~0: when enough keys came again.
+    // The bucket is cleaned when it has so many records; ~0: when enough records were replaced.
     uint64_t clean_at = ~uint64_t{0};
     bool queued = false;
     bool urgent = false;

@@ -103,8 +103,8 @@ bool Reclaimer::MustSettle() const { return log_.mover().unsettled_bytes() >= Se
 void Reclaimer::SettleAndRelease() noexcept {
   const Status settled = Guarded([this] { return log_.mover().Settle(); });
   Report(settled);
-  // Many punches at once would be felt by reads.
-  ReleaseAll(dirty_.are_many() || IsFarBehind() ? kMaxReleaseThreads : 0);
+  // Punches delay reads, so this thread punches alone unless reclaim has fallen behind.
+  ReleaseAll(wants_help() || IsFarBehind() ? kMaxReleaseThreads : 0);
 }
 
 // A punch waits for writes to its file, and on some devices for the device. So many of them at once
@@ -231,8 +231,8 @@ Status Reclaimer::MakeSpace(const WantedRooms& rooms, bool disk_is_full, bool* f
   return disk_is_full ? FreeOnDisk(rooms.begin()->first, freed) : Status::Ok();
 }
 
-// *made: the region has the wanted room, or it had and other writers took it, or a row was released
-// that the cleaning could not use yet.
+// *made: the write may succeed now. The region has room, or had room that other writers took. Or a
+// row was released after the last cleaning began. Or appends may fill the last row now.
 Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made) {
   RowMover& mover = log_.mover();
   const uint64_t first_count = log_.RecordCount(number);
@@ -269,14 +269,16 @@ Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made
   if (*made) return Status::Ok();
   AwaitRelease(number, wanted.record_count);
   *made = mover.HasRoom(number, wanted.record_count) || log_.RecordCount(number) != first_count ||
-          mover.FreeRowCount(number) > free_row_count || LetFill(number, wanted, use.live_count);
+          mover.FreeRowCount(number) > free_row_count ||
+          LetFillIfLive(number, wanted, use.live_count);
   return Status::Ok();
 }
 
-// Nothing can be moved in a region that is full to its end. Two more rows cannot be won either: the
-// tail's, and one of dead records that lie in many rows. So that end is for live records. A write
-// of more records than a row has could fill the region with records of few keys.
-bool Reclaimer::LetFill(uint32_t number, const WantedRoom& wanted, uint64_t live_count) {
+// Lets appends take the last row, which is kept for moved records: without it nothing can be moved.
+// A write of at most a row may have it. A larger one could fill the region with dead records of few
+// keys. It gets the row only if live records leave less than three rows. Three rows cannot be used
+// in any case: the last one, the tail's, and one of dead records that are spread over many rows.
+bool Reclaimer::LetFillIfLive(uint32_t number, const WantedRoom& wanted, uint64_t live_count) {
   const Geometry& geometry = log_.geometry();
   const uint64_t known_live_count = std::max(live_count, wanted.key_count);
   const bool is_small = wanted.record_count <= geometry.row_records();

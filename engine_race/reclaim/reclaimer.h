@@ -58,8 +58,8 @@ class Reclaimer {
   void Help() noexcept;
   // Whether the regions of these buckets have room for the records.
   bool HasRoom(const WantedRooms& rooms) const;
-  // For a writer whose write answered kFull: frees space of the disk, or rows of the regions that
-  // are full. *freed: the write may succeed now.
+  // For a writer whose write answered kFull. With `disk_is_full` gives back disk space, otherwise
+  // frees rows of the regions that have no room. *freed: the write may succeed now.
   Status MakeSpace(const WantedRooms& rooms, bool disk_is_full, bool* freed);
   // As Store::Compact.
   Status Compact();
@@ -74,7 +74,7 @@ class Reclaimer {
   void Run() noexcept;
   void Claim(uint32_t bucket);
   Status MakeRoom(uint32_t bucket, const WantedRoom& wanted, bool* made);
-  bool LetFill(uint32_t bucket, const WantedRoom& wanted, uint64_t live_count);
+  bool LetFillIfLive(uint32_t bucket, const WantedRoom& wanted, uint64_t live_count);
   Status FreeOnDisk(uint32_t bucket, bool* freed);
   void AwaitRelease(uint32_t bucket, uint64_t record_count);
   Status CompactOne(BucketCleaner* cleaner, uint32_t bucket);
@@ -88,7 +88,7 @@ class Reclaimer {
   bool MustSettle() const;
   bool IsFarBehind() const;
   void SettleAndRelease() noexcept;
-  // With so many threads beside this one at most.
+  // Releases cells in this thread and in at most `max_thread_count` more.
   void ReleaseAll(uint64_t max_thread_count) noexcept;
   void Report(const Status& status) noexcept;
   void KeepRate(uint64_t began_ns, uint64_t moved_bytes);

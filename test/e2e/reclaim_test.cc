@@ -232,7 +232,7 @@ TEST_F(ReclaimTest, LargeBatchesFillAndReclaimARegion) {
   }
 }
 
-// Its last row would be full of dead records, and no row would be left to move live ones to.
+// The region's last row would be full of dead records, and live ones could not be moved any more.
 TEST_F(ReclaimTest, ALargeBatchOfFewKeysDoesNotFillARegion) {
   SetRegions(4);
   options_.bucket_count = 1;

@@ -106,7 +106,7 @@ TEST(BatchRowTest, RowsBeginBeforeOrBehindABatch) {
   EXPECT_EQ(ContentOf(log.get()).size(), 250u + 20 + 1 + 300);
 }
 
-// Its second row need not lie behind the first.
+// The second row of a batch need not lie behind the first.
 TEST(BatchRowTest, ABatchMayLieInTwoRows) {
   const TempDir dir;
   const Options options = TinyOptions();
