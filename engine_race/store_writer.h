@@ -56,10 +56,12 @@ class StoreWriter {
   WantedRooms RoomsFor(const WriteBatch& batch) const {
     WantedRooms rooms;
     std::unordered_set<uint64_t> keys;
-    for (const WriteBatch::Record& record : batch.records()) {
-      WantedRoom& room = rooms[log_.geometry().BucketOf(record.key)];
+    const std::span<const WriteBatch::Record> records = batch.records();
+    // From the end: the last record of a key decides.
+    for (auto record = records.rbegin(); record != records.rend(); ++record) {
+      WantedRoom& room = rooms[log_.geometry().BucketOf(record->key)];
       ++room.record_count;
-      if (keys.insert(record.key).second) ++room.key_count;
+      if (keys.insert(record->key).second && record->value != nullptr) ++room.key_count;
     }
     return rooms;
   }

@@ -350,10 +350,15 @@ std::map<uint32_t, uint32_t> RowMover::UnsettledCells(uint32_t number) const {
   return bucket.unsettled_cells;
 }
 
-bool RowMover::LetFill(uint32_t number) {
+bool RowMover::LetFill(uint32_t number, uint64_t count) {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  return !std::exchange(bucket.may_fill_region, true) && !bucket.table.has_rows();
+  if (bucket.table.has_rows() ||
+      bucket.record_count + count > context_.geometry().bucket_capacity_records) {
+    return false;
+  }
+  bucket.may_fill_region = true;
+  return true;
 }
 
 }  // namespace engine_race

@@ -95,9 +95,9 @@ class RowMover {
 
   // By row: the cells that were given up and wait for Settle, a bit each.
   std::map<uint32_t, uint32_t> UnsettledCells(uint32_t bucket) const;
-  // When nothing of the bucket can be freed: lets appends fill its last row. False if they could
-  // before, or if the bucket has rows.
-  bool LetFill(uint32_t bucket);
+  // When nothing of the bucket can be freed: lets appends fill its last row. False if the records
+  // do not fit then either, or if the bucket has rows.
+  bool LetFill(uint32_t bucket, uint64_t count);
   // Gives up cells. Settle and Release do the rest. kOutOfMemory, or std::bad_alloc: some were not
   // given up.
   Status Free(std::span<const FreedCells> freed);

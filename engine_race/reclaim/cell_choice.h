@@ -55,8 +55,8 @@ CellChoice ChooseCells(const CellsOfBucket& bucket, uint32_t dead_percent, uint6
 // For a bucket with few free rows: chooses whole rows, those with the fewest live records first. It
 // stops at a quarter of the rows, if these are more than the moved records take. At most `room`
 // records are to be moved. So the last row may be chosen in part: another cleaning moves its other
-// cells together with the next row's. One free row thus suffices, as long as the dead records
-// together fill a row.
+// cells together with the next row's. One free row often suffices for that. It does not where the
+// dead records lie so evenly that no row and another one's cell fit into it together.
 CellChoice ChooseRows(const CellsOfBucket& bucket, uint64_t room);
 
 }  // namespace engine_race

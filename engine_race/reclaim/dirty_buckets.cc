@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 namespace engine_race {
@@ -13,6 +14,8 @@ constexpr uint64_t kWatchedShare = 64;
 constexpr size_t kComparedEntries = 256;
 // With fewer repeats of watched keys the estimate is too rough.
 constexpr uint64_t kMinRepeats = 4;
+// With so few watched keys more their number says nothing: e^-5 is the chance that there is none.
+constexpr double kSpareWatched = 5;
 // The fewest appends between two cleanings of a bucket, in rows: each cleaning reads all entries.
 constexpr uint64_t kMinRows = 1;
 // Many buckets wait when more than one of so many does.
@@ -98,7 +101,13 @@ bool DirtyBuckets::WasReplaced(State* bucket, std::span<const format::KeyEntry> 
                   entries.subspan(begin, std::min(kComparedEntries, entries.size() - begin)));
   }
   const uint64_t repeats = bucket->repeat_count < kMinRepeats ? 0 : bucket->repeat_count;
-  const uint64_t dead_count = bucket->replaced_count + repeats * kWatchedShare;
+  const uint64_t counted = bucket->replaced_count + repeats * kWatchedShare;
+  // The sample may be smaller than its share, so that repeats count too little. But there are
+  // hardly more keys than three standard deviations above those that it stands for.
+  const auto watched = static_cast<double>(bucket->seen_keys.size());
+  const auto max_keys =
+      static_cast<uint64_t>(kWatchedShare * (watched + 3 * std::sqrt(watched) + kSpareWatched));
+  const uint64_t dead_count = std::max(counted, record_count - std::min(record_count, max_keys));
   // The bucket was empty when the store was opened: all of its records were compared.
   return dead_count * 100 >= record_count * dead_percent_;
 }
@@ -158,14 +167,28 @@ void DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const Buc
       use.record_count + std::max<uint64_t>(room, kMinRows * log_.geometry().row_records());
 }
 
-void DirtyBuckets::BytesOf(uint32_t number, uint64_t* live_bytes, uint64_t* dead_bytes) const {
+bool DirtyBuckets::FindMostDead(const std::set<uint32_t>& tried, uint32_t* number) const {
+  uint64_t most_dead_bytes = 0;
+  for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) {
+    if (tried.count(b) != 0 || log_.BucketDamaged(b)) continue;
+    uint64_t live_bytes = 0;
+    uint64_t dead_bytes = 0;
+    if (!BytesOf(b, &live_bytes, &dead_bytes)) dead_bytes = live_bytes;
+    if (dead_bytes <= most_dead_bytes) continue;
+    most_dead_bytes = dead_bytes;
+    *number = b;
+  }
+  return most_dead_bytes != 0;
+}
+
+bool DirtyBuckets::BytesOf(uint32_t number, uint64_t* live_bytes, uint64_t* dead_bytes) const {
   const State& bucket = buckets_[number];
   const uint64_t record_count = log_.RecordCount(number);
   const std::lock_guard lock(bucket.mutex);
   if (!bucket.was_cleaned) {
     *live_bytes = std::min(record_count, log_.SlotEnd(number)) * kValueBytes;
     *dead_bytes = 0;
-    return;
+    return false;
   }
   // Each later append is taken to overwrite a live record.
   const BucketUse& use = bucket.use;
@@ -173,6 +196,7 @@ void DirtyBuckets::BytesOf(uint32_t number, uint64_t* live_bytes, uint64_t* dead
   *live_bytes = use.live_count * kValueBytes;
   *dead_bytes =
       (use.held_count - std::min(use.held_count, use.live_count) + appended) * kValueBytes;
+  return true;
 }
 
 }  // namespace engine_race

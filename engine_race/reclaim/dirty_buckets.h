@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <unordered_set>
 
@@ -50,10 +51,14 @@ class DirtyBuckets final : public KeyGroupListener {
 
   // `dead_percent`: the share of dead records that the bucket may have before the next cleaning.
   void NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
+  // Of the buckets that are not in `tried`: the one with the most dead records. In buckets that
+  // were not cleaned since the opening all may be dead. False: none has any.
+  bool FindMostDead(const std::set<uint32_t>& tried, uint32_t* bucket) const;
   // About how many records lie in cells that take space, in all buckets.
   uint64_t held_count() const { return held_count_.load(std::memory_order_relaxed); }
-  // As BucketSpace in store_stats.h.
-  void BytesOf(uint32_t bucket, uint64_t* live_bytes, uint64_t* dead_bytes) const;
+  // As BucketSpace in store_stats.h. False: the bucket was not cleaned since the opening, so the
+  // number of dead records is not known.
+  bool BytesOf(uint32_t bucket, uint64_t* live_bytes, uint64_t* dead_bytes) const;
 
  private:
   struct State {

@@ -25,7 +25,7 @@
 
 namespace engine_race {
 
-// Records to be written to a bucket, and how many different keys they have.
+// Records to be written to a bucket, and how many keys they leave with a value.
 struct WantedRoom {
   uint64_t record_count = 0;
   uint64_t key_count = 0;
@@ -75,7 +75,9 @@ class Reclaimer {
   void Claim(uint32_t bucket);
   Status MakeRoom(uint32_t bucket, const WantedRoom& wanted, bool* made);
   bool LetFillIfLive(uint32_t bucket, const WantedRoom& wanted, uint64_t live_count);
-  Status FreeOnDisk(uint32_t bucket, bool* freed);
+  uint64_t MostRoom(uint32_t bucket) const;
+  Status FreeOnDisk(const WantedRooms& rooms, bool* freed);
+  Status FreeOf(uint32_t bucket, bool* freed);
   void AwaitRelease(uint32_t bucket, uint64_t record_count);
   Status CompactOne(BucketCleaner* cleaner, uint32_t bucket);
   std::unique_ptr<BucketCleaner> TakeHelper();

@@ -15,6 +15,7 @@
 
 #include "engine_race/base/checksum.h"
 #include "test/e2e/reclaim_fixture.h"
+#include "test/e2e/small_disk.h"
 #include "test/eventually.h"
 #include "test/faults/system_calls.h"
 
@@ -105,6 +106,32 @@ TEST_F(ReclaimSpaceTest, CleaningGoesOnInTheBackground) {
   EXPECT_TRUE(Eventually([this] { return ValueDiskBytes() < 2 * live_bytes() + slack_bytes(); }))
       << ValueDiskBytes();
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// A bucket of live records alone takes the space of another's dead ones.
+TEST_F(ReclaimSpaceTest, OnAFullDiskOtherBucketsGiveSpaceBack) {
+  SmallDisk disk(DiskKind::kTmpfs);
+  if (!disk.mounted()) GTEST_SKIP() << "no file system could be mounted here: needs root";
+  SetRegions(64);
+  // Nothing is cleaned before the disk is full.
+  options_.reclaim_dead_percent = 99;
+  store_ = OpenStore(disk.StoreDir(), options_);
+  ASSERT_NE(store_, nullptr);
+  const uint64_t last_quarter = uint64_t{3} << 62;
+  const auto write = [this](uint64_t key, uint64_t version) {
+    return store_->Write(KeyBytes(key).view(), ValueOf(key, version));
+  };
+  constexpr uint64_t kDeadRecords = 3000;
+  for (uint64_t i = 0; i < kDeadRecords; ++i) {
+    ASSERT_TRUE(write(last_quarter + i % 100, i).ok());
+  }
+  ASSERT_NO_FATAL_FAILURE(Sync());
+  disk.AddBallast(2 * kDiskBytes);
+  for (uint64_t i = 0; i < kDeadRecords / 2; ++i) {
+    const Status status = write(i, 1);
+    ASSERT_TRUE(status.ok()) << "record " << i << ": " << status.ToString();
+  }
+  store_.reset();
 }
 
 // A store without overwritten records pays nothing.

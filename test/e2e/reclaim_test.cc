@@ -253,6 +253,30 @@ TEST_F(ReclaimTest, ALargeBatchOfFewKeysDoesNotFillARegion) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
+// Deletions of keys that are not there are dead records, as many as they are.
+TEST_F(ReclaimTest, ALargeBatchOfDeletionsDoesNotFillARegion) {
+  SetRegions(4);
+  options_.bucket_count = 1;
+  options_.file_count = 1;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr uint64_t kKeys = 4;
+  constexpr uint64_t kAbsent = 1000;
+  WriteBatch batch;
+  for (uint64_t i = 0; i < slot_count(); ++i) {
+    const uint64_t key = SpreadKey(i % kRowRecords == 0 ? i / kRowRecords : kAbsent + i);
+    const KeyBytes bytes(key);
+    const Status added = i % kRowRecords == 0 ? batch.Put(bytes.view(), ValueOf(key, 1))
+                                              : batch.Delete(bytes.view());
+    ASSERT_TRUE(added.ok());
+  }
+  const Status status = store_->Write(batch);
+  EXPECT_EQ(status.code(), Code::kFull) << status.ToString();
+  for (uint64_t i = 1; i < 4 * kRowRecords; ++i) {
+    ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys, i));
+  }
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
 TEST_F(ReclaimTest, LargeBatchesOfLiveRecordsFillARegionToItsEnd) {
   SetRegions(4);
   options_.bucket_count = 1;

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "test/index/refused_memory.h"
@@ -73,6 +76,20 @@ TEST(DirtyBucketsTest, ABucketWithFewReplacedRecordsDoesNotWait) {
   for (uint64_t hot_key = 0; hot_key < 100; ++hot_key) {
     DirtyBuckets dirty(options, *log, [] {});
     EXPECT_EQ(GroupsUntilItWaits(&dirty, hot_key, 10), 65u) << "key " << hot_key;
+  }
+}
+
+// Whichever of the keys are in the sample, and however few of them.
+TEST(DirtyBucketsTest, ABucketIsFoundThatIsOverwrittenInTheOrderOfItsKeys) {
+  const TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  std::mt19937_64 random(1);
+  for (uint64_t i = 0; i < 200; ++i) {
+    DirtyBuckets dirty(TinyOptions(), *log, [] {});
+    std::vector<uint64_t> keys(256);
+    std::generate(keys.begin(), keys.end(), std::ref(random));
+    for (uint64_t pass = 1; pass <= 8; ++pass) dirty.OnKeyGroup(0, EntriesOf(keys), pass * 256);
+    EXPECT_FALSE(dirty.empty()) << "bucket " << i;
   }
 }
 
