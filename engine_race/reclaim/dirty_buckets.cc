@@ -168,7 +168,9 @@ void DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const Buc
 }
 
 bool DirtyBuckets::FindMostDead(const std::set<uint32_t>& tried, uint32_t* number) const {
-  uint64_t most_dead_bytes = 0;
+  // Of fewer dead records than a cell has none may be freed.
+  const uint64_t cell_bytes = uint64_t{log_.geometry().cell_records()} * kValueBytes;
+  uint64_t most_dead_bytes = cell_bytes - 1;
   for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) {
     if (tried.count(b) != 0 || log_.BucketDamaged(b)) continue;
     uint64_t live_bytes = 0;
@@ -178,7 +180,7 @@ bool DirtyBuckets::FindMostDead(const std::set<uint32_t>& tried, uint32_t* numbe
     most_dead_bytes = dead_bytes;
     *number = b;
   }
-  return most_dead_bytes != 0;
+  return most_dead_bytes >= cell_bytes;
 }
 
 bool DirtyBuckets::BytesOf(uint32_t number, uint64_t* live_bytes, uint64_t* dead_bytes) const {

@@ -52,7 +52,7 @@ class DirtyBuckets final : public KeyGroupListener {
   // `dead_percent`: the share of dead records that the bucket may have before the next cleaning.
   void NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
   // Of the buckets that are not in `tried`: the one with the most dead records. In buckets that
-  // were not cleaned since the opening all may be dead. False: none has any.
+  // were not cleaned since the opening all may be dead. False: none has as many as a cell.
   bool FindMostDead(const std::set<uint32_t>& tried, uint32_t* bucket) const;
   // About how many records lie in cells that take space, in all buckets.
   uint64_t held_count() const { return held_count_.load(std::memory_order_relaxed); }

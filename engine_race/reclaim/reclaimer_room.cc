@@ -121,8 +121,9 @@ Status Reclaimer::FreeOnDisk(const WantedRooms& rooms, bool* freed) {
   }
   uint32_t bucket = 0;
   for (int i = 0; i < kOtherBuckets && dirty_.FindMostDead(tried, &bucket); ++i) {
-    ENGINE_RACE_RETURN_IF_ERROR(FreeOf(bucket, freed));
-    if (*freed) return Status::Ok();
+    // A failure there is not this write's.
+    if (FreeOf(bucket, freed).ok() && *freed) return Status::Ok();
+    *freed = false;
     tried.insert(bucket);
   }
   return Status::Ok();
