@@ -68,8 +68,8 @@ class BucketLog {
   Status Append(uint64_t key, const char* value);
 
   // Writes the records of a batch, in keys of the store, as a whole: see batch_writer.h. Later ones
-  // of a key win. Answers what Append answers. After a failure no read sees any of
-  // them, unless it has latched.
+  // of a key win. Answers what Append answers. After a failure no read sees any of them, unless it
+  // has latched.
   Status Write(const WriteBatch& batch);
 
   // Makes every record acknowledged before the call durable: in the logs, with the synced

@@ -51,6 +51,13 @@ class ReclaimTest : public ::testing::Test {
     store_ = OpenStore(dir_.path(), options_);
     ASSERT_NE(store_, nullptr);
   }
+  // A store of one bucket, whose region has so many rows.
+  void OpenOneRegion(uint64_t row_count) {
+    options_.bucket_count = 1;
+    options_.file_count = 1;
+    options_.bucket_capacity_records = row_count * kRowRecords;
+    Open();
+  }
 
   Status TryWrite(uint64_t i, uint64_t version) {
     const uint64_t key = SpreadKey(i);

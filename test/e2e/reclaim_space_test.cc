@@ -283,10 +283,7 @@ TEST_F(ReclaimSpaceTest, WithoutHolesSlotsAreUsedAgainAllTheSame) {
 TEST_F(ReclaimSpaceTest, AFullRegionWaitsForHolesThatTakeTheirTime) {
   SlowHoles slow_holes;
   const ScopedHook hook(&slow_holes);
-  options_.bucket_count = 1;
-  options_.file_count = 1;
-  options_.bucket_capacity_records = 4 * kRowRecords;
-  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(OpenOneRegion(4));
   ASSERT_NO_FATAL_FAILURE(WriteAll(0, 300, 1));
   std::atomic<bool> stop{false};
   std::thread compacting([&] {

@@ -234,10 +234,7 @@ TEST_F(ReclaimTest, LargeBatchesFillAndReclaimARegion) {
 
 // The region's last row would be full of dead records, and live ones could not be moved any more.
 TEST_F(ReclaimTest, ALargeBatchOfFewKeysDoesNotFillARegion) {
-  SetRegions(4);
-  options_.bucket_count = 1;
-  options_.file_count = 1;
-  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(OpenOneRegion(4));
   constexpr uint64_t kKeys = 150;
   uint64_t version = 1;
   ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys, version));
@@ -255,10 +252,7 @@ TEST_F(ReclaimTest, ALargeBatchOfFewKeysDoesNotFillARegion) {
 
 // Deletions of keys that are not there are dead records, as many as they are.
 TEST_F(ReclaimTest, ALargeBatchOfDeletionsDoesNotFillARegion) {
-  SetRegions(4);
-  options_.bucket_count = 1;
-  options_.file_count = 1;
-  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(OpenOneRegion(4));
   constexpr uint64_t kKeys = 4;
   constexpr uint64_t kAbsent = 1000;
   WriteBatch batch;
@@ -278,10 +272,7 @@ TEST_F(ReclaimTest, ALargeBatchOfDeletionsDoesNotFillARegion) {
 }
 
 TEST_F(ReclaimTest, LargeBatchesOfLiveRecordsFillARegionToItsEnd) {
-  SetRegions(4);
-  options_.bucket_count = 1;
-  options_.file_count = 1;
-  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(OpenOneRegion(4));
   constexpr uint64_t kBatchRecords = 2 * kRowRecords;
   for (uint64_t i = 0; i < slot_count(); i += kBatchRecords) {
     WriteBatch batch;
