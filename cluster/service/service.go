@@ -1,0 +1,141 @@
+// Package service says what the cluster offers to those who speak a protocol to clients or to
+// operators. It has interfaces and plain values only. Package node implements the interfaces.
+package service
+
+import (
+	"context"
+	"errors"
+)
+
+// Sizes of keys and values, in bytes. There are no others.
+const (
+	KeyBytes   = 8
+	ValueBytes = 4096
+)
+
+// What a failed call did. Every error of a Service is one of them, as errors.Is tells.
+var (
+	// ErrUnknown: the leader was lost, or the time is over. The write may have been done, may still
+	// be done, or may never be.
+	ErrUnknown = errors.New("the outcome is unknown")
+	// ErrUnavailable: nothing was done. There is no leader or no quorum, or the node is stopping.
+	ErrUnavailable = errors.New("nothing was done: unavailable")
+	// ErrBusy: nothing was done. A limit of the node is reached; the call may succeed soon.
+	ErrBusy = errors.New("nothing was done: busy")
+	// ErrFull: nothing was done. The disk has no room.
+	ErrFull = errors.New("nothing was done: the disk is full")
+	// ErrLoading: a local read came before the replica had applied its own log.
+	ErrLoading = errors.New("nothing was done: the replica is loading")
+	// ErrCorrupt: stored data failed its checksum.
+	ErrCorrupt = errors.New("stored data is corrupt")
+)
+
+// Op writes a record, or deletes one when Value is nil. Value may not change during the call.
+type Op struct {
+	Key   uint64
+	Value []byte
+}
+
+// Record is a key with its value.
+type Record struct {
+	Key   uint64
+	Value []byte
+}
+
+// Consistency says how fresh a read is.
+type Consistency int
+
+const (
+	// Linearizable reads see every write that was acknowledged before they began.
+	Linearizable Consistency = iota
+	// Local reads see what the node's own replica has applied.
+	Local
+)
+
+// Service is the key space. Keys are numbers: their 8 bytes read big-endian. Every call may come
+// from any goroutine. The context's deadline bounds it.
+type Service interface {
+	// Write applies all ops of one shard in one atomic step. Later ops of a key win. With `counted`
+	// the answer says for each op whether its key was there before; otherwise it is nil.
+	Write(ctx context.Context, ops []Op, counted bool) (existed []bool, err error)
+	// Read answers with nil where a key is absent. It reads the keys of one shard at one moment.
+	Read(ctx context.Context, keys []uint64, consistency Consistency) (values [][]byte, err error)
+	// Scan gives up to `limit` records in the order of their keys: from lower on, and below *upper
+	// unless that is nil. Without values Record.Value is nil. `more` is false if there are no
+	// further ones. The records of one shard are of one moment.
+	Scan(ctx context.Context, lower uint64, upper *uint64, limit int, withValues bool,
+		consistency Consistency) (records []Record, more bool, err error)
+	// Count gives the number of live keys.
+	Count(ctx context.Context) (uint64, error)
+	// Info describes the node, for INFO.
+	Info() []InfoSection
+}
+
+// InfoSection is a named list of fields, each a name and a value.
+type InfoSection struct {
+	Name   string
+	Fields [][2]string
+}
+
+// NodeInfo names a node and its addresses, "host:port" each.
+type NodeInfo struct {
+	ID            uint64 `json:"id" toml:"id"`
+	RaftAddress   string `json:"raft" toml:"raft"`
+	ClientAddress string `json:"client" toml:"client"`
+	AdminAddress  string `json:"admin" toml:"admin"`
+}
+
+// ReplicaStatus describes a replica as its own node sees it.
+type ReplicaStatus struct {
+	ShardID      uint64 `json:"shard"`
+	ReplicaID    uint64 `json:"replica"`
+	NodeID       uint64 `json:"node"`
+	Leader       bool   `json:"leader"`
+	NonVoting    bool   `json:"non_voting"`
+	Ready        bool   `json:"ready"`
+	AppliedIndex uint64 `json:"applied_index"`
+	SyncedIndex  uint64 `json:"synced_index"`
+}
+
+// ShardStatus describes a shard. Lower is the lowest of its keys, Upper the highest.
+type ShardStatus struct {
+	ShardID  uint64          `json:"shard"`
+	Lower    uint64          `json:"lower"`
+	Upper    uint64          `json:"upper"`
+	LeaderID uint64          `json:"leader_node"` // 0: none is known
+	Members  []ReplicaStatus `json:"members"`
+}
+
+// Status is what one node knows of the cluster.
+type Status struct {
+	Cluster string        `json:"cluster"`
+	NodeID  uint64        `json:"node"`
+	Nodes   []NodeInfo    `json:"nodes"`
+	Shards  []ShardStatus `json:"shards"`
+}
+
+// BackupReport says what a backup or a restore handled.
+type BackupReport struct {
+	Records uint64 `json:"records"`
+	Bytes   uint64 `json:"bytes"`
+}
+
+// Control is what operators ask of a node. Each call may be sent to any node.
+type Control interface {
+	Status(ctx context.Context) (Status, error)
+	// AddReplica gives node a replica of the shard, and waits until it votes.
+	AddReplica(ctx context.Context, shardID, nodeID uint64) error
+	// RemoveReplica takes the node's replica of the shard away. Its data is deleted.
+	RemoveReplica(ctx context.Context, shardID, nodeID uint64) error
+	MoveLeader(ctx context.Context, shardID, nodeID uint64) error
+	// Snapshot lets the node's replica of the shard sync, and shortens its log.
+	Snapshot(ctx context.Context, shardID uint64) (index uint64, err error)
+	// Backup writes the records of all shards into a directory of the node: all of them, or those
+	// that changed since the backup in `since`.
+	Backup(ctx context.Context, directory, since string) (BackupReport, error)
+	// Restore writes the records of a backup in a directory of the node into an empty cluster.
+	Restore(ctx context.Context, directory string) (BackupReport, error)
+	// Live fails when the process should be restarted, Ready when it should get no requests.
+	Live() error
+	Ready() error
+}
