@@ -1,0 +1,258 @@
+// Package engine is the store of 8-byte keys and 4 KiB values, by way of its C API.
+//
+// Keys are numbers: their 8 bytes read big-endian. Every method of a Store may be called from any
+// goroutine, also beside Close. A Snapshot may be read from any goroutine, a Batch and an Iterator
+// are used by one at a time. Each call holds its thread while it waits for the disk, so callers
+// bound how many run at once.
+package engine
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/../../include
+#cgo LDFLAGS: ${SRCDIR}/../../lib/libengine.a -lstdc++ -lm -lpthread -lrt
+#include "calls.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// Sizes, in bytes.
+const (
+	KeyBytes   = C.ENGINE_RACE_KEY_BYTES
+	ValueBytes = C.ENGINE_RACE_VALUE_BYTES
+)
+
+// Codes that callers handle. Every error of this package is one of them as errors.Is tells, or
+// another code in an *Error.
+var (
+	ErrNotFound        = &Error{Code: C.ENGINE_RACE_NOT_FOUND}
+	ErrCorruption      = &Error{Code: C.ENGINE_RACE_CORRUPTION}
+	ErrInvalidArgument = &Error{Code: C.ENGINE_RACE_INVALID_ARGUMENT}
+	ErrFull            = &Error{Code: C.ENGINE_RACE_FULL}
+)
+
+// Error is a code of the engine, with the engine's message.
+type Error struct {
+	Code    int
+	Message string
+}
+
+func (e *Error) Error() string {
+	name := C.GoString(C.engine_race_code_name(C.int(e.Code)))
+	if e.Message == "" {
+		return name
+	}
+	return name + ": " + e.Message
+}
+
+// Is compares codes.
+func (e *Error) Is(target error) bool {
+	var other *Error
+	return errors.As(target, &other) && other.Code == e.Code
+}
+
+func failure(out *C.outcome) error {
+	if out.code == C.ENGINE_RACE_OK {
+		return nil
+	}
+	return &Error{Code: int(out.code), Message: C.GoString(&out.message[0])}
+}
+
+// codeError gives the error of one record's code.
+func codeError(code int32) error {
+	if code == C.ENGINE_RACE_OK {
+		return nil
+	}
+	return &Error{Code: int(code)}
+}
+
+// Store is an open store. Close ends it; its snapshots and iterators fail after that.
+type Store struct {
+	store *C.engine_race_store
+	queue *C.engine_race_log_queue
+}
+
+// Open opens the store in a directory, made when missing. Options are named as in the engine, their
+// values are texts.
+func Open(directory string, options map[string]string) (*Store, error) {
+	o, err := newOptions(options)
+	if err != nil {
+		return nil, err
+	}
+	defer C.engine_race_options_destroy(o)
+	s := &Store{}
+	if code := C.engine_race_log_queue_create(1024, &s.queue); code != C.ENGINE_RACE_OK {
+		return nil, &Error{Code: int(code), Message: "cannot make a queue of log messages"}
+	}
+	C.engine_race_options_set_log_queue(o, s.queue)
+	name := C.CString(directory)
+	defer C.free(unsafe.Pointer(name))
+	var out C.outcome
+	C.er_open(name, o, &s.store, &out)
+	if err := failure(&out); err != nil {
+		C.engine_race_log_queue_destroy(s.queue)
+		return nil, fmt.Errorf("open the store in %s: %w", directory, err)
+	}
+	return s, nil
+}
+
+func newOptions(options map[string]string) (*C.engine_race_options, error) {
+	o := C.engine_race_options_create()
+	if o == nil {
+		return nil, &Error{Code: C.ENGINE_RACE_OUT_OF_MEMORY}
+	}
+	for name, value := range options {
+		cName, cValue := C.CString(name), C.CString(value)
+		var out C.outcome
+		C.er_set(o, cName, cValue, &out)
+		C.free(unsafe.Pointer(cName))
+		C.free(unsafe.Pointer(cValue))
+		if err := failure(&out); err != nil {
+			C.engine_race_options_destroy(o)
+			return nil, fmt.Errorf("option %s = %q: %w", name, value, err)
+		}
+	}
+	return o, nil
+}
+
+// Close waits for calls under way, and closes the store. The second call fails.
+func (s *Store) Close() error {
+	var out C.outcome
+	C.er_close(s.store, &out)
+	return failure(&out)
+}
+
+// LogMessage is a message of the engine. Level is 0, 1 or 2: information, a warning, an error.
+type LogMessage struct {
+	Level int
+	Text  string
+}
+
+// TakeLog gives the messages that wait, oldest first. One goroutine at a time may call it, also
+// after Close.
+func (s *Store) TakeLog() []LogMessage {
+	var messages []LogMessage
+	message := C.engine_race_log_message{}
+	message.struct_bytes = C.sizeof_engine_race_log_message
+	for C.engine_race_log_queue_take(s.queue, &message) == C.ENGINE_RACE_OK {
+		messages = append(messages, LogMessage{int(message.level), C.GoString(&message.text[0])})
+	}
+	return messages
+}
+
+// Read copies the value of a key. ErrNotFound, ErrCorruption.
+func (s *Store) Read(key uint64, value []byte) error {
+	if len(value) != ValueBytes {
+		return valueSizeError(len(value))
+	}
+	var out C.outcome
+	C.er_read(s.store, C.uint64_t(key), unsafe.Pointer(&value[0]), &out)
+	return failure(&out)
+}
+
+func valueSizeError(size int) error {
+	return fmt.Errorf("%w: a value has %d bytes, not %d", ErrInvalidArgument, ValueBytes, size)
+}
+
+// Results has the outcome of a read of many keys, by their places.
+type Results []int32
+
+// Err is nil if key i was read, and ErrNotFound if it is absent.
+func (r Results) Err(i int) error { return codeError(r[i]) }
+
+// Found tells whether key i was read.
+func (r Results) Found(i int) bool { return r[i] == C.ENGINE_RACE_OK }
+
+func checkMany(keys []uint64, values []byte, results Results) error {
+	if len(values) != len(keys)*ValueBytes || len(results) != len(keys) {
+		return fmt.Errorf("%w: %d keys with %d bytes of values and %d results", ErrInvalidArgument,
+			len(keys), len(values), len(results))
+	}
+	return nil
+}
+
+// ReadMany reads many keys at once: the value of keys[i] goes to values[i*4096:], its outcome to
+// results[i].
+func (s *Store) ReadMany(keys []uint64, values []byte, results Results) error {
+	if err := checkMany(keys, values, results); err != nil || len(keys) == 0 {
+		return err
+	}
+	var out C.outcome
+	C.er_read_many(s.store, C.size_t(len(keys)), (*C.uint64_t)(&keys[0]),
+		unsafe.Pointer(&values[0]), (*C.int)(&results[0]), &out)
+	return failure(&out)
+}
+
+// Sync makes all acknowledged writes durable.
+func (s *Store) Sync() error {
+	var out C.outcome
+	C.er_sync(s.store, &out)
+	return failure(&out)
+}
+
+// Compact gives back the space of overwritten and deleted records.
+func (s *Store) Compact() error {
+	var out C.outcome
+	C.er_compact(s.store, &out)
+	return failure(&out)
+}
+
+// Write writes a batch as a whole. ErrFull: nothing was written.
+func (s *Store) Write(batch *Batch) error {
+	var out C.outcome
+	C.er_write_batch(s.store, batch.batch, &out)
+	return failure(&out)
+}
+
+// Batch is a list of puts and deletions. It copies values. Destroy frees it.
+type Batch struct{ batch *C.engine_race_batch }
+
+// NewBatch makes an empty batch.
+func NewBatch() (*Batch, error) {
+	b := C.engine_race_batch_create()
+	if b == nil {
+		return nil, &Error{Code: C.ENGINE_RACE_OUT_OF_MEMORY}
+	}
+	return &Batch{b}, nil
+}
+
+// Put adds a record of 4096 bytes.
+func (b *Batch) Put(key uint64, value []byte) error {
+	if len(value) != ValueBytes {
+		return valueSizeError(len(value))
+	}
+	return codeError(int32(C.er_batch_put(b.batch, C.uint64_t(key), unsafe.Pointer(&value[0]))))
+}
+
+// Delete adds a deletion.
+func (b *Batch) Delete(key uint64) error {
+	return codeError(int32(C.engine_race_batch_delete(b.batch, C.uint64_t(key))))
+}
+
+// Len is the number of entries, earlier ones of a key included.
+func (b *Batch) Len() int { return int(C.engine_race_batch_size(b.batch)) }
+
+// Clear drops all entries and keeps their memory.
+func (b *Batch) Clear() { C.engine_race_batch_clear(b.batch) }
+
+// Destroy frees the batch.
+func (b *Batch) Destroy() { C.engine_race_batch_destroy(b.batch) }
+
+// Stats gives the engine's counters by name.
+func (s *Store) Stats() (map[string]uint64, error) {
+	values := make([]uint64, 256)
+	var given C.size_t
+	var out C.outcome
+	C.er_stats(s.store, (*C.uint64_t)(&values[0]), C.size_t(len(values)), &given, &out)
+	if err := failure(&out); err != nil {
+		return nil, err
+	}
+	stats := make(map[string]uint64, int(given))
+	for i := range int(given) {
+		stats[C.GoString(C.engine_race_stat_name(C.size_t(i)))] = values[i]
+	}
+	return stats, nil
+}
