@@ -1,0 +1,40 @@
+// Package keyspace cuts the keys into ranges of equal width, one a shard. Pure functions.
+package keyspace
+
+import "math/bits"
+
+// Limits of the number of shards.
+const (
+	MinShards = 1
+	MaxShards = 1024
+)
+
+// Division is a key space of all 64-bit numbers, cut into Shards ranges. Ranges are numbered from 0
+// on, in the order of their keys.
+type Division struct {
+	Shards uint64
+}
+
+// Range gives the range that a key lies in.
+func (d Division) Range(key uint64) uint64 {
+	high, _ := bits.Mul64(key, d.Shards)
+	return high
+}
+
+// Lower gives the lowest key of a range.
+func (d Division) Lower(r uint64) uint64 {
+	// The smallest key with key * Shards >= r * 2^64.
+	quotient, remainder := bits.Div64(r, 0, d.Shards)
+	if remainder != 0 {
+		quotient++
+	}
+	return quotient
+}
+
+// Upper gives the highest key of a range.
+func (d Division) Upper(r uint64) uint64 {
+	if r+1 == d.Shards {
+		return ^uint64(0)
+	}
+	return d.Lower(r+1) - 1
+}

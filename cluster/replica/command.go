@@ -1,0 +1,103 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"engine_race/cluster/service"
+)
+
+// A command is the payload of a proposal: two bytes of header, then its ops, each an opcode, the key
+// as 8 bytes big-endian, and for a put the value.
+const (
+	commandVersion = 1
+	headerBytes    = 2
+	opDelete       = 0
+	opPut          = 1
+	opHeaderBytes  = 1 + service.KeyBytes
+	flagCounted    = 1
+
+	// MaxPutBytes is the most that an op takes in a command.
+	MaxPutBytes = opHeaderBytes + service.ValueBytes
+)
+
+// Results of a command. They must be the same on every replica.
+const (
+	ResultApplied   = 1
+	ResultMalformed = 2 // nothing was applied
+)
+
+var errMalformed = errors.New("a malformed command")
+
+// CommandBytes is the size of a command with these ops.
+func CommandBytes(ops []service.Op) int {
+	size := headerBytes
+	for _, op := range ops {
+		size += opHeaderBytes
+		if op.Value != nil {
+			size += service.ValueBytes
+		}
+	}
+	return size
+}
+
+// NewCommand begins a command in `memory`, which is overwritten. With counted the result tells of
+// each op whether its key was there.
+func NewCommand(memory []byte, counted bool) []byte {
+	flags := byte(0)
+	if counted {
+		flags = flagCounted
+	}
+	return append(memory[:0], commandVersion, flags)
+}
+
+// AppendOp adds an op to a command.
+func AppendOp(command []byte, op service.Op) ([]byte, error) {
+	if op.Value == nil {
+		command = append(command, opDelete)
+		return binary.BigEndian.AppendUint64(command, op.Key), nil
+	}
+	if len(op.Value) != service.ValueBytes {
+		return command, fmt.Errorf("%w: a value of %d bytes", errMalformed, len(op.Value))
+	}
+	command = append(command, opPut)
+	command = binary.BigEndian.AppendUint64(command, op.Key)
+	return append(command, op.Value...), nil
+}
+
+// parse checks a command as a whole, and gives its ops.
+func parse(command []byte) (ops []byte, counted bool, err error) {
+	if len(command) < headerBytes || command[0] != commandVersion || command[1] > flagCounted {
+		return nil, false, errMalformed
+	}
+	ops = command[headerBytes:]
+	return ops, command[1] == flagCounted, check(ops)
+}
+
+// next takes the first op off ops that were checked. Its value lies in the command.
+func next(ops []byte) (op service.Op, rest []byte) {
+	op.Key = binary.BigEndian.Uint64(ops[1:])
+	if ops[0] == opDelete {
+		return op, ops[opHeaderBytes:]
+	}
+	op.Value = ops[opHeaderBytes:MaxPutBytes]
+	return op, ops[MaxPutBytes:]
+}
+
+func check(ops []byte) error {
+	for len(ops) > 0 {
+		size := 0
+		switch ops[0] {
+		case opDelete:
+			size = opHeaderBytes
+		case opPut:
+			size = MaxPutBytes
+		}
+		if size == 0 || len(ops) < size {
+			return errMalformed
+		}
+		ops = ops[size:]
+	}
+	return nil
+}

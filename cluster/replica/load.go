@@ -1,0 +1,101 @@
+package replica
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/lni/dragonboat/v4/statemachine"
+
+	"engine_race/cluster/engine"
+)
+
+// load writes the records of a stream into an empty store, makes them durable and stores the
+// stream's index, which it gives.
+func (r *Replica) load(store *engine.Store, stream io.Reader, stopped <-chan struct{}) (uint64,
+	error) {
+	header, err := readChecked(nil, stream, nil, 16)
+	if err != nil {
+		return 0, err
+	}
+	if binary.BigEndian.Uint64(header) != streamMagic {
+		return 0, fmt.Errorf("%w: an unknown format", errDamagedStream)
+	}
+	index := binary.BigEndian.Uint64(header[8:])
+	writer, err := r.newWriter(store)
+	if err != nil {
+		return 0, err
+	}
+	defer writer.destroy()
+	for total := uint64(0); ; {
+		if isClosed(stopped) || r.stopping.Load() {
+			return 0, statemachine.ErrSnapshotStopped
+		}
+		count, err := loadBlock(&writer, stream, total)
+		if err != nil {
+			return 0, err
+		}
+		if count == 0 {
+			break
+		}
+		total += count
+	}
+	if err := store.Sync(); err != nil {
+		return 0, err
+	}
+	return index, writeApplied(r.config.Directory, index)
+}
+
+// loadBlock gives the number of the block's records: 0 for the end, which must name `total`.
+func loadBlock(w *writer, stream io.Reader, total uint64) (uint64, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(stream, head[:]); err != nil {
+		return 0, fmt.Errorf("%w: %w", errDamagedStream, err)
+	}
+	count := int(binary.BigEndian.Uint32(head[:]))
+	if count == 0 {
+		end, err := readChecked(nil, stream, head[:], 8)
+		if err == nil && binary.BigEndian.Uint64(end) != total {
+			err = fmt.Errorf("%w: records are missing", errDamagedStream)
+		}
+		return 0, err
+	}
+	if count > blockRecords {
+		return 0, fmt.Errorf("%w: a block of %d records", errDamagedStream, count)
+	}
+	block, err := readChecked(w.memory, stream, head[:], count*(8+engine.ValueBytes))
+	if err != nil {
+		return 0, err
+	}
+	w.memory = block
+	keys, values := block[:8*count], block[8*count:]
+	for i := range count {
+		value := values[i*engine.ValueBytes : (i+1)*engine.ValueBytes]
+		if err := w.batch.Put(binary.BigEndian.Uint64(keys[8*i:]), value); err != nil {
+			return 0, err
+		}
+	}
+	return uint64(count), w.flush()
+}
+
+// readChecked reads so many bytes, into `memory` if they fit, and their checksum, which also covers
+// what was read before them.
+func readChecked(memory []byte, stream io.Reader, before []byte, size int) ([]byte, error) {
+	if cap(memory) < size {
+		memory = make([]byte, size)
+	}
+	memory = memory[:size]
+	var sum [4]byte
+	if _, err := io.ReadFull(stream, memory); err != nil {
+		return memory, fmt.Errorf("%w: %w", errDamagedStream, err)
+	}
+	if _, err := io.ReadFull(stream, sum[:]); err != nil {
+		return memory, fmt.Errorf("%w: %w", errDamagedStream, err)
+	}
+	crc := crc32.Update(crc32.Checksum(before, castagnoli), castagnoli, memory)
+	if crc != binary.BigEndian.Uint32(sum[:]) {
+		return memory, fmt.Errorf("%w: a wrong checksum", errDamagedStream)
+	}
+	return memory, nil
+}

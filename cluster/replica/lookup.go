@@ -1,0 +1,132 @@
+package replica
+
+import (
+	"fmt"
+
+	"engine_race/cluster/engine"
+)
+
+// ReadQuery reads keys. Lookup fills Values and Results, whose memory the caller gives.
+type ReadQuery struct {
+	Keys    []uint64
+	Values  []byte // 4096 bytes a key
+	Results engine.Results
+	// Atomic reads all keys at one moment.
+	Atomic bool
+}
+
+// ScanQuery walks over keys in ascending order. Lookup fills Keys, Values and More.
+type ScanQuery struct {
+	Lower      uint64
+	Upper      *uint64 // not included; nil: open
+	Limit      int
+	WithValues bool
+
+	Keys   []uint64
+	Values []byte
+	More   bool
+}
+
+// CountQuery counts live keys into Count.
+type CountQuery struct{ Count uint64 }
+
+// Values that a scan reads ahead.
+const scanPrefetch = 32
+
+// Keys that a count takes at a time.
+const countChunk = 4096
+
+// Lookup answers a *ReadQuery, *ScanQuery or *CountQuery, in place.
+func (r *Replica) Lookup(query any) (any, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.store == nil {
+		return nil, ErrClosed
+	}
+	switch q := query.(type) {
+	case *ReadQuery:
+		return q, r.read(q)
+	case *ScanQuery:
+		return q, r.scan(q)
+	case *CountQuery:
+		return q, r.countKeys(q)
+	}
+	return nil, fmt.Errorf("a query of an unknown type %T", query)
+}
+
+func (r *Replica) read(q *ReadQuery) error {
+	if !q.Atomic || len(q.Keys) < 2 {
+		return r.store.ReadMany(q.Keys, q.Values, q.Results)
+	}
+	snapshot, err := r.store.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer snapshot.Release()
+	return snapshot.ReadMany(q.Keys, q.Values, q.Results)
+}
+
+func (r *Replica) scan(q *ScanQuery) error {
+	prefetch := 0
+	if q.WithValues {
+		prefetch = min(scanPrefetch, q.Limit)
+	}
+	it, err := r.store.Iterate(engine.Walk{Lower: q.Lower, Upper: q.Upper, Prefetch: prefetch})
+	if err != nil {
+		return err
+	}
+	defer it.Destroy()
+	// One key more tells whether there are further ones.
+	keys := make([]uint64, q.Limit+1)
+	var values []byte
+	if q.WithValues {
+		values = make([]byte, q.Limit*engine.ValueBytes)
+	}
+	taken, err := it.Take(keys[:q.Limit], values)
+	if err != nil {
+		return err
+	}
+	q.Keys = keys[:taken]
+	if q.WithValues {
+		q.Values = values[:taken*engine.ValueBytes]
+	}
+	if taken < q.Limit {
+		return nil
+	}
+	further, err := it.Take(keys[q.Limit:], nil)
+	q.More = further > 0
+	return err
+}
+
+// countKeys walks over all keys, unless nothing was applied since the last count.
+func (r *Replica) countKeys(q *CountQuery) error {
+	r.countMu.Lock()
+	defer r.countMu.Unlock()
+	index := r.applied.Load()
+	if index != 0 && r.countIndex == index {
+		q.Count = r.count
+		return nil
+	}
+	it, err := r.store.Iterate(engine.Walk{})
+	if err != nil {
+		return err
+	}
+	defer it.Destroy()
+	keys, count := make([]uint64, countChunk), uint64(0)
+	for {
+		taken, err := it.Take(keys, nil)
+		if err != nil {
+			return err
+		}
+		count += uint64(taken)
+		if taken < len(keys) {
+			break
+		}
+	}
+	// The walk may show entries behind `index`: the count is then of a later moment, and not kept.
+	if r.applied.Load() == index {
+		r.count, r.countIndex = count, index
+	}
+	q.Count = count
+	return nil
+}

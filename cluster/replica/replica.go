@@ -1,0 +1,217 @@
+// Package replica keeps a range of the keys in a store of its own: a state machine for dragonboat.
+//
+// The index of the last applied entry is stored by Sync alone, after the store was made durable.
+// After a power loss a store keeps a prefix of each bucket's records, so an index that was stored
+// together with the records could be ahead of some of them. Entries are absolute puts and deletions:
+// after a restart those behind the stored index are applied again, and lead to the same state.
+//
+// Thread safety: dragonboat calls Update, Sync, PrepareSnapshot, RecoverFromSnapshot and Close one
+// at a time. Lookup, SaveSnapshot, SyncInBackground and the getters may be called at any time.
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"engine_race/cluster/engine"
+)
+
+const storeName = "store"
+
+// ErrClosed: the replica was closed, or is loading a snapshot.
+var ErrClosed = errors.New("the replica has no open store")
+
+// Config says where a replica lies and how it is opened.
+type Config struct {
+	Directory    string
+	Lower, Upper uint64            // its keys, both included
+	Options      map[string]string // of the engine
+	Logger       *slog.Logger
+}
+
+// Replica is the state machine.
+type Replica struct {
+	config Config
+
+	// Guards the store. It is nil before Open, after Close and while a snapshot is loaded.
+	mu    sync.RWMutex
+	store *engine.Store
+
+	writer writer // of Update and RecoverFromSnapshot
+
+	// Guards the stored index, which never falls but for a snapshot that is loaded.
+	syncMu sync.Mutex
+	synced atomic.Uint64
+
+	applied      atomic.Uint64
+	appliedBytes atomic.Uint64
+	full         atomic.Bool
+	stopping     atomic.Bool
+
+	countMu    sync.Mutex
+	countIndex uint64
+	count      uint64
+}
+
+// New makes a replica, which dragonboat opens.
+func New(config Config) *Replica { return &Replica{config: config} }
+
+// Applied is the index of the last entry that was applied.
+func (r *Replica) Applied() uint64 { return r.applied.Load() }
+
+// Synced is the index that a restart begins with.
+func (r *Replica) Synced() uint64 { return r.synced.Load() }
+
+// AppliedBytes is the size of all commands that this process has applied.
+func (r *Replica) AppliedBytes() uint64 { return r.appliedBytes.Load() }
+
+// Full tells whether the disk has no room for an entry that waits to be applied.
+func (r *Replica) Full() bool { return r.full.Load() }
+
+// Stop lets an Update fail that waits for room on a full disk.
+func (r *Replica) Stop() { r.stopping.Store(true) }
+
+// Stats gives the counters of the engine.
+func (r *Replica) Stats() (map[string]uint64, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.store == nil {
+		return nil, ErrClosed
+	}
+	return r.store.Stats()
+}
+
+// Check looks at the files of a replica that is not open. It fails where Open could not go on: when
+// an index is stored but the store is not there.
+func Check(directory string) error {
+	index, found, err := readApplied(directory)
+	if err != nil || !found || index == 0 {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(directory, storeName, "manifest")); err != nil {
+		return fmt.Errorf("the store below %s is lost: remove this replica and add another: %w",
+			directory, err)
+	}
+	return nil
+}
+
+// Open opens the store and gives the stored index.
+func (r *Replica) Open(<-chan struct{}) (uint64, error) {
+	if err := os.MkdirAll(r.config.Directory, 0o700); err != nil {
+		return 0, err
+	}
+	index, found, err := readApplied(r.config.Directory)
+	if err != nil {
+		return 0, err
+	}
+	if err := Check(r.config.Directory); err != nil {
+		return 0, err
+	}
+	// Without an index the store may hold a part of a snapshot.
+	store, err := r.openStore(!found)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.publish(store, index); err != nil {
+		return 0, errors.Join(err, store.Close())
+	}
+	return index, nil
+}
+
+func (r *Replica) openStore(wipe bool) (*engine.Store, error) {
+	directory := filepath.Join(r.config.Directory, storeName)
+	if wipe {
+		if err := os.RemoveAll(directory); err != nil {
+			return nil, err
+		}
+	}
+	options := map[string]string{"key_range": fmt.Sprintf("%d-%d", r.config.Lower, r.config.Upper)}
+	for name, value := range r.config.Options {
+		options[name] = value
+	}
+	return engine.Open(directory, options)
+}
+
+// publish lets lookups and updates use a store that holds all entries up to `index`.
+func (r *Replica) publish(store *engine.Store, index uint64) error {
+	writer, err := r.newWriter(store)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.store, r.writer = store, writer
+	r.applied.Store(index)
+	r.synced.Store(index)
+	r.logMessages(store)
+	return nil
+}
+
+func (r *Replica) logMessages(store *engine.Store) {
+	for _, message := range store.TakeLog() {
+		level := []slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelError}[min(message.Level, 2)]
+		r.config.Logger.Log(context.Background(), level, message.Text,
+			"directory", r.config.Directory)
+	}
+}
+
+// closeStore waits for lookups that are under way.
+func (r *Replica) closeStore() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.store == nil {
+		return nil
+	}
+	err := r.store.Close()
+	r.logMessages(r.store)
+	r.writer.destroy()
+	r.store = nil
+	return err
+}
+
+// Close closes the store.
+func (r *Replica) Close() error { return r.closeStore() }
+
+// Sync makes applied entries durable, and then stores their index.
+func (r *Replica) Sync() error { return r.sync() }
+
+// SyncInBackground is Sync beside Update, so that dragonboat's own calls have little left to do.
+// It does nothing while there is no store.
+func (r *Replica) SyncInBackground() error {
+	if r.applied.Load() == r.synced.Load() {
+		return nil
+	}
+	if err := r.sync(); err != nil && !errors.Is(err, ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+func (r *Replica) sync() error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.store == nil {
+		return ErrClosed
+	}
+	r.syncMu.Lock()
+	defer r.syncMu.Unlock()
+	// Read before the store is synced: entries up to here were written to the store.
+	index := r.applied.Load()
+	if index == r.synced.Load() && index != 0 {
+		return nil
+	}
+	if err := r.store.Sync(); err != nil {
+		return err
+	}
+	if err := writeApplied(r.config.Directory, index); err != nil {
+		return err
+	}
+	r.synced.Store(index)
+	return nil
+}

@@ -1,0 +1,132 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+
+	"github.com/lni/dragonboat/v4/statemachine"
+
+	"engine_race/cluster/engine"
+)
+
+// A stream is a header, blocks of records and an end. The header is a magic number and the applied
+// index. A block is the number of its records, their keys and their values. The end is a block
+// without records and the number of all records. A CRC-32C follows each of them. Numbers are
+// big-endian.
+const (
+	streamMagic  = 0x6572_736e_6170_0001
+	blockRecords = 64
+)
+
+var errDamagedStream = errors.New("a damaged stream of a snapshot")
+
+// moment is the state that a snapshot shows, with the index of its last entry.
+type moment struct {
+	snapshot *engine.Snapshot
+	index    uint64
+}
+
+// PrepareSnapshot takes a snapshot of the store.
+func (r *Replica) PrepareSnapshot() (any, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.store == nil {
+		return nil, ErrClosed
+	}
+	snapshot, err := r.store.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return &moment{snapshot, r.applied.Load()}, nil
+}
+
+// SaveSnapshot streams what PrepareSnapshot took, and releases it.
+func (r *Replica) SaveSnapshot(context any, w io.Writer, stopped <-chan struct{}) error {
+	m := context.(*moment)
+	defer m.snapshot.Release()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.store == nil {
+		return statemachine.ErrSnapshotStopped
+	}
+	it, err := r.store.Iterate(engine.Walk{Snapshot: m.snapshot, Prefetch: scanPrefetch})
+	if err != nil {
+		return err
+	}
+	defer it.Destroy()
+	header := binary.BigEndian.AppendUint64(nil, streamMagic)
+	if err := writeChecked(w, binary.BigEndian.AppendUint64(header, m.index)); err != nil {
+		return err
+	}
+	keys, values := make([]uint64, blockRecords), make([]byte, blockRecords*engine.ValueBytes)
+	block, total := []byte(nil), uint64(0)
+	for {
+		if isClosed(stopped) || r.stopping.Load() {
+			return statemachine.ErrSnapshotStopped
+		}
+		taken, err := it.Take(keys, values)
+		if err != nil {
+			return err
+		}
+		total += uint64(taken)
+		block = binary.BigEndian.AppendUint32(block[:0], uint32(taken))
+		for _, key := range keys[:taken] {
+			block = binary.BigEndian.AppendUint64(block, key)
+		}
+		block = append(block, values[:taken*engine.ValueBytes]...)
+		if taken == 0 {
+			return writeChecked(w, binary.BigEndian.AppendUint64(block, total))
+		}
+		if err := writeChecked(w, block); err != nil {
+			return err
+		}
+	}
+}
+
+func writeChecked(w io.Writer, data []byte) error {
+	if _, err := w.Write(data); err != nil {
+		return err
+	}
+	_, err := w.Write(binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, castagnoli)))
+	return err
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// RecoverFromSnapshot replaces the store by the stream's records. A process that ends meanwhile
+// finds no index, and begins anew.
+func (r *Replica) RecoverFromSnapshot(stream io.Reader, stopped <-chan struct{}) error {
+	if err := r.closeStore(); err != nil {
+		return err
+	}
+	if err := removeApplied(r.config.Directory); err != nil {
+		return err
+	}
+	r.applied.Store(0)
+	r.synced.Store(0)
+	r.countMu.Lock()
+	r.countIndex = 0
+	r.countMu.Unlock()
+	store, err := r.openStore(true)
+	if err != nil {
+		return err
+	}
+	// Lookups fail until the whole stream is there.
+	index, err := r.load(store, stream, stopped)
+	if err == nil {
+		err = r.publish(store, index)
+	}
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	return nil
+}

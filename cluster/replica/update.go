@@ -1,0 +1,137 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lni/dragonboat/v4/statemachine"
+
+	"engine_race/cluster/engine"
+	"engine_race/cluster/service"
+)
+
+const (
+	// Ops that are written to the store together: fewer than one bucket's staging holds.
+	maxBatchOps = 128
+	// Between two tries to write to a full disk.
+	fullDelay = 100 * time.Millisecond
+)
+
+// Update applies entries in their order. An entry is applied as a whole.
+func (r *Replica) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
+	for i := range entries {
+		if err := r.apply(&entries[i]); err != nil {
+			return nil, fmt.Errorf("apply entry %d: %w", entries[i].Index, err)
+		}
+	}
+	if err := r.writer.flush(); err != nil {
+		return nil, fmt.Errorf("apply entries up to %d: %w", entries[len(entries)-1].Index, err)
+	}
+	r.applied.Store(entries[len(entries)-1].Index)
+	r.logMessages(r.store)
+	return entries, nil
+}
+
+func (r *Replica) apply(entry *statemachine.Entry) error {
+	ops, counted, err := parse(entry.Cmd)
+	if err != nil {
+		entry.Result.Value = ResultMalformed
+		return nil
+	}
+	r.appliedBytes.Add(uint64(len(entry.Cmd)))
+	entry.Result.Value = ResultApplied
+	if counted {
+		if err := r.writer.flush(); err != nil {
+			return err
+		}
+		if entry.Result.Data, err = r.existing(ops); err != nil {
+			return err
+		}
+	}
+	for len(ops) > 0 {
+		op, rest := next(ops)
+		if err := r.writer.add(op); err != nil {
+			return err
+		}
+		ops = rest
+	}
+	if r.writer.batch.Len() >= maxBatchOps {
+		return r.writer.flush()
+	}
+	return nil
+}
+
+// existing tells of each op whether its key is there when the op comes.
+func (r *Replica) existing(ops []byte) ([]byte, error) {
+	var keys []uint64
+	for rest := ops; len(rest) > 0; {
+		var op, after = next(rest)
+		keys = append(keys, op.Key)
+		rest = after
+	}
+	values, results := make([]byte, len(keys)*engine.ValueBytes), make(engine.Results, len(keys))
+	if err := r.store.ReadMany(keys, values, results); err != nil {
+		return nil, err
+	}
+	changed := map[uint64]bool{}
+	existed := make([]byte, len(keys))
+	for i := range keys {
+		op, rest := next(ops)
+		ops = rest
+		there, known := changed[op.Key]
+		// A damaged record was there.
+		if there || !known && !errors.Is(results.Err(i), engine.ErrNotFound) {
+			existed[i] = 1
+		}
+		changed[op.Key] = op.Value != nil
+	}
+	return existed, nil
+}
+
+// writer collects ops and writes them to a store in batches.
+type writer struct {
+	replica *Replica
+	store   *engine.Store
+	batch   *engine.Batch
+	memory  []byte // of the block that is loaded
+}
+
+func (r *Replica) newWriter(store *engine.Store) (writer, error) {
+	batch, err := engine.NewBatch()
+	return writer{replica: r, store: store, batch: batch}, err
+}
+
+func (w *writer) destroy() { w.batch.Destroy() }
+
+func (w *writer) add(op service.Op) error {
+	if op.Value == nil {
+		return w.batch.Delete(op.Key)
+	}
+	return w.batch.Put(op.Key, op.Value)
+}
+
+// flush writes the batch. On a full disk it waits for room: an entry that is committed cannot be
+// refused.
+func (w *writer) flush() error {
+	if w.batch.Len() == 0 {
+		return nil
+	}
+	r := w.replica
+	defer r.full.Store(false)
+	for {
+		err := w.store.Write(w.batch)
+		if err == nil {
+			w.batch.Clear()
+			return nil
+		}
+		if !errors.Is(err, engine.ErrFull) || r.stopping.Load() {
+			return err
+		}
+		if !r.full.Swap(true) {
+			r.config.Logger.Error("the disk is full: the replica waits for room",
+				"directory", r.config.Directory, "error", err)
+		}
+		time.Sleep(fullDelay)
+	}
+}
