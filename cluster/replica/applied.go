@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"engine_race/cluster/files"
 )
 
 // The file of the applied index: a magic number, the index, and a CRC-32C of both.
@@ -41,41 +43,10 @@ func writeApplied(directory string, index uint64) error {
 	data := binary.BigEndian.AppendUint64(make([]byte, 0, appliedBytes), appliedMagic)
 	data = binary.BigEndian.AppendUint64(data, index)
 	data = binary.BigEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
-	temporary := filepath.Join(directory, appliedName+".new")
-	file, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, filepath.Join(directory, appliedName)); err != nil {
-		return err
-	}
-	return syncDirectory(directory)
+	return files.WriteWhole(filepath.Join(directory, appliedName), data)
 }
 
 // removeApplied forgets the index, durably.
 func removeApplied(directory string) error {
-	err := os.Remove(filepath.Join(directory, appliedName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return syncDirectory(directory)
-}
-
-func syncDirectory(directory string) error {
-	file, err := os.Open(directory)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	return file.Sync()
+	return files.Remove(filepath.Join(directory, appliedName))
 }

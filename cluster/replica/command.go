@@ -101,3 +101,17 @@ func check(ops []byte) error {
 	}
 	return nil
 }
+
+// ParseCommand gives the ops of a command. Their values lie in it.
+func ParseCommand(command []byte) (ops []service.Op, counted bool, err error) {
+	rest, counted, err := parse(command)
+	if err != nil {
+		return nil, false, err
+	}
+	for len(rest) > 0 {
+		var op service.Op
+		op, rest = next(rest)
+		ops = append(ops, op)
+	}
+	return ops, counted, nil
+}

@@ -1,0 +1,323 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"engine_race/cluster/service"
+)
+
+// How long a test waits for what must come.
+const patience = 30 * time.Second
+
+// testNode is a node whose calls from others come through an HTTP server of its own.
+type testNode struct {
+	*Node
+	config Config
+	http   *httptest.Server
+}
+
+// testCluster runs nodes in this process. They are numbered from 1 on.
+type testCluster struct {
+	t       *testing.T
+	genesis Genesis
+	root    string
+	nodes   map[uint64]*testNode
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func newCluster(t *testing.T, nodes, shards, replicas uint64) *testCluster {
+	t.Helper()
+	c := &testCluster{t: t, root: t.TempDir(), nodes: map[uint64]*testNode{},
+		genesis: Genesis{Cluster: "test", Shards: shards, Replicas: replicas}}
+	for id := uint64(1); id <= nodes; id++ {
+		c.genesis.Nodes = append(c.genesis.Nodes, service.NodeInfo{ID: id,
+			RaftAddress: freeAddress(t), AdminAddress: freeAddress(t)})
+	}
+	for _, info := range c.genesis.Nodes {
+		config := c.configOf(info)
+		if err := Prepare(config.Directory, info.ID, 1, c.genesis); err != nil {
+			t.Fatal(err)
+		}
+		c.nodes[info.ID] = &testNode{config: config}
+		c.start(info.ID)
+	}
+	t.Cleanup(func() {
+		for id := range c.nodes {
+			c.stop(id)
+		}
+	})
+	return c
+}
+
+func (c *testCluster) configOf(info service.NodeInfo) Config {
+	return Config{
+		Directory: filepath.Join(c.root, fmt.Sprint("node", info.ID)), Info: info,
+		TickMs: 10, ElectionTicks: 10, HeartbeatTicks: 1,
+		LogMemoryBytes: 64 << 20, LogBytes: 1 << 30, ExecShards: 1, SyncInterval: time.Second,
+		Engine: map[string]string{"bucket_count": "4", "file_count": "2",
+			"bucket_capacity_records": "65536", "memory_budget_bytes": "64m"},
+		Client: &http.Client{}, Scheme: "http", Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (c *testCluster) start(id uint64) {
+	c.t.Helper()
+	n := c.nodes[id]
+	node, err := Open(n.config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for path, handler := range node.Handlers() {
+		mux.Handle(path, handler)
+	}
+	n.Node = node
+	n.http = httptest.NewUnstartedServer(mux)
+	n.http.Listener.Close()
+	if n.http.Listener, err = net.Listen("tcp", n.config.Info.AdminAddress); err != nil {
+		c.t.Fatal(err)
+	}
+	n.http.Start()
+}
+
+func (c *testCluster) stop(id uint64) {
+	n := c.nodes[id]
+	if n.Node == nil {
+		return
+	}
+	n.http.CloseClientConnections()
+	n.http.Close()
+	n.Node.Close()
+	n.Node = nil
+}
+
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (c *testCluster) awaitReady() {
+	c.t.Helper()
+	for id, n := range c.nodes {
+		if n.Node != nil {
+			eventually(c.t, fmt.Sprintf("node %d becomes ready", id), n.Ready)
+		}
+	}
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func valueOf(key, version uint64) []byte {
+	value := make([]byte, service.ValueBytes)
+	binary.BigEndian.PutUint64(value, key)
+	binary.BigEndian.PutUint64(value[8:], version)
+	return value
+}
+
+func keyAt(i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 }
+
+func put(t *testing.T, n *testNode, key, version uint64) {
+	t.Helper()
+	eventually(t, "a write", func() error {
+		_, err := n.Write(soon(t), []service.Op{{Key: key, Value: valueOf(key, version)}}, false)
+		return err
+	})
+}
+
+// expect reads a key; version 0 stands for absence.
+func expect(t *testing.T, n *testNode, key, version uint64, c service.Consistency) {
+	t.Helper()
+	values, err := n.Read(soon(t), []uint64{key}, c)
+	if err != nil {
+		t.Fatalf("key %x: %v", key, err)
+	}
+	got := uint64(0)
+	if values[0] != nil {
+		got = binary.BigEndian.Uint64(values[0][8:])
+	}
+	if got != version {
+		t.Fatalf("key %x has version %d, not %d", key, got, version)
+	}
+}
+
+func TestAnyNodeAnswersForAnyKey(t *testing.T) {
+	// With three replicas on five nodes, each node lacks some shards.
+	c := newCluster(t, 5, 4, 3)
+	c.awaitReady()
+	for i := range 40 {
+		put(t, c.nodes[uint64(i%5)+1], keyAt(i), uint64(i+1))
+	}
+	for i := range 40 {
+		expect(t, c.nodes[uint64((i+2)%5)+1], keyAt(i), uint64(i+1), service.Linearizable)
+	}
+	keys := []uint64{keyAt(3), 12345, keyAt(7)}
+	values, err := c.nodes[1].Read(soon(t), keys, service.Linearizable)
+	if err != nil || values[0] == nil || values[1] != nil || values[2] == nil {
+		t.Fatalf("%d values, %v", len(values), err)
+	}
+	for id := range c.nodes {
+		count, err := c.nodes[id].Count(soon(t))
+		if err != nil || count != 40 {
+			t.Fatalf("node %d counts %d keys, %v", id, count, err)
+		}
+		records, more, err := c.nodes[id].Scan(soon(t), 0, nil, 100, true, service.Linearizable)
+		if err != nil || more || len(records) != 40 {
+			t.Fatalf("node %d scans %d records, more %v, %v", id, len(records), more, err)
+		}
+		for i, r := range records {
+			if i > 0 && records[i-1].Key >= r.Key || binary.BigEndian.Uint64(r.Value) != r.Key {
+				t.Fatalf("node %d: record %d is wrong", id, i)
+			}
+		}
+	}
+	existed, err := c.nodes[4].Write(soon(t), []service.Op{{Key: keyAt(0)}, {Key: 9},
+		{Key: keyAt(1)}}, true)
+	if err != nil || !existed[0] || existed[1] || !existed[2] {
+		t.Fatalf("%v, %v", existed, err)
+	}
+}
+
+func TestWritesOutliveAllNodes(t *testing.T) {
+	c := newCluster(t, 3, 2, 3)
+	c.awaitReady()
+	for i := range 50 {
+		put(t, c.nodes[uint64(i%3)+1], keyAt(i), 1)
+	}
+	for id := range c.nodes {
+		c.stop(id)
+	}
+	for id := range c.nodes {
+		c.start(id)
+	}
+	c.awaitReady()
+	for i := range 50 {
+		expect(t, c.nodes[uint64((i+1)%3)+1], keyAt(i), 1, service.Linearizable)
+		expect(t, c.nodes[uint64((i+1)%3)+1], keyAt(i), 1, service.Local)
+	}
+}
+
+func TestOthersTakeOverFromALostNode(t *testing.T) {
+	c := newCluster(t, 3, 1, 3)
+	c.awaitReady()
+	put(t, c.nodes[1], 5, 1)
+	leader := uint64(0)
+	eventually(t, "a leader is known", func() error {
+		status, err := c.nodes[1].Status(soon(t))
+		if err == nil && status.Shards[1].LeaderID == 0 {
+			err = errors.New("none")
+		}
+		leader = status.Shards[1].LeaderID
+		return err
+	})
+	c.stop(leader)
+	survivor := c.nodes[leader%3+1]
+	put(t, survivor, 5, 2)
+	expect(t, survivor, 5, 2, service.Linearizable)
+	c.start(leader)
+	c.awaitReady()
+	expect(t, c.nodes[leader], 5, 2, service.Linearizable)
+}
+
+func TestWithoutAQuorumNothingIsDone(t *testing.T) {
+	c := newCluster(t, 3, 1, 3)
+	c.awaitReady()
+	put(t, c.nodes[1], 5, 1)
+	c.stop(2)
+	c.stop(3)
+	eventually(t, "the leader steps down", func() error {
+		if c.nodes[1].shard(firstDataShard).leader.Load() != 0 {
+			return errors.New("there is a leader")
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	_, err := c.nodes[1].Write(ctx, []service.Op{{Key: 5, Value: valueOf(5, 2)}}, false)
+	if !errors.Is(err, service.ErrUnavailable) {
+		t.Fatalf("a write: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := c.nodes[1].Read(ctx, []uint64{5}, service.Linearizable); !errors.Is(err,
+		service.ErrUnavailable) {
+		t.Fatalf("a read: %v", err)
+	}
+	expect(t, c.nodes[1], 5, 1, service.Local)
+	c.start(2)
+	c.start(3)
+	c.awaitReady()
+	expect(t, c.nodes[2], 5, 1, service.Linearizable)
+}
+
+func TestReplicasMoveUnderLoad(t *testing.T) {
+	c := newCluster(t, 4, 1, 3)
+	c.awaitReady()
+	var stop atomic.Bool
+	written := make(chan uint64)
+	go func() {
+		version := uint64(1)
+		for ; !stop.Load(); version++ {
+			put(t, c.nodes[2], keyAt(int(version)), version)
+		}
+		written <- version - 1
+	}()
+	if err := c.nodes[1].AddReplica(soon(t), firstDataShard, 4); err != nil {
+		t.Error(err)
+	}
+	if err := c.nodes[1].RemoveReplica(soon(t), firstDataShard, 3); err != nil {
+		t.Error(err)
+	}
+	if err := c.nodes[1].MoveLeader(soon(t), firstDataShard, 4); err != nil {
+		t.Error(err)
+	}
+	stop.Store(true)
+	count := <-written
+	for version := uint64(1); version <= count; version++ {
+		for _, id := range []uint64{3, 4} {
+			expect(t, c.nodes[id], keyAt(int(version)), version, service.Linearizable)
+		}
+	}
+	eventually(t, "node 3 removes its replica", func() error {
+		if c.nodes[3].shard(firstDataShard) != nil {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+	if c.nodes[4].shard(firstDataShard) == nil {
+		t.Fatal("node 4 has no replica")
+	}
+}

@@ -1,0 +1,244 @@
+package node
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/lni/dragonboat/v4/statemachine"
+
+	"engine_race/cluster/keyspace"
+	"engine_race/cluster/service"
+)
+
+// The directory is a shard without records: it says which node has which replica. Shards of records
+// follow it, in the order of their keys.
+const (
+	directoryShard = 1
+	firstDataShard = 2
+	// At most so many nodes hold the directory.
+	maxDirectoryReplicas = 5
+)
+
+// Genesis is what a cluster begins with. All its first nodes are given the same.
+type Genesis struct {
+	Cluster  string             `json:"cluster"`
+	Shards   uint64             `json:"shards"`
+	Replicas uint64             `json:"replicas"`
+	Nodes    []service.NodeInfo `json:"nodes"`
+}
+
+// ID differs between clusters that begin with something else.
+func (g *Genesis) ID() (string, error) {
+	text, err := json.Marshal(g)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// Placement is a replica of a shard on a node. A node whose data was lost joins with a new epoch:
+// placements of its earlier epochs are lost with them.
+type Placement struct {
+	ReplicaID uint64 `json:"replica"`
+	NodeID    uint64 `json:"node"`
+	Epoch     uint64 `json:"epoch"`
+}
+
+// NodeEntry is a node of the directory.
+type NodeEntry struct {
+	service.NodeInfo
+	Epoch uint64 `json:"epoch"`
+}
+
+// ShardEntry has the placements of a shard. Replica IDs are never used again.
+type ShardEntry struct {
+	NextReplicaID uint64      `json:"next_replica"`
+	Replicas      []Placement `json:"replicas"`
+}
+
+// Directory is where everything lies. A value that was published is never changed.
+type Directory struct {
+	Version uint64                `json:"version"`
+	Nodes   map[uint64]NodeEntry  `json:"nodes"`
+	Shards  map[uint64]ShardEntry `json:"shards"`
+}
+
+// Directory gives the first placements: neighbouring shards begin at neighbouring nodes.
+func (g *Genesis) Directory() *Directory {
+	d := &Directory{Nodes: map[uint64]NodeEntry{}, Shards: map[uint64]ShardEntry{}}
+	for _, n := range g.Nodes {
+		d.Nodes[n.ID] = NodeEntry{NodeInfo: n, Epoch: 1}
+	}
+	place := func(shardID, first, count uint64) {
+		entry := ShardEntry{NextReplicaID: count + 1}
+		for i := range count {
+			n := g.Nodes[(first+i)%uint64(len(g.Nodes))]
+			entry.Replicas = append(entry.Replicas,
+				Placement{ReplicaID: i + 1, NodeID: n.ID, Epoch: 1})
+		}
+		d.Shards[shardID] = entry
+	}
+	holders := min(uint64(len(g.Nodes)), maxDirectoryReplicas)
+	place(directoryShard, 0, holders-1+holders%2)
+	for r := range g.Shards {
+		place(firstDataShard+r, r, g.Replicas)
+	}
+	return d
+}
+
+// Members gives the raft addresses of a shard's replicas by their IDs.
+func (d *Directory) Members(shardID uint64) map[uint64]string {
+	members := map[uint64]string{}
+	for _, p := range d.Shards[shardID].Replicas {
+		members[p.ReplicaID] = d.Nodes[p.NodeID].RaftAddress
+	}
+	return members
+}
+
+// On gives the placement of a shard on a node.
+func (d *Directory) On(shardID, nodeID uint64) (Placement, bool) {
+	for _, p := range d.Shards[shardID].Replicas {
+		if p.NodeID == nodeID {
+			return p, true
+		}
+	}
+	return Placement{}, false
+}
+
+func divisionOf(g *Genesis) keyspace.Division { return keyspace.Division{Shards: g.Shards} }
+
+func (d *Directory) clone() *Directory {
+	c := &Directory{Version: d.Version, Nodes: maps.Clone(d.Nodes), Shards: maps.Clone(d.Shards)}
+	for id, entry := range c.Shards {
+		entry.Replicas = slices.Clone(entry.Replicas)
+		c.Shards[id] = entry
+	}
+	return c
+}
+
+// change is a command of the directory's state machine.
+type change struct {
+	Op        string           `json:"op"`
+	Node      service.NodeInfo `json:"node,omitzero"`
+	ShardID   uint64           `json:"shard,omitempty"`
+	NodeID    uint64           `json:"node_id,omitempty"`
+	ReplicaID uint64           `json:"replica,omitempty"`
+}
+
+const (
+	opJoin   = "join"   // Node joins, or joins again with a new epoch, which is the result
+	opPlace  = "place"  // a replica of ShardID on NodeID, whose ID is the result
+	opRemove = "remove" // ReplicaID of ShardID
+)
+
+// Results of changes that were refused; others are IDs and epochs.
+const resultRefused = 0
+
+func (d *Directory) apply(c change) (uint64, string) {
+	switch c.Op {
+	case opJoin:
+		return d.join(c.Node)
+	case opPlace:
+		return d.place(c.ShardID, c.NodeID)
+	case opRemove:
+		entry, found := d.Shards[c.ShardID]
+		if !found {
+			return resultRefused, fmt.Sprintf("there is no shard %d", c.ShardID)
+		}
+		entry.Replicas = slices.DeleteFunc(entry.Replicas,
+			func(p Placement) bool { return p.ReplicaID == c.ReplicaID })
+		d.Shards[c.ShardID] = entry
+		return 1, ""
+	}
+	return resultRefused, "an unknown change " + c.Op
+}
+
+func (d *Directory) join(n service.NodeInfo) (uint64, string) {
+	for id, other := range d.Nodes {
+		if id != n.ID && other.RaftAddress == n.RaftAddress {
+			return resultRefused, fmt.Sprintf("node %d has the address %s", id, n.RaftAddress)
+		}
+	}
+	entry := NodeEntry{NodeInfo: n, Epoch: d.Nodes[n.ID].Epoch + 1}
+	d.Nodes[n.ID] = entry
+	return entry.Epoch, ""
+}
+
+func (d *Directory) place(shardID, nodeID uint64) (uint64, string) {
+	n, known := d.Nodes[nodeID]
+	entry, found := d.Shards[shardID]
+	if !known || !found {
+		return resultRefused, fmt.Sprintf("there is no node %d or no shard %d", nodeID, shardID)
+	}
+	// The same again, after an interruption, gives the same replica.
+	if p, placed := d.On(shardID, nodeID); placed {
+		if p.Epoch == n.Epoch {
+			return p.ReplicaID, ""
+		}
+		return resultRefused, fmt.Sprintf("node %d had replica %d of shard %d before its data was "+
+			"lost: remove that first", nodeID, p.ReplicaID, shardID)
+	}
+	id := entry.NextReplicaID
+	entry.NextReplicaID++
+	entry.Replicas = append(slices.Clip(entry.Replicas),
+		Placement{ReplicaID: id, NodeID: nodeID, Epoch: n.Epoch})
+	d.Shards[shardID] = entry
+	return id, ""
+}
+
+// directoryMachine replicates the directory, in memory.
+type directoryMachine struct {
+	current atomic.Pointer[Directory]
+}
+
+func newDirectoryMachine(g *Genesis) *directoryMachine {
+	m := &directoryMachine{}
+	m.current.Store(g.Directory())
+	return m
+}
+
+// Update applies a change.
+func (m *directoryMachine) Update(entry statemachine.Entry) (statemachine.Result, error) {
+	var c change
+	if err := json.Unmarshal(entry.Cmd, &c); err != nil {
+		return statemachine.Result{Data: []byte("a malformed change")}, nil
+	}
+	next := m.current.Load().clone()
+	value, refusal := next.apply(c)
+	if refusal != "" {
+		return statemachine.Result{Value: value, Data: []byte(refusal)}, nil
+	}
+	next.Version = entry.Index
+	m.current.Store(next)
+	return statemachine.Result{Value: value}, nil
+}
+
+// Lookup gives a *Directory.
+func (m *directoryMachine) Lookup(any) (any, error) { return m.current.Load(), nil }
+
+// SaveSnapshot writes the directory as JSON.
+func (m *directoryMachine) SaveSnapshot(w io.Writer, _ statemachine.ISnapshotFileCollection,
+	_ <-chan struct{}) error {
+	return json.NewEncoder(w).Encode(m.current.Load())
+}
+
+// RecoverFromSnapshot reads it.
+func (m *directoryMachine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile,
+	_ <-chan struct{}) error {
+	d := &Directory{}
+	if err := json.NewDecoder(r).Decode(d); err != nil {
+		return err
+	}
+	m.current.Store(d)
+	return nil
+}
+
+// Close does nothing.
+func (m *directoryMachine) Close() error { return nil }

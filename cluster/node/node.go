@@ -1,0 +1,234 @@
+// Package node runs the replicas of one node and answers for all keys of the cluster.
+//
+// Raft, its log, membership and linearizable reads are dragonboat's. This package says which replica
+// lies where, joins the calls of many clients into proposals and read indexes, and sends calls for
+// shards without a replica here to a node that has one.
+//
+// Thread safety: every method of Node may be called from any goroutine, until Close.
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+	"github.com/lni/dragonboat/v4/config"
+	"github.com/lni/dragonboat/v4/plugin/tan"
+	"github.com/lni/dragonboat/v4/raftio"
+
+	"engine_race/cluster/service"
+)
+
+// Config is what a node needs besides the files that Prepare made.
+type Config struct {
+	Directory string
+	Info      service.NodeInfo
+
+	// Raft: the tick in milliseconds, and how many ticks an election and a heartbeat take.
+	TickMs, ElectionTicks, HeartbeatTicks uint64
+	// Entries of a shard that wait in memory to be applied, in bytes. Writes beyond are refused.
+	LogMemoryBytes uint64
+	// A shard's log is shortened when it has grown by so many bytes.
+	LogBytes uint64
+	// Workers of dragonboat, which cannot be changed once a node has been started.
+	ExecShards uint64
+	// Between two syncs of the stores in the background.
+	SyncInterval time.Duration
+
+	// Options of every store, by name.
+	Engine map[string]string
+
+	// Files of the certificates between nodes; empty: no TLS.
+	CAFile, CertFile, KeyFile string
+	// Reaches the admin addresses of other nodes.
+	Client *http.Client
+	Scheme string // of these addresses: "http" or "https"
+
+	Logger *slog.Logger
+}
+
+// Node implements service.Service and service.Control.
+type Node struct {
+	config Config
+	state  state
+	host   *dragonboat.NodeHost
+
+	directory atomic.Pointer[Directory]
+	machine   *directoryMachine // of the directory's replica here, or nil
+
+	mu     sync.RWMutex
+	shards map[uint64]*shard
+
+	draining atomic.Bool
+	stopped  chan struct{}
+	workers  sync.WaitGroup
+	// Asks the reconciler to look at once.
+	nudge chan struct{}
+}
+
+// Open starts the node's replicas. It returns before they have leaders.
+func Open(c Config) (*Node, error) {
+	s, err := loadState(c.Directory)
+	if err != nil {
+		return nil, err
+	}
+	if s.NodeID != c.Info.ID {
+		return nil, fmt.Errorf("%s is of node %d, not %d", c.Directory, s.NodeID, c.Info.ID)
+	}
+	n := &Node{config: c, state: s, shards: map[uint64]*shard{}, stopped: make(chan struct{}),
+		nudge: make(chan struct{}, 1)}
+	n.directory.Store(n.savedDirectory())
+	if err := n.checkReplicas(); err != nil {
+		return nil, err
+	}
+	if n.host, err = dragonboat.NewNodeHost(n.hostConfig()); err != nil {
+		return nil, fmt.Errorf("start raft at %s: %w", c.Info.RaftAddress, err)
+	}
+	n.reconcile()
+	n.workers.Add(3)
+	go n.reconcileForever()
+	go n.replaceLost()
+	go n.maintainForever()
+	return n, nil
+}
+
+func (n *Node) savedDirectory() *Directory {
+	d := &Directory{}
+	if err := readJSON(filepath.Join(n.config.Directory, directoryName), d); err != nil {
+		return n.state.Genesis.Directory()
+	}
+	return d
+}
+
+func (n *Node) hostConfig() config.NodeHostConfig {
+	id, _ := n.state.Genesis.ID()
+	deployment, _ := strconv.ParseUint(id[:15], 16, 64)
+	c := config.NodeHostConfig{
+		DeploymentID:        deployment + 1,
+		NodeHostDir:         filepath.Join(n.config.Directory, raftName),
+		RTTMillisecond:      n.config.TickMs,
+		RaftAddress:         n.config.Info.RaftAddress,
+		RaftEventListener:   (*listener)(n),
+		SystemEventListener: (*listener)(n),
+		MutualTLS:           n.config.CAFile != "",
+		CAFile:              n.config.CAFile,
+		CertFile:            n.config.CertFile,
+		KeyFile:             n.config.KeyFile,
+	}
+	c.Expert.LogDBFactory = tan.Factory
+	c.Expert.LogDB = config.GetTinyMemLogDBConfig()
+	c.Expert.Engine = config.GetDefaultEngineConfig()
+	c.Expert.Engine.ExecShards = n.config.ExecShards
+	return c
+}
+
+func (n *Node) shardConfig(shardID, replicaID uint64) config.Config {
+	return config.Config{
+		ShardID:            shardID,
+		ReplicaID:          replicaID,
+		CheckQuorum:        true,
+		PreVote:            true,
+		ElectionRTT:        n.config.ElectionTicks,
+		HeartbeatRTT:       n.config.HeartbeatTicks,
+		MaxInMemLogSize:    n.config.LogMemoryBytes,
+		CompactionOverhead: 1024,
+		// The directory is small. Of other shards maintain() decides by bytes.
+		SnapshotEntries: map[bool]uint64{true: 1000, false: 0}[shardID == directoryShard],
+	}
+}
+
+// listener takes dragonboat's events. Its methods may not block.
+type listener Node
+
+// LeaderUpdated is called when a shard has another leader or none.
+func (l *listener) LeaderUpdated(info raftio.LeaderInfo) {
+	if s := (*Node)(l).shard(info.ShardID); s != nil {
+		s.noteLeader(info.LeaderID)
+	}
+}
+
+// NodeHostShuttingDown and the others are not needed.
+func (l *listener) NodeHostShuttingDown()                       {}
+func (l *listener) NodeUnloaded(raftio.NodeInfo)                {}
+func (l *listener) NodeDeleted(raftio.NodeInfo)                 {}
+func (l *listener) NodeReady(raftio.NodeInfo)                   {}
+func (l *listener) MembershipChanged(raftio.NodeInfo)           {}
+func (l *listener) ConnectionEstablished(raftio.ConnectionInfo) {}
+func (l *listener) ConnectionFailed(raftio.ConnectionInfo)      {}
+func (l *listener) SendSnapshotStarted(raftio.SnapshotInfo)     {}
+func (l *listener) SendSnapshotCompleted(raftio.SnapshotInfo)   {}
+func (l *listener) SendSnapshotAborted(raftio.SnapshotInfo)     {}
+func (l *listener) SnapshotReceived(raftio.SnapshotInfo)        {}
+func (l *listener) SnapshotRecovered(raftio.SnapshotInfo)       {}
+func (l *listener) SnapshotCreated(raftio.SnapshotInfo)         {}
+func (l *listener) SnapshotCompacted(raftio.SnapshotInfo)       {}
+func (l *listener) LogCompacted(raftio.EntryInfo)               {}
+func (l *listener) LogDBCompacted(raftio.EntryInfo)             {}
+
+// shard gives the shard's replica here, or nil.
+func (n *Node) shard(shardID uint64) *shard {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.shards[shardID]
+}
+
+func (n *Node) localShards() []*shard {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var all []*shard
+	for _, s := range n.shards {
+		all = append(all, s)
+	}
+	return all
+}
+
+// Drain refuses to be ready from now on, and hands leadership to other replicas.
+func (n *Node) Drain(ctx context.Context) {
+	n.draining.Store(true)
+	for {
+		leading := n.giveUpLeadership()
+		if leading == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			n.config.Logger.Warn("stopping while leading", "shards", leading)
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Close stops all replicas. Calls that are under way fail.
+func (n *Node) Close() {
+	n.draining.Store(true)
+	close(n.stopped)
+	n.workers.Wait()
+	for _, s := range n.localShards() {
+		s.stop()
+	}
+	n.host.Close()
+}
+
+// Live fails when a restart may help.
+func (n *Node) Live() error { return nil }
+
+// Ready fails when clients should go elsewhere.
+func (n *Node) Ready() error {
+	if n.draining.Load() {
+		return fmt.Errorf("%w: draining", service.ErrUnavailable)
+	}
+	for _, s := range n.localShards() {
+		if err := s.ready(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,316 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"engine_race/cluster/engine"
+	"engine_race/cluster/replica"
+	"engine_race/cluster/service"
+)
+
+// Paths of calls between nodes, on their admin addresses. A call for a shard is answered by a
+// replica there, and never sent on.
+const (
+	pathWrite     = "/internal/write"
+	pathRead      = "/internal/read"
+	pathScan      = "/internal/scan"
+	pathCount     = "/internal/count"
+	pathDirectory = "/internal/directory"
+	pathGenesis   = "/internal/genesis"
+	pathJoin      = "/internal/join"
+	pathControl   = "/internal/control"
+)
+
+const (
+	// The header that names the kind of a failure.
+	errorHeader = "Engine-Race-Error"
+	// The most that a call or an answer has.
+	maxBodyBytes = 64 << 20
+)
+
+var errorKinds = map[string]error{
+	"unknown": service.ErrUnknown, "unavailable": service.ErrUnavailable,
+	"busy": service.ErrBusy, "full": service.ErrFull, "loading": service.ErrLoading,
+	"corrupt": service.ErrCorrupt, "not-here": errNotHere,
+}
+
+// errNotHere: the node has no replica of the shard. Nothing was done.
+var errNotHere = errors.New("no replica here")
+
+func kindOf(err error) string {
+	// ErrUnknown first: other causes may be wrapped in it.
+	if errors.Is(err, service.ErrUnknown) {
+		return "unknown"
+	}
+	for kind, known := range errorKinds {
+		if errors.Is(err, known) {
+			return kind
+		}
+	}
+	return "unavailable"
+}
+
+// post sends a call to a node. An error that leaves open whether the node has got the call is
+// service.ErrUnknown.
+func (n *Node) post(ctx context.Context, address, path string, query string,
+	body []byte) ([]byte, error) {
+	url := n.config.Scheme + "://" + address + path + "?" + query
+	if deadline, limited := ctx.Deadline(); limited {
+		url += "&timeout_ms=" + strconv.FormatInt(max(1, time.Until(deadline).Milliseconds()), 10)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+	}
+	response, err := n.config.Client.Do(request)
+	if err != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) {
+			return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+		}
+		return nil, fmt.Errorf("%w: %w", service.ErrUnknown, err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxBodyBytes))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", service.ErrUnknown, err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return answer, nil
+	}
+	kind, known := errorKinds[response.Header.Get(errorHeader)]
+	if !known {
+		kind = service.ErrUnknown
+	}
+	return nil, fmt.Errorf("%w: %s: %s", kind, address, bytes.TrimSpace(answer))
+}
+
+// elsewhere calls the nodes with a replica of the shard, until one of them has answered. A call
+// that may have done something is not sent again, unless it is a read.
+func (n *Node) elsewhere(ctx context.Context, shardID uint64, path, query string, body []byte,
+	reads bool) ([]byte, error) {
+	d := n.directory.Load()
+	last := fmt.Errorf("%w: no node is known to have shard %d", service.ErrUnavailable, shardID)
+	for _, p := range d.Shards[shardID].Replicas {
+		if p.NodeID == n.state.NodeID {
+			continue
+		}
+		answer, err := n.post(ctx, d.Nodes[p.NodeID].AdminAddress, path,
+			fmt.Sprintf("shard=%d&%s", shardID, query), body)
+		if err == nil {
+			return answer, nil
+		}
+		last = err
+		if ctx.Err() != nil || !reads && errors.Is(err, service.ErrUnknown) {
+			break
+		}
+	}
+	if errors.Is(last, errNotHere) {
+		last = fmt.Errorf("%w: %w", service.ErrUnavailable, last)
+	}
+	if reads {
+		last = readError(last)
+	}
+	return nil, last
+}
+
+func (n *Node) writeRemote(ctx context.Context, shardID uint64, ops []service.Op,
+	counted bool) ([]byte, error) {
+	command := replica.NewCommand(make([]byte, 0, replica.CommandBytes(ops)), counted)
+	for _, op := range ops {
+		var err error
+		if command, err = replica.AppendOp(command, op); err != nil {
+			return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+		}
+	}
+	existed, err := n.elsewhere(ctx, shardID, pathWrite, "", command, false)
+	if err == nil && counted && len(existed) != len(ops) {
+		return nil, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(existed))
+	}
+	return existed, err
+}
+
+func (n *Node) readRemote(ctx context.Context, shardID uint64, keys []uint64,
+	c service.Consistency) ([][]byte, error) {
+	var body []byte
+	for _, key := range keys {
+		body = binary.BigEndian.AppendUint64(body, key)
+	}
+	answer, err := n.elsewhere(ctx, shardID, pathRead, "c="+strconv.Itoa(int(c)), body, true)
+	if err != nil {
+		return nil, err
+	}
+	return decodeValues(answer, len(keys))
+}
+
+// Values are sent as a byte each, 1 if there is a value, which follows.
+func encodeValues(values [][]byte) []byte {
+	var body []byte
+	for _, value := range values {
+		if value == nil {
+			body = append(body, 0)
+			continue
+		}
+		body = append(append(body, 1), value...)
+	}
+	return body
+}
+
+func decodeValues(body []byte, count int) ([][]byte, error) {
+	values := make([][]byte, count)
+	for i := range values {
+		if len(body) == 0 || body[0] == 1 && len(body) < 1+engine.ValueBytes {
+			return nil, fmt.Errorf("%w: a short answer", service.ErrUnavailable)
+		}
+		there := body[0] == 1
+		body = body[1:]
+		if there {
+			values[i] = body[:engine.ValueBytes:engine.ValueBytes]
+			body = body[engine.ValueBytes:]
+		}
+	}
+	return values, nil
+}
+
+// lookRemote sends a *replica.ScanQuery or *replica.CountQuery, as JSON, and fills it.
+func (n *Node) lookRemote(ctx context.Context, shardID uint64, query any,
+	c service.Consistency) error {
+	path := pathCount
+	if _, scans := query.(*replica.ScanQuery); scans {
+		path = pathScan
+	}
+	body, err := json.Marshal(query)
+	if err != nil {
+		return err
+	}
+	answer, err := n.elsewhere(ctx, shardID, path, "c="+strconv.Itoa(int(c)), body, true)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(answer, query)
+}
+
+// Handlers gives what the admin server answers to other nodes, by path.
+func (n *Node) Handlers() map[string]http.Handler {
+	return map[string]http.Handler{
+		pathWrite:     n.handler(n.serveWrite),
+		pathRead:      n.handler(n.serveRead),
+		pathScan:      n.handler(n.serveScan),
+		pathCount:     n.handler(n.serveCount),
+		pathDirectory: n.handler(n.serveDirectory),
+		pathGenesis:   n.handler(n.serveGenesis),
+		pathJoin:      n.handler(n.serveJoin),
+		pathControl:   n.handler(n.serveControl),
+	}
+}
+
+// call is a request of another node.
+type call struct {
+	ctx   context.Context
+	shard *shard // nil: not here
+	query func(name string) string
+	body  []byte
+}
+
+// defaultTimeout bounds calls that name none.
+const defaultTimeout = 10 * time.Second
+
+func (n *Node) handler(serve func(c call) ([]byte, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		timeout := defaultTimeout
+		if ms, err := strconv.Atoi(query.Get("timeout_ms")); err == nil && ms > 0 {
+			timeout = time.Duration(ms) * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		defer cancel()
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+		if err == nil {
+			c := call{ctx: ctx, query: query.Get, body: body}
+			if id, err := strconv.ParseUint(query.Get("shard"), 10, 64); err == nil {
+				c.shard = n.shard(id)
+			}
+			body, err = serve(c)
+		}
+		if err != nil {
+			w.Header().Set(errorHeader, kindOf(err))
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Write(body)
+	})
+}
+
+func (c *call) consistency() service.Consistency {
+	if c.query("c") == strconv.Itoa(int(service.Local)) {
+		return service.Local
+	}
+	return service.Linearizable
+}
+
+func (c *call) data() (*shard, error) {
+	if c.shard == nil || c.shard.replica == nil {
+		return nil, errNotHere
+	}
+	return c.shard, nil
+}
+
+func (n *Node) serveWrite(c call) ([]byte, error) {
+	s, err := c.data()
+	if err != nil {
+		return nil, err
+	}
+	ops, counted, err := replica.ParseCommand(c.body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+	}
+	return s.proposer.do(c.ctx, ops, counted)
+}
+
+func (n *Node) serveRead(c call) ([]byte, error) {
+	s, err := c.data()
+	if err != nil {
+		return nil, err
+	}
+	var keys []uint64
+	for chunk := range slices.Chunk(c.body, 8) {
+		if len(chunk) != 8 {
+			return nil, fmt.Errorf("%w: a short key", service.ErrUnavailable)
+		}
+		keys = append(keys, binary.BigEndian.Uint64(chunk))
+	}
+	values, err := s.read(c.ctx, keys, c.consistency())
+	return encodeValues(values), err
+}
+
+func (n *Node) serveScan(c call) ([]byte, error) { return serveLook(c, &replica.ScanQuery{}) }
+
+func (n *Node) serveCount(c call) ([]byte, error) { return serveLook(c, &replica.CountQuery{}) }
+
+func serveLook(c call, query any) ([]byte, error) {
+	s, err := c.data()
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(c.body, query); err != nil {
+		return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+	}
+	if err := s.look(c.ctx, query, c.consistency()); err != nil {
+		return nil, err
+	}
+	return json.Marshal(query)
+}
+
+func (n *Node) serveDirectory(call) ([]byte, error) { return json.Marshal(n.directory.Load()) }
+
+func (n *Node) serveGenesis(call) ([]byte, error) { return json.Marshal(n.state.Genesis) }

@@ -1,0 +1,245 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"engine_race/cluster/replica"
+	"engine_race/cluster/service"
+)
+
+// A part of a call, of one shard: the places of its keys in the call.
+type part struct {
+	shardID uint64
+	places  []int
+}
+
+// split groups the places of keys by shard, in the order of the first key of each.
+func (n *Node) split(count int, keyAt func(i int) uint64) []part {
+	division := divisionOf(&n.state.Genesis)
+	var parts []part
+	index := map[uint64]int{}
+	for i := range count {
+		shardID := firstDataShard + division.Range(keyAt(i))
+		at, known := index[shardID]
+		if !known {
+			at = len(parts)
+			index[shardID] = at
+			parts = append(parts, part{shardID: shardID})
+		}
+		parts[at].places = append(parts[at].places, i)
+	}
+	return parts
+}
+
+// Write implements service.Service.
+func (n *Node) Write(ctx context.Context, ops []service.Op, counted bool) ([]bool, error) {
+	for _, op := range ops {
+		if op.Value != nil && len(op.Value) != service.ValueBytes {
+			return nil, fmt.Errorf("%w: a value of %d bytes", service.ErrUnavailable,
+				len(op.Value))
+		}
+	}
+	var existed []bool
+	if counted {
+		existed = make([]bool, len(ops))
+	}
+	parts := n.split(len(ops), func(i int) uint64 { return ops[i].Key })
+	err := forEach(parts, func(p part) error {
+		mine := ops
+		if len(parts) > 1 {
+			mine = make([]service.Op, len(p.places))
+			for i, place := range p.places {
+				mine[i] = ops[place]
+			}
+		}
+		there, err := n.writeShard(ctx, p.shardID, mine, counted)
+		if err == nil && counted {
+			for i, place := range p.places {
+				existed[place] = there[i] != 0
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return existed, nil
+}
+
+// forEach runs the parts of a call side by side. When only some of them fail, the outcome of the
+// whole is unknown.
+func forEach(parts []part, do func(p part) error) error {
+	if len(parts) == 1 {
+		return do(parts[0])
+	}
+	errs := make([]error, len(parts))
+	var group sync.WaitGroup
+	for i, p := range parts {
+		group.Go(func() { errs[i] = do(p) })
+	}
+	group.Wait()
+	failed := 0
+	for _, err := range errs {
+		if err != nil {
+			failed++
+		}
+	}
+	all := errors.Join(errs...)
+	if failed == 0 || failed == len(parts) && !errors.Is(all, service.ErrUnknown) {
+		return firstOf(errs)
+	}
+	return fmt.Errorf("%w: %d of %d shards failed: %w", service.ErrUnknown, failed, len(parts),
+		firstOf(errs))
+}
+
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) writeShard(ctx context.Context, shardID uint64, ops []service.Op,
+	counted bool) ([]byte, error) {
+	if s := n.shard(shardID); s != nil {
+		existed, err := s.proposer.do(ctx, ops, counted)
+		if !errors.Is(err, errNotHere) {
+			return existed, err
+		}
+	}
+	return n.writeRemote(ctx, shardID, ops, counted)
+}
+
+// Read implements service.Service.
+func (n *Node) Read(ctx context.Context, keys []uint64,
+	c service.Consistency) ([][]byte, error) {
+	parts := n.split(len(keys), func(i int) uint64 { return keys[i] })
+	if len(parts) == 1 {
+		return n.readShard(ctx, parts[0].shardID, keys, c)
+	}
+	values := make([][]byte, len(keys))
+	err := forEach(parts, func(p part) error {
+		mine := make([]uint64, len(p.places))
+		for i, place := range p.places {
+			mine[i] = keys[place]
+		}
+		got, err := n.readShard(ctx, p.shardID, mine, c)
+		if err == nil {
+			for i, place := range p.places {
+				values[place] = got[i]
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, readError(err)
+	}
+	return values, nil
+}
+
+// readError: a read that failed in part has done nothing.
+func readError(err error) error {
+	if errors.Is(err, service.ErrUnknown) {
+		return fmt.Errorf("%w: %s", service.ErrUnavailable, err)
+	}
+	return err
+}
+
+func (n *Node) readShard(ctx context.Context, shardID uint64, keys []uint64,
+	c service.Consistency) ([][]byte, error) {
+	if s := n.shard(shardID); s != nil {
+		values, err := s.read(ctx, keys, c)
+		if !errors.Is(err, errNotHere) {
+			return values, err
+		}
+	}
+	return n.readRemote(ctx, shardID, keys, c)
+}
+
+// Scan implements service.Service.
+func (n *Node) Scan(ctx context.Context, lower uint64, upper *uint64, limit int, withValues bool,
+	c service.Consistency) ([]service.Record, bool, error) {
+	if limit <= 0 || upper != nil && *upper <= lower {
+		return nil, false, nil
+	}
+	division := divisionOf(&n.state.Genesis)
+	var records []service.Record
+	for r := division.Range(lower); r < division.Shards; r++ {
+		if upper != nil && division.Lower(r) >= *upper {
+			break
+		}
+		if len(records) == limit {
+			// A shard without records may follow: then the next call finds none.
+			return records, true, nil
+		}
+		q := &replica.ScanQuery{Lower: max(lower, division.Lower(r)), Upper: upper,
+			Limit: limit - len(records), WithValues: withValues}
+		if err := n.lookShard(ctx, firstDataShard+r, q, c); err != nil {
+			return nil, false, err
+		}
+		for i, key := range q.Keys {
+			record := service.Record{Key: key}
+			if withValues {
+				from, to := i*service.ValueBytes, (i+1)*service.ValueBytes
+				record.Value = q.Values[from:to:to]
+			}
+			records = append(records, record)
+		}
+		if q.More {
+			return records, true, nil
+		}
+	}
+	return records, false, nil
+}
+
+func (n *Node) lookShard(ctx context.Context, shardID uint64, query any,
+	c service.Consistency) error {
+	if s := n.shard(shardID); s != nil {
+		if err := s.look(ctx, query, c); !errors.Is(err, errNotHere) {
+			return err
+		}
+	}
+	return n.lookRemote(ctx, shardID, query, c)
+}
+
+// Count implements service.Service.
+func (n *Node) Count(ctx context.Context) (uint64, error) {
+	total := uint64(0)
+	for r := range n.state.Genesis.Shards {
+		q := &replica.CountQuery{}
+		if err := n.lookShard(ctx, firstDataShard+r, q, service.Linearizable); err != nil {
+			return 0, err
+		}
+		total += q.Count
+	}
+	return total, nil
+}
+
+// Info implements service.Service.
+func (n *Node) Info() []service.InfoSection {
+	d := n.directory.Load()
+	cluster := service.InfoSection{Name: "Cluster", Fields: [][2]string{
+		{"cluster_name", n.state.Genesis.Cluster},
+		{"node_id", strconv.FormatUint(n.state.NodeID, 10)},
+		{"nodes", strconv.Itoa(len(d.Nodes))},
+		{"shards", strconv.FormatUint(n.state.Genesis.Shards, 10)},
+	}}
+	replicas := service.InfoSection{Name: "Replicas"}
+	for _, s := range n.localShards() {
+		if s.replica == nil {
+			continue
+		}
+		replicas.Fields = append(replicas.Fields, [2]string{
+			fmt.Sprintf("shard%d", s.shardID),
+			fmt.Sprintf("replica=%d,leader=%t,applied=%d,synced=%d", s.replicaID, s.leads(),
+				s.replica.Applied(), s.replica.Synced()),
+		})
+	}
+	return []service.InfoSection{cluster, replicas}
+}

@@ -1,0 +1,178 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/lni/dragonboat/v4/statemachine"
+
+	"engine_race/cluster/replica"
+	"engine_race/cluster/service"
+)
+
+// shard is a replica that runs here.
+type shard struct {
+	node      *Node
+	shardID   uint64
+	replicaID uint64
+	replica   *replica.Replica // nil: the directory
+	proposer  *proposer
+	reader    *reader
+	stopped   chan struct{}
+
+	leader atomic.Uint64 // a replica's ID; 0: none is known
+	// Set once the replica has applied all that was committed when it was started. Before that it
+	// may show states that are older than those it showed before its restart.
+	caughtUp atomic.Bool
+	// Bytes that were applied when the log was shortened the last time.
+	shortenedAt atomic.Uint64
+}
+
+func (n *Node) replicaDirectory(shardID, replicaID uint64) string {
+	name := fmt.Sprintf("shard-%d-%d", shardID, replicaID)
+	return filepath.Join(n.config.Directory, replicasName, name)
+}
+
+// start runs a replica. Members are those of the genesis, or nil for a replica that was added.
+func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error {
+	s := &shard{node: n, shardID: shardID, replicaID: replicaID, stopped: make(chan struct{})}
+	c := n.shardConfig(shardID, replicaID)
+	var err error
+	if shardID == directoryShard {
+		n.machine = newDirectoryMachine(&n.state.Genesis)
+		err = n.host.StartReplica(members, members == nil,
+			func(uint64, uint64) statemachine.IStateMachine { return n.machine }, c)
+	} else {
+		division := divisionOf(&n.state.Genesis)
+		s.replica = replica.New(replica.Config{
+			Directory: n.replicaDirectory(shardID, replicaID),
+			Lower:     division.Lower(shardID - firstDataShard),
+			Upper:     division.Upper(shardID - firstDataShard),
+			Options:   n.config.Engine,
+			Logger:    n.config.Logger.With("shard", shardID, "replica", replicaID),
+		})
+		s.reader = newReader(n.host, shardID, s.replica)
+		err = n.host.StartOnDiskReplica(members, members == nil,
+			func(uint64, uint64) statemachine.IOnDiskStateMachine { return s.replica }, c)
+	}
+	if err != nil {
+		if s.reader != nil {
+			s.reader.stop()
+		}
+		return fmt.Errorf("start replica %d of shard %d: %w", replicaID, shardID, err)
+	}
+	s.proposer = newProposer(n.host, shardID)
+	n.mu.Lock()
+	n.shards[shardID] = s
+	n.mu.Unlock()
+	if leader, _, known, err := n.host.GetLeaderID(shardID); err == nil && known {
+		s.noteLeader(leader)
+	}
+	go s.catchUp()
+	return nil
+}
+
+// catchUp waits for a first read index.
+func (s *shard) catchUp() {
+	for {
+		request, err := s.node.host.ReadIndex(s.shardID, time.Second)
+		if err == nil {
+			select {
+			case result := <-request.ResultC():
+				request.Release()
+				if result.Completed() {
+					s.caughtUp.Store(true)
+					return
+				}
+			case <-s.stopped:
+				return
+			}
+		}
+		select {
+		case <-s.stopped:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (s *shard) noteLeader(leader uint64) {
+	before := s.leader.Swap(leader)
+	if before == 0 || before == leader {
+		return
+	}
+	s.proposer.noteLeaderChange()
+	if s.reader != nil {
+		s.reader.noteLeaderChange()
+	}
+}
+
+// stop ends what waits for the replica. It is called once; dragonboat closes the replica itself.
+func (s *shard) stop() {
+	close(s.stopped)
+	s.proposer.stop()
+	if s.reader != nil {
+		s.reader.stop()
+		s.replica.Stop()
+	}
+}
+
+func (s *shard) leads() bool { return s.leader.Load() == s.replicaID }
+
+func (s *shard) ready() error {
+	switch {
+	case s.leader.Load() == 0:
+		return fmt.Errorf("%w: shard %d has no leader", service.ErrUnavailable, s.shardID)
+	case !s.caughtUp.Load():
+		return fmt.Errorf("%w: shard %d", service.ErrLoading, s.shardID)
+	case s.replica != nil && s.replica.Full():
+		return fmt.Errorf("%w: shard %d", service.ErrFull, s.shardID)
+	}
+	return nil
+}
+
+// read answers for keys of the shard.
+func (s *shard) read(ctx context.Context, keys []uint64, c service.Consistency) ([][]byte, error) {
+	if c == service.Local {
+		if !s.caughtUp.Load() {
+			return nil, fmt.Errorf("%w: shard %d", service.ErrLoading, s.shardID)
+		}
+		return readKeys(s.replica, keys, len(keys) > 1)
+	}
+	r := &read{ctx: ctx, keys: keys}
+	if len(keys) == 1 {
+		err := s.reader.do(r)
+		if err != nil {
+			return nil, err
+		}
+		return r.values, nil
+	}
+	// Several keys are read at one moment.
+	var values [][]byte
+	r.look = func(from *replica.Replica) (err error) {
+		values, err = readKeys(from, keys, true)
+		return err
+	}
+	if err := s.reader.do(r); err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+// look calls a lookup of another kind.
+func (s *shard) look(ctx context.Context, query any, c service.Consistency) error {
+	look := func(from *replica.Replica) error {
+		_, err := from.Lookup(query)
+		return err
+	}
+	if c == service.Local {
+		if !s.caughtUp.Load() {
+			return fmt.Errorf("%w: shard %d", service.ErrLoading, s.shardID)
+		}
+		return lookupError(look(s.replica))
+	}
+	return s.reader.do(&read{ctx: ctx, look: look})
+}
