@@ -110,7 +110,7 @@ func (c *Client) Call(ctx context.Context, method, path string, call, answer any
 		return fmt.Errorf("%w: read the answer: %w", outcome(method, err), err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return failure(response.StatusCode, text)
+		return failure(method, response.StatusCode, text)
 	}
 	if answer == nil {
 		return nil
@@ -156,12 +156,18 @@ func refusedHandshake(network *net.OpError) bool {
 	return false
 }
 
-func failure(code int, text []byte) error {
+// failure makes the error of an answer that is no success. A server's error that names no error of
+// package service does not tell what a POST did.
+func failure(method string, code int, text []byte) error {
 	var told admin.Failure
 	if err := json.Unmarshal(text, &told); err != nil || told.Error == "" {
 		told = admin.Failure{Error: fmt.Sprintf("%.200q", text)}
 	}
-	return &Error{Code: code, Message: told.Error, cause: admin.KindError(told.Kind)}
+	cause := admin.KindError(told.Kind)
+	if cause == nil && method != http.MethodGet && code >= http.StatusInternalServerError {
+		cause = service.ErrUnknown
+	}
+	return &Error{Code: code, Message: told.Error, cause: cause}
 }
 
 // Status implements service.Control.
