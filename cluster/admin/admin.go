@@ -1,0 +1,222 @@
+// Package admin serves operators, monitoring and load balancers over HTTP.
+//
+// Purpose: health, status, metrics and the operator's calls of one node. The admin address has all
+// endpoints, with mutual TLS if there is a TLS configuration. The metrics address has health and
+// metrics alone, without TLS, for programs that have no client certificate.
+//
+// Thread safety: every method of Server may be called from any goroutine.
+//
+// Ownership: the Server owns its listeners from Start to Shutdown. The Control, the registry and
+// the logger stay the caller's.
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"engine_race/cluster/service"
+)
+
+const (
+	headerTimeout  = 5 * time.Second
+	bodyTimeout    = 30 * time.Second // to receive a request and to send an answer
+	idleTimeout    = 2 * time.Minute
+	statusTimeout  = 5 * time.Second // of the Status behind a scrape
+	maxHeaderBytes = 16 << 10
+	maxBodyBytes   = 64 << 10
+)
+
+// Options has what a Server needs. Zero time-outs stand for the defaults of package config.
+type Options struct {
+	// Address is where all endpoints are served, as host:port. Port 0 takes a free one.
+	Address string
+	// MetricsAddress is where health and metrics are served without TLS. Empty: nowhere.
+	MetricsAddress string
+	// TLS is for Address. Nil: plain HTTP.
+	TLS     *tls.Config
+	Control service.Control
+	// Registry gets the server's metrics. Nil: a new one.
+	Registry *prometheus.Registry
+	// Sources give further metrics, as of the RESP server.
+	Sources []Source
+	// BackupDir contains all backups. Empty: backups and restores are refused.
+	BackupDir string
+	Logger    *slog.Logger
+	// Timeout bounds a call of an operator, BackupTimeout a backup or a restore.
+	Timeout, BackupTimeout time.Duration
+
+	bodyTimeout time.Duration // tests shorten it
+}
+
+// Server is the HTTP server of one node.
+type Server struct {
+	options  Options
+	logger   *slog.Logger
+	requests *prometheus.CounterVec
+	mux      *http.ServeMux
+	admin    *http.Server
+	metrics  *http.Server
+
+	mutex           sync.Mutex
+	adminListener   net.Listener
+	metricsListener net.Listener
+	stopped         bool
+	serving         sync.WaitGroup
+}
+
+// New makes a server that does not listen yet. It fails if the registry refuses its metrics.
+func New(options Options) (*Server, error) {
+	if options.Control == nil {
+		return nil, errors.New("admin: needs a Control")
+	}
+	if options.BackupDir != "" && !filepath.IsAbs(options.BackupDir) {
+		return nil, fmt.Errorf("admin: backup_dir %q is not absolute", options.BackupDir)
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if options.Registry == nil {
+		options.Registry = prometheus.NewRegistry()
+	}
+	if options.Timeout <= 0 {
+		options.Timeout = 30 * time.Second
+	}
+	if options.BackupTimeout <= 0 {
+		options.BackupTimeout = time.Hour
+	}
+	if options.bodyTimeout <= 0 {
+		options.bodyTimeout = bodyTimeout
+	}
+	s := &Server{options: options, logger: options.Logger, mux: http.NewServeMux()}
+	if err := s.registerMetrics(); err != nil {
+		return nil, err
+	}
+	s.addEndpoints()
+	s.admin = s.newHTTPServer(s.mux)
+	s.admin.TLSConfig = options.TLS
+	plain := http.NewServeMux()
+	s.addHealth(plain)
+	plain.Handle("/", s.bound(s.options.bodyTimeout, http.HandlerFunc(notFound)))
+	s.metrics = s.newHTTPServer(plain)
+	return s, nil
+}
+
+func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       s.options.bodyTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		Protocols:         protocols,
+		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// Handle adds an endpoint to the admin address, with the patterns of http.ServeMux. The handler
+// has BackupTimeout; it sets shorter time-outs and limits of the body itself. Like http.ServeMux,
+// Handle panics if the pattern is malformed or conflicts with an endpoint that exists.
+func (s *Server) Handle(pattern string, handler http.Handler) {
+	s.mux.Handle(pattern, s.bound(s.options.BackupTimeout, handler))
+}
+
+// bound gives the handler a time-out. It replaces the deadlines of the connection: net/http cancels
+// the context of a request when its ReadTimeout ends, even while the handler works, and keeps
+// deadlines of an earlier request on the connection.
+func (s *Server) bound(timeout time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		extend(w, timeout+s.options.bodyTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// extend moves both deadlines of the connection. Only connections without deadlines refuse that.
+func extend(w http.ResponseWriter, timeout time.Duration) {
+	controller := http.NewResponseController(w)
+	deadline := time.Now().Add(timeout)
+	_ = controller.SetReadDeadline(deadline)
+	_ = controller.SetWriteDeadline(deadline)
+}
+
+// Start listens, and serves in the background until Shutdown. It may be called once.
+func (s *Server) Start() error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.stopped || s.adminListener != nil {
+		return errors.New("admin: the server was started or stopped before")
+	}
+	listener, err := net.Listen("tcp", s.options.Address)
+	if err != nil {
+		return fmt.Errorf("admin_address: %w", err)
+	}
+	if s.options.MetricsAddress != "" {
+		s.metricsListener, err = net.Listen("tcp", s.options.MetricsAddress)
+		if err != nil {
+			_ = listener.Close()
+			return fmt.Errorf("metrics_address: %w", err)
+		}
+		s.serve(func() error { return s.metrics.Serve(s.metricsListener) })
+	}
+	s.adminListener = listener
+	s.serve(func() error {
+		if s.options.TLS != nil {
+			return s.admin.ServeTLS(listener, "", "")
+		}
+		return s.admin.Serve(listener)
+	})
+	return nil
+}
+
+func (s *Server) serve(run func() error) {
+	s.serving.Go(func() {
+		if err := run(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			s.logger.Error("the admin server stopped", "error", err.Error())
+		}
+	})
+}
+
+// Address returns the host:port where all endpoints are served: "" before Start.
+func (s *Server) Address() string { return s.addressOf(&s.adminListener) }
+
+// MetricsAddress returns the host:port without TLS: "" if there is none.
+func (s *Server) MetricsAddress() string { return s.addressOf(&s.metricsListener) }
+
+func (s *Server) addressOf(listener *net.Listener) string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if *listener == nil {
+		return ""
+	}
+	return (*listener).Addr().String()
+}
+
+// Shutdown stops listening and waits for the calls under way. When the context ends first,
+// Shutdown closes their connections, which cancels their contexts, and returns the context's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mutex.Lock()
+	s.stopped = true
+	s.mutex.Unlock()
+	err := s.admin.Shutdown(ctx)
+	if metricsErr := s.metrics.Shutdown(ctx); err == nil {
+		err = metricsErr
+	}
+	if err != nil {
+		err = errors.Join(err, s.admin.Close(), s.metrics.Close())
+	}
+	s.serving.Wait()
+	return err
+}

@@ -1,0 +1,184 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"engine_race/cluster/service"
+)
+
+// Sample is one metric at the moment of a scrape. With Buckets it is a histogram, otherwise a
+// counter or a gauge.
+type Sample struct {
+	// Name ends in the unit: "engine_raced_request_seconds". Counters end in "_total".
+	Name, Help string
+	// Labels has names and values. All samples of a name have the same names in the same order.
+	Labels  [][2]string
+	Counter bool
+	Value   float64
+	// Buckets has the count of observations that are not above each bound. Every count includes
+	// the lower bounds' ones.
+	Buckets map[float64]uint64
+	// Count and Sum are of a histogram's observations.
+	Count uint64
+	Sum   float64
+}
+
+// Source gives its samples at each scrape. It may be called from several goroutines at once.
+type Source func(emit func(Sample))
+
+func (s *Server) registerMetrics() error {
+	s.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "engine_raced_admin_requests_total",
+		Help: "HTTP requests of the admin and metrics addresses.",
+	}, []string{"path", "code"})
+	own := []prometheus.Collector{
+		s.requests,
+		&statusCollector{control: s.options.Control, logger: s.logger},
+		sourceCollector(s.options.Sources),
+	}
+	for _, collector := range own {
+		if err := s.options.Registry.Register(collector); err != nil {
+			return fmt.Errorf("admin: register metrics: %w", err)
+		}
+	}
+	// The program may have registered these before.
+	common := []prometheus.Collector{collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+	for _, collector := range common {
+		err := s.options.Registry.Register(collector)
+		if already := (prometheus.AlreadyRegisteredError{}); err != nil &&
+			!errors.As(err, &already) {
+			return fmt.Errorf("admin: register metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Server) countRequest(path string, status int) {
+	s.requests.WithLabelValues(path, strconv.Itoa(status)).Inc()
+}
+
+func (s *Server) metricsHandler() http.Handler {
+	return promhttp.HandlerFor(s.options.Registry, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+		// A bad sample must not hide the good ones.
+		ErrorHandling:       promhttp.ContinueOnError,
+		MaxRequestsInFlight: 4,
+		Timeout:             2 * statusTimeout,
+	})
+}
+
+// statusCollector turns Status, Live and Ready into metrics at each scrape.
+type statusCollector struct {
+	control service.Control
+	logger  *slog.Logger
+}
+
+// Describe gives nothing: the shards, and so the metrics, vary.
+func (c *statusCollector) Describe(chan<- *prometheus.Desc) {}
+
+func (c *statusCollector) Collect(metrics chan<- prometheus.Metric) {
+	emit := func(sample Sample) { metrics <- sample.metric() }
+	gauge := func(name, help string, value float64, labels ...[2]string) {
+		emit(Sample{Name: "engine_raced_" + name, Help: help, Value: value, Labels: labels})
+	}
+	gauge("live", "1 unless the process should be restarted.", truth(c.control.Live() == nil))
+	gauge("ready", "1 if the node should get requests.", truth(c.control.Ready() == nil))
+	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+	defer cancel()
+	begin := time.Now()
+	status, err := c.control.Status(ctx)
+	gauge("status_known", "1 if the node could tell its status.", truth(err == nil))
+	if err != nil {
+		c.logger.Warn("metrics lack the status", "error", err.Error(),
+			"duration_ms", time.Since(begin).Milliseconds())
+		return
+	}
+	leading, leaderless := 0, 0
+	for _, shard := range status.Shards {
+		switch shard.LeaderID {
+		case 0:
+			leaderless++
+		case status.NodeID:
+			leading++
+		}
+		for _, replica := range shard.Members {
+			if replica.NodeID == status.NodeID {
+				collectReplica(gauge, replica)
+			}
+		}
+	}
+	gauge("nodes_count", "Nodes of the cluster that this node knows.", float64(len(status.Nodes)))
+	gauge("shards_count", "Shards of the cluster.", float64(len(status.Shards)))
+	gauge("leaders_count", "Shards that this node leads.", float64(leading))
+	gauge("leaderless_shards_count", "Shards without a leader that this node knows.",
+		float64(leaderless))
+}
+
+// collectReplica is for the node's own replicas: only of these it knows the indexes.
+func collectReplica(gauge func(string, string, float64, ...[2]string),
+	replica service.ReplicaStatus) {
+	shard := [2]string{"shard", strconv.FormatUint(replica.ShardID, 10)}
+	gauge("replica_applied_index", "Raft index up to which the node's replica applied its log.",
+		float64(replica.AppliedIndex), shard)
+	gauge("replica_synced_index", "Raft index up to which the node's replica is on disk.",
+		float64(replica.SyncedIndex), shard)
+	gauge("replica_leader", "1 if the node's replica leads the shard.", truth(replica.Leader),
+		shard)
+	gauge("replica_ready", "1 if the node's replica can serve.", truth(replica.Ready), shard)
+}
+
+func truth(value bool) float64 {
+	if value {
+		return 1
+	}
+	return 0
+}
+
+// sourceCollector turns the samples of other packages into metrics.
+type sourceCollector []Source
+
+// Describe gives nothing: the sources choose their metrics at each scrape.
+func (c sourceCollector) Describe(chan<- *prometheus.Desc) {}
+
+func (c sourceCollector) Collect(metrics chan<- prometheus.Metric) {
+	for _, source := range c {
+		source(func(sample Sample) { metrics <- sample.metric() })
+	}
+}
+
+func (s Sample) metric() prometheus.Metric {
+	names := make([]string, len(s.Labels))
+	values := make([]string, len(s.Labels))
+	for i, label := range s.Labels {
+		names[i], values[i] = label[0], label[1]
+	}
+	description := prometheus.NewDesc(s.Name, s.Help, names, nil)
+	var metric prometheus.Metric
+	var err error
+	switch {
+	case s.Buckets != nil:
+		metric, err = prometheus.NewConstHistogram(description, s.Count, s.Sum, s.Buckets,
+			values...)
+	case s.Counter:
+		metric, err = prometheus.NewConstMetric(description, prometheus.CounterValue, s.Value,
+			values...)
+	default:
+		metric, err = prometheus.NewConstMetric(description, prometheus.GaugeValue, s.Value,
+			values...)
+	}
+	if err != nil {
+		return prometheus.NewInvalidMetric(description, err)
+	}
+	return metric
+}

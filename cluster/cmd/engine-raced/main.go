@@ -1,0 +1,27 @@
+// Program engine-raced serves one node of the replicated key-value store, and operates a cluster.
+//
+// Purpose: this file chooses the command. Thread safety and ownership: each command runs once in
+// the process.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(arguments []string) (exitCode int) {
+	if len(arguments) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: engine-raced COMMAND [flags]; commands: init join serve "+
+			operations)
+		return exitUsage
+	}
+	switch command := arguments[0]; command {
+	case "init", "join", "serve":
+		fmt.Fprintf(os.Stderr, "engine-raced: %s is not here yet\n", command)
+		return exitUsage
+	default:
+		return operate(command, arguments[1:], os.Stdout)
+	}
+}

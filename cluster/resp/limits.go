@@ -1,0 +1,147 @@
+package resp
+
+import (
+	"fmt"
+	"time"
+
+	"engine_race/cluster/service"
+)
+
+// Sizes that no option changes, in bytes.
+const (
+	// ReplyBytes bounds a reply to MGET, RANGE or SCAN.
+	ReplyBytes = 16 << 20
+	// BaseBufferBytes is the read buffer of a connection that has nothing buffered. It is also the
+	// longest inline command. Every larger buffer counts as bytes in flight.
+	BaseBufferBytes = 8 << 10
+	// flushBytes is how many bytes of replies are gathered before they are sent.
+	flushBytes = 64 << 10
+	// preAuthBytes and preAuthArguments bound a command of a client that is not authenticated.
+	preAuthBytes     = 16 << 10
+	preAuthArguments = 16
+	// patternBytes bounds the pattern of SCAN's MATCH.
+	patternBytes = 1 << 10
+)
+
+// Encoded sizes, in bytes: an array header, "$8\r\n" key "\r\n", "$4096\r\n" value "\r\n".
+const (
+	headerReplyBytes = 16
+	keyReplyBytes    = 4 + service.KeyBytes + 2
+	valueReplyBytes  = 7 + service.ValueBytes + 2
+)
+
+// Greatest counts whose replies fit ReplyBytes.
+const (
+	// MaxReadKeys bounds the keys of one MGET or EXISTS.
+	MaxReadKeys = (ReplyBytes - headerReplyBytes) / valueReplyBytes
+	// MaxRangeRecords bounds RANGE's LIMIT; DefaultRangeRecords is the limit without LIMIT.
+	MaxRangeRecords     = (ReplyBytes - headerReplyBytes) / (keyReplyBytes + valueReplyBytes)
+	DefaultRangeRecords = 1000
+	// MaxScanKeys bounds SCAN's COUNT; a greater COUNT counts as this one.
+	MaxScanKeys     = 10_000
+	DefaultScanKeys = 10
+)
+
+// How commands of one round are joined.
+const (
+	groupReadKeys = 1024 // keys of one Service.Read, if more than one command asks for them
+	groupWriteOps = 64   // ops of one Service.Write, if more than one command asks for them
+)
+
+// Limits bounds what clients may use. A field that is 0 takes its default.
+type Limits struct {
+	// Clients is how many connections may be open. Others get an error and are closed.
+	// Default 10000.
+	Clients int
+	// CommandBytes bounds one command as it is encoded. A client that declares a longer one gets an
+	// error and is closed. Default 8 MiB.
+	CommandBytes int
+	// CommandArguments bounds the arguments of one command, its name included. Default 16384.
+	CommandArguments int
+	// PipelineCommands and PipelineBytes bound a round: the commands of one client that are buffered
+	// and executed together. Further commands wait in the socket. Defaults 1024 and 1 MiB.
+	PipelineCommands int
+	PipelineBytes    int
+	// BytesInFlight bounds the requests and replies that are held for all clients together, buffers
+	// of BaseBufferBytes aside. Default 256 MiB.
+	BytesInFlight int64
+	// BusyWait is how long a client waits for room among BytesInFlight; the server reads nothing
+	// from the client meanwhile. Then its command gets BUSY. Default 500 ms.
+	BusyWait time.Duration
+	// IdleTimeout closes connections without requests; negative: never. Default 5 minutes.
+	IdleTimeout time.Duration
+	// CommandTimeout is how long a command may take from its first byte to its last, and a TLS
+	// handshake from its beginning to its end. Default 30 s.
+	CommandTimeout time.Duration
+	// WriteTimeout is how long a client may take to accept 128 KiB of replies. Then its connection is
+	// closed. Default 10 s.
+	WriteTimeout time.Duration
+	// RequestTimeout is the deadline of each call of the service. Default 2 s.
+	RequestTimeout time.Duration
+	// AuthDelay is how long the reply to a first wrong password waits. It grows by as much with each
+	// further one on the connection, up to ten times. Default 100 ms.
+	AuthDelay time.Duration
+	// DrainIdle is how long a connection must be silent to be closed by Shutdown. Default 50 ms.
+	DrainIdle time.Duration
+}
+
+// withDefaults fills fields that are 0.
+func (limits Limits) withDefaults() Limits {
+	integer := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	duration := func(field *time.Duration, value time.Duration) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	integer(&limits.Clients, 10_000)
+	integer(&limits.CommandBytes, 8<<20)
+	integer(&limits.CommandArguments, 16384)
+	integer(&limits.PipelineCommands, 1024)
+	integer(&limits.PipelineBytes, 1<<20)
+	if limits.BytesInFlight == 0 {
+		limits.BytesInFlight = 256 << 20
+	}
+	duration(&limits.BusyWait, 500*time.Millisecond)
+	duration(&limits.IdleTimeout, 5*time.Minute)
+	duration(&limits.CommandTimeout, 30*time.Second)
+	duration(&limits.WriteTimeout, 10*time.Second)
+	duration(&limits.RequestTimeout, 2*time.Second)
+	duration(&limits.AuthDelay, 100*time.Millisecond)
+	duration(&limits.DrainIdle, 50*time.Millisecond)
+	return limits
+}
+
+// validate refuses limits that no request could satisfy.
+func (limits Limits) validate() error {
+	const smallest = 2 * BaseBufferBytes
+	switch {
+	case limits.Clients < 1, limits.PipelineCommands < 1, limits.PipelineBytes < 1:
+		return fmt.Errorf("resp: limits on clients and pipelines must be at least 1")
+	case limits.CommandArguments < 3 || limits.CommandArguments > 1<<20:
+		return fmt.Errorf("resp: the limit on arguments is %d, not from 3 to 1048576",
+			limits.CommandArguments)
+	case limits.CommandBytes < smallest || limits.CommandBytes > 1<<30:
+		return fmt.Errorf("resp: the limit on a command is %d bytes, not from %d to 1 GiB",
+			limits.CommandBytes, smallest)
+	case limits.PipelineBytes > 1<<28:
+		return fmt.Errorf("resp: the limit on a pipeline is %d bytes, more than 256 MiB",
+			limits.PipelineBytes)
+	case limits.BytesInFlight < leastBytesInFlight(limits.CommandBytes):
+		return fmt.Errorf("resp: the limit on bytes in flight is %d, less than %d, which one client"+
+			" may need", limits.BytesInFlight, leastBytesInFlight(limits.CommandBytes))
+	case limits.BusyWait < 0, limits.CommandTimeout < 0, limits.WriteTimeout < 0,
+		limits.RequestTimeout < 0, limits.AuthDelay < 0, limits.DrainIdle < 0:
+		return fmt.Errorf("resp: a time-out is negative")
+	}
+	return nil
+}
+
+// leastBytesInFlight is what one client may need: a command's buffer with the smaller one that it
+// replaces, and the greatest reply.
+func leastBytesInFlight(commandBytes int) int64 {
+	return int64(2*bufferBytes(bufferClass(commandBytes)) + ReplyBytes)
+}

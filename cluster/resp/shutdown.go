@@ -1,0 +1,117 @@
+package resp
+
+import (
+	"context"
+	"io"
+	"net"
+	"time"
+)
+
+// lingerTime is how long a closed connection is read to its end, and lingerBytes how far. Closing a
+// socket with unread bytes would make the kernel reset the connection, and replies might be lost.
+const (
+	lingerTime  = 250 * time.Millisecond
+	lingerBytes = 1 << 20
+)
+
+// closeGently ends the stream of replies, reads what the client still sends, and closes.
+func closeGently(conn net.Conn) {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		deadline := time.Now().Add(lingerTime)
+		_ = conn.SetDeadline(deadline)
+		if half.CloseWrite() == nil {
+			_, _ = io.Copy(io.Discard, io.LimitReader(conn, lingerBytes))
+		}
+	}
+	_ = conn.Close()
+}
+
+// Shutdown drains the server. It accepts no connections any more, and closes those that are silent
+// for Limits.DrainIdle. Others are served until ctx ends: then calls of the service are cancelled,
+// their replies are sent, and the connections are closed. It answers nil if every connection had
+// become silent, ctx's error otherwise.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drain()
+	ended := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		s.cancel()
+		return nil
+	case <-ctx.Done():
+	}
+	s.stop()
+	select {
+	case <-ended:
+	case <-time.After(4 * lingerTime):
+		s.closeAll()
+		<-ended
+	}
+	return ctx.Err()
+}
+
+// Close ends all connections at once. Requests under way may stay without a reply.
+func (s *Server) Close() error {
+	s.drain()
+	s.stop()
+	s.closeAll()
+	s.running.Wait()
+	return nil
+}
+
+// drain closes the listeners and lets connections that are silent end.
+func (s *Server) drain() {
+	s.mutex.Lock()
+	s.draining.Store(true)
+	for listener := range s.listeners {
+		_ = listener.Close()
+	}
+	s.mutex.Unlock()
+	for _, c := range s.snapshotClients() {
+		c.hurry(s.limits.DrainIdle, false)
+	}
+}
+
+// stop lets every connection end after its round.
+func (s *Server) stop() {
+	s.mutex.Lock()
+	s.stopping.Store(true)
+	s.mutex.Unlock()
+	s.cancel()
+	for _, c := range s.snapshotClients() {
+		c.hurry(0, true)
+	}
+}
+
+// closeAll closes all sockets.
+func (s *Server) closeAll() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for c := range s.clients {
+		_ = rawConn(c.conn).Close()
+	}
+	for conn := range s.pending {
+		_ = conn.Close()
+	}
+}
+
+// rawConn gives the socket below TLS, whose Close might wait for the client.
+func rawConn(conn net.Conn) net.Conn {
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		return secure.NetConn()
+	}
+	return conn
+}
+
+// hurry lets a read of the client end within `wait`. A client that waits for the rest of a command
+// is left alone unless `all`.
+func (c *client) hurry(wait time.Duration, all bool) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.waiting && (c.fresh || all) {
+		_ = c.conn.SetReadDeadline(time.Now().Add(wait))
+	}
+}

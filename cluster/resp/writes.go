@@ -1,0 +1,197 @@
+package resp
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"engine_race/cluster/service"
+)
+
+const errOptions = replyError("ERR SET takes a key and a value alone: options such as EX or NX" +
+	" would depend on time or state, which no operation here does")
+
+// writeGroup is one Service.Write: the ops of some requests, by their indices.
+type writeGroup struct {
+	firstRequest, lastRequest int
+	firstOp, lastOp           int
+	counted                   bool // it has a DEL
+	existed                   []bool
+	err                       error
+}
+
+// appendWriteOps appends the ops of a SET, MSET or DEL.
+func appendWriteOps(ops []service.Op, r *request) ([]service.Op, error) {
+	arguments := r.arguments[1:]
+	switch r.command.name {
+	case "del":
+		before := len(ops)
+		for _, argument := range arguments {
+			number, err := key(argument)
+			if err != nil {
+				return ops[:before], err
+			}
+			ops = append(ops, service.Op{Key: number})
+		}
+		return ops, nil
+	case "set":
+		if len(arguments) != 2 {
+			return ops, errOptions
+		}
+	default:
+		if len(arguments)%2 != 0 {
+			return ops, wrongCount(r.command.name)
+		}
+	}
+	before := len(ops)
+	for i := 0; i < len(arguments); i += 2 {
+		value := arguments[i+1]
+		number, err := key(arguments[i])
+		if err != nil || len(value) != service.ValueBytes {
+			return ops[:before], replyError(fmt.Sprintf(errSizesFormat,
+				len(arguments[i]), len(value)))
+		}
+		ops = append(ops, service.Op{Key: number, Value: value})
+	}
+	return ops, nil
+}
+
+// executeWrites joins the writes that the requests begin with into groups. Each group is one call,
+// the calls are concurrent, and no two of them have a key in common. It answers how many requests
+// it replied to.
+func (c *client) executeWrites(requests []request) int {
+	c.setLast(&requests[0])
+	begin := time.Now()
+	b := &c.batch
+	b.ops, b.groups = b.ops[:0], b.groups[:0]
+	count := 0
+	for count < len(requests) {
+		r := &requests[count]
+		if c.refusal(r) != nil || r.command.kind != writes {
+			break
+		}
+		before := len(b.ops)
+		grown, err := appendWriteOps(b.ops, r)
+		if err != nil && count == 0 {
+			c.refuse(r, err)
+			return 1
+		}
+		if err != nil {
+			break
+		}
+		b.ops = grown
+		if !b.join(count, before, r.command.name == "del") {
+			b.ops = b.ops[:before]
+			break
+		}
+		count++
+	}
+	c.write()
+	for i := range b.groups {
+		c.replyWrites(&b.groups[i], requests, begin)
+	}
+	return count
+}
+
+// join puts request `index`, whose ops are those from `firstOp` on, into the last group or a new
+// one. It answers false if an op's key is in another group: the request must wait for that one.
+func (b *batch) join(index, firstOp int, counted bool) bool {
+	last := len(b.groups) - 1
+	isNew := last < 0 || len(b.ops)-b.groups[last].firstOp > groupWriteOps
+	if isNew {
+		last++
+	}
+	if last > 0 {
+		if last == 1 && isNew {
+			b.groupOf = make(map[uint64]int, 4*groupWriteOps)
+			for _, op := range b.ops[:firstOp] {
+				b.groupOf[op.Key] = 0
+			}
+		}
+		for _, op := range b.ops[firstOp:] {
+			if group, ok := b.groupOf[op.Key]; ok && group != last {
+				return false
+			}
+		}
+		for _, op := range b.ops[firstOp:] {
+			b.groupOf[op.Key] = last
+		}
+	}
+	if isNew {
+		b.groups = append(b.groups, writeGroup{firstRequest: index, firstOp: firstOp})
+	}
+	group := &b.groups[last]
+	group.lastRequest, group.lastOp = index+1, len(b.ops)
+	group.counted = group.counted || counted
+	return true
+}
+
+// write calls the service for each group and waits for all.
+func (c *client) write() {
+	var running sync.WaitGroup
+	groups := c.batch.groups
+	for i := range groups[1:] {
+		running.Go(func() { c.writeGroup(&groups[i+1]) })
+	}
+	c.writeGroup(&groups[0])
+	running.Wait()
+}
+
+func (c *client) writeGroup(group *writeGroup) {
+	c.server.counters.Writes.Add(1)
+	ctx, cancel := c.context()
+	defer cancel()
+	ops := c.batch.ops[group.firstOp:group.lastOp:group.lastOp]
+	group.existed, group.err = c.server.service.Write(ctx, ops, group.counted)
+	if group.err == nil && group.counted && len(group.existed) != len(ops) {
+		group.err = fmt.Errorf("the service gave another number of answers")
+	}
+	if group.err != nil {
+		group.err = serviceReply(group.err, writing)
+	}
+}
+
+// replyWrites replies to the requests of a group.
+func (c *client) replyWrites(group *writeGroup, requests []request, begin time.Time) {
+	// What ops before left of a key; the service tells what was there before the whole group.
+	var present map[uint64]bool
+	if group.counted && group.lastOp-group.firstOp > 1 {
+		present = make(map[uint64]bool, group.lastOp-group.firstOp)
+	}
+	ops := c.batch.ops[group.firstOp:group.lastOp]
+	next := 0
+	for i := group.firstRequest; i < group.lastRequest; i++ {
+		r := &requests[i]
+		count := len(r.arguments) - 1
+		if r.command.name != "del" {
+			count /= 2
+		}
+		deleted := int64(0)
+		for ; group.err == nil && group.counted && count > 0; count-- {
+			op := &ops[next]
+			existed, known := present[op.Key]
+			if !known {
+				existed = group.existed[next]
+			}
+			if existed && op.Value == nil {
+				deleted++
+			}
+			if present != nil {
+				present[op.Key] = op.Value != nil
+			}
+			next++
+		}
+		c.flushFull()
+		switch {
+		case group.err != nil:
+			c.fail(group.err)
+		case r.command.name == "del":
+			c.out = redcon.AppendInt(c.out, deleted)
+		default:
+			c.ok()
+		}
+		c.observe(r.command.name, begin, group.err)
+	}
+}
