@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -35,23 +36,29 @@ type testCluster struct {
 	nodes   map[uint64]*testNode
 }
 
-func freeAddress(t *testing.T) string {
+// freeAddresses gives addresses that differ from each other.
+func freeAddresses(t *testing.T, count uint64) []string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var addresses []string
+	for range count {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		addresses = append(addresses, listener.Addr().String())
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return addresses
 }
 
 func newCluster(t *testing.T, nodes, shards, replicas uint64) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t, root: t.TempDir(), nodes: map[uint64]*testNode{},
 		genesis: Genesis{Cluster: "test", Shards: shards, Replicas: replicas}}
+	addresses := freeAddresses(t, 2*nodes)
 	for id := uint64(1); id <= nodes; id++ {
 		c.genesis.Nodes = append(c.genesis.Nodes, service.NodeInfo{ID: id,
-			RaftAddress: freeAddress(t), AdminAddress: freeAddress(t)})
+			RaftAddress: addresses[2*id-2], AdminAddress: addresses[2*id-1]})
 	}
 	for _, info := range c.genesis.Nodes {
 		config := c.configOf(info)
@@ -319,5 +326,111 @@ func TestReplicasMoveUnderLoad(t *testing.T) {
 	})
 	if c.nodes[4].shard(firstDataShard) == nil {
 		t.Fatal("node 4 has no replica")
+	}
+}
+
+func TestABackupIsRestoredIntoAnotherCluster(t *testing.T) {
+	// Node 1 lacks some shards: their streams come from others.
+	from := newCluster(t, 3, 4, 1)
+	from.awaitReady()
+	for i := range 60 {
+		put(t, from.nodes[1], keyAt(i), 1)
+	}
+	full, next := filepath.Join(t.TempDir(), "full"), filepath.Join(t.TempDir(), "next")
+	report, err := from.nodes[1].Backup(soon(t), full, "")
+	if err != nil || report.Records != 60 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	put(t, from.nodes[1], keyAt(7), 2)
+	if _, err := from.nodes[1].Write(soon(t), []service.Op{{Key: keyAt(8)}}, false); err != nil {
+		t.Fatal(err)
+	}
+	if report, err = from.nodes[1].Backup(soon(t), next, full); err != nil || report.Records != 59 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if _, err := from.nodes[1].Backup(soon(t), next, full); err == nil {
+		t.Fatal("a backup is overwritten")
+	}
+	to := newCluster(t, 1, 3, 1)
+	to.awaitReady()
+	if report, err = to.nodes[1].Restore(soon(t), next); err != nil || report.Records != 59 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	for i := range 60 {
+		version := uint64(1)
+		switch i {
+		case 7:
+			version = 2
+		case 8:
+			version = 0
+		}
+		expect(t, to.nodes[1], keyAt(i), version, service.Linearizable)
+	}
+	if _, err := to.nodes[1].Restore(soon(t), next); err == nil {
+		t.Fatal("a restore into a cluster with records")
+	}
+}
+
+func TestALostNodeIsReplaced(t *testing.T) {
+	c := newCluster(t, 3, 2, 3)
+	c.awaitReady()
+	for i := range 50 {
+		put(t, c.nodes[1], keyAt(i), 1)
+	}
+	c.stop(3)
+	lost := c.nodes[3].config.Directory
+	if err := os.RemoveAll(lost); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(c.nodes[3].config); err == nil {
+		t.Fatal("a node starts without its files")
+	}
+	eventually(t, "node 3 joins again", func() error {
+		return Join(soon(t), c.nodes[3].config, c.nodes[1].config.Info.AdminAddress)
+	})
+	c.start(3)
+	eventually(t, "node 3 has replicas again", func() error {
+		for _, shardID := range []uint64{directoryShard, firstDataShard, firstDataShard + 1} {
+			if s := c.nodes[3].shard(shardID); s == nil || s.ready() != nil {
+				return fmt.Errorf("shard %d is not there", shardID)
+			}
+		}
+		return nil
+	})
+	for i := range 50 {
+		expect(t, c.nodes[3], keyAt(i), 1, service.Local)
+	}
+	// The others are no longer needed both.
+	c.stop(1)
+	put(t, c.nodes[3], keyAt(1), 2)
+	expect(t, c.nodes[2], keyAt(1), 2, service.Linearizable)
+}
+
+// The log is shortened at once, so a replica that comes later gets a snapshot.
+func TestAReplicaComesFromASnapshot(t *testing.T) {
+	c := newCluster(t, 4, 1, 3)
+	c.awaitReady()
+	for i := range 1500 {
+		put(t, c.nodes[1], keyAt(i%200), uint64(i+1))
+	}
+	for id := uint64(1); id <= 3; id++ {
+		s := c.nodes[id].shard(firstDataShard)
+		eventually(t, "a snapshot", func() error {
+			_, err := c.nodes[id].snapshotHere(soon(t), s)
+			if s.replica.Synced() > 1400 {
+				return nil
+			}
+			return err
+		})
+	}
+	if err := c.nodes[1].AddReplica(soon(t), firstDataShard, 4); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1300; i < 1500; i++ {
+		eventually(t, "a local read", func() error {
+			_, err := c.nodes[4].Read(soon(t), []uint64{keyAt(i % 200)}, service.Local)
+			return err
+		})
+		expect(t, c.nodes[4], keyAt(i%200), uint64(i+1), service.Local)
 	}
 }

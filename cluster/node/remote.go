@@ -30,6 +30,7 @@ const (
 	pathGenesis   = "/internal/genesis"
 	pathJoin      = "/internal/join"
 	pathControl   = "/internal/control"
+	pathStream    = "/internal/stream"
 )
 
 const (
@@ -211,6 +212,7 @@ func (n *Node) Handlers() map[string]http.Handler {
 		pathGenesis:   n.handler(n.serveGenesis),
 		pathJoin:      n.handler(n.serveJoin),
 		pathControl:   n.handler(n.serveControl),
+		pathStream:    http.HandlerFunc(n.serveStream),
 	}
 }
 

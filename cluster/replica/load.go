@@ -2,6 +2,7 @@ package replica
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -9,12 +10,39 @@ import (
 	"github.com/lni/dragonboat/v4/statemachine"
 
 	"engine_race/cluster/engine"
+	"engine_race/cluster/service"
 )
 
 // load writes the records of a stream into an empty store, makes them durable and stores the
 // stream's index, which it gives.
 func (r *Replica) load(store *engine.Store, stream io.Reader, stopped <-chan struct{}) (uint64,
 	error) {
+	writer, err := r.newWriter(store)
+	if err != nil {
+		return 0, err
+	}
+	defer writer.destroy()
+	index, err := ReadStream(stream, func(op service.Op) error {
+		if err := writer.add(op); err != nil || writer.batch.Len() < maxBatchOps {
+			return err
+		}
+		if isClosed(stopped) || r.stopping.Load() {
+			return statemachine.ErrSnapshotStopped
+		}
+		return writer.flush()
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(writer.flush(), store.Sync()); err != nil {
+		return 0, err
+	}
+	return index, writeApplied(r.config.Directory, index)
+}
+
+// ReadStream visits the records of a snapshot's stream, and gives its index. A value is good during
+// its visit.
+func ReadStream(stream io.Reader, visit func(record service.Op) error) (index uint64, err error) {
 	header, err := readChecked(nil, stream, nil, 16)
 	if err != nil {
 		return 0, err
@@ -22,33 +50,20 @@ func (r *Replica) load(store *engine.Store, stream io.Reader, stopped <-chan str
 	if binary.BigEndian.Uint64(header) != streamMagic {
 		return 0, fmt.Errorf("%w: an unknown format", errDamagedStream)
 	}
-	index := binary.BigEndian.Uint64(header[8:])
-	writer, err := r.newWriter(store)
-	if err != nil {
-		return 0, err
-	}
-	defer writer.destroy()
+	index = binary.BigEndian.Uint64(header[8:])
+	memory := make([]byte, blockRecords*(8+engine.ValueBytes))
 	for total := uint64(0); ; {
-		if isClosed(stopped) || r.stopping.Load() {
-			return 0, statemachine.ErrSnapshotStopped
-		}
-		count, err := loadBlock(&writer, stream, total)
-		if err != nil {
-			return 0, err
-		}
-		if count == 0 {
-			break
+		count, err := readBlock(memory, stream, total, visit)
+		if err != nil || count == 0 {
+			return index, err
 		}
 		total += count
 	}
-	if err := store.Sync(); err != nil {
-		return 0, err
-	}
-	return index, writeApplied(r.config.Directory, index)
 }
 
-// loadBlock gives the number of the block's records: 0 for the end, which must name `total`.
-func loadBlock(w *writer, stream io.Reader, total uint64) (uint64, error) {
+// readBlock gives the number of the block's records: 0 for the end, which must name `total`.
+func readBlock(memory []byte, stream io.Reader, total uint64,
+	visit func(record service.Op) error) (uint64, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(stream, head[:]); err != nil {
 		return 0, fmt.Errorf("%w: %w", errDamagedStream, err)
@@ -64,19 +79,19 @@ func loadBlock(w *writer, stream io.Reader, total uint64) (uint64, error) {
 	if count > blockRecords {
 		return 0, fmt.Errorf("%w: a block of %d records", errDamagedStream, count)
 	}
-	block, err := readChecked(w.memory, stream, head[:], count*(8+engine.ValueBytes))
+	block, err := readChecked(memory, stream, head[:], count*(8+engine.ValueBytes))
 	if err != nil {
 		return 0, err
 	}
-	w.memory = block
 	keys, values := block[:8*count], block[8*count:]
 	for i := range count {
 		value := values[i*engine.ValueBytes : (i+1)*engine.ValueBytes]
-		if err := w.batch.Put(binary.BigEndian.Uint64(keys[8*i:]), value); err != nil {
+		record := service.Op{Key: binary.BigEndian.Uint64(keys[8*i:]), Value: value}
+		if err := visit(record); err != nil {
 			return 0, err
 		}
 	}
-	return uint64(count), w.flush()
+	return uint64(count), nil
 }
 
 // readChecked reads so many bytes, into `memory` if they fit, and their checksum, which also covers

@@ -102,6 +102,25 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
+// Backup writes a backup of what was applied before the call, as engine.Store.Backup does.
+func (r *Replica) Backup(directory, since string) (engine.BackupReport, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.store == nil {
+		return engine.BackupReport{}, ErrClosed
+	}
+	return r.store.Backup(directory, since)
+}
+
+// Stream writes the records that were applied before the call, as SaveSnapshot does.
+func (r *Replica) Stream(w io.Writer, stopped <-chan struct{}) error {
+	m, err := r.PrepareSnapshot()
+	if err != nil {
+		return err
+	}
+	return r.SaveSnapshot(m, w, stopped)
+}
+
 // RecoverFromSnapshot replaces the store by the stream's records. A process that ends meanwhile
 // finds no index, and begins anew.
 func (r *Replica) RecoverFromSnapshot(stream io.Reader, stopped <-chan struct{}) error {

@@ -94,7 +94,6 @@ type writer struct {
 	replica *Replica
 	store   *engine.Store
 	batch   *engine.Batch
-	memory  []byte // of the block that is loaded
 }
 
 func (r *Replica) newWriter(store *engine.Store) (writer, error) {
