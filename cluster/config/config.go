@@ -65,11 +65,14 @@ type Raft struct {
 	RTTMs        uint64 `toml:"rtt_ms"`
 	ElectionRTT  uint64 `toml:"election_rtt"`
 	HeartbeatRTT uint64 `toml:"heartbeat_rtt"`
-	// SnapshotEntries is the count of applied entries between two snapshots of a shard. 0: only
-	// operators make snapshots.
-	SnapshotEntries uint64 `toml:"snapshot_entries"`
+	// LogBytes is how much a shard's log grows before it is shortened.
+	LogBytes uint64 `toml:"log_bytes"`
 	// LogMemoryBytes bounds the entries of one shard that are kept in memory.
 	LogMemoryBytes uint64 `toml:"log_memory_bytes"`
+	// ExecShards is how many threads write logs. It cannot change once a node was started.
+	ExecShards uint64 `toml:"exec_shards"`
+	// SyncIntervalMs is how often stores are made durable. A restart repeats what came later.
+	SyncIntervalMs uint64 `toml:"sync_interval_ms"`
 }
 
 // Limits bounds the resources that clients and operators can take.
@@ -77,7 +80,9 @@ type Limits struct {
 	MaxClients             int   `toml:"max_clients"`
 	MaxClientBytesInFlight int64 `toml:"max_client_bytes_in_flight"`
 	MaxBytesInFlight       int64 `toml:"max_bytes_in_flight"`
-	RequestTimeoutMs       int64 `toml:"request_timeout_ms"`
+	// MemoryBytes is what the stores of the node may take together.
+	MemoryBytes      int64 `toml:"memory_bytes"`
+	RequestTimeoutMs int64 `toml:"request_timeout_ms"`
 	// IdleTimeoutMs: a client that sends nothing for so long is disconnected. 0: never.
 	IdleTimeoutMs int64 `toml:"idle_timeout_ms"`
 	// DrainTimeoutMs bounds how long a stopping node waits for the requests under way.
@@ -151,11 +156,11 @@ func Default() *Config {
 		ClientAddress: "127.0.0.1:7001",
 		AdminAddress:  "127.0.0.1:7201",
 		Cluster:       Cluster{Name: "engine-race", Shards: 4, Replicas: 3},
-		Raft: Raft{RTTMs: 20, ElectionRTT: 10, HeartbeatRTT: 2, SnapshotEntries: 100_000,
-			LogMemoryBytes: 256 << 20},
+		Raft: Raft{RTTMs: 20, ElectionRTT: 10, HeartbeatRTT: 2, LogBytes: 1 << 30,
+			LogMemoryBytes: 256 << 20, ExecShards: 1, SyncIntervalMs: 5000},
 		Engine: EngineOptions{},
 		Limits: Limits{MaxClients: 10_000, MaxClientBytesInFlight: 16 << 20,
-			MaxBytesInFlight: 256 << 20, RequestTimeoutMs: 2000, IdleTimeoutMs: 0,
+			MaxBytesInFlight: 256 << 20, MemoryBytes: 1 << 30, RequestTimeoutMs: 2000, IdleTimeoutMs: 0,
 			DrainTimeoutMs: 10_000, AdminTimeoutMs: 30_000, BackupTimeoutS: 3600},
 		Auth: Auth{Users: map[string]string{}},
 		Log:  Log{Level: "info", Format: "json"},

@@ -243,3 +243,17 @@ func (n *Node) Info() []service.InfoSection {
 	}
 	return []service.InfoSection{cluster, replicas}
 }
+
+// EngineStats gives the counters of the stores here, by shard and name.
+func (n *Node) EngineStats() map[string]map[string]uint64 {
+	all := map[string]map[string]uint64{}
+	for _, s := range n.localShards() {
+		if s.replica == nil {
+			continue
+		}
+		if stats, err := s.replica.Stats(); err == nil {
+			all[strconv.FormatUint(s.shardID, 10)] = stats
+		}
+	}
+	return all
+}

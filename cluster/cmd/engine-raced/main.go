@@ -19,8 +19,7 @@ func run(arguments []string) (exitCode int) {
 	}
 	switch command := arguments[0]; command {
 	case "init", "join", "serve":
-		fmt.Fprintf(os.Stderr, "engine-raced: %s is not here yet\n", command)
-		return exitUsage
+		return runNode(command, arguments[1:], os.Stderr)
 	default:
 		return operate(command, arguments[1:], os.Stdout)
 	}

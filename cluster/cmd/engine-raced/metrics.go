@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"engine_race/cluster/admin"
+	"engine_race/cluster/node"
+	"engine_race/cluster/resp"
+	"engine_race/cluster/service"
+)
+
+// latencies measures the commands of clients.
+type latencies struct{ seconds *prometheus.HistogramVec }
+
+func newLatencies(registry *prometheus.Registry) *latencies {
+	l := &latencies{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "engine_raced_command_seconds",
+		Help:    "How long commands of clients took, by their outcome.",
+		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
+	}, []string{"command", "outcome"})}
+	registry.MustRegister(l.seconds)
+	return l
+}
+
+func (l *latencies) observe(command string, seconds float64, err error) {
+	l.seconds.WithLabelValues(command, outcomeOf(err)).Observe(seconds)
+}
+
+func outcomeOf(err error) string {
+	switch {
+	case err == nil:
+		return "done"
+	case errors.Is(err, service.ErrUnknown):
+		return "unknown"
+	default:
+		return "refused"
+	}
+}
+
+// countersOf gives the counters of the server of clients.
+func countersOf(server *resp.Server) admin.Source {
+	return func(emit func(admin.Sample)) {
+		c := server.Counters()
+		counter := func(name, help string, value uint64) {
+			emit(admin.Sample{Name: "engine_raced_" + name + "_total", Help: help, Counter: true,
+				Value: float64(value)})
+		}
+		counter("connections_accepted", "Connections of clients.", c.ConnectionsAccepted.Load())
+		counter("connections_refused", "Connections beyond the limit.", c.ConnectionsRefused.Load())
+		counter("connections_slow", "Connections closed because the client was too slow.",
+			c.ConnectionsSlow.Load())
+		counter("commands", "Commands of clients.", c.Commands.Load())
+		counter("received_bytes", "Bytes from clients.", c.BytesReceived.Load())
+		counter("sent_bytes", "Bytes to clients.", c.BytesSent.Load())
+		counter("protocol_errors", "Requests that could not be parsed.", c.ProtocolErrors.Load())
+		counter("auth_failures", "Wrong passwords and unknown users.", c.AuthFailures.Load())
+		counter("replies_unknown", "Replies that leave the outcome open.", c.RepliesUnknown.Load())
+		counter("replies_unavailable", "Refusals without a leader.", c.RepliesUnavailable.Load())
+		counter("replies_busy", "Refusals at a limit.", c.RepliesBusy.Load())
+		emit(admin.Sample{Name: "engine_raced_connections", Help: "Open connections of clients.",
+			Value: float64(c.ConnectionsOpen.Load())})
+		emit(admin.Sample{Name: "engine_raced_in_flight_bytes",
+			Help:  "Bytes of requests and replies that are held for clients.",
+			Value: float64(server.BytesInFlight())})
+	}
+}
+
+// statsOf gives the engine's counters, by shard.
+func statsOf(n *node.Node) admin.Source {
+	return func(emit func(admin.Sample)) {
+		for shard, stats := range n.EngineStats() {
+			for name, value := range stats {
+				emit(admin.Sample{Name: "engine_race_" + name,
+					Help:   "A counter of the shard's store; see docs/stats.md.",
+					Labels: [][2]string{{"shard", shard}}, Value: float64(value)})
+			}
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"engine_race/cluster/admin"
+	"engine_race/cluster/config"
+	"engine_race/cluster/node"
+	"engine_race/cluster/resp"
+)
+
+// How long init and join may take.
+const setUpTimeout = time.Minute
+
+// runNode runs init, join or serve. The exit code is 0 after a clean end.
+func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode int) {
+	flags := flag.NewFlagSet("engine-raced "+command, flag.ContinueOnError)
+	flags.SetOutput(errorsOut)
+	path := flags.String("config", "", "the configuration file")
+	peer := ""
+	if command == "join" {
+		flags.StringVar(&peer, "peer", "", "host:port of the admin address of a node")
+	}
+	overrides := config.AddFlags(flags, arguments)
+	if err := flags.Parse(arguments); err != nil {
+		return exitUsage
+	}
+	c, err := config.Load(*path, overrides)
+	if err == nil && command == "init" {
+		err = c.ValidateForInit()
+	}
+	if err == nil && command == "join" && peer == "" {
+		err = errors.New("join: -peer is missing")
+	}
+	if err != nil {
+		fmt.Fprintln(errorsOut, "engine-raced:", err)
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	logger := c.NewLogger(errorsOut)
+	c.LogWarnings(logger)
+	switch command {
+	case "init":
+		err = node.Prepare(c.DataDir, c.NodeID, 1, genesisOf(c))
+	case "join":
+		err = join(ctx, c, logger, peer)
+	default:
+		err = serve(ctx, c, logger)
+	}
+	if err != nil {
+		logger.Error("cannot "+command, "error", err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+func genesisOf(c *config.Config) node.Genesis {
+	return node.Genesis{Cluster: c.Cluster.Name, Shards: uint64(c.Cluster.Shards),
+		Replicas: uint64(c.Cluster.Replicas), Nodes: c.Cluster.Nodes}
+}
+
+func join(ctx context.Context, c *config.Config, logger *slog.Logger, peer string) error {
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	_, client, err := c.PeerTLS()
+	if err != nil {
+		return err
+	}
+	return node.Join(ctx, nodeConfig(c, client, logger), peer)
+}
+
+// nodeConfig gives the settings of package node. Stores share the memory that the node may take.
+func nodeConfig(c *config.Config, client *tls.Config, logger *slog.Logger) node.Config {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = client
+	transport.MaxIdleConnsPerHost = 64
+	scheme := "http"
+	if client != nil {
+		scheme = "https"
+	}
+	options := map[string]string{"bucket_count": "16", "file_count": "4"}
+	stores := max(1, c.Cluster.Shards*c.Cluster.Replicas/max(1, len(c.Cluster.Nodes)))
+	options["memory_budget_bytes"] = strconv.FormatInt(c.Limits.MemoryBytes/int64(stores), 10)
+	maps.Copy(options, c.Engine)
+	return node.Config{
+		Directory: c.DataDir, Info: c.Self(),
+		TickMs: c.Raft.RTTMs, ElectionTicks: c.Raft.ElectionRTT,
+		HeartbeatTicks: c.Raft.HeartbeatRTT,
+		LogMemoryBytes: c.Raft.LogMemoryBytes, LogBytes: c.Raft.LogBytes,
+		ExecShards:   c.Raft.ExecShards,
+		SyncInterval: time.Duration(c.Raft.SyncIntervalMs) * time.Millisecond,
+		Engine:       options,
+		CAFile:       c.TLS.PeerCA, CertFile: c.TLS.PeerCert, KeyFile: c.TLS.PeerKey,
+		Client: &http.Client{Transport: transport}, Scheme: scheme, Logger: logger,
+	}
+}
+
+// serve runs the node until ctx ends. Then it drains: it stops being ready, hands leadership over,
+// and lets requests that are under way end.
+func serve(ctx context.Context, c *config.Config, logger *slog.Logger) error {
+	node.LogTo(logger)
+	peerServer, peerClient, err := c.PeerTLS()
+	if err != nil {
+		return err
+	}
+	clients, err := c.ClientTLS()
+	if err != nil {
+		return err
+	}
+	users, err := c.Users()
+	if err != nil {
+		return err
+	}
+	n, err := node.Open(nodeConfig(c, peerClient, logger))
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	registry := prometheus.NewRegistry()
+	latencies := newLatencies(registry)
+	server, err := resp.New(resp.Options{Service: n, Limits: limitsOf(c), TLS: clients,
+		Users: users, Logger: logger, Observer: latencies.observe})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	operators, err := admin.New(admin.Options{Address: c.AdminAddress,
+		MetricsAddress: c.MetricsAddress, TLS: peerServer, Control: n, Registry: registry,
+		Sources: []admin.Source{countersOf(server), statsOf(n)}, BackupDir: c.BackupDir,
+		Logger: logger, Timeout: c.Limits.AdminTimeout(), BackupTimeout: c.Limits.BackupTimeout()})
+	if err != nil {
+		return err
+	}
+	for path, handler := range n.Handlers() {
+		operators.Handle(path, handler)
+	}
+	listener, err := net.Listen("tcp", c.ClientAddress)
+	if err != nil {
+		return err
+	}
+	if err := operators.Start(); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	logger.Info("serving", "clients", c.ClientAddress, "admin", operators.Address(),
+		"raft", c.RaftAddress)
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	drain(c, logger, n, server, operators)
+	return err
+}
+
+// drain takes at most the drain time-out.
+func drain(c *config.Config, logger *slog.Logger, n *node.Node, server *resp.Server,
+	operators *admin.Server) {
+	logger.Info("draining")
+	ctx, cancel := context.WithTimeout(context.Background(), c.Limits.DrainTimeout())
+	defer cancel()
+	n.Drain(ctx)
+	if err := server.Shutdown(ctx); err != nil {
+		logger.Warn("clients were disconnected", "error", err)
+	}
+	if err := operators.Shutdown(ctx); err != nil {
+		logger.Warn("calls of operators and nodes were ended", "error", err)
+	}
+}
+
+func limitsOf(c *config.Config) resp.Limits {
+	limits := resp.Limits{Clients: c.Limits.MaxClients,
+		CommandBytes:  int(c.Limits.MaxClientBytesInFlight),
+		BytesInFlight: c.Limits.MaxBytesInFlight, IdleTimeout: c.Limits.IdleTimeout(),
+		RequestTimeout: c.Limits.RequestTimeout()}
+	if limits.IdleTimeout == 0 {
+		limits.IdleTimeout = -1
+	}
+	return limits
+}
