@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,53 +15,6 @@ import (
 
 // How often a wait for another node looks again.
 const pollInterval = 50 * time.Millisecond
-
-// Status implements service.Control. Members of other nodes are asked for theirs.
-func (n *Node) Status(ctx context.Context) (service.Status, error) {
-	d := n.directory.Load()
-	status := service.Status{Cluster: n.state.Genesis.Cluster, NodeID: n.state.NodeID}
-	for _, entry := range d.Nodes {
-		status.Nodes = append(status.Nodes, entry.NodeInfo)
-	}
-	slices.SortFunc(status.Nodes,
-		func(a, b service.NodeInfo) int { return int(a.ID) - int(b.ID) })
-	division := divisionOf(&n.state.Genesis)
-	for shardID := uint64(directoryShard); shardID < firstDataShard+division.Shards; shardID++ {
-		one := service.ShardStatus{ShardID: shardID}
-		if shardID >= firstDataShard {
-			one.Lower = division.Lower(shardID - firstDataShard)
-			one.Upper = division.Upper(shardID - firstDataShard)
-		}
-		leader := uint64(0)
-		if s := n.shard(shardID); s != nil {
-			leader = s.leader.Load()
-		}
-		for _, p := range d.Shards[shardID].Replicas {
-			member := service.ReplicaStatus{ShardID: shardID, ReplicaID: p.ReplicaID,
-				NodeID: p.NodeID, Leader: leader == p.ReplicaID}
-			if p.NodeID == n.state.NodeID {
-				n.shard(shardID).describe(&member)
-			}
-			if member.Leader {
-				one.LeaderID = p.NodeID
-			}
-			one.Members = append(one.Members, member)
-		}
-		status.Shards = append(status.Shards, one)
-	}
-	return status, nil
-}
-
-// describe fills in what only the replica's own node knows.
-func (s *shard) describe(member *service.ReplicaStatus) {
-	if s == nil {
-		return
-	}
-	member.Ready = s.ready() == nil
-	if s.replica != nil {
-		member.AppliedIndex, member.SyncedIndex = s.replica.Applied(), s.replica.Synced()
-	}
-}
 
 // changeDirectory proposes a change and gives its result. The node has the directory.
 func (n *Node) changeDirectory(ctx context.Context, c change) (uint64, error) {

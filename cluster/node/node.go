@@ -216,19 +216,3 @@ func (n *Node) Close() {
 	}
 	n.host.Close()
 }
-
-// Live fails when a restart may help.
-func (n *Node) Live() error { return nil }
-
-// Ready fails when clients should go elsewhere.
-func (n *Node) Ready() error {
-	if n.draining.Load() {
-		return fmt.Errorf("%w: draining", service.ErrUnavailable)
-	}
-	for _, s := range n.localShards() {
-		if err := s.ready(); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -31,6 +31,7 @@ const (
 	pathJoin      = "/internal/join"
 	pathControl   = "/internal/control"
 	pathStream    = "/internal/stream"
+	pathReplicas  = "/internal/replicas"
 )
 
 const (
@@ -213,6 +214,7 @@ func (n *Node) Handlers() map[string]http.Handler {
 		pathJoin:      n.handler(n.serveJoin),
 		pathControl:   n.handler(n.serveControl),
 		pathStream:    http.HandlerFunc(n.serveStream),
+		pathReplicas:  n.handler(n.serveReplicas),
 	}
 }
 

@@ -1,0 +1,112 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"engine_race/cluster/service"
+)
+
+// How long a node is waited for that is asked for its replicas.
+const statusTimeout = 500 * time.Millisecond
+
+// Status implements service.Control. Each node is asked for its replicas.
+func (n *Node) Status(ctx context.Context) (service.Status, error) {
+	d := n.directory.Load()
+	status := service.Status{Cluster: n.state.Genesis.Cluster, NodeID: n.state.NodeID}
+	for _, entry := range d.Nodes {
+		status.Nodes = append(status.Nodes, entry.NodeInfo)
+	}
+	slices.SortFunc(status.Nodes,
+		func(a, b service.NodeInfo) int { return int(a.ID) - int(b.ID) })
+	running := n.askForReplicas(ctx, status.Nodes)
+	division := divisionOf(&n.state.Genesis)
+	for shardID := uint64(directoryShard); shardID < firstDataShard+division.Shards; shardID++ {
+		one := service.ShardStatus{ShardID: shardID}
+		if shardID >= firstDataShard {
+			one.Lower = division.Lower(shardID - firstDataShard)
+			one.Upper = division.Upper(shardID - firstDataShard)
+		}
+		for _, p := range d.Shards[shardID].Replicas {
+			member, known := running[[2]uint64{shardID, p.ReplicaID}]
+			if !known {
+				member = service.ReplicaStatus{ShardID: shardID, ReplicaID: p.ReplicaID,
+					NodeID: p.NodeID}
+			}
+			if member.Leader {
+				one.LeaderID = p.NodeID
+			}
+			one.Members = append(one.Members, member)
+		}
+		status.Shards = append(status.Shards, one)
+	}
+	return status, nil
+}
+
+// askForReplicas gives what runs on the nodes, by shard and replica. Nodes that do not answer soon
+// are left out.
+func (n *Node) askForReplicas(ctx context.Context,
+	nodes []service.NodeInfo) map[[2]uint64]service.ReplicaStatus {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	all := map[[2]uint64]service.ReplicaStatus{}
+	for _, info := range nodes {
+		group.Go(func() {
+			replicas := n.replicasHere()
+			if info.ID != n.state.NodeID {
+				answer, err := n.post(ctx, info.AdminAddress, pathReplicas, "", nil)
+				if err != nil {
+					return
+				}
+				replicas = nil
+				if json.Unmarshal(answer, &replicas) != nil {
+					return
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, r := range replicas {
+				all[[2]uint64{r.ShardID, r.ReplicaID}] = r
+			}
+		})
+	}
+	group.Wait()
+	return all
+}
+
+func (n *Node) serveReplicas(call) ([]byte, error) { return json.Marshal(n.replicasHere()) }
+
+func (n *Node) replicasHere() []service.ReplicaStatus {
+	var replicas []service.ReplicaStatus
+	for _, s := range n.localShards() {
+		r := service.ReplicaStatus{ShardID: s.shardID, ReplicaID: s.replicaID,
+			NodeID: n.state.NodeID, Leader: s.leads(), Ready: s.ready() == nil}
+		if s.replica != nil {
+			r.AppliedIndex, r.SyncedIndex = s.replica.Applied(), s.replica.Synced()
+		}
+		replicas = append(replicas, r)
+	}
+	return replicas
+}
+
+// Live implements service.Control. A restart helps against nothing that the node would survive.
+func (n *Node) Live() error { return nil }
+
+// Ready implements service.Control: it fails when clients should go to another node.
+func (n *Node) Ready() error {
+	if n.draining.Load() {
+		return fmt.Errorf("%w: draining", service.ErrUnavailable)
+	}
+	for _, s := range n.localShards() {
+		if err := s.ready(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
