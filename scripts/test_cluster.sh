@@ -61,7 +61,7 @@ print(count("pass"), count("fail") + len(broken), count("skip"))
 test_packages() {
   local sum
   # shellcheck disable=SC2086
-  (cd cluster && go test -race -json ${GO_TEST_ARGS:-} ./... 2>&1) > "$work/events"
+  (cd cluster && go test -race -count=1 -json ${GO_TEST_ARGS:-} ./... 2>&1) > "$work/events"
   sum_of_events < "$work/events" > "$work/sum"
   head -n -1 "$work/sum"
   read -r -a sum <<< "$(tail -n 1 "$work/sum")"
