@@ -180,6 +180,12 @@ test-cluster:  ## installs Go and tests the networked service: race detector, fa
 	+$(submake) $(cluster_programs)
 	scripts/run_tests.sh cluster
 
+bench-cluster:  ## the networked service beside dragonboat, Pebble and etcd, into out/bench-cluster.json
+	scripts/setup.sh bench-cluster
+	+$(submake) $(cluster_programs) bin/cluster-bench bin/cluster-bench-etcd
+	mkdir -p out
+	bin/cluster-bench --json out/bench-cluster.json $(BENCH_CLUSTER_ARGS)
+
 cluster-demo:  ## three nodes on loopback, until Ctrl-C
 	scripts/setup.sh cluster
 	+$(submake) $(cluster_programs)
@@ -485,6 +491,11 @@ $(cluster_programs) bin/cluster-bench: bin/%: lib/libengine.a FORCE
 	@mkdir -p $(@D)
 	@echo "$(call step,go build $@)"
 	$(quiet). scripts/go_env.sh && use_go && cd cluster && go build -trimpath -o ../$@ ./cmd/$*
+# A module of its own, without the engine.
+bin/cluster-bench-etcd: FORCE
+	@mkdir -p $(@D)
+	@echo "$(call step,go build $@)"
+	$(quiet). scripts/go_env.sh && use_go && cd cluster/bench/etcd && go build -trimpath -o ../../../$@ .
 
 # Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 
