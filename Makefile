@@ -112,7 +112,7 @@ submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests quick-tests guest race test test-all test-rest test-report fuzz check bench bench-race \
         bench-batches bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare flame mutants soak crash powercut \
-        nvme-guest numa-guests \
+        nvme-guest numa-guests cluster test-cluster bench-cluster cluster-demo \
         asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -136,7 +136,7 @@ in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
 paged_runs := $(patsubst %,checked/%+paged,e2e faults power)
 other_runs := $(long_test_rooms:%=checked/%) $(paged_runs) $(call in_two,tsan/core) $(call in_two,asan/rest) \
-              $(call in_two,tsan/rest) judges package python bare \
+              $(call in_two,tsan/rest) judges cluster package python bare \
               fuzz powercut nvme numa report
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
@@ -150,6 +150,7 @@ test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judge
 	scripts/setup.sh package || echo 'test-all: going on without packages'
 	scripts/setup.sh python || echo 'test-all: going on without Python'
 	scripts/setup.sh browser || echo 'test-all: going on without a browser'
+	scripts/setup.sh test-cluster || echo 'test-all: going on without Go'
 	+$(submake) -k build-core
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(core_runs) $(other_runs)
@@ -160,6 +161,7 @@ test-rest:  ## what `make test-all` runs and `make test` does not
 	scripts/setup.sh package || echo 'test-rest: going on without packages'
 	scripts/setup.sh python || echo 'test-rest: going on without Python'
 	scripts/setup.sh browser || echo 'test-rest: going on without a browser'
+	scripts/setup.sh test-cluster || echo 'test-rest: going on without Go'
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(other_runs)
 
@@ -168,6 +170,26 @@ test-report:  ## installs Chromium and looks at the pages and charts of bin/repo
 	+$(submake) $(BIN)/report
 	test/scripts/report_test.py
 	scripts/run_tests.sh report
+
+cluster:  ## installs Go and builds the networked service: bin/engine-raced, bin/cluster-load, bin/cluster-check
+	scripts/setup.sh cluster
+	+$(submake) $(cluster_programs)
+
+test-cluster:  ## installs Go and tests the networked service: race detector, faults, linearizability
+	scripts/setup.sh test-cluster
+	+$(submake) $(cluster_programs)
+	scripts/run_tests.sh cluster
+
+bench-cluster:  ## the networked service beside dragonboat, Pebble and etcd, into out/bench-cluster.json
+	scripts/setup.sh bench-cluster
+	+$(submake) $(cluster_programs) bin/cluster-bench bin/cluster-bench-etcd
+	mkdir -p out
+	bin/cluster-bench --json out/bench-cluster.json $(BENCH_CLUSTER_ARGS)
+
+cluster-demo:  ## three nodes on loopback, until Ctrl-C
+	scripts/setup.sh cluster
+	+$(submake) $(cluster_programs)
+	scripts/cluster_demo.sh
 
 asan tsan:  ## the tests under one sanitizer
 	scripts/setup.sh test
@@ -181,9 +203,10 @@ fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
 
 check:  ## format, lint, headers, layers, house rules, prose, scripts and a tiny run of every bench
 	scripts/setup.sh check
+	scripts/setup.sh test-cluster
 	+$(submake) -k WERROR=1 programs build-checked \
 	  check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
-	  check-bench
+	  check-go check-bench
 
 bench: $(BIN)/bench_micro  ## the micro-benchmarks
 	$(BIN)/bench_micro
@@ -287,6 +310,7 @@ numa-guests-built: guest $(BIN)/race_static $(BIN)/numa_static $(BIN)/numa
 
 format:  ## formats every source in place
 	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
+	. scripts/go_env.sh && if use_go; then gofmt -w cluster; fi
 
 clean:  ## removes what was built
 	rm -rf build bin lib
@@ -461,13 +485,25 @@ $(LIBRARY): $(DEBUG_LIBRARY)
 
 include scripts/package/package.mk
 
+# The networked service, in Go. Go decides itself what is to be compiled again.
+cluster_programs := $(addprefix bin/,$(filter-out cluster-bench,$(notdir $(wildcard cluster/cmd/*))))
+$(cluster_programs) bin/cluster-bench: bin/%: lib/libengine.a FORCE
+	@mkdir -p $(@D)
+	@echo "$(call step,go build $@)"
+	$(quiet). scripts/go_env.sh && use_go && cd cluster && go build -trimpath -o ../$@ ./cmd/$*
+# A module of its own, without the engine.
+bin/cluster-bench-etcd: FORCE
+	@mkdir -p $(@D)
+	@echo "$(call step,go build $@)"
+	$(quiet). scripts/go_env.sh && use_go && cd cluster/bench/etcd && go build -trimpath -o ../../../$@ .
+
 # Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 
-.PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz
+.PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz build-cluster
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-checked build-asan build-tsan build-fuzz library shared $(BIN)/multi_read numa-guests-built
+build-rest: build-checked build-asan build-tsan build-fuzz build-cluster library shared $(BIN)/multi_read numa-guests-built
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
@@ -476,6 +512,10 @@ build-fuzz:
 	$(if $(wildcard $(shell $(CLANGXX) -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null) \
 	    $(shell $(CLANGXX) -print-resource-dir 2> /dev/null)/lib/linux/libclang_rt.fuzzer-*.a),\
 	  $(MAKE) --no-print-directory FLAVOUR=fuzz build/fuzz/open_fuzz)
+
+# Without Go nothing is built, and scripts/run_tests.sh reports the skip.
+build-cluster: library
+	+. scripts/go_env.sh && if find_go > /dev/null; then $(MAKE) --no-print-directory $(cluster_programs); fi
 
 # One room: `make test-log TEST=Recovery FLAVOUR=asan`. Without TEST the room numa has its guests too.
 .PHONY: $(test_rooms:%=test-%)
@@ -496,7 +536,7 @@ endif
 # Checks.
 
 .PHONY: check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
-        check-bench
+        check-go check-bench
 check-format:
 	$(quiet)scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
@@ -539,6 +579,9 @@ $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
 	@echo lint $<
 	@scripts/lint.sh $(CLANG_TIDY) $(CLANGXX) $< -std=c++20 -I. -march=x86-64-v2 $(call own_flags,$<)
 	@touch $@
+
+check-go: lib/libengine.a
+	scripts/check_go.sh
 
 check-bench: $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
 	scripts/check_bench.sh $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile

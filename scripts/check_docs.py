@@ -16,7 +16,8 @@ import prose
 MAX_README_LINES = 160
 GLOSSARY = "docs/glossary.md"
 FIGURES = "docs/figures.md"
-ROOMS = ("engine_race/", "include/", "harness/", "test/", "scripts/", "docs/", "python/")
+ROOMS = ("engine_race/", "include/", "harness/", "test/", "scripts/", "docs/", "python/",
+         "cluster/")
 MAKEFILES = ("Makefile", "scripts/package/package.mk")
 BUILT = ("build/", "out/", "bin/", "lib/")
 
@@ -45,7 +46,7 @@ class Tree:
             self.targets.update(line.replace("\\\n", " ").split())
         # The tests of these checks name things that do not exist.
         self.code = "\n".join(self.read(name) for name in sorted(self.files)
-                              if (name.endswith((".h", ".cc", ".sh", ".py"))
+                              if (name.endswith((".h", ".cc", ".sh", ".py", ".go"))
                                   and not name.startswith("test/scripts/"))
                               or name in (*MAKEFILES, "scripts/plot", "scripts/flame"))
         self.flags = set(re.findall(r"--[a-z][\w-]*", self.code))
@@ -102,7 +103,9 @@ def faults_of_command(words, tree):
             if not tree.has_target(re.sub(r"[A-Z]+", "x", word)):
                 yield f"there is no make target {word}"
     elif program.startswith("bin/"):
-        mains = (f"harness/apps/{program[4:]}_main.cc", f"scripts/{program[4:]}/cli.py")
+        mains = (f"harness/apps/{program[4:]}_main.cc", f"scripts/{program[4:]}/cli.py",
+                 f"cluster/cmd/{program[4:]}",
+                 program.replace("bin/cluster-bench-", "cluster/bench/"))
         if not any(tree.has_path(main) for main in mains):
             yield f"there is no program {program}"
         elif len(words) > 1 and re.fullmatch(r"[a-z]+", words[1]):
@@ -137,10 +140,10 @@ def faults_of_span(span, tree):
     if word.startswith(ROOMS):
         if not re.search(r"[A-Z]{2,}|\.\.\.", word) and not tree.has_path(word):
             yield f"there is no {word}"
-    elif re.fullmatch(r"[\w.-]+\.(?:h|cc|py|sh|md|patch)", word):
+    elif re.fullmatch(r"[\w.-]+\.(?:h|cc|go|py|sh|md|patch)", word):
         if word not in tree.base_names:
             yield f"no file is called {word}"
-    elif re.fullmatch(r"[\w-]+/[\w/.*-]+\.(?:h|cc|py|sh)", word):
+    elif re.fullmatch(r"[\w-]+/[\w/.*-]+\.(?:h|cc|go|py|sh)", word):
         if not any(tree.has_path(room + word) for room in ROOMS) and not word.startswith(BUILT):
             yield f"there is no {word} in any room"
     elif re.fullmatch(r"(?:\w+::)+\w+(?:\(\))?", word):

@@ -4,6 +4,8 @@
 # apps > claims, compare > siblings > kv > lab > load > data > measure > system. The siblings are
 # opponents, race, bench, crash, guest, numa and the experiments. Siblings do not include each other,
 # nor do claims and compare.
+# In cluster/, a Go module: cmd > admin > resp > node > replica > the rest > service. Packages below
+# others' folders belong to the same room. Only engine has C. Tests may import anything.
 # The library includes nothing of the harness or the tests, and only its door includes the contest's
 # headers. The harness includes nothing of the tests.
 set -uo pipefail
@@ -60,3 +62,35 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.h' --inc
     }
   }
   END { exit bad }'
+includes_bad=$?
+
+# Lines of Go that import a package of the module, or C.
+{ grep -rnE '^[[:space:]]*(import[[:space:]]+)?([[:alnum:]_.]+[[:space:]]+)?"(engine_race/cluster/[^"]*|C)"' \
+    --include='*.go' --exclude='*_test.go' cluster || true; } | awk '
+  BEGIN {
+    # From the bottom up; rooms with a comma between them are siblings.
+    count = split("service engine,keyspace,config,check,load,bench replica node resp admin cmd", floors, " ")
+    for (i = 1; i <= count; ++i) {
+      room_count = split(floors[i], rooms, ",")
+      for (j = 1; j <= room_count; ++j) height[rooms[j]] = i
+    }
+  }
+  function complain(what) {
+    printf "%s:%s: %s\n", file, line, what
+    bad = 1
+  }
+  {
+    split($0, field, ":"); file = field[1]; line = field[2]
+    split($0, quoted, "\""); imported = quoted[2]
+    split(file, folder, "/"); from = folder[2]
+    if (!(from in height)) { complain("package " from " has no place in the order"); next }
+    if (imported == "C") {
+      if (from != "engine") complain("only engine has C")
+      next
+    }
+    split(imported, folder, "/"); to = folder[3]
+    if (!(to in height)) complain("package " to " has no place in the order")
+    else if (height[to] > height[from]) complain(from " imports upwards: " imported)
+    else if (height[to] == height[from] && to != from) complain(from " imports its sibling: " imported)
+  }
+  END { exit bad }' && [ $includes_bad = 0 ]

@@ -3,7 +3,7 @@
 
     scripts/check_prose.py
 
-  long    more than 25 words; in documents and in comments of headers
+  long    more than 25 words; in documents and in comments of headers and of Go
   who     begins with who, what, whoever, whatever or the same; likewise
   words   a phrase that the glossary rules out; in documents and in all comments
 """
@@ -34,7 +34,7 @@ def ruled_out():
 
 def faults_of(text, phrases):
     """(rule, sentence, why) of each fault."""
-    is_source = text.path.endswith(".cc")
+    is_source = text.path.endswith((".cc", "_test.go"))
     for sentence in text.sentences():
         if not is_source:
             count = prose.word_count(sentence)

@@ -1,4 +1,4 @@
-"""Finds the sentences of Markdown files and of C++ comments. For check_prose.py and check_docs.py."""
+"""Finds the sentences of Markdown files and of comments in C++ and Go. For check_prose.py and check_docs.py."""
 import pathlib
 import re
 import subprocess
@@ -54,8 +54,8 @@ def documents():
 
 
 def comment_files():
-    return [name for name in tracked("*.h", "*.cc")
-            if name.split("/")[0] in ("include", "engine_race", "harness", "test")]
+    return [name for name in tracked("*.h", "*.cc", "*.go")
+            if name.split("/")[0] in ("include", "engine_race", "harness", "test", "cluster")]
 
 
 def markdown_texts(path, content):
@@ -86,7 +86,16 @@ def markdown_texts(path, content):
     return texts
 
 
+def is_no_prose_of_go(space, words):
+    """Directives, headings and code in a comment, and lines of C for cgo."""
+    return words.startswith(("\t", "#", "nolint", "lint:")) or (
+        not space and re.match(r"[a-z]+(?::\S|\s|$)", words) is not None)
+
+
 def comment_texts(path, content):
+    is_go = path.endswith(".go")
+    # Statements of Go end anywhere, and gofmt puts a blank before and behind the slashes.
+    behind_code = re.compile(r"\S.*?\s// (.*)" if is_go else r"[;{},)]\s*// (.*)")
     texts = []
     current = None
     for number, line in enumerate(content.split("\n"), 1):
@@ -94,12 +103,14 @@ def comment_texts(path, content):
         if not found:
             current = None
             # A comment behind code stands alone. Slashes in strings are not comments.
-            behind = re.search(r"[;{},)]\s*// (.*)", line)
+            behind = behind_code.search(line)
             if behind:
                 texts.append(Text(path, number, behind.group(1), "comment"))
             continue
         words = found.group("words")
         if not words.strip() or words.startswith(("---", "NOLINT")):
+            current = None
+        elif is_go and is_no_prose_of_go(found.group("space"), words):
             current = None
         elif LIST_ITEM.match(words.strip()):
             current = Text(path, number, LIST_ITEM.sub("", words.strip()), "comment")

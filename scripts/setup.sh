@@ -1,10 +1,14 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|ci|all]
+#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|
+#                     test-cluster|bench-cluster|ci|all]
 #
-# When nothing is missing it does nothing, fast, and needs neither the network nor any rights.
+# When nothing is missing it does nothing, fast, and needs neither the network nor any rights. Go, its
+# modules and staticcheck come from Go's module proxy, which GOPROXY names.
 set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/go_env.sh
 
 # The needs of each goal, one a line. First a probe for it: a command, a header below the include
 # directories, or a whole path. Then the packages that contain it, the preferred one first.
@@ -116,15 +120,28 @@ python3                  python3
 chromium,chromium-browser,google-chrome  chromium
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf  fonts-dejavu-core
 '
+# For cluster/, the networked service. It also needs Go: see install_go.
+cluster_needs="$library_needs"'
+gcc                      gcc
+redis-cli                redis-tools
+'
+# For its tests, which cut networks and measure. staticcheck and Go come besides.
+test_cluster_needs="$cluster_needs"'
+python3                  python3
+ip                       iproute2
+nft                      nftables
+'
 # For .ci/run alone: it compiles the opponents too.
-ci_needs="$peers_needs$package_needs$python_needs"'
+ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs"'
 ccache                   ccache
 '
 # Optional tools of bin/lab l1: they count, sample and draw.
 l1_needs="$flame_needs$plot_needs"'
 valgrind                 valgrind
 '
-case "${1:-all}" in
+
+goal=${1:-all}
+case $goal in
   race) needs=$race_needs ;;
   test) needs=$test_needs ;;
   mutants) needs=$mutants_needs ;;
@@ -140,9 +157,11 @@ case "${1:-all}" in
   flame) needs=$flame_needs ;;
   l1) needs=$l1_needs ;;
   browser) needs=$browser_needs ;;
+  cluster) needs=$cluster_needs ;;
+  test-cluster | bench-cluster) needs=$test_cluster_needs ;;
   ci) needs=$ci_needs ;;
-  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|ci|all]" >&2; exit 2 ;;
+  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs$test_cluster_needs ;;
+  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|test-cluster|bench-cluster|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do
@@ -181,9 +200,77 @@ check_compiler() {  # of the goals that compile
   fi
 }
 
+# The checksum of Go's toolchain module, as go.sum has those of other modules. It also makes sure that
+# the archive is the one that the Go project published: sum.golang.org has the same.
+go_sum=h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM=
+
+# Debian's Go is too old for cluster/, but it fetches the newer one. The module proxy serves that as
+# an ordinary module, whose files have no permissions to be run.
+install_go() {
+  local module=golang.org/toolchain@v0.0.1-go$go_release.linux-amd64 bootstrap directory partial answer
+  bootstrap=$(command -v go || compgen -G '/usr/lib/go-*/bin/go' || echo /usr/local/go/bin/go)
+  bootstrap=$(head -n 1 <<< "$bootstrap")
+  echo "setup: fetching Go $go_release through $("$bootstrap" version)"
+  # The script compares checksums itself, so that proxies without a checksum database work too.
+  answer=$(cd / && GOFLAGS=-mod=mod GOTOOLCHAIN=local GONOSUMDB=golang.org/toolchain \
+             "$bootstrap" mod download -json "$module") || { echo "$answer" >&2; return 1; }
+  if ! grep -qF "\"Sum\": \"$go_sum\"" <<< "$answer"; then
+    echo "setup: the checksum of $module is wrong: $answer" >&2
+    return 1
+  fi
+  directory=$(sed -n 's/^\t"Dir": "\(.*\)",\{0,1\}$/\1/p' <<< "$answer")
+  # Moved into its place when complete: an interrupted copy is none.
+  mkdir -p "$go_cache"
+  partial=$(mktemp -d "$go_cache/partial.XXXXXX")
+  cp -R "$directory/." "$partial/"
+  chmod -R u+w,go+rX "$partial"
+  chmod 755 "$partial" "$partial"/bin/* "$partial"/pkg/tool/*/*
+  rm -rf "$go_cache/go-$go_release"
+  mv -T "$partial" "$go_cache/go-$go_release"
+}
+
+install_staticcheck() {
+  echo "setup: building staticcheck $staticcheck_release"
+  (cd / && GOFLAGS=-buildvcs=false GOBIN=$(dirname "$staticcheck_program") \
+     go install "honnef.co/go/tools/cmd/staticcheck@$staticcheck_release")
+}
+
+# The modules of a folder, so that builds and tests work without a network afterwards.
+fetch_modules() {
+  (cd "$1" && { GOPROXY=off go list -deps -test ./... > /dev/null 2>&1 || {
+     echo "setup: fetching the Go modules of $1"
+     go list -deps -test ./... > /dev/null
+   }; })
+}
+
+# What no package has, of the goals that need Go.
+install_go_tools() {
+  case $goal in
+    cluster | test-cluster | bench-cluster | ci | all) ;;
+    *) return 0 ;;
+  esac
+  find_go > /dev/null || install_go
+  use_go
+  fetch_modules cluster
+  case $goal in
+    cluster) ;;
+    bench-cluster) fetch_modules cluster/bench/etcd ;;
+    *) [ -x "$staticcheck_program" ] || install_staticcheck ;;
+  esac
+}
+
+# Any Go can fetch the newer one.
+case $goal in
+  cluster | test-cluster | bench-cluster | ci | all)
+    find_go > /dev/null || needs+='
+go,/usr/lib/go-*/bin/go,/usr/local/go/bin/go   golang-go
+' ;;
+esac
+
 wanted=$(missing)
 if [ -z "$wanted" ]; then
   check_compiler
+  install_go_tools
   exit 0
 fi
 names=$(awk '{print $1}' <<< "$wanted" | xargs)
@@ -219,3 +306,4 @@ if [ -n "$wanted" ]; then
   exit 1
 fi
 check_compiler
+install_go_tools

@@ -216,7 +216,7 @@ func (s *Server) handshake(conn net.Conn) error {
 	err := secure.HandshakeContext(ctx)
 	if err != nil {
 		s.counters.HandshakesFailed.Add(1)
-		s.logger.Info("a TLS handshake failed", "client", conn.RemoteAddr().String(), "error", err)
+		s.logger.Debug("a TLS handshake failed", "client", conn.RemoteAddr().String(), "error", err)
 	}
 	return err
 }
@@ -227,7 +227,7 @@ func (s *Server) finish(c *client, err error) {
 	switch {
 	case errors.As(err, &protocol):
 		s.counters.ProtocolErrors.Add(1)
-		s.logger.Info("a request could not be parsed", "client", c.conn.RemoteAddr().String(),
+		s.logger.Debug("a request could not be parsed", "client", c.conn.RemoteAddr().String(),
 			"error", err)
 		c.fail(err)
 		c.flush()

@@ -13,7 +13,7 @@ const (
 	ValueBytes = 4096
 )
 
-// What a failed call did. Every error of a Service is one of them, as errors.Is tells.
+// The outcomes of failed calls. Every error of a Service is one of them, as errors.Is tells.
 var (
 	// ErrUnknown: the leader was lost, or the time is over. The write may have been done, may still
 	// be done, or may never be.

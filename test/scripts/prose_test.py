@@ -46,6 +46,13 @@ class Sentences(unittest.TestCase):
         texts = comments("// - one\n//   more\n//\n// Title\n//   bit 1  x\n//   bit 2  y\n")
         self.assertEqual([t.words for t in texts], ["one more", "Title", "bit 1  x", "bit 2  y"])
 
+    def test_comments_of_go_are_read_without_code_and_directives(self):
+        texts = comments("//go:build linux\n\n// One\n// two.\n//\n// # Title\n//\tcode here\n"
+                         "//   - an item\n//     goes on\n\nvar a = 1 // Four.\n"
+                         "// #cgo LDFLAGS: -lm\n//export Name\n//nolint:all\nimport \"C\"\n",
+                         "cluster/some.go")
+        self.assertEqual([t.words for t in texts], ["One two.", "an item goes on", "Four."])
+
 
 class Prose(unittest.TestCase):
     def test_a_sentence_of_26_words_is_long(self):
@@ -53,6 +60,8 @@ class Prose(unittest.TestCase):
         self.assertEqual(rules(markdown("word " * 25 + "word.\n")), ["long"])
         self.assertEqual(rules(comments("// " + "word " * 25 + "word.\n")), ["long"])
         self.assertEqual(rules(comments("// " + "word " * 25 + "word.\n", "a/some.cc")), [])
+        self.assertEqual(rules(comments("// " + "word " * 25 + "word.\n", "a/b.go")), ["long"])
+        self.assertEqual(rules(comments("// " + "word " * 25 + "word.\n", "a/b_test.go")), [])
 
     def test_the_subject_is_named(self):
         self.assertEqual(rules(markdown("Whoever waits is woken. What is left goes.\n")),

@@ -19,12 +19,15 @@ import (
 	"engine_race/cluster/service"
 )
 
-// Exit codes of the operator's commands.
+// Exit codes. A Go program that crashes exits with 2, too.
 const (
 	exitDone    = 0
-	exitFailed  = 1 // nothing was done, or a part of a backup or restore
+	exitFailed  = 1 // the node refused the call, or failed in a known way
 	exitUsage   = 2 // the command line or the configuration is wrong
 	exitUnknown = 3 // the call may or may not have been done
+	// exitConfig is for serve: the configuration is refused. The systemd units do not restart a
+	// node that exits so. The number is EX_CONFIG of sysexits.h.
+	exitConfig = 78
 )
 
 const (

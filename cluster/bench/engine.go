@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"engine_race/cluster/service"
+)
+
+const statusTimeout = 2 * time.Second
+
+// initialise writes the configuration of a node of engine-raced and prepares its directory. It
+// returns the configuration's path.
+func (o *opponent) initialise(node int, directory string) (string, error) {
+	raft, clients, admin := o.ports(0), o.ports(1), o.ports(2)
+	var text, table strings.Builder
+	for i := range nodeCount {
+		fmt.Fprintf(&table, "  {id = %d, raft = %q, client = %q, admin = %q},\n",
+			i+1, raft[i], clients[i], admin[i])
+	}
+	fmt.Fprintf(&text, "node_id = %d\ndata_dir = %q\n", node, directory)
+	fmt.Fprintf(&text, "raft_address = %q\nclient_address = %q\nadmin_address = %q\n",
+		raft[node-1], clients[node-1], admin[node-1])
+	fmt.Fprintf(&text, "[cluster]\nname = \"bench\"\nshards = %d\nreplicas = %d\nnodes = [\n%s]\n",
+		o.options.Shards, nodeCount, table.String())
+	fmt.Fprintf(&text, "[raft]\nrtt_ms = 20\nelection_rtt = 10\n[log]\nlevel = \"error\"\n")
+	path := filepath.Join(o.directory, fmt.Sprintf("node%d.toml", node))
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		return "", err
+	}
+	program := o.options.program("engine-raced")
+	if said, err := exec.Command(program, "init", "--config", path).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("engine-raced init: %w: %s", err, said)
+	}
+	return path, nil
+}
+
+// engineLeaders gives the client addresses of the nodes that lead shards. Every node must be ready.
+func (o *opponent) engineLeaders() ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+	defer cancel()
+	for _, address := range o.ports(2) {
+		if err := get(ctx, "http://"+address+"/readyz", nil); err != nil {
+			return nil, err
+		}
+	}
+	var status service.Status
+	if err := get(ctx, "http://"+o.ports(2)[0]+"/status", &status); err != nil {
+		return nil, err
+	}
+	var leaders []string
+	for _, shard := range status.Shards {
+		for _, node := range status.Nodes {
+			if node.ID == shard.LeaderID {
+				leaders = append(leaders, node.ClientAddress)
+			}
+		}
+	}
+	if len(leaders) == 0 || len(leaders) != len(status.Shards) {
+		return nil, errors.New("a shard has no leader")
+	}
+	return leaders, nil
+}
+
+// get fetches a page, and decodes its JSON unless `into` is nil.
+func get(ctx context.Context, url string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}

@@ -1,0 +1,223 @@
+// Package load has the clients of the cluster bench. It draws keys, measures latencies, and answers
+// the orders of the bench's runner, a line of JSON each. A module beside this one takes the same
+// source over a link, so the package imports nothing but the standard library.
+//
+// Run starts goroutines and waits for them. Nothing else here is shared between goroutines.
+package load
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Sizes in bytes.
+const (
+	KeyBytes   = 8
+	ValueBytes = 4096
+)
+
+// The kinds of Work.
+const (
+	Fill      = "fill"       // writes each record once, in the order of Index
+	Write     = "write"      // writes drawn records
+	Read      = "read"       // linearizable reads of drawn records
+	LocalRead = "local_read" // reads of what the node has applied, Depth records at a time
+	State     = "state"      // says only whether the process leads
+)
+
+// answerMark begins the lines that a driver sends. Libraries may print others.
+const answerMark = "figures "
+
+// errorPause keeps a client that is refused from spinning.
+const errorPause = time.Millisecond
+
+// Work is an order to a driver.
+type Work struct {
+	Kind      string   `json:"kind"`
+	Seconds   float64  `json:"seconds"`
+	Clients   int      `json:"clients"`
+	Records   uint64   `json:"records"` // how many different keys there are
+	Depth     int      `json:"depth"`   // keys a call; 0 counts as 1
+	Seed      uint64   `json:"seed"`
+	Addresses []string `json:"addresses,omitempty"` // of servers, when the driver is no server
+}
+
+// Figures answer an order. A latency is that of one call.
+type Figures struct {
+	Operations uint64  `json:"operations"` // records that were written or read without an error
+	Missing    uint64  `json:"missing"`    // reads that found no record
+	Errors     uint64  `json:"errors"`     // calls that failed
+	FirstError string  `json:"first_error,omitempty"`
+	Seconds    float64 `json:"seconds"`
+	P50Ms      float64 `json:"p50_ms"`
+	P99Ms      float64 `json:"p99_ms"`
+	MaxMs      float64 `json:"max_ms"`
+	Leads      bool    `json:"leads"`
+}
+
+// PerSecond is the rate of operations.
+func (f Figures) PerSecond() float64 {
+	if f.Seconds <= 0 {
+		return 0
+	}
+	return float64(f.Operations) / f.Seconds
+}
+
+// Call does the work of client number `client` on keys. The value is for writes; it changes after
+// the call. A read says how many keys were missing.
+type Call func(client int, keys []uint64, value []byte) (missing int, err error)
+
+// Key spreads the numbers of records over all keys. Different numbers have different keys.
+func Key(record uint64) uint64 {
+	record += 0x9e3779b97f4a7c15
+	record = (record ^ record>>30) * 0xbf58476d1ce4e5b9
+	record = (record ^ record>>27) * 0x94d049bb133111eb
+	return record ^ record>>31
+}
+
+// KeyText is a key as clients send it: 8 bytes, big-endian.
+func KeyText(key uint64) []byte {
+	return binary.BigEndian.AppendUint64(nil, key)
+}
+
+// Run lets the clients of an order call until its time is over, or until all records are filled.
+func Run(work Work, call Call) (Figures, error) {
+	if work.Clients <= 0 || work.Records == 0 || (work.Seconds <= 0 && work.Kind != Fill) {
+		return Figures{}, fmt.Errorf("an order needs clients, records and seconds: %+v", work)
+	}
+	var total tally
+	var mutex sync.Mutex
+	var wait sync.WaitGroup
+	began := time.Now()
+	end := began.Add(time.Duration(work.Seconds * float64(time.Second)))
+	for client := range work.Clients {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			own := runClient(work, client, end, call)
+			mutex.Lock()
+			defer mutex.Unlock()
+			total.add(own)
+		}()
+	}
+	wait.Wait()
+	return total.figures(time.Since(began)), nil
+}
+
+func runClient(work Work, client int, end time.Time, call Call) *tally {
+	own := &tally{}
+	draws := rand.New(rand.NewPCG(work.Seed, uint64(client)))
+	values := newValueMaker(draws)
+	keys := make([]uint64, max(work.Depth, 1))
+	for next := uint64(client); ; {
+		if work.Kind == Fill {
+			if next >= work.Records {
+				return own
+			}
+			keys = append(keys[:0], Key(next))
+		} else {
+			if !time.Now().Before(end) {
+				return own
+			}
+			for i := range keys {
+				keys[i] = Key(draws.Uint64N(work.Records))
+			}
+		}
+		began := time.Now()
+		missing, err := call(client, keys, values.make(keys[0]))
+		own.note(time.Since(began), len(keys), missing, err)
+		switch {
+		case err == nil:
+			next += uint64(work.Clients)
+		case work.Kind == Fill && own.errors > maxFillErrors:
+			return own
+		default:
+			time.Sleep(errorPause)
+		}
+	}
+}
+
+// maxFillErrors is how many calls of one client may fail before it gives up filling.
+const maxFillErrors = 1000
+
+// valueMaker makes values that do not compress, cheaply: windows of random bytes.
+type valueMaker struct {
+	draws *rand.Rand
+	noise []byte
+	value []byte
+}
+
+func newValueMaker(draws *rand.Rand) *valueMaker {
+	noise := make([]byte, 16*ValueBytes)
+	for i := 0; i < len(noise); i += 8 {
+		binary.LittleEndian.PutUint64(noise[i:], draws.Uint64())
+	}
+	return &valueMaker{draws: draws, noise: noise, value: make([]byte, ValueBytes)}
+}
+
+func (m *valueMaker) make(key uint64) []byte {
+	copy(m.value, m.noise[m.draws.IntN(len(m.noise)-ValueBytes):])
+	binary.BigEndian.PutUint64(m.value, key)
+	return m.value
+}
+
+// Serve answers each order from `orders` with a line on `answers`, until the input ends.
+func Serve(orders io.Reader, answers io.Writer, do func(Work) (Figures, error)) error {
+	lines := bufio.NewScanner(orders)
+	for lines.Scan() {
+		var work Work
+		if err := json.Unmarshal(lines.Bytes(), &work); err != nil {
+			return fmt.Errorf("reading an order: %w", err)
+		}
+		figures, err := do(work)
+		if err != nil {
+			figures.Errors++
+			figures.FirstError = err.Error()
+		}
+		line, err := json.Marshal(figures)
+		if err != nil {
+			return fmt.Errorf("writing an answer: %w", err)
+		}
+		if _, err := fmt.Fprintf(answers, "%s%s\n", answerMark, line); err != nil {
+			return fmt.Errorf("writing an answer: %w", err)
+		}
+	}
+	return lines.Err()
+}
+
+// ErrNoAnswer: the driver ended before it answered.
+var ErrNoAnswer = errors.New("the driver ended without an answer")
+
+// Ask sends an order to a driver and waits for the answer.
+func Ask(orders io.Writer, answers *bufio.Reader, work Work) (Figures, error) {
+	line, err := json.Marshal(work)
+	if err != nil {
+		return Figures{}, fmt.Errorf("writing an order: %w", err)
+	}
+	if _, err := fmt.Fprintf(orders, "%s\n", line); err != nil {
+		return Figures{}, fmt.Errorf("sending an order: %w", err)
+	}
+	for {
+		text, err := answers.ReadString('\n')
+		if err != nil {
+			return Figures{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+		}
+		found, isAnswer := strings.CutPrefix(text, answerMark)
+		if !isAnswer {
+			continue
+		}
+		var figures Figures
+		if err := json.Unmarshal([]byte(found), &figures); err != nil {
+			return Figures{}, fmt.Errorf("reading an answer: %w", err)
+		}
+		return figures, nil
+	}
+}

@@ -1,0 +1,233 @@
+// Package bench compares engine-raced with other replicated stores on one machine: bare dragonboat,
+// dragonboat over Pebble, and etcd. Each opponent is a cluster of three processes on loopback with
+// 64 clients. Rounds alternate, and opponents that wait for their turn are stopped.
+//
+// A Bench is for one goroutine. It owns its directory, its children and their memory groups.
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"engine_race/cluster/bench/load"
+	"engine_race/cluster/bench/raftnode"
+)
+
+const (
+	nodeCount    = 3
+	startTimeout = 90 * time.Second
+)
+
+// The names of the opponents.
+const (
+	Engine     = "engine"
+	Bare       = raftnode.Bare
+	Pebble     = raftnode.Pebble
+	PebbleLate = raftnode.PebbleLate
+	Etcd       = "etcd"
+)
+
+// Names lists the opponents in the order of their turns.
+var Names = []string{Bare, Engine, Pebble, PebbleLate, Etcd}
+
+// firstPorts says where the ten ports of each opponent begin, counted from Options.Port.
+var firstPorts = map[string]int{Bare: 0, Pebble: 10, PebbleLate: 20, Etcd: 30, Engine: 40}
+
+// opponent is a running cluster.
+type opponent struct {
+	name      string
+	options   Options
+	directory string
+	nodes     []*process
+	groups    []*memoryGroup
+	driver    *process // nil when the leader drives itself
+}
+
+// ports gives the addresses of one kind of the nodes: 0, 1 or 2.
+func (o *opponent) ports(kind int) []string {
+	var addresses []string
+	for node := range nodeCount {
+		port := o.options.Port + firstPorts[o.name] + kind*nodeCount + node
+		addresses = append(addresses, "127.0.0.1:"+strconv.Itoa(port))
+	}
+	return addresses
+}
+
+// startOpponent starts the processes, and waits until one leads.
+func startOpponent(name string, options Options) (*opponent, error) {
+	if _, known := firstPorts[name]; !known {
+		return nil, fmt.Errorf("there is no opponent %q; there are %s", name, strings.Join(Names, ", "))
+	}
+	o := &opponent{name: name, options: options, directory: filepath.Join(options.Directory, name)}
+	if err := o.start(); err != nil {
+		o.stop()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return o, nil
+}
+
+func (o *opponent) start() error {
+	if err := os.MkdirAll(o.directory, 0o755); err != nil {
+		return err
+	}
+	for node := 1; node <= nodeCount; node++ {
+		if err := o.startNode(node); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch o.name {
+	case Engine:
+		o.driver, err = startProcess(nil, o.log("driver"), o.options.Self, "--resp-driver")
+	case Etcd:
+		o.driver, err = startProcess(nil, o.log("driver"), o.options.program("cluster-bench-etcd"),
+			"-clients", strings.Join(o.ports(1), ","))
+	}
+	if err != nil {
+		return err
+	}
+	return o.awaitLeader()
+}
+
+func (o *opponent) log(name string) string { return filepath.Join(o.directory, name+".log") }
+
+func (o *opponent) startNode(node int) error {
+	var group *memoryGroup
+	if o.options.MemoryMiB > 0 {
+		var err error
+		name := fmt.Sprintf("cluster_bench_%d_%s_%d", os.Getpid(), o.name, node)
+		if group, err = newMemoryGroup(name, o.options.MemoryMiB<<20); err != nil {
+			return err
+		}
+		o.groups = append(o.groups, group)
+	}
+	number := strconv.Itoa(node)
+	directory := filepath.Join(o.directory, "node"+number)
+	program, arguments := o.options.Self, []string{"--raft-node", o.name, "--node", number,
+		"--addresses", strings.Join(o.ports(0), ","), "--dir", directory}
+	switch o.name {
+	case Engine:
+		config, err := o.initialise(node, directory)
+		if err != nil {
+			return err
+		}
+		program, arguments = o.options.program("engine-raced"), []string{"serve", "--config", config}
+	case Etcd:
+		program, arguments = o.options.program("cluster-bench-etcd"), []string{"-node", number,
+			"-peers", strings.Join(o.ports(0), ","), "-clients", strings.Join(o.ports(1), ","),
+			"-dir", directory}
+	}
+	child, err := startProcess(group, o.log("node"+number), program, arguments...)
+	if err != nil {
+		return err
+	}
+	o.nodes = append(o.nodes, child)
+	return nil
+}
+
+// awaitLeader waits until the cluster has a leader.
+func (o *opponent) awaitLeader() error {
+	end := time.Now().Add(startTimeout)
+	for {
+		_, _, err := o.leader()
+		if err == nil {
+			return nil
+		}
+		for _, node := range o.nodes {
+			if node.hasEnded() {
+				return fmt.Errorf("a node has ended: %s", node.lastWords())
+			}
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("no leader in %v: %w", startTimeout, err)
+		}
+		pause()
+	}
+}
+
+// leader gives the process that takes orders, and the addresses of the leader's clients if that
+// process needs them.
+func (o *opponent) leader() (*process, []string, error) {
+	switch o.name {
+	case Engine:
+		addresses, err := o.engineLeaders()
+		return o.driver, addresses, err
+	case Etcd:
+		state, err := o.driver.ask(load.Work{Kind: load.State})
+		if err == nil && !state.Leads {
+			err = errors.New(state.FirstError)
+		}
+		return o.driver, nil, err
+	}
+	for _, node := range o.nodes {
+		state, err := node.ask(load.Work{Kind: load.State})
+		if err != nil {
+			return nil, nil, err
+		}
+		if state.Leads {
+			return node, nil, nil
+		}
+	}
+	return nil, nil, errors.New("no node leads")
+}
+
+// do works off an order at the leader.
+func (o *opponent) do(work load.Work) (load.Figures, error) {
+	driver, addresses, err := o.leader()
+	if err != nil {
+		return load.Figures{}, fmt.Errorf("%s: %w", o.name, err)
+	}
+	work.Addresses = addresses
+	figures, err := driver.ask(work)
+	if err != nil {
+		return figures, fmt.Errorf("%s: %w", o.name, err)
+	}
+	return figures, nil
+}
+
+// suspend stops the nodes until resume lets them go on. Raft counts ticks, so no time passes for
+// nodes that are stopped.
+func (o *opponent) suspend() error { return o.signal(syscall.SIGSTOP) }
+
+func (o *opponent) resume() error {
+	if err := o.signal(syscall.SIGCONT); err != nil {
+		return err
+	}
+	return o.awaitLeader()
+}
+
+func (o *opponent) signal(signal syscall.Signal) error {
+	var failures []error
+	for _, node := range o.nodes {
+		failures = append(failures, node.signal(signal))
+	}
+	return errors.Join(failures...)
+}
+
+// stop ends all processes and deletes the data.
+func (o *opponent) stop() {
+	if o.driver != nil {
+		o.driver.stop()
+	}
+	// All at once: a node that is alone may wait for the others.
+	_ = o.signal(syscall.SIGCONT)
+	for _, node := range o.nodes {
+		_ = node.orders.Close()
+		_ = node.signal(syscall.SIGTERM)
+	}
+	for _, node := range o.nodes {
+		node.stop()
+	}
+	for _, group := range o.groups {
+		_ = group.remove()
+	}
+	if !o.options.Keep {
+		_ = os.RemoveAll(o.directory)
+	}
+}

@@ -1,0 +1,41 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// Options of a bench.
+type Options struct {
+	Self      string  // the program itself, which opponents on dragonboat run
+	Programs  string  // the directory of engine-raced and cluster-bench-etcd
+	Directory string  // for the data of all opponents; made if it is missing
+	Seconds   float64 // of each measurement
+	Rounds    int
+	Clients   int
+	Depth     int    // keys in the pipeline of a local read
+	Records   uint64 // how many keys there are; filled before the rounds
+	MemoryMiB uint64 // the limit of each node, with its page cache; 0: none
+	Shards    int    // of engine-raced
+	Port      int    // the first of fifty
+	Keep      bool   // leave the data
+	Seed      uint64
+	Note      func(format string, arguments ...any) // progress, one line each
+}
+
+func (o Options) check() error {
+	switch {
+	case o.Seconds <= 0 || o.Rounds <= 0 || o.Clients <= 0 || o.Depth <= 0 || o.Records == 0:
+		return errors.New("seconds, rounds, clients, depth and records must be positive")
+	case o.Shards <= 0:
+		return errors.New("engine-raced needs a shard")
+	case o.Port <= 0 || o.Port+50 > 65536:
+		return fmt.Errorf("there are no fifty ports from %d on", o.Port)
+	case !filepath.IsAbs(o.Directory) || !filepath.IsAbs(o.Self):
+		return errors.New("the paths must be absolute")
+	}
+	return nil
+}
+
+func (o Options) program(name string) string { return filepath.Join(o.Programs, name) }

@@ -1,0 +1,165 @@
+// Command cluster-bench measures engine-raced beside bare dragonboat, dragonboat over Pebble, and
+// etcd: three processes each on loopback. It starts itself again as a node of the opponents on
+// dragonboat.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"engine_race/cluster/bench"
+	"engine_race/cluster/bench/load"
+	"engine_race/cluster/bench/raftnode"
+	"engine_race/cluster/bench/respload"
+)
+
+// flags of the command line. The first group is for the bench, the second for its children.
+type flags struct {
+	options   bench.Options
+	only      string
+	json      string
+	checkJSON string
+	smoke     bool
+
+	raftNode   string
+	node       uint64
+	addresses  string
+	respDriver bool
+}
+
+func parse() *flags {
+	f := &flags{}
+	o := &f.options
+	flag.StringVar(&f.only, "only", "", "opponents separated by commas: "+strings.Join(bench.Names, ", "))
+	flag.StringVar(&f.json, "json", "", "file of the result")
+	flag.StringVar(&f.checkJSON, "check-json", "", "result of cluster-check, whose claims are taken over")
+	flag.BoolVar(&f.smoke, "smoke", false, "everything once, tiny: no figure means much")
+	flag.Float64Var(&o.Seconds, "seconds", 8, "seconds of a measurement")
+	flag.IntVar(&o.Rounds, "rounds", 5, "rounds, each with a turn of every opponent")
+	flag.IntVar(&o.Clients, "clients", 64, "clients, each with one call at a time")
+	flag.IntVar(&o.Depth, "depth", 64, "keys in the pipeline of a local read")
+	flag.Uint64Var(&o.Records, "records", 400_000, "records of 4096 bytes that each opponent holds")
+	flag.Uint64Var(&o.MemoryMiB, "memory-mib", 512, "memory of a node with its page cache; 0: no limit")
+	flag.IntVar(&o.Shards, "shards", 1, "shards of engine-raced")
+	flag.IntVar(&o.Port, "port", 17900, "first of fifty ports")
+	flag.BoolVar(&o.Keep, "keep", false, "leave the data and logs")
+	flag.Uint64Var(&o.Seed, "seed", 1, "seed of keys and values")
+	flag.StringVar(&o.Directory, "dir", "out/cluster-bench", "data; of a child: its node's data")
+	flag.StringVar(&f.raftNode, "raft-node", "", "child: a node of this opponent on dragonboat")
+	flag.Uint64Var(&f.node, "node", 0, "child: the node's number, from 1")
+	flag.StringVar(&f.addresses, "addresses", "", "child: all nodes' addresses, separated by commas")
+	flag.BoolVar(&f.respDriver, "resp-driver", false, "child: clients that speak RESP")
+	flag.Parse()
+	return f
+}
+
+func main() {
+	code, err := run(parse())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cluster-bench:", err)
+	}
+	os.Exit(code)
+}
+
+// run gives the exit code: 1 when a part has failed, 2 when the flags will not do or the result
+// cannot be written, 130 after an interrupt.
+func run(f *flags) (int, error) {
+	if flag.NArg() > 0 {
+		return 2, fmt.Errorf("%q is no flag", flag.Arg(0))
+	}
+	switch {
+	case f.respDriver:
+		return endOf(load.Serve(os.Stdin, os.Stdout, respload.Do))
+	case f.raftNode != "":
+		return endOf(runNode(f))
+	}
+	return runBench(f)
+}
+
+func endOf(err error) (int, error) {
+	if err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+// runNode serves until the runner closes the input, so the runner's death ends it too.
+func runNode(f *flags) error {
+	node, err := raftnode.Start(raftnode.Options{Kind: f.raftNode, ID: f.node,
+		Addresses: strings.Split(f.addresses, ","), Directory: f.options.Directory})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	return load.Serve(os.Stdin, os.Stdout, node.Do)
+}
+
+func (f *flags) complete() error {
+	o := &f.options
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	o.Self, o.Programs = self, filepath.Dir(self)
+	if o.Directory, err = filepath.Abs(o.Directory); err != nil {
+		return err
+	}
+	o.Note = func(format string, arguments ...any) {
+		fmt.Fprintf(os.Stderr, format+"\n", arguments...)
+	}
+	if f.smoke {
+		o.Seconds, o.Rounds, o.Clients, o.Records, o.MemoryMiB = 0.3, 1, 8, 200, 0
+	}
+	return nil
+}
+
+func runBench(f *flags) (int, error) {
+	if err := f.complete(); err != nil {
+		return 2, err
+	}
+	var names []string
+	if f.only != "" {
+		names = strings.Split(f.only, ",")
+	}
+	names, err := bench.Choose(names)
+	if err != nil {
+		return 2, err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	result, err := bench.Run(ctx, names, f.options)
+	if err != nil {
+		return 2, err
+	}
+	if f.checkJSON != "" {
+		if err := result.TakeClaims(f.checkJSON); err != nil {
+			result.Failures = append(result.Failures, err.Error())
+		}
+	}
+	if f.json != "" {
+		text, err := result.JSON(f.options)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(f.json), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(f.json, text, 0o644)
+		}
+		if err != nil {
+			return 2, fmt.Errorf("writing the result: %w", err)
+		}
+	}
+	fmt.Print(result.Table())
+	switch {
+	case ctx.Err() != nil:
+		return 130, nil
+	case len(result.Failures) > 0:
+		return 1, nil
+	}
+	return 0, nil
+}

@@ -1,0 +1,98 @@
+package resp
+
+import (
+	"crypto/sha256"
+	"strings"
+	"testing"
+	"time"
+)
+
+func passwords() map[string][sha256.Size]byte {
+	return map[string][sha256.Size]byte{
+		"default": sha256.Sum256([]byte("secret")), "ann": sha256.Sum256([]byte("word")),
+	}
+}
+
+func TestAuthentication(t *testing.T) {
+	server, _, address := start(t, Options{Users: passwords(),
+		Limits: Limits{AuthDelay: time.Millisecond}})
+	const noAuth, wrong = "-NOAUTH ", "-WRONGPASS invalid username-password pair or user is disabled."
+	p := dial(t, address)
+	for _, step := range []struct {
+		words    []string
+		expected string
+	}{
+		{[]string{"PING"}, noAuth},
+		{[]string{"GET", "k0000001"}, noAuth},
+		{[]string{"NIX"}, noAuth},
+		{[]string{"HELLO"}, noAuth},
+		{[]string{"HELLO", "2"}, noAuth},
+		{[]string{"HELLO", "3", "AUTH", "default", "secret"}, "-NOPROTO"},
+		{[]string{"PING"}, noAuth},
+		{[]string{"AUTH", "wrong"}, wrong},
+		{[]string{"AUTH", ""}, wrong},
+		{[]string{"AUTH", "nobody", "secret"}, wrong},
+		{[]string{"AUTH", "nobody", ""}, wrong},
+		{[]string{"AUTH", "ann", "secret"}, wrong},
+		{[]string{"AUTH", "a", "b", "c"}, "-ERR syntax error"},
+		{[]string{"HELLO", "2", "AUTH", "ann", "wrong"}, wrong},
+		{[]string{"PING"}, noAuth},
+		{[]string{"AUTH", "secret"}, "+OK"},
+		{[]string{"PING"}, "+PONG"},
+		{[]string{"RESET"}, "+RESET"},
+		{[]string{"PING"}, noAuth},
+		{[]string{"AUTH", "ann", "word"}, "+OK"},
+		{[]string{"CLIENT", "INFO"}, "id=1"},
+		{[]string{"RESET"}, "+RESET"},
+		{[]string{"HELLO", "2", "AUTH", "ann", "word", "SETNAME", "x"}, "[server"},
+		{[]string{"CLIENT", "GETNAME"}, "x"},
+		{[]string{"AUTH", "wrong"}, wrong},
+		{[]string{"PING"}, "+PONG"}, // As in Redis: a failure keeps the user there was.
+	} {
+		if got := p.do(step.words...); !strings.HasPrefix(got, step.expected) {
+			t.Errorf("%q: got %q, expected %q", step.words, got, step.expected)
+		}
+	}
+	if got := server.Counters().AuthFailures.Load(); got != 7 {
+		t.Errorf("%d failures counted, expected 7", got)
+	}
+}
+
+func TestPipelineBehindAuth(t *testing.T) {
+	_, _, address := start(t, Options{Users: passwords()})
+	p := dial(t, address)
+	large := []string{"MSET"}
+	for i := range uint64(20) {
+		large = append(large, keyText(i), valueText(i, 1))
+	}
+	p.sendAll(encode("AUTH", "secret") + encode(large...) + encode("GET", keyText(1)))
+	for _, expected := range []string{"+OK", "+OK", valueText(1, 1)} {
+		if got := p.reply(); got != expected {
+			t.Errorf("got %.80q, expected %.80q", got, expected)
+		}
+	}
+}
+
+func TestUnauthenticatedClientsSendLittle(t *testing.T) {
+	_, _, address := start(t, Options{Users: passwords()})
+	for _, text := range []string{"*1\r\n$20000\r\n", "*17\r\n"} {
+		p := dial(t, address)
+		p.send(text)
+		if got := p.reply(); !strings.HasPrefix(got, "-ERR Protocol error: invalid") {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+func TestWrongPasswordsAreDelayed(t *testing.T) {
+	const delay = 20 * time.Millisecond
+	_, _, address := start(t, Options{Users: passwords(), Limits: Limits{AuthDelay: delay}})
+	p := dial(t, address)
+	begin := time.Now()
+	for range 3 {
+		p.do("AUTH", "wrong")
+	}
+	if took := time.Since(begin); took < 6*delay {
+		t.Errorf("3 wrong passwords took %v, less than %v", took, 6*delay)
+	}
+}

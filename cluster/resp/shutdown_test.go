@@ -1,0 +1,108 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestShutdownClosesIdleConnections(t *testing.T) {
+	server, _, address := start(t, Options{})
+	p := dial(t, address)
+	p.do("PING")
+	if err := server.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := p.ended(); err != nil {
+		t.Error(err)
+	}
+	if conn, err := net.Dial("tcp", address); err == nil {
+		conn.Close()
+		t.Error("a connection was accepted after Shutdown")
+	}
+}
+
+// TestShutdownLetsRequestsEnd has a call of the service under way, a command behind it, and another
+// connection that sends requests while the server drains.
+func TestShutdownLetsRequestsEnd(t *testing.T) {
+	server, store, address := start(t, Options{Limits: Limits{DrainIdle: time.Second}})
+	p, other := dial(t, address), dial(t, address)
+	other.do("PING")
+	entered, leave := make(chan struct{}), make(chan struct{})
+	store.set(nil, func(context.Context) {
+		entered <- struct{}{}
+		<-leave
+	})
+	p.send(encode("SET", keyText(1), valueText(1, 1)))
+	<-entered
+	ended := make(chan error, 1)
+	go func() { ended <- server.Shutdown(context.Background()) }()
+	eventually(t, "the server drains", server.draining.Load)
+	for range 10 {
+		if got := other.do("PING"); got != "+PONG" {
+			t.Errorf("a request while the server drains: %q", got)
+		}
+	}
+	p.send(encode("PING"))
+	store.set(nil, nil)
+	close(leave)
+	for _, expected := range []string{"+OK", "+PONG"} {
+		if got := p.reply(); got != expected {
+			t.Errorf("got %q, expected %q", got, expected)
+		}
+	}
+	for _, peer := range []*peer{p, other} {
+		if err := peer.ended(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestShutdownAtItsDeadline has a call that ends when it is cancelled, and half a command.
+func TestShutdownAtItsDeadline(t *testing.T) {
+	server, store, address := start(t, Options{Limits: Limits{RequestTimeout: time.Hour}})
+	entered := make(chan struct{})
+	store.set(context.Canceled, func(ctx context.Context) {
+		close(entered)
+		<-ctx.Done()
+	})
+	p, half := dial(t, address), dial(t, address)
+	half.do("PING")
+	half.send("*1\r\n$4\r\nPI")
+	p.send(encode("SET", keyText(1), valueText(1, 1)))
+	<-entered
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if got := p.reply(); !strings.HasPrefix(got, "-UNKNOWN the write may or may not") {
+		t.Errorf("the call under way: %q", got)
+	}
+	for _, peer := range []*peer{p, half} {
+		if err := peer.ended(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestServeAfterClose(t *testing.T) {
+	server, err := New(Options{Service: newFake()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Serve(listener); !errors.Is(err, ErrClosed) {
+		t.Errorf("Serve: %v", err)
+	}
+}

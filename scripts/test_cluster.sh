@@ -1,0 +1,107 @@
+#!/bin/bash
+# Tests cluster/: go vet, the packages' tests under the race detector, and a short run of
+# bin/cluster-check over real processes. The last line is "N passed, N failed[, N skipped]", or
+# "skipped: " and the reason.
+#
+# CLUSTER_CHECK_ARGS are the flags of bin/cluster-check, GO_TEST_ARGS those of `go test`.
+# CLUSTER_CHECK_TIMEOUT is the limit of the check in seconds.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/cases.sh
+. scripts/go_env.sh
+root=$PWD
+check_timeout_s=${CLUSTER_CHECK_TIMEOUT:-300}
+skipped=0
+
+if ! find_go > /dev/null; then
+  echo "skipped: Go is missing; scripts/setup.sh test-cluster brings it"
+  exit 0
+fi
+use_go
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+vet() { (cd cluster && go vet ./...) > "$work/vet" 2>&1 || { cat "$work/vet"; return 1; }; }
+
+# Adds up the events of go test: tests, and packages that failed without a failed test. Prints the
+# output of what failed, then "PASSED FAILED SKIPPED".
+sum_of_events() {
+  python3 -c '
+import json, sys
+outputs, results, not_events = {}, {}, []
+for line in sys.stdin:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        not_events.append(line)
+        continue
+    action, test = event["Action"], event.get("Test")
+    key = (event.get("Package") or event.get("ImportPath"), test)
+    if action in ("output", "build-output"):
+        outputs.setdefault(key, []).append(event["Output"])
+    elif action in ("pass", "fail", "skip"):
+        results[key] = action
+tests = {key: result for key, result in results.items() if key[1] and "/" not in key[1]}
+failed_packages = {key[0] for key, result in tests.items() if result == "fail"}
+# A panic or a race after the last test, or a package that does not compile.
+broken = [key for key, result in results.items()
+          if not key[1] and result == "fail" and key[0] not in failed_packages]
+for key, lines in outputs.items():
+    package_failed = results.get((key[0], None)) == "fail" or (key[0], None) not in results
+    if package_failed and (not key[1] or results.get(key) == "fail" or key not in results):
+        sys.stdout.write("".join(lines[-200:]))
+sys.stdout.write("".join(not_events))
+count = lambda wanted: sum(result == wanted for result in tests.values())
+if not results:
+    broken.append("nothing ran")
+print(count("pass"), count("fail") + len(broken), count("skip"))
+'
+}
+
+test_packages() {
+  local sum
+  # shellcheck disable=SC2086
+  (cd cluster && go test -race -count=1 -json ${GO_TEST_ARGS:-} ./... 2>&1) > "$work/events"
+  sum_of_events < "$work/events" > "$work/sum"
+  head -n -1 "$work/sum"
+  read -r -a sum <<< "$(tail -n 1 "$work/sum")"
+  echo "go test: ${sum[0]} passed, ${sum[1]} failed, ${sum[2]} skipped"
+  passed=$((passed + sum[0])) failed=$((failed + sum[1])) skipped=$((skipped + sum[2]))
+}
+
+# Faults, a workload and porcupine over the histories. The program says in its last line how many
+# parts passed, or only with its exit code whether all did.
+check_histories() {
+  local status last
+  if [ ! -x bin/cluster-check ]; then
+    echo "FAILED bin/cluster-check was not built"
+    failed=$((failed + 1))
+    return
+  fi
+  # shellcheck disable=SC2086
+  ENGINE_BIN_DIR=$root/bin timeout -k 10 "$check_timeout_s" \
+    bin/cluster-check ${CLUSTER_CHECK_ARGS:-} > "$work/check" 2>&1 < /dev/null
+  status=$?
+  last=$(tail -n 1 "$work/check")
+  if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
+    passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+    skipped=$((skipped + ${BASH_REMATCH[4]:-0}))
+    [ "$status" = 0 ] || [ "${BASH_REMATCH[2]}" != 0 ] || failed=$((failed + 1))
+  elif [ "$status" = 0 ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
+  [ "$status" = 0 ] || { echo "bin/cluster-check ended with status $status:"; tail -n 200 "$work/check"; }
+  echo "cluster-check: $last"
+}
+
+check "go vet" vet
+test_packages
+check_histories
+if [ $skipped = 0 ]; then
+  finish
+else
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" = 0 ]
+fi
