@@ -1,13 +1,11 @@
 package fake
 
 import (
-	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -30,23 +28,17 @@ type Faults struct {
 
 // Server serves a Store.
 type Server struct {
-	Store    *Store
-	Faults   Faults
-	Password string                  // "": AUTH is not asked for
-	Check    func(write bool) string // an error reply, or ""; may be nil
-
-	draining atomic.Bool
+	Store  *Store
+	Faults Faults
+	Check  func(write bool) string // an error reply, or ""; may be nil
 }
 
-type session struct{ local, allowed bool }
+type session struct{ local bool }
 
-// Serve answers clients until the listener is closed. tlsConfig may be nil.
-func (s *Server) Serve(listener net.Listener, tlsConfig *tls.Config) error {
-	if tlsConfig != nil {
-		listener = tls.NewListener(listener, tlsConfig)
-	}
+// Serve answers clients until the listener is closed.
+func (s *Server) Serve(listener net.Listener) error {
 	return redcon.Serve(listener, s.handle, func(conn redcon.Conn) bool {
-		conn.SetContext(&session{allowed: s.Password == ""})
+		conn.SetContext(&session{})
 		return true
 	}, nil)
 }
@@ -54,10 +46,6 @@ func (s *Server) Serve(listener net.Listener, tlsConfig *tls.Config) error {
 func (s *Server) handle(conn redcon.Conn, cmd redcon.Command) {
 	state := conn.Context().(*session)
 	name := strings.ToUpper(string(cmd.Args[0]))
-	if !state.allowed && name != "AUTH" {
-		conn.WriteError("NOAUTH Authentication required.")
-		return
-	}
 	write := name == "SET" || name == "MSET" || name == "DEL"
 	if s.Check != nil {
 		if refusal := s.Check(write); refusal != "" {
@@ -70,9 +58,6 @@ func (s *Server) handle(conn redcon.Conn, cmd redcon.Command) {
 		return
 	}
 	switch {
-	case name == "AUTH":
-		state.allowed = string(cmd.Args[len(cmd.Args)-1]) == s.Password
-		conn.WriteString("OK")
 	case name == "PING":
 		conn.WriteString("PONG")
 	case name == "READONLY":

@@ -26,7 +26,7 @@ func run(t *testing.T, faults ...fake.Faults) Report {
 			t.Fatal(err)
 		}
 		server := &fake.Server{Store: store, Faults: faults}
-		go server.Serve(listener, nil)
+		go server.Serve(listener)
 		t.Cleanup(func() {
 			listener.Close()
 			store.Close()

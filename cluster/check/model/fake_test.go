@@ -28,7 +28,7 @@ func targets(t *testing.T, nodes int, faults fake.Faults) []history.Target {
 			t.Fatal(err)
 		}
 		server := &fake.Server{Store: store, Faults: faults}
-		go server.Serve(listener, nil)
+		go server.Serve(listener)
 		t.Cleanup(func() {
 			listener.Close()
 			store.Close()

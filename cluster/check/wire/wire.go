@@ -6,7 +6,6 @@ package wire
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -74,10 +73,8 @@ func Classify(err error) Outcome {
 
 // Dialer says how clients reach one node.
 type Dialer struct {
-	Address  string
-	TLS      *tls.Config   // nil: plain TCP
-	Password string        // "": no AUTH
-	Timeout  time.Duration // of the connection's set-up, and of each request
+	Address string
+	Timeout time.Duration // of the connection's set-up, and of each request
 }
 
 // Conn is one connection to a node.
@@ -87,30 +84,14 @@ type Conn struct {
 	timeout time.Duration
 }
 
-// Dial connects, and authenticates if the dialer has a password. A failed Dial has done nothing.
+// Dial connects. A failed Dial has done nothing.
 func (d Dialer) Dial(ctx context.Context) (*Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
-	defer cancel()
-	var (
-		conn net.Conn
-		err  error
-	)
-	if d.TLS != nil {
-		conn, err = (&tls.Dialer{Config: d.TLS}).DialContext(ctx, "tcp", d.Address)
-	} else {
-		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", d.Address)
-	}
+	dialer := net.Dialer{Timeout: d.Timeout}
+	conn, err := dialer.DialContext(ctx, "tcp", d.Address)
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{conn: conn, reader: bufio.NewReaderSize(conn, 1<<14), timeout: d.Timeout}
-	if d.Password != "" {
-		if _, err := c.Do([]byte("AUTH"), []byte(d.Password)); err != nil {
-			conn.Close()
-			return nil, fmt.Errorf("AUTH at %s: %w", d.Address, err)
-		}
-	}
-	return c, nil
+	return &Conn{conn: conn, reader: bufio.NewReaderSize(conn, 1<<14), timeout: d.Timeout}, nil
 }
 
 // Close ends the connection.
