@@ -40,6 +40,7 @@ type Workload struct {
 	start     time.Time
 	nextID    atomic.Uint64
 	processes atomic.Int64
+	done      atomic.Int64
 
 	mu      sync.Mutex
 	history History
@@ -81,6 +82,10 @@ func (w *Workload) Run(ctx context.Context) *History {
 	return &w.history
 }
 
+// Acknowledged gives the number of operations that nodes have acknowledged so far. It may be called
+// from any goroutine.
+func (w *Workload) Acknowledged() int64 { return w.done.Load() }
+
 func (w *Workload) record(operations []*Operation, mixed []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,6 +108,9 @@ func (c *client) run(ctx context.Context) {
 		operation := c.choose()
 		c.perform(ctx, operation)
 		c.operations = append(c.operations, operation)
+		if operation.Outcome == wire.Done {
+			c.workload.done.Add(1)
+		}
 		if operation.Outcome == wire.Unknown {
 			c.process = int(c.workload.processes.Add(1)) - 1
 		}
