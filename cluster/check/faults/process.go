@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"engine_race/cluster/check/clock"
 )
 
 // choice picks the node that a fault hurts.
@@ -28,8 +30,10 @@ func processFaults() []Fault {
 		{Name: "pause-follower", Help: "SIGSTOP for a follower", inject: pause(follower)},
 		{Name: "full-disk", Help: "a node's disk has no room", NeedsDisks: true, NeedsRoot: true,
 			MayCrash: true, inject: fullDisk},
-		{Name: "clock-offset", Help: "a node restarts with its clocks a day ahead", NeedsRoot: true,
+		{Name: "clock-offset", Help: "a node restarts with its monotonic clock a day ahead", NeedsRoot: true,
 			inject: offsetClock},
+		{Name: "clock-jump", Help: "the wall clock of each node jumps, and jumps back",
+			NeedsRoot: true, inject: jumpClocks},
 	}
 }
 
@@ -81,6 +85,37 @@ func fullDisk(ctx context.Context, e *Env) error {
 		return err
 	}
 	return e.hold(ctx)
+}
+
+// jumpClocks lets the wall clocks of all nodes differ by hours while the nodes run.
+func jumpClocks(ctx context.Context, e *Env) error {
+	for id := 1; id <= e.Cluster.Nodes(); id++ {
+		offset := time.Duration(e.Random.IntN(200)-100) * time.Hour
+		e.Log.Info("clock jump", "node", id, "offset", offset)
+		if err := e.shiftWall(ctx, id, offset); err != nil {
+			return err
+		}
+	}
+	if err := e.hold(ctx); err != nil {
+		return err
+	}
+	for id := 1; id <= e.Cluster.Nodes(); id++ {
+		if err := e.shiftWall(ctx, id, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shiftWall stops the node for a moment, while none of its threads reads the clock.
+func (e *Env) shiftWall(ctx context.Context, node int, offset time.Duration) error {
+	return e.insist(ctx, func(context.Context) error {
+		if err := e.Cluster.Pause(node); err != nil {
+			return err
+		}
+		err := clock.ShiftWall(e.Cluster.PID(node), offset)
+		return errors.Join(err, e.Cluster.Resume(node))
+	})
 }
 
 // offsetClock restarts a node in a time namespace. The wall clock has none: a namespace shifts the
