@@ -140,7 +140,9 @@ func (n *fakeNode) serve() error {
 	}()
 	go server.Serve(listener)
 	<-ctx.Done()
-	time.Sleep(drainTime)
+	if !hit(server.Faults.NoDrain) {
+		time.Sleep(drainTime)
+	}
 	return nil
 }
 

@@ -24,6 +24,7 @@ type Faults struct {
 	Unknown    float64 // a write is answered with UNKNOWN, and applied late or never
 	Refuse     float64 // a request is refused with BUSY
 	False      float64 // a write is applied and refused with BUSY
+	NoDrain    float64 // 1: SIGTERM ends the node at once
 }
 
 // Server serves a Store.

@@ -13,12 +13,20 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"sync"
 	"time"
 
 	"engine_race/cluster/check/wire"
 	"engine_race/cluster/service"
+)
+
+// Ports of each node. They are below those that the kernel gives to outgoing connections.
+const (
+	lockPort   = "17800"
+	clientPort = "17801"
+	raftPort   = "17802"
+	adminPort  = "17803"
+	maxNodes   = 200
 )
 
 // Network says where nodes run. Package netns has one of network namespaces.
@@ -35,7 +43,7 @@ type Options struct {
 	Dir     string // for configuration, data and logs
 	Nodes   int    // numbered from 1 on
 	Shards  int
-	Network Network // nil: all nodes on 127.0.0.1
+	Network Network // nil: each node has a loopback address
 	// DiskBytes is the size of each node's own file system. 0: data lies in a plain directory,
 	// and disks cannot be filled. Otherwise the caller must be root.
 	DiskBytes int64
@@ -53,6 +61,8 @@ type Cluster struct {
 	options Options
 	nodes   []*node
 	starts  chan func()
+	number  int          // of the loopback network
+	lock    net.Listener // holds the loopback network; nil in a Network
 
 	mu      sync.Mutex
 	crashes []string
@@ -74,9 +84,9 @@ type node struct {
 // New makes the directories, disks and configuration files of all nodes, and runs `init` for
 // each. No node is started. After an error nothing is left but files below Dir.
 func New(ctx context.Context, options Options) (*Cluster, error) {
-	if options.Nodes < 1 || options.Shards < 1 {
-		return nil, fmt.Errorf("%d nodes, %d shards: each must be at least 1", options.Nodes,
-			options.Shards)
+	if options.Nodes < 1 || options.Nodes > maxNodes || options.Shards < 1 {
+		return nil, fmt.Errorf("%d nodes, %d shards: 1 to %d nodes and 1 shard are needed",
+			options.Nodes, options.Shards, maxNodes)
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -108,18 +118,18 @@ func startAll(starts <-chan func()) {
 }
 
 func (c *Cluster) prepare(ctx context.Context) error {
+	if c.options.Network == nil {
+		if err := c.claim(); err != nil {
+			return err
+		}
+	}
 	for id := 1; id <= c.options.Nodes; id++ {
 		dir := filepath.Join(c.options.Dir, fmt.Sprintf("node%d", id))
 		n := &node{id: id, dir: dir, dataDir: filepath.Join(dir, "data"),
-			config: filepath.Join(dir, "engine-raced.toml")}
+			config: filepath.Join(dir, "engine-raced.toml"), info: c.addresses(id)}
 		if err := os.MkdirAll(n.dataDir, 0o755); err != nil {
 			return err
 		}
-		info, err := c.addresses(id)
-		if err != nil {
-			return err
-		}
-		n.info = info
 		c.nodes = append(c.nodes, n)
 		if c.options.DiskBytes > 0 {
 			if err := mountDisk(n, c.options.DiskBytes); err != nil {
@@ -138,27 +148,33 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-// addresses gives fixed ports in a network of namespaces, and free ones on loopback.
-func (c *Cluster) addresses(id int) (service.NodeInfo, error) {
-	info := service.NodeInfo{ID: uint64(id)}
-	host := "127.0.0.1"
-	ports := []string{"7101", "7001", "7201"}
-	if c.options.Network != nil {
-		host = c.options.Network.Host(id)
-	} else {
-		for i := range ports {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				return info, err
-			}
-			defer listener.Close() // after the loop: so the ports differ
-			ports[i] = strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+// claim takes a loopback network 127.77.x that no other cluster of this machine has. A listener on
+// its last address holds it until Close.
+func (c *Cluster) claim() error {
+	var err error
+	for i := range 250 {
+		c.number = 1 + (os.Getpid()+i)%250
+		if c.lock, err = net.Listen("tcp", net.JoinHostPort(c.host(254), lockPort)); err == nil {
+			return nil
 		}
 	}
-	info.RaftAddress = net.JoinHostPort(host, ports[0])
-	info.ClientAddress = net.JoinHostPort(host, ports[1])
-	info.AdminAddress = net.JoinHostPort(host, ports[2])
-	return info, nil
+	return fmt.Errorf("no loopback network is free: %w", err)
+}
+
+// host gives a node's address. Each node has one of its own, so that no port can be taken: ports
+// that are found free may be given to somebody else before the node starts.
+func (c *Cluster) host(id int) string {
+	if c.options.Network != nil {
+		return c.options.Network.Host(id)
+	}
+	return fmt.Sprintf("127.77.%d.%d", c.number, id)
+}
+
+func (c *Cluster) addresses(id int) service.NodeInfo {
+	return service.NodeInfo{ID: uint64(id),
+		RaftAddress:   net.JoinHostPort(c.host(id), raftPort),
+		ClientAddress: net.JoinHostPort(c.host(id), clientPort),
+		AdminAddress:  net.JoinHostPort(c.host(id), adminPort)}
 }
 
 // Nodes gives the number of nodes.
@@ -196,5 +212,8 @@ func (c *Cluster) Close() error {
 		}
 	}
 	close(c.starts)
+	if c.lock != nil {
+		failures = append(failures, c.lock.Close())
+	}
 	return errors.Join(failures...)
 }

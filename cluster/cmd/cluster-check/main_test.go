@@ -95,6 +95,14 @@ func TestFaultyClustersFail(t *testing.T) {
 	}
 }
 
+func TestRestartsThatDropRequestsAreFound(t *testing.T) {
+	code, report, output := runFakes(t, fake.Faults{NoDrain: 1}, "--histories", "1",
+		"--faults", "rolling-restart")
+	if code != 1 || report.Classes["rolling-restart"].FailedRequests == 0 {
+		t.Errorf("exit code %d: %s", code, output)
+	}
+}
+
 func TestChecksThatCannotBeMade(t *testing.T) {
 	var out bytes.Buffer
 	for name, args := range map[string][]string{
