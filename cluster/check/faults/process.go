@@ -30,8 +30,8 @@ func processFaults() []Fault {
 		{Name: "pause-follower", Help: "SIGSTOP for a follower", inject: pause(follower)},
 		{Name: "full-disk", Help: "a node's disk has no room", NeedsDisks: true, NeedsRoot: true,
 			MayCrash: true, inject: fullDisk},
-		{Name: "clock-offset", Help: "a node restarts with its monotonic clock a day ahead", NeedsRoot: true,
-			inject: offsetClock},
+		{Name: "clock-offset", Help: "a node restarts with its monotonic clock a day ahead",
+			NeedsRoot: true, inject: offsetClock},
 		{Name: "clock-jump", Help: "the wall clock of each node jumps, and jumps back",
 			NeedsRoot: true, inject: jumpClocks},
 	}

@@ -1,7 +1,7 @@
 // Package ledger counts what a cluster loses. Each key has one writer, which stores growing
 // versions in it and reads it now and then. Verify reads all keys from all nodes at the end, when
-// all faults are healed. A Ledger's calls belong to one goroutine, except Run, which may run beside
-// nothing else; its writers are goroutines of their own, which end before Run returns.
+// all faults are healed. A Ledger belongs to one goroutine at a time. Its writers are goroutines of
+// their own, which end before Run returns.
 //
 // A write with an unknown outcome may take effect at any later time, even after an acknowledged
 // newer version. So such versions stay allowed for their key. Every other version below the last
