@@ -11,12 +11,14 @@ import (
 	"engine_race/cluster/service"
 )
 
-func TestBackupsStayBelowTheirDirectory(t *testing.T) {
+// makeBackupTree makes a backup directory with directories and links, and neighbours of it.
+func makeBackupTree(t *testing.T) (base, root, outside string) {
+	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, outside := base+"/backups", base+"/outside"
+	root, outside = base+"/backups", base+"/outside"
 	for _, directory := range []string{root + "/old", outside, base + "/backups2"} {
 		if err := os.MkdirAll(directory, 0o700); err != nil {
 			t.Fatal(err)
@@ -33,6 +35,11 @@ func TestBackupsStayBelowTheirDirectory(t *testing.T) {
 	if err := os.WriteFile(root+"/file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return base, root, outside
+}
+
+func TestBackupsStayBelowTheirDirectory(t *testing.T) {
+	base, root, outside := makeBackupTree(t)
 	cases := []struct{ path, want string }{ // want: empty if refused
 		{root + "/new", root + "/new"},
 		{root + "/new/deep/er", root + "/new/deep/er"},

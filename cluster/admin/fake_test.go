@@ -111,7 +111,7 @@ func fakeStatus() service.Status {
 			AdminAddress:  fmt.Sprintf("127.0.0.1:720%d", id)})
 		shard := service.ShardStatus{ShardID: id, Lower: id << 60, Upper: (id+1)<<60 - 1,
 			LeaderID: id % 3}
-		for node := uint64(1); node <= 3; node++ {
+		for node := uint64(3); node >= 1; node-- { // The node's own replica is not the first.
 			shard.Members = append(shard.Members, service.ReplicaStatus{ShardID: id,
 				ReplicaID: node, NodeID: node, Leader: node == shard.LeaderID, Ready: true,
 				AppliedIndex: 100*id + node, SyncedIndex: 10*id + node})

@@ -1,0 +1,300 @@
+// Package check runs a cluster of real processes under load and faults, and judges what its
+// clients saw. For each history it starts fresh keys and clients, injects one fault, heals it, and
+// lets package model judge the history. A ledger of versions runs beside all histories.
+//
+// Run may be called once at a time in a process. It owns Options.Dir while it runs.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"engine_race/cluster/check/faults"
+	"engine_race/cluster/check/history"
+	"engine_race/cluster/check/ledger"
+	"engine_race/cluster/check/model"
+	"engine_race/cluster/check/netns"
+	"engine_race/cluster/check/process"
+	"engine_race/cluster/check/wire"
+)
+
+// Options describes a check.
+type Options struct {
+	Binary    string
+	Dir       string
+	Nodes     int
+	Shards    int
+	Histories int
+	Hold      time.Duration // how long each fault lasts
+	Faults    string        // names with commas between them, or "all"
+	Seed      uint64
+	Clients   int
+	// Namespaces puts each node into a network namespace, and gives it a disk of DiskBytes if
+	// that is not 0. Both need root.
+	Namespaces bool
+	DiskBytes  int64
+	Extra      string   // more lines of each node's configuration file
+	Env        []string // more variables of the nodes
+	// ReadyIn bounds the time from a node's start to its readiness, and the time to heal.
+	ReadyIn time.Duration
+	Log     *slog.Logger
+}
+
+// Settings of the load. They keep a history small enough to be judged in seconds.
+const (
+	requestTime   = 5 * time.Second // above the nodes' own limit, so that they answer first
+	clientPause   = 2 * time.Millisecond
+	leadTime      = 300 * time.Millisecond // of load before and after a fault
+	retryTime     = 10 * time.Second       // of refusals, if a fault allows no failures
+	recoverTime   = 30 * time.Second       // until a healed cluster acknowledges operations
+	groupTime     = 60 * time.Second       // of the search in one group
+	settleTime    = 30 * time.Second
+	ledgerKeys    = 64
+	ledgerWriters = 4
+	ledgerPause   = 5 * time.Millisecond
+	minimumDone   = 20 // a history with fewer acknowledged operations proves nothing
+	maxGroups     = 12
+)
+
+// checker is one run.
+type checker struct {
+	options Options
+	cluster *process.Cluster
+	env     *faults.Env
+	ready   *readiness
+	report  *Report
+}
+
+// Run makes the check. The report is valid up to the point of the error. An error says that the
+// check could not be made, not that the cluster failed it.
+func Run(ctx context.Context, options Options) (*Report, error) {
+	report := newReport()
+	if options.Histories < 1 || options.Clients < 1 {
+		return report, fmt.Errorf("%d histories, %d clients: each must be at least 1",
+			options.Histories, options.Clients)
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	hasDisks := options.DiskBytes > 0
+	selected, err := faults.Select(options.Faults, options.Namespaces, hasDisks,
+		os.Geteuid() == 0)
+	if err != nil {
+		return report, err
+	}
+	setup := process.Options{Binary: options.Binary, Dir: options.Dir, Nodes: options.Nodes,
+		Shards: options.Shards, DiskBytes: options.DiskBytes, Extra: options.Extra,
+		Env: options.Env, Log: options.Log, ReadyIn: options.ReadyIn, RequestTimeout: requestTime}
+	env := &faults.Env{Random: rand.New(rand.NewPCG(options.Seed, 0)), Hold: options.Hold,
+		HealIn: options.ReadyIn, Log: options.Log}
+	if options.Namespaces {
+		network, err := netns.New(options.Nodes)
+		if err != nil {
+			return report, err
+		}
+		defer func() { logError(options.Log, "remove the network", network.Close()) }()
+		env.Net, setup.Network = network, network
+	}
+	cluster, err := process.New(ctx, setup)
+	if err != nil {
+		return report, err
+	}
+	defer func() { logError(options.Log, "end the cluster", cluster.Close()) }()
+	if err := cluster.StartAll(ctx); err != nil {
+		return report, err
+	}
+	env.Cluster = cluster
+	c := &checker{options: options, cluster: cluster, env: env, report: report,
+		ready: newReadiness(cluster)}
+	return report, c.run(ctx, selected)
+}
+
+func logError(log *slog.Logger, action string, err error) {
+	if err != nil {
+		log.Error("failed to "+action, "error", err)
+	}
+}
+
+// run makes all histories beside one ledger, and verifies the ledger at the end.
+func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
+	book, err := ledger.New(ledger.Options{Dialers: c.dialers(), Writers: ledgerWriters,
+		Keys: c.ledgerKeys(), Seed: c.options.Seed, Pause: ledgerPause})
+	if err != nil {
+		return err
+	}
+	bookCtx, stopBook := context.WithCancel(ctx)
+	bookDone := make(chan struct{})
+	go func() {
+		book.Run(bookCtx)
+		close(bookDone)
+	}()
+	readyCtx, stopReady := context.WithCancel(ctx)
+	go c.ready.run(readyCtx)
+	// Every fault comes about equally often. The seed gives their order.
+	var order []int
+	for number := range c.options.Histories {
+		if len(order) == 0 {
+			order = c.env.Random.Perm(len(selected))
+		}
+		fault := selected[order[0]]
+		order = order[1:]
+		if err = c.history(ctx, number, fault); err != nil {
+			break
+		}
+	}
+	stopReady()
+	stopBook()
+	<-bookDone
+	if err != nil {
+		return err
+	}
+	if err := c.env.Heal(ctx); err != nil {
+		c.report.problem("at the end: %v", err)
+	}
+	c.report.Ledger = book.Verify(ctx, settleTime)
+	c.report.finish()
+	return ctx.Err()
+}
+
+// history runs fresh clients while one fault comes and goes, and judges them. The error is one of
+// the check itself.
+func (c *checker) history(ctx context.Context, number int, fault faults.Fault) error {
+	options := history.Options{Name: fault.Name, Clients: c.options.Clients, Pause: clientPause,
+		Seed: c.options.Seed + uint64(number), Groups: c.groups(number),
+		FirstID: uint64(number+1) << 32, Targets: c.targets(fault.NoFailures)}
+	if fault.NoFailures {
+		options.RetryFor = retryTime
+	}
+	workload, err := history.New(options)
+	if err != nil {
+		return err
+	}
+	crashesBefore := len(c.cluster.Crashes())
+	loadCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	recorded := make(chan *history.History)
+	go func() { recorded <- workload.Run(loadCtx) }()
+	pause(ctx, leadTime)
+	failure := fault.Run(ctx, c.env)
+	if failure == nil {
+		failure = recovered(ctx, workload)
+	}
+	stop()
+	h := <-recorded
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	class := c.report.class(fault.Name)
+	if failure != nil {
+		class.FaultErrors++
+		c.report.problem("history %d: %v", number, failure)
+	}
+	for _, crash := range c.cluster.Crashes()[crashesBefore:] {
+		class.Crashes++
+		if !fault.MayCrash {
+			c.report.Crashes++
+			c.report.problem("history %d, %s: %s", number, fault.Name, crash)
+		}
+	}
+	return c.judge(h, number, fault, class)
+}
+
+// recovered waits until a healed cluster acknowledges operations again.
+func recovered(ctx context.Context, workload *history.Workload) error {
+	before := workload.Acknowledged()
+	pause(ctx, leadTime)
+	for limit := time.Now().Add(recoverTime); workload.Acknowledged() < before+minimumDone; {
+		if ctx.Err() != nil || time.Now().After(limit) {
+			return fmt.Errorf("%d operations were acknowledged in the %v after all nodes were ready",
+				workload.Acknowledged()-before, recoverTime)
+		}
+		pause(ctx, leadTime/10)
+	}
+	return nil
+}
+
+func (c *checker) judge(h *history.History, number int, fault faults.Fault, class *Class) error {
+	directory := filepath.Join(c.options.Dir, fmt.Sprintf("violation-%d-%s", number, fault.Name))
+	verdict, err := model.Check(h, model.Options{GroupTime: groupTime, Directory: directory})
+	if err != nil {
+		return fmt.Errorf("write the violation of history %d: %w", number, err)
+	}
+	class.add(h, verdict)
+	done := h.Count(wire.Done)
+	switch {
+	case len(verdict.Violations) > 0:
+		c.report.problem("history %d, %s: %s, see %s", number, fault.Name, verdict.Violations[0],
+			directory)
+	case len(verdict.Unchecked) > 0:
+		c.report.problem("history %d, %s: no verdict for groups %d in %v, see %s", number,
+			fault.Name, verdict.Unchecked, groupTime, directory)
+	case done < minimumDone:
+		class.Empty++
+		c.report.problem("history %d, %s: only %d operations were acknowledged", number, fault.Name,
+			done)
+	default:
+		class.Checked++
+	}
+	if fault.NoFailures {
+		c.countFailures(h, number, fault, class)
+	}
+	c.options.Log.Info("history", "number", number, "fault", fault.Name, "done", done,
+		"refused", h.Count(wire.Refused), "unknown", h.Count(wire.Unknown),
+		"violations", len(verdict.Violations), "unchecked", len(verdict.Unchecked))
+	return nil
+}
+
+// countFailures counts requests that failed although their clients followed /readyz. A client that
+// was stopped while it retried a refusal has seen no failure.
+func (c *checker) countFailures(h *history.History, number int, fault faults.Fault, class *Class) {
+	for _, operation := range h.Operations {
+		cutShort := operation.Outcome == wire.Refused &&
+			operation.DoneNS-operation.CallNS < retryTime.Nanoseconds()
+		if operation.Outcome == wire.Done || cutShort {
+			continue
+		}
+		class.FailedRequests++
+		if class.FailedRequests <= 3 {
+			c.report.problem("history %d, %s: a request to node %d failed: %s", number, fault.Name,
+				operation.Node, operation.Error)
+		}
+	}
+}
+
+func (c *checker) dialers() []wire.Dialer {
+	var dialers []wire.Dialer
+	for id := 1; id <= c.cluster.Nodes(); id++ {
+		dialers = append(dialers, c.cluster.Dialer(id))
+	}
+	return dialers
+}
+
+// targets gives all nodes. With `follow` clients avoid nodes that are not ready, as behind a load
+// balancer.
+func (c *checker) targets(follow bool) []history.Target {
+	var targets []history.Target
+	for id := 1; id <= c.cluster.Nodes(); id++ {
+		target := history.Target{Node: id, Dialer: c.cluster.Dialer(id)}
+		if follow {
+			target.Ready = func() bool { return c.ready.is(id) }
+		}
+		targets = append(targets, target)
+	}
+	return targets
+}
+
+func pause(ctx context.Context, duration time.Duration) {
+	select {
+	case <-time.After(duration):
+	case <-ctx.Done():
+	}
+}
+
+// ErrFailed says that the cluster failed the check.
+var ErrFailed = errors.New("the cluster failed the check")

@@ -1,0 +1,213 @@
+package fake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"engine_race/cluster/service"
+)
+
+// Variables of the environment that change a fake node's program.
+const (
+	// RunVariable, if set, makes a test's program a node: its TestMain calls Main then.
+	RunVariable = "ENGINE_RACED_FAKE"
+	// FaultsVariable has Faults as JSON.
+	FaultsVariable = "ENGINE_RACED_FAKE_FAULTS"
+)
+
+// drainTime is how long a stopping node still serves after it stopped being ready.
+const drainTime = 300 * time.Millisecond
+
+type settings struct {
+	NodeID        int    `toml:"node_id"`
+	DataDir       string `toml:"data_dir"`
+	ClientAddress string `toml:"client_address"`
+	AdminAddress  string `toml:"admin_address"`
+	Cluster       struct {
+		Shards int                `toml:"shards"`
+		Nodes  []service.NodeInfo `toml:"nodes"`
+	} `toml:"cluster"`
+}
+
+// Main is the program of a fake node. It takes the command line of engine-raced, without the
+// program's name, and gives the exit code.
+func Main(args []string) int {
+	if err := command(args); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
+	}
+	return 0
+}
+
+func command(args []string) error {
+	flags := map[string]string{}
+	for i := 1; i+1 < len(args); i += 2 {
+		flags[args[i]] = args[i+1]
+	}
+	if len(args) == 0 {
+		return errors.New("no command")
+	}
+	if admin := flags["--admin"]; admin != "" {
+		return fetch("http://" + admin + "/operate?name=" + args[0] + "&shard=" +
+			flags["--shard"] + "&node=" + flags["--node"])
+	}
+	n := &fakeNode{}
+	if _, err := toml.DecodeFile(flags["--config"], &n.settings); err != nil {
+		return err
+	}
+	n.shared = filepath.Join(filepath.Dir(flags["--config"]), "..")
+	meta := filepath.Join(n.settings.DataDir, "meta")
+	_, err := os.Stat(meta)
+	switch args[0] {
+	case "init", "join":
+		if err == nil {
+			return fmt.Errorf("%s exists already", meta)
+		}
+		if args[0] == "join" {
+			if err := fetch("http://" + flags["--peer"] + "/readyz"); err != nil {
+				return err
+			}
+		}
+		return os.WriteFile(meta, []byte(args[0]), 0o644)
+	case "serve":
+		if err != nil {
+			return err
+		}
+		return n.serve()
+	}
+	return fmt.Errorf("%q is no command", args[0])
+}
+
+func fetch(url string) error {
+	response, err := (&http.Client{Timeout: 5 * time.Second}).Get(url)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return nil
+}
+
+type fakeNode struct {
+	settings settings
+	shared   string // the directory above those of all nodes
+}
+
+func (n *fakeNode) serve() error {
+	store, err := OpenStore(filepath.Join(n.shared, "store"))
+	if err != nil {
+		return err
+	}
+	server := &Server{Store: store, Check: n.full}
+	if text := os.Getenv(FaultsVariable); text != "" {
+		if err := json.Unmarshal([]byte(text), &server.Faults); err != nil {
+			return err
+		}
+	}
+	listener, err := net.Listen("tcp", n.settings.ClientAddress)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if ctx.Err() != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("/status", n.status)
+	mux.HandleFunc("/operate", n.operate)
+	go func() {
+		err := http.ListenAndServe(n.settings.AdminAddress, mux)
+		slog.Error("the admin pages ended", "error", err)
+		os.Exit(1)
+	}()
+	go server.Serve(listener)
+	<-ctx.Done()
+	if !hit(server.Faults.NoDrain) {
+		time.Sleep(drainTime)
+	}
+	return nil
+}
+
+// full refuses writes when the node's disk has less than 1 MiB.
+func (n *fakeNode) full(write bool) string {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(n.settings.DataDir, &stat); err != nil {
+		return "UNAVAILABLE nothing was done: " + err.Error()
+	}
+	if write && stat.Bavail*uint64(stat.Bsize) < 1<<20 {
+		return "FULL nothing was done: the disk is full"
+	}
+	return ""
+}
+
+func (n *fakeNode) leaderFile(shard int) string {
+	return filepath.Join(n.shared, fmt.Sprintf("leader-%d", shard))
+}
+
+func (n *fakeNode) operate(w http.ResponseWriter, r *http.Request) {
+	shard, _ := strconv.Atoi(r.FormValue("shard"))
+	if shard < 1 || shard > n.settings.Cluster.Shards {
+		http.Error(w, "no such shard", http.StatusBadRequest)
+		return
+	}
+	log, err := os.OpenFile(filepath.Join(n.shared, "operations"),
+		os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err == nil {
+		fmt.Fprintf(log, "%s %d %s\n", r.FormValue("name"), shard, r.FormValue("node"))
+		err = log.Close()
+	}
+	if err == nil && r.FormValue("name") == "move-leader" {
+		err = os.WriteFile(n.leaderFile(shard), []byte(r.FormValue("node")), 0o644)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// status names the first node from the chosen leader on that accepts connections.
+func (n *fakeNode) status(w http.ResponseWriter, _ *http.Request) {
+	nodes := n.settings.Cluster.Nodes
+	status := service.Status{NodeID: uint64(n.settings.NodeID), Nodes: nodes}
+	for shard := 1; shard <= n.settings.Cluster.Shards; shard++ {
+		text, _ := os.ReadFile(n.leaderFile(shard))
+		chosen, err := strconv.Atoi(string(text))
+		if err != nil {
+			chosen = shard
+		}
+		described := service.ShardStatus{ShardID: uint64(shard)}
+		for i := range nodes {
+			candidate := nodes[(chosen-1+i)%len(nodes)]
+			conn, err := net.DialTimeout("tcp", candidate.ClientAddress, 100*time.Millisecond)
+			if err == nil {
+				conn.Close()
+				described.LeaderID = candidate.ID
+				break
+			}
+		}
+		for _, node := range nodes {
+			described.Members = append(described.Members, service.ReplicaStatus{
+				ShardID: uint64(shard), NodeID: node.ID, ReplicaID: node.ID,
+				Leader: node.ID == described.LeaderID, Ready: true})
+		}
+		status.Shards = append(status.Shards, described)
+	}
+	_ = json.NewEncoder(w).Encode(status)
+}

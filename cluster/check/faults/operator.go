@@ -1,0 +1,182 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// retryEvery is the time between two attempts of an operator's command.
+const retryEvery = 100 * time.Millisecond
+
+// moveEvery is the time between two moves of a leader.
+const moveEvery = 300 * time.Millisecond
+
+func operatorFaults() []Fault {
+	return []Fault{
+		{Name: "lost-disk", Help: "a node loses its data and is replaced", inject: lostDisk},
+		{Name: "membership", Help: "a replica is removed and added again", inject: membership},
+		{Name: "move-leader", Help: "leaders move from node to node", inject: moveLeaders},
+		{Name: "rolling-restart", Help: "SIGTERM and a restart for each node in turn",
+			NoFailures: true, inject: rollingRestart},
+		{Name: "bad-clients", Help: "clients that send nonsense and never read",
+			inject: badClients},
+	}
+}
+
+// insist repeats an operator's command until it succeeds or the time to heal is over.
+func (e *Env) insist(ctx context.Context, command func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, e.HealIn)
+	defer cancel()
+	for {
+		err := command(ctx)
+		if err == nil {
+			return nil
+		}
+		e.Log.Debug("an operator's command failed", "error", err)
+		if wait(ctx, retryEvery) != nil {
+			return err
+		}
+	}
+}
+
+// members gives the nodes that have a replica of each shard.
+func (e *Env) members(ctx context.Context, via int) (map[uint64][]int, error) {
+	status, err := e.Cluster.Status(ctx, via)
+	if err != nil {
+		return nil, err
+	}
+	found := map[uint64][]int{}
+	for _, shard := range status.Shards {
+		for _, member := range shard.Members {
+			found[shard.ShardID] = append(found[shard.ShardID], int(member.NodeID))
+		}
+	}
+	return found, nil
+}
+
+// setReplica gives the node a replica of the shard, or takes it away, unless that is so already.
+func (e *Env) setReplica(ctx context.Context, shard uint64, node int, wanted bool) error {
+	via := e.other(node)
+	return e.insist(ctx, func(ctx context.Context) error {
+		members, err := e.members(ctx, via)
+		if err != nil {
+			return err
+		}
+		switch {
+		case slices.Contains(members[shard], node) == wanted:
+			return nil // an attempt before has succeeded late
+		case wanted:
+			return e.Cluster.AddReplica(ctx, via, shard, node)
+		}
+		return e.Cluster.RemoveReplica(ctx, via, shard, node)
+	})
+}
+
+func lostDisk(ctx context.Context, e *Env) error {
+	node := e.anyNode()
+	via := e.other(node)
+	e.Log.Info("lose the disk", "node", node)
+	members, err := e.members(ctx, via)
+	if err != nil {
+		return err
+	}
+	if err := e.Cluster.Kill(node); err != nil {
+		return err
+	}
+	if err := e.Cluster.Wipe(node); err != nil {
+		return err
+	}
+	if err := e.hold(ctx); err != nil {
+		return err
+	}
+	for shard, nodes := range members {
+		if slices.Contains(nodes, node) {
+			if err := e.setReplica(ctx, shard, node, false); err != nil {
+				return err
+			}
+		}
+	}
+	err = e.insist(ctx, func(ctx context.Context) error { return e.Cluster.Join(ctx, node, via) })
+	if err != nil {
+		return err
+	}
+	if err := e.Cluster.Start(node); err != nil {
+		return err
+	}
+	for shard, nodes := range members {
+		if slices.Contains(nodes, node) {
+			if err := e.setReplica(ctx, shard, node, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func membership(ctx context.Context, e *Env) error {
+	shard, err := e.shard(ctx)
+	if err != nil {
+		return err
+	}
+	node := e.anyNode()
+	e.Log.Info("change members", "shard", shard, "node", node)
+	if err := e.setReplica(ctx, shard, node, false); err != nil {
+		return err
+	}
+	if err := e.hold(ctx); err != nil {
+		return err
+	}
+	return e.setReplica(ctx, shard, node, true)
+}
+
+func moveLeaders(ctx context.Context, e *Env) error {
+	for limit := time.Now().Add(e.Hold); time.Now().Before(limit); {
+		shard, err := e.shard(ctx)
+		if err != nil {
+			return err
+		}
+		via := e.anyNode()
+		members, err := e.members(ctx, via)
+		if err != nil {
+			return err
+		}
+		if len(members[shard]) == 0 {
+			return fmt.Errorf("node %d knows no members of shard %d", via, shard)
+		}
+		to := members[shard][e.Random.IntN(len(members[shard]))]
+		err = e.insist(ctx, func(ctx context.Context) error {
+			return e.Cluster.MoveLeader(ctx, via, shard, to)
+		})
+		if err == nil {
+			err = wait(ctx, moveEvery)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rollingRestart(ctx context.Context, e *Env) error {
+	for id := 1; id <= e.Cluster.Nodes(); id++ {
+		if err := e.restart(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Env) restart(ctx context.Context, id int) error {
+	ctx, cancel := context.WithTimeout(ctx, e.HealIn)
+	defer cancel()
+	e.Log.Info("restart", "node", id)
+	if err := e.Cluster.Terminate(ctx, id); err != nil {
+		return err
+	}
+	if err := e.Cluster.Start(id); err != nil {
+		return err
+	}
+	return e.Cluster.WaitReady(ctx, id)
+}

@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"engine_race/cluster/check/fake"
+	"engine_race/cluster/check/wire"
+)
+
+// run starts one node for each set of faults, and gives the report of a short run.
+func run(t *testing.T, faults ...fake.Faults) Report {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store")
+	var dialers []wire.Dialer
+	for _, faults := range faults {
+		store, err := fake.OpenStore(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &fake.Server{Store: store, Faults: faults}
+		go server.Serve(listener)
+		t.Cleanup(func() {
+			listener.Close()
+			store.Close()
+		})
+		dialers = append(dialers, wire.Dialer{Address: listener.Addr().String(),
+			Timeout: 10 * time.Second})
+	}
+	l, err := New(Options{Dialers: dialers, Writers: 4, Keys: []uint64{1, 2, 3, 4, 5, 6, 7, 8},
+		Pause: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	l.Run(ctx)
+	report := l.Verify(t.Context(), time.Second)
+	if report.Acknowledged < 20 {
+		t.Errorf("only %d writes were acknowledged", report.Acknowledged)
+	}
+	return report
+}
+
+func TestCorrectNodesPass(t *testing.T) {
+	for name, faults := range map[string]fake.Faults{
+		"no faults": {}, "unknown outcomes": {Unknown: 0.05}, "refusals": {Refuse: 0.05},
+	} {
+		report := run(t, faults, faults, faults)
+		if report.Failed() {
+			t.Errorf("%s: %+v", name, report)
+		}
+		if faults.Unknown > 0 && report.Unknown == 0 {
+			t.Errorf("%s: the fault never came", name)
+		}
+	}
+}
+
+func TestFaultsAreCounted(t *testing.T) {
+	tests := []struct {
+		name   string
+		faults []fake.Faults
+		count  func(Report) int
+	}{
+		{"lost writes", []fake.Faults{{LostWrite: 0.3}, {LostWrite: 0.3}},
+			func(r Report) int { return r.AcknowledgedLost }},
+		{"stale reads of one node", []fake.Faults{{}, {StaleRead: 0.3}},
+			func(r Report) int { return r.StaleReads }},
+		{"local reads that never catch up", []fake.Faults{{}, {StaleLocal: 1}},
+			func(r Report) int { return r.StaleReads }},
+		{"mixed values", []fake.Faults{{MixedValue: 0.3}},
+			func(r Report) int { return r.Impossible }},
+		{"refused writes that were done", []fake.Faults{{False: 0.3}},
+			func(r Report) int { return r.Impossible }},
+		{"writes that come again late", []fake.Faults{{TwiceLate: 0.3}},
+			func(r Report) int { return r.StaleReads + r.AcknowledgedLost }},
+	}
+	for _, test := range tests {
+		if report := run(t, test.faults...); test.count(report) == 0 {
+			t.Errorf("%s: not found: %+v", test.name, report)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	e := &entry{attempted: 9, acked: 6, unknown: map[uint64]bool{3: true, 8: true}}
+	for version, want := range map[uint64]judgement{
+		6: valid, 3: valid, 8: valid, 5: tooOld, 0: tooOld, 7: impossible, 10: impossible,
+	} {
+		if got := e.judge(version); got != want {
+			t.Errorf("version %d: %d, want %d", version, got, want)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package process
+
+import (
+	"fmt"
+	"strings"
+)
+
+// configuration gives the text of a node's configuration file. Addresses of namespaces are outside
+// loopback, but no other machine can reach them, so the node may go without TLS.
+func (c *Cluster) configuration(n *node) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "node_id = %d\n", n.id)
+	fmt.Fprintf(&text, "data_dir = %q\n", n.dataDir)
+	fmt.Fprintf(&text, "raft_address = %q\n", n.info.RaftAddress)
+	fmt.Fprintf(&text, "client_address = %q\n", n.info.ClientAddress)
+	fmt.Fprintf(&text, "admin_address = %q\n", n.info.AdminAddress)
+	if c.options.Network != nil {
+		fmt.Fprintf(&text, "allow_insecure = true\n")
+	}
+	fmt.Fprintf(&text, "\n[cluster]\nname = \"check\"\nshards = %d\nreplicas = %d\nnodes = [\n",
+		c.options.Shards, replicas(len(c.nodes)))
+	for _, other := range c.nodes {
+		fmt.Fprintf(&text, "  {id = %d, raft = %q, client = %q, admin = %q},\n", other.id,
+			other.info.RaftAddress, other.info.ClientAddress, other.info.AdminAddress)
+	}
+	text.WriteString("]\n")
+	if c.options.Extra != "" {
+		text.WriteString("\n" + c.options.Extra + "\n")
+	}
+	return text.String()
+}
+
+// replicas gives the largest odd number that is not above the number of nodes, 7 at most.
+func replicas(nodes int) int { return min(nodes-1+nodes%2, 7) }

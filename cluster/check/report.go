@@ -1,0 +1,137 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"engine_race/cluster/check/history"
+	"engine_race/cluster/check/ledger"
+	"engine_race/cluster/check/model"
+	"engine_race/cluster/check/wire"
+)
+
+// Class counts what the histories of one fault gave.
+type Class struct {
+	Histories      int `json:"histories"`
+	Checked        int `json:"checked"`    // with a verdict, and no violation
+	Violations     int `json:"violations"` // not linearizable, mixed values, odd replies
+	Unchecked      int `json:"unchecked"`  // histories whose search ran out of time
+	Empty          int `json:"empty"`      // histories with too few acknowledged operations
+	Operations     int `json:"operations"`
+	Done           int `json:"done"`
+	Refused        int `json:"refused"`
+	Unknown        int `json:"unknown"`
+	FaultErrors    int `json:"fault_errors"`    // the cluster did not heal, or a command failed
+	FailedRequests int `json:"failed_requests"` // where none may fail
+	Crashes        int `json:"crashes"`         // nodes that ended by themselves
+}
+
+func (c *Class) add(h *history.History, verdict model.Verdict) {
+	c.Histories++
+	c.Operations += len(h.Operations)
+	c.Done += h.Count(wire.Done)
+	c.Refused += h.Count(wire.Refused)
+	c.Unknown += h.Count(wire.Unknown)
+	c.Violations += len(verdict.Violations)
+	if len(verdict.Unchecked) > 0 {
+		c.Unchecked++
+	}
+}
+
+// Claims are the figures that a release promises.
+type Claims struct {
+	HistoriesChecked int `json:"histories_checked"`
+	AcknowledgedLost int `json:"acknowledged_lost"`
+	StaleReads       int `json:"stale_reads"`
+	Violations       int `json:"violations"`
+}
+
+// Report is the result of a check.
+type Report struct {
+	Classes  map[string]*Class `json:"classes"` // by the fault's name
+	Ledger   ledger.Report     `json:"ledger"`
+	Crashes  int               `json:"crashes"` // where no node may end by itself
+	Problems []string          `json:"problems,omitempty"`
+	Claims   Claims            `json:"claims"`
+}
+
+const maxProblems = 100
+
+func newReport() *Report { return &Report{Classes: map[string]*Class{}} }
+
+func (r *Report) class(name string) *Class {
+	if r.Classes[name] == nil {
+		r.Classes[name] = &Class{}
+	}
+	return r.Classes[name]
+}
+
+func (r *Report) problem(format string, args ...any) {
+	if len(r.Problems) < maxProblems {
+		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// finish computes the claims. Values that nobody wrote are violations, in the ledger too.
+func (r *Report) finish() {
+	r.Claims = Claims{AcknowledgedLost: r.Ledger.AcknowledgedLost,
+		StaleReads: r.Ledger.StaleReads, Violations: r.Ledger.Impossible}
+	for _, class := range r.Classes {
+		r.Claims.HistoriesChecked += class.Histories - class.Unchecked - class.Empty
+		r.Claims.Violations += class.Violations
+	}
+	for _, sample := range r.Ledger.Samples {
+		r.problem("ledger: %s", sample)
+	}
+}
+
+// Err gives ErrFailed if anything went wrong, a history without a verdict included.
+func (r *Report) Err() error {
+	bad := r.Claims.Violations + r.Crashes
+	for _, class := range r.Classes {
+		bad += class.Unchecked + class.Empty + class.FaultErrors + class.FailedRequests
+	}
+	if bad > 0 || r.Ledger.Failed() || r.Claims.HistoriesChecked == 0 {
+		return ErrFailed
+	}
+	return nil
+}
+
+// Print writes the report for people.
+func (r *Report) Print(out io.Writer) error {
+	var names []string
+	for name := range r.Classes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "fault\thistories\tchecked\tviolations\tunchecked\tempty\toperations\t"+
+		"refused\tunknown\tfault errors\tfailed\tcrashes\t")
+	for _, name := range names {
+		c := r.Classes[name]
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, c.Histories,
+			c.Checked, c.Violations, c.Unchecked, c.Empty, c.Operations, c.Refused, c.Unknown,
+			c.FaultErrors, c.FailedRequests, c.Crashes)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, problem := range r.Problems {
+		fmt.Fprintln(out, "problem:", problem)
+	}
+	fmt.Fprintf(out, "ledger: %d keys, %d writes acknowledged, %d unknown, %d reads, %d keys unread\n",
+		r.Ledger.Keys, r.Ledger.Acknowledged, r.Ledger.Unknown, r.Ledger.Reads, r.Ledger.Unread)
+	_, err := fmt.Fprintf(out, "histories_checked %d\nacknowledged_lost %d\nstale_reads %d\n"+
+		"violations %d\n", r.Claims.HistoriesChecked, r.Claims.AcknowledgedLost,
+		r.Claims.StaleReads, r.Claims.Violations)
+	return err
+}
+
+// JSON gives the report for programs.
+func (r *Report) JSON() ([]byte, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	return append(text, '\n'), err
+}

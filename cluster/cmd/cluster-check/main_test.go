@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"engine_race/cluster/check"
+	"engine_race/cluster/check/fake"
+)
+
+// TestMain makes the test's own program a fake node.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Getenv(fake.RunVariable) != "" {
+		os.Exit(fake.Main(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// runFakes checks a cluster of fake nodes, and gives the exit code, the report and the output.
+func runFakes(t *testing.T, faults fake.Faults, args ...string) (int, check.Report, string) {
+	t.Helper()
+	text, err := json.Marshal(faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(fake.RunVariable, "1")
+	t.Setenv(fake.FaultsVariable, string(text))
+	dir := t.TempDir()
+	file := filepath.Join(dir, "report.json")
+	args = append([]string{"--binary", os.Args[0], "--dir", filepath.Join(dir, "data"),
+		"--json", file, "--seconds", "0.3", "--namespaces=false"}, args...)
+	var out, errors bytes.Buffer
+	code := run(t.Context(), args, &out, &errors)
+	output := out.String() + errors.String()
+	var report check.Report
+	if code != 2 {
+		content, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(content, &report)
+		}
+		if err != nil {
+			t.Errorf("the report: %v", err)
+		}
+	}
+	return code, report, output
+}
+
+func TestCorrectClusterPassesAllFaults(t *testing.T) {
+	args := []string{"--histories", "12"}
+	if os.Geteuid() == 0 {
+		args = []string{"--histories", "20", "--namespaces=true", "--disk-mb", "64"}
+	}
+	code, report, output := runFakes(t, fake.Faults{}, args...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, output)
+	}
+	if report.Claims.HistoriesChecked < 12 || len(report.Classes) < 11 {
+		t.Errorf("%+v, %d classes", report.Claims, len(report.Classes))
+	}
+	if report.Ledger.Acknowledged < 100 {
+		t.Errorf("%+v", report.Ledger)
+	}
+	for _, claim := range []string{"histories_checked ", "acknowledged_lost 0\n", "stale_reads 0\n",
+		"violations 0\n"} {
+		if !strings.Contains(output, claim) {
+			t.Errorf("%q is missing in %s", claim, output)
+		}
+	}
+}
+
+func TestFaultyClustersFail(t *testing.T) {
+	tests := []struct {
+		name   string
+		faults fake.Faults
+		count  func(check.Claims) int
+	}{
+		{"stale reads", fake.Faults{StaleRead: 0.3},
+			func(c check.Claims) int { return min(c.StaleReads, c.Violations) }},
+		{"lost writes", fake.Faults{LostWrite: 0.2},
+			func(c check.Claims) int { return min(c.AcknowledgedLost, c.Violations) }},
+		{"mixed values", fake.Faults{MixedValue: 0.2},
+			func(c check.Claims) int { return c.Violations }},
+		{"torn MSET", fake.Faults{TornMSet: 0.5},
+			func(c check.Claims) int { return c.Violations }},
+	}
+	for _, test := range tests {
+		code, report, output := runFakes(t, test.faults, "--histories", "2", "--faults", "none")
+		if code != 1 || test.count(report.Claims) == 0 {
+			t.Errorf("%s: exit code %d, %+v: %s", test.name, code, report.Claims, output)
+		}
+	}
+}
+
+func TestRestartsThatDropRequestsAreFound(t *testing.T) {
+	code, report, output := runFakes(t, fake.Faults{NoDrain: 1}, "--histories", "1",
+		"--faults", "rolling-restart")
+	if code != 1 || report.Classes["rolling-restart"].FailedRequests == 0 {
+		t.Errorf("exit code %d: %s", code, output)
+	}
+}
+
+func TestChecksThatCannotBeMade(t *testing.T) {
+	var out bytes.Buffer
+	for name, args := range map[string][]string{
+		"no binary":        nil,
+		"a missing binary": {"--binary", "/nonexistent", "--dir", t.TempDir(), "--namespaces=false"},
+		"an unknown fault": {"--binary", os.Args[0], "--faults", "what", "--dir", t.TempDir()},
+		"an unknown flag":  {"--what"},
+		"no histories":     {"--binary", os.Args[0], "--histories", "0", "--dir", t.TempDir()},
+	} {
+		if code := run(t.Context(), args, &out, &out); code != 2 {
+			t.Errorf("%s: exit code %d: %s", name, code, out.String())
+		}
+	}
+}
+
+func TestListNamesAllFaults(t *testing.T) {
+	var out bytes.Buffer
+	if code := run(t.Context(), []string{"--list"}, &out, &out); code != 0 ||
+		!strings.Contains(out.String(), "rolling-restart") {
+		t.Errorf("exit code %d: %s", code, out.String())
+	}
+}
