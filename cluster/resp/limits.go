@@ -58,8 +58,8 @@ type Limits struct {
 	CommandBytes int
 	// CommandArguments bounds the arguments of one command, its name included. Default 16384.
 	CommandArguments int
-	// PipelineCommands and PipelineBytes bound a round: the commands of one client that are buffered
-	// and executed together. Further commands wait in the socket. Defaults 1024 and 1 MiB.
+	// PipelineCommands and PipelineBytes bound a round: the commands of one client that are
+	// buffered and executed together. Further commands wait in the socket. Defaults 1024 and 1 MiB.
 	PipelineCommands int
 	PipelineBytes    int
 	// BytesInFlight bounds the requests and replies that are held for all clients together, buffers
