@@ -130,7 +130,8 @@ func (entry *command) appendInfo(out []byte) []byte {
 func (entry *command) appendDocs(out []byte) []byte {
 	out = redcon.AppendBulkString(out, entry.name)
 	out = redcon.AppendArray(out, 6)
-	for _, text := range []string{"summary", entry.summary, "since", "1.0.0", "group", entry.group} {
+	texts := []string{"summary", entry.summary, "since", "1.0.0", "group", entry.group}
+	for _, text := range texts {
 		out = redcon.AppendBulkString(out, text)
 	}
 	return out
