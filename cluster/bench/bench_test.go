@@ -136,12 +136,13 @@ func testOptions(t *testing.T) Options {
 	}
 	directory := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\nexec '%s' fake-engine \"$@\"\n", self)
-	if err := os.WriteFile(filepath.Join(directory, "engine-raced"), []byte(script), 0o755); err != nil {
+	program := filepath.Join(directory, "engine-raced")
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return Options{Self: self, Programs: directory, Directory: filepath.Join(directory, "data"),
-		Seconds: 0.2, Rounds: 2, Clients: 4, Depth: 3, Records: 20, Shards: 2, Port: freePort(t), Seed: 1,
-		Note: t.Logf}
+		Seconds: 0.2, Rounds: 2, Clients: 4, Depth: 3, Records: 20, Shards: 2, Port: freePort(t),
+		Seed: 1, Note: t.Logf}
 }
 
 func TestOpponentsAreMeasuredInRounds(t *testing.T) {
@@ -167,7 +168,8 @@ func TestAnOpponentThatCannotStartIsReported(t *testing.T) {
 	options := testOptions(t)
 	options.Programs = t.TempDir()
 	result, err := Run(context.Background(), []string{Engine}, options)
-	if err != nil || len(result.Failures) != 1 || !strings.Contains(result.Failures[0], "engine-raced init") {
+	if err != nil || len(result.Failures) != 1 ||
+		!strings.Contains(result.Failures[0], "engine-raced init") {
 		t.Fatalf("%v, %+v", err, result)
 	}
 }
@@ -183,8 +185,10 @@ func TestAnEndedContextEndsTheBench(t *testing.T) {
 
 func TestBadOptionsAreRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*Options){
-		"no records": func(o *Options) { o.Records = 0 }, "no shards": func(o *Options) { o.Shards = 0 },
-		"ports": func(o *Options) { o.Port = 65530 }, "path": func(o *Options) { o.Directory = "data" },
+		"no records": func(o *Options) { o.Records = 0 },
+		"no shards":  func(o *Options) { o.Shards = 0 },
+		"ports":      func(o *Options) { o.Port = 65530 },
+		"path":       func(o *Options) { o.Directory = "data" },
 	} {
 		options := testOptions(t)
 		spoil(&options)
