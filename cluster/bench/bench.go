@@ -14,6 +14,9 @@ import (
 // settleTime is between the start of stopped nodes and their measurement.
 const settleTime = 500 * time.Millisecond
 
+// mostErrorShare: a figure counts only if fewer than one call in so many failed.
+const mostErrorShare = 100
+
 // Bench measures opponents in alternating rounds.
 type Bench struct {
 	options   Options
@@ -128,6 +131,10 @@ func (b *Bench) measure(ctx context.Context, o *opponent, round int) {
 		figures, err := o.do(work)
 		if err == nil && figures.Operations == 0 {
 			err = fmt.Errorf("%s did no %s: %s", o.name, kind, figures.FirstError)
+		}
+		if err == nil && figures.Errors*mostErrorShare > figures.Operations {
+			err = fmt.Errorf("%s: %d calls of %s failed, %d did not: %s", o.name, figures.Errors, kind,
+				figures.Operations, figures.FirstError)
 		}
 		if err == nil && figures.Missing > 0 && o.name != Bare {
 			err = fmt.Errorf("%s misses %d records", o.name, figures.Missing)
