@@ -133,8 +133,8 @@ func (b *Bench) measure(ctx context.Context, o *opponent, round int) {
 			err = fmt.Errorf("%s did no %s: %s", o.name, kind, figures.FirstError)
 		}
 		if err == nil && figures.Errors*mostErrorShare > figures.Operations {
-			err = fmt.Errorf("%s: %d calls of %s failed, %d did not: %s", o.name, figures.Errors, kind,
-				figures.Operations, figures.FirstError)
+			err = fmt.Errorf("%s: %d calls of %s failed, %d did not: %s", o.name, figures.Errors,
+				kind, figures.Operations, figures.FirstError)
 		}
 		if err == nil && figures.Missing > 0 && o.name != Bare {
 			err = fmt.Errorf("%s misses %d records", o.name, figures.Missing)
