@@ -252,11 +252,9 @@ install_go_tools() {
   find_go > /dev/null || install_go
   use_go
   fetch_modules cluster
-  case $goal in
-    cluster) ;;
-    bench-cluster) fetch_modules cluster/bench/etcd ;;
-    *) [ -x "$staticcheck_program" ] || install_staticcheck ;;
-  esac
+  [ "$goal" != cluster ] || return 0
+  fetch_modules cluster/bench/etcd
+  [ -x "$staticcheck_program" ] || [ "$goal" = bench-cluster ] || install_staticcheck
 }
 
 # Any Go can fetch the newer one.

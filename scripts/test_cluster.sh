@@ -3,8 +3,9 @@
 # bin/cluster-check over real processes. The last line is "N passed, N failed[, N skipped]", or
 # "skipped: " and the reason.
 #
-# CLUSTER_CHECK_ARGS are the flags of bin/cluster-check, GO_TEST_ARGS those of `go test`.
-# CLUSTER_CHECK_TIMEOUT is the limit of the check in seconds.
+# CLUSTER_CHECK_ARGS are further flags of bin/cluster-check, GO_TEST_ARGS those of `go test`.
+# CLUSTER_HISTORIES is the count of histories, and CLUSTER_CHECK_TIMEOUT the limit of the check in
+# seconds.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cases.sh
@@ -80,7 +81,8 @@ check_histories() {
   fi
   # shellcheck disable=SC2086
   ENGINE_BIN_DIR=$root/bin timeout -k 10 "$check_timeout_s" \
-    bin/cluster-check ${CLUSTER_CHECK_ARGS:-} > "$work/check" 2>&1 < /dev/null
+    bin/cluster-check --binary bin/engine-raced --histories "${CLUSTER_HISTORIES:-20}" \
+    ${CLUSTER_CHECK_ARGS:-} > "$work/check" 2>&1 < /dev/null
   status=$?
   last=$(tail -n 1 "$work/check")
   if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then

@@ -14,6 +14,9 @@ import (
 // settleTime is between the start of stopped nodes and their measurement.
 const settleTime = 500 * time.Millisecond
 
+// mostErrorShare: a figure counts only if fewer than one call in so many failed.
+const mostErrorShare = 100
+
 // Bench measures opponents in alternating rounds.
 type Bench struct {
 	options   Options
@@ -39,7 +42,8 @@ func Run(ctx context.Context, names []string, options Options) (*Result, error) 
 	if err := os.MkdirAll(options.Directory, 0o755); err != nil {
 		return nil, err
 	}
-	b := &Bench{options: options, result: Result{Rounds: map[string][]float64{}, Failures: []string{}}}
+	b := &Bench{options: options}
+	b.result.Rounds, b.result.Failures = map[string][]float64{}, []string{}
 	defer b.stopAll()
 	for _, name := range names {
 		if ctx.Err() != nil {
@@ -78,21 +82,33 @@ func (b *Bench) add(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	b.opponents = append(b.opponents, o)
 	if name != Bare && ctx.Err() == nil {
-		figures, err := o.do(load.Work{Kind: load.Fill, Clients: b.options.Clients, Records: b.options.Records,
-			Seed: b.options.Seed})
-		if err == nil && figures.Operations != b.options.Records {
-			err = fmt.Errorf("%s took %d of %d records: %s", name, figures.Operations, b.options.Records,
-				figures.FirstError)
-		}
-		if err != nil {
-			return err
-		}
-		b.options.Note("%s: filled with %d records, %.0f a second", name, figures.Operations,
-			figures.PerSecond())
+		err = b.fill(o)
 	}
-	return o.suspend()
+	if err == nil {
+		err = o.suspend()
+	}
+	if err != nil {
+		o.stop()
+		return err
+	}
+	b.opponents = append(b.opponents, o)
+	return nil
+}
+
+func (b *Bench) fill(o *opponent) error {
+	figures, err := o.do(load.Work{Kind: load.Fill, Clients: b.options.Clients,
+		Records: b.options.Records, Seed: b.options.Seed})
+	if err != nil {
+		return err
+	}
+	if figures.Operations != b.options.Records {
+		return fmt.Errorf("%s took %d of %d records: %s", o.name, figures.Operations,
+			b.options.Records, figures.FirstError)
+	}
+	b.options.Note("%s: filled with %d records, %.0f a second", o.name, figures.Operations,
+		figures.PerSecond())
+	return nil
 }
 
 // measure does all works of an opponent. Its figures of a failed work are left out.
@@ -116,6 +132,10 @@ func (b *Bench) measure(ctx context.Context, o *opponent, round int) {
 		if err == nil && figures.Operations == 0 {
 			err = fmt.Errorf("%s did no %s: %s", o.name, kind, figures.FirstError)
 		}
+		if err == nil && figures.Errors*mostErrorShare > figures.Operations {
+			err = fmt.Errorf("%s: %d calls of %s failed, %d did not: %s", o.name, figures.Errors,
+				kind, figures.Operations, figures.FirstError)
+		}
 		if err == nil && figures.Missing > 0 && o.name != Bare {
 			err = fmt.Errorf("%s misses %d records", o.name, figures.Missing)
 		}
@@ -124,9 +144,9 @@ func (b *Bench) measure(ctx context.Context, o *opponent, round int) {
 			continue
 		}
 		b.result.note(o.name+"_"+kind, figures)
-		b.options.Note("round %d: %s %s: %.0f a second, p50 %.2f ms, p99 %.2f ms, %d errors %s", round+1,
-			o.name, kind, figures.PerSecond(), figures.P50Ms, figures.P99Ms, figures.Errors,
-			figures.FirstError)
+		b.options.Note("round %d: %s %s: %.0f a second, p50 %.2f ms, p99 %.2f ms, %d errors %s",
+			round+1, o.name, kind, figures.PerSecond(), figures.P50Ms, figures.P99Ms,
+			figures.Errors, figures.FirstError)
 	}
 	if err := o.suspend(); err != nil {
 		b.fail(err)

@@ -11,7 +11,8 @@ import (
 
 // memoryGroup limits the memory of the processes in it, the page cache of their files included.
 type memoryGroup struct {
-	path string
+	path       string
+	limitBytes uint64
 }
 
 const killedWait = 100 // tries to remove a group whose processes were killed
@@ -27,7 +28,7 @@ func newMemoryGroup(name string, limitBytes uint64) (*memoryGroup, error) {
 			failures = append(failures, err)
 			continue
 		}
-		group := &memoryGroup{path: filepath.Join(place.root, name)}
+		group := &memoryGroup{path: filepath.Join(place.root, name), limitBytes: limitBytes}
 		if err := os.Mkdir(group.path, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			failures = append(failures, err)
 			continue
@@ -48,6 +49,15 @@ func (g *memoryGroup) enter() string {
 		return ""
 	}
 	return "echo $$ > '" + filepath.Join(g.path, "cgroup.procs") + "' && "
+}
+
+// environment tells Go's collector of garbage to leave half of the memory to the page cache, and to
+// memory that it does not manage.
+func (g *memoryGroup) environment() []string {
+	if g == nil {
+		return nil
+	}
+	return []string{"GOMEMLIMIT=" + strconv.FormatUint(g.limitBytes/2, 10)}
 }
 
 // remove deletes the group. Its processes have ended; the kernel may take a moment to notice.

@@ -9,7 +9,8 @@ import (
 
 // fileSystems are the names of the kernel's numbers of file systems.
 var fileSystems = map[int64]string{
-	0xef53: "ext4", 0x58465342: "xfs", 0x9123683e: "btrfs", 0x01021994: "tmpfs", 0x794c7630: "overlay",
+	0xef53: "ext4", 0x58465342: "xfs", 0x9123683e: "btrfs", 0x01021994: "tmpfs",
+	0x794c7630: "overlay",
 }
 
 // describeMachine has the fields that the benches in C++ write too.

@@ -62,7 +62,7 @@ func (o *opponent) ports(kind int) []string {
 // startOpponent starts the processes, and waits until one leads.
 func startOpponent(name string, options Options) (*opponent, error) {
 	if _, known := firstPorts[name]; !known {
-		return nil, fmt.Errorf("there is no opponent %q; there are %s", name, strings.Join(Names, ", "))
+		return nil, fmt.Errorf("there is no opponent %q among %s", name, strings.Join(Names, ", "))
 	}
 	o := &opponent{name: name, options: options, directory: filepath.Join(options.Directory, name)}
 	if err := o.start(); err != nil {
@@ -117,7 +117,8 @@ func (o *opponent) startNode(node int) error {
 		if err != nil {
 			return err
 		}
-		program, arguments = o.options.program("engine-raced"), []string{"serve", "--config", config}
+		program = o.options.program("engine-raced")
+		arguments = []string{"serve", "--config", config}
 	case Etcd:
 		program, arguments = o.options.program("cluster-bench-etcd"), []string{"-node", number,
 			"-peers", strings.Join(o.ports(0), ","), "-clients", strings.Join(o.ports(1), ","),

@@ -33,7 +33,8 @@ type process struct {
 
 // startProcess starts a program in a session of its own, so that Ctrl-C reaches only this process,
 // which then ends its children.
-func startProcess(group *memoryGroup, log string, program string, arguments ...string) (*process, error) {
+func startProcess(group *memoryGroup, log, program string, arguments ...string) (
+	*process, error) {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return nil, err
 	}
@@ -45,6 +46,7 @@ func startProcess(group *memoryGroup, log string, program string, arguments ...s
 	shell := append([]string{"-c", group.enter() + `exec "$0" "$@"`, program}, arguments...)
 	command := exec.Command("/bin/sh", shell...)
 	command.Stderr = file
+	command.Env = append(os.Environ(), group.environment()...)
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	orders, err := command.StdinPipe()
 	if err != nil {

@@ -52,7 +52,7 @@ func (c *client) refusal(r *request) error {
 	case !c.authed && (r.command == nil || !r.command.free):
 		return errNoAuth
 	case r.command == nil:
-		return unknownCommand(r.arguments)
+		return c.server.table.unknown(r.arguments)
 	case !r.command.accepts(len(r.arguments)):
 		return wrongCount(r.command.name)
 	}
@@ -69,10 +69,10 @@ func (c *client) refuse(r *request, err error) {
 	c.observe(name, time.Now(), err)
 }
 
-// unknownCommand is the reply to a command that is not in the table.
-func unknownCommand(arguments [][]byte) error {
+// unknown is the reply to a command that is not in the table.
+func (table *commandTable) unknown(arguments [][]byte) error {
 	name := clip(arguments[0])
-	if otherTypes[strings.ToLower(name)] {
+	if table.others[strings.ToLower(name)] {
 		return errWrongType
 	}
 	var text strings.Builder

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"bufio"
+	"github.com/tidwall/redcon"
 
 	"engine_race/cluster/service"
 )
@@ -193,11 +194,11 @@ func (p *peer) send(text string) {
 
 // encode makes a command of words.
 func encode(words ...string) string {
-	text := fmt.Sprintf("*%d\r\n", len(words))
+	text := redcon.AppendArray(nil, len(words))
 	for _, word := range words {
-		text += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+		text = redcon.AppendBulkString(text, word)
 	}
-	return text
+	return string(text)
 }
 
 // do sends a command and gives its reply.

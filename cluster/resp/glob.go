@@ -1,7 +1,7 @@
 package resp
 
-// matchGlob tells whether text matches a pattern of Redis: `*`, `?`, `[a-z]`, `[^a]` and `\`. It takes
-// time proportional to the product of both lengths.
+// matchGlob tells whether text matches a pattern of Redis: `*`, `?`, `[a-z]`, `[^a]` and `\`. It
+// takes time proportional to the product of both lengths.
 func matchGlob(pattern, text []byte) bool {
 	star, starText := -1, 0 // behind the last `*`, and what it has matched up to
 	p, t := 0, 0

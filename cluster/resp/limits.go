@@ -58,8 +58,8 @@ type Limits struct {
 	CommandBytes int
 	// CommandArguments bounds the arguments of one command, its name included. Default 16384.
 	CommandArguments int
-	// PipelineCommands and PipelineBytes bound a round: the commands of one client that are buffered
-	// and executed together. Further commands wait in the socket. Defaults 1024 and 1 MiB.
+	// PipelineCommands and PipelineBytes bound a round: the commands of one client that are
+	// buffered and executed together. Further commands wait in the socket. Defaults 1024 and 1 MiB.
 	PipelineCommands int
 	PipelineBytes    int
 	// BytesInFlight bounds the requests and replies that are held for all clients together, buffers
@@ -73,13 +73,13 @@ type Limits struct {
 	// CommandTimeout is how long a command may take from its first byte to its last, and a TLS
 	// handshake from its beginning to its end. Default 30 s.
 	CommandTimeout time.Duration
-	// WriteTimeout is how long a client may take to accept 128 KiB of replies. Then its connection is
-	// closed. Default 10 s.
+	// WriteTimeout is how long a client may take to accept 128 KiB of replies. Then its connection
+	// is closed. Default 10 s.
 	WriteTimeout time.Duration
 	// RequestTimeout is the deadline of each call of the service. Default 2 s.
 	RequestTimeout time.Duration
-	// AuthDelay is how long the reply to a first wrong password waits. It grows by as much with each
-	// further one on the connection, up to ten times. Default 100 ms.
+	// AuthDelay is how long the reply to a first wrong password waits. It grows by as much with
+	// each further one on the connection, up to ten times. Default 100 ms.
 	AuthDelay time.Duration
 	// DrainIdle is how long a connection must be silent to be closed by Shutdown. Default 50 ms.
 	DrainIdle time.Duration
@@ -131,8 +131,8 @@ func (limits Limits) validate() error {
 		return fmt.Errorf("resp: the limit on a pipeline is %d bytes, more than 256 MiB",
 			limits.PipelineBytes)
 	case limits.BytesInFlight < leastBytesInFlight(limits.CommandBytes):
-		return fmt.Errorf("resp: the limit on bytes in flight is %d, less than %d, which one client"+
-			" may need", limits.BytesInFlight, leastBytesInFlight(limits.CommandBytes))
+		return fmt.Errorf("resp: the limit on bytes in flight is %d, less than %d, which one"+
+			" client may need", limits.BytesInFlight, leastBytesInFlight(limits.CommandBytes))
 	case limits.BusyWait < 0, limits.CommandTimeout < 0, limits.WriteTimeout < 0,
 		limits.RequestTimeout < 0, limits.AuthDelay < 0, limits.DrainIdle < 0:
 		return fmt.Errorf("resp: a time-out is negative")

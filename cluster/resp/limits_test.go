@@ -273,6 +273,9 @@ func TestManyClientsHoldFewBytes(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	eventually(t, "idle connections hold nothing", func() bool {
+		return server.BytesInFlight() == 0
+	})
 	store.mutex.Lock()
 	defer store.mutex.Unlock()
 	if excess != nil {

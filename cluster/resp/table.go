@@ -1,6 +1,10 @@
 package resp
 
-import "github.com/tidwall/redcon"
+import (
+	"strings"
+
+	"github.com/tidwall/redcon"
+)
 
 // kind says how a command is executed.
 type kind int
@@ -30,6 +34,7 @@ type command struct {
 type commandTable struct {
 	byName  map[string]*command
 	ordered []*command
+	others  map[string]bool // otherTypes
 }
 
 func newCommandTable() *commandTable {
@@ -79,7 +84,8 @@ func newCommandTable() *commandTable {
 		{name: "quit", arity: -1, handler: (*client).quitSession, flags: fast, free: true,
 			group: "connection", summary: "Closes the connection."},
 	}
-	table := &commandTable{byName: map[string]*command{}, ordered: ordered}
+	table := &commandTable{byName: map[string]*command{}, ordered: ordered,
+		others: otherTypes()}
 	for _, entry := range ordered {
 		table.byName[entry.name] = entry
 	}
@@ -124,23 +130,22 @@ func (entry *command) appendInfo(out []byte) []byte {
 func (entry *command) appendDocs(out []byte) []byte {
 	out = redcon.AppendBulkString(out, entry.name)
 	out = redcon.AppendArray(out, 6)
-	for _, text := range []string{"summary", entry.summary, "since", "1.0.0", "group", entry.group} {
+	texts := []string{"summary", entry.summary, "since", "1.0.0", "group", entry.group}
+	for _, text := range texts {
 		out = redcon.AppendBulkString(out, text)
 	}
 	return out
 }
 
-// otherTypes are commands on Redis's other types. Every value here is a string.
-var otherTypes = func() map[string]bool {
+// otherTypes gives Redis's commands on other types. Every value here is a string.
+func otherTypes() map[string]bool {
 	names := map[string]bool{}
-	for _, name := range []string{
-		"hset", "hget", "hmset", "hmget", "hgetall", "hdel", "hexists", "hincrby", "hkeys", "hlen",
-		"hvals", "hscan", "hsetnx", "lpush", "rpush", "lpop", "rpop", "llen", "lrange", "lindex",
-		"lset", "lrem", "ltrim", "lpushx", "rpushx", "linsert", "blpop", "brpop", "sadd", "srem",
-		"smembers", "sismember", "scard", "spop", "sscan", "sinter", "sunion", "sdiff", "zadd",
-		"zrem", "zrange", "zscore", "zcard", "zcount", "zrank", "zincrby", "zscan", "xadd", "xread",
-		"xrange", "xlen", "pfadd", "geoadd"} {
+	for _, name := range strings.Fields(`hset hget hmset hmget hgetall hdel hexists hincrby hkeys
+		hlen hvals hscan hsetnx lpush rpush lpop rpop llen lrange lindex lset lrem ltrim lpushx
+		rpushx linsert blpop brpop sadd srem smembers sismember scard spop sscan sinter sunion sdiff
+		zadd zrem zrange zscore zcard zcount zrank zincrby zscan xadd xread xrange xlen pfadd
+		geoadd`) {
 		names[name] = true
 	}
 	return names
-}()
+}

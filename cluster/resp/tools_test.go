@@ -65,7 +65,6 @@ func TestTLS(t *testing.T) {
 			t.Fatalf("GET %d: %.80q", i, got)
 		}
 	}
-	time.Sleep(0)
 	if got := p.do("QUIT"); got != "+OK" {
 		t.Errorf("QUIT: %q", got)
 	}
@@ -106,6 +105,9 @@ func TestTLSShutdownAndRefusal(t *testing.T) {
 func TestGoRedis(t *testing.T) {
 	_, store, address := start(t, Options{Users: passwords()})
 	for _, protocol := range []int{2, 3} {
+		store.mutex.Lock()
+		clear(store.records)
+		store.mutex.Unlock()
 		client := redis.NewClient(&redis.Options{Addr: address, Protocol: protocol,
 			Username: "ann", Password: "word", ClientName: "tester"})
 		defer client.Close()
@@ -151,9 +153,6 @@ func TestGoRedis(t *testing.T) {
 			t.Errorf("DEL: %d", deleted)
 		}
 	}
-	store.mutex.Lock()
-	clear(store.records)
-	store.mutex.Unlock()
 }
 
 func TestScanVisitsEveryKeyOnce(t *testing.T) {
@@ -223,13 +222,8 @@ func TestRedisCLI(t *testing.T) {
 		{"1", "", []string{"DEL", keyText(1)}},
 		{"", "", []string{"GET", keyText(1)}},
 		{"PONG\n0", "PING\nDBSIZE\n", nil},
-		{"NOPROTO unsupported protocol version\n\nPONG", "", []string{"-3", "PING"}},
 	} {
 		got := run(test.input, test.arguments...)
-		if test.arguments != nil && test.arguments[0] == "-3" {
-			got = got[max(0, strings.LastIndex(got, "PONG")):] // Its complaint differs by version.
-			test.expected = "PONG"
-		}
 		if got != test.expected {
 			t.Errorf("%.80q: got %.200q, expected %.200q", test.arguments, got, test.expected)
 		}

@@ -32,13 +32,22 @@ func (d *driver) close() {
 	d.connections = nil
 }
 
+func connectWith(address string) (*clientv3.Client, error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{address},
+		DialTimeout: callTimeout})
+	if err != nil {
+		return nil, fmt.Errorf("connecting with %s: %w", address, err)
+	}
+	return client, nil
+}
+
 // findLeader gives the address of the server that leads.
 func (d *driver) findLeader(ctx context.Context) (string, error) {
 	failure := errors.New("no server leads")
 	for _, address := range d.addresses {
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, DialTimeout: callTimeout})
+		client, err := connectWith(address)
 		if err != nil {
-			return "", fmt.Errorf("connecting with %s: %w", address, err)
+			return "", err
 		}
 		status, err := client.Status(ctx, address)
 		_ = client.Close()
@@ -64,15 +73,18 @@ func (d *driver) connect() error {
 	}
 	d.close()
 	for range connectionCount {
-		connection, err := clientv3.New(clientv3.Config{Endpoints: []string{leader}, DialTimeout: callTimeout})
+		connection, err := connectWith(leader)
 		if err != nil {
-			return fmt.Errorf("connecting with the leader: %w", err)
+			return err
 		}
 		d.connections = append(d.connections, connection)
 	}
 	d.leader = leader
 	return nil
 }
+
+// of is the connection of a client.
+func (d *driver) of(client int) *clientv3.Client { return d.connections[client%connectionCount] }
 
 func (d *driver) do(work load.Work) (load.Figures, error) {
 	if err := d.connect(); err != nil {
@@ -89,14 +101,14 @@ func (d *driver) do(work load.Work) (load.Figures, error) {
 		return load.Run(work, func(client int, keys []uint64, value []byte) (int, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 			defer cancel()
-			_, err := d.connections[client%connectionCount].Put(ctx, string(load.KeyText(keys[0])), string(value))
+			_, err := d.of(client).Put(ctx, string(load.KeyText(keys[0])), string(value))
 			return 0, err
 		})
 	case load.Read:
 		return load.Run(work, func(client int, keys []uint64, _ []byte) (int, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 			defer cancel()
-			answer, err := d.connections[client%connectionCount].Get(ctx, string(load.KeyText(keys[0])))
+			answer, err := d.of(client).Get(ctx, string(load.KeyText(keys[0])))
 			if err != nil {
 				return 0, err
 			}

@@ -1,5 +1,5 @@
-// Command cluster-bench-etcd has both ends of the bench's opponent etcd: a server, and a driver with
-// the clients. It is a module of its own, because etcd needs a hundred others.
+// Command cluster-bench-etcd has both ends of the bench's opponent etcd: a server, and a driver
+// with the clients. It is a module of its own, because etcd needs a hundred others.
 package main
 
 import (
@@ -36,7 +36,8 @@ func main() {
 	clients := flag.String("clients", "", "clients' addresses, separated by commas")
 	directory := flag.String("dir", "", "the server's data")
 	flag.Parse()
-	if err := run(*node, strings.Split(*peers, ","), strings.Split(*clients, ","), *directory); err != nil {
+	err := run(*node, strings.Split(*peers, ","), strings.Split(*clients, ","), *directory)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "cluster-bench-etcd:", err)
 		os.Exit(1)
 	}

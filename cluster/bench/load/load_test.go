@@ -60,7 +60,8 @@ func TestReadsDrawKnownKeysUntilTheEnd(t *testing.T) {
 }
 
 func TestBadOrdersAreRefused(t *testing.T) {
-	for _, work := range []Work{{}, {Kind: Read, Clients: 1, Records: 1}, {Kind: Fill, Clients: 1}} {
+	bad := []Work{{}, {Kind: Read, Clients: 1, Records: 1}, {Kind: Fill, Clients: 1}}
+	for _, work := range bad {
 		if _, err := Run(work, nil); err == nil {
 			t.Errorf("%+v was taken", work)
 		}
@@ -81,7 +82,7 @@ func TestPercentilesAreAtMostASixteenthTooHigh(t *testing.T) {
 	}
 	for _, latency := range []time.Duration{0, 1, 15, 16, 17, 31, 32, 1000, 1 << 40} {
 		if bucket := bucketOf(latency); upperEnd(bucket) <= latency {
-			t.Errorf("%v lies above its bucket %d, which ends at %v", latency, bucket, upperEnd(bucket))
+			t.Errorf("%v lies above bucket %d, which ends at %v", latency, bucket, upperEnd(bucket))
 		}
 	}
 }
@@ -100,7 +101,8 @@ func TestOrdersAreAnsweredInLines(t *testing.T) {
 		})
 	}()
 	figures, err := Ask(ordersIn, bufio.NewReader(answersOut), Work{Kind: Read, Records: 7})
-	if err != nil || figures.Operations != 7 || figures.FirstError != "broken" || figures.Errors != 1 {
+	if err != nil || figures.Operations != 7 || figures.FirstError != "broken" ||
+		figures.Errors != 1 {
 		t.Errorf("%+v, %v", figures, err)
 	}
 	ordersIn.Close()

@@ -1,5 +1,5 @@
-// Package raftnode is a node of the bench's opponents on dragonboat: one shard of three replicas,
-// and clients in the leader's own process, without a protocol between.
+// Package raftnode is a node of the bench's opponents on dragonboat: one shard of three replicas.
+// The clients are in the leader's own process, without a protocol between.
 //
 // A Node may be used from any goroutine. It owns its directory until Close.
 package raftnode
@@ -35,7 +35,7 @@ const (
 // The kinds of state machines.
 const (
 	Bare       = "bare"        // does nothing
-	Pebble     = "pebble"      // dragonboat's example: a synced Pebble batch for each call of Update
+	Pebble     = "pebble"      // dragonboat's example: a synced batch for each call of Update
 	PebbleLate = "pebble_late" // syncs Pebble only when dragonboat asks for it
 )
 

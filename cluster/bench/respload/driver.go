@@ -1,4 +1,4 @@
-// Package respload is a driver that speaks RESP: each client has a connection of its own, and waits
+// Package respload is a driver that speaks RESP. Each client has a connection of its own, and waits
 // for the answers of a call before the next one.
 //
 // Do is for one goroutine at a time; it starts the clients' goroutines and waits for them.
@@ -172,7 +172,8 @@ func (c *client) readAnswer(key uint64, isRead bool) (bool, error) {
 		return false, err
 	}
 	if !bytes.HasPrefix(c.value, load.KeyText(key)) {
-		return false, fmt.Errorf("key %x has the value of %x", load.KeyText(key), c.value[:load.KeyBytes])
+		return false, fmt.Errorf("key %x has the value of %x", load.KeyText(key),
+			c.value[:load.KeyBytes])
 	}
 	return true, nil
 }

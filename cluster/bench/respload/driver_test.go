@@ -74,7 +74,8 @@ func TestRecordsAreWrittenAndRead(t *testing.T) {
 	if filled.Operations != 40 || filled.Errors != 0 || len(s.values) != 40 {
 		t.Fatalf("%+v, %d values", filled, len(s.values))
 	}
-	read := do(t, load.Work{Kind: load.Read, Clients: 2, Records: 80, Seconds: 0.1, Addresses: addresses})
+	read := do(t, load.Work{Kind: load.Read, Clients: 2, Records: 80, Seconds: 0.1,
+		Addresses: addresses})
 	if read.Errors != 0 || read.Missing == 0 || read.Missing >= read.Operations || s.readonly != 0 {
 		t.Fatalf("%+v", read)
 	}
@@ -89,8 +90,10 @@ func TestWrongValuesAndRefusalsAreErrors(t *testing.T) {
 	s, addresses := start(t)
 	do(t, load.Work{Kind: load.Fill, Clients: 1, Records: 4, Addresses: addresses})
 	s.wrong = true
-	read := do(t, load.Work{Kind: load.Read, Clients: 1, Records: 4, Seconds: 0.02, Addresses: addresses})
-	if read.Errors == 0 || read.Operations != 0 || !strings.Contains(read.FirstError, "has the value") {
+	read := do(t, load.Work{Kind: load.Read, Clients: 1, Records: 4, Seconds: 0.02,
+		Addresses: addresses})
+	if read.Errors == 0 || read.Operations != 0 ||
+		!strings.Contains(read.FirstError, "has the value") {
 		t.Errorf("%+v", read)
 	}
 	s.refuses = true

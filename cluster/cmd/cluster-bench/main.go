@@ -36,16 +36,17 @@ type flags struct {
 func parse() *flags {
 	f := &flags{}
 	o := &f.options
-	flag.StringVar(&f.only, "only", "", "opponents separated by commas: "+strings.Join(bench.Names, ", "))
+	flag.StringVar(&f.only, "only", "",
+		"opponents separated by commas: "+strings.Join(bench.Names, ", "))
 	flag.StringVar(&f.json, "json", "", "file of the result")
-	flag.StringVar(&f.checkJSON, "check-json", "", "result of cluster-check, whose claims are taken over")
+	flag.StringVar(&f.checkJSON, "check-json", "", "result of cluster-check, for its claims")
 	flag.BoolVar(&f.smoke, "smoke", false, "everything once, tiny: no figure means much")
 	flag.Float64Var(&o.Seconds, "seconds", 8, "seconds of a measurement")
 	flag.IntVar(&o.Rounds, "rounds", 5, "rounds, each with a turn of every opponent")
 	flag.IntVar(&o.Clients, "clients", 64, "clients, each with one call at a time")
 	flag.IntVar(&o.Depth, "depth", 64, "keys in the pipeline of a local read")
 	flag.Uint64Var(&o.Records, "records", 400_000, "records of 4096 bytes that each opponent holds")
-	flag.Uint64Var(&o.MemoryMiB, "memory-mib", 512, "memory of a node with its page cache; 0: no limit")
+	flag.Uint64Var(&o.MemoryMiB, "memory-mib", 512, "memory of a node, page cache included; 0: any")
 	flag.IntVar(&o.Shards, "shards", 1, "shards of engine-raced")
 	flag.IntVar(&o.Port, "port", 17900, "first of fifty ports")
 	flag.BoolVar(&o.Keep, "keep", false, "leave the data and logs")
@@ -53,7 +54,7 @@ func parse() *flags {
 	flag.StringVar(&o.Directory, "dir", "out/cluster-bench", "data; of a child: its node's data")
 	flag.StringVar(&f.raftNode, "raft-node", "", "child: a node of this opponent on dragonboat")
 	flag.Uint64Var(&f.node, "node", 0, "child: the node's number, from 1")
-	flag.StringVar(&f.addresses, "addresses", "", "child: all nodes' addresses, separated by commas")
+	flag.StringVar(&f.addresses, "addresses", "", "child: all nodes' addresses, commas between")
 	flag.BoolVar(&f.respDriver, "resp-driver", false, "child: clients that speak RESP")
 	flag.Parse()
 	return f
@@ -67,8 +68,8 @@ func main() {
 	os.Exit(code)
 }
 
-// run gives the exit code: 1 when a part has failed, 2 when the flags will not do or the result
-// cannot be written, 130 after an interrupt.
+// run gives the exit code: 1 when a part has failed, and 130 after an interrupt. It is 2 when the
+// flags will not do or the result cannot be written.
 func run(f *flags) (int, error) {
 	if flag.NArg() > 0 {
 		return 2, fmt.Errorf("%q is no flag", flag.Arg(0))

@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"engine_race/cluster/bench/load"
+	"engine_race/cluster/bench/raftnode"
+	"engine_race/cluster/bench/respload"
+	"engine_race/cluster/service"
+
+	"github.com/BurntSushi/toml"
+	"github.com/tidwall/redcon"
+)
+
+// TestMain lets the test's own program be the children of the bench.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 {
+		os.Exit(m.Run())
+	}
+	var err error
+	switch os.Args[1] {
+	case "--resp-driver":
+		err = load.Serve(os.Stdin, os.Stdout, respload.Do)
+	case "--raft-node":
+		err = raftChild()
+	case "fake-engine":
+		err = fakeEngine(os.Args[2], os.Args[4])
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func raftChild() error {
+	kind := flag.String("raft-node", "", "")
+	id := flag.Uint64("node", 0, "")
+	addresses := flag.String("addresses", "", "")
+	directory := flag.String("dir", "", "")
+	flag.Parse()
+	node, err := raftnode.Start(raftnode.Options{Kind: *kind, ID: *id, Directory: *directory,
+		Addresses: strings.Split(*addresses, ",")})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	return load.Serve(os.Stdin, os.Stdout, node.Do)
+}
+
+// fakeEngine takes the command line and configuration of engine-raced. Its node 2 leads the only
+// shard and serves records from memory.
+func fakeEngine(command, path string) error {
+	var config struct {
+		ClientAddress string `toml:"client_address"`
+		AdminAddress  string `toml:"admin_address"`
+		DataDir       string `toml:"data_dir"`
+		Cluster       struct {
+			Shards uint64             `toml:"shards"`
+			Nodes  []service.NodeInfo `toml:"nodes"`
+		} `toml:"cluster"`
+	}
+	if _, err := toml.DecodeFile(path, &config); err != nil {
+		return err
+	}
+	if command == "init" {
+		return os.MkdirAll(config.DataDir, 0o755)
+	}
+	if _, err := os.Stat(config.DataDir); err != nil {
+		return err
+	}
+	values := map[string]string{}
+	var mutex sync.Mutex
+	go redcon.ListenAndServe(config.ClientAddress, func(conn redcon.Conn, c redcon.Command) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		switch {
+		case config.ClientAddress != config.Cluster.Nodes[1].ClientAddress:
+			conn.WriteError("ERR this node does not lead")
+		case strings.EqualFold(string(c.Args[0]), "SET"):
+			values[string(c.Args[1])] = string(c.Args[2])
+			conn.WriteString("OK")
+		case strings.EqualFold(string(c.Args[0]), "GET"):
+			conn.WriteBulkString(values[string(c.Args[1])])
+		default:
+			conn.WriteString("OK")
+		}
+	}, nil, nil)
+	http.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
+	http.HandleFunc("/status", func(to http.ResponseWriter, _ *http.Request) {
+		shards := make([]service.ShardStatus, config.Cluster.Shards)
+		for i := range shards {
+			shards[i].LeaderID = 2
+		}
+		_ = json.NewEncoder(to).Encode(service.Status{Nodes: config.Cluster.Nodes, Shards: shards})
+	})
+	return http.ListenAndServe(config.AdminAddress, nil)
+}
+
+// freePort finds the first of fifty ports that are likely to be free.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for first := 17950; first > 17000; first -= 50 {
+		free := true
+		for port := first; port < first+50 && free; port++ {
+			listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if free = err == nil; free {
+				listener.Close()
+			}
+		}
+		if free {
+			return first
+		}
+	}
+	t.Fatal("no fifty ports in a row are free")
+	return 0
+}
+
+func testOptions(t *testing.T) Options {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory := t.TempDir()
+	script := fmt.Sprintf("#!/bin/sh\nexec '%s' fake-engine \"$@\"\n", self)
+	program := filepath.Join(directory, "engine-raced")
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return Options{Self: self, Programs: directory, Directory: filepath.Join(directory, "data"),
+		Seconds: 0.2, Rounds: 2, Clients: 4, Depth: 3, Records: 20, Shards: 2, Port: freePort(t),
+		Seed: 1, Note: t.Logf}
+}
+
+func TestOpponentsAreMeasuredInRounds(t *testing.T) {
+	options := testOptions(t)
+	result, err := Run(context.Background(), []string{Bare, Engine, Pebble}, options)
+	if err != nil || len(result.Failures) > 0 {
+		t.Fatalf("%v, %v", err, result)
+	}
+	for _, name := range []string{"bare_write_per_s", "bare_read_per_s", "pebble_write_per_s",
+		"engine_local_read_per_s", "replicated_write_ratio", "linearizable_read_ratio",
+		"vs_pebble_writes"} {
+		if len(result.Rounds[name]) != options.Rounds {
+			t.Errorf("%s has the rounds %v", name, result.Rounds[name])
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(options.Directory, "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v was left, %v", left, err)
+	}
+}
+
+func TestAnOpponentThatCannotStartIsReported(t *testing.T) {
+	options := testOptions(t)
+	options.Programs = t.TempDir()
+	result, err := Run(context.Background(), []string{Engine}, options)
+	if err != nil || len(result.Failures) != 1 ||
+		!strings.Contains(result.Failures[0], "engine-raced init") {
+		t.Fatalf("%v, %+v", err, result)
+	}
+}
+
+func TestAnEndedContextEndsTheBench(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	result, err := Run(ctx, []string{Bare}, testOptions(t))
+	if err != nil || len(result.Rounds) > 0 {
+		t.Fatalf("%v, %+v", err, result)
+	}
+}
+
+func TestBadOptionsAreRefused(t *testing.T) {
+	for name, spoil := range map[string]func(*Options){
+		"no records": func(o *Options) { o.Records = 0 },
+		"no shards":  func(o *Options) { o.Shards = 0 },
+		"ports":      func(o *Options) { o.Port = 65530 },
+		"path":       func(o *Options) { o.Directory = "data" },
+	} {
+		options := testOptions(t)
+		spoil(&options)
+		if _, err := Run(context.Background(), nil, options); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := Choose([]string{"bare", "none"}); err == nil {
+		t.Error("an unknown opponent was accepted")
+	}
+}
