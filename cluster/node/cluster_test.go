@@ -296,11 +296,16 @@ func TestReplicasMoveUnderLoad(t *testing.T) {
 	var stop atomic.Bool
 	written := make(chan uint64)
 	go func() {
-		version := uint64(1)
-		for ; !stop.Load(); version++ {
-			put(t, c.nodes[2], keyAt(int(version)), version)
+		version := uint64(0)
+		defer func() { written <- version }()
+		for !stop.Load() && !t.Failed() {
+			op := service.Op{Key: keyAt(int(version + 1)), Value: valueOf(0, version+1)}
+			if _, err := c.nodes[2].Write(soon(t), []service.Op{op}, false); err != nil {
+				t.Errorf("write %d: %v", version+1, err)
+				return
+			}
+			version++
 		}
-		written <- version - 1
 	}()
 	if err := c.nodes[1].AddReplica(soon(t), firstDataShard, 4); err != nil {
 		t.Error(err)

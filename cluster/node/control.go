@@ -14,7 +14,10 @@ import (
 )
 
 // How often a wait for another node looks again.
-const pollInterval = 50 * time.Millisecond
+const pollInterval = 20 * time.Millisecond
+
+// Between two requests to move a leader.
+const transferInterval = 500 * time.Millisecond
 
 // changeDirectory proposes a change and gives its result. The node has the directory.
 func (n *Node) changeDirectory(ctx context.Context, c change) (uint64, error) {
@@ -279,14 +282,20 @@ func (n *Node) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
 		return fmt.Errorf("%w: node %d has no replica of shard %d", service.ErrUnavailable, nodeID,
 			shardID)
 	}
-	if _, err := n.ask(ctx, shardID, controlRequest{controlLead, shardID, nodeID}); err != nil {
-		return err
-	}
+	// A transfer can fail silently, so it is asked for again.
+	var asked time.Time
 	return n.untilDone(ctx, func() error {
-		if s := n.shard(shardID); s != nil && s.leader.Load() != p.ReplicaID {
-			return fmt.Errorf("%w: another replica leads", service.ErrUnavailable)
+		if s := n.shard(shardID); s != nil && s.leader.Load() == p.ReplicaID {
+			return nil
 		}
-		return nil
+		if time.Since(asked) >= transferInterval {
+			asked = time.Now()
+			_, err := n.ask(ctx, shardID, controlRequest{controlLead, shardID, nodeID})
+			if err == nil && n.shard(shardID) == nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("%w: another replica leads", service.ErrUnavailable)
 	})
 }
 

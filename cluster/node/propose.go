@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -22,6 +23,8 @@ const (
 	maxProposals = 4
 	// Between two tries of a proposal that was dropped before it was sent.
 	retryDelay = 5 * time.Millisecond
+	// The least time that dragonboat is given: it counts in ticks.
+	minProposalTime = 100 * time.Millisecond
 	// How long proposals to a lost leader are waited for: the next leader may have them.
 	lostLeaderGrace = 200 * time.Millisecond
 )
@@ -37,17 +40,29 @@ type write struct {
 	ops      []service.Op
 	size     int
 	counted  bool
+	sentOn   bool // another node has sent it to the leader: it is not sent on again
 	deadline time.Time
+	state    atomic.Int32
 	done     chan outcome // has room for one
 }
+
+// A write that waits can be withdrawn: it was not sent. One that was refused waits again.
+const (
+	waiting = iota
+	sent
+	withdrawn
+)
 
 type outcome struct {
 	existed []byte // of each op, with counted
 	err     error
 }
 
-// proposer joins the writes of one shard into proposals, in the order in which they come.
+// proposer joins the writes of one shard into proposals, in the order in which they come. Where
+// another node leads the shard, it sends them there: a leader that does not take a proposal tells
+// its own node alone.
 type proposer struct {
+	shard   *shard
 	host    *dragonboat.NodeHost
 	session *client.Session
 	slots   chan struct{}
@@ -60,10 +75,11 @@ type proposer struct {
 	leaderLost chan struct{}
 }
 
-func newProposer(host *dragonboat.NodeHost, shardID uint64) *proposer {
+func newProposer(s *shard) *proposer {
 	p := &proposer{
-		host:       host,
-		session:    host.GetNoOPSession(shardID),
+		shard:      s,
+		host:       s.node.host,
+		session:    s.node.host.GetNoOPSession(s.shardID),
 		slots:      make(chan struct{}, maxProposals),
 		stopped:    make(chan struct{}),
 		wakeup:     make(chan struct{}, 1),
@@ -106,7 +122,9 @@ func (p *proposer) take() []*write {
 	size, count := 0, 0
 	for count < len(p.queue) {
 		w := p.queue[count]
-		if count > 0 && (size+w.size > maxProposalBytes || w.counted != p.queue[0].counted) {
+		first := p.queue[0]
+		if count > 0 && (size+w.size > maxProposalBytes || w.counted != first.counted ||
+			w.sentOn != first.sentOn) {
 			break
 		}
 		size += w.size
@@ -158,76 +176,149 @@ func finish(writes []*write, err error) {
 	}
 }
 
-// propose sends a proposal, and gives its slot back when it has ended or its leader is lost. Until
-// it was sent, it is tried again: nothing was done then.
+// propose sends the writes to the leader, and gives their slot back when they have ended or the
+// leader is lost. Until they were sent, they are tried again: nothing was done then.
 func (p *proposer) propose(writes []*write) {
-	command, err := commandOf(writes)
-	if err != nil {
-		<-p.slots
-		finish(writes, err)
-		return
+	for {
+		p.mu.Lock()
+		leaderLost := p.leaderLost
+		p.mu.Unlock()
+		leader, err := p.awaitLeader(latest(writes))
+		if err == nil && leader != p.shard.replicaID && writes[0].sentOn {
+			err = errStopping
+		}
+		if err != nil {
+			<-p.slots
+			finish(writes, err)
+			return
+		}
+		if writes = claim(writes); len(writes) == 0 {
+			<-p.slots
+			return
+		}
+		if leader != p.shard.replicaID {
+			go p.sendTo(leader, writes)
+			return
+		}
+		request, err := p.host.Propose(p.session, commandOf(writes), timeLeft(writes))
+		if err == nil {
+			go p.finishProposal(request, writes, leaderLost)
+			return
+		}
+		if !isPassing(err) {
+			<-p.slots
+			finish(writes, refusal(err))
+			return
+		}
+		unclaim(writes)
+		p.pause()
 	}
+}
+
+// claim gives the writes that were not withdrawn, and marks them as sent.
+func claim(writes []*write) []*write {
+	return slices.DeleteFunc(writes, func(w *write) bool {
+		return !w.state.CompareAndSwap(waiting, sent)
+	})
+}
+
+// unclaim lets writes wait again that were refused.
+func unclaim(writes []*write) {
+	for _, w := range writes {
+		w.state.Store(waiting)
+	}
+}
+
+// pause waits before the next try.
+func (p *proposer) pause() {
+	select {
+	case <-time.After(retryDelay):
+	case <-p.stopped:
+	}
+}
+
+// timeLeft is at least what dragonboat takes.
+func timeLeft(writes []*write) time.Duration {
+	return max(time.Until(latest(writes)), minProposalTime)
+}
+
+func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*write,
+	leaderLost chan struct{}) {
+	retry := p.await(request, writes, leaderLost)
+	<-p.slots
+	if retry {
+		p.resend(writes)
+	}
+}
+
+func latest(writes []*write) time.Time {
 	deadline := writes[0].deadline
 	for _, w := range writes {
 		if w.deadline.After(deadline) {
 			deadline = w.deadline
 		}
 	}
-	p.mu.Lock()
-	leaderLost := p.leaderLost
-	p.mu.Unlock()
-	request, err := p.send(command, deadline)
-	if err != nil {
-		<-p.slots
-		finish(writes, err)
-		return
-	}
-	go func() {
-		retry := p.await(request, writes, leaderLost)
-		<-p.slots
-		if retry {
-			p.resend(writes)
-		}
-	}()
+	return deadline
 }
 
-func commandOf(writes []*write) ([]byte, error) {
-	size := 2
+// awaitLeader gives the replica that leads the shard.
+func (p *proposer) awaitLeader(deadline time.Time) (uint64, error) {
+	for {
+		if leader := p.shard.leader.Load(); leader != 0 {
+			return leader, nil
+		}
+		if time.Now().After(deadline) {
+			return 0, errNoLeader
+		}
+		select {
+		case <-time.After(retryDelay):
+		case <-p.stopped:
+			return 0, errStopping
+		}
+	}
+}
+
+// sendTo sends the writes to the node of the leader.
+func (p *proposer) sendTo(leader uint64, writes []*write) {
+	ctx, cancel := context.WithDeadline(context.Background(), latest(writes))
+	defer cancel()
+	existed, err := p.shard.node.writeAt(ctx, p.shard.shardID, leader, commandOf(writes))
+	<-p.slots
+	switch {
+	case err == nil && len(existed) != countedOps(writes):
+		finish(writes, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(existed)))
+	case err == nil:
+		handBack(existed, writes)
+	case errors.Is(err, service.ErrUnknown):
+		finish(writes, err)
+	default:
+		// Nothing was done there: the leader may be another one by now.
+		p.resend(writes)
+	}
+}
+
+func countedOps(writes []*write) int {
+	count := 0
+	for _, w := range writes {
+		if w.counted {
+			count += len(w.ops)
+		}
+	}
+	return count
+}
+
+func commandOf(writes []*write) []byte {
+	size := 0
 	for _, w := range writes {
 		size += w.size
 	}
 	command := replica.NewCommand(make([]byte, 0, size), writes[0].counted)
 	for _, w := range writes {
 		for _, op := range w.ops {
-			var err error
-			if command, err = replica.AppendOp(command, op); err != nil {
-				return nil, err
-			}
+			command = replica.AppendOp(command, op)
 		}
 	}
-	return command, nil
-}
-
-// send proposes until dragonboat takes the proposal.
-func (p *proposer) send(command []byte, deadline time.Time) (*dragonboat.RequestState, error) {
-	for {
-		left := time.Until(deadline)
-		if left <= 0 {
-			return nil, errNoLeader
-		}
-		request, err := p.host.Propose(p.session, command, left)
-		if err == nil {
-			return request, nil
-		}
-		if !isPassing(err) {
-			return nil, refusal(err)
-		}
-		select {
-		case <-time.After(retryDelay):
-		case <-p.stopped:
-			return nil, errStopping
-		}
-	}
+	return command
 }
 
 // refusal turns an error of dragonboat, which has done nothing, into one of the service.
@@ -272,14 +363,7 @@ func (p *proposer) await(request *dragonboat.RequestState, writes []*write,
 func handOut(result dragonboat.RequestResult, writes []*write) {
 	switch {
 	case result.Completed() && result.GetResult().Value == replica.ResultApplied:
-		existed := result.GetResult().Data
-		for _, w := range writes {
-			answer := outcome{}
-			if w.counted {
-				answer.existed, existed = existed[:len(w.ops)], existed[len(w.ops):]
-			}
-			w.done <- answer
-		}
+		handBack(result.GetResult().Data, writes)
 	case result.Completed():
 		finish(writes, fmt.Errorf("%w: the command is malformed", service.ErrUnavailable))
 	case result.Timeout():
@@ -289,23 +373,23 @@ func handOut(result dragonboat.RequestResult, writes []*write) {
 	}
 }
 
-// resend puts writes that were dropped back to the front.
-func (p *proposer) resend(writes []*write) {
-	select {
-	case <-time.After(retryDelay):
-	case <-p.stopped:
-	}
-	now := time.Now()
-	var again []*write
+// handBack tells the writes that they are done. With counted, existed has a byte of each op.
+func handBack(existed []byte, writes []*write) {
 	for _, w := range writes {
-		if now.After(w.deadline) {
-			finish([]*write{w}, errNoLeader)
-			continue
+		answer := outcome{}
+		if w.counted {
+			answer.existed, existed = existed[:len(w.ops)], existed[len(w.ops):]
 		}
-		again = append(again, w)
+		w.done <- answer
 	}
+}
+
+// resend puts writes that were refused back to the front.
+func (p *proposer) resend(writes []*write) {
+	unclaim(writes)
+	p.pause()
 	p.mu.Lock()
-	p.queue = append(again, p.queue...)
+	p.queue = append(slices.Clip(writes), p.queue...)
 	p.mu.Unlock()
 	select {
 	case <-p.stopped:
@@ -316,30 +400,19 @@ func (p *proposer) resend(writes []*write) {
 }
 
 // do proposes ops and waits for their outcome.
-func (p *proposer) do(ctx context.Context, ops []service.Op, counted bool) ([]byte, error) {
+func (p *proposer) do(ctx context.Context, ops []service.Op, counted, sentOn bool) ([]byte,
+	error) {
 	deadline, _ := ctx.Deadline()
-	w := &write{ops: ops, size: replica.CommandBytes(ops), counted: counted, deadline: deadline,
-		done: make(chan outcome, 1)}
+	w := &write{ops: ops, size: replica.CommandBytes(ops), counted: counted, sentOn: sentOn,
+		deadline: deadline, done: make(chan outcome, 1)}
 	p.submit(w)
 	select {
 	case o := <-w.done:
 		return o.existed, o.err
 	case <-ctx.Done():
-		if p.withdraw(w) {
+		if w.state.CompareAndSwap(waiting, withdrawn) {
 			return nil, errNoLeader
 		}
 		return nil, fmt.Errorf("%w: %w", service.ErrUnknown, ctx.Err())
 	}
-}
-
-// withdraw takes a write off the queue. False: it may have been proposed.
-func (p *proposer) withdraw(w *write) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := slices.Index(p.queue, w)
-	if i < 0 {
-		return false
-	}
-	p.queue = slices.Delete(slices.Clone(p.queue), i, i+1)
-	return true
 }

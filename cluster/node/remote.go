@@ -130,16 +130,27 @@ func (n *Node) writeRemote(ctx context.Context, shardID uint64, ops []service.Op
 	counted bool) ([]byte, error) {
 	command := replica.NewCommand(make([]byte, 0, replica.CommandBytes(ops)), counted)
 	for _, op := range ops {
-		var err error
-		if command, err = replica.AppendOp(command, op); err != nil {
-			return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
-		}
+		command = replica.AppendOp(command, op)
 	}
 	existed, err := n.elsewhere(ctx, shardID, pathWrite, "", command, false)
 	if err == nil && counted && len(existed) != len(ops) {
 		return nil, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(existed))
 	}
 	return existed, err
+}
+
+// writeAt sends a command to the node of a replica, which must lead the shard.
+func (n *Node) writeAt(ctx context.Context, shardID, replicaID uint64, command []byte) ([]byte,
+	error) {
+	d := n.directory.Load()
+	for _, p := range d.Shards[shardID].Replicas {
+		if p.ReplicaID == replicaID {
+			return n.post(ctx, d.Nodes[p.NodeID].AdminAddress, pathWrite,
+				fmt.Sprintf("shard=%d&leader=1", shardID), command)
+		}
+	}
+	n.nudgeReconciler()
+	return nil, fmt.Errorf("%w: replica %d of shard %d", errNotHere, replicaID, shardID)
 }
 
 func (n *Node) readRemote(ctx context.Context, shardID uint64, keys []uint64,
@@ -278,7 +289,11 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 	}
-	return s.proposer.do(c.ctx, ops, counted)
+	sentOn := c.query("leader") != ""
+	if sentOn && !s.leads() {
+		return nil, errNotHere
+	}
+	return s.proposer.do(c.ctx, ops, counted, sentOn)
 }
 
 func (n *Node) serveRead(c call) ([]byte, error) {

@@ -108,7 +108,7 @@ func firstOf(errs []error) error {
 func (n *Node) writeShard(ctx context.Context, shardID uint64, ops []service.Op,
 	counted bool) ([]byte, error) {
 	if s := n.shard(shardID); s != nil {
-		existed, err := s.proposer.do(ctx, ops, counted)
+		existed, err := s.proposer.do(ctx, ops, counted, false)
 		if !errors.Is(err, errNotHere) {
 			return existed, err
 		}

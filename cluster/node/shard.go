@@ -64,7 +64,7 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error
 		}
 		return fmt.Errorf("start replica %d of shard %d: %w", replicaID, shardID, err)
 	}
-	s.proposer = newProposer(n.host, shardID)
+	s.proposer = newProposer(s)
 	n.mu.Lock()
 	n.shards[shardID] = s
 	n.mu.Unlock()

@@ -3,7 +3,6 @@ package replica
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"engine_race/cluster/service"
 )
@@ -52,18 +51,15 @@ func NewCommand(memory []byte, counted bool) []byte {
 	return append(memory[:0], commandVersion, flags)
 }
 
-// AppendOp adds an op to a command.
-func AppendOp(command []byte, op service.Op) ([]byte, error) {
+// AppendOp adds an op to a command. A value that is not nil has 4096 bytes.
+func AppendOp(command []byte, op service.Op) []byte {
 	if op.Value == nil {
 		command = append(command, opDelete)
-		return binary.BigEndian.AppendUint64(command, op.Key), nil
-	}
-	if len(op.Value) != service.ValueBytes {
-		return command, fmt.Errorf("%w: a value of %d bytes", errMalformed, len(op.Value))
+		return binary.BigEndian.AppendUint64(command, op.Key)
 	}
 	command = append(command, opPut)
 	command = binary.BigEndian.AppendUint64(command, op.Key)
-	return append(command, op.Value...), nil
+	return append(command, op.Value...)
 }
 
 // parse checks a command as a whole, and gives its ops.

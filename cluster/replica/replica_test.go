@@ -53,10 +53,7 @@ func commandOf(t *testing.T, counted bool, ops ...service.Op) []byte {
 	t.Helper()
 	command := NewCommand(nil, counted)
 	for _, op := range ops {
-		var err error
-		if command, err = AppendOp(command, op); err != nil {
-			t.Fatal(err)
-		}
+		command = AppendOp(command, op)
 	}
 	return command
 }
