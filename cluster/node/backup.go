@@ -46,7 +46,7 @@ func (b *backupShard) path(directory string) string {
 func (n *Node) Backup(ctx context.Context, directory, since string) (service.BackupReport, error) {
 	var report service.BackupReport
 	if entries, err := os.ReadDir(directory); err == nil && len(entries) > 0 {
-		return report, fmt.Errorf("%w: %s is not empty", service.ErrUnavailable, directory)
+		return report, fmt.Errorf("%w: %s is not empty", service.ErrConflict, directory)
 	}
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return report, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
@@ -55,7 +55,7 @@ func (n *Node) Backup(ctx context.Context, directory, since string) (service.Bac
 	if since != "" {
 		var list backupList
 		if err := readJSON(filepath.Join(since, backupListName), &list); err != nil {
-			return report, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+			return report, fmt.Errorf("%w: %w", service.ErrInvalid, err)
 		}
 		for _, b := range list.Shards {
 			earlier[b.ShardID] = b
@@ -191,7 +191,7 @@ func (n *Node) Restore(ctx context.Context, directory string) (service.BackupRep
 	var report service.BackupReport
 	var list backupList
 	if err := readJSON(filepath.Join(directory, backupListName), &list); err != nil {
-		return report, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+		return report, fmt.Errorf("%w: %w", service.ErrInvalid, err)
 	}
 	count, err := n.Count(ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ func (n *Node) Restore(ctx context.Context, directory string) (service.BackupRep
 	}
 	if count > 0 {
 		return report, fmt.Errorf("%w: the cluster has %d keys, and only an empty one can be "+
-			"restored into", service.ErrUnavailable, count)
+			"restored into", service.ErrConflict, count)
 	}
 	restorer := newRestorer(ctx, n)
 	for _, b := range list.Shards {

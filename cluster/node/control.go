@@ -30,7 +30,7 @@ func (n *Node) changeDirectory(ctx context.Context, c change) (uint64, error) {
 		return 0, fmt.Errorf("%w: change the directory: %w", service.ErrUnknown, err)
 	}
 	if len(result.Data) > 0 {
-		return 0, fmt.Errorf("%w: %s", service.ErrUnavailable, result.Data)
+		return 0, fmt.Errorf("%w: %s", service.ErrConflict, result.Data)
 	}
 	n.nudgeReconciler()
 	return result.Value, nil
@@ -116,7 +116,7 @@ func (n *Node) carryOut(ctx context.Context, c controlRequest) (uint64, error) {
 		p, placed := d.On(c.ShardID, c.NodeID)
 		if !placed {
 			return 0, fmt.Errorf("%w: node %d has no replica of shard %d",
-				service.ErrUnavailable, c.NodeID, c.ShardID)
+				service.ErrInvalid, c.NodeID, c.ShardID)
 		}
 		return 0, unknown(n.host.RequestLeaderTransfer(c.ShardID, p.ReplicaID))
 	case controlSnapshot:
@@ -193,6 +193,10 @@ func (n *Node) appliedHere(ctx context.Context, s *shard) (uint64, error) {
 
 // AddReplica implements service.Control.
 func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
+	d := n.directory.Load()
+	if _, known := d.Shards[shardID]; !known {
+		return fmt.Errorf("%w: there is no shard %d", service.ErrInvalid, shardID)
+	}
 	place := controlRequest{controlPlace, shardID, nodeID}
 	if _, err := n.ask(ctx, directoryShard, place); err != nil {
 		return err
@@ -238,8 +242,8 @@ func (n *Node) askNode(ctx context.Context, nodeID uint64, c controlRequest) (ui
 func (n *Node) untilDone(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if err == nil {
-			return nil
+		if err == nil || errors.Is(err, service.ErrInvalid) || errors.Is(err, service.ErrConflict) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -253,13 +257,12 @@ func (n *Node) untilDone(ctx context.Context, do func() error) error {
 
 // RemoveReplica implements service.Control. The node removes its files when it sees the directory.
 func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error {
-	p, placed := n.directory.Load().On(shardID, nodeID)
-	if !placed {
-		return fmt.Errorf("%w: node %d has no replica of shard %d", service.ErrUnavailable, nodeID,
-			shardID)
+	p, err := n.placement(shardID, nodeID)
+	if err != nil {
+		return err
 	}
 	if len(n.directory.Load().Shards[shardID].Replicas) == 1 {
-		return fmt.Errorf("%w: replica %d is the last one of shard %d", service.ErrUnavailable,
+		return fmt.Errorf("%w: replica %d is the last one of shard %d", service.ErrConflict,
 			p.ReplicaID, shardID)
 	}
 	remove := controlRequest{controlRemove, shardID, nodeID}
@@ -275,12 +278,21 @@ func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error 
 	})
 }
 
-// MoveLeader implements service.Control.
-func (n *Node) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
+// placement gives the replica that the node has.
+func (n *Node) placement(shardID, nodeID uint64) (Placement, error) {
 	p, placed := n.directory.Load().On(shardID, nodeID)
 	if !placed {
-		return fmt.Errorf("%w: node %d has no replica of shard %d", service.ErrUnavailable, nodeID,
+		return p, fmt.Errorf("%w: node %d has no replica of shard %d", service.ErrInvalid, nodeID,
 			shardID)
+	}
+	return p, nil
+}
+
+// MoveLeader implements service.Control.
+func (n *Node) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
+	p, err := n.placement(shardID, nodeID)
+	if err != nil {
+		return err
 	}
 	// A transfer can fail silently, so it is asked for again.
 	var asked time.Time
@@ -301,6 +313,9 @@ func (n *Node) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
 
 // Snapshot implements service.Control.
 func (n *Node) Snapshot(ctx context.Context, shardID uint64) (uint64, error) {
+	if _, known := n.directory.Load().Shards[shardID]; !known {
+		return 0, fmt.Errorf("%w: there is no shard %d", service.ErrInvalid, shardID)
+	}
 	return n.ask(ctx, shardID, controlRequest{controlSnapshot, shardID, n.state.NodeID})
 }
 

@@ -44,7 +44,8 @@ const (
 var errorKinds = map[string]error{
 	"unknown": service.ErrUnknown, "unavailable": service.ErrUnavailable,
 	"busy": service.ErrBusy, "full": service.ErrFull, "loading": service.ErrLoading,
-	"corrupt": service.ErrCorrupt, "not-here": errNotHere,
+	"corrupt": service.ErrCorrupt, "not-here": errNotHere, "invalid": service.ErrInvalid,
+	"conflict": service.ErrConflict,
 }
 
 // errNotHere: the node has no replica of the shard. Nothing was done.

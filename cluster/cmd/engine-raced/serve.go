@@ -50,11 +50,12 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 	}
 	if err != nil {
 		fmt.Fprintln(errorsOut, "engine-raced:", err)
-		return exitUsage
+		return exitConfig
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	logger := c.NewLogger(errorsOut)
+	slog.SetDefault(logger)
 	c.LogWarnings(logger)
 	switch command {
 	case "init":
@@ -91,6 +92,7 @@ func nodeConfig(c *config.Config, client *tls.Config, logger *slog.Logger) node.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = client
 	transport.MaxIdleConnsPerHost = 64
+	transport.Proxy = nil
 	scheme := "http"
 	if client != nil {
 		scheme = "https"
