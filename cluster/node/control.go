@@ -13,11 +13,116 @@ import (
 	"engine_race/cluster/service"
 )
 
-// How often a wait for another node looks again.
-const pollInterval = 20 * time.Millisecond
+// controlTimeout bounds one try of a request. A proposal to a leader that is lost has no answer, and
+// is made again.
+const controlTimeout = 2 * time.Second
 
-// Between two requests to move a leader.
-const transferInterval = 500 * time.Millisecond
+// controlRequest is a step of an operator's call, for a node that has the shard, or the directory's.
+// The call has resolved the replica, so that all steps mean the same one.
+type controlRequest struct {
+	Op        string `json:"op"`
+	ShardID   uint64 `json:"shard"`
+	NodeID    uint64 `json:"node,omitempty"`
+	ReplicaID uint64 `json:"replica,omitempty"`
+	Address   string `json:"address,omitempty"` // of raft on the node
+}
+
+const (
+	controlPlace    = "place"   // in the directory; the replica's ID is the answer
+	controlUnplace  = "unplace" // in the directory
+	controlAdd      = "add"
+	controlRemove   = "remove"
+	controlLead     = "lead"
+	controlSnapshot = "snapshot"
+	controlApplied  = "applied"
+)
+
+// ask carries a request out here if this node has shardID, and on another node otherwise.
+func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	if s := n.shard(shardID); s != nil {
+		return n.carryOut(ctx, s, c)
+	}
+	body, err := json.Marshal(c)
+	if err != nil {
+		return 0, err
+	}
+	return parseAnswer(n.elsewhere(ctx, shardID, pathControl, "", body, false))
+}
+
+// askNode lets one node carry a request out, which has the shard.
+func (n *Node) askNode(ctx context.Context, node service.NodeInfo, c controlRequest) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	if node.ID == n.state.NodeID {
+		if s := n.shard(c.ShardID); s != nil {
+			return n.carryOut(ctx, s, c)
+		}
+		return 0, errNotHere
+	}
+	body, err := json.Marshal(c)
+	if err != nil {
+		return 0, err
+	}
+	query := fmt.Sprintf("shard=%d", c.ShardID)
+	return parseAnswer(n.post(ctx, node.AdminAddress, pathControl, query, body))
+}
+
+func parseAnswer(answer []byte, err error) (uint64, error) {
+	if err != nil {
+		return 0, err
+	}
+	value, err := strconv.ParseUint(string(answer), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: a malformed answer: %w", service.ErrUnknown, err)
+	}
+	return value, nil
+}
+
+func (n *Node) serveControl(c call) ([]byte, error) {
+	if c.shard == nil {
+		return nil, errNotHere
+	}
+	var request controlRequest
+	if err := json.Unmarshal(c.body, &request); err != nil {
+		return nil, fmt.Errorf("%w: %w", service.ErrInvalid, err)
+	}
+	value, err := n.carryOut(c.ctx, c.shard, request)
+	return strconv.AppendUint(nil, value, 10), err
+}
+
+// carryOut carries a request out with a shard that is here.
+func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64, error) {
+	if s.shardID == directoryShard {
+		switch c.Op {
+		case controlPlace:
+			return n.changeDirectory(ctx,
+				change{Op: opPlace, ShardID: c.ShardID, NodeID: c.NodeID})
+		case controlUnplace:
+			return n.changeDirectory(ctx,
+				change{Op: opRemove, ShardID: c.ShardID, ReplicaID: c.ReplicaID})
+		}
+	}
+	if s.shardID != c.ShardID {
+		return 0, errNotHere
+	}
+	switch c.Op {
+	case controlAdd:
+		err := n.host.SyncRequestAddReplica(ctx, c.ShardID, c.ReplicaID, c.Address, 0)
+		return 0, n.changed(ctx, err, c.ShardID, c.ReplicaID, true)
+	case controlRemove:
+		err := n.host.SyncRequestDeleteReplica(ctx, c.ShardID, c.ReplicaID, 0)
+		return 0, n.changed(ctx, err, c.ShardID, c.ReplicaID, false)
+	case controlLead:
+		return 0, unknown(n.host.RequestLeaderTransfer(c.ShardID, c.ReplicaID))
+	case controlSnapshot:
+		return n.snapshotHere(ctx, s)
+	case controlApplied:
+		return n.appliedHere(ctx, s)
+	}
+	return 0, fmt.Errorf("%w: an unknown request %q", service.ErrInvalid, c.Op)
+}
 
 // changeDirectory proposes a change and gives its result. The node has the directory.
 func (n *Node) changeDirectory(ctx context.Context, c change) (uint64, error) {
@@ -41,90 +146,6 @@ func (n *Node) nudgeReconciler() {
 	case n.nudge <- struct{}{}:
 	default:
 	}
-}
-
-// A request of control that another node carries out, which has the directory and the shard.
-type controlRequest struct {
-	Op      string `json:"op"`
-	ShardID uint64 `json:"shard"`
-	NodeID  uint64 `json:"node"`
-}
-
-const (
-	controlPlace    = "place"
-	controlUnplace  = "unplace"
-	controlAdd      = "add"
-	controlRemove   = "remove"
-	controlLead     = "lead"
-	controlSnapshot = "snapshot"
-	controlApplied  = "applied"
-)
-
-// ask carries a request out here if this node has the shard, and on another node otherwise.
-func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
-	if n.shard(shardID) != nil {
-		return n.carryOut(ctx, c)
-	}
-	body, err := json.Marshal(c)
-	if err != nil {
-		return 0, err
-	}
-	answer, err := n.elsewhere(ctx, shardID, pathControl, "", body, false)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseUint(string(answer), 10, 64)
-}
-
-func (n *Node) serveControl(c call) ([]byte, error) {
-	if c.shard == nil {
-		return nil, errNotHere
-	}
-	var request controlRequest
-	if err := json.Unmarshal(c.body, &request); err != nil {
-		return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
-	}
-	value, err := n.carryOut(c.ctx, request)
-	return strconv.AppendUint(nil, value, 10), err
-}
-
-func (n *Node) carryOut(ctx context.Context, c controlRequest) (uint64, error) {
-	d := n.directory.Load()
-	switch c.Op {
-	case controlPlace:
-		return n.changeDirectory(ctx, change{Op: opPlace, ShardID: c.ShardID, NodeID: c.NodeID})
-	case controlUnplace:
-		p, _ := n.machine.current.Load().On(c.ShardID, c.NodeID)
-		return n.changeDirectory(ctx,
-			change{Op: opRemove, ShardID: c.ShardID, ReplicaID: p.ReplicaID})
-	case controlAdd:
-		p, placed := n.newestDirectory(d).On(c.ShardID, c.NodeID)
-		if !placed {
-			return 0, fmt.Errorf("%w: the directory is behind", service.ErrUnavailable)
-		}
-		address := n.newestDirectory(d).Nodes[c.NodeID].RaftAddress
-		err := n.host.SyncRequestAddReplica(ctx, c.ShardID, p.ReplicaID, address, 0)
-		return 0, n.changed(ctx, err, c.ShardID, p.ReplicaID, true)
-	case controlRemove:
-		p, placed := n.newestDirectory(d).On(c.ShardID, c.NodeID)
-		if !placed {
-			return 0, nil
-		}
-		err := n.host.SyncRequestDeleteReplica(ctx, c.ShardID, p.ReplicaID, 0)
-		return 0, n.changed(ctx, err, c.ShardID, p.ReplicaID, false)
-	case controlLead:
-		p, placed := d.On(c.ShardID, c.NodeID)
-		if !placed {
-			return 0, fmt.Errorf("%w: node %d has no replica of shard %d",
-				service.ErrInvalid, c.NodeID, c.ShardID)
-		}
-		return 0, unknown(n.host.RequestLeaderTransfer(c.ShardID, p.ReplicaID))
-	case controlSnapshot:
-		return n.snapshotHere(ctx, n.shard(c.ShardID))
-	case controlApplied:
-		return n.appliedHere(ctx, n.shard(c.ShardID))
-	}
-	return 0, fmt.Errorf("%w: an unknown request %q", service.ErrUnavailable, c.Op)
 }
 
 func unknown(err error) error {
@@ -189,155 +210,4 @@ func (n *Node) appliedHere(ctx context.Context, s *shard) (uint64, error) {
 	case <-ctx.Done():
 		return 0, fmt.Errorf("%w: %w", service.ErrUnavailable, ctx.Err())
 	}
-}
-
-// AddReplica implements service.Control.
-func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
-	d := n.directory.Load()
-	if _, known := d.Shards[shardID]; !known {
-		return fmt.Errorf("%w: there is no shard %d", service.ErrInvalid, shardID)
-	}
-	place := controlRequest{controlPlace, shardID, nodeID}
-	if _, err := n.ask(ctx, directoryShard, place); err != nil {
-		return err
-	}
-	add := controlRequest{controlAdd, shardID, nodeID}
-	if err := n.untilDone(ctx, func() error {
-		_, err := n.ask(ctx, shardID, add)
-		return err
-	}); err != nil {
-		return fmt.Errorf("add a replica of shard %d on node %d: %w", shardID, nodeID, err)
-	}
-	// The new replica answers a read index once it has caught up.
-	caughtUp := controlRequest{controlApplied, shardID, nodeID}
-	return n.untilDone(ctx, func() error {
-		_, err := n.askNode(ctx, nodeID, caughtUp)
-		return err
-	})
-}
-
-// askNode lets one node carry a request out.
-func (n *Node) askNode(ctx context.Context, nodeID uint64, c controlRequest) (uint64, error) {
-	attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if nodeID == n.state.NodeID {
-		if n.shard(c.ShardID) == nil {
-			return 0, errNotHere
-		}
-		return n.carryOut(attempt, c)
-	}
-	body, err := json.Marshal(c)
-	if err != nil {
-		return 0, err
-	}
-	address := n.directory.Load().Nodes[nodeID].AdminAddress
-	answer, err := n.post(attempt, address, pathControl, fmt.Sprintf("shard=%d", c.ShardID), body)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseUint(string(answer), 10, 64)
-}
-
-// untilDone tries again until the context ends. It is for requests that may be carried out twice.
-func (n *Node) untilDone(ctx context.Context, do func() error) error {
-	for {
-		err := do()
-		if err == nil || errors.Is(err, service.ErrInvalid) || errors.Is(err, service.ErrConflict) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
-		case <-n.stopped:
-			return err
-		case <-time.After(pollInterval):
-		}
-	}
-}
-
-// RemoveReplica implements service.Control. The node removes its files when it sees the directory.
-func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error {
-	p, err := n.placement(shardID, nodeID)
-	if err != nil {
-		return err
-	}
-	if len(n.directory.Load().Shards[shardID].Replicas) == 1 {
-		return fmt.Errorf("%w: replica %d is the last one of shard %d", service.ErrConflict,
-			p.ReplicaID, shardID)
-	}
-	remove := controlRequest{controlRemove, shardID, nodeID}
-	if err := n.untilDone(ctx, func() error {
-		_, err := n.ask(ctx, shardID, remove)
-		return err
-	}); err != nil {
-		return fmt.Errorf("remove the replica of shard %d on node %d: %w", shardID, nodeID, err)
-	}
-	return n.untilDone(ctx, func() error {
-		_, err := n.ask(ctx, directoryShard, controlRequest{controlUnplace, shardID, nodeID})
-		return err
-	})
-}
-
-// placement gives the replica that the node has.
-func (n *Node) placement(shardID, nodeID uint64) (Placement, error) {
-	p, placed := n.directory.Load().On(shardID, nodeID)
-	if !placed {
-		return p, fmt.Errorf("%w: node %d has no replica of shard %d", service.ErrInvalid, nodeID,
-			shardID)
-	}
-	return p, nil
-}
-
-// MoveLeader implements service.Control.
-func (n *Node) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
-	p, err := n.placement(shardID, nodeID)
-	if err != nil {
-		return err
-	}
-	// A transfer can fail silently, so it is asked for again.
-	var asked time.Time
-	return n.untilDone(ctx, func() error {
-		if s := n.shard(shardID); s != nil && s.leader.Load() == p.ReplicaID {
-			return nil
-		}
-		if time.Since(asked) >= transferInterval {
-			asked = time.Now()
-			_, err := n.ask(ctx, shardID, controlRequest{controlLead, shardID, nodeID})
-			if err == nil && n.shard(shardID) == nil {
-				return nil
-			}
-		}
-		return fmt.Errorf("%w: another replica leads", service.ErrUnavailable)
-	})
-}
-
-// Snapshot implements service.Control.
-func (n *Node) Snapshot(ctx context.Context, shardID uint64) (uint64, error) {
-	if _, known := n.directory.Load().Shards[shardID]; !known {
-		return 0, fmt.Errorf("%w: there is no shard %d", service.ErrInvalid, shardID)
-	}
-	return n.ask(ctx, shardID, controlRequest{controlSnapshot, shardID, n.state.NodeID})
-}
-
-// giveUpLeadership asks other replicas to lead, and gives the number of shards led here.
-func (n *Node) giveUpLeadership() int {
-	leading := 0
-	d := n.directory.Load()
-	for _, s := range n.localShards() {
-		if !s.leads() {
-			continue
-		}
-		for _, p := range d.Shards[s.shardID].Replicas {
-			if p.ReplicaID == s.replicaID {
-				continue
-			}
-			leading++
-			err := n.host.RequestLeaderTransfer(s.shardID, p.ReplicaID)
-			if err != nil && !errors.Is(err, dragonboat.ErrSystemBusy) {
-				n.config.Logger.Warn("cannot move a leader", "shard", s.shardID, "error", err)
-			}
-			break
-		}
-	}
-	return leading
 }

@@ -152,6 +152,9 @@ func (d *Directory) apply(c change) (uint64, string) {
 		if !found {
 			return resultRefused, fmt.Sprintf("there is no shard %d", c.ShardID)
 		}
+		if c.ReplicaID == 0 || c.ReplicaID >= entry.NextReplicaID {
+			return resultRefused, fmt.Sprintf("shard %d has had no replica %d", c.ShardID, c.ReplicaID)
+		}
 		entry.Replicas = slices.DeleteFunc(entry.Replicas,
 			func(p Placement) bool { return p.ReplicaID == c.ReplicaID })
 		d.Shards[c.ShardID] = entry

@@ -3,7 +3,11 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"engine_race/cluster/service"
 )
@@ -34,6 +38,11 @@ func (n *Node) serveJoin(c call) ([]byte, error) {
 // Join registers a node at a peer's admin address, and prepares its directory. The cluster then
 // knows the node; it has no replicas yet.
 func Join(ctx context.Context, c Config, peer string) error {
+	// A second join would make the replicas lost that the node has.
+	path := filepath.Join(c.Directory, stateName)
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is there already: this node was set up before", path)
+	}
 	n := &Node{config: c}
 	body, err := json.Marshal(c.Info)
 	if err != nil {

@@ -189,19 +189,23 @@ func (n *Node) localShards() []*shard {
 	return all
 }
 
-// Drain refuses to be ready from now on, and hands leadership to other replicas.
+// Drain refuses to be ready from now on, and hands leadership to other replicas until ctx ends. A
+// leader that waits for another one to take over refuses proposals, so it is asked again only after
+// a while.
 func (n *Node) Drain(ctx context.Context) {
 	n.draining.Store(true)
-	for {
-		leading := n.giveUpLeadership()
-		if leading == 0 {
-			return
+	var asked time.Time
+	for attempt := 0; n.leading() > 0; {
+		if time.Since(asked) >= transferInterval {
+			asked = time.Now()
+			n.giveUpLeadership(attempt)
+			attempt++
 		}
 		select {
 		case <-ctx.Done():
-			n.config.Logger.Warn("stopping while leading", "shards", leading)
+			n.config.Logger.Warn("stopping while leading", "shards", n.leading())
 			return
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pollInterval):
 		}
 	}
 }

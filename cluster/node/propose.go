@@ -24,8 +24,6 @@ const (
 	retryDelay = 5 * time.Millisecond
 	// The least time that dragonboat is given: it counts in ticks.
 	minProposalTime = 100 * time.Millisecond
-	// How long proposals to a lost leader are waited for: the next leader may have them.
-	lostLeaderGrace = 200 * time.Millisecond
 )
 
 var (
@@ -46,6 +44,7 @@ type proposer struct {
 
 	mu     sync.Mutex
 	queue  []*write
+	closed bool
 	wakeup chan struct{}
 	// Closed and replaced when the shard's leader changes.
 	leaderLost chan struct{}
@@ -75,17 +74,6 @@ func (p *proposer) noteLeaderChange() {
 	p.leaderLost = make(chan struct{})
 }
 
-// submit queues a write. Its outcome comes through w.done.
-func (p *proposer) submit(w *write) {
-	p.mu.Lock()
-	p.queue = append(p.queue, w)
-	p.mu.Unlock()
-	select {
-	case p.wakeup <- struct{}{}:
-	default:
-	}
-}
-
 // take gives the writes of the next proposal.
 func (p *proposer) take() []*write {
 	p.mu.Lock()
@@ -99,11 +87,11 @@ func (p *proposer) take() []*write {
 	for count < len(p.queue) {
 		w := p.queue[count]
 		first := p.queue[0]
-		if count > 0 && (size+w.size > maxProposalBytes || w.counted != first.counted ||
+		if count > 0 && (size+len(w.ops) > maxProposalBytes || w.counted != first.counted ||
 			w.sentOn != first.sentOn) {
 			break
 		}
-		size += w.size
+		size += len(w.ops)
 		count++
 	}
 	writes := p.queue[:count:count]
@@ -143,7 +131,7 @@ func (p *proposer) refuseAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	finish(p.queue, errStopping)
-	p.queue = nil
+	p.queue, p.closed = nil, true
 }
 
 // propose sends the writes to the leader, and gives their slot back when they have ended or the
@@ -180,7 +168,10 @@ func (p *proposer) propose(writes []*write) {
 			finish(writes, refusal(err))
 			return
 		}
-		unclaim(writes)
+		if writes = unclaim(writes); len(writes) == 0 {
+			<-p.slots
+			return
+		}
 		p.pause()
 	}
 }
@@ -190,15 +181,6 @@ func (p *proposer) pause() {
 	select {
 	case <-time.After(retryDelay):
 	case <-p.stopped:
-	}
-}
-
-func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*write,
-	leaderLost chan struct{}) {
-	retry := p.await(request, writes, leaderLost)
-	<-p.slots
-	if retry {
-		p.resend(writes)
 	}
 }
 
@@ -253,35 +235,32 @@ func isPassing(err error) bool {
 		errors.Is(err, dragonboat.ErrShardNotInitialized)
 }
 
-// await hands the outcome to the writes. It answers true, and hands out nothing, if the proposal
-// was dropped before it was sent.
-func (p *proposer) await(request *dragonboat.RequestState, writes []*write,
-	leaderLost chan struct{}) (retry bool) {
-	var grace <-chan time.Time
-	for {
-		select {
-		case result := <-request.AppliedC():
-			defer request.Release()
-			if result.Dropped() {
-				return true
-			}
-			handOut(result, writes)
-			return false
-		case <-leaderLost:
-			leaderLost = nil
-			grace = time.After(lostLeaderGrace)
-		case <-grace:
-			finish(writes, fmt.Errorf("%w: the leader was lost", service.ErrUnknown))
-			return false
-		}
+// finishProposal hands the outcome to the writes. The slot is free when the outcome is there or the
+// leader is lost: a proposal to a dead leader ends with its time-out alone.
+func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*write,
+	leaderLost chan struct{}) {
+	var result dragonboat.RequestResult
+	select {
+	case result = <-request.AppliedC():
+		<-p.slots
+	case <-leaderLost:
+		<-p.slots
+		result = <-request.AppliedC()
 	}
+	request.Release()
+	// A proposal that was dropped has never reached a log.
+	if result.Dropped() {
+		p.resend(writes)
+		return
+	}
+	handOut(result, writes)
 }
 
 func handOut(result dragonboat.RequestResult, writes []*write) {
 	switch {
 	case result.Completed() && result.GetResult().Value == replica.ResultApplied:
 		handBack(result.GetResult().Data, writes)
-	case result.Completed():
+	case result.Completed() && result.GetResult().Value == replica.ResultMalformed:
 		finish(writes, fmt.Errorf("%w: the command is malformed", service.ErrUnavailable))
 	case result.Timeout():
 		finish(writes, fmt.Errorf("%w: no answer in time", service.ErrUnknown))
@@ -292,33 +271,46 @@ func handOut(result dragonboat.RequestResult, writes []*write) {
 
 // resend puts writes that were refused back to the front.
 func (p *proposer) resend(writes []*write) {
-	unclaim(writes)
+	writes = unclaim(writes)
 	p.pause()
+	p.enqueue(writes, true)
+}
+
+// enqueue queues writes, or refuses them when the proposer has stopped.
+func (p *proposer) enqueue(writes []*write, front bool) {
 	p.mu.Lock()
-	p.queue = append(slices.Clip(writes), p.queue...)
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		finish(writes, errStopping)
+		return
+	case front:
+		p.queue = append(slices.Clip(writes), p.queue...)
+	default:
+		p.queue = append(p.queue, writes...)
+	}
 	select {
-	case <-p.stopped:
-		p.refuseAll()
 	case p.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// do proposes ops and waits for their outcome.
+// do proposes ops and waits for their outcome. It copies them.
 func (p *proposer) do(ctx context.Context, ops []service.Op, counted, sentOn bool) ([]byte,
 	error) {
+	if p.shard.replica.Full() {
+		return nil, fmt.Errorf("%w: shard %d", service.ErrFull, p.shard.shardID)
+	}
 	deadline, _ := ctx.Deadline()
-	w := &write{ops: ops, size: replica.CommandBytes(ops), counted: counted, sentOn: sentOn,
-		deadline: deadline, done: make(chan outcome, 1)}
-	p.submit(w)
+	w := newWrite(ops, counted, sentOn, deadline)
+	p.enqueue([]*write{w}, false)
 	select {
 	case o := <-w.done:
 		return o.existed, o.err
 	case <-ctx.Done():
-		if w.state.CompareAndSwap(waiting, withdrawn) {
-			return nil, errNoLeader
+		if w.end() {
+			return nil, fmt.Errorf("%w: %w", service.ErrUnknown, ctx.Err())
 		}
-		return nil, fmt.Errorf("%w: %w", service.ErrUnknown, ctx.Err())
+		return nil, errNoLeader
 	}
 }

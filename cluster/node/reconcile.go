@@ -19,6 +19,7 @@ const (
 	reconcileInterval = 500 * time.Millisecond
 	fetchTimeout      = time.Second
 	replaceTimeout    = time.Hour
+	removeTimeout     = 10 * time.Second
 	// Between two checks whether a log is to be shortened.
 	maintainInterval = 200 * time.Millisecond
 	// Entries that stay when a log is shortened, for replicas that are a little behind.
@@ -28,6 +29,7 @@ const (
 // reconcileForever lets what runs here follow the directory.
 func (n *Node) reconcileForever() {
 	defer n.workers.Done()
+	cleanVersion, isClean := uint64(0), false
 	for {
 		select {
 		case <-n.stopped:
@@ -37,6 +39,9 @@ func (n *Node) reconcileForever() {
 		}
 		n.refreshDirectory()
 		n.reconcile()
+		if version := n.directory.Load().Version; !isClean || cleanVersion != version {
+			cleanVersion, isClean = version, n.clean()
+		}
 	}
 }
 
@@ -72,12 +77,17 @@ func (n *Node) saveDirectory(d *Directory) error {
 	return writeJSON(filepath.Join(n.config.Directory, directoryName), d)
 }
 
+// newestDirectory asks the replica here, and another node where that is not in order: a replica that
+// was removed does not learn of later changes, nor of its own removal.
 func (n *Node) newestDirectory(newest *Directory) *Directory {
-	if n.shard(directoryShard) != nil {
+	s := n.shard(directoryShard)
+	if s != nil {
 		if d := n.machine.current.Load(); d.Version > newest.Version {
-			return d
+			newest = d
 		}
-		return newest
+		if s.ready() == nil {
+			return newest
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
@@ -151,26 +161,69 @@ func (n *Node) firstMembers(shardID uint64, p Placement) map[uint64]string {
 	return first.Members(shardID)
 }
 
-// remove stops a replica that was taken away, and deletes its files.
+// remove stops a replica that was taken away. clean deletes its files.
 func (n *Node) remove(s *shard) {
 	n.mu.Lock()
 	delete(n.shards, s.shardID)
 	n.mu.Unlock()
 	s.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
 	err := n.host.StopReplica(s.shardID, s.replicaID)
 	if err != nil && !errors.Is(err, dragonboat.ErrShardNotFound) {
 		n.config.Logger.Error("cannot stop a replica", "shard", s.shardID, "error", err)
 	}
-	if err := n.host.SyncRemoveData(ctx, s.shardID, s.replicaID); err != nil {
-		n.config.Logger.Error("cannot remove a raft log", "shard", s.shardID, "error", err)
+}
+
+// clean deletes what replicas have left that were taken away. An ID is never used again, so a
+// replica with a used ID that the directory does not have was removed for good. True: all is clean.
+func (n *Node) clean() bool {
+	d := n.directory.Load()
+	done := true
+	for left, hasLog := range n.leftovers() {
+		shardID, replicaID := left[0], left[1]
+		s := n.shard(shardID)
+		entry, known := d.Shards[shardID]
+		p, placed := d.On(shardID, n.state.NodeID)
+		if !known || replicaID >= entry.NextReplicaID || placed && p.ReplicaID == replicaID ||
+			s != nil && s.replicaID == replicaID {
+			continue
+		}
+		if err := n.deleteReplica(shardID, replicaID, hasLog); err != nil {
+			n.config.Logger.Warn("cannot remove a replica yet", "shard", shardID,
+				"replica", replicaID, "error", err)
+			done = false
+			continue
+		}
+		n.config.Logger.Info("removed a replica", "shard", shardID, "replica", replicaID)
 	}
-	directory := n.replicaDirectory(s.shardID, s.replicaID)
-	if err := os.RemoveAll(directory); err != nil {
-		n.config.Logger.Error("cannot remove a replica", "directory", directory, "error", err)
+	return done
+}
+
+// leftovers gives the replicas that have a raft log or a directory here, and whether they have a log.
+func (n *Node) leftovers() map[[2]uint64]bool {
+	left := map[[2]uint64]bool{}
+	entries, _ := os.ReadDir(filepath.Join(n.config.Directory, replicasName))
+	for _, entry := range entries {
+		var id [2]uint64
+		if _, err := fmt.Sscanf(entry.Name(), "shard-%d-%d", &id[0], &id[1]); err == nil {
+			left[id] = false
+		}
 	}
-	n.config.Logger.Info("removed a replica", "shard", s.shardID, "replica", s.replicaID)
+	for _, log := range n.host.GetNodeHostInfo(dragonboat.NodeHostInfoOption{}).LogInfo {
+		left[[2]uint64{log.ShardID, log.ReplicaID}] = true
+	}
+	return left
+}
+
+// deleteReplica deletes the raft log first: dragonboat then has closed the store.
+func (n *Node) deleteReplica(shardID, replicaID uint64, hasLog bool) error {
+	if hasLog {
+		ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+		defer cancel()
+		if err := n.host.SyncRemoveData(ctx, shardID, replicaID); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(n.replicaDirectory(shardID, replicaID))
 }
 
 // maintainForever syncs stores in the background and shortens logs.

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"engine_race/cluster/engine"
@@ -78,7 +78,8 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 	}
 	response, err := n.config.Client.Do(request)
 	if err != nil {
-		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) {
+		// Without a connection nothing was sent.
+		if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 			return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 		}
 		return nil, fmt.Errorf("%w: %w", service.ErrUnknown, err)
@@ -129,7 +130,7 @@ func (n *Node) elsewhere(ctx context.Context, shardID uint64, path, query string
 
 func (n *Node) writeRemote(ctx context.Context, shardID uint64, ops []service.Op,
 	counted bool) ([]byte, error) {
-	command := replica.NewCommand(make([]byte, 0, replica.CommandBytes(ops)), counted)
+	command := replica.NewCommand(make([]byte, 0, replica.HeaderBytes+replica.OpsBytes(ops)), counted)
 	for _, op := range ops {
 		command = replica.AppendOp(command, op)
 	}
@@ -286,9 +287,9 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ops, counted, err := replica.ParseCommand(c.body)
+	ops, counted, err := s.replica.ParseCommand(c.body)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", service.ErrInvalid, err)
 	}
 	sentOn := c.query("leader") != ""
 	if sentOn && !s.leads() {
@@ -331,6 +332,18 @@ func serveLook(c call, query any) ([]byte, error) {
 	return json.Marshal(query)
 }
 
-func (n *Node) serveDirectory(call) ([]byte, error) { return json.Marshal(n.directory.Load()) }
+func (n *Node) serveDirectory(c call) ([]byte, error) {
+	if c.query("newest") == "" {
+		return json.Marshal(n.directory.Load())
+	}
+	if n.shard(directoryShard) == nil {
+		return nil, errNotHere
+	}
+	d, err := n.tryReadDirectory(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(d)
+}
 
 func (n *Node) serveGenesis(call) ([]byte, error) { return json.Marshal(n.state.Genesis) }

@@ -9,10 +9,11 @@ import (
 	"engine_race/cluster/service"
 )
 
-// write is a call that waits to be proposed.
+// write is a call that waits to be proposed. It has a copy of the call's ops: the call may end, and
+// reuse their memory, while the write is under way.
 type write struct {
-	ops      []service.Op
-	size     int
+	ops      []byte // encoded
+	opCount  int
 	counted  bool
 	sentOn   bool // another node has sent it to the leader: it is not sent on again
 	deadline time.Time
@@ -20,11 +21,13 @@ type write struct {
 	done     chan outcome // has room for one
 }
 
-// A write that waits can be withdrawn: it was not sent. One that was refused waits again.
+// A write that waits can be withdrawn: it was not sent. One that was refused waits again, unless
+// its call has ended meanwhile with an unknown outcome.
 const (
 	waiting = iota
 	sent
 	withdrawn
+	abandoned
 )
 
 type outcome struct {
@@ -32,18 +35,40 @@ type outcome struct {
 	err     error
 }
 
-// claim gives the writes that were not withdrawn, and marks them as sent.
+func newWrite(ops []service.Op, counted, sentOn bool, deadline time.Time) *write {
+	w := &write{ops: make([]byte, 0, replica.OpsBytes(ops)), opCount: len(ops), counted: counted,
+		sentOn: sentOn, deadline: deadline, done: make(chan outcome, 1)}
+	for _, op := range ops {
+		w.ops = replica.AppendOp(w.ops, op)
+	}
+	return w
+}
+
+// end is called when the call no longer waits. False: the write was not sent, and never will be.
+func (w *write) end() (maySent bool) {
+	for {
+		if w.state.CompareAndSwap(waiting, withdrawn) {
+			return false
+		}
+		// It can be refused, and wait again, between the two.
+		if w.state.CompareAndSwap(sent, abandoned) {
+			return true
+		}
+	}
+}
+
+// claim gives the writes whose calls still wait, and marks them as sent.
 func claim(writes []*write) []*write {
 	return slices.DeleteFunc(writes, func(w *write) bool {
 		return !w.state.CompareAndSwap(waiting, sent)
 	})
 }
 
-// unclaim lets writes wait again that were refused.
-func unclaim(writes []*write) {
-	for _, w := range writes {
-		w.state.Store(waiting)
-	}
+// unclaim lets writes wait again that were refused. It leaves out those whose calls have ended.
+func unclaim(writes []*write) []*write {
+	return slices.DeleteFunc(writes, func(w *write) bool {
+		return !w.state.CompareAndSwap(sent, waiting)
+	})
 }
 
 func latest(writes []*write) time.Time {
@@ -65,22 +90,20 @@ func countedOps(writes []*write) int {
 	count := 0
 	for _, w := range writes {
 		if w.counted {
-			count += len(w.ops)
+			count += w.opCount
 		}
 	}
 	return count
 }
 
 func commandOf(writes []*write) []byte {
-	size := 0
+	size := replica.HeaderBytes
 	for _, w := range writes {
-		size += w.size
+		size += len(w.ops)
 	}
 	command := replica.NewCommand(make([]byte, 0, size), writes[0].counted)
 	for _, w := range writes {
-		for _, op := range w.ops {
-			command = replica.AppendOp(command, op)
-		}
+		command = append(command, w.ops...)
 	}
 	return command
 }
@@ -90,7 +113,7 @@ func handBack(existed []byte, writes []*write) {
 	for _, w := range writes {
 		answer := outcome{}
 		if w.counted {
-			answer.existed, existed = existed[:len(w.ops)], existed[len(w.ops):]
+			answer.existed, existed = existed[:w.opCount], existed[w.opCount:]
 		}
 		w.done <- answer
 	}

@@ -3,6 +3,7 @@ package replica
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"engine_race/cluster/service"
 )
@@ -11,11 +12,13 @@ import (
 // the key as 8 bytes big-endian, and for a put the value.
 const (
 	commandVersion = 1
-	headerBytes    = 2
 	opDelete       = 0
 	opPut          = 1
 	opHeaderBytes  = 1 + service.KeyBytes
 	flagCounted    = 1
+
+	// HeaderBytes come before the ops of a command.
+	HeaderBytes = 2
 
 	// MaxPutBytes is the most that an op takes in a command.
 	MaxPutBytes = opHeaderBytes + service.ValueBytes
@@ -25,13 +28,14 @@ const (
 const (
 	ResultApplied   = 1
 	ResultMalformed = 2 // nothing was applied
+	ResultStopped   = 3 // the replica was stopped; others apply the command
 )
 
 var errMalformed = errors.New("a malformed command")
 
-// CommandBytes is the size of a command with these ops.
-func CommandBytes(ops []service.Op) int {
-	size := headerBytes
+// OpsBytes is the size of these ops in a command.
+func OpsBytes(ops []service.Op) int {
+	size := 0
 	for _, op := range ops {
 		size += opHeaderBytes
 		if op.Value != nil {
@@ -64,10 +68,10 @@ func AppendOp(command []byte, op service.Op) []byte {
 
 // parse checks a command as a whole, and gives its ops.
 func parse(command []byte) (ops []byte, counted bool, err error) {
-	if len(command) < headerBytes || command[0] != commandVersion || command[1] > flagCounted {
+	if len(command) < HeaderBytes || command[0] != commandVersion || command[1] > flagCounted {
 		return nil, false, errMalformed
 	}
-	ops = command[headerBytes:]
+	ops = command[HeaderBytes:]
 	return ops, command[1] == flagCounted, check(ops)
 }
 
@@ -79,6 +83,17 @@ func next(ops []byte) (op service.Op, rest []byte) {
 	}
 	op.Value = ops[opHeaderBytes:MaxPutBytes]
 	return op, ops[MaxPutBytes:]
+}
+
+// checkRange fails if a key of ops that were checked lies outside of the bounds.
+func checkRange(ops []byte, lower, upper uint64) error {
+	for len(ops) > 0 {
+		var op service.Op
+		if op, ops = next(ops); op.Key < lower || op.Key > upper {
+			return fmt.Errorf("%w: key %016x lies in another shard", errMalformed, op.Key)
+		}
+	}
+	return nil
 }
 
 func check(ops []byte) error {
@@ -98,9 +113,9 @@ func check(ops []byte) error {
 	return nil
 }
 
-// ParseCommand gives the ops of a command. Their values lie in it.
-func ParseCommand(command []byte) (ops []service.Op, counted bool, err error) {
-	rest, counted, err := parse(command)
+// ParseCommand gives the ops of a command for this replica. Their values lie in the command.
+func (r *Replica) ParseCommand(command []byte) (ops []service.Op, counted bool, err error) {
+	rest, counted, err := r.parse(command)
 	if err != nil {
 		return nil, false, err
 	}
@@ -110,4 +125,14 @@ func ParseCommand(command []byte) (ops []service.Op, counted bool, err error) {
 		ops = append(ops, op)
 	}
 	return ops, counted, nil
+}
+
+// parse checks a command and the range of its keys. A command that the store would refuse must not
+// get that far: every replica would fail for good.
+func (r *Replica) parse(command []byte) (ops []byte, counted bool, err error) {
+	ops, counted, err = parse(command)
+	if err == nil {
+		err = checkRange(ops, r.config.Lower, r.config.Upper)
+	}
+	return ops, counted, err
 }

@@ -22,11 +22,12 @@ func (r *Replica) load(store *engine.Store, stream io.Reader, stopped <-chan str
 		return 0, err
 	}
 	defer writer.destroy()
+	// Only dragonboat's own signal may end this: it counts on the records otherwise.
 	index, err := ReadStream(stream, func(op service.Op) error {
 		if err := writer.add(op); err != nil || writer.batch.Len() < maxBatchOps {
 			return err
 		}
-		if isClosed(stopped) || r.stopping.Load() {
+		if isClosed(stopped) {
 			return statemachine.ErrSnapshotStopped
 		}
 		return writer.flush()

@@ -54,6 +54,8 @@ type Replica struct {
 	appliedBytes atomic.Uint64
 	full         atomic.Bool
 	stopping     atomic.Bool
+	// Entries were left out after Stop: nothing may be stored any more.
+	dead atomic.Bool
 
 	countMu    sync.Mutex
 	countIndex uint64
@@ -172,7 +174,7 @@ func (r *Replica) closeStore() error {
 	err := r.store.Close()
 	r.logMessages(r.store)
 	r.writer.destroy()
-	r.store = nil
+	r.store, r.writer = nil, writer{}
 	return err
 }
 
@@ -197,7 +199,7 @@ func (r *Replica) SyncInBackground() error {
 func (r *Replica) sync() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.store == nil {
+	if r.store == nil || r.dead.Load() {
 		return ErrClosed
 	}
 	r.syncMu.Lock()

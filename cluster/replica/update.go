@@ -18,23 +18,43 @@ const (
 	fullDelay = 100 * time.Millisecond
 )
 
+// errStopped: the replica was stopped while it waited for room on a full disk.
+var errStopped = errors.New("the replica was stopped")
+
 // Update applies entries in their order. An entry is applied as a whole.
 func (r *Replica) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
-	for i := range entries {
-		if err := r.apply(&entries[i]); err != nil {
-			return nil, fmt.Errorf("apply entry %d: %w", entries[i].Index, err)
+	err := r.applyAll(entries)
+	if errors.Is(err, errStopped) || r.dead.Load() {
+		// Dragonboat ends the process when Update fails, with the replicas of all shards. This one
+		// stores no index any more, so its next opening applies the entries.
+		r.dead.Store(true)
+		for i := range entries {
+			entries[i].Result = statemachine.Result{Value: ResultStopped}
 		}
+		return entries, nil
 	}
-	if err := r.writer.flush(); err != nil {
-		return nil, fmt.Errorf("apply entries up to %d: %w", entries[len(entries)-1].Index, err)
+	if err != nil {
+		return nil, err
 	}
 	r.applied.Store(entries[len(entries)-1].Index)
 	r.logMessages(r.store)
 	return entries, nil
 }
 
+func (r *Replica) applyAll(entries []statemachine.Entry) error {
+	for i := range entries {
+		if err := r.apply(&entries[i]); err != nil {
+			return fmt.Errorf("apply entry %d: %w", entries[i].Index, err)
+		}
+	}
+	if err := r.writer.flush(); err != nil {
+		return fmt.Errorf("apply entries up to %d: %w", entries[len(entries)-1].Index, err)
+	}
+	return nil
+}
+
 func (r *Replica) apply(entry *statemachine.Entry) error {
-	ops, counted, err := parse(entry.Cmd)
+	ops, counted, err := r.parse(entry.Cmd)
 	if err != nil {
 		entry.Result.Value = ResultMalformed
 		return nil
@@ -124,8 +144,11 @@ func (w *writer) flush() error {
 			w.batch.Clear()
 			return nil
 		}
-		if !errors.Is(err, engine.ErrFull) || r.stopping.Load() {
+		if !errors.Is(err, engine.ErrFull) {
 			return err
+		}
+		if r.stopping.Load() {
+			return errStopped
 		}
 		if !r.full.Swap(true) {
 			r.config.Logger.Error("the disk is full: the replica waits for room",

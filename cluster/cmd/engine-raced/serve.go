@@ -178,7 +178,10 @@ func drain(c *config.Config, logger *slog.Logger, n *node.Node, server *resp.Ser
 	logger.Info("draining")
 	ctx, cancel := context.WithTimeout(context.Background(), c.Limits.DrainTimeout())
 	defer cancel()
-	n.Drain(ctx)
+	// Clients need the rest of the time.
+	leaders, cancelLeaders := context.WithTimeout(ctx, c.Limits.DrainTimeout()/2)
+	defer cancelLeaders()
+	n.Drain(leaders)
 	if err := server.Shutdown(ctx); err != nil {
 		logger.Warn("clients were disconnected", "error", err)
 	}

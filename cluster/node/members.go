@@ -1,0 +1,213 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lni/dragonboat/v4"
+
+	"engine_race/cluster/service"
+)
+
+const (
+	// How often a wait for another node looks again.
+	pollInterval = 20 * time.Millisecond
+	// Between two requests to move a leader.
+	transferInterval = 500 * time.Millisecond
+)
+
+// untilDone tries again until the context ends. It is for requests that may be carried out twice.
+func (n *Node) untilDone(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if err == nil || errors.Is(err, service.ErrInvalid) || errors.Is(err, service.ErrConflict) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-n.stopped:
+			return err
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// readDirectory gives the directory with all changes that were made before the call.
+func (n *Node) readDirectory(ctx context.Context) (*Directory, error) {
+	var d *Directory
+	err := n.untilDone(ctx, func() (err error) {
+		attempt, cancel := context.WithTimeout(ctx, controlTimeout)
+		defer cancel()
+		d, err = n.tryReadDirectory(attempt)
+		return err
+	})
+	return d, err
+}
+
+func (n *Node) tryReadDirectory(ctx context.Context) (*Directory, error) {
+	if n.shard(directoryShard) != nil {
+		answer, err := n.host.SyncRead(ctx, directoryShard, nil)
+		if err == nil {
+			return answer.(*Directory), nil
+		}
+		if !errors.Is(err, dragonboat.ErrShardNotFound) {
+			return nil, refusal(err)
+		}
+	}
+	answer, err := n.elsewhere(ctx, directoryShard, pathDirectory, "newest=1", nil, true)
+	if err != nil {
+		return nil, err
+	}
+	d := &Directory{}
+	if err := json.Unmarshal(answer, d); err != nil {
+		return nil, fmt.Errorf("%w: the directory: %w", service.ErrUnavailable, err)
+	}
+	return d, nil
+}
+
+// placement gives the directory and the replica that the node has.
+func (n *Node) placement(ctx context.Context, shardID, nodeID uint64) (*Directory, Placement, error) {
+	d, err := n.readDirectory(ctx)
+	if err != nil {
+		return nil, Placement{}, err
+	}
+	p, placed := d.On(shardID, nodeID)
+	if !placed {
+		return d, p, fmt.Errorf("%w: node %d has no replica of shard %d", service.ErrInvalid, nodeID,
+			shardID)
+	}
+	return d, p, nil
+}
+
+// AddReplica implements service.Control. The directory has the replica first, so that its node
+// starts it and no other gets its ID. An interrupted call can be repeated.
+func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
+	d, err := n.readDirectory(ctx)
+	if err != nil {
+		return err
+	}
+	info, known := d.Nodes[nodeID]
+	if _, exists := d.Shards[shardID]; !exists || !known {
+		return fmt.Errorf("%w: there is no shard %d or no node %d", service.ErrInvalid, shardID,
+			nodeID)
+	}
+	request := controlRequest{Op: controlPlace, ShardID: shardID, NodeID: nodeID}
+	err = n.untilDone(ctx, func() (err error) {
+		request.ReplicaID, err = n.ask(ctx, directoryShard, request)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("place a replica of shard %d on node %d: %w", shardID, nodeID, err)
+	}
+	request.Op, request.Address = controlAdd, info.RaftAddress
+	err = n.untilDone(ctx, func() error {
+		_, err := n.ask(ctx, shardID, request)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("add replica %d of shard %d: %w", request.ReplicaID, shardID, err)
+	}
+	// The new replica answers a read index once it has caught up.
+	request.Op = controlApplied
+	return n.untilDone(ctx, func() error {
+		_, err := n.askNode(ctx, info.NodeInfo, request)
+		return err
+	})
+}
+
+// RemoveReplica implements service.Control. The node removes its files when it sees the directory.
+func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error {
+	d, p, err := n.placement(ctx, shardID, nodeID)
+	if err != nil {
+		return err
+	}
+	if len(d.Shards[shardID].Replicas) == 1 {
+		return fmt.Errorf("%w: replica %d is the last one of shard %d", service.ErrConflict,
+			p.ReplicaID, shardID)
+	}
+	request := controlRequest{Op: controlRemove, ShardID: shardID, NodeID: nodeID,
+		ReplicaID: p.ReplicaID}
+	err = n.untilDone(ctx, func() error {
+		_, err := n.ask(ctx, shardID, request)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove replica %d of shard %d: %w", p.ReplicaID, shardID, err)
+	}
+	request.Op = controlUnplace
+	return n.untilDone(ctx, func() error {
+		_, err := n.ask(ctx, directoryShard, request)
+		return err
+	})
+}
+
+// MoveLeader implements service.Control. A transfer can fail silently, so it is asked for again.
+func (n *Node) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
+	d, p, err := n.placement(ctx, shardID, nodeID)
+	if err != nil {
+		return err
+	}
+	request := controlRequest{Op: controlLead, ShardID: shardID, ReplicaID: p.ReplicaID}
+	var asked time.Time
+	return n.untilDone(ctx, func() error {
+		if time.Since(asked) >= transferInterval {
+			asked = time.Now()
+			if _, err := n.ask(ctx, shardID, request); err != nil {
+				return err
+			}
+		}
+		for _, r := range n.askForReplicas(ctx, []service.NodeInfo{d.Nodes[nodeID].NodeInfo}) {
+			if r.ShardID == shardID && r.Leader {
+				return nil
+			}
+		}
+		return fmt.Errorf("%w: another replica leads", service.ErrUnavailable)
+	})
+}
+
+// Snapshot implements service.Control.
+func (n *Node) Snapshot(ctx context.Context, shardID uint64) (uint64, error) {
+	if _, known := n.directory.Load().Shards[shardID]; !known {
+		return 0, fmt.Errorf("%w: there is no shard %d", service.ErrInvalid, shardID)
+	}
+	return n.ask(ctx, shardID, controlRequest{Op: controlSnapshot, ShardID: shardID})
+}
+
+// giveUpLeadership asks other replicas to lead, with each attempt another one.
+func (n *Node) giveUpLeadership(attempt int) {
+	d := n.directory.Load()
+	for _, s := range n.localShards() {
+		if !s.leads() {
+			continue
+		}
+		var others []uint64
+		for _, p := range d.Shards[s.shardID].Replicas {
+			if p.ReplicaID != s.replicaID {
+				others = append(others, p.ReplicaID)
+			}
+		}
+		if len(others) == 0 {
+			continue
+		}
+		err := n.host.RequestLeaderTransfer(s.shardID, others[attempt%len(others)])
+		if err != nil && !errors.Is(err, dragonboat.ErrSystemBusy) {
+			n.config.Logger.Warn("cannot move a leader", "shard", s.shardID, "error", err)
+		}
+	}
+}
+
+// leading gives the number of shards that are led here and have other replicas.
+func (n *Node) leading() int {
+	count := 0
+	d := n.directory.Load()
+	for _, s := range n.localShards() {
+		if s.leads() && len(d.Shards[s.shardID].Replicas) > 1 {
+			count++
+		}
+	}
+	return count
+}
