@@ -129,6 +129,7 @@ func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error 
 		return fmt.Errorf("%w: replica %d is the last one of shard %d", service.ErrConflict,
 			p.ReplicaID, shardID)
 	}
+	n.moveAway(ctx, d, shardID, nodeID)
 	request := controlRequest{Op: controlRemove, ShardID: shardID, NodeID: nodeID,
 		ReplicaID: p.ReplicaID}
 	err = n.untilDone(ctx, func() error {
@@ -143,6 +144,27 @@ func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error 
 		_, err := n.ask(ctx, directoryShard, request)
 		return err
 	})
+}
+
+// moveAway moves the leader off a node if it can: the outcome of writes that are under way is unknown
+// when their leader is removed.
+func (n *Node) moveAway(ctx context.Context, d *Directory, shardID, nodeID uint64) {
+	leads := false
+	for _, r := range n.askForReplicas(ctx, []service.NodeInfo{d.Nodes[nodeID].NodeInfo}) {
+		leads = leads || r.ShardID == shardID && r.Leader
+	}
+	for _, other := range d.Shards[shardID].Replicas {
+		if !leads || other.NodeID == nodeID {
+			continue
+		}
+		attempt, cancel := context.WithTimeout(ctx, controlTimeout)
+		err := n.MoveLeader(attempt, shardID, other.NodeID)
+		cancel()
+		if err == nil {
+			return
+		}
+		n.config.Logger.Warn("cannot move a leader", "shard", shardID, "error", err)
+	}
 }
 
 // MoveLeader implements service.Control. A transfer can fail silently, so it is asked for again.

@@ -63,6 +63,9 @@ type Node struct {
 	directory atomic.Pointer[Directory]
 	machine   *directoryMachine // of the directory's replica here, or nil
 
+	// By shard: the node that has answered for it, uint64.
+	answered sync.Map
+
 	mu     sync.RWMutex
 	shards map[uint64]*shard
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -37,8 +38,10 @@ const (
 const (
 	// The header that names the kind of a failure.
 	errorHeader = "Engine-Race-Error"
+	// The most keys of a read.
+	maxPeerKeys = 16384
 	// The most that a call or an answer has.
-	maxBodyBytes = 64 << 20
+	maxBodyBytes = 128 << 20
 )
 
 var errorKinds = map[string]error{
@@ -99,23 +102,36 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 	return nil, fmt.Errorf("%w: %s: %s", kind, address, bytes.TrimSpace(answer))
 }
 
-// elsewhere calls the nodes with a replica of the shard, until one of them has answered. A call
-// that may have done something is not sent again, unless it is a read.
+// elsewhere calls the nodes with a replica of the shard, until one of them has answered: first the
+// one that answered last. A call that may have done something is not sent again, unless it is a read.
 func (n *Node) elsewhere(ctx context.Context, shardID uint64, path, query string, body []byte,
 	reads bool) ([]byte, error) {
 	d := n.directory.Load()
 	last := fmt.Errorf("%w: no node is known to have shard %d", service.ErrUnavailable, shardID)
-	for _, p := range d.Shards[shardID].Replicas {
+	placements := slices.Clone(d.Shards[shardID].Replicas)
+	if answered, known := n.answered.Load(shardID); known {
+		slices.SortStableFunc(placements, func(a, b Placement) int {
+			return cmp.Compare(btoi(a.NodeID != answered), btoi(b.NodeID != answered))
+		})
+	}
+	for i, p := range placements {
 		if p.NodeID == n.state.NodeID {
 			continue
 		}
-		answer, err := n.post(ctx, d.Nodes[p.NodeID].AdminAddress, path,
+		attempt, cancel := ctx, context.CancelFunc(func() {})
+		if reads && i+1 < len(placements) {
+			attempt, cancel = context.WithTimeout(ctx, readAttempt)
+		}
+		answer, err := n.post(attempt, d.Nodes[p.NodeID].AdminAddress, path,
 			fmt.Sprintf("shard=%d&%s", shardID, query), body)
+		cancel()
 		if err == nil {
+			n.answered.Store(shardID, p.NodeID)
 			return answer, nil
 		}
 		last = err
 		if ctx.Err() != nil || !reads && errors.Is(err, service.ErrUnknown) {
+			n.answered.Delete(shardID)
 			break
 		}
 	}
@@ -126,6 +142,13 @@ func (n *Node) elsewhere(ctx context.Context, shardID uint64, path, query string
 		last = readError(last)
 	}
 	return nil, last
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (n *Node) writeRemote(ctx context.Context, shardID uint64, ops []service.Op,
@@ -197,22 +220,37 @@ func decodeValues(body []byte, count int) ([][]byte, error) {
 	return values, nil
 }
 
-// lookRemote sends a *replica.ScanQuery or *replica.CountQuery, as JSON, and fills it.
-func (n *Node) lookRemote(ctx context.Context, shardID uint64, query any,
+// scanRemote and countRemote fill their queries, which are sent as JSON.
+func (n *Node) scanRemote(ctx context.Context, shardID uint64, q *replica.ScanQuery,
 	c service.Consistency) error {
-	path := pathCount
-	if _, scans := query.(*replica.ScanQuery); scans {
-		path = pathScan
+	if err := n.lookRemote(ctx, shardID, pathScan, q, c); err != nil {
+		return err
 	}
+	if len(q.Keys) > q.Limit || q.WithValues && len(q.Values) != len(q.Keys)*service.ValueBytes {
+		return fmt.Errorf("%w: a malformed answer", service.ErrUnavailable)
+	}
+	return nil
+}
+
+func (n *Node) countRemote(ctx context.Context, shardID uint64, q *replica.CountQuery,
+	c service.Consistency) error {
+	return n.lookRemote(ctx, shardID, pathCount, q, c)
+}
+
+func (n *Node) lookRemote(ctx context.Context, shardID uint64, path string, query any,
+	c service.Consistency) error {
 	body, err := json.Marshal(query)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 	}
 	answer, err := n.elsewhere(ctx, shardID, path, "c="+strconv.Itoa(int(c)), body, true)
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(answer, query)
+	if err := json.Unmarshal(answer, query); err != nil {
+		return fmt.Errorf("%w: a malformed answer: %w", service.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // Handlers gives what the admin server answers to other nodes, by path.
@@ -302,6 +340,9 @@ func (n *Node) serveRead(c call) ([]byte, error) {
 	s, err := c.data()
 	if err != nil {
 		return nil, err
+	}
+	if len(c.body) > 8*maxPeerKeys {
+		return nil, fmt.Errorf("%w: more than %d keys", service.ErrInvalid, maxPeerKeys)
 	}
 	var keys []uint64
 	for chunk := range slices.Chunk(c.body, 8) {

@@ -178,9 +178,10 @@ func (n *Node) Scan(ctx context.Context, lower uint64, upper *uint64, limit int,
 			// A shard without records may follow: then the next call finds none.
 			return records, true, nil
 		}
-		q := &replica.ScanQuery{Lower: max(lower, division.Lower(r)), Upper: upper,
-			Limit: limit - len(records), WithValues: withValues}
-		if err := n.lookShard(ctx, firstDataShard+r, q, c); err != nil {
+		q, err := n.scanShard(ctx, firstDataShard+r, replica.ScanQuery{
+			Lower: max(lower, division.Lower(r)), Upper: upper, Limit: limit - len(records),
+			WithValues: withValues}, c)
+		if err != nil {
 			return nil, false, err
 		}
 		for i, key := range q.Keys {
@@ -198,25 +199,39 @@ func (n *Node) Scan(ctx context.Context, lower uint64, upper *uint64, limit int,
 	return records, false, nil
 }
 
-func (n *Node) lookShard(ctx context.Context, shardID uint64, query any,
-	c service.Consistency) error {
+// scanShard fills a fresh query: one that was given up here may still be written to.
+func (n *Node) scanShard(ctx context.Context, shardID uint64, wanted replica.ScanQuery,
+	c service.Consistency) (*replica.ScanQuery, error) {
 	if s := n.shard(shardID); s != nil {
-		if err := s.look(ctx, query, c); !errors.Is(err, errNotHere) {
-			return err
+		q := wanted
+		if err := s.look(ctx, &q, c); !errors.Is(err, errNotHere) {
+			return &q, err
 		}
 	}
-	return n.lookRemote(ctx, shardID, query, c)
+	return &wanted, n.scanRemote(ctx, shardID, &wanted, c)
+}
+
+func (n *Node) countShard(ctx context.Context, shardID uint64) (uint64, error) {
+	if s := n.shard(shardID); s != nil {
+		q := &replica.CountQuery{}
+		if err := s.look(ctx, q, service.Linearizable); !errors.Is(err, errNotHere) {
+			return q.Count, err
+		}
+	}
+	q := &replica.CountQuery{}
+	err := n.countRemote(ctx, shardID, q, service.Linearizable)
+	return q.Count, err
 }
 
 // Count implements service.Service.
 func (n *Node) Count(ctx context.Context) (uint64, error) {
 	total := uint64(0)
 	for r := range n.state.Genesis.Shards {
-		q := &replica.CountQuery{}
-		if err := n.lookShard(ctx, firstDataShard+r, q, service.Linearizable); err != nil {
+		count, err := n.countShard(ctx, firstDataShard+r)
+		if err != nil {
 			return 0, err
 		}
-		total += q.Count
+		total += count
 	}
 	return total, nil
 }

@@ -96,6 +96,13 @@ func TestWithoutAQuorumNothingIsDone(t *testing.T) {
 	c := newCluster(t, 3, 1, 3)
 	c.awaitReady()
 	put(t, c.nodes[1], 5, 1)
+	eventually(t, "the write reaches node 1", func() error {
+		values, err := c.nodes[1].Read(soon(t), []uint64{5}, service.Local)
+		if err == nil && values[0] == nil {
+			err = errors.New("it is not there")
+		}
+		return err
+	})
 	c.stop(2)
 	c.stop(3)
 	eventually(t, "the leader steps down", func() error {

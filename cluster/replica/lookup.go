@@ -41,6 +41,8 @@ const countChunk = 4096
 
 // Lookup answers a *ReadQuery, *ScanQuery or *CountQuery, in place.
 func (r *Replica) Lookup(query any) (any, error) {
+	r.lookups <- struct{}{}
+	defer func() { <-r.lookups }()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if r.store == nil {

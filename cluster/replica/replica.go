@@ -23,7 +23,11 @@ import (
 	"engine_race/cluster/engine"
 )
 
-const storeName = "store"
+const (
+	storeName = "store"
+	// Lookups of a replica that run at one time. Each holds a thread while it waits for the disk.
+	maxLookups = 32
+)
 
 // ErrClosed: the replica was closed, or is loading a snapshot.
 var ErrClosed = errors.New("the replica has no open store")
@@ -57,13 +61,18 @@ type Replica struct {
 	// Entries were left out after Stop: nothing may be stored any more.
 	dead atomic.Bool
 
+	// Has room for the lookups that may run at one time.
+	lookups chan struct{}
+
 	countMu    sync.Mutex
 	countIndex uint64
 	count      uint64
 }
 
 // New makes a replica, which dragonboat opens.
-func New(config Config) *Replica { return &Replica{config: config} }
+func New(config Config) *Replica {
+	return &Replica{config: config, lookups: make(chan struct{}, maxLookups)}
+}
 
 // Applied is the index of the last entry that was applied.
 func (r *Replica) Applied() uint64 { return r.applied.Load() }
