@@ -16,6 +16,10 @@ import (
 // How often a wait for another node looks again.
 const pollInterval = 20 * time.Millisecond
 
+// How long one proposal of a change of members is waited for. A leader drops a proposal of another
+// node without a word while a change before it is under way.
+const changeTime = 2 * time.Second
+
 // Between two requests to move a leader.
 const transferInterval = 500 * time.Millisecond
 
@@ -103,14 +107,18 @@ func (n *Node) carryOut(ctx context.Context, c controlRequest) (uint64, error) {
 			return 0, fmt.Errorf("%w: the directory is behind", service.ErrUnavailable)
 		}
 		address := n.newestDirectory(d).Nodes[c.NodeID].RaftAddress
-		err := n.host.SyncRequestAddReplica(ctx, c.ShardID, p.ReplicaID, address, 0)
+		attempt, cancel := context.WithTimeout(ctx, changeTime)
+		defer cancel()
+		err := n.host.SyncRequestAddReplica(attempt, c.ShardID, p.ReplicaID, address, 0)
 		return 0, n.changed(ctx, err, c.ShardID, p.ReplicaID, true)
 	case controlRemove:
 		p, placed := n.newestDirectory(d).On(c.ShardID, c.NodeID)
 		if !placed {
 			return 0, nil
 		}
-		err := n.host.SyncRequestDeleteReplica(ctx, c.ShardID, p.ReplicaID, 0)
+		attempt, cancel := context.WithTimeout(ctx, changeTime)
+		defer cancel()
+		err := n.host.SyncRequestDeleteReplica(attempt, c.ShardID, p.ReplicaID, 0)
 		return 0, n.changed(ctx, err, c.ShardID, p.ReplicaID, false)
 	case controlLead:
 		p, placed := d.On(c.ShardID, c.NodeID)
