@@ -31,6 +31,7 @@ var worksOf = map[string][]string{
 	PebbleLate: {load.Write},
 	Etcd:       {load.Write, load.Read},
 	Engine:     {load.Write, load.Read, load.LocalRead},
+	MultiRead:  {load.LocalRead},
 }
 
 // Run measures the named opponents. A failed opponent is reported in the result, and the others go

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"engine_race/cluster/bench/load"
+	"engine_race/cluster/bench/multiread"
 	"engine_race/cluster/bench/raftnode"
 	"engine_race/cluster/bench/respload"
 	"engine_race/cluster/service"
@@ -33,6 +34,8 @@ func TestMain(m *testing.M) {
 		err = load.Serve(os.Stdin, os.Stdout, respload.Do)
 	case "--raft-node":
 		err = raftChild()
+	case "--multi-read":
+		err = storeChild(os.Args[3])
 	case "fake-engine":
 		err = fakeEngine(os.Args[2], os.Args[4])
 	default:
@@ -43,6 +46,15 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+func storeChild(directory string) error {
+	store, err := multiread.Open(directory)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return load.Serve(os.Stdin, os.Stdout, store.Do)
 }
 
 func raftChild() error {
@@ -147,13 +159,13 @@ func testOptions(t *testing.T) Options {
 
 func TestOpponentsAreMeasuredInRounds(t *testing.T) {
 	options := testOptions(t)
-	result, err := Run(context.Background(), []string{Bare, Engine, Pebble}, options)
+	result, err := Run(context.Background(), []string{Bare, Engine, Pebble, MultiRead}, options)
 	if err != nil || len(result.Failures) > 0 {
 		t.Fatalf("%v, %v", err, result)
 	}
 	for _, name := range []string{"bare_write_per_s", "bare_read_per_s", "pebble_write_per_s",
 		"engine_local_read_per_s", "replicated_write_ratio", "linearizable_read_ratio",
-		"vs_pebble_writes"} {
+		"vs_pebble_writes", "multi_read_local_read_per_s", "local_read_ratio"} {
 		if len(result.Rounds[name]) != options.Rounds {
 			t.Errorf("%s has the rounds %v", name, result.Rounds[name])
 		}

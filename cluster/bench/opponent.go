@@ -1,6 +1,6 @@
-// Package bench compares engine-raced with other replicated stores on one machine: bare dragonboat,
-// dragonboat over Pebble, and etcd. Each opponent is a cluster of three processes on loopback with
-// 64 clients. Rounds alternate, and opponents that wait for their turn are stopped.
+// Package bench compares engine-raced with other stores on one machine. Bare dragonboat, dragonboat
+// over Pebble, and etcd are clusters of three processes on loopback, as engine-raced is. The engine
+// alone is one process. Each opponent has 64 clients. Rounds alternate, and opponents that wait for their turn are stopped.
 //
 // A Bench is for one goroutine. It owns its directory, its children and their memory groups.
 package bench
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"engine_race/cluster/bench/load"
+	"engine_race/cluster/bench/multiread"
 	"engine_race/cluster/bench/raftnode"
 )
 
@@ -31,13 +32,16 @@ const (
 	Pebble     = raftnode.Pebble
 	PebbleLate = raftnode.PebbleLate
 	Etcd       = "etcd"
+	MultiRead  = multiread.Kind
 )
 
 // Names lists the opponents in the order of their turns.
-var Names = []string{Bare, Engine, Pebble, PebbleLate, Etcd}
+var Names = []string{Bare, Engine, Pebble, PebbleLate, Etcd, MultiRead}
 
 // firstPorts says where the ten ports of each opponent begin, counted from Options.Port.
-var firstPorts = map[string]int{Bare: 0, Pebble: 10, PebbleLate: 20, Etcd: 30, Engine: 40}
+// MultiRead has none.
+var firstPorts = map[string]int{Bare: 0, Pebble: 10, PebbleLate: 20, Etcd: 30, Engine: 40,
+	MultiRead: 50}
 
 // opponent is a running cluster.
 type opponent struct {
@@ -59,6 +63,13 @@ func (o *opponent) ports(kind int) []string {
 	return addresses
 }
 
+func (o *opponent) nodeCount() int {
+	if o.name == MultiRead {
+		return 1
+	}
+	return nodeCount
+}
+
 // startOpponent starts the processes, and waits until one leads.
 func startOpponent(name string, options Options) (*opponent, error) {
 	if _, known := firstPorts[name]; !known {
@@ -76,7 +87,7 @@ func (o *opponent) start() error {
 	if err := os.MkdirAll(o.directory, 0o755); err != nil {
 		return err
 	}
-	for node := 1; node <= nodeCount; node++ {
+	for node := 1; node <= o.nodeCount(); node++ {
 		if err := o.startNode(node); err != nil {
 			return err
 		}
@@ -119,6 +130,8 @@ func (o *opponent) startNode(node int) error {
 		}
 		program = o.options.program("engine-raced")
 		arguments = []string{"serve", "--config", config}
+	case MultiRead:
+		arguments = []string{"--multi-read", "--dir", directory}
 	case Etcd:
 		program, arguments = o.options.program("cluster-bench-etcd"), []string{"-node", number,
 			"-peers", strings.Join(o.ports(0), ","), "-clients", strings.Join(o.ports(1), ","),

@@ -29,8 +29,7 @@ var claims = []claim{
 	{"histories_checked", "at least 100"},
 }
 
-// ratios are the claims that compare two figures of one round. The last one waits for an opponent
-// that reads with MultiRead in its own process.
+// ratios are the claims that compare two figures of one round.
 var ratios = []struct{ name, over, under string }{
 	{"replicated_write_ratio", "engine_write", "bare_write"},
 	{"linearizable_read_ratio", "engine_read", "bare_read"},

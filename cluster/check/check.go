@@ -31,6 +31,7 @@ type Options struct {
 	Nodes     int
 	Shards    int
 	Histories int
+	Failovers int           // kills of leaders whose outage is measured, after the histories
 	Hold      time.Duration // how long each fault lasts
 	Faults    string        // names with commas between them, or "all"
 	Seed      uint64
@@ -75,9 +76,10 @@ type checker struct {
 // check could not be made, not that the cluster failed it.
 func Run(ctx context.Context, options Options) (*Report, error) {
 	report := newReport()
-	if options.Histories < 1 || options.Clients < 1 {
-		return report, fmt.Errorf("%d histories, %d clients: each must be at least 1",
-			options.Histories, options.Clients)
+	if options.Histories < 0 || options.Failovers < 0 || options.Clients < 1 ||
+		options.Histories+options.Failovers < 1 {
+		return report, fmt.Errorf("%d histories, %d failovers, %d clients: too few",
+			options.Histories, options.Failovers, options.Clients)
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -146,6 +148,11 @@ func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 		order = order[1:]
 		if err = c.history(ctx, number, fault); err != nil {
 			break
+		}
+	}
+	if err == nil && c.options.Failovers > 0 {
+		if failure := c.failovers(ctx); failure != nil {
+			c.report.problem("%v", failure)
 		}
 	}
 	stopReady()

@@ -2,10 +2,11 @@ package check
 
 import "math"
 
-// Places of keys within a shard's range. Histories and the ledger share no key.
+// Places of keys within a shard's range. Histories, the ledger and failovers share no key.
 const (
-	historyKeys = uint64(1) << 32
-	ledgerBase  = uint64(1) << 40
+	historyKeys  = uint64(1) << 32
+	ledgerBase   = uint64(1) << 40
+	failoverBase = uint64(1) << 41
 )
 
 // shardBase gives a key near the lower end of the shard's range.

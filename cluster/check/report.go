@@ -47,12 +47,16 @@ type Claims struct {
 	AcknowledgedLost int `json:"acknowledged_lost"`
 	StaleReads       int `json:"stale_reads"`
 	Violations       int `json:"violations"`
+	// In milliseconds; 0 if no failover was measured.
+	FailoverP50 float64 `json:"failover_ms_p50,omitempty"`
+	FailoverP99 float64 `json:"failover_ms_p99,omitempty"`
 }
 
 // Report is the result of a check.
 type Report struct {
 	Classes  map[string]*Class `json:"classes"` // by the fault's name
 	Ledger   ledger.Report     `json:"ledger"`
+	Failover *Failover         `json:"failover,omitempty"`
 	Crashes  int               `json:"crashes"` // where no node may end by itself
 	Problems []string          `json:"problems,omitempty"`
 	Claims   Claims            `json:"claims"`
@@ -83,6 +87,10 @@ func (r *Report) finish() {
 		r.Claims.HistoriesChecked += class.Histories - class.Unchecked - class.Empty
 		r.Claims.Violations += class.Violations
 	}
+	if r.Failover != nil && len(r.Failover.Milliseconds) > 0 {
+		r.Claims.FailoverP50 = quantile(r.Failover.Milliseconds, 0.5)
+		r.Claims.FailoverP99 = quantile(r.Failover.Milliseconds, 0.99)
+	}
 	for _, sample := range r.Ledger.Samples {
 		r.problem("ledger: %s", sample)
 	}
@@ -91,10 +99,13 @@ func (r *Report) finish() {
 // Err gives ErrFailed if anything went wrong, a history without a verdict included.
 func (r *Report) Err() error {
 	bad := r.Claims.Violations + r.Crashes
+	if r.Failover != nil {
+		bad += r.Failover.Kills - len(r.Failover.Milliseconds)
+	}
 	for _, class := range r.Classes {
 		bad += class.Unchecked + class.Empty + class.FaultErrors + class.FailedRequests
 	}
-	if bad > 0 || r.Ledger.Failed() || r.Claims.HistoriesChecked == 0 {
+	if bad > 0 || r.Ledger.Failed() || r.Claims.HistoriesChecked == 0 && r.Failover == nil {
 		return ErrFailed
 	}
 	return nil
@@ -127,6 +138,10 @@ func (r *Report) Print(out io.Writer) error {
 	_, err := fmt.Fprintf(out, "histories_checked %d\nacknowledged_lost %d\nstale_reads %d\n"+
 		"violations %d\n", r.Claims.HistoriesChecked, r.Claims.AcknowledgedLost,
 		r.Claims.StaleReads, r.Claims.Violations)
+	if err == nil && r.Failover != nil {
+		_, err = fmt.Fprintf(out, "failover_ms_p50 %.0f\nfailover_ms_p99 %.0f\n",
+			r.Claims.FailoverP50, r.Claims.FailoverP99)
+	}
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"engine_race/cluster/files"
 	"engine_race/cluster/service"
 )
 
@@ -81,7 +82,7 @@ func command(args []string) error {
 				return err
 			}
 		}
-		return os.WriteFile(meta, []byte(args[0]), 0o644)
+		return files.WriteWhole(meta, []byte(args[0]))
 	case "serve":
 		if err != nil {
 			return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"engine_race/cluster/service"
 )
 
 // retryEvery is the time between two attempts of an operator's command.
@@ -43,6 +45,11 @@ func (e *Env) insist(ctx context.Context, command func(ctx context.Context) erro
 
 // members gives the nodes that have a replica of each shard.
 func (e *Env) members(ctx context.Context, via int) (map[uint64][]int, error) {
+	return e.selectMembers(ctx, via, func(service.ReplicaStatus) bool { return true })
+}
+
+func (e *Env) selectMembers(ctx context.Context, via int,
+	fits func(service.ReplicaStatus) bool) (map[uint64][]int, error) {
 	status, err := e.Cluster.Status(ctx, via)
 	if err != nil {
 		return nil, err
@@ -50,17 +57,22 @@ func (e *Env) members(ctx context.Context, via int) (map[uint64][]int, error) {
 	found := map[uint64][]int{}
 	for _, shard := range status.Shards {
 		for _, member := range shard.Members {
-			found[shard.ShardID] = append(found[shard.ShardID], int(member.NodeID))
+			if fits(member) {
+				found[shard.ShardID] = append(found[shard.ShardID], int(member.NodeID))
+			}
 		}
 	}
 	return found, nil
 }
 
-// setReplica gives the node a replica of the shard, or takes it away, unless that is so already.
+// setReplica gives the node a replica of the shard, or takes it away, unless that is so already. A
+// replica that is not ready may be one that was placed but is no member: it is added again.
 func (e *Env) setReplica(ctx context.Context, shard uint64, node int, wanted bool) error {
 	via := e.other(node)
 	return e.insist(ctx, func(ctx context.Context) error {
-		members, err := e.members(ctx, via)
+		members, err := e.selectMembers(ctx, via, func(member service.ReplicaStatus) bool {
+			return member.Ready || !wanted
+		})
 		if err != nil {
 			return err
 		}

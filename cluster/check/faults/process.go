@@ -26,6 +26,10 @@ func processFaults() []Fault {
 		{Name: "kill-leader", Help: "SIGKILL for a leader", inject: kill(leader)},
 		{Name: "kill-follower", Help: "SIGKILL for a follower", inject: kill(follower)},
 		{Name: "kill-all", Help: "SIGKILL for all nodes at once", inject: killAll},
+		{Name: "power-one", Help: "a node loses its power, and what it did not sync",
+			NeedsDisks: true, NeedsRoot: true, inject: cutPowerOfOne},
+		{Name: "power-all", Help: "all nodes lose their power at once, and what they did not sync",
+			NeedsDisks: true, NeedsRoot: true, inject: cutPowerOfAll},
 		{Name: "pause-leader", Help: "SIGSTOP for a leader", inject: pause(leader)},
 		{Name: "pause-follower", Help: "SIGSTOP for a follower", inject: pause(follower)},
 		{Name: "full-disk", Help: "a node's disk has no room", NeedsDisks: true, NeedsRoot: true,
@@ -51,10 +55,24 @@ func kill(choose choice) func(context.Context, *Env) error {
 	}
 }
 
-func killAll(ctx context.Context, e *Env) error {
+func killAll(_ context.Context, e *Env) error { return toAll(e, e.Cluster.Kill) }
+
+func cutPowerOfOne(ctx context.Context, e *Env) error {
+	node := e.anyNode()
+	e.Log.Info("cut the power", "node", node)
+	if err := e.Cluster.CutPower(node); err != nil {
+		return err
+	}
+	return e.hold(ctx)
+}
+
+func cutPowerOfAll(_ context.Context, e *Env) error { return toAll(e, e.Cluster.CutPower) }
+
+// toAll ends all nodes at once.
+func toAll(e *Env, end func(id int) error) error {
 	failures := make(chan error)
 	for id := 1; id <= e.Cluster.Nodes(); id++ {
-		go func() { failures <- e.Cluster.Kill(id) }()
+		go func() { failures <- end(id) }()
 	}
 	var all []error
 	for range e.Cluster.Nodes() {

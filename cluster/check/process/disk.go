@@ -14,12 +14,15 @@ import (
 // ballastStepBytes is how much FillDisk asks for at once, at first.
 const ballastStepBytes = 64 << 20
 
+// imageName is the file that holds a node's file system.
+const imageName = "disk"
+
 // mountDisk gives the node a file system of its own, in a file.
 func mountDisk(n *node, bytes int64) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a file system for each node needs root: mount refuses other users")
 	}
-	image := filepath.Join(n.dir, "disk")
+	image := filepath.Join(n.dir, imageName)
 	file, err := os.Create(image)
 	if err != nil {
 		return err

@@ -1,10 +1,11 @@
 // Command cluster-bench measures engine-raced beside bare dragonboat, dragonboat over Pebble, and
-// etcd: three processes each on loopback. It starts itself again as a node of the opponents on
-// dragonboat.
+// etcd: three processes each on loopback. The engine alone is one process beside them. The program
+// starts itself again as a node of the opponents on dragonboat, and as the engine alone.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"engine_race/cluster/bench"
 	"engine_race/cluster/bench/load"
+	"engine_race/cluster/bench/multiread"
 	"engine_race/cluster/bench/raftnode"
 	"engine_race/cluster/bench/respload"
 )
@@ -31,6 +33,7 @@ type flags struct {
 	node       uint64
 	addresses  string
 	respDriver bool
+	multiRead  bool
 }
 
 func parse() *flags {
@@ -56,6 +59,7 @@ func parse() *flags {
 	flag.Uint64Var(&f.node, "node", 0, "child: the node's number, from 1")
 	flag.StringVar(&f.addresses, "addresses", "", "child: all nodes' addresses, commas between")
 	flag.BoolVar(&f.respDriver, "resp-driver", false, "child: clients that speak RESP")
+	flag.BoolVar(&f.multiRead, "multi-read", false, "child: a store that is read with MultiRead")
 	flag.Parse()
 	return f
 }
@@ -77,6 +81,8 @@ func run(f *flags) (int, error) {
 	switch {
 	case f.respDriver:
 		return endOf(load.Serve(os.Stdin, os.Stdout, respload.Do))
+	case f.multiRead:
+		return endOf(runStore(f))
 	case f.raftNode != "":
 		return endOf(runNode(f))
 	}
@@ -99,6 +105,15 @@ func runNode(f *flags) error {
 	}
 	defer node.Close()
 	return load.Serve(os.Stdin, os.Stdout, node.Do)
+}
+
+// runStore serves as runNode does.
+func runStore(f *flags) error {
+	store, err := multiread.Open(f.options.Directory)
+	if err != nil {
+		return err
+	}
+	return errors.Join(load.Serve(os.Stdin, os.Stdout, store.Do), store.Close())
 }
 
 func (f *flags) complete() error {

@@ -43,6 +43,8 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 	flags.IntVar(&s.options.Nodes, "nodes", 3, "count of nodes")
 	flags.IntVar(&s.options.Shards, "shards", 2, "count of shards")
 	flags.IntVar(&s.options.Histories, "histories", 20, "count of histories, each with one fault")
+	flags.IntVar(&s.options.Failovers, "failover", 0, "count of kills of leaders under load, after "+
+		"the histories, whose outage is measured")
 	flags.Float64Var(&s.seconds, "seconds", 3, "how long each fault lasts, in seconds")
 	flags.StringVar(&s.options.Faults, "faults", "all", "names with commas between them, or all "+
 		"that this user may inject")

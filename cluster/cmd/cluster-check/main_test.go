@@ -95,6 +95,17 @@ func TestFaultyClustersFail(t *testing.T) {
 	}
 }
 
+func TestFailoversAreMeasured(t *testing.T) {
+	code, report, output := runFakes(t, fake.Faults{}, "--histories", "0", "--failover", "2")
+	if code != 0 || report.Failover == nil || len(report.Failover.Milliseconds) != 2 ||
+		report.Claims.FailoverP50 <= 0 || report.Claims.FailoverP99 < report.Claims.FailoverP50 {
+		t.Errorf("exit code %d, %+v: %s", code, report.Failover, output)
+	}
+	if !strings.Contains(output, "failover_ms_p50 ") {
+		t.Error(output)
+	}
+}
+
 func TestRestartsThatDropRequestsAreFound(t *testing.T) {
 	code, report, output := runFakes(t, fake.Faults{NoDrain: 1}, "--histories", "1",
 		"--faults", "rolling-restart")
