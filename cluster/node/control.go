@@ -19,6 +19,10 @@ const pollInterval = 20 * time.Millisecond
 // Between two requests to move a leader.
 const transferInterval = 500 * time.Millisecond
 
+// How long one try of a request is waited for. Raft drops a change of members that meets an
+// election, and tells nobody: the request must be made again.
+const attemptTimeout = 2 * time.Second
+
 // changeDirectory proposes a change and gives its result. The node has the directory.
 func (n *Node) changeDirectory(ctx context.Context, c change) (uint64, error) {
 	command, err := json.Marshal(c)
@@ -63,7 +67,10 @@ const (
 // ask carries a request out here if this node has the shard, and on another node otherwise.
 func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
 	if n.shard(shardID) != nil {
-		return n.carryOut(ctx, c)
+		value, err := n.carryOut(ctx, c)
+		if !errors.Is(err, errNotHere) {
+			return value, err
+		}
 	}
 	body, err := json.Marshal(c)
 	if err != nil {
@@ -74,6 +81,14 @@ func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint6
 		return 0, err
 	}
 	return strconv.ParseUint(string(answer), 10, 64)
+}
+
+// try asks once, for a request that may be carried out twice.
+func (n *Node) try(ctx context.Context, shardID uint64, c controlRequest) error {
+	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	_, err := n.ask(attempt, shardID, c)
+	return err
 }
 
 func (n *Node) serveControl(c call) ([]byte, error) {
@@ -128,8 +143,12 @@ func (n *Node) carryOut(ctx context.Context, c controlRequest) (uint64, error) {
 }
 
 func unknown(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, dragonboat.ErrShardNotFound), errors.Is(err, dragonboat.ErrShardClosed):
+		// The replica here was removed: another node must be asked.
+		return fmt.Errorf("%w: %w", errNotHere, err)
 	}
 	return fmt.Errorf("%w: %w", service.ErrUnknown, err)
 }
@@ -198,14 +217,13 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 		return fmt.Errorf("%w: there is no shard %d", service.ErrInvalid, shardID)
 	}
 	place := controlRequest{controlPlace, shardID, nodeID}
-	if _, err := n.ask(ctx, directoryShard, place); err != nil {
+	if err := n.untilDone(ctx, func() error {
+		return n.try(ctx, directoryShard, place)
+	}); err != nil {
 		return err
 	}
 	add := controlRequest{controlAdd, shardID, nodeID}
-	if err := n.untilDone(ctx, func() error {
-		_, err := n.ask(ctx, shardID, add)
-		return err
-	}); err != nil {
+	if err := n.untilDone(ctx, func() error { return n.try(ctx, shardID, add) }); err != nil {
 		return fmt.Errorf("add a replica of shard %d on node %d: %w", shardID, nodeID, err)
 	}
 	// The new replica answers a read index once it has caught up.
@@ -218,7 +236,7 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 
 // askNode lets one node carry a request out.
 func (n *Node) askNode(ctx context.Context, nodeID uint64, c controlRequest) (uint64, error) {
-	attempt, cancel := context.WithTimeout(ctx, 2*time.Second)
+	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	if nodeID == n.state.NodeID {
 		if n.shard(c.ShardID) == nil {
@@ -266,16 +284,11 @@ func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error 
 			p.ReplicaID, shardID)
 	}
 	remove := controlRequest{controlRemove, shardID, nodeID}
-	if err := n.untilDone(ctx, func() error {
-		_, err := n.ask(ctx, shardID, remove)
-		return err
-	}); err != nil {
+	if err := n.untilDone(ctx, func() error { return n.try(ctx, shardID, remove) }); err != nil {
 		return fmt.Errorf("remove the replica of shard %d on node %d: %w", shardID, nodeID, err)
 	}
-	return n.untilDone(ctx, func() error {
-		_, err := n.ask(ctx, directoryShard, controlRequest{controlUnplace, shardID, nodeID})
-		return err
-	})
+	unplace := controlRequest{controlUnplace, shardID, nodeID}
+	return n.untilDone(ctx, func() error { return n.try(ctx, directoryShard, unplace) })
 }
 
 // placement gives the replica that the node has.
