@@ -41,7 +41,8 @@ use_go() {
   }
   unset GOROOT
   export PATH=$directory:$PATH GOTOOLCHAIN=local GOWORK=off
-  archive=$(cksum 2> /dev/null < lib/libengine.a | tr ' ' -)
-  export GOFLAGS="-buildvcs=false -ldflags=-X=engine_race/cluster/engine.archiveChecksum=${archive:-none}"
+  archive=none
+  [ ! -f lib/libengine.a ] || archive=$(cksum < lib/libengine.a | tr ' ' -)
+  export GOFLAGS="-buildvcs=false -ldflags=-X=engine_race/cluster/engine.archiveChecksum=$archive"
   export CGO_CFLAGS="-O2 -g -DENGINE_RACE_HEADER_CHECKSUM=$(cksum < include/engine_race_c.h | cut -d ' ' -f 1)"
 }

@@ -201,7 +201,7 @@ check_compiler() {  # of the goals that compile
 }
 
 # The checksum of Go's toolchain module, as go.sum has those of other modules. It also makes sure that
-# the archive is the one that the Go project published: sum.golang.org has the same.
+# the archive is the one that the Go project published.
 go_sum=h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM=
 
 # Debian's Go is too old for cluster/, but it fetches the newer one. The module proxy serves that as

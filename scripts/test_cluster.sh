@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests cluster/: go vet, the packages' tests under the race detector, and a short run of
+# Tests cluster/: the packages' tests under the race detector, and a short run of
 # bin/cluster-check over real processes. The last line is "N passed, N failed[, N skipped]", or
 # "skipped: " and the reason.
 #
@@ -21,8 +21,6 @@ fi
 use_go
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-vet() { (cd cluster && go vet ./...) > "$work/vet" 2>&1 || { cat "$work/vet"; return 1; }; }
 
 # Adds up the events of go test: tests, and packages that failed without a failed test. Prints the
 # output of what failed, then "PASSED FAILED SKIPPED".
@@ -98,7 +96,6 @@ check_histories() {
   echo "cluster-check: $last"
 }
 
-check "go vet" vet
 test_packages
 check_histories
 if [ $skipped = 0 ]; then

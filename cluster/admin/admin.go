@@ -132,8 +132,8 @@ func (s *Server) Handle(pattern string, handler http.Handler) {
 	s.mux.Handle(pattern, s.bound(s.options.BackupTimeout, handler))
 }
 
-// bound gives the handler a time-out. It replaces the deadlines of the connection: net/http cancels
-// the context of a request when its ReadTimeout ends, even while the handler works, and keeps
+// bound gives the handler a time-out. It replaces the deadlines of the connection. net/http cancels
+// the context of a request when its ReadTimeout ends, even while the handler works. It also keeps
 // deadlines of an earlier request on the connection.
 func (s *Server) bound(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

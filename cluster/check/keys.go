@@ -13,7 +13,7 @@ func (c *checker) shardBase(shard int) uint64 {
 	return uint64(shard) * (math.MaxUint64/uint64(c.options.Shards) + 1)
 }
 
-// groups gives each history fresh keys: two groups of one key and two of three keys in each shard,
+// groups gives each history fresh keys. Each shard has two groups of one key and two of three keys,
 // or fewer if there are many shards.
 func (c *checker) groups(number int) [][]uint64 {
 	var groups [][]uint64

@@ -106,8 +106,8 @@ func reportOf(r *C.engine_race_backup_report) BackupReport {
 		uint64(r.size_bytes)}
 }
 
-// Backup writes a backup into a directory that is missing or empty: of everything, or of what has
-// changed since the backup in `since`, unless that is empty.
+// Backup writes a backup into a directory that is missing or empty. With an empty `since` it has
+// everything, otherwise what has changed since the backup in `since`.
 func (s *Store) Backup(directory, since string) (BackupReport, error) {
 	name := C.CString(directory)
 	defer C.free(unsafe.Pointer(name))

@@ -16,8 +16,8 @@ import (
 	"engine_race/cluster/service"
 )
 
-// A backup is a directory with a list, and for each shard a backup of the engine, or a stream of a
-// snapshot where another node has the shard.
+// A backup is a directory with a list. For each shard it has a backup of the engine, or the stream
+// of a snapshot where another node has the shard.
 const (
 	backupListName = "backup.json"
 	kindEngine     = "engine"

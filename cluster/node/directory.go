@@ -177,7 +177,7 @@ func (d *Directory) place(shardID, nodeID uint64) (uint64, string) {
 	if !known || !found {
 		return resultRefused, fmt.Sprintf("there is no node %d or no shard %d", nodeID, shardID)
 	}
-	// The same again, after an interruption, gives the same replica.
+	// A call that is repeated after an interruption gives the same replica.
 	if p, placed := d.On(shardID, nodeID); placed {
 		if p.Epoch == n.Epoch {
 			return p.ReplicaID, ""

@@ -1,8 +1,8 @@
 // Package node runs the replicas of one node and answers for all keys of the cluster.
 //
-// Raft, its log, membership and linearizable reads are dragonboat's. This package says which replica
-// lies where, joins the calls of many clients into proposals and read indexes, and sends calls for
-// shards without a replica here to a node that has one.
+// Raft, its log, membership and linearizable reads are dragonboat's. This package says which
+// replica lies where, and joins the calls of many clients into proposals and read indexes. It sends
+// calls for shards without a replica here to a node that has one.
 //
 // Thread safety: every method of Node may be called from any goroutine, until Close.
 package node

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -20,7 +19,7 @@ const (
 	// Writes that wait are proposed together, up to this size.
 	maxProposalBytes = 1 << 20
 	// Proposals of one shard that are under way at one time.
-	maxProposals = 4
+	maxProposals = 2
 	// Between two tries of a proposal that was dropped before it was sent.
 	retryDelay = 5 * time.Millisecond
 	// The least time that dragonboat is given: it counts in ticks.
@@ -34,29 +33,6 @@ var (
 	// The replica stops here. Nothing was done, and another node may do it.
 	errStopping = fmt.Errorf("%w: %w", service.ErrUnavailable, errNotHere)
 )
-
-// write is a call that waits to be proposed.
-type write struct {
-	ops      []service.Op
-	size     int
-	counted  bool
-	sentOn   bool // another node has sent it to the leader: it is not sent on again
-	deadline time.Time
-	state    atomic.Int32
-	done     chan outcome // has room for one
-}
-
-// A write that waits can be withdrawn: it was not sent. One that was refused waits again.
-const (
-	waiting = iota
-	sent
-	withdrawn
-)
-
-type outcome struct {
-	existed []byte // of each op, with counted
-	err     error
-}
 
 // proposer joins the writes of one shard into proposals, in the order in which they come. Where
 // another node leads the shard, it sends them there: a leader that does not take a proposal tells
@@ -170,12 +146,6 @@ func (p *proposer) refuseAll() {
 	p.queue = nil
 }
 
-func finish(writes []*write, err error) {
-	for _, w := range writes {
-		w.done <- outcome{err: err}
-	}
-}
-
 // propose sends the writes to the leader, and gives their slot back when they have ended or the
 // leader is lost. Until they were sent, they are tried again: nothing was done then.
 func (p *proposer) propose(writes []*write) {
@@ -215,31 +185,12 @@ func (p *proposer) propose(writes []*write) {
 	}
 }
 
-// claim gives the writes that were not withdrawn, and marks them as sent.
-func claim(writes []*write) []*write {
-	return slices.DeleteFunc(writes, func(w *write) bool {
-		return !w.state.CompareAndSwap(waiting, sent)
-	})
-}
-
-// unclaim lets writes wait again that were refused.
-func unclaim(writes []*write) {
-	for _, w := range writes {
-		w.state.Store(waiting)
-	}
-}
-
 // pause waits before the next try.
 func (p *proposer) pause() {
 	select {
 	case <-time.After(retryDelay):
 	case <-p.stopped:
 	}
-}
-
-// timeLeft is at least what dragonboat takes.
-func timeLeft(writes []*write) time.Duration {
-	return max(time.Until(latest(writes)), minProposalTime)
 }
 
 func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*write,
@@ -249,16 +200,6 @@ func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*wr
 	if retry {
 		p.resend(writes)
 	}
-}
-
-func latest(writes []*write) time.Time {
-	deadline := writes[0].deadline
-	for _, w := range writes {
-		if w.deadline.After(deadline) {
-			deadline = w.deadline
-		}
-	}
-	return deadline
 }
 
 // awaitLeader gives the replica that leads the shard.
@@ -295,30 +236,6 @@ func (p *proposer) sendTo(leader uint64, writes []*write) {
 		// Nothing was done there: the leader may be another one by now.
 		p.resend(writes)
 	}
-}
-
-func countedOps(writes []*write) int {
-	count := 0
-	for _, w := range writes {
-		if w.counted {
-			count += len(w.ops)
-		}
-	}
-	return count
-}
-
-func commandOf(writes []*write) []byte {
-	size := 0
-	for _, w := range writes {
-		size += w.size
-	}
-	command := replica.NewCommand(make([]byte, 0, size), writes[0].counted)
-	for _, w := range writes {
-		for _, op := range w.ops {
-			command = replica.AppendOp(command, op)
-		}
-	}
-	return command
 }
 
 // refusal turns an error of dragonboat, which has done nothing, into one of the service.
@@ -370,17 +287,6 @@ func handOut(result dragonboat.RequestResult, writes []*write) {
 		finish(writes, fmt.Errorf("%w: no answer in time", service.ErrUnknown))
 	default:
 		finish(writes, fmt.Errorf("%w: the replica stopped", service.ErrUnknown))
-	}
-}
-
-// handBack tells the writes that they are done. With counted, existed has a byte of each op.
-func handBack(existed []byte, writes []*write) {
-	for _, w := range writes {
-		answer := outcome{}
-		if w.counted {
-			answer.existed, existed = existed[:len(w.ops)], existed[len(w.ops):]
-		}
-		w.done <- answer
 	}
 }
 

@@ -201,7 +201,8 @@ func (n *Node) maintainForever() {
 	}
 }
 
-// shorten asks for a snapshot, which for a replica on disk is a sync, when the log has grown enough.
+// shorten asks for a snapshot when the log has grown enough. For a replica on disk a snapshot is a
+// sync.
 func (n *Node) shorten(s *shard) {
 	applied := s.replica.AppliedBytes()
 	if applied-s.shortenedAt.Load() < n.config.LogBytes {

@@ -52,8 +52,8 @@ func Prepare(directory string, nodeID, epoch uint64, genesis Genesis) error {
 	return writeJSON(path, s)
 }
 
-// loadState reads what Prepare wrote. It refuses a directory whose parts do not belong together:
-// a raft log that is lost beside kept records would let a replica vote against its own promises.
+// loadState reads what Prepare wrote. It refuses a directory whose parts do not belong together.
+// Without its raft log a replica could vote against its own promises.
 func loadState(directory string) (state, error) {
 	var s state
 	if err := readJSON(filepath.Join(directory, stateName), &s); err != nil {

@@ -7,8 +7,8 @@ import (
 	"engine_race/cluster/service"
 )
 
-// A command is the payload of a proposal: two bytes of header, then its ops, each an opcode, the key
-// as 8 bytes big-endian, and for a put the value.
+// A command is the payload of a proposal: two bytes of header, then its ops. An op is an opcode,
+// the key as 8 bytes big-endian, and for a put the value.
 const (
 	commandVersion = 1
 	headerBytes    = 2

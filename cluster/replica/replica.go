@@ -1,9 +1,10 @@
 // Package replica keeps a range of the keys in a store of its own: a state machine for dragonboat.
 //
 // The index of the last applied entry is stored by Sync alone, after the store was made durable.
-// After a power loss a store keeps a prefix of each bucket's records, so an index that was stored
-// together with the records could be ahead of some of them. Entries are absolute puts and deletions:
-// after a restart those behind the stored index are applied again, and lead to the same state.
+// After a power loss a store keeps a prefix of each bucket's records. An index that was stored
+// together with the records could be ahead of some of them. Entries are absolute puts and
+// deletions: after a restart those behind the stored index are applied again, and lead to the same
+// state.
 //
 // Thread safety: dragonboat calls Update, Sync, PrepareSnapshot, RecoverFromSnapshot and Close one
 // at a time. Lookup, SaveSnapshot, SyncInBackground and the getters may be called at any time.

@@ -3,8 +3,6 @@ package replica
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -45,7 +43,9 @@ func valueOf(key, version uint64) []byte {
 	return value
 }
 
-func put(key, version uint64) service.Op { return service.Op{Key: key, Value: valueOf(key, version)} }
+func put(key, version uint64) service.Op {
+	return service.Op{Key: key, Value: valueOf(key, version)}
+}
 
 func remove(key uint64) service.Op { return service.Op{Key: key} }
 
@@ -206,108 +206,6 @@ func TestMalformedCommandsChangeNothing(t *testing.T) {
 	expectState(t, r, map[uint64]uint64{})
 	if result := update(t, r, 2, good); result.Value != ResultApplied {
 		t.Fatalf("a good command: result %d", result.Value)
-	}
-}
-
-func streamOf(t *testing.T, r *Replica, context any) []byte {
-	t.Helper()
-	var stream bytes.Buffer
-	if err := r.SaveSnapshot(context, &stream, nil); err != nil {
-		t.Fatal(err)
-	}
-	return stream.Bytes()
-}
-
-func TestASnapshotIsOfItsMoment(t *testing.T) {
-	from, _ := openIn(t, t.TempDir())
-	defer from.Close()
-	want := map[uint64]uint64{}
-	for i := range uint64(200) {
-		update(t, from, i+1, commandOf(t, false, put(i, i+1)))
-		want[i] = i + 1
-	}
-	context, err := from.PrepareSnapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	update(t, from, 201, commandOf(t, false, put(5, 999), remove(6), put(1000, 1)))
-	stream := streamOf(t, from, context)
-
-	directory := t.TempDir()
-	to, _ := openIn(t, directory)
-	update(t, to, 1, commandOf(t, false, put(7777, 1)))
-	if err := to.RecoverFromSnapshot(bytes.NewReader(stream), nil); err != nil {
-		t.Fatal(err)
-	}
-	expectState(t, to, want)
-	if to.Applied() != 200 || to.Synced() != 200 {
-		t.Fatalf("applied %d, synced %d", to.Applied(), to.Synced())
-	}
-	update(t, to, 201, commandOf(t, false, put(5, 999), remove(6), put(1000, 1)))
-	if err := to.Close(); err != nil {
-		t.Fatal(err)
-	}
-	to, index := openIn(t, directory)
-	defer to.Close()
-	if index != 200 {
-		t.Fatalf("reopened with %d", index)
-	}
-}
-
-func TestADamagedStreamIsRefusedAndLeavesNothing(t *testing.T) {
-	from, _ := openIn(t, t.TempDir())
-	defer from.Close()
-	for i := range uint64(100) {
-		update(t, from, i+1, commandOf(t, false, put(i, 1)))
-	}
-	context, err := from.PrepareSnapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream := streamOf(t, from, context)
-	flipped := slices.Clone(stream)
-	flipped[len(flipped)/2] ^= 1
-	for name, damaged := range map[string][]byte{
-		"empty": {}, "cut in a block": stream[:len(stream)/2], "a flipped bit": flipped,
-		"without its end": stream[:len(stream)-16],
-		"not a stream":    bytes.Repeat([]byte{255}, 10000),
-	} {
-		directory := t.TempDir()
-		to, _ := openIn(t, directory)
-		update(t, to, 1, commandOf(t, false, put(1, 1)))
-		if err := to.Sync(); err != nil {
-			t.Fatal(err)
-		}
-		err := to.RecoverFromSnapshot(bytes.NewReader(damaged), nil)
-		if !errors.Is(err, errDamagedStream) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := to.Lookup(&CountQuery{}); !errors.Is(err, ErrClosed) {
-			t.Errorf("%s: a lookup afterwards: %v", name, err)
-		}
-		// As after a kill in the middle.
-		to, index := openIn(t, directory)
-		if index != 0 {
-			t.Errorf("%s: reopened with %d", name, index)
-		}
-		expectState(t, to, map[uint64]uint64{})
-		to.Close()
-	}
-}
-
-func TestAStopEndsSnapshots(t *testing.T) {
-	r, _ := openIn(t, t.TempDir())
-	defer r.Close()
-	update(t, r, 1, commandOf(t, false, put(1, 1)))
-	context, err := r.PrepareSnapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped := make(chan struct{})
-	close(stopped)
-	if err := r.SaveSnapshot(context, io.Discard, stopped); !errors.Is(err,
-		statemachine.ErrSnapshotStopped) {
-		t.Fatal(err)
 	}
 }
 

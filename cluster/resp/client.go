@@ -111,7 +111,7 @@ func (c *client) parseAll() (full bool, err error) {
 	commands, size := limits.PipelineCommands, limits.PipelineBytes
 	c.commandBytes, c.commandArguments = limits.CommandBytes, limits.CommandArguments
 	if !c.authed {
-		// What follows AUTH is parsed after AUTH was executed.
+		// Commands behind AUTH are parsed after AUTH was executed.
 		commands = 1
 		c.commandBytes, c.commandArguments = preAuthBytes, preAuthArguments
 	}

@@ -1,13 +1,13 @@
 // Package resp serves the key space of a service.Service to clients of the Redis protocol, RESP2.
 //
-// One goroutine serves one connection. It takes a round of pipelined commands from the connection,
-// turns runs of reads into one Service.Read and runs of writes into a group of Service.Write
-// calls, and sends the replies in the order of the commands. A command sees the effects of all
-// commands before it on its connection.
+// One goroutine serves one connection. It takes a round of pipelined commands from the connection.
+// Runs of reads become one Service.Read, and runs of writes a group of Service.Write calls. Replies
+// go out in the order of the commands. A command sees the effects of all commands before it on its
+// connection.
 //
-// Replies are encoded by redcon. Requests are not read by redcon: its parsers index out of bounds
-// when a length near 2^63 is declared, and its buffer grows while a pipeline never ends at the end
-// of a read. Type frames parses requests within Limits instead.
+// Replies are encoded by redcon. Requests are not read by redcon. Its parsers index out of bounds
+// when a length near 2^63 is declared. Its buffer grows while a pipeline never ends at the end of a
+// read. Type frames parses requests within Limits instead.
 //
 // Thread safety: every exported method may be called from any goroutine.
 //

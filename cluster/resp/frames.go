@@ -27,8 +27,8 @@ type frame struct {
 // frames parses requests step by step, and never looks at a byte of an argument twice. Memory grows
 // with bytes that arrived, never with lengths that were declared. One goroutine uses it.
 //
-// buffer[0:end] is what was received; commands of the round come first, then the command under
-// way, which begins at `start` and is parsed up to `position`.
+// buffer[0:end] is what was received. Commands of the round come first, then the command under way.
+// That one begins at `start` and is parsed up to `position`.
 type frames struct {
 	buffer   []byte
 	end      int

@@ -2,8 +2,8 @@ package resp
 
 // splitInline splits an inline command, a line as people type it, into spans. The line lies at
 // `offset` of the buffer. Double quotes take Redis's escapes, such as \n and \x00. Single quotes
-// take only the escaped single quote. The line is unescaped in place. The answer is false if there are
-// no words.
+// take only the escaped single quote. The line is unescaped in place. The answer is false if there
+// are no words.
 func (f *frames) splitInline(line []byte, offset int) (bool, error) {
 	before := len(f.spans)
 	for i := 0; i < len(line); {

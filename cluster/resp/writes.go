@@ -155,7 +155,8 @@ func (c *client) writeGroup(group *writeGroup) {
 
 // replyWrites replies to the requests of a group.
 func (c *client) replyWrites(group *writeGroup, requests []request, begin time.Time) {
-	// What ops before left of a key; the service tells what was there before the whole group.
+	// Keys that earlier ops of the group have changed. The service tells which keys were there before
+	// the whole group.
 	var present map[uint64]bool
 	if group.counted && group.lastOp-group.firstOp > 1 {
 		present = make(map[uint64]bool, group.lastOp-group.firstOp)

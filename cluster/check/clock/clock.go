@@ -3,9 +3,9 @@
 // the loader do not help. ShiftWall replaces the code of clock_gettime in the process by a system
 // call plus an offset. Other processes keep their clock.
 //
-// The monotonic clock stays as it is: waits with an absolute end would else get an end that the
-// kernel, which has no offset, takes for another time. All functions may be called from any
-// goroutine, but not for the same process at once.
+// The monotonic clock stays as it is. The kernel has no offset, so it would take the absolute end
+// of a wait for another time. All functions may be called from any goroutine, but not for the same
+// process at once.
 package clock
 
 import (

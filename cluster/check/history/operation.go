@@ -35,7 +35,7 @@ type Operation struct {
 	Keys    []int        `json:"keys"`
 	Written []uint64     `json:"written,omitempty"` // ids, one for each key
 	Read    []uint64     `json:"read,omitempty"`    // ids, one for each key; 0: absent
-	Deleted int          `json:"deleted,omitempty"` // what DEL answered
+	Deleted int          `json:"deleted,omitempty"` // the answer of DEL
 	CallNS  int64        `json:"call_ns"`           // since the history's start
 	DoneNS  int64        `json:"done_ns"`           // since the history's start
 	Outcome wire.Outcome `json:"outcome"`

@@ -1,7 +1,7 @@
-// Package model judges histories: is there an order of the operations that one machine could have
-// executed, one after the other, in which each lies between its call and its answer? Porcupine
-// searches the order. The model of a group of keys is an array of registers, one for each key.
-// All functions may be called from any goroutine.
+// Package model judges histories. It looks for an order of the operations that one machine could
+// have executed, one after the other. Each operation must lie between its call and its answer.
+// Porcupine searches the order. The model of a group of keys is an array of registers, one for each
+// key. All functions may be called from any goroutine.
 package model
 
 import (
@@ -71,12 +71,13 @@ func describe(operation *history.Operation) string {
 	return text + " -> OK"
 }
 
-// prepare gives the operations of one group in Porcupine's form. Refused operations did nothing
-// and unknown reads told nothing, so they are left out: a refused write that was done is found
-// because a read then sees an id that nobody wrote. Unknown writes stay open to the end of time,
-// with two exceptions that change no verdict and shorten the search:
-//   - a write that a read has seen must have been done before that read returned;
-//   - a write that nothing has seen can be left out of any order that is valid with it.
+// prepare gives the operations of one group in Porcupine's form. Refused operations did nothing and
+// unknown reads told nothing, so they are left out. A refused write that was done is found all the
+// same: a read then sees an id that nobody wrote.
+//
+// Unknown writes stay open to the end of time, with two exceptions. They change no verdict and
+// shorten the search. A write that a read has seen must have been done before that read returned.
+// A write that nothing has seen can be left out of any order that is valid with it.
 func prepare(operations []*history.Operation) []porcupine.Operation {
 	seen := seenBefore(operations)
 	var prepared []porcupine.Operation

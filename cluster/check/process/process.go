@@ -108,7 +108,7 @@ func New(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
-// startAll starts children on one thread that lives as long as the cluster: the kernel kills a
+// startAll starts children on one thread that lives as long as the cluster. The kernel kills a
 // child with the death signal when the thread that started it ends.
 func startAll(starts <-chan func()) {
 	runtime.LockOSThread()
@@ -161,8 +161,8 @@ func (c *Cluster) claim() error {
 	return fmt.Errorf("no loopback network is free: %w", err)
 }
 
-// host gives a node's address. Each node has one of its own, so that no port can be taken: ports
-// that are found free may be given to somebody else before the node starts.
+// host gives a node's address. Each node has one of its own, so that no port can be taken. A port
+// that is found free may be given to another program before the node starts.
 func (c *Cluster) host(id int) string {
 	if c.options.Network != nil {
 		return c.options.Network.Host(id)

@@ -1,6 +1,6 @@
-// Package wire is a RESP client that tells exactly how far a request came: it never retries, has
-// no pool, and sends a request by one call. Harness clients need this to know which requests may
-// have been done. A Conn belongs to one goroutine at a time.
+// Package wire is a RESP client that tells exactly how far a request came. It never retries, has no
+// pool, and sends a request by one call. Harness clients need this to know which requests may have
+// been done. A Conn belongs to one goroutine at a time.
 package wire
 
 import (

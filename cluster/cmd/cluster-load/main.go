@@ -3,12 +3,12 @@
 //
 // Key i of N is mix(i), a bijection of 64-bit numbers (the finalizer of SplitMix64), as 8 bytes,
 // big-endian. Keys are thus distinct and spread evenly over the key space. A value has the key, the
-// number of the write (0 for --fill) and a checksum's worth of bytes that follow from both, so that
-// --verify finds values that are damaged or belong to another key.
+// number of the write (0 for --fill) and bytes that follow from both. So --verify finds values that
+// are damaged or belong to another key.
 //
-// With --rate the load is open: each batch has a time at which it is due, and its latency counts
-// from then, also if the client was late. Otherwise each client sends a batch when it has the
-// replies to the one before. The latency of a command is that of its batch.
+// With --rate the load is open. Each batch has a time at which it is due. Its latency counts from
+// then, also if the client was late. Otherwise each client sends a batch when it has the replies to
+// the one before. The latency of a command is that of its batch.
 //
 // A command that failed is counted by the first word of its error. It counts as no operation.
 package main

@@ -71,8 +71,8 @@ func (o *operation) needs() (required, permitted []string, known bool) {
 }
 
 // operate runs an operator's command against one node. Results go to out, errors to the standard
-// error stream. The exit code is 0 when the node has done the call, 1 when it has refused it, 2 for
-// a wrong command line, and 3 when the outcome is unknown.
+// error stream. The exit code is 0 when the node has done the call, and 1 when it has refused it.
+// It is 2 for a wrong command line, and 3 when the outcome is unknown.
 func operate(command string, arguments []string, out io.Writer) (exitCode int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
