@@ -64,9 +64,11 @@ const (
 	controlApplied  = "applied"
 )
 
-// ask carries a request out here if this node has the shard, and on another node otherwise.
+// ask carries a request out here if this node has the shard, and on another node otherwise. Of a
+// change of its own membership a replica may not hear: others carry it out.
 func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
-	if n.shard(shardID) != nil {
+	own := c.NodeID == n.state.NodeID && (c.Op == controlAdd || c.Op == controlRemove)
+	if n.shard(shardID) != nil && !own {
 		value, err := n.carryOut(ctx, c)
 		if !errors.Is(err, errNotHere) {
 			return value, err
