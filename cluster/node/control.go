@@ -37,12 +37,17 @@ const (
 	controlApplied  = "applied"
 )
 
-// ask carries a request out here if this node has shardID, and on another node otherwise.
+// ask carries a request out here if this node has shardID, and on another node otherwise. Of a change
+// of its own membership a replica may not hear: others carry it out.
 func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
-	if s := n.shard(shardID); s != nil {
-		return n.carryOut(ctx, s, c)
+	own := c.NodeID == n.state.NodeID && (c.Op == controlAdd || c.Op == controlRemove)
+	if s := n.shard(shardID); s != nil && !own {
+		value, err := n.carryOut(ctx, s, c)
+		if !errors.Is(err, errNotHere) {
+			return value, err
+		}
 	}
 	body, err := json.Marshal(c)
 	if err != nil {
@@ -132,7 +137,7 @@ func (n *Node) changeDirectory(ctx context.Context, c change) (uint64, error) {
 	}
 	result, err := n.host.SyncPropose(ctx, n.host.GetNoOPSession(directoryShard), command)
 	if err != nil {
-		return 0, fmt.Errorf("%w: change the directory: %w", service.ErrUnknown, err)
+		return 0, fmt.Errorf("change the directory: %w", unknown(err))
 	}
 	if len(result.Data) > 0 {
 		return 0, fmt.Errorf("%w: %s", service.ErrConflict, result.Data)
@@ -149,8 +154,12 @@ func (n *Node) nudgeReconciler() {
 }
 
 func unknown(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, dragonboat.ErrShardNotFound), errors.Is(err, dragonboat.ErrShardClosed):
+		// The replica here was removed: another node must be asked.
+		return fmt.Errorf("%w: %w", errNotHere, err)
 	}
 	return fmt.Errorf("%w: %w", service.ErrUnknown, err)
 }

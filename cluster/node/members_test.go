@@ -1,0 +1,43 @@
+package node
+
+import (
+	"fmt"
+	"testing"
+
+	"engine_race/cluster/service"
+)
+
+// leaderOf gives the node that leads the shard.
+func (c *testCluster) leaderOf(shardID uint64) uint64 {
+	c.t.Helper()
+	leader := uint64(0)
+	eventually(c.t, fmt.Sprintf("shard %d has a leader", shardID), func() error {
+		for id, n := range c.nodes {
+			if s := n.shard(shardID); s != nil && s.leads() {
+				leader = id
+				return nil
+			}
+		}
+		return fmt.Errorf("%w: none leads", service.ErrUnavailable)
+	})
+	return leader
+}
+
+// A change of members that meets an election is lost, and a node whose replica was removed cannot
+// carry one out: both must not take all the time of the call.
+func TestALeaderLosesItsReplicaAndGetsAnother(t *testing.T) {
+	c := newCluster(t, 3, 1, 3)
+	c.awaitReady()
+	put(t, c.nodes[1], 1, 1)
+	for range 3 {
+		leader := c.leaderOf(firstDataShard)
+		n := c.nodes[leader]
+		if err := n.RemoveReplica(soon(t), firstDataShard, leader); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.AddReplica(soon(t), firstDataShard, leader); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, n, 1, 1, service.Linearizable)
+	}
+}
