@@ -120,7 +120,10 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		err := n.host.SyncRequestDeleteReplica(ctx, c.ShardID, c.ReplicaID, 0)
 		return 0, n.changed(ctx, err, c.ShardID, c.ReplicaID, false)
 	case controlLead:
-		return 0, unknown(n.host.RequestLeaderTransfer(c.ShardID, c.ReplicaID))
+		if !s.leads() {
+			return 0, errNotHere
+		}
+		return 0, unknown(s.handOver(c.ReplicaID))
 	case controlSnapshot:
 		return n.snapshotHere(ctx, s)
 	case controlApplied:

@@ -112,6 +112,15 @@ func (d *Directory) On(shardID, nodeID uint64) (Placement, bool) {
 	return Placement{}, false
 }
 
+// infosOf gives the nodes that have replicas of a shard.
+func (d *Directory) infosOf(shardID uint64) []service.NodeInfo {
+	var infos []service.NodeInfo
+	for _, p := range d.Shards[shardID].Replicas {
+		infos = append(infos, d.Nodes[p.NodeID].NodeInfo)
+	}
+	return infos
+}
+
 func divisionOf(g *Genesis) keyspace.Division { return keyspace.Division{Shards: g.Shards} }
 
 func (d *Directory) clone() *Directory {

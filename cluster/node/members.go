@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -176,15 +177,18 @@ func (n *Node) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
 	request := controlRequest{Op: controlLead, ShardID: shardID, ReplicaID: p.ReplicaID}
 	var asked time.Time
 	return n.untilDone(ctx, func() error {
-		if time.Since(asked) >= transferInterval {
-			asked = time.Now()
-			if _, err := n.ask(ctx, shardID, request); err != nil {
-				return err
+		for _, r := range n.askForReplicas(ctx, d.infosOf(shardID)) {
+			if r.ShardID != shardID || !r.Leader {
+				continue
 			}
-		}
-		for _, r := range n.askForReplicas(ctx, []service.NodeInfo{d.Nodes[nodeID].NodeInfo}) {
-			if r.ShardID == shardID && r.Leader {
+			if r.NodeID == nodeID {
 				return nil
+			}
+			if time.Since(asked) >= transferInterval {
+				asked = time.Now()
+				if _, err := n.askNode(ctx, d.Nodes[r.NodeID].NodeInfo, request); err != nil {
+					return err
+				}
 			}
 		}
 		return fmt.Errorf("%w: another replica leads", service.ErrUnavailable)
@@ -202,24 +206,25 @@ func (n *Node) Snapshot(ctx context.Context, shardID uint64) (uint64, error) {
 // giveUpLeadership asks other replicas to lead, with each attempt another one.
 func (n *Node) giveUpLeadership(attempt int) {
 	d := n.directory.Load()
+	var group sync.WaitGroup
 	for _, s := range n.localShards() {
-		if !s.leads() {
-			continue
-		}
 		var others []uint64
 		for _, p := range d.Shards[s.shardID].Replicas {
 			if p.ReplicaID != s.replicaID {
 				others = append(others, p.ReplicaID)
 			}
 		}
-		if len(others) == 0 {
+		if !s.leads() || len(others) == 0 {
 			continue
 		}
-		err := n.host.RequestLeaderTransfer(s.shardID, others[attempt%len(others)])
-		if err != nil && !errors.Is(err, dragonboat.ErrSystemBusy) {
-			n.config.Logger.Warn("cannot move a leader", "shard", s.shardID, "error", err)
-		}
+		group.Go(func() {
+			err := s.handOver(others[attempt%len(others)])
+			if err != nil && !errors.Is(err, dragonboat.ErrSystemBusy) {
+				n.config.Logger.Warn("cannot move a leader", "shard", s.shardID, "error", err)
+			}
+		})
 	}
+	group.Wait()
 }
 
 // leading gives the number of shards that are led here and have other replicas.

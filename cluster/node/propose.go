@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -41,6 +42,11 @@ type proposer struct {
 	session *client.Session
 	slots   chan struct{}
 	stopped chan struct{}
+
+	// While it is held, nothing is proposed here: the leader is about to move, and would drop it.
+	held atomic.Bool
+	// Proposals here whose outcome is not known.
+	proposed atomic.Int64
 
 	mu     sync.Mutex
 	queue  []*write
@@ -158,11 +164,13 @@ func (p *proposer) propose(writes []*write) {
 			go p.sendTo(leader, writes)
 			return
 		}
+		p.proposed.Add(1)
 		request, err := p.host.Propose(p.session, commandOf(writes), timeLeft(writes))
 		if err == nil {
 			go p.finishProposal(request, writes, leaderLost)
 			return
 		}
+		p.proposed.Add(-1)
 		if !isPassing(err) {
 			<-p.slots
 			finish(writes, refusal(err))
@@ -187,7 +195,8 @@ func (p *proposer) pause() {
 // awaitLeader gives the replica that leads the shard.
 func (p *proposer) awaitLeader(deadline time.Time) (uint64, error) {
 	for {
-		if leader := p.shard.leader.Load(); leader != 0 {
+		leader := p.shard.leader.Load()
+		if leader != 0 && !(p.held.Load() && leader == p.shard.replicaID) {
 			return leader, nil
 		}
 		if time.Now().After(deadline) {
@@ -248,6 +257,7 @@ func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*wr
 		result = <-request.AppliedC()
 	}
 	request.Release()
+	p.proposed.Add(-1)
 	// A proposal that was dropped has never reached a log.
 	if result.Dropped() {
 		p.resend(writes)

@@ -110,6 +110,24 @@ func (s *shard) noteLeader(leader uint64) {
 	}
 }
 
+// handOver asks another replica to lead. Proposals wait meanwhile: a leader that gives up drops them,
+// and raft tells nobody of those that it had sent on.
+func (s *shard) handOver(to uint64) error {
+	s.proposer.held.Store(true)
+	defer s.proposer.held.Store(false)
+	until := func(done func() bool) {
+		for limit := time.Now().Add(transferInterval); !done() && time.Now().Before(limit); {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	until(func() bool { return s.proposer.proposed.Load() == 0 })
+	if err := s.node.host.RequestLeaderTransfer(s.shardID, to); err != nil {
+		return err
+	}
+	until(func() bool { return !s.leads() })
+	return nil
+}
+
 // stop ends what waits for the replica. It is called once; dragonboat closes the replica itself.
 func (s *shard) stop() {
 	close(s.stopped)
