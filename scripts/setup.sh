@@ -130,6 +130,7 @@ test_cluster_needs="$cluster_needs"'
 python3                  python3
 ip                       iproute2
 nft                      nftables
+haproxy                  haproxy
 '
 # For .ci/run alone: it compiles the opponents too.
 ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs"'

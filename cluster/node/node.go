@@ -88,9 +88,6 @@ func Open(c Config) (*Node, error) {
 	n := &Node{config: c, state: s, shards: map[uint64]*shard{}, stopped: make(chan struct{}),
 		nudge: make(chan struct{}, 1)}
 	n.directory.Store(n.savedDirectory())
-	if err := n.checkReplicas(); err != nil {
-		return nil, err
-	}
 	if n.host, err = dragonboat.NewNodeHost(n.hostConfig()); err != nil {
 		return nil, fmt.Errorf("start raft at %s: %w", c.Info.RaftAddress, err)
 	}

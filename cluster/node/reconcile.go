@@ -20,6 +20,8 @@ const (
 	fetchTimeout      = time.Second
 	replaceTimeout    = time.Hour
 	removeTimeout     = 10 * time.Second
+	// A replica that was added should have caught up, or loaded a snapshot, after so long.
+	resumeAfter = time.Minute
 	// Between two checks whether a log is to be shortened.
 	maintainInterval = 200 * time.Millisecond
 	// Entries that stay when a log is shortened, for replicas that are a little behind.
@@ -43,21 +45,6 @@ func (n *Node) reconcileForever() {
 			cleanVersion, isClean = version, n.clean()
 		}
 	}
-}
-
-// checkReplicas fails if the files of a replica here are lost.
-func (n *Node) checkReplicas() error {
-	d := n.directory.Load()
-	for shardID := range d.Shards {
-		p, placed := d.On(shardID, n.state.NodeID)
-		if !placed || shardID == directoryShard {
-			continue
-		}
-		if err := replica.Check(n.replicaDirectory(shardID, p.ReplicaID)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // refreshDirectory takes the newest directory, and saves it for the next start.
@@ -112,7 +99,7 @@ func (n *Node) reconcile() {
 			n.remove(running)
 			running = nil
 		}
-		if placed && running == nil && p.Epoch == n.state.Epoch {
+		if placed && running == nil && !n.isLost(shardID, p) {
 			if err := n.start(shardID, p.ReplicaID, n.firstMembers(shardID, p)); err != nil {
 				n.config.Logger.Error("cannot start a replica", "error", err)
 			}
@@ -120,7 +107,23 @@ func (n *Node) reconcile() {
 	}
 }
 
-// replaceLost replaces the replicas that this node had before its data was lost, one by one.
+// isLost tells whether a replica was here whose files are gone: all of the node's, or its store.
+func (n *Node) isLost(shardID uint64, p Placement) bool {
+	if p.Epoch != n.state.Epoch {
+		return true
+	}
+	if shardID == directoryShard || n.shard(shardID) != nil {
+		return false
+	}
+	err := replica.Check(n.replicaDirectory(shardID, p.ReplicaID))
+	if err != nil {
+		n.config.Logger.Error("a replica is lost", "shard", shardID, "error", err)
+	}
+	return err != nil
+}
+
+// replaceLost replaces lost replicas of this node, one by one. It also goes on with calls of
+// AddReplica that were interrupted: such a replica runs, and is no member.
 func (n *Node) replaceLost() {
 	defer n.workers.Done()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -133,22 +136,38 @@ func (n *Node) replaceLost() {
 		d := n.directory.Load()
 		for shardID := range d.Shards {
 			p, placed := d.On(shardID, n.state.NodeID)
-			if !placed || p.Epoch == n.state.Epoch {
-				continue
+			s := n.shard(shardID)
+			switch {
+			case !placed:
+			case n.isLost(shardID, p):
+				n.replace(ctx, shardID)
+			case s != nil && !s.caughtUp.Load() && time.Since(s.started) > resumeAfter &&
+				n.firstMembers(shardID, p) == nil:
+				n.addAgain(ctx, shardID)
 			}
-			attempt, cancel := context.WithTimeout(ctx, replaceTimeout)
-			err := n.RemoveReplica(attempt, shardID, n.state.NodeID)
-			if err == nil {
-				err = n.AddReplica(attempt, shardID, n.state.NodeID)
-			}
-			cancel()
-			n.config.Logger.Info("replaced a lost replica", "shard", shardID, "error", err)
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(reconcileInterval):
 		}
 	}
+}
+
+func (n *Node) replace(ctx context.Context, shardID uint64) {
+	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
+	defer cancel()
+	err := n.RemoveReplica(ctx, shardID, n.state.NodeID)
+	if err == nil {
+		err = n.AddReplica(ctx, shardID, n.state.NodeID)
+	}
+	n.config.Logger.Info("replaced a lost replica", "shard", shardID, "error", err)
+}
+
+func (n *Node) addAgain(ctx context.Context, shardID uint64) {
+	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
+	defer cancel()
+	err := n.AddReplica(ctx, shardID, n.state.NodeID)
+	n.config.Logger.Info("added a replica again", "shard", shardID, "error", err)
 }
 
 // firstMembers gives the members of a shard that the genesis has placed here, and nil for replicas
@@ -238,6 +257,7 @@ func (n *Node) maintainForever() {
 		}
 		syncs := time.Since(lastSync) >= n.config.SyncInterval
 		for _, s := range n.localShards() {
+			s.checkLeader()
 			if s.replica == nil {
 				continue
 			}

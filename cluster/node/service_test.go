@@ -286,3 +286,47 @@ func TestAReplicaComesFromASnapshot(t *testing.T) {
 		expect(t, c.nodes[4], keyAt(i%200), uint64(i+1), service.Local)
 	}
 }
+
+func TestALostStoreIsReplaced(t *testing.T) {
+	c := newCluster(t, 3, 2, 3)
+	c.awaitReady()
+	for i := range 30 {
+		put(t, c.nodes[1], keyAt(i), 1)
+	}
+	n := c.nodes[3]
+	s := n.shard(firstDataShard)
+	eventually(t, "an index is stored", func() error {
+		if s.replica.Synced() == 0 {
+			return errors.New("none")
+		}
+		return nil
+	})
+	store := n.replicaDirectory(firstDataShard, s.replicaID)
+	c.stop(3)
+	if err := os.RemoveAll(filepath.Join(store, "store")); err != nil {
+		t.Fatal(err)
+	}
+	c.start(3)
+	eventually(t, "there is another replica", func() error {
+		after := n.shard(firstDataShard)
+		if after == nil || after.replicaID == s.replicaID {
+			return errors.New("not yet")
+		}
+		return after.ready()
+	})
+	for i := range 30 {
+		eventually(t, "a local read", func() error {
+			values, err := n.Read(soon(t), []uint64{keyAt(i)}, service.Local)
+			if err == nil && values[0] == nil {
+				err = errors.New("absent")
+			}
+			return err
+		})
+	}
+	eventually(t, "the files of the old replica are gone", func() error {
+		if _, err := os.Stat(store); err == nil {
+			return errors.New("they are there")
+		}
+		return nil
+	})
+}

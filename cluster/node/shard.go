@@ -22,6 +22,7 @@ type shard struct {
 	proposer  *proposer
 	reader    *reader
 	stopped   chan struct{}
+	started   time.Time
 
 	leader atomic.Uint64 // a replica's ID; 0: none is known
 	// Set once the replica has applied all that was committed when it was started. Before that it
@@ -38,7 +39,8 @@ func (n *Node) replicaDirectory(shardID, replicaID uint64) string {
 
 // start runs a replica. Members are those of the genesis, or nil for a replica that was added.
 func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error {
-	s := &shard{node: n, shardID: shardID, replicaID: replicaID, stopped: make(chan struct{})}
+	s := &shard{node: n, shardID: shardID, replicaID: replicaID, stopped: make(chan struct{}),
+		started: time.Now()}
 	c := n.shardConfig(shardID, replicaID)
 	var err error
 	if shardID == directoryShard {
@@ -68,9 +70,7 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error
 	n.mu.Lock()
 	n.shards[shardID] = s
 	n.mu.Unlock()
-	if leader, _, known, err := n.host.GetLeaderID(shardID); err == nil && known {
-		s.noteLeader(leader)
-	}
+	s.checkLeader()
 	go s.catchUp()
 	return nil
 }
@@ -97,6 +97,18 @@ func (s *shard) catchUp() {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// checkLeader mends what an event that came too early has left.
+func (s *shard) checkLeader() {
+	leader, _, known, err := s.node.host.GetLeaderID(s.shardID)
+	if err != nil {
+		return
+	}
+	if !known {
+		leader = 0
+	}
+	s.noteLeader(leader)
 }
 
 func (s *shard) noteLeader(leader uint64) {

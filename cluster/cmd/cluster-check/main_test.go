@@ -107,8 +107,8 @@ func TestFailoversAreMeasured(t *testing.T) {
 }
 
 func TestRestartsThatDropRequestsAreFound(t *testing.T) {
-	code, report, output := runFakes(t, fake.Faults{NoDrain: 1}, "--histories", "1",
-		"--faults", "rolling-restart")
+	code, report, output := runFakes(t, fake.Faults{NoDrain: 1}, "--histories", "2",
+		"--clients", "40", "--faults", "rolling-restart")
 	if code != 1 || report.Classes["rolling-restart"].FailedRequests == 0 {
 		t.Errorf("exit code %d: %s", code, output)
 	}
