@@ -31,7 +31,7 @@ func (n *Node) changeDirectory(ctx context.Context, c change) (uint64, error) {
 	}
 	result, err := n.host.SyncPropose(ctx, n.host.GetNoOPSession(directoryShard), command)
 	if err != nil {
-		return 0, fmt.Errorf("%w: change the directory: %w", service.ErrUnknown, err)
+		return 0, fmt.Errorf("change the directory: %w", unknown(err))
 	}
 	if len(result.Data) > 0 {
 		return 0, fmt.Errorf("%w: %s", service.ErrConflict, result.Data)

@@ -72,12 +72,16 @@ func (n *Node) saveDirectory(d *Directory) error {
 	return writeJSON(filepath.Join(n.config.Directory, directoryName), d)
 }
 
+// newestDirectory asks the replica here, or another node if that has no leader: it may have been
+// removed, and would not hear of it.
 func (n *Node) newestDirectory(newest *Directory) *Directory {
 	if n.shard(directoryShard) != nil {
 		if d := n.machine.current.Load(); d.Version > newest.Version {
-			return d
+			newest = d
 		}
-		return newest
+		if _, _, known, err := n.host.GetLeaderID(directoryShard); err == nil && known {
+			return newest
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
