@@ -29,15 +29,22 @@ func TestALeaderLosesItsReplicaAndGetsAnother(t *testing.T) {
 	c := newCluster(t, 3, 1, 3)
 	c.awaitReady()
 	put(t, c.nodes[1], 1, 1)
-	for range 3 {
-		leader := c.leaderOf(firstDataShard)
+	for _, shardID := range []uint64{firstDataShard, directoryShard, firstDataShard, directoryShard} {
+		leader := c.leaderOf(shardID)
 		n := c.nodes[leader]
-		if err := n.RemoveReplica(soon(t), firstDataShard, leader); err != nil {
+		if err := n.RemoveReplica(soon(t), shardID, leader); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.AddReplica(soon(t), firstDataShard, leader); err != nil {
+		if err := n.AddReplica(soon(t), shardID, leader); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, n, 1, 1, service.Linearizable)
 	}
+	// A replica that was removed while its node was away does not come back.
+	c.stop(3)
+	if err := c.nodes[1].RemoveReplica(soon(t), directoryShard, 3); err != nil {
+		t.Fatal(err)
+	}
+	c.start(3)
+	c.awaitReady()
 }

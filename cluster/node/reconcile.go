@@ -64,15 +64,14 @@ func (n *Node) saveDirectory(d *Directory) error {
 	return writeJSON(filepath.Join(n.config.Directory, directoryName), d)
 }
 
-// newestDirectory asks the replica here, and another node where that is not in order: a replica that
-// was removed does not learn of later changes, nor of its own removal.
+// newestDirectory asks the replica here, or another node if that has no leader: it may have been
+// removed, and would not hear of it.
 func (n *Node) newestDirectory(newest *Directory) *Directory {
-	s := n.shard(directoryShard)
-	if s != nil {
+	if n.shard(directoryShard) != nil {
 		if d := n.machine.current.Load(); d.Version > newest.Version {
 			newest = d
 		}
-		if s.ready() == nil {
+		if _, _, known, err := n.host.GetLeaderID(directoryShard); err == nil && known {
 			return newest
 		}
 	}

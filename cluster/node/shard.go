@@ -102,10 +102,7 @@ func (s *shard) catchUp() {
 // checkLeader mends what an event that came too early has left.
 func (s *shard) checkLeader() {
 	leader, _, known, err := s.node.host.GetLeaderID(s.shardID)
-	if err != nil {
-		return
-	}
-	if !known {
+	if err != nil || !known {
 		leader = 0
 	}
 	s.noteLeader(leader)
