@@ -40,6 +40,7 @@ type Options struct {
 	// that is not 0. Both need root.
 	Namespaces bool
 	DiskBytes  int64
+	LogBytes   int64    // of process.Options
 	Extra      string   // more lines of each node's configuration file
 	Env        []string // more variables of the nodes
 	// ReadyIn bounds the time from a node's start to its readiness, and the time to heal.
@@ -91,8 +92,9 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		return report, err
 	}
 	setup := process.Options{Binary: options.Binary, Dir: options.Dir, Nodes: options.Nodes,
-		Shards: options.Shards, DiskBytes: options.DiskBytes, Extra: options.Extra,
-		Env: options.Env, Log: options.Log, ReadyIn: options.ReadyIn, RequestTimeout: requestTime}
+		Shards: options.Shards, DiskBytes: options.DiskBytes, LogBytes: options.LogBytes,
+		Extra: options.Extra,
+		Env:   options.Env, Log: options.Log, ReadyIn: options.ReadyIn, RequestTimeout: requestTime}
 	env := &faults.Env{Random: rand.New(rand.NewPCG(options.Seed, 0)), Hold: options.Hold,
 		HealIn: options.ReadyIn, Log: options.Log}
 	if options.Namespaces {
