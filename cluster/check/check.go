@@ -58,6 +58,7 @@ const (
 	groupTime     = 60 * time.Second       // of the search in one group
 	settleTime    = 30 * time.Second
 	ledgerKeys    = 64
+	coldKeys      = 1024 // of the ledger
 	ledgerWriters = 4
 	ledgerPause   = 5 * time.Millisecond
 	minimumDone   = 20 // a history with fewer acknowledged operations proves nothing
@@ -128,7 +129,8 @@ func logError(log *slog.Logger, action string, err error) {
 // run makes all histories beside one ledger, and verifies the ledger at the end.
 func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 	book, err := ledger.New(ledger.Options{Dialers: c.dialers(), Writers: ledgerWriters,
-		Keys: c.ledgerKeys(), Seed: c.options.Seed, Pause: ledgerPause})
+		Keys: c.ledgerKeys(0, ledgerKeys), ColdKeys: c.ledgerKeys(ledgerKeys, coldKeys),
+		Seed: c.options.Seed, Pause: ledgerPause})
 	if err != nil {
 		return err
 	}

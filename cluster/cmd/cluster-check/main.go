@@ -59,8 +59,9 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 	flags.Int64Var(&s.diskMB, "disk-mb", 0, "size of a file system for each node in MiB, for "+
 		"the fault full-disk (needs root); 0: none")
 	flags.Int64Var(&s.logMB, "log-mb", 4, "how much a shard's log grows in MiB until it is "+
-		"shortened, so that new replicas need snapshots; 0: the nodes' default")
-	flags.StringVar(&s.options.Extra, "extra", "", "more lines of each node's configuration")
+		"shortened, so that new replicas need snapshots; 0, or a table [raft] in --extra: as there")
+	flags.StringVar(&s.options.Extra, "extra", "", "more lines of each node's configuration; "+
+		"a table [raft] replaces --log-mb")
 	flags.DurationVar(&s.options.ReadyIn, "ready-in", time.Minute,
 		"how long a node may take to become ready, and a cluster to heal")
 	flags.StringVar(&s.json, "json", "", "file for the report as JSON")
