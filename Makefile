@@ -112,7 +112,7 @@ submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests quick-tests guest race test test-all test-rest test-report fuzz check bench bench-race \
         bench-batches bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare flame mutants soak crash powercut \
-        nvme-guest numa-guests cluster test-cluster bench-cluster cluster-demo \
+        nvme-guest numa-guests cluster test-cluster bench-cluster cluster-demo cluster-mutants \
         asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -180,8 +180,9 @@ test-cluster:  ## installs Go and tests the networked service: race detector, fa
 	+$(submake) $(cluster_programs)
 	scripts/run_tests.sh cluster
 
-# CLUSTER_HISTORIES=0 leaves out the check of histories.
+# CLUSTER_HISTORIES=0 leaves out the check of histories and the failovers.
 CLUSTER_HISTORIES ?= 100
+CLUSTER_FAILOVERS ?= 50
 bench-cluster:  ## the networked service beside dragonboat, Pebble and etcd, into out/bench-cluster.json
 	scripts/setup.sh bench-cluster
 	+$(submake) $(cluster_programs) bin/cluster-bench bin/cluster-bench-etcd
@@ -189,7 +190,7 @@ bench-cluster:  ## the networked service beside dragonboat, Pebble and etcd, int
 	rm -f out/cluster-check.json
 # The bench takes the check's claims over, so a failure here must not end the recipe.
 	$(if $(filter-out 0,$(CLUSTER_HISTORIES)),bin/cluster-check --binary bin/engine-raced --histories $(CLUSTER_HISTORIES) \
-	  --seconds 2 --json out/cluster-check.json || true)
+	  --seconds 2 --failover $(CLUSTER_FAILOVERS) --json out/cluster-check.json || true)
 	bin/cluster-bench --json out/bench-cluster.json $(if $(filter-out 0,$(CLUSTER_HISTORIES)),--check-json out/cluster-check.json) \
 	  $(BENCH_CLUSTER_ARGS)
 
@@ -285,6 +286,9 @@ bench-compare:  ## the engine beside RocksDB, LevelDB, LMDB, WiredTiger, into ou
 flame: $(BIN)/profile  ## a flame graph, out/flame-PHASE.svg; PHASE=seek, `bin/profile -h` lists them
 	scripts/setup.sh flame
 	scripts/flame record $(or $(PHASE),seek) $(FLAME_ARGS)
+
+cluster-mutants: library  ## puts faults back into cluster/, one by one: a check must find each; needs root
+	scripts/cluster_mutants.py $(CLUSTER_MUTANTS_ARGS)
 
 mutants: build-checked  ## re-introduces known faults, one by one: a test must fail for each
 	scripts/mutants.py $(MUTANTS_ARGS)
@@ -566,6 +570,7 @@ check-scripts:
 
 check-mutants:
 	scripts/mutants.py --check
+	scripts/cluster_mutants.py --check
 
 check-headers: $(headers:%=$(BUILD)/%.ok) $(addprefix $(BUILD)/judge/, \
     include/engine.h.ok include/polar_string.h.ok engine_race/engine_race.h.ok)

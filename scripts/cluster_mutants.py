@@ -4,10 +4,10 @@
     scripts/cluster_mutants.py [--json FILE] [--check] [NAME...]
 
 The first lines of each cluster/check/mutants/NAME.patch say what it breaks and what must find it:
-either "Check: ", the flags of bin/cluster-check, or "Test: ", a package of cluster/ and a pattern of
-its tests. The script copies the tree and builds each fault there. bin/cluster-check is built from
-the tree without a fault. Before the faults, every check must pass without one. "Count: " says how
-many times a check may run until it finds a fault that needs luck; 1 is the default.
+either "Check: ", the flags of bin/cluster-check, or "Test: ", a package of cluster/ and a pattern
+of its tests. "Count: " says how many times a check may run until it finds a fault that needs luck;
+1 is the default. The script copies the tree and builds each fault there. It builds cluster-check
+from the tree without a fault. Before the faults, every check must pass without one.
 --check only checks that the patches apply. The last line is "N of N mutants caught"; exit code 0
 when all were. Faults of power and networks need root.
 """
@@ -46,7 +46,8 @@ class Mutant:
         self.count = int(fields.get("Count", "1"))
         if (self.check is None) == (self.test is None):
             sys.exit(f"{path.name}: either one line 'Check: ' or one line 'Test: ' is needed")
-        self.fault = " ".join(line for line in head if line.partition(": ")[0] not in fields).strip()
+        self.fault = " ".join(line for line in head
+                              if line.partition(": ")[0] not in fields).strip()
 
 
 def go(tree, *arguments, timeout=None):

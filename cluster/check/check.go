@@ -40,6 +40,7 @@ type Options struct {
 	// that is not 0. Both need root.
 	Namespaces bool
 	DiskBytes  int64
+	LogBytes   int64    // of process.Options
 	Extra      string   // more lines of each node's configuration file
 	Env        []string // more variables of the nodes
 	// ReadyIn bounds the time from a node's start to its readiness, and the time to heal.
@@ -57,6 +58,7 @@ const (
 	groupTime     = 60 * time.Second       // of the search in one group
 	settleTime    = 30 * time.Second
 	ledgerKeys    = 64
+	coldKeys      = 1024 // of the ledger
 	ledgerWriters = 4
 	ledgerPause   = 5 * time.Millisecond
 	minimumDone   = 20 // a history with fewer acknowledged operations proves nothing
@@ -91,8 +93,9 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		return report, err
 	}
 	setup := process.Options{Binary: options.Binary, Dir: options.Dir, Nodes: options.Nodes,
-		Shards: options.Shards, DiskBytes: options.DiskBytes, Extra: options.Extra,
-		Env: options.Env, Log: options.Log, ReadyIn: options.ReadyIn, RequestTimeout: requestTime}
+		Shards: options.Shards, DiskBytes: options.DiskBytes, LogBytes: options.LogBytes,
+		Extra: options.Extra,
+		Env:   options.Env, Log: options.Log, ReadyIn: options.ReadyIn, RequestTimeout: requestTime}
 	env := &faults.Env{Random: rand.New(rand.NewPCG(options.Seed, 0)), Hold: options.Hold,
 		HealIn: options.ReadyIn, Log: options.Log}
 	if options.Namespaces {
@@ -126,7 +129,8 @@ func logError(log *slog.Logger, action string, err error) {
 // run makes all histories beside one ledger, and verifies the ledger at the end.
 func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 	book, err := ledger.New(ledger.Options{Dialers: c.dialers(), Writers: ledgerWriters,
-		Keys: c.ledgerKeys(), Seed: c.options.Seed, Pause: ledgerPause})
+		Keys: c.ledgerKeys(0, ledgerKeys), ColdKeys: c.ledgerKeys(ledgerKeys, coldKeys),
+		Seed: c.options.Seed, Pause: ledgerPause})
 	if err != nil {
 		return err
 	}

@@ -31,9 +31,10 @@ func (c *checker) groups(number int) [][]uint64 {
 	return groups
 }
 
-func (c *checker) ledgerKeys() []uint64 {
+// ledgerKeys gives the keys from number `first` on.
+func (c *checker) ledgerKeys(first, count int) []uint64 {
 	var keys []uint64
-	for i := range ledgerKeys {
+	for i := first; i < first+count; i++ {
 		keys = append(keys, c.shardBase(i%c.options.Shards)+ledgerBase+uint64(i))
 	}
 	return keys

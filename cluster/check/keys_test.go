@@ -30,7 +30,7 @@ func TestKeysAreFreshAndEachGroupLiesInOneShard(t *testing.T) {
 				}
 			}
 		}
-		for _, key := range c.ledgerKeys() {
+		for _, key := range c.ledgerKeys(0, ledgerKeys+coldKeys) {
 			use([]uint64{key})
 		}
 		if single == 0 || several == 0 {

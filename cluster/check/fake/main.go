@@ -194,6 +194,8 @@ func (n *fakeNode) status(w http.ResponseWriter, _ *http.Request) {
 			chosen = shard
 		}
 		described := service.ShardStatus{ShardID: uint64(shard)}
+		described.Lower = uint64(shard-1) << 32 // in the order of the shards; the rest is not used
+		described.Upper = described.Lower + 1<<32 - 1
 		for i := range nodes {
 			candidate := nodes[(chosen-1+i)%len(nodes)]
 			conn, err := net.DialTimeout("tcp", candidate.ClientAddress, 100*time.Millisecond)

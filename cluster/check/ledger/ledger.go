@@ -24,9 +24,12 @@ type Options struct {
 	Dialers []wire.Dialer // one for each node
 	Writers int
 	// Keys are dealt to the writers in turn.
-	Keys  []uint64
-	Seed  uint64
-	Pause time.Duration // between two requests of a writer
+	Keys []uint64
+	// ColdKeys are dealt too. Their writer goes through them slowly: a replica that has lost one
+	// does not get it back by the next write.
+	ColdKeys []uint64
+	Seed     uint64
+	Pause    time.Duration // between two requests of a writer
 }
 
 // Report is the judgement of a ledger.
@@ -47,6 +50,9 @@ type Report struct {
 }
 
 const maxSamples = 20
+
+// coldShare: one write in so many goes to a cold key.
+const coldShare = 3
 
 // Failed says whether the report has any loss, stale read or impossible value, or misses a key.
 func (r *Report) Failed() bool {
@@ -90,6 +96,7 @@ func (e *entry) judge(version uint64) judgement {
 type Ledger struct {
 	options Options
 	entries []*entry
+	cold    []*entry
 
 	mu     sync.Mutex
 	report Report
@@ -105,7 +112,10 @@ func New(options Options) (*Ledger, error) {
 	for _, key := range options.Keys {
 		l.entries = append(l.entries, &entry{key: key, unknown: map[uint64]bool{}})
 	}
-	l.report.Keys = len(l.entries)
+	for _, key := range options.ColdKeys {
+		l.cold = append(l.cold, &entry{key: key, unknown: map[uint64]bool{}})
+	}
+	l.report.Keys = len(l.entries) + len(l.cold)
 	return l, nil
 }
 
@@ -117,6 +127,9 @@ func (l *Ledger) Run(ctx context.Context) {
 		for k := i; k < len(l.entries); k += l.options.Writers {
 			w.entries = append(w.entries, l.entries[k])
 		}
+		for k := i; k < len(l.cold); k += l.options.Writers {
+			w.cold = append(w.cold, l.cold[k])
+		}
 		group.Go(func() { w.run(ctx) })
 	}
 	group.Wait()
@@ -125,6 +138,8 @@ func (l *Ledger) Run(ctx context.Context) {
 type writer struct {
 	ledger  *Ledger
 	entries []*entry
+	cold    []*entry
+	next    int // of cold
 	at      int
 	conn    *wire.Conn
 	random  *rand.Rand
@@ -139,6 +154,9 @@ func (w *writer) run(ctx context.Context) {
 			err = ctx.Err()
 		case w.random.IntN(4) == 0:
 			err = w.read(e)
+		case len(w.cold) > 0 && w.random.IntN(coldShare) == 0:
+			err = w.write(w.cold[w.next%len(w.cold)])
+			w.next++
 		default:
 			err = w.write(e)
 		}

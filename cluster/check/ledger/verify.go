@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"engine_race/cluster/check/wire"
@@ -10,10 +11,11 @@ import (
 // Verify reads all keys from all nodes: first linearizable, then local until the node has caught
 // up or `settle` is over. It gives the report of the whole run. Call it once, after Run.
 func (l *Ledger) Verify(ctx context.Context, settle time.Duration) Report {
-	tooOldAt := make([]int, len(l.entries)) // the number of nodes that gave too old a version
+	all := slices.Concat(l.entries, l.cold)
+	tooOldAt := make([]int, len(all)) // the number of nodes that gave too old a version
 	for node := range l.options.Dialers {
 		reader := &reader{dialer: l.options.Dialers[node]}
-		for i, e := range l.entries {
+		for i, e := range all {
 			version, err := reader.fetch(ctx, e.key, settle)
 			if l.final(node, e, version, err) == tooOld {
 				tooOldAt[i]++
@@ -21,7 +23,7 @@ func (l *Ledger) Verify(ctx context.Context, settle time.Duration) Report {
 		}
 		reader.close()
 	}
-	for i, e := range l.entries {
+	for i, e := range all {
 		switch {
 		case tooOldAt[i] == 0:
 		case tooOldAt[i] == len(l.options.Dialers):
@@ -33,7 +35,7 @@ func (l *Ledger) Verify(ctx context.Context, settle time.Duration) Report {
 		}
 	}
 	for node := range l.options.Dialers {
-		l.verifyLocal(ctx, node, tooOldAt, settle)
+		l.verifyLocal(ctx, node, all, tooOldAt, settle)
 	}
 	return l.report
 }
@@ -60,11 +62,12 @@ func (l *Ledger) final(node int, e *entry, version uint64, err error) judgement 
 
 // verifyLocal reads the keys that are not lost from the node's own replicas. A local read may lag,
 // so it is repeated while there is time.
-func (l *Ledger) verifyLocal(ctx context.Context, node int, lost []int, settle time.Duration) {
+func (l *Ledger) verifyLocal(ctx context.Context, node int, all []*entry, lost []int,
+	settle time.Duration) {
 	reader := &reader{dialer: l.options.Dialers[node], local: true}
 	defer reader.close()
 	limit := time.Now().Add(settle)
-	for i, e := range l.entries {
+	for i, e := range all {
 		if lost[i] > 0 {
 			continue
 		}

@@ -14,6 +14,9 @@ func (c *Cluster) configuration(n *node) string {
 	fmt.Fprintf(&text, "raft_address = %q\n", n.info.RaftAddress)
 	fmt.Fprintf(&text, "client_address = %q\n", n.info.ClientAddress)
 	fmt.Fprintf(&text, "admin_address = %q\n", n.info.AdminAddress)
+	if c.options.LogBytes > 0 && !strings.Contains(c.options.Extra, "[raft]") {
+		fmt.Fprintf(&text, "raft.log_bytes = %d\n", c.options.LogBytes)
+	}
 	if c.options.Network != nil {
 		fmt.Fprintf(&text, "allow_insecure = true\n")
 	}

@@ -47,9 +47,12 @@ type Options struct {
 	// DiskBytes is the size of each node's own file system. 0: data lies in a plain directory,
 	// and disks cannot be filled. Otherwise the caller must be root.
 	DiskBytes int64
-	Extra     string   // more lines of each node's configuration file
-	Env       []string // more variables, "NAME=value"
-	Log       *slog.Logger
+	// LogBytes is how much a log grows before it is shortened. Replicas that are added later get
+	// a snapshot then, not the whole log. 0: the nodes' default.
+	LogBytes int64
+	Extra    string   // more lines of each node's configuration file
+	Env      []string // more variables, "NAME=value"
+	Log      *slog.Logger
 	// ReadyIn bounds how long a node may take from its start to its readiness.
 	ReadyIn time.Duration
 	// RequestTimeout bounds each request of a client.

@@ -29,6 +29,7 @@ type settings struct {
 	options check.Options
 	seconds float64
 	diskMB  int64
+	logMB   int64
 	json    string
 	keep    bool
 	verbose bool
@@ -57,7 +58,10 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 		"a network namespace for each node (needs root)")
 	flags.Int64Var(&s.diskMB, "disk-mb", 0, "size of a file system for each node in MiB, for "+
 		"the fault full-disk (needs root); 0: none")
-	flags.StringVar(&s.options.Extra, "extra", "", "more lines of each node's configuration")
+	flags.Int64Var(&s.logMB, "log-mb", 4, "how much a shard's log grows in MiB until it is "+
+		"shortened, so that new replicas need snapshots; 0, or a table [raft] in --extra: as there")
+	flags.StringVar(&s.options.Extra, "extra", "", "more lines of each node's configuration; "+
+		"a table [raft] replaces --log-mb")
 	flags.DurationVar(&s.options.ReadyIn, "ready-in", time.Minute,
 		"how long a node may take to become ready, and a cluster to heal")
 	flags.StringVar(&s.json, "json", "", "file for the report as JSON")
@@ -68,6 +72,7 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 	}
 	s.options.Hold = time.Duration(s.seconds * float64(time.Second))
 	s.options.DiskBytes = s.diskMB << 20
+	s.options.LogBytes = s.logMB << 20
 	level := slog.LevelWarn
 	if s.verbose {
 		level = slog.LevelInfo
