@@ -136,7 +136,7 @@ in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
 paged_runs := $(patsubst %,checked/%+paged,e2e faults power)
 other_runs := $(long_test_rooms:%=checked/%) $(paged_runs) $(call in_two,tsan/core) $(call in_two,asan/rest) \
-              $(call in_two,tsan/rest) judges cluster package python bare \
+              $(call in_two,tsan/rest) judges package python bare \
               fuzz powercut nvme numa report
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
@@ -150,7 +150,6 @@ test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judge
 	scripts/setup.sh package || echo 'test-all: going on without packages'
 	scripts/setup.sh python || echo 'test-all: going on without Python'
 	scripts/setup.sh browser || echo 'test-all: going on without a browser'
-	scripts/setup.sh test-cluster || echo 'test-all: going on without Go'
 	+$(submake) -k build-core
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(core_runs) $(other_runs)
@@ -161,7 +160,6 @@ test-rest:  ## what `make test-all` runs and `make test` does not
 	scripts/setup.sh package || echo 'test-rest: going on without packages'
 	scripts/setup.sh python || echo 'test-rest: going on without Python'
 	scripts/setup.sh browser || echo 'test-rest: going on without a browser'
-	scripts/setup.sh test-cluster || echo 'test-rest: going on without Go'
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(other_runs)
 
@@ -178,7 +176,8 @@ cluster:  ## installs Go and builds the networked service: bin/engine-raced, bin
 test-cluster:  ## installs Go and tests the networked service: race detector, faults, linearizability
 	scripts/setup.sh test-cluster
 	+$(submake) $(cluster_programs)
-	scripts/run_tests.sh cluster
+	$(MAKE) --no-print-directory check-go
+	scripts/test_cluster.sh
 
 # CLUSTER_HISTORIES=0 leaves out the check of histories and the failovers.
 CLUSTER_HISTORIES ?= 100
@@ -211,10 +210,9 @@ fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
 
 check:  ## format, lint, headers, layers, house rules, prose, scripts and a tiny run of every bench
 	scripts/setup.sh check
-	scripts/setup.sh test-cluster
 	+$(submake) -k WERROR=1 programs build-checked \
 	  check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
-	  check-go check-bench
+	  check-bench
 
 bench: $(BIN)/bench_micro  ## the micro-benchmarks
 	$(BIN)/bench_micro
@@ -510,11 +508,11 @@ bin/cluster-bench-etcd: FORCE
 
 # Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 
-.PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz build-cluster
+.PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-checked build-asan build-tsan build-fuzz build-cluster library shared $(BIN)/multi_read numa-guests-built
+build-rest: build-checked build-asan build-tsan build-fuzz library shared $(BIN)/multi_read numa-guests-built
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
@@ -523,10 +521,6 @@ build-fuzz:
 	$(if $(wildcard $(shell $(CLANGXX) -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null) \
 	    $(shell $(CLANGXX) -print-resource-dir 2> /dev/null)/lib/linux/libclang_rt.fuzzer-*.a),\
 	  $(MAKE) --no-print-directory FLAVOUR=fuzz build/fuzz/open_fuzz)
-
-# Without Go nothing is built, and scripts/run_tests.sh reports the skip.
-build-cluster: library
-	+. scripts/go_env.sh && if find_go > /dev/null; then $(MAKE) --no-print-directory $(cluster_programs); fi
 
 # One room: `make test-log TEST=Recovery FLAVOUR=asan`. Without TEST the room numa has its guests too.
 .PHONY: $(test_rooms:%=test-%)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|python|bare|cluster|fuzz|powercut|nvme|numa|report]...
+#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|python|bare|fuzz|powercut|nvme|numa|report]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
 # assertions, asan/core those of the core under AddressSanitizer. :I/N is the I-th of N equal parts
@@ -116,10 +116,9 @@ run_script() {  # name, the script and its arguments
     output=$(timeout -k 10 "$timeout_s" "$@" 2>&1 < /dev/null)
   fi
   summary=$(tail -n 1 <<< "$output")
-  if [[ $summary =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
-    local skips=${BASH_REMATCH[4]:-0}
+  if [[ $summary =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
     [ "${BASH_REMATCH[2]}" = 0 ] || echo "$output"
-    summarise "$name" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "$skips" $((SECONDS - began))
+    summarise "$name" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" 0 $((SECONDS - began))
   elif [[ $summary =~ ^skipped: ]]; then
     echo "$name: $summary"
     summarise "$name" 0 0 1 $((SECONDS - began))
@@ -135,7 +134,6 @@ start() {
     package) run_script package scripts/test_package.sh ;;
     python) run_script python scripts/test_python.sh ;;
     bare) run_script bare scripts/test_bare_debian.sh ;;
-    cluster) run_script cluster scripts/test_cluster.sh ;;
     fuzz) run_fuzz ;;
     powercut) run_script powercut scripts/powercut.py --rounds 8 --seed 1 ;;
     nvme) run_script nvme scripts/nvme_guest.py ;;
@@ -148,8 +146,8 @@ start() {
 
 for run in "$@"; do
   case $run in
-    */?* | judges | package | python | bare | cluster | fuzz | powercut | nvme | numa | report) ;;
-    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|python|bare|cluster|fuzz|powercut|nvme|numa|report]..." >&2; exit 2 ;;
+    */?* | judges | package | python | bare | fuzz | powercut | nvme | numa | report) ;;
+    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|python|bare|fuzz|powercut|nvme|numa|report]..." >&2; exit 2 ;;
   esac
 done
 
@@ -165,11 +163,9 @@ run_and_tell() {  # number, run
     echo "[$(find "$results/ended" -type f | wc -l)/$run_count] $(cat "$results/$1")"
   } 9> "$results/lock"
 }
-# Many tests wait for kills, disks and timers: one run more than there are CPUs uses what they leave.
-most_at_once=$(($(nproc) + 1))
 run_count=$# number=0
 for run in "$@"; do
-  while [ "$(jobs -pr | wc -l)" -ge "$most_at_once" ]; do wait -n; done
+  while [ "$(jobs -pr | wc -l)" -ge "$(nproc)" ]; do wait -n; done
   number=$((number + 1))
   run_and_tell $number "$run" &
 done

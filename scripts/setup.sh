@@ -133,7 +133,7 @@ nft                      nftables
 haproxy                  haproxy
 '
 # For .ci/run alone: it compiles the opponents too.
-ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs"'
+ci_needs="$peers_needs$package_needs$python_needs"'
 ccache                   ccache
 '
 # Optional tools of bin/lab l1: they count, sample and draw.
@@ -247,7 +247,7 @@ fetch_modules() {
 # What no package has, of the goals that need Go.
 install_go_tools() {
   case $goal in
-    cluster | test-cluster | bench-cluster | ci | all) ;;
+    cluster | test-cluster | bench-cluster | all) ;;
     *) return 0 ;;
   esac
   find_go > /dev/null || install_go
@@ -260,7 +260,7 @@ install_go_tools() {
 
 # Any Go can fetch the newer one.
 case $goal in
-  cluster | test-cluster | bench-cluster | ci | all)
+  cluster | test-cluster | bench-cluster | all)
     find_go > /dev/null || needs+='
 go,/usr/lib/go-*/bin/go,/usr/local/go/bin/go   golang-go
 ' ;;

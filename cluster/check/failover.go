@@ -27,8 +27,8 @@ const (
 
 // Failover says how long shards took no writes after the kill of their leader.
 type Failover struct {
-	// Milliseconds has one figure for each kill: from the kill to the first acknowledgement of a
-	// write to the shard that began after the kill, through a node that survived.
+	// Milliseconds has one figure for each kill. It ends when a write to the shard is acknowledged
+	// that began after the kill, through a node that survived.
 	Milliseconds []float64 `json:"ms"`
 	Kills        int       `json:"kills"`  // that were asked for
 	Writes       int       `json:"writes"` // acknowledged, of the load
