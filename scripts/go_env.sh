@@ -6,7 +6,7 @@
 # no package of Debian has, by default ~/.cache/engine_race.
 go_release=1.26.8
 staticcheck_release=v0.8.2
-go_cache=${GO_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/engine_race}
+go_cache=${GO_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/engine_race}
 staticcheck_program=$go_cache/staticcheck-$staticcheck_release/staticcheck
 
 # Whether a directory has a Go that is new enough for cluster/go.mod.
