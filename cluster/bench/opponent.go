@@ -131,7 +131,8 @@ func (o *opponent) startNode(node int) error {
 		program = o.options.program("engine-raced")
 		arguments = []string{"serve", "--config", config}
 	case MultiRead:
-		arguments = []string{"--multi-read", "--dir", directory}
+		arguments = []string{"--multi-read", "--dir", directory, "--store-bytes",
+			strconv.FormatUint(o.options.storeBytes(), 10)}
 	case Etcd:
 		program, arguments = o.options.program("cluster-bench-etcd"), []string{"-node", number,
 			"-peers", strings.Join(o.ports(0), ","), "-clients", strings.Join(o.ports(1), ","),
