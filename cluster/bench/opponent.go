@@ -1,6 +1,7 @@
 // Package bench compares engine-raced with other stores on one machine. Bare dragonboat, dragonboat
 // over Pebble, and etcd are clusters of three processes on loopback, as engine-raced is. The engine
-// alone is one process. Each opponent has 64 clients. Rounds alternate, and opponents that wait for their turn are stopped.
+// alone is one process. Each opponent has 64 clients. Rounds alternate, and opponents that wait for
+// their turn are stopped.
 //
 // A Bench is for one goroutine. It owns its directory, its children and their memory groups.
 package bench

@@ -1,8 +1,8 @@
 // Package multiread is the engine itself as an opponent of the bench: one store in one process,
 // whose clients write single records and read many at once, without a network or replicas.
 //
-// A Store's Do is for one goroutine at a time; it starts the clients' goroutines and waits for them.
-// A Store owns its directory until Close.
+// A Store's Do is for one goroutine at a time. It starts the clients' goroutines and waits for
+// them. A Store owns its directory until Close.
 package multiread
 
 import (
