@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 }
 
 func storeChild(directory string) error {
-	store, err := multiread.Open(directory)
+	store, err := multiread.Open(directory, 64<<20)
 	if err != nil {
 		return err
 	}

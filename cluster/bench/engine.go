@@ -32,6 +32,7 @@ func (o *opponent) initialise(node int, directory string) (string, error) {
 	fmt.Fprintf(&text, "[cluster]\nname = \"bench\"\nshards = %d\nreplicas = %d\nnodes = [\n%s]\n",
 		o.options.Shards, nodeCount, table.String())
 	fmt.Fprintf(&text, "[raft]\nrtt_ms = 20\nelection_rtt = 10\n[log]\nlevel = \"error\"\n")
+	fmt.Fprintf(&text, "[limits]\nmemory_bytes = %d\n", o.options.storeBytes())
 	path := filepath.Join(o.directory, fmt.Sprintf("node%d.toml", node))
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		return "", err

@@ -1,6 +1,7 @@
 // Package bench compares engine-raced with other stores on one machine. Bare dragonboat, dragonboat
 // over Pebble, and etcd are clusters of three processes on loopback, as engine-raced is. The engine
-// alone is one process. Each opponent has 64 clients. Rounds alternate, and opponents that wait for their turn are stopped.
+// alone is one process. Each opponent has 64 clients. Rounds alternate, and opponents that wait for
+// their turn are stopped.
 //
 // A Bench is for one goroutine. It owns its directory, its children and their memory groups.
 package bench
@@ -131,7 +132,8 @@ func (o *opponent) startNode(node int) error {
 		program = o.options.program("engine-raced")
 		arguments = []string{"serve", "--config", config}
 	case MultiRead:
-		arguments = []string{"--multi-read", "--dir", directory}
+		arguments = []string{"--multi-read", "--dir", directory, "--store-bytes",
+			strconv.FormatUint(o.options.storeBytes(), 10)}
 	case Etcd:
 		program, arguments = o.options.program("cluster-bench-etcd"), []string{"-node", number,
 			"-peers", strings.Join(o.ports(0), ","), "-clients", strings.Join(o.ports(1), ","),

@@ -38,4 +38,13 @@ func (o Options) check() error {
 	return nil
 }
 
+// storeBytes is the memory that a node's stores may take: a quarter of the node's, at least 64 MiB.
+// The rest is for the page cache, the log and the clients' buffers.
+func (o Options) storeBytes() uint64 {
+	if o.MemoryMiB == 0 {
+		return 1 << 30
+	}
+	return max(o.MemoryMiB/4, 64) << 20
+}
+
 func (o Options) program(name string) string { return filepath.Join(o.Programs, name) }

@@ -1,14 +1,15 @@
 // Package multiread is the engine itself as an opponent of the bench: one store in one process.
 // Its clients write single records and read many at once, without a network or replicas.
 //
-// A Store's Do is for one goroutine at a time; it starts the clients' goroutines and waits for them.
-// A Store owns its directory until Close.
+// A Store's Do is for one goroutine at a time. It starts the clients' goroutines and waits for
+// them. A Store owns its directory until Close.
 package multiread
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"engine_race/cluster/bench/load"
 	"engine_race/cluster/engine"
@@ -20,18 +21,14 @@ const Kind = "multi_read"
 // Store is an open store.
 type Store struct{ store *engine.Store }
 
-// options are those that engine-raced gives the store of its only shard.
-func options() map[string]string {
-	return map[string]string{"bucket_count": "16", "file_count": "4",
-		"memory_budget_bytes": "1073741824"}
-}
-
-// Open opens the store in a directory, made when missing.
-func Open(directory string) (*Store, error) {
+// Open opens the store in a directory, made when missing. Its options are those that engine-raced
+// gives the store of its only shard.
+func Open(directory string, memoryBytes uint64) (*Store, error) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return nil, err
 	}
-	store, err := engine.Open(directory, options())
+	store, err := engine.Open(directory, map[string]string{"bucket_count": "16",
+		"file_count": "4", "memory_budget_bytes": strconv.FormatUint(memoryBytes, 10)})
 	if err != nil {
 		return nil, err
 	}

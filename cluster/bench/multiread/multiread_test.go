@@ -9,7 +9,7 @@ import (
 
 func TestAStoreIsFilledAndRead(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "store")
-	store, err := Open(directory)
+	store, err := Open(directory, 64<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func TestAStoreIsFilledAndRead(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if store, err = Open(directory); err != nil {
+	if store, err = Open(directory, 64<<20); err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()

@@ -34,6 +34,7 @@ type flags struct {
 	addresses  string
 	respDriver bool
 	multiRead  bool
+	storeBytes uint64
 }
 
 func parse() *flags {
@@ -60,6 +61,7 @@ func parse() *flags {
 	flag.StringVar(&f.addresses, "addresses", "", "child: all nodes' addresses, commas between")
 	flag.BoolVar(&f.respDriver, "resp-driver", false, "child: clients that speak RESP")
 	flag.BoolVar(&f.multiRead, "multi-read", false, "child: a store that is read with MultiRead")
+	flag.Uint64Var(&f.storeBytes, "store-bytes", 1<<30, "child: memory of the store")
 	flag.Parse()
 	return f
 }
@@ -109,7 +111,7 @@ func runNode(f *flags) error {
 
 // runStore serves as runNode does.
 func runStore(f *flags) error {
-	store, err := multiread.Open(f.options.Directory)
+	store, err := multiread.Open(f.options.Directory, f.storeBytes)
 	if err != nil {
 		return err
 	}
