@@ -17,7 +17,7 @@ while read -r file; do
   lines=$(wc -l < "$file")
   [ "$lines" -le 400 ] || { echo "$file: $lines lines; the most is 400"; bad=1; }
   awk -v file="$file" 'length($0) > 100 { print file ":" NR ": over 100 columns"; bad = 1 }
-                         END { exit bad }' || bad=1
+                       END { exit bad }' "$file" || bad=1
 done < <(find cluster -name '*.go')
 
 # Comments may speak of what code may not do.

@@ -13,12 +13,12 @@ import (
 	"engine_race/cluster/service"
 )
 
-// controlTimeout bounds one try of a request. A proposal to a leader that is lost has no answer, and
-// is made again.
+// controlTimeout bounds one try of a request. A proposal to a leader that is lost has no answer,
+// and is made again.
 const controlTimeout = 2 * time.Second
 
-// controlRequest is a step of an operator's call, for a node that has the shard, or the directory's.
-// The call has resolved the replica, so that all steps mean the same one.
+// controlRequest is a step of an operator's call, for a node that has the shard, or the
+// directory's. The call has resolved the replica, so that all steps mean the same one.
 type controlRequest struct {
 	Op        string `json:"op"`
 	ShardID   uint64 `json:"shard"`
@@ -37,8 +37,8 @@ const (
 	controlApplied  = "applied"
 )
 
-// ask carries a request out here if this node has shardID, and on another node otherwise. Of a change
-// of its own membership a replica may not hear: others carry it out.
+// ask carries a request out here if this node has shardID, and on another node otherwise. Of a
+// change of its own membership a replica may not hear: others carry it out.
 func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
@@ -57,7 +57,8 @@ func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint6
 }
 
 // askNode lets one node carry a request out, which has the shard.
-func (n *Node) askNode(ctx context.Context, node service.NodeInfo, c controlRequest) (uint64, error) {
+func (n *Node) askNode(ctx context.Context, node service.NodeInfo, c controlRequest) (uint64,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
 	if node.ID == n.state.NodeID {

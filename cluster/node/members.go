@@ -71,7 +71,8 @@ func (n *Node) tryReadDirectory(ctx context.Context) (*Directory, error) {
 }
 
 // placement gives the directory and the replica that the node has.
-func (n *Node) placement(ctx context.Context, shardID, nodeID uint64) (*Directory, Placement, error) {
+func (n *Node) placement(ctx context.Context, shardID, nodeID uint64) (*Directory, Placement,
+	error) {
 	d, err := n.readDirectory(ctx)
 	if err != nil {
 		return nil, Placement{}, err
@@ -147,8 +148,8 @@ func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error 
 	})
 }
 
-// moveAway moves the leader off a node if it can: the outcome of writes that are under way is unknown
-// when their leader is removed.
+// moveAway moves the leader off a node if it can: the outcome of writes that are under way is
+// unknown when their leader is removed.
 func (n *Node) moveAway(ctx context.Context, d *Directory, shardID, nodeID uint64) {
 	leads := false
 	for _, r := range n.askForReplicas(ctx, []service.NodeInfo{d.Nodes[nodeID].NodeInfo}) {

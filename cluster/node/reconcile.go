@@ -216,7 +216,8 @@ func (n *Node) clean() bool {
 	return done
 }
 
-// leftovers gives the replicas that have a raft log or a directory here, and whether they have a log.
+// leftovers gives the replicas that have a raft log or a directory here, and whether they have a
+// log.
 func (n *Node) leftovers() map[[2]uint64]bool {
 	left := map[[2]uint64]bool{}
 	entries, _ := os.ReadDir(filepath.Join(n.config.Directory, replicasName))

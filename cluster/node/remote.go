@@ -103,7 +103,8 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 }
 
 // elsewhere calls the nodes with a replica of the shard, until one of them has answered: first the
-// one that answered last. A call that may have done something is not sent again, unless it is a read.
+// one that answered last. A call that may have done something is not sent again, unless it is a
+// read.
 func (n *Node) elsewhere(ctx context.Context, shardID uint64, path, query string, body []byte,
 	reads bool) ([]byte, error) {
 	d := n.directory.Load()

@@ -119,8 +119,8 @@ func (s *shard) noteLeader(leader uint64) {
 	}
 }
 
-// handOver asks another replica to lead. Proposals wait meanwhile: a leader that gives up drops them,
-// and raft tells nobody of those that it had sent on.
+// handOver asks another replica to lead. Proposals wait meanwhile: a leader that gives up drops
+// them, and raft tells nobody of those that it had sent on.
 func (s *shard) handOver(to uint64) error {
 	s.proposer.held.Store(true)
 	defer s.proposer.held.Store(false)

@@ -145,8 +145,8 @@ func TestWriteGroupsAreConcurrent(t *testing.T) {
 	server, store, _ := start(t, Options{})
 	var requests []request
 	for i := range uint64(3 * groupWriteOps) {
-		requests = append(requests, request{command: server.table.find([]byte("set")), arguments: [][]byte{
-			[]byte("set"), []byte(keyText(i)), []byte(valueText(i, 1))}})
+		requests = append(requests, request{command: server.table.find([]byte("set")),
+			arguments: [][]byte{[]byte("set"), []byte(keyText(i)), []byte(valueText(i, 1))}})
 	}
 	var together sync.WaitGroup
 	together.Add(3)
