@@ -204,19 +204,32 @@ func (n *Node) Snapshot(ctx context.Context, shardID uint64) (uint64, error) {
 	return n.ask(ctx, shardID, controlRequest{Op: controlSnapshot, ShardID: shardID})
 }
 
-// giveUpLeadership asks other replicas to lead, with each attempt another one.
-func (n *Node) giveUpLeadership(attempt int) {
+// giveUpLeadership asks other replicas to lead, with each attempt another one. A replica that is not
+// ready would let its clients wait until it has applied its log.
+func (n *Node) giveUpLeadership(ctx context.Context, attempt int) {
 	d := n.directory.Load()
+	var infos []service.NodeInfo
+	for _, entry := range d.Nodes {
+		infos = append(infos, entry.NodeInfo)
+	}
+	running := n.askForReplicas(ctx, infos)
 	var group sync.WaitGroup
 	for _, s := range n.localShards() {
-		var others []uint64
+		var others, ready []uint64
 		for _, p := range d.Shards[s.shardID].Replicas {
-			if p.ReplicaID != s.replicaID {
-				others = append(others, p.ReplicaID)
+			if p.ReplicaID == s.replicaID {
+				continue
+			}
+			others = append(others, p.ReplicaID)
+			if running[[2]uint64{s.shardID, p.ReplicaID}].Ready {
+				ready = append(ready, p.ReplicaID)
 			}
 		}
 		if !s.leads() || len(others) == 0 {
 			continue
+		}
+		if len(ready) > 0 {
+			others = ready
 		}
 		group.Go(func() {
 			err := s.handOver(others[attempt%len(others)])

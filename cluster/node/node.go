@@ -198,7 +198,7 @@ func (n *Node) Drain(ctx context.Context) {
 	for attempt := 0; n.leading() > 0; {
 		if time.Since(asked) >= transferInterval {
 			asked = time.Now()
-			n.giveUpLeadership(attempt)
+			n.giveUpLeadership(ctx, attempt)
 			attempt++
 		}
 		select {
