@@ -204,8 +204,8 @@ func (n *Node) Snapshot(ctx context.Context, shardID uint64) (uint64, error) {
 	return n.ask(ctx, shardID, controlRequest{Op: controlSnapshot, ShardID: shardID})
 }
 
-// giveUpLeadership asks other replicas to lead, with each attempt another one. A replica that is not
-// ready would let its clients wait until it has applied its log.
+// giveUpLeadership asks other replicas to lead, with each attempt another one. Clients of a replica
+// that is not ready would wait until it has applied its log.
 func (n *Node) giveUpLeadership(ctx context.Context, attempt int) {
 	d := n.directory.Load()
 	var infos []service.NodeInfo
