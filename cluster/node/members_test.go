@@ -1,7 +1,10 @@
 package node
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"engine_race/cluster/service"
@@ -47,4 +50,33 @@ func TestALeaderLosesItsReplicaAndGetsAnother(t *testing.T) {
 	}
 	c.start(3)
 	c.awaitReady()
+}
+
+// Dragonboat panics when a replica is started before it has let go of the shard's earlier one.
+func TestAReplicaWaitsForTheEndOfAnEarlierOne(t *testing.T) {
+	c := newCluster(t, 3, 1, 3)
+	c.awaitReady()
+	n := c.nodes[3]
+	for range 5 {
+		d := *n.directory.Load()
+		entry := d.Shards[firstDataShard]
+		entry.Replicas = slices.Clone(entry.Replicas)
+		for i := range entry.Replicas {
+			if entry.Replicas[i].NodeID == 3 {
+				entry.Replicas[i].ReplicaID = entry.NextReplicaID
+			}
+		}
+		entry.NextReplicaID++
+		d.Version += 100
+		d.Shards = maps.Clone(d.Shards)
+		d.Shards[firstDataShard] = entry
+		n.directory.Store(&d)
+		n.nudgeReconciler()
+		eventually(t, "the other replica runs", func() error {
+			if s := n.shard(firstDataShard); s == nil || s.replicaID != entry.NextReplicaID-1 {
+				return errors.New("it does not")
+			}
+			return nil
+		})
+	}
 }

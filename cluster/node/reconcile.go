@@ -98,12 +98,23 @@ func (n *Node) reconcile() {
 			n.remove(running)
 			running = nil
 		}
-		if placed && running == nil && !n.isLost(shardID, p) {
+		if placed && running == nil && !n.isLost(shardID, p) && !n.isCleaning(shardID, p) {
 			if err := n.start(shardID, p.ReplicaID, n.firstMembers(shardID, p)); err != nil {
 				n.config.Logger.Error("cannot start a replica", "error", err)
 			}
 		}
 	}
+}
+
+// isCleaning tells whether an earlier replica of the shard still has its raft log here. Dragonboat
+// may not have let go of it, and panics when it finds two replicas of a shard.
+func (n *Node) isCleaning(shardID uint64, p Placement) bool {
+	for left, hasLog := range n.leftovers() {
+		if left[0] == shardID && left[1] != p.ReplicaID && hasLog {
+			return true
+		}
+	}
+	return false
 }
 
 // isLost tells whether a replica was here whose files are gone: all of the node's, or its store.
