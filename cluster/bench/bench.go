@@ -129,7 +129,9 @@ func (b *Bench) measure(ctx context.Context, o *opponent, round int) {
 		if kind == load.LocalRead {
 			work.Depth = b.options.Depth
 		}
+		before := o.cpuTime()
 		figures, err := o.do(work)
+		cpu := o.cpuTime() - before
 		if err == nil && figures.Operations == 0 {
 			err = fmt.Errorf("%s did no %s: %s", o.name, kind, figures.FirstError)
 		}
@@ -144,7 +146,7 @@ func (b *Bench) measure(ctx context.Context, o *opponent, round int) {
 			b.fail(err)
 			continue
 		}
-		b.result.note(o.name+"_"+kind, figures)
+		b.result.note(o.name+"_"+kind, figures, cpu)
 		b.options.Note("round %d: %s %s: %.0f a second, p50 %.2f ms, p99 %.2f ms, %d errors %s",
 			round+1, o.name, kind, figures.PerSecond(), figures.P50Ms, figures.P99Ms,
 			figures.Errors, figures.FirstError)

@@ -44,7 +44,8 @@ func (o *opponent) initialise(node int, directory string) (string, error) {
 	return path, nil
 }
 
-// engineLeaders gives the client addresses of the nodes that lead shards. Every node must be ready.
+// engineLeaders gives the client addresses of the nodes that lead shards with keys. Every node must
+// be ready.
 func (o *opponent) engineLeaders() ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
@@ -58,14 +59,19 @@ func (o *opponent) engineLeaders() ([]string, error) {
 		return nil, err
 	}
 	var leaders []string
+	shards := 0
 	for _, shard := range status.Shards {
+		if shard.Upper == 0 {
+			continue // The directory of the shards is one, too.
+		}
+		shards++
 		for _, node := range status.Nodes {
 			if node.ID == shard.LeaderID {
 				leaders = append(leaders, node.ClientAddress)
 			}
 		}
 	}
-	if len(leaders) == 0 || len(leaders) != len(status.Shards) {
+	if shards == 0 || len(leaders) != shards {
 		return nil, errors.New("a shard has no leader")
 	}
 	return leaders, nil

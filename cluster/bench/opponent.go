@@ -104,7 +104,8 @@ func (o *opponent) start() error {
 	if err != nil {
 		return err
 	}
-	return o.awaitLeader()
+	_, _, err = o.awaitLeader()
+	return err
 }
 
 func (o *opponent) log(name string) string { return filepath.Join(o.directory, name+".log") }
@@ -147,21 +148,21 @@ func (o *opponent) startNode(node int) error {
 	return nil
 }
 
-// awaitLeader waits until the cluster has a leader.
-func (o *opponent) awaitLeader() error {
+// awaitLeader waits until the cluster has a leader, and gives what leader gives.
+func (o *opponent) awaitLeader() (*process, []string, error) {
 	end := time.Now().Add(startTimeout)
 	for {
-		_, _, err := o.leader()
+		driver, addresses, err := o.leader()
 		if err == nil {
-			return nil
+			return driver, addresses, nil
 		}
 		for _, node := range o.nodes {
 			if node.hasEnded() {
-				return fmt.Errorf("a node has ended: %s", node.lastWords())
+				return nil, nil, fmt.Errorf("a node has ended: %s", node.lastWords())
 			}
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("no leader in %v: %w", startTimeout, err)
+			return nil, nil, fmt.Errorf("no leader in %v: %w", startTimeout, err)
 		}
 		pause()
 	}
@@ -195,7 +196,7 @@ func (o *opponent) leader() (*process, []string, error) {
 
 // do works off an order at the leader.
 func (o *opponent) do(work load.Work) (load.Figures, error) {
-	driver, addresses, err := o.leader()
+	driver, addresses, err := o.awaitLeader()
 	if err != nil {
 		return load.Figures{}, fmt.Errorf("%s: %w", o.name, err)
 	}
@@ -207,6 +208,18 @@ func (o *opponent) do(work load.Work) (load.Figures, error) {
 	return figures, nil
 }
 
+// cpuTime is what all its processes have used until now.
+func (o *opponent) cpuTime() time.Duration {
+	total := time.Duration(0)
+	if o.driver != nil {
+		total = o.driver.cpuTime()
+	}
+	for _, node := range o.nodes {
+		total += node.cpuTime()
+	}
+	return total
+}
+
 // suspend stops the nodes until resume lets them go on. Raft counts ticks, so no time passes for
 // nodes that are stopped.
 func (o *opponent) suspend() error { return o.signal(syscall.SIGSTOP) }
@@ -215,7 +228,8 @@ func (o *opponent) resume() error {
 	if err := o.signal(syscall.SIGCONT); err != nil {
 		return err
 	}
-	return o.awaitLeader()
+	_, _, err := o.awaitLeader()
+	return err
 }
 
 func (o *opponent) signal(signal syscall.Signal) error {

@@ -2,12 +2,14 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +20,8 @@ import (
 const (
 	stopTimeout = 20 * time.Second
 	pollTime    = 50 * time.Millisecond
+	// The unit of times in /proc, on all of Linux's machines.
+	clockTick = 10 * time.Millisecond
 )
 
 func pause() { time.Sleep(pollTime) }
@@ -80,6 +84,22 @@ func (p *process) ask(work load.Work) (load.Figures, error) {
 		return figures, fmt.Errorf("%w; its log ends: %s", err, p.lastWords())
 	}
 	return figures, nil
+}
+
+// cpuTime is what the child's threads have used until now.
+func (p *process) cpuTime() time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	// Behind the name, which is in parentheses: fields 14 and 15 of all are user and system time.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * clockTick
 }
 
 func (p *process) hasEnded() bool {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"engine_race/cluster/bench/load"
 )
@@ -48,7 +49,7 @@ type Result struct {
 	latest   map[string]float64 // rates of the present round
 }
 
-func (r *Result) note(name string, figures load.Figures) {
+func (r *Result) note(name string, figures load.Figures, cpu time.Duration) {
 	if r.latest == nil {
 		r.latest = map[string]float64{}
 	}
@@ -56,6 +57,7 @@ func (r *Result) note(name string, figures load.Figures) {
 	for suffix, value := range map[string]float64{
 		"_per_s": figures.PerSecond(), "_p50_ms": figures.P50Ms, "_p99_ms": figures.P99Ms,
 		"_errors": float64(figures.Errors),
+		"_cpu_us": float64(cpu.Microseconds()) / float64(figures.Operations), // an operation
 	} {
 		r.Rounds[name+suffix] = append(r.Rounds[name+suffix], value)
 	}

@@ -36,8 +36,8 @@ const (
 // answerMark begins the lines that a driver sends. Libraries may print others.
 const answerMark = "figures "
 
-// errorPause keeps a client that is refused from spinning.
-const errorPause = time.Millisecond
+// ErrorPause keeps a client that is refused from spinning.
+const ErrorPause = time.Millisecond
 
 // Work is an order to a driver.
 type Work struct {
@@ -88,61 +88,106 @@ func KeyText(key uint64) []byte {
 	return binary.BigEndian.AppendUint64(nil, key)
 }
 
-// Run lets the clients of an order call until its time is over, or until all records are filled.
-func Run(work Work, call Call) (Figures, error) {
-	if work.Clients <= 0 || work.Records == 0 || (work.Seconds <= 0 && work.Kind != Fill) {
-		return Figures{}, fmt.Errorf("an order needs clients, records and seconds: %+v", work)
+// check refuses an order that has no end or nothing to do.
+func (w Work) check() error {
+	if w.Clients <= 0 || w.Records == 0 || (w.Seconds <= 0 && w.Kind != Fill) {
+		return fmt.Errorf("an order needs clients, records and seconds: %+v", w)
 	}
-	var total tally
-	var mutex sync.Mutex
-	var wait sync.WaitGroup
-	began := time.Now()
-	end := began.Add(time.Duration(work.Seconds * float64(time.Second)))
-	for client := range work.Clients {
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
-			own := runClient(work, client, end, call)
-			mutex.Lock()
-			defer mutex.Unlock()
-			total.add(own)
-		}()
-	}
-	wait.Wait()
-	return total.figures(time.Since(began)), nil
+	return nil
 }
 
-func runClient(work Work, client int, end time.Time, call Call) *tally {
-	own := &tally{}
-	draws := rand.New(rand.NewPCG(work.Seed, uint64(client)))
-	values := newValueMaker(draws)
-	keys := make([]uint64, max(work.Depth, 1))
-	for next := uint64(client); ; {
-		if work.Kind == Fill {
-			if next >= work.Records {
-				return own
+// Run lets the clients of an order call until its time is over, or until all records are filled.
+func Run(work Work, call Call) (Figures, error) {
+	clients, err := NewClients(work)
+	if err != nil {
+		return Figures{}, err
+	}
+	var wait sync.WaitGroup
+	began := time.Now()
+	for number, client := range clients {
+		wait.Go(func() {
+			for {
+				keys, value, more := client.Next()
+				if !more {
+					return
+				}
+				sent := time.Now()
+				missing, err := call(number, keys, value)
+				if !client.Note(time.Since(sent), missing, err) {
+					time.Sleep(ErrorPause)
+				}
 			}
-			keys = append(keys[:0], Key(next))
-		} else {
-			if !time.Now().Before(end) {
-				return own
-			}
-			for i := range keys {
-				keys[i] = Key(draws.Uint64N(work.Records))
-			}
+		})
+	}
+	wait.Wait()
+	return Sum(clients, time.Since(began)), nil
+}
+
+// Client draws what a client calls for, and counts its calls. It is for one goroutine.
+type Client struct {
+	work   Work
+	end    time.Time
+	draws  *rand.Rand
+	values *valueMaker
+	keys   []uint64
+	filled uint64 // the record that Fill writes next
+	tally  tally
+}
+
+// NewClients gives the clients of an order, whose time begins now.
+func NewClients(work Work) ([]*Client, error) {
+	if err := work.check(); err != nil {
+		return nil, err
+	}
+	end := time.Now().Add(time.Duration(work.Seconds * float64(time.Second)))
+	clients := make([]*Client, work.Clients)
+	for i := range clients {
+		draws := rand.New(rand.NewPCG(work.Seed, uint64(i)))
+		clients[i] = &Client{work: work, end: end, draws: draws, values: newValueMaker(draws),
+			keys: make([]uint64, max(work.Depth, 1)), filled: uint64(i)}
+	}
+	return clients, nil
+}
+
+// Next gives the keys of the next call, and a value for them in case it writes. Both may be used
+// until the next Next. No more: the client's work is done.
+func (c *Client) Next() (keys []uint64, value []byte, more bool) {
+	if c.work.Kind == Fill {
+		if c.filled >= c.work.Records || c.tally.errors > maxFillErrors {
+			return nil, nil, false
 		}
-		began := time.Now()
-		missing, err := call(client, keys, values.make(keys[0]))
-		own.note(time.Since(began), len(keys), missing, err)
-		switch {
-		case err == nil:
-			next += uint64(work.Clients)
-		case work.Kind == Fill && own.errors > maxFillErrors:
-			return own
-		default:
-			time.Sleep(errorPause)
+		c.keys = append(c.keys[:0], Key(c.filled))
+	} else {
+		if !time.Now().Before(c.end) {
+			return nil, nil, false
+		}
+		for i := range c.keys {
+			c.keys[i] = Key(c.draws.Uint64N(c.work.Records))
 		}
 	}
+	if c.work.Kind == Fill || c.work.Kind == Write {
+		value = c.values.make(c.keys[0])
+	}
+	return c.keys, value, true
+}
+
+// Note counts a call and how it ended. After a false one the client pauses for ErrorPause.
+func (c *Client) Note(took time.Duration, missing int, err error) bool {
+	c.tally.note(took, len(c.keys), missing, err)
+	if err != nil {
+		return false
+	}
+	c.filled += uint64(c.work.Clients)
+	return true
+}
+
+// Sum gives the figures of all clients together.
+func Sum(clients []*Client, took time.Duration) Figures {
+	var total tally
+	for _, client := range clients {
+		total.add(&client.tally)
+	}
+	return total.figures(took)
 }
 
 // maxFillErrors is how many calls of one client may fail before it gives up filling.
