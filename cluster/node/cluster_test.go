@@ -165,10 +165,11 @@ func put(t *testing.T, n *testNode, key, version uint64) {
 // expect reads a key; version 0 stands for absence.
 func expect(t *testing.T, n *testNode, key, version uint64, c service.Consistency) {
 	t.Helper()
-	values, err := n.Read(soon(t), []uint64{key}, c)
+	values, release, err := n.Read(soon(t), []uint64{key}, c)
 	if err != nil {
 		t.Fatalf("key %x: %v", key, err)
 	}
+	defer release()
 	got := uint64(0)
 	if values[0] != nil {
 		got = binary.BigEndian.Uint64(values[0][8:])

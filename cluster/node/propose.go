@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,7 @@ const (
 	// Writes that wait are proposed together, up to this size.
 	maxProposalBytes = 1 << 20
 	// Proposals of one shard that are under way at one time.
-	maxProposals = 2
+	maxProposals = 4
 	// Between two tries of a proposal that was dropped before it was sent.
 	retryDelay = 5 * time.Millisecond
 	// The least time that dragonboat is given: it counts in ticks.
@@ -123,6 +124,8 @@ func (p *proposer) run() {
 				p.refuseAll()
 				return
 			}
+			// Clients that are about to write come first: theirs is the same proposal.
+			runtime.Gosched()
 			writes := p.take()
 			if len(writes) == 0 {
 				<-p.slots

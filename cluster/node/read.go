@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -15,8 +17,6 @@ import (
 )
 
 const (
-	// Goroutines that fetch read indexes for one shard.
-	readerCount = 4
 	// Keys that are looked up together.
 	maxReadKeys = 512
 	// A read index that was asked of a dead leader never comes: it is asked for again.
@@ -24,13 +24,14 @@ const (
 )
 
 // read is a call that waits for a read index. After that `look` is called once, if it is not nil;
-// otherwise the keys are read together with those of other calls.
+// otherwise the key is read together with those of other calls.
 type read struct {
 	ctx  context.Context
-	keys []uint64
+	key  uint64
 	look func(r *replica.Replica) error
 
-	values [][]byte
+	value  []byte // nil: absent
+	memory *readMemory
 	done   chan error // has room for one
 }
 
@@ -42,9 +43,12 @@ type reader struct {
 	replica *replica.Replica
 	stopped chan struct{}
 
-	mu     sync.Mutex
-	queue  []*read
-	wakeup chan struct{}
+	mu    sync.Mutex
+	queue []*read
+	// Keys that are being looked up. A read index costs messages to all replicas, so the next one
+	// waits for as many reads or for the end of the look-up.
+	looking int
+	wakeup  chan struct{}
 	// Closed and replaced when the shard's leader changes.
 	leaderLost chan struct{}
 }
@@ -53,12 +57,10 @@ func newReader(host *dragonboat.NodeHost, shardID uint64, r *replica.Replica) *r
 	re := &reader{
 		host: host, shardID: shardID, replica: r,
 		stopped:    make(chan struct{}),
-		wakeup:     make(chan struct{}, readerCount),
+		wakeup:     make(chan struct{}, 1),
 		leaderLost: make(chan struct{}),
 	}
-	for range readerCount {
-		go re.run()
-	}
+	go re.run()
 	return re
 }
 
@@ -77,10 +79,7 @@ func (re *reader) do(r *read) error {
 	re.mu.Lock()
 	re.queue = append(re.queue, r)
 	re.mu.Unlock()
-	select {
-	case re.wakeup <- struct{}{}:
-	default:
-	}
+	re.wake()
 	select {
 	case err := <-r.done:
 		return err
@@ -91,15 +90,21 @@ func (re *reader) do(r *read) error {
 	}
 }
 
-// take gives calls that wait. Those whose time is over are dropped.
+func (re *reader) wake() {
+	select {
+	case re.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// take gives calls that share the next read index; none when too few wait.
 func (re *reader) take() []*read {
 	re.mu.Lock()
 	defer re.mu.Unlock()
-	keys, count := 0, 0
-	for count < len(re.queue) && keys < maxReadKeys {
-		keys += len(re.queue[count].keys)
-		count++
+	if len(re.queue) < re.looking {
+		return nil
 	}
+	count := min(len(re.queue), maxReadKeys)
 	reads := re.queue[:count:count]
 	re.queue = re.queue[count:]
 	if len(re.queue) == 0 {
@@ -116,23 +121,29 @@ func (re *reader) run() {
 		case <-re.wakeup:
 		}
 		for {
+			// Clients that are about to read come first: theirs is the same read index.
+			runtime.Gosched()
 			reads := re.take()
 			if len(reads) == 0 {
 				break
+			}
+			if err := re.awaitIndex(reads); err != nil {
+				answer(reads, err)
+				continue
 			}
 			re.serve(reads)
 		}
 	}
 }
 
-func (re *reader) serve(reads []*read) {
-	if err := re.awaitIndex(reads); err != nil {
-		for _, r := range reads {
-			r.done <- err
-		}
-		return
+func answer(reads []*read, err error) {
+	for _, r := range reads {
+		r.done <- err
 	}
-	var together []*read
+}
+
+func (re *reader) serve(reads []*read) {
+	together := reads[:0]
 	for _, r := range reads {
 		if r.look == nil {
 			together = append(together, r)
@@ -140,9 +151,21 @@ func (re *reader) serve(reads []*read) {
 		}
 		go func() { r.done <- lookupError(r.look(re.replica)) }()
 	}
-	if len(together) > 0 {
-		lookTogether(re.replica, together)
+	if len(together) == 0 {
+		return
 	}
+	re.noteLooking(len(together))
+	go func() {
+		lookTogether(re.replica, together)
+		re.noteLooking(-len(together))
+		re.wake()
+	}()
+}
+
+func (re *reader) noteLooking(keys int) {
+	re.mu.Lock()
+	re.looking += keys
+	re.mu.Unlock()
 }
 
 // awaitIndex waits until the replica has applied all that was committed when it was called. It goes
@@ -188,66 +211,92 @@ func (re *reader) awaitIndex(reads []*read) error {
 }
 
 func longest(reads []*read) time.Duration {
-	most := time.Duration(0)
+	var last time.Time
 	for _, r := range reads {
-		if deadline, limited := r.ctx.Deadline(); limited && r.ctx.Err() == nil {
-			most = max(most, time.Until(deadline))
+		if deadline, limited := r.ctx.Deadline(); limited && deadline.After(last) {
+			last = deadline
 		}
 	}
-	return most
+	return time.Until(last)
 }
 
 // lookTogether reads the keys of several calls at once.
 func lookTogether(from *replica.Replica, reads []*read) {
-	var keys []uint64
-	for _, r := range reads {
-		keys = append(keys, r.keys...)
+	memory := newReadMemory(len(reads))
+	memory.users.Store(int32(len(reads)))
+	for i, r := range reads {
+		memory.Keys[i] = r.key
 	}
-	q := newReadQuery(keys, false)
-	if _, err := from.Lookup(q); err != nil {
-		for _, r := range reads {
-			r.done <- lookupError(err)
-		}
+	_, err := from.Lookup(&memory.ReadQuery)
+	if err != nil {
+		answer(reads, lookupError(err))
 		return
 	}
-	begin := 0
-	for _, r := range reads {
-		var err error
-		r.values, err = valuesOf(q, begin, begin+len(r.keys))
-		begin += len(r.keys)
+	for i, r := range reads {
+		r.memory = memory
+		r.value, err = memory.value(i)
 		r.done <- err
 	}
 }
 
-func newReadQuery(keys []uint64, atomic bool) *replica.ReadQuery {
-	return &replica.ReadQuery{
-		Keys: keys, Values: make([]byte, len(keys)*engine.ValueBytes),
-		Results: make(engine.Results, len(keys)), Atomic: atomic,
+// readKeys gives the values of a replica's keys at one moment, nil where one is absent. They may be
+// used until release is called.
+func readKeys(from *replica.Replica, keys []uint64) (values [][]byte, release func(), err error) {
+	memory := newReadMemory(len(keys))
+	memory.users.Store(1)
+	copy(memory.Keys, keys)
+	memory.Atomic = len(keys) > 1
+	if _, err := from.Lookup(&memory.ReadQuery); err != nil {
+		return nil, nil, lookupError(err)
 	}
-}
-
-// valuesOf gives the values of the query's keys from `begin` to `end`, nil where one is absent.
-func valuesOf(q *replica.ReadQuery, begin, end int) ([][]byte, error) {
-	values := make([][]byte, end-begin)
-	for i := begin; i < end; i++ {
-		switch err := q.Results.Err(i); {
-		case err == nil:
-			from, to := i*engine.ValueBytes, (i+1)*engine.ValueBytes
-			values[i-begin] = q.Values[from:to:to]
-		case !errors.Is(err, engine.ErrNotFound):
-			return nil, lookupError(fmt.Errorf("key %016x: %w", q.Keys[i], err))
+	values = make([][]byte, len(keys))
+	for i := range values {
+		if values[i], err = memory.value(i); err != nil {
+			return nil, nil, err
 		}
 	}
-	return values, nil
+	return values, memory.release, nil
 }
 
-// readKeys gives the values of a replica's keys, nil where one is absent.
-func readKeys(from *replica.Replica, keys []uint64, atomic bool) ([][]byte, error) {
-	q := newReadQuery(keys, atomic)
-	if _, err := from.Lookup(q); err != nil {
-		return nil, lookupError(err)
+// readMemory is a query with the memory of its answer, which later queries use again. Memory of a
+// call that gave up is never released, and goes to the garbage collector.
+type readMemory struct {
+	replica.ReadQuery
+	users atomic.Int32
+}
+
+var readMemories sync.Pool
+
+func newReadMemory(keys int) *readMemory {
+	m, _ := readMemories.Get().(*readMemory)
+	if m == nil || cap(m.Keys) < keys {
+		room := max(keys, 16)
+		m = &readMemory{ReadQuery: replica.ReadQuery{Keys: make([]uint64, room),
+			Values: make([]byte, room*engine.ValueBytes), Results: make(engine.Results, room)}}
 	}
-	return valuesOf(q, 0, len(keys))
+	m.Keys, m.Values = m.Keys[:keys], m.Values[:keys*engine.ValueBytes]
+	m.Results, m.Atomic = m.Results[:keys], false
+	return m
+}
+
+// release is called once by each user.
+func (m *readMemory) release() {
+	if m.users.Add(-1) == 0 && cap(m.Keys) <= maxReadKeys {
+		readMemories.Put(m)
+	}
+}
+
+// value gives the value of key number i, nil if it is absent.
+func (m *readMemory) value(i int) ([]byte, error) {
+	err := m.Results.Err(i)
+	if err == nil {
+		from, to := i*engine.ValueBytes, (i+1)*engine.ValueBytes
+		return m.Values[from:to:to], nil
+	}
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil, nil
+	}
+	return nil, lookupError(fmt.Errorf("key %016x: %w", m.Keys[i], err))
 }
 
 // lookupError turns errors of a replica into those of the service.

@@ -194,7 +194,7 @@ func (n *Node) readRemote(ctx context.Context, shardID uint64, keys []uint64,
 
 // Values are sent as a byte each, 1 if there is a value, which follows.
 func encodeValues(values [][]byte) []byte {
-	var body []byte
+	body := make([]byte, 0, len(values)*(1+engine.ValueBytes))
 	for _, value := range values {
 		if value == nil {
 			body = append(body, 0)
@@ -352,8 +352,12 @@ func (n *Node) serveRead(c call) ([]byte, error) {
 		}
 		keys = append(keys, binary.BigEndian.Uint64(chunk))
 	}
-	values, err := s.read(c.ctx, keys, c.consistency())
-	return encodeValues(values), err
+	values, release, err := s.read(c.ctx, keys, c.consistency())
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return encodeValues(values), nil
 }
 
 func (n *Node) serveScan(c call) ([]byte, error) { return serveLook(c, &replica.ScanQuery{}) }

@@ -11,24 +11,42 @@ import (
 	"engine_race/cluster/service"
 )
 
-// A part of a call, of one shard: the places of its keys in the call.
+// A part of a call, of one shard: the places of its keys in the call. A call's only part has no
+// list of them.
 type part struct {
+	number  int
 	shardID uint64
 	places  []int
+}
+
+// place gives the place in the call of the part's key i.
+func (p *part) place(i int) int {
+	if p.places == nil {
+		return i
+	}
+	return p.places[i]
 }
 
 // split groups the places of keys by shard, in the order of the first key of each.
 func (n *Node) split(count int, keyAt func(i int) uint64) []part {
 	division := divisionOf(&n.state.Genesis)
+	shardOf := func(i int) uint64 { return firstDataShard + division.Range(keyAt(i)) }
+	same := 0
+	for same < count && shardOf(same) == shardOf(0) {
+		same++
+	}
+	if same == count && count > 0 {
+		return []part{{shardID: shardOf(0)}}
+	}
 	var parts []part
 	index := map[uint64]int{}
 	for i := range count {
-		shardID := firstDataShard + division.Range(keyAt(i))
+		shardID := shardOf(i)
 		at, known := index[shardID]
 		if !known {
 			at = len(parts)
 			index[shardID] = at
-			parts = append(parts, part{shardID: shardID})
+			parts = append(parts, part{number: at, shardID: shardID})
 		}
 		parts[at].places = append(parts[at].places, i)
 	}
@@ -58,8 +76,8 @@ func (n *Node) Write(ctx context.Context, ops []service.Op, counted bool) ([]boo
 		}
 		there, err := n.writeShard(ctx, p.shardID, mine, counted)
 		if err == nil && counted {
-			for i, place := range p.places {
-				existed[place] = there[i] != 0
+			for i, was := range there {
+				existed[p.place(i)] = was != 0
 			}
 		}
 		return err
@@ -117,20 +135,29 @@ func (n *Node) writeShard(ctx context.Context, shardID uint64, ops []service.Op,
 }
 
 // Read implements service.Service.
-func (n *Node) Read(ctx context.Context, keys []uint64,
-	c service.Consistency) ([][]byte, error) {
+func (n *Node) Read(ctx context.Context, keys []uint64, c service.Consistency) ([][]byte, func(),
+	error) {
 	parts := n.split(len(keys), func(i int) uint64 { return keys[i] })
 	if len(parts) == 1 {
 		return n.readShard(ctx, parts[0].shardID, keys, c)
 	}
 	values := make([][]byte, len(keys))
+	releases := make([]func(), len(parts))
+	release := func() {
+		for _, one := range releases {
+			if one != nil {
+				one()
+			}
+		}
+	}
 	err := forEach(parts, func(p part) error {
 		mine := make([]uint64, len(p.places))
 		for i, place := range p.places {
 			mine[i] = keys[place]
 		}
-		got, err := n.readShard(ctx, p.shardID, mine, c)
+		got, free, err := n.readShard(ctx, p.shardID, mine, c)
 		if err == nil {
+			releases[p.number] = free
 			for i, place := range p.places {
 				values[place] = got[i]
 			}
@@ -138,9 +165,10 @@ func (n *Node) Read(ctx context.Context, keys []uint64,
 		return err
 	})
 	if err != nil {
-		return nil, readError(err)
+		release()
+		return nil, nil, readError(err)
 	}
-	return values, nil
+	return values, release, nil
 }
 
 // readError: a read that failed in part has done nothing.
@@ -152,14 +180,15 @@ func readError(err error) error {
 }
 
 func (n *Node) readShard(ctx context.Context, shardID uint64, keys []uint64,
-	c service.Consistency) ([][]byte, error) {
+	c service.Consistency) (values [][]byte, release func(), err error) {
 	if s := n.shard(shardID); s != nil {
-		values, err := s.read(ctx, keys, c)
+		values, release, err = s.read(ctx, keys, c)
 		if !errors.Is(err, errNotHere) {
-			return values, err
+			return values, release, err
 		}
 	}
-	return n.readRemote(ctx, shardID, keys, c)
+	values, err = n.readRemote(ctx, shardID, keys, c)
+	return values, func() {}, err
 }
 
 // Scan implements service.Service.

@@ -25,7 +25,7 @@ func TestAnyNodeAnswersForAnyKey(t *testing.T) {
 		expect(t, c.nodes[uint64((i+2)%5)+1], keyAt(i), uint64(i+1), service.Linearizable)
 	}
 	keys := []uint64{keyAt(3), 12345, keyAt(7)}
-	values, err := c.nodes[1].Read(soon(t), keys, service.Linearizable)
+	values, _, err := c.nodes[1].Read(soon(t), keys, service.Linearizable)
 	if err != nil || values[0] == nil || values[1] != nil || values[2] == nil {
 		t.Fatalf("%d values, %v", len(values), err)
 	}
@@ -97,7 +97,7 @@ func TestWithoutAQuorumNothingIsDone(t *testing.T) {
 	c.awaitReady()
 	put(t, c.nodes[1], 5, 1)
 	eventually(t, "the write reaches node 1", func() error {
-		values, err := c.nodes[1].Read(soon(t), []uint64{5}, service.Local)
+		values, _, err := c.nodes[1].Read(soon(t), []uint64{5}, service.Local)
 		if err == nil && values[0] == nil {
 			err = errors.New("it is not there")
 		}
@@ -119,8 +119,8 @@ func TestWithoutAQuorumNothingIsDone(t *testing.T) {
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
-	if _, err := c.nodes[1].Read(ctx, []uint64{5}, service.Linearizable); !errors.Is(err,
-		service.ErrUnavailable) {
+	_, _, err = c.nodes[1].Read(ctx, []uint64{5}, service.Linearizable)
+	if !errors.Is(err, service.ErrUnavailable) {
 		t.Fatalf("a read: %v", err)
 	}
 	expect(t, c.nodes[1], 5, 1, service.Local)
@@ -280,7 +280,7 @@ func TestAReplicaComesFromASnapshot(t *testing.T) {
 	}
 	for i := 1300; i < 1500; i++ {
 		eventually(t, "a local read", func() error {
-			_, err := c.nodes[4].Read(soon(t), []uint64{keyAt(i % 200)}, service.Local)
+			_, _, err := c.nodes[4].Read(soon(t), []uint64{keyAt(i % 200)}, service.Local)
 			return err
 		})
 		expect(t, c.nodes[4], keyAt(i%200), uint64(i+1), service.Local)
@@ -316,7 +316,7 @@ func TestALostStoreIsReplaced(t *testing.T) {
 	})
 	for i := range 30 {
 		eventually(t, "a local read", func() error {
-			values, err := n.Read(soon(t), []uint64{keyAt(i)}, service.Local)
+			values, _, err := n.Read(soon(t), []uint64{keyAt(i)}, service.Local)
 			if err == nil && values[0] == nil {
 				err = errors.New("absent")
 			}

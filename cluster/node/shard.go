@@ -162,31 +162,33 @@ func (s *shard) ready() error {
 }
 
 // read answers for keys of the shard.
-func (s *shard) read(ctx context.Context, keys []uint64, c service.Consistency) ([][]byte, error) {
+func (s *shard) read(ctx context.Context, keys []uint64, c service.Consistency) (values [][]byte,
+	release func(), err error) {
 	if c == service.Local {
 		if !s.caughtUp.Load() {
-			return nil, fmt.Errorf("%w: shard %d", service.ErrLoading, s.shardID)
+			return nil, nil, fmt.Errorf("%w: shard %d", service.ErrLoading, s.shardID)
 		}
-		return readKeys(s.replica, keys, len(keys) > 1)
+		return readKeys(s.replica, keys)
 	}
-	r := &read{ctx: ctx, keys: keys}
+	r := &read{ctx: ctx}
 	if len(keys) == 1 {
-		err := s.reader.do(r)
-		if err != nil {
-			return nil, err
+		r.key = keys[0]
+		if err := s.reader.do(r); err != nil {
+			return nil, nil, err
 		}
-		return r.values, nil
+		return [][]byte{r.value}, r.memory.release, nil
 	}
-	// Several keys are read at one moment.
-	var values [][]byte
+	// A call that gives up leaves the results to the look-up, which may still be under way.
+	var got [][]byte
+	var free func()
 	r.look = func(from *replica.Replica) (err error) {
-		values, err = readKeys(from, keys, true)
+		got, free, err = readKeys(from, keys)
 		return err
 	}
 	if err := s.reader.do(r); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return values, nil
+	return got, free, nil
 }
 
 // look calls a lookup of another kind.

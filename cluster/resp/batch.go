@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -42,11 +41,6 @@ func key(argument []byte) (uint64, error) {
 		return 0, replyError(fmt.Sprintf(errKeyFormat, len(argument)))
 	}
 	return binary.BigEndian.Uint64(argument), nil
-}
-
-// context gives the deadline of a call of the service.
-func (c *client) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.server.context, c.server.limits.RequestTimeout)
 }
 
 func (c *client) consistency() service.Consistency {
@@ -111,11 +105,13 @@ func (c *client) readAndReply(requests []request, keys []uint64, begin time.Time
 		c.held += reserved
 		defer c.release(reserved)
 		c.server.counters.Reads.Add(1)
-		ctx, cancel := c.context()
-		values, err = c.server.service.Read(ctx, keys, c.consistency())
-		cancel()
-		if err == nil && len(values) != len(keys) {
-			err = errors.New("the service gave another number of values")
+		var free func()
+		values, free, err = c.server.service.Read(c.server.callContext(), keys, c.consistency())
+		if err == nil {
+			defer free()
+			if len(values) != len(keys) {
+				err = errors.New("the service gave another number of values")
+			}
 		}
 		if err != nil {
 			err = serviceReply(err, reading)

@@ -20,14 +20,17 @@ type client struct {
 	since  time.Time
 
 	frames
-	held      int64 // bytes taken from the budget
-	slices    [][]byte
-	out       []byte
-	outHeld   bool  // flushBytes of the budget are held for `out`
-	failure   error // reading failed: the connection ends once the round's replies are out
-	broken    error // sending failed: the connection ends
-	begun     time.Time
-	quit      bool
+	held    int64 // bytes taken from the budget
+	slices  [][]byte
+	out     []byte
+	outHeld bool  // flushBytes of the budget are held for `out`
+	failure error // reading failed: the connection ends once the round's replies are out
+	broken  error // sending failed: the connection ends
+	begun   time.Time
+	quit    bool
+	// Deadlines that were set for the connection last.
+	readDeadline, writeDeadline time.Time
+
 	user      string
 	authed    bool
 	local     bool // READONLY
@@ -142,7 +145,7 @@ func (c *client) wait() error {
 	limits := &c.server.limits
 	c.mutex.Lock()
 	fresh := !c.partial()
-	var deadline time.Time
+	var deadline time.Time // none
 	switch {
 	case c.server.stopping.Load():
 		c.mutex.Unlock()
@@ -155,9 +158,9 @@ func (c *client) wait() error {
 	case c.server.draining.Load():
 		deadline = time.Now().Add(limits.DrainIdle)
 	case limits.IdleTimeout > 0:
-		deadline = time.Now().Add(limits.IdleTimeout)
+		deadline = later(c.readDeadline, limits.IdleTimeout)
 	}
-	err := c.conn.SetReadDeadline(deadline)
+	err := c.readUntil(deadline)
 	c.waiting, c.fresh = true, fresh
 	c.mutex.Unlock()
 	if err == nil {
@@ -184,7 +187,7 @@ func (c *client) topUp() bool {
 	if c.end == len(c.buffer) && !c.grow(0) {
 		return false
 	}
-	if c.conn.SetReadDeadline(time.Now().Add(topUpWait)) != nil {
+	if c.readUntil(time.Now().Add(topUpWait)) != nil {
 		return false
 	}
 	err := c.read()
@@ -310,8 +313,8 @@ func (c *client) flush() {
 func (c *client) send(bytes []byte) {
 	for len(bytes) > 0 && c.broken == nil {
 		part := bytes[:min(len(bytes), 2*flushBytes)]
-		deadline := time.Now().Add(c.server.limits.WriteTimeout)
-		if c.broken = c.conn.SetWriteDeadline(deadline); c.broken != nil {
+		c.broken = c.writeUntil(later(c.writeDeadline, c.server.limits.WriteTimeout))
+		if c.broken != nil {
 			return
 		}
 		var n int

@@ -73,21 +73,25 @@ func (f *fake) Write(ctx context.Context, ops []service.Op, counted bool) ([]boo
 }
 
 func (f *fake) Read(ctx context.Context, keys []uint64, consistency service.Consistency) (
-	[][]byte, error) {
+	[][]byte, func(), error) {
 	f.reads.Add(1)
 	if consistency == service.Local {
 		f.local.Add(1)
 	}
 	if err := f.enter(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	values := make([][]byte, len(keys))
 	for i, number := range keys {
-		values[i] = f.records[number]
+		values[i] = bytes.Clone(f.records[number])
 	}
-	return values, nil
+	return values, func() {
+		for _, value := range values {
+			clear(value)
+		}
+	}, nil
 }
 
 func (f *fake) Scan(ctx context.Context, lower uint64, upper *uint64, limit int, withValues bool,

@@ -66,8 +66,7 @@ func (c *client) scan(arguments [][]byte) error {
 	}
 	c.held += reserved
 	defer c.release(reserved)
-	ctx, cancel := c.context()
-	defer cancel()
+	ctx := c.server.callContext()
 	c.server.counters.Scans.Add(1)
 	records, more, err := c.server.service.Scan(ctx, parsed.cursor, nil, parsed.count, false,
 		c.consistency())
@@ -173,8 +172,7 @@ func (c *client) rangeRecords(arguments [][]byte) error {
 	}
 	c.held += reserved
 	defer c.release(reserved)
-	ctx, cancel := c.context()
-	defer cancel()
+	ctx := c.server.callContext()
 	c.server.counters.Scans.Add(1)
 	records, _, err := c.server.service.Scan(ctx, parsed.lower, parsed.upper, parsed.limit, true,
 		c.consistency())
@@ -191,8 +189,7 @@ func (c *client) rangeRecords(arguments [][]byte) error {
 
 // dbsize serves DBSIZE.
 func (c *client) dbsize([][]byte) error {
-	ctx, cancel := c.context()
-	defer cancel()
+	ctx := c.server.callContext()
 	count, err := c.server.service.Count(ctx)
 	if err != nil {
 		return serviceReply(err, reading)

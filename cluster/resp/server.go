@@ -46,7 +46,8 @@ type Server struct {
 	pools    bufferPools
 	counters Counters
 
-	context  context.Context // of all calls of the service
+	call     atomic.Pointer[callContext]
+	context  context.Context // the parent of all calls' contexts
 	cancel   context.CancelFunc
 	draining atomic.Bool // no new connections; idle ones end
 	stopping atomic.Bool // connections end when their round has ended

@@ -141,10 +141,8 @@ func (c *client) write() {
 
 func (c *client) writeGroup(group *writeGroup) {
 	c.server.counters.Writes.Add(1)
-	ctx, cancel := c.context()
-	defer cancel()
 	ops := c.batch.ops[group.firstOp:group.lastOp:group.lastOp]
-	group.existed, group.err = c.server.service.Write(ctx, ops, group.counted)
+	group.existed, group.err = c.server.service.Write(c.server.callContext(), ops, group.counted)
 	if group.err == nil && group.counted && len(group.existed) != len(ops) {
 		group.err = fmt.Errorf("the service gave another number of answers")
 	}

@@ -59,7 +59,9 @@ type Service interface {
 	// the answer says for each op whether its key was there before; otherwise it is nil.
 	Write(ctx context.Context, ops []Op, counted bool) (existed []bool, err error)
 	// Read answers with nil where a key is absent. It reads the keys of one shard at one moment.
-	Read(ctx context.Context, keys []uint64, consistency Consistency) (values [][]byte, err error)
+	// The values may be used until release is called: once, unless Read fails.
+	Read(ctx context.Context, keys []uint64, consistency Consistency) (values [][]byte,
+		release func(), err error)
 	// Scan gives up to `limit` records in the order of their keys: from lower on, and below *upper
 	// unless that is nil. Without values Record.Value is nil. `more` is false if there are no
 	// further ones. The records of one shard are of one moment.

@@ -34,14 +34,15 @@ func (m *memory) Write(_ context.Context, ops []service.Op, _ bool) ([]bool, err
 	return nil, m.err
 }
 
-func (m *memory) Read(_ context.Context, keys []uint64, _ service.Consistency) ([][]byte, error) {
+func (m *memory) Read(_ context.Context, keys []uint64, _ service.Consistency) ([][]byte, func(),
+	error) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	values := make([][]byte, len(keys))
 	for i, key := range keys {
 		values[i] = m.records[key]
 	}
-	return values, m.err
+	return values, func() {}, m.err
 }
 
 func serve(t *testing.T) (*memory, string) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -12,10 +13,14 @@ import (
 )
 
 // latencies measures the commands of clients.
-type latencies struct{ seconds *prometheus.HistogramVec }
+type latencies struct {
+	seconds *prometheus.HistogramVec
+	// By command: the histogram of those that were done, a prometheus.Observer.
+	done sync.Map
+}
 
 func newLatencies(registry *prometheus.Registry) *latencies {
-	l := &latencies{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	l := &latencies{seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "engine_raced_command_seconds",
 		Help:    "How long commands of clients took, by their outcome.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
@@ -25,7 +30,15 @@ func newLatencies(registry *prometheus.Registry) *latencies {
 }
 
 func (l *latencies) observe(command string, seconds float64, err error) {
-	l.seconds.WithLabelValues(command, outcomeOf(err)).Observe(seconds)
+	if histogram, known := l.done.Load(command); known && err == nil {
+		histogram.(prometheus.Observer).Observe(seconds)
+		return
+	}
+	histogram := l.seconds.WithLabelValues(command, outcomeOf(err))
+	histogram.Observe(seconds)
+	if err == nil {
+		l.done.Store(command, histogram)
+	}
 }
 
 func outcomeOf(err error) string {

@@ -97,7 +97,9 @@ func nodeConfig(c *config.Config, client *tls.Config, logger *slog.Logger) node.
 	if client != nil {
 		scheme = "https"
 	}
-	options := map[string]string{"bucket_count": "16", "file_count": "4"}
+	// Half of the records may be dead: moves of live ones slow three replicas down at once.
+	options := map[string]string{"bucket_count": "16", "file_count": "4",
+		"reclaim_dead_percent": "50"}
 	stores := max(1, c.Cluster.Shards*c.Cluster.Replicas/max(1, len(c.Cluster.Nodes)))
 	options["memory_budget_bytes"] = strconv.FormatInt(c.Limits.MemoryBytes/int64(stores), 10)
 	maps.Copy(options, c.Engine)

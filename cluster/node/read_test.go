@@ -1,0 +1,68 @@
+package node
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+
+	"engine_race/cluster/service"
+)
+
+// readsOf reads keys again and again, and checks each answer until it is released.
+func readsOf(t *testing.T, n *testNode, first, keys, rounds int, c service.Consistency) error {
+	for round := range rounds {
+		wanted := make([]uint64, keys)
+		for i := range wanted {
+			wanted[i] = keyAt((first + round + i) % 100)
+		}
+		values, release, err := n.Read(soon(t), wanted, c)
+		if err != nil {
+			return err
+		}
+		for i, key := range wanted {
+			if !bytes.Equal(values[i], valueOf(key, 1)) {
+				return fmt.Errorf("key %x has another value in round %d", key, round)
+			}
+		}
+		release()
+	}
+	return nil
+}
+
+func TestReadsSideBySideKeepTheirValues(t *testing.T) {
+	c := newCluster(t, 1, 2, 1)
+	c.awaitReady()
+	for i := range 100 {
+		put(t, c.nodes[1], keyAt(i), 1)
+	}
+	var group sync.WaitGroup
+	for i := range 24 {
+		group.Go(func() {
+			consistency := []service.Consistency{service.Linearizable, service.Local}[i%2]
+			if err := readsOf(t, c.nodes[1], i, 1+i%3, 100, consistency); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestMemoryOfReadsIsUsedAgainWhenAllHaveReleasedIt(t *testing.T) {
+	m := newReadMemory(3)
+	m.users.Store(2)
+	m.release()
+	if other := newReadMemory(3); other == m {
+		t.Fatal("one user still has it")
+	}
+	m.release()
+	// The pool drops some of what it gets under the race detector.
+	for range 100 {
+		if newReadMemory(2) == m {
+			return
+		}
+		m.users.Store(1)
+		m.release()
+	}
+	t.Fatal("nobody gets it")
+}
