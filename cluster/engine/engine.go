@@ -19,6 +19,9 @@ import (
 	"unsafe"
 )
 
+// Version is the version of the engine that is linked.
+func Version() string { return C.GoString(C.engine_race_version()) }
+
 // Sizes, in bytes.
 const (
 	KeyBytes   = C.ENGINE_RACE_KEY_BYTES

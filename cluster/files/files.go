@@ -33,6 +33,21 @@ func Remove(path string) error {
 	return syncDirectory(filepath.Dir(path))
 }
 
+// MakeDirectory makes a directory and those above it that are missing, durably.
+func MakeDirectory(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if err := MakeDirectory(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDirectory(parent)
+}
+
 func syncDirectory(path string) error {
 	directory, err := os.Open(path)
 	if err != nil {

@@ -9,7 +9,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -99,12 +101,18 @@ func Open(c Config) (*Node, error) {
 	return n, nil
 }
 
+// savedDirectory gives the directory that was saved last, or the first one. A damaged file is no
+// reason to stop: the newest directory comes from the other nodes.
 func (n *Node) savedDirectory() *Directory {
 	d := &Directory{}
-	if err := readJSON(filepath.Join(n.config.Directory, directoryName), d); err != nil {
-		return n.state.Genesis.Directory()
+	err := readJSON(filepath.Join(n.config.Directory, directoryName), d)
+	if err == nil {
+		return d
 	}
-	return d
+	if !errors.Is(err, fs.ErrNotExist) {
+		n.config.Logger.Error("the saved directory is lost", "error", err)
+	}
+	return n.state.Genesis.Directory()
 }
 
 func (n *Node) hostConfig() config.NodeHostConfig {

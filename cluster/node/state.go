@@ -35,7 +35,7 @@ func Prepare(directory string, nodeID, epoch uint64, genesis Genesis) error {
 		return fmt.Errorf("%s is there already: this node was set up before", path)
 	}
 	for _, name := range []string{raftName, replicasName} {
-		if err := os.MkdirAll(filepath.Join(directory, name), 0o700); err != nil {
+		if err := files.MakeDirectory(filepath.Join(directory, name)); err != nil {
 			return err
 		}
 	}

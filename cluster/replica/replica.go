@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 
 	"engine_race/cluster/engine"
+	"engine_race/cluster/files"
 )
 
 const (
@@ -115,7 +116,7 @@ func Check(directory string) error {
 
 // Open opens the store and gives the stored index.
 func (r *Replica) Open(<-chan struct{}) (uint64, error) {
-	if err := os.MkdirAll(r.config.Directory, 0o700); err != nil {
+	if err := files.MakeDirectory(r.config.Directory); err != nil {
 		return 0, err
 	}
 	index, found, err := readApplied(r.config.Directory)

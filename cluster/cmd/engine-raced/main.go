@@ -7,6 +7,8 @@ package main
 import (
 	"fmt"
 	"os"
+
+	"engine_race/cluster/engine"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -18,6 +20,9 @@ func run(arguments []string) (exitCode int) {
 		return exitUsage
 	}
 	switch command := arguments[0]; command {
+	case "--version":
+		fmt.Println("engine-raced (engine_race)", engine.Version())
+		return 0
 	case "init", "join", "serve":
 		return runNode(command, arguments[1:], os.Stderr)
 	default:
