@@ -11,8 +11,10 @@ cd "$(dirname "$0")/.."
 . scripts/cases.sh
 . scripts/go_env.sh
 root=$PWD
-check_timeout_s=${CLUSTER_CHECK_TIMEOUT:-300}
+check_timeout_s=${CLUSTER_CHECK_TIMEOUT:-900}
 skipped=0
+# Otherwise each program with the race detector waits a second at its end, and tests start hundreds.
+export GORACE=${GORACE:-atexit_sleep_ms=0}
 
 if ! find_go > /dev/null; then
   echo "skipped: Go is missing; scripts/setup.sh test-cluster brings it"
@@ -23,7 +25,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Adds up the events of go test: tests, and packages that failed without a failed test. Prints the
-# output of what failed, then "PASSED FAILED SKIPPED".
+# output of what failed and was skipped, then "PASSED FAILED SKIPPED".
 sum_of_events() {
   python3 -c '
 import json, sys
@@ -46,6 +48,8 @@ failed_packages = {key[0] for key, result in tests.items() if result == "fail"}
 broken = [key for key, result in results.items()
           if not key[1] and result == "fail" and key[0] not in failed_packages]
 for key, lines in outputs.items():
+    if results.get(key) == "skip" and key[1]:
+        sys.stdout.write("".join(lines))
     package_failed = results.get((key[0], None)) == "fail" or (key[0], None) not in results
     if package_failed and (not key[1] or results.get(key) == "fail" or key not in results):
         sys.stdout.write("".join(lines[-200:]))
