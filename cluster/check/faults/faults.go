@@ -139,7 +139,12 @@ func (e *Env) leader(ctx context.Context) (int, error) {
 
 // shard gives a random shard.
 func (e *Env) shard(ctx context.Context) (uint64, error) {
-	ids, err := e.Cluster.ShardIDs(ctx, e.anyNode())
+	var ids []uint64
+	via := e.anyNode()
+	err := e.insist(ctx, func(ctx context.Context) (err error) {
+		ids, err = e.Cluster.ShardIDs(ctx, via)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -64,6 +64,9 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 		"a table [raft] replaces --log-mb")
 	flags.DurationVar(&s.options.ReadyIn, "ready-in", time.Minute,
 		"how long a node may take to become ready, and a cluster to heal")
+	flags.Float64Var(&s.options.Patience, "patience", 1, "multiplies all limits of time, those of "+
+		"the nodes' requests too, for a machine that is busy with other work; a table [limits] in "+
+		"--extra replaces that of the nodes")
 	flags.StringVar(&s.json, "json", "", "file for the report as JSON")
 	flags.BoolVar(&s.keep, "keep", false, "keep the directory even if all is well")
 	flags.BoolVar(&s.verbose, "verbose", false, "log each fault and history")

@@ -129,6 +129,16 @@ func TestChecksThatCannotBeMade(t *testing.T) {
 	}
 }
 
+func TestPatienceBelowOneIsRefused(t *testing.T) {
+	var out bytes.Buffer
+	args := []string{"--binary", "/nonexistent", "--patience", "0.5", "--dir", t.TempDir(),
+		"--namespaces=false"}
+	if code := run(t.Context(), args, &out, &out); code != 2 ||
+		!strings.Contains(out.String(), "patience of 0.5") {
+		t.Errorf("exit code %d: %s", code, out.String())
+	}
+}
+
 func TestListNamesAllFaults(t *testing.T) {
 	var out bytes.Buffer
 	if code := run(t.Context(), []string{"--list"}, &out, &out); code != 0 ||
