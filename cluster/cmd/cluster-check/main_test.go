@@ -54,7 +54,7 @@ func TestCorrectClusterPassesAllFaults(t *testing.T) {
 	if os.Geteuid() == 0 {
 		args = []string{"--histories", "20", "--namespaces=true", "--disk-mb", "64"}
 	}
-	code, report, output := runFakes(t, fake.Faults{}, args...)
+	code, report, output := runFakes(t, fake.Faults{DrainSeconds: 3}, args...)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, output)
 	}
