@@ -33,7 +33,7 @@ type Options struct {
 	Histories int
 	Failovers int           // kills of leaders whose outage is measured, after the histories
 	Hold      time.Duration // how long each fault lasts
-	Faults    string        // names with commas between them, or "all"
+	Faults    string        // as faults.Select takes them
 	Seed      uint64
 	Clients   int
 	// Namespaces puts each node into a network namespace, and gives it a disk of DiskBytes if
@@ -45,8 +45,11 @@ type Options struct {
 	Env        []string // more variables of the nodes
 	// ReadyIn bounds the time from a node's start to its readiness, and the time to heal.
 	ReadyIn time.Duration
-	// Patience multiplies ReadyIn and all other limits of time, those of clients and of the nodes'
-	// requests too. A machine that is busy with other work needs more than 1. 0 means 1.
+	// RequestIn is the nodes' limit for a request; clients wait a little longer. 0 means 2 s. Longer
+	// limits keep clients at cut nodes, so they see less of the faults.
+	RequestIn time.Duration
+	// Patience multiplies ReadyIn and the other limits of the check, but not RequestIn. A machine
+	// that is busy with other work needs more than 1. 0 means 1.
 	Patience float64
 	Log      *slog.Logger
 }
@@ -58,8 +61,8 @@ func (o *Options) patient(limit time.Duration) time.Duration {
 
 // Limits of time, for a machine that does nothing else.
 const (
-	requestTime = 5 * time.Second  // above the nodes' own limit, so that they answer first
-	nodeTime    = 2 * time.Second  // the nodes' own limit, which is their default
+	nodeTime    = 2 * time.Second  // of a request, by default
+	clientTime  = 3 * time.Second  // how much later clients give up, so that nodes answer first
 	retryTime   = 10 * time.Second // of refusals, if a fault allows no failures
 	recoverTime = 30 * time.Second // until a healed cluster acknowledges operations
 	groupTime   = 60 * time.Second // of the search in one group
@@ -96,6 +99,9 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		return report, fmt.Errorf("%d histories, %d failovers, %d clients: too few",
 			options.Histories, options.Failovers, options.Clients)
 	}
+	if options.RequestIn == 0 {
+		options.RequestIn = nodeTime
+	}
 	if options.Patience == 0 {
 		options.Patience = 1
 	}
@@ -115,7 +121,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	setup := process.Options{Binary: options.Binary, Dir: options.Dir, Nodes: options.Nodes,
 		Shards: options.Shards, DiskBytes: options.DiskBytes, LogBytes: options.LogBytes,
 		Extra: options.Extra, Env: options.Env, Log: options.Log, ReadyIn: options.ReadyIn,
-		RequestTimeout: options.patient(requestTime), NodeTimeout: options.patient(nodeTime)}
+		RequestTimeout: options.RequestIn + clientTime, NodeTimeout: options.RequestIn}
 	env := &faults.Env{Random: rand.New(rand.NewPCG(options.Seed, 0)), Hold: options.Hold,
 		HealIn: options.ReadyIn, Log: options.Log}
 	if options.Namespaces {
