@@ -296,6 +296,7 @@ mutants: build-checked  ## re-introduces known faults, one by one: a test must f
 
 soak: build-checked programs guest  ## the safety tests, long: hours; scripts/soak.sh says how long
 	scripts/setup.sh all
+	+$(submake) $(cluster_programs)
 	scripts/soak.sh
 
 crash: $(BIN)/crash  ## kills the engine again and again; CRASH_ARGS='--cycles N'
