@@ -131,11 +131,12 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 	+$(submake) $(BIN)/race
 	$(BIN)/race --table out/race.txt --json out/race.json $(RACE_ARGS)
 
-# The test programs, as arguments of scripts/run_tests.sh, the longest runs first.
+# The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` comes before
+# all of `make test-rest`, because it waits beside them.
 in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
 paged_runs := $(patsubst %,checked/%+paged,e2e faults power)
-other_runs := $(long_test_rooms:%=checked/%) $(paged_runs) $(call in_two,tsan/core) $(call in_two,asan/rest) \
+other_runs := cluster $(long_test_rooms:%=checked/%) $(paged_runs) $(call in_two,tsan/core) $(call in_two,asan/rest) \
               $(call in_two,tsan/rest) judges package python bare \
               fuzz powercut nvme numa report
 
@@ -144,22 +145,24 @@ test:  ## installs, builds and runs the engine's tests: assertions, kill trials,
 	+$(submake) -k build-core
 	scripts/run_tests.sh $(core_runs)
 
-test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judges, fuzzer, guests
-	scripts/setup.sh check
+test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judges, fuzzer, guests, the networked service
+	scripts/setup.sh fuzz
 	scripts/setup.sh guest || echo 'test-all: going on without guests'
 	scripts/setup.sh package || echo 'test-all: going on without packages'
 	scripts/setup.sh python || echo 'test-all: going on without Python'
 	scripts/setup.sh browser || echo 'test-all: going on without a browser'
+	scripts/setup.sh test-cluster || echo 'test-all: going on without the networked service'
 	+$(submake) -k build-core
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(core_runs) $(other_runs)
 
 test-rest:  ## what `make test-all` runs and `make test` does not
-	scripts/setup.sh check
+	scripts/setup.sh fuzz
 	scripts/setup.sh guest || echo 'test-rest: going on without guests'
 	scripts/setup.sh package || echo 'test-rest: going on without packages'
 	scripts/setup.sh python || echo 'test-rest: going on without Python'
 	scripts/setup.sh browser || echo 'test-rest: going on without a browser'
+	scripts/setup.sh test-cluster || echo 'test-rest: going on without the networked service'
 	+$(submake) -k build-rest
 	scripts/run_tests.sh $(other_runs)
 
@@ -204,15 +207,15 @@ asan tsan:  ## the tests under one sanitizer
 	scripts/run_tests.sh $(sanitized_programs:%=$@/%)
 
 fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
-	scripts/setup.sh check
+	scripts/setup.sh fuzz
 	+$(submake) build-fuzz
 	scripts/run_tests.sh fuzz
 
-check:  ## format, lint, headers, layers, house rules, prose, scripts and a tiny run of every bench
+check:  ## format, lint, headers, layers, house rules, prose, scripts, Go and a tiny run of every bench
 	scripts/setup.sh check
 	+$(submake) -k WERROR=1 programs build-checked \
 	  check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
-	  check-bench
+	  check-go check-bench
 
 bench: $(BIN)/bench_micro  ## the micro-benchmarks
 	$(BIN)/bench_micro
@@ -293,6 +296,7 @@ mutants: build-checked  ## re-introduces known faults, one by one: a test must f
 
 soak: build-checked programs guest  ## the safety tests, long: hours; scripts/soak.sh says how long
 	scripts/setup.sh all
+	+$(submake) $(cluster_programs)
 	scripts/soak.sh
 
 crash: $(BIN)/crash  ## kills the engine again and again; CRASH_ARGS='--cycles N'
@@ -508,11 +512,11 @@ bin/cluster-bench-etcd: FORCE
 
 # Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 
-.PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz
+.PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz build-cluster
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-checked build-asan build-tsan build-fuzz library shared $(BIN)/multi_read numa-guests-built
+build-rest: build-checked build-asan build-tsan build-fuzz build-cluster library shared $(BIN)/multi_read numa-guests-built
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
@@ -521,6 +525,14 @@ build-fuzz:
 	$(if $(wildcard $(shell $(CLANGXX) -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null) \
 	    $(shell $(CLANGXX) -print-resource-dir 2> /dev/null)/lib/linux/libclang_rt.fuzzer-*.a),\
 	  $(MAKE) --no-print-directory FLAVOUR=fuzz build/fuzz/open_fuzz)
+# Compiles the packages' tests too, so that they do not run beside the compiler. Without Go nothing is
+# built, and scripts/run_tests.sh reports the skip.
+build-cluster: library
+	$(if $(shell . scripts/go_env.sh && find_go),$(MAKE) --no-print-directory cluster-built)
+.PHONY: cluster-built
+cluster-built: $(cluster_programs)
+	@echo 'go test: compile'
+	$(quiet). scripts/go_env.sh && use_go && cd cluster && go test -race -run '^$$' ./... > /dev/null
 
 # One room: `make test-log TEST=Recovery FLAVOUR=asan`. Without TEST the room numa has its guests too.
 .PHONY: $(test_rooms:%=test-%)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Checks the Go sources of cluster/: gofmt, go vet, and staticcheck where scripts/setup.sh has
-# installed it.
+# installed it. Then the examples of cluster/deploy/, those of systemd and HAProxy where these are
+# installed. Lengths of lines and files are house rules: see scripts/check_house.sh.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/go_env.sh
@@ -19,7 +20,13 @@ while read -r module; do
   if [ -x "$staticcheck_program" ]; then
     (cd "$module" && "$staticcheck_program" ./...) || bad=1
   else
-    echo "lint: $module: staticcheck is missing; scripts/setup.sh test-cluster brings it"
+    echo "lint: $module: staticcheck is missing; scripts/setup.sh check brings it"
   fi
 done < <(git ls-files --cached --others --exclude-standard 'cluster/*go.mod' | xargs -n 1 dirname)
+
+examples=$(cd cluster && go test -run '^Test(Example|Units|HAProxy)' ./config ./cmd/engine-raced 2>&1)
+if [ $? != 0 ] || grep -q 'no tests to run' <<< "$examples"; then
+  echo "$examples"
+  bad=1
+fi
 exit $bad

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|
-#                     test-cluster|bench-cluster|ci|all]
+#   scripts/setup.sh [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|
+#                     cluster|test-cluster|bench-cluster|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights. Go, its
 # modules and staticcheck come from Go's module proxy, which GOPROXY names.
@@ -37,12 +37,16 @@ mkfs.xfs                 xfsprogs
 mkfs.btrfs               btrfs-progs
 '
 # Formats and findings differ between versions, so version 14 is preferred to the newest one.
-check_needs="$test_needs"'
-clang-format-14,clang-format  clang-format-14 clang-format
-clang-tidy-14,clang-tidy      clang-tidy-14 clang-tidy
+fuzz_needs="$test_needs"'
 clang++-14,clang++            clang-14 clang
 git                           git
 /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a  libclang-rt-14-dev libclang-rt-dev
+'
+# Besides Go: see install_go.
+check_needs="$fuzz_needs"'
+clang-format-14,clang-format  clang-format-14 clang-format
+clang-tidy-14,clang-tidy      clang-tidy-14 clang-tidy
+gcc                           gcc
 '
 # For QEMU guests. scripts/guest_kernel.sh fetches their kernel.
 guest_needs="$build_needs"'
@@ -125,15 +129,19 @@ cluster_needs="$library_needs"'
 gcc                      gcc
 redis-cli                redis-tools
 '
-# For its tests, which cut networks and measure. staticcheck and Go come besides.
+# For its tests, which cut networks, mount disks and measure. staticcheck and Go come besides.
 test_cluster_needs="$cluster_needs"'
 python3                  python3
 ip                       iproute2
 nft                      nftables
 haproxy                  haproxy
+mkfs.ext4                e2fsprogs
+mount                    mount
+unshare                  util-linux
+systemd-analyze          systemd
 '
-# For .ci/run alone: it compiles the opponents too.
-ci_needs="$peers_needs$package_needs$python_needs"'
+# For .ci/run alone: it compiles the opponents too. Its other goals install what they need themselves.
+ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs"'
 ccache                   ccache
 '
 # Optional tools of bin/lab l1: they count, sample and draw.
@@ -146,6 +154,7 @@ case $goal in
   race) needs=$race_needs ;;
   test) needs=$test_needs ;;
   mutants) needs=$mutants_needs ;;
+  fuzz) needs=$fuzz_needs ;;
   check) needs=$check_needs ;;
   guest) needs=$guest_needs ;;
   plot) needs=$plot_needs ;;
@@ -162,7 +171,7 @@ case $goal in
   test-cluster | bench-cluster) needs=$test_cluster_needs ;;
   ci) needs=$ci_needs ;;
   all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs$test_cluster_needs ;;
-  *) echo "usage: $0 [race|test|mutants|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|test-cluster|bench-cluster|ci|all]" >&2; exit 2 ;;
+  *) echo "usage: $0 [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|test-cluster|bench-cluster|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do
@@ -199,6 +208,13 @@ check_compiler() {  # of the goals that compile
     echo "setup: this g++ ($(g++ -dumpfullversion)) is too old: GCC 12 or newer is needed" >&2
     exit 1
   fi
+}
+
+needs_go() {
+  case $goal in
+    check | cluster | test-cluster | bench-cluster | ci | all) ;;
+    *) return 1 ;;
+  esac
 }
 
 # The checksum of Go's toolchain module, as go.sum has those of other modules. It also makes sure that
@@ -246,10 +262,7 @@ fetch_modules() {
 
 # What no package has, of the goals that need Go.
 install_go_tools() {
-  case $goal in
-    cluster | test-cluster | bench-cluster | all) ;;
-    *) return 0 ;;
-  esac
+  needs_go || return 0
   find_go > /dev/null || install_go
   use_go
   fetch_modules cluster
@@ -259,12 +272,11 @@ install_go_tools() {
 }
 
 # Any Go can fetch the newer one.
-case $goal in
-  cluster | test-cluster | bench-cluster | all)
-    find_go > /dev/null || needs+='
+if needs_go && ! find_go > /dev/null; then
+  needs+='
 go,/usr/lib/go-*/bin/go,/usr/local/go/bin/go   golang-go
-' ;;
-esac
+'
+fi
 
 wanted=$(missing)
 if [ -z "$wanted" ]; then

@@ -5,8 +5,9 @@
 #
 # Variables of the environment set the length of each part: SOAK_KILLS (10000), SOAK_CUTS (500),
 # SOAK_STATES (1000000), SOAK_SNAPSHOTS (300 rounds), SOAK_L1_SECONDS (300, of each flavour),
-# SOAK_DAMAGED (200000), SOAK_FUZZ_SECONDS (3600), SOAK_DISK_MIB (8192). 0 leaves a part out. Logs
-# lie in out/soak/, and out/soak/report.txt has a line for each part.
+# SOAK_DAMAGED (200000), SOAK_FUZZ_SECONDS (3600), SOAK_DISK_MIB (8192), SOAK_HISTORIES (1000, of the
+# networked service: two hours). 0 leaves a part out. SOAK_SEED is the first seed of the histories,
+# otherwise a random one. Logs lie in out/soak/, and out/soak/report.txt has a line for each part.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,8 @@ l1_seconds=${SOAK_L1_SECONDS:-300}
 damaged=${SOAK_DAMAGED:-200000}
 fuzz_seconds=${SOAK_FUZZ_SECONDS:-3600}
 disk_mib=${SOAK_DISK_MIB:-8192}
+histories=${SOAK_HISTORIES:-1000}
+seed=${SOAK_SEED:-$((RANDOM * 32768 + RANDOM))}
 
 out=out/soak
 report=$out/report.txt
@@ -70,6 +73,26 @@ snapshots() {  # rounds
   done
 }
 
+# Clusters of real processes under load and faults. Each round has a new cluster and a seed of its own.
+# The data of a round that failed stay.
+cluster() {  # histories
+  local round_histories=46 left=$1 now=$seed rounds=0 count
+  local flags=(--binary bin/engine-raced --dir $out/cluster --failover 4)
+  # Twice each fault a round, those of power and full disks too.
+  if [ "$(id -u)" = 0 ]; then flags+=(--disk-mb 4096); fi
+  for (( ; left > 0; left -= count, now += 1000, ++rounds)); do
+    count=$((left < round_histories ? left : round_histories))
+    rm -rf $out/cluster
+    echo "cluster-check ${flags[*]} --histories $count --seed $now"
+    if ! bin/cluster-check "${flags[@]}" --histories $count --seed $now; then
+      echo "failed with the seed $now, $count histories"
+      return 1
+    fi
+  done
+  rm -rf $out/cluster
+  echo "$1 histories in $rounds rounds, seeds $seed to $((now - 1000))"
+}
+
 say "soak of $(git rev-parse --short HEAD 2> /dev/null || echo 'no commit'), $(nproc) CPUs," \
   "$(date -u +%Y-%m-%dT%H:%MZ)"
 part kills "$kills" bin/crash --cycles "$kills"
@@ -85,5 +108,6 @@ part full_disk "$disk_mib MiB" env FULL_DISK_MIB="$disk_mib" \
   bash -c "$(declare -f tests); tests e2e 'Disks/FullDiskTest.WritesAreRefused*'"
 part fuzz "$fuzz_seconds" make --no-print-directory fuzz FUZZ_SECONDS="$fuzz_seconds"
 part power_cuts "$cuts" scripts/powercut.py --rounds "$cuts"
+part cluster "$histories histories" cluster "$histories"
 say "soak: $([ $bad = 0 ] && echo 'everything held' || echo 'SOMETHING FAILED')"
 exit $bad

@@ -33,7 +33,7 @@ type Options struct {
 	Histories int
 	Failovers int           // kills of leaders whose outage is measured, after the histories
 	Hold      time.Duration // how long each fault lasts
-	Faults    string        // names with commas between them, or "all"
+	Faults    string        // as faults.Select takes them
 	Seed      uint64
 	Clients   int
 	// Namespaces puts each node into a network namespace, and gives it a disk of DiskBytes if
@@ -45,18 +45,34 @@ type Options struct {
 	Env        []string // more variables of the nodes
 	// ReadyIn bounds the time from a node's start to its readiness, and the time to heal.
 	ReadyIn time.Duration
-	Log     *slog.Logger
+	// RequestIn is the nodes' limit for a request; clients wait a little longer. 0 means 2 s. Longer
+	// limits keep clients at cut nodes, so they see less of the faults.
+	RequestIn time.Duration
+	// Patience multiplies ReadyIn and the other limits of the check, but not RequestIn. A machine
+	// that is busy with other work needs more than 1. 0 means 1.
+	Patience float64
+	Log      *slog.Logger
 }
+
+// patient gives the limit as this machine needs it.
+func (o *Options) patient(limit time.Duration) time.Duration {
+	return time.Duration(float64(limit) * o.Patience)
+}
+
+// Limits of time, for a machine that does nothing else.
+const (
+	nodeTime    = 2 * time.Second  // of a request, by default
+	clientTime  = 3 * time.Second  // how much later clients give up, so that nodes answer first
+	retryTime   = 10 * time.Second // of refusals, if a fault allows no failures
+	recoverTime = 30 * time.Second // until a healed cluster acknowledges operations
+	groupTime   = 60 * time.Second // of the search in one group
+	settleTime  = 30 * time.Second
+)
 
 // Settings of the load. They keep a history small enough to be judged in seconds.
 const (
-	requestTime   = 5 * time.Second // above the nodes' own limit, so that they answer first
 	clientPause   = 2 * time.Millisecond
 	leadTime      = 300 * time.Millisecond // of load before and after a fault
-	retryTime     = 10 * time.Second       // of refusals, if a fault allows no failures
-	recoverTime   = 30 * time.Second       // until a healed cluster acknowledges operations
-	groupTime     = 60 * time.Second       // of the search in one group
-	settleTime    = 30 * time.Second
 	ledgerKeys    = 64
 	coldKeys      = 1024 // of the ledger
 	ledgerWriters = 4
@@ -83,6 +99,16 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		return report, fmt.Errorf("%d histories, %d failovers, %d clients: too few",
 			options.Histories, options.Failovers, options.Clients)
 	}
+	if options.RequestIn == 0 {
+		options.RequestIn = nodeTime
+	}
+	if options.Patience == 0 {
+		options.Patience = 1
+	}
+	if options.Patience < 1 {
+		return report, fmt.Errorf("a patience of %v is below 1", options.Patience)
+	}
+	options.ReadyIn = options.patient(options.ReadyIn)
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
@@ -94,8 +120,8 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	}
 	setup := process.Options{Binary: options.Binary, Dir: options.Dir, Nodes: options.Nodes,
 		Shards: options.Shards, DiskBytes: options.DiskBytes, LogBytes: options.LogBytes,
-		Extra: options.Extra,
-		Env:   options.Env, Log: options.Log, ReadyIn: options.ReadyIn, RequestTimeout: requestTime}
+		Extra: options.Extra, Env: options.Env, Log: options.Log, ReadyIn: options.ReadyIn,
+		RequestTimeout: options.RequestIn + clientTime, NodeTimeout: options.RequestIn}
 	env := &faults.Env{Random: rand.New(rand.NewPCG(options.Seed, 0)), Hold: options.Hold,
 		HealIn: options.ReadyIn, Log: options.Log}
 	if options.Namespaces {
@@ -168,7 +194,7 @@ func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 	if err := c.env.Heal(ctx); err != nil {
 		c.report.problem("at the end: %v", err)
 	}
-	c.report.Ledger = book.Verify(ctx, settleTime)
+	c.report.Ledger = book.Verify(ctx, c.options.patient(settleTime))
 	c.report.finish()
 	return ctx.Err()
 }
@@ -180,7 +206,7 @@ func (c *checker) history(ctx context.Context, number int, fault faults.Fault) e
 		Seed: c.options.Seed + uint64(number), Groups: c.groups(number),
 		FirstID: uint64(number+1) << 32, Targets: c.targets(fault.NoFailures)}
 	if fault.NoFailures {
-		options.RetryFor = retryTime
+		options.RetryFor = c.options.patient(retryTime)
 	}
 	workload, err := history.New(options)
 	if err != nil {
@@ -194,7 +220,7 @@ func (c *checker) history(ctx context.Context, number int, fault faults.Fault) e
 	pause(ctx, leadTime)
 	failure := fault.Run(ctx, c.env)
 	if failure == nil {
-		failure = recovered(ctx, workload)
+		failure = recovered(ctx, workload, c.options.patient(recoverTime))
 	}
 	stop()
 	h := <-recorded
@@ -217,13 +243,13 @@ func (c *checker) history(ctx context.Context, number int, fault faults.Fault) e
 }
 
 // recovered waits until a healed cluster acknowledges operations again.
-func recovered(ctx context.Context, workload *history.Workload) error {
+func recovered(ctx context.Context, workload *history.Workload, within time.Duration) error {
 	before := workload.Acknowledged()
 	pause(ctx, leadTime)
-	for limit := time.Now().Add(recoverTime); workload.Acknowledged() < before+minimumDone; {
+	for limit := time.Now().Add(within); workload.Acknowledged() < before+minimumDone; {
 		if ctx.Err() != nil || time.Now().After(limit) {
 			return fmt.Errorf("%d operations were acknowledged in the %v after all nodes were ready",
-				workload.Acknowledged()-before, recoverTime)
+				workload.Acknowledged()-before, within)
 		}
 		pause(ctx, leadTime/10)
 	}
@@ -232,7 +258,8 @@ func recovered(ctx context.Context, workload *history.Workload) error {
 
 func (c *checker) judge(h *history.History, number int, fault faults.Fault, class *Class) error {
 	directory := filepath.Join(c.options.Dir, fmt.Sprintf("violation-%d-%s", number, fault.Name))
-	verdict, err := model.Check(h, model.Options{GroupTime: groupTime, Directory: directory})
+	searchTime := c.options.patient(groupTime)
+	verdict, err := model.Check(h, model.Options{GroupTime: searchTime, Directory: directory})
 	if err != nil {
 		return fmt.Errorf("write the violation of history %d: %w", number, err)
 	}
@@ -244,7 +271,7 @@ func (c *checker) judge(h *history.History, number int, fault faults.Fault, clas
 			directory)
 	case len(verdict.Unchecked) > 0:
 		c.report.problem("history %d, %s: no verdict for groups %d in %v, see %s", number,
-			fault.Name, verdict.Unchecked, groupTime, directory)
+			fault.Name, verdict.Unchecked, searchTime, directory)
 	case done < minimumDone:
 		class.Empty++
 		c.report.problem("history %d, %s: only %d operations were acknowledged", number, fault.Name,
@@ -266,7 +293,7 @@ func (c *checker) judge(h *history.History, number int, fault faults.Fault, clas
 func (c *checker) countFailures(h *history.History, number int, fault faults.Fault, class *Class) {
 	for _, operation := range h.Operations {
 		cutShort := operation.Outcome == wire.Refused &&
-			operation.DoneNS-operation.CallNS < retryTime.Nanoseconds()
+			operation.DoneNS-operation.CallNS < c.options.patient(retryTime).Nanoseconds()
 		if operation.Outcome == wire.Done || cutShort {
 			continue
 		}

@@ -88,7 +88,8 @@ func (c *checker) failovers(ctx context.Context) error {
 // measure kills the leader of a random shard, and waits for the first write to the shard.
 func (l *loader) measure(ctx context.Context) (time.Duration, error) {
 	c := l.checker
-	ctx, cancel := context.WithTimeout(ctx, failoverTime)
+	limit := c.options.patient(failoverTime)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	shards, err := c.leaders(ctx)
 	if err != nil {
@@ -119,7 +120,7 @@ func (l *loader) measure(ctx context.Context) (time.Duration, error) {
 	case took := <-o.over:
 		return took, nil
 	case <-ctx.Done():
-		return 0, fmt.Errorf("shard %d took no write in %v", shards[place].ShardID, failoverTime)
+		return 0, fmt.Errorf("shard %d took no write in %v", shards[place].ShardID, limit)
 	}
 }
 

@@ -140,7 +140,7 @@ func TestReplicasMoveUnderLoad(t *testing.T) {
 		defer func() { written <- version }()
 		for !stop.Load() && !t.Failed() {
 			op := service.Op{Key: keyAt(int(version + 1)), Value: valueOf(0, version+1)}
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			_, err := c.nodes[2].Write(ctx, []service.Op{op}, false)
 			cancel()
 			// An election loses proposals. Nobody else writes these keys.

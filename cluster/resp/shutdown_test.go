@@ -28,7 +28,7 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 // TestShutdownLetsRequestsEnd has a call of the service under way, a command behind it, and another
 // connection that sends requests while the server drains.
 func TestShutdownLetsRequestsEnd(t *testing.T) {
-	server, store, address := start(t, Options{Limits: Limits{DrainIdle: time.Second}})
+	server, store, address := start(t, Options{Limits: Limits{DrainIdle: 3 * time.Second}})
 	p, other := dial(t, address), dial(t, address)
 	other.do("PING")
 	entered, leave := make(chan struct{}), make(chan struct{})

@@ -29,7 +29,7 @@ const (
 	FaultsVariable = "ENGINE_RACED_FAKE_FAULTS"
 )
 
-// drainTime is how long a stopping node still serves after it stopped being ready.
+// drainTime is how long a stopping node still serves after it stopped being ready, by default.
 const drainTime = 300 * time.Millisecond
 
 type settings struct {
@@ -145,7 +145,8 @@ func (n *fakeNode) serve() error {
 		// At once: under the race detector os.Exit takes a second, in which clients go elsewhere.
 		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
 	}
-	time.Sleep(drainTime)
+	drain := time.Duration(server.Faults.DrainSeconds * float64(time.Second))
+	time.Sleep(max(drain, drainTime))
 	return nil
 }
 

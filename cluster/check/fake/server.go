@@ -25,6 +25,10 @@ type Faults struct {
 	Refuse     float64 // a request is refused with BUSY
 	False      float64 // a write is applied and refused with BUSY
 	NoDrain    float64 // 1: SIGTERM ends the node at once
+
+	// DrainSeconds is how long a stopping node still serves. No fault, but a busy machine needs
+	// more than the default until all clients know. 0: drainTime.
+	DrainSeconds float64
 }
 
 // Server serves a Store.

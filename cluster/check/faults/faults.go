@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,34 +48,43 @@ func All() []Fault {
 	return append(list, operatorFaults()...)
 }
 
-// Select gives the faults with these names, or all that the environment permits for "all".
+// Select gives the faults with these names, which have commas between them. "all" stands for those
+// that the environment permits, and a name behind "-" takes a fault out again.
 func Select(names string, hasNet, hasDisks, isRoot bool) ([]Fault, error) {
 	permitted := func(f Fault) bool {
 		return (hasNet || !f.NeedsNet) && (hasDisks || !f.NeedsDisks) && (isRoot || !f.NeedsRoot)
 	}
 	var selected []Fault
-	if names == "all" {
-		for _, fault := range All() {
-			if permitted(fault) {
-				selected = append(selected, fault)
-			}
-		}
-		return selected, nil
-	}
 	known := map[string]Fault{}
 	for _, fault := range All() {
 		known[fault.Name] = fault
 	}
 	for name := range strings.SplitSeq(names, ",") {
-		fault, ok := known[strings.TrimSpace(name)]
-		if !ok {
-			return nil, fmt.Errorf("there is no fault %q", name)
+		name = strings.TrimSpace(name)
+		if name == "all" {
+			for _, fault := range All() {
+				if permitted(fault) {
+					selected = append(selected, fault)
+				}
+			}
+			continue
 		}
-		if !permitted(fault) {
+		name, without := strings.CutPrefix(name, "-")
+		fault, ok := known[name]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("there is no fault %q", name)
+		case without:
+			selected = slices.DeleteFunc(selected, func(f Fault) bool { return f.Name == name })
+			continue
+		case !permitted(fault):
 			return nil, fmt.Errorf("the fault %q needs root, and namespaces or disks that this run "+
 				"does not have", name)
 		}
 		selected = append(selected, fault)
+	}
+	if len(selected) == 0 {
+		return nil, fmt.Errorf("%q leaves no fault", names)
 	}
 	return selected, nil
 }
@@ -139,7 +149,12 @@ func (e *Env) leader(ctx context.Context) (int, error) {
 
 // shard gives a random shard.
 func (e *Env) shard(ctx context.Context) (uint64, error) {
-	ids, err := e.Cluster.ShardIDs(ctx, e.anyNode())
+	var ids []uint64
+	via := e.anyNode()
+	err := e.insist(ctx, func(ctx context.Context) (err error) {
+		ids, err = e.Cluster.ShardIDs(ctx, via)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}

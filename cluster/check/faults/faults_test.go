@@ -117,12 +117,19 @@ func TestSelect(t *testing.T) {
 		{"split", false, true, true, false},
 		{"full-disk", true, false, true, false},
 		{"clock-offset", true, true, false, false},
+		{"all,-full-disk", true, true, true, true},
+		{"none,-none", true, true, true, false},
+		{"all,-nonsense", true, true, true, false},
 	}
 	for _, test := range tests {
 		selected, err := Select(test.names, test.net, test.disks, test.root)
 		if (err == nil) != test.valid || test.valid && len(selected) == 0 {
 			t.Errorf("%s: %d faults, %v", test.names, len(selected), err)
 		}
+	}
+	rest, err := Select("all,-full-disk", true, true, true)
+	if err != nil || len(rest) != len(All())-1 {
+		t.Errorf("%d faults without one of %d, %v", len(rest), len(All()), err)
 	}
 	names := map[string]bool{}
 	for _, fault := range All() {

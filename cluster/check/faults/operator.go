@@ -27,7 +27,7 @@ func operatorFaults() []Fault {
 	}
 }
 
-// insist repeats an operator's command until it succeeds or the time to heal is over.
+// insist repeats an operator's command or a question until it succeeds or the time to heal is over.
 func (e *Env) insist(ctx context.Context, command func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, e.HealIn)
 	defer cancel()
@@ -50,7 +50,11 @@ func (e *Env) members(ctx context.Context, via int) (map[uint64][]int, error) {
 
 func (e *Env) selectMembers(ctx context.Context, via int,
 	fits func(service.ReplicaStatus) bool) (map[uint64][]int, error) {
-	status, err := e.Cluster.Status(ctx, via)
+	var status service.Status
+	err := e.insist(ctx, func(ctx context.Context) (err error) {
+		status, err = e.Cluster.Status(ctx, via)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

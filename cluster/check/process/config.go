@@ -17,6 +17,9 @@ func (c *Cluster) configuration(n *node) string {
 	if c.options.LogBytes > 0 && !strings.Contains(c.options.Extra, "[raft]") {
 		fmt.Fprintf(&text, "raft.log_bytes = %d\n", c.options.LogBytes)
 	}
+	if c.options.NodeTimeout > 0 && !strings.Contains(c.options.Extra, "[limits]") {
+		fmt.Fprintf(&text, "limits.request_timeout_ms = %d\n", c.options.NodeTimeout.Milliseconds())
+	}
 	if c.options.Network != nil {
 		fmt.Fprintf(&text, "allow_insecure = true\n")
 	}

@@ -55,8 +55,9 @@ type Options struct {
 	Log      *slog.Logger
 	// ReadyIn bounds how long a node may take from its start to its readiness.
 	ReadyIn time.Duration
-	// RequestTimeout bounds each request of a client.
-	RequestTimeout time.Duration
+	// RequestTimeout bounds each request of a client, and NodeTimeout what a node takes for it. A
+	// table [limits] in Extra replaces NodeTimeout. 0: the nodes' default.
+	RequestTimeout, NodeTimeout time.Duration
 }
 
 // Cluster is a set of nodes.

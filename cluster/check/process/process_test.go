@@ -62,6 +62,30 @@ func set(c *Cluster, id int, key, version uint64) error {
 	return conn.Set(key, value.Encode(key, version))
 }
 
+func TestNodesGetTheirTimeLimit(t *testing.T) {
+	const line = "limits.request_timeout_ms = 8000\n"
+	for _, test := range []struct {
+		limit  time.Duration
+		extra  string
+		wanted bool
+	}{{0, "", false}, {8 * time.Second, "", true}, {8 * time.Second, "[limits]", false}} {
+		opts := options(t.TempDir())
+		opts.NodeTimeout, opts.Extra = test.limit, test.extra
+		c, err := New(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(c.nodes[1].config)
+		before, _, _ := strings.Cut(string(text), "[cluster]")
+		if err != nil || strings.Contains(before, line) != test.wanted {
+			t.Errorf("%v, %q: %v, %s", test.limit, test.extra, err, text)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestNodesAreKilledAndKeepTheirData(t *testing.T) {
 	c := started(t, options(t.TempDir()))
 	if err := set(c, 1, 7, 1); err != nil {

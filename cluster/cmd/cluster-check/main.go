@@ -47,8 +47,8 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 	flags.IntVar(&s.options.Failovers, "failover", 0, "count of kills of leaders under load, after "+
 		"the histories, whose outage is measured")
 	flags.Float64Var(&s.seconds, "seconds", 3, "how long each fault lasts, in seconds")
-	flags.StringVar(&s.options.Faults, "faults", "all", "names with commas between them, or all "+
-		"that this user may inject")
+	flags.StringVar(&s.options.Faults, "faults", "all", "names with commas between them; all: "+
+		"those that this user may inject, as in all,-none")
 	flags.BoolVar(&s.list, "list", false, "list the faults and end")
 	flags.Uint64Var(&s.options.Seed, "seed", 1, "gives the order of faults and the clients' choices")
 	flags.IntVar(&s.options.Clients, "clients", 10, "count of clients of a history")
@@ -64,6 +64,10 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 		"a table [raft] replaces --log-mb")
 	flags.DurationVar(&s.options.ReadyIn, "ready-in", time.Minute,
 		"how long a node may take to become ready, and a cluster to heal")
+	flags.DurationVar(&s.options.RequestIn, "request-in", 2*time.Second, "the nodes' limit for a "+
+		"request, unless --extra has a table [limits]")
+	flags.Float64Var(&s.options.Patience, "patience", 1, "multiplies the other limits of time, for a "+
+		"machine that is busy with other work")
 	flags.StringVar(&s.json, "json", "", "file for the report as JSON")
 	flags.BoolVar(&s.keep, "keep", false, "keep the directory even if all is well")
 	flags.BoolVar(&s.verbose, "verbose", false, "log each fault and history")

@@ -54,7 +54,7 @@ func TestCorrectClusterPassesAllFaults(t *testing.T) {
 	if os.Geteuid() == 0 {
 		args = []string{"--histories", "20", "--namespaces=true", "--disk-mb", "64"}
 	}
-	code, report, output := runFakes(t, fake.Faults{}, args...)
+	code, report, output := runFakes(t, fake.Faults{DrainSeconds: 3}, args...)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, output)
 	}
@@ -126,6 +126,16 @@ func TestChecksThatCannotBeMade(t *testing.T) {
 		if code := run(t.Context(), args, &out, &out); code != 2 {
 			t.Errorf("%s: exit code %d: %s", name, code, out.String())
 		}
+	}
+}
+
+func TestPatienceBelowOneIsRefused(t *testing.T) {
+	var out bytes.Buffer
+	args := []string{"--binary", "/nonexistent", "--patience", "0.5", "--dir", t.TempDir(),
+		"--namespaces=false"}
+	if code := run(t.Context(), args, &out, &out); code != 2 ||
+		!strings.Contains(out.String(), "patience of 0.5") {
+		t.Errorf("exit code %d: %s", code, out.String())
 	}
 }
 

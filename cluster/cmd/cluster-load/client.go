@@ -137,7 +137,7 @@ func (c *client) run(ctx context.Context, begin time.Time) {
 		}
 		if c.conn == nil {
 			if err := c.connect(ctx); err != nil {
-				if ctx.Err() != nil {
+				if over(ctx) {
 					return
 				}
 				c.tally.fail("connection", err.Error(), len(c.batch))
@@ -149,6 +149,12 @@ func (c *client) run(ctx context.Context, begin time.Time) {
 			c.close()
 		}
 	}
+}
+
+// over says whether ctx has ended. A dialer may notice its deadline a moment before ctx does.
+func over(ctx context.Context) bool {
+	end, has := ctx.Deadline()
+	return ctx.Err() != nil || has && !time.Now().Before(end)
 }
 
 // pause waits. It answers false if ctx has ended.

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// late has a deadline that has passed, as a dialer may see it before the context ends.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now(), true }
+
+func TestTheEndOfTheRunIsNoFailure(t *testing.T) {
+	_, address := serve(t)
+	o, err := parse([]string{"--addresses", address, "--clients", "1", "--pipeline", "3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{options: o, tally: newTally(), chooser: newChooser(o, 0, nil)}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	c.run(late{ctx}, time.Now())
+	if c.tally.errors["connection"] != 0 {
+		t.Errorf("%v", c.tally.errors)
+	}
+}
