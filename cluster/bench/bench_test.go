@@ -112,21 +112,22 @@ func fakeEngine(command, path string) error {
 	}, nil, nil)
 	http.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
 	http.HandleFunc("/status", func(to http.ResponseWriter, _ *http.Request) {
-		shards := make([]service.ShardStatus, config.Cluster.Shards)
-		for i := range shards {
-			shards[i].LeaderID = 2
+		// The directory is led by another node than the records.
+		shards := []service.ShardStatus{{LeaderID: 1}}
+		for range config.Cluster.Shards {
+			shards = append(shards, service.ShardStatus{LeaderID: 2, Upper: 1})
 		}
 		_ = json.NewEncoder(to).Encode(service.Status{Nodes: config.Cluster.Nodes, Shards: shards})
 	})
 	return http.ListenAndServe(config.AdminAddress, nil)
 }
 
-// freePort finds the first of fifty ports that are likely to be free.
+// freePort finds the first of as many ports as a bench takes that are likely to be free.
 func freePort(t *testing.T) int {
 	t.Helper()
-	for first := 17950; first > 17000; first -= 50 {
+	for first := 17900; first > 10000; first -= Ports() {
 		free := true
-		for port := first; port < first+50 && free; port++ {
+		for port := first; port < first+Ports() && free; port++ {
 			listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 			if free = err == nil; free {
 				listener.Close()
@@ -136,7 +137,7 @@ func freePort(t *testing.T) int {
 			return first
 		}
 	}
-	t.Fatal("no fifty ports in a row are free")
+	t.Fatal("too few ports in a row are free")
 	return 0
 }
 
@@ -153,7 +154,7 @@ func testOptions(t *testing.T) Options {
 		t.Fatal(err)
 	}
 	return Options{Self: self, Programs: directory, Directory: filepath.Join(directory, "data"),
-		Seconds: 0.2, Rounds: 2, Clients: 4, Depth: 3, Records: 20, Shards: 2, Port: freePort(t),
+		Seconds: 0.2, Rounds: 2, Clients: 4, Depth: 3, Records: 20, Shards: 2, Nodes: 3, Port: freePort(t),
 		Seed: 1, Note: t.Logf}
 }
 

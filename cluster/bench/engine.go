@@ -22,7 +22,7 @@ const statusTimeout = 2 * time.Second
 func (o *opponent) initialise(node int, directory string) (string, error) {
 	raft, clients, admin := o.ports(0), o.ports(1), o.ports(2)
 	var text, table strings.Builder
-	for i := range nodeCount {
+	for i := range o.options.Nodes {
 		fmt.Fprintf(&table, "  {id = %d, raft = %q, client = %q, admin = %q},\n",
 			i+1, raft[i], clients[i], admin[i])
 	}
@@ -30,7 +30,7 @@ func (o *opponent) initialise(node int, directory string) (string, error) {
 	fmt.Fprintf(&text, "raft_address = %q\nclient_address = %q\nadmin_address = %q\n",
 		raft[node-1], clients[node-1], admin[node-1])
 	fmt.Fprintf(&text, "[cluster]\nname = \"bench\"\nshards = %d\nreplicas = %d\nnodes = [\n%s]\n",
-		o.options.Shards, nodeCount, table.String())
+		o.options.Shards, o.options.Nodes, table.String())
 	fmt.Fprintf(&text, "[raft]\nrtt_ms = 20\nelection_rtt = 10\n[log]\nlevel = \"error\"\n")
 	fmt.Fprintf(&text, "[limits]\nmemory_bytes = %d\n", o.options.storeBytes())
 	path := filepath.Join(o.directory, fmt.Sprintf("node%d.toml", node))

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,10 +22,7 @@ import (
 	"engine_race/cluster/bench/raftnode"
 )
 
-const (
-	nodeCount    = 3
-	startTimeout = 90 * time.Second
-)
+const startTimeout = 90 * time.Second
 
 // The names of the opponents.
 const (
@@ -39,10 +37,11 @@ const (
 // Names lists the opponents in the order of their turns.
 var Names = []string{Bare, Engine, Pebble, PebbleLate, Etcd, MultiRead}
 
-// firstPorts says where the ten ports of each opponent begin, counted from Options.Port.
-// MultiRead has none.
-var firstPorts = map[string]int{Bare: 0, Pebble: 10, PebbleLate: 20, Etcd: 30, Engine: 40,
-	MultiRead: 50}
+// Each node has a port of each kind: raft, clients and admin.
+const (
+	maxNodes  = 7
+	portKinds = 3
+)
 
 // opponent is a running cluster.
 type opponent struct {
@@ -56,9 +55,10 @@ type opponent struct {
 
 // ports gives the addresses of one kind of the nodes: 0, 1 or 2.
 func (o *opponent) ports(kind int) []string {
+	place := slices.Index(Names, o.name)
 	var addresses []string
-	for node := range nodeCount {
-		port := o.options.Port + firstPorts[o.name] + kind*nodeCount + node
+	for node := range o.options.Nodes {
+		port := o.options.Port + (place*portKinds+kind)*maxNodes + node
 		addresses = append(addresses, "127.0.0.1:"+strconv.Itoa(port))
 	}
 	return addresses
@@ -68,12 +68,12 @@ func (o *opponent) nodeCount() int {
 	if o.name == MultiRead {
 		return 1
 	}
-	return nodeCount
+	return o.options.Nodes
 }
 
 // startOpponent starts the processes, and waits until one leads.
 func startOpponent(name string, options Options) (*opponent, error) {
-	if _, known := firstPorts[name]; !known {
+	if !slices.Contains(Names, name) {
 		return nil, fmt.Errorf("there is no opponent %q among %s", name, strings.Join(Names, ", "))
 	}
 	o := &opponent{name: name, options: options, directory: filepath.Join(options.Directory, name)}

@@ -18,11 +18,15 @@ type Options struct {
 	Records   uint64 // how many keys there are; filled before the rounds
 	MemoryMiB uint64 // the limit of each node, with its page cache; 0: none
 	Shards    int    // of engine-raced
-	Port      int    // the first of fifty
+	Nodes     int    // of each cluster
+	Port      int    // the first of Ports
 	Keep      bool   // leave the data
 	Seed      uint64
 	Note      func(format string, arguments ...any) // progress, one line each
 }
+
+// Ports is how many ports a bench takes.
+func Ports() int { return len(Names) * portKinds * maxNodes }
 
 func (o Options) check() error {
 	switch {
@@ -30,8 +34,10 @@ func (o Options) check() error {
 		return errors.New("seconds, rounds, clients, depth and records must be positive")
 	case o.Shards <= 0:
 		return errors.New("engine-raced needs a shard")
-	case o.Port <= 0 || o.Port+50 > 65536:
-		return fmt.Errorf("there are no fifty ports from %d on", o.Port)
+	case o.Nodes < 1 || o.Nodes > maxNodes:
+		return fmt.Errorf("%d nodes are not from 1 to %d", o.Nodes, maxNodes)
+	case o.Port <= 0 || o.Port+Ports() > 65536:
+		return fmt.Errorf("there are no %d ports from %d on", Ports(), o.Port)
 	case !filepath.IsAbs(o.Directory) || !filepath.IsAbs(o.Self):
 		return errors.New("the paths must be absolute")
 	}

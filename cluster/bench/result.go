@@ -137,7 +137,7 @@ func (r *Result) JSON(options Options) ([]byte, error) {
 		"settings": map[string]any{
 			"clients": options.Clients, "records": options.Records, "value_bytes": load.ValueBytes,
 			"memory_mib": options.MemoryMiB, "seconds": options.Seconds, "rounds": options.Rounds,
-			"depth": options.Depth, "shards": options.Shards, "nodes": nodeCount,
+			"depth": options.Depth, "shards": options.Shards, "nodes": options.Nodes,
 		},
 	}, "", "  ")
 	return append(text, '\n'), err
