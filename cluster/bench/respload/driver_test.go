@@ -59,6 +59,20 @@ func start(t *testing.T) (*store, []string) {
 	return s, []string{listener.Addr().String()}
 }
 
+// answer sets how the server answers from now on.
+func (s *store) answer(wrong, refuses bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.wrong, s.refuses = wrong, refuses
+}
+
+// counts returns the numbers of values and of connections that said READONLY.
+func (s *store) counts() (values, readonly int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return len(s.values), s.readonly
+}
+
 func do(t *testing.T, work load.Work) load.Figures {
 	t.Helper()
 	figures, err := Do(work)
@@ -71,32 +85,35 @@ func do(t *testing.T, work load.Work) load.Figures {
 func TestRecordsAreWrittenAndRead(t *testing.T) {
 	s, addresses := start(t)
 	filled := do(t, load.Work{Kind: load.Fill, Clients: 4, Records: 40, Addresses: addresses})
-	if filled.Operations != 40 || filled.Errors != 0 || len(s.values) != 40 {
-		t.Fatalf("%+v, %d values", filled, len(s.values))
+	values, _ := s.counts()
+	if filled.Operations != 40 || filled.Errors != 0 || values != 40 {
+		t.Fatalf("%+v, %d values", filled, values)
 	}
 	read := do(t, load.Work{Kind: load.Read, Clients: 2, Records: 80, Seconds: 0.1,
 		Addresses: addresses})
-	if read.Errors != 0 || read.Missing == 0 || read.Missing >= read.Operations || s.readonly != 0 {
-		t.Fatalf("%+v", read)
+	_, readonly := s.counts()
+	if read.Errors != 0 || read.Missing == 0 || read.Missing >= read.Operations || readonly != 0 {
+		t.Fatalf("%+v, %d readers", read, readonly)
 	}
 	local := do(t, load.Work{Kind: load.LocalRead, Clients: 3, Records: 40, Seconds: 0.1, Depth: 16,
 		Addresses: addresses})
-	if local.Errors != 0 || local.Missing != 0 || local.Operations%16 != 0 || s.readonly != 3 {
-		t.Fatalf("%+v, %d readers", local, s.readonly)
+	_, readonly = s.counts()
+	if local.Errors != 0 || local.Missing != 0 || local.Operations%16 != 0 || readonly != 3 {
+		t.Fatalf("%+v, %d readers", local, readonly)
 	}
 }
 
 func TestWrongValuesAndRefusalsAreErrors(t *testing.T) {
 	s, addresses := start(t)
 	do(t, load.Work{Kind: load.Fill, Clients: 1, Records: 4, Addresses: addresses})
-	s.wrong = true
+	s.answer(true, false)
 	read := do(t, load.Work{Kind: load.Read, Clients: 1, Records: 4, Seconds: 0.02,
 		Addresses: addresses})
 	if read.Errors == 0 || read.Operations != 0 ||
 		!strings.Contains(read.FirstError, "has the value") {
 		t.Errorf("%+v", read)
 	}
-	s.refuses = true
+	s.answer(true, true)
 	write := do(t, load.Work{Kind: load.Write, Clients: 1, Records: 4, Seconds: 0.02,
 		Addresses: addresses})
 	if write.Errors == 0 || write.Operations != 0 || write.FirstError != "BUSY try again" {
