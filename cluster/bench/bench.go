@@ -24,13 +24,17 @@ type Bench struct {
 	result    Result
 }
 
+// hotRead is load.Read of so few records that the stores keep their values in memory. It comes last:
+// the works before it read from disk.
+const hotRead = "hot_read"
+
 // worksOf says what is measured of an opponent.
 var worksOf = map[string][]string{
 	Bare:       {load.Write, load.Read},
 	Pebble:     {load.Write},
 	PebbleLate: {load.Write},
 	Etcd:       {load.Write, load.Read},
-	Engine:     {load.Write, load.Read, load.LocalRead},
+	Engine:     {load.Write, load.Read, load.LocalRead, hotRead},
 	MultiRead:  {load.LocalRead},
 }
 
@@ -126,8 +130,12 @@ func (b *Bench) measure(ctx context.Context, o *opponent, round int) {
 		}
 		work := load.Work{Kind: kind, Seconds: b.options.Seconds, Clients: b.options.Clients,
 			Records: b.options.Records, Seed: b.options.Seed + uint64(round) + 1}
-		if kind == load.LocalRead {
+		switch kind {
+		case load.LocalRead:
 			work.Depth = b.options.Depth
+		case hotRead:
+			work.Kind = load.Read
+			work.Records = min(work.Records, b.options.storeBytes()/4/load.ValueBytes)
 		}
 		before := o.cpuTime()
 		figures, err := o.do(work)
