@@ -110,7 +110,7 @@ endef
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests quick-tests guest race test test-all test-rest test-report fuzz check bench bench-race \
+.PHONY: all library programs tests rest-tests quick-tests guest race test test-all test-rest test-report fuzz check bench bench-race \
         bench-batches bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare flame mutants soak crash powercut \
         nvme-guest numa-guests cluster test-cluster bench-cluster cluster-demo cluster-mutants \
         asan tsan format clean help FORCE
@@ -124,6 +124,7 @@ programs: $(filter-out $(left_out),$(PROGRAMS)) $(report_program)  ## the progra
 	$(if $(report_program),,@echo 'left out $(BIN)/report: there is no python3')
 	$(if $(left_out),@echo 'scripts/setup.sh test installs all that programs need')
 tests: $(test_programs)
+rest-tests: $(rest_test_programs)
 quick-tests: $(addprefix $(BUILD)/tests/,$(quick_test_rooms)) $(call room_programs,$(quick_test_rooms))
 
 race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --num N'
@@ -135,10 +136,10 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 # all of `make test-rest`, because it waits beside them.
 in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
-paged_runs := $(patsubst %,checked/%+paged,e2e faults power)
-other_runs := cluster $(long_test_rooms:%=checked/%) $(paged_runs) $(call in_two,tsan/core) $(call in_two,asan/rest) \
-              $(call in_two,tsan/rest) judges package python bare \
-              fuzz powercut nvme numa report
+rest_runs := cluster $(long_test_rooms:%=checked/%) checked/e2e+paged $(call in_two,tsan/core) $(call in_two,asan/rest) \
+             $(call in_two,tsan/rest) judges package python bare fuzz powercut nvme numa report
+long_runs := $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
+             $(foreach flavour,asan tsan,$(addprefix $(flavour)/,$(long_sanitized_rooms) harness))
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
 	scripts/setup.sh test
@@ -146,25 +147,27 @@ test:  ## installs, builds and runs the engine's tests: assertions, kill trials,
 	scripts/run_tests.sh $(core_runs)
 
 test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judges, fuzzer, guests, the networked service
-	scripts/setup.sh fuzz
-	scripts/setup.sh guest || echo 'test-all: going on without guests'
-	scripts/setup.sh package || echo 'test-all: going on without packages'
-	scripts/setup.sh python || echo 'test-all: going on without Python'
-	scripts/setup.sh browser || echo 'test-all: going on without a browser'
-	scripts/setup.sh test-cluster || echo 'test-all: going on without the networked service'
+	$(call set_up_rest,$@)
 	+$(submake) -k build-core
-	+$(submake) -k build-rest
-	scripts/run_tests.sh $(core_runs) $(other_runs)
+	+$(submake) -k build-all
+	scripts/run_tests.sh $(core_runs) $(rest_runs) $(long_runs)
 
-test-rest:  ## what `make test-all` runs and `make test` does not
-	scripts/setup.sh fuzz
-	scripts/setup.sh guest || echo 'test-rest: going on without guests'
-	scripts/setup.sh package || echo 'test-rest: going on without packages'
-	scripts/setup.sh python || echo 'test-rest: going on without Python'
-	scripts/setup.sh browser || echo 'test-rest: going on without a browser'
-	scripts/setup.sh test-cluster || echo 'test-rest: going on without the networked service'
+# What a change must pass besides `make test`. It leaves to `make test-all` what takes a machine long
+# that has compiled nothing yet, and finds least: sanitizers over harness/, and faults in each
+# flavour.
+test-rest:  ## what `make test-all` runs and `make test` does not, without harness/ and faults under sanitizers
+	$(call set_up_rest,$@)
 	+$(submake) -k build-rest
-	scripts/run_tests.sh $(other_runs)
+	scripts/run_tests.sh $(rest_runs)
+
+define set_up_rest
+scripts/setup.sh fuzz
+scripts/setup.sh guest || echo '$(1): going on without guests'
+scripts/setup.sh package || echo '$(1): going on without packages'
+scripts/setup.sh python || echo '$(1): going on without Python'
+scripts/setup.sh browser || echo '$(1): going on without a browser'
+scripts/setup.sh test-cluster || echo '$(1): going on without the networked service'
+endef
 
 test-report:  ## installs Chromium and looks at the pages and charts of bin/report in it
 	scripts/setup.sh browser
@@ -446,13 +449,14 @@ $(BUILD)/tests/$(1): $(call room_objects,$(2))
 endef
 $(foreach room,$(test_rooms),$(eval $(call test_program_rule,$(room),$(room))))
 $(eval $(call test_program_rule,core,$(core_test_rooms)))
-$(eval $(call test_program_rule,rest,$(filter-out $(core_test_rooms),$(test_rooms))))
-$(addprefix $(BUILD)/tests/,$(test_rooms) core rest): $(library_objects) $(BUILD)/sources.txt
+$(eval $(call test_program_rule,rest,$(rest_test_rooms)))
+$(eval $(call test_program_rule,harness,$(filter-out $(engine_test_rooms),$(test_rooms))))
+$(addprefix $(BUILD)/tests/,$(test_rooms) core rest harness): $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) $(LDFLAGS) $(WRAPPED_CALLS:%=-Wl,--wrap=%) $(linked_objects) $(THIRD_PARTY_ARCHIVES) \
 	  -lgtest -lgtest_main $(LDLIBS) -o $@
-$(BUILD)/tests/experiments $(BUILD)/tests/rest: LDLIBS += $(link_lab)
+$(BUILD)/tests/experiments $(BUILD)/tests/harness: LDLIBS += $(link_lab)
 $(BUILD)/tests/opponents $(BUILD)/tests/compare: LDLIBS += $(link_peers)
 $(BUILD)/tests/claims: LDLIBS += $(link_rocks_kv)
 
@@ -512,13 +516,17 @@ bin/cluster-bench-etcd: FORCE
 
 # Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 
-.PHONY: build-core build-rest build-checked build-asan build-tsan build-fuzz build-cluster
+.PHONY: build-core build-rest build-all build-checked build-asan build-tsan build-rest-asan build-rest-tsan \
+        build-fuzz build-cluster
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-checked build-asan build-tsan build-fuzz build-cluster library shared $(BIN)/multi_read numa-guests-built
+build-rest: build-checked build-rest-asan build-rest-tsan build-fuzz build-cluster library shared $(BIN)/multi_read numa-guests-built
+build-all: build-rest build-asan build-tsan
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
+build-rest-asan build-rest-tsan: build-rest-%:
+	$(MAKE) --no-print-directory FLAVOUR=$* rest-tests
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
 build-fuzz:
 	@rm -f build/fuzz/open_fuzz
