@@ -1,5 +1,5 @@
-/* Calls of the C API that copy the error message together with the code. The engine keeps messages by
- * thread, and a goroutine may move to another thread between two calls. */
+/* Calls of the C API that copy the error message together with the code. The engine keeps messages
+ * by thread, and a goroutine may move to another thread between two calls. */
 #ifndef CLUSTER_ENGINE_CALLS_H_
 #define CLUSTER_ENGINE_CALLS_H_
 
@@ -18,16 +18,15 @@ static inline void note(outcome* out, int code) {
   for (; i + 1 < sizeof(out->message) && message[i] != 0; ++i) out->message[i] = message[i];
   out->message[i] = 0;
 }
-static inline void er_set(engine_race_options* o, const char* name, const char* value, outcome* out) {
+static inline void er_set(engine_race_options* o, const char* name, const char* value,
+                          outcome* out) {
   note(out, engine_race_options_set(o, name, value));
 }
-static inline void er_open(const char* dir, engine_race_options* o, engine_race_store** s, outcome* out) {
+static inline void er_open(const char* dir, engine_race_options* o, engine_race_store** s,
+                           outcome* out) {
   note(out, engine_race_open(dir, o, s));
 }
 static inline void er_close(engine_race_store* s, outcome* out) { note(out, engine_race_close(s)); }
-static inline void er_read(engine_race_store* s, uint64_t key, void* value, outcome* out) {
-  note(out, engine_race_read(s, key, value));
-}
 static inline void er_read_many(engine_race_store* s, size_t n, const uint64_t* keys, void* values,
                          int* codes, outcome* out) {
   note(out, engine_race_read_many(s, n, keys, values, codes));
@@ -36,7 +35,6 @@ static inline void er_write_batch(engine_race_store* s, engine_race_batch* b, ou
   note(out, engine_race_write_batch(s, b));
 }
 static inline void er_sync(engine_race_store* s, outcome* out) { note(out, engine_race_sync(s)); }
-static inline void er_compact(engine_race_store* s, outcome* out) { note(out, engine_race_compact(s)); }
 static inline void er_backup(engine_race_store* s, const char* dir, const char* since,
                       engine_race_backup_report* r, outcome* out) {
   r->struct_bytes = sizeof(*r);
