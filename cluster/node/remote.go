@@ -28,7 +28,6 @@ const (
 	pathScan      = "/internal/scan"
 	pathCount     = "/internal/count"
 	pathDirectory = "/internal/directory"
-	pathGenesis   = "/internal/genesis"
 	pathJoin      = "/internal/join"
 	pathControl   = "/internal/control"
 	pathStream    = "/internal/stream"
@@ -262,7 +261,6 @@ func (n *Node) Handlers() map[string]http.Handler {
 		pathScan:      n.handler(n.serveScan),
 		pathCount:     n.handler(n.serveCount),
 		pathDirectory: n.handler(n.serveDirectory),
-		pathGenesis:   n.handler(n.serveGenesis),
 		pathJoin:      n.handler(n.serveJoin),
 		pathControl:   n.handler(n.serveControl),
 		pathStream:    http.HandlerFunc(n.serveStream),
@@ -391,5 +389,3 @@ func (n *Node) serveDirectory(c call) ([]byte, error) {
 	}
 	return json.Marshal(d)
 }
-
-func (n *Node) serveGenesis(call) ([]byte, error) { return json.Marshal(n.state.Genesis) }
