@@ -88,8 +88,7 @@ func (n *Node) backupShard(ctx context.Context, b *backupShard, path string) (ui
 		return n.fetchStream(ctx, b, path)
 	}
 	b.Kind = kindEngine
-	if err := s.reader.do(&read{ctx: ctx, look: func(*replica.Replica) error { return nil }}); err !=
-		nil {
+	if err := s.barrier(ctx); err != nil {
 		return 0, err
 	}
 	report, err := s.replica.Backup(path, b.Since)
@@ -165,11 +164,9 @@ func (n *Node) serveStream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errNotHere.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	barrier := &read{ctx: r.Context(), look: func(*replica.Replica) error { return nil }}
-	var cancel context.CancelFunc
-	barrier.ctx, cancel = context.WithTimeout(r.Context(), defaultTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), defaultTimeout)
 	defer cancel()
-	if err := s.reader.do(barrier); err != nil {
+	if err := s.barrier(ctx); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
