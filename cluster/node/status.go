@@ -95,7 +95,7 @@ func (n *Node) replicasHere() []service.ReplicaStatus {
 	return replicas
 }
 
-// Live implements service.Control. A restart helps against nothing that the node would survive.
+// Live implements service.Control. It never fails: failures that need a restart end the process.
 func (n *Node) Live() error { return nil }
 
 // Ready implements service.Control: it fails when clients should go to another node.
