@@ -41,9 +41,8 @@ static inline void er_backup(engine_race_store* s, const char* dir, const char* 
   note(out, engine_race_backup(s, dir, since, r));
 }
 static inline void er_restore(const char* backup, const char* to, engine_race_options* o,
-                       engine_race_backup_report* r, outcome* out) {
-  r->struct_bytes = sizeof(*r);
-  note(out, engine_race_restore(backup, to, o, r));
+                              outcome* out) {
+  note(out, engine_race_restore(backup, to, o, 0));
 }
 static inline void er_snapshot(engine_race_store* s, engine_race_snapshot** snap, outcome* out) {
   note(out, engine_race_snapshot_take(s, snap));

@@ -198,7 +198,7 @@ func TestABackupIsRestored(t *testing.T) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	to := t.TempDir()
-	if _, err := Restore(next, to, nil); err != nil {
+	if err := Restore(next, to, nil); err != nil {
 		t.Fatal(err)
 	}
 	restored := open(t, to)

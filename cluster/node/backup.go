@@ -297,7 +297,7 @@ func (r *restorer) shard(b backupShard, path string) error {
 		return err
 	}
 	defer os.RemoveAll(temporary)
-	if _, err := engine.Restore(path, temporary, nil); err != nil {
+	if err := engine.Restore(path, temporary, nil); err != nil {
 		return err
 	}
 	store, err := engine.Open(temporary, r.node.config.Engine)
