@@ -284,14 +284,23 @@ func (r *restorer) finish() error {
 
 func (r *restorer) shard(b backupShard, path string) error {
 	if b.Kind == kindStream {
-		file, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		_, err = replica.ReadStream(file, r.add)
+		return r.stream(path)
+	}
+	return r.engineBackup(path)
+}
+
+func (r *restorer) stream(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
 		return err
 	}
+	defer file.Close()
+	_, err = replica.ReadStream(file, r.add)
+	return err
+}
+
+// engineBackup makes a temporary store of the backup, and adds its records.
+func (r *restorer) engineBackup(path string) error {
 	temporary := filepath.Join(r.node.config.Directory, "restore")
 	if err := os.RemoveAll(temporary); err != nil {
 		return err

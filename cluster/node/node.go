@@ -35,7 +35,7 @@ type Config struct {
 
 	// Raft: the tick in milliseconds, and how many ticks an election and a heartbeat take.
 	TickMs, ElectionTicks, HeartbeatTicks uint64
-	// Entries of a shard that wait in memory to be applied, in bytes. Writes beyond are refused.
+	// Entries of a shard that wait in memory to be applied, in bytes. Beyond, writes wait.
 	LogMemoryBytes uint64
 	// A shard's log is shortened when it has grown by so many bytes.
 	LogBytes uint64

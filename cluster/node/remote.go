@@ -220,7 +220,7 @@ func decodeValues(body []byte, count int) ([][]byte, error) {
 	return values, nil
 }
 
-// scanRemote and countRemote fill their queries, which are sent as JSON.
+// scanRemote fills the query.
 func (n *Node) scanRemote(ctx context.Context, shardID uint64, q *replica.ScanQuery,
 	c service.Consistency) error {
 	if err := n.lookRemote(ctx, shardID, pathScan, q, c); err != nil {
@@ -232,11 +232,7 @@ func (n *Node) scanRemote(ctx context.Context, shardID uint64, q *replica.ScanQu
 	return nil
 }
 
-func (n *Node) countRemote(ctx context.Context, shardID uint64, q *replica.CountQuery,
-	c service.Consistency) error {
-	return n.lookRemote(ctx, shardID, pathCount, q, c)
-}
-
+// lookRemote sends a query as JSON, and fills it with the answer.
 func (n *Node) lookRemote(ctx context.Context, shardID uint64, path string, query any,
 	c service.Consistency) error {
 	body, err := json.Marshal(query)
