@@ -31,10 +31,10 @@ type client struct {
 	// Deadlines that were set for the connection last.
 	readDeadline, writeDeadline time.Time
 
-	user      string
-	authed    bool
-	local     bool // READONLY
-	passwords int  // wrong ones
+	user           string
+	authed         bool
+	local          bool // READONLY
+	wrongPasswords int
 
 	batch batch
 

@@ -60,7 +60,7 @@ func (c *client) scan(arguments [][]byte) error {
 	if err != nil {
 		return err
 	}
-	reserved := int64(parsed.count) * 64
+	reserved := int64(parsed.count) * scanKeyBytes
 	if !c.server.budget.acquire(reserved, c.server.limits.BusyWait) {
 		return errBusyMemory
 	}
