@@ -204,7 +204,8 @@ func (b *Batch) Put(key uint64, value []byte) error {
 		return fmt.Errorf("%w: a value has %d bytes, not %d", ErrInvalidArgument, ValueBytes,
 			len(value))
 	}
-	return codeError(int32(C.er_batch_put(b.batch, C.uint64_t(key), unsafe.Pointer(&value[0]))))
+	code := C.engine_race_batch_write(b.batch, C.uint64_t(key), unsafe.Pointer(&value[0]))
+	return codeError(int32(code))
 }
 
 // Delete adds a deletion.
