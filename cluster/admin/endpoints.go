@@ -13,9 +13,6 @@ import (
 	"engine_race/cluster/service"
 )
 
-// Done is the answer of calls that have nothing to tell.
-type Done struct{}
-
 // IndexAnswer is the answer of /snapshot.
 type IndexAnswer struct {
 	Index uint64 `json:"index"`
@@ -85,10 +82,10 @@ func (s *Server) addEndpoints() {
 // addHealth adds the endpoints that need no client certificate.
 func (s *Server) addHealth(mux *http.ServeMux) {
 	s.get(mux, "/healthz", func(context.Context) (any, error) {
-		return Done{}, unavailable(s.options.Control.Live())
+		return struct{}{}, unavailable(s.options.Control.Live())
 	})
 	s.get(mux, "/readyz", func(context.Context) (any, error) {
-		return Done{}, unavailable(s.options.Control.Ready())
+		return struct{}{}, unavailable(s.options.Control.Ready())
 	})
 	mux.Handle("/metrics", s.guard("/metrics", http.MethodGet, s.options.Timeout, s.metricsHandler()))
 }
@@ -109,7 +106,7 @@ func (s *Server) replicaCall(path string, run func(context.Context, uint64, uint
 		if call.Node == nil || *call.Node == 0 {
 			return nil, invalid("the body lacks node, or it is 0")
 		}
-		return Done{}, run(ctx, *call.Shard, *call.Node)
+		return struct{}{}, run(ctx, *call.Shard, *call.Node)
 	})
 }
 

@@ -125,7 +125,7 @@ func (c *statusCollector) Collect(metrics chan<- prometheus.Metric) {
 		float64(leaderless))
 }
 
-// collectReplica is for the node's own replicas: only of these it knows the indexes.
+// collectReplica is for the node's own replicas: each node reports its own.
 func collectReplica(gauge func(string, string, float64, ...[2]string),
 	replica service.ReplicaStatus) {
 	shard := [2]string{"shard", strconv.FormatUint(replica.ShardID, 10)}

@@ -2,9 +2,10 @@ package config
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -13,20 +14,6 @@ const hashPrefix = "sha256:"
 // Users has the SHA-256 of each user's password, by user name. The user of `AUTH password` without
 // a name is "default". An empty Users asks no client for a password.
 type Users map[string][sha256.Size]byte
-
-// Check says whether the user exists and has this password. Its time does not depend on how much
-// of the password is right.
-func (u Users) Check(user, password string) bool {
-	expected, known := u[user]
-	given := sha256.Sum256([]byte(password))
-	return subtle.ConstantTimeCompare(expected[:], given[:]) == 1 && known
-}
-
-// HashPassword returns the text that settings and password files hold: "sha256:<hex>".
-func HashPassword(password string) string {
-	sum := sha256.Sum256([]byte(password))
-	return hashPrefix + hex.EncodeToString(sum[:])
-}
 
 // Users reads the password file, if there is one, and returns its users and those of auth.users.
 // It fails if others can read the file, if a line is malformed, or if the file has no user.
@@ -43,7 +30,7 @@ func (c *Config) Users() (Users, error) {
 
 func (c *Config) parseUsers() (Users, error) {
 	users := make(Users)
-	for _, name := range sortedKeys(c.Auth.Users) {
+	for _, name := range slices.Sorted(maps.Keys(c.Auth.Users)) {
 		if err := users.add(name, c.Auth.Users[name]); err != nil {
 			return nil, fmt.Errorf("auth.users: %w", err)
 		}
@@ -51,7 +38,7 @@ func (c *Config) parseUsers() (Users, error) {
 	return users, nil
 }
 
-// add never puts the hash into an error: errors are logged.
+// add takes "sha256:<hex>". Errors are logged, so none has the hash.
 func (u Users) add(name, hash string) error {
 	if name == "" || strings.ContainsAny(name, ": \t\r\n") {
 		return fmt.Errorf("user %q: a name has no spaces and no colons", name)

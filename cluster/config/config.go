@@ -160,7 +160,7 @@ func Default() *Config {
 			LogMemoryBytes: 256 << 20, ExecShards: 1, SyncIntervalMs: 5000},
 		Engine: EngineOptions{},
 		Limits: Limits{MaxClients: 10_000, MaxClientBytesInFlight: 16 << 20,
-			MaxBytesInFlight: 256 << 20, MemoryBytes: 1 << 30, RequestTimeoutMs: 2000, IdleTimeoutMs: 0,
+			MaxBytesInFlight: 256 << 20, MemoryBytes: 1 << 30, RequestTimeoutMs: 2000,
 			DrainTimeoutMs: 10_000, AdminTimeoutMs: 30_000, BackupTimeoutS: 3600},
 		Auth: Auth{Users: map[string]string{}},
 		Log:  Log{Level: "info", Format: "json"},

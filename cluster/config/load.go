@@ -5,10 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -187,7 +188,7 @@ func (c *Config) override(overrides map[string]string) error {
 		byName[s.name] = s
 	}
 	var problems []error
-	for _, name := range sortedKeys(overrides) {
+	for _, name := range slices.Sorted(maps.Keys(overrides)) {
 		s, known := byName[name]
 		switch {
 		case strings.HasPrefix(name, enginePrefix) && name != enginePrefix:
@@ -230,13 +231,4 @@ func AddFlags(flags *flag.FlagSet, arguments []string) map[string]string {
 		}
 	}
 	return overrides
-}
-
-func sortedKeys(texts map[string]string) []string {
-	keys := make([]string, 0, len(texts))
-	for key := range texts {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	return keys
 }

@@ -194,7 +194,7 @@ func (c *Config) checkRanges() []error {
 		{"raft.heartbeat_rtt", raft.HeartbeatRTT, 1, 100},
 		{"raft.log_bytes", raft.LogBytes, 1 << 20, 1 << 40},
 		{"raft.exec_shards", raft.ExecShards, 1, 64},
-		{"raft.sync_interval_ms", raft.SyncIntervalMs, 100, 3_600_000},
+		{"raft.sync_interval_ms", raft.SyncIntervalMs, 100, hourMs},
 		{"raft.log_memory_bytes", raft.LogMemoryBytes, 1 << 20, 1 << 40},
 		{"limits.max_clients", uint64(limits.MaxClients), 1, 1_000_000},
 		{"limits.max_client_bytes_in_flight", uint64(limits.MaxClientBytesInFlight), 64 << 10,

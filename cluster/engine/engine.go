@@ -22,11 +22,8 @@ import (
 // Version is the version of the engine that is linked.
 func Version() string { return C.GoString(C.engine_race_version()) }
 
-// Sizes, in bytes.
-const (
-	KeyBytes   = C.ENGINE_RACE_KEY_BYTES
-	ValueBytes = C.ENGINE_RACE_VALUE_BYTES
-)
+// ValueBytes is the size of each value.
+const ValueBytes = C.ENGINE_RACE_VALUE_BYTES
 
 // Codes that callers handle. Every error of this package is one of them as errors.Is tells, or
 // another code in an *Error.
@@ -146,20 +143,6 @@ func (s *Store) TakeLog() []LogMessage {
 	return messages
 }
 
-// Read copies the value of a key. ErrNotFound, ErrCorruption.
-func (s *Store) Read(key uint64, value []byte) error {
-	if len(value) != ValueBytes {
-		return valueSizeError(len(value))
-	}
-	var out C.outcome
-	C.er_read(s.store, C.uint64_t(key), unsafe.Pointer(&value[0]), &out)
-	return failure(&out)
-}
-
-func valueSizeError(size int) error {
-	return fmt.Errorf("%w: a value has %d bytes, not %d", ErrInvalidArgument, ValueBytes, size)
-}
-
 // Results has the outcome of a read of many keys, by their places.
 type Results []int32
 
@@ -178,7 +161,7 @@ func checkMany(keys []uint64, values []byte, results Results) error {
 }
 
 // ReadMany reads many keys at once: the value of keys[i] goes to values[i*4096:], its outcome to
-// results[i].
+// results[i]. An absent key or a damaged record fails in results alone.
 func (s *Store) ReadMany(keys []uint64, values []byte, results Results) error {
 	if err := checkMany(keys, values, results); err != nil || len(keys) == 0 {
 		return err
@@ -193,13 +176,6 @@ func (s *Store) ReadMany(keys []uint64, values []byte, results Results) error {
 func (s *Store) Sync() error {
 	var out C.outcome
 	C.er_sync(s.store, &out)
-	return failure(&out)
-}
-
-// Compact gives back the space of overwritten and deleted records.
-func (s *Store) Compact() error {
-	var out C.outcome
-	C.er_compact(s.store, &out)
 	return failure(&out)
 }
 
@@ -225,9 +201,11 @@ func NewBatch() (*Batch, error) {
 // Put adds a record of 4096 bytes.
 func (b *Batch) Put(key uint64, value []byte) error {
 	if len(value) != ValueBytes {
-		return valueSizeError(len(value))
+		return fmt.Errorf("%w: a value has %d bytes, not %d", ErrInvalidArgument, ValueBytes,
+			len(value))
 	}
-	return codeError(int32(C.er_batch_put(b.batch, C.uint64_t(key), unsafe.Pointer(&value[0]))))
+	code := C.engine_race_batch_write(b.batch, C.uint64_t(key), unsafe.Pointer(&value[0]))
+	return codeError(int32(code))
 }
 
 // Delete adds a deletion.

@@ -52,10 +52,18 @@ func put(t *testing.T, store *Store, version uint64, keys ...uint64) {
 	}
 }
 
+func read(store *Store, key uint64, value []byte) error {
+	results := make(Results, 1)
+	if err := store.ReadMany([]uint64{key}, value, results); err != nil {
+		return err
+	}
+	return results.Err(0)
+}
+
 func expect(t *testing.T, store *Store, key, version uint64) {
 	t.Helper()
 	value := make([]byte, ValueBytes)
-	if err := store.Read(key, value); err != nil {
+	if err := read(store, key, value); err != nil {
 		t.Fatalf("key %d: %v", key, err)
 	}
 	if !bytes.Equal(value, valueOf(key, version)) {
@@ -100,7 +108,7 @@ func TestABatchDeletesAndItsLaterEntriesWin(t *testing.T) {
 	if err := store.Write(batch); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Read(1, make([]byte, ValueBytes)); !errors.Is(err, ErrNotFound) {
+	if err := read(store, 1, make([]byte, ValueBytes)); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("a deleted key: %v", err)
 	}
 	expect(t, store, 2, 3)
@@ -190,7 +198,7 @@ func TestABackupIsRestored(t *testing.T) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	to := t.TempDir()
-	if _, err := Restore(next, to, nil); err != nil {
+	if err := Restore(next, to, nil); err != nil {
 		t.Fatal(err)
 	}
 	restored := open(t, to)
@@ -209,7 +217,7 @@ func TestErrorsNameTheirCause(t *testing.T) {
 	if _, err := Open(directory, small); err == nil {
 		t.Fatal("two openers of one store")
 	}
-	if err := store.Read(1, make([]byte, 5)); !errors.Is(err, ErrInvalidArgument) {
+	if err := read(store, 1, make([]byte, 5)); !errors.Is(err, ErrInvalidArgument) {
 		t.Fatalf("a short value: %v", err)
 	}
 	if err := store.Close(); err != nil {

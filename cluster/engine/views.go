@@ -98,12 +98,9 @@ func (it *Iterator) Destroy() { C.engine_race_iterator_destroy(it.iterator) }
 
 // BackupReport says what a backup has.
 type BackupReport struct {
-	Records, Values, ChainLength, Bytes uint64
-}
-
-func reportOf(r *C.engine_race_backup_report) BackupReport {
-	return BackupReport{uint64(r.record_count), uint64(r.value_count), uint64(r.chain_length),
-		uint64(r.size_bytes)}
+	Records uint64
+	Values  uint64 // that the backup has itself; the others are in the backups before it
+	Bytes   uint64
 }
 
 // Backup writes a backup into a directory that is missing or empty. With an empty `since` it has
@@ -119,21 +116,21 @@ func (s *Store) Backup(directory, since string) (BackupReport, error) {
 	var report C.engine_race_backup_report
 	var out C.outcome
 	C.er_backup(s.store, name, parent, &report, &out)
-	return reportOf(&report), failure(&out)
+	return BackupReport{Records: uint64(report.record_count), Values: uint64(report.value_count),
+		Bytes: uint64(report.size_bytes)}, failure(&out)
 }
 
 // Restore makes a store of a backup and its parents, in a directory that is missing or empty.
-func Restore(backup, directory string, options map[string]string) (BackupReport, error) {
+func Restore(backup, directory string, options map[string]string) error {
 	o, err := newOptions(options)
 	if err != nil {
-		return BackupReport{}, err
+		return err
 	}
 	defer C.engine_race_options_destroy(o)
 	from, to := C.CString(backup), C.CString(directory)
 	defer C.free(unsafe.Pointer(from))
 	defer C.free(unsafe.Pointer(to))
-	var report C.engine_race_backup_report
 	var out C.outcome
-	C.er_restore(from, to, o, &report, &out)
-	return reportOf(&report), failure(&out)
+	C.er_restore(from, to, o, &out)
+	return failure(&out)
 }

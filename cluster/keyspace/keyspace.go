@@ -3,12 +3,6 @@ package keyspace
 
 import "math/bits"
 
-// Limits of the number of shards.
-const (
-	MinShards = 1
-	MaxShards = 1024
-)
-
 // Division is a key space of all 64-bit numbers, cut into Shards ranges. Ranges are numbered from 0
 // on, in the order of their keys.
 type Division struct {

@@ -3,7 +3,7 @@ package keyspace
 import "testing"
 
 func TestRangesCoverEveryKeyOnce(t *testing.T) {
-	for shards := uint64(MinShards); shards <= MaxShards; shards++ {
+	for shards := uint64(1); shards <= 1024; shards++ {
 		d := Division{shards}
 		if d.Lower(0) != 0 || d.Upper(shards-1) != ^uint64(0) {
 			t.Fatalf("%d shards: they begin at %d and end at %d", shards, d.Lower(0),

@@ -88,8 +88,7 @@ func (n *Node) backupShard(ctx context.Context, b *backupShard, path string) (ui
 		return n.fetchStream(ctx, b, path)
 	}
 	b.Kind = kindEngine
-	if err := s.reader.do(&read{ctx: ctx, look: func(*replica.Replica) error { return nil }}); err !=
-		nil {
+	if err := s.barrier(ctx); err != nil {
 		return 0, err
 	}
 	report, err := s.replica.Backup(path, b.Since)
@@ -165,11 +164,9 @@ func (n *Node) serveStream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errNotHere.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	barrier := &read{ctx: r.Context(), look: func(*replica.Replica) error { return nil }}
-	var cancel context.CancelFunc
-	barrier.ctx, cancel = context.WithTimeout(r.Context(), defaultTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), defaultTimeout)
 	defer cancel()
-	if err := s.reader.do(barrier); err != nil {
+	if err := s.barrier(ctx); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
@@ -287,20 +284,29 @@ func (r *restorer) finish() error {
 
 func (r *restorer) shard(b backupShard, path string) error {
 	if b.Kind == kindStream {
-		file, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		_, err = replica.ReadStream(file, r.add)
+		return r.stream(path)
+	}
+	return r.engineBackup(path)
+}
+
+func (r *restorer) stream(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
 		return err
 	}
+	defer file.Close()
+	_, err = replica.ReadStream(file, r.add)
+	return err
+}
+
+// engineBackup makes a temporary store of the backup, and adds its records.
+func (r *restorer) engineBackup(path string) error {
 	temporary := filepath.Join(r.node.config.Directory, "restore")
 	if err := os.RemoveAll(temporary); err != nil {
 		return err
 	}
 	defer os.RemoveAll(temporary)
-	if _, err := engine.Restore(path, temporary, nil); err != nil {
+	if err := engine.Restore(path, temporary, nil); err != nil {
 		return err
 	}
 	store, err := engine.Open(temporary, r.node.config.Engine)

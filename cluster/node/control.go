@@ -37,8 +37,8 @@ const (
 	controlApplied  = "applied"
 )
 
-// ask carries a request out here if this node has shardID, and on another node otherwise. Of a
-// change of its own membership a replica may not hear: others carry it out.
+// ask carries a request out here if this node has shardID, and on another node otherwise. A replica
+// may not hear of a change of its own membership, so another node carries that out.
 func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
@@ -128,7 +128,7 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 	case controlSnapshot:
 		return n.snapshotHere(ctx, s)
 	case controlApplied:
-		return n.appliedHere(ctx, s)
+		return 0, n.awaitApplied(ctx, s)
 	}
 	return 0, fmt.Errorf("%w: an unknown request %q", service.ErrInvalid, c.Op)
 }
@@ -157,6 +157,8 @@ func (n *Node) nudgeReconciler() {
 	}
 }
 
+// unknown turns an error of dragonboat, which may have carried a request out, into one of the
+// service.
 func unknown(err error) error {
 	switch {
 	case err == nil:
@@ -203,24 +205,20 @@ func (n *Node) snapshotHere(ctx context.Context, s *shard) (uint64, error) {
 	}
 }
 
-// appliedHere gives an index up to which the replica has applied everything that was committed
-// before the call.
-func (n *Node) appliedHere(ctx context.Context, s *shard) (uint64, error) {
-	if s == nil {
-		return 0, errNotHere
-	}
+// awaitApplied waits until the replica has applied everything that was committed before the call.
+func (n *Node) awaitApplied(ctx context.Context, s *shard) error {
 	deadline, _ := ctx.Deadline()
 	request, err := n.host.ReadIndex(s.shardID, time.Until(deadline))
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 	}
 	select {
 	case result := <-request.ResultC():
 		if !result.Completed() {
-			return 0, fmt.Errorf("%w: the replica is behind", service.ErrUnavailable)
+			return fmt.Errorf("%w: the replica is behind", service.ErrUnavailable)
 		}
-		return 1, nil
+		return nil
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: %w", service.ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: %w", service.ErrUnavailable, ctx.Err())
 	}
 }

@@ -25,7 +25,7 @@ const (
 	maxDirectoryReplicas = 5
 )
 
-// Genesis is what a cluster begins with. All its first nodes are given the same.
+// Genesis describes a new cluster. All its first nodes are given equal ones.
 type Genesis struct {
 	Cluster  string             `json:"cluster"`
 	Shards   uint64             `json:"shards"`
@@ -33,7 +33,7 @@ type Genesis struct {
 	Nodes    []service.NodeInfo `json:"nodes"`
 }
 
-// ID differs between clusters that begin with something else.
+// ID is a hash: clusters with different geneses have different IDs.
 func (g *Genesis) ID() (string, error) {
 	text, err := json.Marshal(g)
 	if err != nil {
@@ -63,7 +63,8 @@ type ShardEntry struct {
 	Replicas      []Placement `json:"replicas"`
 }
 
-// Directory is where everything lies. A value that was published is never changed.
+// Directory says which nodes there are, and which node has which replica. A Directory that was
+// published is never changed.
 type Directory struct {
 	Version uint64                `json:"version"`
 	Nodes   map[uint64]NodeEntry  `json:"nodes"`
@@ -147,9 +148,10 @@ const (
 	opRemove = "remove" // ReplicaID of ShardID
 )
 
-// Results of changes that were refused; others are IDs and epochs.
+// The result of a change that was refused.
 const resultRefused = 0
 
+// apply gives the result of a change, and why it was refused, or "".
 func (d *Directory) apply(c change) (uint64, string) {
 	switch c.Op {
 	case opJoin:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lni/dragonboat/v4"
+	"github.com/lni/dragonboat/v4/raftio"
 
 	"engine_race/cluster/service"
 )
@@ -221,7 +222,8 @@ func (n *Node) giveUpLeadership(ctx context.Context, attempt int) {
 				continue
 			}
 			others = append(others, p.ReplicaID)
-			if running[[2]uint64{s.shardID, p.ReplicaID}].Ready {
+			other := raftio.NodeInfo{ShardID: s.shardID, ReplicaID: p.ReplicaID}
+			if running[other].Ready {
 				ready = append(ready, p.ReplicaID)
 			}
 		}

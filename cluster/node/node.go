@@ -35,7 +35,7 @@ type Config struct {
 
 	// Raft: the tick in milliseconds, and how many ticks an election and a heartbeat take.
 	TickMs, ElectionTicks, HeartbeatTicks uint64
-	// Entries of a shard that wait in memory to be applied, in bytes. Writes beyond are refused.
+	// Entries of a shard that wait in memory to be applied, in bytes. Beyond, writes wait.
 	LogMemoryBytes uint64
 	// A shard's log is shortened when it has grown by so many bytes.
 	LogBytes uint64
@@ -116,6 +116,7 @@ func (n *Node) savedDirectory() *Directory {
 }
 
 func (n *Node) hostConfig() config.NodeHostConfig {
+	// Nodes of different clusters must refuse each other. A deployment's ID is not 0.
 	id, _ := n.state.Genesis.ID()
 	deployment, _ := strconv.ParseUint(id[:15], 16, 64)
 	c := config.NodeHostConfig{
@@ -138,7 +139,7 @@ func (n *Node) hostConfig() config.NodeHostConfig {
 }
 
 func (n *Node) shardConfig(shardID, replicaID uint64) config.Config {
-	return config.Config{
+	c := config.Config{
 		ShardID:            shardID,
 		ReplicaID:          replicaID,
 		CheckQuorum:        true,
@@ -146,10 +147,13 @@ func (n *Node) shardConfig(shardID, replicaID uint64) config.Config {
 		ElectionRTT:        n.config.ElectionTicks,
 		HeartbeatRTT:       n.config.HeartbeatTicks,
 		MaxInMemLogSize:    n.config.LogMemoryBytes,
-		CompactionOverhead: 1024,
-		// The directory is small. Of other shards maintain() decides by bytes.
-		SnapshotEntries: map[bool]uint64{true: 1000, false: 0}[shardID == directoryShard],
+		CompactionOverhead: keptEntries,
 	}
+	// Logs of other shards are shortened by their bytes: see shorten.
+	if shardID == directoryShard {
+		c.SnapshotEntries = 1000
+	}
+	return c
 }
 
 // listener takes dragonboat's events. Its methods may not block.
@@ -162,7 +166,7 @@ func (l *listener) LeaderUpdated(info raftio.LeaderInfo) {
 	}
 }
 
-// NodeHostShuttingDown and the others are not needed.
+// NodeHostShuttingDown and the other events are ignored.
 func (l *listener) NodeHostShuttingDown()                       {}
 func (l *listener) NodeUnloaded(raftio.NodeInfo)                {}
 func (l *listener) NodeDeleted(raftio.NodeInfo)                 {}

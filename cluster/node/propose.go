@@ -124,7 +124,7 @@ func (p *proposer) run() {
 				p.refuseAll()
 				return
 			}
-			// Clients that are about to write come first: theirs is the same proposal.
+			// Lets clients run that are about to write, so that they share the proposal.
 			runtime.Gosched()
 			writes := p.take()
 			if len(writes) == 0 {

@@ -121,7 +121,7 @@ func (re *reader) run() {
 		case <-re.wakeup:
 		}
 		for {
-			// Clients that are about to read come first: theirs is the same read index.
+			// Lets clients run that are about to read, so that they share the read index.
 			runtime.Gosched()
 			reads := re.take()
 			if len(reads) == 0 {

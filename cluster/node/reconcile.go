@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lni/dragonboat/v4"
+	"github.com/lni/dragonboat/v4/raftio"
 
 	"engine_race/cluster/replica"
 )
@@ -28,7 +29,7 @@ const (
 	keptEntries = 1024
 )
 
-// reconcileForever lets what runs here follow the directory.
+// reconcileForever starts and stops replicas as the directory says.
 func (n *Node) reconcileForever() {
 	defer n.workers.Done()
 	cleanVersion, isClean := uint64(0), false
@@ -110,7 +111,7 @@ func (n *Node) reconcile() {
 // may not have let go of it, and panics when it finds two replicas of a shard.
 func (n *Node) isCleaning(shardID uint64, p Placement) bool {
 	for left, hasLog := range n.leftovers() {
-		if left[0] == shardID && left[1] != p.ReplicaID && hasLog {
+		if left.ShardID == shardID && left.ReplicaID != p.ReplicaID && hasLog {
 			return true
 		}
 	}
@@ -208,7 +209,7 @@ func (n *Node) clean() bool {
 	d := n.directory.Load()
 	done := true
 	for left, hasLog := range n.leftovers() {
-		shardID, replicaID := left[0], left[1]
+		shardID, replicaID := left.ShardID, left.ReplicaID
 		s := n.shard(shardID)
 		entry, known := d.Shards[shardID]
 		p, placed := d.On(shardID, n.state.NodeID)
@@ -229,17 +230,18 @@ func (n *Node) clean() bool {
 
 // leftovers gives the replicas that have a raft log or a directory here, and whether they have a
 // log.
-func (n *Node) leftovers() map[[2]uint64]bool {
-	left := map[[2]uint64]bool{}
+func (n *Node) leftovers() map[raftio.NodeInfo]bool {
+	left := map[raftio.NodeInfo]bool{}
 	entries, _ := os.ReadDir(filepath.Join(n.config.Directory, replicasName))
 	for _, entry := range entries {
-		var id [2]uint64
-		if _, err := fmt.Sscanf(entry.Name(), "shard-%d-%d", &id[0], &id[1]); err == nil {
-			left[id] = false
+		var r raftio.NodeInfo
+		_, err := fmt.Sscanf(entry.Name(), "shard-%d-%d", &r.ShardID, &r.ReplicaID)
+		if err == nil {
+			left[r] = false
 		}
 	}
 	for _, log := range n.host.GetNodeHostInfo(dragonboat.NodeHostInfoOption{}).LogInfo {
-		left[[2]uint64{log.ShardID, log.ReplicaID}] = true
+		left[log] = true
 	}
 	return left
 }

@@ -28,7 +28,6 @@ const (
 	pathScan      = "/internal/scan"
 	pathCount     = "/internal/count"
 	pathDirectory = "/internal/directory"
-	pathGenesis   = "/internal/genesis"
 	pathJoin      = "/internal/join"
 	pathControl   = "/internal/control"
 	pathStream    = "/internal/stream"
@@ -221,7 +220,7 @@ func decodeValues(body []byte, count int) ([][]byte, error) {
 	return values, nil
 }
 
-// scanRemote and countRemote fill their queries, which are sent as JSON.
+// scanRemote fills the query.
 func (n *Node) scanRemote(ctx context.Context, shardID uint64, q *replica.ScanQuery,
 	c service.Consistency) error {
 	if err := n.lookRemote(ctx, shardID, pathScan, q, c); err != nil {
@@ -233,11 +232,7 @@ func (n *Node) scanRemote(ctx context.Context, shardID uint64, q *replica.ScanQu
 	return nil
 }
 
-func (n *Node) countRemote(ctx context.Context, shardID uint64, q *replica.CountQuery,
-	c service.Consistency) error {
-	return n.lookRemote(ctx, shardID, pathCount, q, c)
-}
-
+// lookRemote sends a query as JSON, and fills it with the answer.
 func (n *Node) lookRemote(ctx context.Context, shardID uint64, path string, query any,
 	c service.Consistency) error {
 	body, err := json.Marshal(query)
@@ -262,7 +257,6 @@ func (n *Node) Handlers() map[string]http.Handler {
 		pathScan:      n.handler(n.serveScan),
 		pathCount:     n.handler(n.serveCount),
 		pathDirectory: n.handler(n.serveDirectory),
-		pathGenesis:   n.handler(n.serveGenesis),
 		pathJoin:      n.handler(n.serveJoin),
 		pathControl:   n.handler(n.serveControl),
 		pathStream:    http.HandlerFunc(n.serveStream),
@@ -391,5 +385,3 @@ func (n *Node) serveDirectory(c call) ([]byte, error) {
 	}
 	return json.Marshal(d)
 }
-
-func (n *Node) serveGenesis(call) ([]byte, error) { return json.Marshal(n.state.Genesis) }

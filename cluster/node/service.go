@@ -248,7 +248,7 @@ func (n *Node) countShard(ctx context.Context, shardID uint64) (uint64, error) {
 		}
 	}
 	q := &replica.CountQuery{}
-	err := n.countRemote(ctx, shardID, q, service.Linearizable)
+	err := n.lookRemote(ctx, shardID, pathCount, q, service.Linearizable)
 	return q.Count, err
 }
 

@@ -165,6 +165,9 @@ func TestReplicasMoveUnderLoad(t *testing.T) {
 	}
 	stop.Store(true)
 	count := <-written
+	if count == 0 {
+		t.Fatal("nothing was written")
+	}
 	for version := uint64(1); version <= count; version++ {
 		for _, id := range []uint64{3, 4} {
 			expect(t, c.nodes[id], keyAt(int(version)), version, service.Linearizable)

@@ -99,7 +99,8 @@ func (s *shard) catchUp() {
 	}
 }
 
-// checkLeader mends what an event that came too early has left.
+// checkLeader asks dragonboat for the leader. Events are lost that come before the node knows the
+// shard.
 func (s *shard) checkLeader() {
 	leader, _, known, err := s.node.host.GetLeaderID(s.shardID)
 	if err != nil || !known {
@@ -189,6 +190,11 @@ func (s *shard) read(ctx context.Context, keys []uint64, c service.Consistency) 
 		return nil, nil, err
 	}
 	return got, free, nil
+}
+
+// barrier waits until the replica has applied all that was committed before the call.
+func (s *shard) barrier(ctx context.Context) error {
+	return s.reader.do(&read{ctx: ctx, look: func(*replica.Replica) error { return nil }})
 }
 
 // look calls a lookup of another kind.

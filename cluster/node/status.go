@@ -8,10 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lni/dragonboat/v4/raftio"
+
 	"engine_race/cluster/service"
 )
 
-// How long a node is waited for that is asked for its replicas.
+// How long a node may take to name its replicas.
 const statusTimeout = 500 * time.Millisecond
 
 // Status implements service.Control. Each node is asked for its replicas.
@@ -32,7 +34,7 @@ func (n *Node) Status(ctx context.Context) (service.Status, error) {
 			one.Upper = division.Upper(shardID - firstDataShard)
 		}
 		for _, p := range d.Shards[shardID].Replicas {
-			member, known := running[[2]uint64{shardID, p.ReplicaID}]
+			member, known := running[raftio.NodeInfo{ShardID: shardID, ReplicaID: p.ReplicaID}]
 			if !known {
 				member = service.ReplicaStatus{ShardID: shardID, ReplicaID: p.ReplicaID,
 					NodeID: p.NodeID}
@@ -47,15 +49,15 @@ func (n *Node) Status(ctx context.Context) (service.Status, error) {
 	return status, nil
 }
 
-// askForReplicas gives what runs on the nodes, by shard and replica. Nodes that do not answer soon
-// are left out.
+// askForReplicas gives the replicas that run on the nodes. Nodes that do not answer soon are left
+// out.
 func (n *Node) askForReplicas(ctx context.Context,
-	nodes []service.NodeInfo) map[[2]uint64]service.ReplicaStatus {
+	nodes []service.NodeInfo) map[raftio.NodeInfo]service.ReplicaStatus {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	all := map[[2]uint64]service.ReplicaStatus{}
+	all := map[raftio.NodeInfo]service.ReplicaStatus{}
 	for _, info := range nodes {
 		group.Go(func() {
 			replicas := n.replicasHere()
@@ -72,7 +74,7 @@ func (n *Node) askForReplicas(ctx context.Context,
 			mu.Lock()
 			defer mu.Unlock()
 			for _, r := range replicas {
-				all[[2]uint64{r.ShardID, r.ReplicaID}] = r
+				all[raftio.NodeInfo{ShardID: r.ShardID, ReplicaID: r.ReplicaID}] = r
 			}
 		})
 	}
@@ -95,7 +97,7 @@ func (n *Node) replicasHere() []service.ReplicaStatus {
 	return replicas
 }
 
-// Live implements service.Control. A restart helps against nothing that the node would survive.
+// Live implements service.Control. It never fails: failures that need a restart end the process.
 func (n *Node) Live() error { return nil }
 
 // Ready implements service.Control: it fails when clients should go to another node.

@@ -45,7 +45,7 @@ func newWrite(ops []service.Op, counted, sentOn bool, deadline time.Time) *write
 }
 
 // end is called when the call no longer waits. False: the write was not sent, and never will be.
-func (w *write) end() (maySent bool) {
+func (w *write) end() (maybeSent bool) {
 	for {
 		if w.state.CompareAndSwap(waiting, withdrawn) {
 			return false

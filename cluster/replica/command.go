@@ -15,13 +15,11 @@ const (
 	opDelete       = 0
 	opPut          = 1
 	opHeaderBytes  = 1 + service.KeyBytes
+	putBytes       = opHeaderBytes + service.ValueBytes
 	flagCounted    = 1
 
 	// HeaderBytes come before the ops of a command.
 	HeaderBytes = 2
-
-	// MaxPutBytes is the most that an op takes in a command.
-	MaxPutBytes = opHeaderBytes + service.ValueBytes
 )
 
 // Results of a command. They must be the same on every replica.
@@ -81,8 +79,8 @@ func next(ops []byte) (op service.Op, rest []byte) {
 	if ops[0] == opDelete {
 		return op, ops[opHeaderBytes:]
 	}
-	op.Value = ops[opHeaderBytes:MaxPutBytes]
-	return op, ops[MaxPutBytes:]
+	op.Value = ops[opHeaderBytes:putBytes]
+	return op, ops[putBytes:]
 }
 
 // checkRange fails if a key of ops that were checked lies outside of the bounds.
@@ -103,7 +101,7 @@ func check(ops []byte) error {
 		case opDelete:
 			size = opHeaderBytes
 		case opPut:
-			size = MaxPutBytes
+			size = putBytes
 		}
 		if size == 0 || len(ops) < size {
 			return errMalformed

@@ -86,7 +86,7 @@ func (r *Replica) apply(entry *statemachine.Entry) error {
 func (r *Replica) existing(ops []byte) ([]byte, error) {
 	var keys []uint64
 	for rest := ops; len(rest) > 0; {
-		var op, after = next(rest)
+		op, after := next(rest)
 		keys = append(keys, op.Key)
 		rest = after
 	}

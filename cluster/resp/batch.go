@@ -104,7 +104,6 @@ func (c *client) readAndReply(requests []request, keys []uint64, begin time.Time
 	if c.server.budget.acquire(reserved, c.server.limits.BusyWait) {
 		c.held += reserved
 		defer c.release(reserved)
-		c.server.counters.Reads.Add(1)
 		var free func()
 		values, free, err = c.server.service.Read(c.server.callContext(), keys, c.consistency())
 		if err == nil {

@@ -20,18 +20,8 @@ type budgetWaiter struct {
 	ready chan struct{} // closed when the bytes were given
 }
 
-// tryAcquire takes bytes if they are free and no other client waits.
-func (b *budget) tryAcquire(bytes int64) bool {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	if b.waiters.Len() > 0 || b.used+bytes > b.limit {
-		return false
-	}
-	b.used += bytes
-	return true
-}
-
-// acquire takes bytes, and waits for them at most `wait`.
+// acquire takes bytes, and waits for them at most `wait`. Without a wait it takes them only if they
+// are free and no other client waits.
 func (b *budget) acquire(bytes int64, wait time.Duration) bool {
 	b.mutex.Lock()
 	if b.waiters.Len() == 0 && b.used+bytes <= b.limit {

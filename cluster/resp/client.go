@@ -31,10 +31,10 @@ type client struct {
 	// Deadlines that were set for the connection last.
 	readDeadline, writeDeadline time.Time
 
-	user      string
-	authed    bool
-	local     bool // READONLY
-	passwords int  // wrong ones
+	user           string
+	authed         bool
+	local          bool // READONLY
+	wrongPasswords int
 
 	batch batch
 
@@ -69,7 +69,6 @@ func (c *client) serve() error {
 		if err := c.receive(); err != nil {
 			return err
 		}
-		c.server.counters.Rounds.Add(1)
 		c.executeRound()
 		c.flush()
 		if c.broken != nil {
@@ -228,8 +227,7 @@ func (c *client) grow(wait time.Duration) bool {
 		return false
 	}
 	size := int64(bufferBytes(class))
-	if wait == 0 && !c.server.budget.tryAcquire(size) ||
-		wait > 0 && !c.server.budget.acquire(size, wait) {
+	if !c.server.budget.acquire(size, wait) {
 		return false
 	}
 	c.held += size

@@ -10,11 +10,7 @@ type Counters struct {
 	ConnectionsIdle     atomic.Uint64 // closed by IdleTimeout
 	ConnectionsSlow     atomic.Uint64 // closed by WriteTimeout or CommandTimeout
 	HandshakesFailed    atomic.Uint64 // TLS
-	Rounds              atomic.Uint64 // rounds of pipelined commands
 	Commands            atomic.Uint64 // commands executed, errors included
-	Reads               atomic.Uint64 // calls of Service.Read
-	Writes              atomic.Uint64 // calls of Service.Write
-	Scans               atomic.Uint64 // calls of Service.Scan
 	BytesReceived       atomic.Uint64 // without TLS's own
 	BytesSent           atomic.Uint64 // without TLS's own
 	ProtocolErrors      atomic.Uint64 // requests that could not be parsed

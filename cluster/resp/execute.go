@@ -49,7 +49,7 @@ func (c *client) refusal(r *request) error {
 	switch {
 	case r.dropped:
 		return errBusyMemory
-	case !c.authed && (r.command == nil || !r.command.free):
+	case !c.authed && (r.command == nil || !r.command.noAuth):
 		return errNoAuth
 	case r.command == nil:
 		return c.server.table.unknown(r.arguments)

@@ -38,14 +38,14 @@ type frames struct {
 	spans    []span
 	commands []frame
 
-	argumentsLeft  int // of the command under way; -1: its header has not come
-	argumentLength int // of the argument that comes next; -1: its header has not come. While
-	// discarding: how many of its bytes are left, its line end included.
+	argumentsLeft int // of the command under way; -1: its header has not come
+	// Of the argument that comes next; -1: its header has not come. While discarding: how many of
+	// its bytes are left, its line end included.
+	argumentLength int
 	discarding     bool
 	discardedBytes int // of the command under way, dropped from the buffer
 
-	commandBytes     int // limits
-	commandArguments int
+	commandBytes, commandArguments int // limits of one command
 }
 
 func (f *frames) reset() {

@@ -30,6 +30,9 @@ const (
 	valueReplyBytes  = 7 + service.ValueBytes + 2
 )
 
+// scanKeyBytes is what a key of SCAN takes: a service.Record and its encoded reply, rounded up.
+const scanKeyBytes = 64
+
 // Greatest counts whose replies fit ReplyBytes.
 const (
 	// MaxReadKeys bounds the keys of one MGET or EXISTS.

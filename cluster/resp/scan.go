@@ -60,14 +60,13 @@ func (c *client) scan(arguments [][]byte) error {
 	if err != nil {
 		return err
 	}
-	reserved := int64(parsed.count) * 64
+	reserved := int64(parsed.count) * scanKeyBytes
 	if !c.server.budget.acquire(reserved, c.server.limits.BusyWait) {
 		return errBusyMemory
 	}
 	c.held += reserved
 	defer c.release(reserved)
 	ctx := c.server.callContext()
-	c.server.counters.Scans.Add(1)
 	records, more, err := c.server.service.Scan(ctx, parsed.cursor, nil, parsed.count, false,
 		c.consistency())
 	if err != nil {
@@ -173,7 +172,6 @@ func (c *client) rangeRecords(arguments [][]byte) error {
 	c.held += reserved
 	defer c.release(reserved)
 	ctx := c.server.callContext()
-	c.server.counters.Scans.Add(1)
 	records, _, err := c.server.service.Scan(ctx, parsed.lower, parsed.upper, parsed.limit, true,
 		c.consistency())
 	if err != nil {

@@ -17,15 +17,15 @@ func (c *client) authenticate(user string, password []byte) error {
 	expected, known := c.server.users[user]
 	sum := sha256.Sum256(password)
 	if subtle.ConstantTimeCompare(sum[:], expected[:]) == 1 && known {
-		c.authed, c.passwords = true, 0
+		c.authed, c.wrongPasswords = true, 0
 		c.mutex.Lock()
 		c.user = user
 		c.mutex.Unlock()
 		return nil
 	}
 	c.server.counters.AuthFailures.Add(1)
-	c.passwords = min(c.passwords+1, 10)
-	timer := time.NewTimer(time.Duration(c.passwords) * c.server.limits.AuthDelay)
+	c.wrongPasswords = min(c.wrongPasswords+1, 10)
+	timer := time.NewTimer(time.Duration(c.wrongPasswords) * c.server.limits.AuthDelay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -27,7 +27,7 @@ type command struct {
 	first, last, step int
 	group             string
 	summary           string
-	free              bool // allowed without authentication
+	noAuth            bool // allowed without authentication; a flag of Redis
 }
 
 // commandTable gives the commands by name, and their order in COMMAND.
@@ -67,9 +67,9 @@ func newCommandTable() *commandTable {
 			group: "connection", summary: "Replies PONG, or its argument."},
 		{name: "echo", arity: 2, handler: (*client).echo, flags: fast,
 			group: "connection", summary: "Replies its argument."},
-		{name: "auth", arity: -2, handler: (*client).auth, flags: fast, free: true,
+		{name: "auth", arity: -2, handler: (*client).auth, flags: fast, noAuth: true,
 			group: "connection", summary: "Authenticates the connection."},
-		{name: "hello", arity: -1, handler: (*client).hello, flags: fast, free: true,
+		{name: "hello", arity: -1, handler: (*client).hello, flags: fast, noAuth: true,
 			group: "connection", summary: "Handshakes; the protocol is RESP2."},
 		{name: "client", arity: -2, handler: (*client).clientCommand, flags: fast,
 			group: "connection", summary: "Names and describes connections."},
@@ -79,9 +79,9 @@ func newCommandTable() *commandTable {
 			group: "cluster", summary: "Lets reads of the connection be served locally."},
 		{name: "readwrite", arity: 1, handler: (*client).readWrite, flags: fast,
 			group: "cluster", summary: "Makes reads of the connection linearizable."},
-		{name: "reset", arity: 1, handler: (*client).resetSession, flags: fast, free: true,
+		{name: "reset", arity: 1, handler: (*client).resetSession, flags: fast, noAuth: true,
 			group: "connection", summary: "Resets the connection."},
-		{name: "quit", arity: -1, handler: (*client).quitSession, flags: fast, free: true,
+		{name: "quit", arity: -1, handler: (*client).quitSession, flags: fast, noAuth: true,
 			group: "connection", summary: "Closes the connection."},
 	}
 	table := &commandTable{byName: map[string]*command{}, ordered: ordered,

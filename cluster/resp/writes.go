@@ -140,7 +140,6 @@ func (c *client) write() {
 }
 
 func (c *client) writeGroup(group *writeGroup) {
-	c.server.counters.Writes.Add(1)
 	ops := c.batch.ops[group.firstOp:group.lastOp:group.lastOp]
 	group.existed, group.err = c.server.service.Write(c.server.callContext(), ops, group.counted)
 	if group.err == nil && group.counted && len(group.existed) != len(ops) {

@@ -93,7 +93,6 @@ type ReplicaStatus struct {
 	ReplicaID    uint64 `json:"replica"`
 	NodeID       uint64 `json:"node"`
 	Leader       bool   `json:"leader"`
-	NonVoting    bool   `json:"non_voting"`
 	Ready        bool   `json:"ready"`
 	AppliedIndex uint64 `json:"applied_index"`
 	SyncedIndex  uint64 `json:"synced_index"`

@@ -1,7 +1,4 @@
 // Program engine-raced serves one node of the replicated key-value store, and operates a cluster.
-//
-// Purpose: this file chooses the command. Thread safety and ownership: each command runs once in
-// the process.
 package main
 
 import (

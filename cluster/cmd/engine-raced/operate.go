@@ -51,8 +51,8 @@ type operation struct {
 	out, errorsOut io.Writer
 }
 
-// needs lists the flags that each command requires, and may lists those that it permits besides
-// the ones of all commands.
+// needs lists the flags that the command requires, and those that it permits besides the ones of
+// all commands. known is false if there is no such command.
 func (o *operation) needs() (required, permitted []string, known bool) {
 	switch o.command {
 	case "status":

@@ -53,9 +53,9 @@ func (f *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func testStatus() service.Status {
-	member := func(shard, node uint64, nonVoting bool) service.ReplicaStatus {
+	member := func(shard, node uint64) service.ReplicaStatus {
 		return service.ReplicaStatus{ShardID: shard, ReplicaID: node, NodeID: node,
-			NonVoting: nonVoting, Ready: node == 1, AppliedIndex: 500 + node, SyncedIndex: 400}
+			Ready: node == 1, AppliedIndex: 500 + node, SyncedIndex: 400}
 	}
 	return service.Status{Cluster: "demo", NodeID: 1,
 		Nodes: []service.NodeInfo{
@@ -64,9 +64,9 @@ func testStatus() service.Status {
 		},
 		Shards: []service.ShardStatus{
 			{ShardID: 1, Upper: 1<<63 - 1, LeaderID: 1,
-				Members: []service.ReplicaStatus{member(1, 1, false), member(1, 2, false)}},
+				Members: []service.ReplicaStatus{member(1, 1), member(1, 2)}},
 			{ShardID: 2, Lower: 1 << 63, Upper: 1<<64 - 1,
-				Members: []service.ReplicaStatus{member(2, 1, false), member(2, 2, true)}},
+				Members: []service.ReplicaStatus{member(2, 1), member(2, 2)}},
 			{ShardID: 3},
 		}}
 }
@@ -128,7 +128,7 @@ func TestStatusTable(t *testing.T) {
 		"1 0000000000000000 7fffffffffffffff 1 1 leader yes 501 400",
 		"1 0000000000000000 7fffffffffffffff 2 2 follower no 502 400",
 		"2 8000000000000000 ffffffffffffffff 1 1 no leader yes 501 400",
-		"2 8000000000000000 ffffffffffffffff 2 2 non-voting no 502 400",
+		"2 8000000000000000 ffffffffffffffff 2 2 no leader no 502 400",
 		"3 0000000000000000 0000000000000000 - - - - - -", "",
 	}
 	if code != exitDone || !reflect.DeepEqual(rows, want) {

@@ -55,8 +55,6 @@ func printShards(out io.Writer, shards []service.ShardStatus) error {
 
 func role(shard service.ShardStatus, replica service.ReplicaStatus) string {
 	switch {
-	case replica.NonVoting:
-		return "non-voting"
 	case shard.LeaderID == 0:
 		return "no leader"
 	case replica.NodeID == shard.LeaderID:
