@@ -33,7 +33,7 @@ type Fault struct {
 	Help       string
 	NeedsNet   bool // network namespaces
 	NeedsDisks bool // a file system for each node
-	NeedsRoot  bool
+	NeedsRoot  bool // for the fault itself
 	// NoFailures: clients that follow /readyz must see no failed request.
 	NoFailures bool
 	// MayCrash: a node may end by itself, if it comes back when the fault is over.
