@@ -97,9 +97,6 @@ func (d Dialer) Dial(ctx context.Context) (*Conn, error) {
 // Close ends the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
 
-// Raw gives the connection below, for tests of bad clients.
-func (c *Conn) Raw() net.Conn { return c.conn }
-
 // Do sends a request and waits for its reply: nil, string, []byte, int64, or []any of these.
 // An error reply comes as ErrorReply. After any other error the connection must be closed, and
 // the request may have been done.
