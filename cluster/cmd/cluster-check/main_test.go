@@ -14,9 +14,7 @@ import (
 
 // TestMain makes the test's own program a fake node.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Getenv(fake.RunVariable) != "" {
-		os.Exit(fake.Main(os.Args[1:]))
-	}
+	fake.RunIfNode()
 	os.Exit(m.Run())
 }
 
