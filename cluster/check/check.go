@@ -7,7 +7,6 @@ package check
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -332,6 +331,3 @@ func pause(ctx context.Context, duration time.Duration) {
 	case <-ctx.Done():
 	}
 }
-
-// ErrFailed says that the cluster failed the check.
-var ErrFailed = errors.New("the cluster failed the check")

@@ -126,10 +126,8 @@ func (e *Env) Heal(ctx context.Context) error {
 func (e *Env) hold(ctx context.Context) error { return wait(ctx, e.Hold) }
 
 func wait(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(duration):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -34,7 +34,7 @@ func Check(h *history.History, options Options) (Verdict, error) {
 	for _, mixed := range h.Mixed {
 		verdict.Violations = append(verdict.Violations, "mixed value: "+mixed)
 	}
-	groups := make([][]*history.Operation, len(h.BaseKeys))
+	groups := make([][]*history.Operation, len(h.Groups))
 	for _, operation := range h.Operations {
 		groups[operation.Group] = append(groups[operation.Group], operation)
 		if operation.Outcome == wire.Unexpected {

@@ -1,5 +1,5 @@
 // Package wire is a RESP client that tells exactly how far a request came. It never retries, has no
-// pool, and sends a request by one call. Harness clients need this to know which requests may have
+// pool, and sends a request by one call. The checker needs this to know which requests may have
 // been done. A Conn belongs to one goroutine at a time.
 package wire
 
