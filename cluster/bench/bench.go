@@ -121,10 +121,9 @@ func (r *runner) fill(o *opponent) error {
 	return nil
 }
 
-// measure does all works of an opponent. Its figures of a failed work are left out.
+// measure does all works of an opponent.
 func (r *runner) measure(ctx context.Context, o *opponent, round int) {
-	err := o.resume()
-	if err != nil {
+	if err := o.resume(); err != nil {
 		r.fail(fmt.Errorf("%s: %w", o.name, err))
 		return
 	}
@@ -133,34 +132,39 @@ func (r *runner) measure(ctx context.Context, o *opponent, round int) {
 		if ctx.Err() != nil {
 			break
 		}
-		work := load.Work{Kind: kind, Seconds: r.options.Seconds, Clients: r.options.Clients,
-			Records: r.options.Records, Seed: r.options.Seed + uint64(round) + 1}
-		if kind == load.LocalRead {
-			work.Depth = r.options.Depth
-		}
-		before := o.cpuTime()
-		figures, err := o.do(work)
-		cpu := o.cpuTime() - before
-		if err == nil && figures.Operations == 0 {
-			err = fmt.Errorf("%s did no %s: %s", o.name, kind, figures.FirstError)
-		}
-		if err == nil && figures.Errors*mostErrorShare > figures.Operations {
-			err = fmt.Errorf("%s: %d calls of %s failed, %d did not: %s", o.name, figures.Errors,
-				kind, figures.Operations, figures.FirstError)
-		}
-		if err == nil && figures.Missing > 0 && o.name != Bare {
-			err = fmt.Errorf("%s misses %d records", o.name, figures.Missing)
-		}
-		if err != nil {
+		if err := r.work(o, kind, round); err != nil {
 			r.fail(err)
-			continue
 		}
-		r.result.note(o.name+"_"+kind, figures, cpu)
-		r.options.Note("round %d: %s %s: %.0f a second, p50 %.2f ms, p99 %.2f ms, %d errors %s",
-			round+1, o.name, kind, figures.PerSecond(), figures.P50Ms, figures.P99Ms,
-			figures.Errors, figures.FirstError)
 	}
 	if err := o.suspend(); err != nil {
 		r.fail(err)
 	}
+}
+
+// work does one work of an opponent. Its figures are left out if it fails.
+func (r *runner) work(o *opponent, kind string, round int) error {
+	work := load.Work{Kind: kind, Seconds: r.options.Seconds, Clients: r.options.Clients,
+		Records: r.options.Records, Seed: r.options.Seed + uint64(round) + 1}
+	if kind == load.LocalRead {
+		work.Depth = r.options.Depth
+	}
+	before := o.cpuTime()
+	figures, err := o.do(work)
+	cpu := o.cpuTime() - before
+	switch {
+	case err != nil:
+		return err
+	case figures.Operations == 0:
+		return fmt.Errorf("%s did no %s: %s", o.name, kind, figures.FirstError)
+	case figures.Errors*mostErrorShare > figures.Operations:
+		return fmt.Errorf("%s: %d calls of %s failed, %d did not: %s", o.name, figures.Errors,
+			kind, figures.Operations, figures.FirstError)
+	case figures.Missing > 0 && o.name != Bare:
+		return fmt.Errorf("%s misses %d records", o.name, figures.Missing)
+	}
+	r.result.note(o.name+"_"+kind, figures, cpu)
+	r.options.Note("round %d: %s %s: %.0f a second, p50 %.2f ms, p99 %.2f ms, %d errors %s",
+		round+1, o.name, kind, figures.PerSecond(), figures.P50Ms, figures.P99Ms,
+		figures.Errors, figures.FirstError)
+	return nil
 }
