@@ -50,7 +50,7 @@ func runFakes(t *testing.T, faults fake.Faults, args ...string) (int, check.Repo
 func TestCorrectClusterPassesAllFaults(t *testing.T) {
 	args := []string{"--histories", "12"}
 	if os.Geteuid() == 0 {
-		args = []string{"--histories", "20", "--namespaces=true", "--disk-mb", "64"}
+		args = []string{"--histories", "20", "--namespaces=true", "--disk-mib", "64"}
 	}
 	code, report, output := runFakes(t, fake.Faults{DrainSeconds: 3}, args...)
 	if code != 0 {
