@@ -189,7 +189,7 @@ test-cluster:  ## installs Go and tests the networked service: race detector, fa
 CLUSTER_HISTORIES ?= 100
 CLUSTER_FAILOVERS ?= 50
 # Root can give each node a file system, for full disks and cuts of power.
-CLUSTER_CHECK_ARGS ?= $(if $(filter 0,$(shell id -u)),--disk-mb 2048)
+CLUSTER_CHECK_ARGS ?= $(if $(filter 0,$(shell id -u)),--disk-mib 2048)
 bench-cluster:  ## the networked service beside dragonboat, Pebble and etcd, into out/bench-cluster.json
 	scripts/setup.sh bench-cluster
 	+$(submake) $(cluster_programs) bin/cluster-bench bin/cluster-bench-etcd

@@ -5,11 +5,10 @@
 
 The first lines of each cluster/check/mutants/NAME.patch say what it breaks and what must find it:
 either "Check: ", the flags of bin/cluster-check, or "Test: ", a package of cluster/ and a pattern
-of its tests. "Count: " says how many times a check may run until it finds a fault that needs luck;
-1 is the default. The script copies the tree and builds each fault there. It builds cluster-check
-from the tree without a fault. Before the faults, every check must pass without one.
---check only checks that the patches apply. The last line is "N of N mutants caught"; exit code 0
-when all were. Faults of power and networks need root.
+of its tests. The script copies the tree and builds each fault there. It builds cluster-check from
+the tree without a fault. Before the faults, every check must pass without one. --check only checks
+that the patches apply. The last line is "N of N mutants caught"; exit code 0 when all were. Faults
+of power and networks need root.
 """
 
 import argparse
@@ -40,10 +39,9 @@ class Mutant:
         fields = {}
         for line in head:
             name, _, value = line.partition(": ")
-            if name in ("Check", "Test", "Count"):
+            if name in ("Check", "Test"):
                 fields[name] = value
         self.check, self.test = fields.get("Check"), fields.get("Test")
-        self.count = int(fields.get("Count", "1"))
         if (self.check is None) == (self.test is None):
             sys.exit(f"{path.name}: either one line 'Check: ' or one line 'Test: ' is needed")
         self.fault = " ".join(line for line in head
@@ -76,7 +74,7 @@ def copy_tree(target):
 
 
 def run_check(work, flags):
-    """What bin/cluster-check said against the cluster, None when it found nothing."""
+    """The wrong answers that bin/cluster-check found, None without any."""
     data = work / "data"
     command = [str(work / "cluster-check"), "--binary", str(work / "engine-raced"),
                "--dir", str(data), *flags.split()]
@@ -118,11 +116,7 @@ def find(tree, work, mutant):
     if mutant.test:
         return run_test(tree, mutant.test)
     build(tree, "engine-raced", work / "engine-raced")
-    for attempt in range(mutant.count):
-        found_by = run_check(work, f"--seed {attempt + 1} {mutant.check}")
-        if found_by:
-            return found_by
-    return None
+    return run_check(work, mutant.check)
 
 
 def check(mutants):

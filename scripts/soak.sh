@@ -79,7 +79,7 @@ cluster() {  # histories
   local round_histories=46 left=$1 now=$seed rounds=0 count
   local flags=(--binary bin/engine-raced --dir $out/cluster --failover 4)
   # Twice each fault a round, those of power and full disks too.
-  if [ "$(id -u)" = 0 ]; then flags+=(--disk-mb 4096); fi
+  if [ "$(id -u)" = 0 ]; then flags+=(--disk-mib 4096); fi
   for (( ; left > 0; left -= count, now += 1000, ++rounds)); do
     count=$((left < round_histories ? left : round_histories))
     rm -rf $out/cluster

@@ -17,8 +17,8 @@ const settleTime = 500 * time.Millisecond
 // mostErrorShare: a figure counts only if fewer than one call in so many failed.
 const mostErrorShare = 100
 
-// Bench measures opponents in alternating rounds.
-type Bench struct {
+// runner measures opponents in alternating rounds.
+type runner struct {
 	options   Options
 	opponents []*opponent
 	result    Result
@@ -38,57 +38,66 @@ var worksOf = map[string][]string{
 	MultiRead:  {load.LocalRead},
 }
 
-// Run measures the named opponents. A failed opponent is reported in the result, and the others go
-// on. An ended context ends the bench between two measurements, with the figures until then.
+// Run measures the named opponents, all of them without names. A failed opponent is reported in the
+// result, and the others go on. An ended context ends the bench between two measurements, with the
+// figures until then.
 func Run(ctx context.Context, names []string, options Options) (*Result, error) {
 	if err := options.check(); err != nil {
 		return nil, err
 	}
+	if len(names) == 0 {
+		names = Names
+	}
+	for _, name := range names {
+		if !slices.Contains(Names, name) {
+			return nil, errors.New("there is no opponent " + name)
+		}
+	}
 	if err := os.MkdirAll(options.Directory, 0o755); err != nil {
 		return nil, err
 	}
-	b := &Bench{options: options}
-	b.result.Rounds, b.result.Failures = map[string][]float64{}, []string{}
-	defer b.stopAll()
+	r := &runner{options: options}
+	r.result.Rounds, r.result.Failures = map[string][]float64{}, []string{}
+	defer r.stopAll()
 	for _, name := range names {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := b.add(ctx, name); err != nil {
-			b.fail(err)
+		if err := r.add(ctx, name); err != nil {
+			r.fail(err)
 		}
 	}
 	for round := range options.Rounds {
 		// Each round begins with another opponent.
-		for i := range b.opponents {
+		for i := range r.opponents {
 			if ctx.Err() == nil {
-				b.measure(ctx, b.opponents[(i+round)%len(b.opponents)], round)
+				r.measure(ctx, r.opponents[(i+round)%len(r.opponents)], round)
 			}
 		}
-		b.result.noteRatios()
+		r.result.noteRatios()
 	}
-	return &b.result, nil
+	return &r.result, nil
 }
 
-func (b *Bench) fail(err error) {
-	b.options.Note("FAILED: %v", err)
-	b.result.Failures = append(b.result.Failures, err.Error())
+func (r *runner) fail(err error) {
+	r.options.Note("FAILED: %v", err)
+	r.result.Failures = append(r.result.Failures, err.Error())
 }
 
-func (b *Bench) stopAll() {
-	for _, o := range b.opponents {
+func (r *runner) stopAll() {
+	for _, o := range r.opponents {
 		o.stop()
 	}
 }
 
 // add starts an opponent, fills it and stops it until its first turn.
-func (b *Bench) add(ctx context.Context, name string) error {
-	o, err := startOpponent(name, b.options)
+func (r *runner) add(ctx context.Context, name string) error {
+	o, err := startOpponent(name, r.options)
 	if err != nil {
 		return err
 	}
 	if name != Bare && ctx.Err() == nil {
-		err = b.fill(o)
+		err = r.fill(o)
 	}
 	if err == nil {
 		err = o.suspend()
@@ -97,30 +106,29 @@ func (b *Bench) add(ctx context.Context, name string) error {
 		o.stop()
 		return err
 	}
-	b.opponents = append(b.opponents, o)
+	r.opponents = append(r.opponents, o)
 	return nil
 }
 
-func (b *Bench) fill(o *opponent) error {
-	figures, err := o.do(load.Work{Kind: load.Fill, Clients: b.options.Clients,
-		Records: b.options.Records, Seed: b.options.Seed})
+func (r *runner) fill(o *opponent) error {
+	figures, err := o.do(load.Work{Kind: load.Fill, Clients: r.options.Clients,
+		Records: r.options.Records, Seed: r.options.Seed})
 	if err != nil {
 		return err
 	}
-	if figures.Operations != b.options.Records {
+	if figures.Operations != r.options.Records {
 		return fmt.Errorf("%s took %d of %d records: %s", o.name, figures.Operations,
-			b.options.Records, figures.FirstError)
+			r.options.Records, figures.FirstError)
 	}
-	b.options.Note("%s: filled with %d records, %.0f a second", o.name, figures.Operations,
+	r.options.Note("%s: filled with %d records, %.0f a second", o.name, figures.Operations,
 		figures.PerSecond())
 	return nil
 }
 
-// measure does all works of an opponent. Its figures of a failed work are left out.
-func (b *Bench) measure(ctx context.Context, o *opponent, round int) {
-	err := o.resume()
-	if err != nil {
-		b.fail(fmt.Errorf("%s: %w", o.name, err))
+// measure does all works of an opponent.
+func (r *runner) measure(ctx context.Context, o *opponent, round int) {
+	if err := o.resume(); err != nil {
+		r.fail(fmt.Errorf("%s: %w", o.name, err))
 		return
 	}
 	time.Sleep(settleTime)
@@ -128,51 +136,43 @@ func (b *Bench) measure(ctx context.Context, o *opponent, round int) {
 		if ctx.Err() != nil {
 			break
 		}
-		work := load.Work{Kind: kind, Seconds: b.options.Seconds, Clients: b.options.Clients,
-			Records: b.options.Records, Seed: b.options.Seed + uint64(round) + 1}
-		switch kind {
-		case load.LocalRead:
-			work.Depth = b.options.Depth
-		case hotRead:
-			work.Kind = load.Read
-			work.Records = min(work.Records, b.options.storeBytes()/4/load.ValueBytes)
+		if err := r.work(o, kind, round); err != nil {
+			r.fail(err)
 		}
-		before := o.cpuTime()
-		figures, err := o.do(work)
-		cpu := o.cpuTime() - before
-		if err == nil && figures.Operations == 0 {
-			err = fmt.Errorf("%s did no %s: %s", o.name, kind, figures.FirstError)
-		}
-		if err == nil && figures.Errors*mostErrorShare > figures.Operations {
-			err = fmt.Errorf("%s: %d calls of %s failed, %d did not: %s", o.name, figures.Errors,
-				kind, figures.Operations, figures.FirstError)
-		}
-		if err == nil && figures.Missing > 0 && o.name != Bare {
-			err = fmt.Errorf("%s misses %d records", o.name, figures.Missing)
-		}
-		if err != nil {
-			b.fail(err)
-			continue
-		}
-		b.result.note(o.name+"_"+kind, figures, cpu)
-		b.options.Note("round %d: %s %s: %.0f a second, p50 %.2f ms, p99 %.2f ms, %d errors %s",
-			round+1, o.name, kind, figures.PerSecond(), figures.P50Ms, figures.P99Ms,
-			figures.Errors, figures.FirstError)
 	}
 	if err := o.suspend(); err != nil {
-		b.fail(err)
+		r.fail(err)
 	}
 }
 
-// Choose gives the opponents of a list of names; all without names.
-func Choose(names []string) ([]string, error) {
-	if len(names) == 0 {
-		return Names, nil
+// work does one work of an opponent. Its figures are left out if it fails.
+func (r *runner) work(o *opponent, kind string, round int) error {
+	work := load.Work{Kind: kind, Seconds: r.options.Seconds, Clients: r.options.Clients,
+		Records: r.options.Records, Seed: r.options.Seed + uint64(round) + 1}
+	switch kind {
+	case load.LocalRead:
+		work.Depth = r.options.Depth
+	case hotRead:
+		work.Kind = load.Read
+		work.Records = min(work.Records, r.options.storeBytes()/4/load.ValueBytes)
 	}
-	for _, name := range names {
-		if !slices.Contains(Names, name) {
-			return nil, errors.New("there is no opponent " + name)
-		}
+	before := o.cpuTime()
+	figures, err := o.do(work)
+	cpu := o.cpuTime() - before
+	switch {
+	case err != nil:
+		return err
+	case figures.Operations == 0:
+		return fmt.Errorf("%s did no %s: %s", o.name, kind, figures.FirstError)
+	case figures.Errors*mostErrorShare > figures.Operations:
+		return fmt.Errorf("%s: %d calls of %s failed, %d did not: %s", o.name, figures.Errors,
+			kind, figures.Operations, figures.FirstError)
+	case figures.Missing > 0 && o.name != Bare:
+		return fmt.Errorf("%s misses %d records", o.name, figures.Missing)
 	}
-	return names, nil
+	r.result.note(o.name+"_"+kind, figures, cpu)
+	r.options.Note("round %d: %s %s: %.0f a second, p50 %.2f ms, p99 %.2f ms, %d errors %s",
+		round+1, o.name, kind, figures.PerSecond(), figures.P50Ms, figures.P99Ms,
+		figures.Errors, figures.FirstError)
+	return nil
 }

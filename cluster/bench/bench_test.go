@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,10 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"engine_race/cluster/bench/load"
-	"engine_race/cluster/bench/multiread"
-	"engine_race/cluster/bench/raftnode"
-	"engine_race/cluster/bench/respload"
 	"engine_race/cluster/service"
 
 	"github.com/BurntSushi/toml"
@@ -25,20 +20,11 @@ import (
 
 // TestMain lets the test's own program be the children of the bench.
 func TestMain(m *testing.M) {
-	if len(os.Args) < 2 {
-		os.Exit(m.Run())
+	isChild, err := RunChild(os.Args[1:])
+	if len(os.Args) > 1 && os.Args[1] == "fake-engine" {
+		isChild, err = true, fakeEngine(os.Args[2], os.Args[4])
 	}
-	var err error
-	switch os.Args[1] {
-	case "--resp-driver":
-		err = load.Serve(os.Stdin, os.Stdout, respload.Do)
-	case "--raft-node":
-		err = raftChild()
-	case "--multi-read":
-		err = storeChild(os.Args[3])
-	case "fake-engine":
-		err = fakeEngine(os.Args[2], os.Args[4])
-	default:
+	if !isChild {
 		os.Exit(m.Run())
 	}
 	if err != nil {
@@ -46,30 +32,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(0)
-}
-
-func storeChild(directory string) error {
-	store, err := multiread.Open(directory, 64<<20)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	return load.Serve(os.Stdin, os.Stdout, store.Do)
-}
-
-func raftChild() error {
-	kind := flag.String("raft-node", "", "")
-	id := flag.Uint64("node", 0, "")
-	addresses := flag.String("addresses", "", "")
-	directory := flag.String("dir", "", "")
-	flag.Parse()
-	node, err := raftnode.Start(raftnode.Options{Kind: *kind, ID: *id, Directory: *directory,
-		Addresses: strings.Split(*addresses, ",")})
-	if err != nil {
-		return err
-	}
-	defer node.Close()
-	return load.Serve(os.Stdin, os.Stdout, node.Do)
 }
 
 // fakeEngine takes the command line and configuration of engine-raced. Its node 2 leads the only
@@ -154,8 +116,8 @@ func testOptions(t *testing.T) Options {
 		t.Fatal(err)
 	}
 	return Options{Self: self, Programs: directory, Directory: filepath.Join(directory, "data"),
-		Seconds: 0.2, Rounds: 2, Clients: 4, Depth: 3, Records: 20, Shards: 2, Nodes: 3, Port: freePort(t),
-		Seed: 1, Note: t.Logf}
+		Seconds: 0.2, Rounds: 2, Clients: 4, Depth: 3, Records: 20, Shards: 2, Nodes: 3,
+		Port: freePort(t), Seed: 1, Note: t.Logf}
 }
 
 func TestOpponentsAreMeasuredInRounds(t *testing.T) {
@@ -209,7 +171,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := Choose([]string{"bare", "none"}); err == nil {
+	if _, err := Run(context.Background(), []string{Bare, "none"}, testOptions(t)); err == nil {
 		t.Error("an unknown opponent was accepted")
 	}
 }

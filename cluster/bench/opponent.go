@@ -1,9 +1,9 @@
 // Package bench compares engine-raced with other stores on one machine. Bare dragonboat, dragonboat
-// over Pebble, and etcd are clusters of three processes on loopback, as engine-raced is. The engine
-// alone is one process. Each opponent has 64 clients. Rounds alternate, and opponents that wait for
-// their turn are stopped.
+// over Pebble, and etcd are clusters on loopback, as engine-raced is, with a process for each node.
+// The engine alone is one process. Rounds alternate, and opponents that wait for their turn are
+// stopped.
 //
-// A Bench is for one goroutine. It owns its directory, its children and their memory groups.
+// Run is for one goroutine. It owns its directory, its children and their memory groups.
 package bench
 
 import (
@@ -73,9 +73,6 @@ func (o *opponent) nodeCount() int {
 
 // startOpponent starts the processes, and waits until one leads.
 func startOpponent(name string, options Options) (*opponent, error) {
-	if !slices.Contains(Names, name) {
-		return nil, fmt.Errorf("there is no opponent %q among %s", name, strings.Join(Names, ", "))
-	}
 	o := &opponent{name: name, options: options, directory: filepath.Join(options.Directory, name)}
 	if err := o.start(); err != nil {
 		o.stop()
@@ -96,7 +93,8 @@ func (o *opponent) start() error {
 	var err error
 	switch o.name {
 	case Engine:
-		o.driver, err = startProcess(nil, o.log("driver"), o.options.Self, "--resp-driver")
+		o.driver, err = startProcess(nil, o.log("driver"), o.options.Self, childCommand,
+			"--kind", respDriver)
 	case Etcd:
 		o.driver, err = startProcess(nil, o.log("driver"), o.options.program("cluster-bench-etcd"),
 			"-clients", strings.Join(o.ports(1), ","))
@@ -122,8 +120,9 @@ func (o *opponent) startNode(node int) error {
 	}
 	number := strconv.Itoa(node)
 	directory := filepath.Join(o.directory, "node"+number)
-	program, arguments := o.options.Self, []string{"--raft-node", o.name, "--node", number,
-		"--addresses", strings.Join(o.ports(0), ","), "--dir", directory}
+	program, arguments := o.options.Self, []string{childCommand, "--kind", o.name, "--node", number,
+		"--addresses", strings.Join(o.ports(0), ","), "--dir", directory,
+		"--store-bytes", strconv.FormatUint(o.options.storeBytes(), 10)}
 	switch o.name {
 	case Engine:
 		config, err := o.initialise(node, directory)
@@ -132,9 +131,6 @@ func (o *opponent) startNode(node int) error {
 		}
 		program = o.options.program("engine-raced")
 		arguments = []string{"serve", "--config", config}
-	case MultiRead:
-		arguments = []string{"--multi-read", "--dir", directory, "--store-bytes",
-			strconv.FormatUint(o.options.storeBytes(), 10)}
 	case Etcd:
 		program, arguments = o.options.program("cluster-bench-etcd"), []string{"-node", number,
 			"-peers", strings.Join(o.ports(0), ","), "-clients", strings.Join(o.ports(1), ","),
@@ -158,7 +154,7 @@ func (o *opponent) awaitLeader() (*process, []string, error) {
 		}
 		for _, node := range o.nodes {
 			if node.hasEnded() {
-				return nil, nil, fmt.Errorf("a node has ended: %s", node.lastWords())
+				return nil, nil, fmt.Errorf("a node has ended: %s", node.logEnd())
 			}
 		}
 		if time.Now().After(end) {

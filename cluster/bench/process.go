@@ -81,7 +81,7 @@ func startProcess(group *memoryGroup, log, program string, arguments ...string) 
 func (p *process) ask(work load.Work) (load.Figures, error) {
 	figures, err := load.Ask(p.orders, p.answers, work)
 	if err != nil {
-		return figures, fmt.Errorf("%w; its log ends: %s", err, p.lastWords())
+		return figures, fmt.Errorf("%w; its log ends: %s", err, p.logEnd())
 	}
 	return figures, nil
 }
@@ -111,8 +111,8 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// lastWords is the end of the child's log.
-func (p *process) lastWords() string {
+// logEnd is the last part of the child's log.
+func (p *process) logEnd() string {
 	const mostBytes = 600
 	text, err := os.ReadFile(p.log)
 	if err != nil {

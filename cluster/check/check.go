@@ -7,7 +7,6 @@ package check
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -40,9 +39,8 @@ type Options struct {
 	// that is not 0. Both need root.
 	Namespaces bool
 	DiskBytes  int64
-	LogBytes   int64    // of process.Options
-	Extra      string   // more lines of each node's configuration file
-	Env        []string // more variables of the nodes
+	LogBytes   int64  // of process.Options
+	Extra      string // more lines of each node's configuration file
 	// ReadyIn bounds the time from a node's start to its readiness, and the time to heal.
 	ReadyIn time.Duration
 	// RequestIn is the nodes' limit for a request; clients wait a little longer. 0 means 2 s. Longer
@@ -120,7 +118,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	}
 	setup := process.Options{Binary: options.Binary, Dir: options.Dir, Nodes: options.Nodes,
 		Shards: options.Shards, DiskBytes: options.DiskBytes, LogBytes: options.LogBytes,
-		Extra: options.Extra, Env: options.Env, Log: options.Log, ReadyIn: options.ReadyIn,
+		Extra: options.Extra, Log: options.Log, ReadyIn: options.ReadyIn,
 		RequestTimeout: options.RequestIn + clientTime, NodeTimeout: options.RequestIn}
 	env := &faults.Env{Random: rand.New(rand.NewPCG(options.Seed, 0)), Hold: options.Hold,
 		HealIn: options.ReadyIn, Log: options.Log}
@@ -333,6 +331,3 @@ func pause(ctx context.Context, duration time.Duration) {
 	case <-ctx.Done():
 	}
 }
-
-// ErrFailed says that the cluster failed the check.
-var ErrFailed = errors.New("the cluster failed the check")

@@ -36,11 +36,11 @@ type Failover struct {
 
 // outage is one measurement.
 type outage struct {
-	shard int // its place in the order of keys
-	node  int // that was killed
-	from  time.Time
-	ended time.Time // writes must begin after this
-	over  chan time.Duration
+	shard  int // its place in the order of keys
+	node   int // that was killed
+	from   time.Time
+	killed time.Time // when the process had ended: writes must begin later
+	over   chan time.Duration
 }
 
 // loader writes to all shards through all nodes.
@@ -102,7 +102,7 @@ func (l *loader) measure(ctx context.Context) (time.Duration, error) {
 	if err := c.cluster.Kill(o.node); err != nil {
 		return 0, err
 	}
-	o.ended = time.Now()
+	o.killed = time.Now()
 	l.mu.Lock()
 	l.outage = o
 	l.mu.Unlock()
@@ -195,7 +195,7 @@ func (l *loader) note(shard, node int, began time.Time) {
 	defer l.mu.Unlock()
 	l.writes++
 	o := l.outage
-	if o != nil && o.shard == shard && o.node != node && began.After(o.ended) {
+	if o != nil && o.shard == shard && o.node != node && began.After(o.killed) {
 		o.over <- now.Sub(o.from)
 		l.outage = nil
 	}

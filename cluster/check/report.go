@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -96,7 +97,7 @@ func (r *Report) finish() {
 	}
 }
 
-// Err gives ErrFailed if anything went wrong, a history without a verdict included.
+// Err fails if anything went wrong, a history without a verdict included.
 func (r *Report) Err() error {
 	bad := r.Claims.Violations + r.Crashes
 	if r.Failover != nil {
@@ -106,7 +107,7 @@ func (r *Report) Err() error {
 		bad += class.Unchecked + class.Empty + class.FaultErrors + class.FailedRequests
 	}
 	if bad > 0 || r.Ledger.Failed() || r.Claims.HistoriesChecked == 0 && r.Failover == nil {
-		return ErrFailed
+		return errors.New("the cluster failed the check")
 	}
 	return nil
 }

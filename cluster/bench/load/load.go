@@ -149,8 +149,8 @@ func NewClients(work Work) ([]*Client, error) {
 	return clients, nil
 }
 
-// Next gives the keys of the next call, and a value for them in case it writes. Both may be used
-// until the next Next. No more: the client's work is done.
+// Next gives the keys of the next call, and a value for them if it writes. Both may be used until
+// Next is called again. It gives false for `more` when the client's work is done.
 func (c *Client) Next() (keys []uint64, value []byte, more bool) {
 	if c.work.Kind == Fill {
 		if c.filled >= c.work.Records || c.tally.errors > maxFillErrors {
@@ -171,7 +171,8 @@ func (c *Client) Next() (keys []uint64, value []byte, more bool) {
 	return c.keys, value, true
 }
 
-// Note counts a call and how it ended. After a false one the client pauses for ErrorPause.
+// Note counts a call and how it ended. It returns false if the call failed: the client then pauses
+// for ErrorPause.
 func (c *Client) Note(took time.Duration, missing int, err error) bool {
 	c.tally.note(took, len(c.keys), missing, err)
 	if err != nil {

@@ -21,8 +21,8 @@ const Kind = "multi_read"
 // Store is an open store.
 type Store struct{ store *engine.Store }
 
-// Open opens the store in a directory, made when missing. Its options are those that engine-raced
-// gives the store of its only shard.
+// Open opens the store in a directory, made when missing. It has as many buckets and files as the
+// stores of engine-raced.
 func Open(directory string, memoryBytes uint64) (*Store, error) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package raftnode is a node of the bench's opponents on dragonboat: one shard of three replicas.
-// The clients are in the leader's own process, without a protocol between.
+// Package raftnode is a node of the bench's opponents on dragonboat: one shard with a replica on
+// each node. The clients are in the leader's own process, without a protocol between.
 //
 // A Node may be used from any goroutine. It owns its directory until Close.
 package raftnode

@@ -2,7 +2,7 @@
 // for the answers of a call before the next one. One goroutine serves all of them by epoll: the
 // load takes as little as it can of a machine that it shares with the servers.
 //
-// Do is for one goroutine at a time.
+// Do may be called from any goroutine. Each call has clients of its own.
 package respload
 
 import (

@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/tidwall/redcon"
 
+	"engine_race/cluster/check/wire"
 	"engine_race/cluster/service"
 )
 
@@ -23,7 +25,7 @@ type Faults struct {
 	TornMSet   float64 // an MSET stores its first key now, the others 20 ms later
 	Unknown    float64 // a write is answered with UNKNOWN, and applied late or never
 	Refuse     float64 // a request is refused with BUSY
-	False      float64 // a write is applied and refused with BUSY
+	FalseBusy  float64 // a write is applied and refused with BUSY
 	NoDrain    float64 // 1: SIGTERM ends the node at once
 
 	// DrainSeconds is how long a stopping node still serves. No fault, but a busy machine needs
@@ -36,6 +38,26 @@ type Server struct {
 	Store  *Store
 	Faults Faults
 	Check  func(write bool) string // an error reply, or ""; may be nil
+}
+
+// Start runs a node in the process of the test, until the test ends. Its Store is the file at path.
+func Start(t *testing.T, path string, faults Faults, check func(write bool) string) wire.Dialer {
+	t.Helper()
+	store, err := OpenStore(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &Server{Store: store, Faults: faults, Check: check}
+	go server.Serve(listener)
+	t.Cleanup(func() {
+		listener.Close()
+		store.Close()
+	})
+	return wire.Dialer{Address: listener.Addr().String(), Timeout: 10 * time.Second}
 }
 
 type session struct{ local bool }
@@ -142,7 +164,7 @@ func (s *Server) write(conn redcon.Conn, name string, args [][]byte) {
 	case err != nil:
 		conn.WriteError("UNKNOWN the write may or may not have been done: " + err.Error())
 		return
-	case hit(s.Faults.False):
+	case hit(s.Faults.FalseBusy):
 		conn.WriteError("BUSY nothing was done, it says")
 		return
 	}

@@ -1,7 +1,6 @@
-// Package fake is a store for tests of the harness. It speaks RESP and has the admin pages of a
-// real node, and can put faults in. All its nodes share one log file below a file lock, so they are
-// linearizable together, and survive kill -9. It is no part of any product. A Store may be used
-// from any goroutine.
+// Package fake is a store for tests of the checker. It speaks RESP, has the admin pages of a real
+// node, and injects faults on demand. All its nodes share one log file below a file lock, so they
+// are linearizable together, and survive kill -9. A Store may be used from any goroutine.
 package fake
 
 import (

@@ -33,7 +33,7 @@ type Fault struct {
 	Help       string
 	NeedsNet   bool // network namespaces
 	NeedsDisks bool // a file system for each node
-	NeedsRoot  bool
+	NeedsRoot  bool // for the fault itself
 	// NoFailures: clients that follow /readyz must see no failed request.
 	NoFailures bool
 	// MayCrash: a node may end by itself, if it comes back when the fault is over.
@@ -126,10 +126,8 @@ func (e *Env) Heal(ctx context.Context) error {
 func (e *Env) hold(ctx context.Context) error { return wait(ctx, e.Hold) }
 
 func wait(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(duration):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -16,9 +16,7 @@ import (
 
 // TestMain makes the test's own program a fake node.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Getenv(fake.RunVariable) != "" {
-		os.Exit(fake.Main(os.Args[1:]))
-	}
+	fake.RunIfNode()
 	os.Exit(m.Run())
 }
 
@@ -58,6 +56,9 @@ func environment(t *testing.T) *Env {
 }
 
 func TestEachFaultRunsAndHeals(t *testing.T) {
+	// The nodes that are other processes afterwards, by the fault's name.
+	restarted := map[string]int{"kill-leader": 1, "kill-follower": 1, "kill-all": 3, "power-one": 1,
+		"power-all": 3, "clock-offset": 1, "lost-disk": 1, "rolling-restart": 3}
 	e := environment(t)
 	root := os.Geteuid() == 0
 	selected, err := Select("all", root, root, root)
@@ -65,13 +66,24 @@ func TestEachFaultRunsAndHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, fault := range selected {
+		var before [3]int
+		for i := range before {
+			before[i] = e.Cluster.PID(i + 1)
+		}
 		if err := fault.Run(t.Context(), e); err != nil {
 			t.Errorf("%s: %v", fault.Name, err)
 		}
-		for id := 1; id <= 3; id++ {
-			if err := e.Cluster.Ready(t.Context(), id); err != nil {
-				t.Errorf("%s: node %d: %v", fault.Name, id, err)
+		changed := 0
+		for i, pid := range before {
+			if err := e.Cluster.Ready(t.Context(), i+1); err != nil {
+				t.Errorf("%s: node %d: %v", fault.Name, i+1, err)
 			}
+			if e.Cluster.PID(i+1) != pid {
+				changed++
+			}
+		}
+		if changed != restarted[fault.Name] {
+			t.Errorf("%s restarted %d nodes", fault.Name, changed)
 		}
 	}
 	if crashes := e.Cluster.Crashes(); len(crashes) > 0 {

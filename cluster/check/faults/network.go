@@ -32,7 +32,6 @@ func networkFaults() []Fault {
 	}
 	for i := range list {
 		list[i].NeedsNet = true
-		list[i].NeedsRoot = true
 	}
 	return list
 }

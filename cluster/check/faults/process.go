@@ -7,33 +7,34 @@ import (
 	"time"
 
 	"engine_race/cluster/check/clock"
+	"engine_race/cluster/check/process"
 )
-
-// choice picks the node that a fault hurts.
-type choice func(*Env, context.Context) (int, error)
-
-func leader(e *Env, ctx context.Context) (int, error)   { return e.leader(ctx) }
-func follower(e *Env, ctx context.Context) (int, error) { return e.follower(ctx) }
 
 // clockOffset is how far the clocks of a node go ahead in the fault "clock-offset".
 const clockOffset = 100_000 * time.Second
 
 func processFaults() []Fault {
+	kill, pause := (*process.Cluster).Kill, (*process.Cluster).Pause
+	cutPower, fillDisk := (*process.Cluster).CutPower, (*process.Cluster).FillDisk
+	leader, follower := (*Env).leader, (*Env).follower
+	anyNode := func(e *Env, _ context.Context) (int, error) { return e.anyNode(), nil }
 	return []Fault{
 		{Name: "none", Help: "nothing happens", inject: func(ctx context.Context, e *Env) error {
 			return e.hold(ctx)
 		}},
-		{Name: "kill-leader", Help: "SIGKILL for a leader", inject: kill(leader)},
-		{Name: "kill-follower", Help: "SIGKILL for a follower", inject: kill(follower)},
-		{Name: "kill-all", Help: "SIGKILL for all nodes at once", inject: killAll},
+		{Name: "kill-leader", Help: "SIGKILL for a leader", inject: toOne("kill", leader, kill)},
+		{Name: "kill-follower", Help: "SIGKILL for a follower",
+			inject: toOne("kill", follower, kill)},
+		{Name: "kill-all", Help: "SIGKILL for all nodes at once", inject: toAll(kill)},
 		{Name: "power-one", Help: "a node loses its power, and what it did not sync",
-			NeedsDisks: true, NeedsRoot: true, inject: cutPowerOfOne},
+			NeedsDisks: true, inject: toOne("cut the power", anyNode, cutPower)},
 		{Name: "power-all", Help: "all nodes lose their power at once, and what they did not sync",
-			NeedsDisks: true, NeedsRoot: true, inject: cutPowerOfAll},
-		{Name: "pause-leader", Help: "SIGSTOP for a leader", inject: pause(leader)},
-		{Name: "pause-follower", Help: "SIGSTOP for a follower", inject: pause(follower)},
-		{Name: "full-disk", Help: "a node's disk has no room", NeedsDisks: true, NeedsRoot: true,
-			MayCrash: true, inject: fullDisk},
+			NeedsDisks: true, inject: toAll(cutPower)},
+		{Name: "pause-leader", Help: "SIGSTOP for a leader", inject: toOne("pause", leader, pause)},
+		{Name: "pause-follower", Help: "SIGSTOP for a follower",
+			inject: toOne("pause", follower, pause)},
+		{Name: "full-disk", Help: "a node's disk has no room", NeedsDisks: true, MayCrash: true,
+			inject: toOne("fill the disk", anyNode, fillDisk)},
 		{Name: "clock-offset", Help: "a node restarts with its monotonic clock a day ahead",
 			NeedsRoot: true, inject: offsetClock},
 		{Name: "clock-jump", Help: "the wall clock of each node jumps, and jumps back",
@@ -41,68 +42,35 @@ func processFaults() []Fault {
 	}
 }
 
-func kill(choose choice) func(context.Context, *Env) error {
+// toOne hurts the chosen node, and holds.
+func toOne(action string, choose func(*Env, context.Context) (int, error),
+	hurt func(*process.Cluster, int) error) func(context.Context, *Env) error {
 	return func(ctx context.Context, e *Env) error {
 		node, err := choose(e, ctx)
 		if err != nil {
 			return err
 		}
-		e.Log.Info("kill", "node", node)
-		if err := e.Cluster.Kill(node); err != nil {
+		e.Log.Info(action, "node", node)
+		if err := hurt(e.Cluster, node); err != nil {
 			return err
 		}
 		return e.hold(ctx)
 	}
 }
 
-func killAll(_ context.Context, e *Env) error { return toAll(e, e.Cluster.Kill) }
-
-func cutPowerOfOne(ctx context.Context, e *Env) error {
-	node := e.anyNode()
-	e.Log.Info("cut the power", "node", node)
-	if err := e.Cluster.CutPower(node); err != nil {
-		return err
-	}
-	return e.hold(ctx)
-}
-
-func cutPowerOfAll(_ context.Context, e *Env) error { return toAll(e, e.Cluster.CutPower) }
-
-// toAll ends all nodes at once.
-func toAll(e *Env, end func(id int) error) error {
-	failures := make(chan error)
-	for id := 1; id <= e.Cluster.Nodes(); id++ {
-		go func() { failures <- end(id) }()
-	}
-	var all []error
-	for range e.Cluster.Nodes() {
-		all = append(all, <-failures)
-	}
-	// Nothing can happen while all nodes are down, so the fault does not hold.
-	return errors.Join(all...)
-}
-
-func pause(choose choice) func(context.Context, *Env) error {
-	return func(ctx context.Context, e *Env) error {
-		node, err := choose(e, ctx)
-		if err != nil {
-			return err
+// toAll hurts all nodes at once. Nothing can happen while all nodes are down, so it does not hold.
+func toAll(hurt func(*process.Cluster, int) error) func(context.Context, *Env) error {
+	return func(_ context.Context, e *Env) error {
+		failures := make(chan error)
+		for id := 1; id <= e.Cluster.Nodes(); id++ {
+			go func() { failures <- hurt(e.Cluster, id) }()
 		}
-		e.Log.Info("pause", "node", node)
-		if err := e.Cluster.Pause(node); err != nil {
-			return err
+		var all []error
+		for range e.Cluster.Nodes() {
+			all = append(all, <-failures)
 		}
-		return e.hold(ctx)
+		return errors.Join(all...)
 	}
-}
-
-func fullDisk(ctx context.Context, e *Env) error {
-	node := e.anyNode()
-	e.Log.Info("fill the disk", "node", node)
-	if err := e.Cluster.FillDisk(node); err != nil {
-		return err
-	}
-	return e.hold(ctx)
 }
 
 // jumpClocks lets the wall clocks of all nodes differ by hours while the nodes run.

@@ -48,7 +48,7 @@ func (o *Operation) IsRead() bool { return o.Kind == Get || o.Kind == MGet }
 // History is what all clients did.
 type History struct {
 	Name       string       `json:"name"`
-	BaseKeys   [][]uint64   `json:"keys"` // the keys of each group
+	Groups     [][]uint64   `json:"keys"` // the keys of each group
 	Operations []*Operation `json:"operations"`
 	Mixed      []string     `json:"mixed,omitempty"` // values that come from no single write
 	EndNS      int64        `json:"end_ns"`

@@ -59,7 +59,7 @@ func New(options Options) (*Workload, error) {
 	}
 	w := &Workload{options: options}
 	w.nextID.Store(max(options.FirstID, 1))
-	w.history = History{Name: options.Name, BaseKeys: options.Groups}
+	w.history = History{Name: options.Name, Groups: options.Groups}
 	return w, nil
 }
 
@@ -211,24 +211,21 @@ func (c *client) send(operation *Operation) error {
 	for i, id := range operation.Written {
 		values = append(values, value.Encode(keys[i], id))
 	}
+	found := make([][]byte, 1)
+	var err error
 	switch operation.Kind {
 	case Set:
 		return c.conn.Set(keys[0], values[0])
 	case MSet:
 		return c.conn.MSet(keys, values)
 	case Del:
-		deleted, err := c.conn.Del(keys[0])
-		operation.Deleted = deleted
+		operation.Deleted, err = c.conn.Del(keys[0])
 		return err
+	case Get:
+		found[0], err = c.conn.Get(keys[0])
+	case MGet:
+		found, err = c.conn.MGet(keys)
 	}
-	if operation.Kind == Get {
-		found, err := c.conn.Get(keys[0])
-		if err != nil {
-			return err
-		}
-		return c.decode(operation, keys, [][]byte{found})
-	}
-	found, err := c.conn.MGet(keys)
 	if err != nil {
 		return err
 	}
@@ -268,13 +265,8 @@ func (c *client) disconnect() {
 }
 
 func sleep(ctx context.Context, duration time.Duration) {
-	if duration <= 0 {
-		return
-	}
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(duration):
 	case <-ctx.Done():
 	}
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"net"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -30,22 +29,7 @@ func run(t *testing.T, faults ...fake.Faults) Report {
 	}
 	var dialers []wire.Dialer
 	for _, faults := range faults {
-		store, err := fake.OpenStore(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := &fake.Server{Store: store, Faults: faults, Check: count}
-		go server.Serve(listener)
-		t.Cleanup(func() {
-			listener.Close()
-			store.Close()
-		})
-		dialers = append(dialers, wire.Dialer{Address: listener.Addr().String(),
-			Timeout: 10 * time.Second})
+		dialers = append(dialers, fake.Start(t, path, faults, count))
 	}
 	l, err := New(Options{Dialers: dialers, Writers: 4, Keys: []uint64{1, 2, 3, 4, 5, 6, 7, 8},
 		Pause: time.Millisecond})
@@ -90,7 +74,7 @@ func TestFaultsAreCounted(t *testing.T) {
 			func(r Report) int { return r.StaleReads }},
 		{"mixed values", []fake.Faults{{MixedValue: 0.6}},
 			func(r Report) int { return r.Impossible }},
-		{"refused writes that were done", []fake.Faults{{False: 0.6}},
+		{"refused writes that were done", []fake.Faults{{FalseBusy: 0.6}},
 			func(r Report) int { return r.Impossible }},
 		{"writes that come again late", []fake.Faults{{TwiceLate: 0.6}},
 			func(r Report) int { return r.StaleReads + r.AcknowledgedLost }},

@@ -16,9 +16,8 @@ import (
 
 // Verdict is the judgement of a history.
 type Verdict struct {
-	Operations int      `json:"operations"` // that were checked
-	Violations []string `json:"violations,omitempty"`
-	Unchecked  []int    `json:"unchecked,omitempty"` // groups whose search ran out of time
+	Violations []string
+	Unchecked  []int // groups whose search ran out of time
 }
 
 // Options bounds a check.
@@ -35,7 +34,7 @@ func Check(h *history.History, options Options) (Verdict, error) {
 	for _, mixed := range h.Mixed {
 		verdict.Violations = append(verdict.Violations, "mixed value: "+mixed)
 	}
-	groups := make([][]*history.Operation, len(h.BaseKeys))
+	groups := make([][]*history.Operation, len(h.Groups))
 	for _, operation := range h.Operations {
 		groups[operation.Group] = append(groups[operation.Group], operation)
 		if operation.Outcome == wire.Unexpected {
@@ -47,7 +46,6 @@ func Check(h *history.History, options Options) (Verdict, error) {
 	var failures []error
 	for group, operations := range groups {
 		prepared := prepare(operations)
-		verdict.Operations += len(prepared)
 		result := porcupine.CheckOperationsTimeout(registerModel(), prepared, options.GroupTime)
 		switch result {
 		case porcupine.Unknown:

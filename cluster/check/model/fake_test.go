@@ -2,7 +2,6 @@ package model_test
 
 import (
 	"context"
-	"net"
 	"path/filepath"
 	"testing"
 	"time"
@@ -19,22 +18,8 @@ func targets(t *testing.T, nodes int, faults fake.Faults) []history.Target {
 	path := filepath.Join(t.TempDir(), "store")
 	var found []history.Target
 	for node := range nodes {
-		store, err := fake.OpenStore(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := &fake.Server{Store: store, Faults: faults}
-		go server.Serve(listener)
-		t.Cleanup(func() {
-			listener.Close()
-			store.Close()
-		})
-		found = append(found, history.Target{Node: node + 1, Dialer: wire.Dialer{
-			Address: listener.Addr().String(), Timeout: 10 * time.Second}})
+		found = append(found, history.Target{Node: node + 1,
+			Dialer: fake.Start(t, path, faults, nil)})
 	}
 	return found
 }
@@ -100,7 +85,7 @@ func TestFaultsOfTheServerAreFound(t *testing.T) {
 		"write applied twice":   {TwiceLate: 0.02},
 		"mixed value":           {MixedValue: 0.02},
 		"torn MSET":             {TornMSet: 0.05},
-		"refused write is done": {False: 0.05},
+		"refused write is done": {FalseBusy: 0.05},
 	} {
 		found := false
 		for seed := uint64(0); seed < 10 && !found; seed++ {

@@ -84,7 +84,7 @@ func TestVerdicts(t *testing.T) {
 			[]*history.Operation{mset(0, 9, 7, 8), mget(2, 3, 7, 0)}},
 	}
 	for _, test := range tests {
-		h := &history.History{BaseKeys: [][]uint64{{1, 2}}, Operations: test.operations}
+		h := &history.History{Groups: [][]uint64{{1, 2}}, Operations: test.operations}
 		verdict, err := Check(h, Options{})
 		if err != nil || (len(verdict.Violations) == 0) != test.valid {
 			t.Errorf("%s: %v, %v, want valid: %v", test.name, verdict, err, test.valid)
@@ -98,7 +98,7 @@ func TestGroupsAreJudgedByThemselves(t *testing.T) {
 	other := put(0, 1, 7, wire.Done)
 	other.Group = 1
 	directory := filepath.Join(t.TempDir(), "violation")
-	h := &history.History{BaseKeys: [][]uint64{{1}, {2}, {3}},
+	h := &history.History{Groups: [][]uint64{{1}, {2}, {3}},
 		Operations: []*history.Operation{put(0, 1, 5, wire.Done), get(2, 3, 5), other, stale}}
 	verdict, err := Check(h, Options{Directory: directory})
 	if err != nil || len(verdict.Violations) != 1 {
@@ -114,7 +114,7 @@ func TestGroupsAreJudgedByThemselves(t *testing.T) {
 func TestMixedValuesAndOddRepliesAreViolations(t *testing.T) {
 	odd := get(0, 1, 0)
 	odd.Outcome, odd.Error, odd.Read = wire.Unexpected, "ERR what", nil
-	h := &history.History{BaseKeys: [][]uint64{{1}}, Mixed: []string{"bad"},
+	h := &history.History{Groups: [][]uint64{{1}}, Mixed: []string{"bad"},
 		Operations: []*history.Operation{odd}}
 	verdict, err := Check(h, Options{})
 	if err != nil || len(verdict.Violations) != 2 {
@@ -130,7 +130,7 @@ func TestSearchOutOfTimeIsReportedApart(t *testing.T) {
 	for id := range uint64(40) { // each id is read twice, with others between: no order fits
 		operations = append(operations, get(0, 1000, id+1), get(2000+int64(id), 3000, id+1))
 	}
-	h := &history.History{BaseKeys: [][]uint64{{1}}, Operations: operations}
+	h := &history.History{Groups: [][]uint64{{1}}, Operations: operations}
 	verdict, err := Check(h, Options{GroupTime: time.Millisecond})
 	if err != nil || len(verdict.Unchecked) != 1 || len(verdict.Violations) != 0 {
 		t.Fatalf("%v, %v", verdict, err)

@@ -184,9 +184,6 @@ func (c *Cluster) addresses(id int) service.NodeInfo {
 // Nodes gives the number of nodes.
 func (c *Cluster) Nodes() int { return len(c.nodes) }
 
-// Shards gives the number of shards.
-func (c *Cluster) Shards() int { return c.options.Shards }
-
 // Info gives the addresses of a node.
 func (c *Cluster) Info(id int) service.NodeInfo { return c.nodes[id-1].info }
 

@@ -21,11 +21,9 @@ const parentVariable = "ENGINE_RACED_CHECK_PARENT"
 
 // TestMain makes the test's own program a fake node, or a parent that will be killed.
 func TestMain(m *testing.M) {
-	switch {
-	case len(os.Args) > 1 && os.Getenv(fake.RunVariable) != "":
-		os.Exit(fake.Main(os.Args[1:]))
-	case os.Getenv(parentVariable) != "":
-		os.Exit(parent(os.Getenv(parentVariable)))
+	fake.RunIfNode()
+	if dir := os.Getenv(parentVariable); dir != "" {
+		os.Exit(parent(dir))
 	}
 	os.Exit(m.Run())
 }

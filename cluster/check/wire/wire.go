@@ -1,5 +1,5 @@
 // Package wire is a RESP client that tells exactly how far a request came. It never retries, has no
-// pool, and sends a request by one call. Harness clients need this to know which requests may have
+// pool, and sends a request by one call. The checker needs this to know which requests may have
 // been done. A Conn belongs to one goroutine at a time.
 package wire
 
@@ -96,9 +96,6 @@ func (d Dialer) Dial(ctx context.Context) (*Conn, error) {
 
 // Close ends the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
-
-// Raw gives the connection below, for tests of bad clients.
-func (c *Conn) Raw() net.Conn { return c.conn }
 
 // Do sends a request and waits for its reply: nil, string, []byte, int64, or []any of these.
 // An error reply comes as ErrorReply. After any other error the connection must be closed, and

@@ -1,11 +1,10 @@
-// Command cluster-bench measures engine-raced beside bare dragonboat, dragonboat over Pebble, and
-// etcd: three processes each on loopback. The engine alone is one process beside them. The program
-// starts itself again as a node of the opponents on dragonboat, and as the engine alone.
+// Command cluster-bench measures engine-raced beside bare dragonboat, dragonboat over Pebble, etcd
+// and the engine alone. The program starts itself again as a node of the opponents on dragonboat,
+// as the engine alone, and as the clients of engine-raced.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,26 +14,15 @@ import (
 	"syscall"
 
 	"engine_race/cluster/bench"
-	"engine_race/cluster/bench/load"
-	"engine_race/cluster/bench/multiread"
-	"engine_race/cluster/bench/raftnode"
-	"engine_race/cluster/bench/respload"
 )
 
-// flags of the command line. The first group is for the bench, the second for its children.
+// flags of the command line.
 type flags struct {
 	options   bench.Options
 	only      string
 	json      string
 	checkJSON string
 	smoke     bool
-
-	raftNode   string
-	node       uint64
-	addresses  string
-	respDriver bool
-	multiRead  bool
-	storeBytes uint64
 }
 
 func parse() *flags {
@@ -56,69 +44,27 @@ func parse() *flags {
 	flag.IntVar(&o.Port, "port", 17900, fmt.Sprintf("first of %d ports", bench.Ports()))
 	flag.BoolVar(&o.Keep, "keep", false, "leave the data and logs")
 	flag.Uint64Var(&o.Seed, "seed", 1, "seed of keys and values")
-	flag.StringVar(&o.Directory, "dir", "out/cluster-bench", "data; of a child: its node's data")
-	flag.StringVar(&f.raftNode, "raft-node", "", "child: a node of this opponent on dragonboat")
-	flag.Uint64Var(&f.node, "node", 0, "child: the node's number, from 1")
-	flag.StringVar(&f.addresses, "addresses", "", "child: all nodes' addresses, commas between")
-	flag.BoolVar(&f.respDriver, "resp-driver", false, "child: clients that speak RESP")
-	flag.BoolVar(&f.multiRead, "multi-read", false, "child: a store that is read with MultiRead")
-	flag.Uint64Var(&f.storeBytes, "store-bytes", 1<<30, "child: memory of the store")
+	flag.StringVar(&o.Directory, "dir", "out/cluster-bench", "directory of the data")
 	flag.Parse()
 	return f
 }
 
 func main() {
-	code, err := run(parse())
+	isChild, err := bench.RunChild(os.Args[1:])
+	code := 0
+	switch {
+	case !isChild:
+		code, err = run(parse())
+	case err != nil:
+		code = 1
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cluster-bench:", err)
 	}
 	os.Exit(code)
 }
 
-// run gives the exit code: 1 when a part has failed, and 130 after an interrupt. It is 2 when the
-// flags will not do or the result cannot be written.
-func run(f *flags) (int, error) {
-	if flag.NArg() > 0 {
-		return 2, fmt.Errorf("%q is no flag", flag.Arg(0))
-	}
-	switch {
-	case f.respDriver:
-		return endOf(load.Serve(os.Stdin, os.Stdout, respload.Do))
-	case f.multiRead:
-		return endOf(runStore(f))
-	case f.raftNode != "":
-		return endOf(runNode(f))
-	}
-	return runBench(f)
-}
-
-func endOf(err error) (int, error) {
-	if err != nil {
-		return 1, err
-	}
-	return 0, nil
-}
-
-// runNode serves until the runner closes the input, so the runner's death ends it too.
-func runNode(f *flags) error {
-	node, err := raftnode.Start(raftnode.Options{Kind: f.raftNode, ID: f.node,
-		Addresses: strings.Split(f.addresses, ","), Directory: f.options.Directory})
-	if err != nil {
-		return err
-	}
-	defer node.Close()
-	return load.Serve(os.Stdin, os.Stdout, node.Do)
-}
-
-// runStore serves as runNode does.
-func runStore(f *flags) error {
-	store, err := multiread.Open(f.options.Directory, f.storeBytes)
-	if err != nil {
-		return err
-	}
-	return errors.Join(load.Serve(os.Stdin, os.Stdout, store.Do), store.Close())
-}
-
+// complete sets the options that have no flag of their own.
 func (f *flags) complete() error {
 	o := &f.options
 	self, err := os.Executable()
@@ -138,17 +84,18 @@ func (f *flags) complete() error {
 	return nil
 }
 
-func runBench(f *flags) (int, error) {
+// run gives the exit code: 1 when a part has failed, and 130 after an interrupt. It is 2 when the
+// flags will not do or the result cannot be written.
+func run(f *flags) (int, error) {
+	if flag.NArg() > 0 {
+		return 2, fmt.Errorf("%q is no flag", flag.Arg(0))
+	}
 	if err := f.complete(); err != nil {
 		return 2, err
 	}
 	var names []string
 	if f.only != "" {
 		names = strings.Split(f.only, ",")
-	}
-	names, err := bench.Choose(names)
-	if err != nil {
-		return 2, err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -28,8 +28,8 @@ func main() {
 type settings struct {
 	options check.Options
 	seconds float64
-	diskMB  int64
-	logMB   int64
+	diskMiB int64
+	logMiB  int64
 	json    string
 	keep    bool
 	verbose bool
@@ -56,12 +56,12 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 		"below the temporary directory")
 	flags.BoolVar(&s.options.Namespaces, "namespaces", os.Geteuid() == 0,
 		"a network namespace for each node (needs root)")
-	flags.Int64Var(&s.diskMB, "disk-mb", 0, "size of a file system for each node in MiB, for "+
-		"the fault full-disk (needs root); 0: none")
-	flags.Int64Var(&s.logMB, "log-mb", 4, "how much a shard's log grows in MiB until it is "+
-		"shortened, so that new replicas need snapshots; 0, or a table [raft] in --extra: as there")
+	flags.Int64Var(&s.diskMiB, "disk-mib", 0, "size of a file system for each node in MiB, for "+
+		"faults of disks and power (needs root); 0: none")
+	flags.Int64Var(&s.logMiB, "log-mib", 4, "how much a shard's log grows in MiB until it is "+
+		"shortened, so that new replicas need snapshots; 0: the nodes' default")
 	flags.StringVar(&s.options.Extra, "extra", "", "more lines of each node's configuration; "+
-		"a table [raft] replaces --log-mb")
+		"a table [raft] replaces --log-mib")
 	flags.DurationVar(&s.options.ReadyIn, "ready-in", time.Minute,
 		"how long a node may take to become ready, and a cluster to heal")
 	flags.DurationVar(&s.options.RequestIn, "request-in", 2*time.Second, "the nodes' limit for a "+
@@ -75,8 +75,8 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 		return nil, err
 	}
 	s.options.Hold = time.Duration(s.seconds * float64(time.Second))
-	s.options.DiskBytes = s.diskMB << 20
-	s.options.LogBytes = s.logMB << 20
+	s.options.DiskBytes = s.diskMiB << 20
+	s.options.LogBytes = s.logMiB << 20
 	level := slog.LevelWarn
 	if s.verbose {
 		level = slog.LevelInfo

@@ -14,9 +14,7 @@ import (
 
 // TestMain makes the test's own program a fake node.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Getenv(fake.RunVariable) != "" {
-		os.Exit(fake.Main(os.Args[1:]))
-	}
+	fake.RunIfNode()
 	os.Exit(m.Run())
 }
 
@@ -52,7 +50,7 @@ func runFakes(t *testing.T, faults fake.Faults, args ...string) (int, check.Repo
 func TestCorrectClusterPassesAllFaults(t *testing.T) {
 	args := []string{"--histories", "12"}
 	if os.Geteuid() == 0 {
-		args = []string{"--histories", "20", "--namespaces=true", "--disk-mb", "64"}
+		args = []string{"--histories", "20", "--namespaces=true", "--disk-mib", "64"}
 	}
 	code, report, output := runFakes(t, fake.Faults{DrainSeconds: 3}, args...)
 	if code != 0 {
