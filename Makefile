@@ -459,7 +459,7 @@ $(addprefix $(BUILD)/tests/,$(test_rooms) core rest harness): $(library_objects)
 	$(quiet)$(CXX) $(LDFLAGS) $(WRAPPED_CALLS:%=-Wl,--wrap=%) $(linked_objects) $(THIRD_PARTY_ARCHIVES) \
 	  -lgtest -lgtest_main $(LDLIBS) -o $@
 $(BUILD)/tests/experiments $(BUILD)/tests/harness: LDLIBS += $(link_lab)
-$(BUILD)/tests/opponents $(BUILD)/tests/compare: LDLIBS += $(link_peers)
+$(BUILD)/tests/opponents $(BUILD)/tests/compare $(BUILD)/tests/harness: LDLIBS += $(link_peers)
 $(BUILD)/tests/claims: LDLIBS += $(link_rocks_kv)
 
 $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_objects)
