@@ -49,7 +49,16 @@ func serviceReply(err error, kind access) error {
 	format := func(text string, sentinel error) error {
 		return replyError(text + detail(sentinel))
 	}
+	unknown := func() error {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return replyError("UNKNOWN the write may or may not have been done: the time is over")
+		}
+		return format("UNKNOWN the write may or may not have been done", service.ErrUnknown)
+	}
 	switch {
+	// ErrUnknown first: a write that was done in part wraps the refusal of another part.
+	case errors.Is(err, service.ErrUnknown) && kind == writing:
+		return unknown()
 	case errors.Is(err, service.ErrUnavailable):
 		return format("UNAVAILABLE nothing was done: no leader or no quorum in time",
 			service.ErrUnavailable)
@@ -69,10 +78,8 @@ func serviceReply(err error, kind access) error {
 			" been done", service.ErrCorrupt)
 	case kind == reading:
 		return format("UNAVAILABLE nothing was done: the read failed", service.ErrUnknown)
-	case errors.Is(err, context.DeadlineExceeded):
-		return replyError("UNKNOWN the write may or may not have been done: the time is over")
 	default:
-		return format("UNKNOWN the write may or may not have been done", service.ErrUnknown)
+		return unknown()
 	}
 }
 
