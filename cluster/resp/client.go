@@ -97,6 +97,7 @@ func (c *client) receive() error {
 			return nil
 		}
 		if len(c.commands) == 0 {
+			c.moveFront(c.start) // Empty commands were skipped.
 			if err := c.wait(); err != nil {
 				return err
 			}
@@ -145,6 +146,9 @@ func (c *client) wait() error {
 	limits := &c.server.limits
 	c.mutex.Lock()
 	fresh := !c.partial()
+	if fresh {
+		c.begun = time.Time{} // What began before was an empty command.
+	}
 	var deadline time.Time // none
 	switch {
 	case c.server.stopping.Load():
