@@ -260,7 +260,7 @@ func TestBusyWithoutRoom(t *testing.T) {
 			t.Errorf("reply %d: got %q, expected %q", i, got, expected)
 		}
 	}
-	for _, words := range [][]string{{"RANGE", "-", "+"}, {"SCAN", "0"}} {
+	for _, words := range [][]string{{"RANGE", "-", "+"}, {"SCAN", "0"}, {"CLIENT", "LIST"}} {
 		if got := p.do(words...); got != busy {
 			t.Errorf("%s: got %q", words[0], got)
 		}
