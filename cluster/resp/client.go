@@ -269,6 +269,9 @@ func (c *client) settle() {
 		c.spans = append(make([]span, 0, baseSpans), c.spans...)
 		c.slices = nil
 	}
+	if cap(c.commands) > baseSpans {
+		c.commands = nil
+	}
 	if cap(c.out) > BaseBufferBytes {
 		c.out = nil
 	}
