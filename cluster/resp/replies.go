@@ -14,6 +14,12 @@ type replyError string
 
 func (err replyError) Error() string { return string(err) }
 
+// unknownReply is an error reply that leaves open whether a write was done. It is service.ErrUnknown
+// for observers.
+type unknownReply struct{ replyError }
+
+func (unknownReply) Unwrap() error { return service.ErrUnknown }
+
 const (
 	errNoAuth    = replyError("NOAUTH Authentication required.")
 	errWrongPass = replyError(
@@ -46,14 +52,15 @@ func serviceReply(err error, kind access) error {
 		}
 		return ": " + text[:min(len(text), 200)]
 	}
-	format := func(text string, sentinel error) error {
+	format := func(text string, sentinel error) replyError {
 		return replyError(text + detail(sentinel))
 	}
 	unknown := func() error {
 		if errors.Is(err, context.DeadlineExceeded) {
-			return replyError("UNKNOWN the write may or may not have been done: the time is over")
+			return unknownReply{"UNKNOWN the write may or may not have been done: the time is over"}
 		}
-		return format("UNKNOWN the write may or may not have been done", service.ErrUnknown)
+		return unknownReply{
+			format("UNKNOWN the write may or may not have been done", service.ErrUnknown)}
 	}
 	switch {
 	// ErrUnknown first: a write that was done in part wraps the refusal of another part.
@@ -74,8 +81,8 @@ func serviceReply(err error, kind access) error {
 		return format("CORRUPT nothing was done: stored data failed its checksum",
 			service.ErrCorrupt)
 	case errors.Is(err, service.ErrCorrupt):
-		return format("CORRUPT stored data failed its checksum, and the write may or may not have"+
-			" been done", service.ErrCorrupt)
+		return unknownReply{format("CORRUPT stored data failed its checksum, and the write may or"+
+			" may not have been done", service.ErrCorrupt)}
 	case kind == reading:
 		return format("UNAVAILABLE nothing was done: the read failed", service.ErrUnknown)
 	default:
