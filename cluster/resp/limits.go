@@ -115,6 +115,9 @@ func (limits Limits) withDefaults() Limits {
 	return limits
 }
 
+// Validate refuses limits that cannot work. New does the same.
+func (limits Limits) Validate() error { return limits.withDefaults().validate() }
+
 // validate refuses limits that no request could satisfy.
 func (limits Limits) validate() error {
 	const smallest = 2 * BaseBufferBytes
