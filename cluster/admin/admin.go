@@ -127,9 +127,22 @@ func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
 
 // Handle adds an endpoint to the admin address, with the patterns of http.ServeMux. The handler
 // has BackupTimeout; it sets shorter time-outs and limits of the body itself. Like http.ServeMux,
-// Handle panics if the pattern is malformed or conflicts with an endpoint that exists.
+// Handle panics if the pattern is malformed or conflicts with an endpoint that exists. Requests of
+// web pages do not reach the handler.
 func (s *Server) Handle(pattern string, handler http.Handler) {
-	s.mux.Handle(pattern, s.bound(s.options.BackupTimeout, handler))
+	s.mux.Handle(pattern, s.bound(s.options.BackupTimeout, refusePages(handler)))
+}
+
+// refusePages refuses requests that a web page made. An operator's browser would send them even to
+// loopback, for any page. Browsers tell by these headers; nodes and operators' programs have none.
+func refusePages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+			writeError(w, http.StatusForbidden, "invalid", "web pages may not call this endpoint")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // bound gives the handler a time-out. It replaces the deadlines of the connection. net/http cancels

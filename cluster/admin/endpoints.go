@@ -142,7 +142,8 @@ func post[Call any](s *Server, path string, timeout time.Duration,
 		}
 		respond(w, answer, err)
 	}
-	s.mux.Handle(path, s.guard(path, http.MethodPost, timeout, http.HandlerFunc(work)))
+	handler := refusePages(http.HandlerFunc(work))
+	s.mux.Handle(path, s.guard(path, http.MethodPost, timeout, handler))
 }
 
 // guard refuses other methods, bounds the call's time, and counts the answer.
