@@ -137,6 +137,8 @@ func TestRefusals(t *testing.T) {
 		{"unknown keys", "node_id = 1\nfoo = 2\n[raft]\nrt_ms = 20\n", []string{"foo", "raft.rt_ms"}},
 		{"unknown key of a node", "node_id = 1\n[[cluster.nodes]]\nidd = 1\n", []string{"idd"}},
 		{"wrong type", "node_id = \"x\"\n", []string{"node_id"}},
+		{"users that are no table", "node_id = 1\n[auth]\nUsers = 'sha256:00'\n",
+			[]string{"auth.users"}},
 		{"malformed", "node_id = \n", []string{"line 1"}},
 		{"engine option of a wrong type", "node_id = 1\n[engine]\na = [1]\n", []string{"engine.a"}},
 		{"no node id", "", []string{"node_id"}},
