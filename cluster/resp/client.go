@@ -152,8 +152,7 @@ func (c *client) wait() error {
 	var deadline time.Time // none
 	switch {
 	case c.server.stopping.Load():
-		c.mutex.Unlock()
-		return errDrained
+		deadline = time.Now().Add(limits.DrainIdle)
 	case !fresh:
 		if c.begun.IsZero() {
 			c.begun = time.Now()

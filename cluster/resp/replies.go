@@ -29,6 +29,7 @@ const (
 	errSyntax      = replyError("ERR syntax error")
 	errNotInteger  = replyError("ERR value is not an integer or out of range")
 	errBusyMemory  = replyError("BUSY nothing was done: too many bytes are in flight, try again")
+	errStopping    = replyError("UNAVAILABLE nothing was done: the node is stopping")
 	errMaxClients  = replyError("ERR max number of clients reached")
 	errSizesFormat = "ERR a key has 8 bytes and a value 4096, not %d and %d"
 	errKeyFormat   = "ERR a key has 8 bytes and a value 4096, but this key has %d"

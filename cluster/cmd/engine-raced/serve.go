@@ -186,7 +186,7 @@ func serve(ctx context.Context, c *config.Config, logger *slog.Logger) error {
 	return err
 }
 
-// drain takes at most the drain time-out.
+// drain takes at most the drain time-out, and two seconds to end the connections that are left.
 func drain(c *config.Config, logger *slog.Logger, n *node.Node, server *resp.Server,
 	operators *admin.Server) {
 	logger.Info("draining")
