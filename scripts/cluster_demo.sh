@@ -78,7 +78,10 @@ for node in 1 2 3; do
   [ -e "$directory/node$node.toml" ] && continue
   write_configuration $node
   # A file without a node would keep the next run from making one.
-  "$program" init --config "$directory/node$node.toml" || { rm "$directory/node$node.toml"; exit 1; }
+  if ! "$program" init --config "$directory/node$node.toml"; then
+    rm "$directory/node$node.toml"
+    exit 1
+  fi
 done
 # In sessions of their own: Ctrl-C must not reach them before this script, which ends them in order.
 for node in 1 2 3; do

@@ -14,8 +14,8 @@ type replyError string
 
 func (err replyError) Error() string { return string(err) }
 
-// unknownReply is an error reply that leaves open whether a write was done. It is service.ErrUnknown
-// for observers.
+// unknownReply is an error reply that leaves open whether a write was done. Observers find
+// service.ErrUnknown in it.
 type unknownReply struct{ replyError }
 
 func (unknownReply) Unwrap() error { return service.ErrUnknown }

@@ -31,10 +31,10 @@ func closeGently(conn net.Conn) {
 const stopPatience = 4 * lingerTime
 
 // Shutdown drains the server. It accepts no connections any more, and closes those that are silent
-// for Limits.DrainIdle. Others are served until ctx ends. Then calls that are under way may end, the
-// next commands of each connection are refused, and the connections are closed. Calls that take more
-// than a second longer are cancelled. It answers nil if every connection had become silent, ctx's
-// error otherwise.
+// for Limits.DrainIdle. Others are served until ctx ends. Then calls that are under way may end,
+// the next commands of each connection are refused, and the connections are closed. Calls that take
+// more than stopPatience longer are cancelled. It answers nil if every connection had become
+// silent, ctx's error otherwise.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	ended := make(chan struct{})
