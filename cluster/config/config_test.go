@@ -129,6 +129,26 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
+// TestJoinNeedsAnAddress has a node that listens on all addresses.
+func TestJoinNeedsAnAddress(t *testing.T) {
+	c, err := Load(write(t, threeNodes, 0o644), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.AdminAddress = "0.0.0.0:7201"
+	if err := c.ValidateForJoin(); err != nil {
+		t.Errorf("a node that the list has: %v", err)
+	}
+	c.NodeID = 4
+	if err := c.ValidateForJoin(); err == nil || !strings.Contains(err.Error(), "cluster.nodes") {
+		t.Errorf("a node that the list lacks: %v", err)
+	}
+	c.AdminAddress = "127.0.0.1:7204"
+	if err := c.ValidateForJoin(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	cases := []struct {
 		name, text string

@@ -57,6 +57,9 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 	if err == nil && command == "init" {
 		err = c.ValidateForInit()
 	}
+	if err == nil && command == "join" {
+		err = c.ValidateForJoin()
+	}
 	if err == nil {
 		err = limitsOf(c).Validate()
 	}
