@@ -147,7 +147,7 @@ func (c *client) wait() error {
 	c.mutex.Lock()
 	fresh := !c.partial()
 	if fresh {
-		c.begun = time.Time{} // What began before was an empty command.
+		c.begun = time.Time{} // The command that began was an empty one.
 	}
 	var deadline time.Time // none
 	switch {
