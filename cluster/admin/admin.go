@@ -11,10 +11,12 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -121,8 +123,21 @@ func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
-		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		ErrorLog:          log.New(httpLog{s.logger}, "", 0),
 	}
+}
+
+// httpLog takes the messages of net/http. Most of them are about clients, such as failed handshakes.
+// A panic of a handler is the node's own fault.
+type httpLog struct{ logger *slog.Logger }
+
+func (l httpLog) Write(message []byte) (int, error) {
+	level := slog.LevelDebug
+	if bytes.HasPrefix(message, []byte("http: panic")) {
+		level = slog.LevelError
+	}
+	l.logger.Log(context.Background(), level, string(bytes.TrimSpace(message)))
+	return len(message), nil
 }
 
 // Handle adds an endpoint to the admin address, with the patterns of http.ServeMux. The handler

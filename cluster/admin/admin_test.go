@@ -68,37 +68,6 @@ func TestMetricsAddressHasNothingElse(t *testing.T) {
 	}
 }
 
-func TestWebPagesCannotCall(t *testing.T) {
-	control := &fakeControl{}
-	server := start(t, admin.Options{Control: control})
-	server.Handle("/internal", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusTeapot)
-	}))
-	for _, header := range [][2]string{{"Origin", "http://example.com"}, {"Origin", "null"},
-		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-origin"}} {
-		for _, path := range []string{"/internal", "/move-leader"} {
-			request, err := http.NewRequest(http.MethodPost, "http://"+server.Address()+path,
-				strings.NewReader(`{"shard":1,"node":1}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Header.Set("Content-Type", "application/json")
-			request.Header.Set(header[0], header[1])
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			response.Body.Close()
-			if response.StatusCode != http.StatusForbidden {
-				t.Errorf("%s %v: %s", path, header, response.Status)
-			}
-		}
-	}
-	if calls := control.takeCalls(); calls != "" {
-		t.Errorf("calls %q", calls)
-	}
-}
-
 func TestCallsThroughTheClient(t *testing.T) {
 	control := &fakeControl{}
 	root := t.TempDir()
