@@ -127,8 +127,8 @@ func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
 	}
 }
 
-// httpLog takes the messages of net/http. Most of them are about clients, such as failed handshakes.
-// A panic of a handler is the node's own fault.
+// httpLog takes the messages of net/http. Most of them are about clients, such as failed
+// handshakes. A panic of a handler is the node's own fault.
 type httpLog struct{ logger *slog.Logger }
 
 func (l httpLog) Write(message []byte) (int, error) {

@@ -26,8 +26,8 @@ func closeGently(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// stopPatience is how long calls of the service may go on when Shutdown's context has ended. As long
-// may connections take to end after that.
+// stopPatience is how long calls of the service may go on when Shutdown's context has ended. As
+// long may connections take to end after that.
 const stopPatience = 4 * lingerTime
 
 // Shutdown drains the server. It accepts no connections any more, and closes those that are silent
