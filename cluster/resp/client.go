@@ -33,8 +33,9 @@ type client struct {
 
 	user      string
 	authed    bool
-	local     bool // READONLY
-	passwords int  // wrong ones
+	stranger  time.Time // since when the client is not authenticated, if it is not
+	local     bool      // READONLY
+	passwords int       // wrong ones
 
 	batch batch
 
@@ -138,7 +139,7 @@ func (c *client) parseAll() (full bool, err error) {
 }
 
 // wait reads until more bytes have come, for as long as the connection may be idle, or the command
-// under way may take.
+// under way may take. A client that is not authenticated has no longer than until its deadline.
 func (c *client) wait() error {
 	if !c.makeRoom() {
 		return nil
@@ -162,6 +163,10 @@ func (c *client) wait() error {
 		deadline = time.Now().Add(limits.DrainIdle)
 	case limits.IdleTimeout > 0:
 		deadline = later(c.readDeadline, limits.IdleTimeout)
+	}
+	if last := c.stranger.Add(limits.CommandTimeout); !c.authed &&
+		(deadline.IsZero() || last.Before(deadline)) {
+		deadline = last
 	}
 	err := c.readUntil(deadline)
 	c.waiting, c.fresh = true, fresh

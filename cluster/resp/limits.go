@@ -71,7 +71,8 @@ type Limits struct {
 	// IdleTimeout closes connections without requests; negative: never. Default 5 minutes.
 	IdleTimeout time.Duration
 	// CommandTimeout is how long a command may take from its first byte to its last, and a TLS
-	// handshake from its beginning to its end. Default 30 s.
+	// handshake from its beginning to its end. A client that needs a password has as long to send
+	// it. Default 30 s.
 	CommandTimeout time.Duration
 	// WriteTimeout is how long a client may take to accept 128 KiB of replies. Then its connection
 	// is closed. Default 10 s.

@@ -112,7 +112,7 @@ func (c *client) hello(arguments [][]byte) error {
 // resetSession serves RESET.
 func (c *client) resetSession([][]byte) error {
 	c.local = false
-	c.authed = len(c.server.users) == 0
+	c.authed, c.stranger = len(c.server.users) == 0, time.Now()
 	c.mutex.Lock()
 	c.user, c.name = defaultUser, ""
 	c.mutex.Unlock()
