@@ -69,6 +69,8 @@ type Server struct {
 	admin    *http.Server
 	metrics  *http.Server
 
+	copying sync.Mutex // held by the one backup or restore that is under way
+
 	mutex           sync.Mutex
 	adminListener   net.Listener
 	metricsListener net.Listener

@@ -71,6 +71,10 @@ func (s *Server) addEndpoints() {
 				return nil, err
 			}
 		}
+		if !s.copying.TryLock() {
+			return nil, errCopying()
+		}
+		defer s.copying.Unlock()
 		return control.Backup(ctx, directory, since)
 	})
 	post(s, "/restore", long, func(ctx context.Context, call RestoreCall) (any, error) {
@@ -78,6 +82,10 @@ func (s *Server) addEndpoints() {
 		if err != nil {
 			return nil, err
 		}
+		if !s.copying.TryLock() {
+			return nil, errCopying()
+		}
+		defer s.copying.Unlock()
 		return control.Restore(ctx, directory)
 	})
 }

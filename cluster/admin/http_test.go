@@ -3,12 +3,14 @@ package admin_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
 	"engine_race/cluster/admin"
+	"engine_race/cluster/service"
 )
 
 func TestWebPagesCannotCall(t *testing.T) {
@@ -61,5 +63,39 @@ func TestPanicsAreLogged(t *testing.T) {
 	}
 	if !strings.Contains(text.String(), "a fault of the node") {
 		t.Errorf("the log is %q", text.String())
+	}
+}
+
+// TestOneBackupAtATime has a backup that waits while others are asked for.
+func TestOneBackupAtATime(t *testing.T) {
+	entered, leave := make(chan struct{}, 3), make(chan struct{})
+	control := &fakeControl{wait: func(context.Context) error {
+		entered <- struct{}{}
+		<-leave
+		return nil
+	}}
+	root := t.TempDir()
+	c := dial(t, start(t, admin.Options{Control: control, BackupDir: root}), nil)
+	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+	defer cancel()
+	first := make(chan error, 1)
+	go func() {
+		_, err := c.Backup(ctx, root+"/a", "")
+		first <- err
+	}()
+	<-entered
+	_, backup := c.Backup(ctx, root+"/a", "")
+	_, restore := c.Restore(ctx, root+"/b")
+	for _, err := range []error{backup, restore} {
+		if !errors.Is(err, service.ErrBusy) {
+			t.Errorf("beside a backup: %v", err)
+		}
+	}
+	close(leave)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Restore(ctx, root+"/a"); err != nil {
+		t.Errorf("after the backup: %v", err)
 	}
 }
