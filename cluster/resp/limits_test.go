@@ -108,7 +108,7 @@ func TestEmptyCommandsTakeNoRoom(t *testing.T) {
 // TestEmptyCommandTakesNoTime sends an empty command in two parts, and much later another command
 // in two parts.
 func TestEmptyCommandTakesNoTime(t *testing.T) {
-	const timeout = 200 * time.Millisecond
+	const timeout = time.Second
 	_, _, address := start(t, Options{Limits: Limits{CommandTimeout: timeout}})
 	p := dial(t, address)
 	for _, part := range []string{"\r", "\n"} {

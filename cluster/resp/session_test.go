@@ -99,7 +99,7 @@ func TestWrongPasswordsAreDelayed(t *testing.T) {
 
 // TestStrangersEnd has clients that are connected and not authenticated, and one that is.
 func TestStrangersEnd(t *testing.T) {
-	const timeout = 100 * time.Millisecond
+	const timeout = time.Second
 	_, _, address := start(t, Options{Users: passwords(), Limits: Limits{CommandTimeout: timeout}})
 	silent, busy, again, known := dial(t, address), dial(t, address), dial(t, address),
 		dial(t, address)

@@ -95,7 +95,7 @@ func TestShutdownAtItsDeadline(t *testing.T) {
 
 // TestShutdownFailsNoCall has a client that is never silent when the time is over.
 func TestShutdownFailsNoCall(t *testing.T) {
-	server, store, address := start(t, Options{})
+	server, store, address := start(t, Options{Limits: Limits{DrainIdle: 3 * time.Second}})
 	var cancelled atomic.Int64
 	store.set(nil, func(ctx context.Context) {
 		select {
