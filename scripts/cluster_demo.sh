@@ -8,6 +8,7 @@
 # on PORT + N, other nodes on PORT + 100 + N, and its admin page on PORT + 200 + N.
 # CLUSTER_DEMO_SHARDS says how many shards there are.
 set -uo pipefail
+given=${1:+$(realpath -m -- "$1")}
 cd "$(dirname "$0")/.."
 program=$PWD/bin/engine-raced
 port=${CLUSTER_DEMO_PORT:-7000}
@@ -26,9 +27,9 @@ stop() {
 trap stop EXIT
 trap 'echo; echo "demo: stopping"; exit 0' INT TERM
 
-if [ $# -gt 0 ]; then
-  directory=$1
-  mkdir -p "$directory"
+if [ -n "$given" ]; then
+  directory=$given
+  mkdir -p "$directory" || exit
 else
   directory=$(mktemp -d) temporary=$directory
 fi
@@ -76,7 +77,11 @@ is_ready() {
 for node in 1 2 3; do
   [ -e "$directory/node$node.toml" ] && continue
   write_configuration $node
-  "$program" init --config "$directory/node$node.toml" || exit
+  # A file without a node would keep the next run from making one.
+  if ! "$program" init --config "$directory/node$node.toml"; then
+    rm "$directory/node$node.toml"
+    exit 1
+  fi
 done
 # In sessions of their own: Ctrl-C must not reach them before this script, which ends them in order.
 for node in 1 2 3; do

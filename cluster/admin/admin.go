@@ -11,10 +11,12 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -66,6 +68,8 @@ type Server struct {
 	mux      *http.ServeMux
 	admin    *http.Server
 	metrics  *http.Server
+
+	copying sync.Mutex // held by the one backup or restore that is under way
 
 	mutex           sync.Mutex
 	adminListener   net.Listener
@@ -121,15 +125,41 @@ func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
-		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		ErrorLog:          log.New(httpLog{s.logger}, "", 0),
 	}
+}
+
+// httpLog takes the messages of net/http. Most of them are about clients, such as failed
+// handshakes. A panic of a handler is the node's own fault.
+type httpLog struct{ logger *slog.Logger }
+
+func (l httpLog) Write(message []byte) (int, error) {
+	level := slog.LevelDebug
+	if bytes.HasPrefix(message, []byte("http: panic")) {
+		level = slog.LevelError
+	}
+	l.logger.Log(context.Background(), level, string(bytes.TrimSpace(message)))
+	return len(message), nil
 }
 
 // Handle adds an endpoint to the admin address, with the patterns of http.ServeMux. The handler
 // has BackupTimeout; it sets shorter time-outs and limits of the body itself. Like http.ServeMux,
-// Handle panics if the pattern is malformed or conflicts with an endpoint that exists.
+// Handle panics if the pattern is malformed or conflicts with an endpoint that exists. Requests of
+// web pages do not reach the handler.
 func (s *Server) Handle(pattern string, handler http.Handler) {
-	s.mux.Handle(pattern, s.bound(s.options.BackupTimeout, handler))
+	s.mux.Handle(pattern, s.bound(s.options.BackupTimeout, refusePages(handler)))
+}
+
+// refusePages refuses requests that a web page made. An operator's browser would send them even to
+// loopback, for any page. Browsers tell by these headers; nodes and operators' programs have none.
+func refusePages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+			writeError(w, http.StatusForbidden, "invalid", "web pages may not call this endpoint")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // bound gives the handler a time-out. It replaces the deadlines of the connection. net/http cancels

@@ -68,6 +68,10 @@ func (s *Server) addEndpoints() {
 				return nil, err
 			}
 		}
+		if !s.copying.TryLock() {
+			return nil, errCopying()
+		}
+		defer s.copying.Unlock()
 		return control.Backup(ctx, directory, since)
 	})
 	post(s, "/restore", long, func(ctx context.Context, call RestoreCall) (any, error) {
@@ -75,6 +79,10 @@ func (s *Server) addEndpoints() {
 		if err != nil {
 			return nil, err
 		}
+		if !s.copying.TryLock() {
+			return nil, errCopying()
+		}
+		defer s.copying.Unlock()
 		return control.Restore(ctx, directory)
 	})
 }
@@ -139,7 +147,8 @@ func post[Call any](s *Server, path string, timeout time.Duration,
 		}
 		respond(w, answer, err)
 	}
-	s.mux.Handle(path, s.guard(path, http.MethodPost, timeout, http.HandlerFunc(work)))
+	handler := refusePages(http.HandlerFunc(work))
+	s.mux.Handle(path, s.guard(path, http.MethodPost, timeout, handler))
 }
 
 // guard refuses other methods, bounds the call's time, and counts the answer.

@@ -77,3 +77,8 @@ func (e *callError) Unwrap() error { return e.cause }
 func invalid(message string) error {
 	return &callError{message: message, cause: service.ErrInvalid}
 }
+
+func errCopying() error {
+	return &callError{message: "nothing was done: another backup or restore of this node is under way",
+		cause: service.ErrBusy}
+}

@@ -70,7 +70,11 @@ func (u Users) addFile(path string) error {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		name, hash, _ := strings.Cut(line, ":")
+		name, hash, found := strings.Cut(line, ":")
+		if !found {
+			// The line may be a password.
+			return fmt.Errorf("%s line %d: is not user:sha256:<hex>", path, i+1)
+		}
 		if err := u.add(name, hash); err != nil {
 			return fmt.Errorf("%s line %d: %w", path, i+1, err)
 		}

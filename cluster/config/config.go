@@ -49,7 +49,8 @@ type Config struct {
 	Log     Log           `toml:"log"`
 }
 
-// Cluster describes a new cluster. Only the command init reads it.
+// Cluster describes the first cluster, which the command init makes. The command serve takes the
+// node's own addresses from it, and divides Limits.MemoryBytes by its counts.
 type Cluster struct {
 	Name string `toml:"name"`
 	// Shards is the count of ranges of the key space, 1 to 1024.

@@ -129,6 +129,26 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
+// TestJoinNeedsAnAddress has a node that listens on all addresses.
+func TestJoinNeedsAnAddress(t *testing.T) {
+	c, err := Load(write(t, threeNodes, 0o644), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.AdminAddress = "0.0.0.0:7201"
+	if err := c.ValidateForJoin(); err != nil {
+		t.Errorf("a node that the list has: %v", err)
+	}
+	c.NodeID = 4
+	if err := c.ValidateForJoin(); err == nil || !strings.Contains(err.Error(), "cluster.nodes") {
+		t.Errorf("a node that the list lacks: %v", err)
+	}
+	c.AdminAddress = "127.0.0.1:7204"
+	if err := c.ValidateForJoin(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	cases := []struct {
 		name, text string
@@ -137,6 +157,8 @@ func TestRefusals(t *testing.T) {
 		{"unknown keys", "node_id = 1\nfoo = 2\n[raft]\nrt_ms = 20\n", []string{"foo", "raft.rt_ms"}},
 		{"unknown key of a node", "node_id = 1\n[[cluster.nodes]]\nidd = 1\n", []string{"idd"}},
 		{"wrong type", "node_id = \"x\"\n", []string{"node_id"}},
+		{"users that are no table", "node_id = 1\n[auth]\nUsers = 'sha256:00'\n",
+			[]string{"auth.users"}},
 		{"malformed", "node_id = \n", []string{"line 1"}},
 		{"engine option of a wrong type", "node_id = 1\n[engine]\na = [1]\n", []string{"engine.a"}},
 		{"no node id", "", []string{"node_id"}},

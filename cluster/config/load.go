@@ -72,6 +72,12 @@ func (c *Config) readFile(path string) error {
 		}
 		return fmt.Errorf("unknown settings: %s", strings.Join(names, ", "))
 	}
+	// The decoder ignores a value that is no table, and clients would need no password.
+	for _, key := range metadata.Keys() {
+		if strings.EqualFold(key.String(), "auth.users") && metadata.Type(key...) != "Hash" {
+			return errors.New("auth.users: must be a table, such as {default = \"sha256:<hex>\"}")
+		}
+	}
 	if len(c.Auth.Users) > 0 {
 		return checkMode("auth.users", path, info)
 	}

@@ -42,6 +42,16 @@ func (c *Config) ValidateForInit() error {
 		"a node that the list lacks uses join", c.NodeID)
 }
 
+// ValidateForJoin checks what only the command join needs: an admin address that other nodes can
+// connect to. The cluster keeps it for ever.
+func (c *Config) ValidateForJoin() error {
+	err := checkAddress("admin_address", c.Self().AdminAddress, true)
+	if err != nil {
+		return fmt.Errorf("%w: list this node in cluster.nodes with such an address", err)
+	}
+	return nil
+}
+
 // LogWarnings logs every refusal that the settings turned off.
 func (c *Config) LogWarnings(logger *slog.Logger) {
 	if c.AllowInsecure {

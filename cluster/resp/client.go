@@ -33,7 +33,8 @@ type client struct {
 
 	user           string
 	authed         bool
-	local          bool // READONLY
+	stranger       time.Time // since when the client is not authenticated, if it is not
+	local          bool      // READONLY
 	wrongPasswords int
 
 	batch batch
@@ -96,6 +97,7 @@ func (c *client) receive() error {
 			return nil
 		}
 		if len(c.commands) == 0 {
+			c.moveFront(c.start) // Empty commands were skipped.
 			if err := c.wait(); err != nil {
 				return err
 			}
@@ -136,7 +138,7 @@ func (c *client) parseAll() (full bool, err error) {
 }
 
 // wait reads until more bytes have come, for as long as the connection may be idle, or the command
-// under way may take.
+// under way may take. A client that is not authenticated has no longer than until its deadline.
 func (c *client) wait() error {
 	if !c.makeRoom() {
 		return nil
@@ -144,11 +146,13 @@ func (c *client) wait() error {
 	limits := &c.server.limits
 	c.mutex.Lock()
 	fresh := !c.partial()
+	if fresh {
+		c.begun = time.Time{} // The command that began was an empty one.
+	}
 	var deadline time.Time // none
 	switch {
 	case c.server.stopping.Load():
-		c.mutex.Unlock()
-		return errDrained
+		deadline = time.Now().Add(limits.DrainIdle)
 	case !fresh:
 		if c.begun.IsZero() {
 			c.begun = time.Now()
@@ -158,6 +162,10 @@ func (c *client) wait() error {
 		deadline = time.Now().Add(limits.DrainIdle)
 	case limits.IdleTimeout > 0:
 		deadline = later(c.readDeadline, limits.IdleTimeout)
+	}
+	if last := c.stranger.Add(limits.CommandTimeout); !c.authed &&
+		(deadline.IsZero() || last.Before(deadline)) {
+		deadline = last
 	}
 	err := c.readUntil(deadline)
 	c.waiting, c.fresh = true, fresh
@@ -262,6 +270,9 @@ func (c *client) settle() {
 		c.release(int64(cap(c.spans)-baseSpans) * spanBytes)
 		c.spans = append(make([]span, 0, baseSpans), c.spans...)
 		c.slices = nil
+	}
+	if cap(c.commands) > baseSpans {
+		c.commands = nil
 	}
 	if cap(c.out) > BaseBufferBytes {
 		c.out = nil

@@ -149,6 +149,9 @@ func TestServiceErrors(t *testing.T) {
 	}{
 		{wrapped(service.ErrUnknown), "-UNKNOWN the write may or may not have been done: shard 7",
 			"-UNAVAILABLE nothing was done: the read failed: shard 7"},
+		{fmt.Errorf("%w: 1 of 2 shards failed: %w", service.ErrUnknown, service.ErrUnavailable),
+			"-UNKNOWN the write may or may not have been done: 1 of 2 shards failed",
+			"-UNAVAILABLE nothing was done: "},
 		{wrapped(service.ErrUnavailable), "-UNAVAILABLE nothing was done: ", "-UNAVAILABLE nothing was"},
 		{service.ErrBusy, "-BUSY nothing was done: ", "-BUSY nothing was done: "},
 		{service.ErrFull, "-FULL nothing was done: ", "-FULL nothing was done: "},
@@ -179,8 +182,8 @@ func TestServiceErrors(t *testing.T) {
 		expect(test.read, "DBSIZE")
 	}
 	counters := server.Counters()
-	if got := counters.RepliesUnknown.Load(); got != 9 {
-		t.Errorf("%d replies UNKNOWN were counted, expected 9", got)
+	if got := counters.RepliesUnknown.Load(); got != 12 {
+		t.Errorf("%d replies UNKNOWN were counted, expected 12", got)
 	}
 	if got := counters.RepliesBusy.Load(); got != 9 {
 		t.Errorf("%d replies BUSY were counted, expected 9", got)

@@ -25,6 +25,7 @@ type Counters struct {
 }
 
 // Observer learns how long a command took, in seconds, from its execution's begin to its reply's
-// encoding, and its error or nil. Commands that were joined took as long as their joint call. The
+// encoding, and its error or nil. The error is service.ErrUnknown, as errors.Is tells, if the
+// outcome of a write is unknown. Commands that were joined took as long as their joint call. The
 // command is a name in lower case, or "unknown". Calls come from many goroutines.
 type Observer func(command string, seconds float64, err error)

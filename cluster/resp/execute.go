@@ -28,6 +28,12 @@ func (c *client) executeRound() {
 	}
 	c.batch.requests = requests
 	c.server.counters.Commands.Add(uint64(len(requests)))
+	if c.server.stopping.Load() {
+		for i := range requests {
+			c.refuse(&requests[i], errStopping)
+		}
+		c.quit = true
+	}
 	for len(requests) > 0 && !c.quit && c.broken == nil {
 		count := 1
 		switch err := c.refusal(&requests[0]); {

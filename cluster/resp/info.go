@@ -55,11 +55,19 @@ func (s *Server) infoSections() []service.InfoSection {
 	}
 }
 
-// clientList serves CLIENT LIST.
-func (c *client) clientList() {
-	var text []byte
-	for _, other := range c.server.snapshotClients() {
+// clientList serves CLIENT LIST. Its text holds bytes in flight until it is sent.
+func (c *client) clientList() error {
+	clients := c.server.snapshotClients()
+	reserved := int64(len(clients)) * describeBytes
+	if !c.server.budget.acquire(reserved, c.server.limits.BusyWait) {
+		return errBusyMemory
+	}
+	c.held += reserved
+	defer c.release(reserved)
+	text := make([]byte, 0, reserved)
+	for _, other := range clients {
 		text = append(text, other.describe()...)
 	}
 	c.bulk(text)
+	return nil
 }

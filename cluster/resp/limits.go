@@ -74,7 +74,8 @@ type Limits struct {
 	// IdleTimeout closes connections without requests; negative: never. Default 5 minutes.
 	IdleTimeout time.Duration
 	// CommandTimeout is how long a command may take from its first byte to its last, and a TLS
-	// handshake from its beginning to its end. Default 30 s.
+	// handshake from its beginning to its end. A client that needs a password has as long to send
+	// it. Default 30 s.
 	CommandTimeout time.Duration
 	// WriteTimeout is how long a client may take to accept 128 KiB of replies. Then its connection
 	// is closed. Default 10 s.
@@ -117,6 +118,9 @@ func (limits Limits) withDefaults() Limits {
 	duration(&limits.DrainIdle, 50*time.Millisecond)
 	return limits
 }
+
+// Validate refuses limits that cannot work. New does the same.
+func (limits Limits) Validate() error { return limits.withDefaults().validate() }
 
 // validate refuses limits that no request could satisfy.
 func (limits Limits) validate() error {

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -83,6 +84,43 @@ func TestInlineCommandsAndEmptyOnes(t *testing.T) {
 		if got := p.reply(); got != expected {
 			t.Errorf("got %q, expected %q", got, expected)
 		}
+	}
+}
+
+// TestEmptyCommandsTakeNoRoom has a client that is not known and sends nothing but empty commands.
+func TestEmptyCommandsTakeNoRoom(t *testing.T) {
+	server, _, address := start(t, Options{
+		Users: map[string][sha256.Size]byte{defaultUser: sha256.Sum256([]byte("secret"))}})
+	p := dial(t, address)
+	text := strings.Repeat("\r\n*0\r\n", 300_000)
+	p.send(text)
+	eventually(t, "the empty commands are read", func() bool {
+		return server.Counters().BytesReceived.Load() == uint64(len(text))
+	})
+	if held := server.BytesInFlight(); held != 0 {
+		t.Errorf("%d bytes are held", held)
+	}
+	if got := p.do("AUTH", "secret"); got != "+OK" {
+		t.Errorf("the command behind: %q", got)
+	}
+}
+
+// TestEmptyCommandTakesNoTime sends an empty command in two parts, and much later another command
+// in two parts.
+func TestEmptyCommandTakesNoTime(t *testing.T) {
+	const timeout = time.Second
+	_, _, address := start(t, Options{Limits: Limits{CommandTimeout: timeout}})
+	p := dial(t, address)
+	for _, part := range []string{"\r", "\n"} {
+		p.send(part)
+		time.Sleep(timeout / 4)
+	}
+	time.Sleep(timeout)
+	p.send("PI")
+	time.Sleep(timeout / 4)
+	p.send("NG\r\n")
+	if got := p.reply(); got != "+PONG" {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -222,7 +260,7 @@ func TestBusyWithoutRoom(t *testing.T) {
 			t.Errorf("reply %d: got %q, expected %q", i, got, expected)
 		}
 	}
-	for _, words := range [][]string{{"RANGE", "-", "+"}, {"SCAN", "0"}} {
+	for _, words := range [][]string{{"RANGE", "-", "+"}, {"SCAN", "0"}, {"CLIENT", "LIST"}} {
 		if got := p.do(words...); got != busy {
 			t.Errorf("%s: got %q", words[0], got)
 		}

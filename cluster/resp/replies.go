@@ -14,6 +14,12 @@ type replyError string
 
 func (err replyError) Error() string { return string(err) }
 
+// unknownReply is an error reply that leaves open whether a write was done. Observers find
+// service.ErrUnknown in it.
+type unknownReply struct{ replyError }
+
+func (unknownReply) Unwrap() error { return service.ErrUnknown }
+
 const (
 	errNoAuth    = replyError("NOAUTH Authentication required.")
 	errWrongPass = replyError(
@@ -23,6 +29,7 @@ const (
 	errSyntax      = replyError("ERR syntax error")
 	errNotInteger  = replyError("ERR value is not an integer or out of range")
 	errBusyMemory  = replyError("BUSY nothing was done: too many bytes are in flight, try again")
+	errStopping    = replyError("UNAVAILABLE nothing was done: the node is stopping")
 	errMaxClients  = replyError("ERR max number of clients reached")
 	errSizesFormat = "ERR a key has 8 bytes and a value 4096, not %d and %d"
 	errKeyFormat   = "ERR a key has 8 bytes and a value 4096, but this key has %d"
@@ -46,10 +53,20 @@ func serviceReply(err error, kind access) error {
 		}
 		return ": " + text[:min(len(text), 200)]
 	}
-	format := func(text string, sentinel error) error {
+	format := func(text string, sentinel error) replyError {
 		return replyError(text + detail(sentinel))
 	}
+	unknown := func() error {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return unknownReply{"UNKNOWN the write may or may not have been done: the time is over"}
+		}
+		return unknownReply{
+			format("UNKNOWN the write may or may not have been done", service.ErrUnknown)}
+	}
 	switch {
+	// ErrUnknown first: a write that was done in part wraps the refusal of another part.
+	case errors.Is(err, service.ErrUnknown) && kind == writing:
+		return unknown()
 	case errors.Is(err, service.ErrUnavailable):
 		return format("UNAVAILABLE nothing was done: no leader or no quorum in time",
 			service.ErrUnavailable)
@@ -65,14 +82,12 @@ func serviceReply(err error, kind access) error {
 		return format("CORRUPT nothing was done: stored data failed its checksum",
 			service.ErrCorrupt)
 	case errors.Is(err, service.ErrCorrupt):
-		return format("CORRUPT stored data failed its checksum, and the write may or may not have"+
-			" been done", service.ErrCorrupt)
+		return unknownReply{format("CORRUPT stored data failed its checksum, and the write may or"+
+			" may not have been done", service.ErrCorrupt)}
 	case kind == reading:
 		return format("UNAVAILABLE nothing was done: the read failed", service.ErrUnknown)
-	case errors.Is(err, context.DeadlineExceeded):
-		return replyError("UNKNOWN the write may or may not have been done: the time is over")
 	default:
-		return format("UNKNOWN the write may or may not have been done", service.ErrUnknown)
+		return unknown()
 	}
 }
 

@@ -193,7 +193,7 @@ func (s *Server) serveConnection(conn, raw net.Conn) {
 	s.lastID++
 	c := &client{
 		server: s, conn: conn, id: s.lastID, since: time.Now(),
-		user: defaultUser, authed: len(s.users) == 0,
+		user: defaultUser, authed: len(s.users) == 0, stranger: time.Now(),
 	}
 	c.buffer, c.spans = s.pools.take(0), make([]span, 0, baseSpans)
 	c.reset()

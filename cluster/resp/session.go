@@ -112,7 +112,7 @@ func (c *client) hello(arguments [][]byte) error {
 // resetSession serves RESET.
 func (c *client) resetSession([][]byte) error {
 	c.local = false
-	c.authed = len(c.server.users) == 0
+	c.authed, c.stranger = len(c.server.users) == 0, time.Now()
 	c.mutex.Lock()
 	c.user, c.name = defaultUser, ""
 	c.mutex.Unlock()
@@ -165,7 +165,7 @@ func (c *client) clientCommand(arguments [][]byte) error {
 	case "setinfo":
 		return c.setInfo(arguments[2], arguments[3])
 	case "list":
-		c.clientList()
+		return c.clientList()
 	case "info":
 		c.bulk([]byte(c.describe()))
 	case "no-evict", "no-touch":
@@ -202,6 +202,10 @@ func (c *client) setInfo(attribute, value []byte) error {
 	c.ok()
 	return nil
 }
+
+// describeBytes is about the longest line of CLIENT LIST: a name and a library's name and version
+// have 128 bytes each.
+const describeBytes = 640
 
 // describe gives the line of CLIENT LIST. Any goroutine may call it.
 func (c *client) describe() string {

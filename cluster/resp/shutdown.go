@@ -26,10 +26,15 @@ func closeGently(conn net.Conn) {
 	_ = conn.Close()
 }
 
+// stopPatience is how long calls of the service may go on when Shutdown's context has ended. As
+// long may connections take to end after that.
+const stopPatience = 4 * lingerTime
+
 // Shutdown drains the server. It accepts no connections any more, and closes those that are silent
-// for Limits.DrainIdle. Others are served until ctx ends: then calls of the service are cancelled,
-// their replies are sent, and the connections are closed. It answers nil if every connection had
-// become silent, ctx's error otherwise.
+// for Limits.DrainIdle. Others are served until ctx ends. Then calls that are under way may end,
+// the next commands of each connection are refused, and the connections are closed. Calls that take
+// more than stopPatience longer are cancelled. It answers nil if every connection had become
+// silent, ctx's error otherwise.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
 	ended := make(chan struct{})
@@ -44,12 +49,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.stop()
-	select {
-	case <-ended:
-	case <-time.After(4 * lingerTime):
-		s.closeAll()
-		<-ended
+	for _, next := range []func(){s.cancel, s.closeAll} {
+		select {
+		case <-ended:
+		case <-time.After(stopPatience):
+			next()
+		}
 	}
+	<-ended
+	s.cancel()
 	return ctx.Err()
 }
 
@@ -57,6 +65,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	s.drain()
 	s.stop()
+	s.cancel()
 	s.closeAll()
 	s.running.Wait()
 	return nil
@@ -75,14 +84,13 @@ func (s *Server) drain() {
 	}
 }
 
-// stop lets every connection end after its round.
+// stop lets every connection end after its round, or refuse the next one and end.
 func (s *Server) stop() {
 	s.mutex.Lock()
 	s.stopping.Store(true)
 	s.mutex.Unlock()
-	s.cancel()
 	for _, c := range s.snapshotClients() {
-		c.hurry(0, true)
+		c.hurry(s.limits.DrainIdle, true)
 	}
 }
 

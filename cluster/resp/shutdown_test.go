@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -89,6 +90,41 @@ func TestShutdownAtItsDeadline(t *testing.T) {
 		if err := peer.ended(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestShutdownFailsNoCall has a client that is never silent when the time is over.
+func TestShutdownFailsNoCall(t *testing.T) {
+	server, store, address := start(t, Options{Limits: Limits{DrainIdle: 3 * time.Second}})
+	var cancelled atomic.Int64
+	store.set(nil, func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+			cancelled.Add(1)
+		case <-time.After(20 * time.Millisecond):
+		}
+	})
+	p := dial(t, address)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	ended := make(chan error, 1)
+	p.do("SET", keyText(1), valueText(1, 0))
+	go func() { ended <- server.Shutdown(ctx) }()
+	got := "+OK"
+	for i := 1; got == "+OK"; i++ {
+		got = p.do("SET", keyText(1), valueText(1, i))
+	}
+	if got != "-UNAVAILABLE nothing was done: the node is stopping" {
+		t.Errorf("got %q", got)
+	}
+	if err := p.ended(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if got := cancelled.Load(); got != 0 {
+		t.Errorf("%d calls were cancelled", got)
 	}
 }
 

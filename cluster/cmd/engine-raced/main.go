@@ -11,12 +11,15 @@ import (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(arguments []string) (exitCode int) {
+	const usage = "usage: engine-raced COMMAND [flags]; commands: " + commands
 	if len(arguments) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: engine-raced COMMAND [flags]; commands: init join serve "+
-			operations)
+		fmt.Fprintln(os.Stderr, usage)
 		return exitUsage
 	}
 	switch command := arguments[0]; command {
+	case "help", "-h", "-help", "--help":
+		fmt.Println(usage)
+		return exitDone
 	case "--version":
 		fmt.Println("engine-raced (engine_race)", engine.Version())
 		return 0

@@ -68,6 +68,8 @@ func countersOf(server *resp.Server) admin.Source {
 		counter("received_bytes", "Bytes from clients.", c.BytesReceived.Load())
 		counter("sent_bytes", "Bytes to clients.", c.BytesSent.Load())
 		counter("protocol_errors", "Requests that could not be parsed.", c.ProtocolErrors.Load())
+		counter("handshakes_failed", "TLS handshakes with clients that failed.",
+			c.HandshakesFailed.Load())
 		counter("auth_failures", "Wrong passwords and unknown users.", c.AuthFailures.Load())
 		counter("replies_unknown", "Replies that leave the outcome open.", c.RepliesUnknown.Load())
 		counter("replies_unavailable", "Refusals without a leader.", c.RepliesUnavailable.Load())

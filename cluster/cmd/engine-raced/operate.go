@@ -31,7 +31,8 @@ const (
 )
 
 const (
-	operations          = "status add-replica remove-replica move-leader snapshot backup restore"
+	commands = "init join serve status add-replica remove-replica move-leader snapshot backup" +
+		" restore"
 	defaultAdminAddress = "127.0.0.1:7201"
 	// The client waits longer than the node, so that the node can tell what happened.
 	extraWait = 10 * time.Second
@@ -115,7 +116,7 @@ func (o *operation) fail(exitCode int, err error) int {
 func (o *operation) parse(arguments []string) error {
 	required, permitted, known := o.needs()
 	if !known {
-		return fmt.Errorf("there is no such command; there are %s", operations)
+		return fmt.Errorf("there is no such command; there are %s", commands)
 	}
 	flags := flag.NewFlagSet("engine-raced "+o.command, flag.ContinueOnError)
 	flags.SetOutput(o.errorsOut)

@@ -38,15 +38,30 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 		flags.StringVar(&peer, "peer", "", "host:port of the admin address of a node")
 	}
 	overrides := config.AddFlags(flags, arguments)
-	if err := flags.Parse(arguments); err != nil {
+	err := flags.Parse(arguments)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case err != nil:
+		return exitUsage // The flags have told why.
+	case flags.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case command == "join" && peer == "":
+		err = errors.New("needs --peer")
+	}
+	if err != nil {
+		fmt.Fprintf(errorsOut, "engine-raced %s: %v\n", command, err)
 		return exitUsage
 	}
 	c, err := config.Load(*path, overrides)
 	if err == nil && command == "init" {
 		err = c.ValidateForInit()
 	}
-	if err == nil && command == "join" && peer == "" {
-		err = errors.New("join: -peer is missing")
+	if err == nil && command == "join" {
+		err = c.ValidateForJoin()
+	}
+	if err == nil {
+		err = limitsOf(c).Validate()
 	}
 	if err != nil {
 		fmt.Fprintln(errorsOut, "engine-raced:", err)
@@ -174,7 +189,7 @@ func serve(ctx context.Context, c *config.Config, logger *slog.Logger) error {
 	return err
 }
 
-// drain takes at most the drain time-out.
+// drain takes at most the drain time-out, and two seconds to end the connections that are left.
 func drain(c *config.Config, logger *slog.Logger, n *node.Node, server *resp.Server,
 	operators *admin.Server) {
 	logger.Info("draining")

@@ -1,0 +1,101 @@
+package admin_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"engine_race/cluster/admin"
+	"engine_race/cluster/service"
+)
+
+func TestWebPagesCannotCall(t *testing.T) {
+	control := &fakeControl{}
+	server := start(t, admin.Options{Control: control})
+	server.Handle("/internal", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	for _, header := range [][2]string{{"Origin", "http://example.com"}, {"Origin", "null"},
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-origin"}} {
+		for _, path := range []string{"/internal", "/move-leader"} {
+			request, err := http.NewRequest(http.MethodPost, "http://"+server.Address()+path,
+				strings.NewReader(`{"shard":1,"node":1}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set(header[0], header[1])
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != http.StatusForbidden {
+				t.Errorf("%s %v: %s", path, header, response.Status)
+			}
+		}
+	}
+	if calls := control.takeCalls(); calls != "" {
+		t.Errorf("calls %q", calls)
+	}
+}
+
+func TestPanicsAreLogged(t *testing.T) {
+	var text bytes.Buffer
+	server := start(t, admin.Options{Control: &fakeControl{},
+		Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	server.Handle("/internal", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic("a fault of the node")
+	}))
+	response, err := http.Get("http://" + server.Address() + "/internal")
+	if err == nil {
+		response.Body.Close()
+		t.Errorf("the answer is %s", response.Status)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "a fault of the node") {
+		t.Errorf("the log is %q", text.String())
+	}
+}
+
+// TestOneBackupAtATime has a backup that waits while others are asked for.
+func TestOneBackupAtATime(t *testing.T) {
+	entered, leave := make(chan struct{}, 3), make(chan struct{})
+	control := &fakeControl{wait: func(context.Context) error {
+		entered <- struct{}{}
+		<-leave
+		return nil
+	}}
+	root := t.TempDir()
+	c := dial(t, start(t, admin.Options{Control: control, BackupDir: root}), nil)
+	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+	defer cancel()
+	first := make(chan error, 1)
+	go func() {
+		_, err := c.Backup(ctx, root+"/a", "")
+		first <- err
+	}()
+	<-entered
+	_, backup := c.Backup(ctx, root+"/a", "")
+	_, restore := c.Restore(ctx, root+"/b")
+	for _, err := range []error{backup, restore} {
+		if !errors.Is(err, service.ErrBusy) {
+			t.Errorf("beside a backup: %v", err)
+		}
+	}
+	close(leave)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Restore(ctx, root+"/a"); err != nil {
+		t.Errorf("after the backup: %v", err)
+	}
+}

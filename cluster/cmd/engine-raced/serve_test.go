@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRefusedNodes has command lines and configurations with which no node may start.
+func TestRefusedNodes(t *testing.T) {
+	directory := t.TempDir()
+	good, narrow := filepath.Join(directory, "good.toml"), filepath.Join(directory, "narrow.toml")
+	text := fmt.Sprintf("node_id = 1\ndata_dir = %q\n", filepath.Join(directory, "data"))
+	for path, limits := range map[string]string{good: "",
+		narrow: "[limits]\nmax_bytes_in_flight = 50000000\n"} {
+		if err := os.WriteFile(path, []byte(text+limits), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		command, arguments, want string
+		code                     int
+	}{
+		{"serve", "--config " + good + " now --raft.rtt_ms 30", `"now"`, exitUsage},
+		{"serve", "--nix", "-nix", exitUsage},
+		{"join", "--config " + good, "--peer", exitUsage},
+		{"serve", "--help", "-config", exitDone},
+		{"serve", "", "node_id", exitConfig},
+		{"serve", "--config " + narrow, "bytes in flight is 50000000, less than", exitConfig},
+		{"init", "--config " + good, "cluster.nodes", exitConfig},
+	} {
+		var errorsOut bytes.Buffer
+		code := runNode(test.command, strings.Fields(test.arguments), &errorsOut)
+		if code != test.code || !strings.Contains(errorsOut.String(), test.want) {
+			t.Errorf("%s %s: code %d, %s", test.command, test.arguments, code, &errorsOut)
+		}
+	}
+}
