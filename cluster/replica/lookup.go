@@ -45,7 +45,8 @@ func (r *Replica) Lookup(query any) (any, error) {
 	defer func() { <-r.lookups }()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.store == nil {
+	// Dragonboat counts entries as applied that a dead replica has left out.
+	if r.store == nil || r.dead.Load() {
 		return nil, ErrClosed
 	}
 	switch q := query.(type) {

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lni/dragonboat/v4/statemachine"
+
 	"engine_race/cluster/engine"
 	"engine_race/cluster/files"
 )
@@ -30,7 +32,7 @@ const (
 	maxLookups = 32
 )
 
-// ErrClosed: the replica was closed, or is loading a snapshot.
+// ErrClosed: the replica was closed, is loading a snapshot, or has left out entries after Stop.
 var ErrClosed = errors.New("the replica has no open store")
 
 // Config says where a replica lies and how it is opened.
@@ -153,7 +155,12 @@ func (r *Replica) openStore(wipe bool) (*engine.Store, error) {
 
 // publish lets lookups and updates use a store that holds all entries up to `index`.
 func (r *Replica) publish(store *engine.Store, index uint64) error {
-	writer, err := r.newWriter(store)
+	writer, err := r.newWriter(store, func() error {
+		if r.stopping.Load() {
+			return errStopped
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -192,7 +199,14 @@ func (r *Replica) closeStore() error {
 func (r *Replica) Close() error { return r.closeStore() }
 
 // Sync makes applied entries durable, and then stores their index.
-func (r *Replica) Sync() error { return r.sync() }
+func (r *Replica) Sync() error {
+	err := r.sync()
+	if r.dead.Load() {
+		// Dragonboat ends the process for any other error.
+		return statemachine.ErrSnapshotStopped
+	}
+	return err
+}
 
 // SyncInBackground is Sync beside Update, so that dragonboat's own calls have little left to do.
 // It does nothing while there is no store.

@@ -145,7 +145,11 @@ func (r *Replica) RecoverFromSnapshot(stream io.Reader, stopped <-chan struct{})
 		err = r.publish(store, index)
 	}
 	if err != nil {
-		return errors.Join(err, store.Close())
+		// Dragonboat does not look into joined errors, and must find ErrSnapshotStopped.
+		if closing := store.Close(); closing != nil {
+			r.config.Logger.Error("cannot close a store", "error", closing)
+		}
+		return err
 	}
 	return nil
 }
