@@ -67,9 +67,15 @@ type Replica struct {
 	// Has room for the lookups that may run at one time.
 	lookups chan struct{}
 
-	countMu    sync.Mutex
-	countIndex uint64
-	count      uint64
+	// The last index of the Update that began last.
+	begun atomic.Uint64
+
+	// How many walks for a count have begun.
+	countsBegun atomic.Uint64
+	// Guards the last count, which was walk number countNumber. It holds as long as countIndex is
+	// the applied index and no Update has begun, unless that is 0.
+	countMu                        sync.Mutex
+	count, countNumber, countIndex uint64
 }
 
 // New makes a replica, which dragonboat opens.
@@ -168,6 +174,7 @@ func (r *Replica) publish(store *engine.Store, index uint64) error {
 	defer r.mu.Unlock()
 	r.store, r.writer = store, writer
 	r.applied.Store(index)
+	r.begun.Store(index)
 	r.synced.Store(index)
 	r.logMessages(store)
 	return nil

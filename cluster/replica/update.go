@@ -23,6 +23,7 @@ var errStopped = errors.New("the replica was stopped")
 
 // Update applies entries in their order. An entry is applied as a whole.
 func (r *Replica) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
+	r.begun.Store(entries[len(entries)-1].Index)
 	err := r.applyAll(entries)
 	if errors.Is(err, errStopped) || r.dead.Load() {
 		// Dragonboat ends the process when Update fails, with the replicas of all shards. This one
