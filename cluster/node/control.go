@@ -30,6 +30,7 @@ type controlRequest struct {
 const (
 	controlPlace    = "place"   // in the directory; the replica's ID is the answer
 	controlUnplace  = "unplace" // in the directory
+	controlReplace  = "replace" // in the directory; the ID of the new replica is the answer
 	controlAdd      = "add"
 	controlRemove   = "remove"
 	controlLead     = "lead"
@@ -108,6 +109,9 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		case controlUnplace:
 			return n.changeDirectory(ctx,
 				change{Op: opRemove, ShardID: c.ShardID, ReplicaID: c.ReplicaID})
+		case controlReplace:
+			return n.changeDirectory(ctx, change{Op: opReplace, ShardID: c.ShardID,
+				NodeID: c.NodeID, ReplicaID: c.ReplicaID})
 		}
 	}
 	if s.shardID != c.ShardID {

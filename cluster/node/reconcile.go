@@ -166,10 +166,7 @@ func (n *Node) replaceLost() {
 func (n *Node) replace(ctx context.Context, shardID uint64) {
 	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
 	defer cancel()
-	err := n.RemoveReplica(ctx, shardID, n.state.NodeID)
-	if err == nil {
-		err = n.AddReplica(ctx, shardID, n.state.NodeID)
-	}
+	err := n.replaceReplica(ctx, shardID)
 	n.config.Logger.Info("replaced a lost replica", "shard", shardID, "error", err)
 }
 
