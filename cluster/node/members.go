@@ -152,7 +152,7 @@ func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error 
 // directory decides whether it has. An interrupted call can be repeated.
 func (n *Node) replaceReplica(ctx context.Context, shardID uint64) error {
 	d, p, err := n.placement(ctx, shardID, n.state.NodeID)
-	if err != nil || !n.isLost(shardID, p) {
+	if err != nil || !n.isLost(shardID, p, n.leftovers()) {
 		return err
 	}
 	if len(d.Shards[shardID].Replicas) == 1 {

@@ -65,6 +65,9 @@ type Node struct {
 	directory atomic.Pointer[Directory]
 	machine   *directoryMachine // of the directory's replica here, or nil
 
+	// Of the reconciler: the directory that the next start begins with.
+	savedVersion uint64
+
 	// By shard: the node that has answered for it, uint64.
 	answered sync.Map
 
@@ -90,6 +93,7 @@ func Open(c Config) (*Node, error) {
 	n := &Node{config: c, state: s, shards: map[uint64]*shard{}, stopped: make(chan struct{}),
 		nudge: make(chan struct{}, 1)}
 	n.directory.Store(n.savedDirectory())
+	n.savedVersion = n.directory.Load().Version
 	if n.host, err = dragonboat.NewNodeHost(n.hostConfig()); err != nil {
 		return nil, fmt.Errorf("start raft at %s: %w", c.Info.RaftAddress, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
@@ -41,7 +42,9 @@ func (n *Node) reconcileForever() {
 		}
 		n.refreshDirectory()
 		n.reconcile()
-		if version := n.directory.Load().Version; !isClean || cleanVersion != version {
+		version := n.directory.Load().Version
+		// The next start must not find a replica in the file whose log is deleted.
+		if version == n.savedVersion && (!isClean || cleanVersion != version) {
 			cleanVersion, isClean = version, n.clean()
 		}
 	}
@@ -51,13 +54,18 @@ func (n *Node) reconcileForever() {
 func (n *Node) refreshDirectory() {
 	before := n.directory.Load()
 	newest := n.newestDirectory(before)
-	if newest.Version <= before.Version {
+	if newest.Version > before.Version {
+		n.directory.Store(newest)
+	}
+	version := n.directory.Load().Version
+	if version == n.savedVersion {
 		return
 	}
-	n.directory.Store(newest)
-	if err := n.saveDirectory(newest); err != nil {
+	if err := n.saveDirectory(n.directory.Load()); err != nil {
 		n.config.Logger.Error("cannot save the directory", "error", err)
+		return
 	}
+	n.savedVersion = version
 }
 
 func (n *Node) saveDirectory(d *Directory) error {
@@ -91,6 +99,8 @@ func (n *Node) newestDirectory(newest *Directory) *Directory {
 // reconcile starts replicas that the directory places here and stops others.
 func (n *Node) reconcile() {
 	d := n.directory.Load()
+	// At most once: it takes long with many shards.
+	leftovers := sync.OnceValue(n.leftovers)
 	for shardID := range d.Shards {
 		p, placed := d.On(shardID, n.state.NodeID)
 		running := n.shard(shardID)
@@ -98,7 +108,7 @@ func (n *Node) reconcile() {
 			n.remove(running)
 			running = nil
 		}
-		if placed && running == nil && !n.isLost(shardID, p) && !n.isCleaning(shardID, p) {
+		if placed && running == nil && n.mayStart(shardID, p, leftovers()) {
 			if err := n.start(shardID, p.ReplicaID, n.firstMembers(shardID, p)); err != nil {
 				n.config.Logger.Error("cannot start a replica", "error", err)
 			}
@@ -106,10 +116,15 @@ func (n *Node) reconcile() {
 	}
 }
 
+// mayStart tells whether a replica that is placed here can run.
+func (n *Node) mayStart(shardID uint64, p Placement, leftovers map[[2]uint64]bool) bool {
+	return !n.isLost(shardID, p, leftovers) && !isCleaning(shardID, p, leftovers)
+}
+
 // isCleaning tells whether an earlier replica of the shard still has its raft log here. Dragonboat
 // may not have let go of it, and panics when it finds two replicas of a shard.
-func (n *Node) isCleaning(shardID uint64, p Placement) bool {
-	for left, hasLog := range n.leftovers() {
+func isCleaning(shardID uint64, p Placement, leftovers map[[2]uint64]bool) bool {
+	for left, hasLog := range leftovers {
 		if left[0] == shardID && left[1] != p.ReplicaID && hasLog {
 			return true
 		}
@@ -117,15 +132,20 @@ func (n *Node) isCleaning(shardID uint64, p Placement) bool {
 	return false
 }
 
-// isLost tells whether a replica was here whose files are gone: all of the node's, or its store.
-func (n *Node) isLost(shardID uint64, p Placement) bool {
+// isLost tells whether a replica was here whose files are gone: all of the node's, or its own.
+func (n *Node) isLost(shardID uint64, p Placement, leftovers map[[2]uint64]bool) bool {
 	if p.Epoch != n.state.Epoch {
 		return true
 	}
 	if shardID == directoryShard || n.shard(shardID) != nil {
 		return false
 	}
-	err := replica.Check(n.replicaDirectory(shardID, p.ReplicaID))
+	directory := n.replicaDirectory(shardID, p.ReplicaID)
+	err := replica.Check(directory)
+	// A directory is made before the log.
+	if err == nil && leftovers[[2]uint64{shardID, p.ReplicaID}] {
+		_, err = os.Stat(directory)
+	}
 	if err != nil {
 		n.config.Logger.Error("a replica is lost", "shard", shardID, "error", err)
 	}
@@ -149,7 +169,7 @@ func (n *Node) replaceLost() {
 			s := n.shard(shardID)
 			switch {
 			case !placed:
-			case n.isLost(shardID, p):
+			case s == nil && n.isLost(shardID, p, n.leftovers()):
 				n.replace(ctx, shardID)
 			case s != nil && !s.caughtUp.Load() && time.Since(s.started) > resumeAfter &&
 				n.firstMembers(shardID, p) == nil:

@@ -330,31 +330,3 @@ func TestALostStoreIsReplaced(t *testing.T) {
 		return nil
 	})
 }
-
-func TestADamagedDirectoryFileIsFetchedAgain(t *testing.T) {
-	c := newCluster(t, 3, 1, 3)
-	c.awaitReady()
-	if err := c.nodes[1].RemoveReplica(soon(t), firstDataShard, 3); err != nil {
-		t.Fatal(err)
-	}
-	newest := c.nodes[1].machine.current.Load().Version
-	c.stop(3)
-	path := filepath.Join(c.nodes[3].config.Directory, directoryName)
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c.start(3)
-	eventually(t, "the directory is there again", func() error {
-		d := &Directory{}
-		if err := readJSON(path, d); err != nil || d.Version < newest {
-			return fmt.Errorf("version %d, %v", d.Version, err)
-		}
-		return nil
-	})
-	eventually(t, "the replica that was removed is gone", func() error {
-		if c.nodes[3].shard(firstDataShard) != nil {
-			return errors.New("it runs")
-		}
-		return nil
-	})
-}

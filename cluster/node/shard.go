@@ -9,6 +9,7 @@ import (
 
 	"github.com/lni/dragonboat/v4/statemachine"
 
+	"engine_race/cluster/files"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 )
@@ -48,9 +49,13 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error
 		err = n.host.StartReplica(members, members == nil,
 			func(uint64, uint64) statemachine.IStateMachine { return n.machine }, c)
 	} else {
+		directory := n.replicaDirectory(shardID, replicaID)
+		if err := files.MakeDirectory(directory); err != nil {
+			return fmt.Errorf("start replica %d of shard %d: %w", replicaID, shardID, err)
+		}
 		division := divisionOf(&n.state.Genesis)
 		s.replica = replica.New(replica.Config{
-			Directory: n.replicaDirectory(shardID, replicaID),
+			Directory: directory,
 			Lower:     division.Lower(shardID - firstDataShard),
 			Upper:     division.Upper(shardID - firstDataShard),
 			Options:   n.config.Engine,
