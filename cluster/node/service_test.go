@@ -241,6 +241,9 @@ func TestALostNodeIsReplaced(t *testing.T) {
 		return Join(soon(t), c.nodes[3].config, c.nodes[1].config.Info.AdminAddress)
 	})
 	c.start(3)
+	if c.nodes[3].Ready() == nil {
+		t.Error("the node is ready without its replicas")
+	}
 	eventually(t, "node 3 has replicas again", func() error {
 		for _, shardID := range []uint64{directoryShard, firstDataShard, firstDataShard + 1} {
 			if s := c.nodes[3].shard(shardID); s == nil || s.ready() != nil {
