@@ -182,6 +182,10 @@ func (n *Node) changed(ctx context.Context, err error, shardID, replicaID uint64
 	if err != nil {
 		return unknown(err)
 	}
+	if _, was := members.Removed[replicaID]; was && member {
+		return fmt.Errorf("%w: replica %d of shard %d was removed", service.ErrConflict, replicaID,
+			shardID)
+	}
 	if _, is := members.Nodes[replicaID]; is != member {
 		return fmt.Errorf("%w: replica %d of shard %d: rejected", service.ErrUnavailable, replicaID,
 			shardID)

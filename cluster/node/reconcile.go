@@ -13,6 +13,7 @@ import (
 	"github.com/lni/dragonboat/v4"
 
 	"engine_race/cluster/replica"
+	"engine_race/cluster/service"
 )
 
 const (
@@ -153,7 +154,7 @@ func (n *Node) isLost(shardID uint64, p Placement, leftovers map[[2]uint64]bool)
 }
 
 // replaceLost replaces lost replicas of this node, one by one. It also goes on with calls of
-// AddReplica that were interrupted: such a replica runs, and is no member.
+// AddReplica and RemoveReplica that were interrupted: such a replica runs, and is no member.
 func (n *Node) replaceLost() {
 	defer n.workers.Done()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -195,6 +196,11 @@ func (n *Node) addAgain(ctx context.Context, shardID uint64) {
 	defer cancel()
 	err := n.AddReplica(ctx, shardID, n.state.NodeID)
 	n.config.Logger.Info("added a replica again", "shard", shardID, "error", err)
+	if errors.Is(err, service.ErrConflict) {
+		// It was removed, and its ID is never used again: that call was interrupted.
+		err = n.RemoveReplica(ctx, shardID, n.state.NodeID)
+		n.config.Logger.Info("removed a replica again", "shard", shardID, "error", err)
+	}
 }
 
 // firstMembers gives the members of a shard that the genesis has placed here, and nil for replicas

@@ -103,3 +103,28 @@ func TestALostDirectoryOfAReplicaIsReplaced(t *testing.T) {
 	})
 	expect(t, n, 1, 1, service.Local)
 }
+
+// Of a removal that was interrupted the directory does not know, and a removed ID cannot be added.
+func TestAnInterruptedRemovalEnds(t *testing.T) {
+	c := newCluster(t, 3, 1, 3)
+	c.awaitReady()
+	n := c.nodes[3]
+	removed := n.shard(firstDataShard).replicaID
+	leader := c.nodes[c.leaderOf(firstDataShard)]
+	request := controlRequest{Op: controlRemove, ShardID: firstDataShard, NodeID: 3,
+		ReplicaID: removed}
+	eventually(t, "raft removes the replica", func() error {
+		_, err := leader.ask(soon(t), firstDataShard, request)
+		return err
+	})
+	err := c.nodes[1].AddReplica(soon(t), firstDataShard, 3)
+	if !errors.Is(err, service.ErrConflict) {
+		t.Fatal(err)
+	}
+	n.addAgain(soon(t), firstDataShard)
+	c.awaitGone(3, firstDataShard, removed)
+	if err := c.nodes[1].AddReplica(soon(t), firstDataShard, 3); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitReady()
+}
