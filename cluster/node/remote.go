@@ -108,41 +108,85 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 func (n *Node) elsewhere(ctx context.Context, shardID uint64, path, query string, body []byte,
 	reads bool) ([]byte, error) {
 	d := n.directory.Load()
-	last := fmt.Errorf("%w: no node is known to have shard %d", service.ErrUnavailable, shardID)
-	placements := slices.Clone(d.Shards[shardID].Replicas)
+	placements := slices.DeleteFunc(slices.Clone(d.Shards[shardID].Replicas),
+		func(p Placement) bool { return p.NodeID == n.state.NodeID })
 	if answered, known := n.answered.Load(shardID); known {
 		slices.SortStableFunc(placements, func(a, b Placement) int {
 			return cmp.Compare(btoi(a.NodeID != answered), btoi(b.NodeID != answered))
 		})
 	}
-	for i, p := range placements {
-		if p.NodeID == n.state.NodeID {
-			continue
-		}
-		attempt, cancel := ctx, context.CancelFunc(func() {})
-		if reads && i+1 < len(placements) {
-			attempt, cancel = context.WithTimeout(ctx, readAttempt)
-		}
-		answer, err := n.post(attempt, d.Nodes[p.NodeID].AdminAddress, path,
+	if len(placements) == 0 {
+		return nil, fmt.Errorf("%w: no node is known to have shard %d", service.ErrUnavailable,
+			shardID)
+	}
+	ask := func(ctx context.Context, p Placement) ([]byte, error) {
+		answer, err := n.post(ctx, d.Nodes[p.NodeID].AdminAddress, path,
 			fmt.Sprintf("shard=%d&%s", shardID, query), body)
-		cancel()
 		if err == nil {
 			n.answered.Store(shardID, p.NodeID)
-			return answer, nil
 		}
-		last = err
-		if ctx.Err() != nil || !reads && errors.Is(err, service.ErrUnknown) {
-			n.answered.Delete(shardID)
+		return answer, err
+	}
+	var answer []byte
+	var err error
+	if reads {
+		answer, err = askSideBySide(ctx, placements, ask)
+		err = readError(err)
+	} else {
+		answer, err = askInTurn(ctx, placements, ask)
+	}
+	if err != nil && (ctx.Err() != nil || errors.Is(err, service.ErrUnknown)) {
+		n.answered.Delete(shardID)
+	}
+	if errors.Is(err, errNotHere) {
+		err = fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+	}
+	return answer, err
+}
+
+func askInTurn(ctx context.Context, placements []Placement,
+	ask func(context.Context, Placement) ([]byte, error)) (answer []byte, err error) {
+	for _, p := range placements {
+		answer, err = ask(ctx, p)
+		if err == nil || ctx.Err() != nil || errors.Is(err, service.ErrUnknown) {
 			break
 		}
 	}
-	if errors.Is(last, errNotHere) {
-		last = fmt.Errorf("%w: %w", service.ErrUnavailable, last)
+	return answer, err
+}
+
+// askSideBySide asks a further node when those before it have failed or are silent for a while. A
+// long read goes on meanwhile: the others may be no faster.
+func askSideBySide(ctx context.Context, placements []Placement,
+	ask func(context.Context, Placement) ([]byte, error)) ([]byte, error) {
+	type outcome struct {
+		answer []byte
+		err    error
 	}
-	if reads {
-		last = readError(last)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	outcomes := make(chan outcome, len(placements))
+	for asked, failed := 0, 0; ; {
+		if asked < len(placements) {
+			p := placements[asked]
+			asked++
+			go func() {
+				answer, err := ask(ctx, p)
+				outcomes <- outcome{answer, err}
+			}()
+		}
+		var further <-chan time.Time
+		if asked < len(placements) {
+			further = time.After(readAttempt)
+		}
+		select {
+		case o := <-outcomes:
+			if failed++; o.err == nil || failed == len(placements) || ctx.Err() != nil {
+				return o.answer, o.err
+			}
+		case <-further:
+		}
 	}
-	return nil, last
 }
 
 func btoi(b bool) int {
