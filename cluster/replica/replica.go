@@ -188,17 +188,18 @@ func (r *Replica) logMessages(store *engine.Store) {
 	}
 }
 
-// closeStore waits for lookups that are under way.
+// closeStore waits for lookups that are under way, and for a backup. Others are refused meanwhile.
 func (r *Replica) closeStore() error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.store == nil {
+	store, last := r.store, r.writer
+	r.store, r.writer = nil, writer{}
+	r.mu.Unlock()
+	if store == nil {
 		return nil
 	}
-	err := r.store.Close()
-	r.logMessages(r.store)
-	r.writer.destroy()
-	r.store, r.writer = nil, writer{}
+	err := store.Close()
+	r.logMessages(store)
+	last.destroy()
 	return err
 }
 

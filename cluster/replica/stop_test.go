@@ -113,3 +113,44 @@ func TestAReplicaThatLeftOutEntriesAnswersNothing(t *testing.T) {
 		t.Errorf("the stored index is %d, %v", index, err)
 	}
 }
+
+// blocked is a receiver that takes nothing until it is closed.
+type blocked struct{ entered, open chan struct{} }
+
+func (b *blocked) Write(data []byte) (int, error) {
+	select {
+	case b.entered <- struct{}{}:
+	default:
+	}
+	<-b.open
+	return len(data), nil
+}
+
+func TestASlowReceiverDoesNotHoldUpTheReplica(t *testing.T) {
+	r, _ := openIn(t, t.TempDir())
+	defer r.Close()
+	update(t, r, 1, commandOf(t, false, put(1, 1)))
+	context, err := r.PrepareSnapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream := streamOf(t, r, context)
+	slow := &blocked{entered: make(chan struct{}, 1), open: make(chan struct{})}
+	sent := make(chan error, 1)
+	go func() { sent <- r.Stream(slow, nil) }()
+	<-slow.entered
+	recovered := make(chan error, 1)
+	go func() { recovered <- r.RecoverFromSnapshot(bytes.NewReader(stream), nil) }()
+	select {
+	case err := <-recovered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the replica waits for the receiver")
+	}
+	close(slow.open)
+	if err := <-sent; err != statemachine.ErrSnapshotStopped {
+		t.Errorf("the stream: %v", err)
+	}
+}
