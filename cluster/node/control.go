@@ -41,7 +41,7 @@ const (
 // ask carries a request out here if this node has shardID, and on another node otherwise. Of a
 // change of its own membership a replica may not hear: others carry it out.
 func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 	defer cancel()
 	own := c.NodeID == n.state.NodeID && (c.Op == controlAdd || c.Op == controlRemove)
 	if s := n.shard(shardID); s != nil && !own {
@@ -60,7 +60,7 @@ func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint6
 // askNode lets one node carry a request out, which has the shard.
 func (n *Node) askNode(ctx context.Context, node service.NodeInfo, c controlRequest) (uint64,
 	error) {
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 	defer cancel()
 	if node.ID == n.state.NodeID {
 		if s := n.shard(c.ShardID); s != nil {

@@ -41,7 +41,7 @@ func (n *Node) untilDone(ctx context.Context, do func() error) error {
 func (n *Node) readDirectory(ctx context.Context) (*Directory, error) {
 	var d *Directory
 	err := n.untilDone(ctx, func() (err error) {
-		attempt, cancel := context.WithTimeout(ctx, controlTimeout)
+		attempt, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 		defer cancel()
 		d, err = n.tryReadDirectory(attempt)
 		return err
@@ -190,7 +190,7 @@ func (n *Node) moveAway(ctx context.Context, d *Directory, shardID, nodeID uint6
 		if !leads || other.NodeID == nodeID {
 			continue
 		}
-		attempt, cancel := context.WithTimeout(ctx, controlTimeout)
+		attempt, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 		err := n.MoveLeader(attempt, shardID, other.NodeID)
 		cancel()
 		if err == nil {

@@ -156,6 +156,11 @@ func (n *Node) shardConfig(shardID, replicaID uint64) config.Config {
 	}
 }
 
+// inTicks gives a time of at least some ticks, in which dragonboat counts time-outs.
+func (n *Node) inTicks(least time.Duration) time.Duration {
+	return max(least, 10*time.Duration(n.config.TickMs)*time.Millisecond)
+}
+
 // listener takes dragonboat's events. Its methods may not block.
 type listener Node
 

@@ -61,7 +61,7 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error
 			Options:   n.config.Engine,
 			Logger:    n.config.Logger.With("shard", shardID, "replica", replicaID),
 		})
-		s.reader = newReader(n.host, shardID, s.replica)
+		s.reader = newReader(n, shardID, s.replica)
 		err = n.host.StartOnDiskReplica(members, members == nil,
 			func(uint64, uint64) statemachine.IOnDiskStateMachine { return s.replica }, c)
 	}
@@ -83,7 +83,7 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error
 // catchUp waits for a first read index.
 func (s *shard) catchUp() {
 	for {
-		request, err := s.node.host.ReadIndex(s.shardID, time.Second)
+		request, err := s.node.host.ReadIndex(s.shardID, s.node.inTicks(time.Second))
 		if err == nil {
 			select {
 			case result := <-request.ResultC():
