@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -74,6 +75,8 @@ type Node struct {
 	mu     sync.RWMutex
 	shards map[uint64]*shard
 
+	restoring sync.Mutex // is held by a Restore
+
 	draining atomic.Bool
 	stopped  chan struct{}
 	workers  sync.WaitGroup
@@ -96,6 +99,10 @@ func Open(c Config) (*Node, error) {
 	n.savedVersion = n.directory.Load().Version
 	if n.host, err = dragonboat.NewNodeHost(n.hostConfig()); err != nil {
 		return nil, fmt.Errorf("start raft at %s: %w", c.Info.RaftAddress, err)
+	}
+	// What an interrupted restore has left. The host holds the lock of the directory.
+	if err := os.RemoveAll(filepath.Join(c.Directory, restoreName)); err != nil {
+		c.Logger.Warn("cannot remove what a restore has left", "error", err)
 	}
 	n.reconcile()
 	n.workers.Add(3)

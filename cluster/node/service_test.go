@@ -205,6 +205,11 @@ func TestABackupIsRestoredIntoAnotherCluster(t *testing.T) {
 	}
 	to := newCluster(t, 1, 3, 1)
 	to.awaitReady()
+	to.nodes[1].restoring.Lock()
+	if _, err = to.nodes[1].Restore(soon(t), next); !errors.Is(err, service.ErrConflict) {
+		t.Fatalf("a restore beside another one: %v", err)
+	}
+	to.nodes[1].restoring.Unlock()
 	if report, err = to.nodes[1].Restore(soon(t), next); err != nil || report.Records != 59 {
 		t.Fatalf("%+v, %v", report, err)
 	}
