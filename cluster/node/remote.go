@@ -378,6 +378,10 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 	if sentOn && !s.leads() {
 		return nil, errNotHere
 	}
+	// Nodes without the shard move to another replica before this node's connections end.
+	if !sentOn && n.draining.Load() {
+		return nil, errNotHere
+	}
 	return s.proposer.do(c.ctx, ops, counted, sentOn)
 }
 

@@ -59,3 +59,18 @@ func TestErrorsOfPartsKeepTheirKind(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A write that meets the end of a connection would be unknown.
+func TestOthersLeaveANodeThatDrains(t *testing.T) {
+	c := newCluster(t, 4, 1, 3)
+	c.awaitReady()
+	// Node 4 has no replica.
+	put(t, c.nodes[4], 1, 1)
+	answered, _ := c.nodes[4].answered.Load(uint64(firstDataShard))
+	c.nodes[answered.(uint64)].draining.Store(true)
+	put(t, c.nodes[4], 1, 2)
+	if now, _ := c.nodes[4].answered.Load(uint64(firstDataShard)); now == answered {
+		t.Fatalf("node %d has answered while it drains", now)
+	}
+	expect(t, c.nodes[4], 1, 2, service.Linearizable)
+}
