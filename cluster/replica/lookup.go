@@ -112,8 +112,8 @@ func (r *Replica) scan(q *ScanQuery) error {
 	return err
 }
 
-// countKeys lets one call at a time walk over all keys, so that counts leave room for other lookups.
-// The calls that wait meanwhile share the next walk: it begins after they came.
+// countKeys lets one call at a time walk over all keys, so that counts leave room for other
+// lookups. The calls that wait meanwhile share the next walk: it begins after they came.
 func (r *Replica) countKeys(q *CountQuery) error {
 	came := r.countsBegun.Load()
 	r.countMu.Lock()

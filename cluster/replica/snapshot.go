@@ -43,8 +43,8 @@ func (r *Replica) PrepareSnapshot() (any, error) {
 	return &moment{r.store, snapshot, r.applied.Load()}, nil
 }
 
-// SaveSnapshot streams what PrepareSnapshot took, and releases it. It ends when its store is closed:
-// the receiver may be slow, and must not hold up the replica.
+// SaveSnapshot streams what PrepareSnapshot took, and releases it. It ends when its store is
+// closed: the receiver may be slow, and must not hold up the replica.
 func (r *Replica) SaveSnapshot(context any, w io.Writer, stopped <-chan struct{}) error {
 	m := context.(*moment)
 	defer m.snapshot.Release()
