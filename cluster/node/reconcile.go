@@ -57,6 +57,10 @@ func (n *Node) refreshDirectory() {
 	newest := n.newestDirectory(before)
 	if newest.Version > before.Version {
 		n.directory.Store(newest)
+		if epoch := newest.Nodes[n.state.NodeID].Epoch; epoch > n.state.Epoch {
+			n.config.Logger.Error("another data directory has joined as this node: remove all of "+
+				"this one and join again", "epoch", n.state.Epoch, "newest", epoch)
+		}
 	}
 	version := n.directory.Load().Version
 	if version == n.savedVersion {
@@ -119,7 +123,8 @@ func (n *Node) reconcile() {
 
 // mayStart tells whether a replica that is placed here can run.
 func (n *Node) mayStart(shardID uint64, p Placement, leftovers map[[2]uint64]bool) bool {
-	return !n.isLost(shardID, p, leftovers) && !isCleaning(shardID, p, leftovers)
+	return p.Epoch == n.state.Epoch && !n.isLost(shardID, p, leftovers) &&
+		!isCleaning(shardID, p, leftovers)
 }
 
 // isCleaning tells whether an earlier replica of the shard still has its raft log here. Dragonboat
@@ -133,12 +138,13 @@ func isCleaning(shardID uint64, p Placement, leftovers map[[2]uint64]bool) bool 
 	return false
 }
 
-// isLost tells whether a replica was here whose files are gone: all of the node's, or its own.
+// isLost tells whether a replica was here whose files are gone: all of the node's, or its own. One
+// of a later epoch is not: this node has come back with data of before, and must leave it alone.
 func (n *Node) isLost(shardID uint64, p Placement, leftovers map[[2]uint64]bool) bool {
-	if p.Epoch != n.state.Epoch {
+	if p.Epoch < n.state.Epoch {
 		return true
 	}
-	if shardID == directoryShard || n.shard(shardID) != nil {
+	if p.Epoch > n.state.Epoch || shardID == directoryShard || n.shard(shardID) != nil {
 		return false
 	}
 	directory := n.replicaDirectory(shardID, p.ReplicaID)

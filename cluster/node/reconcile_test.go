@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -127,4 +128,19 @@ func TestAnInterruptedRemovalEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.awaitReady()
+}
+
+// A disk that was thought lost comes back after another one has joined: the placements of the other
+// one cannot be served from it, and replacing them would not end.
+func TestOldDataServesNoLaterEpoch(t *testing.T) {
+	n := &Node{state: state{NodeID: 1, Epoch: 2}, config: Config{Directory: t.TempDir(),
+		Logger: slog.New(slog.DiscardHandler)}}
+	for epoch, want := range map[uint64]struct{ lost, starts bool }{
+		1: {lost: true}, 2: {starts: true}, 3: {}} {
+		p := Placement{ReplicaID: 7, NodeID: 1, Epoch: epoch}
+		if n.isLost(firstDataShard, p, nil) != want.lost ||
+			n.mayStart(firstDataShard, p, nil) != want.starts {
+			t.Errorf("epoch %d", epoch)
+		}
+	}
 }
