@@ -129,9 +129,20 @@ func firstOf(errs []error) error {
 	return nil
 }
 
+// serving gives the replica here that answers for a shard, or nil. One that was added answers when
+// it has caught up: until then others are faster, or it is no member yet.
+func (n *Node) serving(shardID uint64, c service.Consistency) *shard {
+	s := n.shard(shardID)
+	if s != nil && s.joined && !s.caughtUp.Load() && c == service.Linearizable &&
+		len(n.directory.Load().Shards[shardID].Replicas) > 1 {
+		return nil
+	}
+	return s
+}
+
 func (n *Node) writeShard(ctx context.Context, shardID uint64, ops []service.Op,
 	counted bool) ([]byte, error) {
-	if s := n.shard(shardID); s != nil {
+	if s := n.serving(shardID, service.Linearizable); s != nil {
 		existed, err := s.proposer.do(ctx, ops, counted, false)
 		if !errors.Is(err, errNotHere) {
 			return existed, err
@@ -188,7 +199,7 @@ func readError(err error) error {
 
 func (n *Node) readShard(ctx context.Context, shardID uint64, keys []uint64,
 	c service.Consistency) (values [][]byte, release func(), err error) {
-	if s := n.shard(shardID); s != nil {
+	if s := n.serving(shardID, c); s != nil {
 		values, release, err = s.read(ctx, keys, c)
 		if !errors.Is(err, errNotHere) {
 			return values, release, err
@@ -238,7 +249,7 @@ func (n *Node) Scan(ctx context.Context, lower uint64, upper *uint64, limit int,
 // scanShard fills a fresh query: one that was given up here may still be written to.
 func (n *Node) scanShard(ctx context.Context, shardID uint64, wanted replica.ScanQuery,
 	c service.Consistency) (*replica.ScanQuery, error) {
-	if s := n.shard(shardID); s != nil {
+	if s := n.serving(shardID, c); s != nil {
 		q := wanted
 		if err := s.look(ctx, &q, c); !errors.Is(err, errNotHere) {
 			return &q, err
@@ -248,7 +259,7 @@ func (n *Node) scanShard(ctx context.Context, shardID uint64, wanted replica.Sca
 }
 
 func (n *Node) countShard(ctx context.Context, shardID uint64) (uint64, error) {
-	if s := n.shard(shardID); s != nil {
+	if s := n.serving(shardID, service.Linearizable); s != nil {
 		q := &replica.CountQuery{}
 		if err := s.look(ctx, q, service.Linearizable); !errors.Is(err, errNotHere) {
 			return q.Count, err

@@ -24,6 +24,7 @@ type shard struct {
 	reader    *reader
 	stopped   chan struct{}
 	started   time.Time
+	joined    bool // it was added: the genesis does not have it
 
 	leader atomic.Uint64 // a replica's ID; 0: none is known
 	// Set once the replica has applied all that was committed when it was started. Before that it
@@ -41,7 +42,7 @@ func (n *Node) replicaDirectory(shardID, replicaID uint64) string {
 // start runs a replica. Members are those of the genesis, or nil for a replica that was added.
 func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error {
 	s := &shard{node: n, shardID: shardID, replicaID: replicaID, stopped: make(chan struct{}),
-		started: time.Now()}
+		started: time.Now(), joined: members == nil}
 	c := n.shardConfig(shardID, replicaID)
 	var err error
 	if shardID == directoryShard {
