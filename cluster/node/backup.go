@@ -186,6 +186,11 @@ const (
 // them. After a failure some are there: the cluster must be emptied or made anew.
 func (n *Node) Restore(ctx context.Context, directory string) (service.BackupReport, error) {
 	var report service.BackupReport
+	// Two would write into each other's store.
+	if !n.restoring.TryLock() {
+		return report, fmt.Errorf("%w: a restore is under way", service.ErrConflict)
+	}
+	defer n.restoring.Unlock()
 	var list backupList
 	if err := readJSON(filepath.Join(directory, backupListName), &list); err != nil {
 		return report, fmt.Errorf("%w: %w", service.ErrInvalid, err)
@@ -301,7 +306,7 @@ func (r *restorer) stream(path string) error {
 
 // engineBackup makes a temporary store of the backup, and adds its records.
 func (r *restorer) engineBackup(path string) error {
-	temporary := filepath.Join(r.node.config.Directory, "restore")
+	temporary := filepath.Join(r.node.config.Directory, restoreName)
 	if err := os.RemoveAll(temporary); err != nil {
 		return err
 	}

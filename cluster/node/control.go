@@ -30,6 +30,7 @@ type controlRequest struct {
 const (
 	controlPlace    = "place"   // in the directory; the replica's ID is the answer
 	controlUnplace  = "unplace" // in the directory
+	controlReplace  = "replace" // in the directory; the ID of the new replica is the answer
 	controlAdd      = "add"
 	controlRemove   = "remove"
 	controlLead     = "lead"
@@ -40,7 +41,7 @@ const (
 // ask carries a request out here if this node has shardID, and on another node otherwise. A replica
 // may not hear of a change of its own membership, so another node carries that out.
 func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 	defer cancel()
 	own := c.NodeID == n.state.NodeID && (c.Op == controlAdd || c.Op == controlRemove)
 	if s := n.shard(shardID); s != nil && !own {
@@ -59,7 +60,7 @@ func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint6
 // askNode lets one node carry a request out, which has the shard.
 func (n *Node) askNode(ctx context.Context, node service.NodeInfo, c controlRequest) (uint64,
 	error) {
-	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 	defer cancel()
 	if node.ID == n.state.NodeID {
 		if s := n.shard(c.ShardID); s != nil {
@@ -108,6 +109,9 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		case controlUnplace:
 			return n.changeDirectory(ctx,
 				change{Op: opRemove, ShardID: c.ShardID, ReplicaID: c.ReplicaID})
+		case controlReplace:
+			return n.changeDirectory(ctx, change{Op: opReplace, ShardID: c.ShardID,
+				NodeID: c.NodeID, ReplicaID: c.ReplicaID})
 		}
 	}
 	if s.shardID != c.ShardID {
@@ -179,6 +183,10 @@ func (n *Node) changed(ctx context.Context, err error, shardID, replicaID uint64
 	members, err := n.host.SyncGetShardMembership(ctx, shardID)
 	if err != nil {
 		return unknown(err)
+	}
+	if _, was := members.Removed[replicaID]; was && member {
+		return fmt.Errorf("%w: replica %d of shard %d was removed", service.ErrConflict, replicaID,
+			shardID)
 	}
 	if _, is := members.Nodes[replicaID]; is != member {
 		return fmt.Errorf("%w: replica %d of shard %d: rejected", service.ErrUnavailable, replicaID,

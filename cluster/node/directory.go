@@ -146,6 +146,9 @@ const (
 	opJoin   = "join"   // Node joins, or joins again with a new epoch, which is the result
 	opPlace  = "place"  // a replica of ShardID on NodeID, whose ID is the result
 	opRemove = "remove" // ReplicaID of ShardID
+	// ReplicaID of ShardID, which NodeID has lost, by another one there, whose ID is the result. A
+	// node that ended between a removal and a placement would not know that it is to have one.
+	opReplace = "replace"
 )
 
 // The result of a change that was refused.
@@ -159,19 +162,32 @@ func (d *Directory) apply(c change) (uint64, string) {
 	case opPlace:
 		return d.place(c.ShardID, c.NodeID)
 	case opRemove:
-		entry, found := d.Shards[c.ShardID]
-		if !found {
-			return resultRefused, fmt.Sprintf("there is no shard %d", c.ShardID)
+		return d.remove(c.ShardID, c.ReplicaID)
+	case opReplace:
+		if _, placed := d.On(c.ShardID, c.NodeID); !placed {
+			return resultRefused, fmt.Sprintf("node %d has no replica of shard %d to replace",
+				c.NodeID, c.ShardID)
 		}
-		if c.ReplicaID == 0 || c.ReplicaID >= entry.NextReplicaID {
-			return resultRefused, fmt.Sprintf("shard %d has had no replica %d", c.ShardID, c.ReplicaID)
+		if _, refusal := d.remove(c.ShardID, c.ReplicaID); refusal != "" {
+			return resultRefused, refusal
 		}
-		entry.Replicas = slices.DeleteFunc(entry.Replicas,
-			func(p Placement) bool { return p.ReplicaID == c.ReplicaID })
-		d.Shards[c.ShardID] = entry
-		return 1, ""
+		return d.place(c.ShardID, c.NodeID)
 	}
 	return resultRefused, "an unknown change " + c.Op
+}
+
+func (d *Directory) remove(shardID, replicaID uint64) (uint64, string) {
+	entry, found := d.Shards[shardID]
+	if !found {
+		return resultRefused, fmt.Sprintf("there is no shard %d", shardID)
+	}
+	if replicaID == 0 || replicaID >= entry.NextReplicaID {
+		return resultRefused, fmt.Sprintf("shard %d has had no replica %d", shardID, replicaID)
+	}
+	entry.Replicas = slices.DeleteFunc(entry.Replicas,
+		func(p Placement) bool { return p.ReplicaID == replicaID })
+	d.Shards[shardID] = entry
+	return 1, ""
 }
 
 func (d *Directory) join(n service.NodeInfo) (uint64, string) {

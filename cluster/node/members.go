@@ -42,7 +42,7 @@ func (n *Node) untilDone(ctx context.Context, do func() error) error {
 func (n *Node) readDirectory(ctx context.Context) (*Directory, error) {
 	var d *Directory
 	err := n.untilDone(ctx, func() (err error) {
-		attempt, cancel := context.WithTimeout(ctx, controlTimeout)
+		attempt, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 		defer cancel()
 		d, err = n.tryReadDirectory(attempt)
 		return err
@@ -149,6 +149,37 @@ func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error 
 	})
 }
 
+// replaceReplica gives this node another replica in the place of one that it has lost. The newest
+// directory decides whether it has. An interrupted call can be repeated.
+func (n *Node) replaceReplica(ctx context.Context, shardID uint64) error {
+	d, p, err := n.placement(ctx, shardID, n.state.NodeID)
+	if err != nil || !n.isLost(shardID, p, n.leftovers()) {
+		return err
+	}
+	if len(d.Shards[shardID].Replicas) == 1 {
+		return fmt.Errorf("%w: replica %d is the last one of shard %d", service.ErrConflict,
+			p.ReplicaID, shardID)
+	}
+	request := controlRequest{Op: controlRemove, ShardID: shardID, NodeID: n.state.NodeID,
+		ReplicaID: p.ReplicaID}
+	err = n.untilDone(ctx, func() error {
+		_, err := n.ask(ctx, shardID, request)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove replica %d of shard %d: %w", p.ReplicaID, shardID, err)
+	}
+	request.Op = controlReplace
+	err = n.untilDone(ctx, func() error {
+		_, err := n.ask(ctx, directoryShard, request)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("replace replica %d of shard %d: %w", p.ReplicaID, shardID, err)
+	}
+	return n.AddReplica(ctx, shardID, n.state.NodeID)
+}
+
 // moveAway moves the leader off a node if it can: the outcome of writes that are under way is
 // unknown when their leader is removed.
 func (n *Node) moveAway(ctx context.Context, d *Directory, shardID, nodeID uint64) {
@@ -160,7 +191,7 @@ func (n *Node) moveAway(ctx context.Context, d *Directory, shardID, nodeID uint6
 		if !leads || other.NodeID == nodeID {
 			continue
 		}
-		attempt, cancel := context.WithTimeout(ctx, controlTimeout)
+		attempt, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 		err := n.MoveLeader(attempt, shardID, other.NodeID)
 		cancel()
 		if err == nil {

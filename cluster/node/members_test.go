@@ -80,3 +80,32 @@ func TestAReplicaWaitsForTheEndOfAnEarlierOne(t *testing.T) {
 		})
 	}
 }
+
+// A replica that is being added may take long to load a snapshot.
+func TestANodeAnswersWhileAReplicaIsAddedToIt(t *testing.T) {
+	c := newCluster(t, 4, 1, 3)
+	c.awaitReady()
+	n := c.nodes[4]
+	request := controlRequest{Op: controlPlace, ShardID: firstDataShard, NodeID: 4}
+	eventually(t, "the directory places a replica", func() error {
+		_, err := n.ask(soon(t), directoryShard, request)
+		return err
+	})
+	eventually(t, "it runs", func() error {
+		if n.shard(firstDataShard) == nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if _, err := n.Write(soon(t), []service.Op{{Key: 1, Value: valueOf(1, 1)}}, false); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, n, 1, 1, service.Linearizable)
+	if count, err := n.Count(soon(t)); err != nil || count != 1 {
+		t.Fatalf("%d keys, %v", count, err)
+	}
+	if err := c.nodes[1].AddReplica(soon(t), firstDataShard, 4); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, n, 1, 1, service.Linearizable)
+}

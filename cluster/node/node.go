@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -65,11 +66,16 @@ type Node struct {
 	directory atomic.Pointer[Directory]
 	machine   *directoryMachine // of the directory's replica here, or nil
 
+	// Of the reconciler: the directory that the next start begins with.
+	savedVersion uint64
+
 	// By shard: the node that has answered for it, uint64.
 	answered sync.Map
 
 	mu     sync.RWMutex
 	shards map[uint64]*shard
+
+	restoring sync.Mutex // is held by a Restore
 
 	draining atomic.Bool
 	stopped  chan struct{}
@@ -90,8 +96,13 @@ func Open(c Config) (*Node, error) {
 	n := &Node{config: c, state: s, shards: map[uint64]*shard{}, stopped: make(chan struct{}),
 		nudge: make(chan struct{}, 1)}
 	n.directory.Store(n.savedDirectory())
+	n.savedVersion = n.directory.Load().Version
 	if n.host, err = dragonboat.NewNodeHost(n.hostConfig()); err != nil {
 		return nil, fmt.Errorf("start raft at %s: %w", c.Info.RaftAddress, err)
+	}
+	// What an interrupted restore has left. The host holds the lock of the directory.
+	if err := os.RemoveAll(filepath.Join(c.Directory, restoreName)); err != nil {
+		c.Logger.Warn("cannot remove what a restore has left", "error", err)
 	}
 	n.reconcile()
 	n.workers.Add(3)
@@ -154,6 +165,11 @@ func (n *Node) shardConfig(shardID, replicaID uint64) config.Config {
 		c.SnapshotEntries = 1000
 	}
 	return c
+}
+
+// inTicks gives a time of at least some ticks, in which dragonboat counts time-outs.
+func (n *Node) inTicks(least time.Duration) time.Duration {
+	return max(least, 10*time.Duration(n.config.TickMs)*time.Millisecond)
 }
 
 // listener takes dragonboat's events. Its methods may not block.

@@ -41,6 +41,7 @@ type reader struct {
 	host    *dragonboat.NodeHost
 	shardID uint64
 	replica *replica.Replica
+	attempt time.Duration // of a read index
 	stopped chan struct{}
 
 	mu    sync.Mutex
@@ -53,9 +54,9 @@ type reader struct {
 	leaderLost chan struct{}
 }
 
-func newReader(host *dragonboat.NodeHost, shardID uint64, r *replica.Replica) *reader {
+func newReader(n *Node, shardID uint64, r *replica.Replica) *reader {
 	re := &reader{
-		host: host, shardID: shardID, replica: r,
+		host: n.host, shardID: shardID, replica: r, attempt: n.inTicks(readAttempt),
 		stopped:    make(chan struct{}),
 		wakeup:     make(chan struct{}, 1),
 		leaderLost: make(chan struct{}),
@@ -179,7 +180,7 @@ func (re *reader) awaitIndex(reads []*read) error {
 		re.mu.Lock()
 		leaderLost := re.leaderLost
 		re.mu.Unlock()
-		request, err := re.host.ReadIndex(re.shardID, min(left, readAttempt))
+		request, err := re.host.ReadIndex(re.shardID, min(left, re.attempt))
 		if err != nil && !isPassing(err) && !errors.Is(err, dragonboat.ErrTimeoutTooSmall) {
 			return refusal(err)
 		}

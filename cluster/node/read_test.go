@@ -66,3 +66,14 @@ func TestMemoryOfReadsIsUsedAgainWhenAllHaveReleasedIt(t *testing.T) {
 	}
 	t.Fatal("nobody gets it")
 }
+
+// Time-outs shorter than a tick are refused by dragonboat.
+func TestReadsWithLongTicks(t *testing.T) {
+	c := newCluster(t, 1, 1, 1)
+	c.stop(1)
+	c.nodes[1].config.TickMs, c.nodes[1].config.ElectionTicks = 300, 3
+	c.start(1)
+	c.awaitReady()
+	put(t, c.nodes[1], 1, 1)
+	expect(t, c.nodes[1], 1, 1, service.Linearizable)
+}

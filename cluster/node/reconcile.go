@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
 	"github.com/lni/dragonboat/v4/raftio"
 
 	"engine_race/cluster/replica"
+	"engine_race/cluster/service"
 )
 
 const (
@@ -42,7 +44,9 @@ func (n *Node) reconcileForever() {
 		}
 		n.refreshDirectory()
 		n.reconcile()
-		if version := n.directory.Load().Version; !isClean || cleanVersion != version {
+		version := n.directory.Load().Version
+		// The next start must not find a replica in the file whose log is deleted.
+		if version == n.savedVersion && (!isClean || cleanVersion != version) {
 			cleanVersion, isClean = version, n.clean()
 		}
 	}
@@ -52,13 +56,22 @@ func (n *Node) reconcileForever() {
 func (n *Node) refreshDirectory() {
 	before := n.directory.Load()
 	newest := n.newestDirectory(before)
-	if newest.Version <= before.Version {
+	if newest.Version > before.Version {
+		n.directory.Store(newest)
+		if epoch := newest.Nodes[n.state.NodeID].Epoch; epoch > n.state.Epoch {
+			n.config.Logger.Error("another data directory has joined as this node: remove all of "+
+				"this one and join again", "epoch", n.state.Epoch, "newest", epoch)
+		}
+	}
+	version := n.directory.Load().Version
+	if version == n.savedVersion {
 		return
 	}
-	n.directory.Store(newest)
-	if err := n.saveDirectory(newest); err != nil {
+	if err := n.saveDirectory(n.directory.Load()); err != nil {
 		n.config.Logger.Error("cannot save the directory", "error", err)
+		return
 	}
+	n.savedVersion = version
 }
 
 func (n *Node) saveDirectory(d *Directory) error {
@@ -92,6 +105,8 @@ func (n *Node) newestDirectory(newest *Directory) *Directory {
 // reconcile starts replicas that the directory places here and stops others.
 func (n *Node) reconcile() {
 	d := n.directory.Load()
+	// At most once: it takes long with many shards.
+	leftovers := sync.OnceValue(n.leftovers)
 	for shardID := range d.Shards {
 		p, placed := d.On(shardID, n.state.NodeID)
 		running := n.shard(shardID)
@@ -99,7 +114,7 @@ func (n *Node) reconcile() {
 			n.remove(running)
 			running = nil
 		}
-		if placed && running == nil && !n.isLost(shardID, p) && !n.isCleaning(shardID, p) {
+		if placed && running == nil && n.mayStart(shardID, p, leftovers()) {
 			if err := n.start(shardID, p.ReplicaID, n.firstMembers(shardID, p)); err != nil {
 				n.config.Logger.Error("cannot start a replica", "error", err)
 			}
@@ -107,10 +122,16 @@ func (n *Node) reconcile() {
 	}
 }
 
+// mayStart tells whether a replica that is placed here can run.
+func (n *Node) mayStart(shardID uint64, p Placement, leftovers map[raftio.NodeInfo]bool) bool {
+	return p.Epoch == n.state.Epoch && !n.isLost(shardID, p, leftovers) &&
+		!isCleaning(shardID, p, leftovers)
+}
+
 // isCleaning tells whether an earlier replica of the shard still has its raft log here. Dragonboat
 // may not have let go of it, and panics when it finds two replicas of a shard.
-func (n *Node) isCleaning(shardID uint64, p Placement) bool {
-	for left, hasLog := range n.leftovers() {
+func isCleaning(shardID uint64, p Placement, leftovers map[raftio.NodeInfo]bool) bool {
+	for left, hasLog := range leftovers {
 		if left.ShardID == shardID && left.ReplicaID != p.ReplicaID && hasLog {
 			return true
 		}
@@ -118,15 +139,21 @@ func (n *Node) isCleaning(shardID uint64, p Placement) bool {
 	return false
 }
 
-// isLost tells whether a replica was here whose files are gone: all of the node's, or its store.
-func (n *Node) isLost(shardID uint64, p Placement) bool {
-	if p.Epoch != n.state.Epoch {
+// isLost tells whether a replica was here whose files are gone: all of the node's, or its own. One
+// of a later epoch is not: this node has come back with data of before, and must leave it alone.
+func (n *Node) isLost(shardID uint64, p Placement, leftovers map[raftio.NodeInfo]bool) bool {
+	if p.Epoch < n.state.Epoch {
 		return true
 	}
-	if shardID == directoryShard || n.shard(shardID) != nil {
+	if p.Epoch > n.state.Epoch || shardID == directoryShard || n.shard(shardID) != nil {
 		return false
 	}
-	err := replica.Check(n.replicaDirectory(shardID, p.ReplicaID))
+	directory := n.replicaDirectory(shardID, p.ReplicaID)
+	err := replica.Check(directory)
+	// A directory is made before the log.
+	if err == nil && leftovers[raftio.NodeInfo{ShardID: shardID, ReplicaID: p.ReplicaID}] {
+		_, err = os.Stat(directory)
+	}
 	if err != nil {
 		n.config.Logger.Error("a replica is lost", "shard", shardID, "error", err)
 	}
@@ -134,7 +161,7 @@ func (n *Node) isLost(shardID uint64, p Placement) bool {
 }
 
 // replaceLost replaces lost replicas of this node, one by one. It also goes on with calls of
-// AddReplica that were interrupted: such a replica runs, and is no member.
+// AddReplica and RemoveReplica that were interrupted: such a replica runs, and is no member.
 func (n *Node) replaceLost() {
 	defer n.workers.Done()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -150,7 +177,7 @@ func (n *Node) replaceLost() {
 			s := n.shard(shardID)
 			switch {
 			case !placed:
-			case n.isLost(shardID, p):
+			case s == nil && n.isLost(shardID, p, n.leftovers()):
 				n.replace(ctx, shardID)
 			case s != nil && !s.caughtUp.Load() && time.Since(s.started) > resumeAfter &&
 				n.firstMembers(shardID, p) == nil:
@@ -167,10 +194,7 @@ func (n *Node) replaceLost() {
 func (n *Node) replace(ctx context.Context, shardID uint64) {
 	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
 	defer cancel()
-	err := n.RemoveReplica(ctx, shardID, n.state.NodeID)
-	if err == nil {
-		err = n.AddReplica(ctx, shardID, n.state.NodeID)
-	}
+	err := n.replaceReplica(ctx, shardID)
 	n.config.Logger.Info("replaced a lost replica", "shard", shardID, "error", err)
 }
 
@@ -179,6 +203,11 @@ func (n *Node) addAgain(ctx context.Context, shardID uint64) {
 	defer cancel()
 	err := n.AddReplica(ctx, shardID, n.state.NodeID)
 	n.config.Logger.Info("added a replica again", "shard", shardID, "error", err)
+	if errors.Is(err, service.ErrConflict) {
+		// It was removed, and its ID is never used again: that call was interrupted.
+		err = n.RemoveReplica(ctx, shardID, n.state.NodeID)
+		n.config.Logger.Info("removed a replica again", "shard", shardID, "error", err)
+	}
 }
 
 // firstMembers gives the members of a shard that the genesis has placed here, and nil for replicas

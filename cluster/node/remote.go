@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -99,56 +98,6 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 		kind = service.ErrUnknown
 	}
 	return nil, fmt.Errorf("%w: %s: %s", kind, address, bytes.TrimSpace(answer))
-}
-
-// elsewhere calls the nodes with a replica of the shard, until one of them has answered: first the
-// one that answered last. A call that may have done something is not sent again, unless it is a
-// read.
-func (n *Node) elsewhere(ctx context.Context, shardID uint64, path, query string, body []byte,
-	reads bool) ([]byte, error) {
-	d := n.directory.Load()
-	last := fmt.Errorf("%w: no node is known to have shard %d", service.ErrUnavailable, shardID)
-	placements := slices.Clone(d.Shards[shardID].Replicas)
-	if answered, known := n.answered.Load(shardID); known {
-		slices.SortStableFunc(placements, func(a, b Placement) int {
-			return cmp.Compare(btoi(a.NodeID != answered), btoi(b.NodeID != answered))
-		})
-	}
-	for i, p := range placements {
-		if p.NodeID == n.state.NodeID {
-			continue
-		}
-		attempt, cancel := ctx, context.CancelFunc(func() {})
-		if reads && i+1 < len(placements) {
-			attempt, cancel = context.WithTimeout(ctx, readAttempt)
-		}
-		answer, err := n.post(attempt, d.Nodes[p.NodeID].AdminAddress, path,
-			fmt.Sprintf("shard=%d&%s", shardID, query), body)
-		cancel()
-		if err == nil {
-			n.answered.Store(shardID, p.NodeID)
-			return answer, nil
-		}
-		last = err
-		if ctx.Err() != nil || !reads && errors.Is(err, service.ErrUnknown) {
-			n.answered.Delete(shardID)
-			break
-		}
-	}
-	if errors.Is(last, errNotHere) {
-		last = fmt.Errorf("%w: %w", service.ErrUnavailable, last)
-	}
-	if reads {
-		last = readError(last)
-	}
-	return nil, last
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func (n *Node) writeRemote(ctx context.Context, shardID uint64, ops []service.Op,
@@ -326,6 +275,10 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 	}
 	sentOn := c.query("leader") != ""
 	if sentOn && !s.leads() {
+		return nil, errNotHere
+	}
+	// Nodes without the shard move to another replica before this node's connections end.
+	if !sentOn && n.draining.Load() {
 		return nil, errNotHere
 	}
 	return s.proposer.do(c.ctx, ops, counted, sentOn)

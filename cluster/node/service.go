@@ -66,7 +66,7 @@ func (n *Node) Write(ctx context.Context, ops []service.Op, counted bool) ([]boo
 		existed = make([]bool, len(ops))
 	}
 	parts := n.split(len(ops), func(i int) uint64 { return ops[i].Key })
-	err := forEach(parts, func(p part) error {
+	err := writeError(forEach(parts, func(p part) error {
 		mine := ops
 		if len(parts) > 1 {
 			mine = make([]service.Op, len(p.places))
@@ -81,25 +81,31 @@ func (n *Node) Write(ctx context.Context, ops []service.Op, counted bool) ([]boo
 			}
 		}
 		return err
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}
 	return existed, nil
 }
 
-// forEach runs the parts of a call side by side. When only some of them fail, the outcome of the
-// whole is unknown.
-func forEach(parts []part, do func(p part) error) error {
-	if len(parts) == 1 {
-		return do(parts[0])
-	}
+// forEach runs the parts of a call side by side, and gives their errors.
+func forEach(parts []part, do func(p part) error) []error {
 	errs := make([]error, len(parts))
+	if len(parts) == 1 {
+		errs[0] = do(parts[0])
+		return errs
+	}
 	var group sync.WaitGroup
 	for i, p := range parts {
 		group.Go(func() { errs[i] = do(p) })
 	}
 	group.Wait()
+	return errs
+}
+
+// writeError gives the error of a write. When only some of its parts fail, the outcome of the whole
+// is unknown.
+func writeError(errs []error) error {
 	failed := 0
 	for _, err := range errs {
 		if err != nil {
@@ -107,10 +113,10 @@ func forEach(parts []part, do func(p part) error) error {
 		}
 	}
 	all := errors.Join(errs...)
-	if failed == 0 || failed == len(parts) && !errors.Is(all, service.ErrUnknown) {
+	if failed == 0 || failed == len(errs) && !errors.Is(all, service.ErrUnknown) || len(errs) == 1 {
 		return firstOf(errs)
 	}
-	return fmt.Errorf("%w: %d of %d shards failed: %w", service.ErrUnknown, failed, len(parts),
+	return fmt.Errorf("%w: %d of %d shards failed: %w", service.ErrUnknown, failed, len(errs),
 		firstOf(errs))
 }
 
@@ -123,9 +129,20 @@ func firstOf(errs []error) error {
 	return nil
 }
 
+// serving gives the replica here that answers for a shard, or nil. One that was added answers when
+// it has caught up: until then others are faster, or it is no member yet.
+func (n *Node) serving(shardID uint64, c service.Consistency) *shard {
+	s := n.shard(shardID)
+	if s != nil && s.joined && !s.caughtUp.Load() && c == service.Linearizable &&
+		len(n.directory.Load().Shards[shardID].Replicas) > 1 {
+		return nil
+	}
+	return s
+}
+
 func (n *Node) writeShard(ctx context.Context, shardID uint64, ops []service.Op,
 	counted bool) ([]byte, error) {
-	if s := n.shard(shardID); s != nil {
+	if s := n.serving(shardID, service.Linearizable); s != nil {
 		existed, err := s.proposer.do(ctx, ops, counted, false)
 		if !errors.Is(err, errNotHere) {
 			return existed, err
@@ -150,7 +167,8 @@ func (n *Node) Read(ctx context.Context, keys []uint64, c service.Consistency) (
 			}
 		}
 	}
-	err := forEach(parts, func(p part) error {
+	// A read that failed in part has done nothing.
+	err := firstOf(forEach(parts, func(p part) error {
 		mine := make([]uint64, len(p.places))
 		for i, place := range p.places {
 			mine[i] = keys[place]
@@ -163,15 +181,15 @@ func (n *Node) Read(ctx context.Context, keys []uint64, c service.Consistency) (
 			}
 		}
 		return err
-	})
+	}))
 	if err != nil {
 		release()
-		return nil, nil, readError(err)
+		return nil, nil, err
 	}
 	return values, release, nil
 }
 
-// readError: a read that failed in part has done nothing.
+// readError: a read whose outcome is unknown has done nothing.
 func readError(err error) error {
 	if errors.Is(err, service.ErrUnknown) {
 		return fmt.Errorf("%w: %s", service.ErrUnavailable, err)
@@ -181,7 +199,7 @@ func readError(err error) error {
 
 func (n *Node) readShard(ctx context.Context, shardID uint64, keys []uint64,
 	c service.Consistency) (values [][]byte, release func(), err error) {
-	if s := n.shard(shardID); s != nil {
+	if s := n.serving(shardID, c); s != nil {
 		values, release, err = s.read(ctx, keys, c)
 		if !errors.Is(err, errNotHere) {
 			return values, release, err
@@ -231,7 +249,7 @@ func (n *Node) Scan(ctx context.Context, lower uint64, upper *uint64, limit int,
 // scanShard fills a fresh query: one that was given up here may still be written to.
 func (n *Node) scanShard(ctx context.Context, shardID uint64, wanted replica.ScanQuery,
 	c service.Consistency) (*replica.ScanQuery, error) {
-	if s := n.shard(shardID); s != nil {
+	if s := n.serving(shardID, c); s != nil {
 		q := wanted
 		if err := s.look(ctx, &q, c); !errors.Is(err, errNotHere) {
 			return &q, err
@@ -241,7 +259,7 @@ func (n *Node) scanShard(ctx context.Context, shardID uint64, wanted replica.Sca
 }
 
 func (n *Node) countShard(ctx context.Context, shardID uint64) (uint64, error) {
-	if s := n.shard(shardID); s != nil {
+	if s := n.serving(shardID, service.Linearizable); s != nil {
 		q := &replica.CountQuery{}
 		if err := s.look(ctx, q, service.Linearizable); !errors.Is(err, errNotHere) {
 			return q.Count, err

@@ -208,6 +208,11 @@ func TestABackupIsRestoredIntoAnotherCluster(t *testing.T) {
 	}
 	to := newCluster(t, 1, 3, 1)
 	to.awaitReady()
+	to.nodes[1].restoring.Lock()
+	if _, err = to.nodes[1].Restore(soon(t), next); !errors.Is(err, service.ErrConflict) {
+		t.Fatalf("a restore beside another one: %v", err)
+	}
+	to.nodes[1].restoring.Unlock()
 	if report, err = to.nodes[1].Restore(soon(t), next); err != nil || report.Records != 59 {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -244,6 +249,9 @@ func TestALostNodeIsReplaced(t *testing.T) {
 		return Join(soon(t), c.nodes[3].config, c.nodes[1].config.Info.AdminAddress)
 	})
 	c.start(3)
+	if c.nodes[3].Ready() == nil {
+		t.Error("the node is ready without its replicas")
+	}
 	eventually(t, "node 3 has replicas again", func() error {
 		for _, shardID := range []uint64{directoryShard, firstDataShard, firstDataShard + 1} {
 			if s := c.nodes[3].shard(shardID); s == nil || s.ready() != nil {
@@ -329,34 +337,6 @@ func TestALostStoreIsReplaced(t *testing.T) {
 	eventually(t, "the files of the old replica are gone", func() error {
 		if _, err := os.Stat(store); err == nil {
 			return errors.New("they are there")
-		}
-		return nil
-	})
-}
-
-func TestADamagedDirectoryFileIsFetchedAgain(t *testing.T) {
-	c := newCluster(t, 3, 1, 3)
-	c.awaitReady()
-	if err := c.nodes[1].RemoveReplica(soon(t), firstDataShard, 3); err != nil {
-		t.Fatal(err)
-	}
-	newest := c.nodes[1].machine.current.Load().Version
-	c.stop(3)
-	path := filepath.Join(c.nodes[3].config.Directory, directoryName)
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c.start(3)
-	eventually(t, "the directory is there again", func() error {
-		d := &Directory{}
-		if err := readJSON(path, d); err != nil || d.Version < newest {
-			return fmt.Errorf("version %d, %v", d.Version, err)
-		}
-		return nil
-	})
-	eventually(t, "the replica that was removed is gone", func() error {
-		if c.nodes[3].shard(firstDataShard) != nil {
-			return errors.New("it runs")
 		}
 		return nil
 	})

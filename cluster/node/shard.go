@@ -9,6 +9,7 @@ import (
 
 	"github.com/lni/dragonboat/v4/statemachine"
 
+	"engine_race/cluster/files"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 )
@@ -23,6 +24,7 @@ type shard struct {
 	reader    *reader
 	stopped   chan struct{}
 	started   time.Time
+	joined    bool // it was added: the genesis does not have it
 
 	leader atomic.Uint64 // a replica's ID; 0: none is known
 	// Set once the replica has applied all that was committed when it was started. Before that it
@@ -40,7 +42,7 @@ func (n *Node) replicaDirectory(shardID, replicaID uint64) string {
 // start runs a replica. Members are those of the genesis, or nil for a replica that was added.
 func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error {
 	s := &shard{node: n, shardID: shardID, replicaID: replicaID, stopped: make(chan struct{}),
-		started: time.Now()}
+		started: time.Now(), joined: members == nil}
 	c := n.shardConfig(shardID, replicaID)
 	var err error
 	if shardID == directoryShard {
@@ -48,15 +50,19 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error
 		err = n.host.StartReplica(members, members == nil,
 			func(uint64, uint64) statemachine.IStateMachine { return n.machine }, c)
 	} else {
+		directory := n.replicaDirectory(shardID, replicaID)
+		if err := files.MakeDirectory(directory); err != nil {
+			return fmt.Errorf("start replica %d of shard %d: %w", replicaID, shardID, err)
+		}
 		division := divisionOf(&n.state.Genesis)
 		s.replica = replica.New(replica.Config{
-			Directory: n.replicaDirectory(shardID, replicaID),
+			Directory: directory,
 			Lower:     division.Lower(shardID - firstDataShard),
 			Upper:     division.Upper(shardID - firstDataShard),
 			Options:   n.config.Engine,
 			Logger:    n.config.Logger.With("shard", shardID, "replica", replicaID),
 		})
-		s.reader = newReader(n.host, shardID, s.replica)
+		s.reader = newReader(n, shardID, s.replica)
 		err = n.host.StartOnDiskReplica(members, members == nil,
 			func(uint64, uint64) statemachine.IOnDiskStateMachine { return s.replica }, c)
 	}
@@ -78,7 +84,7 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error
 // catchUp waits for a first read index.
 func (s *shard) catchUp() {
 	for {
-		request, err := s.node.host.ReadIndex(s.shardID, time.Second)
+		request, err := s.node.host.ReadIndex(s.shardID, s.node.inTicks(time.Second))
 		if err == nil {
 			select {
 			case result := <-request.ResultC():

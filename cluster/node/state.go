@@ -18,6 +18,7 @@ const (
 	raftName      = "raft"
 	replicasName  = "replicas"
 	markerName    = "engine-raced"
+	restoreName   = "restore" // the store of a backup that is being restored
 )
 
 // state is what a node keeps of itself.

@@ -105,9 +105,18 @@ func (n *Node) Ready() error {
 	if n.draining.Load() {
 		return fmt.Errorf("%w: draining", service.ErrUnavailable)
 	}
-	for _, s := range n.localShards() {
-		if err := s.ready(); err != nil {
-			return err
+	d := n.directory.Load()
+	for shardID := range d.Shards {
+		_, placed := d.On(shardID, n.state.NodeID)
+		s := n.shard(shardID)
+		switch {
+		case s != nil:
+			if err := s.ready(); err != nil {
+				return err
+			}
+		case placed:
+			// The shard has one replica less meanwhile: no other node should be stopped.
+			return fmt.Errorf("%w: shard %d does not run", service.ErrLoading, shardID)
 		}
 	}
 	return nil

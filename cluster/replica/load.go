@@ -2,7 +2,6 @@ package replica
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -17,25 +16,34 @@ import (
 // stream's index, which it gives.
 func (r *Replica) load(store *engine.Store, stream io.Reader, stopped <-chan struct{}) (uint64,
 	error) {
-	writer, err := r.newWriter(store)
+	// Only dragonboat's own signal may end this: it counts on the records otherwise.
+	ended := func() error {
+		if isClosed(stopped) {
+			return statemachine.ErrSnapshotStopped
+		}
+		return nil
+	}
+	writer, err := r.newWriter(store, ended)
 	if err != nil {
 		return 0, err
 	}
 	defer writer.destroy()
-	// Only dragonboat's own signal may end this: it counts on the records otherwise.
 	index, err := ReadStream(stream, func(op service.Op) error {
 		if err := writer.add(op); err != nil || writer.batch.Len() < maxBatchOps {
 			return err
 		}
-		if isClosed(stopped) {
-			return statemachine.ErrSnapshotStopped
+		if err := ended(); err != nil {
+			return err
 		}
 		return writer.flush()
 	})
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(writer.flush(), store.Sync()); err != nil {
+	if err := writer.flush(); err != nil {
+		return 0, err
+	}
+	if err := store.Sync(); err != nil {
 		return 0, err
 	}
 	return index, writeApplied(r.config.Directory, index)

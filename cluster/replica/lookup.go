@@ -41,22 +41,28 @@ const countChunk = 4096
 
 // Lookup answers a *ReadQuery, *ScanQuery or *CountQuery, in place.
 func (r *Replica) Lookup(query any) (any, error) {
-	r.lookups <- struct{}{}
-	defer func() { <-r.lookups }()
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if r.store == nil {
-		return nil, ErrClosed
-	}
 	switch q := query.(type) {
 	case *ReadQuery:
-		return q, r.read(q)
+		return q, r.withStore(func() error { return r.read(q) })
 	case *ScanQuery:
-		return q, r.scan(q)
+		return q, r.withStore(func() error { return r.scan(q) })
 	case *CountQuery:
 		return q, r.countKeys(q)
 	}
 	return nil, fmt.Errorf("a query of an unknown type %T", query)
+}
+
+// withStore calls `look` while the store is open, beside a bounded number of others.
+func (r *Replica) withStore(look func() error) error {
+	r.lookups <- struct{}{}
+	defer func() { <-r.lookups }()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	// Dragonboat counts entries as applied that a dead replica has left out.
+	if r.store == nil || r.dead.Load() {
+		return ErrClosed
+	}
+	return look()
 }
 
 func (r *Replica) read(q *ReadQuery) error {
@@ -106,15 +112,29 @@ func (r *Replica) scan(q *ScanQuery) error {
 	return err
 }
 
-// countKeys walks over all keys, unless nothing was applied since the last count.
+// countKeys lets one call at a time walk over all keys, so that counts leave room for other
+// lookups. The calls that wait meanwhile share the next walk: it begins after they came.
 func (r *Replica) countKeys(q *CountQuery) error {
+	came := r.countsBegun.Load()
 	r.countMu.Lock()
 	defer r.countMu.Unlock()
+	if r.countNumber <= came {
+		if err := r.withStore(r.countAgain); err != nil {
+			return err
+		}
+	}
+	q.Count = r.count
+	return nil
+}
+
+// countAgain walks over all keys, unless nothing was applied since the last count.
+func (r *Replica) countAgain() error {
 	index := r.applied.Load()
-	if index != 0 && r.countIndex == index {
-		q.Count = r.count
+	isQuiet := func() bool { return index != 0 && r.begun.Load() == index }
+	if r.countIndex == index && isQuiet() {
 		return nil
 	}
+	number, wasQuiet := r.countsBegun.Add(1), isQuiet()
 	it, err := r.store.Iterate(engine.Walk{})
 	if err != nil {
 		return err
@@ -131,10 +151,10 @@ func (r *Replica) countKeys(q *CountQuery) error {
 			break
 		}
 	}
-	// The walk may show entries behind `index`: the count is then of a later moment, and not kept.
-	if r.applied.Load() == index {
-		r.count, r.countIndex = count, index
+	r.count, r.countNumber, r.countIndex = count, number, 0
+	// Beside an Update the walk may show a part of its entries: it is not the count of an index.
+	if wasQuiet && isQuiet() {
+		r.countIndex = index
 	}
-	q.Count = count
 	return nil
 }

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/lni/dragonboat/v4/statemachine"
+
 	"engine_race/cluster/engine"
 	"engine_race/cluster/files"
 )
@@ -30,7 +32,7 @@ const (
 	maxLookups = 32
 )
 
-// ErrClosed: the replica was closed, or is loading a snapshot.
+// ErrClosed: the replica was closed, is loading a snapshot, or has left out entries after Stop.
 var ErrClosed = errors.New("the replica has no open store")
 
 // Config says where a replica lies and how it is opened.
@@ -65,9 +67,15 @@ type Replica struct {
 	// Has room for the lookups that may run at one time.
 	lookups chan struct{}
 
-	countMu    sync.Mutex
-	countIndex uint64
-	count      uint64
+	// The last index of the Update that began last.
+	begun atomic.Uint64
+
+	// How many walks for a count have begun.
+	countsBegun atomic.Uint64
+	// Guards the last count, which was walk number countNumber. It holds as long as countIndex is
+	// the applied index and no Update has begun, unless that is 0.
+	countMu                        sync.Mutex
+	count, countNumber, countIndex uint64
 }
 
 // New makes a replica, which dragonboat opens.
@@ -153,7 +161,12 @@ func (r *Replica) openStore(wipe bool) (*engine.Store, error) {
 
 // publish lets lookups and updates use a store that holds all entries up to `index`.
 func (r *Replica) publish(store *engine.Store, index uint64) error {
-	writer, err := r.newWriter(store)
+	writer, err := r.newWriter(store, func() error {
+		if r.stopping.Load() {
+			return errStopped
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -161,6 +174,7 @@ func (r *Replica) publish(store *engine.Store, index uint64) error {
 	defer r.mu.Unlock()
 	r.store, r.writer = store, writer
 	r.applied.Store(index)
+	r.begun.Store(index)
 	r.synced.Store(index)
 	r.logMessages(store)
 	return nil
@@ -174,17 +188,18 @@ func (r *Replica) logMessages(store *engine.Store) {
 	}
 }
 
-// closeStore waits for lookups that are under way.
+// closeStore waits for lookups that are under way, and for a backup. Others are refused meanwhile.
 func (r *Replica) closeStore() error {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.store == nil {
+	store, last := r.store, r.writer
+	r.store, r.writer = nil, writer{}
+	r.mu.Unlock()
+	if store == nil {
 		return nil
 	}
-	err := r.store.Close()
-	r.logMessages(r.store)
-	r.writer.destroy()
-	r.store, r.writer = nil, writer{}
+	err := store.Close()
+	r.logMessages(store)
+	last.destroy()
 	return err
 }
 
@@ -192,7 +207,14 @@ func (r *Replica) closeStore() error {
 func (r *Replica) Close() error { return r.closeStore() }
 
 // Sync makes applied entries durable, and then stores their index.
-func (r *Replica) Sync() error { return r.sync() }
+func (r *Replica) Sync() error {
+	err := r.sync()
+	if r.dead.Load() {
+		// Dragonboat ends the process for any other error.
+		return statemachine.ErrSnapshotStopped
+	}
+	return err
+}
 
 // SyncInBackground is Sync beside Update, so that dragonboat's own calls have little left to do.
 // It does nothing while there is no store.

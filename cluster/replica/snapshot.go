@@ -22,8 +22,9 @@ const (
 
 var errDamagedStream = errors.New("a damaged stream of a snapshot")
 
-// moment is the state that a snapshot shows, with the index of its last entry.
+// moment is the state of a store that a snapshot shows, with the index of its last entry.
 type moment struct {
+	store    *engine.Store
 	snapshot *engine.Snapshot
 	index    uint64
 }
@@ -39,19 +40,25 @@ func (r *Replica) PrepareSnapshot() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &moment{snapshot, r.applied.Load()}, nil
+	return &moment{r.store, snapshot, r.applied.Load()}, nil
 }
 
-// SaveSnapshot streams what PrepareSnapshot took, and releases it.
+// SaveSnapshot streams what PrepareSnapshot took, and releases it. It ends when its store is
+// closed: the receiver may be slow, and must not hold up the replica.
 func (r *Replica) SaveSnapshot(context any, w io.Writer, stopped <-chan struct{}) error {
 	m := context.(*moment)
 	defer m.snapshot.Release()
+	err := r.save(m, w, stopped)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.store == nil {
+	if err != nil && r.store != m.store {
 		return statemachine.ErrSnapshotStopped
 	}
-	it, err := r.store.Iterate(engine.Walk{Snapshot: m.snapshot, Prefetch: scanPrefetch})
+	return err
+}
+
+func (r *Replica) save(m *moment, w io.Writer, stopped <-chan struct{}) error {
+	it, err := m.store.Iterate(engine.Walk{Snapshot: m.snapshot, Prefetch: scanPrefetch})
 	if err != nil {
 		return err
 	}
@@ -105,11 +112,12 @@ func isClosed(c <-chan struct{}) bool {
 // Backup writes a backup of what was applied before the call, as engine.Store.Backup does.
 func (r *Replica) Backup(directory, since string) (engine.BackupReport, error) {
 	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if r.store == nil {
+	store := r.store
+	r.mu.RUnlock()
+	if store == nil {
 		return engine.BackupReport{}, ErrClosed
 	}
-	return r.store.Backup(directory, since)
+	return store.Backup(directory, since)
 }
 
 // Stream writes the records that were applied before the call, as SaveSnapshot does.
@@ -145,7 +153,11 @@ func (r *Replica) RecoverFromSnapshot(stream io.Reader, stopped <-chan struct{})
 		err = r.publish(store, index)
 	}
 	if err != nil {
-		return errors.Join(err, store.Close())
+		// Dragonboat does not look into joined errors, and must find ErrSnapshotStopped.
+		if closing := store.Close(); closing != nil {
+			r.config.Logger.Error("cannot close a store", "error", closing)
+		}
+		return err
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ var errStopped = errors.New("the replica was stopped")
 
 // Update applies entries in their order. An entry is applied as a whole.
 func (r *Replica) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
+	r.begun.Store(entries[len(entries)-1].Index)
 	err := r.applyAll(entries)
 	if errors.Is(err, errStopped) || r.dead.Load() {
 		// Dragonboat ends the process when Update fails, with the replicas of all shards. This one
@@ -114,11 +115,12 @@ type writer struct {
 	replica *Replica
 	store   *engine.Store
 	batch   *engine.Batch
+	ended   func() error // fails when nobody waits for room on a full disk any more
 }
 
-func (r *Replica) newWriter(store *engine.Store) (writer, error) {
+func (r *Replica) newWriter(store *engine.Store, ended func() error) (writer, error) {
 	batch, err := engine.NewBatch()
-	return writer{replica: r, store: store, batch: batch}, err
+	return writer{replica: r, store: store, batch: batch, ended: ended}, err
 }
 
 func (w *writer) destroy() { w.batch.Destroy() }
@@ -147,8 +149,8 @@ func (w *writer) flush() error {
 		if !errors.Is(err, engine.ErrFull) {
 			return err
 		}
-		if r.stopping.Load() {
-			return errStopped
+		if err := w.ended(); err != nil {
+			return err
 		}
 		if !r.full.Swap(true) {
 			r.config.Logger.Error("the disk is full: the replica waits for room",
