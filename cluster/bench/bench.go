@@ -24,7 +24,7 @@ type runner struct {
 	result    Result
 }
 
-// hotRead is load.Read of so few records that the stores keep their values in memory. It comes last:
+// hotRead is load.Read of so few records that stores keep their values in memory. It comes last:
 // the works before it read from disk.
 const hotRead = "hot_read"
 
