@@ -109,3 +109,21 @@ func TestANodeAnswersWhileAReplicaIsAddedToIt(t *testing.T) {
 	}
 	expect(t, n, 1, 1, service.Linearizable)
 }
+
+// Dragonboat publishes an event before its answers tell of it.
+func TestAnOldAnswerDoesNotHideAnEvent(t *testing.T) {
+	s := &shard{proposer: &proposer{leaderLost: make(chan struct{})}}
+	for i, step := range []struct {
+		note         func(leader, term uint64)
+		leader, term uint64
+		want         uint64
+	}{
+		{s.noteAnswer, 1, 4, 1}, {s.noteLeader, 0, 5, 0}, {s.noteAnswer, 1, 4, 0},
+		{s.noteLeader, 2, 5, 2}, {s.noteAnswer, 0, 5, 2}, {s.noteLeader, 0, 5, 0},
+		{s.noteAnswer, 3, 6, 3},
+	} {
+		if step.note(step.leader, step.term); s.leader.Load() != step.want {
+			t.Errorf("step %d: %d leads, not %d", i, s.leader.Load(), step.want)
+		}
+	}
+}

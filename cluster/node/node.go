@@ -177,8 +177,9 @@ type listener Node
 
 // LeaderUpdated is called when a shard has another leader or none.
 func (l *listener) LeaderUpdated(info raftio.LeaderInfo) {
-	if s := (*Node)(l).shard(info.ShardID); s != nil {
-		s.noteLeader(info.LeaderID)
+	s := (*Node)(l).shard(info.ShardID)
+	if s != nil && s.replicaID == info.ReplicaID {
+		s.noteLeader(info.LeaderID, info.Term)
 	}
 }
 

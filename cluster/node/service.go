@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 
-	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 )
 
@@ -207,80 +206,6 @@ func (n *Node) readShard(ctx context.Context, shardID uint64, keys []uint64,
 	}
 	values, err = n.readRemote(ctx, shardID, keys, c)
 	return values, func() {}, err
-}
-
-// Scan implements service.Service.
-func (n *Node) Scan(ctx context.Context, lower uint64, upper *uint64, limit int, withValues bool,
-	c service.Consistency) ([]service.Record, bool, error) {
-	if limit <= 0 || upper != nil && *upper <= lower {
-		return nil, false, nil
-	}
-	division := divisionOf(&n.state.Genesis)
-	var records []service.Record
-	for r := division.Range(lower); r < division.Shards; r++ {
-		if upper != nil && division.Lower(r) >= *upper {
-			break
-		}
-		if len(records) == limit {
-			// A shard without records may follow: then the next call finds none.
-			return records, true, nil
-		}
-		q, err := n.scanShard(ctx, firstDataShard+r, replica.ScanQuery{
-			Lower: max(lower, division.Lower(r)), Upper: upper, Limit: limit - len(records),
-			WithValues: withValues}, c)
-		if err != nil {
-			return nil, false, err
-		}
-		for i, key := range q.Keys {
-			record := service.Record{Key: key}
-			if withValues {
-				from, to := i*service.ValueBytes, (i+1)*service.ValueBytes
-				record.Value = q.Values[from:to:to]
-			}
-			records = append(records, record)
-		}
-		if q.More {
-			return records, true, nil
-		}
-	}
-	return records, false, nil
-}
-
-// scanShard fills a fresh query: one that was given up here may still be written to.
-func (n *Node) scanShard(ctx context.Context, shardID uint64, wanted replica.ScanQuery,
-	c service.Consistency) (*replica.ScanQuery, error) {
-	if s := n.serving(shardID, c); s != nil {
-		q := wanted
-		if err := s.look(ctx, &q, c); !errors.Is(err, errNotHere) {
-			return &q, err
-		}
-	}
-	return &wanted, n.scanRemote(ctx, shardID, &wanted, c)
-}
-
-func (n *Node) countShard(ctx context.Context, shardID uint64) (uint64, error) {
-	if s := n.serving(shardID, service.Linearizable); s != nil {
-		q := &replica.CountQuery{}
-		if err := s.look(ctx, q, service.Linearizable); !errors.Is(err, errNotHere) {
-			return q.Count, err
-		}
-	}
-	q := &replica.CountQuery{}
-	err := n.lookRemote(ctx, shardID, pathCount, q, service.Linearizable)
-	return q.Count, err
-}
-
-// Count implements service.Service.
-func (n *Node) Count(ctx context.Context) (uint64, error) {
-	total := uint64(0)
-	for r := range n.state.Genesis.Shards {
-		count, err := n.countShard(ctx, firstDataShard+r)
-		if err != nil {
-			return 0, err
-		}
-		total += count
-	}
-	return total, nil
 }
 
 // Info implements service.Service.

@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,9 @@ type shard struct {
 	joined    bool // it was added: the genesis does not have it
 
 	leader atomic.Uint64 // a replica's ID; 0: none is known
+	// Guards changes of the leader, and the term of the last one.
+	leaderMu sync.Mutex
+	term     uint64
 	// Set once the replica has applied all that was committed when it was started. Before that it
 	// may show states that are older than those it showed before its restart.
 	caughtUp atomic.Bool
@@ -108,14 +113,32 @@ func (s *shard) catchUp() {
 // checkLeader asks dragonboat for the leader. Events are lost that come before the node knows the
 // shard.
 func (s *shard) checkLeader() {
-	leader, _, known, err := s.node.host.GetLeaderID(s.shardID)
-	if err != nil || !known {
-		leader = 0
+	leader, term, _, err := s.node.host.GetLeaderID(s.shardID)
+	if err != nil {
+		// The replica has ended: no event follows.
+		leader, term = 0, math.MaxUint64
 	}
-	s.noteLeader(leader)
+	s.noteAnswer(leader, term)
 }
 
-func (s *shard) noteLeader(leader uint64) {
+// noteLeader takes an event. They come in their order.
+func (s *shard) noteLeader(leader, term uint64) {
+	s.leaderMu.Lock()
+	defer s.leaderMu.Unlock()
+	s.setLeader(leader, term)
+}
+
+// noteAnswer takes dragonboat's answer, which may be older than its last event.
+func (s *shard) noteAnswer(leader, term uint64) {
+	s.leaderMu.Lock()
+	defer s.leaderMu.Unlock()
+	if term > s.term {
+		s.setLeader(leader, term)
+	}
+}
+
+func (s *shard) setLeader(leader, term uint64) {
+	s.term = term
 	before := s.leader.Swap(leader)
 	if before == 0 || before == leader {
 		return
