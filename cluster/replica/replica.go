@@ -159,6 +159,24 @@ func (r *Replica) openStore(wipe bool) (*engine.Store, error) {
 	return engine.Open(directory, options)
 }
 
+// CheckOptions fails if the engine refuses these options of a store. It opens one in a temporary
+// directory. What else may keep a store from being opened, as a full disk, is no matter here.
+func CheckOptions(options map[string]string) error {
+	directory, err := os.MkdirTemp("", "engine-raced")
+	if err != nil {
+		return nil
+	}
+	defer os.RemoveAll(directory)
+	store, err := engine.Open(filepath.Join(directory, storeName), options)
+	if err == nil {
+		return store.Close()
+	}
+	if errors.Is(err, engine.ErrInvalidArgument) {
+		return err
+	}
+	return nil
+}
+
 // publish lets lookups and updates use a store that holds all entries up to `index`.
 func (r *Replica) publish(store *engine.Store, index uint64) error {
 	writer, err := r.newWriter(store, func() error {

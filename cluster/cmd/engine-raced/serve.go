@@ -22,6 +22,7 @@ import (
 	"engine_race/cluster/admin"
 	"engine_race/cluster/config"
 	"engine_race/cluster/node"
+	"engine_race/cluster/replica"
 	"engine_race/cluster/resp"
 )
 
@@ -63,6 +64,9 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 	if err == nil {
 		err = limitsOf(c).Validate()
 	}
+	if err == nil {
+		err = checkStores(c)
+	}
 	if err != nil {
 		fmt.Fprintln(errorsOut, "engine-raced:", err)
 		return exitConfig
@@ -102,7 +106,31 @@ func join(ctx context.Context, c *config.Config, logger *slog.Logger, peer strin
 	return node.Join(ctx, nodeConfig(c, client, logger), peer)
 }
 
-// nodeConfig gives the settings of package node. Stores share the memory that the node may take.
+// storeCount is how many stores share the memory that the node may take.
+func storeCount(c *config.Config) int {
+	return max(1, c.Cluster.Shards*c.Cluster.Replicas/max(1, len(c.Cluster.Nodes)))
+}
+
+func storeOptions(c *config.Config) map[string]string {
+	// Half of the records may be dead: moves of live ones slow three replicas down at once.
+	options := map[string]string{"bucket_count": "16", "file_count": "4",
+		"reclaim_dead_percent": "50"}
+	memory := c.Limits.MemoryBytes / int64(storeCount(c))
+	options["memory_budget_bytes"] = strconv.FormatInt(memory, 10)
+	maps.Copy(options, c.Engine)
+	return options
+}
+
+// checkStores fails if no store can be opened as configured: dragonboat would end the process.
+func checkStores(c *config.Config) error {
+	if err := replica.CheckOptions(storeOptions(c)); err != nil {
+		return fmt.Errorf("[engine], or limits.memory_bytes, which %d stores share: %w", storeCount(c),
+			err)
+	}
+	return nil
+}
+
+// nodeConfig gives the settings of package node.
 func nodeConfig(c *config.Config, client *tls.Config, logger *slog.Logger) node.Config {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = client
@@ -112,12 +140,6 @@ func nodeConfig(c *config.Config, client *tls.Config, logger *slog.Logger) node.
 	if client != nil {
 		scheme = "https"
 	}
-	// Half of the records may be dead: moves of live ones slow three replicas down at once.
-	options := map[string]string{"bucket_count": "16", "file_count": "4",
-		"reclaim_dead_percent": "50"}
-	stores := max(1, c.Cluster.Shards*c.Cluster.Replicas/max(1, len(c.Cluster.Nodes)))
-	options["memory_budget_bytes"] = strconv.FormatInt(c.Limits.MemoryBytes/int64(stores), 10)
-	maps.Copy(options, c.Engine)
 	return node.Config{
 		Directory: c.DataDir, Info: c.Self(),
 		TickMs: c.Raft.RTTMs, ElectionTicks: c.Raft.ElectionRTT,
@@ -125,7 +147,7 @@ func nodeConfig(c *config.Config, client *tls.Config, logger *slog.Logger) node.
 		LogMemoryBytes: c.Raft.LogMemoryBytes, LogBytes: c.Raft.LogBytes,
 		ExecShards:   c.Raft.ExecShards,
 		SyncInterval: time.Duration(c.Raft.SyncIntervalMs) * time.Millisecond,
-		Engine:       options,
+		Engine:       storeOptions(c),
 		CAFile:       c.TLS.PeerCA, CertFile: c.TLS.PeerCert, KeyFile: c.TLS.PeerKey,
 		Client: &http.Client{Transport: transport}, Scheme: scheme, Logger: logger,
 	}

@@ -13,9 +13,12 @@ import (
 func TestRefusedNodes(t *testing.T) {
 	directory := t.TempDir()
 	good, narrow := filepath.Join(directory, "good.toml"), filepath.Join(directory, "narrow.toml")
+	crowded, unknown := filepath.Join(directory, "crowded"), filepath.Join(directory, "unknown")
 	text := fmt.Sprintf("node_id = 1\ndata_dir = %q\n", filepath.Join(directory, "data"))
 	for path, limits := range map[string]string{good: "",
-		narrow: "[limits]\nmax_bytes_in_flight = 50000000\n"} {
+		narrow:  "[limits]\nmax_bytes_in_flight = 50000000\n",
+		crowded: "[limits]\nmemory_bytes = 134217728\n[cluster]\nshards = 16\nreplicas = 1\n",
+		unknown: "[engine]\nno_such_option = 1\n"} {
 		if err := os.WriteFile(path, []byte(text+limits), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -30,6 +33,8 @@ func TestRefusedNodes(t *testing.T) {
 		{"serve", "--help", "-config", exitDone},
 		{"serve", "", "node_id", exitConfig},
 		{"serve", "--config " + narrow, "bytes in flight is 50000000, less than", exitConfig},
+		{"serve", "--config " + crowded, "which 16 stores share", exitConfig},
+		{"serve", "--config " + unknown, "no_such_option", exitConfig},
 		{"init", "--config " + good, "cluster.nodes", exitConfig},
 	} {
 		var errorsOut bytes.Buffer
