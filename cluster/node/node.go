@@ -104,6 +104,9 @@ func Open(c Config) (*Node, error) {
 	if err := os.RemoveAll(filepath.Join(c.Directory, restoreName)); err != nil {
 		c.Logger.Warn("cannot remove what a restore has left", "error", err)
 	}
+	if err := trimLogs(filepath.Join(c.Directory, raftName)); err != nil {
+		c.Logger.Warn("cannot give back reserved space of logs", "error", err)
+	}
 	n.reconcile()
 	n.workers.Add(3)
 	go n.reconcileForever()

@@ -320,10 +320,11 @@ func (n *Node) maintainForever() {
 // sync.
 func (n *Node) shorten(s *shard) {
 	applied := s.replica.AppliedBytes()
-	if applied-s.shortenedAt.Load() < n.config.LogBytes {
+	if s.loggedBefore.Load()+applied-s.shortenedAt.Load() < n.config.LogBytes {
 		return
 	}
 	s.shortenedAt.Store(applied)
+	s.loggedBefore.Store(0)
 	if _, err := n.requestSnapshot(s, time.Minute); err != nil {
 		n.config.Logger.Warn("cannot shorten a log", "shard", s.shardID, "error", err)
 	}

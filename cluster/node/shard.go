@@ -35,6 +35,8 @@ type shard struct {
 	// Set once the replica has applied all that was committed when it was started. Before that it
 	// may show states that are older than those it showed before its restart.
 	caughtUp atomic.Bool
+	// The size of the log at the start, in bytes; 0 once it was shortened.
+	loggedBefore atomic.Uint64
 	// Bytes that were applied when the log was shortened the last time.
 	shortenedAt atomic.Uint64
 }
@@ -48,6 +50,7 @@ func (n *Node) replicaDirectory(shardID, replicaID uint64) string {
 func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error {
 	s := &shard{node: n, shardID: shardID, replicaID: replicaID, stopped: make(chan struct{}),
 		started: time.Now(), joined: members == nil}
+	s.loggedBefore.Store(n.logBytes(shardID, replicaID))
 	c := n.shardConfig(shardID, replicaID)
 	var err error
 	if shardID == directoryShard {
