@@ -13,9 +13,9 @@ func raftLogs(raftDirectory, replica string) []string {
 	return paths
 }
 
-// trimLogs gives back the space that files of logs have reserved behind their ends. Each start begins
-// a new file of 64 MiB for each shard, and never writes to earlier ones again. It is called by the
-// holder of the directory's lock, before a log is open.
+// trimLogs gives back the space that files of logs have reserved behind their ends. Each start
+// begins a new file of 64 MiB for each shard, and never writes to earlier ones again. It is called
+// by the holder of the directory's lock, before a log is open.
 func trimLogs(raftDirectory string) error {
 	for _, path := range raftLogs(raftDirectory, "*") {
 		info, err := os.Stat(path)

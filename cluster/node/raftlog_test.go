@@ -43,7 +43,8 @@ func TestALogThatWasThereAtTheStartIsShortened(t *testing.T) {
 	c.awaitReady()
 	value := make([]byte, service.ValueBytes)
 	for key := range uint64(8) {
-		if _, err := c.nodes[1].Write(soon(t), []service.Op{{Key: key, Value: value}}, false); err != nil {
+		op := service.Op{Key: key, Value: value}
+		if _, err := c.nodes[1].Write(soon(t), []service.Op{op}, false); err != nil {
 			t.Fatal(err)
 		}
 	}
