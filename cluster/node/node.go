@@ -100,7 +100,7 @@ func Open(c Config) (*Node, error) {
 	if n.host, err = dragonboat.NewNodeHost(n.hostConfig()); err != nil {
 		return nil, fmt.Errorf("start raft at %s: %w", c.Info.RaftAddress, err)
 	}
-	// What an interrupted restore has left. The host holds the lock of the directory.
+	// The host holds the lock of the directory, so no other process restores there.
 	if err := os.RemoveAll(filepath.Join(c.Directory, restoreName)); err != nil {
 		c.Logger.Warn("cannot remove what a restore has left", "error", err)
 	}

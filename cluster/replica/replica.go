@@ -160,7 +160,7 @@ func (r *Replica) openStore(wipe bool) (*engine.Store, error) {
 }
 
 // CheckOptions fails if the engine refuses these options of a store. It opens one in a temporary
-// directory. What else may keep a store from being opened, as a full disk, is no matter here.
+// directory. Other reasons why a store cannot be opened, such as a full disk, do not count.
 func CheckOptions(options map[string]string) error {
 	directory, err := os.MkdirTemp("", "engine-raced")
 	if err != nil {
