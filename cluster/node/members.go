@@ -122,27 +122,40 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 	})
 }
 
+// mayLose fails if the replica is the last one of its shard.
+func (d *Directory) mayLose(shardID uint64, p Placement) error {
+	if len(d.Shards[shardID].Replicas) > 1 {
+		return nil
+	}
+	return fmt.Errorf("%w: replica %d is the last one of shard %d", service.ErrConflict, p.ReplicaID,
+		shardID)
+}
+
 // RemoveReplica implements service.Control. The node removes its files when it sees the directory.
 func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error {
 	d, p, err := n.placement(ctx, shardID, nodeID)
 	if err != nil {
 		return err
 	}
-	if len(d.Shards[shardID].Replicas) == 1 {
-		return fmt.Errorf("%w: replica %d is the last one of shard %d", service.ErrConflict,
-			p.ReplicaID, shardID)
+	if err := d.mayLose(shardID, p); err != nil {
+		return err
 	}
 	n.moveAway(ctx, d, shardID, nodeID)
+	return n.takeOut(ctx, controlUnplace, shardID, nodeID, p.ReplicaID)
+}
+
+// takeOut removes a replica from its shard, and then changes the directory by the operation `op`.
+func (n *Node) takeOut(ctx context.Context, op string, shardID, nodeID, replicaID uint64) error {
 	request := controlRequest{Op: controlRemove, ShardID: shardID, NodeID: nodeID,
-		ReplicaID: p.ReplicaID}
-	err = n.untilDone(ctx, func() error {
+		ReplicaID: replicaID}
+	err := n.untilDone(ctx, func() error {
 		_, err := n.ask(ctx, shardID, request)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("remove replica %d of shard %d: %w", p.ReplicaID, shardID, err)
+		return fmt.Errorf("remove replica %d of shard %d: %w", replicaID, shardID, err)
 	}
-	request.Op = controlUnplace
+	request.Op = op
 	return n.untilDone(ctx, func() error {
 		_, err := n.ask(ctx, directoryShard, request)
 		return err
@@ -156,24 +169,10 @@ func (n *Node) replaceReplica(ctx context.Context, shardID uint64) error {
 	if err != nil || !n.isLost(shardID, p, n.leftovers()) {
 		return err
 	}
-	if len(d.Shards[shardID].Replicas) == 1 {
-		return fmt.Errorf("%w: replica %d is the last one of shard %d", service.ErrConflict,
-			p.ReplicaID, shardID)
-	}
-	request := controlRequest{Op: controlRemove, ShardID: shardID, NodeID: n.state.NodeID,
-		ReplicaID: p.ReplicaID}
-	err = n.untilDone(ctx, func() error {
-		_, err := n.ask(ctx, shardID, request)
+	if err := d.mayLose(shardID, p); err != nil {
 		return err
-	})
-	if err != nil {
-		return fmt.Errorf("remove replica %d of shard %d: %w", p.ReplicaID, shardID, err)
 	}
-	request.Op = controlReplace
-	err = n.untilDone(ctx, func() error {
-		_, err := n.ask(ctx, directoryShard, request)
-		return err
-	})
+	err = n.takeOut(ctx, controlReplace, shardID, n.state.NodeID, p.ReplicaID)
 	if err != nil {
 		return fmt.Errorf("replace replica %d of shard %d: %w", p.ReplicaID, shardID, err)
 	}

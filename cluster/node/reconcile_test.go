@@ -23,6 +23,18 @@ func (c *testCluster) awaitGone(id, shardID, replicaID uint64) {
 	})
 }
 
+// awaitOther waits until another replica of the first shard is ready at a node.
+func (c *testCluster) awaitOther(id, replicaID uint64) {
+	c.t.Helper()
+	eventually(c.t, "there is another replica", func() error {
+		s := c.nodes[id].shard(firstDataShard)
+		if s == nil || s.replicaID == replicaID {
+			return errors.New("not yet")
+		}
+		return s.ready()
+	})
+}
+
 func TestADamagedDirectoryFileIsFetchedAgain(t *testing.T) {
 	c := newCluster(t, 3, 1, 3)
 	c.awaitReady()
@@ -95,13 +107,7 @@ func TestALostDirectoryOfAReplicaIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.start(3)
-	eventually(t, "there is another replica", func() error {
-		after := n.shard(firstDataShard)
-		if after == nil || after.replicaID == s.replicaID {
-			return errors.New("not yet")
-		}
-		return after.ready()
-	})
+	c.awaitOther(3, s.replicaID)
 	expect(t, n, 1, 1, service.Local)
 }
 

@@ -318,13 +318,7 @@ func TestALostStoreIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.start(3)
-	eventually(t, "there is another replica", func() error {
-		after := n.shard(firstDataShard)
-		if after == nil || after.replicaID == s.replicaID {
-			return errors.New("not yet")
-		}
-		return after.ready()
-	})
+	c.awaitOther(3, s.replicaID)
 	for i := range 30 {
 		eventually(t, "a local read", func() error {
 			values, _, err := n.Read(soon(t), []uint64{keyAt(i)}, service.Local)

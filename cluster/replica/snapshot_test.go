@@ -55,17 +55,23 @@ func TestASnapshotIsOfItsMoment(t *testing.T) {
 	}
 }
 
-func TestADamagedStreamIsRefusedAndLeavesNothing(t *testing.T) {
+// snapshotOf gives the stream of a snapshot with `count` records.
+func snapshotOf(t *testing.T, count uint64) []byte {
+	t.Helper()
 	from, _ := openIn(t, t.TempDir())
 	defer from.Close()
-	for i := range uint64(100) {
+	for i := range count {
 		update(t, from, i+1, commandOf(t, false, put(i, 1)))
 	}
 	context, err := from.PrepareSnapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream := streamOf(t, from, context)
+	return streamOf(t, from, context)
+}
+
+func TestADamagedStreamIsRefusedAndLeavesNothing(t *testing.T) {
+	stream := snapshotOf(t, 100)
 	flipped := slices.Clone(stream)
 	flipped[len(flipped)/2] ^= 1
 	for name, damaged := range map[string][]byte{

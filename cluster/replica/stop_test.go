@@ -36,20 +36,11 @@ func awaitFull(t *testing.T, r *Replica) {
 
 // Dragonboat compares errors: it ends the process for one that only contains ErrSnapshotStopped.
 func TestAStopEndsTheLoadingOfASnapshot(t *testing.T) {
-	from, _ := openIn(t, t.TempDir())
-	defer from.Close()
-	for i := range uint64(1000) {
-		update(t, from, i+1, commandOf(t, false, put(i, 1)))
-	}
-	context, err := from.PrepareSnapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream := streamOf(t, from, context)
+	stream := snapshotOf(t, 1000)
 	stopped := make(chan struct{})
 	close(stopped)
 	to, _ := openIn(t, t.TempDir())
-	err = to.RecoverFromSnapshot(bytes.NewReader(stream), stopped)
+	err := to.RecoverFromSnapshot(bytes.NewReader(stream), stopped)
 	if err != statemachine.ErrSnapshotStopped {
 		t.Errorf("loading: %v", err)
 	}
