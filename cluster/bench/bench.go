@@ -156,9 +156,10 @@ func (r *runner) work(o *opponent, kind string, round int) error {
 		work.Kind = load.Read
 		work.Records = min(work.Records, r.options.storeBytes()/4/load.ValueBytes)
 	}
-	before := o.cpuTime()
+	before, machineBefore := o.cpuTime(), readMachineTime()
 	figures, err := o.do(work)
-	cpu := o.cpuTime() - before
+	used := usage{cpu: o.cpuTime() - before,
+		stolenPercent: readMachineTime().stolenPercent(machineBefore)}
 	switch {
 	case err != nil:
 		return err
@@ -170,7 +171,7 @@ func (r *runner) work(o *opponent, kind string, round int) error {
 	case figures.Missing > 0 && o.name != Bare:
 		return fmt.Errorf("%s misses %d records", o.name, figures.Missing)
 	}
-	r.result.note(o.name+"_"+kind, figures, cpu)
+	r.result.note(o.name+"_"+kind, figures, used)
 	r.options.Note("round %d: %s %s: %.0f a second, p50 %.2f ms, p99 %.2f ms, %d errors %s",
 		round+1, o.name, kind, figures.PerSecond(), figures.P50Ms, figures.P99Ms,
 		figures.Errors, figures.FirstError)

@@ -3,6 +3,7 @@ package bench
 import (
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -11,6 +12,50 @@ import (
 var fileSystems = map[int64]string{
 	0xef53: "ext4", 0x58465342: "xfs", 0x9123683e: "btrfs", 0x01021994: "tmpfs",
 	0x794c7630: "overlay",
+}
+
+// machineTime is the time of all CPUs until now, in ticks. Of `all`, the host of a virtual machine
+// took `stolen` while there was work for it here.
+type machineTime struct{ all, stolen uint64 }
+
+// readMachineTime gives zeros where the kernel tells nothing.
+func readMachineTime() machineTime {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return machineTime{}
+	}
+	return parseMachineTime(string(text))
+}
+
+// parseMachineTime takes the text of /proc/stat. Its first line has the sums: user, nice, system,
+// idle, iowait, irq, softirq and steal. The later ones, of guests, are parts of the first two.
+func parseMachineTime(text string) machineTime {
+	const fieldCount, stolenField = 8, 7
+	line, _, _ := strings.Cut(text, "\n")
+	fields := strings.Fields(line)
+	if len(fields) < 1+fieldCount || fields[0] != "cpu" {
+		return machineTime{}
+	}
+	var time machineTime
+	for i, field := range fields[1 : 1+fieldCount] {
+		ticks, err := strconv.ParseUint(field, 10, 64)
+		if err != nil {
+			return machineTime{}
+		}
+		time.all += ticks
+		if i == stolenField {
+			time.stolen = ticks
+		}
+	}
+	return time
+}
+
+// stolenPercent is the share that was stolen since an earlier reading.
+func (t machineTime) stolenPercent(earlier machineTime) float64 {
+	if t.all <= earlier.all || t.stolen < earlier.stolen {
+		return 0
+	}
+	return 100 * float64(t.stolen-earlier.stolen) / float64(t.all-earlier.all)
 }
 
 // describeMachine has the fields that the benches in C++ write too.

@@ -51,15 +51,22 @@ type Result struct {
 	latest   map[string]float64 // rates of the present round
 }
 
-func (r *Result) note(name string, figures load.Figures, cpu time.Duration) {
+// usage is what a measurement took of the machine.
+type usage struct {
+	cpu           time.Duration // of all processes of the opponent
+	stolenPercent float64
+}
+
+func (r *Result) note(name string, figures load.Figures, used usage) {
 	if r.latest == nil {
 		r.latest = map[string]float64{}
 	}
 	r.latest[name] = figures.PerSecond()
 	for suffix, value := range map[string]float64{
 		"_per_s": figures.PerSecond(), "_p50_ms": figures.P50Ms, "_p99_ms": figures.P99Ms,
-		"_errors": float64(figures.Errors),
-		"_cpu_us": float64(cpu.Microseconds()) / float64(figures.Operations), // an operation
+		"_errors":         float64(figures.Errors),
+		"_cpu_us":         float64(used.cpu.Microseconds()) / float64(figures.Operations), // an operation
+		"_stolen_percent": used.stolenPercent,
 	} {
 		r.Rounds[name+suffix] = append(r.Rounds[name+suffix], value)
 	}

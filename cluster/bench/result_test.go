@@ -14,12 +14,12 @@ import (
 func TestClaimsAreMediansOfRatiosOfARound(t *testing.T) {
 	r := Result{Rounds: map[string][]float64{}}
 	for _, rates := range [][2]uint64{{60, 100}, {90, 100}, {7, 10}} {
-		r.note("engine_write", load.Figures{Operations: rates[0], Seconds: 1}, time.Second)
-		r.note("bare_write", load.Figures{Operations: rates[1], Seconds: 1}, time.Second)
+		r.note("engine_write", load.Figures{Operations: rates[0], Seconds: 1}, usage{cpu: time.Second})
+		r.note("bare_write", load.Figures{Operations: rates[1], Seconds: 1}, usage{cpu: time.Second})
 		r.noteRatios()
 	}
 	// A round without the other side has no ratio.
-	r.note("engine_write", load.Figures{Operations: 1, Seconds: 1}, time.Second)
+	r.note("engine_write", load.Figures{Operations: 1, Seconds: 1}, usage{cpu: time.Second})
 	r.noteRatios()
 	if got, found := r.claim("replicated_write_ratio"); !found || got != 0.7 {
 		t.Errorf("%v, %v", got, r.Rounds)
