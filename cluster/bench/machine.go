@@ -50,9 +50,9 @@ func parseMachineTime(text string) machineTime {
 	return time
 }
 
-// stolenPercent is the share that was stolen since an earlier reading.
+// stolenPercent is the share that was stolen since an earlier reading, 0 if one of them failed.
 func (t machineTime) stolenPercent(earlier machineTime) float64 {
-	if t.all <= earlier.all || t.stolen < earlier.stolen {
+	if earlier.all == 0 || t.all <= earlier.all || t.stolen < earlier.stolen {
 		return 0
 	}
 	return 100 * float64(t.stolen-earlier.stolen) / float64(t.all-earlier.all)

@@ -17,6 +17,9 @@ func TestStolenTimeIsAShareOfAllTime(t *testing.T) {
 	if got := (machineTime{}).stolenPercent(after); got != 0 {
 		t.Errorf("without a second reading nothing is known, not %v", got)
 	}
+	if got := after.stolenPercent(machineTime{}); got != 0 {
+		t.Errorf("without a first reading nothing is known, not %v", got)
+	}
 }
 
 func TestTheKernelTellsTheTimeOfThisMachine(t *testing.T) {
