@@ -19,11 +19,10 @@ FLAVOUR ?= release
 # compile faster.
 flavour_flags_release := -O2 -g1
 flavour_flags_checked := $(flavour_flags_release) -DENGINE_RACE_CHECKED
-# Tests spend their time in the library, not in their own code. Looking for undefined behaviour in
-# them as well would take as long to compile as everything else.
-test_flags_release := -O1
-test_flags_checked := -O1
+# Tests spend their time in the library, not in their own code, so that is not optimised. Looking for
+# undefined behaviour in them as well would take as long to compile as everything else.
 test_flags_asan := -fno-sanitize=undefined
+test_flags = -O0 $(test_flags_$(FLAVOUR))
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
 # Clang 14 cannot put the function sanitizer's data before coroutines.
@@ -66,7 +65,7 @@ avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
 # The flags of one source besides CXXFLAGS.
 own_flags = $(if $(filter %_avx2.cc,$(1)),$(avx2_flags))$(if $(filter %_avx512.cc,$(1)),$(avx512_flags)) \
-            $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR))) \
+            $(if $(filter test/%,$(1)),$(test_flags)) \
             $(if $(filter $(unmeasured_sources),$(1)),-O1) \
             $(if $(filter harness/bench/git_hash.cc,$(1)),-DENGINE_RACE_GIT_HASH=$(git_hash_text))
 
@@ -216,11 +215,12 @@ fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
 	+$(submake) build-fuzz
 	scripts/run_tests.sh fuzz
 
+# CHECK_COMMITS=N lints and compiles alone only those sources and headers that one of the last N commits
+# changed: a machine that has done it for none yet takes half an hour for all.
 check:  ## format, lint, headers, layers, house rules, prose, scripts, Go and a tiny run of every bench
 	scripts/setup.sh check
-	+$(submake) -k WERROR=1 programs build-checked \
-	  check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
-	  check-go check-bench
+	+$(submake) -k WERROR=1 check-checked \
+	  check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint check-go
 
 bench: $(BIN)/bench_micro  ## the micro-benchmarks
 	$(BIN)/bench_micro
@@ -386,7 +386,7 @@ library-missing:
 # source compile again, and an added or removed source makes programs link again. They are written
 # before any rule runs, so that a dry run of the same make sees them too; a dry run writes nothing.
 compiler_id := $(shell stat -Lc '%s %Y' "$$($(CXX) -print-prog-name=cc1plus)" 2> /dev/null)
-flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)) \
+flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags) \
               $(no_optimiser_warnings) $(unmeasured_sources)
 sources_text := $(sources) $(THIRD_PARTY_ARCHIVES)
 # One source alone has the hash: a commit recompiles that source, not the others.
@@ -563,7 +563,14 @@ endif
 # Checks.
 
 .PHONY: check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
-        check-go check-bench
+        check-go check-bench check-checked
+ifdef CHECK_COMMITS
+# Not the files of a commit whose parent a shallow clone lacks: those are all that there are.
+recent_files := $(shell git log -$(CHECK_COMMITS) --min-parents=1 --name-only --format=)
+recent = $(filter $(recent_files:.h=.cc) $(recent_files),$(1))
+else
+recent = $(1)
+endif
 check-format:
 	$(quiet)scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
 
@@ -588,7 +595,7 @@ check-mutants:
 	scripts/mutants.py --check
 	scripts/cluster_mutants.py --check
 
-check-headers: $(headers:%=$(BUILD)/%.ok) $(addprefix $(BUILD)/judge/, \
+check-headers: $(patsubst %,$(BUILD)/%.ok,$(call recent,$(headers))) $(addprefix $(BUILD)/judge/, \
     include/engine.h.ok include/polar_string.h.ok engine_race/engine_race.h.ok)
 $(BUILD)/%.h.ok: %.h $(BUILD)/flags.txt
 	@mkdir -p $(@D)
@@ -600,13 +607,8 @@ $(BUILD)/judge/%.h.ok: %.h
 	  -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
 	@touch $@
 
-# LINT_COMMITS=N leaves out the sources outside the library that none of the last N commits changed: a
-# machine that has linted nothing yet takes half an hour for all.
-lint_sources := $(library_sources) $(main_sources) $(guest_sources) $(filter-out $(unbuilt_sources),$(harness_sources))
-ifdef LINT_COMMITS
-recent_files := $(shell git log -$(LINT_COMMITS) --name-only --format=)
-lint_sources := $(library_sources) $(filter $(recent_files:.h=.cc),$(filter-out $(library_sources),$(lint_sources)))
-endif
+lint_sources := $(call recent,$(library_sources) $(main_sources) $(guest_sources) \
+                              $(filter-out $(unbuilt_sources),$(harness_sources)))
 # A lint depends on its object, not on headers: a changed header makes the object newer than the lint.
 check-lint: $(lint_sources:%.cc=$(BUILD)/%.lint)
 $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
@@ -619,5 +621,9 @@ check-go: lib/libengine.a
 
 check-bench: $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
 	scripts/check_bench.sh $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile
+
+# The tests compile, and the benches run, with assertions.
+check-checked:
+	$(MAKE) --no-print-directory FLAVOUR=checked tests check-bench
 
 -include $(shell find $(BUILD) -name '*.d' 2> /dev/null)
