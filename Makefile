@@ -109,7 +109,7 @@ endef
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests rest-tests quick-tests guest race test test-all test-rest test-report fuzz check bench bench-race \
+.PHONY: all library programs tests rest-tests sanitized-judges quick-tests guest race test test-all test-rest rest-built test-report fuzz check bench bench-race \
         bench-batches bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare flame mutants soak crash powercut \
         nvme-guest numa-guests cluster test-cluster bench-cluster cluster-demo cluster-mutants \
         asan tsan format clean help FORCE
@@ -124,6 +124,7 @@ programs: $(filter-out $(left_out),$(PROGRAMS)) $(report_program)  ## the progra
 	$(if $(left_out),@echo 'scripts/setup.sh test installs all that programs need')
 tests: $(test_programs)
 rest-tests: $(rest_test_programs)
+sanitized-judges: $(c_judges)
 quick-tests: $(addprefix $(BUILD)/tests/,$(quick_test_rooms)) $(call room_programs,$(quick_test_rooms))
 
 race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --num N'
@@ -135,9 +136,9 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 # all of `make test-rest`, because it waits beside them.
 in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
-rest_runs := cluster $(long_test_rooms:%=checked/%) checked/e2e+paged $(call in_two,tsan/core) $(call in_two,asan/rest) \
+rest_runs := cluster $(long_test_rooms:%=checked/%) checked/e2e+paged $(call in_two,tsan/core) \
              $(call in_two,tsan/rest) judges package python bare fuzz powercut nvme numa report
-long_runs := $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
+long_runs := $(call in_two,asan/rest) $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
              $(foreach flavour,asan tsan,$(addprefix $(flavour)/,$(long_sanitized_rooms) harness))
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
@@ -152,12 +153,14 @@ test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judge
 	scripts/run_tests.sh $(core_runs) $(rest_runs) $(long_runs)
 
 # What a change must pass besides `make test`. It leaves to `make test-all` what takes a machine long
-# that has compiled nothing yet, and finds least: sanitizers over harness/, and faults in each
-# flavour.
-test-rest:  ## what `make test-all` runs and `make test` does not, without harness/ and faults under sanitizers
+# that has compiled nothing yet, and finds least: harness/ and faults under sanitizers, and ASan over
+# what TSan runs as well.
+test-rest: rest-built  ## most of what `make test-all` runs and `make test` does not; docs/testing.md says what it leaves
+	scripts/run_tests.sh $(rest_runs)
+
+rest-built:  ## installs and builds what `make test-rest` runs
 	$(call set_up_rest,$@)
 	+$(submake) -k build-rest
-	scripts/run_tests.sh $(rest_runs)
 
 define set_up_rest
 scripts/setup.sh fuzz
@@ -518,17 +521,19 @@ bin/cluster-bench-etcd: FORCE
 
 # Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 
-.PHONY: build-core build-rest build-all build-checked build-asan build-tsan build-rest-asan build-rest-tsan \
+.PHONY: build-core build-rest build-all build-checked build-asan build-tsan build-judges-asan build-rest-tsan \
         build-fuzz build-cluster
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-checked build-rest-asan build-rest-tsan build-fuzz build-cluster library shared $(BIN)/multi_read numa-guests-built
+build-rest: build-checked build-judges-asan build-rest-tsan build-fuzz build-cluster library shared $(BIN)/multi_read numa-guests-built
 build-all: build-rest build-asan build-tsan
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
-build-rest-asan build-rest-tsan: build-rest-%:
-	$(MAKE) --no-print-directory FLAVOUR=$* rest-tests
+build-judges-asan:
+	$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges
+build-rest-tsan:
+	$(MAKE) --no-print-directory FLAVOUR=tsan rest-tests
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
 build-fuzz:
 	@rm -f build/fuzz/open_fuzz
