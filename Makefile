@@ -23,7 +23,7 @@ flavour_flags_checked := $(flavour_flags_release) -DENGINE_RACE_CHECKED
 # undefined behaviour in them as well would take as long to compile as everything else. Without the
 # optimiser GCC takes a coroutine's operator new and delete for a mismatched pair.
 test_flags_asan := -fno-sanitize=undefined
-test_flags = -O0 -Wno-mismatched-new-delete $(test_flags_$(FLAVOUR))
+test_flags = $(if $(filter fuzz,$(FLAVOUR)),,-O0 -Wno-mismatched-new-delete $(test_flags_$(FLAVOUR)))
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
 # Clang 14 cannot put the function sanitizer's data before coroutines.
@@ -426,8 +426,9 @@ define program_rule
 $(BIN)/$(1) $(BIN)/$(1)_static: $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_$(1))))
 endef
 $(foreach program,$(notdir $(PROGRAMS)),$(eval $(call program_rule,$(program))))
-# The library's objects come behind the program's.
-linked_objects = $(call kernels_last,$(filter-out $(library_objects),$(filter %.o,$^)) $(library_objects))
+# The library's objects come first: of an inline function the linker keeps the first copy, and others
+# may have been compiled without the optimiser.
+linked_objects = $(call kernels_last,$(library_objects) $(filter-out $(library_objects),$(filter %.o,$^)))
 $(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
 	@echo "$(call step,link $@)"
@@ -527,8 +528,9 @@ bin/cluster-bench-etcd: FORCE
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build-rest: build-checked build-judges-asan build-rest-tsan build-fuzz build-cluster library shared $(BIN)/multi_read numa-guests-built
-build-all: build-rest build-asan build-tsan
+build_unsanitized := build-checked build-fuzz build-cluster library shared $(BIN)/multi_read numa-guests-built
+build-rest: build-judges-asan build-rest-tsan $(build_unsanitized)
+build-all: build-asan build-tsan $(build_unsanitized)
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 build-judges-asan:
@@ -570,10 +572,16 @@ endif
 
 .PHONY: check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
         check-go check-bench check-checked
+# The files that the last CHECK_COMMITS commits changed, or all where git cannot tell: history may be
+# shorter, or missing. Other findings are asked of everything.
 ifdef CHECK_COMMITS
-# Not the files of a commit whose parent a shallow clone lacks: those are all that there are.
-recent_files := $(shell git log -$(CHECK_COMMITS) --min-parents=1 --name-only --format=)
-recent = $(filter $(recent_files:.h=.cc) $(recent_files),$(1))
+recent_files := $(shell git diff --name-only HEAD~$(CHECK_COMMITS) --)
+ifneq ($(.SHELLSTATUS),0)
+$(warning no history of $(CHECK_COMMITS) commits: everything is linted and compiled alone)
+recent = $(1)
+else
+recent = $(if $(filter .clang-tidy,$(recent_files)),$(1),$(filter $(recent_files:.h=.cc) $(recent_files),$(1)))
+endif
 else
 recent = $(1)
 endif
@@ -613,10 +621,11 @@ $(BUILD)/judge/%.h.ok: %.h
 	  -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
 	@touch $@
 
-lint_sources := $(call recent,$(library_sources) $(main_sources) $(guest_sources) \
-                              $(filter-out $(unbuilt_sources),$(harness_sources)))
+all_lint_sources := $(library_sources) $(main_sources) $(guest_sources) $(filter-out $(unbuilt_sources),$(harness_sources))
+lint_sources := $(call recent,$(all_lint_sources))
 # A lint depends on its object, not on headers: a changed header makes the object newer than the lint.
 check-lint: $(lint_sources:%.cc=$(BUILD)/%.lint)
+	@echo 'lint: $(words $(lint_sources)) of $(words $(all_lint_sources)) sources'
 $(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
 	@echo lint $<
 	@scripts/lint.sh $(CLANG_TIDY) $(CLANGXX) $< -std=c++20 -I. -march=x86-64-v2 $(call own_flags,$<)

@@ -44,8 +44,8 @@ room_objects = $(call objects,$(sort $(test_helpers) $(foreach room,$(1),$(call 
                                     $(call sources_of,$(foreach room,$(1),$(test_parts_$(room))))))
 room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
 # Sanitized, most rooms share a few programs: a link of such objects takes longer than all that
-# follows a change of one room. The core is what `make test` runs, and core and rest are what
-# `make test-rest` runs. Those of harness/ and the longest ones are left to `make test-all`.
+# follows a change of one room. `make test` runs the core under ASan, and `make test-rest` runs core and
+# rest under TSan. Those of harness/ and the longest ones are left to `make test-all`.
 core_test_rooms := log index scan
 long_sanitized_rooms := faults power
 rest_test_rooms := $(filter-out $(core_test_rooms) $(long_sanitized_rooms),$(engine_test_rooms))
@@ -54,7 +54,7 @@ sanitized_programs := core rest $(long_sanitized_rooms) harness
 c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program c_handles))
 test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
                  $(call room_programs,$(test_rooms)) $(c_judges)
-# What `make test-rest` needs of a sanitized flavour.
+# What `make test-rest` needs of TSan.
 rest_test_programs := $(addprefix $(BUILD)/tests/,core rest) \
                       $(call room_programs,$(core_test_rooms) $(rest_test_rooms)) $(c_judges)
 # What the fuzzer shares with the tests.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math"
 	"os"
 	"runtime"
 	"strconv"
@@ -50,10 +51,11 @@ func parseMachineTime(text string) machineTime {
 	return time
 }
 
-// stolenPercent is the share that was stolen since an earlier reading, 0 if one of them failed.
+// stolenPercent is the share that was stolen since an earlier reading. It is no number if one of them
+// failed.
 func (t machineTime) stolenPercent(earlier machineTime) float64 {
 	if earlier.all == 0 || t.all <= earlier.all || t.stolen < earlier.stolen {
-		return 0
+		return math.NaN()
 	}
 	return 100 * float64(t.stolen-earlier.stolen) / float64(t.all-earlier.all)
 }

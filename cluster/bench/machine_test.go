@@ -1,6 +1,10 @@
 package bench
 
-import "testing"
+import (
+	"math"
+	"os"
+	"testing"
+)
 
 func TestStolenTimeIsAShareOfAllTime(t *testing.T) {
 	// Guests' time, the last two fields, is a part of the first two.
@@ -14,15 +18,18 @@ func TestStolenTimeIsAShareOfAllTime(t *testing.T) {
 			t.Errorf("%q gives %+v", text, got)
 		}
 	}
-	if got := (machineTime{}).stolenPercent(after); got != 0 {
+	if got := (machineTime{}).stolenPercent(after); !math.IsNaN(got) {
 		t.Errorf("without a second reading nothing is known, not %v", got)
 	}
-	if got := after.stolenPercent(machineTime{}); got != 0 {
+	if got := after.stolenPercent(machineTime{}); !math.IsNaN(got) {
 		t.Errorf("without a first reading nothing is known, not %v", got)
 	}
 }
 
 func TestTheKernelTellsTheTimeOfThisMachine(t *testing.T) {
+	if _, err := os.Stat("/proc/stat"); err != nil {
+		t.Skip(err)
+	}
 	if readMachineTime().all == 0 {
 		t.Error("no time has passed")
 	}

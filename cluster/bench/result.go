@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -54,7 +55,7 @@ type Result struct {
 // usage is what a measurement took of the machine.
 type usage struct {
 	cpu           time.Duration // of all processes of the opponent
-	stolenPercent float64
+	stolenPercent float64       // of all CPUs' time; no number where it is unknown
 }
 
 func (r *Result) note(name string, figures load.Figures, used usage) {
@@ -68,7 +69,9 @@ func (r *Result) note(name string, figures load.Figures, used usage) {
 		"_cpu_us":         float64(used.cpu.Microseconds()) / float64(figures.Operations), // an operation
 		"_stolen_percent": used.stolenPercent,
 	} {
-		r.Rounds[name+suffix] = append(r.Rounds[name+suffix], value)
+		if !math.IsNaN(value) {
+			r.Rounds[name+suffix] = append(r.Rounds[name+suffix], value)
+		}
 	}
 }
 

@@ -2,9 +2,11 @@ package bench
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,6 +29,19 @@ func TestClaimsAreMediansOfRatiosOfARound(t *testing.T) {
 	row := regexp.MustCompile(`(?m)^local_read_ratio +at least 0\.5 +not measured$`)
 	if !row.MatchString(r.Table()) {
 		t.Error(r.Table())
+	}
+}
+
+func TestUnknownStolenTimeIsLeftOut(t *testing.T) {
+	r := Result{Rounds: map[string][]float64{}}
+	for _, percent := range []float64{1.5, math.NaN()} {
+		r.note("bare_read", load.Figures{Operations: 1, Seconds: 1}, usage{cpu: time.Second, stolenPercent: percent})
+	}
+	if got := r.Rounds["bare_read_stolen_percent"]; !slices.Equal(got, []float64{1.5}) {
+		t.Errorf("%v", got)
+	}
+	if got := r.Rounds["bare_read_per_s"]; len(got) != 2 {
+		t.Errorf("%v", got)
 	}
 }
 
