@@ -51,8 +51,8 @@ func parseMachineTime(text string) machineTime {
 	return time
 }
 
-// stolenPercent is the share that was stolen since an earlier reading. It is no number if one of them
-// failed.
+// stolenPercent is the share that was stolen since an earlier reading. It is no number if one of
+// them failed.
 func (t machineTime) stolenPercent(earlier machineTime) float64 {
 	if earlier.all == 0 || t.all <= earlier.all || t.stolen < earlier.stolen {
 		return math.NaN()

@@ -35,7 +35,8 @@ func TestClaimsAreMediansOfRatiosOfARound(t *testing.T) {
 func TestUnknownStolenTimeIsLeftOut(t *testing.T) {
 	r := Result{Rounds: map[string][]float64{}}
 	for _, percent := range []float64{1.5, math.NaN()} {
-		r.note("bare_read", load.Figures{Operations: 1, Seconds: 1}, usage{cpu: time.Second, stolenPercent: percent})
+		used := usage{cpu: time.Second, stolenPercent: percent}
+		r.note("bare_read", load.Figures{Operations: 1, Seconds: 1}, used)
 	}
 	if got := r.Rounds["bare_read_stolen_percent"]; !slices.Equal(got, []float64{1.5}) {
 		t.Errorf("%v", got)
