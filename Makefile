@@ -19,11 +19,11 @@ FLAVOUR ?= release
 # compile faster.
 flavour_flags_release := -O2 -g1
 flavour_flags_checked := $(flavour_flags_release) -DENGINE_RACE_CHECKED
-# Tests spend their time in the library, not in their own code, so that is not optimised. Looking for
-# undefined behaviour in them as well would take as long to compile as everything else. Without the
-# optimiser GCC takes a coroutine's operator new and delete for a mismatched pair.
-test_flags_asan := -fno-sanitize=undefined
-test_flags = $(if $(filter fuzz,$(FLAVOUR)),,-O0 -Wno-mismatched-new-delete $(test_flags_$(FLAVOUR)))
+# Tests spend their time in the library, so their own code is compiled without the optimiser, which makes
+# GCC take a coroutine's operator new and delete for a mismatched pair. UBSan in tests too would take as
+# long to compile as everything else. The fuzzer's own code runs for each input, so it is optimised.
+test_flags = $(if $(filter fuzz,$(FLAVOUR)),,-O0 -Wno-mismatched-new-delete) \
+             $(if $(filter asan,$(FLAVOUR)),-fno-sanitize=undefined)
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
 # Clang 14 cannot put the function sanitizer's data before coroutines.
@@ -110,7 +110,7 @@ endef
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests rest-tests sanitized-judges quick-tests guest race test test-all test-rest rest-built test-report fuzz check bench bench-race \
+.PHONY: all library programs tests rest-tests sanitized-judges quick-tests guest race test test-all test-rest prepare-test-rest test-report fuzz check bench bench-race \
         bench-batches bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare flame mutants soak crash powercut \
         nvme-guest numa-guests cluster test-cluster bench-cluster cluster-demo cluster-mutants \
         asan tsan format clean help FORCE
@@ -136,10 +136,10 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` comes before
 # all of `make test-rest`, because it waits beside them.
 in_two = $(1):1/2 $(1):2/2
-core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) asan/core
+core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) $(call in_two,asan/core)
 rest_runs := cluster $(long_test_rooms:%=checked/%) checked/e2e+paged $(call in_two,tsan/core) \
-             $(call in_two,tsan/rest) judges package python bare fuzz powercut nvme numa report
-long_runs := $(call in_two,asan/rest) $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
+             $(call in_two,tsan/rest) judges package python bare powercut nvme numa report
+long_runs := fuzz $(call in_two,asan/rest) $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
              $(foreach flavour,asan tsan,$(addprefix $(flavour)/,$(long_sanitized_rooms) harness))
 
 test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
@@ -153,13 +153,11 @@ test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judge
 	+$(submake) -k build-all
 	scripts/run_tests.sh $(core_runs) $(rest_runs) $(long_runs)
 
-# What a change must pass besides `make test`. It leaves to `make test-all` what takes a machine long
-# that has compiled nothing yet, and finds least: harness/ and faults under sanitizers, and ASan over
-# what TSan runs as well.
-test-rest: rest-built  ## most of what `make test-all` runs and `make test` does not; docs/testing.md says what it leaves
+# It leaves to `make test-all` the runs that take longest to compile and find least.
+test-rest: prepare-test-rest  ## what CI runs after `make test`; docs/testing.md lists what it leaves out
 	scripts/run_tests.sh $(rest_runs)
 
-rest-built:  ## installs and builds what `make test-rest` runs
+prepare-test-rest:  ## installs and builds what `make test-rest` runs
 	$(call set_up_rest,$@)
 	+$(submake) -k build-rest
 
@@ -219,8 +217,8 @@ fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
 	+$(submake) build-fuzz
 	scripts/run_tests.sh fuzz
 
-# CHECK_COMMITS=N lints and compiles alone only those sources and headers that one of the last N commits
-# changed: a machine that has done it for none yet takes half an hour for all.
+# CHECK_COMMITS=N lints only sources, and compiles by themselves only headers, that differ from HEAD~N.
+# All of them take half an hour where none has been checked yet.
 check:  ## format, lint, headers, layers, house rules, prose, scripts, Go and a tiny run of every bench
 	scripts/setup.sh check
 	+$(submake) -k WERROR=1 check-checked \
@@ -426,8 +424,8 @@ define program_rule
 $(BIN)/$(1) $(BIN)/$(1)_static: $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_$(1))))
 endef
 $(foreach program,$(notdir $(PROGRAMS)),$(eval $(call program_rule,$(program))))
-# The library's objects come first: of an inline function the linker keeps the first copy, and others
-# may have been compiled without the optimiser.
+# The library's objects come first. The linker keeps the first copy of an inline function, and a test's
+# copy was compiled without the optimiser.
 linked_objects = $(call kernels_last,$(library_objects) $(filter-out $(library_objects),$(filter %.o,$^)))
 $(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
@@ -455,8 +453,8 @@ define test_program_rule
 $(BUILD)/tests/$(1): $(call room_objects,$(2))
 endef
 $(foreach room,$(test_rooms),$(eval $(call test_program_rule,$(room),$(room))))
-$(eval $(call test_program_rule,core,$(core_test_rooms)))
-$(eval $(call test_program_rule,rest,$(rest_test_rooms)))
+$(BUILD)/tests/core: $(call tests_objects,$(core_test_rooms),$(core_tests))
+$(BUILD)/tests/rest: $(call tests_objects,$(rest_test_rooms),$(rest_tests))
 $(eval $(call test_program_rule,harness,$(filter-out $(engine_test_rooms),$(test_rooms))))
 $(addprefix $(BUILD)/tests/,$(test_rooms) core rest harness): $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
@@ -528,9 +526,10 @@ bin/cluster-bench-etcd: FORCE
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build_unsanitized := build-checked build-fuzz build-cluster library shared $(BIN)/multi_read numa-guests-built
-build-rest: build-judges-asan build-rest-tsan $(build_unsanitized)
-build-all: build-asan build-tsan $(build_unsanitized)
+build_others := build-checked build-cluster library shared $(BIN)/multi_read numa-guests-built
+build-rest: build-judges-asan build-rest-tsan $(build_others)
+# Not build-rest: two makes of one flavour at once would write the same files.
+build-all: build-asan build-tsan build-fuzz $(build_others)
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 build-judges-asan:
@@ -572,18 +571,16 @@ endif
 
 .PHONY: check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
         check-go check-bench check-checked
-# The files that the last CHECK_COMMITS commits changed, or all where git cannot tell: history may be
-# shorter, or missing. Other findings are asked of everything.
+# Keeps of a list the files that differ from HEAD~CHECK_COMMITS, and the source of a changed header.
+# Keeps all if git has no such commit, or if .clang-tidy differs.
+recent = $(1)
 ifdef CHECK_COMMITS
 recent_files := $(shell git diff --name-only HEAD~$(CHECK_COMMITS) --)
 ifneq ($(.SHELLSTATUS),0)
-$(warning no history of $(CHECK_COMMITS) commits: everything is linted and compiled alone)
-recent = $(1)
-else
-recent = $(if $(filter .clang-tidy,$(recent_files)),$(1),$(filter $(recent_files:.h=.cc) $(recent_files),$(1)))
+$(warning there is no HEAD~$(CHECK_COMMITS): every source is linted, every header compiled)
+else ifeq ($(filter .clang-tidy,$(recent_files)),)
+recent = $(filter $(recent_files:.h=.cc) $(recent_files),$(1))
 endif
-else
-recent = $(1)
 endif
 check-format:
 	$(quiet)scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
@@ -637,7 +634,8 @@ check-go: lib/libengine.a
 check-bench: $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
 	scripts/check_bench.sh $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile
 
-# The tests compile, and the benches run, with assertions.
+# The tests compile, and the benches run, with assertions: in one make, because two of one flavour at
+# once would write the same files.
 check-checked:
 	$(MAKE) --no-print-directory FLAVOUR=checked tests check-bench
 

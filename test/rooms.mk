@@ -7,7 +7,7 @@ engine_test_rooms := base include numa io log l1 index reclaim hot task scan fau
 harness_test_rooms := system measure data load lab opponents race bench crash numa claims compare experiments apps
 # A name that both have is one room of tests.
 test_rooms := $(engine_test_rooms) $(filter-out $(engine_test_rooms),$(harness_test_rooms))
-# The rooms that `make test` leaves to `make test-all`, and those that it runs, the longest first.
+# The rooms that `make test` leaves to `make test-rest`, and those that it runs, the longest first.
 long_test_rooms := faults power experiments $(filter-out experiments $(engine_test_rooms),$(harness_test_rooms))
 quick_test_rooms := e2e $(filter-out e2e $(long_test_rooms),$(test_rooms))
 test_parts_index := load/fill_keys
@@ -40,15 +40,22 @@ room_folders = $(if $(filter $(1),$(engine_test_rooms)),test/$(1)/%) \
 room_tests = $(filter $(call room_folders,$(1)),$(test_sources))
 unlinked_tests := $(strip $(filter-out $(foreach room,$(test_rooms),$(call room_tests,$(room))),$(test_sources)))
 $(if $(unlinked_tests),$(error no room of test/rooms.mk has $(unlinked_tests)))
-room_objects = $(call objects,$(sort $(test_helpers) $(foreach room,$(1),$(call room_tests,$(room))) \
-                                    $(call sources_of,$(foreach room,$(1),$(test_parts_$(room))))))
+# What the rooms $(1) are linked from, with the tests $(2) of theirs.
+tests_objects = $(call objects,$(sort $(test_helpers) $(2) $(call sources_of,$(foreach room,$(1),$(test_parts_$(room))))))
+room_objects = $(call tests_objects,$(1),$(foreach room,$(1),$(call room_tests,$(room))))
 room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
 # Sanitized, most rooms share a few programs: a link of such objects takes longer than all that
 # follows a change of one room. `make test` runs the core under ASan, and `make test-rest` runs core and
-# rest under TSan. Those of harness/ and the longest ones are left to `make test-all`.
+# rest under TSan. `make test-all` adds rest under ASan, and those of harness/ and the longest ones under
+# both. The core has the rooms that read files, and of the end-to-end tests those of damaged files and of
+# many random operations.
 core_test_rooms := log index scan
+core_end_to_end_tests := test/e2e/damage_test.cc test/e2e/model_test.cc
+core_tests := $(foreach room,$(core_test_rooms),$(call room_tests,$(room))) $(core_end_to_end_tests) \
+              $(filter-out %_test.cc,$(call room_tests,e2e))
 long_sanitized_rooms := faults power
 rest_test_rooms := $(filter-out $(core_test_rooms) $(long_sanitized_rooms),$(engine_test_rooms))
+rest_tests := $(filter-out $(core_end_to_end_tests),$(foreach room,$(rest_test_rooms),$(call room_tests,$(room))))
 sanitized_programs := core rest $(long_sanitized_rooms) harness
 # The judges in C, under sanitizers as well.
 c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program c_handles))

@@ -156,9 +156,9 @@ func (r *runner) work(o *opponent, kind string, round int) error {
 		work.Kind = load.Read
 		work.Records = min(work.Records, r.options.storeBytes()/4/load.ValueBytes)
 	}
-	before, machineBefore := o.cpuTime(), readMachineTime()
+	cpuBefore, machineBefore := o.cpuTime(), readMachineTime()
 	figures, err := o.do(work)
-	used := usage{cpu: o.cpuTime() - before,
+	used := usage{cpu: o.cpuTime() - cpuBefore,
 		stolenPercent: readMachineTime().stolenPercent(machineBefore)}
 	switch {
 	case err != nil:

@@ -15,11 +15,11 @@ var fileSystems = map[int64]string{
 	0x794c7630: "overlay",
 }
 
-// machineTime is the time of all CPUs until now, in ticks. Of `all`, the host of a virtual machine
-// took `stolen` while there was work for it here.
+// machineTime is the time of all CPUs since boot, in ticks. During `stolen` the host of a virtual
+// machine ran something else although this machine had work.
 type machineTime struct{ all, stolen uint64 }
 
-// readMachineTime gives zeros where the kernel tells nothing.
+// readMachineTime returns zeros if /proc/stat cannot be read.
 func readMachineTime() machineTime {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -28,8 +28,9 @@ func readMachineTime() machineTime {
 	return parseMachineTime(string(text))
 }
 
-// parseMachineTime takes the text of /proc/stat. Its first line has the sums: user, nice, system,
-// idle, iowait, irq, softirq and steal. The later ones, of guests, are parts of the first two.
+// parseMachineTime takes the text of /proc/stat. Its first line has the sums over all CPUs: user,
+// nice, system, idle, iowait, irq, softirq and steal. The fields behind them, of guests, are parts
+// of user and nice.
 func parseMachineTime(text string) machineTime {
 	const fieldCount, stolenField = 8, 7
 	line, _, _ := strings.Cut(text, "\n")
@@ -37,22 +38,22 @@ func parseMachineTime(text string) machineTime {
 	if len(fields) < 1+fieldCount || fields[0] != "cpu" {
 		return machineTime{}
 	}
-	var time machineTime
+	var sums machineTime
 	for i, field := range fields[1 : 1+fieldCount] {
 		ticks, err := strconv.ParseUint(field, 10, 64)
 		if err != nil {
 			return machineTime{}
 		}
-		time.all += ticks
+		sums.all += ticks
 		if i == stolenField {
-			time.stolen = ticks
+			sums.stolen = ticks
 		}
 	}
-	return time
+	return sums
 }
 
-// stolenPercent is the share that was stolen since an earlier reading. It is no number if one of
-// them failed.
+// stolenPercent is the stolen part of all time since an earlier reading. It is NaN if a reading
+// failed or the counters went back.
 func (t machineTime) stolenPercent(earlier machineTime) float64 {
 	if earlier.all == 0 || t.all <= earlier.all || t.stolen < earlier.stolen {
 		return math.NaN()

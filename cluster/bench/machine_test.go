@@ -2,7 +2,6 @@ package bench
 
 import (
 	"math"
-	"os"
 	"testing"
 )
 
@@ -27,9 +26,6 @@ func TestStolenTimeIsAShareOfAllTime(t *testing.T) {
 }
 
 func TestTheKernelTellsTheTimeOfThisMachine(t *testing.T) {
-	if _, err := os.Stat("/proc/stat"); err != nil {
-		t.Skip(err)
-	}
 	if readMachineTime().all == 0 {
 		t.Error("no time has passed")
 	}

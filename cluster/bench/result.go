@@ -52,10 +52,10 @@ type Result struct {
 	latest   map[string]float64 // rates of the present round
 }
 
-// usage is what a measurement took of the machine.
+// usage is the CPU time of a measurement: what the opponent used, and what the host stole.
 type usage struct {
 	cpu           time.Duration // of all processes of the opponent
-	stolenPercent float64       // of all CPUs' time; no number where it is unknown
+	stolenPercent float64       // of all CPUs' time; NaN if unknown
 }
 
 func (r *Result) note(name string, figures load.Figures, used usage) {
@@ -66,10 +66,10 @@ func (r *Result) note(name string, figures load.Figures, used usage) {
 	for suffix, value := range map[string]float64{
 		"_per_s": figures.PerSecond(), "_p50_ms": figures.P50Ms, "_p99_ms": figures.P99Ms,
 		"_errors":         float64(figures.Errors),
-		"_cpu_us":         float64(used.cpu.Microseconds()) / float64(figures.Operations), // an operation
+		"_cpu_us":         float64(used.cpu.Microseconds()) / float64(figures.Operations), // per operation
 		"_stolen_percent": used.stolenPercent,
 	} {
-		if !math.IsNaN(value) {
+		if !math.IsNaN(value) { // JSON has no NaN.
 			r.Rounds[name+suffix] = append(r.Rounds[name+suffix], value)
 		}
 	}
@@ -166,11 +166,11 @@ func (r *Result) Table() string {
 		}
 		fmt.Fprintf(&text, "%-28s %-14s %s\n", claim.name, claim.aim, shown)
 	}
-	fmt.Fprintf(&text, "\n%-28s %14s %14s %14s %6s\n", "figure", "lower quartile", "median",
+	fmt.Fprintf(&text, "\n%-36s %14s %14s %14s %6s\n", "figure", "lower quartile", "median",
 		"upper quartile", "rounds")
 	for _, name := range slices.Sorted(maps.Keys(r.Rounds)) {
 		rounds := r.Rounds[name]
-		fmt.Fprintf(&text, "%-28s %14.3f %14.3f %14.3f %6d\n", name, quantile(rounds, 0.25),
+		fmt.Fprintf(&text, "%-36s %14.3f %14.3f %14.3f %6d\n", name, quantile(rounds, 0.25),
 			quantile(rounds, 0.5), quantile(rounds, 0.75), len(rounds))
 	}
 	for _, failure := range r.Failures {
