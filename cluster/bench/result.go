@@ -65,8 +65,9 @@ func (r *Result) note(name string, figures load.Figures, used usage) {
 	r.latest[name] = figures.PerSecond()
 	for suffix, value := range map[string]float64{
 		"_per_s": figures.PerSecond(), "_p50_ms": figures.P50Ms, "_p99_ms": figures.P99Ms,
-		"_errors":         float64(figures.Errors),
-		"_cpu_us":         float64(used.cpu.Microseconds()) / float64(figures.Operations), // per operation
+		"_errors": float64(figures.Errors),
+		// Per operation.
+		"_cpu_us":         float64(used.cpu.Microseconds()) / float64(figures.Operations),
 		"_stolen_percent": used.stolenPercent,
 	} {
 		if !math.IsNaN(value) { // JSON has no NaN.
