@@ -136,7 +136,7 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` comes before
 # all of `make test-rest`, because it waits beside them.
 in_two = $(1):1/2 $(1):2/2
-core_runs := $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms))) $(call in_two,asan/core)
+core_runs := $(call in_two,asan/core) $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms)))
 rest_runs := cluster $(long_test_rooms:%=checked/%) checked/e2e+paged $(call in_two,tsan/core) \
              $(call in_two,tsan/rest) judges package python bare powercut nvme numa report
 long_runs := fuzz $(call in_two,asan/rest) $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
