@@ -19,11 +19,13 @@ FLAVOUR ?= release
 # compile faster.
 flavour_flags_release := -O2 -g1
 flavour_flags_checked := $(flavour_flags_release) -DENGINE_RACE_CHECKED
-# Tests spend their time in the library, so their own code is compiled without the optimiser, which makes
-# GCC take a coroutine's operator new and delete for a mismatched pair. UBSan in tests too would take as
-# long to compile as everything else. The fuzzer's own code runs for each input, so it is optimised.
-test_flags = $(if $(filter fuzz,$(FLAVOUR)),,-O0 -Wno-mismatched-new-delete) \
-             $(if $(filter asan,$(FLAVOUR)),-fno-sanitize=undefined)
+# Tests spend most of their time in the library. Under sanitizers, where the optimiser takes half of
+# their compilation, they do without it. It keeps GCC from taking a coroutine's operator new and delete
+# for a mismatched pair. UBSan in tests too would take as long to compile as everything else.
+test_flags_release := -O1
+test_flags_checked := -O1
+test_flags_tsan := -O0 -Wno-mismatched-new-delete
+test_flags_asan := $(test_flags_tsan) -fno-sanitize=undefined
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
 # Clang 14 cannot put the function sanitizer's data before coroutines.
@@ -66,7 +68,7 @@ avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
 # The flags of one source besides CXXFLAGS.
 own_flags = $(if $(filter %_avx2.cc,$(1)),$(avx2_flags))$(if $(filter %_avx512.cc,$(1)),$(avx512_flags)) \
-            $(if $(filter test/%,$(1)),$(test_flags)) \
+            $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR))) \
             $(if $(filter $(unmeasured_sources),$(1)),-O1) \
             $(if $(filter harness/bench/git_hash.cc,$(1)),-DENGINE_RACE_GIT_HASH=$(git_hash_text))
 
@@ -388,7 +390,7 @@ library-missing:
 # source compile again, and an added or removed source makes programs link again. They are written
 # before any rule runs, so that a dry run of the same make sees them too; a dry run writes nothing.
 compiler_id := $(shell stat -Lc '%s %Y' "$$($(CXX) -print-prog-name=cc1plus)" 2> /dev/null)
-flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags) \
+flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)) \
               $(no_optimiser_warnings) $(unmeasured_sources)
 sources_text := $(sources) $(THIRD_PARTY_ARCHIVES)
 # One source alone has the hash: a commit recompiles that source, not the others.
@@ -425,7 +427,7 @@ $(BIN)/$(1) $(BIN)/$(1)_static: $(call objects,harness/apps/$(1)_main.cc $(call 
 endef
 $(foreach program,$(notdir $(PROGRAMS)),$(eval $(call program_rule,$(program))))
 # The library's objects come first. The linker keeps the first copy of an inline function, and a test's
-# copy was compiled without the optimiser.
+# copy may have been compiled without the optimiser.
 linked_objects = $(call kernels_last,$(library_objects) $(filter-out $(library_objects),$(filter %.o,$^)))
 $(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
