@@ -19,13 +19,11 @@ FLAVOUR ?= release
 # compile faster.
 flavour_flags_release := -O2 -g1
 flavour_flags_checked := $(flavour_flags_release) -DENGINE_RACE_CHECKED
-# Tests spend most of their time in the library. Under sanitizers, where the optimiser takes half of
-# their compilation, they do without it. It keeps GCC from taking a coroutine's operator new and delete
-# for a mismatched pair. UBSan in tests too would take as long to compile as everything else.
+# Tests spend most of their time in the library. Looking for undefined behaviour in them as well would
+# take as long to compile as everything else.
 test_flags_release := -O1
 test_flags_checked := -O1
-test_flags_tsan := -O0 -Wno-mismatched-new-delete
-test_flags_asan := $(test_flags_tsan) -fno-sanitize=undefined
+test_flags_asan := -fno-sanitize=undefined
 flavour_flags_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all
 flavour_flags_tsan := -O1 -g1 -fsanitize=thread
 # Clang 14 cannot put the function sanitizer's data before coroutines.
@@ -427,7 +425,7 @@ $(BIN)/$(1) $(BIN)/$(1)_static: $(call objects,harness/apps/$(1)_main.cc $(call 
 endef
 $(foreach program,$(notdir $(PROGRAMS)),$(eval $(call program_rule,$(program))))
 # The library's objects come first. The linker keeps the first copy of an inline function, and a test's
-# copy may have been compiled without the optimiser.
+# copy may be less optimised.
 linked_objects = $(call kernels_last,$(library_objects) $(filter-out $(library_objects),$(filter %.o,$^)))
 $(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
