@@ -180,12 +180,17 @@ class FaultyRun {
   }
 
   // The index on disk is derived: no call fails without it. To write it, or to see whether it
-  // holds, its keeper also reads logs and staging and flushes the directory. It gives memory back.
+  // holds, its keeper also reads logs and staging and flushes the directory.
   bool IsOfIndex() const {
     if (!IsPagedRun()) return false;
     const CallKind kind = plan_.kind();
-    const bool gives_back = kind == CallKind::kMadvise && !plan_.on_file();
-    return plan_.on_index() || kind == CallKind::kPread || kind == CallKind::kFsync || gives_back;
+    return plan_.on_index() || kind == CallKind::kPread || kind == CallKind::kFsync;
+  }
+
+  // A scan populates its buffers before it reads into them: pages that it does not get so come when
+  // they are used.
+  bool IsAdvice() const {
+    return plan_.kind() == CallKind::kMadvise && fired_in_ == Step::Kind::kRange;
   }
 
   // A write that finds the disk full is tried again.
@@ -195,7 +200,7 @@ class FaultyRun {
   }
 
   bool MustShow() const {
-    if (IsOfIndex() || IsTriedAgain()) return false;
+    if (IsOfIndex() || IsAdvice() || IsTriedAgain()) return false;
     switch (plan_.kind()) {
       case CallKind::kPwrite:
       case CallKind::kMadvise:
