@@ -53,7 +53,7 @@ func parseMachineTime(text string) machineTime {
 }
 
 // stolenPercent is the stolen part of all time since an earlier reading. It is NaN if a reading
-// failed or the counters went back.
+// failed, no time passed or a counter went back.
 func (t machineTime) stolenPercent(earlier machineTime) float64 {
 	if earlier.all == 0 || t.all <= earlier.all || t.stolen < earlier.stolen {
 		return math.NaN()

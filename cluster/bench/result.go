@@ -66,13 +66,13 @@ func (r *Result) note(name string, figures load.Figures, used usage) {
 	for suffix, value := range map[string]float64{
 		"_per_s": figures.PerSecond(), "_p50_ms": figures.P50Ms, "_p99_ms": figures.P99Ms,
 		"_errors": float64(figures.Errors),
-		// Per operation.
-		"_cpu_us":         float64(used.cpu.Microseconds()) / float64(figures.Operations),
-		"_stolen_percent": used.stolenPercent,
+		// CPU time of one operation.
+		"_cpu_us": float64(used.cpu.Microseconds()) / float64(figures.Operations),
 	} {
-		if !math.IsNaN(value) { // JSON has no NaN.
-			r.Rounds[name+suffix] = append(r.Rounds[name+suffix], value)
-		}
+		r.Rounds[name+suffix] = append(r.Rounds[name+suffix], value)
+	}
+	if stolen := name + "_stolen_percent"; !math.IsNaN(used.stolenPercent) {
+		r.Rounds[stolen] = append(r.Rounds[stolen], used.stolenPercent)
 	}
 }
 

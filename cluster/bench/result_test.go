@@ -39,10 +39,10 @@ func TestUnknownStolenTimeIsLeftOut(t *testing.T) {
 		r.note("bare_read", load.Figures{Operations: 1, Seconds: 1}, used)
 	}
 	if got := r.Rounds["bare_read_stolen_percent"]; !slices.Equal(got, []float64{1.5}) {
-		t.Errorf("%v", got)
+		t.Errorf("stolen percent: %v", got)
 	}
 	if got := r.Rounds["bare_read_per_s"]; len(got) != 2 {
-		t.Errorf("%v", got)
+		t.Errorf("rates: %v", got)
 	}
 }
 
