@@ -19,8 +19,8 @@ FLAVOUR ?= release
 # compile faster.
 flavour_flags_release := -O2 -g1
 flavour_flags_checked := $(flavour_flags_release) -DENGINE_RACE_CHECKED
-# Tests spend most of their time in the library. Looking for undefined behaviour in them as well would
-# take as long to compile as everything else.
+# Tests spend most of their time in the library, so -O1 is enough for them. UBSan in tests as well
+# would double the time to compile.
 test_flags_release := -O1
 test_flags_checked := -O1
 test_flags_asan := -fno-sanitize=undefined
@@ -110,10 +110,11 @@ endef
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests rest-tests sanitized-judges quick-tests guest race test test-all test-rest prepare-test-rest test-report fuzz check bench bench-race \
-        bench-batches bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare flame mutants soak crash powercut \
-        nvme-guest numa-guests cluster test-cluster bench-cluster cluster-demo cluster-mutants \
-        asan tsan format clean help FORCE
+.PHONY: all library programs tests rest-tests sanitized-judges quick-tests guest race test \
+        test-all test-rest prepare-test-rest test-report fuzz check bench bench-race bench-batches \
+        bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare \
+        flame mutants soak crash powercut nvme-guest numa-guests cluster test-cluster \
+        bench-cluster cluster-demo cluster-mutants asan tsan format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -148,12 +149,13 @@ test:  ## installs, builds and runs the engine's tests: assertions, kill trials,
 	scripts/run_tests.sh $(core_runs)
 
 test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judges, fuzzer, guests, the networked service
+	scripts/setup.sh fuzz
 	$(call set_up_rest,$@)
 	+$(submake) -k build-core
 	+$(submake) -k build-all
 	scripts/run_tests.sh $(core_runs) $(rest_runs) $(long_runs)
 
-# It leaves to `make test-all` the runs that take longest to compile and find least.
+# `make test-rest` leaves out the runs that take long on a fresh machine and find the fewest faults.
 test-rest: prepare-test-rest  ## what CI runs after `make test`; docs/testing.md lists what it leaves out
 	scripts/run_tests.sh $(rest_runs)
 
@@ -162,7 +164,7 @@ prepare-test-rest:  ## installs and builds what `make test-rest` runs
 	+$(submake) -k build-rest
 
 define set_up_rest
-scripts/setup.sh fuzz
+scripts/setup.sh test
 scripts/setup.sh guest || echo '$(1): going on without guests'
 scripts/setup.sh package || echo '$(1): going on without packages'
 scripts/setup.sh python || echo '$(1): going on without Python'
@@ -217,8 +219,8 @@ fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
 	+$(submake) build-fuzz
 	scripts/run_tests.sh fuzz
 
-# CHECK_COMMITS=N lints only sources, and compiles by themselves only headers, that differ from HEAD~N.
-# All of them take half an hour where none has been checked yet.
+# CHECK_COMMITS=N limits check-lint and check-headers to recently changed files, see `recent` below.
+# All files take half an hour on a machine that has checked none of them.
 check:  ## format, lint, headers, layers, house rules, prose, scripts, Go and a tiny run of every bench
 	scripts/setup.sh check
 	+$(submake) -k WERROR=1 check-checked \
@@ -424,8 +426,8 @@ define program_rule
 $(BIN)/$(1) $(BIN)/$(1)_static: $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_$(1))))
 endef
 $(foreach program,$(notdir $(PROGRAMS)),$(eval $(call program_rule,$(program))))
-# The library's objects come first. The linker keeps the first copy of an inline function, and a test's
-# copy may be less optimised.
+# The library's objects come first, so that their copies of inline functions are linked. Tests and
+# unmeasured_sources are compiled with less optimisation.
 linked_objects = $(call kernels_last,$(library_objects) $(filter-out $(library_objects),$(filter %.o,$^)))
 $(PROGRAMS): $(BIN)/%: $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
@@ -526,10 +528,11 @@ bin/cluster-bench-etcd: FORCE
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
 	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build_others := build-checked build-cluster library shared $(BIN)/multi_read numa-guests-built
-build-rest: build-judges-asan build-rest-tsan $(build_others)
-# Not build-rest: two makes of one flavour at once would write the same files.
-build-all: build-asan build-tsan build-fuzz $(build_others)
+build_unsanitized := build-checked build-cluster library shared $(BIN)/multi_read numa-guests-built \
+                     $(filter-out $(left_out),$(installed_programs) $(BIN)/compare) $(report_program)
+build-rest: build-judges-asan build-rest-tsan $(build_unsanitized)
+# build-all does not call build-rest: two makes of one flavour at once would write the same files.
+build-all: build-asan build-tsan build-fuzz $(build_unsanitized)
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
 build-judges-asan:
@@ -571,14 +574,19 @@ endif
 
 .PHONY: check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
         check-go check-bench check-checked
-# Keeps of a list the files that differ from HEAD~CHECK_COMMITS, and the source of a changed header.
-# Keeps all if git has no such commit, or if .clang-tidy differs.
+# $(call recent,FILES) keeps the files that differ from HEAD~CHECK_COMMITS, those that include a header
+# that differs, and the source beside each of these. It keeps all without CHECK_COMMITS or such a commit,
+# or if the lint's settings differ.
 recent = $(1)
 ifdef CHECK_COMMITS
-recent_files := $(shell git diff --name-only HEAD~$(CHECK_COMMITS) --)
+recent_files := $(shell git diff --name-only --relative HEAD~$(CHECK_COMMITS) -- && \
+                        git ls-files --others --exclude-standard)
 ifneq ($(.SHELLSTATUS),0)
 $(warning there is no HEAD~$(CHECK_COMMITS): every source is linted, every header compiled)
-else ifeq ($(filter .clang-tidy,$(recent_files)),)
+else ifeq ($(filter .clang-tidy scripts/lint.sh,$(recent_files)),)
+recent_headers := $(filter %.h,$(recent_files))
+recent_files += $(if $(recent_headers),$(shell grep -rlF --include='*.h' --include='*.cc' \
+                  $(patsubst %,-e '"%"',$(recent_headers)) engine_race harness include test))
 recent = $(filter $(recent_files:.h=.cc) $(recent_files),$(1))
 endif
 endif
@@ -618,7 +626,8 @@ $(BUILD)/judge/%.h.ok: %.h
 	  -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
 	@touch $@
 
-all_lint_sources := $(library_sources) $(main_sources) $(guest_sources) $(filter-out $(unbuilt_sources),$(harness_sources))
+all_lint_sources := $(library_sources) $(main_sources) $(guest_sources) \
+                    $(filter-out $(unbuilt_sources),$(harness_sources))
 lint_sources := $(call recent,$(all_lint_sources))
 # A lint depends on its object, not on headers: a changed header makes the object newer than the lint.
 check-lint: $(lint_sources:%.cc=$(BUILD)/%.lint)
@@ -634,8 +643,8 @@ check-go: lib/libengine.a
 check-bench: $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
 	scripts/check_bench.sh $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile
 
-# The tests compile, and the benches run, with assertions: in one make, because two of one flavour at
-# once would write the same files.
+# Compiles the tests and runs the benches, both with assertions. One make does both: two makes of one
+# flavour at once would write the same files.
 check-checked:
 	$(MAKE) --no-print-directory FLAVOUR=checked tests check-bench
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Compiles the judging programs as judges do, against lib/libengine.a alone, and runs them. Runs
-# those in C under ASan and TSan as well, as `make build-rest` built them. Also checks the archive's
-# public symbols and size, and the archive in lib/debug. The last line is "N passed, N failed".
+# those in C under ASan and TSan as well, from build/asan/judges/ and build/tsan/judges/. Also checks
+# the archive's public symbols and size, and the archive in lib/debug. The last line is "N passed, N
+# failed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
 archive=lib/libengine.a

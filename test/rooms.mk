@@ -40,15 +40,14 @@ room_folders = $(if $(filter $(1),$(engine_test_rooms)),test/$(1)/%) \
 room_tests = $(filter $(call room_folders,$(1)),$(test_sources))
 unlinked_tests := $(strip $(filter-out $(foreach room,$(test_rooms),$(call room_tests,$(room))),$(test_sources)))
 $(if $(unlinked_tests),$(error no room of test/rooms.mk has $(unlinked_tests)))
-# What the rooms $(1) are linked from, with the tests $(2) of theirs.
+# Objects of a test program: the sources $(2), the helpers, and what the rooms $(1) use of harness/.
 tests_objects = $(call objects,$(sort $(test_helpers) $(2) $(call sources_of,$(foreach room,$(1),$(test_parts_$(room))))))
 room_objects = $(call tests_objects,$(1),$(foreach room,$(1),$(call room_tests,$(room))))
 room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
-# Sanitized, most rooms share a few programs: a link of such objects takes longer than all that
-# follows a change of one room. `make test` runs the core under ASan, and `make test-rest` runs core and
-# rest under TSan. `make test-all` adds rest under ASan, and those of harness/ and the longest ones under
-# both. The core has the rooms that read files, and of the end-to-end tests those of damaged files and of
-# many random operations.
+# Sanitized, most rooms share the programs core and rest, because linking sanitized objects takes long.
+# `make test` runs core under ASan, `make test-rest` runs core and rest under TSan. `make test-all`
+# adds rest under ASan, and faults, power and harness under both.
+# core has the rooms that read files. Of e2e it has damaged stores, the random model and all helpers.
 core_test_rooms := log index scan
 core_end_to_end_tests := test/e2e/damage_test.cc test/e2e/model_test.cc
 core_tests := $(foreach room,$(core_test_rooms),$(call room_tests,$(room))) $(core_end_to_end_tests) \
