@@ -30,11 +30,14 @@ type Options struct {
 	Nodes     int
 	Shards    int
 	Histories int
-	Failovers int           // kills of leaders whose outage is measured, after the histories
-	Hold      time.Duration // how long each fault lasts
-	Faults    string        // as faults.Select takes them
-	Seed      uint64
-	Clients   int
+	Failovers int // kills of leaders whose outage is measured, after the histories
+	// FailoverRest is the load between a restart and the next kill. Nodes dial a node that was down
+	// with growing pauses, and an election needs the survivors' connections. 0 means 4 s.
+	FailoverRest time.Duration
+	Hold         time.Duration // how long each fault lasts
+	Faults       string        // as faults.Select takes them
+	Seed         uint64
+	Clients      int
 	// Namespaces puts each node into a network namespace, and gives it a disk of DiskBytes if
 	// that is not 0. Both need root.
 	Namespaces bool
@@ -99,6 +102,12 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	}
 	if options.RequestIn == 0 {
 		options.RequestIn = nodeTime
+	}
+	if options.FailoverRest == 0 {
+		options.FailoverRest = failoverRest
+	}
+	if options.FailoverRest < 0 {
+		return report, fmt.Errorf("a rest of %v between failovers", options.FailoverRest)
 	}
 	if options.Patience == 0 {
 		options.Patience = 1

@@ -19,10 +19,8 @@ const (
 	failoverWriters = 64 // spread over all nodes
 	failoverKeys    = 4096
 	failoverTime    = 30 * time.Second // until a shard without its leader must take writes
-	// The load between a restart and the next kill. Nodes dial a node that was down with growing
-	// pauses, and an election needs the survivors' connections.
-	failoverRest = 4 * time.Second
-	refusedPause = 5 * time.Millisecond
+	failoverRest    = 4 * time.Second  // unless Options say otherwise
+	refusedPause    = 5 * time.Millisecond
 )
 
 // Failover says how long shards took no writes after the kill of their leader.
@@ -65,7 +63,7 @@ func (c *checker) failovers(ctx context.Context) error {
 	result := &Failover{Kills: c.options.Failovers}
 	c.report.Failover = result
 	for number := range c.options.Failovers {
-		pause(ctx, failoverRest)
+		pause(ctx, c.options.FailoverRest)
 		took, err := l.measure(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()

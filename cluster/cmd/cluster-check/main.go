@@ -46,6 +46,8 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 	flags.IntVar(&s.options.Histories, "histories", 20, "count of histories, each with one fault")
 	flags.IntVar(&s.options.Failovers, "failover", 0, "count of kills of leaders under load, after "+
 		"the histories, whose outage is measured")
+	flags.DurationVar(&s.options.FailoverRest, "failover-rest", 4*time.Second,
+		"the load between a restart and the next kill of --failover")
 	flags.Float64Var(&s.seconds, "seconds", 3, "how long each fault lasts, in seconds")
 	flags.StringVar(&s.options.Faults, "faults", "all", "names with commas between them; all: "+
 		"those that this user may inject, as in all,-none")

@@ -94,7 +94,8 @@ func TestFaultyClustersFail(t *testing.T) {
 }
 
 func TestFailoversAreMeasured(t *testing.T) {
-	code, report, output := runFakes(t, fake.Faults{}, "--histories", "0", "--failover", "2")
+	code, report, output := runFakes(t, fake.Faults{}, "--histories", "0", "--failover", "2",
+		"--failover-rest", "200ms")
 	if code != 0 || report.Failover == nil || len(report.Failover.Milliseconds) != 2 ||
 		report.Claims.FailoverP50 <= 0 || report.Claims.FailoverP99 < report.Claims.FailoverP50 {
 		t.Errorf("exit code %d, %+v: %s", code, report.Failover, output)
