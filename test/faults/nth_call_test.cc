@@ -187,8 +187,8 @@ class FaultyRun {
     return plan_.on_index() || kind == CallKind::kPread || kind == CallKind::kFsync;
   }
 
-  // A scan populates its buffers by madvise before it reads into them. If that call fails, the kernel
-  // brings in each page when it is first used.
+  // A scan populates its buffers by madvise before it reads into them. If that call fails, the
+  // kernel brings in each page when it is first used.
   bool IsAdvice() const {
     return plan_.kind() == CallKind::kMadvise && fired_in_ == Step::Kind::kRange &&
            repeat_ == Repeat::kOnce;
