@@ -157,7 +157,10 @@ func keyAt(i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 }
 func put(t *testing.T, n *testNode, key, version uint64) {
 	t.Helper()
 	eventually(t, "a write", func() error {
-		_, err := n.Write(soon(t), []service.Op{{Key: key, Value: valueOf(key, version)}}, false)
+		// A proposal that was lost with its leader is never answered: there is time for more.
+		ctx, cancel := context.WithTimeout(context.Background(), patience/10)
+		defer cancel()
+		_, err := n.Write(ctx, []service.Op{{Key: key, Value: valueOf(key, version)}}, false)
 		return err
 	})
 }
