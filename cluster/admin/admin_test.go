@@ -190,13 +190,13 @@ func TestTimeouts(t *testing.T) {
 		t.Errorf("a call without end gives %v", err)
 	}
 	// A backup may take longer than the other calls, and longer than bodies.
-	server = start(t, options.WithBodyTimeout(500*time.Millisecond))
+	server = start(t, options.WithBodyTimeout(3*time.Second))
 	control.set(func(f *fakeControl) {
 		f.wait = func(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("cancelled: %w", ctx.Err())
-			case <-time.After(time.Second):
+			case <-time.After(4 * time.Second):
 				return nil
 			}
 		}

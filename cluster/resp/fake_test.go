@@ -150,6 +150,12 @@ func start(t testing.TB, options Options) (*Server, *fake, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serve(t, server, listener)
+	return server, store, listener.Addr().String()
+}
+
+// serve serves clients of the listener; the test's end closes the server.
+func serve(t testing.TB, server *Server, listener net.Listener) {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -164,8 +170,49 @@ func start(t testing.TB, options Options) (*Server, *fake, string) {
 			t.Errorf("%d connections count as open after the end", open)
 		}
 	})
-	return server, store, listener.Addr().String()
 }
+
+// pipes is a listener whose connections are pipes, so that a fake clock may move while they wait.
+type pipes struct {
+	conns chan net.Conn
+	once  sync.Once
+	ended chan struct{}
+}
+
+// startPiped serves a fake with options over pipes. It is for tests with a fake clock.
+func startPiped(t testing.TB, options Options) *pipes {
+	t.Helper()
+	options.Service = newFake()
+	server, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+	serve(t, server, listener)
+	return listener
+}
+
+func (p *pipes) dial(t testing.TB) *peer {
+	conn, far := net.Pipe()
+	p.conns <- far
+	return newPeer(t, conn)
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.ended) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{} }
 
 // peer is a client that speaks the protocol byte by byte.
 type peer struct {

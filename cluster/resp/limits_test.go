@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -108,20 +109,21 @@ func TestEmptyCommandsTakeNoRoom(t *testing.T) {
 // TestEmptyCommandTakesNoTime sends an empty command in two parts, and much later another command
 // in two parts.
 func TestEmptyCommandTakesNoTime(t *testing.T) {
-	const timeout = time.Second
-	_, _, address := start(t, Options{Limits: Limits{CommandTimeout: timeout}})
-	p := dial(t, address)
-	for _, part := range []string{"\r", "\n"} {
-		p.send(part)
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = time.Second
+		p := startPiped(t, Options{Limits: Limits{CommandTimeout: timeout}}).dial(t)
+		for _, part := range []string{"\r", "\n"} {
+			p.send(part)
+			time.Sleep(timeout / 4)
+		}
+		time.Sleep(timeout)
+		p.send("PI")
 		time.Sleep(timeout / 4)
-	}
-	time.Sleep(timeout)
-	p.send("PI")
-	time.Sleep(timeout / 4)
-	p.send("NG\r\n")
-	if got := p.reply(); got != "+PONG" {
-		t.Errorf("got %q", got)
-	}
+		p.send("NG\r\n")
+		if got := p.reply(); got != "+PONG" {
+			t.Errorf("got %q", got)
+		}
+	})
 }
 
 // TestByteByByte sends commands in parts of every size.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -99,28 +100,30 @@ func TestWrongPasswordsAreDelayed(t *testing.T) {
 
 // TestStrangersEnd has clients that are connected and not authenticated, and one that is.
 func TestStrangersEnd(t *testing.T) {
-	const timeout = time.Second
-	_, _, address := start(t, Options{Users: passwords(), Limits: Limits{CommandTimeout: timeout}})
-	silent, busy, again, known := dial(t, address), dial(t, address), dial(t, address),
-		dial(t, address)
-	known.do("AUTH", "secret")
-	again.do("AUTH", "secret")
-	if err := silent.ended(); err != nil {
-		t.Errorf("a silent stranger: %v", err)
-	}
-	var err error
-	for begin := time.Now(); err == nil && time.Since(begin) < 20*time.Second; {
-		busy.conn.Write([]byte(encode("PING"))) // The connection may have ended.
-		_, err = busy.tryReply()
-	}
-	if err == nil {
-		t.Error("a stranger that sends commands stays")
-	}
-	again.do("RESET")
-	if err := again.ended(); err != nil {
-		t.Errorf("a client that is no longer known: %v", err)
-	}
-	if got := known.do("PING"); got != "+PONG" {
-		t.Errorf("a client that is known: %q", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = time.Second
+		server := startPiped(t, Options{Users: passwords(), Limits: Limits{CommandTimeout: timeout}})
+		silent, busy, again, known := server.dial(t), server.dial(t), server.dial(t), server.dial(t)
+		known.do("AUTH", "secret")
+		again.do("AUTH", "secret")
+		var err error
+		for begin := time.Now(); err == nil && time.Since(begin) < 20*timeout; {
+			busy.conn.Write([]byte(encode("PING"))) // The connection may have ended.
+			_, err = busy.tryReply()
+			time.Sleep(timeout / 8)
+		}
+		if err == nil {
+			t.Error("a stranger that sends commands stays")
+		}
+		if err := silent.ended(); err != nil {
+			t.Errorf("a silent stranger: %v", err)
+		}
+		again.do("RESET")
+		if err := again.ended(); err != nil {
+			t.Errorf("a client that is no longer known: %v", err)
+		}
+		if got := known.do("PING"); got != "+PONG" {
+			t.Errorf("a client that is known: %q", got)
+		}
+	})
 }

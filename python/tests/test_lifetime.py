@@ -245,7 +245,7 @@ def test_the_interpreter_ends_while_a_daemon_is_inside(path, then):
         "daemon = threading.Thread(target=store._handle.call, args=(own['stay'],), daemon=True)\n"
         "daemon.start()\n"
         "inside.wait()\n") + then
-    ended = subprocess.run([sys.executable, "-c", program, str(path)], timeout=15,
+    ended = subprocess.run([sys.executable, "-c", program, str(path)], timeout=120,
                            env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
                            capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -65,7 +65,7 @@ class HeldKeyReads : public SystemCallHook {
   std::atomic<bool> goes_on{false};
 };
 
-// Holds up reads of key entries until two threads have begun one, for 10 seconds at most.
+// Holds up reads of key entries until two threads have begun one, for two minutes at most.
 class PairsOfKeyReads : public SystemCallHook {
  public:
   long OnCall(SystemCall* call) override {
@@ -73,7 +73,7 @@ class PairsOfKeyReads : public SystemCallHook {
       std::unique_lock lock(mutex_);
       threads_.insert(std::this_thread::get_id());
       came_.notify_all();
-      gave_up_ = gave_up_ || !came_.wait_for(lock, std::chrono::seconds(10),
+      gave_up_ = gave_up_ || !came_.wait_for(lock, std::chrono::minutes(2),
                                              [this] { return threads_.size() > 1; });
     }
     return call->Proceed();
