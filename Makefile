@@ -614,16 +614,19 @@ check-mutants:
 	scripts/mutants.py --check
 	scripts/cluster_mutants.py --check
 
-check-headers: $(patsubst %,$(BUILD)/%.ok,$(call recent,$(headers))) $(addprefix $(BUILD)/judge/, \
-    include/engine.h.ok include/polar_string.h.ok engine_race/engine_race.h.ok)
+check-headers: $(patsubst %,$(BUILD)/%.ok,$(call recent,$(headers))) $(public_headers:%=$(BUILD)/public/%.ok)
 $(BUILD)/%.h.ok: %.h $(BUILD)/flags.txt
 	@mkdir -p $(@D)
 	@$(CXX) $(CXXFLAGS) $(if $(filter test/judges/c_%,$<),-Iinclude) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
 	@touch $@
-$(BUILD)/judge/%.h.ok: %.h
+# As programs compile them, which judges do as C++11.
+cxx11_headers := $(contest_headers) $(c_header) engine_race/engine_race.h
+$(BUILD)/public/%.h.ok: %.h scripts/package/package.mk
 	@mkdir -p $(@D)
-	@$(CXX) -std=c++11 -pedantic -Wall -Wextra -Werror -I. -fsyntax-only \
-	  -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
+	@$(CXX) -std=$(if $(filter $(cxx11_headers),$<),c++11,c++20) -pedantic -Wall -Wextra -Werror -fno-exceptions -fno-rtti \
+	  -I. -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
+	@inner=$$(tr -s ' \\' '\n' < $(@:.ok=.d) | grep '\.h$$' | grep -vxF $(public_headers:%=-e %)); \
+	  [ -z "$$inner" ] || { echo "$<: programs cannot include" $$inner >&2; exit 1; }
 	@touch $@
 
 all_lint_sources := $(library_sources) $(main_sources) $(guest_sources) \

@@ -11,15 +11,15 @@ out=build/judges
 mkdir -p $out
 
 judge() {  # name, standard, further flags
-  local name=$1 standard=$2
-  shift 2
+  local name=$1
+  shift
   # The command line of the judges, except for the program's path.
-  if g++ "-std=$standard" -I. "$@" "test/judges/$name.cc" -Llib -lengine -lpthread -lrt \
+  if g++ "-std=$1" -I. "${@:2}" "test/judges/$name.cc" -Llib -lengine -lpthread -lrt \
       -o "$out/$name"; then
-    pass "$name links as $standard"
+    pass "$name links as $*"
     run_judge "$name" "$out/$name"
   else
-    fail "$name links as $standard"
+    fail "$name links as $*"
   fi
 }
 
@@ -183,6 +183,7 @@ else
   judge contest_judge c++11
   judge clashing_judge c++11
   judge store_judge c++20
+  judge store_judge c++20 -fno-exceptions -fno-rtti
   judge_c c_program
   judge_c c_handles
   check "an embedded engine is small" is_small

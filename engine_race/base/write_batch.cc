@@ -8,6 +8,7 @@
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
+#include "engine_race/base/memory.h"
 #include "engine_race/base/options.h"
 
 namespace engine_race {

@@ -14,10 +14,11 @@
 #include <string_view>
 #include <vector>
 
-#include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race {
+
+class Region;
 
 class WriteBatch {
  public:

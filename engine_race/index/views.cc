@@ -34,7 +34,7 @@ uint64_t NowMs() {
 
 }  // namespace
 
-struct alignas(64) ViewRegistry::Registration {
+struct alignas(64) ViewRegistration {
   // 0 when free, else the version of the view, perhaps with kPending.
   std::atomic<uint64_t> state{0};
   std::atomic<uint64_t> taken_ms{0};
@@ -61,7 +61,7 @@ void ViewRegistry::Close() noexcept {
     sweeper = std::exchange(sweeper_, nullptr);
   }
   if (sweeper != nullptr) sweeper->Stop();
-  // Release: pairs with the acquire of closed().
+  // Release: pairs with the acquire of closed() and of Iterator::Valid.
   closed_.store(true, std::memory_order_release);
   // Acquire and release: the thread that finds no view left deletes it, after all others are done.
   const uint64_t before = live_.fetch_and(~(kOpen | kPinned), std::memory_order_acq_rel);

@@ -50,6 +50,7 @@
 #include <memory>
 #include <mutex>
 
+#include "engine_race/base/pinned_view.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/live_versions.h"
 
@@ -57,14 +58,8 @@ namespace engine_race {
 
 class ViewRegistry {
  public:
-  struct Registration;
-
-  // One registered view. Empty when default-made. Plain data: its holder must release it.
-  struct View {
-    ViewRegistry* registry = nullptr;
-    Registration* registration = nullptr;
-    uint64_t version = 0;
-  };
+  using Registration = ViewRegistration;
+  using View = PinnedView;
 
   // The figures of the live views, for the statistics.
   struct Census {
@@ -98,6 +93,8 @@ class ViewRegistry {
     // Acquire: pairs with the release in Close.
     return closed_.load(std::memory_order_acquire);
   }
+  // closed() loads it. The public handle of an iterator cannot include this header.
+  const std::atomic<bool>& closed_flag() const { return closed_; }
 
   // Takes a view of the current state. *view must be empty. kOutOfMemory when it cannot be
   // registered.

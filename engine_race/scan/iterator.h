@@ -14,6 +14,7 @@
 #ifndef ENGINE_RACE_SCAN_ITERATOR_H_
 #define ENGINE_RACE_SCAN_ITERATOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -47,13 +48,13 @@ class Iterator {
   Iterator() noexcept = default;
   Iterator(Iterator&& other) noexcept
       : stand_(std::exchange(other.stand_, {})),
-        views_(other.views_),
+        closed_(other.closed_),
         impl_(std::exchange(other.impl_, nullptr)) {}
   Iterator& operator=(Iterator&& other) noexcept {
     if (this != &other) {
       Release();
       stand_ = std::exchange(other.stand_, {});
-      views_ = other.views_;
+      closed_ = other.closed_;
       impl_ = std::exchange(other.impl_, nullptr);
     }
     return *this;
@@ -61,7 +62,10 @@ class Iterator {
   ~Iterator() { Release(); }
 
   // It stands at a record. False after the last one and after an error: status() tells them apart.
-  bool Valid() const { return stand_.at != nullptr && !views_->closed(); }
+  bool Valid() const {
+    // Acquire: pairs with the release in ViewRegistry::Close.
+    return stand_.at != nullptr && !closed_->load(std::memory_order_acquire);
+  }
   // Ok, or what ended the walk: kCorruption, kIOError, kInvalidArgument (a key that has not 8
   // bytes, a store that is closed), kOutOfMemory. Cleared by the next seek of any kind. Good until
   // the next call.
@@ -121,14 +125,14 @@ class Iterator {
     const char* last = nullptr;
   };
 
-  Iterator(const ViewRegistry* views, Impl* impl) noexcept : views_(views), impl_(impl) {}
+  Iterator(const std::atomic<bool>* closed, Impl* impl) noexcept : closed_(closed), impl_(impl) {}
   void NextBatch();
   void PrevBatch();
   void ReleaseImpl() noexcept;
 
   Stand stand_;
-  // Of its view; says whether the store is open.
-  const ViewRegistry* views_ = nullptr;
+  // Whether the store is closed: in the registry of its view.
+  const std::atomic<bool>* closed_ = nullptr;
   Impl* impl_ = nullptr;
 };
 

@@ -1,5 +1,7 @@
 #include "engine_race/scan/snapshot.h"
 
+#include "engine_race/index/views.h"
+
 namespace engine_race {
 
 void Snapshot::ReleaseView() noexcept { ViewRegistry::Release(&view_); }

@@ -12,7 +12,7 @@
 
 #include <utility>
 
-#include "engine_race/index/views.h"
+#include "engine_race/base/pinned_view.h"
 
 namespace engine_race {
 
@@ -20,7 +20,7 @@ class Snapshot {
  public:
   // Of nothing: an invalid argument wherever a snapshot is asked for.
   Snapshot() = default;
-  explicit Snapshot(const ViewRegistry::View& view) : view_(view) {}
+  explicit Snapshot(const PinnedView& view) : view_(view) {}
   Snapshot(Snapshot&& other) noexcept : view_(std::exchange(other.view_, {})) {}
   Snapshot& operator=(Snapshot&& other) noexcept {
     if (this != &other) {
@@ -37,13 +37,12 @@ class Snapshot {
     if (is_taken()) ReleaseView();
   }
 
-  const ViewRegistry::View& view() const { return view_; }
+  const PinnedView& view() const { return view_; }
 
  private:
-  // Out of line: the registry is no part of the public interface.
   void ReleaseView() noexcept;
 
-  ViewRegistry::View view_;
+  PinnedView view_;
 };
 
 }  // namespace engine_race

@@ -34,8 +34,14 @@ fill_in = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@S
               -e 's|@INCLUDEDIR@|$(call below_prefix,$(INCLUDEDIR))|g' \
               -e 's|@LIBDIR_FROM_CMAKE@|$(call from_cmake_to,$(LIBDIR))|g' \
               -e 's|@INCLUDEDIR_FROM_CMAKE@|$(call from_cmake_to,$(INCLUDEDIR))|g'
-cxx_headers = $(sort $(filter engine_race/%.h,$(shell $(CXX) -std=c++20 -I. -MM -x c++ engine_race/store.h))) \
-              engine_race/engine_race.h engine_race/stats_text.h
+# All headers that programs include. `make check` holds that they include no others of the project,
+# and that programs without exceptions and RTTI can include them.
+contest_headers := include/engine.h include/polar_string.h
+c_header := include/engine_race_c.h
+cxx_headers := $(addprefix engine_race/,engine_race.h store.h store_stats.h stats_text.h scan/iterator.h scan/snapshot.h \
+                 $(addprefix base/,copy_options.h key_range.h latency_histogram.h options.h pinned_view.h status.h \
+                                   verify_report.h write_batch.h))
+public_headers := $(contest_headers) $(c_header) $(cxx_headers)
 to_libdir := $(DESTDIR)$(LIBDIR)
 to_includedir := $(DESTDIR)$(INCLUDEDIR)
 
@@ -45,8 +51,8 @@ install_licences = install -D -m 644 -t $(to_docdir) scripts/package/copyright L
 .PHONY: install
 install: $(LIBRARY) $(SHARED)  ## headers, libraries, files for pkg-config and CMake; DESTDIR= PREFIX=/usr/local
 	install -d $(to_libdir)/pkgconfig $(to_libdir)/cmake/engine_race
-	install -D -m 644 -t $(to_includedir) include/engine_race_c.h
-	install -D -m 644 -t $(to_includedir)/engine_race/contest/include include/engine.h include/polar_string.h
+	install -D -m 644 -t $(to_includedir) $(c_header)
+	install -D -m 644 -t $(to_includedir)/engine_race/contest/include $(contest_headers)
 	for header in $(cxx_headers); do \
 	  install -D -m 644 $$header $(to_includedir)/$$header || exit 1; \
 	done

@@ -100,6 +100,7 @@ class Directory {
 template <typename Body>
 bool RunCase(const char* name, const Body& body) {
   FailedChecks() = 0;
+#ifdef __cpp_exceptions
   try {
     Directory directory;
     body(directory);
@@ -107,6 +108,10 @@ bool RunCase(const char* name, const Body& body) {
     std::printf("threw: %s\n", e.what());
     ++FailedChecks();
   }
+#else
+  Directory directory;
+  body(directory);
+#endif
   const bool held = FailedChecks() == 0;
   std::printf("%s %s\n", held ? "ok" : "FAILED", name);
   std::fflush(stdout);
