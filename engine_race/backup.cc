@@ -58,7 +58,7 @@ Status LockForBackup(const Options& options, const std::string& dir, UniqueFd* d
   // The first name of an unfinished backup; it is replaced before it is used.
   std::erase(names, format::kBackupTempName);
   if (names.empty()) return Status::Ok();
-  return Status::InvalidArgument(dir + " is not empty: " + names.front());
+  return Status::InvalidArgument(dir + " is not empty: " + names.front()).At(dir);
 }
 
 Status DescribeStore(const BucketLog& log, BackupIdentity* identity) {
@@ -92,7 +92,9 @@ Status NameParent(const std::string& parent_dir, BackupIdentity* identity,
   ENGINE_RACE_RETURN_IF_ERROR(found);
   BackupIdentity parent;
   const Status read = ReadBackupManifest(directory.get(), parent_dir, &parent);
-  if (read.code() == Code::kNotFound) return Status::InvalidArgument(read.message());
+  if (read.code() == Code::kNotFound) {
+    return read.Reworded(Code::kInvalidArgument, read.message());
+  }
   ENGINE_RACE_RETURN_IF_ERROR(read);
   format::BackupManifest& manifest = identity->manifest;
   if (parent.manifest.store_id != manifest.store_id || parent.cut.size() != manifest.bucket_count) {
@@ -100,7 +102,7 @@ Status NameParent(const std::string& parent_dir, BackupIdentity* identity,
   }
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(parent_dir, error);
-  if (error) return Status::FromErrno(parent_dir, error.value());
+  if (error) return Status::FromErrno(parent_dir, error.value(), parent_dir);
   // A trailing slash would hide the last name.
   std::string name = absolute.lexically_normal().string();
   while (name.size() > 1 && name.back() == '/') name.pop_back();

@@ -1,6 +1,7 @@
 #include "include/engine_race_c.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -48,13 +49,23 @@ static_assert(static_cast<int>(engine_race::LogLevel::kError) == 2);
 
 constexpr size_t kMessageBytes = 1024;
 
-// Of the thread's last failure, cut off where it is longer.
+// Of the thread's last failure. The message is cut off where it is longer.
 thread_local char error_message[kMessageBytes] = "";
+thread_local char error_path[PATH_MAX] = "";
+thread_local int error_number = 0;
 
-void KeepMessage(std::string_view from, char (&to)[kMessageBytes]) {
-  const size_t size = std::min(from.size(), kMessageBytes - 1);
+template <size_t to_bytes>
+void KeepText(std::string_view from, char (&to)[to_bytes]) {
+  const size_t size = std::min(from.size(), to_bytes - 1);
   std::memcpy(to, from.data(), size);
   to[size] = '\0';
+}
+
+void KeepFailure(std::string_view message, int error, std::string_view path) {
+  KeepText(message, error_message);
+  // A part of a path would name something else.
+  KeepText(path.size() < sizeof(error_path) ? path : std::string_view(), error_path);
+  error_number = error;
 }
 
 Options OptionsOf(const engine_race_options* options) {
@@ -118,12 +129,12 @@ int ReportBackup(engine_race_backup_report* report, const CallFn& call) {
 namespace engine_race::c_api {
 
 int Answer(const Status& status) {
-  if (!status.ok()) KeepMessage(status.message(), error_message);
+  if (!status.ok()) KeepFailure(status.message(), status.error(), status.path());
   return static_cast<int>(status.code());
 }
 
 int BadArgument(const char* why) {
-  KeepMessage(why, error_message);
+  KeepFailure(why, 0, {});
   return ENGINE_RACE_INVALID_ARGUMENT;
 }
 
@@ -158,6 +169,10 @@ const char* engine_race_code_name(int code) {
 }
 
 const char* engine_race_error_message(void) { return error_message; }
+
+int engine_race_error_number(void) { return error_number; }
+
+const char* engine_race_error_path(void) { return error_path; }
 
 void engine_race_free(void* memory) { free(memory); }
 
@@ -209,7 +224,7 @@ int engine_race_options_set_log(engine_race_options* options, engine_race_log_fn
     if (log == nullptr) return Status::Ok();
     options->options.log = [log, argument](engine_race::LogLevel level, std::string_view message) {
       char text[kMessageBytes];
-      KeepMessage(message, text);
+      KeepText(message, text);
       log(argument, static_cast<int>(level), text);
     };
     return Status::Ok();

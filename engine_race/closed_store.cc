@@ -19,7 +19,7 @@ Status Store::Verify(const Options& options, const std::string& dir, VerifyRepor
   if (!verified.ok()) {
     Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());
   }
-  return verified;
+  return verified.ok() ? Status::Ok() : verified.At(dir);
 }
 
 Status Store::Copy(const Options& options, const std::string& from, const std::string& to,
@@ -51,7 +51,7 @@ Status Store::VerifyBackup(const Options& options, const std::string& backup, Ba
   if (!verified.ok()) {
     Log(options.log, LogLevel::kError, "verify backup " + backup + ": " + verified.ToString());
   }
-  return verified;
+  return verified.ok() ? Status::Ok() : verified.At(backup);
 }
 
 }  // namespace engine_race

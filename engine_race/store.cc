@@ -50,7 +50,7 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     return Status::Ok();
   });
   if (!opened.ok()) Log(options.log, LogLevel::kError, "open " + dir + ": " + opened.ToString());
-  return opened;
+  return opened.ok() ? Status::Ok() : opened.At(dir);
 }
 
 Status Store::Write(std::string_view key, std::string_view value) {

@@ -6,9 +6,10 @@
  * ENGINE_RACE_VALUE_BYTES of the caller's memory, of any alignment.
  *
  * Every call that can fail returns a code. engine_race_error_message describes the calling thread's
- * last failure. No call prints, exits or lets a C++ exception out. A null handle, or null where
- * memory is needed, is ENGINE_RACE_INVALID_ARGUMENT. So is a key outside the store's key_range.
- * Besides the codes that a call names, it may answer ENGINE_RACE_OUT_OF_MEMORY.
+ * last failure, and engine_race_error_number and engine_race_error_path say what the system
+ * refused. No call prints, exits or lets a C++ exception out. A null handle, or null where memory
+ * is needed, is ENGINE_RACE_INVALID_ARGUMENT. So is a key outside the store's key_range. Besides
+ * the codes that a call names, it may answer ENGINE_RACE_OUT_OF_MEMORY.
  *
  * Memory that is given to a call may not change while the call runs, except by the call.
  *
@@ -82,6 +83,12 @@ const char* engine_race_code_name(int code);
 /* One line about the last call of this thread that failed; empty if there is no more to say than
  * the code. Good until the thread's next failure. Never null. */
 const char* engine_race_error_message(void);
+/* The errno of the system call behind that failure, as ENOSPC; 0 where no such call has failed. */
+int engine_race_error_number(void);
+/* The file or directory that the failure is about; empty where it is about none. Absolute when an
+ * open file or directory failed, else as the program gave it. Good until the thread's next failure.
+ * Never null. */
+const char* engine_race_error_path(void);
 /* Frees a text that a call of this library gave. Null is fine. */
 void engine_race_free(void* memory);
 

@@ -106,7 +106,7 @@ uint64_t DiskSequence(const std::string& device) {
 
 Status IdentifyMount(int fd, MountIdentity* identity) {
   struct stat info;
-  if (::fstat(fd, &info) != 0) return Status::FromErrno("fstat", errno);
+  if (::fstat(fd, &info) != 0) return Status::FromErrno("fstat", errno, PathOf(fd));
   // Which device, which type or number on it, which file system or attachment, which mount.
   std::array<uint64_t, 4> words = {};
   if (S_ISBLK(info.st_mode)) {
@@ -115,7 +115,7 @@ Status IdentifyMount(int fd, MountIdentity* identity) {
     identity->recognised = words[2] != 0;
   } else {
     struct statfs file_system;
-    if (::fstatfs(fd, &file_system) != 0) return Status::FromErrno("fstatfs", errno);
+    if (::fstatfs(fd, &file_system) != 0) return Status::FromErrno("fstatfs", errno, PathOf(fd));
     words[0] = info.st_dev;
     words[1] = static_cast<uint32_t>(file_system.f_type);
     static_assert(sizeof(file_system.f_fsid) == sizeof(words[2]));

@@ -31,32 +31,63 @@ std::string_view CodeName(Code code) {
   return "unknown";
 }
 
-Status Status::FromErrno(std::string_view what, int error) {
-  std::string message(what);
-  message += ": ";
-  message += std::generic_category().message(error);
+namespace {
+
+Code CodeOfErrno(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      return Full(std::move(message));
+      return Code::kFull;
     case ENOMEM:
-      return OutOfMemory(std::move(message));
+      return Code::kOutOfMemory;
     default:
-      return IOError(std::move(message));
+      return Code::kIOError;
   }
 }
 
-const std::string& Status::message() const {
+const std::string& NoText() {
   static const std::string kNone;
-  return message_ == nullptr ? kNone : *message_;
+  return kNone;
 }
+
+}  // namespace
+
+Status Status::FromErrno(std::string_view what, int error, std::string path) {
+  std::string message(what);
+  message += ": ";
+  message += std::generic_category().message(error);
+  return {Failure{std::move(message), error, std::move(path)}, CodeOfErrno(error)};
+}
+
+Status Status::Prefixed(std::string_view prefix) const {
+  if (ok()) return Ok();
+  return Reworded(code_, std::string(prefix) + message());
+}
+
+Status Status::Reworded(Code code, std::string message) const {
+  return {Failure{std::move(message), error(), path()}, code};
+}
+
+Status Status::At(std::string path, int error) const {
+  if (ok()) return Ok();
+  Failure failure = failure_ == nullptr ? Failure() : *failure_;
+  if (failure.path.empty()) failure.path = std::move(path);
+  if (failure.error == 0) failure.error = error;
+  return {std::move(failure), code_};
+}
+
+const std::string& Status::message() const {
+  return failure_ == nullptr ? NoText() : failure_->message;
+}
+
+const std::string& Status::path() const { return failure_ == nullptr ? NoText() : failure_->path; }
 
 std::string Status::ToString() const {
   std::string text(CodeName(code_));
-  if (message_ != nullptr) {
+  if (!message().empty()) {
     text += ": ";
-    text += *message_;
+    text += message();
   }
   return text;
 }

@@ -1,7 +1,8 @@
-// How every fallible call inside the engine answers: a code and, on failure, one line of text.
+// How every fallible call inside the engine answers: a code and, on failure, one line of text. A
+// failed system call adds its errno and path.
 //
-// The codes are RetCode's numbers, so that the door only casts. Values; safe to copy and move. The
-// text lies apart, so that success, which every lookup returns, costs two words and no more.
+// The codes are RetCode's numbers, so that the door only casts. Values; safe to copy and move. All
+// but the code lies apart, so that success, which every lookup returns, costs two words.
 #ifndef ENGINE_RACE_BASE_STATUS_H_
 #define ENGINE_RACE_BASE_STATUS_H_
 
@@ -34,11 +35,14 @@ class [[nodiscard]] Status {
   Status() = default;
   Status(Code code, std::string message)
       : code_(code),
-        message_(message.empty() ? nullptr
-                                 : std::make_unique<const std::string>(std::move(message))) {}
+        failure_(message.empty() ? nullptr
+                                 : std::make_unique<const Failure>(Failure{std::move(message)})) {}
   Status(Status&&) noexcept = default;
   Status& operator=(Status&&) noexcept = default;
-  Status(const Status& other) : Status(other.code_, other.message()) {}
+  Status(const Status& other)
+      : code_(other.code_),
+        failure_(other.failure_ == nullptr ? nullptr
+                                           : std::make_unique<const Failure>(*other.failure_)) {}
   Status& operator=(const Status& other) { return *this = Status(other); }
   ~Status() = default;
 
@@ -54,19 +58,39 @@ class [[nodiscard]] Status {
   static Status OutOfMemory(std::string m) { return Status(Code::kOutOfMemory, std::move(m)); }
 
   // The one place that turns errno into a code: full disks are kFull, refused memory is
-  // kOutOfMemory, all else is kIOError. `what` names the call and the file.
-  static Status FromErrno(std::string_view what, int error);
+  // kOutOfMemory, all else is kIOError. `what` names the call and the file, `path` where that is.
+  static Status FromErrno(std::string_view what, int error, std::string path = {});
+
+  // This failure with a text before its own. Ok stays Ok.
+  Status Prefixed(std::string_view prefix) const;
+  // This failure in other words, with its errno and path.
+  Status Reworded(Code code, std::string message) const;
+  // This failure with an errno and a path, where it has none yet. Ok stays Ok.
+  Status At(std::string path, int error = 0) const;
 
   bool ok() const { return code_ == Code::kOk; }
   Code code() const { return code_; }
   // Empty for success and where the code alone is enough.
   const std::string& message() const;
+  // The errno of the system call that failed; 0 where none did.
+  int error() const { return failure_ == nullptr ? 0 : failure_->error; }
+  // The file or directory that could not be used; empty where the failure is about none.
+  const std::string& path() const;
   // "kIOError: pwrite value_03: Input/output error"
   std::string ToString() const;
 
  private:
+  struct Failure {
+    std::string message;
+    int error = 0;
+    std::string path = {};
+  };
+
+  Status(Failure failure, Code code)
+      : code_(code), failure_(std::make_unique<const Failure>(std::move(failure))) {}
+
   Code code_ = Code::kOk;
-  std::unique_ptr<const std::string> message_;
+  std::unique_ptr<const Failure> failure_;
 };
 
 }  // namespace engine_race

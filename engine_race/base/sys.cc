@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <system_error>
 
 #include "engine_race/base/checksum.h"
@@ -37,6 +38,14 @@ void UniqueFd::Reset() {
 namespace sys {
 namespace {
 
+// What a failed call has left in errno, about an open file or directory.
+Status Failed(const char* call, int fd) { return Status::FromErrno(call, errno, PathOf(fd)); }
+
+// The same about a name below a directory.
+Status FailedAt(const std::string& what, int dir_fd, const std::string& name) {
+  return Status::FromErrno(what, errno, PathOf(dir_fd, name));
+}
+
 constexpr char kLockHeld[] = "the store is open elsewhere: its lock is held";
 
 // Sets or ends the open-file-description lock of a whole file. 0, or -1 with errno.
@@ -50,24 +59,43 @@ int SetFileLock(int fd, short type) {  // NOLINT(google-runtime-int): the member
 
 }  // namespace
 
+std::string PathOf(int fd) {
+  const int kept = errno;
+  std::array<char, PATH_MAX> name;
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), name.data(), name.size());
+  errno = kept;
+  // A pipe or a socket has a text there that is no path.
+  return size > 0 && name[0] == '/' ? std::string(name.data(), static_cast<size_t>(size)) : "";
+}
+
+std::string PathOf(int dir_fd, const std::string& name) {
+  if (dir_fd == AT_FDCWD || name.starts_with('/')) return name;
+  const std::string directory = PathOf(dir_fd);
+  return directory.empty() || name == "." ? directory : directory + "/" + name;
+}
+
 Status OpenAt(int dir_fd, const std::string& name, int flags, mode_t mode, UniqueFd* fd,
               bool* in_use) {
   if (in_use != nullptr) *in_use = false;
   const int result = Retry([&] { return ::openat(dir_fd, name.c_str(), flags | O_CLOEXEC, mode); });
   if (result < 0) {
     if (errno == EINVAL && (flags & O_DIRECT) != 0) {
-      return Status::NotSupported("open " + name + ": the file system refuses O_DIRECT");
+      return Status::NotSupported("open " + name + ": the file system refuses O_DIRECT")
+          .At(PathOf(dir_fd, name), EINVAL);
     }
     if (errno == EBUSY && (flags & O_EXCL) != 0) {
       if (in_use != nullptr) *in_use = true;
-      return Status::IOError("open " + name + ": the device is mounted or in use");
+      return Status::IOError("open " + name + ": the device is mounted or in use")
+          .At(PathOf(dir_fd, name), EBUSY);
     }
     if (errno == ELOOP && (flags & O_NOFOLLOW) != 0) {
       return Status::Corruption(name +
                                 " is a symlink, and files of a store are not followed elsewhere: "
-                                "Options::paths puts values on other disks");
+                                "Options::paths puts values on other disks")
+          .At(PathOf(dir_fd, name), ELOOP);
     }
-    return Status::FromErrno("open " + name, errno);
+    return FailedAt("open " + name, dir_fd, name);
   }
   *fd = UniqueFd(result);
   return Status::Ok();
@@ -80,7 +108,7 @@ Status Pread(int fd, void* buffer, size_t size, uint64_t offset, size_t* read_by
       return ::pread(fd, static_cast<char*>(buffer) + done, size - done,
                      static_cast<off_t>(offset + done));
     });
-    if (n < 0) return Status::FromErrno("pread", errno);
+    if (n < 0) return Failed("pread", fd);
     if (n == 0) break;
     done += static_cast<size_t>(n);
   }
@@ -108,7 +136,7 @@ Status PwriteBelowLimit(int fd, const void* buffer, size_t size, uint64_t offset
       return ::pwrite(fd, static_cast<const char*>(buffer) + done, size - done,
                       static_cast<off_t>(offset + done));
     });
-    if (n < 0) return Status::FromErrno("pwrite", errno);
+    if (n < 0) return Failed("pwrite", fd);
     if (n == 0) return Status::IOError("pwrite: nothing was written");
     done += static_cast<size_t>(n);
   }
@@ -127,7 +155,7 @@ Status Fallocate(int fd, bool keep_size, uint64_t offset, uint64_t size, bool* s
     *supported = false;
     return Status::Ok();
   }
-  return Status::FromErrno("fallocate", errno);
+  return Failed("fallocate", fd);
 }
 
 Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported) {
@@ -141,7 +169,7 @@ Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported) {
     *supported = false;
     return Status::Ok();
   }
-  return Status::FromErrno("fallocate", errno);
+  return Failed("fallocate", fd);
 }
 
 bool MayHoldData(int fd, uint64_t offset, uint64_t size) {
@@ -154,7 +182,7 @@ bool MayHoldData(int fd, uint64_t offset, uint64_t size) {
 Status Truncate(int fd, uint64_t size) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckFileSizeLimit(size));
   if (Retry([&] { return ::ftruncate(fd, static_cast<off_t>(size)); }) != 0) {
-    return Status::FromErrno("ftruncate", errno);
+    return Failed("ftruncate", fd);
   }
   return Status::Ok();
 }
@@ -171,32 +199,32 @@ Status CloneFile(int from, int to, bool* supported) {
       *supported = false;
       return Status::Ok();
     default:
-      return Status::FromErrno("ioctl FICLONE", errno);
+      return Failed("ioctl FICLONE", to);
   }
 }
 
 Status Fsync(int fd) {
   // Not retried after any error: the kernel may have dropped what could not be written.
-  if (::fsync(fd) != 0) return Status::FromErrno("fsync", errno);
+  if (::fsync(fd) != 0) return Failed("fsync", fd);
   return Status::Ok();
 }
 
 Status Fdatasync(int fd) {
   // Not retried, as above.
-  if (::fdatasync(fd) != 0) return Status::FromErrno("fdatasync", errno);
+  if (::fdatasync(fd) != 0) return Failed("fdatasync", fd);
   return Status::Ok();
 }
 
 Status FileSize(int fd, uint64_t* size_bytes) {
   struct stat info;
-  if (::fstat(fd, &info) != 0) return Status::FromErrno("fstat", errno);
+  if (::fstat(fd, &info) != 0) return Failed("fstat", fd);
   *size_bytes = static_cast<uint64_t>(info.st_size);
   return Status::Ok();
 }
 
 Status RegularFile(int fd, bool* regular, uint64_t* link_count) {
   struct stat info;
-  if (::fstat(fd, &info) != 0) return Status::FromErrno("fstat", errno);
+  if (::fstat(fd, &info) != 0) return Failed("fstat", fd);
   *regular = S_ISREG(info.st_mode);
   *link_count = info.st_nlink;
   return Status::Ok();
@@ -204,7 +232,7 @@ Status RegularFile(int fd, bool* regular, uint64_t* link_count) {
 
 Status DeviceOf(int fd, dev_t* device) {
   struct stat info;
-  if (::fstat(fd, &info) != 0) return Status::FromErrno("fstat", errno);
+  if (::fstat(fd, &info) != 0) return Failed("fstat", fd);
   *device = S_ISBLK(info.st_mode) ? info.st_rdev : info.st_dev;
   return Status::Ok();
 }
@@ -212,7 +240,7 @@ Status DeviceOf(int fd, dev_t* device) {
 Status ClearNonBlocking(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0) {
-    return Status::FromErrno("fcntl", errno);
+    return Failed("fcntl", fd);
   }
   return Status::Ok();
 }
@@ -221,7 +249,7 @@ Status SameFile(int fd, int other_fd, bool* same) {
   struct stat info;
   struct stat other;
   if (::fstat(fd, &info) != 0 || ::fstat(other_fd, &other) != 0) {
-    return Status::FromErrno("fstat", errno);
+    return Failed("fstat", fd);
   }
   *same = info.st_dev == other.st_dev && info.st_ino == other.st_ino;
   return Status::Ok();
@@ -232,9 +260,9 @@ Status NamesFile(int dir_fd, const std::string& name, int fd, bool* same) {
   struct stat open;
   *same = false;
   if (::fstatat(dir_fd, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0) {
-    return errno == ENOENT ? Status::Ok() : Status::FromErrno("stat " + name, errno);
+    return errno == ENOENT ? Status::Ok() : FailedAt("stat " + name, dir_fd, name);
   }
-  if (::fstat(fd, &open) != 0) return Status::FromErrno("fstat", errno);
+  if (::fstat(fd, &open) != 0) return Failed("fstat", fd);
   *same = named.st_dev == open.st_dev && named.st_ino == open.st_ino;
   return Status::Ok();
 }
@@ -242,7 +270,7 @@ Status NamesFile(int dir_fd, const std::string& name, int fd, bool* same) {
 Status Exists(int dir_fd, const std::string& name, bool* exists) {
   struct stat info;
   *exists = ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
-  if (!*exists && errno != ENOENT) return Status::FromErrno("stat " + name, errno);
+  if (!*exists && errno != ENOENT) return FailedAt("stat " + name, dir_fd, name);
   return Status::Ok();
 }
 
@@ -250,7 +278,7 @@ Status AllocatedBytes(int dir_fd, const std::string& name, uint64_t* bytes) {
   *bytes = 0;
   struct stat info;
   if (::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-    return errno == ENOENT ? Status::Ok() : Status::FromErrno("stat " + name, errno);
+    return errno == ENOENT ? Status::Ok() : FailedAt("stat " + name, dir_fd, name);
   }
   *bytes = static_cast<uint64_t>(info.st_blocks) * 512;
   return Status::Ok();
@@ -258,14 +286,14 @@ Status AllocatedBytes(int dir_fd, const std::string& name, uint64_t* bytes) {
 
 Status Rename(int dir_fd, const std::string& from, const std::string& to) {
   if (::renameat(dir_fd, from.c_str(), dir_fd, to.c_str()) != 0) {
-    return Status::FromErrno("rename " + from + " to " + to, errno);
+    return FailedAt("rename " + from + " to " + to, dir_fd, from);
   }
   return Status::Ok();
 }
 
 Status Unlink(int dir_fd, const std::string& name) {
   if (::unlinkat(dir_fd, name.c_str(), 0) == 0 || errno == ENOENT) return Status::Ok();
-  return Status::FromErrno("unlink " + name, errno);
+  return FailedAt("unlink " + name, dir_fd, name);
 }
 
 void Prefetch(int fd, uint64_t offset, uint64_t size) {
@@ -298,7 +326,7 @@ Status LockFile(int fd, LockKind kind) {
   switch (errno) {
     case EAGAIN:
     case EACCES:
-      return Status::IOError(kLockHeld);
+      return Status::IOError(kLockHeld).At(PathOf(fd), EAGAIN);
     case EINVAL:
     case ENOSYS:
     case ENOLCK:
@@ -308,7 +336,7 @@ Status LockFile(int fd, LockKind kind) {
           "have: " +
           std::generic_category().message(errno));
     default:
-      return Status::FromErrno("fcntl F_OFD_SETLK", errno);
+      return Failed("fcntl F_OFD_SETLK", fd);
   }
 }
 
@@ -316,7 +344,7 @@ void UnlockFile(int fd) { static_cast<void>(SetFileLock(fd, F_UNLCK)); }
 
 Status Duplicate(int fd, UniqueFd* copy) {
   const int made = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (made < 0) return Status::FromErrno("fcntl F_DUPFD_CLOEXEC", errno);
+  if (made < 0) return Failed("fcntl F_DUPFD_CLOEXEC", fd);
   *copy = UniqueFd(made);
   return Status::Ok();
 }
@@ -326,7 +354,7 @@ Status HasExclusiveLock(int fd, bool* held) {
   struct flock lock = {};
   lock.l_type = F_RDLCK;
   lock.l_whence = SEEK_SET;
-  if (::fcntl(fd, F_OFD_GETLK, &lock) != 0) return Status::FromErrno("fcntl F_OFD_GETLK", errno);
+  if (::fcntl(fd, F_OFD_GETLK, &lock) != 0) return Failed("fcntl F_OFD_GETLK", fd);
   *held = lock.l_type != F_UNLCK;
   return Status::Ok();
 }
@@ -337,7 +365,7 @@ Status Flock(int fd, LockKind kind, bool* supported) {
   if (Retry([&] { return ::flock(fd, operation | LOCK_NB); }) == 0) return Status::Ok();
   switch (errno) {
     case EWOULDBLOCK:
-      return Status::IOError(kLockHeld);
+      return Status::IOError(kLockHeld).At(PathOf(fd), EAGAIN);
     case EBADF:  // NFS wants a lock's file open for writing, which a directory never is
     case EINVAL:
     case ENOSYS:
@@ -346,7 +374,7 @@ Status Flock(int fd, LockKind kind, bool* supported) {
       *supported = false;
       return Status::Ok();
     default:
-      return Status::FromErrno("flock", errno);
+      return Failed("flock", fd);
   }
 }
 
@@ -359,7 +387,8 @@ Status CheckFileSizeLimit(uint64_t size_bytes) {
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return Status::FromErrno("getrlimit", errno);
   if (limit.rlim_cur == RLIM_INFINITY || size_bytes <= limit.rlim_cur) return Status::Ok();
   return Status::Full("a file may not grow to " + std::to_string(size_bytes) +
-                      " bytes: RLIMIT_FSIZE is " + std::to_string(limit.rlim_cur));
+                      " bytes: RLIMIT_FSIZE is " + std::to_string(limit.rlim_cur))
+      .At({}, EFBIG);
 }
 
 }  // namespace sys

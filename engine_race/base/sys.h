@@ -38,6 +38,12 @@ class UniqueFd {
 
 namespace sys {
 
+// Where an open file or directory is, without symlinks; empty where /proc does not say. Leaves
+// errno as it was.
+std::string PathOf(int fd);
+// Where `name` below a directory is, or AT_FDCWD: then it is `name`.
+std::string PathOf(int dir_fd, const std::string& name);
+
 // Opens `name` below the directory `dir_fd` (or AT_FDCWD), with O_CLOEXEC added to `flags`.
 // kNotSupported where the file system refuses O_DIRECT, kCorruption for a symlink where `flags`
 // have O_NOFOLLOW. *in_use, when given, says whether it failed because a device asked for with

@@ -42,7 +42,9 @@ std::vector<std::string> ComponentsOf(const std::string& path) {
 Status Step(int dir_fd, const std::string& name, UniqueFd* fd, bool* missing) {
   const int opened = Retry([&] { return ::openat(dir_fd, name.c_str(), kWalk | O_CLOEXEC); });
   *missing = opened < 0 && errno == ENOENT;
-  if (opened < 0 && !*missing) return Status::FromErrno("open " + name, errno);
+  if (opened < 0 && !*missing) {
+    return Status::FromErrno("open " + name, errno, PathOf(dir_fd, name));
+  }
   *fd = UniqueFd(opened);
   return Status::Ok();
 }
@@ -60,11 +62,12 @@ Status SyncNames(int holder, int held) {
         // EINVAL: a file system without a flush (squashfs, autofs), to which nobody has added a
         // name.
         if (::fsync(fd.get()) == 0 || errno == EINVAL) return Status::Ok();
-        return Status::FromErrno("fsync of a parent directory", errno);
+        return Status::FromErrno("fsync of a parent directory", errno, PathOf(holder));
       }
-      return ::syncfs(fd.get()) == 0 ? Status::Ok() : Status::FromErrno("syncfs", errno);
+      return ::syncfs(fd.get()) == 0 ? Status::Ok()
+                                     : Status::FromErrno("syncfs", errno, PathOf(held));
     }
-    if (errno != EACCES) return Status::FromErrno("open a parent directory", errno);
+    if (errno != EACCES) return Status::FromErrno("open a parent directory", errno, PathOf(held));
   }
   return Status::Ok();
 }
@@ -97,11 +100,11 @@ Status MakeDirectories(const std::string& path, mode_t mode) {
     }
     if (missing) {
       if (::mkdirat(at.get(), components[i].c_str(), mode) != 0 && errno != EEXIST) {
-        return Status::FromErrno("mkdir " + path, errno);
+        return Status::FromErrno("mkdir " + path, errno, path);
       }
       // Still missing: the name is of a symlink that leads nowhere.
       ENGINE_RACE_RETURN_IF_ERROR(Step(at.get(), components[i], &next, &missing));
-      if (missing) return Status::FromErrno("open " + path, ENOENT);
+      if (missing) return Status::FromErrno("open " + path, ENOENT, path);
       ENGINE_RACE_RETURN_IF_ERROR(SyncNames(at.get(), next.get()));
     }
     above = std::move(at);
@@ -112,10 +115,8 @@ Status MakeDirectories(const std::string& path, mode_t mode) {
 
 // Where an open directory is, without symlinks; `path` made absolute where /proc does not say.
 std::string ResolvedName(const std::string& path, int fd) {
-  std::array<char, PATH_MAX> name;
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t size = ::readlink(link.c_str(), name.data(), name.size());
-  if (size > 0) return std::string(name.data(), static_cast<size_t>(size));
+  std::string name = PathOf(fd);
+  if (!name.empty()) return name;
   std::error_code error;
   return std::filesystem::absolute(path, error).string();
 }
@@ -129,8 +130,10 @@ Status OpenDirectory(const std::string& path, bool create, UniqueFd* fd, mode_t 
     *fd = UniqueFd(found);
     return Status::Ok();
   }
-  if (errno != ENOENT || path.empty()) return Status::FromErrno("open " + path, errno);
-  if (!create) return Status(Code::kNotFound, "there is no directory " + path);
+  if (errno != ENOENT || path.empty()) return Status::FromErrno("open " + path, errno, path);
+  if (!create) {
+    return Status(Code::kNotFound, "there is no directory " + path).At(path, ENOENT);
+  }
   ENGINE_RACE_RETURN_IF_ERROR(MakeDirectories(path, mode));
   return OpenAt(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, fd);
 }
@@ -154,7 +157,7 @@ Status RefuseAmongDevices(const std::string& path, int fd) {
   struct stat devices;
   struct stat here;
   if (::stat("/dev", &devices) != 0) return Status::Ok();
-  if (::fstat(fd, &here) != 0) return Status::FromErrno("fstat " + path, errno);
+  if (::fstat(fd, &here) != 0) return Status::FromErrno("fstat " + path, errno, path);
   if (here.st_dev != devices.st_dev) return Status::Ok();
   const std::string name = ResolvedName(path, fd) + "/";
   // Where /dev is no file system of its own, only the name tells.
@@ -169,12 +172,14 @@ Status ListDirectory(int dir_fd, std::vector<std::string>* names) {
   ENGINE_RACE_RETURN_IF_ERROR(OpenAt(dir_fd, ".", O_RDONLY | O_DIRECTORY, 0, &fd));
   const auto close = [](DIR* directory) { ::closedir(directory); };
   const std::unique_ptr<DIR, decltype(close)> directory(::fdopendir(fd.get()), close);
-  if (directory == nullptr) return Status::FromErrno("readdir", errno);
+  if (directory == nullptr) return Status::FromErrno("readdir", errno, PathOf(dir_fd));
   static_cast<void>(fd.Release());  // closedir closes it
   while (true) {
     errno = 0;
     const struct dirent* const entry = ::readdir(directory.get());
-    if (entry == nullptr) return errno == 0 ? Status::Ok() : Status::FromErrno("readdir", errno);
+    if (entry == nullptr) {
+      return errno == 0 ? Status::Ok() : Status::FromErrno("readdir", errno, PathOf(dir_fd));
+    }
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names->emplace_back(name);
   }

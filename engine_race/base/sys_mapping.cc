@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "engine_race/base/retry.h"
+#include "engine_race/base/sys.h"
 
 namespace engine_race::sys {
 namespace {
@@ -21,7 +22,7 @@ constexpr int MADV_POPULATE_WRITE = 23;
 
 Status MappedStoresKeepSpace(int fd, bool* keep, uint64_t* type_magic) {
   struct statfs info;
-  if (::fstatfs(fd, &info) != 0) return Status::FromErrno("fstatfs", errno);
+  if (::fstatfs(fd, &info) != 0) return Status::FromErrno("fstatfs", errno, PathOf(fd));
   *type_magic = static_cast<uint64_t>(info.f_type);
   // ext2 and ext3 have the number of ext4.
   *keep = *type_magic == EXT4_SUPER_MAGIC || *type_magic == XFS_SUPER_MAGIC ||
@@ -37,7 +38,7 @@ Status UnshareRange(int fd, uint64_t offset, uint64_t size) {
   if (result == 0 || errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS) {
     return Status::Ok();
   }
-  return Status::FromErrno("fallocate", errno);
+  return Status::FromErrno("fallocate", errno, PathOf(fd));
 }
 
 Status PopulateForStores(void* begin, size_t size, bool* populated) {

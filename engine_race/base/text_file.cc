@@ -16,7 +16,7 @@ constexpr size_t kMaxFileBytes = size_t{4} << 20;
 constexpr size_t kStepBytes = 4096;
 
 Status CannotRead(const std::string& path, const Status& why) {
-  return Status::IOError(path + " cannot be read: " + why.message());
+  return why.Reworded(Code::kIOError, path + " cannot be read: " + why.message());
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ Status TryReadTextFile(const std::string& path, std::string* text) {
       sys::Retry([&] { return ::openat(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC); });
   if (opened < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return Status::Ok();
-    return CannotRead(path, Status::FromErrno("open", errno));
+    return CannotRead(path, Status::FromErrno("open", errno, path));
   }
   const UniqueFd fd(opened);
   std::string bytes;

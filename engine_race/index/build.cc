@@ -188,8 +188,7 @@ void BuildContext::Undo(uint32_t bucket) {
 }
 
 Status BuildContext::UnreadStatus(uint32_t bucket, const Status& why) {
-  return Status(why.code(),
-                "bucket " + std::to_string(bucket) + " cannot be read: " + why.message());
+  return why.Prefixed("bucket " + std::to_string(bucket) + " cannot be read: ");
 }
 
 void BuildContext::LeaveOut(uint32_t bucket, const Status& why) {

@@ -71,7 +71,7 @@ Status TryToRead(const ReadBackend& candidate, const File& file, char* buffer) {
   ENGINE_RACE_RETURN_IF_ERROR(queue->Wait(1, &completions));
   if (completions.empty()) return Status::IOError("a read did not end");
   const int error = completions.front().error;
-  return error == 0 ? Status::Ok() : Status::FromErrno("read " + file.name(), error);
+  return error == 0 ? Status::Ok() : ReadError(file, error);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Status BlockDevice::Is(const std::string& path, bool* is_device) {
   *is_device = false;
   if (::stat(path.c_str(), &info) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return Status::Ok();
-    return Status::FromErrno("stat " + path, errno);
+    return Status::FromErrno("stat " + path, errno, path);
   }
   *is_device = S_ISBLK(info.st_mode);
   return Status::Ok();
@@ -50,16 +50,16 @@ Status BlockDevice::Open(const std::string& path, bool read_only, BlockDevice* d
       opened.file.fd(), read_only ? sys::LockKind::kShared : sys::LockKind::kExclusive);
   if (locked.code() == Code::kIOError) {
     if (in_use != nullptr) *in_use = true;
-    return Status::IOError("open " + path + ": the device is mounted or in use");
+    return Status::IOError("open " + path + ": the device is mounted or in use").At(path, EBUSY);
   }
   if (!opened.file.direct()) return Status::NotSupported(path + ": the device refuses O_DIRECT");
   const int fd = opened.file.fd();
   int sector_bytes = 0;
   if (::ioctl(fd, BLKGETSIZE64, &opened.size_bytes) != 0) {
-    return Status::FromErrno("BLKGETSIZE64 " + path, errno);
+    return Status::FromErrno("BLKGETSIZE64 " + path, errno, path);
   }
   if (::ioctl(fd, BLKSSZGET, &sector_bytes) != 0) {
-    return Status::FromErrno("BLKSSZGET " + path, errno);
+    return Status::FromErrno("BLKSSZGET " + path, errno, path);
   }
   opened.sector_bytes = static_cast<uint32_t>(sector_bytes);
   if (opened.sector_bytes > kIoAlignment) {

@@ -74,7 +74,7 @@ Status File::OpenPath(const std::string& path, Access access, Caching caching, F
 
 Status File::Named(Status status) const {
   if (status.ok()) return status;
-  return Status(status.code(), name_ + ": " + status.message());
+  return status.Prefixed(name_ + ": ");
 }
 
 Status File::Read(void* buffer, size_t size, uint64_t offset) const {
@@ -117,7 +117,7 @@ Status File::Size(uint64_t* size_bytes) const {
 
 Status ReadError(const File& file, int error) noexcept {
   try {
-    return error != 0 ? Status::FromErrno("read " + file.name(), error)
+    return error != 0 ? Status::FromErrno("read " + file.name(), error, sys::PathOf(file.fd()))
                       : Status::IOError(file.name() + " ends early");
   } catch (const std::bad_alloc&) {
     return Status(Code::kIOError, {});

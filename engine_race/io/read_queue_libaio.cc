@@ -189,7 +189,8 @@ Status LibaioQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* comple
 Status MakeLibaioQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue) {
   aio_context_t context = 0;
   if (syscall(SYS_io_setup, depth, &context) != 0) {
-    return Status::NotSupported(Status::FromErrno("io_setup", errno).message());
+    const Status refused = Status::FromErrno("io_setup", errno);
+    return refused.Reworded(Code::kNotSupported, refused.message());
   }
   std::unique_ptr<LibaioQueue> made;
   try {

@@ -89,7 +89,7 @@ Status UringRing::SetUp(const ReadQueueOptions& options) {
     Status status = Status::FromErrno("io_uring_setup", error);
     // A shortage may pass, so it does not mean that io_uring is not supported.
     if (error == ENOMEM || error == EMFILE || error == ENFILE) return status;
-    return Status::NotSupported(status.message());
+    return status.Reworded(Code::kNotSupported, status.message());
   }
   RegisterBuffers(options.buffers);
   if (!end_.valid()) RegisterFiles(options.files, -1);

@@ -84,8 +84,9 @@ Status BackupChain::OpenParent(const std::string& dir, const Backup& child,
     auto found = std::make_unique<Backup>();
     Status opened = OpenOne(place.string(), found.get());
     if (opened.code() == Code::kNotFound) {
-      opened = Status::InvalidArgument(dir + " goes on from backup " + IdText(manifest.parent_id) +
-                                       ", which is missing: " + opened.message());
+      opened = opened.Reworded(Code::kInvalidArgument,
+                               dir + " goes on from backup " + IdText(manifest.parent_id) +
+                                   ", which is missing: " + opened.message());
     } else if (opened.ok() &&
                (found->identity.manifest.backup_id != manifest.parent_id ||
                 found->identity.manifest.checksum != manifest.parent_checksum ||

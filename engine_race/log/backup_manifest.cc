@@ -36,8 +36,7 @@ Status CheckManifest(const BackupManifest& manifest, const std::string& dir, Geo
   // There are no paths; a unit has to hold a group all the same.
   geometry->stripe_unit_bytes = kMaxStripeUnitBytes;
   const Status sound = CheckGeometry(*geometry);
-  if (!sound.ok()) return Status(sound.code(), name + ": " + sound.message());
-  return Status::Ok();
+  return sound.Prefixed(name + ": ");
 }
 
 Status WriteAs(int dir_fd, const char* name, BackupIdentity* identity, mode_t file_mode) {

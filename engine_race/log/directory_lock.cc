@@ -14,8 +14,7 @@ namespace engine_race {
 namespace {
 
 Status Named(const Status& status) {
-  return status.ok() ? Status::Ok()
-                     : Status(status.code(), format::kLockName + (": " + status.message()));
+  return status.Prefixed(std::string(format::kLockName) + ": ");
 }
 
 // Whether a store or path of a format with lock files stands in the directory. An opening may have

@@ -13,7 +13,7 @@ namespace engine_race {
 // A copy of `status` under another code, without its words where there is no memory for them.
 inline Status CopyAs(Code code, const Status& status) noexcept {
   try {
-    return Status(code, status.message());
+    return status.Reworded(code, status.message());
   } catch (const std::bad_alloc&) {
     return Status(code, {});
   }

@@ -13,7 +13,7 @@ Status OpenPlanned(const PlannedFile& planned, io::Access access, mode_t file_mo
   const Status opened = io::File::Open(planned.dir_fd, planned.name, access, planned.caching,
                                        planned.file, file_mode);
   if (!opened.ok() && planned.title != planned.name) {
-    return Status(opened.code(), planned.title + ": " + opened.message());
+    return opened.Prefixed(planned.title + ": ");
   }
   planned.file->set_name(planned.title);
   return opened;

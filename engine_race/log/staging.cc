@@ -42,7 +42,7 @@ Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t of
   if (written.ok()) [[likely]] {
     return written;
   }
-  return Status(written.code(), file.name() + ": " + written.message());
+  return written.Prefixed(file.name() + ": ");
 }
 
 // Copies a value to a page, past the caches.

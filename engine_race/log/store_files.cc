@@ -154,7 +154,7 @@ Status LockEmptyDirectory(const Options& options, const std::string& dir, Leftov
     std::erase(names, format::kManifestTempName);
   }
   if (names.empty()) return Status::Ok();
-  return Status::InvalidArgument(dir + " is not empty: " + names.front());
+  return Status::InvalidArgument(dir + " is not empty: " + names.front()).At(dir);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "engine_race/log/value_paths.h"
 
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -13,11 +14,6 @@
 
 namespace engine_race {
 namespace {
-
-// Prefixes a failure with the path that it is about.
-Status Prefixed(const std::string& prefix, const Status& status) {
-  return status.ok() ? Status::Ok() : Status(status.code(), prefix + status.message());
-}
 
 // How the directory of a path is to be opened.
 struct PathOpening {
@@ -55,17 +51,18 @@ Status OpenDirectoryOf(const PathOpening& how, const std::vector<ValuePath>& bef
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path->name, error);
   if (found.type() == std::filesystem::file_type::not_found) {
-    if (!how.create) return Status(how.wrong, prefix + "it is missing");
+    if (!how.create) return Status(how.wrong, prefix + "it is missing").At(path->name, ENOENT);
   } else if (error) {
-    return Status::FromErrno(prefix + "stat", error.value());
+    return Status::FromErrno(prefix + "stat", error.value(), path->name);
   } else if (found.type() != std::filesystem::file_type::directory) {
     return Status(how.wrong, prefix + "it is neither a directory nor a block device");
   }
-  ENGINE_RACE_RETURN_IF_ERROR(Prefixed(
-      prefix, sys::OpenDirectory(path->name, how.create, &path->directory, how.directory_mode)));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      sys::OpenDirectory(path->name, how.create, &path->directory, how.directory_mode)
+          .Prefixed(prefix));
   const int dir_fd = path->directory.get();
   if (how.create) {
-    ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, sys::RefuseAmongDevices(path->name, dir_fd)));
+    ENGINE_RACE_RETURN_IF_ERROR(sys::RefuseAmongDevices(path->name, dir_fd).Prefixed(prefix));
   }
   for (size_t i = 0; i < before.size(); ++i) {
     if (!before[i].directory.valid()) continue;
@@ -77,7 +74,7 @@ Status OpenDirectoryOf(const PathOpening& how, const std::vector<ValuePath>& bef
   bool own = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::SameFile(how.store_dir_fd, dir_fd, &own));
   // The store's own directory is locked already.
-  return own ? Status::Ok() : Prefixed(prefix, TakeLock(how, path));
+  return own ? Status::Ok() : TakeLock(how, path).Prefixed(prefix);
 }
 
 // Whether a directory is path `index` of the store.
@@ -89,7 +86,7 @@ Status CheckMarker(const StoreIdentity& identity, size_t index, Code wrong, cons
     return Status(wrong, prefix + "it has no " + format::kMarkerName +
                              ", so it is none of the store's paths");
   }
-  ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, read));
+  ENGINE_RACE_RETURN_IF_ERROR(read.Prefixed(prefix));
   if (!IsMarkerOf(marker, identity.ids())) {
     return Status(wrong, prefix + "it belongs to another store");
   }
@@ -106,7 +103,7 @@ Status CheckUnmarked(const StoreIdentity& identity, const std::string& prefix,
   format::PathMarker marker;
   const Status read = ReadPathMarker(path.directory.get(), &marker);
   if (read.code() == Code::kNotFound) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, read));
+  ENGINE_RACE_RETURN_IF_ERROR(read.Prefixed(prefix));
   // An interrupted creation of this store may have left its own.
   if (IsMarkerOf(marker, identity.ids())) return Status::Ok();
   *foreign = true;
@@ -124,7 +121,7 @@ Status AbsoluteNames(const std::vector<std::string>& given, std::vector<std::str
   for (const std::string& name : given) {
     std::error_code error;
     const std::filesystem::path path = std::filesystem::absolute(name, error);
-    if (error) return Status::FromErrno("the absolute name of " + name, error.value());
+    if (error) return Status::FromErrno("the absolute name of " + name, error.value(), name);
     // "/data/" and "/./data" are "/data"; what "/link/../data" is only the file system knows.
     std::filesystem::path plain;
     for (const std::filesystem::path& part : path) {
@@ -151,12 +148,13 @@ Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Opt
     ValuePath path;
     path.name = name;
     bool is_device = false;
-    ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, io::BlockDevice::Is(name, &is_device)));
+    ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Is(name, &is_device).Prefixed(prefix));
     if (is_device) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          Prefixed(prefix, io::BlockDevice::Open(name, /*read_only=*/false, &path.device)));
-      ENGINE_RACE_RETURN_IF_ERROR(Prefixed(
-          prefix, CheckFree(path.device, options.overwrite_devices, identity.store_id, foreign)));
+          io::BlockDevice::Open(name, /*read_only=*/false, &path.device).Prefixed(prefix));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          CheckFree(path.device, options.overwrite_devices, identity.store_id, foreign)
+              .Prefixed(prefix));
     } else {
       ENGINE_RACE_RETURN_IF_ERROR(OpenDirectoryOf(how, *paths, &path));
       ENGINE_RACE_RETURN_IF_ERROR(CheckUnmarked(identity, prefix, path, foreign));
@@ -171,7 +169,7 @@ Status CheckDevices(const StoreIdentity& identity, const std::vector<ValuePath>&
     if (!paths[i].device.file.valid()) continue;
     DeviceIdentity planned;
     ENGINE_RACE_RETURN_IF_ERROR(
-        Prefixed(PathPrefix(i, paths[i].name), PlanDevice(identity, i, paths[i].device, &planned)));
+        PlanDevice(identity, i, paths[i].device, &planned).Prefixed(PathPrefix(i, paths[i].name)));
   }
   return Status::Ok();
 }
@@ -183,13 +181,13 @@ Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity, mode_t 
     const std::string prefix = PathPrefix(i, path.name);
     if (path.device.file.valid()) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          Prefixed(prefix, MakeDevice(store_dir_fd, identity, i, file_mode, &path)));
+          MakeDevice(store_dir_fd, identity, i, file_mode, &path).Prefixed(prefix));
       continue;
     }
     const int dir_fd = path.directory.get();
-    ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, WritePathMarker(dir_fd, identity, i, file_mode)));
+    ENGINE_RACE_RETURN_IF_ERROR(WritePathMarker(dir_fd, identity, i, file_mode).Prefixed(prefix));
     // The directory may be new itself.
-    ENGINE_RACE_RETURN_IF_ERROR(Prefixed(prefix, sys::SyncNameOf(path.name, dir_fd)));
+    ENGINE_RACE_RETURN_IF_ERROR(sys::SyncNameOf(path.name, dir_fd).Prefixed(prefix));
   }
   return Status::Ok();
 }
@@ -198,9 +196,8 @@ Status RenewPathMarkers(const StoreIdentity& identity, mode_t file_mode,
                         const std::vector<ValuePath>& paths) {
   for (size_t i = 0; i < paths.size(); ++i) {
     if (!paths[i].directory.valid()) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Prefixed(PathPrefix(i, paths[i].name),
-                 WritePathMarker(paths[i].directory.get(), identity, i, file_mode)));
+    ENGINE_RACE_RETURN_IF_ERROR(WritePathMarker(paths[i].directory.get(), identity, i, file_mode)
+                                    .Prefixed(PathPrefix(i, paths[i].name)));
   }
   return Status::Ok();
 }
@@ -234,8 +231,8 @@ Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, b
     ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Is(path.name, &is_device));
     if (is_device) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          Prefixed(PathPrefix(i, path.name),
-                   OpenDevice(store_dir_fd, *identity, i, read_only, how.wrong, &path)));
+          OpenDevice(store_dir_fd, *identity, i, read_only, how.wrong, &path)
+              .Prefixed(PathPrefix(i, path.name)));
     } else {
       ENGINE_RACE_RETURN_IF_ERROR(OpenDirectoryOf(how, *paths, &path));
       ENGINE_RACE_RETURN_IF_ERROR(CheckMarker(*identity, i, how.wrong, path));

@@ -16,7 +16,7 @@ void WriteLatch::Latch(const Status& failure) noexcept {
   // Release pairs with the acquire in latched().
   latched_.store(true, std::memory_order_release);
   const Status worded = Guarded([&] {
-    Status latched = Status::IOError("after " + failure.message());
+    Status latched = failure.Reworded(Code::kIOError, "after " + failure.message());
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (status_.ok()) status_ = std::move(latched);

@@ -38,6 +38,38 @@ TEST(StatusTest, CopiesAndMovesKeepCodeAndText) {
   EXPECT_EQ(full.message(), "no room");
 }
 
+TEST(StatusTest, OtherWordsKeepErrnoAndPath) {
+  const Status failed = Status::FromErrno("pwrite", ENOSPC, "/data/value_03");
+  EXPECT_EQ(failed.error(), ENOSPC);
+  EXPECT_EQ(failed.path(), "/data/value_03");
+  const Status copy = failed;
+  const Status named = copy.Prefixed("value_03: ");
+  EXPECT_EQ(named.code(), Code::kFull);
+  EXPECT_EQ(named.message(), "value_03: " + failed.message());
+  const Status after = named.Reworded(Code::kIOError, "after " + named.message());
+  EXPECT_EQ(after.code(), Code::kIOError);
+  EXPECT_EQ(after.error(), ENOSPC);
+  EXPECT_EQ(after.path(), "/data/value_03");
+}
+
+TEST(StatusTest, TheFirstErrnoAndPathStay) {
+  const Status told = Status::Corruption("no manifest").At("/data");
+  EXPECT_EQ(told.error(), 0);
+  EXPECT_EQ(told.path(), "/data");
+  EXPECT_EQ(told.message(), "no manifest");
+  const Status failed = Status::FromErrno("open", EACCES, "/data/key_00").At("/data", EIO);
+  EXPECT_EQ(failed.error(), EACCES);
+  EXPECT_EQ(failed.path(), "/data/key_00");
+  EXPECT_EQ(Status::NotFound().At("/data").ToString(), "kNotFound");
+}
+
+TEST(StatusTest, SuccessHasNoErrnoAndNoPath) {
+  EXPECT_TRUE(Status::Ok().Prefixed("value_03: ").ok());
+  EXPECT_TRUE(Status::Ok().At("/data", EIO).ok());
+  EXPECT_EQ(Status::Ok().At("/data", EIO).error(), 0);
+  EXPECT_EQ(Status::Ok().path(), "");
+}
+
 Status FailAt(bool fail, int* reached) {
   ENGINE_RACE_RETURN_IF_ERROR(fail ? Status::Full("f") : Status::Ok());
   ++*reached;

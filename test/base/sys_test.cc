@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -49,6 +50,22 @@ TEST_F(SysTest, ErrorsNameTheCall) {
   EXPECT_NE(
       sys::OpenAt(AT_FDCWD, dir_.Join("no/such"), O_RDONLY, 0, &none).message().find("no/such"),
       std::string::npos);
+}
+
+TEST_F(SysTest, ErrorsSayWhichFileAndTheErrno) {
+  UniqueFd other;
+  const Status missing = sys::OpenAt(AT_FDCWD, dir_.Join("no/such"), O_RDONLY, 0, &other);
+  EXPECT_EQ(missing.error(), ENOENT);
+  EXPECT_EQ(missing.path(), dir_.Join("no/such"));
+  UniqueFd directory;
+  ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &directory).ok());
+  const Status below = sys::OpenAt(directory.get(), "absent", O_RDONLY, 0, &other);
+  EXPECT_EQ(below.error(), ENOENT);
+  EXPECT_EQ(below.path(), std::filesystem::canonical(dir_.path()) / "absent");
+  ASSERT_TRUE(sys::OpenAt(AT_FDCWD, dir_.Join("f"), O_RDONLY, 0, &other).ok());
+  const Status refused = sys::PwriteFull(other.get(), "x", 1, 0);
+  EXPECT_EQ(refused.error(), EBADF);
+  EXPECT_EQ(refused.path(), std::filesystem::canonical(dir_.Join("f")));
 }
 
 TEST_F(SysTest, SecondFlockOfTheSameDirectoryIsRefused) {

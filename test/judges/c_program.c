@@ -1,6 +1,8 @@
 /* Every call of the C API, from C99, linked with the archive as a stranger would. */
 #include "c_judge.h"
 
+#include <errno.h>
+
 static void case_codes_and_keys(void) {
   const unsigned char bytes[8] = {1, 2, 3, 4, 5, 6, 7, 8};
   unsigned char back[8];
@@ -66,14 +68,19 @@ static void case_failures_are_told(void) {
   CHECK(engine_race_options_set(options, "create_if_missing", "false") == ENGINE_RACE_OK);
   CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_NOT_FOUND);
   CHECK(store == NULL);
+  CHECK(engine_race_error_number() == ENOENT);
+  CHECK(strcmp(engine_race_error_path(), directory) == 0);
   CHECK(engine_race_options_set(options, "bucket_count", "3") == ENGINE_RACE_OK);
   CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(strstr(engine_race_error_message(), "bucket_count") != NULL);
+  CHECK(engine_race_error_number() == 0);
+  CHECK(strcmp(engine_race_error_path(), directory) == 0);
   CHECK(logged.count > 0 && logged.worst == 2);
   CHECK(strstr(logged.last, "bucket_count") != NULL);
   CHECK(engine_race_options_set_log(options, NULL, NULL) == ENGINE_RACE_OK);
   CHECK(engine_race_options_set_log(NULL, note_log, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(engine_race_open(NULL, NULL, &store) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_error_path()[0] == '\0');
   CHECK(engine_race_open(directory, NULL, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
   engine_race_options_destroy(options);
   store = open_store();
@@ -81,6 +88,8 @@ static void case_failures_are_told(void) {
     engine_race_store* second = store;
     CHECK(engine_race_open(directory, NULL, &second) == ENGINE_RACE_IO_ERROR);
     CHECK(second == NULL);
+    CHECK(engine_race_error_number() == EAGAIN);
+    CHECK(strstr(engine_race_error_path(), "/manifest_lock") != NULL);
   }
   engine_race_close(store);
   CHECK(engine_race_close(NULL) == ENGINE_RACE_OK);

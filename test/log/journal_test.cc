@@ -156,7 +156,10 @@ TEST_F(JournalTest, AFailedFlushIsFinalAndToldOnce) {
     const ScopedHook hook(&failing);
     EXPECT_EQ(Commit(0, &value).code(), Code::kIOError) << "whatever the reason";
   }
-  EXPECT_EQ(Commit(1, &value).code(), Code::kIOError);
+  const Status later = Commit(1, &value);
+  EXPECT_EQ(later.code(), Code::kIOError);
+  EXPECT_EQ(later.error(), ENOSPC) << "the reason of the first one";
+  EXPECT_TRUE(later.path().ends_with(format::kJournalName)) << later.path();
   EXPECT_EQ(failing.count, 1) << "nothing is flushed any more";
   EXPECT_EQ(failure_count_, 1);
   EXPECT_EQ(journal_->durable_record_count(), 0u);
