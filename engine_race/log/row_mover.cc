@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "engine_race/base/assert.h"
@@ -169,7 +170,7 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
     format::KeyEntry entry;
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
         number, bucket.keys.PlaceOf(seen_count), bucket.keys.IndexOf(seen_count), 1, &entry));
-    newer_keys.push_back(entry.key);
+    ENGINE_RACE_RETURN_IF_ERROR(AddNewerKey(number, entry, seen_count, &newer_keys));
     ++seen_count;
   }
   std::sort(newer_keys.begin(), newer_keys.end());
@@ -226,6 +227,18 @@ void RowMover::KeepFirst(uint32_t number, uint32_t index, uint32_t count) noexce
   if (!kept.ok()) context_.latch.Latch(kept);
 }
 
+// Any key may be that of a record whose entry is damaged, so no record is known to be the newest.
+Status RowMover::AddNewerKey(uint32_t number, const format::KeyEntry& entry, uint64_t sequence,
+                             std::vector<uint64_t>* keys) const {
+  KeyRecord record;
+  if (!SlotTable::DecodeAppended(context_.codec(number), entry, sequence, &record)) {
+    return Status::Corruption("bucket " + std::to_string(number) + ": the key entry of record " +
+                              std::to_string(sequence) + " does not match its check");
+  }
+  keys->push_back(record.key);
+  return Status::Ok();
+}
+
 // The keys of the appended records from *from on, which moves behind them.
 Status RowMover::ReadNewerKeys(uint32_t number, uint64_t* from, std::vector<uint64_t>* keys) const {
   BucketCut cut;
@@ -240,11 +253,14 @@ Status RowMover::ReadNewerKeys(uint32_t number, uint64_t* from, std::vector<uint
     ENGINE_RACE_RETURN_IF_ERROR(context_.files.KeyFile(number).Read(
         page.data(), kIoAlignment, context_.geometry().KeyOffset(number, slot - in_page)));
     for (uint64_t i = in_page; i < kPageEntries && sequence < cut.logged_key_watermark; ++i) {
-      keys->push_back(entries[i].key);
+      ENGINE_RACE_RETURN_IF_ERROR(AddNewerKey(number, entries[i], sequence, keys));
       ++sequence;
     }
   }
-  for (const format::KeyEntry& entry : cut.staged_keys) keys->push_back(entry.key);
+  for (size_t i = 0; i < cut.staged_keys.size(); ++i) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        AddNewerKey(number, cut.staged_keys[i], cut.first_staged() + i, keys));
+  }
   *from = cut.record_count;
   return Status::Ok();
 }

@@ -139,6 +139,8 @@ class RowMover {
                    std::span<const uint64_t> newer_keys, size_t* told_count);
   void KeepFirst(uint32_t bucket, uint32_t row, uint32_t count) noexcept;
   Status ReadNewerKeys(uint32_t bucket, uint64_t* from, std::vector<uint64_t>* keys) const;
+  Status AddNewerKey(uint32_t bucket, const format::KeyEntry& entry, uint64_t sequence,
+                     std::vector<uint64_t>* keys) const;
   Status FreeInFile(const FreedCells& freed);
   bool ReleaseOne(const FreedCells& freed) noexcept;
   bool CanRelease(const FreedCells& freed);
