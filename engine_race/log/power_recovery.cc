@@ -211,7 +211,8 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
     if (!(*states)[index].damaged) doubtful.push_back(index);
   }
   std::vector<uint64_t> cuts(context_.geometry().bucket_count);
-  Status repaired = RepairLogs(states, doubtful, &cuts);
+  Status repaired = MarkDoubt(doubtful);
+  if (repaired.ok()) repaired = RepairLogs(states, doubtful, &cuts);
   if (repaired.ok()) return SettleTails(page_cache_id, doubtful, cuts, states);
   // A full disk: the user makes room before anything is written.
   if (repaired.code() == Code::kFull) return repaired;
@@ -227,8 +228,18 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
   return repaired;
 }
 
-// Brings into the logs, durably, what is left of the buckets' tails, and ends the journal. cuts[i]
-// is where bucket i ends.
+// Makes the counts show the doubt, durably, before anything changes that may be all that shows it:
+// the journal, rows, staging. The line of the first bucket does. SettleTails writes it last.
+Status PowerRecovery::MarkDoubt(const std::vector<uint32_t>& doubtful) {
+  if (doubtful.empty()) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
+  ENGINE_RACE_RETURN_IF_ERROR(
+      context_.staging.PublishWord(doubtful.front(), format::WordKind::kPageCache, /*payload=*/0));
+  return writer_.Flush(context_.files.counts);
+}
+
+// Brings into the logs, durably, what is left of the buckets' tails. Then come the rows, and then
+// the journal ends. cuts[i] is where bucket i ends.
 Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
                                  const std::vector<uint32_t>& buckets,
                                  std::vector<uint64_t>* cuts) {
@@ -242,19 +253,16 @@ Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
     const auto take = [&repair](const TailRecord& found) { return repair.Take(found); };
     ENGINE_RACE_RETURN_IF_ERROR(reader.Walk(index, (*states)[index], take, &(*cuts)[index]));
     ENGINE_RACE_RETURN_IF_ERROR(repair.Finish());
-    if (!table.has_rows()) return Status::Ok();
-    CutRows((*cuts)[index], &table);
-    return WriteTable(context_.files, index, table);
+    if (table.has_rows()) CutRows((*cuts)[index], &table);
+    return Status::Ok();
   }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushLogs());
-  // The journal may be all that shows the doubt. Once it has gone, the counts must show it until
-  // they are set. One bucket's do.
-  if (!buckets.empty()) {
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
-    ENGINE_RACE_RETURN_IF_ERROR(
-        context_.staging.PublishWord(buckets.front(), format::WordKind::kPageCache, /*payload=*/0));
-    ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
-  }
+  // Rows name only what is durable. After a power loss nothing looks at moved records again.
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
+    const SlotTable& table = (*states)[index].table;
+    return table.has_rows() ? WriteTable(context_.files, index, table) : Status::Ok();
+  }));
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
   return JournalReplay::Erase(context_.files.directory.get());
 }
 
@@ -289,9 +297,16 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
     SlotTable table = std::move(state.table);
     state = LoggedState(context_.geometry(), cut, page_cache_id);
     state.table = std::move(table);
+    if (index == doubtful.front()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.WriteLine(index, state));
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
+  // The line with the mark ends the doubt: all other lines are there by then, durably.
+  if (!doubtful.empty()) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.staging.WriteLine(doubtful.front(), (*states)[doubtful.front()]));
+    ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
+  }
   if (kept_count + lost_count > 0) {
     Log(context_.options.log, lost_count > 0 ? LogLevel::kWarning : LogLevel::kInfo,
         "of the records written since the last sync " + std::to_string(kept_count) +

@@ -5,7 +5,8 @@
 // such a record. The index's coverage past that end is voided. Entries that may lie behind the end
 // are made unreadable: a later power loss could bring them back among records written since. Only
 // then, and durably, the counts are set. Until they are, doing all of this again gives the same
-// result.
+// result. So a mark in the counts of the first bucket shows the doubt, durably, before all of this.
+// It goes when all other counts are set, durably.
 //
 // Thread safety: none; runs before any other thread knows the log, with worker threads of its own.
 #ifndef ENGINE_RACE_LOG_POWER_RECOVERY_H_
@@ -42,6 +43,7 @@ class PowerRecovery {
   Status Run(uint32_t page_cache_id, std::vector<BucketState>* states, bool* readable);
 
  private:
+  Status MarkDoubt(const std::vector<uint32_t>& doubtful);
   Status RepairLogs(std::vector<BucketState>* states, const std::vector<uint32_t>& buckets,
                     std::vector<uint64_t>* cuts);
   Status SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,

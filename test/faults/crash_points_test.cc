@@ -6,14 +6,10 @@
 // through shared memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <new>
@@ -22,6 +18,7 @@
 #include <vector>
 
 #include "engine_race/store.h"
+#include "test/faults/dying_child.h"
 #include "test/faults/fault_plan.h"
 #include "test/faults/memory_dir.h"
 #include "test/faults/scenario.h"
@@ -109,24 +106,6 @@ bool RunSteps(const Options& options, const std::string& dir, const std::vector<
     if (syncs) (*progress)->synced_watermark.store(i + 1);
   }
   return true;
-}
-
-enum class End : uint8_t { kKilled, kFinished, kFailed };
-
-// Forks; the child runs `run` under `hook` and leaves without any library's exit code. One that
-// hangs has failed.
-End InChildUnder(SystemCallHook* hook, const std::function<bool()>& run) {
-  constexpr unsigned int kPatienceSeconds = 60;
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::alarm(kPatienceSeconds);
-    const ScopedHook scope(hook);
-    ::syscall(SYS_exit_group, run() ? 0 : 1);
-  }
-  int status = 0;
-  if (::waitpid(pid, &status, 0) != pid) return End::kFailed;
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return End::kKilled;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? End::kFinished : End::kFailed;
 }
 
 // The machine that recovers: the same; one that was started anew; or one that has lost its power

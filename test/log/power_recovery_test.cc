@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -251,6 +253,75 @@ TEST_F(PowerRecoveryOfRowsTest, StagedRecordsOfALostRowGetARow) {
   const Row given = {format::RowKind::kRun, 1, 0, 0};
   EXPECT_EQ(RowOf(1), given);
   ExpectFileHasTheTable();
+}
+
+// The calls that change or flush files, in order, with their files. Neighbours of one kind are one.
+class ChangeOrder : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (call->kind == CallKind::kPwrite || call->kind == CallKind::kFallocate) Add("write ", *call);
+    if (call->kind == CallKind::kFdatasync || call->kind == CallKind::kFsync) Add("flush ", *call);
+    return call->Proceed();
+  }
+  // Where `change` comes first, or how many there are.
+  size_t First(const std::string& change) const {
+    return static_cast<size_t>(std::find(changes.begin(), changes.end(), change) - changes.begin());
+  }
+
+  std::vector<std::string> changes;
+
+ private:
+  void Add(const std::string& kind, const SystemCall& call) {
+    const std::string path = PathOf(call);
+    const std::string change = kind + path.substr(path.rfind('/') + 1);
+    if (changes.empty() || changes.back() != change) changes.push_back(change);
+  }
+
+  std::mutex mutex_;
+};
+
+// A loss of power may keep the row's word and lose the records: nothing looks at them again.
+TEST_F(PowerRecoveryOfRowsTest, MovedRowsAreMarkedWhenTheLogsAreDurable) {
+  MakeMoved(kEnd, 10);
+  Open();
+  // As an opening of a store with rows has it.
+  context_->has_row_file.store(true);
+  ChangeOrder order;
+  {
+    const ScopedHook hook(&order);
+    ASSERT_TRUE(Run().ok());
+  }
+  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kMoved);
+  const size_t marked = order.First("write key_rows");
+  ASSERT_LT(marked, order.changes.size());
+  for (const char* log : {"key_00", "key_01", "value_00", "value_01"}) {
+    EXPECT_LT(order.First(std::string("flush ") + log), marked) << log;
+  }
+  EXPECT_GT(std::count(order.changes.begin() + static_cast<ptrdiff_t>(marked), order.changes.end(),
+                       "flush key_rows"),
+            0);
+}
+
+// The journal or the rows may be all that shows the doubt. So its mark comes before any change, and
+// goes when all counts are durable but those that have it.
+TEST_F(PowerRecoveryTest, TheDoubtIsMarkedFirstAndEndsLast) {
+  MakeStore(263);
+  Open();
+  ChangeOrder order;
+  {
+    const ScopedHook hook(&order);
+    ASSERT_TRUE(Run().ok());
+  }
+  const std::string counts = format::kStagingCountsName;
+  size_t first = 0;
+  while (order.changes[first] == "write " + counts) ++first;
+  EXPECT_EQ(order.changes[first], "flush " + counts);
+  ASSERT_GT(order.changes.size(), 6u);
+  const std::vector<std::string> last(order.changes.end() - 4, order.changes.end());
+  const std::vector<std::string> wanted = {"write " + counts, "flush " + counts, "write " + counts,
+                                           "flush " + counts};
+  EXPECT_EQ(last, wanted);
 }
 
 TEST_F(PowerRecoveryTest, OnAFullDiskTheUserComesFirst) {

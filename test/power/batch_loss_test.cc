@@ -56,6 +56,51 @@ class BatchLossTest : public PowerCasesTest {
     EXPECT_LE(seen[0].second, most);
   }
 
+  // Recovers a state, and ends that at some of its changes: by a kill, which keeps all, or by a
+  // loss of power. Does so again with the states of these ends, and then expects the version
+  // everywhere.
+  void ExpectUniformAfterAll(const std::string& state, const std::string& boot_id,
+                             uint64_t per_bucket, uint64_t version) {
+    struct Ended {
+      std::string state;
+      std::string boot_id;
+      int end_count = 0;
+    };
+    constexpr int kEndsInARow = 3;
+    std::vector<Ended> waiting = {{state, boot_id}};
+    uint64_t recovery_count = 0;
+    while (!waiting.empty() && !HasFailure()) {
+      const Ended one = std::move(waiting.back());
+      waiting.pop_back();
+      auto machine = std::make_unique<Machine>(one.state, one.boot_id);
+      // Threads of the recovery have events as well.
+      std::mutex mutex;
+      bool takes = one.end_count < kEndsInARow;
+      const double chance = one.end_count > 0 ? 0.005 : kSanitized ? 0.1 : 0.5;
+      machine->disk()->on_event = [&](const std::string&) {
+        const std::lock_guard lock(mutex);
+        if (!takes || !Chance(&random_, chance)) return;
+        const bool is_killed = Chance(&random_, 0.6);
+        waiting.push_back(
+            {is_killed ? StateOf(machine.get(), CrashBias::KeepAll()) : AnyStateOf(machine.get()),
+             is_killed ? one.boot_id : NewBootId(&states_, &random_), one.end_count + 1});
+      };
+      machine->Open(FourBuckets(SyncMode::kNone));
+      ASSERT_NE(machine->store(), nullptr);
+      {
+        const std::lock_guard lock(mutex);
+        takes = false;
+      }
+      ++recovery_count;
+      const Versions seen = RangeOf(machine->store(), "", "");
+      EXPECT_EQ(seen.size(), per_bucket * kBuckets);
+      for (const auto& [key, found] : seen) EXPECT_EQ(found, version) << key;
+      machine.reset();
+      Drop(one.state);
+    }
+    EXPECT_GT(recovery_count, Sized(20, 4));
+  }
+
   void LoseInTheMiddle(SyncMode mode, uint64_t per_bucket, uint64_t batch_count, uint64_t gap) {
     struct Taken {
       std::string state;
@@ -117,6 +162,27 @@ TEST_F(BatchLossTest, ChainsKeepThemWhole) {
 
 TEST_F(BatchLossTest, LargeOnesAreWhole) {
   LoseInTheMiddle(SyncMode::kGroup, 150, Sized(6, 2), 120);
+}
+
+// The process is killed when its batch is durable in the journal and staged nowhere. The recoveries
+// after that are killed as well, or lose power.
+TEST_F(BatchLossTest, RecoveriesThatEndAnywhereKeepThemWhole) {
+  for (const SyncMode mode : {SyncMode::kGroup, SyncMode::kEveryWrite}) {
+    auto machine = NewMachine();
+    machine->Open(FourBuckets(mode));
+    ASSERT_NE(machine->store(), nullptr);
+    ASSERT_TRUE(machine->store()->Write(Uniform(3, 1)).ok());
+    std::string killed;
+    machine->disk()->on_event = [&](const std::string& event) {
+      if (event != "after fdatasync staging_journal" || !killed.empty()) return;
+      killed = StateOf(machine.get(), CrashBias::KeepAll());
+    };
+    ASSERT_TRUE(machine->store()->Write(Uniform(3, 2)).ok());
+    const std::string boot_id = machine->boot_id_path();
+    machine.reset();
+    ASSERT_FALSE(killed.empty());
+    ExpectUniformAfterAll(killed, boot_id, 3, 2);
+  }
 }
 
 // Other threads write single records meanwhile, so batches share the journal's turns.

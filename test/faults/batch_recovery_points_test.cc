@@ -1,0 +1,207 @@
+// A process dies when its batch over all buckets is committed and not counted. The recoveries after
+// it are killed at every call, or meet a fault there: the batch is whole in the end.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine_race/store.h"
+#include "test/faults/dying_child.h"
+#include "test/faults/fault_plan.h"
+#include "test/faults/memory_dir.h"
+#include "test/faults/scenario.h"
+#include "test/faults/sparse_copy.h"
+#include "test/test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+// Kills the process after a call on a file of this name, once it is armed.
+class DeathAfter : public SystemCallHook {
+ public:
+  DeathAfter(CallKind kind, std::string name) : kind_(kind), name_(std::move(name)) {}
+  void Arm() { armed_.store(true); }
+
+  long OnCall(SystemCall* call) override {
+    const long result = call->Proceed();
+    if (!armed_.load() || call->kind != kind_ || !PathOf(*call).ends_with(name_)) return result;
+    ::kill(::getpid(), SIGKILL);
+    while (true) ::pause();
+  }
+
+ private:
+  const CallKind kind_;
+  const std::string name_;
+  std::atomic<bool> armed_{false};
+};
+
+struct Case {
+  const char* name;
+  SyncMode sync_mode;
+  StagingMode staging;
+  // The call that commits the batch.
+  CallKind kind;
+  const char* file;
+  // Whether the machine is started anew after the first process.
+  bool restarts;
+};
+
+class BatchRecoveryPointsTest : public ::testing::TestWithParam<Case> {
+ protected:
+  static constexpr uint64_t kBuckets = 4;
+
+  BatchRecoveryPointsTest()
+      : random_(std::random_device()()), options_(ScenarioOptions(GetParam().sync_mode)) {
+    options_.staging_mode = GetParam().staging;
+    std::ofstream(boot_id_) << "3f1c0a52-9d0e-4d6e-8f5b-0b6f1c2d3e4f\n";
+    // A full group of values and a part of one in each bucket, and then two records of the batch.
+    for (uint64_t bucket = 0; bucket < kBuckets; ++bucket) {
+      for (uint64_t i = 0; i < 5; ++i) AddStep(bucket, i, 1);
+    }
+    single_count_ = steps_.size();
+    for (uint64_t bucket = 0; bucket < kBuckets; ++bucket) {
+      for (uint64_t i = 4; i < 6; ++i) AddStep(bucket, i, 2);
+    }
+  }
+
+  // The process that dies in its batch. Its store is left in died_.
+  void DieInBatch() {
+    DeathAfter death(GetParam().kind, GetParam().file);
+    const End end = InChildUnder(&death, [&] {
+      std::unique_ptr<Store> store;
+      if (!Store::Open(AsRun(options_), died_, &store).ok()) return false;
+      WriteBatch batch;
+      for (size_t i = 0; i < steps_.size(); ++i) {
+        const Step& step = steps_[i];
+        const std::string value = ValueOf(step.key, step.version);
+        const Status written = i < single_count_ ? store->Write(KeyOf(step.key), value)
+                                                 : batch.Put(KeyOf(step.key), value);
+        if (!written.ok()) return false;
+      }
+      death.Arm();
+      return store->Write(batch).ok();
+    });
+    ASSERT_EQ(end, End::kKilled);
+  }
+  void CopyDied() {
+    std::filesystem::remove_all(copy_);
+    CopySparse(died_, copy_);
+  }
+  End DieInRecovery(uint64_t nth, DeathMoment moment) {
+    DeathPlan death(copy_, nth, moment);
+    BootIdHook boot(boot_id_, &death);
+    return InChildUnder(HookOf(&boot, &death), [&] {
+      std::unique_ptr<Store> store;
+      return Store::Open(AsRun(options_), copy_, &store).ok();
+    });
+  }
+  void ExpectWhole() {
+    BootIdHook boot(boot_id_);
+    SystemCallHook* const hook = HookOf(&boot, nullptr);
+    const std::unique_ptr<ScopedHook> scope(hook == nullptr ? nullptr : new ScopedHook(hook));
+    std::unique_ptr<Store> store;
+    const Status opened = Store::Open(AsRun(options_), copy_, &store);
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
+    std::string problem;
+    const Contents found = ReadContents(store.get(), steps_, &problem);
+    EXPECT_EQ(problem, "");
+    EXPECT_EQ(ToString(found), ToString(ContentsAfter(steps_, steps_.size())));
+  }
+  static SystemCallHook* HookOf(SystemCallHook* restarted, SystemCallHook* same) {
+    return GetParam().restarts ? restarted : same;
+  }
+
+  std::mt19937_64 random_;
+  Options options_;
+  std::vector<Step> steps_;
+  size_t single_count_ = 0;
+  MemoryDir dir_;
+  const std::string died_ = dir_.Join("died");
+  const std::string copy_ = dir_.Join("copy");
+  const std::string boot_id_ = dir_.Join("boot_id");
+
+ private:
+  void AddStep(uint64_t bucket, uint64_t i, uint64_t version) {
+    steps_.push_back({Step::Kind::kWrite, (bucket << 62) + i, version});
+  }
+};
+
+TEST_P(BatchRecoveryPointsTest, RecoveriesMayBeKilledAtEveryCall) {
+  ASSERT_NO_FATAL_FAILURE(DieInBatch());
+  CopyDied();
+  ExpectWhole();
+  const uint64_t stride = dir_.stride() * Sized(2, 29);
+  bool finished = false;
+  uint64_t nth = 1 + random_() % stride;
+  for (; !finished && !HasFailure(); nth += stride) {
+    for (const DeathMoment moment :
+         {DeathMoment::kBefore, DeathMoment::kTorn, DeathMoment::kAfter}) {
+      SCOPED_TRACE("killed in call " + std::to_string(nth) + ", moment " +
+                   std::to_string(static_cast<int>(moment)));
+      CopyDied();
+      const End end = DieInRecovery(nth, moment);
+      ASSERT_NE(end, End::kFailed);
+      finished = end == End::kFinished;
+      // The next recovery is killed, too.
+      const uint64_t again = 1 + random_() % nth;
+      SCOPED_TRACE("and then in call " + std::to_string(again));
+      ASSERT_NE(DieInRecovery(again, moment), End::kFailed);
+      ExpectWhole();
+    }
+  }
+  EXPECT_GT(nth, 50u) << "a recovery makes hardly a call";
+}
+
+TEST_P(BatchRecoveryPointsTest, CallsOfARecoveryMayFail) {
+  ASSERT_NO_FATAL_FAILURE(DieInBatch());
+  for (const Fault fault : {Fault::kDiskFull, Fault::kIoError}) {
+    for (const Repeat repeat : {Repeat::kOnce, Repeat::kFromThenOn}) {
+      const uint64_t stride = dir_.stride() * Sized(2, 29);
+      bool fired = true;
+      uint64_t nth = 1 + random_() % stride;
+      for (; fired && !HasFailure(); nth += stride) {
+        CopyDied();
+        FaultPlan plan(copy_, fault, nth, repeat);
+        {
+          BootIdHook boot(boot_id_, &plan);
+          const ScopedHook scope(HookOf(&boot, &plan));
+          plan.Arm();
+          std::unique_ptr<Store> store;
+          const Status opened = Store::Open(AsRun(options_), copy_, &store);
+          fired = plan.fired();
+          EXPECT_TRUE(opened.ok() || fired) << opened.ToString();
+          plan.Disarm();
+        }
+        SCOPED_TRACE(plan.ToString());
+        ExpectWhole();
+      }
+      EXPECT_GT(nth, 20u) << "a recovery makes hardly a call";
+    }
+  }
+}
+
+constexpr CallKind kFlush = CallKind::kFdatasync;
+constexpr CallKind kWrite = CallKind::kPwrite;
+INSTANTIATE_TEST_SUITE_P(
+    Modes, BatchRecoveryPointsTest,
+    ::testing::Values(
+        Case{"Group", SyncMode::kGroup, StagingMode::kAuto, kFlush, "staging_journal", false},
+        Case{"GroupRestarted", SyncMode::kGroup, StagingMode::kAuto, kFlush, "staging_journal",
+             true},
+        Case{"EveryWriteWrittenStaging", SyncMode::kEveryWrite, StagingMode::kWritten, kFlush,
+             "staging_journal", false},
+        Case{"Committed", SyncMode::kNone, StagingMode::kWritten, kWrite, "staging_counts", false},
+        Case{"CommittedRestarted", SyncMode::kNone, StagingMode::kWritten, kWrite, "staging_counts",
+             true}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace engine_race::test
