@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <set>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
@@ -20,9 +21,17 @@ constexpr uint64_t kFileBytes = format::kBatchIntents * format::kBatchIntentByte
 constexpr uint64_t kEntriesOffset = kIoAlignment;
 static_assert(kFileBytes % kIoAlignment == 0 && sizeof(format::BatchIntent) <= kEntriesOffset);
 
-uint64_t SeedOf(const StoreFiles& files) {
-  return MixWords(files.identity.store_id ^ 0x9fb21c651e98df25,
-                  PageCacheId(files) + 0xc2b2ae3d27d4eb4f);
+uint64_t SeedOf(const StoreFiles& files, uint32_t page_cache_id) {
+  return MixWords(files.identity.store_id ^ 0x9fb21c651e98df25, page_cache_id + 0xc2b2ae3d27d4eb4f);
+}
+
+// Of the page caches that intents may be of: the present one, and those that the counts name.
+std::set<uint64_t> SeedsOf(const StoreFiles& files, const std::vector<BucketState>& states) {
+  std::set<uint64_t> seeds = {SeedOf(files, PageCacheId(files))};
+  for (const BucketState& state : states) {
+    if (!state.damaged) seeds.insert(SeedOf(files, state.page_cache_id));
+  }
+  return seeds;
 }
 
 uint64_t CommitWord(uint64_t seed, std::span<const format::BatchIntentEntry> entries) {
@@ -60,7 +69,7 @@ Status BatchIntents::Open(const StoreFiles& files, bool mapped, mode_t file_mode
     ENGINE_RACE_RETURN_IF_ERROR(sys::PopulateForStores(mapping.data(), kFileBytes, &populated));
     mapping_ = std::move(mapping);
   }
-  seed_ = SeedOf(files);
+  seed_ = SeedOf(files, PageCacheId(files));
   file_ = std::move(file);
   return Status::Ok();
 }
@@ -128,8 +137,8 @@ Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states,
   io::File file;
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(OpenIntents(files, io::Access::kRead, &file, &exists));
-  if (!exists || PageCacheId(files) == 0) return Status::Ok();
-  const uint64_t seed = SeedOf(files);
+  if (!exists) return Status::Ok();
+  const std::set<uint64_t> seeds = SeedsOf(files, *states);
   std::vector<format::BatchIntentEntry> entries;
   for (uint32_t intent = 0; intent < format::kBatchIntents; ++intent) {
     const uint64_t offset = intent * format::kBatchIntentBytes;
@@ -139,7 +148,10 @@ Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states,
     entries.resize(header.entry_count);
     ENGINE_RACE_RETURN_IF_ERROR(file.Read(entries.data(), entries.size() * sizeof(entries.front()),
                                           offset + kEntriesOffset));
-    if (header.commit != CommitWord(seed, entries)) continue;
+    const bool committed = std::any_of(seeds.begin(), seeds.end(), [&](uint64_t seed) {
+      return header.commit == CommitWord(seed, entries);
+    });
+    if (!committed) continue;
     for (const format::BatchIntentEntry& entry : entries) {
       if (entry.bucket >= states->size() || (*states)[entry.bucket].damaged) continue;
       uint64_t& record_count = (*states)[entry.bucket].record_count;

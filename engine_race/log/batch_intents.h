@@ -4,7 +4,8 @@
 // that each bucket is to have, and one aligned store commits it. The counts follow one by one, and
 // the intent is cleared. An opening that finds a committed intent moves the counts itself; without
 // one the records count for nothing. Nothing here is flushed: an intent names the page cache in
-// which it holds.
+// which it was stored. In another one its records may be lost. Recovery then looks for them one by
+// one, as for all others below the counts.
 //
 // Like staging, the file is stored into through a mapping, or written where stagings are.
 //
@@ -64,7 +65,7 @@ class BatchIntents {
 };
 
 // Moves the counts that committed intents name, in `states` alone, and gives the buckets that they
-// name in *moved. None when the store has no intents of this page cache.
+// name in *moved. Intents count if they are of the present page cache or of one that `states` name.
 Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states,
                    std::vector<uint32_t>* moved);
 // Clears all intents, if there are any.

@@ -23,7 +23,8 @@ Status Recovery::Run() {
   JournalReplay journal;
   Status looked = journal.Read(context_.files.directory.get(), context_.ids());
   const char* doubt = DoubtPageCache(context_.files, states);
-  if (doubt == nullptr) ENGINE_RACE_RETURN_IF_ERROR(RedoBatches(&states));
+  // In doubt too: staged records count below the counts alone.
+  ENGINE_RACE_RETURN_IF_ERROR(RedoBatches(&states));
   if (doubt == nullptr && looked.ok()) {
     looked = CompareWithJournal(context_.files, context_.staging, journal, states, &doubt);
   }
@@ -36,12 +37,7 @@ Status Recovery::Run() {
   const bool only_readable = doubt == nullptr && looked.code() == Code::kIOError;
   if (!looked.ok() && !only_readable) return looked;
   if (only_readable) context_.latch.Latch(looked);
-  if (doubt != nullptr) {
-    // In doubt, records count as far as they verify, and intents for nothing. They go first: an
-    // opening after an interruption may be in no doubt any more.
-    ENGINE_RACE_RETURN_IF_ERROR(EraseIntents(context_.files));
-    ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
-  }
+  if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
   // Rows that were freed may be taken again once that is durable.
   if (!context_.latch.latched()) ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
@@ -55,7 +51,8 @@ Status Recovery::Run() {
 }
 
 // Finishes the batches that an interruption left committed. A recovery that is killed here begins
-// with the same intents again.
+// with the same intents again. They are gone before a doubt ends: records that are found lost then
+// are not counted again.
 Status Recovery::RedoBatches(std::vector<BucketState>* states) {
   std::vector<uint32_t> moved;
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(context_.files, states, &moved));
@@ -145,6 +142,8 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
 void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {
   Bucket& bucket = context_.buckets[index];
   bucket.table = table;
+  // Of an earlier adoption, before a doubt was found.
+  bucket.free_rows.clear();
   if (!table.has_rows()) return;
   const Geometry& geometry = context_.geometry();
   bucket.owned_run_numbers =

@@ -66,11 +66,14 @@ bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
     return reinterpret_cast<const format::KeyEntry*>(page.data())[sequence % kPageEntries];
   };
   const JournalReplay::Record* const journaled = journal_.Find(bucket_, sequence);
+  // A staged entry that nothing counts may be of a batch that never was committed.
+  const bool staged_counts =
+      sequence < state_.record_count || sequence < journal_.EndSequence(bucket_);
   // The journal first. A record that was staged and never counted may have left its entry elsewhere
   // before its number was given to the record in the journal.
   const std::array<format::KeyEntry, 3> candidates = {
       journaled != nullptr ? journaled->descriptor.entry : format::KeyEntry(),
-      entry_of(logged_keys_), entry_of(staged_keys_)};
+      entry_of(logged_keys_), staged_counts ? entry_of(staged_keys_) : format::KeyEntry()};
   for (const format::KeyEntry& candidate : candidates) {
     if (!verifies(candidate)) continue;
     found->sequence = sequence;

@@ -2,7 +2,10 @@
 //
 // Such a record may lie in the logs, in its staging place or in the commit journal. Its key and its
 // value may lie apart. Any copy may be torn, missing or stale. A copy that verifies is the record:
-// no other one has had its sequence number. The bucket ends at the first number that has none.
+// no other counted one has had its sequence number. Logs and journal hold only records that count.
+// Staging also holds records of batches that were never committed. So a staged entry counts below
+// the bucket's count and below the end of what the journal holds of it. The bucket ends at the
+// first number that has no record.
 //
 // One thread. Changes nothing.
 // Owner of its buffers. Invariant: the cut is at the synced watermark or behind it.

@@ -138,8 +138,8 @@ TEST_P(BatchTest, KilledBetweenItsCountsItIsThereAsAWhole) {
   }
 }
 
-// An intent of another page cache says nothing about this one.
-TEST_P(BatchTest, AnIntentDoesNotOutliveItsPageCache) {
+// An intent counts no record that a power loss has taken.
+TEST_P(BatchTest, AnIntentDoesNotOutliveItsRecords) {
   KillImages images(dir_.path());
   uint64_t store_id = 0;
   {
@@ -161,8 +161,6 @@ TEST_P(BatchTest, AnIntentDoesNotOutliveItsPageCache) {
   EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(2, 1));
 }
 
-// Staged by pwrite, every step of a batch is a call. A kill before or after any of them leaves all
-// of the batch or nothing.
 // Recovery in doubt finds that the records of an intent are not there. Interrupted, it may not
 // leave the intent to an opening that is in no doubt any more.
 TEST_P(BatchTest, AnIntentIsGoneBeforeTheDoubtIs) {
@@ -200,6 +198,8 @@ TEST_P(BatchTest, AnIntentIsGoneBeforeTheDoubtIs) {
   EXPECT_EQ(log->RecordCount(), 0u);
 }
 
+// Staged by pwrite, every step of a batch is a call. A kill before or after any of them leaves all
+// of the batch or nothing.
 TEST(BatchKillTest, EveryCallIsAPlaceToDie) {
   TempDir dir;
   Options options = TinyOptions();

@@ -1,0 +1,180 @@
+// Batches and openings in doubt about the counts: each batch is there as a whole or not at all.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+
+#include "engine_race/log/verify.h"
+#include "test/faults/fault_plan.h"
+#include "test/log/batch_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+using Content = std::map<uint64_t, uint64_t>;
+
+Content OverAll(uint64_t count, uint64_t version) {
+  Content content;
+  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+    for (uint64_t n = 0; n < count; ++n) content[KeyIn(bucket, n)] = version;
+  }
+  return content;
+}
+
+class BatchRecoveryTest : public ::testing::TestWithParam<StagingMode> {
+ protected:
+  BatchRecoveryTest() { options_.staging_mode = GetParam(); }
+
+  // Expects `wanted`, of `record_count` records, in a store that is in doubt, and twice in a row.
+  void ExpectInDoubt(const std::string& dir, const Content& wanted, uint64_t record_count) {
+    SetWord(dir, store_id_, 3, format::WordKind::kPageCache, 0);
+    VerifyReport report;
+    EXPECT_TRUE(VerifyStore(dir, &report, {}).ok());
+    EXPECT_EQ(report.record_count, record_count);
+    EXPECT_EQ(ContentIn(dir, options_), wanted);
+    EXPECT_EQ(ContentIn(dir, options_), wanted);
+  }
+
+  // Writes a batch of two records for each bucket, and then one of five. Takes the store as a kill
+  // leaves it when the first bucket has counted the second batch.
+  void DieBetweenCounts(KillImages* images) {
+    const auto log = OpenLog(options_, dir_.path());
+    store_id_ = log->store_id();
+    ASSERT_TRUE(log->Write(BatchOverAll(2, 1)).ok());
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t) {
+      if (images->paths().empty()) images->Take();
+    };
+    ASSERT_TRUE(log->Write(BatchOverAll(5, 2)).ok());
+    Detach(log.get());
+  }
+
+  const TempDir dir_;
+  Options options_ = TinyOptions();
+  uint64_t store_id_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Staging, BatchRecoveryTest,
+                         ::testing::Values(StagingMode::kAuto, StagingMode::kWritten));
+
+// As if killed when the batch was staged in all buckets, and not committed.
+TEST_P(BatchRecoveryTest, WhatWasStagedAndNeverCountedIsNotThere) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    store_id_ = log->store_id();
+    ASSERT_TRUE(log->Write(BatchOverAll(2, 1)).ok());
+    ASSERT_TRUE(log->Write(BatchOverAll(1, 2)).ok());
+  }
+  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+    SetWord(dir_.path(), store_id_, bucket, format::WordKind::kRecords, 2);
+  }
+  ExpectInDoubt(dir_.path(), OverAll(2, 1), 8);
+}
+
+// A full disk refuses the batch when two buckets have its records staged.
+TEST_P(BatchRecoveryTest, ARefusedBatchIsNotBroughtBackInPart) {
+  options_.staging_mode = StagingMode::kWritten;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    store_id_ = log->store_id();
+    ASSERT_TRUE(log->Write(BatchOverAll(2, 1)).ok());
+    int staged_count = 0;
+    CallWatch watch([&](SystemCall* call) -> long {
+      if (call->kind != CallKind::kPwrite || !PathOf(*call).ends_with(format::kStagingValuesName) ||
+          ++staged_count <= 2) {
+        return call->Proceed();
+      }
+      errno = ENOSPC;
+      return -1;
+    });
+    const ScopedHook scope(&watch);
+    EXPECT_EQ(log->Write(BatchOverAll(1, 2)).code(), Code::kFull);
+    EXPECT_GT(staged_count, 2);
+  }
+  ExpectInDoubt(dir_.path(), OverAll(2, 1), 8);
+}
+
+TEST_P(BatchRecoveryTest, ACommittedBatchIsThereAsAWhole) {
+  KillImages images(dir_.path());
+  ASSERT_NO_FATAL_FAILURE(DieBetweenCounts(&images));
+  ASSERT_EQ(images.paths().size(), 1u);
+  ExpectInDoubt(images.paths()[0], OverAll(5, 2), 28);
+}
+
+// The machine wrote everything back and was started anew: a kill alone tears no batch.
+TEST_P(BatchRecoveryTest, ACommittedBatchOutlivesARestartAsAWhole) {
+  const std::string boot_id = dir_.path() + ".boot_id";
+  KillImages images(dir_.path());
+  {
+    std::ofstream(boot_id) << "3f1c0a52-9d0e-4d6e-8f5b-0b6f1c2d3e4f\n";
+    BootIdHook first_boot(boot_id);
+    const ScopedHook scope(&first_boot);
+    ASSERT_NO_FATAL_FAILURE(DieBetweenCounts(&images));
+  }
+  std::filesystem::remove(boot_id);
+  ASSERT_EQ(images.paths().size(), 1u);
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(5, 2));
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(5, 2));
+}
+
+// A batch is durable in the journal, and its process is killed before anything of it is staged. The
+// journal alone tells of it, and is gone when recovery writes the counts.
+TEST_P(BatchRecoveryTest, CountsThatCannotBeWrittenLeaveADurableBatchToTheNextOpening) {
+  options_.sync_mode = SyncMode::kGroup;
+  options_.journal_bytes = kMinJournalBytes;
+  KillImages killed(dir_.path());
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    for (uint64_t n = 10; n < 13; ++n) {
+      ASSERT_TRUE(log->Append(KeyIn(2, n), ValueOf(KeyIn(2, n), 1).data()).ok());
+    }
+    CallWatch watch([&](SystemCall* call) {
+      const long result = call->Proceed();
+      if (call->kind == CallKind::kFdatasync && PathOf(*call).ends_with(format::kJournalName)) {
+        killed.Take();
+      }
+      return result;
+    });
+    const ScopedHook scope(&watch);
+    ASSERT_TRUE(log->Write(BatchOverAll(1, 2)).ok());
+  }
+  ASSERT_EQ(killed.paths().size(), 1u);
+  Content wanted = OverAll(1, 2);
+  for (uint64_t n = 10; n < 13; ++n) wanted[KeyIn(2, n)] = 1;
+  Options reopened = options_;
+  reopened.sync_mode = SyncMode::kNone;
+  bool has_failed = true;
+  for (int nth = 1; has_failed; ++nth) {
+    SCOPED_TRACE(nth);
+    TempDir parent;
+    const std::string dir = parent.Join("store");
+    std::filesystem::copy(killed.paths()[0], dir, std::filesystem::copy_options::recursive);
+    std::mutex mutex;
+    int write_count = 0;
+    CallWatch watch([&](SystemCall* call) -> long {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (call->kind != CallKind::kPwrite || !PathOf(*call).ends_with(format::kStagingCountsName) ||
+          ++write_count != nth) {
+        return call->Proceed();
+      }
+      errno = ENOSPC;
+      return -1;
+    });
+    {
+      const ScopedHook scope(&watch);
+      std::unique_ptr<BucketLog> log;
+      const Status opened = BucketLog::Open(reopened, dir, &log);
+      has_failed = write_count >= nth;
+      EXPECT_EQ(opened.code(), has_failed ? Code::kFull : Code::kOk) << opened.ToString();
+    }
+    EXPECT_EQ(ContentIn(dir, reopened), wanted);
+    EXPECT_TRUE(has_failed || nth > 4) << "a line for each bucket";
+  }
+}
+
+}  // namespace
+}  // namespace engine_race::test
