@@ -1,7 +1,7 @@
 // The format of batches that are being written: intents, and the file of a large batch.
 // docs/format.md says it in words.
 //
-// Constants and plain data only; the codecs are in batch_intents.cc and large_batches.cc.
+// Constants and plain data only; the codecs are in batch_intents.cc and large_batch_file.cc.
 #ifndef ENGINE_RACE_LOG_BATCH_FORMAT_H_
 #define ENGINE_RACE_LOG_BATCH_FORMAT_H_
 
@@ -32,18 +32,25 @@ inline constexpr uint32_t kBatchIntentEntries = 4096;
 inline constexpr uint64_t kBatchIntentBytes =
     4096 + uint64_t{kBatchIntentEntries} * sizeof(BatchIntentEntry);
 
-// A large batch: this header, the entries from kIoAlignment on, then from the next multiple of it
-// on the values of the puts, in order. The header is written last, when the rest is durable. While
-// it is there, no other record was written to the buckets of the batch.
-inline constexpr uint64_t kLargeBatchMagic = 0x4843544142454741;  // "AGEBATCH" as bytes
+// A large batch: this header and behind it a BatchIntentEntry for each bucket, in ascending order.
+// Then the entries, from the next multiple of kIoAlignment on, and from the next multiple on the
+// values of the puts, in order. Header and counts are written last, when the rest is durable, and
+// so are all records that the buckets had before. While they are there, no other record was
+// written to the buckets.
+inline constexpr uint64_t kLargeBatchMagic = 0x3243544142454741;  // "AGEBATC2" as bytes
+// Of a file without counts, which no released version has written. It is refused.
+inline constexpr uint64_t kOldLargeBatchMagic = 0x4843544142454741;  // "AGEBATCH" as bytes
 struct LargeBatchHeader {
   uint64_t magic;
   uint64_t store_id;
   uint64_t entry_count;
-  // Hash64 of the entries. Its seed is the Hash64 of the fields above, seeded with the magic.
+  uint64_t bucket_count;
+  // Hash64 of the counts, seeded with the Hash64 of the entries. The seed of the latter is the
+  // Hash64 of the fields above, seeded with the magic.
   uint64_t checksum;
+  uint64_t reserved[3];  // zero
 };
-static_assert(sizeof(LargeBatchHeader) == 32);
+static_assert(sizeof(LargeBatchHeader) == 64);
 struct LargeBatchEntry {
   uint64_t key;
   uint64_t value_hash;  // Hash64 of the value, seed 0

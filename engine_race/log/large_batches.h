@@ -1,10 +1,12 @@
 // Batches that do not fit into staging, or not into the journal.
 //
-// Such a batch is first written to a file of its own, durably. Its header commits it. Then its
-// records are appended as others are, group by group, while the batch holds all of its buckets. So
-// nothing else comes between them, and an opening that finds the header appends those that are not
-// there yet (batch_remains.h). Last the file is emptied, durably, and the buckets are released.
-// In the durable sync modes a Sync comes before that. Views wait until all records are appended.
+// Such a batch is first written to a file of its own, durably (large_batch_file.h). Then it holds
+// all of its buckets, and what they have is made durable. The counts that the buckets are to have
+// commit it. Then its records are appended as others are, group by group, while the batch holds its
+// buckets. So nothing else comes between them. An opening that finds the counts appends as many of
+// the last records as a bucket lacks. At the end the file is emptied, durably, and the buckets are
+// released. In the durable sync modes a Sync comes before that. Views wait until all records are
+// appended.
 //
 // A failure after the commit cannot be undone. It latches, and the next opening finishes the batch.
 //
@@ -15,18 +17,15 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/write_batch.h"
-#include "engine_race/io/file.h"
-#include "engine_race/log/batch_format.h"
 #include "engine_race/log/batch_holds.h"
 #include "engine_race/log/batch_plan.h"
 #include "engine_race/log/batch_writer.h"
 #include "engine_race/log/group_writer.h"
+#include "engine_race/log/large_batch_file.h"
 #include "engine_race/log/log_context.h"
-#include "engine_race/log/log_writer.h"
 #include "engine_race/log/syncer.h"
 
 namespace engine_race {
@@ -34,33 +33,25 @@ namespace engine_race {
 class LargeBatches {
  public:
   // Works on all of them, which outlive it.
-  LargeBatches(LogContext* context, LogWriter* writer, GroupWriter* groups, BatchWriter* batches,
-               Syncer* syncer)
-      : context_(*context),
-        writer_(*writer),
-        groups_(*groups),
-        batches_(*batches),
-        syncer_(*syncer) {}
+  LargeBatches(LogContext* context, GroupWriter* groups, BatchWriter* batches, Syncer* syncer)
+      : context_(*context), groups_(*groups), batches_(*batches), syncer_(*syncer) {}
 
   // Answers as BucketLog::Write.
   Status Write(std::span<const WriteBatch::Record> records);
-  // Finishes a batch that an earlier opening has committed. A failure leaves nothing to open: a
-  // part of the batch may be appended.
+  // Finishes a batch that an earlier opening has committed, and makes durable that it is none any
+  // more. A failure leaves nothing to open: a part of the batch may be appended.
   Status Finish();
 
  private:
-  Status Save(std::span<const WriteBatch::Record> records,
-              const std::vector<format::LargeBatchEntry>& entries, const io::File& file);
-  // *may_be_committed: after a failure the next opening may finish the batch.
-  Status CommitAndAppend(const std::vector<format::LargeBatchEntry>& entries, const io::File& file,
-                         BatchHolds* holds, BatchPlan* plan, bool* may_be_committed);
-  Status Commit(const std::vector<format::LargeBatchEntry>& entries, const io::File& file);
+  Status Write(std::span<const WriteBatch::Record> records, LargeBatchFile* file, BatchHolds* holds,
+               BatchPlan* plan, bool* may_be_committed);
   Status AppendAll(BatchHolds* holds, BatchPlan* plan);
   Status AppendPart(BatchHolds* holds, const BatchPlan& plan, BatchPart* part);
-  Status Settle(const io::File& file);
+  Status SyncHeld();
+  Status FinishBatch(const LargeBatchFile& file);
+  Status LeaveOutAppended(const LargeBatchFile& file, BatchPlan* plan) const;
 
   LogContext& context_;
-  LogWriter& writer_;
   GroupWriter& groups_;
   BatchWriter& batches_;
   Syncer& syncer_;

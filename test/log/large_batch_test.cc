@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 
 #include "engine_race/log/verify.h"
 #include "test/log/batch_test_util.h"
@@ -154,6 +156,122 @@ TEST_P(LargeBatchTest, KilledAgainAndAgainItNeedsNoRoomTwice) {
     EXPECT_EQ(ContentOf(log.get()), ContentOver(kMost, 2));
     EXPECT_LE(log->RecordCount(), 4 * 256u);
   }
+}
+
+// Each bucket goes on behind the records that it has, in rows that need not lie behind each other.
+TEST_P(LargeBatchTest, KilledInBucketsWithRowsItGoesOn) {
+  options_.bucket_capacity_records = 8 * 256;
+  KillImages images(dir_.path());
+  TellingListener listener;
+  const WriteBatch batch = BatchOverAll(300, 2);
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+      ASSERT_TRUE(log->mover().Claim(bucket));
+      ASSERT_TRUE(log->mover().Begin(bucket).ok());
+      log->mover().Unclaim(bucket);
+    }
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t) {
+      if (listener.appends.size() % 290 == 0) images.Take();
+    };
+    ASSERT_TRUE(log->Write(batch).ok());
+    Detach(log.get());
+  }
+  ASSERT_EQ(images.paths().size(), 4u);
+  for (const std::string& image : images.paths()) {
+    const auto log = OpenLog(options_, image);
+    ASSERT_NE(log, nullptr);
+    EXPECT_EQ(ContentOf(log.get()), ContentOver(300, 2));
+    EXPECT_EQ(log->RecordCount(), 12 + batch.size());
+  }
+}
+
+// A loss of power brings its file back, long after it was emptied.
+TEST_P(LargeBatchTest, AnOldOneChangesNoNewerRecord) {
+  const TempDir kept;
+  const std::string path = dir_.Join(format::kLargeBatchName);
+  Content wanted = ContentOver(kTooMany, 2);
+  uint64_t record_count = 0;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    CallWatch watch([&](SystemCall* call) {
+      if (call->kind == CallKind::kFtruncate && PathOf(*call) == path && call->length == 0 &&
+          std::filesystem::file_size(path) > 0) {
+        std::filesystem::copy_file(path, kept.Join("batch"));
+      }
+      return call->Proceed();
+    });
+    const ScopedHook scope(&watch);
+    ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
+    // A bucket of the batch stays as it is.
+    for (uint32_t bucket = 0; bucket < 3; ++bucket) {
+      const uint64_t key = KeyIn(bucket, 5 + bucket);
+      ASSERT_TRUE(log->Append(key, ValueOf(key, 3).data()).ok());
+      wanted[key] = 3;
+    }
+    ASSERT_TRUE(log->Sync().ok());
+    record_count = log->RecordCount();
+  }
+  std::filesystem::copy_file(kept.Join("batch"), path,
+                             std::filesystem::copy_options::overwrite_existing);
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_NE(log, nullptr);
+  EXPECT_EQ(log->RecordCount(), record_count);
+  EXPECT_EQ(ContentOf(log.get()), wanted);
+}
+
+// What the page cache says of an emptied file may not have reached the device.
+TEST_P(LargeBatchTest, AnOpeningMakesDurableThatThereIsNone) {
+  KillImages images(dir_.path());
+  const auto flushes_file = [](const SystemCall& call) {
+    return (call.kind == CallKind::kFsync || call.kind == CallKind::kFdatasync) &&
+           PathOf(call).ends_with(format::kLargeBatchName);
+  };
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    CallWatch watch([&](SystemCall* call) {
+      if (flushes_file(*call) && std::filesystem::file_size(PathOf(*call)) == 0) images.Take();
+      return call->Proceed();
+    });
+    const ScopedHook scope(&watch);
+    ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
+  }
+  ASSERT_EQ(images.paths().size(), 1u);
+  const std::string& image = images.paths()[0];
+  // The second opening has nothing to do.
+  for (const int wanted_count : {1, 0}) {
+    int flush_count = 0;
+    CallWatch watch([&](SystemCall* call) {
+      if (flushes_file(*call)) ++flush_count;
+      return call->Proceed();
+    });
+    const ScopedHook scope(&watch);
+    EXPECT_EQ(ContentIn(image, options_), ContentOver(kTooMany, 2));
+    EXPECT_EQ(flush_count, wanted_count);
+    EXPECT_FALSE(std::filesystem::exists(image + "/" + format::kLargeBatchName));
+  }
+}
+
+// Records behind a batch that may come back would be lost with it.
+TEST_P(LargeBatchTest, WhereThatFailsTheStoreIsOnlyRead) {
+  { OpenLog(options_, dir_.path()); }
+  std::ofstream(dir_.Join(format::kLargeBatchName)).put('x');
+  FailingCalls broken(CallKind::kFtruncate, format::kLargeBatchName, EIO);
+  const ScopedHook scope(&broken);
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_NE(log, nullptr);
+  EXPECT_EQ(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 3).data()).code(), Code::kIOError);
+}
+
+// Its file does not say what each bucket was to have.
+TEST_P(LargeBatchTest, OneOfAnOlderBuildIsRefused) {
+  { OpenLog(options_, dir_.path()); }
+  std::ofstream(dir_.Join(format::kLargeBatchName)) << "AGEBATCH" << std::string(8192, '\0');
+  std::unique_ptr<BucketLog> log;
+  EXPECT_EQ(BucketLog::Open(options_, dir_.path(), &log).code(), Code::kNotSupported);
 }
 
 // The machine restarts before the batch is appended as a whole.

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "engine_race/log/format.h"
 #include "engine_race/store.h"
 #include "test/power/machine.h"
 
@@ -182,6 +184,40 @@ TEST_F(BatchLossTest, RecoveriesThatEndAnywhereKeepThemWhole) {
     machine.reset();
     ASSERT_FALSE(killed.empty());
     ExpectUniformAfterAll(killed, boot_id, 3, 2);
+  }
+}
+
+// Its file is emptied at last. The device never learns of that, although the next opening does.
+TEST_F(BatchLossTest, ALargeOneDoesNotComeBackOverNewerWrites) {
+  constexpr uint64_t kPerBucket = 150;
+  constexpr uint64_t kNewer = 10;
+  auto machine = NewMachine();
+  const std::string path = machine->dir() + "/" + format::kLargeBatchName;
+  machine->disk()->fails_flush = [&](const std::string& name) {
+    return name == format::kLargeBatchName && std::filesystem::file_size(path) == 0;
+  };
+  machine->Open(FourBuckets(SyncMode::kGroup));
+  ASSERT_NE(machine->store(), nullptr);
+  EXPECT_EQ(machine->store()->Write(Uniform(kPerBucket, 1)).code(), Code::kIOError);
+  machine->Close();
+  machine->disk()->fails_flush = nullptr;
+  machine->Open(FourBuckets(SyncMode::kGroup));
+  ASSERT_NE(machine->store(), nullptr);
+  for (uint64_t n = 0; n < kNewer; ++n) {
+    ASSERT_TRUE(machine->store()->Write(KeyOf(n), ValueOf(n, 2)).ok());
+  }
+  std::vector<std::string> states = {StateOf(machine.get(), CrashBias::KeepNone())};
+  for (uint64_t i = 0; i < Sized(20, 5); ++i) states.push_back(AnyStateOf(machine.get()));
+  machine.reset();
+  for (const std::string& state : states) {
+    auto booted = Boot(state);
+    booted->Open(FourBuckets(SyncMode::kGroup));
+    ASSERT_NE(booted->store(), nullptr);
+    const Versions seen = RangeOf(booted->store(), "", "");
+    EXPECT_EQ(seen.size(), kPerBucket * kBuckets);
+    for (const auto& [key, version] : seen) ASSERT_EQ(version, key < kNewer ? 2 : 1) << key;
+    booted.reset();
+    Drop(state);
   }
 }
 
