@@ -10,6 +10,7 @@
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
+#include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/log/failure.h"
