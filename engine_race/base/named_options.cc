@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/nearest_name.h"
+
 namespace engine_race {
 namespace {
 
@@ -273,7 +275,10 @@ const Field* FieldNamed(std::string_view name) {
 }
 
 Status NoOption(std::string_view name) {
-  return Status::InvalidArgument("there is no option \"" + std::string(name) + "\"");
+  std::vector<std::string_view> names;
+  for (const Field& field : kFields) names.push_back(field.name);
+  return Status::InvalidArgument("there is no option \"" + std::string(name) + "\"" +
+                                 DidYouMean(name, names));
 }
 
 }  // namespace

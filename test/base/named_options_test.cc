@@ -128,6 +128,16 @@ TEST(NamedOptionsTest, ValuesOfEachKind) {
   EXPECT_EQ(Get(options, "numa"), "bind:0,3");
 }
 
+TEST(NamedOptionsTest, AnUnknownNameIsToldWithTheNearest) {
+  Options options;
+  EXPECT_EQ(SetOption("sync_mod", "none", &options).message(),
+            "there is no option \"sync_mod\"; did you mean sync_mode?");
+  std::string value;
+  EXPECT_EQ(GetOption("bucket_cuont", options, &value).message(),
+            "there is no option \"bucket_cuont\"; did you mean bucket_count?");
+  EXPECT_EQ(SetOption("frobnicate", "1", &options).message(), "there is no option \"frobnicate\"");
+}
+
 TEST(NamedOptionsTest, WhatIsNoValueChangesNothing) {
   const struct {
     const char* name;
