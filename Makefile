@@ -423,7 +423,7 @@ compile_commands.json: FORCE
 # Linking. Programs and tests see all of the engine; the archive shows its public interface alone.
 
 define program_rule
-$(BIN)/$(1) $(BIN)/$(1)_static: $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_$(1))))
+$(BIN)/$(1) $(BIN)/$(1)_static: $(call objects,harness/apps/$(1)_main.cc $(call sources_of,$(parts_of_all) $(parts_$(1))))
 endef
 $(foreach program,$(notdir $(PROGRAMS)),$(eval $(call program_rule,$(program))))
 # The library's objects come first, so that their copies of inline functions are linked. Tests and

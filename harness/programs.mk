@@ -1,7 +1,7 @@
 # The programs in bin/: what each is linked from, and what it needs. Included by the Makefile.
 
 # The parts of each program besides its main and the library: rooms of harness/, or single files of a
-# room without their suffix. When RocksDB is missing, the files *_missing.cc replace the opponents.
+# room without their suffix. All have parts_of_all. When RocksDB is missing, the files *_missing.cc replace the opponents.
 PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
 rocks_library := $(call has_header,rocksdb/db.h)
 # The peers of bin/compare, each in harness/opponents/PEER_kv.cc. A peer whose library is missing is not
@@ -22,6 +22,7 @@ unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard h
 rocks = $(addprefix opponents/,$(1)$(if $(rocks_library),,_missing))
 # What bin/race and bin/numa race share of the loads.
 race_flags := $(addprefix load/,numa_flag race_space store_basics)
+parts_of_all := system/command_line
 parts_race := system measure/progress measure/result_file measure/table \
               measure/workers data $(race_flags) race
 parts_store := measure/progress measure/result_file measure/table measure/store_top \
@@ -65,7 +66,7 @@ parts_profile := system measure data load race $(visit_claims) claims/bench_end 
 # compilation, and they contain no measured code.
 unmeasured_sources := $(filter-out harness/apps/bench_micro_main.cc harness/apps/bench_safety_main.cc, \
                                    $(main_sources)) \
-                      $(addprefix harness/,race/json.cc bench/report.cc bench/session.cc system/machine.cc system/fio_runner.cc \
+                      $(addprefix harness/,race/json.cc bench/report.cc bench/session.cc system/command_line.cc system/machine.cc system/fio_runner.cc \
                                            system/device_rates.cc measure/result_file.cc \
                                            measure/report.cc measure/claim_rounds.cc)
 sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \

@@ -241,7 +241,34 @@ programs_have_pages() {
     for flag in $("$staged$prefix/bin/engine-race-$program" --help | grep -oE '^ +(-[a-z],)?--[a-z_-]+' | grep -oE -- '--[a-z_-]+'); do
       grep -qF -- "$flag" <<< "${text//$'\n'/ }" || { echo "$program: $flag is not in its page"; return 1; }
     done
+    grep -q '^ *Exit codes:$' <<< "$text" || { echo "$program: there are no exit codes in its page"; return 1; }
+    ! grep -nE '\b(bin|docs|harness|scripts)/' <<< "$text" || { echo "the page of $program names files of a checkout"; return 1; }
   done
+}
+
+# The NAME of each page is what the program does, and the index of the pages takes it.
+pages_have_names() {
+  local program page summary
+  rm -rf "$out/man"
+  cp -r "$staged$prefix/share/man" "$out/man"
+  mandb --quiet --create --user-db "$out/man" || return 1
+  for program in store bench race numa report compare; do
+    page=$out/man/man1/engine-race-$program.1
+    summary=$("$staged$prefix/bin/engine-race-$program" --help | head -n 1)
+    [[ ${summary,,} != usage:* ]] && [ "$(lexgrog "$page")" = "$page: \"engine-race-$program - ${summary%.}\"" ] ||
+      { echo "$(lexgrog "$page"), not $summary"; return 1; }
+    grep -qxE "engine-race-$program \(1\) +- ${summary%.}" <<< "$(whatis --long -M "$out/man" "engine-race-$program")" ||
+      { echo "engine-race-$program has no entry in the index"; return 1; }
+  done
+}
+
+# Without a checkout there is no program to copy. A message says what to do, and that works.
+installed_numa_race_runs() {
+  local numa=$staged$prefix/bin/engine-race-numa message
+  message=$("$numa" race --dir "$out/instances" 2>&1)
+  [ $? = 2 ] && grep -q -- '--text remap' <<< "$message" && ! grep -qE '\bmake\b' <<< "$message" ||
+    { echo "$message"; return 1; }
+  runs "$numa" race --dir "$out/instances" --groups 1 --text remap --threads 2 --num 100
 }
 
 # Programs alone bring the licences of what they contain.
@@ -334,6 +361,8 @@ check "CMake refuses versions that do not fit" cmake_refuses_versions
 check "a moved tree" moved_tree_works
 check "a tree behind a symlink" found_behind_symlink
 check "programs with pages of the manual" programs_have_pages
+check "names of the pages" pages_have_names
+check "an installed numa race" installed_numa_race_runs
 check "licences of the programs" programs_have_licences
 check "make uninstall" uninstalls
 check "Debian packages that lintian accepts" debian_packages

@@ -8,8 +8,8 @@
 #include "harness/claims/bench_end.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/claim_rounds.h"
+#include "harness/system/command_line.h"
 #include "harness/system/machine.h"
-#include "harness/system/version_flag.h"
 #include "harness/system/work_dir.h"
 
 namespace harness {
@@ -58,17 +58,18 @@ int main(int argc, char** argv) {
   std::string json_path;
   bool smoke = false;
   CLI::App app("Measures what batches gain over single writes.");
-  harness::AddVersionFlag("bench_batches", &app);
   app.add_option("--dir", dir, "directory on a disk to work in; by default a fresh one here");
   app.add_option("--memory-dir", memory_dir, "directory on tmpfs")->capture_default_str();
   app.add_option("--json", json_path, "where the figures go; by default nowhere");
   app.add_option("--batch", config.batch_records, "records of a batch")->capture_default_str();
   app.add_option("--num", config.memory_records, "records on tmpfs")->capture_default_str();
-  app.add_option("--rounds", config.round_count)->capture_default_str();
+  app.add_option("--rounds", config.round_count)
+      ->check(harness::AboveZero())
+      ->capture_default_str();
   app.add_option("--durable-rounds", config.durable_round_count)->capture_default_str();
   app.add_option("--seed", config.seed)->capture_default_str();
   app.add_flag("--smoke", smoke, "everything once, tiny: no figure means much");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("bench_batches", argc, argv, &app)) return *code;
   if (smoke) {
     config.memory_records = 2000;
     config.durable_writes = 50;

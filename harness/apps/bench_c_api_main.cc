@@ -7,8 +7,8 @@
 #include "harness/claims/bench_end.h"
 #include "harness/load/store_basics.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
 #include "harness/system/tmpfs_dir.h"
-#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -35,7 +35,6 @@ int main(int argc, char** argv) {
   std::string json_path;
   bool smoke = false;
   CLI::App app("Measures what a read through the C API costs over one in C++.");
-  harness::AddVersionFlag("bench_c_api", &app);
   app.add_option("--dir", parent, "a file system in memory to work in")->capture_default_str();
   app.add_option("--json", json_path, "where the figures go; by default nowhere");
   app.add_option("--num", config.record_count, "records")
@@ -44,10 +43,12 @@ int main(int argc, char** argv) {
   app.add_option("--reads", config.read_count, "of each side in each round")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40))
       ->capture_default_str();
-  app.add_option("--rounds", config.round_count)->capture_default_str();
+  app.add_option("--rounds", config.round_count)
+      ->check(harness::AboveZero())
+      ->capture_default_str();
   app.add_option("--seed", config.seed)->capture_default_str();
   app.add_flag("--smoke", smoke, "everything once, tiny: no figure means much");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("bench_c_api", argc, argv, &app)) return *code;
   if (smoke) {
     config.record_count = 500;
     config.read_count = 1000;

@@ -10,8 +10,8 @@
 #include "harness/measure/result_file.h"
 #include "harness/race/process.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
 #include "harness/system/tmpfs_dir.h"
-#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -28,14 +28,14 @@ struct IndexFlags {
 void AddFlags(IndexFlags* flags, CLI::App* app) {
   IndexBenchConfig& config = flags->config;
   const auto add_count = [app](const char* name, auto* count, const char* what) {
-    app->add_option(name, *count, what)->check(CLI::PositiveNumber)->capture_default_str();
+    app->add_option(name, *count, what)->check(AboveZero())->capture_default_str();
   };
   app->add_option("--dir", flags->parent, "works in a fresh directory in here")
       ->capture_default_str();
   app->add_option("--json", flags->json_path, "where the figures go; by default nowhere");
   app->add_option("--only", flags->only, "claims to measure; by default all of them")
       ->delimiter(',')
-      ->check(CLI::IsMember(IndexClaimNames()));
+      ->check(OneOf("claim", IndexClaimNames()));
   add_count("--keys", &config.key_count, "of reopening, lookups and builds");
   add_count("--small-keys", &config.small_key_count, "of reopen_growth");
   add_count("--large-keys", &config.large_key_count, "of reopen_growth");
@@ -107,8 +107,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Measures the index: on disk and in memory, beside the device, the standard library and "
       "RocksDB.");
-  harness::AddVersionFlag("bench_index", &app);
   harness::AddFlags(&flags, &app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("bench_index", argc, argv, &app)) return *code;
   return harness::Bench(flags);
 }

@@ -10,9 +10,9 @@
 #include "harness/claims/bench_l1.h"
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
 #include "harness/system/machine.h"
 #include "harness/system/tmpfs_dir.h"
-#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -46,12 +46,14 @@ void AddFlags(L1Flags* flags, CLI::App* app) {
   app->add_option("--threads", config.thread_count, "of the cumulative claims")
       ->check(CLI::Range(1u, 1024u))
       ->capture_default_str();
-  app->add_option("--rounds", config.rounds.round_count)->capture_default_str();
-  app->add_option("--seconds", config.rounds.seconds, "of each run")->capture_default_str();
+  app->add_option("--rounds", config.rounds.round_count)->check(AboveZero())->capture_default_str();
+  app->add_option("--seconds", config.rounds.seconds, "of each run")
+      ->check(AboveZero())
+      ->capture_default_str();
   app->add_option("--seed", config.rounds.seed)->capture_default_str();
   app->add_option("--only", flags->only, "claims to measure; by default all of them")
       ->delimiter(',')
-      ->check(CLI::IsMember(L1ClaimNames()));
+      ->check(OneOf("claim", L1ClaimNames()));
   app->add_flag("--smoke", config.is_smoke, "everything once, tiny: no figure means much");
 }
 
@@ -106,8 +108,7 @@ int main(int argc, char** argv) {
   harness::L1Flags flags;
   flags.config.thread_count = engine_race::AvailableCpuCount();
   CLI::App app("Measures lookups in tables in memory, step by step and beside RocksDB.");
-  harness::AddVersionFlag("bench_l1", &app);
   harness::AddFlags(&flags, &app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("bench_l1", argc, argv, &app)) return *code;
   return harness::Bench(flags);
 }

@@ -17,8 +17,9 @@
 #include "harness/load/store_basics.h"
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
+#include "harness/system/exit_codes.h"
 #include "harness/system/fio_runner.h"
-#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -55,7 +56,7 @@ struct BenchFlags {
 
 int Refuse(const std::string& why) {
   std::fprintf(stderr, "bench: %s\n", why.c_str());
-  return 2;
+  return kExitRefused;
 }
 
 template <typename Value>
@@ -69,7 +70,7 @@ std::vector<std::string> NamesOf(const std::map<std::string, Value>& values) {
 void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
   BenchConfig* const config = &flags->plan.config;
   app->add_option("--benchmarks", flags->benchmarks,
-                  "what to run, in this order, with commas between; see docs/bench.md")
+                  "what to run, in this order, with commas between: " + ListOf(BenchStepNames()))
       ->capture_default_str();
   app->add_option("--num", config->num, "records of the store, and writes of all threads together")
       ->check(CLI::Range(uint64_t{1}, kMaxBenchRecords))
@@ -104,11 +105,11 @@ void AddRecordFlags(BenchFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--keys", flags->keys,
                   "dense: the keys 0, 1, 2, ...; spread: as many keys evenly over all 64-bit keys")
-      ->check(CLI::IsMember(NamesOf(kLayouts)))
+      ->check(OneOf("layout", NamesOf(kLayouts)))
       ->capture_default_str();
   app->add_option("--distribution", flags->distribution,
                   "of YCSB's records: uniform, zipfian or latest; by default the workload's own")
-      ->check(CLI::IsMember(NamesOf(kDistributions)));
+      ->check(OneOf("distribution", NamesOf(kDistributions)));
   app->add_option("--check_values", config->checks_values,
                   "whether a value that no benchmark wrote is an error")
       ->capture_default_str();
@@ -171,11 +172,8 @@ void AddReportFlags(BenchFlags* flags, CLI::App* app) {
 
 std::string NoBenchmark(const std::string& step) {
   const std::string reason = WhyNoBenchmark(step);
-  std::string why = "there is no benchmark '" + step + "'";
-  if (!reason.empty()) return why + ": " + reason;
-  why += "; there are";
-  for (const std::string& name : BenchmarkNames()) why += " " + name;
-  return why + " stats sync compact";
+  if (!reason.empty()) return "there is no benchmark '" + step + "': " + reason;
+  return UnknownName("benchmark", step, BenchStepNames());
 }
 
 // Sets the engine's options. Returns an empty string or what is wrong.
@@ -199,12 +197,13 @@ std::string ParseOptions(const BenchFlags& flags, engine_race::Options* options)
 // Completes the plan. Returns an empty string or what is wrong.
 std::string ParseFlags(BenchFlags* flags) {
   SessionPlan* const plan = &flags->plan;
-  std::istringstream names(flags->benchmarks);
-  for (std::string step; std::getline(names, step, ',');) {
+  const std::vector<std::string> names = BenchStepNames();
+  std::istringstream steps(flags->benchmarks);
+  for (std::string step; std::getline(steps, step, ',');) {
     // As in db_bench, an empty name is none.
     if (step.empty()) continue;
     plan->steps.push_back(step);
-    if (!IsBenchStep(step)) return NoBenchmark(step);
+    if (std::find(names.begin(), names.end(), step) == names.end()) return NoBenchmark(step);
   }
   if (flags->key_size != engine_race::kKeyBytes) {
     return "--key_size is " + std::to_string(flags->key_size) + ", but keys have 8 bytes here";
@@ -309,8 +308,8 @@ int Bench(BenchFlags flags) {
   }
   const std::string unwritten = Save(flags, session);
   if (!unwritten.empty()) return Refuse("cannot write" + unwritten);
-  if (Interrupted()) return 130;
-  return status.ok() ? 0 : 1;
+  if (Interrupted()) return kExitInterrupted;
+  return status.ok() ? kExitDone : kExitFailure;
 }
 
 }  // namespace
@@ -323,7 +322,6 @@ int main(int argc, char** argv) {
   }
   harness::BenchFlags flags;
   CLI::App app("Benchmarks of the engine: db_bench's, sysbench's select_random_ranges and YCSB's.");
-  harness::AddVersionFlag("bench", &app);
   // As in db_bench, the last one of a flag counts.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   harness::AddWorkFlags(&flags, &app);
@@ -331,6 +329,6 @@ int main(int argc, char** argv) {
   harness::AddCallFlags(&flags, &app);
   harness::AddStoreFlags(&flags, &app);
   harness::AddReportFlags(&flags, &app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("bench", argc, argv, &app)) return *code;
   return harness::Bench(flags);
 }

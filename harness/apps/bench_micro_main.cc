@@ -27,7 +27,8 @@
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
 #include "harness/data/value_maker.h"
-#include "harness/system/version_flag.h"
+#include "harness/system/command_line.h"
+#include "harness/system/exit_codes.h"
 #include "include/polar_string.h"
 
 namespace harness {
@@ -393,7 +394,7 @@ void RegisterKernels() {
 int main(int argc, char** argv) {
   if (harness::PrintedVersion("bench_micro", argc, argv)) return 0;
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return harness::kExitRefused;
   harness::RegisterKernels();
   benchmark::RunSpecifiedBenchmarks();
 }

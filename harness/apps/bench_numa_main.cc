@@ -8,8 +8,8 @@
 #include "harness/claims/bench_numa.h"
 #include "harness/load/store_basics.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
 #include "harness/system/tmpfs_dir.h"
-#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -51,16 +51,19 @@ int main(int argc, char** argv) {
   std::string guests_path;
   bool smoke = false;
   CLI::App app("Measures what the launcher of NUMA instances costs where there is one node.");
-  harness::AddVersionFlag("bench_numa", &app);
   app.add_option("--dir", parent, "a file system in memory to work in")->capture_default_str();
   app.add_option("--json", json_path, "where the figures go; by default nowhere");
   app.add_option("--guests", guests_path, "what scripts/numa_guest.py has found");
-  app.add_option("--threads", config.thread_count)->capture_default_str();
+  app.add_option("--threads", config.thread_count)
+      ->check(harness::AboveZero())
+      ->capture_default_str();
   app.add_option("--num", config.records_per_thread, "records per thread")->capture_default_str();
-  app.add_option("--rounds", config.round_count)->capture_default_str();
+  app.add_option("--rounds", config.round_count)
+      ->check(harness::AboveZero())
+      ->capture_default_str();
   app.add_option("--seed", config.seed)->capture_default_str();
   app.add_flag("--smoke", smoke, "everything once, tiny: no figure means much");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("bench_numa", argc, argv, &app)) return *code;
   if (smoke) {
     config.thread_count = 4;
     config.records_per_thread = 200;

@@ -9,8 +9,8 @@
 #include "harness/measure/result_file.h"
 #include "harness/race/process.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
 #include "harness/system/tmpfs_dir.h"
-#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -28,10 +28,12 @@ struct BenchFlags {
 void AddFlags(BenchFlags* flags, CLI::App* app) {
   app->add_option("--dir", flags->dir, "directory to work in; by default a fresh one here");
   app->add_option("--json", flags->json_path, "where the figures go; by default nowhere");
-  app->add_option("--threads", flags->config.race.thread_count)->capture_default_str();
+  app->add_option("--threads", flags->config.race.thread_count)
+      ->check(AboveZero())
+      ->capture_default_str();
   app->add_option("--num", flags->config.race.records_per_thread, "records per thread")
       ->capture_default_str();
-  app->add_option("--rounds", flags->config.round_count)->capture_default_str();
+  app->add_option("--rounds", flags->config.round_count)->check(AboveZero())->capture_default_str();
   app->add_option("--index-keys", flags->config.index_key_count)->capture_default_str();
   RaceCpuConfig& cpu = flags->config.cpu;
   app->add_option("--tmpfs", flags->tmpfs, "a tmpfs, for the CPU time of writes")
@@ -43,7 +45,7 @@ void AddFlags(BenchFlags* flags, CLI::App* app) {
   app->add_option("--seed", flags->config.race.seed)->capture_default_str();
   app->add_option("--only", flags->only, "claims to measure; by default all of them")
       ->delimiter(',')
-      ->check(CLI::IsMember(RaceClaimNames()));
+      ->check(OneOf("claim", RaceClaimNames()));
   app->add_flag("--smoke", flags->config.is_smoke, "everything once, tiny: no figure means much");
 }
 
@@ -80,8 +82,7 @@ int main(int argc, char** argv) {
   if (const auto code = harness::PhaseMain(argc, argv)) return *code;
   harness::BenchFlags flags;
   CLI::App app("Measures the claims about the race: engine and device in turn, in short rounds.");
-  harness::AddVersionFlag("bench_race", &app);
   harness::AddFlags(&flags, &app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("bench_race", argc, argv, &app)) return *code;
   return harness::Bench(flags);
 }

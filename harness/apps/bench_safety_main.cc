@@ -6,7 +6,7 @@
 #include "harness/claims/bench_end.h"
 #include "harness/claims/bench_safety.h"
 #include "harness/load/store_basics.h"
-#include "harness/system/version_flag.h"
+#include "harness/system/command_line.h"
 #include "harness/system/work_dir.h"
 
 // The linker replaces the engine's calls of HashValue by calls of this function, only in this
@@ -49,20 +49,25 @@ int main(int argc, char** argv) {
   std::string mutants_path;
   bool smoke = false;
   CLI::App app("Measures what verification, checksums and durable writes cost.");
-  harness::AddVersionFlag("bench_safety", &app);
   app.add_option("--dir", dir, "directory to work in; by default a fresh one here");
   app.add_option("--json", json_path, "where the figures go; by default nowhere");
   app.add_option("--mutants", mutants_path, "what scripts/mutants.py has found");
-  app.add_option("--threads", config.thread_count)->capture_default_str();
+  app.add_option("--threads", config.thread_count)
+      ->check(harness::AboveZero())
+      ->capture_default_str();
   app.add_option("--num", config.record_count, "records of a store")->capture_default_str();
-  app.add_option("--rounds", config.round_count)->capture_default_str();
-  app.add_option("--seconds", config.seconds, "of each timed run")->capture_default_str();
+  app.add_option("--rounds", config.round_count)
+      ->check(harness::AboveZero())
+      ->capture_default_str();
+  app.add_option("--seconds", config.seconds, "of each timed run")
+      ->check(harness::AboveZero())
+      ->capture_default_str();
   app.add_option("--seed", config.seed)->capture_default_str();
   app.add_option("--parts", config.parts, "of durable,write,close,read,range; by default all")
       ->delimiter(',')
-      ->check(CLI::IsMember({"durable", "write", "close", "read", "range"}));
+      ->check(harness::OneOf("part", {"durable", "write", "close", "read", "range"}));
   app.add_flag("--smoke", smoke, "everything once, tiny: no figure means much");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("bench_safety", argc, argv, &app)) return *code;
   if (smoke) {
     config.thread_count = 4;
     config.record_count = 2000;

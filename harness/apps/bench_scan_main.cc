@@ -11,8 +11,8 @@
 #include "harness/opponents/rocks_ranges.h"
 #include "harness/race/process.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
 #include "harness/system/tmpfs_dir.h"
-#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -33,21 +33,25 @@ void AddFlags(ScanFlags* flags, CLI::App* app) {
   app->add_option("--tmpfs", flags->tmpfs, "a tmpfs")->capture_default_str();
   app->add_option("--json", flags->json_path, "where the figures go; by default nowhere");
   app->add_option("--keys", config.key_count, "of the short ranges")->capture_default_str();
-  app->add_option("--rounds", config.round_count)->capture_default_str();
-  app->add_option("--seconds", config.seconds, "of each timed run")->capture_default_str();
+  app->add_option("--rounds", config.round_count)->check(AboveZero())->capture_default_str();
+  app->add_option("--seconds", config.seconds, "of each timed run")
+      ->check(AboveZero())
+      ->capture_default_str();
   app->add_option("--snapshots", config.snapshot_count, "in a round")->capture_default_str();
   app->add_option("--written-num", config.written_record_count, "records of a store under writers")
       ->capture_default_str();
   app->add_option("--visited-num", config.visited_record_count, "records visited on tmpfs")
       ->capture_default_str();
-  app->add_option("--threads", config.thread_count, "that range")->capture_default_str();
+  app->add_option("--threads", config.thread_count, "that range")
+      ->check(AboveZero())
+      ->capture_default_str();
   app->add_option("--num", config.race.records_per_thread, "records per thread on the disk")
       ->capture_default_str();
   app->add_option("--race-rounds", config.race_round_count, "on the disk")->capture_default_str();
   app->add_option("--seed", config.seed)->capture_default_str();
   app->add_option("--only", flags->only, "claims to measure; by default all of them")
       ->delimiter(',')
-      ->check(CLI::IsMember(ScanClaimNames()));
+      ->check(OneOf("claim", ScanClaimNames()));
   app->add_flag("--smoke", config.is_smoke, "everything once, tiny: no figure means much");
 }
 
@@ -89,8 +93,7 @@ int main(int argc, char** argv) {
   if (const auto code = harness::PhaseMain(argc, argv)) return *code;
   harness::ScanFlags flags;
   CLI::App app("Measures iterators, snapshots and ranges beside RocksDB, the device and writers.");
-  harness::AddVersionFlag("bench_scan", &app);
   harness::AddFlags(&flags, &app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("bench_scan", argc, argv, &app)) return *code;
   return harness::Bench(flags);
 }

@@ -10,9 +10,9 @@
 #include "harness/claims/bench_space.h"
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
 #include "harness/system/disk.h"
 #include "harness/system/tmpfs_dir.h"
-#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -29,12 +29,12 @@ struct SpaceFlags {
 void AddFlags(SpaceFlags* flags, CLI::App* app) {
   SpaceConfig& config = flags->config;
   const auto add = [app](const char* name, auto* value, const char* what) {
-    app->add_option(name, *value, what)->check(CLI::PositiveNumber)->capture_default_str();
+    app->add_option(name, *value, what)->check(AboveZero())->capture_default_str();
   };
   const auto add_size = [app](const char* name, uint64_t* bytes, const char* what) {
     app->add_option(name, *bytes, what)
         ->transform(CLI::AsSizeValue(false))
-        ->check(CLI::PositiveNumber)
+        ->check(AboveZero())
         ->capture_default_str();
   };
   app->add_option("--dir", flags->parent, "works in a fresh directory in here")
@@ -42,7 +42,7 @@ void AddFlags(SpaceFlags* flags, CLI::App* app) {
   app->add_option("--json", flags->json_path, "where the figures go; by default nowhere");
   app->add_option("--only", flags->only, "measurements to make; by default all of them")
       ->delimiter(',')
-      ->check(CLI::IsMember(SpaceMeasurementNames()));
+      ->check(OneOf("measurement", SpaceMeasurementNames()));
   add_size("--data", &config.data_bytes, "values of a data set, as in 8GB");
   add("--passes", &config.pass_count, "how often a data set is overwritten");
   add("--threads", &config.thread_count, "that write");
@@ -103,10 +103,9 @@ int main(int argc, char** argv) {
   harness::SpaceFlags flags;
   bool smoke = false;
   CLI::App app("Measures what overwritten stores take and write, and what reclaim costs.");
-  harness::AddVersionFlag("bench_space", &app);
   harness::AddFlags(&flags, &app);
   app.add_flag("--smoke", smoke, "everything once, tiny: no figure means much");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("bench_space", argc, argv, &app)) return *code;
   if (smoke) harness::Shrink(&flags.config);
   return harness::Bench(flags);
 }

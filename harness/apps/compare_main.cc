@@ -18,8 +18,8 @@
 #include "harness/measure/result_file.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
 #include "harness/system/fio_runner.h"
-#include "harness/system/version_flag.h"
 #include "harness/system/work_dir.h"
 
 namespace harness {
@@ -74,25 +74,24 @@ void AddFlags(CompareFlags* flags, CLI::App* app) {
       ->capture_default_str();
   app->add_option("--stores", config.stores, "which stores take part")
       ->delimiter(',')
-      ->check(CLI::IsMember(StoreNames()))
+      ->check(OneOf("store", StoreNames()))
       ->capture_default_str();
   app->add_option("--phases", config.phases, "of the contest; the writing is always run")
       ->delimiter(',')
-      ->check(CLI::IsMember({kWritePhase, kReadPhase, kRangePhase, kOpenPhase}))
+      ->check(OneOf("phase", {kWritePhase, kReadPhase, kRangePhase, kOpenPhase}))
       ->capture_default_str();
   app->add_option("--benchmarks", config.benchmarks,
-                  "of bin/bench, run after the contest; a fill comes first, with a fresh store")
+                  "of bench, run after the contest; a fill comes first, with a fresh store")
       ->option_text("NAME,...")
       ->delimiter(',')
-      ->check(CLI::IsMember(ComparedBenchmarks()));
+      ->check(OneOf("benchmark", ComparedBenchmarks()));
   app->add_option("--only", flags->only, "run one part alone")
-      ->check(CLI::IsMember({"contest", "benchmarks"}));
+      ->check(OneOf("part", {"contest", "benchmarks"}));
   app->add_option("--phase_seconds", config.phase_seconds,
                   "a store that takes longer counts by the rate that it reached")
       ->capture_default_str();
   app->add_option("--fill_seconds", config.fill_seconds,
                   "this limit for phases that fill a store; 0: three times as much")
-      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app->add_option("--memory_gib", flags->memory_gib,
                   "cap on each phase's memory, page cache included; 0: none")
@@ -202,8 +201,8 @@ int Compare(CompareFlags flags) {
   if (!space_error.empty()) return RefuseBench(kProgram, space_error);
   if (flags.check_only) return 0;
   for (const std::string& name : MissingPeers()) {
-    std::fprintf(stderr, "left out %s: its library was missing when this was built; %s\n",
-                 name.c_str(), "scripts/setup.sh peers installs it");
+    std::fprintf(stderr, "left out %s: its library was missing when this program was built\n",
+                 name.c_str());
   }
   CatchInterrupts();
   Comparison comparison(config);
@@ -220,8 +219,7 @@ int main(int argc, char** argv) {
   if (const auto code = harness::ComparePhaseMain(argc, argv)) return *code;
   harness::CompareFlags flags;
   CLI::App app("Runs the engine and its peers side by side.");
-  harness::AddVersionFlag("compare", &app);
   harness::AddFlags(&flags, &app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("compare", argc, argv, &app)) return *code;
   return harness::Compare(std::move(flags));
 }

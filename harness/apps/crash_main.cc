@@ -1,6 +1,6 @@
 // bin/crash: kills the engine with SIGKILL at random moments and verifies the store each time.
 //
-// Exit code 0 when every invariant held, 1 when one did not, 2 when the trial itself could not run.
+// Exit codes: 1 says that an invariant did not hold, 2 that the trial itself could not run.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #include "harness/crash/trial.h"
-#include "harness/system/version_flag.h"
+#include "harness/system/command_line.h"
+#include "harness/system/exit_codes.h"
 
 namespace engine_race::crash {
 namespace {
@@ -42,8 +43,10 @@ void AddFlags(CLI::App& app, Flags* flags) {
       ->capture_default_str();
   static const std::map<std::string, KeyChoice> kKeyChoices = {
       {"uniform", KeyChoice::kUniform}, {"skewed", KeyChoice::kSkewed}, {"both", KeyChoice::kBoth}};
-  app.add_option("--keys", config.keys, "uniform, skewed (hot keys, most in one bucket) or both")
-      ->transform(CLI::CheckedTransformer(kKeyChoices, CLI::ignore_case));
+  app.add_option_function<std::string>(
+         "--keys", [&config](const std::string& keys) { config.keys = kKeyChoices.at(keys); },
+         "uniform, skewed (hot keys, most in one bucket) or both")
+      ->check(harness::OneOf("choice", {"uniform", "skewed", "both"}));
   app.add_option("--key-space", config.max_key_count, "keys of a store, at the most")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
@@ -143,7 +146,7 @@ int Run(Flags* flags) {
   }
   const bool clean = trial.summary().violation_count == 0;
   if (clean && flags->made_dir) std::filesystem::remove_all(config.dir);
-  return clean ? 0 : 1;
+  return clean ? harness::kExitDone : harness::kExitFailure;
 }
 
 }  // namespace
@@ -151,18 +154,17 @@ int Run(Flags* flags) {
 
 int main(int argc, char** argv) {
   CLI::App app("Kills the engine with SIGKILL at random moments and checks every record after it");
-  harness::AddVersionFlag("crash", &app);
   engine_race::crash::Flags flags;
   engine_race::crash::AddFlags(app, &flags);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("crash", argc, argv, &app)) return *code;
   if (flags.config.min_kill_ms > flags.config.max_kill_ms) {
     std::fprintf(stderr, "crash: --min-ms is above --max-ms\n");
-    return 2;
+    return harness::kExitRefused;
   }
   try {
     return engine_race::crash::Run(&flags);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "crash: %s\n", e.what());
-    return 2;
+    return harness::kExitRefused;
   }
 }

@@ -3,16 +3,15 @@
 
 #include "harness/experiments/io/command.h"
 #include "harness/experiments/l1/command.h"
-#include "harness/system/version_flag.h"
+#include "harness/system/command_line.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Experiments: what the disks can do, and what lookups in memory cost.");
-  harness::AddVersionFlag("lab", &app);
   app.require_subcommand(1);
   harness::IoFlags io_flags;
   const CLI::App* const io = harness::AddIoCommand(&app, &io_flags);
   harness::L1RaceFlags l1_flags;
   harness::AddL1Command(&app, &l1_flags);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("lab", argc, argv, &app)) return *code;
   return *io ? harness::RunIo(io_flags) : harness::RunL1Command(l1_flags);
 }

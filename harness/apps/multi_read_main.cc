@@ -15,7 +15,8 @@
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/data/mix.h"
-#include "harness/system/version_flag.h"
+#include "harness/system/command_line.h"
+#include "harness/system/exit_codes.h"
 
 namespace {
 
@@ -107,7 +108,7 @@ class BatchReader {
 
 int Fail(const std::string& why) {
   std::fprintf(stderr, "multi_read: %s\n", why.c_str());
-  return 1;
+  return harness::kExitRefused;
 }
 
 int Measure(const Flags& flags) {
@@ -131,14 +132,13 @@ int Measure(const Flags& flags) {
 int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Reads batches of random keys from a store, and prints rows a second as JSON.");
-  harness::AddVersionFlag("multi_read", &app);
   app.add_option("--dir", flags.dir, "of the store")->required();
   app.add_option("--kind", flags.kind, "multi_read or multi_read_into")
       ->required()
-      ->check(CLI::IsMember({kStrings, kInto}));
+      ->check(harness::OneOf("kind", {kStrings, kInto}));
   app.add_option("--keys", flags.key_count, "that it has, from 0 on")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(harness::AboveZero());
   app.add_option("--memory", flags.memory_budget_bytes, "of the store, in bytes")
       ->capture_default_str();
   app.add_option("--batch", flags.batch_size, "keys of one call")
@@ -147,6 +147,6 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", flags.seconds, "of the timed reads")->capture_default_str();
   app.add_option("--warm-seconds", flags.warming_seconds, "before them")->capture_default_str();
   app.add_option("--seed", flags.seed, "of the keys")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("multi_read", argc, argv, &app)) return *code;
   return Measure(flags);
 }

@@ -5,11 +5,10 @@
 #include "harness/numa/copy_command.h"
 #include "harness/numa/race_command.h"
 #include "harness/numa/report_command.h"
-#include "harness/system/version_flag.h"
+#include "harness/system/command_line.h"
 
 int main(int argc, char** argv) {
   CLI::App app("NUMA nodes: where memory lies, and a race with one instance per node.");
-  harness::AddVersionFlag("numa", &app);
   app.require_subcommand(1);
   harness::ReportFlags report_flags;
   const CLI::App* const report = harness::AddReportCommand(&app, &report_flags);
@@ -19,7 +18,7 @@ int main(int argc, char** argv) {
   const CLI::App* const copy = harness::AddCopyCommand(&app, &copy_flags);
   // Runs only where numactl could bind it.
   app.add_subcommand("bound", "does nothing")->group("");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("numa", argc, argv, &app)) return *code;
   if (*report) return harness::RunReport(report_flags);
   if (*race) return harness::RunNumaRace(race_flags);
   return *copy ? harness::RunCopy(copy_flags) : 0;

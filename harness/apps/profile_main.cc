@@ -2,13 +2,15 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "harness/claims/bench_end.h"
 #include "harness/claims/profile_phases.h"
 #include "harness/load/store_basics.h"
+#include "harness/system/command_line.h"
+#include "harness/system/exit_codes.h"
 #include "harness/system/profiler_switch.h"
 #include "harness/system/tmpfs_dir.h"
-#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -32,6 +34,12 @@ std::string PhaseList() {
   return text;
 }
 
+std::vector<std::string> PhaseNames() {
+  std::vector<std::string> names = {"all"};
+  for (const ProfilePhase& phase : AllProfilePhases()) names.push_back(phase.name);
+  return names;
+}
+
 int Profile(ProfileFlags flags) {
   ProfileConfig& config = flags.config;
   if (flags.is_smoke) {
@@ -52,9 +60,9 @@ int Profile(ProfileFlags flags) {
     const std::string failure = phase.run(config, profiler);
     if (failure.empty()) continue;
     std::fprintf(stderr, "%s: %s: %s\n", kProgram, phase.name, failure.c_str());
-    return 1;
+    return kExitFailure;
   }
-  return found ? 0 : RefuseBench(kProgram, "no phase " + flags.phase + "; " + PhaseList());
+  return found ? kExitDone : RefuseBench(kProgram, UnknownName("phase", flags.phase, PhaseNames()));
 }
 
 }  // namespace
@@ -63,18 +71,24 @@ int Profile(ProfileFlags flags) {
 int main(int argc, char** argv) {
   harness::ProfileFlags flags;
   CLI::App app("Runs a phase of the engine, by default in memory, for a profiler to look at.");
-  harness::AddVersionFlag("profile", &app);
   app.add_option("phase", flags.phase, harness::PhaseList())->required();
   app.add_option("--dir", flags.parent, "where its store is made")->capture_default_str();
-  app.add_option("--keys", flags.config.key_count, "of seek and setup")->capture_default_str();
-  app.add_option("--num", flags.config.record_count, "records of the others")
+  app.add_option("--keys", flags.config.key_count, "of seek and setup")
+      ->check(harness::AboveZero())
       ->capture_default_str();
-  app.add_option("--threads", flags.config.thread_count)->capture_default_str();
-  app.add_option("--seconds", flags.config.seconds)->capture_default_str();
+  app.add_option("--num", flags.config.record_count, "records of the others")
+      ->check(harness::AboveZero())
+      ->capture_default_str();
+  app.add_option("--threads", flags.config.thread_count)
+      ->check(harness::AboveZero())
+      ->capture_default_str();
+  app.add_option("--seconds", flags.config.seconds)
+      ->check(harness::AboveZero())
+      ->capture_default_str();
   app.add_option("--seed", flags.config.seed)->capture_default_str();
   app.add_option("--control", flags.control, "of perf record --control fifo:CONTROL,ANSWER");
   app.add_option("--answer", flags.answer)->needs("--control");
   app.add_flag("--smoke", flags.is_smoke, "tiny, to see that it works");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("profile", argc, argv, &app)) return *code;
   return harness::Profile(flags);
 }

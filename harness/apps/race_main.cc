@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,9 +24,10 @@
 #include "harness/race/process.h"
 #include "harness/race/runner.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
 #include "harness/system/disk.h"
+#include "harness/system/exit_codes.h"
 #include "harness/system/fio_runner.h"
-#include "harness/system/version_flag.h"
 
 namespace harness {
 namespace {
@@ -55,7 +57,7 @@ struct RaceFlags {
 
 int Refuse(const std::string& why) {
   std::fprintf(stderr, "race: %s\n", why.c_str());
-  return 2;
+  return kExitRefused;
 }
 
 double Gigabytes(uint64_t bytes) { return static_cast<double>(bytes) * 1e-9; }
@@ -70,11 +72,11 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
                   "records per thread; by default 20000, or what fits the disk")
       ->check(CLI::Range(uint64_t{1}, kMaxRecordsPerThread));
   app->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
-      ->check(CLI::IsMember(KeyShapeNames()))
+      ->check(OneOf("shape", KeyShapeNames()))
       ->capture_default_str();
   app->add_option("--phases", flags->phases, "which of write,read,mixed,range")
       ->delimiter(',')
-      ->check(CLI::IsMember({"write", "read", "mixed", "range"}))
+      ->check(OneOf("phase", {"write", "read", "mixed", "range"}))
       ->capture_default_str();
   app->add_option("--memory-limit", flags->config.memory_budget_bytes,
                   "the engine's memory budget: 2G, 512M, ...")
@@ -93,7 +95,7 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
                   "each other")
       ->delimiter(',')
       ->expected(2)
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
   app->add_option("--seed", flags->config.seed, "seed of keys, values and reads")
       ->capture_default_str();
   app->add_option("--table", flags->table_path, "also write the table into this file")->take_last();
@@ -258,8 +260,8 @@ int Race(RaceFlags flags) {
   std::printf("\n%s", text.c_str());
   const std::string unwritten = Save(flags, config, reports, text, ok);
   if (!unwritten.empty()) return Refuse("cannot write " + unwritten);
-  if (Interrupted()) return 130;
-  return ok ? 0 : 1;
+  if (Interrupted()) return kExitInterrupted;
+  return ok ? kExitDone : kExitFailure;
 }
 
 }  // namespace
@@ -269,8 +271,7 @@ int main(int argc, char** argv) {
   if (const auto code = harness::PhaseMain(argc, argv)) return *code;
   harness::RaceFlags flags;
   CLI::App app("The race: write, read and range twice, each a process of its own, beside fio.");
-  harness::AddVersionFlag("race", &app);
   harness::AddFlags(&flags, &app);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("race", argc, argv, &app)) return *code;
   return harness::Race(flags);
 }

@@ -26,7 +26,8 @@
 #include "harness/measure/store_compact.h"
 #include "harness/measure/store_top.h"
 #include "harness/measure/table.h"
-#include "harness/system/version_flag.h"
+#include "harness/system/command_line.h"
+#include "harness/system/exit_codes.h"
 
 namespace harness {
 namespace {
@@ -40,7 +41,7 @@ int Refuse(const char* what, const std::string& dir, const Status& status) {
   const std::string why =
       status.code() == engine_race::Code::kNotFound ? "there is no store" : status.ToString();
   std::fprintf(stderr, "store %s: %s: %s\n", what, dir.c_str(), why.c_str());
-  return 2;
+  return kExitRefused;
 }
 
 std::string Count(uint64_t count) { return std::to_string(count); }
@@ -240,11 +241,11 @@ int ReadAll(const char* what, const char* done, const std::string& dir, const Re
                 report.index_unusable_bucket_count);
   }
   std::printf("\n");
-  return status.ok() ? 0 : status.code() == engine_race::Code::kCorruption ? 1 : 2;
+  if (status.ok()) return kExitDone;
+  return status.code() == engine_race::Code::kCorruption ? kExitFailure : kExitRefused;
 }
 
-// Prints every damaged record, then the totals. Exit codes: 0 no damage, 1 damage, 2 the store
-// could not be read.
+// Prints every damaged record, then the totals. Damage is a failure.
 int Verify(const std::string& dir) {
   return ReadAll(
       "verify", "verified", dir,
@@ -254,9 +255,8 @@ int Verify(const std::string& dir) {
 }
 
 // Copies the store into `to`, which must be missing or empty. Copies its values onto `paths`, or
-// into `to` when there are none. Prints every damaged record, then the totals. Exit codes: 0 the
-// copy is made, 1 the store is damaged, 2 the store could not be read or the copy could not be
-// made. There is no copy after 1 and 2.
+// into `to` when there are none. Prints every damaged record, then the totals. There is a copy only
+// if the exit code is kExitDone.
 int Copy(const std::string& dir, const std::string& to, const std::vector<std::string>& paths) {
   engine_race::Options options;
   options.paths = paths;
@@ -265,12 +265,13 @@ int Copy(const std::string& dir, const std::string& to, const std::vector<std::s
               [&](engine_race::VerifyReport* report, const auto& on_bad, const auto& on_progress) {
                 return engine_race::Store::Copy(options, dir, to, report, on_bad, on_progress);
               });
-  if (code == 1) std::printf("there is no copy: what lies in %s is no store\n", to.c_str());
+  if (code == kExitFailure)
+    std::printf("there is no copy: what lies in %s is no store\n", to.c_str());
   return code;
 }
 
 // Prints the manifest and the fill and skew of the buckets. With `every_bucket` also prints a line
-// for each bucket that has records. Exit codes: 0, or 2 when the store could not be read.
+// for each bucket that has records.
 int Dump(const std::string& dir, bool every_bucket) {
   engine_race::StoreFiles files;
   if (const Status status = engine_race::OpenStoreFilesToRead(dir, &files); !status.ok()) {
@@ -298,7 +299,6 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Verifies, copies, backs up, compacts or dumps a closed store, restores one from a backup, "
       "and follows a running one.");
-  harness::AddVersionFlag("store", &app);
   app.require_subcommand(1);
   std::string dir;
   CLI::App* const verify = app.add_subcommand(
@@ -343,14 +343,14 @@ int main(int argc, char** argv) {
   CLI::Option* const json_flag = top->add_flag("--json", json, "a line of JSON each time");
   top->add_flag("--prometheus", prometheus, "print the metrics for Prometheus and end")
       ->excludes(json_flag);
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = harness::ParseCommandLine("store", argc, argv, &app)) return *code;
   if (*verify) return harness::Verify(dir);
   if (*copy) return harness::Copy(dir, copy_dir, copy_paths);
   if (*backup) {
     if (!dir.empty() && backup_dir.empty() && verify_backup) return harness::RunVerifyBackup(dir);
     if (backup_dir.empty()) {
       std::fprintf(stderr, "store backup: SRC and DST are needed, or --verify and a backup\n");
-      return 2;
+      return harness::kExitRefused;
     }
     return harness::RunBackup(dir, backup_dir, since, verify_backup);
   }

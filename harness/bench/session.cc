@@ -30,8 +30,10 @@ bool DividesWrites(const std::vector<std::string>& steps) {
 
 }  // namespace
 
-bool IsBenchStep(const std::string& name) {
-  return name == "stats" || name == "sync" || name == "compact" || FindBenchmark(name) != nullptr;
+std::vector<std::string> BenchStepNames() {
+  std::vector<std::string> names = BenchmarkNames();
+  names.insert(names.end(), {"stats", "sync", "compact"});
+  return names;
 }
 
 void LiveRecords::Clear() {

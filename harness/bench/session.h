@@ -40,8 +40,8 @@ struct SessionPlan {
   std::string report_file;
 };
 
-// Whether a name may be a step.
-bool IsBenchStep(const std::string& name);
+// The names that a step may have.
+std::vector<std::string> BenchStepNames();
 
 // The records that runs have left in a store that was empty at first.
 class LiveRecords {

@@ -5,12 +5,13 @@
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
+#include "harness/system/exit_codes.h"
 
 namespace harness {
 
 int RefuseBench(const char* program, const std::string& why) {
   std::fprintf(stderr, "%s: %s\n", program, why.c_str());
-  return 2;
+  return kExitRefused;
 }
 
 std::string WhyNoRoom(const std::string& dir, uint64_t needed_bytes) {
@@ -28,9 +29,9 @@ int EndBench(const char* program, const std::string& table, const std::vector<st
   for (const std::string& what : errors) std::printf("FAILED: %s\n", what.c_str());
   const bool printed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (!saved) return RefuseBench(program, "cannot write " + json_path);
-  if (Interrupted()) return 130;
+  if (Interrupted()) return kExitInterrupted;
   if (!printed) std::fprintf(stderr, "%s: cannot print to standard output\n", program);
-  return errors.empty() && printed ? 0 : 1;
+  return errors.empty() && printed ? kExitDone : kExitFailure;
 }
 
 }  // namespace harness

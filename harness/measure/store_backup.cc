@@ -8,24 +8,25 @@
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/measure/progress.h"
+#include "harness/system/exit_codes.h"
 
 namespace harness {
 namespace {
 
 using engine_race::Status;
 
-// Prints what a backup has, or why there is none. Exit codes: 0, 1 for a damaged backup, else 2.
+// Prints what a backup has, or why there is none. Returns the exit code.
 int AnswerBackup(const char* what, const char* done, const std::string& dir, const Status& status,
                  const engine_race::BackupReport& report) {
   if (!status.ok()) {
     std::fprintf(stderr, "store %s: %s: %s\n", what, dir.c_str(), status.ToString().c_str());
-    return status.code() == engine_race::Code::kCorruption ? 1 : 2;
+    return status.code() == engine_race::Code::kCorruption ? kExitFailure : kExitRefused;
   }
   std::printf("%" PRIu64 " records %s; %" PRIu64 " values in %.1f MB here, %u backup%s needed\n",
               report.record_count, done, report.value_count,
               static_cast<double>(report.size_bytes) / 1e6, report.chain_length,
               report.chain_length == 1 ? "" : "s");
-  return 0;
+  return kExitDone;
 }
 
 // Calls `run` with a progress function that shows a line.
@@ -62,7 +63,7 @@ int RunBackup(const std::string& dir, const std::string& to, const std::string& 
     const bool is_missing = status.code() == engine_race::Code::kNotFound;
     std::fprintf(stderr, "store backup: %s: %s\n", dir.c_str(),
                  is_missing ? "there is no store" : status.ToString().c_str());
-    return 2;
+    return kExitRefused;
   }
   engine_race::BackupReport report;
   status = WithProgress("backup", [&](const auto& on_progress) {
@@ -70,7 +71,7 @@ int RunBackup(const std::string& dir, const std::string& to, const std::string& 
   });
   store.reset();
   const int code = AnswerBackup("backup", "backed up", to, status, report);
-  return code == 0 && verify ? RunVerifyBackup(to) : code;
+  return code == kExitDone && verify ? RunVerifyBackup(to) : code;
 }
 
 // Makes a store in `to` of a backup and its parents, comparing everything with its checksums.

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "engine_race/store.h"
+#include "harness/system/exit_codes.h"
 
 namespace harness {
 namespace {
@@ -17,7 +18,7 @@ double Megabytes(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 int Refuse(const std::string& dir, const Status& status) {
   std::fprintf(stderr, "store compact: %s: %s\n", dir.c_str(),
                status.code() == Code::kNotFound ? "there is no store" : status.ToString().c_str());
-  return status.code() == Code::kCorruption ? 1 : 2;
+  return status.code() == Code::kCorruption ? kExitFailure : kExitRefused;
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ int RunCompact(const std::string& dir) {
       "%.1f MB given back in %.1f s, %.1f MB written again; %.1f MB are live, %.1f MB dead\n",
       Megabytes(stats.reclaim_freed_bytes), seconds, Megabytes(stats.reclaim_moved_bytes),
       Megabytes(stats.live_bytes), Megabytes(stats.dead_bytes));
-  return compacted.ok() ? 0 : Refuse(dir, compacted);
+  return compacted.ok() ? kExitDone : Refuse(dir, compacted);
 }
 
 }  // namespace harness

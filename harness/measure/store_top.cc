@@ -19,6 +19,7 @@
 #include "engine_race/stats_text.h"
 #include "harness/measure/result_file.h"
 #include "harness/measure/table.h"
+#include "harness/system/exit_codes.h"
 
 namespace harness {
 namespace {
@@ -36,9 +37,6 @@ using engine_race::StoreStats;
 // How often the file is looked at, at most.
 constexpr std::chrono::milliseconds kLookInterval(50);
 constexpr std::chrono::seconds kLeastSilence(5);
-constexpr int kEndedExit = 1;
-constexpr int kRefusedExit = 2;
-constexpr int kOutputExit = 3;
 
 std::string Text(const char* format, double value) {
   std::array<char, 64> text;
@@ -169,7 +167,7 @@ int Refuse(const std::string& dir, const Status& status) {
                         status.code() == Code::kIncomplete;
   std::fprintf(stderr, "store top: %s: %s\n", dir.c_str(),
                is_plain ? status.message().c_str() : status.ToString().c_str());
-  return kRefusedExit;
+  return kExitRefused;
 }
 
 int TellEnd(const std::string& dir) {
@@ -177,15 +175,15 @@ int TellEnd(const std::string& dir) {
                "store top: %s: the store was closed, its process has ended, or its stats file was "
                "removed\n",
                dir.c_str());
-  return kEndedExit;
+  return kExitFailure;
 }
 
-// 0, or kOutputExit with a message.
+// kExitDone, or kExitRefused with a message.
 int Put(const std::string& text) {
-  if (PrintAll(text)) return 0;
+  if (PrintAll(text)) return kExitDone;
   std::fprintf(stderr, "store top: the output cannot be written: %s\n",
                std::generic_category().message(errno).c_str());
-  return kOutputExit;
+  return kExitRefused;
 }
 
 // How long a store that runs as it should may leave its stats as they are.
@@ -203,7 +201,7 @@ int PrintPrometheus(const std::string& dir, const PublishedStats& now, uint64_t 
   const std::chrono::milliseconds age(now_ms - std::min(now.taken_at_ms, now_ms));
   if (age > LongestSilence(now)) {
     TellSilence(dir, age);
-    return kRefusedExit;
+    return kExitRefused;
   }
   std::string text;
   const Status printed = TopPrometheus(dir, now, &text);

@@ -26,9 +26,10 @@ engine_race::Status TopPrometheus(const std::string& dir, const engine_race::Pub
 enum class TopForm { kTable, kJson, kPrometheus };
 
 // Prints one form of the stats whenever the store has written them, or once; Prometheus' form
-// always once. Exit codes: 0, 1 when the store has ended meanwhile, 2 when there is nothing to
-// follow, 3 when the output cannot be written. With kPrometheus also 2 when the store has not
-// written its stats for three intervals and at least five seconds.
+// always once. Returns the exit code: kExitFailure when the store has ended meanwhile, kExitRefused
+// when there is nothing to follow or the output cannot be written. With kPrometheus also
+// kExitRefused when the store has not written its stats for three intervals and at least five
+// seconds.
 int RunTop(const std::string& dir, TopForm form, bool once);
 
 }  // namespace harness

@@ -6,14 +6,15 @@
 
 #include "engine_race/numa/topology.h"
 #include "harness/numa/text_copy.h"
+#include "harness/system/exit_codes.h"
 
 namespace harness {
 namespace {
 
 // On standard output, where `numa race` reads the reason.
-int Refuse(const std::string& why, int exit_code = 2) {
+int Refuse(const std::string& why) {
   std::printf("numa copy: %s\n", why.c_str());
-  return exit_code;
+  return kExitRefused;
 }
 
 }  // namespace
@@ -35,8 +36,8 @@ int RunCopy(const CopyFlags& flags) {
   engine_race::Status status = CopyProgram(flags.source, flags.target);
   if (status.ok()) status = PlaceInCache(flags.target, nodes);
   // Without NUMA in the kernel there is no other place where the pages could lie.
-  if (status.ok() || status.code() == engine_race::Code::kNotSupported) return 0;
-  return Refuse(status.message(), 1);
+  if (status.ok() || status.code() == engine_race::Code::kNotSupported) return kExitDone;
+  return Refuse(status.message());
 }
 
 }  // namespace harness

@@ -17,7 +17,7 @@ struct CopyFlags {
 };
 
 CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags);
-// The exit code: 0, 1 when the program could not be copied, 2 for a wrong list of nodes.
+// Returns the exit code.
 int RunCopy(const CopyFlags& flags);
 
 }  // namespace harness

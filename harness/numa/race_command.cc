@@ -18,7 +18,9 @@
 #include "harness/numa/race_report.h"
 #include "harness/numa/race_run.h"
 #include "harness/system/child_process.h"
+#include "harness/system/command_line.h"
 #include "harness/system/disk.h"
+#include "harness/system/exit_codes.h"
 #include "harness/system/machine.h"
 #include "harness/system/work_dir.h"
 
@@ -33,19 +35,33 @@ using engine_race::numa::Topology;
 constexpr uint32_t kThreadCount = 64;
 constexpr uint64_t kMemoryBytes = uint64_t{2} << 30;
 
-int Refuse(const std::string& why, int exit_code = 2) {
+int Refuse(const std::string& why, int exit_code = kExitRefused) {
   std::fprintf(stderr, "numa race: %s\n", why.c_str());
   return exit_code;
 }
 
-// Linked statically where it was built so.
+// Beside this program, whose name has the prefix of all installed ones. Linked statically where it
+// was built so, and where it must be.
 std::string DefaultProgram(TextMode text) {
-  const fs::path beside = fs::path(SelfPath()).parent_path();
-  const fs::path static_program = beside / "race_static";
+  const fs::path self = SelfPath();
+  const std::string name = self.filename().string();
+  const std::string prefix = name.substr(0, std::min(name.find("numa"), name.size()));
+  const fs::path static_program = self.parent_path() / (prefix + "race_static");
   std::error_code ignored;
   return fs::exists(static_program, ignored) || text == TextMode::kCopies
              ? static_program.string()
-             : (beside / "race").string();
+             : (self.parent_path() / (prefix + "race")).string();
+}
+
+// Empty, or what to do about a race program that is missing.
+std::string WhyNoProgram(const NumaRaceFlags& flags, const RaceSettings& settings) {
+  std::error_code ignored;
+  if (fs::is_regular_file(settings.program, ignored)) return {};
+  const std::string missing = "there is no " + settings.program;
+  if (!flags.program.empty()) return missing;
+  if (settings.text != TextMode::kCopies) return missing + ": --binary names the race program";
+  return missing + ", a race program without shared libraries, of which instances could have " +
+         "copies: --text remap does without copies, and --binary names another program";
 }
 
 TextMode TextModeOf(const NumaRaceFlags& flags) {
@@ -146,16 +162,14 @@ bool CanBeWritten(const std::string& path) {
 // Empty, or why the race cannot begin. Makes nothing and removes nothing.
 std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& flags,
                    const RaceSettings& settings, const Topology& topology) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(settings.program, ignored)) {
-    return "there is no " + settings.program + ": `make bin/race_static` builds one";
-  }
+  std::string why = WhyNoProgram(flags, settings);
+  if (!why.empty()) return why;
   if (flags.memory_limit_bytes < engine_race::kMinMemoryBudgetBytes) {
     return "the memory budget of an instance is below " +
            std::to_string(engine_race::kMinMemoryBudgetBytes) + " bytes: see --memory-limit";
   }
   engine_race::NumaOptions numa;
-  std::string why = ParseNumaFlag(flags.numa, topology, &numa);
+  why = ParseNumaFlag(flags.numa, topology, &numa);
   if (!why.empty()) return why;
   for (const std::string& path : {flags.table_path, flags.json_path}) {
     if (!path.empty() && !CanBeWritten(path)) return "cannot write " + path;
@@ -192,11 +206,11 @@ int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
                const std::vector<InstancePlan>& plans, const Topology& topology) {
   RaceRun run(settings, plans, topology);
   const Status prepared = run.Prepare();
-  if (Interrupted()) return 130;
+  if (Interrupted()) return kExitInterrupted;
   if (!prepared.ok()) return Refuse(prepared.message());
   const Status ran = run.Run();
-  if (Interrupted()) return 130;
-  if (!ran.ok()) return Refuse(ran.message(), 1);
+  if (Interrupted()) return kExitInterrupted;
+  if (!ran.ok()) return Refuse(ran.message(), kExitFailure);
   const std::string text = RaceText(run.results());
   std::printf("%s", text.c_str());
   if (!run.note().empty()) std::printf("%s\n", run.note().c_str());
@@ -204,19 +218,19 @@ int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
   json["machine"] = DescribeMachine(plans.front().dir);
   const bool has_table = SaveText(text, flags.table_path);
   const bool has_json = SaveJson(json, flags.json_path);
-  if (!has_table) return Refuse("cannot write " + flags.table_path, 1);
-  if (!has_json) return Refuse("cannot write " + flags.json_path, 1);
-  return 0;
+  if (!has_table) return Refuse("cannot write " + flags.table_path);
+  if (!has_json) return Refuse("cannot write " + flags.json_path);
+  return kExitDone;
 }
 
 }  // namespace
 
 CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
   CLI::App* const race = app->add_subcommand(
-      "race", "one instance of bin/race per node, with text and memory of that node, all together");
+      "race", "one instance of race per node, with text and memory of that node, all together");
   race->add_option("--groups", flags->request.group_count,
                    "as many instances, on groups of near nodes; by default one per node")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   race->add_option("--nodes", flags->request.groups,
                    "the nodes of each instance by hand: --nodes 0-1 2-3");
   race->add_option("--key-ranges", flags->request.key_ranges,
@@ -229,7 +243,7 @@ CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
   race->add_option("--binary", flags->program,
                    "the race program; by default race_static beside this one");
   race->add_option("--text", flags->text, "copies, shared or remap")
-      ->check(CLI::IsMember({"copies", "shared", "remap"}))
+      ->check(OneOf("way", {"copies", "shared", "remap"}))
       ->capture_default_str();
   race->add_flag("--shared-binary", flags->shares_program, "the same as --text shared");
   race->add_flag("--no-report", flags->without_report, "do not look where memory lies");
@@ -243,14 +257,13 @@ CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
                    "memory budget of each instance; by default 2G for all together")
       ->transform(CLI::AsSizeValue(false));
   race->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
-      ->check(CLI::IsMember(KeyShapeNames()))
+      ->check(OneOf("shape", KeyShapeNames()))
       ->capture_default_str();
   race->add_option("--phases", flags->phases, "which of write,read,mixed,range")
       ->delimiter(',')
-      ->check(CLI::IsMember({"write", "read", "mixed", "range"}))
+      ->check(OneOf("phase", {"write", "read", "mixed", "range"}))
       ->capture_default_str();
-  race->add_option("--numa", flags->numa, "of each store, as bin/race has it")
-      ->capture_default_str();
+  race->add_option("--numa", flags->numa, "of each store, as race has it")->capture_default_str();
   race->add_option("--seed", flags->seed)->capture_default_str();
   race->add_option("--table", flags->table_path, "also write the tables into this file");
   race->add_option("--json", flags->json_path, "also write all figures into this file");

@@ -34,7 +34,7 @@ struct NumaRaceFlags {
 };
 
 CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags);
-// The exit code: 0, 1 when an instance failed, 2 when the race could not begin, 130 interrupted.
+// Returns the exit code: kExitFailure when an instance failed.
 int RunNumaRace(NumaRaceFlags flags);
 
 }  // namespace harness

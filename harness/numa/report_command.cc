@@ -10,6 +10,8 @@
 #include "harness/measure/result_file.h"
 #include "harness/numa/process_memory.h"
 #include "harness/numa/report.h"
+#include "harness/system/command_line.h"
+#include "harness/system/exit_codes.h"
 
 namespace harness {
 namespace {
@@ -17,9 +19,9 @@ namespace {
 using engine_race::Status;
 using engine_race::numa::Topology;
 
-int Refuse(const std::string& why, int exit_code = 2) {
+int Refuse(const std::string& why) {
   std::fprintf(stderr, "numa report: %s\n", why.c_str());
-  return exit_code;
+  return kExitRefused;
 }
 
 // Empty, or why the list of nodes cannot be used.
@@ -45,7 +47,7 @@ std::optional<std::vector<PlacementSummary>> LoadReport(const std::string& path)
 CLI::App* AddReportCommand(CLI::App* app, ReportFlags* flags) {
   CLI::App* const report = app->add_subcommand(
       "report", "where the code, heap, files and stacks of processes lie, and how local that is");
-  report->add_option("pid", flags->pids, "processes")->required()->check(CLI::PositiveNumber);
+  report->add_option("pid", flags->pids, "processes")->required()->check(AboveZero());
   report->add_option("--nodes", flags->nodes,
                      "the nodes that count as local, such as 0,2-3; by default those of its CPUs");
   report->add_option("--json", flags->json_path, "also write the figures into this file");
@@ -57,7 +59,7 @@ CLI::App* AddReportCommand(CLI::App* app, ReportFlags* flags) {
 int RunReport(const ReportFlags& flags) {
   Topology topology;
   const Status read = engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology);
-  if (!read.ok()) return Refuse(read.ToString(), 1);
+  if (!read.ok()) return Refuse(read.ToString());
   std::vector<uint32_t> nodes;
   const std::string bad_nodes = ParseNodes(flags.nodes, topology, &nodes);
   if (!bad_nodes.empty()) return Refuse(bad_nodes);
@@ -72,7 +74,7 @@ int RunReport(const ReportFlags& flags) {
     ProcessMemory memory;
     const Status status =
         ReadProcessMemory(engine_race::numa::kProcRoot, pid, topology, nodes, &memory);
-    if (!status.ok()) return Refuse(status.ToString(), 1);
+    if (!status.ok()) return Refuse(status.ToString());
     processes.push_back(Summarize(memory, topology));
   }
   std::printf("%s\n%s", TopologyText(topology).c_str(), PlacementText(processes).c_str());
@@ -80,7 +82,7 @@ int RunReport(const ReportFlags& flags) {
   if (!SaveJson(PlacementJson(processes, topology), flags.json_path)) {
     return Refuse("cannot write " + flags.json_path);
   }
-  return 0;
+  return kExitDone;
 }
 
 }  // namespace harness

@@ -19,8 +19,7 @@ struct ReportFlags {
 };
 
 CLI::App* AddReportCommand(CLI::App* app, ReportFlags* flags);
-// The exit code: 0, 1 when a process cannot be looked into, 2 for flags that name no node or no
-// report.
+// Returns the exit code.
 int RunReport(const ReportFlags& flags);
 
 }  // namespace harness

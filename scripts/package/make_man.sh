@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # As help2man reads it: under the installed name, short and long flags apart.
-tidy() {  # path of the program, its installed name
+tidy() {  # name of the program, its installed name
   sed -E "s|^Usage: [^ ]*$1|Usage: $2|; s/^( *-[A-Za-z]),(--)/\1, \2/"
 }
 
@@ -27,13 +27,15 @@ for program in "$@"; do
   help=$("$program" --help)
   summary=$(head -n 1 <<< "$help")
   {
-    tidy "$program" "$installed" <<< "$help"
+    sed '/^Exit codes:$/,$d' <<< "$help" | tidy "$name" "$installed"
     for subcommand in $(subcommands_of "$help"); do
       echo
       echo "Arguments of $subcommand:"
-      "$program" "$subcommand" --help | tidy "$program" "$installed" |
-        sed '1,/^Usage:/d; /^Positionals:$/d; /^Options:$/d; /--help  /d; /^$/d'
+      "$program" "$subcommand" --help | tidy "$name" "$installed" |
+        sed '1,/^Usage:/d; /^Exit codes:$/,$d; /^Positionals:$/d; /^Options:$/d; /--help  /d; /^$/d'
     done
+    echo
+    sed -n '/^Exit codes:$/,$p' <<< "$help"
   } > "$work/help"
   # The first line is the name's; help2man would show it twice.
   sed -i 1d "$work/help"

@@ -12,10 +12,15 @@ from .markup import safe_text
 from .page import page
 from .reading import BadInput, read
 
-DESCRIPTION = """Shows results of bin/bench, bin/compare and bin/race as one HTML page that needs
-no other file, and as SVG charts. Files given together are shown together."""
-ENDING = """Exit codes: 0, all was written; 1, a file of the input or the output cannot be used;
-2, the command line is wrong."""
+SUMMARY = "Shows results of bench, compare and race as one HTML page, and as SVG charts."
+DESCRIPTION = "The page needs no other file. Files given together are shown together."
+# The exit codes of all programs: harness/system/exit_codes.h has the same text.
+ENDING = """Exit codes:
+  0      done, and all is well
+  1      done, and something failed: a damaged record, a phase, a benchmark
+  2      not done: a wrong command line, or files that cannot be used
+  130    interrupted"""
+REFUSED = 2
 
 MAX_NAME = 40  # characters of a file's name that are shown
 MAX_LINKS = 40  # that lead to an output; the kernel follows as many
@@ -30,8 +35,16 @@ def version():
         return "of a checkout"
 
 
+class Parser(argparse.ArgumentParser):
+    """The help begins with what the program does, as that of all programs."""
+
+    def format_help(self):
+        return SUMMARY + "\n" + super().format_help().replace("usage: ", "Usage: ", 1)
+
+
 def parsed(arguments):
-    parser = argparse.ArgumentParser(prog="report", description=DESCRIPTION, epilog=ENDING)
+    parser = Parser(prog="report", usage="%(prog)s [OPTIONS] FILE.json...", description=DESCRIPTION,
+                    epilog=ENDING, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"%(prog)s (engine_race) {version()}",
                         help="print name and version and exit")
     parser.add_argument("files", nargs="+", metavar="FILE.json", help="a result")
@@ -138,7 +151,7 @@ def main(arguments):
                   options.files)
     except BadInput as error:
         print(f"report: {error}", file=sys.stderr)
-        return 1
+        return REFUSED
     for source in sources:
         if source.notes:
             print(f"report: {source.name}: {len(source.notes) + source.left_out} notes on the "

@@ -200,7 +200,7 @@ def read(path, name):
     kind = result.get("kind") if isinstance(result, dict) else None
     if kind not in ("bench", "compare"):
         if not isinstance(result, dict) or not isinstance(result.get("phases"), list):
-            raise BadInput(f"{path}: is not a result of bin/bench, bin/compare or bin/race")
+            raise BadInput(f"{path}: is not a result of bench, compare or race")
         kind = "race"
     source = Source(safe_text(name), kind)
     fields = Fields(source, result, "")

@@ -671,7 +671,7 @@ class Command(Files):
     def test_bad_input_ends_with_a_message_and_writes_nothing(self):
         bad, page_path = self.file("{"), self.dir / "page.html"
         code, out, err = self.run_main(SAMPLES / "race.json", bad, "-o", page_path)
-        self.assertEqual((code, out), (1, ""))
+        self.assertEqual((code, out), (2, ""))
         self.assertIn(f"report: {bad}: is not JSON", err)
         self.assertFalse(page_path.exists())
 
@@ -680,7 +680,7 @@ class Command(Files):
         for arguments in (["-o", self.dir / "no" / "page.html"], ["--svg", file], ["-o", file],
                           ["-o", self.dir]):
             code, _, err = self.run_main(file, *arguments)
-            self.assertEqual((code, err.startswith("report: ")), (1, True), arguments)
+            self.assertEqual((code, err.startswith("report: ")), (2, True), arguments)
         self.assertEqual(json.loads(pathlib.Path(file).read_text()), sample("race"))
         self.assertEqual([path.name for path in self.dir.iterdir()], ["some.json"])
 
@@ -692,7 +692,7 @@ class Command(Files):
         (self.dir / "charts" / "throughput.svg").symlink_to(file)
         for arguments in (["-o", file], ["-o", link], ["--svg", self.dir / "charts"]):
             code, _, err = self.run_main(file, *arguments)
-            self.assertEqual(code, 1, arguments)
+            self.assertEqual(code, 2, arguments)
             self.assertIn("is also an input; refusing to overwrite it", err)
         self.assertEqual(json.loads(pathlib.Path(file).read_text()), sample("race"))
 
@@ -743,7 +743,14 @@ class Command(Files):
     def test_wrong_command_lines(self):
         for arguments in ([], ["some.json"], ["-o", "x"], ["some.json", "-o", "x", "--frob"]):
             self.assertEqual(self.run_main(*arguments)[0], 2, arguments)
-        self.assertEqual(self.run_main("--help")[0], 0)
+        code, out, _ = self.run_main("--help")
+        self.assertEqual((code, out.startswith(cli.SUMMARY + "\nUsage: report ")), (0, True))
+
+    def test_the_exit_codes_are_those_of_all_programs(self):
+        header = (ROOT / "harness/system/exit_codes.h").read_text(encoding="utf-8")
+        lines = re.findall(r'^    "(.*?)(?:\\n)?";?$', header, re.MULTILINE)
+        self.assertEqual(cli.ENDING, "\n".join(lines))
+        self.assertIn(cli.ENDING, self.run_main("--help")[1])
 
     def test_notes_are_told(self):
         code, _, err = self.run_main(self.file(result_of(run_of(), 3)), "-o", self.dir / "p.html")

@@ -47,20 +47,26 @@ type options struct {
 	timeout      time.Duration
 }
 
-func main() {
-	chosen, err := parse(os.Args[1:])
+func main() { os.Exit(runProgram(os.Args[1:])) }
+
+// runProgram gives the exit code: 1 after a failure, and 2 for a wrong command line, as in all
+// programs.
+func runProgram(arguments []string) (exitCode int) {
+	chosen, err := parse(arguments)
 	if errors.Is(err, flag.ErrHelp) {
-		os.Exit(0)
-	}
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		err = report(chosen, run(ctx, chosen))
-		stop()
+		return 0
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cluster-load:", err)
-		os.Exit(1)
+		return 2
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := report(chosen, run(ctx, chosen)); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster-load:", err)
+		return 1
+	}
+	return 0
 }
 
 // parse reads the flags.

@@ -25,3 +25,21 @@ func TestTheEndOfTheRunIsNoFailure(t *testing.T) {
 		t.Errorf("%v", c.tally.errors)
 	}
 }
+
+func TestTheExitCodes(t *testing.T) {
+	for _, test := range []struct {
+		arguments []string
+		want      int
+	}{
+		{[]string{"--help"}, 0},
+		{[]string{"--clients", "many"}, 2},
+		{[]string{"--clients", "0"}, 2},
+		{[]string{"--no-such-flag"}, 2},
+		{[]string{"word"}, 2},
+		{[]string{"--addresses", "127.0.0.1:1", "--seconds", "0.1"}, 1},
+	} {
+		if code := runProgram(test.arguments); code != test.want {
+			t.Errorf("%q: %d, not %d", test.arguments, code, test.want)
+		}
+	}
+}

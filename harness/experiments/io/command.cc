@@ -12,6 +12,7 @@
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
+#include "harness/system/exit_codes.h"
 #include "harness/system/machine.h"
 
 namespace harness {
@@ -23,7 +24,7 @@ constexpr double kSmokeSeconds = 0.01;
 
 int Refuse(const std::string& why) {
   std::fprintf(stderr, "lab io: %s\n", why.c_str());
-  return 2;
+  return kExitRefused;
 }
 
 bool ParseNumber(const std::string& text, int* number) {
@@ -160,8 +161,8 @@ int RunIo(IoFlags flags) {
   if (!SaveJson(Describe(flags, results, ok), flags.json_path)) {
     return Refuse("cannot write " + flags.json_path);
   }
-  if (Interrupted()) return 130;
-  return ok ? 0 : 1;
+  if (Interrupted()) return kExitInterrupted;
+  return ok ? kExitDone : kExitFailure;
 }
 
 }  // namespace harness

@@ -24,7 +24,7 @@ struct IoFlags {
 };
 
 CLI::App* AddIoCommand(CLI::App* app, IoFlags* flags);
-// Returns the exit code: 0, 1 when something failed, 2 for invalid flags, 130 when interrupted.
+// Returns the exit code.
 int RunIo(IoFlags flags);
 
 // Parses "all", or numbers and ranges: "1,4-6". False when a number is not an experiment's.

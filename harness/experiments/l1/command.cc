@@ -12,6 +12,7 @@
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
+#include "harness/system/exit_codes.h"
 #include "harness/system/machine.h"
 #include "harness/system/tmpfs_dir.h"
 
@@ -26,7 +27,7 @@ constexpr uint64_t kMostIndexKeys = 64000000;
 
 int Refuse(const std::string& why) {
   std::fprintf(stderr, "lab l1: %s\n", why.c_str());
-  return 2;
+  return kExitRefused;
 }
 
 void AddChildOptions(CLI::App* l1, L1Child* child) {
@@ -119,11 +120,11 @@ int RunAsChild(const L1RaceFlags& flags) {
   child.records = flags.config.records;
   child.records.records_per_table = flags.record_count / child.records.table_count;
   const Status status = RunL1Child(child);
-  if (status.ok()) return 0;
+  if (status.ok()) return kExitDone;
   // Valgrind does not know every instruction of the processor. That is not a failure of the race.
-  if (status.code() == engine_race::Code::kNotSupported) return 1;
+  if (status.code() == engine_race::Code::kNotSupported) return kExitFailure;
   std::fprintf(stderr, "lab l1: %s: %s\n", child.step.c_str(), status.ToString().c_str());
-  return 1;
+  return kExitFailure;
 }
 
 // The lookups of the engine's index, with as many keys as fit and at most as many as the tables
@@ -160,12 +161,12 @@ int Race(const L1RaceFlags& flags, const L1RaceConfig& config) {
   if (!SaveJson(Describe(config, tables, status), json_path)) {
     return Refuse("cannot write " + json_path);
   }
-  if (Interrupted()) return 130;
+  if (Interrupted()) return kExitInterrupted;
   if (!flags.plot_dir.empty()) {
     const std::string problem = Plot(json_path, flags.plot_dir);
     if (!problem.empty()) std::printf("no plot: %s\n", problem.c_str());
   }
-  return status.ok() ? 0 : 1;
+  return status.ok() ? kExitDone : kExitFailure;
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ struct L1RaceFlags {
 };
 
 CLI::App* AddL1Command(CLI::App* app, L1RaceFlags* flags);
-// Returns the exit code: 0, 1 when something failed, 2 for invalid flags, 130 when interrupted.
+// Returns the exit code.
 int RunL1Command(L1RaceFlags flags);
 
 // The default number of records of a table. One step takes at most half of the memory, and its

@@ -68,7 +68,7 @@ TEST_F(NumaProgramTest, ReportsAndComparesProcesses) {
 }
 
 TEST_F(NumaProgramTest, ReportRefusesWhatItCannotRead) {
-  EXPECT_EQ(Numa({"report", "2147483646"}).exit_code, 1);
+  EXPECT_EQ(Numa({"report", "2147483646"}).exit_code, 2);
   EXPECT_EQ(Numa({"report", std::to_string(::getpid()), "--nodes", "1022"}).exit_code, 2);
   EXPECT_EQ(Numa({"report", std::to_string(::getpid()), "--compare", "/none"}).exit_code, 2);
   EXPECT_NE(Numa({"report"}).exit_code, 0);
@@ -80,7 +80,7 @@ TEST_F(NumaProgramTest, CopySaysItsNameAndWhatIsWrong) {
   EXPECT_EQ(no_list.exit_code, 2);
   EXPECT_EQ(no_list.output, "numa copy: 0-x is no list of nodes\n");
   const ChildResult no_source = Numa({"copy", temp_.Join("none"), copy, "0"});
-  EXPECT_EQ(no_source.exit_code, 1);
+  EXPECT_EQ(no_source.exit_code, 2);
   EXPECT_TRUE(no_source.output.starts_with("numa copy: ")) << no_source.output;
   EXPECT_FALSE(fs::exists(copy));
 }

@@ -1,0 +1,26 @@
+// The exit codes of all programs, and their description for --help and the pages of the manual.
+//
+// Constants.
+#ifndef HARNESS_SYSTEM_EXIT_CODES_H_
+#define HARNESS_SYSTEM_EXIT_CODES_H_
+
+namespace harness {
+
+inline constexpr int kExitDone = 0;
+// The program did what it was asked for, and found a failure.
+inline constexpr int kExitFailure = 1;
+// The program could not do what it was asked for.
+inline constexpr int kExitRefused = 2;
+// By SIGINT or SIGTERM: what a shell says of a program that the first one ended.
+inline constexpr int kExitInterrupted = 130;
+
+inline constexpr char kExitCodesHelp[] =
+    "Exit codes:\n"
+    "  0      done, and all is well\n"
+    "  1      done, and something failed: a damaged record, a phase, a benchmark\n"
+    "  2      not done: a wrong command line, or files that cannot be used\n"
+    "  130    interrupted";
+
+}  // namespace harness
+
+#endif  // HARNESS_SYSTEM_EXIT_CODES_H_
