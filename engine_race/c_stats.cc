@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "engine_race/base/guarded.h"
-#include "engine_race/base/key_range.h"
+#include "engine_race/base/key.h"
+#include "engine_race/base/nearest_name.h"
 #include "engine_race/c_handles.h"
 #include "engine_race/stats_fields.h"
 #include "engine_race/stats_text.h"
@@ -20,7 +21,6 @@
 
 using engine_race::BucketSpace;
 using engine_race::Guarded;
-using engine_race::KeyRange;
 using engine_race::LatencyHistogram;
 using engine_race::LatencyKind;
 using engine_race::Status;
@@ -48,8 +48,7 @@ Status MemberText(const Store& store, std::string* text) {
 }
 
 Status KeyRangeText(const Store& store, std::string* text) {
-  const KeyRange keys = store.Stats().key_range;
-  *text = std::to_string(keys.first) + "-" + std::to_string(keys.last);
+  *text = engine_race::ToString(store.Stats().key_range);
   return Status::Ok();
 }
 
@@ -168,7 +167,10 @@ int engine_race_property(engine_race_store* store, const char* name, char** text
         std::find_if(std::begin(kProperties), std::end(kProperties),
                      [&](const Property& one) { return one.name == std::string_view(name); });
     if (property == std::end(kProperties)) {
-      return Status::InvalidArgument("there is no property \"" + std::string(name) + "\"");
+      std::vector<std::string_view> names;
+      for (const Property& one : kProperties) names.push_back(one.name);
+      return Status::InvalidArgument("there is no property \"" + std::string(name) + "\"" +
+                                     engine_race::DidYouMean(name, names));
     }
     std::string found;
     ENGINE_RACE_RETURN_IF_ERROR(property->get(*call, &found));

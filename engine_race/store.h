@@ -36,10 +36,11 @@ using ReadDoneFn = std::function<void(const Status& status)>;
 
 class Store {
  public:
-  // Opens the store in `dir`, made when missing. Refuses with kIOError when another opener holds
-  // it, kNotSupported for another format version or an impossible geometry, kCorruption for a
-  // damaged or foreign manifest. kInvalidArgument for options out of their range, and for a
-  // key_range that is not the store's.
+  // Opens the store in `dir`, made when missing. kIOError when another opener holds it: the message
+  // names that process as far as known. kNotSupported for another format version or an impossible
+  // geometry, kCorruption for a damaged or foreign manifest. kInvalidArgument for options out of
+  // their range, and for a key_range that is not the store's. A new store that would lie among
+  // other files is kInvalidArgument, too: see Options::create_among_files.
   static Status Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
   // Waits for reads that were started, and writes the index: see Options::index_close_bytes.
   ~Store();
@@ -134,10 +135,11 @@ class Store {
 
   // Makes a store of its own in `dir`, which must be missing or empty. It is the latest state at
   // one moment of the call, while other calls go on. It has every write that was acknowledged
-  // before the call. It has the geometry of this store and no paths, and an id of its own. It is
-  // durable once this is Ok. By reflink it shares the blocks of the logs, as they are: then this is
-  // a Sync and takes little time. Elsewhere it takes space for the live records alone, and up to a
-  // sixteenth of the memory budget, 64 MiB at most. kInvalidArgument when `dir` holds anything,
+  // before the call. A store whose writing has ended, by a failure before or during the call, is
+  // not copied: kIOError. It has the geometry of this store and no paths, and an id of its own. It
+  // is durable once this is Ok. By reflink it shares the blocks of the logs, as they are: then this
+  // is a Sync and takes little time. Elsewhere it takes space for the live records alone, and up to
+  // a sixteenth of the memory budget, 64 MiB at most. kInvalidArgument when `dir` holds anything,
   // kFull without space for all of it, kIncomplete when on_progress ended it. A failed checkpoint
   // leaves `dir` empty; only a failed last flush may leave a whole store. An interrupted one leaves
   // what no opening takes for a store, and what another checkpoint replaces.
@@ -145,10 +147,12 @@ class Store {
 
   // Writes a backup of the latest state at one moment of the call into `dir`, which must be missing
   // or empty. It is durable once this is Ok. With how.since it holds the records written since that
-  // backup, and names it as its parent. Syncs the store. kInvalidArgument when `dir` holds anything
-  // or `since` is of another store, kCorruption when `since` is no whole backup, kFull, kIncomplete
-  // as Checkpoint. A failed or interrupted backup leaves what nobody takes for one, and what
-  // another backup replaces. `report` may be null.
+  // backup, and names it as its parent. Syncs the store. kInvalidArgument when `dir` holds
+  // anything, or when the store cannot go on from `since`. That is one of another store, or of a
+  // state after the one that this store was put back to. Nor can it go on from a backup that is not
+  // among the last 16 that were used. kCorruption when `since` is no whole backup, kIOError, kFull,
+  // kIncomplete as Checkpoint. A failed or interrupted backup leaves what nobody takes for one, and
+  // what another backup replaces. `report` may be null.
   Status Backup(const std::string& dir, const BackupOptions& how = {},
                 BackupReport* report = nullptr);
 

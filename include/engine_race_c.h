@@ -145,7 +145,9 @@ int engine_race_log_queue_take(engine_race_log_queue* queue, engine_race_log_mes
 /* Stores. */
 
 /* Opens the store in `directory`, made when missing. Options may be null, and may be destroyed
- * afterwards. IO_ERROR when another opener holds the store. *store is null after a failure. */
+ * afterwards. IO_ERROR when another opener holds the store. INVALID_ARGUMENT also when the
+ * directory of a new store holds other files, unless the option create_among_files is true. *store
+ * is null after a failure. */
 int engine_race_open(const char* directory, const engine_race_options* options,
                      engine_race_store** store);
 /* Waits for calls that are under way and for reads that were started, and closes the store. Null
@@ -227,10 +229,12 @@ typedef struct engine_race_backup_report {
 } engine_race_backup_report;
 
 /* Makes a store of its own: what the latest state is at one moment of the call. It shares blocks
- * with this store where the file system can. INVALID_ARGUMENT, FULL, IO_ERROR, CORRUPTION. */
+ * with this store where the file system can. INVALID_ARGUMENT, FULL, CORRUPTION. IO_ERROR also when
+ * writing to this store has ended: no call copies it then. */
 int engine_race_checkpoint(engine_race_store* store, const char* directory);
 /* Writes a backup: of what changed since the backup in `since`, or, where that is null, of
- * everything. The report may be null. */
+ * everything. INVALID_ARGUMENT where the store cannot go on from `since`: it was put back to a
+ * state before it, for example. The report may be null. */
 int engine_race_backup(engine_race_store* store, const char* directory, const char* since,
                        engine_race_backup_report* report);
 
@@ -330,8 +334,9 @@ typedef struct engine_race_latencies {
 int engine_race_latency_stats(engine_race_store* store, engine_race_latencies* latencies);
 
 /* A text about a store; *text is for engine_race_free. Names: "io_backend" and "write_backend";
- * "key_range", the keys that it takes, "first-last"; "stats", a line for each counter and latency;
- * "prometheus", the same in Prometheus' text format. INVALID_ARGUMENT for an unknown name. */
+ * "key_range", the keys that it takes, as the option is written; "stats", a line for each counter
+ * and latency; "prometheus", the same in Prometheus' text format. INVALID_ARGUMENT for an unknown
+ * name. */
 int engine_race_property(engine_race_store* store, const char* name, char** text);
 
 /* Closed stores. Options may be null. */

@@ -23,22 +23,15 @@ Status CheckKeyOf(const KeyRange& keys, std::string_view key) noexcept {
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckKey(key));
   try {
-    return Status::InvalidArgument("the key " + HexKey(DecodeKey(key.data())) +
-                                   " is outside of the store's keys, " + ToString(keys));
+    return Status::InvalidArgument("the key " + std::to_string(DecodeKey(key.data())) +
+                                   " is outside of the store's key_range, " + ToString(keys));
   } catch (const std::bad_alloc&) {
     return Status(Code::kInvalidArgument, {});
   }
 }
 
-std::string HexKey(uint64_t key) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text = "0x0000000000000000";
-  for (size_t i = text.size(); key != 0; key >>= 4) text[--i] = kDigits[key & 15];
-  return text;
-}
-
 std::string ToString(const KeyRange& keys) {
-  return "from " + HexKey(keys.first) + " to " + HexKey(keys.last);
+  return std::to_string(keys.first) + "-" + std::to_string(keys.last);
 }
 
 }  // namespace engine_race

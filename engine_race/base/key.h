@@ -45,9 +45,7 @@ Status CheckKey(std::string_view key) noexcept;
 // CheckKey, and kInvalidArgument for a key that is not among `keys`.
 Status CheckKeyOf(const KeyRange& keys, std::string_view key) noexcept;
 
-// "0x00000000000000ff"
-std::string HexKey(uint64_t key);
-// "from 0x... to 0x..."
+// "16384-32767", as the option key_range is written everywhere.
 std::string ToString(const KeyRange& keys);
 
 }  // namespace engine_race

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/key.h"
 #include "engine_race/base/nearest_name.h"
 
 namespace engine_race {
@@ -112,9 +113,7 @@ bool Parse(std::string_view text, std::optional<KeyRange>* range) {
   return true;
 }
 
-std::string Print(const std::optional<KeyRange>& range) {
-  return range ? std::to_string(range->first) + "-" + std::to_string(range->last) : "";
-}
+std::string Print(const std::optional<KeyRange>& range) { return range ? ToString(*range) : ""; }
 
 template <typename Enum>
 struct NamedValue {
@@ -265,6 +264,7 @@ constexpr Field kFields[] = {
     ENGINE_RACE_OPTION(latency_stats),
     ENGINE_RACE_OPTION(stats_interval_ms),
     ENGINE_RACE_OPTION(create_if_missing),
+    ENGINE_RACE_OPTION(create_among_files),
     ENGINE_RACE_OPTION(numa),
 };
 

@@ -4,7 +4,7 @@
 // times 1024 for each step. Modes of files are always octal. hot_value_bytes and index_memory_bytes
 // may be "auto". Booleans are true and false. Enumerations are their constants in small letters:
 // "io_uring", "every_write". Paths are separated by colons; in a path \: is a colon and \\ a
-// backslash. A key range is two numbers: "0x0-0xffff". NUMA is "none", "interleave",
+// backslash. A key range is its first and its last key: "0-65535". NUMA is "none", "interleave",
 // "interleave:0,1" or "bind:0,1". The log function has no name.
 //
 // Stateless, thread-safe.
@@ -25,7 +25,8 @@ size_t NamedOptionCount();
 std::string_view OptionName(size_t index);
 
 // kInvalidArgument, and nothing changes, for an unknown name and for a text that does not parse.
-// ValidateOptions says whether the value is in its range.
+// The message about an unknown name has the nearest known one. ValidateOptions says whether the
+// value is in its range.
 Status SetOption(std::string_view name, std::string_view value, Options* options);
 // The value as a text that SetOption takes.
 Status GetOption(std::string_view name, const Options& options, std::string* value);

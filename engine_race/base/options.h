@@ -212,6 +212,10 @@ struct Options {
   uint32_t stats_interval_ms = 0;
   // False: opening a directory without a store is kNotFound.
   bool create_if_missing = true;
+  // True: a new store may be made in a directory that holds other files, and leaves them alone.
+  // False: that is kInvalidArgument, for the directory of the store and for those of its paths. The
+  // lost+found of a file system does not count, nor do the remains of an interrupted creation.
+  bool create_among_files = false;
   // A node that the machine does not have is kInvalidArgument. The store does without
   // whatever the kernel or a container refuses, with a warning in the log. Threads are
   // bound to CPUs that the thread which opens the store may use.

@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/process.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/manifest.h"
 #include "engine_race/log/path_marker.h"
@@ -13,8 +16,37 @@
 namespace engine_race {
 namespace {
 
-Status Named(const Status& status) {
-  return status.Prefixed(std::string(format::kLockName) + ": ");
+// Longer names of programs are cut off.
+constexpr size_t kOwnerBytes = 128;
+
+// Who has a lock file locked, so that this process was refused.
+std::string HolderOf(const io::File& file) {
+  bool by_writer = false;
+  if (!sys::HasExclusiveLock(file.fd(), &by_writer).ok()) return "its lock is held";
+  if (!by_writer) return "it is being read, by a verification or a copy";
+  std::string text(kOwnerBytes, '\0');
+  size_t read_bytes = 0;
+  if (!file.ReadSome(text.data(), text.size(), 0, &read_bytes).ok()) return "its lock is held";
+  // The text ends at its first zero, if it has one.
+  text.resize(std::min(text.find('\0'), read_bytes));
+  const ProcessName holder = ParseProcessName(text);
+  if (holder.number == 0) return "its lock is held";
+  const std::string process =
+      "process " + std::to_string(holder.number) + " (" + holder.program + ")";
+  if (holder.pid_namespace != ThisProcess().pid_namespace) {
+    return process + " of another container or machine has it";
+  }
+  if (holder.number == ThisProcess().number) return "this process has it";
+  if (IsRunning(holder.number)) return process + " has it";
+  return "its lock is held, perhaps by a forked child of " + process + ", which has ended";
+}
+
+// Names the file in a failure to lock it, and who holds it.
+Status Refused(const io::File& file, const Status& status) {
+  if (status.ok()) return Status::Ok();
+  const std::string name = std::string(format::kLockName) + ": ";
+  if (status.code() != Code::kIOError) return status.Prefixed(name);
+  return status.Reworded(status.code(), name + "the store is open elsewhere: " + HolderOf(file));
 }
 
 // Whether a store or path of a format with lock files stands in the directory. An opening may have
@@ -40,6 +72,8 @@ DirectoryLock::~DirectoryLock() {
                                            : sys::Unlink(made_in_.get(), format::kLockName);
     }));
   }
+  if (is_named_ && file_.fd() >= 0)
+    static_cast<void>(Guarded([this] { return file_.Truncate(0); }));
   // Closing a descriptor alone would leave the lock to forked children.
   if (file_.fd() >= 0) sys::UnlockFile(file_.fd());
   if (flocked_.valid()) sys::Unflock(flocked_.get());
@@ -50,6 +84,7 @@ DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
   flocked_ = std::move(other.flocked_);
   file_ = std::move(other.file_);
   owner_ = other.owner_;
+  is_named_ = other.is_named_;
   made_in_ = std::move(other.made_in_);
   return *this;
 }
@@ -69,12 +104,13 @@ Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* l
     if (locked.code() == Code::kNotSupported && !exists) {
       static_cast<void>(sys::Unlink(dir_fd, format::kLockName).ok());
     }
-    ENGINE_RACE_RETURN_IF_ERROR(Named(locked));
+    ENGINE_RACE_RETURN_IF_ERROR(Refused(file, locked));
     bool same = false;
     ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(dir_fd, format::kLockName, file.fd(), &same));
     if (!same) continue;
     lock->file_ = std::move(file);
     lock->owner_ = ::getpid();
+    lock->NameOwner();
     if (!exists) lock->made_in_ = std::move(directory);
     return Status::Ok();
   }
@@ -88,7 +124,7 @@ Status DirectoryLock::TakeToRead(int dir_fd, DirectoryLock* lock) {
   io::File file;
   ENGINE_RACE_RETURN_IF_ERROR(
       io::File::Open(dir_fd, format::kLockName, io::Access::kRead, io::Caching::kBuffered, &file));
-  ENGINE_RACE_RETURN_IF_ERROR(Named(sys::LockFile(file.fd(), sys::LockKind::kShared)));
+  ENGINE_RACE_RETURN_IF_ERROR(Refused(file, sys::LockFile(file.fd(), sys::LockKind::kShared)));
   // A refused writer may have removed the file meanwhile: its lock keeps nobody out.
   bool same = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(dir_fd, format::kLockName, file.fd(), &same));
@@ -96,6 +132,16 @@ Status DirectoryLock::TakeToRead(int dir_fd, DirectoryLock* lock) {
   lock->file_ = std::move(file);
   lock->owner_ = ::getpid();
   return Status::Ok();
+}
+
+// A full disk may have no room for it.
+void DirectoryLock::NameOwner() {
+  is_named_ = true;
+  static_cast<void>(Guarded([this] {
+    std::string text = ToText(ThisProcess());
+    text.resize(kOwnerBytes);
+    return file_.Write(text.data(), text.size(), 0);
+  }));
 }
 
 Status DirectoryLock::TakeFlock(int dir_fd, sys::LockKind kind) {

@@ -1,10 +1,12 @@
 // The lock of a directory that a store keeps files in: its own, and each of its paths.
 //
-// It is an open-file-description lock of the whole of `manifest_lock`, an empty file that is never
-// renamed. The destructor drops it, in the process that took it. Children that were forked
-// meanwhile have descriptors of the same opening: they can neither keep the lock longer nor drop
-// it. When the process dies first, the kernel drops the lock with the last of these descriptors.
-// Other opens of the file in the same process neither share nor end it.
+// It is an open-file-description lock of the whole of `manifest_lock`, which is never renamed. A
+// writer names its process in the file, for the messages of those that it keeps out, and empties it
+// at its end. Nothing else depends on that text. The destructor drops the lock, in the process that
+// took it. Children that were forked meanwhile have descriptors of the same opening: they can
+// neither keep the lock longer nor drop it. When the process dies first, the kernel drops the lock
+// with the last of these descriptors. Other opens of the file in the same process neither share nor
+// end it.
 //
 // Builds up to format 3 know only the flock of the directory. They refuse a store of a newer format
 // by that format. While there is no store, or one of an old format, this lock holds the flock as
@@ -33,8 +35,8 @@ class DirectoryLock {
   ~DirectoryLock();
 
   // For a store that writes: nobody else may have the directory locked. The lock file is made where
-  // it is missing, with `file_mode`. kIOError when the lock is held, kNotSupported where no such
-  // lock can be had.
+  // it is missing, with `file_mode`. kIOError when the lock is held, and a message that says by
+  // whom, as far as known. kNotSupported where no such lock can be had.
   static Status TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* lock);
   // For a store that only reads, beside others that do. kNotFound where there is no lock file: it
   // is not made.
@@ -47,11 +49,14 @@ class DirectoryLock {
 
  private:
   bool TakenHere() const;
+  void NameOwner();
 
   UniqueFd flocked_;
   io::File file_;
   // The process that took the lock.
   pid_t owner_ = 0;
+  // Whether the file may name this process.
+  bool is_named_ = false;
   // The directory, if this lock has made the file there and is to remove it.
   UniqueFd made_in_;
 };

@@ -89,6 +89,44 @@ Status HoldsRecords(int dir_fd, bool* holds, bool* remains) {
   }
 }
 
+// All files of a store have such names.
+bool IsNameOfAStore(const std::string& name) {
+  for (const char* const prefix :
+       {format::kManifestName, format::kKeyFilePrefix, format::kValueFilePrefix, "staging_"}) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+// Names in the directory `dir` that lead to other places of the store. All names are absolute.
+std::vector<std::string> NamesOnTheWay(const std::string& dir,
+                                       const std::vector<std::string>& places) {
+  std::vector<std::string> names;
+  const std::string above = dir + "/";
+  for (const std::string& place : places) {
+    if (!place.starts_with(above)) continue;
+    names.push_back(place.substr(above.size(), place.find('/', above.size()) - above.size()));
+  }
+  return names;
+}
+
+// A new store makes dozens of files, which nobody finds again among others.
+Status RefuseForeignFiles(const Options& options, int dir_fd, const std::string& dir,
+                          const std::vector<std::string>& places) {
+  if (options.create_among_files) return Status::Ok();
+  std::vector<std::string> absolute;
+  ENGINE_RACE_RETURN_IF_ERROR(AbsoluteNames({dir}, &absolute));
+  const std::vector<std::string> on_the_way = NamesOnTheWay(absolute.front(), places);
+  const Status refused = RefuseOtherFiles(dir_fd, dir, [&](const std::string& name) {
+    return IsNameOfAStore(name) ||
+           std::find(on_the_way.begin(), on_the_way.end(), name) != on_the_way.end();
+  });
+  if (refused.ok()) return refused;
+  return refused.Reworded(refused.code(), refused.message() +
+                                              "; a new store takes an empty or missing directory, "
+                                              "unless create_among_files is set");
+}
+
 Status RefuseRecords(const std::string& dir) {
   return Status::Corruption("the manifest is missing, but there are records in " + dir);
 }
@@ -136,6 +174,10 @@ Status PlanStore(const Options& options, const std::string& dir, StoreFiles* fil
   bool interrupted = false;
   ENGINE_RACE_RETURN_IF_ERROR(ChooseStoreId(dir_fd, &identity, &interrupted));
   ENGINE_RACE_RETURN_IF_ERROR(RefuseOthersPath(dir_fd, dir, identity));
+  std::vector<std::string> places;
+  ENGINE_RACE_RETURN_IF_ERROR(AbsoluteNames({dir}, &places));
+  places.insert(places.end(), identity.paths.begin(), identity.paths.end());
+  ENGINE_RACE_RETURN_IF_ERROR(RefuseForeignFiles(options, dir_fd, dir, places));
   if (identity.paths.empty()) {
     *paths = OwnDirectory();
     return Status::Ok();
@@ -151,6 +193,8 @@ Status PlanStore(const Options& options, const std::string& dir, StoreFiles* fil
     if (!path.directory.valid()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(HoldsRecords(path.directory.get(), &holds_records, &remains));
     if (holds_records) return RefuseRecords(path.name);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        RefuseForeignFiles(options, path.directory.get(), path.name, places));
   }
   return Status::Ok();
 }
@@ -167,6 +211,17 @@ Status WriteEmptyCounts(const StoreFiles& files) {
     std::memcpy(bytes.data() + bucket * sizeof(line), &line, sizeof(line));
   }
   return files.counts.Write(bytes.data(), bytes.size(), 0);
+}
+
+Status RefuseOtherFiles(int dir_fd, const std::string& dir,
+                        FunctionRef<bool(const std::string& name)> expected) {
+  std::vector<std::string> names;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir_fd, &names));
+  for (const std::string& name : names) {
+    if (name == "lost+found" || name == format::kLockName || expected(name)) continue;
+    return Status::InvalidArgument(dir + " is not empty: " + name).At(dir);
+  }
+  return Status::Ok();
 }
 
 Status RemoveUnfinished(int dir_fd) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/store_files.h"
@@ -26,13 +27,19 @@ Status WriteEmptyCounts(const StoreFiles& files);
 // Makes a store in the directory files->directory and opens it. The directory's name is `dir`; it
 // is locked and has no manifest. `fill` writes the store's first content. Files that an interrupted
 // creation left are replaced. kNotFound unless the options ask for a new store; kCorruption when
-// there are records; kInvalidArgument for a path of another store.
+// there are records; kInvalidArgument for a path of another store. Other files in a directory are
+// kInvalidArgument, too, unless the options allow them.
 //
 // kFromUnfinished: the manifest is there under another name while the store is made, and openings
 // refuse the directory. Not for a store with paths.
 enum class Publishing { kUsual, kFromUnfinished };
 Status CreateStore(const Options& options, const std::string& dir, const FillFn& fill,
                    StoreFiles* files, Publishing publishing = Publishing::kUsual);
+
+// kInvalidArgument, naming one of them, when the open directory `dir` holds names that `expected`
+// does not take. The lock file is expected, and so is the lost+found that mkfs makes.
+Status RefuseOtherFiles(int dir_fd, const std::string& dir,
+                        FunctionRef<bool(const std::string& name)> expected);
 
 // Removes what an interrupted creation of kFromUnfinished has left, durably. Does nothing where
 // there was none.

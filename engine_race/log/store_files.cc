@@ -144,17 +144,11 @@ Status LockEmptyDirectory(const Options& options, const std::string& dir, Leftov
   if (leftovers == Leftovers::kRemoved && !found.ok()) {
     ENGINE_RACE_RETURN_IF_ERROR(RemoveUnfinished(dir_fd));
   }
-  std::vector<std::string> names;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir_fd, &names));
-  // mkfs makes this in the root of a file system.
-  std::erase(names, "lost+found");
-  std::erase(names, format::kLockName);
   // Of an unfinished store, the first name. It is replaced before it is used.
-  if (leftovers == Leftovers::kRemoved && !found.ok()) {
-    std::erase(names, format::kManifestTempName);
-  }
-  if (names.empty()) return Status::Ok();
-  return Status::InvalidArgument(dir + " is not empty: " + names.front()).At(dir);
+  const bool may_be_unfinished = leftovers == Leftovers::kRemoved && !found.ok();
+  return RefuseOtherFiles(dir_fd, dir, [may_be_unfinished](const std::string& name) {
+    return may_be_unfinished && name == format::kManifestTempName;
+  });
 }
 
 }  // namespace

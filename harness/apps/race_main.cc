@@ -83,7 +83,7 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
   app->add_option("--key-range", flags->key_range,
-                  "FIRST:LAST, the keys of the store, both included; 0x for hexadecimal");
+                  "FIRST-LAST, the keys of the store, both included; 0x for hexadecimal");
   app->add_option("--numa", flags->numa,
                   "where the store puts its memory: none, interleave, interleave:NODES or "
                   "bind:NODES, with nodes such as 0,2-3")
@@ -209,7 +209,7 @@ std::string ParseTextFlags(const RaceFlags& flags, RaceConfig* config) {
   if (!bad_numa.empty()) return bad_numa;
   if (!flags.key_range.empty()) {
     const std::optional<engine_race::KeyRange> range = ParseKeyRange(flags.key_range);
-    if (!range) return "--key-range " + flags.key_range + " is no FIRST:LAST, or LAST comes first";
+    if (!range) return "--key-range " + flags.key_range + " is no FIRST-LAST, or LAST comes first";
     config->key_range = *range;
   }
   if (config->memory_budget_bytes < engine_race::kMinMemoryBudgetBytes) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <vector>
 
 #include "engine_race/base/key.h"
+#include "engine_race/base/named_options.h"
 #include "harness/data/mix.h"
 
 namespace harness {
@@ -44,13 +44,6 @@ double Zeta(uint64_t n) {
   return sum + area + (term(to) - term(from)) / 2 + (slope(to) - slope(from)) / 12;
 }
 
-bool ParseKey(std::string_view text, uint64_t* key) {
-  const int base = text.starts_with("0x") ? 16 : 10;
-  if (base == 16) text.remove_prefix(2);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *key, base);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 }  // namespace
 
 std::string KeyFailure(uint64_t key, const std::string& what) {
@@ -81,16 +74,10 @@ std::optional<KeyShape> ParseKeyShape(std::string_view name) {
 }
 
 std::optional<engine_race::KeyRange> ParseKeyRange(std::string_view text) {
-  const size_t colon = text.find(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  engine_race::KeyRange range;
-  const bool good = ParseKey(text.substr(0, colon), &range.first) &&
-                    ParseKey(text.substr(colon + 1), &range.last) && !range.empty();
-  return good ? std::optional(range) : std::nullopt;
-}
-
-std::string KeyRangeText(const engine_race::KeyRange& range) {
-  return engine_race::HexKey(range.first) + ":" + engine_race::HexKey(range.last);
+  engine_race::Options options;
+  if (!engine_race::SetOption("key_range", text, &options).ok()) return std::nullopt;
+  if (options.key_range && options.key_range->empty()) return std::nullopt;
+  return options.key_range;
 }
 
 ZipfRanks::ZipfRanks(uint64_t rank_count)

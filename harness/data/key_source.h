@@ -32,11 +32,9 @@ std::string_view KeyShapeName(KeyShape shape);
 std::vector<std::string> KeyShapeNames();
 std::optional<KeyShape> ParseKeyShape(std::string_view name);
 
-// "0x4000:0x7fff", in hexadecimal or decimal, both ends included; nullopt for any other text and
-// for a range without keys.
+// "16384-32767", as the option key_range is written; nullopt for any other text and for a range
+// without keys.
 std::optional<engine_race::KeyRange> ParseKeyRange(std::string_view text);
-// "0x0000000000004000:0x0000000000007fff"
-std::string KeyRangeText(const engine_race::KeyRange& range);
 
 // Ranks of a Zipf distribution with exponent 0.99 by the method of Gray et al., "Quickly generating
 // billion-record synthetic databases" (SIGMOD 1994).

@@ -27,6 +27,8 @@ bool IsFileNumber(std::string_view text) {
 
 engine_race::Options QuietOptions() {
   engine_race::Options options;
+  // Programs keep notes of a run beside its store.
+  options.create_among_files = true;
   options.log = [](engine_race::LogLevel level, std::string_view message) {
     if (level == engine_race::LogLevel::kInfo) return;
     std::fprintf(stderr, "engine: %.*s\n", static_cast<int>(message.size()), message.data());

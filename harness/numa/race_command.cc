@@ -11,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "engine_race/base/key.h"
 #include "harness/data/key_source.h"
 #include "harness/load/numa_flag.h"
 #include "harness/load/race_space.h"
@@ -145,7 +146,7 @@ std::string WhyNoInstance(const InstancePlan& plan, const NumaRaceFlags& flags) 
   }
   const uint64_t record_count = flags.thread_count * flags.records_per_thread;
   if (record_count > MaxKeyCount(*ParseKeyShape(flags.keys), plan.keys)) {
-    return plan.Name() + ": keys " + KeyRangeText(plan.keys) + " are fewer than its " +
+    return plan.Name() + ": keys " + engine_race::ToString(plan.keys) + " are fewer than its " +
            std::to_string(record_count) + " records";
   }
   return {};
@@ -195,7 +196,7 @@ void PrintPlan(const std::vector<InstancePlan>& plans, const RaceSettings& setti
   for (const InstancePlan& plan : plans) {
     std::printf("%s: memory of nodes %s, keys %s, %s\n", plan.Name().c_str(),
                 engine_race::numa::FormatList(plan.memory_nodes).c_str(),
-                KeyRangeText(plan.keys).c_str(), plan.dir.c_str());
+                engine_race::ToString(plan.keys).c_str(), plan.dir.c_str());
   }
   std::printf("\n");
   std::fflush(stdout);
@@ -234,7 +235,7 @@ CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
   race->add_option("--nodes", flags->request.groups,
                    "the nodes of each instance by hand: --nodes 0-1 2-3");
   race->add_option("--key-ranges", flags->request.key_ranges,
-                   "FIRST:LAST of each instance by hand; together all keys")
+                   "FIRST-LAST of each instance by hand; together all keys")
       ->delimiter(',');
   race->add_option("--dir", flags->dir,
                    "directory of all; by default a fresh one here, removed at the end");

@@ -6,6 +6,7 @@
 #include <set>
 #include <system_error>
 
+#include "engine_race/base/key.h"
 #include "harness/data/key_source.h"
 #include "harness/numa/near_nodes.h"
 #include "harness/numa/process_memory.h"
@@ -75,7 +76,7 @@ Status ChooseKeys(const std::vector<std::string>& texts, std::vector<InstancePla
   for (const std::string& text : texts) {
     const std::optional<KeyRange> range = ParseKeyRange(text);
     if (!range) {
-      return Status::InvalidArgument("\"" + text + "\" is no FIRST:LAST, or LAST comes first");
+      return Status::InvalidArgument("\"" + text + "\" is no FIRST-LAST, or LAST comes first");
     }
     ranges.push_back(*range);
   }
@@ -143,19 +144,19 @@ Status CheckKeyRanges(const std::vector<KeyRange>& ranges) {
   bool is_full = false;
   for (const KeyRange& range : sorted) {
     if (is_full || range.first < next) {
-      return Status::InvalidArgument("key ranges overlap: " + KeyRangeText(range) +
+      return Status::InvalidArgument("key ranges overlap: " + engine_race::ToString(range) +
                                      " begins inside another one");
     }
     if (range.first > next) {
       return Status::InvalidArgument("key ranges leave a gap: no instance has " +
-                                     KeyRangeText({next, range.first - 1}));
+                                     engine_race::ToString({next, range.first - 1}));
     }
     next = range.last + 1;
     is_full = range.last == kLastKey;
   }
   if (is_full) return Status::Ok();
   return Status::InvalidArgument("key ranges leave a gap: no instance has " +
-                                 KeyRangeText({next, kLastKey}));
+                                 engine_race::ToString({next, kLastKey}));
 }
 
 Status PlanRace(const RaceRequest& request, const Topology& topology, const Allowed& allowed,

@@ -37,7 +37,7 @@ struct RaceRequest {
   uint32_t group_count = 0;
   // Lists of nodes, "0-1", one an instance.
   std::vector<std::string> groups = {};
-  // "FIRST:LAST", one an instance.
+  // "FIRST-LAST", one an instance.
   std::vector<std::string> key_ranges = {};
   // Directories that are there, one an instance.
   std::vector<std::string> dirs = {};

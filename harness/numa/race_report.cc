@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "engine_race/base/key.h"
 #include "harness/data/key_source.h"
 #include "harness/measure/table.h"
 
@@ -118,7 +119,7 @@ nlohmann::json RaceJson(const std::vector<InstanceResult>& results, TextMode tex
                          {"cpu_nodes", result.plan.cpu_nodes},
                          {"memory_nodes", result.plan.memory_nodes},
                          {"cpu_count", result.plan.cpu_count},
-                         {"keys", KeyRangeText(result.plan.keys)},
+                         {"keys", engine_race::ToString(result.plan.keys)},
                          {"dir", result.plan.dir},
                          {"phases", phases}});
   }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "engine_race/base/key.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
 #include "harness/numa/text_copy.h"
@@ -186,7 +187,7 @@ Status RaceRun::StartInstance(Instance* instance) {
                                       "--dir",
                                       instance->plan.dir + "/store",
                                       "--key-range",
-                                      KeyRangeText(instance->plan.keys),
+                                      engine_race::ToString(instance->plan.keys),
                                       "--phases",
                                       phases,
                                       "--json",

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/key.h"
+
 namespace engine_race {
 namespace {
 
@@ -69,6 +71,15 @@ constexpr size_t MemberCount() {
 
 TEST(NamedOptionsTest, EveryOptionButTheLogFunctionHasAName) {
   EXPECT_EQ(NamedOptionCount() + 1, MemberCount<Options>());
+}
+
+TEST(NamedOptionsTest, AKeyRangeIsWrittenInOneWay) {
+  Options options;
+  ASSERT_TRUE(SetOption("key_range", "0x10-0x1f", &options).ok());
+  EXPECT_EQ(options.key_range, (KeyRange{16, 31}));
+  EXPECT_EQ(Get(options, "key_range"), "16-31");
+  EXPECT_EQ(ToString(KeyRange()), "0-18446744073709551615");
+  EXPECT_FALSE(SetOption("key_range", "16:31", &options).ok());
 }
 
 TEST(NamedOptionsTest, ValuesOfEachKind) {

@@ -44,7 +44,9 @@ inline std::unique_ptr<Store> OpenStore(const std::string& dir, const Options& o
 inline std::unique_ptr<Engine> OpenEngine(const std::string& dir) {
   if (IsPagedRun()) {
     // The contest's interface takes no options.
-    std::unique_ptr<Store> store = OpenStore(dir);
+    Options options;
+    options.create_among_files = true;
+    std::unique_ptr<Store> store = OpenStore(dir, options);
     if (store == nullptr) return nullptr;
     return std::make_unique<polar_race::EngineRace>(store.release());
   }

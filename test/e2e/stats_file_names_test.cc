@@ -76,7 +76,9 @@ TEST(StatsFileNamesTest, AUsersFileOfAnotherNameIsNotTouched) {
   TempDir dir;
   std::ofstream(dir.Join("stats")) << "mine";
   std::ofstream(dir.Join("stats.new")) << "mine";
-  { const auto store = OpenStore(dir.path(), OfferingOptions()); }
+  Options options = OfferingOptions();
+  options.create_among_files = true;
+  { const auto store = OpenStore(dir.path(), options); }
   EXPECT_EQ(ContentOf(dir.Join("stats")), "mine");
   EXPECT_EQ(ContentOf(dir.Join("stats.new")), "mine");
 }

@@ -11,8 +11,10 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "engine_race/base/process.h"
 #include "engine_race/log/format.h"
 #include "test/faults/system_calls.h"
 #include "test/test_util.h"
@@ -44,6 +46,7 @@ class DirectoryLockTest : public testing::Test {
     ASSERT_TRUE(Write(&lock).ok());
     lock.Settle();
   }
+  std::string WhoHasIt();
   int Dir() const { return dir_fd_.get(); }
   std::string File() const { return dir_.Join(format::kLockName); }
 
@@ -60,6 +63,60 @@ TEST_F(DirectoryLockTest, ASecondWriterOfTheProcessIsRefused) {
   EXPECT_NE(refused.message().find("open elsewhere"), std::string::npos) << refused.ToString();
   EXPECT_EQ(ReadCode(), Code::kIOError);
   EXPECT_TRUE(fs::exists(File())) << "it is not the refused one's to remove";
+}
+
+// What a refused writer is told.
+std::string DirectoryLockTest::WhoHasIt() {
+  DirectoryLock lock;
+  const Status refused = Write(&lock);
+  EXPECT_EQ(refused.code(), Code::kIOError);
+  EXPECT_EQ(refused.error(), EAGAIN);
+  EXPECT_TRUE(refused.path().ends_with(format::kLockName)) << refused.path();
+  const std::string words = "the store is open elsewhere: ";
+  const size_t at = refused.message().find(words);
+  EXPECT_NE(at, std::string::npos) << refused.message();
+  return at == std::string::npos ? "" : refused.message().substr(at + words.size());
+}
+
+TEST_F(DirectoryLockTest, TheRefusedOneIsToldThatThisProcessHasIt) {
+  DirectoryLock lock;
+  ASSERT_TRUE(Write(&lock).ok());
+  EXPECT_EQ(WhoHasIt(), "this process has it");
+  lock.Settle();
+  lock = DirectoryLock();
+  EXPECT_EQ(fs::file_size(File()), 0u) << "nobody has it";
+}
+
+TEST_F(DirectoryLockTest, TheRefusedOneIsToldThatOthersReadIt) {
+  MakeFile();
+  DirectoryLock lock;
+  ASSERT_TRUE(Read(&lock).ok());
+  EXPECT_EQ(WhoHasIt(), "it is being read, by a verification or a copy");
+}
+
+// The text may be anything: only the lock keeps others out.
+TEST_F(DirectoryLockTest, TheRefusedOneIsToldWhatIsKnownOfAnother) {
+  DirectoryLock lock;
+  ASSERT_TRUE(Write(&lock).ok());
+  const ProcessName here = ThisProcess();
+  const std::string init = "1 " + std::to_string(here.pid_namespace);
+  // Linux has no process of that number.
+  const std::string ended = "2147483647 " + std::to_string(here.pid_namespace);
+  const std::pair<std::string, std::string> told[] = {
+      {"", "its lock is held"},
+      {"no process", "its lock is held"},
+      {"99999999999 1 vast", "its lock is held"},
+      {init + " systemd", "process 1 (systemd) has it"},
+      {init + " with \x1b[31m colour", "process 1 (with ?[31m colour) has it"},
+      {"7 5 postgres", "process 7 (postgres) of another container or machine has it"},
+      {ended + " gone",
+       "its lock is held, perhaps by a forked child of process 2147483647 (gone), which has ended"},
+      {ToText(here), "this process has it"},
+  };
+  for (const auto& [text, words] : told) {
+    std::ofstream(File()) << text;
+    EXPECT_EQ(WhoHasIt(), words) << text;
+  }
 }
 
 TEST_F(DirectoryLockTest, ReadersShareAndKeepWritersOut) {
@@ -115,10 +172,23 @@ class ForkedChild {
     ::close(lives_[0]);
   }
 
+  pid_t pid() const { return child_; }
+
  private:
   std::array<int, 2> lives_;
   pid_t child_ = 0;
 };
+
+TEST_F(DirectoryLockTest, TheRefusedOneIsToldWhichProcessHasIt) {
+  MakeFile();
+  const ForkedChild child([this] {
+    DirectoryLock lock;
+    if (!Write(&lock).ok()) ::_exit(1);
+    static_cast<void>(new DirectoryLock(std::move(lock)));  // to the end of the process
+  });
+  EXPECT_EQ(WhoHasIt(),
+            "process " + std::to_string(child.pid()) + " (" + ThisProcess().program + ") has it");
+}
 
 TEST_F(DirectoryLockTest, AForkedChildKeepsItNoLongerThanItsOwner) {
   MakeFile();

@@ -4,6 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
 
 #include "test/log/log_test_util.h"
 
@@ -107,11 +110,59 @@ TEST(StoreFilesTest, MissingAndTruncatedFilesAreCorruption) {
   }
 }
 
+TEST(StoreFilesTest, NoStoreIsMadeAmongOtherFiles) {
+  for (const char* name : {"notes.txt", ".hidden", "documents/"}) {
+    test::TempDir dir;
+    fs::create_directory(dir.Join("store"));
+    if (std::string_view(name).ends_with('/')) {
+      fs::create_directory(dir.Join("store/") + name);
+    } else {
+      std::ofstream(dir.Join("store/") + name) << "mine";
+    }
+    StoreFiles files;
+    const Status refused = OpenStoreFiles(test::TinyOptions(), dir.Join("store"), &files);
+    EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+    EXPECT_EQ(refused.path(), dir.Join("store"));
+    const std::string_view named =
+        std::string_view(name).substr(0, std::string_view(name).find('/'));
+    for (const std::string_view word : {named, std::string_view("create_among_files")}) {
+      EXPECT_NE(refused.message().find(word), std::string::npos) << refused.message();
+    }
+    files = StoreFiles();
+    EXPECT_EQ(std::distance(fs::directory_iterator(dir.Join("store")), {}), 1)
+        << "nothing is left behind";
+  }
+}
+
+TEST(StoreFilesTest, NoPathIsMadeAmongOtherFiles) {
+  test::TempDir dir;
+  fs::create_directory(dir.Join("disk"));
+  std::ofstream(dir.Join("disk/notes.txt")) << "mine";
+  Options options = test::TinyOptions();
+  options.paths = {dir.Join("disk"), dir.Join("other")};
+  EXPECT_EQ(OpenCode(options, dir.Join("store")), Code::kInvalidArgument);
+  options.create_among_files = true;
+  EXPECT_EQ(OpenCode(options, dir.Join("store")), Code::kOk);
+}
+
+// The paths of a store may lie in one another and in its own directory.
+TEST(StoreFilesTest, ItsOwnPlacesAreNoOtherFiles) {
+  test::TempDir dir;
+  fs::create_directories(dir.Join("store/disk/b"));
+  Options options = test::TinyOptions();
+  options.paths = {dir.Join("store/disk"), dir.Join("store/disk/b")};
+  EXPECT_EQ(OpenCode(options, dir.Join("store/")), Code::kOk);
+  fs::create_directories(dir.Join("above"));
+  options.paths = {dir.Join("above"), dir.Join("above/a")};
+  EXPECT_EQ(OpenCode(options, dir.Join("above/own")), Code::kOk);
+}
+
 TEST(StoreFilesTest, UnknownFilesAreLeftAlone) {
   test::TempDir dir;
   fs::create_directory(dir.Join("lost+found"));
-  std::ofstream(dir.Join("notes.txt")) << "mine";
   EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  std::ofstream(dir.Join("notes.txt")) << "mine";
+  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk) << "the store is there";
   EXPECT_TRUE(fs::is_directory(dir.Join("lost+found")));
   EXPECT_EQ(fs::file_size(dir.Join("notes.txt")), 4u);
 }

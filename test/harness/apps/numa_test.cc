@@ -107,7 +107,7 @@ TEST_F(NumaProgramTest, RunsTheInstancesFromOneProgram) {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_F(NumaProgramTest, RunsACopyOfTheProgram) {
-  const std::string parts = "0:0xfffffffffffffff,0x1000000000000000:0xffffffffffffffff";
+  const std::string parts = "0-0xfffffffffffffff,0x1000000000000000-0xffffffffffffffff";
   EXPECT_EQ(Race({"--groups", "1", "--key-ranges", parts}).exit_code, 2);
   const ChildResult run = Race({"--groups", "1"});
   ASSERT_EQ(run.exit_code, 0) << run.output;

@@ -86,12 +86,12 @@ TEST_F(RaceProgramTest, MixesReadsAndWrites) {
 }
 
 TEST_F(RaceProgramTest, KeepsToAKeyRange) {
-  const std::string range = "0x4000000000000000:0x7fffffffffffffff";
+  const std::string range = "0x4000000000000000-0x7fffffffffffffff";
   ASSERT_EQ(Race({"--num", "200", "--key-range", range}).exit_code, 0);
   EXPECT_EQ(Report()["phases"][2]["engine"]["record_count"], 600);
   EXPECT_EQ(Race({"--phases", "read", "--key-range", range}).exit_code, 0);
   EXPECT_EQ(Race({"--phases", "read"}).exit_code, 2);
-  for (const std::string bad : {"5", "7:6", "a:b", "0:598"}) {
+  for (const std::string bad : {"5", "7-6", "a-b", "0-598", "0:599"}) {
     EXPECT_EQ(Race({"--num", "200", "--key-range", bad}).exit_code, 2) << bad;
   }
 }
