@@ -10,6 +10,7 @@
 
 #include "engine_race/log/backup_manifest.h"
 #include "engine_race/log/backup_piece.h"
+#include "engine_race/log/store_creation.h"
 #include "engine_race/scan/snapshot.h"
 #include "engine_race/scan/view_walk.h"
 
@@ -51,14 +52,9 @@ Status LockForBackup(const Options& options, const std::string& dir, UniqueFd* d
   ENGINE_RACE_RETURN_IF_ERROR(sys::RefuseAmongDevices(dir, dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToWrite(dir_fd, options.file_mode, lock));
   ENGINE_RACE_RETURN_IF_ERROR(RemoveUnfinishedBackup(dir_fd));
-  std::vector<std::string> names;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir_fd, &names));
-  std::erase(names, "lost+found");
-  std::erase(names, format::kLockName);
   // The first name of an unfinished backup; it is replaced before it is used.
-  std::erase(names, format::kBackupTempName);
-  if (names.empty()) return Status::Ok();
-  return Status::InvalidArgument(dir + " is not empty: " + names.front()).At(dir);
+  return RefuseOtherFiles(dir_fd, dir,
+                          [](const std::string& name) { return name == format::kBackupTempName; });
 }
 
 Status DescribeStore(const BucketLog& log, BackupIdentity* identity) {
@@ -82,7 +78,10 @@ Status DescribeStore(const BucketLog& log, BackupIdentity* identity) {
 }
 
 // Reads the parent and names it in the manifest. *since is its cut.
-Status NameParent(const std::string& parent_dir, BackupIdentity* identity,
+//
+// The store has noted the parent, so it has all records that the parent has. One that was put back
+// to an older state has not: its sequence numbers below the cut may be of other records by now.
+Status NameParent(const BucketLog& log, const std::string& parent_dir, BackupIdentity* identity,
                   std::vector<uint64_t>* since) {
   UniqueFd directory;
   const Status found = sys::OpenDirectory(parent_dir, /*create=*/false, &directory);
@@ -99,6 +98,12 @@ Status NameParent(const std::string& parent_dir, BackupIdentity* identity,
   format::BackupManifest& manifest = identity->manifest;
   if (parent.manifest.store_id != manifest.store_id || parent.cut.size() != manifest.bucket_count) {
     return Status::InvalidArgument(parent_dir + " is a backup of another store");
+  }
+  if (!log.HasNoted(parent.manifest.backup_id)) {
+    return Status::InvalidArgument(
+        parent_dir + " is no backup that the store can go on from: make a full one. Either the " +
+        "store was put back to a state before it, or it is older than the last " +
+        std::to_string(format::kNotedBackupCount) + " backups");
   }
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(parent_dir, error);
@@ -118,20 +123,14 @@ Status NameParent(const std::string& parent_dir, BackupIdentity* identity,
 }
 
 // The cut comes first: a record that the view does not show lies behind it. So the next backup,
-// which takes all records from the cut on, misses none. Then the records before the cut are made
-// durable, or a power loss could give their numbers to others.
+// which takes all records from the cut on, misses none. Then all records that the view shows are
+// made durable, or a power loss could give their numbers to others.
 Status WritePieces(const Options& options, BucketLog* log, Readers* readers,
                    const BackupOptions& how, const std::vector<uint64_t>& since,
                    const io::File& data, BackupIdentity* identity) {
   Readers::Set* available = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(readers->Ensure(&available));
   ENGINE_RACE_RETURN_IF_ERROR(log->TakeCut(&identity->cut));
-  for (size_t bucket = 0; bucket < since.size(); ++bucket) {
-    if (since[bucket] <= identity->cut[bucket]) continue;
-    return Status::InvalidArgument(how.since +
-                                   " has records that the store does not have: it is "
-                                   "older than the backup");
-  }
   ViewRegistry::View view;
   ENGINE_RACE_RETURN_IF_ERROR(available->index->views().Take(&view));
   const Snapshot pinned(view);
@@ -160,17 +159,31 @@ Status WritePieces(const Options& options, BucketLog* log, Readers* readers,
   return data.Sync();
 }
 
+// Notes the backup, whose records are synced, before it is whole. A full disk may have no room for
+// a note: later backups then cannot go on from this one.
+Status NoteIn(BucketLog* log, const Options& options, const std::string& dir,
+              const format::BackupManifest& manifest) {
+  Status noted = log->NoteBackup(manifest.backup_id, manifest.parent_id);
+  if (noted.code() != Code::kFull) return noted;
+  Log(options.log, LogLevel::kWarning,
+      "no later backup can go on from " + dir +
+          ", because the store has no room for a note of it: " + noted.message());
+  return Status::Ok();
+}
+
 Status FillBackup(const Options& options, BucketLog* log, Readers* readers, const std::string& dir,
                   const BackupOptions& how, int dir_fd, BackupIdentity* identity) {
   ENGINE_RACE_RETURN_IF_ERROR(DescribeStore(*log, identity));
   std::vector<uint64_t> since;
-  if (!how.since.empty()) ENGINE_RACE_RETURN_IF_ERROR(NameParent(how.since, identity, &since));
+  if (!how.since.empty())
+    ENGINE_RACE_RETURN_IF_ERROR(NameParent(*log, how.since, identity, &since));
   identity->cut.assign(identity->manifest.bucket_count, 0);
   ENGINE_RACE_RETURN_IF_ERROR(WriteBackupUnfinished(dir_fd, identity, options.file_mode));
   io::File data;
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kBackupDataName, io::Access::kReplace,
                                              io::Caching::kDirect, &data, options.file_mode));
   ENGINE_RACE_RETURN_IF_ERROR(WritePieces(options, log, readers, how, since, data, identity));
+  ENGINE_RACE_RETURN_IF_ERROR(NoteIn(log, options, dir, identity->manifest));
   ENGINE_RACE_RETURN_IF_ERROR(sys::SyncNameOf(dir, dir_fd));
   return CommitBackup(dir_fd, identity, options.file_mode);
 }

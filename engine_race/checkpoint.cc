@@ -85,7 +85,8 @@ Status CloneRecords(const Options& options, BucketLog* log, StoreFiles* to, bool
   *cloned = true;
   // Brings every record of the cut into the logs.
   ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
-  return CloneLogs(log->files(), record_counts, options.file_mode, to);
+  ENGINE_RACE_RETURN_IF_ERROR(CloneLogs(log->files(), record_counts, options.file_mode, to));
+  return log->CheckWritable();
 }
 
 }  // namespace

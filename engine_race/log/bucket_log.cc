@@ -1,9 +1,11 @@
 #include "engine_race/log/bucket_log.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "engine_race/base/placement.h"
+#include "engine_race/log/manifest.h"
 #include "engine_race/log/recovery.h"
 
 namespace engine_race {
@@ -70,6 +72,23 @@ std::vector<CutPin> BucketLog::PinRows() {
     pins.emplace_back(&bucket.cut_count);
   }
   return pins;
+}
+
+Status BucketLog::CheckWritable() const {
+  const std::lock_guard<std::mutex> no_large_batch(context_.large_batch_mutex);
+  return context_.latch.latched() ? context_.latch.status() : Status::Ok();
+}
+
+bool BucketLog::HasNoted(uint64_t backup_id) const {
+  const std::lock_guard<std::mutex> lock(context_.manifest_mutex);
+  const auto& noted = context_.files.identity.noted_backups;
+  return std::find(noted.begin(), noted.end(), backup_id) != noted.end();
+}
+
+Status BucketLog::NoteBackup(uint64_t backup_id, uint64_t parent_id) {
+  const std::lock_guard<std::mutex> lock(context_.manifest_mutex);
+  return WriteNoteOfBackup(directory_fd(), context_.options.file_mode, backup_id, parent_id,
+                           &context_.files.identity);
 }
 
 Status BucketLog::Append(uint64_t key, const char* value) {

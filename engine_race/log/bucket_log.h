@@ -124,6 +124,18 @@ class BucketLog {
     return engine_race::TakeCut(&context_, record_counts);
   }
 
+  // Ok, or the failure that has ended writing. A copy of the open store asks once its view or cut
+  // is taken, and before it is finished. A large batch that failed may be there in part, also in
+  // views that were taken since: the failure is known here by then.
+  Status CheckWritable() const;
+
+  // Whether the store has noted that backup: see NoteBackup.
+  bool HasNoted(uint64_t backup_id) const;
+  // Notes in the manifest that a backup was made of this store. All records that it has must be
+  // synced. A store that is put back to an older state has no note of it. `parent_id`, unless it is
+  // 0, is noted anew, because the oldest note goes first.
+  Status NoteBackup(uint64_t backup_id, uint64_t parent_id);
+
   // Whether any bucket may have rows.
   bool HasRows() const {
     // Acquire pairs with the release in RowKeeper::EnsureFile.

@@ -98,7 +98,8 @@ struct ManifestPaths {
   uint32_t path_count;
   // In versions 8 and 9: 1 if the store has a file of rows. Else zero.
   uint32_t has_rows;
-  // Absolute, each ended by a zero byte, one after the other; zeros after the last.
+  // Absolute, each ended by a zero byte, one after the other; zeros after the last. The
+  // end has other fields, see below.
   char names[kPathNamesBytes];
   // Hash64 of all bytes of this part before it, seeded with the store id.
   uint64_t checksum;
@@ -106,21 +107,25 @@ struct ManifestPaths {
 static_assert(sizeof(Manifest) + sizeof(ManifestPaths) == kManifestBytes);
 static_assert(offsetof(ManifestPaths, checksum) == 4024);
 
-// In versions 5, 7 and 9 the last bytes of `names` are the store's keys, and names have the bytes
-// before.
+// In versions 5, 7 and 9 the last bytes of `names` are the store's keys, else zero.
 struct ManifestKeys {
   uint64_t first;
   uint64_t last;
 };
 inline constexpr uint32_t kKeyRangePathNamesBytes = kPathNamesBytes - sizeof(ManifestKeys);
 static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kKeyRangePathNamesBytes == 4072);
-static_assert(kMaxPathCount * 2 <= kKeyRangePathNamesBytes);
 
-// In versions 8 and 9 the seed id stands before the place of the keys, and names have the bytes
-// before it. In version 8 the keys are zero.
+// In versions 8 and 9 the seed id stands before the place of the keys, else zero.
 inline constexpr uint32_t kSeedPathNamesBytes = kKeyRangePathNamesBytes - sizeof(uint64_t);
 static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kSeedPathNamesBytes == 4064);
-static_assert(kMaxPathCount * 2 <= kSeedPathNamesBytes);
+
+// Before the place of the seed id: the ids of backups that were made of this store. Those that were
+// used last come first, and zeros follow. The names have the bytes before.
+inline constexpr uint32_t kNotedBackupCount = 16;
+inline constexpr uint32_t kOwnPathNamesBytes =
+    kSeedPathNamesBytes - kNotedBackupCount * sizeof(uint64_t);
+static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kOwnPathNamesBytes == 3936);
+static_assert(kMaxPathCount * 2 <= kOwnPathNamesBytes);
 
 // Marker of a path.
 inline constexpr uint64_t kMarkerMagic = 0x4854415045434152;  // "RACEPATH" as bytes

@@ -48,16 +48,17 @@ struct LogContext {
   const numa::StorePlacement placement;
   Staging staging;
   std::vector<Bucket> buckets;
-  // Held while the manifest is written anew, and for changes of the format version and of whether
-  // there are rows.
-  std::mutex manifest_mutex;
+  // Held while the manifest is written anew. Guards the format version, whether there are rows, and
+  // the backups that are noted.
+  mutable std::mutex manifest_mutex;
   // Whether files.rows is valid. It is made while the store is open, under manifest_mutex.
   std::atomic<bool> has_row_file{false};
   CutCounter cuts;
   WriteLatch latch;
   BatchGate batches;
-  // Held while a batch that staging has no room for is written.
-  std::mutex large_batch_mutex;
+  // Held while a batch that staging has no room for is written. If that ends writing, the latch has
+  // the failure before this is given back.
+  mutable std::mutex large_batch_mutex;
   // Null without background reclaim. Set while no thread appends.
   std::atomic<KeyGroupListener*> key_group_listener{nullptr};
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.

@@ -26,12 +26,6 @@ uint64_t ChecksumOf(const ManifestPaths& paths, uint64_t store_id) {
   return Hash64(&paths, offsetof(ManifestPaths, checksum), store_id);
 }
 
-uint32_t NamesBytes(uint32_t format_version) {
-  if (format::IsExtended(format_version)) return format::kSeedPathNamesBytes;
-  return format::NamesKeys(format_version) ? format::kKeyRangePathNamesBytes
-                                           : format::kPathNamesBytes;
-}
-
 void ParseSeed(const ManifestPaths& paths, StoreIdentity* identity) {
   identity->other_seed_id.reset();
   if (!format::IsExtended(identity->format_version)) return;
@@ -66,8 +60,10 @@ Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckGeometry(identity->geometry));
   ENGINE_RACE_RETURN_IF_ERROR(ParseKeys(paths, identity));
   ParseSeed(paths, identity);
+  std::memcpy(identity->noted_backups.data(), paths.names + format::kOwnPathNamesBytes,
+              sizeof(identity->noted_backups));
   const char* next = paths.names;
-  const char* const end = paths.names + NamesBytes(identity->format_version);
+  const char* const end = paths.names + format::kOwnPathNamesBytes;
   identity->paths.clear();
   for (uint32_t i = 0; i < paths.path_count; ++i) {
     const char* const stop = std::find(next, end, '\0');
@@ -81,16 +77,15 @@ Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
 }
 
 Status PutNames(const StoreIdentity& identity, ManifestPaths* paths) {
-  const uint32_t names_bytes = NamesBytes(identity.WrittenVersion());
   size_t used_bytes = 0;
   for (const std::string& name : identity.paths) {
     if (name.find('\0') != std::string::npos) {
       return Status::InvalidArgument("the name of a path has a zero byte in it");
     }
-    if (used_bytes + name.size() + 1 > names_bytes) {
+    if (used_bytes + name.size() + 1 > format::kOwnPathNamesBytes) {
       return Status::InvalidArgument(
           "the names of the paths are too long for the manifest: it has " +
-          std::to_string(names_bytes) + " bytes for them");
+          std::to_string(format::kOwnPathNamesBytes) + " bytes for them");
     }
     std::memcpy(paths->names + used_bytes, name.data(), name.size());
     used_bytes += name.size() + 1;
@@ -168,6 +163,8 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   paths.path_count = geometry.path_count;
   paths.has_rows = identity.has_rows ? 1 : 0;
   ENGINE_RACE_RETURN_IF_ERROR(PutNames(identity, &paths));
+  std::memcpy(paths.names + format::kOwnPathNamesBytes, identity.noted_backups.data(),
+              sizeof(identity.noted_backups));
   if (format::NamesKeys(manifest.format_version)) {
     const format::ManifestKeys keys = {geometry.keys().first, geometry.keys().last};
     std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
@@ -211,7 +208,7 @@ Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& 
   const KeyRange& keys = identity.geometry.keys();
   if (!given || *given == keys) return Status::Ok();
   return Status::InvalidArgument("key_range is " + ToString(*given) +
-                                 ", but the store has the keys " + ToString(keys));
+                                 ", but that of the store is " + ToString(keys));
 }
 
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
@@ -224,6 +221,22 @@ Status WriteBatchManifest(int dir_fd, mode_t file_mode, StoreIdentity* identity)
   with_batches.format_version = with_batches.ExtendedVersion();
   ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(dir_fd, with_batches, file_mode));
   identity->format_version = with_batches.format_version;
+  return Status::Ok();
+}
+
+Status WriteNoteOfBackup(int dir_fd, mode_t file_mode, uint64_t backup_id, uint64_t parent_id,
+                         StoreIdentity* identity) {
+  StoreIdentity with_note = *identity;
+  auto& noted = with_note.noted_backups;
+  for (const uint64_t id : {parent_id, backup_id}) {
+    if (id == 0) continue;
+    // To the front, over its own place or over the last one.
+    const auto place = std::find(noted.begin(), noted.end() - 1, id);
+    *place = id;
+    std::rotate(noted.begin(), place, place + 1);
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(dir_fd, with_note, file_mode));
+  identity->noted_backups = noted;
   return Status::Ok();
 }
 

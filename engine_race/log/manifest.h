@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ struct StoreIdentity {
   bool has_rows = false;
   // As many as geometry.path_count, absolute.
   std::vector<std::string> paths;
+  // The backups that the store has noted, as in the manifest; 0: none.
+  std::array<uint64_t, format::kNotedBackupCount> noted_backups{};
   // The format version that was read.
   uint32_t format_version = format::kAllKeysFormatVersion;
 
@@ -65,6 +68,10 @@ Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode
 // Before the first batch is written to a store: gives the manifest and *identity a format version
 // with batches, unless they have one. Older builds do not open the store any more.
 Status WriteBatchManifest(int dir_fd, mode_t file_mode, StoreIdentity* identity);
+
+// Notes a backup in the manifest and in *identity, and its parent, unless that is 0, behind it.
+Status WriteNoteOfBackup(int dir_fd, mode_t file_mode, uint64_t backup_id, uint64_t parent_id,
+                         StoreIdentity* identity);
 
 // The draft is the manifest of a store that is being made. Its id outlives an interruption, so
 // files that were made under that id are known again. CommitManifestDraft makes the draft the

@@ -1,7 +1,8 @@
 // The files of one store: made once, found again, locked while open.
 //
-// Owner of every descriptor of the store. Immutable after OpenStoreFiles, but for two changes: the
-// first batch and the first freed slots raise the format version, and the latter add `rows`.
+// Owner of every descriptor of the store. Immutable after OpenStoreFiles, but for three changes.
+// The first batch and the first freed slots raise the format version, and the latter add `rows`.
+// Each backup is noted in `identity`.
 #ifndef ENGINE_RACE_LOG_STORE_FILES_H_
 #define ENGINE_RACE_LOG_STORE_FILES_H_
 

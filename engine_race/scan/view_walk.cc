@@ -129,12 +129,14 @@ class BucketWalker {
 
 Status WalkView(const BucketLog& log, const Index& index, const ViewWalk& walk,
                 const MakeViewSinkFn& make_sink) {
+  ENGINE_RACE_RETURN_IF_ERROR(log.CheckWritable());
   const uint64_t fitting = walk.memory_bytes / kThreads / (2 * kValueBytes);
   SharedWalk shared(log, index, walk);
   shared.batch_records =
       static_cast<uint32_t>(std::clamp(fitting, kMinBatchRecords, kMaxBatchRecords));
   NumberQueue buckets(log.geometry().bucket_count);
-  return RunParallel("er-copy", std::min(kThreads, log.geometry().bucket_count), [&](uint32_t) {
+  const uint32_t thread_count = std::min(kThreads, log.geometry().bucket_count);
+  ENGINE_RACE_RETURN_IF_ERROR(RunParallel("er-copy", thread_count, [&](uint32_t) {
     std::unique_ptr<ViewSink> sink;
     Status walked = make_sink(&sink);
     if (walked.ok()) {
@@ -146,7 +148,8 @@ Status WalkView(const BucketLog& log, const Index& index, const ViewWalk& walk,
     }
     if (!walked.ok()) shared.failed.store(true);
     return walked;
-  });
+  }));
+  return log.CheckWritable();
 }
 
 }  // namespace engine_race

@@ -49,7 +49,8 @@ struct ViewWalk {
   std::function<bool(uint64_t record_count)> on_progress;
 };
 
-// kCorruption when a record is damaged or may be missing; else the first failure.
+// kCorruption when a record is damaged or may be missing; else the first failure. A store whose
+// writing has ended is kIOError, because the view may show a part of a batch then.
 Status WalkView(const BucketLog& log, const Index& index, const ViewWalk& walk,
                 const MakeViewSinkFn& make_sink);
 

@@ -2,17 +2,13 @@
 // and what is no whole chain of one store is refused.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <functional>
 #include <memory>
-#include <random>
 #include <string>
-#include <vector>
 
 #include "engine_race/log/backup_format.h"
 #include "engine_race/log/store_files.h"
+#include "test/e2e/backup_fixture.h"
 #include "test/e2e/copied_disks.h"
 #include "test/e2e/engine_fixture.h"
 
@@ -20,85 +16,6 @@ namespace engine_race::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Contents = KeyVersions;
-
-class BackupTest : public testing::Test {
- protected:
-  std::string source() const { return dir_.Join("source"); }
-  std::string backup(int number) const { return dir_.Join("backup" + std::to_string(number)); }
-  std::string restored() const { return dir_.Join("restored"); }
-
-  // Random writes and deletes of few keys in a few ranges, from version `version` on.
-  void Change(Store* store, uint64_t count, Contents* contents) {
-    for (uint64_t i = 0; i < count; ++i) {
-      const uint64_t key = (random_() % 4 << 62) + random_() % 300 * 7919;
-      if (random_() % 4 == 0) {
-        ASSERT_TRUE(store->Delete(KeyOf(key)).ok());
-        contents->erase(key);
-      } else {
-        ++version_;
-        ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, version_)).ok());
-        (*contents)[key] = version_;
-      }
-    }
-  }
-
-  // A backup numbered `number` since the one before it, unless it is number 0.
-  Status BackUp(Store* store, int number, BackupReport* report = nullptr) {
-    BackupOptions how;
-    if (number > 0) how.since = backup(number - 1);
-    return store->Backup(backup(number), how, report);
-  }
-
-  Status Restore(const std::string& from) {
-    fs::remove_all(restored());
-    return Store::Restore({}, from, restored());
-  }
-  void ExpectRestores(const std::string& from, const Contents& contents) {
-    const Status done = Restore(from);
-    ASSERT_TRUE(done.ok()) << done.ToString();
-    ExpectSound(restored());
-    EXPECT_EQ(ContentsOf(restored()), contents);
-  }
-  void ExpectRefused(const std::string& from, Code code, const std::string& words) {
-    const Status done = Restore(from);
-    EXPECT_EQ(done.code(), code) << done.ToString();
-    EXPECT_NE(done.ToString().find(words), std::string::npos) << done.ToString();
-    EXPECT_TRUE(!fs::exists(restored()) || fs::is_empty(restored()));
-    EXPECT_EQ(Store::VerifyBackup({}, from).code(), code);
-  }
-
-  // A chain of three, and what each is to restore.
-  void MakeChain() {
-    auto store = OpenStore(source(), TinyOptions());
-    Contents contents;
-    for (int number = 0; number < 3; ++number) {
-      Change(store.get(), 500, &contents);
-      BackupReport report;
-      const Status made = BackUp(store.get(), number, &report);
-      ASSERT_TRUE(made.ok()) << made.ToString();
-      EXPECT_EQ(report.record_count, contents.size());
-      EXPECT_EQ(report.chain_length, static_cast<uint32_t>(number) + 1);
-      EXPECT_EQ(report.value_count<report.record_count, number> 0);
-      at_.push_back(contents);
-    }
-    Change(store.get(), 200, &contents);
-  }
-
-  // Changes one byte of a file.
-  static void Flip(const std::string& path, uint64_t offset) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(offset));
-    const int byte = file.get();
-    file.seekp(static_cast<std::streamoff>(offset));
-    file.put(static_cast<char>(byte ^ 0x20));
-  }
-
-  TempDir dir_{FastParent()};
-  std::mt19937_64 random_{FromEnvironment("BACKUP_SEED", 1)};
-  uint64_t version_ = 0;
-  std::vector<Contents> at_;
-};
 
 TEST_F(BackupTest, EachOfAChainRestoresItsOwnMoment) {
   ASSERT_NO_FATAL_FAILURE(MakeChain());
@@ -238,24 +155,6 @@ TEST_F(BackupTest, GoesOnFromABackupOfItsOwnStoreAlone) {
   auto store = OpenStore(source(), TinyOptions());
   EXPECT_EQ(store->Backup(backup(3), how).code(), Code::kInvalidArgument);
   EXPECT_TRUE(fs::is_empty(backup(3)));
-}
-
-// A store that was put back to an earlier state has given its numbers to other records.
-TEST_F(BackupTest, AStoreOlderThanItsBackupIsRefused) {
-  const std::string older = dir_.Join("older");
-  {
-    auto store = OpenStore(source(), TinyOptions());
-    ASSERT_TRUE(store->Write(KeyOf(1), ValueOf(1, 1)).ok());
-  }
-  // Its files are sparse.
-  ASSERT_EQ(std::system(("cp -r --sparse=always " + source() + " " + older).c_str()), 0);
-  {
-    auto store = OpenStore(source(), TinyOptions());
-    ASSERT_TRUE(store->Write(KeyOf(1), ValueOf(1, 2)).ok());
-    ASSERT_TRUE(BackUp(store.get(), 0).ok());
-  }
-  const Status made = BackUp(OpenStore(older, TinyOptions()).get(), 1);
-  EXPECT_EQ(made.code(), Code::kInvalidArgument) << made.ToString();
 }
 
 TEST_F(BackupTest, DamageAnywhereIsFound) {

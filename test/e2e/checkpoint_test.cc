@@ -11,6 +11,7 @@
 #include "engine_race/log/store_files.h"
 #include "test/e2e/copied_disks.h"
 #include "test/e2e/engine_fixture.h"
+#include "test/e2e/torn_batch.h"
 
 namespace engine_race::test {
 namespace {
@@ -128,6 +129,37 @@ TEST_F(CheckpointTest, ThatIsEndedLeavesAnEmptyDirectoryAndTheStoreAsItWas) {
   EXPECT_EQ(ContentsOf(store.get()), contents);
   EXPECT_TRUE(store->Checkpoint(target()).ok());
   EXPECT_EQ(ContentsOf(target()), contents);
+}
+
+// What a large batch has left in part when it ended writing is in no copy.
+TEST_F(CheckpointTest, NoneOfAStoreWhoseWritingHasEnded) {
+  Contents contents;
+  auto store = OpenStore(source(), TinyOptions());
+  Change(store.get(), 0, 2000, &contents);
+  ASSERT_NO_FATAL_FAILURE(TearALargeBatch(store.get()));
+  for (const bool reflink : {true, false}) {
+    CheckpointOptions how;
+    how.reflink = reflink;
+    const Status made = store->Checkpoint(target(), how);
+    EXPECT_EQ(made.code(), Code::kIOError) << made.ToString();
+    EXPECT_TRUE(fs::is_empty(target()));
+  }
+}
+
+TEST_F(CheckpointTest, NoneWhenWritingEndsMeanwhile) {
+  Contents contents;
+  auto store = OpenStore(source(), TinyOptions());
+  Change(store.get(), 0, 2000, &contents);
+  CheckpointOptions how;
+  bool torn = false;
+  how.on_progress = [&](uint64_t, uint64_t) {
+    if (!torn) TearALargeBatch(store.get());
+    torn = true;
+    return true;
+  };
+  EXPECT_EQ(store->Checkpoint(target(), how).code(), Code::kIOError);
+  EXPECT_TRUE(torn);
+  EXPECT_TRUE(fs::is_empty(target()));
 }
 
 TEST_F(CheckpointTest, NoFileGrowsPastTheLimitOfTheProcess) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <vector>
 
 #include "engine_race/base/checksum.h"
 #include "test/log/log_test_util.h"
@@ -77,14 +78,47 @@ TEST_F(ManifestTest, AnotherSeedIsNamedInANewerVersion) {
   }
 }
 
-TEST_F(ManifestTest, NamesLeaveRoomForTheSeed) {
+// Whatever the store becomes, its manifest has room for all that stands behind the names.
+TEST_F(ManifestTest, NamesLeaveRoomForWhatComesLater) {
   identity_.geometry.path_count = 1;
-  identity_.paths = {"/" + std::string(format::kSeedPathNamesBytes - 2, 'n')};
+  identity_.paths = {"/" + std::string(3856 - 2, 'n')};
   EXPECT_TRUE(CheckPathNames(identity_).ok());
-  identity_.other_seed_id = 1;
-  EXPECT_TRUE(CheckPathNames(identity_).ok());
+  identity_.other_seed_id = 0x1234;
+  identity_.geometry.Divide({5, 77});
+  identity_.noted_backups.fill(9);
+  ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_, 0600).ok());
+  StoreIdentity identity;
+  ASSERT_TRUE(ReadManifest(dir_fd_.get(), &identity).ok());
+  EXPECT_EQ(identity.paths, identity_.paths);
+  EXPECT_EQ(identity.noted_backups, identity_.noted_backups);
+  EXPECT_EQ(identity.seed_id(), 0x1234u);
   identity_.paths[0] += 'n';
   EXPECT_EQ(CheckPathNames(identity_).code(), Code::kInvalidArgument);
+}
+
+TEST_F(ManifestTest, BackupsAreNotedInTheOrderOfTheirUse) {
+  StoreIdentity identity = identity_;
+  const auto note = [&](uint64_t id, uint64_t parent) {
+    ASSERT_TRUE(WriteNoteOfBackup(dir_fd_.get(), 0600, id, parent, &identity).ok());
+    StoreIdentity read;
+    ASSERT_TRUE(ReadManifest(dir_fd_.get(), &read).ok());
+    EXPECT_EQ(read.noted_backups, identity.noted_backups);
+    EXPECT_EQ(read.paths, identity_.paths);
+  };
+  const auto noted = [&](size_t count) {
+    return std::vector<uint64_t>(identity.noted_backups.begin(),
+                                 identity.noted_backups.begin() + static_cast<ptrdiff_t>(count));
+  };
+  note(1, 0);
+  note(2, 1);
+  EXPECT_EQ(noted(3), (std::vector<uint64_t>{2, 1, 0}));
+  note(3, 1);
+  EXPECT_EQ(noted(4), (std::vector<uint64_t>{3, 1, 2, 0}));
+  for (uint64_t id = 4; id <= 16; ++id) note(id, 0);
+  EXPECT_EQ(identity.noted_backups.back(), 2u);
+  note(17, 2);
+  EXPECT_EQ(noted(3), (std::vector<uint64_t>{17, 2, 16}));
+  EXPECT_EQ(identity.noted_backups.back(), 3u) << "1 was used longest ago, and has gone";
 }
 
 TEST_F(ManifestTest, MissingIsNotFound) {
@@ -198,24 +232,6 @@ TEST_F(KeyRangeManifestTest, NoKeysAndAllKeysAreCorruption) {
     ASSERT_TRUE(sys::PwriteFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
     EXPECT_EQ(ReadCode(), code) << keys.first << " to " << keys.last;
   }
-}
-
-TEST_F(KeyRangeManifestTest, KeysTakeTheirRoomFromTheNames) {
-  identity_.geometry.path_count = 1;
-  const auto fits = [this](size_t name_bytes) {
-    identity_.paths = {"/" + std::string(name_bytes - 2, 'x')};
-    const Status status = CheckPathNames(identity_);
-    EXPECT_TRUE(status.ok() || status.code() == Code::kInvalidArgument);
-    return status.ok();
-  };
-  EXPECT_TRUE(fits(4008));
-  EXPECT_FALSE(fits(4009));
-  identity_.geometry.Divide({5, 77});
-  EXPECT_TRUE(fits(3992));
-  EXPECT_FALSE(fits(3993));
-  identity_.paths = {"/" + std::string(3990, 'x')};
-  Write({5, 77});
-  EXPECT_EQ(ReadKeys(7), (KeyRange{5, 77}));
 }
 
 TEST_F(ManifestTest, PathsThatCannotBeAreRefused) {
