@@ -5,8 +5,10 @@
 // store. No other call may be under way then, and none of an iterator or a snapshot. Iterators and
 // snapshots may outlive the store: see scan/iterator.h and scan/snapshot.h.
 //
-// A store belongs to the process that opened it. In a forked child reads and writes are
-// kInvalidArgument, and the destructor frees nothing.
+// A store belongs to the process that opened it, and so do its snapshots and iterators. In a forked
+// child their calls are kInvalidArgument, Stats and Latencies are empty, nothing is logged, and
+// what releases them frees nothing. None of these calls waits. A child that was forked in a
+// function of the caller, such as a visitor, may not return from that function.
 #ifndef ENGINE_RACE_STORE_H_
 #define ENGINE_RACE_STORE_H_
 

@@ -37,12 +37,7 @@ struct Store::Impl {
 
   // A forked child has neither the threads of the store nor a right to its files, which its parent
   // may have closed meanwhile.
-  Status CheckProcess() const {
-    if (fork_mark.InChild()) [[unlikely]] {
-      return Status::InvalidArgument("a forked child cannot use the store of its parent");
-    }
-    return Status::Ok();
-  }
+  Status CheckProcess() const { return fork_mark.CheckProcess(); }
 
   Status EnsureReaders(Readers::Set** available) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
@@ -220,8 +215,9 @@ struct Store::Impl {
     Report(status);
     return status;
   }
+  // A forked child reports nothing: a thread of its parent may have held a lock of the callback.
   __attribute__((noinline)) void Report(const Status& status) const {
-    if (status.code() == Code::kNotFound) return;
+    if (status.code() == Code::kNotFound || fork_mark.InChild()) return;
     Log(options.log, LogLevel::kError, status.ToString());
   }
 

@@ -33,6 +33,7 @@ Status Store::SpaceByBucket(std::vector<BucketSpace>* buckets) const {
 
 StoreStats Store::Stats() const {
   StoreStats stats;
+  if (impl_->fork_mark.InChild()) return stats;
   SetLogFigures(*impl_->log, &stats);
   stats.io_backend = io::BackendName(impl_->options.io_backend);
   stats.write_backend = "psync";
@@ -52,6 +53,7 @@ StoreStats Store::Stats() const {
 
 StoreLatencies Store::Latencies() const {
   StoreLatencies latencies;
+  if (impl_->fork_mark.InChild()) return latencies;
   latencies.measured = impl_->options.latency_stats;
   SetLatencies(impl_->stats, *impl_->log, &latencies);
   return latencies;

@@ -28,7 +28,8 @@
  *
  * Forks: stores, snapshots and iterators belong to the process that made them. In a forked child
  * their calls are ENGINE_RACE_INVALID_ARGUMENT, that of engine_race_close included. Those that free
- * do nothing there. Such calls never wait.
+ * do nothing there. Such calls never wait. A child that was forked in a function of the caller may
+ * not return from it.
  *
  * Functions of the caller (log, done, visit) must return: no longjmp, no C++ exception and no end
  * of the thread may leave them. None may close the store, which would wait for itself.

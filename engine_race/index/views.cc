@@ -46,12 +46,19 @@ ViewRegistry::~ViewRegistry() = default;
 
 Status ViewRegistry::Create(ViewRegistry** registry) {
   auto* const made = new (std::nothrow) ViewRegistry;
-  if (made == nullptr || !made->Grow(0)) {
+  if (made == nullptr || !ForkMark::Make(&made->fork_mark_).ok() || !made->Grow(0)) {
     delete made;
     return Status::OutOfMemory("index: no memory for a registry of views");
   }
+  // Relaxed: whatever gives the registry to other threads orders it.
+  made->fork_mark_.flag().store(true, std::memory_order_relaxed);
   *registry = made;
   return Status::Ok();
+}
+
+Status ViewRegistry::CheckUsable() const {
+  ENGINE_RACE_RETURN_IF_ERROR(fork_mark_.CheckProcess());
+  return closed() ? Status::InvalidArgument("the store of this iterator is closed") : Status::Ok();
 }
 
 void ViewRegistry::Close() noexcept {
@@ -62,7 +69,7 @@ void ViewRegistry::Close() noexcept {
   }
   if (sweeper != nullptr) sweeper->Stop();
   // Release: pairs with the acquire of closed() and of Iterator::Valid.
-  closed_.store(true, std::memory_order_release);
+  fork_mark_.flag().store(false, std::memory_order_release);
   // Acquire and release: the thread that finds no view left deletes it, after all others are done.
   const uint64_t before = live_.fetch_and(~(kOpen | kPinned), std::memory_order_acq_rel);
   if ((before & kCountMask) == 0) delete this;
@@ -216,6 +223,10 @@ void ViewRegistry::RenewAt(uint64_t version, View* view) noexcept {
 void ViewRegistry::Release(View* view) noexcept {
   if (view->registry == nullptr) return;
   ViewRegistry* const registry = view->registry;
+  if (registry->is_inherited()) [[unlikely]] {
+    *view = View();
+    return;
+  }
   free_hint = view->registration->index;
   // Release: pairs with the acquire of Look. From here on the registration may be another's.
   // Relaxed: while the view is live, only its holder changes the registration.

@@ -40,6 +40,10 @@
 // The registry outlives the store while views are left. Close says that the store is gone, and the
 // last view then deletes the registry.
 //
+// A registry belongs to the process that made it. A forked child may only release its views.
+// Release then just forgets the view, because another thread may have held a lock of the registry
+// at the fork.
+//
 // Thread safety: every call from any thread. A View belongs to one thread at a time.
 #ifndef ENGINE_RACE_INDEX_VIEWS_H_
 #define ENGINE_RACE_INDEX_VIEWS_H_
@@ -50,6 +54,7 @@
 #include <memory>
 #include <mutex>
 
+#include "engine_race/base/fork_mark.h"
 #include "engine_race/base/pinned_view.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/live_versions.h"
@@ -82,19 +87,26 @@ class ViewRegistry {
     ~Sweeper() = default;
   };
 
-  // The registry deletes itself once it is closed and its last view is released. kOutOfMemory.
+  // The registry deletes itself once it is closed and its last view is released. In a forked child
+  // it stays. kOutOfMemory.
   static Status Create(ViewRegistry** registry);
   ViewRegistry(const ViewRegistry&) = delete;
   ViewRegistry& operator=(const ViewRegistry&) = delete;
   // Stops the sweeper.
   void Close() noexcept;
-  // Whether Close was called. A view of a closed registry may only be released.
+  // Whether Close was called. A view of a closed registry may only be released. In a forked child a
+  // registry may look closed.
   bool closed() const {
     // Acquire: pairs with the release in Close.
-    return closed_.load(std::memory_order_acquire);
+    return !open_flag().load(std::memory_order_acquire);
   }
-  // closed() loads it. The public handle of an iterator cannot include this header.
-  const std::atomic<bool>& closed_flag() const { return closed_; }
+  // True until closed() is. The public handle of an iterator cannot include this header.
+  const std::atomic<bool>& open_flag() const { return fork_mark_.flag(); }
+  // Whether the registry belongs to a parent of this process.
+  bool is_inherited() const { return fork_mark_.InChild(); }
+  // Ok while views may be used; else kInvalidArgument.
+  Status CheckUsable() const;
+  bool is_usable() const { return !closed() && !is_inherited(); }
 
   // Takes a view of the current state. *view must be empty. kOutOfMemory when it cannot be
   // registered.
@@ -105,7 +117,7 @@ class ViewRegistry {
   // allocates or frees memory.
   static void Renew(View* view) noexcept;
   static void RenewAt(uint64_t version, View* view) noexcept;
-  // Empties the view; does nothing to an empty one.
+  // Empties the view; does nothing to an empty one. In a forked child it changes nothing but *view.
   static void Release(View* view) noexcept;
 
   Census TakeCensus() const;
@@ -185,7 +197,7 @@ class ViewRegistry {
   alignas(64) std::atomic<uint32_t> waiting_{0};
 
   // Writers do not read these, and they seldom change.
-  alignas(64) std::atomic<bool> closed_{false};
+  alignas(64) ForkMark fork_mark_;  // its flag: not closed
   std::atomic<size_t> registration_count_{0};
   std::atomic<Registration*> arrays_[kArrayCount] = {};
   // The oldest version that was known to be live. A view of a later version cannot have been the

@@ -10,7 +10,8 @@
 // asked for.
 //
 // A handle: moves, does not copy, releases itself. One thread at a time. It may outlive its store:
-// then it is not valid and its status says kInvalidArgument.
+// then it is not valid and its status says kInvalidArgument. So it is in a forked child of the
+// process that made it, where releasing it frees nothing.
 #ifndef ENGINE_RACE_SCAN_ITERATOR_H_
 #define ENGINE_RACE_SCAN_ITERATOR_H_
 
@@ -48,13 +49,13 @@ class Iterator {
   Iterator() noexcept = default;
   Iterator(Iterator&& other) noexcept
       : stand_(std::exchange(other.stand_, {})),
-        closed_(other.closed_),
+        open_(other.open_),
         impl_(std::exchange(other.impl_, nullptr)) {}
   Iterator& operator=(Iterator&& other) noexcept {
     if (this != &other) {
       Release();
       stand_ = std::exchange(other.stand_, {});
-      closed_ = other.closed_;
+      open_ = other.open_;
       impl_ = std::exchange(other.impl_, nullptr);
     }
     return *this;
@@ -64,7 +65,7 @@ class Iterator {
   // It stands at a record. False after the last one and after an error: status() tells them apart.
   bool Valid() const {
     // Acquire: pairs with the release in ViewRegistry::Close.
-    return stand_.at != nullptr && !closed_->load(std::memory_order_acquire);
+    return stand_.at != nullptr && open_->load(std::memory_order_acquire);
   }
   // Ok, or what ended the walk: kCorruption, kIOError, kInvalidArgument (a key that has not 8
   // bytes, a store that is closed), kOutOfMemory. Cleared by the next seek of any kind. Good until
@@ -125,14 +126,14 @@ class Iterator {
     const char* last = nullptr;
   };
 
-  Iterator(const std::atomic<bool>* closed, Impl* impl) noexcept : closed_(closed), impl_(impl) {}
+  Iterator(const std::atomic<bool>* open, Impl* impl) noexcept : open_(open), impl_(impl) {}
   void NextBatch();
   void PrevBatch();
   void ReleaseImpl() noexcept;
 
   Stand stand_;
-  // Whether the store is closed: in the registry of its view.
-  const std::atomic<bool>* closed_ = nullptr;
+  // Whether the store is open, and of this process: in the registry of its view.
+  const std::atomic<bool>* open_ = nullptr;
   Impl* impl_ = nullptr;
 };
 

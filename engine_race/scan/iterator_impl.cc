@@ -14,14 +14,6 @@
 
 namespace engine_race {
 
-namespace {
-
-Status Closed() noexcept {
-  return Guarded([] { return Status::InvalidArgument("the store of this iterator is closed"); });
-}
-
-}  // namespace
-
 Iterator::Impl::Impl(IteratorPool* pool) noexcept : pool_(pool), index_(&pool->context_.index) {}
 
 void Iterator::Impl::Begin(const ViewRegistry::View& view, const KeyRange& range,
@@ -34,7 +26,7 @@ void Iterator::Impl::Begin(const ViewRegistry::View& view, const KeyRange& range
 }
 
 bool Iterator::Impl::End() noexcept {
-  const bool pool_left = !closed();
+  const bool pool_left = !view_.registry->closed();
   if (window_ != nullptr) {
     if (pool_left) {
       window_->GiveBack();
@@ -53,8 +45,12 @@ uint64_t Iterator::Impl::memory_bytes() const {
          (window_ != nullptr ? sizeof(*window_) + window_->memory_bytes() : 0);
 }
 
+Status Iterator::Impl::CheckUsable() const noexcept {
+  return Guarded([this] { return view_.registry->CheckUsable(); });
+}
+
 const Status& Iterator::Impl::status() const {
-  if (closed() && status_.code() != Code::kInvalidArgument) status_ = Closed();
+  if (!is_usable() && status_.code() != Code::kInvalidArgument) status_ = CheckUsable();
   return status_;
 }
 
@@ -73,8 +69,8 @@ void Iterator::Impl::Fail(Status status, Stand* stand) noexcept {
 }
 
 void Iterator::Impl::Tell(const Status& status) const noexcept {
-  // After the store's end there is no log to tell.
-  if (closed()) return;
+  // After the store's end there is no log to tell. A forked child tells its parent's nothing.
+  if (!is_usable()) return;
   (void)Guarded([&] {
     Log(pool_->context_.options.log, LogLevel::kError, "iterator: " + status.ToString());
     return Status::Ok();
@@ -133,7 +129,7 @@ inline void Iterator::Impl::BeginSeek(bool backwards) {
 }
 
 void Iterator::Impl::RefuseSeek(std::string_view key, Stand* stand) {
-  Fail(closed() ? Closed() : CheckKey(key), stand);
+  Fail(is_usable() ? CheckKey(key) : CheckUsable(), stand);
 }
 
 void Iterator::Impl::Seek(std::string_view key_bytes, Stand* stand) {
@@ -178,8 +174,8 @@ void Iterator::Impl::CountStep() {
 }
 
 void Iterator::Impl::StepForward(Stand* stand) {
-  if (closed()) [[unlikely]] {
-    return Fail(Closed(), stand);
+  if (!is_usable()) [[unlikely]] {
+    return Fail(CheckUsable(), stand);
   }
   const uint64_t key = DecodeKey(stand->at);
   const uint32_t index = batch_.IndexOf(stand->at);
@@ -194,8 +190,8 @@ void Iterator::Impl::StepForward(Stand* stand) {
 }
 
 void Iterator::Impl::StepBackward(Stand* stand) {
-  if (closed()) [[unlikely]] {
-    return Fail(Closed(), stand);
+  if (!is_usable()) [[unlikely]] {
+    return Fail(CheckUsable(), stand);
   }
   const uint64_t key = DecodeKey(stand->at);
   const uint32_t index = batch_.IndexOf(stand->at);
@@ -210,9 +206,9 @@ void Iterator::Impl::StepBackward(Stand* stand) {
 }
 
 Status Iterator::Impl::Refresh(const Snapshot* snapshot, bool keep_position, Stand* stand) {
-  if (closed()) [[unlikely]] {
-    Fail(Closed(), stand);
-    return Closed();
+  if (!is_usable()) [[unlikely]] {
+    Fail(CheckUsable(), stand);
+    return CheckUsable();
   }
   const uint64_t old_version = view_.version;
   if (snapshot == nullptr) {
@@ -243,8 +239,8 @@ Status Iterator::Impl::StandAgain(uint64_t key, Stand* stand) {
 // Values.
 
 std::string_view Iterator::Impl::Value(Stand* stand) {
-  if (closed()) [[unlikely]] {
-    Fail(Closed(), stand);
+  if (!is_usable()) [[unlikely]] {
+    Fail(CheckUsable(), stand);
     return {};
   }
   const uint64_t key = DecodeKey(stand->at);

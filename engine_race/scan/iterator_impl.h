@@ -31,6 +31,7 @@ class Iterator::Impl {
   // Begins to be used, at `view`, which it takes over. Not at a record yet.
   void Begin(const ViewRegistry::View& view, const KeyRange& range, const IteratorOptions& options);
   // Gives back what is not worth keeping: the view, windows of the pool. False: its pool is gone.
+  // Not in a forked child.
   bool End() noexcept;
 
   void Seek(std::string_view key, Stand* stand);
@@ -44,7 +45,10 @@ class Iterator::Impl {
   // To a snapshot's state, or the latest when that is null.
   Status Refresh(const Snapshot* snapshot, bool keep_position, Stand* stand);
 
-  bool closed() const { return view_.registry->closed(); }
+  // The store is open, and of this process.
+  bool is_usable() const { return view_.registry->is_usable(); }
+  // The store is the parent's.
+  bool is_inherited() const { return view_.registry->is_inherited(); }
   const Status& status() const;
   IteratorPool* pool() const { return pool_; }
   uint64_t memory_bytes() const;
@@ -60,8 +64,9 @@ class Iterator::Impl {
   void StandAt(uint32_t i, Stand* stand);
   void StandNowhere(Status status, Stand* stand) noexcept;
   Status StandAgain(uint64_t key, Stand* stand);
-  // Ready for a seek to `key`: the store is open and the key is one.
-  bool MaySeek(std::string_view key) const { return IsKey(key) && !closed(); }
+  Status CheckUsable() const noexcept;
+  // Ready for a seek to `key`: the store can be used and the key is one.
+  bool MaySeek(std::string_view key) const { return IsKey(key) && is_usable(); }
   void RefuseSeek(std::string_view key, Stand* stand);
   void BeginSeek(bool backwards);
   // When it is time to, moves on to the latest state by itself.

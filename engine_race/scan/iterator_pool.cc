@@ -66,7 +66,7 @@ Status IteratorPool::New(const IteratorOptions& options, Iterator* iterator) {
     return NoMemory();
   }
   impl->Begin(view, range, options);
-  *iterator = Iterator(&views.closed_flag(), impl);
+  *iterator = Iterator(&views.open_flag(), impl);
   return Status::Ok();
 }
 

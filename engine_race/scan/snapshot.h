@@ -6,7 +6,7 @@
 //
 // A handle: moves, does not copy, releases itself. Used by one thread at a time, except that any
 // number of threads may read at one snapshot. It may outlive its store, for which it is then an
-// invalid argument.
+// invalid argument. So it is in a forked child, where releasing it frees nothing.
 #ifndef ENGINE_RACE_SCAN_SNAPSHOT_H_
 #define ENGINE_RACE_SCAN_SNAPSHOT_H_
 

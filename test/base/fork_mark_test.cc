@@ -25,6 +25,12 @@ TEST(ForkMarkTest, TellsChildren) {
   EXPECT_TRUE(InForked([&] { return mark.InChild(); }));
   EXPECT_TRUE(InForked([&] { return InForked([&] { return mark.InChild(); }); }));
   EXPECT_FALSE(mark.InChild());
+  EXPECT_TRUE(mark.CheckProcess().ok());
+  EXPECT_FALSE(mark.flag());
+  mark.flag() = true;
+  EXPECT_TRUE(InForked([&] { return !mark.flag(); }));
+  EXPECT_TRUE(InForked([&] { return mark.CheckProcess().code() == Code::kInvalidArgument; }));
+  EXPECT_TRUE(mark.flag());
   // One that a child makes is its own.
   EXPECT_TRUE(InForked([] {
     ForkMark own;

@@ -1,6 +1,8 @@
 #include "engine_race/index/views.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -10,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "test/eventually.h"
 #include "test/test_util.h"
 
 namespace engine_race {
@@ -149,6 +152,48 @@ TEST_F(ViewsTest, CloseBeforeTheLastView) {
   EXPECT_TRUE(other.registry->closed());
   ViewRegistry::Release(&other);
   views_ = nullptr;
+}
+
+// Keeps the registry's lock until it is told to go on.
+class HeldSweeper : public ViewRegistry::Sweeper {
+ public:
+  void RequestSweep() noexcept override {
+    entered = true;
+    let_go.wait(false);
+  }
+  void Stop() noexcept override {}
+  std::atomic<bool> entered{false};
+  std::atomic<bool> let_go{false};
+};
+
+TEST_F(ViewsTest, AForkedChildForgetsViewsBesideAHeldLock) {
+  HeldSweeper sweeper;
+  views_->set_sweeper(&sweeper);
+  View first = Take();
+  View second = Take();
+  views_->NotePinned();
+  std::thread releaser([&] { ViewRegistry::Release(&first); });
+  ASSERT_TRUE(test::Eventually([&] { return sweeper.entered.load(); }));
+  EXPECT_TRUE(views_->is_usable());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);  // Ends a child that hangs.
+    const uint64_t count = views_->TakeCensus().count;
+    const bool is_refused =
+        !views_->is_usable() && views_->CheckUsable().code() == Code::kInvalidArgument;
+    // The oldest one.
+    ViewRegistry::Release(&second);
+    ::_exit(is_refused && second.registry == nullptr && views_->TakeCensus().count == count ? 0
+                                                                                            : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  sweeper.let_go = true;
+  sweeper.let_go.notify_all();
+  releaser.join();
+  ViewRegistry::Release(&second);
+  EXPECT_EQ(views_->TakeCensus().count, 0U);
 }
 
 // The last of Close and the releases deletes the registry. The sanitizers report if none does, or
