@@ -214,7 +214,7 @@ void Readers::AddTo(StoreStats* stats) const {
   stats->view_count = views.count;
   stats->view_pinned_bytes = made->index->pinned_bytes();
   stats->oldest_view_age_ms = views.oldest_age_ms;
-  stats->io_backend = io::BackendName(made->options.io_backend);
+  stats->io_backend = io::BackendName(log_.failed_backends()->InPlaceOf(made->options.io_backend));
 }
 
 }  // namespace engine_race

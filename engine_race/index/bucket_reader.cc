@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine_race/io/lasting_queue.h"
+
 namespace engine_race {
 namespace {
 
@@ -20,7 +22,8 @@ Status BucketReader::Init() {
   const uint64_t window = std::min<uint64_t>(
       limits.window_buckets, std::max<uint64_t>(limits.window_bytes / bucket_bytes, 2));
   pending_.resize(std::clamp<uint64_t>(window, 1, 255));
-  return io::ReadQueue::CreateOrNextBest({context_->options().io_backend, kMaxQueueDepth}, &queue_);
+  return io::LastingQueue::Create({context_->options().io_backend, kMaxQueueDepth},
+                                  context_->log().failed_backends(), &queue_);
 }
 
 Status BucketReader::Start(uint32_t bucket) {

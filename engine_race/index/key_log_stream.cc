@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
-#include "engine_race/io/read_queue.h"
+#include "engine_race/io/lasting_queue.h"
 
 namespace engine_race {
 namespace {
@@ -26,8 +26,9 @@ class StreamWorker {
   Status Run(uint32_t worker, uint32_t pieces_in_flight, const KeyLogPieceFn& visit) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size_t{piece_bytes_} * pieces_in_flight, true,
                                                  &buffer_, context_->log().placement().memory()));
-    ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::CreateOrNextBest(
-        {context_->options().io_backend, pieces_in_flight}, &queue_));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        io::LastingQueue::Create({context_->options().io_backend, pieces_in_flight},
+                                 context_->log().failed_backends(), &queue_));
     offsets_.resize(pieces_in_flight);
     for (uint32_t buffer = 0; buffer < pieces_in_flight; ++buffer) {
       ENGINE_RACE_RETURN_IF_ERROR(Start(buffer));

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/io/read_queue_backends.h"
@@ -34,21 +35,24 @@ Status ReadQueue::Create(const ReadQueueOptions& options, std::unique_ptr<ReadQu
       // refuses io_setup too.
       ReadQueueOptions best = options;
       best.backend = IoBackend::kIoUring;
-      return CreateOrNextBest(best, queue);
+      IoBackend made;
+      return CreateOrNextBest(best, queue, &made);
     }
   }
   return Status::InvalidArgument("unknown I/O back end");
 }
 
 Status ReadQueue::CreateOrNextBest(const ReadQueueOptions& options,
-                                   std::unique_ptr<ReadQueue>* queue) {
+                                   std::unique_ptr<ReadQueue>* queue, IoBackend* made) {
   ReadQueueOptions wanted = options;
+  if (wanted.backend == IoBackend::kAuto) wanted.backend = IoBackend::kIoUring;
   Status status = Create(wanted, queue);
   for (const IoBackend next : {IoBackend::kLibaio, IoBackend::kPsync}) {
     if (status.ok() || status.code() == Code::kInvalidArgument) break;
     wanted.backend = next;
     status = Create(wanted, queue);
   }
+  *made = wanted.backend;
   return status;
 }
 
@@ -75,6 +79,12 @@ void ReadQueue::HandOut(std::vector<ReadCompletion>* ready,
   completions->insert(completions->end(), ready->begin(), ready->end());
   in_flight_ -= static_cast<uint32_t>(ready->size());
   ready->clear();
+}
+
+Status CallFailed(const char* call, int error) {
+  Status status = Status::FromErrno(call, error);
+  return IsRefusal(error) ? status.Reworded(Code::kNotSupported, status.message())
+                          : std::move(status);
 }
 
 ReadCompletion ReadBlocking(const ReadRequest& request, ReadProgress progress) {

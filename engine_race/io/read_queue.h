@@ -5,7 +5,8 @@
 // milliseconds longer while the thread that started them computes. Submit never blocks on the
 // device, but a back end may block for as long as the kernel takes to queue. Wait blocks. Neither
 // allocates anything but room in *completions. Buffers must stay valid until their completion has
-// been returned. The destructor waits for the reads in flight.
+// been returned. The destructor waits for the reads in flight, also
+// where the system refuses the calls that would wait for them.
 #ifndef ENGINE_RACE_IO_READ_QUEUE_H_
 #define ENGINE_RACE_IO_READ_QUEUE_H_
 
@@ -74,16 +75,18 @@ class ReadQueue {
   }
 
   // Create, with libaio or psync in the place of a back end that cannot be set up just now: for
-  // want of descriptors, say.
-  static Status CreateOrNextBest(const ReadQueueOptions& options,
-                                 std::unique_ptr<ReadQueue>* queue);
+  // want of descriptors, say. *made is the back end of the queue.
+  static Status CreateOrNextBest(const ReadQueueOptions& options, std::unique_ptr<ReadQueue>* queue,
+                                 IoBackend* made);
 
   // Starts every request (see lazy_submit). in_flight() + requests.size() must not exceed depth().
-  // On failure none of those not yet started is started, and *started tells how many were.
+  // On failure none of those not yet started is started, and *started tells how many were. Reads
+  // that the system refuses as a whole stay in flight: the next Wait says so.
   virtual Status Submit(std::span<const ReadRequest> requests, size_t* started) = 0;
 
   // Appends finished reads to *completions: at least `min_count` of them, or all when fewer are in
-  // flight; 0 polls.
+  // flight; 0 polls. A failure is about the queue: the reads that it has not appended stay in
+  // flight. kNotSupported: the system refuses this back end's calls.
   virtual Status Wait(uint32_t min_count, std::vector<ReadCompletion>* completions) = 0;
 
   virtual const char* name() const = 0;

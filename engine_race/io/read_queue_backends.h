@@ -5,6 +5,7 @@
 #ifndef ENGINE_RACE_IO_READ_QUEUE_BACKENDS_H_
 #define ENGINE_RACE_IO_READ_QUEUE_BACKENDS_H_
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 
@@ -17,6 +18,12 @@ namespace engine_race::io {
 Status MakeIoUringQueue(const ReadQueueOptions& options, std::unique_ptr<ReadQueue>* queue);
 Status MakeLibaioQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue);
 Status MakePsyncQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue);
+
+// Whether a call for many reads is refused as a whole, as filters of system calls do. That says
+// nothing about a read, and later calls are refused, too.
+inline bool IsRefusal(int error) { return error == EPERM || error == EACCES || error == ENOSYS; }
+// kNotSupported for a refusal.
+Status CallFailed(const char* call, int error);
 
 // How far a read has come through transfers that may each end early. A direct read ends at an
 // unaligned offset only at the end of the file, and may not continue from there. A buffered one may

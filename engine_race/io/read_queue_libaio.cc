@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "engine_race/base/assert.h"
@@ -31,6 +34,33 @@ int IoGetEvents(aio_context_t context, long min_count, long max_count, io_event*
   }
 }
 
+// The ring of completions that the kernel keeps at the address of a context. The kernel adds an
+// event at its tail once the request has ended.
+struct EventRing {
+  uint32_t id;
+  uint32_t event_count;
+  uint32_t head;
+  uint32_t tail;
+  uint32_t magic;
+  uint32_t compatible_features;
+  uint32_t incompatible_features;
+};
+constexpr uint32_t kEventRingMagic = 0xa10a10a1;
+
+// Waits until so many requests have ended whose events nobody has taken. For a system that refuses
+// the calls. Returns at once where the ring is not as expected.
+void AwaitEvents(aio_context_t context, uint32_t count) {
+  auto* const ring = reinterpret_cast<EventRing*>(context);
+  if (ring->magic != kEventRingMagic || ring->incompatible_features != 0) return;
+  while (true) {
+    // Acquire: what the requests have written comes before.
+    const uint32_t tail = std::atomic_ref(ring->tail).load(std::memory_order_acquire);
+    const uint32_t ended_count = (tail + ring->event_count - ring->head) % ring->event_count;
+    if (ended_count >= count) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 class LibaioQueue final : public ReadQueue {
  public:
   LibaioQueue(uint32_t depth, aio_context_t context) : ReadQueue(depth), context_(context) {}
@@ -51,8 +81,9 @@ class LibaioQueue final : public ReadQueue {
   };
 
   void Prepare(uint32_t id);
-  // Hands the operations of pending_ to the kernel. Those that it refuses end up in ready_.
-  void SubmitPending();
+  // Hands the operations of pending_ to the kernel. Those that it refuses end up in ready_. Where
+  // the call itself is refused, the operations stay in pending_.
+  Status SubmitPending();
   // Takes events from the kernel, at least `min_count`, into ready_ or, after a short transfer,
   // back into pending_.
   Status Reap(long min_count);
@@ -78,10 +109,13 @@ void LibaioQueue::Reserve() {
 LibaioQueue::~LibaioQueue() {
   while (in_kernel_ > 0) {
     const int got = IoGetEvents(context_, 1, kEventBatch, events_);
-    if (got <= 0) break;
+    if (got <= 0) {
+      // The call below waits too, unless it is refused as well.
+      AwaitEvents(context_, in_kernel_);
+      break;
+    }
     in_kernel_ -= static_cast<uint32_t>(got);
   }
-  // Waits for requests that could not be reaped above.
   syscall(SYS_io_destroy, context_);
 }
 
@@ -116,12 +150,14 @@ Status LibaioQueue::Submit(std::span<const ReadRequest> requests, size_t* starte
   }
   in_flight_ += static_cast<uint32_t>(requests.size());
   *started = requests.size();
-  SubmitPending();
+  // The next Wait reports a failure.
+  (void)SubmitPending();
   return Status::Ok();
 }
 
-void LibaioQueue::SubmitPending() {
+Status LibaioQueue::SubmitPending() {
   size_t begin = 0;
+  Status status;
   while (begin < pending_.size()) {
     const int taken =
         IoSubmit(context_, static_cast<long>(pending_.size() - begin), pending_.data() + begin);
@@ -132,6 +168,10 @@ void LibaioQueue::SubmitPending() {
     }
     const int error = taken == 0 ? EAGAIN : errno;
     if (error == EINTR) continue;
+    if (IsRefusal(error)) {
+      status = CallFailed("io_submit", error);
+      break;
+    }
     // The kernel refuses the first operation. EAGAIN is no fault of the operation: the kernel is
     // short of some resource, and a blocking read makes progress without it.
     const uint32_t id = static_cast<uint32_t>(pending_[begin]->aio_data);
@@ -143,12 +183,13 @@ void LibaioQueue::SubmitPending() {
       Finish(id, {op.request.tag, error, op.progress.done_bytes});
     }
   }
-  pending_.clear();
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(begin));
+  return status;
 }
 
 Status LibaioQueue::Reap(long min_count) {
   const int got = IoGetEvents(context_, min_count, kEventBatch, events_);
-  if (got < 0) return Status::FromErrno("io_getevents", errno);
+  if (got < 0) return CallFailed("io_getevents", errno);
   in_kernel_ -= static_cast<uint32_t>(got);
   for (int i = 0; i < got; ++i) {
     const uint32_t id = static_cast<uint32_t>(events_[i].data);
@@ -164,22 +205,21 @@ Status LibaioQueue::Reap(long min_count) {
       Prepare(id);
     }
   }
-  SubmitPending();
-  return Status::Ok();
+  return SubmitPending();
 }
 
 Status LibaioQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* completions) {
   ENGINE_RACE_RETURN_IF_ERROR(ReserveFor(completions));
   const uint32_t wanted = std::min(min_count, in_flight_);
-  Status status;
+  Status status = pending_.empty() ? Status::Ok() : SubmitPending();
   // One look at the kernel even when enough is ready: a poll must see what has finished.
-  do {
-    if (in_kernel_ == 0) break;
+  while (status.ok() && in_kernel_ > 0) {
     const uint32_t ready = static_cast<uint32_t>(ready_.size());
     const long missing = wanted > ready ? wanted - ready : 0;
     status = Reap(std::min(missing, kEventBatch));
-  } while (status.ok() && ready_.size() < wanted);
-  ENGINE_RACE_ASSERT(in_kernel_ + ready_.size() == in_flight_);
+    if (ready_.size() >= wanted) break;
+  }
+  ENGINE_RACE_ASSERT(in_kernel_ + pending_.size() + ready_.size() == in_flight_);
   HandOut(&ready_, completions);
   return status;
 }

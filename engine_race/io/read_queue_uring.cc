@@ -56,8 +56,8 @@ class UringQueue final : public ReadQueue {
 
   // Moves waiting requests into the submission queue, as far as there is room.
   void Queue();
-  // Ring::Enter; requests that the kernel refuses end up in ready_. False when nothing was done
-  // because a signal came. Fails when it is not about requests.
+  // Ring::Enter; a request that the kernel is short of something for ends up in ready_. A signal is
+  // no failure. Any other error is about the ring, and changes nothing.
   Status Enter(uint32_t wait_count);
   // Takes completions out of the ring, into ready_ or, after a short transfer, back into waiting_.
   void Reap();
@@ -97,12 +97,13 @@ UringQueue::~UringQueue() {
     left -= got;
     if (got > 0) continue;
     const int error = ring_.Enter(1);
-    if (error == EEXIST) {
+    // Another thread's calls, or those that the system refuses, would never find the completions.
+    if (ring_.may_close() && (error == EEXIST || IsRefusal(error))) {
       ring_.CloseAndWait();
       return;
     }
     // Any other error is waited out: the kernel may write into the buffers until its reads have
-    // ended.
+    // ended. The completions of a ring that may not be closed come without a call.
     if (error != 0 && error != EINTR) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -141,15 +142,17 @@ Status UringQueue::Enter(uint32_t wait_count) {
   int error = ring_.Enter(wait_count);
   if (error == 0 && queued_count > 0 && ring_.QueuedCount() == queued_count) error = EAGAIN;
   if (error == 0 || error == EINTR) return Status::Ok();
-  if (queued_count > 0 && !ring_.sqpoll()) {
-    // The kernel refuses the first request.
+  // The kernel tells the errors of requests by completions. So a call that fails has taken nothing,
+  // and says nothing about a read.
+  const bool may_read = error == EEXIST || IsWorthABlockingRead(error);
+  if (may_read && queued_count > 0 && !ring_.sqpoll()) {
     Fail(static_cast<uint32_t>(ring_.TakeBackFirst()), error);
     return Status::Ok();
   }
   if (error == EEXIST) {
     return Status::InvalidArgument("a read queue of one thread is used by another");
   }
-  return Status::FromErrno("io_uring_enter", error);
+  return CallFailed("io_uring_enter", error);
 }
 
 Status UringQueue::Submit(std::span<const ReadRequest> requests, size_t* started) {

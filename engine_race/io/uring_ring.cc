@@ -37,6 +37,10 @@ constexpr uint32_t kCooperative =
 constexpr uint32_t kOneThread = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
                                 IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL |
                                 IORING_SETUP_R_DISABLED;
+// With these the kernel may need calls for requests to be started or to end: a call that polls the
+// device, does the thread's own work, or wakes the thread that starts requests.
+constexpr uint32_t kNeedsEnter =
+    IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_IOPOLL | IORING_SETUP_SQPOLL;
 
 }  // namespace
 
@@ -82,9 +86,9 @@ Status UringRing::SetUp(const ReadQueueOptions& options) {
   // The best set of flags first: a kernel that does not know a flag answers EINVAL. With sqpoll the
   // kernel's thread does all the work, so flags about the submitting thread make no sense.
   int error = EINVAL;
-  if (options.single_thread && !options.sqpoll) error = InitializeForOneThread(options, asked);
-  if (error == EINVAL && !options.sqpoll) error = Initialize(options.depth, asked | kCooperative);
-  if (error == EINVAL) error = Initialize(options.depth, asked);
+  if (options.single_thread && !options.sqpoll) error = Make(options, asked | kOneThread);
+  if (error == EINVAL && !options.sqpoll) error = Make(options, asked | kCooperative);
+  if (error == EINVAL) error = Make(options, asked);
   if (error != 0) {
     Status status = Status::FromErrno("io_uring_setup", error);
     // A shortage may pass, so it does not mean that io_uring is not supported.
@@ -96,9 +100,9 @@ Status UringRing::SetUp(const ReadQueueOptions& options) {
   return Status::Ok();
 }
 
-int UringRing::InitializeForOneThread(const ReadQueueOptions& options, uint32_t flags) {
-  const int error = Initialize(options.depth, flags | kOneThread);
-  if (error != 0) return error;
+int UringRing::Make(const ReadQueueOptions& options, uint32_t flags) {
+  const int error = Initialize(options.depth, flags);
+  if (error != 0 || (flags & kNeedsEnter) == 0) return error;
   std::array<int, 2> ends;
   if (pipe2(ends.data(), O_CLOEXEC) == 0) {
     end_ = UniqueFd(ends[0]);
@@ -106,7 +110,7 @@ int UringRing::InitializeForOneThread(const ReadQueueOptions& options, uint32_t 
     if (RegisterFiles(options.files, other_end.get())) return 0;
     end_.Reset();
   }
-  // Without the pipe no other thread could close this ring safely. A ring for any thread will do.
+  // Without the pipe this ring could not be closed safely.
   Close();
   return EINVAL;
 }

@@ -49,8 +49,11 @@ class UringRing {
   // have to be started again.
   int Enter(uint32_t wait_count);
 
-  // For another thread that must get rid of a single-thread ring. Closes the ring, and returns when
-  // the kernel has ended every request. Nothing but the destructor may follow.
+  // Whether CloseAndWait may be called: for every ring whose completions may need calls of Enter.
+  bool may_close() const { return end_.valid(); }
+  // For another thread that must get rid of a single-thread ring, and where Enter is refused.
+  // Closes the ring, and returns when the kernel has ended every request. Nothing but the
+  // destructor may follow.
   void CloseAndWait();
 
   // Asks the kernel to cancel requests that it has not begun. Their completions still come.
@@ -69,7 +72,9 @@ class UringRing {
 
   // An errno, or 0.
   int Initialize(uint32_t depth, uint32_t flags);
-  int InitializeForOneThread(const ReadQueueOptions& options, uint32_t flags);
+  // Initialize, and for a ring that may need calls of Enter the pipe of CloseAndWait. EINVAL
+  // without the pipe.
+  int Make(const ReadQueueOptions& options, uint32_t flags);
   void Close();
   void RegisterBuffers(std::span<const std::span<char>> buffers);
   // `files` when the kernel takes them, and `end` behind them unless that is -1; whether `end` is
@@ -84,8 +89,8 @@ class UringRing {
   std::vector<Buffer> buffers_;  // by address
   bool has_files_ = false;
   std::vector<int32_t> file_indexes_;  // by descriptor
-  // Of a single-thread ring: the read end of a pipe whose other end only the ring's table of files
-  // holds. The kernel lets go of that when no request is left.
+  // Of a ring with a flag of kNeedsEnter: the read end of a pipe whose other end only the ring's
+  // table of files holds. The kernel lets go of that when no request is left.
   UniqueFd end_;
 };
 

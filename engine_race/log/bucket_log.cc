@@ -19,7 +19,8 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
       reader_(&context_),
       syncer_(&context_, &writer_, &groups_),
       large_batches_(&context_, &groups_, &batches_, &syncer_),
-      mover_(&context_, &writer_, &reader_, &syncer_) {}
+      mover_(&context_, &writer_, &reader_, &syncer_),
+      failed_backends_(options.log) {}
 
 // Recovers the log under the store's memory policy, because pages of counts and staged records
 // enter the page cache there. The opening of files logs what it finds, so it keeps the caller's

@@ -32,6 +32,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/write_batch.h"
+#include "engine_race/io/failed_backends.h"
 #include "engine_race/log/append_listener.h"
 #include "engine_race/log/batch_writer.h"
 #include "engine_race/log/group_writer.h"
@@ -56,6 +57,8 @@ class BucketLog {
   const Geometry& geometry() const { return context_.geometry(); }
   // Of the store's memory and threads.
   const numa::StorePlacement& placement() const { return context_.placement; }
+  // Of all queues that read this store's files.
+  io::FailedBackends* failed_backends() const { return &failed_backends_; }
   uint64_t store_id() const { return context_.ids().store_id; }
   StoreIds ids() const { return context_.ids(); }
   // Of the store's own directory.
@@ -229,6 +232,7 @@ class BucketLog {
   Syncer syncer_;
   LargeBatches large_batches_;
   RowMover mover_;
+  mutable io::FailedBackends failed_backends_;
 };
 
 }  // namespace engine_race

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/io/lasting_queue.h"
 
 namespace engine_race {
 
@@ -18,9 +19,8 @@ Status ChunkLoader::Start() {
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("scan coordinator");
   }
-  bytes_in_flight_ = 0;
-  broken_ = Status::Ok();
-  return io::ReadQueue::CreateOrNextBest({context_->options.io_backend, kDepth}, &queue_);
+  return io::LastingQueue::Create({context_->options.io_backend, kDepth},
+                                  context_->log.failed_backends(), &queue_);
 }
 
 void ChunkLoader::Add(Chunk* chunk) {
@@ -56,7 +56,8 @@ void ChunkLoader::Submit() {
   if (requests_.empty()) return;
   size_t started = 0;
   const Status status = queue_->Submit(requests_, &started);
-  if (!status.ok()) broken_ = status;
+  // A lasting queue fails only without room for requests or, below, for completions.
+  ENGINE_RACE_ASSERT(status.ok());
 }
 
 // Buffers never used before are handed out, and so read into, in ascending order.
@@ -76,16 +77,15 @@ bool ChunkLoader::Touch(const PlannedRead& read, bool* touched) {
 void ChunkLoader::Reap(bool poll, std::vector<Chunk*>* loaded) {
   if (queue_ == nullptr) return;
   completions_.clear();
-  if (broken_.ok() && queue_->in_flight() > 0) {
+  if (queue_->in_flight() > 0) {
     // A few at a time, for fewer wake-ups; the device keeps most of its queue meanwhile.
     const uint32_t batch = std::max(1u, queue_->in_flight() / 8);
     const Status status = queue_->Wait(poll ? 0 : batch, &completions_);
-    if (!status.ok()) broken_ = status;
+    ENGINE_RACE_ASSERT(status.ok());
   }
   for (const io::ReadCompletion& completion : completions_) {
     Finish(static_cast<uint32_t>(completion.tag), completion.error, completion.read_bytes, loaded);
   }
-  if (!broken_.ok()) FailAll(broken_, loaded);
   const auto now = Clock::now();
   busy_time_ += now - last_time_;
   last_time_ = now;
@@ -112,25 +112,6 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
 void ChunkLoader::CountDown(Chunk* chunk, std::vector<Chunk*>* loaded) {
   ENGINE_RACE_ASSERT(chunk->reads_left > 0);
   if (--chunk->reads_left == 0) loaded->push_back(chunk);
-}
-
-void ChunkLoader::FailAll(const Status& status, std::vector<Chunk*>* loaded) {
-  // Waits until nothing writes into the chunks' buffers any more.
-  queue_.reset();
-  for (InFlight& flight : in_flight_) {
-    if (flight.chunk == nullptr) continue;
-    flight.chunk->FailRead(flight.chunk->plan.reads[flight.read], 0, status);
-    CountDown(flight.chunk, loaded);
-    flight = InFlight();
-  }
-  for (const Backlog& backlog : backlog_) {
-    for (size_t i = backlog.next_read; i < backlog.chunk->plan.reads.size(); ++i) {
-      backlog.chunk->FailRead(backlog.chunk->plan.reads[i], 0, status);
-      CountDown(backlog.chunk, loaded);
-    }
-  }
-  backlog_.clear();
-  backlog_reads_ = 0;
 }
 
 }  // namespace engine_race

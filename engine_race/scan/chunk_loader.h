@@ -28,7 +28,7 @@ class ChunkLoader {
     return touch_time_ * 100 <= busy_time_ * context_->tuning.touch_time_percent;
   }
 
-  // Makes the queue, when there is none yet or the last one failed.
+  // Makes the queue, when there is none yet.
   Status Start();
 
   // Takes on a placed chunk that has reads. std::bad_alloc leaves things as they were.
@@ -70,8 +70,6 @@ class ChunkLoader {
   bool Touch(const PlannedRead& read, bool* touched);
   void Finish(uint32_t id, int error, uint32_t read_bytes, std::vector<Chunk*>* loaded);
   void CountDown(Chunk* chunk, std::vector<Chunk*>* loaded);
-  // The queue itself has failed: fails all reads in flight and in the backlog.
-  void FailAll(const Status& status, std::vector<Chunk*>* loaded);
 
   ScanContext* const context_;
   const BufferPool& pool_;
@@ -86,7 +84,6 @@ class ChunkLoader {
   std::vector<uint32_t> free_ids_;
   std::vector<io::ReadRequest> requests_;
   std::vector<io::ReadCompletion> completions_;
-  Status broken_;
   // Last member: it is destroyed first and waits for the reads.
   std::unique_ptr<io::ReadQueue> queue_;
 };

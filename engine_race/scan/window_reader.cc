@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/io/lasting_queue.h"
 
 namespace engine_race {
 
@@ -77,23 +78,18 @@ std::unique_ptr<io::ReadQueue> WindowPool::TakeQueue() {
   } else if (queues_made_ < kMaxQueues) {
     // Null is a good answer to a refusal too.
     queues_.reserve(kMaxQueues);
-    if (io::ReadQueue::CreateOrNextBest({context_.options.io_backend, kQueueDepth}, &queue).ok()) {
+    const io::ReadQueueOptions wanted{context_.options.io_backend, kQueueDepth};
+    if (io::LastingQueue::Create(wanted, context_.log.failed_backends(), &queue).ok()) {
       ++queues_made_;
     }
   }
   return queue;
 }
 
-void WindowPool::GiveQueue(std::unique_ptr<io::ReadQueue> queue, bool usable) {
-  // Its destructor waits for reads in flight, so not under the mutex.
-  if (!usable) queue.reset();
+void WindowPool::GiveQueue(std::unique_ptr<io::ReadQueue> queue) {
+  ENGINE_RACE_ASSERT(queue->in_flight() == 0);
   std::lock_guard lock(mutex_);
-  if (usable) {
-    queues_.push_back(std::move(queue));
-  } else {
-    ENGINE_RACE_ASSERT(queues_made_ > 0);
-    --queues_made_;
-  }
+  queues_.push_back(std::move(queue));
 }
 
 void WindowReader::GiveBack() {
@@ -131,7 +127,7 @@ Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t versio
       ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
       Collect(first_key, last_key, version, std::min(max_records, window_.record_count));
       Plan();
-      ENGINE_RACE_RETURN_IF_ERROR(ReadPlanned());
+      ReadPlanned();
       if (version != kLatestVersion) return Status::Ok();
       // Without a view slots are only good for as long as nobody uses them again.
       ReadStaged();
@@ -202,7 +198,7 @@ void WindowReader::Plan() {
   }
 }
 
-Status WindowReader::ReadPlanned() {
+void WindowReader::ReadPlanned() {
   ENGINE_RACE_ASSERT(plan_.positions.size() == entries_.size());
   ENGINE_RACE_ASSERT(plan_.position_count <= window_.record_count);
   if (plan_.reads.size() >= kMinOverlapped) {
@@ -211,9 +207,9 @@ Status WindowReader::ReadPlanned() {
     completions_.reserve(plan_.reads.size());
     std::unique_ptr<io::ReadQueue> queue = pool_->TakeQueue();
     if (queue != nullptr) {
-      const Status status = ReadOverlapped(queue.get());
-      pool_->GiveQueue(std::move(queue), status.ok());
-      return status;
+      ReadOverlapped(queue.get());
+      pool_->GiveQueue(std::move(queue));
+      return;
     }
   }
   for (const PlannedRead& read : plan_.reads) {
@@ -224,10 +220,9 @@ Status WindowReader::ReadPlanned() {
     if (!status.ok()) FailRead(read, 0, status);
     context_->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
   }
-  return Status::Ok();
 }
 
-Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
+void WindowReader::ReadOverlapped(io::ReadQueue* queue) {
   requests_.clear();
   completions_.clear();
   for (size_t i = 0; i < plan_.reads.size(); ++i) {
@@ -237,13 +232,13 @@ Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
                          window_.data + uint64_t{read.first_position} * kValueBytes, i});
   }
   size_t started = 0;
-  const Status status = queue->Submit(requests_, &started);
-  // Reads that were started must end before the window is used otherwise.
+  Status status = queue->Submit(requests_, &started);
+  // A lasting queue fails only without room for requests or completions.
+  ENGINE_RACE_ASSERT(status.ok());
   while (queue->in_flight() > 0) {
-    const Status waited = queue->Wait(queue->in_flight(), &completions_);
-    if (!waited.ok()) return waited;
+    status = queue->Wait(queue->in_flight(), &completions_);
+    ENGINE_RACE_ASSERT(status.ok());
   }
-  ENGINE_RACE_RETURN_IF_ERROR(status);
   for (const io::ReadCompletion& completion : completions_) {
     const PlannedRead& read = plan_.reads[completion.tag];
     context_->read_bytes.fetch_add(completion.read_bytes, std::memory_order_relaxed);  // likewise
@@ -253,7 +248,6 @@ Status WindowReader::ReadOverlapped(io::ReadQueue* queue) {
                              completion.error));
     }
   }
-  return Status::Ok();
 }
 
 void WindowReader::FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status) {

@@ -45,8 +45,8 @@ class WindowPool {
 
   // Null when enough are in use: then blocking reads must do.
   std::unique_ptr<io::ReadQueue> TakeQueue();
-  // A queue that failed is not used again.
-  void GiveQueue(std::unique_ptr<io::ReadQueue> queue, bool usable);
+  // With no read in flight.
+  void GiveQueue(std::unique_ptr<io::ReadQueue> queue);
 
   uint64_t memory_bytes() const { return pool_.touched_bytes() + heap_bytes_.load(); }
 
@@ -113,10 +113,10 @@ class WindowReader {
  private:
   void Collect(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t max_records);
   void Plan();
-  Status ReadPlanned();
+  void ReadPlanned();
   // Reads the values that are staged. Value would do it later.
   void ReadStaged();
-  Status ReadOverlapped(io::ReadQueue* queue);
+  void ReadOverlapped(io::ReadQueue* queue);
   void FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status);
 
   ScanContext* const context_;

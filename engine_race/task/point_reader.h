@@ -32,6 +32,7 @@ class PointReader {
 
   const numa::StorePlacement& placement() const { return log_.placement(); }
   const Index& index() const { return index_; }
+  io::FailedBackends* failed_backends() const { return log_.failed_backends(); }
 
   // Reads the newest value. Blocks, and takes about 8 KiB of stack. On failure `value` is
   // unchanged.

@@ -1,17 +1,15 @@
 #include "engine_race/task/read_worker.h"
 
-#include <cerrno>
 #include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
-#include "engine_race/io/backend_probe.h"
+#include "engine_race/io/lasting_queue.h"
 
 namespace engine_race {
 
 Status ReadWorker::Prepare() {
-  if (scheduler_ != nullptr && scheduler_->usable()) return Status::Ok();
-  scheduler_.reset();
+  if (scheduler_ != nullptr) return Status::Ok();
   if (buffers_.buffer_count() == 0) {
     ENGINE_RACE_RETURN_IF_ERROR(buffers_.Allocate(kValueBytes, options_.tasks_per_worker,
                                                   /*huge_pages=*/false,
@@ -20,7 +18,7 @@ Status ReadWorker::Prepare() {
   ENGINE_RACE_ASSERT(buffers_.free_count() == options_.tasks_per_worker);
   const std::span<char> all_buffers(buffers_.base(), buffers_.size_bytes());
   io::ReadQueueOptions wanted;
-  wanted.backend = backend_;
+  wanted.backend = options_.io_backend;
   wanted.depth = options_.tasks_per_worker;
   wanted.iopoll = options_.io_uring_iopoll;
   wanted.sqpoll = options_.io_uring_sqpoll;
@@ -28,30 +26,25 @@ Status ReadWorker::Prepare() {
   wanted.files = files_;
   wanted.lazy_submit = true;
   std::unique_ptr<io::ReadQueue> queue;
-  ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::CreateOrNextBest(wanted, &queue));
+  ENGINE_RACE_RETURN_IF_ERROR(io::LastingQueue::Create(wanted, reader_.failed_backends(), &queue));
   scheduler_ = std::make_unique<Scheduler>(std::move(queue));
   return Status::Ok();
 }
 
 bool ReadWorker::Run(ReadSource* source) noexcept {
   source_ = source;
-  while (Guarded([this] { return Prepare(); }).ok()) {
-    const Outcome outcome = RunTasks();
-    if (outcome != Outcome::kRingFailed) return outcome == Outcome::kDone;
-    NoteFailedRing();
-  }
+  if (Guarded([this] { return Prepare(); }).ok()) return RunTasks();
   RunBlocking();
   return true;
 }
 
-// Runs tasks until the source has no more jobs or the ring has failed. No task is left then, unless
-// the worker was handed over.
-ReadWorker::Outcome ReadWorker::RunTasks() noexcept {
+// Runs tasks until the source has no more jobs. False when the worker was handed over. Else no task
+// is left.
+bool ReadWorker::RunTasks() noexcept {
   Scheduler& scheduler = *scheduler_;
   ReadJob job;
   while (true) {
-    while (scheduler.usable() && scheduler.task_count() < options_.tasks_per_worker &&
-           source_->Next(&job)) {
+    while (scheduler.task_count() < options_.tasks_per_worker && source_->Next(&job)) {
       if (!scheduler.Spawn(ReadMany(scheduler, *this, job)).ok()) {
         source_->Done(job, Status(Code::kOutOfMemory, {}));
       }
@@ -62,34 +55,10 @@ ReadWorker::Outcome ReadWorker::RunTasks() noexcept {
     // Relaxed: a statistic.
     memory_bytes_.store(buffers_.size_bytes() + scheduler.memory_bytes(),
                         std::memory_order_relaxed);
-    if (scheduler.task_count() == 0) {
-      return scheduler.usable() ? Outcome::kDone : Outcome::kRingFailed;
-    }
+    if (scheduler.task_count() == 0) return true;
     scheduler.RunOnce();
-    if (scheduler.usable() && source_->HandOver(this)) return Outcome::kHandedOver;
+    if (source_->HandOver(this)) return false;
   }
-}
-
-void ReadWorker::NoteFailedRing() noexcept {
-  failed_ring_count_ = scheduler_->has_read() ? 0 : failed_ring_count_ + 1;
-  const IoBackend failed = backend_;
-  if (failed_ring_count_ == kMaxFailedRings) {
-    backend_ = io::ReadQueue::NextBest(failed);
-    failed_ring_count_ = 0;
-  }
-  // Without memory for the message nothing is reported.
-  (void)Guarded([&] {
-    Log(options_.log, LogLevel::kWarning,
-        "a queue of reads has failed, its reads are done again: " +
-            scheduler_->failure().ToString());
-    if (backend_ != failed) {
-      Log(options_.log, LogLevel::kWarning,
-          std::to_string(kMaxFailedRings) + " queues of " + io::BackendName(failed) +
-              " in a row have failed: reads go through " + io::BackendName(backend_) +
-              " from now on");
-    }
-    return Status::Ok();
-  });
 }
 
 // Evicts a few frames while reads are in flight, so that no admission has to wait for readers.
@@ -134,7 +103,7 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
     }
     hot_row = found.delivered ? hot_row + 1 : 0;
     worker.source_->Done(job, std::move(status));
-  } while (hot_row < kMaxHotRow && scheduler.usable() && worker.source_->Next(&job));
+  } while (hot_row < kMaxHotRow && worker.source_->Next(&job));
   worker.buffers_.GiveOne(number);
 }
 
@@ -151,7 +120,7 @@ Status ReadWorker::Begin(const ReadJob& job, PointReader::Found* found, BlockLoo
 
 Status ReadWorker::Accept(const ReadJob& job, const io::ReadCompletion& completion, char* buffer,
                           BlockLookup* lookup) const noexcept {
-  // The queue may have failed, or may not work for this file: that says nothing about the block.
+  // The queue may not work for this file: that says nothing about the block.
   const bool is_read = completion.error == 0 && completion.read_bytes == format::kIndexBlockBytes;
   return reader_.index().Accept(job.key, buffer, is_read, lookup);
 }
@@ -160,10 +129,7 @@ Status ReadWorker::End(const ReadJob& job, const PointReader::Found& found,
                        const io::ReadCompletion& completion, char* buffer) const noexcept {
   if (found.delivered) return Status::Ok();
   return Guarded([&] {
-    // ECANCELED says that the ring has failed, and nothing about the value.
-    const bool was_read = completion.error != ECANCELED;
-    ENGINE_RACE_RETURN_IF_ERROR(was_read ? reader_.Check(found, completion)
-                                         : reader_.ReadBlocking(found, buffer));
+    ENGINE_RACE_RETURN_IF_ERROR(reader_.Check(found, completion));
     return reader_.Deliver(job.key, found, buffer, job.value);
   });
 }

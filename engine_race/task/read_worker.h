@@ -22,24 +22,19 @@ class ReadWorker {
  public:
   // `files` are registered with the kernel. They and the reader must outlive the worker.
   ReadWorker(const PointReader& reader, const Options& options, std::span<const int> files)
-      : reader_(reader), options_(options), files_(files), backend_(options.io_backend) {}
+      : reader_(reader), options_(options), files_(files) {}
 
   // Reads the jobs of the source. True when the source has no more and all are answered. False when
   // the source has handed the worker over: the next thread that runs it goes on with the reads in
   // flight.
   //
   // The first call makes the ring. If the system refuses it, reads are done one after another.
-  //
-  // When a ring fails, its reads are done again, one after another, and a new ring serves later
-  // jobs. After kMaxFailedRings rings in a row that completed no read, the worker changes to the
-  // next best back end for good.
   bool Run(ReadSource* source) noexcept;
 
   // Any thread. Relaxed: a statistic.
   uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
  private:
-  static constexpr uint32_t kMaxFailedRings = 3;
   // So many hot values in a row are delivered by one task.
   static constexpr uint32_t kMaxHotRow = 32;
 
@@ -47,9 +42,7 @@ class ReadWorker {
   static Task EvictSome(Scheduler& scheduler, l1::FrameCache& frames);
   void EvictAhead() noexcept;
   Status Prepare();
-  enum class Outcome { kDone, kHandedOver, kRingFailed };
-  Outcome RunTasks() noexcept;
-  void NoteFailedRing() noexcept;
+  bool RunTasks() noexcept;
   Status Begin(const ReadJob& job, PointReader::Found* found, BlockLookup* lookup,
                char* buffer) const noexcept;
   Status Accept(const ReadJob& job, const io::ReadCompletion& completion, char* buffer,
@@ -61,9 +54,6 @@ class ReadWorker {
   const PointReader& reader_;
   const Options& options_;
   const std::span<const int> files_;
-  // The back end of the next ring.
-  IoBackend backend_;
-  uint32_t failed_ring_count_ = 0;  // in a row, none of which brought a read
   // The source of the thread that runs the worker.
   ReadSource* source_ = nullptr;
   BufferPool buffers_;  // one for each task that reads

@@ -1,7 +1,6 @@
 #include "engine_race/task/scheduler.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -78,8 +77,7 @@ void Scheduler::RunOnce() {
   SubmitGathered();
   // Waits for a few reads at a time, which takes fewer calls. The device keeps most of its queue
   // meanwhile.
-  const uint32_t in_flight = queue_ == nullptr ? 0 : queue_->in_flight();
-  Reap(std::clamp(in_flight / 8, 1u, batch_));
+  Reap(std::clamp(queue_->in_flight() / 8, 1u, batch_));
 }
 
 void Scheduler::Poll() {
@@ -88,7 +86,6 @@ void Scheduler::Poll() {
 }
 
 void Scheduler::SubmitGathered() {
-  if (queue_ == nullptr) return CancelAll();
   requests_.clear();
   while (first_waiting_ != nullptr && !free_tags_.empty()) {
     ReadAwaiter* const awaiter = first_waiting_;
@@ -104,55 +101,25 @@ void Scheduler::SubmitGathered() {
   }
   if (requests_.empty()) return;
   size_t started = 0;
-  if (Status status = queue_->Submit(requests_, &started); !status.ok()) Break(std::move(status));
+  const Status status = queue_->Submit(requests_, &started);
+  // A lasting queue fails only without room for requests or, below, for completions.
+  ENGINE_RACE_ASSERT(status.ok());
 }
 
 void Scheduler::Reap(uint32_t wanted) {
-  if (queue_ == nullptr || queue_->in_flight() == 0) return;
+  if (queue_->in_flight() == 0) return;
   completions_.clear();
-  if (Status status = queue_->Wait(wanted, &completions_); !status.ok()) {
-    return Break(std::move(status));
-  }
-  has_read_ = has_read_ || !completions_.empty();
+  const Status status = queue_->Wait(wanted, &completions_);
+  ENGINE_RACE_ASSERT(status.ok());
   for (const io::ReadCompletion& completion : completions_) {
     const auto tag = static_cast<uint32_t>(completion.tag);
     ENGINE_RACE_ASSERT(tag < depth_);
     ReadAwaiter* const awaiter = std::exchange(in_flight_[tag], nullptr);
-    // The queue failed while an earlier completion was handled, so this read is answered already.
-    if (awaiter == nullptr) continue;
+    ENGINE_RACE_ASSERT(awaiter != nullptr);
     free_tags_.push_back(tag);
     awaiter->completion_ = completion;
     awaiter->task_.resume();
     if (std::min<size_t>(waiting_count_, free_tags_.size()) >= batch_) SubmitGathered();
-  }
-}
-
-void Scheduler::Break(Status failure) {
-  failure_ = std::move(failure);
-  // Waits until no read writes into the tasks' buffers any more.
-  queue_.reset();
-  CancelAll();
-}
-
-// Answers every read that is in flight or enqueued with ECANCELED.
-void Scheduler::CancelAll() {
-  ReadAwaiter* failed = std::exchange(first_waiting_, nullptr);
-  last_waiting_ = &first_waiting_;
-  waiting_count_ = 0;
-  for (uint32_t tag = 0; tag < in_flight_.size(); ++tag) {
-    ReadAwaiter* const awaiter = std::exchange(in_flight_[tag], nullptr);
-    if (awaiter == nullptr) continue;
-    free_tags_.push_back(tag);
-    awaiter->next_ = failed;
-    failed = awaiter;
-  }
-  ENGINE_RACE_ASSERT(free_tags_.size() == depth_);
-  while (failed != nullptr) {
-    ReadAwaiter* const next = failed->next_;
-    failed->completion_.error = ECANCELED;
-    failed->completion_.read_bytes = 0;
-    failed->task_.resume();
-    failed = next;
   }
 }
 

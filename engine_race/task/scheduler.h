@@ -25,7 +25,8 @@ class Scheduler {
   // Requests are submitted when so many have gathered, or when no task can go on.
   static constexpr uint32_t kDefaultBatch = 16;
 
-  // The queue's depth bounds the reads in flight. Reads beyond it wait for their turn.
+  // The queue's depth bounds the reads in flight. Reads beyond it wait for their turn. The queue
+  // must outlast its back end: see io/lasting_queue.h.
   explicit Scheduler(std::unique_ptr<io::ReadQueue> queue, uint32_t batch = kDefaultBatch);
   // Every task must have ended.
   ~Scheduler();
@@ -33,8 +34,7 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   // Suspends a task in `co_await scheduler.Read(request)` and gives it the completion of its read.
-  // The scheduler sets the request's tag. The error ECANCELED says that the queue has failed, and
-  // that it is not known what was read.
+  // The scheduler sets the request's tag.
   class ReadAwaiter {
    public:
     ReadAwaiter(Scheduler* scheduler, const io::ReadRequest& request)
@@ -73,13 +73,7 @@ class Scheduler {
   // Whether a whole batch of reads waits to be submitted.
   bool has_batch() const { return waiting_count_ >= batch_; }
   uint32_t depth() const { return depth_; }
-  const char* backend_name() const { return queue_ == nullptr ? "none" : queue_->name(); }
-  // False once the queue has failed. Every read answers ECANCELED from then on.
-  bool usable() const { return queue_ != nullptr; }
-  // Whether the queue has ever completed a read.
-  bool has_read() const { return has_read_; }
-  // The error with which the queue failed.
-  const Status& failure() const { return failure_; }
+  const char* backend_name() const { return queue_->name(); }
   uint64_t memory_bytes() const;
 
  private:
@@ -89,12 +83,8 @@ class Scheduler {
   void Enqueue(ReadAwaiter* awaiter) noexcept;
   void SubmitGathered();
   void Reap(uint32_t wanted);
-  void Break(Status failure);
-  void CancelAll();
 
-  std::unique_ptr<io::ReadQueue> queue_;
-  Status failure_;
-  bool has_read_ = false;
+  const std::unique_ptr<io::ReadQueue> queue_;
   const uint32_t depth_;
   const uint32_t batch_;
   uint32_t task_count_ = 0;

@@ -217,23 +217,30 @@ TEST_F(UringTest, FilesAreLetGoWithTheQueue) {
   }
 }
 
-TEST_F(UringTest, ASubmitErrorReachesTheRequestThatItIsAbout) {
-  MakeQueue();
-  hook_.on_enter = [this](int call, unsigned) {
-    return call == 1 && queue_->in_flight() > 0 ? EIO : 0;
-  };
-  const std::array<int, kReads> errors = ReadAll();
-  EXPECT_EQ(errors, (std::array<int, kReads>{EIO, 0, 0, 0, 0}));
-  EXPECT_EQ(ReadAll(), kNoErrors);
-}
-
-TEST_F(UringTest, SubmitErrorsReachEveryRequest) {
-  MakeQueue();
-  hook_.on_enter = [](int, unsigned queued_count) { return queued_count > 0 ? EIO : 0; };
-  const std::array<int, kReads> errors = ReadAll();
-  EXPECT_EQ(errors, (std::array<int, kReads>{EIO, EIO, EIO, EIO, EIO}));
-  hook_.on_enter = nullptr;
-  EXPECT_EQ(ReadAll(), kNoErrors);
+TEST_F(UringTest, ACallThatFailsIsAboutTheQueueAndLosesNothing) {
+  for (const bool lazy : {false, true}) {
+    options_.lazy_submit = lazy;
+    for (const int error : {EPERM, EACCES, ENOSYS, EIO, EINVAL}) {
+      MakeQueue();
+      hook_.counts.clear();
+      hook_.refused = {{CallKind::kUringEnter, error}};
+      size_t started = 0;
+      ASSERT_TRUE(queue_->Submit(requests_, &started).ok());
+      EXPECT_EQ(started, kReads);
+      std::vector<ReadCompletion> done;
+      const Status status = queue_->Wait(kReads, &done);
+      const bool is_refusal = error != EIO && error != EINVAL;
+      EXPECT_EQ(status.code(), is_refusal ? Code::kNotSupported : Code::kIOError);
+      EXPECT_NE(status.message().find(strerror(error)), std::string::npos) << status.ToString();
+      EXPECT_TRUE(done.empty());
+      EXPECT_EQ(queue_->in_flight(), kReads);
+      hook_.refused.clear();
+      ASSERT_TRUE(queue_->Wait(kReads, &done).ok());
+      EXPECT_EQ(done.size(), kReads);
+      EXPECT_TRUE(OffsetFile::Holds(memory_.data(), 0, kReads * kReadBytes));
+      EXPECT_EQ(hook_.counts[CallKind::kPread], 0);
+    }
+  }
 }
 
 TEST_F(UringTest, AKernelThatIsShortOfSomethingIsHelpedByBlockingReads) {

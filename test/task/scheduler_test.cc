@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -20,16 +17,11 @@ class FakeQueue final : public io::ReadQueue {
   struct Record {
     std::vector<size_t> batches;
     std::vector<uint32_t> waits;
-    bool refuse_submit = false;
-    bool fail_wait = false;
-    bool destroyed = false;
   };
   FakeQueue(uint32_t depth, Record* record) : ReadQueue(depth), record_(record) {}
-  ~FakeQueue() override { record_->destroyed = true; }
 
   Status Submit(std::span<const io::ReadRequest> requests, size_t* started) override {
     *started = 0;
-    if (record_->refuse_submit) return Status::IOError("refused");
     EXPECT_LE(in_flight_ + requests.size(), depth_);
     record_->batches.push_back(requests.size());
     pending_.insert(pending_.end(), requests.begin(), requests.end());
@@ -39,7 +31,6 @@ class FakeQueue final : public io::ReadQueue {
   }
 
   Status Wait(uint32_t min_count, std::vector<io::ReadCompletion>* completions) override {
-    if (record_->fail_wait) return Status::IOError("failed");
     record_->waits.push_back(min_count);
     for (uint32_t i = 0; i < min_count && !pending_.empty(); ++i) {
       const io::ReadRequest request = pending_.back();
@@ -136,40 +127,6 @@ TEST_F(SchedulerTest, PollWaitsForNothing) {
   EXPECT_EQ((std::vector<uint32_t>{0}), record_.waits);
   scheduler->RunAll();
   EXPECT_EQ(2u, answers.read_bytes.size());
-}
-
-TEST_F(SchedulerTest, AQueueThatFailsToWaitCancelsEveryRead) {
-  const auto scheduler = Make(8);
-  std::vector<Answers> answers(20);
-  for (Answers& answer : answers) {
-    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 1, &answer)).ok());
-  }
-  record_.fail_wait = true;
-  scheduler->RunAll();
-  EXPECT_FALSE(scheduler->usable());
-  EXPECT_TRUE(record_.destroyed);
-  for (const Answers& answer : answers)
-    EXPECT_EQ((std::vector<int>{ECANCELED, ECANCELED}), answer.errors);
-}
-
-TEST_F(SchedulerTest, AQueueThatRefusesHalfWayAnswersWhatItHad) {
-  const auto scheduler = Make(8, 2);
-  std::vector<Answers> answers(8);
-  for (Answers& answer : answers) {
-    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 1, &answer)).ok());
-  }
-  scheduler->RunOnce();
-  record_.refuse_submit = true;
-  scheduler->RunAll();
-  EXPECT_FALSE(scheduler->usable());
-  size_t failed = 0;
-  for (const Answers& answer : answers) {
-    ASSERT_EQ(2u, answer.errors.size());
-    failed +=
-        static_cast<size_t>(std::count(answer.errors.begin(), answer.errors.end(), ECANCELED));
-  }
-  EXPECT_GE(failed, 8u);
-  EXPECT_LT(failed, 16u);
 }
 
 TEST_F(SchedulerTest, FramesAreUsedAgain) {
