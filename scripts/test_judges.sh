@@ -74,7 +74,7 @@ public_names+='|engine_race::(StatsText|PrometheusText)\('
 public_names+='|engine_race::Snapshot::ReleaseView\('
 public_names+='|engine_race::Iterator::(Seek|SeekForPrev|SeekToFirst|SeekToLast|NextBatch|PrevBatch|value|status)\('
 public_names+='|engine_race::Iterator::(Refresh|RefreshKeepPosition|ReleaseImpl)\('
-public_names+='|engine_race::(ValidateOptions|CodeName|Status::(FromErrno|(ToString|message)(\[abi:cxx11\])?))\('
+public_names+='|engine_race::(ValidateOptions|CodeName|Status::(FromErrno|Prefixed|Reworded|At|(ToString|message|path)(\[abi:cxx11\])?))\('
 
 check_symbols() {
   local shown unexpected

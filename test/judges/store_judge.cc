@@ -2,6 +2,7 @@
 // without exceptions and RTTI, as programs are that embed the engine where neither is allowed.
 #include "engine_race/store.h"
 
+#include <errno.h>
 #include <sys/stat.h>
 
 #include <stdexcept>
@@ -98,6 +99,7 @@ void ErrorsHaveMessages(const judge::Directory& dir) {
   JUDGE_CHECK(invalid.code() == Code::kInvalidArgument);
   JUDGE_CHECK(invalid.message().find("bucket_count") != std::string::npos);
   JUDGE_CHECK(engine_race::CodeName(invalid.code()) == "kInvalidArgument");
+  JUDGE_CHECK(invalid.error() == 0 && invalid.path().empty());
 
   std::unique_ptr<Store> store;
   JUDGE_CHECK(Store::Open(options, dir.Store("a"), &store).code() == Code::kInvalidArgument);
@@ -106,6 +108,8 @@ void ErrorsHaveMessages(const judge::Directory& dir) {
   JUDGE_CHECK(mkdir(dir.Store("b").c_str(), 0777) == 0);
   JUDGE_CHECK(Store::Open(options, dir.Store("b"), &store).code() == Code::kNotFound);
   JUDGE_CHECK(store == nullptr);
+  const Status missing = Store::Open(options, dir.Store("none"), &store);
+  JUDGE_CHECK(missing.error() == ENOENT && missing.path() == dir.Store("none"));
 }
 
 #ifdef __cpp_exceptions
