@@ -135,13 +135,11 @@ Status WritePieces(const Options& options, BucketLog* log, Readers* readers,
   ENGINE_RACE_RETURN_IF_ERROR(available->index->views().Take(&view));
   const Snapshot pinned(view);
   ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
-  const uint64_t most_count = log->RecordCount();
   ViewWalk walk;
   walk.version = view.version;
   walk.memory_bytes = ViewWalk::MemoryFor(options.memory_budget_bytes);
-  if (how.on_progress) {
-    walk.on_progress = [&](uint64_t done) { return how.on_progress(done, most_count); };
-  }
+  walk.most_count = log->RecordCount();
+  walk.on_progress = how.on_progress;
   format::BackupManifest& manifest = identity->manifest;
   PieceTotals totals;
   ENGINE_RACE_RETURN_IF_ERROR(

@@ -12,6 +12,7 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/key.h"
 #include "engine_race/base/named_options.h"
+#include "engine_race/base/shared_progress.h"
 #include "engine_race/c_handles.h"
 #include "engine_race/store.h"
 
@@ -23,10 +24,10 @@ using engine_race::Options;
 using engine_race::Status;
 using engine_race::Store;
 using engine_race::c_api::Answer;
-using engine_race::c_api::BadArgument;
+using engine_race::c_api::CallersProgress;
 using engine_race::c_api::CopyText;
-using engine_race::c_api::IsStructSize;
 using engine_race::c_api::NullArgument;
+using engine_race::c_api::OptionsOf;
 using engine_race::c_api::StoreCall;
 
 namespace {
@@ -68,9 +69,9 @@ void KeepFailure(std::string_view message, int error, std::string_view path) {
   error_number = error;
 }
 
-Options OptionsOf(const engine_race_options* options) {
-  return options == nullptr ? Options() : options->options;
-}
+// Of the thread; null: its calls tell nobody of their progress.
+thread_local engine_race_progress_fn progress_function = nullptr;
+thread_local void* progress_argument = nullptr;
 
 int Write(const StoreCall& call, uint64_t key, const void* value) {
   const std::string_view bytes(static_cast<const char*>(value), kValueBytes);
@@ -81,47 +82,22 @@ int Delete(const StoreCall& call, uint64_t key) {
   return Answer(Guarded([&] { return call->Delete(KeyBytes(key).view()); }));
 }
 
-// As of version 0.9; no padding.
-constexpr size_t kReportBytes = 6 * sizeof(uint64_t);
-static_assert(sizeof(engine_race_report) == kReportBytes);
-
-// Calls check(&found) and copies what it found. `report` may be null.
-template <typename CheckFn>
-int Report(engine_race_report* report, const CheckFn& check) {
-  if (report != nullptr && !IsStructSize(report->struct_bytes, kReportBytes)) {
-    return BadArgument("struct_bytes of the report is not its size");
+// Calls change(i) for the numbers below `count`. *done, if not null, is how many calls succeeded.
+template <typename ChangeFn>
+int ChangeMany(size_t count, size_t* done, const ChangeFn& change) {
+  constexpr size_t kPieceRecords = 256;
+  const engine_race::ProgressFn on_progress = CallersProgress();
+  engine_race::SharedProgress progress(on_progress, count);
+  for (size_t i = 0; i < count; ++i) {
+    const int code = change(i);
+    if (code != ENGINE_RACE_OK) return code;
+    if (done != nullptr) *done = i + 1;
+    const size_t in_piece = i % kPieceRecords + 1;
+    if (in_piece != kPieceRecords && i + 1 != count) continue;
+    const Status told = progress.Add(in_piece);
+    if (!told.ok()) return Answer(told);
   }
-  engine_race::VerifyReport found;
-  const Status status = Guarded([&] { return check(&found); });
-  if (report != nullptr) {
-    const size_t struct_bytes = report->struct_bytes;
-    // Members that a newer header has are 0.
-    std::memset(report, 0, struct_bytes);
-    *report = {struct_bytes,          found.record_count,       found.bad_count,
-               found.lost_tail_count, found.index_record_count, found.index_unusable_bucket_count};
-  }
-  return Answer(status);
-}
-
-// No padding.
-constexpr size_t kBackupReportBytes = 5 * sizeof(uint64_t);
-static_assert(sizeof(engine_race_backup_report) == kBackupReportBytes);
-
-// Report of a backup.
-template <typename CallFn>
-int ReportBackup(engine_race_backup_report* report, const CallFn& call) {
-  if (report != nullptr && !IsStructSize(report->struct_bytes, kBackupReportBytes)) {
-    return BadArgument("struct_bytes of the report is not its size");
-  }
-  engine_race::BackupReport found;
-  const Status status = Guarded([&] { return call(&found); });
-  if (report != nullptr) {
-    const size_t struct_bytes = report->struct_bytes;
-    std::memset(report, 0, struct_bytes);
-    *report = {struct_bytes, found.record_count, found.value_count, found.chain_length,
-               found.size_bytes};
-  }
-  return Answer(status);
+  return ENGINE_RACE_OK;
 }
 
 }  // namespace
@@ -139,6 +115,18 @@ int BadArgument(const char* why) {
 }
 
 int NullArgument() { return BadArgument("a null argument"); }
+
+ProgressFn CallersProgress() {
+  const engine_race_progress_fn progress = progress_function;
+  if (progress == nullptr) return {};
+  return [progress, argument = progress_argument](uint64_t done_count, uint64_t most_count) {
+    return progress(argument, done_count, most_count) == 0;
+  };
+}
+
+Options OptionsOf(const engine_race_options* options) {
+  return options == nullptr ? Options() : options->options;
+}
 
 Status CopyText(const std::string& text, char** copy) {
   *copy = strdup(text.c_str());
@@ -173,6 +161,11 @@ const char* engine_race_error_message(void) { return error_message; }
 int engine_race_error_number(void) { return error_number; }
 
 const char* engine_race_error_path(void) { return error_path; }
+
+void engine_race_set_progress(engine_race_progress_fn progress, void* argument) {
+  progress_function = progress;
+  progress_argument = argument;
+}
 
 void engine_race_free(void* memory) { free(memory); }
 
@@ -272,12 +265,8 @@ int engine_race_write_many(engine_race_store* store, size_t count, const uint64_
   const StoreCall call(store);
   if (!call.ok()) return call.Refused();
   const char* const rows = static_cast<const char*>(values);
-  for (size_t i = 0; i < count; ++i) {
-    const int code = Write(call, keys[i], rows + i * kValueBytes);
-    if (code != ENGINE_RACE_OK) return code;
-    if (written != nullptr) *written = i + 1;
-  }
-  return ENGINE_RACE_OK;
+  return ChangeMany(count, written,
+                    [&](size_t i) { return Write(call, keys[i], rows + i * kValueBytes); });
 }
 
 int engine_race_delete_many(engine_race_store* store, size_t count, const uint64_t* keys,
@@ -286,12 +275,7 @@ int engine_race_delete_many(engine_race_store* store, size_t count, const uint64
   if (count > 0 && keys == nullptr) return NullArgument();
   const StoreCall call(store);
   if (!call.ok()) return call.Refused();
-  for (size_t i = 0; i < count; ++i) {
-    const int code = Delete(call, keys[i]);
-    if (code != ENGINE_RACE_OK) return code;
-    if (deleted != nullptr) *deleted = i + 1;
-  }
-  return ENGINE_RACE_OK;
+  return ChangeMany(count, deleted, [&](size_t i) { return Delete(call, keys[i]); });
 }
 
 int engine_race_read_many(engine_race_store* store, size_t count, const uint64_t* keys,
@@ -304,7 +288,8 @@ int engine_race_read_many(engine_race_store* store, size_t count, const uint64_t
   static_assert(sizeof(Code) == sizeof(int));
   const std::span<Code> answers(reinterpret_cast<Code*>(codes), count);
   return Answer(Guarded([&] {
-    return call->MultiReadInto({keys, count}, static_cast<char*>(values), answers);
+    return call->MultiReadInto({keys, count}, static_cast<char*>(values), answers,
+                               CallersProgress());
   }));
 }
 
@@ -329,58 +314,7 @@ int engine_race_sync(engine_race_store* store) {
 int engine_race_compact(engine_race_store* store) {
   const StoreCall call(store);
   if (!call.ok()) return call.Refused();
-  return Answer(Guarded([&] { return call->Compact(); }));
-}
-
-int engine_race_checkpoint(engine_race_store* store, const char* directory) {
-  if (directory == nullptr) return NullArgument();
-  const StoreCall call(store);
-  if (!call.ok()) return call.Refused();
-  return Answer(Guarded([&] { return call->Checkpoint(directory); }));
-}
-
-int engine_race_backup(engine_race_store* store, const char* directory, const char* since,
-                       engine_race_backup_report* report) {
-  if (directory == nullptr) return NullArgument();
-  const StoreCall call(store);
-  if (!call.ok()) return call.Refused();
-  return ReportBackup(report, [&](engine_race::BackupReport* found) {
-    engine_race::BackupOptions how;
-    if (since != nullptr) how.since = since;
-    return call->Backup(directory, how, found);
-  });
-}
-
-int engine_race_restore(const char* backup, const char* to, const engine_race_options* options,
-                        engine_race_backup_report* report) {
-  if (backup == nullptr || to == nullptr) return NullArgument();
-  return ReportBackup(report, [&](engine_race::BackupReport* found) {
-    return Store::Restore(OptionsOf(options), backup, to, found);
-  });
-}
-
-int engine_race_verify_backup(const char* backup, const engine_race_options* options,
-                              engine_race_backup_report* report) {
-  if (backup == nullptr) return NullArgument();
-  return ReportBackup(report, [&](engine_race::BackupReport* found) {
-    return Store::VerifyBackup(OptionsOf(options), backup, found);
-  });
-}
-
-int engine_race_verify(const char* directory, const engine_race_options* options,
-                       engine_race_report* report) {
-  if (directory == nullptr) return NullArgument();
-  return Report(report, [&](engine_race::VerifyReport* found) {
-    return Store::Verify(OptionsOf(options), directory, found, {});
-  });
-}
-
-int engine_race_copy(const char* from, const char* to, const engine_race_options* options,
-                     engine_race_report* report) {
-  if (from == nullptr || to == nullptr) return NullArgument();
-  return Report(report, [&](engine_race::VerifyReport* found) {
-    return Store::Copy(OptionsOf(options), from, to, found, {});
-  });
+  return Answer(Guarded([&] { return call->Compact(CallersProgress()); }));
 }
 
 }  // extern "C"

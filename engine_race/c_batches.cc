@@ -33,6 +33,15 @@ int engine_race_batch_write(engine_race_batch* batch, uint64_t key, const void* 
   return Answer(Guarded([&] { return batch->batch.Put(KeyBytes(key).view(), bytes); }));
 }
 
+int engine_race_batch_write_many(engine_race_batch* batch, size_t count, const uint64_t* keys,
+                                 const void* values) {
+  if (batch == nullptr) return NullArgument();
+  if (count > 0 && (keys == nullptr || values == nullptr)) return NullArgument();
+  return Answer(Guarded([&] {
+    return batch->batch.PutMany({keys, count}, static_cast<const char*>(values));
+  }));
+}
+
 int engine_race_batch_delete(engine_race_batch* batch, uint64_t key) {
   if (batch == nullptr) return NullArgument();
   return Answer(Guarded([&] { return batch->batch.Delete(KeyBytes(key).view()); }));

@@ -20,6 +20,7 @@
 #include <string>
 
 #include "engine_race/base/log_queue.h"
+#include "engine_race/base/progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/thread_number.h"
 #include "engine_race/store.h"
@@ -125,6 +126,12 @@ namespace engine_race::c_api {
 int Answer(const Status& status);
 int BadArgument(const char* why);
 int NullArgument();
+
+// The defaults for null.
+Options OptionsOf(const engine_race_options* options);
+
+// The progress function that the calling thread has set, or an empty one.
+ProgressFn CallersProgress();
 
 // Copies a text into memory of malloc, which callers of C free.
 Status CopyText(const std::string& text, char** copy);

@@ -125,7 +125,7 @@ int engine_race_snapshot_read_many(const engine_race_snapshot* snapshot, size_t 
   const std::span<Code> answers(reinterpret_cast<Code*>(codes), count);
   return Answer(Guarded([&] {
     return call->MultiReadInto(snapshot->snapshot, {keys, count}, static_cast<char*>(values),
-                               answers);
+                               answers, engine_race::c_api::CallersProgress());
   }));
 }
 

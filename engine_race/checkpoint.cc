@@ -45,19 +45,17 @@ class CheckpointSink final : public ViewSink {
 };
 
 Status CopyRecords(const Options& options, const BucketLog& log, Readers* readers,
-                   const CopyProgressFn& on_progress, StoreFiles* to) {
+                   const ProgressFn& on_progress, StoreFiles* to) {
   Readers::Set* available = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(readers->Ensure(&available));
   ViewRegistry::View view;
   ENGINE_RACE_RETURN_IF_ERROR(available->index->views().Take(&view));
   const Snapshot pinned(view);
-  const uint64_t most_count = log.RecordCount();
   ViewWalk walk;
   walk.version = view.version;
   walk.memory_bytes = ViewWalk::MemoryFor(options.memory_budget_bytes);
-  if (on_progress) {
-    walk.on_progress = [&](uint64_t done_count) { return on_progress(done_count, most_count); };
-  }
+  walk.most_count = log.RecordCount();
+  walk.on_progress = on_progress;
   std::vector<uint64_t> record_counts(log.geometry().bucket_count);
   const auto make_sink = [&](std::unique_ptr<ViewSink>* sink) {
     auto made = std::make_unique<CheckpointSink>(*to, &record_counts);

@@ -10,7 +10,7 @@
 namespace engine_race {
 
 Status Store::Verify(const Options& options, const std::string& dir, VerifyReport* report,
-                     const BadRecordFn& on_bad, const VerifyProgressFn& on_progress) {
+                     const BadRecordFn& on_bad, const ProgressFn& on_progress) {
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
   const Status verified = Guarded([&] {
@@ -23,8 +23,7 @@ Status Store::Verify(const Options& options, const std::string& dir, VerifyRepor
 }
 
 Status Store::Copy(const Options& options, const std::string& from, const std::string& to,
-                   VerifyReport* report, const BadRecordFn& on_bad,
-                   const VerifyProgressFn& on_progress) {
+                   VerifyReport* report, const BadRecordFn& on_bad, const ProgressFn& on_progress) {
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
   const Status copied =
@@ -36,7 +35,7 @@ Status Store::Copy(const Options& options, const std::string& from, const std::s
 }
 
 Status Store::Restore(const Options& options, const std::string& backup, const std::string& to,
-                      BackupReport* report, const CopyProgressFn& on_progress) {
+                      BackupReport* report, const ProgressFn& on_progress) {
   Status restored = Guarded([&] { return RestoreStore(options, backup, to, report, on_progress); });
   if (!restored.ok()) {
     Log(options.log, LogLevel::kError,
@@ -46,7 +45,7 @@ Status Store::Restore(const Options& options, const std::string& backup, const s
 }
 
 Status Store::VerifyBackup(const Options& options, const std::string& backup, BackupReport* report,
-                           const CopyProgressFn& on_progress) {
+                           const ProgressFn& on_progress) {
   Status verified = Guarded([&] { return VerifyBackupFiles(backup, report, on_progress); });
   if (!verified.ok()) {
     Log(options.log, LogLevel::kError, "verify backup " + backup + ": " + verified.ToString());

@@ -75,9 +75,9 @@ Status Store::Read(std::string_view key, std::string* value) {
 }
 
 Status Store::MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
-                        std::span<Status> statuses) {
+                        std::span<Status> statuses, const ProgressFn& on_progress) {
   return impl_->Run(OpCounter::kMultiReads,
-                    [&] { return impl_->MultiRead(nullptr, keys, values, statuses); });
+                    [&] { return impl_->MultiRead(nullptr, keys, values, statuses, on_progress); });
 }
 
 Status Store::ReadInto(uint64_t key, char* value) {
@@ -85,9 +85,11 @@ Status Store::ReadInto(uint64_t key, char* value) {
                     [&] { return impl_->Read(KeyBytes(key).view(), ValueSink(value)); });
 }
 
-Status Store::MultiReadInto(std::span<const uint64_t> keys, char* values, std::span<Code> codes) {
-  return impl_->Run(OpCounter::kMultiReads,
-                    [&] { return impl_->MultiReadInto(nullptr, keys, values, codes); });
+Status Store::MultiReadInto(std::span<const uint64_t> keys, char* values, std::span<Code> codes,
+                            const ProgressFn& on_progress) {
+  return impl_->Run(OpCounter::kMultiReads, [&] {
+    return impl_->MultiReadInto(nullptr, keys, values, codes, on_progress);
+  });
 }
 
 Status Store::ReadAsync(std::string_view key, std::string* value, ReadDoneFn done) {
@@ -121,15 +123,18 @@ Status Store::ReadInto(const Snapshot& snapshot, uint64_t key, char* value) {
 }
 
 Status Store::MultiRead(const Snapshot& snapshot, std::span<const std::string_view> keys,
-                        std::span<std::string> values, std::span<Status> statuses) {
-  return impl_->Run(OpCounter::kMultiReads,
-                    [&] { return impl_->MultiRead(&snapshot, keys, values, statuses); });
+                        std::span<std::string> values, std::span<Status> statuses,
+                        const ProgressFn& on_progress) {
+  return impl_->Run(OpCounter::kMultiReads, [&] {
+    return impl_->MultiRead(&snapshot, keys, values, statuses, on_progress);
+  });
 }
 
 Status Store::MultiReadInto(const Snapshot& snapshot, std::span<const uint64_t> keys, char* values,
-                            std::span<Code> codes) {
-  return impl_->Run(OpCounter::kMultiReads,
-                    [&] { return impl_->MultiReadInto(&snapshot, keys, values, codes); });
+                            std::span<Code> codes, const ProgressFn& on_progress) {
+  return impl_->Run(OpCounter::kMultiReads, [&] {
+    return impl_->MultiReadInto(&snapshot, keys, values, codes, on_progress);
+  });
 }
 
 Status Store::Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,

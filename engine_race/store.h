@@ -22,6 +22,7 @@
 
 #include "engine_race/base/copy_options.h"
 #include "engine_race/base/options.h"
+#include "engine_race/base/progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/verify_report.h"
 #include "engine_race/base/write_batch.h"
@@ -73,14 +74,17 @@ class Store {
   // bad key fails alone. Many reads are kept in flight from the calling thread; a thousand keys a
   // call keep a fast device busy. kInvalidArgument, and nothing is touched, when there are fewer
   // values or statuses than keys; else Ok. No key may share its value or status with another.
+  // A progress function is told after each 4096 keys. Once it cancels, the keys that were not read
+  // are kIncomplete, and so is the call.
   Status MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
-                   std::span<Status> statuses);
+                   std::span<Status> statuses, const ProgressFn& on_progress = {});
 
   // Read and MultiRead into memory of the caller: 4096 bytes for each value, one after another. A
   // key is the number that its bytes are, read big-endian. A value that is not read is left as it
   // was. kInvalidArgument when there are fewer codes than keys.
   Status ReadInto(uint64_t key, char* value);
-  Status MultiReadInto(std::span<const uint64_t> keys, char* values, std::span<Code> codes);
+  Status MultiReadInto(std::span<const uint64_t> keys, char* values, std::span<Code> codes,
+                       const ProgressFn& on_progress = {});
 
   // Starts a Read and returns. `done` is called once with its result, after which *value may be
   // used. Both must live until then. One of the store's workers calls `done`, or ReadAsync itself
@@ -106,8 +110,9 @@ class Store {
   // that back once they are released, else another Compact. Records that find no room to be
   // written again stay where they are. Syncs the store. kFull: the disk has no room to note which
   // slots are free. kIOError and kCorruption as Sync, and for key logs that cannot be read. A
-  // failure loses no record. Space that was given back before it stays so.
-  Status Compact();
+  // failure loses no record. Space that was given back before it stays so. A progress function is
+  // told after each bucket and each few MiB that are written again. kIncomplete once it cancels.
+  Status Compact(const ProgressFn& on_progress = {});
 
   // Visits [lower, upper) in ascending order of key. An empty bound is open on its side. Bounds
   // outside of Options::key_range are clipped.
@@ -129,9 +134,10 @@ class Store {
   Status Read(const Snapshot& snapshot, std::string_view key, std::string* value);
   Status ReadInto(const Snapshot& snapshot, uint64_t key, char* value);
   Status MultiRead(const Snapshot& snapshot, std::span<const std::string_view> keys,
-                   std::span<std::string> values, std::span<Status> statuses);
+                   std::span<std::string> values, std::span<Status> statuses,
+                   const ProgressFn& on_progress = {});
   Status MultiReadInto(const Snapshot& snapshot, std::span<const uint64_t> keys, char* values,
-                       std::span<Code> codes);
+                       std::span<Code> codes, const ProgressFn& on_progress = {});
   Status Range(const Snapshot& snapshot, std::string_view lower, std::string_view upper,
                const VisitFn& visit);
 
@@ -142,9 +148,9 @@ class Store {
   // is durable once this is Ok. By reflink it shares the blocks of the logs, as they are: then this
   // is a Sync and takes little time. Elsewhere it takes space for the live records alone, and up to
   // a sixteenth of the memory budget, 64 MiB at most. kInvalidArgument when `dir` holds anything,
-  // kFull without space for all of it, kIncomplete when on_progress ended it. A failed checkpoint
-  // leaves `dir` empty; only a failed last flush may leave a whole store. An interrupted one leaves
-  // what no opening takes for a store, and what another checkpoint replaces.
+  // kFull without space for all of it, kIncomplete when on_progress cancelled it. A failed
+  // checkpoint leaves `dir` empty; only a failed last flush may leave a whole store. An interrupted
+  // one leaves what no opening takes for a store, and what another checkpoint replaces.
   Status Checkpoint(const std::string& dir, const CheckpointOptions& how = {});
 
   // Writes a backup of the latest state at one moment of the call into `dir`, which must be missing
@@ -165,23 +171,27 @@ class Store {
   StoreLatencies Latencies() const;
 
   // Reads every record of the closed store in `dir`, and compares it with its checksums, and the
-  // index on disk with the key logs. Calls `on_bad` for each bad one, and `on_progress` after every
-  // MiB or so. Both may be empty and must not throw. Several threads call them, one at a time.
-  // Changes nothing. Ok when all is well, kCorruption when something is bad, anything else when the
-  // store could not be read to its end. A key_range in the options must be the store's.
+  // index on disk with the key logs. Calls `on_bad` for each bad one: several threads do, one at a
+  // time. It may not throw. `on_progress` is told after every MiB or so. It is told first that 0
+  // records are done, and last that all are, if the store could be read to its end. Overwritten
+  // records and tombstones count too. Both may be empty, and neither is called beside the other.
+  // Changes nothing. Ok when all is well, kCorruption when something is bad, kIncomplete when it
+  // was cancelled. Anything else: the store could not be read to its end. A key_range in the
+  // options must be the store's.
   static Status Verify(const Options& options, const std::string& dir, VerifyReport* report,
-                       const BadRecordFn& on_bad, const VerifyProgressFn& on_progress = {});
+                       const BadRecordFn& on_bad, const ProgressFn& on_progress = {});
 
   // Copies the closed store in `from` into `to`, which must be missing or empty, verifying every
   // record on the way. Reports as Verify does. The copy takes space for its records alone, is
   // durable once this is Ok, and has an id of its own. options.paths and stripe_unit_bytes say
   // where its values lie. The rest of its geometry is the source's. A key_range in the options must
-  // be the source's. A failed or interrupted copy leaves no store in `to`, unless only the very
-  // last flush fails: then it is a whole one. kCorruption when something in `from` is bad,
-  // kInvalidArgument when `to` holds anything, kFull without space for all of it.
+  // be the source's. A failed, cancelled or interrupted copy leaves no store in `to`, unless only
+  // the very last flush fails: then it is a whole one. kCorruption when something in `from` is bad,
+  // kInvalidArgument when `to` holds anything, kFull without space for all of it, kIncomplete as
+  // Verify.
   static Status Copy(const Options& options, const std::string& from, const std::string& to,
                      VerifyReport* report, const BadRecordFn& on_bad,
-                     const VerifyProgressFn& on_progress = {});
+                     const ProgressFn& on_progress = {});
 
   // Makes a store in `to`, which must be missing or empty, of the backup in `backup` and its
   // parents. A parent lies where it was when the backup was made, or beside the backup. Compares
@@ -191,12 +201,11 @@ class Store {
   // there is none, kInvalidArgument when a parent is missing or another backup. kFull and
   // kIncomplete as in Checkpoint. `report` may be null.
   static Status Restore(const Options& options, const std::string& backup, const std::string& to,
-                        BackupReport* report = nullptr, const CopyProgressFn& on_progress = {});
+                        BackupReport* report = nullptr, const ProgressFn& on_progress = {});
 
   // Reads all that a restore would read, and compares it with its checksums. Answers as Restore.
   static Status VerifyBackup(const Options& options, const std::string& backup,
-                             BackupReport* report = nullptr,
-                             const CopyProgressFn& on_progress = {});
+                             BackupReport* report = nullptr, const ProgressFn& on_progress = {});
 
  private:
   Store();

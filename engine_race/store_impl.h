@@ -5,6 +5,7 @@
 #ifndef ENGINE_RACE_STORE_IMPL_H_
 #define ENGINE_RACE_STORE_IMPL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +20,8 @@
 #include "engine_race/base/key.h"
 #include "engine_race/base/op_stats.h"
 #include "engine_race/base/options.h"
+#include "engine_race/base/progress.h"
+#include "engine_race/base/shared_progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/value_sink.h"
 #include "engine_race/base/write_batch.h"
@@ -76,9 +79,28 @@ struct Store::Impl {
     return available->points->Read(DecodeKey(key.data()), value);
   }
 
+  // Reads `key_count` keys by read(begin, end), in pieces if the caller follows the progress.
+  // *read_count: how many keys were read before the caller cancelled.
+  template <typename ReadFn>
+  static Status ReadInPieces(size_t key_count, const ProgressFn& on_progress, size_t* read_count,
+                             const ReadFn& read) {
+    // Reads that are in flight drain at the end of each piece. It is so large that this costs
+    // little.
+    constexpr size_t kPieceKeys = 4096;
+    const size_t piece = on_progress ? kPieceKeys : std::max<size_t>(key_count, 1);
+    SharedProgress progress(on_progress, key_count);
+    for (size_t begin = 0; begin < key_count; begin = *read_count) {
+      *read_count = std::min(begin + piece, key_count);
+      read(begin, *read_count);
+      ENGINE_RACE_RETURN_IF_ERROR(progress.Add(*read_count - begin));
+    }
+    return Status::Ok();
+  }
+
   // Here and below, a null snapshot stands for the latest state.
   Status MultiRead(const Snapshot* snapshot, std::span<const std::string_view> keys,
-                   std::span<std::string> values, std::span<Status> statuses) {
+                   std::span<std::string> values, std::span<Status> statuses,
+                   const ProgressFn& on_progress) {
     if (values.size() < keys.size() || statuses.size() < keys.size()) {
       return Status::InvalidArgument("MultiRead: " + std::to_string(keys.size()) + " keys for " +
                                      std::to_string(values.size()) + " values and " +
@@ -87,17 +109,21 @@ struct Store::Impl {
     Readers::Set* available = nullptr;
     uint64_t version = 0;
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(snapshot, &available, &version));
-    {
-      const LatencyTimer timer(stats.multi_reads);
-      available->pool->MultiRead(keys, values.first(keys.size()), statuses.first(keys.size()),
-                                 version);
-    }
-    stats.CountKeys(keys.size(), [statuses](size_t i) { return statuses[i].code(); });
-    return Status::Ok();
+    const LatencyTimer timer(stats.multi_reads);
+    size_t read_count = 0;
+    Status read =
+        ReadInPieces(keys.size(), on_progress, &read_count, [&](size_t begin, size_t end) {
+          const size_t count = end - begin;
+          available->pool->MultiRead(keys.subspan(begin, count), values.subspan(begin, count),
+                                     statuses.subspan(begin, count), version);
+        });
+    for (size_t i = read_count; i < keys.size(); ++i) statuses[i] = read;
+    stats.CountKeys(read_count, [statuses](size_t i) { return statuses[i].code(); });
+    return read;
   }
 
   Status MultiReadInto(const Snapshot* snapshot, std::span<const uint64_t> keys, char* values,
-                       std::span<Code> codes) {
+                       std::span<Code> codes, const ProgressFn& on_progress) {
     if (codes.size() < keys.size()) {
       return Status::InvalidArgument("MultiReadInto: " + std::to_string(keys.size()) +
                                      " keys for " + std::to_string(codes.size()) + " codes");
@@ -108,12 +134,17 @@ struct Store::Impl {
     Readers::Set* available = nullptr;
     uint64_t version = 0;
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(snapshot, &available, &version));
-    {
-      const LatencyTimer timer(stats.multi_reads);
-      available->pool->MultiRead(keys, values, codes.first(keys.size()), version);
-    }
-    stats.CountKeys(keys.size(), [codes](size_t i) { return codes[i]; });
-    return Status::Ok();
+    const LatencyTimer timer(stats.multi_reads);
+    size_t read_count = 0;
+    Status read =
+        ReadInPieces(keys.size(), on_progress, &read_count, [&](size_t begin, size_t end) {
+          const size_t count = end - begin;
+          available->pool->MultiRead(keys.subspan(begin, count), values + begin * kValueBytes,
+                                     codes.subspan(begin, count), version);
+        });
+    for (size_t i = read_count; i < keys.size(); ++i) codes[i] = read.code();
+    stats.CountKeys(read_count, [codes](size_t i) { return codes[i]; });
+    return read;
   }
 
   Status ReadAsync(std::string_view key, ValueSink value, ReadDoneFn done) {

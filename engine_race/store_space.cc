@@ -13,8 +13,8 @@
 
 namespace engine_race {
 
-Status Store::Compact() {
-  return impl_->RunUncounted([&] { return impl_->reclaimer->Compact(); });
+Status Store::Compact(const ProgressFn& on_progress) {
+  return impl_->RunUncounted([&] { return impl_->reclaimer->Compact(on_progress); });
 }
 
 Status Store::SpaceByBucket(std::vector<BucketSpace>* buckets) const {

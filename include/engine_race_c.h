@@ -31,8 +31,8 @@
  * do nothing there. Such calls never wait. A child that was forked in a function of the caller may
  * not return from it.
  *
- * Functions of the caller (log, done, visit) must return: no longjmp, no C++ exception and no end
- * of the thread may leave them. None may close the store, which would wait for itself.
+ * Functions of the caller (log, done, visit, progress) must return: no longjmp, no C++ exception
+ * and no end of the thread may leave them. None may close the store, which would wait for itself.
  *
  * Structures begin with their size, which the caller sets: {.struct_bytes = sizeof(...)}. So a
  * program works with a newer library whose structures are longer. They have no padding.
@@ -92,6 +92,19 @@ int engine_race_error_number(void);
 const char* engine_race_error_path(void);
 /* Frees a text that a call of this library gave. Null is fine. */
 void engine_race_free(void* memory);
+
+/* Long calls, which work in pieces: engine_race_compact, _checkpoint, _backup, _restore, _verify,
+ * _verify_backup and _copy, and those that read, write or delete many records.
+ *
+ * They call `progress` between two pieces with how many records are done, and with a number that
+ * they do not exceed. Another answer than 0 cancels the call. It begins no further piece, cleans up
+ * as after a failure, and answers INCOMPLETE. A function that looks at a flag lets a signal handler
+ * or another thread cancel.
+ *
+ * This sets the function for the calling thread's calls from now on; null, as at first: none. That
+ * thread calls it, and no other thread does. */
+typedef int (*engine_race_progress_fn)(void* argument, uint64_t done_count, uint64_t most_count);
+void engine_race_set_progress(engine_race_progress_fn progress, void* argument);
 
 /* From 8 bytes to the key and back. engine_race_key(NULL) is 0, and engine_race_key_bytes does
  * nothing with NULL. */
@@ -165,14 +178,15 @@ int engine_race_read(engine_race_store* store, uint64_t key, void* value);
 
 /* Many records in one call: keys[i] goes with the value at values + i * 4096. */
 
-/* Writes in order and stops at the first failure, which it returns. *written, if not null, is how
- * many records were written before. */
+/* Writes in order and stops at the first failure, which it returns, and where it is cancelled.
+ * *written, if not null, is how many records were written before. A piece is 256 records. */
 int engine_race_write_many(engine_race_store* store, size_t count, const uint64_t* keys,
                            const void* values, size_t* written);
 int engine_race_delete_many(engine_race_store* store, size_t count, const uint64_t* keys,
                             size_t* deleted);
 /* Keeps many reads in flight. codes[i] is what engine_race_read would answer for keys[i]. Values
- * that are not read are left as they were. Fails as a whole only if nothing was read. */
+ * that are not read are left as they were. Fails as a whole if nothing was read, and with
+ * INCOMPLETE when it is cancelled: keys that were not read have that code. A piece is 4096 keys. */
 int engine_race_read_many(engine_race_store* store, size_t count, const uint64_t* keys,
                           void* values, int* codes);
 
@@ -192,6 +206,9 @@ engine_race_batch* engine_race_batch_create(void);
 void engine_race_batch_destroy(engine_race_batch* batch);
 /* Later entries of a key win. OUT_OF_MEMORY: the batch is as it was. */
 int engine_race_batch_write(engine_race_batch* batch, uint64_t key, const void* value);
+/* Many of them: keys[i] goes with the value at values + i * 4096. */
+int engine_race_batch_write_many(engine_race_batch* batch, size_t count, const uint64_t* keys,
+                                 const void* values);
 int engine_race_batch_delete(engine_race_batch* batch, uint64_t key);
 /* Makes room for so many entries in all. */
 int engine_race_batch_reserve(engine_race_batch* batch, size_t write_count, size_t delete_count);

@@ -4,29 +4,25 @@
 #define ENGINE_RACE_BASE_COPY_OPTIONS_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
-namespace engine_race {
+#include "engine_race/base/progress.h"
 
-// Called now and then with how many records are done, and with a number that they do not exceed.
-// False ends the work, which then answers kIncomplete. Several threads call it, one at a time. It
-// may not throw.
-using CopyProgressFn = std::function<bool(uint64_t done_count, uint64_t most_count)>;
+namespace engine_race {
 
 struct CheckpointOptions {
   // Share blocks with the store where its file system can. Otherwise, and where it cannot, all live
   // records are copied.
   bool reflink = true;
   // May be empty. Not called where blocks are shared.
-  CopyProgressFn on_progress;
+  ProgressFn on_progress;
 };
 
 struct BackupOptions {
   // The directory of an earlier backup of this store: only what changed since is backed up. Empty:
   // everything.
   std::string since;
-  CopyProgressFn on_progress;  // may be empty
+  ProgressFn on_progress;  // may be empty
 };
 
 struct BackupReport {

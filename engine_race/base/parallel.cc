@@ -22,7 +22,7 @@ constexpr size_t kWordBits = 8 * sizeof(unsigned long);
 }  // namespace
 
 Status RunParallel(const char* name, uint32_t count,
-                   const std::function<Status(uint32_t worker)>& work) {
+                   const std::function<Status(uint32_t worker)>& work, SharedProgress* progress) {
   std::mutex mutex;
   Status first_failure;
   const auto run = [&](uint32_t worker) {
@@ -35,14 +35,19 @@ Status RunParallel(const char* name, uint32_t count,
   try {
     threads.reserve(count);
     for (uint32_t worker = 1; worker < count; ++worker) {
-      threads.push_back(StartThread(name, worker, [&run, worker] { run(worker); }));
+      threads.push_back(StartThread(name, worker, [&run, worker, progress] {
+        run(worker);
+        if (progress != nullptr) progress->EndWorker();
+      }));
     }
   } catch (const std::exception&) {
     // A thread or its memory was refused: the threads that were started do the work.
   }
   run(0);
+  Status followed;
+  if (progress != nullptr) followed = progress->AwaitWorkers(threads.size());
   for (std::thread& thread : threads) thread.join();
-  return first_failure;
+  return first_failure.ok() ? std::move(followed) : std::move(first_failure);
 }
 
 uint32_t AvailableCpuCount() {

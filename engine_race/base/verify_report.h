@@ -31,10 +31,6 @@ struct VerifyReport {
 };
 
 using BadRecordFn = std::function<void(const BadRecord&)>;
-// Called with how many records have been read and how many there are, overwritten ones and
-// tombstones included. In the first call `done_count` is 0. If the whole store could be read, it is
-// `record_count` in the last call.
-using VerifyProgressFn = std::function<void(uint64_t done_count, uint64_t record_count)>;
 
 }  // namespace engine_race
 

@@ -49,15 +49,35 @@ Status WriteBatch::Put(std::string_view key, std::string_view value) {
       return Status::InvalidArgument("a value has " + std::to_string(kValueBytes) + " bytes, not " +
                                      std::to_string(value.size()));
     }
-    const size_t chunk = value_count_ / kChunkValues;
-    if (chunk == chunks_.size()) ENGINE_RACE_RETURN_IF_ERROR(AddChunk());
-    char* const copy = chunks_[chunk].data() + value_count_ % kChunkValues * kValueBytes;
-    std::memcpy(copy, value.data(), kValueBytes);
-    // Computed here, while the value is in the nearest cache.
-    records_.push_back({DecodeKey(key.data()), copy, HashValue(copy)});
-    ++value_count_;
+    return Append(DecodeKey(key.data()), value.data());
+  });
+}
+
+Status WriteBatch::Append(uint64_t key, const char* value) {
+  const size_t chunk = value_count_ / kChunkValues;
+  if (chunk == chunks_.size()) ENGINE_RACE_RETURN_IF_ERROR(AddChunk());
+  char* const copy = chunks_[chunk].data() + value_count_ % kChunkValues * kValueBytes;
+  std::memcpy(copy, value, kValueBytes);
+  // Computed here, while the value is in the nearest cache.
+  records_.push_back({key, copy, HashValue(copy)});
+  ++value_count_;
+  return Status::Ok();
+}
+
+Status WriteBatch::PutMany(std::span<const uint64_t> keys, const char* values) {
+  const size_t record_count = records_.size();
+  const size_t value_count = value_count_;
+  Status put = Guarded([&] {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      ENGINE_RACE_RETURN_IF_ERROR(Append(keys[i], values + i * kValueBytes));
+    }
     return Status::Ok();
   });
+  if (!put.ok()) {
+    records_.resize(record_count);
+    value_count_ = value_count;
+  }
+  return put;
 }
 
 Status WriteBatch::Delete(std::string_view key) {

@@ -37,6 +37,8 @@ class WriteBatch {
   // Keys have kKeyBytes bytes, values kValueBytes; any other is kInvalidArgument. kOutOfMemory.
   // After a failure the batch is as it was.
   Status Put(std::string_view key, std::string_view value);
+  // Puts of keys as numbers; the value of keys[i] is at values + i * kValueBytes.
+  Status PutMany(std::span<const uint64_t> keys, const char* values);
   Status Delete(std::string_view key);
 
   // Makes room for `put_count` puts and `delete_count` deletes in all, so that they need no memory
@@ -60,6 +62,7 @@ class WriteBatch {
   static constexpr size_t kChunkValues = 128;
 
   Status AddChunk();
+  Status Append(uint64_t key, const char* value);
 
   std::vector<Record> records_;
   std::vector<Region> chunks_;

@@ -169,14 +169,14 @@ void Comparison::AddBad(uint32_t bucket, uint64_t slot, const char* what) {
 Status VerifyStoreAndIndex(const std::string& dir, VerifyReport* report, const BadRecordFn& tell,
                            const std::vector<std::string>& paths,
                            const std::optional<KeyRange>& key_range,
-                           const VerifyProgressFn& tell_progress) {
+                           const ProgressFn& tell_progress) {
   // Threads find bad records in the logs and in the index; the caller hears of one at a time.
   std::mutex tell_mutex;
-  VerifyProgressFn on_progress;
+  ProgressFn on_progress;
   if (tell_progress) {
     on_progress = [&](uint64_t done_count, uint64_t record_count) {
       const std::lock_guard lock(tell_mutex);
-      tell_progress(done_count, record_count);
+      return tell_progress(done_count, record_count);
     };
   }
   BadRecordFn on_bad;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine_race/base/key_range.h"
+#include "engine_race/base/progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/verify_report.h"
 
@@ -23,7 +24,7 @@ namespace engine_race {
 Status VerifyStoreAndIndex(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
                            const std::vector<std::string>& paths,
                            const std::optional<KeyRange>& key_range,
-                           const VerifyProgressFn& on_progress = {});
+                           const ProgressFn& on_progress = {});
 
 }  // namespace engine_race
 

@@ -43,8 +43,7 @@ Status SyncDevices(const ValueFiles& values) {
 }  // namespace
 
 Status CopyStore(const Options& options, const std::string& from, const std::string& to,
-                 VerifyReport* report, const BadRecordFn& on_bad,
-                 const VerifyProgressFn& on_progress) {
+                 VerifyReport* report, const BadRecordFn& on_bad, const ProgressFn& on_progress) {
   StoreFiles source;
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(from, &source, {}, options.key_range));
   const Options copied = WithGeometryOf(source.identity.geometry, options);

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "engine_race/base/options.h"
+#include "engine_race/base/progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/verify_report.h"
 
@@ -27,7 +28,7 @@ namespace engine_race {
 // opening of the source would find. kCorruption when something is bad: there is no copy then.
 Status CopyStore(const Options& options, const std::string& from, const std::string& to,
                  VerifyReport* report, const BadRecordFn& on_bad,
-                 const VerifyProgressFn& on_progress = {});
+                 const ProgressFn& on_progress = {});
 
 }  // namespace engine_race
 

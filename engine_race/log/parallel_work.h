@@ -30,12 +30,14 @@ class NumberQueue {
 };
 
 // Calls `worker` on up to 16 threads; each takes from the queue of `count` numbers until it is
-// empty. Returns the first failure, or Ok. A worker that fails ends; the others go on.
-inline Status RunWorkers(uint32_t count, const std::function<Status(NumberQueue* queue)>& worker) {
+// empty. Returns the first failure, or Ok. A worker that fails ends; the others go on. For
+// `progress` see RunParallel.
+inline Status RunWorkers(uint32_t count, const std::function<Status(NumberQueue* queue)>& worker,
+                         SharedProgress* progress = nullptr) {
   constexpr uint32_t kMaxThreads = 16;
   NumberQueue queue(count);
-  return RunParallel("er-log", std::min(kMaxThreads, count),
-                     [&](uint32_t) { return worker(&queue); });
+  return RunParallel(
+      "er-log", std::min(kMaxThreads, count), [&](uint32_t) { return worker(&queue); }, progress);
 }
 
 // Calls `work` with each number from 0 to count - 1, in parallel as RunWorkers does. After a

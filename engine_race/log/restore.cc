@@ -1,10 +1,10 @@
 #include "engine_race/log/restore.h"
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "engine_race/base/shared_progress.h"
 #include "engine_race/log/backup_chain.h"
 #include "engine_race/log/copied_store.h"
 #include "engine_race/log/parallel_work.h"
@@ -14,28 +14,6 @@ namespace {
 
 // Records between two looks at the progress.
 constexpr uint64_t kProgressRecords = 256;
-
-// Tells the caller of all threads' progress.
-class SharedProgress {
- public:
-  SharedProgress(uint64_t record_count, const CopyProgressFn& on_progress)
-      : record_count_(record_count), on_progress_(on_progress) {}
-
-  Status Add(uint64_t count) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    done_count_ += count;
-    if (on_progress_ && !on_progress_(done_count_, record_count_)) is_ended_ = true;
-    return is_ended_ ? Status(Code::kIncomplete, "the caller has ended it") : Status::Ok();
-  }
-  uint64_t done_count() const { return done_count_; }
-
- private:
-  const uint64_t record_count_;
-  const CopyProgressFn& on_progress_;
-  std::mutex mutex_;
-  uint64_t done_count_ = 0;
-  bool is_ended_ = false;
-};
 
 // Walks one bucket. Into `fill` unless that is null.
 Status TakeBucket(const BackupChain& chain, uint32_t bucket, SharedProgress* progress,
@@ -59,23 +37,26 @@ Status TakeBucket(const BackupChain& chain, uint32_t bucket, SharedProgress* pro
 }
 
 // Into the logs of `to` unless that is null. The counts are for the caller to write.
-Status WalkChain(const BackupChain& chain, const CopyProgressFn& on_progress, const StoreFiles* to,
+Status WalkChain(const BackupChain& chain, const ProgressFn& on_progress, const StoreFiles* to,
                  std::vector<uint64_t>* record_counts) {
   const format::BackupManifest& manifest = chain.newest().manifest;
   record_counts->assign(manifest.bucket_count, 0);
-  SharedProgress progress(manifest.record_count, on_progress);
-  ENGINE_RACE_RETURN_IF_ERROR(RunWorkers(manifest.bucket_count, [&](NumberQueue* queue) {
-    std::optional<BucketFill> fill;
-    if (to != nullptr) {
-      fill.emplace(*to);
-      ENGINE_RACE_RETURN_IF_ERROR(fill->Init());
-    }
-    for (uint32_t bucket = 0; queue->Take(&bucket);) {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          TakeBucket(chain, bucket, &progress, fill ? &*fill : nullptr, &(*record_counts)[bucket]));
-    }
-    return Status::Ok();
-  }));
+  SharedProgress progress(on_progress, manifest.record_count);
+  ENGINE_RACE_RETURN_IF_ERROR(RunWorkers(
+      manifest.bucket_count,
+      [&](NumberQueue* queue) {
+        std::optional<BucketFill> fill;
+        if (to != nullptr) {
+          fill.emplace(*to);
+          ENGINE_RACE_RETURN_IF_ERROR(fill->Init());
+        }
+        for (uint32_t bucket = 0; queue->Take(&bucket);) {
+          ENGINE_RACE_RETURN_IF_ERROR(TakeBucket(chain, bucket, &progress, fill ? &*fill : nullptr,
+                                                 &(*record_counts)[bucket]));
+        }
+        return Status::Ok();
+      },
+      &progress));
   if (progress.done_count() == manifest.record_count) return Status::Ok();
   return Status::Corruption("the backup has " + std::to_string(progress.done_count()) +
                             " records, its manifest counts " +
@@ -94,7 +75,7 @@ void Describe(const BackupChain& chain, BackupReport* report) {
 }  // namespace
 
 Status RestoreStore(const Options& options, const std::string& backup, const std::string& to,
-                    BackupReport* report, const CopyProgressFn& on_progress) {
+                    BackupReport* report, const ProgressFn& on_progress) {
   BackupChain chain;
   ENGINE_RACE_RETURN_IF_ERROR(chain.Open(backup));
   Options made = WithGeometryOf(chain.newest().geometry, options);
@@ -110,7 +91,7 @@ Status RestoreStore(const Options& options, const std::string& backup, const std
 }
 
 Status VerifyBackupFiles(const std::string& backup, BackupReport* report,
-                         const CopyProgressFn& on_progress) {
+                         const ProgressFn& on_progress) {
   BackupChain chain;
   ENGINE_RACE_RETURN_IF_ERROR(chain.Open(backup));
   std::vector<uint64_t> record_counts;

@@ -14,9 +14,9 @@ namespace engine_race {
 
 // See Store::Restore and Store::VerifyBackup. `report` may be null.
 Status RestoreStore(const Options& options, const std::string& backup, const std::string& to,
-                    BackupReport* report, const CopyProgressFn& on_progress);
+                    BackupReport* report, const ProgressFn& on_progress);
 Status VerifyBackupFiles(const std::string& backup, BackupReport* report,
-                         const CopyProgressFn& on_progress);
+                         const ProgressFn& on_progress);
 
 }  // namespace engine_race
 

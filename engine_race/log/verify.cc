@@ -4,10 +4,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/shared_progress.h"
 #include "engine_race/log/batch_intents.h"
 #include "engine_race/log/bucket_state.h"
 #include "engine_race/log/doubt.h"
@@ -39,12 +41,6 @@ struct Walk {
     ++report.bad_count;
     if (on_bad) on_bad(bad);
   }
-  void NoteRead(uint64_t record_count) {
-    if (!on_progress) return;
-    const std::lock_guard<std::mutex> lock(mutex);
-    read_count += record_count;
-    on_progress(std::min(read_count, total_count), total_count);
-  }
   // How many records a bucket has at most. 0 if its counts are damaged.
   static uint64_t RecordsOf(const BucketState& state) {
     if (state.damaged) return 0;
@@ -58,12 +54,10 @@ struct Walk {
   bool trusted = false;
   std::vector<BucketState> states;
   BadRecordFn on_bad;
-  VerifyProgressFn on_progress;
-  uint64_t total_count = 0;  // of records, for on_progress
+  std::optional<SharedProgress> progress;  // once the states are known
   std::atomic<bool> found_bad{false};
   std::mutex mutex;
-  VerifyReport report;      // under mutex
-  uint64_t read_count = 0;  // under mutex
+  VerifyReport report;  // under mutex
 };
 
 // Verifies one bucket after another.
@@ -88,8 +82,7 @@ class BucketVerifier {
     if (state_.damaged || !InitLanes()) {
       walk_->AddBad({format::kStagingCountsName, bucket, BadRecord::kWholeBucket,
                      "the counts do not match their checks"});
-      walk_->NoteRead(Walk::RecordsOf(state_));
-      return Status::Ok();
+      return walk_->progress->Add(Walk::RecordsOf(state_));
     }
     const uint64_t end = walk_->trusted ? state_.record_count : state_.synced_watermark;
     uint64_t cut = end;
@@ -104,7 +97,8 @@ class BucketVerifier {
       };
       ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket, state_, hand_on, &cut));
       held_count_ += cut - end;
-      walk_->NoteRead(state_.record_count - std::min(end, state_.record_count));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          walk_->progress->Add(state_.record_count - std::min(end, state_.record_count)));
     }
     if (hands_on()) ENGINE_RACE_RETURN_IF_ERROR(sink_->Finish(bucket, held_count_));
     const std::lock_guard<std::mutex> lock(walk_->mutex);
@@ -139,7 +133,7 @@ class BucketVerifier {
       const uint64_t piece_end = std::min(begin + kPieceRecords, end);
       const uint64_t before = held_count_;
       ENGINE_RACE_RETURN_IF_ERROR(VerifyPiece(begin, piece_end));
-      walk_->NoteRead(held_count_ - before);
+      ENGINE_RACE_RETURN_IF_ERROR(walk_->progress->Add(held_count_ - before));
     }
     return Status::Ok();
   }
@@ -310,7 +304,7 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
 }
 
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
-                   const MakeSinkFn& make_sink, const VerifyProgressFn& on_progress) {
+                   const MakeSinkFn& make_sink, const ProgressFn& on_progress) {
   bool unfinished = false;
   ENGINE_RACE_RETURN_IF_ERROR(HasLargeBatch(files, &unfinished));
   if (unfinished) {
@@ -319,12 +313,20 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
   }
   Walk walk(files);
   walk.on_bad = on_bad;
-  walk.on_progress = on_progress;
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
   std::vector<uint32_t> moved;
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(files, &walk.states, &moved));
-  for (const BucketState& state : walk.states) walk.total_count += Walk::RecordsOf(state);
-  walk.NoteRead(0);
+  uint64_t total_count = 0;
+  for (const BucketState& state : walk.states) total_count += Walk::RecordsOf(state);
+  ProgressFn tell;
+  if (on_progress) {
+    // Not beside a call of on_bad.
+    tell = [&](uint64_t done_count, uint64_t most_count) {
+      const std::lock_guard<std::mutex> lock(walk.mutex);
+      return on_progress(done_count, most_count);
+    };
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(walk.progress.emplace(tell, total_count).Tell());
   ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.ids()));
   walk.trusted = DoubtPageCache(files, walk.states) == nullptr;
   for (uint32_t bucket = 0; bucket < walk.states.size() && walk.trusted; ++bucket) {
@@ -333,14 +335,17 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
                    walk.journal.EndSequence(bucket) <= walk.states[bucket].record_count;
   }
   const uint32_t bucket_count = files.identity.geometry.bucket_count;
-  const Status walked = RunWorkers(bucket_count, [&](NumberQueue* buckets) {
-    BucketVerifier verifier(&walk);
-    ENGINE_RACE_RETURN_IF_ERROR(verifier.Init(make_sink));
-    for (uint32_t bucket = 0; buckets->Take(&bucket);) {
-      ENGINE_RACE_RETURN_IF_ERROR(verifier.Run(bucket));
-    }
-    return Status::Ok();
-  });
+  const Status walked = RunWorkers(
+      bucket_count,
+      [&](NumberQueue* buckets) {
+        BucketVerifier verifier(&walk);
+        ENGINE_RACE_RETURN_IF_ERROR(verifier.Init(make_sink));
+        for (uint32_t bucket = 0; buckets->Take(&bucket);) {
+          ENGINE_RACE_RETURN_IF_ERROR(verifier.Run(bucket));
+        }
+        return Status::Ok();
+      },
+      &*walk.progress);
   *report = walk.report;
   ENGINE_RACE_RETURN_IF_ERROR(walked);
   if (report->bad_count == 0) return Status::Ok();

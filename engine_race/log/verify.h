@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/verify_report.h"
 #include "engine_race/log/entry_codec.h"
@@ -39,10 +40,11 @@ class RecordSink {
 using MakeSinkFn = std::function<Status(std::unique_ptr<RecordSink>* sink)>;
 
 // VerifyStore of a store that is open for reading. Hands good records to sinks, one a thread; a
-// sink's failure ends it. `make_sink` and `on_progress` may be empty. Several threads call `on_bad`
-// and `on_progress`, one at a time.
+// sink's failure ends it. `make_sink` and `on_progress` may be empty. Several threads call
+// `on_bad`, one at a time and not beside `on_progress`. The first call of that says that 0 records
+// are done; the last one says that all are, if the whole store could be read.
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
-                   const MakeSinkFn& make_sink, const VerifyProgressFn& on_progress = {});
+                   const MakeSinkFn& make_sink, const ProgressFn& on_progress = {});
 
 }  // namespace engine_race
 

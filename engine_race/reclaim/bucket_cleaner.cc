@@ -26,7 +26,8 @@ uint64_t PassOf(uint64_t key, uint64_t pass_count) {
 
 }  // namespace
 
-Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use) {
+Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use,
+                            SharedProgress* progress) {
   const auto choose = [&] {
     // Cells free no row for others. So where free rows are scarce, whole ones are freed.
     const uint64_t free_count = log_.mover().FreeRowCount(bucket);
@@ -38,7 +39,7 @@ Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* u
                   ? ChooseRows(Cells(), free_count * row_records)
                   : ChooseCells(Cells(), dead_percent, (free_count - scarce_count) * row_records);
   };
-  return FreeWhat(choose, bucket, use);
+  return FreeWhat(choose, bucket, use, progress);
 }
 
 Status BucketCleaner::MakeSpace(uint32_t bucket, BucketUse* use) {
@@ -46,14 +47,15 @@ Status BucketCleaner::MakeSpace(uint32_t bucket, BucketUse* use) {
     kept_row_count_ = 0;
     choice_ = ChooseRows(Cells(), log_.mover().FreeRowCount(bucket) * cut_.table.row_records());
   };
-  return FreeWhat(choose, bucket, use);
+  return FreeWhat(choose, bucket, use, /*progress=*/nullptr);
 }
 
-Status BucketCleaner::FreeWhat(FunctionRef<void()> choose, uint32_t bucket, BucketUse* use) {
+Status BucketCleaner::FreeWhat(FunctionRef<void()> choose, uint32_t bucket, BucketUse* use,
+                               SharedProgress* progress) {
   Status freed = Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
     choose();
-    Status done = FreeChosen(bucket);
+    Status done = FreeChosen(bucket, progress);
     Finish(use);
     return done;
   });
@@ -191,7 +193,7 @@ void BucketCleaner::CountCells() {
   }
 }
 
-Status BucketCleaner::FreeChosen(uint32_t bucket) {
+Status BucketCleaner::FreeChosen(uint32_t bucket, SharedProgress* progress) {
   if (choice_.cells.empty()) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
   const uint64_t cell_bytes = uint64_t{cut_.table.cell_records()} * kValueBytes;
@@ -204,6 +206,7 @@ Status BucketCleaner::FreeChosen(uint32_t bucket) {
   ENGINE_RACE_RETURN_IF_ERROR(Free(bucket, rest.first(dead_count)));
   rest = rest.subspan(dead_count);
   while (!rest.empty()) {
+    if (progress != nullptr) ENGINE_RACE_RETURN_IF_ERROR(progress->Tell());
     const std::span<const Cell> cells = rest.first(std::min<size_t>(cells_at_once, rest.size()));
     const Status moved = MoveAndFree(bucket, cells);
     // Rows that are filled in part have taken more than was planned, or a batch has taken some.

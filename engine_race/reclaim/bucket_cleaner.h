@@ -18,6 +18,7 @@
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/base/shared_progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/reclaim/cell_choice.h"
@@ -41,8 +42,10 @@ class BucketCleaner {
 
   // With the bucket claimed. Gives up all cells without live records. If more than `dead_percent`
   // of the held records are dead, also writes records again until a little fewer are. With 0: until
-  // none is. *use: as it is afterwards. kIOError, kFull, kOutOfMemory.
-  Status Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use);
+  // none is. *use: as it is afterwards. kIOError, kFull, kOutOfMemory. Between two pieces it tells
+  // `progress`, which may be null. kIncomplete: its caller has cancelled.
+  Status Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use,
+               SharedProgress* progress = nullptr);
   // Clean for a region that is full: frees whole rows.
   Status MakeSpace(uint32_t bucket, BucketUse* use);
 
@@ -53,14 +56,15 @@ class BucketCleaner {
     uint32_t slot;
     bool tombstone;
   };
-  Status FreeWhat(FunctionRef<void()> choose, uint32_t bucket, BucketUse* use);
+  Status FreeWhat(FunctionRef<void()> choose, uint32_t bucket, BucketUse* use,
+                  SharedProgress* progress);
   Status Look(uint32_t bucket);
   Status ReadEntries(uint32_t bucket);
   void FindLive(uint32_t bucket);
   bool IsSettled(const Row& row) const;
   void CountCells();
   CellsOfBucket Cells() const;
-  Status FreeChosen(uint32_t bucket);
+  Status FreeChosen(uint32_t bucket, SharedProgress* progress);
   Status MoveAndFree(uint32_t bucket, std::span<const Cell> cells);
   Status ReadValues(uint32_t bucket, const Cell& cell, char* values);
   uint64_t FirstSlotOf(const Cell& cell) const;

@@ -213,8 +213,9 @@ void Reclaimer::Claim(uint32_t bucket) {
   while (!log_.mover().Claim(bucket)) std::this_thread::sleep_for(kRetryDelay);
 }
 
-Status Reclaimer::Compact() {
+Status Reclaimer::Compact(const ProgressFn& on_progress) {
   RowMover& mover = log_.mover();
+  SharedProgress progress(on_progress, log_.RecordCount());
   BucketCleaner cleaner(&log_);
   // A cleaner skips records that are neither in whole groups nor synced, and moved rows that are
   // not settled.
@@ -223,7 +224,7 @@ Status Reclaimer::Compact() {
   mover.Release();
   for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {
     if (log_.BucketDamaged(bucket) || log_.RecordCount(bucket) == 0) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(CompactOne(&cleaner, bucket));
+    ENGINE_RACE_RETURN_IF_ERROR(CompactOne(&cleaner, bucket, &progress));
     if (!MustSettle()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
     ReleaseAll(kMaxReleaseThreads);
@@ -234,13 +235,13 @@ Status Reclaimer::Compact() {
 }
 
 // A region with few free rows takes several cleanings, each with the rows that the last one won.
-Status Reclaimer::CompactOne(BucketCleaner* cleaner, uint32_t number) {
+Status Reclaimer::CompactOne(BucketCleaner* cleaner, uint32_t number, SharedProgress* progress) {
   RowMover& mover = log_.mover();
   Claim(number);
   BucketUse use;
   const Status cleaned = Guarded([&] {
     for (uint64_t steps = 0;; ++steps) {
-      ENGINE_RACE_RETURN_IF_ERROR(cleaner->Clean(number, 0, &use));
+      ENGINE_RACE_RETURN_IF_ERROR(cleaner->Clean(number, 0, &use, progress));
       if (!use.has_more || use.freed_count == 0) return Status::Ok();
       if (steps > 2 * log_.geometry().rows_per_bucket()) return Status::Ok();
       ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
@@ -248,8 +249,9 @@ Status Reclaimer::CompactOne(BucketCleaner* cleaner, uint32_t number) {
     }
   });
   mover.Unclaim(number);
-  if (cleaned.ok()) NoteCleaned(number, options_.reclaim_dead_percent, use);
-  return cleaned;
+  if (!cleaned.ok()) return cleaned;
+  NoteCleaned(number, options_.reclaim_dead_percent, use);
+  return progress->Add(log_.RecordCount(number));
 }
 
 ReclaimStats Reclaimer::Stats() const {

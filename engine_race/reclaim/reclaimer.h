@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "engine_race/base/options.h"
+#include "engine_race/base/progress.h"
+#include "engine_race/base/shared_progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/reclaim/bucket_cleaner.h"
@@ -62,7 +64,7 @@ class Reclaimer {
   // frees rows of the regions that have no room. *freed: the write may succeed now.
   Status MakeSpace(const WantedRooms& rooms, bool disk_is_full, bool* freed);
   // As Store::Compact.
-  Status Compact();
+  Status Compact(const ProgressFn& on_progress);
 
   ReclaimStats Stats() const;
   // Of one bucket: live and dead bytes.
@@ -79,7 +81,7 @@ class Reclaimer {
   Status FreeOnDisk(const WantedRooms& rooms, bool* freed);
   Status FreeOf(uint32_t bucket, bool* freed);
   void AwaitRelease(uint32_t bucket, uint64_t record_count);
-  Status CompactOne(BucketCleaner* cleaner, uint32_t bucket);
+  Status CompactOne(BucketCleaner* cleaner, uint32_t bucket, SharedProgress* progress);
   std::unique_ptr<BucketCleaner> TakeHelper();
   void Wake();
   // *use: zeros if another thread cleans the bucket.

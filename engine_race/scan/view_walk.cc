@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/parallel.h"
+#include "engine_race/base/shared_progress.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/scan/load_plan.h"
 
@@ -25,15 +25,17 @@ constexpr uint32_t kReadRecords = 256;
 // What the threads of a walk share.
 struct SharedWalk {
   SharedWalk(const BucketLog& the_log, const Index& the_index, const ViewWalk& the_walk)
-      : log(the_log), index(the_index), walk(the_walk) {}
+      : log(the_log),
+        index(the_index),
+        walk(the_walk),
+        progress(walk.on_progress, walk.most_count) {}
 
   const BucketLog& log;
   const Index& index;
   const ViewWalk& walk;
   uint32_t batch_records = 0;
   std::atomic<bool> failed{false};
-  std::mutex progress_mutex;
-  uint64_t taken_count = 0;  // under progress_mutex
+  SharedProgress progress;
 };
 
 class BucketWalker {
@@ -84,7 +86,7 @@ class BucketWalker {
       }
       ENGINE_RACE_RETURN_IF_ERROR(sink_.Take(bucket, entry, value));
     }
-    return NoteProgress();
+    return shared_.progress.Add(entries_.size());
   }
 
   Status Read(const PlannedRead& read) {
@@ -108,14 +110,6 @@ class BucketWalker {
     return shared_.log.VerifyValue(bucket, ref.slot(), ref.value_checksum(), at);
   }
 
-  Status NoteProgress() {
-    if (!shared_.walk.on_progress) return Status::Ok();
-    const std::lock_guard<std::mutex> lock(shared_.progress_mutex);
-    shared_.taken_count += entries_.size();
-    if (shared_.walk.on_progress(shared_.taken_count)) return Status::Ok();
-    return Status(Code::kIncomplete, "the caller has ended it");
-  }
-
   SharedWalk& shared_;
   ViewSink& sink_;
   LoadPlanner planner_;
@@ -136,7 +130,7 @@ Status WalkView(const BucketLog& log, const Index& index, const ViewWalk& walk,
       static_cast<uint32_t>(std::clamp(fitting, kMinBatchRecords, kMaxBatchRecords));
   NumberQueue buckets(log.geometry().bucket_count);
   const uint32_t thread_count = std::min(kThreads, log.geometry().bucket_count);
-  ENGINE_RACE_RETURN_IF_ERROR(RunParallel("er-copy", thread_count, [&](uint32_t) {
+  const auto work = [&](uint32_t) {
     std::unique_ptr<ViewSink> sink;
     Status walked = make_sink(&sink);
     if (walked.ok()) {
@@ -148,7 +142,8 @@ Status WalkView(const BucketLog& log, const Index& index, const ViewWalk& walk,
     }
     if (!walked.ok()) shared.failed.store(true);
     return walked;
-  }));
+  };
+  ENGINE_RACE_RETURN_IF_ERROR(RunParallel("er-copy", thread_count, work, &shared.progress));
   return log.CheckWritable();
 }
 

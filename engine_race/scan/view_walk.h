@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 
+#include "engine_race/base/progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
@@ -44,9 +45,9 @@ struct ViewWalk {
   uint64_t version = kLatestVersion;
   // Of all threads together, for values.
   uint64_t memory_bytes = kMaxMemoryBytes;
-  // Called with how many records have been taken, by several threads, one at a time. False ends the
-  // walk with kIncomplete. May be empty.
-  std::function<bool(uint64_t record_count)> on_progress;
+  // How many records the view may show.
+  uint64_t most_count = 0;
+  ProgressFn on_progress;  // may be empty
 };
 
 // kCorruption when a record is damaged or may be missing; else the first failure. A store whose

@@ -212,7 +212,7 @@ class Reading {
 
 using ReadFn =
     std::function<Status(engine_race::VerifyReport* report, const engine_race::BadRecordFn& on_bad,
-                         const engine_race::VerifyProgressFn& on_progress)>;
+                         const engine_race::ProgressFn& on_progress)>;
 
 // Calls `read`, which is Store::Verify or Store::Copy. Prints the totals and returns the exit code.
 int ReadAll(const char* what, const char* done, const std::string& dir, const ReadFn& read) {
@@ -223,7 +223,10 @@ int ReadAll(const char* what, const char* done, const std::string& dir, const Re
     Reading reading(what);
     status = read(
         &report, [&](const engine_race::BadRecord& bad) { reading.PrintBad(bad); },
-        [&](uint64_t done_count, uint64_t count) { reading.NoteProgress(done_count, count); });
+        [&](uint64_t done_count, uint64_t count) {
+          reading.NoteProgress(done_count, count);
+          return true;
+        });
   }
   if (!status.ok() && report.bad_count == 0) return Refuse(what, dir, status);
   const double seconds =

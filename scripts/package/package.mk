@@ -39,7 +39,7 @@ fill_in = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@VERSION@|$(VERSION)|g' -e 's|@S
 contest_headers := include/engine.h include/polar_string.h
 c_header := include/engine_race_c.h
 cxx_headers := $(addprefix engine_race/,engine_race.h store.h store_stats.h stats_text.h scan/iterator.h scan/snapshot.h \
-                 $(addprefix base/,copy_options.h key_range.h latency_histogram.h options.h pinned_view.h status.h \
+                 $(addprefix base/,copy_options.h key_range.h latency_histogram.h options.h pinned_view.h progress.h status.h \
                                    verify_report.h write_batch.h))
 public_headers := $(contest_headers) $(c_header) $(cxx_headers)
 to_libdir := $(DESTDIR)$(LIBDIR)

@@ -5,9 +5,11 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/options.h"
+#include "test/index/refused_memory.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -44,6 +46,48 @@ TEST(WriteBatchTest, RefusesOtherSizesAndStaysAsItWas) {
   EXPECT_EQ(batch.Delete("longer than eight").code(), Code::kInvalidArgument);
   EXPECT_TRUE(batch.empty());
   EXPECT_EQ(batch.bytes(), 0u);
+}
+
+TEST(WriteBatchTest, ManyPutsAreThoseOfEachRecord) {
+  std::vector<uint64_t> keys;
+  std::string values;
+  for (uint64_t key = 0; key < 300; ++key) {
+    keys.push_back(key % 7);
+    values += ValueOf(key, 3);
+  }
+  WriteBatch batch;
+  ASSERT_TRUE(batch.Delete(KeyOf(5)).ok());
+  ASSERT_TRUE(batch.PutMany({}, nullptr).ok());
+  ASSERT_TRUE(batch.PutMany(keys, values.data()).ok());
+  ASSERT_EQ(batch.size(), 301u);
+  EXPECT_EQ(batch.put_count(), 300u);
+  for (uint64_t i = 0; i < 300; ++i) {
+    const WriteBatch::Record& record = batch.records()[i + 1];
+    EXPECT_EQ(record.key, i % 7);
+    EXPECT_EQ(std::string(record.value, kValueBytes), ValueOf(i, 3));
+    EXPECT_EQ(record.value_hash, HashValue(record.value));
+  }
+}
+
+TEST(WriteBatchTest, ManyPutsThatAreRefusedMemoryLeaveItAsItWas) {
+  const std::vector<uint64_t> keys(1000, 1);
+  const std::string values(1000 * kValueBytes, 'v');
+  bool refused = true;
+  for (uint64_t passed_count = 0; refused; ++passed_count) {
+    WriteBatch batch;
+    ASSERT_TRUE(batch.Put(KeyOf(2), ValueOf(2, 1)).ok());
+    Status put;
+    {
+      const RefuseMemory refuse(passed_count);
+      put = batch.PutMany(keys, values.data());
+      refused = refuse.refused();
+    }
+    EXPECT_EQ(put.code(), refused ? Code::kOutOfMemory : Code::kOk);
+    ASSERT_EQ(batch.size(), refused ? 1u : 1001u);
+    ASSERT_TRUE(batch.Put(KeyOf(3), ValueOf(3, 1)).ok());
+    EXPECT_EQ(std::string(batch.records()[0].value, kValueBytes), ValueOf(2, 1));
+    EXPECT_EQ(std::string(batch.records().back().value, kValueBytes), ValueOf(3, 1));
+  }
 }
 
 TEST(WriteBatchTest, ClearKeepsTheMemory) {

@@ -223,6 +223,8 @@ static void case_batches(void) {
   engine_race_batch* batch = engine_race_batch_create();
   engine_race_options* options = small_options();
   unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  unsigned char rows[3 * ENGINE_RACE_VALUE_BYTES];
+  const uint64_t keys[3] = {key_of(0), key_of(7), key_of(200)};
   uint64_t i;
   CHECK(batch != NULL);
   CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_OK);
@@ -242,6 +244,18 @@ static void case_batches(void) {
   engine_race_batch_clear(batch);
   CHECK(engine_race_batch_size(batch) == 0);
   CHECK(engine_race_write_batch(store, batch) == ENGINE_RACE_OK);
+  for (i = 0; i < 3; ++i) fill(rows + i * ENGINE_RACE_VALUE_BYTES, i, 51);
+  CHECK(engine_race_batch_write_many(batch, 3, keys, rows) == ENGINE_RACE_OK);
+  CHECK(engine_race_batch_write_many(batch, 0, NULL, NULL) == ENGINE_RACE_OK);
+  CHECK(engine_race_batch_write_many(batch, 1, NULL, rows) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_write_many(batch, 1, keys, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_write_many(NULL, 1, keys, rows) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_batch_size(batch) == 3);
+  CHECK(engine_race_write_batch(store, batch) == ENGINE_RACE_OK);
+  for (i = 0; i < 3; ++i) {
+    CHECK(engine_race_read(store, keys[i], value) == ENGINE_RACE_OK && has(value, i, 51));
+  }
+  engine_race_batch_clear(batch);
   CHECK(engine_race_batch_write(batch, 1, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(engine_race_batch_write(NULL, 1, value) == ENGINE_RACE_INVALID_ARGUMENT);
   CHECK(engine_race_batch_delete(NULL, 1) == ENGINE_RACE_INVALID_ARGUMENT);
@@ -254,6 +268,57 @@ static void case_batches(void) {
   CHECK(engine_race_close(store) == ENGINE_RACE_OK);
   CHECK(engine_race_write_batch(store, batch) == ENGINE_RACE_INVALID_ARGUMENT);
   engine_race_batch_destroy(batch);
+}
+
+struct told {
+  int count;
+  int cancelled_at; /* 0: never */
+  uint64_t done_count;
+  uint64_t most_count;
+};
+
+static int note_progress(void* argument, uint64_t done_count, uint64_t most_count) {
+  struct told* told = argument;
+  told->done_count = done_count;
+  told->most_count = most_count;
+  return ++told->count == told->cancelled_at;
+}
+
+/* Writes and reads of many records, in pieces that can be counted. */
+static void case_progress(void) {
+  enum { kMany = 1000 };
+  engine_race_store* store = open_store();
+  uint64_t keys[kMany];
+  int codes[kMany];
+  unsigned char* rows = malloc((size_t)kMany * ENGINE_RACE_VALUE_BYTES);
+  size_t done = 0;
+  uint64_t i;
+  struct told told = {0, 2, 0, 0};
+  CHECK(rows != NULL);
+  for (i = 0; i < kMany; ++i) {
+    keys[i] = key_of(i);
+    fill(rows + i * ENGINE_RACE_VALUE_BYTES, i, 60);
+  }
+  engine_race_set_progress(note_progress, &told);
+  CHECK(engine_race_write_many(store, kMany, keys, rows, &done) == ENGINE_RACE_INCOMPLETE);
+  CHECK(strstr(engine_race_error_message(), "cancelled") != NULL);
+  CHECK(told.count == 2 && told.done_count == 512 && told.most_count == kMany && done == 512);
+  told = (struct told){0, 1, 0, 0};
+  CHECK(engine_race_delete_many(store, kMany, keys, &done) == ENGINE_RACE_INCOMPLETE);
+  CHECK(told.count == 1 && done == 256);
+  told = (struct told){0, 0, 0, 0};
+  CHECK(engine_race_write_many(store, kMany, keys, rows, &done) == ENGINE_RACE_OK);
+  CHECK(told.count == 4 && told.done_count == kMany && done == kMany);
+  CHECK(engine_race_read_many(store, kMany, keys, rows, codes) == ENGINE_RACE_OK);
+  CHECK(told.count == 5 && told.done_count == kMany);
+  CHECK(engine_race_compact(store) == ENGINE_RACE_OK);
+  CHECK(told.count > 5);
+  engine_race_set_progress(NULL, NULL);
+  told.count = 0;
+  CHECK(engine_race_read_many(store, kMany, keys, rows, codes) == ENGINE_RACE_OK);
+  CHECK(told.count == 0);
+  free(rows);
+  engine_race_close(store);
 }
 
 static void note_code(void* argument, int code) { *(volatile int*)argument = code; }
@@ -758,6 +823,7 @@ int main(void) {
   run("records", case_records);
   run("many records in one call", case_many);
   run("batches", case_batches);
+  run("progress", case_progress);
   run("reads that are started", case_async);
   run("ranges and snapshots", case_ranges_and_snapshots);
   run("iterators", case_iterators);

@@ -98,6 +98,7 @@ Told TellProgress(const std::string& dir) {
       VerifyFiles(files, &report, {}, {}, [&](uint64_t done_count, uint64_t record_count) {
         told.done_counts.push_back(done_count);
         told.record_count = record_count;
+        return true;
       });
   return told;
 }
