@@ -6,10 +6,18 @@ as the loader:
     DataLoader(Rows(path, ids), batch_size=4096)
     DataLoader(Rows(path, ids), batch_size=4096, num_workers=1, persistent_workers=True)
 
-The process that first reads a row opens the store, because a store may not be used across a fork.
-In the second line that is the worker, and no other process may have the store open. One call keeps
-all reads of a batch in flight, so that more workers would not read faster. To gather batches ahead
-without a worker, gather them in a thread: the call releases the interpreter's lock.
+Each process that reads a row opens the store, because a store may not be used across a fork or
+pickled. In the second line that is the worker, and no other process may have the store open. So a
+program that has looked at rows closes the store before it starts the worker:
+
+    data = Rows(path, ids)
+    print(data[0].mean())
+    data.store.close()
+    for batch in DataLoader(data, batch_size=4096, num_workers=1, persistent_workers=True):
+        ...
+
+One call keeps all reads of a batch in flight, so that more workers would not read faster. To gather
+batches ahead without a worker, gather them in a thread: the call releases the interpreter's lock.
 
 A sampler of batches keeps each batch one tensor, of shape (n, 1024), and no row is copied again:
 
@@ -25,11 +33,15 @@ class Rows(torch.utils.data.Dataset):
     def __init__(self, path, ids, **options):
         self.path, self.ids, self.options, self.store = path, numpy.asarray(ids), options, None
 
+    def __getstate__(self):  # for a worker that is spawned
+        return {**self.__dict__, "store": None}
+
     def __len__(self):
         return len(self.ids)
 
     def __getitem__(self, at):  # an index, or a list of them
-        self.store = self.store or engine_race.open(self.path, **self.options)
+        if self.store is None or self.store.closed:  # as it is in a worker that is forked
+            self.store = engine_race.open(self.path, **self.options)
         ids, shape = numpy.ravel(self.ids[at]), (*numpy.shape(at), 1024)
         return torch.from_numpy(self.store.read_many(ids, dtype=numpy.float32, shape=shape))
 

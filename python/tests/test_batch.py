@@ -42,6 +42,35 @@ def test_rows(store):
     assert store.stats()["record_count"] == 300
 
 
+def test_rows_are_put_by_one_call(store, monkeypatch):
+    """However many there are. A call for each row took four times as long."""
+    calls = []
+    library = engine_race._batch.lib
+
+    class Counted:
+        def __getattr__(self, name):
+            calls.append(name)
+            return getattr(library, name)
+
+    monkeypatch.setattr(engine_race._batch, "lib", Counted())
+    batch = store.batch()
+    calls.clear()
+    batch.put_many(array("Q", range(1000)), bytes(1000 * 4096))
+    assert calls == ["engine_race_batch_write_many"]
+    assert len(batch) == 1000
+
+
+def test_rows_that_cannot_be_put_change_nothing(store):
+    batch = store.batch()
+    batch[1] = value_of(1)
+    for ids, rows in (([1, 2], value_of(1)), ([-1], value_of(1)), ([1], "text")):
+        with pytest.raises((ValueError, TypeError)):
+            batch.put_many(ids, rows)
+        assert len(batch) == 1
+    batch.put_many([], b"")
+    assert len(batch) == 1
+
+
 def test_can_be_written_more_than_once(store):
     batch = store.batch()
     batch[5] = value_of(1)

@@ -1,6 +1,10 @@
 """Exceptions: their classes, codes and texts."""
 import copy
+import errno
+import os
 import pickle
+import subprocess
+import sys
 from array import array
 
 import pytest
@@ -45,6 +49,59 @@ def test_they_are_what_python_calls_them():
                      (engine_race.ClosedError, ValueError)):
         assert issubclass(kind, of) and issubclass(kind, engine_race.EngineRaceError)
         assert kind.__name__ in engine_race.__all__
+
+
+FULL_DISK = """
+import errno, pathlib, pickle, sys
+import engine_race
+
+path = pathlib.Path(sys.argv[1]) / "store"
+store = engine_race.open(path, bucket_count=1, file_count=1, memory_budget_bytes="64m")
+try:
+    for number in range(100000):
+        store[number] = bytes(4096)
+except OSError as error:
+    assert isinstance(error, engine_race.FullError)
+    for same in (error, pickle.loads(pickle.dumps(error))):
+        assert same.errno == errno.ENOSPC, same.errno
+        assert same.strerror == "No space left on device"
+        assert pathlib.Path(same.filename).parent == path.resolve(), same.filename
+        assert str(same) == str(error) and "[Errno" not in str(same)
+    print("full")
+"""
+
+
+def test_a_full_disk_has_its_number_and_its_file(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = ["unshare", "--mount", "sh", "-c",
+               'mount -t tmpfs -o size=48m none "$1" || exit 77; shift; exec "$@"', "sh", str(disk)]
+    if subprocess.run([*mounted, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    told = subprocess.run([*mounted, sys.executable, "-c", FULL_DISK, str(disk)], check=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=200,
+                          capture_output=True, text=True).stdout
+    assert told == "full\n"
+
+
+def test_errors_of_the_system_have_a_number_and_a_file(path):
+    with pytest.raises(FileNotFoundError) as raised:
+        engine_race.open(path, create_if_missing=False)
+    assert raised.value.errno == errno.ENOENT and raised.value.filename == str(path)
+    path.write_text("no directory")
+    with pytest.raises(engine_race.StoreIOError) as raised:
+        engine_race.open(path, **SMALL)
+    error = raised.value
+    assert error.errno == errno.ENOTDIR and error.filename == str(path)
+    assert error.strerror == "Not a directory"
+    same = pickle.loads(pickle.dumps(error))
+    assert (same.errno, same.filename, str(same)) == (error.errno, error.filename, str(error))
+
+
+def test_a_failure_without_a_call_of_the_system_has_no_number(store):
+    store[1] = value_of(1)
+    error = engine_race.FullError("a bucket is full", 8)
+    assert error.errno is None and error.filename is None and str(error) == "a bucket is full"
 
 
 def test_a_failure_of_many_tells_of_its_own_key(store, path):

@@ -182,12 +182,95 @@ def test_out_may_not_lie_over_the_ids(filled):
 
 def test_memory_that_is_no_numbers(filled):
     store, _ = filled
-    for value, error in ((numpy.zeros(512, "datetime64[s]"), TypeError),
-                         (numpy.zeros(512, complex), ValueError),
+    for value, error in ((numpy.zeros(512, complex), ValueError),
+                         (numpy.zeros(513, "datetime64[s]"), ValueError),
+                         (numpy.zeros(1024, "datetime64[s]")[::2], ValueError),
                          (numpy.asfortranarray(numpy.zeros((64, 64), numpy.uint8)), ValueError),
                          (numpy.broadcast_to(numpy.uint8(1), 4096), ValueError)):
         with pytest.raises(error):
             store.put(1, value)
     store.put(1, numpy.zeros(256, complex))
     store.put(1, numpy.zeros((64, 64), numpy.uint8))
-    store.put(1, numpy.ones(512, ">f8"))
+    with pytest.raises(ValueError, match="5 bytes were given, and 4096 are needed"):
+        store.put(1, bytes(5))
+
+
+def arrays_without_a_buffer():
+    numbers = numpy.random.default_rng(3).integers(0, 2**16, (3, 2048)).astype(numpy.uint16)
+    yield numpy.resize(numbers.view("datetime64[s]"), (3, 512))
+    yield numpy.resize(numbers.view("timedelta64[ns]"), (3, 512))
+    try:
+        import ml_dtypes
+    except ImportError:
+        return
+    yield numbers.view(ml_dtypes.bfloat16)
+    yield numbers.view(ml_dtypes.float8_e4m3fn)
+
+
+@pytest.mark.parametrize("given", list(arrays_without_a_buffer()))
+def test_types_that_give_no_buffer(store, given):
+    with pytest.raises((TypeError, ValueError)):
+        memoryview(given)
+    bits = given.view(numpy.uint8).reshape(3, 4096)
+    store.write_many([1, 2, 3], given)
+    assert (store.read_many([1, 2, 3]) == bits).all()
+    with store.batch() as batch:
+        batch.put_many([4, 5, 6], given)
+    assert (store.read_many([4, 5, 6]) == bits).all()
+    store[7] = given[0]
+    assert store[7] == bits[0].tobytes()
+    got = store.read_many([3, 1, 2], dtype=given.dtype)
+    assert got.dtype == given.dtype and (got.view(numpy.uint8) == bits[[2, 0, 1]]).all()
+    out = numpy.zeros(given.shape, given.dtype)
+    assert store.read_many([1, 2, 3], out=out) is out
+    assert (out.view(numpy.uint8) == bits).all()
+    keys, rows = numpy.empty(3, numpy.uint64), numpy.zeros(given.shape, given.dtype)
+    with store.iterator() as walk:
+        walk.seek_to_first()
+        assert walk.take(keys, rows) == 3
+    assert (rows.view(numpy.uint8) == bits).all()
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        store.read_many([1, 2, 3], out=out)
+
+
+def test_numbers_in_another_byte_order_are_refused(store):
+    """Written as they are, they would come back as other numbers, without a word."""
+    other = ">" if numpy.little_endian else "<"
+    floats = numpy.ones((2, 1024), other + "f4")
+    times = numpy.zeros((2, 512), other + "M8[s]")
+    for rows in (floats, times, numpy.ones((2, 256), other + "c16")):
+        for call in (lambda: store.write_many([1, 2], rows), lambda: store.put(1, rows[0]),
+                     lambda: store.batch().put_many([1, 2], rows)):
+            with pytest.raises(TypeError, match="byte order"):
+                call()
+    assert list(store.keys()) == []
+    # What is said to be bytes, or a layout of the caller's own, is taken as it is.
+    store.write_many([1, 2], floats.view(numpy.uint8))
+    assert (store.read_many([1, 2], dtype=other + "f4") == floats).all()
+    assert (store.read_many([1, 2], out=numpy.zeros_like(floats)) == floats).all()
+    store.write_many([1, 2], floats.astype(numpy.float32))
+    assert (store.read_many([1, 2], dtype=numpy.float32) == floats).all()
+    layout = numpy.zeros(2, [("id", other + "u8"), ("rest", "V4088")])
+    layout["id"] = 7
+    store.write_many([1, 2], layout)
+    assert list(store.read_many([1, 2], dtype=layout.dtype)["id"]) == [7, 7]
+    # One byte has no order.
+    store.write_many([1, 2], numpy.zeros((2, 4096), other + "u1"))
+
+
+def test_a_mask_of_missing_keys(filled):
+    store, rows = filled
+    got, missing = store.read_many([1, 1000, 2, 1001], missing="mask")
+    assert missing.dtype == numpy.bool_ and list(missing) == [False, True, False, True]
+    assert (got[~missing].view(numpy.float32) == rows[[1, 2]]).all() and not got[missing].any()
+    got, missing = store.read_many([1, 2], missing="mask", dtype=numpy.float32, shape=(-1, 32, 32))
+    assert not missing.any() and (got.reshape(2, 1024) == rows[[1, 2]]).all()
+    out = numpy.full((2, 1024), 5, numpy.float32)
+    same, missing = store.read_many([1000, 3], out=out, missing="mask")
+    assert same is out and list(missing) == [True, False]
+    assert not out[0].any() and (out[1] == rows[3]).all()
+    got, missing = store.read_many([], missing="mask")
+    assert got.shape == (0, 4096) and missing.shape == (0,)
+    with store.snapshot() as snapshot:
+        assert list(snapshot.read_many([1000, 1], missing="mask")[1]) == [True, False]

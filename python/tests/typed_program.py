@@ -18,6 +18,15 @@ engine_race.open("/tmp/store", sync_on_close=1)  # wrong
 engine_race.open(5)  # wrong
 
 value: bytes = store[1]
+value = store[numpy.int64(1)]
+value = store[bytearray(8)]
+store[numpy.uint32(7)] = memoryview(value)
+store.put(memoryview(bytes(8)), value)
+del store[numpy.int64(1)]
+store.batch().put(numpy.int64(3), value)
+store.iterator(numpy.int64(3), bytearray(8), prefetch_records=numpy.int64(8))
+engine_race.open("/tmp/store", bucket_count=numpy.int64(16))
+store[1.5]  # wrong
 store.get(1).hex()  # wrong
 with_default: bytes = store.get(1, b"")
 store.scan("a")  # wrong
@@ -33,6 +42,15 @@ floats: NDArray[numpy.float32] = store.read_many([1, 2], dtype=numpy.float32, sh
 out = bytearray(8192)
 filled: bytearray = store.read_many([1, 2], out=out, missing="keep")
 store.read_many([1, 2], kind="f4")  # wrong
+store.read_many([1, 2], missing="perhaps")  # wrong
+masked: Tuple[NDArray[numpy.float32], NDArray[numpy.bool_]]
+masked = store.read_many([1, 2], missing="mask", dtype=numpy.float32)
+with_out: Tuple[bytearray, NDArray[numpy.bool_]] = store.read_many([1, 2], out, missing="mask")
+unmasked: NDArray[numpy.uint8] = store.read_many([1, 2], missing="mask")  # wrong
+store.write_many([1], rows, progress=lambda done, most: print(done, most))
+store.write_many([1], rows, progress=lambda done: None)  # wrong
+engine_race.verify("/tmp/store", progress=print)
+engine_race.verify("/tmp/store", progress=5)  # wrong
 with store.snapshot() as snapshot:
     gathered: NDArray[numpy.uint8] = snapshot.read_many(range(3), missing="zero")
     snapshot.write_many([1], rows)  # wrong

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, SupportsIndex, Tuple, Union
 
 from ._buffers import count_of
 from ._library import VALUE_BYTES
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import DTypeLike, NDArray
 
-    Shape = Union[int, Sequence[int]]
+    Shape = Union[SupportsIndex, Sequence[SupportsIndex]]
 
 _MOST = (1 << 63) - 1
 

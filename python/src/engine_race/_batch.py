@@ -35,14 +35,14 @@ class WriteBatch:
         check(lib.engine_race_batch_delete(self._batch, number), f"key {number}")
 
     def put_many(self, ids: Any, rows: Any) -> None:
-        """Copies many records: `rows` is a contiguous array of n * 4096 bytes."""
+        """Copies many records: `rows` is a contiguous array of n * 4096 bytes.
+
+        After a failure the batch is as it was.
+        """
         keys = ids_of(ids)
-        numbers = ffi.from_buffer("uint64_t[]", keys)
-        memory = ffi.cast("char*", rows_of(rows, len(keys), "rows"))
-        check(lib.engine_race_batch_reserve(self._batch, len(self) + len(keys), 0), "a batch")
-        for i in range(len(keys)):
-            check(lib.engine_race_batch_write(self._batch, numbers[i], memory + i * VALUE_BYTES),
-                  f"key {numbers[i]}")
+        check(lib.engine_race_batch_write_many(self._batch, len(keys),
+                                               ffi.from_buffer("uint64_t[]", keys),
+                                               rows_of(rows, len(keys), "rows")), "a batch")
 
     def __setitem__(self, key: Key, value: Any) -> None:
         self.put(key, value)

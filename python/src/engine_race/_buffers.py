@@ -1,15 +1,17 @@
 """Keys, values and arrays of callers as memory that the engine may read or fill."""
 import operator
 import re
+import sys
 from array import array
-from typing import Any, Optional, Union
+from typing import Any, Optional, SupportsIndex, Tuple, Union
 
 from ._library import KEY_BYTES, VALUE_BYTES, ffi
 
-Key = Union[int, bytes]
+Key = Union[SupportsIndex, bytes, bytearray, memoryview]
 
 _ALL_BITS = (1 << 64) - 1
 _RANGE = "from 0 to 2**64 - 1"
+_FOREIGN_ORDERS = (">", "!") if sys.byteorder == "little" else ("<",)
 
 
 def key_of(key: Any) -> int:
@@ -50,23 +52,49 @@ def bound_of(key: Optional[Key]) -> Any:
     return ffi.NULL if key is None else ffi.new("uint64_t*", key_of(key))
 
 
-def _view_of(value: Any, what: str, writable: bool) -> memoryview:
-    """A contiguous view that the engine may use, whatever its items are."""
+def _bytes_of_array(value: Any, what: str) -> Any:
+    """An array of numpy as one of uint8, without a copy; anything else as it is.
+
+    Of times, and of types that are not numpy's own, such as bfloat16, numpy gives no buffer.
+    """
+    if getattr(getattr(value, "dtype", None), "hasobject", True):
+        return value
+    if not value.flags.c_contiguous:
+        raise ValueError(f"{what} is not contiguous")
+    return value.reshape(-1).view("u1")
+
+
+def _refuse_other_byte_order(what: str) -> None:
+    """A later reader would get other numbers, without being told."""
+    raise TypeError(f"{what} has numbers in the byte order of another machine: convert them first, "
+                    "or give them as uint8")
+
+
+def _buffer_of(value: Any, what: str, writable: bool) -> Tuple[Any, memoryview]:
+    """What gives a contiguous buffer that the engine may use, and a view of that."""
     try:
         view = memoryview(value)
     except TypeError:
         raise TypeError(f"{what} is a buffer, not {type(value).__name__}") from None
     except (ValueError, BufferError) as error:
-        raise TypeError(f"{what} gives no buffer: {error}") from None
+        taken = _bytes_of_array(value, what)
+        if taken is value:
+            raise TypeError(f"{what} gives no buffer: {error}") from None
+        if not writable and not value.dtype.isnative:
+            _refuse_other_byte_order(what)
+        value, view = taken, memoryview(taken)
     # Names of fields stand between colons. Items that are references to objects must never be read
     # as bytes, nor filled.
     if "O" in re.sub(r":[^:]*:", "", view.format):
         raise TypeError(f"{what} holds Python objects, not numbers")
+    # A record with fields is a layout of the caller's own, whatever order each field has.
+    if not writable and view.format.startswith(_FOREIGN_ORDERS):
+        _refuse_other_byte_order(what)
     if not view.c_contiguous:
         raise ValueError(f"{what} is not contiguous")
     if writable and view.readonly:
         raise ValueError(f"{what} is read-only")
-    return view
+    return value, view
 
 
 def memory_of(value: Any, wanted_bytes: int, what: str, writable: bool = False) -> Any:
@@ -74,10 +102,10 @@ def memory_of(value: Any, wanted_bytes: int, what: str, writable: bool = False) 
     if type(value) is bytes and not writable:
         size = len(value)
     else:
-        view = _view_of(value, what, writable)
+        value, view = _buffer_of(value, what, writable)
         size = view.nbytes
     if size != wanted_bytes:
-        raise ValueError(f"{what} has {wanted_bytes} bytes, not {size}")
+        raise ValueError(f"{what}: {size} bytes were given, and {wanted_bytes} are needed")
     # Not of the view: the garbage collector crashes on a view that cffi has exported.
     return ffi.from_buffer("char[]", value, require_writable=writable)
 
@@ -88,7 +116,7 @@ def rows_of(rows: Any, count: int, what: str, writable: bool = False) -> Any:
 
 def keys_into(keys: Any) -> Any:
     """The memory of a writable array of uint64, to be filled."""
-    view = _view_of(keys, "keys", writable=True)
+    _, view = _buffer_of(keys, "keys", writable=True)
     if view.ndim != 1:
         raise ValueError(f"keys have one dimension, not {view.ndim}")
     if view.format not in ("Q", "L", "@Q", "@L", "=Q") or view.itemsize != KEY_BYTES:

@@ -1,9 +1,11 @@
 """The exceptions of the package. Each has the code of the C API as `code`. All can be pickled."""
 from __future__ import annotations
 
+import errno as numbers_of_errors
+import os
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Type
 
-from ._library import lib, text_of
+from ._library import ffi, lib, text_of
 
 if TYPE_CHECKING:
     from ._closed_stores import Report
@@ -41,7 +43,25 @@ class MissingKeyError(EngineRaceError, KeyError):
         return Exception.__str__(self)
 
 
-class MissingStoreError(EngineRaceError, FileNotFoundError):
+class _SystemError(EngineRaceError, OSError):
+    """Has `errno` and `filename` where a call of the system has failed, and None elsewhere."""
+
+    def __init__(self, message: str, code: int, errno: Optional[int] = None,
+                 filename: Optional[str] = None) -> None:
+        super().__init__(message, code)
+        self.filename = filename
+        if errno is not None:
+            self.errno, self.strerror = errno, os.strerror(errno)
+
+    def __str__(self) -> str:
+        # An OSError shows its number and its file, which the message has.
+        return Exception.__str__(self)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (self.args[0], self.code, self.errno, self.filename), self.__dict__
+
+
+class MissingStoreError(_SystemError, FileNotFoundError):
     """The directory holds no store, and create_if_missing is false."""
 
 
@@ -51,11 +71,11 @@ class CorruptionError(EngineRaceError):
     report: Optional[Report] = None
 
 
-class FullError(EngineRaceError, OSError):
-    """The disk or a bucket is full."""
+class FullError(_SystemError):
+    """The disk or a bucket is full. `errno` is that of the disk, and None for a bucket."""
 
 
-class StoreIOError(EngineRaceError, OSError):
+class StoreIOError(_SystemError):
     """The system has refused a read or a write, or another process holds the store."""
 
 
@@ -108,16 +128,23 @@ def error_of_record(code: int, key: int) -> EngineRaceError:
 
 def error_of(code: int, about: str = "") -> EngineRaceError:
     """The exception for a code that the calling thread's last call of the library answered."""
+    # Both are of the thread's last failure, which is this one.
+    number = lib.engine_race_error_number()
+    path: bytes = ffi.string(lib.engine_race_error_path())
     message = text_of(lib.engine_race_error_message()) or text_of(lib.engine_race_code_name(code))
     if about:
         message = f"{about}: {message}"
-    return _KINDS.get(code, EngineRaceError)(message, code)
+    kind = _KINDS.get(code, EngineRaceError)
+    if issubclass(kind, _SystemError):
+        return kind(message, code, number or None, os.fsdecode(path) or None)
+    return kind(message, code)
 
 
 def error_of_store(code: int, path: str) -> EngineRaceError:
     """error_of for a call that takes the directory of a store."""
     if code == lib.ENGINE_RACE_NOT_FOUND:
-        return MissingStoreError(f"{path}: {text_of(lib.engine_race_error_message())}", code)
+        return MissingStoreError(f"{path}: {text_of(lib.engine_race_error_message())}", code,
+                                 numbers_of_errors.ENOENT, path)
     return error_of(code, path)
 
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import threading
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Callable, Iterator as Iterates, Optional, Tuple, TypeVar
+from typing import (TYPE_CHECKING, Any, Callable, Iterator as Iterates, Optional, SupportsIndex,
+                    Tuple, TypeVar)
 
 from ._buffers import Key, bound_of, count_of, key_of, keys_into, refuse_overlap, rows_of
 from ._errors import check, error_of
@@ -26,6 +27,7 @@ MAX_PREFETCH_RECORDS = 64
 _FIRST_RECORDS = 4
 _MOST_RECORDS = 64
 _KEYS_AT_ONCE = 4096
+_TAKEN_AT_ONCE = 4096
 
 
 class Iterator(Held):
@@ -37,8 +39,8 @@ class Iterator(Held):
     """
 
     def __init__(self, store: Store, lower: Optional[Key], upper: Optional[Key],
-                 snapshot: Optional[Snapshot], prefetch_records: int,
-                 refresh_every_steps: int) -> None:
+                 snapshot: Optional[Snapshot], prefetch_records: SupportsIndex,
+                 refresh_every_steps: SupportsIndex) -> None:
         bounds = bound_of(lower), bound_of(upper)
         wanted = ffi.new("engine_race_iterator_options*")
         wanted.struct_bytes = ffi.sizeof("engine_race_iterator_options")
@@ -143,10 +145,18 @@ class Iterator(Held):
         return taken
 
     def take_into(self, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
-        """Fills memory of cffi like `take`; the code and the count of records before a failure."""
-        taken = ffi.new("size_t*")
-        code = self._call(lib.engine_race_iterator_take, count, keys, rows, taken)
-        return code, taken[0]
+        """Fills memory of cffi like `take`; the code and the count of records before a failure.
+
+        In pieces: handlers of signals run between two of them.
+        """
+        taken, done = ffi.new("size_t*"), 0
+        while True:
+            piece = min(count - done, _TAKEN_AT_ONCE)
+            code = self._call(lib.engine_race_iterator_take, piece, keys + done,
+                              rows if rows == ffi.NULL else rows + done * VALUE_BYTES, taken)
+            done += taken[0]
+            if code != OK or taken[0] < piece or done == count:
+                return code, done
 
     def refresh(self) -> None:
         """Moves on to the latest state. It stands at no record then."""

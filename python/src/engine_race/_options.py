@@ -1,11 +1,12 @@
 """Options of `open` as the texts that the C API takes."""
 import os
-from typing import Any, Dict, Literal, Mapping, Optional, Sequence, TypedDict, Union
+from typing import (Any, Dict, Literal, Mapping, Optional, Sequence, SupportsIndex, TypedDict,
+                    Union)
 
 from ._errors import OutOfMemoryError, check
 from ._library import ffi, lib, option_names, text_of
 
-_Number = Union[int, str, None]
+_Number = Union[SupportsIndex, str, None]
 _Flag = Union[bool, Literal["true", "false"], None]
 _Path = Union[str, bytes, "os.PathLike[str]"]
 

@@ -1,22 +1,23 @@
 """Stores and snapshots."""
 from __future__ import annotations
 
-from typing import (TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar,
+import contextlib
+from typing import (TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, SupportsIndex, Tuple,
                     Union, overload)
 
 from . import _iterator
-from ._arrays import refuse_other_array, view_of_blocks, view_of_rows
 from ._batch import WriteBatch
-from ._buffers import (Key, bytes_in, count_of, ids_of, key_of, memory_of, rows_of,
-                       shares_memory)
+from ._buffers import Key, ids_of, key_of, memory_of, rows_of
 from ._closed_stores import BackupReport, backup_report_of, new_backup_report
-from ._errors import check, error_of, error_of_record, error_of_store, missing_key
+from ._errors import check, error_of_store
 from ._handle import Handle
-from ._held import NOT_FOUND, OK, Held, bytes_of_value, new_value
+from ._held import OK
 from ._iterator import Iterator, Scan
 from ._library import VALUE_BYTES, ffi, lib, stat_names, text_of
 from ._log import Log
 from ._options import c_text, new_options
+from ._progress import READ_AT_ONCE, WRITTEN_AT_ONCE
+from ._reader import Reader
 
 if TYPE_CHECKING:
     import os
@@ -28,11 +29,9 @@ if TYPE_CHECKING:
     from ._arrays import Shape
     from ._iterator import Block
     from ._options import OpenOptions
+    from ._progress import Progress
 
     _Rows = Tuple[NDArray[numpy.uint64], NDArray[numpy.uint8]]
-
-_Default = TypeVar("_Default")
-_Out = TypeVar("_Out")
 
 
 class BucketSpace(NamedTuple):
@@ -42,143 +41,7 @@ class BucketSpace(NamedTuple):
     dead_bytes: int  # of overwritten and deleted records
 
 
-class _Reader(Held):
-    """Lookups of one key and of many, and scans."""
-
-    def _read(self, number: int, memory: Any) -> int:
-        raise NotImplementedError
-
-    def _read_many(self, count: int, keys: Any, rows: Any, codes: Any) -> int:
-        raise NotImplementedError
-
-    def _walk(self, lower: Optional[Key], upper: Optional[Key],
-              prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
-        raise NotImplementedError
-
-    @overload
-    def get(self, key: Key) -> Optional[bytes]: ...
-
-    @overload
-    def get(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
-
-    def get(self, key: Key, default: Any = None) -> Any:
-        """The value, or `default` when there is no such key."""
-        memory = new_value()
-        code = self._read(key_of(key), memory)
-        if code == NOT_FOUND:
-            return default
-        check(code)
-        return bytes_of_value(memory)
-
-    def __getitem__(self, key: Key) -> bytes:
-        memory = new_value()
-        number = key_of(key)
-        code = self._read(number, memory)
-        if code == OK:
-            return bytes_of_value(memory)
-        raise missing_key(number) if code == NOT_FOUND else error_of(code, f"key {number}")
-
-    def read_into(self, key: Key, buffer: Any) -> None:
-        """Reads the value into a writable buffer of 4096 bytes. KeyError leaves it as it was."""
-        number = key_of(key)
-        code = self._read(number, memory_of(buffer, VALUE_BYTES, "a value", writable=True))
-        if code != OK:
-            raise missing_key(number) if code == NOT_FOUND else error_of(code, f"key {number}")
-
-    def __contains__(self, key: Key) -> bool:
-        """Reads the value too."""
-        return self.get(key) is not None
-
-    @overload
-    def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
-                  missing: str = "raise", dtype: None = None,
-                  shape: Optional[Shape] = None) -> NDArray[numpy.uint8]: ...
-
-    @overload
-    def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
-                  missing: str = "raise", *, dtype: DTypeLike,
-                  shape: Optional[Shape] = None) -> NDArray[Any]: ...
-
-    @overload
-    def read_many(self, ids: Any, out: _Out, missing: str = "raise",
-                  dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None) -> _Out: ...
-
-    def read_many(self, ids: Any, out: Any = None, missing: str = "raise",
-                  dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None) -> Any:
-        """The values of many keys, as rows of an array of shape (n, 4096) and type uint8.
-
-        One call keeps all reads in flight. `dtype` and `shape` give the same bytes as an array of
-        another type and shape, without a copy: dtype=float32 one of (n, 1024). One number of the
-        shape may be -1. `out` is a writable contiguous array of n * 4096 bytes of any type and
-        shape; it is filled and returned. Using one again saves the system the work of giving new
-        memory. Beside `out`, `dtype` and `shape` must be those that it has.
-        `missing` says what happens to keys that are not there: "raise" raises KeyError, "zero"
-        gives rows of zeros, "keep" leaves rows of `out` as they were. After a KeyError, `out` has
-        the values of the keys that are there; its other rows are as they were.
-        """
-        import numpy
-
-        if missing not in ("raise", "zero", "keep"):
-            raise ValueError(f'missing is "raise", "zero" or "keep", not {missing!r}')
-        keys = ids_of(ids)
-        count = len(keys)
-        views = dtype is not None or shape is not None
-        if out is None:
-            empty = numpy.empty if missing == "raise" else numpy.zeros
-            rows = empty((count, VALUE_BYTES), numpy.uint8)
-            out = view_of_rows(rows, dtype, shape) if views else rows
-            memory = rows_of(rows, count, "out", writable=True)
-        else:
-            memory = rows_of(out, count, "out", writable=True)
-            if views:
-                refuse_other_array(out, count, dtype, shape)
-            if count > 0 and shares_memory(ids, memory):
-                raise ValueError("ids and out lie in the same memory")
-        codes = numpy.empty(count, numpy.intc)
-        check(self._read_many(count, ffi.from_buffer("uint64_t[]", keys), memory,
-                              ffi.from_buffer("int[]", codes, require_writable=True)))
-        if not codes.any():
-            return out
-        absent = codes == NOT_FOUND
-        wrong = numpy.flatnonzero(codes if missing == "raise" else codes * ~absent)
-        if len(wrong) > 0:
-            raise error_of_record(int(codes[wrong[0]]), int(keys[wrong[0]]))
-        if missing == "zero":
-            bytes_in(memory).reshape(count, VALUE_BYTES)[absent] = 0
-        return out
-
-    def scan(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
-             reverse: bool = False) -> Scan[Tuple[int, bytes]]:
-        """The records from `lower` on and below `upper`, in order of key, as of this call."""
-        return _iterator.scan(self._walk(lower, upper), reverse)
-
-    def items(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
-              reverse: bool = False) -> Scan[Tuple[int, bytes]]:
-        """As `scan`: unlike that of a dict, the result can be iterated once."""
-        return self.scan(lower, upper, reverse)
-
-    def keys(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
-             reverse: bool = False) -> Scan[int]:
-        """The keys that `scan` finds. No value is read."""
-        return _iterator.keys_of(self._walk(lower, upper, prefetch_records=0), reverse)
-
-    def values(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
-               reverse: bool = False) -> Scan[bytes]:
-        """The values that `scan` finds, in order of key."""
-        return _iterator.values_of(self._walk(lower, upper), reverse)
-
-    def __iter__(self) -> Scan[int]:
-        """The keys in order, as of this call."""
-        return self.keys()
-
-    def _blocks(self, walk: Callable[[], Iterator], rows: int, dtype: Optional[DTypeLike],
-                shape: Optional[Shape]) -> Scan[Block]:
-        count = count_of(rows, "rows", 1, (1 << 63) // VALUE_BYTES)
-        view = view_of_blocks(dtype, shape)
-        return _iterator.blocks(walk(), count, view)
-
-
-class Store(_Reader):
+class Store(Reader):
     """An open store. Every method may be called by any number of threads at once.
 
     `close` waits for calls that are running, and closes the store's snapshots and iterators. A
@@ -208,9 +71,10 @@ class Store(_Reader):
         return self._handle.call(  # type: ignore[no-any-return]
             lib.engine_race_read, number, memory)
 
-    def _read_many(self, count: int, keys: Any, rows: Any, codes: Any) -> int:
-        return self._handle.call(  # type: ignore[no-any-return]
-            lib.engine_race_read_many, count, keys, rows, codes)
+    def _read_many(self, progress: Optional[Progress], count: int, keys: Any, rows: Any,
+                   codes: Any) -> int:
+        return self._call_in_pieces(progress, lib.engine_race_read_many, count, keys, rows, codes,
+                                    is_one_piece=count <= READ_AT_ONCE)
 
     def _walk(self, lower: Optional[Key], upper: Optional[Key],
               prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
@@ -248,30 +112,38 @@ class Store(_Reader):
         return WriteBatch(
             lambda batch: int(self._handle.call(lib.engine_race_write_batch, batch)))
 
-    def write_many(self, ids: Any, rows: Any) -> None:
+    def write_many(self, ids: Any, rows: Any, progress: Optional[Progress] = None) -> None:
         """Writes many records in one call: `rows` is a contiguous array of n * 4096 bytes.
 
-        Rows that another thread changes meanwhile may be stored in part; see `put`. After a
-        failure, `done_count` of the exception is how many records were written before it.
+        Rows that another thread changes meanwhile may be stored in part; see `put`. `progress` is
+        called after each 256 records with how many are written, and with n. What it raises ends the
+        call, as what a signal handler raises does. After a failure and after such an end,
+        `done_count` of the exception is how many records were written: the first ones of `ids`.
         """
         keys = ids_of(ids)
         memory = rows_of(rows, len(keys), "rows")
         written = ffi.new("size_t*")
-        code = self._handle.call(lib.engine_race_write_many, len(keys),
-                                 ffi.from_buffer("uint64_t[]", keys), memory, written)
+        try:
+            code = self._call_in_pieces(progress, lib.engine_race_write_many, len(keys),
+                                        ffi.from_buffer("uint64_t[]", keys), memory, written,
+                                        is_one_piece=len(keys) <= WRITTEN_AT_ONCE)
+        except BaseException as error:
+            with contextlib.suppress(AttributeError):
+                setattr(error, "done_count", written[0])
+            raise
         check(code, f"after {written[0]} of {len(keys)} records", done_count=written[0])
 
     @overload
-    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
                snapshot: Optional[Snapshot] = None, dtype: None = None,
                shape: Optional[Shape] = None) -> Scan[_Rows]: ...
 
     @overload
-    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
                snapshot: Optional[Snapshot] = None, *, dtype: DTypeLike,
                shape: Optional[Shape] = None) -> Scan[Block]: ...
 
-    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
                snapshot: Optional[Snapshot] = None, dtype: Optional[DTypeLike] = None,
                shape: Optional[Shape] = None) -> Scan[Any]:
         """Pairs of an array of keys and one of rows, (n, 4096) of uint8, in order of key.
@@ -286,8 +158,8 @@ class Store(_Reader):
 
     def iterator(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
                  snapshot: Optional[Snapshot] = None,
-                 prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS,
-                 refresh_every_steps: int = 0) -> Iterator:
+                 prefetch_records: SupportsIndex = _iterator.MAX_PREFETCH_RECORDS,
+                 refresh_every_steps: SupportsIndex = 0) -> Iterator:
         """A walk from `lower` on and below `upper`, at a snapshot or at the state of this call."""
         return Iterator(self, lower, upper, snapshot, prefetch_records, refresh_every_steps)
 
@@ -296,33 +168,41 @@ class Store(_Reader):
         check(self._handle.call(lib.engine_race_sync))
         self._handle.hand_on()
 
-    def compact(self) -> None:
+    def compact(self, progress: Optional[Progress] = None) -> None:
         """Gives back the space of overwritten and deleted records, while other calls go on.
 
         Reads the key logs and writes some live records again, so it may take long. Snapshots and
         iterators keep what they can see. A thread of the store gives space back by itself, too,
-        unless reclaim="off".
+        unless reclaim="off". `progress` is called between pieces with how many records are done,
+        and with a number that they do not exceed. What it raises, or a signal handler, ends the
+        call. Space that was given back before it stays so.
         """
-        check(self._handle.call(lib.engine_race_compact))
+        check(self._call_in_pieces(progress, lib.engine_race_compact))
         self._handle.hand_on()
 
-    def checkpoint(self, path: Union[str, bytes, os.PathLike[str]]) -> None:
+    def checkpoint(self, path: Union[str, bytes, os.PathLike[str]],
+                   progress: Optional[Progress] = None) -> None:
         """Makes a store of its own in a directory that is missing or empty.
 
-        It has what this store has at one moment of the call, while other calls go on.
+        It has what this store has at one moment of the call, while other calls go on. `progress` is
+        that of `compact`; it is not called where the file system shares the blocks. A checkpoint
+        that is ended leaves the directory empty.
         """
-        check(self._handle.call(lib.engine_race_checkpoint, c_text(path, "the path")))
+        check(self._call_in_pieces(progress, lib.engine_race_checkpoint, c_text(path, "the path")))
         self._handle.hand_on()
 
     def backup(self, path: Union[str, bytes, os.PathLike[str]],
-               since: Optional[Union[str, bytes, os.PathLike[str]]] = None) -> BackupReport:
+               since: Optional[Union[str, bytes, os.PathLike[str]]] = None,
+               progress: Optional[Progress] = None) -> BackupReport:
         """Writes a backup into a directory that is missing or empty, while other calls go on.
 
         With `since`, the directory of an earlier backup of this store, it holds what changed since.
+        `progress` is that of `compact`. A backup that is ended leaves the directory empty.
         """
         counts = new_backup_report()
         earlier = ffi.NULL if since is None else c_text(since, "the earlier backup")
-        check(self._handle.call(lib.engine_race_backup, c_text(path, "the path"), earlier, counts))
+        check(self._call_in_pieces(progress, lib.engine_race_backup, c_text(path, "the path"),
+                                   earlier, counts))
         self._handle.hand_on()
         return backup_report_of(counts)
 
@@ -354,7 +234,7 @@ class Store(_Reader):
         return text_of(ffi.gc(text[0], lib.engine_race_free))
 
 
-class Snapshot(_Reader):
+class Snapshot(Reader):
     """A state of a store. Any number of threads may read at it."""
 
     def __init__(self, store: Store) -> None:
@@ -368,23 +248,24 @@ class Snapshot(_Reader):
         return self._handle.call(  # type: ignore[no-any-return]
             lib.engine_race_snapshot_read, number, memory)
 
-    def _read_many(self, count: int, keys: Any, rows: Any, codes: Any) -> int:
-        return self._handle.call(  # type: ignore[no-any-return]
-            lib.engine_race_snapshot_read_many, count, keys, rows, codes)
+    def _read_many(self, progress: Optional[Progress], count: int, keys: Any, rows: Any,
+                   codes: Any) -> int:
+        return self._call_in_pieces(progress, lib.engine_race_snapshot_read_many, count, keys, rows,
+                                    codes, is_one_piece=count <= READ_AT_ONCE)
 
     def _walk(self, lower: Optional[Key], upper: Optional[Key],
               prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
         return self._store.iterator(lower, upper, self, prefetch_records)
 
     @overload
-    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
                dtype: None = None, shape: Optional[Shape] = None) -> Scan[_Rows]: ...
 
     @overload
-    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
                *, dtype: DTypeLike, shape: Optional[Shape] = None) -> Scan[Block]: ...
 
-    def blocks(self, rows: int = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
                dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None) -> Scan[Any]:
         """As Store.blocks."""
         return self._blocks(lambda: self._walk(lower, upper), rows, dtype, shape)

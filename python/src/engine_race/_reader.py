@@ -1,0 +1,186 @@
+"""What stores and snapshots have in common: lookups of one key and of many, and scans."""
+from __future__ import annotations
+
+from typing import (TYPE_CHECKING, Any, Callable, Literal, Optional, SupportsIndex, Tuple, TypeVar,
+                    Union, overload)
+
+from . import _iterator
+from ._arrays import refuse_other_array, view_of_blocks, view_of_rows
+from ._buffers import (Key, bytes_in, count_of, ids_of, key_of, memory_of, rows_of,
+                       shares_memory)
+from ._errors import check, error_of, error_of_record, missing_key
+from ._held import NOT_FOUND, OK, Held, bytes_of_value, new_value
+from ._iterator import Iterator, Scan
+from ._library import VALUE_BYTES, ffi
+from ._progress import call_in_pieces
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import DTypeLike, NDArray
+
+    from ._arrays import Shape
+    from ._iterator import Block
+    from ._progress import Progress
+
+    _Missing = Literal["raise", "zero", "keep"]
+    _Mask = NDArray[numpy.bool_]
+
+_Default = TypeVar("_Default")
+_Out = TypeVar("_Out")
+
+
+class Reader(Held):
+    """A store or a snapshot."""
+
+    def _read(self, number: int, memory: Any) -> int:
+        raise NotImplementedError
+
+    def _read_many(self, progress: Optional[Progress], count: int, keys: Any, rows: Any,
+                   codes: Any) -> int:
+        raise NotImplementedError
+
+    def _call_in_pieces(self, progress: Optional[Progress], function: Any, *arguments: Any,
+                        is_one_piece: bool = False) -> int:
+        return self._handle.call(  # type: ignore[no-any-return]
+            lambda pointer: call_in_pieces(progress, function, pointer, *arguments,
+                                           is_one_piece=is_one_piece))
+
+    def _walk(self, lower: Optional[Key], upper: Optional[Key],
+              prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
+        raise NotImplementedError
+
+    @overload
+    def get(self, key: Key) -> Optional[bytes]: ...
+
+    @overload
+    def get(self, key: Key, default: _Default) -> Union[bytes, _Default]: ...
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """The value, or `default` when there is no such key."""
+        memory = new_value()
+        code = self._read(key_of(key), memory)
+        if code == NOT_FOUND:
+            return default
+        check(code)
+        return bytes_of_value(memory)
+
+    def __getitem__(self, key: Key) -> bytes:
+        memory = new_value()
+        number = key_of(key)
+        code = self._read(number, memory)
+        if code == OK:
+            return bytes_of_value(memory)
+        raise missing_key(number) if code == NOT_FOUND else error_of(code, f"key {number}")
+
+    def read_into(self, key: Key, buffer: Any) -> None:
+        """Reads the value into a writable buffer of 4096 bytes. KeyError leaves it as it was."""
+        number = key_of(key)
+        code = self._read(number, memory_of(buffer, VALUE_BYTES, "a value", writable=True))
+        if code != OK:
+            raise missing_key(number) if code == NOT_FOUND else error_of(code, f"key {number}")
+
+    def __contains__(self, key: Key) -> bool:
+        """Reads the value too."""
+        return self.get(key) is not None
+
+    @overload
+    def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
+                  missing: _Missing = "raise", dtype: None = None, shape: Optional[Shape] = None,
+                  progress: Optional[Progress] = None) -> NDArray[numpy.uint8]: ...
+
+    @overload
+    def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
+                  missing: _Missing = "raise", *, dtype: DTypeLike, shape: Optional[Shape] = None,
+                  progress: Optional[Progress] = None) -> NDArray[Any]: ...
+
+    @overload
+    def read_many(self, ids: Any, out: _Out, missing: _Missing = "raise",
+                  dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None,
+                  progress: Optional[Progress] = None) -> _Out: ...
+
+    @overload
+    def read_many(self, ids: Any, out: None = None,
+                  *, missing: Literal["mask"], dtype: Optional[DTypeLike] = None,
+                  shape: Optional[Shape] = None,
+                  progress: Optional[Progress] = None) -> Tuple[NDArray[Any], _Mask]: ...
+
+    @overload
+    def read_many(self, ids: Any, out: _Out, missing: Literal["mask"],
+                  dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None,
+                  progress: Optional[Progress] = None) -> Tuple[_Out, _Mask]: ...
+
+    def read_many(self, ids: Any, out: Any = None, missing: str = "raise",
+                  dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None,
+                  progress: Optional[Progress] = None) -> Any:
+        """The values of many keys, as rows of an array of shape (n, 4096) and type uint8.
+
+        One call keeps all reads in flight. `dtype` and `shape` give the same bytes as an array of
+        another type and shape, without a copy: dtype=float32 one of (n, 1024). One number of the
+        shape may be -1. `out` is a writable contiguous array of n * 4096 bytes of any type and
+        shape; it is filled and returned. Using one again saves the system the work of giving new
+        memory. Beside `out`, `dtype` and `shape` must be those that it has.
+        `missing` says what happens to keys that are not there: "raise" raises KeyError, "zero"
+        gives rows of zeros, "keep" leaves rows of `out` as they were. "mask" gives rows of zeros,
+        and returns a pair: the rows, and an array of bool that is true where a key is not there.
+        After a KeyError, `out` has the values of the keys that are there; its other rows are as
+        they were. `progress` is called after each 4096 keys with how many are read, and with n.
+        What it raises ends the call, as what a signal handler raises does.
+        """
+        import numpy
+
+        if missing not in ("raise", "zero", "keep", "mask"):
+            raise ValueError(f'missing is "raise", "zero", "keep" or "mask", not {missing!r}')
+        keys = ids_of(ids)
+        count = len(keys)
+        views = dtype is not None or shape is not None
+        if out is None:
+            empty = numpy.empty if missing == "raise" else numpy.zeros
+            rows = empty((count, VALUE_BYTES), numpy.uint8)
+            out = view_of_rows(rows, dtype, shape) if views else rows
+            memory = rows_of(rows, count, "out", writable=True)
+        else:
+            memory = rows_of(out, count, "out", writable=True)
+            if views:
+                refuse_other_array(out, count, dtype, shape)
+            if count > 0 and shares_memory(ids, memory):
+                raise ValueError("ids and out lie in the same memory")
+        codes = numpy.empty(count, numpy.intc)
+        check(self._read_many(progress, count, ffi.from_buffer("uint64_t[]", keys), memory,
+                              ffi.from_buffer("int[]", codes, require_writable=True)))
+        absent = codes == NOT_FOUND
+        wrong = numpy.flatnonzero(codes if missing == "raise" else codes * ~absent)
+        if len(wrong) > 0:
+            raise error_of_record(int(codes[wrong[0]]), int(keys[wrong[0]]))
+        if missing in ("zero", "mask") and absent.any():
+            bytes_in(memory).reshape(count, VALUE_BYTES)[absent] = 0
+        return (out, absent) if missing == "mask" else out
+
+    def scan(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
+             reverse: bool = False) -> Scan[Tuple[int, bytes]]:
+        """The records from `lower` on and below `upper`, in order of key, as of this call."""
+        return _iterator.scan(self._walk(lower, upper), reverse)
+
+    def items(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
+              reverse: bool = False) -> Scan[Tuple[int, bytes]]:
+        """As `scan`: unlike that of a dict, the result can be iterated once."""
+        return self.scan(lower, upper, reverse)
+
+    def keys(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
+             reverse: bool = False) -> Scan[int]:
+        """The keys that `scan` finds. No value is read."""
+        return _iterator.keys_of(self._walk(lower, upper, prefetch_records=0), reverse)
+
+    def values(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
+               reverse: bool = False) -> Scan[bytes]:
+        """The values that `scan` finds, in order of key."""
+        return _iterator.values_of(self._walk(lower, upper), reverse)
+
+    def __iter__(self) -> Scan[int]:
+        """The keys in order, as of this call."""
+        return self.keys()
+
+    def _blocks(self, walk: Callable[[], Iterator], rows: SupportsIndex, dtype: Optional[DTypeLike],
+                shape: Optional[Shape]) -> Scan[Block]:
+        count = count_of(rows, "rows", 1, (1 << 63) // VALUE_BYTES)
+        view = view_of_blocks(dtype, shape)
+        return _iterator.blocks(walk(), count, view)
