@@ -9,12 +9,10 @@
 namespace engine_race {
 
 class ViewRegistry;
-struct ViewRegistration;
 
 // Pins nothing when default-made.
 struct PinnedView {
   ViewRegistry* registry = nullptr;
-  ViewRegistration* registration = nullptr;
   uint64_t version = 0;
 };
 

@@ -115,7 +115,7 @@ bool BucketShared::FindBucket() noexcept {
 
 void BucketShared::EndPass() noexcept {
   is_sweeping_ = false;
-  live_.Clear();
+  live_ = LiveVersions();
   const std::lock_guard lock(mutex_);
   ENGINE_RACE_ASSERT(left_ == nullptr && swept_ == nullptr);
   ENGINE_RACE_ASSERT(served_ <= pass_request_ && pass_request_ <= requested_);

@@ -322,7 +322,7 @@ Status Index::Prepare(uint32_t bucket) { return impl_->buckets[bucket].Prepare()
 uint64_t Index::CurrentVersion() const noexcept { return views().StampWrite().version; }
 
 bool Index::HasViewIn(uint64_t first, uint64_t end) const noexcept {
-  return first < end && views().Live().AnyIn(first, end);
+  return views().AnyIn(first, end);
 }
 
 Status Index::PrepareMany(uint32_t bucket, uint32_t count) {

@@ -1,12 +1,13 @@
 // The versions of all live views: they decide which superseded records are still needed.
 //
-// Values. One thread at a time.
+// Values: copies share the list of versions. One thread at a time.
 #ifndef ENGINE_RACE_INDEX_LIVE_VERSIONS_H_
 #define ENGINE_RACE_INDEX_LIVE_VERSIONS_H_
 
 #include <algorithm>
 #include <cstdint>
-#include <new>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace engine_race {
@@ -16,41 +17,35 @@ inline constexpr uint64_t kLatestVersion = ~uint64_t{0};
 
 class LiveVersions {
  public:
-  bool empty() const { return versions_.empty() && open_from_ == kLatestVersion; }
+  using Versions = std::vector<uint64_t>;
+
+  LiveVersions() = default;
+  // `versions` ascend; null: none.
+  explicit LiveVersions(std::shared_ptr<const Versions> versions)
+      : versions_(std::move(versions)),
+        oldest_(versions_ == nullptr || versions_->empty() ? kLatestVersion : versions_->front()) {}
+
+  bool empty() const { return oldest_ == kLatestVersion; }
   // Whether some view of a version in [first, end) may be live.
   bool AnyIn(uint64_t first, uint64_t end) const {
     if (first >= end || end <= oldest_) return false;
     // Without a search where a few old views are all there is.
     if (first <= oldest_ || end > open_from_) return true;
-    const auto found = std::lower_bound(versions_.begin(), versions_.end(), first);
-    return found != versions_.end() && *found < end;
+    if (versions_ == nullptr) return false;
+    const auto found = std::lower_bound(versions_->begin(), versions_->end(), first);
+    return found != versions_->end() && *found < end;
   }
   // kLatestVersion when there are none.
   uint64_t oldest() const { return oldest_; }
 
-  // Adds the version of a live view. To be called before Sort. When memory is refused, it adds all
-  // later versions too, which is always safe.
-  void Add(uint64_t version) noexcept {
-    oldest_ = std::min(oldest_, version);
-    try {
-      versions_.push_back(version);
-    } catch (const std::bad_alloc&) {
-      AddAllFrom(version);
-    }
-  }
   // Says that views of any version from `version` on may be live.
   void AddAllFrom(uint64_t version) noexcept {
     oldest_ = std::min(oldest_, version);
     open_from_ = std::min(open_from_, version);
   }
-  void Sort() { std::sort(versions_.begin(), versions_.end()); }
-  void Clear() {
-    versions_.clear();
-    open_from_ = oldest_ = kLatestVersion;
-  }
 
  private:
-  std::vector<uint64_t> versions_;
+  std::shared_ptr<const Versions> versions_;
   uint64_t open_from_ = kLatestVersion;
   uint64_t oldest_ = kLatestVersion;
 };

@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <bit>
 #include <new>
 #include <thread>
 #include <utility>
@@ -13,18 +12,8 @@
 namespace engine_race {
 namespace {
 
-// A bit of a registration's state: the view will be of this version or of a later one.
-constexpr uint64_t kPending = uint64_t{1} << 63;
-// A claim that has met so many registrations in use tries to add more of them.
-constexpr size_t kMaxProbes = 16;
 // How often a batch lets waiting views go first.
 constexpr int kPoliteYields = 64;
-// How often a census begins anew before it gives up.
-constexpr int kCensusRounds = 8;
-
-// Where this thread looks for a free registration first: the one it last released, or the one after
-// that which it last took. Only a hint, so the threads of all registries share it.
-constinit thread_local size_t free_hint = 0;
 
 uint64_t NowMs() {
   timespec now{};
@@ -34,19 +23,9 @@ uint64_t NowMs() {
 
 }  // namespace
 
-struct alignas(64) ViewRegistration {
-  // 0 when free, else the version of the view, perhaps with kPending.
-  std::atomic<uint64_t> state{0};
-  std::atomic<uint64_t> taken_ms{0};
-  size_t index = 0;
-};
-
-ViewRegistry::ViewRegistry() = default;
-ViewRegistry::~ViewRegistry() = default;
-
 Status ViewRegistry::Create(ViewRegistry** registry) {
   auto* const made = new (std::nothrow) ViewRegistry;
-  if (made == nullptr || !ForkMark::Make(&made->fork_mark_).ok() || !made->Grow(0)) {
+  if (made == nullptr || !ForkMark::Make(&made->fork_mark_).ok() || !made->ReserveOne()) {
     delete made;
     return Status::OutOfMemory("index: no memory for a registry of views");
   }
@@ -71,95 +50,55 @@ void ViewRegistry::Close() noexcept {
   // Release: pairs with the acquire of closed() and of Iterator::Valid.
   fork_mark_.flag().store(false, std::memory_order_release);
   // Acquire and release: the thread that finds no view left deletes it, after all others are done.
-  const uint64_t before = live_.fetch_and(~(kOpen | kPinned), std::memory_order_acq_rel);
-  if ((before & kCountMask) == 0) delete this;
+  if (live_.fetch_and(~kOpen, std::memory_order_acq_rel) == kOpen) delete this;
 }
 
-ViewRegistry::Registration* ViewRegistry::RegistrationAt(size_t index) const {
-  const size_t array = index < kFirstCount ? 0 : std::bit_width(index / kFirstCount);
-  const size_t before = array == 0 ? 0 : kFirstCount << (array - 1);
-  // Acquire: pairs with the release in Grow.
-  return arrays_[array].load(std::memory_order_acquire) + (index - before);
-}
-
-bool ViewRegistry::Grow(size_t count) noexcept {
-  const std::lock_guard lock(grow_mutex_);
-  // Relaxed: changes come under the mutex.
-  if (registration_count_.load(std::memory_order_relaxed) != count) return true;
-  const size_t array = count == 0 ? 0 : std::bit_width(count / kFirstCount);
-  if (array == kArrayCount) return false;
-  const size_t added = count == 0 ? kFirstCount : count;
-  owned_arrays_[array].reset(new (std::nothrow) Registration[added]);
-  Registration* const registrations = owned_arrays_[array].get();
-  if (registrations == nullptr) return false;
-  for (size_t i = 0; i < added; ++i) registrations[i].index = count + i;
-  // Release, both: pair with the acquires of RegistrationAt, Claim and Look.
-  arrays_[array].store(registrations, std::memory_order_release);
-  registration_count_.store(count + added, std::memory_order_release);
+bool ViewRegistry::ReserveOne() noexcept {
+  // Relaxed: it grows under the mutex alone. Compact leaves no more places than these.
+  const size_t view_count = live_.load(std::memory_order_relaxed) & ~kOpen;
+  const size_t wanted = 2 * (view_count + 1) + kSlack;
+  if (wanted <= held_.capacity()) return true;
+  visited_count_ += held_.size();
+  try {
+    held_.reserve(std::max(wanted, 2 * held_.capacity()));
+  } catch (const std::exception&) {
+    return false;
+  }
   return true;
 }
 
-ViewRegistry::Registration* ViewRegistry::Claim(uint64_t state) noexcept {
-  bool may_grow = true;
-  while (true) {
-    // Acquire: pairs with the release in Grow.
-    const size_t count = registration_count_.load(std::memory_order_acquire);
-    for (size_t i = 0; i < count; ++i) {
-      Registration* const registration = RegistrationAt((free_hint + i) & (count - 1));
-      uint64_t free = 0;
-      // Relaxed: only the exchange counts. Release: pairs with the acquire of a census.
-      if (registration->state.load(std::memory_order_relaxed) == 0 &&
-          registration->state.compare_exchange_strong(free, state, std::memory_order_acq_rel,
-                                                      std::memory_order_relaxed)) {
-        free_hint = registration->index + 1;
-        return registration;
-      }
-      if (i >= kMaxProbes && may_grow && IsCrowded(count)) break;
-    }
-    if (!may_grow) return nullptr;
-    may_grow = Grow(count);
-    if (may_grow) free_hint = count;
-  }
-}
-
-bool ViewRegistry::IsCrowded(size_t count) const {
-  // Relaxed: a hint.
-  return (live_.load(std::memory_order_relaxed) & kCountMask) > count / 2;
-}
-
 Status ViewRegistry::Take(View* view) {
-  // Relaxed: a lower bound of the version is enough, and the version only grows.
-  Registration* const registration =
-      Claim(kPending | (version_.load(std::memory_order_relaxed) & kVersionMask));
-  if (registration == nullptr) return Status::OutOfMemory("index: no memory for a view");
-  // Relaxed: a statistic.
-  registration->taken_ms.store(NowMs(), std::memory_order_relaxed);
-  // Release, all three: pair with the acquires of StampWrite and Look; see the header.
+  std::unique_lock lock(mutex_);
+  if (!ReserveOne()) return Status::OutOfMemory("index: no memory for a view");
+  // Release: with the change of version_ in NextVersion, pairs with the acquires of StampWrite; see
+  // the header.
   live_.fetch_add(1, std::memory_order_acq_rel);
-  // Sequentially consistent: before the load of unchanged_ by a reader at this view.
-  const uint64_t version = NextVersion();
-  registration->state.store(version, std::memory_order_release);
-  *view = {this, registration, version};
+  const uint64_t version = NextVersion(&lock);
+  Append(version);
+  *view = {this, version};
   return Status::Ok();
 }
 
-uint64_t ViewRegistry::NextVersion() noexcept {
+uint64_t ViewRegistry::NextVersion(std::unique_lock<std::mutex>* lock) noexcept {
   // Relaxed: the exchange below counts.
   uint64_t word = version_.load(std::memory_order_relaxed);
   while (true) {
     if (word < kBatch) {
-      // Sequentially consistent: as in Take. Acquire: pairs with EndBatch, so a view shows the
-      // batches that have ended.
+      // Sequentially consistent: before the load of unchanged_ by a reader at this view. Acquire:
+      // pairs with EndBatch, so a view shows the batches that have ended.
       if (version_.compare_exchange_weak(word, word + 1, std::memory_order_seq_cst,
                                          std::memory_order_relaxed)) {
         return word;
       }
       continue;
     }
+    // The thread of a batch may look at the views meanwhile.
+    lock->unlock();
     // Relaxed, both: batches only take it as a request to be polite.
     waiting_.fetch_add(1, std::memory_order_relaxed);
     version_.wait(word, std::memory_order_relaxed);
     waiting_.fetch_sub(1, std::memory_order_relaxed);
+    lock->lock();
     word = version_.load(std::memory_order_relaxed);
   }
 }
@@ -181,43 +120,39 @@ void ViewRegistry::EndBatch() noexcept {
 }
 
 Status ViewRegistry::TakeAt(uint64_t version, View* view) {
-  Registration* const registration = Claim(version);
-  if (registration == nullptr) return Status::OutOfMemory("index: no memory for a view");
-  // Relaxed: a statistic.
-  registration->taken_ms.store(NowMs(), std::memory_order_relaxed);
-  // Release: behind the registration; pairs with the acquires of Look.
-  live_.fetch_add(kCopy + 1, std::memory_order_acq_rel);
-  *view = {this, registration, version};
+  const std::lock_guard lock(mutex_);
+  if (!ReserveOne()) return Status::OutOfMemory("index: no memory for a view");
+  // Relaxed: the view that holds the version is counted, and the mutex orders the rest.
+  live_.fetch_add(1, std::memory_order_relaxed);
+  Join(version);
+  *view = {this, version};
   return Status::Ok();
 }
 
 void ViewRegistry::Renew(View* view) noexcept {
   ViewRegistry& registry = *view->registry;
-  const uint64_t before = view->version;
-  // Relaxed: as in Release.
-  ENGINE_RACE_ASSERT(view->registration->state.load(std::memory_order_relaxed) == before);
-  // Release, all three: pair with the acquires of StampWrite and Look; see the header.
-  view->registration->state.store(kPending | before, std::memory_order_release);
-  // Seq_cst: as in Take.
-  view->version = registry.NextVersion();
-  view->registration->state.store(view->version, std::memory_order_release);
-  // Relaxed: a statistic.
-  view->registration->taken_ms.store(NowMs(), std::memory_order_relaxed);
-  // Acquire: pairs with NotePinned, which changes version_ too. Either this load sees the flag, or
-  // the caller of NotePinned sees that this view has moved.
-  if ((registry.live_.load(std::memory_order_acquire) & kPinned) != 0) registry.MovedOn(before);
+  bool sweep_is_due = false;
+  {
+    std::unique_lock lock(registry.mutex_);
+    const uint64_t version = registry.NextVersion(&lock);
+    sweep_is_due = registry.Leave(view->version);
+    registry.Append(version);
+    view->version = version;
+  }
+  if (sweep_is_due) registry.RequestSweep();
 }
 
 void ViewRegistry::RenewAt(uint64_t version, View* view) noexcept {
-  const uint64_t before = view->version;
-  if (version == before) return;
-  // Release: pairs with the acquire of Look.
-  view->registration->state.store(version, std::memory_order_release);
-  view->registration->taken_ms.store(NowMs(), std::memory_order_relaxed);  // a statistic
-  view->version = version;
-  // Release: behind the registration; pairs with the acquires of Look.
-  const uint64_t live = view->registry->live_.fetch_add(kCopy, std::memory_order_acq_rel);
-  if ((live & kPinned) != 0) view->registry->MovedOn(before);
+  if (version == view->version) return;
+  ViewRegistry& registry = *view->registry;
+  bool sweep_is_due = false;
+  {
+    const std::lock_guard lock(registry.mutex_);
+    registry.Join(version);
+    sweep_is_due = registry.Leave(view->version);
+    view->version = version;
+  }
+  if (sweep_is_due) registry.RequestSweep();
 }
 
 void ViewRegistry::Release(View* view) noexcept {
@@ -227,72 +162,116 @@ void ViewRegistry::Release(View* view) noexcept {
     *view = View();
     return;
   }
-  free_hint = view->registration->index;
-  // Release: pairs with the acquire of Look. From here on the registration may be another's.
-  // Relaxed: while the view is live, only its holder changes the registration.
-  ENGINE_RACE_ASSERT(view->registration->state.load(std::memory_order_relaxed) == view->version);
-  view->registration->state.store(0, std::memory_order_release);
-  // Relaxed: the exchange does the ordering.
-  uint64_t live = registry->live_.load(std::memory_order_relaxed);
-  bool told = false;
-  do {
-    // The registry lives at least as long as this view is counted, and may not be touched
-    // afterwards.
-    ENGINE_RACE_ASSERT((live & kCountMask) != 0);
-    if ((live & kPinned) != 0 && !told) {
-      registry->MovedOn(view->version);
-      told = true;
-      live = registry->live_.load(std::memory_order_relaxed);  // as above
-    }
-    // Acquire and release: as in Close.
-  } while (!registry->live_.compare_exchange_weak(live, live - 1, std::memory_order_acq_rel,
-                                                  std::memory_order_relaxed));
-  if ((live & (kOpen | kCountMask)) == 1) delete registry;
+  bool sweep_is_due = false;
+  {
+    const std::lock_guard lock(registry->mutex_);
+    sweep_is_due = registry->Leave(view->version);
+  }
+  if (sweep_is_due) registry->RequestSweep();
   *view = View();
+  // The registry lives at least as long as this view is counted, and may not be touched afterwards.
+  // Acquire and release: as in Close.
+  const uint64_t before = registry->live_.fetch_sub(1, std::memory_order_acq_rel);
+  ENGINE_RACE_ASSERT((before & ~kOpen) != 0);
+  if (before == 1) delete registry;
 }
 
-// Calls begin() and then seen() with the state of each registration in use. Begins anew if a view
-// was copied meanwhile. False after too many rounds. Calls no seen() when no view is live.
-template <typename BeginFn, typename SeenFn>
-bool ViewRegistry::Look(const BeginFn& begin, const SeenFn& seen) const {
-  // Acquire, here and below: pair with TakeAt and RenewAt.
-  uint64_t before = live_.load(std::memory_order_acquire);
-  for (int round = 0; round < kCensusRounds; ++round) {
-    begin();
-    if ((before & kCountMask) == 0) return true;
-    // Acquire: pairs with the release in Grow.
-    const size_t count = registration_count_.load(std::memory_order_acquire);
-    for (size_t first = 0; first < count; first += std::max(first, kFirstCount)) {
-      const Registration* const registrations = RegistrationAt(first);
-      for (size_t i = 0; i < std::max(first, kFirstCount); ++i) {
-        // Acquire: pairs with the releases of all that change a registration.
-        const uint64_t state = registrations[i].state.load(std::memory_order_acquire);
-        if (state != 0) seen(state);
-      }
-    }
-    const uint64_t after = live_.load(std::memory_order_acquire);
-    if (before >> kCopyShift == after >> kCopyShift) return true;
-    before = after;
+size_t ViewRegistry::LowerBound(uint64_t version) const noexcept {
+  const auto is_below = [this](const Held& held, uint64_t wanted) {
+    ++visited_count_;
+    return held.version < wanted;
+  };
+  return static_cast<size_t>(std::lower_bound(held_.begin() + static_cast<ptrdiff_t>(first_),
+                                              held_.end(), version, is_below) -
+                             held_.begin());
+}
+
+// Most views that end are the newest one or the oldest one.
+size_t ViewRegistry::PlaceOf(uint64_t version) const noexcept {
+  ENGINE_RACE_ASSERT(first_ < held_.size());
+  if (held_.back().version == version) return held_.size() - 1;
+  const size_t place = held_[first_].version == version ? first_ : LowerBound(version);
+  ENGINE_RACE_ASSERT(place < held_.size() && held_[place].version == version);
+  ENGINE_RACE_ASSERT(held_[place].view_count > 0);
+  return place;
+}
+
+// Each place that is passed on the way points further afterwards, so that it is passed less often.
+size_t ViewRegistry::NextHeld(size_t place) const noexcept {
+  while (place < held_.size() && held_[place].view_count == 0) {
+    ++visited_count_;
+    size_t& next = held_[place].next;
+    if (next < held_.size() && held_[next].view_count == 0) next = held_[next].next;
+    place = next;
   }
-  return false;
+  return place;
+}
+
+void ViewRegistry::Append(uint64_t version) noexcept {
+  ENGINE_RACE_ASSERT(held_.size() < held_.capacity());
+  ENGINE_RACE_ASSERT(held_.empty() || held_.back().version < version);
+  held_.push_back({version, NowMs(), 1, 0});
+  is_copy_current_ = false;
+}
+
+void ViewRegistry::Join(uint64_t version) noexcept { ++held_[PlaceOf(version)].view_count; }
+
+bool ViewRegistry::Leave(uint64_t version) noexcept {
+  const size_t place = PlaceOf(version);
+  Held& held = held_[place];
+  if (--held.view_count > 0) return false;
+  held.next = place + 1;
+  is_copy_current_ = false;
+  ++gone_count_;
+  for (; !held_.empty() && held_.back().view_count == 0; --gone_count_) {
+    ++visited_count_;
+    held_.pop_back();
+  }
+  const bool was_oldest = place == first_;
+  first_ = NextHeld(std::min(first_, held_.size()));
+  if (gone_count_ > held_.size() - gone_count_ + kSlack) Compact();
+  return was_oldest && is_pinned_;
+}
+
+void ViewRegistry::Compact() noexcept {
+  visited_count_ += held_.size();
+  std::erase_if(held_, [](const Held& held) { return held.view_count == 0; });
+  first_ = gone_count_ = 0;
+}
+
+void ViewRegistry::RequestSweep() noexcept {
+  const std::lock_guard lock(sweeper_mutex_);
+  if (sweeper_ != nullptr) sweeper_->RequestSweep();
 }
 
 LiveVersions ViewRegistry::Live() const noexcept {
-  LiveVersions live;
-  const auto add = [&live](uint64_t state) {
-    if ((state & kPending) != 0) {
-      live.AddAllFrom(state & ~kPending);
-    } else {
-      live.Add(state);
+  // Freed after the mutex is released.
+  std::shared_ptr<const LiveVersions::Versions> old;
+  const std::lock_guard lock(mutex_);
+  if (is_copy_current_) return LiveVersions(copy_);
+  old = std::exchange(copy_, nullptr);
+  try {
+    if (first_ < held_.size()) {
+      auto versions = std::make_shared<LiveVersions::Versions>();
+      versions->reserve(held_.size() - gone_count_);
+      for (const Held& held : held_) {
+        if (held.view_count > 0) versions->push_back(held.version);
+      }
+      visited_count_ += held_.size();
+      copy_ = std::move(versions);
     }
-  };
-  if (!Look([&live] { live.Clear(); }, add)) live.AddAllFrom(0);
-  live.Sort();
-  return live;
+    is_copy_current_ = true;
+    return LiveVersions(copy_);
+  } catch (const std::bad_alloc&) {
+    // Without memory for the copy any view from the oldest one on counts as live.
+    LiveVersions live;
+    live.AddAllFrom(held_[first_].version);
+    return live;
+  }
 }
 
 LiveVersions ViewRegistry::LiveFromNowOn() const noexcept {
-  // Acquire: pairs with the changes in Take and Renew, so that Live() finds all views of lower
+  // Acquire: pairs with the changes in NextVersion, so that Live() finds all views of lower
   // versions. It may miss views of this version and of later ones, which are added below.
   const uint64_t version = version_.load(std::memory_order_acquire) & kVersionMask;
   LiveVersions live = Live();
@@ -300,76 +279,42 @@ LiveVersions ViewRegistry::LiveFromNowOn() const noexcept {
   return live;
 }
 
+bool ViewRegistry::AnyIn(uint64_t first, uint64_t end) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const size_t place = NextHeld(LowerBound(first));
+  return place < held_.size() && held_[place].version < end;
+}
+
 uint64_t ViewRegistry::Oldest() const noexcept {
-  uint64_t oldest = kLatestVersion;
-  const auto add = [&oldest](uint64_t state) { oldest = std::min(oldest, state & ~kPending); };
-  return Look([&oldest] { oldest = kLatestVersion; }, add) ? oldest : 0;
+  const std::lock_guard lock(mutex_);
+  return first_ < held_.size() ? held_[first_].version : kLatestVersion;
+}
+
+uint64_t ViewRegistry::visited_count() const {
+  const std::lock_guard lock(mutex_);
+  return visited_count_;
 }
 
 void ViewRegistry::NotePinned() noexcept {
-  // Acquire and release, both: pair with Release and RenewAt, and with Renew.
-  live_.fetch_or(kPinned, std::memory_order_acq_rel);
-  version_.fetch_add(0, std::memory_order_acq_rel);
+  const std::lock_guard lock(mutex_);
+  is_pinned_ = true;
 }
 
 void ViewRegistry::NoteUnpinned() noexcept {
-  const std::lock_guard lock(oldest_mutex_);
-  // While nothing is pinned, a released view does not report, so the oldest one is unknown from
-  // here on. Release: pairs with the acquire in MovedOn.
-  oldest_.store(kLatestVersion, std::memory_order_release);
-  live_.fetch_and(~kPinned, std::memory_order_acq_rel);
-}
-
-void ViewRegistry::MovedOn(uint64_t version) noexcept {
-  // Acquire and release: of two threads that change this word, the later one's census sees what the
-  // earlier one did.
-  live_.fetch_add(0, std::memory_order_acq_rel);
-  // Acquire: pairs with the release in OldestHasGone.
-  if (version > oldest_.load(std::memory_order_acquire) || !OldestHasGone()) return;
-  const std::lock_guard lock(sweeper_mutex_);
-  if (sweeper_ != nullptr) sweeper_->RequestSweep();
-}
-
-// Finds the oldest view. True when it is another one than was known, or when it is not known.
-bool ViewRegistry::OldestHasGone() noexcept {
-  const std::lock_guard lock(oldest_mutex_);
-  const uint64_t known = oldest_.load(std::memory_order_relaxed);  // changes come under the mutex
-  uint64_t oldest = Oldest();
-  for (int round = 0; round < kCensusRounds; ++round) {
-    // Release: pairs with the acquire in MovedOn.
-    oldest_.store(oldest, std::memory_order_release);
-    // Acquire and release: a view that is released now either sees the store above or is seen as
-    // gone.
-    live_.fetch_add(0, std::memory_order_acq_rel);
-    const uint64_t again = Oldest();
-    // 0: the census failed and says nothing. kLatestVersion: no view is left, and `known` may have
-    // said so before, so a sweep is due in any case.
-    if (again == oldest && again != 0) return oldest != known || oldest == kLatestVersion;
-    oldest = again;
-  }
-  oldest_.store(kLatestVersion, std::memory_order_release);  // as above
-  return true;
+  const std::lock_guard lock(mutex_);
+  is_pinned_ = false;
 }
 
 ViewRegistry::Census ViewRegistry::TakeCensus() const {
   Census census;
+  const std::lock_guard lock(mutex_);
   // Relaxed: a statistic.
-  census.count = live_.load(std::memory_order_relaxed) & kCountMask;
-  // Acquire: pairs with the release in Grow.
-  const size_t count = registration_count_.load(std::memory_order_acquire);
-  uint64_t oldest_ms = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const Registration& registration = *RegistrationAt(i);
-    // Relaxed, here and below: a statistic.
-    const uint64_t state = registration.state.load(std::memory_order_relaxed);
-    if (state == 0 || (state & ~kPending) >= census.oldest_version) continue;
-    census.oldest_version = state & ~kPending;
-    oldest_ms = registration.taken_ms.load(std::memory_order_relaxed);
-  }
+  census.count = live_.load(std::memory_order_relaxed) & ~kOpen;
+  if (first_ == held_.size()) return census;
+  const Held& oldest = held_[first_];
+  census.oldest_version = oldest.version;
   const uint64_t now_ms = NowMs();
-  if (census.oldest_version != kLatestVersion && now_ms > oldest_ms) {
-    census.oldest_age_ms = now_ms - oldest_ms;
-  }
+  if (now_ms > oldest.taken_ms) census.oldest_age_ms = now_ms - oldest.taken_ms;
   return census;
 }
 

@@ -6,32 +6,24 @@
 // was taken, and nothing that was begun after. Of a bucket that is written to meanwhile it shows
 // one state, whenever it is looked at.
 //
-// Taking or releasing a view costs a few atomic operations, on the view's own registration and on
-// one shared cache line. The number of views does not matter. Writers read that cache line and
-// nothing else.
+// The versions that views hold lie in one array under one mutex, in ascending order, each with the
+// number of its views. Taking a view appends a version: a new one is above all others. The other
+// calls find theirs by a binary search. A version that no view holds any more stays in the array
+// until such versions are more than the others. So the work of a call does not grow with the number
+// of views, but for the search. Only Live() copies all versions, once after each change of them.
+// Writers of records read one cache line, which has two counters.
 //
-// No thread that drops superseded records may miss a live view. The order of the operations sees to
-// that:
-//
-// - Take marks the registration as pending, then raises the count of live views, then raises the
-//   version, then stores the version in the registration. All but the last are atomic
-//   read-modify-write operations that no later operation passes. So a writer that loads version `e`
-//   happens after every Take of a version below `e`. It finds that view counted. It finds the
-//   registration filled or pending. A pending registration counts as every version from its lower
-//   bound on. Views of `e` and later do not matter to the writer, because they show the newest
-//   record that is stamped with `e` or less.
-// - Release empties the registration before it lowers the count.
-// - TakeAt and RenewAt copy a version that another view pins until they are done. They fill their
-//   registration and then raise the number of copies, which is in the same word as the count. A
-//   census may look at the copy's registration too early and at the other view's too late. Then the
-//   number of copies has changed, and the census begins anew. After some rounds it answers that any
-//   view may be live.
-// - Renew does what Take does, in the registration that the view already has.
+// No thread that drops superseded records may miss a live view. Take raises the number of live
+// views, then raises the version, then appends it, all under the mutex. So a writer that loads
+// version `e` finds every view of a version below `e` counted. Live() waits for the mutex and finds
+// these views too. Views of `e` and later do not matter to the writer, because they
+// show the newest record that is stamped with `e` or less. A view moves from one version to another
+// under the mutex too.
 //
 // A release or a move of the oldest view requests a sweep of the superseded records that are kept
-// for views. A writer that keeps some sets a flag in the word of the count, then looks whether the
-// oldest view is gone. A view that is released empties its registration, then looks at the flag.
-// Both operations change the same word, so one of the two threads sees the other's change.
+// for views. A writer that keeps some sets a flag under the mutex, then looks whether the oldest
+// view is gone. A view that is released leaves its version under the mutex, and looks at the flag.
+// So one of the two threads sees the other's change.
 //
 // A batch writes records of several buckets. All of them get one stamp: between BeginBatch and
 // EndBatch no view is taken, so the version stays as it is. The number of batches under way is in
@@ -53,6 +45,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "engine_race/base/fork_mark.h"
 #include "engine_race/base/pinned_view.h"
@@ -63,7 +56,6 @@ namespace engine_race {
 
 class ViewRegistry {
  public:
-  using Registration = ViewRegistration;
   using View = PinnedView;
 
   // The figures of the live views, for the statistics.
@@ -113,7 +105,7 @@ class ViewRegistry {
   Status Take(View* view);
   // Takes another view of `version`. A view of that version must be held throughout the call.
   Status TakeAt(uint64_t version, View* view);
-  // Renew moves a view to the current state, RenewAt to a version that another view pins. Neither
+  // Renew moves a view to the current state, RenewAt to a version that another view holds. Neither
   // allocates or frees memory.
   static void Renew(View* view) noexcept;
   static void RenewAt(uint64_t version, View* view) noexcept;
@@ -133,7 +125,7 @@ class ViewRegistry {
     // writer before or after Take's change of the version. Acquire: pairs with that change; see the
     // top of this file.
     const uint64_t version = version_.load(std::memory_order_seq_cst) & kVersionMask;
-    return {version, (live_.load(std::memory_order_acquire) & kCountMask) != 0};
+    return {version, live_.load(std::memory_order_acquire) != kOpen};
   }
 
   // Between the two no view is taken. Several threads may be between them. A batch that begins lets
@@ -146,7 +138,12 @@ class ViewRegistry {
   // The versions of all live views, and every version from now on. So it also decides about records
   // that are superseded later.
   LiveVersions LiveFromNowOn() const noexcept;
+  // Whether a view of a version in [first, end) is live: Live().AnyIn without the copy.
+  bool AnyIn(uint64_t first, uint64_t end) const noexcept;
   uint64_t Oldest() const noexcept;  // kLatestVersion when there are none
+  // How many versions all calls have looked at so far: the work that could grow with the number of
+  // views.
+  uint64_t visited_count() const;
   // Says that superseded records are kept for views. Called once a sweep can find them. The caller
   // then compares Oldest() with what it knew: a view that was released before this call requested
   // no sweep.
@@ -157,12 +154,8 @@ class ViewRegistry {
   void set_sweeper(Sweeper* sweeper) { sweeper_ = sweeper; }
 
  private:
-  // Parts of the word of the count: the number of live views, two flags, and the number of copies.
-  static constexpr uint64_t kOpen = uint64_t{1} << 31;
-  static constexpr uint64_t kPinned = uint64_t{1} << 30;
-  static constexpr uint64_t kCountMask = kPinned - 1;
-  static constexpr uint32_t kCopyShift = 32;
-  static constexpr uint64_t kCopy = uint64_t{1} << kCopyShift;
+  // In the word of the count, above the number of live views: the registry is not closed.
+  static constexpr uint64_t kOpen = uint64_t{1} << 63;
 
   // Parts of the word of the version: below the version, above it the number of batches that are
   // between BeginBatch and EndBatch.
@@ -170,24 +163,42 @@ class ViewRegistry {
   static constexpr uint64_t kBatch = uint64_t{1} << kBatchShift;
   static constexpr uint64_t kVersionMask = kBatch - 1;
 
-  // Registrations lie in arrays that never move. Each new array doubles their number.
-  static constexpr size_t kFirstCount = 64;
-  static constexpr size_t kArrayCount = 20;
+  // A version that was given to a view.
+  struct Held {
+    uint64_t version = 0;
+    uint64_t taken_ms = 0;
+    size_t view_count = 0;  // 0: no view holds it any more
+    // Where none does: a place behind this one. No view holds a version of a place between.
+    size_t next = 0;
+  };
+  // So many versions that no view holds may stay in any case.
+  static constexpr size_t kSlack = 64;
 
-  ViewRegistry();
-  ~ViewRegistry();
-  Registration* RegistrationAt(size_t index) const;
-  Registration* Claim(uint64_t state) noexcept;
-  // Begins the next version when no batch is under way, and gives the one before.
-  uint64_t NextVersion() noexcept;
-  bool Grow(size_t count) noexcept;
-  bool IsCrowded(size_t count) const;
-  template <typename BeginFn, typename SeenFn>
-  bool Look(const BeginFn& begin, const SeenFn& seen) const;
-  // Called when a view has left `version` and is still counted. Requests a sweep if that was the
-  // oldest view.
-  void MovedOn(uint64_t version) noexcept;
-  bool OldestHasGone() noexcept;
+  ViewRegistry() = default;
+  ~ViewRegistry() = default;
+
+  // All of these are called under the mutex.
+
+  // Makes sure that every view has a place, and one more. False when memory is refused.
+  bool ReserveOne() noexcept;
+  // Begins the next version when no batch is under way, and gives the one before. Drops the lock
+  // while it waits for batches.
+  uint64_t NextVersion(std::unique_lock<std::mutex>* lock) noexcept;
+  // The first place whose version is not below `version`.
+  size_t LowerBound(uint64_t version) const noexcept;
+  // The place of a version that is held.
+  size_t PlaceOf(uint64_t version) const noexcept;
+  // The first place from `place` on that a view holds, or their number.
+  size_t NextHeld(size_t place) const noexcept;
+  void Append(uint64_t version) noexcept;
+  void Join(uint64_t version) noexcept;
+  // A view leaves `version`. True when a sweep is due: the oldest version has no view any more, and
+  // superseded records are kept.
+  bool Leave(uint64_t version) noexcept;
+  void Compact() noexcept;
+
+  // Without the mutex. The view that has moved is still counted.
+  void RequestSweep() noexcept;
 
   // Writers read these two.
   alignas(64) std::atomic<uint64_t> version_{1};
@@ -196,17 +207,19 @@ class ViewRegistry {
   // Views that wait for batches. Writers of single records do not read it.
   alignas(64) std::atomic<uint32_t> waiting_{0};
 
-  // Writers do not read these, and they seldom change.
+  // Writers do not read these.
   alignas(64) ForkMark fork_mark_;  // its flag: not closed
-  std::atomic<size_t> registration_count_{0};
-  std::atomic<Registration*> arrays_[kArrayCount] = {};
-  // The oldest version that was known to be live. A view of a later version cannot have been the
-  // oldest. kLatestVersion when it is not known.
-  std::atomic<uint64_t> oldest_{kLatestVersion};
+  mutable std::mutex mutex_;
+  // Here and below: under mutex_. Ascending versions. The last one is held.
+  mutable std::vector<Held> held_;
+  size_t first_ = 0;       // the oldest version that is held, or their number
+  size_t gone_count_ = 0;  // versions that no view holds
+  bool is_pinned_ = false;
+  // A copy of the versions that are held, while it is current. Null: of none.
+  mutable std::shared_ptr<const std::vector<uint64_t>> copy_;
+  mutable bool is_copy_current_ = true;
+  mutable uint64_t visited_count_ = 0;
 
-  std::mutex grow_mutex_;
-  std::unique_ptr<Registration[]> owned_arrays_[kArrayCount];  // under grow_mutex_
-  std::mutex oldest_mutex_;                                    // for changes of oldest_
   std::mutex sweeper_mutex_;
   Sweeper* sweeper_ = nullptr;  // under sweeper_mutex_ once there are views
 };

@@ -1,8 +1,9 @@
 // A state of the store that stays readable while writers go on.
 //
 // It shows every write acknowledged before it was taken and none begun after, and gives the same
-// answer each time. Taking one is a handful of atomic operations. Holding one blocks nobody. It
-// pins 24 bytes of memory for each record that was superseded since and that it can still see.
+// answer each time. Taking and releasing one is a short search under a mutex, however many there
+// are. Holding one blocks nobody. It pins 24 bytes of memory for each record that was superseded
+// since and that it can still see.
 //
 // A handle: moves, does not copy, releases itself. Used by one thread at a time, except that any
 // number of threads may read at one snapshot. It may outlive its store, for which it is then an

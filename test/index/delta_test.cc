@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -10,10 +11,7 @@ namespace engine_race {
 namespace {
 
 LiveVersions LiveOf(const std::vector<uint64_t>& versions) {
-  LiveVersions live;
-  for (const uint64_t version : versions) live.Add(version);
-  live.Sort();
-  return live;
+  return LiveVersions(std::make_shared<const std::vector<uint64_t>>(versions));
 }
 
 class DeltaTest : public ::testing::Test {

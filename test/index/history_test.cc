@@ -25,10 +25,7 @@ using test::WatchedBuckets;
 ValueRef Ref(uint32_t slot) { return ValueRef(slot, 0, false); }
 
 LiveVersions LiveOf(const std::vector<uint64_t>& versions) {
-  LiveVersions live;
-  for (const uint64_t version : versions) live.Add(version);
-  live.Sort();
-  return live;
+  return LiveVersions(std::make_shared<const std::vector<uint64_t>>(versions));
 }
 
 // The slot that a view of `version` finds; 0 for none.
