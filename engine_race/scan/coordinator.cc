@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
@@ -40,26 +41,35 @@ Coordinator::~Coordinator() {
 
 bool Coordinator::Start() {
   std::lock_guard lock(mutex_);
-  if (started_) return usable_;
-  started_ = true;
-  const uint32_t buffer_count = static_cast<uint32_t>(std::min<uint64_t>(
-      budget_bytes_ / ChunkCache::kBookedBytes, kMaxPositions / ChunkCache::kBufferValues));
-  Status status = board_.cache().Allocate(buffer_count, share_, context_->log.placement().memory());
-  if (status.ok()) status = loader_.Start();
-  if (status.ok()) {
-    try {
-      loaded_.reserve(kMaxLoading);
-      board_.ReserveChunks();
-      thread_ = StartThread("er-scan", [this] { Run(); });
-    } catch (const std::exception& failure) {
-      status = Status::OutOfMemory(failure.what());
-    }
+  if (is_started_) return true;
+  // Refused threads and memory throw.
+  const Status status = Guarded([this] {
+    ENGINE_RACE_RETURN_IF_ERROR(Prepare());
+    thread_ = StartThread("er-scan", [this] { Run(); });
+    return Status::Ok();
+  });
+  is_started_ = status.ok();
+  // Of failures in a row only the first is reported.
+  if (!status.ok() && !std::exchange(has_failed_, true)) {
+    (void)Guarded([&] {
+      Log(context_->options.log, LogLevel::kWarning, "scans go unshared: " + status.ToString());
+      return Status::Ok();
+    });
   }
-  usable_ = status.ok();
-  if (!usable_ && context_->options.log) {
-    context_->options.log(LogLevel::kWarning, "scans go unshared: " + status.ToString());
+  return is_started_;
+}
+
+// A call after a failed one does what is left to do.
+Status Coordinator::Prepare() {
+  if (board_.cache().pool().buffer_count() == 0) {
+    const auto buffer_count = static_cast<uint32_t>(std::min<uint64_t>(
+        budget_bytes_ / ChunkCache::kBookedBytes, kMaxPositions / ChunkCache::kBufferValues));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        board_.cache().Allocate(buffer_count, share_, context_->log.placement().memory()));
   }
-  return usable_;
+  loaded_.reserve(kMaxLoading);
+  board_.ReserveChunks();
+  return loader_.Start();
 }
 
 void Coordinator::Run() {

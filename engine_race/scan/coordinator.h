@@ -36,8 +36,8 @@ class Coordinator {
   // No scanner is left.
   ~Coordinator();
 
-  // Starts the thread, if it does not run yet. False when it cannot: then scans read for
-  // themselves.
+  // Starts the thread, if it does not run yet. False when it cannot: the scan then reads for
+  // itself, and the next one tries again.
   bool Start();
 
   // Lets go of the scanner's chunk and gives it the one that holds `pos`, pinned, perhaps still
@@ -62,6 +62,7 @@ class Coordinator {
   // kLater: nothing for this one yet, but perhaps for scans that wait behind it.
   enum class Step { kNothing, kLater, kMore };
 
+  Status Prepare();
   void Run();
   void Publish();
 
@@ -93,8 +94,8 @@ class Coordinator {
 
   mutable std::mutex mutex_;
   std::condition_variable work_;
-  bool started_ = false;
-  bool usable_ = false;
+  bool is_started_ = false;
+  bool has_failed_ = false;  // the last call of Start
   bool stop_ = false;
   bool asleep_ = false;
   // Something has changed since the thread began to plan, which drops the mutex at times.

@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/sys.h"
+#include "test/index/refused_memory.h"
 #include "test/scan/scan_test_util.h"
 
 namespace engine_race::test {
@@ -126,6 +128,31 @@ TEST_F(ScanErrorTest, AValueLogCutShortIsAnIoErrorUntilItIsBack) {
   uint64_t count = 0;
   EXPECT_TRUE(Scan(0, kRecords - 1, &count).ok());
   EXPECT_EQ(kRecords, count);
+}
+
+// Once the thread that loads for all scans is refused, or memory for it, a scan reads for itself.
+// The next one finds a thread.
+TEST(RefusedCoordinatorTest, TheScanAfterOneThatWentUnsharedIsShared) {
+  ScanStore store;
+  store.Fill(Sized(4000, 2000));
+  uint64_t unshared_count = 0;
+  bool was_refused = true;
+  for (uint64_t passed_count = 0; was_refused; ++passed_count) {
+    SCOPED_TRACE(passed_count);
+    ASSERT_LT(passed_count, 10000U);
+    store.OpenReader();
+    {
+      const RefuseMemory refuse(passed_count);
+      // With little memory it may fail or be cut short, whichever way it reads.
+      (void)Guarded([&] { return store.Scan(0, ~uint64_t{0}, [](uint64_t, const char*) {}); });
+      was_refused = refuse.refused();
+    }
+    const uint64_t use_count = store.reader->UseCount();
+    if (use_count == 0) ++unshared_count;
+    ExpectScanMatches(store);
+    ASSERT_GT(store.reader->UseCount(), use_count);
+  }
+  EXPECT_GT(unshared_count, 0U);
 }
 
 }  // namespace
