@@ -44,6 +44,7 @@ static_assert(static_cast<int>(Code::kIncomplete) == ENGINE_RACE_INCOMPLETE);
 static_assert(static_cast<int>(Code::kTimedOut) == ENGINE_RACE_TIMED_OUT);
 static_assert(static_cast<int>(Code::kFull) == ENGINE_RACE_FULL);
 static_assert(static_cast<int>(Code::kOutOfMemory) == ENGINE_RACE_OUT_OF_MEMORY);
+static_assert(static_cast<int>(Code::kBusy) == ENGINE_RACE_BUSY);
 static_assert(static_cast<int>(engine_race::LogLevel::kInfo) == 0);
 static_assert(static_cast<int>(engine_race::LogLevel::kWarning) == 1);
 static_assert(static_cast<int>(engine_race::LogLevel::kError) == 2);
@@ -151,7 +152,7 @@ const char* engine_race_version(void) {
 }
 
 const char* engine_race_code_name(int code) {
-  if (code < ENGINE_RACE_OK || code > ENGINE_RACE_OUT_OF_MEMORY) return "unknown code";
+  if (code < ENGINE_RACE_OK || code > ENGINE_RACE_BUSY) return "unknown code";
   // The names are literals.
   return engine_race::CodeName(static_cast<Code>(code)).data();
 }

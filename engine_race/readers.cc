@@ -208,6 +208,8 @@ void Readers::AddTo(StoreStats* stats) const {
   }
   if (made->frame_cache != nullptr) AddFrames(made->frame_cache.get(), stats);
   stats->task_memory_bytes = made->pool->memory_bytes();
+  stats->pending_async_read_count = made->pool->bound().pending_count();
+  stats->most_pending_async_read_count = made->pool->bound().most_pending_count();
   stats->range_record_count += made->iterators->visited_count();
   stats->iterator_memory_bytes = made->iterators->memory_bytes();
   const ViewRegistry::Census views = made->index->views().TakeCensus();

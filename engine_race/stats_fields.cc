@@ -116,6 +116,12 @@ constexpr StatsField kFields[] = {
     FieldOf<&S::frame_block_bytes>("frame_block_bytes", "frame_bytes", "holds=\"blocks\"", ""),
     FieldOf<&S::index_disk_bytes>("index_disk_bytes", "index_disk_bytes", "",
                                   "Space on disk that extents of the index take."),
+    FieldOf<&S::pending_async_read_count>(
+        "pending_async_read_count", "pending_async_reads", "",
+        "Asynchronous reads that were started and whose functions have not returned."),
+    FieldOf<&S::most_pending_async_read_count>("most_pending_async_read_count",
+                                               "most_pending_async_reads", "",
+                                               "The most of them at one time."),
     FieldOf<&S::view_count>("view_count", "views", "", "Snapshots and iterators that are held."),
     FieldOf<&S::view_pinned_bytes>("view_pinned_bytes", "view_pinned_bytes", "",
                                    "Memory of superseded records that a view can still see."),

@@ -88,12 +88,15 @@ class Store {
 
   // Starts a Read and returns. `done` is called once with its result, after which *value may be
   // used. Both must live until then. One of the store's workers calls `done`, or ReadAsync itself
-  // before it returns when no thread can be had. With Options::numa the worker's thread, and
-  // threads that `done` starts, may be bound to the CPUs of a node. The worker waits for `done`,
-  // which may not block, throw, or call the store except for ReadAsync and Stats. kInvalidArgument:
-  // nothing was started. The store's destructor waits for every read that was started before it.
-  // Until it returns only `done` functions may call ReadAsync, and are refused with
-  // kInvalidArgument.
+  // before it returns when no thread can be had. Options::async_read_limit reads may be pending.
+  // Then a call waits until a `done` has returned, so hold no lock that `done` takes. With
+  // Options::async_read_waits off it is kBusy instead. A call in a `done` never waits. The first
+  // one takes the place of the read that has ended. Further ones are kBusy at the limit. With
+  // Options::numa the worker's thread, and threads that `done` starts, may be bound to the CPUs of
+  // a node. The worker waits for `done`, which may not block, throw, or call the store except for
+  // ReadAsync and Stats. kInvalidArgument and kBusy: nothing was started. The store's destructor
+  // waits for every read that was started before it: each is read, and its `done` called. Until it
+  // returns only `done` functions may call ReadAsync, and are refused with kInvalidArgument.
   Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done);
 
   // ReadAsync into 4096 bytes of the caller.

@@ -31,7 +31,12 @@ struct StoreStats {
   uint64_t index_written_bytes = 0;
   uint64_t index_disk_bytes = 0;
   uint64_t range_memory_bytes = 0;
-  uint64_t task_memory_bytes = 0;  // of the workers: rings, buffers, tasks
+  // Of the workers: rings, buffers, tasks. And of the asynchronous reads that are pending.
+  uint64_t task_memory_bytes = 0;
+  // Asynchronous reads that were started and whose functions have not returned: now, and at most
+  // since the store was opened. Options::async_read_limit bounds them.
+  uint64_t pending_async_read_count = 0;
+  uint64_t most_pending_async_read_count = 0;
   // Of values that iterators read ahead and ranges at snapshots, and of released iterators that
   // wait to be used again.
   uint64_t iterator_memory_bytes = 0;

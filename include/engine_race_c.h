@@ -67,7 +67,8 @@ typedef enum engine_race_code {
   ENGINE_RACE_INCOMPLETE = 6,
   ENGINE_RACE_TIMED_OUT = 7,
   ENGINE_RACE_FULL = 8,
-  ENGINE_RACE_OUT_OF_MEMORY = 9
+  ENGINE_RACE_OUT_OF_MEMORY = 9,
+  ENGINE_RACE_BUSY = 10
 } engine_race_code;
 
 typedef struct engine_race_store engine_race_store;
@@ -192,7 +193,10 @@ int engine_race_read_many(engine_race_store* store, size_t count, const uint64_t
 
 /* Starts a read and returns. `done` is called once with the code, by a thread of the store or
  * before this returns; it may not block. It may call the store. `value` must live until then. After
- * a failure of this call itself `done` is not called. */
+ * a failure of this call itself `done` is not called. So many reads may be pending as the option
+ * async_read_limit says. Then this waits until a `done` has returned: hold no lock that `done`
+ * takes. With async_read_waits off it answers BUSY instead. In `done` it never waits: one read may
+ * be started in place of the one that has ended, and further ones may be BUSY. */
 typedef void (*engine_race_done_fn)(void* argument, int code);
 int engine_race_read_async(engine_race_store* store, uint64_t key, void* value,
                            engine_race_done_fn done, void* argument);

@@ -251,6 +251,8 @@ constexpr Field kFields[] = {
     ENGINE_RACE_OPTION(io_uring_sqpoll),
     ENGINE_RACE_OPTION(worker_count),
     ENGINE_RACE_OPTION(tasks_per_worker),
+    ENGINE_RACE_OPTION(async_read_limit),
+    ENGINE_RACE_OPTION(async_read_waits),
     ENGINE_RACE_OPTION(overwrite_devices),
     ENGINE_RACE_OPTION(staging_mode),
     ENGINE_RACE_OPTION(sync_mode),

@@ -116,6 +116,8 @@ Status ValidateOptions(const Options& options) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckRange("worker_count", options.worker_count, 0, kMaxWorkerCount));
   ENGINE_RACE_RETURN_IF_ERROR(
       CheckRange("tasks_per_worker", options.tasks_per_worker, 1, kMaxTasksPerWorker));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      CheckRange("async_read_limit", options.async_read_limit, 0, kMaxAsyncReadLimit));
   switch (options.io_backend) {
     case IoBackend::kAuto:
     case IoBackend::kPsync:

@@ -31,6 +31,7 @@ inline constexpr uint64_t kMinMemoryBudgetBytes = uint64_t{16} << 20;
 inline constexpr uint32_t kMaxBuildThreadCount = 1024;
 inline constexpr uint32_t kMaxWorkerCount = 1024;
 inline constexpr uint32_t kMaxTasksPerWorker = 4096;
+inline constexpr uint32_t kMaxAsyncReadLimit = 1 << 20;
 inline constexpr uint32_t kMaxPathCount = 64;
 inline constexpr uint32_t kMinStatsIntervalMs = 10;
 inline constexpr uint32_t kMaxStatsIntervalMs = 3600 * 1000;
@@ -176,6 +177,13 @@ struct Options {
   uint32_t worker_count = 0;
   // Reads that one worker keeps in flight at most: 1 to 4096. Each takes about 5 KiB of the budget.
   uint32_t tasks_per_worker = 128;
+  // Asynchronous reads that are pending at most, which means that they were started and their
+  // functions have not returned: up to 2^20. 0: twice as many as all workers keep in flight, and at
+  // least 1024. Each takes 128 bytes of the budget, and what its function holds beside it.
+  uint32_t async_read_limit = 0;
+  // At that limit ReadAsync waits until one has ended; else it answers kBusy at once. See
+  // Store::ReadAsync for calls from the function of a read, which never wait.
+  bool async_read_waits = true;
   // New stores take raw devices among their paths even when these hold something.
   bool overwrite_devices = false;
   StagingMode staging_mode = StagingMode::kAuto;

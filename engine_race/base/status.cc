@@ -27,6 +27,8 @@ std::string_view CodeName(Code code) {
       return "kFull";
     case Code::kOutOfMemory:
       return "kOutOfMemory";
+    case Code::kBusy:
+      return "kBusy";
   }
   return "unknown";
 }

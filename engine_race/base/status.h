@@ -25,8 +25,9 @@ enum class Code : int {
   kTimedOut = 7,
   kFull = 8,
   kOutOfMemory = 9,
+  kBusy = 10,  // no number of RetCode: only calls that the contest does not have answer it
 };
-inline constexpr size_t kCodeCount = static_cast<size_t>(Code::kOutOfMemory) + 1;
+inline constexpr size_t kCodeCount = static_cast<size_t>(Code::kBusy) + 1;
 
 std::string_view CodeName(Code code);
 

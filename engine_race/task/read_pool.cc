@@ -1,5 +1,6 @@
 #include "engine_race/task/read_pool.h"
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <new>
@@ -20,6 +21,15 @@ constexpr size_t kCrowd = 32;
 
 // The memory of a read in flight beside its buffer: coroutine frame, request and bookkeeping.
 constexpr uint64_t kTaskBytes = 1024;
+
+// The memory of a posted read, without what its function holds beside it.
+constexpr uint64_t kPostedBytes = 128;
+static_assert(sizeof(PostedRead) + 2 * sizeof(void*) <= kPostedBytes);
+
+// By default so many reads may be pending for each that the workers keep in flight, and so many in
+// any case. The device stays busy while functions run, and closing a store soon ends.
+constexpr uint64_t kPostedPerTask = 2;
+constexpr uint64_t kLeastPostedLimit = 1024;
 
 uint32_t WorkerCount(const Options& options) {
   return options.worker_count != 0 ? options.worker_count : AvailableCpuCount();
@@ -110,7 +120,11 @@ class ReadPool::Source final : public ReadSource {
 
 ReadPool::ReadPool(const PointReader& reader, const Options& options, std::vector<int> files,
                    OpStats* stats)
-    : reader_(reader), options_(options), stats_(stats), files_(std::move(files)) {
+    : reader_(reader),
+      options_(options),
+      stats_(stats),
+      bound_(PostedLimit(options), options.async_read_waits),
+      files_(std::move(files)) {
   const uint32_t count = WorkerCount(options);
   idle_.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -139,13 +153,21 @@ void ReadPool::Close() {
 }
 
 uint64_t ReadPool::memory_bytes() const {
-  uint64_t bytes = 0;
+  uint64_t bytes = bound_.pending_count() * kPostedBytes;
   for (const std::unique_ptr<ReadWorker>& worker : workers_) bytes += worker->memory_bytes();
   return bytes;
 }
 
+uint32_t ReadPool::PostedLimit(const Options& options) {
+  if (options.async_read_limit != 0) return options.async_read_limit;
+  const uint64_t task_count = uint64_t{WorkerCount(options)} * options.tasks_per_worker;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(kPostedPerTask * task_count, kLeastPostedLimit, kMaxAsyncReadLimit));
+}
+
 uint64_t ReadPool::MaxMemoryBytes(const Options& options) {
-  return uint64_t{WorkerCount(options)} * options.tasks_per_worker * (kValueBytes + kTaskBytes);
+  const uint64_t task_count = uint64_t{WorkerCount(options)} * options.tasks_per_worker;
+  return task_count * (kValueBytes + kTaskBytes) + PostedLimit(options) * kPostedBytes;
 }
 
 ReadWorker* ReadPool::TakeIdle() {
@@ -213,9 +235,13 @@ void ReadPool::RunBatch(ReadBatch* batch) {
 
 Status ReadPool::Post(std::unique_ptr<PostedRead> read) {
   if (stats_ != nullptr && stats_->async_reads.on()) read->began_ns = MonotonicNs();
+  ENGINE_RACE_RETURN_IF_ERROR(bound_.Take());
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (closing_) return Status::InvalidArgument("the store is being closed");
+    if (closing_) {
+      bound_.Give();
+      return Status::InvalidArgument("the store is being closed");
+    }
     if (!threads_.empty() || StartThread()) {
       turns_.Post(read.release());
       WakeThread();
@@ -304,6 +330,7 @@ void ReadPool::Count(const PostedRead& read, Code code) noexcept {
 }
 
 void ReadPool::CallDone(std::unique_ptr<PostedRead> read, const Status& status) noexcept {
+  const ReadBound::Function function(&bound_);
   Count(*read, status.code());
   Report(status);
   try {
@@ -314,6 +341,8 @@ void ReadPool::CallDone(std::unique_ptr<PostedRead> read, const Status& status) 
       return Status::InvalidArgument("the function that was given to ReadAsync has thrown");
     }));
   }
+  // With its function, before its place goes to another read.
+  read.reset();
 }
 
 void ReadPool::Defer(PostedRead* read, Status status) noexcept {

@@ -6,8 +6,9 @@
 // gets that worker, with its reads in flight.
 //
 // Threads of the pool run the posted reads. The pool starts them when they are first needed, and
-// they take workers in the same way. Callers of MultiRead read posted keys too when it is their
-// turn. They do not call the functions of posted reads; a thread of the pool does that.
+// they take workers in the same way. ReadBound bounds the posted reads. Callers of MultiRead read
+// posted keys too when it is their turn. They do not call the functions of posted reads; a thread
+// of the pool does that.
 //
 // Each worker reaches every file through a ring of its own. Batches and posted reads wait in one
 // fair queue: see read_turns.h for its bound.
@@ -32,6 +33,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/task/point_reader.h"
 #include "engine_race/task/read_batch.h"
+#include "engine_race/task/read_bound.h"
 #include "engine_race/task/read_job.h"
 #include "engine_race/task/read_turns.h"
 #include "engine_race/task/read_worker.h"
@@ -55,7 +57,7 @@ class ReadPool {
   void MultiRead(std::span<const uint64_t> keys, char* rows, std::span<Code> codes,
                  uint64_t version = kLatestVersion);
   // Store::ReadAsync, after the arguments were checked. kInvalidArgument, and nothing is read, once
-  // the pool is being closed.
+  // the pool is being closed. kBusy, or waits: see ReadBound.
   Status Post(std::unique_ptr<PostedRead> read);
 
   // Refuses further posted reads and waits until the earlier ones are answered. No thread may be
@@ -63,11 +65,15 @@ class ReadPool {
   void Close();
 
   uint32_t worker_count() const { return static_cast<uint32_t>(workers_.size()); }
+  // Of the workers and of posted reads.
   uint64_t memory_bytes() const;
+  const ReadBound& bound() const { return bound_; }
   // The number of batches that wait for a worker, plus one if posted reads wait. Relaxed: a
   // statistic.
   uint32_t waiting_count() const { return turns_.source_count(); }
-  // An upper bound of the memory of all workers.
+  // How many posted reads may be pending: Options::async_read_limit, or what stands for 0 there.
+  static uint32_t PostedLimit(const Options& options);
+  // An upper bound of the memory of all workers and posted reads.
   static uint64_t MaxMemoryBytes(const Options& options);
 
  private:
@@ -95,6 +101,7 @@ class ReadPool {
   const PointReader& reader_;
   const Options& options_;
   OpStats* const stats_;
+  ReadBound bound_;
   const std::vector<int> files_;
   std::vector<std::unique_ptr<ReadWorker>> workers_;
 

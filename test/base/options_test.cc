@@ -33,6 +33,7 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
       {"index_memory_bytes",
        [](Options* o) { o->index_memory_bytes = o->memory_budget_bytes + 1; }},
       {"index_memory_bytes", [](Options* o) { o->index_memory_bytes = kAutoIndexMemoryBytes - 1; }},
+      {"async_read_limit", [](Options* o) { o->async_read_limit = (1 << 20) + 1; }},
       {"build_thread_count", [](Options* o) { o->build_thread_count = 5000; }},
       {"stats_interval_ms", [](Options* o) { o->stats_interval_ms = 9; }},
       {"stats_interval_ms", [](Options* o) { o->stats_interval_ms = 3600 * 1000 + 1; }},

@@ -8,8 +8,9 @@ static void case_codes_and_keys(void) {
   unsigned char back[8];
   CHECK(strcmp(engine_race_code_name(ENGINE_RACE_OK), "kSucc") == 0);
   CHECK(strcmp(engine_race_code_name(ENGINE_RACE_OUT_OF_MEMORY), "kOutOfMemory") == 0);
+  CHECK(strcmp(engine_race_code_name(ENGINE_RACE_BUSY), "kBusy") == 0);
   CHECK(strncmp(engine_race_version(), "0.9.", 4) == 0);
-  CHECK(strcmp(engine_race_code_name(10), "unknown code") == 0);
+  CHECK(strcmp(engine_race_code_name(11), "unknown code") == 0);
   CHECK(strcmp(engine_race_code_name(-1), "unknown code") == 0);
   CHECK(engine_race_key(bytes) == 0x0102030405060708ull);
   engine_race_key_bytes(0x0102030405060708ull, back);

@@ -20,11 +20,9 @@
 #include <vector>
 
 #include "engine_race/base/guarded.h"
-#include "engine_race/index/index.h"
-#include "engine_race/log/bucket_log.h"
-#include "engine_race/task/point_reader.h"
 #include "test/faults/system_calls.h"
 #include "test/index/refused_memory.h"
+#include "test/task/read_pool_fixture.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -33,58 +31,6 @@ namespace {
 constexpr uint64_t kTurn = ReadTurns::kTurnJobs;
 // A loop that might not end is ended after so many rounds.
 constexpr uint64_t kFarTooMany = 100000;
-
-class ReadPoolTest : public ::testing::Test {
- protected:
-  // One worker, `record_count` records; the last ones are staged.
-  void Open(uint64_t record_count, IoBackend backend = IoBackend::kPsync) {
-    options_.bucket_count = options_.file_count = 1;
-    options_.value_group_bytes = 8192;
-    options_.worker_count = 1;
-    options_.tasks_per_worker = 8;
-    options_.io_backend = backend;
-    options_.log = [this](LogLevel, std::string_view message) {
-      if (on_message_) on_message_(message);
-    };
-    ASSERT_TRUE(BucketLog::Open(options_, dir_.path(), &log_).ok());
-    for (uint64_t key = 0; key < record_count; ++key) {
-      ASSERT_TRUE(log_->Append(key, ValueOf(key, 1).data()).ok());
-    }
-    ASSERT_TRUE(Index::Build(log_.get(), options_, &index_).ok());
-    reader_ = std::make_unique<PointReader>(*log_, *index_, nullptr, true);
-    pool_ = std::make_unique<ReadPool>(*reader_, options_, std::vector<int>());
-  }
-  ~ReadPoolTest() override { pool_.reset(); }
-
-  Status Post(uint64_t key, std::string* value, std::function<void(const Status&)> done) {
-    auto read = std::make_unique<PostedRead>();
-    read->key = key;
-    read->value = value;
-    read->done = std::move(done);
-    return pool_->Post(std::move(read));
-  }
-
-  // A MultiRead of `count` times the same key.
-  void ReadKeys(std::string_view key, size_t count) {
-    const std::vector<std::string_view> keys(count, key);
-    std::vector<std::string> values(count);
-    std::vector<Status> statuses(count);
-    pool_->MultiRead(keys, values, statuses);
-  }
-
-  void WaitUntilWaiting(uint32_t source_count) const {
-    while (pool_->waiting_count() < source_count) std::this_thread::yield();
-  }
-
-  TempDir dir_{FastParent()};
-  Options options_;
-  // A bad key is reported when it is taken, by the thread that takes it.
-  std::function<void(std::string_view)> on_message_;
-  std::unique_ptr<BucketLog> log_;
-  std::unique_ptr<Index> index_;
-  std::unique_ptr<PointReader> reader_;
-  std::unique_ptr<ReadPool> pool_;
-};
 
 TEST_F(ReadPoolTest, PostedReadsWithoutEndLeaveABatchItsTurn) {
   Open(1);

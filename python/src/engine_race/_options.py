@@ -41,6 +41,8 @@ class OpenOptions(TypedDict, total=False):
     io_uring_sqpoll: _Flag
     worker_count: _Number
     tasks_per_worker: _Number
+    async_read_limit: _Number
+    async_read_waits: _Flag
     overwrite_devices: _Flag
     staging_mode: Optional[Literal["auto", "written"]]
     sync_mode: Optional[Literal["none", "every_write", "group"]]
