@@ -34,7 +34,7 @@ func TestTheExitCodes(t *testing.T) {
 		{[]string{"--help"}, 0},
 		{[]string{"--clients", "many"}, 2},
 		{[]string{"--clients", "0"}, 2},
-		{[]string{"--no-such-flag"}, 2},
+		{[]string{"--unheard-of"}, 2},
 		{[]string{"word"}, 2},
 		{[]string{"--addresses", "127.0.0.1:1", "--seconds", "0.1"}, 1},
 	} {
