@@ -56,7 +56,7 @@ Status BatchHolds::HoldAll(bool places, bool* too_large) {
     }
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.Reserve(part.bucket));
     std::unique_lock<std::mutex> lock(bucket.mutex);
-    ENGINE_RACE_RETURN_IF_ERROR(Hold(&part, &lock));
+    ENGINE_RACE_RETURN_IF_ERROR(Hold(&part, &lock, /*unclaimed=*/!places));
     if (!places) continue;
     *too_large = !bucket.values.CanHold(part.first_sequence, part.size()) ||
                  !bucket.keys.CanHold(part.first_sequence, part.size());
@@ -66,9 +66,11 @@ Status BatchHolds::HoldAll(bool places, bool* too_large) {
   return Status::Ok();
 }
 
-Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock) {
+// `unclaimed`: a large batch holds its buckets for long. So it waits for the thread that cleans
+// one, and no such thread has to wait for the batch: see RowMover::Claim.
+Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock, bool unclaimed) {
   Bucket& bucket = context_.buckets[part->bucket];
-  bucket.AwaitRelease(lock);
+  bucket.AwaitRelease(lock, unclaimed);
   if (context_.latch.latched()) [[unlikely]] {
     return context_.latch.status();
   }

@@ -120,10 +120,10 @@ struct alignas(64) Bucket {
     changed.notify_one();
   }
 
-  // Waits until no batch holds the bucket.
-  void AwaitRelease(std::unique_lock<std::mutex>* lock) {
+  // Waits until no batch holds the bucket. With `unclaimed` also until no thread cleans it.
+  void AwaitRelease(std::unique_lock<std::mutex>* lock, bool unclaimed = false) {
     ENGINE_RACE_ASSERT(lock->owns_lock() && lock->mutex() == &mutex);
-    while (held) {
+    while (held || (unclaimed && claimed)) {
       ++awaiting_release;
       written.wait(*lock);
       --awaiting_release;

@@ -34,10 +34,15 @@ void RowMover::AdoptMoves() {
   }
 }
 
-bool RowMover::Claim(uint32_t number) {
+bool RowMover::Claim(uint32_t number, bool* held) {
   Bucket& bucket = context_.buckets[number];
+  if (held != nullptr) *held = false;
   if (bucket.damaged) return false;
   const std::lock_guard<std::mutex> lock(bucket.mutex);
+  if (bucket.held) {
+    if (held != nullptr) *held = true;
+    return false;
+  }
   return !std::exchange(bucket.claimed, true);
 }
 
@@ -46,6 +51,7 @@ void RowMover::Unclaim(uint32_t number) {
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   ENGINE_RACE_ASSERT(bucket.claimed);
   bucket.claimed = false;
+  if (bucket.awaiting_release != 0) bucket.written.notify_all();
 }
 
 Status RowMover::Begin(uint32_t number) {

@@ -63,8 +63,9 @@ class RowMover {
   // After recovery: the next Settle settles the moves that an earlier opening has published.
   void AdoptMoves();
 
-  // False when another thread cleans the bucket, or it is damaged.
-  bool Claim(uint32_t bucket);
+  // False when another thread cleans the bucket, a batch holds it, or it is damaged. *held, which
+  // may be null: a batch does. A large batch waits with its hold until nobody has the claim.
+  bool Claim(uint32_t bucket, bool* held = nullptr);
   void Unclaim(uint32_t bucket);
 
   // With the bucket claimed: from here on it has rows.

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "engine_race/base/guarded.h"
+
 namespace engine_race {
 namespace {
 
@@ -151,6 +153,35 @@ bool DirtyBuckets::Take(uint32_t* number) {
 bool DirtyBuckets::empty() const {
   const std::lock_guard lock(mutex_);
   return queue_.empty();
+}
+
+void DirtyBuckets::PutAside(uint32_t number) noexcept {
+  State& bucket = buckets_[number];
+  const std::lock_guard lock(bucket.mutex);
+  // A full group of the batch has queued it again.
+  if (bucket.queued) return;
+  const std::lock_guard aside(mutex_);
+  // Without memory a later group queues it.
+  bucket.queued = Guarded([&] {
+                    aside_.push_back(number);
+                    return Status::Ok();
+                  }).ok();
+}
+
+bool DirtyBuckets::has_aside() const {
+  const std::lock_guard lock(mutex_);
+  return !aside_.empty();
+}
+
+void DirtyBuckets::BringBack() noexcept {
+  const std::lock_guard lock(mutex_);
+  // Without memory they stay where they are.
+  static_cast<void>(Guarded([this] {
+    queue_.insert(queue_.end(), aside_.begin(), aside_.end());
+    aside_.clear();
+    return Status::Ok();
+  }));
+  waiting_count_.store(queue_.size(), std::memory_order_relaxed);
 }
 
 void DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const BucketUse& use) {

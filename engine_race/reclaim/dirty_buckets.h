@@ -25,6 +25,7 @@
 #include <set>
 #include <span>
 #include <unordered_set>
+#include <vector>
 
 #include "engine_race/base/options.h"
 #include "engine_race/log/bucket_log.h"
@@ -43,6 +44,10 @@ class DirtyBuckets final : public KeyGroupListener {
   // Takes an urgent bucket, else the one that has waited longest. False: none waits.
   bool Take(uint32_t* bucket);
   bool empty() const;
+  // For a bucket that was taken, and that a batch holds: it waits until BringBack queues it again.
+  void PutAside(uint32_t bucket) noexcept;
+  bool has_aside() const;
+  void BringBack() noexcept;
   // Whether many buckets wait, or one is urgent: a row was appended while it waited.
   bool are_many() const {
     return urgent_count_.load(std::memory_order_relaxed) != 0 ||
@@ -89,8 +94,9 @@ class DirtyBuckets final : public KeyGroupListener {
   std::atomic<uint64_t> held_count_{0};
   std::atomic<uint32_t> urgent_count_{0};
   std::atomic<size_t> waiting_count_{0};
-  mutable std::mutex mutex_;  // around the queue
+  mutable std::mutex mutex_;  // around the next two
   std::deque<uint32_t> queue_;
+  std::vector<uint32_t> aside_;
 };
 
 }  // namespace engine_race

@@ -17,7 +17,8 @@ constexpr uint64_t kMinSettleBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxSettleBytes = uint64_t{512} << 20;
 // Writers settle, too, when waiting cells take so many times as much.
 constexpr uint64_t kFarBehindFactor = 4;
-// How long freed cells wait for others to be settled with them.
+// How long freed cells wait for others to be settled with them, and buckets for batches that hold
+// them.
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
 constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
@@ -54,7 +55,11 @@ Status Reclaimer::CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dea
                            BucketUse* use) {
   *use = {};
   RowMover& mover = log_.mover();
-  if (!mover.Claim(bucket)) return Status::Ok();
+  bool held = false;
+  if (!mover.Claim(bucket, &held)) {
+    if (held) dirty_.PutAside(bucket);
+    return Status::Ok();
+  }
   Status cleaned = Guarded([&] { return cleaner->Clean(bucket, dead_percent, use); });
   mover.Unclaim(bucket);
   if (cleaned.ok()) NoteCleaned(bucket, dead_percent, *use);
@@ -149,13 +154,14 @@ void Reclaimer::Run() noexcept {
     } else {
       std::unique_lock lock(mutex_);
       look_again_ = false;
-      const bool has_waiting =
-          log_.mover().unsettled_bytes() != 0 || log_.mover().unreleased_bytes() != 0;
+      const bool has_waiting = dirty_.has_aside() || log_.mover().unsettled_bytes() != 0 ||
+                               log_.mover().unreleased_bytes() != 0;
       const auto is_wanted = [this] { return stop_ || !dirty_.empty(); };
       if (has_waiting) {
         const bool is_woken = work_.wait_for(lock, kSettleDelay, is_wanted);
         lock.unlock();
         if (!is_woken) SettleAndRelease();
+        dirty_.BringBack();
       } else {
         work_.wait(lock, [&] { return is_wanted() || look_again_; });
       }
@@ -208,7 +214,7 @@ std::unique_ptr<BucketCleaner> Reclaimer::TakeHelper() {
   return std::make_unique<BucketCleaner>(&log_);
 }
 
-// Waits while another thread cleans the bucket.
+// Waits while another thread cleans the bucket, or a batch holds it.
 void Reclaimer::Claim(uint32_t bucket) {
   while (!log_.mover().Claim(bucket)) std::this_thread::sleep_for(kRetryDelay);
 }

@@ -84,7 +84,7 @@ class Reclaimer {
   Status CompactOne(BucketCleaner* cleaner, uint32_t bucket, SharedProgress* progress);
   std::unique_ptr<BucketCleaner> TakeHelper();
   void Wake();
-  // *use: zeros if another thread cleans the bucket.
+  // *use: zeros if another thread cleans the bucket, or a batch holds it.
   Status CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dead_percent, BucketUse* use);
   void NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
   uint32_t DeadPercent() const;

@@ -38,6 +38,33 @@ TEST(DirtyBucketsTest, ABucketForWhichThereWasNoMemoryIsTakenLater) {
   EXPECT_FALSE(dirty.are_many());
 }
 
+// A batch may hold it for long: other buckets are cleaned meanwhile.
+TEST(DirtyBucketsTest, ABucketThatIsPutAsideComesBack) {
+  constexpr uint64_t kLater = 100000;
+  const TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  for (const uint64_t key : {uint64_t{0}, uint64_t{1} << 62}) {
+    ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
+  }
+  DirtyBuckets dirty(TinyOptions(), *log, [] {});
+  uint32_t bucket = 7;
+  dirty.OnKeyGroup(0, {}, kLater);
+  ASSERT_TRUE(dirty.Take(&bucket));
+  EXPECT_EQ(bucket, 0u);
+  dirty.PutAside(bucket);
+  EXPECT_TRUE(dirty.has_aside());
+  EXPECT_TRUE(dirty.empty());
+  EXPECT_FALSE(dirty.Take(&bucket));
+  dirty.OnKeyGroup(1, {}, kLater);
+  ASSERT_TRUE(dirty.Take(&bucket));
+  EXPECT_EQ(bucket, 1u);
+  dirty.BringBack();
+  EXPECT_FALSE(dirty.has_aside());
+  ASSERT_TRUE(dirty.Take(&bucket));
+  EXPECT_EQ(bucket, 0u);
+  EXPECT_FALSE(dirty.Take(&bucket));
+}
+
 std::vector<format::KeyEntry> EntriesOf(const std::vector<uint64_t>& keys) {
   std::vector<format::KeyEntry> entries(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) entries[i].key = keys[i];

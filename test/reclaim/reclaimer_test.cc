@@ -3,12 +3,54 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 
+#include "test/eventually.h"
+#include "test/log/batch_test_util.h"
 #include "test/log/log_test_util.h"
 
 namespace engine_race::test {
 namespace {
+
+class PrepareListener final : public AppendListener {
+ public:
+  Status Prepare(uint32_t bucket) override { return on_prepare(bucket); }
+  void OnAppend(uint32_t, const KeyRecord&) noexcept override {}
+  std::function<Status(uint32_t)> on_prepare = [](uint32_t) { return Status::Ok(); };
+};
+
+// Its thread cleans other buckets, and this one once the batch has ended.
+TEST(ReclaimerTest, ALargeBatchKeepsNoOtherBucketFromBeingCleaned) {
+  constexpr uint64_t kAppends = 2048;
+  constexpr uint64_t kKeys = 16;
+  const TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  PrepareListener listener;
+  Attach(log.get(), &listener);
+  Reclaimer reclaimer(TinyOptions(), log.get());
+  ASSERT_TRUE(reclaimer.Start().ok());
+  WriteBatch batch;
+  for (uint64_t i = 0; i < kAppends; ++i) PutIn(&batch, 0, i % kKeys, i);
+  PutIn(&batch, 3, 0, 1);
+  // The batch holds buckets 0 and 3, and has appended all of the former.
+  bool cleaned = false;
+  listener.on_prepare = [&](uint32_t number) {
+    if (number != 3) return Status::Ok();
+    for (uint64_t i = 0; i < kAppends; ++i) {
+      const uint64_t key = KeyIn(1, i % kKeys);
+      EXPECT_TRUE(log->Append(key, ValueOf(key, i).data()).ok());
+    }
+    cleaned = Eventually([&] { return log->HasRows(1); });
+    EXPECT_FALSE(log->HasRows(0));
+    return Status::Ok();
+  };
+  EXPECT_TRUE(log->Write(batch).ok());
+  EXPECT_TRUE(cleaned);
+  EXPECT_TRUE(Eventually([&] { return log->HasRows(0); }));
+  reclaimer.Stop();
+  Detach(log.get());
+}
 
 // On a full disk a batch may fail before it comes to the bucket.
 TEST(ReclaimerTest, NothingIsFreedForADamagedBucket) {
