@@ -18,7 +18,7 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
       batches_(&context_, &groups_),
       reader_(&context_),
       syncer_(&context_, &writer_, &groups_),
-      large_batches_(&context_, &groups_, &batches_, &syncer_),
+      large_batches_(&context_, &writer_, &groups_, &batches_, &syncer_),
       mover_(&context_, &writer_, &reader_, &syncer_),
       failed_backends_(options.log) {}
 

@@ -48,6 +48,11 @@ class GroupWriter {
   // Makes sure that the next `count` records have slots, for a batch that is to hold the bucket.
   Status MakeSlots(uint32_t bucket, uint64_t count) { return rows_.MakeRoomFor(bucket, count); }
 
+  // MakeSlots that makes none: whether it would be refused.
+  Status CheckSlots(uint32_t bucket, uint64_t count) const {
+    return rows_.CheckRoomFor(bucket, count);
+  }
+
   // Writes every full group of the bucket that no thread writes yet, the lock dropped meanwhile.
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   // Under the bucket's lock, for a group that Lane::BeginWrite was called for. Counts it as logged

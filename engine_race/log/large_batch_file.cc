@@ -46,7 +46,7 @@ uint64_t LargeBatchFile::ChecksumOf(const LargeBatchHeader& header) const {
 }
 
 Status LargeBatchFile::Save(std::span<const WriteBatch::Record> records, uint64_t bucket_count,
-                            mode_t file_mode) {
+                            uint64_t spare_bytes, mode_t file_mode) {
   counts_.resize(bucket_count);
   entries_.clear();
   entries_.reserve(records.size());
@@ -55,15 +55,16 @@ Status LargeBatchFile::Save(std::span<const WriteBatch::Record> records, uint64_
   }
   const auto value_count = static_cast<uint64_t>(std::count_if(
       entries_.begin(), entries_.end(), [](const auto& entry) { return entry.deletion == 0; }));
-  const uint64_t size_bytes = ValuesOffset() + value_count * kValueBytes;
+  size_bytes_ = ValuesOffset() + value_count * kValueBytes;
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(files_.directory.get(), format::kLargeBatchName,
                                              io::Access::kCreate, io::Caching::kBuffered, &file_,
                                              file_mode));
   ENGINE_RACE_RETURN_IF_ERROR(file_.Truncate(0));
   // A full disk refuses the batch here, before any of it is written.
   bool supported = false;
-  ENGINE_RACE_RETURN_IF_ERROR(file_.Reserve(/*keep_size=*/false, 0, size_bytes, &supported));
-  ENGINE_RACE_RETURN_IF_ERROR(file_.Truncate(size_bytes));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      file_.Reserve(/*keep_size=*/false, 0, size_bytes_ + spare_bytes, &supported));
+  if (!supported) ENGINE_RACE_RETURN_IF_ERROR(file_.Truncate(size_bytes_));
   ENGINE_RACE_RETURN_IF_ERROR(file_.Write(entries_.data(), BytesOf(entries_), EntriesOffset()));
   uint64_t offset = ValuesOffset();
   for (const WriteBatch::Record& record : records) {

@@ -26,9 +26,12 @@ class LargeBatchFile {
   // Keeps a reference to `files`.
   explicit LargeBatchFile(const StoreFiles& files) : files_(files) {}
 
-  // Makes all but the header of a batch of so many buckets durable. kFull: nothing was written, but
-  // where the file system cannot reserve space.
-  Status Save(std::span<const WriteBatch::Record> records, uint64_t bucket_count, mode_t file_mode);
+  // Makes all but the header of a batch of so many buckets durable. The file gets its space, and
+  // `spare_bytes` more, before anything is written: kFull. Only a file system that cannot reserve
+  // space may refuse the file later.
+  Status Save(std::span<const WriteBatch::Record> records, uint64_t bucket_count,
+              uint64_t spare_bytes, mode_t file_mode);
+  Status GiveBackSpare() { return file_.Truncate(size_bytes_); }
   // After Save. kFull: the batch is not committed. *may_be_committed: an opening may find it so,
   // also after any other failure.
   Status Commit(std::span<const format::BatchIntentEntry> counts, bool* may_be_committed);
@@ -55,6 +58,7 @@ class LargeBatchFile {
 
   const StoreFiles& files_;
   io::File file_;
+  uint64_t size_bytes_ = 0;  // without the spare ones
   std::vector<format::LargeBatchEntry> entries_;
   std::vector<format::BatchIntentEntry> counts_;
 };

@@ -7,6 +7,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/log/append_listener.h"
 #include "engine_race/log/large_batch_file.h"
 
@@ -36,31 +37,76 @@ Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
   if (context_.latch.latched()) return context_.latch.status();
   LargeBatchFile file(context_.files);
   BatchHolds holds(&context_, &groups_, &plan);
+  std::vector<uint64_t> secured;
   bool may_be_committed = false;
-  Status written = Guarded([&] { return Write(records, &file, &holds, &plan, &may_be_committed); });
+  Status written = Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(Prepare(records, plan, &file));
+    bool too_large = false;
+    ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(/*places=*/false, &too_large));
+    ENGINE_RACE_RETURN_IF_ERROR(SecureLogs(plan, &file, &secured));
+    return Write(&file, &holds, &plan, &may_be_committed);
+  });
   if (written.ok()) return written;
   // Before the holds end: no record may come before what is left of the batch.
   if (may_be_committed) {
     context_.latch.Latch(written);
   } else {
     file.Discard();
+    for (size_t i = 0; i < secured.size(); ++i) {
+      const BatchPart& part = plan.parts()[i];
+      writer_.GiveBackNext(part.bucket, part.size(), secured[i]);
+    }
   }
   return written;
 }
 
+// What may be refused is asked for before anything is written, and before other writers wait. The
+// file first takes the space of the logs as well, because slots are known only under the holds.
+Status LargeBatches::Prepare(std::span<const WriteBatch::Record> records, const BatchPlan& plan,
+                             LargeBatchFile* file) {
+  const Geometry& geometry = context_.geometry();
+  uint64_t log_bytes = 0;
+  for (const BatchPart& part : plan.parts()) {
+    Bucket& bucket = context_.buckets[part.bucket];
+    if (bucket.damaged) return context_.DamagedCounts(part.bucket);
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    ENGINE_RACE_RETURN_IF_ERROR(groups_.CheckSlots(part.bucket, part.size()));
+    const uint64_t end_bytes = (bucket.record_count + part.size()) * kValueBytes;
+    const uint64_t begin_bytes =
+        std::max(bucket.record_count / geometry.values_per_group() * geometry.value_group_bytes,
+                 bucket.table.has_rows() ? 0 : bucket.reserved_value_bytes);
+    log_bytes += end_bytes - std::min(begin_bytes, end_bytes) +
+                 RoundUp(part.size() * sizeof(format::KeyEntry), kIoAlignment) + kIoAlignment;
+  }
+  return file->Save(records, plan.parts().size(), log_bytes, context_.options.file_mode);
+}
+
+// (*secured)[i]: what LogWriter::SecureNext says of part i.
+Status LargeBatches::SecureLogs(const BatchPlan& plan, LargeBatchFile* file,
+                                std::vector<uint64_t>* secured) {
+  secured->reserve(plan.parts().size());
+  ENGINE_RACE_RETURN_IF_ERROR(file->GiveBackSpare());
+  for (const BatchPart& part : plan.parts()) {
+    secured->push_back(~uint64_t{0});
+    ENGINE_RACE_RETURN_IF_ERROR(writer_.SecureNext(part.bucket, part.size(), &secured->back()));
+  }
+  return Status::Ok();
+}
+
 // *may_be_committed: after a failure the next opening may finish the batch.
-Status LargeBatches::Write(std::span<const WriteBatch::Record> records, LargeBatchFile* file,
-                           BatchHolds* holds, BatchPlan* plan, bool* may_be_committed) {
-  ENGINE_RACE_RETURN_IF_ERROR(
-      file->Save(records, plan->parts().size(), context_.options.file_mode));
-  bool too_large = false;
-  ENGINE_RACE_RETURN_IF_ERROR(holds->HoldAll(/*places=*/false, &too_large));
+Status LargeBatches::Write(LargeBatchFile* file, BatchHolds* holds, BatchPlan* plan,
+                           bool* may_be_committed) {
   // A committed batch outlives a power loss. So must all that its buckets had before: the counts
   // that commit it then tell which of its records a bucket has.
   ENGINE_RACE_RETURN_IF_ERROR(SyncHeld());
   ENGINE_RACE_RETURN_IF_ERROR(file->Commit(CountsAfter(*plan), may_be_committed));
+  const uint64_t cut_number = context_.batches.CutNumber();
   ENGINE_RACE_RETURN_IF_ERROR(AppendAll(holds, plan));
-  if (context_.options.sync_mode != SyncMode::kNone) ENGINE_RACE_RETURN_IF_ERROR(SyncHeld());
+  // A Sync that took its counts meanwhile has made a part durable: the rest must be so before the
+  // file goes.
+  if (context_.options.sync_mode != SyncMode::kNone || context_.batches.CutNumber() != cut_number) {
+    ENGINE_RACE_RETURN_IF_ERROR(SyncHeld());
+  }
   return file->Remove();
 }
 

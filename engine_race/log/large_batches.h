@@ -1,12 +1,13 @@
 // Batches that do not fit into staging, or not into the journal.
 //
-// Such a batch is first written to a file of its own, durably (large_batch_file.h). Then it holds
-// all of its buckets, and what they have is made durable. The counts that the buckets are to have
-// commit it. Then its records are appended as others are, group by group, while the batch holds its
-// buckets. So nothing else comes between them. An opening that finds the counts appends as many of
-// the last records as a bucket lacks. At the end the file is emptied, durably, and the buckets are
-// released. In the durable sync modes a Sync comes before that. Views wait until all records are
-// appended.
+// Such a batch is first written to a file of its own, durably (large_batch_file.h). Before that the
+// file gets space for itself and for the records in the logs, so a full disk refuses the batch at
+// once. Then the batch holds all of its buckets, and what they have is made durable. The counts
+// that the buckets are to have commit it. Then its records are appended as others are, group by
+// group, while the batch holds its buckets. So nothing else comes between them. An opening that
+// finds the counts appends as many of the last records as a bucket lacks. At the end the file is
+// emptied, durably, and the buckets are released. In the durable sync modes, or if a Sync has met
+// the batch, a Sync comes before that. Views wait until all records are appended.
 //
 // A failure after the commit cannot be undone. It latches, and the next opening finishes the batch.
 //
@@ -17,6 +18,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/write_batch.h"
@@ -26,6 +28,7 @@
 #include "engine_race/log/group_writer.h"
 #include "engine_race/log/large_batch_file.h"
 #include "engine_race/log/log_context.h"
+#include "engine_race/log/log_writer.h"
 #include "engine_race/log/syncer.h"
 
 namespace engine_race {
@@ -33,8 +36,13 @@ namespace engine_race {
 class LargeBatches {
  public:
   // Works on all of them, which outlive it.
-  LargeBatches(LogContext* context, GroupWriter* groups, BatchWriter* batches, Syncer* syncer)
-      : context_(*context), groups_(*groups), batches_(*batches), syncer_(*syncer) {}
+  LargeBatches(LogContext* context, LogWriter* writer, GroupWriter* groups, BatchWriter* batches,
+               Syncer* syncer)
+      : context_(*context),
+        writer_(*writer),
+        groups_(*groups),
+        batches_(*batches),
+        syncer_(*syncer) {}
 
   // Answers as BucketLog::Write.
   Status Write(std::span<const WriteBatch::Record> records);
@@ -43,8 +51,10 @@ class LargeBatches {
   Status Finish();
 
  private:
-  Status Write(std::span<const WriteBatch::Record> records, LargeBatchFile* file, BatchHolds* holds,
-               BatchPlan* plan, bool* may_be_committed);
+  Status Prepare(std::span<const WriteBatch::Record> records, const BatchPlan& plan,
+                 LargeBatchFile* file);
+  Status SecureLogs(const BatchPlan& plan, LargeBatchFile* file, std::vector<uint64_t>* secured);
+  Status Write(LargeBatchFile* file, BatchHolds* holds, BatchPlan* plan, bool* may_be_committed);
   Status AppendAll(BatchHolds* holds, BatchPlan* plan);
   Status AppendPart(BatchHolds* holds, const BatchPlan& plan, BatchPart* part);
   Status SyncHeld();
@@ -52,6 +62,7 @@ class LargeBatches {
   Status LeaveOutAppended(const LargeBatchFile& file, BatchPlan* plan) const;
 
   LogContext& context_;
+  LogWriter& writer_;
   GroupWriter& groups_;
   BatchWriter& batches_;
   Syncer& syncer_;

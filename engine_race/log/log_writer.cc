@@ -8,6 +8,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/log/failure.h"
 #include "engine_race/log/parallel_work.h"
 
@@ -87,16 +88,65 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
     reserved = end_bytes;
   }
   // A refusal (a full disk, a file system without the call) is for the write itself to report.
-  if (values) {
-    context_.files.values.Reserve(bucket_number, begin_bytes, end_bytes);
-    return;
-  }
-  bool supported = false;
-  const Status reserved =
-      context_.files.KeyFile(bucket_number)
-          .Reserve(/*keep_size=*/true, geometry.KeyOffset(bucket_number, 0) + begin_bytes,
-                   end_bytes - begin_bytes, &supported);
+  const Status reserved = values
+                              ? context_.files.values.Reserve(bucket_number, begin_bytes, end_bytes)
+                              : ReserveKeys(bucket_number, begin_bytes, end_bytes);
   static_cast<void>(reserved);
+}
+
+Status LogWriter::ReserveKeys(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes) {
+  bool supported = false;
+  return context_.files.KeyFile(bucket).Reserve(
+      /*keep_size=*/true, context_.geometry().KeyOffset(bucket, 0) + begin_bytes,
+      end_bytes - begin_bytes, &supported);
+}
+
+// Where records [begin, end) of a held bucket will lie: in one piece, or in one for each row.
+std::vector<LogWriter::Slots> LogWriter::SlotsOf(uint32_t number, uint64_t begin, uint64_t end) {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  ENGINE_RACE_ASSERT(bucket.held && begin <= end);
+  if (!bucket.table.has_rows()) return {{begin, end - begin}};
+  std::vector<Slots> slots;
+  const uint64_t row_records = bucket.table.row_records();
+  while (begin < end) {
+    const uint64_t count = std::min(row_records - begin % row_records, end - begin);
+    slots.push_back({bucket.table.SlotOf(begin), count});
+    begin += count;
+  }
+  return slots;
+}
+
+Status LogWriter::SecureNext(uint32_t number, uint64_t count, uint64_t* first_secured) {
+  Bucket& bucket = context_.buckets[number];
+  const uint64_t group_records = context_.geometry().values_per_group();
+  const uint64_t begin = bucket.RecordCount();
+  *first_secured = RoundUp(begin, group_records);
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    if (!bucket.table.has_rows()) {
+      *first_secured = std::max(*first_secured, bucket.reserved_value_bytes / kValueBytes);
+    }
+  }
+  // A group that still fills is written as a whole.
+  const uint64_t group_begin = begin / group_records * group_records;
+  for (const auto& [slot, slot_count] : SlotsOf(number, group_begin, begin + count)) {
+    ENGINE_RACE_RETURN_IF_ERROR(context_.files.values.Reserve(number, slot * kValueBytes,
+                                                              (slot + slot_count) * kValueBytes));
+    const uint64_t key_begin = slot * sizeof(format::KeyEntry) / kIoAlignment * kIoAlignment;
+    ENGINE_RACE_RETURN_IF_ERROR(ReserveKeys(
+        number, key_begin, RoundUp((slot + slot_count) * sizeof(format::KeyEntry), kIoAlignment)));
+  }
+  return Status::Ok();
+}
+
+void LogWriter::GiveBackNext(uint32_t number, uint64_t count, uint64_t first_secured) {
+  const uint64_t end = context_.buckets[number].RecordCount() + count;
+  if (first_secured >= end) return;
+  for (const auto& [slot, slot_count] : SlotsOf(number, first_secured, end)) {
+    bool supported = false;
+    static_cast<void>(context_.files.values.Punch(number, slot, slot_count, &supported).ok());
+  }
 }
 
 Status LogWriter::FlushLogs() {

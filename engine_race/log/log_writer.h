@@ -32,6 +32,13 @@ class LogWriter {
   // the bucket's lock. A refusal is for the write itself to report.
   void ReserveAhead(uint32_t bucket, LaneKind kind, uint64_t group);
 
+  // For a batch that holds the bucket: makes sure that the logs have space for its next `count`
+  // records, where the file system can reserve it. *first_secured: the space from this record on is
+  // new. kFull, kIOError.
+  Status SecureNext(uint32_t bucket, uint64_t count, uint64_t* first_secured);
+  // Gives back what SecureNext has secured, also where it failed.
+  void GiveBackNext(uint32_t bucket, uint64_t count, uint64_t first_secured);
+
   // Flushes every log file written to since its last flush, the maps of the value paths and the
   // rows. Several threads flush many files: the file system and the device join their flushes.
   Status FlushLogs();
@@ -51,6 +58,13 @@ class LogWriter {
   }
 
  private:
+  struct Slots {
+    uint64_t slot = 0;
+    uint64_t count = 0;
+  };
+  std::vector<Slots> SlotsOf(uint32_t bucket, uint64_t begin, uint64_t end);
+  // Bytes of the bucket's key region.
+  Status ReserveKeys(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes);
   Status FlushLog(uint32_t number);
   Status PoisonUnlessFlushed(const Status& flushed) noexcept;
   void CountWritten(uint64_t bytes) {

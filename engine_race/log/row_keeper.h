@@ -44,6 +44,11 @@ class RowKeeper {
   // Under the bucket's lock: whether there are slots for the next `count` records. *row_count: how
   // many rows of a bucket with rows those take.
   bool HasRoom(uint32_t bucket, uint64_t count, uint64_t* row_count) const;
+  // HasRoom that answers kFull.
+  Status CheckRoomFor(uint32_t bucket, uint64_t count) const {
+    uint64_t row_count = 0;
+    return HasRoom(bucket, count, &row_count) ? Status::Ok() : RegionFull(bucket);
+  }
   // Under the bucket's lock: gives the next `count` records of a batch their slots. kFull.
   Status MakeRoomFor(uint32_t bucket, uint64_t count);
 

@@ -58,8 +58,8 @@ Status ValueFiles::Read(uint32_t bucket, uint64_t slot, uint64_t slot_count, cha
 }
 
 // The units of a range that lie on one path are neighbours there: one call a path does.
-void ValueFiles::Reserve(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes) const {
-  if (begin_bytes >= end_bytes) return;
+Status ValueFiles::Reserve(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes) const {
+  if (begin_bytes >= end_bytes) return Status::Ok();
   const uint64_t unit_bytes = unit_slots() * kValueBytes;
   const uint64_t first_unit = begin_bytes / unit_bytes;
   const uint64_t last_unit = (end_bytes - 1) / unit_bytes;
@@ -75,10 +75,10 @@ void ValueFiles::Reserve(uint32_t bucket, uint64_t begin_bytes, uint64_t end_byt
     const ValueLocation location = LocateByArithmetic(path, bucket, unit, 0);
     const uint64_t local_bytes = (last / path_count - first / path_count + 1) * unit_bytes;
     bool supported = false;
-    const Status reserved = location.file->Reserve(/*keep_size=*/true, location.offset + skipped,
-                                                   local_bytes - skipped - left, &supported);
-    static_cast<void>(reserved);
+    ENGINE_RACE_RETURN_IF_ERROR(location.file->Reserve(
+        /*keep_size=*/true, location.offset + skipped, local_bytes - skipped - left, &supported));
   }
+  return Status::Ok();
 }
 
 Status ValueFiles::Punch(uint32_t bucket, uint64_t slot, uint64_t slot_count,

@@ -96,9 +96,9 @@ class ValueFiles {
   // written read as zeros or as anything older.
   Status Read(uint32_t bucket, uint64_t slot, uint64_t slot_count, char* buffer) const;
 
-  // Asks for space for bytes [begin, end) of a bucket's region. A refusal (a full disk, a file
-  // system without the call) is for the write itself to report.
-  void Reserve(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes) const;
+  // Asks for space for bytes [begin, end) of a bucket's region, where a path can reserve it. kFull:
+  // a path has less.
+  Status Reserve(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes) const;
 
   // Gives back the space of neighbouring slots. Where a path cannot do that, *supported is false
   // and nothing has happened there.

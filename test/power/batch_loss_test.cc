@@ -187,6 +187,38 @@ TEST_F(BatchLossTest, RecoveriesThatEndAnywhereKeepThemWhole) {
   }
 }
 
+// The Sync takes its counts when a part is appended. It makes that part durable.
+TEST_F(BatchLossTest, ASyncInALargeBatchMakesAllOfItDurable) {
+  // The last group of each bucket is not full: a Sync writes it.
+  constexpr uint64_t kPerBucket = 61;
+  // The second group of bucket 1, behind 15 of bucket 0.
+  constexpr int kGroup = 17;
+  const std::string write = "before pwrite value_00";
+  auto machine = NewMachine();
+  machine->Open(FourBuckets(SyncMode::kNone));
+  ASSERT_NE(machine->store(), nullptr);
+  const std::thread::id writer = std::this_thread::get_id();
+  std::thread sync;
+  std::atomic<bool> has_counts{false};
+  int group_count = 0;
+  machine->disk()->on_event = [&](const std::string& event) {
+    if (event != write) return;
+    if (std::this_thread::get_id() != writer) {
+      has_counts = true;
+    } else if (++group_count == kGroup) {
+      sync = std::thread([&] { machine->Sync(); });
+      while (!has_counts) std::this_thread::yield();
+    }
+  };
+  EXPECT_TRUE(machine->store()->Write(Uniform(kPerBucket, 1)).ok());
+  ASSERT_TRUE(sync.joinable());
+  sync.join();
+  const std::string state = StateOf(machine.get(), CrashBias::KeepNone());
+  machine.reset();
+  ExpectUniform(state, kPerBucket, 1, 1);
+  Drop(state);
+}
+
 // Its file is emptied at last. The device never learns of that, although the next opening does.
 TEST_F(BatchLossTest, ALargeOneDoesNotComeBackOverNewerWrites) {
   constexpr uint64_t kPerBucket = 150;
