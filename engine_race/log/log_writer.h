@@ -32,9 +32,8 @@ class LogWriter {
   // the bucket's lock. A refusal is for the write itself to report.
   void ReserveAhead(uint32_t bucket, LaneKind kind, uint64_t group);
 
-  // For a batch that holds the bucket: makes sure that the logs have space for its next `count`
-  // records, where the file system can reserve it. *first_secured: the space from this record on is
-  // new. kFull, kIOError.
+  // Reserves log space for the next `count` records of a bucket that a batch holds, where the file
+  // system can. *first_secured: the space from this record on is new. kFull, kIOError.
   Status SecureNext(uint32_t bucket, uint64_t count, uint64_t* first_secured);
   // Gives back what SecureNext has secured, also where it failed.
   void GiveBackNext(uint32_t bucket, uint64_t count, uint64_t first_secured);

@@ -1,43 +1,17 @@
 // Batches that do not fit into staging or into the journal.
 #include "engine_race/log/large_batches.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "engine_race/log/verify.h"
-#include "test/log/batch_test_util.h"
+#include "test/log/large_batch_test_util.h"
 
 namespace engine_race::test {
 namespace {
-
-using Content = std::map<uint64_t, uint64_t>;
-
-Content ContentOver(uint64_t count, uint64_t version) {
-  Content content;
-  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
-    for (uint64_t n = 0; n < count; ++n) content[KeyIn(bucket, n)] = version;
-  }
-  return content;
-}
-
-// More groups of a bucket than there are places.
-constexpr uint64_t kTooMany = 60;
-
-class LargeBatchTest : public ::testing::TestWithParam<SyncMode> {
- protected:
-  LargeBatchTest() {
-    options_.sync_mode = GetParam();
-    options_.journal_bytes = kMinJournalBytes;
-  }
-
-  TempDir dir_;
-  Options options_ = TinyOptions();
-};
 
 INSTANTIATE_TEST_SUITE_P(Modes, LargeBatchTest,
                          ::testing::Values(SyncMode::kNone, SyncMode::kGroup));
@@ -296,130 +270,6 @@ TEST_P(LargeBatchTest, CommittedItOutlivesALossOfPower) {
   ASSERT_EQ(images.paths().size(), 1u);
   LosePower(images.paths()[0], store_id);
   EXPECT_EQ(ContentIn(images.paths()[0], options_), ContentOver(kTooMany, 2));
-}
-
-TEST_P(LargeBatchTest, AFullDiskLeavesNothingOfIt) {
-  const auto log = OpenLog(options_, dir_.path());
-  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
-  {
-    FailingCalls full(CallKind::kPwrite, format::kLargeBatchName, ENOSPC);
-    const ScopedHook scope(&full);
-    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kFull);
-    EXPECT_EQ(full.count, 1);
-  }
-  EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 1));
-  ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 3)).ok());
-  EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
-}
-
-// It asks for its space first.
-TEST_P(LargeBatchTest, AFullDiskRefusesItBeforeAnyOfItIsWritten) {
-  const auto log = OpenLog(options_, dir_.path());
-  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
-  int write_count = 0;
-  CallWatch full([&](SystemCall* call) {
-    if (!PathOf(*call).ends_with(format::kLargeBatchName)) return call->Proceed();
-    if (call->kind == CallKind::kPwrite) ++write_count;
-    if (call->kind != CallKind::kFallocate) return call->Proceed();
-    errno = ENOSPC;
-    return -1L;
-  });
-  {
-    const ScopedHook scope(&full);
-    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kFull);
-  }
-  EXPECT_EQ(write_count, 0);
-  EXPECT_FALSE(std::filesystem::exists(dir_.Join(format::kLargeBatchName)));
-  ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 3)).ok());
-  EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
-}
-
-TEST_P(LargeBatchTest, AFullRegionRefusesItBeforeAnyOfItIsWritten) {
-  options_.bucket_capacity_records = 256;
-  const auto log = OpenLog(options_, dir_.path());
-  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
-  int call_count = 0;
-  CallWatch watch([&](SystemCall* call) {
-    if (PathOf(*call).ends_with(format::kLargeBatchName)) ++call_count;
-    return call->Proceed();
-  });
-  const ScopedHook scope(&watch);
-  EXPECT_EQ(log->Write(BatchOverAll(254, 2)).code(), Code::kFull);
-  EXPECT_EQ(call_count, 0);
-  EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 1));
-}
-
-// Once it is committed, a log without space would end all writes.
-TEST_P(LargeBatchTest, LogsWithoutSpaceForItRefuseIt) {
-  const auto log = OpenLog(options_, dir_.path());
-  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
-  int given_back_count = 0;
-  CallWatch full([&](SystemCall* call) {
-    const bool reserves =
-        call->kind == CallKind::kFallocate && (call->flags & FALLOC_FL_PUNCH_HOLE) == 0;
-    if ((reserves || call->kind == CallKind::kPwrite) && PathOf(*call).ends_with("value_01")) {
-      errno = ENOSPC;
-      return -1L;
-    }
-    if (call->kind == CallKind::kFallocate && !reserves && PathOf(*call).ends_with("value_00")) {
-      ++given_back_count;
-    }
-    return call->Proceed();
-  });
-  {
-    const ScopedHook scope(&full);
-    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kFull);
-  }
-  // Of buckets 0 and 1.
-  EXPECT_EQ(given_back_count, 2);
-  EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 1));
-  ASSERT_TRUE(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 1).data()).ok());
-  ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 3)).ok());
-  EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
-}
-
-// Its file may take long to write. Its buckets take records meanwhile.
-TEST_P(LargeBatchTest, WritersDoNotWaitForItsFile) {
-  const auto log = OpenLog(options_, dir_.path());
-  bool written = false;
-  CallWatch watch([&](SystemCall* call) {
-    if (call->kind == CallKind::kPwrite && !written &&
-        PathOf(*call).ends_with(format::kLargeBatchName)) {
-      std::thread([&] {
-        written = log->Append(KeyIn(0, 1000), ValueOf(KeyIn(0, 1000), 1).data()).ok();
-      }).join();
-    }
-    return call->Proceed();
-  });
-  const ScopedHook scope(&watch);
-  ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
-  EXPECT_TRUE(written);
-  Content wanted = ContentOver(kTooMany, 2);
-  wanted[KeyIn(0, 1000)] = 1;
-  EXPECT_EQ(ContentOf(log.get()), wanted);
-}
-
-TEST_P(LargeBatchTest, ADiskThatIsFullForItsHeaderLeavesNothingOfIt) {
-  const auto log = OpenLog(options_, dir_.path());
-  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
-  bool refused = false;
-  CallWatch full([&](SystemCall* call) {
-    if (call->kind != CallKind::kPwrite || !PathOf(*call).ends_with(format::kLargeBatchName) ||
-        call->offset != 0) {
-      return call->Proceed();
-    }
-    refused = true;
-    errno = ENOSPC;
-    return -1L;
-  });
-  {
-    const ScopedHook scope(&full);
-    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kFull);
-  }
-  EXPECT_TRUE(refused);
-  EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 1));
-  ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 3)).ok());
-  EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
 }
 
 // Once it is committed, a later record may not come before what is left of it.
