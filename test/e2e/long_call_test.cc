@@ -1,6 +1,7 @@
 // Long calls: they tell their progress, end where it cancels them, and leave nothing half-made.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -124,7 +125,6 @@ TEST_F(LongCallTest, ACancelledCopyLeavesNoStore) {
     return Store::Copy({}, dir_.path(), Target("copy"), &report, {}, on_progress);
   };
   ExpectCancelled(copy);
-  std::unique_ptr<Store> none;
   EXPECT_FALSE(fs::exists(Target("copy") + "/" + format::kManifestName));
   fs::remove_all(Target("copy"));
   ExpectTold(copy);
