@@ -51,19 +51,24 @@ class Store {
   // In every call a key that is not 8 bytes long, or outside of Options::key_range, is
   // kInvalidArgument.
 
-  // The value replaces an older one under the same key. Once Ok, the record outlives the process.
-  // kFull, kIOError, kCorruption or kInvalidArgument otherwise.
+  // The value replaces an older one under the same key. Once Ok, the record outlives the process,
+  // and in a durable sync mode a power loss. kFull, kIOError, kCorruption, kOutOfMemory or
+  // kInvalidArgument otherwise. A failure has written nothing, with two exceptions. In a durable
+  // sync mode its message may end in "(written, but not durable)": reads see the record. After
+  // kFull and kOutOfMemory it is durable once a later write or Sync is Ok. And after a failure that
+  // ended writing for good, the record may be there once the store is reopened.
   Status Write(std::string_view key, std::string_view value);
 
-  // The value is gone for every later read. Deleting what is not there succeeds.
+  // The value is gone for every later read. Deleting what is not there succeeds. Answers as Write.
   Status Delete(std::string_view key);
 
   // Writes all records of a batch or none; later entries of a key win. Once Ok, all of them outlive
   // the process, and in a durable sync mode a power loss. A kill at any moment leaves all of
   // them or none. In a durable sync mode, or if a Sync begins during the call, a power loss does
   // so too. Every later read sees all of them. A read that is under way meanwhile may see a part
-  // of them, snapshots and iterators never. The codes of Write. After a failure no read sees any
-  // of them. If it ended writing for good, reopening the store may bring all of them. A batch that
+  // of them, snapshots and iterators never. The codes of Write, and kInvalidArgument for 2^32
+  // records or more. A batch of one record is a Write. After another failure no read sees any of
+  // them. If it ended writing for good, reopening the store may bring all of them. A batch that
   // did not fit into staging may then be seen in part by reads until that opening.
   Status Write(const WriteBatch& batch);
 

@@ -13,6 +13,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/base/write_batch.h"
+#include "engine_race/log/append_status.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/readers.h"
 #include "engine_race/reclaim/reclaimer.h"
@@ -30,7 +31,7 @@ class StoreWriter {
 
   // `value` is null for a deletion.
   Status Append(uint64_t key, const char* value) {
-    Status appended = Guarded([&] { return log_.Append(key, value); });
+    AppendStatus appended = log_.Append(key, value);
     if (appended.code() == Code::kFull) [[unlikely]] {
       const WantedRooms rooms{{log_.geometry().BucketOf(key), {1, 1}}};
       appended = WriteAgain(rooms, std::move(appended), [&] { return log_.Append(key, value); });
@@ -45,7 +46,7 @@ class StoreWriter {
         ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(keys, KeyBytes(record.key).view()));
       }
     }
-    Status written = Guarded([&] { return log_.Write(batch); });
+    AppendStatus written = log_.Write(batch);
     if (written.code() == Code::kFull) [[unlikely]] {
       written = WriteAgain(RoomsFor(batch), std::move(written), [&] { return log_.Write(batch); });
     }
@@ -67,17 +68,21 @@ class StoreWriter {
   }
 
   // Where a region or the disk is full, space of dead records may be freed at once. Other threads
-  // may take it before this one.
+  // may take it before this one. A record that was appended is not appended again: a Sync makes it
+  // durable.
   template <typename WriteFn>
-  Status WriteAgain(const WantedRooms& rooms, Status written, const WriteFn& write) {
+  AppendStatus WriteAgain(const WantedRooms& rooms, AppendStatus written, const WriteFn& write) {
     constexpr int kTries = 1000;
     // A region that was full may have room by now.
     constexpr int kTriesWithRoom = 20;
     int with_room_count = 0;
+    const auto try_again = [&] {
+      return written.appended() ? AppendStatus::Appended(log_.Sync()) : write();
+    };
     for (int i = 0; i < kTries && reclaims_ && written.code() == Code::kFull; ++i) {
       const bool has_room = reclaimer_.HasRoom(rooms);
       if (has_room && ++with_room_count < kTriesWithRoom) {
-        written = Guarded(write);
+        written = try_again();
         continue;
       }
       // Every region has room, and the write failed again and again: then the disk is full.
@@ -86,9 +91,12 @@ class StoreWriter {
       Status made =
           Guarded([&] { return reclaimer_.MakeSpace(rooms, /*disk_is_full=*/has_room, &freed); });
       // Dead records may fill the region. This failure tells why they could not be freed.
-      if (!made.ok()) return made;
+      if (!made.ok()) {
+        if (written.appended()) return AppendStatus::Appended(std::move(made));
+        return made;
+      }
       if (!freed) break;
-      written = Guarded(write);
+      written = try_again();
     }
     return written;
   }

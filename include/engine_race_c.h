@@ -170,7 +170,8 @@ int engine_race_open(const char* directory, const engine_race_options* options,
  * it. */
 int engine_race_close(engine_race_store* store);
 
-/* Once OK, the record outlives the process, however it ends. FULL, IO_ERROR, CORRUPTION. */
+/* Once OK, the record outlives the process, however it ends. FULL, IO_ERROR, CORRUPTION:
+ * Store::Write in engine_race/store.h says when the record may be there after a failure. */
 int engine_race_write(engine_race_store* store, uint64_t key, const void* value);
 /* Deleting what is not there succeeds. */
 int engine_race_delete(engine_race_store* store, uint64_t key);

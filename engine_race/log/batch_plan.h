@@ -46,8 +46,11 @@ struct BatchPart {
 
 class BatchPlan {
  public:
+  // Items, and the end of a part, are numbered with 32 bits.
+  static constexpr uint64_t kMaxRecords = UINT32_MAX;
+
   // Sorts the records of the batch, which must live on, by bucket. Those of a bucket keep their
-  // order. May throw std::bad_alloc. At most 2^32 records.
+  // order. May throw std::bad_alloc.
   void Fill(const Geometry& geometry, std::span<const WriteBatch::Record> records);
 
   size_t size() const { return order_.size(); }

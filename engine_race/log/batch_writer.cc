@@ -1,6 +1,7 @@
 #include "engine_race/log/batch_writer.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "engine_race/base/assert.h"
@@ -39,6 +40,10 @@ Status BatchWriter::Write(std::span<const WriteBatch::Record> records, Journal* 
 }
 
 Status BatchWriter::Prepare(std::span<const WriteBatch::Record> records, BatchPlan* plan) {
+  if (records.size() > BatchPlan::kMaxRecords) {
+    return Status::InvalidArgument("a batch has at most 2^32 - 1 entries, not " +
+                                   std::to_string(records.size()));
+  }
   // Acquire pairs with the release in EnsureReady.
   if (!ready_.load(std::memory_order_acquire)) ENGINE_RACE_RETURN_IF_ERROR(EnsureReady());
   plan->Fill(context_.geometry(), records);
@@ -68,21 +73,15 @@ Status BatchWriter::WriteStaged(BatchScratch* scratch, Journal* journal, bool* t
     BatchHolds holds(&context_, &groups_, &scratch->plan);
     ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(/*places=*/true, too_large));
     if (*too_large) return Status::Ok();
-    if (journal == nullptr) {
-      Status staged = StageAll(scratch->plan);
-      if (!staged.ok()) context_.latch.LatchIfLasting(staged);
-      ENGINE_RACE_RETURN_IF_ERROR(staged);
-      ENGINE_RACE_RETURN_IF_ERROR(Publish(scratch));
-    } else {
-      uint32_t half = 0;
-      ENGINE_RACE_RETURN_IF_ERROR(WriteChain(scratch, journal, &half));
-      Status published = StageAll(scratch->plan);
-      if (published.ok()) published = Publish(scratch);
-      // The batch is durable, so it can no longer fail: the next opening finds it in the journal.
-      if (!published.ok()) context_.latch.Latch(published);
-      journal->SettleChain(half);
-      ENGINE_RACE_RETURN_IF_ERROR(published);
-    }
+    // What takes space comes first: a full disk refuses the batch before anything commits it.
+    Status staged = StageAll(scratch->plan);
+    if (!staged.ok()) context_.latch.LatchIfLasting(staged);
+    ENGINE_RACE_RETURN_IF_ERROR(staged);
+    uint32_t half = 0;
+    if (journal != nullptr) ENGINE_RACE_RETURN_IF_ERROR(WriteChain(scratch, journal, &half));
+    Status published = Publish(scratch, /*committed=*/journal != nullptr);
+    if (journal != nullptr) journal->SettleChain(half);
+    ENGINE_RACE_RETURN_IF_ERROR(published);
   }
   WriteFullGroups(scratch->plan.parts());
   return Status::Ok();
@@ -138,6 +137,8 @@ Status BatchWriter::Stage(const BatchPlan& plan, const BatchPart& part) {
   ENGINE_RACE_ASSERT(part.held && part.placed);
   const EntryCodec codec = context_.codec(part.bucket);
   Staging& staging = context_.staging;
+  // The count as it is: a full disk refuses the word now, and not once the batch is committed.
+  ENGINE_RACE_RETURN_IF_ERROR(staging.SecureCount(part.bucket, part.first_sequence));
   bool begins_values = false;
   bool begins_keys = false;
   for (uint32_t item = part.begin; item < part.end; ++item) {
@@ -172,44 +173,46 @@ BatchWriter::BatchWriter(LogContext* context, GroupWriter* groups)
       values_(context->geometry().values_per_group()),
       keys_(context->geometry().keys_per_group()) {}
 
-// With all records staged. After a failure nothing is counted.
-Status BatchWriter::Publish(BatchScratch* scratch) {
+// With all records staged. `committed`: the journal has them, so the next opening finds them in any
+// case. Else the intent commits them, or the count of a single bucket, which moves by itself. Ok
+// once they are committed. After a failure nothing is counted.
+Status BatchWriter::Publish(BatchScratch* scratch, bool committed) {
   const std::span<BatchPart> parts = scratch->plan.parts();
-  // The count of a single bucket moves by itself.
   const bool needs_intent = parts.size() > 1;
   uint32_t intent = 0;
   context_.batches.Enter();
-  if (needs_intent && !intents_.Claim(&intent)) {
+  const bool has_intent = needs_intent && intents_.Claim(&intent);
+  if (needs_intent && !has_intent && !committed) {
     context_.batches.Leave();
     return Guarded([this] { return context_.latch.status(); });
   }
-  Status status = needs_intent ? CommitIntent(scratch, intent) : Status::Ok();
-  if (!status.ok()) context_.latch.LatchIfLasting(status);
-  if (status.ok()) {
+  Status status = has_intent ? CommitIntent(scratch, intent) : Status::Ok();
+  committed = committed || (has_intent && status.ok());
+  if (status.ok() || committed) {
     const TellingOfBatch telling(parts);
     for (BatchPart& part : parts) {
       Bucket& bucket = context_.buckets[part.bucket];
       const std::lock_guard<std::mutex> lock(bucket.mutex);
-      Status counted = Count(scratch->plan, &part, needs_intent);
+      Status counted = Count(scratch->plan, &part, committed);
       if (status.ok()) status = std::move(counted);
       if (part.placed) continue;
       part.held = false;
       bucket.Release();
     }
   }
+  if (!status.ok()) context_.latch.LatchIfLasting(status);
   // An intent that stays where it cannot be cleared moves no count any more.
-  if (needs_intent && status.ok()) {
+  if (has_intent && status.ok()) {
     static_cast<void>(Guarded([&] { return intents_.Clear(intent); }));
   }
   // One that may be committed is kept for the next opening.
-  if (needs_intent && context_.latch.latched()) {
+  if (has_intent && context_.latch.latched()) {
     intents_.EndClaims();
-  } else if (needs_intent) {
+  } else if (has_intent) {
     intents_.GiveBack(intent);
   }
   context_.batches.Leave();
-  if (!status.ok()) context_.latch.LatchIfLasting(status);
-  return status;
+  return committed ? Status::Ok() : std::move(status);
 }
 
 Status BatchWriter::CommitIntent(BatchScratch* scratch, uint32_t intent) {
@@ -227,8 +230,8 @@ Status BatchWriter::CommitIntent(BatchScratch* scratch, uint32_t intent) {
   return ended ? std::move(committed) : Status(Code::kIOError, {});
 }
 
-// `must_count`: an intent says that the records are counted, so they are, whatever becomes of the
-// word. The failure then latches, and the next opening moves the word.
+// `must_count`: the records are committed, so they are counted, whatever becomes of the word. The
+// failure then latches, and the next opening moves the word.
 Status BatchWriter::Count(const BatchPlan& plan, BatchPart* part, bool must_count) noexcept {
   Bucket& bucket = context_.buckets[part->bucket];
   ENGINE_RACE_ASSERT(bucket.held && part->placed && bucket.record_count == part->first_sequence);

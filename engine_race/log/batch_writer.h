@@ -1,11 +1,13 @@
 // Writes a WriteBatch: all of its records, in all of their buckets, or none.
 //
 // The batch holds its buckets (batch_holds.h) and stages its records past their counts, where they
-// are nothing yet. An intent (batch_intents.h) then commits them all with one store, and the counts
-// follow. In the durable sync modes the records are a chain of the journal (journal.h) before they
-// are staged anywhere. So after a power loss they are all found in the journal, or none of them is
-// found at all. Sync takes its counts while none of a batch's counts moves (batch_gate.h), and
-// views are taken while the index is told of no batch (append_listener.h).
+// are nothing yet. A full disk refuses the batch there. An intent (batch_intents.h) then commits
+// all records with one store, and the counts follow. In the durable sync modes a chain of the
+// journal (journal.h) commits them before that. After a power loss they are all found in the
+// journal, or none of them counts. After a kill the intent is then a short cut: without it recovery
+// compares all buckets with the journal. A batch that is committed is acknowledged, whatever
+// becomes of its counts. Sync takes its counts while none of a batch's counts moves (batch_gate.h),
+// and views are taken while the index is told of no batch (append_listener.h).
 //
 // A batch that does not fit into staging, or not into the journal, is written by LargeBatches
 // (large_batches.h).
@@ -79,11 +81,13 @@ class BatchWriter {
   BatchWriter(LogContext* context, GroupWriter* groups);
 
   // Answers like an append. Ok: all records are acknowledged; with a journal they are durable. Also
-  // Ok, and nothing was done, when *too_large. After a failure none of them is seen by any read,
-  // unless the failure has latched: then the next opening may find all of them.
+  // Ok, and nothing was done, when *too_large. After a failure none of them is seen by any read.
+  // After one that has latched the next opening may find all of them. Throws nothing once a record
+  // is counted.
   Status Write(std::span<const WriteBatch::Record> records, Journal* journal, bool* too_large);
 
-  // For large batches as well: everything before the first record is staged.
+  // For large batches as well: everything before the first record is staged. kInvalidArgument for
+  // more than BatchPlan::kMaxRecords.
   Status Prepare(std::span<const WriteBatch::Record> records, BatchPlan* plan);
   // Stages the records of a part that has its places, past the bucket's count.
   Status Stage(const BatchPlan& plan, const BatchPart& part);
@@ -100,7 +104,7 @@ class BatchWriter {
   Status WriteChain(BatchScratch* scratch, Journal* journal, uint32_t* half);
   void PrefetchPart(const BatchPart& part) const;
   Status StageAll(const BatchPlan& plan);
-  Status Publish(BatchScratch* scratch);
+  Status Publish(BatchScratch* scratch, bool committed);
   Status CommitIntent(BatchScratch* scratch, uint32_t intent);
   KeyRecord RecordOf(const BatchPlan& plan, const BatchPart& part, uint32_t item) const;
   std::unique_ptr<BatchScratch> TakeScratch();

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/placement.h"
 #include "engine_race/log/manifest.h"
 #include "engine_race/log/recovery.h"
@@ -92,23 +93,31 @@ Status BucketLog::NoteBackup(uint64_t backup_id, uint64_t parent_id) {
                            &context_.files.identity);
 }
 
-Status BucketLog::Append(uint64_t key, const char* value) {
+AppendStatus BucketLog::Append(uint64_t key, const char* value) noexcept {
   const uint32_t bucket = geometry().BucketOf(key);
-  ENGINE_RACE_RETURN_IF_ERROR(groups_.BeginAppend(bucket));
   Journal* journal = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(syncer_.EnsureJournal(&journal));
+  Status begun = Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(groups_.BeginAppend(bucket));
+    return syncer_.EnsureJournal(&journal);
+  });
+  if (!begun.ok()) [[unlikely]] {
+    return begun;
+  }
   return groups_.Append(bucket, key, value, journal);
 }
 
-Status BucketLog::Write(const WriteBatch& batch) {
+// A failure means that nothing was appended, or that writing has ended: a batch is Ok once its
+// records are counted, and a large one latches when it fails after its commit.
+AppendStatus BucketLog::Write(const WriteBatch& batch) noexcept {
   if (batch.empty()) return Status::Ok();
   if (batch.size() == 1) return Append(batch.records()[0].key, batch.records()[0].value);
-  Journal* journal = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(syncer_.EnsureJournal(&journal));
-  bool too_large = false;
-  ENGINE_RACE_RETURN_IF_ERROR(batches_.Write(batch.records(), journal, &too_large));
-  if (!too_large) return Status::Ok();
-  return large_batches_.Write(batch.records());
+  return Guarded([&] {
+    Journal* journal = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(syncer_.EnsureJournal(&journal));
+    bool too_large = false;
+    ENGINE_RACE_RETURN_IF_ERROR(batches_.Write(batch.records(), journal, &too_large));
+    return too_large ? large_batches_.Write(batch.records()) : Status::Ok();
+  });
 }
 
 }  // namespace engine_race

@@ -34,6 +34,7 @@
 #include "engine_race/base/write_batch.h"
 #include "engine_race/io/failed_backends.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/append_status.h"
 #include "engine_race/log/batch_writer.h"
 #include "engine_race/log/group_writer.h"
 #include "engine_race/log/large_batches.h"
@@ -67,13 +68,16 @@ class BucketLog {
 
   // Appends one record; `value` is null for a tombstone. kFull, kIOError, kCorruption (the
   // bucket's counts are damaged, or it has lost staged records) or what the listener's Prepare
-  // said. A record whose append failed may or may not be there later.
-  Status Append(uint64_t key, const char* value);
+  // said. A failure that says `appended` comes in the durable sync modes alone. Reads see the
+  // record then. After kFull and kOutOfMemory it is durable once a later write or Sync is Ok. Any
+  // other failure latches, and the record may or may not be there after the next opening.
+  AppendStatus Append(uint64_t key, const char* value) noexcept;
 
   // Writes the records of a batch, in keys of the store, as a whole: see batch_writer.h. Later ones
-  // of a key win. Answers what Append answers. After a failure no read sees any of them, unless it
-  // has latched.
-  Status Write(const WriteBatch& batch);
+  // of a key win. Answers what Append answers, and kInvalidArgument for more than
+  // BatchPlan::kMaxRecords. After a failure no read sees any of several records, unless it has
+  // latched.
+  AppendStatus Write(const WriteBatch& batch) noexcept;
 
   // Makes every record acknowledged before the call durable: in the logs, with the synced
   // watermarks moved. kFull changes nothing. A failed flush (kIOError) ends all writing until the

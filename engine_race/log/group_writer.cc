@@ -12,13 +12,14 @@
 
 namespace engine_race {
 
-Status GroupWriter::Append(uint32_t index, uint64_t key, const char* value, Journal* journal) {
+AppendStatus GroupWriter::Append(uint32_t index, uint64_t key, const char* value,
+                                 Journal* journal) noexcept {
   Bucket& bucket = context_.buckets[index];
   // BeginAppend has refused damaged counts.
   ENGINE_RACE_ASSERT(!bucket.damaged);
   std::unique_lock<std::mutex> lock(bucket.mutex);
   JournalRequest request;
-  const Status staged = Guarded([&] {
+  Status staged = Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(index, &lock));
     return Stage(index, key, value, &request.descriptor);
   });
@@ -31,12 +32,13 @@ Status GroupWriter::Append(uint32_t index, uint64_t key, const char* value, Jour
   // Under the lock: a bucket's records stand in the journal in the order of their slots.
   if (journal != nullptr) journal->Enqueue(&request);
   bucket.WakeOneIfRoom();
-  if (journal == nullptr) return WriteIdleGroups(index, &lock);
-  // Even after a failure the journal refers to the request, which lies on this stack: wait for it.
-  Status status = WriteIdleGroups(index, &lock);
+  // The record outlives the process even if its group cannot be written. The group then stays
+  // staged, and the next append of the bucket meets the failure.
+  const Status written = WriteIdleGroups(index, &lock);
+  static_cast<void>(written);
+  if (journal == nullptr) return Status::Ok();
   if (lock.owns_lock()) lock.unlock();
-  Status durable = journal->Await(&request);
-  return durable.ok() ? std::move(status) : std::move(durable);
+  return AppendStatus::Appended(journal->Await(&request));
 }
 
 // Under the bucket's lock, which is dropped while a group is written or waited for.

@@ -3,8 +3,9 @@
 // An append stages one record under the bucket's lock. The thread that fills a group writes it to
 // the log, the lock dropped meanwhile, while other threads fill the next group in another place.
 // Backpressure: where a lane has no place for the next record, the append waits until a group's
-// write has ended. A group whose write failed stays staged and readable, and the next append of the
-// bucket tries it again before it stages anything.
+// write has ended. A group whose write failed stays staged and readable. The append that filled it
+// is Ok, because its record is staged. The next append of the bucket tries the group again before
+// it stages anything, and fails if that fails.
 //
 // Thread safety: every call from any thread; where a lock is passed, it is the bucket's and held.
 // Invariants: a count is published after its records are staged. A group's place is given away
@@ -16,6 +17,7 @@
 #include <mutex>
 
 #include "engine_race/base/status.h"
+#include "engine_race/log/append_status.h"
 #include "engine_race/log/journal.h"
 #include "engine_race/log/log_context.h"
 #include "engine_race/log/log_writer.h"
@@ -40,8 +42,8 @@ class GroupWriter {
     return context_.staging.Reserve(bucket);
   }
   // Appends one record, a tombstone where `value` is null. With a journal, returns once the record
-  // is durable in it.
-  Status Append(uint32_t bucket, uint64_t key, const char* value, Journal* journal);
+  // is durable in it, or cannot be.
+  AppendStatus Append(uint32_t bucket, uint64_t key, const char* value, Journal* journal) noexcept;
 
   // Under the bucket's lock: makes sure that the next record has a slot. kFull.
   Status MakeSlot(uint32_t bucket) { return rows_.MakeRoom(bucket); }

@@ -151,35 +151,46 @@ void Journal::EndBatch(uint32_t batch) {
   word.notify_all();
 }
 
+// Makes the records of the batch durable: in the journal, or else in the logs. They are counted, so
+// a checkpoint covers them too.
 Status Journal::Commit() {
   ENGINE_RACE_RETURN_IF_ERROR(failure_);
+  if (!must_checkpoint_) {
+    Status written = WriteTaken();
+    if (written.ok() || !CanBeTriedAgain(written)) return NoteFailure(std::move(written));
+    must_checkpoint_ = true;
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(NoteFailure(Checkpoint()));
+  // Relaxed: a statistic.
+  record_count_.fetch_add(taken_.size(), std::memory_order_relaxed);
+  return Status::Ok();
+}
+
+Status Journal::WriteTaken() {
   const auto values = static_cast<uint64_t>(std::count_if(
       taken_.begin(), taken_.end(), [](JournalRequest* r) { return r->value != nullptr; }));
-  Status status = MakeRoom((1 + values) * format::kJournalBlockBytes);
-  if (status.ok()) {
-    const uint64_t bytes = FillBuffer();
-    // MakeRoom has seen to that.
-    ENGINE_RACE_ASSERT(offset_ + bytes <= half_bytes_);
-    status = file_.Write(buffer_.data(), bytes, half_ * half_bytes_ + offset_);
-    if (status.ok()) {
-      status = Flush();
-    }
-    if (status.ok()) {
-      offset_ += bytes;
-      ++number_;
-      // Relaxed, both: statistics.
-      record_count_.fetch_add(taken_.size(), std::memory_order_relaxed);
-      written_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-      return status;
-    }
-  }
-  return NoteFailure(std::move(status));
+  ENGINE_RACE_RETURN_IF_ERROR(MakeRoom((1 + values) * format::kJournalBlockBytes));
+  const uint64_t bytes = FillBuffer();
+  // MakeRoom has seen to that.
+  ENGINE_RACE_ASSERT(offset_ + bytes <= half_bytes_);
+  ENGINE_RACE_RETURN_IF_ERROR(file_.Write(buffer_.data(), bytes, half_ * half_bytes_ + offset_));
+  ENGINE_RACE_RETURN_IF_ERROR(Flush());
+  offset_ += bytes;
+  ++number_;
+  // Relaxed, both: statistics.
+  record_count_.fetch_add(taken_.size(), std::memory_order_relaxed);
+  written_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return Status::Ok();
+}
+
+Status Journal::Checkpoint() {
+  ENGINE_RACE_RETURN_IF_ERROR(callbacks_.checkpoint());
+  must_checkpoint_ = false;
+  return Status::Ok();
 }
 
 Status Journal::NoteFailure(Status status) {
-  if (CanBeTriedAgain(status)) {
-    must_checkpoint_ = true;
-  } else {
+  if (!status.ok() && !CanBeTriedAgain(status)) {
     failure_ = CopyOf(status);
     callbacks_.on_failure(status);
   }
@@ -230,10 +241,7 @@ void Journal::FinishHeader(char* block, uint32_t number, uint32_t record_count) 
 // Turns to the other half when this one has no room for `bytes` more.
 Status Journal::MakeRoom(uint64_t bytes) {
   ENGINE_RACE_ASSERT(bytes <= half_bytes_);
-  if (must_checkpoint_) {
-    ENGINE_RACE_RETURN_IF_ERROR(callbacks_.checkpoint());
-    must_checkpoint_ = false;
-  }
+  if (must_checkpoint_) ENGINE_RACE_RETURN_IF_ERROR(Checkpoint());
   if (offset_ + bytes <= half_bytes_) return Status::Ok();
   const uint32_t other = 1 - half_;
   {

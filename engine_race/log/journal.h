@@ -8,8 +8,8 @@
 // fills.
 //
 // The records of a WriteBatch are a chain: journal batches of their own, in one half, that count
-// together or not at all. A chain is written before its records are staged. So until its writer
-// says that they are counted, no checkpoint may free the half.
+// together or not at all. A chain is written before its records are counted. So until its writer
+// says that they are, no checkpoint may free the half.
 //
 // The journal only has to bring records back after a power loss that are not durable in the logs.
 // It has two halves. When one is full, writing goes on in the other, and the journal's thread calls
@@ -83,8 +83,9 @@ class Journal {
   ~Journal();
 
   void Enqueue(JournalRequest* request);
-  // Ok once the record is durable. kFull and kOutOfMemory leave the journal usable; what is
-  // kIOError is final.
+  // Ok once the record is durable: in the journal, or in the logs where the journal has no room.
+  // kFull and kOutOfMemory: neither has room. They leave the journal usable; what is kIOError is
+  // final.
   Status Await(JournalRequest* request);
 
   // Whether a chain of so many records fits into the journal.
@@ -92,11 +93,19 @@ class Journal {
     return ChainBytes(record_count, value_count) <= half_bytes_;
   }
   // Makes the records durable as one chain, behind all that was enqueued before. Buckets of the
-  // chain take no other record from before the call until its records are staged. Ok: *half is what
-  // SettleChain must be told once the records are counted, or once nothing is written any more.
-  // After a failure none of them will be there, unless it was kIOError, which is final.
+  // chain take no other record from before the call until its records are counted. Ok: *half is
+  // what SettleChain must be told once the records are counted, or once nothing is written any
+  // more. After a failure none of them will be there, unless it was kIOError, which is final.
   Status WriteChain(std::span<const JournalChainRecord> records, uint32_t* half);
   void SettleChain(uint32_t half);
+
+  // Whether a batch was lost to a full disk or refused memory, in the journal and in the logs. Its
+  // records are staged. No later record may be acknowledged before a checkpoint has made them
+  // durable. A writer that syncs first need not append what would not become durable either.
+  bool must_checkpoint() const {
+    // Relaxed: advice. The thread that commits a batch looks again.
+    return must_checkpoint_.load(std::memory_order_relaxed);
+  }
 
   // Relaxed, all: statistics.
   uint64_t flush_count() const { return flush_count_.load(std::memory_order_relaxed); }
@@ -118,6 +127,8 @@ class Journal {
   void LeadBatch(uint32_t batch);
   void EndBatch(uint32_t batch);
   Status Commit();
+  Status WriteTaken();
+  Status Checkpoint();
   static uint64_t ChainBytes(uint64_t record_count, uint64_t value_count);
   Status CommitChain(std::span<const JournalChainRecord> records, uint32_t* half);
   Status PutChain(std::span<const JournalChainRecord> records, uint64_t* bytes);
@@ -154,9 +165,8 @@ class Journal {
   uint64_t generation_ = 0;
   uint32_t number_ = 0;
   Status failure_;
-  // A batch was lost to a full disk or refused memory, but its records are staged. No later record
-  // may be acknowledged before a checkpoint has made the lost ones durable.
-  bool must_checkpoint_ = false;
+  // Changed by the leader alone, which others follow in the order of the done words.
+  std::atomic<bool> must_checkpoint_{false};
 
   std::mutex checkpoint_mutex_;
   std::condition_variable checkpoint_changed_;

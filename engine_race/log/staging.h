@@ -94,6 +94,12 @@ class Staging {
   Status PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
   // PublishWord for the words of a record. StageValue has checked the file size limit for it.
   Status PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
+  // Makes sure that the word of the records has its space, for a later PublishStaged.
+  // `record_count` is what it says now.
+  Status SecureCount(uint32_t bucket, uint64_t record_count) const {
+    if (mapped_) return Status::Ok();
+    return PublishWord(bucket, format::WordKind::kRecords, record_count);
+  }
   // Replaces the whole line of a bucket at once, past the mapping. While nobody else publishes.
   Status WriteLine(uint32_t bucket, const BucketState& state) const;
 

@@ -40,14 +40,16 @@ class Syncer {
   Status SyncLogged();
 
   // *journal: the journal of a durable sync mode, null in SyncMode::kNone. Where it could not be
-  // had at Open, on a full disk, the store is open for reading and each write tries again.
+  // had at Open, on a full disk, the store is open for reading and each write tries again. Where
+  // records have found no room in journal and logs, they are synced first. A failure comes before a
+  // write has appended anything.
   Status EnsureJournal(Journal** journal) {
     *journal = nullptr;
     if (context_.options.sync_mode == SyncMode::kNone) return Status::Ok();
     // Acquire pairs with the release in BeginJournal.
     *journal = ready_journal_.load(std::memory_order_acquire);
     if (*journal != nullptr) [[likely]] {
-      return Status::Ok();
+      return (*journal)->must_checkpoint() ? Sync() : Status::Ok();
     }
     return BeginJournal(journal);
   }

@@ -267,36 +267,6 @@ TEST_P(BatchTest, AFullBucketRefusesAllOfIt) {
   EXPECT_EQ(log->RecordCount(0), 6u);
 }
 
-TEST_P(BatchTest, AFullDiskRefusesAllOfItAndLetsItBeTriedAgain) {
-  options_.staging_mode = StagingMode::kWritten;
-  const auto log = OpenLog(options_, dir_.path());
-  ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
-  for (const char* name :
-       {format::kStagingValuesName, format::kStagingKeysName, format::kBatchesName}) {
-    FailingCalls full(CallKind::kPwrite, name, ENOSPC);
-    const ScopedHook scope(&full);
-    EXPECT_EQ(log->Write(BatchOverAll(3, 2)).code(), Code::kFull) << name;
-    EXPECT_EQ(log->RecordCount(), 4u);
-  }
-  ASSERT_TRUE(log->Write(BatchOverAll(3, 3)).ok());
-  EXPECT_EQ(ContentOf(log.get()), OverAll(3, 3));
-}
-
-TEST_P(BatchTest, ACountThatCannotBeMovedLatchesAndIsMovedByTheNextOpening) {
-  options_.staging_mode = StagingMode::kWritten;
-  {
-    const auto log = OpenLog(options_, dir_.path());
-    ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
-    FailingCalls failing(CallKind::kPwrite, format::kStagingCountsName, ENOSPC);
-    const ScopedHook scope(&failing);
-    EXPECT_FALSE(log->Write(BatchOverAll(3, 2)).ok());
-    failing.on = false;
-    EXPECT_EQ(log->Write(BatchOverAll(3, 3)).code(), Code::kIOError);
-    EXPECT_EQ(log->Append(1, ValueOf(1, 1).data()).code(), Code::kIOError);
-  }
-  EXPECT_EQ(ContentIn(dir_.path(), options_), OverAll(3, 2));
-}
-
 // Takes its time between the counts of a batch.
 class SlowListener : public AppendListener {
  public:

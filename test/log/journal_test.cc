@@ -121,30 +121,49 @@ TEST_F(JournalTest, AHalfIsUsedAgainAfterACheckpointAlone) {
   EXPECT_GE(checkpoint_count_, 1);
   EXPECT_EQ(Replay().EndSequence(0), 2 * half_batches_) << "both halves are as they were";
   checkpoint_answer_ = Status::Ok();
-  EXPECT_TRUE(Commit(2 * half_batches_, &value).ok());
+  EXPECT_TRUE(Commit(2 * half_batches_, &value).ok()) << "the logs have taken it";
+  EXPECT_TRUE(Commit(2 * half_batches_ + 1, &value).ok());
   EXPECT_EQ(Replay().Find(0, 0), nullptr) << "the first half has begun anew";
-  EXPECT_NE(Replay().Find(0, 2 * half_batches_), nullptr);
+  EXPECT_NE(Replay().Find(0, 2 * half_batches_ + 1), nullptr);
+}
+
+// The records are staged and counted, so a checkpoint brings them into the logs.
+TEST_F(JournalTest, TheLogsTakeWhatTheJournalHasNoRoomFor) {
+  Open();
+  const std::string value = ValueOf(0, 1);
+  FailingCalls failing(CallKind::kPwrite, format::kJournalName, ENOSPC);
+  const ScopedHook hook(&failing);
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_TRUE(Commit(i, &value).ok());
+    EXPECT_EQ(checkpoint_count_, i);
+    EXPECT_FALSE(journal_->must_checkpoint());
+  }
+  EXPECT_EQ(journal_->durable_record_count(), 3u);
+  EXPECT_EQ(failure_count_, 0);
 }
 
 // Records of a batch that was lost stand nowhere in the journal, but staged: those behind them may
 // be acknowledged once the logs hold both.
-TEST_F(JournalTest, AfterAFullDiskACheckpointComesFirst) {
+TEST_F(JournalTest, WhatNeitherTakesComesBeforeAllThatFollows) {
   Open();
   const std::string value = ValueOf(0, 1);
+  checkpoint_answer_ = Status::Full("nor have the logs");
   FailingCalls failing(CallKind::kPwrite, format::kJournalName, ENOSPC);
   {
     const ScopedHook hook(&failing);
     EXPECT_EQ(Commit(0, &value).code(), Code::kFull);
   }
-  EXPECT_EQ(checkpoint_count_, 0);
-  checkpoint_answer_ = Status::Full("nor have the logs");
-  EXPECT_EQ(Commit(1, &value).code(), Code::kFull);
   EXPECT_EQ(checkpoint_count_, 1);
+  EXPECT_TRUE(journal_->must_checkpoint());
+  EXPECT_EQ(Commit(1, &value).code(), Code::kFull);
+  EXPECT_EQ(checkpoint_count_, 2);
   EXPECT_EQ(journal_->flush_count(), 0u);
   checkpoint_answer_ = Status::Ok();
   EXPECT_TRUE(Commit(2, &value).ok());
+  EXPECT_FALSE(journal_->must_checkpoint());
   EXPECT_TRUE(Commit(3, &value).ok());
-  EXPECT_EQ(checkpoint_count_, 2) << "one that succeeded is enough";
+  EXPECT_EQ(checkpoint_count_, 3) << "one that succeeded is enough";
+  EXPECT_EQ(journal_->flush_count(), 1u);
   EXPECT_EQ(failure_count_, 0);
 }
 

@@ -1,0 +1,136 @@
+// Batches that are staged by pwrite on a disk that is full: refused before anything commits them.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <map>
+#include <string>
+
+#include "engine_race/log/batch_plan.h"
+#include "engine_race/log/batch_writer.h"
+#include "test/log/batch_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+using Content = std::map<uint64_t, uint64_t>;
+
+Content OverAll(uint64_t count, uint64_t version) {
+  Content content;
+  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+    for (uint64_t n = 0; n < count; ++n) content[KeyIn(bucket, n)] = version;
+  }
+  return content;
+}
+
+class BatchFullDiskTest : public ::testing::TestWithParam<SyncMode> {
+ protected:
+  BatchFullDiskTest() {
+    options_.staging_mode = StagingMode::kWritten;
+    options_.sync_mode = GetParam();
+    options_.journal_bytes = kMinJournalBytes;
+  }
+
+  bool journaled() const { return GetParam() != SyncMode::kNone; }
+
+  TempDir dir_;
+  Options options_ = TinyOptions();
+};
+
+INSTANTIATE_TEST_SUITE_P(SyncModes, BatchFullDiskTest,
+                         ::testing::Values(SyncMode::kNone, SyncMode::kEveryWrite,
+                                           SyncMode::kGroup));
+
+TEST_P(BatchFullDiskTest, StagingWithoutRoomRefusesAllOfItAndLetsItBeTriedAgain) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
+    for (const char* name :
+         {format::kStagingValuesName, format::kStagingKeysName, format::kStagingCountsName}) {
+      FailingCalls full(CallKind::kPwrite, name, ENOSPC);
+      const ScopedHook scope(&full);
+      EXPECT_EQ(log->Write(BatchOverAll(3, 2)).code(), Code::kFull) << name;
+      EXPECT_EQ(log->RecordCount(), 4u);
+    }
+    EXPECT_TRUE(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 3).data()).ok())
+        << "a full disk does not end writing";
+  }
+  Content wanted = OverAll(1, 1);
+  wanted[KeyIn(0, 0)] = 3;
+  EXPECT_EQ(ContentIn(dir_.path(), options_), wanted);
+  EXPECT_TRUE(OpenLog(options_, dir_.path())->Write(BatchOverAll(3, 4)).ok());
+  EXPECT_EQ(ContentIn(dir_.path(), options_), OverAll(3, 4));
+}
+
+TEST_P(BatchFullDiskTest, AJournalWithoutRoomRefusesAllOfIt) {
+  if (!journaled()) return;
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
+  {
+    FailingCalls full(CallKind::kPwrite, format::kJournalName, ENOSPC);
+    const ScopedHook scope(&full);
+    const AppendStatus refused = log->Write(BatchOverAll(3, 2));
+    EXPECT_EQ(refused.code(), Code::kFull);
+    EXPECT_FALSE(refused.appended());
+  }
+  EXPECT_EQ(ContentOf(log.get()), OverAll(1, 1));
+  EXPECT_TRUE(log->Write(BatchOverAll(3, 3)).ok());
+  EXPECT_EQ(ContentOf(log.get()), OverAll(3, 3));
+}
+
+// A batch that the journal has is committed. In the other mode its intent is what commits it.
+TEST_P(BatchFullDiskTest, AnIntentWithoutRoomRefusesWhatTheJournalDoesNotHave) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
+    {
+      FailingCalls full(CallKind::kPwrite, format::kBatchesName, ENOSPC);
+      const ScopedHook scope(&full);
+      EXPECT_EQ(log->Write(BatchOverAll(3, 2)).code(), journaled() ? Code::kOk : Code::kFull);
+    }
+    EXPECT_EQ(ContentOf(log.get()), journaled() ? OverAll(3, 2) : OverAll(1, 1));
+    EXPECT_TRUE(log->Write(BatchOverAll(1, 3)).ok()) << "a full disk does not end writing";
+  }
+  Content wanted = journaled() ? OverAll(3, 2) : Content();
+  for (const auto& [key, version] : OverAll(1, 3)) wanted[key] = version;
+  EXPECT_EQ(ContentIn(dir_.path(), options_), wanted);
+}
+
+// Once the batch is committed it is acknowledged, also where its counts cannot be moved. That ends
+// writing, and the next opening moves them.
+TEST_P(BatchFullDiskTest, ACountThatCannotBeMovedLatchesAndIsMovedByTheNextOpening) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
+    bool intends = false;
+    CallWatch failing([&](SystemCall* call) {
+      if (call->kind != CallKind::kPwrite) return call->Proceed();
+      const std::string path = PathOf(*call);
+      intends = intends || path.ends_with(format::kBatchesName);
+      if (!intends || !path.ends_with(format::kStagingCountsName)) return call->Proceed();
+      errno = ENOSPC;
+      return -1L;
+    });
+    {
+      const ScopedHook scope(&failing);
+      EXPECT_TRUE(log->Write(BatchOverAll(3, 2)).ok());
+    }
+    EXPECT_EQ(ContentOf(log.get()), OverAll(3, 2));
+    EXPECT_EQ(log->Write(BatchOverAll(3, 3)).code(), Code::kIOError);
+    EXPECT_EQ(log->Append(1, ValueOf(1, 1).data()).code(), Code::kIOError);
+  }
+  EXPECT_EQ(ContentIn(dir_.path(), options_), OverAll(3, 2));
+}
+
+// A plan numbers records with 32 bits. More of them are refused before any is looked at.
+TEST(BatchLimitTest, RecordsThatCannotBeNumberedAreRefused) {
+  const TempDir dir;
+  LogParts parts(TinyOptions(), dir.path());
+  BatchWriter batches(&parts.context, &parts.groups);
+  BatchPlan plan;
+  const WriteBatch::Record record;
+  EXPECT_EQ(batches.Prepare({&record, uint64_t{1} << 32}, &plan).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(batches.Prepare({&record, 1}, &plan).ok());
+}
+
+}  // namespace
+}  // namespace engine_race::test
