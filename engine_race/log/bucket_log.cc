@@ -17,6 +17,7 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
       writer_(&context_),
       groups_(&context_, &writer_),
       batches_(&context_, &groups_),
+      queue_(&batches_),
       reader_(&context_),
       syncer_(&context_, &writer_, &groups_),
       large_batches_(&context_, &writer_, &groups_, &batches_, &syncer_),
@@ -115,7 +116,10 @@ AppendStatus BucketLog::Write(const WriteBatch& batch) noexcept {
     Journal* journal = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(syncer_.EnsureJournal(&journal));
     bool too_large = false;
-    ENGINE_RACE_RETURN_IF_ERROR(batches_.Write(batch.records(), journal, &too_large));
+    const bool shares_flushes = context_.options.sync_mode == SyncMode::kGroup;
+    ENGINE_RACE_RETURN_IF_ERROR(shares_flushes
+                                    ? queue_.Write(batch.records(), journal, &too_large)
+                                    : batches_.Write(batch.records(), journal, &too_large));
     return too_large ? large_batches_.Write(batch.records()) : Status::Ok();
   });
 }

@@ -9,6 +9,7 @@
 // The classes and their work:
 //   GroupWriter  stages records, writes full groups, makes writers wait (group_writer.h)
 //   BatchWriter  writes batches, atomic over all buckets (batch_writer.h)
+//   BatchQueue   joins batches that wait, in SyncMode::kGroup (batch_queue.h)
 //   LogWriter    writes and flushes the log files; a failed flush (log_writer.h)
 //   LogReader    reads values, cuts buckets for the index (log_reader.h)
 //   Syncer       Sync, the durable modes and their journal (syncer.h)
@@ -35,6 +36,7 @@
 #include "engine_race/io/failed_backends.h"
 #include "engine_race/log/append_listener.h"
 #include "engine_race/log/append_status.h"
+#include "engine_race/log/batch_queue.h"
 #include "engine_race/log/batch_writer.h"
 #include "engine_race/log/group_writer.h"
 #include "engine_race/log/large_batches.h"
@@ -201,6 +203,8 @@ class BucketLog {
   uint64_t SyncedWatermark(uint32_t bucket) const { return syncer_.SyncedWatermark(bucket); }
   // Calls of fdatasync in this opening, and writes that were acknowledged as durable.
   uint64_t flush_count() const { return syncer_.flush_count(); }
+  // Batches that wait for others in SyncMode::kGroup, to be written together.
+  size_t waiting_batch_count() const { return queue_.waiting_count(); }
   uint64_t durable_write_count() const { return syncer_.durable_write_count(); }
   // Bytes that this opening has written to the logs and the journal.
   uint64_t written_bytes() const { return syncer_.written_bytes(); }
@@ -232,6 +236,7 @@ class BucketLog {
   LogWriter writer_;
   GroupWriter groups_;
   BatchWriter batches_;
+  BatchQueue queue_;
   LogReader reader_;
   Syncer syncer_;
   LargeBatches large_batches_;
