@@ -167,7 +167,7 @@ TEST_F(FullWriteTest, ADurableWriteFindsTheSpaceOfDeadRecords) {
       is_full = false;
     }
     const bool met = is_full && (IsWriteTo(*call, format::kJournalName) ||
-                                 IsWriteTo(*call, "/value_") || IsWriteTo(*call, "/key_"));
+                                 IsWriteTo(*call, "/value_0") || IsWriteTo(*call, "/key_0"));
     return met ? Refuse(ENOSPC) : call->Proceed();
   });
   {
