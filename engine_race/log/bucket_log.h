@@ -203,9 +203,9 @@ class BucketLog {
   uint64_t SyncedWatermark(uint32_t bucket) const { return syncer_.SyncedWatermark(bucket); }
   // Calls of fdatasync in this opening, and writes that were acknowledged as durable.
   uint64_t flush_count() const { return syncer_.flush_count(); }
+  uint64_t durable_write_count() const { return syncer_.durable_write_count(); }
   // Batches that wait for others in SyncMode::kGroup, to be written together.
   size_t waiting_batch_count() const { return queue_.waiting_count(); }
-  uint64_t durable_write_count() const { return syncer_.durable_write_count(); }
   // Bytes that this opening has written to the logs and the journal.
   uint64_t written_bytes() const { return syncer_.written_bytes(); }
   // Latencies of writes of full groups, and of flushes of log files and of the journal.
