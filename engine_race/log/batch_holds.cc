@@ -50,6 +50,8 @@ Status BatchHolds::HoldAll(bool places, bool* too_large) {
       context_.buckets[parts[i + kBucketsAhead].bucket].Prefetch();
     }
     BatchPart& part = parts[i];
+    // The bucket lacks nothing of an interrupted batch.
+    if (part.size() == 0) continue;
     Bucket& bucket = context_.buckets[part.bucket];
     if (bucket.damaged) [[unlikely]] {
       return context_.DamagedCounts(part.bucket);

@@ -162,4 +162,16 @@ Status LargeBatchFile::ReadRecords(WriteBatch* batch) const {
   return Status::Ok();
 }
 
+Status LargeBatchFile::LeaveOutAppended(uint64_t record_count, BatchPart* part) const {
+  const auto count = std::lower_bound(
+      counts_.begin(), counts_.end(), part->bucket,
+      [](const BatchIntentEntry& entry, uint32_t bucket) { return entry.bucket < bucket; });
+  if (count == counts_.end() || count->bucket != part->bucket) {
+    return Status::Corruption(file_.name() + ": the counts are not of the batch's buckets");
+  }
+  const uint64_t missing_count = count->record_count - std::min(count->record_count, record_count);
+  part->begin = part->end - static_cast<uint32_t>(std::min<uint64_t>(part->size(), missing_count));
+  return Status::Ok();
+}
+
 }  // namespace engine_race

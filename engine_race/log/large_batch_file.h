@@ -17,6 +17,7 @@
 #include "engine_race/base/write_batch.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/batch_format.h"
+#include "engine_race/log/batch_plan.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
@@ -45,11 +46,13 @@ class LargeBatchFile {
   Status Read(io::Access access, bool* committed);
   bool exists() const { return file_.valid(); }
   uint64_t entry_count() const { return entries_.size(); }
-  // Of a committed batch: the count that each of its buckets is to have, in ascending order.
-  std::span<const format::BatchIntentEntry> counts() const { return counts_; }
   // Of a committed batch: its records. Values were durable before the header, so one that fails its
   // checksum is damage: kCorruption.
   Status ReadRecords(WriteBatch* batch) const;
+  // Of a committed batch: takes out of a part the records that its bucket, of `record_count`
+  // records, has. A bucket may have more than the count it was to have. It was written to after the
+  // batch then: the batch is an old one, and all of it is there.
+  Status LeaveOutAppended(uint64_t record_count, BatchPart* part) const;
 
  private:
   uint64_t EntriesOffset() const;

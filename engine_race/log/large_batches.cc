@@ -26,10 +26,6 @@ std::vector<format::BatchIntentEntry> CountsAfter(const BatchPlan& plan) {
 
 }  // namespace
 
-Status HasLargeBatch(const StoreFiles& files, bool* has) {
-  return LargeBatchFile(files).Read(io::Access::kRead, has);
-}
-
 Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
   const std::lock_guard<std::mutex> one_at_a_time(context_.large_batch_mutex);
   BatchPlan plan;
@@ -178,23 +174,21 @@ Status LargeBatches::FinishBatch(const LargeBatchFile& file) {
   return SyncHeld();
 }
 
-// Takes out of each part the records that the bucket has. A bucket that has more than the count it
-// was to have was written to after the batch: the batch is an old one, and all of it is there.
+// Takes out of each part the records that the bucket has. A bucket with damaged counts gets none:
+// nothing of it is read any more, so nobody sees a part of the batch.
 Status LargeBatches::LeaveOutAppended(const LargeBatchFile& file, BatchPlan* plan) const {
-  const std::span<BatchPart> parts = plan->parts();
-  const std::span<const format::BatchIntentEntry> counts = file.counts();
-  const bool agrees =
-      std::equal(parts.begin(), parts.end(), counts.begin(), counts.end(),
-                 [](const auto& part, const auto& count) { return part.bucket == count.bucket; });
-  if (!agrees) return Status::Corruption("the counts of a large batch are not of its buckets");
   uint64_t left_count = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const uint64_t wanted_count = counts[i].record_count;
-    const uint64_t record_count = context_.buckets[parts[i].bucket].RecordCount();
-    const uint64_t missing_count = wanted_count - std::min(wanted_count, record_count);
-    parts[i].begin +=
-        static_cast<uint32_t>(parts[i].size() - std::min<uint64_t>(parts[i].size(), missing_count));
-    left_count += parts[i].size();
+  for (BatchPart& part : plan->parts()) {
+    const Bucket& bucket = context_.buckets[part.bucket];
+    if (bucket.damaged) {
+      Log(context_.options.log, LogLevel::kError,
+          "bucket " + std::to_string(part.bucket) + " has damaged counts and gets none of the " +
+              std::to_string(part.size()) + " records of an interrupted batch");
+      part.begin = part.end;
+      continue;
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(file.LeaveOutAppended(bucket.RecordCount(), &part));
+    left_count += part.size();
   }
   Log(context_.options.log, LogLevel::kInfo,
       "a batch of " + std::to_string(plan->size()) + " records was interrupted: the last " +

@@ -68,10 +68,6 @@ class LargeBatches {
   Syncer& syncer_;
 };
 
-// Whether the store has a large batch that an opening must finish first. An error is one of
-// reading.
-Status HasLargeBatch(const StoreFiles& files, bool* has);
-
 }  // namespace engine_race
 
 #endif  // ENGINE_RACE_LOG_LARGE_BATCHES_H_

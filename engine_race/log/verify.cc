@@ -16,7 +16,7 @@
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/lane.h"
-#include "engine_race/log/large_batches.h"
+#include "engine_race/log/large_batch_file.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/power_recovery.h"
 #include "engine_race/log/staging.h"
@@ -32,8 +32,17 @@ constexpr uint64_t kPieceRecords = kIoAlignment / kEntryBytes;
 
 // The store, and what all threads add to.
 struct Walk {
-  explicit Walk(const StoreFiles& f) : files(f), staging(f) {}
+  explicit Walk(const StoreFiles& f) : files(f), staging(f), large_batch(f) {}
 
+  // Reads the large batch that was interrupted, if there is one. The next opening finishes it.
+  Status ReadLargeBatch() {
+    bool committed = false;
+    ENGINE_RACE_RETURN_IF_ERROR(large_batch.Read(io::Access::kRead, &committed));
+    if (!committed) return Status::Ok();
+    ENGINE_RACE_RETURN_IF_ERROR(large_batch.ReadRecords(&unfinished));
+    unfinished_plan.Fill(files.identity.geometry, unfinished.records());
+    return Status::Ok();
+  }
   void AddBad(const BadRecord& bad) {
     // Relaxed: this thread sees it; others, whose buckets are good, may go on for a little longer.
     found_bad.store(true, std::memory_order_relaxed);
@@ -50,6 +59,9 @@ struct Walk {
   const StoreFiles& files;
   Staging staging;
   JournalReplay journal;
+  LargeBatchFile large_batch;
+  WriteBatch unfinished;
+  BatchPlan unfinished_plan;  // of `unfinished`
   // Whether all counts are the truth, or only their synced watermarks.
   bool trusted = false;
   std::vector<BucketState> states;
@@ -100,6 +112,7 @@ class BucketVerifier {
       ENGINE_RACE_RETURN_IF_ERROR(
           walk_->progress->Add(state_.record_count - std::min(end, state_.record_count)));
     }
+    ENGINE_RACE_RETURN_IF_ERROR(HandOnUnfinished(cut));
     if (hands_on()) ENGINE_RACE_RETURN_IF_ERROR(sink_->Finish(bucket, held_count_));
     const std::lock_guard<std::mutex> lock(walk_->mutex);
     walk_->report.record_count += held_count_;
@@ -116,6 +129,30 @@ class BucketVerifier {
     const auto ignore = [](const TailRecord&) { return Status::Ok(); };
     ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket_, state_, ignore, &cut));
     CutRows(cut, &state_.table);
+    return Status::Ok();
+  }
+  // The records of an interrupted large batch that the next opening will append to the bucket,
+  // which has `record_count`.
+  Status HandOnUnfinished(uint64_t record_count) {
+    const BatchPlan& plan = walk_->unfinished_plan;
+    const auto found = std::lower_bound(
+        plan.parts().begin(), plan.parts().end(), bucket_,
+        [](const BatchPart& part, uint32_t bucket) { return part.bucket < bucket; });
+    if (found == plan.parts().end() || found->bucket != bucket_) return Status::Ok();
+    BatchPart part = *found;
+    ENGINE_RACE_RETURN_IF_ERROR(walk_->large_batch.LeaveOutAppended(record_count, &part));
+    for (uint32_t item = part.begin; item < part.end; ++item) {
+      const WriteBatch::Record& left = plan.record(item);
+      const uint64_t sequence = record_count + (item - part.begin);
+      KeyRecord record;
+      record.key = left.key;
+      record.sequence = SlotTable::OrderOfSequence(sequence);
+      record.slot = static_cast<uint32_t>(sequence);
+      record.tombstone = left.value == nullptr;
+      if (!record.tombstone) record.value_checksum = ChecksumOfHash(left.value_hash);
+      ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, left.value));
+    }
+    held_count_ += part.size();
     return Status::Ok();
   }
   // The appended records below `end`, and those that were moved.
@@ -305,13 +342,8 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
 
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
                    const MakeSinkFn& make_sink, const ProgressFn& on_progress) {
-  bool unfinished = false;
-  ENGINE_RACE_RETURN_IF_ERROR(HasLargeBatch(files, &unfinished));
-  if (unfinished) {
-    return Status::NotSupported(
-        "a batch was interrupted: an opening of the store must finish it first");
-  }
   Walk walk(files);
+  ENGINE_RACE_RETURN_IF_ERROR(walk.ReadLargeBatch());
   walk.on_bad = on_bad;
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
   std::vector<uint32_t> moved;

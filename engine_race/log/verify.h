@@ -40,9 +40,10 @@ class RecordSink {
 using MakeSinkFn = std::function<Status(std::unique_ptr<RecordSink>* sink)>;
 
 // VerifyStore of a store that is open for reading. Hands good records to sinks, one a thread; a
-// sink's failure ends it. `make_sink` and `on_progress` may be empty. Several threads call
-// `on_bad`, one at a time and not beside `on_progress`. The first call of that says that 0 records
-// are done; the last one says that all are, if the whole store could be read.
+// sink's failure ends it. Records that the next opening will append of an interrupted large batch
+// count as well, but not for `on_progress`. `make_sink` and `on_progress` may be empty. Several
+// threads call `on_bad`, one at a time and not beside `on_progress`. The first call of that says
+// that 0 records are done; the last one says that all are, if the whole store could be read.
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
                    const MakeSinkFn& make_sink, const ProgressFn& on_progress = {});
 

@@ -1,4 +1,5 @@
-// Batches and openings in doubt about the counts: each batch is there as a whole or not at all.
+// Batches and openings that doubt the counts, or find them damaged: each batch is there as a whole
+// or not at all.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -7,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "engine_race/log/copy.h"
 #include "engine_race/log/verify.h"
 #include "test/faults/fault_plan.h"
 #include "test/log/batch_test_util.h"
@@ -173,6 +175,51 @@ TEST_P(BatchRecoveryTest, CountsThatCannotBeWrittenLeaveADurableBatchToTheNextOp
     }
     EXPECT_EQ(ContentIn(dir, reopened), wanted);
     EXPECT_TRUE(has_failed || nth > 4) << "a line for each bucket";
+  }
+}
+
+// A large batch is interrupted in the middle of its second bucket, and the counts of its last one
+// are damaged. Nobody can say how far that bucket has come. It answers kCorruption, and the other
+// buckets get their parts of the batch.
+TEST_P(BatchRecoveryTest, ABucketWithDamagedCountsIsLeftOutOfALargeBatch) {
+  // More groups of a bucket than there are places.
+  constexpr uint64_t kTooMany = 60;
+  KillImages images(dir_.path());
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t) {
+      if (listener.appends.size() == kTooMany + kTooMany / 2) images.Take();
+    };
+    ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
+    Detach(log.get());
+  }
+  ASSERT_EQ(images.paths().size(), 1u);
+  const std::string& image = images.paths()[0];
+  const uint64_t damage = 0x1234;
+  Overwrite(image + "/" + format::kStagingCountsName, &damage, sizeof(damage),
+            3 * sizeof(format::BucketCounts));
+  for (int opening = 0; opening < 2; ++opening) {
+    // Also while the batch waits.
+    VerifyReport report;
+    EXPECT_EQ(VerifyStore(image, &report, {}).code(), Code::kCorruption);
+    EXPECT_EQ(report.bad_count, 1u);
+    EXPECT_EQ(report.record_count, 3 * (3 + kTooMany));
+    const std::string copy = image + "_copy" + std::to_string(opening);
+    EXPECT_EQ(CopyStore(options_, image, copy, &report, {}).code(), Code::kCorruption);
+    const auto log = OpenLog(options_, image);
+    ASSERT_NE(log, nullptr);
+    EXPECT_TRUE(log->BucketDamaged(3));
+    for (uint32_t bucket = 0; bucket < 3; ++bucket) {
+      const std::vector<KeyRecord> records = RecordsOf(log.get(), bucket);
+      ASSERT_EQ(records.size(), 3 + kTooMany) << bucket;
+      for (uint64_t n = 0; n < kTooMany; ++n) {
+        EXPECT_EQ(ReadSlot(*log, bucket, records[3 + n].slot), ValueOf(KeyIn(bucket, n), 2));
+      }
+    }
+    EXPECT_EQ(log->Append(KeyIn(3, 0), ValueOf(KeyIn(3, 0), 3).data()).code(), Code::kCorruption);
   }
 }
 
