@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/assert.h"
@@ -95,6 +96,8 @@ class LibaioQueue final : public ReadQueue {
   std::vector<uint32_t> free_;
   std::vector<iocb*> pending_;
   std::vector<ReadCompletion> ready_;
+  // Of the last Submit, for the next Wait to answer.
+  Status failure_;
   io_event events_[kEventBatch];
 };
 
@@ -150,8 +153,7 @@ Status LibaioQueue::Submit(std::span<const ReadRequest> requests, size_t* starte
   }
   in_flight_ += static_cast<uint32_t>(requests.size());
   *started = requests.size();
-  // The next Wait reports a failure.
-  (void)SubmitPending();
+  failure_ = SubmitPending();
   return Status::Ok();
 }
 
@@ -211,7 +213,8 @@ Status LibaioQueue::Reap(long min_count) {
 Status LibaioQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* completions) {
   ENGINE_RACE_RETURN_IF_ERROR(ReserveFor(completions));
   const uint32_t wanted = std::min(min_count, in_flight_);
-  Status status = pending_.empty() ? Status::Ok() : SubmitPending();
+  Status status = std::exchange(failure_, Status::Ok());
+  if (status.ok() && !pending_.empty()) status = SubmitPending();
   // One look at the kernel even when enough is ready: a poll must see what has finished.
   while (status.ok() && in_kernel_ > 0) {
     const uint32_t ready = static_cast<uint32_t>(ready_.size());

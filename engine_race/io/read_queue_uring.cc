@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine_race/io/read_queue_backends.h"
@@ -73,6 +74,8 @@ class UringQueue final : public ReadQueue {
   // Not yet in the submission queue.
   std::vector<uint32_t> waiting_;
   std::vector<ReadCompletion> ready_;
+  // Of the last Submit, for the next Wait to answer.
+  Status failure_;
   std::array<io_uring_cqe*, kCompletionBatch> batch_;
 };
 
@@ -175,9 +178,8 @@ Status UringQueue::Submit(std::span<const ReadRequest> requests, size_t* started
   if (lazy_submit_) return Status::Ok();
   do {
     Queue();
-    // The next Wait reports a failure that is not about these requests.
-    if (!Enter(0).ok()) break;
-  } while (!is_all_started());
+    failure_ = Enter(0);
+  } while (failure_.ok() && !is_all_started());
   return Status::Ok();
 }
 
@@ -206,10 +208,9 @@ void UringQueue::Reap() {
 Status UringQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* completions) {
   ENGINE_RACE_RETURN_IF_ERROR(ReserveFor(completions));
   const uint32_t wanted = std::min(min_count, in_flight_);
-  Status status;
+  Status status = std::exchange(failure_, Status::Ok());
   // One look at the kernel even when enough is ready: a poll must see what has finished.
-  do {
-    if (in_flight_ == ready_.size()) break;
+  while (status.ok() && in_flight_ > ready_.size()) {
     Queue();
     const uint32_t ready = static_cast<uint32_t>(ready_.size());
     const uint32_t missing =
@@ -217,7 +218,8 @@ Status UringQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* complet
     const uint32_t completed = io_uring_cq_ready(ring_.get());
     if (completed == 0 || completed < missing || ring_.QueuedCount() > 0) status = Enter(missing);
     Reap();
-  } while (status.ok() && (ready_.size() < wanted || !is_all_started()));
+    if (ready_.size() >= wanted && is_all_started()) break;
+  }
   HandOut(&ready_, completions);
   return status;
 }

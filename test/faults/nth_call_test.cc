@@ -67,7 +67,10 @@ class FaultyRun {
     options_.log = [this](LogLevel level, std::string_view message) {
       if (!plan_.fired()) return;
       if (level != LogLevel::kInfo) logged_.store(true);
-      if (message.find("does not work here") != std::string_view::npos) replaced_.store(true);
+      for (const std::string_view words :
+           {"does not work here", "its reads are done again", "from now on"}) {
+        if (message.find(words) != std::string_view::npos) replaced_.store(true);
+      }
     };
   }
 
@@ -171,7 +174,8 @@ class FaultyRun {
   // An error that no part of the engine may swallow must have been answered to somebody. A store
   // opens, for reading at least, without what only writes need (a full group's place in the log,
   // the journal) and says so in the log; the next write tries again. So does a checkpoint, on its
-  // thread, that met a full disk. And a back end that cannot read is replaced by the next best.
+  // thread, that met a full disk. And a back end that cannot read is replaced by the next best. So
+  // is a queue that fails, whose reads are done again.
   void CheckErrorsShown() {
     const bool beside_calls = fired_in_ == Step::Kind::kOpen || fired_in_ == Step::Kind::kClose ||
                               (has_checkpoints_ && fault_ == Fault::kDiskFull);
