@@ -135,6 +135,15 @@ class BoundedPoolTest : public ReadPoolTest {
  protected:
   static constexpr uint32_t kLimit = 4;
 
+  ~BoundedPoolTest() override {
+    Leave();
+    pool_.reset();
+  }
+
+  void Leave() {
+    left_ = true;
+    left_.notify_all();
+  }
   void OpenWith(bool waits) {
     options_.async_read_limit = kLimit;
     options_.async_read_waits = waits;
@@ -143,7 +152,7 @@ class BoundedPoolTest : public ReadPoolTest {
     // The only worker is held up by the function of the first read.
     ASSERT_TRUE(Post(0, &values_[0], [this](const Status&) {
                   entered_.count_down();
-                  leave_.wait();
+                  left_.wait(false);
                 }).ok());
     entered_.wait();
     for (size_t i = 1; i < kLimit; ++i) {
@@ -154,7 +163,7 @@ class BoundedPoolTest : public ReadPoolTest {
   std::vector<std::string> values_;
   std::atomic<uint64_t> answered_{0};
   std::latch entered_{1};
-  std::latch leave_{1};
+  std::atomic<bool> left_{false};  // the function of the first read may return
 };
 
 TEST_F(BoundedPoolTest, AFloodOfReadsIsBusyAndTakesNoMemory) {
@@ -167,7 +176,7 @@ TEST_F(BoundedPoolTest, AFloodOfReadsIsBusyAndTakesNoMemory) {
   }
   EXPECT_EQ(pool_->memory_bytes(), bytes);
   EXPECT_EQ(pool_->bound().pending_count(), kLimit);
-  leave_.count_down();
+  Leave();
   pool_->Close();
   EXPECT_EQ(answered_, kLimit - 1);
   EXPECT_EQ(pool_->bound().pending_count(), 0U);
@@ -176,14 +185,12 @@ TEST_F(BoundedPoolTest, AFloodOfReadsIsBusyAndTakesNoMemory) {
 
 TEST_F(BoundedPoolTest, APostWaitsUntilAFunctionHasReturned) {
   ASSERT_NO_FATAL_FAILURE(OpenWith(true));
-  std::atomic<bool> left{false};
   std::thread caller([&] {
     EXPECT_TRUE(Post(0, &values_[kLimit], [this](const Status&) { ++answered_; }).ok());
-    EXPECT_TRUE(left);
+    EXPECT_TRUE(left_);
   });
   AwaitWaiting(pool_->bound(), 1);
-  left = true;
-  leave_.count_down();
+  Leave();
   caller.join();
   pool_->Close();
   EXPECT_EQ(answered_, kLimit) << "all but the first";
@@ -200,7 +207,7 @@ TEST_F(BoundedPoolTest, FunctionsStartTheNextReadAtTheLimit) {
     if (++lengths[chain] == kLength) return ended.count_down();
     EXPECT_TRUE(Post(0, &values_[chain], [&, chain](const Status&) { go_on(chain); }).ok());
   };
-  leave_.count_down();
+  Leave();
   for (size_t chain = 0; chain < kLimit; ++chain) {
     ASSERT_TRUE(Post(0, &values_[chain], [&, chain](const Status&) { go_on(chain); }).ok());
   }
