@@ -190,7 +190,7 @@ TEST_F(StripedFilesTest, ReadsAcrossUnits) {
 
 TEST_F(StripedFilesTest, ReservesWhatWillBeWrittenAndNoMore) {
   // Slots [10, 75) of bucket 1: units 0 to 4.
-  files_.Reserve(1, 10 * kValueBytes, 75 * kValueBytes);
+  ASSERT_TRUE(files_.Reserve(1, 10 * kValueBytes, 75 * kValueBytes).ok());
   std::map<uint32_t, uint64_t> wanted;
   for (uint64_t slot = 10; slot < 75; ++slot) {
     wanted[files_.Locate(1, slot).file_number] += kValueBytes;
