@@ -121,7 +121,12 @@ ProgressFn CallersProgress() {
   const engine_race_progress_fn progress = progress_function;
   if (progress == nullptr) return {};
   return [progress, argument = progress_argument](uint64_t done_count, uint64_t most_count) {
-    return progress(argument, done_count, most_count) == 0;
+    // Calls within the function would call it again, with counts of their own.
+    progress_function = nullptr;
+    const bool goes_on = progress(argument, done_count, most_count) == 0;
+    progress_function = progress;
+    progress_argument = argument;
+    return goes_on;
   };
 }
 

@@ -118,8 +118,8 @@ class Store {
   // that back once they are released, else another Compact. Records that find no room to be
   // written again stay where they are. Syncs the store. kFull: the disk has no room to note which
   // slots are free. kIOError and kCorruption as Sync, and for key logs that cannot be read. A
-  // failure loses no record. Space that was given back before it stays so. A progress function is
-  // told after each bucket and each few MiB that are written again. kIncomplete once it cancels.
+  // failure loses no record, nor space that was given back. A progress function is told after each
+  // bucket and few MiB written again, and may not write to the store. kIncomplete if it cancels.
   Status Compact(const ProgressFn& on_progress = {});
 
   // Visits [lower, upper) in ascending order of key. An empty bound is open on its side. Bounds

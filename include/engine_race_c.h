@@ -103,7 +103,9 @@ void engine_race_free(void* memory);
  * or another thread cancel.
  *
  * This sets the function for the calling thread's calls from now on; null, as at first: none. That
- * thread calls it, and no other thread does. */
+ * thread calls it, and no other thread does. Calls that the function itself makes have none, unless
+ * it sets one for them, which ends with it. In engine_race_compact it may not write to the store or
+ * compact it: that would wait for itself. */
 typedef int (*engine_race_progress_fn)(void* argument, uint64_t done_count, uint64_t most_count);
 void engine_race_set_progress(engine_race_progress_fn progress, void* argument);
 

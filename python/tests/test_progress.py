@@ -221,6 +221,14 @@ def test_calls_within_a_function_and_in_other_threads(one_region, ids, rows):
     assert (store.read_many(ids, dtype="u8", progress=outer) == rows[ids]).all()
     assert len(outer.told) == len(inner.told) == 3
 
+    def use_one_piece():
+        results.append(store.read_many(ids[:5]))
+
+    outer = Follower(1, use_one_piece)
+    assert (store.read_many(ids, dtype="u8", progress=outer) == rows[ids]).all()
+    assert len(outer.told) == 3
+    results.pop()
+
     def work():
         follower = Follower(2, stop)
         with pytest.raises(Stop):

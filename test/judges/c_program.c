@@ -285,6 +285,25 @@ static int note_progress(void* argument, uint64_t done_count, uint64_t most_coun
   return ++told->count == told->cancelled_at;
 }
 
+/* Of the calls within a function that is told of progress. */
+struct within {
+  engine_race_store* store;
+  struct told* inner; /* null: they tell nobody */
+  int count;
+};
+
+static int read_within(void* argument, uint64_t done_count, uint64_t most_count) {
+  struct within* within = argument;
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  const uint64_t key = key_of(0);
+  int code = -1;
+  CHECK(done_count <= most_count);
+  if (++within->count > 4) return 1;
+  if (within->inner != NULL) engine_race_set_progress(note_progress, within->inner);
+  CHECK(engine_race_read_many(within->store, 1, &key, value, &code) == ENGINE_RACE_OK);
+  return 0;
+}
+
 /* Writes and reads of many records, in pieces that can be counted. */
 static void case_progress(void) {
   enum { kMany = 1000 };
@@ -295,6 +314,7 @@ static void case_progress(void) {
   size_t done = 0;
   uint64_t i;
   struct told told = {0, 2, 0, 0};
+  struct within within;
   CHECK(rows != NULL);
   for (i = 0; i < kMany; ++i) {
     keys[i] = key_of(i);
@@ -314,6 +334,14 @@ static void case_progress(void) {
   CHECK(told.count == 5 && told.done_count == kMany);
   CHECK(engine_race_compact(store) == ENGINE_RACE_OK);
   CHECK(told.count > 5);
+  within = (struct within){store, NULL, 0};
+  engine_race_set_progress(read_within, &within);
+  CHECK(engine_race_write_many(store, kMany, keys, rows, NULL) == ENGINE_RACE_OK);
+  CHECK(within.count == 4);
+  told = (struct told){0, 0, 0, 0};
+  within = (struct within){store, &told, 0};
+  CHECK(engine_race_write_many(store, kMany, keys, rows, NULL) == ENGINE_RACE_OK);
+  CHECK(within.count == 4 && told.count == 4 && told.most_count == 1);
   engine_race_set_progress(NULL, NULL);
   told.count = 0;
   CHECK(engine_race_read_many(store, kMany, keys, rows, codes) == ENGINE_RACE_OK);
