@@ -56,6 +56,25 @@ void AllCalls(const judge::Directory& dir) {
   JUDGE_CHECK(store->SpaceByBucket(&buckets).ok() && buckets.size() == 64);
 }
 
+void Batches(const judge::Directory& dir) {
+  std::unique_ptr<Store> store = Open(Options(), dir.Store("store"));
+  engine_race::WriteBatch batch;
+  JUDGE_CHECK(batch.Reserve(3, 1).ok() && batch.empty());
+  JUDGE_CHECK(batch.Put(Key(1), Value(1, 1)).ok());
+  const std::vector<uint64_t> keys = {2, 3};
+  JUDGE_CHECK(batch.PutMany(keys, (Value(2, 1) + Value(3, 1)).data()).ok());
+  JUDGE_CHECK(batch.Delete(Key(1)).ok());
+  JUDGE_CHECK(batch.size() == 4 && batch.put_count() == 3 && batch.bytes() > 0);
+  engine_race::WriteBatch moved(std::move(batch));
+  JUDGE_CHECK(store->Write(moved).ok());
+  batch = std::move(moved);
+  batch.Clear();
+  std::string value;
+  JUDGE_CHECK(store->Read(Key(1), &value).code() == Code::kNotFound);
+  JUDGE_CHECK(store->Read(Key(2), &value).ok() && value == Value(2, 1));
+  JUDGE_CHECK(store->Read(Key(3), &value).ok() && value == Value(3, 1));
+}
+
 void SnapshotsAndIterators(const judge::Directory& dir) {
   std::unique_ptr<Store> store = Open(Options(), dir.Store("store"));
   for (uint64_t i = 0; i < 100; ++i) JUDGE_CHECK(store->Write(Key(i), Value(i, 1)).ok());
@@ -134,6 +153,7 @@ void VisitorThrows(const judge::Directory& dir) {
 int main() {
   bool held = true;
   held &= judge::RunCase("every call of Store", AllCalls);
+  held &= judge::RunCase("batches", Batches);
   held &= judge::RunCase("snapshots and iterators", SnapshotsAndIterators);
   held &= judge::RunCase("errors have messages", ErrorsHaveMessages);
 #ifdef __cpp_exceptions
