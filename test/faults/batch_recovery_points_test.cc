@@ -24,15 +24,17 @@
 namespace engine_race::test {
 namespace {
 
-// Kills the process after a call on a file of this name, once it is armed.
+// Kills the process after the n-th call on a file of this name, once it is armed.
 class DeathAfter : public SystemCallHook {
  public:
-  DeathAfter(CallKind kind, std::string name) : kind_(kind), name_(std::move(name)) {}
+  DeathAfter(CallKind kind, std::string name, int nth)
+      : kind_(kind), name_(std::move(name)), left_(nth) {}
   void Arm() { armed_.store(true); }
 
   long OnCall(SystemCall* call) override {
     const long result = call->Proceed();
     if (!armed_.load() || call->kind != kind_ || !PathOf(*call).ends_with(name_)) return result;
+    if (--left_ > 0) return result;
     ::kill(::getpid(), SIGKILL);
     while (true) ::pause();
   }
@@ -40,6 +42,7 @@ class DeathAfter : public SystemCallHook {
  private:
   const CallKind kind_;
   const std::string name_;
+  std::atomic<int> left_;
   std::atomic<bool> armed_{false};
 };
 
@@ -47,34 +50,35 @@ struct Case {
   const char* name;
   SyncMode sync_mode;
   StagingMode staging;
-  // The call that commits the batch.
+  // The first call after which the batch is committed: the n-th of this kind on this file.
   CallKind kind;
   const char* file;
+  int nth;
   // Whether the machine is started anew after the first process.
   bool restarts;
 };
 
+constexpr int kBuckets = 4;
+
 class BatchRecoveryPointsTest : public ::testing::TestWithParam<Case> {
  protected:
-  static constexpr uint64_t kBuckets = 4;
-
   BatchRecoveryPointsTest()
       : random_(std::random_device()()), options_(ScenarioOptions(GetParam().sync_mode)) {
     options_.staging_mode = GetParam().staging;
     std::ofstream(boot_id_) << "3f1c0a52-9d0e-4d6e-8f5b-0b6f1c2d3e4f\n";
     // A full group of values and a part of one in each bucket, and then two records of the batch.
-    for (uint64_t bucket = 0; bucket < kBuckets; ++bucket) {
+    for (int bucket = 0; bucket < kBuckets; ++bucket) {
       for (uint64_t i = 0; i < 5; ++i) AddStep(bucket, i, 1);
     }
     single_count_ = steps_.size();
-    for (uint64_t bucket = 0; bucket < kBuckets; ++bucket) {
+    for (int bucket = 0; bucket < kBuckets; ++bucket) {
       for (uint64_t i = 4; i < 6; ++i) AddStep(bucket, i, 2);
     }
   }
 
   // The process that dies in its batch. Its store is left in died_.
   void DieInBatch() {
-    DeathAfter death(GetParam().kind, GetParam().file);
+    DeathAfter death(GetParam().kind, GetParam().file, GetParam().nth);
     const End end = InChildUnder(&death, [&] {
       std::unique_ptr<Store> store;
       if (!Store::Open(AsRun(options_), died_, &store).ok()) return false;
@@ -129,8 +133,8 @@ class BatchRecoveryPointsTest : public ::testing::TestWithParam<Case> {
   const std::string boot_id_ = dir_.Join("boot_id");
 
  private:
-  void AddStep(uint64_t bucket, uint64_t i, uint64_t version) {
-    steps_.push_back({Step::Kind::kWrite, (bucket << 62) + i, version});
+  void AddStep(int bucket, uint64_t i, uint64_t version) {
+    steps_.push_back({Step::Kind::kWrite, (static_cast<uint64_t>(bucket) << 62) + i, version});
   }
 };
 
@@ -190,17 +194,20 @@ TEST_P(BatchRecoveryPointsTest, CallsOfARecoveryMayFail) {
 
 constexpr CallKind kFlush = CallKind::kFdatasync;
 constexpr CallKind kWrite = CallKind::kPwrite;
+// The count of each bucket is written as it is before the batch is committed, and then moved.
+constexpr int kFirstMovedCount = kBuckets + 1;
 INSTANTIATE_TEST_SUITE_P(
     Modes, BatchRecoveryPointsTest,
-    ::testing::Values(
-        Case{"Group", SyncMode::kGroup, StagingMode::kAuto, kFlush, "staging_journal", false},
-        Case{"GroupRestarted", SyncMode::kGroup, StagingMode::kAuto, kFlush, "staging_journal",
-             true},
-        Case{"EveryWriteWrittenStaging", SyncMode::kEveryWrite, StagingMode::kWritten, kFlush,
-             "staging_journal", false},
-        Case{"Committed", SyncMode::kNone, StagingMode::kWritten, kWrite, "staging_counts", false},
-        Case{"CommittedRestarted", SyncMode::kNone, StagingMode::kWritten, kWrite, "staging_counts",
-             true}),
+    ::testing::Values(Case{"Group", SyncMode::kGroup, StagingMode::kAuto, kFlush, "staging_journal",
+                           1, false},
+                      Case{"GroupRestarted", SyncMode::kGroup, StagingMode::kAuto, kFlush,
+                           "staging_journal", 1, true},
+                      Case{"EveryWriteWrittenStaging", SyncMode::kEveryWrite, StagingMode::kWritten,
+                           kFlush, "staging_journal", 1, false},
+                      Case{"Committed", SyncMode::kNone, StagingMode::kWritten, kWrite,
+                           "staging_counts", kFirstMovedCount, false},
+                      Case{"CommittedRestarted", SyncMode::kNone, StagingMode::kWritten, kWrite,
+                           "staging_counts", kFirstMovedCount, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "engine_race/log/format.h"
@@ -79,14 +80,9 @@ CallKind FaultPlan::kind() const {
   return kind_;
 }
 
-bool FaultPlan::on_index() const {
+bool FaultPlan::on_file(std::string_view prefix) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return path_.substr(path_.rfind('/') + 1).starts_with(format::kIndexFilePrefix);
-}
-
-bool FaultPlan::on_file() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return !path_.empty();
+  return !path_.empty() && path_.substr(path_.rfind('/') + 1).starts_with(prefix);
 }
 
 std::string FaultPlan::ToString() const {

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -68,10 +69,9 @@ class FaultPlan : public SystemCallHook {
   bool fired() const { return fired_.load(); }
   // The first call that failed; valid once fired.
   CallKind kind() const;
-  // Not memory, random numbers, a libaio context or a ring.
-  bool on_file() const;
-  // Whether it was on a file of the index on disk.
-  bool on_index() const;
+  // Not memory, random numbers, a libaio context or a ring. With a prefix: on a file whose name
+  // begins so.
+  bool on_file(std::string_view prefix = {}) const;
   // For a test's message: which fault, where.
   std::string ToString() const;
   // Whether one of the calls that failed was a flush: while a checkpoint runs beside the writers it

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/log/format.h"
 #include "engine_race/store.h"
 #include "test/faults/fault_plan.h"
 #include "test/faults/memory_dir.h"
@@ -188,14 +189,17 @@ class FaultyRun {
   bool IsOfIndex() const {
     if (!IsPagedRun()) return false;
     const CallKind kind = plan_.kind();
-    return plan_.on_index() || kind == CallKind::kPread || kind == CallKind::kFsync;
+    return plan_.on_file(format::kIndexFilePrefix) || kind == CallKind::kPread ||
+           kind == CallKind::kFsync;
   }
 
   // A scan populates its buffers by madvise before it reads into them. If that call fails, the
-  // kernel brings in each page when it is first used.
+  // kernel brings in each page when it is first used. A writer's name in the lock's file is for the
+  // messages of refused openers alone.
   bool IsAdvice() const {
-    return plan_.kind() == CallKind::kMadvise && fired_in_ == Step::Kind::kRange &&
-           repeat_ == Repeat::kOnce;
+    if (repeat_ != Repeat::kOnce) return false;
+    return (plan_.kind() == CallKind::kMadvise && fired_in_ == Step::Kind::kRange) ||
+           (plan_.kind() == CallKind::kPwrite && plan_.on_file(format::kLockName));
   }
 
   // A write that finds the disk full is tried again.
