@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
 #include "engine_race/io/backend_probe.h"
 #include "engine_race/io/read_queue_backends.h"
 
@@ -70,10 +71,15 @@ Status LastingQueue::Submit(std::span<const ReadRequest> requests, size_t* start
   }
   in_flight_ += static_cast<uint32_t>(requests.size());
   *started = requests.size();
-  if (failure_.ok() && queue_ == nullptr) failure_ = MakeQueue();
-  // The next Wait replaces a queue that fails, because this call may not block on the device.
-  size_t queue_started = 0;
-  if (failure_.ok()) failure_ = queue_->Submit(requests_, &queue_started);
+  if (failure_.ok()) {
+    // The words of a failure take memory, which may be refused, too. The next Wait replaces a queue
+    // that fails, because this call may not block on the device.
+    failure_ = Guarded([this] {
+      if (queue_ == nullptr) ENGINE_RACE_RETURN_IF_ERROR(MakeQueue());
+      size_t queue_started = 0;
+      return queue_->Submit(requests_, &queue_started);
+    });
+  }
   return Status::Ok();
 }
 
@@ -81,7 +87,8 @@ Status LastingQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* compl
   ENGINE_RACE_RETURN_IF_ERROR(ReserveFor(completions));
   if (in_flight_ > 0 && failure_.ok()) {
     done_.clear();
-    failure_ = queue_->Wait(std::min(min_count, in_flight_), &done_);
+    const uint32_t wanted = std::min(min_count, in_flight_);
+    failure_ = Guarded([&] { return queue_->Wait(wanted, &done_); });
     has_read_ = has_read_ || !done_.empty();
     for (const ReadCompletion& done : done_) Finish(static_cast<uint32_t>(done.tag), done);
   }

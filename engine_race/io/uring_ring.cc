@@ -57,6 +57,10 @@ void UringRing::Close() {
 }
 
 void UringRing::CloseAndWait() {
+  // Kernels before 6.13 unregister only once no request is in flight, and a ring that polls the
+  // device ends none meanwhile. So the tables stay: the kernel drops them when all have ended.
+  has_files_ = false;
+  buffers_.clear();
   Close();
   // Nobody writes to the pipe: the read ends when the last holder of the other end closes it.
   char byte;

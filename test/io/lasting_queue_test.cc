@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "test/faults/ring_hook.h"
+#include "test/index/refused_memory.h"
 #include "test/io/read_queue_test_util.h"
 #include "test/log_lines.h"
 
@@ -127,6 +128,51 @@ TEST_F(LastingQueueTest, ARefusedBackEndIsReplacedAndTheLogSaysItOnce) {
     hook.counts.clear();
     ASSERT_NO_FATAL_FAILURE(ReadAll(queue.get()));
     EXPECT_EQ(hook.counts[CallKind::kIoSubmit] + hook.counts[CallKind::kUringEnter], 0);
+  }
+}
+
+// The first reads meet the refusal, and the next ones need another queue. Each request for memory
+// on the way is refused once.
+TEST_F(LastingQueueTest, RefusedMemoryLosesNoRead) {
+  std::vector<ReadCompletion> done;
+  done.reserve(2 * kReads);
+  bool is_refused = true;
+  for (uint64_t passed_count = 0; is_refused; ++passed_count) {
+    FailedBackends failed(log_.Callback());
+    ReadQueueOptions options;
+    options.backend = IoBackend::kIoUring;
+    options.depth = kReads;
+    std::unique_ptr<ReadQueue> queue;
+    ASSERT_TRUE(LastingQueue::Create(options, &failed, &queue).ok());
+    RingHook hook;
+    const ScopedHook scope(&hook);
+    Refuse(&hook, IoBackend::kIoUring, EPERM);
+    // What it notes takes no memory later.
+    for (size_t kind = 0; kind < test::kCallKindCount; ++kind) {
+      hook.counts[static_cast<CallKind>(kind)] = 0;
+    }
+    hook.setup_flags.reserve(16);
+    hook.made_flags.reserve(16);
+    hook.submitted_entries.reserve(16);
+    std::memset(memory_.data(), 0xee, memory_.size());
+    done.clear();
+    Status status;
+    {
+      const test::RefuseMemory refusal(passed_count);
+      for (int round = 0; round < 2; ++round) {
+        size_t started = 0;
+        if (status.ok()) status = queue->Submit(requests_, &started);
+        while (status.ok() && queue->in_flight() > 0) status = queue->Wait(1, &done);
+      }
+      is_refused = refusal.refused();
+    }
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_EQ(done.size(), 2 * kReads) << passed_count;
+    for (const ReadCompletion& completion : done) {
+      ASSERT_EQ(completion.error, 0);
+      ASSERT_EQ(completion.read_bytes, kReadBytes);
+    }
+    ASSERT_TRUE(OffsetFile::Holds(memory_.data(), 0, kReads * kReadBytes));
   }
 }
 
