@@ -82,12 +82,20 @@ struct Store::Impl {
   // Reads `key_count` keys by read(begin, end), in pieces if the caller follows the progress.
   // *read_count: how many keys were read before the caller cancelled.
   template <typename ReadFn>
-  static Status ReadInPieces(size_t key_count, const ProgressFn& on_progress, size_t* read_count,
+  static Status ReadInPieces(const Readers::Set& available, const Snapshot* snapshot,
+                             size_t key_count, const ProgressFn& on_progress, size_t* read_count,
                              const ReadFn& read) {
     // Reads that are in flight drain at the end of each piece. It is so large that this costs
     // little.
     constexpr size_t kPieceKeys = 4096;
     const size_t piece = on_progress ? kPieceKeys : std::max<size_t>(key_count, 1);
+    Snapshot held;
+    if (snapshot != nullptr && on_progress) {
+      // A view of its own: the caller's function may release the caller's.
+      ViewRegistry::View view;
+      ENGINE_RACE_RETURN_IF_ERROR(available.index->views().TakeAt(snapshot->view().version, &view));
+      held = Snapshot(view);
+    }
     SharedProgress progress(on_progress, key_count);
     for (size_t begin = 0; begin < key_count; begin = *read_count) {
       *read_count = std::min(begin + piece, key_count);
@@ -111,12 +119,13 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(snapshot, &available, &version));
     const LatencyTimer timer(stats.multi_reads);
     size_t read_count = 0;
+    const auto read_piece = [&](size_t begin, size_t end) {
+      const size_t count = end - begin;
+      available->pool->MultiRead(keys.subspan(begin, count), values.subspan(begin, count),
+                                 statuses.subspan(begin, count), version);
+    };
     Status read =
-        ReadInPieces(keys.size(), on_progress, &read_count, [&](size_t begin, size_t end) {
-          const size_t count = end - begin;
-          available->pool->MultiRead(keys.subspan(begin, count), values.subspan(begin, count),
-                                     statuses.subspan(begin, count), version);
-        });
+        ReadInPieces(*available, snapshot, keys.size(), on_progress, &read_count, read_piece);
     for (size_t i = read_count; i < keys.size(); ++i) statuses[i] = read;
     stats.CountKeys(read_count, [statuses](size_t i) { return statuses[i].code(); });
     return read;
@@ -136,12 +145,13 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(snapshot, &available, &version));
     const LatencyTimer timer(stats.multi_reads);
     size_t read_count = 0;
+    const auto read_piece = [&](size_t begin, size_t end) {
+      const size_t count = end - begin;
+      available->pool->MultiRead(keys.subspan(begin, count), values + begin * kValueBytes,
+                                 codes.subspan(begin, count), version);
+    };
     Status read =
-        ReadInPieces(keys.size(), on_progress, &read_count, [&](size_t begin, size_t end) {
-          const size_t count = end - begin;
-          available->pool->MultiRead(keys.subspan(begin, count), values + begin * kValueBytes,
-                                     codes.subspan(begin, count), version);
-        });
+        ReadInPieces(*available, snapshot, keys.size(), on_progress, &read_count, read_piece);
     for (size_t i = read_count; i < keys.size(); ++i) codes[i] = read.code();
     stats.CountKeys(read_count, [codes](size_t i) { return codes[i]; });
     return read;

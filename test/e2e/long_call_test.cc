@@ -176,6 +176,30 @@ TEST_F(LongCallTest, ACancelledReadOfManyAnswersForWhatItHasRead) {
   }
 }
 
+TEST_F(LongCallTest, AReadOfManyKeepsASnapshotThatItsFunctionReleases) {
+  std::vector<uint64_t> keys;
+  for (uint64_t i = 0; i < kKeys; ++i) keys.push_back(SpreadKey(i));
+  std::vector<char> values(keys.size() * kValueBytes);
+  std::vector<Code> codes(keys.size());
+  Snapshot snapshot;
+  ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  const auto release = [&](uint64_t done_count, uint64_t) {
+    EXPECT_GE(done_count, 4096u);
+    if (!snapshot.is_taken()) return true;
+    snapshot.Release();
+    EXPECT_EQ(store_->Stats().view_count, 1u);
+    EXPECT_NO_FATAL_FAILURE(WriteAll(0, kKeys, 2));
+    return true;
+  };
+  ASSERT_TRUE(store_->MultiReadInto(snapshot, keys, values.data(), codes, release).ok());
+  EXPECT_EQ(store_->Stats().view_count, 0u);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(codes[i], Code::kOk) << i;
+    const std::string value(values.data() + i * kValueBytes, kValueBytes);
+    ASSERT_EQ(value, ValueOf(keys[i], 1)) << i;
+  }
+}
+
 TEST_F(LongCallTest, ACancelledReadOfManyTextsAnswersForWhatItHasRead) {
   std::vector<std::string> texts;
   for (uint64_t i = 0; i < kKeys; ++i) texts.emplace_back(KeyBytes(SpreadKey(i)).view());
