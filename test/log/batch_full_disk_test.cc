@@ -12,16 +12,6 @@
 namespace engine_race::test {
 namespace {
 
-using Content = std::map<uint64_t, uint64_t>;
-
-Content OverAll(uint64_t count, uint64_t version) {
-  Content content;
-  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
-    for (uint64_t n = 0; n < count; ++n) content[KeyIn(bucket, n)] = version;
-  }
-  return content;
-}
-
 class BatchFullDiskTest : public ::testing::TestWithParam<SyncMode> {
  protected:
   BatchFullDiskTest() {
@@ -54,11 +44,11 @@ TEST_P(BatchFullDiskTest, StagingWithoutRoomRefusesAllOfItAndLetsItBeTriedAgain)
     EXPECT_TRUE(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 3).data()).ok())
         << "a full disk does not end writing";
   }
-  Content wanted = OverAll(1, 1);
+  Content wanted = ContentOver(1, 1);
   wanted[KeyIn(0, 0)] = 3;
   EXPECT_EQ(ContentIn(dir_.path(), options_), wanted);
   EXPECT_TRUE(OpenLog(options_, dir_.path())->Write(BatchOverAll(3, 4)).ok());
-  EXPECT_EQ(ContentIn(dir_.path(), options_), OverAll(3, 4));
+  EXPECT_EQ(ContentIn(dir_.path(), options_), ContentOver(3, 4));
 }
 
 TEST_P(BatchFullDiskTest, AJournalWithoutRoomRefusesAllOfIt) {
@@ -72,9 +62,9 @@ TEST_P(BatchFullDiskTest, AJournalWithoutRoomRefusesAllOfIt) {
     EXPECT_EQ(refused.code(), Code::kFull);
     EXPECT_FALSE(refused.appended());
   }
-  EXPECT_EQ(ContentOf(log.get()), OverAll(1, 1));
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(1, 1));
   EXPECT_TRUE(log->Write(BatchOverAll(3, 3)).ok());
-  EXPECT_EQ(ContentOf(log.get()), OverAll(3, 3));
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 3));
 }
 
 // A batch that the journal has is committed. In the other mode its intent is what commits it.
@@ -87,11 +77,11 @@ TEST_P(BatchFullDiskTest, AnIntentWithoutRoomRefusesWhatTheJournalDoesNotHave) {
       const ScopedHook scope(&full);
       EXPECT_EQ(log->Write(BatchOverAll(3, 2)).code(), journaled() ? Code::kOk : Code::kFull);
     }
-    EXPECT_EQ(ContentOf(log.get()), journaled() ? OverAll(3, 2) : OverAll(1, 1));
+    EXPECT_EQ(ContentOf(log.get()), journaled() ? ContentOver(3, 2) : ContentOver(1, 1));
     EXPECT_TRUE(log->Write(BatchOverAll(1, 3)).ok()) << "a full disk does not end writing";
   }
-  Content wanted = journaled() ? OverAll(3, 2) : Content();
-  for (const auto& [key, version] : OverAll(1, 3)) wanted[key] = version;
+  Content wanted = journaled() ? ContentOver(3, 2) : Content();
+  for (const auto& [key, version] : ContentOver(1, 3)) wanted[key] = version;
   EXPECT_EQ(ContentIn(dir_.path(), options_), wanted);
 }
 
@@ -114,11 +104,11 @@ TEST_P(BatchFullDiskTest, ACountThatCannotBeMovedLatchesAndIsMovedByTheNextOpeni
       const ScopedHook scope(&failing);
       EXPECT_TRUE(log->Write(BatchOverAll(3, 2)).ok());
     }
-    EXPECT_EQ(ContentOf(log.get()), OverAll(3, 2));
+    EXPECT_EQ(ContentOf(log.get()), ContentOver(3, 2));
     EXPECT_EQ(log->Write(BatchOverAll(3, 3)).code(), Code::kIOError);
     EXPECT_EQ(log->Append(1, ValueOf(1, 1).data()).code(), Code::kIOError);
   }
-  EXPECT_EQ(ContentIn(dir_.path(), options_), OverAll(3, 2));
+  EXPECT_EQ(ContentIn(dir_.path(), options_), ContentOver(3, 2));
 }
 
 // A plan numbers records with 32 bits. More of them are refused before any is looked at.

@@ -72,7 +72,7 @@ TEST_F(BatchQueueTest, ThoseThatWaitShareOneFlush) {
   EXPECT_EQ(log_->flush_count() - flush_count, 2u) << "of the first batch, and of all the others";
   EXPECT_EQ(log_->durable_write_count(), kBatches * 6);
   EXPECT_EQ(log_->RecordCount(0), kBatches * 3);
-  const std::map<uint64_t, uint64_t> content = ContentOf(log_.get());
+  const Content content = ContentOf(log_.get());
   ASSERT_EQ(content.size(), 6u);
   // The last one wins.
   for (const auto& [key, version] : content) EXPECT_EQ(version, kBatches) << key;

@@ -11,20 +11,10 @@
 #include "engine_race/log/copy.h"
 #include "engine_race/log/verify.h"
 #include "test/faults/fault_plan.h"
-#include "test/log/batch_test_util.h"
+#include "test/log/large_batch_test_util.h"
 
 namespace engine_race::test {
 namespace {
-
-using Content = std::map<uint64_t, uint64_t>;
-
-Content OverAll(uint64_t count, uint64_t version) {
-  Content content;
-  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
-    for (uint64_t n = 0; n < count; ++n) content[KeyIn(bucket, n)] = version;
-  }
-  return content;
-}
 
 class BatchRecoveryTest : public ::testing::TestWithParam<StagingMode> {
  protected:
@@ -74,7 +64,7 @@ TEST_P(BatchRecoveryTest, WhatWasStagedAndNeverCountedIsNotThere) {
   for (uint32_t bucket = 0; bucket < 4; ++bucket) {
     SetWord(dir_.path(), store_id_, bucket, format::WordKind::kRecords, 2);
   }
-  ExpectInDoubt(dir_.path(), OverAll(2, 1), 8);
+  ExpectInDoubt(dir_.path(), ContentOver(2, 1), 8);
 }
 
 // A full disk refuses the batch when two buckets have its records staged.
@@ -97,14 +87,14 @@ TEST_P(BatchRecoveryTest, ARefusedBatchIsNotBroughtBackInPart) {
     EXPECT_EQ(log->Write(BatchOverAll(1, 2)).code(), Code::kFull);
     EXPECT_GT(staged_count, 2);
   }
-  ExpectInDoubt(dir_.path(), OverAll(2, 1), 8);
+  ExpectInDoubt(dir_.path(), ContentOver(2, 1), 8);
 }
 
 TEST_P(BatchRecoveryTest, ACommittedBatchIsThereAsAWhole) {
   KillImages images(dir_.path());
   ASSERT_NO_FATAL_FAILURE(DieBetweenCounts(&images));
   ASSERT_EQ(images.paths().size(), 1u);
-  ExpectInDoubt(images.paths()[0], OverAll(5, 2), 28);
+  ExpectInDoubt(images.paths()[0], ContentOver(5, 2), 28);
 }
 
 // The machine wrote everything back and was started anew: a kill alone tears no batch.
@@ -119,8 +109,8 @@ TEST_P(BatchRecoveryTest, ACommittedBatchOutlivesARestartAsAWhole) {
   }
   std::filesystem::remove(boot_id);
   ASSERT_EQ(images.paths().size(), 1u);
-  EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(5, 2));
-  EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(5, 2));
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), ContentOver(5, 2));
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), ContentOver(5, 2));
 }
 
 // A batch is durable in the journal, and its process is killed before anything of it is staged. The
@@ -145,7 +135,7 @@ TEST_P(BatchRecoveryTest, CountsThatCannotBeWrittenLeaveADurableBatchToTheNextOp
     ASSERT_TRUE(log->Write(BatchOverAll(1, 2)).ok());
   }
   ASSERT_EQ(killed.paths().size(), 1u);
-  Content wanted = OverAll(1, 2);
+  Content wanted = ContentOver(1, 2);
   for (uint64_t n = 10; n < 13; ++n) wanted[KeyIn(2, n)] = 1;
   Options reopened = options_;
   reopened.sync_mode = SyncMode::kNone;
@@ -182,8 +172,6 @@ TEST_P(BatchRecoveryTest, CountsThatCannotBeWrittenLeaveADurableBatchToTheNextOp
 // are damaged. Nobody can say how far that bucket has come. It answers kCorruption, and the other
 // buckets get their parts of the batch.
 TEST_P(BatchRecoveryTest, ABucketWithDamagedCountsIsLeftOutOfALargeBatch) {
-  // More groups of a bucket than there are places.
-  constexpr uint64_t kTooMany = 60;
   KillImages images(dir_.path());
   {
     const auto log = OpenLog(options_, dir_.path());

@@ -12,16 +12,6 @@
 namespace engine_race::test {
 namespace {
 
-using Content = std::map<uint64_t, uint64_t>;
-
-Content OverAll(uint64_t count, uint64_t version) {
-  Content content;
-  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
-    for (uint64_t n = 0; n < count; ++n) content[KeyIn(bucket, n)] = version;
-  }
-  return content;
-}
-
 class BatchTest : public ::testing::TestWithParam<StagingMode> {
  protected:
   BatchTest() { options_.staging_mode = GetParam(); }
@@ -67,8 +57,8 @@ TEST_P(BatchTest, OneBatchFillsSeveralGroups) {
       ASSERT_TRUE(log->Write(BatchOverAll(11, version)).ok());
     }
   }
-  Content wanted = OverAll(22, 2);
-  for (const auto& [key, version] : OverAll(11, 39)) wanted[key] = version;
+  Content wanted = ContentOver(22, 2);
+  for (const auto& [key, version] : ContentOver(11, 39)) wanted[key] = version;
   wanted[KeyIn(1, 99)] = 1;
   EXPECT_EQ(ContentIn(dir_.path(), options_), wanted);
 }
@@ -110,7 +100,7 @@ TEST_P(BatchTest, KilledWhileItIsPreparedItLeavesNothing) {
     Detach(log.get());
   }
   ASSERT_EQ(images.paths().size(), 1u);
-  EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(2, 1));
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), ContentOver(2, 1));
 }
 
 TEST_P(BatchTest, KilledBetweenItsCountsItIsThereAsAWhole) {
@@ -132,9 +122,9 @@ TEST_P(BatchTest, KilledBetweenItsCountsItIsThereAsAWhole) {
     VerifyReport report;
     EXPECT_TRUE(VerifyStore(image, &report, {}).ok());
     EXPECT_EQ(report.record_count, 28u);
-    EXPECT_EQ(ContentIn(image, options_), OverAll(5, 2));
+    EXPECT_EQ(ContentIn(image, options_), ContentOver(5, 2));
     // And once more: the intent is gone, the records are not.
-    EXPECT_EQ(ContentIn(image, options_), OverAll(5, 2));
+    EXPECT_EQ(ContentIn(image, options_), ContentOver(5, 2));
   }
 }
 
@@ -157,8 +147,8 @@ TEST_P(BatchTest, AnIntentDoesNotOutliveItsRecords) {
   }
   ASSERT_EQ(images.paths().size(), 1u);
   LosePower(images.paths()[0], store_id);
-  EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(2, 1));
-  EXPECT_EQ(ContentIn(images.paths()[0], options_), OverAll(2, 1));
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), ContentOver(2, 1));
+  EXPECT_EQ(ContentIn(images.paths()[0], options_), ContentOver(2, 1));
 }
 
 // Recovery in doubt finds that the records of an intent are not there. Interrupted, it may not
@@ -218,12 +208,12 @@ TEST(BatchKillTest, EveryCallIsAPlaceToDie) {
     ASSERT_TRUE(log->Write(BatchOverAll(2, 2)).ok());
   }
   EXPECT_GT(images.paths().size(), 20u);
-  Content newer = OverAll(3, 1);
-  for (const auto& [key, version] : OverAll(2, 2)) newer[key] = version;
+  Content newer = ContentOver(3, 1);
+  for (const auto& [key, version] : ContentOver(2, 2)) newer[key] = version;
   for (const std::string& image : images.paths()) {
     const Content content = ContentIn(image, options);
     if (content == newer) ++committed;
-    EXPECT_TRUE(content == newer || content == OverAll(3, 1)) << image;
+    EXPECT_TRUE(content == newer || content == ContentOver(3, 1)) << image;
     // From the first one that has the batch on, all have it.
     EXPECT_EQ(content == newer, committed > 0);
   }
@@ -249,7 +239,7 @@ TEST_P(BatchTest, RefusedMemoryLeavesNothingOfIt) {
     ASSERT_TRUE(log->Append(KeyIn(0, 50), ValueOf(KeyIn(0, 50), version).data()).ok());
   }
   Detach(log.get());
-  Content wanted = OverAll(9, 19);
+  Content wanted = ContentOver(9, 19);
   wanted[KeyIn(0, 50)] = 19;
   EXPECT_EQ(ContentOf(log.get()), wanted);
 }

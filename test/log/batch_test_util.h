@@ -33,9 +33,21 @@ inline WriteBatch BatchOverAll(uint64_t count, uint64_t version) {
   return batch;
 }
 
-// Version by key, of the newest record of each key; deleted ones are absent. Compares every value.
-inline std::map<uint64_t, uint64_t> ContentOf(BucketLog* log) {
-  std::map<uint64_t, uint64_t> content;
+// Version by key, of the newest record of each key; deleted ones are absent.
+using Content = std::map<uint64_t, uint64_t>;
+
+// Of a store that has a BatchOverAll and nothing newer.
+inline Content ContentOver(uint64_t count, uint64_t version) {
+  Content content;
+  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+    for (uint64_t n = 0; n < count; ++n) content[KeyIn(bucket, n)] = version;
+  }
+  return content;
+}
+
+// Compares every value.
+inline Content ContentOf(BucketLog* log) {
+  Content content;
   for (uint32_t bucket = 0; bucket < log->geometry().bucket_count; ++bucket) {
     for (const KeyRecord& record : RecordsOf(log, bucket)) {
       content.erase(record.key);
@@ -50,9 +62,9 @@ inline std::map<uint64_t, uint64_t> ContentOf(BucketLog* log) {
 }
 
 // Opens the store that was copied to `dir`, whose lock the copy does not have.
-inline std::map<uint64_t, uint64_t> ContentIn(const std::string& dir, const Options& options) {
+inline Content ContentIn(const std::string& dir, const Options& options) {
   const auto log = OpenLog(options, dir);
-  return log == nullptr ? std::map<uint64_t, uint64_t>() : ContentOf(log.get());
+  return log == nullptr ? Content() : ContentOf(log.get());
 }
 
 // Takes copies of a store at chosen moments. The page cache keeps what a killed process has stored:

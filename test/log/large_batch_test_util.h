@@ -5,21 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <map>
 
 #include "test/log/batch_test_util.h"
 
 namespace engine_race::test {
-
-using Content = std::map<uint64_t, uint64_t>;
-
-inline Content ContentOver(uint64_t count, uint64_t version) {
-  Content content;
-  for (uint32_t bucket = 0; bucket < 4; ++bucket) {
-    for (uint64_t n = 0; n < count; ++n) content[KeyIn(bucket, n)] = version;
-  }
-  return content;
-}
 
 // More groups of a bucket than there are places.
 inline constexpr uint64_t kTooMany = 60;
