@@ -3,13 +3,8 @@
 //
 // Children are forked from a process that has no store open.
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +13,7 @@
 #include "engine_race/log/format.h"
 #include "engine_race/store.h"
 #include "test/e2e/copied_disks.h"
+#include "test/faults/dying_child.h"
 #include "test/faults/fault_plan.h"
 #include "test/faults/memory_dir.h"
 #include "test/faults/scenario.h"
@@ -114,22 +110,6 @@ class CopyMaker {
   KeyVersions contents_;
 };
 
-// Whether the child was killed; the others have finished.
-bool DiesUnder(SystemCallHook* hook, const std::function<bool()>& run) {
-  constexpr unsigned int kPatienceSeconds = 60;
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::alarm(kPatienceSeconds);
-    const ScopedHook scope(hook);
-    ::syscall(SYS_exit_group, run() ? 0 : 1);
-  }
-  int status = 0;
-  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return true;
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child has failed";
-  return false;
-}
-
 void KillEverywhere(const CopyMaker& maker, uint64_t stride) {
   bool finished = false;
   uint64_t nth = 1;
@@ -138,7 +118,9 @@ void KillEverywhere(const CopyMaker& maker, uint64_t stride) {
          {DeathMoment::kBefore, DeathMoment::kTorn, DeathMoment::kAfter}) {
       SCOPED_TRACE("killed at call " + std::to_string(nth));
       DeathPlan death(maker.target(), nth, moment);
-      finished = !DiesUnder(&death, [&] { return maker.Make().ok(); });
+      const End end = InChildUnder(&death, [&] { return maker.Make().ok(); });
+      ASSERT_NE(end, End::kFailed);
+      finished = end == End::kFinished;
       ASSERT_NO_FATAL_FAILURE(maker.ExpectCanBeMade());
     }
   }

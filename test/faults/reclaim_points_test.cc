@@ -2,9 +2,6 @@
 // record, and Verify finds nothing wrong with it.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -15,6 +12,7 @@
 #include <vector>
 
 #include "engine_race/store.h"
+#include "test/faults/dying_child.h"
 #include "test/faults/fault_plan.h"
 #include "test/faults/memory_dir.h"
 #include "test/faults/scenario.h"
@@ -162,11 +160,8 @@ TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
     SCOPED_TRACE("killed in call " + std::to_string(nth));
     CopyBase();
     auto* const progress = new (memory) Progress;
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::alarm(60);
-      DeathPlan death(dir_, nth, moment, &progress->died_at);
-      const ScopedHook scope(&death);
+    DeathPlan death(dir_, nth, moment, &progress->died_at);
+    const End end = InChildUnder(&death, [&] {
       std::unique_ptr<Store> store;
       bool good = Store::Open(AsRun(options_), dir_, &store).ok();
       for (uint64_t i = 0; i < Deeds::kBatches && good; ++i) {
@@ -175,13 +170,10 @@ TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
         progress->answered = i + 1;
         if (good && Deeds::CompactsAfter(i)) good = store->Compact().ok();
       }
-      store.reset();
-      ::syscall(SYS_exit_group, good ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(pid, &status, 0), pid);
-    finished = WIFEXITED(status);
-    ASSERT_TRUE(finished ? WEXITSTATUS(status) == 0 : WTERMSIG(status) == SIGKILL) << status;
+      return good;
+    });
+    ASSERT_NE(end, End::kFailed);
+    finished = end == End::kFinished;
     ExpectWhole(progress->answered, progress->begun);
   }
   EXPECT_GT(nth, 300u) << "hardly a call was made";
