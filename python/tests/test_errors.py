@@ -98,8 +98,7 @@ def test_errors_of_the_system_have_a_number_and_a_file(path):
     assert (same.errno, same.filename, str(same)) == (error.errno, error.filename, str(error))
 
 
-def test_a_failure_without_a_call_of_the_system_has_no_number(store):
-    store[1] = value_of(1)
+def test_a_failure_without_a_call_of_the_system_has_no_number():
     error = engine_race.FullError("a bucket is full", 8)
     assert error.errno is None and error.filename is None and str(error) == "a bucket is full"
 

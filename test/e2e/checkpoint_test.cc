@@ -118,19 +118,6 @@ TEST_F(CheckpointTest, RefusesADirectoryThatHoldsAnything) {
   EXPECT_TRUE(store->Write(KeyOf(1), ValueOf(1, 1)).ok());
 }
 
-TEST_F(CheckpointTest, ThatIsEndedLeavesAnEmptyDirectoryAndTheStoreAsItWas) {
-  Contents contents;
-  auto store = OpenStore(source(), TinyOptions());
-  Change(store.get(), 0, 2000, &contents);
-  CheckpointOptions how;
-  how.on_progress = [](uint64_t, uint64_t) { return false; };
-  EXPECT_EQ(store->Checkpoint(target(), how).code(), Code::kIncomplete);
-  EXPECT_TRUE(fs::is_empty(target()));
-  EXPECT_EQ(ContentsOf(store.get()), contents);
-  EXPECT_TRUE(store->Checkpoint(target()).ok());
-  EXPECT_EQ(ContentsOf(target()), contents);
-}
-
 // What a large batch has left in part when it ended writing is in no copy.
 TEST_F(CheckpointTest, NoneOfAStoreWhoseWritingHasEnded) {
   Contents contents;

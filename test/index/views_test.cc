@@ -305,7 +305,7 @@ TEST_F(ViewsTest, NoViewIsMissedWhileItIsCopied) {
   std::vector<View> others;
   for (uint64_t i = 0; i < rounds; ++i) {
     if (i % 1000 == 0) {
-      // Copies should get registrations before and behind their source.
+      // So that copies join versions between others.
       for (View& view : others) ViewRegistry::Release(&view);
       others.clear();
       for (uint64_t n = random() % 60; n > 0; --n) others.push_back(Take());
