@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, SupportsIndex, Tuple, Union
+from typing import (TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, SupportsIndex,
+                    Tuple, Union)
 
 from ._buffers import count_of
 from ._library import VALUE_BYTES

@@ -134,16 +134,18 @@ class Store(Reader):
         check(code, f"after {written[0]} of {len(keys)} records", done_count=written[0])
 
     @overload
-    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
-               snapshot: Optional[Snapshot] = None, dtype: None = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
+               upper: Optional[Key] = None, snapshot: Optional[Snapshot] = None, dtype: None = None,
                shape: Optional[Shape] = None) -> Scan[_Rows]: ...
 
     @overload
-    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
+               upper: Optional[Key] = None,
                snapshot: Optional[Snapshot] = None, *, dtype: DTypeLike,
                shape: Optional[Shape] = None) -> Scan[Block]: ...
 
-    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
+               upper: Optional[Key] = None,
                snapshot: Optional[Snapshot] = None, dtype: Optional[DTypeLike] = None,
                shape: Optional[Shape] = None) -> Scan[Any]:
         """Pairs of an array of keys and one of rows, (n, 4096) of uint8, in order of key.
@@ -258,14 +260,17 @@ class Snapshot(Reader):
         return self._store.iterator(lower, upper, self, prefetch_records)
 
     @overload
-    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
+               upper: Optional[Key] = None,
                dtype: None = None, shape: Optional[Shape] = None) -> Scan[_Rows]: ...
 
     @overload
-    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
+               upper: Optional[Key] = None,
                *, dtype: DTypeLike, shape: Optional[Shape] = None) -> Scan[Block]: ...
 
-    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None, upper: Optional[Key] = None,
+    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
+               upper: Optional[Key] = None,
                dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None) -> Scan[Any]:
         """As Store.blocks."""
         return self._blocks(lambda: self._walk(lower, upper), rows, dtype, shape)
