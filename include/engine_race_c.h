@@ -95,12 +95,12 @@ const char* engine_race_error_path(void);
 void engine_race_free(void* memory);
 
 /* Long calls, which work in pieces: engine_race_compact, _checkpoint, _backup, _restore, _verify,
- * _verify_backup and _copy, and those that read, write or delete many records.
+ * _verify_backup and _copy, and _write_many, _delete_many, _read_many and _snapshot_read_many.
  *
- * They call `progress` between two pieces with how many records are done, and with a number that
- * they do not exceed. Another answer than 0 cancels the call. It begins no further piece, cleans up
- * as after a failure, and answers INCOMPLETE. A function that looks at a flag lets a signal handler
- * or another thread cancel.
+ * They call `progress` after each piece with how many records are done, and with a number that they
+ * do not exceed. Another answer than 0 cancels the call, even if all is done by then. It begins no
+ * further piece, cleans up as after a failure, and answers INCOMPLETE. A function that looks at a
+ * flag lets a signal handler or another thread cancel.
  *
  * This sets the function for the calling thread's calls from now on; null, as at first: none. That
  * thread calls it, and no other thread does. Calls that the function itself makes have none, unless
@@ -196,8 +196,8 @@ int engine_race_read_many(engine_race_store* store, size_t count, const uint64_t
 
 /* Starts a read and returns. `done` is called once with the code, by a thread of the store or
  * before this returns; it may not block. It may call the store. `value` must live until then. After
- * a failure of this call itself `done` is not called. So many reads may be pending as the option
- * async_read_limit says. Then this waits until a `done` has returned: hold no lock that `done`
+ * a failure of this call itself `done` is not called. The option async_read_limit bounds the reads
+ * that are pending. At that limit this waits until a `done` has returned: hold no lock that `done`
  * takes. With async_read_waits off it answers BUSY instead. In `done` it never waits: one read may
  * be started in place of the one that has ended, and further ones may be BUSY. */
 typedef void (*engine_race_done_fn)(void* argument, int code);
