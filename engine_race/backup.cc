@@ -173,8 +173,9 @@ Status FillBackup(const Options& options, BucketLog* log, Readers* readers, cons
                   const BackupOptions& how, int dir_fd, BackupIdentity* identity) {
   ENGINE_RACE_RETURN_IF_ERROR(DescribeStore(*log, identity));
   std::vector<uint64_t> since;
-  if (!how.since.empty())
+  if (!how.since.empty()) {
     ENGINE_RACE_RETURN_IF_ERROR(NameParent(*log, how.since, identity, &since));
+  }
   identity->cut.assign(identity->manifest.bucket_count, 0);
   ENGINE_RACE_RETURN_IF_ERROR(WriteBackupUnfinished(dir_fd, identity, options.file_mode));
   io::File data;

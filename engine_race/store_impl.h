@@ -259,7 +259,7 @@ struct Store::Impl {
   // A forked child reports nothing: a thread of its parent may have held a lock of the callback.
   __attribute__((noinline)) void Report(const Status& status) const {
     if (fork_mark.InChild()) return;
-    // Answers to a program that asked well, not failures of the store.
+    // Ordinary answers, not failures of the store.
     if (status.code() == Code::kNotFound || status.code() == Code::kBusy) return;
     Log(options.log, LogLevel::kError, status.ToString());
   }

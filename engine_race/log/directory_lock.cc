@@ -19,7 +19,7 @@ namespace {
 // Longer names of programs are cut off.
 constexpr size_t kOwnerBytes = 128;
 
-// Who has a lock file locked, so that this process was refused.
+// Says which process holds the lock of `file`, as far as is known. This process was refused it.
 std::string HolderOf(const io::File& file) {
   bool by_writer = false;
   if (!sys::HasExclusiveLock(file.fd(), &by_writer).ok()) return "its lock is held";
@@ -41,7 +41,7 @@ std::string HolderOf(const io::File& file) {
   return "its lock is held, perhaps by a forked child of " + process + ", which has ended";
 }
 
-// Names the file in a failure to lock it, and who holds it.
+// Adds the name and the holder of `file` to a failure to lock it.
 Status Refused(const io::File& file, const Status& status) {
   if (status.ok()) return Status::Ok();
   const std::string name = std::string(format::kLockName) + ": ";
@@ -72,8 +72,9 @@ DirectoryLock::~DirectoryLock() {
                                            : sys::Unlink(made_in_.get(), format::kLockName);
     }));
   }
-  if (is_named_ && file_.fd() >= 0)
+  if (is_named_ && file_.fd() >= 0) {
     static_cast<void>(Guarded([this] { return file_.Truncate(0); }));
+  }
   // Closing a descriptor alone would leave the lock to forked children.
   if (file_.fd() >= 0) sys::UnlockFile(file_.fd());
   if (flocked_.valid()) sys::Unflock(flocked_.get());
@@ -134,7 +135,7 @@ Status DirectoryLock::TakeToRead(int dir_fd, DirectoryLock* lock) {
   return Status::Ok();
 }
 
-// A full disk may have no room for it.
+// A failure is no matter: a full disk may have no room for the name.
 void DirectoryLock::NameOwner() {
   is_named_ = true;
   static_cast<void>(Guarded([this] {

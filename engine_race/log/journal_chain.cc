@@ -33,7 +33,7 @@ Status Journal::WriteChain(std::span<const JournalChainRecord> records, uint32_t
     batch = filling_batch_++;
   }
   AwaitDone(batch - 1);
-  // Where memory for a failure's message was refused, nothing that is counted is lost either.
+  // After a failure no checkpoint is due, because no record of the chain is counted.
   Status status = Guarded([&] { return CommitChain(records, half); });
   EndBatch(batch);
   return status;

@@ -51,8 +51,8 @@ Status Recovery::Run() {
 }
 
 // Finishes the batches that an interruption left committed. A recovery that is killed here begins
-// with the same intents again. They are gone before a doubt ends: records that are found lost then
-// are not counted again.
+// with the same intents again. They are gone before a doubt ends, so that no later opening counts
+// records that are lost.
 Status Recovery::RedoBatches(std::vector<BucketState>* states) {
   std::vector<uint32_t> moved;
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(context_.files, states, &moved));

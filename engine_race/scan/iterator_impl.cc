@@ -69,7 +69,7 @@ void Iterator::Impl::Fail(Status status, Stand* stand) noexcept {
 }
 
 void Iterator::Impl::Tell(const Status& status) const noexcept {
-  // After the store's end there is no log to tell. A forked child tells its parent's nothing.
+  // After the store's end there is no log to tell. A forked child logs nothing.
   if (!is_usable()) return;
   (void)Guarded([&] {
     Log(pool_->context_.options.log, LogLevel::kError, "iterator: " + status.ToString());

@@ -45,7 +45,7 @@ class WindowPool {
 
   // Null when enough are in use: then blocking reads must do.
   std::unique_ptr<io::ReadQueue> TakeQueue();
-  // With no read in flight.
+  // Takes the queue back, with no read in flight.
   void GiveQueue(std::unique_ptr<io::ReadQueue> queue);
 
   uint64_t memory_bytes() const { return pool_.touched_bytes() + heap_bytes_.load(); }

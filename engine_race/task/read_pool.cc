@@ -26,8 +26,8 @@ constexpr uint64_t kTaskBytes = 1024;
 constexpr uint64_t kPostedBytes = 128;
 static_assert(sizeof(PostedRead) + 2 * sizeof(void*) <= kPostedBytes);
 
-// By default so many reads may be pending for each that the workers keep in flight, and so many in
-// any case. The device stays busy while functions run, and closing a store soon ends.
+// The default limit of pending reads: for each read that the workers keep in flight, and the least.
+// It keeps the device busy while functions run, and lets a store close soon.
 constexpr uint64_t kPostedPerTask = 2;
 constexpr uint64_t kLeastPostedLimit = 1024;
 

@@ -268,8 +268,9 @@ int Copy(const std::string& dir, const std::string& to, const std::vector<std::s
               [&](engine_race::VerifyReport* report, const auto& on_bad, const auto& on_progress) {
                 return engine_race::Store::Copy(options, dir, to, report, on_bad, on_progress);
               });
-  if (code == kExitFailure)
+  if (code == kExitFailure) {
     std::printf("there is no copy: what lies in %s is no store\n", to.c_str());
+  }
   return code;
 }
 

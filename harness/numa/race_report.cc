@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine_race/base/key.h"
-#include "harness/data/key_source.h"
 #include "harness/measure/table.h"
 
 namespace harness {

@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "engine_race/base/key.h"
-#include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
 #include "harness/numa/text_copy.h"
 #include "harness/system/child_process.h"
