@@ -44,7 +44,6 @@ TEST_F(PowerCasesTest, TornRewriteOfASyncedPageLosesNothing) {
     EXPECT_FALSE(event.empty());
   };
   machine->Sync();
-  machine->disk()->on_event = nullptr;
   machine.reset();
   EXPECT_GT(states.size(), 16);
   for (const std::string& state : states) {
