@@ -167,6 +167,13 @@ Status GroupWriter::WriteIdleGroups(uint32_t index, std::unique_lock<std::mutex>
   FullGroup full;
   ENGINE_RACE_ASSERT(lock->owns_lock());
   while (bucket.FindIdleGroup(&full)) {
+    if (context_.latch.latched()) [[unlikely]] {
+      // The count on disk may lack records of the group, see BatchWriter::Count. With a watermark
+      // beyond it the counts would be damaged. Others may wait for the group in vain.
+      bucket.changed.notify_all();
+      bucket.written.notify_all();
+      return Guarded([&] { return context_.latch.status(); });
+    }
     bucket.LaneOf(full.kind).BeginWrite(full.group);
     lock->unlock();
     Status written = Guarded([&] {

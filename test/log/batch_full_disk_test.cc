@@ -111,6 +111,36 @@ TEST_P(BatchFullDiskTest, ACountThatCannotBeMovedLatchesAndIsMovedByTheNextOpeni
   EXPECT_EQ(ContentIn(dir_.path(), options_), ContentOver(3, 2));
 }
 
+// One count cannot be moved, and the words after it could be. No group is counted as logged then
+// that has records which the counts lack: they would be damaged.
+TEST_P(BatchFullDiskTest, ACountThatStaysBehindIsOvertakenByNoOtherWord) {
+  for (const int failing_write : {1, 2, 3, 4}) {
+    const TempDir dir;
+    {
+      const auto log = OpenLog(options_, dir.path());
+      ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
+      bool intends = false;
+      int write_count = 0;
+      CallWatch failing([&](SystemCall* call) {
+        if (call->kind != CallKind::kPwrite) return call->Proceed();
+        const std::string path = PathOf(*call);
+        intends = intends || path.ends_with(format::kBatchesName);
+        if (!intends || !path.ends_with(format::kStagingCountsName)) return call->Proceed();
+        if (++write_count != failing_write) return call->Proceed();
+        errno = EIO;
+        return -1L;
+      });
+      const ScopedHook scope(&failing);
+      // Fills groups.
+      EXPECT_TRUE(log->Write(BatchOverAll(10, 2)).ok());
+      EXPECT_GE(write_count, failing_write);
+      EXPECT_EQ(ContentOf(log.get()), OverAll(10, 2));
+      EXPECT_EQ(log->Append(1, ValueOf(1, 1).data()).code(), Code::kIOError);
+    }
+    EXPECT_EQ(ContentIn(dir.path(), options_), OverAll(10, 2)) << failing_write;
+  }
+}
+
 // A plan numbers records with 32 bits. More of them are refused before any is looked at.
 TEST(BatchLimitTest, RecordsThatCannotBeNumberedAreRefused) {
   const TempDir dir;
