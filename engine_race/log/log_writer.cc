@@ -133,6 +133,11 @@ Status LogWriter::SecureNext(uint32_t number, uint64_t count, uint64_t* first_se
   for (const auto& [slot, slot_count] : SlotsOf(number, group_begin, begin + count)) {
     ENGINE_RACE_RETURN_IF_ERROR(context_.files.values.Reserve(number, slot * kValueBytes,
                                                               (slot + slot_count) * kValueBytes));
+    // Devices have no other way to reserve.
+    ValueLocation location;
+    for (uint64_t next = slot; next < slot + slot_count; next += location.slot_count) {
+      ENGINE_RACE_RETURN_IF_ERROR(context_.files.values.LocateToWrite(number, next, &location));
+    }
     const uint64_t key_begin = slot * sizeof(format::KeyEntry) / kIoAlignment * kIoAlignment;
     ENGINE_RACE_RETURN_IF_ERROR(ReserveKeys(
         number, key_begin, RoundUp((slot + slot_count) * sizeof(format::KeyEntry), kIoAlignment)));

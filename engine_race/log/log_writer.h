@@ -33,9 +33,11 @@ class LogWriter {
   void ReserveAhead(uint32_t bucket, LaneKind kind, uint64_t group);
 
   // Reserves log space for the next `count` records of a bucket that a batch holds, where the file
-  // system can. *first_secured: the space from this record on is new. kFull, kIOError.
+  // system can, and on devices. *first_secured: the space from this record on is new. kFull,
+  // kIOError.
   Status SecureNext(uint32_t bucket, uint64_t count, uint64_t* first_secured);
-  // Gives back what SecureNext has secured, also where it failed.
+  // Gives back what SecureNext has secured, also where it failed. The bucket keeps its extents of
+  // devices, for its next records.
   void GiveBackNext(uint32_t bucket, uint64_t count, uint64_t first_secured);
 
   // Flushes every log file written to since its last flush, the maps of the value paths and the

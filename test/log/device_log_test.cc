@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,6 +13,7 @@
 #include "engine_race/log/device_format.h"
 #include "engine_race/log/extents.h"
 #include "test/faults/system_calls.h"
+#include "test/log/batch_test_util.h"
 #include "test/log/log_test_util.h"
 #include "test/log/page_cache_test_util.h"
 #include "test/loop_device.h"
@@ -199,6 +201,19 @@ TEST_F(DeviceLogTest, EveryTailOfTheTableMayBeLost) {
       EXPECT_EQ(PrefixLength(), 8 * kExtentValues);
     }
   }
+}
+
+// Once it is committed, the store would not open again without room for it.
+TEST_F(DeviceLogTest, ALargeBatchThatItHasNoRoomForIsRefusedAsAWhole) {
+  ASSERT_TRUE(log_->Write(BatchOverAll(3, 1)).ok());
+  // Five extents for each of four buckets.
+  EXPECT_EQ(log_->Write(BatchOverAll(300, 2)).code(), Code::kFull);
+  const std::map<uint64_t, uint64_t> content = ContentOf(log_.get());
+  EXPECT_EQ(content.size(), 12u);
+  ASSERT_TRUE(log_->Write(BatchOverAll(3, 1)).ok());
+  Open();
+  ASSERT_NE(log_, nullptr);
+  EXPECT_EQ(ContentOf(log_.get()), content);
 }
 
 }  // namespace
