@@ -116,7 +116,10 @@ AppendStatus BucketLog::Write(const WriteBatch& batch) noexcept {
     Journal* journal = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(syncer_.EnsureJournal(&journal));
     bool too_large = false;
-    const bool shares_flushes = context_.options.sync_mode == SyncMode::kGroup;
+    // A leader that waits for the buckets of a large batch would let all others wait. So they go by
+    // themselves then.
+    const bool shares_flushes =
+        context_.options.sync_mode == SyncMode::kGroup && !large_batches_.any_under_way();
     ENGINE_RACE_RETURN_IF_ERROR(shares_flushes
                                     ? queue_.Write(batch.records(), journal, &too_large)
                                     : batches_.Write(batch.records(), journal, &too_large));

@@ -24,9 +24,24 @@ std::vector<format::BatchIntentEntry> CountsAfter(const BatchPlan& plan) {
   return counts;
 }
 
+// Counts one for as long as it lives. Relaxed: advice.
+class CountedIn {
+ public:
+  explicit CountedIn(std::atomic<uint32_t>* count) : count_(*count) {
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  CountedIn(const CountedIn&) = delete;
+  CountedIn& operator=(const CountedIn&) = delete;
+  ~CountedIn() { count_.fetch_sub(1, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint32_t>& count_;
+};
+
 }  // namespace
 
 Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
+  const CountedIn under_way(&under_way_count_);
   const std::lock_guard<std::mutex> one_at_a_time(context_.large_batch_mutex);
   BatchPlan plan;
   ENGINE_RACE_RETURN_IF_ERROR(batches_.Prepare(records, &plan));

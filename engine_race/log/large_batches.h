@@ -16,6 +16,7 @@
 #ifndef ENGINE_RACE_LOG_LARGE_BATCHES_H_
 #define ENGINE_RACE_LOG_LARGE_BATCHES_H_
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -46,6 +47,11 @@ class LargeBatches {
 
   // Answers as BucketLog::Write.
   Status Write(std::span<const WriteBatch::Record> records);
+  // Whether one is being written, or waits for that. It may hold buckets for long.
+  bool any_under_way() const {
+    // Relaxed: advice.
+    return under_way_count_.load(std::memory_order_relaxed) != 0;
+  }
   // Finishes a batch that an earlier opening has committed, and makes durable that it is none any
   // more. A failure leaves nothing to open: a part of the batch may be appended.
   Status Finish();
@@ -66,6 +72,7 @@ class LargeBatches {
   GroupWriter& groups_;
   BatchWriter& batches_;
   Syncer& syncer_;
+  std::atomic<uint32_t> under_way_count_{0};
 };
 
 }  // namespace engine_race

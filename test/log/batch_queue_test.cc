@@ -114,5 +114,40 @@ TEST_F(BatchQueueTest, ThoseThatDoNotFitTogetherAreWrittenApart) {
   EXPECT_EQ(ContentOf(log_.get()).size(), 5 * 2 * kMostOfStaging);
 }
 
+// One that waits for a large batch leads no other into the wait.
+TEST_F(BatchQueueTest, ALargeBatchStallsThoseOfItsOwnBucketsAlone) {
+  Open(TinyOptions());
+  ASSERT_TRUE(log_->Write(BatchIn({0, 1, 2, 3}, 0, 1, 1)).ok());
+  std::vector<std::thread> threads;
+  std::atomic<bool> waited{false};
+  std::atomic<bool> passed{false};
+  CallWatch commit([&](SystemCall* call) {
+    const bool commits = call->kind == CallKind::kPwrite && call->offset == 0 &&
+                         PathOf(*call).ends_with(format::kLargeBatchName);
+    if (!commits) return call->Proceed();
+    threads.emplace_back([&] {
+      EXPECT_TRUE(log_->Write(BatchIn({1, 2}, 0, 1, 3)).ok());
+      EXPECT_TRUE(passed) << "it did not wait";
+      waited = true;
+    });
+    threads.emplace_back([&] {
+      EXPECT_TRUE(log_->Write(BatchIn({2, 3}, 0, 1, 2)).ok());
+      EXPECT_FALSE(waited);
+      passed = true;
+    });
+    EXPECT_TRUE(Eventually([&] { return passed.load(); }));
+    return call->Proceed();
+  });
+  {
+    const ScopedHook scope(&commit);
+    EXPECT_TRUE(log_->Write(BatchIn({0, 1}, 0, 100, 2)).ok());
+  }
+  ASSERT_EQ(threads.size(), 2u);
+  for (std::thread& thread : threads) thread.join();
+  const std::map<uint64_t, uint64_t> content = ContentOf(log_.get());
+  EXPECT_EQ(content.at(KeyIn(1, 0)), 3u);
+  EXPECT_EQ(content.at(KeyIn(3, 0)), 2u);
+}
+
 }  // namespace
 }  // namespace engine_race::test
