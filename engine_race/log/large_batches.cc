@@ -9,6 +9,7 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/failure.h"
 #include "engine_race/log/large_batch_file.h"
 
 namespace engine_race {
@@ -61,6 +62,9 @@ Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
   // Before the holds end: no record may come before what is left of the batch.
   if (may_be_committed) {
     context_.latch.Latch(written);
+    // The next opening may find the batch. A full disk or refused memory would say that it is not
+    // there.
+    if (CanBeTriedAgain(written)) written = CopyAs(Code::kIOError, written);
   } else {
     file.Discard();
     for (size_t i = 0; i < secured.size(); ++i) {

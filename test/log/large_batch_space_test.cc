@@ -142,5 +142,26 @@ TEST_P(LargeBatchSpaceTest, ADiskThatIsFullForItsHeaderLeavesNothingOfIt) {
   EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
 }
 
+// A full disk usually says that nothing was done. This time the next opening finds the batch.
+TEST_P(LargeBatchSpaceTest, ADiskThatIsFullAfterItsCommitEndsWriting) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    bool committed = false;
+    CallWatch full([&](SystemCall* call) {
+      if (call->kind != CallKind::kPwrite) return call->Proceed();
+      const std::string path = PathOf(*call);
+      committed = committed || (path.ends_with(format::kLargeBatchName) && call->offset == 0);
+      if (!committed || !path.ends_with("value_01")) return call->Proceed();
+      errno = ENOSPC;
+      return -1L;
+    });
+    const ScopedHook scope(&full);
+    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kIOError);
+    EXPECT_EQ(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 3).data()).code(), Code::kIOError);
+  }
+  EXPECT_EQ(ContentIn(dir_.path(), options_), ContentOver(kTooMany, 2));
+}
+
 }  // namespace
 }  // namespace engine_race::test
