@@ -148,6 +148,9 @@ Status LargeBatchFile::ReadRecords(WriteBatch* batch) const {
   std::string value(kValueBytes, '\0');
   uint64_t offset = ValuesOffset();
   for (const LargeBatchEntry& entry : entries_) {
+    if (!files_.identity.geometry.keys().Contains(entry.key)) {
+      return Status::Corruption(file_.name() + ": a key is none of the store's");
+    }
     if (entry.deletion != 0) {
       ENGINE_RACE_RETURN_IF_ERROR(batch->Delete(KeyBytes(entry.key).view()));
       continue;

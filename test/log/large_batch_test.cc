@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
+#include "engine_race/base/checksum.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/log/copy.h"
 #include "engine_race/log/verify.h"
 #include "test/log/large_batch_test_util.h"
@@ -168,6 +172,44 @@ TEST_P(LargeBatchTest, KilledInBucketsWithRowsItGoesOn) {
     EXPECT_EQ(ContentOf(log.get()), ContentOver(300, 2));
     EXPECT_EQ(log->RecordCount(), 12 + batch.size());
   }
+}
+
+// A file whose checksums are right, with a key that is none of the store's.
+TEST_P(LargeBatchTest, AKeyThatIsNotOfTheStoreIsRefused) {
+  options_.key_range = KeyRange{0, KeyIn(3, 1000)};
+  KillImages images(dir_.path());
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    TellingListener listener;
+    Attach(log.get(), &listener);
+    listener.on_append = [&](uint32_t) {
+      if (listener.appends.size() == 1) images.Take();
+    };
+    ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
+    Detach(log.get());
+  }
+  ASSERT_EQ(images.paths().size(), 1u);
+  const std::string& image = images.paths().front();
+  const std::string path = image + "/" + format::kLargeBatchName;
+  std::vector<char> bytes(std::filesystem::file_size(path));
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  auto* const header = reinterpret_cast<format::LargeBatchHeader*>(bytes.data());
+  const uint64_t counts_bytes = header->bucket_count * sizeof(format::BatchIntentEntry);
+  char* const entries = bytes.data() + RoundUp(sizeof(*header) + counts_bytes, kIoAlignment);
+  reinterpret_cast<format::LargeBatchEntry*>(entries)->key = ~uint64_t{0};
+  const uint64_t of_header =
+      Hash64(header, offsetof(format::LargeBatchHeader, checksum), format::kLargeBatchMagic);
+  header->checksum =
+      Hash64(header + 1, counts_bytes,
+             Hash64(entries, header->entry_count * sizeof(format::LargeBatchEntry), of_header));
+  file.seekp(0);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  std::unique_ptr<BucketLog> log;
+  EXPECT_EQ(BucketLog::Open(options_, image, &log).code(), Code::kCorruption);
+  VerifyReport report;
+  static_cast<void>(VerifyStore(image, &report, {}));
 }
 
 // A loss of power brings its file back, long after it was emptied.
