@@ -134,10 +134,10 @@ TEST_P(BatchFullDiskTest, ACountThatStaysBehindIsOvertakenByNoOtherWord) {
       // Fills groups.
       EXPECT_TRUE(log->Write(BatchOverAll(10, 2)).ok());
       EXPECT_GE(write_count, failing_write);
-      EXPECT_EQ(ContentOf(log.get()), OverAll(10, 2));
+      EXPECT_EQ(ContentOf(log.get()), ContentOver(10, 2));
       EXPECT_EQ(log->Append(1, ValueOf(1, 1).data()).code(), Code::kIOError);
     }
-    EXPECT_EQ(ContentIn(dir.path(), options_), OverAll(10, 2)) << failing_write;
+    EXPECT_EQ(ContentIn(dir.path(), options_), ContentOver(10, 2)) << failing_write;
   }
 }
 
