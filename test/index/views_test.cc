@@ -219,6 +219,9 @@ TEST_F(ViewsTest, AForkedChildForgetsViewsBesideAHeldLock) {
   releaser.join();
   ViewRegistry::Release(&second);
   EXPECT_EQ(views_->TakeCensus().count, 0U);
+  // While the sweeper is there.
+  views_->Close();
+  views_ = nullptr;
 }
 
 // The last of Close and the releases deletes the registry. The sanitizers report if none does, or
