@@ -59,7 +59,7 @@ thread_local int error_number = 0;
 template <size_t to_bytes>
 void KeepText(std::string_view from, char (&to)[to_bytes]) {
   const size_t size = std::min(from.size(), to_bytes - 1);
-  std::memcpy(to, from.data(), size);
+  from.copy(to, size);
   to[size] = '\0';
 }
 
