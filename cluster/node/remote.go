@@ -42,27 +42,38 @@ const (
 	maxBodyBytes = 128 << 20
 )
 
-var errorKinds = map[string]error{
-	"unknown": service.ErrUnknown, "unavailable": service.ErrUnavailable,
-	"busy": service.ErrBusy, "full": service.ErrFull, "loading": service.ErrLoading,
-	"corrupt": service.ErrCorrupt, "not-here": errNotHere, "invalid": service.ErrInvalid,
-	"conflict": service.ErrConflict,
+// errorKinds names the kinds of failures. The first that fits counts: an error may wrap a general one
+// and a special one, and a call whose outcome is unknown must not look like one that did nothing.
+var errorKinds = []struct {
+	name string
+	err  error
+}{
+	{"unknown", service.ErrUnknown}, {"not-here", errNotHere}, {"conflict", service.ErrConflict},
+	{"invalid", service.ErrInvalid}, {"corrupt", service.ErrCorrupt}, {"full", service.ErrFull},
+	{"busy", service.ErrBusy}, {"loading", service.ErrLoading},
+	{"unavailable", service.ErrUnavailable},
 }
 
 // errNotHere: the node has no replica of the shard. Nothing was done.
 var errNotHere = errors.New("no replica here")
 
 func kindOf(err error) string {
-	// ErrUnknown first: other causes may be wrapped in it.
-	if errors.Is(err, service.ErrUnknown) {
-		return "unknown"
-	}
-	for kind, known := range errorKinds {
-		if errors.Is(err, known) {
-			return kind
+	for _, kind := range errorKinds {
+		if errors.Is(err, kind.err) {
+			return kind.name
 		}
 	}
 	return "unavailable"
+}
+
+// kindNamed gives the error that a node has named. An unknown name says nothing of what was done.
+func kindNamed(name string) error {
+	for _, kind := range errorKinds {
+		if kind.name == name {
+			return kind.err
+		}
+	}
+	return service.ErrUnknown
 }
 
 // post sends a call to a node. An error that leaves open whether the node has got the call is
@@ -93,10 +104,7 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 	if response.StatusCode == http.StatusOK {
 		return answer, nil
 	}
-	kind, known := errorKinds[response.Header.Get(errorHeader)]
-	if !known {
-		kind = service.ErrUnknown
-	}
+	kind := kindNamed(response.Header.Get(errorHeader))
 	return nil, fmt.Errorf("%w: %s: %s", kind, address, bytes.TrimSpace(answer))
 }
 
