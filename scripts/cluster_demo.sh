@@ -104,12 +104,13 @@ done
 cat << END
 demo: three nodes serve $shards shards from $directory
 $(for node in 1 2 3; do
-    echo "  node $node: clients 127.0.0.1:$((port + node)), admin http://127.0.0.1:$((port + 200 + node))/status"
+    echo "  node $node: clients 127.0.0.1:$((port + node)), admin 127.0.0.1:$((port + 200 + node))"
   done)
 Keys have 8 bytes and values 4096. Any node answers for any key:
   head -c 4096 /dev/zero | tr '\\0' v | redis-cli -p $((port + 1)) -x SET 8bytes-1
   redis-cli -p $((port + 2)) GET 8bytes-1 | head -c 40
   redis-cli -p $((port + 3)) INFO
+  $program status --admin 127.0.0.1:$((port + 201))
 Ctrl-C stops all nodes.
 END
 wait

@@ -45,7 +45,13 @@ type Options struct {
 	// MetricsAddress is where health and metrics are served without TLS. Empty: nowhere.
 	MetricsAddress string
 	// TLS is for Address. Nil: plain HTTP.
-	TLS     *tls.Config
+	TLS *tls.Config
+	// Secret is what nodes and operators show, as package secret does. It may be empty with a
+	// TLS that demands certificates.
+	Secret string
+	// Hosts are names of this node, in lower case. Requests without TLS are for one of them, or for
+	// an IP address.
+	Hosts   []string
 	Control service.Control
 	// Registry gets the server's metrics. Nil: a new one.
 	Registry *prometheus.Registry
@@ -83,6 +89,10 @@ func New(options Options) (*Server, error) {
 	if options.Control == nil {
 		return nil, errors.New("admin: needs a Control")
 	}
+	if options.Secret == "" && (options.TLS == nil ||
+		options.TLS.ClientAuth != tls.RequireAndVerifyClientCert) {
+		return nil, errors.New("admin: needs a Secret, or a TLS that demands certificates")
+	}
 	if options.BackupDir != "" && !filepath.IsAbs(options.BackupDir) {
 		return nil, fmt.Errorf("admin: backup_dir %q is not absolute", options.BackupDir)
 	}
@@ -119,7 +129,7 @@ func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler:           handler,
+		Handler:           s.checkHost(handler),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       s.options.bodyTimeout,
 		IdleTimeout:       idleTimeout,
@@ -142,24 +152,12 @@ func (l httpLog) Write(message []byte) (int, error) {
 	return len(message), nil
 }
 
-// Handle adds an endpoint to the admin address, with the patterns of http.ServeMux. The handler
-// has BackupTimeout; it sets shorter time-outs and limits of the body itself. Like http.ServeMux,
-// Handle panics if the pattern is malformed or conflicts with an endpoint that exists. Requests of
-// web pages do not reach the handler.
-func (s *Server) Handle(pattern string, handler http.Handler) {
-	s.mux.Handle(pattern, s.bound(s.options.BackupTimeout, refusePages(handler)))
-}
-
-// refusePages refuses requests that a web page made. An operator's browser would send them even to
-// loopback, for any page. Browsers tell by these headers; nodes and operators' programs have none.
-func refusePages(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-			writeError(w, http.StatusForbidden, "invalid", "web pages may not call this endpoint")
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+// Handle adds an endpoint for the POSTs of nodes to the admin address. The handler has
+// BackupTimeout; it sets shorter time-outs and limits of the body itself. Like http.ServeMux,
+// Handle panics if there is such an endpoint. Only callers that may operate the cluster reach the
+// handler.
+func (s *Server) Handle(path string, handler http.Handler) {
+	s.mux.Handle(path, s.guard(path, http.MethodPost, s.options.BackupTimeout, s.private(handler)))
 }
 
 // bound gives the handler a time-out. It replaces the deadlines of the connection. net/http cancels

@@ -62,7 +62,7 @@ func TestMetricsAddressHasNothingElse(t *testing.T) {
 	if calls := control.takeCalls(); code != 404 || calls != "" {
 		t.Errorf("an operator's call without TLS: %d, calls %q", code, calls)
 	}
-	code, _, _ = send(t, http.MethodGet, "http://"+server.Address()+"/internal", "", "")
+	code, _, _ = send(t, http.MethodPost, "http://"+server.Address()+"/internal", "", "")
 	if code != http.StatusTeapot {
 		t.Errorf("the added endpoint answers %d", code)
 	}
@@ -345,14 +345,21 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := admin.New(admin.Options{}); err == nil {
 		t.Error("a server without Control")
 	}
-	if _, err := admin.New(admin.Options{Control: &fakeControl{}, BackupDir: "x"}); err == nil {
+	if _, err := admin.New(admin.Options{Control: &fakeControl{}, Secret: testSecret,
+		BackupDir: "x"}); err == nil {
 		t.Error("a relative backup_dir")
+	}
+	for _, security := range []*tls.Config{nil, {ClientAuth: tls.RequestClientCert}} {
+		if _, err := admin.New(admin.Options{Control: &fakeControl{}, TLS: security}); err == nil {
+			t.Errorf("%v: a server that everybody may operate", security)
+		}
 	}
 	taken := start(t, admin.Options{Control: &fakeControl{}})
 	for _, options := range []admin.Options{
-		{Control: &fakeControl{}, Address: taken.Address()},
-		{Control: &fakeControl{}, Address: "127.0.0.1:0", MetricsAddress: taken.Address()},
+		{Address: taken.Address()},
+		{Address: "127.0.0.1:0", MetricsAddress: taken.Address()},
 	} {
+		options.Control, options.Secret = &fakeControl{}, testSecret
 		server, err := admin.New(options)
 		if err != nil {
 			t.Fatal(err)

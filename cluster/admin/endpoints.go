@@ -43,9 +43,11 @@ type RestoreCall struct {
 func (s *Server) addEndpoints() {
 	s.addHealth(s.mux)
 	s.mux.Handle("/", s.bound(s.options.bodyTimeout, http.HandlerFunc(notFound)))
-	s.get(s.mux, "/status", func(ctx context.Context) (any, error) {
-		return s.options.Control.Status(ctx)
-	})
+	s.mux.Handle("/status", s.guard("/status", http.MethodGet, s.options.Timeout,
+		s.private(answer(func(ctx context.Context) (any, error) {
+			return s.options.Control.Status(ctx)
+		}))))
+	s.addProfiles()
 	control, short, long := s.options.Control, s.options.Timeout, s.options.BackupTimeout
 	s.replicaCall("/add-replica", control.AddReplica)
 	s.replicaCall("/remove-replica", control.RemoveReplica)
@@ -87,7 +89,7 @@ func (s *Server) addEndpoints() {
 	})
 }
 
-// addHealth adds the endpoints that need no client certificate.
+// addHealth adds the endpoints that everybody may read.
 func (s *Server) addHealth(mux *http.ServeMux) {
 	s.get(mux, "/healthz", func(context.Context) (any, error) {
 		return struct{}{}, unavailable(s.options.Control.Live())
@@ -119,11 +121,14 @@ func (s *Server) replicaCall(path string, run func(context.Context, uint64, uint
 }
 
 func (s *Server) get(mux *http.ServeMux, path string, run func(context.Context) (any, error)) {
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle(path, s.guard(path, http.MethodGet, s.options.Timeout, answer(run)))
+}
+
+func answer(run func(context.Context) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, err := run(r.Context())
 		respond(w, answer, err)
 	})
-	mux.Handle(path, s.guard(path, http.MethodGet, s.options.Timeout, handler))
 }
 
 // post adds an endpoint whose body is a Call in JSON.
@@ -147,8 +152,7 @@ func post[Call any](s *Server, path string, timeout time.Duration,
 		}
 		respond(w, answer, err)
 	}
-	handler := refusePages(http.HandlerFunc(work))
-	s.mux.Handle(path, s.guard(path, http.MethodPost, timeout, handler))
+	s.mux.Handle(path, s.guard(path, http.MethodPost, timeout, s.private(http.HandlerFunc(work))))
 }
 
 // guard refuses other methods, bounds the call's time, and counts the answer.

@@ -15,10 +15,14 @@ import (
 	"engine_race/cluster/admin/client"
 	"engine_race/cluster/config"
 	"engine_race/cluster/config/testtls"
+	"engine_race/cluster/secret"
 	"engine_race/cluster/service"
 )
 
-const testDeadline = 20 * time.Second
+const (
+	testDeadline = 20 * time.Second
+	testSecret   = "a secret of tests"
+)
 
 // fakeControl records calls as texts, and answers with what the test set.
 type fakeControl struct {
@@ -125,6 +129,9 @@ func fakeStatus() service.Status {
 func start(t *testing.T, options admin.Options) *admin.Server {
 	t.Helper()
 	options.Address = "127.0.0.1:0"
+	if options.TLS == nil {
+		options.Secret = testSecret
+	}
 	server, err := admin.New(options)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +150,7 @@ func start(t *testing.T, options admin.Options) *admin.Server {
 // dial makes a client of the server.
 func dial(t *testing.T, server *admin.Server, security *tls.Config) *client.Client {
 	t.Helper()
-	c, err := client.New(server.Address(), security)
+	c, err := client.New(server.Address(), security, testSecret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +170,7 @@ func send(t *testing.T, method, url, kind, body string) (int, string, http.Heade
 	if kind != "" {
 		request.Header.Set("Content-Type", kind)
 	}
+	secret.Show(request.Header, testSecret)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

@@ -51,10 +51,9 @@ func TestPanicsAreLogged(t *testing.T) {
 	server.Handle("/internal", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		panic("a fault of the node")
 	}))
-	response, err := http.Get("http://" + server.Address() + "/internal")
-	if err == nil {
-		response.Body.Close()
-		t.Errorf("the answer is %s", response.Status)
+	if err := dial(t, server, nil).Call(t.Context(), http.MethodPost, "/internal", nil,
+		nil); err == nil {
+		t.Error("a call that panicked was answered")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
 	defer cancel()

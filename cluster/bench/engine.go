@@ -12,10 +12,16 @@ import (
 	"strings"
 	"time"
 
+	"engine_race/cluster/files"
+	"engine_race/cluster/secret"
 	"engine_race/cluster/service"
 )
 
-const statusTimeout = 2 * time.Second
+const (
+	statusTimeout = 2 * time.Second
+	// The bench and the nodes show it to each other.
+	benchSecret = "secret-of-a-bench"
+)
 
 // initialise writes the configuration of a node of engine-raced and prepares its directory. It
 // returns the configuration's path.
@@ -27,6 +33,11 @@ func (o *opponent) initialise(node int, directory string) (string, error) {
 			i+1, raft[i], clients[i], admin[i])
 	}
 	fmt.Fprintf(&text, "node_id = %d\ndata_dir = %q\n", node, directory)
+	secretPath := filepath.Join(o.directory, "secret")
+	if err := files.WriteWhole(secretPath, []byte(benchSecret)); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&text, "secret_file = %q\n", secretPath)
 	fmt.Fprintf(&text, "raft_address = %q\nclient_address = %q\nadmin_address = %q\n",
 		raft[node-1], clients[node-1], admin[node-1])
 	fmt.Fprintf(&text, "[cluster]\nname = \"bench\"\nshards = %d\nreplicas = %d\nnodes = [\n%s]\n",
@@ -83,6 +94,7 @@ func get(ctx context.Context, url string, into any) error {
 	if err != nil {
 		return err
 	}
+	secret.Show(request.Header, benchSecret)
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err

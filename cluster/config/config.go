@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"engine_race/cluster/service"
@@ -35,6 +36,10 @@ type Config struct {
 	// BackupDir is the directory that backups are written below and restored from. Empty: the
 	// node refuses backups and restores. Load makes it absolute.
 	BackupDir string `toml:"backup_dir"`
+	// SecretFile has the secret that nodes and operators show each other. Empty: with peer TLS
+	// none, otherwise a file in the configuration directory of the node's user. Load makes it
+	// absolute.
+	SecretFile string `toml:"secret_file"`
 	// AllowInsecure turns the refusals of Validate that concern security into warnings.
 	AllowInsecure bool `toml:"allow_insecure"`
 	// AllowPlainMetrics permits a MetricsAddress outside loopback.
@@ -177,6 +182,18 @@ func (c *Config) Self() service.NodeInfo {
 	}
 	return service.NodeInfo{ID: c.NodeID, RaftAddress: c.RaftAddress,
 		ClientAddress: c.ClientAddress, AdminAddress: c.AdminAddress}
+}
+
+// Hosts gives the names of hosts in the addresses of the node, in lower case.
+func (c *Config) Hosts() []string {
+	self := c.Self()
+	var hosts []string
+	for _, address := range []string{c.AdminAddress, c.MetricsAddress, self.AdminAddress} {
+		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
+			hosts = append(hosts, strings.TrimSuffix(strings.ToLower(host), "."))
+		}
+	}
+	return hosts
 }
 
 // HasPeerTLS says whether the nodes of the cluster talk with mutual TLS.

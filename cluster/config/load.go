@@ -117,7 +117,7 @@ func checkMode(setting, path string, info os.FileInfo) error {
 }
 
 func (c *Config) makePathsAbsolute() error {
-	for _, path := range []*string{&c.DataDir, &c.BackupDir} {
+	for _, path := range []*string{&c.DataDir, &c.BackupDir, &c.SecretFile} {
 		if *path == "" {
 			continue
 		}

@@ -15,14 +15,33 @@ func WriteWhole(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(data)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+	if err := fill(file, data); err != nil {
 		return err
 	}
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	return syncDirectory(filepath.Dir(path))
+	return SyncDirectory(filepath.Dir(path))
+}
+
+// WriteNew makes a file that is whole from the first moment on. If there is one already, it fails
+// with fs.ErrExist, even when another process makes it at the same time.
+func WriteNew(path string, data []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	err = fill(file, data)
+	if err == nil {
+		err = os.Link(file.Name(), path)
+	}
+	return errors.Join(err, os.Remove(file.Name()), SyncDirectory(filepath.Dir(path)))
+}
+
+// fill writes the whole file, syncs it and closes it.
+func fill(file *os.File, data []byte) error {
+	_, err := file.Write(data)
+	return errors.Join(err, file.Sync(), file.Close())
 }
 
 // Remove removes a file, durably. A missing one is fine.
@@ -30,7 +49,7 @@ func Remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDirectory(filepath.Dir(path))
+	return SyncDirectory(filepath.Dir(path))
 }
 
 // MakeDirectory makes a directory and those above it that are missing, durably.
@@ -45,10 +64,11 @@ func MakeDirectory(path string) error {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDirectory(parent)
+	return SyncDirectory(parent)
 }
 
-func syncDirectory(path string) error {
+// SyncDirectory makes the names in a directory durable.
+func SyncDirectory(path string) error {
 	directory, err := os.Open(path)
 	if err != nil {
 		return err

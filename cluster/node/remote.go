@@ -104,6 +104,11 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 	if response.StatusCode == http.StatusOK {
 		return answer, nil
 	}
+	if response.StatusCode < http.StatusInternalServerError {
+		// The node refused the call before it read the body.
+		return nil, fmt.Errorf("%w: %s: %s: %.200s", service.ErrUnavailable, address, response.Status,
+			bytes.TrimSpace(answer))
+	}
 	kind := kindNamed(response.Header.Get(errorHeader))
 	return nil, fmt.Errorf("%w: %s: %s", kind, address, bytes.TrimSpace(answer))
 }

@@ -144,6 +144,16 @@ func (c *client) echo(arguments [][]byte) error {
 	return nil
 }
 
+// refusePage ends the connection at a line that HTTP requests have. A web page can make a browser
+// send one to this port, and the commands of the page would be its body.
+func (c *client) refusePage([][]byte) error {
+	c.server.counters.ProtocolErrors.Add(1)
+	c.server.logger.Warn("an HTTP request came to the port of clients: a web page may be trying to"+
+		" give commands", "client", c.conn.RemoteAddr().String())
+	c.quit = true
+	return nil
+}
+
 func (c *client) quitSession([][]byte) error {
 	c.ok()
 	c.quit = true

@@ -127,3 +127,37 @@ func TestStrangersEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestWebPagesCannotWrite has requests as browsers send them, with a command in the body.
+func TestWebPagesCannotWrite(t *testing.T) {
+	body := encode("SET", keyText(1), valueText(1, 1))
+	for _, users := range []map[string][sha256.Size]byte{nil, passwords()} {
+		for _, head := range []string{
+			"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n",
+			"post /x HTTP/1.1\r\n\r\n",
+			"GET / HTTP/1.1\r\nHost: 127.0.0.1:7001\r\n\r\n",
+			"PUT / HTTP/1.1\r\nhost: x\r\n\r\n",
+			"OPTIONS / HTTP/1.1\r\nHOST: x\r\n\r\n",
+			encode("POST", "/", "HTTP/1.1"),
+		} {
+			server, store, address := start(t, Options{Users: users})
+			p := dial(t, address)
+			p.sendAll(head + body)
+			for {
+				reply, err := p.tryReply()
+				if err != nil {
+					break
+				}
+				if !strings.HasPrefix(reply, "-") {
+					t.Errorf("%q: got %q", head, reply)
+				}
+			}
+			if made := store.writes.Load(); made != 0 {
+				t.Errorf("%q: the body was executed", head)
+			}
+			if got := server.Counters().ProtocolErrors.Load(); got != 1 {
+				t.Errorf("%q: %d protocol errors counted", head, got)
+			}
+		}
+	}
+}

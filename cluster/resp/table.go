@@ -86,6 +86,11 @@ func newCommandTable() *commandTable {
 	}
 	table := &commandTable{byName: map[string]*command{}, ordered: ordered,
 		others: otherTypes()}
+	// COMMAND does not list them: no client sends them.
+	for _, name := range []string{"post", "host:"} {
+		table.byName[name] = &command{name: name, arity: -1, handler: (*client).refusePage,
+			noAuth: true}
+	}
 	for _, entry := range ordered {
 		table.byName[entry.name] = entry
 	}

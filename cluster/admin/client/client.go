@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"engine_race/cluster/admin"
+	"engine_race/cluster/secret"
 	"engine_race/cluster/service"
 )
 
@@ -39,8 +40,9 @@ type Client struct {
 }
 
 // New makes a client for the admin address of a node, as host:port. With a TLS configuration, the
-// client's side of config.PeerTLS, it talks HTTPS. It does not connect yet.
-func New(address string, security *tls.Config) (*Client, error) {
+// client's side of config.PeerTLS, it talks HTTPS. It shows the secret `shown`, as config.Secret
+// gives it, unless that is empty. It does not connect yet.
+func New(address string, security *tls.Config, shown string) (*Client, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, fmt.Errorf("admin address %q: %w", address, err)
 	}
@@ -58,7 +60,7 @@ func New(address string, security *tls.Config) (*Client, error) {
 	}
 	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{base: scheme + "://" + address,
-		http: &http.Client{Transport: transport, CheckRedirect: refuse}}, nil
+		http: &http.Client{Transport: secret.Transport(transport, shown), CheckRedirect: refuse}}, nil
 }
 
 // Close closes the idle connections.

@@ -19,7 +19,7 @@ const testDeadline = 20 * time.Second
 
 func dial(t *testing.T, address string) (*client.Client, context.Context) {
 	t.Helper()
-	c, err := client.New(address, nil)
+	c, err := client.New(address, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func dial(t *testing.T, address string) (*client.Client, context.Context) {
 
 func TestAddress(t *testing.T) {
 	for _, address := range []string{"", "127.0.0.1", "http://127.0.0.1:1/x"} {
-		if c, err := client.New(address, nil); err == nil {
+		if c, err := client.New(address, nil, ""); err == nil {
 			c.Close()
 			t.Errorf("%q: was accepted", address)
 		}

@@ -14,6 +14,7 @@ func (c *Cluster) configuration(n *node) string {
 	fmt.Fprintf(&text, "raft_address = %q\n", n.info.RaftAddress)
 	fmt.Fprintf(&text, "client_address = %q\n", n.info.ClientAddress)
 	fmt.Fprintf(&text, "admin_address = %q\n", n.info.AdminAddress)
+	fmt.Fprintf(&text, "secret_file = %q\n", c.secretPath())
 	if c.options.LogBytes > 0 && !strings.Contains(c.options.Extra, "[raft]") {
 		fmt.Fprintf(&text, "raft.log_bytes = %d\n", c.options.LogBytes)
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"engine_race/cluster/secret"
 	"engine_race/cluster/service"
 )
 
@@ -27,6 +28,7 @@ func (c *Cluster) get(ctx context.Context, id int, page string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
+	secret.Show(request.Header, clusterSecret)
 	request.Close = true // a kept connection would hide a partition that has ended
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -152,6 +154,7 @@ func (c *Cluster) MoveLeader(ctx context.Context, via int, shard uint64, id int)
 }
 
 func (c *Cluster) operate(ctx context.Context, name string, via int, shard uint64, id int) error {
-	return c.command(ctx, via, name, "--admin", c.Info(via).AdminAddress,
+	return c.command(ctx, via, name, "--config", c.nodes[via-1].config,
+		"--admin", c.Info(via).AdminAddress,
 		"--shard", strconv.FormatUint(shard, 10), "--node", strconv.Itoa(id))
 }

@@ -17,8 +17,12 @@ import (
 	"time"
 
 	"engine_race/cluster/check/wire"
+	"engine_race/cluster/files"
 	"engine_race/cluster/service"
 )
+
+// clusterSecret is what the nodes and this package show each other.
+const clusterSecret = "secret-of-a-check"
 
 // Ports of each node. They are below those that the kernel gives to outgoing connections.
 const (
@@ -141,6 +145,9 @@ func (c *Cluster) prepare(ctx context.Context) error {
 			}
 		}
 	}
+	if err := files.WriteWhole(c.secretPath(), []byte(clusterSecret)); err != nil {
+		return err
+	}
 	for _, n := range c.nodes {
 		if err := os.WriteFile(n.config, []byte(c.configuration(n)), 0o644); err != nil {
 			return err
@@ -151,6 +158,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	}
 	return nil
 }
+
+func (c *Cluster) secretPath() string { return filepath.Join(c.options.Dir, "secret") }
 
 // claim takes a loopback network 127.77.x that no other cluster of this machine has. A listener on
 // its last address holds it until Close.

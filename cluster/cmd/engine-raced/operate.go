@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/signal"
@@ -88,11 +89,11 @@ func operateWith(ctx context.Context, command string, arguments []string,
 	} else if err != nil {
 		return o.fail(exitUsage, err)
 	}
-	address, security, err := o.target()
+	address, security, secret, err := o.target()
 	if err != nil {
 		return o.fail(exitUsage, err)
 	}
-	node, err := client.New(address, security)
+	node, err := client.New(address, security, secret)
 	if err != nil {
 		return o.fail(exitUsage, err)
 	}
@@ -123,7 +124,7 @@ func (o *operation) parse(arguments []string) error {
 	flags.StringVar(&o.adminAddress, "admin", defaultAdminAddress,
 		"admin address of any node, as `HOST:PORT`")
 	flags.StringVar(&o.configPath, "config", "",
-		"`FILE` with the node's settings, for its admin address and its TLS files")
+		"`FILE` with the node's settings, for its admin address, its TLS files and its secret")
 	flags.Uint64Var(&o.shard, "shard", 0, "id of the shard")
 	flags.Uint64Var(&o.node, "node", 0, "id of the node")
 	flags.StringVar(&o.directory, "dir", "",
@@ -164,22 +165,28 @@ func (o *operation) checkGiven(required, permitted []string) error {
 	return nil
 }
 
-// target finds the node's address and the TLS configuration, and fills in the time-out.
-func (o *operation) target() (address string, security *tls.Config, err error) {
+// target finds the node's address, the TLS configuration and the secret, and fills in the
+// time-out.
+func (o *operation) target() (address string, security *tls.Config, secret string, err error) {
 	settings := config.Default()
 	address = o.adminAddress
 	if o.configPath != "" {
 		if settings, err = config.LoadSettings(o.configPath, nil); err != nil {
-			return "", nil, err
+			return "", nil, "", err
 		}
 		if _, security, err = settings.PeerTLS(); err != nil {
-			return "", nil, err
+			return "", nil, "", err
 		}
 		if !o.given["admin"] {
 			if address, err = reachable(settings); err != nil {
-				return "", nil, err
+				return "", nil, "", err
 			}
 		}
+	}
+	// Without a file of settings or of a secret, the node says what it needs.
+	secret, err = settings.Secret()
+	if err != nil && (o.configPath != "" || !errors.Is(err, fs.ErrNotExist)) {
+		return "", nil, "", err
 	}
 	if o.timeout == 0 {
 		o.timeout = settings.Limits.AdminTimeout() + extraWait
@@ -187,7 +194,7 @@ func (o *operation) target() (address string, security *tls.Config, err error) {
 			o.timeout = settings.Limits.BackupTimeout() + extraWait
 		}
 	}
-	return address, security, nil
+	return address, security, secret, nil
 }
 
 // reachable returns the node's admin address, if it names a host to connect to.

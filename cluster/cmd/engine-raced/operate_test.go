@@ -247,3 +247,35 @@ func TestConfigFile(t *testing.T) {
 		t.Errorf("--admin over the file: code %d, %q", code, errorsOut)
 	}
 }
+
+// TestCommandsShowTheSecret takes it from the file that a configuration names.
+func TestCommandsShowTheSecret(t *testing.T) {
+	directory := t.TempDir()
+	config, secret := filepath.Join(directory, "node.toml"), filepath.Join(directory, "secret")
+	text := fmt.Sprintf("node_id = 1\nsecret_file = %q\n", secret)
+	for path, content := range map[string]string{config: text, secret: "sixteen-letters-\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var shown string
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown = r.Header.Get("Authorization")
+		_ = json.NewEncoder(w).Encode(testStatus())
+	}))
+	defer node.Close()
+	address := strings.TrimPrefix(node.URL, "http://")
+	if code, _, errorsOut := call(t, "status", "--admin", address); code != 0 || shown != "" {
+		t.Errorf("without a file: code %d, %q, shown %q", code, errorsOut, shown)
+	}
+	code, _, errorsOut := call(t, "status", "--config", config, "--admin", address)
+	if code != exitDone || shown != "Bearer sixteen-letters-" {
+		t.Errorf("code %d, %q, shown %q", code, errorsOut, shown)
+	}
+	if err := os.Remove(secret); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, _ := call(t, "status", "--config", config, "--admin", address); code != exitUsage {
+		t.Errorf("without the file that is named: code %d", code)
+	}
+}

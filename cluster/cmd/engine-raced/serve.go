@@ -24,6 +24,7 @@ import (
 	"engine_race/cluster/node"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/resp"
+	"engine_race/cluster/secret"
 )
 
 // How long init and join may take.
@@ -67,6 +68,12 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 	if err == nil {
 		err = checkStores(c)
 	}
+	shown := "" // to other nodes, and by them
+	if err == nil {
+		if err = c.MakeSecret(); err == nil {
+			shown, err = c.Secret()
+		}
+	}
 	if err != nil {
 		fmt.Fprintln(errorsOut, "engine-raced:", err)
 		return exitConfig
@@ -80,9 +87,9 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 	case "init":
 		err = node.Prepare(c.DataDir, c.NodeID, 1, genesisOf(c))
 	case "join":
-		err = join(ctx, c, logger, peer)
+		err = join(ctx, c, shown, logger, peer)
 	default:
-		err = serve(ctx, c, logger)
+		err = serve(ctx, c, shown, logger)
 	}
 	if err != nil {
 		logger.Error("cannot "+command, "error", err)
@@ -96,14 +103,15 @@ func genesisOf(c *config.Config) node.Genesis {
 		Replicas: uint64(c.Cluster.Replicas), Nodes: c.Cluster.Nodes}
 }
 
-func join(ctx context.Context, c *config.Config, logger *slog.Logger, peer string) error {
+func join(ctx context.Context, c *config.Config, shown string, logger *slog.Logger,
+	peer string) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	_, client, err := c.PeerTLS()
 	if err != nil {
 		return err
 	}
-	return node.Join(ctx, nodeConfig(c, client, logger), peer)
+	return node.Join(ctx, nodeConfig(c, client, shown, logger), peer)
 }
 
 // storeCount is how many stores share the memory that the node may take.
@@ -131,13 +139,14 @@ func checkStores(c *config.Config) error {
 }
 
 // nodeConfig gives the settings of package node.
-func nodeConfig(c *config.Config, client *tls.Config, logger *slog.Logger) node.Config {
+func nodeConfig(c *config.Config, security *tls.Config, shown string,
+	logger *slog.Logger) node.Config {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = client
+	transport.TLSClientConfig = security
 	transport.MaxIdleConnsPerHost = 64
 	transport.Proxy = nil
 	scheme := "http"
-	if client != nil {
+	if security != nil {
 		scheme = "https"
 	}
 	return node.Config{
@@ -149,13 +158,15 @@ func nodeConfig(c *config.Config, client *tls.Config, logger *slog.Logger) node.
 		SyncInterval: time.Duration(c.Raft.SyncIntervalMs) * time.Millisecond,
 		Engine:       storeOptions(c),
 		CAFile:       c.TLS.PeerCA, CertFile: c.TLS.PeerCert, KeyFile: c.TLS.PeerKey,
-		Client: &http.Client{Transport: transport}, Scheme: scheme, Logger: logger,
+		Client: &http.Client{Transport: secret.Transport(transport, shown)}, Scheme: scheme,
+		Logger: logger,
 	}
 }
 
 // serve runs the node until ctx ends. Then it drains: it stops being ready, hands leadership over,
 // and lets requests that are under way end.
-func serve(ctx context.Context, c *config.Config, logger *slog.Logger) error {
+func serve(ctx context.Context, c *config.Config, shown string,
+	logger *slog.Logger) error {
 	node.LogTo(logger)
 	peerServer, peerClient, err := c.PeerTLS()
 	if err != nil {
@@ -169,7 +180,7 @@ func serve(ctx context.Context, c *config.Config, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	n, err := node.Open(nodeConfig(c, peerClient, logger))
+	n, err := node.Open(nodeConfig(c, peerClient, shown, logger))
 	if err != nil {
 		return err
 	}
@@ -183,7 +194,8 @@ func serve(ctx context.Context, c *config.Config, logger *slog.Logger) error {
 	}
 	defer server.Close()
 	operators, err := admin.New(admin.Options{Address: c.AdminAddress,
-		MetricsAddress: c.MetricsAddress, TLS: peerServer, Control: n, Registry: registry,
+		MetricsAddress: c.MetricsAddress, TLS: peerServer, Secret: shown, Hosts: c.Hosts(),
+		Control: n, Registry: registry,
 		Sources: []admin.Source{countersOf(server), statsOf(n)}, BackupDir: c.BackupDir,
 		Logger: logger, Timeout: c.Limits.AdminTimeout(), BackupTimeout: c.Limits.BackupTimeout()})
 	if err != nil {

@@ -9,6 +9,20 @@ import (
 	"testing"
 )
 
+// TestMain keeps the tests from the secret of the user that runs them.
+func TestMain(m *testing.M) {
+	directory, err := os.MkdirTemp("", "")
+	if err == nil {
+		err = os.Setenv("XDG_CONFIG_HOME", directory)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(directory)
+	os.Exit(code)
+}
+
 // TestRefusedNodes has command lines and configurations with which no node may start.
 func TestRefusedNodes(t *testing.T) {
 	directory := t.TempDir()
