@@ -250,7 +250,9 @@ TEST(PrometheusTextTest, HistogramsAreCumulativeAndWhole) {
 TEST(PrometheusTextTest, LabelsAreEscaped) {
   const std::string hostile = "a\\b\"c\nd} 7 {\xc3\xa9,=";
   const auto families = ParseExposition(Print(StoreStats(), {}, {{"store", hostile}, {"x_1", ""}}));
+  EXPECT_FALSE(families.empty());
   for (const auto& [name, family] : families) {
+    EXPECT_FALSE(family.samples.empty()) << name;
     for (const Sample& sample : family.samples) {
       EXPECT_EQ(sample.labels.at("store"), hostile) << name;
       EXPECT_EQ(sample.labels.at("x_1"), "") << name;

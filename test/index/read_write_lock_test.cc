@@ -47,24 +47,33 @@ TEST(ReadWriteLockTest, WritersExcludeEverybody) {
 TEST(ReadWriteLockTest, ReadersShare) {
   ReadWriteLock lock;
   const std::shared_lock mine(lock);
-  std::thread other([&] { const std::shared_lock theirs(lock); });
+  bool has_read = false;
+  std::thread other([&] {
+    const std::shared_lock theirs(lock);
+    has_read = true;
+  });
   other.join();
+  EXPECT_TRUE(has_read);
 }
 
 TEST(ReadWriteLockTest, WriterGetsInAmongEndlessReaders) {
   ReadWriteLock lock;
   std::atomic<bool> stop{false};
+  std::atomic<int> reader_count{0};
   std::vector<std::thread> readers;
   for (int i = 0; i < 4; ++i) {
     readers.emplace_back([&] {
       while (!stop) {
         const std::shared_lock guard(lock);
+        ++reader_count;
         std::this_thread::yield();
+        --reader_count;
       }
     });
   }
   for (int i = 0; i < 100; ++i) {
     const std::lock_guard guard(lock);
+    EXPECT_EQ(reader_count, 0);
   }
   stop = true;
   for (std::thread& reader : readers) reader.join();

@@ -280,10 +280,7 @@ class FilteredQueueTest : public ReadQueueTest {
       const uint64_t at = uint64_t{i} * kSize;
       if (!OffsetFile::Holds(memory() + at, at, kSize)) return 5;
     }
-    constexpr uint64_t kBytes = uint64_t{kDepth} * kSize;
-    std::memset(memory(), 0, kBytes);
-    ::usleep(2000);
-    return std::all_of(memory(), memory() + kBytes, [](char c) { return c == 0; }) ? 0 : 6;
+    return file_->HasLeftAlone(memory(), uint64_t{kDepth} * kSize) ? 0 : 6;
   }
 };
 

@@ -125,10 +125,7 @@ TEST_P(ReadQueueLoadTest, NoByteChangesAfterTheQueueIsGone) {
           ASSERT_TRUE(queue->Wait(3, &done).ok());
         }
       }
-      const uint64_t size_bytes = uint64_t{kPages} * kPage;
-      std::memset(memory(), 0, size_bytes);
-      usleep(2000);
-      EXPECT_TRUE(std::all_of(memory(), memory() + size_bytes, [](char c) { return c == 0; }));
+      EXPECT_TRUE(file_->HasLeftAlone(memory(), uint64_t{kPages} * kPage));
     }
   }
 }
@@ -231,9 +228,7 @@ TEST_P(ReadQueueLoadTest, AnotherThreadMayDestroyTheQueue) {
       submitted.get_future().wait();
       if (has_ended) reader.join();
       queue.reset();
-      std::memset(memory(), 0, kSizeBytes);
-      usleep(2000);
-      EXPECT_TRUE(std::all_of(memory(), memory() + kSizeBytes, [](char c) { return c == 0; }));
+      EXPECT_TRUE(file_->HasLeftAlone(memory(), kSizeBytes));
       if (!has_ended) {
         may_end.set_value();
         reader.join();

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -65,6 +66,22 @@ class OffsetFile {
       if (word != offset + at) return false;
     }
     return true;
+  }
+
+  // Whether no read writes into `memory` any more, to which reads of this file went. As much of the
+  // file is read once more, into other memory: a read that is still under way ends meanwhile.
+  bool HasLeftAlone(char* memory, size_t size_bytes) const {
+    std::memset(memory, 0, size_bytes);
+    Region other;
+    EXPECT_TRUE(Region::Allocate(size_bytes, false, &other).ok());
+    for (size_t done = 0; done < size_bytes;) {
+      const ssize_t size =
+          pread(direct_fd_, other.data() + done, size_bytes - done, static_cast<off_t>(done));
+      EXPECT_GT(size, 0);
+      if (size <= 0) return false;
+      done += static_cast<size_t>(size);
+    }
+    return std::all_of(memory, memory + size_bytes, [](char c) { return c == 0; });
   }
 
  private:

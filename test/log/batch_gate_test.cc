@@ -3,45 +3,44 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <new>
-#include <thread>
+#include <optional>
+
+#include "test/watched_thread.h"
 
 namespace engine_race::test {
 namespace {
-
-constexpr std::chrono::milliseconds kLong{30};
 
 TEST(BatchGateTest, ACutWaitsForTheBatchesInside) {
   BatchGate gate;
   gate.Enter();
   gate.Enter();
   std::atomic<bool> cut{false};
-  std::thread cutter([&] { gate.Cut([&] { cut = true; }); });
-  std::this_thread::sleep_for(kLong);
+  WatchedThread cutter([&] { gate.Cut([&] { cut = true; }); });
+  EXPECT_TRUE(cutter.AwaitSleep());
   EXPECT_FALSE(cut.load());
   gate.Leave();
-  std::this_thread::sleep_for(kLong);
+  EXPECT_TRUE(cutter.AwaitSleep());
   EXPECT_FALSE(cut.load());
   gate.Leave();
-  cutter.join();
+  cutter.Join();
   EXPECT_TRUE(cut.load());
 }
 
 TEST(BatchGateTest, BatchesWaitForACut) {
   BatchGate gate;
   std::atomic<bool> entered{false};
-  std::thread batch;
+  std::optional<WatchedThread> batch;
   gate.Cut([&] {
-    batch = std::thread([&] {
+    batch.emplace([&] {
       gate.Enter();
       entered = true;
       gate.Leave();
     });
-    std::this_thread::sleep_for(kLong);
+    EXPECT_TRUE(batch->AwaitSleep());
     EXPECT_FALSE(entered.load());
   });
-  batch.join();
+  batch->Join();
   EXPECT_TRUE(entered.load());
 }
 

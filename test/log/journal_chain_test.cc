@@ -4,7 +4,6 @@
 #include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "engine_race/base/sys.h"
@@ -12,6 +11,7 @@
 #include "engine_race/log/journal_replay.h"
 #include "test/eventually.h"
 #include "test/log/batch_test_util.h"
+#include "test/watched_thread.h"
 
 namespace engine_race::test {
 namespace {
@@ -159,7 +159,7 @@ TEST_F(JournalChainTest, AHalfIsNotFreedBeforeItsChainsAreCounted) {
   std::atomic<bool> settled{false};
   std::atomic<uint32_t> slot{10};
   // Fills the first half, the other, and then needs the first again.
-  std::thread writer([&] {
+  WatchedThread writer([&] {
     // Five records take nine blocks.
     const uint32_t enough = kMinJournalBytes / format::kJournalBlockBytes;
     while (slot < 10 + enough) {
@@ -169,11 +169,11 @@ TEST_F(JournalChainTest, AHalfIsNotFreedBeforeItsChainsAreCounted) {
     EXPECT_TRUE(settled.load());
   });
   EXPECT_TRUE(Eventually([&] { return slot > 400; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(writer.AwaitSleep());
   EXPECT_EQ(checkpoint_count_.load(), 0);
   settled = true;
   journal_->SettleChain(half);
-  writer.join();
+  writer.Join();
   EXPECT_GE(checkpoint_count_.load(), 1);
 }
 

@@ -54,7 +54,10 @@ TEST(RegionPoolTest, NoMoreAreKeptThanAsked) {
   EXPECT_EQ(fresh.data()[0], 0);
 }
 
-TEST(RegionPoolTest, AnEmptyLeaseEndsInPeace) { const RegionPool::Lease lease; }
+TEST(RegionPoolTest, AnEmptyLeaseEndsInPeace) {
+  const RegionPool::Lease lease;
+  EXPECT_EQ(lease.data(), nullptr);
+}
 
 }  // namespace
 }  // namespace engine_race

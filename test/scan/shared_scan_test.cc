@@ -90,8 +90,17 @@ TEST(SharedScanTest, ALateStarterSeesEverything) {
     EXPECT_TRUE(visitor.complete());
   });
   half_way.WaitForWaiting(1);
-  std::thread late([&] { ExpectScanMatches(store); });
-  std::this_thread::sleep_for(milliseconds(20));
+  std::atomic<bool> late_has_begun{false};
+  std::thread late([&] {
+    ModelVisitor visitor(store.model);
+    const auto visit = [&](uint64_t key, const char* value) {
+      visitor(key, value);
+      late_has_begun = true;
+    };
+    EXPECT_TRUE(store.Scan(0, ~uint64_t{0}, visit).ok());
+    EXPECT_TRUE(visitor.complete());
+  });
+  EXPECT_TRUE(Eventually([&] { return late_has_begun.load(); }));
   half_way.Open();
   early.join();
   late.join();

@@ -115,17 +115,32 @@ func TestNodesAreKilledAndKeepTheirData(t *testing.T) {
 }
 
 func TestPausedNodeDoesNotAnswerUntilItIsResumed(t *testing.T) {
-	opts := options(t.TempDir())
-	opts.RequestTimeout = 200 * time.Millisecond
-	c := started(t, opts)
+	c := started(t, options(t.TempDir()))
+	conn, err := c.Dialer(1).Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
 	if err := c.Pause(1); err != nil {
 		t.Fatal(err)
 	}
-	if err := set(c, 1, 7, 1); wire.Classify(err) != wire.Unknown {
-		t.Errorf("a paused node: %v", err)
+	answered := make(chan error, 1)
+	go func() { answered <- conn.Set(7, value.Encode(7, 1)) }()
+	// The kernel connects for a process that is paused, so only the request meets its silence.
+	impatient, err := wire.Dialer{Address: c.Info(1).ClientAddress,
+		Timeout: 200 * time.Millisecond}.Dial(t.Context())
+	if err == nil {
+		defer impatient.Close()
+		err = impatient.Set(7, value.Encode(7, 1))
+	}
+	if wire.Classify(err) != wire.Unknown || len(answered) > 0 {
+		t.Errorf("a paused node: %v, %d answers", err, len(answered))
 	}
 	if err := c.Resume(1); err != nil {
 		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
 	}
 	if err := c.WaitReady(t.Context(), 1); err != nil {
 		t.Error(err)

@@ -163,8 +163,8 @@ TEST(StoreTopTest, PrometheusGetsNoStaleNumbers) {
   for (const bool is_stale : {false, true}) {
     PublishedStats published = Now();
     published.interval_ms = 1000;
-    if (is_stale && now_ms < 60000) GTEST_SKIP() << "the machine has only just started";
-    published.taken_at_ms = is_stale ? now_ms - 60000 : now_ms;
+    // As old as the machine: a store that was started with it may be silent for five seconds.
+    published.taken_at_ms = is_stale ? 0 : now_ms;
     engine_race::UniqueFd directory;
     ASSERT_TRUE(engine_race::sys::OpenDirectory(dir.path(), false, &directory).ok());
     engine_race::StatsFile file;
