@@ -606,6 +606,7 @@ check-prose:
 	scripts/chart_figures.py --check
 
 check-scripts:
+	test/scripts/random_mutants_test.py
 	test/scripts/bench_compare_test.py
 	test/scripts/numa_guest_test.py
 	test/scripts/report_test.py
