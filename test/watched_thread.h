@@ -1,4 +1,4 @@
-// A thread of which a test can tell that it waits. Tests need it to see that a call does not return.
+// A thread of which a test can tell that it waits: that a call of it does not return.
 //
 // Not thread-safe: one thread has it.
 #ifndef TEST_WATCHED_THREAD_H_
@@ -31,9 +31,9 @@ class WatchedThread {
     if (thread_.joinable()) thread_.join();
   }
 
-  // Waits until the thread sleeps. Once it has been woken it sleeps no more, even before it runs. So
-  // if it sleeps for what this thread alone can do, all it does before has been done. False if it
-  // ends instead, or goes on for ever.
+  // Waits until the thread sleeps. A thread that was woken sleeps no more, even before it runs. So
+  // one that sleeps until the caller wakes it has done all it can. False if it ends instead, or
+  // never sleeps.
   bool AwaitSleep() const {
     return Eventually([this] { return has_ended_ || Sleeps(); }) && !has_ended_;
   }
