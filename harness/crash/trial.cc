@@ -26,8 +26,6 @@ using Clock = std::chrono::steady_clock;
 constexpr uint32_t kMaxStoreCycles = 20;
 constexpr uint32_t kMaxReaders = 4;
 constexpr uint32_t kMaxRecoveryKills = 4;
-// Where indexes are larger than memory, the writers of every such cycle are killed after a root.
-constexpr uint32_t kRootKillCycles = 4;
 constexpr std::chrono::microseconds kPoll{50};
 // Sleeps are coarser than this; shorter waits spin.
 constexpr std::chrono::microseconds kShortestSleep{200};
@@ -91,7 +89,7 @@ ChildPlan CrashTrial::DrawPlan() {
   return plan;
 }
 
-CrashTrial::KillPlan CrashTrial::DrawWriterKill(uint32_t cycle, ChildPlan* plan) {
+CrashTrial::KillPlan CrashTrial::DrawWriterKill(ChildPlan* plan) {
   plan->writer_count = Chance(rng_, 0.7)
                            ? config_.thread_count
                            : static_cast<uint32_t>(Uniform(rng_, 1, config_.thread_count));
@@ -104,16 +102,6 @@ CrashTrial::KillPlan CrashTrial::DrawWriterKill(uint32_t cycle, ChildPlan* plan)
   const uint64_t written_count = oracle_.AcknowledgedCount();
   plan->max_record_count = max_record_count - std::min(max_record_count, written_count);
 
-  if (config_.index == IndexChoice::kPaged && cycle % kRootKillCycles == 0) {
-    // Between two writes the store is idle, and an idle store writes a root.
-    plan->options.index_idle_ms = 1;
-    plan->pace_us = static_cast<uint32_t>(Uniform(rng_, 10000, 30000));
-    return {.kill = true,
-            .phase = Phase::kWrite,
-            .delay_us = LogUniform(rng_, 30, 30000),
-            .second_opener = Chance(rng_, 0.25),
-            .after_root = true};
-  }
   const uint64_t draw = Uniform(rng_, 0, 99);
   if (draw < 60) {
     const uint64_t ms = Uniform(rng_, config_.min_kill_ms, config_.max_kill_ms);
@@ -149,7 +137,7 @@ bool CrashTrial::RunCycle(uint32_t cycle) {
   oracle_.StartCycle();
 
   ChildPlan plan = DrawPlan();
-  const KillPlan kill = DrawWriterKill(cycle, &plan);
+  const KillPlan kill = DrawWriterKill(&plan);
   RunChild("writer", RunWriter, plan, kill, &summary_.writer_kill_counts);
   if (Chance(rng_, 0.4)) {
     const uint64_t recovery_count = Uniform(rng_, 1, kMaxRecoveryKills);
@@ -196,47 +184,29 @@ pid_t CrashTrial::Fork(ChildMain child_main, const ChildPlan& plan) {
 // True once the child is in `phase` or further; false when it has ended before that, with
 // *wait_status set.
 bool CrashTrial::AwaitPhase(pid_t pid, Phase phase, int* wait_status) {
-  const auto begin = Clock::now();
+  const auto deadline = Clock::now() + kHang;
   while (report_.phase() < phase) {
-    if (Wait(pid, WNOHANG, wait_status) == pid || HangsSince(begin, pid, wait_status)) return false;
+    if (Wait(pid, WNOHANG, wait_status) == pid) return false;
+    if (Clock::now() > deadline) {
+      report_.AddViolation("a child hangs in " + std::string(PhaseName(report_.phase())));
+      ::kill(pid, SIGKILL);
+      Wait(pid, 0, wait_status);
+      return false;
+    }
     // A close would end before a sleeper wakes up.
     if (phase != Phase::kClose) std::this_thread::sleep_for(kPoll);
   }
   return true;
 }
 
-bool CrashTrial::AwaitRoot(pid_t pid, uint64_t root_inode, int* wait_status) {
-  const auto begin = Clock::now();
-  while (RootInode() == root_inode) {
-    if (Wait(pid, WNOHANG, wait_status) == pid || HangsSince(begin, pid, wait_status)) return false;
-    std::this_thread::sleep_for(kPoll);
-  }
-  return true;
-}
-
-// Kills a child that has not come further since `begin` for so long that it never will.
-bool CrashTrial::HangsSince(Clock::time_point begin, pid_t pid, int* wait_status) {
-  if (Clock::now() - begin <= kHang) return false;
-  report_.AddViolation("a child hangs in " + std::string(PhaseName(report_.phase())));
-  ::kill(pid, SIGKILL);
-  Wait(pid, 0, wait_status);
-  return true;
-}
-
-uint64_t CrashTrial::RootInode() const {
-  return InodeOf(store_dir_ + "/" + format::kIndexRootName);
-}
-
 void CrashTrial::RunChild(const char* role, ChildMain child_main, const ChildPlan& plan,
                           const KillPlan& kill, std::array<uint32_t, kPhaseCount>* kill_counts) {
   last_role_ = role;
-  const uint64_t root_inode = RootInode();
+  const uint64_t root_inode = InodeOf(store_dir_ + "/" + format::kIndexRootName);
   report_.SetPhase(Phase::kStart);
   const pid_t pid = Fork(child_main, plan);
   int wait_status = 0;
-  bool has_new_root = false;
-  if (AwaitPhase(pid, kill.kill ? kill.phase : Phase::kDone, &wait_status) &&
-      (!kill.after_root || (has_new_root = AwaitRoot(pid, root_inode, &wait_status)))) {
+  if (AwaitPhase(pid, kill.kill ? kill.phase : Phase::kDone, &wait_status)) {
     if (kill.kill) {
       Pause(kill.delay_us / 2);
       if (kill.second_opener) TrySecondOpener(pid);
@@ -249,7 +219,7 @@ void CrashTrial::RunChild(const char* role, ChildMain child_main, const ChildPla
   const bool killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
   if (killed && kill.kill) {
     ++(*kill_counts)[static_cast<size_t>(phase)];
-    has_new_root = has_new_root || RootInode() != root_inode;
+    const bool has_new_root = InodeOf(store_dir_ + "/" + format::kIndexRootName) != root_inode;
     if (phase < Phase::kClose && has_new_root) ++summary_.killed_root_writer_count;
   } else if (WIFSIGNALED(wait_status) && !(killed && report_.violation_count() > 0)) {
     report_.AddViolation(std::string("the ") + role + " died of signal " +

@@ -10,7 +10,6 @@
 #include <sys/types.h>
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -74,22 +73,17 @@ class CrashTrial {
     Phase phase = Phase::kStart;  // the kill comes after the child reaches this phase...
     uint64_t delay_us = 0;        // ...by this delay
     bool second_opener = false;   // tried half-way through the delay
-    bool after_root = false;      // the delay begins when the root of the index has been replaced
   };
 
   void StartStore();
   void RemoveStore();
   ChildPlan DrawPlan();
-  KillPlan DrawWriterKill(uint32_t cycle, ChildPlan* plan);
+  KillPlan DrawWriterKill(ChildPlan* plan);
   KillPlan DrawRecoveryKill();
   void RunChild(const char* role, ChildMain child_main, const ChildPlan& plan, const KillPlan& kill,
                 std::array<uint32_t, kPhaseCount>* kill_counts);
   pid_t Fork(ChildMain child_main, const ChildPlan& plan);
   bool AwaitPhase(pid_t pid, Phase phase, int* wait_status);
-  // True once the root has another inode than `root_inode`; false as AwaitPhase.
-  bool AwaitRoot(pid_t pid, uint64_t root_inode, int* wait_status);
-  bool HangsSince(std::chrono::steady_clock::time_point begin, pid_t pid, int* wait_status);
-  uint64_t RootInode() const;
   // Does nothing when `first`, which has the store open, has ended already.
   void TrySecondOpener(pid_t first);
   void PrintBroken(uint32_t cycle) const;
