@@ -26,6 +26,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"engine_race/cluster/gate"
 	"engine_race/cluster/service"
 )
 
@@ -63,7 +64,8 @@ type Options struct {
 	// Timeout bounds a call of an operator, BackupTimeout a backup or a restore.
 	Timeout, BackupTimeout time.Duration
 
-	bodyTimeout time.Duration // tests shorten it
+	// Tests change them.
+	bodyTimeout, headerTimeout time.Duration
 }
 
 // Server is the HTTP server of one node.
@@ -111,6 +113,9 @@ func New(options Options) (*Server, error) {
 	if options.bodyTimeout <= 0 {
 		options.bodyTimeout = bodyTimeout
 	}
+	if options.headerTimeout <= 0 {
+		options.headerTimeout = headerTimeout
+	}
 	s := &Server{options: options, logger: options.Logger, mux: http.NewServeMux()}
 	if err := s.registerMetrics(); err != nil {
 		return nil, err
@@ -130,12 +135,17 @@ func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
 	protocols.SetHTTP1(true)
 	return &http.Server{
 		Handler:           s.checkHost(handler),
-		ReadHeaderTimeout: headerTimeout,
+		ReadHeaderTimeout: s.options.headerTimeout,
 		ReadTimeout:       s.options.bodyTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
 		ErrorLog:          log.New(httpLog{s.logger}, "", 0),
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			if state == http.StateActive { // Its request, and with TLS its certificate, has come.
+				gate.Known(conn)
+			}
+		},
 	}
 }
 
@@ -187,12 +197,12 @@ func (s *Server) Start() error {
 	if s.stopped || s.adminListener != nil {
 		return errors.New("admin: the server was started or stopped before")
 	}
-	listener, err := net.Listen("tcp", s.options.Address)
+	listener, err := listen(s.options.Address)
 	if err != nil {
 		return fmt.Errorf("admin_address: %w", err)
 	}
 	if s.options.MetricsAddress != "" {
-		s.metricsListener, err = net.Listen("tcp", s.options.MetricsAddress)
+		s.metricsListener, err = listen(s.options.MetricsAddress)
 		if err != nil {
 			_ = listener.Close()
 			return fmt.Errorf("metrics_address: %w", err)
@@ -207,6 +217,15 @@ func (s *Server) Start() error {
 		return s.admin.Serve(listener)
 	})
 	return nil
+}
+
+// listen gives a listener on which silent connections do not keep others out.
+func listen(address string) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return gate.Listener{Listener: listener, Gate: gate.New()}, nil
 }
 
 func (s *Server) serve(run func() error) {

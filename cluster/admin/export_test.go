@@ -7,3 +7,9 @@ func (o Options) WithBodyTimeout(timeout time.Duration) Options {
 	o.bodyTimeout = timeout
 	return o
 }
+
+// WithHeaderTimeout returns the options with another time in which a connection may be silent.
+func (o Options) WithHeaderTimeout(timeout time.Duration) Options {
+	o.headerTimeout = timeout
+	return o
+}

@@ -196,9 +196,9 @@ func peerTLS(t *testing.T) (server, friend *tls.Config) {
 	}
 	settings := &config.Config{TLS: config.TLS{PeerCA: authority.CAPath, PeerCert: pair.CertPath,
 		PeerKey: pair.KeyPath}}
-	server, friend, err = settings.PeerTLS()
+	server, client, err := settings.PeerTLS()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server, friend
+	return server, client()
 }

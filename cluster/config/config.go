@@ -77,6 +77,8 @@ type Raft struct {
 	LogMemoryBytes uint64 `toml:"log_memory_bytes"`
 	// ExecShards is how many threads write logs. It cannot change once a node was started.
 	ExecShards uint64 `toml:"exec_shards"`
+	// SnapshotBytesPerS bounds what the node sends of snapshots to other nodes. 0: no bound.
+	SnapshotBytesPerS int64 `toml:"snapshot_bytes_per_s"`
 	// SyncIntervalMs is how often stores are made durable. A restart repeats what came later.
 	SyncIntervalMs uint64 `toml:"sync_interval_ms"`
 }
@@ -99,8 +101,7 @@ type Limits struct {
 	BackupTimeoutS int64 `toml:"backup_timeout_s"`
 }
 
-// TLS names files in PEM format. Certificates and keys are read again when their files change; the
-// authorities (ca) are read once.
+// TLS names files in PEM format. They are read again when they change.
 type TLS struct {
 	PeerCA   string `toml:"peer_ca"`
 	PeerCert string `toml:"peer_cert"`
@@ -163,7 +164,8 @@ func Default() *Config {
 		AdminAddress:  "127.0.0.1:7201",
 		Cluster:       Cluster{Name: "engine-race", Shards: 4, Replicas: 3},
 		Raft: Raft{RTTMs: 20, ElectionRTT: 10, HeartbeatRTT: 2, LogBytes: 1 << 30,
-			LogMemoryBytes: 256 << 20, ExecShards: 1, SyncIntervalMs: 5000},
+			LogMemoryBytes: 256 << 20, ExecShards: 1, SnapshotBytesPerS: 64 << 20,
+			SyncIntervalMs: 5000},
 		Engine: EngineOptions{},
 		Limits: Limits{MaxClients: 10_000, MaxClientBytesInFlight: 16 << 20,
 			MaxBytesInFlight: 256 << 20, MemoryBytes: 1 << 30, RequestTimeoutMs: 2000,

@@ -2,39 +2,30 @@ package config
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"fmt"
-	"log/slog"
-	"os"
-	"sync"
+	"time"
 )
 
 // PeerTLS returns the two sides of connections between nodes: mutual TLS 1.3, with certificates
-// that tls.peer_ca signed. Operators use the client's side. Both are nil without peer TLS. A
-// node's certificate must permit server and client authentication and name the node's hosts.
-func (c *Config) PeerTLS() (server, client *tls.Config, err error) {
+// that tls.peer_ca signed. Operators use the client's side. It is called for each connection, so
+// that it has the authority of the file as it is then. Both are nil without peer TLS. A node's
+// certificate must permit server and client authentication and name the node's hosts.
+func (c *Config) PeerTLS() (server *tls.Config, client func() *tls.Config, err error) {
 	if !c.HasPeerTLS() {
 		return nil, nil, nil
 	}
-	pool, err := loadPool("tls.peer_ca", c.TLS.PeerCA)
+	authority, err := renewablePool("tls.peer_ca", c.TLS.PeerCA)
 	if err != nil {
 		return nil, nil, err
 	}
-	own, err := newRenewable("tls.peer_cert", "tls.peer_key", c.TLS.PeerCert, c.TLS.PeerKey)
+	own, err := renewablePair("tls.peer_cert", "tls.peer_key", c.TLS.PeerCert, c.TLS.PeerKey)
 	if err != nil {
 		return nil, nil, err
 	}
-	server = &tls.Config{
-		MinVersion:     tls.VersionTLS13,
-		ClientAuth:     tls.RequireAndVerifyClientCert,
-		ClientCAs:      pool,
-		GetCertificate: own.forServer,
-	}
-	client = &tls.Config{
-		MinVersion:           tls.VersionTLS13,
-		RootCAs:              pool,
-		GetClientCertificate: own.forClient,
+	server = withClientAuthority(&tls.Config{MinVersion: tls.VersionTLS13,
+		GetCertificate: forServer(own)}, authority)
+	client = func() *tls.Config {
+		return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: authority.get().pool,
+			GetClientCertificate: forClient(own)}
 	}
 	return server, client, nil
 }
@@ -45,104 +36,78 @@ func (c *Config) ClientTLS() (*tls.Config, error) {
 	if !c.HasClientTLS() {
 		return nil, nil
 	}
-	own, err := newRenewable("tls.client_cert", "tls.client_key", c.TLS.ClientCert,
+	own, err := renewablePair("tls.client_cert", "tls.client_key", c.TLS.ClientCert,
 		c.TLS.ClientKey)
 	if err != nil {
 		return nil, err
 	}
-	server := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: own.forServer}
+	server := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: forServer(own)}
 	if c.TLS.ClientCA == "" {
 		return server, nil
 	}
-	if server.ClientCAs, err = loadPool("tls.client_ca", c.TLS.ClientCA); err != nil {
+	authority, err := renewablePool("tls.client_ca", c.TLS.ClientCA)
+	if err != nil {
 		return nil, err
 	}
+	return withClientAuthority(server, authority), nil
+}
+
+// withClientAuthority lets the server demand certificates of the authority, as its file is when a
+// client connects.
+func withClientAuthority(server *tls.Config, authority *renewable[authorities]) *tls.Config {
 	server.ClientAuth = tls.RequireAndVerifyClientCert
-	return server, nil
+	server.ClientCAs = authority.get().pool
+	server.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		current := server.Clone()
+		current.ClientCAs = authority.get().pool
+		return current, nil
+	}
+	return server
 }
 
-func loadPool(setting, path string) (*x509.CertPool, error) {
-	text, _, err := readBounded(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: %s has no certificate in PEM format", setting, path)
-	}
-	return pool, nil
+func forServer(own *renewable[*tls.Certificate]) func(*tls.ClientHelloInfo) (*tls.Certificate,
+	error) {
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own.get(), nil }
 }
 
-// renewable is a certificate with its key. Each handshake checks whether their files changed, and
-// reads them again if so. It keeps the last good pair while the files are bad.
-type renewable struct {
-	certSetting, keySetting string
-	certPath, keyPath       string
-
-	mutex   sync.Mutex
-	current *tls.Certificate
-	tried   [2]os.FileInfo // the files of the last attempt to read, good or bad
+func forClient(own *renewable[*tls.Certificate]) func(*tls.CertificateRequestInfo) (
+	*tls.Certificate, error) {
+	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own.get(), nil }
 }
 
-func newRenewable(certSetting, keySetting, certPath, keyPath string) (*renewable, error) {
-	r := &renewable{certSetting: certSetting, keySetting: keySetting, certPath: certPath,
-		keyPath: keyPath}
-	if err := r.renew(); err != nil {
-		return nil, err
+// CertificateExpiries gives a function that tells when each certificate of the settings expires,
+// by the setting's name. It reads a file again when it has changed.
+func (c *Config) CertificateExpiries() (func() map[string]time.Time, error) {
+	ends := map[string]func() time.Time{}
+	for setting, path := range map[string]string{"peer_ca": c.TLS.PeerCA,
+		"client_ca": c.TLS.ClientCA} {
+		if path == "" {
+			continue
+		}
+		all, err := renewablePool("tls."+setting, path)
+		if err != nil {
+			return nil, err
+		}
+		ends[setting] = func() time.Time { return all.get().ends }
 	}
-	return r, nil
-}
-
-func (r *renewable) forServer(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return r.get(), nil
-}
-
-func (r *renewable) forClient(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	return r.get(), nil
-}
-
-func (r *renewable) get() *tls.Certificate {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	if err := r.renew(); err != nil {
-		slog.Warn("a renewed certificate is bad; the previous one stays in use",
-			"error", err.Error())
+	for setting, paths := range map[string][2]string{
+		"peer_cert":   {c.TLS.PeerCert, c.TLS.PeerKey},
+		"client_cert": {c.TLS.ClientCert, c.TLS.ClientKey},
+	} {
+		if paths[0] == "" {
+			continue
+		}
+		pair, err := renewablePair("tls."+setting, "its key", paths[0], paths[1])
+		if err != nil {
+			return nil, err
+		}
+		ends[setting] = func() time.Time { return pair.get().Leaf.NotAfter }
 	}
-	return r.current
-}
-
-// renew reads the files if they changed since the last attempt. So a bad file is reported once.
-func (r *renewable) renew() error {
-	certInfo, certErr := os.Stat(r.certPath)
-	keyInfo, keyErr := os.Stat(r.keyPath)
-	found := [2]os.FileInfo{certInfo, keyInfo}
-	if r.current != nil && sameFile(found[0], r.tried[0]) && sameFile(found[1], r.tried[1]) {
-		return nil
-	}
-	r.tried = found
-	if certErr != nil {
-		return fmt.Errorf("%s: %w", r.certSetting, certErr)
-	}
-	if keyErr != nil {
-		return fmt.Errorf("%s: %w", r.keySetting, keyErr)
-	}
-	if err := checkMode(r.keySetting, r.keyPath, keyInfo); err != nil {
-		return err
-	}
-	pair, err := tls.LoadX509KeyPair(r.certPath, r.keyPath)
-	if err != nil {
-		return fmt.Errorf("%s, %s: %w", r.certSetting, r.keySetting, err)
-	}
-	if pair.Leaf == nil {
-		return errors.New(r.certSetting + ": has no certificate")
-	}
-	r.current = &pair
-	return nil
-}
-
-func sameFile(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+	return func() map[string]time.Time {
+		now := map[string]time.Time{}
+		for setting, end := range ends {
+			now[setting] = end()
+		}
+		return now
+	}, nil
 }

@@ -76,14 +76,15 @@ func TestPeerTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, friend, err := other.PeerTLS()
+	_, friendly, err := other.PeerTLS()
 	if err != nil {
 		t.Fatal(err)
 	}
-	strangeServer, strange, err := stranger.PeerTLS()
+	strangeServer, strangely, err := stranger.PeerTLS()
 	if err != nil {
 		t.Fatal(err)
 	}
+	friend, strange := friendly(), strangely()
 	state, err := connect(t, server, friend)
 	if err != nil || state.Version != tls.VersionTLS13 {
 		t.Fatalf("a peer of our authority: %v, version %x", err, state.Version)
@@ -112,7 +113,7 @@ func TestPeerTLS(t *testing.T) {
 func TestWithoutTLS(t *testing.T) {
 	server, client, err := Default().PeerTLS()
 	if server != nil || client != nil || err != nil {
-		t.Errorf("peer TLS is %v, %v, %v", server, client, err)
+		t.Errorf("peer TLS is %v, %v, %v", server, client != nil, err)
 	}
 	if server, err := Default().ClientTLS(); server != nil || err != nil {
 		t.Errorf("client TLS is %v, %v", server, err)
@@ -126,7 +127,7 @@ func TestClientTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	anonymous := &tls.Config{RootCAs: withCertificate.RootCAs}
+	anonymous := &tls.Config{RootCAs: withCertificate().RootCAs}
 	open, err := c.ClientTLS()
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func TestClientTLS(t *testing.T) {
 	if _, err := connect(t, closed, anonymous); err == nil {
 		t.Error("with client_ca a client without a certificate is accepted")
 	}
-	if _, err := connect(t, closed, withCertificate); err != nil {
+	if _, err := connect(t, closed, withCertificate()); err != nil {
 		t.Errorf("with client_ca a client with a certificate gets: %v", err)
 	}
 }
@@ -155,7 +156,7 @@ func TestRenewalWithoutRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	serial := func() string {
-		state, err := connect(t, server, client)
+		state, err := connect(t, server, client())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +171,7 @@ func TestRenewalWithoutRestart(t *testing.T) {
 	if second == first {
 		t.Fatal("the renewed certificate is not used")
 	}
-	own, err := client.GetClientCertificate(nil)
+	own, err := client().GetClientCertificate(nil)
 	if err != nil || own.Leaf.SerialNumber.String() != second {
 		t.Errorf("the client does not use the renewed certificate: %v", err)
 	}
@@ -189,6 +190,73 @@ func TestRenewalWithoutRestart(t *testing.T) {
 	issue(t, authority, "node")
 	if got := serial(); got == second {
 		t.Error("after bad files a good one is not used")
+	}
+}
+
+// copyFile replaces a file by another one in one step.
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to+".new", text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(to+".new", to)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestANewAuthorityIsTakenWithoutRestart(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	c := &Config{TLS: issue(t, ours, "node")}
+	server, client, err := c.PeerTLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, server, client()); err != nil {
+		t.Fatal(err)
+	}
+	next := issue(t, theirs, "node")
+	_, renewed, err := (&Config{TLS: next}).PeerTLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connect(t, server, renewed()); err == nil {
+		t.Fatal("a client of another authority is accepted")
+	}
+	copyFile(t, next.PeerCA, c.TLS.PeerCA)
+	copyFile(t, next.PeerKey, c.TLS.PeerKey)
+	copyFile(t, next.PeerCert, c.TLS.PeerCert)
+	if _, err := connect(t, server, renewed()); err != nil {
+		t.Errorf("the server does not take the new authority: %v", err)
+	}
+	if _, err := connect(t, server, client()); err != nil {
+		t.Errorf("the client does not take the new authority: %v", err)
+	}
+}
+
+func TestExpiriesFollowTheFiles(t *testing.T) {
+	authority := newAuthority(t)
+	c := &Config{TLS: issue(t, authority, "node")}
+	expiries, err := c.CertificateExpiries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := expiries()
+	for _, setting := range []string{"peer_ca", "peer_cert", "client_cert"} {
+		if before[setting].Before(time.Now()) {
+			t.Errorf("%s expires at %v", setting, before[setting])
+		}
+	}
+	if len(before) != 3 {
+		t.Errorf("%d expiries: %v", len(before), before)
+	}
+	authority.Validity = time.Hour
+	issue(t, authority, "node")
+	if after := expiries()["peer_cert"]; !after.Before(before["peer_cert"]) {
+		t.Errorf("a renewed certificate ends at %v, not before %v", after, before["peer_cert"])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -113,7 +114,9 @@ func checkAddress(setting, address string, mustDial bool) error {
 	if err != nil || port == 0 {
 		return fmt.Errorf("%s: %q has no port from 1 to 65535", setting, address)
 	}
-	if strings.ContainsAny(host, " \t\r\n/@") {
+	// An IPv6 address may have a zone, but a zone belongs to one machine.
+	if _, err := netip.ParseAddr(host); strings.ContainsAny(host, " \t\r\n/@") ||
+		strings.Contains(host, ":") && err != nil || mustDial && strings.Contains(host, "%") {
 		return fmt.Errorf("%s: %q has no valid host", setting, address)
 	}
 	ip := net.ParseIP(host)
@@ -204,6 +207,7 @@ func (c *Config) checkRanges() []error {
 		{"raft.heartbeat_rtt", raft.HeartbeatRTT, 1, 100},
 		{"raft.log_bytes", raft.LogBytes, 1 << 20, 1 << 40},
 		{"raft.exec_shards", raft.ExecShards, 1, 64},
+		{"raft.snapshot_bytes_per_s", uint64(raft.SnapshotBytesPerS), 0, 1 << 40},
 		{"raft.sync_interval_ms", raft.SyncIntervalMs, 100, hourMs},
 		{"raft.log_memory_bytes", raft.LogMemoryBytes, 1 << 20, 1 << 40},
 		{"limits.max_clients", uint64(limits.MaxClients), 1, 1_000_000},

@@ -34,11 +34,11 @@ type testCluster struct {
 }
 
 // freeAddresses gives addresses that differ from each other.
-func freeAddresses(t *testing.T, count uint64) []string {
+func freeAddresses(t *testing.T, host string, count uint64) []string {
 	t.Helper()
 	var addresses []string
 	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,9 +50,14 @@ func freeAddresses(t *testing.T, count uint64) []string {
 
 func newCluster(t *testing.T, nodes, shards, replicas uint64) *testCluster {
 	t.Helper()
+	return newClusterAt(t, "127.0.0.1", nodes, shards, replicas)
+}
+
+func newClusterAt(t *testing.T, host string, nodes, shards, replicas uint64) *testCluster {
+	t.Helper()
 	c := &testCluster{t: t, root: t.TempDir(), nodes: map[uint64]*testNode{},
 		genesis: Genesis{Cluster: "test", Shards: shards, Replicas: replicas}}
-	addresses := freeAddresses(t, 2*nodes)
+	addresses := freeAddresses(t, host, 2*nodes)
 	for id := uint64(1); id <= nodes; id++ {
 		c.genesis.Nodes = append(c.genesis.Nodes, service.NodeInfo{ID: id,
 			RaftAddress: addresses[2*id-2], AdminAddress: addresses[2*id-1]})

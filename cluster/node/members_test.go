@@ -112,7 +112,7 @@ func TestANodeAnswersWhileAReplicaIsAddedToIt(t *testing.T) {
 
 // Dragonboat publishes an event before its answers tell of it.
 func TestAnOldAnswerDoesNotHideAnEvent(t *testing.T) {
-	s := &shard{proposer: &proposer{leaderLost: make(chan struct{})}}
+	s := &shard{proposer: &proposer{leaderChanged: make(chan struct{})}}
 	for i, step := range []struct {
 		note         func(leader, term uint64)
 		leader, term uint64

@@ -9,6 +9,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,9 +49,13 @@ type Config struct {
 	// Options of every store, by name.
 	Engine map[string]string
 
-	// Files of the certificates between nodes; empty: no TLS.
-	CAFile, CertFile, KeyFile string
-	// Reaches the admin addresses of other nodes.
+	// The two sides of TLS between nodes, the second one for each connection; nil: no TLS.
+	PeerServer *tls.Config
+	PeerClient func() *tls.Config
+	Secret     string // of the cluster, which nodes show each other; empty: none
+	// Bytes of snapshots that the node sends in a second; 0: no limit.
+	SnapshotBytesPerSecond int64
+	// Reaches the admin addresses of other nodes: see NewClient.
 	Client *http.Client
 	Scheme string // of these addresses: "http" or "https"
 
@@ -140,11 +145,8 @@ func (n *Node) hostConfig() config.NodeHostConfig {
 		RaftAddress:         n.config.Info.RaftAddress,
 		RaftEventListener:   (*listener)(n),
 		SystemEventListener: (*listener)(n),
-		MutualTLS:           n.config.CAFile != "",
-		CAFile:              n.config.CAFile,
-		CertFile:            n.config.CertFile,
-		KeyFile:             n.config.KeyFile,
 	}
+	c.Expert.TransportFactory = n.transportFactory()
 	c.Expert.LogDBFactory = tan.Factory
 	c.Expert.LogDB = config.GetTinyMemLogDBConfig()
 	c.Expert.Engine = config.GetDefaultEngineConfig()

@@ -54,18 +54,18 @@ type proposer struct {
 	closed bool
 	wakeup chan struct{}
 	// Closed and replaced when the shard's leader changes.
-	leaderLost chan struct{}
+	leaderChanged chan struct{}
 }
 
 func newProposer(s *shard) *proposer {
 	p := &proposer{
-		shard:      s,
-		host:       s.node.host,
-		session:    s.node.host.GetNoOPSession(s.shardID),
-		slots:      make(chan struct{}, maxProposals),
-		stopped:    make(chan struct{}),
-		wakeup:     make(chan struct{}, 1),
-		leaderLost: make(chan struct{}),
+		shard:         s,
+		host:          s.node.host,
+		session:       s.node.host.GetNoOPSession(s.shardID),
+		slots:         make(chan struct{}, maxProposals),
+		stopped:       make(chan struct{}),
+		wakeup:        make(chan struct{}, 1),
+		leaderChanged: make(chan struct{}),
 	}
 	go p.run()
 	return p
@@ -77,8 +77,15 @@ func (p *proposer) stop() { close(p.stopped) }
 func (p *proposer) noteLeaderChange() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	close(p.leaderLost)
-	p.leaderLost = make(chan struct{})
+	close(p.leaderChanged)
+	p.leaderChanged = make(chan struct{})
+}
+
+// untilLeaderChanges gives a channel that is closed at the next change.
+func (p *proposer) untilLeaderChanges() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.leaderChanged
 }
 
 // take gives the writes of the next proposal.
@@ -144,12 +151,10 @@ func (p *proposer) refuseAll() {
 }
 
 // propose sends the writes to the leader, and gives their slot back when they have ended or the
-// leader is lost. Until they were sent, they are tried again: nothing was done then.
+// shard has another leader. Until they were sent, they are tried again: nothing was done then.
 func (p *proposer) propose(writes []*write) {
 	for {
-		p.mu.Lock()
-		leaderLost := p.leaderLost
-		p.mu.Unlock()
+		leaderChanged := p.untilLeaderChanges()
 		leader, err := p.awaitLeader(latest(writes))
 		if err == nil && leader != p.shard.replicaID && writes[0].sentOn {
 			err = errStopping
@@ -164,13 +169,13 @@ func (p *proposer) propose(writes []*write) {
 			return
 		}
 		if leader != p.shard.replicaID {
-			go p.sendTo(leader, writes)
+			go p.sendTo(leader, writes, leaderChanged)
 			return
 		}
 		p.proposed.Add(1)
 		request, err := p.host.Propose(p.session, commandOf(writes), timeLeft(writes))
 		if err == nil {
-			go p.finishProposal(request, writes, leaderLost)
+			go p.finishProposal(request, writes, leaderChanged)
 			return
 		}
 		p.proposed.Add(-1)
@@ -198,6 +203,7 @@ func (p *proposer) pause() {
 // awaitLeader gives the replica that leads the shard.
 func (p *proposer) awaitLeader(deadline time.Time) (uint64, error) {
 	for {
+		leaderChanged := p.untilLeaderChanges()
 		leader := p.shard.leader.Load()
 		if leader != 0 && !(p.held.Load() && leader == p.shard.replicaID) {
 			return leader, nil
@@ -206,6 +212,7 @@ func (p *proposer) awaitLeader(deadline time.Time) (uint64, error) {
 			return 0, errNoLeader
 		}
 		select {
+		case <-leaderChanged:
 		case <-time.After(retryDelay):
 		case <-p.stopped:
 			return 0, errStopping
@@ -213,12 +220,21 @@ func (p *proposer) awaitLeader(deadline time.Time) (uint64, error) {
 	}
 }
 
-// sendTo sends the writes to the node of the leader.
-func (p *proposer) sendTo(leader uint64, writes []*write) {
+// sendTo sends the writes to the node of the leader. The slot is free when the answer is there or
+// the leader has changed. A node that is gone may never answer.
+func (p *proposer) sendTo(leader uint64, writes []*write, leaderChanged <-chan struct{}) {
+	answered := make(chan struct{})
+	go func() {
+		select {
+		case <-answered:
+		case <-leaderChanged:
+		}
+		<-p.slots
+	}()
 	ctx, cancel := context.WithDeadline(context.Background(), latest(writes))
 	defer cancel()
 	existed, err := p.shard.node.writeAt(ctx, p.shard.shardID, leader, commandOf(writes))
-	<-p.slots
+	close(answered)
 	switch {
 	case err == nil && len(existed) != countedOps(writes):
 		finish(writes, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(existed)))
@@ -248,14 +264,14 @@ func isPassing(err error) bool {
 }
 
 // finishProposal hands the outcome to the writes. The slot is free when the outcome is there or the
-// leader is lost: a proposal to a dead leader ends with its time-out alone.
+// leader has changed: a proposal to a dead leader ends with its time-out alone.
 func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*write,
-	leaderLost chan struct{}) {
+	leaderChanged <-chan struct{}) {
 	var result dragonboat.RequestResult
 	select {
 	case result = <-request.AppliedC():
 		<-p.slots
-	case <-leaderLost:
+	case <-leaderChanged:
 		<-p.slots
 		result = <-request.AppliedC()
 	}

@@ -142,8 +142,7 @@ func (s *shard) noteAnswer(leader, term uint64) {
 
 func (s *shard) setLeader(leader, term uint64) {
 	s.term = term
-	before := s.leader.Swap(leader)
-	if before == 0 || before == leader {
+	if s.leader.Swap(leader) == leader {
 		return
 	}
 	s.proposer.noteLeaderChange()

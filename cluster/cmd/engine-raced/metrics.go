@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -79,6 +80,17 @@ func countersOf(server *resp.Server) admin.Source {
 		emit(admin.Sample{Name: "engine_raced_in_flight_bytes",
 			Help:  "Bytes of requests and replies that are held for clients.",
 			Value: float64(server.BytesInFlight())})
+	}
+}
+
+// expiriesOf tells when the node's certificates expire, by their setting.
+func expiriesOf(expiries func() map[string]time.Time) admin.Source {
+	return func(emit func(admin.Sample)) {
+		for setting, end := range expiries() {
+			emit(admin.Sample{Name: "engine_raced_certificate_expiry_seconds",
+				Help:   "When a certificate expires, as Unix time. Of several authorities: the first.",
+				Labels: [][2]string{{"setting", setting}}, Value: float64(end.Unix())})
+		}
 	}
 }
 

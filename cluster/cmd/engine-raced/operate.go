@@ -174,8 +174,12 @@ func (o *operation) target() (address string, security *tls.Config, secret strin
 		if settings, err = config.LoadSettings(o.configPath, nil); err != nil {
 			return "", nil, "", err
 		}
-		if _, security, err = settings.PeerTLS(); err != nil {
+		_, client, err := settings.PeerTLS()
+		if err != nil {
 			return "", nil, "", err
+		}
+		if client != nil {
+			security = client()
 		}
 		if !o.given["admin"] {
 			if address, err = reachable(settings); err != nil {

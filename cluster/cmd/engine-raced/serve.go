@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -24,7 +23,6 @@ import (
 	"engine_race/cluster/node"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/resp"
-	"engine_race/cluster/secret"
 )
 
 // How long init and join may take.
@@ -107,11 +105,11 @@ func join(ctx context.Context, c *config.Config, shown string, logger *slog.Logg
 	peer string) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	_, client, err := c.PeerTLS()
+	server, client, err := c.PeerTLS()
 	if err != nil {
 		return err
 	}
-	return node.Join(ctx, nodeConfig(c, client, shown, logger), peer)
+	return node.Join(ctx, nodeConfig(c, server, client, shown, logger), peer)
 }
 
 // storeCount is how many stores share the memory that the node may take.
@@ -139,14 +137,10 @@ func checkStores(c *config.Config) error {
 }
 
 // nodeConfig gives the settings of package node.
-func nodeConfig(c *config.Config, security *tls.Config, shown string,
+func nodeConfig(c *config.Config, server *tls.Config, client func() *tls.Config, shown string,
 	logger *slog.Logger) node.Config {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = security
-	transport.MaxIdleConnsPerHost = 64
-	transport.Proxy = nil
 	scheme := "http"
-	if security != nil {
+	if client != nil {
 		scheme = "https"
 	}
 	return node.Config{
@@ -157,9 +151,9 @@ func nodeConfig(c *config.Config, security *tls.Config, shown string,
 		ExecShards:   c.Raft.ExecShards,
 		SyncInterval: time.Duration(c.Raft.SyncIntervalMs) * time.Millisecond,
 		Engine:       storeOptions(c),
-		CAFile:       c.TLS.PeerCA, CertFile: c.TLS.PeerCert, KeyFile: c.TLS.PeerKey,
-		Client: &http.Client{Transport: secret.Transport(transport, shown)}, Scheme: scheme,
-		Logger: logger,
+		PeerServer:   server, PeerClient: client, Secret: shown,
+		SnapshotBytesPerSecond: c.Raft.SnapshotBytesPerS,
+		Client:                 node.NewClient(client, shown), Scheme: scheme, Logger: logger,
 	}
 }
 
@@ -168,6 +162,7 @@ func nodeConfig(c *config.Config, security *tls.Config, shown string,
 func serve(ctx context.Context, c *config.Config, shown string,
 	logger *slog.Logger) error {
 	node.LogTo(logger)
+	raiseFileLimit(c, logger)
 	peerServer, peerClient, err := c.PeerTLS()
 	if err != nil {
 		return err
@@ -176,11 +171,15 @@ func serve(ctx context.Context, c *config.Config, shown string,
 	if err != nil {
 		return err
 	}
+	expiries, err := c.CertificateExpiries()
+	if err != nil {
+		return err
+	}
 	users, err := c.Users()
 	if err != nil {
 		return err
 	}
-	n, err := node.Open(nodeConfig(c, peerClient, shown, logger))
+	n, err := node.Open(nodeConfig(c, peerServer, peerClient, shown, logger))
 	if err != nil {
 		return err
 	}
@@ -196,8 +195,9 @@ func serve(ctx context.Context, c *config.Config, shown string,
 	operators, err := admin.New(admin.Options{Address: c.AdminAddress,
 		MetricsAddress: c.MetricsAddress, TLS: peerServer, Secret: shown, Hosts: c.Hosts(),
 		Control: n, Registry: registry,
-		Sources: []admin.Source{countersOf(server), statsOf(n)}, BackupDir: c.BackupDir,
-		Logger: logger, Timeout: c.Limits.AdminTimeout(), BackupTimeout: c.Limits.BackupTimeout()})
+		Sources:   []admin.Source{countersOf(server), statsOf(n), expiriesOf(expiries)},
+		BackupDir: c.BackupDir, Logger: logger,
+		Timeout: c.Limits.AdminTimeout(), BackupTimeout: c.Limits.BackupTimeout()})
 	if err != nil {
 		return err
 	}

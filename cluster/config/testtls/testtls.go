@@ -23,13 +23,15 @@ import (
 	"time"
 )
 
-// validity is how long each certificate holds.
+// validity is how long certificates hold by default.
 const validity = 30 * 24 * time.Hour
 
 // Authority signs certificates.
 type Authority struct {
 	// CAPath is the file with the authority's certificate.
 	CAPath string
+	// Validity is how long the next certificates hold.
+	Validity time.Duration
 
 	directory   string
 	certificate *x509.Certificate
@@ -45,7 +47,7 @@ func New(directory string) (*Authority, error) {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory: %w", err)
 	}
-	template, err := newTemplate("engine-raced test authority")
+	template, err := newTemplate("engine-raced test authority", validity)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +66,8 @@ func New(directory string) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the authority: %w", err)
 	}
-	a := &Authority{CAPath: filepath.Join(directory, "ca.pem"), directory: directory,
-		certificate: certificate, key: key}
+	a := &Authority{CAPath: filepath.Join(directory, "ca.pem"), Validity: validity,
+		directory: directory, certificate: certificate, key: key}
 	pair := Pair{CertPath: a.CAPath, KeyPath: filepath.Join(directory, "ca.key")}
 	return a, pair.write(der, key)
 }
@@ -73,7 +75,7 @@ func New(directory string) (*Authority, error) {
 // Issue makes a certificate for servers and clients, valid for the hosts: names or IP addresses.
 // Its files are NAME.pem and NAME.key. They replace those of an earlier call with this name.
 func (a *Authority) Issue(name string, hosts ...string) (Pair, error) {
-	template, err := newTemplate(name)
+	template, err := newTemplate(name, a.Validity)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -100,7 +102,7 @@ func (a *Authority) Issue(name string, hosts ...string) (Pair, error) {
 	return pair, pair.write(der, key)
 }
 
-func newTemplate(name string) (*x509.Certificate, error) {
+func newTemplate(name string, validity time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
 	if err != nil {
 		return nil, fmt.Errorf("make a serial number: %w", err)

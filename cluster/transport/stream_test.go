@@ -1,0 +1,136 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lni/dragonboat/v4/raftpb"
+)
+
+func chunkOf(number uint64) raftpb.Chunk {
+	return raftpb.Chunk{ShardID: 2, ReplicaID: 2, From: 1, ChunkId: number, Data: []byte{byte(number)}}
+}
+
+func (n *testNode) stream(t *testing.T, to *testNode) *stream {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	connection, err := n.GetSnapshotConnection(ctx, to.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(connection.Close)
+	return connection.(*stream)
+}
+
+// expectChunks fails unless exactly the chunks 0 to count-1 have come.
+func (n *testNode) expectChunks(t *testing.T, count int) {
+	t.Helper()
+	if len(n.chunks) != count {
+		t.Fatalf("%d chunks came, not %d", len(n.chunks), count)
+	}
+	for number := range count {
+		if chunk := <-n.chunks; chunk.ChunkId != uint64(number) || chunk.Data[0] != byte(number) {
+			t.Fatalf("chunk %d came, not %d", chunk.ChunkId, number)
+		}
+	}
+}
+
+func TestASnapshotArrives(t *testing.T) {
+	one, two := pair(t, "127.0.0.1")
+	s := one.stream(t, two)
+	for number := range uint64(3) {
+		if err := s.SendChunk(chunkOf(number)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two.expectChunks(t, 3)
+}
+
+// TestASnapshotOutlivesItsConnection breaks connections before a chunk, and after it was taken but
+// not yet confirmed. No chunk may be lost, and none may come twice.
+func TestASnapshotOutlivesItsConnection(t *testing.T) {
+	peers := newPeers()
+	one, two := newNode(t, peers, 1, "127.0.0.1").start(t), newNode(t, peers, 2, "127.0.0.1")
+	two.onChunk = func(chunk raftpb.Chunk) bool {
+		if chunk.ChunkId == 1 {
+			two.mu.Lock()
+			defer two.mu.Unlock()
+			for _, conn := range two.known[1] {
+				_ = conn.Close()
+			}
+		}
+		return true
+	}
+	two.start(t)
+	s := one.stream(t, two)
+	for number := range uint64(4) {
+		if number == 3 {
+			_ = s.conn.Close()
+		}
+		if err := s.SendChunk(chunkOf(number)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two.expectChunks(t, 4)
+}
+
+func TestARejectedSnapshotEnds(t *testing.T) {
+	peers := newPeers()
+	one, two := newNode(t, peers, 1, "127.0.0.1").start(t), newNode(t, peers, 2, "127.0.0.1")
+	two.onChunk = func(chunk raftpb.Chunk) bool { return chunk.ChunkId == 0 }
+	two.start(t)
+	s := one.stream(t, two)
+	if err := s.SendChunk(chunkOf(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SendChunk(chunkOf(1)); !errors.Is(err, errStream) {
+		t.Fatalf("the second chunk: %v", err)
+	}
+}
+
+// TestARestartedReceiverEndsTheStream: dragonboat has lost what came before.
+func TestARestartedReceiverEndsTheStream(t *testing.T) {
+	one, two := pair(t, "127.0.0.1")
+	s := one.stream(t, two)
+	if err := s.SendChunk(chunkOf(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Close(); err != nil {
+		t.Fatal(err)
+	}
+	two.start(t)
+	if err := s.SendChunk(chunkOf(1)); !errors.Is(err, errStream) {
+		t.Fatalf("the second chunk: %v", err)
+	}
+}
+
+// TestSnapshotsKeepToTheirRate has a rate at which the second chunk would take hours.
+func TestSnapshotsKeepToTheirRate(t *testing.T) {
+	peers := newPeers()
+	one, two := newNode(t, peers, 1, "127.0.0.1"), newNode(t, peers, 2, "127.0.0.1").start(t)
+	one.options.SnapshotBytesPerSecond = 100
+	one.start(t)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	connection, err := one.GetSnapshotConnection(ctx, two.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	chunk := chunkOf(0)
+	chunk.Data = make([]byte, 2<<20)
+	if err := connection.SendChunk(chunk); err != nil {
+		t.Fatal(err)
+	}
+	// The burst of a chunk and a half is over. The limiter knows that the hour is too short.
+	if err := connection.SendChunk(chunk); err == nil || !strings.Contains(err.Error(), "rate") {
+		t.Fatalf("the second chunk: %v", err)
+	}
+	if len(two.chunks) != 1 {
+		t.Fatalf("%d chunks came", len(two.chunks))
+	}
+}
