@@ -43,12 +43,15 @@ func (c *Config) ValidateForInit() error {
 		"a node that the list lacks uses join", c.NodeID)
 }
 
-// ValidateForJoin checks what only the command join needs: an admin address that other nodes can
-// connect to. The cluster keeps it for ever.
+// ValidateForJoin checks what only the command join needs: addresses that other nodes and clients
+// can connect to.
 func (c *Config) ValidateForJoin() error {
-	err := checkAddress("admin_address", c.Self().AdminAddress, true)
-	if err != nil {
-		return fmt.Errorf("%w: list this node in cluster.nodes with such an address", err)
+	self := c.Self()
+	for _, named := range []namedAddress{{"raft_address", self.RaftAddress},
+		{"client_address", self.ClientAddress}, {"admin_address", self.AdminAddress}} {
+		if err := checkAddress(named.setting, named.address, true); err != nil {
+			return fmt.Errorf("%w: list this node in cluster.nodes with such an address", err)
+		}
 	}
 	return nil
 }

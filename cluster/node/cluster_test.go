@@ -55,8 +55,17 @@ func newCluster(t *testing.T, nodes, shards, replicas uint64) *testCluster {
 
 func newClusterAt(t *testing.T, host string, nodes, shards, replicas uint64) *testCluster {
 	t.Helper()
-	c := &testCluster{t: t, root: t.TempDir(), nodes: map[uint64]*testNode{},
-		genesis: Genesis{Cluster: "test", Shards: shards, Replicas: replicas}}
+	c := newClusterOf(t, host, Genesis{Cluster: "test", Shards: shards, Replicas: replicas}, nodes)
+	for id := uint64(1); id <= nodes; id++ {
+		c.start(id)
+	}
+	return c
+}
+
+// newClusterOf initialises nodes and starts none.
+func newClusterOf(t *testing.T, host string, genesis Genesis, nodes uint64) *testCluster {
+	t.Helper()
+	c := &testCluster{t: t, root: t.TempDir(), nodes: map[uint64]*testNode{}, genesis: genesis}
 	addresses := freeAddresses(t, host, 2*nodes)
 	for id := uint64(1); id <= nodes; id++ {
 		c.genesis.Nodes = append(c.genesis.Nodes, service.NodeInfo{ID: id,
@@ -64,11 +73,10 @@ func newClusterAt(t *testing.T, host string, nodes, shards, replicas uint64) *te
 	}
 	for _, info := range c.genesis.Nodes {
 		config := c.configOf(info)
-		if err := Prepare(config.Directory, info.ID, 1, c.genesis); err != nil {
+		if err := Init(soon(t), config, c.genesis); err != nil {
 			t.Fatal(err)
 		}
 		c.nodes[info.ID] = &testNode{config: config}
-		c.start(info.ID)
 	}
 	t.Cleanup(func() {
 		for id := range c.nodes {

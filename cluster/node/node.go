@@ -30,7 +30,7 @@ import (
 	"engine_race/cluster/service"
 )
 
-// Config is what a node needs besides the files that Prepare made.
+// Config is what a node needs besides the files that Init or Join made.
 type Config struct {
 	Directory string
 	Info      service.NodeInfo
@@ -68,6 +68,8 @@ type Node struct {
 	state  state
 	host   *dragonboat.NodeHost
 
+	bootstrap bootstrap // guards state.Peers and state.Bootstrapping, too
+
 	directory atomic.Pointer[Directory]
 	machine   *directoryMachine // of the directory's replica here, or nil
 
@@ -85,8 +87,8 @@ type Node struct {
 	draining atomic.Bool
 	stopped  chan struct{}
 	workers  sync.WaitGroup
-	// Asks the reconciler to look at once.
-	nudge chan struct{}
+	// Asks the reconciler to look at once, and the bootstrap to ask at once.
+	nudge, greeted chan struct{}
 }
 
 // Open starts the node's replicas. It returns before they have leaders.
@@ -99,7 +101,10 @@ func Open(c Config) (*Node, error) {
 		return nil, fmt.Errorf("%s is of node %d, not %d", c.Directory, s.NodeID, c.Info.ID)
 	}
 	n := &Node{config: c, state: s, shards: map[uint64]*shard{}, stopped: make(chan struct{}),
-		nudge: make(chan struct{}, 1)}
+		nudge: make(chan struct{}, 1), greeted: make(chan struct{}, 1)}
+	if s.Bootstrapping {
+		n.bootstrap.waiting = map[uint64]string{}
+	}
 	n.directory.Store(n.savedDirectory())
 	n.savedVersion = n.directory.Load().Version
 	if n.host, err = dragonboat.NewNodeHost(n.hostConfig()); err != nil {
@@ -113,6 +118,10 @@ func Open(c Config) (*Node, error) {
 		c.Logger.Warn("cannot give back reserved space of logs", "error", err)
 	}
 	n.reconcile()
+	if s.Bootstrapping {
+		n.workers.Add(1)
+		go n.begin()
+	}
 	n.workers.Add(3)
 	go n.reconcileForever()
 	go n.replaceLost()

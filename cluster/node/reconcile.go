@@ -124,7 +124,7 @@ func (n *Node) reconcile() {
 
 // mayStart tells whether a replica that is placed here can run.
 func (n *Node) mayStart(shardID uint64, p Placement, leftovers map[raftio.NodeInfo]bool) bool {
-	return p.Epoch == n.state.Epoch && !n.isLost(shardID, p, leftovers) &&
+	return n.hasBegun() == nil && p.Epoch == n.state.Epoch && !n.isLost(shardID, p, leftovers) &&
 		!isCleaning(shardID, p, leftovers)
 }
 

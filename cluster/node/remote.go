@@ -28,6 +28,7 @@ const (
 	pathCount     = "/internal/count"
 	pathDirectory = "/internal/directory"
 	pathJoin      = "/internal/join"
+	pathHello     = "/internal/hello"
 	pathControl   = "/internal/control"
 	pathStream    = "/internal/stream"
 	pathReplicas  = "/internal/replicas"
@@ -220,6 +221,7 @@ func (n *Node) Handlers() map[string]http.Handler {
 		pathCount:     n.handler(n.serveCount),
 		pathDirectory: n.handler(n.serveDirectory),
 		pathJoin:      n.handler(n.serveJoin),
+		pathHello:     n.handler(n.serveHello),
 		pathControl:   n.handler(n.serveControl),
 		pathStream:    http.HandlerFunc(n.serveStream),
 		pathReplicas:  n.handler(n.serveReplicas),

@@ -247,7 +247,7 @@ func TestALostNodeIsReplaced(t *testing.T) {
 		t.Fatal("a node starts without its files")
 	}
 	eventually(t, "node 3 joins again", func() error {
-		return Join(soon(t), c.nodes[3].config, c.nodes[1].config.Info.AdminAddress)
+		return c.join(3, 1, true)
 	})
 	c.start(3)
 	if c.nodes[3].Ready() == nil {

@@ -26,34 +26,60 @@ type state struct {
 	NodeID  uint64  `json:"node_id"`
 	Epoch   uint64  `json:"epoch"`
 	Genesis Genesis `json:"genesis"`
+	// Of an initial node: its number of this data directory, whether it has not yet heard of all
+	// others, and their numbers.
+	Incarnation   uint64            `json:"incarnation,omitempty"`
+	Bootstrapping bool              `json:"bootstrapping,omitempty"`
+	Peers         map[uint64]uint64 `json:"peers,omitempty"`
 }
 
-// Prepare makes the directory of a node that was not there before. A node of the genesis has epoch
-// 1, another one the epoch with which it joined.
-func Prepare(directory string, nodeID, epoch uint64, genesis Genesis) error {
+// initialState is that of a node of the genesis.
+func initialState(nodeID uint64, genesis Genesis) (state, error) {
+	others := genesis.others(nodeID)
+	if len(others) == len(genesis.Nodes) {
+		return state{}, fmt.Errorf("node %d is no initial node", nodeID)
+	}
+	return state{NodeID: nodeID, Epoch: 1, Genesis: genesis, Incarnation: newIncarnation(),
+		Bootstrapping: len(others) > 0}, nil
+}
+
+// isFresh fails if a node has been set up in the directory.
+func isFresh(directory string) error {
 	path := filepath.Join(directory, stateName)
-	if _, err := os.Stat(path); err == nil {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is there already: this node was set up before", path)
+	}
+	return nil
+}
+
+// prepare makes the directory of a node that was not there before.
+func (s *state) prepare(directory string) error {
+	if err := isFresh(directory); err != nil {
+		return err
 	}
 	for _, name := range []string{raftName, replicasName} {
 		if err := files.MakeDirectory(filepath.Join(directory, name)); err != nil {
 			return err
 		}
 	}
-	s := state{NodeID: nodeID, Epoch: epoch, Genesis: genesis}
-	id, err := genesis.ID()
+	marker, err := s.marker()
 	if err != nil {
 		return err
 	}
-	marker := fmt.Sprintf("%s %d %d\n", id, nodeID, epoch)
 	err = files.WriteWhole(filepath.Join(directory, raftName, markerName), []byte(marker))
 	if err != nil {
 		return err
 	}
-	return writeJSON(path, s)
+	return writeJSON(filepath.Join(directory, stateName), s)
 }
 
-// loadState reads what Prepare wrote. It refuses a directory whose parts do not belong together.
+// marker is the text that ties a raft log to its node.
+func (s *state) marker() (string, error) {
+	id, err := s.Genesis.ID()
+	return fmt.Sprintf("%s %d %d\n", id, s.NodeID, s.Epoch), err
+}
+
+// loadState reads what prepare wrote. It refuses a directory whose parts do not belong together.
 // Without its raft log a replica could vote against its own promises.
 func loadState(directory string) (state, error) {
 	var s state
@@ -63,13 +89,12 @@ func loadState(directory string) (state, error) {
 		}
 		return s, err
 	}
-	id, err := s.Genesis.ID()
+	want, err := s.marker()
 	if err != nil {
 		return s, err
 	}
 	path := filepath.Join(directory, raftName, markerName)
 	marker, err := os.ReadFile(path)
-	want := fmt.Sprintf("%s %d %d\n", id, s.NodeID, s.Epoch)
 	if err != nil || string(marker) != want {
 		return s, fmt.Errorf("the raft log in %s is lost or is another node's: remove all of %s "+
 			"and join again", filepath.Dir(path), directory)

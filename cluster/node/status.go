@@ -105,6 +105,9 @@ func (n *Node) Ready() error {
 	if n.draining.Load() {
 		return fmt.Errorf("%w: draining", service.ErrUnavailable)
 	}
+	if err := n.hasBegun(); err != nil {
+		return err
+	}
 	d := n.directory.Load()
 	for shardID := range d.Shards {
 		_, placed := d.On(shardID, n.state.NodeID)

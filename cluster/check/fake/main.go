@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -77,19 +79,46 @@ func command(args []string) error {
 		if err == nil {
 			return fmt.Errorf("%s exists already", meta)
 		}
-		if args[0] == "join" {
-			if err := fetch("http://" + flags["--peer"] + "/readyz"); err != nil {
-				return err
-			}
+		if err := n.admit(args, flags["--peer"]); err != nil {
+			return err
 		}
 		return files.WriteWhole(meta, []byte(args[0]))
 	case "serve":
 		if err != nil {
 			return err
 		}
-		return n.serve()
+		return n.serve(meta)
 	}
 	return fmt.Errorf("%q is no command", args[0])
+}
+
+// served is the file that tells that the node has served before, with this data directory or with
+// an earlier one.
+func (n *fakeNode) served() string {
+	return filepath.Join(n.shared, fmt.Sprintf("served-%d", n.settings.NodeID))
+}
+
+// admit refuses a node that has served before, as the others do: init if one of them answers, and
+// join without --replace.
+func (n *fakeNode) admit(args []string, peer string) error {
+	_, err := os.Stat(n.served())
+	if args[0] == "join" {
+		if err == nil && !slices.Contains(args, "--replace") {
+			return errors.New("the number is in use: run join --replace")
+		}
+		return fetch("http://" + peer + "/readyz")
+	}
+	if err != nil {
+		return nil
+	}
+	for _, node := range n.settings.Cluster.Nodes {
+		client := &http.Client{Timeout: 300 * time.Millisecond}
+		if response, err := client.Get("http://" + node.AdminAddress + "/readyz"); err == nil {
+			response.Body.Close()
+			return errors.New("the cluster has lived: run join --replace")
+		}
+	}
+	return nil
 }
 
 func fetch(url string) error {
@@ -109,7 +138,23 @@ type fakeNode struct {
 	shared   string // the directory above those of all nodes
 }
 
-func (n *fakeNode) serve() error {
+func (n *fakeNode) serve(meta string) error {
+	// A wiped node that was initialised again serves nobody.
+	how, err := os.ReadFile(meta)
+	if err != nil {
+		return err
+	}
+	mark := meta + ".served"
+	_, fresh := os.Stat(mark)
+	_, lived := os.Stat(n.served())
+	forgetful := string(how) == "init" && fresh != nil && lived == nil
+	if !forgetful {
+		// Durable, as a cut of the power may come.
+		err := errors.Join(files.WriteWhole(mark, nil), files.WriteWhole(n.served(), nil))
+		if err != nil {
+			return err
+		}
+	}
 	store, err := OpenStore(filepath.Join(n.shared, "store"))
 	if err != nil {
 		return err
@@ -128,7 +173,7 @@ func (n *fakeNode) serve() error {
 	defer stop()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || forgetful {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
@@ -139,7 +184,9 @@ func (n *fakeNode) serve() error {
 		slog.Error("the admin pages ended", "error", err)
 		os.Exit(1)
 	}()
-	go server.Serve(listener)
+	if !forgetful {
+		go server.Serve(listener)
+	}
 	<-ctx.Done()
 	if hit(server.Faults.NoDrain) {
 		// At once: under the race detector os.Exit takes a second, in which clients go elsewhere.

@@ -2,8 +2,10 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"engine_race/cluster/service"
@@ -18,6 +20,8 @@ const moveEvery = 300 * time.Millisecond
 func operatorFaults() []Fault {
 	return []Fault{
 		{Name: "lost-disk", Help: "a node loses its data and is replaced", inject: lostDisk},
+		{Name: "wiped-node", Help: "a node loses its data, and is set up again in wrong ways first",
+			inject: wipedNode},
 		{Name: "membership", Help: "a replica is removed and added again", inject: membership},
 		{Name: "move-leader", Help: "leaders move from node to node", inject: moveLeaders},
 		{Name: "rolling-restart", Help: "SIGTERM and a restart for each node in turn",
@@ -114,7 +118,9 @@ func lostDisk(ctx context.Context, e *Env) error {
 			}
 		}
 	}
-	err = e.insist(ctx, func(ctx context.Context) error { return e.Cluster.Join(ctx, node, via) })
+	err = e.insist(ctx, func(ctx context.Context) error {
+		return e.Cluster.Join(ctx, node, via, true)
+	})
 	if err != nil {
 		return err
 	}
@@ -129,6 +135,63 @@ func lostDisk(ctx context.Context, e *Env) error {
 		}
 	}
 	return nil
+}
+
+// wipedNode sets a wiped node up as an operator may by mistake. It has forgotten its votes, so it
+// may not come back under its old replica numbers: the others refuse it, at once or when they can.
+func wipedNode(ctx context.Context, e *Env) error {
+	node := e.anyNode()
+	via := e.other(node)
+	e.Log.Info("set a wiped node up wrongly", "node", node)
+	if err := errors.Join(e.Cluster.Kill(node), e.Cluster.Wipe(node)); err != nil {
+		return err
+	}
+	for how, err := range map[string]error{"init": e.Cluster.Init(ctx, node),
+		"join": e.Cluster.Join(ctx, node, via, false)} {
+		if err == nil || !strings.Contains(err.Error(), "join --replace") {
+			return fmt.Errorf("%s of wiped node %d: %v", how, node, err)
+		}
+	}
+	if err := e.initAlone(ctx, node); err != nil {
+		return err
+	}
+	if err := e.Cluster.Start(node); err != nil {
+		return err
+	}
+	if err := e.hold(ctx); err != nil {
+		return err
+	}
+	if e.Cluster.Ready(ctx, node) == nil {
+		return fmt.Errorf("node %d serves, although its votes are lost", node)
+	}
+	if err := errors.Join(e.Cluster.Kill(node), e.Cluster.Wipe(node)); err != nil {
+		return err
+	}
+	err := e.insist(ctx, func(ctx context.Context) error {
+		return e.Cluster.Join(ctx, node, via, true)
+	})
+	if err != nil {
+		return err
+	}
+	return e.Cluster.Start(node)
+}
+
+// initAlone initialises a node while no other one answers.
+func (e *Env) initAlone(ctx context.Context, node int) error {
+	each := func(do func(id int) error) error {
+		var failures []error
+		for id := 1; id <= e.Cluster.Nodes(); id++ {
+			if id != node {
+				failures = append(failures, do(id))
+			}
+		}
+		return errors.Join(failures...)
+	}
+	err := each(e.Cluster.Pause)
+	if err == nil {
+		err = e.Cluster.Init(ctx, node)
+	}
+	return errors.Join(err, each(e.Cluster.Resume))
 }
 
 func membership(ctx context.Context, e *Env) error {

@@ -53,10 +53,14 @@ func (c *Cluster) Init(ctx context.Context, id int) error {
 	return c.command(ctx, id, "init", "--config", c.nodes[id-1].config)
 }
 
-// Join runs `join` for a node without data. `via` is a node that runs.
-func (c *Cluster) Join(ctx context.Context, id, via int) error {
-	return c.command(ctx, id, "join", "--config", c.nodes[id-1].config,
-		"--peer", c.Info(via).AdminAddress)
+// Join runs `join` for a node without data. `via` is a node that runs. With `replaces` the node may
+// have a number that is in use.
+func (c *Cluster) Join(ctx context.Context, id, via int, replaces bool) error {
+	args := []string{"join", "--config", c.nodes[id-1].config, "--peer", c.Info(via).AdminAddress}
+	if replaces {
+		args = append(args, "--replace")
+	}
+	return c.command(ctx, id, args...)
 }
 
 // command runs the program until it ends.

@@ -193,7 +193,13 @@ func TestWipedNodeNeedsToJoin(t *testing.T) {
 	if err := c.WaitReady(t.Context(), 2); err == nil {
 		t.Error("a node without data serves")
 	}
-	if err := c.Join(t.Context(), 2, 1); err != nil {
+	if err := c.Init(t.Context(), 2); err == nil {
+		t.Error("a node that has served was initialised again")
+	}
+	if err := c.Join(t.Context(), 2, 1, false); err == nil {
+		t.Error("a node took a number that is in use")
+	}
+	if err := c.Join(t.Context(), 2, 1, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.StartAll(t.Context()); err != nil {

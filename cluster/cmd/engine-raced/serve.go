@@ -33,9 +33,11 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 	flags := flag.NewFlagSet("engine-raced "+command, flag.ContinueOnError)
 	flags.SetOutput(errorsOut)
 	path := flags.String("config", "", "the configuration file")
-	peer := ""
+	peer, replaces := "", false
 	if command == "join" {
 		flags.StringVar(&peer, "peer", "", "host:port of the admin address of a node")
+		flags.BoolVar(&replaces, "replace", false, "take the number over from a node that has it, "+
+			"and shut that one out for ever: its data is lost")
 	}
 	overrides := config.AddFlags(flags, arguments)
 	err := flags.Parse(arguments)
@@ -83,9 +85,14 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 	c.LogWarnings(logger)
 	switch command {
 	case "init":
-		err = node.Prepare(c.DataDir, c.NodeID, 1, genesisOf(c))
+		err = setUp(ctx, c, shown, logger, func(ctx context.Context, settings node.Config) error {
+			return node.Init(ctx, settings, genesisOf(c))
+		})
 	case "join":
-		err = join(ctx, c, shown, logger, peer)
+		err = setUp(ctx, c, shown, logger, func(ctx context.Context, settings node.Config) error {
+			listen := []string{c.RaftAddress, c.ClientAddress, c.AdminAddress}
+			return node.Join(ctx, settings, listen, peer, replaces)
+		})
 	default:
 		err = serve(ctx, c, shown, logger)
 	}
@@ -101,15 +108,16 @@ func genesisOf(c *config.Config) node.Genesis {
 		Replicas: uint64(c.Cluster.Replicas), Nodes: c.Cluster.Nodes}
 }
 
-func join(ctx context.Context, c *config.Config, shown string, logger *slog.Logger,
-	peer string) error {
+// setUp runs init or join, which call other nodes.
+func setUp(ctx context.Context, c *config.Config, shown string, logger *slog.Logger,
+	run func(context.Context, node.Config) error) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	server, client, err := c.PeerTLS()
 	if err != nil {
 		return err
 	}
-	return node.Join(ctx, nodeConfig(c, server, client, shown, logger), peer)
+	return run(ctx, nodeConfig(c, server, client, shown, logger))
 }
 
 // storeCount is how many stores share the memory that the node may take.
