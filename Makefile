@@ -97,8 +97,9 @@ include harness/programs.mk
 include test/rooms.mk
 
 GUEST_INIT := build/guest/init
-BENCHES := $(filter $(BIN)/bench_%,$(PROGRAMS))
+BENCHES := $(BIN)/bench_micro $(BIN)/claims
 report_program := $(if $(shell command -v python3),$(BIN)/report)
+claims_benches := $(addprefix bench-,race batches safety io scan l1 index numa space)
 quiet := $(if $(V),,@)
 define newline
 
@@ -111,8 +112,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests rest-tests sanitized-judges quick-tests guest race test \
-        test-all test-rest prepare-test-rest test-report fuzz check bench bench-race bench-batches \
-        bench-safety bench-io bench-scan bench-l1 bench-index bench-numa bench-space bench-compare \
+        test-all test-rest prepare-test-rest test-report fuzz check bench $(claims_benches) bench-compare \
         flame mutants soak crash powercut nvme-guest numa-guests cluster test-cluster \
         bench-cluster cluster-demo cluster-mutants asan tsan format clean help FORCE
 .SECONDARY:
@@ -229,67 +229,41 @@ check:  ## format, lint, headers, layers, house rules, prose, scripts, Go and a 
 bench: $(BIN)/bench_micro  ## the micro-benchmarks
 	$(BIN)/bench_micro
 
-bench-race: $(BENCHES)  ## the measured claims, into out/bench-race.json; about ten minutes
-	mkdir -p out
-	$(BIN)/bench_race --json out/bench-race.json $(BENCH_RACE_ARGS)
-
-bench-batches: $(BIN)/bench_batches  ## what batches gain over single writes, into out/bench-batches.json
-	mkdir -p out
-	$(BIN)/bench_batches --json out/bench-batches.json $(BENCH_BATCHES_ARGS)
-
-bench-safety: $(BIN)/bench_safety  ## what safety costs, and the mutants, into out/bench-safety.json
-	scripts/setup.sh mutants
-	mkdir -p out
-	+$(submake) mutants MUTANTS_ARGS='--json out/mutants.json' || true
-	$(BIN)/bench_safety --json out/bench-safety.json --mutants out/mutants.json $(BENCH_SAFETY_ARGS)
-
-bench-io: $(BIN)/bench_io  ## reads in flight, back ends, striping, into out/bench-io.json; ten minutes
-	mkdir -p out
-	$(BIN)/bench_io --json out/bench-io.json $(BENCH_IO_ARGS)
-
-bench-scan:  ## iterators, snapshots and ranges, beside RocksDB, into out/bench-scan.json; twelve minutes
+bench-race:     ## the measured claims about the race; about ten minutes
+bench-batches:  ## what batches gain over single writes
+bench-safety:   ## what safety costs, and the mutants
+bench-io:       ## reads in flight, back ends, striping; ten minutes
+bench-scan:     ## iterators, snapshots and ranges, beside RocksDB; twelve minutes
+bench-l1:       ## lookups in memory step by step, beside RocksDB; ten minutes
+bench-index:    ## the index on disk and in memory, beside RocksDB; forty minutes
+bench-numa:     ## where text and memory of instances lie, and what one costs
+bench-space:    ## overwritten stores, reclaim, RocksDB; half an hour, 41 GB of disk
+# What a bench needs besides, and what finds figures that it takes over: it reads failures from the JSON
+# of these programs, so a failure there must not end the recipe.
+needs_scan := rocksdb
+needs_l1 := rocksdb
+needs_index := rocksdb
+needs_space := rocksdb
+needs_numa := guest
+built_for_numa := $(BIN)/race $(BIN)/race_static numa-guests-built
+before_safety = scripts/setup.sh mutants; $(MAKE) --no-print-directory mutants MUTANTS_ARGS='--json out/mutants.json' || true
+before_numa = rm -f out/numa-guests.json; scripts/numa_guest.py --json out/numa-guests.json || true
+flags_safety := --mutants out/mutants.json
+flags_numa := --guests out/numa-guests.json
+# Each writes its claims into out/bench-NAME.json, and takes further flags from BENCH_NAME_ARGS.
+$(claims_benches): bench-%:
 	scripts/setup.sh race
-	scripts/setup.sh rocksdb || echo "bench-scan: going on without RocksDB"
-	+$(submake) $(BIN)/bench_scan
+	$(foreach need,$(needs_$*),scripts/setup.sh $(need) || echo '$@: going on without $(need)')
+	+$(submake) $(BIN)/claims $(built_for_$*)
 	mkdir -p out
-	$(BIN)/bench_scan --json out/bench-scan.json $(BENCH_SCAN_ARGS)
-
-bench-l1:  ## lookups in memory step by step, beside RocksDB, into out/bench-l1.json; ten minutes
-	scripts/setup.sh race
-	scripts/setup.sh rocksdb || echo "bench-l1: going on without RocksDB"
-	+$(submake) $(BIN)/bench_l1
-	mkdir -p out
-	$(BIN)/bench_l1 --json out/bench-l1.json $(BENCH_L1_ARGS)
-
-bench-index:  ## the index on disk and in memory, beside RocksDB, into out/bench-index.json; forty minutes
-	scripts/setup.sh race
-	scripts/setup.sh rocksdb || echo "bench-index: going on without RocksDB"
-	+$(submake) $(BIN)/bench_index
-	mkdir -p out
-	$(BIN)/bench_index --json out/bench-index.json $(BENCH_INDEX_ARGS)
-
-bench-numa:  ## where text and memory of instances lie, and what one costs, into out/bench-numa.json
-	scripts/setup.sh race
-	scripts/setup.sh guest || echo "bench-numa: going on without guests"
-	+$(submake) $(BIN)/bench_numa $(BIN)/race $(BIN)/race_static numa-guests-built
-	mkdir -p out
-	rm -f out/numa-guests.json
-# The bench reads failures from the JSON, so a failure here must not end the recipe.
-	scripts/numa_guest.py --json out/numa-guests.json || true
-	$(BIN)/bench_numa --json out/bench-numa.json --guests out/numa-guests.json $(BENCH_NUMA_ARGS)
-
-bench-space:  ## overwritten stores, reclaim, RocksDB, into out/bench-space.json; half an hour, 41 GB of disk
-	scripts/setup.sh race
-	scripts/setup.sh rocksdb || echo "bench-space: going on without RocksDB"
-	+$(submake) $(BIN)/bench_space
-	mkdir -p out
-	$(BIN)/bench_space --dir out --json out/bench-space.json $(BENCH_SPACE_ARGS)
+	$(before_$*)
+	$(BIN)/claims $* --json out/$@.json $(flags_$*) $(BENCH_$(shell echo $* | tr a-z A-Z)_ARGS)
 
 bench-compare:  ## the engine beside RocksDB, LevelDB, LMDB, WiredTiger, into out/bench-compare.json; three hours
 	scripts/setup.sh race
 	scripts/setup.sh peers || echo "bench-compare: going on without some of the peers"
 	scripts/setup.sh python || echo "bench-compare: going on, perhaps without Python"
-	+$(submake) $(BIN)/compare $(BIN)/bench_c_api $(BIN)/multi_read $(SHARED)
+	+$(submake) $(BIN)/compare $(BIN)/claims $(BIN)/multi_read $(SHARED)
 	scripts/bench_compare.py --dir $(or $(BENCH_COMPARE_DIR),out/compare-store) --compare-args='$(BENCH_COMPARE_ARGS)' \
 	  --c-api-args='$(C_API_ARGS)' --read-many-args='$(READ_MANY_ARGS)' --embeddings-args='$(EMBEDDINGS_ARGS)' $(if $(TINY),--tiny)
 
@@ -448,8 +422,8 @@ $(BIN)/report: $(report_sources) $(BUILD)/report.txt include/engine_race_c.h
 	$(quiet)rm -rf $(BUILD)/report && mkdir -p $(BUILD)/report/report && cp $(report_sources) $(BUILD)/report/report/
 	$(quiet)echo 'VERSION = "$(VERSION)"' > $(BUILD)/report/report/built.py
 	$(quiet)python3 -m zipapp $(BUILD)/report -m report.cli:run -p '$(REPORT_PYTHON)' -o $@ && chmod 755 $@
-# Only bin/bench_safety can leave out the checksums of values, to measure their cost.
-$(BIN)/bench_safety: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
+# Only bin/claims can leave out the checksums of values, to measure their cost.
+$(BIN)/claims: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
 
 define test_program_rule
 $(BUILD)/tests/$(1): $(call room_objects,$(2))
@@ -465,7 +439,7 @@ $(addprefix $(BUILD)/tests/,$(test_rooms) core rest harness): $(library_objects)
 	  -lgtest -lgtest_main $(LDLIBS) -o $@
 $(BUILD)/tests/experiments $(BUILD)/tests/harness: LDLIBS += $(link_lab)
 $(BUILD)/tests/opponents $(BUILD)/tests/compare $(BUILD)/tests/harness: LDLIBS += $(link_peers)
-$(BUILD)/tests/claims: LDLIBS += $(link_rocks_kv)
+$(BUILD)/tests/claims: LDLIBS += $(link_claims)
 
 $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_objects)
 	@echo "$(call step,link $@)"

@@ -3,10 +3,11 @@
 # The parts of each program besides its main and the library: rooms of harness/, or single files of a
 # room without their suffix. All have parts_of_all. When RocksDB is missing, the files *_missing.cc replace the opponents.
 PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
-rocks_library := $(call has_header,rocksdb/db.h)
+# Sanitizers do not see into the opponents' libraries, which would cause false reports, so sanitized
+# programs have none of them.
+rocks_library := $(if $(filter asan tsan,$(FLAVOUR)),,$(call has_header,rocksdb/db.h))
 # The peers of bin/compare, each in harness/opponents/PEER_kv.cc. A peer whose library is missing is not
-# linked; harness/opponents/open_peers.h says how the programs notice. Sanitizers do not see into the
-# libraries, which would cause false reports, so sanitized programs have no peers.
+# linked; harness/opponents/open_peers.h says how the programs notice.
 peers := $(if $(filter asan tsan,$(FLAVOUR)),,rocksdb leveldb lmdb wiredtiger)
 peer_header_rocksdb := rocksdb/db.h
 peer_header_leveldb := leveldb/db.h
@@ -34,38 +35,22 @@ parts_numa := system measure/result_file measure/table data $(race_flags) numa
 bench_parts := system $(addprefix measure/,progress result_file timed) data \
                load/store_basics kv/engine_store bench
 parts_bench := $(bench_parts)
-parts_bench_c_api := system measure data load/store_basics claims/bench_end claims/bench_c_api
 parts_compare := $(bench_parts) measure $(peer_parts) compare claims/bench_end
 parts_bench_micro := data
-# The engine's index beside flat arrays.
-index_lookups := lab/flat_index lab/index_finds
-index_claims := $(patsubst harness/%.cc,%,$(wildcard harness/claims/index_*.cc))
-parts_bench_index := system measure data load race $(index_lookups) $(call rocks,rocks_records) \
-                     claims/bench_end claims/bench_index $(index_claims)
-parts_bench_io := system measure data load claims/bench_end claims/bench_io
-parts_bench_l1 := system measure data load lab \
-                  $(addprefix experiments/l1/,engine rounds shards steps tables) \
-                  $(call rocks,rocks_points) claims/bench_end claims/bench_l1
-parts_bench_race := system measure data load race \
-                    $(addprefix claims/,bench_end bench_race bench_race_cpu)
-parts_bench_safety := system measure data load claims/bench_end claims/bench_safety
-parts_bench_batches := system measure data load claims/bench_end claims/batch_gain
-parts_bench_numa := system measure data load/store_basics claims/bench_end claims/bench_numa
-visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
 # Of the peers, only RocksDB.
 rocks_kv := kv $(addprefix opponents/,peers $(filter rocksdb_kv,$(peers_here:%=%_kv)))
-link_rocks_kv := $(filter -lrocksdb,$(link_peers))
-space_claims := $(patsubst harness/%.cc,%,$(wildcard harness/claims/space_*.cc)) claims/bench_space
-parts_bench_space := system measure data load $(rocks_kv) claims/bench_end $(space_claims)
-parts_bench_scan := $(parts_bench_race) $(call rocks,rocks_ranges) $(visit_claims) \
-                    claims/bench_scan claims/scan_written
+visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
+# All benches. The engine's index lies beside flat arrays.
+parts_claims := system measure data load lab race $(rocks_kv) \
+                $(addprefix experiments/l1/,engine rounds shards steps tables) \
+                $(call rocks,rocks_points) $(call rocks,rocks_ranges) $(call rocks,rocks_records) \
+                $(patsubst harness/%.cc,%,$(filter-out %/profile_phases.cc,$(wildcard harness/claims/*.cc)))
 parts_multi_read := data
 parts_profile := system measure data load race $(visit_claims) claims/bench_end \
                  claims/profile_phases
 # Sources that only read flags and write reports. The optimiser would take half of the time of their
 # compilation, and they contain no measured code.
-unmeasured_sources := $(filter-out harness/apps/bench_micro_main.cc harness/apps/bench_safety_main.cc, \
-                                   $(main_sources)) \
+unmeasured_sources := $(filter-out harness/apps/bench_micro_main.cc harness/apps/claims_main.cc,$(main_sources)) \
                       $(addprefix harness/,race/json.cc bench/report.cc bench/session.cc system/command_line.cc system/machine.cc system/fio_runner.cc \
                                            system/device_rates.cc measure/result_file.cc \
                                            measure/report.cc measure/claim_rounds.cc)
@@ -75,10 +60,7 @@ sources_of = $(foreach part,$(1),$(call sources_of_part,$(part)))
 link_compare := $(link_peers)
 link_lab := -lboost_context
 link_bench_micro := -lbenchmark
-link_bench_space := $(link_rocks_kv)
-link_bench_scan := $(if $(rocks_library),-lrocksdb)
-link_bench_index := $(if $(rocks_library),-lrocksdb)
-link_bench_l1 := $(if $(rocks_library),-lrocksdb)
+link_claims := $(if $(rocks_library),-lrocksdb)
 
 # Headers that programs need besides the library's: those of all programs, then those of single ones.
 # When a header is missing, make leaves its programs out and says so.

@@ -3,7 +3,7 @@
 
     scripts/bench_compare.py [--dir out/compare-store] [--json out/bench-compare.json] [--tiny]
 
-The parts: bin/bench_c_api, python/benchmarks/read_many.py, python/examples/embeddings.py, and at
+The parts: bin/claims c-api, python/benchmarks/read_many.py, python/examples/embeddings.py, and at
 last bin/compare, which takes the claims of the others over into its JSON. The short parts come
 first. Each has a limit of time, and works in a directory of its own, which this program removes
 afterwards. A part that cannot be measured does not end the run: the JSON and the last lines of the
@@ -59,7 +59,7 @@ class Part:
 
 
 PARTS = [
-    Part("c-api", [BIN / "bench_c_api"], ["--smoke"], ["c_api_cost"], 1800, in_python=False),
+    Part("c-api", [BIN / "claims", "c-api"], ["--smoke"], ["c_api_cost"], 1800, in_python=False),
     Part("read-many", [ROOT / "python" / "benchmarks" / "read_many.py"], ["--tiny"],
          ["python_read_many_ratio", "python_hot_ratio"], 3600),
     Part("embeddings", [ROOT / "python" / "examples" / "embeddings.py"],

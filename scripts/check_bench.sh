@@ -3,8 +3,28 @@
 # for its version.
 set -uo pipefail
 bad=0
+# Runs a program with arguments.
+try() {
+  local began=$SECONDS output
+  if output=$(timeout -k 10 300 "$@" 2>&1 < /dev/null); then
+    echo "$*: ok, $((SECONDS - began)) s"
+  else
+    echo "$*: failed"
+    tail -n 40 <<< "$output"
+    bad=1
+  fi
+}
 for bench in "$@"; do
+  version=$("$bench" --version 2>&1 < /dev/null)
+  if ! [[ $version =~ ^"${bench##*/} (engine_race) "[0-9]+\.[0-9]+\.[0-9]+$ ]]; then
+    echo "$bench --version: $version"
+    bad=1
+  fi
   case $bench in
+    */claims)
+      for name in $("$bench" --list | awk '{print $1}' | uniq); do try "$bench" "$name" --smoke; done
+      continue
+      ;;
     */bench_micro) arguments=--benchmark_min_time=0.01 ;;
     */profile) arguments="all --smoke" ;;
     */bench)
@@ -16,18 +36,6 @@ for bench in "$@"; do
       ;;
     *) arguments=--smoke ;;
   esac
-  version=$("$bench" --version 2>&1 < /dev/null)
-  if ! [[ $version =~ ^"${bench##*/} (engine_race) "[0-9]+\.[0-9]+\.[0-9]+$ ]]; then
-    echo "$bench --version: $version"
-    bad=1
-  fi
-  began=$SECONDS
-  if output=$(timeout -k 10 300 "$bench" $arguments 2>&1 < /dev/null); then
-    echo "$bench $arguments: ok, $((SECONDS - began)) s"
-  else
-    echo "$bench $arguments: failed"
-    tail -n 40 <<< "$output"
-    bad=1
-  fi
+  try "$bench" $arguments
 done
 exit $bad

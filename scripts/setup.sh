@@ -102,8 +102,7 @@ python_needs="$build_needs$wheel_needs"'
 debootstrap              debootstrap
 '
 
-# The opponent of bin/bench_scan, bin/bench_l1, bin/bench_index and bin/bench_space, and a peer of
-# bin/compare.
+# The opponent of bin/claims, and a peer of bin/compare.
 rocksdb_needs='
 rocksdb/db.h             librocksdb-dev
 '

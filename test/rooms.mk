@@ -21,8 +21,7 @@ test_parts_race := system measure data load/store_basics race
 test_parts_bench := $(bench_parts)
 test_parts_crash := crash
 test_parts_numa := system measure data $(race_flags) numa
-test_parts_claims := system measure data load race $(visit_claims) claims/scan_written \
-                     claims/bench_numa $(index_lookups) $(index_claims) $(rocks_kv) $(space_claims)
+test_parts_claims := $(parts_claims)
 test_parts_compare := $(bench_parts) measure $(peer_parts) $(addprefix compare/,order contest claims report)
 test_parts_experiments := $(parts_lab)
 test_parts_apps := $(parts_numa)

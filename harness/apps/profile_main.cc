@@ -10,7 +10,7 @@
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/profiler_switch.h"
-#include "harness/system/tmpfs_dir.h"
+#include "harness/system/scratch_dir.h"
 
 namespace harness {
 namespace {
@@ -49,7 +49,7 @@ int Profile(ProfileFlags flags) {
     config.seconds = 0.01;
   }
   // Space for two stores. A store of keys only is no larger than one of records.
-  const TmpfsDir dir(flags.parent, 2 * StoreBytes(config.record_count));
+  const ScratchDir dir(flags.parent, 2 * StoreBytes(config.record_count));
   if (dir.path().empty()) return RefuseBench(kProgram, "no room in " + flags.parent);
   config.dir = dir.path();
   const ProfilerSwitch profiler(flags.control, flags.answer);

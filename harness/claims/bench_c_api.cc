@@ -1,11 +1,16 @@
-#include "harness/claims/bench_c_api.h"
+// The CPU time of a read through the C API beside one in C++. The reads are random, of a store in
+// memory, so no device takes part.
+//
+// Each side opens the store anew in each round. One thread at a time.
+#include "include/engine_race_c.h"
 
 #include <cstring>
 #include <memory>
-#include <utility>
 
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
+#include "harness/claims/bench.h"
+#include "harness/claims/benches.h"
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
 #include "harness/data/value_maker.h"
@@ -13,7 +18,6 @@
 #include "harness/measure/alternating_rounds.h"
 #include "harness/measure/cpu_rounds.h"
 #include "harness/system/machine.h"
-#include "include/engine_race_c.h"
 
 namespace harness {
 namespace {
@@ -24,7 +28,13 @@ using engine_race::Store;
 
 constexpr char kCost[] = "c_api_cost";
 constexpr ClaimTarget kTargets[] = {{kCost, "<= 0.02"}};
-constexpr uint64_t kReadStream = 0x72656164;
+
+struct CApiConfig {
+  uint64_t record_count = 50000;
+  uint64_t read_count = 100000;  // of each side in each round
+  uint32_t round_count = 41;
+  uint64_t seed = 1;
+};
 
 // Every read is to go through the file system in memory.
 constexpr char kHotValueBytes[] = "0";
@@ -38,7 +48,7 @@ engine_race::Options StoreOptions() {
 // Reads as many records as are asked for, first some to warm up, and times them. `read` gets a key
 // and returns the first bytes of the value, which it has read.
 template <typename Read>
-Status TimeReadsWith(const CApiBenchConfig& config, const Read& read, double* ns) {
+Status TimeReadsWith(const CApiConfig& config, const Read& read, double* ns) {
   const KeySource keys(KeyShape::kUniform, config.record_count, config.seed);
   const ValueMaker values(config.seed);
   const PinnedToOneCpu pinned;
@@ -64,31 +74,50 @@ Status FromC(int code) {
   return {static_cast<engine_race::Code>(code), engine_race_error_message()};
 }
 
-}  // namespace
+class CApiBench final : public Bench {
+ public:
+  CApiBench() : Bench("c-api", "what a read through the C API costs over one in C++", kTargets) {}
 
-BenchCApi::BenchCApi(CApiBenchConfig config) : config_(std::move(config)), rounds_(kTargets) {}
+  std::vector<Setting> Settings() override {
+    return {{"records", &config_.record_count, 500, "--num", "records"},
+            {"reads", &config_.read_count, 1000, "--reads", "of each side in each round"},
+            {"rounds", &config_.round_count, 1, "--rounds"},
+            {"", &config_.seed, kSame, "--seed", "", true}};
+  }
 
-bool BenchCApi::Note(const Status& status) {
-  if (!status.ok()) errors_.push_back(status.ToString());
-  return status.ok();
-}
+ private:
+  std::vector<BenchPart> Parts() override {
+    return {{"reads", {kCost}, [this] { return CompareReads(); }, 0, true}};
+  }
+  uint64_t TmpfsBytes() override { return StoreBytes(config_.record_count); }
+  void AddTo(nlohmann::json* json) override { (*json)["machine"] = DescribeMachine(tmpfs_dir()); }
 
-void BenchCApi::Fill() {
+  Status Fill() const;
+  // CPU time of a read in nanoseconds, by a call of its own for each side.
+  Status TimeReads(bool into_memory, double* ns) const;
+  Status TimeReadsOfC(double* ns) const;
+  Status CompareReads();
+
+  CApiConfig config_;
+};
+
+Status CApiBench::Fill() const {
   const KeySource keys(KeyShape::kUniform, config_.record_count, config_.seed);
   const ValueMaker values(config_.seed);
   std::unique_ptr<Store> store;
-  if (!Note(Store::Open(StoreOptions(), config_.dir, &store))) return;
+  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(StoreOptions(), tmpfs_dir(), &store));
   alignas(64) char value[kValueSize];
   for (uint64_t i = 0; i < config_.record_count; ++i) {
     const uint64_t key = keys.KeyAt(i);
     values.Fill(key, i, value);
-    if (!Note(store->Write(KeyBytes(key).view(), {value, kValueSize}))) return;
+    ENGINE_RACE_RETURN_IF_ERROR(store->Write(KeyBytes(key).view(), {value, kValueSize}));
   }
+  return Status::Ok();
 }
 
-Status BenchCApi::TimeReads(bool into_memory, double* ns) const {
+Status CApiBench::TimeReads(bool into_memory, double* ns) const {
   std::unique_ptr<Store> store;
-  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(StoreOptions(), config_.dir, &store));
+  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(StoreOptions(), tmpfs_dir(), &store));
   if (into_memory) {
     alignas(64) char value[kValueSize];
     return TimeReadsWith(
@@ -110,13 +139,13 @@ Status BenchCApi::TimeReads(bool into_memory, double* ns) const {
       ns);
 }
 
-Status BenchCApi::TimeReadsOfC(double* ns) const {
+Status CApiBench::TimeReadsOfC(double* ns) const {
   const std::unique_ptr<engine_race_options, decltype(&engine_race_options_destroy)> options(
       engine_race_options_create(), engine_race_options_destroy);
   ENGINE_RACE_RETURN_IF_ERROR(
       FromC(engine_race_options_set(options.get(), "hot_value_bytes", kHotValueBytes)));
   engine_race_store* opened = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(FromC(engine_race_open(config_.dir.c_str(), options.get(), &opened)));
+  ENGINE_RACE_RETURN_IF_ERROR(FromC(engine_race_open(tmpfs_dir().c_str(), options.get(), &opened)));
   const std::unique_ptr<engine_race_store, decltype(&engine_race_close)> store(opened,
                                                                                engine_race_close);
   alignas(64) char value[kValueSize];
@@ -130,32 +159,27 @@ Status BenchCApi::TimeReadsOfC(double* ns) const {
       ns);
 }
 
-void BenchCApi::CompareReads() {
-  if (!errors_.empty()) return;
+Status CApiBench::CompareReads() {
+  ENGINE_RACE_RETURN_IF_ERROR(Fill());
   double cpp_ns = 0;
   double into_ns = 0;
   double c_ns = 0;
-  const std::vector<Turn> turns = {[&] { return Note(TimeReads(false, &cpp_ns)); },
-                                   [&] { return Note(TimeReads(true, &into_ns)); },
-                                   [&] { return Note(TimeReadsOfC(&c_ns)); }};
-  AlternatingRounds(config_.round_count, turns, [&](uint32_t) {
-    // Both fill memory of the caller.
-    rounds_.Note(kCost, c_ns / into_ns - 1);
-    rounds_.Note("c_api_cost over Store::Read", c_ns / cpp_ns - 1);
-    rounds_.Note("engine_race_read, CPU ns", c_ns);
-    rounds_.Note("Store::Read, CPU ns", cpp_ns);
-    rounds_.Note("Store::ReadInto, CPU ns", into_ns);
-  });
+  return AlternatingRounds(
+      config_.round_count,
+      {[&] { return TimeReads(false, &cpp_ns); }, [&] { return TimeReads(true, &into_ns); },
+       [&] { return TimeReadsOfC(&c_ns); }},
+      [&](uint32_t) {
+        // Both fill memory of the caller.
+        rounds_.Note(kCost, c_ns / into_ns - 1);
+        rounds_.Note("c_api_cost over Store::Read", c_ns / cpp_ns - 1);
+        rounds_.Note("engine_race_read, CPU ns", c_ns);
+        rounds_.Note("Store::Read, CPU ns", cpp_ns);
+        rounds_.Note("Store::ReadInto, CPU ns", into_ns);
+      });
 }
 
-nlohmann::json BenchCApi::ToJson() const {
-  nlohmann::json json = rounds_.ToJson();
-  json["config"] = {{"records", config_.record_count},
-                    {"reads", config_.read_count},
-                    {"rounds", config_.round_count}};
-  json["machine"] = DescribeMachine(config_.dir);
-  json["errors"] = errors_;
-  return json;
-}
+}  // namespace
+
+std::unique_ptr<Bench> MakeCApiBench() { return std::make_unique<CApiBench>(); }
 
 }  // namespace harness

@@ -1,22 +1,26 @@
-#include "harness/claims/bench_io.h"
-
+// The measured claims about I/O: many reads in flight, back ends, striping.
+//
+// Compared runs are short and follow each other. A comparison whose rounds scatter gets more of
+// them, until the error of each median is small beside its bar or a limit is reached.
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <utility>
+#include <initializer_list>
 
+#include "harness/claims/bench.h"
+#include "harness/claims/benches.h"
 #include "harness/load/dense_store.h"
 #include "harness/load/queue_loop.h"
+#include "harness/load/store_runs.h"
 #include "harness/measure/alternating_rounds.h"
-#include "harness/system/child_process.h"
-#include "harness/system/machine.h"
+#include "harness/system/fio_runner.h"
 
 namespace harness {
+namespace {
 
 using engine_race::IoBackend;
 using engine_race::Options;
-
-namespace {
+using engine_race::Status;
 
 constexpr char kMultiRead[] = "multiread_ratio";
 constexpr char kOverLibaio[] = "multiread: over fio's libaio";
@@ -42,8 +46,9 @@ constexpr double kStripeRateError = 0.025;
 
 // Two rounds in a row: each side runs once before and once after the other. So neither drift nor
 // the effects of the run before are part of their difference.
-bool ThereAndBack(uint32_t round, const std::vector<Turn>& turns) {
-  return AlternatingRound(round, turns) && AlternatingRound(round + 1, turns);
+Status ThereAndBack(uint32_t round, const std::vector<Turn>& turns) {
+  ENGINE_RACE_RETURN_IF_ERROR(AlternatingRound(round, turns));
+  return AlternatingRound(round + 1, turns);
 }
 
 void Add(const TimedRun& run, TimedRun* sum) {
@@ -52,51 +57,133 @@ void Add(const TimedRun& run, TimedRun* sum) {
   sum->cpu_seconds += run.cpu_seconds;
 }
 
-}  // namespace
+struct IoConfig {
+  uint64_t record_count = 400000;
+  uint64_t tmpfs_record_count = 200000;
+  // Rounds of each part: at least and at most.
+  uint32_t round_count = 9;
+  uint32_t max_round_count = 31;
+  double seconds = 1;  // of each timed run that has no end of its own
+  uint32_t keys_per_call = 1024;
+  uint32_t caller_count = 2;  // threads that call MultiRead
+  uint32_t worker_count = 1;  // which they share: one reads while the other checks its values
+  uint32_t thread_count = 64;
+};
 
-BenchIo::BenchIo(const IoBenchConfig& config)
-    : config_(config),
-      disk_(ShapeIn(config.dir, config.record_count)),
-      tmpfs_(ShapeIn(config.tmpfs_dir, config.tmpfs_record_count)),
-      rounds_(kTargets) {}
+class IoBench final : public Bench {
+ public:
+  IoBench()
+      : Bench("io", "many reads in flight, back ends and striping beside the device", kTargets) {}
 
-StoreShape BenchIo::ShapeIn(const std::string& dir, uint64_t record_count) const {
-  return {dir + "/store", config_.dir, record_count, config_.seed};
-}
+  std::vector<Setting> Settings() override {
+    IoConfig& c = config_;
+    return {{"records", &c.record_count, 3000, "--num", "records of a store"},
+            {"tmpfs_records", &c.tmpfs_record_count, 3000, "--tmpfs-num", "the same on tmpfs"},
+            {"rounds", &c.round_count, 1, "--rounds", "of each part, at least"},
+            {"max_rounds", &c.max_round_count, 1, "--max-rounds", "more of them while they scatter",
+             true},
+            {"seconds", &c.seconds, 0.05, "--seconds", "of each timed run"},
+            {"keys_per_call", &c.keys_per_call},
+            {"callers", &c.caller_count, kSame, "--callers", "threads of MultiRead"},
+            {"workers", &c.worker_count, kSame, "--workers", "that they share"},
+            {"threads", &c.thread_count, 4, "--threads", "of everything else"}};
+  }
 
-Options BenchIo::StripedOptions(const std::string& dir) const {
+ private:
+  std::vector<BenchPart> Parts() override {
+    const uint64_t bytes = StoreBytes(config_.record_count) + (uint64_t{1} << 30);
+    return {{"multiread",
+             {kMultiRead, kMultiReadCpu},
+             [this] { return OfDense([this](StoreRuns* disk) { return MultiReads(disk); }); },
+             bytes},
+            {"uring",
+             {kUringGain},
+             [this] { return OfDense([this](StoreRuns*) { return BackEnds(); }); },
+             bytes},
+            {"tmpfs", {kTmpfsRead}, [this] { return TmpfsReads(); }, 0, true},
+            {"stripe",
+             {kStripeCpu, kStripeRate},
+             [this] {
+               ENGINE_RACE_RETURN_IF_ERROR(StripedCpu());
+               return StripedRates();
+             },
+             bytes,
+             true}};
+  }
+  uint64_t TmpfsBytes() override { return 3 * StoreBytes(config_.tmpfs_record_count); }
+  void AddTo(nlohmann::json* json) override {
+    (*json)["config"]["buckets_and_files"] = kDenseStoreFiles;
+    (*json)["machine"]["device"] = device_;
+  }
+
+  StoreShape ShapeIn(const std::string& parent, uint64_t record_count) const {
+    return {parent + "/store", dir(), record_count, 1};
+  }
+  static Options StripedOptions(const std::string& parent);
+  StoreRuns OnDisk() const { return StoreRuns(ShapeIn(dir(), config_.record_count)); }
+  StoreRuns OnTmpfs() const { return StoreRuns(ShapeIn(tmpfs_dir(), config_.tmpfs_record_count)); }
+
+  // Measures the disk, so that figures of two machines can be compared.
+  void MeasureDevice();
+  // Measures the reads of a new dense store on the disk.
+  Status OfDense(const std::function<Status(StoreRuns*)>& measure);
+  Status MultiReads(StoreRuns* disk);
+  Status BackEnds();
+  Status TmpfsReads();
+  Status StripedCpu();
+  Status StripedRates();
+
+  // fio over the store's own value files. In a smoke run it may fail, with zeros.
+  Status FioReads(const std::string& parent, uint64_t record_count, const std::string& engine,
+                  FioResult* result) const;
+  Status QueueCpu(IoBackend backend, double* cpu_ns);
+  // The largest error that the median of a figure may have.
+  struct Precision {
+    const char* figure;
+    double max_error;
+  };
+  // Runs a round after another while one of the medians is too rough.
+  Status PreciseRounds(const std::function<Status(uint32_t round)>& run,
+                       std::initializer_list<Precision> precisions) const;
+
+  IoConfig config_;
+  nlohmann::json device_;
+};
+
+Options IoBench::StripedOptions(const std::string& parent) {
   Options options = QuietOptions();
-  options.paths = {dir + "/a", dir + "/b"};
+  options.paths = {parent + "/a", parent + "/b"};
   return options;
 }
 
-TimedRun BenchIo::Checked(const StoreRuns& runs, const TimedRun& run) {
-  if (!run.ok()) Fail(runs.failure());
-  return run;
-}
-
-bool BenchIo::NeedsRound(uint32_t round, std::initializer_list<Precision> precisions) const {
-  if (!errors_.empty() || Interrupted()) return false;
-  if (round < config_.round_count) return true;
-  if (config_.is_smoke || round >= config_.max_round_count) return false;
-  return std::any_of(precisions.begin(), precisions.end(), [this](const Precision& precision) {
+Status IoBench::PreciseRounds(const std::function<Status(uint32_t round)>& run,
+                              std::initializer_list<Precision> precisions) const {
+  const auto is_rough = [this](const Precision& precision) {
     return rounds_.MedianError(precision.figure) > precision.max_error;
-  });
+  };
+  for (uint32_t round = 0; round < std::max(config_.round_count, config_.max_round_count);
+       ++round) {
+    const bool is_needed =
+        round < config_.round_count || std::any_of(precisions.begin(), precisions.end(), is_rough);
+    if (!is_needed) break;
+    ENGINE_RACE_RETURN_IF_ERROR(run(round));
+  }
+  return Status::Ok();
 }
 
-FioResult BenchIo::FioReads(const std::string& dir, uint64_t record_count,
-                            const std::string& engine) {
-  FioRunner fio(dir + "/store");
-  FioResult result = fio.RandomReadOf(DenseStoreFileNames(), DenseStoreFileBytes(record_count),
-                                      engine, config_.seconds);
-  if (!result.ok && !config_.is_smoke) Fail("fio, " + engine + ": " + result.error);
-  return result;
+Status IoBench::FioReads(const std::string& parent, uint64_t record_count,
+                         const std::string& engine, FioResult* result) const {
+  FioRunner fio(parent + "/store");
+  *result = fio.RandomReadOf(DenseStoreFileNames(), DenseStoreFileBytes(record_count), engine,
+                             config_.seconds);
+  if (result->ok || is_smoke()) return Status::Ok();
+  return Status::IOError("fio, " + engine + ": " + result->error);
 }
 
-// Measures the disk, so that figures of two machines can be compared.
-void BenchIo::MeasureDevice() {
-  FioRunner fio(config_.dir);
-  const uint64_t bytes = uint64_t{config_.is_smoke ? 16u : 512u} << 20;
+void IoBench::MeasureDevice() {
+  if (!device_.is_null()) return;
+  FioRunner fio(dir());
+  const uint64_t bytes = uint64_t{is_smoke() ? 16u : 512u} << 20;
   const FioResult reads = fio.RandomRead(bytes);
   const FioResult scan = fio.BestScan(bytes);
   device_ = {{"random_reads_per_second", reads.ops_per_second},
@@ -105,40 +192,38 @@ void BenchIo::MeasureDevice() {
              {"sequential_reads_by", scan.job}};
 }
 
+Status IoBench::OfDense(const std::function<Status(StoreRuns*)>& measure) {
+  MeasureDevice();
+  StoreRuns disk = OnDisk();
+  disk.Write(DenseStoreOptions(), config_.thread_count);
+  const Status status = disk.status().ok() ? measure(&disk) : disk.status();
+  disk.Remove({});
+  return status;
+}
+
 // Compares MultiRead with fio's two engines, without hot values, because fio has no cache. Then
 // measures the cost of filling frames, over the reads that reached the disk.
-void BenchIo::MultiReads() {
+Status IoBench::MultiReads(StoreRuns* disk) {
   Options options = DenseStoreOptions();
   options.worker_count = config_.worker_count;
   Options hot_options = options;
   options.hot_value_bytes = 0;
-  const auto read = [this](const Options& with) {
-    return Checked(
-        disk_, disk_.MultiRead(with, config_.caller_count, config_.keys_per_call, config_.seconds));
+  const auto read = [&](const Options& with, TimedRun* run) {
+    *run = disk->MultiRead(with, config_.caller_count, config_.keys_per_call, config_.seconds);
+    return disk->status();
   };
-  const auto is_needed = [this](uint32_t round) {
-    return NeedsRound(
-        round,
-        {{kOverLibaio, kRatioError}, {kOverUring, kRatioError}, {kMultiReadCpu, kCpuRatioError}});
+  const auto run_fio = [this](const char* engine, FioResult* result) {
+    return FioReads(dir(), config_.record_count, engine, result);
   };
-  for (uint32_t round = 0; is_needed(round); ++round) {
+  const auto run_round = [&](uint32_t round) {
     TimedRun many;
+    TimedRun hot;
     FioResult libaio;
     FioResult uring;
-    const auto run_fio = [this](const char* engine, FioResult* result) {
-      *result = FioReads(config_.dir, config_.record_count, engine);
-      return errors_.empty();
-    };
-    const auto read_many = [&] {
-      many = read(options);
-      return many.ok();
-    };
-    const bool whole =
-        AlternatingRound(round, {[&] { return run_fio("libaio", &libaio); }, read_many,
-                                 [&] { return run_fio("io_uring", &uring); }});
-    if (!whole) return;
-    TimedRun hot = read(hot_options);
-    if (!hot.ok()) return;
+    ENGINE_RACE_RETURN_IF_ERROR(AlternatingRound(
+        round, {[&] { return run_fio("libaio", &libaio); }, [&] { return read(options, &many); },
+                [&] { return run_fio("io_uring", &uring); }}));
+    ENGINE_RACE_RETURN_IF_ERROR(read(hot_options, &hot));
     rounds_.Note("MultiRead's reads that hot values answered, of all",
                  static_cast<double>(hot.hit_count) / static_cast<double>(hot.count));
     hot.count -= hot.hit_count;
@@ -152,109 +237,125 @@ void BenchIo::MultiReads() {
     rounds_.NoteRatio(kOverLibaio, many.rate(), libaio.ops_per_second);
     rounds_.NoteRatio(kOverUring, many.rate(), uring.ops_per_second);
     rounds_.NoteRatio(kMultiReadCpu, many.cpu_ns(), libaio.cpu_ns_per_op);
+    return Status::Ok();
+  };
+  const Status status = PreciseRounds(
+      run_round,
+      {{kOverLibaio, kRatioError}, {kOverUring, kRatioError}, {kMultiReadCpu, kCpuRatioError}});
+  // fio's best is the engine with the better median of all rounds, not the better one of each
+  // round.
+  if (rounds_.has(kOverLibaio) && rounds_.has(kOverUring)) {
+    rounds_.Settle(kMultiRead, std::min(rounds_.Median(kOverLibaio), rounds_.Median(kOverUring)));
   }
+  return status;
 }
 
-double BenchIo::QueueCpu(IoBackend backend) {
+Status IoBench::QueueCpu(IoBackend backend, double* cpu_ns) {
   QueueLoop loop;
   loop.backend = backend;
   loop.seconds = config_.seconds;
   loop.bytes_each = DenseStoreFileBytes(config_.record_count);
   for (const std::string& name : DenseStoreFileNames()) {
-    loop.paths.push_back(config_.dir + "/store/" + name);
+    loop.paths.push_back(dir() + "/store/" + name);
   }
   std::string error;
   const TimedRun run = RunQueueLoop(loop, &error);
-  if (!run.ok() && !config_.is_smoke) Fail("bare loop: " + error);
+  if (!run.ok() && !is_smoke()) return Status::IOError("bare loop: " + error);
   const std::string name = backend == IoBackend::kLibaio ? "libaio" : "io_uring";
   rounds_.Note("bare loop, " + name + ", reads a second", run.rate());
   rounds_.Note("bare loop, " + name + ", CPU, ns a read", run.cpu_ns());
-  return run.cpu_ns();
+  *cpu_ns = run.cpu_ns();
+  return Status::Ok();
 }
 
-void BenchIo::BackEnds() {
-  for (uint32_t round = 0; NeedsRound(round, {{kUringGain, kCpuRatioError}}); ++round) {
+Status IoBench::BackEnds() {
+  const auto run_round = [this](uint32_t round) {
     double libaio = 0;
     double uring = 0;
-    const auto run = [this](IoBackend backend, double* cpu_ns) {
-      *cpu_ns = QueueCpu(backend);
-      return errors_.empty();
-    };
-    const bool whole = AlternatingRound(round, {[&] { return run(IoBackend::kLibaio, &libaio); },
-                                                [&] { return run(IoBackend::kIoUring, &uring); }});
-    if (whole) rounds_.NoteRatio(kUringGain, libaio, uring);
-  }
+    ENGINE_RACE_RETURN_IF_ERROR(
+        AlternatingRound(round, {[&] { return QueueCpu(IoBackend::kLibaio, &libaio); },
+                                 [&] { return QueueCpu(IoBackend::kIoUring, &uring); }}));
+    rounds_.NoteRatio(kUringGain, libaio, uring);
+    return Status::Ok();
+  };
+  return PreciseRounds(run_round, {{kUringGain, kCpuRatioError}});
 }
 
-void BenchIo::TmpfsReads() {
+Status IoBench::TmpfsReads() {
+  StoreRuns tmpfs = OnTmpfs();
   Options options = DenseStoreOptions();
   options.hot_value_bytes = 0;
-  if (!Checked(tmpfs_, tmpfs_.Write(options, config_.thread_count)).ok()) return;
-  for (uint32_t round = 0; NeedsRound(round, {{kTmpfsRead, kCpuRatioError}}); ++round) {
+  tmpfs.Write(options, config_.thread_count);
+  ENGINE_RACE_RETURN_IF_ERROR(tmpfs.status());
+  const auto run_round = [&](uint32_t round) {
     TimedRun threads;
     FioResult fio;
     const auto read = [&] {
-      threads = Checked(tmpfs_, tmpfs_.Read(options, config_.thread_count, config_.seconds));
-      return threads.ok();
+      threads = tmpfs.Read(options, config_.thread_count, config_.seconds);
+      return tmpfs.status();
     };
     const auto run_fio = [&] {
-      fio = FioReads(config_.tmpfs_dir, config_.tmpfs_record_count, "psync");
-      return errors_.empty();
+      return FioReads(tmpfs_dir(), config_.tmpfs_record_count, "psync", &fio);
     };
-    if (!AlternatingRound(round, {read, run_fio})) break;
+    ENGINE_RACE_RETURN_IF_ERROR(AlternatingRound(round, {read, run_fio}));
     rounds_.Note("tmpfs: CPU of 64 threads, ns a read", threads.cpu_ns());
     rounds_.Note("tmpfs: fio's CPU, ns a read, psync", fio.cpu_ns_per_op);
     rounds_.NoteRatio(kTmpfsRead, threads.rate(), fio.ops_per_second);
-  }
-  tmpfs_.Remove(options);
+    return Status::Ok();
+  };
+  const Status status = PreciseRounds(run_round, {{kTmpfsRead, kCpuRatioError}});
+  tmpfs.Remove(options);
+  return status;
 }
 
 // Opens two stores with the same keys, one in one directory and one over two.
-void BenchIo::StripedCpu() {
+Status IoBench::StripedCpu() {
   const Options one = QuietOptions();
-  const Options two = StripedOptions(config_.tmpfs_dir);
-  StoreRuns striped(
-      {config_.tmpfs_dir + "/striped", config_.dir, config_.tmpfs_record_count, config_.seed});
-  if (!Checked(tmpfs_, tmpfs_.Write(one, config_.thread_count)).ok()) return;
-  if (!Checked(striped, striped.Write(two, config_.thread_count)).ok()) return;
-  for (uint32_t round = 0; NeedsRound(round, {{kStripeCpu, kStripeCpuError}}); ++round) {
+  const Options two = StripedOptions(tmpfs_dir());
+  StoreRuns whole = OnTmpfs();
+  StoreRuns striped({tmpfs_dir() + "/striped", dir(), config_.tmpfs_record_count, 1});
+  whole.Write(one, config_.thread_count);
+  ENGINE_RACE_RETURN_IF_ERROR(whole.status());
+  striped.Write(two, config_.thread_count);
+  ENGINE_RACE_RETURN_IF_ERROR(striped.status());
+  const auto read = [this](StoreRuns* runs, const Options& options, TimedRun* sum) {
+    Add(runs->MultiRead(options, config_.caller_count, config_.keys_per_call, config_.seconds),
+        sum);
+    return runs->status();
+  };
+  const auto run_round = [&](uint32_t round) {
     std::array<TimedRun, 2> sums;
-    const auto read = [&](StoreRuns* runs, const Options& options, TimedRun* sum) {
-      const TimedRun run = Checked(*runs, runs->MultiRead(options, config_.caller_count,
-                                                          config_.keys_per_call, config_.seconds));
-      Add(run, sum);
-      return run.ok();
-    };
-    const bool whole = ThereAndBack(round, {[&] { return read(&tmpfs_, one, &sums[0]); },
-                                            [&] { return read(&striped, two, &sums[1]); }});
-    if (!whole) return;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        ThereAndBack(round, {[&] { return read(&whole, one, &sums[0]); },
+                             [&] { return read(&striped, two, &sums[1]); }}));
     rounds_.Note("tmpfs: MultiRead's CPU, ns a read, one directory", sums[0].cpu_ns());
     rounds_.Note("tmpfs: MultiRead's CPU, ns a read, two", sums[1].cpu_ns());
     rounds_.Note(kStripeCpu, sums[1].cpu_ns() / sums[0].cpu_ns() - 1);
-  }
+    return Status::Ok();
+  };
+  const Status status = PreciseRounds(run_round, {{kStripeCpu, kStripeCpuError}});
   striped.Remove(two);
-  tmpfs_.Remove(one);
+  whole.Remove(one);
+  return status;
 }
 
 // Writes a new store each time, then ranges over it.
-void BenchIo::StripedRates() {
+Status IoBench::StripedRates() {
+  StoreRuns disk = OnDisk();
   const Options one = QuietOptions();
-  const Options two = StripedOptions(config_.dir);
-  const auto is_needed = [this](uint32_t round) {
-    return NeedsRound(round, {{kStripeWrite, kStripeRateError}, {kStripeRange, kStripeRateError}});
+  const Options two = StripedOptions(dir());
+  const auto run = [&](const Options& options, TimedRun* write_sum, TimedRun* range_sum) {
+    Add(disk.Write(options, config_.thread_count), write_sum);
+    Add(disk.Range(options, config_.thread_count), range_sum);
+    disk.Remove(options);
+    return disk.status();
   };
-  for (uint32_t round = 0; is_needed(round); ++round) {
+  const auto run_round = [&](uint32_t round) {
     std::array<TimedRun, 2> writes;
     std::array<TimedRun, 2> ranges;
-    const auto run = [&](const Options& options, TimedRun* write_sum, TimedRun* range_sum) {
-      Add(Checked(disk_, disk_.Write(options, config_.thread_count)), write_sum);
-      Add(Checked(disk_, disk_.Range(options, config_.thread_count)), range_sum);
-      disk_.Remove(options);
-      return errors_.empty();
-    };
-    const bool whole = ThereAndBack(round, {[&] { return run(one, &writes[0], &ranges[0]); },
-                                            [&] { return run(two, &writes[1], &ranges[1]); }});
-    if (!whole) return;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        ThereAndBack(round, {[&] { return run(one, &writes[0], &ranges[0]); },
+                             [&] { return run(two, &writes[1], &ranges[1]); }}));
     for (const size_t which : {0, 1}) {
       const std::string name = which == 0 ? ", one directory" : ", two";
       rounds_.Note("writes a second" + name, writes[which].rate());
@@ -265,54 +366,19 @@ void BenchIo::StripedRates() {
     rounds_.Note(kStripeWrite, write_cost);
     rounds_.Note(kStripeRange, range_cost);
     std::fprintf(stderr, "two directories: write %+.3f, range %+.3f\n", write_cost, range_cost);
-  }
-}
-
-bool BenchIo::Run() {
-  if (!FioRunner::Available() && !config_.is_smoke) Fail("fio is missing");
-  if (errors_.empty()) MeasureDevice();
-  if (Wants("multiread") || Wants("uring")) {
-    Checked(disk_, disk_.Write(DenseStoreOptions(), config_.thread_count));
-    if (Wants("multiread")) MultiReads();
-    if (Wants("uring")) BackEnds();
-    disk_.Remove({});
-  }
-  if (config_.tmpfs_dir.empty() && !config_.is_smoke) Fail("no tmpfs to work in");
-  if (!config_.tmpfs_dir.empty()) {
-    if (Wants("tmpfs")) TmpfsReads();
-    if (Wants("stripe")) StripedCpu();
-  }
-  if (Wants("stripe")) StripedRates();
-  if (Interrupted()) Fail("interrupted");
-  Settle();
-  return errors_.empty();
-}
-
-void BenchIo::Settle() {
-  // fio's best is the engine with the better median of all rounds, not the better one of each
-  // round.
-  if (rounds_.has(kOverLibaio) && rounds_.has(kOverUring)) {
-    rounds_.Settle(kMultiRead, std::min(rounds_.Median(kOverLibaio), rounds_.Median(kOverUring)));
-  }
+    return Status::Ok();
+  };
+  const Status status = PreciseRounds(
+      run_round, {{kStripeWrite, kStripeRateError}, {kStripeRange, kStripeRateError}});
   if (rounds_.has(kStripeWrite)) {
     rounds_.Settle(kStripeRate,
                    std::max(rounds_.Median(kStripeWrite), rounds_.Median(kStripeRange)));
   }
+  return status;
 }
 
-nlohmann::json BenchIo::ToJson() const {
-  nlohmann::json json = rounds_.ToJson();
-  json["config"] = {
-      {"records", config_.record_count}, {"tmpfs_records", config_.tmpfs_record_count},
-      {"rounds", config_.round_count},   {"max_rounds", config_.max_round_count},
-      {"seconds", config_.seconds},      {"keys_per_call", config_.keys_per_call},
-      {"callers", config_.caller_count}, {"workers", config_.worker_count},
-      {"threads", config_.thread_count}, {"buckets_and_files", kDenseStoreFiles},
-      {"smoke", config_.is_smoke}};
-  json["machine"] = DescribeMachine(config_.dir);
-  json["machine"]["device"] = device_;
-  json["errors"] = errors_;
-  return json;
-}
+}  // namespace
+
+std::unique_ptr<Bench> MakeIoBench() { return std::make_unique<IoBench>(); }
 
 }  // namespace harness

@@ -1,17 +1,28 @@
-#include "harness/claims/bench_l1.h"
-
+// The measured claims about lookups in memory: the steps from blocks in a cache to tables by
+// pointer, each beside the one before it, and RocksDB. The engine's own hot values come last.
 #include <algorithm>
-#include <cstdio>
-#include <filesystem>
-#include <system_error>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "harness/system/child_process.h"
+#include "engine_race/base/parallel.h"
+#include "harness/claims/bench.h"
+#include "harness/claims/benches.h"
+#include "harness/experiments/l1/engine.h"
+#include "harness/experiments/l1/rounds.h"
+#include "harness/experiments/l1/shards.h"
+#include "harness/experiments/l1/steps.h"
+#include "harness/experiments/l1/tables.h"
+#include "harness/opponents/rocks_points.h"
 #include "harness/system/machine.h"
 
 namespace harness {
 namespace {
 
+using engine_race::Status;
 using lab::BestNodeSearch;
 using lab::NodeSearchName;
 
@@ -24,133 +35,193 @@ constexpr char kVsRocks[] = "vs_rocksdb_readrandom";
 constexpr char kEpoch[] = "epoch_vs_refcount";
 constexpr char kBatched[] = "batched_vs_single";
 constexpr char kSeek[] = "seek_gain";
-// A figure beside the claims.
-constexpr char kEpochUniform[] = "epoch_vs_refcount, uniform keys";
-constexpr char kBatchedScattered[] = "batched_vs_single, single keys of any table";
 
-constexpr ClaimTarget kTargets[] = {{kEncoding, ">= 1.3"},     {kSwizzle, ">= 3.0"},
-                                    {kTotal, ">= 3.2"},        {kSimd, ""},
-                                    {kSharedNothing, ""},      {kBaselineVsRocks, ">= 1.0"},
-                                    {kVsRocks, ">= 7"},        {kEpoch, ">= 1.3"},
-                                    {kBatched, ">= 3"},        {kSeek, ">= 1.0"},
-                                    {kZipfGain, ">= 5"},       {kHitRate, ">= 0.9"},
-                                    {kUniformCost, "<= 0.08"}, {kHotRead, "<= 1.6"}};
+// Ratios between tables are of throughput.
+constexpr ClaimTarget kTargets[] = {
+    {kEncoding, ">= 1.3", "the tree's best search over the baseline, both through the cache"},
+    {kSwizzle, ">= 3.0", "the same with everything by pointer over the baseline: cumulative"},
+    {kTotal, ">= 3.2",
+     "all steps that single lookups gain by over the baseline; shared_nothing_gain is beside it"},
+    {kSimd, "",
+     "the fastest search in wide registers over the fastest scalar one, by pointer, one thread"},
+    {kBaselineVsRocks, ">= 1.0", "the baseline over RocksDB's LRU cache, one thread"},
+    {kVsRocks, ">= 7", "everything by pointer over RocksDB's LRU cache, one thread"},
+    {kEpoch, ">= 1.3", "epochs over counts in the frames, all threads on hot keys of one table"},
+    {kBatched, ">= 3",
+     "batches over single lookups of the same keys in order, by pointer, one thread"},
+    {kSeek, ">= 1.0",
+     "a seek and its steps in the tree over the baseline, both through the cache, one thread"},
+    {kSharedNothing, "",
+     "workers that ask each other over as many threads that share, everything by pointer, the "
+     "hand-over included"},
+    {kZipfGain, ">= 5", "zipfian reads of the engine with frames for values over none, on disk"},
+    {kHitRate, ">= 0.9", "the rate of hits after a scan of everything over the one before"},
+    {kUniformCost, "<= 0.08",
+     "CPU of a uniform read with frames over one without, less 1, on tmpfs"},
+    {kHotRead, "<= 1.6", "a read of what is in frames over a copy of as many bytes"}};
 
-// The meanings of the names in the JSON. Ratios between tables are of throughput.
-constexpr std::pair<const char*, const char*> kWhat[] = {
-    {kEncoding, "the tree with its best search over the baseline, both through the cache"},
-    {kSwizzle, "the same with everything by pointer over the baseline: cumulative"},
-    {kTotal,
-     "all steps that single lookups gain by over the baseline: swizzle_gain, without sharing "
-     "nothing, which hands over batches and is shown beside both"},
-    {kSimd,
-     "the fastest search of a tree in wide registers over the fastest scalar one of the "
-     "same layout, everything by pointer, one thread"},
-    {kBaselineVsRocks, "the baseline over RocksDB's LRU cache, one thread"},
-    {kVsRocks, "everything by pointer over RocksDB's LRU cache, one thread"},
-    {kEpoch, "epochs over counts in the frames, all threads on the same hot keys of one table"},
-    {kBatched,
-     "batches over single lookups of the same keys in the same order, everything by "
-     "pointer, one thread"},
-    {kSeek,
-     "a seek and its steps in the tree over the same in the baseline, both through the "
-     "cache, one thread"},
-    {kSharedNothing,
-     "workers that ask each other over as many threads that share, everything by "
-     "pointer, the hand-over included"},
-    {kZipfGain, "zipfian reads of the engine with frames for values over none, on disk"},
-    {kHitRate, "the rate of hits after a scan of everything over the one before"},
-    {kUniformCost, "CPU of a uniform read with frames over one without, less 1, on tmpfs"},
-    {kHotRead, "a read of what is in frames over a copy of as many bytes"}};
+struct L1BenchConfig {
+  uint64_t record_count = 20000000;
+  uint32_t table_count = 32;
+  TableShape shape;
+  // One thread for each CPU suits the machine best.
+  uint32_t thread_count = engine_race::AvailableCpuCount();
+  L1RoundsShape rounds;
+  uint64_t lookup_count = uint64_t{1} << 22;  // drawn beforehand
+  uint64_t hot_key_count = 4000;
+  uint32_t hot_thread_count = 2;
+  uint32_t batch_size = 64;
+  uint32_t next_count = 10;  // after a seek
+  // The shape of the engine's own reads. Directory, rounds and seed are taken from above.
+  L1EngineShape engine;
+  // The opponent; empty where there is none, and then its claims are not measured.
+  MakeRocksPointsFn make_rocks = RocksPointsMaker();
 
-std::string Threads(uint32_t count) {
-  return count == 1 ? ", 1 thread" : ", " + std::to_string(count) + " threads";
-}
+  L1Records records() const {
+    return {shape, table_count, record_count / table_count, rounds.seed};
+  }
+};
 
-// The memory of a set of tables, or of a database, over that of its records.
-constexpr double kMemoryOverhead = 1.5;
+class L1Bench final : public Bench {
+ public:
+  L1Bench()
+      : Bench("l1", "lookups in tables in memory, step by step and beside RocksDB", kTargets) {}
 
-L1EngineShape EngineShape(const L1BenchConfig& config) {
-  L1EngineShape shape = config.engine;
-  shape.dir = config.dir;
-  shape.tmpfs_dir = config.tmpfs_dir;
-  shape.round_count = config.rounds.round_count;
-  shape.seed = config.rounds.seed;
+  std::vector<Setting> Settings() override {
+    L1BenchConfig& c = config_;
+    L1EngineShape& e = c.engine;
+    return {{"records", &c.record_count, 20000, "--records", "in all tables"},
+            {"tables", &c.table_count, kSame, "--tables"},
+            {"key_bytes", &c.shape.key_bytes, kSame, "--key-bytes"},
+            {"payload_bytes", &c.shape.payload_bytes, kSame, "--payload-bytes"},
+            {"threads", &c.thread_count, kSame, "--threads", "of the cumulative claims"},
+            {"rounds", &c.rounds.round_count, 1, "--rounds"},
+            {"seconds", &c.rounds.seconds, 0.002, "--seconds", "of each run"},
+            {"", &c.rounds.warming_seconds, 0.002},
+            {"", &c.rounds.seed, kSame, "--seed", "", true},
+            {"lookups_drawn", &c.lookup_count, 4096},
+            {"hot_keys", &c.hot_key_count},
+            {"hot_threads", &c.hot_thread_count},
+            {"batch", &c.batch_size},
+            {"steps_after_a_seek", &c.next_count},
+            {"", &e.memory_budget_bytes, engine_race::kMinMemoryBudgetBytes},
+            {"", &e.record_count, 16384},
+            {"", &e.uniform_record_count, 65536},
+            {"", &e.hot_record_count, 2000},
+            {"", &e.thread_count, 4},
+            {"", &e.keys_per_call, 100},
+            {"", &e.warming_read_count, 20000},
+            {"", &e.probe_read_count, 10000},
+            {"", &e.seconds, 0.02}};
+  }
+
+ private:
+  std::vector<BenchPart> Parts() override;
+  std::string WhyNot() override;
+  uint64_t TmpfsBytes() override { return L1EngineTmpfsBytes(EngineShape()); }
+  void AddTo(nlohmann::json* json) override;
+
+  // Opens the records' files once, and closes what a part has opened.
+  Status Measure(Status (L1Bench::*part)());
+  Status Steps();
+  Status Searches();
+  Status Seeks();
+  Status Protections();
+  Status Batches();
+  Status SharedNothing();
+  Status Rocks();
+  Status Engine();
+
+  // Opens the tables of a step; null where this CPU lacks the step's instructions.
+  Status Open(const char* step, L1Tables** tables);
+  Status AddGets(const char* step, const L1Lookups& lookups, uint32_t thread_count,
+                 const std::string& suffix, std::vector<L1Contender>* contenders);
+  Status AddRocks(std::vector<L1Contender>* contenders);
+  // The uniform draw that several parts share.
+  const L1Lookups& Uniform();
+  Status Compare(const std::vector<L1Contender>& contenders, const std::vector<L1Ratio>& ratios) {
+    return RunL1Rounds(config_.rounds, contenders, ratios, &rounds_);
+  }
+  L1EngineShape EngineShape();
+
+  L1BenchConfig config_;
+  std::unique_ptr<L1Files> files_;
+  std::unique_ptr<L1Lookups> uniform_;
+  // Opened by the running part, closed at its end.
+  std::map<std::string, std::unique_ptr<L1Tables>> tables_;
+  std::vector<std::unique_ptr<RocksPoints>> rocks_;
+  nlohmann::json rocks_json_;
+  nlohmann::json shards_json_;
+  nlohmann::json engine_json_;
+};
+
+L1EngineShape L1Bench::EngineShape() {
+  L1EngineShape shape = config_.engine;
+  shape.round_count = config_.rounds.round_count;
+  shape.seed = config_.rounds.seed;
   return shape;
 }
 
-}  // namespace
-
-std::vector<std::string> L1ClaimNames() {
-  std::vector<std::string> names;
-  for (const ClaimTarget& target : kTargets) names.emplace_back(target.name);
-  return names;
-}
-
-uint64_t L1BenchMemoryBytes(const L1BenchConfig& config) {
-  // The ladder of steps.
+std::string L1Bench::WhyNot() {
+  const TableShape& shape = config_.shape;
+  if (!shape.valid()) return "keys have 8, 16 or 32 bytes, payloads 8 to 256";
+  if (config_.record_count < config_.table_count) return "fewer --records than --tables";
+  // The ladder of steps. A set of tables, or a database, takes half as much again as its records.
+  constexpr double kMemoryOverhead = 1.5;
   const double copies = static_cast<double>(L1Ladder().size());
-  const double record_bytes = static_cast<double>(config.records().byte_count());
-  const uint64_t lookup_bytes = config.lookup_count * 2 * config.shape.key_bytes;
-  return std::max(static_cast<uint64_t>(copies * kMemoryOverhead * record_bytes) + lookup_bytes,
-                  L1EngineMemoryBytes(EngineShape(config)));
+  const double record_bytes = static_cast<double>(config_.records().byte_count());
+  const uint64_t lookup_bytes = config_.lookup_count * 2 * shape.key_bytes;
+  const uint64_t needed_bytes =
+      std::max(static_cast<uint64_t>(copies * kMemoryOverhead * record_bytes) + lookup_bytes,
+               L1EngineMemoryBytes(EngineShape()));
+  if (needed_bytes <= FreeMemoryBytes()) return {};
+  return std::to_string(needed_bytes) + " bytes of memory needed, " +
+         std::to_string(FreeMemoryBytes()) + " free";
 }
 
-uint64_t L1BenchDiskBytes(const L1BenchConfig& config) {
+std::vector<BenchPart> L1Bench::Parts() {
   // Three encodings, and RocksDB while it is compacted.
-  return 5 * L1Files::BytesOf(config.records()) + L1EngineDiskBytes(EngineShape(config));
+  const uint64_t bytes = 5 * L1Files::BytesOf(config_.records());
+  const auto part = [this](Status (L1Bench::*measure)()) {
+    return [this, measure] { return Measure(measure); };
+  };
+  return {{"steps", {kEncoding, kSwizzle, kTotal}, part(&L1Bench::Steps), bytes},
+          {"searches", {kSimd}, part(&L1Bench::Searches), bytes},
+          {"seeks", {kSeek}, part(&L1Bench::Seeks), bytes},
+          {"protections", {kEpoch}, part(&L1Bench::Protections), bytes},
+          {"batches", {kBatched}, part(&L1Bench::Batches), bytes},
+          {"shared-nothing", {kSharedNothing}, part(&L1Bench::SharedNothing), bytes},
+          {"rocksdb",
+           {kBaselineVsRocks, kVsRocks},
+           part(&L1Bench::Rocks),
+           bytes,
+           false,
+           config_.make_rocks ? "" : kNoRocks},
+          {"engine",
+           {kZipfGain, kHitRate, kUniformCost, kHotRead},
+           part(&L1Bench::Engine),
+           bytes + L1EngineDiskBytes(EngineShape()),
+           true}};
 }
 
-uint64_t L1BenchTmpfsBytes(const L1BenchConfig& config) {
-  return L1EngineTmpfsBytes(EngineShape(config));
-}
-
-BenchL1::BenchL1(const L1BenchConfig& config) : config_(config), rounds_(kTargets) {}
-
-bool BenchL1::MustStop() const { return !errors_.empty() || Interrupted(); }
-
-bool BenchL1::WantsAny(std::initializer_list<const char*> claims) const {
-  return std::any_of(claims.begin(), claims.end(), [&](const char* claim) { return Wants(claim); });
-}
-
-bool BenchL1::Run(const std::function<void()>& after_part) {
-  using Part = Status (BenchL1::*)();
-  const std::tuple<const char*, bool, Part> parts[] = {
-      {"steps", WantsAny({kEncoding, kSwizzle, kTotal}), &BenchL1::Steps},
-      {"searches", Wants(kSimd), &BenchL1::Searches},
-      {"seeks", Wants(kSeek), &BenchL1::Seeks},
-      {"protections", Wants(kEpoch), &BenchL1::Protections},
-      {"batches", Wants(kBatched), &BenchL1::Batches},
-      {"shared nothing", Wants(kSharedNothing), &BenchL1::SharedNothing},
-      {"RocksDB", WantsAny({kBaselineVsRocks, kVsRocks}), &BenchL1::Rocks},
-      {"engine", WantsAny({kZipfGain, kHitRate, kUniformCost, kHotRead}), &BenchL1::Engine}};
-  const Status opened = L1Files::Open(config_.dir, config_.records(), &files_);
-  if (!opened.ok()) errors_.push_back(opened.ToString());
-  for (const auto& [name, is_wanted, part] : parts) {
-    if (!is_wanted || MustStop()) continue;
-    const Status status = (this->*part)();
-    if (!status.ok()) errors_.push_back(std::string(name) + ": " + status.ToString());
-    tables_.clear();
-    rocks_.clear();
-    after_part();
+Status L1Bench::Measure(Status (L1Bench::*part)()) {
+  if (files_ == nullptr) {
+    ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(dir(), config_.records(), &files_));
   }
-  if (Interrupted()) errors_.emplace_back("interrupted");
-  for (const std::string& name : config_.wanted) {
-    if (!config_.is_smoke && !rounds_.Claims().contains(name)) {
-      errors_.push_back("not measured: " + name);
-    }
-  }
-  return errors_.empty();
+  const Status status = (this->*part)();
+  tables_.clear();
+  rocks_.clear();
+  return status;
 }
 
-const L1Lookups& BenchL1::Uniform() {
+const L1Lookups& L1Bench::Uniform() {
   if (uniform_ == nullptr) {
     uniform_ = std::make_unique<L1Lookups>(config_.records(), L1Draw{config_.lookup_count});
   }
   return *uniform_;
 }
 
-engine_race::Status BenchL1::Open(const char* step, L1Tables** tables) {
+Status L1Bench::Open(const char* step, L1Tables** tables) {
   *tables = nullptr;
   const L1Step& settings = L1StepNamed(step);
   if (!settings.available()) return Status::Ok();
@@ -163,9 +234,8 @@ engine_race::Status BenchL1::Open(const char* step, L1Tables** tables) {
   return Status::Ok();
 }
 
-engine_race::Status BenchL1::AddGets(const char* step, const L1Lookups& lookups,
-                                     uint32_t thread_count, const std::string& suffix,
-                                     std::vector<L1Contender>* contenders) {
+Status L1Bench::AddGets(const char* step, const L1Lookups& lookups, uint32_t thread_count,
+                        const std::string& suffix, std::vector<L1Contender>* contenders) {
   L1Tables* tables = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(Open(step, &tables));
   if (tables == nullptr) return Status::Ok();
@@ -173,12 +243,13 @@ engine_race::Status BenchL1::AddGets(const char* step, const L1Lookups& lookups,
   return Status::Ok();
 }
 
-engine_race::Status BenchL1::Steps() {
+Status L1Bench::Steps() {
   std::set<uint32_t> thread_counts = {1, config_.thread_count};
   std::vector<L1Contender> contenders;
   std::vector<L1Ratio> ratios;
   for (const uint32_t threads : thread_counts) {
-    const std::string suffix = Threads(threads);
+    const std::string suffix =
+        ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
     for (const char* step : L1Ladder()) {
       ENGINE_RACE_RETURN_IF_ERROR(AddGets(step, Uniform(), threads, suffix, &contenders));
     }
@@ -194,7 +265,7 @@ engine_race::Status BenchL1::Steps() {
   return Status::Ok();
 }
 
-engine_race::Status BenchL1::Searches() {
+Status L1Bench::Searches() {
   std::vector<L1Contender> contenders;
   for (const bool by_pointer : {false, true}) {
     for (const char* step : L1Searches(by_pointer)) {
@@ -212,7 +283,7 @@ engine_race::Status BenchL1::Searches() {
   return Compare(contenders, ratios);
 }
 
-engine_race::Status BenchL1::Seeks() {
+Status L1Bench::Seeks() {
   // Fewer lookups, because each goes on to the next records.
   const L1Lookups seeks(config_.records(), {config_.lookup_count / 4, 1, 0, config_.next_count});
   std::vector<L1Contender> contenders;
@@ -227,7 +298,7 @@ engine_race::Status BenchL1::Seeks() {
                   {"seek_gain, by pointer", {contenders[2].name}, {contenders[0].name}}});
 }
 
-engine_race::Status BenchL1::Protections() {
+Status L1Bench::Protections() {
   const L1Lookups hot(config_.records(), {config_.lookup_count / 4, 1, config_.hot_key_count});
   const std::string suffixes[] = {", hot keys", ", uniform keys"};
   const L1Lookups* const lookups[] = {&hot, &Uniform()};
@@ -238,14 +309,14 @@ engine_race::Status BenchL1::Protections() {
       ENGINE_RACE_RETURN_IF_ERROR(
           AddGets(step, *lookups[i], config_.hot_thread_count, suffixes[i], &contenders));
     }
-    ratios.push_back({i == 0 ? kEpoch : kEpochUniform,
+    ratios.push_back({i == 0 ? kEpoch : "epoch_vs_refcount, uniform keys",
                       {kSwizzledStep + suffixes[i]},
                       {kCountedStep + suffixes[i]}});
   }
   return Compare(contenders, ratios);
 }
 
-engine_race::Status BenchL1::Batches() {
+Status L1Bench::Batches() {
   const L1Lookups groups(config_.records(), {config_.lookup_count, config_.batch_size});
   std::vector<L1Contender> contenders;
   L1Tables* tables = nullptr;
@@ -254,10 +325,12 @@ engine_race::Status BenchL1::Batches() {
   contenders.push_back({"single, the batches' keys", &groups, 1, tables->Gets()});
   contenders.push_back({"single, keys of any table", &Uniform(), 1, tables->Gets()});
   return Compare(contenders, {{kBatched, {contenders[0].name}, {contenders[1].name}},
-                              {kBatchedScattered, {contenders[0].name}, {contenders[2].name}}});
+                              {"batched_vs_single, single keys of any table",
+                               {contenders[0].name},
+                               {contenders[2].name}}});
 }
 
-engine_race::Status BenchL1::SharedNothing() {
+Status L1Bench::SharedNothing() {
   L1Shards shards({config_.rounds, config_.thread_count}, files_.get(), &rounds_);
   ENGINE_RACE_RETURN_IF_ERROR(shards.Prepare());
   ENGINE_RACE_RETURN_IF_ERROR(shards.Compare(Uniform()));
@@ -265,17 +338,15 @@ engine_race::Status BenchL1::SharedNothing() {
   return Status::Ok();
 }
 
-engine_race::Status BenchL1::AddRocks(std::vector<L1Contender>* contenders) {
+Status L1Bench::AddRocks(std::vector<L1Contender>* contenders) {
   constexpr std::pair<RocksForm, const char*> kForms[] = {
       {RocksForm::kLru, "RocksDB, LRU cache"},
       {RocksForm::kHyperClock, "RocksDB, HyperClock cache"},
       {RocksForm::kPlain, "RocksDB, plain table"}};
   for (const auto& [form, name] : kForms) {
-    const std::string dir = config_.dir + "/rocksdb-" + std::to_string(rocks_.size());
-    std::error_code ignored;
-    std::filesystem::remove_all(dir, ignored);
+    const std::string rocks_dir = dir() + "/rocksdb-" + std::to_string(rocks_.size());
     std::unique_ptr<RocksPoints> points;
-    ENGINE_RACE_RETURN_IF_ERROR(config_.make_rocks(dir, config_.records(), form, &points));
+    ENGINE_RACE_RETURN_IF_ERROR(config_.make_rocks(rocks_dir, config_.records(), form, &points));
     rocks_json_[name] = points->Describe();
     contenders->push_back({name, &Uniform(), 1, points->Gets()});
     rocks_.push_back(std::move(points));
@@ -283,12 +354,7 @@ engine_race::Status BenchL1::AddRocks(std::vector<L1Contender>* contenders) {
   return Status::Ok();
 }
 
-engine_race::Status BenchL1::Rocks() {
-  if (!config_.make_rocks) {
-    std::fprintf(stderr, "%s: built without RocksDB; scripts/setup.sh rocksdb installs it\n",
-                 kVsRocks);
-    return Status::Ok();
-  }
+Status L1Bench::Rocks() {
   std::vector<L1Contender> contenders;
   ENGINE_RACE_RETURN_IF_ERROR(AddRocks(&contenders));
   const std::string lru = contenders[0].name;
@@ -304,11 +370,14 @@ engine_race::Status BenchL1::Rocks() {
   return Compare(contenders, ratios);
 }
 
-engine_race::Status BenchL1::Engine() {
+Status L1Bench::Engine() {
   uniform_.reset();
-  L1Engine engine(EngineShape(config_), &rounds_);
+  L1EngineShape shape = EngineShape();
+  shape.dir = dir();
+  shape.tmpfs_dir = tmpfs_dir();
+  L1Engine engine(shape, &rounds_);
   Status status;
-  if (WantsAny({kZipfGain, kHitRate})) status = engine.CompareZipf();
+  if (Wants(kZipfGain) || Wants(kHitRate)) status = engine.CompareZipf();
   if (status.ok() && Wants(kHitRate)) status = engine.ScanOnce();
   if (status.ok() && Wants(kUniformCost)) status = engine.CompareUniform();
   if (status.ok() && Wants(kHotRead)) status = engine.CompareHot();
@@ -316,31 +385,16 @@ engine_race::Status BenchL1::Engine() {
   return status;
 }
 
-nlohmann::json BenchL1::ToJson() const {
-  nlohmann::json json = rounds_.ToJson();
-  json["what"] = nlohmann::json::object();
-  for (const auto& [name, what] : kWhat) json["what"][name] = what;
-  json["config"] = {{"records", config_.record_count},
-                    {"tables", config_.table_count},
-                    {"key_bytes", config_.shape.key_bytes},
-                    {"payload_bytes", config_.shape.payload_bytes},
-                    {"threads", config_.thread_count},
-                    {"threads_why", "of the cumulative claims: one for each CPU; beside them 1"},
-                    {"rounds", config_.rounds.round_count},
-                    {"seconds", config_.rounds.seconds},
-                    {"lookups_drawn", config_.lookup_count},
-                    {"hot_keys", config_.hot_key_count},
-                    {"hot_threads", config_.hot_thread_count},
-                    {"batch", config_.batch_size},
-                    {"steps_after_a_seek", config_.next_count},
-                    {"search", NodeSearchName(BestNodeSearch())},
-                    {"smoke", config_.is_smoke}};
-  json["rocksdb"] = rocks_json_;
-  json["shards"] = shards_json_;
-  json["engine"] = engine_json_;
-  json["machine"] = DescribeMachine(config_.dir);
-  json["errors"] = errors_;
-  return json;
+void L1Bench::AddTo(nlohmann::json* json) {
+  (*json)["config"]["threads_why"] = "of the cumulative claims: one for each CPU; beside them 1";
+  (*json)["config"]["search"] = NodeSearchName(BestNodeSearch());
+  (*json)["rocksdb"] = rocks_json_;
+  (*json)["shards"] = shards_json_;
+  (*json)["engine"] = engine_json_;
 }
+
+}  // namespace
+
+std::unique_ptr<Bench> MakeL1Bench() { return std::make_unique<L1Bench>(); }
 
 }  // namespace harness

@@ -1,14 +1,17 @@
-#include "harness/claims/bench_numa.h"
-
-#include <algorithm>
+// The measured claims about NUMA nodes. Guests with several nodes show where text and memory of
+// instances lie. A machine with one node shows the cost of the launcher.
+//
+// Shares come from the file that scripts/numa_guest.py has left. The cost compares races that run
+// after each other, all on tmpfs.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <utility>
 
+#include "harness/claims/bench.h"
+#include "harness/claims/benches.h"
+#include "harness/claims/guest_shares.h"
+#include "harness/load/store_basics.h"
 #include "harness/measure/alternating_rounds.h"
-#include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/machine.h"
 #include "harness/system/process_stats.h"
@@ -17,6 +20,7 @@ namespace harness {
 namespace {
 
 namespace fs = std::filesystem;
+using engine_race::Status;
 
 constexpr char kTextShared[] = "text_local_shared";
 constexpr char kTextCopies[] = "text_local_copies";
@@ -37,108 +41,131 @@ std::vector<nlohmann::json> PhasesOf(const nlohmann::json& figures) {
   return phases;
 }
 
-}  // namespace
+class NumaBench final : public Bench {
+ public:
+  NumaBench() : Bench("numa", "where instances have their memory, and what one costs", kTargets) {}
 
-std::optional<GuestShares> SharesOfGuests(const nlohmann::json& guests) {
-  GuestShares shares;
-  double shared_sum = 0;
-  std::map<std::string, uint32_t> race_counts;
-  try {
-    for (const nlohmann::json& guest : guests.at("guests")) {
-      const auto node_count = guest.at("nodes").get<uint32_t>();
-      if (guest.at("ok").get<bool>()) {
-        shares.node_count = std::max(shares.node_count, node_count);
-      } else {
-        shares.failed_guests.push_back(node_count);
-      }
-      for (const auto& [name, race] : guest.at("races").items()) {
-        const auto text = race.at("text").get<std::string>();
-        const double local = race.at("code_local").get<double>();
-        ++race_counts[text];
-        shares.anonymous = std::min(shares.anonymous, race.at("anonymous_local").get<double>());
-        if (text == "copies") shares.text_copies = std::min(shares.text_copies, local);
-        if (text == "remap") shares.text_remap = std::min(shares.text_remap, local);
-        if (text == "shared") shared_sum += race.at("code_local_mean").get<double>();
-      }
-    }
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
+  std::vector<Setting> Settings() override {
+    return {{"threads", &thread_count_, 4, "--threads"},
+            {"records_per_thread", &records_per_thread_, 200, "--num", "records per thread"},
+            {"rounds", &round_count_, 1, "--rounds"},
+            {"", &seed_, kSame, "--seed", "", true},
+            {"", &guests_path_, kSame, "--guests", "what scripts/numa_guest.py has found"}};
   }
-  for (const char* text : {"shared", "copies", "remap"}) {
-    if (race_counts[text] == 0) return std::nullopt;
+
+ private:
+  // Of one race.
+  struct Took {
+    // Of its phases, which is what the race reports, and of the whole command.
+    double phase_seconds = 0;
+    double whole_seconds = 0;
+    double cpu_seconds = 0;
+  };
+
+  std::vector<BenchPart> Parts() override {
+    return {{"guests",
+             {kTextShared, kTextCopies, kTextRemap, kAnonymous, kNodes},
+             [this] { return TakeGuests(); },
+             0,
+             false,
+             guests_path_.empty() ? "--guests is missing" : ""},
+            {"launcher", {kCost}, [this] { return CompareLauncher(); }, 0, true}};
   }
-  shares.text_shared = shared_sum / race_counts["shared"];
-  return shares;
-}
+  uint64_t TmpfsBytes() override {
+    return StoreBytes(thread_count_ * records_per_thread_) + (uint64_t{256} << 20);
+  }
+  void AddTo(nlohmann::json* json) override {
+    (*json)["guests"] = guests_;
+    (*json)["machine"] = DescribeMachine(tmpfs_dir());
+  }
 
-BenchNuma::BenchNuma(NumaBenchConfig config) : config_(std::move(config)), rounds_(kTargets) {}
+  Status TakeGuests();
+  // Races with the launcher and without it.
+  Status CompareLauncher();
+  // Runs a program with the flags of this bench besides.
+  Status RunOne(std::vector<std::string> command, Took* took);
 
-void BenchNuma::AddGuests(const std::string& path) {
-  std::ifstream file(path);
+  uint32_t thread_count_ = 64;
+  uint64_t records_per_thread_ = 5000;
+  uint32_t round_count_ = 9;
+  uint64_t seed_ = 1;
+  std::string guests_path_;
+  nlohmann::json guests_;
+};
+
+Status NumaBench::TakeGuests() {
+  std::ifstream file(guests_path_);
   guests_ = nlohmann::json::parse(file, nullptr, false);
   // A discarded value would be written as text that is no JSON.
   if (guests_.is_discarded()) guests_ = nullptr;
   const std::optional<GuestShares> shares = SharesOfGuests(guests_);
-  if (!shares) return Fail("no shares of guests in " + path);
+  if (!shares) return Status::InvalidArgument("no shares of guests in '" + guests_path_ + "'");
   for (const uint32_t node_count : shares->failed_guests) {
-    Fail("the guest with " + std::to_string(node_count) + " nodes failed");
+    errors_.push_back("the guest with " + std::to_string(node_count) + " nodes failed");
   }
   rounds_.Note(kTextShared, shares->text_shared);
   rounds_.Note(kTextCopies, shares->text_copies);
   rounds_.Note(kTextRemap, shares->text_remap);
   rounds_.Note(kAnonymous, shares->anonymous);
   rounds_.Note(kNodes, shares->node_count);
+  return Status::Ok();
 }
 
-bool BenchNuma::RunOne(std::vector<std::string> command, Took* took) {
-  const std::string dir = config_.dir + "/race";
-  const std::string json_path = config_.dir + "/figures.json";
+Status NumaBench::RunOne(std::vector<std::string> command, Took* took) {
+  const std::string dir = tmpfs_dir() + "/race-store";
+  const std::string json_path = tmpfs_dir() + "/figures.json";
   const std::vector<std::string> flags = {"--dir",     dir,
                                           "--json",    json_path,
-                                          "--threads", std::to_string(config_.thread_count),
-                                          "--num",     std::to_string(config_.records_per_thread),
-                                          "--seed",    std::to_string(config_.seed)};
+                                          "--threads", std::to_string(thread_count_),
+                                          "--num",     std::to_string(records_per_thread_),
+                                          "--seed",    std::to_string(seed_)};
   command.insert(command.end(), flags.begin(), flags.end());
   const uint64_t start_ns = NowNs();
   const ChildResult run = RunChild(command);
   took->whole_seconds = SecondsSince(start_ns);
   std::error_code ignored;
   fs::remove_all(dir, ignored);
-  if (Interrupted()) return false;
+  if (Interrupted()) return InterruptedStatus();
   std::ifstream file(json_path);
   const nlohmann::json figures = nlohmann::json::parse(file, nullptr, false);
   if (run.exit_code != 0 || !figures.is_object()) {
-    Fail(command[0] + ": " + (run.started ? run.output : run.error));
-    return false;
+    return Status::IOError(command[0] + ": " + (run.started ? run.output : run.error));
   }
   const std::string note = figures.value("note", "");
-  if (!note.empty()) {
-    Fail(command[0] + ": " + note);
-    return false;
-  }
+  if (!note.empty()) return Status::IOError(command[0] + ": " + note);
   took->phase_seconds = took->cpu_seconds = 0;
   for (const nlohmann::json& phase : PhasesOf(figures)) {
     took->phase_seconds += phase.at("seconds").get<double>();
     took->cpu_seconds += phase.at("cpu_seconds").get<double>();
   }
-  return true;
+  return Status::Ok();
 }
 
-void BenchNuma::CompareLauncher() {
+Status NumaBench::CompareLauncher() {
+  // All from memory, so that no side reads its program from the disk again after the page cache was
+  // dropped.
+  const std::string programs = tmpfs_dir() + "/programs";
+  const fs::path built = fs::path(SelfPath()).parent_path();
+  std::error_code failed;
+  fs::create_directory(programs, failed);
+  for (const char* program : {"race", "race_static", "numa"}) {
+    if (!failed) fs::copy_file(built / program, programs + "/" + program, failed);
+    if (failed) return Status::IOError(std::string(program) + ": " + failed.message());
+  }
   Took plain;
   Took static_alone;
   Took launched;
   const std::vector<Turn> turns = {
       [&] {
-        return RunOne({config_.programs + "/race", "--no-fio"}, &plain);
+        return RunOne({programs + "/race", "--no-fio"}, &plain);
       },
       [&] {
-        return RunOne({config_.programs + "/race_static", "--no-fio"}, &static_alone);
+        return RunOne({programs + "/race_static", "--no-fio"}, &static_alone);
       },
       [&] {
-        return RunOne({config_.programs + "/numa", "race", "--groups", "1"}, &launched);
+        return RunOne({programs + "/numa", "race", "--groups", "1"}, &launched);
       }};
-  AlternatingRounds(config_.round_count, turns, [&](uint32_t round) {
+  return AlternatingRounds(round_count_, turns, [&](uint32_t round) {
     rounds_.Note(kCost, launched.phase_seconds / plain.phase_seconds - 1);
     // The launcher runs the program that is linked statically.
     rounds_.Note("phases, with the launcher over the same program alone",
@@ -157,15 +184,8 @@ void BenchNuma::CompareLauncher() {
   });
 }
 
-nlohmann::json BenchNuma::ToJson() const {
-  nlohmann::json json = rounds_.ToJson();
-  json["guests"] = guests_;
-  json["config"] = {{"threads", config_.thread_count},
-                    {"records_per_thread", config_.records_per_thread},
-                    {"rounds", config_.round_count}};
-  json["machine"] = DescribeMachine(config_.dir);
-  json["errors"] = errors_;
-  return json;
-}
+}  // namespace
+
+std::unique_ptr<Bench> MakeNumaBench() { return std::make_unique<NumaBench>(); }
 
 }  // namespace harness

@@ -1,346 +1,191 @@
-#include "harness/claims/bench_race.h"
-
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
+// The measured claims about the race: engine and device in turn, in short rounds.
+//
+// The disk has a burst allowance and neighbours, so figures that are minutes apart are not
+// compared. Each comparison is a pair of runs that follow each other.
 #include <fstream>
-#include <iterator>
-#include <string_view>
-#include <system_error>
-#include <utility>
+#include <memory>
 
-#include "harness/claims/bench_end.h"
+#include "harness/claims/bench.h"
+#include "harness/claims/benches.h"
+#include "harness/claims/race_cpu.h"
+#include "harness/claims/race_meter.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/alternating_rounds.h"
-#include "harness/measure/table.h"
 #include "harness/race/json.h"
 #include "harness/system/child_process.h"
-#include "harness/system/machine.h"
 
 namespace harness {
 namespace {
 
-namespace fs = std::filesystem;
+using engine_race::Status;
 
 constexpr uint32_t kSmallGroupBytes = 16 * 1024;
-constexpr char kDevicePart[] = "device";
-constexpr char kGroupsPart[] = "groups";
-constexpr char kSequentialPart[] = "sequential";
-constexpr char kOneBucketPart[] = "onebucket";
-constexpr char kIndexPart[] = "index";
-constexpr char kWriteCpuPart[] = "write cpu";
-constexpr char kReadCpuPart[] = "read cpu";
-constexpr char kTotalVsDevice[] = "total_vs_device";
+constexpr char kVsSmallGroups[] = "write_vs_16k_groups";
+constexpr char kSequentialWrite[] = "sequential_write_vs_uniform";
+constexpr char kOneBucketRead[] = "onebucket_read_vs_uniform";
+// These are measured by the bench about the index.
+constexpr const char* kIndexClaims[] = {"rebuild_speedup", "lookup_speedup", "open_ratio",
+                                        "peak_rss_64m_mib"};
 
-constexpr ClaimTarget kTargets[] = {{"write_ratio", ">= 0.92"},
-                                    {"read_ratio", ">= 0.95"},
-                                    {"range_ratio", ">= 0.92"},
-                                    {"range_pass2_ratio", ""},
-                                    {kTotalVsDevice, ">= 0.92"},
-                                    {kWriteCpuOverBare, "<= 1.35"},
-                                    {kReadCpuOverFio, "<= 1.1"},
-                                    {"write_vs_16k_groups", ">= 1.8"},
-                                    {"rebuild_speedup", ">= 2.7"},
-                                    {"lookup_speedup", ">= 4.0"},
-                                    {"open_ratio", "<= 3.0"},
-                                    {"peak_rss_64m_mib", "<= 1500"},
-                                    {"sequential_write_vs_uniform", ">= 0.5"},
-                                    {"onebucket_read_vs_uniform", ">= 0.8"}};
+constexpr ClaimTarget kTargets[] = {{kWriteRatio, ">= 0.92"},     {kReadRatio, ">= 0.95"},
+                                    {kRangeRatio, ">= 0.92"},     {kRangePass2, ""},
+                                    {kTotalVsDevice, ">= 0.92"},  {kWriteCpuOverBare, "<= 1.35"},
+                                    {kReadCpuOverFio, "<= 1.1"},  {kVsSmallGroups, ">= 1.8"},
+                                    {kIndexClaims[0], ">= 2.7"},  {kIndexClaims[1], ">= 4.0"},
+                                    {kIndexClaims[2], "<= 3.0"},  {kIndexClaims[3], "<= 1500"},
+                                    {kSequentialWrite, ">= 0.5"}, {kOneBucketRead, ">= 0.8"}};
 
-// The measurement that gives each claim.
-constexpr std::pair<const char*, std::string_view> kPartOfClaim[] = {
-    {"write_ratio", kDevicePart},
-    {"read_ratio", kDevicePart},
-    {"range_ratio", kDevicePart},
-    {"range_pass2_ratio", kDevicePart},
-    {kTotalVsDevice, kDevicePart},
-    {kWriteCpuOverBare, kWriteCpuPart},
-    {kReadCpuOverFio, kReadCpuPart},
-    {"write_vs_16k_groups", kGroupsPart},
-    {"rebuild_speedup", kIndexPart},
-    {"lookup_speedup", kIndexPart},
-    {"open_ratio", kIndexPart},
-    {"peak_rss_64m_mib", kIndexPart},
-    {"sequential_write_vs_uniform", kSequentialPart},
-    {"onebucket_read_vs_uniform", kOneBucketPart}};
-static_assert(std::size(kPartOfClaim) == std::size(kTargets));
+class RaceBench final : public Bench {
+ public:
+  RaceBench() : Bench("race", "the race: engine and device in turn, in short rounds", kTargets) {}
 
-// "2104.1 MB/s, device 2409.8 MB/s"
-std::string Summary(const PhaseReport& report) {
-  const PhaseResult& result = report.result;
-  if (!result.ok) return "failed: " + result.error;
-  std::string text;
-  if (report.phase == Phase::kRange) {
-    text = Fixed(result.PassBytesPerSecond(0) * 1e-6, 1) + " and " +
-           Fixed(result.PassBytesPerSecond(1) * 1e-6, 1) + " MB/s";
-  } else {
-    text = Fixed(result.BytesPerSecond() * 1e-6, 1) + " MB/s";
+  std::vector<Setting> Settings() override {
+    return {{"", &race_.thread_count, 4, "--threads"},
+            {"", &race_.records_per_thread, 100, "--num", "records per thread"},
+            {"rounds", &round_count_, 1, "--rounds"},
+            {"index_keys", &index_key_count_, 100000, "--index-keys"},
+            {"cpu_rounds", &cpu_.round_count, 1, "--cpu-rounds", "of the comparisons of CPU time"},
+            {"cpu_write_records", &cpu_.write_record_count, 4000, "--tmpfs-num",
+             "records written on tmpfs"},
+            {"cpu_read_records", &cpu_.read_record_count, 4000},
+            {"", &cpu_.read_seconds, 0.02},
+            {"", &race_.seed, kSame, "--seed", "", true}};
   }
-  if (!report.has_device()) return text;
-  return text + ", device " + Fixed(report.DeviceBytesPerSecond() * 1e-6, 1) + " MB/s";
-}
 
-// Returns the object in the file, else the one that was printed, else null.
-nlohmann::json ReadReport(const std::string& path, const std::string& printed) {
-  std::ifstream file(path);
-  nlohmann::json report = nlohmann::json::parse(file, nullptr, false);
-  const size_t start = printed.find('{');
-  if (!report.is_object() && start != std::string::npos) {
-    report = nlohmann::json::parse(printed.substr(start), nullptr, false);
+ private:
+  using Side = Status (RaceMeter::*)(uint32_t round, RaceConfig config, const std::string& label,
+                                     double* rate);
+
+  std::vector<BenchPart> Parts() override {
+    // The new store and fio's files need the same number of bytes each.
+    const uint64_t bytes = 2 * StoreBytes(race_.record_count());
+    RaceConfig small = race_;
+    small.value_group_bytes = kSmallGroupBytes;
+    RaceConfig sequential = race_;
+    sequential.keys = KeyShape::kSequential;
+    RaceConfig one_bucket = race_;
+    one_bucket.keys = KeyShape::kOneBucket;
+    return {{"device",
+             {kWriteRatio, kReadRatio, kRangeRatio, kRangePass2, kTotalVsDevice},
+             [this] { return BesideDevice(); },
+             bytes},
+            {"groups",
+             {kVsSmallGroups},
+             [this, small] {
+               return Compare(kVsSmallGroups, &RaceMeter::Write, race_, "default groups", small,
+                              "16 KiB groups");
+             },
+             bytes},
+            {"sequential",
+             {kSequentialWrite},
+             [this, sequential] {
+               return Compare(kSequentialWrite, &RaceMeter::Write, sequential, "sequential", race_,
+                              "uniform, beside sequential");
+             },
+             bytes},
+            {"onebucket",
+             {kOneBucketRead},
+             [this, one_bucket] {
+               return Compare(kOneBucketRead, &RaceMeter::WriteAndRead, one_bucket, "onebucket",
+                              race_, "uniform, beside onebucket");
+             },
+             bytes},
+            {"write-cpu", {kWriteCpuOverBare}, [this] { return Cpu().CompareWrites(); }, 0, true},
+            {"read-cpu", {kReadCpuOverFio}, [this] { return Cpu().CompareReads(); }, bytes},
+            {"index", {std::begin(kIndexClaims), std::end(kIndexClaims)}, [this] {
+               return MeasureIndex();
+             }}};
   }
-  return report.is_object() ? report : nlohmann::json();
-}
+  uint64_t TmpfsBytes() override { return StoreBytes(cpu_.write_record_count); }
+  void AddTo(nlohmann::json* json) override {
+    (*json)["config"]["race"] = race_;
+    (*json)["phases"] = phases_;
+    (*json)["index"] = index_;
+  }
+
+  Status BesideDevice() {
+    return WithMeter([this](RaceMeter* meter) {
+      for (uint32_t round = 0; round < round_count_; ++round) {
+        ENGINE_RACE_RETURN_IF_ERROR(meter->BesideDevice(round, race_, wanted()));
+      }
+      return Status::Ok();
+    });
+  }
+
+  // Notes the rate of `a` over that of `b`.
+  Status Compare(const char* claim, Side side, const RaceConfig& a, const char* label_a,
+                 const RaceConfig& b, const char* label_b) {
+    return WithMeter([&](RaceMeter* meter) {
+      uint32_t number = 0;
+      double rate_a = 0;
+      double rate_b = 0;
+      return AlternatingRounds(round_count_,
+                               {[&] { return (meter->*side)(number, a, label_a, &rate_a); },
+                                [&] { return (meter->*side)(number, b, label_b, &rate_b); }},
+                               [&](uint32_t round) {
+                                 rounds_.Note(claim, rate_a / rate_b);
+                                 number = round + 1;
+                               });
+    });
+  }
+
+  Status WithMeter(const std::function<Status(RaceMeter*)>& measure) {
+    RaceMeter meter(is_smoke(), &rounds_);
+    ENGINE_RACE_RETURN_IF_ERROR(meter.Prepare(dir() + "/race"));
+    const Status status = measure(&meter);
+    phases_.insert(phases_.end(), meter.phases().begin(), meter.phases().end());
+    return status;
+  }
+
+  RaceCpu Cpu() {
+    RaceCpuConfig config = cpu_;
+    config.dir = dir();
+    config.tmpfs_dir = tmpfs_dir();
+    config.thread_count = race_.thread_count;
+    config.seed = race_.seed;
+    config.is_smoke = is_smoke();
+    return RaceCpu(config, &rounds_);
+  }
+
+  // Takes over the figures of the bench that measures the index in rounds of its own.
+  Status MeasureIndex() {
+    const std::string report_path = dir() + "/index.json";
+    std::string only;
+    for (const char* claim : kIndexClaims) {
+      if (Wants(claim)) only += (only.empty() ? "" : ",") + std::string(claim);
+    }
+    std::vector<std::string> command = {SelfPath(), "index",
+                                        "--dir",    dir(),
+                                        "--only",   only,
+                                        "--keys",   std::to_string(index_key_count_),
+                                        "--rounds", std::to_string(round_count_),
+                                        "--json",   report_path};
+    if (is_smoke()) command.emplace_back("--smoke");
+    const ChildResult child = RunChild(command);
+    std::ifstream file(report_path);
+    index_ = nlohmann::json::parse(file, nullptr, false);
+    if (!child.started || child.exit_code != 0 || !index_.is_object()) {
+      index_ = nullptr;
+      return Status::IOError(child.error + child.output + ", code " +
+                             std::to_string(child.exit_code));
+    }
+    for (const char* claim : kIndexClaims) {
+      if (index_["claims"].contains(claim)) rounds_.Note(claim, index_["claims"][claim]);
+    }
+    return Status::Ok();
+  }
+
+  RaceConfig race_;
+  uint32_t round_count_ = 3;
+  uint64_t index_key_count_ = 64000000;
+  // Directories, threads and seed are taken from elsewhere.
+  RaceCpuConfig cpu_;
+  nlohmann::json phases_ = nlohmann::json::array();
+  nlohmann::json index_;
+};
 
 }  // namespace
 
-std::vector<std::string> RaceClaimNames() {
-  std::vector<std::string> names;
-  for (const ClaimTarget& target : kTargets) names.emplace_back(target.name);
-  return names;
-}
-
-std::string PrepareRace(const std::string& where, RaceDir* dir, RaceConfig* race) {
-  std::string error;
-  if (!dir->Prepare(where, &error)) return error;
-  if (dir->ReadNote()) dir->RemoveStore();
-  race->dir = dir->path();
-  return WhyNoRoom(dir->path(), 2 * StoreBytes(race->record_count()));
-}
-
-BenchRace::BenchRace(const BenchConfig& config, RaceDir* dir)
-    : config_(config), dir_(dir), has_fio_(FioRunner::Available()), rounds_(kTargets) {}
-
-bool BenchRace::Run(const std::function<void()>& after_round) {
-  if (!has_fio_ && !config_.is_smoke) Fail("fio is missing");
-  for (round_ = 1; round_ <= config_.round_count && !MustStop(); ++round_) {
-    RunRound();
-    after_round();
-  }
-  MeasureCpu();
-  after_round();
-  if (Wants(kIndexPart) && !MustStop()) MeasureIndex();
-  if (Interrupted()) Fail("interrupted");
-  for (const std::string& name : config_.wanted) {
-    if (!config_.is_smoke && !rounds_.has(name)) Fail("not measured: " + name);
-  }
-  return errors_.empty();
-}
-
-void BenchRace::RunRound() {
-  if (Wants(kDevicePart)) RaceBesideDevice();
-  if (Wants(kGroupsPart) && !MustStop()) CompareGroups();
-  if (Wants(kSequentialPart) && !MustStop()) CompareSequentialWrite();
-  if (Wants(kOneBucketPart) && !MustStop()) CompareOneBucketRead();
-  dir_->RemoveStore();
-}
-
-bool BenchRace::Wants(const char* part) const {
-  return std::any_of(std::begin(kPartOfClaim), std::end(kPartOfClaim), [&](const auto& entry) {
-    return entry.second == part && config_.wanted.contains(entry.first);
-  });
-}
-
-bool BenchRace::MustStop() const { return !errors_.empty() || Interrupted(); }
-
-void BenchRace::RaceBesideDevice() {
-  FioRunner runner(config_.race.dir);
-  FioRunner* fio = has_fio_ ? &runner : nullptr;
-  std::string error;
-  if (!dir_->StartStore(config_.race, &error)) return Fail(error);
-  const auto wanted = [this](const char* claim) { return config_.wanted.contains(claim); };
-  const bool total = wanted(kTotalVsDevice);
-  std::vector<PhaseReport> phases(1);
-  const bool writes_compared = total || wanted("write_ratio");
-  if (!Measure(Phase::kWrite, config_.race, writes_compared ? fio : nullptr, "uniform",
-               &phases.back())) {
-    return;
-  }
-  NoteFraction("write_ratio", phases.back(), phases.back().result.BytesPerSecond());
-  if (total || wanted("read_ratio")) {
-    if (!Measure(Phase::kRead, config_.race, fio, "uniform", &phases.emplace_back())) return;
-    NoteFraction("read_ratio", phases.back(), phases.back().result.BytesPerSecond());
-  }
-  if (total || wanted("range_ratio") || wanted("range_pass2_ratio")) {
-    if (!Measure(Phase::kRange, config_.race, fio, "uniform", &phases.emplace_back())) return;
-    const PhaseReport& range = phases.back();
-    NoteFraction("range_ratio", range, range.result.PassBytesPerSecond(0));
-    NoteFraction("range_pass2_ratio", range, range.result.PassBytesPerSecond(1));
-  }
-  if (total) NoteTotal(phases);
-}
-
-void BenchRace::NoteTotal(const std::vector<PhaseReport>& phases) {
-  double device_s = 0;
-  double engine_s = 0;
-  for (const PhaseReport& report : phases) {
-    // fio may be missing in smoke runs; in other runs that failure has been noted already.
-    if (!report.has_device()) return;
-    const double passes = report.phase == Phase::kRange ? kRangePasses : 1;
-    const auto bytes = static_cast<double>(report.result.record_count * kValueSize);
-    device_s += passes * bytes / report.DeviceBytesPerSecond();
-    engine_s += report.result.seconds;
-  }
-  rounds_.Note("seconds of the three phases", engine_s);
-  rounds_.Note("seconds of the three phases at fio's rates", device_s);
-  rounds_.Note(kTotalVsDevice, device_s / engine_s);
-}
-
-void BenchRace::MeasureCpu() {
-  RaceCpuConfig config = config_.cpu;
-  config.dir = config_.race.dir;
-  config.thread_count = config_.race.thread_count;
-  config.seed = config_.race.seed;
-  config.is_smoke = config_.is_smoke;
-  const auto compare = [&](const char* part, const char* claim,
-                           std::string (RaceCpu::*comparison)()) {
-    if (!Wants(part) || MustStop()) return;
-    RaceCpu cpu(config, &rounds_);
-    const std::string failure = (cpu.*comparison)();
-    if (!failure.empty()) Fail(std::string(claim) + ": " + failure);
-  };
-  compare(kWriteCpuPart, kWriteCpuOverBare, &RaceCpu::CompareWrites);
-  compare(kReadCpuPart, kReadCpuOverFio, &RaceCpu::CompareReads);
-}
-
-void BenchRace::CompareGroups() {
-  RaceConfig small = config_.race;
-  small.value_group_bytes = kSmallGroupBytes;
-  NotePair(
-      "write_vs_16k_groups", [&] { return WriteStore(config_.race, "default groups"); },
-      [&] { return WriteStore(small, "16 KiB groups"); });
-}
-
-void BenchRace::CompareSequentialWrite() {
-  RaceConfig sequential = config_.race;
-  sequential.keys = KeyShape::kSequential;
-  NotePair(
-      "sequential_write_vs_uniform", [&] { return WriteStore(sequential, "sequential"); },
-      [&] { return WriteStore(config_.race, "uniform, beside sequential"); });
-}
-
-void BenchRace::CompareOneBucketRead() {
-  RaceConfig one_bucket = config_.race;
-  one_bucket.keys = KeyShape::kOneBucket;
-  NotePair(
-      "onebucket_read_vs_uniform", [&] { return WriteAndReadStore(one_bucket, "onebucket"); },
-      [&] { return WriteAndReadStore(config_.race, "uniform, beside onebucket"); });
-}
-
-bool BenchRace::Measure(Phase phase, const RaceConfig& config, FioRunner* fio,
-                        const std::string& label, PhaseReport* report) {
-  *report = MeasurePhase(phase, config, fio);
-  nlohmann::json figures = *report;
-  figures["round"] = round_;
-  figures["label"] = label;
-  raw_.push_back(std::move(figures));
-  std::fprintf(stderr, "round %u, %s, %s: %s\n", round_, PhaseName(phase), label.c_str(),
-               Summary(*report).c_str());
-  if (!report->result.ok) {
-    Fail(std::string(PhaseName(phase)) + ", " + label + ": " + report->result.error);
-  }
-  NoteDevice(*report);
-  return report->result.ok;
-}
-
-double BenchRace::WriteStore(const RaceConfig& config, const std::string& label) {
-  std::string error;
-  if (!dir_->StartStore(config, &error)) {
-    Fail(error);
-    return 0;
-  }
-  PhaseReport report;
-  const bool ok = Measure(Phase::kWrite, config, nullptr, label, &report);
-  return ok ? report.result.BytesPerSecond() : 0;
-}
-
-double BenchRace::WriteAndReadStore(const RaceConfig& config, const std::string& label) {
-  if (WriteStore(config, label) == 0) return 0;
-  PhaseReport report;
-  const bool ok = Measure(Phase::kRead, config, nullptr, label, &report);
-  dir_->RemoveStore();
-  return ok ? report.result.BytesPerSecond() : 0;
-}
-
-void BenchRace::NotePair(const char* claim, const std::function<double()>& a,
-                         const std::function<double()>& b) {
-  double rate_a = 0;
-  double rate_b = 0;
-  const auto noted = [](double* rate, const std::function<double()>& run) {
-    *rate = run();
-    return *rate > 0;
-  };
-  if (AlternatingRound(round_ - 1,
-                       {[&] { return noted(&rate_a, a); }, [&] { return noted(&rate_b, b); }})) {
-    rounds_.Note(claim, rate_a / rate_b);
-  }
-}
-
-void BenchRace::NoteDevice(const PhaseReport& report) {
-  for (const FioResult* fio : {&report.before, &report.after}) {
-    if (!fio->ok) continue;
-    if (report.phase == Phase::kRead) {
-      rounds_.Note("device: random 4 KiB reads a second", fio->ops_per_second);
-    } else {
-      rounds_.Note(report.phase == Phase::kWrite ? "device: bytes written a second"
-                                                 : "device: bytes read a second in order",
-                   fio->bytes_per_second);
-    }
-  }
-}
-
-void BenchRace::NoteFraction(const char* claim, const PhaseReport& report,
-                             double bytes_per_second) {
-  if (!config_.wanted.contains(claim)) return;
-  if (report.has_device()) {
-    rounds_.Note(claim, report.FractionOf(bytes_per_second));
-  } else if (!config_.is_smoke) {
-    Fail(std::string(claim) + ": " + (report.before.ok ? report.after : report.before).error);
-  }
-}
-
-void BenchRace::MeasureIndex() {
-  const fs::path program = fs::path(SelfPath()).parent_path() / "bench_index";
-  std::string dir = (fs::path(config_.race.dir) / "fio-index.XXXXXX").string();
-  if (mkdtemp(dir.data()) == nullptr) return Fail("cannot make " + dir);
-  const std::string report_path = dir + "/report.json";
-  std::string claims_to_measure;
-  for (const auto& [claim, part] : kPartOfClaim) {
-    if (part != kIndexPart || !config_.wanted.contains(claim)) continue;
-    claims_to_measure += (claims_to_measure.empty() ? "" : ",") + std::string(claim);
-  }
-  const ChildResult child = RunChild({program.string(), "--dir", dir, "--only", claims_to_measure,
-                                      "--keys", std::to_string(config_.index_key_count), "--rounds",
-                                      std::to_string(config_.round_count), "--json", report_path});
-  index_ = ReadReport(report_path, child.output);
-  std::error_code error;
-  fs::remove_all(dir, error);
-  if (!child.started || child.exit_code != 0 || !index_.is_object()) {
-    return Fail("bench_index failed: " + child.error + ", code " + std::to_string(child.exit_code));
-  }
-  const nlohmann::json& claims = index_.contains("claims") ? index_["claims"] : index_;
-  for (const auto& [claim, part] : kPartOfClaim) {
-    if (part != kIndexPart || !config_.wanted.contains(claim)) continue;
-    if (claims.contains(claim) && claims[claim].is_number()) {
-      rounds_.Note(claim, claims[claim].get<double>());
-    }
-  }
-}
-
-nlohmann::json BenchRace::ToJson() const {
-  nlohmann::json json = rounds_.ToJson();
-  json["settings"] = {{"race", config_.race},
-                      {"rounds", config_.round_count},
-                      {"index_keys", config_.index_key_count},
-                      {"cpu_rounds", config_.cpu.round_count},
-                      {"cpu_write_records", config_.cpu.write_record_count},
-                      {"cpu_read_records", config_.cpu.read_record_count},
-                      {"smoke", config_.is_smoke}};
-  json["machine"] = DescribeMachine(config_.race.dir);
-  json["phases"] = raw_;
-  json["index"] = index_;
-  json["errors"] = errors_;
-  return json;
-}
+std::unique_ptr<Bench> MakeRaceBench() { return std::make_unique<RaceBench>(); }
 
 }  // namespace harness

@@ -1,15 +1,18 @@
-#include "harness/claims/bench_safety.h"
-
+// The measured claims about safety: the costs of verification, checksums and durable writes.
+//
+// Each comparison is a pair of short runs that follow each other.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <memory>
-#include <utility>
 
+#include "engine_race/store.h"
+#include "harness/claims/bench.h"
+#include "harness/claims/benches.h"
 #include "harness/load/durable_loops.h"
+#include "harness/load/store_runs.h"
 #include "harness/measure/alternating_rounds.h"
 #include "harness/measure/timed.h"
-#include "harness/system/machine.h"
 
 namespace harness {
 
@@ -17,6 +20,7 @@ std::atomic<bool> leave_out_checksums{false};
 
 namespace {
 
+using engine_race::Options;
 using engine_race::Status;
 using engine_race::Store;
 
@@ -31,190 +35,209 @@ constexpr ClaimTarget kTargets[] = {{kReadCost, "<= 0.03"},  {kRangeCost, "<= 0.
                                     {kWriteCost, "<= 0.03"}, {kWritesPerFlush, ">= 8"},
                                     {kGroupRatio, ">= 0.5"}, {kMutants, "= 1.0"}};
 
-}  // namespace
-
-BenchSafety::BenchSafety(const SafetyConfig& config)
-    : config_(config),
-      runs_({store_dir(), config.dir, config.record_count, config.seed}),
-      rounds_(kTargets) {}
-
-engine_race::Options BenchSafety::OptionsOf(bool verify) const {
-  engine_race::Options options = QuietOptions();
+Options OptionsOf(bool verify) {
+  Options options = QuietOptions();
   options.verify_checksums = verify;
   return options;
 }
 
-void BenchSafety::RemoveStore() { runs_.Remove({}); }
+class SafetyBench final : public Bench {
+ public:
+  SafetyBench()
+      : Bench("safety", "what verification, checksums and durable writes cost", kTargets) {}
 
-void BenchSafety::Fail(const std::string& what) { errors_.push_back(what); }
+  std::vector<Setting> Settings() override {
+    return {{"threads", &thread_count_, 4, "--threads"},
+            {"records", &record_count_, 2000, "--num", "records of a store"},
+            {"rounds", &round_count_, 1, "--rounds"},
+            {"seconds", &seconds_, 0.05, "--seconds", "of each timed run"},
+            {"", &seed_, kSame, "--seed", "", true},
+            {"", &mutants_path_, kSame, "--mutants", "what scripts/mutants.py has found"}};
+  }
 
-double BenchSafety::RateOf(const TimedRun& run) {
-  if (!run.ok()) Fail(runs_.failure());
-  return run.rate();
+ private:
+  using Rate = std::function<Status(double* rate)>;
+
+  std::vector<BenchPart> Parts() override {
+    // Space for the store, its journal and the file of the bare loops.
+    const uint64_t bytes = StoreBytes(record_count_) + (uint64_t{1} << 30);
+    return {{"durable",
+             {kWritesPerFlush, kGroupRatio},
+             [this] { return OnStore(&SafetyBench::CompareDurableWrites); },
+             bytes},
+            {"write", {kWriteCost}, [this] { return OnStore(&SafetyBench::CompareWrites); }, bytes},
+            {"read", {kReadCost}, [this] { return OnStore(&SafetyBench::CompareReads); }, bytes},
+            {"range", {kRangeCost}, [this] { return OnStore(&SafetyBench::CompareRanges); }, bytes},
+            {"mutants",
+             {kMutants},
+             [this] { return TakeMutants(); },
+             0,
+             false,
+             mutants_path_.empty() ? "--mutants is missing" : ""}};
+  }
+  void AddTo(nlohmann::json* json) override { (*json)["mutants"] = mutants_; }
+
+  Status OnStore(Status (SafetyBench::*compare)(StoreRuns* runs));
+  Status CompareReads(StoreRuns* runs);
+  Status CompareRanges(StoreRuns* runs);
+  // Beside the checksums, what a close that syncs takes.
+  Status CompareWrites(StoreRuns* runs);
+  Status CompareDurableWrites(StoreRuns* runs);
+  // Takes over the result of the mutants from the file that scripts/mutants.py has written.
+  Status TakeMutants();
+
+  Status WriteAll(StoreRuns* runs, bool sync_on_close, double* rate);
+  Status GroupSync(StoreRuns* runs, double* rate);
+  // Notes 1 - with / without as the claim's figure.
+  Status NoteCosts(const std::string& claim, const Rate& with, const Rate& without);
+
+  uint32_t thread_count_ = 64;
+  uint64_t record_count_ = 1000000;
+  uint32_t round_count_ = 9;
+  double seconds_ = 2;  // of each timed run that has no end of its own
+  uint64_t seed_ = 1;
+  std::string mutants_path_;
+  nlohmann::json mutants_;
+};
+
+Status SafetyBench::OnStore(Status (SafetyBench::*compare)(StoreRuns* runs)) {
+  StoreRuns runs({dir() + "/store", dir(), record_count_, seed_});
+  const Status status = (this->*compare)(&runs);
+  runs.Remove({});
+  return status;
 }
 
-double BenchSafety::WriteAll(bool sync_on_close) {
-  engine_race::Options options = OptionsOf(true);
+Status SafetyBench::WriteAll(StoreRuns* runs, bool sync_on_close, double* rate) {
+  Options options = OptionsOf(true);
   options.sync_on_close = sync_on_close;
   double close_seconds = 0;
-  const double rate = RateOf(runs_.Write(options, config_.thread_count, &close_seconds));
+  *rate = runs->Write(options, thread_count_, &close_seconds).rate();
   rounds_.Note(sync_on_close ? "close that syncs, ms" : "close that does not sync, ms",
                close_seconds * 1e3);
-  return rate;
+  return runs->status();
 }
 
-double BenchSafety::ReadFor(bool verify) {
-  return RateOf(runs_.Read(OptionsOf(verify), config_.thread_count, config_.seconds));
-}
-
-double BenchSafety::RangeOnce(bool verify) {
-  return RateOf(runs_.Range(OptionsOf(verify), config_.thread_count));
-}
-
-double BenchSafety::GroupSync() {
-  RemoveStore();
-  engine_race::Options options = OptionsOf(true);
+Status SafetyBench::GroupSync(StoreRuns* runs, double* rate) {
+  runs->Remove({});
+  Options options = OptionsOf(true);
   options.sync_mode = engine_race::SyncMode::kGroup;
   std::unique_ptr<Store> store;
-  const Status opened = Store::Open(options, store_dir(), &store);
-  if (!opened.ok()) {
-    Fail("open: " + opened.ToString());
-    return 0;
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, dir() + "/store", &store));
   TimedPoint point;
-  const Status written = RunTimed(
-      config_.thread_count, config_.seconds,
+  ENGINE_RACE_RETURN_IF_ERROR(RunTimed(
+      thread_count_, seconds_,
       [&](uint32_t thread, TimedThread* self) {
         std::string value(kValueSize, '\0');
         self->Start();
-        for (uint64_t i = thread; self->Running(); i += config_.thread_count) {
-          runs_.values().Fill(runs_.KeyAt(i), 1, value.data());
-          ENGINE_RACE_RETURN_IF_ERROR(store->Write(KeyBytesOf(runs_.KeyAt(i)), value));
+        for (uint64_t i = thread; self->Running(); i += thread_count_) {
+          runs->values().Fill(runs->KeyAt(i), 1, value.data());
+          ENGINE_RACE_RETURN_IF_ERROR(store->Write(KeyBytesOf(runs->KeyAt(i)), value));
           ++self->tally.request_count;
         }
         return Status::Ok();
       },
-      &point);
+      &point));
   const engine_race::StoreStats stats = store->Stats();
-  if (!written.ok()) Fail("durable write: " + written.ToString());
   if (stats.flush_count > 0) {
     rounds_.Note(kWritesPerFlush, static_cast<double>(stats.durable_write_count) /
                                       static_cast<double>(stats.flush_count));
   }
-  return written.ok() ? point.RequestsPerSecond() : 0;
+  *rate = point.RequestsPerSecond();
+  return Status::Ok();
 }
 
-void BenchSafety::NoteCost(const char* claim, uint32_t round, const Rate& with,
-                           const Rate& without) {
+Status SafetyBench::NoteCosts(const std::string& claim, const Rate& with, const Rate& without) {
   double rate_with = 0;
   double rate_without = 0;
-  const auto noted = [](double* rate, const Rate& run) {
-    *rate = run();
-    return *rate > 0;
+  return AlternatingRounds(
+      round_count_, {[&] { return with(&rate_with); }, [&] { return without(&rate_without); }},
+      [&](uint32_t round) {
+        rounds_.Note(claim, 1 - rate_with / rate_without);
+        rounds_.Note(claim + ": with, a second", rate_with);
+        rounds_.Note(claim + ": without, a second", rate_without);
+        std::fprintf(stderr, "round %u, %s: %.0f with, %.0f without\n", round + 1, claim.c_str(),
+                     rate_with, rate_without);
+      });
+}
+
+Status SafetyBench::CompareReads(StoreRuns* runs) {
+  double unused = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(WriteAll(runs, false, &unused));
+  const auto read = [&](bool verify, double* rate) {
+    *rate = runs->Read(OptionsOf(verify), thread_count_, seconds_).rate();
+    return runs->status();
   };
-  const bool whole = AlternatingRound(round, {[&] { return noted(&rate_with, with); },
-                                              [&] { return noted(&rate_without, without); }});
-  if (!whole) return;
-  rounds_.Note(claim, 1 - rate_with / rate_without);
-  rounds_.Note(std::string(claim) + ": with, a second", rate_with);
-  rounds_.Note(std::string(claim) + ": without, a second", rate_without);
-  std::fprintf(stderr, "round %u, %s: %.0f with, %.0f without\n", round + 1, claim, rate_with,
-               rate_without);
+  return NoteCosts(
+      kReadCost, [&](double* rate) { return read(true, rate); },
+      [&](double* rate) { return read(false, rate); });
 }
 
-void BenchSafety::CompareReads() {
-  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
-    NoteCost(
-        kReadCost, round, [this] { return ReadFor(true); }, [this] { return ReadFor(false); });
-  }
-}
-
-void BenchSafety::CompareRanges() {
-  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
-    NoteCost(
-        kRangeCost, round, [this] { return RangeOnce(true); }, [this] { return RangeOnce(false); });
-  }
-}
-
-void BenchSafety::CompareWrites() {
-  const auto without = [this] {
-    leave_out_checksums = true;
-    const double rate = WriteAll();
-    leave_out_checksums = false;
-    return rate;
+Status SafetyBench::CompareRanges(StoreRuns* runs) {
+  double unused = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(WriteAll(runs, false, &unused));
+  const auto range = [&](bool verify, double* rate) {
+    *rate = runs->Range(OptionsOf(verify), thread_count_).rate();
+    return runs->status();
   };
-  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
-    NoteCost(
-        kWriteCost, round, [this] { return WriteAll(); }, without);
-  }
+  return NoteCosts(
+      kRangeCost, [&](double* rate) { return range(true, rate); },
+      [&](double* rate) { return range(false, rate); });
 }
 
-void BenchSafety::CompareClosing() {
-  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); round += 3) {
-    WriteAll(/*sync_on_close=*/true);
+Status SafetyBench::CompareWrites(StoreRuns* runs) {
+  ENGINE_RACE_RETURN_IF_ERROR(NoteCosts(
+      kWriteCost, [&](double* rate) { return WriteAll(runs, false, rate); },
+      [&](double* rate) {
+        leave_out_checksums = true;
+        const Status status = WriteAll(runs, false, rate);
+        leave_out_checksums = false;
+        return status;
+      }));
+  for (uint32_t round = 0; round < round_count_; round += 3) {
+    double unused = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(WriteAll(runs, /*sync_on_close=*/true, &unused));
   }
+  return Status::Ok();
 }
 
-void BenchSafety::CompareDurableWrites() {
-  for (uint32_t round = 0; round < config_.round_count && errors_.empty(); ++round) {
-    double engine = 0;
-    double with_a_flush_each = 0;
-    double with_a_leader = 0;
-    const auto run_engine = [&] {
-      engine = GroupSync();
-      return engine > 0;
-    };
-    const auto run_loops = [&] {
-      RemoveStore();
-      DurableLoops loops(config_.dir, config_.thread_count);
-      with_a_flush_each = loops.WithAFlushEach(config_.seconds);
-      with_a_leader = loops.WithALeader(config_.seconds);
-      if (with_a_flush_each > 0 && with_a_leader > 0) return true;
-      Fail("the bare loops could not write");
-      return false;
-    };
-    if (!AlternatingRound(round, {run_engine, run_loops})) return;
-    const double best = std::max(with_a_flush_each, with_a_leader);
-    rounds_.Note(kGroupRatio, engine / best);
-    rounds_.Note("durable writes a second, group commit", engine);
-    rounds_.Note("durable writes a second, a flush each", with_a_flush_each);
-    rounds_.Note("durable writes a second, with a leader", with_a_leader);
-    std::fprintf(
-        stderr, "round %u, durable writes: %.0f, bare %.0f with a flush each, %.0f with a leader\n",
-        round + 1, engine, with_a_flush_each, with_a_leader);
-  }
+Status SafetyBench::CompareDurableWrites(StoreRuns* runs) {
+  double engine = 0;
+  double with_a_flush_each = 0;
+  double with_a_leader = 0;
+  const auto run_loops = [&] {
+    runs->Remove({});
+    DurableLoops loops(dir(), thread_count_);
+    with_a_flush_each = loops.WithAFlushEach(seconds_);
+    with_a_leader = loops.WithALeader(seconds_);
+    return with_a_flush_each > 0 && with_a_leader > 0
+               ? Status::Ok()
+               : Status::IOError("the bare loops could not write");
+  };
+  return AlternatingRounds(
+      round_count_, {[&] { return GroupSync(runs, &engine); }, run_loops}, [&](uint32_t round) {
+        rounds_.Note(kGroupRatio, engine / std::max(with_a_flush_each, with_a_leader));
+        rounds_.Note("durable writes a second, group commit", engine);
+        rounds_.Note("durable writes a second, a flush each", with_a_flush_each);
+        rounds_.Note("durable writes a second, with a leader", with_a_leader);
+        std::fprintf(
+            stderr,
+            "round %u, durable writes: %.0f, bare %.0f with a flush each, %.0f with a leader\n",
+            round + 1, engine, with_a_flush_each, with_a_leader);
+      });
 }
 
-bool BenchSafety::Run() {
-  if (Wants("durable")) CompareDurableWrites();
-  if (Wants("write")) CompareWrites();
-  if (Wants("close")) CompareClosing();
-  if (errors_.empty() && (Wants("read") || Wants("range")) && WriteAll() > 0) {
-    if (Wants("read")) CompareReads();
-    if (Wants("range")) CompareRanges();
-  }
-  RemoveStore();
-  return errors_.empty();
-}
-
-void BenchSafety::AddMutants(const std::string& path) {
-  std::ifstream file(path);
+Status SafetyBench::TakeMutants() {
+  std::ifstream file(mutants_path_);
   mutants_ = nlohmann::json::parse(file, nullptr, false);
   const double count = mutants_.is_object() ? mutants_.value("mutant_count", 0.0) : 0.0;
-  if (count <= 0) return Fail("no mutants in " + path);
+  if (mutants_.is_discarded()) mutants_ = nullptr;
+  if (count <= 0) return Status::InvalidArgument("no mutants in '" + mutants_path_ + "'");
   rounds_.Note(kMutants, mutants_.value("caught_count", 0.0) / count);
+  return Status::Ok();
 }
 
-nlohmann::json BenchSafety::ToJson() const {
-  nlohmann::json json = rounds_.ToJson();
-  json["mutants"] = mutants_;
-  json["config"] = {{"threads", config_.thread_count},
-                    {"records", config_.record_count},
-                    {"rounds", config_.round_count},
-                    {"seconds", config_.seconds}};
-  json["machine"] = DescribeMachine(config_.dir);
-  json["errors"] = errors_;
-  return json;
-}
+}  // namespace
+
+std::unique_ptr<Bench> MakeSafetyBench() { return std::make_unique<SafetyBench>(); }
 
 }  // namespace harness

@@ -7,11 +7,11 @@
 
 #include "harness/claims/index_budget.h"
 #include "harness/claims/index_files.h"
-#include "harness/claims/index_rounds.h"
 #include "harness/data/mix.h"
 #include "harness/load/dense_store.h"
 #include "harness/load/drawn_reads.h"
 #include "harness/load/read_loops.h"
+#include "harness/measure/alternating_rounds.h"
 #include "harness/measure/timed.h"
 #include "harness/system/disk.h"
 #include "harness/system/fio_runner.h"
@@ -151,12 +151,12 @@ Status MeasurePaged(const IndexBenchRun& run) {
   double read = 0;
   double many = 0;
   double half_read = 0;
-  const std::vector<StatusTurn> turns = {
+  const std::vector<Turn> turns = {
       [&] { return ReadDevice(config, record_count, &fio, &device_rate); },
       [&] { return store.Read(eighth, config.reader_count, 0, &read); },
       [&] { return store.Read(eighth, config.caller_count, config.keys_per_call, &many); },
       [&] { return store.Read(half, config.reader_count, 0, &half_read); }};
-  return StatusRounds(config.round_count, turns, [&] {
+  return AlternatingRounds(config.round_count, turns, [&](uint32_t) {
     run.rounds->Note("device: random reads a second", device_rate);
     run.rounds->Note("paged reads a second", read);
     run.rounds->Note("paged reads a second, MultiRead", many);
@@ -169,10 +169,6 @@ Status MeasurePaged(const IndexBenchRun& run) {
 
 Status MeasurePagedVsRocks(const IndexBenchRun& run) {
   const IndexBenchConfig& config = run.config;
-  if (config.make_rocks == nullptr) {
-    run.Complain(std::string(kPagedVsRocks) + ": RocksDB is missing");
-    return Status::Ok();
-  }
   const uint64_t record_count =
       FittingRecords(config.rocks_record_count, FreeBytes(config.dir) / 2);
   if (record_count == 0) return Status::Full("no disk space for records");
@@ -200,7 +196,7 @@ Status MeasurePagedVsRocks(const IndexBenchRun& run) {
   // Each turn first reads its files through. Otherwise a cache of the machine's host would favour
   // the store that was written or read last.
   uint64_t passed_bytes = 0;
-  const std::vector<StatusTurn> turns = {
+  const std::vector<Turn> turns = {
       [&] {
         ENGINE_RACE_RETURN_IF_ERROR(ReadThrough(run.store_dir(), &passed_bytes));
         ENGINE_RACE_RETURN_IF_ERROR(ReadDevice(config, record_count, &fio, &device_rate));
@@ -210,7 +206,7 @@ Status MeasurePagedVsRocks(const IndexBenchRun& run) {
         ENGINE_RACE_RETURN_IF_ERROR(ReadThrough(run.store_dir() + "-rocks", &passed_bytes));
         return read_rocks();
       }};
-  const Status status = StatusRounds(config.round_count, turns, [&] {
+  const Status status = AlternatingRounds(config.round_count, turns, [&](uint32_t) {
     run.rounds->Note("beside RocksDB: device: random reads a second", device_rate);
     run.rounds->Note("beside RocksDB: paged reads a second", our_rate);
     run.rounds->Note("RocksDB: reads a second", their_rate);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/claims/index_rounds.h"
+#include "harness/measure/alternating_rounds.h"
 #include "harness/race/dir.h"
 #include "harness/race/runner.h"
 #include "harness/system/child_process.h"
@@ -42,9 +42,9 @@ Status MeasureRaceCost(const IndexBenchRun& run) {
   without.writes_index = false;
   double with_seconds = 0;
   double without_seconds = 0;
-  const std::vector<StatusTurn> turns = {[&] { return RunRace(with, &dir, &with_seconds); },
-                                         [&] { return RunRace(without, &dir, &without_seconds); }};
-  const Status status = StatusRounds(run.config.round_count, turns, [&] {
+  const std::vector<Turn> turns = {[&] { return RunRace(with, &dir, &with_seconds); },
+                                   [&] { return RunRace(without, &dir, &without_seconds); }};
+  const Status status = AlternatingRounds(run.config.round_count, turns, [&](uint32_t) {
     run.rounds->Note("race_s, index on disk", with_seconds);
     run.rounds->Note("race_s, no index on disk", without_seconds);
     run.rounds->Note(kRaceCost, with_seconds / without_seconds - 1);

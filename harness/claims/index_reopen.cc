@@ -6,10 +6,10 @@
 #include "harness/claims/index_child.h"
 #include "harness/claims/index_files.h"
 #include "harness/claims/index_load.h"
-#include "harness/claims/index_rounds.h"
 #include "harness/data/mix.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/index_keys.h"
+#include "harness/measure/alternating_rounds.h"
 
 namespace harness {
 namespace {
@@ -89,12 +89,12 @@ Status MeasureReopening(const IndexBenchRun& run) {
   double build = 0;
   double reopen = 0;
   double after_kill = 0;
-  std::vector<StatusTurn> turns = {[&] { return store.Build(&build); },
-                                   [&] { return store.Reopen(&reopen); }};
+  std::vector<Turn> turns = {[&] { return store.Build(&build); },
+                             [&] { return store.Reopen(&reopen); }};
   if (run.Wants(kReopenAfterKill)) {
     turns.push_back([&] { return store.ReopenAfterKill(&after_kill); });
   }
-  return StatusRounds(run.config.round_count, turns, [&] {
+  return AlternatingRounds(run.config.round_count, turns, [&](uint32_t) {
     run.rounds->Note("build_s", build);
     run.rounds->Note("reopen_s", reopen);
     run.rounds->NoteRatio(kReopen, reopen, build);
@@ -111,9 +111,9 @@ Status MeasureReopenGrowth(const IndexBenchRun& run) {
   ENGINE_RACE_RETURN_IF_ERROR(large.Fill());
   double small_seconds = 0;
   double large_seconds = 0;
-  const std::vector<StatusTurn> turns = {[&] { return small.Reopen(&small_seconds); },
-                                         [&] { return large.Reopen(&large_seconds); }};
-  return StatusRounds(run.config.round_count, turns, [&] {
+  const std::vector<Turn> turns = {[&] { return small.Reopen(&small_seconds); },
+                                   [&] { return large.Reopen(&large_seconds); }};
+  return AlternatingRounds(run.config.round_count, turns, [&](uint32_t) {
     run.rounds->Note("reopen_s, fewer keys", small_seconds);
     run.rounds->Note("reopen_s, more keys", large_seconds);
     run.rounds->NoteRatio(kReopenGrowth, large_seconds, small_seconds);

@@ -13,11 +13,11 @@
 #include "engine_race/index/index.h"
 #include "engine_race/l1/epoch.h"
 #include "engine_race/log/bucket_log.h"
-#include "harness/claims/index_rounds.h"
 #include "harness/data/mix.h"
 #include "harness/lab/flat_index.h"
 #include "harness/lab/index_finds.h"
 #include "harness/load/fill_keys.h"
+#include "harness/measure/alternating_rounds.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {
@@ -79,14 +79,14 @@ class ResidentPair {
         })};
     constexpr size_t kWays = std::size(lookups);
     std::array<double, kWays> nanoseconds = {};
-    std::vector<StatusTurn> turns;
+    std::vector<Turn> turns;
     for (size_t way = 0; way < kWays; ++way) {
       turns.push_back(
           [this, &lookup = lookups[way], &ns = nanoseconds[way]] { return Time(lookup, &ns); });
     }
     // The first round warms up: it does not count.
     bool is_warm = false;
-    return StatusRounds(run_.config.round_count + 1, turns, [&] {
+    return AlternatingRounds(run_.config.round_count + 1, turns, [&](uint32_t) {
       if (!std::exchange(is_warm, true)) return;
       const char* const names[kWays] = {"flat lookup_ns", "resident lookup_ns",
                                         "flat batched lookup_ns", "resident batched lookup_ns"};

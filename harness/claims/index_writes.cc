@@ -9,9 +9,9 @@
 #include "harness/claims/index_child.h"
 #include "harness/claims/index_files.h"
 #include "harness/claims/index_load.h"
-#include "harness/claims/index_rounds.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/index_keys.h"
+#include "harness/measure/alternating_rounds.h"
 
 namespace harness {
 namespace {
@@ -94,10 +94,10 @@ Status MeasureWriterStalls(const IndexBenchRun& run) {
   double paged_rate = 0;
   double flat_ns = 0;
   double flat_rate = 0;
-  const std::vector<StatusTurn> turns = {
+  const std::vector<Turn> turns = {
       [&] { return stall_with(0, &paged_ns, &paged_rate); },
       [&] { return stall_with(engine_race::kAutoIndexMemoryBytes, &flat_ns, &flat_rate); }};
-  return StatusRounds(run.config.round_count, turns, [&] {
+  return AlternatingRounds(run.config.round_count, turns, [&](uint32_t) {
     run.rounds->Note("paged index: P99.99 of a write, ns", paged_ns);
     run.rounds->Note("paged index: writes a second", paged_rate);
     run.rounds->Note("flat index: P99.99 of a write, ns", flat_ns);

@@ -9,7 +9,6 @@
 #include "engine_race/log/geometry.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/store_runs.h"
-#include "harness/measure/alternating_rounds.h"
 #include "harness/measure/timed.h"
 
 namespace harness {
@@ -125,23 +124,13 @@ std::vector<uint64_t> ScanRanges::AllKeys() const {
   return keys;
 }
 
-Status ScanRanges::Rounds(const std::vector<Run>& runs) {
-  Status status;
-  std::vector<Turn> turns;
-  turns.reserve(runs.size());
-  for (const Run& run : runs) {
-    turns.emplace_back([&] {
-      status = run();
-      return status.ok();
-    });
-  }
+Status ScanRanges::Rounds(const std::vector<Turn>& runs) {
   round_ = 0;
   has_key_sum_ = false;
-  const bool whole = AlternatingRounds(shape_.round_count, turns, [this](uint32_t round) {
+  return AlternatingRounds(shape_.round_count, runs, [this](uint32_t round) {
     round_ = round + 1;
     has_key_sum_ = false;
   });
-  return whole || !status.ok() ? status : Status::IOError("interrupted");
 }
 
 Status ScanRanges::Noted(const std::string& name, const QueryRun& run, const Status& status) {

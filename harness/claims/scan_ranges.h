@@ -8,7 +8,6 @@
 #define HARNESS_CLAIMS_SCAN_RANGES_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -18,6 +17,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
 #include "harness/load/short_ranges.h"
+#include "harness/measure/alternating_rounds.h"
 #include "harness/measure/claim_rounds.h"
 #include "harness/opponents/rocks_ranges.h"
 
@@ -58,12 +58,10 @@ class ScanRanges {
   engine_race::Status Repeat(bool kept) { return kept ? Kept("kept") : OneForEach("each"); }
 
  private:
-  using Run = std::function<engine_race::Status()>;
-
   std::string store_dir() const { return shape_.dir + "/keys-store"; }
   std::string rocks_dir() const { return shape_.dir + "/rocksdb"; }
   std::vector<uint64_t> AllKeys() const;
-  engine_race::Status Rounds(const std::vector<Run>& runs);
+  engine_race::Status Rounds(const std::vector<Turn>& runs);
 
   // Runs queries for one round and notes the nanoseconds a range under `name`. `answer` answers one
   // query.

@@ -1,4 +1,4 @@
-// The sizes of a run of bin/bench_space, and what its measurements report to.
+// The sizes of a run of the bench about space, and what its measurements report to.
 //
 // Values.
 #ifndef HARNESS_CLAIMS_SPACE_CONFIG_H_
@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 
 #include "harness/data/value_maker.h"
@@ -40,13 +39,11 @@ struct SpaceConfig {
   uint32_t read_thread_count = 8;
   double write_rate = 25000;
   // Of no_overwrite_cost.
-  std::string memory_dir = "/dev/shm";
+  std::string memory_dir;  // likewise, on tmpfs
   uint64_t cost_bytes = uint64_t{1} << 30;
   uint32_t cost_thread_count = 4;
   uint32_t cost_round_count = 21;
   uint64_t seed = 1;
-  // Names of measurements; all of them when empty.
-  std::set<std::string> only;
 
   uint64_t record_count() const { return data_bytes / kValueSize; }
   // A store that takes more ends its run: reclaim cannot keep up, and the disk would run full.

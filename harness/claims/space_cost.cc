@@ -3,10 +3,8 @@
 
 #include "harness/claims/space_measurements.h"
 #include "harness/claims/space_runs.h"
-#include "harness/load/store_basics.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/alternating_rounds.h"
-#include "harness/system/tmpfs_dir.h"
 
 namespace harness {
 
@@ -15,9 +13,7 @@ using engine_race::Status;
 
 Status MeasureCost(const SpaceConfig& config, SpaceReport* report) {
   const uint64_t record_count = config.cost_bytes / kValueSize;
-  const TmpfsDir dir(config.memory_dir, StoreBytes(record_count));
-  if (dir.path().empty()) return Status::IOError("no room in " + config.memory_dir);
-  StoreRuns runs({.dir = dir.path() + "/store",
+  StoreRuns runs({.dir = config.memory_dir + "/cost",
                   .cache_dir = {},
                   .record_count = record_count,
                   .seed = config.seed});
@@ -25,19 +21,20 @@ Status MeasureCost(const SpaceConfig& config, SpaceReport* report) {
     return [&, reclaim, cpu_ns] {
       const TimedRun run = runs.Write(SpaceOptions(config, reclaim), config.cost_thread_count);
       *cpu_ns = run.cpu_ns();
-      return run.ok();
+      return runs.status();
     };
   };
   double on_ns = 0;
   double off_ns = 0;
-  AlternatingRounds(config.cost_round_count,
-                    {fill(Reclaim::kBackground, &on_ns), fill(Reclaim::kOff, &off_ns)},
-                    [&](uint32_t) {
-                      report->rounds->Note("no_overwrite_cost", on_ns / off_ns - 1);
-                      report->rounds->Note("fill with reclaim, CPU ns a write", on_ns);
-                      report->rounds->Note("fill without reclaim, CPU ns a write", off_ns);
-                    });
-  return runs.failure().empty() ? Status::Ok() : Status::IOError(runs.failure());
+  const Status status = AlternatingRounds(
+      config.cost_round_count, {fill(Reclaim::kBackground, &on_ns), fill(Reclaim::kOff, &off_ns)},
+      [&](uint32_t) {
+        report->rounds->Note("no_overwrite_cost", on_ns / off_ns - 1);
+        report->rounds->Note("fill with reclaim, CPU ns a write", on_ns);
+        report->rounds->Note("fill without reclaim, CPU ns a write", off_ns);
+      });
+  runs.Remove({});
+  return status;
 }
 
 }  // namespace harness

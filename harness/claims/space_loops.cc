@@ -18,7 +18,6 @@ using engine_race::LatencyHistogram;
 using engine_race::Status;
 
 constexpr uint64_t kWriteStream = 0x7772697465;
-constexpr uint64_t kReadStream = 0x72656164;
 
 // A thread that waits for its turn looks this often whether it should end.
 constexpr uint64_t kMostSleepNs = 100'000'000;

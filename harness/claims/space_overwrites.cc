@@ -88,20 +88,18 @@ Status CompareWithFills(const SpaceConfig& config, const SpaceRecords& records,
                         const std::string& dir, ClaimRounds* rounds) {
   const KvStoreKind kind = EngineStoreKind(SpaceOptions(config, Reclaim::kBackground));
   const ScratchStore fresh(config.dir + "/fresh");
-  Status failure;
   SpaceTurn turn;
   double fill_rate = 0;
   uint32_t round_number = 0;
   const Turn overwrite = [&] {
-    failure = OverwriteTurn(config, records, kind, {.dir = dir}, round_number, &turn);
-    return failure.ok();
+    return OverwriteTurn(config, records, kind, {.dir = dir}, round_number, &turn);
   };
   const Turn fill = [&] {
-    failure = FillNew(config, records, kind, {.dir = fresh.dir()}, &fill_rate);
+    const Status filled = FillNew(config, records, kind, {.dir = fresh.dir()}, &fill_rate);
     fresh.Remove();
-    return failure.ok();
+    return filled;
   };
-  AlternatingRounds(config.round_count, {overwrite, fill}, [&](uint32_t round) {
+  return AlternatingRounds(config.round_count, {overwrite, fill}, [&](uint32_t round) {
     round_number = round + 1;
     rounds->NoteRatio("overwrite_vs_fresh", Megabytes(turn.rate), Megabytes(fill_rate));
     rounds->Note("overwrite turns, MB/s", Megabytes(turn.rate));
@@ -109,7 +107,6 @@ Status CompareWithFills(const SpaceConfig& config, const SpaceRecords& records,
     rounds->Note("overwrite turns, most space amplification",
                  SpaceAmplification(turn.peak_disk_bytes, records.count()));
   });
-  return failure;
 }
 
 }  // namespace

@@ -86,19 +86,16 @@ Status MeasureReads(const SpaceConfig& config, SpaceReport* report) {
   // Reclaim then has as much to do as in the long run.
   ENGINE_RACE_RETURN_IF_ERROR(
       Precondition(config, "read, before the turns", records, kind, {.dir = with.dir()}));
-  Status failure;
   ReadTurn with_turn;
   ReadTurn without_turn;
   uint32_t round_number = 0;
   const Turn read_with = [&] {
-    failure = ReadFor(config, records, with.dir(), Reclaim::kBackground, round_number, &with_turn);
-    return failure.ok();
+    return ReadFor(config, records, with.dir(), Reclaim::kBackground, round_number, &with_turn);
   };
   const Turn read_without = [&] {
-    failure = ReadFor(config, records, without.dir(), Reclaim::kOff, round_number, &without_turn);
-    return failure.ok();
+    return ReadFor(config, records, without.dir(), Reclaim::kOff, round_number, &without_turn);
   };
-  AlternatingRounds(config.round_count, {read_with, read_without}, [&](uint32_t round) {
+  return AlternatingRounds(config.round_count, {read_with, read_without}, [&](uint32_t round) {
     round_number = round + 1;
     report->rounds->NoteRatio("read_p99_under_reclaim",
                               static_cast<double>(with_turn.latency.PercentileNs(0.99)),
@@ -106,7 +103,6 @@ Status MeasureReads(const SpaceConfig& config, SpaceReport* report) {
     NoteTurn("with reclaim", config, with_turn, report->rounds);
     NoteTurn("without reclaim", config, without_turn, report->rounds);
   });
-  return failure;
 }
 
 }  // namespace harness

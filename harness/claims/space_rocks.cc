@@ -1,5 +1,4 @@
 // Overwriting beside RocksDB, both in their steady states.
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -24,6 +23,13 @@ struct Side {
   KvOptions options;
   SpaceTurn turn;
 };
+
+// RocksDB, if this was built with it.
+std::vector<KvStoreKind> RocksKind() {
+  std::vector<KvStoreKind> kinds = Peers();
+  std::erase_if(kinds, [](const KvStoreKind& peer) { return peer.name != "rocksdb"; });
+  return kinds;
+}
 
 Status Prepare(const SpaceConfig& config, const SpaceRecords& records, const Side& side,
                SpaceReport* report) {
@@ -68,14 +74,11 @@ nlohmann::json BoundOf(const std::vector<const Side*>& sides, const ClaimRounds&
 
 }  // namespace
 
+bool HasRocks() { return !RocksKind().empty(); }
+
 Status MeasureRocks(const SpaceConfig& config, SpaceReport* report) {
-  std::vector<KvStoreKind> peers = Peers();
-  const auto rocks_kind = std::find_if(peers.begin(), peers.end(),
-                                       [](const auto& peer) { return peer.name == "rocksdb"; });
-  if (rocks_kind == peers.end()) {
-    (*report->about)["not_measured"]["vs_rocksdb_overwrite"] = "built without RocksDB";
-    return Status::Ok();
-  }
+  const std::vector<KvStoreKind> rocks_kind = RocksKind();
+  if (rocks_kind.empty()) return Status(engine_race::Code::kNotSupported, "no RocksDB");
   const SpaceRecords records(config.record_count(), config.seed);
   const ScratchStore engine_dir(config.dir + "/engine");
   const ScratchStore rocks_dir(config.dir + "/rocksdb");
@@ -90,26 +93,23 @@ Status MeasureRocks(const SpaceConfig& config, SpaceReport* report) {
                  "engine",
                  options_of(engine_dir),
                  {}};
-  Side rocks = {*rocks_kind, "RocksDB", options_of(rocks_dir), {}};
+  Side rocks = {rocks_kind.front(), "RocksDB", options_of(rocks_dir), {}};
   ENGINE_RACE_RETURN_IF_ERROR(Prepare(config, records, engine, report));
   ENGINE_RACE_RETURN_IF_ERROR(Prepare(config, records, rocks, report));
-  Status failure;
   uint32_t round_number = 0;
   const auto turn_of = [&](Side* side) -> Turn {
     return [&, side] {
-      failure =
-          OverwriteTurn(config, records, side->kind, side->options, round_number, &side->turn);
-      return failure.ok();
+      return OverwriteTurn(config, records, side->kind, side->options, round_number, &side->turn);
     };
   };
-  AlternatingRounds(config.round_count, {turn_of(&engine), turn_of(&rocks)}, [&](uint32_t round) {
-    round_number = round + 1;
-    report->rounds->NoteRatio("vs_rocksdb_overwrite", Megabytes(engine.turn.rate),
-                              Megabytes(rocks.turn.rate));
-    NoteSide(engine, records.count(), report->rounds);
-    NoteSide(rocks, records.count(), report->rounds);
-  });
-  ENGINE_RACE_RETURN_IF_ERROR(failure);
+  ENGINE_RACE_RETURN_IF_ERROR(AlternatingRounds(
+      config.round_count, {turn_of(&engine), turn_of(&rocks)}, [&](uint32_t round) {
+        round_number = round + 1;
+        report->rounds->NoteRatio("vs_rocksdb_overwrite", Megabytes(engine.turn.rate),
+                                  Megabytes(rocks.turn.rate));
+        NoteSide(engine, records.count(), report->rounds);
+        NoteSide(rocks, records.count(), report->rounds);
+      }));
   nlohmann::json about = BoundOf({&engine, &rocks}, *report->rounds);
   ENGINE_RACE_RETURN_IF_ERROR(Describe(rocks, &about["RocksDB"]["settings"]));
   (*report->about)["vs_rocksdb_overwrite"] = std::move(about);

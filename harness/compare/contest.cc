@@ -21,7 +21,6 @@ namespace {
 
 using engine_race::Status;
 
-constexpr uint64_t kReadStream = 0x72656164;
 constexpr uint64_t kOpenStream = 0x6f70656e;
 constexpr uint32_t kPasses = 2;
 // A range looks at the clock so often.

@@ -21,6 +21,9 @@ inline constexpr uint64_t MixAt(uint64_t seed, uint64_t index) {
   return Mix64(Mix64(seed) + (index + 1) * 0x9e3779b97f4a7c15);
 }
 
+// Mixed into a seed, it gives the stream of the keys that a load reads.
+inline constexpr uint64_t kReadStream = 0x72656164;
+
 // A bijection of words of 54 bits: the bits of a key below a 10-bit prefix.
 inline constexpr uint64_t Mix54(uint64_t x) {
   constexpr uint64_t kMask = (uint64_t{1} << 54) - 1;

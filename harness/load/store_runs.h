@@ -65,6 +65,9 @@ class StoreRuns {
   const ValueMaker& values() const { return values_; }
   // The first failure of all runs; empty while there is none.
   const std::string& failure() const { return failure_; }
+  engine_race::Status status() const {
+    return failure_.empty() ? engine_race::Status::Ok() : engine_race::Status::IOError(failure_);
+  }
 
  private:
   // Makes one pass; its count is 0 after a failure.

@@ -6,20 +6,25 @@
 
 namespace harness {
 
-bool AlternatingRound(uint32_t round, const std::vector<Turn>& turns) {
+using engine_race::Status;
+
+Status InterruptedStatus() { return Status(engine_race::Code::kIncomplete, "interrupted"); }
+
+Status AlternatingRound(uint32_t round, const std::vector<Turn>& turns) {
   for (size_t i = 0; i < turns.size(); ++i) {
-    if (Interrupted() || !turns[round % 2 == 0 ? i : turns.size() - 1 - i]()) return false;
+    if (Interrupted()) return InterruptedStatus();
+    ENGINE_RACE_RETURN_IF_ERROR(turns[round % 2 == 0 ? i : turns.size() - 1 - i]());
   }
-  return !Interrupted();
+  return Interrupted() ? InterruptedStatus() : Status::Ok();
 }
 
-bool AlternatingRounds(uint32_t round_count, const std::vector<Turn>& turns,
-                       const std::function<void(uint32_t round)>& after_round) {
+Status AlternatingRounds(uint32_t round_count, const std::vector<Turn>& turns,
+                         const std::function<void(uint32_t round)>& after_round) {
   for (uint32_t round = 0; round < round_count; ++round) {
-    if (!AlternatingRound(round, turns)) return false;
+    ENGINE_RACE_RETURN_IF_ERROR(AlternatingRound(round, turns));
     after_round(round);
   }
-  return true;
+  return Status::Ok();
 }
 
 }  // namespace harness

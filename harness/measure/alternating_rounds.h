@@ -10,19 +10,23 @@
 #include <functional>
 #include <vector>
 
+#include "engine_race/base/status.h"
+
 namespace harness {
 
-// Runs one side; false ends the rounds.
-using Turn = std::function<bool()>;
+// Runs one side; a failure ends the rounds.
+using Turn = std::function<engine_race::Status()>;
 
-// Runs the round of this number, from 0 on. False when a turn returned false or the user has
-// interrupted: then the round is not whole.
-bool AlternatingRound(uint32_t round, const std::vector<Turn>& turns);
+// The status of a run that the user has interrupted.
+engine_race::Status InterruptedStatus();
 
-// Runs this many rounds. Calls `after_round` with its number when a round is whole. False like
-// AlternatingRound.
-bool AlternatingRounds(uint32_t round_count, const std::vector<Turn>& turns,
-                       const std::function<void(uint32_t round)>& after_round);
+// Runs the round of this number, from 0 on. Returns a turn's failure or InterruptedStatus: then the
+// round is not whole.
+engine_race::Status AlternatingRound(uint32_t round, const std::vector<Turn>& turns);
+
+// Runs this many rounds. Calls `after_round` with its number when a round is whole.
+engine_race::Status AlternatingRounds(uint32_t round_count, const std::vector<Turn>& turns,
+                                      const std::function<void(uint32_t round)>& after_round);
 
 }  // namespace harness
 

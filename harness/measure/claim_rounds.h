@@ -12,10 +12,11 @@
 
 namespace harness {
 
-// A figure to show, and its aim in words; empty when it has none.
+// A figure to show.
 struct ClaimTarget {
   const char* name;
-  const char* aim;
+  const char* aim;        // in words; empty when it has none
+  const char* what = "";  // the meaning, where the name does not say it
 };
 
 class ClaimRounds {
@@ -29,6 +30,7 @@ class ClaimRounds {
   // Sets a figure that is not the median of its rounds but is computed from other medians.
   void Settle(const std::string& name, double value) { settled_[name] = value; }
 
+  std::span<const ClaimTarget> targets() const { return targets_; }
   bool has(const std::string& name) const { return rounds_.contains(name); }
   // The first figure by name that begins so; empty when none does.
   std::string FirstWithPrefix(const std::string& prefix) const;

@@ -1,7 +1,7 @@
 // The opponent of the short ranges: RocksDB with the same keys, all of it in its block cache.
 //
 // Two files implement this: rocks_ranges.cc with the library, rocks_ranges_missing.cc without it.
-// The Makefile links the one that this machine can build, only into bin/bench_scan. Not
+// The Makefile links the one that this machine can build, only into bin/claims scan. Not
 // thread-safe.
 #ifndef HARNESS_OPPONENTS_ROCKS_RANGES_H_
 #define HARNESS_OPPONENTS_ROCKS_RANGES_H_

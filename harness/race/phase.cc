@@ -19,7 +19,6 @@ namespace harness {
 
 namespace {
 
-constexpr uint64_t kReadStream = 0x72656164;
 constexpr uint64_t kMixedStream = 0x6d697865;
 
 // Measures one phase from before Open until the store is closed.

@@ -1,6 +1,6 @@
 // One phase beside the device: page cache dropped, fio, the phase in its process, fio again.
 //
-// bin/race and bin/bench_race use these. Not thread-safe.
+// bin/race and bin/claims race use these. Not thread-safe.
 #ifndef HARNESS_RACE_RUNNER_H_
 #define HARNESS_RACE_RUNNER_H_
 

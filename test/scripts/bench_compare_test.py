@@ -168,13 +168,13 @@ class Parts(unittest.TestCase):
 
     def test_an_interrupt_ends_the_part_that_runs(self):
         began, cleans, ended = self.dir / "began", self.dir / "cleans", self.dir / "ended"
-        self.program("bench_c_api", f"trap 'touch {cleans}; sleep 0.5; touch {ended}; exit' TERM\n"
+        self.program("claims", f"trap 'touch {cleans}; sleep 0.5; touch {ended}; exit' TERM\n"
                                     f"touch {began}\nwhile :; do sleep 0.05; done")
         (self.dir / "all.json").write_text("of hours")
         code = ("import pathlib, signal, sys; sys.path.insert(0, 'scripts'); import bench_compare as bench\n"
                 "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
                 "bench.BIN = pathlib.Path(sys.argv[1]); bench.make_environment = lambda: 'none'\n"
-                "bench.PARTS[0].command = [bench.BIN / 'bench_c_api']\n"
+                "bench.PARTS[0].command = [bench.BIN / 'claims', 'c-api']\n"
                 "sys.exit(bench.main(sys.argv[2:]))")
         with subprocess.Popen([sys.executable, "-B", "-c", code, self.dir, "--dir",
                                self.dir / "work", "--json", self.dir / "all.json"], cwd=ROOT,

@@ -14,7 +14,7 @@
 #include "harness/system/disk.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/machine.h"
-#include "harness/system/tmpfs_dir.h"
+#include "harness/system/scratch_dir.h"
 
 namespace harness {
 namespace {
@@ -231,7 +231,7 @@ int RunL1Command(L1RaceFlags flags) {
   if (flags.without_huge_pages && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) {
     return Refuse("this system cannot leave out huge pages");
   }
-  const TmpfsDir dir(flags.parent, 0);
+  const ScratchDir dir(flags.parent, 0);
   if (dir.path().empty()) return Refuse("cannot work in " + flags.parent);
   config.dir = dir.path();
   const std::string problem = FitRecords(flags, FreeBytes(dir.path()), &config);

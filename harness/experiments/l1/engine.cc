@@ -154,14 +154,9 @@ Status L1Engine::Warm(const RecordDraw& draw) {
 Status L1Engine::RunBoth(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
                          TimedRun* runs, FrameCounts* frames) {
   const uint64_t seed = NextSeed();
-  Status status;
-  const auto run = [&](DrawnReads* reads, TimedRun* timed, FrameCounts* counts) {
-    status = reads->Run(draw, shape, seed, timed, counts);
-    return status.ok();
-  };
-  AlternatingRound(round, {[&] { return run(with_.get(), &runs[true], frames); },
-                           [&] { return run(without_.get(), &runs[false], nullptr); }});
-  return status;
+  return AlternatingRound(
+      round, {[&] { return with_->Run(draw, shape, seed, &runs[true], frames); },
+              [&] { return without_->Run(draw, shape, seed, &runs[false], nullptr); }});
 }
 
 Status L1Engine::ZipfRound(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
@@ -324,24 +319,18 @@ Status L1Engine::CompareHot() {
       asm volatile("" : : "r"(buffer.data()) : "memory");
     }
     *ns = NsEach(start_ns, count);
-    return true;
+    return Status::Ok();
   };
   const StoreStats before = with_->store()->Stats();
   double read_ns = 0;
   double copy_ns = 0;
-  Status status;
-  AlternatingRounds(shape_.round_count,
-                    {[&] { return copy_all(&copy_ns); },
-                     [&] {
-                       status = read_all(&read_ns);
-                       return status.ok();
-                     }},
-                    [&](uint32_t) {
-                      rounds_.Note("hot Read, ns", read_ns);
-                      rounds_.Note("memcpy of 4 KiB, ns", copy_ns);
-                      rounds_.NoteRatio(kHotRead, read_ns, copy_ns);
-                    });
-  ENGINE_RACE_RETURN_IF_ERROR(status);
+  ENGINE_RACE_RETURN_IF_ERROR(AlternatingRounds(
+      shape_.round_count, {[&] { return copy_all(&copy_ns); }, [&] { return read_all(&read_ns); }},
+      [&](uint32_t) {
+        rounds_.Note("hot Read, ns", read_ns);
+        rounds_.Note("memcpy of 4 KiB, ns", copy_ns);
+        rounds_.NoteRatio(kHotRead, read_ns, copy_ns);
+      }));
   if (!IsHot(before, with_->store()->Stats(), count * shape_.round_count)) {
     return Status::IOError("what was hot did not stay in memory");
   }

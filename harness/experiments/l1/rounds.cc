@@ -5,6 +5,7 @@
 
 #include "harness/data/mix.h"
 #include "harness/measure/alternating_rounds.h"
+#include "harness/system/child_process.h"
 
 namespace harness {
 
@@ -46,16 +47,12 @@ Status RunL1Rounds(const L1RoundsShape& shape, const std::vector<L1Contender>& c
                    const std::vector<L1Ratio>& ratios, ClaimRounds* rounds) {
   uint32_t next_round = 0;
   RoundRates rates;
-  Status status;
   std::vector<Turn> turns;
   turns.reserve(contenders.size());
   for (const L1Contender& contender : contenders) {
-    turns.emplace_back([&] {
-      status = RunContender(shape, next_round, contender, &rates);
-      return status.ok();
-    });
+    turns.emplace_back([&] { return RunContender(shape, next_round, contender, &rates); });
   }
-  AlternatingRounds(shape.round_count, turns, [&](uint32_t round) {
+  const Status status = AlternatingRounds(shape.round_count, turns, [&](uint32_t round) {
     next_round = round + 1;
     for (const auto& [name, rate] : rates) rounds->Note(L1Figure(name), rate);
     for (const L1Ratio& ratio : ratios) {
@@ -63,7 +60,7 @@ Status RunL1Rounds(const L1RoundsShape& shape, const std::vector<L1Contender>& c
     }
     rates.clear();
   });
-  return status;
+  return Interrupted() ? Status::Ok() : status;
 }
 
 }  // namespace harness

@@ -1,8 +1,7 @@
-#include "harness/claims/bench_space.h"
+#include "harness/claims/benches.h"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -11,7 +10,6 @@
 
 #include "harness/claims/space_measurements.h"
 #include "harness/claims/space_runs.h"
-#include "harness/opponents/peers.h"
 #include "test/test_util.h"
 
 namespace harness {
@@ -46,26 +44,21 @@ SpaceConfig TinyConfig(const std::string& dir) {
   return config;
 }
 
-bool HasRocks() {
-  const std::vector<KvStoreKind> peers = Peers();
-  return std::any_of(peers.begin(), peers.end(),
-                     [](const KvStoreKind& peer) { return peer.name == "rocksdb"; });
-}
-
-TEST(BenchSpaceTest, ATinyRunMeasuresEveryClaimAndLeavesNothing) {
+TEST(SpaceBenchTest, ATinyRunMeasuresEveryClaimAndLeavesNothing) {
   const TempDir dir(FastParent());
-  BenchSpace bench(TinyConfig(dir.path()));
-  int saves = 0;
-  EXPECT_TRUE(bench.Run([&] { ++saves; }));
-  for (const std::string& error : bench.errors()) ADD_FAILURE() << error;
-  EXPECT_EQ(saves, static_cast<int>(SpaceMeasurementNames().size()));
-  const nlohmann::json json = bench.ToJson();
-  for (const ClaimTarget& target : SpaceTargets()) {
-    const bool is_measured = json.at("claims").contains(target.name);
+  const std::unique_ptr<Bench> bench = MakeSpaceBench();
+  for (const Setting& setting : bench->Settings()) {
+    if (setting.smoke != kSame) setting.Set(setting.name.ends_with("rounds") ? 2 : setting.smoke);
+  }
+  ASSERT_EQ(bench->Refusal({.parent = dir.path(), .tmpfs = dir.path()}), "");
+  EXPECT_TRUE(bench->Measure());
+  for (const std::string& error : bench->errors()) ADD_FAILURE() << error;
+  EXPECT_TRUE(std::filesystem::is_empty(bench->dir()));
+  EXPECT_TRUE(std::filesystem::is_empty(bench->tmpfs_dir()));
+  const nlohmann::json json = bench->ToJson();
+  for (const ClaimTarget& target : bench->targets()) {
     const bool needs_rocks = std::string(target.name) == "vs_rocksdb_overwrite";
-    EXPECT_EQ(is_measured, !needs_rocks || HasRocks()) << target.name;
-    if (is_measured) continue;
-    EXPECT_TRUE(json.at("about").at("not_measured").contains(target.name)) << target.name;
+    EXPECT_EQ(json.at("claims").contains(target.name), !needs_rocks || HasRocks()) << target.name;
   }
   // Every round of a comparison is there.
   EXPECT_EQ(json.at("rounds").at("overwrite_vs_fresh").size(), 2u);
@@ -73,45 +66,6 @@ TEST(BenchSpaceTest, ATinyRunMeasuresEveryClaimAndLeavesNothing) {
   EXPECT_EQ(json.at("rounds").at("no_overwrite_cost").size(), 2u);
   EXPECT_GT(json.at("claims").at("overwrite_space_amplification"), 1.0);
   EXPECT_GE(json.at("about").at("overwrite").at("samples").size(), 2u);
-  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
-}
-
-TEST(BenchSpaceTest, OnlyWantedMeasurementsAreMade) {
-  const TempDir dir(FastParent());
-  SpaceConfig config = TinyConfig(dir.path());
-  config.only = {"cost"};
-  BenchSpace bench(config);
-  EXPECT_TRUE(bench.Run([] {}));
-  const nlohmann::json claims = bench.ToJson().at("claims");
-  EXPECT_EQ(claims.size(), 1u);
-  EXPECT_TRUE(claims.contains("no_overwrite_cost"));
-}
-
-TEST(BenchSpaceTest, AFailureKeepsNoOtherMeasurementFromBeingMade) {
-  const TempDir dir(FastParent());
-  SpaceConfig config = TinyConfig(dir.path() + "/missing\n/directory");
-  config.only = {"zipf", "cost"};
-  config.memory_dir = dir.path();
-  // A file stands where the stores' directory should be.
-  std::ofstream(dir.path() + "/missing\n");
-  BenchSpace bench(config);
-  EXPECT_FALSE(bench.Run([] {}));
-  ASSERT_EQ(bench.errors().size(), 1u);
-  EXPECT_TRUE(bench.errors().front().starts_with("zipf: ")) << bench.errors().front();
-  EXPECT_TRUE(bench.ToJson().at("claims").contains("no_overwrite_cost"));
-}
-
-TEST(SpaceConfigTest, DiskIsNeededForTheLargestWantedMeasurement) {
-  SpaceConfig config;
-  const uint64_t all_bytes = SpaceNeeded(config);
-  // As docs/space.md says.
-  EXPECT_NEAR(static_cast<double>(all_bytes), 41e9, 0.5e9);
-  config.only = {"zipf"};
-  EXPECT_EQ(SpaceNeeded(config), config.most_store_bytes());
-  config.only = {"zipf", "rocksdb"};
-  EXPECT_EQ(SpaceNeeded(config), 2 * config.most_store_bytes());
-  config.only = {"cost"};
-  EXPECT_EQ(SpaceNeeded(config), 0u);
 }
 
 class WatchTest : public ::testing::Test {

@@ -15,7 +15,6 @@
 #include "harness/claims/index_billion.h"
 #include "harness/claims/index_files.h"
 #include "harness/claims/index_paged.h"
-#include "harness/claims/index_rounds.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/index_keys.h"
 #include "harness/load/store_basics.h"
@@ -173,25 +172,6 @@ TEST(IndexFilesTest, FullBlocksAndRecordsThatFit) {
   const uint64_t fitting = FittingRecords(~uint64_t{0}, uint64_t{10} << 30);
   EXPECT_GT(fitting * 4096, uint64_t{8} << 30);
   EXPECT_LT(StoreBytes(fitting), uint64_t{9} << 30);
-}
-
-TEST(StatusRoundsTest, TheFirstFailureEndsTheRounds) {
-  std::string order;
-  int whole = 0;
-  const auto turn = [&](char name, int failing_call) {
-    return [&order, name, failing_call, calls = 0]() mutable {
-      order += name;
-      return ++calls == failing_call ? Status::IOError(std::string(1, name)) : Status::Ok();
-    };
-  };
-  EXPECT_TRUE(StatusRounds(2, {turn('a', 0), turn('b', 0)}, [&] { ++whole; }).ok());
-  EXPECT_EQ(order, "abba");
-  EXPECT_EQ(whole, 2);
-  order.clear();
-  const Status failed = StatusRounds(3, {turn('a', 0), turn('b', 2)}, [&] { ++whole; });
-  EXPECT_EQ(failed.message(), "b");
-  EXPECT_EQ(order, "abb");
-  EXPECT_EQ(whole, 3);
 }
 
 }  // namespace

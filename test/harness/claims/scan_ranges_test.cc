@@ -1,4 +1,4 @@
-// The answers of the short ranges of bin/bench_scan, against an opponent whose answers are known.
+// The answers of the short ranges of bin/claims scan, against an opponent whose answers are known.
 #include "harness/claims/scan_ranges.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The engine's part of bin/bench_l1, with stores so small that its figures mean nothing. Each
+// The engine's part of bin/claims l1, with stores so small that its figures mean nothing. Each
 // figure must be there, and its reads must have found the right values.
 #include "harness/experiments/l1/engine.h"
 

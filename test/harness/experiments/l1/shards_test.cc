@@ -1,4 +1,4 @@
-// The part of bin/bench_l1 about sharing nothing: it makes the lookups that it counts, and notices
+// The part of bin/claims l1 about sharing nothing: it makes the lookups that it counts, and notices
 // wrong answers.
 #include "harness/experiments/l1/shards.h"
 

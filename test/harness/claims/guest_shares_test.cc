@@ -1,8 +1,14 @@
-#include "harness/claims/bench_numa.h"
+#include "harness/claims/guest_shares.h"
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <variant>
+
+#include "harness/claims/benches.h"
+#include "test/test_util.h"
 
 namespace harness {
 namespace {
@@ -68,12 +74,17 @@ TEST(GuestSharesTest, NoGuestIsNoShare) {
       SharesOfGuests({{"guests", {{{"nodes", 8}, {"ok", true}, {"races", races}}}}}).has_value());
 }
 
-TEST(BenchNumaTest, AFileThatIsMissingIsAnErrorAndNull) {
-  BenchNuma bench({.dir = "/", .programs = "/"});
-  bench.AddGuests("/none/of/this");
-  ASSERT_EQ(bench.errors().size(), 1u);
-  EXPECT_TRUE(bench.ToJson().at("guests").is_null());
-  EXPECT_TRUE(nlohmann::json::accept(bench.ToJson().dump()));
+TEST(NumaBenchTest, AFileThatIsMissingIsAnErrorAndNull) {
+  const engine_race::test::TempDir dir(engine_race::test::FastParent());
+  const std::unique_ptr<Bench> bench = MakeNumaBench();
+  for (const Setting& setting : bench->Settings()) {
+    if (setting.flag == "--guests") *std::get<std::string*>(setting.value) = "/none/of/this";
+  }
+  ASSERT_EQ(bench->Refusal({.parent = dir.path(), .tmpfs = dir.path(), .only = {"guests"}}), "");
+  EXPECT_FALSE(bench->Measure());
+  EXPECT_TRUE(bench->errors().front().starts_with("guests: ")) << bench->errors().front();
+  EXPECT_TRUE(bench->ToJson().at("guests").is_null());
+  EXPECT_TRUE(nlohmann::json::accept(bench->ToJson().dump()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "harness/system/tmpfs_dir.h"
+#include "harness/system/scratch_dir.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -8,13 +8,13 @@
 
 namespace harness {
 
-TmpfsDir::TmpfsDir(const std::string& parent, uint64_t needed_bytes) {
+ScratchDir::ScratchDir(const std::string& parent, uint64_t needed_bytes) {
   if (FreeBytes(parent) < needed_bytes) return;
   std::string name = parent + "/engine_race.XXXXXX";
   if (mkdtemp(name.data()) != nullptr) path_ = name;
 }
 
-TmpfsDir::~TmpfsDir() {
+ScratchDir::~ScratchDir() {
   std::error_code ignored;
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }

@@ -1,0 +1,136 @@
+#include "harness/claims/bench.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "harness/claims/bench_end.h"
+#include "harness/measure/result_file.h"
+#include "harness/system/child_process.h"
+#include "harness/system/disk.h"
+#include "harness/system/machine.h"
+#include "harness/system/process_stats.h"
+
+namespace harness {
+
+using engine_race::Status;
+
+void Setting::Set(double number) const {
+  std::visit(
+      [number](auto* target) {
+        using Value = std::remove_pointer_t<decltype(target)>;
+        if constexpr (std::is_arithmetic_v<Value>) *target = static_cast<Value>(number);
+      },
+      value);
+}
+
+std::vector<std::string> Bench::Choices() {
+  std::vector<std::string> names;
+  for (const ClaimTarget& target : targets()) names.emplace_back(target.name);
+  for (const BenchPart& part : Parts()) names.emplace_back(part.name);
+  return names;
+}
+
+void Bench::ChooseWanted(const std::vector<BenchPart>& parts) {
+  const auto is_asked = [this](const std::string& name) {
+    return std::find(order_.only.begin(), order_.only.end(), name) != order_.only.end();
+  };
+  wanted_.clear();
+  for (const BenchPart& part : parts) {
+    const bool is_whole = order_.only.empty() ? part.why_not.empty() : is_asked(part.name);
+    if (order_.only.empty() && !is_whole) {
+      std::fprintf(stderr, "%s: %s is left out: %s\n", name_, part.name, part.why_not.c_str());
+    }
+    for (const std::string& claim : part.claims) {
+      if (is_whole || is_asked(claim)) wanted_.insert(claim);
+    }
+  }
+}
+
+std::string Bench::Refusal(const BenchOrder& order) {
+  order_ = order;
+  const std::vector<std::string> names = Choices();
+  for (const std::string& name : order.only) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return name + " is no claim or part of " + name_;
+    }
+  }
+  std::string why = WhyNot();
+  if (!why.empty()) return why;
+  const std::vector<BenchPart> parts = Parts();
+  ChooseWanted(parts);
+  uint64_t needed_bytes = 0;
+  for (const BenchPart& part : parts) {
+    if (IsWanted(part)) needed_bytes = std::max(needed_bytes, part.disk_bytes);
+  }
+  std::fprintf(stderr, "%s: at most %.1f GB of disk are needed, %.1f GB are free in %s\n", name_,
+               static_cast<double>(needed_bytes) * 1e-9,
+               static_cast<double>(FreeBytes(order.parent)) * 1e-9, order.parent.c_str());
+  why = WhyNoRoom(order.parent, needed_bytes);
+  if (!why.empty()) return why;
+  disk_.emplace(order.parent, 0);
+  if (disk_->path().empty()) return "cannot work in " + order.parent;
+  tmpfs_.emplace(order.tmpfs, TmpfsBytes());
+  return {};
+}
+
+bool Bench::IsWanted(const BenchPart& part) const {
+  return std::any_of(part.claims.begin(), part.claims.end(),
+                     [this](const std::string& claim) { return Wants(claim); });
+}
+
+Status Bench::IsPossible(const BenchPart& part) const {
+  if (!part.why_not.empty()) return Status(engine_race::Code::kNotSupported, part.why_not);
+  if (part.needs_tmpfs && tmpfs_dir().empty()) return Status::Full("no room on " + order_.tmpfs);
+  const std::string no_room = WhyNoRoom(dir(), part.disk_bytes);
+  return no_room.empty() ? Status::Ok() : Status::Full(no_room);
+}
+
+bool Bench::Measure() {
+  for (const BenchPart& part : Parts()) {
+    if (!IsWanted(part) || Interrupted()) continue;
+    std::fprintf(stderr, "%s: %s ...\n", name_, part.name);
+    const uint64_t began_ns = NowNs();
+    const Status possible = IsPossible(part);
+    const Status status = possible.ok() ? part.measure() : possible;
+    about_["seconds"][part.name] = SecondsSince(began_ns);
+    if (!status.ok() && !Interrupted()) {
+      errors_.push_back(std::string(part.name) + ": " + status.ToString());
+    }
+    SaveJson(ToJson(), order_.json_path);
+  }
+  if (Interrupted()) errors_.emplace_back("interrupted");
+  const std::map<std::string, double> measured = rounds_.Claims();
+  for (const std::string& name : wanted_) {
+    if (!measured.contains(name)) Complain("not measured: " + name);
+  }
+  return errors_.empty();
+}
+
+int Bench::Run(const BenchOrder& order) {
+  const std::string program = std::string("claims ") + name_;
+  const std::string why = Refusal(order);
+  if (!why.empty()) return RefuseBench(program.c_str(), why);
+  CatchInterrupts();
+  Measure();
+  return EndBench(program.c_str(), rounds_.ToTable(), errors_, ToJson(), order.json_path);
+}
+
+nlohmann::json Bench::ToJson() {
+  nlohmann::json json = rounds_.ToJson();
+  for (const ClaimTarget& target : targets()) {
+    if (*target.what != '\0') json["what"][target.name] = target.what;
+  }
+  for (const Setting& setting : Settings()) {
+    if (setting.name.empty()) continue;
+    std::visit([&](const auto* value) { json["config"][setting.name] = *value; }, setting.value);
+  }
+  json["config"]["smoke"] = is_smoke();
+  json["about"] = about_;
+  json["machine"] = DescribeMachine(dir());
+  json["errors"] = errors_;
+  AddTo(&json);
+  return json;
+}
+
+}  // namespace harness

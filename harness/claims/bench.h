@@ -1,0 +1,139 @@
+// The frame of a bench: claims that are measured in parts, each on stores of its own.
+//
+// A bench says what can be set, which parts it has, and what its JSON has besides. The frame makes
+// its directories and measures the wanted parts one after another. It saves the JSON after each,
+// and prints each claim beside its aim. A part that fails keeps no other from being measured.
+//
+// Not thread-safe; a part starts the threads that it needs.
+#ifndef HARNESS_CLAIMS_BENCH_H_
+#define HARNESS_CLAIMS_BENCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "harness/measure/claim_rounds.h"
+#include "harness/system/scratch_dir.h"
+
+namespace harness {
+
+// Why parts beside RocksDB cannot be measured.
+inline constexpr char kNoRocks[] = "built without RocksDB; scripts/setup.sh rocksdb installs it";
+
+// A setting that stays as it is in a smoke run.
+inline constexpr double kSame = -1;
+
+struct Setting {
+  // Its name among the settings in the JSON; empty: it is not there. The flag of one of 64 bits
+  // whose name ends in _bytes takes sizes such as 8GB.
+  std::string name;
+  std::variant<uint32_t*, uint64_t*, double*, std::string*> value;
+  double smoke = kSame;   // its value in a smoke run
+  std::string flag = {};  // empty: no flag sets it
+  std::string help = {};
+  bool may_be_zero = false;
+
+  // Sets a number.
+  void Set(double number) const;
+};
+
+struct BenchPart {
+  const char* name;
+  std::vector<std::string> claims;
+  std::function<engine_race::Status()> measure;
+  // The disk space without which the part is not begun.
+  uint64_t disk_bytes = 0;
+  bool needs_tmpfs = false;
+  // Why it cannot be measured here; empty when it can. It is left out unless it was asked for.
+  std::string why_not = {};
+};
+
+// The order for a run.
+struct BenchOrder {
+  std::string parent = ".";        // a directory on the disk
+  std::string tmpfs = "/dev/shm";  // one in memory
+  std::string json_path = {};      // empty: the figures are not saved
+  // Names of claims and of parts; empty: all that can be measured here.
+  std::vector<std::string> only = {};
+  // Everything once, tiny: a figure that cannot be measured is no error.
+  bool is_smoke = false;
+};
+
+class Bench {
+ public:
+  // All arguments outlive this.
+  Bench(const char* name, const char* about, std::span<const ClaimTarget> targets)
+      : rounds_(targets), name_(name), about_text_(about) {}
+  virtual ~Bench() = default;
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  const char* name() const { return name_; }
+  const char* about() const { return about_text_; }
+  std::span<const ClaimTarget> targets() const { return rounds_.targets(); }
+  virtual std::vector<Setting> Settings() = 0;
+  // The names that `only` of an order may have.
+  std::vector<std::string> Choices();
+
+  // Runs as ordered, prints and saves. Returns the exit code.
+  int Run(const BenchOrder& order);
+
+  // The steps of Run, apart. Measure is false when something has failed: errors() says what.
+  // Refusal makes the directories and returns why the bench cannot run, or nothing.
+  std::string Refusal(const BenchOrder& order);
+  bool Measure();
+  nlohmann::json ToJson();
+  const std::vector<std::string>& errors() const { return errors_; }
+  const ClaimRounds& rounds() const { return rounds_; }
+  // Empty at first; they go with the bench.
+  const std::string& dir() const { return disk_->path(); }
+  const std::string& tmpfs_dir() const { return tmpfs_->path(); }
+
+ protected:
+  using Status = engine_race::Status;
+
+  // Their functions are called once the settings and the directories are as ordered.
+  virtual std::vector<BenchPart> Parts() = 0;
+  // Why the bench cannot run with its settings, before it has directories; or nothing.
+  virtual std::string WhyNot() { return {}; }
+  // The free space on tmpfs without which the parts that need it fail.
+  virtual uint64_t TmpfsBytes() { return 0; }
+  virtual void AddTo(nlohmann::json* /*json*/) {}
+
+  bool is_smoke() const { return order_.is_smoke; }
+  const std::set<std::string>& wanted() const { return wanted_; }
+  bool Wants(const std::string& claim) const { return wanted_.contains(claim); }
+  // An error that does not end a part. A smoke run has none of these.
+  void Complain(const std::string& what) {
+    if (!is_smoke()) errors_.push_back(what);
+  }
+
+  ClaimRounds rounds_;
+  // Notes about the measured parts, for the JSON.
+  nlohmann::json about_ = nlohmann::json::object();
+  std::vector<std::string> errors_;
+
+ private:
+  void ChooseWanted(const std::vector<BenchPart>& parts);
+  bool IsWanted(const BenchPart& part) const;
+  // Why the part cannot begin, or kOk.
+  Status IsPossible(const BenchPart& part) const;
+
+  const char* const name_;
+  const char* const about_text_;
+  BenchOrder order_;
+  std::optional<ScratchDir> disk_;
+  std::optional<ScratchDir> tmpfs_;
+  std::set<std::string> wanted_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_CLAIMS_BENCH_H_

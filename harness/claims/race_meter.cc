@@ -1,0 +1,152 @@
+#include "harness/claims/race_meter.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "harness/data/value_maker.h"
+#include "harness/measure/table.h"
+#include "harness/race/json.h"
+#include "harness/system/fio_runner.h"
+
+namespace harness {
+
+using engine_race::Status;
+
+namespace {
+
+// "2104.1 MB/s, device 2409.8 MB/s"
+std::string Summary(const PhaseReport& report) {
+  const PhaseResult& result = report.result;
+  if (!result.ok) return "failed: " + result.error;
+  std::string text;
+  if (report.phase == Phase::kRange) {
+    text = Fixed(result.PassBytesPerSecond(0) * 1e-6, 1) + " and " +
+           Fixed(result.PassBytesPerSecond(1) * 1e-6, 1) + " MB/s";
+  } else {
+    text = Fixed(result.BytesPerSecond() * 1e-6, 1) + " MB/s";
+  }
+  if (!report.has_device()) return text;
+  return text + ", device " + Fixed(report.DeviceBytesPerSecond() * 1e-6, 1) + " MB/s";
+}
+
+}  // namespace
+
+Status RaceMeter::Prepare(const std::string& dir) {
+  std::string error;
+  return dir_.Prepare(dir, &error) ? Status::Ok() : Status::IOError(error);
+}
+
+Status RaceMeter::StartStore(RaceConfig* config) {
+  config->dir = dir_.path();
+  std::string error;
+  return dir_.StartStore(*config, &error) ? Status::Ok() : Status::IOError(error);
+}
+
+Status RaceMeter::BesideDevice(uint32_t round, RaceConfig config,
+                               const std::set<std::string>& wanted, const std::string& suffix) {
+  const bool has_fio = FioRunner::Available();
+  if (!has_fio && !is_smoke_) return Status::IOError("fio is missing");
+  ENGINE_RACE_RETURN_IF_ERROR(StartStore(&config));
+  FioRunner runner(config.dir);
+  FioRunner* const fio = has_fio ? &runner : nullptr;
+  const bool total = wanted.contains(kTotalVsDevice);
+  std::vector<PhaseReport> phases(1);
+  const auto note = [&](const char* claim, double bytes_per_second) {
+    if (!wanted.contains(claim)) return Status::Ok();
+    return NoteFraction(claim + suffix, phases.back(), bytes_per_second);
+  };
+  const bool writes_compared = total || wanted.contains(kWriteRatio);
+  ENGINE_RACE_RETURN_IF_ERROR(Measure(round, Phase::kWrite, config, writes_compared ? fio : nullptr,
+                                      "uniform", &phases.back()));
+  ENGINE_RACE_RETURN_IF_ERROR(note(kWriteRatio, phases.back().result.BytesPerSecond()));
+  if (total || wanted.contains(kReadRatio)) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Measure(round, Phase::kRead, config, fio, "uniform", &phases.emplace_back()));
+    ENGINE_RACE_RETURN_IF_ERROR(note(kReadRatio, phases.back().result.BytesPerSecond()));
+  }
+  if (total || wanted.contains(kRangeRatio) || wanted.contains(kRangePass2)) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Measure(round, Phase::kRange, config, fio, "uniform", &phases.emplace_back()));
+    const PhaseResult& range = phases.back().result;
+    ENGINE_RACE_RETURN_IF_ERROR(note(kRangeRatio, range.PassBytesPerSecond(0)));
+    ENGINE_RACE_RETURN_IF_ERROR(note(kRangePass2, range.PassBytesPerSecond(1)));
+  }
+  if (total) NoteTotal(phases);
+  dir_.RemoveStore();
+  return Status::Ok();
+}
+
+void RaceMeter::NoteTotal(const std::vector<PhaseReport>& phases) {
+  double device_s = 0;
+  double engine_s = 0;
+  for (const PhaseReport& report : phases) {
+    // fio may be missing in smoke runs; in other runs that was a failure.
+    if (!report.has_device()) return;
+    const double passes = report.phase == Phase::kRange ? kRangePasses : 1;
+    const auto bytes = static_cast<double>(report.result.record_count * kValueSize);
+    device_s += passes * bytes / report.DeviceBytesPerSecond();
+    engine_s += report.result.seconds;
+  }
+  rounds_->Note("seconds of the three phases", engine_s);
+  rounds_->Note("seconds of the three phases at fio's rates", device_s);
+  rounds_->Note(kTotalVsDevice, device_s / engine_s);
+}
+
+Status RaceMeter::Measure(uint32_t round, Phase phase, const RaceConfig& config, FioRunner* fio,
+                          const std::string& label, PhaseReport* report) {
+  *report = MeasurePhase(phase, config, fio);
+  nlohmann::json figures = *report;
+  figures["round"] = round + 1;
+  figures["label"] = label;
+  phases_.push_back(std::move(figures));
+  std::fprintf(stderr, "round %u, %s, %s: %s\n", round + 1, PhaseName(phase), label.c_str(),
+               Summary(*report).c_str());
+  NoteDevice(*report);
+  if (report->result.ok) return Status::Ok();
+  return Status::IOError(std::string(PhaseName(phase)) + ", " + label + ": " +
+                         report->result.error);
+}
+
+Status RaceMeter::Write(uint32_t round, RaceConfig config, const std::string& label, double* rate) {
+  ENGINE_RACE_RETURN_IF_ERROR(StartStore(&config));
+  PhaseReport report;
+  ENGINE_RACE_RETURN_IF_ERROR(Measure(round, Phase::kWrite, config, nullptr, label, &report));
+  *rate = report.result.BytesPerSecond();
+  return Status::Ok();
+}
+
+Status RaceMeter::WriteAndRead(uint32_t round, RaceConfig config, const std::string& label,
+                               double* rate) {
+  ENGINE_RACE_RETURN_IF_ERROR(Write(round, config, label, rate));
+  config.dir = dir_.path();
+  PhaseReport report;
+  const Status status = Measure(round, Phase::kRead, config, nullptr, label, &report);
+  dir_.RemoveStore();
+  *rate = report.result.BytesPerSecond();
+  return status;
+}
+
+void RaceMeter::NoteDevice(const PhaseReport& report) {
+  for (const FioResult* fio : {&report.before, &report.after}) {
+    if (!fio->ok) continue;
+    if (report.phase == Phase::kRead) {
+      rounds_->Note("device: random 4 KiB reads a second", fio->ops_per_second);
+    } else {
+      rounds_->Note(report.phase == Phase::kWrite ? "device: bytes written a second"
+                                                  : "device: bytes read a second in order",
+                    fio->bytes_per_second);
+    }
+  }
+}
+
+Status RaceMeter::NoteFraction(const std::string& figure, const PhaseReport& report,
+                               double bytes_per_second) {
+  if (report.has_device()) {
+    rounds_->Note(figure, report.FractionOf(bytes_per_second));
+  } else if (!is_smoke_) {
+    return Status::IOError(figure + ": " + (report.before.ok ? report.after : report.before).error);
+  }
+  return Status::Ok();
+}
+
+}  // namespace harness

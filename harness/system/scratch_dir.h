@@ -1,0 +1,26 @@
+// A fresh directory, which goes with all that is in it when its object does. Not thread-safe.
+#ifndef HARNESS_SYSTEM_SCRATCH_DIR_H_
+#define HARNESS_SYSTEM_SCRATCH_DIR_H_
+
+#include <cstdint>
+#include <string>
+
+namespace harness {
+
+class ScratchDir {
+ public:
+  // Makes the directory below `parent`. path() is empty if `parent` has not `needed_bytes` free.
+  ScratchDir(const std::string& parent, uint64_t needed_bytes);
+  ScratchDir(const ScratchDir&) = delete;
+  ScratchDir& operator=(const ScratchDir&) = delete;
+  ~ScratchDir();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_SYSTEM_SCRATCH_DIR_H_
