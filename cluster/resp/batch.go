@@ -101,9 +101,8 @@ func (c *client) readAndReply(requests []request, keys []uint64, begin time.Time
 	reserved := int64(len(keys)) * valueReplyBytes
 	var values [][]byte
 	err := error(errBusyMemory)
-	if c.server.budget.acquire(reserved, c.server.limits.BusyWait) {
-		c.held += reserved
-		defer c.release(reserved)
+	if c.account.Acquire(reserved, c.server.limits.BusyWait) {
+		defer c.account.Release(reserved)
 		var free func()
 		values, free, err = c.server.service.Read(c.server.callContext(), keys, c.consistency())
 		if err == nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/tidwall/redcon"
+
+	"engine_race/cluster/budget"
 )
 
 // client is one connection. Its goroutine uses all fields; others use those below `mutex` alone.
@@ -20,7 +22,7 @@ type client struct {
 	since  time.Time
 
 	frames
-	held    int64 // bytes taken from the budget
+	account *budget.Account // of the bytes in flight
 	slices  [][]byte
 	out     []byte
 	outHeld bool  // flushBytes of the budget are held for `out`
@@ -34,6 +36,7 @@ type client struct {
 	user           string
 	authed         bool
 	stranger       time.Time // since when the client is not authenticated, if it is not
+	isStranger     bool      // has a stranger's place and account
 	local          bool      // READONLY
 	wrongPasswords int
 
@@ -119,20 +122,27 @@ func (c *client) parseAll() (full bool, err error) {
 		commands = 1
 		c.commandBytes, c.commandArguments = preAuthBytes, preAuthArguments
 	}
-	before := cap(c.spans)
-	defer func() {
-		if grown := cap(c.spans) - before; grown > 0 {
-			c.force(int64(grown) * spanBytes)
-		}
-	}()
 	for {
+		before := cap(c.spans)
 		done, err := c.parse()
+		c.holdSpans(cap(c.spans) - before)
 		if err != nil || !done {
 			return false, err
 		}
 		if len(c.commands) >= commands || c.start >= size ||
 			len(c.spans) >= c.commandArguments {
 			return true, nil
+		}
+	}
+}
+
+// holdSpans counts spans that the last command has added. A command for whose arguments the budget
+// has no room is dropped, so that it adds no more.
+func (c *client) holdSpans(grown int) {
+	if bytes := int64(grown) * spanBytes; grown > 0 && !c.account.Acquire(bytes, 0) {
+		c.account.Force(bytes)
+		if len(c.commands) == 0 && c.argumentsLeft >= 0 && !c.discarding {
+			c.discard()
 		}
 	}
 }
@@ -235,10 +245,9 @@ func (c *client) grow(wait time.Duration) bool {
 		return false
 	}
 	size := int64(bufferBytes(class))
-	if !c.server.budget.acquire(size, wait) {
+	if !c.account.Acquire(size, wait) {
 		return false
 	}
-	c.held += size
 	larger := c.server.pools.take(class)
 	copy(larger, c.buffer[:c.end])
 	c.replaceBuffer(larger)
@@ -249,7 +258,7 @@ func (c *client) replaceBuffer(buffer []byte) {
 	old := c.buffer
 	c.buffer = buffer
 	if class := bufferClass(len(old)); class > 0 {
-		c.release(int64(bufferBytes(class)))
+		c.account.Release(int64(bufferBytes(class)))
 	}
 	c.server.pools.give(old)
 }
@@ -267,7 +276,7 @@ func (c *client) settle() {
 		c.replaceBuffer(base)
 	}
 	if cap(c.spans) > baseSpans && len(c.spans) <= baseSpans {
-		c.release(int64(cap(c.spans)-baseSpans) * spanBytes)
+		c.account.Release(int64(cap(c.spans)-baseSpans) * spanBytes)
 		c.spans = append(make([]span, 0, baseSpans), c.spans...)
 		c.slices = nil
 	}
@@ -279,35 +288,26 @@ func (c *client) settle() {
 	}
 	if c.outHeld {
 		c.outHeld = false
-		c.release(flushBytes)
+		c.account.Release(flushBytes)
 	}
 	c.batch.shrink()
-}
-
-func (c *client) force(bytes int64) {
-	c.server.budget.force(bytes)
-	c.held += bytes
-}
-
-func (c *client) release(bytes int64) {
-	c.server.budget.release(bytes)
-	c.held -= bytes
+	c.classify()
 }
 
 // releaseAll gives everything back at the connection's end.
 func (c *client) releaseAll() {
-	c.release(c.held)
+	c.account.Close()
 	c.server.pools.give(c.buffer)
 	c.buffer = nil
 }
 
-// flushFull sends the gathered replies if they are many. It is called before each reply is encoded.
+// flushFull sends the gathered replies if they are many, or if the budget has no room for more. It
+// is called before each reply is encoded.
 func (c *client) flushFull() {
 	if len(c.out) > BaseBufferBytes && !c.outHeld {
-		c.outHeld = true
-		c.force(flushBytes)
+		c.outHeld = c.account.Acquire(flushBytes, 0)
 	}
-	if len(c.out) >= flushBytes {
+	if len(c.out) >= flushBytes || len(c.out) > BaseBufferBytes && !c.outHeld {
 		c.flush()
 	}
 }

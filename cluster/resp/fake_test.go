@@ -174,20 +174,23 @@ func serve(t testing.TB, server *Server, listener net.Listener) {
 
 // pipes is a listener whose connections are pipes, so that a fake clock may move while they wait.
 type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	ended chan struct{}
+	server *Server
+	conns  chan net.Conn
+	once   sync.Once
+	ended  chan struct{}
 }
 
 // startPiped serves a fake with options over pipes. It is for tests with a fake clock.
 func startPiped(t testing.TB, options Options) *pipes {
 	t.Helper()
-	options.Service = newFake()
+	if options.Service == nil {
+		options.Service = newFake()
+	}
 	server, err := New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+	listener := &pipes{server: server, conns: make(chan net.Conn), ended: make(chan struct{})}
 	serve(t, server, listener)
 	return listener
 }

@@ -42,7 +42,7 @@ func (s *Server) infoSections() []service.InfoSection {
 		{Name: "Clients", Fields: [][2]string{
 			{"connected_clients", number(counters.ConnectionsOpen.Load())},
 			{"maxclients", number(s.limits.Clients)},
-			{"bytes_in_flight", number(s.budget.inUse())},
+			{"bytes_in_flight", number(s.BytesInFlight())},
 			{"max_bytes_in_flight", number(s.limits.BytesInFlight)},
 		}},
 		{Name: "Stats", Fields: [][2]string{
@@ -59,11 +59,10 @@ func (s *Server) infoSections() []service.InfoSection {
 func (c *client) clientList() error {
 	clients := c.server.snapshotClients()
 	reserved := int64(len(clients)) * describeBytes
-	if !c.server.budget.acquire(reserved, c.server.limits.BusyWait) {
+	if !c.account.Acquire(reserved, c.server.limits.BusyWait) {
 		return errBusyMemory
 	}
-	c.held += reserved
-	defer c.release(reserved)
+	defer c.account.Release(reserved)
 	text := make([]byte, 0, reserved)
 	for _, other := range clients {
 		text = append(text, other.describe()...)

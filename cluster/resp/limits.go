@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"engine_race/cluster/budget"
 	"engine_race/cluster/service"
 )
 
@@ -28,6 +29,13 @@ const (
 	headerReplyBytes = 16
 	keyReplyBytes    = 4 + service.KeyBytes + 2
 	valueReplyBytes  = 7 + service.ValueBytes + 2
+)
+
+// What a write holds for each op: its value is copied into the proposer's queue, and again into the
+// proposal. Keys, ops and answers lie beside.
+const (
+	writeCopies  = 2
+	writeOpBytes = 128
 )
 
 // scanKeyBytes is what a key of SCAN takes: a service.Record and its encoded reply, rounded up.
@@ -137,9 +145,10 @@ func (limits Limits) validate() error {
 	case limits.PipelineBytes > 1<<28:
 		return fmt.Errorf("resp: the limit on a pipeline is %d bytes, more than 256 MiB",
 			limits.PipelineBytes)
-	case limits.BytesInFlight < leastBytesInFlight(limits.CommandBytes):
-		return fmt.Errorf("resp: the limit on bytes in flight is %d, less than %d, which one"+
-			" client may need", limits.BytesInFlight, leastBytesInFlight(limits.CommandBytes))
+	case limits.BytesInFlight < limits.leastBytesInFlight():
+		return fmt.Errorf("resp: the limit on bytes in flight is %d, less than %d: one client may"+
+			" need %d, and leaves room for others", limits.BytesInFlight,
+			limits.leastBytesInFlight(), limits.mostOfClient())
 	case limits.BusyWait < 0, limits.CommandTimeout < 0, limits.WriteTimeout < 0,
 		limits.RequestTimeout < 0, limits.AuthDelay < 0, limits.DrainIdle < 0:
 		return fmt.Errorf("resp: a time-out is negative")
@@ -147,8 +156,33 @@ func (limits Limits) validate() error {
 	return nil
 }
 
-// leastBytesInFlight is what one client may need: a command's buffer with the smaller one that it
-// replaces, and the greatest reply.
-func leastBytesInFlight(commandBytes int) int64 {
-	return int64(2*bufferBytes(bufferClass(commandBytes)) + ReplyBytes)
+// strangersShare is the part of the bytes in flight, and a strangersShare-th of the connections is
+// what clients have that are not known yet.
+const strangersShare = 16
+
+// strangers is how many connections may be of clients that are not known yet.
+func (limits Limits) strangers() int {
+	return max(limits.Clients/strangersShare, min(limits.Clients, strangersShare))
+}
+
+func (limits Limits) strangersBytes() int64 { return limits.BytesInFlight / strangersShare }
+
+// Budget makes the budget of known clients.
+func (limits Limits) Budget() *budget.Budget {
+	limits = limits.withDefaults()
+	return budget.New(limits.BytesInFlight - limits.strangersBytes())
+}
+
+// mostOfClient is what one client may need: a command's buffer and arguments, and the copies of a
+// write or the greatest reply. While the buffer grows, the smaller one takes less than these.
+func (limits Limits) mostOfClient() int64 {
+	buffer, copies := bufferBytes(bufferClass(limits.CommandBytes)), writeCopies*limits.CommandBytes
+	arguments := limits.CommandArguments * (2*spanBytes + writeOpBytes)
+	return int64(buffer + max(copies, ReplyBytes) + flushBytes + arguments)
+}
+
+// leastBytesInFlight is the least limit with which one client gets what it may need.
+func (limits Limits) leastBytesInFlight() int64 {
+	least := budget.Least(limits.mostOfClient())
+	return least + least/(strangersShare-1) + 1
 }

@@ -124,7 +124,7 @@ func TestWriteGroups(t *testing.T) {
 		{"until a read", append(sets(1), makeRequest("GET", keyText(1))), 1, 1},
 		{"until an error", append(sets(1), makeRequest("SET", "x", "y")), 1, 1},
 	} {
-		c := &client{server: server, authed: true}
+		c := &client{server: server, authed: true, account: server.budget.Open()}
 		if replied := c.executeWrites(test.requests); replied != test.replied {
 			t.Errorf("%s: %d requests, expected %d", test.name, replied, test.replied)
 		}
@@ -154,7 +154,7 @@ func TestWriteGroupsAreConcurrent(t *testing.T) {
 		together.Done()
 		together.Wait()
 	})
-	c := &client{server: server, authed: true}
+	c := &client{server: server, authed: true, account: server.budget.Open()}
 	if replied := c.executeWrites(requests); replied != len(requests) {
 		t.Errorf("%d requests, expected %d", replied, len(requests))
 	}

@@ -61,11 +61,10 @@ func (c *client) scan(arguments [][]byte) error {
 		return err
 	}
 	reserved := int64(parsed.count) * scanKeyBytes
-	if !c.server.budget.acquire(reserved, c.server.limits.BusyWait) {
+	if !c.account.Acquire(reserved, c.server.limits.BusyWait) {
 		return errBusyMemory
 	}
-	c.held += reserved
-	defer c.release(reserved)
+	defer c.account.Release(reserved)
 	ctx := c.server.callContext()
 	records, more, err := c.server.service.Scan(ctx, parsed.cursor, nil, parsed.count, false,
 		c.consistency())
@@ -166,11 +165,10 @@ func (c *client) rangeRecords(arguments [][]byte) error {
 		return nil
 	}
 	reserved := int64(parsed.limit) * (keyReplyBytes + valueReplyBytes)
-	if !c.server.budget.acquire(reserved, c.server.limits.BusyWait) {
+	if !c.account.Acquire(reserved, c.server.limits.BusyWait) {
 		return errBusyMemory
 	}
-	c.held += reserved
-	defer c.release(reserved)
+	defer c.account.Release(reserved)
 	ctx := c.server.callContext()
 	records, _, err := c.server.service.Scan(ctx, parsed.lower, parsed.upper, parsed.limit, true,
 		c.consistency())

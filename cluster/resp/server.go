@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"container/list"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"engine_race/cluster/budget"
 	"engine_race/cluster/service"
 )
 
@@ -21,6 +23,9 @@ import (
 type Options struct {
 	Service service.Service
 	Limits  Limits
+	// Budget has the bytes in flight of known clients; the node's calls may share it. Nil: a new one,
+	// Limits.Budget().
+	Budget *budget.Budget
 	// TLS encrypts all connections; nil: none.
 	TLS *tls.Config
 	// Users has the SHA-256 of each user's password. "default" is the user of AUTH without a name.
@@ -41,8 +46,11 @@ type Server struct {
 	logger   *slog.Logger
 	observer Observer
 
-	table    *commandTable
-	budget   budget
+	table  *commandTable
+	budget *budget.Budget
+	// Of clients that are not known yet.
+	strangersBudget *budget.Budget
+
 	pools    bufferPools
 	counters Counters
 
@@ -57,6 +65,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	clients   map[*client]struct{}
 	pending   map[net.Conn]struct{} // in a TLS handshake
+	strangers strangers
 	lastID    uint64
 	running   sync.WaitGroup // goroutines of connections
 }
@@ -87,7 +96,11 @@ func New(options Options) (*Server, error) {
 		listeners: map[net.Listener]struct{}{}, clients: map[*client]struct{}{},
 		pending: map[net.Conn]struct{}{}, refusals: make(chan struct{}, 16),
 	}
-	s.budget.limit = limits.BytesInFlight
+	s.strangers = strangers{limit: limits.strangers(), places: map[net.Conn]*list.Element{}}
+	s.strangersBudget = budget.New(limits.strangersBytes())
+	if s.budget = options.Budget; s.budget == nil {
+		s.budget = limits.Budget()
+	}
 	s.context, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -96,7 +109,7 @@ func New(options Options) (*Server, error) {
 func (s *Server) Counters() *Counters { return &s.counters }
 
 // BytesInFlight tells how many bytes of requests and replies are held for clients.
-func (s *Server) BytesInFlight() int64 { return s.budget.inUse() }
+func (s *Server) BytesInFlight() int64 { return s.budget.InUse() + s.strangersBudget.InUse() }
 
 // Serve accepts clients until Shutdown or Close, then answers nil. It closes the listener.
 func (s *Server) Serve(listener net.Listener) error {
@@ -157,6 +170,9 @@ func (s *Server) accept(conn net.Conn) {
 	s.counters.ConnectionsAccepted.Add(1)
 	s.counters.ConnectionsOpen.Add(1)
 	s.pending[raw] = struct{}{}
+	if s.tls != nil || len(s.users) > 0 {
+		s.addStranger(raw)
+	}
 	s.running.Go(func() {
 		defer s.counters.ConnectionsOpen.Add(-1)
 		s.serveConnection(conn, raw)
@@ -186,6 +202,7 @@ func (s *Server) serveConnection(conn, raw net.Conn) {
 	s.mutex.Lock()
 	delete(s.pending, raw)
 	if err != nil || s.stopping.Load() {
+		s.strangers.remove(raw)
 		s.mutex.Unlock()
 		_ = raw.Close()
 		return
@@ -197,12 +214,18 @@ func (s *Server) serveConnection(conn, raw net.Conn) {
 	}
 	c.buffer, c.spans = s.pools.take(0), make([]span, 0, baseSpans)
 	c.reset()
+	c.account = s.strangersBudget.Open()
+	if c.isStranger = !c.authed; c.authed {
+		c.account = s.budget.Open()
+		s.strangers.remove(raw)
+	}
 	s.clients[c] = struct{}{}
 	s.mutex.Unlock()
 
 	s.finish(c, c.serve())
 	s.mutex.Lock()
 	delete(s.clients, c)
+	s.strangers.remove(raw)
 	s.mutex.Unlock()
 }
 

@@ -112,7 +112,10 @@ func (c *client) hello(arguments [][]byte) error {
 // resetSession serves RESET.
 func (c *client) resetSession([][]byte) error {
 	c.local = false
-	c.authed, c.stranger = len(c.server.users) == 0, time.Now()
+	if len(c.server.users) > 0 && c.authed {
+		// A stranger's time to authenticate goes on: it could send RESET for ever.
+		c.authed, c.stranger = false, time.Now()
+	}
 	c.mutex.Lock()
 	c.user, c.name = defaultUser, ""
 	c.mutex.Unlock()

@@ -128,10 +128,22 @@ func (b *batch) join(index, firstOp int, counted bool) bool {
 	return true
 }
 
-// write calls the service for each group and waits for all.
+// write calls the service for each group and waits for all. It holds bytes for the copies of the
+// ops that the service makes.
 func (c *client) write() {
 	var running sync.WaitGroup
 	groups := c.batch.groups
+	reserved := int64(0)
+	for _, op := range c.batch.ops[:groups[len(groups)-1].lastOp] {
+		reserved += writeOpBytes + writeCopies*int64(len(op.Value))
+	}
+	if !c.account.Acquire(reserved, c.server.limits.BusyWait) {
+		for i := range groups {
+			groups[i].err = errBusyMemory
+		}
+		return
+	}
+	defer c.account.Release(reserved)
 	for i := range groups[1:] {
 		running.Go(func() { c.writeGroup(&groups[i+1]) })
 	}
