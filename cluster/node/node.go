@@ -27,6 +27,7 @@ import (
 	"github.com/lni/dragonboat/v4/plugin/tan"
 	"github.com/lni/dragonboat/v4/raftio"
 
+	"engine_race/cluster/budget"
 	"engine_race/cluster/service"
 )
 
@@ -45,6 +46,9 @@ type Config struct {
 	ExecShards uint64
 	// Between two syncs of the stores in the background.
 	SyncInterval time.Duration
+
+	// Bytes in flight of calls from other nodes, which clients may share. Nil: a budget of its own.
+	Budget *budget.Budget
 
 	// Options of every store, by name.
 	Engine map[string]string
@@ -104,6 +108,9 @@ func Open(c Config) (*Node, error) {
 		nudge: make(chan struct{}, 1), greeted: make(chan struct{}, 1)}
 	if s.Bootstrapping {
 		n.bootstrap.waiting = map[uint64]string{}
+	}
+	if n.config.Budget == nil {
+		n.config.Budget = budget.New(maxBodyBytes)
 	}
 	n.directory.Store(n.savedDirectory())
 	n.savedVersion = n.directory.Load().Version

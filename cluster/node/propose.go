@@ -20,6 +20,8 @@ import (
 const (
 	// Writes that wait are proposed together, up to this size.
 	maxProposalBytes = 1 << 20
+	// An op counts for at least so many: each one is looked up or applied, and few bytes may be many.
+	leastOpBytes = 64
 	// Proposals of one shard that are under way at one time.
 	maxProposals = 4
 	// Between two tries of a proposal that was dropped before it was sent.
@@ -101,11 +103,12 @@ func (p *proposer) take() []*write {
 	for count < len(p.queue) {
 		w := p.queue[count]
 		first := p.queue[0]
-		if count > 0 && (size+len(w.ops) > maxProposalBytes || w.counted != first.counted ||
+		cost := max(len(w.ops), w.opCount*leastOpBytes)
+		if count > 0 && (size+cost > maxProposalBytes || w.counted != first.counted ||
 			w.sentOn != first.sentOn) {
 			break
 		}
-		size += len(w.ops)
+		size += cost
 		count++
 	}
 	writes := p.queue[:count:count]
@@ -324,14 +327,13 @@ func (p *proposer) enqueue(writes []*write, front bool) {
 	}
 }
 
-// do proposes ops and waits for their outcome. It copies them.
-func (p *proposer) do(ctx context.Context, ops []service.Op, counted, sentOn bool) ([]byte,
-	error) {
+// do proposes a write and waits for its outcome.
+func (p *proposer) do(ctx context.Context, w *write) ([]byte, error) {
 	if p.shard.replica.Full() {
 		return nil, fmt.Errorf("%w: shard %d", service.ErrFull, p.shard.shardID)
 	}
-	deadline, _ := ctx.Deadline()
-	w := newWrite(ops, counted, sentOn, deadline)
+	w.deadline, _ = ctx.Deadline()
+	w.done = make(chan outcome, 1)
 	p.enqueue([]*write{w}, false)
 	select {
 	case o := <-w.done:
@@ -340,6 +342,16 @@ func (p *proposer) do(ctx context.Context, ops []service.Op, counted, sentOn boo
 		if w.end() {
 			return nil, fmt.Errorf("%w: %w", service.ErrUnknown, ctx.Err())
 		}
+		p.forget(w)
 		return nil, errNoLeader
 	}
+}
+
+// forget frees the memory of a write that was withdrawn. It may wait in the queue for long, and its
+// call, which held bytes of the budget for it, has ended.
+func (p *proposer) forget(w *write) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w.ops = nil
+	p.queue = slices.DeleteFunc(p.queue, func(queued *write) bool { return queued == w })
 }

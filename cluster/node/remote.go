@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -39,8 +38,10 @@ const (
 	errorHeader = "Engine-Race-Error"
 	// The most keys of a read.
 	maxPeerKeys = 16384
-	// The most that a call or an answer has.
+	// The most that a call or an answer has. Calls are also bounded by the bytes in flight.
 	maxBodyBytes = 128 << 20
+	// How long a call waits for bytes in flight.
+	busyWait = 500 * time.Millisecond
 )
 
 // errorKinds names the kinds of failures. The first that fits counts: an error may wrap a general one
@@ -98,7 +99,7 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 		return nil, fmt.Errorf("%w: %w", service.ErrUnknown, err)
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxBodyBytes))
+	answer, err := readBody(response.Body, response.ContentLength)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrUnknown, err)
 	}
@@ -228,50 +229,6 @@ func (n *Node) Handlers() map[string]http.Handler {
 	}
 }
 
-// call is a request of another node.
-type call struct {
-	ctx   context.Context
-	shard *shard // nil: not here
-	query func(name string) string
-	body  []byte
-}
-
-// defaultTimeout bounds calls that name none.
-const defaultTimeout = 10 * time.Second
-
-func (n *Node) handler(serve func(c call) ([]byte, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query := r.URL.Query()
-		timeout := defaultTimeout
-		if ms, err := strconv.Atoi(query.Get("timeout_ms")); err == nil && ms > 0 {
-			timeout = time.Duration(ms) * time.Millisecond
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), timeout)
-		defer cancel()
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
-		if err == nil {
-			c := call{ctx: ctx, query: query.Get, body: body}
-			if id, err := strconv.ParseUint(query.Get("shard"), 10, 64); err == nil {
-				c.shard = n.shard(id)
-			}
-			body, err = serve(c)
-		}
-		if err != nil {
-			w.Header().Set(errorHeader, kindOf(err))
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		w.Write(body)
-	})
-}
-
-func (c *call) consistency() service.Consistency {
-	if c.query("c") == strconv.Itoa(int(service.Local)) {
-		return service.Local
-	}
-	return service.Linearizable
-}
-
 func (c *call) data() (*shard, error) {
 	if c.shard == nil || c.shard.replica == nil {
 		return nil, errNotHere
@@ -284,19 +241,22 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ops, counted, err := s.replica.ParseCommand(c.body)
-	if err != nil {
+	w := &write{sentOn: c.query("leader") != ""}
+	if w.ops, w.opCount, w.counted, err = s.replica.CheckCommand(c.body); err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrInvalid, err)
 	}
-	sentOn := c.query("leader") != ""
-	if sentOn && !s.leads() {
+	if w.sentOn && !s.leads() {
 		return nil, errNotHere
 	}
 	// Nodes without the shard move to another replica before this node's connections end.
-	if !sentOn && n.draining.Load() {
+	if !w.sentOn && n.draining.Load() {
 		return nil, errNotHere
 	}
-	return s.proposer.do(c.ctx, ops, counted, sentOn)
+	// The proposal is a copy.
+	if err := c.hold(len(c.body)); err != nil {
+		return nil, err
+	}
+	return s.proposer.do(c.ctx, w)
 }
 
 func (n *Node) serveRead(c call) ([]byte, error) {
@@ -314,6 +274,10 @@ func (n *Node) serveRead(c call) ([]byte, error) {
 		}
 		keys = append(keys, binary.BigEndian.Uint64(chunk))
 	}
+	// The values, and the answer with them.
+	if err := c.hold(2 * len(keys) * (1 + engine.ValueBytes)); err != nil {
+		return nil, err
+	}
 	values, release, err := s.read(c.ctx, keys, c.consistency())
 	if err != nil {
 		return nil, err
@@ -324,7 +288,23 @@ func (n *Node) serveRead(c call) ([]byte, error) {
 
 func (n *Node) serveScan(c call) ([]byte, error) { return serveLook(c, &replica.ScanQuery{}) }
 
+// jsonCopies is how often the values of a scan lie in memory while they become JSON: as they were
+// found, in the encoder's buffer, and in the answer, a third larger each.
+const jsonCopies = 4
+
 func (n *Node) serveCount(c call) ([]byte, error) { return serveLook(c, &replica.CountQuery{}) }
+
+// scanBytes bounds what a scan takes. A limit that the replica refuses takes nothing.
+func scanBytes(q *replica.ScanQuery) int {
+	each := service.KeyBytes
+	if q.WithValues {
+		each += service.ValueBytes
+	}
+	if q.Limit < 1 || q.Limit > replica.MaxScanLimit {
+		return 0
+	}
+	return jsonCopies * q.Limit * each
+}
 
 func serveLook(c call, query any) ([]byte, error) {
 	s, err := c.data()
@@ -333,6 +313,11 @@ func serveLook(c call, query any) ([]byte, error) {
 	}
 	if err := json.Unmarshal(c.body, query); err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
+	}
+	if scan, ok := query.(*replica.ScanQuery); ok {
+		if err := c.hold(scanBytes(scan)); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.look(c.ctx, query, c.consistency()); err != nil {
 		return nil, err

@@ -142,7 +142,7 @@ func (n *Node) serving(shardID uint64, c service.Consistency) *shard {
 func (n *Node) writeShard(ctx context.Context, shardID uint64, ops []service.Op,
 	counted bool) ([]byte, error) {
 	if s := n.serving(shardID, service.Linearizable); s != nil {
-		existed, err := s.proposer.do(ctx, ops, counted, false)
+		existed, err := s.proposer.do(ctx, newWrite(ops, counted))
 		if !errors.Is(err, errNotHere) {
 			return existed, err
 		}

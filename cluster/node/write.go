@@ -35,9 +35,8 @@ type outcome struct {
 	err     error
 }
 
-func newWrite(ops []service.Op, counted, sentOn bool, deadline time.Time) *write {
-	w := &write{ops: make([]byte, 0, replica.OpsBytes(ops)), opCount: len(ops), counted: counted,
-		sentOn: sentOn, deadline: deadline, done: make(chan outcome, 1)}
+func newWrite(ops []service.Op, counted bool) *write {
+	w := &write{ops: make([]byte, 0, replica.OpsBytes(ops)), opCount: len(ops), counted: counted}
 	for _, op := range ops {
 		w.ops = replica.AppendOp(w.ops, op)
 	}

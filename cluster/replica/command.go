@@ -111,18 +111,16 @@ func check(ops []byte) error {
 	return nil
 }
 
-// ParseCommand gives the ops of a command for this replica. Their values lie in the command.
-func (r *Replica) ParseCommand(command []byte) (ops []service.Op, counted bool, err error) {
-	rest, counted, err := r.parse(command)
-	if err != nil {
-		return nil, false, err
+// CheckCommand gives the ops of a command for this replica, as they are encoded, and their count.
+// They lie in the command.
+func (r *Replica) CheckCommand(command []byte) (ops []byte, count int, counted bool, err error) {
+	if ops, counted, err = r.parse(command); err != nil {
+		return nil, 0, false, err
 	}
-	for len(rest) > 0 {
-		var op service.Op
-		op, rest = next(rest)
-		ops = append(ops, op)
+	for rest := ops; len(rest) > 0; count++ {
+		_, rest = next(rest)
 	}
-	return ops, counted, nil
+	return ops, count, counted, nil
 }
 
 // parse checks a command and the range of its keys. A command that the store would refuse must not

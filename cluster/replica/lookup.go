@@ -33,8 +33,8 @@ type CountQuery struct{ Count uint64 }
 // Values that a scan reads ahead.
 const scanPrefetch = 32
 
-// The most records that a scan gives.
-const maxScanLimit = 1 << 20
+// MaxScanLimit is the most records that a scan gives.
+const MaxScanLimit = 1 << 20
 
 // Keys that a count takes at a time.
 const countChunk = 4096
@@ -78,8 +78,8 @@ func (r *Replica) read(q *ReadQuery) error {
 }
 
 func (r *Replica) scan(q *ScanQuery) error {
-	if q.Limit < 1 || q.Limit > maxScanLimit {
-		return fmt.Errorf("a scan of %d records: from 1 to %d are possible", q.Limit, maxScanLimit)
+	if q.Limit < 1 || q.Limit > MaxScanLimit {
+		return fmt.Errorf("a scan of %d records: from 1 to %d are possible", q.Limit, MaxScanLimit)
 	}
 	prefetch := 0
 	if q.WithValues {

@@ -52,6 +52,7 @@ type Replica struct {
 	store *engine.Store
 
 	writer writer // of Update and RecoverFromSnapshot
+	looked looked // of Update
 
 	// Guards the stored index, which never falls but for a snapshot that is loaded.
 	syncMu sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -169,6 +170,39 @@ func TestReplayedEntriesLeadToTheSameState(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectState(t, r, want)
+}
+
+// TestDeletesOfAbsentKeysTakeLittle counts the memory that many deletes in one command take.
+func TestDeletesOfAbsentKeysTakeLittle(t *testing.T) {
+	r, _ := openIn(t, t.TempDir())
+	defer r.Close()
+	const count, different = 2000, 500
+	ops := make([]service.Op, count)
+	for i := range ops {
+		ops[i] = remove(uint64(i % different))
+	}
+	command := commandOf(t, true, ops...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	existed := update(t, r, 1, command).Data
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / count; each > 256 {
+		t.Errorf("a delete allocates %d bytes", each)
+	}
+	if len(existed) != count || slices.Contains(existed, 1) {
+		t.Errorf("%d answers", len(existed))
+	}
+	// The answers of all pieces are in their order.
+	there := map[int]bool{0: true, maxLooked - 1: true, maxLooked: true, different - 1: true}
+	for key := range there {
+		update(t, r, 2, commandOf(t, false, put(uint64(key), 1)))
+	}
+	existed = update(t, r, 3, command).Data
+	for i, was := range existed {
+		if (was != 0) != there[i] {
+			t.Errorf("delete %d: %d", i, was)
+		}
+	}
 }
 
 func TestCountedCommandsTellWhatWasThere(t *testing.T) {

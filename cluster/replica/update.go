@@ -14,6 +14,10 @@ import (
 const (
 	// Ops that are written to the store together: fewer than one bucket's staging holds.
 	maxBatchOps = 128
+	// Keys that are looked up together for counted ops.
+	maxLooked = 64
+	// A batch keeps the memory of its ops for later ones, if they were no more than so many.
+	maxKeptOps = 8 * maxBatchOps
 	// Between two tries to write to a full disk.
 	fullDelay = 100 * time.Millisecond
 )
@@ -85,29 +89,51 @@ func (r *Replica) apply(entry *statemachine.Entry) error {
 
 // existing tells of each op whether its key is there when the op comes.
 func (r *Replica) existing(ops []byte) ([]byte, error) {
-	var keys []uint64
-	for rest := ops; len(rest) > 0; {
-		op, after := next(rest)
-		keys = append(keys, op.Key)
-		rest = after
-	}
-	values, results := make([]byte, len(keys)*engine.ValueBytes), make(engine.Results, len(keys))
-	if err := r.store.ReadMany(keys, values, results); err != nil {
-		return nil, err
-	}
+	existed := make([]byte, 0, len(ops)/opHeaderBytes)
 	changed := map[uint64]bool{}
-	existed := make([]byte, len(keys))
-	for i := range keys {
-		op, rest := next(ops)
-		ops = rest
-		there, known := changed[op.Key]
-		// A damaged record was there.
-		if there || !known && !errors.Is(results.Err(i), engine.ErrNotFound) {
-			existed[i] = 1
+	for len(ops) > 0 {
+		looked := &r.looked
+		looked.keys = looked.keys[:0]
+		for rest := ops; len(rest) > 0 && len(looked.keys) < maxLooked; {
+			op, after := next(rest)
+			looked.keys = append(looked.keys, op.Key)
+			rest = after
 		}
-		changed[op.Key] = op.Value != nil
+		values, results := looked.room()
+		if err := r.store.ReadMany(looked.keys, values, results); err != nil {
+			return nil, err
+		}
+		for i := range looked.keys {
+			op, rest := next(ops)
+			ops = rest
+			there, known := changed[op.Key]
+			was := byte(0)
+			// A damaged record was there.
+			if there || !known && !errors.Is(results.Err(i), engine.ErrNotFound) {
+				was = 1
+			}
+			existed = append(existed, was)
+			changed[op.Key] = op.Value != nil
+		}
 	}
 	return existed, nil
+}
+
+// looked is the memory in which Update looks for the keys of counted ops.
+type looked struct {
+	keys    []uint64
+	values  []byte
+	results engine.Results
+}
+
+// room gives memory for the values of the keys. A deletion has 9 bytes in a command, so there may
+// be many: their values never lie in memory together.
+func (l *looked) room() ([]byte, engine.Results) {
+	if l.values == nil {
+		l.values = make([]byte, maxLooked*engine.ValueBytes)
+		l.results = make(engine.Results, maxLooked)
+	}
+	return l.values[:len(l.keys)*engine.ValueBytes], l.results[:len(l.keys)]
 }
 
 // writer collects ops and writes them to a store in batches.
@@ -143,8 +169,7 @@ func (w *writer) flush() error {
 	for {
 		err := w.store.Write(w.batch)
 		if err == nil {
-			w.batch.Clear()
-			return nil
+			return w.clear()
 		}
 		if !errors.Is(err, engine.ErrFull) {
 			return err
@@ -158,4 +183,19 @@ func (w *writer) flush() error {
 		}
 		time.Sleep(fullDelay)
 	}
+}
+
+// clear empties the batch.
+func (w *writer) clear() error {
+	if w.batch.Len() <= maxKeptOps {
+		w.batch.Clear()
+		return nil
+	}
+	batch, err := engine.NewBatch()
+	if err != nil {
+		return err
+	}
+	w.batch.Destroy()
+	w.batch = batch
+	return nil
 }

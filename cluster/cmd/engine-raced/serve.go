@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -187,15 +188,18 @@ func serve(ctx context.Context, c *config.Config, shown string,
 	if err != nil {
 		return err
 	}
-	n, err := node.Open(nodeConfig(c, peerServer, peerClient, shown, logger))
+	limitMemory(c)
+	configured := nodeConfig(c, peerServer, peerClient, shown, logger)
+	configured.Budget = limitsOf(c).Budget()
+	n, err := node.Open(configured)
 	if err != nil {
 		return err
 	}
 	defer n.Close()
 	registry := prometheus.NewRegistry()
 	latencies := newLatencies(registry)
-	server, err := resp.New(resp.Options{Service: n, Limits: limitsOf(c), TLS: clients,
-		Users: users, Logger: logger, Observer: latencies.observe})
+	server, err := resp.New(resp.Options{Service: n, Limits: limitsOf(c),
+		Budget: configured.Budget, TLS: clients, Users: users, Logger: logger, Observer: latencies.observe})
 	if err != nil {
 		return err
 	}
@@ -229,6 +233,18 @@ func serve(ctx context.Context, c *config.Config, shown string,
 	}
 	drain(c, logger, n, server, operators)
 	return err
+}
+
+// memoryBeside is what the Go runtime takes beside the bytes in flight: its own structures, stacks,
+// and the buffers of connections that are idle.
+const memoryBeside = 64 << 20
+
+// limitMemory lets the collector run early rather than let garbage be as much as what is in use.
+// GOMEMLIMIT has precedence.
+func limitMemory(c *config.Config) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(c.Limits.MaxBytesInFlight + memoryBeside)
+	}
 }
 
 // drain takes at most the drain time-out, and two seconds to end the connections that are left.

@@ -1,0 +1,88 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"engine_race/cluster/replica"
+	"engine_race/cluster/service"
+)
+
+// stuckProposer proposes nothing: what is given to it stays in its queue.
+func stuckProposer() *proposer {
+	return &proposer{shard: &shard{replica: &replica.Replica{}}, wakeup: make(chan struct{}, 1)}
+}
+
+// TestWritesThatGaveUpTakeNoMemory has calls that end while nothing is proposed. The calls hold
+// bytes in flight for their writes no longer then.
+func TestWritesThatGaveUpTakeNoMemory(t *testing.T) {
+	p := stuckProposer()
+	stays := newWrite([]service.Op{{Key: 1}}, true)
+	stays.deadline = time.Now().Add(time.Hour)
+	p.enqueue([]*write{stays}, false)
+	for range 10 {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		w := newWrite([]service.Op{{Key: 2, Value: valueOf(2, 1)}}, false)
+		if _, err := p.do(ctx, w); !errors.Is(err, service.ErrUnavailable) {
+			t.Errorf("got %v", err)
+		}
+		if w.ops != nil {
+			t.Error("the ops are kept")
+		}
+	}
+	if len(p.queue) != 1 || p.queue[0] != stays {
+		t.Errorf("%d writes are queued", len(p.queue))
+	}
+}
+
+// TestProposalsOfDeletesAreBounded: a deletion has few bytes, but each replica looks it up.
+func TestProposalsOfDeletesAreBounded(t *testing.T) {
+	p := stuckProposer()
+	const opsOfEach = 1000
+	ops := make([]service.Op, opsOfEach)
+	for range 100 {
+		w := newWrite(ops, true)
+		w.deadline = time.Now().Add(time.Hour)
+		p.enqueue([]*write{w}, false)
+	}
+	if count := opsOfEach * len(p.take()); count == 0 || count > maxProposalBytes/leastOpBytes {
+		t.Errorf("a proposal has %d deletes", count)
+	}
+}
+
+// TestCallsOfNodesHaveABudget has no room for the calls of another node.
+func TestCallsOfNodesHaveABudget(t *testing.T) {
+	c := newCluster(t, 1, 1, 1)
+	c.awaitReady()
+	n := c.nodes[1]
+	clients := n.Node.config.Budget.Open()
+	call := func(path string, body []byte) error {
+		_, err := n.post(soon(t), n.config.Info.AdminAddress, path, "shard=2", body)
+		return err
+	}
+	command := replica.NewCommand(nil, false)
+	for i := range 100 {
+		command = replica.AppendOp(command, service.Op{Key: keyAt(i), Value: valueOf(keyAt(i), 1)})
+	}
+	keys, small := make([]byte, 8*1000), make([]byte, 8)
+	scan := []byte(`{"Limit":1000,"WithValues":true}`)
+	for path, body := range map[string][]byte{pathWrite: command, pathRead: keys, pathScan: scan} {
+		if err := call(path, body); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		clients.Force(maxBodyBytes - 100<<10)
+		if err := call(path, body); !errors.Is(err, service.ErrBusy) {
+			t.Errorf("%s without room: %v", path, err)
+		}
+		if err := call(pathRead, small); err != nil {
+			t.Errorf("a small read beside %s: %v", path, err)
+		}
+		clients.Close()
+		if held := n.Node.config.Budget.InUse(); held != 0 {
+			t.Errorf("%s: %d bytes are held at the end", path, held)
+		}
+	}
+}
