@@ -1,9 +1,9 @@
 // Package budget divides the memory of requests under way among clients and nodes.
 //
-// Purpose: a Budget bounds the bytes of all its accounts together. What one account may hold
-// depends on what is free, as buffers of network switches are shared by dynamic thresholds: at most
-// shareOfFree times what would be left. So the more is taken, the less each account may hold. Many
-// accounts that hold as much as they may always leave room for one that holds little.
+// Purpose: a Budget bounds the bytes of all its accounts together. One account may hold at most
+// shareOfFree times what it leaves free. Network switches share their buffers in this way, by
+// dynamic thresholds. The more is taken, the less each account may hold. Many accounts that hold as
+// much as they may still leave room for one that holds little.
 //
 // Thread safety: all methods of a Budget may be called from any goroutine. An Account belongs to
 // one goroutine.

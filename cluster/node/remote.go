@@ -288,8 +288,8 @@ func (n *Node) serveRead(c call) ([]byte, error) {
 
 func (n *Node) serveScan(c call) ([]byte, error) { return serveLook(c, &replica.ScanQuery{}) }
 
-// jsonCopies is how often the values of a scan lie in memory while they become JSON: as they were
-// found, in the encoder's buffer, and in the answer, a third larger each.
+// jsonCopies is how often the values of a scan lie in memory while they become JSON. They are there
+// as they were found, in the encoder's buffer, and in the answer: a third larger in each of these.
 const jsonCopies = 4
 
 func (n *Node) serveCount(c call) ([]byte, error) { return serveLook(c, &replica.CountQuery{}) }

@@ -31,7 +31,7 @@ const (
 	valueReplyBytes  = 7 + service.ValueBytes + 2
 )
 
-// What a write holds for each op: its value is copied into the proposer's queue, and again into the
+// A write holds this for each op. Its value is copied into the proposer's queue, and again into the
 // proposal. Keys, ops and answers lie beside.
 const (
 	writeCopies  = 2

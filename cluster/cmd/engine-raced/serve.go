@@ -199,7 +199,8 @@ func serve(ctx context.Context, c *config.Config, shown string,
 	registry := prometheus.NewRegistry()
 	latencies := newLatencies(registry)
 	server, err := resp.New(resp.Options{Service: n, Limits: limitsOf(c),
-		Budget: configured.Budget, TLS: clients, Users: users, Logger: logger, Observer: latencies.observe})
+		Budget: configured.Budget, TLS: clients, Users: users, Logger: logger,
+		Observer: latencies.observe})
 	if err != nil {
 		return err
 	}
