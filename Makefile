@@ -583,6 +583,7 @@ check-scripts:
 	test/scripts/random_mutants_test.py
 	test/scripts/bench_compare_test.py
 	test/scripts/numa_guest_test.py
+	test/scripts/powercut_guest_test.py
 	test/scripts/report_test.py
 
 check-mutants:

@@ -5,6 +5,7 @@ emulation, which behaves alike on every host and is slow enough that cuts fall i
 operations.
 """
 
+import glob
 import gzip
 import os
 import shutil
@@ -166,7 +167,7 @@ class Guest:
 
     def wait_for(self, prefixes, seconds):
         """The first line that begins with one of these; None when the guest ended or hangs."""
-        end = time.monotonic() + seconds
+        seconds_left = self._countdown(seconds)
         seen = 0
         with self._changed:
             while True:
@@ -174,20 +175,42 @@ class Guest:
                     if line.startswith(tuple(prefixes)):
                         return line
                 seen = len(self.lines)
-                left = end - time.monotonic()
+                left = seconds_left()
                 if self.silent or left <= 0:
                     return None
                 self._changed.wait(left)
 
     def wait_exit(self, seconds):
         """Waits for the end of the guest. False when it had to be killed."""
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return False
-        self._reader.join()
-        return True
+        seconds_left = self._countdown(seconds)
+        while (left := seconds_left()) > 0:
+            try:
+                self._process.wait(left)
+                self._reader.join()
+                return True
+            except subprocess.TimeoutExpired:
+                pass
+        self.kill()
+        return False
+
+    def _countdown(self, seconds):
+        """Gives what is left of `seconds`. While the guest waits for a CPU of a busy host, the
+        count stands still."""
+        began, kept_before = time.monotonic(), self._kept_waiting_seconds()
+        return lambda: (seconds - (time.monotonic() - began)
+                        + (self._kept_waiting_seconds() - kept_before))
+
+    def _kept_waiting_seconds(self):
+        """For how long QEMU's threads were ready to run and none of the host's CPUs was free: that
+        of the thread that waited longest."""
+        longest_ns = 0
+        for path in glob.glob(f'/proc/{self._process.pid}/task/*/schedstat'):
+            try:
+                with open(path, encoding='ascii') as file:
+                    longest_ns = max(longest_ns, int(file.read().split()[1]))
+            except OSError:  # the thread has ended
+                pass
+        return longest_ns / 1e9
 
     def kill(self):
         self._process.kill()
