@@ -65,7 +65,7 @@ TEST_F(FullWriteTest, AnOlderRecordNeverStandsOverANewerOne) {
     ASSERT_TRUE(Put(key, 1).ok());
     for (uint64_t i = 2; i < kGroup; ++i) ASSERT_TRUE(Put(key + i, 1).ok());
     std::atomic<int> met{0};
-    CallHook hook([&](SystemCall* call) {
+    CallWatch hook([&](SystemCall* call) {
       if (!IsWriteTo(*call, "/value_") || met.fetch_add(1) != 0) return call->Proceed();
       std::thread other([&] {
         EXPECT_EQ(Version(key), deletes ? 0u : 2u);
@@ -92,7 +92,7 @@ TEST_F(FullWriteTest, AnOlderRecordNeverStandsOverANewerOne) {
 TEST_F(FullWriteTest, WhatIsRefusedHasAppendedNothing) {
   Open(SyncMode::kNone);
   for (uint64_t key = 1; key < kGroup; ++key) ASSERT_TRUE(Put(key, 1).ok());
-  CallHook hook([](SystemCall* call) {
+  CallWatch hook([](SystemCall* call) {
     return IsWriteTo(*call, "/value_") ? Refuse(ENOSPC) : call->Proceed();
   });
   {
@@ -120,7 +120,7 @@ TEST_F(FullWriteTest, WhatIsRefusedHasAppendedNothing) {
 TEST_F(FullWriteTest, ARecordThatCannotBeMadeDurableIsAppendedOnce) {
   Open(SyncMode::kGroup);
   bool logs_are_full = false;
-  CallHook hook([&](SystemCall* call) {
+  CallWatch hook([&](SystemCall* call) {
     const bool full =
         IsWriteTo(*call, format::kJournalName) || (logs_are_full && IsWriteTo(*call, "/value_"));
     return full ? Refuse(ENOSPC) : call->Proceed();
@@ -162,7 +162,7 @@ TEST_F(FullWriteTest, ADurableWriteFindsTheSpaceOfDeadRecords) {
     for (uint64_t key = 0; key < kKeys; ++key) ASSERT_TRUE(Put(key, version).ok());
   }
   std::atomic<bool> is_full{true};
-  CallHook hook([&](SystemCall* call) {
+  CallWatch hook([&](SystemCall* call) {
     if (call->kind == CallKind::kFallocate && (call->flags & FALLOC_FL_PUNCH_HOLE) != 0) {
       is_full = false;
     }

@@ -20,8 +20,8 @@ namespace engine_race::test {
 namespace {
 
 // fstatfs says that files lie on a file system of another type.
-CallHook OnFileSystem(uint64_t type_magic) {
-  return CallHook([type_magic](SystemCall* call) {
+CallWatch OnFileSystem(uint64_t type_magic) {
+  return CallWatch([type_magic](SystemCall* call) {
     const long result = call->Proceed();
     if (call->kind == CallKind::kFstatFs && result == 0) {
       static_cast<struct statfs*>(call->buffer)->f_type = static_cast<long>(type_magic);
@@ -38,7 +38,7 @@ TEST(StagingModeTest, TheFileSystemDecides) {
       {FUSE_SUPER_MAGIC, false},  {kF2fsMagic, false}};
   for (const auto& [magic, mapped] : expected) {
     TempDir dir;
-    CallHook hook = OnFileSystem(magic);
+    CallWatch hook = OnFileSystem(magic);
     const ScopedHook scope(&hook);
     std::vector<std::string> lines;
     Options options = OptionsOf(StagingMode::kAuto);
@@ -58,7 +58,7 @@ TEST(StagingModeTest, TheFileSystemDecides) {
 
 TEST(StagingModeTest, FilesThatCannotBeMappedAreWritten) {
   TempDir dir;
-  CallHook hook([](SystemCall* call) {
+  CallWatch hook([](SystemCall* call) {
     const bool refused = IsOn(*call, CallKind::kMmap, format::kStagingValuesName);
     return refused ? Refuse(ENODEV) : call->Proceed();  // -1 is MAP_FAILED as well
   });
@@ -86,8 +86,8 @@ TEST(StagingModeTest, WhatIsAskedForIsNoNews) {
 }
 
 // Has stores staged through mappings on every file system.
-CallHook Mapped(CallHook::Fn on_call) {
-  return CallHook([on_call = std::move(on_call)](SystemCall* call) {
+CallWatch Mapped(CallWatch::Fn on_call) {
+  return CallWatch([on_call = std::move(on_call)](SystemCall* call) {
     const long result = on_call(call);
     if (call->kind == CallKind::kFstatFs && result == 0) {
       static_cast<struct statfs*>(call->buffer)->f_type = EXT4_SUPER_MAGIC;
@@ -101,7 +101,7 @@ TEST(MappedStagingTest, PagesArePopulatedBeforeTheyAreStoredInto) {
   long mapped_at = 0;
   std::map<uint64_t, int> populated;  // by offset in the file of values
   uint64_t call_count = 0;
-  CallHook hook = Mapped([&](SystemCall* call) {
+  CallWatch hook = Mapped([&](SystemCall* call) {
     const long result = call->Proceed();
     if (IsOn(*call, CallKind::kMmap, format::kStagingValuesName)) mapped_at = result;
     if (call->kind != CallKind::kMadvise || call->flags != MADV_POPULATE_WRITE) return result;
@@ -135,7 +135,7 @@ TEST(MappedStagingTest, APlaceThatIsUsedAgainIsPopulatedByOneCall) {
   long mapped_at = 0;
   size_t mapped_bytes = 0;
   std::vector<std::pair<uint64_t, size_t>> calls;  // offset in the file of values, size
-  CallHook hook = Mapped([&](SystemCall* call) {
+  CallWatch hook = Mapped([&](SystemCall* call) {
     const long result = call->Proceed();
     if (IsOn(*call, CallKind::kMmap, format::kStagingValuesName)) {
       mapped_at = result;
@@ -170,7 +170,7 @@ TEST(MappedStagingTest, APageThatCannotBeStoredIntoIsAnError) {
       OpenLog(OptionsOf(StagingMode::kAuto), dir.path());
       bool broken = true;
       std::map<std::string, std::pair<long, size_t>> mappings;
-      CallHook hook = Mapped([&](SystemCall* call) {
+      CallWatch hook = Mapped([&](SystemCall* call) {
         if (IsOn(*call, CallKind::kMmap, name)) {
           const long result = call->Proceed();
           mappings[name] = {result, call->size};
@@ -209,7 +209,7 @@ TEST(MappedStagingTest, SpaceIsUnsharedBeforeItIsReserved) {
   using Range = std::pair<off_t, off_t>;
   std::map<std::string, std::vector<Range>> unshared;
   std::map<std::string, int> reserved;
-  CallHook hook = Mapped([&](SystemCall* call) {
+  CallWatch hook = Mapped([&](SystemCall* call) {
     if (call->kind == CallKind::kFallocate) {
       const std::string path = PathOfFd(call->fd);
       const bool unshares = (call->flags & FALLOC_FL_UNSHARE_RANGE) != 0;
@@ -234,7 +234,7 @@ TEST(MappedStagingTest, CountsAreReservedWithoutWritingAnyOfThem) {
   TempDir dir;
   { EXPECT_TRUE(AppendTo(OpenLog(OptionsOf(StagingMode::kAuto), dir.path()).get(), 1).ok()); }
   uint64_t write_count = 0;
-  CallHook hook = Mapped([&write_count](SystemCall* call) {
+  CallWatch hook = Mapped([&write_count](SystemCall* call) {
     if (call->kind == CallKind::kFallocate) return Refuse(EOPNOTSUPP);
     if (IsOn(*call, CallKind::kPwrite, format::kStagingCountsName)) {
       ++write_count;
@@ -259,7 +259,7 @@ TEST(MappedStagingTest, SyncReadsWhatIsStagedByPread) {
   for (const char* name : {format::kStagingKeysName, format::kStagingValuesName}) {
     TempDir dir;
     {
-      CallHook hook = Mapped([name](SystemCall* call) {
+      CallWatch hook = Mapped([name](SystemCall* call) {
         return IsOn(*call, CallKind::kPread, name) ? Refuse(EIO) : call->Proceed();
       });
       const ScopedHook scope(&hook);

@@ -1,30 +1,18 @@
-// Shared by the tests of staging: hooks made of a function, a store, and its expected content.
+// Shared by the tests of staging: a store, and its expected content.
 #ifndef TEST_FAULTS_STAGING_TEST_UTIL_H_
 #define TEST_FAULTS_STAGING_TEST_UTIL_H_
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "test/faults/call_watch.h"
 #include "test/faults/system_calls.h"
 #include "test/log/log_test_util.h"
 
 namespace engine_race::test {
-
-// Asks a function of the test's about each call.
-class CallHook : public SystemCallHook {
- public:
-  using Fn = std::function<long(SystemCall*)>;
-  explicit CallHook(Fn on_call) : on_call_(std::move(on_call)) {}
-  long OnCall(SystemCall* call) override { return on_call_(call); }
-
- private:
-  const Fn on_call_;
-};
 
 inline long Refuse(int error) {
   errno = error;

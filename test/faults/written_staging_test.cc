@@ -101,7 +101,7 @@ TEST(WrittenStagingTest, APlaceIsKeptUntilTheWatermarkIsPublished) {
   std::vector<uint64_t> keys;
   const off_t watermark_offset =
       static_cast<off_t>(format::WordKind::kLoggedValues) * sizeof(uint64_t);
-  CallHook hook([watermark_offset](SystemCall* call) {
+  CallWatch hook([watermark_offset](SystemCall* call) {
     const bool met = IsOn(*call, CallKind::kPwrite, format::kStagingCountsName) &&
                      call->offset == watermark_offset;
     return met ? Refuse(ENOSPC) : call->Proceed();
@@ -125,7 +125,7 @@ TEST(WrittenStagingTest, TheCountComesAfterTheBytes) {
   const auto log = OpenLog(OptionsOf(StagingMode::kWritten), dir.path());
   ASSERT_TRUE(AppendTo(log.get(), 1).ok());
   std::vector<std::string> order;
-  CallHook hook([&order](SystemCall* call) {
+  CallWatch hook([&order](SystemCall* call) {
     if (call->kind == CallKind::kPwrite) {
       const std::string path = PathOfFd(call->fd);
       order.push_back(path.substr(path.rfind('/') + 1));
@@ -146,7 +146,7 @@ TEST(WrittenStagingTest, GroupsOnTheirWayUseTheSameMemoryAgain) {
   uint64_t slot = 0;
   for (; slot < group; ++slot) ASSERT_TRUE(AppendTo(log.get(), slot).ok());
   int mapping_count = 0;
-  CallHook hook([&mapping_count](SystemCall* call) {
+  CallWatch hook([&mapping_count](SystemCall* call) {
     mapping_count += call->kind == CallKind::kMmap ? 1 : 0;
     return call->Proceed();
   });

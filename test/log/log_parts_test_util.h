@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "engine_race/log/log_reader.h"
 #include "engine_race/log/log_writer.h"
 #include "engine_race/log/recovery.h"
+#include "test/faults/call_watch.h"
 #include "test/faults/system_calls.h"
 #include "test/log/log_test_util.h"
 
@@ -65,17 +65,6 @@ struct LogParts {
   LogWriter writer;
   GroupWriter groups;
   LogReader reader;
-};
-
-// Shows each system call to a function of the test's, which makes it or answers in its place.
-class CallWatch : public SystemCallHook {
- public:
-  using Fn = std::function<long(SystemCall* call)>;
-  explicit CallWatch(Fn on_call) : on_call_(std::move(on_call)) {}
-  long OnCall(SystemCall* call) override { return on_call_(call); }
-
- private:
-  const Fn on_call_;
 };
 
 // Fails calls of one kind on files whose path ends in `name`, while it is on.
