@@ -8,9 +8,11 @@
 #include "engine_race/store.h"
 #include "include/engine_race_c.h"
 
+using engine_race::BackupReport;
 using engine_race::Guarded;
 using engine_race::Status;
 using engine_race::Store;
+using engine_race::VerifyReport;
 using engine_race::c_api::Answer;
 using engine_race::c_api::BadArgument;
 using engine_race::c_api::CallersProgress;
@@ -24,42 +26,33 @@ namespace {
 // As of version 0.9; no padding.
 constexpr size_t kReportBytes = 6 * sizeof(uint64_t);
 static_assert(sizeof(engine_race_report) == kReportBytes);
+constexpr size_t kBackupReportBytes = 5 * sizeof(uint64_t);
+static_assert(sizeof(engine_race_backup_report) == kBackupReportBytes);
 
-// Calls check(&found) and copies what it found. `report` may be null.
-template <typename CheckFn>
-int Report(engine_race_report* report, const CheckFn& check) {
-  if (report != nullptr && !IsStructSize(report->struct_bytes, kReportBytes)) {
+engine_race_report InC(const VerifyReport& found, size_t struct_bytes) {
+  return {struct_bytes,          found.record_count,       found.bad_count,
+          found.lost_tail_count, found.index_record_count, found.index_unusable_bucket_count};
+}
+
+engine_race_backup_report InC(const BackupReport& found, size_t struct_bytes) {
+  return {struct_bytes, found.record_count, found.value_count, found.chain_length,
+          found.size_bytes};
+}
+
+// Calls call(&found) and copies what it found. `report` may be null; its caller may know a newer
+// struct, with more than `least_bytes`.
+template <typename Found, typename CReport, typename CallFn>
+int Report(CReport* report, size_t least_bytes, const CallFn& call) {
+  if (report != nullptr && !IsStructSize(report->struct_bytes, least_bytes)) {
     return BadArgument("struct_bytes of the report is not its size");
   }
-  engine_race::VerifyReport found;
-  const Status status = Guarded([&] { return check(&found); });
+  Found found;
+  const Status status = Guarded([&] { return call(&found); });
   if (report != nullptr) {
     const size_t struct_bytes = report->struct_bytes;
     // Members that a newer header has are 0.
     std::memset(report, 0, struct_bytes);
-    *report = {struct_bytes,          found.record_count,       found.bad_count,
-               found.lost_tail_count, found.index_record_count, found.index_unusable_bucket_count};
-  }
-  return Answer(status);
-}
-
-// No padding.
-constexpr size_t kBackupReportBytes = 5 * sizeof(uint64_t);
-static_assert(sizeof(engine_race_backup_report) == kBackupReportBytes);
-
-// Report of a backup.
-template <typename CallFn>
-int ReportBackup(engine_race_backup_report* report, const CallFn& call) {
-  if (report != nullptr && !IsStructSize(report->struct_bytes, kBackupReportBytes)) {
-    return BadArgument("struct_bytes of the report is not its size");
-  }
-  engine_race::BackupReport found;
-  const Status status = Guarded([&] { return call(&found); });
-  if (report != nullptr) {
-    const size_t struct_bytes = report->struct_bytes;
-    std::memset(report, 0, struct_bytes);
-    *report = {struct_bytes, found.record_count, found.value_count, found.chain_length,
-               found.size_bytes};
+    *report = InC(found, struct_bytes);
   }
   return Answer(status);
 }
@@ -84,7 +77,7 @@ int engine_race_backup(engine_race_store* store, const char* directory, const ch
   if (directory == nullptr) return NullArgument();
   const StoreCall call(store);
   if (!call.ok()) return call.Refused();
-  return ReportBackup(report, [&](engine_race::BackupReport* found) {
+  return Report<BackupReport>(report, kBackupReportBytes, [&](BackupReport* found) {
     engine_race::BackupOptions how;
     if (since != nullptr) how.since = since;
     how.on_progress = CallersProgress();
@@ -95,7 +88,7 @@ int engine_race_backup(engine_race_store* store, const char* directory, const ch
 int engine_race_restore(const char* backup, const char* to, const engine_race_options* options,
                         engine_race_backup_report* report) {
   if (backup == nullptr || to == nullptr) return NullArgument();
-  return ReportBackup(report, [&](engine_race::BackupReport* found) {
+  return Report<BackupReport>(report, kBackupReportBytes, [&](BackupReport* found) {
     return Store::Restore(OptionsOf(options), backup, to, found, CallersProgress());
   });
 }
@@ -103,7 +96,7 @@ int engine_race_restore(const char* backup, const char* to, const engine_race_op
 int engine_race_verify_backup(const char* backup, const engine_race_options* options,
                               engine_race_backup_report* report) {
   if (backup == nullptr) return NullArgument();
-  return ReportBackup(report, [&](engine_race::BackupReport* found) {
+  return Report<BackupReport>(report, kBackupReportBytes, [&](BackupReport* found) {
     return Store::VerifyBackup(OptionsOf(options), backup, found, CallersProgress());
   });
 }
@@ -111,7 +104,7 @@ int engine_race_verify_backup(const char* backup, const engine_race_options* opt
 int engine_race_verify(const char* directory, const engine_race_options* options,
                        engine_race_report* report) {
   if (directory == nullptr) return NullArgument();
-  return Report(report, [&](engine_race::VerifyReport* found) {
+  return Report<VerifyReport>(report, kReportBytes, [&](VerifyReport* found) {
     return Store::Verify(OptionsOf(options), directory, found, {}, CallersProgress());
   });
 }
@@ -119,7 +112,7 @@ int engine_race_verify(const char* directory, const engine_race_options* options
 int engine_race_copy(const char* from, const char* to, const engine_race_options* options,
                      engine_race_report* report) {
   if (from == nullptr || to == nullptr) return NullArgument();
-  return Report(report, [&](engine_race::VerifyReport* found) {
+  return Report<VerifyReport>(report, kReportBytes, [&](VerifyReport* found) {
     return Store::Copy(OptionsOf(options), from, to, found, {}, CallersProgress());
   });
 }
