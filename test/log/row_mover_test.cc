@@ -12,16 +12,13 @@
 #include <vector>
 
 #include "engine_race/base/guarded.h"
-#include "engine_race/log/row_file.h"
 #include "test/index/refused_memory.h"
 #include "test/log/batch_test_util.h"
 #include "test/log/log_parts_test_util.h"
-#include "test/log/row_test_util.h"
+#include "test/log/row_mover_fixture.h"
 
 namespace engine_race::test {
 namespace {
-
-constexpr uint64_t kRow = 256;
 
 // The calls on the logs and on the file of rows, in order. Neighbours of one kind are one.
 class CallOrder : public SystemCallHook {
@@ -48,32 +45,6 @@ class CallOrder : public SystemCallHook {
   void Add(const std::string& what) {
     if (calls.empty() || calls.back() != what) calls.push_back(what);
   }
-};
-
-class RowMoverTest : public ::testing::Test {
- protected:
-  RowMoverTest() : log_(OpenLog(TinyOptions(), dir_.path())) {
-    for (uint64_t key = 0; key < 3 * kRow; ++key) {
-      EXPECT_TRUE(log_->Append(key, ValueOf(key, 1).data()).ok());
-    }
-  }
-
-  void MoveFirstRow() { ASSERT_NO_FATAL_FAILURE(Move(0)); }
-  void Move(uint32_t from_row) {
-    ASSERT_NO_FATAL_FAILURE(MoveRow(log_.get(), /*bucket=*/0, from_row, &moved_row_));
-  }
-  // As the file has it.
-  Row RowOnDisk(uint32_t row) {
-    SlotTable table;
-    bool damaged = true;
-    EXPECT_TRUE(ReadRows(log_->files(), 0, &table, &damaged).ok());
-    EXPECT_FALSE(damaged);
-    return row < table.rows().size() ? table.rows()[row] : Row();
-  }
-
-  const TempDir dir_;
-  std::unique_ptr<BucketLog> log_;
-  uint32_t moved_row_ = 0;
 };
 
 // Nothing is appended meanwhile: the horizon stays where it is.
@@ -176,6 +147,18 @@ TEST_F(RowMoverTest, ACutKeepsItsRows) {
   EXPECT_EQ(log_->mover().released_bytes(), kRow * kValueBytes);
 }
 
+TEST_F(RowMoverTest, PinsKeepTheRowsOfAllBuckets) {
+  std::vector<CutPin> pins = log_->PinRows();
+  EXPECT_EQ(pins.size(), log_->geometry().bucket_count);
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), 0u);
+  pins.clear();
+  log_->mover().Release();
+  EXPECT_EQ(log_->mover().released_bytes(), kRow * kValueBytes);
+}
+
 // Readers hold nothing: they compare this count.
 TEST_F(RowMoverTest, TheCountOfReusesRisesBeforeSlotsMayBeUsedAgain) {
   ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
@@ -223,6 +206,27 @@ TEST_F(RowMoverTest, OnlyCellsThatNoViewIsKnownToHoldAreReleasedSoon) {
   EXPECT_FALSE(mover.IsReleasing(0));
   EXPECT_FALSE(mover.HasWaiting(0));
   EXPECT_EQ(mover.releasable_bytes(), 0u);
+  Detach(log_.get());
+}
+
+// An opening ends before it releases rows 0 and 1. The next one uses row 0 again, and a view holds
+// what it moves from row 2.
+TEST_F(RowMoverTest, LeftoversAreThoseOfEarlierOpenings) {
+  for (const uint32_t row : {0, 1}) ASSERT_NO_FATAL_FAILURE(Move(row));
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  log_.reset();
+  log_ = OpenLog(TinyOptions(), dir_.path());
+  ASSERT_EQ(ReadSlot(*log_, 0, kRow + 5), ValueOf(kRow + 5, 1));
+  ASSERT_NO_FATAL_FAILURE(Move(2));
+  ASSERT_EQ(moved_row_, 0u);
+  ViewListener listener;
+  Attach(log_.get(), &listener);
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  log_->mover().Release();
+  log_->mover().ReleaseLeftovers(0);
+  EXPECT_EQ(ReadSlot(*log_, 0, kRow + 5), std::string(kValueBytes, '\0'));
+  EXPECT_EQ(ReadSlot(*log_, 0, 2 * kRow + 5), ValueOf(2 * kRow + 5, 1)) << "the view's";
+  EXPECT_EQ(ReadSlot(*log_, 0, 5), ValueOf(2 * kRow + 5, 1)) << "moved";
   Detach(log_.get());
 }
 
@@ -287,108 +291,6 @@ TEST_F(RowMoverTest, ARowWaitsUntilItCanBeTaken) {
   log_->mover().Release();
   EXPECT_GT(punch_count, 1) << "values and keys";
   EXPECT_FALSE(log_->mover().HasWaiting(0));
-}
-
-// An index that has no memory after so many records.
-class ShortOfMemory : public AppendListener {
- public:
-  explicit ShortOfMemory(int room_count) : room_count_(room_count) {}
-  Status Prepare(uint32_t /*bucket*/) override {
-    return room_count_ > 0 ? Status::Ok() : Status::OutOfMemory("no room");
-  }
-  void OnAppend(uint32_t /*bucket*/, const KeyRecord& record) noexcept override {
-    --room_count_;
-    told.push_back(record.slot);
-  }
-
-  std::vector<uint32_t> told;
-
- private:
-  int room_count_;
-};
-
-class RefusedPublishTest : public RowMoverTest {
- protected:
-  std::vector<KeyRecord> FirstRow() {
-    std::vector<KeyRecord> records = RecordsOf(log_.get(), 0);
-    records.resize(kRow);
-    return records;
-  }
-  // Publishes the first row's records in another row, which the index refuses.
-  void PublishFirstRow(AppendListener* listener) {
-    ASSERT_NO_FATAL_FAILURE(PublishTo(listener, FirstRow(), log_->RecordCount(0)));
-  }
-  void PublishTo(AppendListener* listener, std::vector<KeyRecord> moved, uint64_t horizon) {
-    RowMover& mover = log_->mover();
-    BucketCut cut;
-    ASSERT_TRUE(log_->CutBucket(0, /*first_sequence=*/0, listener, &cut).ok());
-    ASSERT_TRUE(mover.Claim(0));
-    ASSERT_TRUE(mover.Begin(0).ok());
-    free_count_ = mover.FreeRowCount(0);
-    ASSERT_TRUE(mover.TakeRow(0, /*kept_count=*/0, &moved_row_).ok());
-    published_ = mover.Publish(0, moved_row_, horizon, moved);
-    mover.Unclaim(0);
-    log_->DetachListener(0);
-  }
-  // Publishes the first row after `newer_count` records, of which the first one's entry is damaged.
-  void PublishBesideDamage(uint64_t newer_count, const std::string& file, uint64_t offset) {
-    const std::vector<KeyRecord> moved = FirstRow();
-    const uint64_t horizon = log_->RecordCount(0);
-    for (uint64_t key = 0; key < newer_count; ++key) {
-      ASSERT_TRUE(log_->Append(key, ValueOf(key, 2).data()).ok());
-    }
-    const uint64_t another_key = 12345;
-    Overwrite(dir_.Join(file), &another_key, sizeof(another_key), offset);
-    ShortOfMemory listener(1000);
-    ASSERT_NO_FATAL_FAILURE(PublishTo(&listener, moved, horizon));
-    EXPECT_EQ(published_.code(), Code::kCorruption) << published_.ToString();
-    EXPECT_TRUE(listener.told.empty()) << "the index would lose the newest record of key 0";
-    EXPECT_TRUE(RowOnDisk(moved_row_).free());
-    EXPECT_EQ(log_->mover().FreeRowCount(0), free_count_);
-  }
-
-  uint64_t free_count_ = 0;
-  Status published_;
-};
-
-// A cleaner would free the old slots of the others, to which the index still leads readers.
-TEST_F(RefusedPublishTest, TheRowHoldsOnlyWhatTheIndexWasToldOf) {
-  ShortOfMemory listener(3);
-  ASSERT_NO_FATAL_FAILURE(PublishFirstRow(&listener));
-  EXPECT_EQ(published_.code(), Code::kOutOfMemory);
-  EXPECT_EQ(listener.told.size(), 3u);
-  EXPECT_EQ(RowOnDisk(moved_row_).record_count, 3u);
-  BucketCut cut;
-  ASSERT_TRUE(log_->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
-  EXPECT_TRUE(cut.Holds(moved_row_ * kRow + 2));
-  EXPECT_FALSE(cut.Holds(moved_row_ * kRow + 3));
-}
-
-TEST_F(RefusedPublishTest, ARowOfWhichTheIndexWasToldNothingIsFreeAgain) {
-  ShortOfMemory listener(0);
-  ASSERT_NO_FATAL_FAILURE(PublishFirstRow(&listener));
-  EXPECT_EQ(published_.code(), Code::kOutOfMemory);
-  EXPECT_TRUE(RowOnDisk(moved_row_).free());
-  EXPECT_EQ(log_->mover().FreeRowCount(0), free_count_);
-}
-
-// The damaged entry may be of any key: no older record is known to be the newest of its key.
-TEST_F(RefusedPublishTest, NothingIsPublishedBesideANewerDamagedEntryInTheLog) {
-  PublishBesideDamage(kRow, "key_00", 3 * kRow * sizeof(format::KeyEntry));
-}
-
-TEST_F(RefusedPublishTest, NothingIsPublishedBesideANewerDamagedStagedEntry) {
-  // The fourth group of keys takes the lowest free place.
-  PublishBesideDamage(1, format::kStagingKeysName, 0);
-}
-
-TEST_F(RefusedPublishTest, ARowWhoseKeysFindTheDiskFullIsFreeAgain) {
-  FailingCalls failing(CallKind::kPwrite, "/key_00", ENOSPC);
-  const ScopedHook hook(&failing);
-  ASSERT_NO_FATAL_FAILURE(PublishFirstRow(nullptr));
-  EXPECT_EQ(published_.code(), Code::kFull);
-  EXPECT_GT(failing.count, 0);
-  EXPECT_EQ(log_->mover().FreeRowCount(0), free_count_);
 }
 
 }  // namespace

@@ -52,6 +52,29 @@ TEST(ReclaimerTest, ALargeBatchKeepsNoOtherBucketFromBeingCleaned) {
   Detach(log.get());
 }
 
+// Three rows cannot be used in any case. Where live records leave as much, others may be dead, and
+// the last row is kept to move records.
+TEST(ReclaimerTest, ALargeWriteGetsTheLastRowOnlyIfLiveRecordsLeaveLessThanThree) {
+  constexpr uint64_t kRow = 256;
+  Options options = TinyOptions();
+  options.bucket_capacity_records = 6 * kRow;
+  for (const uint64_t live_count : {3 * kRow, 3 * kRow + 1}) {
+    const TempDir dir;
+    const std::unique_ptr<BucketLog> log = OpenLog(options, dir.path());
+    for (uint64_t i = 0; i < live_count; ++i) {
+      ASSERT_TRUE(log->Append(KeyIn(0, i), ValueOf(KeyIn(0, i), 1).data()).ok());
+    }
+    Reclaimer reclaimer(options, log.get());
+    ASSERT_TRUE(reclaimer.Start().ok());
+    const uint64_t count = 6 * kRow - live_count;
+    ASSERT_FALSE(log->mover().HasRoom(0, count));
+    bool freed = false;
+    EXPECT_TRUE(reclaimer.MakeSpace({{0, {count, 1}}}, /*disk_is_full=*/false, &freed).ok());
+    EXPECT_EQ(freed, live_count > 3 * kRow);
+    EXPECT_EQ(log->mover().HasRoom(0, count), live_count > 3 * kRow);
+  }
+}
+
 // On a full disk a batch may fail before it comes to the bucket.
 TEST(ReclaimerTest, NothingIsFreedForADamagedBucket) {
   const TempDir dir;

@@ -1,0 +1,88 @@
+#include "engine_race/index/bucket_growth.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "engine_race/index/part_row.h"
+#include "engine_race/index/read_write_lock.h"
+
+namespace engine_race {
+namespace {
+
+// Three parts, which begin with the keys 0, 100 and 200 and have no run.
+PartRow ThreeParts() {
+  PartRow row = PartRow::OfNothing();
+  PartReplacement by;
+  for (const uint64_t first_key : {0, 100, 200}) {
+    by.parts.push_back(std::make_unique<Part>());
+    by.first_keys.push_back(first_key);
+  }
+  PartRow room = row.MakeRoom(0, 1, by);
+  row.Replace(0, 1, &by, &room);
+  return row;
+}
+
+class BucketGrowthTest : public ::testing::Test {
+ protected:
+  BucketGrowthTest() : row_(ThreeParts()) {}
+
+  BucketGrowth::Bucket ForGrowth() {
+    return {.lock = lock_,
+            .row = row_,
+            .frames = frames_,
+            .shared = nullptr,
+            .link = nullptr,
+            .keeps_tombstones = false,
+            .is_claimed = false,
+            .may_be_paged = false,
+            .index = nullptr};
+  }
+  // As another thread changes the row: the growth is not told of it.
+  void FillDelta(size_t index, uint32_t capacity, uint32_t count) {
+    Delta delta;
+    ASSERT_TRUE(Delta::Create(capacity, &delta).ok());
+    for (uint32_t i = 0; i < count; ++i) {
+      delta.Append(100 * index + i, ValueRef(i, 0, false), /*stamp=*/0);
+    }
+    row_.part(index).delta = std::move(delta);
+  }
+  uint32_t CapacityOf(size_t index) const { return row_.part(index).delta.capacity(); }
+
+  ReadWriteLock lock_;
+  PartRow row_;
+  const FrameSlots frames_;
+  BucketGrowth growth_;
+};
+
+TEST_F(BucketGrowthTest, TheFullDeltaOfAChangedRowIsFoundAndGrows) {
+  ASSERT_TRUE(growth_.MakeRoom(ForGrowth()).ok());
+  for (const size_t full : {0, 1, 2}) {
+    const size_t other = (full + 1) % 3;
+    const size_t empty = (full + 2) % 3;
+    ASSERT_NO_FATAL_FAILURE(FillDelta(full, 16, 16));
+    ASSERT_NO_FATAL_FAILURE(FillDelta(other, 16, 15));
+    row_.part(empty).delta = Delta();
+    growth_.FindFull(row_);
+    EXPECT_FALSE(growth_.HasRoom(row_));
+    ASSERT_TRUE(growth_.MakeRoom(ForGrowth()).ok());
+    EXPECT_TRUE(growth_.HasRoom(row_));
+    EXPECT_GT(CapacityOf(full), 16U) << full;
+    EXPECT_EQ(CapacityOf(other), 16U) << full;
+    EXPECT_EQ(CapacityOf(empty), 0U) << full;
+  }
+}
+
+// A part without new records has no delta, and gets the spare one with its next record.
+TEST_F(BucketGrowthTest, PartsWithoutADeltaAreNotFull) {
+  ASSERT_TRUE(growth_.MakeRoom(ForGrowth()).ok());
+  ASSERT_NO_FATAL_FAILURE(FillDelta(1, 16, 3));
+  growth_.FindFull(row_);
+  EXPECT_TRUE(growth_.HasRoom(row_));
+  growth_.Put(row_, 2, 200, ValueRef(7, 0, false), {});
+  EXPECT_EQ(row_.part(2).delta.count(), 1U);
+}
+
+}  // namespace
+}  // namespace engine_race
