@@ -141,7 +141,7 @@ func (n *Node) fetchStreamOf(ctx context.Context, address string, b *backupShard
 	defer file.Close()
 	// The end of the stream proves that it is whole.
 	b.Records = 0
-	_, err = replica.ReadStream(io.TeeReader(response.Body, file), func(service.Op) error {
+	err = replica.ReadStream(io.TeeReader(response.Body, file), func(service.Op) error {
 		b.Records++
 		return nil
 	})
@@ -300,7 +300,7 @@ func (r *restorer) stream(path string) error {
 		return err
 	}
 	defer file.Close()
-	_, err = replica.ReadStream(file, r.add)
+	err = replica.ReadStream(file, r.add)
 	return err
 }
 

@@ -47,6 +47,7 @@ func (n *Node) handler(serve func(c call) ([]byte, error)) http.Handler {
 			c.shard = n.shard(id)
 		}
 		answer, err := c.answer(w, r, timeout, serve)
+		n.tellClock(w)
 		if err != nil {
 			w.Header().Set(errorHeader, kindOf(err))
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -31,6 +31,8 @@ type Genesis struct {
 	Shards   uint64             `json:"shards"`
 	Replicas uint64             `json:"replicas"`
 	Nodes    []service.NodeInfo `json:"nodes"`
+	// Commands is the version of commands with which the cluster begins.
+	Commands uint64 `json:"commands,omitempty"`
 }
 
 // ID is a hash: clusters with different geneses have different IDs.
@@ -69,11 +71,14 @@ type Directory struct {
 	Version uint64                `json:"version"`
 	Nodes   map[uint64]NodeEntry  `json:"nodes"`
 	Shards  map[uint64]ShardEntry `json:"shards"`
+	// Commands is the version of commands that all nodes know. It only rises.
+	Commands uint64 `json:"commands,omitempty"`
 }
 
 // Directory gives the first placements: neighbouring shards begin at neighbouring nodes.
 func (g *Genesis) Directory() *Directory {
-	d := &Directory{Nodes: map[uint64]NodeEntry{}, Shards: map[uint64]ShardEntry{}}
+	d := &Directory{Nodes: map[uint64]NodeEntry{}, Shards: map[uint64]ShardEntry{},
+		Commands: g.Commands}
 	for _, n := range g.Nodes {
 		d.Nodes[n.ID] = NodeEntry{NodeInfo: n, Epoch: 1}
 	}
@@ -125,12 +130,13 @@ func (d *Directory) infosOf(shardID uint64) []service.NodeInfo {
 func divisionOf(g *Genesis) keyspace.Division { return keyspace.Division{Shards: g.Shards} }
 
 func (d *Directory) clone() *Directory {
-	c := &Directory{Version: d.Version, Nodes: maps.Clone(d.Nodes), Shards: maps.Clone(d.Shards)}
+	c := *d
+	c.Nodes, c.Shards = maps.Clone(d.Nodes), maps.Clone(d.Shards)
 	for id, entry := range c.Shards {
 		entry.Replicas = slices.Clone(entry.Replicas)
 		c.Shards[id] = entry
 	}
-	return c
+	return &c
 }
 
 // change is a command of the directory's state machine.
@@ -140,6 +146,7 @@ type change struct {
 	ShardID   uint64           `json:"shard,omitempty"`
 	NodeID    uint64           `json:"node_id,omitempty"`
 	ReplicaID uint64           `json:"replica,omitempty"`
+	Commands  uint64           `json:"commands,omitempty"`
 }
 
 const (
@@ -149,12 +156,14 @@ const (
 	// ReplicaID of ShardID, which NodeID has lost, by another one there, whose ID is the result. A
 	// node that ended between a removal and a placement would not know that it is to have one.
 	opReplace = "replace"
+	opRaise   = "raise" // the version of commands, to Commands
 )
 
 // The result of a change that was refused.
 const resultRefused = 0
 
-// apply gives the result of a change, and why it was refused, or "".
+// apply gives the result of a change, and why it was refused, or "". It ends the process at a change
+// that a newer program has proposed.
 func (d *Directory) apply(c change) (uint64, string) {
 	switch c.Op {
 	case opJoin:
@@ -163,6 +172,9 @@ func (d *Directory) apply(c change) (uint64, string) {
 		return d.place(c.ShardID, c.NodeID)
 	case opRemove:
 		return d.remove(c.ShardID, c.ReplicaID)
+	case opRaise:
+		d.Commands = max(d.commands(), c.Commands)
+		return d.Commands, ""
 	case opReplace:
 		if _, placed := d.On(c.ShardID, c.NodeID); !placed {
 			return resultRefused, fmt.Sprintf("node %d has no replica of shard %d to replace",
@@ -173,7 +185,9 @@ func (d *Directory) apply(c change) (uint64, string) {
 		}
 		return d.place(c.ShardID, c.NodeID)
 	}
-	return resultRefused, "an unknown change " + c.Op
+	// Other replicas may know it.
+	panic(fmt.Sprintf("the directory's change %q is of a newer version than this program knows: "+
+		"install a newer one", c.Op))
 }
 
 func (d *Directory) remove(shardID, replicaID uint64) (uint64, string) {

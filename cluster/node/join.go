@@ -28,6 +28,8 @@ type joinRequest struct {
 	Replace bool `json:"replace,omitempty"`
 	// Proof is what each of the addresses answers while the node joins.
 	Proof string `json:"proof"`
+	// Commands is the newest version of commands that the node knows.
+	Commands uint64 `json:"commands"`
 }
 
 // joined is the answer to a node that joins.
@@ -53,6 +55,9 @@ func (n *Node) serveJoin(c call) ([]byte, error) {
 	}
 	if err := d.mayJoin(request.NodeInfo, request.Replace); err != nil {
 		return nil, err
+	}
+	if needed := d.commands(); request.Commands < needed {
+		return nil, fmt.Errorf("%w: %w", service.ErrConflict, errOldProgram(needed, request.Commands))
 	}
 	if err := proveAddresses(c.ctx, request); err != nil {
 		return nil, err
@@ -197,7 +202,8 @@ func Join(ctx context.Context, c Config, listen []string, peer string, replaces 
 	}
 	defer stop()
 	n := &Node{config: c}
-	body, err := json.Marshal(joinRequest{NodeInfo: c.Info, Replace: replaces, Proof: proof})
+	body, err := json.Marshal(joinRequest{NodeInfo: c.Info, Replace: replaces, Proof: proof,
+		Commands: n.knownCommands()})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,9 @@ func (c *testCluster) leaderOf(shardID uint64) uint64 {
 	leader := uint64(0)
 	eventually(c.t, fmt.Sprintf("shard %d has a leader", shardID), func() error {
 		for id, n := range c.nodes {
+			if n.Node == nil {
+				continue
+			}
 			if s := n.shard(shardID); s != nil && s.leads() {
 				leader = id
 				return nil

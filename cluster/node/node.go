@@ -50,6 +50,9 @@ type Config struct {
 	// Bytes in flight of calls from other nodes, which clients may share. Nil: a budget of its own.
 	Budget *budget.Budget
 
+	// The newest version of commands that the node knows. 0: the program's; tests have others.
+	Commands uint64
+
 	// Options of every store, by name.
 	Engine map[string]string
 
@@ -80,6 +83,11 @@ type Node struct {
 	// Of the reconciler: the directory that the next start begins with.
 	savedVersion uint64
 
+	clock  clock
+	clocks sync.Map // of other nodes by admin address: heard
+
+	raisedAt time.Time // of the reconciler: the last try to raise the version of commands
+
 	// By shard: the node that has answered for it, uint64.
 	answered sync.Map
 
@@ -104,7 +112,7 @@ func Open(c Config) (*Node, error) {
 	if s.NodeID != c.Info.ID {
 		return nil, fmt.Errorf("%s is of node %d, not %d", c.Directory, s.NodeID, c.Info.ID)
 	}
-	n := &Node{config: c, state: s, shards: map[uint64]*shard{}, stopped: make(chan struct{}),
+	n := &Node{config: c, state: s, clock: newClock(), shards: map[uint64]*shard{}, stopped: make(chan struct{}),
 		nudge: make(chan struct{}, 1), greeted: make(chan struct{}, 1)}
 	if s.Bootstrapping {
 		n.bootstrap.waiting = map[uint64]string{}
@@ -114,6 +122,9 @@ func Open(c Config) (*Node, error) {
 	}
 	n.directory.Store(n.savedDirectory())
 	n.savedVersion = n.directory.Load().Version
+	if needed := n.directory.Load().commands(); needed > n.knownCommands() {
+		return nil, errOldProgram(needed, n.knownCommands())
+	}
 	if n.host, err = dragonboat.NewNodeHost(n.hostConfig()); err != nil {
 		return nil, fmt.Errorf("start raft at %s: %w", c.Info.RaftAddress, err)
 	}

@@ -176,7 +176,8 @@ func (p *proposer) propose(writes []*write) {
 			return
 		}
 		p.proposed.Add(1)
-		request, err := p.host.Propose(p.session, commandOf(writes), timeLeft(writes))
+		command := commandOf(writes, p.header(writes[0].counted))
+		request, err := p.host.Propose(p.session, command, timeLeft(writes))
 		if err == nil {
 			go p.finishProposal(request, writes, leaderChanged)
 			return
@@ -193,6 +194,16 @@ func (p *proposer) propose(writes []*write) {
 		}
 		p.pause()
 	}
+}
+
+// header is that of a command which is proposed here, with the term in which this replica leads.
+func (p *proposer) header(counted bool) replica.Header {
+	return replica.Header{Version: uint8(p.shard.node.commands()), Counted: counted,
+		Token: p.shard.termNow()}
+}
+
+func isLate(result dragonboat.RequestResult) bool {
+	return result.Completed() && result.GetResult().Value == replica.ResultLate
 }
 
 // pause waits before the next try.
@@ -236,7 +247,8 @@ func (p *proposer) sendTo(leader uint64, writes []*write, leaderChanged <-chan s
 	}()
 	ctx, cancel := context.WithDeadline(context.Background(), latest(writes))
 	defer cancel()
-	existed, err := p.shard.node.writeAt(ctx, p.shard.shardID, leader, commandOf(writes))
+	existed, err := p.shard.node.writeAt(ctx, p.shard.shardID, leader,
+		commandOf(writes, sentHeader(writes[0].counted)))
 	close(answered)
 	switch {
 	case err == nil && len(existed) != countedOps(writes):
@@ -280,8 +292,8 @@ func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*wr
 	}
 	request.Release()
 	p.proposed.Add(-1)
-	// A proposal that was dropped has never reached a log.
-	if result.Dropped() {
+	// A proposal that was dropped has never reached a log, and a late one has changed nothing.
+	if result.Dropped() || isLate(result) {
 		p.resend(writes)
 		return
 	}

@@ -44,6 +44,7 @@ func (n *Node) reconcileForever() {
 		}
 		n.refreshDirectory()
 		n.reconcile()
+		n.raise()
 		version := n.directory.Load().Version
 		// The next start must not find a replica in the file whose log is deleted.
 		if version == n.savedVersion && (!isClean || cleanVersion != version) {

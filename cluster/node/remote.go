@@ -31,6 +31,7 @@ const (
 	pathControl   = "/internal/control"
 	pathStream    = "/internal/stream"
 	pathReplicas  = "/internal/replicas"
+	pathVersion   = "/internal/version"
 )
 
 const (
@@ -86,6 +87,9 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 	if deadline, limited := ctx.Deadline(); limited {
 		url += "&timeout_ms=" + strconv.FormatInt(max(1, time.Until(deadline).Milliseconds()), 10)
 	}
+	if path == pathWrite {
+		url += n.until(ctx, address)
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
@@ -99,6 +103,7 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 		return nil, fmt.Errorf("%w: %w", service.ErrUnknown, err)
 	}
 	defer response.Body.Close()
+	n.noteClock(address, response.Header.Get(clockHeader))
 	answer, err := readBody(response.Body, response.ContentLength)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrUnknown, err)
@@ -117,7 +122,8 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 
 func (n *Node) writeRemote(ctx context.Context, shardID uint64, ops []service.Op,
 	counted bool) ([]byte, error) {
-	command := replica.NewCommand(make([]byte, 0, replica.HeaderBytes+replica.OpsBytes(ops)), counted)
+	command := replica.NewCommand(make([]byte, 0, replica.HeaderBytes+replica.OpsBytes(ops)),
+		sentHeader(counted))
 	for _, op := range ops {
 		command = replica.AppendOp(command, op)
 	}
@@ -226,6 +232,7 @@ func (n *Node) Handlers() map[string]http.Handler {
 		pathControl:   n.handler(n.serveControl),
 		pathStream:    http.HandlerFunc(n.serveStream),
 		pathReplicas:  n.handler(n.serveReplicas),
+		pathVersion:   n.handler(n.serveVersion),
 	}
 }
 
@@ -252,11 +259,16 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 	if !w.sentOn && n.draining.Load() {
 		return nil, errNotHere
 	}
+	ctx, cancel, err := n.boundOf(c)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
 	// The proposal is a copy.
 	if err := c.hold(len(c.body)); err != nil {
 		return nil, err
 	}
-	return s.proposer.do(c.ctx, w)
+	return s.proposer.do(ctx, w)
 }
 
 func (n *Node) serveRead(c call) ([]byte, error) {

@@ -151,6 +151,13 @@ func (s *shard) setLeader(leader, term uint64) {
 	}
 }
 
+// termNow gives the term of the last leader that is known.
+func (s *shard) termNow() uint64 {
+	s.leaderMu.Lock()
+	defer s.leaderMu.Unlock()
+	return s.term
+}
+
 // handOver asks another replica to lead. Proposals wait meanwhile: a leader that gives up drops
 // them, and raft tells nobody of those that it had sent on.
 func (s *shard) handOver(to uint64) error {

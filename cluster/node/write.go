@@ -95,12 +95,15 @@ func countedOps(writes []*write) int {
 	return count
 }
 
-func commandOf(writes []*write) []byte {
+// sentHeader is that of a command for another node, which makes a command of its own of it.
+func sentHeader(counted bool) replica.Header { return replica.Header{Version: 1, Counted: counted} }
+
+func commandOf(writes []*write, h replica.Header) []byte {
 	size := replica.HeaderBytes
 	for _, w := range writes {
 		size += len(w.ops)
 	}
-	command := replica.NewCommand(make([]byte, 0, size), writes[0].counted)
+	command := replica.NewCommand(make([]byte, 0, size), h)
 	for _, w := range writes {
 		command = append(command, w.ops...)
 	}

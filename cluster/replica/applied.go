@@ -12,36 +12,53 @@ import (
 	"engine_race/cluster/files"
 )
 
-// The file of the applied index: a magic number, the index, and a CRC-32C of both.
+// position is how far a replica has come: the index of the last entry that it has applied, and the
+// highest token of a command up to there.
+type position struct{ index, token uint64 }
+
+// The file of the position: a magic number, the index, the token unless it is 0, and a CRC-32C of
+// them. No command had a token in the first version.
 const (
 	appliedName  = "applied"
 	appliedMagic = 0x6572_6170_706c_6431
-	appliedBytes = 20
+	firstBytes   = 20
+	appliedBytes = firstBytes + 8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// readApplied gives the index that was stored. found is false if there is none.
-func readApplied(directory string) (index uint64, found bool, err error) {
+// readApplied gives the position that was stored. found is false if there is none.
+func readApplied(directory string) (at position, found bool, err error) {
 	path := filepath.Join(directory, appliedName)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, false, nil
+		return at, false, nil
 	}
 	if err != nil {
-		return 0, false, err
+		return at, false, err
 	}
-	if len(data) != appliedBytes || binary.BigEndian.Uint64(data) != appliedMagic ||
-		crc32.Checksum(data[:16], castagnoli) != binary.BigEndian.Uint32(data[16:]) {
-		return 0, false, fmt.Errorf("%s is damaged: remove this replica and add another", path)
+	if len(data) != firstBytes && len(data) != appliedBytes ||
+		binary.BigEndian.Uint64(data) != appliedMagic {
+		return at, false, fmt.Errorf("%s is damaged: remove this replica and add another", path)
 	}
-	return binary.BigEndian.Uint64(data[8:]), true, nil
+	body := data[:len(data)-4]
+	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(data[len(body):]) {
+		return at, false, fmt.Errorf("%s is damaged: remove this replica and add another", path)
+	}
+	at.index = binary.BigEndian.Uint64(body[8:])
+	if len(data) == appliedBytes {
+		at.token = binary.BigEndian.Uint64(body[16:])
+	}
+	return at, true, nil
 }
 
-// writeApplied stores the index. It is durable, as a whole, when the call returns.
-func writeApplied(directory string, index uint64) error {
+// writeApplied stores the position. It is durable, as a whole, when the call returns.
+func writeApplied(directory string, at position) error {
 	data := binary.BigEndian.AppendUint64(make([]byte, 0, appliedBytes), appliedMagic)
-	data = binary.BigEndian.AppendUint64(data, index)
+	data = binary.BigEndian.AppendUint64(data, at.index)
+	if at.token != 0 {
+		data = binary.BigEndian.AppendUint64(data, at.token)
+	}
 	data = binary.BigEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
 	return files.WriteWhole(filepath.Join(directory, appliedName), data)
 }

@@ -8,18 +8,33 @@ import (
 	"engine_race/cluster/service"
 )
 
-// A command is the payload of a proposal: two bytes of header, then its ops. An op is an opcode,
-// the key as 8 bytes big-endian, and for a put the value.
+// A command is the payload of a proposal: a header, then its ops. The header is the version, flags
+// and from version 2 on a token of 8 bytes. An op is an opcode, the key as 8 bytes big-endian, and
+// for a put the value.
+//
+// The token is the term in which the proposing node led the shard. A replica refuses a command
+// whose token is below the highest that it has applied. A node that was stopped while it led can
+// hold a write for long. Its client has given up and has written again, through a later leader. The
+// late command then finds the later leader's token, and changes nothing. All replicas decide alike,
+// because the decision depends on the log alone and on no clock.
 const (
-	commandVersion = 1
-	opDelete       = 0
-	opPut          = 1
-	opHeaderBytes  = 1 + service.KeyBytes
-	putBytes       = opHeaderBytes + service.ValueBytes
-	flagCounted    = 1
+	// Version is the newest version of commands that this program knows, and firstVersion the
+	// oldest. A node proposes the version on which all nodes have agreed: see Directory.Commands.
+	Version      = 2
+	firstVersion = 1
 
-	// HeaderBytes come before the ops of a command.
-	HeaderBytes = 2
+	opDelete      = 0
+	opPut         = 1
+	opHeaderBytes = 1 + service.KeyBytes
+	putBytes      = opHeaderBytes + service.ValueBytes
+
+	flagCounted = 1
+	flagMark    = 2 // from version 2 on: remember this moment, for a comparison of replicas
+	knownFlags  = flagCounted | flagMark
+
+	// HeaderBytes come before the ops of a command, at most.
+	HeaderBytes      = 10
+	firstHeaderBytes = 2
 )
 
 // Results of a command. They must be the same on every replica.
@@ -27,9 +42,23 @@ const (
 	ResultApplied   = 1
 	ResultMalformed = 2 // nothing was applied
 	ResultStopped   = 3 // the replica was stopped; others apply the command
+	ResultLate      = 4 // nothing was applied: a later leader has written
 )
 
-var errMalformed = errors.New("a malformed command")
+var (
+	errMalformed = errors.New("a malformed command")
+	// errNewer: a newer program has proposed the command. A replica that left it out would differ
+	// from the others for ever.
+	errNewer = errors.New("a command of a newer version than this program knows: install a newer one")
+)
+
+// Header is what a command says besides its ops.
+type Header struct {
+	Version uint8
+	Counted bool // the result tells of each op whether its key was there
+	Mark    bool
+	Token   uint64
+}
 
 // OpsBytes is the size of these ops in a command.
 func OpsBytes(ops []service.Op) int {
@@ -43,14 +72,20 @@ func OpsBytes(ops []service.Op) int {
 	return size
 }
 
-// NewCommand begins a command in `memory`, which is overwritten. With counted the result tells of
-// each op whether its key was there.
-func NewCommand(memory []byte, counted bool) []byte {
+// NewCommand begins a command in `memory`, which is overwritten.
+func NewCommand(memory []byte, h Header) []byte {
 	flags := byte(0)
-	if counted {
-		flags = flagCounted
+	if h.Counted {
+		flags |= flagCounted
 	}
-	return append(memory[:0], commandVersion, flags)
+	if h.Mark {
+		flags |= flagMark
+	}
+	command := append(memory[:0], h.Version, flags)
+	if h.Version == firstVersion {
+		return command
+	}
+	return binary.BigEndian.AppendUint64(command, h.Token)
 }
 
 // AppendOp adds an op to a command. A value that is not nil has 4096 bytes.
@@ -64,13 +99,35 @@ func AppendOp(command []byte, op service.Op) []byte {
 	return append(command, op.Value...)
 }
 
-// parse checks a command as a whole, and gives its ops.
-func parse(command []byte) (ops []byte, counted bool, err error) {
-	if len(command) < HeaderBytes || command[0] != commandVersion || command[1] > flagCounted {
-		return nil, false, errMalformed
+// parseHeader gives the header of a command and the rest.
+func parseHeader(command []byte) (h Header, rest []byte, err error) {
+	if len(command) < firstHeaderBytes {
+		return h, nil, errMalformed
 	}
-	ops = command[HeaderBytes:]
-	return ops, command[1] == flagCounted, check(ops)
+	flags := command[1]
+	h = Header{Version: command[0], Counted: flags&flagCounted != 0, Mark: flags&flagMark != 0}
+	rest = command[firstHeaderBytes:]
+	switch {
+	case h.Version == firstVersion && flags <= flagCounted:
+		return h, rest, nil
+	case h.Version <= firstVersion:
+		return h, nil, errMalformed
+	case h.Version > Version || flags&^knownFlags != 0:
+		return h, nil, fmt.Errorf("%w (version %d, flags %#x)", errNewer, h.Version, flags)
+	case len(command) < HeaderBytes:
+		return h, nil, errMalformed
+	}
+	h.Token = binary.BigEndian.Uint64(rest)
+	return h, command[HeaderBytes:], nil
+}
+
+// parse checks a command as a whole, and gives its ops.
+func parse(command []byte) (h Header, ops []byte, err error) {
+	h, ops, err = parseHeader(command)
+	if err == nil {
+		err = check(ops)
+	}
+	return h, ops, err
 }
 
 // next takes the first op off ops that were checked. Its value lies in the command.
@@ -114,21 +171,22 @@ func check(ops []byte) error {
 // CheckCommand gives the ops of a command for this replica, as they are encoded, and their count.
 // They lie in the command.
 func (r *Replica) CheckCommand(command []byte) (ops []byte, count int, counted bool, err error) {
-	if ops, counted, err = r.parse(command); err != nil {
+	h, ops, err := r.parse(command)
+	if err != nil {
 		return nil, 0, false, err
 	}
 	for rest := ops; len(rest) > 0; count++ {
 		_, rest = next(rest)
 	}
-	return ops, count, counted, nil
+	return ops, count, h.Counted, nil
 }
 
 // parse checks a command and the range of its keys. A command that the store would refuse must not
 // get that far: every replica would fail for good.
-func (r *Replica) parse(command []byte) (ops []byte, counted bool, err error) {
-	ops, counted, err = parse(command)
+func (r *Replica) parse(command []byte) (h Header, ops []byte, err error) {
+	h, ops, err = parse(command)
 	if err == nil {
 		err = checkRange(ops, r.config.Lower, r.config.Upper)
 	}
-	return ops, counted, err
+	return h, ops, err
 }

@@ -62,7 +62,7 @@ func TestACountBesideAnUpdateIsNotKept(t *testing.T) {
 	for i, want := range []uint64{1, 2, 3} {
 		expect(want)
 		if i < len(entries) {
-			if err := r.applyAll(entries[i : i+1]); err != nil {
+			if _, err := r.applyAll(entries[i : i+1]); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -13,9 +13,9 @@ import (
 )
 
 // load writes the records of a stream into an empty store, makes them durable and stores the
-// stream's index, which it gives.
-func (r *Replica) load(store *engine.Store, stream io.Reader, stopped <-chan struct{}) (uint64,
-	error) {
+// stream's position, which it gives.
+func (r *Replica) load(store *engine.Store, stream io.Reader,
+	stopped <-chan struct{}) (position, error) {
 	// Only dragonboat's own signal may end this: it counts on the records otherwise.
 	ended := func() error {
 		if isClosed(stopped) {
@@ -25,10 +25,10 @@ func (r *Replica) load(store *engine.Store, stream io.Reader, stopped <-chan str
 	}
 	writer, err := r.newWriter(store, ended)
 	if err != nil {
-		return 0, err
+		return position{}, err
 	}
 	defer writer.destroy()
-	index, err := ReadStream(stream, func(op service.Op) error {
+	at, err := readStream(stream, func(op service.Op) error {
 		if err := writer.add(op); err != nil || writer.batch.Len() < maxBatchOps {
 			return err
 		}
@@ -38,33 +38,45 @@ func (r *Replica) load(store *engine.Store, stream io.Reader, stopped <-chan str
 		return writer.flush()
 	})
 	if err != nil {
-		return 0, err
+		return position{}, err
 	}
 	if err := writer.flush(); err != nil {
-		return 0, err
+		return position{}, err
 	}
 	if err := store.Sync(); err != nil {
-		return 0, err
+		return position{}, err
 	}
-	return index, writeApplied(r.config.Directory, index)
+	return at, writeApplied(r.config.Directory, at)
 }
 
-// ReadStream visits the records of a snapshot's stream, and gives its index. A value is good during
-// its visit.
-func ReadStream(stream io.Reader, visit func(record service.Op) error) (index uint64, err error) {
+// ReadStream visits the records of a snapshot's stream. A value is good during its visit.
+func ReadStream(stream io.Reader, visit func(record service.Op) error) error {
+	_, err := readStream(stream, visit)
+	return err
+}
+
+func readStream(stream io.Reader, visit func(record service.Op) error) (at position, err error) {
 	header, err := readChecked(nil, stream, nil, 16)
 	if err != nil {
-		return 0, err
+		return at, err
 	}
-	if binary.BigEndian.Uint64(header) != streamMagic {
-		return 0, fmt.Errorf("%w: an unknown format", errDamagedStream)
+	at.index = binary.BigEndian.Uint64(header[8:])
+	switch binary.BigEndian.Uint64(header) {
+	case firstMagic:
+	case streamMagic:
+		token, err := readChecked(nil, stream, nil, 8)
+		if err != nil {
+			return at, err
+		}
+		at.token = binary.BigEndian.Uint64(token)
+	default:
+		return at, fmt.Errorf("%w: an unknown format", errDamagedStream)
 	}
-	index = binary.BigEndian.Uint64(header[8:])
 	memory := make([]byte, blockRecords*(8+engine.ValueBytes))
 	for total := uint64(0); ; {
 		count, err := readBlock(memory, stream, total, visit)
 		if err != nil || count == 0 {
-			return index, err
+			return at, err
 		}
 		total += count
 	}

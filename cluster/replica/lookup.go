@@ -129,7 +129,7 @@ func (r *Replica) countKeys(q *CountQuery) error {
 
 // countAgain walks over all keys, unless nothing was applied since the last count.
 func (r *Replica) countAgain() error {
-	index := r.applied.Load()
+	index := r.Applied()
 	isQuiet := func() bool { return index != 0 && r.begun.Load() == index }
 	if r.countIndex == index && isQuiet() {
 		return nil

@@ -58,12 +58,17 @@ type Replica struct {
 	syncMu sync.Mutex
 	synced atomic.Uint64
 
-	applied      atomic.Uint64
+	applied      atomic.Pointer[position]
 	appliedBytes atomic.Uint64
 	full         atomic.Bool
 	stopping     atomic.Bool
 	// Entries were left out after Stop: nothing may be stored any more.
 	dead atomic.Bool
+
+	// Guards the last mark, and the channel that is closed when another comes.
+	markMu      sync.Mutex
+	marked      *marked
+	markChanged chan struct{}
 
 	// Has room for the lookups that may run at one time.
 	lookups chan struct{}
@@ -81,11 +86,14 @@ type Replica struct {
 
 // New makes a replica, which dragonboat opens.
 func New(config Config) *Replica {
-	return &Replica{config: config, lookups: make(chan struct{}, maxLookups)}
+	r := &Replica{config: config, lookups: make(chan struct{}, maxLookups),
+		markChanged: make(chan struct{})}
+	r.applied.Store(&position{})
+	return r
 }
 
 // Applied is the index of the last entry that was applied.
-func (r *Replica) Applied() uint64 { return r.applied.Load() }
+func (r *Replica) Applied() uint64 { return r.applied.Load().index }
 
 // Synced is the index that a restart begins with.
 func (r *Replica) Synced() uint64 { return r.synced.Load() }
@@ -112,8 +120,8 @@ func (r *Replica) Stats() (map[string]uint64, error) {
 // Check looks at the files of a replica that is not open. It fails where Open could not go on: when
 // an index is stored but the store is not there.
 func Check(directory string) error {
-	index, found, err := readApplied(directory)
-	if err != nil || !found || index == 0 {
+	at, found, err := readApplied(directory)
+	if err != nil || !found || at.index == 0 {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(directory, storeName, "manifest")); err != nil {
@@ -128,7 +136,7 @@ func (r *Replica) Open(<-chan struct{}) (uint64, error) {
 	if err := files.MakeDirectory(r.config.Directory); err != nil {
 		return 0, err
 	}
-	index, found, err := readApplied(r.config.Directory)
+	at, found, err := readApplied(r.config.Directory)
 	if err != nil {
 		return 0, err
 	}
@@ -140,10 +148,10 @@ func (r *Replica) Open(<-chan struct{}) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := r.publish(store, index); err != nil {
+	if err := r.publish(store, at); err != nil {
 		return 0, errors.Join(err, store.Close())
 	}
-	return index, nil
+	return at.index, nil
 }
 
 func (r *Replica) openStore(wipe bool) (*engine.Store, error) {
@@ -178,8 +186,8 @@ func CheckOptions(options map[string]string) error {
 	return nil
 }
 
-// publish lets lookups and updates use a store that holds all entries up to `index`.
-func (r *Replica) publish(store *engine.Store, index uint64) error {
+// publish lets lookups and updates use a store that holds all entries up to a position.
+func (r *Replica) publish(store *engine.Store, at position) error {
 	writer, err := r.newWriter(store, func() error {
 		if r.stopping.Load() {
 			return errStopped
@@ -192,9 +200,10 @@ func (r *Replica) publish(store *engine.Store, index uint64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.store, r.writer = store, writer
-	r.applied.Store(index)
-	r.begun.Store(index)
-	r.synced.Store(index)
+	r.applied.Store(&at)
+	r.begun.Store(at.index)
+	r.synced.Store(at.index)
+	r.setMark(nil)
 	r.logMessages(store)
 	return nil
 }
@@ -216,6 +225,7 @@ func (r *Replica) closeStore() error {
 	if store == nil {
 		return nil
 	}
+	r.setMark(nil)
 	err := store.Close()
 	r.logMessages(store)
 	last.destroy()
@@ -238,7 +248,7 @@ func (r *Replica) Sync() error {
 // SyncInBackground is Sync beside Update, so that dragonboat's own calls have little left to do.
 // It does nothing while there is no store.
 func (r *Replica) SyncInBackground() error {
-	if r.applied.Load() == r.synced.Load() {
+	if r.Applied() == r.synced.Load() {
 		return nil
 	}
 	if err := r.sync(); err != nil && !errors.Is(err, ErrClosed) {
@@ -256,16 +266,16 @@ func (r *Replica) sync() error {
 	r.syncMu.Lock()
 	defer r.syncMu.Unlock()
 	// Read before the store is synced: entries up to here were written to the store.
-	index := r.applied.Load()
-	if index == r.synced.Load() && index != 0 {
+	at := *r.applied.Load()
+	if at.index == r.synced.Load() && at.index != 0 {
 		return nil
 	}
 	if err := r.store.Sync(); err != nil {
 		return err
 	}
-	if err := writeApplied(r.config.Directory, index); err != nil {
+	if err := writeApplied(r.config.Directory, at); err != nil {
 		return err
 	}
-	r.synced.Store(index)
+	r.synced.Store(at.index)
 	return nil
 }

@@ -52,7 +52,11 @@ func remove(key uint64) service.Op { return service.Op{Key: key} }
 
 func commandOf(t *testing.T, counted bool, ops ...service.Op) []byte {
 	t.Helper()
-	command := NewCommand(nil, counted)
+	return withHeader(Header{Version: firstVersion, Counted: counted}, ops...)
+}
+
+func withHeader(h Header, ops ...service.Op) []byte {
+	command := NewCommand(nil, h)
 	for _, op := range ops {
 		command = AppendOp(command, op)
 	}

@@ -11,12 +11,13 @@ import (
 	"engine_race/cluster/engine"
 )
 
-// A stream is a header, blocks of records and an end. The header is a magic number and the applied
-// index. A block is the number of its records, their keys and their values. The end is a block
+// A stream is a header, blocks of records and an end. The header is a magic number, the applied
+// index, and the highest token of a command if there is one, which the magic number tells. A block is the number of its records, their keys and their values. The end is a block
 // without records and the number of all records. A CRC-32C follows each of them. Numbers are
 // big-endian.
 const (
-	streamMagic  = 0x6572_736e_6170_0001
+	firstMagic   = 0x6572_736e_6170_0001
+	streamMagic  = 0x6572_736e_6170_0002
 	blockRecords = 64
 )
 
@@ -26,7 +27,7 @@ var errDamagedStream = errors.New("a damaged stream of a snapshot")
 type moment struct {
 	store    *engine.Store
 	snapshot *engine.Snapshot
-	index    uint64
+	at       position
 }
 
 // PrepareSnapshot takes a snapshot of the store.
@@ -40,7 +41,7 @@ func (r *Replica) PrepareSnapshot() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &moment{r.store, snapshot, r.applied.Load()}, nil
+	return &moment{r.store, snapshot, *r.applied.Load()}, nil
 }
 
 // SaveSnapshot streams what PrepareSnapshot took, and releases it. It ends when its store is
@@ -63,8 +64,7 @@ func (r *Replica) save(m *moment, w io.Writer, stopped <-chan struct{}) error {
 		return err
 	}
 	defer it.Destroy()
-	header := binary.BigEndian.AppendUint64(nil, streamMagic)
-	if err := writeChecked(w, binary.BigEndian.AppendUint64(header, m.index)); err != nil {
+	if err := writeHeader(w, m.at); err != nil {
 		return err
 	}
 	keys, values := make([]uint64, blockRecords), make([]byte, blockRecords*engine.ValueBytes)
@@ -90,6 +90,20 @@ func (r *Replica) save(m *moment, w io.Writer, stopped <-chan struct{}) error {
 			return err
 		}
 	}
+}
+
+// writeHeader keeps to the first format while no command has had a token: the receiver may not know
+// the later one.
+func writeHeader(w io.Writer, at position) error {
+	if at.token == 0 {
+		header := binary.BigEndian.AppendUint64(nil, firstMagic)
+		return writeChecked(w, binary.BigEndian.AppendUint64(header, at.index))
+	}
+	if err := writeChecked(w, binary.BigEndian.AppendUint64(
+		binary.BigEndian.AppendUint64(nil, streamMagic), at.index)); err != nil {
+		return err
+	}
+	return writeChecked(w, binary.BigEndian.AppendUint64(nil, at.token))
 }
 
 func writeChecked(w io.Writer, data []byte) error {
@@ -138,7 +152,7 @@ func (r *Replica) RecoverFromSnapshot(stream io.Reader, stopped <-chan struct{})
 	if err := removeApplied(r.config.Directory); err != nil {
 		return err
 	}
-	r.applied.Store(0)
+	r.applied.Store(&position{})
 	r.synced.Store(0)
 	r.countMu.Lock()
 	r.countIndex = 0
@@ -148,9 +162,9 @@ func (r *Replica) RecoverFromSnapshot(stream io.Reader, stopped <-chan struct{})
 		return err
 	}
 	// Lookups fail until the whole stream is there.
-	index, err := r.load(store, stream, stopped)
+	at, err := r.load(store, stream, stopped)
 	if err == nil {
-		err = r.publish(store, index)
+		err = r.publish(store, at)
 	}
 	if err != nil {
 		// Dragonboat does not look into joined errors, and must find ErrSnapshotStopped.

@@ -105,7 +105,7 @@ func TestAReplicaThatLeftOutEntriesAnswersNothing(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if index, _, err := readApplied(directory); err != nil || index != 1 {
+	if index, _, err := readApplied(directory); err != nil || index != (position{index: 1}) {
 		t.Errorf("the stored index is %d, %v", index, err)
 	}
 }

@@ -25,10 +25,11 @@ const (
 // errStopped: the replica was stopped while it waited for room on a full disk.
 var errStopped = errors.New("the replica was stopped")
 
-// Update applies entries in their order. An entry is applied as a whole.
+// Update applies entries in their order. An entry is applied as a whole. It ends the process at a
+// command that a newer program has proposed: the other replicas may apply it.
 func (r *Replica) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
 	r.begun.Store(entries[len(entries)-1].Index)
-	err := r.applyAll(entries)
+	token, err := r.applyAll(entries)
 	if errors.Is(err, errStopped) || r.dead.Load() {
 		// Dragonboat ends the process when Update fails, with the replicas of all shards. This one
 		// stores no index any more, so its next opening applies the entries.
@@ -41,36 +42,52 @@ func (r *Replica) Update(entries []statemachine.Entry) ([]statemachine.Entry, er
 	if err != nil {
 		return nil, err
 	}
-	r.applied.Store(entries[len(entries)-1].Index)
+	r.applied.Store(&position{entries[len(entries)-1].Index, token})
 	r.logMessages(r.store)
 	return entries, nil
 }
 
-func (r *Replica) applyAll(entries []statemachine.Entry) error {
+// applyAll gives the highest token of a command up to the last entry.
+func (r *Replica) applyAll(entries []statemachine.Entry) (token uint64, err error) {
+	token = r.applied.Load().token
 	for i := range entries {
-		if err := r.apply(&entries[i]); err != nil {
-			return fmt.Errorf("apply entry %d: %w", entries[i].Index, err)
+		if err := r.apply(&entries[i], &token); err != nil {
+			return 0, fmt.Errorf("apply entry %d: %w", entries[i].Index, err)
 		}
 	}
 	if err := r.writer.flush(); err != nil {
-		return fmt.Errorf("apply entries up to %d: %w", entries[len(entries)-1].Index, err)
+		return 0, fmt.Errorf("apply entries up to %d: %w", entries[len(entries)-1].Index, err)
 	}
-	return nil
+	return token, nil
 }
 
-func (r *Replica) apply(entry *statemachine.Entry) error {
-	ops, counted, err := r.parse(entry.Cmd)
+func (r *Replica) apply(entry *statemachine.Entry, token *uint64) error {
+	h, ops, err := r.parse(entry.Cmd)
+	if errors.Is(err, errNewer) {
+		panic(fmt.Sprintf("entry %d of the replica in %s: %v", entry.Index, r.config.Directory, err))
+	}
 	if err != nil {
 		entry.Result.Value = ResultMalformed
 		return nil
 	}
 	r.appliedBytes.Add(uint64(len(entry.Cmd)))
+	// A command of the first version has no token.
+	if h.Version > firstVersion && h.Token < *token {
+		entry.Result.Value = ResultLate
+		return nil
+	}
+	*token = max(*token, h.Token)
 	entry.Result.Value = ResultApplied
-	if counted {
+	if h.Counted {
 		if err := r.writer.flush(); err != nil {
 			return err
 		}
 		if entry.Result.Data, err = r.existing(ops); err != nil {
+			return err
+		}
+	}
+	if h.Mark {
+		if err := r.mark(entry); err != nil {
 			return err
 		}
 	}

@@ -106,7 +106,7 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 
 func genesisOf(c *config.Config) node.Genesis {
 	return node.Genesis{Cluster: c.Cluster.Name, Shards: uint64(c.Cluster.Shards),
-		Replicas: uint64(c.Cluster.Replicas), Nodes: c.Cluster.Nodes}
+		Replicas: uint64(c.Cluster.Replicas), Nodes: c.Cluster.Nodes, Commands: replica.Version}
 }
 
 // setUp runs init or join, which call other nodes.
