@@ -191,6 +191,9 @@ test-cluster:  ## installs Go and tests the networked service: race detector, fa
 # CLUSTER_HISTORIES=0 leaves out the check of histories and the failovers.
 CLUSTER_HISTORIES ?= 100
 CLUSTER_FAILOVERS ?= 50
+# Only root can let a node vanish.
+CLUSTER_BLACK_HOLES ?= $(if $(filter 0,$(shell id -u)),20,0)
+CLUSTER_ATTACKS ?= 6
 # Root can give each node a file system, for full disks and cuts of power.
 CLUSTER_CHECK_ARGS ?= $(if $(filter 0,$(shell id -u)),--disk-mib 2048)
 bench-cluster:  ## the networked service beside dragonboat, Pebble and etcd, into out/bench-cluster.json
@@ -200,7 +203,8 @@ bench-cluster:  ## the networked service beside dragonboat, Pebble and etcd, int
 	rm -f out/cluster-check.json
 # The bench takes the check's claims over, so a failure here must not end the recipe.
 	$(if $(filter-out 0,$(CLUSTER_HISTORIES)),bin/cluster-check --binary bin/engine-raced --histories $(CLUSTER_HISTORIES) \
-	  --seconds 2 --failover $(CLUSTER_FAILOVERS) --json out/cluster-check.json $(CLUSTER_CHECK_ARGS) || true)
+	  --seconds 2 --failover $(CLUSTER_FAILOVERS) \
+	  --black-holes $(CLUSTER_BLACK_HOLES) --attacks $(CLUSTER_ATTACKS) --json out/cluster-check.json $(CLUSTER_CHECK_ARGS) || true)
 	bin/cluster-bench --json out/bench-cluster.json $(if $(filter-out 0,$(CLUSTER_HISTORIES)),--check-json out/cluster-check.json) \
 	  $(BENCH_CLUSTER_ARGS)
 

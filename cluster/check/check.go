@@ -7,11 +7,13 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"engine_race/cluster/check/faults"
@@ -31,6 +33,11 @@ type Options struct {
 	Shards    int
 	Histories int
 	Failovers int // kills of leaders whose outage is measured, after the histories
+	// BlackHoles are leaders that vanish, whose outage is measured. They need Namespaces.
+	BlackHoles int
+	// Attacks are restarts of a node while silent connections hold all raft addresses. They are
+	// measured at the end, on a cluster of their own.
+	Attacks int
 	// FailoverRest is the load between a restart and the next kill. Nodes dial a node that was down
 	// with growing pauses, and an election needs the survivors' connections. 0 means 4 s.
 	FailoverRest time.Duration
@@ -95,10 +102,13 @@ type checker struct {
 // check could not be made, not that the cluster failed it.
 func Run(ctx context.Context, options Options) (*Report, error) {
 	report := newReport()
-	if options.Histories < 0 || options.Failovers < 0 || options.Clients < 1 ||
-		options.Histories+options.Failovers < 1 {
-		return report, fmt.Errorf("%d histories, %d failovers, %d clients: too few",
-			options.Histories, options.Failovers, options.Clients)
+	counts := []int{options.Histories, options.Failovers, options.BlackHoles, options.Attacks}
+	if slices.Min(counts) < 0 || slices.Max(counts) < 1 || options.Clients < 1 {
+		return report, fmt.Errorf("%d histories, failovers, black holes and attacks, %d clients: "+
+			"too few", counts, options.Clients)
+	}
+	if options.BlackHoles > 0 && !options.Namespaces {
+		return report, errors.New("black holes need network namespaces")
 	}
 	if options.RequestIn == 0 {
 		options.RequestIn = nodeTime
@@ -129,28 +139,44 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		Shards: options.Shards, DiskBytes: options.DiskBytes, LogBytes: options.LogBytes,
 		Extra: options.Extra, Log: options.Log, ReadyIn: options.ReadyIn,
 		RequestTimeout: options.RequestIn + clientTime, NodeTimeout: options.RequestIn}
+	if err := runHistories(ctx, options, setup, selected, report); err != nil ||
+		options.Attacks == 0 {
+		return report, err
+	}
+	setup.Network = nil
+	report.AttacksAsked = options.Attacks
+	if report.RejoinSeconds, err = attack(ctx, setup, options.Attacks); err != nil {
+		report.problem("%v", err)
+	}
+	report.finishAttacks()
+	return report, ctx.Err()
+}
+
+// runHistories makes all histories and failovers on one cluster.
+func runHistories(ctx context.Context, options Options, setup process.Options,
+	selected []faults.Fault, report *Report) error {
 	env := &faults.Env{Random: rand.New(rand.NewPCG(options.Seed, 0)), Hold: options.Hold,
 		HealIn: options.ReadyIn, Log: options.Log}
 	if options.Namespaces {
 		network, err := netns.New(options.Nodes)
 		if err != nil {
-			return report, err
+			return err
 		}
 		defer func() { logError(options.Log, "remove the network", network.Close()) }()
 		env.Net, setup.Network = network, network
 	}
 	cluster, err := process.New(ctx, setup)
 	if err != nil {
-		return report, err
+		return err
 	}
 	defer func() { logError(options.Log, "end the cluster", cluster.Close()) }()
 	if err := cluster.StartAll(ctx); err != nil {
-		return report, err
+		return err
 	}
 	env.Cluster = cluster
 	c := &checker{options: options, cluster: cluster, env: env, report: report,
 		ready: newReadiness(cluster)}
-	return report, c.run(ctx, selected)
+	return c.run(ctx, selected)
 }
 
 func logError(log *slog.Logger, action string, err error) {
@@ -187,10 +213,8 @@ func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 			break
 		}
 	}
-	if err == nil && c.options.Failovers > 0 {
-		if failure := c.failovers(ctx); failure != nil {
-			c.report.problem("%v", failure)
-		}
+	if err == nil {
+		c.measureFailovers(ctx)
 	}
 	stopReady()
 	stopBook()
@@ -204,6 +228,26 @@ func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 	c.report.Ledger = book.Verify(ctx, c.options.patient(settleTime))
 	c.report.finish()
 	return ctx.Err()
+}
+
+// measureFailovers kills leaders, and then lets leaders vanish.
+func (c *checker) measureFailovers(ctx context.Context) {
+	for _, way := range []struct {
+		count  int
+		report **Failover
+		lose   func(int) error
+	}{
+		{c.options.Failovers, &c.report.Failover, c.cluster.Kill},
+		{c.options.BlackHoles, &c.report.BlackHole, c.env.Vanish},
+	} {
+		if way.count == 0 {
+			continue
+		}
+		*way.report = &Failover{Losses: way.count}
+		if failure := c.failovers(ctx, *way.report, way.lose); failure != nil {
+			c.report.problem("%v", failure)
+		}
+	}
 }
 
 // history runs fresh clients while one fault comes and goes, and judges them. The error is one of

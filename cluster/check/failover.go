@@ -23,22 +23,22 @@ const (
 	refusedPause    = 5 * time.Millisecond
 )
 
-// Failover says how long shards took no writes after the kill of their leader.
+// Failover says how long shards took no writes after the loss of their leader.
 type Failover struct {
-	// Milliseconds has one figure for each kill. It ends when a write to the shard is acknowledged
-	// that began after the kill, through a node that survived.
+	// Milliseconds has one figure for each loss. It ends when a write to the shard is acknowledged
+	// that began after the loss, through a node that survived.
 	Milliseconds []float64 `json:"ms"`
-	Kills        int       `json:"kills"`  // that were asked for
+	Losses       int       `json:"losses"` // that were asked for
 	Writes       int       `json:"writes"` // acknowledged, of the load
 }
 
 // outage is one measurement.
 type outage struct {
-	shard  int // its place in the order of keys
-	node   int // that was killed
-	from   time.Time
-	killed time.Time // when the process had ended: writes must begin later
-	over   chan time.Duration
+	shard int // its place in the order of keys
+	node  int // that was lost
+	from  time.Time
+	lost  time.Time // when the node was gone: writes must begin later
+	over  chan time.Duration
 }
 
 // loader writes to all shards through all nodes.
@@ -50,8 +50,9 @@ type loader struct {
 	writes int
 }
 
-// failovers kills leaders under load, one after the other, and heals the cluster in between.
-func (c *checker) failovers(ctx context.Context) error {
+// failovers loses leaders under load, one after the other, and heals the cluster in between. `lose`
+// takes a node away, until the cluster is healed.
+func (c *checker) failovers(ctx context.Context, result *Failover, lose func(int) error) error {
 	l := &loader{checker: c}
 	loadCtx, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -60,11 +61,9 @@ func (c *checker) failovers(ctx context.Context) error {
 	}
 	defer group.Wait()
 	defer stop()
-	result := &Failover{Kills: c.options.Failovers}
-	c.report.Failover = result
-	for number := range c.options.Failovers {
+	for number := range result.Losses {
 		pause(ctx, c.options.FailoverRest)
-		took, err := l.measure(ctx)
+		took, err := l.measure(ctx, lose)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -83,8 +82,8 @@ func (c *checker) failovers(ctx context.Context) error {
 	return nil
 }
 
-// measure kills the leader of a random shard, and waits for the first write to the shard.
-func (l *loader) measure(ctx context.Context) (time.Duration, error) {
+// measure loses the leader of a random shard, and waits for the first write to the shard.
+func (l *loader) measure(ctx context.Context, lose func(int) error) (time.Duration, error) {
 	c := l.checker
 	limit := c.options.patient(failoverTime)
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -96,11 +95,11 @@ func (l *loader) measure(ctx context.Context) (time.Duration, error) {
 	place := c.env.Random.IntN(len(shards))
 	o := &outage{shard: place, node: int(shards[place].LeaderID), from: time.Now(),
 		over: make(chan time.Duration, 1)}
-	c.options.Log.Info("kill", "leader", o.node, "shard", shards[place].ShardID)
-	if err := c.cluster.Kill(o.node); err != nil {
+	c.options.Log.Info("lose", "leader", o.node, "shard", shards[place].ShardID)
+	if err := lose(o.node); err != nil {
 		return 0, err
 	}
-	o.killed = time.Now()
+	o.lost = time.Now()
 	l.mu.Lock()
 	l.outage = o
 	l.mu.Unlock()
@@ -193,7 +192,7 @@ func (l *loader) note(shard, node int, began time.Time) {
 	defer l.mu.Unlock()
 	l.writes++
 	o := l.outage
-	if o != nil && o.shard == shard && o.node != node && began.After(o.killed) {
+	if o != nil && o.shard == shard && o.node != node && began.After(o.lost) {
 		o.over <- now.Sub(o.from)
 		l.outage = nil
 	}

@@ -49,8 +49,11 @@ type Claims struct {
 	StaleReads       int `json:"stale_reads"`
 	Violations       int `json:"violations"`
 	// In milliseconds; 0 if no failover was measured.
-	FailoverP50 float64 `json:"failover_ms_p50,omitempty"`
-	FailoverP99 float64 `json:"failover_ms_p99,omitempty"`
+	FailoverP50  float64 `json:"failover_ms_p50,omitempty"`
+	FailoverP99  float64 `json:"failover_ms_p99,omitempty"`
+	BlackHoleP50 float64 `json:"failover_blackhole_ms_p50,omitempty"`
+	// The longest return of a restarted node under attack, in seconds; 0 if none was measured.
+	AttackRejoin float64 `json:"attack_rejoin_s,omitempty"`
 }
 
 // Report is the result of a check.
@@ -58,9 +61,14 @@ type Report struct {
 	Classes  map[string]*Class `json:"classes"` // by the fault's name
 	Ledger   ledger.Report     `json:"ledger"`
 	Failover *Failover         `json:"failover,omitempty"`
-	Crashes  int               `json:"crashes"` // where no node may end by itself
-	Problems []string          `json:"problems,omitempty"`
-	Claims   Claims            `json:"claims"`
+	// BlackHole is of leaders that vanished without a word.
+	BlackHole *Failover `json:"black_hole,omitempty"`
+	// RejoinSeconds has one figure for each restart under attack, of those that were asked for.
+	RejoinSeconds []float64 `json:"rejoin_s,omitempty"`
+	AttacksAsked  int       `json:"attacks,omitempty"`
+	Crashes       int       `json:"crashes"` // where no node may end by itself
+	Problems      []string  `json:"problems,omitempty"`
+	Claims        Claims    `json:"claims"`
 }
 
 const maxProblems = 100
@@ -92,21 +100,35 @@ func (r *Report) finish() {
 		r.Claims.FailoverP50 = quantile(r.Failover.Milliseconds, 0.5)
 		r.Claims.FailoverP99 = quantile(r.Failover.Milliseconds, 0.99)
 	}
+	if r.BlackHole != nil && len(r.BlackHole.Milliseconds) > 0 {
+		r.Claims.BlackHoleP50 = quantile(r.BlackHole.Milliseconds, 0.5)
+	}
 	for _, sample := range r.Ledger.Samples {
 		r.problem("ledger: %s", sample)
 	}
 }
 
+// finishAttacks computes the claim of restarts under attack, which come after all others.
+func (r *Report) finishAttacks() {
+	for _, seconds := range r.RejoinSeconds {
+		r.Claims.AttackRejoin = max(r.Claims.AttackRejoin, seconds)
+	}
+}
+
 // Err fails if anything went wrong, a history without a verdict included.
 func (r *Report) Err() error {
-	bad := r.Claims.Violations + r.Crashes
-	if r.Failover != nil {
-		bad += r.Failover.Kills - len(r.Failover.Milliseconds)
+	bad := r.Claims.Violations + r.Crashes + r.AttacksAsked - len(r.RejoinSeconds)
+	measured := r.AttacksAsked > 0
+	for _, failover := range []*Failover{r.Failover, r.BlackHole} {
+		if failover != nil {
+			bad += failover.Losses - len(failover.Milliseconds)
+			measured = true
+		}
 	}
 	for _, class := range r.Classes {
 		bad += class.Unchecked + class.Empty + class.FaultErrors + class.FailedRequests
 	}
-	if bad > 0 || r.Ledger.Failed() || r.Claims.HistoriesChecked == 0 && r.Failover == nil {
+	if bad > 0 || r.Ledger.Failed() || r.Claims.HistoriesChecked == 0 && !measured {
 		return errors.New("the cluster failed the check")
 	}
 	return nil
@@ -142,6 +164,12 @@ func (r *Report) Print(out io.Writer) error {
 	if err == nil && r.Failover != nil {
 		_, err = fmt.Fprintf(out, "failover_ms_p50 %.0f\nfailover_ms_p99 %.0f\n",
 			r.Claims.FailoverP50, r.Claims.FailoverP99)
+	}
+	if err == nil && r.BlackHole != nil {
+		_, err = fmt.Fprintf(out, "failover_blackhole_ms_p50 %.0f\n", r.Claims.BlackHoleP50)
+	}
+	if err == nil && r.AttacksAsked > 0 {
+		_, err = fmt.Fprintf(out, "attack_rejoin_s %.2f\n", r.Claims.AttackRejoin)
 	}
 	return err
 }

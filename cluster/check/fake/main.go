@@ -18,6 +18,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"engine_race/cluster/config"
 	"engine_race/cluster/files"
 	"engine_race/cluster/service"
 )
@@ -42,6 +43,7 @@ type settings struct {
 		Shards int                `toml:"shards"`
 		Nodes  []service.NodeInfo `toml:"nodes"`
 	} `toml:"cluster"`
+	TLS config.TLS `toml:"tls"`
 }
 
 // RunIfNode is the program of a fake node, which takes the command line of engine-raced and exits.
@@ -179,8 +181,17 @@ func (n *fakeNode) serve(meta string) error {
 	})
 	mux.HandleFunc("/status", n.status)
 	mux.HandleFunc("/operate", n.operate)
+	security, _, err := (&config.Config{TLS: n.settings.TLS}).PeerTLS()
+	if err != nil {
+		return err
+	}
+	pages := &http.Server{Addr: n.settings.AdminAddress, Handler: mux, TLSConfig: security}
 	go func() {
-		err := http.ListenAndServe(n.settings.AdminAddress, mux)
+		serve := pages.ListenAndServe
+		if security != nil {
+			serve = func() error { return pages.ListenAndServeTLS("", "") }
+		}
+		err := serve()
 		slog.Error("the admin pages ended", "error", err)
 		os.Exit(1)
 	}()

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 
 	"engine_race/cluster/check/netns"
 )
@@ -15,6 +16,8 @@ func networkFaults() []Fault {
 			"clients reach both sides", inject: cutLeader(func(e *Env, leader, other int) error {
 			return e.Net.CutBoth(leader, other)
 		})},
+		{Name: "black-hole", Help: "all packets from and to a leader vanish, those of clients too",
+			inject: blackHole},
 		{Name: "leader-mute", Help: "nothing that a leader sends reaches the other nodes",
 			inject: cutLeader(func(e *Env, leader, other int) error {
 				return e.Net.Cut(leader, other)
@@ -54,6 +57,29 @@ func cutLeader(cut func(e *Env, leader, other int) error) func(context.Context, 
 		}
 		return e.hold(ctx)
 	}
+}
+
+func blackHole(ctx context.Context, e *Env) error {
+	leader, err := e.leader(ctx)
+	if err != nil {
+		return err
+	}
+	e.Log.Info("black hole", "leader", leader)
+	if err := e.Vanish(leader); err != nil {
+		return err
+	}
+	return e.hold(ctx)
+}
+
+// Vanish lets no packet from or to the node arrive, until Heal.
+func (e *Env) Vanish(node int) error {
+	failures := []error{e.Net.CutBoth(netns.Clients, node)}
+	for other := 1; other <= e.Cluster.Nodes(); other++ {
+		if other != node {
+			failures = append(failures, e.Net.CutBoth(node, other))
+		}
+	}
+	return errors.Join(failures...)
 }
 
 func cutPair(ctx context.Context, e *Env) error {

@@ -35,6 +35,8 @@ func processFaults() []Fault {
 			inject: toOne("pause", follower, pause)},
 		{Name: "full-disk", Help: "a node's disk has no room", NeedsDisks: true, MayCrash: true,
 			inject: toOne("fill the disk", anyNode, fillDisk)},
+		{Name: "silent-connections", Help: "a node restarts while a hundred connections to each " +
+			"raft address say nothing", inject: silent},
 		{Name: "clock-offset", Help: "a node restarts with its monotonic clock a day ahead",
 			NeedsRoot: true, inject: offsetClock},
 		{Name: "clock-jump", Help: "the wall clock of each node jumps, and jumps back",

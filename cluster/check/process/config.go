@@ -2,7 +2,12 @@ package process
 
 import (
 	"fmt"
+	"net/http"
+	"path/filepath"
 	"strings"
+
+	"engine_race/cluster/config"
+	"engine_race/cluster/config/testtls"
 )
 
 // configuration gives the text of a node's configuration file. Addresses of namespaces are outside
@@ -30,11 +35,35 @@ func (c *Cluster) configuration(n *node) string {
 		fmt.Fprintf(&text, "  {id = %d, raft = %q, client = %q, admin = %q},\n", other.id,
 			other.info.RaftAddress, other.info.ClientAddress, other.info.AdminAddress)
 	}
-	text.WriteString("]\n")
+	text.WriteString("]\n" + n.tls)
 	if c.options.Extra != "" {
 		text.WriteString("\n" + c.options.Extra + "\n")
 	}
 	return text.String()
+}
+
+// secure makes certificates for the nodes, and for the requests of this process.
+func (c *Cluster) secure() error {
+	authority, err := testtls.New(filepath.Join(c.options.Dir, "tls"))
+	if err != nil {
+		return err
+	}
+	for _, n := range c.nodes {
+		pair, err := authority.Issue(fmt.Sprint("node", n.id), c.host(n.id))
+		if err != nil {
+			return err
+		}
+		n.tls = fmt.Sprintf("\n[tls]\npeer_ca = %q\npeer_cert = %q\npeer_key = %q\n",
+			authority.CAPath, pair.CertPath, pair.KeyPath)
+		settings := config.Config{TLS: config.TLS{PeerCA: authority.CAPath, PeerCert: pair.CertPath,
+			PeerKey: pair.KeyPath}}
+		_, client, err := settings.PeerTLS()
+		if err != nil {
+			return err
+		}
+		c.pages = &http.Client{Transport: &http.Transport{TLSClientConfig: client()}}
+	}
+	return nil
 }
 
 // replicas gives the largest odd number that is not above the number of nodes, 7 at most.

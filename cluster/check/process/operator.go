@@ -23,14 +23,18 @@ const pollEvery = 20 * time.Millisecond
 func (c *Cluster) get(ctx context.Context, id int, page string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTime)
 	defer cancel()
-	url := "http://" + c.Info(id).AdminAddress + page
+	scheme := "http://"
+	if c.options.TLS {
+		scheme = "https://"
+	}
+	url := scheme + c.Info(id).AdminAddress + page
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
 	secret.Show(request.Header, clusterSecret)
 	request.Close = true // a kept connection would hide a partition that has ended
-	response, err := http.DefaultClient.Do(request)
+	response, err := c.pages.Do(request)
 	if err != nil {
 		return nil, err
 	}

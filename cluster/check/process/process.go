@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -54,9 +55,11 @@ type Options struct {
 	// LogBytes is how much a log grows before it is shortened. Replicas that are added later get
 	// a snapshot then, not the whole log. 0: the nodes' default.
 	LogBytes int64
-	Extra    string   // more lines of each node's configuration file
-	Env      []string // more variables, "NAME=value"
-	Log      *slog.Logger
+	// TLS gives the nodes certificates for the connections between them.
+	TLS   bool
+	Extra string   // more lines of each node's configuration file
+	Env   []string // more variables, "NAME=value"
+	Log   *slog.Logger
 	// ReadyIn bounds how long a node may take from its start to its readiness.
 	ReadyIn time.Duration
 	// RequestTimeout bounds each request of a client, and NodeTimeout what a node takes for it. A
@@ -71,6 +74,7 @@ type Cluster struct {
 	starts  chan func()
 	number  int          // of the loopback network
 	lock    net.Listener // holds the loopback network; nil in a Network
+	pages   *http.Client // of the admin addresses
 
 	mu      sync.Mutex
 	crashes []string
@@ -83,6 +87,7 @@ type node struct {
 	dataDir   string
 	config    string
 	mounted   bool
+	tls       string        // that table of the configuration file, if there is one
 	monotonic time.Duration // offset of its clocks, see SetClockOffset
 
 	mu      sync.Mutex
@@ -108,7 +113,7 @@ func New(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, err
 	}
 	unmountBelow(options.Dir) // left by an earlier run that was killed
-	c := &Cluster{options: options, starts: make(chan func())}
+	c := &Cluster{options: options, starts: make(chan func()), pages: http.DefaultClient}
 	go startAll(c.starts)
 	if err := c.prepare(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -147,6 +152,11 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	}
 	if err := files.WriteWhole(c.secretPath(), []byte(clusterSecret)); err != nil {
 		return err
+	}
+	if c.options.TLS {
+		if err := c.secure(); err != nil {
+			return err
+		}
 	}
 	for _, n := range c.nodes {
 		if err := os.WriteFile(n.config, []byte(c.configuration(n)), 0o644); err != nil {

@@ -46,8 +46,12 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 	flags.IntVar(&s.options.Histories, "histories", 20, "count of histories, each with one fault")
 	flags.IntVar(&s.options.Failovers, "failover", 0, "count of kills of leaders under load, after "+
 		"the histories, whose outage is measured")
+	flags.IntVar(&s.options.BlackHoles, "black-holes", 0, "count of leaders that vanish under load, "+
+		"after those of --failover, whose outage is measured (needs root)")
+	flags.IntVar(&s.options.Attacks, "attacks", 0, "count of restarts of a node that are measured "+
+		"while silent connections hold all raft addresses, on a cluster with TLS")
 	flags.DurationVar(&s.options.FailoverRest, "failover-rest", 4*time.Second,
-		"the load between a restart and the next kill of --failover")
+		"the load between the return of a leader and the next loss")
 	flags.Float64Var(&s.seconds, "seconds", 3, "how long each fault lasts, in seconds")
 	flags.StringVar(&s.options.Faults, "faults", "all", "names with commas between them; all: "+
 		"those that this user may inject, as in all,-none")

@@ -105,6 +105,30 @@ func TestFailoversAreMeasured(t *testing.T) {
 	}
 }
 
+func TestRestartsUnderAttackAreMeasured(t *testing.T) {
+	code, report, output := runFakes(t, fake.Faults{}, "--histories", "0", "--attacks", "2")
+	if code != 0 || len(report.RejoinSeconds) != 2 ||
+		report.Claims.AttackRejoin < max(report.RejoinSeconds[0], report.RejoinSeconds[1]) {
+		t.Errorf("exit code %d, %v, %v: %s", code, report.RejoinSeconds, report.Claims.AttackRejoin,
+			output)
+	}
+	if !strings.Contains(output, "attack_rejoin_s ") {
+		t.Error(output)
+	}
+}
+
+func TestVanishedLeadersAreMeasured(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	code, report, output := runFakes(t, fake.Faults{}, "--histories", "0", "--black-holes", "1",
+		"--failover-rest", "200ms", "--namespaces=true")
+	if code != 0 || report.BlackHole == nil || len(report.BlackHole.Milliseconds) != 1 ||
+		report.Claims.BlackHoleP50 <= 0 || !strings.Contains(output, "failover_blackhole_ms_p50 ") {
+		t.Errorf("exit code %d, %+v: %s", code, report.BlackHole, output)
+	}
+}
+
 func TestRestartsThatDropRequestsAreFound(t *testing.T) {
 	code, report, output := runFakes(t, fake.Faults{NoDrain: 1}, "--histories", "2",
 		"--clients", "40", "--faults", "rolling-restart")
@@ -121,6 +145,8 @@ func TestChecksThatCannotBeMade(t *testing.T) {
 		"an unknown fault": {"--binary", os.Args[0], "--faults", "what", "--dir", t.TempDir()},
 		"an unknown flag":  {"--what"},
 		"no histories":     {"--binary", os.Args[0], "--histories", "0", "--dir", t.TempDir()},
+		"black holes without namespaces": {"--binary", os.Args[0], "--black-holes", "1", "--dir",
+			t.TempDir(), "--namespaces=false"},
 	} {
 		if code := run(t.Context(), args, &out, &out); code != 2 {
 			t.Errorf("%s: exit code %d: %s", name, code, out.String())

@@ -1,0 +1,71 @@
+package faults
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// silentConnections are held at each raft address.
+	silentConnections = 100
+	// A silent connection that was closed is opened again after a while.
+	silentPause = 200 * time.Millisecond
+)
+
+// HoldSilent keeps silent connections to the addresses open until ctx ends. The function that it
+// returns waits until they are closed.
+func HoldSilent(ctx context.Context, addresses ...string) (wait func()) {
+	var group sync.WaitGroup
+	for _, address := range addresses {
+		for range silentConnections {
+			group.Go(func() {
+				for ctx.Err() == nil {
+					beSilent(ctx, address)
+					select {
+					case <-time.After(silentPause):
+					case <-ctx.Done():
+					}
+				}
+			})
+		}
+	}
+	return group.Wait
+}
+
+// beSilent opens one connection, and waits until either side ends it.
+func beSilent(ctx context.Context, address string) {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	_, _ = conn.Read(make([]byte, 1))
+}
+
+// silent holds connections to the raft addresses of all nodes, and restarts a node meanwhile.
+func silent(ctx context.Context, e *Env) error {
+	node := e.anyNode()
+	e.Log.Info("silent connections", "restarted", node)
+	held, stop := context.WithCancel(ctx)
+	var addresses []string
+	for id := 1; id <= e.Cluster.Nodes(); id++ {
+		addresses = append(addresses, e.Cluster.Info(id).RaftAddress)
+	}
+	wait := HoldSilent(held, addresses...)
+	defer wait()
+	defer stop()
+	if err := e.Cluster.Kill(node); err != nil {
+		return err
+	}
+	if err := e.Cluster.Start(node); err != nil {
+		return err
+	}
+	if err := e.Cluster.WaitReady(ctx, node); err != nil {
+		return err
+	}
+	return e.hold(ctx)
+}
