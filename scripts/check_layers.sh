@@ -5,7 +5,7 @@
 # opponents, race, bench, crash, guest, numa and the experiments. Siblings do not include each other,
 # nor do claims and compare.
 # In cluster/, a Go module: cmd > admin > resp > node > replica, bench, check > the rest > service, files, gate,
-# secret, budget. Packages below others' folders belong to the same room. Only engine has C. Tests may import anything.
+# secret, budget, raftlog. Packages below others' folders belong to the same room. Only engine has C. Tests may import anything.
 # The library includes nothing of the harness or the tests, and only its door includes the contest's
 # headers. The harness includes nothing of the tests.
 set -uo pipefail
@@ -69,7 +69,7 @@ includes_bad=$?
     --include='*.go' --exclude='*_test.go' cluster || true; } | awk '
   BEGIN {
     # From the bottom up; rooms with a comma between them are siblings.
-    count = split("service,files,gate,secret,budget engine,keyspace,config,transport bench,check,replica node resp admin " \
+    count = split("service,files,gate,secret,budget,raftlog engine,keyspace,config,transport bench,check,replica node resp admin " \
                   "cmd", floors, " ")
     for (i = 1; i <= count; ++i) {
       room_count = split(floors[i], rooms, ",")

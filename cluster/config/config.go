@@ -71,14 +71,17 @@ type Raft struct {
 	RTTMs        uint64 `toml:"rtt_ms"`
 	ElectionRTT  uint64 `toml:"election_rtt"`
 	HeartbeatRTT uint64 `toml:"heartbeat_rtt"`
-	// LogBytes is how much a shard's log grows before it is shortened.
+	// LogBytes is how long a shard's log gets before it is shortened to a quarter.
 	LogBytes uint64 `toml:"log_bytes"`
+	// CatchUpBytesPerS bounds what the node sends to replicas that are behind: of logs, beside twice
+	// of what is written meanwhile, and of snapshots. 0: no bound.
+	CatchUpBytesPerS int64 `toml:"catch_up_bytes_per_s"`
+	// SpreadLeaders: nodes that lead more shards than others hand some over.
+	SpreadLeaders bool `toml:"spread_leaders"`
 	// LogMemoryBytes bounds the entries of one shard that are kept in memory.
 	LogMemoryBytes uint64 `toml:"log_memory_bytes"`
 	// ExecShards is how many threads write logs. It cannot change once a node was started.
 	ExecShards uint64 `toml:"exec_shards"`
-	// SnapshotBytesPerS bounds what the node sends of snapshots to other nodes. 0: no bound.
-	SnapshotBytesPerS int64 `toml:"snapshot_bytes_per_s"`
 	// SyncIntervalMs is how often stores are made durable. A restart repeats what came later.
 	SyncIntervalMs uint64 `toml:"sync_interval_ms"`
 }
@@ -164,12 +167,12 @@ func Default() *Config {
 		AdminAddress:  "127.0.0.1:7201",
 		Cluster:       Cluster{Name: "engine-race", Shards: 4, Replicas: 3},
 		Raft: Raft{RTTMs: 20, ElectionRTT: 10, HeartbeatRTT: 2, LogBytes: 1 << 30,
-			LogMemoryBytes: 256 << 20, ExecShards: 1, SnapshotBytesPerS: 64 << 20,
-			SyncIntervalMs: 5000},
+			LogMemoryBytes: 256 << 20, ExecShards: 1, CatchUpBytesPerS: 32 << 20,
+			SpreadLeaders: true, SyncIntervalMs: 5000},
 		Engine: EngineOptions{},
 		Limits: Limits{MaxClients: 10_000, MaxClientBytesInFlight: 16 << 20,
 			MaxBytesInFlight: 256 << 20, MemoryBytes: 1 << 30, RequestTimeoutMs: 2000,
-			DrainTimeoutMs: 10_000, AdminTimeoutMs: 30_000, BackupTimeoutS: 3600},
+			DrainTimeoutMs: 3000, AdminTimeoutMs: 30_000, BackupTimeoutS: 3600},
 		Auth: Auth{Users: map[string]string{}},
 		Log:  Log{Level: "info", Format: "json"},
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"engine_race/cluster/engine"
 	"engine_race/cluster/replica"
@@ -23,6 +24,9 @@ const (
 	kindEngine     = "engine"
 	kindStream     = "stream"
 )
+
+// A node that sends the stream of a shard may be silent for so long.
+const streamSilence = 30 * time.Second
 
 type backupList struct {
 	Cluster string        `json:"cluster"`
@@ -61,6 +65,12 @@ func (n *Node) Backup(ctx context.Context, directory, since string) (service.Bac
 			earlier[b.ShardID] = b
 		}
 	}
+	// A shard without a leader would hold the call up for all of its time.
+	for r := range n.state.Genesis.Shards {
+		if err := n.quorum(ctx, firstDataShard+r); err != nil {
+			return report, fmt.Errorf("back up: %w", err)
+		}
+	}
 	list := backupList{Cluster: n.state.Genesis.Cluster}
 	for r := range n.state.Genesis.Shards {
 		b := backupShard{ShardID: firstDataShard + r}
@@ -88,7 +98,7 @@ func (n *Node) backupShard(ctx context.Context, b *backupShard, path string) (ui
 		return n.fetchStream(ctx, b, path)
 	}
 	b.Kind = kindEngine
-	if err := s.barrier(ctx); err != nil {
+	if err := n.soonApplied(ctx, s); err != nil {
 		return 0, err
 	}
 	report, err := s.replica.Backup(path, b.Since)
@@ -103,6 +113,20 @@ func (n *Node) backupShard(ctx context.Context, b *backupShard, path string) (ui
 	}
 	b.Records = report.Records
 	return report.Bytes, lookupError(err)
+}
+
+// soonApplied waits until the replica has applied all that was acknowledged before the call. It
+// does not wait for ever: the shard may have lost its leader.
+func (n *Node) soonApplied(ctx context.Context, s *shard) error {
+	soon, cancel := context.WithTimeout(ctx, n.inTicks(defaultTimeout))
+	defer cancel()
+	err := s.barrier(soon)
+	if err != nil {
+		if missing := n.quorum(ctx, s.shardID); missing != nil {
+			return missing
+		}
+	}
+	return err
 }
 
 // fetchStream copies the stream of a shard from another node.
@@ -122,10 +146,15 @@ func (n *Node) fetchStream(ctx context.Context, b *backupShard, path string) (ui
 func (n *Node) fetchStreamOf(ctx context.Context, address string, b *backupShard,
 	path string) (uint64, error) {
 	url := fmt.Sprintf("%s://%s%s?shard=%d", n.config.Scheme, address, pathStream, b.ShardID)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
 	if err != nil {
 		return 0, err
 	}
+	// A node that was stopped keeps its connections, and sends nothing.
+	watch := time.AfterFunc(streamSilence, cancel)
+	defer watch.Stop()
 	response, err := n.config.Client.Do(request)
 	if err != nil {
 		return 0, err
@@ -142,6 +171,7 @@ func (n *Node) fetchStreamOf(ctx context.Context, address string, b *backupShard
 	// The end of the stream proves that it is whole.
 	b.Records = 0
 	err = replica.ReadStream(io.TeeReader(response.Body, file), func(service.Op) error {
+		watch.Reset(streamSilence)
 		b.Records++
 		return nil
 	})
@@ -164,9 +194,7 @@ func (n *Node) serveStream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errNotHere.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), defaultTimeout)
-	defer cancel()
-	if err := s.barrier(ctx); err != nil {
+	if err := n.soonApplied(r.Context(), s); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}

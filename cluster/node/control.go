@@ -197,7 +197,7 @@ func (n *Node) changed(ctx context.Context, err error, shardID, replicaID uint64
 
 func (n *Node) snapshotHere(ctx context.Context, s *shard) (uint64, error) {
 	deadline, _ := ctx.Deadline()
-	request, err := n.requestSnapshot(s, time.Until(deadline))
+	request, err := n.requestSnapshot(s, keptBytes, time.Until(deadline))
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 	}

@@ -19,6 +19,9 @@ const (
 	pollInterval = 20 * time.Millisecond
 	// Between two requests to move a leader.
 	transferInterval = 500 * time.Millisecond
+	// Between two looks whether a shard has a quorum, and how long it may be without one.
+	quorumInterval = 500 * time.Millisecond
+	quorumPatience = 2 * time.Second
 )
 
 // untilDone tries again until the context ends. It is for requests that may be carried out twice.
@@ -38,10 +41,40 @@ func (n *Node) untilDone(ctx context.Context, do func() error) error {
 	}
 }
 
+// untilServed is untilDone for a request that needs a majority of a shard's replicas. It ends soon
+// when they are not there: nobody should wait for a shard that nobody mends.
+func (n *Node) untilServed(ctx context.Context, shardID uint64, do func() error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	failing := time.Time{} // since when too few replicas were seen to run
+	checked := time.Now()
+	err := n.untilDone(ctx, func() error {
+		err := do()
+		if err == nil || time.Since(checked) < quorumInterval {
+			return err
+		}
+		checked = time.Now()
+		missing := n.quorum(ctx, shardID)
+		switch {
+		case missing == nil:
+			failing = time.Time{}
+		case failing.IsZero():
+			failing = checked
+		case time.Since(failing) >= n.inTicks(quorumPatience):
+			cancel(missing)
+		}
+		return err
+	})
+	if err != nil && errors.Is(context.Cause(ctx), errNoQuorum) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
 // readDirectory gives the directory with all changes that were made before the call.
 func (n *Node) readDirectory(ctx context.Context) (*Directory, error) {
 	var d *Directory
-	err := n.untilDone(ctx, func() (err error) {
+	err := n.untilServed(ctx, directoryShard, func() (err error) {
 		attempt, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 		defer cancel()
 		d, err = n.tryReadDirectory(attempt)
@@ -99,7 +132,7 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 			nodeID)
 	}
 	request := controlRequest{Op: controlPlace, ShardID: shardID, NodeID: nodeID}
-	err = n.untilDone(ctx, func() (err error) {
+	err = n.untilServed(ctx, directoryShard, func() (err error) {
 		request.ReplicaID, err = n.ask(ctx, directoryShard, request)
 		return err
 	})
@@ -107,7 +140,7 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 		return fmt.Errorf("place a replica of shard %d on node %d: %w", shardID, nodeID, err)
 	}
 	request.Op, request.Address = controlAdd, info.RaftAddress
-	err = n.untilDone(ctx, func() error {
+	err = n.untilServed(ctx, shardID, func() error {
 		_, err := n.ask(ctx, shardID, request)
 		return err
 	})
@@ -116,7 +149,7 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 	}
 	// The new replica answers a read index once it has caught up.
 	request.Op = controlApplied
-	return n.untilDone(ctx, func() error {
+	return n.untilServed(ctx, shardID, func() error {
 		_, err := n.askNode(ctx, info.NodeInfo, request)
 		return err
 	})
@@ -148,7 +181,7 @@ func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error 
 func (n *Node) takeOut(ctx context.Context, op string, shardID, nodeID, replicaID uint64) error {
 	request := controlRequest{Op: controlRemove, ShardID: shardID, NodeID: nodeID,
 		ReplicaID: replicaID}
-	err := n.untilDone(ctx, func() error {
+	err := n.untilServed(ctx, shardID, func() error {
 		_, err := n.ask(ctx, shardID, request)
 		return err
 	})
@@ -156,7 +189,7 @@ func (n *Node) takeOut(ctx context.Context, op string, shardID, nodeID, replicaI
 		return fmt.Errorf("remove replica %d of shard %d: %w", replicaID, shardID, err)
 	}
 	request.Op = op
-	return n.untilDone(ctx, func() error {
+	return n.untilServed(ctx, directoryShard, func() error {
 		_, err := n.ask(ctx, directoryShard, request)
 		return err
 	})
@@ -208,7 +241,7 @@ func (n *Node) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
 	}
 	request := controlRequest{Op: controlLead, ShardID: shardID, ReplicaID: p.ReplicaID}
 	var asked time.Time
-	return n.untilDone(ctx, func() error {
+	return n.untilServed(ctx, shardID, func() error {
 		for _, r := range n.askForReplicas(ctx, d.infosOf(shardID)) {
 			if r.ShardID != shardID || !r.Leader {
 				continue
@@ -253,7 +286,7 @@ func (n *Node) giveUpLeadership(ctx context.Context, attempt int) {
 			}
 			others = append(others, p.ReplicaID)
 			other := raftio.NodeInfo{ShardID: s.shardID, ReplicaID: p.ReplicaID}
-			if running[other].Ready {
+			if running[other].Ready && running[other].Fit {
 				ready = append(ready, p.ReplicaID)
 			}
 		}

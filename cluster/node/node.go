@@ -24,10 +24,10 @@ import (
 
 	"github.com/lni/dragonboat/v4"
 	"github.com/lni/dragonboat/v4/config"
-	"github.com/lni/dragonboat/v4/plugin/tan"
 	"github.com/lni/dragonboat/v4/raftio"
 
 	"engine_race/cluster/budget"
+	"engine_race/cluster/raftlog"
 	"engine_race/cluster/service"
 )
 
@@ -40,8 +40,12 @@ type Config struct {
 	TickMs, ElectionTicks, HeartbeatTicks uint64
 	// Entries of a shard that wait in memory to be applied, in bytes. Beyond, writes wait.
 	LogMemoryBytes uint64
-	// A shard's log is shortened when it has grown by so many bytes.
+	// A shard's log is shortened when it has so many bytes.
 	LogBytes uint64
+	// Replicas that are behind are sent so much in a second, of logs and of snapshots. 0: no bound.
+	CatchUpBytesPerS int64
+	// Leaders move by themselves until each node leads about as many shards.
+	SpreadLeaders bool
 	// Workers of dragonboat, which cannot be changed once a node has been started.
 	ExecShards uint64
 	// Between two syncs of the stores in the background.
@@ -60,8 +64,6 @@ type Config struct {
 	PeerServer *tls.Config
 	PeerClient func() *tls.Config
 	Secret     string // of the cluster, which nodes show each other; empty: none
-	// Bytes of snapshots that the node sends in a second; 0: no limit.
-	SnapshotBytesPerSecond int64
 	// Reaches the admin addresses of other nodes: see NewClient.
 	Client *http.Client
 	Scheme string // of these addresses: "http" or "https"
@@ -74,6 +76,7 @@ type Node struct {
 	config Config
 	state  state
 	host   *dragonboat.NodeHost
+	log    *raftlog.Log
 
 	bootstrap bootstrap // guards state.Peers and state.Bootstrapping, too
 
@@ -93,6 +96,8 @@ type Node struct {
 
 	mu     sync.RWMutex
 	shards map[uint64]*shard
+	starts map[uint64]restart // by shard; tendForever alone changes it
+	low    atomic.Bool        // the disk has little room
 
 	restoring sync.Mutex // is held by a Restore
 
@@ -112,8 +117,9 @@ func Open(c Config) (*Node, error) {
 	if s.NodeID != c.Info.ID {
 		return nil, fmt.Errorf("%s is of node %d, not %d", c.Directory, s.NodeID, c.Info.ID)
 	}
-	n := &Node{config: c, state: s, clock: newClock(), shards: map[uint64]*shard{}, stopped: make(chan struct{}),
-		nudge: make(chan struct{}, 1), greeted: make(chan struct{}, 1)}
+	n := &Node{config: c, state: s, clock: newClock(), shards: map[uint64]*shard{},
+		stopped: make(chan struct{}), starts: map[uint64]restart{}, nudge: make(chan struct{}, 1),
+		greeted: make(chan struct{}, 1)}
 	if s.Bootstrapping {
 		n.bootstrap.waiting = map[uint64]string{}
 	}
@@ -125,14 +131,19 @@ func Open(c Config) (*Node, error) {
 	if needed := n.directory.Load().commands(); needed > n.knownCommands() {
 		return nil, errOldProgram(needed, n.knownCommands())
 	}
-	if n.host, err = dragonboat.NewNodeHost(n.hostConfig()); err != nil {
+	if err := raftlog.Tune(); err != nil {
+		return nil, err
+	}
+	logs := &raftlog.Factory{FollowerBytesPerSecond: uint64(c.CatchUpBytesPerS)}
+	if n.host, err = dragonboat.NewNodeHost(n.hostConfig(logs)); err != nil {
 		return nil, fmt.Errorf("start raft at %s: %w", c.Info.RaftAddress, err)
 	}
+	n.log = logs.Log()
 	// The host holds the lock of the directory, so no other process restores there.
 	if err := os.RemoveAll(filepath.Join(c.Directory, restoreName)); err != nil {
 		c.Logger.Warn("cannot remove what a restore has left", "error", err)
 	}
-	if err := trimLogs(filepath.Join(c.Directory, raftName)); err != nil {
+	if err := n.log.Trim(); err != nil {
 		c.Logger.Warn("cannot give back reserved space of logs", "error", err)
 	}
 	n.reconcile()
@@ -140,10 +151,19 @@ func Open(c Config) (*Node, error) {
 		n.workers.Add(1)
 		go n.begin()
 	}
-	n.workers.Add(3)
-	go n.reconcileForever()
-	go n.replaceLost()
-	go n.maintainForever()
+	for _, s := range n.localShards() {
+		if err := n.log.CheckFiles(s.shardID, s.replicaID); err != nil {
+			n.Close()
+			return nil, err
+		}
+	}
+	n.workers.Go(n.reconcileForever)
+	n.workers.Go(n.replaceLost)
+	n.workers.Go(n.maintainForever)
+	n.workers.Go(n.tendForever)
+	if c.SpreadLeaders {
+		n.workers.Go(n.spreadForever)
+	}
 	return n, nil
 }
 
@@ -161,7 +181,7 @@ func (n *Node) savedDirectory() *Directory {
 	return n.state.Genesis.Directory()
 }
 
-func (n *Node) hostConfig() config.NodeHostConfig {
+func (n *Node) hostConfig(logs *raftlog.Factory) config.NodeHostConfig {
 	// Nodes of different clusters must refuse each other. A deployment's ID is not 0.
 	id, _ := n.state.Genesis.ID()
 	deployment, _ := strconv.ParseUint(id[:15], 16, 64)
@@ -174,12 +194,15 @@ func (n *Node) hostConfig() config.NodeHostConfig {
 		SystemEventListener: (*listener)(n),
 	}
 	c.Expert.TransportFactory = n.transportFactory()
-	c.Expert.LogDBFactory = tan.Factory
+	c.Expert.LogDBFactory = logs
 	c.Expert.LogDB = config.GetTinyMemLogDBConfig()
 	c.Expert.Engine = config.GetDefaultEngineConfig()
 	c.Expert.Engine.ExecShards = n.config.ExecShards
 	return c
 }
+
+// keptChanges is how many changes of the directory its log holds before it is shortened, and after.
+const keptChanges = 1024
 
 func (n *Node) shardConfig(shardID, replicaID uint64) config.Config {
 	c := config.Config{
@@ -190,11 +213,11 @@ func (n *Node) shardConfig(shardID, replicaID uint64) config.Config {
 		ElectionRTT:        n.config.ElectionTicks,
 		HeartbeatRTT:       n.config.HeartbeatTicks,
 		MaxInMemLogSize:    n.config.LogMemoryBytes,
-		CompactionOverhead: keptEntries,
+		CompactionOverhead: keptChanges,
 	}
 	// Logs of other shards are shortened by their bytes: see shorten.
 	if shardID == directoryShard {
-		c.SnapshotEntries = 1000
+		c.SnapshotEntries = keptChanges
 	}
 	return c
 }

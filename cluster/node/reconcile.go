@@ -25,15 +25,10 @@ const (
 	removeTimeout     = 10 * time.Second
 	// A replica that was added should have caught up, or loaded a snapshot, after so long.
 	resumeAfter = time.Minute
-	// Between two checks whether a log is to be shortened.
-	maintainInterval = 200 * time.Millisecond
-	// Entries that stay when a log is shortened, for replicas that are a little behind.
-	keptEntries = 1024
 )
 
 // reconcileForever starts and stops replicas as the directory says.
 func (n *Node) reconcileForever() {
-	defer n.workers.Done()
 	cleanVersion, isClean := uint64(0), false
 	for {
 		select {
@@ -125,8 +120,11 @@ func (n *Node) reconcile() {
 
 // mayStart tells whether a replica that is placed here can run.
 func (n *Node) mayStart(shardID uint64, p Placement, leftovers map[raftio.NodeInfo]bool) bool {
-	return n.hasBegun() == nil && p.Epoch == n.state.Epoch && !n.isLost(shardID, p, leftovers) &&
-		!isCleaning(shardID, p, leftovers)
+	n.mu.RLock()
+	after := n.starts[shardID].after
+	n.mu.RUnlock()
+	return n.hasBegun() == nil && p.Epoch == n.state.Epoch && time.Now().After(after) &&
+		!n.isLost(shardID, p, leftovers) && !isCleaning(shardID, p, leftovers)
 }
 
 // isCleaning tells whether an earlier replica of the shard still has its raft log here. Dragonboat
@@ -161,34 +159,45 @@ func (n *Node) isLost(shardID uint64, p Placement, leftovers map[raftio.NodeInfo
 	return err != nil
 }
 
-// replaceLost replaces lost replicas of this node, one by one. It also goes on with calls of
-// AddReplica and RemoveReplica that were interrupted: such a replica runs, and is no member.
+// replaceLost replaces lost replicas of this node. It also goes on with calls of AddReplica and
+// RemoveReplica that were interrupted: such a replica runs, and is no member. Each shard is looked
+// after by itself, as one without a quorum may hold a call up for long.
 func (n *Node) replaceLost() {
-	defer n.workers.Done()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
 		<-n.stopped
 		cancel()
 	}()
+	var group sync.WaitGroup
+	defer group.Wait()
+	var busy sync.Map // shards that are being looked after
 	for ctx.Err() == nil {
-		d := n.directory.Load()
-		for shardID := range d.Shards {
-			p, placed := d.On(shardID, n.state.NodeID)
-			s := n.shard(shardID)
-			switch {
-			case !placed:
-			case s == nil && n.isLost(shardID, p, n.leftovers()):
-				n.replace(ctx, shardID)
-			case s != nil && !s.caughtUp.Load() && time.Since(s.started) > resumeAfter &&
-				n.firstMembers(shardID, p) == nil:
-				n.addAgain(ctx, shardID)
+		for shardID := range n.directory.Load().Shards {
+			if _, is := busy.LoadOrStore(shardID, true); !is {
+				group.Go(func() {
+					defer busy.Delete(shardID)
+					n.replaceIfLost(ctx, shardID)
+				})
 			}
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(reconcileInterval):
 		}
+	}
+}
+
+func (n *Node) replaceIfLost(ctx context.Context, shardID uint64) {
+	p, placed := n.directory.Load().On(shardID, n.state.NodeID)
+	s := n.shard(shardID)
+	switch {
+	case !placed:
+	case s == nil && n.isLost(shardID, p, n.leftovers()):
+		n.replace(ctx, shardID)
+	case s != nil && !s.caughtUp.Load() && time.Since(s.started) > resumeAfter &&
+		n.firstMembers(shardID, p) == nil:
+		n.addAgain(ctx, shardID)
 	}
 }
 
@@ -286,56 +295,4 @@ func (n *Node) deleteReplica(shardID, replicaID uint64, hasLog bool) error {
 		}
 	}
 	return os.RemoveAll(n.replicaDirectory(shardID, replicaID))
-}
-
-// maintainForever syncs stores in the background and shortens logs.
-func (n *Node) maintainForever() {
-	defer n.workers.Done()
-	lastSync := time.Now()
-	for {
-		select {
-		case <-n.stopped:
-			return
-		case <-time.After(maintainInterval):
-		}
-		syncs := time.Since(lastSync) >= n.config.SyncInterval
-		for _, s := range n.localShards() {
-			s.checkLeader()
-			if s.replica == nil {
-				continue
-			}
-			if syncs {
-				if err := s.replica.SyncInBackground(); err != nil {
-					n.config.Logger.Error("cannot sync", "shard", s.shardID, "error", err)
-				}
-			}
-			n.shorten(s)
-		}
-		if syncs {
-			lastSync = time.Now()
-		}
-	}
-}
-
-// shorten asks for a snapshot when the log has grown enough. For a replica on disk a snapshot is a
-// sync.
-func (n *Node) shorten(s *shard) {
-	applied := s.replica.AppliedBytes()
-	if s.loggedBefore.Load()+applied-s.shortenedAt.Load() < n.config.LogBytes {
-		return
-	}
-	s.shortenedAt.Store(applied)
-	s.loggedBefore.Store(0)
-	if _, err := n.requestSnapshot(s, time.Minute); err != nil {
-		n.config.Logger.Warn("cannot shorten a log", "shard", s.shardID, "error", err)
-	}
-}
-
-func (n *Node) requestSnapshot(s *shard, timeout time.Duration) (*dragonboat.RequestState, error) {
-	request, err := n.host.RequestSnapshot(s.shardID, dragonboat.SnapshotOption{
-		OverrideCompactionOverhead: true, CompactionOverhead: keptEntries}, timeout)
-	if err != nil {
-		return nil, fmt.Errorf("request a snapshot: %w", err)
-	}
-	return request, nil
 }

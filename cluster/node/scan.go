@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 
 	"engine_race/cluster/keyspace"
 	"engine_race/cluster/replica"
@@ -88,25 +87,27 @@ func appendRecords(records []service.Record, q *replica.ScanQuery, count int) []
 // scanShard fills a fresh query: one that was given up here may still be written to.
 func (n *Node) scanShard(ctx context.Context, shardID uint64, wanted replica.ScanQuery,
 	c service.Consistency) (*replica.ScanQuery, error) {
+	var here error
 	if s := n.serving(shardID, c); s != nil {
 		q := wanted
-		if err := s.look(ctx, &q, c); !errors.Is(err, errNotHere) {
-			return &q, err
+		if here = s.look(ctx, &q, c); !othersMayAnswer(here) {
+			return &q, here
 		}
 	}
-	return &wanted, n.scanRemote(ctx, shardID, &wanted, c)
+	return &wanted, unlessDamaged(here, n.scanRemote(ctx, shardID, &wanted, c))
 }
 
 func (n *Node) countShard(ctx context.Context, shardID uint64) (uint64, error) {
+	var here error
 	if s := n.serving(shardID, service.Linearizable); s != nil {
 		q := &replica.CountQuery{}
-		if err := s.look(ctx, q, service.Linearizable); !errors.Is(err, errNotHere) {
-			return q.Count, err
+		if here = s.look(ctx, q, service.Linearizable); !othersMayAnswer(here) {
+			return q.Count, here
 		}
 	}
 	q := &replica.CountQuery{}
 	err := n.lookRemote(ctx, shardID, pathCount, q, service.Linearizable)
-	return q.Count, err
+	return q.Count, unlessDamaged(here, err)
 }
 
 // Count implements service.Service.

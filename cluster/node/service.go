@@ -200,12 +200,27 @@ func (n *Node) readShard(ctx context.Context, shardID uint64, keys []uint64,
 	c service.Consistency) (values [][]byte, release func(), err error) {
 	if s := n.serving(shardID, c); s != nil {
 		values, release, err = s.read(ctx, keys, c)
-		if !errors.Is(err, errNotHere) {
+		if !othersMayAnswer(err) {
 			return values, release, err
 		}
 	}
+	here := err
 	values, err = n.readRemote(ctx, shardID, keys, c)
-	return values, func() {}, err
+	return values, func() {}, unlessDamaged(here, err)
+}
+
+// othersMayAnswer tells whether a read that failed here may succeed on another node.
+func othersMayAnswer(err error) bool {
+	return errors.Is(err, errNotHere) || errors.Is(err, service.ErrCorrupt)
+}
+
+// unlessDamaged gives the error of a read that others were asked for. If they cannot answer either,
+// the damage here is what the client must know.
+func unlessDamaged(here, elsewhere error) error {
+	if elsewhere != nil && errors.Is(here, service.ErrCorrupt) {
+		return here
+	}
+	return elsewhere
 }
 
 // Info implements service.Service.

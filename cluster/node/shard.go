@@ -35,10 +35,10 @@ type shard struct {
 	// Set once the replica has applied all that was committed when it was started. Before that it
 	// may show states that are older than those it showed before its restart.
 	caughtUp atomic.Bool
-	// The size of the log at the start, in bytes; 0 once it was shortened.
-	loggedBefore atomic.Uint64
-	// Bytes that were applied when the log was shortened the last time.
-	shortenedAt atomic.Uint64
+	// Of maintainForever: the size of the log when it was to be shortened the last time.
+	shortenedAt uint64
+	// Of tendForever: when the shard was handed over, or its failure looked at, the last time.
+	handedOver, tended time.Time
 }
 
 func (n *Node) replicaDirectory(shardID, replicaID uint64) string {
@@ -50,7 +50,6 @@ func (n *Node) replicaDirectory(shardID, replicaID uint64) string {
 func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error {
 	s := &shard{node: n, shardID: shardID, replicaID: replicaID, stopped: make(chan struct{}),
 		started: time.Now(), joined: members == nil}
-	s.loggedBefore.Store(n.logBytes(shardID, replicaID))
 	c := n.shardConfig(shardID, replicaID)
 	var err error
 	if shardID == directoryShard {
@@ -186,10 +185,20 @@ func (s *shard) stop() {
 	}
 }
 
+// failure gives what is wrong with the replica, or nil.
+func (s *shard) failure() *replica.Failure {
+	if s.replica == nil {
+		return nil
+	}
+	return s.replica.Failure()
+}
+
 func (s *shard) leads() bool { return s.leader.Load() == s.replicaID }
 
 func (s *shard) ready() error {
 	switch {
+	case s.failure() != nil:
+		return fmt.Errorf("%w: shard %d: %w", service.ErrCorrupt, s.shardID, s.failure().Err)
 	case s.leader.Load() == 0:
 		return fmt.Errorf("%w: shard %d has no leader", service.ErrUnavailable, s.shardID)
 	case !s.caughtUp.Load():

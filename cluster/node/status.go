@@ -88,7 +88,11 @@ func (n *Node) replicasHere() []service.ReplicaStatus {
 	var replicas []service.ReplicaStatus
 	for _, s := range n.localShards() {
 		r := service.ReplicaStatus{ShardID: s.shardID, ReplicaID: s.replicaID,
-			NodeID: n.state.NodeID, Leader: s.leads(), Ready: s.ready() == nil}
+			NodeID: n.state.NodeID, Leader: s.leads(), Ready: s.ready() == nil && !n.draining.Load(),
+			Fit: n.unfit(s) == ""}
+		if failure := s.failure(); failure != nil {
+			r.Failure = failure.Err.Error()
+		}
 		if s.replica != nil {
 			r.AppliedIndex, r.SyncedIndex = s.replica.Applied(), s.replica.Synced()
 		}

@@ -39,11 +39,11 @@ func readApplied(directory string) (at position, found bool, err error) {
 	}
 	if len(data) != firstBytes && len(data) != appliedBytes ||
 		binary.BigEndian.Uint64(data) != appliedMagic {
-		return at, false, fmt.Errorf("%s is damaged: remove this replica and add another", path)
+		return at, false, fmt.Errorf("%w: %s is damaged", errDamaged, path)
 	}
 	body := data[:len(data)-4]
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(data[len(body):]) {
-		return at, false, fmt.Errorf("%s is damaged: remove this replica and add another", path)
+		return at, false, fmt.Errorf("%w: %s is damaged", errDamaged, path)
 	}
 	at.index = binary.BigEndian.Uint64(body[8:])
 	if len(data) == appliedBytes {

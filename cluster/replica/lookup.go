@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 
 	"engine_race/cluster/engine"
@@ -62,19 +63,34 @@ func (r *Replica) withStore(look func() error) error {
 	if r.store == nil || r.dead.Load() {
 		return ErrClosed
 	}
-	return look()
+	err := look()
+	r.noteDamage(err)
+	return err
 }
 
 func (r *Replica) read(q *ReadQuery) error {
 	if !q.Atomic || len(q.Keys) < 2 {
-		return r.store.ReadMany(q.Keys, q.Values, q.Results)
+		err := r.store.ReadMany(q.Keys, q.Values, q.Results)
+		r.noteResults(q.Results)
+		return err
 	}
 	snapshot, err := r.store.Snapshot()
 	if err != nil {
 		return err
 	}
 	defer snapshot.Release()
-	return snapshot.ReadMany(q.Keys, q.Values, q.Results)
+	err = snapshot.ReadMany(q.Keys, q.Values, q.Results)
+	r.noteResults(q.Results)
+	return err
+}
+
+// noteResults looks for damaged records among those that were read.
+func (r *Replica) noteResults(results engine.Results) {
+	for i := range results {
+		if err := results.Err(i); err != nil && !errors.Is(err, engine.ErrNotFound) {
+			r.noteDamage(err)
+		}
+	}
 }
 
 func (r *Replica) scan(q *ScanQuery) error {

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/lni/dragonboat/v4/statemachine"
 
@@ -58,12 +59,12 @@ type Replica struct {
 	syncMu sync.Mutex
 	synced atomic.Uint64
 
-	applied      atomic.Pointer[position]
-	appliedBytes atomic.Uint64
-	full         atomic.Bool
-	stopping     atomic.Bool
-	// Entries were left out after Stop: nothing may be stored any more.
-	dead atomic.Bool
+	applied  atomic.Pointer[position]
+	full     atomic.Bool
+	stopping atomic.Bool
+	// Entries were left out after Stop or a failure: nothing may be stored any more.
+	dead    atomic.Bool
+	failure atomic.Pointer[Failure]
 
 	// Guards the last mark, and the channel that is closed when another comes.
 	markMu      sync.Mutex
@@ -98,9 +99,6 @@ func (r *Replica) Applied() uint64 { return r.applied.Load().index }
 // Synced is the index that a restart begins with.
 func (r *Replica) Synced() uint64 { return r.synced.Load() }
 
-// AppliedBytes is the size of all commands that this process has applied.
-func (r *Replica) AppliedBytes() uint64 { return r.appliedBytes.Load() }
-
 // Full tells whether the disk has no room for an entry that waits to be applied.
 func (r *Replica) Full() bool { return r.full.Load() }
 
@@ -117,22 +115,19 @@ func (r *Replica) Stats() (map[string]uint64, error) {
 	return r.store.Stats()
 }
 
-// Check looks at the files of a replica that is not open. It fails where Open could not go on: when
-// an index is stored but the store is not there.
-func Check(directory string) error {
-	at, found, err := readApplied(directory)
-	if err != nil || !found || at.index == 0 {
-		return err
+// Open opens the store and gives the stored index. After a failure it waits until dragonboat stops
+// the replica: it ends the process for any other error.
+func (r *Replica) Open(stopped <-chan struct{}) (uint64, error) {
+	index, err := r.open()
+	if err != nil {
+		r.fail(err, true)
+		<-stopped
+		return 0, statemachine.ErrOpenStopped
 	}
-	if _, err := os.Stat(filepath.Join(directory, storeName, "manifest")); err != nil {
-		return fmt.Errorf("the store below %s is lost: remove this replica and add another: %w",
-			directory, err)
-	}
-	return nil
+	return index, nil
 }
 
-// Open opens the store and gives the stored index.
-func (r *Replica) Open(<-chan struct{}) (uint64, error) {
+func (r *Replica) open() (uint64, error) {
 	if err := files.MakeDirectory(r.config.Directory); err != nil {
 		return 0, err
 	}
@@ -235,14 +230,15 @@ func (r *Replica) closeStore() error {
 // Close closes the store.
 func (r *Replica) Close() error { return r.closeStore() }
 
-// Sync makes applied entries durable, and then stores their index.
+// Sync makes applied entries durable, and then stores their index. Dragonboat ends the process for
+// any error but one.
 func (r *Replica) Sync() error {
 	err := r.sync()
-	if r.dead.Load() {
-		// Dragonboat ends the process for any other error.
+	r.noteSync(err)
+	if err != nil {
 		return statemachine.ErrSnapshotStopped
 	}
-	return err
+	return nil
 }
 
 // SyncInBackground is Sync beside Update, so that dragonboat's own calls have little left to do.
@@ -251,10 +247,26 @@ func (r *Replica) SyncInBackground() error {
 	if r.Applied() == r.synced.Load() {
 		return nil
 	}
-	if err := r.sync(); err != nil && !errors.Is(err, ErrClosed) {
-		return err
+	err := r.sync()
+	r.noteSync(err)
+	if errors.Is(err, ErrClosed) {
+		return nil
 	}
-	return nil
+	return err
+}
+
+// noteSync looks at the error of a sync. A disk without room may have some later. After any other
+// error the store takes no writes.
+func (r *Replica) noteSync(err error) {
+	if err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, engine.ErrFull) &&
+		!isFullDisk(err) {
+		r.fail(fmt.Errorf("sync the store: %w", err), true)
+	}
+}
+
+// isFullDisk tells whether a file could not be written for want of room.
+func isFullDisk(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 func (r *Replica) sync() error {

@@ -328,7 +328,7 @@ func TestLostFilesAreNoticed(t *testing.T) {
 	if err := Check(directory); err == nil {
 		t.Error("a lost store is not noticed")
 	}
-	if _, err := New(configIn(directory)).Open(nil); err == nil {
+	if _, err := New(configIn(directory)).open(); err == nil {
 		t.Error("a replica opens without its store")
 	}
 	if err := os.WriteFile(filepath.Join(directory, appliedName), []byte("nonsense"),

@@ -3,6 +3,7 @@ package replica
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 
@@ -30,8 +31,17 @@ type moment struct {
 	at       position
 }
 
-// PrepareSnapshot takes a snapshot of the store.
+// PrepareSnapshot takes a snapshot of the store. Dragonboat ends the process for any error but one.
 func (r *Replica) PrepareSnapshot() (any, error) {
+	m, err := r.prepare()
+	if err == nil {
+		return m, nil
+	}
+	r.config.Logger.Warn("cannot prepare a snapshot", "error", err)
+	return nil, statemachine.ErrSnapshotStopped
+}
+
+func (r *Replica) prepare() (*moment, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if r.store == nil {
@@ -45,9 +55,19 @@ func (r *Replica) PrepareSnapshot() (any, error) {
 }
 
 // SaveSnapshot streams what PrepareSnapshot took, and releases it. It ends when its store is
-// closed: the receiver may be slow, and must not hold up the replica.
+// closed: the receiver may be slow, and must not hold up the replica. Dragonboat ends the process
+// for errors that are not its own. One of the store, such as a rotten record, is kept as a failure.
 func (r *Replica) SaveSnapshot(context any, w io.Writer, stopped <-chan struct{}) error {
-	m := context.(*moment)
+	err := r.saveAndRelease(context.(*moment), w, stopped)
+	if err == nil || errors.Is(err, statemachine.ErrSnapshotStreaming) ||
+		errors.Is(err, statemachine.ErrSnapshotStopped) {
+		return err
+	}
+	r.config.Logger.Warn("cannot save a snapshot", "error", err)
+	return statemachine.ErrSnapshotStopped
+}
+
+func (r *Replica) saveAndRelease(m *moment, w io.Writer, stopped <-chan struct{}) error {
 	defer m.snapshot.Release()
 	err := r.save(m, w, stopped)
 	r.mu.RLock()
@@ -55,6 +75,7 @@ func (r *Replica) SaveSnapshot(context any, w io.Writer, stopped <-chan struct{}
 	if err != nil && r.store != m.store {
 		return statemachine.ErrSnapshotStopped
 	}
+	r.noteDamage(err)
 	return err
 }
 
@@ -131,21 +152,34 @@ func (r *Replica) Backup(directory, since string) (engine.BackupReport, error) {
 	if store == nil {
 		return engine.BackupReport{}, ErrClosed
 	}
-	return store.Backup(directory, since)
+	report, err := store.Backup(directory, since)
+	r.noteDamage(err)
+	return report, err
 }
 
 // Stream writes the records that were applied before the call, as SaveSnapshot does.
 func (r *Replica) Stream(w io.Writer, stopped <-chan struct{}) error {
-	m, err := r.PrepareSnapshot()
+	m, err := r.prepare()
 	if err != nil {
 		return err
 	}
-	return r.SaveSnapshot(m, w, stopped)
+	return r.saveAndRelease(m, w, stopped)
 }
 
 // RecoverFromSnapshot replaces the store by the stream's records. A process that ends meanwhile
-// finds no index, and begins anew.
+// finds no index, and begins anew. After a failure it waits until dragonboat stops the replica: it
+// ends the process for any other error.
 func (r *Replica) RecoverFromSnapshot(stream io.Reader, stopped <-chan struct{}) error {
+	err := r.recover(stream, stopped)
+	if err == nil || errors.Is(err, statemachine.ErrSnapshotStopped) {
+		return err
+	}
+	r.fail(fmt.Errorf("load a snapshot: %w", err), true)
+	<-stopped
+	return statemachine.ErrSnapshotStopped
+}
+
+func (r *Replica) recover(stream io.Reader, stopped <-chan struct{}) error {
 	if err := r.closeStore(); err != nil {
 		return err
 	}

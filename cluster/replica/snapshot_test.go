@@ -85,7 +85,7 @@ func TestADamagedStreamIsRefusedAndLeavesNothing(t *testing.T) {
 		if err := to.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		err := to.RecoverFromSnapshot(bytes.NewReader(damaged), nil)
+		err := to.recover(bytes.NewReader(damaged), nil)
 		if !errors.Is(err, errDamagedStream) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -29,18 +29,21 @@ var errStopped = errors.New("the replica was stopped")
 // command that a newer program has proposed: the other replicas may apply it.
 func (r *Replica) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
 	r.begun.Store(entries[len(entries)-1].Index)
-	token, err := r.applyAll(entries)
-	if errors.Is(err, errStopped) || r.dead.Load() {
+	token, err := uint64(0), errStopped
+	if !r.dead.Load() {
+		token, err = r.applyAll(entries)
+	}
+	if err != nil {
 		// Dragonboat ends the process when Update fails, with the replicas of all shards. This one
 		// stores no index any more, so its next opening applies the entries.
 		r.dead.Store(true)
+		if !errors.Is(err, errStopped) {
+			r.fail(err, true)
+		}
 		for i := range entries {
 			entries[i].Result = statemachine.Result{Value: ResultStopped}
 		}
 		return entries, nil
-	}
-	if err != nil {
-		return nil, err
 	}
 	r.applied.Store(&position{entries[len(entries)-1].Index, token})
 	r.logMessages(r.store)
@@ -70,7 +73,6 @@ func (r *Replica) apply(entry *statemachine.Entry, token *uint64) error {
 		entry.Result.Value = ResultMalformed
 		return nil
 	}
-	r.appliedBytes.Add(uint64(len(entry.Cmd)))
 	// A command of the first version has no token.
 	if h.Version > firstVersion && h.Token < *token {
 		entry.Result.Value = ResultLate

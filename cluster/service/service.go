@@ -89,11 +89,16 @@ type NodeInfo struct {
 
 // ReplicaStatus describes a replica as its own node sees it.
 type ReplicaStatus struct {
-	ShardID      uint64 `json:"shard"`
-	ReplicaID    uint64 `json:"replica"`
-	NodeID       uint64 `json:"node"`
-	Leader       bool   `json:"leader"`
-	Ready        bool   `json:"ready"`
+	ShardID   uint64 `json:"shard"`
+	ReplicaID uint64 `json:"replica"`
+	NodeID    uint64 `json:"node"`
+	Leader    bool   `json:"leader"`
+	Ready     bool   `json:"ready"`
+	// Fit: the replica should lead its shard. Its disk has room and is not slow, and its data is
+	// sound.
+	Fit bool `json:"fit"`
+	// Failure says what is wrong with the replica's data.
+	Failure      string `json:"failure,omitempty"`
 	AppliedIndex uint64 `json:"applied_index"`
 	SyncedIndex  uint64 `json:"synced_index"`
 }

@@ -157,12 +157,12 @@ func nodeConfig(c *config.Config, server *tls.Config, client func() *tls.Config,
 		TickMs: c.Raft.RTTMs, ElectionTicks: c.Raft.ElectionRTT,
 		HeartbeatTicks: c.Raft.HeartbeatRTT,
 		LogMemoryBytes: c.Raft.LogMemoryBytes, LogBytes: c.Raft.LogBytes,
+		CatchUpBytesPerS: c.Raft.CatchUpBytesPerS, SpreadLeaders: c.Raft.SpreadLeaders,
 		ExecShards:   c.Raft.ExecShards,
 		SyncInterval: time.Duration(c.Raft.SyncIntervalMs) * time.Millisecond,
 		Engine:       storeOptions(c),
 		PeerServer:   server, PeerClient: client, Secret: shown,
-		SnapshotBytesPerSecond: c.Raft.SnapshotBytesPerS,
-		Client:                 node.NewClient(client, shown), Scheme: scheme, Logger: logger,
+		Client: node.NewClient(client, shown), Scheme: scheme, Logger: logger,
 	}
 }
 

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"engine_race/cluster/service"
+)
+
+// allocated is what the logs of a node take on its disk, in bytes.
+func (c *testCluster) allocated(id uint64) int64 {
+	c.t.Helper()
+	total := int64(0)
+	paths, _ := filepath.Glob(filepath.Join(c.nodes[id].config.Directory, raftName, "*", "*", "tandb",
+		"*", "*.log"))
+	for _, path := range paths {
+		var info syscall.Stat_t
+		if err := syscall.Stat(path, &info); err != nil {
+			c.t.Fatal(err)
+		}
+		total += info.Blocks * 512
+	}
+	return total
+}
+
+func TestStartsReserveTheSpaceOfOneLogOnly(t *testing.T) {
+	c := newCluster(t, 1, 1, 1)
+	c.awaitReady()
+	const fileBytes = 64 << 20
+	for range 3 {
+		c.stop(1)
+		c.start(1)
+		c.awaitReady()
+	}
+	// Two logs: the directory's and the shard's.
+	if used := c.allocated(1); used < fileBytes || used > 3*fileBytes {
+		t.Errorf("%d bytes", used)
+	}
+}
+
+// fill writes so many values through a node.
+func (c *testCluster) fill(id uint64, values int) {
+	c.t.Helper()
+	for key := range uint64(values) {
+		put(c.t, c.nodes[id], key, 1)
+	}
+}
+
+func TestALogThatWasThereAtTheStartIsShortened(t *testing.T) {
+	c := newCluster(t, 1, 1, 1)
+	c.awaitReady()
+	const values = 64
+	c.fill(1, values)
+	n := c.nodes[1]
+	id := n.shard(firstDataShard).replicaID
+	if size := n.log.Bytes(firstDataShard, id); size < values*service.ValueBytes {
+		t.Fatalf("the log has %d bytes", size)
+	}
+	c.stop(1)
+	n.config.LogBytes = values * service.ValueBytes / 2
+	c.start(1)
+	eventually(t, "the log is shortened", func() error {
+		if size := n.log.Bytes(firstDataShard, id); size >= n.config.LogBytes {
+			return fmt.Errorf("it has %d bytes", size)
+		}
+		return nil
+	})
+}
+
+// A follower that runs and is behind needs the log: otherwise it has to copy all records.
+func TestALogIsKeptForAFollowerThatIsBehind(t *testing.T) {
+	c := newCluster(t, 3, 1, 3)
+	c.awaitReady()
+	leader := c.leaderOf(firstDataShard)
+	n := c.nodes[leader]
+	c.fill(leader, 64)
+	s := n.shard(firstDataShard)
+	eventually(t, "all replicas have applied the log", func() error {
+		if at := n.keptAfter(s, 0); at < s.replica.Applied() {
+			return fmt.Errorf("it is kept after %d of %d", at, s.replica.Applied())
+		}
+		return nil
+	})
+	// One that is not there is not waited for.
+	away := leader%3 + 1
+	behind := s.replica.Applied()
+	c.stop(away)
+	c.fill(leader, 8)
+	eventually(t, "the log is given up that only an absent replica needs", func() error {
+		if at := n.keptAfter(s, 0); at <= behind {
+			return fmt.Errorf("it is kept after %d", at)
+		}
+		return nil
+	})
+	half := n.log.Bytes(s.shardID, s.replicaID) / 2
+	if at := n.keptAfter(s, half); at >= s.replica.Applied() || at == 0 {
+		t.Errorf("half of a log of %d entries is kept after %d", s.replica.Applied(), at)
+	}
+}

@@ -1,0 +1,246 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/lni/dragonboat/v4/raftio"
+
+	"engine_race/cluster/replica"
+	"engine_race/cluster/service"
+)
+
+const (
+	// Between two looks at the replicas here.
+	tendInterval = 100 * time.Millisecond
+	// A leader that is not fit asks others to lead once in so long.
+	handOverInterval = 2 * time.Second
+	// Between two looks at how many shards the nodes lead.
+	spreadInterval = 5 * time.Second
+	// Below this room a disk has so little that writing may stop at any moment.
+	lowBytes = 96 << 20
+	// Writes of the log that take longer make a leader slow.
+	slowTime = 500 * time.Millisecond
+	// Between two looks at a replica that has failed.
+	failedInterval = time.Second
+	// A replica that has stopped is started again after so long. When it has stopped so often, its
+	// data counts as damaged.
+	startAgainAfter = 5 * time.Second
+	mostStarts      = 3
+)
+
+// tendForever looks after the replicas here that have failed and those that should not lead.
+func (n *Node) tendForever() {
+	for {
+		select {
+		case <-n.stopped:
+			return
+		case <-time.After(tendInterval):
+		}
+		n.low.Store(n.hasLittleRoom())
+		for _, s := range n.localShards() {
+			n.tend(s)
+		}
+	}
+}
+
+// spreadForever moves leaders from time to time until each node leads about as many shards.
+func (n *Node) spreadForever() {
+	for {
+		select {
+		case <-n.stopped:
+			return
+		// At random: two nodes that move leaders at once may move too many.
+		case <-time.After(spreadInterval/2 + rand.N(spreadInterval)):
+		}
+		if !n.draining.Load() {
+			n.spreadLeaders()
+		}
+	}
+}
+
+// hasLittleRoom tells whether the disk is about to be full. Raft's log cannot be written then.
+func (n *Node) hasLittleRoom() bool {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(n.config.Directory, &disk); err != nil {
+		return false
+	}
+	return disk.Bavail*uint64(disk.Bsize) < lowBytes
+}
+
+// unfit says why a replica should not lead its shard, or "".
+func (n *Node) unfit(s *shard) string {
+	switch {
+	case s.failure() != nil:
+		return "its data is damaged"
+	case s.replica != nil && s.replica.Full():
+		return "its store is full"
+	case n.low.Load():
+		return "the disk is almost full"
+	case n.log.Latency() > slowTime:
+		return "the disk is slow"
+	}
+	return ""
+}
+
+// tend hands a shard over that should be led elsewhere, and gives a replica up that has failed.
+func (n *Node) tend(s *shard) {
+	why := n.unfit(s)
+	if why == "" {
+		return
+	}
+	if s.leads() && !n.draining.Load() && time.Since(s.handedOver) >= handOverInterval {
+		s.handedOver = time.Now()
+		go n.handOverToFit(s, why)
+	}
+	failure := s.failure()
+	if failure != nil && !n.draining.Load() && time.Since(s.tended) >= failedInterval {
+		s.tended = time.Now()
+		n.tendFailed(s, failure)
+	}
+}
+
+// handOverToFit asks a replica to lead that is fit and ready. Without one the shard stays: another
+// one would serve it no better.
+func (n *Node) handOverToFit(s *shard, why string) {
+	for _, other := range n.others(s) {
+		if !other.Ready || !other.Fit {
+			continue
+		}
+		n.config.Logger.Warn("handing a shard over", "shard", s.shardID, "node", other.NodeID,
+			"reason", why)
+		if err := s.handOver(other.ReplicaID); err != nil {
+			n.config.Logger.Warn("cannot move a leader", "shard", s.shardID, "error", err)
+		}
+		return
+	}
+}
+
+// others gives the running replicas of a shard on other nodes, in any order.
+func (n *Node) others(s *shard) []service.ReplicaStatus {
+	d := n.directory.Load()
+	infos := slices.DeleteFunc(d.infosOf(s.shardID),
+		func(info service.NodeInfo) bool { return info.ID == n.state.NodeID })
+	running := n.askForReplicas(context.Background(), infos)
+	var others []service.ReplicaStatus
+	for _, p := range d.Shards[s.shardID].Replicas {
+		other := raftio.NodeInfo{ShardID: s.shardID, ReplicaID: p.ReplicaID}
+		if r, runs := running[other]; runs && p.ReplicaID != s.replicaID {
+			others = append(others, r)
+		}
+	}
+	rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	return others
+}
+
+// tendFailed gives a replica up whose data is damaged, so that another one takes its place.
+// Without it the sound replicas must be a majority: one with a damaged record may be the last that
+// has the others. A replica that has stopped for another reason is started again.
+func (n *Node) tendFailed(s *shard, failure *replica.Failure) {
+	if s.leads() {
+		return // It is being handed over.
+	}
+	isLost := failure.IsDamage() || !failure.MayPass() && n.starts[s.shardID].count >= mostStarts
+	if isLost && n.giveUp(s, failure) {
+		n.mu.Lock()
+		delete(n.starts, s.shardID)
+		n.mu.Unlock()
+		return
+	}
+	if failure.Stopped {
+		n.mu.Lock()
+		n.starts[s.shardID] = restart{time.Now().Add(startAgainAfter), n.starts[s.shardID].count + 1}
+		n.mu.Unlock()
+		n.remove(s)
+	}
+}
+
+// restart says when a replica that has failed may be started again, and how often it has failed.
+type restart struct {
+	after time.Time
+	count int
+}
+
+// giveUp marks a replica as lost and stops it: replaceLost does the rest.
+func (n *Node) giveUp(s *shard, failure *replica.Failure) bool {
+	if !n.soundWithout(s) {
+		return false
+	}
+	directory := n.replicaDirectory(s.shardID, s.replicaID)
+	if err := replica.GiveUp(directory, failure.Err); err != nil {
+		n.config.Logger.Error("cannot give a replica up", "shard", s.shardID, "error", err)
+		return false
+	}
+	n.config.Logger.Warn("giving a replica up", "shard", s.shardID, "error", failure.Err)
+	n.remove(s)
+	n.nudgeReconciler()
+	return true
+}
+
+func (n *Node) soundWithout(s *shard) bool {
+	sound := 0
+	for _, other := range n.others(s) {
+		if other.Ready && other.Failure == "" {
+			sound++
+		}
+	}
+	members := len(n.directory.Load().Shards[s.shardID].Replicas)
+	return sound >= members/2+1
+}
+
+// spreadLeaders moves one leader to a node that leads fewer shards.
+func (n *Node) spreadLeaders() {
+	d := n.directory.Load()
+	var infos []service.NodeInfo
+	for _, entry := range d.Nodes {
+		infos = append(infos, entry.NodeInfo)
+	}
+	running := n.askForReplicas(context.Background(), infos)
+	leads := map[uint64]int{} // by node
+	for _, r := range running {
+		if r.Leader {
+			leads[r.NodeID]++
+		}
+	}
+	for _, s := range n.localShards() {
+		if !s.leads() {
+			continue
+		}
+		for _, p := range d.Shards[s.shardID].Replicas {
+			to := running[raftio.NodeInfo{ShardID: s.shardID, ReplicaID: p.ReplicaID}]
+			if !to.Ready || !to.Fit || leads[n.state.NodeID]-leads[p.NodeID] < 2 {
+				continue
+			}
+			n.config.Logger.Info("spreading leaders", "shard", s.shardID, "node", p.NodeID)
+			if err := s.handOver(p.ReplicaID); err != nil {
+				n.config.Logger.Warn("cannot move a leader", "shard", s.shardID, "error", err)
+			}
+			return
+		}
+	}
+}
+
+var errNoQuorum = fmt.Errorf("%w: the shard has no quorum", service.ErrUnavailable)
+
+// quorum fails if too few nodes of a shard answer for a majority of its replicas.
+func (n *Node) quorum(ctx context.Context, shardID uint64) error {
+	d := n.directory.Load()
+	running := n.askForReplicas(ctx, d.infosOf(shardID))
+	members := d.Shards[shardID].Replicas
+	var silent []uint64
+	for _, p := range members {
+		if _, runs := running[raftio.NodeInfo{ShardID: shardID, ReplicaID: p.ReplicaID}]; !runs {
+			silent = append(silent, p.NodeID)
+		}
+	}
+	if len(members)-len(silent) > len(members)/2 {
+		return nil
+	}
+	slices.Sort(silent)
+	return fmt.Errorf("%w: shard %d has %d replicas, and those of the nodes %v do not answer",
+		errNoQuorum, shardID, len(members), silent)
+}

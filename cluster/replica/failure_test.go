@@ -1,0 +1,171 @@
+package replica
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/lni/dragonboat/v4/statemachine"
+
+	"engine_race/cluster/engine"
+	"engine_race/cluster/service"
+)
+
+// ended is the signal of a replica that dragonboat has stopped.
+func ended() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// rotten gives an open replica whose values on the disk were changed.
+func rotten(t *testing.T, count uint64) *Replica {
+	t.Helper()
+	directory := t.TempDir()
+	r, _ := openIn(t, directory)
+	for i := range count {
+		update(t, r, i+1, commandOf(t, false, put(i, 1)))
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	changed := 0
+	err := filepath.Walk(filepath.Join(directory, storeName),
+		func(path string, info os.FileInfo, err error) error {
+			if err != nil || !info.Mode().IsRegular() {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			for at := 0; err == nil && at+engine.ValueBytes <= len(data); at += engine.ValueBytes {
+				if value := put(0, 1).Value; bytes.Equal(data[at+8:at+engine.ValueBytes], value[8:]) {
+					data[at+2000] ^= 0xff
+					changed++
+				}
+			}
+			return errors.Join(err, os.WriteFile(path, data, 0o600))
+		})
+	if err != nil || changed == 0 {
+		t.Fatalf("%d values were changed: %v", changed, err)
+	}
+	// Without a stored index the replica would begin anew.
+	if err := writeApplied(directory, position{index: count}); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = openIn(t, directory)
+	return r
+}
+
+// Dragonboat ends the process, with the replicas of all shards, for an error that is not its own.
+func TestARottenRecordEndsASnapshotAlone(t *testing.T) {
+	r := rotten(t, 200)
+	defer r.Close()
+	context, err := r.PrepareSnapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.SaveSnapshot(context, io.Discard, nil)
+	if !errors.Is(err, statemachine.ErrSnapshotStopped) {
+		t.Errorf("a snapshot: %v", err)
+	}
+	failure := r.Failure()
+	if failure == nil || failure.Stopped || !failure.IsDamage() {
+		t.Fatalf("its failure is %+v", failure)
+	}
+	// It still takes entries.
+	update(t, r, 201, commandOf(t, false, put(1, 2)))
+}
+
+func TestAReadFindsARottenRecord(t *testing.T) {
+	r := rotten(t, 200)
+	defer r.Close()
+	q := &ReadQuery{Keys: []uint64{7}, Values: make([]byte, engine.ValueBytes),
+		Results: make(engine.Results, 1)}
+	if _, err := r.Lookup(q); err != nil || !errors.Is(q.Results.Err(0), engine.ErrCorruption) {
+		t.Fatalf("a read: %v, %v", err, q.Results.Err(0))
+	}
+	if failure := r.Failure(); failure == nil || failure.Stopped {
+		t.Errorf("its failure is %+v", failure)
+	}
+}
+
+func TestAStoreThatDoesNotOpenIsAFailure(t *testing.T) {
+	directory := t.TempDir()
+	if err := os.WriteFile(filepath.Join(directory, appliedName), []byte("nonsense"),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := New(configIn(directory))
+	if _, err := r.Open(ended()); err != statemachine.ErrOpenStopped {
+		t.Errorf("open: %v", err)
+	}
+	if failure := r.Failure(); failure == nil || !failure.Stopped || !failure.IsDamage() {
+		t.Errorf("its failure is %+v", failure)
+	}
+	wrong := configIn(t.TempDir())
+	wrong.Options = map[string]string{"bucket_count": "nonsense"}
+	r = New(wrong)
+	if _, err := r.Open(ended()); err != statemachine.ErrOpenStopped {
+		t.Errorf("open: %v", err)
+	}
+	if failure := r.Failure(); failure == nil || failure.IsDamage() || !failure.MayPass() {
+		t.Errorf("a wrong option is taken for damage: %+v", failure)
+	}
+}
+
+func TestADamagedStreamIsAFailure(t *testing.T) {
+	r, _ := openIn(t, t.TempDir())
+	defer r.Close()
+	update(t, r, 1, commandOf(t, false, put(1, 1)))
+	err := r.RecoverFromSnapshot(bytes.NewReader([]byte("nonsense")), ended())
+	if err != statemachine.ErrSnapshotStopped {
+		t.Errorf("loading: %v", err)
+	}
+	if failure := r.Failure(); failure == nil || !failure.Stopped {
+		t.Errorf("its failure is %+v", failure)
+	}
+}
+
+// A replica that cannot write leaves entries out, and must answer nothing from then on.
+func TestAStoreThatFailsStopsItsReplica(t *testing.T) {
+	r, _ := openIn(t, t.TempDir())
+	update(t, r, 1, commandOf(t, false, put(1, 1)))
+	if err := r.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	entries := []statemachine.Entry{{Index: 2, Cmd: commandOf(t, false, []service.Op{put(2, 1)}...)}}
+	if _, err := r.Update(entries); err != nil {
+		t.Fatalf("dragonboat hears of it: %v", err)
+	}
+	if entries[0].Result.Value != ResultStopped {
+		t.Errorf("result %d", entries[0].Result.Value)
+	}
+	if failure := r.Failure(); failure == nil || !failure.Stopped {
+		t.Errorf("its failure is %+v", failure)
+	}
+	if _, err := r.Lookup(&CountQuery{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("a lookup: %v", err)
+	}
+	if err := r.Sync(); err != statemachine.ErrSnapshotStopped {
+		t.Errorf("a sync: %v", err)
+	}
+}
+
+func TestAReplicaThatWasGivenUpDoesNotOpen(t *testing.T) {
+	directory := t.TempDir()
+	r, _ := openIn(t, directory)
+	if err := errors.Join(r.Close(), Check(directory)); err != nil {
+		t.Fatal(err)
+	}
+	if err := GiveUp(directory, errors.New("rot")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(directory); !errors.Is(err, errDamaged) {
+		t.Errorf("check: %v", err)
+	}
+	if _, err := New(configIn(directory)).open(); !errors.Is(err, errDamaged) {
+		t.Errorf("open: %v", err)
+	}
+}
