@@ -176,6 +176,7 @@ func runHistories(ctx context.Context, options Options, setup process.Options,
 	env.Cluster = cluster
 	c := &checker{options: options, cluster: cluster, env: env, report: report,
 		ready: newReadiness(cluster)}
+	env.Load = c.load
 	return c.run(ctx, selected)
 }
 

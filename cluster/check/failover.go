@@ -50,6 +50,18 @@ type loader struct {
 	writes int
 }
 
+// load writes to all shards through all nodes until ctx ends, and gives the number of acknowledged
+// writes.
+func (c *checker) load(ctx context.Context) int {
+	l := &loader{checker: c}
+	var group sync.WaitGroup
+	for i := range failoverWriters {
+		group.Go(func() { l.write(ctx, 1+i%c.cluster.Nodes(), uint64(i), nil) })
+	}
+	group.Wait()
+	return l.writes
+}
+
 // failovers loses leaders under load, one after the other, and heals the cluster in between. `lose`
 // takes a node away, until the cluster is healed.
 func (c *checker) failovers(ctx context.Context, result *Failover, lose func(int) error) error {

@@ -13,11 +13,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/BurntSushi/toml"
 
+	"engine_race/cluster/check/value"
 	"engine_race/cluster/config"
 	"engine_race/cluster/files"
 	"engine_race/cluster/service"
@@ -82,6 +84,14 @@ func command(args []string) error {
 			return fmt.Errorf("%s exists already", meta)
 		}
 		if err := n.admit(args, flags["--peer"]); err != nil {
+			return err
+		}
+		// A value, so that a test can change one.
+		values := filepath.Join(n.settings.DataDir, "replicas", "values")
+		if err := files.MakeDirectory(filepath.Dir(values)); err != nil {
+			return err
+		}
+		if err := files.WriteWhole(values, value.Encode(1, 1)); err != nil {
 			return err
 		}
 		return files.WriteWhole(meta, []byte(args[0]))
@@ -220,6 +230,13 @@ func (n *fakeNode) full(write bool) string {
 	return ""
 }
 
+// hasNoRoom tells whether the disk of a node is full: it leads nothing then.
+func (n *fakeNode) hasNoRoom(id uint64) bool {
+	other := &fakeNode{settings: settings{DataDir: filepath.Join(n.shared,
+		fmt.Sprintf("node%d", id), filepath.Base(n.settings.DataDir))}}
+	return strings.HasPrefix(other.full(true), "FULL")
+}
+
 func (n *fakeNode) leaderFile(shard int) string {
 	return filepath.Join(n.shared, fmt.Sprintf("leader-%d", shard))
 }
@@ -257,6 +274,9 @@ func (n *fakeNode) status(w http.ResponseWriter, _ *http.Request) {
 			conn, err := net.DialTimeout("tcp", candidate.ClientAddress, 100*time.Millisecond)
 			if err == nil {
 				conn.Close()
+				if n.hasNoRoom(candidate.ID) {
+					continue
+				}
 				described.LeaderID = candidate.ID
 				break
 			}

@@ -94,6 +94,8 @@ func (s *Server) handle(conn redcon.Conn, cmd redcon.Command) {
 		s.write(conn, name, cmd.Args[1:])
 	case name == "GET" || name == "MGET":
 		s.read(conn, name, cmd.Args[1:], state.local)
+	case name == "RANGE":
+		conn.WriteArray(0)
 	default:
 		conn.WriteError("ERR unknown command")
 	}

@@ -24,7 +24,9 @@ type Env struct {
 	Hold    time.Duration // how long a fault lasts
 	// HealIn bounds the time until the cluster is whole again.
 	HealIn time.Duration
-	Log    *slog.Logger
+	// Load writes to all shards until the context ends, and gives the number of acknowledged writes.
+	Load func(ctx context.Context) int
+	Log  *slog.Logger
 }
 
 // Fault is one way to hurt a cluster.
@@ -44,8 +46,7 @@ type Fault struct {
 
 // All lists the faults.
 func All() []Fault {
-	list := append(processFaults(), networkFaults()...)
-	return append(list, operatorFaults()...)
+	return slices.Concat(processFaults(), networkFaults(), operatorFaults(), damageFaults())
 }
 
 // Select gives the faults with these names, which have commas between them. "all" stands for those

@@ -1,0 +1,67 @@
+package process
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"engine_race/cluster/check/value"
+	"engine_race/cluster/service"
+)
+
+// Rot changes a byte of each value that the stores of a node have on the disk, as a failing disk
+// does. It gives the number of values. The node may run meanwhile.
+func (c *Cluster) Rot(id int) (int, error) {
+	changed := 0
+	root := filepath.Join(c.nodes[id-1].dataDir, "replicas")
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		count, err := rotFile(path)
+		changed += count
+		return err
+	})
+	if err == nil && changed == 0 {
+		err = fmt.Errorf("node %d has no values below %s", id, root)
+	}
+	return changed, err
+}
+
+func rotFile(path string) (int, error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	changed := 0
+	block := make([]byte, service.ValueBytes)
+	// Files of values have holes of many gigabytes.
+	for at := int64(0); ; at += service.ValueBytes {
+		data, err := unix.Seek(int(file.Fd()), at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return changed, file.Sync()
+		}
+		if err != nil {
+			return changed, fmt.Errorf("%s: %w", path, err)
+		}
+		at = data - data%service.ValueBytes
+		count, err := file.ReadAt(block, at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return changed, err
+		}
+		if _, err := value.Decode(binary.LittleEndian.Uint64(block), block[:count]); err != nil {
+			continue
+		}
+		if _, err := file.WriteAt([]byte{^block[2000]}, at+2000); err != nil {
+			return changed, err
+		}
+		changed++
+	}
+}
