@@ -132,6 +132,11 @@ func (r *runner) measure(ctx context.Context, o *opponent, round int) {
 		return
 	}
 	time.Sleep(settleTime)
+	if o.name == CatchUp && round == 0 {
+		if err := r.catchUp(o); err != nil {
+			r.fail(fmt.Errorf("%s: %w", o.name, err))
+		}
+	}
 	for _, kind := range worksOf[o.name] {
 		if ctx.Err() != nil {
 			break

@@ -49,8 +49,11 @@ func fakeEngine(command, path string) error {
 	if _, err := toml.DecodeFile(path, &config); err != nil {
 		return err
 	}
-	if command == "init" {
+	switch command {
+	case "init":
 		return os.MkdirAll(config.DataDir, 0o755)
+	case "snapshot":
+		return nil
 	}
 	if _, err := os.Stat(config.DataDir); err != nil {
 		return err
@@ -117,7 +120,19 @@ func testOptions(t *testing.T) Options {
 	}
 	return Options{Self: self, Programs: directory, Directory: filepath.Join(directory, "data"),
 		Seconds: 0.2, Rounds: 2, Clients: 4, Depth: 3, Records: 20, Shards: 2, Nodes: 3,
-		Port: freePort(t), Seed: 1, Note: t.Logf}
+		CatchUpPerSecond: 100, CatchUpSeconds: 0.6, Port: freePort(t), Seed: 1, Note: t.Logf}
+}
+
+func TestANodeThatCatchesUpIsMeasured(t *testing.T) {
+	result, err := Run(context.Background(), []string{CatchUp}, testOptions(t))
+	if err != nil || len(result.Failures) > 0 {
+		t.Fatalf("%v, %v", err, result)
+	}
+	for _, name := range []string{"catch_up_log_ratio", "catch_up_snapshot_ratio", catchUpClaim} {
+		if rounds := result.Rounds[name]; len(rounds) != 1 || rounds[0] <= 0 {
+			t.Errorf("%s has the rounds %v", name, rounds)
+		}
+	}
 }
 
 func TestOpponentsAreMeasuredInRounds(t *testing.T) {

@@ -23,9 +23,13 @@ const (
 	benchSecret = "secret-of-a-bench"
 )
 
-// initialise writes the configuration of a node of engine-raced and prepares its directory. It
-// returns the configuration's path.
-func (o *opponent) initialise(node int, directory string) (string, error) {
+// config is the path of a node's configuration.
+func (o *opponent) config(node int) string {
+	return filepath.Join(o.directory, fmt.Sprintf("node%d.toml", node))
+}
+
+// initialise writes the configuration of a node of engine-raced and prepares its directory.
+func (o *opponent) initialise(node int, directory, path string) error {
 	raft, clients, admin := o.ports(0), o.ports(1), o.ports(2)
 	var text, table strings.Builder
 	for i := range o.options.Nodes {
@@ -35,7 +39,7 @@ func (o *opponent) initialise(node int, directory string) (string, error) {
 	fmt.Fprintf(&text, "node_id = %d\ndata_dir = %q\n", node, directory)
 	secretPath := filepath.Join(o.directory, "secret")
 	if err := files.WriteWhole(secretPath, []byte(benchSecret)); err != nil {
-		return "", err
+		return err
 	}
 	fmt.Fprintf(&text, "secret_file = %q\n", secretPath)
 	fmt.Fprintf(&text, "raft_address = %q\nclient_address = %q\nadmin_address = %q\n",
@@ -44,15 +48,14 @@ func (o *opponent) initialise(node int, directory string) (string, error) {
 		o.options.Shards, o.options.Nodes, table.String())
 	fmt.Fprintf(&text, "[raft]\nrtt_ms = 20\nelection_rtt = 10\n[log]\nlevel = \"error\"\n")
 	fmt.Fprintf(&text, "[limits]\nmemory_bytes = %d\n", o.options.storeBytes())
-	path := filepath.Join(o.directory, fmt.Sprintf("node%d.toml", node))
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
-		return "", err
+		return err
 	}
 	program := o.options.program("engine-raced")
 	if said, err := exec.Command(program, "init", "--config", path).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("engine-raced init: %w: %s", err, said)
+		return fmt.Errorf("engine-raced init: %w: %s", err, said)
 	}
-	return path, nil
+	return nil
 }
 
 // engineLeaders gives the client addresses of the nodes that lead shards with keys. Every node must

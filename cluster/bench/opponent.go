@@ -32,10 +32,11 @@ const (
 	PebbleLate = raftnode.PebbleLate
 	Etcd       = "etcd"
 	MultiRead  = multiread.Kind
+	CatchUp    = "catch_up" // engine-raced with a node that misses writes
 )
 
 // Names lists the opponents in the order of their turns.
-var Names = []string{Bare, Engine, Pebble, PebbleLate, Etcd, MultiRead}
+var Names = []string{Bare, Engine, Pebble, PebbleLate, Etcd, MultiRead, CatchUp}
 
 // Each node has a port of each kind: raft, clients and admin.
 const (
@@ -92,7 +93,7 @@ func (o *opponent) start() error {
 	}
 	var err error
 	switch o.name {
-	case Engine:
+	case Engine, CatchUp:
 		o.driver, err = startProcess(nil, o.log("driver"), o.options.Self, childCommand,
 			"--kind", respDriver)
 	case Etcd:
@@ -118,16 +119,28 @@ func (o *opponent) startNode(node int) error {
 		}
 		o.groups = append(o.groups, group)
 	}
+	child, err := o.launch(node, group, false)
+	if err != nil {
+		return err
+	}
+	o.nodes = append(o.nodes, child)
+	return nil
+}
+
+// launch starts the process of a node. `again`: the node was started before.
+func (o *opponent) launch(node int, group *memoryGroup, again bool) (*process, error) {
 	number := strconv.Itoa(node)
 	directory := filepath.Join(o.directory, "node"+number)
 	program, arguments := o.options.Self, []string{childCommand, "--kind", o.name, "--node", number,
 		"--addresses", strings.Join(o.ports(0), ","), "--dir", directory,
 		"--store-bytes", strconv.FormatUint(o.options.storeBytes(), 10)}
 	switch o.name {
-	case Engine:
-		config, err := o.initialise(node, directory)
-		if err != nil {
-			return err
+	case Engine, CatchUp:
+		config := o.config(node)
+		if !again {
+			if err := o.initialise(node, directory, config); err != nil {
+				return nil, err
+			}
 		}
 		program = o.options.program("engine-raced")
 		arguments = []string{"serve", "--config", config}
@@ -136,12 +149,7 @@ func (o *opponent) startNode(node int) error {
 			"-peers", strings.Join(o.ports(0), ","), "-clients", strings.Join(o.ports(1), ","),
 			"-dir", directory}
 	}
-	child, err := startProcess(group, o.log("node"+number), program, arguments...)
-	if err != nil {
-		return err
-	}
-	o.nodes = append(o.nodes, child)
-	return nil
+	return startProcess(group, o.log("node"+number), program, arguments...)
 }
 
 // awaitLeader waits until the cluster has a leader, and gives what leader gives.
@@ -168,7 +176,7 @@ func (o *opponent) awaitLeader() (*process, []string, error) {
 // process needs them.
 func (o *opponent) leader() (*process, []string, error) {
 	switch o.name {
-	case Engine:
+	case Engine, CatchUp:
 		addresses, err := o.engineLeaders()
 		return o.driver, addresses, err
 	case Etcd:

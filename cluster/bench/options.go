@@ -14,15 +14,17 @@ type Options struct {
 	Seconds   float64 // of each measurement
 	Rounds    int
 	Clients   int
-	Depth     int    // keys in the pipeline of a local read
-	Records   uint64 // how many keys there are; filled before the rounds
-	MemoryMiB uint64 // the limit of each node, with its page cache; 0: none
-	Shards    int    // of engine-raced
-	Nodes     int    // of each cluster
-	Port      int    // the first of Ports
-	Keep      bool   // leave the data
-	Seed      uint64
-	Note      func(format string, arguments ...any) // progress, one line each
+	Depth     int // keys in the pipeline of a local read
+	// Of CatchUp: the calls a second, and how long a node is watched that catches up.
+	CatchUpPerSecond, CatchUpSeconds float64
+	Records                          uint64 // how many keys there are; filled before the rounds
+	MemoryMiB                        uint64 // the limit of each node, with its page cache; 0: none
+	Shards                           int    // of engine-raced
+	Nodes                            int    // of each cluster
+	Port                             int    // the first of Ports
+	Keep                             bool   // leave the data
+	Seed                             uint64
+	Note                             func(format string, arguments ...any) // progress, one line each
 }
 
 // Ports is how many ports a bench takes.
@@ -30,7 +32,8 @@ func Ports() int { return len(Names) * portKinds * maxNodes }
 
 func (o Options) check() error {
 	switch {
-	case o.Seconds <= 0 || o.Rounds <= 0 || o.Clients <= 0 || o.Depth <= 0 || o.Records == 0:
+	case o.Seconds <= 0 || o.Rounds <= 0 || o.Clients <= 0 || o.Depth <= 0 || o.Records == 0 ||
+		o.CatchUpPerSecond <= 0 || o.CatchUpSeconds <= 0:
 		return errors.New("seconds, rounds, clients, depth and records must be positive")
 	case o.Shards <= 0:
 		return errors.New("engine-raced needs a shard")

@@ -25,6 +25,7 @@ var claims = []claim{
 	{"vs_etcd_writes", "at least 1.9"},
 	{"vs_etcd_reads", "at least 1.5"},
 	{"vs_pebble_writes", "at least 1.2"},
+	{"catch_up_write_ratio", "at least 0.8"},
 	{"failover_ms_p50", "at most 350"},
 	{"failover_ms_p99", "at most 800"},
 	{"failover_blackhole_ms_p50", "at most 1000"},

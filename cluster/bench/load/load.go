@@ -41,12 +41,15 @@ const ErrorPause = time.Millisecond
 
 // Work is an order to a driver.
 type Work struct {
-	Kind      string   `json:"kind"`
-	Seconds   float64  `json:"seconds"`
-	Clients   int      `json:"clients"`
-	Records   uint64   `json:"records"` // how many different keys there are
-	Depth     int      `json:"depth"`   // keys a call; 0 counts as 1
-	Seed      uint64   `json:"seed"`
+	Kind    string  `json:"kind"`
+	Seconds float64 `json:"seconds"`
+	Clients int     `json:"clients"`
+	Records uint64  `json:"records"` // how many different keys there are
+	Depth   int     `json:"depth"`   // keys a call; 0 counts as 1
+	Seed    uint64  `json:"seed"`
+	// Calls a second of all clients together; 0: as many as they can. A call that comes late makes
+	// those after it no denser, so a pause of the servers is not made up for.
+	PerSecond float64  `json:"per_second,omitempty"`
 	Addresses []string `json:"addresses,omitempty"` // of servers, when the driver is no server
 }
 
@@ -107,6 +110,7 @@ func Run(work Work, call Call) (Figures, error) {
 	for number, client := range clients {
 		wait.Go(func() {
 			for {
+				time.Sleep(client.Wait())
 				keys, value, more := client.Next()
 				if !more {
 					return
@@ -132,6 +136,7 @@ type Client struct {
 	keys   []uint64
 	filled uint64 // the record that Fill writes next
 	tally  tally
+	due    time.Time // of the next call
 }
 
 // NewClients gives the clients of an order, whose time begins now.
@@ -139,15 +144,23 @@ func NewClients(work Work) ([]*Client, error) {
 	if err := work.check(); err != nil {
 		return nil, err
 	}
-	end := time.Now().Add(time.Duration(work.Seconds * float64(time.Second)))
+	begin := time.Now()
+	end := begin.Add(time.Duration(work.Seconds * float64(time.Second)))
 	clients := make([]*Client, work.Clients)
 	for i := range clients {
 		draws := rand.New(rand.NewPCG(work.Seed, uint64(i)))
 		clients[i] = &Client{work: work, end: end, draws: draws, values: newValueMaker(draws),
 			keys: make([]uint64, max(work.Depth, 1)), filled: uint64(i)}
+		if work.PerSecond > 0 {
+			share := float64(i) / work.PerSecond
+			clients[i].due = begin.Add(time.Duration(share * float64(time.Second)))
+		}
 	}
 	return clients, nil
 }
+
+// Wait is how long the client should wait before its next call.
+func (c *Client) Wait() time.Duration { return time.Until(c.due) }
 
 // Next gives the keys of the next call, and a value for them if it writes. Both may be used until
 // Next is called again. It gives false for `more` when the client's work is done.
@@ -167,6 +180,13 @@ func (c *Client) Next() (keys []uint64, value []byte, more bool) {
 	}
 	if c.work.Kind == Fill || c.work.Kind == Write {
 		value = c.values.make(c.keys[0])
+	}
+	if c.work.PerSecond > 0 {
+		interval := time.Duration(float64(c.work.Clients) / c.work.PerSecond * float64(time.Second))
+		c.due = c.due.Add(interval)
+		if now := time.Now(); c.due.Before(now) {
+			c.due = now
+		}
 	}
 	return c.keys, value, true
 }

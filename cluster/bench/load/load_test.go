@@ -115,3 +115,24 @@ func TestOrdersAreAnsweredInLines(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A pause of the servers must not be made up for by more calls after it.
+func TestASteadyRateMakesUpForNoPause(t *testing.T) {
+	clients, err := NewClients(Work{Kind: Write, Seconds: 3600, Clients: 2, Records: 9,
+		PerSecond: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, second := clients[0].due, clients[1].due; second.Sub(first) < 200*time.Millisecond ||
+		second.Sub(first) > 250*time.Millisecond {
+		t.Errorf("calls begin at %v and %v", first, second)
+	}
+	c := clients[0]
+	c.due = time.Now().Add(-time.Hour)
+	for range 3 {
+		c.Next()
+	}
+	if wait := c.Wait(); wait <= 500*time.Millisecond || wait > 1500*time.Millisecond {
+		t.Errorf("the call behind a pause and two others waits for %v", wait)
+	}
+}

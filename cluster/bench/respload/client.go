@@ -41,6 +41,7 @@ type client struct {
 	missing     int
 	refused     error
 	sent, ended time.Time
+	resumes     time.Time // of a client that pauses
 }
 
 func (c *client) close() {

@@ -27,7 +27,7 @@ type driver struct {
 	clients []*client
 	epoll   int
 	working int       // clients whose work is not done
-	pausing []*client // in the order of their ends
+	pausing []*client // until their times
 	checked time.Time
 }
 
@@ -66,7 +66,7 @@ func Do(work load.Work) (load.Figures, error) {
 
 func (d *driver) run() error {
 	for _, c := range d.clients {
-		d.next(c)
+		d.nextAfter(c, 0)
 	}
 	events := make([]unix.EpollEvent, len(d.clients))
 	for d.working > 0 {
@@ -95,9 +95,13 @@ func (d *driver) check() {
 		return
 	}
 	d.checked = time.Now()
-	for len(d.pausing) > 0 && d.checked.Sub(d.pausing[0].ended) >= load.ErrorPause {
-		c := d.pausing[0]
-		d.pausing = d.pausing[1:]
+	waiting := d.pausing
+	d.pausing = nil
+	for _, c := range waiting {
+		if c.resumes.After(d.checked) {
+			d.pausing = append(d.pausing, c)
+			continue
+		}
 		d.next(c)
 	}
 	for _, c := range d.clients {
@@ -114,10 +118,20 @@ func (d *driver) note(c *client, err error) {
 	if err != nil && !errors.As(err, &refusal) {
 		c.close()
 	}
+	pause := load.ErrorPause
 	if c.calls.Note(c.ended.Sub(c.sent), c.missing, err) {
+		pause = 0
+	}
+	d.nextAfter(c, pause)
+}
+
+// nextAfter begins the client's next call after a pause, and not before it is due.
+func (d *driver) nextAfter(c *client, pause time.Duration) {
+	if pause = max(pause, c.calls.Wait()); pause <= 0 {
 		d.next(c)
 		return
 	}
+	c.resumes = time.Now().Add(pause)
 	d.pausing = append(d.pausing, c)
 }
 

@@ -36,6 +36,10 @@ func parse() *flags {
 	flag.Float64Var(&o.Seconds, "seconds", 8, "seconds of a measurement")
 	flag.IntVar(&o.Rounds, "rounds", 5, "rounds, each with a turn of every opponent")
 	flag.IntVar(&o.Clients, "clients", 64, "clients, each with one call at a time")
+	flag.Float64Var(&o.CatchUpPerSecond, "catch-up-per-second", 1000,
+		"writes a second beside a node that catches up")
+	flag.Float64Var(&o.CatchUpSeconds, "catch-up-seconds", 60,
+		"seconds in which a node is watched that catches up")
 	flag.IntVar(&o.Depth, "depth", 64, "keys in the pipeline of a local read")
 	flag.Uint64Var(&o.Records, "records", 400_000, "records of 4096 bytes that each opponent holds")
 	flag.Uint64Var(&o.MemoryMiB, "memory-mib", 512, "memory of a node, page cache included; 0: any")
@@ -80,6 +84,7 @@ func (f *flags) complete() error {
 	}
 	if f.smoke {
 		o.Seconds, o.Rounds, o.Clients, o.Records, o.MemoryMiB = 0.3, 1, 8, 200, 0
+		o.CatchUpSeconds = 1
 	}
 	return nil
 }
