@@ -69,8 +69,7 @@ func TestALogThatWasThereAtTheStartIsShortened(t *testing.T) {
 	})
 }
 
-// A follower that runs and is behind needs the log: otherwise it has to copy all records.
-func TestALogIsKeptForAFollowerThatIsBehind(t *testing.T) {
+func TestALogIsNotKeptForAReplicaThatIsAway(t *testing.T) {
 	c := newCluster(t, 3, 1, 3)
 	c.awaitReady()
 	leader := c.leaderOf(firstDataShard)
@@ -83,7 +82,6 @@ func TestALogIsKeptForAFollowerThatIsBehind(t *testing.T) {
 		}
 		return nil
 	})
-	// One that is not there is not waited for.
 	away := leader%3 + 1
 	behind := s.replica.Applied()
 	c.stop(away)
