@@ -58,6 +58,8 @@ type Options struct {
 	Registry *prometheus.Registry
 	// Sources give further metrics, as of the RESP server.
 	Sources []Source
+	// Gatherer gives metrics that others have made. Nil: none.
+	Gatherer prometheus.Gatherer
 	// BackupDir contains all backups. Empty: backups and restores are refused.
 	BackupDir string
 	Logger    *slog.Logger

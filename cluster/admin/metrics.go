@@ -69,7 +69,11 @@ func (s *Server) countRequest(path string, status int) {
 }
 
 func (s *Server) metricsHandler() http.Handler {
-	return promhttp.HandlerFor(s.options.Registry, promhttp.HandlerOpts{
+	gatherers := prometheus.Gatherers{s.options.Registry}
+	if s.options.Gatherer != nil {
+		gatherers = append(gatherers, s.options.Gatherer)
+	}
+	return promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 		// A bad sample must not hide the good ones.
 		ErrorHandling:       promhttp.ContinueOnError,
@@ -114,28 +118,43 @@ func (c *statusCollector) Collect(metrics chan<- prometheus.Metric) {
 		}
 		for _, replica := range shard.Members {
 			if replica.NodeID == status.NodeID {
-				collectReplica(gauge, replica)
+				collectReplica(emit, replica)
 			}
 		}
 	}
-	gauge("nodes_count", "Nodes of the cluster that this node knows.", float64(len(status.Nodes)))
-	gauge("shards_count", "Shards of the cluster.", float64(len(status.Shards)))
-	gauge("leaders_count", "Shards that this node leads.", float64(leading))
-	gauge("leaderless_shards_count", "Shards without a leader that this node knows.",
+	gauge("nodes", "Nodes of the cluster that this node knows.", float64(len(status.Nodes)))
+	gauge("silent_nodes", "Nodes that did not answer this one.", float64(len(status.Silent)))
+	gauge("shards", "Shards of the cluster.", float64(len(status.Shards)))
+	gauge("leaders", "Shards that this node leads.", float64(leading))
+	gauge("leaderless_shards", "Shards without a leader that this node knows.",
 		float64(leaderless))
 }
 
 // collectReplica is for the node's own replicas: each node reports its own.
-func collectReplica(gauge func(string, string, float64, ...[2]string),
-	replica service.ReplicaStatus) {
-	shard := [2]string{"shard", strconv.FormatUint(replica.ShardID, 10)}
-	gauge("replica_applied_index", "Raft index up to which the node's replica applied its log.",
-		float64(replica.AppliedIndex), shard)
-	gauge("replica_synced_index", "Raft index up to which the node's replica is on disk.",
-		float64(replica.SyncedIndex), shard)
-	gauge("replica_leader", "1 if the node's replica leads the shard.", truth(replica.Leader),
-		shard)
-	gauge("replica_ready", "1 if the node's replica can serve.", truth(replica.Ready), shard)
+func collectReplica(emit func(Sample), replica service.ReplicaStatus) {
+	shard := [][2]string{{"shard", strconv.FormatUint(replica.ShardID, 10)}}
+	gauge := func(name, help string, value float64) {
+		emit(Sample{Name: "engine_raced_replica_" + name, Help: help, Value: value, Labels: shard})
+	}
+	counter := func(name, help string, value uint64) {
+		emit(Sample{Name: "engine_raced_replica_" + name + "_total", Help: help, Counter: true,
+			Value: float64(value), Labels: shard})
+	}
+	gauge("applied_index", "Raft index up to which the node's replica applied its log.",
+		float64(replica.AppliedIndex))
+	gauge("synced_index", "Raft index up to which the node's replica is on disk.",
+		float64(replica.SyncedIndex))
+	gauge("leader", "1 if the node's replica leads the shard.", truth(replica.Leader))
+	gauge("ready", "1 if the node's replica can serve.", truth(replica.Ready))
+	gauge("full", "1 if the node's replica waits for room on its disk.", truth(replica.Full))
+	gauge("loading", "1 if the node's replica has not caught up since its start.",
+		truth(replica.Loading))
+	gauge("corrupt", "1 if the replica's data is damaged.", truth(replica.Failure != ""))
+	gauge("fit", "1 if the replica may lead: its disk has room and is not slow.", truth(replica.Fit))
+	gauge("log_bytes", "Size of the files with the replica's raft log.", float64(replica.LogBytes))
+	counter("elections", "Times that the replica heard of a new leader.", replica.Elections)
+	counter("read_keys", "Keys that the replica was asked for.", replica.ReadKeys)
+	counter("written_ops", "Ops that the replica took as the leader.", replica.WrittenOps)
 }
 
 func truth(value bool) float64 {

@@ -45,8 +45,8 @@ func TestMetrics(t *testing.T) {
 	lines := scrape(t, server)
 	for _, want := range []string{
 		"engine_raced_live 1", "engine_raced_ready 1", "engine_raced_status_known 1",
-		"engine_raced_nodes_count 3", "engine_raced_shards_count 3",
-		"engine_raced_leaders_count 1", "engine_raced_leaderless_shards_count 1",
+		"engine_raced_nodes 3", "engine_raced_shards 3",
+		"engine_raced_leaders 1", "engine_raced_leaderless_shards 1",
 		`engine_raced_replica_applied_index{shard="2"} 201`,
 		`engine_raced_replica_synced_index{shard="3"} 31`,
 		`engine_raced_replica_leader{shard="1"} 1`, `engine_raced_replica_leader{shard="2"} 0`,
@@ -74,7 +74,7 @@ func TestMetrics(t *testing.T) {
 	control.set(func(f *fakeControl) { f.err, f.ready = errors.New("slow"), errors.New("slow") })
 	lines = scrape(t, server)
 	if !lines["engine_raced_ready 0"] || !lines["engine_raced_status_known 0"] ||
-		has("engine_raced_shards_count") {
+		has("engine_raced_shards") {
 		t.Error("metrics without a status are wrong")
 	}
 	if !lines[`engine_raced_admin_requests_total{code="200",path="/metrics"} 1`] {

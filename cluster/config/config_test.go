@@ -160,6 +160,16 @@ func TestRefusals(t *testing.T) {
 		{"users that are no table", "node_id = 1\n[auth]\nUsers = 'sha256:00'\n",
 			[]string{"auth.users"}},
 		{"malformed", "node_id = \n", []string{"line 1"}},
+		{"engine options that the node sets", "node_id = 1\n[engine]\nkey_range = \"0-9\"\n" +
+			"paths = \"/a\"\nmemory_budget_bytes = 1\ncreate_if_missing = false\n" +
+			"create_among_files = true\n", []string{"engine.key_range: the node sets it itself",
+			"engine.paths", "engine.memory_budget_bytes", "engine.create_if_missing",
+			"engine.create_among_files"}},
+		{"settings that differ in case", "node_id = 1\nNode_ID = 2\n",
+			[]string{"Node_ID; its name is node_id"}},
+		{"a section in another case", "node_id = 1\n[Raft]\nrtt_ms = 30\n", []string{"Raft"}},
+		{"an engine option in another case", "node_id = 1\n[engine]\nReclaim = true\n",
+			[]string{"engine.Reclaim"}},
 		{"engine option of a wrong type", "node_id = 1\n[engine]\na = [1]\n", []string{"engine.a"}},
 		{"no node id", "", []string{"node_id"}},
 		{"no data_dir", "node_id = 1\ndata_dir = ''\n", []string{"data_dir"}},

@@ -72,6 +72,9 @@ func (c *Config) readFile(path string) error {
 		}
 		return fmt.Errorf("unknown settings: %s", strings.Join(names, ", "))
 	}
+	if err := checkCase(metadata.Keys()); err != nil {
+		return err
+	}
 	// The decoder ignores a value that is no table, and clients would need no password.
 	for _, key := range metadata.Keys() {
 		if strings.EqualFold(key.String(), "auth.users") && metadata.Type(key...) != "Hash" {
@@ -80,6 +83,21 @@ func (c *Config) readFile(path string) error {
 	}
 	if len(c.Auth.Users) > 0 {
 		return checkMode("auth.users", path, info)
+	}
+	return nil
+}
+
+// checkCase refuses names of settings that are not in lower case. The decoder takes them, and of two
+// that differ in case chance would decide which one counts. Names of users may be as they like.
+func checkCase(keys []toml.Key) error {
+	for _, key := range keys {
+		name := key.String()
+		if len(key) > 2 && strings.EqualFold(key[0]+"."+key[1], "auth.users") {
+			name = key[0] + "." + key[1]
+		}
+		if lower := strings.ToLower(name); name != lower {
+			return fmt.Errorf("unknown setting: %s; its name is %s", name, lower)
+		}
 	}
 	return nil
 }

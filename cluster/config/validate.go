@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +21,7 @@ func (c *Config) Validate() error {
 	problems := c.checkNode()
 	problems = append(problems, c.checkCluster()...)
 	problems = append(problems, c.checkRanges()...)
+	problems = append(problems, c.checkEngine()...)
 	problems = append(problems, c.checkTLS()...)
 	problems = append(problems, c.checkLog())
 	_, err := c.parseUsers()
@@ -240,6 +243,29 @@ func (c *Config) checkRanges() []error {
 		problems = append(problems, fmt.Errorf("limits.max_client_bytes_in_flight: %d is more "+
 			"than limits.max_bytes_in_flight, which is %d", limits.MaxClientBytesInFlight,
 			limits.MaxBytesInFlight))
+	}
+	return problems
+}
+
+// ownOptions are options of the engine that the node sets itself, with the reason.
+func ownOptions() map[string]string {
+	return map[string]string{
+		"key_range":           "each store has the range of its shard",
+		"create_if_missing":   "a store that is lost must not begin anew as an empty one",
+		"paths":               "stores of several shards cannot share them",
+		"create_among_files":  "stores lie in directories of their own",
+		"memory_budget_bytes": "limits.memory_bytes is what all stores share",
+	}
+}
+
+func (c *Config) checkEngine() []error {
+	var problems []error
+	own := ownOptions()
+	for _, name := range slices.Sorted(maps.Keys(c.Engine)) {
+		if reason, taken := own[name]; taken {
+			problems = append(problems, fmt.Errorf("engine.%s: the node sets it itself: %s", name,
+				reason))
+		}
 	}
 	return problems
 }

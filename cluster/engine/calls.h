@@ -65,9 +65,8 @@ static inline void er_seek(engine_race_iterator* it, uint64_t key, outcome* out)
   engine_race_iterator_seek(it, key);
   note(out, engine_race_iterator_status(it));
 }
-static inline void er_stats(engine_race_store* s, uint64_t* values, size_t n, size_t* given,
-                            outcome* out) {
-  note(out, engine_race_stats(s, values, n, given));
+static inline void er_property(engine_race_store* s, const char* name, char** text, outcome* out) {
+  note(out, engine_race_property(s, name, text));
 }
 
 #endif  /* CLUSTER_ENGINE_CALLS_H_ */

@@ -222,18 +222,16 @@ func (b *Batch) Clear() { C.engine_race_batch_clear(b.batch) }
 // Destroy frees the batch.
 func (b *Batch) Destroy() { C.engine_race_batch_destroy(b.batch) }
 
-// Stats gives the engine's counters by name.
-func (s *Store) Stats() (map[string]uint64, error) {
-	values := make([]uint64, 256)
-	var given C.size_t
+// Metrics gives the engine's counters and latencies in Prometheus' text format.
+func (s *Store) Metrics() (string, error) {
+	name := C.CString("prometheus")
+	defer C.free(unsafe.Pointer(name))
+	var text *C.char
 	var out C.outcome
-	C.er_stats(s.store, (*C.uint64_t)(&values[0]), C.size_t(len(values)), &given, &out)
+	C.er_property(s.store, name, &text, &out)
 	if err := failure(&out); err != nil {
-		return nil, err
+		return "", err
 	}
-	stats := make(map[string]uint64, int(given))
-	for i := range int(given) {
-		stats[C.GoString(C.engine_race_stat_name(C.size_t(i)))] = values[i]
-	}
-	return stats, nil
+	defer C.engine_race_free(unsafe.Pointer(text))
+	return C.GoString(text), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -251,12 +252,13 @@ func TestMessagesBelongToTheirCalls(t *testing.T) {
 	group.Wait()
 }
 
-func TestStatsHaveNames(t *testing.T) {
+func TestMetricsHaveNames(t *testing.T) {
 	store := open(t, t.TempDir())
 	defer store.Close()
 	put(t, store, 1, 1, 2)
-	stats, err := store.Stats()
-	if err != nil || stats["record_count"] != 2 || stats["bucket_count"] != 4 {
-		t.Fatalf("%v, %v", stats, err)
+	text, err := store.Metrics()
+	if err != nil || !strings.Contains(text, "\nengine_race_records 2\n") ||
+		!strings.Contains(text, "\nengine_race_buckets 4\n") {
+		t.Fatalf("%v, %v", text, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"engine_race/cluster/engine"
+	"engine_race/cluster/files"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 )
@@ -52,7 +53,8 @@ func (n *Node) Backup(ctx context.Context, directory, since string) (service.Bac
 	if entries, err := os.ReadDir(directory); err == nil && len(entries) > 0 {
 		return report, fmt.Errorf("%w: %s is not empty", service.ErrConflict, directory)
 	}
-	if err := os.MkdirAll(directory, 0o700); err != nil {
+	err := errors.Join(files.MakeDirectory(directory), files.SyncDirectory(filepath.Dir(directory)))
+	if err != nil {
 		return report, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 	}
 	earlier := map[uint64]backupShard{}
@@ -85,6 +87,7 @@ func (n *Node) Backup(ctx context.Context, directory, since string) (service.Bac
 		report.Bytes += bytes
 		list.Shards = append(list.Shards, b)
 	}
+	// The names of the parts must be durable before the list is there: writeJSON syncs both.
 	if err := writeJSON(filepath.Join(directory, backupListName), list); err != nil {
 		return report, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 	}

@@ -76,7 +76,7 @@ func (n *Node) keptAfter(s *shard, tail uint64) uint64 {
 	// A replica that runs needs what it has not applied: otherwise it would have to copy all
 	// records.
 	d := n.directory.Load()
-	running := n.askForReplicas(context.Background(), d.infosOf(s.shardID))
+	running, _ := n.askForReplicas(context.Background(), d.infosOf(s.shardID))
 	for _, p := range d.Shards[s.shardID].Replicas {
 		if r, runs := running[raftio.NodeInfo{ShardID: s.shardID, ReplicaID: p.ReplicaID}]; runs {
 			index = min(index, r.AppliedIndex)

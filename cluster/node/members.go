@@ -216,7 +216,8 @@ func (n *Node) replaceReplica(ctx context.Context, shardID uint64) error {
 // unknown when their leader is removed.
 func (n *Node) moveAway(ctx context.Context, d *Directory, shardID, nodeID uint64) {
 	leads := false
-	for _, r := range n.askForReplicas(ctx, []service.NodeInfo{d.Nodes[nodeID].NodeInfo}) {
+	running, _ := n.askForReplicas(ctx, []service.NodeInfo{d.Nodes[nodeID].NodeInfo})
+	for _, r := range running {
 		leads = leads || r.ShardID == shardID && r.Leader
 	}
 	for _, other := range d.Shards[shardID].Replicas {
@@ -242,7 +243,8 @@ func (n *Node) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
 	request := controlRequest{Op: controlLead, ShardID: shardID, ReplicaID: p.ReplicaID}
 	var asked time.Time
 	return n.untilServed(ctx, shardID, func() error {
-		for _, r := range n.askForReplicas(ctx, d.infosOf(shardID)) {
+		running, _ := n.askForReplicas(ctx, d.infosOf(shardID))
+		for _, r := range running {
 			if r.ShardID != shardID || !r.Leader {
 				continue
 			}
@@ -276,7 +278,7 @@ func (n *Node) giveUpLeadership(ctx context.Context, attempt int) {
 	for _, entry := range d.Nodes {
 		infos = append(infos, entry.NodeInfo)
 	}
-	running := n.askForReplicas(ctx, infos)
+	running, _ := n.askForReplicas(ctx, infos)
 	var group sync.WaitGroup
 	for _, s := range n.localShards() {
 		var others, ready []uint64

@@ -101,6 +101,12 @@ type Node struct {
 
 	restoring sync.Mutex // is held by a Restore
 
+	// Of health: see Live and Ready.
+	pulse    pulse
+	witness  atomic.Pointer[witness]
+	wasReady atomic.Bool
+	opened   time.Time
+
 	draining atomic.Bool
 	stopped  chan struct{}
 	workers  sync.WaitGroup
@@ -119,7 +125,7 @@ func Open(c Config) (*Node, error) {
 	}
 	n := &Node{config: c, state: s, clock: newClock(), shards: map[uint64]*shard{},
 		stopped: make(chan struct{}), starts: map[uint64]restart{}, nudge: make(chan struct{}, 1),
-		greeted: make(chan struct{}, 1)}
+		greeted: make(chan struct{}, 1), opened: time.Now()}
 	if s.Bootstrapping {
 		n.bootstrap.waiting = map[uint64]string{}
 	}
@@ -157,6 +163,9 @@ func Open(c Config) (*Node, error) {
 			return nil, err
 		}
 	}
+	n.workers.Go(n.countPulses)
+	n.workers.Go(n.beatForever)
+	n.workers.Go(n.watchWitnesses)
 	n.workers.Go(n.reconcileForever)
 	n.workers.Go(n.replaceLost)
 	n.workers.Go(n.maintainForever)

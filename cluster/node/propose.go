@@ -263,6 +263,13 @@ func (p *proposer) sendTo(leader uint64, writes []*write, leaderChanged <-chan s
 	}
 }
 
+// waiting tells how many writes wait.
+func (p *proposer) waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queue)
+}
+
 // refusal turns an error of dragonboat, which has done nothing, into one of the service.
 func refusal(err error) error {
 	if errors.Is(err, dragonboat.ErrShardNotFound) || errors.Is(err, dragonboat.ErrShardClosed) {
@@ -343,6 +350,9 @@ func (p *proposer) enqueue(writes []*write, front bool) {
 func (p *proposer) do(ctx context.Context, w *write) ([]byte, error) {
 	if p.shard.replica.Full() {
 		return nil, fmt.Errorf("%w: shard %d", service.ErrFull, p.shard.shardID)
+	}
+	if p.shard.leads() {
+		p.shard.load.writes.Add(uint64(w.opCount))
 	}
 	w.deadline, _ = ctx.Deadline()
 	w.done = make(chan outcome, 1)

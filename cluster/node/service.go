@@ -246,15 +246,15 @@ func (n *Node) Info() []service.InfoSection {
 	return []service.InfoSection{cluster, replicas}
 }
 
-// EngineStats gives the counters of the stores here, by shard and name.
-func (n *Node) EngineStats() map[string]map[string]uint64 {
-	all := map[string]map[string]uint64{}
+// StoreMetrics gives the metrics of the stores here in Prometheus' text format, by shard.
+func (n *Node) StoreMetrics() map[string]string {
+	all := map[string]string{}
 	for _, s := range n.localShards() {
 		if s.replica == nil {
 			continue
 		}
-		if stats, err := s.replica.Stats(); err == nil {
-			all[strconv.FormatUint(s.shardID, 10)] = stats
+		if text, err := s.replica.Metrics(); err == nil {
+			all[strconv.FormatUint(s.shardID, 10)] = text
 		}
 	}
 	return all

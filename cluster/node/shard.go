@@ -39,6 +39,7 @@ type shard struct {
 	shortenedAt uint64
 	// Of tendForever: when the shard was handed over, or its failure looked at, the last time.
 	handedOver, tended time.Time
+	load               load
 }
 
 func (n *Node) replicaDirectory(shardID, replicaID uint64) string {
@@ -144,6 +145,9 @@ func (s *shard) setLeader(leader, term uint64) {
 	if s.leader.Swap(leader) == leader {
 		return
 	}
+	if leader != 0 {
+		s.load.elections.Add(1)
+	}
 	s.proposer.noteLeaderChange()
 	if s.reader != nil {
 		s.reader.noteLeaderChange()
@@ -212,6 +216,7 @@ func (s *shard) ready() error {
 // read answers for keys of the shard.
 func (s *shard) read(ctx context.Context, keys []uint64, c service.Consistency) (values [][]byte,
 	release func(), err error) {
+	s.load.reads.Add(uint64(len(keys)))
 	if c == service.Local {
 		if !s.caughtUp.Load() {
 			return nil, nil, fmt.Errorf("%w: shard %d", service.ErrLoading, s.shardID)

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -25,7 +24,12 @@ func (n *Node) Status(ctx context.Context) (service.Status, error) {
 	}
 	slices.SortFunc(status.Nodes,
 		func(a, b service.NodeInfo) int { return int(a.ID) - int(b.ID) })
-	running := n.askForReplicas(ctx, status.Nodes)
+	running, answered := n.askForReplicas(ctx, status.Nodes)
+	for _, info := range status.Nodes {
+		if !answered[info.ID] {
+			status.Silent = append(status.Silent, info.ID)
+		}
+	}
 	division := divisionOf(&n.state.Genesis)
 	for shardID := uint64(directoryShard); shardID < firstDataShard+division.Shards; shardID++ {
 		one := service.ShardStatus{ShardID: shardID}
@@ -49,15 +53,14 @@ func (n *Node) Status(ctx context.Context) (service.Status, error) {
 	return status, nil
 }
 
-// askForReplicas gives the replicas that run on the nodes. Nodes that do not answer soon are left
-// out.
-func (n *Node) askForReplicas(ctx context.Context,
-	nodes []service.NodeInfo) map[raftio.NodeInfo]service.ReplicaStatus {
+// askForReplicas gives the replicas that run on the nodes, and the nodes that have answered soon.
+func (n *Node) askForReplicas(ctx context.Context, nodes []service.NodeInfo) (
+	all map[raftio.NodeInfo]service.ReplicaStatus, answered map[uint64]bool) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	all := map[raftio.NodeInfo]service.ReplicaStatus{}
+	all, answered = map[raftio.NodeInfo]service.ReplicaStatus{}, map[uint64]bool{}
 	for _, info := range nodes {
 		group.Go(func() {
 			replicas := n.replicasHere()
@@ -73,13 +76,14 @@ func (n *Node) askForReplicas(ctx context.Context,
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			answered[info.ID] = true
 			for _, r := range replicas {
 				all[raftio.NodeInfo{ShardID: r.ShardID, ReplicaID: r.ReplicaID}] = r
 			}
 		})
 	}
 	group.Wait()
-	return all
+	return all, answered
 }
 
 func (n *Node) serveReplicas(call) ([]byte, error) { return json.Marshal(n.replicasHere()) }
@@ -89,42 +93,18 @@ func (n *Node) replicasHere() []service.ReplicaStatus {
 	for _, s := range n.localShards() {
 		r := service.ReplicaStatus{ShardID: s.shardID, ReplicaID: s.replicaID,
 			NodeID: n.state.NodeID, Leader: s.leads(), Ready: s.ready() == nil && !n.draining.Load(),
-			Fit: n.unfit(s) == ""}
+			Fit: n.unfit(s) == "", Loading: !s.caughtUp.Load(), LogBytes: n.log.Bytes(s.shardID, s.replicaID),
+			Elections: s.load.elections.Load(), ReadKeys: s.load.reads.Load(),
+			WrittenOps: s.load.writes.Load(), ReadKeysPerSecond: s.load.readRate.perSecond(),
+			WrittenOpsPerSecond: s.load.writeRate.perSecond()}
 		if failure := s.failure(); failure != nil {
 			r.Failure = failure.Err.Error()
 		}
 		if s.replica != nil {
+			r.Full = s.replica.Full()
 			r.AppliedIndex, r.SyncedIndex = s.replica.Applied(), s.replica.Synced()
 		}
 		replicas = append(replicas, r)
 	}
 	return replicas
-}
-
-// Live implements service.Control. It never fails: failures that need a restart end the process.
-func (n *Node) Live() error { return nil }
-
-// Ready implements service.Control: it fails when clients should go to another node.
-func (n *Node) Ready() error {
-	if n.draining.Load() {
-		return fmt.Errorf("%w: draining", service.ErrUnavailable)
-	}
-	if err := n.hasBegun(); err != nil {
-		return err
-	}
-	d := n.directory.Load()
-	for shardID := range d.Shards {
-		_, placed := d.On(shardID, n.state.NodeID)
-		s := n.shard(shardID)
-		switch {
-		case s != nil:
-			if err := s.ready(); err != nil {
-				return err
-			}
-		case placed:
-			// The shard has one replica less meanwhile: no other node should be stopped.
-			return fmt.Errorf("%w: shard %d does not run", service.ErrLoading, shardID)
-		}
-	}
-	return nil
 }

@@ -125,7 +125,7 @@ func (n *Node) others(s *shard) []service.ReplicaStatus {
 	d := n.directory.Load()
 	infos := slices.DeleteFunc(d.infosOf(s.shardID),
 		func(info service.NodeInfo) bool { return info.ID == n.state.NodeID })
-	running := n.askForReplicas(context.Background(), infos)
+	running, _ := n.askForReplicas(context.Background(), infos)
 	var others []service.ReplicaStatus
 	for _, p := range d.Shards[s.shardID].Replicas {
 		other := raftio.NodeInfo{ShardID: s.shardID, ReplicaID: p.ReplicaID}
@@ -199,7 +199,7 @@ func (n *Node) spreadLeaders() {
 	for _, entry := range d.Nodes {
 		infos = append(infos, entry.NodeInfo)
 	}
-	running := n.askForReplicas(context.Background(), infos)
+	running, _ := n.askForReplicas(context.Background(), infos)
 	leads := map[uint64]int{} // by node
 	for _, r := range running {
 		if r.Leader {
@@ -229,7 +229,7 @@ var errNoQuorum = fmt.Errorf("%w: the shard has no quorum", service.ErrUnavailab
 // quorum fails if too few nodes of a shard answer for a majority of its replicas.
 func (n *Node) quorum(ctx context.Context, shardID uint64) error {
 	d := n.directory.Load()
-	running := n.askForReplicas(ctx, d.infosOf(shardID))
+	running, _ := n.askForReplicas(ctx, d.infosOf(shardID))
 	members := d.Shards[shardID].Replicas
 	var silent []uint64
 	for _, p := range members {

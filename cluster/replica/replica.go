@@ -105,14 +105,14 @@ func (r *Replica) Full() bool { return r.full.Load() }
 // Stop lets an Update fail that waits for room on a full disk.
 func (r *Replica) Stop() { r.stopping.Store(true) }
 
-// Stats gives the counters of the engine.
-func (r *Replica) Stats() (map[string]uint64, error) {
+// Metrics gives the counters of the engine in Prometheus' text format.
+func (r *Replica) Metrics() (string, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if r.store == nil {
-		return nil, ErrClosed
+		return "", ErrClosed
 	}
-	return r.store.Stats()
+	return r.store.Metrics()
 }
 
 // Open opens the store and gives the stored index. After a failure it waits until dragonboat stops

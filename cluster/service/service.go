@@ -94,6 +94,8 @@ type ReplicaStatus struct {
 	NodeID    uint64 `json:"node"`
 	Leader    bool   `json:"leader"`
 	Ready     bool   `json:"ready"`
+	Full      bool   `json:"full"`
+	Loading   bool   `json:"loading"`
 	// Fit: the replica should lead its shard. Its disk has room and is not slow, and its data is
 	// sound.
 	Fit bool `json:"fit"`
@@ -101,6 +103,15 @@ type ReplicaStatus struct {
 	Failure      string `json:"failure,omitempty"`
 	AppliedIndex uint64 `json:"applied_index"`
 	SyncedIndex  uint64 `json:"synced_index"`
+	LogBytes     uint64 `json:"log_bytes"`
+	// Since the node's start: new leaders that the replica heard of, keys that it was asked for, and
+	// ops that it took as the leader.
+	Elections  uint64 `json:"elections"`
+	ReadKeys   uint64 `json:"read_keys"`
+	WrittenOps uint64 `json:"written_ops"`
+	// Of the last seconds.
+	ReadKeysPerSecond   float64 `json:"read_keys_per_second"`
+	WrittenOpsPerSecond float64 `json:"written_ops_per_second"`
 }
 
 // ShardStatus describes a shard. Lower is the lowest of its keys, Upper the highest.
@@ -117,6 +128,7 @@ type Status struct {
 	Cluster string        `json:"cluster"`
 	NodeID  uint64        `json:"node"`
 	Nodes   []NodeInfo    `json:"nodes"`
+	Silent  []uint64      `json:"silent_nodes"` // those that did not answer
 	Shards  []ShardStatus `json:"shards"`
 }
 

@@ -3,12 +3,13 @@ package main
 import (
 	"errors"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"engine_race/cluster/admin"
-	"engine_race/cluster/node"
+	"engine_race/cluster/engine"
 	"engine_race/cluster/resp"
 	"engine_race/cluster/service"
 )
@@ -75,6 +76,16 @@ func countersOf(server *resp.Server) admin.Source {
 		counter("replies_unknown", "Replies that leave the outcome open.", c.RepliesUnknown.Load())
 		counter("replies_unavailable", "Refusals without a leader.", c.RepliesUnavailable.Load())
 		counter("replies_busy", "Refusals at a limit.", c.RepliesBusy.Load())
+		counter("replies_full", "Refusals for want of room on disks.", c.RepliesFull.Load())
+		counter("replies_loading", "Refusals of replicas that have not caught up.",
+			c.RepliesLoading.Load())
+		counter("replies_corrupt", "Replies about records that failed their checksum.",
+			c.RepliesCorrupt.Load())
+		counter("replies_error", "Replies about commands that are wrong.", c.RepliesError.Load())
+		counter("connections_idle", "Connections closed because the client was idle.",
+			c.ConnectionsIdle.Load())
+		counter("strangers_ended", "Connections without a password that others took the place of.",
+			c.StrangersEnded.Load())
 		emit(admin.Sample{Name: "engine_raced_connections", Help: "Open connections of clients.",
 			Value: float64(c.ConnectionsOpen.Load())})
 		emit(admin.Sample{Name: "engine_raced_in_flight_bytes",
@@ -94,15 +105,20 @@ func expiriesOf(expiries func() map[string]time.Time) admin.Source {
 	}
 }
 
-// statsOf gives the engine's counters, by shard.
-func statsOf(n *node.Node) admin.Source {
+// nodeMetrics gives the space of the disk with the node's data, and the program's version.
+func nodeMetrics(dataDir string) admin.Source {
 	return func(emit func(admin.Sample)) {
-		for shard, stats := range n.EngineStats() {
-			for name, value := range stats {
-				emit(admin.Sample{Name: "engine_race_" + name,
-					Help:   "A counter of the shard's store; see docs/stats.md.",
-					Labels: [][2]string{{"shard", shard}}, Value: float64(value)})
-			}
+		emit(admin.Sample{Name: "engine_raced_build_info", Help: "1, with the version as a label.",
+			Labels: [][2]string{{"version", engine.Version()}}, Value: 1})
+		var stat syscall.Statfs_t
+		if syscall.Statfs(dataDir, &stat) != nil {
+			return
 		}
+		emit(admin.Sample{Name: "engine_raced_disk_free_bytes",
+			Help:  "Space of the disk with the node's data that the node may still take.",
+			Value: float64(stat.Bavail) * float64(stat.Bsize)})
+		emit(admin.Sample{Name: "engine_raced_disk_size_bytes",
+			Help:  "Size of the disk with the node's data.",
+			Value: float64(stat.Blocks) * float64(stat.Bsize)})
 	}
 }

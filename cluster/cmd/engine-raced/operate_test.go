@@ -55,9 +55,10 @@ func (f *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func testStatus() service.Status {
 	member := func(shard, node uint64) service.ReplicaStatus {
 		return service.ReplicaStatus{ShardID: shard, ReplicaID: node, NodeID: node,
-			Ready: node == 1, AppliedIndex: 500 + node, SyncedIndex: 400}
+			Ready: node == 1, AppliedIndex: 500 + node, SyncedIndex: 400,
+			ReadKeysPerSecond: 6.6, WrittenOpsPerSecond: 12}
 	}
-	return service.Status{Cluster: "demo", NodeID: 1,
+	return service.Status{Cluster: "demo", NodeID: 1, Silent: []uint64{2},
 		Nodes: []service.NodeInfo{
 			{ID: 1, RaftAddress: "h1:1", ClientAddress: "h1:2", AdminAddress: "h1:3"},
 			{ID: 2, RaftAddress: "h2:1", ClientAddress: "h2:2", AdminAddress: "h2:3"},
@@ -121,15 +122,15 @@ func TestStatusTable(t *testing.T) {
 	}
 	want := []string{
 		"cluster demo: 2 nodes, 3 shards, as node 1 sees it", "",
-		"NODE RAFT CLIENT ADMIN REPLICAS LEADS",
-		"1 h1:1 h1:2 h1:3 2 1",
-		"2 h2:1 h2:2 h2:3 2 0", "",
-		"SHARD LOWEST KEY HIGHEST KEY REPLICA NODE ROLE READY APPLIED SYNCED",
-		"1 0000000000000000 7fffffffffffffff 1 1 leader yes 501 400",
-		"1 0000000000000000 7fffffffffffffff 2 2 follower no 502 400",
-		"2 8000000000000000 ffffffffffffffff 1 1 no leader yes 501 400",
-		"2 8000000000000000 ffffffffffffffff 2 2 no leader no 502 400",
-		"3 0000000000000000 0000000000000000 - - - - - -", "",
+		"NODE RAFT CLIENT ADMIN ANSWERS REPLICAS LEADS",
+		"1 h1:1 h1:2 h1:3 yes 2 1",
+		"2 h2:1 h2:2 h2:3 no 2 0", "",
+		"SHARD LOWEST KEY HIGHEST KEY REPLICA NODE ROLE READY APPLIED SYNCED READS/S WRITES/S",
+		"1 0000000000000000 7fffffffffffffff 1 1 leader yes 501 400 7 12",
+		"1 0000000000000000 7fffffffffffffff 2 2 follower no 502 400 7 12",
+		"2 8000000000000000 ffffffffffffffff 1 1 no leader yes 501 400 7 12",
+		"2 8000000000000000 ffffffffffffffff 2 2 no leader no 502 400 7 12",
+		"3 0000000000000000 0000000000000000 - - - - - - - -", "",
 	}
 	if code != exitDone || !reflect.DeepEqual(rows, want) {
 		t.Errorf("code %d, table\n%s", code, out)

@@ -170,6 +170,7 @@ func nodeConfig(c *config.Config, server *tls.Config, client func() *tls.Config,
 // and lets requests that are under way end.
 func serve(ctx context.Context, c *config.Config, shown string,
 	logger *slog.Logger) error {
+	survive(logger)
 	node.LogTo(logger)
 	raiseFileLimit(c, logger)
 	peerServer, peerClient, err := c.PeerTLS()
@@ -208,7 +209,9 @@ func serve(ctx context.Context, c *config.Config, shown string,
 	operators, err := admin.New(admin.Options{Address: c.AdminAddress,
 		MetricsAddress: c.MetricsAddress, TLS: peerServer, Secret: shown, Hosts: c.Hosts(),
 		Control: n, Registry: registry,
-		Sources:   []admin.Source{countersOf(server), statsOf(n), expiriesOf(expiries)},
+		Sources: []admin.Source{countersOf(server), nodeMetrics(c.DataDir),
+			expiriesOf(expiries)},
+		Gatherer:  storesGatherer(n.StoreMetrics),
 		BackupDir: c.BackupDir, Logger: logger,
 		Timeout: c.Limits.AdminTimeout(), BackupTimeout: c.Limits.BackupTimeout()})
 	if err != nil {

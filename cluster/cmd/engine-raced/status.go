@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"engine_race/cluster/service"
@@ -23,10 +24,11 @@ func printStatus(out io.Writer, status service.Status) error {
 		}
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NODE\tRAFT\tCLIENT\tADMIN\tREPLICAS\tLEADS")
+	fmt.Fprintln(table, "NODE\tRAFT\tCLIENT\tADMIN\tANSWERS\tREPLICAS\tLEADS")
 	for _, node := range status.Nodes {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%d\t%d\n", node.ID, node.RaftAddress,
-			node.ClientAddress, node.AdminAddress, replicas[node.ID], leads[node.ID])
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%d\t%d\n", node.ID, node.RaftAddress,
+			node.ClientAddress, node.AdminAddress, yesNo(!slices.Contains(status.Silent, node.ID)),
+			replicas[node.ID], leads[node.ID])
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -37,17 +39,18 @@ func printStatus(out io.Writer, status service.Status) error {
 
 func printShards(out io.Writer, shards []service.ShardStatus) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SHARD\tLOWEST KEY\tHIGHEST KEY\tREPLICA\tNODE\tROLE\tREADY\tAPPLIED\tSYNCED")
+	fmt.Fprintln(table, "SHARD\tLOWEST KEY\tHIGHEST KEY\tREPLICA\tNODE\tROLE\tREADY\tAPPLIED\tSYNCED\t"+
+		"READS/S\tWRITES/S")
 	for _, shard := range shards {
 		if len(shard.Members) == 0 {
-			fmt.Fprintf(table, "%d\t%016x\t%016x\t-\t-\t-\t-\t-\t-\n", shard.ShardID, shard.Lower,
+			fmt.Fprintf(table, "%d\t%016x\t%016x\t-\t-\t-\t-\t-\t-\t-\t-\n", shard.ShardID, shard.Lower,
 				shard.Upper)
 		}
 		for _, replica := range shard.Members {
-			fmt.Fprintf(table, "%d\t%016x\t%016x\t%d\t%d\t%s\t%s\t%d\t%d\n", shard.ShardID,
+			fmt.Fprintf(table, "%d\t%016x\t%016x\t%d\t%d\t%s\t%s\t%d\t%d\t%.0f\t%.0f\n", shard.ShardID,
 				shard.Lower, shard.Upper, replica.ReplicaID, replica.NodeID,
 				role(shard, replica), yesNo(replica.Ready), replica.AppliedIndex,
-				replica.SyncedIndex)
+				replica.SyncedIndex, replica.ReadKeysPerSecond, replica.WrittenOpsPerSecond)
 		}
 	}
 	return table.Flush()
