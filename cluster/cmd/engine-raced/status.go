@@ -39,8 +39,8 @@ func printStatus(out io.Writer, status service.Status) error {
 
 func printShards(out io.Writer, shards []service.ShardStatus) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SHARD\tLOWEST KEY\tHIGHEST KEY\tREPLICA\tNODE\tROLE\tREADY\tAPPLIED\tSYNCED\t"+
-		"READS/S\tWRITES/S")
+	fmt.Fprintln(table, "SHARD\tLOWEST KEY\tHIGHEST KEY\tREPLICA\tNODE\tROLE\tREADY\tAPPLIED"+
+		"\tSYNCED\tREADS/S\tWRITES/S")
 	for _, shard := range shards {
 		if len(shard.Members) == 0 {
 			fmt.Fprintf(table, "%d\t%016x\t%016x\t-\t-\t-\t-\t-\t-\t-\t-\n", shard.ShardID, shard.Lower,
