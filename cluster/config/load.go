@@ -87,8 +87,8 @@ func (c *Config) readFile(path string) error {
 	return nil
 }
 
-// checkCase refuses names of settings that are not in lower case. The decoder takes them, and chance
-// would decide between two that differ in case. Names of users may be as they like.
+// checkCase refuses names of settings that are not in lower case. The decoder takes them. Of two
+// that differ in case it would take the one that chance chooses. Names of users are free.
 func checkCase(keys []toml.Key) error {
 	for _, key := range keys {
 		name := key.String()
