@@ -25,8 +25,8 @@ using engine_race::c_api::NullArgument;
 namespace {
 
 // As of version 0.9; no padding.
-constexpr size_t kMessageBytes = 3 * sizeof(uint64_t) + ENGINE_RACE_LOG_TEXT_BYTES;
-static_assert(sizeof(engine_race_log_message) == kMessageBytes);
+constexpr size_t kLogMessageBytes = 3 * sizeof(uint64_t) + ENGINE_RACE_LOG_TEXT_BYTES;
+static_assert(sizeof(engine_race_log_message) == kLogMessageBytes);
 
 // Callers read the number as one of their own.
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
@@ -68,7 +68,7 @@ const volatile uint32_t* engine_race_log_queue_waiting(const engine_race_log_que
 
 int engine_race_log_queue_take(engine_race_log_queue* queue, engine_race_log_message* message) {
   if (queue == nullptr || message == nullptr) return NullArgument();
-  if (!IsStructSize(message->struct_bytes, kMessageBytes)) {
+  if (!IsStructSize(message->struct_bytes, kLogMessageBytes)) {
     return BadArgument("struct_bytes of the message is not its size");
   }
   LogQueue::Message taken;

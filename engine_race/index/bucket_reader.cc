@@ -8,7 +8,6 @@ namespace engine_race {
 namespace {
 
 constexpr uint32_t kMaxQueueDepth = 16;
-constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 
 // The tag of a completion: the index of its Pending, and the number of the piece.
 uint64_t TagOf(uint32_t pending, uint64_t piece) { return (piece << 8) | pending; }
@@ -18,7 +17,7 @@ uint64_t TagOf(uint32_t pending, uint64_t piece) { return (piece << 8) | pending
 Status BucketReader::Init() {
   const BuildLimits& limits = context_->limits();
   const uint64_t bucket_bytes =
-      context_->log().RecordCount() / context_->bucket_count() * kEntryBytes + 1;
+      context_->log().RecordCount() / context_->bucket_count() * format::kKeyEntryBytes + 1;
   const uint64_t window = std::min<uint64_t>(
       limits.window_buckets, std::max<uint64_t>(limits.window_bytes / bucket_bytes, 2));
   pending_.resize(std::clamp<uint64_t>(window, 1, 255));
@@ -38,7 +37,7 @@ Status BucketReader::Start(uint32_t bucket) {
   }
   ENGINE_RACE_RETURN_IF_ERROR(pending.failure);
   pending.readable_count = pending.cut.logged_slot_end();
-  const uint64_t bytes = pending.cut.slot_end() * kEntryBytes;
+  const uint64_t bytes = pending.cut.slot_end() * format::kKeyEntryBytes;
   if (pending.buffer.size() < bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes + bytes / 4, false, &pending.buffer,
                                                  context_->log().placement().memory()));
@@ -49,7 +48,7 @@ Status BucketReader::Start(uint32_t bucket) {
 
 Status BucketReader::Submit(uint32_t index) {
   Pending& pending = pending_[index];
-  const uint64_t bytes = pending.cut.logged_slot_end() * kEntryBytes;
+  const uint64_t bytes = pending.cut.logged_slot_end() * format::kKeyEntryBytes;
   const uint64_t piece_bytes = context_->limits().piece_bytes;
   for (uint64_t begin = 0; begin < bytes; begin += piece_bytes) {
     while (queue_->in_flight() == queue_->depth()) ENGINE_RACE_RETURN_IF_ERROR(Reap(1));
@@ -76,11 +75,12 @@ Status BucketReader::Reap(uint32_t min_count) {
       pending.failure = io::ReadError(context_->log().KeyFile(pending.bucket), done.error);
     }
     const uint64_t begin = (done.tag >> 8) * context_->limits().piece_bytes;
-    const uint64_t asked = std::min<uint64_t>(context_->limits().piece_bytes,
-                                              pending.cut.logged_slot_end() * kEntryBytes - begin);
+    const uint64_t asked =
+        std::min<uint64_t>(context_->limits().piece_bytes,
+                           pending.cut.logged_slot_end() * format::kKeyEntryBytes - begin);
     if (done.read_bytes < asked) {
       pending.readable_count =
-          std::min(pending.readable_count, (begin + done.read_bytes) / kEntryBytes);
+          std::min(pending.readable_count, (begin + done.read_bytes) / format::kKeyEntryBytes);
     }
   }
   return Status::Ok();

@@ -30,7 +30,6 @@ constexpr uint64_t kMaxTail = 128 << 10;
 constexpr uint64_t kTailFraction = 4;
 // While the index exceeds its memory, deltas with so many records are merged at once.
 constexpr uint32_t kMergedDelta = 64;
-constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 
 }  // namespace
 
@@ -194,9 +193,9 @@ Status IndexRestore::ReadTail(uint32_t bucket, const BucketCut& cut, std::vector
     tail->push_back({record.key, ValueRef(record.slot, record.value_checksum, record.tombstone)});
   };
   if (covered < cut.logged_key_watermark) {
-    const uint64_t per_page = kIoAlignment / kEntryBytes;
+    const uint64_t per_page = kIoAlignment / format::kKeyEntryBytes;
     const uint64_t first = covered / per_page * per_page;
-    const uint64_t bytes = (cut.logged_key_watermark - first) * kEntryBytes;
+    const uint64_t bytes = (cut.logged_key_watermark - first) * format::kKeyEntryBytes;
     Region memory;
     ENGINE_RACE_RETURN_IF_ERROR(
         Region::Allocate(RoundUp(bytes, kIoAlignment), /*huge_pages=*/false, &memory));

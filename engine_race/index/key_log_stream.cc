@@ -11,15 +11,13 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
-
 class StreamWorker {
  public:
   StreamWorker(BuildContext* context, uint32_t bucket, const BucketCut& cut,
                std::atomic<uint64_t>* next_piece)
       : context_(context),
         bucket_(bucket),
-        log_bytes_(cut.logged_slot_end() * kEntryBytes),
+        log_bytes_(cut.logged_slot_end() * format::kKeyEntryBytes),
         piece_bytes_(context->limits().piece_bytes),
         next_piece_(next_piece) {}
 
@@ -40,13 +38,14 @@ class StreamWorker {
       for (const io::ReadCompletion& done : completions) {
         const auto buffer = static_cast<uint32_t>(done.tag);
         if (done.error != 0) return io::ReadError(context_->log().KeyFile(bucket_), done.error);
-        const uint64_t read_count = done.read_bytes / kEntryBytes;
+        const uint64_t read_count = done.read_bytes / format::kKeyEntryBytes;
         const auto* const entries =
             reinterpret_cast<const format::KeyEntry*>(buffer_.data() + BufferOffset(buffer));
-        ENGINE_RACE_RETURN_IF_ERROR(visit({worker,
-                                           offsets_[buffer] / kEntryBytes,
-                                           {entries, read_count},
-                                           SizeAt(offsets_[buffer]) / kEntryBytes - read_count}));
+        ENGINE_RACE_RETURN_IF_ERROR(
+            visit({worker,
+                   offsets_[buffer] / format::kKeyEntryBytes,
+                   {entries, read_count},
+                   SizeAt(offsets_[buffer]) / format::kKeyEntryBytes - read_count}));
         ENGINE_RACE_RETURN_IF_ERROR(Start(buffer));
       }
     }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine_race/base/memory.h"
 #include "engine_race/base/options.h"
 
 namespace engine_race::format {
@@ -153,6 +154,9 @@ struct KeyEntry {
   uint64_t check;
 };
 static_assert(sizeof(KeyEntry) == 16);
+inline constexpr uint64_t kKeyEntryBytes = sizeof(KeyEntry);
+// Entries in a page of a key file, the unit of aligned reads and writes.
+inline constexpr uint64_t kPageEntries = kIoAlignment / kKeyEntryBytes;
 
 inline constexpr uint32_t kChecksumBits = 28;
 inline constexpr uint32_t kTombstoneBits = 1;

@@ -14,7 +14,6 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 constexpr uint64_t kPieceBytes = uint64_t{256} << 10;
 static_assert(kPieceBytes % kIoAlignment == 0);
 
@@ -55,13 +54,13 @@ class FileCut {
   Status ZeroRows(uint32_t bucket) const {
     const SlotTable& table = cuts_.states[bucket].table;
     if (!table.has_rows()) return Status::Ok();
-    const uint64_t row_bytes = table.row_records() * kEntryBytes;
+    const uint64_t row_bytes = table.row_records() * format::kKeyEntryBytes;
     for (uint32_t row = 0; row < table.rows().size(); ++row) {
       if (table.rows()[row].free()) {
         ENGINE_RACE_RETURN_IF_ERROR(Zero(bucket, row * row_bytes, (row + 1) * row_bytes));
       }
     }
-    const uint64_t end_bytes = EndSlot(bucket) * kEntryBytes;
+    const uint64_t end_bytes = EndSlot(bucket) * format::kKeyEntryBytes;
     return Zero(bucket, end_bytes, RoundUp(end_bytes, row_bytes));
   }
 
@@ -69,9 +68,9 @@ class FileCut {
   // bucket with rows the rest begins behind the last row.
   Status Punch(uint32_t bucket, bool* supported) const {
     const SlotTable& table = cuts_.states[bucket].table;
-    uint64_t kept_bytes = table.SlotEnd(0) * kEntryBytes;
+    uint64_t kept_bytes = table.SlotEnd(0) * format::kKeyEntryBytes;
     if (!table.has_rows()) {
-      const uint64_t end_bytes = cuts_.ends[bucket] * kEntryBytes;
+      const uint64_t end_bytes = cuts_.ends[bucket] * format::kKeyEntryBytes;
       ENGINE_RACE_ASSERT(end_bytes <= geometry_.key_region_bytes());
       kept_bytes = RoundUp(end_bytes, uint64_t{kIoAlignment});
       ENGINE_RACE_RETURN_IF_ERROR(Zero(bucket, end_bytes, kept_bytes));
@@ -109,10 +108,10 @@ class FileCut {
   uint64_t KeptBytes(uint32_t bucket) const {
     if (cuts_.states[bucket].damaged) return geometry_.key_region_bytes();
     if (cuts_.states[bucket].table.has_rows()) {
-      return cuts_.states[bucket].table.SlotEnd(0) * kEntryBytes;
+      return cuts_.states[bucket].table.SlotEnd(0) * format::kKeyEntryBytes;
     }
-    if (IsCut(bucket)) return cuts_.ends[bucket] * kEntryBytes;
-    return cuts_.states[bucket].record_count * kEntryBytes;
+    if (IsCut(bucket)) return cuts_.ends[bucket] * format::kKeyEntryBytes;
+    return cuts_.states[bucket].record_count * format::kKeyEntryBytes;
   }
 
   Status WriteAnew() {

@@ -22,9 +22,6 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
-constexpr uint64_t kPageEntries = kIoAlignment / kEntryBytes;
-
 // Puts the records of one bucket's tail where they belong in the logs. Gives rows to runs whose row
 // was lost.
 class LogRepair {
@@ -50,15 +47,16 @@ class LogRepair {
       ENGINE_RACE_RETURN_IF_ERROR(
           location.file->Write(value_.data(), kValueBytes, location.offset));
     }
-    if (slot / kPageEntries != page_number_) {
+    if (slot / format::kPageEntries != page_number_) {
       ENGINE_RACE_RETURN_IF_ERROR(Finish());
-      page_number_ = slot / kPageEntries;
+      page_number_ = slot / format::kPageEntries;
       // Entries before the tail stay as they are.
       ENGINE_RACE_RETURN_IF_ERROR(
           files_.KeyFile(bucket_).Read(page_.data(), kIoAlignment, PageOffset()));
     }
     if (!found.key_in_log) {
-      std::memcpy(page_.data() + slot % kPageEntries * kEntryBytes, &found.entry, kEntryBytes);
+      std::memcpy(page_.data() + slot % format::kPageEntries * format::kKeyEntryBytes, &found.entry,
+                  format::kKeyEntryBytes);
       page_changed_ = true;
     }
     return Status::Ok();
@@ -83,7 +81,7 @@ class LogRepair {
     return Status::Ok();
   }
   uint64_t PageOffset() const {
-    return files_.identity.geometry.KeyOffset(bucket_, page_number_ * kPageEntries);
+    return files_.identity.geometry.KeyOffset(bucket_, page_number_ * format::kPageEntries);
   }
 
   const StoreFiles& files_;
@@ -110,7 +108,7 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
   const uint64_t first = uint64_t{index} * table.row_records();
   Region keys;
   Region value;
-  const uint64_t key_bytes = table.row_records() * kEntryBytes;
+  const uint64_t key_bytes = table.row_records() * format::kKeyEntryBytes;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(key_bytes, false, &keys));
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, false, &value));
   ENGINE_RACE_RETURN_IF_ERROR(
@@ -148,7 +146,7 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
   ENGINE_RACE_RETURN_IF_ERROR(staging->Reserve(bucket));
   std::memset(keys.data(), 0, place_bytes);
   ENGINE_RACE_RETURN_IF_ERROR(files.KeyFile(bucket).Read(
-      keys.data(), RoundUp(key_count * kEntryBytes, kIoAlignment),
+      keys.data(), RoundUp(key_count * format::kKeyEntryBytes, kIoAlignment),
       geometry.KeyOffset(bucket, SlotOfGroup(state, key_count, state.logged_key_watermark))));
   ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Write(keys.data(), place_bytes, places_offset));
 

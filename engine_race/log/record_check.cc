@@ -7,11 +7,7 @@
 #include "engine_race/log/lane.h"
 
 namespace engine_race {
-namespace {
-
-constexpr uint64_t kPageEntries = kIoAlignment / sizeof(format::KeyEntry);
-
-}  // namespace
+namespace {}  // namespace
 
 Status RecordCheck::Init() {
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &keys_));
@@ -41,7 +37,8 @@ Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, co
     ENGINE_RACE_RETURN_IF_ERROR(LoadEntry(sequence, logged));
     const auto* const entries = reinterpret_cast<const format::KeyEntry*>(keys_.data());
     KeyRecord record;
-    if (!SlotTable::DecodeAppended(codec, entries[sequence % kPageEntries], sequence, &record) ||
+    if (!SlotTable::DecodeAppended(codec, entries[sequence % format::kPageEntries], sequence,
+                                   &record) ||
         !files_.identity.geometry.IsIn(bucket_, record.key)) {
       return Status::Ok();
     }
@@ -68,17 +65,17 @@ bool RecordCheck::HasPlaces(uint64_t sequence, const Logged& logged) const {
 
 Status RecordCheck::LoadEntry(uint64_t sequence, const Logged& logged) {
   const Geometry& geometry = files_.identity.geometry;
-  const uint64_t page = sequence / kPageEntries;
+  const uint64_t page = sequence / format::kPageEntries;
   const bool in_log = sequence < logged.key_count;
   if (loaded_ && loaded_page_ == page && loaded_from_log_ == in_log) return Status::Ok();
-  const uint64_t first = page * kPageEntries;
+  const uint64_t first = page * format::kPageEntries;
   if (in_log) {
     const uint64_t offset = geometry.KeyOffset(bucket_, state_.table.SlotOf(first));
     ENGINE_RACE_RETURN_IF_ERROR(files_.KeyFile(bucket_).Read(keys_.data(), kIoAlignment, offset));
   } else {
     const uint32_t place = PlaceInWord(state_.key_places, sequence / geometry.keys_per_group());
     ENGINE_RACE_RETURN_IF_ERROR(
-        staging_.ReadKeys(bucket_, place, first % geometry.keys_per_group(), kPageEntries,
+        staging_.ReadKeys(bucket_, place, first % geometry.keys_per_group(), format::kPageEntries,
                           reinterpret_cast<format::KeyEntry*>(keys_.data())));
   }
   loaded_ = true;

@@ -14,8 +14,6 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
-
 // The cells of a row that hold anything.
 uint32_t UsedCells(const SlotTable& table, const Row& row) {
   const uint32_t records = row.is_run() ? table.row_records() : row.record_count;
@@ -149,13 +147,14 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
   const uint64_t moved_number = TakeNumber(number, row, horizon, records);
   const uint64_t first_slot = uint64_t{row} * row_records;
   Region keys;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(row_records * kEntryBytes, /*huge_pages=*/false,
-                                               &keys, context_.placement.memory()));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(row_records * format::kKeyEntryBytes,
+                                               /*huge_pages=*/false, &keys,
+                                               context_.placement.memory()));
   std::memset(keys.data(), 0, keys.size());
   for (size_t i = 0; i < records.size(); ++i) {
     const format::KeyEntry entry =
         SlotTable::EncodeMoved(context_.codec(number), records[i], first_slot + i, moved_number);
-    std::memcpy(keys.data() + i * kEntryBytes, &entry, sizeof(entry));
+    std::memcpy(keys.data() + i * format::kKeyEntryBytes, &entry, sizeof(entry));
     records[i].slot = static_cast<uint32_t>(first_slot + i);
     records[i].sequence = 2 * moved_number;
   }
@@ -249,16 +248,16 @@ Status RowMover::AddNewerKey(uint32_t number, const format::KeyEntry& entry, uin
 Status RowMover::ReadNewerKeys(uint32_t number, uint64_t* from, std::vector<uint64_t>* keys) const {
   BucketCut cut;
   ENGINE_RACE_RETURN_IF_ERROR(reader_.LookAtBucket(number, *from, &cut));
-  constexpr uint64_t kPageEntries = kIoAlignment / kEntryBytes;
   Region page;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(page.data());
   for (uint64_t sequence = *from; sequence < cut.logged_key_watermark;) {
     const uint64_t slot = cut.table.SlotOf(sequence);
-    const uint64_t in_page = slot % kPageEntries;
+    const uint64_t in_page = slot % format::kPageEntries;
     ENGINE_RACE_RETURN_IF_ERROR(context_.files.KeyFile(number).Read(
         page.data(), kIoAlignment, context_.geometry().KeyOffset(number, slot - in_page)));
-    for (uint64_t i = in_page; i < kPageEntries && sequence < cut.logged_key_watermark; ++i) {
+    for (uint64_t i = in_page; i < format::kPageEntries && sequence < cut.logged_key_watermark;
+         ++i) {
       ENGINE_RACE_RETURN_IF_ERROR(AddNewerKey(number, entries[i], sequence, keys));
       ++sequence;
     }

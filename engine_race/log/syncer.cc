@@ -144,15 +144,14 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
   // A write of the whole group may not begin meanwhile: this one, ending later, could undo it.
   lane.BeginWrite(group);
   // Whole pages of entries, those before `first` as they are, zeros behind the last one.
-  constexpr uint64_t kPageEntries = kIoAlignment / sizeof(format::KeyEntry);
   const bool values = kind == LaneKind::kValues;
   const uint64_t begin_in_group =
-      values ? first_in_group : first_in_group / kPageEntries * kPageEntries;
+      values ? first_in_group : first_in_group / format::kPageEntries * format::kPageEntries;
   const uint64_t begin = group * lane.group_records() + begin_in_group;
   const uint64_t slot = bucket.table.SlotOf(begin);
   const uint64_t count = target - begin;
   ENGINE_RACE_ASSERT(begin_in_group + count <= lane.group_records());
-  const uint64_t page_count = (count + kPageEntries - 1) / kPageEntries;
+  const uint64_t page_count = (count + format::kPageEntries - 1) / format::kPageEntries;
   lock->unlock();
   Status written = Guarded([&] {
     Region staged;

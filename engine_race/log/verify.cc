@@ -26,9 +26,8 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 // How many records are verified together: the entries of one key page, and their values.
-constexpr uint64_t kPieceRecords = kIoAlignment / kEntryBytes;
+constexpr uint64_t kPieceRecords = kIoAlignment / format::kKeyEntryBytes;
 
 // The store, and what all threads add to.
 struct Walk {

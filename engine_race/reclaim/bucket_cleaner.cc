@@ -9,7 +9,6 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 // So many entries are sorted at once. A bucket with more of them takes several passes.
 constexpr uint64_t kMaxItems = uint64_t{2} << 20;
 // Entries are read in pieces of this size.
@@ -80,8 +79,8 @@ Status BucketCleaner::Look(uint32_t bucket) {
 }
 
 Status BucketCleaner::ReadEntries(uint32_t bucket) {
-  const uint64_t bytes =
-      RoundUp(std::max<uint64_t>(cut_.slot_end(), 1) * kEntryBytes, uint64_t{kIoAlignment});
+  const uint64_t bytes = RoundUp(std::max<uint64_t>(cut_.slot_end(), 1) * format::kKeyEntryBytes,
+                                 uint64_t{kIoAlignment});
   if (entries_.size() < bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes + bytes / 4 / kIoAlignment * kIoAlignment,
                                                  /*huge_pages=*/false, &entries_,

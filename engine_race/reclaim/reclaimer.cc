@@ -23,7 +23,7 @@ constexpr auto kSettleDelay = std::chrono::milliseconds(200);
 constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
 // Between two tries to claim a bucket.
-constexpr auto kRetryDelay = std::chrono::milliseconds(1);
+constexpr auto kClaimRetryDelay = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -216,7 +216,7 @@ std::unique_ptr<BucketCleaner> Reclaimer::TakeHelper() {
 
 // Waits while another thread cleans the bucket, or a batch holds it.
 void Reclaimer::Claim(uint32_t bucket) {
-  while (!log_.mover().Claim(bucket)) std::this_thread::sleep_for(kRetryDelay);
+  while (!log_.mover().Claim(bucket)) std::this_thread::sleep_for(kClaimRetryDelay);
 }
 
 Status Reclaimer::Compact(const ProgressFn& on_progress) {

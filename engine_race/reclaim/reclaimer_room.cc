@@ -14,7 +14,7 @@ namespace engine_race {
 namespace {
 
 // Between two tries to release cells that views can see.
-constexpr auto kRetryDelay = std::chrono::milliseconds(1);
+constexpr auto kReleaseRetryDelay = std::chrono::milliseconds(1);
 // How long a write into a full region waits: for cells that views may see, and for cells that are
 // being released.
 constexpr uint64_t kMaxViewWaitNs = uint64_t{200} * 1000 * 1000;
@@ -156,7 +156,7 @@ void Reclaimer::AwaitRelease(uint32_t number, uint64_t record_count) {
   while (mover.HasWaiting(number) && !mover.HasRoom(number, record_count)) {
     const uint64_t limit_ns = mover.IsReleasing(number) ? kMaxReleaseWaitNs : kMaxViewWaitNs;
     if (MonotonicNs() - began_ns >= limit_ns) return;
-    std::this_thread::sleep_for(kRetryDelay);
+    std::this_thread::sleep_for(kReleaseRetryDelay);
     mover.Release();
   }
 }

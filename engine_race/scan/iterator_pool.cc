@@ -11,8 +11,8 @@ namespace engine_race {
 
 namespace {
 
-constexpr uint64_t kWindowShare = 64;
-constexpr uint64_t kMaxWindows = 64;
+constexpr uint64_t kIteratorWindowShare = 64;
+constexpr uint64_t kMaxIteratorWindows = 64;
 
 // Its address tells threads apart; its value means nothing.
 constinit thread_local char thread_mark = 0;
@@ -23,7 +23,9 @@ Status NoMemory() noexcept { return RefusedMemory("an iterator"); }
 
 uint64_t IteratorPool::WindowBytes(uint64_t scan_budget_bytes) {
   constexpr uint64_t kBytes = WindowPool::kWindowBytes;
-  return std::clamp<uint64_t>(scan_budget_bytes / kWindowShare / kBytes, 1, kMaxWindows) * kBytes;
+  return std::clamp<uint64_t>(scan_budget_bytes / kIteratorWindowShare / kBytes, 1,
+                              kMaxIteratorWindows) *
+         kBytes;
 }
 
 IteratorPool::IteratorPool(const BucketLog& log, const Index& index, ValueFrames* frames,

@@ -17,8 +17,8 @@ constexpr uint64_t kShortRecords = WindowPool::kWindowRecords;
 
 // How the buffer budget is divided.
 constexpr uint64_t kMinBudgetBytes = 8 * 1024 * 1024;
-constexpr uint64_t kWindowShare = 32;
-constexpr uint64_t kMaxWindows = 64;
+constexpr uint64_t kScanWindowShare = 32;
+constexpr uint64_t kMaxScanWindows = 64;
 
 // How many records ahead of a visit the ends of its value are fetched. Without that a visitor
 // misses the caches at both ends of each value. With more, the fetched lines evict each other from
@@ -27,8 +27,8 @@ constexpr uint32_t kFetchAhead = 6;
 static_assert(kFetchAhead <= Chunk::kBatchRecords);
 
 uint64_t WindowCount(uint64_t budget_bytes) {
-  return std::clamp<uint64_t>(budget_bytes / kWindowShare / WindowPool::kWindowBytes, 1,
-                              kMaxWindows);
+  return std::clamp<uint64_t>(budget_bytes / kScanWindowShare / WindowPool::kWindowBytes, 1,
+                              kMaxScanWindows);
 }
 
 // The state of one Scan. Its destructor releases everything, however the scan ends.

@@ -21,7 +21,7 @@ constexpr std::string_view kIntervals =
     "--report_interval_seconds=N writes the operations of each interval";
 constexpr std::string_view kNoMerge = "there is no merge operator";
 
-constexpr Word kFlags[] = {
+constexpr Word kMissingFlags[] = {
     {"benchmark_read_rate_limit", "--rate=N begins N operations a second"},
     {"block_size", "values are read one by one, not in blocks"},
     {"bloom_bits", "the index has every key, so there are no filters"},
@@ -47,7 +47,7 @@ constexpr Word kFlags[] = {
     {"write_buffer_size", kOneBudget},
 };
 
-constexpr Word kBenchmarks[] = {
+constexpr Word kMissingBenchmarks[] = {
     {"compactall", kCompact},
     {"deleteseq", "deleterandom deletes in random order"},
     {"fill100K", "all values have 4096 bytes"},
@@ -75,9 +75,9 @@ std::string WhyOf(const Word (&words)[kCount], std::string_view name) {
 std::string WhyNoFlag(std::string_view argument) {
   if (!argument.starts_with("--")) return {};
   argument.remove_prefix(2);
-  return WhyOf(kFlags, argument.substr(0, argument.find('=')));
+  return WhyOf(kMissingFlags, argument.substr(0, argument.find('=')));
 }
 
-std::string WhyNoBenchmark(std::string_view name) { return WhyOf(kBenchmarks, name); }
+std::string WhyNoBenchmark(std::string_view name) { return WhyOf(kMissingBenchmarks, name); }
 
 }  // namespace harness

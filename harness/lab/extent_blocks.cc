@@ -22,7 +22,6 @@ namespace format = engine_race::format;
 
 namespace {
 
-constexpr size_t kBlockBytes = format::kIndexBlockBytes;
 // The shards of the cache get unequal numbers of blocks.
 constexpr uint64_t kCacheSlackBytes = uint64_t{64} << 20;
 
@@ -98,22 +97,23 @@ Status ExtentBlocks::Read(const BucketLog& log, const IndexRoot& root) {
                                                 /*file_mode=*/0, /*writable=*/false, &store));
   ENGINE_RACE_RETURN_IF_ERROR(store->Reserve(root.extents));
   ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(next_block * kBlockBytes, /*huge_pages=*/true, &memory_));
+      Region::Allocate(next_block * format::kIndexBlockBytes, /*huge_pages=*/true, &memory_));
   for (size_t i = 0; i < extents_.size(); ++i) {
     const format::IndexExtent& extent = root.extents[i];
     ENGINE_RACE_RETURN_IF_ERROR(store->ReadBlocks(
         {extent.generation, extent.place}, 0, format::IndexBlocksOf(extent.record_count) + 1,
-        memory_.data() + extents_[i].first_block * kBlockBytes));
+        memory_.data() + extents_[i].first_block * format::kIndexBlockBytes));
   }
   return Status::Ok();
 }
 
 Status ExtentBlocks::FillCache() {
-  cache_ = std::make_unique<BlockCache>(block_count() * kBlockBytes * 3 / 2 + kCacheSlackBytes);
+  cache_ = std::make_unique<BlockCache>(block_count() * format::kIndexBlockBytes * 3 / 2 +
+                                        kCacheSlackBytes);
   for (uint64_t block = 0; block < block_count(); ++block) {
-    BlockCache::OwnedEntry entry = BlockCache::Make(kBlockBytes);
+    BlockCache::OwnedEntry entry = BlockCache::Make(format::kIndexBlockBytes);
     if (entry == nullptr) return Status::OutOfMemory("no memory for a block of the cache");
-    std::memcpy(entry->data, BlockAt(block), kBlockBytes);
+    std::memcpy(entry->data, BlockAt(block), format::kIndexBlockBytes);
     cache_->Release(cache_->Insert(block, std::move(entry)));
   }
   return Status::Ok();

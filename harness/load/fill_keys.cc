@@ -27,7 +27,6 @@ namespace format = engine_race::format;
 namespace sys = engine_race::sys;
 
 constexpr uint64_t kPieceBytes = 1 << 20;
-constexpr uint64_t kEntryBytes = sizeof(format::KeyEntry);
 
 // The least number of records that fills whole groups, of entries and of values.
 uint64_t WholeGroups(const Geometry& geometry) {
@@ -38,7 +37,7 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32
                    const RecordFn& record_of, const Region& piece) {
   const engine_race::EntryCodec codec = log.codec(bucket);
   auto* const entries = reinterpret_cast<format::KeyEntry*>(piece.data());
-  const uint64_t per_piece = kPieceBytes / kEntryBytes;
+  const uint64_t per_piece = kPieceBytes / format::kKeyEntryBytes;
   for (uint64_t begin = 0; begin < count; begin += per_piece) {
     const uint64_t written = std::min(per_piece, count - begin);
     for (uint64_t i = 0; i < written; ++i) {
@@ -46,8 +45,8 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32
       record.value_checksum = record.tombstone ? 0 : zero_checksum;
       entries[i] = engine_race::SlotTable::EncodeAppended(codec, record, begin + i);
     }
-    ENGINE_RACE_RETURN_IF_ERROR(
-        log.KeyFile(bucket).Write(entries, written * kEntryBytes, log.KeyOffset(bucket, begin)));
+    ENGINE_RACE_RETURN_IF_ERROR(log.KeyFile(bucket).Write(entries, written * format::kKeyEntryBytes,
+                                                          log.KeyOffset(bucket, begin)));
   }
   return Status::Ok();
 }

@@ -12,7 +12,7 @@ namespace harness {
 namespace {
 
 // On standard output, where `numa race` reads the reason.
-int Refuse(const std::string& why) {
+int RefuseCopy(const std::string& why) {
   std::printf("numa copy: %s\n", why.c_str());
   return kExitRefused;
 }
@@ -31,13 +31,13 @@ CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags) {
 int RunCopy(const CopyFlags& flags) {
   std::vector<uint32_t> nodes;
   if (!engine_race::numa::ParseList(flags.nodes, engine_race::numa::kMaxNodeCount, &nodes)) {
-    return Refuse(flags.nodes + " is no list of nodes");
+    return RefuseCopy(flags.nodes + " is no list of nodes");
   }
   engine_race::Status status = CopyProgram(flags.source, flags.target);
   if (status.ok()) status = PlaceInCache(flags.target, nodes);
   // Without NUMA in the kernel there is no other place where the pages could lie.
   if (status.ok() || status.code() == engine_race::Code::kNotSupported) return kExitDone;
-  return Refuse(status.message());
+  return RefuseCopy(status.message());
 }
 
 }  // namespace harness

@@ -36,7 +36,7 @@ using engine_race::numa::Topology;
 constexpr uint32_t kThreadCount = 64;
 constexpr uint64_t kMemoryBytes = uint64_t{2} << 30;
 
-int Refuse(const std::string& why, int exit_code = kExitRefused) {
+int RefuseRace(const std::string& why, int exit_code = kExitRefused) {
   std::fprintf(stderr, "numa race: %s\n", why.c_str());
   return exit_code;
 }
@@ -208,10 +208,10 @@ int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
   RaceRun run(settings, plans, topology);
   const Status prepared = run.Prepare();
   if (Interrupted()) return kExitInterrupted;
-  if (!prepared.ok()) return Refuse(prepared.message());
+  if (!prepared.ok()) return RefuseRace(prepared.message());
   const Status ran = run.Run();
   if (Interrupted()) return kExitInterrupted;
-  if (!ran.ok()) return Refuse(ran.message(), kExitFailure);
+  if (!ran.ok()) return RefuseRace(ran.message(), kExitFailure);
   const std::string text = RaceText(run.results());
   std::printf("%s", text.c_str());
   if (!run.note().empty()) std::printf("%s\n", run.note().c_str());
@@ -219,8 +219,8 @@ int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
   json["machine"] = DescribeMachine(plans.front().dir);
   const bool has_table = SaveText(text, flags.table_path);
   const bool has_json = SaveJson(json, flags.json_path);
-  if (!has_table) return Refuse("cannot write " + flags.table_path);
-  if (!has_json) return Refuse("cannot write " + flags.json_path);
+  if (!has_table) return RefuseRace("cannot write " + flags.table_path);
+  if (!has_json) return RefuseRace("cannot write " + flags.json_path);
   return kExitDone;
 }
 
@@ -275,25 +275,25 @@ int RunNumaRace(NumaRaceFlags flags) {
   Topology topology;
   Allowed allowed;
   const Status read = ReadMachine(&topology, &allowed);
-  if (!read.ok()) return Refuse(read.message());
+  if (!read.ok()) return RefuseRace(read.message());
   WorkDir fresh;
   if (flags.dir.empty() && flags.request.dirs.empty()) {
     std::string error;
-    if (!fresh.Prepare("", &error)) return Refuse(error);
+    if (!fresh.Prepare("", &error)) return RefuseRace(error);
     flags.dir = fresh.path();
   }
   std::error_code failed;
   flags.request.parent_dir = fs::absolute(flags.dir.empty() ? "." : flags.dir, failed).string();
-  if (failed) return Refuse(flags.dir + ": " + failed.message());
+  if (failed) return RefuseRace(flags.dir + ": " + failed.message());
   std::vector<InstancePlan> plans;
   const Status planned = PlanRace(flags.request, topology, allowed, &plans);
-  if (!planned.ok()) return Refuse(planned.message());
+  if (!planned.ok()) return RefuseRace(planned.message());
   const auto count = static_cast<uint32_t>(plans.size());
   if (flags.thread_count == 0) flags.thread_count = std::max(1u, kThreadCount / count);
   if (flags.memory_limit_bytes == 0) flags.memory_limit_bytes = kMemoryBytes / count;
   const RaceSettings settings = SettingsOf(flags);
   const std::string why_not = WhyNot(plans, flags, settings, topology);
-  if (!why_not.empty()) return Refuse(why_not);
+  if (!why_not.empty()) return RefuseRace(why_not);
   CatchInterrupts();
   PrintPlan(plans, settings, topology);
   const int exit_code = RunPlanned(flags, settings, plans, topology);

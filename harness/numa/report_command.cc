@@ -19,7 +19,7 @@ namespace {
 using engine_race::Status;
 using engine_race::numa::Topology;
 
-int Refuse(const std::string& why) {
+int RefuseReport(const std::string& why) {
   std::fprintf(stderr, "numa report: %s\n", why.c_str());
   return kExitRefused;
 }
@@ -59,14 +59,14 @@ CLI::App* AddReportCommand(CLI::App* app, ReportFlags* flags) {
 int RunReport(const ReportFlags& flags) {
   Topology topology;
   const Status read = engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology);
-  if (!read.ok()) return Refuse(read.ToString());
+  if (!read.ok()) return RefuseReport(read.ToString());
   std::vector<uint32_t> nodes;
   const std::string bad_nodes = ParseNodes(flags.nodes, topology, &nodes);
-  if (!bad_nodes.empty()) return Refuse(bad_nodes);
+  if (!bad_nodes.empty()) return RefuseReport(bad_nodes);
   std::vector<PlacementSummary> before;
   if (!flags.before_path.empty()) {
     auto loaded = LoadReport(flags.before_path);
-    if (!loaded) return Refuse(flags.before_path + " is no report that --json wrote");
+    if (!loaded) return RefuseReport(flags.before_path + " is no report that --json wrote");
     before = std::move(*loaded);
   }
   std::vector<PlacementSummary> processes;
@@ -74,13 +74,13 @@ int RunReport(const ReportFlags& flags) {
     ProcessMemory memory;
     const Status status =
         ReadProcessMemory(engine_race::numa::kProcRoot, pid, topology, nodes, &memory);
-    if (!status.ok()) return Refuse(status.ToString());
+    if (!status.ok()) return RefuseReport(status.ToString());
     processes.push_back(Summarize(memory, topology));
   }
   std::printf("%s\n%s", TopologyText(topology).c_str(), PlacementText(processes).c_str());
   if (!flags.before_path.empty()) std::printf("%s", CompareText(before, processes).c_str());
   if (!SaveJson(PlacementJson(processes, topology), flags.json_path)) {
-    return Refuse("cannot write " + flags.json_path);
+    return RefuseReport("cannot write " + flags.json_path);
   }
   return kExitDone;
 }

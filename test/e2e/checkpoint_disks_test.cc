@@ -55,7 +55,7 @@ class SharedBlocksTest : public testing::TestWithParam<DiskKind> {
     return how;
   }
 
-  SmallDisk disk_{GetParam(), 512 * kMib};
+  SmallDisk disk_{GetParam(), 512 * kMiB};
 };
 
 TEST_P(SharedBlocksTest, HoldsWhatWasThereAndNothingLater) {
@@ -234,7 +234,7 @@ TEST_P(FullCheckpointTest, LeavesNoHalfStoreAndTheSourceUnharmed) {
   Change(store.get(), 0, 4000, &contents);
   ASSERT_TRUE(store->Sync().ok());
   const uint64_t free_bytes = fs::space(disk.StoreDir()).available;
-  disk.AddBallast(free_bytes - kMib);
+  disk.AddBallast(free_bytes - kMiB);
   CheckpointOptions how;
   how.reflink = false;
   const Status made = store->Checkpoint(target, how);

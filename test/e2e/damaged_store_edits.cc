@@ -9,8 +9,8 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kSectorBytes = 512;
-constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kTornSectorBytes = 512;
+constexpr uint64_t kTornPageBytes = 4096;
 // Of a bucket's counts, but for the reserved one.
 constexpr uint32_t kWordCount = 7;
 
@@ -38,13 +38,13 @@ void Damager::FlipBits() {
 }
 
 void Damager::ZeroBlock() {
-  const uint64_t sizes[] = {8, 16, kSectorBytes, kPageBytes, 4 * kPageBytes};
+  const uint64_t sizes[] = {8, 16, kTornSectorBytes, kTornPageBytes, 4 * kTornPageBytes};
   const Extent extent = PickUsed(sizes[rng_() % std::size(sizes)]);
   Overwrite(extent, std::string(extent.size, '\0'));
 }
 
 void Damager::WriteGarbage() {
-  const uint64_t sizes[] = {8, 64, kSectorBytes, kPageBytes};
+  const uint64_t sizes[] = {8, 64, kTornSectorBytes, kTornPageBytes};
   const Extent extent = PickUsed(sizes[rng_() % std::size(sizes)]);
   std::string bytes(extent.size, '\0');
   for (char& byte : bytes) byte = static_cast<char>(rng_());
@@ -82,7 +82,7 @@ void Damager::SwapSlots() {
 // Writes that never came: a stretch, or a whole file, as it was before.
 void Damager::RestoreOlder() {
   const StoreImage& older = base_.older[rng_() % base_.older.size()];
-  const uint64_t sizes[] = {16, kSectorBytes, kPageBytes, uint64_t{1} << 40};
+  const uint64_t sizes[] = {16, kTornSectorBytes, kTornPageBytes, uint64_t{1} << 40};
   Extent extent = PickUsed(sizes[rng_() % std::size(sizes)]);
   extent.size = std::min<uint64_t>(extent.size, image_.file(extent.file).size());
   Overwrite(extent, BytesAt(older, extent));
@@ -90,7 +90,7 @@ void Damager::RestoreOlder() {
 
 // Writes that went elsewhere.
 void Damager::MoveBytes() {
-  const uint64_t sizes[] = {16, kSectorBytes, kPageBytes};
+  const uint64_t sizes[] = {16, kTornSectorBytes, kTornPageBytes};
   const Extent from = PickUsed(sizes[rng_() % std::size(sizes)]);
   Extent to = PickUsed(from.size);
   if (rng_() % 2 == 0) to.file = from.file;
@@ -156,12 +156,12 @@ void Damager::ChangeSize() {
   const uint64_t before = bytes.size();
   const uint64_t sizes[] = {0,
                             1,
-                            kPageBytes,
+                            kTornPageBytes,
                             before / 2,
                             before - std::min<uint64_t>(before, 1),
                             before + 1,
                             before - before % 65536,
-                            before + kPageBytes,
+                            before + kTornPageBytes,
                             rng_() % (before + 1)};
   bytes.resize(sizes[rng_() % std::size(sizes)]);
   whole_store_ = true;

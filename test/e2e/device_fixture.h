@@ -21,11 +21,8 @@ namespace engine_race::test {
 
 class DeviceStoreTest : public testing::Test {
  protected:
-  static constexpr uint64_t kMiB = uint64_t{1} << 20;
   static constexpr uint64_t kDeviceBytes = 32 * kMiB;
   static inline const uint64_t kKeys = Sized(4000, 1500);
-
-  static uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
 
   static bool Format(const LoopDevice& device) {
     const std::string command =

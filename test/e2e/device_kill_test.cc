@@ -16,15 +16,12 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/store.h"
+#include "test/e2e/engine_fixture.h"
 #include "test/loop_device.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
 namespace {
-
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
-uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
 
 // Keeps reads in flight: what a killed process has in its rings holds the devices for a while.
 [[noreturn]] void ReadForEver(Store* store) {

@@ -19,8 +19,6 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uid_t kNobody = 65534;
-
 Options OneBucket(uint64_t capacity_records) {
   Options options = TinyOptions();
   options.bucket_count = 1;
@@ -30,9 +28,7 @@ Options OneBucket(uint64_t capacity_records) {
 }
 
 // In the order of slots, not of keys.
-uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
-
-Status Put(Store* store, uint64_t i, uint64_t version = 1) {
+Status PutNth(Store* store, uint64_t i, uint64_t version = 1) {
   return store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), version));
 }
 
@@ -64,7 +60,7 @@ TEST(EdgesTest, SlotsAroundSixteenBits) {
       EXPECT_EQ(VersionOf(store.get(), NthKey(i)), 1u) << "slot " << i;
     }
     EXPECT_EQ(VersionOf(store.get(), NthKey(count)), 0u);
-    ASSERT_TRUE(Put(store.get(), count).ok());
+    ASSERT_TRUE(PutNth(store.get(), count).ok());
     EXPECT_EQ(VersionOf(store.get(), NthKey(count)), 1u);
   }
   std::map<uint64_t, uint64_t> expected;
@@ -84,7 +80,7 @@ TEST(EdgesTest, LastRecordOfABucket) {
       const auto store = OpenStore(dir.path(), OneBucket(kCapacity));
       ASSERT_NE(store, nullptr);
       for (; next < at_first; ++next) {
-        ASSERT_TRUE(Put(store.get(), next).ok());
+        ASSERT_TRUE(PutNth(store.get(), next).ok());
         expected[NthKey(next)] = 1;
       }
     }
@@ -93,11 +89,11 @@ TEST(EdgesTest, LastRecordOfABucket) {
       ASSERT_NE(store, nullptr);
       ExpectHolds(store.get(), expected);
       for (; next < kCapacity; ++next) {
-        ASSERT_TRUE(Put(store.get(), next).ok());
+        ASSERT_TRUE(PutNth(store.get(), next).ok());
         expected[NthKey(next)] = 1;
       }
-      EXPECT_EQ(Put(store.get(), next).code(), Code::kFull);
-      EXPECT_EQ(Put(store.get(), 0, 2).code(), Code::kFull);
+      EXPECT_EQ(PutNth(store.get(), next).code(), Code::kFull);
+      EXPECT_EQ(PutNth(store.get(), 0, 2).code(), Code::kFull);
       EXPECT_EQ(store->Delete(KeyOf(NthKey(0))).code(), Code::kFull);
       EXPECT_EQ(store->Stats().record_count, kCapacity);
       EXPECT_TRUE(store->Sync().ok());
@@ -151,7 +147,7 @@ TEST(EdgesTest, ReopenedThenWrittenInEveryPartOfAGroup) {
       TempDir dir{FastParent()};
       std::map<uint64_t, uint64_t> expected;
       const auto write = [&](Store* store, uint64_t i) {
-        ASSERT_TRUE(Put(store, i, i + 1).ok());
+        ASSERT_TRUE(PutNth(store, i, i + 1).ok());
         expected[NthKey(i)] = i + 1;
       };
       const auto sync = [synced](Store* store) {
@@ -185,7 +181,7 @@ class EdgesOfAProcessTest : public ::testing::Test {
     options.bucket_capacity_records = 1024;
     const auto store = OpenStore(store_, options);
     ASSERT_NE(store, nullptr);
-    for (uint64_t i = 0; i < kCount; ++i) ASSERT_TRUE(Put(store.get(), i).ok());
+    for (uint64_t i = 0; i < kCount; ++i) ASSERT_TRUE(PutNth(store.get(), i).ok());
   }
 
   void ExpectUnharmed() {
@@ -268,7 +264,7 @@ int WorkWithFewFds(const std::string& dir, bool make) {
     Status written;
     if (opened.ok()) {
       ++opened_count;
-      written = Put(store.get(), 0);
+      written = PutNth(store.get(), 0);
     } else {
       ++refused_count;
     }

@@ -13,7 +13,7 @@ namespace {
 using polar_race::kSucc;
 using Expected = std::map<uint64_t, uint64_t>;
 
-void Put(Store* store, uint64_t key, uint64_t version) {
+void PutWhole(Store* store, uint64_t key, uint64_t version) {
   const Status status = store->Write(KeyOf(key), ValueOf(key, version));
   ASSERT_TRUE(status.ok()) << status.ToString();
 }
@@ -30,7 +30,7 @@ void ExpectKeysComeBack(const Options& options, uint64_t count,
     const auto store = OpenStore(dir.path(), options);
     constexpr uint32_t kThreads = 8;
     RunThreads(kThreads, [&](uint32_t t) {
-      for (uint64_t i = t; i < count; i += kThreads) Put(store.get(), key_of(i), 1);
+      for (uint64_t i = t; i < count; i += kThreads) PutWhole(store.get(), key_of(i), 1);
     });
     ExpectHolds(store.get(), expected);
   }
@@ -103,7 +103,7 @@ TEST(EndToEndTest, OneKeyOverwrittenAMillionTimes) {
   EXPECT_EQ(store->Stats().record_count, count);
   // The index of the new opening takes the next ones, too.
   for (uint64_t version = count + 1; version <= count + 1000; ++version) {
-    Put(store.get(), key, version);
+    PutWhole(store.get(), key, version);
   }
   ExpectHolds(store.get(), {{key, count + 1000}});
 }
@@ -124,7 +124,7 @@ TEST(EndToEndTest, StretchesOfEmptyBuckets) {
   const Expected expected = {{5, 1}, {0x4000000000000000, 1}, {0xfffffffffffffff0, 1}};
   {
     const auto store = OpenStore(dir.path());
-    for (const auto& [key, version] : expected) Put(store.get(), key, version);
+    for (const auto& [key, version] : expected) PutWhole(store.get(), key, version);
     ExpectHolds(store.get(), expected);
   }
   const auto store = OpenStore(dir.path());
@@ -150,7 +150,7 @@ void ReopenManyTimes(const Options& options, uint64_t seed) {
         ASSERT_TRUE(store->Delete(KeyOf(key)).ok());
         expected.erase(key);
       } else {
-        Put(store.get(), key, opening * 1000 + i);
+        PutWhole(store.get(), key, opening * 1000 + i);
         expected[key] = opening * 1000 + i;
       }
     }
@@ -175,9 +175,9 @@ TEST(EndToEndTest, DeletesAreRespectedAndOverwritten) {
   {
     const auto store = OpenStore(dir.path(), TinyOptions());
     EXPECT_TRUE(store->Delete(KeyOf(7)).ok()) << "deleting what is not there";
-    for (uint64_t key = 0; key < 100; ++key) Put(store.get(), key, 1);
+    for (uint64_t key = 0; key < 100; ++key) PutWhole(store.get(), key, 1);
     for (uint64_t key = 0; key < 100; key += 2) ASSERT_TRUE(store->Delete(KeyOf(key)).ok());
-    for (uint64_t key = 0; key < 100; key += 4) Put(store.get(), key, 2);
+    for (uint64_t key = 0; key < 100; key += 4) PutWhole(store.get(), key, 2);
   }
   Expected expected;
   for (uint64_t key = 0; key < 100; ++key) {
@@ -193,7 +193,7 @@ TEST(EndToEndTest, DeletesAreRespectedAndOverwritten) {
     // Once more with the index there.
     ASSERT_TRUE(store->Delete(KeyOf(1)).ok());
     expected.erase(1);
-    Put(store.get(), 2, 3);
+    PutWhole(store.get(), 2, 3);
     expected[2] = 3;
     ExpectHolds(store.get(), expected);
     for (uint64_t key = 0; key < 100; ++key) ASSERT_TRUE(store->Delete(KeyOf(key)).ok());
@@ -208,7 +208,7 @@ TEST(EndToEndTest, StoreKeepsItsGeometryWhateverTheNewDefaults) {
   for (uint64_t i = 0; i < 500; ++i) expected[i * 0x9e3779b97f4a7c15] = 1;
   {
     const auto store = OpenStore(dir.path(), TinyOptions());
-    for (const auto& [key, version] : expected) Put(store.get(), key, version);
+    for (const auto& [key, version] : expected) PutWhole(store.get(), key, version);
     EXPECT_EQ(store->Stats().bucket_count, TinyOptions().bucket_count);
   }
   const auto store = OpenStore(dir.path());
@@ -216,7 +216,7 @@ TEST(EndToEndTest, StoreKeepsItsGeometryWhateverTheNewDefaults) {
   ExpectHolds(store.get(), expected);
   for (auto& [key, version] : expected) {
     version = 2;
-    Put(store.get(), key, version);
+    PutWhole(store.get(), key, version);
   }
   ExpectHolds(store.get(), expected);
 }
@@ -229,7 +229,7 @@ TEST(EndToEndTest, FullBucketSaysSoAndKeepsWhatItHas) {
   {
     const auto store = OpenStore(dir.path(), options);
     for (uint64_t key = 0; key < 512; ++key) {
-      Put(store.get(), key, 1);
+      PutWhole(store.get(), key, 1);
       expected[key] = 1;
     }
     EXPECT_EQ(store->Write(KeyOf(512), ValueOf(512, 1)).code(), Code::kFull);
@@ -237,7 +237,7 @@ TEST(EndToEndTest, FullBucketSaysSoAndKeepsWhatItHas) {
     EXPECT_EQ(store->Delete(KeyOf(3)).code(), Code::kFull);
     // Its neighbours go on.
     const uint64_t elsewhere = 0x8000000000000000;
-    Put(store.get(), elsewhere, 1);
+    PutWhole(store.get(), elsewhere, 1);
     expected[elsewhere] = 1;
     ExpectHolds(store.get(), expected);
   }
@@ -252,7 +252,7 @@ TEST(EndToEndTest, EveryBackendAndASmallBudgetGiveTheSame) {
   for (uint64_t i = 0; i < Sized(10000, 1000); ++i) expected[i * 0x9e3779b97f4a7c15] = 1;
   {
     const auto store = OpenStore(dir.path());
-    for (const auto& [key, version] : expected) Put(store.get(), key, version);
+    for (const auto& [key, version] : expected) PutWhole(store.get(), key, version);
   }
   for (const IoBackend backend : {IoBackend::kAuto, IoBackend::kPsync, IoBackend::kLibaio}) {
     for (const bool verify : {true, false}) {

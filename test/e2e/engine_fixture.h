@@ -55,6 +55,13 @@ inline std::unique_ptr<Engine> OpenEngine(const std::string& dir) {
   return std::unique_ptr<Engine>(engine);
 }
 
+inline uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
+
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// A user without rights.
+inline constexpr uid_t kNobody = 65534;
+
 // Four buckets and groups of two values: halves turn over with every few records.
 inline Options TinyOptions() {
   Options options;

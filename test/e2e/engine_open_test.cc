@@ -23,9 +23,6 @@ using polar_race::kNotSupported;
 using polar_race::kSucc;
 
 constexpr uint32_t kRecordCount = 100;
-constexpr uid_t kNobody = 65534;
-
-uint64_t NthKey(uint64_t i) { return i * 0x9e3779b97f4a7c15; }
 
 void WriteSome(Engine* engine, uint64_t version) {
   for (uint64_t i = 0; i < kRecordCount; ++i) {

@@ -12,8 +12,6 @@ namespace {
 using polar_race::kSucc;
 using Expected = std::map<uint64_t, uint64_t>;
 
-uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
-
 TEST(EngineThreadsTest, ThreadsComeAndGoInAnyNumber) {
   TempDir dir;
   Expected expected;

@@ -15,7 +15,7 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kBallastBytes = 16 * kMib;
+constexpr uint64_t kBallastBytes = 16 * kMiB;
 
 class FullDiskTest : public ::testing::TestWithParam<DiskKind> {};
 
@@ -154,7 +154,7 @@ TEST(FileSizeLimitTest, StoreIsNotMadeUnderASmallLimit) {
   TempDir dir;
   const std::string store_dir = dir.Join("store");
   EXPECT_EQ(InChild([&] {
-              if (!LimitFileSize(kMib)) return 1;
+              if (!LimitFileSize(kMiB)) return 1;
               std::unique_ptr<Store> store;
               const Status status = Store::Open(AsRun(Options()), store_dir, &store);
               return status.code() == Code::kFull && !status.message().empty() ? 0 : 2;
@@ -184,7 +184,7 @@ TEST(FileSizeLimitTest, WritesUnderASmallLimitAreRefusedAndGoOnWithoutIt) {
               for (uint64_t i = 0; i < 100; ++i) {
                 if (!write(i).ok()) return 2;
               }
-              if (!LimitFileSize(kMib)) return 3;
+              if (!LimitFileSize(kMiB)) return 3;
               std::vector<uint64_t> acknowledged;
               bool refused = false;
               for (uint64_t i = 100; i < 2000; ++i) {

@@ -15,10 +15,6 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
-
-uint64_t NthKey(uint64_t n) { return n * 0x9e3779b97f4a7c15; }
-
 uint64_t SumOf(const StoreStats& stats) {
   return stats.log_memory_bytes + stats.index_memory_bytes + stats.range_memory_bytes +
          stats.task_memory_bytes + stats.iterator_memory_bytes + stats.frame_memory_bytes;

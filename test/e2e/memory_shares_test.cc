@@ -9,12 +9,12 @@
 #include <thread>
 #include <vector>
 
+#include "test/e2e/engine_fixture.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kBlock = kMiB / 4;
 
 // Takes all that it can get, and gives back what it is asked for.

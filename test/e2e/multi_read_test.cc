@@ -20,7 +20,7 @@
 namespace engine_race::test {
 namespace {
 
-std::string KeyBytes(uint64_t number) { return KeyOf(number * 0x9e3779b97f4a7c15); }
+std::string SpreadKeyBytes(uint64_t number) { return KeyOf(number * 0x9e3779b97f4a7c15); }
 
 void FlipByte(const std::string& path, std::streamoff offset) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -51,7 +51,7 @@ class MultiReadTest : public ::testing::TestWithParam<IoBackend> {
 
   void Fill(uint64_t count) {
     for (uint64_t i = 0; i < count; ++i) {
-      ASSERT_TRUE(store_->Write(KeyBytes(i), ValueOf(i, 1)).ok());
+      ASSERT_TRUE(store_->Write(SpreadKeyBytes(i), ValueOf(i, 1)).ok());
     }
   }
 
@@ -64,7 +64,7 @@ class MultiReadTest : public ::testing::TestWithParam<IoBackend> {
     for (size_t begin = 0; begin < numbers.size(); begin += keys_per_call) {
       const size_t n = std::min(keys_per_call, numbers.size() - begin);
       std::vector<std::string> bytes;
-      for (size_t i = 0; i < n; ++i) bytes.push_back(KeyBytes(numbers[begin + i]));
+      for (size_t i = 0; i < n; ++i) bytes.push_back(SpreadKeyBytes(numbers[begin + i]));
       const std::vector<std::string_view> keys(bytes.begin(), bytes.end());
       ASSERT_TRUE(store_->MultiRead(keys, answers.values, answers.statuses).ok());
       for (size_t i = 0; i < n; ++i) {
@@ -106,7 +106,7 @@ TEST_P(MultiReadTest, AnEmptyStoreAndAnEmptyCall) {
   Open(TinyOptions());
   ExpectAll(0, 10);
   EXPECT_TRUE(store_->MultiRead({}, {}, {}).ok());
-  const std::string key = KeyBytes(1);
+  const std::string key = SpreadKeyBytes(1);
   const std::vector<std::string_view> keys(50, key);
   Answers answers(50);
   ASSERT_TRUE(store_->MultiRead(keys, answers.values, answers.statuses).ok());
@@ -117,7 +117,7 @@ TEST_P(MultiReadTest, ABadKeyFailsAlone) {
   Open(TinyOptions());
   Fill(10);
   std::vector<std::string> bytes;
-  for (uint64_t i = 0; i < 10; ++i) bytes.push_back(KeyBytes(i));
+  for (uint64_t i = 0; i < 10; ++i) bytes.push_back(SpreadKeyBytes(i));
   bytes[3] = "short";
   bytes[7] = "far too long";
   std::vector<std::string_view> keys(bytes.begin(), bytes.end());
@@ -142,7 +142,7 @@ TEST_P(MultiReadTest, ABadKeyFailsAlone) {
 TEST_P(MultiReadTest, MoreKeysThanValuesOrStatusesIsRefused) {
   Open(TinyOptions());
   Fill(3);
-  const std::string key = KeyBytes(1);
+  const std::string key = SpreadKeyBytes(1);
   const std::vector<std::string_view> keys(3, key);
   Answers answers(3);
   const std::span<std::string> values(answers.values);
@@ -203,7 +203,7 @@ TEST_P(MultiReadTest, AWorkerOutlivesTheThreadsThatRunIt) {
     for (uint64_t t = 0; t < 6; ++t) {
       threads.emplace_back([this, t] {
         std::vector<std::string> bytes;
-        for (uint64_t i = 0; i < 100; ++i) bytes.push_back(KeyBytes((t * 90 + i) % 500));
+        for (uint64_t i = 0; i < 100; ++i) bytes.push_back(SpreadKeyBytes((t * 90 + i) % 500));
         const std::vector<std::string_view> keys(bytes.begin(), bytes.end());
         Answers answers(keys.size());
         ASSERT_TRUE(store_->MultiRead(keys, answers.values, answers.statuses).ok());
@@ -223,7 +223,7 @@ TEST_P(MultiReadTest, BesideWritersAndRanges) {
   std::atomic<bool> stop{false};
   std::thread writer([&] {
     for (uint64_t i = 1000; !stop; ++i) {
-      ASSERT_TRUE(store_->Write(KeyBytes(i), ValueOf(i, 2)).ok());
+      ASSERT_TRUE(store_->Write(SpreadKeyBytes(i), ValueOf(i, 2)).ok());
     }
   });
   std::thread scanner([&] {
@@ -269,7 +269,7 @@ TEST_P(MultiReadTest, AsynchronousReadsAnswerOnce) {
     for (uint64_t i = 0; i < 1000; ++i) {
       outstanding.Add();
       ASSERT_TRUE(store_
-                      ->ReadAsync(KeyBytes(i), &answers.values[i],
+                      ->ReadAsync(SpreadKeyBytes(i), &answers.values[i],
                                   [&, i](const Status& status) {
                                     answers.statuses[i] = status;
                                     ++calls[i];
@@ -296,7 +296,7 @@ TEST_P(MultiReadTest, ACallbackMayStartTheNextRead) {
   std::vector<uint64_t> seen;
   std::function<void(uint64_t)> next = [&](uint64_t i) {
     ASSERT_TRUE(store_
-                    ->ReadAsync(KeyBytes(i), &value,
+                    ->ReadAsync(SpreadKeyBytes(i), &value,
                                 [&, i](const Status& status) {
                                   ASSERT_TRUE(status.ok());
                                   ASSERT_TRUE(value == ValueOf(i, 1));
@@ -320,7 +320,7 @@ TEST_P(MultiReadTest, TheDestructorWaitsForAsynchronousReads) {
   std::atomic<int> done{0};
   for (uint64_t i = 0; i < 300; ++i) {
     ASSERT_TRUE(store_
-                    ->ReadAsync(KeyBytes(i), &answers.values[i],
+                    ->ReadAsync(SpreadKeyBytes(i), &answers.values[i],
                                 [&](const Status& status) { done += status.ok() ? 1 : 0; })
                     .ok());
   }
@@ -333,8 +333,8 @@ TEST_P(MultiReadTest, BadAsynchronousReadsAreRefusedAtOnce) {
   std::string value;
   const auto never = [](const Status&) { FAIL() << "it was refused"; };
   EXPECT_EQ(Code::kInvalidArgument, store_->ReadAsync("short", &value, never).code());
-  EXPECT_EQ(Code::kInvalidArgument, store_->ReadAsync(KeyBytes(1), nullptr, never).code());
-  EXPECT_EQ(Code::kInvalidArgument, store_->ReadAsync(KeyBytes(1), &value, nullptr).code());
+  EXPECT_EQ(Code::kInvalidArgument, store_->ReadAsync(SpreadKeyBytes(1), nullptr, never).code());
+  EXPECT_EQ(Code::kInvalidArgument, store_->ReadAsync(SpreadKeyBytes(1), &value, nullptr).code());
 }
 
 TEST_P(MultiReadTest, ACallbackThatThrowsIsReported) {
@@ -342,7 +342,8 @@ TEST_P(MultiReadTest, ACallbackThatThrowsIsReported) {
   Fill(1);
   std::string value;
   ASSERT_TRUE(
-      store_->ReadAsync(KeyBytes(0), &value, [](const Status&) { throw std::string("no"); }).ok());
+      store_->ReadAsync(SpreadKeyBytes(0), &value, [](const Status&) { throw std::string("no"); })
+          .ok());
   store_.reset();
   ASSERT_EQ(1u, errors().size());
 }
@@ -359,7 +360,7 @@ TEST_P(MultiReadTest, BothKindsAtOnceOnOneWorker) {
   for (uint64_t i = 0; i < 300; ++i) {
     outstanding.Add();
     ASSERT_TRUE(store_
-                    ->ReadAsync(KeyBytes(i), &answers.values[i],
+                    ->ReadAsync(SpreadKeyBytes(i), &answers.values[i],
                                 [&, i](const Status& status) {
                                   answers.statuses[i] = status;
                                   outstanding.Done();

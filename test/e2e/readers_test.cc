@@ -19,7 +19,7 @@ namespace {
 class ReadersTest : public ::testing::Test {
  protected:
   ReadersTest() {
-    options_ = TinyOptions();
+    options_ = TinyLogOptions();
     options_.worker_count = 1;
     options_.io_backend = IoBackend::kPsync;
     log_ = OpenLog(options_, dir_.path());

@@ -23,11 +23,8 @@
 
 namespace engine_race::test {
 
-inline constexpr uint64_t kMib = 1 << 20;
 // Room on a small disk, roughly.
-inline const uint64_t kDiskBytes = FromEnvironment("FULL_DISK_MIB", 64) * kMib;
-
-inline uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
+inline const uint64_t kDiskBytes = FromEnvironment("FULL_DISK_MIB", 64) * kMiB;
 
 enum class DiskKind { kTmpfs, kExt4With4KBlocks, kExt4With1KBlocks, kXfs, kBtrfs };
 
@@ -101,8 +98,8 @@ class SmallDisk {
 
  private:
   uint64_t ImageBytes(DiskKind kind) const {
-    if (kind == DiskKind::kXfs) return std::max(room_bytes_ + 16 * kMib, 320 * kMib);
-    if (kind == DiskKind::kBtrfs) return std::max(room_bytes_ + 128 * kMib, 256 * kMib);
+    if (kind == DiskKind::kXfs) return std::max(room_bytes_ + 16 * kMiB, 320 * kMiB);
+    if (kind == DiskKind::kBtrfs) return std::max(room_bytes_ + 128 * kMiB, 256 * kMiB);
     return room_bytes_;
   }
   static std::string MakeCommand(DiskKind kind) {

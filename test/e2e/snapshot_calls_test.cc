@@ -9,9 +9,9 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kCount = 1000;
+constexpr uint64_t kHighKeys = 1000;
 
-uint64_t NthKey(uint64_t i) { return (i + 1) << 53; }
+uint64_t HighKey(uint64_t i) { return (i + 1) << 53; }
 
 class SnapshotCallsTest : public ::testing::Test {
  protected:
@@ -23,8 +23,8 @@ class SnapshotCallsTest : public ::testing::Test {
   }
 
   static void Fill(Store* store, uint64_t version) {
-    for (uint64_t i = 0; i < kCount; ++i) {
-      ASSERT_TRUE(store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), version)).ok());
+    for (uint64_t i = 0; i < kHighKeys; ++i) {
+      ASSERT_TRUE(store->Write(KeyOf(HighKey(i)), ValueOf(HighKey(i), version)).ok());
     }
   }
 
@@ -38,18 +38,18 @@ TEST_F(SnapshotCallsTest, ReadAndRangeShowTheSnapshotsState) {
   Snapshot snapshot;
   ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
   Fill(store_.get(), 2);
-  ASSERT_TRUE(store_->Delete(KeyOf(NthKey(3))).ok());
+  ASSERT_TRUE(store_->Delete(KeyOf(HighKey(3))).ok());
   ASSERT_TRUE(store_->Write(KeyOf(5), ValueOf(5, 1)).ok());
   std::string value = "as it was";
   EXPECT_EQ(store_->Read(snapshot, KeyOf(5), &value).code(), Code::kNotFound);
   EXPECT_EQ(value, "as it was");
-  ASSERT_TRUE(store_->Read(snapshot, KeyOf(NthKey(3)), &value).ok());
-  EXPECT_EQ(value, ValueOf(NthKey(3), 1));
+  ASSERT_TRUE(store_->Read(snapshot, KeyOf(HighKey(3)), &value).ok());
+  EXPECT_EQ(value, ValueOf(HighKey(3), 1));
   uint64_t next = 100;
-  const Status status = store_->Range(snapshot, KeyOf(NthKey(100)), KeyOf(NthKey(700)),
+  const Status status = store_->Range(snapshot, KeyOf(HighKey(100)), KeyOf(HighKey(700)),
                                       [&](std::string_view key, std::string_view bytes) {
-                                        EXPECT_EQ(key, KeyOf(NthKey(next)));
-                                        EXPECT_EQ(bytes, ValueOf(NthKey(next), 1));
+                                        EXPECT_EQ(key, KeyOf(HighKey(next)));
+                                        EXPECT_EQ(bytes, ValueOf(HighKey(next), 1));
                                         ++next;
                                       });
   EXPECT_TRUE(status.ok()) << status.ToString();
@@ -77,7 +77,7 @@ TEST_F(SnapshotCallsTest, AVisitorMayThrowAndReleaseTheSnapshot) {
         EXPECT_EQ(version, 1u);
       });
   EXPECT_TRUE(status.ok()) << status.ToString();
-  EXPECT_EQ(visits, kCount);
+  EXPECT_EQ(visits, kHighKeys);
   EXPECT_EQ(store_->Stats().view_count, 0u);
 }
 
@@ -89,7 +89,7 @@ TEST_F(SnapshotCallsTest, AnotherStoresSnapshotIsRefused) {
   const Snapshot nothing;
   for (const Snapshot* snapshot : {&std::as_const(foreign), &nothing}) {
     std::string value;
-    EXPECT_EQ(store_->Read(*snapshot, KeyOf(NthKey(1)), &value).code(), Code::kInvalidArgument);
+    EXPECT_EQ(store_->Read(*snapshot, KeyOf(HighKey(1)), &value).code(), Code::kInvalidArgument);
     EXPECT_EQ(store_->Range(*snapshot, "", "", [](auto, auto) { FAIL(); }).code(),
               Code::kInvalidArgument);
     IteratorOptions options;
@@ -99,7 +99,7 @@ TEST_F(SnapshotCallsTest, AnotherStoresSnapshotIsRefused) {
     ASSERT_TRUE(store_->NewIterator({}, &iterator).ok());
     iterator.SeekToFirst();
     EXPECT_EQ(iterator.RefreshKeepPosition(*snapshot).code(), Code::kInvalidArgument);
-    EXPECT_EQ(iterator.key(), KeyOf(NthKey(0)));
+    EXPECT_EQ(iterator.key(), KeyOf(HighKey(0)));
   }
   // Each of them was told to the log.
   EXPECT_GE(lines_.lines().size(), 8u);
@@ -126,7 +126,7 @@ TEST_F(SnapshotCallsTest, SnapshotsAndIteratorsOutliveTheStore) {
   ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
   ASSERT_TRUE(store_->NewIterator(options, &iterator).ok());
   iterator.SeekToFirst();
-  EXPECT_EQ(iterator.value(), ValueOf(NthKey(0), 1));
+  EXPECT_EQ(iterator.value(), ValueOf(HighKey(0), 1));
   store_.reset();
   EXPECT_FALSE(iterator.Valid());
   EXPECT_EQ(iterator.status().code(), Code::kInvalidArgument);
@@ -137,10 +137,10 @@ TEST_F(SnapshotCallsTest, SnapshotsAndIteratorsOutliveTheStore) {
   // The same store, opened again, is another one.
   store_ = OpenStore(dir_.path(), options_);
   std::string value;
-  EXPECT_EQ(store_->Read(snapshot, KeyOf(NthKey(1)), &value).code(), Code::kInvalidArgument);
+  EXPECT_EQ(store_->Read(snapshot, KeyOf(HighKey(1)), &value).code(), Code::kInvalidArgument);
   ASSERT_TRUE(store_->NewIterator(options, &iterator).ok());
   iterator.SeekToLast();
-  EXPECT_EQ(iterator.value(), ValueOf(NthKey(kCount - 1), 1));
+  EXPECT_EQ(iterator.value(), ValueOf(HighKey(kHighKeys - 1), 1));
   ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
   EXPECT_TRUE(iterator.Refresh(snapshot).ok());
 }

@@ -25,7 +25,7 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kCount = 1001;
+constexpr uint64_t kReadKeys = 1001;
 constexpr char kUntouched = 0x5a;
 
 uint64_t NumberOf(uint64_t i) { return i * 0x9e3779b97f4a7c15; }
@@ -61,10 +61,10 @@ class SnapshotMultiReadTest : public ::testing::TestWithParam<std::tuple<IoBacke
     }
   }
 
-  // Expects the first kCount records in this version but for the 17th, and no more, in batches of
-  // both kinds.
+  // Expects the first kReadKeys records in this version but for the 17th, and no more, in batches
+  // of both kinds.
   void ExpectVersion(const Snapshot& snapshot, uint64_t version, uint64_t seed) {
-    std::vector<uint64_t> asked(kCount + 100);
+    std::vector<uint64_t> asked(kReadKeys + 100);
     for (uint64_t i = 0; i < asked.size(); ++i) asked[i] = i;
     std::shuffle(asked.begin(), asked.end(), std::mt19937_64(seed));
     Batch batch(asked);
@@ -76,7 +76,7 @@ class SnapshotMultiReadTest : public ::testing::TestWithParam<std::tuple<IoBacke
     std::vector<Status> statuses(keys.size());
     ASSERT_TRUE(store_->MultiRead(snapshot, keys, values, statuses).ok());
     for (size_t n = 0; n < asked.size(); ++n) {
-      const bool is_there = asked[n] < kCount && asked[n] != 17;
+      const bool is_there = asked[n] < kReadKeys && asked[n] != 17;
       ASSERT_EQ(is_there ? Code::kOk : Code::kNotFound, batch.codes[n]) << asked[n];
       ASSERT_EQ(batch.codes[n], statuses[n].code()) << asked[n];
       if (is_there) {
@@ -93,25 +93,25 @@ class SnapshotMultiReadTest : public ::testing::TestWithParam<std::tuple<IoBacke
 };
 
 TEST_P(SnapshotMultiReadTest, ShowsItsStateStagedAndInTheLog) {
-  Fill(0, kCount, 1);
+  Fill(0, kReadKeys, 1);
   ASSERT_TRUE(store_->Delete(KeyOf(NumberOf(17))).ok());
   Snapshot first;
   ASSERT_TRUE(store_->GetSnapshot(&first).ok());
   ExpectVersion(first, 1, 1);
   Fill(0, 17, 2);
-  Fill(18, kCount, 2);
+  Fill(18, kReadKeys, 2);
   Snapshot second;
   ASSERT_TRUE(store_->GetSnapshot(&second).ok());
   // After both: records that neither shows, a record that is written again, and deletions.
-  Fill(kCount, kCount + 100, 3);
+  Fill(kReadKeys, kReadKeys + 100, 3);
   Fill(17, 18, 3);
   for (uint64_t i = 100; i < 200; ++i) ASSERT_TRUE(store_->Delete(KeyOf(NumberOf(i))).ok());
   ExpectVersion(first, 1, 2);
   ExpectVersion(second, 2, 3);
-  Batch latest({17, 100, kCount});
+  Batch latest({17, 100, kReadKeys});
   ASSERT_TRUE(store_->MultiReadInto(latest.keys, latest.rows.data(), latest.codes).ok());
   EXPECT_EQ((std::vector<Code>{Code::kOk, Code::kNotFound, Code::kOk}), latest.codes);
-  EXPECT_TRUE(latest.row(0) == ValueOf(17, 3) && latest.row(2) == ValueOf(kCount, 3));
+  EXPECT_TRUE(latest.row(0) == ValueOf(17, 3) && latest.row(2) == ValueOf(kReadKeys, 3));
 }
 
 // Batches at a snapshot and batches of the latest state wait for the same workers.
@@ -120,14 +120,14 @@ TEST_P(SnapshotMultiReadTest, BesideWritersAndOtherBatchesOnFewWorkers) {
   options.worker_count = 2;
   options.tasks_per_worker = 16;
   Open(options);
-  Fill(0, kCount, 1);
+  Fill(0, kReadKeys, 1);
   ASSERT_TRUE(store_->Delete(KeyOf(NumberOf(17))).ok());
   Snapshot snapshot;
   ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
   std::atomic<bool> stop{false};
   std::thread writer([&] {
     // Overwritten records keep their space, so there is an end.
-    for (uint64_t version = 2; version < 30 && !stop; ++version) Fill(0, kCount, version);
+    for (uint64_t version = 2; version < 30 && !stop; ++version) Fill(0, kReadKeys, version);
   });
   RunThreads(6, [&](uint32_t t) {
     for (uint64_t round = 0; round < Sized(6, 2); ++round) {

@@ -15,8 +15,8 @@ namespace {
 using Rng = std::mt19937_64;
 
 // What a writer's keys hold: the numbers of the writes that are there, 0 for none.
-constexpr uint32_t kKeysEach = 48;
-using Held = std::array<uint64_t, kKeysEach>;
+constexpr uint32_t kKeysPerWriter = 48;
+using Held = std::array<uint64_t, kKeysPerWriter>;
 
 // Each writer's writes are numbered from 1, one after the other, over keys of its own that lie in
 // all buckets; what a number does follows from it. So a state of the store is right when it is what
@@ -27,7 +27,7 @@ class CutChecker {
   static constexpr uint32_t kWriters = 4;
 
   static uint64_t KeyOfWriter(uint32_t writer, uint32_t i) {
-    return (uint64_t{i} * kWriters + writer) * (~uint64_t{0} / (kKeysEach * kWriters));
+    return (uint64_t{i} * kWriters + writer) * (~uint64_t{0} / (kKeysPerWriter * kWriters));
   }
 
   void Write(Store* store, uint32_t writer) {
@@ -58,7 +58,7 @@ class CutChecker {
     ASSERT_EQ(rest.size(), seen.size()) << "a key twice";
     for (uint32_t w = 0; w < kWriters; ++w) {
       Held held = {};
-      for (uint32_t i = 0; i < kKeysEach; ++i) {
+      for (uint32_t i = 0; i < kKeysPerWriter; ++i) {
         const auto found = rest.find(KeyOfWriter(w, i));
         if (found == rest.end()) continue;
         held[i] = found->second;
@@ -75,7 +75,7 @@ class CutChecker {
     return (word ^ (word >> 32)) * 0xd6e8feb86659fd93;
   }
   static uint32_t Target(uint32_t writer, uint64_t number) {
-    return static_cast<uint32_t>((Hash(writer, number) >> 32) % kKeysEach);
+    return static_cast<uint32_t>((Hash(writer, number) >> 32) % kKeysPerWriter);
   }
   static bool IsDelete(uint32_t writer, uint64_t number) { return Hash(writer, number) % 5 == 0; }
 
@@ -125,7 +125,7 @@ Versions RangeAt(Store* store, const Snapshot& snapshot) {
 
 Versions ReadAt(Store* store, const Snapshot& snapshot) {
   Versions seen;
-  for (uint32_t i = 0; i < kKeysEach; ++i) {
+  for (uint32_t i = 0; i < kKeysPerWriter; ++i) {
     for (uint32_t w = 0; w < CutChecker::kWriters; ++w) {
       const uint64_t key = CutChecker::KeyOfWriter(w, i);
       std::string value;

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kKeys = 200;
+constexpr uint64_t kStagedKeys = 200;
 
 Status WriteKey(Store* store, uint64_t i, uint64_t version) {
   return store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), version));
@@ -43,19 +43,19 @@ int WriteSome(Store* store, uint64_t first, uint64_t count, uint64_t version, bo
   return 0;
 }
 
-// Writes [0, kKeys) with room, then more on a full disk, then again with room.
+// Writes [0, kStagedKeys) with room, then more on a full disk, then again with room.
 int LiveThroughAFullDisk(SmallDisk* disk, bool* was_refused) {
   std::unique_ptr<Store> store;
   if (!Store::Open(AsRun(SmallGroups()), disk->StoreDir(), &store).ok()) return 10;
   bool refused = false;
-  if (WriteSome(store.get(), 0, kKeys, 1, &refused) != 0 || refused) return 11;
+  if (WriteSome(store.get(), 0, kStagedKeys, 1, &refused) != 0 || refused) return 11;
   disk->AddBallast(8 * kDiskBytes);
-  if (WriteSome(store.get(), kKeys, 20 * kKeys, 1, was_refused) != 0) return 12;
+  if (WriteSome(store.get(), kStagedKeys, 20 * kStagedKeys, 1, was_refused) != 0) return 12;
   disk->DropBallast();
-  if (WriteSome(store.get(), 0, kKeys, 2, &refused) != 0 || refused) return 13;
+  if (WriteSome(store.get(), 0, kStagedKeys, 2, &refused) != 0 || refused) return 13;
   store.reset();
   if (!Store::Open(AsRun(Options()), disk->StoreDir(), &store).ok()) return 14;
-  for (uint64_t i = 0; i < kKeys; ++i) {
+  for (uint64_t i = 0; i < kStagedKeys; ++i) {
     std::string value;
     if (!store->Read(KeyOf(NthKey(i)), &value).ok() || value != ValueOf(NthKey(i), 2)) return 15;
   }
@@ -120,7 +120,7 @@ TEST_P(CopyOnXfsTest, NoSignalInACopyThatSharesItsBlocks) {
               std::unique_ptr<Store> store;
               if (!Store::Open(AsRun(LargeGroups()), disk.StoreDir(), &store).ok()) return 1;
               bool refused = false;
-              if (WriteSome(store.get(), 0, kKeys, 1, &refused) != 0 || refused) return 2;
+              if (WriteSome(store.get(), 0, kStagedKeys, 1, &refused) != 0 || refused) return 2;
               return store->Stats().staging_mapped ? 0 : 3;
             }),
             0);
@@ -137,7 +137,7 @@ TEST_P(CopyOnXfsTest, NoSignalInACopyThatSharesItsBlocks) {
               bool refused = false;
               if (WriteSome(store.get(), 0, 1, 1, &refused) != 0 || refused) return 2;
               disk.AddBallast(8 * kDiskBytes);
-              if (WriteSome(store.get(), kKeys, 20 * kKeys, 1, &refused) != 0) return 3;
+              if (WriteSome(store.get(), kStagedKeys, 20 * kStagedKeys, 1, &refused) != 0) return 3;
               return refused ? 0 : 4;
             }),
             0);
@@ -145,7 +145,7 @@ TEST_P(CopyOnXfsTest, NoSignalInACopyThatSharesItsBlocks) {
   for (const std::string& dir : {disk.StoreDir(), copy}) {
     const auto store = OpenStore(dir);
     ASSERT_NE(store, nullptr);
-    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_EQ(VersionOf(store.get(), NthKey(i)), 1u);
+    for (uint64_t i = 0; i < kStagedKeys; ++i) ASSERT_EQ(VersionOf(store.get(), NthKey(i)), 1u);
     ASSERT_TRUE(WriteKey(store.get(), 0, 2).ok());
   }
 }

@@ -257,7 +257,6 @@ TEST(StatsFileTest, AnotherUserIsRefused) {
   StoreProcess process(dir.path(), options, 0);
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
   EXPECT_EQ(InChild([&] {
-              constexpr uid_t kNobody = 65534;
               if (::setuid(kNobody) != 0) return 1;
               StatsReader reader;
               const Status opened = StatsReader::Open(dir.path(), &reader);

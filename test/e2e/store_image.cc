@@ -17,7 +17,7 @@ namespace engine_race::test {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr size_t kPageBytes = 4096;
+constexpr size_t kImagePageBytes = 4096;
 
 [[noreturn]] void Fail(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);
@@ -43,20 +43,20 @@ std::string ReadFile(const std::string& path) {
 void WriteFile(const std::string& path, const std::string& bytes) {
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (fd.get() < 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes.size())) != 0) Fail(path);
-  static const std::string zeros(kPageBytes, '\0');
+  static const std::string zeros(kImagePageBytes, '\0');
   const auto is_zero = [&](size_t offset) {
     return std::memcmp(bytes.data() + offset, zeros.data(),
-                       std::min(kPageBytes, bytes.size() - offset)) == 0;
+                       std::min(kImagePageBytes, bytes.size() - offset)) == 0;
   };
   for (size_t begin = 0; begin < bytes.size();) {
     size_t end = begin;
-    while (end < bytes.size() && !is_zero(end)) end += kPageBytes;
+    while (end < bytes.size() && !is_zero(end)) end += kImagePageBytes;
     const size_t size = std::min(end, bytes.size()) - begin;
     if (size > 0 && ::pwrite(fd.get(), bytes.data() + begin, size, static_cast<off_t>(begin)) !=
                         static_cast<ssize_t>(size)) {
       Fail(path);
     }
-    begin = end + kPageBytes;
+    begin = end + kImagePageBytes;
   }
 }
 

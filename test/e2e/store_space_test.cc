@@ -16,7 +16,7 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kKeys = 4096;
+constexpr uint64_t kSpaceKeys = 4096;
 constexpr uint32_t kBuckets = 4;
 
 // Spread evenly over the buckets.
@@ -37,13 +37,13 @@ class StoreSpaceTest : public ::testing::Test {
   }
   // Every `step`th key.
   void WriteKeys(uint64_t version, uint64_t step = 1) {
-    for (uint64_t i = 0; i < kKeys; i += step) {
+    for (uint64_t i = 0; i < kSpaceKeys; i += step) {
       ASSERT_TRUE(store_->Write(KeyOf(KeyAt(i)), ValueOf(KeyAt(i), version)).ok()) << i;
     }
   }
   void ExpectVersion(uint64_t version) {
     std::string value;
-    for (uint64_t i = 0; i < kKeys; ++i) {
+    for (uint64_t i = 0; i < kSpaceKeys; ++i) {
       ASSERT_TRUE(store_->Read(KeyOf(KeyAt(i)), &value).ok()) << i;
       ASSERT_EQ(value, ValueOf(KeyAt(i), version)) << i;
     }
@@ -74,8 +74,8 @@ TEST_F(StoreSpaceTest, CompactGivesBackTheSpaceOfOverwrittenRecords) {
   WriteKeys(3);
   ASSERT_TRUE(store_->Compact().ok());
   const StoreStats stats = store_->Stats();
-  EXPECT_GE(stats.reclaim_freed_bytes, 2 * kKeys * kValueBytes * 9 / 10);
-  EXPECT_GE(stats.reclaim_read_bytes, 3 * kKeys * 16);
+  EXPECT_GE(stats.reclaim_freed_bytes, 2 * kSpaceKeys * kValueBytes * 9 / 10);
+  EXPECT_GE(stats.reclaim_read_bytes, 3 * kSpaceKeys * 16);
   ExpectVersion(3);
   store_.reset();
   Open(Reclaim::kOff);
@@ -87,25 +87,25 @@ TEST_F(StoreSpaceTest, BytesOfEachBucketAreThoseOfItsRecords) {
   std::vector<BucketSpace> buckets = Space();
   ASSERT_EQ(buckets.size(), kBuckets);
   for (const BucketSpace& bucket : buckets) {
-    EXPECT_EQ(bucket.live_bytes, kKeys / kBuckets * kValueBytes);
+    EXPECT_EQ(bucket.live_bytes, kSpaceKeys / kBuckets * kValueBytes);
     EXPECT_EQ(bucket.dead_bytes, 0u);
   }
   WriteKeys(2, /*step=*/2);
   ASSERT_TRUE(store_->Compact().ok());
   buckets = Space();
   for (const BucketSpace& bucket : buckets) {
-    EXPECT_EQ(bucket.live_bytes, kKeys / kBuckets * kValueBytes);
+    EXPECT_EQ(bucket.live_bytes, kSpaceKeys / kBuckets * kValueBytes);
     // The last row is never given up, so a bucket may keep some dead records.
     EXPECT_LE(bucket.dead_bytes, 256 * kValueBytes);
   }
   const uint64_t dead_bytes = buckets[1].dead_bytes;
   constexpr uint64_t kRewritten = 10;
   for (uint64_t i = 0; i < kRewritten; ++i) {
-    const uint64_t key = KeyAt(kKeys / kBuckets + i);
+    const uint64_t key = KeyAt(kSpaceKeys / kBuckets + i);
     ASSERT_TRUE(store_->Write(KeyOf(key), ValueOf(key, 3)).ok());
   }
   buckets = Space();
-  EXPECT_EQ(buckets[1].live_bytes, kKeys / kBuckets * kValueBytes);
+  EXPECT_EQ(buckets[1].live_bytes, kSpaceKeys / kBuckets * kValueBytes);
   EXPECT_EQ(buckets[1].dead_bytes, dead_bytes + kRewritten * kValueBytes);
   uint64_t live_sum = 0;
   uint64_t dead_sum = 0;
@@ -130,7 +130,7 @@ TEST_F(StoreSpaceTest, BytesThatReclaimWritesAgainAmplifyWrites) {
   WriteKeys(2, /*step=*/2);
   ASSERT_TRUE(store_->Compact().ok());
   const StoreStats after = store_->Stats();
-  EXPECT_GE(after.reclaim_moved_bytes, kKeys / 4 * kValueBytes);
+  EXPECT_GE(after.reclaim_moved_bytes, kSpaceKeys / 4 * kValueBytes);
   EXPECT_GE(after.log_written_bytes, after.written_value_bytes() + after.reclaim_moved_bytes);
   EXPECT_GE(after.write_amplification(), 1.16);
 }
@@ -142,10 +142,10 @@ TEST_F(StoreSpaceTest, SpaceThatWasHeldUntilTheStoreWasClosedIsGivenBackLater) {
   ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
   WriteKeys(2);
   ASSERT_TRUE(store_->Compact().ok());
-  EXPECT_GE(AllocatedValueBytes(), 2 * kKeys * kValueBytes);
+  EXPECT_GE(AllocatedValueBytes(), 2 * kSpaceKeys * kValueBytes);
   Open(Reclaim::kOff);
   ASSERT_TRUE(store_->Compact().ok());
-  EXPECT_LE(AllocatedValueBytes(), kKeys * kValueBytes * 11 / 10);
+  EXPECT_LE(AllocatedValueBytes(), kSpaceKeys * kValueBytes * 11 / 10);
   ExpectVersion(2);
   WriteKeys(3);
   ExpectVersion(3);

@@ -23,12 +23,12 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint32_t kThreads = 8;
-constexpr uint64_t kKeysEach = Sized(400, 100);
-constexpr uint64_t kKeys = kThreads * kKeysEach;
+constexpr uint64_t kKeysPerThread = Sized(400, 100);
+constexpr uint64_t kStatsKeys = kThreads * kKeysPerThread;
 
 // What one thread does with its keys: each is written twice and deleted if it is divisible by four.
 void WriteKeys(Store* store, uint32_t thread) {
-  for (uint64_t key = thread; key < kKeys; key += kThreads) {
+  for (uint64_t key = thread; key < kStatsKeys; key += kThreads) {
     ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 1)).ok());
     ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 2)).ok());
     if (key % 4 == 0) {
@@ -41,7 +41,7 @@ void WriteKeys(Store* store, uint32_t thread) {
 void ReadKeys(Store* store, uint32_t thread) {
   std::vector<std::string> keys;
   std::vector<uint64_t> numbers;
-  for (uint64_t key = thread; key < kKeys; key += kThreads) {
+  for (uint64_t key = thread; key < kStatsKeys; key += kThreads) {
     std::string value;
     EXPECT_EQ(store->Read(KeyOf(key), &value).ok(), key % 4 != 0);
     numbers.push_back(key);
@@ -62,21 +62,21 @@ void ReadKeys(Store* store, uint32_t thread) {
   uint64_t visited_count = 0;
   EXPECT_TRUE(
       store->Range("", "", [&](std::string_view, std::string_view) { ++visited_count; }).ok());
-  EXPECT_EQ(visited_count, kKeys - kKeys / 4);
+  EXPECT_EQ(visited_count, kStatsKeys - kStatsKeys / 4);
 }
 
 void ExpectCountsOfTheLoad(const StoreStats& stats) {
-  EXPECT_EQ(stats.write_count, 2 * kKeys);
-  EXPECT_EQ(stats.delete_count, kKeys / 4);
-  EXPECT_EQ(stats.read_count, kKeys);
+  EXPECT_EQ(stats.write_count, 2 * kStatsKeys);
+  EXPECT_EQ(stats.delete_count, kStatsKeys / 4);
+  EXPECT_EQ(stats.read_count, kStatsKeys);
   EXPECT_EQ(stats.multi_read_count, 2 * kThreads);
-  EXPECT_EQ(stats.multi_read_key_count, 2 * kKeys);
-  EXPECT_EQ(stats.async_read_count, kKeys);
-  EXPECT_EQ(stats.read_not_found_count, kKeys);  // a quarter in each of four ways
+  EXPECT_EQ(stats.multi_read_key_count, 2 * kStatsKeys);
+  EXPECT_EQ(stats.async_read_count, kStatsKeys);
+  EXPECT_EQ(stats.read_not_found_count, kStatsKeys);  // a quarter in each of four ways
   EXPECT_EQ(stats.range_count, kThreads);
-  EXPECT_EQ(stats.range_record_count, kThreads * (kKeys - kKeys / 4));
-  EXPECT_EQ(stats.written_value_bytes(), 2 * kKeys * kValueBytes);
-  EXPECT_EQ(stats.read_value_bytes(), (3 * kKeys + stats.range_record_count) * kValueBytes);
+  EXPECT_EQ(stats.range_record_count, kThreads * (kStatsKeys - kStatsKeys / 4));
+  EXPECT_EQ(stats.written_value_bytes(), 2 * kStatsKeys * kValueBytes);
+  EXPECT_EQ(stats.read_value_bytes(), (3 * kStatsKeys + stats.range_record_count) * kValueBytes);
   EXPECT_EQ(stats.error_counts, (std::array<uint64_t, kCodeCount>{}));
 }
 
@@ -92,7 +92,7 @@ TEST(StoreStatsTest, EveryCallOfManyThreadsIsCounted) {
   const StoreStats stats = store->Stats();
   ExpectCountsOfTheLoad(stats);
   EXPECT_EQ(stats.sync_count, 1u);
-  EXPECT_GE(stats.log_written_bytes, 2 * kKeys * kValueBytes);
+  EXPECT_GE(stats.log_written_bytes, 2 * kStatsKeys * kValueBytes);
   EXPECT_GT(stats.uptime_us, 0u);
 
   const StoreLatencies latencies = store->Latencies();

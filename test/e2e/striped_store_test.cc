@@ -33,8 +33,6 @@ Options StripedOptions(const TempDir& dir, uint32_t path_count) {
   return options;
 }
 
-uint64_t NthKey(uint64_t i) { return (i + 1) * 0x9e3779b97f4a7c15; }
-
 // What the value logs of one path take.
 uint64_t BytesOn(const std::string& path) {
   UniqueFd fd;

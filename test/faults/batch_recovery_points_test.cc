@@ -46,7 +46,7 @@ class DeathAfter : public SystemCallHook {
   std::atomic<bool> armed_{false};
 };
 
-struct Case {
+struct BatchCase {
   const char* name;
   SyncMode sync_mode;
   StagingMode staging;
@@ -60,7 +60,7 @@ struct Case {
 
 constexpr int kBuckets = 4;
 
-class BatchRecoveryPointsTest : public ::testing::TestWithParam<Case> {
+class BatchRecoveryPointsTest : public ::testing::TestWithParam<BatchCase> {
  protected:
   BatchRecoveryPointsTest()
       : random_(std::random_device()()), options_(ScenarioOptions(GetParam().sync_mode)) {
@@ -198,16 +198,16 @@ constexpr CallKind kWrite = CallKind::kPwrite;
 constexpr int kFirstMovedCount = kBuckets + 1;
 INSTANTIATE_TEST_SUITE_P(
     Modes, BatchRecoveryPointsTest,
-    ::testing::Values(Case{"Group", SyncMode::kGroup, StagingMode::kAuto, kFlush, "staging_journal",
-                           1, false},
-                      Case{"GroupRestarted", SyncMode::kGroup, StagingMode::kAuto, kFlush,
-                           "staging_journal", 1, true},
-                      Case{"EveryWriteWrittenStaging", SyncMode::kEveryWrite, StagingMode::kWritten,
-                           kFlush, "staging_journal", 1, false},
-                      Case{"Committed", SyncMode::kNone, StagingMode::kWritten, kWrite,
-                           "staging_counts", kFirstMovedCount, false},
-                      Case{"CommittedRestarted", SyncMode::kNone, StagingMode::kWritten, kWrite,
-                           "staging_counts", kFirstMovedCount, true}),
+    ::testing::Values(BatchCase{"Group", SyncMode::kGroup, StagingMode::kAuto, kFlush,
+                                "staging_journal", 1, false},
+                      BatchCase{"GroupRestarted", SyncMode::kGroup, StagingMode::kAuto, kFlush,
+                                "staging_journal", 1, true},
+                      BatchCase{"EveryWriteWrittenStaging", SyncMode::kEveryWrite,
+                                StagingMode::kWritten, kFlush, "staging_journal", 1, false},
+                      BatchCase{"Committed", SyncMode::kNone, StagingMode::kWritten, kWrite,
+                                "staging_counts", kFirstMovedCount, false},
+                      BatchCase{"CommittedRestarted", SyncMode::kNone, StagingMode::kWritten,
+                                kWrite, "staging_counts", kFirstMovedCount, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

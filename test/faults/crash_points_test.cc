@@ -43,7 +43,7 @@ const char* NameOf(DeathMoment moment) {
 }
 
 // How far a child has come, in steps; in memory that it shares with its parent.
-struct Progress {
+struct LifeProgress {
   std::atomic<uint64_t> started_count{0};
   std::atomic<uint64_t> answered_count{0};
   // Steps before the last Sync that was answered; in the modes that sync, before the last write.
@@ -55,17 +55,17 @@ struct Progress {
 class SharedProgress {
  public:
   SharedProgress()
-      : memory_(::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE,
+      : memory_(::mmap(nullptr, sizeof(LifeProgress), PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
     Reset();
   }
   SharedProgress(const SharedProgress&) = delete;
   SharedProgress& operator=(const SharedProgress&) = delete;
-  ~SharedProgress() { ::munmap(memory_, sizeof(Progress)); }
+  ~SharedProgress() { ::munmap(memory_, sizeof(LifeProgress)); }
 
-  void Reset() { new (memory_) Progress; }
-  Progress* operator->() { return static_cast<Progress*>(memory_); }
+  void Reset() { new (memory_) LifeProgress; }
+  LifeProgress* operator->() { return static_cast<LifeProgress*>(memory_); }
 
  private:
   void* const memory_;
@@ -112,7 +112,7 @@ bool RunSteps(const Options& options, const std::string& dir, const std::vector<
 // with all that was staged, which nothing promises to keep.
 enum class Boot : uint8_t { kSame, kAnother, kAnotherWithoutStaging };
 
-struct Case {
+struct CrashCase {
   SyncMode sync_mode = SyncMode::kNone;
   Boot boot = Boot::kSame;
   // Every stride-th call of the scenario is a place to die, and so many of each recovery after it.
@@ -127,7 +127,7 @@ struct Case {
   bool written = false;
 };
 
-class CrashPointsTest : public ::testing::TestWithParam<Case> {
+class CrashPointsTest : public ::testing::TestWithParam<CrashCase> {
  protected:
   CrashPointsTest()
       : seed_(std::random_device()()),
@@ -324,24 +324,26 @@ TEST_P(RecoveryPointsTest, ARecoveryMayBeKilledAtEveryCall) {
 
 constexpr uint64_t kStride = Sized(1, 17);
 constexpr Boot kNoStaging = Boot::kAnotherWithoutStaging;
-constexpr Case kKilled = {SyncMode::kNone, Boot::kSame, kStride, 1};
-constexpr Case kRestarted = {SyncMode::kNone, Boot::kAnother, 2 * kStride, 1};
-constexpr Case kPowerLost = {SyncMode::kNone, kNoStaging, 2 * kStride, 1};
-constexpr Case kClosedInSync = {SyncMode::kNone, kNoStaging, 4 * kStride, 1, true};
-constexpr Case kGroupKilled = {SyncMode::kGroup, Boot::kSame, 4 * kStride, 1};
-constexpr Case kGroupPowerLost = {SyncMode::kGroup, kNoStaging, 4 * kStride, 1};
-constexpr Case kEachPowerLost = {SyncMode::kEveryWrite, kNoStaging, 5 * kStride, 1};
-constexpr Case kLongGroupPowerLost = {SyncMode::kGroup, kNoStaging, 67 * kStride, 1, false, true};
-constexpr Case kStripedKilled = {SyncMode::kNone, Boot::kSame, 2 * kStride, 1, false, false, true};
-constexpr Case kStripedPowerLost = {
+constexpr CrashCase kKilled = {SyncMode::kNone, Boot::kSame, kStride, 1};
+constexpr CrashCase kRestarted = {SyncMode::kNone, Boot::kAnother, 2 * kStride, 1};
+constexpr CrashCase kPowerLost = {SyncMode::kNone, kNoStaging, 2 * kStride, 1};
+constexpr CrashCase kClosedInSync = {SyncMode::kNone, kNoStaging, 4 * kStride, 1, true};
+constexpr CrashCase kGroupKilled = {SyncMode::kGroup, Boot::kSame, 4 * kStride, 1};
+constexpr CrashCase kGroupPowerLost = {SyncMode::kGroup, kNoStaging, 4 * kStride, 1};
+constexpr CrashCase kEachPowerLost = {SyncMode::kEveryWrite, kNoStaging, 5 * kStride, 1};
+constexpr CrashCase kLongGroupPowerLost = {
+    SyncMode::kGroup, kNoStaging, 67 * kStride, 1, false, true};
+constexpr CrashCase kStripedKilled = {SyncMode::kNone, Boot::kSame, 2 * kStride, 1,
+                                      false,           false,       true};
+constexpr CrashCase kStripedPowerLost = {
     SyncMode::kGroup, kNoStaging, 5 * kStride, 1, false, false, true};
-constexpr Case kWrittenKilled = {SyncMode::kNone, Boot::kSame, 3 * kStride, 1,
-                                 false,           false,       false,       true};
-constexpr Case kWrittenRestarted = {SyncMode::kNone, Boot::kAnother, 12 * kStride, 1,
-                                    false,           false,          false,        true};
+constexpr CrashCase kWrittenKilled = {SyncMode::kNone, Boot::kSame, 3 * kStride, 1,
+                                      false,           false,       false,       true};
+constexpr CrashCase kWrittenRestarted = {SyncMode::kNone, Boot::kAnother, 12 * kStride, 1,
+                                         false,           false,          false,        true};
 
-std::string NameOfCase(const ::testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string NameOfCase(const ::testing::TestParamInfo<CrashCase>& info) {
+  const CrashCase& c = info.param;
   std::string name = c.sync_mode == SyncMode::kNone    ? "NoSync"
                      : c.sync_mode == SyncMode::kGroup ? "GroupSync"
                                                        : "EveryWriteSync";

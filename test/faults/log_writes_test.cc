@@ -39,7 +39,7 @@ TEST(LogWritesTest, EveryLoggedGroupWasWrittenByACallThatHasEnded) {
   const TempDir dir;
   NotesWrites notes;
   const ScopedHook hook(&notes);
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   constexpr uint64_t kCount = 600;
   for (uint64_t key = 0; key < kCount; ++key) {
     ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());

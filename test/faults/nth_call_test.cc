@@ -348,7 +348,7 @@ std::vector<Sweep> AllSweeps() {
   return sweeps;
 }
 
-std::string NameOf(const ::testing::TestParamInfo<Sweep>& info) {
+std::string SweepName(const ::testing::TestParamInfo<Sweep>& info) {
   const Sweep& sweep = info.param;
   std::string name = sweep.fault == Fault::kShort ? "Short" : FaultName(sweep.fault);
   name += sweep.repeat == Repeat::kOnce ? "Once" : "FromThenOn";
@@ -362,7 +362,7 @@ std::string NameOf(const ::testing::TestParamInfo<Sweep>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Faults, NthCallTest, ::testing::ValuesIn(AllSweeps()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Faults, NthCallTest, ::testing::ValuesIn(AllSweeps()), SweepName);
 
 }  // namespace
 }  // namespace engine_race::test

@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ReclaimPointsTest,
                          ::testing::Values(SyncMode::kNone, SyncMode::kGroup));
 
 // In memory that a child shares with its parent.
-struct Progress {
+struct ReclaimProgress {
   std::atomic<uint64_t> begun{0};
   std::atomic<uint64_t> answered{0};
   DeathPlan::Report died_at{CallKind::kPread};
@@ -147,8 +147,8 @@ struct Progress {
 
 TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
   ASSERT_NO_FATAL_FAILURE(MakeBase());
-  void* const memory =
-      ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const memory = ::mmap(nullptr, sizeof(ReclaimProgress), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -159,7 +159,7 @@ TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
     const DeathMoment moment = static_cast<DeathMoment>((seed + nth) % 3);
     SCOPED_TRACE("killed in call " + std::to_string(nth));
     CopyBase();
-    auto* const progress = new (memory) Progress;
+    auto* const progress = new (memory) ReclaimProgress;
     DeathPlan death(dir_, nth, moment, &progress->died_at);
     const End end = InChildUnder(&death, [&] {
       std::unique_ptr<Store> store;
@@ -177,7 +177,7 @@ TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
     ExpectWhole(progress->answered, progress->begun);
   }
   EXPECT_GT(nth, 300u) << "hardly a call was made";
-  ::munmap(memory, sizeof(Progress));
+  ::munmap(memory, sizeof(ReclaimProgress));
 }
 
 // The store is readable throughout. Writes that fail may have happened.

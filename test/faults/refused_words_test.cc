@@ -55,7 +55,7 @@ class FailOnce : public SystemCallHook {
 };
 
 Options OptionsFor(SyncMode mode) {
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_count = 1;
   options.file_count = 1;
   options.sync_mode = mode;

@@ -35,7 +35,7 @@ class WritesBeforeTheRead : public SystemCallHook {
 
 TEST(StagedReaderTest, APlaceIsNotGivenAwayUnderItsReader) {
   const TempDir dir;
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   ASSERT_TRUE(log->Append(7, ValueOf(7, 1).data()).ok());
   WritesBeforeTheRead writer(log.get());
   const ScopedHook hook(&writer);

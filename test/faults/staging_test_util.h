@@ -25,7 +25,7 @@ inline bool IsOn(const SystemCall& call, CallKind kind, const char* name) {
 
 // A store whose groups of values are large enough to be populated in several steps.
 inline Options OptionsOf(StagingMode mode) {
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.value_group_bytes = 16 * kValueBytes;
   options.staging_mode = mode;
   return options;

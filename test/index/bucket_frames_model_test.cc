@@ -22,9 +22,9 @@ using test::TestFrames;
 using test::Unswizzled;
 using test::View;
 
-class Play {
+class FramesPlay {
  public:
-  Play(uint64_t seed, uint64_t key_space, uint32_t frame_count, size_t split_keys)
+  FramesPlay(uint64_t seed, uint64_t key_space, uint32_t frame_count, size_t split_keys)
       : random_(seed),
         key_space_(key_space),
         buckets_(1, split_keys),
@@ -195,7 +195,8 @@ class Play {
 TEST(BucketFramesModelTest, EachFrameIsFoundForItsOwnRecord) {
   for (uint64_t seed = 1; seed <= test::Sized(40, 6); ++seed) {
     SCOPED_TRACE(seed);
-    Play play(seed, seed % 3 == 0 ? 40 : 500, seed % 5 == 0 ? 1 : 64, seed % 2 == 0 ? 100 : 1000);
+    FramesPlay play(seed, seed % 3 == 0 ? 40 : 500, seed % 5 == 0 ? 1 : 64,
+                    seed % 2 == 0 ? 100 : 1000);
     for (int i = 0; i < 300; ++i) {
       SCOPED_TRACE(i);
       ASSERT_NO_FATAL_FAILURE(play.Step());

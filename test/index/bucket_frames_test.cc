@@ -21,7 +21,7 @@ using test::Unswizzled;
 using test::View;
 using test::WatchedBuckets;
 
-constexpr uint32_t kRecords = 400;
+constexpr uint32_t kFramedRecords = 400;
 constexpr uint64_t kStep = 10;
 
 // A bucket with keys 0, 10, 20 ... in slots 0, 1, 2 ..., and frames.
@@ -29,7 +29,7 @@ class BucketFramesTest : public ::testing::Test {
  protected:
   explicit BucketFramesTest(size_t split_keys = BucketIndex::kSplitKeys)
       : buckets_(1, split_keys), frames_(128, &buckets_.bucket()) {
-    buckets_.Install(SpacedRecords(kRecords, kStep));
+    buckets_.Install(SpacedRecords(kFramedRecords, kStep));
   }
 
   BucketIndex& index() { return buckets_.bucket(); }
@@ -39,7 +39,7 @@ class BucketFramesTest : public ::testing::Test {
   }
   // Appends records of other keys until a merge must have happened.
   void WriteUntilMerged(uint64_t first_key) {
-    for (uint64_t i = 0; i < 2 * DeltaLimit(kRecords); ++i) Write(first_key + i * kStep);
+    for (uint64_t i = 0; i < 2 * DeltaLimit(kFramedRecords); ++i) Write(first_key + i * kStep);
   }
   void ExpectOrphan(uint32_t frame) {
     EXPECT_FALSE(frames_.Cool(frame));
@@ -50,7 +50,7 @@ class BucketFramesTest : public ::testing::Test {
 
   WatchedBuckets buckets_;
   TestFrames frames_;
-  uint32_t slot_ = kRecords;
+  uint32_t slot_ = kFramedRecords;
 };
 
 TEST_F(BucketFramesTest, AnUnchangedRunsRecordLeadsToItsFrame) {
@@ -247,7 +247,7 @@ TEST_F(BucketFramesTest, WhatNoViewShowsAnyMoreLeavesAnOrphan) {
 class SmallPartsFramesTest : public BucketFramesTest {
  protected:
   // The bucket's records make one part, and any more split it.
-  SmallPartsFramesTest() : BucketFramesTest(kRecords) {}
+  SmallPartsFramesTest() : BucketFramesTest(kFramedRecords) {}
 };
 
 TEST_F(SmallPartsFramesTest, SplitPartsKeepTheirFrames) {
@@ -261,7 +261,7 @@ TEST_F(SmallPartsFramesTest, SplitPartsKeepTheirFrames) {
 }
 
 TEST_F(SmallPartsFramesTest, APartOfAppendedKeysLeavesTheOldRunsWordsAlone) {
-  constexpr uint64_t kAbove = kRecords * kStep;
+  constexpr uint64_t kAbove = kFramedRecords * kStep;
   ASSERT_TRUE(frames_.Swizzle(0, 1));
   ASSERT_TRUE(frames_.Swizzle(kAbove - kStep, 2));
   const uint32_t slot = Write(kAbove);
@@ -288,7 +288,7 @@ TEST(BucketWithoutFramesTest, WhereNothingIsKnownNothingIsSwizzled) {
 
 TEST(BucketWithoutFramesTest, ADamagedBucketIsReadFromTheLog) {
   WatchedBuckets buckets(1);
-  buckets.Install(SpacedRecords(kRecords, kStep), 0, /*damaged=*/true);
+  buckets.Install(SpacedRecords(kFramedRecords, kStep), 0, /*damaged=*/true);
   TestFrames frames(1, &buckets.bucket());
   ASSERT_EQ(Hot(buckets.bucket(), 50), "slot 5") << "provably the newest";
   EXPECT_FALSE(frames.Swizzle(50, 0));

@@ -28,9 +28,9 @@ struct Watched {
 };
 
 // A bucket, a map of its current records, and views with maps of the records at their time.
-class Play {
+class ViewsPlay {
  public:
-  Play(uint64_t seed, uint64_t key_space, size_t split_keys)
+  ViewsPlay(uint64_t seed, uint64_t key_space, size_t split_keys)
       : random_(seed), key_space_(key_space), buckets_(1, split_keys) {
     std::vector<KeyRecord> installed;
     if (seed % 3 != 0) {
@@ -137,7 +137,7 @@ class Play {
 TEST(BucketViewsTest, EveryViewShowsItsCut) {
   for (uint64_t seed = 1; seed <= test::Sized(24, 4); ++seed) {
     SCOPED_TRACE(seed);
-    Play play(seed, seed % 4 == 0 ? 20 : 600, seed % 2 == 0 ? 100 : 1000);
+    ViewsPlay play(seed, seed % 4 == 0 ? 20 : 600, seed % 2 == 0 ? 100 : 1000);
     for (int step = 0; step < 150; ++step) {
       ASSERT_NO_FATAL_FAILURE(play.Step(1 + seed * 7 % 97));
       if (step % 10 == 9) {

@@ -14,14 +14,14 @@ namespace {
 
 constexpr uint32_t kLost = 2;
 // Of each bucket: enough that the index is written for it.
-constexpr uint64_t kRecords = 2600;
+constexpr uint64_t kEmptiedRecords = 2600;
 
 class EmptiedBucketTest : public PagedIndexFixture {
  protected:
   EmptiedBucketTest() : PagedIndexFixture(/*frame_count=*/8) { options_.bucket_count = 4; }
 
   void WriteAll(uint64_t first) {
-    for (uint64_t i = 0; i < kRecords; ++i) ASSERT_NO_FATAL_FAILURE(Write(first + i));
+    for (uint64_t i = 0; i < kEmptiedRecords; ++i) ASSERT_NO_FATAL_FAILURE(Write(first + i));
   }
   // Leaves a store in which all buckets but kLost are synced.
   void LoseABucket() {
@@ -37,7 +37,7 @@ class EmptiedBucketTest : public PagedIndexFixture {
     ASSERT_TRUE(index_->Save(~uint64_t{0}).ok());
     const std::string key_log = dir_.Join(log_->KeyFile(kLost).name());
     const uint64_t offset = log_->KeyOffset(kLost, 0);
-    const uint64_t bytes = log_->KeyOffset(kLost, kRecords) - offset;
+    const uint64_t bytes = log_->KeyOffset(kLost, kEmptiedRecords) - offset;
     const uint64_t store_id = log_->store_id();
     Close();
     LoseBytes(key_log, offset, bytes);
@@ -45,7 +45,7 @@ class EmptiedBucketTest : public PagedIndexFixture {
     newest_ = kept;
   }
   void ExpectLost() {
-    for (uint64_t i = 0; i < kRecords; ++i) {
+    for (uint64_t i = 0; i < kEmptiedRecords; ++i) {
       ValueRef ref;
       ASSERT_EQ(index_->Find(first_ + i, &ref).code(), Code::kNotFound) << i;
     }
@@ -55,7 +55,7 @@ class EmptiedBucketTest : public PagedIndexFixture {
   // Other keys take the slots of those that are lost.
   void FillAgain() {
     ASSERT_EQ(log_->RecordCount(kLost), 0U);
-    ASSERT_NO_FATAL_FAILURE(WriteAll(first_ + kRecords));
+    ASSERT_NO_FATAL_FAILURE(WriteAll(first_ + kEmptiedRecords));
     if (index_->needs_restore_rest()) index_->RestoreRest();
     ASSERT_NO_FATAL_FAILURE(ExpectLost());
     ASSERT_TRUE(index_->Save(~uint64_t{0}).ok());

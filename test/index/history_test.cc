@@ -24,7 +24,7 @@ using test::WatchedBuckets;
 
 ValueRef Ref(uint32_t slot) { return ValueRef(slot, 0, false); }
 
-LiveVersions LiveOf(const std::vector<uint64_t>& versions) {
+LiveVersions LiveVersionsOf(const std::vector<uint64_t>& versions) {
   return LiveVersions(std::make_shared<const std::vector<uint64_t>>(versions));
 }
 
@@ -54,10 +54,10 @@ TEST(HistoryTest, FindsWhatAKeyWas) {
 TEST(HistoryTest, SweepKeepsWhatIsSeen) {
   const auto history = std::make_shared<const History>(
       std::vector<UndoRecord>{{3, 10, Ref(1)}, {3, 20, Ref(2)}, {3, 30, Ref(3)}, {7, 15, Ref(4)}});
-  EXPECT_EQ(History::Sweep(history, LiveOf({5, 12, 25})), history);
-  EXPECT_EQ(History::Sweep(history, LiveOf({})), nullptr);
-  EXPECT_EQ(History::Sweep(history, LiveOf({30})), nullptr);
-  const auto some = History::Sweep(history, LiveOf({16}));
+  EXPECT_EQ(History::Sweep(history, LiveVersionsOf({5, 12, 25})), history);
+  EXPECT_EQ(History::Sweep(history, LiveVersionsOf({})), nullptr);
+  EXPECT_EQ(History::Sweep(history, LiveVersionsOf({30})), nullptr);
+  const auto some = History::Sweep(history, LiveVersionsOf({16}));
   ASSERT_NE(some, nullptr);
   EXPECT_EQ(some->records().size(), 1U);
   EXPECT_EQ(SlotAt(*some, 3, 16), 2U);

@@ -26,7 +26,7 @@ using test::Order;
 using test::Shape;
 using test::TempDir;
 
-Options OneBucket() {
+Options LargeBucket() {
   Options options;
   options.bucket_count = 1;
   options.file_count = 1;
@@ -43,11 +43,11 @@ class IndexBatchTest : public testing::Test {
     log_.reset();
     dir_ = std::make_unique<TempDir>();
     const auto record_of = [&](uint32_t, uint32_t slot) { return records[slot]; };
-    Status status = harness::WriteKeyLogs(OneBucket(), dir_->path(), {records.size()}, record_of);
+    Status status = harness::WriteKeyLogs(LargeBucket(), dir_->path(), {records.size()}, record_of);
     ASSERT_TRUE(status.ok()) << status.ToString();
-    status = BucketLog::Open(OneBucket(), dir_->path(), &log_);
+    status = BucketLog::Open(LargeBucket(), dir_->path(), &log_);
     ASSERT_TRUE(status.ok()) << status.ToString();
-    status = Index::Build(log_.get(), OneBucket(), &index_);
+    status = Index::Build(log_.get(), LargeBucket(), &index_);
     ASSERT_TRUE(status.ok()) << status.ToString();
     model_ = Model(records);
   }

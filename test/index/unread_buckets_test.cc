@@ -24,7 +24,7 @@ namespace {
 constexpr uint32_t kBuckets = 4;
 constexpr uint32_t kBad = 1;
 // Records of each bucket: more than a page of key entries, so that some are in the log.
-constexpr uint64_t kRecords = 300;
+constexpr uint64_t kUnreadRecords = 300;
 
 // Fails the reads of one bucket's key log while it is told to, and counts the reads of all buckets.
 class KeyLogFault : public SystemCallHook {
@@ -64,7 +64,7 @@ class UnreadBucketsTest : public ::testing::Test {
     options_.build_thread_count = 2;
     ASSERT_TRUE(BucketLog::Open(options_, dir_.path(), &log_).ok());
     for (uint32_t b = 0; b < kBuckets; ++b) {
-      for (uint64_t i = 0; i < kRecords; ++i) Append(b, i);
+      for (uint64_t i = 0; i < kUnreadRecords; ++i) Append(b, i);
     }
     fault_ = std::make_unique<KeyLogFault>(*log_);
     hook_ = std::make_unique<ScopedHook>(fault_.get());
@@ -107,7 +107,7 @@ class UnreadBucketsTest : public ::testing::Test {
 
 TEST_F(UnreadBucketsTest, TheFaultIsTheBucketsAlone) {
   const uint64_t reads_of_others = fault_->reads[0] + fault_->reads[2] + fault_->reads[3];
-  for (uint64_t i = 0; i < kRecords; i += 13) {
+  for (uint64_t i = 0; i < kUnreadRecords; i += 13) {
     for (uint32_t b = 0; b < kBuckets; ++b) {
       ASSERT_EQ(Find(b, i).code(), b == kBad ? Code::kIOError : Code::kOk) << b;
     }
@@ -118,11 +118,11 @@ TEST_F(UnreadBucketsTest, TheFaultIsTheBucketsAlone) {
   size_t count = 0;
   EXPECT_EQ(Collect(kBad, kLatestVersion, &count).code(), Code::kIOError);
   EXPECT_TRUE(Collect(2, kLatestVersion, &count).ok());
-  EXPECT_EQ(count, kRecords);
+  EXPECT_EQ(count, kUnreadRecords);
 
-  std::vector<uint64_t> keys(2 * kRecords);
+  std::vector<uint64_t> keys(2 * kUnreadRecords);
   ASSERT_TRUE(index_->FirstKeys(0, ~uint64_t{0}, kLatestVersion, keys, &count).ok());
-  EXPECT_EQ(count, kRecords) << "those before the bucket";
+  EXPECT_EQ(count, kUnreadRecords) << "those before the bucket";
   EXPECT_EQ(index_->FirstKeys(Key(kBad, 0), ~uint64_t{0}, kLatestVersion, keys, &count).code(),
             Code::kIOError);
   EXPECT_EQ(index_->LastKeys(0, Key(kBad, 5), kLatestVersion, keys, &count).code(), Code::kIOError);
@@ -132,15 +132,15 @@ TEST_F(UnreadBucketsTest, TheFaultIsTheBucketsAlone) {
 TEST_F(UnreadBucketsTest, TheNextCallAfterTheFaultReadsTheBucketAndNoOther) {
   // So few failures that there is no pause.
   EXPECT_EQ(Find(kBad, 0).code(), Code::kIOError);
-  Append(kBad, kRecords);
+  Append(kBad, kUnreadRecords);
   fault_->fails = false;
   const uint64_t reads_of_others = fault_->reads[0] + fault_->reads[2] + fault_->reads[3];
   size_t count = 0;
   ASSERT_TRUE(Collect(kBad, kLatestVersion, &count).ok());
-  EXPECT_EQ(count, kRecords + 1) << "what was appended meanwhile is there";
+  EXPECT_EQ(count, kUnreadRecords + 1) << "what was appended meanwhile is there";
   const uint64_t reads = fault_->reads[kBad];
-  Append(kBad, kRecords + 1);
-  for (uint64_t i = 0; i < kRecords + 2; ++i) ASSERT_TRUE(Find(kBad, i).ok()) << i;
+  Append(kBad, kUnreadRecords + 1);
+  for (uint64_t i = 0; i < kUnreadRecords + 2; ++i) ASSERT_TRUE(Find(kBad, i).ok()) << i;
   EXPECT_EQ(fault_->reads[kBad], reads);
   EXPECT_EQ(fault_->reads[0] + fault_->reads[2] + fault_->reads[3], reads_of_others);
 }
@@ -158,28 +158,28 @@ TEST_F(UnreadBucketsTest, AnAttemptHoldsUpNoOtherBucketAndNoWrite) {
   while (!entered) std::this_thread::yield();
   EXPECT_TRUE(Find(0, 7).ok());
   EXPECT_TRUE(Find(2, 7).ok());
-  for (uint64_t i = 0; i < kRecords; ++i) Append(kBad, kRecords + i);
+  for (uint64_t i = 0; i < kUnreadRecords; ++i) Append(kBad, kUnreadRecords + i);
   go_on = true;
   reader.join();
-  for (uint64_t i = 0; i < 2 * kRecords; ++i) ASSERT_TRUE(Find(kBad, i).ok()) << i;
+  for (uint64_t i = 0; i < 2 * kUnreadRecords; ++i) ASSERT_TRUE(Find(kBad, i).ok()) << i;
 }
 
 TEST_F(UnreadBucketsTest, ManyCallersGetTheSameAnswers) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([this, t] {
-      for (uint64_t i = 0; i < kRecords; ++i) {
+      for (uint64_t i = 0; i < kUnreadRecords; ++i) {
         const Status status = Find(kBad, i);
         ASSERT_TRUE(status.ok() || status.code() == Code::kIOError) << status.ToString();
-        if (t == 0 && i == kRecords / 2) fault_->fails = false;
-        if (t == 1) Append(kBad, kRecords + i);
+        if (t == 0 && i == kUnreadRecords / 2) fault_->fails = false;
+        if (t == 1) Append(kBad, kUnreadRecords + i);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   // The pause may not have ended.
   while (!Find(kBad, 0).ok()) std::this_thread::yield();
-  for (uint64_t i = 0; i < 2 * kRecords; ++i) ASSERT_TRUE(Find(kBad, i).ok()) << i;
+  for (uint64_t i = 0; i < 2 * kUnreadRecords; ++i) ASSERT_TRUE(Find(kBad, i).ok()) << i;
 }
 
 TEST_F(UnreadBucketsTest, AViewFromBeforeSeesAnUnchangedBucket) {
@@ -188,19 +188,19 @@ TEST_F(UnreadBucketsTest, AViewFromBeforeSeesAnUnchangedBucket) {
   EXPECT_EQ(FindAt(kBad, 0, view.version).code(), Code::kIOError);
   fault_->fails = false;
   EXPECT_TRUE(FindAt(kBad, 0, view.version).ok());
-  Append(kBad, kRecords);
-  EXPECT_TRUE(Find(kBad, kRecords).ok());
-  EXPECT_EQ(FindAt(kBad, kRecords, view.version).code(), Code::kNotFound);
+  Append(kBad, kUnreadRecords);
+  EXPECT_TRUE(Find(kBad, kUnreadRecords).ok());
+  EXPECT_EQ(FindAt(kBad, kUnreadRecords, view.version).code(), Code::kNotFound);
   ViewRegistry::Release(&view);
 }
 
 TEST_F(UnreadBucketsTest, AViewFromBeforeDoesNotSeeAChangedBucket) {
   ViewRegistry::View before;
   ASSERT_TRUE(index_->views().Take(&before).ok());
-  Append(kBad, kRecords);
+  Append(kBad, kUnreadRecords);
   fault_->fails = false;
-  EXPECT_EQ(Find(kBad, kRecords).code(), Code::kIOError) << "what the build has met";
-  ASSERT_TRUE(Find(kBad, kRecords).ok());
+  EXPECT_EQ(Find(kBad, kUnreadRecords).code(), Code::kIOError) << "what the build has met";
+  ASSERT_TRUE(Find(kBad, kUnreadRecords).ok());
   ViewRegistry::View after;
   ASSERT_TRUE(index_->views().Take(&after).ok());
   size_t count = 0;
@@ -210,9 +210,9 @@ TEST_F(UnreadBucketsTest, AViewFromBeforeDoesNotSeeAChangedBucket) {
   EXPECT_EQ(index_->FindHotAt(Key(kBad, 0), before.version, &ref, &lookup).code(), Code::kIOError);
   EXPECT_EQ(Collect(kBad, before.version, &count).code(), Code::kIOError);
   EXPECT_TRUE(FindAt(0, 0, before.version).ok());
-  EXPECT_TRUE(FindAt(kBad, kRecords, after.version).ok());
+  EXPECT_TRUE(FindAt(kBad, kUnreadRecords, after.version).ok());
   ASSERT_TRUE(Collect(kBad, after.version, &count).ok());
-  EXPECT_EQ(count, kRecords + 1);
+  EXPECT_EQ(count, kUnreadRecords + 1);
   ViewRegistry::Release(&before);
   ViewRegistry::Release(&after);
 }

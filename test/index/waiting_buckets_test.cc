@@ -27,7 +27,7 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kRecords = 24000;
+constexpr uint64_t kWaitingRecords = 24000;
 
 bool ReadsKeyLog(const SystemCall& call) {
   return call.kind == CallKind::kPread && PathOfFd(call.fd).find("/key_0") != std::string::npos;
@@ -95,7 +95,7 @@ class WaitingBucketsTest : public PagedIndexFixture {
   WaitingBucketsTest() : PagedIndexFixture(/*frame_count=*/64) {}
 
   void SetUp() override {
-    ASSERT_NO_FATAL_FAILURE(Fill(kRecords));
+    ASSERT_NO_FATAL_FAILURE(Fill(kWaitingRecords));
     ASSERT_TRUE(index_->Save(~uint64_t{0}).ok());
     Close();
   }
@@ -111,7 +111,7 @@ class WaitingBucketsTest : public PagedIndexFixture {
   // More records for a bucket than an opening reads behind the ones that its extents cover.
   void OutgrowCoverage(uint32_t bucket) {
     const uint64_t first = log_->geometry().FirstKeyOf(bucket);
-    const uint64_t count = MaxTail(kRecords / options_.bucket_count) + 100;
+    const uint64_t count = MaxTail(kWaitingRecords / options_.bucket_count) + 100;
     for (uint64_t i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(Write(first + i));
   }
   std::string Root() const {

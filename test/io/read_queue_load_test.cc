@@ -258,9 +258,9 @@ TEST_P(ReadQueueLoadTest, AnotherThreadMayMakeTheQueue) {
   }
 }
 
-std::string NameOf(const ::testing::TestParamInfo<QueueKind>& info) { return info.param.name; }
+std::string KindName(const ::testing::TestParamInfo<QueueKind>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ReadQueueLoadTest, ::testing::ValuesIn(AllQueueKinds()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Kinds, ReadQueueLoadTest, ::testing::ValuesIn(AllQueueKinds()), KindName);
 
 }  // namespace
 }  // namespace engine_race::io

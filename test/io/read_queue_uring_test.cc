@@ -20,22 +20,22 @@ using test::RingHook;
 using test::ScopedHook;
 using test::SystemCall;
 
-constexpr uint32_t kReads = 5;
-constexpr uint32_t kReadBytes = 4 * kPage;
+constexpr uint32_t kRingReads = 5;
+constexpr uint32_t kRingReadBytes = 4 * kPage;
 constexpr uint32_t kCooperative = IORING_SETUP_COOP_TASKRUN;
 constexpr uint32_t kOneThread = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
 
 class UringTest : public ::testing::Test {
  protected:
-  UringTest() : file_(kReads * kReadBytes), scope_(&hook_) {
-    EXPECT_TRUE(Region::Allocate(kReads * kReadBytes, false, &memory_).ok());
+  UringTest() : file_(kRingReads * kRingReadBytes), scope_(&hook_) {
+    EXPECT_TRUE(Region::Allocate(kRingReads * kRingReadBytes, false, &memory_).ok());
     buffer_ = {memory_.data(), memory_.size()};
     fds_ = {file_.direct_fd()};
     options_.backend = IoBackend::kIoUring;
-    options_.depth = kReads;
-    for (uint32_t i = 0; i < kReads; ++i) {
-      requests_[i] = {file_.direct_fd(), kReadBytes, i * kReadBytes,
-                      memory_.data() + i * kReadBytes, i};
+    options_.depth = kRingReads;
+    for (uint32_t i = 0; i < kRingReads; ++i) {
+      requests_[i] = {file_.direct_fd(), kRingReadBytes, i * kRingReadBytes,
+                      memory_.data() + i * kRingReadBytes, i};
     }
   }
 
@@ -51,34 +51,34 @@ class UringTest : public ::testing::Test {
   }
 
   // Reads everything; each error by request. What came without one must be right.
-  std::array<int, kReads> ReadAll() {
+  std::array<int, kRingReads> ReadAll() {
     std::memset(memory_.data(), 0xee, memory_.size());
     size_t started = 0;
     EXPECT_TRUE(queue_->Submit(requests_, &started).ok());
-    EXPECT_EQ(started, kReads);
+    EXPECT_EQ(started, kRingReads);
     std::vector<ReadCompletion> done;
-    EXPECT_TRUE(queue_->Wait(kReads, &done).ok());
-    EXPECT_EQ(done.size(), kReads);
+    EXPECT_TRUE(queue_->Wait(kRingReads, &done).ok());
+    EXPECT_EQ(done.size(), kRingReads);
     EXPECT_EQ(queue_->in_flight(), 0u);
-    std::array<int, kReads> errors;
+    std::array<int, kRingReads> errors;
     errors.fill(-1);
     for (const ReadCompletion& completion : done) {
-      const uint64_t at = completion.tag * kReadBytes;
+      const uint64_t at = completion.tag * kRingReadBytes;
       errors.at(completion.tag) = completion.error;
       if (completion.error != 0) continue;
-      EXPECT_EQ(completion.read_bytes, kReadBytes);
-      EXPECT_TRUE(OffsetFile::Holds(memory_.data() + at, at, kReadBytes)) << completion.tag;
+      EXPECT_EQ(completion.read_bytes, kRingReadBytes);
+      EXPECT_TRUE(OffsetFile::Holds(memory_.data() + at, at, kRingReadBytes)) << completion.tag;
     }
     return errors;
   }
 
-  static constexpr std::array<int, kReads> kNoErrors = {};
+  static constexpr std::array<int, kRingReads> kNoErrors = {};
 
   OffsetFile file_;
   Region memory_;
   std::span<char> buffer_;
   std::vector<int> fds_;
-  std::array<ReadRequest, kReads> requests_;
+  std::array<ReadRequest, kRingReads> requests_;
   ReadQueueOptions options_;
   RingHook hook_;
   const ScopedHook scope_;
@@ -162,7 +162,7 @@ TEST_F(UringTest, RegisteredMemoryAndFilesAreUsed) {
   Register();
   MakeQueue();
   EXPECT_EQ(ReadAll(), kNoErrors);
-  ASSERT_EQ(hook_.submitted_entries.size(), kReads);
+  ASSERT_EQ(hook_.submitted_entries.size(), kRingReads);
   for (const io_uring_sqe& entry : hook_.submitted_entries) {
     EXPECT_EQ(entry.opcode, IORING_OP_READ_FIXED);
     EXPECT_EQ(entry.flags & IOSQE_FIXED_FILE, IOSQE_FIXED_FILE);
@@ -177,10 +177,10 @@ TEST_F(UringTest, OnlyWhatIsRegisteredIsReadAsSuch) {
   for (ReadRequest& request : requests_) request.fd = file_.fd();
   MakeQueue();
   EXPECT_EQ(ReadAll(), kNoErrors);
-  ASSERT_EQ(hook_.submitted_entries.size(), kReads);
-  for (uint32_t i = 0; i < kReads; ++i) {
+  ASSERT_EQ(hook_.submitted_entries.size(), kRingReads);
+  for (uint32_t i = 0; i < kRingReads; ++i) {
     const io_uring_sqe& entry = hook_.submitted_entries[i];
-    EXPECT_EQ(entry.opcode, i + 1 < kReads ? IORING_OP_READ_FIXED : IORING_OP_READ) << i;
+    EXPECT_EQ(entry.opcode, i + 1 < kRingReads ? IORING_OP_READ_FIXED : IORING_OP_READ) << i;
     EXPECT_EQ(entry.fd, file_.fd());
     EXPECT_EQ(entry.flags & IOSQE_FIXED_FILE, 0);
   }
@@ -193,7 +193,7 @@ TEST_F(UringTest, RefusedRegistrationIsDoneWithout) {
     hook_.submitted_entries.clear();
     MakeQueue();
     EXPECT_EQ(ReadAll(), kNoErrors);
-    ASSERT_EQ(hook_.submitted_entries.size(), kReads);
+    ASSERT_EQ(hook_.submitted_entries.size(), kRingReads);
     for (const io_uring_sqe& entry : hook_.submitted_entries) {
       EXPECT_EQ(entry.opcode, IORING_OP_READ);
       EXPECT_EQ(entry.flags & IOSQE_FIXED_FILE, 0);
@@ -226,18 +226,18 @@ TEST_F(UringTest, ACallThatFailsIsAboutTheQueueAndLosesNothing) {
       hook_.refused = {{CallKind::kUringEnter, error}};
       size_t started = 0;
       ASSERT_TRUE(queue_->Submit(requests_, &started).ok());
-      EXPECT_EQ(started, kReads);
+      EXPECT_EQ(started, kRingReads);
       std::vector<ReadCompletion> done;
-      const Status status = queue_->Wait(kReads, &done);
+      const Status status = queue_->Wait(kRingReads, &done);
       const bool is_refusal = error != EIO && error != EINVAL;
       EXPECT_EQ(status.code(), is_refusal ? Code::kNotSupported : Code::kIOError);
       EXPECT_NE(status.message().find(strerror(error)), std::string::npos) << status.ToString();
       EXPECT_TRUE(done.empty());
-      EXPECT_EQ(queue_->in_flight(), kReads);
+      EXPECT_EQ(queue_->in_flight(), kRingReads);
       hook_.refused.clear();
-      ASSERT_TRUE(queue_->Wait(kReads, &done).ok());
-      EXPECT_EQ(done.size(), kReads);
-      EXPECT_TRUE(OffsetFile::Holds(memory_.data(), 0, kReads * kReadBytes));
+      ASSERT_TRUE(queue_->Wait(kRingReads, &done).ok());
+      EXPECT_EQ(done.size(), kRingReads);
+      EXPECT_TRUE(OffsetFile::Holds(memory_.data(), 0, kRingReads * kRingReadBytes));
       EXPECT_EQ(hook_.counts[CallKind::kPread], 0);
     }
   }
@@ -249,7 +249,7 @@ TEST_F(UringTest, AKernelThatIsShortOfSomethingIsHelpedByBlockingReads) {
     hook_.counts.clear();
     hook_.on_enter = [error](int, unsigned queued_count) { return queued_count > 2 ? error : 0; };
     EXPECT_EQ(ReadAll(), kNoErrors);
-    EXPECT_EQ(hook_.counts[CallKind::kPread], kReads - 2);
+    EXPECT_EQ(hook_.counts[CallKind::kPread], kRingReads - 2);
   }
 }
 
@@ -290,14 +290,14 @@ TEST_F(UringTest, APartialSubmitGoesOn) {
     hook.submitted_entries.clear();
     size_t started = 0;
     ASSERT_TRUE(queue_->Submit(requests_, &started).ok());
-    EXPECT_EQ(hook.submitted_entries.size(), lazy ? 0 : kReads);
+    EXPECT_EQ(hook.submitted_entries.size(), lazy ? 0 : kRingReads);
     std::vector<ReadCompletion> done;
     ASSERT_TRUE(queue_->Wait(0, &done).ok());
-    EXPECT_EQ(hook.submitted_entries.size(), kReads) << "a poll starts them at the latest";
-    ASSERT_TRUE(queue_->Wait(kReads, &done).ok());
-    EXPECT_EQ(done.size(), kReads);
-    EXPECT_TRUE(OffsetFile::Holds(memory_.data(), 0, kReads * kReadBytes));
-    EXPECT_GE(hook.counts[CallKind::kUringEnter], static_cast<int>(kReads));
+    EXPECT_EQ(hook.submitted_entries.size(), kRingReads) << "a poll starts them at the latest";
+    ASSERT_TRUE(queue_->Wait(kRingReads, &done).ok());
+    EXPECT_EQ(done.size(), kRingReads);
+    EXPECT_TRUE(OffsetFile::Holds(memory_.data(), 0, kRingReads * kRingReadBytes));
+    EXPECT_GE(hook.counts[CallKind::kUringEnter], static_cast<int>(kRingReads));
   }
 }
 
@@ -308,13 +308,13 @@ TEST_F(UringTest, AWaitThatFailsLosesNothing) {
   // Completions must wait in the kernel's ring meanwhile.
   hook_.refused = {{CallKind::kUringEnter, EIO}};
   std::vector<ReadCompletion> done;
-  const Status status = queue_->Wait(kReads, &done);
+  const Status status = queue_->Wait(kRingReads, &done);
   EXPECT_TRUE(status.ok() || status.code() == Code::kIOError);
-  EXPECT_EQ(queue_->in_flight(), kReads - done.size());
+  EXPECT_EQ(queue_->in_flight(), kRingReads - done.size());
   hook_.refused.clear();
-  ASSERT_TRUE(queue_->Wait(kReads, &done).ok());
-  EXPECT_EQ(done.size(), kReads);
-  EXPECT_TRUE(OffsetFile::Holds(memory_.data(), 0, kReads * kReadBytes));
+  ASSERT_TRUE(queue_->Wait(kRingReads, &done).ok());
+  EXPECT_EQ(done.size(), kRingReads);
+  EXPECT_TRUE(OffsetFile::Holds(memory_.data(), 0, kRingReads * kRingReadBytes));
 }
 
 TEST_F(UringTest, AnErrorOfACompletionReachesItsRequest) {
@@ -323,8 +323,8 @@ TEST_F(UringTest, AnErrorOfACompletionReachesItsRequest) {
   hook_.on_completion = [&count](const io_uring&, io_uring_cqe* completion) {
     if (++count == 3) completion->res = -EIO;
   };
-  const std::array<int, kReads> errors = ReadAll();
-  EXPECT_EQ(std::count(errors.begin(), errors.end(), 0), kReads - 1);
+  const std::array<int, kRingReads> errors = ReadAll();
+  EXPECT_EQ(std::count(errors.begin(), errors.end(), 0), kRingReads - 1);
   EXPECT_EQ(std::count(errors.begin(), errors.end(), EIO), 1);
   EXPECT_EQ(ReadAll(), kNoErrors);
 }
@@ -344,7 +344,7 @@ TEST_F(UringTest, ReadsThatWereGivenUpAreMadeAgain) {
     ASSERT_TRUE(queue_->Wait(1, &done).ok());
     ASSERT_EQ(done.size(), 1u);
     EXPECT_EQ(done[0].error, 0);
-    EXPECT_TRUE(OffsetFile::Holds(memory_.data(), 0, kReadBytes));
+    EXPECT_TRUE(OffsetFile::Holds(memory_.data(), 0, kRingReadBytes));
     EXPECT_EQ(hook_.counts[CallKind::kPread], 1);
   }
 }
@@ -358,7 +358,7 @@ TEST_F(UringTest, ShortTransfersGoOn) {
       completion->res = std::min(completion->res, static_cast<int32_t>(kPage + 512));
     };
     EXPECT_EQ(ReadAll(), kNoErrors);
-    EXPECT_EQ(hook_.submitted_entries.size(), kReads * kReadBytes / kPage);
+    EXPECT_EQ(hook_.submitted_entries.size(), kRingReads * kRingReadBytes / kPage);
     for (const io_uring_sqe& entry : hook_.submitted_entries) {
       EXPECT_EQ(entry.off % kPage, 0u);
       EXPECT_EQ(entry.opcode, registered ? IORING_OP_READ_FIXED : IORING_OP_READ);

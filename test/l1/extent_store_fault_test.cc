@@ -254,7 +254,7 @@ TEST(ExtentStoreDiskTest, AFullDiskIsFullUntilSomethingIsFreed) {
   std::vector<ExtentId> ids;
   Status status;
   while (status.ok()) {
-    ASSERT_LT(ids.size(), kDiskBytes / kMib);
+    ASSERT_LT(ids.size(), kDiskBytes / kMiB);
     Lay(EvenKeys(ids.size() << 20, 1, format::kIndexExtentRecords), &image);
     ids.emplace_back();
     status = store->Write(&image, &ids.back());

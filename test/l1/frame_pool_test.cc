@@ -25,7 +25,7 @@ using l1::FrameKind;
 using l1::FramePool;
 
 constexpr size_t kFrameBytes = 4096;
-constexpr uint64_t kOwnerBits = uint64_t{5} << 40;
+constexpr uint64_t kPoolOwnerBits = uint64_t{5} << 40;
 
 // An array of swips. Each leads to its own page, whose place on disk is the swip's index.
 class FramePoolTest : public ::testing::Test {
@@ -34,7 +34,7 @@ class FramePoolTest : public ::testing::Test {
     ASSERT_TRUE(FramePool::Create(kFrameBytes, frame_count, &epochs_, &pool_).ok());
     pool_->SetOwner(FrameKind::kBlock, &owner_);
     pages_ = std::make_unique<std::atomic<uint64_t>[]>(page_count);
-    for (uint32_t i = 0; i < page_count; ++i) pages_[i] = i | kOwnerBits;
+    for (uint32_t i = 0; i < page_count; ++i) pages_[i] = i | kPoolOwnerBits;
   }
 
   Swip At(uint32_t page) const { return Swip(pages_[page].load()); }
@@ -46,7 +46,7 @@ class FramePoolTest : public ::testing::Test {
     info.place = page;
     info.parent_frame = FramePool::kNoFrame;
     std::memset(pool_->data(frame), static_cast<int>(page & 0xff), kFrameBytes);
-    return BlockOwner::Install(pool_.get(), frame, Swip(page | kOwnerBits));
+    return BlockOwner::Install(pool_.get(), frame, Swip(page | kPoolOwnerBits));
   }
   // The frame of the page; kNoFrame if no frame could be had.
   uint32_t Bring(uint32_t page) {
@@ -90,11 +90,11 @@ TEST_F(FramePoolTest, AnInstalledFrameIsReachedAndKeepsTheOwnersBits) {
   EXPECT_TRUE(At(3).hot());
   EXPECT_FALSE(At(3).cooling());
   EXPECT_EQ(At(3).number(), frame);
-  EXPECT_EQ(At(3).word() & kOwnerBits, kOwnerBits);
+  EXPECT_EQ(At(3).word() & kPoolOwnerBits, kPoolOwnerBits);
   EXPECT_EQ(pool_->data(frame)[17], 3);
   EXPECT_EQ(pool_->used_count(), 1u);
   ASSERT_TRUE(pool_->Remove(frame));
-  EXPECT_EQ(At(3).word(), 3 | kOwnerBits);
+  EXPECT_EQ(At(3).word(), 3 | kPoolOwnerBits);
   EXPECT_FALSE(pool_->Remove(frame));
   EXPECT_EQ(pool_->used_count(), 0u);
 }

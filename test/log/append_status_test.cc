@@ -28,7 +28,7 @@ class DurableAppendTest : public testing::TestWithParam<SyncMode> {
   AppendStatus Append(uint64_t key) { return log_->Append(key, ValueOf(key, 1).data()); }
 
   const TempDir dir_;
-  std::unique_ptr<BucketLog> log_ = OpenLog(TinyOptions(GetParam()), dir_.path());
+  std::unique_ptr<BucketLog> log_ = OpenLog(TinyLogOptions(GetParam()), dir_.path());
 };
 
 INSTANTIATE_TEST_SUITE_P(DurableModes, DurableAppendTest,
@@ -84,7 +84,7 @@ TEST_P(DurableAppendTest, WhatFoundNoRoomIsDurableOnceALaterCallIsOk) {
   const uint64_t store_id = log_->store_id();
   log_.reset();
   LosePower(dir_.path(), store_id);
-  const auto log = OpenLog(TinyOptions(GetParam()), dir_.path());
+  const auto log = OpenLog(TinyLogOptions(GetParam()), dir_.path());
   ExpectHoldsExactly(log.get(), count);
 }
 

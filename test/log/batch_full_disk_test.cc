@@ -23,7 +23,7 @@ class BatchFullDiskTest : public ::testing::TestWithParam<SyncMode> {
   bool journaled() const { return GetParam() != SyncMode::kNone; }
 
   TempDir dir_;
-  Options options_ = TinyOptions();
+  Options options_ = TinyLogOptions();
 };
 
 INSTANTIATE_TEST_SUITE_P(SyncModes, BatchFullDiskTest,
@@ -144,7 +144,7 @@ TEST_P(BatchFullDiskTest, ACountThatStaysBehindIsOvertakenByNoOtherWord) {
 // A plan numbers records with 32 bits. More of them are refused before any is looked at.
 TEST(BatchLimitTest, RecordsThatCannotBeNumberedAreRefused) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   BatchWriter batches(&parts.context, &parts.groups);
   BatchPlan plan;
   const WriteBatch::Record record;

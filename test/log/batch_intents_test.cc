@@ -34,7 +34,7 @@ WriteBatch BatchOverTwo(uint32_t number) {
 // The intents stay with the batches that had them. The batches that wait for one are refused.
 TEST(BatchIntentsTest, AfterAFailureNoBatchWaitsForAnIntent) {
   const TempDir dir;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_count = kBuckets;
   LogParts parts(options, dir.path());
   BatchWriter batches(&parts.context, &parts.groups);

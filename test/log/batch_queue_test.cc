@@ -63,7 +63,7 @@ WriteBatch BatchIn(std::vector<uint32_t> buckets, uint64_t first, uint64_t count
 }
 
 TEST_F(BatchQueueTest, ThoseThatWaitShareOneFlush) {
-  Open(TinyOptions());
+  Open(TinyLogOptions());
   constexpr uint64_t kBatches = 8;
   std::vector<WriteBatch> batches;
   for (uint64_t i = 0; i < kBatches; ++i) batches.push_back(BatchIn({0, 1}, 0, 3, i + 1));
@@ -79,11 +79,11 @@ TEST_F(BatchQueueTest, ThoseThatWaitShareOneFlush) {
   const uint64_t store_id = log_->store_id();
   log_.reset();
   LosePower(dir_.path(), store_id);
-  EXPECT_EQ(ContentIn(dir_.path(), TinyOptions()), content);
+  EXPECT_EQ(ContentIn(dir_.path(), TinyLogOptions()), content);
 }
 
 TEST_F(BatchQueueTest, ARefusedOneKeepsNoOtherFromBeingWritten) {
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_capacity_records = 256;
   Open(options);
   for (uint64_t n = 0; n < 250; ++n) {
@@ -106,7 +106,7 @@ TEST_F(BatchQueueTest, ARefusedOneKeepsNoOtherFromBeingWritten) {
 
 // Each fits into staging, and two together do not.
 TEST_F(BatchQueueTest, ThoseThatDoNotFitTogetherAreWrittenApart) {
-  Open(TinyOptions());
+  Open(TinyLogOptions());
   constexpr uint64_t kMostOfStaging = 20;
   std::vector<WriteBatch> batches;
   for (uint64_t i = 0; i < 5; ++i) batches.push_back(BatchIn({0, 1}, 100 * i, kMostOfStaging, 1));
@@ -116,7 +116,7 @@ TEST_F(BatchQueueTest, ThoseThatDoNotFitTogetherAreWrittenApart) {
 
 // One that waits for a large batch leads no other into the wait.
 TEST_F(BatchQueueTest, ALargeBatchStallsThoseOfItsOwnBucketsAlone) {
-  Open(TinyOptions());
+  Open(TinyLogOptions());
   ASSERT_TRUE(log_->Write(BatchIn({0, 1, 2, 3}, 0, 1, 1)).ok());
   std::vector<std::thread> threads;
   std::atomic<bool> waited{false};

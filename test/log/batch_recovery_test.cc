@@ -46,7 +46,7 @@ class BatchRecoveryTest : public ::testing::TestWithParam<StagingMode> {
   }
 
   const TempDir dir_;
-  Options options_ = TinyOptions();
+  Options options_ = TinyLogOptions();
   uint64_t store_id_ = 0;
 };
 

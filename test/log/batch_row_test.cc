@@ -94,7 +94,7 @@ struct RowParts {
 
 TEST(BatchRowTest, RowsBeginBeforeOrBehindABatch) {
   const TempDir dir;
-  const Options options = TinyOptions();
+  const Options options = TinyLogOptions();
   {
     RowParts store(options, dir.path());
     store.parts.AppendKeys(0, 250);
@@ -112,7 +112,7 @@ TEST(BatchRowTest, RowsBeginBeforeOrBehindABatch) {
 // The second row of a batch need not lie behind the first.
 TEST(BatchRowTest, ABatchMayLieInTwoRows) {
   const TempDir dir;
-  const Options options = TinyOptions();
+  const Options options = TinyLogOptions();
   {
     RowParts store(options, dir.path());
     store.parts.AppendKeys(0, 250);
@@ -133,7 +133,7 @@ TEST(BatchRowTest, ABatchMayLieInTwoRows) {
 // Space behind the last row is given back before an append can take the next row.
 TEST(BatchRowTest, TheSpaceBehindTheRowsGoesBeforeAnAppend) {
   const TempDir dir;
-  RowParts store(TinyOptions(), dir.path());
+  RowParts store(TinyLogOptions(), dir.path());
   store.parts.AppendKeys(0, 256);
   store.bucket(0).reserved_value_bytes = 1024 * kValueBytes;
   int punch_count = 0;
@@ -158,7 +158,7 @@ TEST(BatchRowTest, TheSpaceBehindTheRowsGoesBeforeAnAppend) {
 // The room that the listener has made for a batch is the batch's.
 TEST(BatchRowTest, NoRecordMovesWhileABatchHoldsItsBucket) {
   const TempDir dir;
-  RowParts store(TinyOptions(), dir.path());
+  RowParts store(TinyLogOptions(), dir.path());
   store.parts.AppendKeys(0, 300);
   ASSERT_TRUE(BeginRows(&store.mover, 0).ok());
   std::vector<KeyRecord> moved(1);
@@ -177,7 +177,7 @@ TEST(BatchRowTest, ALargeBatchThatHasNoRowsChangesNothing) {
   constexpr uint64_t kRow = 256;
   constexpr uint64_t kCount = 6 * kRow - 8;
   const TempDir dir;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_capacity_records = 8 * kRow;
   const auto append = [](BucketLog* log, uint64_t begin, uint64_t end) {
     for (uint64_t key = begin; key < end; ++key) {
@@ -201,7 +201,7 @@ TEST(BatchRowTest, ALargeBatchThatHasNoRowsChangesNothing) {
 
 TEST(BatchRowTest, TheFirstBatchKeepsTheRows) {
   const TempDir dir;
-  const Options options = TinyOptions();
+  const Options options = TinyLogOptions();
   {
     const auto log = OpenLog(options, dir.path());
     ASSERT_TRUE(log->Append(KeyIn(0, 1), ValueOf(KeyIn(0, 1), 1).data()).ok());

@@ -17,7 +17,7 @@ class BatchTest : public ::testing::TestWithParam<StagingMode> {
   BatchTest() { options_.staging_mode = GetParam(); }
 
   TempDir dir_;
-  Options options_ = TinyOptions();
+  Options options_ = TinyLogOptions();
 };
 
 INSTANTIATE_TEST_SUITE_P(Staging, BatchTest,
@@ -192,7 +192,7 @@ TEST_P(BatchTest, AnIntentIsGoneBeforeTheDoubtIs) {
 // of the batch or nothing.
 TEST(BatchKillTest, EveryCallIsAPlaceToDie) {
   TempDir dir;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.staging_mode = StagingMode::kWritten;
   KillImages images(dir.path());
   int committed = 0;
@@ -341,13 +341,13 @@ TEST(BatchFormatTest, TheFirstBatchKeepsOlderBuildsOut) {
     return identity.format_version;
   };
   {
-    const auto log = OpenLog(TinyOptions(), dir.path());
+    const auto log = OpenLog(TinyLogOptions(), dir.path());
     ASSERT_TRUE(log->Append(1, ValueOf(1, 1).data()).ok());
     EXPECT_EQ(version(), format::kAllKeysFormatVersion);
     ASSERT_TRUE(log->Write(BatchOverAll(1, 1)).ok());
     EXPECT_EQ(version(), format::kExtendedAllKeysFormatVersion);
   }
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   EXPECT_EQ(version(), format::kExtendedAllKeysFormatVersion);
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using test::OpenLog;
 using test::ReadSlot;
-using test::TinyOptions;
+using test::TinyLogOptions;
 using test::ValueOf;
 
 // A key of the tiny geometry's bucket `bucket`.
@@ -22,7 +22,7 @@ uint64_t KeyIn(uint32_t bucket, uint64_t n) { return (uint64_t{bucket} << 62) | 
 
 TEST(BucketLogTest, StagedAndLoggedRecordsReadBack) {
   test::TempDir dir;
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   // Eleven records: two full groups of four in the log, three staged.
   for (uint64_t i = 0; i < 11; ++i) {
     ASSERT_TRUE(log->Append(KeyIn(2, i), ValueOf(i, 5).data()).ok());
@@ -35,7 +35,7 @@ TEST(BucketLogTest, StagedAndLoggedRecordsReadBack) {
 
 TEST(BucketLogTest, EntriesCarrySequenceSumAndTombstone) {
   test::TempDir dir;
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   for (uint64_t i = 0; i < 600; ++i) {
     const std::string value = ValueOf(i, 1);
     ASSERT_TRUE(log->Append(KeyIn(1, i % 7), i % 5 == 4 ? nullptr : value.data()).ok());
@@ -57,14 +57,14 @@ TEST(BucketLogTest, ReopenedStoreGoesOnWhereItWas) {
   uint64_t written = 0;
   std::mt19937_64 random(3);
   for (int round = 0; round < 20; ++round) {
-    const auto log = OpenLog(TinyOptions(), dir.path());
+    const auto log = OpenLog(TinyLogOptions(), dir.path());
     ASSERT_EQ(log->RecordCount(3), written);
     for (uint64_t j = 0; j < written; ++j) ASSERT_EQ(ReadSlot(*log, 3, j), ValueOf(j, 9)) << j;
     for (uint64_t more = random() % 23; more > 0; --more, ++written) {
       ASSERT_TRUE(log->Append(KeyIn(3, written), ValueOf(written, 9).data()).ok());
     }
   }
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   const std::vector<KeyRecord> records = test::RecordsOf(log.get(), 3);
   ASSERT_EQ(records.size(), written);
   for (uint64_t j = 0; j < written; ++j) EXPECT_EQ(records[j].key, KeyIn(3, j));
@@ -72,7 +72,7 @@ TEST(BucketLogTest, ReopenedStoreGoesOnWhereItWas) {
 
 TEST(BucketLogTest, AFullBucketIsFullAndTheOthersAreNot) {
   test::TempDir dir;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_capacity_records = 256;
   {
     const auto log = OpenLog(options, dir.path());
@@ -90,7 +90,7 @@ TEST(BucketLogTest, AFullBucketIsFullAndTheOthersAreNot) {
 
 TEST(BucketLogTest, ListenerHearsOfEveryRecordAfterTheCut) {
   test::TempDir dir;
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   ASSERT_TRUE(log->Append(KeyIn(0, 1), ValueOf(1, 1).data()).ok());
   test::NullListener listener;
   BucketCut cut;
@@ -114,7 +114,7 @@ class RefusingListener : public test::NullListener {
 
 TEST(BucketLogTest, ARefusedWriteChangesNothing) {
   test::TempDir dir;
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   RefusingListener listener;
   BucketCut cut;
   ASSERT_TRUE(log->CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
@@ -127,7 +127,7 @@ TEST(BucketLogTest, ARefusedWriteChangesNothing) {
 // from the very halves that are about to be used again.
 TEST(BucketLogTest, WritersAndReadersOfStagedRecords) {
   test::TempDir dir;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_capacity_records = 65536;
   const auto log = OpenLog(options, dir.path());
   std::atomic<bool> stop{false};

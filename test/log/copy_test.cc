@@ -52,7 +52,7 @@ class CopyTest : public testing::Test {
 
   // Thirty records in one bucket, of which staging and logs are lost.
   void FillJournalAlone(uint64_t* store_id) {
-    Options options = TinyOptions(SyncMode::kGroup);
+    Options options = TinyLogOptions(SyncMode::kGroup);
     options.bucket_count = 1;
     options.file_count = 1;
     Fill(options, 30, 1);
@@ -82,8 +82,8 @@ class CopyTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status.ToString();
     EXPECT_EQ(verified.record_count, record_count);
     EXPECT_EQ(verified.lost_tail_count, 0u);
-    const auto original = OpenLog(TinyOptions(), source());
-    const auto copied = OpenLog(TinyOptions(), to);
+    const auto original = OpenLog(TinyLogOptions(), source());
+    const auto copied = OpenLog(TinyLogOptions(), to);
     ASSERT_TRUE(original != nullptr && copied != nullptr);
     EXPECT_NE(original->store_id(), copied->store_id());
     for (uint32_t bucket = 0; bucket < original->geometry().bucket_count; ++bucket) {
@@ -113,12 +113,12 @@ class CopyTest : public testing::Test {
 };
 
 TEST_F(CopyTest, HoldsWhatItsSourceHoldsAndGoesOn) {
-  Fill(TinyOptions());
+  Fill(TinyLogOptions());
   ASSERT_TRUE(Copy().ok());
   EXPECT_EQ(report_.record_count, kRecordCount);
   ExpectEqual(copy(), kRecordCount);
   {
-    const auto log = OpenLog(TinyOptions(), copy());
+    const auto log = OpenLog(TinyLogOptions(), copy());
     for (uint64_t key = 0; key < 50; ++key) {
       ASSERT_TRUE(log->Append(key, ValueOf(key, 9999).data()).ok());
     }
@@ -130,14 +130,14 @@ TEST_F(CopyTest, HoldsWhatItsSourceHoldsAndGoesOn) {
 }
 
 TEST_F(CopyTest, ACopyOfACopyThatWasNeverOpenedIsTheSame) {
-  Fill(TinyOptions());
+  Fill(TinyLogOptions());
   ASSERT_TRUE(Copy().ok());
   ASSERT_TRUE(CopyStore({}, copy(), dir_.Join("second"), &report_, {}).ok());
   ExpectEqual(dir_.Join("second"), kRecordCount);
 }
 
 TEST_F(CopyTest, TheIndexIsNotCopied) {
-  Fill(TinyOptions());
+  Fill(TinyLogOptions());
   for (const char* name : {"key_index_root", "key_index_00", "key_index_03"}) {
     std::ofstream(source() + "/" + name) << "derived";
   }
@@ -149,17 +149,17 @@ TEST_F(CopyTest, TheIndexIsNotCopied) {
 }
 
 TEST_F(CopyTest, AnEmptyStoreAndOneWithAllRecordsInOneBucket) {
-  Fill(TinyOptions(), 0, 1);
+  Fill(TinyLogOptions(), 0, 1);
   ASSERT_TRUE(Copy().ok());
   ExpectEqual(copy(), 0);
-  Fill(TinyOptions(), 2000, 1);
+  Fill(TinyLogOptions(), 2000, 1);
   ASSERT_TRUE(CopyTo(dir_.Join("second")).ok());
   ExpectEqual(dir_.Join("second"), 2000);
 }
 
 TEST_F(CopyTest, ValuesMayLieOnOtherPathsThanThoseOfTheSource) {
   const auto paths = [&](const std::vector<std::string>& names) {
-    Options options = TinyOptions();
+    Options options = TinyLogOptions();
     options.stripe_unit_bytes = 64 * 1024;
     for (const std::string& name : names) options.paths.push_back(dir_.Join(name));
     return options;
@@ -181,7 +181,7 @@ TEST_F(CopyTest, FromADeviceAndOntoOne) {
   const LoopDevice first(uint64_t{16} << 20);
   const LoopDevice second(uint64_t{16} << 20);
   if (!first.valid() || !second.valid()) GTEST_SKIP() << first.why() << second.why();
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.stripe_unit_bytes = 64 * 1024;
   options.paths = {first.path()};
   Fill(options);
@@ -191,14 +191,14 @@ TEST_F(CopyTest, FromADeviceAndOntoOne) {
 }
 
 TEST_F(CopyTest, AnotherFileSystem) {
-  Fill(TinyOptions());
+  Fill(TinyLogOptions());
   const TempDir elsewhere;
   ASSERT_TRUE(CopyTo(elsewhere.Join("copy")).ok());
   ExpectEqual(elsewhere.Join("copy"), kRecordCount);
 }
 
 TEST_F(CopyTest, TakesTheSpaceOfItsRecords) {
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_capacity_records = uint64_t{1} << 20;
   Fill(options);
   ASSERT_TRUE(Copy().ok());
@@ -209,7 +209,7 @@ TEST_F(CopyTest, TakesTheSpaceOfItsRecords) {
 }
 
 TEST_F(CopyTest, DamageIsReportedAndThereIsNoCopy) {
-  Fill(TinyOptions());
+  Fill(TinyLogOptions());
   const std::string junk(kValueBytes, 'x');
   Overwrite(source() + "/value_00", junk.data(), junk.size(), 8 * kValueBytes);
   EXPECT_EQ(Copy().code(), Code::kCorruption);
@@ -222,7 +222,7 @@ TEST_F(CopyTest, DamageIsReportedAndThereIsNoCopy) {
 }
 
 TEST_F(CopyTest, DamagedCountsLeaveNoCopyEither) {
-  Fill(TinyOptions());
+  Fill(TinyLogOptions());
   const uint64_t word = 12345;
   Overwrite(source() + "/" + format::kStagingCountsName, &word, sizeof(word), 0);
   EXPECT_EQ(Copy().code(), Code::kCorruption);
@@ -231,7 +231,7 @@ TEST_F(CopyTest, DamagedCountsLeaveNoCopyEither) {
 
 // What the next opening would find after a restart of the machine is what is copied.
 TEST_F(CopyTest, AfterAPowerLossThePrefixThatSurvivedIsCopied) {
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_count = 1;
   options.file_count = 1;
   Fill(options, 300, 1);
@@ -278,9 +278,9 @@ TEST_F(CopyTest, WhatTheCountsHaveLostIsCopiedFromTheJournal) {
 TEST_F(CopyTest, RefusesWhatItMayNotTouch) {
   EXPECT_EQ(Copy().code(), Code::kNotFound);
   EXPECT_FALSE(fs::exists(copy()));
-  Fill(TinyOptions());
+  Fill(TinyLogOptions());
   {
-    const auto log = OpenLog(TinyOptions(), source());
+    const auto log = OpenLog(TinyLogOptions(), source());
     EXPECT_EQ(Copy().code(), Code::kIOError);
     EXPECT_FALSE(fs::exists(copy()));
   }
@@ -289,14 +289,14 @@ TEST_F(CopyTest, RefusesWhatItMayNotTouch) {
   ASSERT_TRUE(Copy().ok());
   EXPECT_EQ(Copy().code(), Code::kInvalidArgument);
   {
-    const auto log = OpenLog(TinyOptions(), copy());
+    const auto log = OpenLog(TinyLogOptions(), copy());
     EXPECT_FALSE(Copy().ok());
   }
   ExpectEqual(copy(), kRecordCount);
 }
 
 TEST_F(CopyTest, AFullTargetIsSaidToBeFullAndHoldsNoPartOfAStore) {
-  Fill(TinyOptions(), 60, ~uint64_t{0} / 60);
+  Fill(TinyLogOptions(), 60, ~uint64_t{0} / 60);
   uint64_t failed_count = 0;
   for (uint64_t nth = 1;; nth += 3) {
     const std::string to = dir_.Join("full" + std::to_string(nth));
@@ -322,7 +322,7 @@ TEST_F(CopyTest, AFullTargetIsSaidToBeFullAndHoldsNoPartOfAStore) {
 
 // The store is one or none whenever the copying process dies.
 TEST_F(CopyTest, KilledAtAnyCallItLeavesNoStoreOrAWholeOne) {
-  Fill(TinyOptions(), 60, ~uint64_t{0} / 60);
+  Fill(TinyLogOptions(), 60, ~uint64_t{0} / 60);
   uint64_t killed_count = 0;
   for (uint64_t nth = 1;; nth += 2) {
     const std::string to = dir_.Join("killed" + std::to_string(nth));

@@ -21,7 +21,7 @@ class DeviceLockTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!loop_.valid()) GTEST_SKIP() << "no loop devices here: " << loop_.why();
-    options_ = test::TinyOptions();
+    options_ = test::TinyLogOptions();
     options_.stripe_unit_bytes = kMinStripeUnitBytes;
     options_.paths = {loop_.path()};
     StoreFiles files;

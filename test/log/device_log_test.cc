@@ -79,7 +79,7 @@ class DeviceLogTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!device_.valid()) GTEST_SKIP() << "no loop devices here: " << device_.why();
-    options_ = TinyOptions();
+    options_ = TinyLogOptions();
     options_.stripe_unit_bytes = kMinStripeUnitBytes;
     options_.paths = {device_.path()};
     Open();

@@ -17,7 +17,7 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kStoreId = 0x1234567890abcdef;
+constexpr uint64_t kExtentStoreId = 0x1234567890abcdef;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 using Place = std::pair<uint32_t, uint32_t>;
 
@@ -25,14 +25,14 @@ class ExtentTableTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok());
-    identity_ = {kStoreId, 1, 2, 300, kMiB};
+    identity_ = {kExtentStoreId, 1, 2, 300, kMiB};
     table_ = std::make_unique<ExtentTable>();
     ASSERT_TRUE(table_->Create(dir_fd_.get(), identity_, 0600).ok());
   }
 
   Status Reopen(bool read_only = false) {
     table_ = std::make_unique<ExtentTable>();
-    ENGINE_RACE_RETURN_IF_ERROR(table_->Open(dir_fd_.get(), 1, kStoreId, read_only));
+    ENGINE_RACE_RETURN_IF_ERROR(table_->Open(dir_fd_.get(), 1, kExtentStoreId, read_only));
     return table_->Load();
   }
 
@@ -78,7 +78,7 @@ TEST_F(ExtentTableTest, ATableShorterThanItsHeaderSaysIsNotLoaded) {
   identity_.extent_count = static_cast<uint32_t>(format::kMaxExtentCount);
   ASSERT_TRUE(WriteHeaderBlock(file, identity_).ok());
   table_ = std::make_unique<ExtentTable>();
-  EXPECT_EQ(table_->Open(dir_fd_.get(), 1, kStoreId, false).code(), Code::kCorruption);
+  EXPECT_EQ(table_->Open(dir_fd_.get(), 1, kExtentStoreId, false).code(), Code::kCorruption);
   EXPECT_EQ(table_->memory_bytes(), 0u);
 }
 
@@ -202,8 +202,8 @@ TEST_F(ExtentTableTest, TwoEntriesOfOneExtentAreDamage) {
 
 TEST_F(ExtentTableTest, ForeignMissingAndTruncatedTablesAreRefused) {
   table_ = std::make_unique<ExtentTable>();
-  EXPECT_EQ(table_->Open(dir_fd_.get(), 1, kStoreId + 1, false).code(), Code::kCorruption);
-  EXPECT_EQ(table_->Open(dir_fd_.get(), 0, kStoreId, false).code(), Code::kCorruption);
+  EXPECT_EQ(table_->Open(dir_fd_.get(), 1, kExtentStoreId + 1, false).code(), Code::kCorruption);
+  EXPECT_EQ(table_->Open(dir_fd_.get(), 0, kExtentStoreId, false).code(), Code::kCorruption);
   Overwrite(format::kSyncedMarkOffset, "rubbish");
   EXPECT_EQ(Reopen().code(), Code::kCorruption);
   table_ = std::make_unique<ExtentTable>();
@@ -297,7 +297,7 @@ class DeviceHeaderTest : public testing::Test {
   void SetUp() override {
     if (!loop_.valid()) GTEST_SKIP() << "no loop devices here: " << loop_.why();
     ASSERT_TRUE(io::BlockDevice::Open(loop_.path(), /*read_only=*/false, &device_).ok());
-    identity_ = {kStoreId, 0, 2, 7, kMiB};
+    identity_ = {kExtentStoreId, 0, 2, 7, kMiB};
   }
 
   test::LoopDevice loop_{8 * kMiB};
@@ -307,13 +307,13 @@ class DeviceHeaderTest : public testing::Test {
 
 TEST_F(DeviceHeaderTest, OnlyAnEmptyDeviceIsFree) {
   bool foreign = true;
-  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/false, kStoreId, &foreign).ok());
+  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/false, kExtentStoreId, &foreign).ok());
   ASSERT_TRUE(loop_.Write(8 * kMiB - 8192, "signature"));
-  const Status status = CheckFree(device_, /*overwrite=*/false, kStoreId, &foreign);
+  const Status status = CheckFree(device_, /*overwrite=*/false, kExtentStoreId, &foreign);
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(status.message().find("not empty"), std::string::npos) << status.ToString();
   EXPECT_FALSE(foreign);
-  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/true, kStoreId, &foreign).ok());
+  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/true, kExtentStoreId, &foreign).ok());
   std::string bytes;
   ASSERT_TRUE(loop_.Read(8 * kMiB - 8192, 9, &bytes));
   EXPECT_EQ(bytes, "signature") << "looking changes nothing";
@@ -326,7 +326,7 @@ TEST_F(DeviceHeaderTest, OnlyAnEmptyDeviceIsFree) {
 TEST_F(DeviceHeaderTest, AnInterruptedCreationIsRecognised) {
   bool foreign = true;
   ASSERT_TRUE(WriteDeviceHeader(device_, identity_).ok());
-  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/false, kStoreId, &foreign).ok());
+  EXPECT_TRUE(CheckFree(device_, /*overwrite=*/false, kExtentStoreId, &foreign).ok());
   EXPECT_FALSE(foreign);
   EXPECT_EQ(CheckFree(device_, /*overwrite=*/false, 1, &foreign).code(), Code::kInvalidArgument);
   EXPECT_TRUE(foreign);

@@ -10,7 +10,7 @@ namespace {
 
 using test::OpenLog;
 using test::ReadSlot;
-using test::TinyOptions;
+using test::TinyLogOptions;
 using test::ValueOf;
 
 // Bucket 1 lies second in its files: its value region begins at 16 MiB.
@@ -41,7 +41,7 @@ class FullLogTest : public testing::Test {
 };
 
 TEST_F(FullLogTest, TheGroupStaysStagedAndTheNextWriteTriesAgain) {
-  const auto log = OpenLog(TinyOptions(), dir_.path());
+  const auto log = OpenLog(TinyLogOptions(), dir_.path());
   Limit(16u << 20);
   for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(Append(log.get(), i), Code::kOk);
   EXPECT_EQ(Append(log.get(), 3), Code::kOk);
@@ -57,13 +57,13 @@ TEST_F(FullLogTest, TheGroupStaysStagedAndTheNextWriteTriesAgain) {
 
 TEST_F(FullLogTest, ReopenedWhileFullItStillReads) {
   {
-    const auto log = OpenLog(TinyOptions(), dir_.path());
+    const auto log = OpenLog(TinyLogOptions(), dir_.path());
     Limit(16u << 20);
     for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(Append(log.get(), i), Code::kOk);
     EXPECT_EQ(Append(log.get(), 4), Code::kFull);
   }
   int messages = 0;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.log = [&messages](LogLevel, std::string_view) { ++messages; };
   {
     const auto log = OpenLog(options, dir_.path());
@@ -72,14 +72,14 @@ TEST_F(FullLogTest, ReopenedWhileFullItStillReads) {
     EXPECT_EQ(Append(log.get(), 4), Code::kFull);
   }
   Lift();
-  const auto log = OpenLog(TinyOptions(), dir_.path());
+  const auto log = OpenLog(TinyLogOptions(), dir_.path());
   EXPECT_EQ(log->LoggedValueWatermark(kBucket), 4u);
   ExpectValues(*log, 4);
   EXPECT_EQ(Append(log.get(), 4), Code::kOk);
 }
 
 TEST_F(FullLogTest, NoRoomForStagingIsAClearRefusal) {
-  const auto log = OpenLog(TinyOptions(), dir_.path());
+  const auto log = OpenLog(TinyLogOptions(), dir_.path());
   Limit(1000);
   EXPECT_EQ(Append(log.get(), 0), Code::kFull);
   EXPECT_EQ(log->RecordCount(kBucket), 0u);
@@ -89,7 +89,7 @@ TEST_F(FullLogTest, NoRoomForStagingIsAClearRefusal) {
 
 // Past the limit a pwrite is a SIGXFSZ, which ends the process.
 TEST_F(FullLogTest, RecordsStagedWithPwriteAskForTheLimitFirst) {
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.staging_mode = StagingMode::kWritten;
   const auto log = OpenLog(options, dir_.path());
   ASSERT_EQ(Append(log.get(), 0), Code::kOk);
@@ -107,9 +107,9 @@ TEST_F(FullLogTest, RecordsStagedWithPwriteAskForTheLimitFirst) {
 TEST_F(FullLogTest, AStoreThatTheLimitForbidsIsNotMade) {
   Limit(1u << 20);
   std::unique_ptr<BucketLog> log;
-  EXPECT_EQ(BucketLog::Open(TinyOptions(), dir_.path(), &log).code(), Code::kFull);
+  EXPECT_EQ(BucketLog::Open(TinyLogOptions(), dir_.path(), &log).code(), Code::kFull);
   Lift();
-  EXPECT_TRUE(BucketLog::Open(TinyOptions(), dir_.path(), &log).ok());
+  EXPECT_TRUE(BucketLog::Open(TinyLogOptions(), dir_.path(), &log).ok());
 }
 
 }  // namespace

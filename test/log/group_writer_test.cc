@@ -13,7 +13,7 @@ namespace {
 
 TEST(GroupWriterTest, EachAppendIsCountedAndEachFullGroupLogged) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   for (uint64_t key = 0; key < 11; ++key) {
     ASSERT_TRUE(parts.Append(0, key).ok());
     EXPECT_EQ(parts.Counts().record_count, key + 1);
@@ -26,7 +26,7 @@ TEST(GroupWriterTest, EachAppendIsCountedAndEachFullGroupLogged) {
 
 TEST(GroupWriterTest, DamagedCountsRefuseAnAppendAtItsFirstStep) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.context.buckets[1].damaged = true;
   EXPECT_EQ(parts.groups.BeginAppend(1).code(), Code::kCorruption);
   EXPECT_TRUE(parts.groups.BeginAppend(0).ok());
@@ -35,7 +35,7 @@ TEST(GroupWriterTest, DamagedCountsRefuseAnAppendAtItsFirstStep) {
 // The fourth append fills the group: its record is staged, and the next append is told.
 TEST(GroupWriterTest, AGroupThatFindsTheDiskFullStaysStagedAndIsTriedFirst) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.AppendKeys(0, 3);
   FailingCalls failing(CallKind::kPwrite, "/value_00", ENOSPC);
   const ScopedHook hook(&failing);
@@ -55,7 +55,7 @@ TEST(GroupWriterTest, AGroupThatFindsTheDiskFullStaysStagedAndIsTriedFirst) {
 
 TEST(GroupWriterTest, AnotherFailureOfAGroupEndsWriting) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.AppendKeys(0, 3);
   FailingCalls failing(CallKind::kPwrite, "/value_00", EIO);
   const ScopedHook hook(&failing);
@@ -70,7 +70,7 @@ TEST(GroupWriterTest, AnotherFailureOfAGroupEndsWriting) {
 // Readers pin every place of the lane of values: the next group has none to begin in.
 TEST(GroupWriterTest, AnAppendWithoutAPlaceWaitsForOne) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   Bucket& bucket = parts.context.buckets[0];
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
@@ -98,10 +98,10 @@ TEST(GroupWriterTest, AnAppendWithoutAPlaceWaitsForOne) {
 TEST(GroupWriterTest, StagingThatDoesNotVerifyRefusesTheFirstWriteOfItsBucket) {
   const TempDir dir;
   {
-    LogParts parts(TinyOptions(), dir.path());
+    LogParts parts(TinyLogOptions(), dir.path());
     parts.AppendKeys(0, 2);
   }
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   ASSERT_FALSE(parts.context.buckets[0].staging_verified);
   const std::string zeros(kValueBytes, '\0');
   const uint32_t place = parts.context.buckets[0].values.PlaceOf(0);

@@ -53,7 +53,7 @@ class IndexCoverageTest : public testing::Test {
  protected:
   // Buckets 0 and 1 get six records each, which are synced, and one more, which is not.
   void SetUp() override {
-    const auto log = OpenLog(TinyOptions(), dir_.path());
+    const auto log = OpenLog(TinyLogOptions(), dir_.path());
     store_id_ = log->store_id();
     AppendEach(log.get(), 0, 6);
     ASSERT_TRUE(log->Sync().ok());
@@ -102,10 +102,10 @@ class IndexCoverageTest : public testing::Test {
 
   Status Open() const {
     std::unique_ptr<BucketLog> log;
-    return BucketLog::Open(TinyOptions(), dir_.path(), &log);
+    return BucketLog::Open(TinyLogOptions(), dir_.path(), &log);
   }
   void ExpectRecords(uint64_t in_first, uint64_t in_second) const {
-    const auto log = OpenLog(TinyOptions(), dir_.path());
+    const auto log = OpenLog(TinyLogOptions(), dir_.path());
     EXPECT_EQ(RecordsOf(log.get(), 0).size(), in_first);
     EXPECT_EQ(RecordsOf(log.get(), 1).size(), in_second);
   }
@@ -303,7 +303,7 @@ TEST_F(IndexCoverageTest, CountsBelowTheCoverageAreInDoubt) {
   const RootBytes root = RootOf({8, 7, 0, 0});
   PutRoot(root);
   std::vector<std::string> lines;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.log = [&lines](LogLevel, std::string_view line) { lines.emplace_back(line); };
   EXPECT_EQ(RecordsOf(OpenLog(options, dir_.path()).get(), 0).size(), 7u);
   ASSERT_FALSE(lines.empty());

@@ -16,7 +16,7 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kStoreId = 77;
+constexpr uint64_t kChainStoreId = 77;
 
 class JournalChainTest : public ::testing::Test {
  protected:
@@ -28,7 +28,7 @@ class JournalChainTest : public ::testing::Test {
       return Status::Ok();
     };
     callbacks.on_failure = [](const Status&) {};
-    EXPECT_TRUE(Journal::Open(directory_.get(), OwnIds(kStoreId), kMinJournalBytes, 0600,
+    EXPECT_TRUE(Journal::Open(directory_.get(), OwnIds(kChainStoreId), kMinJournalBytes, 0600,
                               /*batch_records=*/1, Placement(), std::move(callbacks), &journal_)
                     .ok());
   }
@@ -43,7 +43,7 @@ class JournalChainTest : public ::testing::Test {
       record.sequence = record.slot = slot;
       record.tombstone = slot % 5 == 4;
       record.value_checksum = record.tombstone ? 0 : ValueChecksum(value->data());
-      records.push_back({{EntryCodec(kStoreId, 1).Encode(record), /*bucket=*/1, slot},
+      records.push_back({{EntryCodec(kChainStoreId, 1).Encode(record), /*bucket=*/1, slot},
                          record.tombstone ? nullptr : value->data()});
     }
     return records;
@@ -58,7 +58,7 @@ class JournalChainTest : public ::testing::Test {
   }
   uint64_t Replayed() const {
     JournalReplay replay;
-    EXPECT_TRUE(replay.Read(directory_.get(), OwnIds(kStoreId)).ok());
+    EXPECT_TRUE(replay.Read(directory_.get(), OwnIds(kChainStoreId)).ok());
     return replay.RecordsOf(1).size();
   }
   void Zero(uint64_t block) {
@@ -83,7 +83,7 @@ TEST_F(JournalChainTest, ItsRecordsAreFoundBetweenSingleOnes) {
   ASSERT_TRUE(journal_->WriteChain(Records(402, 404, &value_), &half).ok());
   journal_->SettleChain(half);
   JournalReplay replay;
-  ASSERT_TRUE(replay.Read(directory_.get(), OwnIds(kStoreId)).ok());
+  ASSERT_TRUE(replay.Read(directory_.get(), OwnIds(kChainStoreId)).ok());
   ASSERT_EQ(replay.RecordsOf(1).size(), 404u);
   Region buffer;
   ASSERT_TRUE(Region::Allocate(kValueBytes, false, &buffer).ok());
@@ -191,7 +191,7 @@ TEST(DurableBatchTest, OutlivesALossOfStagingAsAWhole) {
       uint64_t store_id = 0;
       KillImages images(dir.path());
       {
-        const auto log = OpenLog(TinyOptions(mode), dir.path());
+        const auto log = OpenLog(TinyLogOptions(mode), dir.path());
         store_id = log->store_id();
         ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
         ASSERT_TRUE(log->Write(BatchOverAll(7, 2)).ok());
@@ -204,7 +204,7 @@ TEST(DurableBatchTest, OutlivesALossOfStagingAsAWhole) {
         LoseBytes(image + "/" + format::kJournalName, (1 + 12 + 1 + 20) * kValueBytes, kValueBytes);
       }
       LosePower(image, store_id);
-      const std::map<uint64_t, uint64_t> content = ContentIn(image, TinyOptions());
+      const std::map<uint64_t, uint64_t> content = ContentIn(image, TinyLogOptions());
       EXPECT_EQ(content.size(), torn ? 12u : 28u);
       for (const auto& [key, version] : content) EXPECT_EQ(version, torn ? 1u : 2u) << key;
     }

@@ -16,7 +16,7 @@ TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
   UniqueFd directory;
   ASSERT_TRUE(sys::OpenDirectory(dir.path(), false, &directory).ok());
   {
-    const auto log = OpenLog(TinyOptions(SyncMode::kEveryWrite), dir.path());
+    const auto log = OpenLog(TinyLogOptions(SyncMode::kEveryWrite), dir.path());
     store_id = log->store_id();
     AppendMany(log.get(), 0, 10);
   }

@@ -17,7 +17,7 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kStoreId = 77;
+constexpr uint64_t kJournalStoreId = 77;
 
 class JournalTest : public ::testing::Test {
  protected:
@@ -33,8 +33,8 @@ class JournalTest : public ::testing::Test {
     };
     callbacks.on_failure = [this](const Status&) { ++failure_count_; };
     const Status opened =
-        Journal::Open(directory_.get(), OwnIds(kStoreId), kMinJournalBytes, 0600, batch_records,
-                      Placement(), std::move(callbacks), &journal_);
+        Journal::Open(directory_.get(), OwnIds(kJournalStoreId), kMinJournalBytes, 0600,
+                      batch_records, Placement(), std::move(callbacks), &journal_);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
   }
 
@@ -45,7 +45,7 @@ class JournalTest : public ::testing::Test {
     record.value_checksum = value == nullptr ? 0 : ValueChecksum(value->data());
     JournalRequest request;
     request.descriptor = format::MakeJournalDescriptor(
-        SlotTable::EncodeAppended(EntryCodec(kStoreId, 0), record, sequence), /*bucket=*/0,
+        SlotTable::EncodeAppended(EntryCodec(kJournalStoreId, 0), record, sequence), /*bucket=*/0,
         sequence);
     request.value = value == nullptr ? nullptr : value->data();
     return request;
@@ -65,7 +65,7 @@ class JournalTest : public ::testing::Test {
   }
   JournalReplay Replay() const {
     JournalReplay replay;
-    EXPECT_TRUE(replay.Read(directory_.get(), OwnIds(kStoreId)).ok());
+    EXPECT_TRUE(replay.Read(directory_.get(), OwnIds(kJournalStoreId)).ok());
     return replay;
   }
 

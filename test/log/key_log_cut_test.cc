@@ -52,7 +52,7 @@ class KeyLogCutTest : public testing::Test {
  protected:
   // Bucket 0 will end at kCut, the others where they do.
   void SetUp() override {
-    options_ = TinyOptions();
+    options_ = TinyLogOptions();
     options_.bucket_capacity_records = uint64_t{1} << 20;  // 16 MiB of keys
     {
       const auto log = OpenLog(options_, dir_.path());

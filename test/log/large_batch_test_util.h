@@ -21,7 +21,7 @@ class LargeBatchTest : public ::testing::TestWithParam<SyncMode> {
   }
 
   TempDir dir_;
-  Options options_ = TinyOptions();
+  Options options_ = TinyLogOptions();
 };
 
 }  // namespace engine_race::test

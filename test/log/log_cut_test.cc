@@ -14,7 +14,7 @@ namespace {
 
 TEST(LogCutTest, CountsWhatWasAppendedBefore) {
   const TempDir dir;
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   std::vector<uint64_t> counts;
   ASSERT_TRUE(log->TakeCut(&counts).ok());
   EXPECT_EQ(counts, std::vector<uint64_t>(4, 0));
@@ -32,7 +32,7 @@ TEST(LogCutTest, CountsWhatWasAppendedBefore) {
 TEST(LogCutTest, IsOneMomentOfAllBuckets) {
   const TempDir dir(FastParent());
   // So many that the writer comes to both while a cut is taken.
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_count = 1024;
   const auto log = OpenLog(options, dir.path());
   const uint32_t bucket_count = log->geometry().bucket_count;

@@ -17,7 +17,7 @@ namespace {
 
 TEST(LogReaderTest, StagedAndLoggedValuesReadAlike) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.AppendKeys(0, 11);
   ASSERT_EQ(parts.context.buckets[0].LoggedValueWatermark(), 8u);
   for (uint64_t slot = 0; slot < 11; ++slot) EXPECT_EQ(parts.Read(slot), ValueOf(slot, 1)) << slot;
@@ -26,7 +26,7 @@ TEST(LogReaderTest, StagedAndLoggedValuesReadAlike) {
 // A pin that stayed would keep its place from all later groups.
 TEST(LogReaderTest, AFailedReadOfAStagedValueGivesItsPinBack) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.AppendKeys(0, 1);
   {
     FailingCalls failing(CallKind::kPread, format::kStagingValuesName, EIO);
@@ -40,7 +40,7 @@ TEST(LogReaderTest, AFailedReadOfAStagedValueGivesItsPinBack) {
 
 TEST(LogReaderTest, ACutHasWhatIsStagedAndTheListenerTheRest) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.AppendKeys(0, 259);
   NullListener listener;
   BucketCut cut;
@@ -58,7 +58,7 @@ TEST(LogReaderTest, ACutHasWhatIsStagedAndTheListenerTheRest) {
 
 TEST(LogReaderTest, ACutBeginsWhereTheIndexEnds) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.AppendKeys(0, 259);
   NullListener listener;
   for (const uint64_t first_sequence : {0, 100, 255, 256, 257, 258}) {
@@ -78,7 +78,7 @@ TEST(LogReaderTest, ACutBeginsWhereTheIndexEnds) {
 
 TEST(LogReaderTest, ACutAtTheEndReadsNoStagingAndOneBehindItIsRefused) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.AppendKeys(0, 259);
   NullListener listener;
   BucketCut cut;
@@ -101,7 +101,7 @@ TEST(LogReaderTest, ACutAtTheEndReadsNoStagingAndOneBehindItIsRefused) {
 
 TEST(LogReaderTest, AnEntryIsReadFromLogAndStagingAlike) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.AppendKeys(0, 515);
   ASSERT_EQ(parts.context.buckets[0].keys.watermark(), 512u);
   for (const uint64_t slot : {0, 1, 255, 256, 511, 512, 514}) {
@@ -118,7 +118,7 @@ TEST(LogReaderTest, AnEntryIsReadFromLogAndStagingAlike) {
 
 TEST(LogReaderTest, AnEntryStaysReadableWhileItsGroupMovesToTheLog) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.AppendKeys(0, 1);
   std::atomic<bool> done{false};
   std::thread writer([&] {
@@ -141,7 +141,7 @@ TEST(LogReaderTest, AnEntryStaysReadableWhileItsGroupMovesToTheLog) {
 // No append may come between what the function sees and what it does.
 TEST(LogReaderTest, NoRecordIsAppendedWhileABucketIsLocked) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   NullListener listener;
   BucketCut cut;
   ASSERT_TRUE(parts.reader.CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
@@ -161,7 +161,7 @@ TEST(LogReaderTest, NoRecordIsAppendedWhileABucketIsLocked) {
 // As an opening that may not write finds a bucket: its synced records of an unfinished group stand
 // in the log, and staging has lost them. Of three records two are synced.
 struct LostStaging {
-  explicit LostStaging(const std::string& dir) : parts(TinyOptions(), dir) {
+  explicit LostStaging(const std::string& dir) : parts(TinyLogOptions(), dir) {
     parts.AppendKeys(0, 3);
     Bucket& bucket = parts.context.buckets[0];
     Region page;
@@ -209,7 +209,7 @@ TEST(LogReaderTest, ASyncedEntryThatStagingLostIsReadFromTheLog) {
 
 TEST(LogReaderTest, MessagesNameFileBucketAndSlot) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   const Status corrupt = parts.reader.CorruptValue(3, 17);
   EXPECT_EQ(corrupt.code(), Code::kCorruption);
   EXPECT_NE(corrupt.message().find("value_01: bucket 3, slot 17"), std::string::npos)

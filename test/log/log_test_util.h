@@ -16,7 +16,7 @@
 namespace engine_race::test {
 
 // Groups of four values, so that halves turn over within a few records.
-inline Options TinyOptions() {
+inline Options TinyLogOptions() {
   Options options;
   options.bucket_count = 4;
   options.file_count = 2;

@@ -13,7 +13,7 @@ namespace {
 
 TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   const uint64_t file_count =
       parts.context.files.key_files.size() + parts.context.files.values.file_count();
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
@@ -37,7 +37,7 @@ TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
 // Several threads do it.
 TEST(LogWriterTest, EachOfManyFilesIsFlushedOnce) {
   const TempDir dir;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_count = options.file_count = 32;
   LogParts parts(options, dir.path());
   std::mutex mutex;
@@ -57,7 +57,7 @@ TEST(LogWriterTest, EachOfManyFilesIsFlushedOnce) {
 
 TEST(LogWriterTest, AFailedFlushOfOneOfManyFilesIsFinal) {
   const TempDir dir;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_count = options.file_count = 32;
   LogParts parts(options, dir.path());
   FailingCalls failing(CallKind::kFdatasync, "/value_31", EIO);
@@ -69,7 +69,7 @@ TEST(LogWriterTest, AFailedFlushOfOneOfManyFilesIsFinal) {
 
 TEST(LogWriterTest, ValuesAndEntriesLieWhereTheirSlotSays) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   Region bytes;
   ASSERT_TRUE(Region::Allocate(4 * kValueBytes, /*huge_pages=*/false, &bytes).ok());
   for (uint64_t i = 0; i < 4; ++i) FillValue(i, 7, bytes.data() + i * kValueBytes);
@@ -88,7 +88,7 @@ TEST(LogWriterTest, ValuesAndEntriesLieWhereTheirSlotSays) {
 
 TEST(LogWriterTest, AFailedFlushEndsWritingAndPutsEveryBucketInDoubt) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   parts.AppendKeys(0, 1);
   ASSERT_NE(parts.Counts().page_cache_id, 0u);
   FailingCalls failing(CallKind::kFdatasync, "/key_00", EIO);
@@ -107,7 +107,7 @@ TEST(LogWriterTest, AFailedFlushEndsWritingAndPutsEveryBucketInDoubt) {
 // Whatever the kernel gives as the reason: a full disk at a flush is no full disk for the caller.
 TEST(LogWriterTest, AFlushThatFindsTheDiskFullIsFinalToo) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   FailingCalls failing(CallKind::kFdatasync, "/value_01", ENOSPC);
   const ScopedHook hook(&failing);
   EXPECT_EQ(parts.writer.FlushLogs().code(), Code::kIOError);
@@ -116,7 +116,7 @@ TEST(LogWriterTest, AFlushThatFindsTheDiskFullIsFinalToo) {
 
 TEST(LogWriterTest, SpaceIsReservedOnceForManyGroups) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   int count = 0;
   CallWatch watch([&count](SystemCall* call) {
     if (call->kind == CallKind::kFallocate && PathOf(*call).ends_with("/key_00")) ++count;

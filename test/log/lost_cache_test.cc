@@ -31,7 +31,7 @@ class LostCacheTest : public testing::Test {
     AppendMany(log.get(), synced, count);
   }
   std::unique_ptr<BucketLog> Open(SyncMode mode = SyncMode::kNone) {
-    return OpenLog(TinyOptions(mode), dir_.path());
+    return OpenLog(TinyLogOptions(mode), dir_.path());
   }
   void Set(format::WordKind kind, uint64_t payload, uint32_t bucket = 0) {
     SetWord(dir_.path(), store_id_, bucket, kind, payload);
@@ -93,7 +93,7 @@ TEST_F(LostCacheTest, ARecoveryThatEndsAfterTheJournalHasGoneIsDoneAgain) {
     FailingStaging failing;
     const ScopedHook hook(&failing);
     std::unique_ptr<BucketLog> log;
-    EXPECT_FALSE(BucketLog::Open(TinyOptions(SyncMode::kNone), dir_.path(), &log).ok());
+    EXPECT_FALSE(BucketLog::Open(TinyLogOptions(SyncMode::kNone), dir_.path(), &log).ok());
     EXPECT_GT(failing.fail_count(), 0);
   }
   ExpectHoldsExactly(Open().get(), 10);
@@ -219,7 +219,7 @@ TEST_F(LostCacheTest, AStoreOpensForReadingAloneOnlyWhenAllIsWhereReadersLook) {
     FailingLogs failing(CallKind::kPwrite);
     const ScopedHook hook(&failing);
     std::unique_ptr<BucketLog> log;
-    EXPECT_EQ(BucketLog::Open(TinyOptions(SyncMode::kNone), dir_.path(), &log).code(),
+    EXPECT_EQ(BucketLog::Open(TinyLogOptions(SyncMode::kNone), dir_.path(), &log).code(),
               Code::kIOError);
     EXPECT_GT(failing.fail_count(), 0);
   }

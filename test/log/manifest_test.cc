@@ -17,7 +17,7 @@ class ManifestTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok());
-    identity_.geometry = GeometryFrom(test::TinyOptions());
+    identity_.geometry = GeometryFrom(test::TinyLogOptions());
     identity_.geometry.path_count = 2;
     identity_.geometry.stripe_unit_bytes = 4 << 20;
     identity_.paths = {"/disks/a", "/b"};

@@ -159,7 +159,7 @@ TEST_F(OldStoreTest, AnOldBuildAndThisOneDoNotMakeAStoreAtOnce) {
   fs::create_directory(Dir());
   {
     const UniqueFd old_build = OldLock(Dir());
-    EXPECT_EQ(Open(test::TinyOptions()).code(), Code::kIOError);
+    EXPECT_EQ(Open(test::TinyLogOptions()).code(), Code::kIOError);
     EXPECT_TRUE(fs::is_empty(Dir()));
   }
   Make();

@@ -14,8 +14,8 @@
 
 namespace engine_race::test {
 
-inline Options TinyOptions(SyncMode mode) {
-  Options options = TinyOptions();
+inline Options TinyLogOptions(SyncMode mode) {
+  Options options = TinyLogOptions();
   options.sync_mode = mode;
   options.journal_bytes = kMinJournalBytes;
   return options;

@@ -21,12 +21,12 @@ constexpr uint32_t kPageCache = 99;
 class PowerRecoveryTest : public ::testing::Test {
  protected:
   void MakeStore(uint64_t count) {
-    LogParts parts(TinyOptions(), dir_.path());
+    LogParts parts(TinyLogOptions(), dir_.path());
     parts.AppendKeys(0, count);
   }
   void Open() {
-    context_ = std::make_unique<LogContext>(TinyOptions(), OpenedFiles(TinyOptions(), dir_.path()),
-                                            numa::StorePlacement());
+    context_ = std::make_unique<LogContext>(
+        TinyLogOptions(), OpenedFiles(TinyLogOptions(), dir_.path()), numa::StorePlacement());
     context_->staging.Start(StagingMode::kAuto, LogFn(), Placement());
     writer_ = std::make_unique<LogWriter>(context_.get());
     ASSERT_TRUE(context_->staging.ReadCounts(&states_).ok());
@@ -119,7 +119,7 @@ class PowerRecoveryOfRowsTest : public PowerRecoveryTest {
   void MakeMoved(uint64_t number, uint32_t count) {
     MakeStore(kEnd);
     StoreFiles files;
-    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyOptions(), dir_.path(), &files));
+    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyLogOptions(), dir_.path(), &files));
     SlotTable table(files.identity.geometry);
     table.BeginRows(kEnd);
     RowImage image;
@@ -171,7 +171,7 @@ TEST_F(PowerRecoveryOfRowsTest, MovedRecordsOfACloneAreKept) {
   ASSERT_NO_FATAL_FAILURE(MakeMoved(kEnd - 1, 20));
   {
     StoreFiles files;
-    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyOptions(), dir_.path(), &files));
+    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyLogOptions(), dir_.path(), &files));
     StoreIdentity identity = files.identity;
     identity.other_seed_id = identity.store_id;
     identity.store_id ^= 1;
@@ -241,7 +241,7 @@ TEST_F(PowerRecoveryOfRowsTest, StagedRecordsOfALostRowGetARow) {
   MakeStore(kRow + 3);
   {
     StoreFiles files;
-    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyOptions(), dir_.path(), &files));
+    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyLogOptions(), dir_.path(), &files));
     SlotTable table(files.identity.geometry);
     table.BeginRows(kRow + 3);
     table.SetRow(1, Row());

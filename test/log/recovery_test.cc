@@ -11,14 +11,14 @@ namespace {
 using test::OpenLog;
 using test::ReadSlot;
 using test::SetWord;
-using test::TinyOptions;
+using test::TinyLogOptions;
 using test::ValueOf;
 
 constexpr uint32_t kBucket = 0;
 
 // A store whose bucket 0 holds `count` records and whose process then ended.
 uint64_t MakeStore(const std::string& dir, uint64_t count) {
-  const auto log = OpenLog(TinyOptions(), dir);
+  const auto log = OpenLog(TinyLogOptions(), dir);
   for (uint64_t i = 0; i < count; ++i) {
     EXPECT_TRUE(log->Append(i, ValueOf(i, 1).data()).ok());
   }
@@ -47,7 +47,7 @@ TEST(RecoveryTest, FullGroupsNotInTheLogAreWrittenAgain) {
   SetWord(dir.path(), id, kBucket, format::WordKind::kLoggedValues, 4);
   ZeroLog(dir.Join("value_00"), 4 * kValueBytes, 4 * kValueBytes);
   for (int round = 0; round < 3; ++round) {
-    const auto log = OpenLog(TinyOptions(), dir.path());
+    const auto log = OpenLog(TinyLogOptions(), dir.path());
     EXPECT_EQ(log->LoggedValueWatermark(kBucket), 8u);
     ExpectRecords(log.get(), 8);
   }
@@ -59,7 +59,7 @@ TEST(RecoveryTest, FullKeyGroupsNotInTheLogAreWrittenAgain) {
   SetWord(dir.path(), id, kBucket, format::WordKind::kLoggedKeys, 256);
   ZeroLog(dir.Join("key_00"), 4096, 4096);
   for (int round = 0; round < 3; ++round) {
-    ExpectRecords(OpenLog(TinyOptions(), dir.path()).get(), 512);
+    ExpectRecords(OpenLog(TinyLogOptions(), dir.path()).get(), 512);
   }
 }
 
@@ -69,7 +69,7 @@ TEST(RecoveryTest, FullGroupsAlreadyInTheLogStayAsTheyAre) {
   const uint64_t id = MakeStore(dir.path(), 512);
   SetWord(dir.path(), id, kBucket, format::WordKind::kLoggedValues, 508);
   SetWord(dir.path(), id, kBucket, format::WordKind::kLoggedKeys, 256);
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   EXPECT_EQ(log->LoggedValueWatermark(kBucket), 512u);
   ExpectRecords(log.get(), 512);
 }
@@ -80,18 +80,18 @@ TEST(RecoveryTest, UncountedRecordsAreNotThere) {
   const uint64_t id = MakeStore(dir.path(), 7);
   SetWord(dir.path(), id, kBucket, format::WordKind::kRecords, 6);
   {
-    const auto log = OpenLog(TinyOptions(), dir.path());
+    const auto log = OpenLog(TinyLogOptions(), dir.path());
     ExpectRecords(log.get(), 6);
     ASSERT_TRUE(log->Append(6, ValueOf(6, 1).data()).ok());
     ExpectRecords(log.get(), 7);
   }
-  ExpectRecords(OpenLog(TinyOptions(), dir.path()).get(), 7);
+  ExpectRecords(OpenLog(TinyLogOptions(), dir.path()).get(), 7);
 }
 
 TEST(RecoveryTest, PartialGroupIsContinuedNotOverwritten) {
   test::TempDir dir;
   MakeStore(dir.path(), 6);
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   for (uint64_t i = 6; i < 20; ++i) ASSERT_TRUE(log->Append(i, ValueOf(i, 1).data()).ok());
   ExpectRecords(log.get(), 20);
 }
@@ -118,7 +118,7 @@ TEST(RecoveryTest, ABucketWithDamagedCountsIsRefusedAlone) {
     const uint64_t id = MakeStore(dir.path(), 11);
     SetWord(dir.path(), c.good_check ? id : id + 1, kBucket, c.kind, c.count);
     int messages = 0;
-    Options options = TinyOptions();
+    Options options = TinyLogOptions();
     options.log = [&messages](LogLevel, std::string_view) { ++messages; };
     const auto log = OpenLog(options, dir.path());
     EXPECT_TRUE(log->BucketDamaged(kBucket)) << c.count;

@@ -23,7 +23,7 @@ constexpr uint64_t kHeadBytes = sizeof(format::RowsHead);
 class RowFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyOptions(), dir_.path(), &files_));
+    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyLogOptions(), dir_.path(), &files_));
   }
 
   const Geometry& geometry() const { return files_.identity.geometry; }
@@ -269,7 +269,7 @@ TEST_F(RowFileTest, MoreThanThereCanBeIsDamage) {
 }
 
 TEST_F(RowFileTest, CellsThatARowDoesNotHaveAreDamage) {
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.value_group_bytes = 64 * kValueBytes;  // four cells a row
   const TempDir dir;
   StoreFiles files;

@@ -23,7 +23,7 @@ using format::RowKind;
 
 // Regions of four rows.
 Options FourRows() {
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_capacity_records = 4 * 256;
   return options;
 }

@@ -18,7 +18,7 @@ inline constexpr uint64_t kRow = 256;
 
 class RowMoverTest : public ::testing::Test {
  protected:
-  RowMoverTest() : log_(OpenLog(TinyOptions(), dir_.path())) {
+  RowMoverTest() : log_(OpenLog(TinyLogOptions(), dir_.path())) {
     for (uint64_t key = 0; key < 3 * kRow; ++key) {
       EXPECT_TRUE(log_->Append(key, ValueOf(key, 1).data()).ok());
     }

@@ -72,7 +72,7 @@ TEST_F(RowMoverTest, ARowOfAnEarlierOpeningGetsNoLowNumber) {
   ASSERT_TRUE(log_->mover().Settle().ok());
   log_->mover().Release();
   log_.reset();
-  log_ = OpenLog(TinyOptions(), dir_.path());
+  log_ = OpenLog(TinyLogOptions(), dir_.path());
   ASSERT_NO_FATAL_FAILURE(Move(moved_row_));
   EXPECT_EQ(moved_row_, 0u);
   EXPECT_EQ(RowOnDisk(0).number, log_->RecordCount(0));
@@ -126,7 +126,7 @@ TEST_F(RowMoverTest, WhatCouldNotBeFlushedFreesNothing) {
 TEST_F(RowMoverTest, AnOpeningSettlesTheMovesOfAnEarlierOne) {
   ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
   log_.reset();
-  log_ = OpenLog(TinyOptions(), dir_.path());
+  log_ = OpenLog(TinyLogOptions(), dir_.path());
   EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoving);
   ASSERT_TRUE(log_->mover().Settle().ok());
   EXPECT_EQ(RowOnDisk(moved_row_).kind, format::RowKind::kMoved);
@@ -215,7 +215,7 @@ TEST_F(RowMoverTest, LeftoversAreThoseOfEarlierOpenings) {
   for (const uint32_t row : {0, 1}) ASSERT_NO_FATAL_FAILURE(Move(row));
   ASSERT_TRUE(log_->mover().Settle().ok());
   log_.reset();
-  log_ = OpenLog(TinyOptions(), dir_.path());
+  log_ = OpenLog(TinyLogOptions(), dir_.path());
   ASSERT_EQ(ReadSlot(*log_, 0, kRow + 5), ValueOf(kRow + 5, 1));
   ASSERT_NO_FATAL_FAILURE(Move(2));
   ASSERT_EQ(moved_row_, 0u);

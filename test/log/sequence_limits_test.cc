@@ -17,9 +17,9 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kRow = 256;
+constexpr uint64_t kLimitRow = 256;
 constexpr uint64_t kStep = 2048;
-constexpr uint64_t kBegun = 2 * kRow;
+constexpr uint64_t kBegun = 2 * kLimitRow;
 
 class SequenceLimitsTest : public ::testing::Test {
  protected:
@@ -68,7 +68,7 @@ class SequenceLimitsTest : public ::testing::Test {
     std::map<uint64_t, KeyRecord> by_key;
     for (const KeyRecord& record : records) by_key[record.key] = record;
     for (uint64_t i = 0; i < count_; ++i) {
-      const bool was_moved = moved_at_ != 0 && i < kRow;
+      const bool was_moved = moved_at_ != 0 && i < kLimitRow;
       const KeyRecord& record = by_key[i];
       ASSERT_EQ(record.key, i);
       ASSERT_EQ(record.sequence,
@@ -103,7 +103,7 @@ class SequenceLimitsTest : public ::testing::Test {
   }
   // Moves the records of the first row to another one.
   void MoveFirstRow() {
-    moved_at_ = first_ + kRow;
+    moved_at_ = first_ + kLimitRow;
     uint32_t row = 0;
     ASSERT_NO_FATAL_FAILURE(MoveRow(log_.get(), /*bucket=*/0, /*from_row=*/0, &row));
     RowMover& mover = log_->mover();
@@ -112,7 +112,7 @@ class SequenceLimitsTest : public ::testing::Test {
   }
 
   const TempDir dir_{FastParent()};
-  Options options_ = TinyOptions();  // regions of 16 rows
+  Options options_ = TinyLogOptions();  // regions of 16 rows
   std::unique_ptr<BucketLog> log_;
   uint64_t first_ = 0;
   uint64_t count_ = 0;
@@ -130,7 +130,8 @@ TEST_P(SequenceWidthTest, ABucketGoesOnBehindIt) {
   ASSERT_NO_FATAL_FAILURE(Make(limit() - kStep));
   ASSERT_NO_FATAL_FAILURE(ExpectAll());
   // Each time with another part of a group in staging.
-  for (const uint64_t count : {kStep - 3, kStep - 1, kStep, kStep + 1, kStep + 6, kStep + kRow}) {
+  for (const uint64_t count :
+       {kStep - 3, kStep - 1, kStep, kStep + 1, kStep + 6, kStep + kLimitRow}) {
     SCOPED_TRACE(first_ + count);
     ASSERT_NO_FATAL_FAILURE(AppendTo(count));
     ASSERT_NO_FATAL_FAILURE(ExpectAllAfterReopening());
@@ -146,7 +147,7 @@ TEST_P(SequenceWidthTest, ABucketGoesOnBehindItAfterALossOfPower) {
     ASSERT_NO_FATAL_FAILURE(AppendTo(synced));
     ASSERT_TRUE(log_->Sync().ok());
     // Behind the next groups of values and of entries.
-    const uint64_t appended = synced + kRow + 7;
+    const uint64_t appended = synced + kLimitRow + 7;
     ASSERT_NO_FATAL_FAILURE(AppendTo(appended));
     ASSERT_NO_FATAL_FAILURE(LosePower());
     ASSERT_NO_FATAL_FAILURE(Open());
@@ -154,7 +155,7 @@ TEST_P(SequenceWidthTest, ABucketGoesOnBehindItAfterALossOfPower) {
     EXPECT_GE(count_, synced);
     EXPECT_LE(count_, appended);
     ASSERT_NO_FATAL_FAILURE(ExpectAll());
-    ASSERT_NO_FATAL_FAILURE(AppendTo(appended + kRow));
+    ASSERT_NO_FATAL_FAILURE(AppendTo(appended + kLimitRow));
     ASSERT_NO_FATAL_FAILURE(ExpectAllAfterReopening());
   }
 }
@@ -179,7 +180,7 @@ TEST_P(SequenceWidthTest, RecordsAreMovedBehindIt) {
     ASSERT_NO_FATAL_FAILURE(AppendTo(count));
     ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
     ASSERT_NO_FATAL_FAILURE(ExpectAllAfterReopening());
-    ASSERT_NO_FATAL_FAILURE(AppendTo(count + 2 * kRow));
+    ASSERT_NO_FATAL_FAILURE(AppendTo(count + 2 * kLimitRow));
     ASSERT_NO_FATAL_FAILURE(ExpectAllAfterReopening());
   }
 }
@@ -198,7 +199,7 @@ TEST_F(SequenceLimitsTest, NumbersEndAfter48Bits) {
   }
   EXPECT_EQ(status.code(), Code::kFull) << status.ToString();
   EXPECT_LT(first_ + count_, kEnd) << "the number of a moved row would not fit";
-  EXPECT_GE(first_ + count_, kEnd - 2 * kRow);
+  EXPECT_GE(first_ + count_, kEnd - 2 * kLimitRow);
   EXPECT_EQ(TryAppend().code(), Code::kFull);
   ASSERT_NO_FATAL_FAILURE(ExpectAll());
   ASSERT_NO_FATAL_FAILURE(ExpectAllAfterReopening());

@@ -13,20 +13,20 @@ namespace {
 
 using format::RowKind;
 
-constexpr uint64_t kRow = 256;
+constexpr uint64_t kTableRow = 256;
 constexpr uint64_t kCell = 32;
-constexpr uint64_t kStoreId = 77;
+constexpr uint64_t kTableStoreId = 77;
 
-SlotTable MakeTable() { return SlotTable(GeometryFrom(TinyOptions())); }
+SlotTable MakeTable() { return SlotTable(GeometryFrom(TinyLogOptions())); }
 Row RunRow(uint64_t number) { return {.kind = RowKind::kRun, .number = number}; }
 Row MovedRow(uint64_t number, uint32_t record_count, RowKind kind = RowKind::kMoved) {
   return {.kind = kind, .number = number, .record_count = record_count};
 }
 
 TEST(SlotTableTest, RowsAreAsLargeAsTheLargerGroupAndCutIntoEight) {
-  EXPECT_EQ(MakeTable().row_records(), kRow);
+  EXPECT_EQ(MakeTable().row_records(), kTableRow);
   EXPECT_EQ(MakeTable().cell_records(), kCell);
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.value_group_bytes = 1 << 20;
   EXPECT_EQ(SlotTable(GeometryFrom(options)).row_records(), 256u);
   EXPECT_EQ(SlotTable(GeometryFrom(options)).cell_records(), 256u) << "a group of values";
@@ -50,14 +50,15 @@ TEST(SlotTableTest, WithoutRowsSlotsAreSequenceNumbers) {
 
 // A bucket that begins to have rows holds the same records in the same slots.
 TEST(SlotTableTest, BeginRowsChangesNoSlot) {
-  for (const uint64_t count : {uint64_t{0}, uint64_t{1}, kRow - 1, kRow, kRow + 1, 3 * kRow}) {
+  for (const uint64_t count :
+       {uint64_t{0}, uint64_t{1}, kTableRow - 1, kTableRow, kTableRow + 1, 3 * kTableRow}) {
     SlotTable table = MakeTable();
     table.BeginRows(count);
     EXPECT_TRUE(table.has_rows());
-    EXPECT_EQ(table.rows().size(), (count + kRow - 1) / kRow);
-    EXPECT_EQ(table.SlotEnd(count), (count + kRow - 1) / kRow * kRow);
+    EXPECT_EQ(table.rows().size(), (count + kTableRow - 1) / kTableRow);
+    EXPECT_EQ(table.SlotEnd(count), (count + kTableRow - 1) / kTableRow * kTableRow);
     EXPECT_EQ(table.RunEnd(), table.SlotEnd(count));
-    for (uint64_t slot = 0; slot < count + 2 * kRow; ++slot) {
+    for (uint64_t slot = 0; slot < count + 2 * kTableRow; ++slot) {
       ASSERT_EQ(table.Holds(slot, count), slot < count) << slot;
       if (slot >= count) continue;
       ASSERT_EQ(table.SlotOf(slot), slot);
@@ -73,19 +74,19 @@ TEST(SlotTableTest, ARunIsFoundInItsRowAlone) {
   EXPECT_EQ(table.rows().size(), 3u);
   EXPECT_TRUE(table.rows()[1].free());
   uint64_t slot = 0;
-  EXPECT_TRUE(table.SlotOf(40 * kRow + 3, &slot));
-  EXPECT_EQ(slot, 2 * kRow + 3);
-  EXPECT_TRUE(table.SlotOf(42 * kRow - 1, &slot));
-  EXPECT_EQ(slot, kRow - 1);
-  EXPECT_FALSE(table.SlotOf(42 * kRow, &slot));
-  EXPECT_FALSE(table.SlotOf(40 * kRow - 1, &slot));
+  EXPECT_TRUE(table.SlotOf(40 * kTableRow + 3, &slot));
+  EXPECT_EQ(slot, 2 * kTableRow + 3);
+  EXPECT_TRUE(table.SlotOf(42 * kTableRow - 1, &slot));
+  EXPECT_EQ(slot, kTableRow - 1);
+  EXPECT_FALSE(table.SlotOf(42 * kTableRow, &slot));
+  EXPECT_FALSE(table.SlotOf(40 * kTableRow - 1, &slot));
   EXPECT_FALSE(table.SlotOf(0, &slot));
-  EXPECT_EQ(table.RunEnd(), 42 * kRow);
+  EXPECT_EQ(table.RunEnd(), 42 * kTableRow);
   uint64_t sequence = 0;
-  EXPECT_TRUE(table.SequenceOf(2 * kRow + 3, &sequence));
-  EXPECT_EQ(sequence, 40 * kRow + 3);
-  EXPECT_FALSE(table.SequenceOf(kRow, &sequence)) << "a free row";
-  EXPECT_FALSE(table.SequenceOf(3 * kRow, &sequence)) << "no row";
+  EXPECT_TRUE(table.SequenceOf(2 * kTableRow + 3, &sequence));
+  EXPECT_EQ(sequence, 40 * kTableRow + 3);
+  EXPECT_FALSE(table.SequenceOf(kTableRow, &sequence)) << "a free row";
+  EXPECT_FALSE(table.SequenceOf(3 * kTableRow, &sequence)) << "no row";
 }
 
 TEST(SlotTableTest, ARowThatIsGivenToAnotherRunForgetsTheFirst) {
@@ -93,10 +94,10 @@ TEST(SlotTableTest, ARowThatIsGivenToAnotherRunForgetsTheFirst) {
   table.SetRow(1, RunRow(5));
   table.SetRow(1, RunRow(9));
   uint64_t slot = 0;
-  EXPECT_FALSE(table.SlotOf(5 * kRow, &slot));
-  EXPECT_TRUE(table.SlotOf(9 * kRow, &slot));
+  EXPECT_FALSE(table.SlotOf(5 * kTableRow, &slot));
+  EXPECT_TRUE(table.SlotOf(9 * kTableRow, &slot));
   table.SetRow(1, Row());
-  EXPECT_FALSE(table.SlotOf(9 * kRow, &slot));
+  EXPECT_FALSE(table.SlotOf(9 * kTableRow, &slot));
   EXPECT_EQ(table.RunEnd(), 0u);
   EXPECT_TRUE(table.runs().empty());
   EXPECT_TRUE(table.has_rows()) << "slots are sequence numbers never again";
@@ -105,12 +106,12 @@ TEST(SlotTableTest, ARowThatIsGivenToAnotherRunForgetsTheFirst) {
 TEST(SlotTableTest, OnlyTheCountedRecordsOfARunAreHeld) {
   SlotTable table = MakeTable();
   table.SetRow(1, RunRow(40));
-  const uint64_t count = 40 * kRow + 10;
-  EXPECT_TRUE(table.Holds(kRow + 9, count));
-  EXPECT_FALSE(table.Holds(kRow + 10, count));
+  const uint64_t count = 40 * kTableRow + 10;
+  EXPECT_TRUE(table.Holds(kTableRow + 9, count));
+  EXPECT_FALSE(table.Holds(kTableRow + 10, count));
   EXPECT_FALSE(table.Holds(9, count)) << "a free row";
-  EXPECT_FALSE(table.Holds(2 * kRow, count)) << "no row";
-  EXPECT_FALSE(table.Holds(kRow, 40 * kRow));
+  EXPECT_FALSE(table.Holds(2 * kTableRow, count)) << "no row";
+  EXPECT_FALSE(table.Holds(kTableRow, 40 * kTableRow));
 }
 
 TEST(SlotTableTest, FreedCellsHoldNothing) {
@@ -121,10 +122,10 @@ TEST(SlotTableTest, FreedCellsHoldNothing) {
   row = MovedRow(7, kCell + 5);
   row.freed_cells = 1;
   table.SetRow(1, row);
-  for (uint64_t i = 0; i < kRow; ++i) {
+  for (uint64_t i = 0; i < kTableRow; ++i) {
     const uint64_t cell = i / kCell;
-    EXPECT_EQ(table.Holds(i, 100 * kRow), cell != 0 && cell != 2 && cell != 7) << i;
-    EXPECT_EQ(table.Holds(kRow + i, 100 * kRow), cell == 1 && i < kCell + 5) << i;
+    EXPECT_EQ(table.Holds(i, 100 * kTableRow), cell != 0 && cell != 2 && cell != 7) << i;
+    EXPECT_EQ(table.Holds(kTableRow + i, 100 * kTableRow), cell == 1 && i < kCell + 5) << i;
   }
 }
 
@@ -148,19 +149,19 @@ TEST(SlotTableTest, MovedRowsMayBeShort) {
 TEST(SlotTableTest, OrdersPutMovedRecordsBetweenAppendedOnes) {
   SlotTable table = MakeTable();
   table.SetRow(0, RunRow(3));
-  table.SetRow(1, MovedRow(3 * kRow + 10, 1));
-  EXPECT_GT(table.OrderOf(kRow), table.OrderOf(9));
-  EXPECT_LT(table.OrderOf(kRow), table.OrderOf(10));
+  table.SetRow(1, MovedRow(3 * kTableRow + 10, 1));
+  EXPECT_GT(table.OrderOf(kTableRow), table.OrderOf(9));
+  EXPECT_LT(table.OrderOf(kTableRow), table.OrderOf(10));
 }
 
 TEST(SlotTableTest, RowsComeInOrderOfTheirRecords) {
   SlotTable table = MakeTable();
   table.SetRow(6, RunRow(1));
   table.SetRow(0, RunRow(4));
-  table.SetRow(1, MovedRow(2 * kRow, 5));                    // behind run 1, before run 4
-  table.SetRow(3, MovedRow(4 * kRow + 3, 5));                // moved while run 4 was appended
-  table.SetRow(4, MovedRow(5 * kRow, 5));                    // moved when run 4 was full
-  table.SetRow(5, MovedRow(5 * kRow, 5, RowKind::kMoving));  // the same
+  table.SetRow(1, MovedRow(2 * kTableRow, 5));                    // behind run 1, before run 4
+  table.SetRow(3, MovedRow(4 * kTableRow + 3, 5));                // moved while run 4 was appended
+  table.SetRow(4, MovedRow(5 * kTableRow, 5));                    // moved when run 4 was full
+  table.SetRow(5, MovedRow(5 * kTableRow, 5, RowKind::kMoving));  // the same
   table.SetRow(7, RunRow(5));
   const std::vector<uint32_t> order = table.RowsInOrder();
   ASSERT_EQ(order.size(), 7u) << "free rows are left out";
@@ -189,11 +190,11 @@ void ExpectSame(const KeyRecord& found, const KeyRecord& wanted) {
 // Numbers beside the widths of the fields that have parts of them.
 const std::vector<uint64_t>& WideNumbers() {
   static const std::vector<uint64_t> numbers = [] {
-    std::vector<uint64_t> made = {0, 1, kRow - 1, kRow};
+    std::vector<uint64_t> made = {0, 1, kTableRow - 1, kTableRow};
     for (const uint32_t bits : {26, 27, 32, 35, 36, 47, 48}) {
       const uint64_t edge = uint64_t{1} << bits;
-      made.insert(made.end(), {edge - kRow, edge - 2, edge - 1});
-      if (bits < format::kSequenceBits) made.insert(made.end(), {edge, edge + 1, edge + kRow});
+      made.insert(made.end(), {edge - kTableRow, edge - 2, edge - 1});
+      if (bits < format::kSequenceBits) made.insert(made.end(), {edge, edge + 1, edge + kTableRow});
     }
     return made;
   }();
@@ -202,7 +203,7 @@ const std::vector<uint64_t>& WideNumbers() {
 
 TEST(SlotTableTest, AnAppendedEntryDecodesInAnyRowThatHoldsItsRun) {
   std::mt19937_64 random(3);
-  const EntryCodec codec(kStoreId, 5);
+  const EntryCodec codec(kTableStoreId, 5);
   for (const uint64_t number : WideNumbers()) {
     const KeyRecord record = RandomRecord(&random);
     const format::KeyEntry entry = SlotTable::EncodeAppended(codec, record, number);
@@ -212,8 +213,8 @@ TEST(SlotTableTest, AnAppendedEntryDecodesInAnyRowThatHoldsItsRun) {
     EXPECT_EQ(found.sequence, 2 * number + 1);
     for (const uint32_t row : {0u, 9u}) {
       SlotTable table = MakeTable();
-      table.SetRow(row, RunRow(number / kRow));
-      const uint64_t slot = row * kRow + number % kRow;
+      table.SetRow(row, RunRow(number / kTableRow));
+      const uint64_t slot = row * kTableRow + number % kTableRow;
       ASSERT_TRUE(table.Decode(codec, entry, slot, &found)) << number;
       ExpectSame(found, record);
       EXPECT_EQ(found.sequence, 2 * number + 1);
@@ -226,7 +227,7 @@ TEST(SlotTableTest, AnAppendedEntryDecodesInAnyRowThatHoldsItsRun) {
 // Each of the 35 bits checks: no other number passes.
 TEST(SlotTableTest, AnAppendedEntryDecodesWithItsNumberAlone) {
   std::mt19937_64 random(4);
-  const EntryCodec codec(kStoreId, 5);
+  const EntryCodec codec(kTableStoreId, 5);
   int accepted = 0;
   for (const uint64_t number : WideNumbers()) {
     const format::KeyEntry entry = SlotTable::EncodeAppended(codec, RandomRecord(&random), number);
@@ -246,7 +247,7 @@ TEST(SlotTableTest, AnAppendedEntryDecodesWithItsNumberAlone) {
 // The bits above the position of an entry are checked by its guard alone.
 TEST(SlotTableTest, TheGuardChecksTheBitsAboveThePosition) {
   std::mt19937_64 random(5);
-  const EntryCodec codec(kStoreId, 5);
+  const EntryCodec codec(kTableStoreId, 5);
   for (const uint64_t number : WideNumbers()) {
     const format::KeyEntry entry = SlotTable::EncodeAppended(codec, RandomRecord(&random), number);
     KeyRecord found;
@@ -259,14 +260,14 @@ TEST(SlotTableTest, TheGuardChecksTheBitsAboveThePosition) {
 
 TEST(SlotTableTest, EveryFlippedBitOfAnEntryIsSeen) {
   std::mt19937_64 random(6);
-  const EntryCodec codec(kStoreId, 5);
+  const EntryCodec codec(kTableStoreId, 5);
   SlotTable table = MakeTable();
-  table.SetRow(3, MovedRow((uint64_t{1} << 48) - 1, kRow));
+  table.SetRow(3, MovedRow((uint64_t{1} << 48) - 1, kTableRow));
   for (const uint64_t number : WideNumbers()) {
     const KeyRecord record = RandomRecord(&random);
     const format::KeyEntry appended = SlotTable::EncodeAppended(codec, record, number);
     const format::KeyEntry moved =
-        SlotTable::EncodeMoved(codec, record, 3 * kRow + 7, (uint64_t{1} << 48) - 1);
+        SlotTable::EncodeMoved(codec, record, 3 * kTableRow + 7, (uint64_t{1} << 48) - 1);
     for (int bit = 0; bit < 128; ++bit) {
       const auto flipped = [bit](format::KeyEntry entry) {
         (bit < 64 ? entry.key : entry.check) ^= uint64_t{1} << (bit % 64);
@@ -274,32 +275,33 @@ TEST(SlotTableTest, EveryFlippedBitOfAnEntryIsSeen) {
       };
       KeyRecord found;
       EXPECT_FALSE(SlotTable::DecodeAppended(codec, flipped(appended), number, &found)) << bit;
-      EXPECT_FALSE(table.Decode(codec, flipped(moved), 3 * kRow + 7, &found)) << bit;
+      EXPECT_FALSE(table.Decode(codec, flipped(moved), 3 * kTableRow + 7, &found)) << bit;
     }
   }
 }
 
 TEST(SlotTableTest, AMovedEntryDecodesInItsSlotOfARowOfItsNumberAlone) {
   std::mt19937_64 random(7);
-  const EntryCodec codec(kStoreId, 5);
+  const EntryCodec codec(kTableStoreId, 5);
   for (const uint64_t number : WideNumbers()) {
     const KeyRecord record = RandomRecord(&random);
-    const uint64_t slot = 2 * kRow + 8;
+    const uint64_t slot = 2 * kTableRow + 8;
     const format::KeyEntry entry = SlotTable::EncodeMoved(codec, record, slot, number);
     for (const RowKind kind : {RowKind::kMoved, RowKind::kMoving}) {
       SlotTable table = MakeTable();
-      table.SetRow(2, MovedRow(number, kRow, kind));
-      table.SetRow(1, MovedRow(number, kRow, kind));
+      table.SetRow(2, MovedRow(number, kTableRow, kind));
+      table.SetRow(1, MovedRow(number, kTableRow, kind));
       KeyRecord found;
       ASSERT_TRUE(table.Decode(codec, entry, slot, &found)) << number;
       ExpectSame(found, record);
       EXPECT_EQ(found.sequence, 2 * number);
       EXPECT_EQ(found.slot, slot);
       EXPECT_FALSE(table.Decode(codec, entry, slot + 1, &found));
-      EXPECT_FALSE(table.Decode(codec, entry, kRow + 8, &found)) << "another row of that number";
-      table.SetRow(2, MovedRow(number ^ 1, kRow, kind));
+      EXPECT_FALSE(table.Decode(codec, entry, kTableRow + 8, &found))
+          << "another row of that number";
+      table.SetRow(2, MovedRow(number ^ 1, kTableRow, kind));
       EXPECT_FALSE(table.Decode(codec, entry, slot, &found)) << "what the row held before";
-      table.SetRow(2, RunRow(number / kRow));
+      table.SetRow(2, RunRow(number / kTableRow));
       EXPECT_FALSE(table.Decode(codec, entry, slot, &found)) << "a run";
     }
   }

@@ -14,7 +14,7 @@ namespace {
 // Mapped and written staging leave the same bytes in the files.
 class StagingTest : public ::testing::TestWithParam<StagingMode> {
  protected:
-  StagingTest() : files_(OpenedFiles(TinyOptions(), dir_.path())), staging_(files_) {
+  StagingTest() : files_(OpenedFiles(TinyLogOptions(), dir_.path())), staging_(files_) {
     staging_.Start(GetParam(), LogFn(), Placement());
     buffer_.resize(4 * kValueBytes);
   }

@@ -25,7 +25,7 @@ TEST(StoreFilesTest, MadeOnceAndFoundAgainWithItsOwnGeometry) {
   uint64_t store_id = 0;
   {
     StoreFiles files;
-    ASSERT_TRUE(OpenStoreFiles(test::TinyOptions(), dir.path(), &files).ok());
+    ASSERT_TRUE(OpenStoreFiles(test::TinyLogOptions(), dir.path(), &files).ok());
     store_id = files.identity.store_id;
   }
   StoreFiles files;
@@ -51,36 +51,36 @@ TEST(StoreFilesTest, AnEmptyStoreTakesAlmostNoSpace) {
 TEST(StoreFilesTest, SecondOpenerIsRefusedAndTheFirstUnharmed) {
   test::TempDir dir;
   StoreFiles files;
-  ASSERT_TRUE(OpenStoreFiles(test::TinyOptions(), dir.path(), &files).ok());
-  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kIOError);
+  ASSERT_TRUE(OpenStoreFiles(test::TinyLogOptions(), dir.path(), &files).ok());
+  EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kIOError);
   EXPECT_TRUE(files.counts.Sync().ok());
 }
 
 TEST(StoreFilesTest, InterruptedCreationIsMadeAnew) {
   test::TempDir dir;
-  ASSERT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  ASSERT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kOk);
   fs::remove(dir.Join("manifest"));
   fs::remove(dir.Join("value_01"));
   std::ofstream(dir.Join("manifest.new")) << "half a manif";
-  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
-  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kOk);
+  EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kOk);
 }
 
 TEST(StoreFilesTest, RecordsWithoutManifestAreCorruption) {
   for (const char* name : {"key_00", "value_01", "staging_keys", "staging_values"}) {
     test::TempDir dir;
-    ASSERT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+    ASSERT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kOk);
     fs::remove(dir.Join("manifest"));
     const std::string page(4096, 'r');
     test::Overwrite(dir.Join(name), page.data(), page.size(), 0);
-    EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption) << name;
+    EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kCorruption) << name;
     EXPECT_FALSE(fs::exists(dir.Join("manifest"))) << name;
   }
   test::TempDir dir;
-  ASSERT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  ASSERT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kOk);
   fs::remove(dir.Join("manifest"));
   test::SetWord(dir.path(), 1, 3, format::WordKind::kRecords, 1);
-  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption);
+  EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kCorruption);
 }
 
 // The index is made from the logs, so nothing is lost with it. Its root names the store that was.
@@ -90,22 +90,22 @@ TEST(StoreFilesTest, AnIndexWithoutAManifestIsInNobodysWay) {
   for (const char* name : {"key_index_root", "key_index_root.new", "key_index_00"}) {
     std::ofstream(dir.Join(name)) << page;
   }
-  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
-  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kOk);
+  EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kOk);
   // Beside records it changes nothing.
   fs::remove(dir.Join("manifest"));
   test::Overwrite(dir.Join("key_00"), page.data(), page.size(), 0);
-  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption);
+  EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kCorruption);
 }
 
 TEST(StoreFilesTest, MissingAndTruncatedFilesAreCorruption) {
   for (const char* name : {"key_01", "value_00", "staging_counts", "staging_keys"}) {
     test::TempDir dir;
-    ASSERT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+    ASSERT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kOk);
     fs::resize_file(dir.Join(name), fs::file_size(dir.Join(name)) - 1);
-    EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption) << name;
+    EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kCorruption) << name;
     fs::remove(dir.Join(name));
-    EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kCorruption) << name;
+    EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kCorruption) << name;
     EXPECT_FALSE(fs::exists(dir.Join(name))) << name;
   }
 }
@@ -120,7 +120,7 @@ TEST(StoreFilesTest, NoStoreIsMadeAmongOtherFiles) {
       std::ofstream(dir.Join("store/") + name) << "mine";
     }
     StoreFiles files;
-    const Status refused = OpenStoreFiles(test::TinyOptions(), dir.Join("store"), &files);
+    const Status refused = OpenStoreFiles(test::TinyLogOptions(), dir.Join("store"), &files);
     EXPECT_EQ(refused.code(), Code::kInvalidArgument);
     EXPECT_EQ(refused.path(), dir.Join("store"));
     const std::string_view named =
@@ -138,7 +138,7 @@ TEST(StoreFilesTest, NoPathIsMadeAmongOtherFiles) {
   test::TempDir dir;
   fs::create_directory(dir.Join("disk"));
   std::ofstream(dir.Join("disk/notes.txt")) << "mine";
-  Options options = test::TinyOptions();
+  Options options = test::TinyLogOptions();
   options.paths = {dir.Join("disk"), dir.Join("other")};
   EXPECT_EQ(OpenCode(options, dir.Join("store")), Code::kInvalidArgument);
   options.create_among_files = true;
@@ -149,7 +149,7 @@ TEST(StoreFilesTest, NoPathIsMadeAmongOtherFiles) {
 TEST(StoreFilesTest, ItsOwnPlacesAreNoOtherFiles) {
   test::TempDir dir;
   fs::create_directories(dir.Join("store/disk/b"));
-  Options options = test::TinyOptions();
+  Options options = test::TinyLogOptions();
   options.paths = {dir.Join("store/disk"), dir.Join("store/disk/b")};
   EXPECT_EQ(OpenCode(options, dir.Join("store/")), Code::kOk);
   fs::create_directories(dir.Join("above"));
@@ -160,16 +160,16 @@ TEST(StoreFilesTest, ItsOwnPlacesAreNoOtherFiles) {
 TEST(StoreFilesTest, UnknownFilesAreLeftAlone) {
   test::TempDir dir;
   fs::create_directory(dir.Join("lost+found"));
-  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk);
+  EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kOk);
   std::ofstream(dir.Join("notes.txt")) << "mine";
-  EXPECT_EQ(OpenCode(test::TinyOptions(), dir.path()), Code::kOk) << "the store is there";
+  EXPECT_EQ(OpenCode(test::TinyLogOptions(), dir.path()), Code::kOk) << "the store is there";
   EXPECT_TRUE(fs::is_directory(dir.Join("lost+found")));
   EXPECT_EQ(fs::file_size(dir.Join("notes.txt")), 4u);
 }
 
 TEST(StoreFilesTest, MissingStoreIsNotMadeWhenNotAskedFor) {
   test::TempDir dir;
-  Options options = test::TinyOptions();
+  Options options = test::TinyLogOptions();
   options.create_if_missing = false;
   EXPECT_EQ(OpenCode(options, dir.path()), Code::kNotFound);
   EXPECT_EQ(OpenCode(options, dir.Join("absent")), Code::kNotFound);

@@ -23,13 +23,13 @@ class StoreFilesFixture : public testing::Test {
     return OpenStoreFilesToRead(Dir(), &files);
   }
   // Makes the store, or opens the one that is there.
-  void Make(const Options& options = TinyOptions()) {
+  void Make(const Options& options = TinyLogOptions()) {
     const Status made = Open(options);
     ASSERT_TRUE(made.ok()) << made.ToString();
   }
   // Values on two paths, "a" and "b" beside the store.
   Options Striped() const {
-    Options options = TinyOptions();
+    Options options = TinyLogOptions();
     options.stripe_unit_bytes = kMinStripeUnitBytes;
     options.paths = {dir_.Join("a"), dir_.Join("b")};
     return options;

@@ -44,7 +44,7 @@ TEST_F(StoreSafetyTest, ASymlinkInThePlaceOfAFileIsRefused) {
     const std::string outside = dir_.Join("outside");
     fs::rename(Join(name), outside);
     fs::create_symlink(outside, Join(name));
-    for (const Status& refused : {Open(test::TinyOptions()), OpenToRead()}) {
+    for (const Status& refused : {Open(test::TinyLogOptions()), OpenToRead()}) {
       EXPECT_EQ(refused.code(), Code::kCorruption) << name << ": " << refused.ToString();
       EXPECT_NE(refused.message().find(name), std::string::npos) << refused.ToString();
       EXPECT_NE(refused.message().find("Options::paths"), std::string::npos) << name;
@@ -129,7 +129,7 @@ TEST_F(StoreSafetyTest, OptionsSayWhatOthersMay) {
 }
 
 TEST_F(StoreSafetyTest, AJournalHasTheModeOfTheOthers) {
-  Options options = test::TinyOptions();
+  Options options = test::TinyLogOptions();
   options.sync_mode = SyncMode::kGroup;
   options.journal_bytes = kMinJournalBytes;
   const mode_t before = ::umask(0);
@@ -164,7 +164,7 @@ TEST_F(StoreSafetyTest, SecondNamesAreWarnedOf) {
 
 TEST_F(StoreSafetyTest, WhatIsRefusedLeavesNothingBehind) {
   fs::create_directory(Dir());
-  Options options = test::TinyOptions();
+  Options options = test::TinyLogOptions();
   options.create_if_missing = false;
   EXPECT_EQ(Open(options).code(), Code::kNotFound);
   EXPECT_EQ(OpenToRead().code(), Code::kNotFound);
@@ -182,7 +182,7 @@ TEST_F(StoreSafetyTest, WhatIsRefusedLeavesNothingBehind) {
 TEST_F(StoreSafetyTest, NoStoreIsMadeAmongDevices) {
   StoreFiles files;
   for (const char* dir : {"/dev/engine_race-no-such-disk", "/dev"}) {
-    EXPECT_EQ(OpenStoreFiles(test::TinyOptions(), dir, &files).code(), Code::kInvalidArgument);
+    EXPECT_EQ(OpenStoreFiles(test::TinyLogOptions(), dir, &files).code(), Code::kInvalidArgument);
     files = StoreFiles();
     EXPECT_FALSE(fs::exists(std::string(dir) + "/manifest_lock"));
   }
@@ -193,7 +193,7 @@ TEST_F(StoreSafetyTest, AnothersPathIsNoDirectoryForAStore) {
   Make(Striped());
   StoreFiles files;
   const auto names = NamesIn(dir_.Join("a"));
-  for (const Options& options : {test::TinyOptions(), Striped()}) {
+  for (const Options& options : {test::TinyLogOptions(), Striped()}) {
     const Status refused = OpenStoreFiles(options, dir_.Join("a"), &files);
     EXPECT_EQ(refused.code(), Code::kInvalidArgument) << refused.ToString();
     EXPECT_NE(refused.message().find("path 0 of another"), std::string::npos);

@@ -19,7 +19,7 @@ TEST(SyncTest, PartialGroupsOutliveTheLossOfStaging) {
   const TempDir dir;
   uint64_t store_id = 0;
   {
-    const auto log = OpenLog(TinyOptions(), dir.path());
+    const auto log = OpenLog(TinyLogOptions(), dir.path());
     store_id = log->store_id();
     AppendMany(log.get(), 0, 307);
     EXPECT_EQ(log->SyncedWatermark(0), 0u);
@@ -30,12 +30,12 @@ TEST(SyncTest, PartialGroupsOutliveTheLossOfStaging) {
   }
   LosePower(dir.path(), store_id);
   {
-    const auto log = OpenLog(TinyOptions(), dir.path());
+    const auto log = OpenLog(TinyLogOptions(), dir.path());
     ExpectHoldsExactly(log.get(), 307);
     AppendMany(log.get(), 307, 900);
     ExpectHoldsExactly(log.get(), 900);
   }
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   ExpectHoldsExactly(log.get(), 900);
 }
 
@@ -43,12 +43,12 @@ TEST(SyncTest, AnOrderlyRestartLosesNothingThatWasStaged) {
   const TempDir dir;
   uint64_t store_id = 0;
   {
-    const auto log = OpenLog(TinyOptions(), dir.path());
+    const auto log = OpenLog(TinyLogOptions(), dir.path());
     store_id = log->store_id();
     AppendMany(log.get(), 0, 263);
   }
   Restart(dir.path(), store_id);
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   ExpectHoldsExactly(log.get(), 263);
   EXPECT_EQ(log->SyncedWatermark(0), 263u);
 }
@@ -58,7 +58,7 @@ TEST(SyncTest, RecordsBehindALostOneAreCutAndDoNotComeBack) {
   uint64_t store_id = 0;
   uint64_t offset = 0;
   {
-    const auto log = OpenLog(TinyOptions(), dir.path());
+    const auto log = OpenLog(TinyLogOptions(), dir.path());
     store_id = log->store_id();
     // Two groups of keys and a half.
     AppendMany(log.get(), 0, 640);
@@ -68,7 +68,7 @@ TEST(SyncTest, RecordsBehindALostOneAreCutAndDoNotComeBack) {
   Overwrite(dir.path() + "/value_00", zeros.data(), zeros.size(), offset);
   Restart(dir.path(), store_id);
   {
-    const auto log = OpenLog(TinyOptions(), dir.path());
+    const auto log = OpenLog(TinyLogOptions(), dir.path());
     ExpectHoldsExactly(log.get(), 100);
     // As many records again as the first group of keys takes: were those of the second still
     // readable, they would follow.
@@ -76,13 +76,13 @@ TEST(SyncTest, RecordsBehindALostOneAreCutAndDoNotComeBack) {
     ASSERT_TRUE(log->Sync().ok());
   }
   LosePower(dir.path(), store_id);
-  const auto log = OpenLog(TinyOptions(), dir.path());
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
   ExpectHoldsExactly(log.get(), 256);
 }
 
 TEST(SyncTest, SyncOnCloseLeavesNothingUnsynced) {
   const TempDir dir;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.sync_on_close = true;
   uint64_t store_id = 0;
   {
@@ -97,7 +97,7 @@ TEST(SyncTest, SyncOnCloseLeavesNothingUnsynced) {
 
 TEST(SyncerTest, TheSyncedWatermarkMovesAfterTheFlushOfTheLogs) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   Syncer syncer(&parts.context, &parts.writer, &parts.groups);
   parts.AppendKeys(0, 6);
   std::vector<std::string> steps;
@@ -125,7 +125,7 @@ TEST(SyncerTest, TheSyncedWatermarkMovesAfterTheFlushOfTheLogs) {
 
 TEST(SyncerTest, ASyncThatFindsAllSyncedDoesNothing) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   Syncer syncer(&parts.context, &parts.writer, &parts.groups);
   parts.AppendKeys(0, 6);
   ASSERT_TRUE(syncer.Sync().ok());
@@ -136,7 +136,7 @@ TEST(SyncerTest, ASyncThatFindsAllSyncedDoesNothing) {
 
 TEST(SyncerTest, AFullDiskLeavesAllToTheNextSync) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   Syncer syncer(&parts.context, &parts.writer, &parts.groups);
   parts.AppendKeys(0, 6);
   FailingCalls failing(CallKind::kPwrite, "/key_00", ENOSPC);
@@ -151,7 +151,7 @@ TEST(SyncerTest, AFullDiskLeavesAllToTheNextSync) {
 
 TEST(SyncerTest, AFailedFlushMovesNoCountAndIsFinal) {
   const TempDir dir;
-  LogParts parts(TinyOptions(), dir.path());
+  LogParts parts(TinyLogOptions(), dir.path());
   Syncer syncer(&parts.context, &parts.writer, &parts.groups);
   parts.AppendKeys(0, 6);
   FailingCalls failing(CallKind::kFdatasync, "/value_00", EIO);
@@ -166,7 +166,7 @@ TEST(SyncerTest, AFailedFlushMovesNoCountAndIsFinal) {
 // Where the journal cannot be had the store can be read, and each write tries again.
 TEST(SyncerTest, AJournalThatFindsNoRoomIsTriedAgain) {
   const TempDir dir;
-  const Options options = TinyOptions(SyncMode::kGroup);
+  const Options options = TinyLogOptions(SyncMode::kGroup);
   LogParts parts(options, dir.path());
   Syncer syncer(&parts.context, &parts.writer, &parts.groups);
   FailingCalls failing(CallKind::kPwrite, format::kJournalName, ENOSPC);
@@ -189,14 +189,14 @@ TEST_P(SyncModeTest, AcknowledgedWritesOutliveTheLossOfStaging) {
   const TempDir dir;
   uint64_t store_id = 0;
   {
-    const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
+    const auto log = OpenLog(TinyLogOptions(GetParam()), dir.path());
     store_id = log->store_id();
     AppendMany(log.get(), 0, 29);
     EXPECT_EQ(log->durable_write_count(), 29u);
     EXPECT_EQ(log->SyncedWatermark(0), 0u) << "the journal has them, the logs need not";
   }
   LosePower(dir.path(), store_id);
-  const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
+  const auto log = OpenLog(TinyLogOptions(GetParam()), dir.path());
   ExpectHoldsExactly(log.get(), 29);
 }
 
@@ -206,13 +206,13 @@ TEST_P(SyncModeTest, TheJournalGoesRound) {
   // More than both halves hold.
   constexpr uint64_t kCount = 3 * kMinJournalBytes / kValueBytes / 2;
   {
-    const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
+    const auto log = OpenLog(TinyLogOptions(GetParam()), dir.path());
     store_id = log->store_id();
     AppendMany(log.get(), 0, kCount);
     EXPECT_GT(log->SyncedWatermark(0), 0u) << "a checkpoint has made room";
   }
   LosePower(dir.path(), store_id);
-  const auto log = OpenLog(TinyOptions(SyncMode::kNone), dir.path());
+  const auto log = OpenLog(TinyLogOptions(SyncMode::kNone), dir.path());
   ExpectHoldsExactly(log.get(), kCount);
 }
 
@@ -222,7 +222,7 @@ TEST_P(SyncModeTest, WritersOfManyBucketsAndSyncersAtOnce) {
   constexpr uint64_t kThreads = 8;
   constexpr uint64_t kEach = 200;
   {
-    const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
+    const auto log = OpenLog(TinyLogOptions(GetParam()), dir.path());
     store_id = log->store_id();
     std::vector<std::thread> threads;
     for (uint64_t t = 0; t < kThreads; ++t) {
@@ -239,7 +239,7 @@ TEST_P(SyncModeTest, WritersOfManyBucketsAndSyncersAtOnce) {
     for (std::thread& thread : threads) thread.join();
   }
   LosePower(dir.path(), store_id);
-  const auto log = OpenLog(TinyOptions(GetParam()), dir.path());
+  const auto log = OpenLog(TinyLogOptions(GetParam()), dir.path());
   for (uint32_t bucket = 0; bucket < 4; ++bucket) {
     const std::vector<KeyRecord> records = RecordsOf(log.get(), bucket);
     ASSERT_EQ(records.size(), kThreads / 4 * kEach);

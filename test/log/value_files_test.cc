@@ -17,7 +17,7 @@ constexpr uint64_t kUnitSlots = kUnitBytes / kValueBytes;
 
 Geometry GeometryOf(uint32_t path_count, uint32_t bucket_count, uint32_t file_count,
                     uint64_t capacity_records) {
-  Options options = test::TinyOptions();
+  Options options = test::TinyLogOptions();
   options.bucket_count = bucket_count;
   options.file_count = file_count;
   options.bucket_capacity_records = capacity_records;

@@ -20,7 +20,7 @@ class ValuePathsTest : public testing::Test {
   void SetUp() override { ASSERT_EQ(Open(Given({"a", "b"})).code(), Code::kOk); }
 
   Options Given(const std::vector<std::string>& names) const {
-    Options options = test::TinyOptions();
+    Options options = test::TinyLogOptions();
     options.stripe_unit_bytes = kMinStripeUnitBytes;
     for (const std::string& name : names) options.paths.push_back(dir_.Join(name));
     return options;

@@ -44,7 +44,7 @@ void FlipByte(const std::string& path, uint64_t offset) {
 class VerifyTest : public testing::Test {
  protected:
   VerifyTest() {
-    Options options = TinyOptions();
+    Options options = TinyLogOptions();
     options.bucket_capacity_records = 1024;
     const auto log = OpenLog(options, dir_.path());
     store_id_ = log->store_id();
@@ -144,7 +144,7 @@ TEST_F(VerifyTest, NamesFileBucketAndSlotOfEachBadRecord) {
 TEST_F(VerifyTest, StagedRecordsAreLookedAtToo) {
   // Groups of four values: 296 to 299 were the last, and lie in a log since. Write two more.
   {
-    const auto log = OpenLog(TinyOptions(), dir_.path());
+    const auto log = OpenLog(TinyLogOptions(), dir_.path());
     for (uint64_t key = 300; key < 302; ++key) {
       ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
     }
@@ -182,7 +182,7 @@ TEST_F(VerifyTest, WhatPowerLossTookIsCountedAndNotBad) {
 TEST_F(VerifyTest, MissingAndOpenStoresAreSaidToBe) {
   VerifyReport report;
   EXPECT_EQ(VerifyStore(dir_.Join("nothing"), &report, {}).code(), Code::kNotFound);
-  const auto log = OpenLog(TinyOptions(), dir_.path());
+  const auto log = OpenLog(TinyLogOptions(), dir_.path());
   EXPECT_EQ(VerifyStore(dir_.path(), &report, {}).code(), Code::kIOError);
 }
 

@@ -24,7 +24,7 @@ inline constexpr uint64_t kCells = kRow / kCell;
 
 // Regions of so many rows; the records of a test are in the first bucket.
 inline Options Rows(uint64_t row_count) {
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_capacity_records = row_count * kRow;
   return options;
 }

@@ -21,9 +21,9 @@ namespace {
 TEST(DirtyBucketsTest, ABucketForWhichThereWasNoMemoryIsTakenLater) {
   constexpr uint64_t kMuchLater = 100000;
   const TempDir dir;
-  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   ASSERT_TRUE(log->Append(0, ValueOf(0, 1).data()).ok());
-  DirtyBuckets dirty(TinyOptions(), *log, [] {});
+  DirtyBuckets dirty(TinyLogOptions(), *log, [] {});
   {
     const RefuseMemory refusal(0);
     dirty.OnKeyGroup(0, {}, kMuchLater);
@@ -42,11 +42,11 @@ TEST(DirtyBucketsTest, ABucketForWhichThereWasNoMemoryIsTakenLater) {
 TEST(DirtyBucketsTest, ABucketThatIsPutAsideComesBack) {
   constexpr uint64_t kLater = 100000;
   const TempDir dir;
-  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   for (const uint64_t key : {uint64_t{0}, uint64_t{1} << 62}) {
     ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
   }
-  DirtyBuckets dirty(TinyOptions(), *log, [] {});
+  DirtyBuckets dirty(TinyLogOptions(), *log, [] {});
   uint32_t bucket = 7;
   dirty.OnKeyGroup(0, {}, kLater);
   ASSERT_TRUE(dirty.Take(&bucket));
@@ -87,18 +87,18 @@ uint64_t GroupsUntilItWaits(DirtyBuckets* dirty, uint64_t hot_key, uint64_t hot_
 // Also where the key is not in the sample.
 TEST(DirtyBucketsTest, ABucketWithOneHotKeyIsFound) {
   const TempDir dir;
-  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   for (uint64_t hot_key = 0; hot_key < 100; ++hot_key) {
-    DirtyBuckets dirty(TinyOptions(), *log, [] {});
+    DirtyBuckets dirty(TinyLogOptions(), *log, [] {});
     EXPECT_LE(GroupsUntilItWaits(&dirty, hot_key, 100), 2u) << "key " << hot_key;
   }
 }
 
 TEST(DirtyBucketsTest, ABucketWithFewReplacedRecordsDoesNotWait) {
   const TempDir dir;
-  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   // A key of the sample counts 64 times.
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.reclaim_dead_percent = 50;
   for (uint64_t hot_key = 0; hot_key < 100; ++hot_key) {
     DirtyBuckets dirty(options, *log, [] {});
@@ -109,10 +109,10 @@ TEST(DirtyBucketsTest, ABucketWithFewReplacedRecordsDoesNotWait) {
 // Whichever of the keys are in the sample, and however few of them.
 TEST(DirtyBucketsTest, ABucketIsFoundThatIsOverwrittenInTheOrderOfItsKeys) {
   const TempDir dir;
-  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   std::mt19937_64 random(1);
   for (uint64_t i = 0; i < 200; ++i) {
-    DirtyBuckets dirty(TinyOptions(), *log, [] {});
+    DirtyBuckets dirty(TinyLogOptions(), *log, [] {});
     std::vector<uint64_t> keys(256);
     std::generate(keys.begin(), keys.end(), std::ref(random));
     for (uint64_t pass = 1; pass <= 8; ++pass) dirty.OnKeyGroup(0, EntriesOf(keys), pass * 256);

@@ -25,10 +25,10 @@ TEST(ReclaimerTest, ALargeBatchKeepsNoOtherBucketFromBeingCleaned) {
   constexpr uint64_t kAppends = 2048;
   constexpr uint64_t kKeys = 16;
   const TempDir dir;
-  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   PrepareListener listener;
   Attach(log.get(), &listener);
-  Reclaimer reclaimer(TinyOptions(), log.get());
+  Reclaimer reclaimer(TinyLogOptions(), log.get());
   ASSERT_TRUE(reclaimer.Start().ok());
   WriteBatch batch;
   for (uint64_t i = 0; i < kAppends; ++i) PutIn(&batch, 0, i % kKeys, i);
@@ -56,7 +56,7 @@ TEST(ReclaimerTest, ALargeBatchKeepsNoOtherBucketFromBeingCleaned) {
 // the last row is kept to move records.
 TEST(ReclaimerTest, ALargeWriteGetsTheLastRowOnlyIfLiveRecordsLeaveLessThanThree) {
   constexpr uint64_t kRow = 256;
-  Options options = TinyOptions();
+  Options options = TinyLogOptions();
   options.bucket_capacity_records = 6 * kRow;
   for (const uint64_t live_count : {3 * kRow, 3 * kRow + 1}) {
     const TempDir dir;
@@ -80,14 +80,14 @@ TEST(ReclaimerTest, NothingIsFreedForADamagedBucket) {
   const TempDir dir;
   uint64_t store_id = 0;
   {
-    const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+    const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
     ASSERT_TRUE(log->Append(0, ValueOf(0, 1).data()).ok());
     store_id = log->files().identity.store_id;
   }
   SetWord(dir.path(), store_id + 1, 0, format::WordKind::kRecords, 1);
-  const std::unique_ptr<BucketLog> log = OpenLog(TinyOptions(), dir.path());
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   ASSERT_TRUE(log->BucketDamaged(0));
-  Reclaimer reclaimer(TinyOptions(), log.get());
+  Reclaimer reclaimer(TinyLogOptions(), log.get());
   bool freed = true;
   EXPECT_TRUE(reclaimer.MakeSpace({{0, {1, 1}}}, /*disk_is_full=*/false, &freed).ok());
   EXPECT_FALSE(freed);

@@ -20,7 +20,7 @@ class PointReaderTest : public ::testing::Test {
   // Never used: the index is flat.
   BlockLookup lookup_;
   PointReaderTest() {
-    options_ = TinyOptions();
+    options_ = TinyLogOptions();
     options_.bucket_count = options_.file_count = 1;
     log_ = OpenLog(options_, dir_.path());
     for (uint64_t key = 0; key < kRecords; ++key) Put(key, 1);

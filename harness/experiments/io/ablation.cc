@@ -7,8 +7,8 @@ namespace harness {
 namespace {
 
 constexpr uint32_t kThreads = 64;
-constexpr uint32_t kDepth = 128;
-constexpr uint32_t kBatch = 16;
+constexpr uint32_t kAblationDepth = 128;
+constexpr uint32_t kAblationBatch = 16;
 constexpr uint32_t kLargePageBytes = 16 * 1024;
 constexpr uint32_t kPageBytes = 4096;
 
@@ -29,12 +29,12 @@ void QueueSteps(const IoLab& lab, std::span<const RawFile> files, Experiment* ex
   RawLoad load;
   load.files = files;
   load.backend = EngineRawBackend(files.front());
-  load.depth = kDepth;
+  load.depth = kAblationDepth;
   load.page_bytes = kPageBytes;
   load.seconds = lab.seconds();
   load.batch = 1;
   lab.MeasureRaw(experiment, {{"step", "+ one worker, 128 in flight, " + load.backend.name}}, load);
-  load.batch = kBatch;
+  load.batch = kAblationBatch;
   lab.MeasureRaw(experiment, {{"step", "+ batches of 16"}}, load);
   RawBackend registered = load.backend;
   registered.registered = true;

@@ -8,8 +8,8 @@
 namespace harness {
 namespace {
 
-constexpr uint32_t kDepth = 128;
-constexpr uint32_t kBatch = 16;
+constexpr uint32_t kBackEndDepth = 128;
+constexpr uint32_t kBackEndBatch = 16;
 
 // Adds the row that says why a back end is missing.
 bool Works(const IoLab& lab, const RawBackend& backend, const RawFile& file,
@@ -25,8 +25,8 @@ Experiment ByWorkers(const IoLab& lab) {
   if (files.empty()) return experiment;
   RawLoad load;
   load.files = files;
-  load.depth = kDepth;
-  load.batch = kBatch;
+  load.depth = kBackEndDepth;
+  load.batch = kBackEndBatch;
   load.seconds = lab.seconds();
   for (const RawBackend& backend : RawBackends()) {
     if (!Works(lab, backend, files.front(), &experiment)) continue;
@@ -36,8 +36,8 @@ Experiment ByWorkers(const IoLab& lab) {
       lab.MeasureRaw(&experiment,
                      {{"backend", backend.name},
                       {"workers", worker_count},
-                      {"in_flight", kDepth},
-                      {"batch", kBatch}},
+                      {"in_flight", kBackEndDepth},
+                      {"batch", kBackEndBatch}},
                      load);
     }
   }
@@ -52,12 +52,12 @@ Experiment ByBatch(const IoLab& lab) {
   if (files.empty()) return experiment;
   RawLoad load;
   load.files = files;
-  load.depth = kDepth;
+  load.depth = kBackEndDepth;
   load.seconds = lab.seconds();
   for (const RawBackend& backend : RawBackends()) {
     if (!IsPlain(backend) || !Works(lab, backend, files.front(), &experiment)) continue;
     load.backend = backend;
-    for (const uint32_t batch : lab.Powers(1, kDepth)) {
+    for (const uint32_t batch : lab.Powers(1, kBackEndDepth)) {
       load.batch = batch;
       lab.MeasureRaw(&experiment, {{"backend", backend.name}, {"batch", batch}}, load);
     }

@@ -28,7 +28,7 @@ constexpr uint32_t kWorkers = 2;
 constexpr uint32_t kSlotsPerWorker = 64;
 constexpr uint32_t kPageBytes = 4096;
 // Completions that an executor waits for at once.
-constexpr uint32_t kBatch = 8;
+constexpr uint32_t kModelBatch = 8;
 
 enum class Model { kDedicated, kOwner, kAllToAll };
 
@@ -207,7 +207,8 @@ Status ModelThread::Submit() {
 
 Status ModelThread::Reap(TimedTally* tally) {
   completions_.clear();
-  ENGINE_RACE_RETURN_IF_ERROR(queue_->Wait(std::min(kBatch, queue_->in_flight()), &completions_));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      queue_->Wait(std::min(kModelBatch, queue_->in_flight()), &completions_));
   for (const ReadCompletion& completion : completions_) {
     if (completion.error != 0) return RequestError("read", completion.error, kPageBytes);
     Message message;

@@ -14,7 +14,7 @@ constexpr uint32_t kMaxPageBytes = 64 * 1024;
 constexpr uint32_t kValueUpdateBytes = 4096;
 constexpr uint32_t kRowUpdateBytes = 100;
 constexpr uint32_t kMaxInFlight = 4096;
-constexpr uint32_t kBatch = 16;
+constexpr uint32_t kMaxPageBatch = 16;
 constexpr uint32_t kWriters = 32;
 
 Experiment ReadsByPageSize(const IoLab& lab) {
@@ -84,7 +84,7 @@ Experiments RequestsInFlight(const IoLab& lab) {
   load.seconds = lab.seconds();
   for (const uint32_t depth : lab.Powers(1, kMaxInFlight)) {
     load.depth = depth;
-    load.batch = std::clamp(depth / 4, 1u, kBatch);
+    load.batch = std::clamp(depth / 4, 1u, kMaxPageBatch);
     lab.MeasureRaw(&experiment,
                    {{"in_flight", depth}, {"backend", load.backend.name}, {"batch", load.batch}},
                    load);

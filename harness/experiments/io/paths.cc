@@ -8,7 +8,7 @@
 namespace harness {
 namespace {
 
-constexpr uint32_t kDepth = 128;
+constexpr uint32_t kPathDepth = 128;
 constexpr uint32_t kMixThreads = 32;
 constexpr uint32_t kCallers = 2;
 constexpr uint32_t kWritePercents[] = {0, 10, 25, 50};
@@ -34,7 +34,7 @@ Experiment RawScaling(const IoLab& lab) {
   load.seconds = lab.seconds();
   for (const uint32_t count : PathCounts(lab)) {
     load.files = files.first(count);
-    load.depth = kDepth * count;
+    load.depth = kPathDepth * count;
     lab.MeasureRaw(
         &experiment,
         {{"path_count", count}, {"backend", load.backend.name}, {"in_flight", load.depth}}, load);

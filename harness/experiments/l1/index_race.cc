@@ -55,7 +55,7 @@ L1IndexRace::FindKeys InBatches(L1IndexRace::FindKeys find) {
   };
 }
 
-std::string NameOf(const std::string& variant, uint32_t threads) {
+std::string VariantName(const std::string& variant, uint32_t threads) {
   return variant + ", " + std::to_string(threads);
 }
 
@@ -184,7 +184,7 @@ Status L1IndexRace::Compare(Experiments* tables) {
       };
     };
     for (const uint32_t threads : config_.thread_counts) {
-      contenders.push_back({NameOf(variant.name, threads), lookups_.get(), threads, answer});
+      contenders.push_back({VariantName(variant.name, threads), lookups_.get(), threads, answer});
     }
   }
   ClaimRounds rates({});
@@ -206,7 +206,7 @@ Experiment L1IndexRace::Table(const ClaimRounds& rates) const {
                  "batched: " + std::to_string(FlatIndex::kBatchKeys) + " keys at a time"};
   table.plot = {"steps", "step", {"threads"}, {"over_baseline"}};
   const auto rate_of = [&](const std::string& name, uint32_t threads) {
-    return rates.Median(L1Figure(NameOf(name, threads)));
+    return rates.Median(L1Figure(VariantName(name, threads)));
   };
   for (const Variant& variant : variants_) {
     for (const uint32_t threads : config_.thread_counts) {

@@ -27,7 +27,7 @@ constexpr const char* kSteps[] = {kBaselineStep,      kRestartPointerStep,  "squ
                                   kEncodingStep,      "extents by pointer", "indexes by pointer",
                                   kSwizzledStep,      kCountedStep};
 
-std::string NameOf(const std::string& step, uint32_t threads) {
+std::string StepName(const std::string& step, uint32_t threads) {
   return step + ", " + std::to_string(threads);
 }
 
@@ -51,10 +51,10 @@ Status L1Race::Open(const char* name, std::unique_ptr<L1Tables>* tables) {
 void L1Race::AddContenders(const char* name, const L1Tables& tables,
                            std::vector<L1Contender>* contenders) const {
   for (const uint32_t threads : config_.thread_counts) {
-    contenders->push_back({NameOf(name, threads), lookups_.get(), threads, tables.Gets()});
+    contenders->push_back({StepName(name, threads), lookups_.get(), threads, tables.Gets()});
     if (name != std::string_view(kSwizzledStep)) continue;
-    contenders->push_back(
-        {NameOf(kBatched, threads), groups_.get(), threads, tables.MultiGets(config_.batch_size)});
+    contenders->push_back({StepName(kBatched, threads), groups_.get(), threads,
+                           tables.MultiGets(config_.batch_size)});
   }
 }
 
@@ -98,7 +98,7 @@ Status L1Race::MeasureShards() {
       return shards.RunWorkers(*lookups_, shape, result);
     };
     ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(
-        config_.rounds, {{NameOf(kShards, threads), lookups_.get(), threads, nullptr, run}}, {},
+        config_.rounds, {{StepName(kShards, threads), lookups_.get(), threads, nullptr, run}}, {},
         &rates_));
   }
   return Status::Ok();
@@ -167,7 +167,7 @@ Status L1Race::Steps(Experiments* tables) {
 }
 
 double L1Race::RateOf(const std::string& name, uint32_t threads) const {
-  return rates_.Median(L1Figure(NameOf(name, threads)));
+  return rates_.Median(L1Figure(StepName(name, threads)));
 }
 
 namespace {

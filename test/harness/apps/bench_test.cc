@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // What db_bench prints, so that scripts for it read it.
-std::regex LineOf(const std::string& benchmark) {
+std::regex ReportLine(const std::string& benchmark) {
   return std::regex("(^|\n)" + benchmark +
                     " *: +[0-9]+\\.[0-9]{3} micros/op [0-9]+ ops/sec [0-9]+\\.[0-9]{3} seconds "
                     "[0-9]+ operations;( +[0-9]+\\.[0-9] MB/s)?( \\([0-9]+ of [0-9]+ found\\))?\n");
@@ -58,7 +58,7 @@ TEST_F(BenchProgramTest, RunsEveryBenchmark) {
   ASSERT_TRUE(report.is_object());
   ASSERT_EQ(report["runs"].size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
-    EXPECT_TRUE(std::regex_search(run.output, LineOf(names[i]))) << names[i] << run.output;
+    EXPECT_TRUE(std::regex_search(run.output, ReportLine(names[i]))) << names[i] << run.output;
     EXPECT_EQ(report["runs"][i]["phase"], names[i]);
     EXPECT_TRUE(report["runs"][i]["finished"]) << names[i];
     EXPECT_GT(report["runs"][i]["operations"], 0) << names[i];

@@ -22,7 +22,7 @@ using engine_race::test::TempDir;
 using engine_race::test::ValueOf;
 
 // "verify    43%  812.4 MB/s  198.3k/s  3 s left"
-std::regex LineOf(const std::string& label) {
+std::regex ProgressLine(const std::string& label) {
   return std::regex(label + R"( +\d+%  [\d.]+ MB/s  [\d.]+k/s  \d+ s left)");
 }
 
@@ -56,7 +56,7 @@ TEST_F(TerminalProgressTest, VerifyShowsTheTimeLeft) {
   const std::vector<std::string> verify = {program_, "verify", dir_.Join("store")};
   const TerminalResult shown = RunOnTerminal(verify);
   EXPECT_EQ(shown.exit_code, 0);
-  EXPECT_TRUE(std::regex_search(shown.output, LineOf("verify"))) << shown.output;
+  EXPECT_TRUE(std::regex_search(shown.output, ProgressLine("verify"))) << shown.output;
   // The line is cleared before the totals are printed.
   EXPECT_NE(shown.output.find("\033[K600 records verified"), std::string::npos) << shown.output;
   const ChildResult piped = RunWithErrors(verify);
@@ -105,7 +105,7 @@ TEST_F(TerminalProgressTest, CopyShowsTheTimeLeft) {
   const TerminalResult shown =
       RunOnTerminal({program_, "copy", dir_.Join("store"), dir_.Join("one")});
   EXPECT_EQ(shown.exit_code, 0);
-  EXPECT_TRUE(std::regex_search(shown.output, LineOf("copy"))) << shown.output;
+  EXPECT_TRUE(std::regex_search(shown.output, ProgressLine("copy"))) << shown.output;
   const ChildResult piped = RunWithErrors({program_, "copy", dir_.Join("store"), dir_.Join("two")});
   EXPECT_EQ(piped.exit_code, 0);
   EXPECT_TRUE(piped.output.starts_with("600 records copied")) << piped.output;
@@ -118,7 +118,7 @@ TEST_F(TerminalProgressTest, BenchShowsTheTimeLeft) {
                                           "--duration=1"};
   const TerminalResult shown = RunOnTerminal(bench);
   EXPECT_EQ(shown.exit_code, 0);
-  EXPECT_TRUE(std::regex_search(shown.output, LineOf("readrandom"))) << shown.output;
+  EXPECT_TRUE(std::regex_search(shown.output, ProgressLine("readrandom"))) << shown.output;
   const ChildResult piped = RunWithErrors(bench);
   EXPECT_EQ(piped.exit_code, 0);
   EXPECT_NE(piped.output.find("readrandom   :"), std::string::npos) << piped.output;

@@ -27,8 +27,8 @@ using engine_race::Options;
 using engine_race::Status;
 using engine_race::Store;
 
-constexpr uint64_t kKeys = 3000;
-constexpr uint64_t kSeed = 5;
+constexpr uint64_t kChildKeys = 3000;
+constexpr uint64_t kChildSeed = 5;
 
 class IndexChildTest : public ::testing::Test {
  protected:
@@ -36,8 +36,8 @@ class IndexChildTest : public ::testing::Test {
     options_.bucket_count = 16;
     options_.file_count = 16;
     store_dir_ = dir_.path() + "/store";
-    keys_ = std::make_unique<IndexKeys>(options_, kKeys, kSeed);
-    ASSERT_TRUE(FillKeyLogs(options_, store_dir_, kKeys, kSeed).ok());
+    keys_ = std::make_unique<IndexKeys>(options_, kChildKeys, kChildSeed);
+    ASSERT_TRUE(FillKeyLogs(options_, store_dir_, kChildKeys, kChildSeed).ok());
   }
 
   // Runs a child's main in this process. Returns its exit code; *answer gets what it prints.
@@ -62,7 +62,7 @@ class IndexChildTest : public ::testing::Test {
     return {{"store_dir", store_dir_},
             {"memory_budget_bytes", uint64_t{64} << 20},
             {"bucket_count", 16},
-            {"key_count", kKeys},
+            {"key_count", kChildKeys},
             {"seed", seed},
             {"lookups", 400},
             {"threads", 3}};
@@ -99,9 +99,10 @@ TEST_F(IndexChildTest, OpeningReadsEveryKeyOfItsOrder) {
 }
 
 TEST_F(IndexChildTest, AKilledWriterLeavesItsRecords) {
-  const nlohmann::json order = {
-      {"store_dir", store_dir_}, {"bucket_count", 16}, {"key_count", kKeys}, {"seed", kSeed},
-      {"write_count", 41},       {"first_new", 0},     {"writer_count", 2}};
+  const nlohmann::json order = {{"store_dir", store_dir_}, {"bucket_count", 16},
+                                {"key_count", kChildKeys}, {"seed", kChildSeed},
+                                {"write_count", 41},       {"first_new", 0},
+                                {"writer_count", 2}};
   EXPECT_EXIT(
       {
         std::string answer;
@@ -110,7 +111,7 @@ TEST_F(IndexChildTest, AKilledWriterLeavesItsRecords) {
       ::testing::KilledBySignal(SIGKILL), "");
   std::unique_ptr<Store> store;
   ASSERT_TRUE(Store::Open(options_, store_dir_, &store).ok());
-  EXPECT_EQ(store->Stats().record_count, kKeys + 41);
+  EXPECT_EQ(store->Stats().record_count, kChildKeys + 41);
   std::string value;
   for (uint64_t i = 0; i < 21; ++i) {
     EXPECT_TRUE(store->Read(KeyBytesOf(keys_->New(i)), &value).ok()) << i;
@@ -120,7 +121,7 @@ TEST_F(IndexChildTest, AKilledWriterLeavesItsRecords) {
 TEST_F(IndexChildTest, ABillionKeysAreCountedWhereTheyAreRight) {
   for (const char* kind : {kBillionReadsKind, kBillionSlotsKind}) {
     std::string answer;
-    ASSERT_EQ(Main(kind, BillionOf(kSeed), &answer), 0) << answer;
+    ASSERT_EQ(Main(kind, BillionOf(kChildSeed), &answer), 0) << answer;
     EXPECT_EQ(nlohmann::json::parse(answer).at("right"), 800) << kind;
     EXPECT_EQ(nlohmann::json::parse(answer).at("lookups"), 800) << kind;
   }
@@ -138,9 +139,9 @@ TEST_F(IndexChildTest, AWrongSlotIsNotRight) {
     }
   }
   std::string answer;
-  ASSERT_EQ(Main(kBillionReadsKind, BillionOf(kSeed), &answer), 0);
+  ASSERT_EQ(Main(kBillionReadsKind, BillionOf(kChildSeed), &answer), 0);
   EXPECT_EQ(nlohmann::json::parse(answer).at("right"), 800);
-  ASSERT_EQ(Main(kBillionSlotsKind, BillionOf(kSeed), &answer), 0);
+  ASSERT_EQ(Main(kBillionSlotsKind, BillionOf(kChildSeed), &answer), 0);
   EXPECT_LT(nlohmann::json::parse(answer).at("right"), 700);
 }
 

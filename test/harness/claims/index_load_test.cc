@@ -17,8 +17,8 @@ using engine_race::Code;
 using engine_race::Options;
 using engine_race::Store;
 
-constexpr uint64_t kKeys = 5000;
-constexpr uint64_t kSeed = 3;
+constexpr uint64_t kLoadKeys = 5000;
+constexpr uint64_t kLoadSeed = 3;
 
 TEST(IndexLoadTest, ALoadReplacesAndAddsHalfEach) {
   const engine_race::test::TempDir dir;
@@ -27,8 +27,8 @@ TEST(IndexLoadTest, ALoadReplacesAndAddsHalfEach) {
   options.bucket_count = 16;
   options.file_count = 4;
   options.bucket_capacity_records = 1 << 14;
-  const IndexKeys keys(options, kKeys, kSeed);
-  ASSERT_TRUE(FillKeyLogs(options, store_dir, kKeys, kSeed).ok());
+  const IndexKeys keys(options, kLoadKeys, kLoadSeed);
+  ASSERT_TRUE(FillKeyLogs(options, store_dir, kLoadKeys, kLoadSeed).ok());
   std::unique_ptr<Store> store;
   ASSERT_TRUE(Store::Open(options, store_dir, &store).ok());
   IndexLoad load;
@@ -39,7 +39,7 @@ TEST(IndexLoadTest, ALoadReplacesAndAddsHalfEach) {
   IndexLoadResult result;
   ASSERT_TRUE(RunIndexLoad(store.get(), keys, load, &result).ok());
   EXPECT_EQ(result.write_latency.count(), load.write_count);
-  EXPECT_EQ(store->Stats().record_count, kKeys + load.write_count);
+  EXPECT_EQ(store->Stats().record_count, kLoadKeys + load.write_count);
   std::string value;
   for (uint64_t i = 0; i < load.new_key_count(); ++i) {
     EXPECT_TRUE(store->Read(KeyBytesOf(keys.New(load.first_new + i)), &value).ok()) << i;

@@ -19,7 +19,7 @@ using engine_race::LatencyHistogram;
 using engine_race::Status;
 
 constexpr uint64_t kMs = 1'000'000;
-constexpr uint64_t kSeed = 5;
+constexpr uint64_t kLoopSeed = 5;
 
 TEST(SpaceSamplesTest, AmplificationsAreOverTheBytesOfValues) {
   EXPECT_DOUBLE_EQ(SpaceAmplification(3 * kValueSize, 2), 1.5);
@@ -40,7 +40,7 @@ TEST(SpaceSamplesTest, HalvesAreByWritesNotByTime) {
 }
 
 TEST(SpaceLoopsTest, AFillWritesEachRecordOnce) {
-  const SpaceRecords records(1000, kSeed);
+  const SpaceRecords records(1000, kLoopSeed);
   std::mutex mutex;
   std::map<uint64_t, int> puts;
   double rate = 0;
@@ -61,7 +61,7 @@ TEST(SpaceLoopsTest, AFillWritesEachRecordOnce) {
 }
 
 TEST(SpaceLoopsTest, AFailedWriteEndsAFill) {
-  const SpaceRecords records(1000, kSeed);
+  const SpaceRecords records(1000, kLoopSeed);
   std::atomic<uint64_t> count{0};
   double rate = 0;
   const Status filled = FillRecords(
@@ -74,16 +74,17 @@ TEST(SpaceLoopsTest, AFailedWriteEndsAFill) {
 
 // The numbers of writes by key, the most frequent first, of one thread that is stopped at `count`.
 std::vector<uint64_t> WritesByKey(DrawShape draw, uint64_t count) {
-  const SpaceRecords records(1000, kSeed);
+  const SpaceRecords records(1000, kLoopSeed);
   std::map<uint64_t, uint64_t> writes;
   uint64_t written = 0;
-  Overwriters writers(records, {.draw = draw, .seed = kSeed}, [&](uint64_t key, const char* value) {
-    uint64_t version = 0;
-    EXPECT_TRUE(records.values().CheckAll(key, value, &version));
-    if (written++ == count) return Status::Full("enough");
-    ++writes[key];
-    return Status::Ok();
-  });
+  Overwriters writers(records, {.draw = draw, .seed = kLoopSeed},
+                      [&](uint64_t key, const char* value) {
+                        uint64_t version = 0;
+                        EXPECT_TRUE(records.values().CheckAll(key, value, &version));
+                        if (written++ == count) return Status::Full("enough");
+                        ++writes[key];
+                        return Status::Ok();
+                      });
   while (!writers.failed()) std::this_thread::yield();
   EXPECT_EQ(writers.count(), count);
   EXPECT_NE(writers.Stop().message().find("enough"), std::string::npos);
@@ -105,7 +106,7 @@ TEST(SpaceLoopsTest, OverwritersDrawAsTheyAreTold) {
 
 // The second thread's first write is due after years.
 TEST(SpaceLoopsTest, OverwritersKeepTheirRateAndStopBetweenWrites) {
-  const SpaceRecords records(1000, kSeed);
+  const SpaceRecords records(1000, kLoopSeed);
   Overwriters writers(records, {.thread_count = 2, .rate = 1e-9},
                       [](uint64_t, const char*) { return Status::Ok(); });
   while (writers.count() == 0) std::this_thread::yield();
@@ -136,11 +137,11 @@ class PacedReadsTest : public ::testing::Test {
       records_.values().Fill(key, 0, value);
       return Status::Ok();
     };
-    const PacedReads reads = {.rate = 1000, .seconds = 0.1, .thread_count = 1, .seed = kSeed};
+    const PacedReads reads = {.rate = 1000, .seconds = 0.1, .thread_count = 1, .seed = kLoopSeed};
     return RunPacedReads(records_, reads, get, clock_.clock(), &latency_);
   }
 
-  const SpaceRecords records_{100, kSeed};
+  const SpaceRecords records_{100, kLoopSeed};
   FakeClock clock_;
   uint64_t count_ = 0;
   LatencyHistogram latency_;
@@ -167,7 +168,7 @@ TEST_F(PacedReadsTest, ASlowReadCountsInThoseThatWaitForIt) {
 }
 
 TEST_F(PacedReadsTest, AWrongValueIsAFailure) {
-  const PacedReads reads = {.rate = 1000, .seconds = 0.1, .thread_count = 1, .seed = kSeed};
+  const PacedReads reads = {.rate = 1000, .seconds = 0.1, .thread_count = 1, .seed = kLoopSeed};
   const GetFn get = [&](uint64_t key, char* value) {
     ++count_;
     records_.values().Fill(key + (count_ == 3), 0, value);
@@ -179,7 +180,7 @@ TEST_F(PacedReadsTest, AWrongValueIsAFailure) {
 }
 
 TEST_F(PacedReadsTest, AFailedReadIsAFailure) {
-  const PacedReads reads = {.rate = 1000, .seconds = 0.1, .thread_count = 2, .seed = kSeed};
+  const PacedReads reads = {.rate = 1000, .seconds = 0.1, .thread_count = 2, .seed = kLoopSeed};
   const GetFn get = [](uint64_t, char*) { return Status(Code::kNotFound, "gone"); };
   const LoopClock clock = {[] { return uint64_t{0}; }, [](uint64_t) {}};
   const Status status = RunPacedReads(records_, reads, get, clock, &latency_);

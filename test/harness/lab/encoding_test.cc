@@ -14,14 +14,14 @@
 namespace engine_race::test {
 namespace {
 
-constexpr ::harness::TableShape kShape = {16, 24};
+constexpr ::harness::TableShape kEncodedShape = {16, 24};
 
 class EncodingTest : public ::testing::Test {
  protected:
   Status Build(const ::lab::BlockEncoding& encoding) {
     std::mt19937_64 random(1);
-    const Records records = RandomRecords(KeyKind::kRandom, kShape, 2000, &random);
-    return dir_.Build("t", kShape, encoding, records);
+    const Records records = RandomRecords(KeyKind::kRandom, kEncodedShape, 2000, &random);
+    return dir_.Build("t", kEncodedShape, encoding, records);
   }
 
   TableDir dir_;

@@ -23,15 +23,15 @@ using ::lab::kBlockBytes;
 using ::lab::kTreeEncoding;
 using ::lab::TreeBlock;
 
-constexpr TableShape kShape = {16, 200};
+constexpr TableShape kFileShape = {16, 200};
 
 class ExtentFileTest : public ::testing::Test {
  protected:
   // Two extents, the second one short.
   void BuildTwoExtents() {
     std::mt19937_64 random(1);
-    records_ = RandomRecords(KeyKind::kRandom, kShape, 12000, &random);
-    ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, records_).ok());
+    records_ = RandomRecords(KeyKind::kRandom, kFileShape, 12000, &random);
+    ASSERT_TRUE(dir_.Build("t", kFileShape, kTreeEncoding, records_).ok());
     ASSERT_TRUE(Open().ok());
     ASSERT_EQ(file_->extent_count(), 2u);
     ASSERT_LT(file_->block_count(1), file_->block_count(0));
@@ -50,7 +50,7 @@ class ExtentFileTest : public ::testing::Test {
     ENGINE_RACE_RETURN_IF_ERROR(file_->ReadBlock(extent, rank + 1, block.data()));
     const char* const found = TreeBlock(block.data()).Find(key.data(), search);
     if (found == nullptr) return Status::NotFound();
-    payload->assign(found, kShape.payload_bytes);
+    payload->assign(found, kFileShape.payload_bytes);
     return Status::Ok();
   }
 
@@ -96,7 +96,7 @@ TEST_F(ExtentFileTest, HasEveryRecord) {
 }
 
 TEST_F(ExtentFileTest, ATableOfNothingIsATable) {
-  ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, {}).ok());
+  ASSERT_TRUE(dir_.Build("t", kFileShape, kTreeEncoding, {}).ok());
   ASSERT_TRUE(Open().ok());
   EXPECT_EQ(file_->extent_count(), 0u);
   std::string payload;
@@ -109,8 +109,8 @@ TEST_F(ExtentFileTest, KeysMustAscendAndSizesBeKnown) {
     EXPECT_EQ(ExtentFileBuilder::Create(dir_.fd(), "t", shape, kTreeEncoding, &builder).code(),
               Code::kInvalidArgument);
   }
-  ASSERT_TRUE(ExtentFileBuilder::Create(dir_.fd(), "t", kShape, kTreeEncoding, &builder).ok());
-  const std::string payload(kShape.payload_bytes, 'p');
+  ASSERT_TRUE(ExtentFileBuilder::Create(dir_.fd(), "t", kFileShape, kTreeEncoding, &builder).ok());
+  const std::string payload(kFileShape.payload_bytes, 'p');
   ASSERT_TRUE(builder->Add("bbbbbbbbbbbbbbbb", payload.data()).ok());
   EXPECT_EQ(builder->Add("bbbbbbbbbbbbbbbb", payload.data()).code(), Code::kInvalidArgument);
   EXPECT_EQ(builder->Add("abbbbbbbbbbbbbbb", payload.data()).code(), Code::kInvalidArgument);
@@ -186,7 +186,7 @@ TEST_F(ExtentFileTest, BlocksThatChangePlacesAreCorruption) {
 TEST_F(ExtentFileTest, ABlockOfAnOlderTableIsCorruption) {
   BuildTwoExtents();
   const std::string old_block = ReadAt(OffsetOf(0, 1), kBlockBytes);
-  ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, records_).ok());
+  ASSERT_TRUE(dir_.Build("t", kFileShape, kTreeEncoding, records_).ok());
   ASSERT_TRUE(Open().ok());
   Region data;
   ASSERT_TRUE(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &data).ok());
@@ -209,7 +209,8 @@ TEST_F(ExtentFileTest, AnInterruptedBuildingLeavesTheOldTable) {
   BuildTwoExtents();
   {
     std::unique_ptr<ExtentFileBuilder> builder;
-    ASSERT_TRUE(ExtentFileBuilder::Create(dir_.fd(), "t", kShape, kTreeEncoding, &builder).ok());
+    ASSERT_TRUE(
+        ExtentFileBuilder::Create(dir_.fd(), "t", kFileShape, kTreeEncoding, &builder).ok());
     size_t added = 0;
     for (const auto& [key, payload] : records_) {
       if (added++ == records_.size() - 10) break;
@@ -223,7 +224,7 @@ TEST_F(ExtentFileTest, AnInterruptedBuildingLeavesTheOldTable) {
 
   // The next table is complete, and nothing of the unfinished one is left or is in it.
   const Records one = {*records_.begin()};
-  ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, one).ok());
+  ASSERT_TRUE(dir_.Build("t", kFileShape, kTreeEncoding, one).ok());
   size_t files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(dir_.Join("."))) {
     ++files;
@@ -238,7 +239,7 @@ TEST_F(ExtentFileTest, WhoHasAReplacedTableOpenKeepsIt) {
   BuildTwoExtents();
   Records newer;
   for (const auto& [key, payload] : records_) newer[key] = PayloadOf(key, 200, /*version=*/1);
-  ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, newer).ok());
+  ASSERT_TRUE(dir_.Build("t", kFileShape, kTreeEncoding, newer).ok());
   const std::string key = std::next(records_.begin(), 5000)->first;
   std::string payload;
   ASSERT_TRUE(Get(key, &payload).ok());
@@ -274,12 +275,12 @@ TEST_F(ExtentFileTest, AFailedCallWhileBuildingLeavesTheOldTable) {
   for (const CallKind kind : {CallKind::kOpenAt, CallKind::kPwrite, CallKind::kFsync,
                               CallKind::kFtruncate, CallKind::kRenameAt, CallKind::kMmap}) {
     for (int nth = 0;; ++nth) {
-      ASSERT_TRUE(dir_.Build("t", kShape, kTreeEncoding, records_).ok());
+      ASSERT_TRUE(dir_.Build("t", kFileShape, kTreeEncoding, records_).ok());
       FailNth fail(kind, nth, kind == CallKind::kMmap ? ENOMEM : EIO);
       Status status;
       {
         const ScopedHook hook(&fail);
-        status = dir_.Build("t", kShape, kTreeEncoding, one);
+        status = dir_.Build("t", kFileShape, kTreeEncoding, one);
       }
       if (!fail.met()) {
         EXPECT_TRUE(status.ok()) << status.ToString();
@@ -307,7 +308,7 @@ TEST_F(ExtentFileTest, RefusedMemoryIsAnAnswer) {
     {
       const RefuseMemory refuse(passed);
       std::unique_ptr<ExtentFileBuilder> builder;
-      status = ExtentFileBuilder::Create(dir_.fd(), name, kShape, kTreeEncoding, &builder);
+      status = ExtentFileBuilder::Create(dir_.fd(), name, kFileShape, kTreeEncoding, &builder);
       for (auto at = records_.begin(); status.ok() && at != records_.end(); ++at) {
         if (std::distance(records_.begin(), at) > 300) break;
         status = builder->Add(at->first.data(), at->second.data());

@@ -21,14 +21,14 @@ namespace {
 using test::KnownBatch;
 using test::RefuseMemory;
 
-constexpr TableShape kShape = {16, 8};
+constexpr TableShape kWorkerShape = {16, 8};
 
 std::string KeyOf(uint8_t number) { return std::string(15, 'k') + static_cast<char>(number); }
 
 std::shared_ptr<const ShardSource> SourceOf(const std::string& name, uint64_t record_count) {
   auto source = std::make_shared<ShardSource>();
   source->name = name;
-  source->shape = kShape;
+  source->shape = kWorkerShape;
   source->record_count = record_count;
   return source;
 }
@@ -141,7 +141,7 @@ class ShardWorkerTest : public test::ShardsTest {
  protected:
   void SetUp() override {
     ShardsTest::SetUp();
-    tables_.push_back(test::MakeTable(dir_.get(), "table", kShape, 1000, 3));
+    tables_.push_back(test::MakeTable(dir_.get(), "table", kWorkerShape, 1000, 3));
     workers_.resize(3);
     for (uint32_t i = 0; i < workers_.size(); ++i) {
       const Status created = ShardWorker::Create(i, {{}, 32}, &routes_, workers_, &workers_[i]);

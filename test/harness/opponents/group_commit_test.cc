@@ -14,7 +14,7 @@ namespace {
 using engine_race::Code;
 using engine_race::Status;
 
-constexpr uint64_t kThreads = 16;
+constexpr uint64_t kCommitters = 16;
 constexpr uint64_t kWrites = 500;
 
 TEST(GroupCommitTest, CommitsEveryWriteOnceInGroupsThatKeepTheLimit) {
@@ -31,7 +31,7 @@ TEST(GroupCommitTest, CommitsEveryWriteOnceInGroupsThatKeepTheLimit) {
   });
   {
     std::vector<std::jthread> threads;
-    for (uint64_t thread = 0; thread < kThreads; ++thread) {
+    for (uint64_t thread = 0; thread < kCommitters; ++thread) {
       threads.emplace_back([&commits, thread] {
         for (uint64_t i = 0; i < kWrites; ++i) {
           EXPECT_TRUE(commits.Submit({thread * kWrites + i, nullptr}).ok());
@@ -39,7 +39,7 @@ TEST(GroupCommitTest, CommitsEveryWriteOnceInGroupsThatKeepTheLimit) {
       });
     }
   }
-  EXPECT_EQ(keys.size(), kThreads * kWrites);
+  EXPECT_EQ(keys.size(), kCommitters * kWrites);
   EXPECT_LE(largest, 8u);
 }
 
@@ -56,7 +56,7 @@ TEST(GroupCommitTest, AFailureReachesEveryWriteOfItsGroup) {
   std::atomic<uint64_t> seen_count{0};
   {
     std::vector<std::jthread> threads;
-    for (uint64_t thread = 0; thread < kThreads; ++thread) {
+    for (uint64_t thread = 0; thread < kCommitters; ++thread) {
       threads.emplace_back([&, thread] {
         for (uint64_t i = 0; i < kWrites; ++i) {
           const uint64_t key = thread * kWrites + i;

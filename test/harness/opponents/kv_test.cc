@@ -30,7 +30,7 @@ using engine_race::Code;
 using engine_race::Status;
 
 constexpr uint64_t kMemoryBytes = uint64_t{64} << 20;
-constexpr uint32_t kThreads = 8;
+constexpr uint32_t kWriters = 8;
 const ValueMaker kValues(5);
 
 std::vector<KvStoreKind> Stores() {
@@ -67,7 +67,7 @@ class KvTest : public ::testing::TestWithParam<std::string> {
   }
 
   void Open(bool walks_in_order = false, uint64_t record_count = 0) {
-    KvOptions options = {dir(), kMemoryBytes, kThreads};
+    KvOptions options = {dir(), kMemoryBytes, kWriters};
     options.walks_in_order = walks_in_order;
     options.record_count = record_count;
     const Status opened = StoreNamed(GetParam()).open(options, &store_);
@@ -142,7 +142,7 @@ TEST_P(KvTest, HintsChangeNoAnswer) {
 
 TEST_P(KvTest, RecordsOutliveThatSpaceIsGivenBack) {
   const nlohmann::json usual = store_->Describe();
-  KvOptions options = {dir(), kMemoryBytes, kThreads};
+  KvOptions options = {dir(), kMemoryBytes, kWriters};
   options.record_count = 500;
   options.gives_back_space = true;
   for (uint64_t opening = 0; opening < 3; ++opening) {
@@ -254,7 +254,7 @@ TEST_P(KvTest, ThreadsWriteAndReadAtOnce) {
   constexpr uint64_t kKeys = 200;
   {
     std::vector<std::jthread> threads;
-    for (uint64_t thread = 0; thread < kThreads; ++thread) {
+    for (uint64_t thread = 0; thread < kWriters; ++thread) {
       threads.emplace_back([this, thread] {
         std::vector<char> value(kValueSize);
         for (uint64_t i = 0; i < kKeys; ++i) {
@@ -266,7 +266,7 @@ TEST_P(KvTest, ThreadsWriteAndReadAtOnce) {
       });
     }
   }
-  for (uint64_t thread = 0; thread < kThreads; ++thread) {
+  for (uint64_t thread = 0; thread < kWriters; ++thread) {
     for (uint64_t i = 0; i < kKeys; ++i) expected_[thread << 32 | i] = 0;
   }
   ExpectAll();
@@ -284,7 +284,7 @@ TEST_P(KvTest, DescribesItself) {
 
 // Records that each thread of a killed process had acknowledged.
 struct Acknowledged {
-  std::atomic<uint64_t> counts[kThreads];
+  std::atomic<uint64_t> counts[kWriters];
 };
 
 Acknowledged* MapAcknowledged(const std::string& path) {
@@ -296,7 +296,7 @@ Acknowledged* MapAcknowledged(const std::string& path) {
   return mapped == MAP_FAILED ? nullptr : static_cast<Acknowledged*>(mapped);
 }
 
-uint64_t KilledKey(uint64_t thread, uint64_t i) { return (i * kThreads + thread) << 16 ^ i; }
+uint64_t KilledKey(uint64_t thread, uint64_t i) { return (i * kWriters + thread) << 16 ^ i; }
 
 constexpr char kChildVariable[] = "KV_TEST_CHILD_DIR";
 constexpr char kParentVariable[] = "KV_TEST_PARENT_PID";
@@ -312,9 +312,9 @@ TEST(KvChild, WritesUntilItIsKilled) {
   ASSERT_NE(acknowledged, nullptr);
   std::unique_ptr<KvStore> store;
   ASSERT_TRUE(
-      StoreNamed(name).open({std::string(dir) + "/store", kMemoryBytes, kThreads}, &store).ok());
+      StoreNamed(name).open({std::string(dir) + "/store", kMemoryBytes, kWriters}, &store).ok());
   std::vector<std::jthread> threads;
-  for (uint64_t thread = 0; thread < kThreads; ++thread) {
+  for (uint64_t thread = 0; thread < kWriters; ++thread) {
     threads.emplace_back([&, thread] {
       for (uint64_t i = 0;; ++i) {
         const uint64_t key = KilledKey(thread, i);
@@ -356,7 +356,7 @@ TEST_P(KvTest, KilledLosesNothing) {
   ASSERT_EQ(::waitpid(child, &ended, 0), child);
   Open();
   std::vector<char> value(kValueSize);
-  for (uint64_t thread = 0; thread < kThreads; ++thread) {
+  for (uint64_t thread = 0; thread < kWriters; ++thread) {
     const uint64_t count = acknowledged->counts[thread].load();
     for (uint64_t i = 0; i < count; ++i) {
       const uint64_t key = KilledKey(thread, i);

@@ -14,7 +14,7 @@ namespace {
 
 using engine_race::Status;
 
-constexpr ClaimTarget kTargets[] = {
+constexpr ClaimTarget kEngineTargets[] = {
     {kZipfGain, ""}, {kHitRate, ""}, {kUniformCost, ""}, {kHotRead, ""}};
 
 class L1EngineTest : public ::testing::Test {
@@ -36,7 +36,7 @@ class L1EngineTest : public ::testing::Test {
 
   const engine_race::test::TempDir temp_{engine_race::test::FastParent()};
   L1EngineShape shape_;
-  ClaimRounds rounds_{kTargets};
+  ClaimRounds rounds_{kEngineTargets};
 };
 
 TEST_F(L1EngineTest, ZipfianReadsAreComparedAndTheHitRateOutlivesAScan) {

@@ -15,7 +15,7 @@ namespace {
 using engine_race::Code;
 using engine_race::Status;
 
-constexpr ClaimTarget kTargets[] = {{kSharedNothing, ""}};
+constexpr ClaimTarget kShardTargets[] = {{kSharedNothing, ""}};
 
 class L1ShardsTest : public ::testing::Test {
  protected:
@@ -30,7 +30,7 @@ class L1ShardsTest : public ::testing::Test {
   const L1Records records_{{16, 8}, 5, 4000, 7};
   std::unique_ptr<L1Files> files_;
   L1ShardsShape shape_;
-  ClaimRounds rounds_{kTargets};
+  ClaimRounds rounds_{kShardTargets};
 };
 
 TEST_F(L1ShardsTest, EveryWayFindsWhatThereIs) {
