@@ -17,6 +17,7 @@
 #include "test/e2e/damaged_store.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/faults/system_calls.h"
+#include "test/sweep.h"
 
 namespace engine_race::test {
 namespace {
@@ -198,8 +199,8 @@ TEST_F(DamageTest, DamagedStoresGiveNoWrongBytes) {
     return;
   }
   const uint64_t case_count =
-      FromEnvironment("DAMAGE_STORES", kAddressSanitized ? 5000 : Sized(1500, 150));
-  const uint64_t seed = std::random_device()();
+      FromEnvironment("DAMAGE_STORES", PartOf(kAddressSanitized ? 5000 : Sized(1500, 300), 2));
+  const uint64_t seed = SweepSeed();
   for (uint64_t i = 0; i < case_count; ++i) {
     const std::string complaint = RunCase(seed + i, &tally);
     ASSERT_EQ(complaint, "") << "DAMAGE_SEED=" << seed + i;

@@ -17,6 +17,7 @@
 #include "test/e2e/engine_fixture.h"
 #include "test/e2e/model_keys.h"
 #include "test/e2e/model_options.h"
+#include "test/sweep.h"
 
 namespace engine_race::test {
 namespace {
@@ -234,13 +235,13 @@ class ModelRun {
 TEST(ModelTest, RandomOperationsOnTinyStores) {
   constexpr uint64_t kOpsEach = 20000;
   const uint64_t store_count =
-      (kAddressSanitized ? 4'000'000 : Sized(1'000'000, 100'000)) / kOpsEach;
+      PartOf(kAddressSanitized ? 4'000'000 : Sized(1'000'000, 200'000), 2) / kOpsEach;
   const char* const replayed = std::getenv("MODEL_SEED");
   if (replayed != nullptr) {
     ModelRun(std::strtoull(replayed, nullptr, 0)).Run(kOpsEach);
     return;
   }
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = SweepSeed();
   for (uint64_t i = 0; i < store_count; ++i) {
     SCOPED_TRACE("MODEL_SEED=" + std::to_string(seed + i));
     ModelRun(seed + i).Run(kOpsEach);

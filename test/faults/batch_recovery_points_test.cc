@@ -19,6 +19,7 @@
 #include "test/faults/memory_dir.h"
 #include "test/faults/scenario.h"
 #include "test/faults/sparse_copy.h"
+#include "test/sweep.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -63,7 +64,7 @@ constexpr int kBuckets = 4;
 class BatchRecoveryPointsTest : public ::testing::TestWithParam<BatchCase> {
  protected:
   BatchRecoveryPointsTest()
-      : random_(std::random_device()()), options_(ScenarioOptions(GetParam().sync_mode)) {
+      : random_(SweepSeed()), options_(ScenarioOptions(GetParam().sync_mode)) {
     options_.staging_mode = GetParam().staging;
     std::ofstream(boot_id_) << "3f1c0a52-9d0e-4d6e-8f5b-0b6f1c2d3e4f\n";
     // A full group of values and a part of one in each bucket, and then two records of the batch.
@@ -142,10 +143,10 @@ TEST_P(BatchRecoveryPointsTest, RecoveriesMayBeKilledAtEveryCall) {
   ASSERT_NO_FATAL_FAILURE(DieInBatch());
   CopyDied();
   ExpectWhole();
-  const uint64_t stride = dir_.stride() * Sized(2, 29);
+  const SweepSteps sweep(dir_.stride() * Sized(2, 29), 3);
   bool finished = false;
-  uint64_t nth = 1 + random_() % stride;
-  for (; !finished && !HasFailure(); nth += stride) {
+  uint64_t nth = sweep.first;
+  for (; !finished && !HasFailure(); nth += sweep.stride) {
     for (const DeathMoment moment :
          {DeathMoment::kBefore, DeathMoment::kTorn, DeathMoment::kAfter}) {
       SCOPED_TRACE("killed in call " + std::to_string(nth) + ", moment " +
@@ -168,10 +169,10 @@ TEST_P(BatchRecoveryPointsTest, CallsOfARecoveryMayFail) {
   ASSERT_NO_FATAL_FAILURE(DieInBatch());
   for (const Fault fault : {Fault::kDiskFull, Fault::kIoError}) {
     for (const Repeat repeat : {Repeat::kOnce, Repeat::kFromThenOn}) {
-      const uint64_t stride = dir_.stride() * Sized(2, 29);
+      const SweepSteps sweep(dir_.stride() * Sized(2, 29), 3);
       bool fired = true;
-      uint64_t nth = 1 + random_() % stride;
-      for (; fired && !HasFailure(); nth += stride) {
+      uint64_t nth = sweep.first;
+      for (; fired && !HasFailure(); nth += sweep.stride) {
         CopyDied();
         FaultPlan plan(copy_, fault, nth, repeat);
         {

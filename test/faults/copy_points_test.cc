@@ -17,6 +17,7 @@
 #include "test/faults/fault_plan.h"
 #include "test/faults/memory_dir.h"
 #include "test/faults/scenario.h"
+#include "test/sweep.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -112,8 +113,9 @@ class CopyMaker {
 
 void KillEverywhere(const CopyMaker& maker, uint64_t stride) {
   bool finished = false;
-  uint64_t nth = 1;
-  for (; !finished && !testing::Test::HasFailure(); nth += stride) {
+  const SweepSteps sweep(stride, 4);
+  uint64_t nth = sweep.first;
+  for (; !finished && !testing::Test::HasFailure(); nth += sweep.stride) {
     for (const DeathMoment moment :
          {DeathMoment::kBefore, DeathMoment::kTorn, DeathMoment::kAfter}) {
       SCOPED_TRACE("killed at call " + std::to_string(nth));
@@ -128,10 +130,11 @@ void KillEverywhere(const CopyMaker& maker, uint64_t stride) {
 }
 
 void FailEverywhere(const CopyMaker& maker, uint64_t stride) {
+  const SweepSteps sweep(stride, 4);
   for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kNoFiles}) {
     for (const Repeat repeat : {Repeat::kOnce, Repeat::kFromThenOn}) {
       bool fired = true;
-      for (uint64_t nth = 1; fired && !testing::Test::HasFailure(); nth += stride) {
+      for (uint64_t nth = sweep.first; fired && !testing::Test::HasFailure(); nth += sweep.stride) {
         FaultPlan plan(maker.target(), fault, nth, repeat);
         SCOPED_TRACE(plan.ToString() + ", call " + std::to_string(nth));
         Status made;

@@ -23,6 +23,7 @@
 #include "test/faults/memory_dir.h"
 #include "test/faults/scenario.h"
 #include "test/faults/sparse_copy.h"
+#include "test/sweep.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -130,7 +131,7 @@ struct CrashCase {
 class CrashPointsTest : public ::testing::TestWithParam<CrashCase> {
  protected:
   CrashPointsTest()
-      : seed_(std::random_device()()),
+      : seed_(SweepSeed()),
         random_(seed_),
         steps_(MakeScenario(Reads::kWithout, GetParam().long_life ? Life::kLong : Life::kShort)),
         options_(ScenarioOptions(GetParam().sync_mode)) {
@@ -279,10 +280,9 @@ class CrashPointsTest : public ::testing::TestWithParam<CrashCase> {
 TEST_P(CrashPointsTest, NothingAcknowledgedIsLostAtAnyCall) {
   SCOPED_TRACE("seed " + std::to_string(seed_));
   bool finished = false;
-  // A stride may leave calls out, but not the same ones every time.
-  const uint64_t stride = GetParam().stride * dir_.stride();
-  uint64_t nth = 1 + random_() % stride;
-  for (; !finished && !HasFailure(); nth += stride) {
+  const SweepSteps sweep(GetParam().stride * dir_.stride(), 4);
+  uint64_t nth = sweep.first;
+  for (; !finished && !HasFailure(); nth += sweep.stride) {
     for (const DeathMoment moment : kMoments) {
       // Only writes can be torn.
       if (moment == DeathMoment::kTorn && progress_->died_at != CallKind::kPwrite) continue;
@@ -310,7 +310,8 @@ TEST_P(RecoveryPointsTest, ARecoveryMayBeKilledAtEveryCall) {
   const Contents contents = Recover(copy_);
   ExpectNothingLost(contents);
   bool finished = false;
-  for (uint64_t mth = 1; !finished && !HasFailure(); mth += dir_.stride() * Sized(1, 23)) {
+  const SweepSteps sweep(dir_.stride() * Sized(1, 23), 4);
+  for (uint64_t mth = sweep.first; !finished && !HasFailure(); mth += sweep.stride) {
     for (const DeathMoment moment : kMoments) {
       SCOPED_TRACE(std::string("recovery killed ") + NameOf(moment) + " call " +
                    std::to_string(mth));

@@ -14,6 +14,7 @@
 #include "test/faults/fault_plan.h"
 #include "test/faults/memory_dir.h"
 #include "test/faults/scenario.h"
+#include "test/sweep.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -294,11 +295,13 @@ TEST_P(NthCallTest, EveryCallMayFail) {
   const std::vector<Step> steps = MakeScenario(Reads::kWith, life);
   // libaio's contexts that cannot be had are replaced, see FaultPlan::OnlyReadsBy.
   const IoBackend io_backend = sweep.reads == IoBackend::kLibaio ? IoBackend::kAuto : sweep.reads;
-  const uint64_t stride = dir.stride() * (sweep.long_life ? Sized(37, 337) : Sized(1, 5));
+  const SweepSteps steps_of_calls(dir.stride() * (sweep.long_life ? Sized(37, 337) : Sized(1, 5)),
+                                  4);
   constexpr uint64_t kMaxCalls = 5000;
   constexpr int kMaxProblems = 5;
   int problem_count = 0;
-  for (uint64_t nth = 1; problem_count < kMaxProblems; nth += stride) {
+  for (uint64_t nth = steps_of_calls.first; problem_count < kMaxProblems;
+       nth += steps_of_calls.stride) {
     ASSERT_LT(nth, kMaxCalls) << "the runs do not come to an end";
     const std::string store_dir = dir.Join("store");
     FaultyRun run(steps, sweep, store_dir, nth);

@@ -17,6 +17,7 @@
 #include "test/faults/memory_dir.h"
 #include "test/faults/scenario.h"
 #include "test/faults/sparse_copy.h"
+#include "test/sweep.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -150,12 +151,12 @@ TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
   void* const memory = ::mmap(nullptr, sizeof(ReclaimProgress), PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
-  const uint64_t seed = std::random_device()();
+  const uint64_t seed = SweepSeed();
   SCOPED_TRACE("seed " + std::to_string(seed));
-  const uint64_t stride = Sized(5, 31) * memory_.stride();
+  const SweepSteps sweep(Sized(5, 31) * memory_.stride(), 2);
   bool finished = false;
-  uint64_t nth = 1 + seed % stride;
-  for (; !finished && !HasFailure(); nth += stride) {
+  uint64_t nth = sweep.first;
+  for (; !finished && !HasFailure(); nth += sweep.stride) {
     const DeathMoment moment = static_cast<DeathMoment>((seed + nth) % 3);
     SCOPED_TRACE("killed in call " + std::to_string(nth));
     CopyBase();
@@ -184,10 +185,10 @@ TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
 TEST_P(ReclaimPointsTest, AnyCallMayFail) {
   ASSERT_NO_FATAL_FAILURE(MakeBase());
   uint64_t turn = 0;
-  const uint64_t stride = Sized(5, 31) * memory_.stride();
+  const SweepSteps sweep(Sized(5, 31) * memory_.stride(), 2);
   bool fired = true;
-  uint64_t nth = 1 + std::random_device()() % stride;
-  for (; fired && !HasFailure(); nth += stride) {
+  uint64_t nth = sweep.first;
+  for (; fired && !HasFailure(); nth += sweep.stride) {
     const Fault fault = turn % 2 == 0 ? Fault::kDiskFull : Fault::kIoError;
     const Repeat repeat = turn / 2 % 2 == 0 ? Repeat::kOnce : Repeat::kFromThenOn;
     ++turn;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "test/power/power_run.h"
+#include "test/sweep.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -77,7 +78,7 @@ class SharedTallies {
 
 // Runs lives in processes, not threads: there is one hook in a process. POWER_STATE repeats one.
 void RunLives(Life life, uint64_t states, SharedTallies* tallies) {
-  const uint64_t seed = FromEnvironment("POWER_SEED", 1);
+  const uint64_t seed = FromEnvironment("POWER_SEED", SweepSeed());
   ASSERT_TRUE(tallies->made());
   if (std::getenv("POWER_STATE") != nullptr) {
     const uint64_t number = FromEnvironment("POWER_STATE", 0) / PowerRun::kStatesPerRun;
@@ -125,7 +126,7 @@ void RunLives(Life life, uint64_t states, SharedTallies* tallies) {
 }
 
 TEST(PowerLossTest, RandomLives) {
-  const uint64_t states = FromEnvironment("POWER_STATES", Sized(20000, 1000));
+  const uint64_t states = FromEnvironment("POWER_STATES", PartOf(Sized(20000, 4000), 4));
   SharedTallies tallies;
   RunLives(Life::kAnyUse, states, &tallies);
   if (HasFailure() || std::getenv("POWER_STATE") != nullptr) return;
@@ -136,7 +137,7 @@ TEST(PowerLossTest, RandomLives) {
 
 // Few keys, overwritten, deleted and compacted away.
 TEST(PowerLossTest, RandomLivesThatUseSlotsAgain) {
-  const uint64_t states = FromEnvironment("POWER_STATES", Sized(3000, 200));
+  const uint64_t states = FromEnvironment("POWER_STATES", PartOf(Sized(3000, 400), 2));
   SharedTallies tallies;
   RunLives(Life::kReuse, states, &tallies);
   if (HasFailure() || std::getenv("POWER_STATE") != nullptr) return;
