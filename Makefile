@@ -67,7 +67,7 @@ avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
 # The flags of one source besides CXXFLAGS.
 own_flags = $(if $(filter %_avx2.cc,$(1)),$(avx2_flags))$(if $(filter %_avx512.cc,$(1)),$(avx512_flags)) \
             $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR))) \
-            $(if $(filter $(unmeasured_sources),$(1)),-O1) \
+            $(if $(filter release,$(FLAVOUR)),$(if $(filter $(unmeasured_sources),$(1)),-O1),$(if $(filter harness/%,$(1)),-O1)) \
             $(if $(filter harness/bench/git_hash.cc,$(1)),-DENGINE_RACE_GIT_HASH=$(git_hash_text))
 
 # Directories in which a library's headers are sought, to decide what can be built here.
@@ -87,14 +87,37 @@ harness_sources := $(sort $(filter-out $(main_sources) $(guest_sources), \
 fuzz_sources := $(sort $(wildcard test/fuzz/*.cc))
 judge_sources := $(sort $(wildcard test/judges/*.cc))
 test_sources := $(sort $(filter-out $(fuzz_sources) $(judge_sources),$(shell find test -name '*.cc')))
+# ThreadSanitizer finds nothing in a test that starts no thread. ENGINE_TEST_FULL=1 keeps all, as `make nightly` does.
+ifeq ($(FLAVOUR)$(ENGINE_TEST_FULL),tsan)
+test_sources := $(filter-out $(shell grep -LiE thread $(filter-out test/harness/% test/e2e/% test/task/% test/reclaim/%, \
+                  $(filter %_test.cc,$(test_sources)))),$(test_sources))
+endif
 headers := $(sort $(shell find include engine_race harness test -name '*.h'))
 sources := $(library_sources) $(harness_sources) $(main_sources) $(test_sources)
 
-objects = $(addprefix $(BUILD)/,$(1:.cc=.o))
-library_objects := $(call kernels_last,$(call objects,$(library_sources)))
-
 include harness/programs.mk
 include test/rooms.mk
+
+# All flavours but release compile 6 to 12 sources of a folder as one unity file, because headers and
+# templates take most of a compilation. A unity file has sources that the same programs link. Alone
+# remain sources with flags of their own, each bench and opponent, because these repeat each other's
+# names, and all sources with UNITY=0.
+$(foreach user,$(filter parts_% test_parts_% guest_parts,$(.VARIABLES)),$(foreach source,$(call sources_of,$($(user))),\
+  $(eval users_of_$(source) := $(users_of_$(source))$(subst parts_,,$(user)),)))
+compiled_alone := harness/bench/git_hash.cc harness/claims/% harness/opponents/% harness/measure/store_% %_avx2.cc %_avx512.cc \
+                  $(unbuilt_sources) $(test_helpers) $(if $(filter fuzz,$(FLAVOUR)),$(fuzz_helpers))
+UNITY ?= $(if $(filter release,$(FLAVOUR)),0,1)
+unity_sources := $(filter-out $(compiled_alone),$(library_sources) $(filter-out test/e2e/%,$(test_sources))) \
+                 $(sort $(foreach source,$(filter-out $(compiled_alone),$(harness_sources)),$(users_of_$(source)):$(source))) \
+                 $(foreach class,$(e2e_classes),$(addprefix $(class):,$(filter-out $(compiled_alone),$(e2e_$(class)))))
+dry_run := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+group_sources = printf '%s\n' $(unity_sources) | awk -v out=$(BUILD)/unity -v dry=$(1) -f scripts/unity.awk
+ifneq ($(UNITY),0)
+unity_pairs := $(shell $(call group_sources,$(dry_run)))
+$(foreach pair,$(unity_pairs),$(eval unity_of_$(subst =, := unity/,$(pair))))
+endif
+objects = $(sort $(foreach source,$(1),$(BUILD)/$(patsubst %.cc,%.o,$(or $(unity_of_$(source)),$(source)))))
+library_objects := $(call kernels_last,$(call objects,$(library_sources)))
 
 GUEST_INIT := build/guest/init
 BENCHES := $(BIN)/bench_micro $(BIN)/claims
@@ -111,10 +134,8 @@ endef
 jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
-.PHONY: all library programs tests rest-tests sanitized-judges quick-tests guest race test \
-        test-all test-rest prepare-test-rest test-report fuzz check bench $(claims_benches) bench-compare \
-        flame mutants soak crash powercut nvme-guest numa-guests cluster test-cluster \
-        bench-cluster cluster-demo cluster-mutants asan tsan format clean help FORCE
+.PHONY: all library programs tests rest-tests sanitized-judges quick-tests guest race bench \
+        $(claims_benches) bench-compare flame soak crash powercut nvme-guest numa-guests format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -133,102 +154,6 @@ race:  ## installs, builds and runs the three-phase race; RACE_ARGS='--dir D --n
 	scripts/setup.sh race
 	+$(submake) $(BIN)/race
 	$(BIN)/race --table out/race.txt --json out/race.json $(RACE_ARGS)
-
-# The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` comes before
-# all of `make test-rest`, because it waits beside them.
-in_two = $(1):1/2 $(1):2/2
-core_runs := $(call in_two,asan/core) $(call in_two,checked/e2e) $(patsubst %,checked/%,$(filter-out e2e,$(quick_test_rooms)))
-rest_runs := cluster $(long_test_rooms:%=checked/%) checked/e2e+paged $(call in_two,tsan/core) \
-             $(call in_two,tsan/rest) judges package python bare powercut nvme numa report
-long_runs := fuzz $(call in_two,asan/rest) $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
-             $(foreach flavour,asan tsan,$(addprefix $(flavour)/,$(long_sanitized_rooms) harness))
-
-test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
-	scripts/setup.sh test
-	+$(submake) -k build-core
-	scripts/run_tests.sh $(core_runs)
-
-test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judges, fuzzer, guests, the networked service
-	scripts/setup.sh fuzz
-	$(call set_up_rest,$@)
-	+$(submake) -k build-core
-	+$(submake) -k build-all
-	scripts/run_tests.sh $(core_runs) $(rest_runs) $(long_runs)
-
-# `make test-rest` leaves out the runs that take long on a fresh machine and find the fewest faults.
-test-rest: prepare-test-rest  ## what CI runs after `make test`; docs/testing.md lists what it leaves out
-	scripts/run_tests.sh $(rest_runs)
-
-prepare-test-rest:  ## installs and builds what `make test-rest` runs
-	$(call set_up_rest,$@)
-	+$(submake) -k build-rest
-
-define set_up_rest
-scripts/setup.sh test
-scripts/setup.sh guest || echo '$(1): going on without guests'
-scripts/setup.sh package || echo '$(1): going on without packages'
-scripts/setup.sh python || echo '$(1): going on without Python'
-scripts/setup.sh browser || echo '$(1): going on without a browser'
-scripts/setup.sh test-cluster || echo '$(1): going on without the networked service'
-endef
-
-test-report:  ## installs Chromium and looks at the pages and charts of bin/report in it
-	scripts/setup.sh browser
-	+$(submake) $(BIN)/report
-	test/scripts/report_test.py
-	scripts/run_tests.sh report
-
-cluster:  ## installs Go and builds the networked service: bin/engine-raced, bin/cluster-load, bin/cluster-check
-	scripts/setup.sh cluster
-	+$(submake) $(cluster_programs)
-
-test-cluster:  ## installs Go and tests the networked service: race detector, faults, linearizability
-	scripts/setup.sh test-cluster
-	+$(submake) $(cluster_programs)
-	$(MAKE) --no-print-directory check-go
-	scripts/test_cluster.sh
-
-# CLUSTER_HISTORIES=0 leaves out the check of histories and the failovers.
-CLUSTER_HISTORIES ?= 100
-CLUSTER_FAILOVERS ?= 50
-# Only root can let a node vanish.
-CLUSTER_BLACK_HOLES ?= $(if $(filter 0,$(shell id -u)),20,0)
-CLUSTER_ATTACKS ?= 6
-# Root can give each node a file system, for full disks and cuts of power.
-CLUSTER_CHECK_ARGS ?= $(if $(filter 0,$(shell id -u)),--disk-mib 2048)
-bench-cluster:  ## the networked service beside dragonboat, Pebble and etcd, into out/bench-cluster.json
-	scripts/setup.sh bench-cluster
-	+$(submake) $(cluster_programs) bin/cluster-bench bin/cluster-bench-etcd
-	mkdir -p out
-	rm -f out/cluster-check.json
-# The bench takes the check's claims over, so a failure here must not end the recipe.
-	$(if $(filter-out 0,$(CLUSTER_HISTORIES)),bin/cluster-check --binary bin/engine-raced --histories $(CLUSTER_HISTORIES) \
-	  --seconds 2 --failover $(CLUSTER_FAILOVERS) \
-	  --black-holes $(CLUSTER_BLACK_HOLES) --attacks $(CLUSTER_ATTACKS) --json out/cluster-check.json $(CLUSTER_CHECK_ARGS) || true)
-	bin/cluster-bench --json out/bench-cluster.json $(if $(filter-out 0,$(CLUSTER_HISTORIES)),--check-json out/cluster-check.json) \
-	  $(BENCH_CLUSTER_ARGS)
-
-cluster-demo:  ## three nodes on loopback, until Ctrl-C
-	scripts/setup.sh cluster
-	+$(submake) $(cluster_programs)
-	scripts/cluster_demo.sh
-
-asan tsan:  ## the tests under one sanitizer
-	scripts/setup.sh test
-	+$(submake) build-$@
-	scripts/run_tests.sh $(sanitized_programs:%=$@/%)
-
-fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
-	scripts/setup.sh fuzz
-	+$(submake) build-fuzz
-	scripts/run_tests.sh fuzz
-
-# CHECK_COMMITS=N limits check-lint and check-headers to recently changed files, see `recent` below.
-# All files take half an hour on a machine that has checked none of them.
-check:  ## format, lint, headers, layers, house rules, prose, scripts, Go and a tiny run of every bench
-	scripts/setup.sh check
-	+$(submake) -k WERROR=1 check-checked \
-	  check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint check-go
 
 bench: $(BIN)/bench_micro  ## the micro-benchmarks
 	$(BIN)/bench_micro
@@ -275,12 +200,6 @@ flame: $(BIN)/profile  ## a flame graph, out/flame-PHASE.svg; PHASE=seek, `bin/p
 	scripts/setup.sh flame
 	scripts/flame record $(or $(PHASE),seek) $(FLAME_ARGS)
 
-cluster-mutants: library  ## puts faults back into cluster/, one by one: a check must find each; needs root
-	scripts/cluster_mutants.py $(CLUSTER_MUTANTS_ARGS)
-
-mutants: build-checked  ## re-introduces known faults, one by one: a test must fail for each
-	scripts/mutants.py $(MUTANTS_ARGS)
-
 soak: build-checked programs guest  ## the safety tests, long: hours; scripts/soak.sh says how long
 	scripts/setup.sh all
 	+$(submake) $(cluster_programs)
@@ -316,7 +235,7 @@ clean:  ## removes what was built
 	rm -rf build bin lib
 
 help:  ## this list
-	@awk -F ':.*##' '/^[a-z0-9-]+[a-z0-9 -]*:.*##/ {printf "%-12s %s\n", $$1, $$2}' $(filter %Makefile %package.mk,$(MAKEFILE_LIST))
+	@awk -F ':.*##' '/^[a-z0-9-]+[a-z0-9 -]*:.*##/ {printf "%-12s %s\n", $$1, $$2}' $(filter %Makefile %.mk,$(MAKEFILE_LIST))
 	@echo 'test-ROOM    the tests of one room, or those of a name: make test-log TEST=Recovery'
 	@echo '             rooms: $(test_rooms)'
 	@echo 'compile_commands.json  for editors and other tools'
@@ -355,10 +274,18 @@ $(pch_sources:%=$(BUILD)/%.gch): $(BUILD)/%.gch: % $(BUILD)/flags.txt
 	@echo "$(call step,compile $< ($(FLAVOUR)))"
 	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) -x c++-header -MD -MP -c $< -o $@
 
-$(BUILD)/%.o: %.cc $(BUILD)/flags.txt | $(if $(library_missing),library-missing)
+define compile
 	@mkdir -p $(@D)
 	@echo "$(call step,compile $< ($(FLAVOUR)))"
-	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$<) $(call pch_flags,$<) $(strict_flags) -MMD -MP -c $< -o $@
+	$(quiet)$(CXX) $(CXXFLAGS) $(call own_flags,$(1)) $(call pch_flags,$(1)) $(strict_flags) -MMD -MP -c $< -o $@
+endef
+$(BUILD)/%.o: %.cc $(BUILD)/flags.txt | $(if $(library_missing),library-missing)
+	$(call compile,$<)
+$(BUILD)/unity/%.o: $(BUILD)/unity/%.cc $(BUILD)/flags.txt | $(if $(library_missing),library-missing)
+	$(call compile,$*.cc)
+# For goals behind `clean`, and dry runs, which write nothing.
+$(sort $(foreach pair,$(unity_pairs),$(BUILD)/unity/$(lastword $(subst =, ,$(pair))))):
+	@$(group_sources) > /dev/null
 
 .PHONY: library-missing
 library-missing:
@@ -370,7 +297,7 @@ library-missing:
 compiler_id := $(shell stat -Lc '%s %Y' "$$($(CXX) -print-prog-name=cc1plus)" 2> /dev/null)
 flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)) \
               $(no_optimiser_warnings) $(unmeasured_sources)
-sources_text := $(sources) $(THIRD_PARTY_ARCHIVES)
+sources_text := $(UNITY) $(sources) $(THIRD_PARTY_ARCHIVES)
 # One source alone has the hash: a commit recompiles that source, not the others.
 git_hash_text := $(or $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null),unknown)
 $(call objects,harness/bench/git_hash.cc): $(BUILD)/git_hash.txt
@@ -379,7 +306,7 @@ REPORT_PYTHON ?= /usr/bin/env python3
 report_text = $(REPORT_PYTHON) $(report_sources)
 write_if_changed = $(shell mkdir -p $(BUILD); printf '%s\n' '$($(1)_text)' | cmp -s - $(BUILD)/$(1).txt \
                            || printf '%s\n' '$($(1)_text)' > $(BUILD)/$(1).txt)
-ifeq ($(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),)
+ifeq ($(dry_run),)
 $(call write_if_changed,flags)
 $(call write_if_changed,sources)
 $(call write_if_changed,git_hash)
@@ -458,7 +385,6 @@ $(c_judges): $(BUILD)/judges/%: test/judges/%.c test/judges/c_judge.h include/en
 	  $(THIRD_PARTY_ARCHIVES) $(LDLIBS) -o $@
 
 # The only program of the guests. It is linked statically, because they have no libraries.
-guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough
 guest: $(GUEST_INIT)
 $(GUEST_INIT): $(call objects,$(guest_sources) $(call sources_of,$(guest_parts))) $(library_objects) $(BUILD)/sources.txt
 	@mkdir -p $(@D)
@@ -487,148 +413,8 @@ $(LIBRARY): $(DEBUG_LIBRARY)
 
 include scripts/package/package.mk
 
-# The networked service, in Go. Go decides itself what is to be compiled again.
-cluster_programs := $(addprefix bin/,$(filter-out cluster-bench,$(notdir $(wildcard cluster/cmd/*))))
-$(cluster_programs) bin/cluster-bench: bin/%: lib/libengine.a FORCE
-	@mkdir -p $(@D)
-	@echo "$(call step,go build $@)"
-	$(quiet). scripts/go_env.sh && use_go && cd cluster && go build -trimpath -o ../$@ ./cmd/$*
-# A module of its own, without the engine.
-bin/cluster-bench-etcd: FORCE
-	@mkdir -p $(@D)
-	@echo "$(call step,go build $@)"
-	$(quiet). scripts/go_env.sh && use_go && cd cluster/bench/etcd && go build -trimpath -o ../../../$@ .
-
-# Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
-
-.PHONY: build-core build-rest build-all build-checked build-asan build-tsan build-judges-asan build-rest-tsan \
-        build-fuzz build-cluster
-build-core:
-	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
-	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
-build_unsanitized := build-checked build-cluster library shared $(BIN)/multi_read numa-guests-built \
-                     $(filter-out $(left_out),$(installed_programs) $(BIN)/compare) $(report_program)
-build-rest: build-judges-asan build-rest-tsan $(build_unsanitized)
-# build-all does not call build-rest: two makes of one flavour at once would write the same files.
-build-all: build-asan build-tsan build-fuzz $(build_unsanitized)
-build-checked build-asan build-tsan: build-%:
-	$(MAKE) --no-print-directory FLAVOUR=$* tests
-build-judges-asan:
-	$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges
-build-rest-tsan:
-	$(MAKE) --no-print-directory FLAVOUR=tsan rest-tests
-# Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
-build-fuzz:
-	@rm -f build/fuzz/open_fuzz
-	$(if $(wildcard $(shell $(CLANGXX) -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null) \
-	    $(shell $(CLANGXX) -print-resource-dir 2> /dev/null)/lib/linux/libclang_rt.fuzzer-*.a),\
-	  $(MAKE) --no-print-directory FLAVOUR=fuzz build/fuzz/open_fuzz)
-# Compiles the packages' tests too, so that they do not run beside the compiler. Without Go nothing is
-# built, and scripts/run_tests.sh reports the skip.
-build-cluster: library
-	$(if $(shell . scripts/go_env.sh && find_go),$(MAKE) --no-print-directory cluster-built)
-.PHONY: cluster-built
-cluster-built: $(cluster_programs)
-	@echo 'go test: compile'
-	$(quiet). scripts/go_env.sh && use_go && cd cluster && go test -race -run '^$$' ./... > /dev/null
-
-# One room: `make test-log TEST=Recovery FLAVOUR=asan`. Without TEST the room numa has its guests too.
-.PHONY: $(test_rooms:%=test-%)
-ifeq ($(FLAVOUR),release)
-$(test_rooms:%=test-%):
-	+$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
-	$(if $(guests_of_$@),scripts/setup.sh guest || echo '$@: going on without guests')
-	+$(if $(guests_of_$@),$(submake) $(guests_of_$@)-built)
-	$(if $(guests_of_$@),scripts/run_tests.sh numa)
-guests_of_test-numa = $(if $(TEST),,numa-guests)
-else
-$(test_rooms:%=test-%): test-%: $(BUILD)/tests/%
-	@$< --gtest_list_tests --gtest_filter='*$(TEST)*' | grep -q . || { echo 'no test of $* has a name with $(TEST)' >&2; exit 1; }
-	ENGINE_BIN_DIR=$(CURDIR)/$(BIN) $< --gtest_filter='*$(TEST)*'
-$(foreach room,$(test_rooms),$(eval test-$(room): $(call room_programs,$(room))))
-endif
-
-# Checks.
-
-.PHONY: check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
-        check-go check-bench check-checked
-# $(call recent,FILES) keeps the files that differ from HEAD~CHECK_COMMITS, those that include a header
-# that differs, and the source beside each of these. It keeps all without CHECK_COMMITS or such a commit,
-# or if the lint's settings differ.
-recent = $(1)
-ifdef CHECK_COMMITS
-recent_files := $(shell git diff --name-only --relative HEAD~$(CHECK_COMMITS) -- && \
-                        git ls-files --others --exclude-standard)
-ifneq ($(.SHELLSTATUS),0)
-$(warning there is no HEAD~$(CHECK_COMMITS): every source is linted, every header compiled)
-else ifeq ($(filter .clang-tidy scripts/lint.sh,$(recent_files)),)
-recent_headers := $(filter %.h,$(recent_files))
-recent_files += $(if $(recent_headers),$(shell grep -rlF --include='*.h' --include='*.cc' \
-                  $(patsubst %,-e '"%"',$(recent_headers)) engine_race harness include test))
-recent = $(filter $(recent_files:.h=.cc) $(recent_files),$(1))
-endif
-endif
-check-format:
-	$(quiet)scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
-
-check-layers:
-	scripts/check_layers.sh
-
-check-house:
-	scripts/check_house.sh
-
-check-prose:
-	test/scripts/prose_test.py
-	scripts/check_prose.py
-	scripts/check_docs.py
-	scripts/chart_figures.py --check
-
-check-scripts:
-	test/scripts/random_mutants_test.py
-	test/scripts/bench_compare_test.py
-	test/scripts/numa_guest_test.py
-	test/scripts/powercut_guest_test.py
-	test/scripts/report_test.py
-
-check-mutants:
-	scripts/mutants.py --check
-	scripts/cluster_mutants.py --check
-
-check-headers: $(patsubst %,$(BUILD)/%.ok,$(call recent,$(headers))) $(public_headers:%=$(BUILD)/public/%.ok)
-$(BUILD)/%.h.ok: %.h $(BUILD)/flags.txt
-	@mkdir -p $(@D)
-	@$(CXX) $(CXXFLAGS) $(if $(filter test/judges/c_%,$<),-Iinclude) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
-	@touch $@
-# As programs compile them, which judges do as C++11.
-cxx11_headers := $(contest_headers) $(c_header) engine_race/engine_race.h
-$(BUILD)/public/%.h.ok: %.h scripts/package/package.mk
-	@mkdir -p $(@D)
-	@$(CXX) -std=$(if $(filter $(cxx11_headers),$<),c++11,c++20) -pedantic -Wall -Wextra -Werror -fno-exceptions -fno-rtti \
-	  -I. -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -x c++ $<
-	@inner=$$(tr -s ' \\' '\n' < $(@:.ok=.d) | grep '\.h$$' | grep -vxF $(public_headers:%=-e %)); \
-	  [ -z "$$inner" ] || { echo "$<: programs cannot include" $$inner >&2; exit 1; }
-	@touch $@
-
-all_lint_sources := $(library_sources) $(main_sources) $(guest_sources) \
-                    $(filter-out $(unbuilt_sources),$(harness_sources))
-lint_sources := $(call recent,$(all_lint_sources))
-# A lint depends on its object, not on headers: a changed header makes the object newer than the lint.
-check-lint: $(lint_sources:%.cc=$(BUILD)/%.lint)
-	@echo 'lint: $(words $(lint_sources)) of $(words $(all_lint_sources)) sources'
-$(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
-	@echo lint $<
-	@scripts/lint.sh $(CLANG_TIDY) $(CLANGXX) $< -std=c++20 -I. -march=x86-64-v2 $(call own_flags,$<)
-	@touch $@
-
-check-go: lib/libengine.a
-	scripts/check_go.sh
-
-check-bench: $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
-	scripts/check_bench.sh $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile
-
-# Compiles the tests and runs the benches, both with assertions. One make does both: two makes of one
-# flavour at once would write the same files.
-check-checked:
-	$(MAKE) --no-print-directory FLAVOUR=checked tests check-bench
+include test/runs.mk
+include cluster/cluster.mk
+include scripts/checks.mk
 
 -include $(shell find $(BUILD) -name '*.d' 2> /dev/null)

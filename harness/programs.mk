@@ -46,6 +46,8 @@ parts_claims := system measure data load lab race $(rocks_kv) \
                 $(call rocks,rocks_points) $(call rocks,rocks_ranges) $(call rocks,rocks_records) \
                 $(patsubst harness/%.cc,%,$(filter-out %/profile_phases.cc,$(wildcard harness/claims/*.cc)))
 parts_multi_read := data
+# The only program of the guests; see its rule.
+guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough
 parts_profile := system measure data load race $(visit_claims) claims/bench_end \
                  claims/profile_phases
 # Sources that only read flags and write reports. The optimiser would take half of the time of their

@@ -18,7 +18,8 @@ GLOSSARY = "docs/glossary.md"
 FIGURES = "docs/figures.md"
 ROOMS = ("engine_race/", "include/", "harness/", "test/", "scripts/", "docs/", "python/",
          "cluster/")
-MAKEFILES = ("Makefile", "scripts/package/package.mk")
+MAKEFILES = ("Makefile", "test/runs.mk", "cluster/cluster.mk", "scripts/checks.mk",
+             "scripts/package/package.mk")
 BUILT = ("build/", "out/", "bin/", "lib/")
 
 

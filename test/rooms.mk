@@ -54,6 +54,11 @@ core_tests := $(foreach room,$(core_test_rooms),$(call room_tests,$(room))) $(co
 long_sanitized_rooms := faults power
 rest_test_rooms := $(filter-out $(core_test_rooms) $(long_sanitized_rooms),$(engine_test_rooms))
 rest_tests := $(filter-out $(core_end_to_end_tests),$(foreach room,$(rest_test_rooms),$(call room_tests,$(room))))
+# Sources of e2e that no program separates share unity files.
+e2e_classes := helpers core rest
+e2e_helpers := $(filter-out %_test.cc,$(call room_tests,e2e))
+e2e_core := $(core_end_to_end_tests)
+e2e_rest := $(filter-out $(e2e_helpers) $(e2e_core),$(call room_tests,e2e))
 sanitized_programs := core rest $(long_sanitized_rooms) harness
 # The judges in C, under sanitizers as well.
 c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program c_handles))

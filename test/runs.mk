@@ -1,0 +1,110 @@
+# Runs of the tests, and what they build. Included by the Makefile; test/rooms.mk has the programs.
+
+.PHONY: test test-all test-rest prepare-test-rest nightly test-report asan tsan fuzz mutants
+
+# What CI runs for a change, in the words of scripts/scope.sh; without SCOPE everything. Programs compile
+# in any scope.
+in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))),$(2))
+# The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` comes before
+# all of `make test-rest`, because it waits beside them. The room base runs in every scope.
+in_two = $(1):1/2 $(1):2/2
+core_runs := $(call in_scope,engine,$(call in_two,asan/core) $(call in_two,checked/e2e) \
+               $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
+rest_runs := $(call in_scope,service,cluster) $(call in_scope,engine,checked/faults checked/power) \
+             $(call in_scope,harness,$(patsubst %,checked/%,$(filter-out faults power,$(long_test_rooms)))) \
+             $(call in_scope,engine,checked/e2e+paged $(call in_two,tsan/core) $(call in_two,tsan/rest) \
+               judges package python powercut) \
+             $(foreach part,bare nvme numa report,$(call in_scope,$(part),$(part)))
+long_runs := fuzz $(call in_two,asan/rest) $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
+             $(foreach flavour,asan tsan,$(addprefix $(flavour)/,$(long_sanitized_rooms) harness))
+
+test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
+	scripts/setup.sh test
+	+$(submake) -k build-core
+	scripts/run_tests.sh $(core_runs)
+
+test-all:  ## every test: also faults, power losses, programs, ASan, TSan, judges, fuzzer, guests, the networked service
+	scripts/setup.sh fuzz
+	$(call set_up_rest,$@)
+	+$(submake) -k build-core
+	+$(submake) -k build-all
+	scripts/run_tests.sh $(core_runs) $(rest_runs) $(long_runs)
+
+# `make test-rest` leaves out the runs that take long on a fresh machine and find the fewest faults.
+test-rest: prepare-test-rest  ## what CI runs after `make test`; docs/testing.md lists what it leaves out
+	$(if $(strip $(rest_runs)),scripts/run_tests.sh $(rest_runs),@echo '0 passed, 0 failed')
+
+prepare-test-rest:  ## installs and builds what `make test-rest` runs
+	$(call set_up_rest,$@)
+	+$(submake) -k build-rest
+
+define set_up_rest
+scripts/setup.sh test
+scripts/setup.sh guest || echo '$(1): going on without guests'
+scripts/setup.sh package || echo '$(1): going on without packages'
+scripts/setup.sh python || echo '$(1): going on without Python'
+scripts/setup.sh browser || echo '$(1): going on without a browser'
+scripts/setup.sh test-cluster || echo '$(1): going on without the networked service'
+endef
+
+nightly:  ## everything in full: checks, sweeps, sanitizers, mutants, fuzzing, guests, an hour of soak; half a day
+	scripts/nightly.sh
+
+test-report:  ## installs Chromium and looks at the pages and charts of bin/report in it
+	scripts/setup.sh browser
+	+$(submake) $(BIN)/report
+	test/scripts/report_test.py
+	scripts/run_tests.sh report
+
+asan tsan:  ## the tests under one sanitizer
+	scripts/setup.sh test
+	+$(submake) build-$@
+	scripts/run_tests.sh $(sanitized_programs:%=$@/%)
+
+fuzz:  ## libFuzzer on damaged stores; FUZZ_SECONDS=60
+	scripts/setup.sh fuzz
+	+$(submake) build-fuzz
+	scripts/run_tests.sh fuzz
+
+mutants: build-checked  ## re-introduces known faults, one by one: a test must fail for each
+	scripts/mutants.py $(MUTANTS_ARGS)
+
+# Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
+
+.PHONY: build-core build-rest build-all build-checked build-asan build-tsan build-judges-asan build-rest-tsan \
+        build-fuzz build-cluster
+build-core:
+	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
+	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
+build_unsanitized := build-checked build-cluster library shared $(BIN)/multi_read numa-guests-built \
+                     $(filter-out $(left_out),$(installed_programs) $(BIN)/compare) $(report_program)
+build-rest: build-judges-asan build-rest-tsan $(build_unsanitized)
+# build-all does not call build-rest: two makes of one flavour at once would write the same files.
+build-all: build-asan build-tsan build-fuzz $(build_unsanitized)
+build-checked build-asan build-tsan: build-%:
+	$(MAKE) --no-print-directory FLAVOUR=$* tests
+build-judges-asan:
+	$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges
+build-rest-tsan:
+	$(MAKE) --no-print-directory FLAVOUR=tsan rest-tests
+# Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
+build-fuzz:
+	@rm -f build/fuzz/open_fuzz
+	$(if $(wildcard $(shell $(CLANGXX) -print-file-name=libclang_rt.fuzzer-x86_64.a 2> /dev/null) \
+	    $(shell $(CLANGXX) -print-resource-dir 2> /dev/null)/lib/linux/libclang_rt.fuzzer-*.a),\
+	  $(MAKE) --no-print-directory FLAVOUR=fuzz build/fuzz/open_fuzz)
+# One room: `make test-log TEST=Recovery FLAVOUR=asan`. Without TEST the room numa has its guests too.
+.PHONY: $(test_rooms:%=test-%)
+ifeq ($(FLAVOUR),release)
+$(test_rooms:%=test-%):
+	+$(submake) FLAVOUR=checked $@ TEST='$(TEST)'
+	$(if $(guests_of_$@),scripts/setup.sh guest || echo '$@: going on without guests')
+	+$(if $(guests_of_$@),$(submake) $(guests_of_$@)-built)
+	$(if $(guests_of_$@),scripts/run_tests.sh numa)
+guests_of_test-numa = $(if $(TEST),,numa-guests)
+else
+$(test_rooms:%=test-%): test-%: $(BUILD)/tests/%
+	@$< --gtest_list_tests --gtest_filter='*$(TEST)*' | grep -q . || { echo 'no test of $* has a name with $(TEST)' >&2; exit 1; }
+	ENGINE_BIN_DIR=$(CURDIR)/$(BIN) $< --gtest_filter='*$(TEST)*'
+$(foreach room,$(test_rooms),$(eval test-$(room): $(call room_programs,$(room))))
+endif
