@@ -207,7 +207,8 @@ def try_random(tree, flags):
         sys.exit("the unbroken tree does not build")
     timeouts_s = time_unbroken(tree, judges)
     results = []
-    changes = random_mutants.draw(sources_of(tree, rooms), seed, random_mutants.read_equivalents())
+    changes = random_mutants.draw(sources_of(tree, rooms), seed,
+                                  random_mutants.read_equivalents(), tree)
     for change in changes:
         if len(results) == flags.random:
             break

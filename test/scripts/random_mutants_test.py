@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """Tests of the changes that scripts/mutants.py --random draws."""
+import argparse
+import contextlib
+import io
 import itertools
 import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "scripts"))
@@ -137,6 +141,59 @@ class Judges(unittest.TestCase):
     def test_end_to_end_tests_are_those_of_the_door(self):
         self.assertEqual(mutants.room_of("engine_race/store.cc"), "door")
         self.assertEqual(mutants.judges_of("door", False), ["e2e", "faults", "power"])
+
+
+class Trials(unittest.TestCase):
+    """Trials of a tree whose programs are made up."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = pathlib.Path(folder.name)
+        self.source = self.tree / "engine_race" / "scan" / "a.cc"
+        self.source.parent.mkdir(parents=True)
+        self.source.write_text("{\n  F();\n  G();\n  H();\n}\n")
+        self.asked = []
+        self.text = None
+
+    def run_tests(self, tree, rooms, test_filter, timeouts_s=None):
+        """The room's tests miss the loss of G, which the end-to-end tests see; none sees H's."""
+        self.assertEqual((tree, test_filter), (self.tree, "*"))
+        self.text = self.source.read_text()
+        if timeouts_s is not None:
+            self.asked.append(rooms[0])
+        lost = [name for name in "FGH" if name not in self.text]
+        seen = {"scan": "F", "e2e": "FG"}.get(rooms[0], "")
+        return f"{rooms[0]}.Test" if any(name in seen for name in lost) else None
+
+    def try_random(self, count, builds=lambda text: True, **flags):
+        flags = argparse.Namespace(random=count, seed=1, room=["scan"], own_tests=False, **flags)
+        built = lambda tree, rooms: argparse.Namespace(
+            returncode=0 if builds(self.source.read_text()) else 2)
+        with mock.patch.multiple(mutants, build_rooms=built, run_tests=self.run_tests), \
+                contextlib.redirect_stdout(io.StringIO()) as output:
+            results = mutants.try_random(self.tree, flags)
+        return {result["name"].rsplit(":", 1)[1]: result["caught_by"] for result in results}, \
+            output.getvalue()
+
+    def test_the_rooms_tests_come_first_and_then_those_that_ci_runs(self):
+        results, output = self.try_random(3)
+        self.assertEqual(results, {"2": "scan.Test", "3": "e2e.Test", "4": None})
+        self.assertEqual(sorted(self.asked), sorted(
+            ["scan", "scan", "e2e", "scan", "e2e", "faults", "power"]))
+        self.assertEqual(output.splitlines()[-2:],
+                         ["survivors:", "  engine_race/scan/a.cc:4 call: `H();` became `;`"])
+
+    def test_the_source_is_as_before_afterwards(self):
+        before = self.source.read_text()
+        self.try_random(3)
+        self.assertNotEqual(self.text, before)
+        self.assertEqual(self.source.read_text(), before)
+
+    def test_what_does_not_compile_is_drawn_anew(self):
+        results, output = self.try_random(2, builds=lambda text: "F" in text)
+        self.assertEqual(results, {"3": "e2e.Test", "4": None})
+        self.assertEqual(output.count("not built"), 1 if "a.cc:2" in output else 0)
 
 
 if __name__ == "__main__":
