@@ -256,15 +256,18 @@ def test_the_interpreter_ends_while_a_daemon_is_inside(path, then):
 def test_the_interpreter_ends_with_everything_open(path):
     """With a thread in the middle of a call, too."""
     program = (
-        "import engine_race, sys, threading, time\n"
+        "import engine_race, sys, threading\n"
         f"store = engine_race.open(sys.argv[1], **{SMALL})\n"
         "store[1] = bytes(4096)\n"
+        "began = threading.Event()\n"
         "snapshot, walk, scan = store.snapshot(), store.iterator(), store.scan()\n"
         "next(scan)\n"
         "def read():\n"
-        "    while True: store[1]\n"
+        "    while True:\n"
+        "        store[1]\n"
+        "        began.set()\n"
         "threading.Thread(target=read, daemon=True).start()\n"
-        "time.sleep(0.05)\n")
+        "began.wait()\n")
     ended = subprocess.run([sys.executable, "-c", program, str(path)], timeout=60,
                            env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
                            capture_output=True, text=True, check=False)
