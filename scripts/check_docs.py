@@ -13,7 +13,7 @@ import sys
 
 import prose
 
-MAX_README_LINES = 160
+MAX_README_LINES = 150
 GLOSSARY = "docs/glossary.md"
 FIGURES = "docs/figures.md"
 ROOMS = ("engine_race/", "include/", "harness/", "test/", "scripts/", "docs/", "python/",
