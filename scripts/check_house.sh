@@ -12,6 +12,18 @@ while read -r file; do
                        END { exit bad }' "$file" || bad=1
 done < <(find include engine_race harness test -name '*.h' -o -name '*.cc')
 
+# The first header of a room, the public ones and the format of the disk are pages to be read whole.
+# Other headers are short, but for three at most.
+front_pages=$(grep -oE '\b(engine_race|include)/[a-z_0-9/]+\.h\b' README.md)
+long_headers=$(find include engine_race harness test -name '*.h' -exec wc -l {} + |
+  awk '$1 > 200 && $2 != "total" { print $2 }' |
+  grep -vxF "$front_pages"$'\n'engine_race/log/format.h)
+[ "$(wc -l <<< "$long_headers")" -le 3 ] || {
+  echo "more than three headers have over 200 lines:"
+  echo "$long_headers"
+  bad=1
+}
+
 # A tab of Go counts as one column.
 while read -r file; do
   lines=$(wc -l < "$file")

@@ -24,8 +24,8 @@ func targets(t *testing.T, nodes int, faults fake.Faults) []history.Target {
 	return found
 }
 
-// runUntil ends the workload once `operations` have been acknowledged. A time would make short histories on busy
-// machines.
+// runUntil ends the workload once `operations` have been acknowledged. A time would make short
+// histories on busy machines.
 func runUntil(t *testing.T, workload *history.Workload, operations int64) *history.History {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
