@@ -29,7 +29,7 @@ class MemoryShares {
  public:
   // Ranges may always have so much, whatever is left.
   static constexpr uint64_t kLeastRangeBytes = uint64_t{8} << 20;
-  // One part in so many of the rest is kept for each.
+  // The part of the rest that each keeps: one in this many.
   static constexpr uint64_t kLeastFraction = 8;
 
   // The memory to be divided, as of now; called by any thread, does not wait.

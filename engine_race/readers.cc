@@ -16,7 +16,7 @@ namespace {
 // The restorer begins this long after the first read, unless a call waits for it. Its reads from
 // the same device would hold up that read.
 constexpr std::chrono::milliseconds kHeadStart{20};
-// So many frames can always be used, whatever the budget leaves: lookups need blocks.
+// The frames that can always be used, whatever the budget leaves: lookups need blocks.
 constexpr uint32_t kLeastFrames = 64;
 
 void AddFrames(l1::FrameCache* frames, StoreStats* stats) {

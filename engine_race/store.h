@@ -63,13 +63,13 @@ class Store {
   Status Delete(std::string_view key);
 
   // Writes all records of a batch or none; later entries of a key win. Once Ok, all of them outlive
-  // the process, and in a durable sync mode a power loss. A kill at any moment leaves all of
-  // them or none. In a durable sync mode, or if a Sync begins during the call, a power loss does
-  // so too. Every later read sees all of them. A read that is under way meanwhile may see a part
-  // of them, snapshots and iterators never. The codes of Write, and kInvalidArgument for 2^32
-  // records or more. A batch of one record is a Write. After another failure no read sees any of
-  // them. If it ended writing for good, reopening the store may bring all of them. A batch that
-  // did not fit into staging may then be seen in part by reads until that opening.
+  // the process, and in a durable sync mode a power loss. A kill at any moment leaves all records
+  // or none. So does a power loss in a durable sync mode, or if a Sync begins during the call.
+  // Every later read sees all records. A read that runs beside the call may see a part of them;
+  // snapshots and iterators never do. The codes of Write, and kInvalidArgument for 2^32 records or
+  // more. A batch of one record is a Write. After another failure no read sees any record of the
+  // batch. If the failure ended writing for good, reopening the store may bring all records. If the
+  // batch did not fit into staging, reads may see a part of it until the store is reopened.
   Status Write(const WriteBatch& batch);
 
   // On failure *value is left as it was.
@@ -91,17 +91,21 @@ class Store {
   Status MultiReadInto(std::span<const uint64_t> keys, char* values, std::span<Code> codes,
                        const ProgressFn& on_progress = {});
 
-  // Starts a Read and returns. `done` is called once with its result, after which *value may be
-  // used. Both must live until then. One of the store's workers calls `done`, or ReadAsync itself
-  // before it returns when no thread can be had. Options::async_read_limit reads may be pending.
-  // Then a call waits until a `done` has returned, so hold no lock that `done` takes. With
-  // Options::async_read_waits off it is kBusy instead. A call in a `done` never waits. The first
-  // one takes the place of the read that has ended. Further ones are kBusy at the limit. With
-  // Options::numa the worker's thread, and threads that `done` starts, may be bound to the CPUs of
-  // a node. The worker waits for `done`, which may not block, throw, or call the store except for
-  // ReadAsync and Stats. kInvalidArgument and kBusy: nothing was started. The store's destructor
-  // waits for every read that was started before it: each is read, and its `done` called. Until it
-  // returns only `done` functions may call ReadAsync, and are refused with kInvalidArgument.
+  // Starts a Read and returns. `done` is called once with the result of the read; *value may be
+  // used from then on. `done` and *value must live until then. One of the store's workers calls
+  // `done`. ReadAsync itself calls it before it returns if no thread can be started.
+  //
+  // At most Options::async_read_limit reads are pending. At the limit a call waits until a `done`
+  // has returned, so its caller must hold no lock that `done` takes. With Options::async_read_waits
+  // off the call is kBusy instead. A call in a `done` never waits. The first one takes the place of
+  // the read that has ended. Further ones are kBusy at the limit. kInvalidArgument and kBusy:
+  // nothing was started.
+  //
+  // The worker waits for `done`. So `done` may not block, throw, or call the store except for
+  // ReadAsync and Stats. With Options::numa the worker's thread, and threads that `done` starts,
+  // may be bound to the CPUs of a node. The store's destructor waits for all reads that were
+  // started before it, and for their `done`. Meanwhile only `done` may call ReadAsync. The answer
+  // is kInvalidArgument then.
   Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done);
 
   // ReadAsync into 4096 bytes of the caller.
@@ -162,13 +166,14 @@ class Store {
   Status Checkpoint(const std::string& dir, const CheckpointOptions& how = {});
 
   // Writes a backup of the latest state at one moment of the call into `dir`, which must be missing
-  // or empty. It is durable once this is Ok. With how.since it holds the records written since that
-  // backup, and names it as its parent. Syncs the store. kInvalidArgument when `dir` holds
-  // anything, or when the store cannot go on from `since`. That is one of another store, or of a
-  // state after the one that this store was put back to. Nor can it go on from a backup that is not
-  // among the last 16 that were used. kCorruption when `since` is no whole backup, kIOError, kFull,
-  // kIncomplete as Checkpoint. A failed or interrupted backup leaves what nobody takes for one, and
-  // what another backup replaces. `report` may be null.
+  // or empty. The backup is durable once this is Ok. With how.since it holds the records written
+  // since that backup, and names it as its parent. Syncs the store. `report` may be null.
+  //
+  // kInvalidArgument when `dir` holds anything, or when the store cannot go on from `since`. It can
+  // from the last 16 of its backups that were used. It cannot from a backup of another store, or of
+  // a state after the one that this store was put back to. kCorruption when `since` is no whole
+  // backup. kIOError, kFull and kIncomplete as Checkpoint. A failed or interrupted backup leaves
+  // nothing that is taken for a backup. The next backup into `dir` replaces it.
   Status Backup(const std::string& dir, const BackupOptions& how = {},
                 BackupReport* report = nullptr);
 

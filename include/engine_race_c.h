@@ -217,7 +217,7 @@ int engine_race_batch_write(engine_race_batch* batch, uint64_t key, const void* 
 int engine_race_batch_write_many(engine_race_batch* batch, size_t count, const uint64_t* keys,
                                  const void* values);
 int engine_race_batch_delete(engine_race_batch* batch, uint64_t key);
-/* Makes room for so many entries in all. */
+/* Makes room for these counts of entries in all. */
 int engine_race_batch_reserve(engine_race_batch* batch, size_t write_count, size_t delete_count);
 /* Drops all entries and keeps their memory for the next ones. Null is fine. */
 void engine_race_batch_clear(engine_race_batch* batch);
@@ -282,7 +282,7 @@ typedef struct engine_race_iterator_options {
   const uint64_t* lower;                /* null: open; the bound itself is included */
   const uint64_t* upper;                /* null: open; the bound itself is not included */
   uint64_t prefetch_records;            /* values that are read ahead, at most 64; 0: none */
-  uint64_t refresh_every_steps;         /* moves on to the latest state so often; 0: never */
+  uint64_t refresh_every_steps;         /* moves on to the latest state; 0: never */
 } engine_race_iterator_options;
 
 /* Options may be null. It stands at no record until the first seek. */

@@ -155,14 +155,14 @@ struct Options {
   // of the budget. Otherwise it is paged as a whole: its blocks are read from the index on disk
   // through frames. At most the budget. 0: always paged.
   uint64_t index_memory_bytes = kAutoIndexMemoryBytes;
-  // Closing the store writes at most so many bytes of the index that are not on disk yet. The next
-  // opening builds the rest from the key logs. 0: closing writes none of the index.
+  // The most bytes of the index that closing the store writes. The next opening builds the rest
+  // from the key logs. 0: closing writes none of the index.
   uint64_t index_close_bytes = uint64_t{4} << 30;
-  // Sync writes the index to disk when at most so many bytes of it are to be written. The values
-  // that were written since it last did must take 20 times as many bytes. 0: never.
+  // Sync writes the index to disk if that takes at most this many bytes. The values that were
+  // written since it last did must take 20 times as many bytes. 0: never.
   uint64_t index_sync_bytes = uint64_t{64} << 20;
-  // The index is written to disk when the process has stored nothing, and done less than 1 MiB of
-  // I/O, for so many milliseconds. 0: never.
+  // The index is written to disk when the process has been idle for this many milliseconds. It is
+  // idle while it stores nothing and does less than 1 MiB of I/O. 0: never.
   uint32_t index_idle_ms = 1000;
   // Threads that build the index. 0 means one per available CPU, or two where the index does not
   // fit its memory. Up to 16 more open it from disk first.
@@ -202,7 +202,7 @@ struct Options {
   // Background reclaim cleans a bucket when this share of its records is dead: 1 to 99. Values then
   // take about 100 / (100 - percent) times the space of live records at most.
   uint32_t reclaim_dead_percent = 28;
-  // Background reclaim writes at most so many bytes a second again, on average over each cleaning;
+  // The most bytes a second that background reclaim writes again, on average over each cleaning;
   // 0: no limit. Without a limit writers clean buckets themselves where the store's thread falls
   // behind. With one they do not, and the store grows. A write that finds no space cleans in any
   // case.
@@ -214,7 +214,7 @@ struct Options {
   // and less than a hundredth of reading one from a device. Takes 75 KiB of memory for each CPU, up
   // to eight.
   bool latency_stats = false;
-  // Every so many milliseconds the store writes its stats to the file `manifest_stats` in its
+  // After each such interval the store writes its stats to the file `manifest_stats` in its
   // directory, which `bin/store top` reads. 10 to an hour; 0: never. Where that fails, the store
   // does without, with a warning in the log.
   uint32_t stats_interval_ms = 0;

@@ -7,9 +7,10 @@
 
 namespace engine_race {
 
-// Called between two pieces of a call's work with how many records are done, and with a number that
-// they do not exceed. False cancels the call: it begins no further piece, cleans up as after a
-// failure, and answers kIncomplete. A function that looks at a flag lets another thread cancel.
+// A long call divides its records into pieces. Between pieces it calls this with the count of
+// records done, and with an upper bound of that count. False cancels the call: it begins no more
+// pieces, cleans up as after a failure, and answers kIncomplete. A function that looks at a flag
+// lets another thread cancel.
 //
 // The thread that made the call calls it, and no other thread does. It may not throw.
 using ProgressFn = std::function<bool(uint64_t done_count, uint64_t most_count)>;

@@ -27,7 +27,7 @@ class SharedProgress {
   SharedProgress(const SharedProgress&) = delete;
   SharedProgress& operator=(const SharedProgress&) = delete;
 
-  // So many more records are done. kIncomplete once the caller has cancelled.
+  // Counts more records that are done. kIncomplete once the caller has cancelled.
   Status Add(uint64_t record_count);
   // Tells the caller now, even if nothing is done yet. kIncomplete once it has cancelled.
   Status Tell();

@@ -26,8 +26,8 @@ namespace engine_race {
 
 class ValueFrames final {
  public:
-  // Keeps values in frames of `cache`, in at most so many as `max_bytes` hold with their
-  // descriptions. *frames is null when that is not a single frame. kOutOfMemory.
+  // Keeps values in frames of `cache`: at most as many as fit into `max_bytes` with their
+  // descriptions. *frames is null when not a single one fits. kOutOfMemory.
   static Status Create(Index* index, l1::FrameCache* cache, uint64_t max_bytes,
                        std::unique_ptr<ValueFrames>* frames);
   ~ValueFrames();

@@ -83,7 +83,7 @@ class BucketGrowth {
   // The capacity of a new delta, and the factor by which it grows until it reaches its limit.
   static constexpr uint32_t kFirstDelta = 16;
   static constexpr uint32_t kDeltaGrowth = 4;
-  // A full delta of a paged part grows to so many times its limit while the keeper merges others.
+  // A full delta of a paged part grows to four times its limit while the keeper merges others.
   static constexpr uint32_t kLateFactor = 4;
   // One of this capacity is merged by its writer while deltas take more memory than the index may.
   static constexpr uint32_t kHurriedDelta = 1024;

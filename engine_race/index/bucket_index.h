@@ -47,7 +47,7 @@ namespace engine_race {
 class alignas(64) BucketIndex {
  public:
   static constexpr uint32_t kSplitKeys = BucketGrowth::kSplitKeys;
-  // A bucket whose extents were lost so often stays in memory.
+  // A bucket that has lost its extents this many times stays in memory.
   static constexpr int kMaxLosses = 2;
   using Row = PartRow::Parts;
 
@@ -246,7 +246,7 @@ class alignas(64) BucketIndex {
 
   std::unique_ptr<const FlatRuns> flat_runs_;  // set at most once
   std::atomic<State> state_{State::kEmpty};    // stored under the lock; Prepare looks without
-  // Room in noted_ for so many records, which may come after Install.
+  // The records that noted_ has room for, and that may come after Install.
   uint32_t promised_count_ = 0;
   bool claimed_ = false;                  // under the log's lock of the bucket
   std::atomic<bool> extent_lost_{false};  // relaxed: a hint

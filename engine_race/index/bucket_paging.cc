@@ -13,7 +13,7 @@
 namespace engine_race {
 namespace {
 
-// After so many misses in one run its bucket is made flat, if the index fits its memory.
+// The misses in one run after which its bucket is made flat, if the index fits its memory.
 constexpr uint32_t kMissesToFlatten = 4;
 
 // Calls visit(i) for each record of the delta `now` that its copy `earlier` does not have.

@@ -18,9 +18,9 @@
 #include "engine_race/base/lower_bound.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/frame_slots.h"
-#include "engine_race/index/index.h"
 #include "engine_race/index/live_versions.h"
 #include "engine_race/index/ref_word.h"
+#include "engine_race/index/value_ref.h"
 
 namespace engine_race {
 

@@ -13,8 +13,8 @@
 #include <cstdint>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/index/index.h"
 #include "engine_race/index/ref_word.h"
+#include "engine_race/index/value_ref.h"
 
 namespace engine_race {
 

@@ -15,8 +15,9 @@
 
 #include "engine_race/base/key_range.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
-#include "engine_race/index/index.h"
+#include "engine_race/index/value_ref.h"
 
 namespace engine_race {
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/index/index.h"
 #include "engine_race/index/live_versions.h"
+#include "engine_race/index/value_ref.h"
 
 namespace engine_race {
 
@@ -92,7 +92,7 @@ class History {
   uint64_t end_version() const { return end_version_; }
   size_t memory_bytes() const { return sizeof(*this) + records_.capacity() * sizeof(UndoRecord); }
 
-  // Whether so many undo records have become useless that a sweep pays.
+  // Whether enough undo records have become useless for a sweep.
   bool WorthSweeping(const LiveVersions& live) const { return live.oldest() >= sweep_version_; }
   // The undo records that are still needed: `history` itself if all are, null if none is. Keeps
   // records that only a look at the part's run could show to be useless. May throw std::bad_alloc.

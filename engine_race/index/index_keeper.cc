@@ -21,13 +21,13 @@ constexpr size_t kSlabBytes = size_t{4} << 20;
 // The sizes of deltas that are merged early, from the largest to the smallest.
 constexpr uint32_t kLargeDeltaRecords = 4096;
 constexpr uint32_t kSmallDeltaRecords = 64;
-// A root is written when so many extents wait to be used again or are named by none, or a part of
-// all extents.
+// A root is written when enough extents wait to be used again or are named by none: this many, and
+// this part of all extents.
 constexpr uint64_t kMinWaitingExtents = 8;
 constexpr uint64_t kWaitingFraction = 4;
 // A bucket whose extents would have fewer bytes is not written: its key log is read as fast.
 constexpr uint64_t kMinSavedBytes = 8 * format::kIndexBlockBytes;
-// Sync saves the index when so many times its bytes were written as values since it did last.
+// Sync saves the index when values were written since it did last that take 20 times its bytes.
 constexpr uint64_t kCheapFactor = 20;
 // A process with less I/O than this between two looks at it is idle. In blocks of 512 bytes.
 constexpr uint64_t kIdleIoBlocks = 2048;

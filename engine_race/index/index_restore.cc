@@ -21,14 +21,14 @@ constexpr uint32_t kRestoreThreads = 16;
 // A thread takes this many neighbouring buckets a turn at most, and reads their staged entries
 // together.
 constexpr uint32_t kMaxBucketsPerTurn = 32;
-// In small stores a turn has fewer buckets, so that each thread gets at least so many turns and all
-// end at about the same time.
+// The fewest turns of a thread. In small stores a turn has fewer buckets, so that all threads end
+// at about the same time.
 constexpr uint32_t kMinTurnsPerThread = 2;
 // Tails are held in memory: 32 bytes a record, in as many threads.
 constexpr uint64_t kMinTail = 4096;
 constexpr uint64_t kMaxTail = 128 << 10;
 constexpr uint64_t kTailFraction = 4;
-// While the index exceeds its memory, deltas with so many records are merged at once.
+// While the index exceeds its memory, deltas of this size are merged at once.
 constexpr uint32_t kMergedDelta = 64;
 
 }  // namespace

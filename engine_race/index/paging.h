@@ -55,7 +55,7 @@ class Paging {
   // Whether the index would not fit its memory if every run were flat. The keeper then pages all
   // flat runs.
   bool MustPage() const { return FlatBytes() > FlatLimit(); }
-  // Whether an index of so many records would not fit.
+  // Whether an index of `record_count` records would not fit.
   bool WouldPage(uint64_t record_count) const {
     return record_count * kFlatBytesPerRecord > FlatLimit();
   }

@@ -13,15 +13,16 @@
 #include <span>
 #include <vector>
 
+#include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/delta.h"
 #include "engine_race/index/frame_slots.h"
 #include "engine_race/index/history.h"
-#include "engine_race/index/index.h"
 #include "engine_race/index/live_versions.h"
 #include "engine_race/index/paged_run.h"
 #include "engine_race/index/ref_word.h"
 #include "engine_race/index/sorted_run.h"
+#include "engine_race/index/value_ref.h"
 
 namespace engine_race {
 

@@ -13,9 +13,9 @@ namespace {
 // two keys in a cell, little is left to sort. Still finer cells would not fit in the first-level
 // cache.
 constexpr uint32_t kFineBits = 3;
-// The entries of so many records, and the cells, fit the cache of one processor.
+// The most records whose entries, with the cells, fit the cache of one processor.
 constexpr size_t kCachedRecords = size_t{160} << 10;
-// Of a larger bucket, stretches of about so many records are sorted one by one.
+// Of a larger bucket, stretches of about this size are sorted one by one.
 constexpr size_t kStretchRecords = size_t{64} << 10;
 // Larger cells are not sorted by insertion.
 constexpr size_t kInsertionLimit = 32;

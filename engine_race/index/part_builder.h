@@ -34,8 +34,8 @@ struct RawBucket {
   uint64_t lost_begin = 0;
   uint64_t lost_end = 0;
   EntryCodec codec{0, 0};
-  // Says which records are in the slots of a bucket that has had so many. Null: slots are sequence
-  // numbers.
+  // Says which records are in the slots of a bucket that has had `record_count` records. Null:
+  // slots are sequence numbers.
   const SlotTable* table = nullptr;
   uint64_t record_count = 0;
   // The keys that belong to the bucket. An entry with another key is damaged.

@@ -11,9 +11,9 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/lower_bound.h"
-#include "engine_race/index/index.h"
 #include "engine_race/index/part.h"
 #include "engine_race/index/run_slices.h"
+#include "engine_race/index/value_ref.h"
 
 namespace engine_race {
 

@@ -12,9 +12,9 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/index/frame_slots.h"
-#include "engine_race/index/index.h"
 #include "engine_race/index/part.h"
 #include "engine_race/index/run_slices.h"
+#include "engine_race/index/value_ref.h"
 
 namespace engine_race {
 

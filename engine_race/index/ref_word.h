@@ -11,7 +11,7 @@
 
 #include <atomic>
 
-#include "engine_race/index/index.h"
+#include "engine_race/index/value_ref.h"
 
 namespace engine_race {
 

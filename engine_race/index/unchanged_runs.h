@@ -29,9 +29,9 @@
 #include <span>
 
 #include "engine_race/index/flat_runs.h"
-#include "engine_race/index/index.h"
 #include "engine_race/index/ref_word.h"
 #include "engine_race/index/sorted_run.h"
+#include "engine_race/index/value_ref.h"
 
 namespace engine_race {
 

@@ -6,7 +6,7 @@
 namespace engine_race {
 namespace {
 
-// So many attempts may follow each other without a pause.
+// The attempts that may follow each other without a pause.
 constexpr uint32_t kFreeAttempts = 3;
 constexpr uint32_t kMaxPauseBits = 10;
 

@@ -1,3 +1,28 @@
+// The versions that views hold lie in one array under one mutex, in ascending order, each with the
+// number of its views. Taking a view appends a version: a new one is above all others. The other
+// calls find theirs by a binary search. A version that no view holds any more stays in the array
+// until such versions are more than the others. So the work of a call does not grow with the number
+// of views, but for the search. Only Live() copies all versions, once after each change of them.
+// Writers of records read one cache line, which has two counters.
+//
+// No thread that drops superseded records may miss a live view. Take raises the number of live
+// views, then raises the version, then appends it, all under the mutex. So a writer that loads
+// version `e` finds every view of a version below `e` counted. Live() waits for the mutex and finds
+// these views too. Views of `e` and later do not matter to the writer, because they show the newest
+// record that is stamped with `e` or less. A view moves from one version to another under the mutex
+// too.
+//
+// A release or a move of the oldest view requests a sweep of the superseded records that are kept
+// for views. A writer that keeps some sets a flag under the mutex, then looks whether the oldest
+// view is gone. A view that is released leaves its version under the mutex, and looks at the flag.
+// So one of the two threads sees the other's change.
+//
+// A batch writes records of several buckets. All of them get one stamp: between BeginBatch and
+// EndBatch no view is taken, so the version stays as it is. The number of batches under way is in
+// the word of the version, so taking a view costs no more when there are none.
+//
+// In a forked child Release just forgets the view, because another thread may have held a lock of
+// the registry at the fork.
 #include "engine_race/index/views.h"
 
 #include <time.h>

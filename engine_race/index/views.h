@@ -6,35 +6,7 @@
 // was taken, and nothing that was begun after. Of a bucket that is written to meanwhile it shows
 // one state, whenever it is looked at.
 //
-// The versions that views hold lie in one array under one mutex, in ascending order, each with the
-// number of its views. Taking a view appends a version: a new one is above all others. The other
-// calls find theirs by a binary search. A version that no view holds any more stays in the array
-// until such versions are more than the others. So the work of a call does not grow with the number
-// of views, but for the search. Only Live() copies all versions, once after each change of them.
-// Writers of records read one cache line, which has two counters.
-//
-// No thread that drops superseded records may miss a live view. Take raises the number of live
-// views, then raises the version, then appends it, all under the mutex. So a writer that loads
-// version `e` finds every view of a version below `e` counted. Live() waits for the mutex and finds
-// these views too. Views of `e` and later do not matter to the writer, because they
-// show the newest record that is stamped with `e` or less. A view moves from one version to another
-// under the mutex too.
-//
-// A release or a move of the oldest view requests a sweep of the superseded records that are kept
-// for views. A writer that keeps some sets a flag under the mutex, then looks whether the oldest
-// view is gone. A view that is released leaves its version under the mutex, and looks at the flag.
-// So one of the two threads sees the other's change.
-//
-// A batch writes records of several buckets. All of them get one stamp: between BeginBatch and
-// EndBatch no view is taken, so the version stays as it is. The number of batches under way is in
-// the word of the version, so taking a view costs no more when there are none.
-//
-// The registry outlives the store while views are left. Close says that the store is gone, and the
-// last view then deletes the registry.
-//
 // A registry belongs to the process that made it. A forked child may only release its views.
-// Release then just forgets the view, because another thread may have held a lock of the registry
-// at the fork.
 //
 // Thread safety: every call from any thread. A View belongs to one thread at a time.
 #ifndef ENGINE_RACE_INDEX_VIEWS_H_
@@ -123,7 +95,7 @@ class ViewRegistry {
   WriteStamp StampWrite() const {
     // Sequentially consistent: comes after the store to unchanged_ in BucketIndex::Add. Orders the
     // writer before or after Take's change of the version. Acquire: pairs with that change; see the
-    // top of this file.
+    // top of views.cc.
     const uint64_t version = version_.load(std::memory_order_seq_cst) & kVersionMask;
     return {version, live_.load(std::memory_order_acquire) != kOpen};
   }
@@ -171,7 +143,7 @@ class ViewRegistry {
     // Where none does: a place behind this one. No view holds a version of a place between.
     size_t next = 0;
   };
-  // So many versions that no view holds may stay in any case.
+  // The versions without a view that may stay in any case.
   static constexpr size_t kSlack = 64;
 
   ViewRegistry() = default;
@@ -181,8 +153,7 @@ class ViewRegistry {
 
   // Makes sure that every view has a place, and one more. False when memory is refused.
   bool ReserveOne() noexcept;
-  // Begins the next version when no batch is under way, and gives the one before. Drops the lock
-  // while it waits for batches.
+  // Begins the next version and gives the one before. Drops the lock while it waits for batches.
   uint64_t NextVersion(std::unique_lock<std::mutex>* lock) noexcept;
   // The first place whose version is not below `version`.
   size_t LowerBound(uint64_t version) const noexcept;

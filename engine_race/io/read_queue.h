@@ -5,8 +5,8 @@
 // milliseconds longer while the thread that started them computes. Submit never blocks on the
 // device, but a back end may block for as long as the kernel takes to queue. Wait blocks. Neither
 // allocates anything but room in *completions. Buffers must stay valid until their completion has
-// been returned. The destructor waits for the reads in flight, also
-// where the system refuses the calls that would wait for them.
+// been returned. The destructor waits for the reads in flight, also where the system refuses the
+// calls that would wait for them.
 #ifndef ENGINE_RACE_IO_READ_QUEUE_H_
 #define ENGINE_RACE_IO_READ_QUEUE_H_
 

@@ -48,7 +48,7 @@ struct EventRing {
 };
 constexpr uint32_t kEventRingMagic = 0xa10a10a1;
 
-// Waits until so many requests have ended whose events nobody has taken. For a system that refuses
+// Waits until `count` requests have ended whose events nobody has taken. For a system that refuses
 // the calls. Returns at once where the ring is not as expected.
 void AwaitEvents(aio_context_t context, uint32_t count) {
   auto* const ring = reinterpret_cast<EventRing*>(context);

@@ -47,7 +47,8 @@ class FrameCache final : public MemoryUser {
 
   // The memory of `frame_count` frames and all their descriptions.
   static uint64_t BytesFor(uint32_t frame_count);
-  // The memory of this cache with so many of its frames in use: all its descriptions are there.
+  // The memory of this cache with `frame_count` of its frames in use: all its descriptions are
+  // there.
   uint64_t BytesInUse(uint32_t frame_count) const {
     return FixedBytes(this->frame_count()) + uint64_t{frame_count} * kFrameBytes;
   }
@@ -117,15 +118,15 @@ class FrameCache final : public MemoryUser {
   }
 
  private:
-  // One in so many offers that are refused because of threshold_ is compared with the current
-  // victim.
+  // Of the offers that are refused because of threshold_, one in this many is compared with the
+  // current victim.
   static constexpr uint32_t kRefusals = 64;
   // Content is admitted if its frequency is above the victim's by more than this. So content of
   // about the same frequency does not evict each other all the time.
   static constexpr uint32_t kMargin = 2;
   // Hits are noted when no more than this part of the frames is left.
   static constexpr uint32_t kScarceFraction = 8;
-  // So many frames are booked together, or given back together.
+  // The frames that are booked together, or given back together.
   static constexpr uint64_t kFramesPerStep = 64;
 
   explicit FrameCache(MemoryShare* share) : share_(share) {}

@@ -124,7 +124,7 @@ class FramePool {
   static constexpr uint32_t kMaxSteps = 64;
   static constexpr uint32_t kMaxBatch = 8;
   static constexpr uint32_t kBatchFraction = 64;  // of the frames
-  // Through at most so many others is a frame reached.
+  // The most other frames that lead to a frame.
   static constexpr uint32_t kMaxDepth = 3;
 
   explicit FramePool(EpochManager* epochs) : evictor_(&frames_, epochs, &owners_) {

@@ -49,11 +49,11 @@ class FrequencySketch {
  private:
   static constexpr uint32_t kRows = 4;
   static constexpr uint32_t kCounterBits = 4;
-  // With so many lines few ids share counters, and a false second sighting is rare.
+  // From this count on few ids share counters, and a false second sighting is rare.
   static constexpr uint32_t kMinLineCount = 256;
   // How many notes for each frequent id make a period.
   static constexpr uint64_t kNotesPerPeriod = 16;
-  // A line adds its notes to the clock when it has so many.
+  // A line adds its notes to the clock when it has this many.
   static constexpr uint64_t kNotesTold = 8;
 
   // Word 0 has the period that the line was aged to (32 bits, above) and its number of notes (32

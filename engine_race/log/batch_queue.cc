@@ -9,7 +9,7 @@
 namespace engine_race {
 namespace {
 
-// A leader joins so many batches at most. Their threads are all that can wait.
+// The most batches that a leader joins. No more threads than theirs can wait.
 constexpr size_t kMaxJoined = 256;
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace engine_race {
 namespace {
 
-// Scratch of so many batches at once is kept.
+// The batches whose scratch is kept.
 constexpr size_t kKeptScratch = 16;
 // How many parts ahead their staging is prefetched.
 constexpr size_t kPartsAhead = 2;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/log/full_group.h"
 #include "engine_race/log/lane.h"
 #include "engine_race/log/log_cut.h"
 #include "engine_race/log/run_numbers.h"
@@ -26,49 +27,39 @@ namespace engine_race {
 
 class AppendListener;
 
-enum class LaneKind { kValues, kKeys };
-
-// A full group of one lane of a bucket, and the place that it is staged in.
-struct FullGroup {
-  LaneKind kind = LaneKind::kValues;
-  uint64_t group = 0;
-  uint32_t place = 0;
-  // Where its first record lies in the logs.
-  uint64_t slot = 0;
-};
-
 inline constexpr uint64_t kUnknownRowEnd = ~uint64_t{0};
 
 // Aligned so that two buckets never share a cache line.
 struct alignas(64) Bucket {
+  static constexpr size_t kLineBytes = 64;
+
   Lane& LaneOf(LaneKind kind) { return kind == LaneKind::kValues ? values : keys; }
   const Lane& LaneOf(LaneKind kind) const { return kind == LaneKind::kValues ? values : keys; }
 
-  // For readers that hold no lock: the number of acknowledged records.
+  // These calls, up to HasRows, are for readers that hold no lock.
+
+  // The number of acknowledged records.
   uint64_t RecordCount() const {
     // Acquire pairs with the release in GroupWriter::Stage: the records counted are staged.
     return published_count.load(std::memory_order_acquire);
   }
-  // For readers that hold no lock: below it, values are in the log.
+  // Below it, values are in the log.
   uint64_t LoggedValueWatermark() const {
     // Acquire pairs with the release in GroupWriter::FinishWrite: the group's write has completed.
     return published_value_watermark.load(std::memory_order_acquire);
   }
-
-  // For readers that hold no lock.
   LoggedSlots Logged() const {
     const uint64_t watermark = LoggedValueWatermark();
     // Acquire pairs with the release in RowKeeper::BeginRows: the numbers are filled in.
     return {watermark, run_numbers.load(std::memory_order_acquire)};
   }
-  // For readers that hold no lock: no slot from this one on holds a record.
+  // No slot from this one on holds a record.
   uint64_t SlotEnd() const {
     // Acquire pairs with the release in RowKeeper::Extend.
     return HasRows() ? published_row_end.load(std::memory_order_acquire) * table.row_records()
                      : RecordCount();
   }
-
-  // For readers that hold no lock: see BucketLog.
+  // See BucketLog.
   uint64_t ReuseCount() const {
     // Sequentially consistent: pairs with RowMover::CanRelease.
     return reuse_count.load(std::memory_order_seq_cst);
@@ -102,13 +93,7 @@ struct alignas(64) Bucket {
   // Waits for a place. At most one woken waiter runs at a time; it wakes the next one after it has
   // staged its record. A group has few places: waking all waiters for them would cost more than the
   // group's write.
-  void Wait(std::unique_lock<std::mutex>* lock) {
-    ENGINE_RACE_ASSERT(lock->owns_lock() && lock->mutex() == &mutex);
-    ++waiting;
-    changed.wait(*lock);
-    --waiting;
-    waking = false;
-  }
+  void Wait(std::unique_lock<std::mutex>* lock);
   void WakeOneIfRoom() {
     // The batch may wait for a place.
     if (held) [[unlikely]] {
@@ -121,14 +106,7 @@ struct alignas(64) Bucket {
   }
 
   // Waits until no batch holds the bucket. With `unclaimed` also until no thread cleans it.
-  void AwaitRelease(std::unique_lock<std::mutex>* lock, bool unclaimed = false) {
-    ENGINE_RACE_ASSERT(lock->owns_lock() && lock->mutex() == &mutex);
-    while (held || (unclaimed && claimed)) {
-      ++awaiting_release;
-      written.wait(*lock);
-      --awaiting_release;
-    }
-  }
+  void AwaitRelease(std::unique_lock<std::mutex>* lock, bool unclaimed = false);
   // Under the mutex.
   void Release() {
     ENGINE_RACE_ASSERT(held);
@@ -139,7 +117,12 @@ struct alignas(64) Bucket {
 
   // Prefetches all cache lines that a write looks at, at once. A store has more buckets than a
   // cache keeps while values pass through it.
-  void Prefetch() const;
+  void Prefetch() const {
+    const char* const end = reinterpret_cast<const char*>(&changed);
+    for (const char* line = reinterpret_cast<const char*>(this); line < end; line += kLineBytes) {
+      __builtin_prefetch(line, /*rw=*/1);
+    }
+  }
 
   // The members that each write looks at come first.
   std::mutex mutex;
@@ -208,14 +191,6 @@ struct alignas(64) Bucket {
   // Raised before slots are given to other records.
   std::atomic<uint64_t> reuse_count{0};
 };
-
-inline void Bucket::Prefetch() const {
-  constexpr size_t kLineBytes = alignof(Bucket);
-  const char* const end = reinterpret_cast<const char*>(&changed);
-  for (const char* line = reinterpret_cast<const char*>(this); line < end; line += kLineBytes) {
-    __builtin_prefetch(line, /*rw=*/1);
-  }
-}
 
 }  // namespace engine_race
 

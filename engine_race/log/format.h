@@ -381,7 +381,7 @@ struct IndexFenceBlock {
 };
 static_assert(sizeof(IndexFenceBlock) == kIndexBlockBytes);
 inline constexpr uint32_t kIndexExtentRecords = kIndexFences * kIndexBlockRecords;
-// How many blocks of records so many records take.
+// Blocks needed for `record_count` records.
 inline constexpr uint32_t IndexBlocksOf(uint64_t record_count) {
   return static_cast<uint32_t>((record_count + kIndexBlockRecords - 1) / kIndexBlockRecords);
 }

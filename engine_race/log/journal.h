@@ -88,7 +88,7 @@ class Journal {
   // final.
   Status Await(JournalRequest* request);
 
-  // Whether a chain of so many records fits into the journal.
+  // Whether a chain of these counts fits into the journal.
   bool ChainFits(uint64_t record_count, uint64_t value_count) const {
     return ChainBytes(record_count, value_count) <= half_bytes_;
   }

@@ -11,7 +11,7 @@
 namespace engine_race {
 namespace {
 
-// How many journal batches a chain of so many records takes.
+// Journal batches needed for a chain of `record_count` records.
 uint64_t ChainLength(uint64_t record_count) {
   return (record_count + format::kJournalBatchRecords - 1) / format::kJournalBatchRecords;
 }

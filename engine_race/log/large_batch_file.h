@@ -27,9 +27,9 @@ class LargeBatchFile {
   // Keeps a reference to `files`.
   explicit LargeBatchFile(const StoreFiles& files) : files_(files) {}
 
-  // Makes all but the header of a batch of so many buckets durable. The file gets its space, and
-  // `spare_bytes` more, before anything is written: kFull. Only a file system that cannot reserve
-  // space may refuse the file later.
+  // Makes all but the header of a batch of `bucket_count` buckets durable. The file gets its space,
+  // and `spare_bytes` more, before anything is written: kFull. Only a file system that cannot
+  // reserve space may refuse the file later.
   Status Save(std::span<const WriteBatch::Record> records, uint64_t bucket_count,
               uint64_t spare_bytes, mode_t file_mode);
   Status GiveBackSpare() { return file_.Truncate(size_bytes_); }

@@ -140,7 +140,7 @@ Status LargeBatches::AppendAll(BatchHolds* holds, BatchPlan* plan) {
   return Status::Ok();
 }
 
-// Appends the records of one bucket, so many at once that they fill one group at most.
+// Appends the records of one bucket, at most a group of them at once.
 Status LargeBatches::AppendPart(BatchHolds* holds, const BatchPlan& plan, BatchPart* part) {
   Bucket& bucket = context_.buckets[part->bucket];
   const uint32_t end = part->end;

@@ -202,8 +202,8 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
   return told;
 }
 
-// Under the bucket's lock. *told_count: the index knows so many of the records at their new slots,
-// and the others at their old ones.
+// Under the bucket's lock. *told_count: how many of the records the index knows at their new slots.
+// It knows the others at their old ones.
 Status RowMover::TellIndex(uint32_t number, std::span<const KeyRecord> records,
                            std::span<const uint64_t> newer_keys, size_t* told_count) {
   AppendListener* const listener = context_.buckets[number].listener;

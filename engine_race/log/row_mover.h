@@ -63,8 +63,9 @@ class RowMover {
   // After recovery: the next Settle settles the moves that an earlier opening has published.
   void AdoptMoves();
 
-  // False when another thread cleans the bucket, a batch holds it, or it is damaged. *held, which
-  // may be null: a batch does. A large batch waits with its hold until nobody has the claim.
+  // Claims a bucket for cleaning. False when another thread has the claim, a batch holds the
+  // bucket, or the bucket is damaged. *held, which may be null, says whether a batch holds it. A
+  // large batch takes its hold once the claim is given back.
   bool Claim(uint32_t bucket, bool* held = nullptr);
   void Unclaim(uint32_t bucket);
 

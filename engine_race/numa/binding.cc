@@ -29,7 +29,7 @@ Status Refused(const char* call, int error) {
 Status RunOn(std::span<const uint32_t> cpus) {
   if (cpus.empty()) return Status::InvalidArgument("no CPU to run on");
   const uint32_t last = *std::max_element(cpus.begin(), cpus.end());
-  // Any size will do: the kernel takes CPUs beyond the end as not meant.
+  // The mask may be shorter than the machine's: the kernel treats missing CPUs as not set.
   std::vector<unsigned long> mask(last / kWordBits + 1);
   for (const uint32_t cpu : cpus) mask[cpu / kWordBits] |= 1UL << cpu % kWordBits;
   if (::syscall(SYS_sched_setaffinity, 0, mask.size() * sizeof(unsigned long), mask.data()) != 0) {

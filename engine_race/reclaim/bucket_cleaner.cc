@@ -9,13 +9,14 @@
 namespace engine_race {
 namespace {
 
-// So many entries are sorted at once. A bucket with more of them takes several passes.
+// The entries that are sorted at once. A bucket with more of them takes several passes.
 constexpr uint64_t kMaxItems = uint64_t{2} << 20;
 // Entries are read in pieces of this size.
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 // Values that are held at once. Their records are sorted by age together.
 constexpr uint64_t kMaxMovedBytes = uint64_t{8} << 20;
-// Free rows are scarce when there are at most so many of them, or at most one of so many rows.
+// Free rows are scarce when there are at most four of them, or when at most one row in four is
+// free.
 constexpr uint64_t kScarceRows = 4;
 constexpr uint64_t kScarceShare = 4;
 

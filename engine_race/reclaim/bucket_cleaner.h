@@ -95,7 +95,7 @@ class BucketCleaner {
   // Of this cleaning so far.
   uint64_t freed_count_ = 0;
   uint64_t moved_count_ = 0;
-  // So many free rows are left alone. The last one is for cleanings that free whole rows.
+  // The free rows that are left alone. The last one is for cleanings that free whole rows.
   uint64_t kept_row_count_ = 0;
   // The records to be written again, and their values.
   struct Moving {

@@ -7,9 +7,9 @@
 namespace engine_race {
 namespace {
 
-// At least so many cells are moved together: more records can be sorted by age.
+// The fewest cells that are moved together: more records can be sorted by age.
 constexpr size_t kMinChosen = 8;
-// A bucket may be so many cells above the limit before any are moved.
+// The cells by which a bucket may exceed the limit before any are moved.
 constexpr uint64_t kSpareCells = 2;
 // The c of the header.
 constexpr double kCost = 0.02;

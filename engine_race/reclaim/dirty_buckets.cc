@@ -10,9 +10,9 @@
 namespace engine_race {
 namespace {
 
-// One key in so many is watched.
+// One key in 64 is watched.
 constexpr uint64_t kWatchedShare = 64;
-// So many entries, in a piece, are compared with each other.
+// The entries, in a piece, that are compared with each other.
 constexpr size_t kComparedEntries = 256;
 // With fewer repeats of watched keys the estimate is too rough.
 constexpr uint64_t kMinRepeats = 4;
@@ -20,7 +20,7 @@ constexpr uint64_t kMinRepeats = 4;
 constexpr double kSpareWatched = 5;
 // The fewest appends between two cleanings of a bucket, in rows: each cleaning reads all entries.
 constexpr uint64_t kMinRows = 1;
-// Many buckets wait when more than one of so many does.
+// Many buckets wait when more than one in 32 does.
 constexpr uint32_t kMaxWaitingShare = 32;
 
 uint64_t HashOfKey(uint64_t key) {

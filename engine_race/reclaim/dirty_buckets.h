@@ -73,7 +73,7 @@ class DirtyBuckets final : public KeyGroupListener {
     uint64_t repeat_count = 0;
     // Records that were replaced within their piece of entries.
     uint64_t replaced_count = 0;
-    // The bucket is cleaned when it has so many records; ~0: when enough records were replaced.
+    // The record count at which the bucket is cleaned; ~0: when enough records were replaced.
     uint64_t clean_at = ~uint64_t{0};
     bool queued = false;
     bool urgent = false;

@@ -11,11 +11,11 @@
 namespace engine_race {
 namespace {
 
-// Cells are settled when they take one part in so many of the store, within these bounds.
+// Cells are settled when they take one 128th of the store, within these bounds.
 constexpr uint64_t kSettleShare = 128;
 constexpr uint64_t kMinSettleBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxSettleBytes = uint64_t{512} << 20;
-// Writers settle, too, when waiting cells take so many times as much.
+// Writers settle, too, when waiting cells take four times as much.
 constexpr uint64_t kFarBehindFactor = 4;
 // How long freed cells wait for others to be settled with them, and buckets for batches that hold
 // them.
@@ -171,7 +171,7 @@ void Reclaimer::Run() noexcept {
   }
 }
 
-// Sleeps until so many bytes since then are no more than the rate allows.
+// Sleeps until the rate allows `moved_bytes` since `began_ns`.
 void Reclaimer::KeepRate(uint64_t began_ns, uint64_t moved_bytes) {
   if (options_.reclaim_bytes_per_second == 0) return;
   const double seconds =

@@ -19,7 +19,7 @@ constexpr auto kReleaseRetryDelay = std::chrono::milliseconds(1);
 // being released.
 constexpr uint64_t kMaxViewWaitNs = uint64_t{200} * 1000 * 1000;
 constexpr uint64_t kMaxReleaseWaitNs = uint64_t{10} * 1000 * 1000 * 1000;
-// A write to a full disk looks for dead records in so many buckets of others.
+// The buckets besides its own in which a write to a full disk looks for dead records.
 constexpr int kOtherBuckets = 8;
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace engine_race {
 
 namespace {
 
-// Smaller buckets are put together up to so many records, as long as that is a quarter of what a
+// Smaller buckets are put together up to this many records, as long as that is a quarter of what a
 // chunk may hold. Waking a scan for each chunk takes as long as hundreds of visits.
 constexpr uint32_t kGoodRecords = 1024;
 constexpr uint32_t kMinRecords = 256;

@@ -74,7 +74,7 @@ class Coordinator {
   Chunk* BuildChunk(const ChunkBuilder::Request& request, const ChunkBuilder::Outline& outline,
                     std::unique_lock<std::mutex>* lock);
   bool PlaceChunk(Chunk* chunk, uint32_t buffer_count);
-  // Makes sure that so many buffers are free for `load`.
+  // Makes sure that `buffer_count` buffers are free for `load`.
   // Clears *patient when others had to give more than they would.
   bool MakeRoom(const NextLoad& load, uint32_t buffer_count, std::unique_lock<std::mutex>* lock,
                 bool* patient);

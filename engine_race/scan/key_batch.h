@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <new>
 
@@ -21,6 +20,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
+#include "engine_race/scan/swap_keys.h"
 
 namespace engine_race {
 
@@ -85,16 +85,12 @@ class KeyBatch {
   uint64_t memory_bytes() const { return many_keys_ != nullptr ? kMaxKeys * sizeof(uint64_t) : 0; }
 
  private:
-  // This many keys are turned from numbers to bytes at once, without a branch. Every batch has room
-  // for a multiple of it.
-  static constexpr uint32_t kSwappedAtOnce = 8;
+  // Every batch has room for a multiple of kSwappedAtOnce.
   static_assert(kFirstKeys % kSwappedAtOnce == 0 && kInlineKeys % kSwappedAtOnce == 0);
   static_assert(kMaxKeys % kSwappedAtOnce == 0);
 
   template <typename FillFn>
   Status Fill(const FillFn& fill) noexcept;
-  static void SwapTwoKeys(uint64_t* keys);
-  static void SwapKeys(uint64_t* keys);
   bool Take(uint32_t count);
   const char* bytes() const { return reinterpret_cast<const char*>(keys_); }
   uint64_t KeyAt(uint32_t i) const { return __builtin_bswap64(keys_[i]); }
@@ -114,22 +110,6 @@ class KeyBatch {
   std::unique_ptr<uint64_t[]> many_keys_;
   uint64_t few_keys_[kInlineKeys];
 };
-
-inline void KeyBatch::SwapTwoKeys(uint64_t* keys) {
-  using Bytes = char __attribute__((vector_size(16)));
-  Bytes two;
-  std::memcpy(&two, keys, sizeof(two));
-  two = __builtin_shufflevector(two, two, 7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
-  std::memcpy(keys, &two, sizeof(two));
-}
-
-inline void KeyBatch::SwapKeys(uint64_t* keys) {
-  static_assert(kSwappedAtOnce == 8);
-  SwapTwoKeys(keys);
-  SwapTwoKeys(keys + 2);
-  SwapTwoKeys(keys + 4);
-  SwapTwoKeys(keys + 6);
-}
 
 inline uint32_t KeyBatch::Rank(uint64_t key) const {
   uint32_t low = 0;

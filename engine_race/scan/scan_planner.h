@@ -42,7 +42,7 @@ struct ScanView {
   uint64_t wait_number = 0;
   // It has waited long enough for those behind it.
   bool insists = false;
-  // Its chunks have grown so often, because it had to wait for the next one.
+  // How often its chunks have grown, because it had to wait for the next one.
   uint32_t doublings = 0;
 };
 
@@ -103,9 +103,9 @@ struct Victim {
 // scans come to last.
 void RankVictims(const ScanSituation& situation, std::vector<Victim>* victims);
 
-// Chooses the victims for `load`: so many that `missing_buffers` come free, and at least
-// `least_count`. Near chunks are victims only for a scan that insists. For a chunk read ahead, no
-// chunk that is wanted before it is a victim. False, with none chosen, when there are not enough.
+// Chooses the victims for `load`: at least `least_count`, and enough to free `missing_buffers`.
+// Near chunks are victims only for a scan that insists. For a chunk read ahead, no chunk that is
+// wanted before it is a victim. False, with none chosen, when there are not enough.
 bool ChooseVictims(const ScanSituation& situation, const NextLoad& load, uint64_t missing_buffers,
                    size_t least_count, std::vector<Victim>* victims);
 

@@ -16,7 +16,7 @@ namespace engine_race {
 
 namespace {
 
-// When so many posted reads wait, another thread is woken for them.
+// The posted reads that must wait before another thread is woken for them.
 constexpr size_t kCrowd = 32;
 
 // The memory of a read in flight beside its buffer: coroutine frame, request and bookkeeping.

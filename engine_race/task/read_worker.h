@@ -35,7 +35,7 @@ class ReadWorker {
   uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
  private:
-  // So many hot values in a row are delivered by one task.
+  // The most hot values in a row that one task delivers.
   static constexpr uint32_t kMaxHotRow = 32;
 
   static Task ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job);

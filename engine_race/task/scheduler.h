@@ -22,7 +22,7 @@ namespace engine_race {
 
 class Scheduler {
  public:
-  // Requests are submitted when so many have gathered, or when no task can go on.
+  // The requests that are gathered before they are submitted. Fewer are, when no task can go on.
   static constexpr uint32_t kDefaultBatch = 16;
 
   // The queue's depth bounds the reads in flight. Reads beyond it wait for their turn. The queue

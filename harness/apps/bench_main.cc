@@ -89,7 +89,7 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
       ->check(CLI::Range(1u, kMaxBenchThreads))
       ->capture_default_str();
   app->add_option("--duration", config->duration_seconds,
-                  "run for so many seconds instead of a count, where a benchmark has no end")
+                  "seconds to run for instead of a count, where a benchmark has no end")
       ->check(CLI::Range(0.0, kMostNumber));
   app->add_option("--time_limit", config->time_limit_seconds,
                   "end a benchmark that takes more seconds, and mark it as not finished")
@@ -131,7 +131,7 @@ void AddCallFlags(BenchFlags* flags, CLI::App* app) {
       ->check(CLI::Range(1u, 1u << 20))
       ->capture_default_str();
   app->add_option("--readwritepercent", config->read_percent,
-                  "of 100 operations of readrandomwriterandom so many read")
+                  "how many of 100 operations of readrandomwriterandom read")
       ->check(CLI::Range(1u, 99u))
       ->capture_default_str();
   app->add_option("--rate", config->rate,
@@ -162,7 +162,7 @@ void AddReportFlags(BenchFlags* flags, CLI::App* app) {
                 "measure the device with fio first, for --json");
   flags->plan.report_file = "report.csv";
   app->add_option("--report_interval_seconds", flags->plan.report_interval_seconds,
-                  "write a line of --report_file so often; 0: never")
+                  "between two lines of --report_file; 0: no lines")
       ->capture_default_str();
   app->add_option("--report_file", flags->plan.report_file, "operations by interval, as CSV")
       ->capture_default_str();

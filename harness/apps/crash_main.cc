@@ -39,7 +39,7 @@ void AddFlags(CLI::App& app, Flags* flags) {
   config.max_store_bytes = uint64_t{1} << 30;
   config.seed = (uint64_t{std::random_device()()} << 32) | std::random_device()();
 
-  app.add_option("--cycles", config.cycle_count, "kill and verify so many times")
+  app.add_option("--cycles", config.cycle_count, "how many times to kill and verify")
       ->capture_default_str();
   static const std::map<std::string, KeyChoice> kKeyChoices = {
       {"uniform", KeyChoice::kUniform}, {"skewed", KeyChoice::kSkewed}, {"both", KeyChoice::kBoth}};
@@ -60,7 +60,7 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_option("--max-ms", config.max_kill_ms, "a writer is killed so late, at the most")
       ->capture_default_str();
   app.add_option("--max-store-bytes", config.max_store_bytes,
-                 "writers rest when a store has taken so many bytes of values")
+                 "bytes of values after which the writers of a store rest")
       ->capture_default_str();
   app.add_option("--json", flags->json_path, "write the summary to this file, too");
   app.add_flag_callback(

@@ -17,7 +17,7 @@ namespace harness {
 uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& steps);
 
 // Empty, or why the file systems of the store's directory and of its value paths have no room for
-// so many records. A store that lies there makes room. Raw devices are not looked at: the engine
+// `records` records. A store that lies there makes room. Raw devices are not looked at: the engine
 // refuses a small one.
 std::string WhyNoRoomFor(uint64_t records, const std::string& dir,
                          const std::vector<std::string>& value_paths);

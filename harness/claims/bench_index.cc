@@ -60,7 +60,7 @@ constexpr ClaimTarget kTargets[] = {
     {kRaceCost, "<= 0.05",
      "the time of a race that writes the index to disk over one that does not, less 1"}};
 
-// The most disk space of a store that is filled without values, and of so many writes to it.
+// The most disk space of a store that is filled without values, and of `write_count` writes to it.
 uint64_t FilledBytes(uint64_t key_count, uint64_t write_count = 0) {
   // With the key entry.
   constexpr uint64_t kKeyBytes = 16 + kIndexBytesPerRecord;

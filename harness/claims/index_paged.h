@@ -1,8 +1,8 @@
 // The claims about reads whose index does not fit the memory: beside the device's random reads, and
 // beside RocksDB.
 //
-// The stores have real values on the disk. Hot values are off: uniform reads of so many values
-// would not find them. Compared runs alternate in short rounds.
+// The stores have real values on the disk. Hot values are off: uniform reads of a large store would
+// not find them. Compared runs alternate in short rounds.
 //
 // Not thread-safe.
 #ifndef HARNESS_CLAIMS_INDEX_PAGED_H_

@@ -16,7 +16,7 @@ namespace {
 
 using engine_race::Status;
 
-// Of the records that were written before a kill, so many are read again.
+// The records written before a kill that are read again.
 constexpr uint64_t kKilledReads = 16;
 
 // A filled store that was closed cleanly before each call.

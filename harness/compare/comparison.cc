@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 // Besides the phase's time, for opening, last calls and closing.
 constexpr double kMostOverheadSeconds = 60;
-// The records that the time limit of a writing has left may take so many times as long.
+// The records that the time limit of a writing has left may take three times as long.
 constexpr double kRestFactor = 3;
 
 bool IsFill(const std::string& phase) {

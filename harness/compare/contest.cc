@@ -23,7 +23,7 @@ using engine_race::Status;
 
 constexpr uint64_t kOpenStream = 0x6f70656e;
 constexpr uint32_t kPasses = 2;
-// A range looks at the clock so often.
+// The visits of a range between two looks at the clock.
 constexpr uint64_t kVisitsPerLook = 64;
 
 // Notes the operations of each second. The caller's threads may go on when it is destroyed.

@@ -92,7 +92,7 @@ std::optional<CompareOrder> ParseCompareOrder(const std::string& text);
 std::optional<CompareAnswer> ParseCompareAnswer(const std::string& text);
 
 // The stores of a round, by their number below `store_count`, in the order in which they run. Over
-// `store_count` rounds every store is once at every position, and the next so many rounds have the
+// `store_count` rounds every store is once at every position. As many rounds after them have the
 // opposite orders.
 std::vector<uint32_t> StoresInTurn(uint32_t round, uint32_t store_count);
 

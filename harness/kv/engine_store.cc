@@ -23,7 +23,7 @@ using engine_race::Status;
 using engine_race::Store;
 using engine_race::StoreStats;
 
-// After so many values in a row a walk is a long one, and values are read ahead.
+// The values in a row after which a walk is a long one, and values are read ahead.
 constexpr uint32_t kValuesBeforePrefetch = 4;
 constexpr uint32_t kPrefetchRecords = 64;
 

@@ -57,7 +57,7 @@ class ExtentRoot {
   uint32_t count() const { return count_; }
 
  private:
-  // The last so many words are compared one after another instead of halved further.
+  // The last eight words are compared one after another instead of halved further.
   static constexpr uint32_t kCounted = 8;
 
   bool LastKeyBelow(uint32_t extent, const char* key) const {

@@ -14,7 +14,7 @@
 
 namespace harness {
 
-// One measurement: so many requests in so much time.
+// One measurement: requests, and the time that they took.
 struct TimedPoint {
   double seconds = 0;
   // User and system time of the whole process, threads of the kernel that it owns included.

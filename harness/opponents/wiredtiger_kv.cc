@@ -30,7 +30,7 @@ constexpr char kTableConfig[] =
 // What the kernel is told. It is changed for a phase that walks in order, and back afterwards.
 constexpr char kRandomHint[] = "access_pattern_hint=random";
 constexpr char kInOrderHint[] = "access_pattern_hint=sequential";
-// A write that is rolled back so often is given up.
+// The rollbacks after which a write is given up.
 constexpr int kMostTries = 1000;
 // One flush of the log for the writes of all threads that wait.
 constexpr size_t kGroupWrites = 1024;

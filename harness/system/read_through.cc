@@ -24,7 +24,7 @@ using engine_race::Code;
 using engine_race::Status;
 
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;
-// One thread reads at most so many bytes of a file in a row.
+// The most bytes of a file that one thread reads in a row.
 constexpr uint64_t kPieceBytes = 64 * kReadBytes;
 // Reads in flight at once.
 constexpr uint32_t kThreads = 8;

@@ -249,8 +249,8 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--dir", default=".", type=pathlib.Path, help="works in a directory here")
     parser.add_argument("--limit", default=1 << 30, type=bytes_of, help="of memory and page cache")
-    parser.add_argument("--times", default=4.0, type=float, help="the table is as large as so many "
-                        "limits")
+    parser.add_argument("--times", default=4.0, type=float, help="how many times the limit the "
+                        "table takes")
     parser.add_argument("--rows", type=int, help="of the table; by default as --times says")
     parser.add_argument("--batch", default=4096, type=int)
     parser.add_argument("--seconds", default=10.0, type=float, help="of each timed run")

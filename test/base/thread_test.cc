@@ -46,7 +46,7 @@ TEST(ThreadNameTest, LongNamesAreCut) {
   }).join();
 }
 
-// Runs `run` on so many threads that are all alive at the same time.
+// Runs `run` on `count` threads that are all alive at the same time.
 template <typename Run>
 void RunTogether(uint32_t count, const Run& run) {
   std::barrier all_alive(count);

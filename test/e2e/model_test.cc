@@ -105,7 +105,7 @@ class ModelRun {
     if (!reclaims_ && has_no_free_row) filled_buckets_.insert(bucket);
   }
 
-  // Whether the store has answered rightly to writes of so many records, by bucket.
+  // Whether the store has answered rightly to writes of `more` records, by bucket.
   void ExpectAnswer(const std::map<uint32_t, uint64_t>& more, const Status& status) {
     const uint64_t capacity = geometry_options_.bucket_capacity_records;
     const uint64_t row_records = GeometryOf().row_records();

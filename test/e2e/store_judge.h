@@ -75,7 +75,7 @@ class StoreJudge {
 
  private:
   struct BucketView {
-    std::vector<uint64_t> possible_cuts;  // so many records, the first ones, may be there
+    std::vector<uint64_t> possible_cuts;  // counts of first records that may be there
     bool unreadable = false;
     bool sound = false;
     bool any = false;

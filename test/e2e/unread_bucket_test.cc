@@ -83,7 +83,7 @@ TEST(UnreadBucketTest, EveryCallSaysSoOrWorks) {
   EXPECT_EQ(iterator.status().code(), Code::kIOError);
 
   fault.fails = false;
-  // The pause after so many attempts may not be over.
+  // The pause after the attempts may not be over.
   while (!store->Read(KeyOf(KeyIn(1, kRecords)), &value).ok() ||
          !store->Read(KeyOf(KeyIn(0, 0)), &value).ok()) {
   }

@@ -116,7 +116,7 @@ enum class Boot : uint8_t { kSame, kAnother, kAnotherWithoutStaging };
 struct CrashCase {
   SyncMode sync_mode = SyncMode::kNone;
   Boot boot = Boot::kSame;
-  // Every stride-th call of the scenario is a place to die, and so many of each recovery after it.
+  // Every stride-th call of the scenario is a place to die, and `recovery_count` of each recovery.
   uint64_t stride = 1;
   uint64_t recovery_count = 1;
   bool sync_on_close = false;

@@ -22,7 +22,7 @@ struct TerminalResult {
   std::string output;
 };
 
-// Runs args[0] and waits for it. Its standard input, output and error are a terminal of so many
+// Runs args[0] and waits for it. Its standard input, output and error are a terminal of `columns`
 // columns; 0: a terminal that does not know its width.
 inline TerminalResult RunOnTerminal(std::vector<std::string> args, uint16_t columns = 0) {
   std::vector<char*> words;

@@ -34,7 +34,7 @@ class ValueFramesTest : public ::testing::Test {
     options_ = options;
   }
 
-  // Writes version 1 of so many keys.
+  // Writes version 1 of `key_count` keys.
   void Fill(uint64_t key_count) {
     for (uint64_t i = 0; i < key_count; ++i) Write(NthKey(i), 1);
     ASSERT_TRUE(Index::Build(log_.get(), options_, &index_).ok());

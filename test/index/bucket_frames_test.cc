@@ -231,7 +231,7 @@ TEST_F(BucketFramesTest, UndoRecordsOfTheDeltaGetSlots) {
 }
 
 TEST_F(BucketFramesTest, WhatNoViewShowsAnyMoreLeavesAnOrphan) {
-  // So many short views of a hot key that the delta drops superseded records instead of growing.
+  // Enough short views of a hot key for the delta to drop superseded records instead of growing.
   for (int i = 0; i < 100; ++i) {
     View view = buckets_.Take();
     Write(50);

@@ -30,7 +30,7 @@ class FailIndexCalls final : public SystemCallHook {
 
   std::atomic<bool> is_failing{true};
   std::atomic<int> count{0};
-  // No call fails after so many.
+  // The failures after which no call fails.
   std::atomic<int> limit{std::numeric_limits<int>::max()};
 
  private:

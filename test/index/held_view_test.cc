@@ -73,7 +73,7 @@ class Churned {
   uint64_t most_copied_ = 0;
 };
 
-// The memory of the undo records of so many keys, with the overhead of arrays and parts.
+// The memory of the undo records of `count` keys, with the overhead of arrays and parts.
 uint64_t UndoBytes(uint64_t count) { return count * sizeof(UndoRecord) * 9 / 8 + 4096; }
 
 TEST(HeldViewTest, NewKeysThatComeAndGoPinNothing) {

@@ -1,5 +1,4 @@
-// Records in every shape that an index has to bear, and the entries of a key log that holds them.
-// Also a plain map of what must be found.
+// The entries of a key log that holds records, and a plain map of what must be found.
 #ifndef TEST_INDEX_INDEX_TEST_UTIL_H_
 #define TEST_INDEX_INDEX_TEST_UTIL_H_
 
@@ -8,14 +7,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <numeric>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "engine_race/index/bucket_index.h"
 #include "engine_race/index/part_builder.h"
 #include "engine_race/log/entry_codec.h"
+#include "test/index/record_shapes.h"
 
 namespace engine_race::test {
 
@@ -103,75 +101,6 @@ inline void ExpectFinds(const BucketIndex& index, const Model& model) {
   }
 }
 
-enum class Shape {
-  kUniform,
-  kSequential,
-  kDescending,
-  kPrefix,
-  kOneKey,
-  kFewKeys,
-  kSkewed,
-  kTombstones,
-  kEnds,
-};
-inline const std::vector<Shape>& AllShapes() {
-  static const std::vector<Shape> shapes = {Shape::kUniform, Shape::kSequential, Shape::kDescending,
-                                            Shape::kPrefix,  Shape::kOneKey,     Shape::kFewKeys,
-                                            Shape::kSkewed,  Shape::kTombstones, Shape::kEnds};
-  return shapes;
-}
-
-inline uint64_t ShapeKey(Shape shape, uint64_t i, std::mt19937_64* random) {
-  switch (shape) {
-    case Shape::kUniform:
-      return (*random)();
-    case Shape::kSequential:
-      return 1000 + i;
-    case Shape::kDescending:
-      return 1000000000 - i;
-    case Shape::kPrefix:
-      return 0xabcdef0000000000 | ((*random)() & 0xffffffff);
-    case Shape::kOneKey:
-      return 42;
-    case Shape::kFewKeys:
-      return (*random)() % 50;
-    case Shape::kSkewed:
-      // Nearly all keys lie in a narrow range, a few far off.
-      return i % 1000 == 0 ? (*random)() : (uint64_t{1} << 40) + (*random)() % 100000;
-    case Shape::kTombstones:
-      return (*random)() % 1000;
-    case Shape::kEnds:
-      return i % 3 == 0 ? 0 : (i % 3 == 1 ? ~uint64_t{0} : (*random)());
-  }
-  return 0;
-}
-
-// The order of sequence numbers: along the slots, against them, or shuffled.
-enum class Order { kAlong, kReversed, kShuffled };
-
-// Neighbours in a row of `row_records` slots have neighbouring sequence numbers. The last row is a
-// whole one, unless the order is along the slots.
-inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order order,
-                                          uint64_t seed = 1, uint32_t row_records = 1) {
-  std::mt19937_64 random(seed);
-  EXPECT_TRUE(order == Order::kAlong || count % row_records == 0);
-  std::vector<uint64_t> runs((count + row_records - 1) / row_records);
-  std::iota(runs.begin(), runs.end(), 0);
-  if (order == Order::kReversed) std::reverse(runs.begin(), runs.end());
-  if (order == Order::kShuffled) std::shuffle(runs.begin(), runs.end(), random);
-  std::vector<KeyRecord> records(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    KeyRecord& record = records[i];
-    record.key = ShapeKey(shape, i, &random);
-    record.sequence = runs[i / row_records] * row_records + i % row_records;
-    record.slot = i;
-    record.tombstone = shape == Shape::kTombstones && random() % 3 == 0;
-    record.value_checksum =
-        record.tombstone ? 0 : static_cast<uint32_t>(random() & format::kChecksumMask);
-  }
-  return records;
-}
-
 // The key log of a bucket. Records of these tests have sequence numbers, not orders.
 inline std::vector<format::KeyEntry> Encode(const std::vector<KeyRecord>& records,
                                             uint32_t bucket = 0) {
@@ -206,12 +135,6 @@ inline RawBucket RawOf(const std::vector<format::KeyEntry>& entries,
   raw.table = table;
   raw.record_count = entries.size();
   return raw;
-}
-
-inline std::string NameOf(Shape shape) {
-  static const char* const names[] = {"uniform",  "sequential", "descending", "prefix", "one key",
-                                      "few keys", "skewed",     "tombstones", "ends"};
-  return names[static_cast<int>(shape)];
 }
 
 }  // namespace engine_race::test

@@ -253,7 +253,7 @@ bool RefuseForGood(std::initializer_list<int> numbers) {
 class FilteredQueueTest : public ReadQueueTest {
  protected:
   static constexpr uint32_t kDepth = 64;
-  // So many bytes in all that reads are in flight when the queue is destroyed.
+  // Enough bytes for reads to be in flight when the queue is destroyed.
   static constexpr uint32_t kSize = 64 * kPage;
 
   // 0: right. 2: no filters here.

@@ -174,7 +174,7 @@ TEST_F(FrameCacheTest, AnOrphanIsWorthNothing) {
   Make(1);
   UseAll(FrameKind::kBlock, 7, 8, 15);
   ASSERT_TRUE(IsHot(FrameKind::kBlock, 7));
-  // So often that the victim is looked at again, whatever it was worth before.
+  // Often enough for another look at the victim, whatever it was worth before.
   constexpr int kTimes = 150;
   UseAll(FrameKind::kValue, 1, 2, kTimes);
   EXPECT_FALSE(IsHot(FrameKind::kValue, 1));

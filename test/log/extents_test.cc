@@ -255,7 +255,7 @@ TEST_F(ExtentTableTest, ManyThreadsAgree) {
   }
 }
 
-// Of a device for a store with so many buckets; 0 bytes when it does not fit.
+// Of a device for a store with `bucket_count` buckets; 0 bytes when it does not fit.
 DeviceIdentity Planned(uint64_t device_bytes, uint64_t stripe_unit_bytes, uint32_t bucket_count,
                        uint64_t bucket_capacity_records = kMaxBucketRecords) {
   Geometry geometry = GeometryFrom(Options());

@@ -14,7 +14,7 @@
 namespace engine_race::test {
 namespace {
 
-// An index that has no memory after so many records.
+// An index that has no memory after `room_count` records.
 class ShortOfMemory : public AppendListener {
  public:
   explicit ShortOfMemory(int room_count) : room_count_(room_count) {}

@@ -61,8 +61,8 @@ inline void WriteRowImage(const StoreFiles& files, uint32_t bucket, uint64_t row
   }
 }
 
-// Run i of the bucket, which has so many runs, gets row row_of_run[i]. Rows that no run gets are
-// free, and keep what lay in them. The store is closed and its bucket has had no rows.
+// Run i of the bucket gets row row_of_run[i], which has a row for each run. Rows that no run gets
+// are free, and keep what lay in them. The store is closed and its bucket has had no rows.
 inline void ScatterRuns(const Options& options, const std::string& dir, uint32_t bucket,
                         const std::vector<uint32_t>& row_of_run) {
   StoreFiles files;

@@ -9,8 +9,8 @@
 
 namespace engine_race::test {
 
-// How a life uses its stores. In one of reuse few rows take so many overwrites that slots are freed
-// and used again.
+// How a life uses its stores. In one of reuse few rows take all overwrites, so slots are freed and
+// used again.
 enum class Life : uint8_t { kAnyUse, kReuse };
 
 // How the store is used between two losses of power.

@@ -22,7 +22,7 @@ void AddRow(uint32_t row, uint32_t live_count, std::vector<Cell>* cells) {
   }
 }
 
-// How many records ChooseRows moves of rows with so many live records, with one free row.
+// How many records ChooseRows moves of rows with these live records, with one free row.
 uint64_t MovedOf(const std::vector<uint32_t>& live_counts) {
   std::vector<Cell> cells;
   CellsOfBucket bucket;

@@ -22,7 +22,7 @@ inline constexpr uint64_t kRow = 256;
 inline constexpr uint64_t kCell = 32;
 inline constexpr uint64_t kCells = kRow / kCell;
 
-// Regions of so many rows; the records of a test are in the first bucket.
+// Regions of `row_count` rows; the records of a test are in the first bucket.
 inline Options Rows(uint64_t row_count) {
   Options options = TinyLogOptions();
   options.bucket_capacity_records = row_count * kRow;

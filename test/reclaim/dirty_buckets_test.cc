@@ -71,7 +71,7 @@ std::vector<format::KeyEntry> EntriesOf(const std::vector<uint64_t>& keys) {
   return entries;
 }
 
-// Hands groups of 256 keys to bucket 0: of each, so many are of one key and the others are new.
+// Hands groups of 256 keys to bucket 0: of each, `hot_count` are of one key, the others are new.
 // Returns after how many groups the bucket waits to be cleaned, 65: after none of 64.
 uint64_t GroupsUntilItWaits(DirtyBuckets* dirty, uint64_t hot_key, uint64_t hot_count) {
   uint64_t next_key = 1000;

@@ -18,7 +18,7 @@
 namespace engine_race::test {
 namespace {
 
-// Until so many threads wait for a place.
+// Until `count` threads wait for a place.
 void AwaitWaiting(const ReadBound& bound, uint32_t count) {
   while (bound.waiting_count() < count) std::this_thread::yield();
 }

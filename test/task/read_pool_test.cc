@@ -29,7 +29,7 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kTurn = ReadTurns::kTurnJobs;
-// A loop that might not end is ended after so many rounds.
+// The rounds after which a loop that might not end is ended.
 constexpr uint64_t kFarTooMany = 100000;
 
 TEST_F(ReadPoolTest, PostedReadsWithoutEndLeaveABatchItsTurn) {

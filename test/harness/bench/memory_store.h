@@ -71,7 +71,7 @@ class MemoryStore final : public KvStore {
   std::function<void(uint64_t)> before_get;
   std::atomic<uint64_t> get_count = 0;
   std::atomic<uint64_t> put_count = 0;
-  // How many batches had so many keys; for one thread.
+  // How many batches had each number of keys; for one thread.
   std::map<size_t, uint64_t> batch_sizes;
 
  private:

@@ -78,7 +78,7 @@ inline std::string PayloadOf(const std::string& key, uint32_t payload_bytes, uin
   return payload;
 }
 
-// Up to `count` records; fewer if there are not so many keys of the kind.
+// Up to `count` records; fewer if the kind has fewer keys.
 inline Records RandomRecords(KeyKind kind, const ::harness::TableShape& shape, size_t count,
                              std::mt19937_64* random) {
   Records records;

@@ -33,7 +33,7 @@ inline lab::TableOptions OptionsOf(Way way) {
   return options;
 }
 
-// Frames and a cache with room for so many blocks each.
+// Frames and a cache with room for as many blocks each.
 class Memory {
  public:
   explicit Memory(uint32_t block_count) : cache_(size_t{block_count} * 17000, /*shard_bits=*/0) {

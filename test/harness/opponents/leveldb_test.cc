@@ -47,12 +47,12 @@ std::vector<KvStoreKind> LevelDbHere() {
 class LevelDbTest : public ::testing::TestWithParam<KvStoreKind> {
  protected:
   static constexpr uint64_t kManyRecords = 10'000'000;  // 40 GB in files of 16 MiB
-  // Twice the files of so many records.
+  // Twice the files of kManyRecords.
   static constexpr rlim_t kFilesOfManyRecords = 4894;
   // LevelDB's tables do not get these.
   static constexpr rlim_t kOtherFiles = 64;
 
-  // Opens a store that will have so many records. How many files may LevelDB keep open then?
+  // Opens a store that will have `record_count` records. How many files may LevelDB keep open then?
   rlim_t MaxOpenFiles(uint64_t record_count) const {
     KvOptions options;
     options.dir = dir_.Join("store");
