@@ -191,6 +191,12 @@ func (c *Config) checkNodeList() []error {
 			problems = append(problems, fmt.Errorf("cluster.nodes[%d].raft: is %q, but "+
 				"raft_address of this node is %q", i, node.RaftAddress, c.RaftAddress))
 		}
+		// Others call the address of the list. One that listens on all addresses has another there.
+		if node.ID == c.NodeID && node.AdminAddress != c.AdminAddress &&
+			checkAddress("", c.AdminAddress, true) == nil {
+			problems = append(problems, fmt.Errorf("cluster.nodes[%d].admin: is %q, but "+
+				"admin_address of this node is %q", i, node.AdminAddress, c.AdminAddress))
+		}
 	}
 	return append(problems, checkDistinct(all)...)
 }

@@ -25,13 +25,18 @@ type controlRequest struct {
 	NodeID    uint64 `json:"node,omitempty"`
 	ReplicaID uint64 `json:"replica,omitempty"`
 	Address   string `json:"address,omitempty"` // of raft on the node
+	// Of controlAddress: the node with its new addresses, and its epoch.
+	Node  service.NodeInfo `json:"node_info,omitzero"`
+	Epoch uint64           `json:"epoch,omitempty"`
 }
 
 const (
 	controlPlace    = "place"   // in the directory; the replica's ID is the answer
 	controlUnplace  = "unplace" // in the directory
 	controlReplace  = "replace" // in the directory; the ID of the new replica is the answer
-	controlAdd      = "add"
+	controlAddress  = "address" // in the directory
+	controlLearn    = "learn"   // without a vote
+	controlAdd      = "add"     // with a vote, which a replica that learns gets
 	controlRemove   = "remove"
 	controlLead     = "lead"
 	controlSnapshot = "snapshot"
@@ -43,7 +48,7 @@ const (
 func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 	defer cancel()
-	own := c.NodeID == n.state.NodeID && (c.Op == controlAdd || c.Op == controlRemove)
+	own := c.NodeID == n.state.NodeID && (c.Op == controlAdd || c.Op == controlLearn || c.Op == controlRemove)
 	if s := n.shard(shardID); s != nil && !own {
 		value, err := n.carryOut(ctx, s, c)
 		if !errors.Is(err, errNotHere) {
@@ -109,6 +114,8 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		case controlUnplace:
 			return n.changeDirectory(ctx,
 				change{Op: opRemove, ShardID: c.ShardID, ReplicaID: c.ReplicaID})
+		case controlAddress:
+			return n.changeDirectory(ctx, change{Op: opAddress, Node: c.Node, Epoch: c.Epoch})
 		case controlReplace:
 			return n.changeDirectory(ctx, change{Op: opReplace, ShardID: c.ShardID,
 				NodeID: c.NodeID, ReplicaID: c.ReplicaID})
@@ -118,10 +125,16 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		return 0, errNotHere
 	}
 	switch c.Op {
+	case controlLearn:
+		err := n.host.SyncRequestAddNonVoting(ctx, c.ShardID, c.ReplicaID, c.Address, 0)
+		return 0, n.changed(ctx, err, c.ShardID, c.ReplicaID, true)
 	case controlAdd:
 		err := n.host.SyncRequestAddReplica(ctx, c.ShardID, c.ReplicaID, c.Address, 0)
 		return 0, n.changed(ctx, err, c.ShardID, c.ReplicaID, true)
 	case controlRemove:
+		if err := n.mayRemove(ctx, c.ShardID, c.ReplicaID); err != nil {
+			return 0, err
+		}
 		err := n.host.SyncRequestDeleteReplica(ctx, c.ShardID, c.ReplicaID, 0)
 		return 0, n.changed(ctx, err, c.ShardID, c.ReplicaID, false)
 	case controlLead:
@@ -188,7 +201,9 @@ func (n *Node) changed(ctx context.Context, err error, shardID, replicaID uint64
 		return fmt.Errorf("%w: replica %d of shard %d was removed", service.ErrConflict, replicaID,
 			shardID)
 	}
-	if _, is := members.Nodes[replicaID]; is != member {
+	_, is := members.Nodes[replicaID]
+	_, learns := members.NonVotings[replicaID]
+	if (is || learns) != member {
 		return fmt.Errorf("%w: replica %d of shard %d: rejected", service.ErrUnavailable, replicaID,
 			shardID)
 	}

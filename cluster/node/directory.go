@@ -33,6 +33,8 @@ type Genesis struct {
 	Nodes    []service.NodeInfo `json:"nodes"`
 	// Commands is the version of commands with which the cluster begins.
 	Commands uint64 `json:"commands,omitempty"`
+	// TickMs is the tick of all nodes. Time-outs of different ticks would upset each other.
+	TickMs uint64 `json:"rtt_ms,omitempty"`
 }
 
 // ID is a hash: clusters with different geneses have different IDs.
@@ -51,6 +53,9 @@ type Placement struct {
 	ReplicaID uint64 `json:"replica"`
 	NodeID    uint64 `json:"node"`
 	Epoch     uint64 `json:"epoch"`
+	// Learns: the replica begins without a vote, and the shard's log says when it gets one. It is
+	// started as a non-voter ever after: dragonboat finds the vote in the log or in the snapshot.
+	Learns bool `json:"learns,omitempty"`
 }
 
 // NodeEntry is a node of the directory.
@@ -147,6 +152,7 @@ type change struct {
 	NodeID    uint64           `json:"node_id,omitempty"`
 	ReplicaID uint64           `json:"replica,omitempty"`
 	Commands  uint64           `json:"commands,omitempty"`
+	Epoch     uint64           `json:"epoch,omitempty"`
 }
 
 const (
@@ -157,6 +163,8 @@ const (
 	// node that ended between a removal and a placement would not know that it is to have one.
 	opReplace = "replace"
 	opRaise   = "raise" // the version of commands, to Commands
+	// The client and admin addresses of Node, whose epoch must be that of the directory.
+	opAddress = "address"
 )
 
 // The result of a change that was refused.
@@ -172,6 +180,14 @@ func (d *Directory) apply(c change) (uint64, string) {
 		return d.place(c.ShardID, c.NodeID)
 	case opRemove:
 		return d.remove(c.ShardID, c.ReplicaID)
+	case opAddress:
+		entry, known := d.Nodes[c.Node.ID]
+		if !known || entry.RaftAddress != c.Node.RaftAddress || entry.Epoch != c.Epoch {
+			return resultRefused, fmt.Sprintf("there is no such node %d", c.Node.ID)
+		}
+		entry.NodeInfo = c.Node
+		d.Nodes[c.Node.ID] = entry
+		return 1, ""
 	case opRaise:
 		d.Commands = max(d.commands(), c.Commands)
 		return d.Commands, ""
@@ -232,7 +248,7 @@ func (d *Directory) place(shardID, nodeID uint64) (uint64, string) {
 	id := entry.NextReplicaID
 	entry.NextReplicaID++
 	entry.Replicas = append(slices.Clip(entry.Replicas),
-		Placement{ReplicaID: id, NodeID: nodeID, Epoch: n.Epoch})
+		Placement{ReplicaID: id, NodeID: nodeID, Epoch: n.Epoch, Learns: d.commands() > 1})
 	d.Shards[shardID] = entry
 	return id, ""
 }

@@ -139,20 +139,67 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 	if err != nil {
 		return fmt.Errorf("place a replica of shard %d on node %d: %w", shardID, nodeID, err)
 	}
-	request.Op, request.Address = controlAdd, info.RaftAddress
-	err = n.untilServed(ctx, shardID, func() error {
-		_, err := n.ask(ctx, shardID, request)
+	if d, err = n.readDirectory(ctx); err != nil {
 		return err
-	})
-	if err != nil {
-		return fmt.Errorf("add replica %d of shard %d: %w", request.ReplicaID, shardID, err)
 	}
-	// The new replica answers a read index once it has caught up.
-	request.Op = controlApplied
-	return n.untilServed(ctx, shardID, func() error {
-		_, err := n.askNode(ctx, info.NodeInfo, request)
-		return err
-	})
+	request.Address = info.RaftAddress
+	// A replica that is behind counts towards the majority as soon as it votes. So it gets its vote
+	// when it has caught up.
+	steps := []string{controlAdd, controlApplied}
+	if p, _ := d.On(shardID, nodeID); p.Learns {
+		steps = []string{controlLearn, controlApplied, controlAdd}
+	}
+	for _, step := range steps {
+		request.Op = step
+		err = n.untilServed(ctx, shardID, func() (err error) {
+			if step == controlApplied {
+				// The new replica answers a read index once it has caught up.
+				_, err = n.askNode(ctx, info.NodeInfo, request)
+				return err
+			}
+			_, err = n.ask(ctx, shardID, request)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("%s replica %d of shard %d: %w", step, request.ReplicaID, shardID, err)
+		}
+	}
+	return nil
+}
+
+// mayRemove fails if the voters that would be left have no majority: nobody could add another one
+// then. It waits a little for answers.
+func (n *Node) mayRemove(ctx context.Context, shardID, replicaID uint64) error {
+	members, err := n.host.SyncGetShardMembership(ctx, shardID)
+	if err != nil {
+		return unknown(err)
+	}
+	if _, votes := members.Nodes[replicaID]; !votes {
+		return nil
+	}
+	var infos []service.NodeInfo
+	for _, entry := range n.directory.Load().Nodes {
+		infos = append(infos, entry.NodeInfo)
+	}
+	deadline, _ := ctx.Deadline()
+	for {
+		running, live := n.askForReplicas(ctx, infos), 0
+		for id := range members.Nodes {
+			r, known := running[raftio.NodeInfo{ShardID: shardID, ReplicaID: id}]
+			if id != replicaID && known && r.Ready {
+				live++
+			}
+		}
+		left := len(members.Nodes) - 1
+		if live > left/2 {
+			return nil
+		}
+		if time.Until(deadline) < 2*statusTimeout {
+			return fmt.Errorf("%w: without replica %d only %d of %d voters of shard %d are ready, "+
+				"which is no majority", service.ErrConflict, replicaID, live, left, shardID)
+		}
+		time.Sleep(pollInterval)
+	}
 }
 
 // mayLose fails if the replica is the last one of its shard.

@@ -54,6 +54,9 @@ type Config struct {
 	// Bytes in flight of calls from other nodes, which clients may share. Nil: a budget of its own.
 	Budget *budget.Budget
 
+	// What the configuration says of the cluster. A restart is refused if that has changed.
+	Expected Expected
+
 	// The newest version of commands that the node knows. 0: the program's; tests have others.
 	Commands uint64
 
@@ -136,6 +139,9 @@ func Open(c Config) (*Node, error) {
 	n.savedVersion = n.directory.Load().Version
 	if needed := n.directory.Load().commands(); needed > n.knownCommands() {
 		return nil, errOldProgram(needed, n.knownCommands())
+	}
+	if err := n.checkSettings(); err != nil {
+		return nil, err
 	}
 	if err := raftlog.Tune(); err != nil {
 		return nil, err

@@ -40,6 +40,7 @@ func (n *Node) reconcileForever() {
 		n.refreshDirectory()
 		n.reconcile()
 		n.raise()
+		n.tellAddresses()
 		version := n.directory.Load().Version
 		// The next start must not find a replica in the file whose log is deleted.
 		if version == n.savedVersion && (!isClean || cleanVersion != version) {
@@ -111,7 +112,8 @@ func (n *Node) reconcile() {
 			running = nil
 		}
 		if placed && running == nil && n.mayStart(shardID, p, leftovers()) {
-			if err := n.start(shardID, p.ReplicaID, n.firstMembers(shardID, p)); err != nil {
+			if err := n.start(shardID, p.ReplicaID, n.firstMembers(shardID, p),
+				p.Learns); err != nil {
 				n.config.Logger.Error("cannot start a replica", "error", err)
 			}
 		}
@@ -195,10 +197,22 @@ func (n *Node) replaceIfLost(ctx context.Context, shardID uint64) {
 	case !placed:
 	case s == nil && n.isLost(shardID, p, n.leftovers()):
 		n.replace(ctx, shardID)
-	case s != nil && !s.caughtUp.Load() && time.Since(s.started) > resumeAfter &&
+	case s != nil && (!s.caughtUp.Load() || p.Learns && n.isLearner(shardID)) &&
+		time.Since(s.started) > resumeAfter &&
 		n.firstMembers(shardID, p) == nil:
 		n.addAgain(ctx, shardID)
 	}
+}
+
+// isLearner tells whether the replica of a shard here has no vote.
+func (n *Node) isLearner(shardID uint64) bool {
+	info := n.host.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true})
+	for _, shard := range info.ShardInfoList {
+		if shard.ShardID == shardID {
+			return shard.IsNonVoting
+		}
+	}
+	return false
 }
 
 func (n *Node) replace(ctx context.Context, shardID uint64) {

@@ -48,10 +48,11 @@ func (n *Node) replicaDirectory(shardID, replicaID uint64) string {
 }
 
 // start runs a replica. Members are those of the genesis, or nil for a replica that was added.
-func (n *Node) start(shardID, replicaID uint64, members map[uint64]string) error {
+func (n *Node) start(shardID, replicaID uint64, members map[uint64]string, learns bool) error {
 	s := &shard{node: n, shardID: shardID, replicaID: replicaID, stopped: make(chan struct{}),
 		started: time.Now(), joined: members == nil}
 	c := n.shardConfig(shardID, replicaID)
+	c.IsNonVoting = learns
 	var err error
 	if shardID == directoryShard {
 		n.machine = newDirectoryMachine(&n.state.Genesis)

@@ -99,6 +99,9 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 	}
 	if err != nil {
 		logger.Error("cannot "+command, "error", err)
+		if errors.Is(err, node.ErrSettings) {
+			return exitConfig
+		}
 		return exitFailed
 	}
 	return exitDone
@@ -106,7 +109,26 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 
 func genesisOf(c *config.Config) node.Genesis {
 	return node.Genesis{Cluster: c.Cluster.Name, Shards: uint64(c.Cluster.Shards),
-		Replicas: uint64(c.Cluster.Replicas), Nodes: c.Cluster.Nodes, Commands: replica.Version}
+		Replicas: uint64(c.Cluster.Replicas), Nodes: c.Cluster.Nodes, Commands: replica.Version,
+		TickMs: c.Raft.RTTMs}
+}
+
+// expectedOf leaves out what the configuration leaves out: a node that joined needs no [cluster].
+func expectedOf(c *config.Config) node.Expected {
+	e := node.Expected{Cluster: c.Cluster.Name, Shards: uint64(c.Cluster.Shards),
+		Replicas: uint64(c.Cluster.Replicas)}
+	if given := config.Default().Cluster; len(c.Cluster.Nodes) == 0 {
+		if c.Cluster.Name == given.Name {
+			e.Cluster = ""
+		}
+		if c.Cluster.Shards == given.Shards {
+			e.Shards = 0
+		}
+		if c.Cluster.Replicas == given.Replicas {
+			e.Replicas = 0
+		}
+	}
+	return e
 }
 
 // setUp runs init or join, which call other nodes.
@@ -153,6 +175,7 @@ func nodeConfig(c *config.Config, server *tls.Config, client func() *tls.Config,
 		scheme = "https"
 	}
 	return node.Config{
+		Expected:  expectedOf(c),
 		Directory: c.DataDir, Info: c.Self(),
 		TickMs: c.Raft.RTTMs, ElectionTicks: c.Raft.ElectionRTT,
 		HeartbeatTicks: c.Raft.HeartbeatRTT,
