@@ -82,17 +82,21 @@ func TestCallsThroughTheClient(t *testing.T) {
 	if index != 42 {
 		t.Errorf("snapshot: index %d", index)
 	}
+	comparison, compareErr := c.Compare(ctx, 6)
+	if comparison.ShardID != 6 || comparison.Index != 7 {
+		t.Errorf("compare: %+v", comparison)
+	}
 	backup, backupErr := c.Backup(ctx, root+"/b", root+"/a")
 	restored, restoreErr := c.Restore(ctx, root+"/b")
 	if backup.Records != 3 || restored.Bytes != 8192 {
 		t.Errorf("reports: %+v, %+v", backup, restored)
 	}
-	err = errors.Join(err, backupErr, restoreErr, c.AddReplica(ctx, 0, 2),
+	err = errors.Join(err, compareErr, backupErr, restoreErr, c.AddReplica(ctx, 0, 2),
 		c.RemoveReplica(ctx, 3, 4), c.MoveLeader(ctx, 5, 1<<63), c.Live(), c.Ready())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("snapshot 5;backup %[1]s/b since %[1]s/a;restore %[1]s/b;add 0 2;"+
+	want := fmt.Sprintf("snapshot 5;compare 6;backup %[1]s/b since %[1]s/a;restore %[1]s/b;add 0 2;"+
 		"remove 3 4;move 5 9223372036854775808", root)
 	if got := control.takeCalls(); got != want {
 		t.Errorf("calls\n%s, want\n%s", got, want)

@@ -24,7 +24,7 @@ type ReplicaCall struct {
 	Node  *uint64 `json:"node"`
 }
 
-// SnapshotCall is the body of /snapshot.
+// SnapshotCall is the body of /snapshot and /compare.
 type SnapshotCall struct {
 	Shard *uint64 `json:"shard"`
 }
@@ -58,6 +58,12 @@ func (s *Server) addEndpoints() {
 		}
 		index, err := control.Snapshot(ctx, *call.Shard)
 		return IndexAnswer{Index: index}, err
+	})
+	post(s, "/compare", long, func(ctx context.Context, call SnapshotCall) (any, error) {
+		if call.Shard == nil {
+			return nil, invalid("the body lacks shard")
+		}
+		return control.Compare(ctx, *call.Shard)
 	})
 	post(s, "/backup", long, func(ctx context.Context, call BackupCall) (any, error) {
 		directory, err := s.backupPath("directory", call.Directory)

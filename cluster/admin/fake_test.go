@@ -82,6 +82,10 @@ func (f *fakeControl) Snapshot(ctx context.Context, shard uint64) (uint64, error
 	return 42, f.record(ctx, "snapshot %d", shard)
 }
 
+func (f *fakeControl) Compare(ctx context.Context, shard uint64) (service.Comparison, error) {
+	return service.Comparison{ShardID: shard, Index: 7}, f.record(ctx, "compare %d", shard)
+}
+
 func (f *fakeControl) Backup(ctx context.Context, directory, since string) (service.BackupReport,
 	error) {
 	return service.BackupReport{Records: 3, Bytes: 12288},

@@ -102,6 +102,10 @@ type Limits struct {
 	AdminTimeoutMs int64 `toml:"admin_timeout_ms"`
 	// BackupTimeoutS bounds a backup or a restore, in seconds.
 	BackupTimeoutS int64 `toml:"backup_timeout_s"`
+	// CompareIntervalS is how often the replicas of each shard are compared, in seconds. 0: never.
+	CompareIntervalS int64 `toml:"compare_interval_s"`
+	// CompareBytesPerSecond is how fast each replica is read for a comparison.
+	CompareBytesPerSecond int64 `toml:"compare_bytes_per_second"`
 }
 
 // TLS names files in PEM format. They are read again when they change.
@@ -172,7 +176,8 @@ func Default() *Config {
 		Engine: EngineOptions{},
 		Limits: Limits{MaxClients: 10_000, MaxClientBytesInFlight: 16 << 20,
 			MaxBytesInFlight: 256 << 20, MemoryBytes: 1 << 30, RequestTimeoutMs: 2000,
-			DrainTimeoutMs: 3000, AdminTimeoutMs: 30_000, BackupTimeoutS: 3600},
+			DrainTimeoutMs: 3000, AdminTimeoutMs: 30_000, BackupTimeoutS: 3600,
+			CompareIntervalS: 24 * 3600, CompareBytesPerSecond: 16 << 20},
 		Auth: Auth{Users: map[string]string{}},
 		Log:  Log{Level: "info", Format: "json"},
 	}
@@ -218,6 +223,11 @@ func (l Limits) DrainTimeout() time.Duration { return milliseconds(l.DrainTimeou
 
 // AdminTimeout bounds a call of an operator.
 func (l Limits) AdminTimeout() time.Duration { return milliseconds(l.AdminTimeoutMs) }
+
+// CompareInterval is 0 if replicas are not compared in the background.
+func (l Limits) CompareInterval() time.Duration {
+	return time.Duration(l.CompareIntervalS) * time.Second
+}
 
 // BackupTimeout bounds a backup or a restore.
 func (l Limits) BackupTimeout() time.Duration {

@@ -53,7 +53,8 @@ func TestExampleOfNodes(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("the example has no list of nodes")
 	}
-	list = "node_id = 1\nallow_insecure = true\nraft_address = '10.0.0.1:7101'\n[cluster]\n" +
+	list = "node_id = 1\nallow_insecure = true\nraft_address = '10.0.0.1:7101'\n" +
+		"admin_address = '10.0.0.1:7201'\n[cluster]\n" +
 		"nodes = [" + strings.ReplaceAll(list, "\n#", "\n") + "]\n"
 	c, err := Load(write(t, list, 0o600), nil)
 	if err != nil {

@@ -231,6 +231,8 @@ func (c *Config) checkRanges() []error {
 		{"limits.idle_timeout_ms", uint64(limits.IdleTimeoutMs), 0, 24 * hourMs},
 		{"limits.drain_timeout_ms", uint64(limits.DrainTimeoutMs), 0, hourMs},
 		{"limits.admin_timeout_ms", uint64(limits.AdminTimeoutMs), 100, hourMs},
+		{"limits.compare_interval_s", uint64(limits.CompareIntervalS), 0, 365 * 24 * 3600},
+		{"limits.compare_bytes_per_second", uint64(limits.CompareBytesPerSecond), 64 << 10, 1 << 40},
 		{"limits.backup_timeout_s", uint64(limits.BackupTimeoutS), 1, 7 * 24 * 3600},
 	}
 	var problems []error

@@ -166,7 +166,6 @@ func (n *Node) storePeers(incarnations map[uint64]uint64, bootstrapping bool) er
 
 // begin asks the other initial nodes until all agree, and then lets the replicas run.
 func (n *Node) begin() {
-	defer n.workers.Done()
 	told := map[uint64]string{}
 	for {
 		heard := n.askOthers()

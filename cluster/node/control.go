@@ -40,6 +40,9 @@ const (
 	controlRemove   = "remove"
 	controlLead     = "lead"
 	controlSnapshot = "snapshot"
+	controlMark     = "mark" // a moment, for a comparison; its index is the answer
+	controlDiffers  = "differs"
+	controlAgrees   = "agrees"
 	controlApplied  = "applied"
 )
 
@@ -144,6 +147,11 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		return 0, unknown(s.handOver(c.ReplicaID))
 	case controlSnapshot:
 		return n.snapshotHere(ctx, s)
+	case controlMark:
+		return n.mark(ctx, s)
+	case controlDiffers, controlAgrees:
+		s.differs.Store(c.Op == controlDiffers)
+		return 0, nil
 	case controlApplied:
 		return 0, n.awaitApplied(ctx, s)
 	}

@@ -183,7 +183,8 @@ func (n *Node) mayRemove(ctx context.Context, shardID, replicaID uint64) error {
 	}
 	deadline, _ := ctx.Deadline()
 	for {
-		running, live := n.askForReplicas(ctx, infos), 0
+		running, _ := n.askForReplicas(ctx, infos)
+		live := 0
 		for id := range members.Nodes {
 			r, known := running[raftio.NodeInfo{ShardID: shardID, ReplicaID: id}]
 			if id != replicaID && known && r.Ready {

@@ -54,6 +54,11 @@ type Config struct {
 	// Bytes in flight of calls from other nodes, which clients may share. Nil: a budget of its own.
 	Budget *budget.Budget
 
+	// Between two comparisons of a shard's replicas in the background; 0: none. And how fast each
+	// replica is read for one.
+	CompareInterval       time.Duration
+	CompareBytesPerSecond int64
+
 	// What the configuration says of the cluster. A restart is refused if that has changed.
 	Expected Expected
 
@@ -88,6 +93,9 @@ type Node struct {
 
 	// Of the reconciler: the directory that the next start begins with.
 	savedVersion uint64
+
+	comparisons     sync.Map // the last one by shard: service.Comparison
+	comparisonsDone atomic.Uint64
 
 	clock  clock
 	clocks sync.Map // of other nodes by admin address: heard
@@ -160,8 +168,7 @@ func Open(c Config) (*Node, error) {
 	}
 	n.reconcile()
 	if s.Bootstrapping {
-		n.workers.Add(1)
-		go n.begin()
+		n.workers.Go(n.begin)
 	}
 	for _, s := range n.localShards() {
 		if err := n.log.CheckFiles(s.shardID, s.replicaID); err != nil {
@@ -176,6 +183,7 @@ func Open(c Config) (*Node, error) {
 	n.workers.Go(n.replaceLost)
 	n.workers.Go(n.maintainForever)
 	n.workers.Go(n.tendForever)
+	n.workers.Go(n.compareForever)
 	if c.SpreadLeaders {
 		n.workers.Go(n.spreadForever)
 	}

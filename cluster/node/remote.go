@@ -32,6 +32,7 @@ const (
 	pathStream    = "/internal/stream"
 	pathReplicas  = "/internal/replicas"
 	pathVersion   = "/internal/version"
+	pathHash      = "/internal/hash"
 )
 
 const (
@@ -234,6 +235,7 @@ func (n *Node) Handlers() map[string]http.Handler {
 		pathStream:    http.HandlerFunc(n.serveStream),
 		pathReplicas:  n.handler(n.serveReplicas),
 		pathVersion:   n.handler(n.serveVersion),
+		pathHash:      n.handler(n.serveHash),
 	}
 }
 

@@ -35,6 +35,8 @@ type shard struct {
 	// Set once the replica has applied all that was committed when it was started. Before that it
 	// may show states that are older than those it showed before its restart.
 	caughtUp atomic.Bool
+	// The last comparison found other records here than most replicas have.
+	differs atomic.Bool
 	// Of maintainForever: the size of the log when it was to be shortened the last time.
 	shortenedAt uint64
 	// Of tendForever: when the shard was handed over, or its failure looked at, the last time.

@@ -94,6 +94,7 @@ func (n *Node) replicasHere() []service.ReplicaStatus {
 		r := service.ReplicaStatus{ShardID: s.shardID, ReplicaID: s.replicaID,
 			NodeID: n.state.NodeID, Leader: s.leads(), Ready: s.ready() == nil && !n.draining.Load(),
 			Fit: n.unfit(s) == "", Loading: !s.caughtUp.Load(),
+			Differs:   s.differs.Load(),
 			LogBytes:  n.log.Bytes(s.shardID, s.replicaID),
 			Elections: s.load.elections.Load(), ReadKeys: s.load.reads.Load(),
 			WrittenOps: s.load.writes.Load(), ReadKeysPerSecond: s.load.readRate.perSecond(),

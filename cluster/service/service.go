@@ -112,6 +112,8 @@ type ReplicaStatus struct {
 	// Of the last seconds.
 	ReadKeysPerSecond   float64 `json:"read_keys_per_second"`
 	WrittenOpsPerSecond float64 `json:"written_ops_per_second"`
+	// Differs: a comparison found that the replica's records are not those of most others.
+	Differs bool `json:"differs,omitempty"`
 }
 
 // ShardStatus describes a shard. Lower is the lowest of its keys, Upper the highest.
@@ -138,6 +140,23 @@ type BackupReport struct {
 	Bytes   uint64 `json:"bytes"`
 }
 
+// Comparison says how the replicas of a shard differ in the state of one index of its log.
+type Comparison struct {
+	ShardID     uint64            `json:"shard"`
+	Index       uint64            `json:"index"`
+	Nodes       []uint64          `json:"nodes"`             // whose replicas were compared
+	Missing     map[uint64]string `json:"missing,omitempty"` // why the others were not
+	Differences []Difference      `json:"differences,omitempty"`
+}
+
+// Difference is a range of keys, both ends included, with the nodes that most others do not agree
+// with.
+type Difference struct {
+	Lower uint64   `json:"lower"`
+	Upper uint64   `json:"upper"`
+	Nodes []uint64 `json:"nodes"`
+}
+
 // Control is what operators ask of a node. Each call may be sent to any node.
 type Control interface {
 	Status(ctx context.Context) (Status, error)
@@ -148,6 +167,8 @@ type Control interface {
 	MoveLeader(ctx context.Context, shardID, nodeID uint64) error
 	// Snapshot lets the node's replica of the shard sync, and shortens its log.
 	Snapshot(ctx context.Context, shardID uint64) (index uint64, err error)
+	// Compare compares the replicas of a shard while clients go on.
+	Compare(ctx context.Context, shardID uint64) (Comparison, error)
 	// Backup writes the records of all shards into a directory of the node: all of them, or those
 	// that changed since the backup in `since`.
 	Backup(ctx context.Context, directory, since string) (BackupReport, error)

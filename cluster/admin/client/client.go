@@ -207,6 +207,14 @@ func (c *Client) Snapshot(ctx context.Context, shardID uint64) (uint64, error) {
 	return answer.Index, err
 }
 
+// Compare implements service.Control.
+func (c *Client) Compare(ctx context.Context, shardID uint64) (service.Comparison, error) {
+	var answer service.Comparison
+	call := admin.SnapshotCall{Shard: &shardID}
+	err := c.Call(ctx, http.MethodPost, "/compare", call, &answer)
+	return answer, err
+}
+
 // Backup implements service.Control.
 func (c *Client) Backup(ctx context.Context, directory, since string) (service.BackupReport,
 	error) {

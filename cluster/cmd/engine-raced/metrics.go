@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -101,6 +102,21 @@ func expiriesOf(expiries func() map[string]time.Time) admin.Source {
 			emit(admin.Sample{Name: "engine_raced_certificate_expiry_seconds",
 				Help:   "When a certificate expires, as Unix time. Of several authorities: the first.",
 				Labels: [][2]string{{"setting", setting}}, Value: float64(end.Unix())})
+		}
+	}
+}
+
+// comparisonsOf gives what comparisons of replicas have found.
+func comparisonsOf(n *node.Node) admin.Source {
+	return func(emit func(admin.Sample)) {
+		done, last := n.Comparisons()
+		emit(admin.Sample{Name: "engine_raced_comparisons_total", Counter: true,
+			Help: "Comparisons of replicas that this node has made.", Value: float64(done)})
+		for _, c := range last {
+			emit(admin.Sample{Name: "engine_raced_differing_ranges_count",
+				Help:   "Ranges of keys in which replicas differed at the last comparison.",
+				Labels: [][2]string{{"shard", strconv.FormatUint(c.ShardID, 10)}},
+				Value:  float64(len(c.Differences))})
 		}
 	}
 }

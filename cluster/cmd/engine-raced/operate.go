@@ -33,7 +33,7 @@ const (
 
 const (
 	commands = "init join serve status add-replica remove-replica move-leader snapshot backup" +
-		" restore"
+		" restore compare"
 	defaultAdminAddress = "127.0.0.1:7201"
 	// The client waits longer than the node, so that the node can tell what happened.
 	extraWait = 10 * time.Second
@@ -61,7 +61,7 @@ func (o *operation) needs() (required, permitted []string, known bool) {
 		return nil, nil, true
 	case "add-replica", "remove-replica", "move-leader":
 		return []string{"shard", "node"}, nil, true
-	case "snapshot":
+	case "snapshot", "compare":
 		return []string{"shard"}, nil, true
 	case "backup":
 		return []string{"dir"}, []string{"since"}, true
@@ -194,7 +194,7 @@ func (o *operation) target() (address string, security *tls.Config, secret strin
 	}
 	if o.timeout == 0 {
 		o.timeout = settings.Limits.AdminTimeout() + extraWait
-		if o.command == "backup" || o.command == "restore" {
+		if o.command == "backup" || o.command == "restore" || o.command == "compare" {
 			o.timeout = settings.Limits.BackupTimeout() + extraWait
 		}
 	}
@@ -238,6 +238,14 @@ func (o *operation) run(ctx context.Context, node service.Control) error {
 			_, err := fmt.Fprintf(o.out, "snapshot at index %d\n", index)
 			return err
 		})
+	case "compare":
+		comparison, err := node.Compare(ctx, o.shard)
+		if err != nil {
+			return err
+		}
+		return errors.Join(o.print(comparison, func() error {
+			return printComparison(o.out, comparison)
+		}), differing(comparison))
 	case "backup":
 		return o.report(node.Backup(ctx, o.directory, o.since))
 	default:

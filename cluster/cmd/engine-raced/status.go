@@ -49,11 +49,36 @@ func printShards(out io.Writer, shards []service.ShardStatus) error {
 		for _, replica := range shard.Members {
 			fmt.Fprintf(table, "%d\t%016x\t%016x\t%d\t%d\t%s\t%s\t%d\t%d\t%.0f\t%.0f\n", shard.ShardID,
 				shard.Lower, shard.Upper, replica.ReplicaID, replica.NodeID,
-				role(shard, replica), yesNo(replica.Ready), replica.AppliedIndex,
+				role(shard, replica), readiness(replica), replica.AppliedIndex,
 				replica.SyncedIndex, replica.ReadKeysPerSecond, replica.WrittenOpsPerSecond)
 		}
 	}
 	return table.Flush()
+}
+
+// printComparison writes how the replicas of a shard differ.
+func printComparison(out io.Writer, c service.Comparison) error {
+	fmt.Fprintf(out, "shard %d at index %d: the replicas of nodes %v were compared\n", c.ShardID,
+		c.Index, c.Nodes)
+	for node, reason := range c.Missing {
+		fmt.Fprintf(out, "node %d was not compared: %s\n", node, reason)
+	}
+	for _, one := range c.Differences {
+		fmt.Fprintf(out, "keys %016x to %016x: nodes %v differ\n", one.Lower, one.Upper, one.Nodes)
+	}
+	if len(c.Differences) == 0 {
+		_, err := fmt.Fprintln(out, "they are equal")
+		return err
+	}
+	return nil
+}
+
+// differing fails if replicas differ, so that a script sees it.
+func differing(c service.Comparison) error {
+	if len(c.Differences) == 0 {
+		return nil
+	}
+	return fmt.Errorf("replicas differ: remove each replica that differs, and add it again")
 }
 
 func role(shard service.ShardStatus, replica service.ReplicaStatus) string {
@@ -65,6 +90,13 @@ func role(shard service.ShardStatus, replica service.ReplicaStatus) string {
 	default:
 		return "follower"
 	}
+}
+
+func readiness(replica service.ReplicaStatus) string {
+	if replica.Differs {
+		return "differs"
+	}
+	return yesNo(replica.Ready)
 }
 
 func yesNo(value bool) string {
