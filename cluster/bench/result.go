@@ -30,9 +30,10 @@ var claims = []claim{
 	{"failover_ms_p99", "at most 800"},
 	{"failover_blackhole_ms_p50", "at most 1000"},
 	{"attack_rejoin_s", "at most 5"},
-	{"acknowledged_lost", "0"},
-	{"stale_reads", "0"},
-	{"histories_checked", "at least 100"},
+	{"memory_flood_ratio", "at most 1.2"},
+	{"lost", "0"},
+	{"stale", "0"},
+	{"histories_checked", "at least 150"},
 }
 
 // ratios are the claims that compare two figures of one round.

@@ -48,7 +48,7 @@ func TestUnknownStolenTimeIsLeftOut(t *testing.T) {
 
 func TestClaimsOfTheCheckAreTakenOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "check.json")
-	text := `{"claims": {"stale_reads": 0, "histories_checked": 120, "violations": 3}}`
+	text := `{"claims": {"stale": 0, "histories_checked": 120, "violations": 3}}`
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -45,8 +45,8 @@ func (c *Class) add(h *history.History, verdict model.Verdict) {
 // Claims are the figures that a release promises.
 type Claims struct {
 	HistoriesChecked int `json:"histories_checked"`
-	AcknowledgedLost int `json:"acknowledged_lost"`
-	StaleReads       int `json:"stale_reads"`
+	Lost             int `json:"lost"`  // acknowledged writes
+	Stale            int `json:"stale"` // linearizable reads
 	Violations       int `json:"violations"`
 	// In milliseconds; 0 if no failover was measured.
 	FailoverP50  float64 `json:"failover_ms_p50,omitempty"`
@@ -90,8 +90,8 @@ func (r *Report) problem(format string, args ...any) {
 
 // finish computes the claims. Values that nobody wrote are violations, in the ledger too.
 func (r *Report) finish() {
-	r.Claims = Claims{AcknowledgedLost: r.Ledger.AcknowledgedLost,
-		StaleReads: r.Ledger.StaleReads, Violations: r.Ledger.Impossible}
+	r.Claims = Claims{Lost: r.Ledger.Lost,
+		Stale: r.Ledger.Stale, Violations: r.Ledger.Impossible}
 	for _, class := range r.Classes {
 		r.Claims.HistoriesChecked += class.Histories - class.Unchecked - class.Empty
 		r.Claims.Violations += class.Violations
@@ -158,9 +158,9 @@ func (r *Report) Print(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "ledger: %d keys, %d writes acknowledged, %d unknown, %d reads, %d keys unread\n",
 		r.Ledger.Keys, r.Ledger.Acknowledged, r.Ledger.Unknown, r.Ledger.Reads, r.Ledger.Unread)
-	_, err := fmt.Fprintf(out, "histories_checked %d\nacknowledged_lost %d\nstale_reads %d\n"+
-		"violations %d\n", r.Claims.HistoriesChecked, r.Claims.AcknowledgedLost,
-		r.Claims.StaleReads, r.Claims.Violations)
+	_, err := fmt.Fprintf(out, "histories_checked %d\nlost %d\nstale %d\n"+
+		"violations %d\n", r.Claims.HistoriesChecked, r.Claims.Lost,
+		r.Claims.Stale, r.Claims.Violations)
 	if err == nil && r.Failover != nil {
 		_, err = fmt.Fprintf(out, "failover_ms_p50 %.0f\nfailover_ms_p99 %.0f\n",
 			r.Claims.FailoverP50, r.Claims.FailoverP99)

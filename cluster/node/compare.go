@@ -55,19 +55,22 @@ func (n *Node) Compare(ctx context.Context, shardID uint64) (service.Comparison,
 	return result, nil
 }
 
-// mark proposes a command at whose index all replicas take a snapshot.
-func (n *Node) mark(ctx context.Context, s *shard) (uint64, error) {
+// proposeEmpty proposes a command without writes. With marks all replicas take a snapshot at its
+// index, which is the answer.
+func (n *Node) proposeEmpty(ctx context.Context, s *shard, marks bool) (uint64, error) {
 	if s.replica == nil || !s.leads() {
 		return 0, errNotHere
 	}
-	command := replica.NewCommand(nil, replica.Header{Version: uint8(n.commands()), Mark: true,
+	command := replica.NewCommand(nil, replica.Header{Version: uint8(n.commands()), Mark: marks,
 		Token: s.termNow()})
 	result, err := n.host.SyncPropose(ctx, s.proposer.session, command)
 	switch {
 	case err != nil:
 		return 0, unknown(err)
-	case result.Value != replica.ResultApplied || len(result.Data) != 8:
+	case result.Value != replica.ResultApplied || marks && len(result.Data) != 8:
 		return 0, fmt.Errorf("%w: the shard has another leader", service.ErrUnavailable)
+	case !marks:
+		return 0, nil
 	}
 	return binary.BigEndian.Uint64(result.Data), nil
 }

@@ -40,7 +40,8 @@ const (
 	controlRemove   = "remove"
 	controlLead     = "lead"
 	controlSnapshot = "snapshot"
-	controlMark     = "mark" // a moment, for a comparison; its index is the answer
+	controlMark     = "mark"  // a moment, for a comparison; its index is the answer
+	controlTouch    = "touch" // the log, with a command that changes nothing
 	controlDiffers  = "differs"
 	controlAgrees   = "agrees"
 	controlApplied  = "applied"
@@ -148,7 +149,9 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 	case controlSnapshot:
 		return n.snapshotHere(ctx, s)
 	case controlMark:
-		return n.mark(ctx, s)
+		return n.proposeEmpty(ctx, s, true)
+	case controlTouch:
+		return n.proposeEmpty(ctx, s, false)
 	case controlDiffers, controlAgrees:
 		s.differs.Store(c.Op == controlDiffers)
 		return 0, nil

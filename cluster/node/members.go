@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,6 +149,10 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 	steps := []string{controlAdd, controlApplied}
 	if p, _ := d.On(shardID, nodeID); p.Learns {
 		steps = []string{controlLearn, controlApplied, controlAdd}
+	}
+	if shardID >= firstDataShard {
+		// A leader that UnsafeRecover has made streams an empty state until it has applied a command.
+		steps = slices.Insert(steps, 0, controlTouch)
 	}
 	for _, step := range steps {
 		request.Op = step

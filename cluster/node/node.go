@@ -125,8 +125,8 @@ type Node struct {
 	nudge, greeted chan struct{}
 }
 
-// Open starts the node's replicas. It returns before they have leaders.
-func Open(c Config) (*Node, error) {
+// prepareNode makes a node that runs nothing yet.
+func prepareNode(c Config) (*Node, error) {
 	s, err := loadState(c.Directory)
 	if err != nil {
 		return nil, err
@@ -148,17 +148,31 @@ func Open(c Config) (*Node, error) {
 	if needed := n.directory.Load().commands(); needed > n.knownCommands() {
 		return nil, errOldProgram(needed, n.knownCommands())
 	}
-	if err := n.checkSettings(); err != nil {
-		return nil, err
-	}
+	return n, n.checkSettings()
+}
+
+// openHost takes the directory's lock and opens the logs.
+func (n *Node) openHost() (err error) {
 	if err := raftlog.Tune(); err != nil {
-		return nil, err
+		return err
 	}
-	logs := &raftlog.Factory{FollowerBytesPerSecond: uint64(c.CatchUpBytesPerS)}
+	logs := &raftlog.Factory{FollowerBytesPerSecond: uint64(n.config.CatchUpBytesPerS)}
 	if n.host, err = dragonboat.NewNodeHost(n.hostConfig(logs)); err != nil {
-		return nil, fmt.Errorf("start raft at %s: %w", c.Info.RaftAddress, err)
+		return fmt.Errorf("start raft at %s: %w", n.config.Info.RaftAddress, err)
 	}
 	n.log = logs.Log()
+	return nil
+}
+
+// Open starts the node's replicas. It returns before they have leaders.
+func Open(c Config) (*Node, error) {
+	n, err := prepareNode(c)
+	if err == nil {
+		err = n.openHost()
+	}
+	if err != nil {
+		return nil, err
+	}
 	// The host holds the lock of the directory, so no other process restores there.
 	if err := os.RemoveAll(filepath.Join(c.Directory, restoreName)); err != nil {
 		c.Logger.Warn("cannot remove what a restore has left", "error", err)
@@ -167,7 +181,7 @@ func Open(c Config) (*Node, error) {
 		c.Logger.Warn("cannot give back reserved space of logs", "error", err)
 	}
 	n.reconcile()
-	if s.Bootstrapping {
+	if n.state.Bootstrapping {
 		n.workers.Go(n.begin)
 	}
 	for _, s := range n.localShards() {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lni/dragonboat/v4"
 	"github.com/lni/dragonboat/v4/statemachine"
 
 	"engine_race/cluster/files"
@@ -55,11 +57,13 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string, learn
 		started: time.Now(), joined: members == nil}
 	c := n.shardConfig(shardID, replicaID)
 	c.IsNonVoting = learns
-	var err error
+	var launch func(members map[uint64]string) error
 	if shardID == directoryShard {
 		n.machine = newDirectoryMachine(&n.state.Genesis)
-		err = n.host.StartReplica(members, members == nil,
-			func(uint64, uint64) statemachine.IStateMachine { return n.machine }, c)
+		launch = func(members map[uint64]string) error {
+			return n.host.StartReplica(members, members == nil,
+				func(uint64, uint64) statemachine.IStateMachine { return n.machine }, c)
+		}
 	} else {
 		directory := n.replicaDirectory(shardID, replicaID)
 		if err := files.MakeDirectory(directory); err != nil {
@@ -74,8 +78,15 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string, learn
 			Logger:    n.config.Logger.With("shard", shardID, "replica", replicaID),
 		})
 		s.reader = newReader(n, shardID, s.replica)
-		err = n.host.StartOnDiskReplica(members, members == nil,
-			func(uint64, uint64) statemachine.IOnDiskStateMachine { return s.replica }, c)
+		launch = func(members map[uint64]string) error {
+			return n.host.StartOnDiskReplica(members, members == nil,
+				func(uint64, uint64) statemachine.IOnDiskStateMachine { return s.replica }, c)
+		}
+	}
+	err := launch(members)
+	if errors.Is(err, dragonboat.ErrInvalidShardSettings) && members != nil {
+		// UnsafeRecover has given the replica other members, which its log has.
+		err = launch(nil)
 	}
 	if err != nil {
 		if s.reader != nil {

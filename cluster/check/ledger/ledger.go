@@ -38,11 +38,11 @@ type Report struct {
 	Acknowledged int `json:"acknowledged_writes"`
 	Unknown      int `json:"unknown_writes"`
 	Reads        int `json:"reads"` // while the ledger ran
-	// AcknowledgedLost counts keys whose last acknowledged version no node has at the end.
-	AcknowledgedLost int `json:"acknowledged_lost"`
-	// StaleReads counts linearizable reads below the version that was acknowledged before them,
+	// Lost counts keys whose last acknowledged version no node has at the end.
+	Lost int `json:"lost"`
+	// Stale counts linearizable reads below the version that was acknowledged before them,
 	// and local reads that stay there.
-	StaleReads int `json:"stale_reads"`
+	Stale int `json:"stale"`
 	// Impossible counts values that nobody wrote: mixed ones, and versions never attempted.
 	Impossible int      `json:"impossible_values"`
 	Unread     int      `json:"unread_keys"` // keys that a node did not answer for
@@ -56,7 +56,7 @@ const coldShare = 3
 
 // Failed says whether the report has any loss, stale read or impossible value, or misses a key.
 func (r *Report) Failed() bool {
-	return r.AcknowledgedLost+r.StaleReads+r.Impossible+r.Unread > 0
+	return r.Lost+r.Stale+r.Impossible+r.Unread > 0
 }
 
 func (r *Report) sample(format string, args ...any) {
@@ -225,7 +225,7 @@ func (w *writer) read(e *entry) error {
 	l.report.Reads++
 	switch e.judge(version) {
 	case tooOld:
-		l.report.StaleReads++
+		l.report.Stale++
 		l.report.sample("key %d: version %d was read after %d was acknowledged", e.key, version,
 			e.acked)
 	case impossible:

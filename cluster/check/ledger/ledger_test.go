@@ -67,17 +67,17 @@ func TestFaultsAreCounted(t *testing.T) {
 		count  func(Report) int
 	}{
 		{"lost writes", []fake.Faults{{LostWrite: 0.9}, {LostWrite: 0.9}},
-			func(r Report) int { return r.AcknowledgedLost }},
+			func(r Report) int { return r.Lost }},
 		{"stale reads of one node", []fake.Faults{{}, {StaleRead: 0.6}},
-			func(r Report) int { return r.StaleReads }},
+			func(r Report) int { return r.Stale }},
 		{"local reads that never catch up", []fake.Faults{{}, {StaleLocal: 1}},
-			func(r Report) int { return r.StaleReads }},
+			func(r Report) int { return r.Stale }},
 		{"mixed values", []fake.Faults{{MixedValue: 0.6}},
 			func(r Report) int { return r.Impossible }},
 		{"refused writes that were done", []fake.Faults{{FalseBusy: 0.6}},
 			func(r Report) int { return r.Impossible }},
 		{"writes that come again late", []fake.Faults{{TwiceLate: 0.6}},
-			func(r Report) int { return r.StaleReads + r.AcknowledgedLost }},
+			func(r Report) int { return r.Stale + r.Lost }},
 	}
 	for _, test := range tests {
 		if report := run(t, test.faults...); test.count(report) == 0 {

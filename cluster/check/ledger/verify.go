@@ -27,10 +27,10 @@ func (l *Ledger) Verify(ctx context.Context, settle time.Duration) Report {
 		switch {
 		case tooOldAt[i] == 0:
 		case tooOldAt[i] == len(l.options.Dialers):
-			l.report.AcknowledgedLost++
+			l.report.Lost++
 			l.report.sample("key %d: no node has version %d, which was acknowledged", e.key, e.acked)
 		default:
-			l.report.StaleReads += tooOldAt[i]
+			l.report.Stale += tooOldAt[i]
 			l.report.sample("key %d: %d nodes do not give version %d", e.key, tooOldAt[i], e.acked)
 		}
 	}
@@ -79,7 +79,7 @@ func (l *Ledger) verifyLocal(ctx context.Context, node int, all []*entry, lost [
 				continue
 			}
 			if l.final(node, e, version, err) == tooOld {
-				l.report.StaleReads++
+				l.report.Stale++
 				l.report.sample("node %d, key %d: local reads stay at version %d, %d was acknowledged",
 					node+1, e.key, version, e.acked)
 			}

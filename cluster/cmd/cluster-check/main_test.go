@@ -62,7 +62,7 @@ func TestCorrectClusterPassesAllFaults(t *testing.T) {
 	if report.Ledger.Acknowledged < 100 {
 		t.Errorf("%+v", report.Ledger)
 	}
-	for _, claim := range []string{"histories_checked ", "acknowledged_lost 0\n", "stale_reads 0\n",
+	for _, claim := range []string{"histories_checked ", "lost 0\n", "stale 0\n",
 		"violations 0\n"} {
 		if !strings.Contains(output, claim) {
 			t.Errorf("%q is missing in %s", claim, output)
@@ -77,9 +77,9 @@ func TestFaultyClustersFail(t *testing.T) {
 		count  func(check.Claims) int
 	}{
 		{"stale reads", fake.Faults{StaleRead: 0.3},
-			func(c check.Claims) int { return min(c.StaleReads, c.Violations) }},
+			func(c check.Claims) int { return min(c.Stale, c.Violations) }},
 		{"lost writes", fake.Faults{LostWrite: 0.2},
-			func(c check.Claims) int { return min(c.AcknowledgedLost, c.Violations) }},
+			func(c check.Claims) int { return min(c.Lost, c.Violations) }},
 		{"mixed values", fake.Faults{MixedValue: 0.2},
 			func(c check.Claims) int { return c.Violations }},
 		{"torn MSET", fake.Faults{TornMSet: 0.5},

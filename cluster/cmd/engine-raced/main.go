@@ -23,7 +23,7 @@ func run(arguments []string) (exitCode int) {
 	case "--version":
 		fmt.Println("engine-raced (engine_race)", engine.Version())
 		return 0
-	case "init", "join", "serve":
+	case "init", "join", "unsafe-recover", "serve":
 		return runNode(command, arguments[1:], os.Stderr)
 	default:
 		return operate(command, arguments[1:], os.Stdout)

@@ -33,7 +33,7 @@ const (
 
 const (
 	commands = "init join serve status add-replica remove-replica move-leader snapshot backup" +
-		" restore compare"
+		" restore compare unsafe-recover"
 	defaultAdminAddress = "127.0.0.1:7201"
 	// The client waits longer than the node, so that the node can tell what happened.
 	extraWait = 10 * time.Second

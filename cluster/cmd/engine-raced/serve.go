@@ -26,20 +26,13 @@ import (
 	"engine_race/cluster/resp"
 )
 
-// How long init and join may take.
-const setUpTimeout = time.Minute
-
-// runNode runs init, join or serve. The exit code is 0 after a clean end.
+// runNode runs init, join, unsafe-recover or serve. The exit code is 0 after a clean end.
 func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode int) {
 	flags := flag.NewFlagSet("engine-raced "+command, flag.ContinueOnError)
 	flags.SetOutput(errorsOut)
 	path := flags.String("config", "", "the configuration file")
-	peer, replaces := "", false
-	if command == "join" {
-		flags.StringVar(&peer, "peer", "", "host:port of the admin address of a node")
-		flags.BoolVar(&replaces, "replace", false, "take the number over from a node that has it, "+
-			"and shut that one out for ever: its data is lost")
-	}
+	own := setUpFlags{command: command}
+	own.register(flags)
 	overrides := config.AddFlags(flags, arguments)
 	err := flags.Parse(arguments)
 	switch {
@@ -49,8 +42,8 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 		return exitUsage // The flags have told why.
 	case flags.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case command == "join" && peer == "":
-		err = errors.New("needs --peer")
+	default:
+		err = own.check()
 	}
 	if err != nil {
 		fmt.Fprintf(errorsOut, "engine-raced %s: %v\n", command, err)
@@ -84,18 +77,10 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 	logger := c.NewLogger(errorsOut)
 	slog.SetDefault(logger)
 	c.LogWarnings(logger)
-	switch command {
-	case "init":
-		err = setUp(ctx, c, shown, logger, func(ctx context.Context, settings node.Config) error {
-			return node.Init(ctx, settings, genesisOf(c))
-		})
-	case "join":
-		err = setUp(ctx, c, shown, logger, func(ctx context.Context, settings node.Config) error {
-			listen := []string{c.RaftAddress, c.ClientAddress, c.AdminAddress}
-			return node.Join(ctx, settings, listen, peer, replaces)
-		})
-	default:
+	if command == "serve" {
 		err = serve(ctx, c, shown, logger)
+	} else {
+		err = own.run(ctx, c, shown, logger)
 	}
 	if err != nil {
 		logger.Error("cannot "+command, "error", err)
@@ -105,42 +90,6 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 		return exitFailed
 	}
 	return exitDone
-}
-
-func genesisOf(c *config.Config) node.Genesis {
-	return node.Genesis{Cluster: c.Cluster.Name, Shards: uint64(c.Cluster.Shards),
-		Replicas: uint64(c.Cluster.Replicas), Nodes: c.Cluster.Nodes, Commands: replica.Version,
-		TickMs: c.Raft.RTTMs}
-}
-
-// expectedOf leaves out what the configuration leaves out: a node that joined needs no [cluster].
-func expectedOf(c *config.Config) node.Expected {
-	e := node.Expected{Cluster: c.Cluster.Name, Shards: uint64(c.Cluster.Shards),
-		Replicas: uint64(c.Cluster.Replicas)}
-	if given := config.Default().Cluster; len(c.Cluster.Nodes) == 0 {
-		if c.Cluster.Name == given.Name {
-			e.Cluster = ""
-		}
-		if c.Cluster.Shards == given.Shards {
-			e.Shards = 0
-		}
-		if c.Cluster.Replicas == given.Replicas {
-			e.Replicas = 0
-		}
-	}
-	return e
-}
-
-// setUp runs init or join, which call other nodes.
-func setUp(ctx context.Context, c *config.Config, shown string, logger *slog.Logger,
-	run func(context.Context, node.Config) error) error {
-	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
-	defer cancel()
-	server, client, err := c.PeerTLS()
-	if err != nil {
-		return err
-	}
-	return run(ctx, nodeConfig(c, server, client, shown, logger))
 }
 
 // storeCount is how many stores share the memory that the node may take.

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"engine_race/cluster/config"
+	"engine_race/cluster/node"
+	"engine_race/cluster/replica"
+)
+
+// How long init and join may take, and how long unsafe-recover.
+const (
+	setUpTimeout   = time.Minute
+	recoverTimeout = 24 * time.Hour
+)
+
+// lossWords say what unsafe-recover costs.
+const lossWords = "this node's replicas become the only ones of these shards. Acknowledged writes " +
+	"are lost that this replica does not know as committed. The nodes with the other replicas may " +
+	"never run again with their data: wipe them first. If you want this, give --accept-loss"
+
+// setUpFlags has the flags of the commands that set a node up while it does not serve.
+type setUpFlags struct {
+	command  string
+	peer     string
+	replaces bool
+	shards   string
+	accepts  bool
+}
+
+func (f *setUpFlags) register(flags *flag.FlagSet) {
+	switch f.command {
+	case "join":
+		flags.StringVar(&f.peer, "peer", "", "host:port of the admin address of a node")
+		flags.BoolVar(&f.replaces, "replace", false, "take the number over from a node that has it, "+
+			"and shut that one out for ever: its data is lost")
+	case "unsafe-recover":
+		flags.StringVar(&f.shards, "shards", "", "numbers of shards that have lost their majority, "+
+			"with commas between them")
+		flags.BoolVar(&f.accepts, "accept-loss", false, lossWords)
+	}
+}
+
+func (f *setUpFlags) check() error {
+	switch {
+	case f.command == "join" && f.peer == "":
+		return errors.New("needs --peer")
+	case f.command != "unsafe-recover":
+		return nil
+	case !f.accepts:
+		return errors.New(lossWords)
+	}
+	_, err := f.shardIDs()
+	return err
+}
+
+func (f *setUpFlags) shardIDs() ([]uint64, error) {
+	var ids []uint64
+	for text := range strings.SplitSeq(f.shards, ",") {
+		id, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+		if err != nil || id == 0 || slices.Contains(ids, id) {
+			return nil, fmt.Errorf("--shards: %q is no list of shards", f.shards)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// run runs the command, which may call other nodes.
+func (f *setUpFlags) run(ctx context.Context, c *config.Config, shown string,
+	logger *slog.Logger) error {
+	limit := setUpTimeout
+	if f.command == "unsafe-recover" {
+		limit = recoverTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	server, client, err := c.PeerTLS()
+	if err != nil {
+		return err
+	}
+	settings := nodeConfig(c, server, client, shown, logger)
+	switch f.command {
+	case "init":
+		return node.Init(ctx, settings, genesisOf(c))
+	case "join":
+		listen := []string{c.RaftAddress, c.ClientAddress, c.AdminAddress}
+		return node.Join(ctx, settings, listen, f.peer, f.replaces)
+	}
+	shards, err := f.shardIDs()
+	if err != nil {
+		return err
+	}
+	node.LogTo(logger)
+	indexes, err := node.UnsafeRecover(ctx, settings, shards)
+	for _, shardID := range slices.Sorted(maps.Keys(indexes)) {
+		logger.Info("recovered", "shard", shardID, "index", indexes[shardID])
+	}
+	return err
+}
+
+func genesisOf(c *config.Config) node.Genesis {
+	return node.Genesis{Cluster: c.Cluster.Name, Shards: uint64(c.Cluster.Shards),
+		Replicas: uint64(c.Cluster.Replicas), Nodes: c.Cluster.Nodes, Commands: replica.Version,
+		TickMs: c.Raft.RTTMs}
+}
+
+// expectedOf leaves out what the configuration leaves out: a node that joined needs no [cluster].
+func expectedOf(c *config.Config) node.Expected {
+	e := node.Expected{Cluster: c.Cluster.Name, Shards: uint64(c.Cluster.Shards),
+		Replicas: uint64(c.Cluster.Replicas)}
+	if given := config.Default().Cluster; len(c.Cluster.Nodes) == 0 {
+		if c.Cluster.Name == given.Name {
+			e.Cluster = ""
+		}
+		if c.Cluster.Shards == given.Shards {
+			e.Shards = 0
+		}
+		if c.Cluster.Replicas == given.Replicas {
+			e.Replicas = 0
+		}
+	}
+	return e
+}
