@@ -13,7 +13,7 @@ test-cluster:  ## installs Go and tests the networked service: race detector, fa
 	scripts/test_cluster.sh
 
 # CLUSTER_HISTORIES=0 leaves out the check of histories and the failovers.
-CLUSTER_HISTORIES ?= 100
+CLUSTER_HISTORIES ?= 160
 CLUSTER_FAILOVERS ?= 50
 # Only root can let a node vanish.
 CLUSTER_BLACK_HOLES ?= $(if $(filter 0,$(shell id -u)),20,0)
@@ -27,7 +27,7 @@ bench-cluster:  ## the networked service beside dragonboat, Pebble and etcd, int
 	rm -f out/cluster-check.json
 # The bench takes the check's claims over, so a failure here must not end the recipe.
 	$(if $(filter-out 0,$(CLUSTER_HISTORIES)),bin/cluster-check --binary bin/engine-raced --histories $(CLUSTER_HISTORIES) \
-	  --seconds 2 --failover $(CLUSTER_FAILOVERS) \
+	  --seconds 1.5 --failover $(CLUSTER_FAILOVERS) \
 	  --black-holes $(CLUSTER_BLACK_HOLES) --attacks $(CLUSTER_ATTACKS) --json out/cluster-check.json $(CLUSTER_CHECK_ARGS) || true)
 	bin/cluster-bench --json out/bench-cluster.json $(if $(filter-out 0,$(CLUSTER_HISTORIES)),--check-json out/cluster-check.json) \
 	  $(BENCH_CLUSTER_ARGS)

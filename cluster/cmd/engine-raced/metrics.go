@@ -11,6 +11,7 @@ import (
 
 	"engine_race/cluster/admin"
 	"engine_race/cluster/engine"
+	"engine_race/cluster/node"
 	"engine_race/cluster/resp"
 	"engine_race/cluster/service"
 )
@@ -113,7 +114,7 @@ func comparisonsOf(n *node.Node) admin.Source {
 		emit(admin.Sample{Name: "engine_raced_comparisons_total", Counter: true,
 			Help: "Comparisons of replicas that this node has made.", Value: float64(done)})
 		for _, c := range last {
-			emit(admin.Sample{Name: "engine_raced_differing_ranges_count",
+			emit(admin.Sample{Name: "engine_raced_differing_ranges",
 				Help:   "Ranges of keys in which replicas differed at the last comparison.",
 				Labels: [][2]string{{"shard", strconv.FormatUint(c.ShardID, 10)}},
 				Value:  float64(len(c.Differences))})
