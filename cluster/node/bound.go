@@ -12,19 +12,19 @@ import (
 	"engine_race/cluster/service"
 )
 
-// A write that is sent to the leader's node can arrive late: links hold back what TCP repeats, and a
-// stopped process has requests in its buffers. Its client may have given up by then and have
-// written again. So the sender says until when the leader may propose it, by the leader's own clock.
-// No two clocks are compared: answers tell the sender how far the leader's clock is, and the sender
-// adds the time that its own clock has counted since. An estimate is never ahead of the leader's
-// clock, if the clocks run equally fast to one part in a thousand.
+// A write that is sent to the leader's node can arrive late. Links hold back what TCP repeats, and
+// a stopped process has requests in its buffers. Its client may have given up by then and have
+// written again. So the sender says until when the leader may propose it, by the leader's own
+// clock. No two clocks are compared. Answers tell the sender how far the leader's clock is. The
+// sender adds the time that its own clock has counted since. An estimate is never ahead of the
+// leader's clock, if the clocks run equally fast to one part in a thousand.
 //
 // A leader that is stopped between the look at its clock and the proposal is caught by the token of
 // the command: see package replica.
 const (
 	clockHeader = "Engine-Race-Clock"
 	untilQuery  = "until"
-	// What the two clocks may drift apart.
+	// Clocks may drift apart by one part in so many.
 	driftShare = 1000
 )
 

@@ -44,7 +44,8 @@ func (n *Node) Compare(ctx context.Context, shardID uint64) (service.Comparison,
 		result.Nodes = append(result.Nodes, id)
 	}
 	result.Missing = missing
-	result.Differences = differences(hashes, divisionOf(&n.state.Genesis).Lower(shardID-firstDataShard))
+	lower := divisionOf(&n.state.Genesis).Lower(shardID - firstDataShard)
+	result.Differences = differences(hashes, lower)
 	n.tell(ctx, d, result)
 	n.comparisons.Store(shardID, result)
 	n.comparisonsDone.Add(1)

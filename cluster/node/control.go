@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,7 +53,8 @@ const (
 func (n *Node) ask(ctx context.Context, shardID uint64, c controlRequest) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 	defer cancel()
-	own := c.NodeID == n.state.NodeID && (c.Op == controlAdd || c.Op == controlLearn || c.Op == controlRemove)
+	own := c.NodeID == n.state.NodeID &&
+		slices.Contains([]string{controlAdd, controlLearn, controlRemove}, c.Op)
 	if s := n.shard(shardID); s != nil && !own {
 		value, err := n.carryOut(ctx, s, c)
 		if !errors.Is(err, errNotHere) {

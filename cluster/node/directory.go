@@ -170,8 +170,8 @@ const (
 // The result of a change that was refused.
 const resultRefused = 0
 
-// apply gives the result of a change, and why it was refused, or "". It ends the process at a change
-// that a newer program has proposed.
+// apply gives the result of a change, and why it was refused, or "". It ends the process at a
+// change that a newer program has proposed.
 func (d *Directory) apply(c change) (uint64, string) {
 	switch c.Op {
 	case opJoin:

@@ -14,8 +14,8 @@ import (
 	"engine_race/cluster/service"
 )
 
-// How long the cluster waits for a connection to an address of a node that joins, and how long for
-// an answer of the node that had its number.
+// Limits of two waits. One is for a connection to an address of a node that joins, the other for an
+// answer of the node that had its number.
 const (
 	dialTimeout = 2 * time.Second
 	liveTimeout = 2 * time.Second

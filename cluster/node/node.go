@@ -59,7 +59,7 @@ type Config struct {
 	CompareInterval       time.Duration
 	CompareBytesPerSecond int64
 
-	// What the configuration says of the cluster. A restart is refused if that has changed.
+	// The configuration's words on the cluster. A restart is refused if they have changed.
 	Expected Expected
 
 	// The newest version of commands that the node knows. 0: the program's; tests have others.

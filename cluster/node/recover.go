@@ -21,10 +21,10 @@ import (
 const recoverName = "unsafe-recover"
 
 // UnsafeRecover makes the replicas here the only members of their shards, while the node does not
-// serve. It is for shards that have lost the majority of their replicas for ever. What this
-// replica's log does not know as committed is lost, though it may have been acknowledged. The nodes
-// with the other replicas may never run again with their data: they could go on without this one.
-// An interrupted call is given again. It gives the recovered shards with their indexes.
+// serve. It is for shards that have lost the majority of their replicas for ever. Writes are lost
+// that this replica's log does not know as committed, though they may have been acknowledged. The
+// nodes with the other replicas may never run again with their data: they could go on without this
+// one. An interrupted call is given again. It gives the recovered shards with their indexes.
 func UnsafeRecover(ctx context.Context, c Config, shards []uint64) (map[uint64]uint64, error) {
 	n, err := prepareNode(c)
 	if err != nil {
@@ -120,7 +120,9 @@ func (n *Node) export(ctx context.Context, shardID, replicaID uint64, path strin
 // tryExport takes a snapshot of what the replica has applied by now. Dragonboat panics at one of a
 // replica that does not know its members yet.
 func (n *Node) tryExport(ctx context.Context, shardID uint64, path string) (uint64, error) {
-	knowsMembers := func(s dragonboat.ShardInfo) bool { return s.ShardID == shardID && len(s.Replicas) > 0 }
+	knowsMembers := func(s dragonboat.ShardInfo) bool {
+		return s.ShardID == shardID && len(s.Replicas) > 0
+	}
 	info := n.host.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true})
 	if !slices.ContainsFunc(info.ShardInfoList, knowsMembers) {
 		return 0, service.ErrLoading

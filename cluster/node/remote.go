@@ -46,8 +46,8 @@ const (
 	busyWait = 500 * time.Millisecond
 )
 
-// errorKinds names the kinds of failures. The first that fits counts: an error may wrap a general
-// one and a special one, and a call whose outcome is unknown must not look like one that did
+// errorKinds names the kinds of failures. The first that fits counts, for an error may wrap a
+// general one and a special one. A call whose outcome is unknown must not look like one that did
 // nothing.
 var errorKinds = []struct {
 	name string

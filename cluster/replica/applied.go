@@ -12,8 +12,8 @@ import (
 	"engine_race/cluster/files"
 )
 
-// position is how far a replica has come: the index of the last entry that it has applied, and the
-// highest token of a command up to there.
+// position is how far a replica has come. It has the index of the last entry that was applied, and
+// the highest token of a command up to there.
 type position struct{ index, token uint64 }
 
 // The file of the position: a magic number, the index, the token unless it is 0, and a CRC-32C of

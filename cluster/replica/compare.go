@@ -15,11 +15,11 @@ import (
 )
 
 // Replicas of a shard are compared by hashes of their records. A command marks a moment: each
-// replica takes a snapshot when it applies the entry, so all hash the state of one index, and
+// replica takes a snapshot when it applies the entry. So all hash the state of one index, and
 // writes go on meanwhile.
 //
-// Records are hashed by chunks. A chunk ends with a key whose own hash says so, so a record that is
-// missing changes one chunk and not the ends of all later ones.
+// Records are hashed by chunks. A chunk ends with a key whose own hash says so. A record that is
+// missing thus changes one chunk, and not the ends of all later ones.
 const (
 	// One of so many keys ends a chunk.
 	chunkRecords = 1024
@@ -178,8 +178,8 @@ func rest(ctx context.Context, began time.Time, read, bytesPerSecond int64) erro
 	}
 }
 
-// endsChunk depends on the key alone. It mixes all bits, as SplitMix64 does: keys may be neighbours,
-// or differ in their first bytes only.
+// endsChunk depends on the key alone. It mixes all bits, as SplitMix64 does: keys may be
+// neighbours, or differ in their first bytes only.
 func endsChunk(key uint64) bool {
 	key = (key ^ key>>30) * 0xbf58476d1ce4e5b9
 	key = (key ^ key>>27) * 0x94d049bb133111eb

@@ -13,9 +13,9 @@ import (
 )
 
 // A stream is a header, blocks of records and an end. The header is a magic number, the applied
-// index, and the highest token of a command if there is one, which the magic number tells. A block is the number of its records, their keys and their values. The end is a block
-// without records and the number of all records. A CRC-32C follows each of them. Numbers are
-// big-endian.
+// index, and the highest token of a command if there is one, which the magic number tells. A block
+// is the number of its records, their keys and their values. The end is a block without records and
+// the number of all records. A CRC-32C follows each of them. Numbers are big-endian.
 const (
 	firstMagic   = 0x6572_736e_6170_0001
 	streamMagic  = 0x6572_736e_6170_0002

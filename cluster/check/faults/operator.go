@@ -138,7 +138,7 @@ func lostDisk(ctx context.Context, e *Env) error {
 }
 
 // wipedNode sets a wiped node up as an operator may by mistake. It has forgotten its votes, so it
-// may not come back under its old replica numbers: the others refuse it, at once or when they can.
+// may not come back under its old replica numbers. The others refuse it, at once or when they can.
 func wipedNode(ctx context.Context, e *Env) error {
 	node := e.anyNode()
 	via := e.other(node)

@@ -24,9 +24,10 @@ const (
 )
 
 // lossWords say what unsafe-recover costs.
-const lossWords = "this node's replicas become the only ones of these shards. Acknowledged writes " +
-	"are lost that this replica does not know as committed. The nodes with the other replicas may " +
-	"never run again with their data: wipe them first. If you want this, give --accept-loss"
+const lossWords = "this node's replicas become the only ones of these shards. " +
+	"Acknowledged writes are lost that this replica does not know as committed. " +
+	"The nodes with the other replicas may never run again with their data: wipe them first. " +
+	"If you want this, give --accept-loss"
 
 // setUpFlags has the flags of the commands that set a node up while it does not serve.
 type setUpFlags struct {
