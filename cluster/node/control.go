@@ -46,6 +46,7 @@ const (
 	controlDiffers  = "differs"
 	controlAgrees   = "agrees"
 	controlApplied  = "applied"
+	controlBytes    = "bytes" // that the replica's store takes on its disk
 )
 
 // ask carries a request out here if this node has shardID, and on another node otherwise. A replica
@@ -157,6 +158,8 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 	case controlDiffers, controlAgrees:
 		s.differs.Store(c.Op == controlDiffers)
 		return 0, nil
+	case controlBytes:
+		return n.storeBytes(s), nil
 	case controlApplied:
 		return 0, n.awaitApplied(ctx, s)
 	}

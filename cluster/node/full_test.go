@@ -2,9 +2,13 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lni/dragonboat/v4/raftpb"
 
 	"engine_race/cluster/service"
 )
@@ -83,5 +87,65 @@ func TestALogIsKeptForAReplicaThatRunsAndIsBehind(t *testing.T) {
 	n.Node.config.LogBytes = 1
 	if at := n.keptAfter(s, 0); at <= behind {
 		t.Errorf("a log of more than twice its bytes is kept after %d", at)
+	}
+}
+
+// lowDisks runs three nodes. The disk of node 3 has as much room as is said.
+func lowDisks(t *testing.T) (*testCluster, *atomic.Uint64) {
+	t.Helper()
+	free := &atomic.Uint64{}
+	free.Store(1 << 40)
+	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3}, 3)
+	c.nodes[3].config.freeBytes = func() (uint64, error) { return free.Load(), nil }
+	for id := uint64(1); id <= 3; id++ {
+		c.start(id)
+	}
+	c.awaitReady()
+	return c, free
+}
+
+func TestALeaderOnAnAlmostFullDiskHandsOver(t *testing.T) {
+	c, free := lowDisks(t)
+	for _, shardID := range []uint64{directoryShard, firstDataShard} {
+		if err := c.nodes[1].MoveLeader(soon(t), shardID, 3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	free.Store(lowBytes - 1)
+	eventually(t, "node 3 leads nothing", func() error {
+		if leading := c.nodes[3].leading(); leading > 0 {
+			return fmt.Errorf("it leads %d shards", leading)
+		}
+		return nil
+	})
+}
+
+// Dragonboat ends the process when it cannot write a piece of a snapshot.
+func TestASnapshotWithoutRoomIsRefused(t *testing.T) {
+	c, free := lowDisks(t)
+	c.fill(1, 50)
+	n := c.nodes[3]
+	from := c.nodes[1].shard(firstDataShard)
+	first := raftpb.Chunk{ShardID: firstDataShard, From: from.replicaID}
+	size := c.nodes[1].storeBytes(from)
+	if size < 50*service.ValueBytes {
+		t.Fatalf("a store of 50 values takes %d bytes", size)
+	}
+	if err := n.admitSnapshot(first); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	// There is room for a piece, and not for all of them.
+	free.Store(lowBytes + size/2)
+	if err := n.admitSnapshot(first); !errors.Is(err, service.ErrFull) {
+		t.Errorf("with too little room: %v", err)
+	}
+	next := first
+	next.ChunkId = 1
+	if err := n.admitSnapshot(next); err != nil {
+		t.Errorf("a further piece: %v", err)
+	}
+	free.Store(lowBytes / 2)
+	if err := n.admitSnapshot(next); !errors.Is(err, service.ErrFull) {
+		t.Errorf("a further piece without room: %v", err)
 	}
 }

@@ -77,6 +77,8 @@ type Config struct {
 	Scheme string // of these addresses: "http" or "https"
 
 	Logger *slog.Logger
+
+	freeBytes func() (uint64, error) // tests replace it
 }
 
 // Node implements service.Service and service.Control.

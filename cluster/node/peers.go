@@ -59,6 +59,6 @@ func (p *peers) OwnerOf(shard, replica uint64) uint64 {
 func (n *Node) transportFactory() *transport.Factory {
 	return transport.NewFactory(transport.Options{Node: n.state.NodeID, Peers: (*peers)(n),
 		Server: n.config.PeerServer, Client: n.config.PeerClient, Secret: n.config.Secret,
-		SnapshotBytesPerSecond: n.config.CatchUpBytesPerS,
-		Logger:                 n.config.Logger.With("part", "transport")})
+		SnapshotBytesPerSecond: n.config.CatchUpBytesPerS, Admit: n.admitSnapshot,
+		Logger: n.config.Logger.With("part", "transport")})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/lni/dragonboat/v4/raftio"
@@ -21,8 +20,6 @@ const (
 	handOverInterval = 2 * time.Second
 	// Between two looks at how many shards the nodes lead.
 	spreadInterval = 5 * time.Second
-	// Below this room a disk has so little that writing may stop at any moment.
-	lowBytes = 96 << 20
 	// Writes of the log that take longer make a leader slow.
 	slowTime = 500 * time.Millisecond
 	// Between two looks at a replica that has failed.
@@ -61,15 +58,6 @@ func (n *Node) spreadForever() {
 			n.spreadLeaders()
 		}
 	}
-}
-
-// hasLittleRoom tells whether the disk is about to be full. Raft's log cannot be written then.
-func (n *Node) hasLittleRoom() bool {
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(n.config.Directory, &disk); err != nil {
-		return false
-	}
-	return disk.Bavail*uint64(disk.Bsize) < lowBytes
 }
 
 // unfit says why a replica should not lead its shard, or "".

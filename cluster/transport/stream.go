@@ -145,6 +145,7 @@ type incoming struct {
 // incomingStreams keeps the places of streams over their connections.
 type incomingStreams struct {
 	handle raftio.ChunkHandler
+	admit  func(chunk raftpb.Chunk) error
 
 	mu     sync.Mutex
 	active map[streamID]*incoming
@@ -188,7 +189,7 @@ func (i *incomingStreams) take(id streamID, place uint64, chunk raftpb.Chunk) by
 	}
 	in.next++
 	in.last = chunkTaken
-	if !i.handle(chunk) {
+	if i.admit(chunk) != nil || !i.handle(chunk) {
 		in.last = chunkRejected
 	}
 	return in.last

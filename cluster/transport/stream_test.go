@@ -134,3 +134,23 @@ func TestSnapshotsKeepToTheirRate(t *testing.T) {
 		t.Fatalf("%d chunks came", len(two.chunks))
 	}
 }
+
+func TestAReceiverMayRefuseASnapshot(t *testing.T) {
+	peers := newPeers()
+	one, two := newNode(t, peers, 1, "127.0.0.1").start(t), newNode(t, peers, 2, "127.0.0.1")
+	two.options.Admit = func(chunk raftpb.Chunk) error {
+		if chunk.ChunkId == 1 {
+			return errors.New("the disk is full")
+		}
+		return nil
+	}
+	two.start(t)
+	s := one.stream(t, two)
+	if err := s.SendChunk(chunkOf(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SendChunk(chunkOf(1)); !errors.Is(err, errStream) {
+		t.Errorf("a refused chunk: %v", err)
+	}
+	two.expectChunks(t, 1)
+}

@@ -31,6 +31,7 @@ import (
 
 	"github.com/lni/dragonboat/v4/config"
 	"github.com/lni/dragonboat/v4/raftio"
+	"github.com/lni/dragonboat/v4/raftpb"
 	"golang.org/x/time/rate"
 
 	"engine_race/cluster/gate"
@@ -70,7 +71,10 @@ type Options struct {
 	Secret string
 	// SnapshotBytesPerSecond bounds what the node sends of snapshots; 0: no bound.
 	SnapshotBytesPerSecond int64
-	Logger                 *slog.Logger
+	// Admit may refuse a chunk of a snapshot, and its stream ends. dragonboat ends the process
+	// when it cannot write a chunk. Nil: all are taken.
+	Admit  func(chunk raftpb.Chunk) error
+	Logger *slog.Logger
 
 	listen func(address string) (net.Listener, error) // tests replace it
 }
@@ -100,6 +104,9 @@ func (f *Factory) Create(host config.NodeHostConfig, messages raftio.MessageHand
 		messages: messages, gate: gate.New(), known: map[uint64][]net.Conn{},
 		links: map[*link]struct{}{}}
 	t.streams.handle, t.streams.active = chunks, map[streamID]*incoming{}
+	if t.streams.admit = f.options.Admit; t.streams.admit == nil {
+		t.streams.admit = func(raftpb.Chunk) error { return nil }
+	}
 	limit, burst := rate.Inf, 0
 	if f.options.SnapshotBytesPerSecond > 0 {
 		limit, burst = rate.Limit(f.options.SnapshotBytesPerSecond), int(frameLimits[chunkFrame])
