@@ -53,8 +53,8 @@ type Options struct {
 	Extra      string // more lines of each node's configuration file
 	// ReadyIn bounds the time from a node's start to its readiness, and the time to heal.
 	ReadyIn time.Duration
-	// RequestIn is the nodes' limit for a request; clients wait a little longer. 0 means 2 s. Longer
-	// limits keep clients at cut nodes, so they see less of the faults.
+	// RequestIn is the nodes' limit for a request; clients wait a little longer. 0 means 2 s.
+	// Longer limits keep clients at cut nodes, so they see less of the faults.
 	RequestIn time.Duration
 	// Patience multiplies ReadyIn and the other limits of the check, but not RequestIn. A machine
 	// that is busy with other work needs more than 1. 0 means 1.
@@ -72,6 +72,7 @@ const (
 	nodeTime    = 2 * time.Second  // of a request, by default
 	clientTime  = 3 * time.Second  // how much later clients give up, so that nodes answer first
 	retryTime   = 10 * time.Second // of refusals, if a fault allows no failures
+	cureTime    = time.Second      // of refusals, if a fault allows those that are cured so soon
 	recoverTime = 30 * time.Second // until a healed cluster acknowledges operations
 	groupTime   = 60 * time.Second // of the search in one group
 	settleTime  = 30 * time.Second
@@ -251,15 +252,24 @@ func (c *checker) measureFailovers(ctx context.Context) {
 	}
 }
 
+// retryTime is how long the clients beside a fault repeat what was refused.
+func (c *checker) retryTime(fault faults.Fault) time.Duration {
+	switch {
+	case fault.NoFailures:
+		return c.options.patient(retryTime)
+	case fault.Curable:
+		return c.options.patient(cureTime)
+	}
+	return 0
+}
+
 // history runs fresh clients while one fault comes and goes, and judges them. The error is one of
 // the check itself.
 func (c *checker) history(ctx context.Context, number int, fault faults.Fault) error {
 	options := history.Options{Name: fault.Name, Clients: c.options.Clients, Pause: clientPause,
 		Seed: c.options.Seed + uint64(number), Groups: c.groups(number),
 		FirstID: uint64(number+1) << 32, Targets: c.targets(fault.NoFailures)}
-	if fault.NoFailures {
-		options.RetryFor = c.options.patient(retryTime)
-	}
+	options.RetryFor = c.retryTime(fault)
 	workload, err := history.New(options)
 	if err != nil {
 		return err
@@ -331,7 +341,7 @@ func (c *checker) judge(h *history.History, number int, fault faults.Fault, clas
 	default:
 		class.Checked++
 	}
-	if fault.NoFailures {
+	if c.retryTime(fault) > 0 {
 		c.countFailures(h, number, fault, class)
 	}
 	c.options.Log.Info("history", "number", number, "fault", fault.Name, "done", done,
@@ -340,13 +350,14 @@ func (c *checker) judge(h *history.History, number int, fault faults.Fault, clas
 	return nil
 }
 
-// countFailures counts requests that failed although their clients followed /readyz. A client that
-// was stopped while it retried a refusal has seen no failure.
+// countFailures counts requests that failed beside a fault that allows none, or only refusals that
+// are cured soon. A client that was stopped while it repeated a refusal has seen no failure.
 func (c *checker) countFailures(h *history.History, number int, fault faults.Fault, class *Class) {
 	for _, operation := range h.Operations {
 		cutShort := operation.Outcome == wire.Refused &&
-			operation.DoneNS-operation.CallNS < c.options.patient(retryTime).Nanoseconds()
-		if operation.Outcome == wire.Done || cutShort {
+			operation.DoneNS-operation.RefusedNS < c.retryTime(fault).Nanoseconds()
+		if operation.Outcome == wire.Done || cutShort ||
+			fault.Curable && operation.Outcome != wire.Refused {
 			continue
 		}
 		class.FailedRequests++

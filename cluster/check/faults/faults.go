@@ -24,7 +24,8 @@ type Env struct {
 	Hold    time.Duration // how long a fault lasts
 	// HealIn bounds the time until the cluster is whole again.
 	HealIn time.Duration
-	// Load writes to all shards until the context ends, and gives the number of acknowledged writes.
+	// Load writes to all shards until the context ends, and gives the number of acknowledged
+	// writes.
 	Load func(ctx context.Context) int
 	Log  *slog.Logger
 }
@@ -38,6 +39,8 @@ type Fault struct {
 	NeedsRoot  bool // for the fault itself
 	// NoFailures: clients that follow /readyz must see no failed request.
 	NoFailures bool
+	// Curable: clients that do not know /readyz must see no refusal that lasts for a second.
+	Curable bool
 	// MayCrash: a node may end by itself, if it comes back when the fault is over.
 	MayCrash bool
 

@@ -60,7 +60,7 @@ func TestEachFaultRunsAndHeals(t *testing.T) {
 	// The nodes that are other processes afterwards, by the fault's name.
 	restarted := map[string]int{"kill-leader": 1, "kill-follower": 1, "kill-all": 3, "power-one": 1,
 		"power-all": 3, "clock-offset": 1, "lost-disk": 1, "wiped-node": 1,
-		"rolling-restart": 3, "silent-connections": 1,
+		"rolling-restart": 3, "unwatched-restart": 3, "silent-connections": 1,
 		"catch-up": 1}
 	e := environment(t)
 	root := os.Geteuid() == 0

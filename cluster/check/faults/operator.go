@@ -26,6 +26,8 @@ func operatorFaults() []Fault {
 		{Name: "move-leader", Help: "leaders move from node to node", inject: moveLeaders},
 		{Name: "rolling-restart", Help: "SIGTERM and a restart for each node in turn",
 			NoFailures: true, inject: rollingRestart},
+		{Name: "unwatched-restart", Help: "the same, and clients do not look whether nodes are ready",
+			Curable: true, inject: rollingRestart},
 		{Name: "bad-clients", Help: "clients that send nonsense and never read",
 			inject: badClients},
 	}

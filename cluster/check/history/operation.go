@@ -28,18 +28,20 @@ const MaxGroupKeys = 4
 
 // Operation is a request with its outcome. Keys are places in the group, from 0 on.
 type Operation struct {
-	Process int          `json:"process"` // a new one after each unknown outcome of its client
-	Node    int          `json:"node"`    // that answered last, or was asked last
-	Group   int          `json:"group"`
-	Kind    Kind         `json:"kind"`
-	Keys    []int        `json:"keys"`
-	Written []uint64     `json:"written,omitempty"` // ids, one for each key
-	Read    []uint64     `json:"read,omitempty"`    // ids, one for each key; 0: absent
-	Deleted int          `json:"deleted,omitempty"` // the answer of DEL
-	CallNS  int64        `json:"call_ns"`           // since the history's start
-	DoneNS  int64        `json:"done_ns"`           // since the history's start
-	Outcome wire.Outcome `json:"outcome"`
-	Error   string       `json:"error,omitempty"`
+	Process int      `json:"process"` // a new one after each unknown outcome of its client
+	Node    int      `json:"node"`    // that answered last, or was asked last
+	Group   int      `json:"group"`
+	Kind    Kind     `json:"kind"`
+	Keys    []int    `json:"keys"`
+	Written []uint64 `json:"written,omitempty"` // ids, one for each key
+	Read    []uint64 `json:"read,omitempty"`    // ids, one for each key; 0: absent
+	Deleted int      `json:"deleted,omitempty"` // the answer of DEL
+	CallNS  int64    `json:"call_ns"`           // since the history's start
+	// RefusedNS is when it was refused for the first time; 0: it was not.
+	RefusedNS int64        `json:"refused_ns,omitempty"`
+	DoneNS    int64        `json:"done_ns"` // since the history's start
+	Outcome   wire.Outcome `json:"outcome"`
+	Error     string       `json:"error,omitempty"`
 }
 
 // IsRead says whether the operation changes nothing.

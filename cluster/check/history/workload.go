@@ -29,7 +29,8 @@ type Options struct {
 	Groups [][]uint64
 	Seed   uint64
 	Pause  time.Duration // between two requests of a client
-	// RetryFor bounds how long a client sends a refused request again. 0: it does not.
+	// RetryFor bounds how long after its first refusal a client sends a request again. 0: it does
+	// not.
 	RetryFor time.Duration
 	FirstID  uint64 // ids of writes count from here; each history needs ids of its own
 }
@@ -163,7 +164,6 @@ func (c *client) choose() *Operation {
 func (c *client) perform(ctx context.Context, operation *Operation) {
 	w := c.workload
 	operation.CallNS = time.Since(w.start).Nanoseconds()
-	limit := time.Now().Add(w.options.RetryFor)
 	for {
 		err := c.attempt(ctx, operation)
 		operation.DoneNS = time.Since(w.start).Nanoseconds()
@@ -173,7 +173,14 @@ func (c *client) perform(ctx context.Context, operation *Operation) {
 			operation.Error = err.Error()
 			c.next()
 		}
-		if operation.Outcome != wire.Refused || ctx.Err() != nil || !time.Now().Before(limit) {
+		if operation.Outcome != wire.Refused {
+			return
+		}
+		if operation.RefusedNS == 0 {
+			operation.RefusedNS = operation.DoneNS
+		}
+		refusedFor := operation.DoneNS - operation.RefusedNS
+		if ctx.Err() != nil || refusedFor >= w.options.RetryFor.Nanoseconds() {
 			return
 		}
 		sleep(ctx, 5*time.Millisecond)
