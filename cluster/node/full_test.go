@@ -13,13 +13,18 @@ import (
 	"engine_race/cluster/service"
 )
 
-// smallStores runs three nodes, and the store of node 3 is full after a few hundred records. Node
-// `leader` leads the only shard of records.
+// smallEngine has the options of a store that is full after a few hundred records.
+func smallEngine() map[string]string {
+	return map[string]string{"bucket_count": "1", "file_count": "1",
+		"bucket_capacity_records": "256", "memory_budget_bytes": "64m"}
+}
+
+// smallStores runs three nodes, and node 3 has a small store. Node `leader` leads the only shard of
+// records.
 func smallStores(t *testing.T, leader uint64) *testCluster {
 	t.Helper()
 	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3}, 3)
-	c.nodes[3].config.Engine = map[string]string{"bucket_count": "1", "file_count": "1",
-		"bucket_capacity_records": "256", "memory_budget_bytes": "64m"}
+	c.nodes[3].config.Engine = smallEngine()
 	for id := uint64(1); id <= 3; id++ {
 		c.start(id)
 	}
@@ -49,6 +54,28 @@ func (c *testCluster) fillStore() {
 		_, _ = c.nodes[1].Write(ctx, ops, false)
 		return fmt.Errorf("after %d keys it is not", key)
 	})
+}
+
+// Entries that a full replica cannot apply stay in its memory. Dragonboat refuses writes on the leader
+// when they take more than their bound.
+func TestAFullReplicaDoesNotHoldUpItsLeader(t *testing.T) {
+	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3}, 3)
+	const boundBytes = 1 << 20
+	for id := uint64(1); id <= 3; id++ {
+		c.nodes[id].config.LogMemoryBytes = boundBytes
+	}
+	c.nodes[3].config.Engine = smallEngine()
+	for id := uint64(1); id <= 3; id++ {
+		c.start(id)
+	}
+	c.awaitReady()
+	if err := c.nodes[1].MoveLeader(soon(t), firstDataShard, 1); err != nil {
+		t.Fatal(err)
+	}
+	c.fillStore()
+	for key := range uint64(4 * boundBytes / service.ValueBytes) {
+		put(t, c.nodes[1], 10_000+key, 1)
+	}
 }
 
 func TestAFullLeaderHandsOver(t *testing.T) {

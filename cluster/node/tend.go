@@ -85,6 +85,11 @@ func (n *Node) tend(s *shard) {
 		s.handedOver = time.Now()
 		go n.handOverToFit(s, why)
 	}
+	if n.holdsUpLeader(s) {
+		n.config.Logger.Warn("stopping a full replica for a while", "shard", s.shardID)
+		n.stopForAWhile(s, 0)
+		return
+	}
 	failure := s.failure()
 	if failure != nil && !n.draining.Load() && time.Since(s.tended) >= failedInterval {
 		s.tended = time.Now()
@@ -140,11 +145,24 @@ func (n *Node) tendFailed(s *shard, failure *replica.Failure) {
 		return
 	}
 	if failure.Stopped {
-		n.mu.Lock()
-		n.starts[s.shardID] = restart{time.Now().Add(startAgainAfter), n.starts[s.shardID].count + 1}
-		n.mu.Unlock()
-		n.remove(s)
+		n.stopForAWhile(s, n.starts[s.shardID].count+1)
 	}
+}
+
+// stopForAWhile stops a replica that has failed `count` times. The reconciler starts it again.
+func (n *Node) stopForAWhile(s *shard, count int) {
+	n.mu.Lock()
+	n.starts[s.shardID] = restart{time.Now().Add(startAgainAfter), count}
+	n.mu.Unlock()
+	n.remove(s)
+}
+
+// holdsUpLeader tells whether a replica waits for room with many entries in memory. When these take
+// more than their bound, dragonboat refuses writes on the leader. A replica that was started again
+// reads them from its log.
+func (n *Node) holdsUpLeader(s *shard) bool {
+	return s.replica != nil && s.replica.Full() && !s.leads() &&
+		n.log.IndexBefore(s.shardID, s.replicaID, n.config.LogMemoryBytes/2) > s.replica.Applied()
 }
 
 // restart says when a replica that has failed may be started again, and how often it has failed.
