@@ -85,7 +85,7 @@ check_histories() {  # name, flags...
 }
 
 check_all_faults() {
-  local histories=${CLUSTER_HISTORIES:-20}
+  local histories=${CLUSTER_HISTORIES:-26}
   if [ ! -x bin/cluster-check ] || [ ! -x bin/engine-raced ]; then
     fail "bin/cluster-check or bin/engine-raced was not built"
     return
@@ -98,7 +98,7 @@ check_all_faults() {
     --histories 1 --faults rolling-restart --request-in 10s
   # Each node has a file system of its own here, which only root can mount.
   [ "$(id -u)" != 0 ] || check_histories 'cluster-check, full disks and cuts of power' \
-    --histories 3 --faults full-disk,power-one,power-all --disk-mib 1024
+    --histories 4 --faults full-disk,full-leader,power-one,power-all --disk-mib 1024
 }
 
 test_packages

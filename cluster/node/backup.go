@@ -271,7 +271,11 @@ func newRestorer(ctx context.Context, n *Node) *restorer {
 
 func (r *restorer) write() {
 	for ops := range r.work {
-		err := r.node.untilDone(r.ctx, func() error {
+		var shardIDs []uint64
+		for _, part := range r.node.split(len(ops), func(i int) uint64 { return ops[i].Key }) {
+			shardIDs = append(shardIDs, part.shardID)
+		}
+		err := r.node.untilServed(r.ctx, shardIDs, func() error {
 			attempt, cancel := context.WithTimeout(r.ctx, defaultTimeout)
 			defer cancel()
 			_, err := r.node.Write(attempt, ops, false)

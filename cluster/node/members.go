@@ -42,9 +42,9 @@ func (n *Node) untilDone(ctx context.Context, do func() error) error {
 	}
 }
 
-// untilServed is untilDone for a request that needs a majority of a shard's replicas. It ends soon
+// untilServed is untilDone for a request that needs majorities of shards' replicas. It ends soon
 // when they are not there: nobody should wait for a shard that nobody mends.
-func (n *Node) untilServed(ctx context.Context, shardID uint64, do func() error) error {
+func (n *Node) untilServed(ctx context.Context, shardIDs []uint64, do func() error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	failing := time.Time{} // since when too few replicas were seen to run
@@ -55,7 +55,12 @@ func (n *Node) untilServed(ctx context.Context, shardID uint64, do func() error)
 			return err
 		}
 		checked = time.Now()
-		missing := n.quorum(ctx, shardID)
+		var missing error
+		for _, shardID := range shardIDs {
+			if missing == nil {
+				missing = n.quorum(ctx, shardID)
+			}
+		}
 		switch {
 		case missing == nil:
 			failing = time.Time{}
@@ -75,7 +80,7 @@ func (n *Node) untilServed(ctx context.Context, shardID uint64, do func() error)
 // readDirectory gives the directory with all changes that were made before the call.
 func (n *Node) readDirectory(ctx context.Context) (*Directory, error) {
 	var d *Directory
-	err := n.untilServed(ctx, directoryShard, func() (err error) {
+	err := n.untilServed(ctx, []uint64{directoryShard}, func() (err error) {
 		attempt, cancel := context.WithTimeout(ctx, n.inTicks(controlTimeout))
 		defer cancel()
 		d, err = n.tryReadDirectory(attempt)
@@ -133,7 +138,7 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 			nodeID)
 	}
 	request := controlRequest{Op: controlPlace, ShardID: shardID, NodeID: nodeID}
-	err = n.untilServed(ctx, directoryShard, func() (err error) {
+	err = n.untilServed(ctx, []uint64{directoryShard}, func() (err error) {
 		request.ReplicaID, err = n.ask(ctx, directoryShard, request)
 		return err
 	})
@@ -156,7 +161,7 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 	}
 	for _, step := range steps {
 		request.Op = step
-		err = n.untilServed(ctx, shardID, func() (err error) {
+		err = n.untilServed(ctx, []uint64{shardID}, func() (err error) {
 			if step == controlApplied {
 				// The new replica answers a read index once it has caught up.
 				_, err = n.askNode(ctx, info.NodeInfo, request)
@@ -234,7 +239,7 @@ func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error 
 func (n *Node) takeOut(ctx context.Context, op string, shardID, nodeID, replicaID uint64) error {
 	request := controlRequest{Op: controlRemove, ShardID: shardID, NodeID: nodeID,
 		ReplicaID: replicaID}
-	err := n.untilServed(ctx, shardID, func() error {
+	err := n.untilServed(ctx, []uint64{shardID}, func() error {
 		_, err := n.ask(ctx, shardID, request)
 		return err
 	})
@@ -242,7 +247,7 @@ func (n *Node) takeOut(ctx context.Context, op string, shardID, nodeID, replicaI
 		return fmt.Errorf("remove replica %d of shard %d: %w", replicaID, shardID, err)
 	}
 	request.Op = op
-	return n.untilServed(ctx, directoryShard, func() error {
+	return n.untilServed(ctx, []uint64{directoryShard}, func() error {
 		_, err := n.ask(ctx, directoryShard, request)
 		return err
 	})
@@ -295,7 +300,7 @@ func (n *Node) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
 	}
 	request := controlRequest{Op: controlLead, ShardID: shardID, ReplicaID: p.ReplicaID}
 	var asked time.Time
-	return n.untilServed(ctx, shardID, func() error {
+	return n.untilServed(ctx, []uint64{shardID}, func() error {
 		running, _ := n.askForReplicas(ctx, d.infosOf(shardID))
 		for _, r := range running {
 			if r.ShardID != shardID || !r.Leader {

@@ -150,6 +150,13 @@ func TestCallsForAShardWithoutQuorumEndSoon(t *testing.T) {
 			_, err := n.Backup(soon(t), filepath.Join(t.TempDir(), "backup"), "")
 			return err
 		},
+		"restore": func() error {
+			r := newRestorer(soon(t), n.Node)
+			if err := r.add(service.Op{Key: 1, Value: valueOf(1, 1)}); err != nil {
+				return err
+			}
+			return r.finish()
+		},
 	} {
 		if err := call(); !errors.Is(err, errNoQuorum) {
 			t.Errorf("%s: %v", name, err)
