@@ -96,7 +96,7 @@ func (r *runner) add(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if name != Bare && ctx.Err() == nil {
+	if name != Bare && name != Flood && ctx.Err() == nil {
 		err = r.fill(o)
 	}
 	if err == nil {
@@ -134,6 +134,11 @@ func (r *runner) measure(ctx context.Context, o *opponent, round int) {
 	time.Sleep(settleTime)
 	if o.name == CatchUp && round == 0 {
 		if err := r.catchUp(o); err != nil {
+			r.fail(fmt.Errorf("%s: %w", o.name, err))
+		}
+	}
+	if o.name == Flood && round == 0 {
+		if err := r.flood(o); err != nil {
 			r.fail(fmt.Errorf("%s: %w", o.name, err))
 		}
 	}

@@ -64,6 +64,8 @@ func fakeEngine(command, path string) error {
 		mutex.Lock()
 		defer mutex.Unlock()
 		switch {
+		case strings.EqualFold(string(c.Args[0]), "MSET"), strings.EqualFold(string(c.Args[0]), "PING"):
+			conn.WriteString("OK")
 		case config.ClientAddress != config.Cluster.Nodes[1].ClientAddress:
 			conn.WriteError("ERR this node does not lead")
 		case strings.EqualFold(string(c.Args[0]), "SET"):
@@ -132,6 +134,16 @@ func TestANodeThatCatchesUpIsMeasured(t *testing.T) {
 		if rounds := result.Rounds[name]; len(rounds) != 1 || rounds[0] <= 0 {
 			t.Errorf("%s has the rounds %v", name, rounds)
 		}
+	}
+}
+
+func TestFloodsAreMeasured(t *testing.T) {
+	result, err := Run(context.Background(), []string{Flood}, testOptions(t))
+	if err != nil || len(result.Failures) > 0 {
+		t.Fatalf("%v, %v", err, result)
+	}
+	if rounds := result.Rounds[floodClaim]; len(rounds) != 1 || rounds[0] <= 0 || rounds[0] > 10 {
+		t.Errorf("the rounds are %v", rounds)
 	}
 }
 

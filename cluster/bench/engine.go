@@ -48,6 +48,9 @@ func (o *opponent) initialise(node int, directory, path string) error {
 		o.options.Shards, o.options.Nodes, table.String())
 	fmt.Fprintf(&text, "[raft]\nrtt_ms = 20\nelection_rtt = 10\n[log]\nlevel = \"error\"\n")
 	fmt.Fprintf(&text, "[limits]\nmemory_bytes = %d\n", o.options.storeBytes())
+	if o.name == Flood {
+		text.WriteString(floodSettings())
+	}
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		return err
 	}

@@ -33,10 +33,11 @@ const (
 	Etcd       = "etcd"
 	MultiRead  = multiread.Kind
 	CatchUp    = "catch_up" // engine-raced with a node that misses writes
+	Flood      = "flood"    // engine-raced with more requests than it can take
 )
 
 // Names lists the opponents in the order of their turns.
-var Names = []string{Bare, Engine, Pebble, PebbleLate, Etcd, MultiRead, CatchUp}
+var Names = []string{Bare, Engine, Pebble, PebbleLate, Etcd, MultiRead, CatchUp, Flood}
 
 // Each node has a port of each kind: raft, clients and admin.
 const (
@@ -111,7 +112,7 @@ func (o *opponent) log(name string) string { return filepath.Join(o.directory, n
 
 func (o *opponent) startNode(node int) error {
 	var group *memoryGroup
-	if o.options.MemoryMiB > 0 {
+	if o.options.MemoryMiB > 0 && o.name != Flood { // The node's own limit is measured there.
 		var err error
 		name := fmt.Sprintf("cluster_bench_%d_%s_%d", os.Getpid(), o.name, node)
 		if group, err = newMemoryGroup(name, o.options.MemoryMiB<<20); err != nil {
@@ -135,7 +136,7 @@ func (o *opponent) launch(node int, group *memoryGroup, again bool) (*process, e
 		"--addresses", strings.Join(o.ports(0), ","), "--dir", directory,
 		"--store-bytes", strconv.FormatUint(o.options.storeBytes(), 10)}
 	switch o.name {
-	case Engine, CatchUp:
+	case Engine, CatchUp, Flood:
 		config := o.config(node)
 		if !again {
 			if err := o.initialise(node, directory, config); err != nil {
@@ -176,7 +177,7 @@ func (o *opponent) awaitLeader() (*process, []string, error) {
 // process needs them.
 func (o *opponent) leader() (*process, []string, error) {
 	switch o.name {
-	case Engine, CatchUp:
+	case Engine, CatchUp, Flood:
 		addresses, err := o.engineLeaders()
 		return o.driver, addresses, err
 	case Etcd:

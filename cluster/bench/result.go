@@ -30,7 +30,7 @@ var claims = []claim{
 	{"failover_ms_p99", "at most 800"},
 	{"failover_blackhole_ms_p50", "at most 1000"},
 	{"attack_rejoin_s", "at most 5"},
-	{"memory_flood_ratio", "at most 1.2"},
+	{floodClaim, "at most 1.2"},
 	{"lost", "0"},
 	{"stale", "0"},
 	{"histories_checked", "at least 150"},

@@ -213,7 +213,7 @@ func serve(ctx context.Context, c *config.Config, shown string,
 
 // memoryBeside is what the Go runtime takes beside the bytes in flight: its own structures, stacks,
 // and the buffers of connections that are idle.
-const memoryBeside = 64 << 20
+const memoryBeside = 32 << 20
 
 // limitMemory lets the collector run early rather than let garbage be as much as what is in use.
 // GOMEMLIMIT has precedence.
