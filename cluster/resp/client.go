@@ -74,6 +74,9 @@ func (c *client) serve() error {
 			return err
 		}
 		c.executeRound()
+		if c.authed {
+			c.classify() // Before the reply: a user that has it keeps its connection.
+		}
 		c.flush()
 		if c.broken != nil {
 			return c.broken
