@@ -45,6 +45,7 @@ check-prose:
 
 check-scripts:
 	test/scripts/scope_test.py
+	test/scripts/unity_test.py
 	test/scripts/random_mutants_test.py
 	test/scripts/bench_compare_test.py
 	test/scripts/numa_guest_test.py
