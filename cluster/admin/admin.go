@@ -199,12 +199,12 @@ func (s *Server) Start() error {
 	if s.stopped || s.adminListener != nil {
 		return errors.New("admin: the server was started or stopped before")
 	}
-	listener, err := listen(s.options.Address)
+	listener, err := listen(s.options.Address, s.admin)
 	if err != nil {
 		return fmt.Errorf("admin_address: %w", err)
 	}
 	if s.options.MetricsAddress != "" {
-		s.metricsListener, err = listen(s.options.MetricsAddress)
+		s.metricsListener, err = listen(s.options.MetricsAddress, s.metrics)
 		if err != nil {
 			_ = listener.Close()
 			return fmt.Errorf("metrics_address: %w", err)
@@ -221,13 +221,16 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// listen gives a listener on which silent connections do not keep others out.
-func listen(address string) (net.Listener, error) {
+// listen gives a listener on which silent connections do not keep others out. The server closes
+// them when it stops: net/http would wait for them.
+func listen(address string, server *http.Server) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return gate.Listener{Listener: listener, Gate: gate.New()}, nil
+	strangers := gate.New()
+	server.RegisterOnShutdown(strangers.Clear)
+	return gate.Listener{Listener: listener, Gate: strangers}, nil
 }
 
 func (s *Server) serve(run func() error) {

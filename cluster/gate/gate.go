@@ -79,6 +79,19 @@ func (s *Stranger) Leave() {
 	s.gate.remove(s)
 }
 
+// Clear closes all strangers.
+func (g *Gate) Clear() {
+	g.mu.Lock()
+	all := g.strangers
+	g.strangers, g.count = map[netip.Prefix][]*Stranger{}, 0
+	g.mu.Unlock()
+	for _, some := range all {
+		for _, s := range some {
+			_ = s.conn.Close()
+		}
+	}
+}
+
 // Count tells how many strangers there are.
 func (g *Gate) Count() int {
 	g.mu.Lock()

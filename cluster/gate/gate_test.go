@@ -66,6 +66,18 @@ func TestWhoLeavesMakesRoom(t *testing.T) {
 	}
 }
 
+func TestClearClosesAll(t *testing.T) {
+	g := newGate(10, 10)
+	known, first := enter(g, "192.0.2.1")
+	_, second := enter(g, "192.0.2.2")
+	known.Leave()
+	g.Clear()
+	_, later := enter(g, "192.0.2.2")
+	if first.closed || !second.closed || later.closed || g.Count() != 1 {
+		t.Fatalf("closed: %v %v %v; %d strangers", first.closed, second.closed, later.closed, g.Count())
+	}
+}
+
 func TestSourcesAreAddressesOrNetworks(t *testing.T) {
 	g := newGate(10, 1)
 	_, first := enter(g, "2001:db8::1")

@@ -26,6 +26,9 @@ func LogTo(to *slog.Logger) {
 	})
 }
 
+// transportWarning is about dragonboat's own transport, which the node does not use.
+const transportWarning = "mutual TLS disabled, communication is insecure"
+
 // raftLogger passes messages on. Raft's own progress is of interest for debugging alone.
 type raftLogger struct {
 	to *slog.Logger
@@ -60,6 +63,9 @@ func (l *raftLogger) Errorf(format string, a ...any) { l.log(slog.LevelError, fo
 
 // Warningf logs the first warning of a kind, and those that come a while later.
 func (l *raftLogger) Warningf(format string, a ...any) {
+	if format == transportWarning {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kind, known := l.warnings[format]

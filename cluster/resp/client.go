@@ -180,6 +180,9 @@ func (c *client) wait() error {
 		(deadline.IsZero() || last.Before(deadline)) {
 		deadline = last
 	}
+	if c.server.draining.Load() && !c.authed {
+		deadline = time.Now().Add(limits.DrainIdle)
+	}
 	err := c.readUntil(deadline)
 	c.waiting, c.fresh = true, fresh
 	c.mutex.Unlock()

@@ -201,6 +201,7 @@ func (s *Server) serveConnection(conn, raw net.Conn) {
 	err := s.handshake(conn)
 	s.mutex.Lock()
 	delete(s.pending, raw)
+	_ = raw.SetDeadline(time.Time{}) // A drain limits handshakes.
 	if err != nil || s.stopping.Load() {
 		s.strangers.remove(raw)
 		s.mutex.Unlock()

@@ -71,16 +71,24 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// drain closes the listeners and lets connections that are silent end.
+// drain closes the listeners and lets connections that are silent end. Strangers end even within a
+// handshake or a command: nobody waits for them.
 func (s *Server) drain() {
 	s.mutex.Lock()
 	s.draining.Store(true)
 	for listener := range s.listeners {
 		_ = listener.Close()
 	}
+	for conn := range s.pending {
+		_ = conn.SetDeadline(time.Now().Add(s.limits.DrainIdle))
+	}
+	unknown := map[*client]bool{}
+	for c := range s.clients {
+		unknown[c] = s.strangers.places[rawConn(c.conn)] != nil
+	}
 	s.mutex.Unlock()
-	for _, c := range s.snapshotClients() {
-		c.hurry(s.limits.DrainIdle, false)
+	for c, stranger := range unknown {
+		c.hurry(s.limits.DrainIdle, stranger)
 	}
 }
 

@@ -2,6 +2,8 @@ package resp
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -90,6 +92,41 @@ func TestShutdownAtItsDeadline(t *testing.T) {
 		if err := peer.ended(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestShutdownWaitsForNoStranger has a silent TLS handshake, and half a command of a client that has
+// shown no password. A Shutdown that waits for them ends only with its context.
+func TestShutdownWaitsForNoStranger(t *testing.T) {
+	own, pool := certificate(t)
+	server, _, address := start(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{own}},
+		Users: map[string][sha256.Size]byte{"default": sha256.Sum256([]byte("secret"))}})
+	silent, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := newPeer(t, conn)
+	half.send("*1\r\n$4\r\nPI")
+	eventually(t, "both are connected", func() bool {
+		counters := server.Counters()
+		return counters.ConnectionsOpen.Load() == 2 && counters.BytesReceived.Load() > 0
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Shutdown(ctx) }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("Shutdown waits for strangers")
 	}
 }
 
