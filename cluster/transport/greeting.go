@@ -63,7 +63,7 @@ func readJSON(conn net.Conn, deadline time.Time, kind frameKind, value any) erro
 
 // greet finds out who dialled. It gives the connection to go on with.
 func (t *Transport) greet(conn net.Conn) (net.Conn, *greeting, error) {
-	deadline := time.Now().Add(handshakeTimeout)
+	deadline := time.Now().Add(t.options.handshakeTimeout)
 	var secure *tls.Conn
 	if t.options.Server != nil {
 		secure = tls.Server(conn, t.options.Server)

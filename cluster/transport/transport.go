@@ -76,7 +76,9 @@ type Options struct {
 	Admit  func(chunk raftpb.Chunk) error
 	Logger *slog.Logger
 
-	listen func(address string) (net.Listener, error) // tests replace it
+	// Tests replace them.
+	listen           func(address string) (net.Listener, error)
+	handshakeTimeout time.Duration // for incoming connections
 }
 
 // Factory makes the transport of a node. It implements dragonboat's config.TransportFactory.
@@ -86,6 +88,9 @@ type Factory struct{ options Options }
 func NewFactory(options Options) *Factory {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if options.handshakeTimeout == 0 {
+		options.handshakeTimeout = handshakeTimeout
 	}
 	if options.listen == nil {
 		options.listen = func(address string) (net.Listener, error) {

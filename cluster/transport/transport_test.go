@@ -71,6 +71,7 @@ func TestSilentConnectionsDoNotKeepAPeerOut(t *testing.T) {
 				one.secure(t, authority, "one", "127.0.0.1")
 				two.secure(t, authority, "two", "127.0.0.1")
 			}
+			two.options.handshakeTimeout = time.Hour // The time-out helps nobody here.
 			one.start(t)
 			two.start(t)
 			oldest := dialRaw(t, two.address)
@@ -349,6 +350,7 @@ func TestAPeerHasSoManyConnections(t *testing.T) {
 		return conn
 	}
 	oldest := dial()
+	eventually(t, "the connection is not counted", func() bool { return two.incomingFrom(1) == 1 })
 	for range PeerConnections {
 		dial()
 	}
