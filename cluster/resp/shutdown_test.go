@@ -95,8 +95,8 @@ func TestShutdownAtItsDeadline(t *testing.T) {
 	}
 }
 
-// TestShutdownWaitsForNoStranger has a silent TLS handshake, and half a command of a client that has
-// shown no password. A Shutdown that waits for them ends only with its context.
+// TestShutdownWaitsForNoStranger has a silent TLS handshake, and half a command of a client without
+// a password. A Shutdown that waits for them ends only with its context.
 func TestShutdownWaitsForNoStranger(t *testing.T) {
 	own, pool := certificate(t)
 	server, _, address := start(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{own}},
