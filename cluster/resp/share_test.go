@@ -119,7 +119,7 @@ func TestStrangersTakeNoBytesOfUsers(t *testing.T) {
 // TestResetGivesAStrangerNoTime has one that sends RESET before its time is over, again and again.
 func TestResetGivesAStrangerNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const timeout = 30 * time.Second
+		const timeout = 10 * time.Second // a peer has a minute
 		clients := startPiped(t, Options{Users: passwords(),
 			Limits: Limits{CommandTimeout: timeout}})
 		begin := time.Now()
