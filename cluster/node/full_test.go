@@ -56,8 +56,8 @@ func (c *testCluster) fillStore() {
 	})
 }
 
-// Entries that a full replica cannot apply stay in its memory. Dragonboat refuses writes on the leader
-// when they take more than their bound.
+// Entries that a full replica cannot apply stay in its memory. Dragonboat refuses writes on the
+// leader when they take more than their bound.
 func TestAFullReplicaDoesNotHoldUpItsLeader(t *testing.T) {
 	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3}, 3)
 	const boundBytes = 1 << 20
