@@ -67,10 +67,10 @@ func (n *Node) shorten(s *shard) {
 }
 
 // keptAfter gives the index up to which a log need not be kept; 0: all of it must. About `tail`
-// bytes at its end are kept.
-func (n *Node) keptAfter(s *shard, tail uint64) uint64 {
+// bytes at its end are kept. A log of `most` bytes waits for no other replica.
+func (n *Node) keptAfter(s *shard, tail, most uint64) uint64 {
 	index := n.log.IndexBefore(s.shardID, s.replicaID, tail)
-	if n.log.Bytes(s.shardID, s.replicaID) >= patienceTimes*n.config.LogBytes {
+	if n.log.Bytes(s.shardID, s.replicaID) >= most {
 		return index
 	}
 	// A replica that runs needs what it has not applied: otherwise it would have to copy all
@@ -87,8 +87,9 @@ func (n *Node) keptAfter(s *shard, tail uint64) uint64 {
 
 func (n *Node) requestSnapshot(s *shard, tail uint64, timeout time.Duration) (
 	*dragonboat.RequestState, error) {
+	kept := n.keptAfter(s, tail, patienceTimes*n.config.LogBytes)
 	request, err := n.host.RequestSnapshot(s.shardID, dragonboat.SnapshotOption{
-		OverrideCompactionOverhead: true, CompactionIndex: max(1, n.keptAfter(s, tail))}, timeout)
+		OverrideCompactionOverhead: true, CompactionIndex: max(1, kept)}, timeout)
 	if err != nil {
 		return nil, fmt.Errorf("request a snapshot: %w", err)
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -77,7 +78,7 @@ func TestALogIsNotKeptForAReplicaThatIsAway(t *testing.T) {
 	c.fill(leader, 64)
 	s := n.shard(firstDataShard)
 	eventually(t, "all replicas have applied the log", func() error {
-		if at := n.keptAfter(s, 0); at < s.replica.Applied() {
+		if at := n.keptAfter(s, 0, math.MaxUint64); at < s.replica.Applied() {
 			return fmt.Errorf("it is kept after %d of %d", at, s.replica.Applied())
 		}
 		return nil
@@ -87,13 +88,13 @@ func TestALogIsNotKeptForAReplicaThatIsAway(t *testing.T) {
 	c.stop(away)
 	c.fill(leader, 8)
 	eventually(t, "the log is given up that only an absent replica needs", func() error {
-		if at := n.keptAfter(s, 0); at <= behind {
+		if at := n.keptAfter(s, 0, math.MaxUint64); at <= behind {
 			return fmt.Errorf("it is kept after %d", at)
 		}
 		return nil
 	})
 	half := n.log.Bytes(s.shardID, s.replicaID) / 2
-	if at := n.keptAfter(s, half); at >= s.replica.Applied() || at == 0 {
+	if at := n.keptAfter(s, half, math.MaxUint64); at >= s.replica.Applied() || at == 0 {
 		t.Errorf("half of a log of %d entries is kept after %d", s.replica.Applied(), at)
 	}
 }

@@ -251,7 +251,7 @@ func TestTuneRefusesAnotherVersion(t *testing.T) {
 	}
 	perMessage = 0
 	defer func() { perMessage = messageBytes }()
-	if Tune() == nil {
+	if tune() == nil {
 		t.Error("a variable that is not there was set")
 	}
 }

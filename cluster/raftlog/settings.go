@@ -2,6 +2,7 @@ package raftlog
 
 import (
 	"fmt"
+	"sync"
 	_ "unsafe" // for go:linkname
 
 	_ "github.com/lni/dragonboat/v4"
@@ -37,7 +38,12 @@ const (
 // Tune bounds how much of a log dragonboat reads at once, and lets it sync no stores. Call it
 // before a NodeHost is made. It fails with another version of dragonboat than the one that it was
 // written for.
-func Tune() error {
+func Tune() error { return tuneOnce() }
+
+// Replicas that run read the variables, so a second host in a process leaves them alone.
+var tuneOnce = sync.OnceValue(tune)
+
+func tune() error {
 	for _, setting := range []struct {
 		variable     *uint64
 		theirs, ours uint64
