@@ -104,7 +104,7 @@ include test/rooms.mk
 # names, and all sources with UNITY=0.
 $(foreach user,$(filter parts_% test_parts_% guest_parts,$(.VARIABLES)),$(foreach source,$(call sources_of,$($(user))),\
   $(eval users_of_$(source) := $(users_of_$(source))$(subst parts_,,$(user)),)))
-compiled_alone := harness/bench/git_hash.cc harness/claims/% harness/opponents/% harness/measure/store_% %_avx2.cc %_avx512.cc \
+compiled_alone := harness/bench/git_hash.cc harness/claims/% harness/opponents/% harness/tools/% %_avx2.cc %_avx512.cc \
                   $(unbuilt_sources) $(test_helpers) $(if $(filter fuzz,$(FLAVOUR)),$(fuzz_helpers))
 UNITY ?= $(if $(filter release,$(FLAVOUR)),0,1)
 unity_sources := $(filter-out $(compiled_alone),$(library_sources) $(filter-out test/e2e/%,$(test_sources))) \

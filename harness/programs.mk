@@ -1,7 +1,7 @@
 # The programs in bin/: what each is linked from, and what it needs. Included by the Makefile.
 
 # The parts of each program besides its main and the library: rooms of harness/, or single files of a
-# room without their suffix. All have parts_of_all. When RocksDB is missing, the files *_missing.cc replace the opponents.
+# room without their suffix. All have parts_of_all. When RocksDB is missing, opponents/rocks_missing.cc replaces the opponent.
 PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
 # Sanitizers do not see into the opponents' libraries, which would cause false reports, so sanitized
 # programs have none of them.
@@ -15,19 +15,20 @@ peer_header_lmdb := lmdb.h
 peer_header_wiredtiger := wiredtiger.h
 peers_here := $(foreach peer,$(peers),$(if $(call has_header,$(peer_header_$(peer))),$(peer)))
 peers_missing := $(filter-out $(peers_here),$(peers))
-peer_parts := kv $(addprefix opponents/,peers group_commit $(peers_here:%=%_kv))
+peer_sources = $(1:%=%_kv) $(if $(filter rocksdb,$(1)),rocks_database)
+peer_parts := kv $(addprefix opponents/,peers group_commit $(call peer_sources,$(peers_here)))
 link_peers := $(peers_here:%=-l%)
 # Sources that cannot be compiled here.
 unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard harness/opponents/rocks_*.cc))) \
                    $(foreach peer,$(peers_missing),harness/opponents/$(peer)_kv.cc)
-rocks = $(addprefix opponents/,$(1)$(if $(rocks_library),,_missing))
+rocks := $(addprefix opponents/rocks_,$(if $(rocks_library),points ranges records,missing))
+headers := $(filter-out $(if $(rocks_library),,harness/opponents/rocks_database.h),$(headers))
 # What bin/race and bin/numa race share of the loads.
 race_flags := $(addprefix load/,numa_flag race_space store_basics)
 parts_of_all := system/command_line
 parts_race := system measure/progress measure/result_file measure/table \
               measure/workers data $(race_flags) race
-parts_store := measure/progress measure/result_file measure/table measure/store_top \
-               measure/store_backup measure/store_compact
+parts_store := measure/progress measure/result_file measure/table tools
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
 parts_numa := system measure/result_file measure/table data $(race_flags) numa
@@ -38,12 +39,12 @@ parts_bench := $(bench_parts)
 parts_compare := $(bench_parts) measure $(peer_parts) compare claims/bench_end
 parts_bench_micro := data
 # Of the peers, only RocksDB.
-rocks_kv := kv $(addprefix opponents/,peers $(filter rocksdb_kv,$(peers_here:%=%_kv)))
+rocks_kv := kv $(addprefix opponents/,peers $(call peer_sources,$(filter rocksdb,$(peers_here))))
 visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
 # All benches. The engine's index lies beside flat arrays.
 parts_claims := system measure data load lab race $(rocks_kv) \
                 $(addprefix experiments/l1/,engine rounds shards steps tables) \
-                $(call rocks,rocks_points) $(call rocks,rocks_ranges) $(call rocks,rocks_records) \
+                $(rocks) \
                 $(patsubst harness/%.cc,%,$(filter-out %/profile_phases.cc,$(wildcard harness/claims/*.cc)))
 parts_multi_read := data
 # The only program of the guests; see its rule.

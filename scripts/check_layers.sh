@@ -2,7 +2,7 @@
 # Includes point down. In the library:
 # door > scan > task > hot > reclaim > index > l1 > log > io > numa > base. In harness/, above the library:
 # apps > claims, compare > siblings > kv > lab > load > data > measure > system. The siblings are
-# opponents, race, bench, crash, guest, numa and the experiments. Siblings do not include each other,
+# opponents, race, bench, crash, guest, tools, numa and the experiments. Siblings do not include each other,
 # nor do claims and compare.
 # In cluster/, a Go module: cmd > admin > resp > node > replica, bench, check > the rest > service, files, gate,
 # secret, budget, raftlog. Packages below others' folders belong to the same room. Only engine has C. Tests may import anything.
@@ -17,7 +17,7 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.h' --inc
     # From the bottom up; rooms with a comma between them are siblings.
     count = split("base numa io log l1 index reclaim hot task scan door " \
                   "harness/system harness/measure harness/data harness/load harness/lab harness/kv " \
-                  "harness/opponents,harness/race,harness/bench,harness/crash,harness/guest,harness/numa," \
+                  "harness/opponents,harness/race,harness/bench,harness/crash,harness/guest,harness/tools,harness/numa," \
                   "harness/experiments/io,harness/experiments/l1 harness/claims,harness/compare harness/apps",
                   floors, " ")
     for (i = 1; i <= count; ++i) {

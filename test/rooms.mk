@@ -4,7 +4,7 @@
 # of tests that span them lie in test/, those of harness/ in test/harness/. For each: the parts of
 # harness/ that it links, and the programs that it runs.
 engine_test_rooms := base include numa io log l1 index reclaim hot task scan faults power e2e
-harness_test_rooms := system measure data load lab opponents race bench crash numa claims compare experiments apps
+harness_test_rooms := system measure data load lab opponents race bench crash tools numa claims compare experiments apps
 # A name that both have is one room of tests.
 test_rooms := $(engine_test_rooms) $(filter-out $(engine_test_rooms),$(harness_test_rooms))
 # The rooms that `make test` leaves to `make test-rest`, and those that it runs, the longest first.
@@ -20,6 +20,7 @@ test_parts_opponents := system data load/store_basics $(peer_parts)
 test_parts_race := system measure data load/store_basics race
 test_parts_bench := $(bench_parts)
 test_parts_crash := crash
+test_parts_tools := system measure tools
 test_parts_numa := system measure data $(race_flags) numa
 test_parts_claims := $(parts_claims)
 test_parts_compare := $(bench_parts) measure $(peer_parts) $(addprefix compare/,order contest claims report)

@@ -15,6 +15,7 @@
 #include "harness/race/process.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
+#include "harness/system/own_child.h"
 
 // The linker replaces the engine's calls of HashValue by calls of this function, only in this
 // program. NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.
@@ -159,8 +160,9 @@ int ClaimsMain(std::vector<char*> arguments) {
 }  // namespace harness
 
 int main(int argc, char** argv) {
-  if (const auto code = harness::IndexChildMain(argc, argv)) return *code;
-  if (const auto code = harness::PhaseMain(argc, argv)) return *code;
+  harness::ChildWorks works = harness::IndexWorks();
+  works[harness::kPhaseWork] = harness::RunPhaseWork;
+  if (const auto code = harness::ChildMain(argc, argv, works)) return *code;
   std::vector<char*> arguments(argv, argv + argc);
   // Flags without a bench are those of all benches.
   char all[] = "all";

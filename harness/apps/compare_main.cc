@@ -20,6 +20,7 @@
 #include "harness/system/child_process.h"
 #include "harness/system/command_line.h"
 #include "harness/system/fio_runner.h"
+#include "harness/system/own_child.h"
 #include "harness/system/work_dir.h"
 
 namespace harness {
@@ -216,7 +217,8 @@ int Compare(CompareFlags flags) {
 }  // namespace harness
 
 int main(int argc, char** argv) {
-  if (const auto code = harness::ComparePhaseMain(argc, argv)) return *code;
+  const harness::ChildWorks works = {{harness::kCompareWork, harness::RunCompareWork}};
+  if (const auto code = harness::ChildMain(argc, argv, works)) return *code;
   harness::CompareFlags flags;
   CLI::App app("Runs the engine and its peers side by side.");
   harness::AddFlags(&flags, &app);

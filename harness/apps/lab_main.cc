@@ -2,10 +2,14 @@
 #include <CLI/CLI.hpp>
 
 #include "harness/experiments/io/command.h"
+#include "harness/experiments/l1/child.h"
 #include "harness/experiments/l1/command.h"
 #include "harness/system/command_line.h"
+#include "harness/system/own_child.h"
 
 int main(int argc, char** argv) {
+  const harness::ChildWorks works = {{harness::kL1StepWork, harness::RunL1Step}};
+  if (const auto code = harness::ChildMain(argc, argv, works)) return *code;
   CLI::App app("Experiments: what the disks can do, and what lookups in memory cost.");
   app.require_subcommand(1);
   harness::IoFlags io_flags;

@@ -28,6 +28,7 @@
 #include "harness/system/disk.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/fio_runner.h"
+#include "harness/system/own_child.h"
 
 namespace harness {
 namespace {
@@ -268,7 +269,8 @@ int Race(RaceFlags flags) {
 }  // namespace harness
 
 int main(int argc, char** argv) {
-  if (const auto code = harness::PhaseMain(argc, argv)) return *code;
+  const harness::ChildWorks works = {{harness::kPhaseWork, harness::RunPhaseWork}};
+  if (const auto code = harness::ChildMain(argc, argv, works)) return *code;
   harness::RaceFlags flags;
   CLI::App app("The race: write, read and range twice, each a process of its own, beside fio.");
   harness::AddFlags(&flags, &app);

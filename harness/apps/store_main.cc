@@ -22,12 +22,12 @@
 #include "engine_race/log/store_files.h"
 #include "engine_race/store.h"
 #include "harness/measure/progress.h"
-#include "harness/measure/store_backup.h"
-#include "harness/measure/store_compact.h"
-#include "harness/measure/store_top.h"
 #include "harness/measure/table.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
+#include "harness/tools/store_backup.h"
+#include "harness/tools/store_compact.h"
+#include "harness/tools/store_top.h"
 
 namespace harness {
 namespace {

@@ -16,7 +16,7 @@
 #include "harness/experiments/l1/shards.h"
 #include "harness/experiments/l1/steps.h"
 #include "harness/experiments/l1/tables.h"
-#include "harness/opponents/rocks_points.h"
+#include "harness/opponents/rocks.h"
 #include "harness/system/machine.h"
 
 namespace harness {

@@ -20,7 +20,7 @@
 #include "harness/load/store_basics.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/alternating_rounds.h"
-#include "harness/opponents/rocks_ranges.h"
+#include "harness/opponents/rocks.h"
 #include "harness/race/json.h"
 #include "harness/system/device_rates.h"
 

@@ -15,7 +15,7 @@
 #include "engine_race/base/parallel.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/claim_rounds.h"
-#include "harness/opponents/rocks_records.h"
+#include "harness/opponents/rocks.h"
 
 namespace harness {
 

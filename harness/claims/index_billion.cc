@@ -91,7 +91,7 @@ Status RunChildren(const IndexBenchRun& run, double device_bytes_per_second) {
   for (const char* kind : {kBillionReadsKind, kBillionSlotsKind}) {
     DropPageCache(run.store_dir());
     nlohmann::json answer;
-    ENGINE_RACE_RETURN_IF_ERROR(RunIndexChild(kind, order, &answer));
+    ENGINE_RACE_RETURN_IF_ERROR(RunOwnChild(kind, order, &answer));
     (*run.about)["billion"][kind] = answer;
     rss_mib = std::max(rss_mib, answer.at("peak_rss_bytes").get<double>() / (1 << 20));
     right += answer.at("right").get<double>();

@@ -1,29 +1,21 @@
 // The child processes of the index bench: each opens a store afresh, in memory of its own.
 //
-// A child is this program again, with "--index-child", its kind and its order in JSON. It prints
-// its answer in JSON. Not thread-safe.
+// Not thread-safe.
 #ifndef HARNESS_CLAIMS_INDEX_CHILD_H_
 #define HARNESS_CLAIMS_INDEX_CHILD_H_
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "harness/system/own_child.h"
 
 namespace harness {
 
-// Runs a child and takes its answer. kIOError when it fails.
-engine_race::Status RunIndexChild(const std::string& kind, const nlohmann::json& order,
-                                  nlohmann::json* answer);
-// Runs a child that is to end by SIGKILL. kIOError when it ends in another way.
-engine_race::Status RunKilledIndexChild(const std::string& kind, const nlohmann::json& order);
-
-// The exit code if the arguments order a child, which has then run.
-std::optional<int> IndexChildMain(int argc, char** argv);
+// The works of these children, see harness/system/own_child.h.
+ChildWorks IndexWorks();
 
 // How a child opens its store.
 struct OpenOrder {

@@ -19,7 +19,7 @@
 #include "harness/load/short_ranges.h"
 #include "harness/measure/alternating_rounds.h"
 #include "harness/measure/claim_rounds.h"
-#include "harness/opponents/rocks_ranges.h"
+#include "harness/opponents/rocks.h"
 
 namespace harness {
 

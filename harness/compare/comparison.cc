@@ -1,7 +1,5 @@
 #include "harness/compare/comparison.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -240,7 +238,6 @@ CompareOrder Comparison::OrderOf(const std::string& phase, const StoreRound& sto
   order.process_seconds = 2 * order.phase_seconds + kMostOverheadSeconds;
   order.memory_budget_bytes = config_.memory_budget_bytes;
   order.dense_keys = config_.dense_keys;
-  order.parent_pid = ::getpid();
   return order;
 }
 

@@ -3,21 +3,6 @@
 #include <algorithm>
 
 namespace harness {
-namespace {
-
-template <typename T>
-std::optional<T> Parse(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  try {
-    return json.get<T>();
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
-  }
-}
-
-}  // namespace
-
 double CompareAnswer::OperationsPerSecond() const {
   return ok() ? Figure("operations_per_s").value_or(0) : 0;
 }
@@ -25,14 +10,6 @@ double CompareAnswer::OperationsPerSecond() const {
 std::optional<double> CompareAnswer::Figure(const char* name) const {
   if (!run.is_object() || !run.contains(name) || !run[name].is_number()) return std::nullopt;
   return run[name].get<double>();
-}
-
-std::optional<CompareOrder> ParseCompareOrder(const std::string& text) {
-  return Parse<CompareOrder>(text);
-}
-
-std::optional<CompareAnswer> ParseCompareAnswer(const std::string& text) {
-  return Parse<CompareAnswer>(text);
 }
 
 std::vector<uint32_t> StoresInTurn(uint32_t round, uint32_t store_count) {

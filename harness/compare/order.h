@@ -56,9 +56,6 @@ struct CompareOrder {
   uint64_t memory_budget_bytes = 0;
   // Keys of benchmarks are 0, 1, 2, ... instead of spread over all keys.
   bool dense_keys = false;
-  // The process that gives the order. When it ends, the kernel kills the phase's process; 0: it
-  // does not.
-  int parent_pid = 0;
 };
 
 struct CompareAnswer {
@@ -82,14 +79,9 @@ struct CompareAnswer {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareOrder, store, phase, round, position, opening, dir,
                                    cgroup, cgroup_version, memory_cap_bytes, thread_count,
                                    record_count, written_count, has_all_records, seed,
-                                   phase_seconds, process_seconds, memory_budget_bytes, dense_keys,
-                                   parent_pid)
+                                   phase_seconds, process_seconds, memory_budget_bytes, dense_keys)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareAnswer, error, run, written_count, has_all_records,
                                    description)
-
-// Nothing for a text that is something else.
-std::optional<CompareOrder> ParseCompareOrder(const std::string& text);
-std::optional<CompareAnswer> ParseCompareAnswer(const std::string& text);
 
 // The stores of a round, by their number below `store_count`, in the order in which they run. Over
 // `store_count` rounds every store is once at every position. As many rounds after them have the

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
@@ -21,9 +20,9 @@
 #include "harness/kv/engine_store.h"
 #include "harness/measure/table.h"
 #include "harness/opponents/peers.h"
-#include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/memory_cgroup.h"
+#include "harness/system/own_child.h"
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
@@ -32,10 +31,6 @@ namespace {
 
 using engine_race::Status;
 
-constexpr std::string_view kPhaseFlag = "--run-compared-phase";
-// The exit code of a process that runs no phase: its order cannot be parsed, or its parent has
-// ended.
-constexpr int kNotRun = 2;
 // A process that does not end by itself when its time is up is killed after so long.
 constexpr double kPatienceSeconds = 60;
 
@@ -43,13 +38,6 @@ constexpr double kPatienceSeconds = 60;
 bool WalksInOrder(const std::string& phase) {
   constexpr std::string_view kInOrder[] = {kRangePhase, "readseq", "readreverse", "scanall"};
   return std::find(std::begin(kInOrder), std::end(kInOrder), phase) != std::end(kInOrder);
-}
-
-// An error may name a path, which need not be UTF-8.
-void PrintAnswer(const CompareAnswer& answer) {
-  const auto any_bytes = nlohmann::json::error_handler_t::replace;
-  std::puts(nlohmann::json(answer).dump(-1, ' ', false, any_bytes).c_str());
-  std::fflush(stdout);
 }
 
 // Stores hold all of their files open. The default limit of 1024 is far below what they need.
@@ -253,12 +241,6 @@ class PhaseRun {
   bool over_ = false;
 };
 
-CompareAnswer Broken(const std::string& what) {
-  CompareAnswer answer;
-  answer.error = what;
-  return answer;
-}
-
 }  // namespace
 
 std::vector<KvStoreKind> ComparedStores() {
@@ -268,30 +250,20 @@ std::vector<KvStoreKind> ComparedStores() {
 }
 
 CompareAnswer RunCompareProcess(const CompareOrder& order) {
-  const double most_seconds = order.process_seconds + kPatienceSeconds;
-  const ChildResult child =
-      RunChild({SelfPath(), std::string(kPhaseFlag), nlohmann::json(order).dump()}, most_seconds);
-  if (!child.started) return Broken(child.error);
-  if (child.timed_out) {
-    return Broken("its process had not ended after " + Fixed(most_seconds, 1) + " s");
-  }
-  // Libraries may have printed lines before the answer.
-  const size_t end = child.output.find_last_not_of('\n');
-  const size_t begin = end == std::string::npos ? 0 : child.output.rfind('\n', end) + 1;
-  if (const auto answer = ParseCompareAnswer(child.output.substr(begin))) return *answer;
-  return Broken("its process ended without a result, code " + std::to_string(child.exit_code));
+  nlohmann::json json;
+  const Status status =
+      RunOwnChild(kCompareWork, order, &json, order.process_seconds + kPatienceSeconds);
+  CompareAnswer answer;
+  if (json.contains("run")) json.get_to(answer);
+  if (!status.ok() && answer.error.empty()) answer.error = status.message();
+  return answer;
 }
 
-std::optional<int> ComparePhaseMain(int argc, char** argv) {
-  if (argc != 3 || argv[1] != kPhaseFlag) return std::nullopt;
-  const std::optional<CompareOrder> order = ParseCompareOrder(argv[2]);
-  if (!order) return kNotRun;
-  if (order->parent_pid != 0 && !DieWithParent(order->parent_pid)) return kNotRun;
+Status RunCompareWork(const nlohmann::json& order, nlohmann::json* answer) {
+  const auto parsed = order.get<CompareOrder>();
   RaiseFileLimit();
-  PhaseRun run(*order);
-  const CompareAnswer answer = run.Run();
-  PrintAnswer(answer);
-  return answer.error.empty() ? 0 : 1;
+  *answer = PhaseRun(parsed).Run();
+  return Status::Ok();
 }
 
 }  // namespace harness

@@ -1,14 +1,14 @@
 // Gives each phase of a comparison a process of its own, below a cap on memory.
 //
-// The process is the same program, run again with a flag of its own. A program that calls
-// RunCompareProcess begins its main with ComparePhaseMain. Not thread-safe.
+// A program that calls RunCompareProcess has kCompareWork among the works of its children. Not
+// thread-safe.
 #ifndef HARNESS_COMPARE_PROCESS_H_
 #define HARNESS_COMPARE_PROCESS_H_
 
-#include <optional>
-#include <string>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
+#include "engine_race/base/status.h"
 #include "harness/compare/order.h"
 #include "harness/kv/kv_store.h"
 
@@ -21,8 +21,8 @@ std::vector<KvStoreKind> ComparedStores();
 // does not end in time, gives an answer with an error.
 CompareAnswer RunCompareProcess(const CompareOrder& order);
 
-// When this process was started by RunCompareProcess, runs the phase and returns the exit code.
-std::optional<int> ComparePhaseMain(int argc, char** argv);
+inline constexpr char kCompareWork[] = "compared-phase";
+engine_race::Status RunCompareWork(const nlohmann::json& order, nlohmann::json* answer);
 
 }  // namespace harness
 

@@ -1,19 +1,15 @@
-#include "harness/opponents/rocks_points.h"
+#include "harness/opponents/rocks.h"
 
 #include <rocksdb/cache.h>
-#include <rocksdb/db.h>
-#include <rocksdb/options.h>
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
-#include <rocksdb/version.h>
-#include <rocksdb/write_batch.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
-#include "harness/system/child_process.h"
+#include "harness/opponents/rocks_database.h"
 
 namespace harness {
 namespace {
@@ -26,11 +22,6 @@ constexpr size_t kPrefixBytes = 8;
 // The least cache, so that it holds everything in spite of the blocks' overhead.
 constexpr size_t kMinCacheBytes = size_t{256} << 20;
 constexpr uint32_t kBatchRecords = 1000;
-
-Status FromRocks(const std::string& what, const rocksdb::Status& status) {
-  return status.ok() ? Status::Ok()
-                     : Status::IOError("RocksDB, " + what + ": " + status.ToString());
-}
 
 std::shared_ptr<rocksdb::Cache> CacheOf(const L1Records& records, RocksForm form) {
   const size_t bytes = std::max<size_t>(kMinCacheBytes, 3 * records.byte_count());
@@ -63,11 +54,7 @@ rocksdb::PlainTableOptions PlainOptionsOf(const L1Records& records) {
 
 rocksdb::Options OptionsOf(const L1Records& records, RocksForm form,
                            const std::shared_ptr<rocksdb::Cache>& cache) {
-  rocksdb::Options options;
-  options.create_if_missing = true;
-  options.compression = rocksdb::kNoCompression;
-  options.bottommost_compression = rocksdb::kNoCompression;
-  options.max_open_files = -1;
+  rocksdb::Options options = RocksReadOptions();
   // Filled once, in order: no log, and no compaction until all records are written.
   options.disable_auto_compactions = true;
   options.write_buffer_size = size_t{256} << 20;
@@ -90,25 +77,33 @@ rocksdb::Options OptionsOf(const L1Records& records, RocksForm form,
 class BuiltRocksPoints : public RocksPoints {
  public:
   BuiltRocksPoints(const L1Records& records, RocksForm form) : records_(records), form_(form) {}
-  ~BuiltRocksPoints() override {
-    if (db_ != nullptr) db_->Close();
-  }
 
   Status Fill(const std::string& dir) {
     if (form_ != RocksForm::kPlain) cache_ = CacheOf(records_, form_);
     rocksdb::Options options = OptionsOf(records_, form_, cache_);
-    ENGINE_RACE_RETURN_IF_ERROR(Open(options, dir));
-    ENGINE_RACE_RETURN_IF_ERROR(WriteAll());
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("flush", db_->Flush(rocksdb::FlushOptions())));
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks(
-        "compaction", db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr)));
-    // Reopens with the usual memtable for reads.
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("close", db_->Close()));
-    db_.reset();
+    ENGINE_RACE_RETURN_IF_ERROR(database_.Open(options, dir));
+    char key[kMaxKeyBytes];
+    char payload[kMaxPayloadBytes];
+    const TableShape& shape = records_.shape;
+    ENGINE_RACE_RETURN_IF_ERROR(database_.Write(
+        records_.record_count(), kBatchRecords, [&](uint64_t i, rocksdb::WriteBatch* batch) {
+          const uint64_t word = records_.WordAt(0, i);
+          records_.FillKey(word, key);
+          records_.FillPayload(word, payload);
+          batch->Put(rocksdb::Slice(key, shape.key_bytes),
+                     rocksdb::Slice(payload, shape.payload_bytes));
+        }));
+    // Reads have the usual memtable.
     options.memtable_factory = std::make_shared<rocksdb::SkipListFactory>();
     options.allow_concurrent_memtable_write = true;
-    ENGINE_RACE_RETURN_IF_ERROR(Open(options, dir));
-    return Warm();
+    ENGINE_RACE_RETURN_IF_ERROR(database_.Settle(options, dir));
+    // Reads everything once, into the cache or the page cache. Hashed tables have no order to scan
+    // in.
+    if (form_ == RocksForm::kPlain) return WarmByGets();
+    rocksdb::ReadOptions in_order;
+    in_order.total_order_seek = true;
+    const std::unique_ptr<rocksdb::Iterator> iterator(database_.db()->NewIterator(in_order));
+    return database_.ReadAll(iterator.get(), records_.record_count());
   }
 
   MakeL1Answer Gets() const override {
@@ -122,7 +117,7 @@ class BuiltRocksPoints : public RocksPoints {
                                    records_.shape.key_bytes);
           value->Reset();
           const rocksdb::Status got =
-              db_->Get(options, db_->DefaultColumnFamily(), key, value.get());
+              database_.db()->Get(options, database_.db()->DefaultColumnFamily(), key, value.get());
           if (!got.ok()) return FromRocks("get", got);
           *sum += PayloadWord(value->data());
         }
@@ -132,13 +127,10 @@ class BuiltRocksPoints : public RocksPoints {
   }
 
   nlohmann::json Describe() const override {
-    uint64_t table_bytes = 0;
-    db_->GetIntProperty("rocksdb.total-sst-files-size", &table_bytes);
     nlohmann::json json = {
-        {"version", std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." +
-                        std::to_string(ROCKSDB_PATCH)},
+        {"version", RocksVersion()},
         {"records", records_.record_count()},
-        {"table_bytes", table_bytes},
+        {"table_bytes", database_.TableBytes()},
         {"compression", "none"},
         {"column_families", "one, with the records of all tables; one file, fully compacted"},
         {"filters", "none: every key is there"},
@@ -163,47 +155,6 @@ class BuiltRocksPoints : public RocksPoints {
     return options;
   }
 
-  Status Open(const rocksdb::Options& options, const std::string& dir) {
-    rocksdb::DB* db = nullptr;
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("open", rocksdb::DB::Open(options, dir, &db)));
-    db_.reset(db);
-    return Status::Ok();
-  }
-
-  Status WriteAll() {
-    rocksdb::WriteOptions options;
-    options.disableWAL = true;
-    rocksdb::WriteBatch batch;
-    char key[kMaxKeyBytes];
-    char payload[kMaxPayloadBytes];
-    for (uint64_t i = 0; i < records_.record_count(); ++i) {
-      const uint64_t word = records_.WordAt(0, i);
-      records_.FillKey(word, key);
-      records_.FillPayload(word, payload);
-      batch.Put(rocksdb::Slice(key, records_.shape.key_bytes),
-                rocksdb::Slice(payload, records_.shape.payload_bytes));
-      if (batch.Count() < kBatchRecords && i + 1 < records_.record_count()) continue;
-      ENGINE_RACE_RETURN_IF_ERROR(FromRocks("write", db_->Write(options, &batch)));
-      batch.Clear();
-      if (Interrupted()) return Status::IOError("RocksDB: interrupted");
-    }
-    return Status::Ok();
-  }
-
-  // Reads everything once, into the cache or the page cache.
-  Status Warm() {
-    rocksdb::ReadOptions options;
-    options.total_order_seek = form_ != RocksForm::kPlain;
-    if (form_ == RocksForm::kPlain) return WarmByGets();
-    const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(options));
-    uint64_t count = 0;
-    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) ++count;
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("scan", iterator->status()));
-    return count == records_.record_count() ? Status::Ok()
-                                            : Status::Corruption("RocksDB lacks records");
-  }
-
-  // Hashed tables have no order to scan in.
   Status WarmByGets() {
     constexpr uint64_t kStep = 16;
     char key[kMaxKeyBytes];
@@ -211,9 +162,9 @@ class BuiltRocksPoints : public RocksPoints {
     for (uint64_t i = 0; i < records_.record_count(); i += kStep) {
       records_.FillKey(records_.WordAt(0, i), key);
       value.Reset();
-      ENGINE_RACE_RETURN_IF_ERROR(
-          FromRocks("get", db_->Get(ReadOptions(), db_->DefaultColumnFamily(),
-                                    rocksdb::Slice(key, records_.shape.key_bytes), &value)));
+      ENGINE_RACE_RETURN_IF_ERROR(FromRocks(
+          "get", database_.db()->Get(ReadOptions(), database_.db()->DefaultColumnFamily(),
+                                     rocksdb::Slice(key, records_.shape.key_bytes), &value)));
     }
     return Status::Ok();
   }
@@ -221,7 +172,7 @@ class BuiltRocksPoints : public RocksPoints {
   const L1Records records_;
   const RocksForm form_;
   std::shared_ptr<rocksdb::Cache> cache_;
-  std::unique_ptr<rocksdb::DB> db_;
+  RocksDatabase database_;
 };
 
 Status Make(const std::string& dir, const L1Records& records, RocksForm form,

@@ -1,16 +1,15 @@
-#include "harness/opponents/rocks_ranges.h"
+#include "harness/opponents/rocks.h"
 
 #include <rocksdb/cache.h>
-#include <rocksdb/db.h>
-#include <rocksdb/options.h>
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/table.h>
-#include <rocksdb/version.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
+
+#include "harness/opponents/rocks_database.h"
 
 namespace harness {
 namespace {
@@ -21,21 +20,12 @@ constexpr size_t kCacheBytes = size_t{3} << 30;
 // Several tables of the last level, as a compaction would leave them.
 constexpr uint64_t kKeysPerTable = 4000000;
 
-Status FromRocks(const std::string& what, const rocksdb::Status& status) {
-  return status.ok() ? Status::Ok()
-                     : Status::IOError("RocksDB, " + what + ": " + status.ToString());
-}
-
 // The usual choices for data that fits into memory: no compression, one sorted run, a block cache
 // larger than all data, indexes in memory beside it, every table open. Block and restart sizes, the
 // index (binary search) and the data blocks are the library's defaults. There are no filters: an
 // iterator does not use them.
 rocksdb::Options OptionsOf(const std::shared_ptr<rocksdb::Cache>& cache) {
-  rocksdb::Options options;
-  options.create_if_missing = true;
-  options.compression = rocksdb::kNoCompression;
-  options.bottommost_compression = rocksdb::kNoCompression;
-  options.max_open_files = -1;
+  rocksdb::Options options = RocksReadOptions();
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
   table.cache_index_and_filter_blocks = false;
@@ -46,19 +36,12 @@ rocksdb::Options OptionsOf(const std::shared_ptr<rocksdb::Cache>& cache) {
 
 class BuiltRocksRanges : public RocksRanges {
  public:
-  ~BuiltRocksRanges() override {
-    iterator_.reset();
-    if (db_ != nullptr) db_->Close();
-  }
-
   Status Fill(const std::string& dir, std::span<const uint64_t> keys) {
     // One thread needs only one shard of the cache, but the default is what users run.
     cache_ = rocksdb::NewLRUCache(kCacheBytes);
     options_ = OptionsOf(cache_);
     key_count_ = keys.size();
-    rocksdb::DB* db = nullptr;
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("open", rocksdb::DB::Open(options_, dir, &db)));
-    db_.reset(db);
+    ENGINE_RACE_RETURN_IF_ERROR(database_.Open(options_, dir));
     std::vector<std::string> tables;
     for (uint64_t begin = 0; begin < keys.size(); begin += kKeysPerTable) {
       tables.push_back(dir + "/fill-" + std::to_string(tables.size()) + ".sst");
@@ -67,11 +50,12 @@ class BuiltRocksRanges : public RocksRanges {
     }
     rocksdb::IngestExternalFileOptions ingest;
     ingest.move_files = true;
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("ingest", db_->IngestExternalFile(tables, ingest)));
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks(
-        "compaction", db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr)));
-    iterator_.reset(db_->NewIterator(rocksdb::ReadOptions()));
-    return Warm();
+    ENGINE_RACE_RETURN_IF_ERROR(
+        FromRocks("ingest", database_.db()->IngestExternalFile(tables, ingest)));
+    ENGINE_RACE_RETURN_IF_ERROR(database_.Compact());
+    iterator_.reset(database_.db()->NewIterator(rocksdb::ReadOptions()));
+    // Everything comes into the cache.
+    return database_.ReadAll(iterator_.get(), key_count_);
   }
 
   QueryRun Run(uint64_t seed, double seconds) override {
@@ -86,12 +70,9 @@ class BuiltRocksRanges : public RocksRanges {
   }
 
   nlohmann::json Describe() const override {
-    uint64_t table_bytes = 0;
-    db_->GetIntProperty("rocksdb.total-sst-files-size", &table_bytes);
-    return {{"version", std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." +
-                            std::to_string(ROCKSDB_PATCH)},
+    return {{"version", RocksVersion()},
             {"records", key_count_},
-            {"table_bytes", table_bytes},
+            {"table_bytes", database_.TableBytes()},
             {"block_cache_bytes_used", cache_->GetUsage()},
             {"block_cache_bytes", kCacheBytes},
             {"compression", "none"}};
@@ -110,17 +91,10 @@ class BuiltRocksRanges : public RocksRanges {
     return FromRocks("table", writer.Finish());
   }
 
-  // Reads everything once, into the cache.
-  Status Warm() {
-    uint64_t count = 0;
-    for (iterator_->SeekToFirst(); iterator_->Valid(); iterator_->Next()) ++count;
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("scan", iterator_->status()));
-    return count == key_count_ ? Status::Ok() : Status::Corruption("RocksDB lacks records");
-  }
-
   std::shared_ptr<rocksdb::Cache> cache_;
   rocksdb::Options options_;
-  std::unique_ptr<rocksdb::DB> db_;
+  RocksDatabase database_;
+  // Released before the database is closed.
   std::unique_ptr<rocksdb::Iterator> iterator_;
   uint64_t key_count_ = 0;
 };

@@ -5,7 +5,6 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
-#include <rocksdb/version.h>
 #include <rocksdb/write_buffer_manager.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 
 #include "harness/opponents/lsm_cursor.h"
 #include "harness/opponents/open_peers.h"
+#include "harness/opponents/rocks_database.h"
 
 namespace harness {
 namespace {
@@ -79,10 +79,7 @@ void GiveBackSpace(const KvOptions& kv, rocksdb::Options* options) {
 
 rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::Cache>& cache,
                            bool is_new) {
-  rocksdb::Options options;
-  options.create_if_missing = true;
-  options.compression = rocksdb::kNoCompression;
-  options.bottommost_compression = rocksdb::kNoCompression;
+  rocksdb::Options options = RocksReadOptions();
   options.enable_blob_files = true;
   options.min_blob_size = 0;
   options.blob_compression_type = rocksdb::kNoCompression;
@@ -106,7 +103,6 @@ rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::C
   options.level_compaction_dynamic_level_bytes = true;
   options.compaction_pri = rocksdb::kMinOverlappingRatio;
   options.enable_pipelined_write = true;
-  options.max_open_files = -1;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(TableOptions(cache)));
   return options;
 }
@@ -173,8 +169,7 @@ class RocksKv final : public KvStore {
       return nlohmann::json{{"value", value}, {"why", reason}};
     };
     return {
-        {"version", std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." +
-                        std::to_string(ROCKSDB_PATCH)},
+        {"version", RocksVersion()},
         {"kill -9",
          "loses no acknowledged write: the write-ahead log is on, and each write goes "
          "to the page cache before it returns (rocksdb/options.h, WriteOptions::sync)"},

@@ -120,22 +120,15 @@ void to_json(nlohmann::json& json, const PhaseReport& report) {
   }
 }
 
-namespace {
+std::string ConfigText(const RaceConfig& config) { return nlohmann::json(config).dump(2); }
 
-template <typename Value>
-std::optional<Value> Parsed(const std::string& text) {
+std::optional<RaceConfig> ParseConfig(const std::string& text) {
   try {
-    return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false).get<Value>();
+    return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false).get<RaceConfig>();
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }
-
-}  // namespace
-
-std::string ConfigText(const RaceConfig& config) { return nlohmann::json(config).dump(2); }
-
-std::optional<RaceConfig> ParseConfig(const std::string& text) { return Parsed<RaceConfig>(text); }
 
 void from_json(const nlohmann::json& json, PhaseOrder& order) {
   json.at("phase").get_to(order.phase);
@@ -145,20 +138,11 @@ void from_json(const nlohmann::json& json, PhaseOrder& order) {
   json.at("gate_out").get_to(order.config.gate.out);
 }
 
-std::string OrderText(const PhaseOrder& order) {
-  return nlohmann::json({{"phase", order.phase},
-                         {"config", order.config},
-                         {"gate_in", order.config.gate.in},
-                         {"gate_out", order.config.gate.out}})
-      .dump();
-}
-
-std::optional<PhaseOrder> ParseOrder(const std::string& text) { return Parsed<PhaseOrder>(text); }
-
-std::string ResultText(const PhaseResult& result) { return nlohmann::json(result).dump(); }
-
-std::optional<PhaseResult> ParseResult(const std::string& text) {
-  return Parsed<PhaseResult>(text);
+nlohmann::json OrderOf(const PhaseOrder& order) {
+  return {{"phase", order.phase},
+          {"config", order.config},
+          {"gate_in", order.config.gate.in},
+          {"gate_out", order.config.gate.out}};
 }
 
 bool SaveRace(const RaceConfig& config, const std::vector<PhaseReport>& reports, bool ok,

@@ -1,7 +1,7 @@
 // Configurations, results and reports of a race as JSON: for files, for the processes of phases and
 // for benches.
 //
-// Only this file of the room includes the JSON library. Pure functions, except SaveRace.
+// Pure functions, except SaveRace.
 #ifndef HARNESS_RACE_JSON_H_
 #define HARNESS_RACE_JSON_H_
 
@@ -17,6 +17,8 @@
 namespace harness {
 
 void to_json(nlohmann::json& json, const RaceConfig& config);
+void to_json(nlohmann::json& json, const PhaseResult& result);
+void from_json(const nlohmann::json& json, PhaseResult& result);
 void to_json(nlohmann::json& json, const FioResult& result);
 void to_json(nlohmann::json& json, const PhaseReport& report);
 
@@ -24,17 +26,13 @@ void to_json(nlohmann::json& json, const PhaseReport& report);
 std::string ConfigText(const RaceConfig& config);
 std::optional<RaceConfig> ParseConfig(const std::string& text);
 
-// The arguments of a phase's process.
+// The order of a phase's process.
 struct PhaseOrder {
   Phase phase = Phase::kWrite;
   RaceConfig config;
 };
-std::string OrderText(const PhaseOrder& order);
-std::optional<PhaseOrder> ParseOrder(const std::string& text);
-
-// The answer of a phase's process.
-std::string ResultText(const PhaseResult& result);
-std::optional<PhaseResult> ParseResult(const std::string& text);
+nlohmann::json OrderOf(const PhaseOrder& order);
+void from_json(const nlohmann::json& json, PhaseOrder& order);
 
 // Writes the whole race into the file `path`, with the machine. An empty path writes nothing and
 // succeeds; false when the file cannot be written.

@@ -1,52 +1,29 @@
 #include "harness/race/process.h"
 
-#include <cstdio>
-#include <string>
-#include <string_view>
+#include <nlohmann/json.hpp>
 
 #include "harness/race/json.h"
-#include "harness/system/child_process.h"
+#include "harness/system/own_child.h"
 #include "harness/system/own_text.h"
 
 namespace harness {
-namespace {
 
-constexpr std::string_view kPhaseFlag = "--run-phase";
-// The exit code of a process that cannot parse its order.
-constexpr int kBadOrder = 2;
+using engine_race::Status;
 
-PhaseResult Broken(const std::string& what) {
+PhaseResult RunPhaseProcess(Phase phase, const RaceConfig& config) {
+  nlohmann::json answer;
+  const Status status = RunOwnChild(kPhaseWork, OrderOf({phase, config}), &answer);
   PhaseResult result;
-  result.error = what;
+  if (answer.contains("seconds")) answer.get_to(result);
+  if (!status.ok() && result.error.empty()) result.error = status.message();
   return result;
 }
 
-}  // namespace
-
-PhaseResult RunPhaseProcess(Phase phase, const RaceConfig& config) {
-  const ChildResult child =
-      RunChild({SelfPath(), std::string(kPhaseFlag), OrderText({phase, config})});
-  if (!child.started) return Broken(child.error);
-  const std::optional<PhaseResult> answer = ParseResult(child.output);
-  if (answer) return *answer;
-  return Broken("the " + std::string(PhaseName(phase)) + " process ended without a result, code " +
-                std::to_string(child.exit_code));
-}
-
-std::optional<int> PhaseMain(int argc, char** argv) {
-  if (argc != 3 || argv[1] != kPhaseFlag) return std::nullopt;
-  const std::optional<PhaseOrder> order = ParseOrder(argv[2]);
-  if (!order) return kBadOrder;
-  if (order->config.moves_text) {
-    const engine_race::Status moved = MoveTextToOwnMemory();
-    if (!moved.ok()) {
-      std::puts(ResultText(Broken("moving the text: " + moved.ToString())).c_str());
-      return 1;
-    }
-  }
-  const PhaseResult result = RunPhase(order->phase, order->config);
-  std::puts(ResultText(result).c_str());
-  return result.ok ? 0 : 1;
+Status RunPhaseWork(const nlohmann::json& json, nlohmann::json* answer) {
+  const auto order = json.get<PhaseOrder>();
+  if (order.config.moves_text) ENGINE_RACE_RETURN_IF_ERROR(MoveTextToOwnMemory());
+  *answer = RunPhase(order.phase, order.config);
+  return Status::Ok();
 }
 
 }  // namespace harness

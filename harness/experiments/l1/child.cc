@@ -13,6 +13,7 @@
 #include "harness/experiments/l1/steps.h"
 #include "harness/experiments/l1/tables.h"
 #include "harness/system/child_process.h"
+#include "harness/system/own_child.h"
 #include "harness/system/profiler_switch.h"
 
 namespace harness {
@@ -37,18 +38,22 @@ Status LookUp(const L1Lookups& lookups, const L1Answer& answer) {
   return Status::Ok();
 }
 
-std::vector<std::string> ArgsOf(const L1Child& child, uint32_t pass_count) {
+// The command of the child, which valgrind or perf starts.
+std::vector<std::string> CommandOf(const L1Child& child, uint32_t pass_count,
+                                   const std::string& control = "",
+                                   const std::string& answer = "") {
   const L1Records& records = child.records;
-  return {SelfPath(),        "l1",
-          "--child-step",    child.step,
-          "--child-lookups", std::to_string(child.lookup_count),
-          "--child-passes",  std::to_string(pass_count),
-          "--tables-in",     child.dir,
-          "--tables",        std::to_string(records.table_count),
-          "--records",       std::to_string(records.record_count()),
-          "--key-bytes",     std::to_string(records.shape.key_bytes),
-          "--payload-bytes", std::to_string(records.shape.payload_bytes),
-          "--seed",          std::to_string(records.seed)};
+  return ChildCommand(kL1StepWork, {{"step", child.step},
+                                    {"lookups", child.lookup_count},
+                                    {"passes", pass_count},
+                                    {"dir", child.dir},
+                                    {"tables", records.table_count},
+                                    {"records_per_table", records.records_per_table},
+                                    {"key_bytes", records.shape.key_bytes},
+                                    {"payload_bytes", records.shape.payload_bytes},
+                                    {"seed", records.seed},
+                                    {"control", control},
+                                    {"answer", answer}});
 }
 
 // Runs `head`, followed by the child's arguments, and gives its output.
@@ -78,7 +83,7 @@ Status CountOnce(const L1Child& child, uint32_t pass_count, L1Counts* counts) {
   ENGINE_RACE_RETURN_IF_ERROR(
       RunUnder({"valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=yes", kLastLevel,
                 "--cachegrind-out-file=" + path, "--log-file=" + path + ".log"},
-               ArgsOf(child, pass_count), &output));
+               CommandOf(child, pass_count), &output));
   const std::string text = FileText(path);
   unlink(path.c_str());
   unlink((path + ".log").c_str());
@@ -87,16 +92,23 @@ Status CountOnce(const L1Child& child, uint32_t pass_count, L1Counts* counts) {
 
 }  // namespace
 
-Status RunL1Child(const L1Child& child) {
+Status RunL1Step(const nlohmann::json& order, nlohmann::json* /*answer*/) {
+  L1Records records;
+  order.at("tables").get_to(records.table_count);
+  order.at("records_per_table").get_to(records.records_per_table);
+  order.at("key_bytes").get_to(records.shape.key_bytes);
+  order.at("payload_bytes").get_to(records.shape.payload_bytes);
+  order.at("seed").get_to(records.seed);
   std::unique_ptr<L1Files> files;
-  ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(child.dir, child.records, &files));
+  ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(order.at("dir"), records, &files));
   std::unique_ptr<L1Tables> tables;
-  ENGINE_RACE_RETURN_IF_ERROR(L1Tables::Open(*files, L1StepNamed(child.step), &tables));
-  const L1Lookups lookups(child.records, {child.lookup_count});
-  const ProfilerSwitch profiler(child.control_path, child.answer_path);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      L1Tables::Open(*files, L1StepNamed(order.at("step").get<std::string>()), &tables));
+  const L1Lookups lookups(records, {order.at("lookups")});
+  const ProfilerSwitch profiler(order.at("control"), order.at("answer"));
   if (!profiler.Turn(true)) return Status::IOError("the profiler does not answer");
   const L1Answer answer = tables->Gets()();
-  for (uint32_t i = 0; i < child.pass_count; ++i) {
+  for (uint32_t i = 0; i < order.at("passes"); ++i) {
     ENGINE_RACE_RETURN_IF_ERROR(LookUp(lookups, answer));
   }
   if (!profiler.Turn(false)) return Status::IOError("the profiler does not answer");
@@ -145,13 +157,11 @@ Status SampleL1Cache(const L1Child& child, double* share) {
   for (const std::string& path : {control, answer}) {
     if (mkfifo(path.c_str(), 0600) != 0) return Status::FromErrno("mkfifo " + path, errno);
   }
-  std::vector<std::string> args = ArgsOf(child, child.pass_count);
-  args.insert(args.end(), {"--control", control, "--answer", answer});
   std::string output;
   // Nothing is sampled before the child asks for it.
   Status status = RunUnder({"perf", "record", "--quiet", "-e", "cpu-clock", "-F", "999", "-D", "-1",
                             "--control", "fifo:" + control + "," + answer, "-o", data, "--"},
-                           args, &output);
+                           CommandOf(child, child.pass_count, control, answer), &output);
   if (status.ok()) {
     status = RunUnder({"perf", "report", "--stdio", "-F", "overhead,sym", "-i", data}, {}, &output);
   }

@@ -1,11 +1,12 @@
 // One step of the lookups in a child process, for two profilers. Valgrind counts instructions and
 // cache misses; perf shows where the time goes.
 //
-// A child is this program again, over tables that its parent has built. Not thread-safe.
+// The tables are those that its parent has built. Not thread-safe.
 #ifndef HARNESS_EXPERIMENTS_L1_CHILD_H_
 #define HARNESS_EXPERIMENTS_L1_CHILD_H_
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "engine_race/base/status.h"
@@ -19,13 +20,11 @@ struct L1Child {
   std::string step;
   uint64_t lookup_count = 0;  // one thread makes all of them in each pass
   uint32_t pass_count = 1;
-  // The profiler's FIFOs, or empty: see harness/system/profiler_switch.h.
-  std::string control_path;
-  std::string answer_path;
 };
 
-// The main function of a child.
-engine_race::Status RunL1Child(const L1Child& child);
+// The work of the child.
+inline constexpr char kL1StepWork[] = "l1-step";
+engine_race::Status RunL1Step(const nlohmann::json& order, nlohmann::json* answer);
 
 // The work of an average lookup, by simulation.
 struct L1Counts {

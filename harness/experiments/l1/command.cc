@@ -30,16 +30,6 @@ int Refuse(const std::string& why) {
   return kExitRefused;
 }
 
-void AddChildOptions(CLI::App* l1, L1Child* child) {
-  // Without a group the help does not show these flags.
-  l1->add_option("--child-step", child->step)->group("");
-  l1->add_option("--child-lookups", child->lookup_count)->group("");
-  l1->add_option("--child-passes", child->pass_count)->group("");
-  l1->add_option("--tables-in", child->dir)->group("");
-  l1->add_option("--control", child->control_path)->group("");
-  l1->add_option("--answer", child->answer_path)->group("");
-}
-
 void Shrink(L1RaceConfig* config) {
   config->records.records_per_table = 20000 / config->records.table_count;
   config->rounds = {1, 0.002, 0.002, config->rounds.seed};
@@ -112,19 +102,6 @@ std::string Plot(const std::string& json_path, const std::string& dir) {
   if (!result.started) return result.error;
   std::printf("%s", result.output.c_str());
   return result.exit_code == 0 ? "" : script.string() + " failed";
-}
-
-// The main function of a child: no table, no JSON.
-int RunAsChild(const L1RaceFlags& flags) {
-  L1Child child = flags.child;
-  child.records = flags.config.records;
-  child.records.records_per_table = flags.record_count / child.records.table_count;
-  const Status status = RunL1Child(child);
-  if (status.ok()) return kExitDone;
-  // Valgrind does not know every instruction of the processor. That is not a failure of the race.
-  if (status.code() == engine_race::Code::kNotSupported) return kExitFailure;
-  std::fprintf(stderr, "lab l1: %s: %s\n", child.step.c_str(), status.ToString().c_str());
-  return kExitFailure;
 }
 
 // The lookups of the engine's index, with as many keys as fit and at most as many as the tables
@@ -218,14 +195,12 @@ CLI::App* AddL1Command(CLI::App* app, L1RaceFlags* flags) {
   l1->add_flag("--no-huge-pages", flags->without_huge_pages,
                "frames in pages of 4 KiB, as the cache's blocks are");
   l1->add_flag("--smoke", flags->is_smoke, "everything once, tiny: no figure means much");
-  AddChildOptions(l1, &flags->child);
   return l1;
 }
 
 int RunL1Command(L1RaceFlags flags) {
   L1RaceConfig& config = flags.config;
   config.rounds.seed = config.records.seed;
-  if (!flags.child.step.empty()) return RunAsChild(flags);
   config.has_children = !flags.without_children;
   if (flags.is_smoke) Shrink(&config);
   if (flags.without_huge_pages && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) {

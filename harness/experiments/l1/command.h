@@ -24,8 +24,6 @@ struct L1RaceFlags {
   bool without_children = false;
   bool without_huge_pages = false;
   bool is_smoke = false;
-  // For a child process: see child.h.
-  L1Child child;
 };
 
 CLI::App* AddL1Command(CLI::App* app, L1RaceFlags* flags);

@@ -136,7 +136,7 @@ Status L1Race::CountInChildren() {
     ENGINE_RACE_RETURN_IF_ERROR(files->Build(step.encoding));
     L1Counts counts;
     const Status counted =
-        CountL1Step({config_.dir, records, name, config_.counted_lookups, 1, "", ""}, &counts);
+        CountL1Step({config_.dir, records, name, config_.counted_lookups, 1}, &counts);
     // Valgrind knows fewer instructions than the processor.
     if (counted.code() == engine_race::Code::kNotSupported) continue;
     ENGINE_RACE_RETURN_IF_ERROR(counted);
@@ -266,7 +266,7 @@ Experiment L1Race::CacheShare() {
   Status status = files_->Build(Encoding::kRestart);
   if (status.ok()) {
     status = SampleL1Cache(
-        {config_.dir, config_.records, kBaselineStep, config_.sampled_lookups, 1, "", ""}, &share);
+        {config_.dir, config_.records, kBaselineStep, config_.sampled_lookups, 1}, &share);
   }
   if (status.ok()) {
     row["share_percent"] = 100 * share;

@@ -42,11 +42,11 @@ class IndexChildTest : public ::testing::Test {
 
   // Runs a child's main in this process. Returns its exit code; *answer gets what it prints.
   static int Main(const std::string& kind, const nlohmann::json& order, std::string* answer) {
-    std::vector<std::string> args = {"program", "--index-child", kind, order.dump()};
+    std::vector<std::string> args = {"program", "--child", kind, order.dump(), "0"};
     std::vector<char*> argv;
     for (std::string& arg : args) argv.push_back(arg.data());
     ::testing::internal::CaptureStdout();
-    const auto code = IndexChildMain(static_cast<int>(argv.size()), argv.data());
+    const auto code = ChildMain(static_cast<int>(argv.size()), argv.data(), IndexWorks());
     std::fflush(stdout);
     *answer = ::testing::internal::GetCapturedStdout();
     return code.value_or(-1);
@@ -73,20 +73,6 @@ class IndexChildTest : public ::testing::Test {
   Options options_;
   std::unique_ptr<IndexKeys> keys_;
 };
-
-TEST_F(IndexChildTest, OnlyItsOwnFlagIsAChild) {
-  char program[] = "program";
-  char flag[] = "--only";
-  char claim[] = "reopen_ratio";
-  char smoke[] = "--smoke";
-  char* argv[] = {program, flag, claim, smoke};
-  EXPECT_FALSE(IndexChildMain(2, argv).has_value());
-  EXPECT_FALSE(IndexChildMain(4, argv).has_value());
-  std::string answer;
-  EXPECT_EQ(Main("dance", nlohmann::json::object(), &answer), 1);
-  EXPECT_NE(answer.find("dance"), std::string::npos);
-  EXPECT_EQ(Main("open", nlohmann::json::object(), &answer), 1);
-}
 
 TEST_F(IndexChildTest, OpeningReadsEveryKeyOfItsOrder) {
   std::string answer;

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "harness/compare/order.h"
+#include "harness/compare/process.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
+#include "harness/system/own_child.h"
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
@@ -133,24 +135,27 @@ class ComparedPhaseTest : public CompareProgramTest {
     order_.memory_budget_bytes = uint64_t{256} << 20;
   }
   std::vector<std::string> Command() const {
-    return {program_, "--run-compared-phase", nlohmann::json(order_).dump()};
+    return {program_, "--child", kCompareWork, nlohmann::json(order_).dump(), parent_};
+  }
+  CompareAnswer Answer() const {
+    const ChildResult run = RunChild(Command());
+    return ParseAnswer(run.output).value().get<CompareAnswer>();
   }
 
   CompareOrder order_;
+  std::string parent_ = "0";
 };
 
 TEST_F(ComparedPhaseTest, AStoreThatDoesNotCloseIsAFailure) {
   order_.process_seconds = 1;
-  const ChildResult run = RunChild(Command());
-  const auto answer = ParseCompareAnswer(run.output);
-  ASSERT_TRUE(answer) << run.output;
-  EXPECT_NE(answer->error.find("not closed"), std::string::npos) << answer->error;
-  EXPECT_FALSE(answer->run["finished"]);
-  EXPECT_EQ(answer->OperationsPerSecond(), 0);
+  const CompareAnswer answer = Answer();
+  EXPECT_NE(answer.error.find("not closed"), std::string::npos) << answer.error;
+  EXPECT_FALSE(answer.run["finished"]);
+  EXPECT_EQ(answer.OperationsPerSecond(), 0);
 }
 
 TEST_F(ComparedPhaseTest, AnOrphanDoesNotBegin) {
-  order_.parent_pid = ::getpid() + 1;
+  parent_ = std::to_string(::getpid() + 1);
   const ChildResult run = RunChild(Command());
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_EQ(run.output, "");
@@ -159,14 +164,10 @@ TEST_F(ComparedPhaseTest, AnOrphanDoesNotBegin) {
 
 TEST_F(ComparedPhaseTest, AnErrorIsAnAnswer) {
   order_.store = "oracle";
-  const auto unknown = ParseCompareAnswer(RunChild(Command()).output);
-  ASSERT_TRUE(unknown);
-  EXPECT_NE(unknown->error.find("oracle"), std::string::npos);
+  EXPECT_NE(Answer().error.find("oracle"), std::string::npos);
   order_.store = kEngineName;
   order_.cgroup = temp_.Join("no group");
-  const auto uncapped = ParseCompareAnswer(RunChild(Command()).output);
-  ASSERT_TRUE(uncapped);
-  EXPECT_NE(uncapped->error.find("no group"), std::string::npos) << uncapped->error;
+  EXPECT_NE(Answer().error.find("no group"), std::string::npos);
   EXPECT_TRUE(std::filesystem::is_empty(order_.dir));
 }
 
@@ -302,7 +303,7 @@ TEST_F(CompareProgramTest, RefusesWhatItCannotDo) {
   std::ofstream(dir() + "/foreign") << "keep me";
   EXPECT_EQ(Run({}).exit_code, 2);
   EXPECT_TRUE(std::filesystem::exists(dir() + "/foreign"));
-  EXPECT_EQ(RunChild({program_, "--run-compared-phase", "{}"}).exit_code, 2);
+  EXPECT_EQ(RunChild({program_, "--child", kCompareWork, "{}", "0"}).exit_code, 2);
 }
 
 }  // namespace

@@ -12,11 +12,10 @@ TEST(RaceJsonTest, APhaseLearnsWhetherTheIndexIsWritten) {
     RaceConfig config;
     config.dir = "/store";
     config.writes_index = writes_index;
-    const auto order = ParseOrder(OrderText({Phase::kRange, config}));
-    ASSERT_TRUE(order.has_value());
-    EXPECT_EQ(order->phase, Phase::kRange);
-    EXPECT_EQ(order->config.dir, "/store");
-    EXPECT_EQ(order->config.writes_index, writes_index);
+    const auto order = OrderOf({Phase::kRange, config}).get<PhaseOrder>();
+    EXPECT_EQ(order.phase, Phase::kRange);
+    EXPECT_EQ(order.config.dir, "/store");
+    EXPECT_EQ(order.config.writes_index, writes_index);
   }
 }
 

@@ -4,8 +4,8 @@
 // exit code: 0, 1 for a damaged backup, else 2.
 //
 // Thread safety: one call at a time for a store or a backup.
-#ifndef HARNESS_MEASURE_STORE_BACKUP_H_
-#define HARNESS_MEASURE_STORE_BACKUP_H_
+#ifndef HARNESS_TOOLS_STORE_BACKUP_H_
+#define HARNESS_TOOLS_STORE_BACKUP_H_
 
 #include <string>
 
@@ -23,4 +23,4 @@ int RunRestore(const std::string& backup, const std::string& to);
 
 }  // namespace harness
 
-#endif  // HARNESS_MEASURE_STORE_BACKUP_H_
+#endif  // HARNESS_TOOLS_STORE_BACKUP_H_

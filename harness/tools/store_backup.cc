@@ -1,4 +1,4 @@
-#include "harness/measure/store_backup.h"
+#include "harness/tools/store_backup.h"
 
 #include <cinttypes>
 #include <cstdio>

@@ -1,8 +1,8 @@
 // The compaction of bin/store: gives back the space of a store that no process has open.
 //
 // Thread safety: one call at a time for a store.
-#ifndef HARNESS_MEASURE_STORE_COMPACT_H_
-#define HARNESS_MEASURE_STORE_COMPACT_H_
+#ifndef HARNESS_TOOLS_STORE_COMPACT_H_
+#define HARNESS_TOOLS_STORE_COMPACT_H_
 
 #include <string>
 
@@ -14,4 +14,4 @@ int RunCompact(const std::string& dir);
 
 }  // namespace harness
 
-#endif  // HARNESS_MEASURE_STORE_COMPACT_H_
+#endif  // HARNESS_TOOLS_STORE_COMPACT_H_

@@ -1,4 +1,4 @@
-#include "harness/measure/store_compact.h"
+#include "harness/tools/store_compact.h"
 
 #include <chrono>
 #include <cstdio>

@@ -1,8 +1,8 @@
 // `bin/store top`: follows a running store through the stats file that it offers.
 //
 // Neither the store nor other readers notice. One thread.
-#ifndef HARNESS_MEASURE_STORE_TOP_H_
-#define HARNESS_MEASURE_STORE_TOP_H_
+#ifndef HARNESS_TOOLS_STORE_TOP_H_
+#define HARNESS_TOOLS_STORE_TOP_H_
 
 #include <string>
 
@@ -34,4 +34,4 @@ int RunTop(const std::string& dir, TopForm form, bool once);
 
 }  // namespace harness
 
-#endif  // HARNESS_MEASURE_STORE_TOP_H_
+#endif  // HARNESS_TOOLS_STORE_TOP_H_

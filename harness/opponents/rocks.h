@@ -1,0 +1,92 @@
+// RocksDB as the opponent of single claims, with the same records as the engine's side.
+//
+// The Makefile links rocks_missing.cc where the library is missing: then the makers are empty.
+// Making one is not thread-safe, nor are ranges. Lookups may run on any threads.
+#ifndef HARNESS_OPPONENTS_ROCKS_H_
+#define HARNESS_OPPONENTS_ROCKS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+#include "engine_race/base/status.h"
+#include "harness/load/l1_lookups.h"
+#include "harness/load/short_ranges.h"
+
+namespace harness {
+
+// Lookups in memory.
+
+// How RocksDB keeps the records.
+enum class RocksForm {
+  kLru,         // block-based tables, the LRU cache
+  kHyperClock,  // block-based tables, the HyperClock cache
+  kPlain,       // tables in mapped files, without blocks
+};
+
+class RocksPoints {
+ public:
+  virtual ~RocksPoints() = default;
+
+  virtual MakeL1Answer Gets() const = 0;
+  // Version, settings, and the data in memory.
+  virtual nlohmann::json Describe() const = 0;
+};
+
+// A database in the new directory `dir` with these records, all of them read once.
+using MakeRocksPointsFn =
+    std::function<engine_race::Status(const std::string& dir, const L1Records& records,
+                                      RocksForm form, std::unique_ptr<RocksPoints>* points)>;
+MakeRocksPointsFn RocksPointsMaker();
+
+// Short ranges.
+
+class RocksRanges {
+ public:
+  virtual ~RocksRanges() = default;
+
+  // Runs queries for `seconds`; each refreshes the iterator to the latest state. A count of 0 means
+  // a failure.
+  virtual QueryRun Run(uint64_t seed, double seconds) = 0;
+
+  // Version, settings, and the data in the block cache.
+  virtual nlohmann::json Describe() const = 0;
+};
+
+// Makes a database in the new directory `dir` with these ascending keys and values of eight bytes.
+// Reads all of it into its block cache.
+using MakeRocksFn = std::function<engine_race::Status(
+    const std::string& dir, std::span<const uint64_t> keys, std::unique_ptr<RocksRanges>* ranges)>;
+MakeRocksFn RocksMaker();
+
+// Reads from disk: values lie in blob files, within the memory of the engine's side.
+
+struct RocksRecordsShape {
+  uint64_t record_count = 0;
+  // For index, filters and data blocks together. Values are read from the disk.
+  uint64_t cache_bytes = 0;
+  std::function<uint64_t(uint64_t index)> key_at;
+  // Fills the 4096 bytes of a key's value.
+  std::function<void(uint64_t key, char* value)> fill;
+};
+
+class RocksRecords {
+ public:
+  virtual ~RocksRecords() = default;
+
+  virtual engine_race::Status Get(uint64_t key, std::string* value) = 0;
+  // Version, settings, and what the cache holds.
+  virtual nlohmann::json Describe() const = 0;
+};
+
+// A database in the new directory `dir` with these records.
+using MakeRocksRecordsFn = std::function<engine_race::Status(
+    const std::string& dir, const RocksRecordsShape& shape, std::unique_ptr<RocksRecords>* made)>;
+MakeRocksRecordsFn RocksRecordsMaker();
+
+}  // namespace harness
+
+#endif  // HARNESS_OPPONENTS_ROCKS_H_

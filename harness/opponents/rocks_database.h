@@ -1,0 +1,53 @@
+// A database of RocksDB that is filled once and then read: all that its opponents have in common.
+//
+// Compiled only where the library is. Not thread-safe, but for what db() offers.
+#ifndef HARNESS_OPPONENTS_ROCKS_DATABASE_H_
+#define HARNESS_OPPONENTS_ROCKS_DATABASE_H_
+
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/write_batch.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine_race/base/status.h"
+
+namespace harness {
+
+engine_race::Status FromRocks(const std::string& what, const rocksdb::Status& status);
+// "7.8.3"
+std::string RocksVersion();
+// The usual choices for a database that is read: a new one, no compression, every table open.
+rocksdb::Options RocksReadOptions();
+
+class RocksDatabase {
+ public:
+  RocksDatabase() = default;
+  RocksDatabase(const RocksDatabase&) = delete;
+  RocksDatabase& operator=(const RocksDatabase&) = delete;
+  ~RocksDatabase();
+
+  engine_race::Status Open(const rocksdb::Options& options, const std::string& dir);
+  // Writes this many records, without a log. `put` puts one into the batch.
+  engine_race::Status Write(uint64_t record_count, uint32_t batch_records,
+                            const std::function<void(uint64_t i, rocksdb::WriteBatch*)>& put);
+  // Leaves one sorted run.
+  engine_race::Status Compact();
+  // Flushes and compacts everything, and opens the database anew, without write buffers.
+  engine_race::Status Settle(const rocksdb::Options& options, const std::string& dir);
+  // Reads all records once, in order. kCorruption if there are not that many.
+  engine_race::Status ReadAll(rocksdb::Iterator* iterator, uint64_t record_count) const;
+  uint64_t TableBytes() const;
+
+  rocksdb::DB* db() const { return db_.get(); }
+
+ private:
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_OPPONENTS_ROCKS_DATABASE_H_
