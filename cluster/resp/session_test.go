@@ -149,7 +149,7 @@ func TestWebPagesCannotWrite(t *testing.T) {
 					break
 				}
 				if !strings.HasPrefix(reply, "-") {
-					t.Errorf("%q: got %q", head, reply)
+					t.Fatalf("%q: got %q", head, reply)
 				}
 			}
 			if made := store.writes.Load(); made != 0 {
