@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/unity.awk: which sources share a unity file, and that an added source moves few others."""
+"""scripts/unity.awk: which sources share a unity file; an added one changes few groups."""
 
 import pathlib
 import subprocess
