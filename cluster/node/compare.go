@@ -40,9 +40,7 @@ func (n *Node) Compare(ctx context.Context, shardID uint64) (service.Comparison,
 		return result, fmt.Errorf("mark a moment of shard %d: %w", shardID, err)
 	}
 	hashes, missing := n.hashAll(ctx, d, shardID, result.Index)
-	for _, id := range slices.Sorted(maps.Keys(hashes)) {
-		result.Nodes = append(result.Nodes, id)
-	}
+	result.Nodes = append(result.Nodes, slices.Sorted(maps.Keys(hashes))...)
 	result.Missing = missing
 	lower := divisionOf(&n.state.Genesis).Lower(shardID - firstDataShard)
 	result.Differences = differences(hashes, lower)
