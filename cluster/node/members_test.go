@@ -115,7 +115,7 @@ func TestANodeAnswersWhileAReplicaIsAddedToIt(t *testing.T) {
 
 // Dragonboat publishes an event before its answers tell of it.
 func TestAnOldAnswerDoesNotHideAnEvent(t *testing.T) {
-	s := &shard{proposer: &proposer{leaderChanged: make(chan struct{})}}
+	s := &shard{proposer: &proposer{}}
 	for i, step := range []struct {
 		note         func(leader, term uint64)
 		leader, term uint64

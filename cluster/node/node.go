@@ -112,6 +112,8 @@ type Node struct {
 	starts map[uint64]restart // by shard; tendForever alone changes it
 	low    atomic.Bool        // the disk has little room
 
+	leadersMoved signal // of any shard here
+
 	restoring sync.Mutex // is held by a Restore
 
 	// Of health: see Live and Ready.
@@ -317,18 +319,23 @@ func (n *Node) localShards() []*shard {
 // a while.
 func (n *Node) Drain(ctx context.Context) {
 	n.draining.Store(true)
-	var asked time.Time
-	for attempt := 0; n.leading() > 0; {
-		if time.Since(asked) >= transferInterval {
-			asked = time.Now()
-			n.giveUpLeadership(ctx, attempt)
-			attempt++
-		}
-		select {
-		case <-ctx.Done():
-			n.config.Logger.Warn("stopping while leading", "shards", n.leading())
-			return
-		case <-time.After(pollInterval):
+	again := time.NewTicker(transferInterval)
+	defer again.Stop()
+	for attempt := 0; ; attempt++ {
+		n.giveUpLeadership(ctx, attempt)
+		for asks := false; !asks; {
+			moved := n.leadersMoved.wait()
+			if n.leading() == 0 {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				n.config.Logger.Warn("stopping while leading", "shards", n.leading())
+				return
+			case <-again.C:
+				asks = true
+			case <-moved:
+			}
 		}
 	}
 }

@@ -55,19 +55,20 @@ type proposer struct {
 	queue  []*write
 	closed bool
 	wakeup chan struct{}
-	// Closed and replaced when the shard's leader changes.
-	leaderChanged chan struct{}
+
+	leaderChanged signal
+	// Another leader, the end of a hold, or the end of the last proposal under way.
+	stirred signal
 }
 
 func newProposer(s *shard) *proposer {
 	p := &proposer{
-		shard:         s,
-		host:          s.node.host,
-		session:       s.node.host.GetNoOPSession(s.shardID),
-		slots:         make(chan struct{}, maxProposals),
-		stopped:       make(chan struct{}),
-		wakeup:        make(chan struct{}, 1),
-		leaderChanged: make(chan struct{}),
+		shard:   s,
+		host:    s.node.host,
+		session: s.node.host.GetNoOPSession(s.shardID),
+		slots:   make(chan struct{}, maxProposals),
+		stopped: make(chan struct{}),
+		wakeup:  make(chan struct{}, 1),
 	}
 	go p.run()
 	return p
@@ -77,17 +78,8 @@ func newProposer(s *shard) *proposer {
 func (p *proposer) stop() { close(p.stopped) }
 
 func (p *proposer) noteLeaderChange() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.leaderChanged)
-	p.leaderChanged = make(chan struct{})
-}
-
-// untilLeaderChanges gives a channel that is closed at the next change.
-func (p *proposer) untilLeaderChanges() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.leaderChanged
+	p.leaderChanged.raise()
+	p.stirred.raise()
 }
 
 // take gives the writes of the next proposal.
@@ -157,7 +149,7 @@ func (p *proposer) refuseAll() {
 // shard has another leader. Until they were sent, they are tried again: nothing was done then.
 func (p *proposer) propose(writes []*write) {
 	for {
-		leaderChanged := p.untilLeaderChanges()
+		leaderChanged := p.leaderChanged.wait()
 		leader, err := p.awaitLeader(latest(writes))
 		if err == nil && leader != p.shard.replicaID && writes[0].sentOn {
 			err = errStopping
@@ -182,7 +174,7 @@ func (p *proposer) propose(writes []*write) {
 			go p.finishProposal(request, writes, leaderChanged)
 			return
 		}
-		p.proposed.Add(-1)
+		p.proposalEnded()
 		if !isPassing(err) {
 			<-p.slots
 			finish(writes, refusal(err))
@@ -211,26 +203,6 @@ func (p *proposer) pause() {
 	select {
 	case <-time.After(retryDelay):
 	case <-p.stopped:
-	}
-}
-
-// awaitLeader gives the replica that leads the shard.
-func (p *proposer) awaitLeader(deadline time.Time) (uint64, error) {
-	for {
-		leaderChanged := p.untilLeaderChanges()
-		leader := p.shard.leader.Load()
-		if leader != 0 && !(p.held.Load() && leader == p.shard.replicaID) {
-			return leader, nil
-		}
-		if time.Now().After(deadline) {
-			return 0, errNoLeader
-		}
-		select {
-		case <-leaderChanged:
-		case <-time.After(retryDelay):
-		case <-p.stopped:
-			return 0, errStopping
-		}
 	}
 }
 
@@ -298,7 +270,7 @@ func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*wr
 		result = <-request.AppliedC()
 	}
 	request.Release()
-	p.proposed.Add(-1)
+	p.proposalEnded()
 	// A proposal that was dropped has never reached a log, and a late one has changed nothing.
 	if result.Dropped() || isLate(result) {
 		p.resend(writes)

@@ -163,6 +163,9 @@ func (s *shard) setLeader(leader, term uint64) {
 		s.load.elections.Add(1)
 	}
 	s.proposer.noteLeaderChange()
+	if s.node != nil {
+		s.node.leadersMoved.raise()
+	}
 	if s.reader != nil {
 		s.reader.noteLeaderChange()
 	}
@@ -178,18 +181,13 @@ func (s *shard) termNow() uint64 {
 // handOver asks another replica to lead. Proposals wait meanwhile: a leader that gives up drops
 // them, and raft tells nobody of those that it had sent on.
 func (s *shard) handOver(to uint64) error {
-	s.proposer.held.Store(true)
-	defer s.proposer.held.Store(false)
-	until := func(done func() bool) {
-		for limit := time.Now().Add(transferInterval); !done() && time.Now().Before(limit); {
-			time.Sleep(time.Millisecond)
-		}
-	}
-	until(func() bool { return s.proposer.proposed.Load() == 0 })
+	s.proposer.hold(true)
+	defer s.proposer.hold(false)
+	s.proposer.until(transferInterval, func() bool { return s.proposer.proposed.Load() == 0 })
 	if err := s.node.host.RequestLeaderTransfer(s.shardID, to); err != nil {
 		return err
 	}
-	until(func() bool { return !s.leads() })
+	s.proposer.until(transferInterval, func() bool { return !s.leads() })
 	return nil
 }
 
