@@ -36,8 +36,9 @@ func TestAChangedSettingOfTheClusterIsRefused(t *testing.T) {
 	} {
 		wrong := right
 		change(&wrong)
-		if _, err := Open(wrong); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
+		n, err := prepareNode(wrong)
+		if !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, %v", name, n != nil, err)
 		}
 	}
 	c.nodes[1].config.Expected = Expected{Cluster: "test", Shards: 2, Replicas: 1}
