@@ -111,7 +111,8 @@ func TestAReplicaVotesWhenItHasCaughtUp(t *testing.T) {
 	}
 	eventually(t, "it learns", func() error {
 		s := c.nodes[4].shard(firstDataShard)
-		if s == nil || !s.caughtUp.Load() || !c.nodes[4].isLearner(firstDataShard) {
+		if s == nil || !s.caughtUp.Load() || !c.nodes[4].isLearner(firstDataShard) ||
+			s.ready() == nil {
 			return errors.New("not yet")
 		}
 		return nil

@@ -37,6 +37,8 @@ type shard struct {
 	// Set once the replica has applied all that was committed when it was started. Before that it
 	// may show states that are older than those it showed before its restart.
 	caughtUp atomic.Bool
+	// It began without a vote, and was not seen to have one.
+	learns atomic.Bool
 	// The last comparison found other records here than most replicas have.
 	differs atomic.Bool
 	// Of maintainForever: the size of the log when it was to be shortened the last time.
@@ -57,6 +59,7 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string, learn
 		started: time.Now(), joined: members == nil}
 	c := n.shardConfig(shardID, replicaID)
 	c.IsNonVoting = learns
+	s.learns.Store(learns)
 	var launch func(members map[uint64]string) error
 	if shardID == directoryShard {
 		n.machine = newDirectoryMachine(&n.state.Genesis)
@@ -219,10 +222,21 @@ func (s *shard) ready() error {
 		return fmt.Errorf("%w: shard %d has no leader", service.ErrUnavailable, s.shardID)
 	case !s.caughtUp.Load():
 		return fmt.Errorf("%w: shard %d", service.ErrLoading, s.shardID)
+	case !s.hasVote():
+		return fmt.Errorf("%w: shard %d has no vote yet", service.ErrLoading, s.shardID)
 	case s.replica != nil && s.replica.Full():
 		return fmt.Errorf("%w: shard %d", service.ErrFull, s.shardID)
 	}
 	return nil
+}
+
+// hasVote tells whether the replica, which has caught up, counts towards the majority. Until then no
+// other node may be stopped.
+func (s *shard) hasVote() bool {
+	if s.learns.Load() && !s.node.isLearner(s.shardID) {
+		s.learns.Store(false)
+	}
+	return !s.learns.Load()
 }
 
 // read answers for keys of the shard.

@@ -56,7 +56,10 @@ func tune() error {
 			return fmt.Errorf("this version of dragonboat has a setting of %d where %d was expected: "+
 				"package raftlog must be adapted to it", *setting.variable, setting.theirs)
 		}
-		*setting.variable = setting.ours
+		// Replicas of another NodeHost of this process may read it.
+		if *setting.variable != setting.ours {
+			*setting.variable = setting.ours
+		}
 	}
 	return nil
 }
