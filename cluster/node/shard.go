@@ -230,8 +230,8 @@ func (s *shard) ready() error {
 	return nil
 }
 
-// hasVote tells whether the replica, which has caught up, counts towards the majority. Until then no
-// other node may be stopped.
+// hasVote tells whether the replica, which has caught up, counts towards the majority. Until then
+// no other node may be stopped.
 func (s *shard) hasVote() bool {
 	if s.learns.Load() && !s.node.isLearner(s.shardID) {
 		s.learns.Store(false)
