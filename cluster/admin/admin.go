@@ -228,7 +228,7 @@ func listen(address string, server *http.Server) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	strangers := gate.New()
+	strangers := gate.New(gate.Total, gate.PerSource)
 	server.RegisterOnShutdown(strangers.Clear)
 	return gate.Listener{Listener: listener, Gate: strangers}, nil
 }

@@ -3,7 +3,7 @@
 // Purpose: anybody who reaches a port can open connections and be silent. A Gate holds at most a
 // number of such strangers, in total and from one source. A further one takes the place of the
 // oldest stranger of its source, or of the source with the most strangers. So silent connections
-// never keep out a peer, which is through in milliseconds.
+// never keep out a peer or a user, who is a stranger for milliseconds.
 //
 // Thread safety: every method may be called from any goroutine.
 //
@@ -18,10 +18,9 @@ import (
 	"sync"
 )
 
-// Limits of a Gate.
+// Limits of a gate for nodes, operators and monitoring. A source is an IPv4 address, or the first
+// 64 bits of an IPv6 address.
 const (
-	// Total is how many strangers a gate holds, and PerSource how many of one source. A source is
-	// an IPv4 address, or the first 64 bits of an IPv6 address.
 	Total     = 256
 	PerSource = 64
 )
@@ -32,6 +31,7 @@ type Gate struct {
 
 	mu        sync.Mutex
 	count     int
+	evicted   uint64
 	strangers map[netip.Prefix][]*Stranger // of a source, the oldest first
 }
 
@@ -42,10 +42,8 @@ type Stranger struct {
 	conn   net.Conn
 }
 
-// New makes a gate with the limits Total and PerSource.
-func New() *Gate { return newGate(Total, PerSource) }
-
-func newGate(total, perSource int) *Gate {
+// New makes a gate for `total` strangers, of which one source has `perSource` at most.
+func New(total, perSource int) *Gate {
 	return &Gate{total: total, perSource: perSource, strangers: map[netip.Prefix][]*Stranger{}}
 }
 
@@ -62,6 +60,7 @@ func (g *Gate) Enter(conn net.Conn) *Stranger {
 	}
 	if evicted != nil {
 		g.remove(evicted)
+		g.evicted++
 	}
 	g.strangers[s.source] = append(g.strangers[s.source], s)
 	g.count++
@@ -72,8 +71,12 @@ func (g *Gate) Enter(conn net.Conn) *Stranger {
 	return s
 }
 
-// Leave ends the count of the connection: it is known by now, or has ended. It may be called again.
+// Leave ends the count of the connection: it is known by now, or has ended. It may be called again,
+// and for nil.
 func (s *Stranger) Leave() {
+	if s == nil {
+		return
+	}
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
 	s.gate.remove(s)
@@ -97,6 +100,13 @@ func (g *Gate) Count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.count
+}
+
+// Evicted tells how many strangers others took the place of.
+func (g *Gate) Evicted() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.evicted
 }
 
 // fullest gives the source with the most strangers.

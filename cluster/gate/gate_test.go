@@ -27,7 +27,7 @@ func enter(g *Gate, address string) (*Stranger, *fakeConn) {
 }
 
 func TestAFullSourceLosesItsOldestStranger(t *testing.T) {
-	g := newGate(10, 2)
+	g := New(10, 2)
 	_, other := enter(g, "192.0.2.1")
 	_, first := enter(g, "192.0.2.2")
 	_, second := enter(g, "192.0.2.2")
@@ -35,13 +35,13 @@ func TestAFullSourceLosesItsOldestStranger(t *testing.T) {
 	if !first.closed || second.closed || third.closed || other.closed {
 		t.Fatalf("closed: %v %v %v %v", first.closed, second.closed, third.closed, other.closed)
 	}
-	if g.Count() != 3 {
-		t.Fatalf("%d strangers", g.Count())
+	if g.Count() != 3 || g.Evicted() != 1 {
+		t.Fatalf("%d strangers, %d evicted", g.Count(), g.Evicted())
 	}
 }
 
 func TestAFullGateLosesAStrangerOfTheFullestSource(t *testing.T) {
-	g := newGate(3, 2)
+	g := New(3, 2)
 	_, alone := enter(g, "192.0.2.1")
 	_, first := enter(g, "192.0.2.2")
 	_, second := enter(g, "192.0.2.2")
@@ -52,7 +52,7 @@ func TestAFullGateLosesAStrangerOfTheFullestSource(t *testing.T) {
 }
 
 func TestWhoLeavesMakesRoom(t *testing.T) {
-	g := newGate(2, 2)
+	g := New(2, 2)
 	known, conn := enter(g, "192.0.2.1")
 	known.Leave()
 	known.Leave()
@@ -67,7 +67,7 @@ func TestWhoLeavesMakesRoom(t *testing.T) {
 }
 
 func TestClearClosesAll(t *testing.T) {
-	g := newGate(10, 10)
+	g := New(10, 10)
 	known, first := enter(g, "192.0.2.1")
 	_, second := enter(g, "192.0.2.2")
 	known.Leave()
@@ -79,7 +79,7 @@ func TestClearClosesAll(t *testing.T) {
 }
 
 func TestSourcesAreAddressesOrNetworks(t *testing.T) {
-	g := newGate(10, 1)
+	g := New(10, 1)
 	_, first := enter(g, "2001:db8::1")
 	_, elsewhere := enter(g, "2001:db8:0:1::1")
 	_, mapped := enter(g, "::ffff:192.0.2.1")
@@ -96,7 +96,7 @@ func TestAListenerCountsWhoIsSilent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := Listener{Listener: inner, Gate: New()}
+	l := Listener{Listener: inner, Gate: New(3, 3)}
 	defer l.Close()
 	var accepted []net.Conn
 	for range 3 {

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"engine_race/cluster/budget"
+	"engine_race/cluster/gate"
 )
 
 // client is one connection. Its goroutine uses all fields; others use those below `mutex` alone.
@@ -36,9 +37,11 @@ type client struct {
 	user           string
 	authed         bool
 	stranger       time.Time // since when the client is not authenticated, if it is not
-	isStranger     bool      // has a stranger's place and account
 	local          bool      // READONLY
 	wrongPasswords int
+	// Of a client that is not authenticated: its account is one of strangersBudget, too. Others read
+	// it with the server's mutex.
+	place *gate.Stranger
 
 	batch batch
 
@@ -298,6 +301,24 @@ func (c *client) settle() {
 	}
 	c.batch.shrink()
 	c.classify()
+}
+
+// classify makes the client a stranger or a user, as its last round has left it.
+func (c *client) classify() {
+	s := c.server
+	if c.authed == (c.place == nil) {
+		return
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if c.authed {
+		c.account.MoveTo(s.budget)
+		c.place.Leave()
+		c.place = nil
+	} else {
+		c.account.MoveTo(s.strangersBudget)
+		c.place = s.strangers.Enter(rawConn(c.conn))
+	}
 }
 
 // releaseAll gives everything back at the connection's end.

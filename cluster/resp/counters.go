@@ -7,7 +7,6 @@ type Counters struct {
 	ConnectionsAccepted atomic.Uint64
 	ConnectionsRefused  atomic.Uint64 // Limits.Clients was reached
 	ConnectionsOpen     atomic.Int64  // gauge
-	StrangersEnded      atomic.Uint64 // too many others had come that were not known either
 	ConnectionsIdle     atomic.Uint64 // closed by IdleTimeout
 	ConnectionsSlow     atomic.Uint64 // closed by WriteTimeout or CommandTimeout
 	HandshakesFailed    atomic.Uint64 // TLS

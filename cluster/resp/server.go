@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -16,6 +15,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"engine_race/cluster/budget"
+	"engine_race/cluster/gate"
 	"engine_race/cluster/service"
 )
 
@@ -48,7 +48,9 @@ type Server struct {
 
 	table  *commandTable
 	budget *budget.Budget
-	// Of clients that are not known yet.
+	// Of clients that are in a TLS handshake, or have not shown a password that they need: their
+	// connections and bytes. So they take none of the users'.
+	strangers       *gate.Gate
 	strangersBudget *budget.Budget
 
 	pools    bufferPools
@@ -65,7 +67,6 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	clients   map[*client]struct{}
 	pending   map[net.Conn]struct{} // in a TLS handshake
-	strangers strangers
 	lastID    uint64
 	running   sync.WaitGroup // goroutines of connections
 }
@@ -96,7 +97,8 @@ func New(options Options) (*Server, error) {
 		listeners: map[net.Listener]struct{}{}, clients: map[*client]struct{}{},
 		pending: map[net.Conn]struct{}{}, refusals: make(chan struct{}, 16),
 	}
-	s.strangers = strangers{limit: limits.strangers(), places: map[net.Conn]*list.Element{}}
+	// No bound for a source: all users of a proxy come from one.
+	s.strangers = gate.New(limits.strangers(), limits.strangers())
 	s.strangersBudget = budget.New(limits.strangersBytes())
 	if s.budget = options.Budget; s.budget == nil {
 		s.budget = limits.Budget()
@@ -107,6 +109,10 @@ func New(options Options) (*Server, error) {
 
 // Counters gives the server's counters.
 func (s *Server) Counters() *Counters { return &s.counters }
+
+// StrangersEnded tells how many connections ended because too many others came that were not known
+// either.
+func (s *Server) StrangersEnded() uint64 { return s.strangers.Evicted() }
 
 // BytesInFlight tells how many bytes of requests and replies are held for clients.
 func (s *Server) BytesInFlight() int64 { return s.budget.InUse() + s.strangersBudget.InUse() }
@@ -170,12 +176,13 @@ func (s *Server) accept(conn net.Conn) {
 	s.counters.ConnectionsAccepted.Add(1)
 	s.counters.ConnectionsOpen.Add(1)
 	s.pending[raw] = struct{}{}
+	var place *gate.Stranger
 	if s.tls != nil || len(s.users) > 0 {
-		s.addStranger(raw)
+		place = s.strangers.Enter(raw)
 	}
 	s.running.Go(func() {
 		defer s.counters.ConnectionsOpen.Add(-1)
-		s.serveConnection(conn, raw)
+		s.serveConnection(conn, raw, place)
 	})
 }
 
@@ -196,38 +203,39 @@ func (s *Server) refuse(conn, raw net.Conn) {
 	}()
 }
 
-// serveConnection serves one connection to its end.
-func (s *Server) serveConnection(conn, raw net.Conn) {
+// serveConnection serves one connection to its end. A stranger has a place.
+func (s *Server) serveConnection(conn, raw net.Conn, place *gate.Stranger) {
 	err := s.handshake(conn)
 	s.mutex.Lock()
 	delete(s.pending, raw)
 	_ = raw.SetDeadline(time.Time{}) // A drain limits handshakes.
 	if err != nil || s.stopping.Load() {
-		s.strangers.remove(raw)
 		s.mutex.Unlock()
+		place.Leave()
 		_ = raw.Close()
 		return
 	}
 	s.lastID++
 	c := &client{
 		server: s, conn: conn, id: s.lastID, since: time.Now(),
-		user: defaultUser, authed: len(s.users) == 0, stranger: time.Now(),
+		user: defaultUser, authed: len(s.users) == 0, stranger: time.Now(), place: place,
 	}
 	c.buffer, c.spans = s.pools.take(0), make([]span, 0, baseSpans)
 	c.reset()
-	c.account = s.strangersBudget.Open()
-	if c.isStranger = !c.authed; c.authed {
-		c.account = s.budget.Open()
-		s.strangers.remove(raw)
+	if c.authed {
+		c.account, c.place = s.budget.Open(), nil
+		place.Leave()
+	} else {
+		c.account = s.strangersBudget.Open()
 	}
 	s.clients[c] = struct{}{}
 	s.mutex.Unlock()
 
 	s.finish(c, c.serve())
 	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	delete(s.clients, c)
-	s.strangers.remove(raw)
-	s.mutex.Unlock()
+	c.place.Leave()
 }
 
 // handshake does TLS's, within CommandTimeout.

@@ -66,7 +66,7 @@ func TestStrangersHaveFewPlaces(t *testing.T) {
 			t.Errorf("the stranger %d is still connected", i)
 		}
 	}
-	if got := server.Counters().StrangersEnded.Load(); got != 3 {
+	if got := server.StrangersEnded(); got != 3 {
 		t.Errorf("%d strangers were ended", got)
 	}
 	if got := known.do("PING"); got != "+PONG" {

@@ -84,7 +84,7 @@ func (s *Server) drain() {
 	}
 	unknown := map[*client]bool{}
 	for c := range s.clients {
-		unknown[c] = s.strangers.places[rawConn(c.conn)] != nil
+		unknown[c] = c.place != nil
 	}
 	s.mutex.Unlock()
 	for c, stranger := range unknown {

@@ -106,8 +106,8 @@ func (f *Factory) Create(host config.NodeHostConfig, messages raftio.MessageHand
 	chunks raftio.ChunkHandler) raftio.ITransport {
 	t := &Transport{options: f.options, address: host.RaftAddress,
 		listenAddress: host.GetListenAddress(), deployment: host.GetDeploymentID(),
-		messages: messages, gate: gate.New(), known: map[uint64][]net.Conn{},
-		links: map[*link]struct{}{}}
+		messages: messages, gate: gate.New(gate.Total, gate.PerSource),
+		known: map[uint64][]net.Conn{}, links: map[*link]struct{}{}}
 	t.streams.handle, t.streams.active = chunks, map[streamID]*incoming{}
 	if t.streams.admit = f.options.Admit; t.streams.admit == nil {
 		t.streams.admit = func(raftpb.Chunk) error { return nil }

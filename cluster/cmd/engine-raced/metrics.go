@@ -87,7 +87,7 @@ func countersOf(server *resp.Server) admin.Source {
 		counter("connections_idle", "Connections closed because the client was idle.",
 			c.ConnectionsIdle.Load())
 		counter("strangers_ended", "Connections without a password that others took the place of.",
-			c.StrangersEnded.Load())
+			server.StrangersEnded())
 		emit(admin.Sample{Name: "engine_raced_connections", Help: "Open connections of clients.",
 			Value: float64(c.ConnectionsOpen.Load())})
 		emit(admin.Sample{Name: "engine_raced_in_flight_bytes",
