@@ -12,10 +12,14 @@
 package gate
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Limits of a gate for nodes, operators and monitoring. A source is an IPv4 address, or the first
@@ -148,6 +152,29 @@ func sourceOf(address net.Addr) netip.Prefix {
 	}
 	prefix, _ := ip.Prefix(bits)
 	return prefix
+}
+
+// Between two attempts to accept.
+const (
+	firstPause   = 5 * time.Millisecond
+	longestPause = time.Second
+)
+
+// Accept gives the next connection of a listener. It tries again after errors that may pass: too
+// many files are open, or the other side is gone. It fails when the listener is closed or ctx ends.
+func Accept(ctx context.Context, listener net.Listener, logger *slog.Logger) (net.Conn, error) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		conn, err := listener.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
+			return conn, err
+		}
+		logger.Warn("a connection was not accepted", "error", err, "pause", pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // Listener lets connections of a listener pass through a gate. Each is a stranger until Known is

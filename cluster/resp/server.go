@@ -132,26 +132,15 @@ func (s *Server) Serve(listener net.Listener) error {
 		s.mutex.Unlock()
 		_ = listener.Close() // Shutdown may have closed it.
 	}()
-	pause := time.Duration(0)
 	for {
-		conn, err := listener.Accept()
+		conn, err := gate.Accept(s.context, listener, s.logger)
 		switch {
 		case err == nil:
-			pause = 0
 			s.accept(conn)
 		case s.draining.Load():
 			return nil
-		case errors.Is(err, net.ErrClosed):
-			return fmt.Errorf("resp: accept: %w", err)
 		default:
-			// Too many open files, or the client is gone: others may still come.
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			s.logger.Warn("a connection was not accepted", "error", err, "pause", pause)
-			select {
-			case <-time.After(pause):
-			case <-s.context.Done():
-				return nil
-			}
+			return fmt.Errorf("resp: accept: %w", err)
 		}
 	}
 }

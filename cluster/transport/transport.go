@@ -42,7 +42,6 @@ const (
 	handshakeTimeout = 5 * time.Second // of TLS's and of the greeting
 	firstPause       = 10 * time.Millisecond
 	longestPause     = 250 * time.Millisecond // between two attempts to reach a peer
-	longestAccept    = time.Second            // between two attempts to accept
 )
 
 // PeerConnections is how many connections one peer may have to a node. A further one takes the
@@ -206,28 +205,17 @@ func (t *Transport) run(work func()) bool {
 
 // accept takes connections until Close.
 func (t *Transport) accept(listener net.Listener) {
-	pause := time.Duration(0)
 	for {
-		conn, err := listener.Accept()
+		conn, err := gate.Accept(t.ctx, listener, t.options.Logger)
 		switch {
 		case err == nil:
-			pause = 0
 			if !t.run(func() { t.receive(conn) }) {
 				_ = conn.Close()
 			}
-			continue
 		case t.ctx.Err() != nil:
 			return
-		case errors.Is(err, net.ErrClosed):
+		default:
 			t.options.Logger.Error("the raft port is closed", "error", err)
-			return
-		}
-		// Too many open files, or the peer is gone: others may still come.
-		pause = min(max(2*pause, 5*time.Millisecond), longestAccept)
-		t.options.Logger.Warn("a connection of a node was not accepted", "error", err, "pause", pause)
-		select {
-		case <-time.After(pause):
-		case <-t.ctx.Done():
 			return
 		}
 	}
