@@ -335,8 +335,7 @@ func (r *restorer) stream(path string) error {
 		return err
 	}
 	defer file.Close()
-	err = replica.ReadStream(file, r.add)
-	return err
+	return replica.ReadStream(file, r.add)
 }
 
 // engineBackup makes a temporary store of the backup, and adds its records.

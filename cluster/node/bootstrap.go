@@ -47,8 +47,7 @@ func newIncarnation() uint64 { return rand.Uint64() | 1 }
 
 // others gives the initial nodes besides one.
 func (g *Genesis) others(nodeID uint64) []service.NodeInfo {
-	return slices.DeleteFunc(slices.Clone(g.Nodes),
-		func(info service.NodeInfo) bool { return info.ID == nodeID })
+	return without(slices.Clone(g.Nodes), nodeID)
 }
 
 // Init prepares the directory of an initial node. It fails if a node of the list has served with
@@ -192,15 +191,8 @@ func (n *Node) begin() {
 
 // askOthers gives the incarnations of the nodes that agree.
 func (n *Node) askOthers() map[uint64]uint64 {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := n.untilStopped()
 	defer cancel()
-	go func() {
-		select {
-		case <-n.stopped:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	others := n.state.Genesis.others(n.state.NodeID)
 	answers, errs := make([]hello, len(others)), make([]error, len(others))
 	var group sync.WaitGroup

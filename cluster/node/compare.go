@@ -202,12 +202,8 @@ func (n *Node) compareForever() {
 	if n.config.CompareInterval <= 0 {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := n.untilStopped()
 	defer cancel()
-	go func() {
-		<-n.stopped
-		cancel()
-	}()
 	last := map[uint64]time.Time{}
 	for ctx.Err() == nil {
 		shards := n.localShards()

@@ -123,6 +123,20 @@ func (d *Directory) On(shardID, nodeID uint64) (Placement, bool) {
 	return Placement{}, false
 }
 
+// infos gives all nodes, in any order.
+func (d *Directory) infos() []service.NodeInfo {
+	var infos []service.NodeInfo
+	for _, entry := range d.Nodes {
+		infos = append(infos, entry.NodeInfo)
+	}
+	return infos
+}
+
+// without leaves a node out of a list, which it changes.
+func without(infos []service.NodeInfo, nodeID uint64) []service.NodeInfo {
+	return slices.DeleteFunc(infos, func(info service.NodeInfo) bool { return info.ID == nodeID })
+}
+
 // infosOf gives the nodes that have replicas of a shard.
 func (d *Directory) infosOf(shardID uint64) []service.NodeInfo {
 	var infos []service.NodeInfo

@@ -55,12 +55,7 @@ func (n *Node) countPulses() {
 // beatForever gives a pulse each time that raft has answered, and takes the shards in turn. It also
 // notes what each shard does.
 func (n *Node) beatForever() {
-	for turn := 0; ; turn++ {
-		select {
-		case <-n.stopped:
-			return
-		case <-time.After(pulseInterval):
-		}
+	for turn := 0; n.pause(pulseInterval); turn++ {
 		n.beat(turn)
 	}
 }
@@ -100,12 +95,7 @@ type witness struct {
 
 // watchWitnesses asks the other nodes as long as a replica here is not ready.
 func (n *Node) watchWitnesses() {
-	for {
-		select {
-		case <-n.stopped:
-			return
-		case <-time.After(witnessInterval):
-		}
+	for n.pause(witnessInterval) {
 		if n.draining.Load() || len(n.problems()) == 0 {
 			n.witness.Store(nil)
 			continue
@@ -115,12 +105,7 @@ func (n *Node) watchWitnesses() {
 }
 
 func (n *Node) askWitnesses() *witness {
-	var others []service.NodeInfo
-	for _, entry := range n.directory.Load().Nodes {
-		if entry.ID != n.state.NodeID {
-			others = append(others, entry.NodeInfo)
-		}
-	}
+	others := without(n.directory.Load().infos(), n.state.NodeID)
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
 	w := &witness{ready: map[uint64]bool{}}

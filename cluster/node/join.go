@@ -14,10 +14,10 @@ import (
 	"engine_race/cluster/service"
 )
 
-// Limits of two waits. One is for a connection to an address of a node that joins, the other for an
-// answer of the node that had its number.
 const (
+	// To connect to the addresses of a node that joins.
 	dialTimeout = 2 * time.Second
+	// For an answer of the node that had its number.
 	liveTimeout = 2 * time.Second
 )
 
@@ -84,13 +84,11 @@ func (d *Directory) mayJoin(info service.NodeInfo, replaces bool) error {
 		return fmt.Errorf("%w: a node has no number 0", service.ErrInvalid)
 	}
 	for id, other := range d.Nodes {
-		for name, both := range map[string][2]string{
-			"raft":   {info.RaftAddress, other.RaftAddress},
-			"client": {info.ClientAddress, other.ClientAddress},
-			"admin":  {info.AdminAddress, other.AdminAddress}} {
-			if id != info.ID && both[0] == both[1] && both[0] != "" {
+		used := addressesOf(other.NodeInfo)
+		for name, address := range addressesOf(info) {
+			if id != info.ID && address == used[name] {
 				return fmt.Errorf("%w: node %d has the %s address %s", service.ErrConflict, id, name,
-					both[0])
+					address)
 			}
 		}
 	}

@@ -25,12 +25,7 @@ const (
 // maintainForever syncs stores in the background and shortens logs.
 func (n *Node) maintainForever() {
 	lastSync := time.Now()
-	for {
-		select {
-		case <-n.stopped:
-			return
-		case <-time.After(maintainInterval):
-		}
+	for n.pause(maintainInterval) {
 		syncs := time.Since(lastSync) >= n.config.SyncInterval
 		for _, s := range n.localShards() {
 			s.checkLeader()

@@ -187,10 +187,7 @@ func (n *Node) mayRemove(ctx context.Context, shardID, replicaID uint64) error {
 	if _, votes := members.Nodes[replicaID]; !votes {
 		return nil
 	}
-	var infos []service.NodeInfo
-	for _, entry := range n.directory.Load().Nodes {
-		infos = append(infos, entry.NodeInfo)
-	}
+	infos := n.directory.Load().infos()
 	deadline, _ := ctx.Deadline()
 	for {
 		running, _ := n.askForReplicas(ctx, infos)
@@ -332,11 +329,7 @@ func (n *Node) Snapshot(ctx context.Context, shardID uint64) (uint64, error) {
 // that is not ready would wait until it has applied its log.
 func (n *Node) giveUpLeadership(ctx context.Context, attempt int) {
 	d := n.directory.Load()
-	var infos []service.NodeInfo
-	for _, entry := range d.Nodes {
-		infos = append(infos, entry.NodeInfo)
-	}
-	running, _ := n.askForReplicas(ctx, infos)
+	running, _ := n.askForReplicas(ctx, d.infos())
 	var group sync.WaitGroup
 	for _, s := range n.localShards() {
 		var others, ready []uint64

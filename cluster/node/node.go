@@ -268,6 +268,29 @@ func (n *Node) inTicks(least time.Duration) time.Duration {
 	return max(least, 10*time.Duration(n.config.TickMs)*time.Millisecond)
 }
 
+// pause waits. It gives false when the node stops.
+func (n *Node) pause(interval time.Duration) bool {
+	select {
+	case <-n.stopped:
+		return false
+	case <-time.After(interval):
+		return true
+	}
+}
+
+// untilStopped gives a context that ends when the node stops. Call the other result at last.
+func (n *Node) untilStopped() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-n.stopped:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
 // listener takes dragonboat's events. Its methods may not block.
 type listener Node
 

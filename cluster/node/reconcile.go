@@ -165,12 +165,8 @@ func (n *Node) isLost(shardID uint64, p Placement, leftovers map[raftio.NodeInfo
 // RemoveReplica that were interrupted: such a replica runs, and is no member. Each shard is looked
 // after by itself, as one without a quorum may hold a call up for long.
 func (n *Node) replaceLost() {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := n.untilStopped()
 	defer cancel()
-	go func() {
-		<-n.stopped
-		cancel()
-	}()
 	var group sync.WaitGroup
 	defer group.Wait()
 	var busy sync.Map // shards that are being looked after

@@ -18,10 +18,8 @@ const statusTimeout = 500 * time.Millisecond
 // Status implements service.Control. Each node is asked for its replicas.
 func (n *Node) Status(ctx context.Context) (service.Status, error) {
 	d := n.directory.Load()
-	status := service.Status{Cluster: n.state.Genesis.Cluster, NodeID: n.state.NodeID}
-	for _, entry := range d.Nodes {
-		status.Nodes = append(status.Nodes, entry.NodeInfo)
-	}
+	status := service.Status{Cluster: n.state.Genesis.Cluster, NodeID: n.state.NodeID,
+		Nodes: d.infos()}
 	slices.SortFunc(status.Nodes,
 		func(a, b service.NodeInfo) int { return int(a.ID) - int(b.ID) })
 	running, answered := n.askForReplicas(ctx, status.Nodes)

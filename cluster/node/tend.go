@@ -32,12 +32,7 @@ const (
 
 // tendForever looks after the replicas here that have failed and those that should not lead.
 func (n *Node) tendForever() {
-	for {
-		select {
-		case <-n.stopped:
-			return
-		case <-time.After(tendInterval):
-		}
+	for n.pause(tendInterval) {
 		n.low.Store(n.hasLittleRoom())
 		for _, s := range n.localShards() {
 			n.tend(s)
@@ -47,13 +42,8 @@ func (n *Node) tendForever() {
 
 // spreadForever moves leaders from time to time until each node leads about as many shards.
 func (n *Node) spreadForever() {
-	for {
-		select {
-		case <-n.stopped:
-			return
-		// At random: two nodes that move leaders at once may move too many.
-		case <-time.After(spreadInterval/2 + rand.N(spreadInterval)):
-		}
+	// At random: two nodes that move leaders at once may move too many.
+	for n.pause(spreadInterval/2 + rand.N(spreadInterval)) {
 		if !n.draining.Load() {
 			n.spreadLeaders()
 		}
@@ -116,9 +106,8 @@ func (n *Node) handOverToFit(s *shard, why string) {
 // others gives the running replicas of a shard on other nodes, in any order.
 func (n *Node) others(s *shard) []service.ReplicaStatus {
 	d := n.directory.Load()
-	infos := slices.DeleteFunc(d.infosOf(s.shardID),
-		func(info service.NodeInfo) bool { return info.ID == n.state.NodeID })
-	running, _ := n.askForReplicas(context.Background(), infos)
+	running, _ := n.askForReplicas(context.Background(),
+		without(d.infosOf(s.shardID), n.state.NodeID))
 	var others []service.ReplicaStatus
 	for _, p := range d.Shards[s.shardID].Replicas {
 		other := raftio.NodeInfo{ShardID: s.shardID, ReplicaID: p.ReplicaID}
@@ -201,11 +190,7 @@ func (n *Node) soundWithout(s *shard) bool {
 // spreadLeaders moves one leader to a node that leads fewer shards.
 func (n *Node) spreadLeaders() {
 	d := n.directory.Load()
-	var infos []service.NodeInfo
-	for _, entry := range d.Nodes {
-		infos = append(infos, entry.NodeInfo)
-	}
-	running, _ := n.askForReplicas(context.Background(), infos)
+	running, _ := n.askForReplicas(context.Background(), d.infos())
 	leads := map[uint64]int{} // by node
 	for _, r := range running {
 		if r.Leader {
