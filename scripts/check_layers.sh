@@ -4,8 +4,9 @@
 # apps > claims, compare > siblings > kv > lab > load > data > measure > system. The siblings are
 # opponents, race, bench, crash, guest, tools, numa and the experiments. Siblings do not include each other,
 # nor do claims and compare.
-# In cluster/, a Go module: cmd > admin > resp > node > replica, bench, check > the rest > service, files, gate,
-# secret, budget, raftlog. Packages below others' folders belong to the same room. Only engine has C. Tests may import anything.
+# In cluster/, a Go module: cmd > admin > resp > node > replica, bench, check > the rest > service, files,
+# gate, secret, budget, raftlog, testkit. Packages below others' folders belong to the same room. Only
+# engine has C. Tests may import anything.
 # The library includes nothing of the harness or the tests, and only its door includes the contest's
 # headers. The harness includes nothing of the tests.
 set -uo pipefail
@@ -69,8 +70,8 @@ includes_bad=$?
     --include='*.go' --exclude='*_test.go' cluster || true; } | awk '
   BEGIN {
     # From the bottom up; rooms with a comma between them are siblings.
-    count = split("service,files,gate,secret,budget,raftlog engine,keyspace,config,transport bench,check,replica node resp admin " \
-                  "cmd", floors, " ")
+    count = split("service,files,gate,secret,budget,raftlog,testkit engine,keyspace,config,transport " \
+                  "bench,check,replica node resp admin cmd", floors, " ")
     for (i = 1; i <= count; ++i) {
       room_count = split(floors[i], rooms, ",")
       for (j = 1; j <= room_count; ++j) height[rooms[j]] = i

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // A wiped node that begins again under its old replica numbers has forgotten its votes.
@@ -23,7 +24,7 @@ func TestAWipedNodeCannotBeInitialisedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.start(3)
-	eventually(t, "the node has asked", func() error {
+	testkit.Succeeds(t, "the node has asked", func() error {
 		if len(c.nodes[3].awaited()) != 2 {
 			return errors.New("not yet")
 		}
@@ -34,7 +35,7 @@ func TestAWipedNodeCannotBeInitialisedAgain(t *testing.T) {
 	}
 	// With one peer it would have a majority, and could vote again.
 	c.start(2)
-	eventually(t, "node 2 refuses", func() error {
+	testkit.Succeeds(t, "node 2 refuses", func() error {
 		if reason := c.nodes[3].awaited()[2]; !errors.Is(c.nodes[3].Ready(), service.ErrLoading) ||
 			!strings.Contains(reason, "join --replace") {
 			return errors.New(reason)
@@ -63,7 +64,7 @@ func TestTheFirstStartWaitsForAllInitialNodes(t *testing.T) {
 	// They have greeted each other, and wait for the third one.
 	for id := uint64(1); id <= 2; id++ {
 		n := c.nodes[id]
-		eventually(t, "the other one agrees", func() error {
+		testkit.Succeeds(t, "the other one agrees", func() error {
 			waiting := n.awaited()
 			if _, waits := waiting[3]; !waits || len(waiting) != 1 {
 				return errors.New("not yet")

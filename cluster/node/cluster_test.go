@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // How long a test waits for what must come.
@@ -33,21 +34,6 @@ type testCluster struct {
 	nodes   map[uint64]*testNode
 }
 
-// freeAddresses gives addresses that differ from each other.
-func freeAddresses(t *testing.T, host string, count uint64) []string {
-	t.Helper()
-	var addresses []string
-	for range count {
-		listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()
-		addresses = append(addresses, listener.Addr().String())
-	}
-	return addresses
-}
-
 func newCluster(t *testing.T, nodes, shards, replicas uint64) *testCluster {
 	t.Helper()
 	return newClusterAt(t, "127.0.0.1", nodes, shards, replicas)
@@ -66,7 +52,7 @@ func newClusterAt(t *testing.T, host string, nodes, shards, replicas uint64) *te
 func newClusterOf(t *testing.T, host string, genesis Genesis, nodes uint64) *testCluster {
 	t.Helper()
 	c := &testCluster{t: t, root: t.TempDir(), nodes: map[uint64]*testNode{}, genesis: genesis}
-	addresses := freeAddresses(t, host, 2*nodes)
+	addresses := testkit.FreeAddresses(t, host, 2*nodes)
 	for id := uint64(1); id <= nodes; id++ {
 		c.genesis.Nodes = append(c.genesis.Nodes, service.NodeInfo{ID: id,
 			RaftAddress: addresses[2*id-2], AdminAddress: addresses[2*id-1]})
@@ -128,26 +114,11 @@ func (c *testCluster) stop(id uint64) {
 	n.Node = nil
 }
 
-func eventually(t *testing.T, what string, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 func (c *testCluster) awaitReady() {
 	c.t.Helper()
 	for id, n := range c.nodes {
 		if n.Node != nil {
-			eventually(c.t, fmt.Sprintf("node %d becomes ready", id), n.Ready)
+			testkit.Succeeds(c.t, fmt.Sprintf("node %d becomes ready", id), n.Ready)
 		}
 	}
 }
@@ -169,7 +140,7 @@ func keyAt(i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 }
 
 func put(t *testing.T, n *testNode, key, version uint64) {
 	t.Helper()
-	eventually(t, "a write", func() error {
+	testkit.Succeeds(t, "a write", func() error {
 		// A proposal that was lost with its leader is never answered: there is time for more.
 		ctx, cancel := context.WithTimeout(context.Background(), patience/10)
 		defer cancel()

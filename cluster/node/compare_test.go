@@ -12,6 +12,7 @@ import (
 	"engine_race/cluster/engine"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // damage changes a record of one node behind raft's back, while the node is down.
@@ -55,7 +56,7 @@ func TestAComparisonFindsTheReplicaThatDiffers(t *testing.T) {
 		t.Fatalf("%+v", result)
 	}
 	// It is synced, so the entry is not applied again.
-	eventually(t, "node 3 is synced", func() error {
+	testkit.Succeeds(t, "node 3 is synced", func() error {
 		s := c.nodes[3].shard(firstDataShard)
 		if s.replica.Synced() != s.replica.Applied() {
 			return errors.New("not yet")
@@ -101,7 +102,7 @@ func TestLeadersCompareInTheBackground(t *testing.T) {
 		c.start(id)
 	}
 	c.awaitReady()
-	eventually(t, "replicas are compared", func() error {
+	testkit.Succeeds(t, "replicas are compared", func() error {
 		for _, n := range c.nodes {
 			if done, last := n.Comparisons(); done > 0 && len(last[0].Nodes) == 3 {
 				return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // smallEngine has the options of a store that is full after a few hundred records.
@@ -40,7 +41,7 @@ func smallStores(t *testing.T, leader uint64) *testCluster {
 func (c *testCluster) fillStore() {
 	c.t.Helper()
 	key := uint64(0)
-	eventually(c.t, "the store is full", func() error {
+	testkit.Succeeds(c.t, "the store is full", func() error {
 		if c.nodes[3].shard(firstDataShard).replica.Full() {
 			return nil
 		}
@@ -82,7 +83,7 @@ func TestAFullReplicaDoesNotHoldUpItsLeader(t *testing.T) {
 func TestAFullLeaderHandsOver(t *testing.T) {
 	c := smallStores(t, 3)
 	c.fillStore()
-	eventually(t, "another node leads", func() error {
+	testkit.Succeeds(t, "another node leads", func() error {
 		if c.nodes[3].shard(firstDataShard).leads() {
 			return fmt.Errorf("node 3 leads, and its store is full")
 		}
@@ -104,7 +105,7 @@ func TestALogIsKeptForAReplicaThatRunsAndIsBehind(t *testing.T) {
 	s := n.shard(firstDataShard)
 	put(t, n, 1, 2)
 	behind := c.nodes[3].shard(firstDataShard).replica.Applied()
-	eventually(t, "the log is kept", func() error {
+	testkit.Succeeds(t, "the log is kept", func() error {
 		if at := n.keptAfter(s, 0, math.MaxUint64); at > behind || behind >= s.replica.Applied() {
 			return fmt.Errorf("it is kept after %d of %d, and a replica has applied %d", at,
 				s.replica.Applied(), behind)
@@ -139,7 +140,7 @@ func TestALeaderOnAnAlmostFullDiskHandsOver(t *testing.T) {
 		}
 	}
 	free.Store(lowBytes - 1)
-	eventually(t, "node 3 leads nothing", func() error {
+	testkit.Succeeds(t, "node 3 leads nothing", func() error {
 		if leading := c.nodes[3].leading(); leading > 0 {
 			return fmt.Errorf("it leads %d shards", leading)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // forgetLeaders makes a shard leaderless, as far as these nodes know.
@@ -36,7 +37,7 @@ func TestAShardThatNobodyServesTakesNoNodeOut(t *testing.T) {
 	const sick = firstDataShard
 	c.forgetLeaders(sick, 1, 2, 3)
 	for id, n := range c.nodes {
-		eventually(t, fmt.Sprintf("node %d has asked the others", id), func() error {
+		testkit.Succeeds(t, fmt.Sprintf("node %d has asked the others", id), func() error {
 			if w := n.witness.Load(); w == nil || !w.answered || w.ready[sick] {
 				return errors.New("it has not")
 			}
@@ -49,7 +50,7 @@ func TestAShardThatNobodyServesTakesNoNodeOut(t *testing.T) {
 	c.recallLeaders(sick, 2, 3)
 	notReady := func(why string) {
 		t.Helper()
-		eventually(t, why, func() error {
+		testkit.Succeeds(t, why, func() error {
 			err := c.nodes[1].Ready()
 			if err == nil || !strings.Contains(err.Error(), fmt.Sprint("shard ", sick)) {
 				return fmt.Errorf("Ready gives %v", err)
@@ -59,11 +60,11 @@ func TestAShardThatNobodyServesTakesNoNodeOut(t *testing.T) {
 	}
 	notReady("a node that alone has no leader is not ready")
 	c.recallLeaders(sick, 1)
-	eventually(t, "the node is ready again", c.nodes[1].Ready)
+	testkit.Succeeds(t, "the node is ready again", c.nodes[1].Ready)
 	c.forgetLeaders(sick, 1)
 	c.stop(2)
 	c.stop(3)
-	eventually(t, "a node that is cut off is not ready", func() error {
+	testkit.Succeeds(t, "a node that is cut off is not ready", func() error {
 		if c.nodes[1].Ready() == nil {
 			return errors.New("it is")
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // join lets a node without a directory join through another one.
@@ -22,7 +23,7 @@ func (c *testCluster) join(id, via uint64, replaces bool) error {
 
 // add makes a node that the genesis does not have, with free addresses.
 func (c *testCluster) add(id uint64) {
-	addresses := freeAddresses(c.t, "127.0.0.1", 2)
+	addresses := testkit.FreeAddresses(c.t, "127.0.0.1", 2)
 	c.nodes[id] = &testNode{config: c.configOf(service.NodeInfo{ID: id, RaftAddress: addresses[0],
 		AdminAddress: addresses[1]})}
 }
@@ -104,7 +105,7 @@ func TestAJoinNeedsAddressesThatLeadToTheNode(t *testing.T) {
 			connection.Close()
 		}
 	}()
-	nobody := freeAddresses(t, "127.0.0.1", 1)[0]
+	nobody := testkit.FreeAddresses(t, "127.0.0.1", 1)[0]
 	for _, wrong := range []string{elsewhere.Addr().String(), nobody, "no address"} {
 		for _, name := range []string{"raft", "admin"} {
 			c.add(4)

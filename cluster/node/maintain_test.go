@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // allocated is what the logs of a node take on its disk, in bytes.
@@ -62,7 +63,7 @@ func TestALogThatWasThereAtTheStartIsShortened(t *testing.T) {
 	c.stop(1)
 	n.config.LogBytes = values * service.ValueBytes / 2
 	c.start(1)
-	eventually(t, "the log is shortened", func() error {
+	testkit.Succeeds(t, "the log is shortened", func() error {
 		if size := n.log.Bytes(firstDataShard, id); size >= n.config.LogBytes {
 			return fmt.Errorf("it has %d bytes", size)
 		}
@@ -77,7 +78,7 @@ func TestALogIsNotKeptForAReplicaThatIsAway(t *testing.T) {
 	n := c.nodes[leader]
 	c.fill(leader, 64)
 	s := n.shard(firstDataShard)
-	eventually(t, "all replicas have applied the log", func() error {
+	testkit.Succeeds(t, "all replicas have applied the log", func() error {
 		if at := n.keptAfter(s, 0, math.MaxUint64); at < s.replica.Applied() {
 			return fmt.Errorf("it is kept after %d of %d", at, s.replica.Applied())
 		}
@@ -87,7 +88,7 @@ func TestALogIsNotKeptForAReplicaThatIsAway(t *testing.T) {
 	behind := s.replica.Applied()
 	c.stop(away)
 	c.fill(leader, 8)
-	eventually(t, "the log is given up that only an absent replica needs", func() error {
+	testkit.Succeeds(t, "the log is given up that only an absent replica needs", func() error {
 		if at := n.keptAfter(s, 0, math.MaxUint64); at <= behind {
 			return fmt.Errorf("it is kept after %d", at)
 		}

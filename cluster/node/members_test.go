@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // leaderOf gives the node that leads the shard.
 func (c *testCluster) leaderOf(shardID uint64) uint64 {
 	c.t.Helper()
 	leader := uint64(0)
-	eventually(c.t, fmt.Sprintf("shard %d has a leader", shardID), func() error {
+	testkit.Succeeds(c.t, fmt.Sprintf("shard %d has a leader", shardID), func() error {
 		for id, n := range c.nodes {
 			if n.Node == nil {
 				continue
@@ -75,7 +76,7 @@ func TestAReplicaWaitsForTheEndOfAnEarlierOne(t *testing.T) {
 		d.Shards[firstDataShard] = entry
 		n.directory.Store(&d)
 		n.nudgeReconciler()
-		eventually(t, "the other replica runs", func() error {
+		testkit.Succeeds(t, "the other replica runs", func() error {
 			if s := n.shard(firstDataShard); s == nil || s.replicaID != entry.NextReplicaID-1 {
 				return errors.New("it does not")
 			}
@@ -90,11 +91,11 @@ func TestANodeAnswersWhileAReplicaIsAddedToIt(t *testing.T) {
 	c.awaitReady()
 	n := c.nodes[4]
 	request := controlRequest{Op: controlPlace, ShardID: firstDataShard, NodeID: 4}
-	eventually(t, "the directory places a replica", func() error {
+	testkit.Succeeds(t, "the directory places a replica", func() error {
 		_, err := n.ask(soon(t), directoryShard, request)
 		return err
 	})
-	eventually(t, "it runs", func() error {
+	testkit.Succeeds(t, "it runs", func() error {
 		if n.shard(firstDataShard) == nil {
 			return errors.New("not yet")
 		}

@@ -12,6 +12,7 @@ import (
 	"engine_race/cluster/config"
 	"engine_race/cluster/config/testtls"
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // secure gives a node a certificate of the authority.
@@ -70,11 +71,6 @@ func TestSilentConnectionsKeepNoNodeOut(t *testing.T) {
 
 // TestNodesAreReachedByIPv6 has a cluster on ::1.
 func TestNodesAreReachedByIPv6(t *testing.T) {
-	if listener, err := net.Listen("tcp", "[::1]:0"); err != nil {
-		t.Skipf("this machine has no IPv6: %v", err)
-	} else {
-		listener.Close()
-	}
 	c := newClusterAt(t, "::1", 3, 1, 3)
 	c.awaitReady()
 	put(t, c.nodes[1], 1, 1)
@@ -104,7 +100,7 @@ func TestHungCallsFreeTheirSlotsWhenTheLeaderChanges(t *testing.T) {
 	c.awaitReady()
 	leader := c.leaderOf(firstDataShard)
 	other, n := leader%3+1, c.nodes[(leader+1)%3+1]
-	eventually(t, "the node knows the leader", func() error {
+	testkit.Succeeds(t, "the node knows the leader", func() error {
 		if n.shard(firstDataShard).leader.Load() != leader {
 			return errors.New("it knows another one")
 		}

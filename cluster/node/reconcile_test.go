@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // awaitGone waits until a replica's files are deleted.
 func (c *testCluster) awaitGone(id, shardID, replicaID uint64) {
 	c.t.Helper()
-	eventually(c.t, "the files of the replica are gone", func() error {
+	testkit.Succeeds(c.t, "the files of the replica are gone", func() error {
 		if _, err := os.Stat(c.nodes[id].replicaDirectory(shardID, replicaID)); err == nil {
 			return errors.New("they are there")
 		}
@@ -25,7 +26,7 @@ func (c *testCluster) awaitGone(id, shardID, replicaID uint64) {
 // awaitOther waits until another replica of the first shard is ready at a node.
 func (c *testCluster) awaitOther(id, replicaID uint64) {
 	c.t.Helper()
-	eventually(c.t, "there is another replica", func() error {
+	testkit.Succeeds(c.t, "there is another replica", func() error {
 		s := c.nodes[id].shard(firstDataShard)
 		if s == nil || s.replicaID == replicaID {
 			return errors.New("not yet")
@@ -53,7 +54,7 @@ func TestADamagedDirectoryFileIsFetchedAgain(t *testing.T) {
 	if c.nodes[3].shard(firstDataShard) != nil {
 		t.Error("the replica that was removed begins anew")
 	}
-	eventually(t, "the directory is there again", func() error {
+	testkit.Succeeds(t, "the directory is there again", func() error {
 		d := &Directory{}
 		if err := readJSON(path, d); err != nil || d.Version < newest {
 			return fmt.Errorf("version %d, %v", d.Version, err)
@@ -73,7 +74,7 @@ func TestFilesAreKeptUntilTheDirectoryIsSaved(t *testing.T) {
 	if err := c.nodes[1].RemoveReplica(soon(t), firstDataShard, 3); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the replica stops", func() error {
+	testkit.Succeeds(t, "the replica stops", func() error {
 		if c.nodes[3].shard(firstDataShard) != nil {
 			return errors.New("it runs")
 		}
@@ -99,7 +100,7 @@ func TestALostDirectoryOfAReplicaIsReplaced(t *testing.T) {
 	put(t, c.nodes[1], 1, 1)
 	n := c.nodes[3]
 	s := n.shard(firstDataShard)
-	eventually(t, "a snapshot", func() error {
+	testkit.Succeeds(t, "a snapshot", func() error {
 		_, err := n.snapshotHere(soon(t), s)
 		return err
 	})
@@ -122,7 +123,7 @@ func TestAnInterruptedRemovalEnds(t *testing.T) {
 	leader := c.nodes[c.leaderOf(firstDataShard)]
 	request := controlRequest{Op: controlRemove, ShardID: firstDataShard, NodeID: 3,
 		ReplicaID: removed}
-	eventually(t, "raft removes the replica", func() error {
+	testkit.Succeeds(t, "raft removes the replica", func() error {
 		_, err := leader.ask(soon(t), firstDataShard, request)
 		return err
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 func TestAnyNodeAnswersForAnyKey(t *testing.T) {
@@ -75,7 +76,7 @@ func TestOthersTakeOverFromALostNode(t *testing.T) {
 	c.awaitReady()
 	put(t, c.nodes[1], 5, 1)
 	leader := uint64(0)
-	eventually(t, "a leader is known", func() error {
+	testkit.Succeeds(t, "a leader is known", func() error {
 		status, err := c.nodes[1].Status(soon(t))
 		if err == nil && status.Shards[1].LeaderID == 0 {
 			err = errors.New("none")
@@ -96,7 +97,7 @@ func TestWithoutAQuorumNothingIsDone(t *testing.T) {
 	c := newCluster(t, 3, 1, 3)
 	c.awaitReady()
 	put(t, c.nodes[1], 5, 1)
-	eventually(t, "the write reaches node 1", func() error {
+	testkit.Succeeds(t, "the write reaches node 1", func() error {
 		values, _, err := c.nodes[1].Read(soon(t), []uint64{5}, service.Local)
 		if err == nil && values[0] == nil {
 			err = errors.New("it is not there")
@@ -105,7 +106,7 @@ func TestWithoutAQuorumNothingIsDone(t *testing.T) {
 	})
 	c.stop(2)
 	c.stop(3)
-	eventually(t, "the leader steps down", func() error {
+	testkit.Succeeds(t, "the leader steps down", func() error {
 		if c.nodes[1].shard(firstDataShard).leader.Load() != 0 {
 			return errors.New("there is a leader")
 		}
@@ -174,7 +175,7 @@ func TestReplicasMoveUnderLoad(t *testing.T) {
 			expect(t, c.nodes[id], keyAt(int(version)), version, service.Linearizable)
 		}
 	}
-	eventually(t, "node 3 removes its replica", func() error {
+	testkit.Succeeds(t, "node 3 removes its replica", func() error {
 		if c.nodes[3].shard(firstDataShard) != nil {
 			return errors.New("it runs")
 		}
@@ -246,14 +247,14 @@ func TestALostNodeIsReplaced(t *testing.T) {
 	if _, err := Open(c.nodes[3].config); err == nil {
 		t.Fatal("a node starts without its files")
 	}
-	eventually(t, "node 3 joins again", func() error {
+	testkit.Succeeds(t, "node 3 joins again", func() error {
 		return c.join(3, 1, true)
 	})
 	c.start(3)
 	if c.nodes[3].Ready() == nil {
 		t.Error("the node is ready without its replicas")
 	}
-	eventually(t, "node 3 has replicas again", func() error {
+	testkit.Succeeds(t, "node 3 has replicas again", func() error {
 		for _, shardID := range []uint64{directoryShard, firstDataShard, firstDataShard + 1} {
 			if s := c.nodes[3].shard(shardID); s == nil || s.ready() != nil {
 				return fmt.Errorf("shard %d is not there", shardID)
@@ -279,7 +280,7 @@ func TestAReplicaComesFromASnapshot(t *testing.T) {
 	}
 	for id := uint64(1); id <= 3; id++ {
 		s := c.nodes[id].shard(firstDataShard)
-		eventually(t, "a snapshot", func() error {
+		testkit.Succeeds(t, "a snapshot", func() error {
 			_, err := c.nodes[id].snapshotHere(soon(t), s)
 			if s.replica.Synced() > 1400 {
 				return nil
@@ -291,7 +292,7 @@ func TestAReplicaComesFromASnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := 1300; i < 1500; i++ {
-		eventually(t, "a local read", func() error {
+		testkit.Succeeds(t, "a local read", func() error {
 			_, _, err := c.nodes[4].Read(soon(t), []uint64{keyAt(i % 200)}, service.Local)
 			return err
 		})
@@ -307,7 +308,7 @@ func TestALostStoreIsReplaced(t *testing.T) {
 	}
 	n := c.nodes[3]
 	s := n.shard(firstDataShard)
-	eventually(t, "an index is stored", func() error {
+	testkit.Succeeds(t, "an index is stored", func() error {
 		if s.replica.Synced() == 0 {
 			return errors.New("none")
 		}
@@ -321,7 +322,7 @@ func TestALostStoreIsReplaced(t *testing.T) {
 	c.start(3)
 	c.awaitOther(3, s.replicaID)
 	for i := range 30 {
-		eventually(t, "a local read", func() error {
+		testkit.Succeeds(t, "a local read", func() error {
 			values, _, err := n.Read(soon(t), []uint64{keyAt(i)}, service.Local)
 			if err == nil && values[0] == nil {
 				err = errors.New("absent")
@@ -329,7 +330,7 @@ func TestALostStoreIsReplaced(t *testing.T) {
 			return err
 		})
 	}
-	eventually(t, "the files of the old replica are gone", func() error {
+	testkit.Succeeds(t, "the files of the old replica are gone", func() error {
 		if _, err := os.Stat(store); err == nil {
 			return errors.New("they are there")
 		}

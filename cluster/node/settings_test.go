@@ -8,6 +8,7 @@ import (
 
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // newest begins a cluster with the newest version of commands.
@@ -51,9 +52,9 @@ func TestAChangedAdminAddressReachesTheOthers(t *testing.T) {
 	c := newest(t, 3, 1, 3)
 	c.stop(3)
 	former := c.nodes[3].config.Info.AdminAddress
-	c.nodes[3].config.Info.AdminAddress = freeAddresses(t, "127.0.0.1", 1)[0]
+	c.nodes[3].config.Info.AdminAddress = testkit.FreeAddresses(t, "127.0.0.1", 1)[0]
 	c.start(3)
-	eventually(t, "node 1 knows the address", func() error {
+	testkit.Succeeds(t, "node 1 knows the address", func() error {
 		entry := c.nodes[1].directory.Load().Nodes[3]
 		if entry.AdminAddress != c.nodes[3].config.Info.AdminAddress || entry.Epoch != 1 {
 			return fmt.Errorf("it is %s still, or was %s", entry.AdminAddress, former)
@@ -97,7 +98,7 @@ func TestAReplicaVotesWhenItHasCaughtUp(t *testing.T) {
 	}
 	request.Address = c.nodes[4].config.Info.RaftAddress
 	for _, op := range []string{controlPlace, controlLearn} {
-		eventually(t, op, func() error { return place(op) })
+		testkit.Succeeds(t, op, func() error { return place(op) })
 	}
 	members := func() (voters, learners int) {
 		m, err := c.nodes[1].host.SyncGetShardMembership(soon(t), firstDataShard)
@@ -109,7 +110,7 @@ func TestAReplicaVotesWhenItHasCaughtUp(t *testing.T) {
 	if voters, learners := members(); voters != 3 || learners != 1 {
 		t.Fatalf("%d voters, %d learners", voters, learners)
 	}
-	eventually(t, "it learns", func() error {
+	testkit.Succeeds(t, "it learns", func() error {
 		s := c.nodes[4].shard(firstDataShard)
 		if s == nil || !s.caughtUp.Load() || !c.nodes[4].isLearner(firstDataShard) ||
 			s.ready() == nil {
@@ -132,7 +133,7 @@ func TestAReplicaVotesWhenItHasCaughtUp(t *testing.T) {
 		c.start(4)
 		c.awaitReady()
 		s := c.nodes[4].shard(firstDataShard)
-		eventually(t, "a snapshot", func() error {
+		testkit.Succeeds(t, "a snapshot", func() error {
 			put(t, c.nodes[1], 2, 1)
 			_, err := c.nodes[4].snapshotHere(soon(t), s)
 			return err

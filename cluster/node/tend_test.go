@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // rot changes bytes in all values of the store of a node's replica.
@@ -50,7 +51,7 @@ func (c *testCluster) rot(id, shardID uint64) {
 // isReplaced waits until the node has another replica in the place of one, which is ready.
 func (c *testCluster) isReplaced(id, shardID, replicaID uint64) {
 	c.t.Helper()
-	eventually(c.t, "the replica is replaced", func() error {
+	testkit.Succeeds(c.t, "the replica is replaced", func() error {
 		s := c.nodes[id].shard(shardID)
 		switch {
 		case s == nil:
@@ -123,7 +124,7 @@ func TestLeadersAreSpread(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "leaders are spread", func() error {
+	testkit.Succeeds(t, "leaders are spread", func() error {
 		most, least := 0, 99
 		for _, n := range c.nodes {
 			n.spreadLeaders()

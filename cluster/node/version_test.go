@@ -12,6 +12,7 @@ import (
 
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // Nodes of a rolling upgrade know different versions of commands.
@@ -35,7 +36,7 @@ func TestTheVersionOfCommandsRisesWhenAllNodesKnowIt(t *testing.T) {
 	c.nodes[3].config.Commands = replica.Version
 	c.start(3)
 	for _, n := range c.nodes {
-		eventually(t, "the version rises", func() error {
+		testkit.Succeeds(t, "the version rises", func() error {
 			if n.commands() != replica.Version {
 				return errors.New("not yet")
 			}
@@ -47,7 +48,7 @@ func TestTheVersionOfCommandsRisesWhenAllNodesKnowIt(t *testing.T) {
 		expect(t, n, 1, 2, service.Linearizable)
 	}
 	// An older program would not know the commands of the log.
-	eventually(t, "the directory is saved", func() error {
+	testkit.Succeeds(t, "the directory is saved", func() error {
 		d := &Directory{}
 		err := readJSON(filepath.Join(c.nodes[3].config.Directory, directoryName), d)
 		if err == nil && d.Commands != replica.Version {
@@ -155,7 +156,7 @@ func TestACommandOfAnEarlierTermIsProposedAgain(t *testing.T) {
 		_, err := leader.Write(soon(t), []service.Op{{Key: 1, Value: valueOf(1, 2)}}, false)
 		done <- err
 	}()
-	eventually(t, "the term is known again", func() error {
+	testkit.Succeeds(t, "the term is known again", func() error {
 		s.checkLeader()
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/lni/dragonboat/v4/statemachine"
 
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 // openSmallIn opens a replica whose store is full after a few hundred records.
@@ -26,12 +27,7 @@ func openSmallIn(t *testing.T, directory string) *Replica {
 
 func awaitFull(t *testing.T, r *Replica) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !r.Full(); {
-		if time.Now().After(deadline) {
-			t.Fatal("the store does not become full")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "the store becomes full", r.Full)
 }
 
 // Dragonboat compares errors: it ends the process for one that only contains ErrSnapshotStopped.

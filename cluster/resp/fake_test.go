@@ -331,14 +331,3 @@ func valueText(number uint64, version int) string {
 	text := fmt.Sprintf("%d/%d/", number, version)
 	return text + string(bytes.Repeat([]byte{'x'}, service.ValueBytes-len(text)))
 }
-
-// eventually polls until the condition holds.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"engine_race/cluster/testkit"
 )
 
 // heapBytes tells how much memory the process has taken from the system for its heap.
@@ -95,7 +97,7 @@ func TestEmptyCommandsTakeNoRoom(t *testing.T) {
 	p := dial(t, address)
 	text := strings.Repeat("\r\n*0\r\n", 300_000)
 	p.send(text)
-	eventually(t, "the empty commands are read", func() bool {
+	testkit.Eventually(t, "the empty commands are read", func() bool {
 		return server.Counters().BytesReceived.Load() == uint64(len(text))
 	})
 	if held := server.BytesInFlight(); held != 0 {
@@ -216,7 +218,7 @@ func TestSlowReaderEnds(t *testing.T) {
 	p := dial(t, address)
 	text := strings.Repeat(encode("GET", keyText(1)), 1000)
 	p.sendAll(strings.Repeat(text, 100))
-	eventually(t, "the slow reader's connection ends", func() bool {
+	testkit.Eventually(t, "the slow reader's connection ends", func() bool {
 		return server.Counters().ConnectionsSlow.Load() == 1
 	})
 }
@@ -234,7 +236,7 @@ func TestTooManyClients(t *testing.T) {
 		t.Error(err)
 	}
 	second.do("QUIT")
-	eventually(t, "a place is free", func() bool {
+	testkit.Eventually(t, "a place is free", func() bool {
 		return server.Counters().ConnectionsOpen.Load() == 1
 	})
 	if got := dial(t, address).do("PING"); got != "+PONG" {
@@ -321,7 +323,7 @@ func TestManyClientsHoldFewBytes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	eventually(t, "idle connections hold nothing", func() bool {
+	testkit.Eventually(t, "idle connections hold nothing", func() bool {
 		return server.BytesInFlight() == 0
 	})
 	store.mutex.Lock()

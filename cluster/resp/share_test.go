@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"engine_race/cluster/testkit"
 )
 
 // TestClientsThatDoNotReadLeaveRoom has twenty clients that ask for much and read nothing. A small
@@ -92,7 +94,7 @@ func TestStrangersTakeNoBytesOfUsers(t *testing.T) {
 	for range 20 {
 		dial(t, address).send(half)
 	}
-	eventually(t, "the strangers hold bytes", func() bool {
+	testkit.Eventually(t, "the strangers hold bytes", func() bool {
 		return server.strangersBudget.InUse() == int64(20*bufferBytes(1))
 	})
 	if held := server.budget.InUse(); held != 0 {
@@ -107,13 +109,13 @@ func TestStrangersTakeNoBytesOfUsers(t *testing.T) {
 			t.Errorf("a user got %q", got)
 		}
 	}
-	eventually(t, "the user holds bytes of users", func() bool {
+	testkit.Eventually(t, "the user holds bytes of users", func() bool {
 		return server.budget.InUse() == int64(bufferBytes(1))
 	})
 	user.send(strings.Repeat("x", 10000) + "\r\n" + encode("RESET"))
 	user.reply()
 	user.reply()
-	eventually(t, "nothing is held", func() bool { return server.budget.InUse() == 0 })
+	testkit.Eventually(t, "nothing is held", func() bool { return server.budget.InUse() == 0 })
 }
 
 // TestResetGivesAStrangerNoTime has one that sends RESET before its time is over, again and again.
@@ -165,7 +167,8 @@ func TestArgumentsCount(t *testing.T) {
 	if got := p.reply(); got != "+PONG" {
 		t.Errorf("the command behind it got %.80q", got)
 	}
-	eventually(t, "the client holds nothing", func() bool { return server.budget.InUse() == held })
+	testkit.Eventually(t, "the client holds nothing",
+		func() bool { return server.budget.InUse() == held })
 	others.Close()
 	p.sendAll(text)
 	if got := p.reply(); !strings.HasPrefix(got, "-ERR unknown command") {

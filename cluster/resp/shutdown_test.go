@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"engine_race/cluster/testkit"
 )
 
 func TestShutdownClosesIdleConnections(t *testing.T) {
@@ -43,7 +45,7 @@ func TestShutdownLetsRequestsEnd(t *testing.T) {
 	<-entered
 	ended := make(chan error, 1)
 	go func() { ended <- server.Shutdown(context.Background()) }()
-	eventually(t, "the server drains", server.draining.Load)
+	testkit.Eventually(t, "the server drains", server.draining.Load)
 	for range 10 {
 		if got := other.do("PING"); got != "+PONG" {
 			t.Errorf("a request while the server drains: %q", got)
@@ -112,7 +114,7 @@ func TestShutdownWaitsForNoStranger(t *testing.T) {
 	}
 	half := newPeer(t, conn)
 	half.send("*1\r\n$4\r\nPI")
-	eventually(t, "both are connected", func() bool {
+	testkit.Eventually(t, "both are connected", func() bool {
 		counters := server.Counters()
 		return counters.ConnectionsOpen.Load() == 2 && counters.BytesReceived.Load() > 0
 	})

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"engine_race/cluster/testkit"
 )
 
 // certificate makes one for 127.0.0.1, and the pool that trusts it.
@@ -73,7 +75,7 @@ func TestTLS(t *testing.T) {
 	}
 	plain := dial(t, address)
 	plain.send(encode("PING"))
-	eventually(t, "a client without TLS is refused", func() bool {
+	testkit.Eventually(t, "a client without TLS is refused", func() bool {
 		return server.Counters().HandshakesFailed.Load() == 1
 	})
 }

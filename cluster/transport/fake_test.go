@@ -12,6 +12,7 @@ import (
 
 	settings "engine_race/cluster/config"
 	"engine_race/cluster/config/testtls"
+	"engine_race/cluster/testkit"
 )
 
 // patience is how long a test waits for what must come.
@@ -73,21 +74,11 @@ type testNode struct {
 	onChunk func(raftpb.Chunk) bool
 }
 
-// freeAddress gives an address of the host that nobody listens on.
-func freeAddress(t *testing.T, host string) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Skipf("this machine has no %s: %v", host, err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
 // newNode makes a node that is in the directory, but does not listen.
 func newNode(t *testing.T, peers *fakePeers, number uint64, host string) *testNode {
 	t.Helper()
-	n := &testNode{options: Options{Node: number, Peers: peers}, address: freeAddress(t, host),
+	n := &testNode{options: Options{Node: number, Peers: peers},
+		address: testkit.FreeAddresses(t, host, 1)[0],
 		batches: make(chan raftpb.MessageBatch, 16), chunks: make(chan raftpb.Chunk, 16)}
 	peers.add(number, n.address)
 	return n
@@ -175,16 +166,6 @@ func (n *testNode) expect(t *testing.T, index uint64) {
 		}
 	case <-time.After(patience):
 		t.Fatalf("batch %d did not come", index)
-	}
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(patience); !done(); {
-		if time.Now().After(limit) {
-			t.Fatal(what)
-		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"engine_race/cluster/gate"
+	"engine_race/cluster/testkit"
 )
 
 func TestMessagesArrive(t *testing.T) {
@@ -75,7 +76,7 @@ func TestSilentConnectionsDoNotKeepAPeerOut(t *testing.T) {
 			one.start(t)
 			two.start(t)
 			oldest := dialRaw(t, two.address)
-			eventually(t, "a silent connection is not counted",
+			testkit.Eventually(t, "a silent connection is counted",
 				func() bool { return two.gate.Count() == 1 })
 			for range gate.PerSource + 36 {
 				dialRaw(t, two.address)
@@ -127,7 +128,7 @@ func TestARestartedPeerIsDialledWithoutAMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	two.start(t)
-	eventually(t, "nobody dialled the restarted node",
+	testkit.Eventually(t, "a node dials the restarted one",
 		func() bool { return two.incomingFrom(1) == 1 })
 	one.send(t, l, 2)
 	two.expect(t, 2)
@@ -141,7 +142,7 @@ func TestMessagesToADeadPeerAreDropped(t *testing.T) {
 	l := one.link(t, two)
 	one.send(t, l, 1)
 	two.start(t)
-	eventually(t, "nobody dialled the node", func() bool { return two.incomingFrom(1) == 1 })
+	testkit.Eventually(t, "a node dials", func() bool { return two.incomingFrom(1) == 1 })
 	one.send(t, l, 2)
 	two.expect(t, 2)
 }
@@ -350,7 +351,8 @@ func TestAPeerHasSoManyConnections(t *testing.T) {
 		return conn
 	}
 	oldest := dial()
-	eventually(t, "the connection is not counted", func() bool { return two.incomingFrom(1) == 1 })
+	testkit.Eventually(t, "the connection is counted",
+		func() bool { return two.incomingFrom(1) == 1 })
 	for range PeerConnections {
 		dial()
 	}

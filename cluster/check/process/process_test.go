@@ -15,6 +15,7 @@ import (
 	"engine_race/cluster/check/fake"
 	"engine_race/cluster/check/value"
 	"engine_race/cluster/check/wire"
+	"engine_race/cluster/testkit"
 )
 
 const parentVariable = "ENGINE_RACED_CHECK_PARENT"
@@ -165,12 +166,7 @@ func TestCrashIsReported(t *testing.T) {
 	if err := syscall.Kill(c.PID(3), syscall.SIGABRT); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); len(c.Crashes()) == 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("no crash is reported")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "a crash is reported", func() bool { return len(c.Crashes()) > 0 })
 	if text := c.Crashes()[0]; !strings.Contains(text, "node 3") {
 		t.Error(text)
 	}
@@ -285,12 +281,7 @@ func TestChildrenDieWithTheirParent(t *testing.T) {
 	}
 	cmd.Wait()
 	for _, pid := range pids {
-		for deadline := time.Now().Add(30 * time.Second); alive(pid); {
-			if time.Now().After(deadline) {
-				t.Fatalf("process %d lives on", pid)
-			}
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Eventually(t, fmt.Sprintf("process %d ends", pid), func() bool { return !alive(pid) })
 	}
 }
 
