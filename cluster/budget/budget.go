@@ -30,12 +30,6 @@ type Budget struct {
 // New makes a budget of so many bytes.
 func New(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Most tells how many bytes an account may hold if there is no other.
-func (b *Budget) Most() int64 { return Most(b.limit) }
-
-// Most tells how many bytes one account of a budget with this limit may hold.
-func Most(limit int64) int64 { return limit / (shareOfFree + 1) * shareOfFree }
-
 // Least is the least limit of a budget in which one account may hold so many bytes.
 func Least(most int64) int64 {
 	return (most + shareOfFree - 1) / shareOfFree * (shareOfFree + 1)
@@ -56,9 +50,6 @@ type Account struct {
 	budget *Budget
 	held   int64
 }
-
-// Held tells how many bytes the account holds.
-func (a *Account) Held() int64 { return a.held }
 
 // waiter is an account that waits for bytes. It holds nothing more meanwhile, so that its needs
 // stay as they are.

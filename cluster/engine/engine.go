@@ -149,9 +149,6 @@ type Results []int32
 // Err is nil if key i was read, and ErrNotFound if it is absent.
 func (r Results) Err(i int) error { return codeError(r[i]) }
 
-// Found tells whether key i was read.
-func (r Results) Found(i int) bool { return r[i] == C.ENGINE_RACE_OK }
-
 func checkMany(keys []uint64, values []byte, results Results) error {
 	if len(values) != len(keys)*ValueBytes || len(results) != len(keys) {
 		return fmt.Errorf("%w: %d keys with %d bytes of values and %d results", ErrInvalidArgument,

@@ -31,7 +31,7 @@ func TestCountsThatWaitShareAWalk(t *testing.T) {
 	came.Wait()
 	q := &ReadQuery{Keys: []uint64{1}, Values: make([]byte, service.ValueBytes),
 		Results: make(engine.Results, 1)}
-	if _, err := r.Lookup(q); err != nil || !q.Results.Found(0) {
+	if _, err := r.Lookup(q); err != nil || q.Results.Err(0) != nil {
 		t.Fatalf("a read beside waiting counts: %v", err)
 	}
 	update(t, r, 2, commandOf(t, false, put(2, 1)))

@@ -302,7 +302,7 @@ func TestReadsOfManyKeys(t *testing.T) {
 		if _, err := r.Lookup(q); err != nil {
 			t.Fatal(err)
 		}
-		if !q.Results.Found(0) || q.Results.Found(1) || !q.Results.Found(2) ||
+		if q.Results.Err(0) != nil || q.Results.Err(1) == nil || q.Results.Err(2) != nil ||
 			!bytes.Equal(q.Values[:service.ValueBytes], valueOf(3, 6)) {
 			t.Fatalf("atomic %v: %v", atomic, q.Results)
 		}
