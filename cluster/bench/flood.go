@@ -26,7 +26,7 @@ const floodClaim = "memory_flood_ratio"
 const (
 	floodBytesInFlight = 128 << 20
 	floodPassword      = "password-of-a-bench"
-	floodRecords       = 4000 // no MGET has more
+	floodRecords       = 4000 // and keys of one call: an MGET can have no more
 	// Strangers of each node, for each client of a kind. They are more than the node has places for.
 	strangersPerClient = 16
 	floodRest          = 3 * time.Second
@@ -163,8 +163,8 @@ func mgetOf() []byte {
 // delsOf deletes keys that are absent.
 func delsOf(client int) []byte {
 	words := []string{"DEL"}
-	for number := range uint64(4000) {
-		words = append(words, floodKey(1<<32+uint64(client)*4000+number))
+	for number := range uint64(floodRecords) {
+		words = append(words, floodKey(1<<32+uint64(client)*floodRecords+number))
 	}
 	return command(words...)
 }

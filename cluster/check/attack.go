@@ -27,14 +27,7 @@ func attack(ctx context.Context, setup process.Options, restarts int) ([]float64
 	if err := cluster.StartAll(ctx); err != nil {
 		return nil, err
 	}
-	var addresses []string
-	for id := 1; id <= cluster.Nodes(); id++ {
-		addresses = append(addresses, cluster.Info(id).RaftAddress)
-	}
-	held, stop := context.WithCancel(ctx)
-	wait := faults.HoldSilent(held, addresses...)
-	defer wait()
-	defer stop()
+	defer faults.HoldSilent(ctx, cluster)()
 	var took []float64
 	for number := range restarts {
 		seconds, err := rejoin(ctx, cluster, 1+number%cluster.Nodes())

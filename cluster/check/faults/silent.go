@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"engine_race/cluster/check/process"
 )
 
 const (
@@ -14,11 +16,13 @@ const (
 	silentPause = 200 * time.Millisecond
 )
 
-// HoldSilent keeps silent connections to the addresses open until ctx ends. The function that it
-// returns waits until they are closed.
-func HoldSilent(ctx context.Context, addresses ...string) (wait func()) {
+// HoldSilent keeps silent connections to the raft addresses of all nodes open, until ctx ends or the
+// returned function is called. That function waits until they are closed.
+func HoldSilent(ctx context.Context, cluster *process.Cluster) (release func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
-	for _, address := range addresses {
+	for id := 1; id <= cluster.Nodes(); id++ {
+		address := cluster.Info(id).RaftAddress
 		for range silentConnections {
 			group.Go(func() {
 				for ctx.Err() == nil {
@@ -31,7 +35,10 @@ func HoldSilent(ctx context.Context, addresses ...string) (wait func()) {
 			})
 		}
 	}
-	return group.Wait
+	return func() {
+		cancel()
+		group.Wait()
+	}
 }
 
 // beSilent opens one connection, and waits until either side ends it.
@@ -50,14 +57,7 @@ func beSilent(ctx context.Context, address string) {
 func silent(ctx context.Context, e *Env) error {
 	node := e.anyNode()
 	e.Log.Info("silent connections", "restarted", node)
-	held, stop := context.WithCancel(ctx)
-	var addresses []string
-	for id := 1; id <= e.Cluster.Nodes(); id++ {
-		addresses = append(addresses, e.Cluster.Info(id).RaftAddress)
-	}
-	wait := HoldSilent(held, addresses...)
-	defer wait()
-	defer stop()
+	defer HoldSilent(ctx, e.Cluster)()
 	if err := e.Cluster.Kill(node); err != nil {
 		return err
 	}
