@@ -76,9 +76,10 @@ snapshots() {  # rounds
 # Clusters of real processes under load and faults. Each round has a new cluster and a seed of its own.
 # The data of a round that failed stay.
 cluster() {  # histories
-  local round_histories=46 left=$1 now=$seed rounds=0 count
+  local round_histories left=$1 now=$seed rounds=0 count
   local flags=(--binary bin/engine-raced --dir $out/cluster --failover 4)
   # Twice each fault a round, those of power and full disks too.
+  round_histories=$((2 * $(bin/cluster-check --list | wc -l)))
   if [ "$(id -u)" = 0 ]; then flags+=(--disk-mib 4096); fi
   for (( ; left > 0; left -= count, now += 1000, ++rounds)); do
     count=$((left < round_histories ? left : round_histories))
