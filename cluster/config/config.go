@@ -74,7 +74,7 @@ type Raft struct {
 	// LogBytes is how long a shard's log gets before it is shortened to a quarter.
 	LogBytes uint64 `toml:"log_bytes"`
 	// CatchUpBytesPerS bounds what the node sends to replicas that are behind: of logs, beside twice
-	// of what is written meanwhile, and of snapshots. 0: no bound.
+	// of what is written meanwhile, and of snapshots. At least 2 MiB; 0: no bound.
 	CatchUpBytesPerS int64 `toml:"catch_up_bytes_per_s"`
 	// SpreadLeaders: nodes that lead more shards than others hand some over.
 	SpreadLeaders bool `toml:"spread_leaders"`

@@ -205,6 +205,8 @@ func TestRefusals(t *testing.T) {
 		{"range", "node_id = 1\n[limits]\nmax_clients = -1\n", []string{"limits.max_clients: -1"}},
 		{"backups over data", "node_id = 1\ndata_dir = '/a/b'\nbackup_dir = '/a'\n",
 			[]string{"backup_dir", "data_dir"}},
+		{"catching up too slowly", "node_id = 1\n[raft]\ncatch_up_bytes_per_s = 1000000\n",
+			[]string{"raft.catch_up_bytes_per_s"}},
 		{"elections too quick", "node_id = 1\n[raft]\nelection_rtt = 4\n",
 			[]string{"raft.election_rtt", "raft.heartbeat_rtt"}},
 		{"client limit above the node's", "node_id = 1\n[limits]\nmax_bytes_in_flight = 65536\n",

@@ -207,6 +207,9 @@ func addressesOf(index int, node service.NodeInfo) []namedAddress {
 		{prefix + "client", node.ClientAddress}, {prefix + "admin", node.AdminAddress}}
 }
 
+// leastCatchUp lets eight snapshots at a time, in pieces of 2 MiB, go on within 900 ticks.
+const leastCatchUp = 2 << 20
+
 func (c *Config) checkRanges() []error {
 	const hourMs = 3_600_000
 	raft, limits := &c.Raft, &c.Limits
@@ -242,6 +245,10 @@ func (c *Config) checkRanges() []error {
 			problems = append(problems, fmt.Errorf("%s: %d is not from %d to %d", r.setting,
 				int64(r.value), r.lower, r.upper))
 		}
+	}
+	if rate := raft.CatchUpBytesPerS; rate > 0 && rate < leastCatchUp {
+		problems = append(problems, fmt.Errorf("raft.catch_up_bytes_per_s: %d is neither 0 nor %d or "+
+			"more: the pieces of a snapshot would come so slowly that it is given up", rate, leastCatchUp))
 	}
 	if raft.ElectionRTT <= 2*raft.HeartbeatRTT {
 		problems = append(problems, fmt.Errorf("raft.election_rtt: %d must be more than twice "+

@@ -17,8 +17,12 @@ import (
 	"engine_race/cluster/service"
 )
 
-// How often the node that leads a shard looks whether a comparison is due.
-const compareLook = 10 * time.Second
+const (
+	// How often the node that leads a shard looks whether a comparison is due.
+	compareLook = 10 * time.Second
+	// How long one comparison in the background may take.
+	compareTimeout = time.Hour
+)
 
 // Compare implements service.Control. All replicas hash the state of one index: see package
 // replica. The nodes that differ from most others are told, so that status shows it.
@@ -61,7 +65,7 @@ func (n *Node) proposeEmpty(ctx context.Context, s *shard, marks bool) (uint64, 
 		return 0, errNotHere
 	}
 	command := replica.NewCommand(nil, replica.Header{Version: uint8(n.commands()), Mark: marks,
-		Token: s.termNow()})
+		Token: s.ledTerm()})
 	result, err := n.host.SyncPropose(ctx, s.proposer.session, command)
 	switch {
 	case err != nil:
@@ -175,6 +179,10 @@ func minority(at map[uint64]map[uint64]replica.Chunk, last uint64) []uint64 {
 
 // tell logs a comparison, and tells each node whether its replica differs.
 func (n *Node) tell(ctx context.Context, d *Directory, c service.Comparison) {
+	for id, reason := range c.Missing {
+		n.config.Logger.Warn("a replica was not compared", "shard", c.ShardID, "node", id,
+			"reason", reason)
+	}
 	differ := map[uint64]bool{}
 	for _, one := range c.Differences {
 		n.config.Logger.Error("replicas differ: a node was set up wrongly, or its store is damaged",
@@ -217,7 +225,9 @@ func (n *Node) compareForever() {
 				continue
 			}
 			last[s.shardID] = time.Now()
-			_, err := n.Compare(ctx, s.shardID)
+			attempt, done := context.WithTimeout(ctx, compareTimeout)
+			_, err := n.Compare(attempt, s.shardID)
+			done()
 			if err != nil && !errors.Is(err, service.ErrConflict) {
 				n.config.Logger.Warn("cannot compare replicas", "shard", s.shardID, "error", err)
 			}

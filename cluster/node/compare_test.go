@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -94,11 +96,30 @@ func TestAComparisonFindsTheReplicaThatDiffers(t *testing.T) {
 	}
 }
 
+// watched looks at each call of a node.
+type watched struct {
+	http.RoundTripper
+	look func(*http.Request)
+}
+
+func (w watched) RoundTrip(request *http.Request) (*http.Response, error) {
+	w.look(request)
+	return w.RoundTripper.RoundTrip(request)
+}
+
+// The hashes of many records take longer than calls that name no time.
 func TestLeadersCompareInTheBackground(t *testing.T) {
 	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3,
 		Commands: replica.Version}, 3)
 	for id := uint64(1); id <= 3; id++ {
 		c.nodes[id].config.CompareInterval = time.Millisecond
+		look := func(request *http.Request) {
+			ms, _ := strconv.ParseInt(request.URL.Query().Get("timeout_ms"), 10, 64)
+			if request.URL.Path == pathHash && time.Duration(ms)*time.Millisecond < compareTimeout/2 {
+				t.Errorf("a hash may take %d ms", ms)
+			}
+		}
+		c.nodes[id].config.Client = &http.Client{Transport: watched{&http.Transport{}, look}}
 		c.start(id)
 	}
 	c.awaitReady()

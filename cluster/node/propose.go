@@ -191,7 +191,7 @@ func (p *proposer) propose(writes []*write) {
 // header is that of a command which is proposed here, with the term in which this replica leads.
 func (p *proposer) header(counted bool) replica.Header {
 	return replica.Header{Version: uint8(p.shard.node.commands()), Counted: counted,
-		Token: p.shard.termNow()}
+		Token: p.shard.ledTerm()}
 }
 
 func isLate(result dragonboat.RequestResult) bool {

@@ -31,9 +31,10 @@ type shard struct {
 	joined    bool // it was added: the genesis does not have it
 
 	leader atomic.Uint64 // a replica's ID; 0: none is known
-	// Guards changes of the leader, and the term of the last one.
-	leaderMu sync.Mutex
-	term     uint64
+	// Guards changes of the leader, the term of the last one, and the last term in which this
+	// replica led.
+	leaderMu  sync.Mutex
+	term, led uint64
 	// Set once the replica has applied all that was committed when it was started. Before that it
 	// may show states that are older than those it showed before its restart.
 	caughtUp atomic.Bool
@@ -159,6 +160,9 @@ func (s *shard) noteAnswer(leader, term uint64) {
 
 func (s *shard) setLeader(leader, term uint64) {
 	s.term = term
+	if leader == s.replicaID {
+		s.led = term
+	}
 	if s.leader.Swap(leader) == leader {
 		return
 	}
@@ -174,11 +178,12 @@ func (s *shard) setLeader(leader, term uint64) {
 	}
 }
 
-// termNow gives the term of the last leader that is known.
-func (s *shard) termNow() uint64 {
+// ledTerm gives the last term in which this replica led. It is no other leader's, even if the
+// replica has ceased to lead a moment ago.
+func (s *shard) ledTerm() uint64 {
 	s.leaderMu.Lock()
 	defer s.leaderMu.Unlock()
-	return s.term
+	return s.led
 }
 
 // handOver asks another replica to lead. Proposals wait meanwhile: a leader that gives up drops

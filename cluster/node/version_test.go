@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -141,7 +142,7 @@ func TestACommandOfAnEarlierTermIsProposedAgain(t *testing.T) {
 	leader := c.nodes[c.leaderOf(firstDataShard)]
 	s := leader.shard(firstDataShard)
 	late := replica.AppendOp(replica.NewCommand(nil, replica.Header{Version: replica.Version,
-		Token: s.termNow() - 1}), service.Op{Key: 1, Value: valueOf(1, 9)})
+		Token: s.ledTerm() - 1}), service.Op{Key: 1, Value: valueOf(1, 9)})
 	result, err := leader.host.SyncPropose(soon(t), s.proposer.session, late)
 	if err != nil || result.Value != replica.ResultLate {
 		t.Fatalf("%v, %v", result, err)
@@ -149,7 +150,7 @@ func TestACommandOfAnEarlierTermIsProposedAgain(t *testing.T) {
 	expect(t, leader, 1, 1, service.Linearizable)
 	// Here the write waits still, and is proposed with the present term.
 	s.leaderMu.Lock()
-	s.term--
+	s.term, s.led = s.term-1, s.led-1
 	s.leaderMu.Unlock()
 	done := make(chan error, 1)
 	go func() {
@@ -164,4 +165,21 @@ func TestACommandOfAnEarlierTermIsProposedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, leader, 1, 2, service.Linearizable)
+}
+
+// Raft sends a command on that comes to a former leader. It must not look like one of the leader,
+// which may have written meanwhile. The token of a replica that has ended must not be above all.
+func TestATokenIsATermOfTheProposingNode(t *testing.T) {
+	s := &shard{replicaID: 1, proposer: &proposer{}}
+	for i, step := range []struct {
+		note               func(leader, term uint64)
+		leader, term, want uint64
+	}{
+		{s.noteLeader, 1, 4, 4}, {s.noteLeader, 0, 5, 4}, {s.noteLeader, 2, 5, 4},
+		{s.noteAnswer, 1, 7, 7}, {s.noteLeader, 1, 8, 8}, {s.noteAnswer, 0, math.MaxUint64, 8},
+	} {
+		if step.note(step.leader, step.term); s.ledTerm() != step.want {
+			t.Errorf("step %d: the token is %d, not %d", i, s.ledTerm(), step.want)
+		}
+	}
 }

@@ -116,7 +116,13 @@ func (r *Replica) Hash(ctx context.Context, index uint64, bytesPerSecond int64) 
 		return nil, err
 	}
 	defer m.at.snapshot.Release()
-	it, err := m.at.store.Iterate(engine.Walk{Snapshot: m.at.snapshot, Prefetch: scanPrefetch})
+	chunks, err := r.hash(ctx, &m.at, bytesPerSecond)
+	r.noteDamageOf(&m.at, err)
+	return chunks, err
+}
+
+func (r *Replica) hash(ctx context.Context, m *moment, bytesPerSecond int64) ([]Chunk, error) {
+	it, err := m.store.Iterate(engine.Walk{Snapshot: m.snapshot, Prefetch: scanPrefetch})
 	if err != nil {
 		return nil, err
 	}

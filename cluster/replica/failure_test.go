@@ -91,6 +91,18 @@ func TestAReadFindsARottenRecord(t *testing.T) {
 	}
 }
 
+func TestAComparisonFindsARottenRecord(t *testing.T) {
+	r := rotten(t, 200)
+	defer r.Close()
+	markOf(t, r, 201)
+	if _, err := r.Hash(t.Context(), 201, 0); !errors.Is(err, engine.ErrCorruption) {
+		t.Fatalf("a hash: %v", err)
+	}
+	if failure := r.Failure(); failure == nil || failure.Stopped {
+		t.Errorf("its failure is %+v", failure)
+	}
+}
+
 func TestAStoreThatDoesNotOpenIsAFailure(t *testing.T) {
 	directory := t.TempDir()
 	if err := os.WriteFile(filepath.Join(directory, appliedName), []byte("nonsense"),

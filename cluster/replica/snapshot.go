@@ -70,13 +70,22 @@ func (r *Replica) SaveSnapshot(context any, w io.Writer, stopped <-chan struct{}
 func (r *Replica) saveAndRelease(m *moment, w io.Writer, stopped <-chan struct{}) error {
 	defer m.snapshot.Release()
 	err := r.save(m, w, stopped)
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if err != nil && r.store != m.store {
+	if !r.noteDamageOf(m, err) && err != nil {
 		return statemachine.ErrSnapshotStopped
 	}
-	r.noteDamage(err)
 	return err
+}
+
+// noteDamageOf looks at the error of a walk over a moment. False: its store was closed meanwhile,
+// and the error says nothing of the one that took its place.
+func (r *Replica) noteDamageOf(m *moment, err error) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.store != m.store {
+		return false
+	}
+	r.noteDamage(err)
+	return true
 }
 
 func (r *Replica) save(m *moment, w io.Writer, stopped <-chan struct{}) error {

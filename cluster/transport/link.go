@@ -19,6 +19,7 @@ type link struct {
 	target    string
 	ctx       context.Context
 	cancel    context.CancelFunc
+	release   func() bool // lets go of dragonboat's context
 	woken     chan struct{}
 
 	mu sync.Mutex
@@ -32,10 +33,14 @@ type link struct {
 
 // GetConnection gives a link at once. dragonboat calls it for the first message to a peer, and
 // again when it has closed the link after a minute without messages.
-func (t *Transport) GetConnection(_ context.Context, target string) (raftio.IConnection, error) {
+//
+// The link ends with the context. dragonboat closes the transport after that, and waits for
+// messages that are being sent in between.
+func (t *Transport) GetConnection(ctx context.Context, target string) (raftio.IConnection, error) {
 	l := &link{transport: t, target: target, woken: make(chan struct{}, 1),
 		settled: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(t.ctx)
+	l.release = context.AfterFunc(ctx, l.cancel)
 	t.mu.Lock()
 	t.links[l] = struct{}{}
 	t.mu.Unlock()
@@ -47,6 +52,7 @@ func (t *Transport) GetConnection(_ context.Context, target string) (raftio.ICon
 
 // Close ends the link.
 func (l *link) Close() {
+	l.release()
 	l.cancel()
 	l.transport.mu.Lock()
 	delete(l.transport.links, l)
@@ -64,19 +70,32 @@ func (l *link) connectForever() {
 				l.transport.options.Logger.Warn("a node cannot be reached", "address", l.target,
 					"error", err)
 			}
-			pause = min(max(2*pause, firstPause), longestPause)
+			pause = pauseAfter(pause, 0)
 			l.rest(pause)
 			continue
 		}
 		if pause != 0 {
 			l.transport.options.Logger.Info("a node is reached again", "address", l.target)
 		}
-		pause = 0
 		l.settle(&writer{conn: conn})
+		began := time.Now()
 		l.watch(conn)
 		l.begin()
+		if pause = pauseAfter(pause, time.Since(began)); pause > 0 {
+			l.rest(pause)
+		}
 	}
 	l.settle(nil)
+}
+
+// pauseAfter gives the pause before the next attempt. A connection that has lived for a while is
+// dialled again at once. A peer that ends connections as soon as they are there counts as one that
+// cannot be reached.
+func pauseAfter(before, lived time.Duration) time.Duration {
+	if lived >= longestPause {
+		return 0
+	}
+	return min(max(2*before, firstPause), longestPause)
 }
 
 // rest waits at random up to the pause, or until the peer has dialled this node.

@@ -21,8 +21,11 @@ import (
 const (
 	resumeTime  = 30 * time.Second // without a connection, until a stream is given up
 	confirmTime = time.Minute      // until a chunk is confirmed: the receiver may sync its disk
-	streamTime  = 5 * time.Minute  // without a chunk, until the receiver forgets a stream
 	maxStreams  = 256              // incoming ones that are kept
+	// Snapshots that are sent to one peer at a time; others wait. They leave room for messages in
+	// PeerConnections. And each gets its turn before dragonboat, which counts 900 ticks, gives one up
+	// at the receiver.
+	maxSending = 8
 )
 
 // streamID names a stream. The sender draws the number at random.
@@ -42,6 +45,7 @@ type stream struct {
 	transport *Transport
 	ctx       context.Context
 	target    string
+	leave     func() // gives the place at the target back
 	number    uint64
 	place     uint64 // of the next chunk
 	conn      net.Conn
@@ -56,9 +60,31 @@ func (t *Transport) GetSnapshotConnection(ctx context.Context,
 	if _, err := rand.Read(number[:]); err != nil {
 		return nil, err
 	}
+	places := t.placesAt(target)
+	select {
+	case places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	s := &stream{transport: t, ctx: ctx, target: target,
-		number: binary.BigEndian.Uint64(number[:])}
-	return s, s.connect()
+		leave: sync.OnceFunc(func() { <-places }), number: binary.BigEndian.Uint64(number[:])}
+	if err := s.connect(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// placesAt gives a channel with room for the snapshots to one peer.
+func (t *Transport) placesAt(target string) chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	places := t.sending[target]
+	if places == nil {
+		places = make(chan struct{}, maxSending)
+		t.sending[target] = places
+	}
+	return places
 }
 
 func (s *stream) connect() error {
@@ -70,12 +96,17 @@ func (s *stream) connect() error {
 	return nil
 }
 
-// Close ends the connection. Every chunk that SendChunk has sent was confirmed.
-func (s *stream) Close() {
+func (s *stream) disconnect() {
 	if s.conn != nil {
 		_ = s.conn.Close()
 		s.conn = nil
 	}
+}
+
+// Close ends the stream. Every chunk that SendChunk has sent was confirmed.
+func (s *stream) Close() {
+	s.disconnect()
+	s.leave()
 }
 
 // SendChunk sends a chunk, as fast as the limit of all snapshots permits, and waits until the
@@ -96,7 +127,7 @@ func (s *stream) SendChunk(chunk raftpb.Chunk) error {
 				s.place++
 				return nil
 			}
-			s.Close()
+			s.disconnect()
 		}
 		if errors.Is(err, errStream) || s.ctx.Err() != nil || time.Now().After(limit) {
 			return err
@@ -158,19 +189,27 @@ func (i *incomingStreams) find(id streamID, place uint64) *incoming {
 	now := time.Now()
 	in := i.active[id]
 	if in == nil {
-		for other, old := range i.active {
-			if now.Sub(old.used) > streamTime {
-				delete(i.active, other)
-			}
-		}
-		if place != 0 || len(i.active) >= maxStreams {
+		if place != 0 {
 			return nil
+		}
+		if len(i.active) >= maxStreams {
+			delete(i.active, i.oldest())
 		}
 		in = &incoming{}
 		i.active[id] = in
 	}
 	in.used = now
 	return in
+}
+
+// oldest gives the stream that was used before all others: most likely it has ended.
+func (i *incomingStreams) oldest() (oldest streamID) {
+	for id, in := range i.active {
+		if first := i.active[oldest]; first == nil || in.used.Before(first.used) {
+			oldest = id
+		}
+	}
+	return oldest
 }
 
 // take hands a chunk to dragonboat, unless it came before, and gives the answer.

@@ -154,3 +154,62 @@ func TestAReceiverMayRefuseASnapshot(t *testing.T) {
 	}
 	two.expectChunks(t, 1)
 }
+
+// TestManySnapshotsLeaveRoomForMessages: a node that has lost its disk gets many snapshots. More
+// connections than a peer may have would end those of messages.
+func TestManySnapshotsLeaveRoomForMessages(t *testing.T) {
+	one, two := pair(t, "127.0.0.1")
+	waits := make(chan error, 1)
+	var first *stream
+	for range maxSending {
+		if s := one.stream(t, two); first == nil {
+			first = s
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	given, give := context.WithCancel(ctx)
+	give()
+	// A dial that has ended with its context would have another error.
+	if _, err := one.GetSnapshotConnection(given, two.address); err != context.Canceled {
+		t.Fatalf("one more does not wait: %v", err)
+	}
+	go func() {
+		connection, err := one.GetSnapshotConnection(ctx, two.address)
+		if err == nil {
+			connection.Close()
+		}
+		waits <- err
+	}()
+	// A connection that is lost gives up no place, and one that is closed twice only one.
+	first.disconnect()
+	if err := first.SendChunk(chunkOf(0)); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	first.Close()
+	if err := <-waits; err != nil {
+		t.Fatal(err)
+	}
+	if len(one.sending[two.address]) != maxSending-1 {
+		t.Fatalf("%d places are taken", len(one.sending[two.address]))
+	}
+}
+
+// TestOldStreamsMakeRoom: streams that failed are kept for a while, and may not keep others out.
+func TestOldStreamsMakeRoom(t *testing.T) {
+	in := incomingStreams{active: map[streamID]*incoming{},
+		admit:  func(raftpb.Chunk) error { return nil },
+		handle: func(raftpb.Chunk) bool { return true }}
+	for number := range uint64(maxStreams + 1) {
+		if answer := in.take(streamID{1, number}, 0, chunkOf(0)); answer != chunkTaken {
+			t.Fatalf("stream %d: %d", number, answer)
+		}
+	}
+	if answer := in.take(streamID{1, maxStreams}, 1, chunkOf(1)); answer != chunkTaken {
+		t.Fatalf("the last stream: %d", answer)
+	}
+	if len(in.active) > maxStreams {
+		t.Fatalf("%d streams are kept", len(in.active))
+	}
+}

@@ -45,7 +45,7 @@ const (
 )
 
 // PeerConnections is how many connections one peer may have to a node. A further one takes the
-// place of the oldest. A link is four connections, and each snapshot takes one.
+// place of the oldest. A link is four connections, and each snapshot of maxSending takes one.
 const PeerConnections = 32
 
 // Peers knows the nodes. Its methods may be called from any goroutine, and do not block.
@@ -106,7 +106,8 @@ func (f *Factory) Create(host config.NodeHostConfig, messages raftio.MessageHand
 	t := &Transport{options: f.options, address: host.RaftAddress,
 		listenAddress: host.GetListenAddress(), deployment: host.GetDeploymentID(),
 		messages: messages, gate: gate.New(gate.Total, gate.PerSource),
-		known: map[uint64][]net.Conn{}, links: map[*link]struct{}{}}
+		known: map[uint64][]net.Conn{}, links: map[*link]struct{}{},
+		sending: map[string]chan struct{}{}}
 	t.streams.handle, t.streams.active = chunks, map[streamID]*incoming{}
 	if t.streams.admit = f.options.Admit; t.streams.admit == nil {
 		t.streams.admit = func(raftpb.Chunk) error { return nil }
@@ -159,6 +160,7 @@ type Transport struct {
 	listener net.Listener
 	known    map[uint64][]net.Conn // incoming ones of a node, the oldest first
 	links    map[*link]struct{}
+	sending  map[string]chan struct{} // has a place for each snapshot to an address
 }
 
 // Name is for dragonboat's log.

@@ -3,10 +3,15 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"engine_race/cluster/config"
 )
 
 // TestMain keeps the tests from the secret of the user that runs them.
@@ -62,6 +67,22 @@ func TestRefusedNodes(t *testing.T) {
 		code := runNode(test.command, strings.Fields(test.arguments), &errorsOut)
 		if code != test.code || !strings.Contains(errorsOut.String(), test.want) {
 			t.Errorf("%s %s: code %d, %s", test.command, test.arguments, code, &errorsOut)
+		}
+	}
+}
+
+// TestEachSettingReachesTheNode: one that was forgotten would do nothing.
+func TestEachSettingReachesTheNode(t *testing.T) {
+	c := config.Default()
+	c.NodeID = 1
+	given := reflect.ValueOf(nodeConfig(c, nil, nil, "shown", slog.Default()))
+	// Of TLS, of serve alone, and of tests.
+	elsewhere := []string{"PeerServer", "PeerClient", "Budget", "Commands", "Expected"}
+	for i := range given.NumField() {
+		field := given.Type().Field(i)
+		name := field.Name
+		if field.IsExported() && given.Field(i).IsZero() && !slices.Contains(elsewhere, name) {
+			t.Errorf("%s is not set", name)
 		}
 	}
 }
