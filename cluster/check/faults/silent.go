@@ -16,8 +16,8 @@ const (
 	silentPause = 200 * time.Millisecond
 )
 
-// HoldSilent keeps silent connections to the raft addresses of all nodes open, until ctx ends or the
-// returned function is called. That function waits until they are closed.
+// HoldSilent keeps silent connections open to the raft addresses of all nodes. They end with ctx,
+// or when the returned function is called, which waits until they are closed.
 func HoldSilent(ctx context.Context, cluster *process.Cluster) (release func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
