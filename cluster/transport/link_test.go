@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"engine_race/cluster/testkit"
 )
 
 // TestALinkEndsWithItsContext: dragonboat waits for its senders before it closes the transport, and
@@ -11,7 +13,7 @@ import (
 func TestALinkEndsWithItsContext(t *testing.T) {
 	one := newNode(t, newPeers(), 1, "127.0.0.1").start(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	connection, err := one.GetConnection(ctx, freeAddress(t, "127.0.0.1"))
+	connection, err := one.GetConnection(ctx, testkit.FreeAddresses(t, "127.0.0.1", 1)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
