@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -57,7 +58,8 @@ func (f *Failure) IsDamage() bool {
 // MayPass tells whether a failure says nothing of the data: the disk is full, or the configuration
 // is wrong.
 func (f *Failure) MayPass() bool {
-	return errors.Is(f.Err, engine.ErrFull) || errors.Is(f.Err, engine.ErrInvalidArgument)
+	return errors.Is(f.Err, engine.ErrFull) || isFullDisk(f.Err) ||
+		errors.Is(f.Err, engine.ErrInvalidArgument)
 }
 
 // errDamaged: the files of a replica do not belong together, or were given up.
@@ -70,18 +72,23 @@ func GiveUp(directory string, reason error) error {
 	return files.WriteWhole(filepath.Join(directory, lostName), []byte(reason.Error()+"\n"))
 }
 
-// Check looks at the files of a replica that is not open. It fails where Open could not go on: when
-// the replica was given up, or an index is stored but the store is not there.
+// Check looks at the files of a replica that is not open. It fails where no Open could ever go on:
+// when the replica was given up, its index is damaged, or an index is stored but the store is not
+// there. A file that cannot be read now, for want of rights or of open files, proves nothing.
 func Check(directory string) error {
 	reason, err := os.ReadFile(filepath.Join(directory, lostName))
 	if err == nil {
 		return fmt.Errorf("%w: %s was given up: %s", errDamaged, directory, reason)
 	}
 	at, found, err := readApplied(directory)
-	if err != nil || !found || at.index == 0 {
+	if errors.Is(err, errDamaged) {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(directory, storeName, "manifest")); err != nil {
+	if err != nil || !found || at.index == 0 {
+		return nil
+	}
+	_, err = os.Stat(filepath.Join(directory, storeName, "manifest"))
+	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: the store below %s: %w", errDamaged, directory, err)
 	}
 	return nil

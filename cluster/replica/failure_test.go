@@ -3,9 +3,11 @@ package replica
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/lni/dragonboat/v4/statemachine"
@@ -162,6 +164,56 @@ func TestAStoreThatFailsStopsItsReplica(t *testing.T) {
 	}
 	if err := r.Sync(); err != statemachine.ErrSnapshotStopped {
 		t.Errorf("a sync: %v", err)
+	}
+}
+
+// Dragonboat gives a snapshot the index of the last entry that it handed to Update. The receiver
+// would lack those that a dead replica has left out, for ever.
+func TestAReplicaThatLeftOutEntriesGivesNoCopy(t *testing.T) {
+	r, _ := openIn(t, t.TempDir())
+	defer r.Close()
+	update(t, r, 1, commandOf(t, false, put(1, 1)))
+	r.fail(errors.New("a disk that does not answer"), true)
+	entries := []statemachine.Entry{{Index: 2, Cmd: commandOf(t, false, []service.Op{put(2, 1)}...)}}
+	if _, err := r.Update(entries); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.PrepareSnapshot(); err != statemachine.ErrSnapshotStopped {
+		t.Errorf("a snapshot: %v", err)
+	}
+	if err := r.Stream(io.Discard, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("a stream: %v", err)
+	}
+	if _, err := r.Backup(filepath.Join(t.TempDir(), "b"), ""); !errors.Is(err, ErrClosed) {
+		t.Errorf("a backup: %v", err)
+	}
+}
+
+// A replica whose files cannot be read at present is not lost: it would be copied anew.
+func TestAFileThatCannotBeReadIsNoLoss(t *testing.T) {
+	directory := t.TempDir()
+	// A link to itself: reading it fails, and it is there.
+	applied := filepath.Join(directory, appliedName)
+	if err := os.Symlink(applied, applied); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(directory); err != nil {
+		t.Errorf("check: %v", err)
+	}
+	r := New(configIn(directory))
+	if _, err := r.Open(ended()); err != statemachine.ErrOpenStopped {
+		t.Errorf("open: %v", err)
+	}
+	if failure := r.Failure(); failure == nil || !failure.Stopped || failure.IsDamage() {
+		t.Errorf("its failure is %+v", failure)
+	}
+}
+
+func TestAFullDiskMayPass(t *testing.T) {
+	err := fmt.Errorf("load a snapshot: %w", &os.PathError{Op: "write", Path: "applied",
+		Err: syscall.ENOSPC})
+	if failure := (&Failure{Err: err, Stopped: true}); !failure.MayPass() || failure.IsDamage() {
+		t.Errorf("a full disk is taken for a lost replica")
 	}
 }
 

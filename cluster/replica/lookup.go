@@ -59,8 +59,7 @@ func (r *Replica) withStore(look func() error) error {
 	defer func() { <-r.lookups }()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	// Dragonboat counts entries as applied that a dead replica has left out.
-	if r.store == nil || r.dead.Load() {
+	if !r.isWhole() {
 		return ErrClosed
 	}
 	err := look()

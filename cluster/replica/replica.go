@@ -227,6 +227,10 @@ func (r *Replica) closeStore() error {
 	return err
 }
 
+// isWhole tells whether the store is open and has all entries that dragonboat counts as applied. A
+// dead replica has left some out. The caller holds `mu`.
+func (r *Replica) isWhole() bool { return r.store != nil && !r.dead.Load() }
+
 // Close closes the store.
 func (r *Replica) Close() error { return r.closeStore() }
 
@@ -272,7 +276,7 @@ func isFullDisk(err error) bool {
 func (r *Replica) sync() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.store == nil || r.dead.Load() {
+	if !r.isWhole() {
 		return ErrClosed
 	}
 	r.syncMu.Lock()

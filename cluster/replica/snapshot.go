@@ -44,7 +44,7 @@ func (r *Replica) PrepareSnapshot() (any, error) {
 func (r *Replica) prepare() (*moment, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.store == nil {
+	if !r.isWhole() {
 		return nil, ErrClosed
 	}
 	snapshot, err := r.store.Snapshot()
@@ -156,9 +156,9 @@ func isClosed(c <-chan struct{}) bool {
 // Backup writes a backup of what was applied before the call, as engine.Store.Backup does.
 func (r *Replica) Backup(directory, since string) (engine.BackupReport, error) {
 	r.mu.RLock()
-	store := r.store
+	store, isWhole := r.store, r.isWhole()
 	r.mu.RUnlock()
-	if store == nil {
+	if !isWhole {
 		return engine.BackupReport{}, ErrClosed
 	}
 	report, err := store.Backup(directory, since)
