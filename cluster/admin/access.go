@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"engine_race/cluster/gate"
 	"engine_race/cluster/secret"
 )
 
@@ -23,6 +24,10 @@ func (s *Server) private(next http.Handler) http.Handler {
 			writeError(w, http.StatusUnauthorized, "invalid", "this endpoint needs the secret of the"+
 				" cluster: --config FILE with a node's secret_file, or the user that runs the nodes")
 		default:
+			// A client that asks for a node's health alone stays a stranger: its connection may end early.
+			if conn, is := r.Context().Value(connKey{}).(net.Conn); is {
+				gate.Known(conn)
+			}
 			next.ServeHTTP(w, r)
 		}
 	})

@@ -143,13 +143,14 @@ func (s *Server) newHTTPServer(handler http.Handler) *http.Server {
 		MaxHeaderBytes:    maxHeaderBytes,
 		Protocols:         protocols,
 		ErrorLog:          log.New(httpLog{s.logger}, "", 0),
-		ConnState: func(conn net.Conn, state http.ConnState) {
-			if state == http.StateActive { // Its request, and with TLS its certificate, has come.
-				gate.Known(conn)
-			}
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
 		},
 	}
 }
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
 
 // httpLog takes the messages of net/http. Most of them are about clients, such as failed
 // handshakes. A panic of a handler is the node's own fault.

@@ -159,7 +159,7 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		s.differs.Store(c.Op == controlDiffers)
 		return 0, nil
 	case controlBytes:
-		return n.storeBytes(s), nil
+		return n.storeBytes(s.shardID, s.replicaID), nil
 	case controlApplied:
 		return 0, n.awaitApplied(ctx, s)
 	}

@@ -154,8 +154,9 @@ func TestASnapshotWithoutRoomIsRefused(t *testing.T) {
 	c.fill(1, 50)
 	n := c.nodes[3]
 	from := c.nodes[1].shard(firstDataShard)
-	first := raftpb.Chunk{ShardID: firstDataShard, From: from.replicaID}
-	size := c.nodes[1].storeBytes(from)
+	first := raftpb.Chunk{ShardID: firstDataShard, From: from.replicaID,
+		ReplicaID: n.shard(firstDataShard).replicaID}
+	size := c.nodes[1].storeBytes(firstDataShard, from.replicaID)
 	if size < 50*service.ValueBytes {
 		t.Fatalf("a store of 50 values takes %d bytes", size)
 	}
@@ -166,6 +167,16 @@ func TestASnapshotWithoutRoomIsRefused(t *testing.T) {
 	free.Store(lowBytes + size/2)
 	if err := n.admitSnapshot(first); !errors.Is(err, service.ErrFull) {
 		t.Errorf("with too little room: %v", err)
+	}
+	// A replica that is new here has no store whose room the records could take.
+	free.Store(lowBytes + size*3/2)
+	if err := n.admitSnapshot(first); err != nil {
+		t.Errorf("with room for the pieces: %v", err)
+	}
+	added := first
+	added.ReplicaID = 99
+	if err := n.admitSnapshot(added); !errors.Is(err, service.ErrFull) {
+		t.Errorf("with room for the pieces, and not for their records beside them: %v", err)
 	}
 	next := first
 	next.ChunkId = 1

@@ -110,7 +110,8 @@ func (n *Node) askWitnesses() *witness {
 	defer cancel()
 	w := &witness{ready: map[uint64]bool{}}
 	running, answered := n.askForReplicas(ctx, others)
-	w.answered = len(answered) > 0
+	// A node without others is not cut off from them.
+	w.answered = len(answered) > 0 || len(others) == 0
 	for _, r := range running {
 		w.ready[r.ShardID] = w.ready[r.ShardID] || r.Ready
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -153,7 +154,9 @@ func (n *Node) isLost(shardID uint64, p Placement, leftovers map[raftio.NodeInfo
 	err := replica.Check(directory)
 	// A directory is made before the log.
 	if err == nil && leftovers[raftio.NodeInfo{ShardID: shardID, ReplicaID: p.ReplicaID}] {
-		_, err = os.Stat(directory)
+		if _, err = os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
 	}
 	if err != nil {
 		n.config.Logger.Error("a replica is lost", "shard", shardID, "error", err)
@@ -240,11 +243,18 @@ func (n *Node) firstMembers(shardID uint64, p Placement) map[uint64]string {
 	return first.Members(shardID)
 }
 
-// remove stops a replica that was taken away. clean deletes its files.
+// remove stops a replica that was taken away. clean deletes its files. The reconciler and
+// tendForever may remove one at the same time.
 func (n *Node) remove(s *shard) {
 	n.mu.Lock()
-	delete(n.shards, s.shardID)
+	runs := n.shards[s.shardID] == s
+	if runs {
+		delete(n.shards, s.shardID)
+	}
 	n.mu.Unlock()
+	if !runs {
+		return
+	}
 	s.stop()
 	err := n.host.StopReplica(s.shardID, s.replicaID)
 	if err != nil && !errors.Is(err, dragonboat.ErrShardNotFound) {

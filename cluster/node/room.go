@@ -42,7 +42,10 @@ func (n *Node) admitSnapshot(chunk raftpb.Chunk) error {
 	}
 	needed := uint64(lowBytes)
 	if chunk.ChunkId == 0 {
-		needed += n.snapshotBytes(chunk)
+		// The pieces lie beside the store here, until their records have taken its place.
+		size := n.snapshotBytes(chunk)
+		here := n.storeBytes(chunk.ShardID, chunk.ReplicaID)
+		needed += size + max(size, here) - here
 	}
 	if free >= needed {
 		return nil
@@ -70,9 +73,9 @@ func (n *Node) snapshotBytes(chunk raftpb.Chunk) uint64 {
 }
 
 // storeBytes is the room that the store of a replica takes. A snapshot of it takes no more.
-func (n *Node) storeBytes(s *shard) uint64 {
+func (n *Node) storeBytes(shardID, replicaID uint64) uint64 {
 	total := uint64(0)
-	_ = filepath.WalkDir(n.replicaDirectory(s.shardID, s.replicaID),
+	_ = filepath.WalkDir(n.replicaDirectory(shardID, replicaID),
 		func(_ string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return nil // It was removed meanwhile.

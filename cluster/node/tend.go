@@ -87,20 +87,28 @@ func (n *Node) tend(s *shard) {
 	}
 }
 
-// handOverToFit asks a replica to lead that is fit and ready. Without one the shard stays: another
-// one would serve it no better.
+// handOverToFit asks a successor to lead. Without one the shard stays: another replica would serve
+// it no better.
 func (n *Node) handOverToFit(s *shard, why string) {
-	for _, other := range n.others(s) {
-		if !other.Ready || !other.Fit {
-			continue
-		}
-		n.config.Logger.Warn("handing a shard over", "shard", s.shardID, "node", other.NodeID,
-			"reason", why)
-		if err := s.handOver(other.ReplicaID); err != nil {
-			n.config.Logger.Warn("cannot move a leader", "shard", s.shardID, "error", err)
-		}
+	other, found := n.successor(s)
+	if !found {
 		return
 	}
+	n.config.Logger.Warn("handing a shard over", "shard", s.shardID, "node", other.NodeID,
+		"reason", why)
+	if err := s.handOver(other.ReplicaID); err != nil {
+		n.config.Logger.Warn("cannot move a leader", "shard", s.shardID, "error", err)
+	}
+}
+
+// successor gives a replica on another node that is fit and ready to lead.
+func (n *Node) successor(s *shard) (other service.ReplicaStatus, found bool) {
+	for _, other := range n.others(s) {
+		if other.Ready && other.Fit {
+			return other, true
+		}
+	}
+	return other, false
 }
 
 // others gives the running replicas of a shard on other nodes, in any order.
@@ -124,7 +132,11 @@ func (n *Node) others(s *shard) []service.ReplicaStatus {
 // has the others. A replica that has stopped for another reason is started again.
 func (n *Node) tendFailed(s *shard, failure *replica.Failure) {
 	if s.leads() {
-		return // It is being handed over.
+		// It is being handed over, if it can be. Otherwise it still answers for what is sound, unless
+		// it has stopped.
+		if _, found := n.successor(s); found || !failure.Stopped {
+			return
+		}
 	}
 	isLost := failure.IsDamage() || !failure.MayPass() && n.starts[s.shardID].count >= mostStarts
 	if isLost && n.giveUp(s, failure) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 	"engine_race/cluster/testkit"
 )
@@ -114,6 +115,39 @@ func TestAStoreThatDoesNotOpenIsCopiedAnew(t *testing.T) {
 	c.start(2)
 	c.isReplaced(2, firstDataShard, before)
 	expect(t, n, 3, 1, service.Local)
+}
+
+// A leader that has stopped, and that no other replica can follow, is started again.
+func TestAStoppedLeaderWithoutOthersIsStartedAgain(t *testing.T) {
+	c := newCluster(t, 1, 1, 1)
+	c.awaitReady()
+	c.fill(1, 5)
+	n := c.nodes[1]
+	s := n.shard(firstDataShard)
+	n.tendFailed(s, &replica.Failure{Err: errors.New("a disk that does not answer"), Stopped: true})
+	if n.shard(firstDataShard) == s {
+		t.Fatal("it goes on")
+	}
+	// The reconciler may find at the same time that the replica is to be removed.
+	n.remove(s)
+	n.mu.Lock()
+	n.starts[firstDataShard] = restart{count: 1}
+	n.mu.Unlock()
+	n.nudgeReconciler()
+	testkit.Succeeds(t, "it is started again", func() error {
+		if again := n.shard(firstDataShard); again != nil {
+			return again.ready()
+		}
+		return errors.New("it does not run")
+	})
+	expect(t, n, 3, 1, service.Linearizable)
+}
+
+func TestANodeWithoutOthersIsNotCutOff(t *testing.T) {
+	c := newCluster(t, 1, 1, 1)
+	if !c.nodes[1].askWitnesses().excuses(firstDataShard, true) {
+		t.Error("a shard that it cannot serve takes it away from clients of other shards")
+	}
 }
 
 func TestLeadersAreSpread(t *testing.T) {

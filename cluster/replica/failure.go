@@ -72,9 +72,9 @@ func GiveUp(directory string, reason error) error {
 	return files.WriteWhole(filepath.Join(directory, lostName), []byte(reason.Error()+"\n"))
 }
 
-// Check looks at the files of a replica that is not open. It fails where no Open could ever go on:
-// when the replica was given up, its index is damaged, or an index is stored but the store is not
-// there. A file that cannot be read now, for want of rights or of open files, proves nothing.
+// Check looks at the files of a replica that is not open. It fails when the replica was given up or
+// its index is damaged, and when an index is stored but the store is not there. No Open could go on
+// then. A file that cannot be read now, for want of rights or of open files, proves nothing.
 func Check(directory string) error {
 	reason, err := os.ReadFile(filepath.Join(directory, lostName))
 	if err == nil {
