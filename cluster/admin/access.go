@@ -42,8 +42,8 @@ func (s *Server) trusts(r *http.Request) bool {
 
 // checkHost refuses requests for hosts that are not this node. A web page can have the name of its
 // own host point to this node's address. The browser then lets it read the answers. A client that
-// has checked a certificate has checked the name. Clients that are no browsers may
-// leave the host out.
+// has checked a certificate has checked the name. Clients that are no browsers may leave the host
+// out.
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil && !s.knowsHost(r.Host) {

@@ -24,8 +24,8 @@ type ReplicaCall struct {
 	Node  *uint64 `json:"node"`
 }
 
-// SnapshotCall is the body of /snapshot and /compare.
-type SnapshotCall struct {
+// ShardCall is the body of /snapshot and /compare.
+type ShardCall struct {
 	Shard *uint64 `json:"shard"`
 }
 
@@ -52,18 +52,12 @@ func (s *Server) addEndpoints() {
 	s.replicaCall("/add-replica", control.AddReplica)
 	s.replicaCall("/remove-replica", control.RemoveReplica)
 	s.replicaCall("/move-leader", control.MoveLeader)
-	post(s, "/snapshot", short, func(ctx context.Context, call SnapshotCall) (any, error) {
-		if call.Shard == nil {
-			return nil, invalid("the body lacks shard")
-		}
-		index, err := control.Snapshot(ctx, *call.Shard)
+	s.shardCall("/snapshot", short, func(ctx context.Context, shardID uint64) (any, error) {
+		index, err := control.Snapshot(ctx, shardID)
 		return IndexAnswer{Index: index}, err
 	})
-	post(s, "/compare", long, func(ctx context.Context, call SnapshotCall) (any, error) {
-		if call.Shard == nil {
-			return nil, invalid("the body lacks shard")
-		}
-		return control.Compare(ctx, *call.Shard)
+	s.shardCall("/compare", long, func(ctx context.Context, shardID uint64) (any, error) {
+		return control.Compare(ctx, shardID)
 	})
 	post(s, "/backup", long, func(ctx context.Context, call BackupCall) (any, error) {
 		directory, err := s.backupPath("directory", call.Directory)
@@ -112,6 +106,16 @@ func unavailable(reason error) error {
 		return reason
 	}
 	return &callError{message: reason.Error(), cause: service.ErrUnavailable}
+}
+
+func (s *Server) shardCall(path string, timeout time.Duration,
+	run func(context.Context, uint64) (any, error)) {
+	post(s, path, timeout, func(ctx context.Context, call ShardCall) (any, error) {
+		if call.Shard == nil {
+			return nil, invalid("the body lacks shard")
+		}
+		return run(ctx, *call.Shard)
+	})
 }
 
 func (s *Server) replicaCall(path string, run func(context.Context, uint64, uint64) error) {

@@ -202,7 +202,7 @@ func (c *Client) replicaCall(ctx context.Context, path string, shardID, nodeID u
 // Snapshot implements service.Control.
 func (c *Client) Snapshot(ctx context.Context, shardID uint64) (uint64, error) {
 	var answer admin.IndexAnswer
-	call := admin.SnapshotCall{Shard: &shardID}
+	call := admin.ShardCall{Shard: &shardID}
 	err := c.Call(ctx, http.MethodPost, "/snapshot", call, &answer)
 	return answer.Index, err
 }
@@ -210,7 +210,7 @@ func (c *Client) Snapshot(ctx context.Context, shardID uint64) (uint64, error) {
 // Compare implements service.Control.
 func (c *Client) Compare(ctx context.Context, shardID uint64) (service.Comparison, error) {
 	var answer service.Comparison
-	call := admin.SnapshotCall{Shard: &shardID}
+	call := admin.ShardCall{Shard: &shardID}
 	err := c.Call(ctx, http.MethodPost, "/compare", call, &answer)
 	return answer, err
 }
