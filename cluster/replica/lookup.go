@@ -68,17 +68,16 @@ func (r *Replica) withStore(look func() error) error {
 }
 
 func (r *Replica) read(q *ReadQuery) error {
-	if !q.Atomic || len(q.Keys) < 2 {
-		err := r.store.ReadMany(q.Keys, q.Values, q.Results)
-		r.noteResults(q.Results)
-		return err
+	readMany := r.store.ReadMany
+	if q.Atomic && len(q.Keys) > 1 {
+		snapshot, err := r.store.Snapshot()
+		if err != nil {
+			return err
+		}
+		defer snapshot.Release()
+		readMany = snapshot.ReadMany
 	}
-	snapshot, err := r.store.Snapshot()
-	if err != nil {
-		return err
-	}
-	defer snapshot.Release()
-	err = snapshot.ReadMany(q.Keys, q.Values, q.Results)
+	err := readMany(q.Keys, q.Values, q.Results)
 	r.noteResults(q.Results)
 	return err
 }
