@@ -1,10 +1,10 @@
 # Groups sources into unity files: one compilation parses the headers of 6 to 12 sources once.
 #
 # Each line of the input is SOURCE or CLASS:SOURCE, and lines of one class and folder come together.
-# Only these share a unity file. A group ends after a source whose name's hash says so: an added or removed source
-# then changes its own group and at most the next ones, not all that follow. For each source the
-# script prints SOURCE=UNITY, where UNITY is the unity file below `out` that includes it. Unless
-# `dry` is set, it writes each unity file whose text has changed.
+# Only these share a unity file. A group ends after a source whose name's hash says so: an added or
+# removed source then changes its own group and at most the next ones, not all that follow. For each
+# source the script prints SOURCE=UNITY, where UNITY is the unity file below `out` that includes it.
+# Unless `dry` is set, it writes each unity file whose text has changed.
 BEGIN { for (i = 1; i < 128; ++i) code[sprintf("%c", i)] = i }
 
 function hash_of(name,    i, hash) {
