@@ -8,8 +8,6 @@ namespace harness {
 
 using engine_race::Status;
 
-Status InterruptedStatus() { return Status(engine_race::Code::kIncomplete, "interrupted"); }
-
 Status AlternatingRound(uint32_t round, const std::vector<Turn>& turns) {
   for (size_t i = 0; i < turns.size(); ++i) {
     if (Interrupted()) return InterruptedStatus();

@@ -17,9 +17,6 @@ namespace harness {
 // Runs one side; a failure ends the rounds.
 using Turn = std::function<engine_race::Status()>;
 
-// The status of a run that the user has interrupted.
-engine_race::Status InterruptedStatus();
-
 // Runs the round of this number, from 0 on. Returns a turn's failure or InterruptedStatus: then the
 // round is not whole.
 engine_race::Status AlternatingRound(uint32_t round, const std::vector<Turn>& turns);

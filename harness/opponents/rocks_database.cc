@@ -2,7 +2,6 @@
 
 #include <rocksdb/version.h>
 
-#include "harness/measure/alternating_rounds.h"
 #include "harness/system/child_process.h"
 
 namespace harness {

@@ -163,4 +163,8 @@ void CatchInterrupts() {
 
 bool Interrupted() { return interrupted.load(); }
 
+engine_race::Status InterruptedStatus() {
+  return engine_race::Status(engine_race::Code::kIncomplete, "interrupted");
+}
+
 }  // namespace harness

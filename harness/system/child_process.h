@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/status.h"
+
 namespace harness {
 
 struct ChildResult {
@@ -40,6 +42,8 @@ std::string SelfPath();
 // cleans up after itself. A SIGHUP that is ignored stays so.
 void CatchInterrupts();
 bool Interrupted();
+// The status of a run that the user has interrupted.
+engine_race::Status InterruptedStatus();
 
 }  // namespace harness
 

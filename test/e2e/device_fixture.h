@@ -14,6 +14,7 @@
 #include "engine_race/log/extents.h"
 #include "engine_race/log/format.h"
 #include "engine_race/store.h"
+#include "test/e2e/engine_fixture.h"
 #include "test/loop_device.h"
 #include "test/test_util.h"
 
