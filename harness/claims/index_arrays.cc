@@ -12,7 +12,6 @@
 #include "harness/data/mix.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/index_entries.h"
-#include "harness/measure/alternating_rounds.h"
 #include "harness/measure/workers.h"
 #include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
