@@ -28,6 +28,8 @@ const (
 	// data counts as damaged.
 	startAgainAfter = 5 * time.Second
 	mostStarts      = 3
+	// One that has run for so long before has failed for a reason of its own.
+	startsForgotten = 10 * time.Minute
 )
 
 // tendForever looks after the replicas here that have failed and those that should not lead.
@@ -138,7 +140,11 @@ func (n *Node) tendFailed(s *shard, failure *replica.Failure) {
 			return
 		}
 	}
-	isLost := failure.IsDamage() || !failure.MayPass() && n.starts[s.shardID].count >= mostStarts
+	starts := n.starts[s.shardID].count
+	if time.Since(s.started) > startsForgotten {
+		starts = 0
+	}
+	isLost := failure.IsDamage() || !failure.MayPass() && starts >= mostStarts
 	if isLost && n.giveUp(s, failure) {
 		n.mu.Lock()
 		delete(n.starts, s.shardID)
@@ -146,7 +152,7 @@ func (n *Node) tendFailed(s *shard, failure *replica.Failure) {
 		return
 	}
 	if failure.Stopped {
-		n.stopForAWhile(s, n.starts[s.shardID].count+1)
+		n.stopForAWhile(s, starts+1)
 	}
 }
 

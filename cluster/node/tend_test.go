@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
@@ -124,7 +125,13 @@ func TestAStoppedLeaderWithoutOthersIsStartedAgain(t *testing.T) {
 	c.fill(1, 5)
 	n := c.nodes[1]
 	s := n.shard(firstDataShard)
+	// Earlier starts do not count: it has run for long since.
+	n.starts[firstDataShard] = restart{count: mostStarts}
+	s.started = time.Now().Add(-2 * startsForgotten)
 	n.tendFailed(s, &replica.Failure{Err: errors.New("a disk that does not answer"), Stopped: true})
+	if starts := n.starts[firstDataShard].count; starts != 1 {
+		t.Errorf("it counts as started %d times", starts)
+	}
 	if n.shard(firstDataShard) == s {
 		t.Fatal("it goes on")
 	}
