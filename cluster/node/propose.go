@@ -159,7 +159,8 @@ func (p *proposer) propose(writes []*write) {
 			finish(writes, err)
 			return
 		}
-		if writes = claim(writes); len(writes) == 0 {
+		var header replica.Header
+		if header, writes = p.prepare(writes); len(writes) == 0 {
 			<-p.slots
 			return
 		}
@@ -168,7 +169,7 @@ func (p *proposer) propose(writes []*write) {
 			return
 		}
 		p.proposed.Add(1)
-		command := commandOf(writes, p.header(writes[0].counted))
+		command := commandOf(writes, header)
 		request, err := p.host.Propose(p.session, command, timeLeft(writes))
 		if err == nil {
 			go p.finishProposal(request, writes, leaderChanged)
@@ -186,6 +187,13 @@ func (p *proposer) propose(writes []*write) {
 		}
 		p.pause()
 	}
+}
+
+// prepare claims the writes and gives the header of their command. The process may stop anywhere
+// here for long, while another replica leads. So the term is older than the look at the deadlines.
+func (p *proposer) prepare(writes []*write) (replica.Header, []*write) {
+	header := p.header(writes[0].counted)
+	return header, claim(writes)
 }
 
 // header is that of a command which is proposed here, with the term in which this replica leads.

@@ -38,6 +38,30 @@ func TestWritesThatGaveUpTakeNoMemory(t *testing.T) {
 	}
 }
 
+// TestALateWriteIsNotProposed stops a proposer between its term and the claim until the write's
+// time is over. The replica may have been elected again meanwhile, and others may have written.
+func TestALateWriteIsNotProposed(t *testing.T) {
+	n := &Node{}
+	n.directory.Store(&Directory{})
+	p := &proposer{shard: &shard{node: n}}
+	w := newWrite([]service.Op{{Key: 1}}, false)
+	w.deadline, w.done = time.Now().Add(50*time.Millisecond), make(chan outcome, 1)
+	p.shard.leaderMu.Lock()
+	claimed := make(chan []*write)
+	go func() {
+		_, writes := p.prepare([]*write{w})
+		claimed <- writes
+	}()
+	time.Sleep(time.Until(w.deadline))
+	p.shard.leaderMu.Unlock()
+	if writes := <-claimed; len(writes) != 0 {
+		t.Fatal("the write is claimed")
+	}
+	if o := <-w.done; !errors.Is(o.err, service.ErrUnavailable) {
+		t.Errorf("the write ends with %v", o.err)
+	}
+}
+
 // TestProposalsOfDeletesAreBounded: a deletion has few bytes, but each replica looks it up.
 func TestProposalsOfDeletesAreBounded(t *testing.T) {
 	p := stuckProposer()

@@ -56,9 +56,15 @@ func (w *write) end() (maybeSent bool) {
 	}
 }
 
-// claim gives the writes whose calls still wait, and marks them as sent.
+// claim gives the writes whose calls still wait, and marks them as sent. It refuses those whose
+// time is over: their calls may be about to end.
 func claim(writes []*write) []*write {
+	now := time.Now()
 	return slices.DeleteFunc(writes, func(w *write) bool {
+		if now.After(w.deadline) {
+			finish([]*write{w}, errNoLeader)
+			return true
+		}
 		return !w.state.CompareAndSwap(waiting, sent)
 	})
 }
