@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
 
 	"engine_race/cluster/service"
@@ -187,4 +188,53 @@ func TestASnapshotWithoutRoomIsRefused(t *testing.T) {
 	if err := n.admitSnapshot(next); !errors.Is(err, service.ErrFull) {
 		t.Errorf("a further piece without room: %v", err)
 	}
+}
+
+// A node that has lost its disk gets many snapshots at once. Each one is to have its room until its
+// records are loaded.
+func TestSnapshotsThatArriveTogetherHaveRoom(t *testing.T) {
+	c, free := lowDisks(t)
+	c.fill(1, 50)
+	n := c.nodes[3]
+	from := c.nodes[1].shard(firstDataShard).replicaID
+	size := c.nodes[1].storeBytes(firstDataShard, from)
+	firstOf := func(replicaID uint64) raftpb.Chunk {
+		return raftpb.Chunk{ShardID: firstDataShard, From: from, ReplicaID: replicaID, Index: 7}
+	}
+	one, two := firstOf(98), firstOf(99)
+	admits := func(what string, chunk raftpb.Chunk) {
+		t.Helper()
+		if err := n.admitSnapshot(chunk); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refuses := func(what string) {
+		t.Helper()
+		if err := n.admitSnapshot(two); !errors.Is(err, service.ErrFull) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// Each takes its size for the pieces, and for the records.
+	free.Store(lowBytes + 3*size)
+	admits("the first snapshot", one)
+	refuses("another without room beside the first")
+	admits("the first snapshot, begun again", one)
+	piece := one
+	piece.ChunkId, piece.Data = 1, make([]byte, size)
+	admits("a piece", piece)
+	free.Store(lowBytes + 3*size - 1)
+	refuses("another without room beside the records of the first")
+	n.snapshotLoaded(raftio.SnapshotInfo{ShardID: firstDataShard, ReplicaID: 98,
+		Index: 6})
+	refuses("another when an earlier snapshot was loaded")
+	n.snapshotLoaded(raftio.SnapshotInfo{ShardID: firstDataShard, ReplicaID: 98,
+		Index: 7})
+	admits("another when the first was loaded", two)
+	n.snapshotRefused(two)
+	admits("the first when the other was refused", one)
+	free.Store(lowBytes + 3*size)
+	n.snapshotRefused(one)
+	admits("the first", one)
+	admits("a piece of the first", piece)
+	admits("another beside the records of the first", two)
 }

@@ -114,6 +114,9 @@ type Node struct {
 
 	leadersMoved signal // of any shard here
 
+	arrivingMu sync.Mutex
+	arriving   map[raftio.NodeInfo]*arrival // by receiver
+
 	restoring sync.Mutex // is held by a Restore
 
 	// Of health: see Live and Ready.
@@ -140,7 +143,8 @@ func prepareNode(c Config) (*Node, error) {
 	}
 	n := &Node{config: c, state: s, clock: newClock(), shards: map[uint64]*shard{},
 		stopped: make(chan struct{}), starts: map[uint64]restart{}, nudge: make(chan struct{}, 1),
-		greeted: make(chan struct{}, 1), opened: time.Now()}
+		greeted: make(chan struct{}, 1), opened: time.Now(),
+		arriving: map[raftio.NodeInfo]*arrival{}}
 	if s.Bootstrapping {
 		n.bootstrap.waiting = map[uint64]string{}
 	}
@@ -302,6 +306,11 @@ func (l *listener) LeaderUpdated(info raftio.LeaderInfo) {
 	}
 }
 
+// SnapshotRecovered is called when a replica has loaded a snapshot.
+func (l *listener) SnapshotRecovered(info raftio.SnapshotInfo) {
+	go (*Node)(l).snapshotLoaded(info)
+}
+
 // NodeHostShuttingDown and the other events are ignored.
 func (l *listener) NodeHostShuttingDown()                       {}
 func (l *listener) NodeUnloaded(raftio.NodeInfo)                {}
@@ -314,7 +323,6 @@ func (l *listener) SendSnapshotStarted(raftio.SnapshotInfo)     {}
 func (l *listener) SendSnapshotCompleted(raftio.SnapshotInfo)   {}
 func (l *listener) SendSnapshotAborted(raftio.SnapshotInfo)     {}
 func (l *listener) SnapshotReceived(raftio.SnapshotInfo)        {}
-func (l *listener) SnapshotRecovered(raftio.SnapshotInfo)       {}
 func (l *listener) SnapshotCreated(raftio.SnapshotInfo)         {}
 func (l *listener) SnapshotCompacted(raftio.SnapshotInfo)       {}
 func (l *listener) LogCompacted(raftio.EntryInfo)               {}

@@ -60,5 +60,6 @@ func (n *Node) transportFactory() *transport.Factory {
 	return transport.NewFactory(transport.Options{Node: n.state.NodeID, Peers: (*peers)(n),
 		Server: n.config.PeerServer, Client: n.config.PeerClient, Secret: n.config.Secret,
 		SnapshotBytesPerSecond: n.config.CatchUpBytesPerS, Admit: n.admitSnapshot,
-		Logger: n.config.Logger.With("part", "transport")})
+		Refused: n.snapshotRefused,
+		Logger:  n.config.Logger.With("part", "transport")})
 }

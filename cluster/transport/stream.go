@@ -175,8 +175,9 @@ type incoming struct {
 
 // incomingStreams keeps the places of streams over their connections.
 type incomingStreams struct {
-	handle raftio.ChunkHandler
-	admit  func(chunk raftpb.Chunk) error
+	handle  raftio.ChunkHandler
+	admit   func(chunk raftpb.Chunk) error
+	refused func(chunk raftpb.Chunk)
 
 	mu     sync.Mutex
 	active map[streamID]*incoming
@@ -228,7 +229,10 @@ func (i *incomingStreams) take(id streamID, place uint64, chunk raftpb.Chunk) by
 	}
 	in.next++
 	in.last = chunkTaken
-	if i.admit(chunk) != nil || !i.handle(chunk) {
+	if i.admit(chunk) != nil {
+		in.last = chunkRejected
+	} else if !i.handle(chunk) {
+		i.refused(chunk)
 		in.last = chunkRejected
 	}
 	return in.last

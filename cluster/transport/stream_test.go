@@ -82,6 +82,8 @@ func TestARejectedSnapshotEnds(t *testing.T) {
 	peers := newPeers()
 	one, two := newNode(t, peers, 1, "127.0.0.1").start(t), newNode(t, peers, 2, "127.0.0.1")
 	two.onChunk = func(chunk raftpb.Chunk) bool { return chunk.ChunkId == 0 }
+	refused := make(chan uint64, 2)
+	two.options.Refused = func(chunk raftpb.Chunk) { refused <- chunk.ChunkId }
 	two.start(t)
 	s := one.stream(t, two)
 	if err := s.SendChunk(chunkOf(0)); err != nil {
@@ -89,6 +91,9 @@ func TestARejectedSnapshotEnds(t *testing.T) {
 	}
 	if err := s.SendChunk(chunkOf(1)); !errors.Is(err, errStream) {
 		t.Fatalf("the second chunk: %v", err)
+	}
+	if len(refused) != 1 || <-refused != 1 {
+		t.Error("the refusal of the second chunk is not told")
 	}
 }
 

@@ -72,8 +72,10 @@ type Options struct {
 	SnapshotBytesPerSecond int64
 	// Admit may refuse a chunk of a snapshot, and its stream ends. dragonboat ends the process
 	// when it cannot write a chunk. Nil: all are taken.
-	Admit  func(chunk raftpb.Chunk) error
-	Logger *slog.Logger
+	Admit func(chunk raftpb.Chunk) error
+	// Refused is told of a chunk that was admitted, and that dragonboat refused. Its stream ends.
+	Refused func(chunk raftpb.Chunk)
+	Logger  *slog.Logger
 
 	// Tests replace them.
 	listen           func(address string) (net.Listener, error)
@@ -111,6 +113,9 @@ func (f *Factory) Create(host config.NodeHostConfig, messages raftio.MessageHand
 	t.streams.handle, t.streams.active = chunks, map[streamID]*incoming{}
 	if t.streams.admit = f.options.Admit; t.streams.admit == nil {
 		t.streams.admit = func(raftpb.Chunk) error { return nil }
+	}
+	if t.streams.refused = f.options.Refused; t.streams.refused == nil {
+		t.streams.refused = func(raftpb.Chunk) {}
 	}
 	limit, burst := rate.Inf, 0
 	if f.options.SnapshotBytesPerSecond > 0 {
