@@ -15,8 +15,6 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kLastKey = ~uint64_t{0};
-
 struct Mix {
   explicit Mix(uint64_t seed) : random(seed) {
     bucket_count = uint32_t{4} << random() % 5;
@@ -47,7 +45,7 @@ std::thread RepeatScan(const ScanStore& store, uint64_t first_key, const std::at
   return std::thread([&store, first_key, &stop, visit = Visit(visit)]() mutable {
     while (!stop.load()) {
       try {
-        (void)store.Scan(first_key, kLastKey, [&](uint64_t key, const char*) {
+        (void)store.Scan(first_key, UINT64_MAX, [&](uint64_t key, const char*) {
           visit(key);
           if (stop.load()) throw std::runtime_error("over");
         });
@@ -92,7 +90,7 @@ TEST_P(ScanMixTest, TheGapOfAFastScanIsBoundedInChunks) {
 
   RunThreads(Mix::kFastCount, [&](int) {
     ModelVisitor visitor(store.model);
-    const Status status = store.Scan(0, kLastKey, visitor);
+    const Status status = store.Scan(0, UINT64_MAX, visitor);
     EXPECT_TRUE(status.ok()) << status.ToString();
     EXPECT_TRUE(visitor.complete()) << visitor.count << " visited";
   });

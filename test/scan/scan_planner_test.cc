@@ -10,7 +10,6 @@ namespace engine_race {
 namespace {
 
 constexpr uint64_t kChunkKeys = 100;
-constexpr uint64_t kLastKey = ~uint64_t{0};
 
 // A row of chunks of one buffer, chunk i of which covers the keys [100 i, 100 i + 99].
 class ScanPlannerTest : public ::testing::Test {
@@ -172,7 +171,7 @@ TEST_F(ScanPlannerTest, ScansBetweenWhichAllIsLoadedAreOneConvoy) {
   AddScan(6, 8);
   EXPECT_EQ(2u, CountConvoys(Situation()));
   scans_[4].covered = true;
-  scans_[4].last = kLastKey;
+  scans_[4].last = UINT64_MAX;
   AddScan(900, 900);
   EXPECT_EQ(2u, CountConvoys(Situation()));
 }
@@ -248,9 +247,9 @@ TEST_F(ScanPlannerTest, ChunksWithoutBuffersGoForOthersToo) {
 }
 
 TEST_F(ScanPlannerTest, TheEndOfTheKeySpaceIsNoGap) {
-  chunks_.push_back({0, kLastKey - 1, 1, false});
-  chunks_.push_back({kLastKey, kLastKey, 1, false});
-  scans_.push_back({0, kLastKey, 1, 0, true, 0, false, 0});
+  chunks_.push_back({0, UINT64_MAX - 1, 1, false});
+  chunks_.push_back({UINT64_MAX, UINT64_MAX, 1, false});
+  scans_.push_back({0, UINT64_MAX, 1, 0, true, 0, false, 0});
   std::vector<Victim> victims;
   RankVictims(Situation(), &victims);
   ASSERT_EQ(2u, victims.size());

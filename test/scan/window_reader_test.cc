@@ -15,7 +15,6 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kLastKey = ~uint64_t{0};
 constexpr uint32_t kSmallWindow = 4;
 
 class FailReadsOfValues : public SystemCallHook {
@@ -57,7 +56,7 @@ TEST_F(WindowReaderTest, WindowByWindowItReadsEveryRecordOnce) {
   uint64_t first = 0;
   uint32_t window_count = 0;
   do {
-    ASSERT_TRUE(reader.Read(first, kLastKey).ok());
+    ASSERT_TRUE(reader.Read(first, UINT64_MAX).ok());
     EXPECT_LE(reader.record_count(), WindowPool::kWindowRecords);
     ASSERT_TRUE(reader.VisitAll(std::ref(visitor)).ok());
     first = reader.next_key();
@@ -69,12 +68,12 @@ TEST_F(WindowReaderTest, WindowByWindowItReadsEveryRecordOnce) {
 
 TEST_F(WindowReaderTest, WithoutAWindowOfThePoolItReadsAFewRecordsAtATime) {
   WindowReader first(context_.get(), pool_.get());
-  ASSERT_TRUE(first.Read(0, kLastKey).ok());
+  ASSERT_TRUE(first.Read(0, UINT64_MAX).ok());
   EXPECT_EQ(first.record_count(), WindowPool::kWindowRecords);
   const uint64_t pool_bytes = pool_->memory_bytes();
   {
     WindowReader second(context_.get(), pool_.get());
-    ASSERT_TRUE(second.Read(0, kLastKey).ok());
+    ASSERT_TRUE(second.Read(0, UINT64_MAX).ok());
     EXPECT_EQ(second.record_count(), kSmallWindow);
     EXPECT_EQ(pool_->memory_bytes(), pool_bytes + kSmallWindow * kValueBytes);
     ModelVisitor visitor(store_.model, 0, 4);
@@ -84,13 +83,13 @@ TEST_F(WindowReaderTest, WithoutAWindowOfThePoolItReadsAFewRecordsAtATime) {
   EXPECT_EQ(pool_->memory_bytes(), pool_bytes) << "memory of its own is given back";
   first.GiveBack();
   WindowReader third(context_.get(), pool_.get());
-  ASSERT_TRUE(third.Read(0, kLastKey).ok());
+  ASSERT_TRUE(third.Read(0, UINT64_MAX).ok());
   EXPECT_EQ(third.record_count(), WindowPool::kWindowRecords) << "the window is free again";
 }
 
 TEST_F(WindowReaderTest, FindsWhatItHasRead) {
   WindowReader reader(context_.get(), pool_.get());
-  ASSERT_TRUE(reader.Read(3, kLastKey, kLatestVersion, /*max_records=*/5).ok());
+  ASSERT_TRUE(reader.Read(3, UINT64_MAX, kLatestVersion, /*max_records=*/5).ok());
   EXPECT_EQ(reader.record_count(), 5u);
   EXPECT_EQ(reader.next_key(), 8u);
   for (uint64_t key = 3; key < 8; ++key) {
