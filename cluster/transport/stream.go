@@ -26,6 +26,9 @@ const (
 	// PeerConnections. And each gets its turn before dragonboat, which counts 900 ticks, gives one up
 	// at the receiver.
 	maxSending = 8
+	// Until a snapshot is offered again for which the receiver has no room. After resumeTime the
+	// stream is given up: it keeps its replica from being closed.
+	refusedPause = 5 * time.Second
 )
 
 // streamID names a stream. The sender draws the number at random.
@@ -36,9 +39,13 @@ const (
 	chunkTaken byte = iota
 	chunkRejected
 	chunkUnknown // the receiver knows nothing of the stream
+	chunkLater   // the first one is to be sent again: the receiver has no room for a snapshot
 )
 
-var errStream = errors.New("the receiver ended the stream of a snapshot")
+var (
+	errStream = errors.New("the receiver ended the stream of a snapshot")
+	errNoRoom = errors.New("the receiver has no room for a snapshot")
+)
 
 // stream sends one snapshot. It is for one goroutine.
 type stream struct {
@@ -110,7 +117,8 @@ func (s *stream) Close() {
 }
 
 // SendChunk sends a chunk, as fast as the limit of all snapshots permits, and waits until the
-// receiver has taken it. It survives broken connections.
+// receiver has taken it. It survives broken connections. And it waits while the receiver has no
+// room: after an early end dragonboat drops all messages to the target for a while.
 func (s *stream) SendChunk(chunk raftpb.Chunk) error {
 	size := min(chunk.Size(), int(frameLimits[chunkFrame]))
 	if err := s.transport.pace.WaitN(s.ctx, size); err != nil {
@@ -127,14 +135,17 @@ func (s *stream) SendChunk(chunk raftpb.Chunk) error {
 				s.place++
 				return nil
 			}
+		}
+		if pause = min(max(2*pause, firstPause), longestPause); errors.Is(err, errNoRoom) {
+			pause = s.transport.options.refusedPause
+		} else {
 			s.disconnect()
 		}
-		if errors.Is(err, errStream) || s.ctx.Err() != nil || time.Now().After(limit) {
+		if errors.Is(err, errStream) || s.ctx.Err() != nil || time.Now().Add(pause).After(limit) {
 			return err
 		}
-		s.transport.options.Logger.Info("the stream of a snapshot goes on with a new connection",
-			"address", s.target, "chunk", s.place, "error", err)
-		pause = min(max(2*pause, firstPause), longestPause)
+		s.transport.options.Logger.Info("a chunk of a snapshot is sent again", "address", s.target,
+			"chunk", s.place, "error", err)
 		select {
 		case <-time.After(pause):
 		case <-s.ctx.Done():
@@ -157,6 +168,8 @@ func (s *stream) exchange(chunk *raftpb.Chunk) error {
 		return err
 	case len(answer) != 1:
 		return errFrame
+	case answer[0] == chunkLater:
+		return errNoRoom
 	case answer[0] == chunkRejected:
 		return fmt.Errorf("%w: chunk %d was rejected", errStream, s.place)
 	case answer[0] != chunkTaken:
@@ -227,9 +240,13 @@ func (i *incomingStreams) take(id streamID, place uint64, chunk raftpb.Chunk) by
 	case place != in.next:
 		return chunkUnknown
 	}
+	refused := i.admit(chunk) != nil
+	if refused && place == 0 {
+		return chunkLater
+	}
 	in.next++
 	in.last = chunkTaken
-	if i.admit(chunk) != nil {
+	if refused {
 		in.last = chunkRejected
 	} else if !i.handle(chunk) {
 		i.refused(chunk)

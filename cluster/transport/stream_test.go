@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +159,37 @@ func TestAReceiverMayRefuseASnapshot(t *testing.T) {
 		t.Errorf("a refused chunk: %v", err)
 	}
 	two.expectChunks(t, 1)
+}
+
+// TestASnapshotWaitsForRoom: after a stream that ends early, dragonboat drops all messages to the
+// peer for a while. It begins a refused one again and again.
+func TestASnapshotWaitsForRoom(t *testing.T) {
+	peers := newPeers()
+	one, two := newNode(t, peers, 1, "127.0.0.1"), newNode(t, peers, 2, "127.0.0.1")
+	one.options.refusedPause = time.Millisecond
+	var asked atomic.Int32
+	two.options.Admit = func(raftpb.Chunk) error {
+		if asked.Add(1) < 3 {
+			return errors.New("the disk is full")
+		}
+		return nil
+	}
+	one.start(t)
+	two.start(t)
+	s := one.stream(t, two)
+	for number := range uint64(2) {
+		if err := s.SendChunk(chunkOf(number)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	two.expectChunks(t, 2)
+	// It does not wait for ever.
+	asked.Store(0)
+	one.Transport.options.refusedPause = 2 * resumeTime
+	if err := one.stream(t, two).SendChunk(chunkOf(0)); !errors.Is(err, errNoRoom) ||
+		asked.Load() != 1 {
+		t.Errorf("after %d tries: %v", asked.Load(), err)
+	}
 }
 
 // TestManySnapshotsLeaveRoomForMessages: a node that has lost its disk gets many snapshots. More

@@ -70,8 +70,8 @@ type Options struct {
 	Secret string
 	// SnapshotBytesPerSecond bounds what the node sends of snapshots; 0: no bound.
 	SnapshotBytesPerSecond int64
-	// Admit may refuse a chunk of a snapshot, and its stream ends. dragonboat ends the process
-	// when it cannot write a chunk. Nil: all are taken.
+	// Admit may refuse a chunk of a snapshot: the stream ends, or waits if the chunk is its first
+	// one. dragonboat ends the process when it cannot write a chunk. Nil: all are taken.
 	Admit func(chunk raftpb.Chunk) error
 	// Refused is told of a chunk that was admitted, and that dragonboat refused. Its stream ends.
 	Refused func(chunk raftpb.Chunk)
@@ -80,6 +80,7 @@ type Options struct {
 	// Tests replace them.
 	listen           func(address string) (net.Listener, error)
 	handshakeTimeout time.Duration // for incoming connections
+	refusedPause     time.Duration // until a snapshot is offered again
 }
 
 // Factory makes the transport of a node. It implements dragonboat's config.TransportFactory.
@@ -92,6 +93,9 @@ func NewFactory(options Options) *Factory {
 	}
 	if options.handshakeTimeout == 0 {
 		options.handshakeTimeout = handshakeTimeout
+	}
+	if options.refusedPause == 0 {
+		options.refusedPause = refusedPause
 	}
 	if options.listen == nil {
 		options.listen = func(address string) (net.Listener, error) {
