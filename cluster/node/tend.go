@@ -85,7 +85,7 @@ func (n *Node) tend(s *shard) {
 	failure := s.failure()
 	if failure != nil && !n.draining.Load() && time.Since(s.tended) >= failedInterval {
 		s.tended = time.Now()
-		n.tendFailed(s, failure)
+		n.tendFailed(s, failure, s.tended)
 	}
 }
 
@@ -132,7 +132,7 @@ func (n *Node) others(s *shard) []service.ReplicaStatus {
 // tendFailed gives a replica up whose data is damaged, so that another one takes its place.
 // Without it the sound replicas must be a majority: one with a damaged record may be the last that
 // has the others. A replica that has stopped for another reason is started again.
-func (n *Node) tendFailed(s *shard, failure *replica.Failure) {
+func (n *Node) tendFailed(s *shard, failure *replica.Failure, now time.Time) {
 	if s.leads() {
 		// It is being handed over, if it can be. Otherwise it still answers for what is sound, unless
 		// it has stopped.
@@ -140,8 +140,10 @@ func (n *Node) tendFailed(s *shard, failure *replica.Failure) {
 			return
 		}
 	}
+	n.mu.Lock()
 	starts := n.starts[s.shardID].count
-	if time.Since(s.started) > startsForgotten {
+	n.mu.Unlock()
+	if now.Sub(s.started) > startsForgotten {
 		starts = 0
 	}
 	isLost := failure.IsDamage() || !failure.MayPass() && starts >= mostStarts

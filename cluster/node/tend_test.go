@@ -126,10 +126,15 @@ func TestAStoppedLeaderWithoutOthersIsStartedAgain(t *testing.T) {
 	n := c.nodes[1]
 	s := n.shard(firstDataShard)
 	// Earlier starts do not count: it has run for long since.
+	n.mu.Lock()
 	n.starts[firstDataShard] = restart{count: mostStarts}
-	s.started = time.Now().Add(-2 * startsForgotten)
-	n.tendFailed(s, &replica.Failure{Err: errors.New("a disk that does not answer"), Stopped: true})
-	if starts := n.starts[firstDataShard].count; starts != 1 {
+	n.mu.Unlock()
+	n.tendFailed(s, &replica.Failure{Err: errors.New("a disk that does not answer"), Stopped: true},
+		time.Now().Add(2*startsForgotten))
+	n.mu.Lock()
+	starts := n.starts[firstDataShard].count
+	n.mu.Unlock()
+	if starts != 1 {
 		t.Errorf("it counts as started %d times", starts)
 	}
 	if n.shard(firstDataShard) == s {
