@@ -88,9 +88,9 @@ func (l *link) connectForever() {
 	l.settle(nil)
 }
 
-// pauseAfter gives the pause before the next attempt. A connection that has lived for a while is
-// dialled again at once. A peer that ends connections as soon as they are there counts as one that
-// cannot be reached.
+// pauseAfter gives the pause before the next attempt to connect. A connection that has lived for a
+// while is dialled again at once. A peer that ends connections as soon as they are there counts as
+// one that cannot be reached.
 func pauseAfter(before, lived time.Duration) time.Duration {
 	if lived >= longestPause {
 		return 0

@@ -136,7 +136,7 @@ func (s *stream) SendChunk(chunk raftpb.Chunk) error {
 				return nil
 			}
 		}
-		if pause = min(max(2*pause, firstPause), longestPause); errors.Is(err, errNoRoom) {
+		if pause = pauseAfter(pause, 0); errors.Is(err, errNoRoom) {
 			pause = s.transport.options.refusedPause
 		} else {
 			s.disconnect()
