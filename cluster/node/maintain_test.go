@@ -1,8 +1,10 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -97,5 +99,26 @@ func TestALogIsNotKeptForAReplicaThatIsAway(t *testing.T) {
 	half := n.log.Bytes(s.shardID, s.replicaID) / 2
 	if at := n.keptAfter(s, half, math.MaxUint64); at >= s.replica.Applied() || at == 0 {
 		t.Errorf("half of a log of %d entries is kept after %d", s.replica.Applied(), at)
+	}
+}
+
+// The stores of other shards must go on. Dragonboat panicked when it was to remove a directory that
+// it had not made yet.
+func TestAStoreThatCannotBeSyncedHasNoSnapshot(t *testing.T) {
+	c := newCluster(t, 1, 1, 1)
+	c.awaitReady()
+	c.fill(1, 5)
+	n := c.nodes[1]
+	s := n.shard(firstDataShard)
+	// The index of what is synced is written as a file of this name.
+	name := filepath.Join(n.replicaDirectory(firstDataShard, s.replicaID), "applied.new")
+	if err := os.Mkdir(name, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.snapshotHere(soon(t), s); !errors.Is(err, service.ErrUnavailable) {
+		t.Errorf("a snapshot: %v", err)
+	}
+	if s.failure() == nil {
+		t.Error("the sync has not failed")
 	}
 }

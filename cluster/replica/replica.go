@@ -234,13 +234,14 @@ func (r *Replica) isWhole() bool { return r.store != nil && !r.dead.Load() }
 // Close closes the store.
 func (r *Replica) Close() error { return r.closeStore() }
 
-// Sync makes applied entries durable, and then stores their index. Dragonboat ends the process for
-// any error but one.
+// Sync makes applied entries durable, and then stores their index. It fails with a noSnapshotError.
+// Dragonboat calls it before it takes a snapshot, and after it has loaded one. After a load an error
+// would end the process; there is nothing to sync then.
 func (r *Replica) Sync() error {
 	err := r.sync()
 	r.noteSync(err)
 	if err != nil {
-		return statemachine.ErrSnapshotStopped
+		return &noSnapshotError{err}
 	}
 	return nil
 }
@@ -276,14 +277,19 @@ func isFullDisk(err error) bool {
 func (r *Replica) sync() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if !r.isWhole() {
-		return ErrClosed
-	}
 	r.syncMu.Lock()
 	defer r.syncMu.Unlock()
 	// Read before the store is synced: entries up to here were written to the store.
 	at := *r.applied.Load()
-	if at.index == r.synced.Load() && at.index != 0 {
+	isSynced := at.index == r.synced.Load() && at.index != 0
+	// A dead replica may have left later entries out, unless none came.
+	if isSynced && at.index == r.begun.Load() {
+		return nil
+	}
+	if !r.isWhole() {
+		return ErrClosed
+	}
+	if isSynced {
 		return nil
 	}
 	if err := r.store.Sync(); err != nil {

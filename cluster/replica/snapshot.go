@@ -31,14 +31,29 @@ type moment struct {
 	at       position
 }
 
-// PrepareSnapshot takes a snapshot of the store. Dragonboat ends the process for any error but one.
+// noSnapshotError is why no snapshot can be begun. Where dragonboat meets ErrSnapshotStopped at that
+// point, it removes a directory that it has not made yet, which panics. For any error that it does
+// not know it ends the process. It gives a snapshot up quietly for ErrSnapshotStreaming, if it was
+// to be streamed, and otherwise for an internal error, "snapshot out of date".
+type noSnapshotError struct{ cause error }
+
+func (e *noSnapshotError) Error() string { return "no snapshot: " + e.cause.Error() }
+
+// Is takes the place of dragonboat's errors. Unwrap is missing on purpose: dragonboat must not find
+// ErrSnapshotStopped in the cause.
+func (e *noSnapshotError) Is(target error) bool {
+	return target == statemachine.ErrSnapshotStreaming ||
+		target != nil && target.Error() == "snapshot out of date"
+}
+
+// PrepareSnapshot takes a snapshot of the store. It fails with a noSnapshotError.
 func (r *Replica) PrepareSnapshot() (any, error) {
 	m, err := r.prepare()
 	if err == nil {
 		return m, nil
 	}
 	r.config.Logger.Warn("cannot prepare a snapshot", "error", err)
-	return nil, statemachine.ErrSnapshotStopped
+	return nil, &noSnapshotError{err}
 }
 
 func (r *Replica) prepare() (*moment, error) {

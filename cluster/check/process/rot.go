@@ -16,16 +16,23 @@ import (
 )
 
 // Rot changes a byte of each value that the stores of a node have on the disk, as a failing disk
-// does. It gives the number of values. The node may run meanwhile.
+// does. It gives the number of values. The node may run meanwhile: replicas that it removes are left
+// out.
 func (c *Cluster) Rot(id int) (int, error) {
 	changed := 0
 	root := filepath.Join(c.nodes[id-1].dataDir, "replicas")
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path != root {
+			return nil
+		}
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		count, err := rotFile(path)
 		changed += count
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		return err
 	})
 	if err == nil && changed == 0 {
