@@ -8,9 +8,10 @@ in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` comes before
 # all of `make test-rest`, because it waits beside them. The room base runs in every scope.
 in_two = $(1):1/2 $(1):2/2
-core_runs := $(call in_scope,engine,$(call in_two,asan/core) $(call in_two,checked/e2e) \
+core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
-rest_runs := $(call in_scope,service,cluster) $(call in_scope,engine,checked/faults checked/power) \
+rest_runs := $(call in_scope,service,cluster) \
+             $(call in_scope,engine,$(call in_two,asan/core) checked/faults checked/power) \
              $(call in_scope,harness,$(patsubst %,checked/%,$(filter-out faults power,$(long_test_rooms)))) \
              $(call in_scope,engine,checked/e2e+paged $(call in_two,tsan/core) $(call in_two,tsan/rest) \
                judges package python powercut) \
@@ -18,7 +19,7 @@ rest_runs := $(call in_scope,service,cluster) $(call in_scope,engine,checked/fau
 long_runs := fuzz $(call in_two,asan/rest) $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
              $(foreach flavour,asan tsan,$(addprefix $(flavour)/,$(long_sanitized_rooms) harness))
 
-test:  ## installs, builds and runs the engine's tests: assertions, kill trials, a core under ASan
+test:  ## installs, builds and runs the engine's tests: assertions, kill trials
 	scripts/setup.sh test
 	+$(submake) -k build-core
 	scripts/run_tests.sh $(core_runs)
@@ -71,20 +72,19 @@ mutants: build-checked  ## re-introduces known faults, one by one: a test must f
 
 # Tests, by flavour. Tests that run programs find them through ENGINE_BIN_DIR.
 
-.PHONY: build-core build-rest build-all build-checked build-asan build-tsan build-judges-asan build-rest-tsan \
+.PHONY: build-core build-rest build-all build-checked build-asan build-tsan build-rest-asan build-rest-tsan \
         build-fuzz build-cluster
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
-	$(MAKE) --no-print-directory FLAVOUR=asan build/asan/tests/core
 build_unsanitized := build-checked build-cluster library shared $(BIN)/multi_read numa-guests-built \
                      $(filter-out $(left_out),$(installed_programs) $(BIN)/compare) $(report_program)
-build-rest: build-judges-asan build-rest-tsan $(build_unsanitized)
+build-rest: build-rest-asan build-rest-tsan $(build_unsanitized)
 # build-all does not call build-rest: two makes of one flavour at once would write the same files.
 build-all: build-asan build-tsan build-fuzz $(build_unsanitized)
 build-checked build-asan build-tsan: build-%:
 	$(MAKE) --no-print-directory FLAVOUR=$* tests
-build-judges-asan:
-	$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges
+build-rest-asan:
+	$(MAKE) --no-print-directory FLAVOUR=asan sanitized-judges build/asan/tests/core
 build-rest-tsan:
 	$(MAKE) --no-print-directory FLAVOUR=tsan rest-tests
 # Without clang and its fuzzer runtime nothing is built, and scripts/run_tests.sh reports the skip.
