@@ -2,9 +2,7 @@
 #include <string>
 
 #include "engine_race/base/guarded.h"
-#include "engine_race/index/verify_index.h"
-#include "engine_race/log/copy.h"
-#include "engine_race/log/restore.h"
+#include "engine_race/copies/copies.h"
 #include "engine_race/store.h"
 
 namespace engine_race {
@@ -14,7 +12,7 @@ Status Store::Verify(const Options& options, const std::string& dir, VerifyRepor
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
   const Status verified = Guarded([&] {
-    return VerifyStoreAndIndex(dir, report, on_bad, options.paths, options.key_range, on_progress);
+    return VerifyStore(dir, report, on_bad, options.paths, options.key_range, on_progress);
   });
   if (!verified.ok()) {
     Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());

@@ -3,9 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "engine_race/backup.h"
 #include "engine_race/base/guarded.h"
-#include "engine_race/checkpoint.h"
+#include "engine_race/copies/copies.h"
 #include "engine_race/stats_publisher.h"
 #include "engine_race/store_impl.h"
 
@@ -150,14 +149,16 @@ Status Store::Sync() {
 
 Status Store::Checkpoint(const std::string& dir, const CheckpointOptions& how) {
   Impl& impl = *impl_;
+  const auto ensure_index = [&impl](Index** index) { return impl.EnsureIndex(index); };
   return impl.RunUncounted(
-      [&] { return MakeCheckpoint(impl.options, impl.log.get(), &*impl.readers, dir, how); });
+      [&] { return MakeCheckpoint(impl.options, impl.log.get(), ensure_index, dir, how); });
 }
 
 Status Store::Backup(const std::string& dir, const BackupOptions& how, BackupReport* report) {
   Impl& impl = *impl_;
+  const auto ensure_index = [&impl](Index** index) { return impl.EnsureIndex(index); };
   return impl.RunUncounted(
-      [&] { return MakeBackup(impl.options, impl.log.get(), &*impl.readers, dir, how, report); });
+      [&] { return MakeBackup(impl.options, impl.log.get(), ensure_index, dir, how, report); });
 }
 
 }  // namespace engine_race

@@ -46,6 +46,12 @@ struct Store::Impl {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
     return readers->Ensure(available);
   }
+  Status EnsureIndex(Index** index) {
+    Readers::Set* available = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(&available));
+    *index = available->index.get();
+    return Status::Ok();
+  }
   // Also gives the version that a snapshot shows; null: that of the latest state.
   Status EnsureReaders(const Snapshot* snapshot, Readers::Set** available, uint64_t* version) {
     ENGINE_RACE_RETURN_IF_ERROR(EnsureReaders(available));

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Includes point down. In the library:
-# door > scan > task > hot > reclaim > index > l1 > log > io > numa > base. In harness/, above the library:
+# door > copies > scan > task > hot > reclaim > index > l1 > log > io > numa > base. In harness/, above the library:
 # apps > claims, compare > siblings > kv > lab > load > data > measure > system. The siblings are
 # opponents, race, bench, crash, guest, tools, numa and the experiments. Siblings do not include each other,
 # nor do claims and compare.
@@ -16,7 +16,7 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.h' --inc
     engine_race harness include | awk '
   BEGIN {
     # From the bottom up; rooms with a comma between them are siblings.
-    count = split("base numa io log l1 index reclaim hot task scan door " \
+    count = split("base numa io log l1 index reclaim hot task scan copies door " \
                   "harness/system harness/measure harness/data harness/load harness/lab harness/kv " \
                   "harness/opponents,harness/race,harness/bench,harness/crash,harness/guest,harness/tools,harness/numa," \
                   "harness/experiments/io,harness/experiments/l1 harness/claims,harness/compare harness/apps",

@@ -3,7 +3,7 @@
 # One program of tests a room, $(BUILD)/tests/<room>: `make test-log`. The rooms of the engine and
 # of tests that span them lie in test/, those of harness/ in test/harness/. For each: the parts of
 # harness/ that it links, and the programs that it runs.
-engine_test_rooms := base include numa io log l1 index reclaim hot task scan faults power e2e
+engine_test_rooms := base include numa io log l1 index reclaim hot task scan copies faults power e2e
 harness_test_rooms := system measure data load lab opponents race bench crash tools numa claims compare experiments apps
 # A name that both have is one room of tests.
 test_rooms := $(engine_test_rooms) $(filter-out $(engine_test_rooms),$(harness_test_rooms))
@@ -11,6 +11,7 @@ test_rooms := $(engine_test_rooms) $(filter-out $(engine_test_rooms),$(harness_t
 long_test_rooms := faults power experiments $(filter-out experiments $(engine_test_rooms),$(harness_test_rooms))
 quick_test_rooms := e2e $(filter-out e2e $(long_test_rooms),$(test_rooms))
 test_parts_index := load/fill_keys
+test_parts_copies := load/fill_keys
 test_parts_system := system
 test_parts_measure := system measure
 test_parts_data := data
@@ -48,7 +49,7 @@ room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))
 # `make test-rest` runs core under ASan, and core and rest under TSan. `make test-all` adds rest under
 # ASan, and faults, power and harness under both.
 # core has the rooms that read files. Of e2e it has damaged stores, the random model and all helpers.
-core_test_rooms := log index scan
+core_test_rooms := log index scan copies
 core_end_to_end_tests := test/e2e/damage_test.cc test/e2e/model_test.cc
 core_tests := $(foreach room,$(core_test_rooms),$(call room_tests,$(room))) $(core_end_to_end_tests) \
               $(filter-out %_test.cc,$(call room_tests,e2e))

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "engine_race/log/backup_format.h"
+#include "engine_race/copies/backup_format.h"
 #include "engine_race/log/store_files.h"
 #include "test/e2e/copied_disks.h"
 #include "test/e2e/engine_fixture.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "engine_race/log/backup_format.h"
+#include "engine_race/copies/backup_format.h"
 #include "engine_race/log/store_files.h"
 #include "test/e2e/backup_fixture.h"
 #include "test/e2e/copied_disks.h"

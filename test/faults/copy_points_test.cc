@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine_race/log/backup_format.h"
+#include "engine_race/copies/backup_format.h"
 #include "engine_race/log/format.h"
 #include "engine_race/store.h"
 #include "test/e2e/copied_disks.h"

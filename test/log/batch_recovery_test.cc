@@ -8,8 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "engine_race/log/copy.h"
-#include "engine_race/log/verify.h"
+#include "engine_race/copies/copies.h"
 #include "test/faults/fault_plan.h"
 #include "test/log/large_batch_test_util.h"
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "engine_race/log/verify.h"
+#include "engine_race/copies/copies.h"
 #include "test/log/batch_test_util.h"
 
 namespace engine_race::test {

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string>
 
+#include "engine_race/copies/copies.h"
 #include "engine_race/log/extents.h"
 #include "engine_race/log/store_files.h"
-#include "engine_race/log/verify.h"
 #include "test/log/log_test_util.h"
 #include "test/loop_device.h"
 

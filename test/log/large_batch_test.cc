@@ -11,8 +11,7 @@
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/round_up.h"
-#include "engine_race/log/copy.h"
-#include "engine_race/log/verify.h"
+#include "engine_race/copies/copies.h"
 #include "test/log/large_batch_test_util.h"
 
 namespace engine_race::test {

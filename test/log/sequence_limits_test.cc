@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine_race/log/verify.h"
+#include "engine_race/copies/copies.h"
 #include "test/log/log_test_util.h"
 #include "test/log/row_test_util.h"
 

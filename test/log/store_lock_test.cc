@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/copies/copies.h"
 #include "engine_race/log/store_files.h"
-#include "engine_race/log/verify.h"
 #include "test/log/store_files_test_util.h"
 
 namespace engine_race {

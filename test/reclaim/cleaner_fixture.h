@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine_race/log/verify.h"
+#include "engine_race/copies/copies.h"
 #include "engine_race/reclaim/bucket_cleaner.h"
 #include "test/log/log_test_util.h"
 

@@ -1,4 +1,4 @@
-#include "engine_race/backup.h"
+#include "engine_race/copies/copies.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine_race/log/backup_manifest.h"
-#include "engine_race/log/backup_piece.h"
+#include "engine_race/copies/backup_manifest.h"
+#include "engine_race/copies/backup_piece.h"
+#include "engine_race/copies/view_walk.h"
 #include "engine_race/log/store_creation.h"
 #include "engine_race/scan/snapshot.h"
-#include "engine_race/scan/view_walk.h"
 
 namespace engine_race {
 namespace {
@@ -125,30 +125,26 @@ Status NameParent(const BucketLog& log, const std::string& parent_dir, BackupIde
 // The cut comes first: a record that the view does not show lies behind it. So the next backup,
 // which takes all records from the cut on, misses none. Then all records that the view shows are
 // made durable, or a power loss could give their numbers to others.
-Status WritePieces(const Options& options, BucketLog* log, Readers* readers,
+Status WritePieces(const Options& options, BucketLog* log, EnsureIndexFn ensure_index,
                    const BackupOptions& how, const std::vector<uint64_t>& since,
                    const io::File& data, BackupIdentity* identity) {
-  Readers::Set* available = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(readers->Ensure(&available));
+  Index* index = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(ensure_index(&index));
   ENGINE_RACE_RETURN_IF_ERROR(log->TakeCut(&identity->cut));
   ViewRegistry::View view;
-  ENGINE_RACE_RETURN_IF_ERROR(available->index->views().Take(&view));
+  ENGINE_RACE_RETURN_IF_ERROR(index->views().Take(&view));
   const Snapshot pinned(view);
   ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
-  ViewWalk walk;
-  walk.version = view.version;
-  walk.memory_bytes = ViewWalk::MemoryFor(options.memory_budget_bytes);
-  walk.most_count = log->RecordCount();
-  walk.on_progress = how.on_progress;
   format::BackupManifest& manifest = identity->manifest;
   PieceTotals totals;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      WalkView(*log, *available->index, walk, [&](std::unique_ptr<ViewSink>* sink) {
-        auto made = std::make_unique<BackupSink>(*log, data, manifest.backup_id, since, &totals);
-        ENGINE_RACE_RETURN_IF_ERROR(made->Init());
-        *sink = std::move(made);
-        return Status::Ok();
-      }));
+  const auto make_sink = [&](std::unique_ptr<ViewSink>* sink) {
+    auto made = std::make_unique<BackupSink>(*log, data, manifest.backup_id, since, &totals);
+    ENGINE_RACE_RETURN_IF_ERROR(made->Init());
+    *sink = std::move(made);
+    return Status::Ok();
+  };
+  ENGINE_RACE_RETURN_IF_ERROR(WalkView(*log, *index, view.version, options.memory_budget_bytes,
+                                       how.on_progress, make_sink));
   manifest.record_count = totals.record_count.load();
   manifest.value_count = totals.value_count.load();
   manifest.piece_count = totals.piece_count.load();
@@ -169,8 +165,9 @@ Status NoteIn(BucketLog* log, const Options& options, const std::string& dir,
   return Status::Ok();
 }
 
-Status FillBackup(const Options& options, BucketLog* log, Readers* readers, const std::string& dir,
-                  const BackupOptions& how, int dir_fd, BackupIdentity* identity) {
+Status FillBackup(const Options& options, BucketLog* log, EnsureIndexFn ensure_index,
+                  const std::string& dir, const BackupOptions& how, int dir_fd,
+                  BackupIdentity* identity) {
   ENGINE_RACE_RETURN_IF_ERROR(DescribeStore(*log, identity));
   std::vector<uint64_t> since;
   if (!how.since.empty()) {
@@ -181,7 +178,7 @@ Status FillBackup(const Options& options, BucketLog* log, Readers* readers, cons
   io::File data;
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kBackupDataName, io::Access::kReplace,
                                              io::Caching::kDirect, &data, options.file_mode));
-  ENGINE_RACE_RETURN_IF_ERROR(WritePieces(options, log, readers, how, since, data, identity));
+  ENGINE_RACE_RETURN_IF_ERROR(WritePieces(options, log, ensure_index, how, since, data, identity));
   ENGINE_RACE_RETURN_IF_ERROR(NoteIn(log, options, dir, identity->manifest));
   ENGINE_RACE_RETURN_IF_ERROR(sys::SyncNameOf(dir, dir_fd));
   return CommitBackup(dir_fd, identity, options.file_mode);
@@ -189,13 +186,13 @@ Status FillBackup(const Options& options, BucketLog* log, Readers* readers, cons
 
 }  // namespace
 
-Status MakeBackup(const Options& options, BucketLog* log, Readers* readers, const std::string& dir,
-                  const BackupOptions& how, BackupReport* report) {
+Status MakeBackup(const Options& options, BucketLog* log, EnsureIndexFn ensure_index,
+                  const std::string& dir, const BackupOptions& how, BackupReport* report) {
   UniqueFd directory;
   DirectoryLock lock;
   ENGINE_RACE_RETURN_IF_ERROR(LockForBackup(options, dir, &directory, &lock));
   BackupIdentity identity;
-  Status made = FillBackup(options, log, readers, dir, how, directory.get(), &identity);
+  Status made = FillBackup(options, log, ensure_index, dir, how, directory.get(), &identity);
   if (!made.ok()) {
     // The first failure is the one to tell. What stays all the same is no backup.
     static_cast<void>(RemoveUnfinishedBackup(directory.get()).ok());

@@ -1,6 +1,6 @@
 // An index on disk that agrees with all its own checks: only the key logs can tell whether it is
 // right.
-#include "engine_race/index/verify_index.h"
+#include "engine_race/copies/copies.h"
 
 #include <gtest/gtest.h>
 
@@ -99,7 +99,7 @@ class VerifyIndexTest : public PagedIndexFixture {
   Status Verify(VerifyReport* report) {
     bad_.clear();
     const BadRecordFn on_bad = [this](const BadRecord& bad) { bad_.push_back(bad.what); };
-    return VerifyStoreAndIndex(dir_.path(), report, on_bad, {}, std::nullopt);
+    return VerifyStore(dir_.path(), report, on_bad, {}, std::nullopt);
   }
   void ExpectBad(const std::vector<std::string>& wanted) {
     VerifyReport report;

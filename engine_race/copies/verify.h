@@ -1,14 +1,13 @@
-// Reads a store from end to end and compares everything with its checksums, changing nothing.
+// Reads the logs of a store from end to end and compares everything with its checksums, changing
+// nothing.
 //
 // Thread safety: each call runs threads of its own over files that the caller owns. Sinks belong to
 // the thread that made them.
-#ifndef ENGINE_RACE_LOG_VERIFY_H_
-#define ENGINE_RACE_LOG_VERIFY_H_
+#ifndef ENGINE_RACE_COPIES_VERIFY_H_
+#define ENGINE_RACE_COPIES_VERIFY_H_
 
 #include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "engine_race/base/progress.h"
 #include "engine_race/base/status.h"
@@ -17,13 +16,6 @@
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
-
-// Verifies the store in `dir`, which nobody may have open. `on_bad`, which may be empty, is called
-// from several threads, one at a time. Ok, kCorruption when something is bad, or why the store
-// could not be read. For `paths` and `key_range` see OpenStoreFilesToRead.
-Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
-                   const std::vector<std::string>& paths = {},
-                   const std::optional<KeyRange>& key_range = std::nullopt);
 
 // Takes records as they are verified. One thread.
 class RecordSink {
@@ -39,14 +31,14 @@ class RecordSink {
 // Makes a sink for the thread that calls it.
 using MakeSinkFn = std::function<Status(std::unique_ptr<RecordSink>* sink)>;
 
-// VerifyStore of a store that is open for reading. Hands good records to sinks, one a thread; a
-// sink's failure ends it. Records that the next opening will append of an interrupted large batch
-// count as well, but not for `on_progress`. `make_sink` and `on_progress` may be empty. Several
-// threads call `on_bad`, one at a time and not beside `on_progress`. The first call of that says
-// that 0 records are done; the last one says that all are, if the whole store could be read.
+// VerifyStore of a store that is open for reading, without its index. Hands good records to sinks,
+// one a thread; a sink's failure ends it. Records that the next opening will append of an
+// interrupted large batch count as well, but not for `on_progress`. `make_sink` may be empty. The
+// first call of `on_progress` says that 0 records are done; the last one says that all are, if the
+// whole store could be read.
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
                    const MakeSinkFn& make_sink, const ProgressFn& on_progress = {});
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_LOG_VERIFY_H_
+#endif  // ENGINE_RACE_COPIES_VERIFY_H_

@@ -2,8 +2,8 @@
 //
 // Thread safety: a writer or a walk belongs to one thread; any number of them work on one file. The
 // caller owns the file and PieceTotals.
-#ifndef ENGINE_RACE_LOG_BACKUP_PIECE_H_
-#define ENGINE_RACE_LOG_BACKUP_PIECE_H_
+#ifndef ENGINE_RACE_COPIES_BACKUP_PIECE_H_
+#define ENGINE_RACE_COPIES_BACKUP_PIECE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
+#include "engine_race/copies/backup_format.h"
 #include "engine_race/io/file.h"
-#include "engine_race/log/backup_format.h"
 
 namespace engine_race {
 
@@ -112,4 +112,4 @@ class PieceWalk {
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_LOG_BACKUP_PIECE_H_
+#endif  // ENGINE_RACE_COPIES_BACKUP_PIECE_H_

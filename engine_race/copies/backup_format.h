@@ -1,8 +1,8 @@
 // The format of a backup: every magic number, size and field. docs/format.md says it in words.
 //
 // Constants and plain data only; the codecs are in backup_manifest.h and backup_piece.h.
-#ifndef ENGINE_RACE_LOG_BACKUP_FORMAT_H_
-#define ENGINE_RACE_LOG_BACKUP_FORMAT_H_
+#ifndef ENGINE_RACE_COPIES_BACKUP_FORMAT_H_
+#define ENGINE_RACE_COPIES_BACKUP_FORMAT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -84,4 +84,4 @@ inline constexpr uint32_t kBackupListBytes =
 
 }  // namespace engine_race::format
 
-#endif  // ENGINE_RACE_LOG_BACKUP_FORMAT_H_
+#endif  // ENGINE_RACE_COPIES_BACKUP_FORMAT_H_

@@ -1,5 +1,5 @@
 // VerifyStore: silent about a sound store, exact about a damaged one, and it changes nothing.
-#include "engine_race/log/verify.h"
+#include "engine_race/copies/verify.h"
 
 #include <gtest/gtest.h>
 
@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "engine_race/base/checksum.h"
+#include "engine_race/copies/copies.h"
 #include "test/log/log_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kRecordCount = 300;
+constexpr uint64_t kVerifiedRecords = 300;
 
 // Hashes and times of every file: of the part that has been written to.
 std::map<std::string, std::pair<uint64_t, int64_t>> Snapshot(const std::string& dir) {
@@ -48,7 +49,7 @@ class VerifyTest : public testing::Test {
     options.bucket_capacity_records = 1024;
     const auto log = OpenLog(options, dir_.path());
     store_id_ = log->store_id();
-    for (uint64_t key = 0; key < kRecordCount; ++key) {
+    for (uint64_t key = 0; key < kVerifiedRecords; ++key) {
       const std::string value = ValueOf(key, 1);
       EXPECT_TRUE(log->Append(key, key % 10 == 7 ? nullptr : value.data()).ok());
     }
@@ -76,7 +77,7 @@ TEST_F(VerifyTest, ASoundStoreIsReadToItsEndAndLeftAsItIs) {
   const auto before = Snapshot(dir_.path());
   const Status status = Run();
   EXPECT_TRUE(status.ok()) << status.ToString();
-  EXPECT_EQ(report_.record_count, kRecordCount);
+  EXPECT_EQ(report_.record_count, kVerifiedRecords);
   EXPECT_EQ(report_.bad_count, 0u);
   EXPECT_EQ(report_.lost_tail_count, 0u);
   EXPECT_TRUE(Snapshot(dir_.path()) == before);
@@ -106,26 +107,26 @@ Told TellProgress(const std::string& dir) {
 TEST_F(VerifyTest, TellsHowFarItIs) {
   const Told told = TellProgress(dir_.path());
   EXPECT_TRUE(told.status.ok()) << told.status.ToString();
-  EXPECT_EQ(told.record_count, kRecordCount);
+  EXPECT_EQ(told.record_count, kVerifiedRecords);
   // 300 records lie in two pieces at least.
   ASSERT_GE(told.done_counts.size(), 3u);
   EXPECT_EQ(told.done_counts.front(), 0u);
   EXPECT_TRUE(std::is_sorted(told.done_counts.begin(), told.done_counts.end()));
-  EXPECT_EQ(told.done_counts.back(), kRecordCount);
+  EXPECT_EQ(told.done_counts.back(), kVerifiedRecords);
 }
 
 TEST_F(VerifyTest, TellsThatItHasReadAllWhateverItFinds) {
   FlipByte(dir_.Join("value_00"), value_offset_ + 1000);
-  EXPECT_EQ(TellProgress(dir_.path()).done_counts.back(), kRecordCount);
+  EXPECT_EQ(TellProgress(dir_.path()).done_counts.back(), kVerifiedRecords);
   // Only the synced records are trusted, and the rest lies in the tails.
   SetWord(dir_.path(), store_id_, 0, format::WordKind::kPageCache, 12345);
-  EXPECT_EQ(TellProgress(dir_.path()).done_counts.back(), kRecordCount);
+  EXPECT_EQ(TellProgress(dir_.path()).done_counts.back(), kVerifiedRecords);
   // A bucket without believable counts has no records to read.
   const uint64_t word = 12345;
   Overwrite(dir_.Join(format::kStagingCountsName), &word, sizeof(word), 0);
   const Told told = TellProgress(dir_.path());
   EXPECT_EQ(told.done_counts.back(), told.record_count);
-  EXPECT_LT(told.record_count, kRecordCount);
+  EXPECT_LT(told.record_count, kVerifiedRecords);
 }
 
 TEST_F(VerifyTest, NamesFileBucketAndSlotOfEachBadRecord) {
@@ -176,7 +177,7 @@ TEST_F(VerifyTest, WhatPowerLossTookIsCountedAndNotBad) {
   const Status status = Run();
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(report_.record_count, 12u);
-  EXPECT_EQ(report_.lost_tail_count, kRecordCount - 12);
+  EXPECT_EQ(report_.lost_tail_count, kVerifiedRecords - 12);
 }
 
 TEST_F(VerifyTest, MissingAndOpenStoresAreSaidToBe) {

@@ -1,4 +1,4 @@
-#include "engine_race/log/backup_chain.h"
+#include "engine_race/copies/backup_chain.h"
 
 #include <filesystem>
 #include <utility>

@@ -1,12 +1,12 @@
-#include "engine_race/log/copy.h"
+#include "engine_race/copies/copies.h"
 
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "engine_race/log/copied_store.h"
+#include "engine_race/copies/copied_store.h"
+#include "engine_race/copies/verify.h"
 #include "engine_race/log/store_files.h"
-#include "engine_race/log/verify.h"
 
 namespace engine_race {
 namespace {

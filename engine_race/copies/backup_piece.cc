@@ -1,4 +1,4 @@
-#include "engine_race/log/backup_piece.h"
+#include "engine_race/copies/backup_piece.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,14 +1,13 @@
-// Visits all that a view of the store shows, bucket by bucket on several threads, for copies.
+// Visits all that a view of the store shows, bucket by bucket on several threads.
 //
 // A thread takes a bucket and walks it in order of key, a batch of records at a time. The values of
 // a batch are read in order of slot with large reads, and each is compared with its checksum.
 //
 // Thread safety: one call runs threads of its own, beside any other call of the store. Sinks belong
 // to the thread that made them. The caller pins the view throughout the call.
-#ifndef ENGINE_RACE_SCAN_VIEW_WALK_H_
-#define ENGINE_RACE_SCAN_VIEW_WALK_H_
+#ifndef ENGINE_RACE_COPIES_VIEW_WALK_H_
+#define ENGINE_RACE_COPIES_VIEW_WALK_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,26 +34,14 @@ class ViewSink {
 };
 using MakeViewSinkFn = std::function<Status(std::unique_ptr<ViewSink>* sink)>;
 
-struct ViewWalk {
-  static constexpr uint64_t kMaxMemoryBytes = uint64_t{64} << 20;
-  // The memory of a copy, given the budget of its store.
-  static uint64_t MemoryFor(uint64_t memory_budget_bytes) {
-    return std::min(kMaxMemoryBytes, memory_budget_bytes / 16);
-  }
-
-  uint64_t version = kLatestVersion;
-  // Of all threads together, for values.
-  uint64_t memory_bytes = kMaxMemoryBytes;
-  // How many records the view may show.
-  uint64_t most_count = 0;
-  ProgressFn on_progress;  // may be empty
-};
-
-// kCorruption when a record is damaged or may be missing; else the first failure. A store whose
-// writing has ended is kIOError, because the view may show a part of a batch then.
-Status WalkView(const BucketLog& log, const Index& index, const ViewWalk& walk,
+// Visits what a view of `version` shows. The values in memory take a sixteenth of the store's
+// budget, 64 MiB at most. `on_progress` may be empty. kCorruption when a record is damaged or may
+// be missing; else the first failure. A store whose writing has ended is kIOError, because the view
+// may show a part of a batch then.
+Status WalkView(const BucketLog& log, const Index& index, uint64_t version,
+                uint64_t memory_budget_bytes, const ProgressFn& on_progress,
                 const MakeViewSinkFn& make_sink);
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_SCAN_VIEW_WALK_H_
+#endif  // ENGINE_RACE_COPIES_VIEW_WALK_H_

@@ -2,8 +2,8 @@
 // which earlier backup it goes on. It is written last, so a backup without one is unfinished.
 //
 // Thread safety: stateless functions over an open directory that the caller owns.
-#ifndef ENGINE_RACE_LOG_BACKUP_MANIFEST_H_
-#define ENGINE_RACE_LOG_BACKUP_MANIFEST_H_
+#ifndef ENGINE_RACE_COPIES_BACKUP_MANIFEST_H_
+#define ENGINE_RACE_COPIES_BACKUP_MANIFEST_H_
 
 #include <sys/types.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
-#include "engine_race/log/backup_format.h"
+#include "engine_race/copies/backup_format.h"
 #include "engine_race/log/geometry.h"
 
 namespace engine_race {
@@ -39,4 +39,4 @@ Status RemoveUnfinishedBackup(int dir_fd);
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_LOG_BACKUP_MANIFEST_H_
+#endif  // ENGINE_RACE_COPIES_BACKUP_MANIFEST_H_

@@ -1,12 +1,12 @@
-#include "engine_race/log/restore.h"
+#include "engine_race/copies/copies.h"
 
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine_race/base/shared_progress.h"
-#include "engine_race/log/backup_chain.h"
-#include "engine_race/log/copied_store.h"
+#include "engine_race/copies/backup_chain.h"
+#include "engine_race/copies/copied_store.h"
 #include "engine_race/log/parallel_work.h"
 
 namespace engine_race {

@@ -2,8 +2,8 @@
 //
 // Thread safety: one call at a time for a clone, beside appends to the source. The caller owns the
 // files of both.
-#ifndef ENGINE_RACE_LOG_LOG_CLONE_H_
-#define ENGINE_RACE_LOG_LOG_CLONE_H_
+#ifndef ENGINE_RACE_COPIES_LOG_CLONE_H_
+#define ENGINE_RACE_COPIES_LOG_CLONE_H_
 
 #include <sys/types.h>
 
@@ -29,4 +29,4 @@ Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_c
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_LOG_LOG_CLONE_H_
+#endif  // ENGINE_RACE_COPIES_LOG_CLONE_H_

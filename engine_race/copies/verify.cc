@@ -1,4 +1,4 @@
-#include "engine_race/log/verify.h"
+#include "engine_race/copies/verify.h"
 
 #include <algorithm>
 #include <atomic>
@@ -330,14 +330,6 @@ class BucketVerifier {
 };
 
 }  // namespace
-
-Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
-                   const std::vector<std::string>& paths,
-                   const std::optional<KeyRange>& key_range) {
-  StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, paths, key_range));
-  return VerifyFiles(files, report, on_bad, {});
-}
 
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
                    const MakeSinkFn& make_sink, const ProgressFn& on_progress) {

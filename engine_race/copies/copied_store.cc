@@ -1,4 +1,4 @@
-#include "engine_race/log/copied_store.h"
+#include "engine_race/copies/copied_store.h"
 
 #include <algorithm>
 #include <cstring>

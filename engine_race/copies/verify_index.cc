@@ -1,4 +1,4 @@
-#include "engine_race/index/verify_index.h"
+#include "engine_race/copies/copies.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/copies/verify.h"
 #include "engine_race/index/run_extent.h"
 #include "engine_race/index/value_ref.h"
 #include "engine_race/l1/extent_store.h"
 #include "engine_race/l1/index_root.h"
 #include "engine_race/l1/key_block.h"
 #include "engine_race/log/index_coverage.h"
-#include "engine_race/log/verify.h"
 
 namespace engine_race {
 namespace {
@@ -166,10 +166,9 @@ void Comparison::AddBad(uint32_t bucket, uint64_t slot, const char* what) {
 
 }  // namespace
 
-Status VerifyStoreAndIndex(const std::string& dir, VerifyReport* report, const BadRecordFn& tell,
-                           const std::vector<std::string>& paths,
-                           const std::optional<KeyRange>& key_range,
-                           const ProgressFn& tell_progress) {
+Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& tell,
+                   const std::vector<std::string>& paths, const std::optional<KeyRange>& key_range,
+                   const ProgressFn& tell_progress) {
   // Threads find bad records in the logs and in the index; the caller hears of one at a time.
   std::mutex tell_mutex;
   ProgressFn on_progress;

@@ -1,13 +1,13 @@
-#include "engine_race/checkpoint.h"
+#include "engine_race/copies/copies.h"
 
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "engine_race/log/copied_store.h"
-#include "engine_race/log/log_clone.h"
+#include "engine_race/copies/copied_store.h"
+#include "engine_race/copies/log_clone.h"
+#include "engine_race/copies/view_walk.h"
 #include "engine_race/scan/snapshot.h"
-#include "engine_race/scan/view_walk.h"
 
 namespace engine_race {
 namespace {
@@ -44,18 +44,13 @@ class CheckpointSink final : public ViewSink {
   uint64_t count_ = 0;  // of the bucket at hand
 };
 
-Status CopyRecords(const Options& options, const BucketLog& log, Readers* readers,
+Status CopyRecords(const Options& options, const BucketLog& log, EnsureIndexFn ensure_index,
                    const ProgressFn& on_progress, StoreFiles* to) {
-  Readers::Set* available = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(readers->Ensure(&available));
+  Index* index = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(ensure_index(&index));
   ViewRegistry::View view;
-  ENGINE_RACE_RETURN_IF_ERROR(available->index->views().Take(&view));
+  ENGINE_RACE_RETURN_IF_ERROR(index->views().Take(&view));
   const Snapshot pinned(view);
-  ViewWalk walk;
-  walk.version = view.version;
-  walk.memory_bytes = ViewWalk::MemoryFor(options.memory_budget_bytes);
-  walk.most_count = log.RecordCount();
-  walk.on_progress = on_progress;
   std::vector<uint64_t> record_counts(log.geometry().bucket_count);
   const auto make_sink = [&](std::unique_ptr<ViewSink>* sink) {
     auto made = std::make_unique<CheckpointSink>(*to, &record_counts);
@@ -63,7 +58,8 @@ Status CopyRecords(const Options& options, const BucketLog& log, Readers* reader
     *sink = std::move(made);
     return Status::Ok();
   };
-  ENGINE_RACE_RETURN_IF_ERROR(WalkView(log, *available->index, walk, make_sink));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      WalkView(log, *index, view.version, options.memory_budget_bytes, on_progress, make_sink));
   return WriteCopiedCounts(*to, record_counts);
 }
 
@@ -89,14 +85,14 @@ Status CloneRecords(const Options& options, BucketLog* log, StoreFiles* to, bool
 
 }  // namespace
 
-Status MakeCheckpoint(const Options& options, BucketLog* log, Readers* readers,
+Status MakeCheckpoint(const Options& options, BucketLog* log, EnsureIndexFn ensure_index,
                       const std::string& dir, const CheckpointOptions& how) {
   Options made = WithGeometryOf(log->geometry(), options);
   made.paths.clear();
   return MakeReplaceableStore(made, dir, [&](StoreFiles* to) {
     bool cloned = false;
     if (how.reflink) ENGINE_RACE_RETURN_IF_ERROR(CloneRecords(options, log, to, &cloned));
-    return cloned ? Status::Ok() : CopyRecords(options, *log, readers, how.on_progress, to);
+    return cloned ? Status::Ok() : CopyRecords(options, *log, ensure_index, how.on_progress, to);
   });
 }
 

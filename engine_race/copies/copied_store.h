@@ -6,8 +6,8 @@
 //
 // Thread safety: a BucketFill belongs to one thread and fills other buckets than the others do; the
 // functions are stateless. The caller owns the files.
-#ifndef ENGINE_RACE_LOG_COPIED_STORE_H_
-#define ENGINE_RACE_LOG_COPIED_STORE_H_
+#ifndef ENGINE_RACE_COPIES_COPIED_STORE_H_
+#define ENGINE_RACE_COPIES_COPIED_STORE_H_
 
 #include <bitset>
 #include <cstdint>
@@ -58,4 +58,4 @@ Status WriteCopiedCounts(const StoreFiles& files, const std::vector<uint64_t>& r
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_LOG_COPIED_STORE_H_
+#endif  // ENGINE_RACE_COPIES_COPIED_STORE_H_

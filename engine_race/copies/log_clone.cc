@@ -1,10 +1,10 @@
-#include "engine_race/log/log_clone.h"
+#include "engine_race/copies/log_clone.h"
 
 #include <numeric>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/sys.h"
-#include "engine_race/log/copied_store.h"
+#include "engine_race/copies/copied_store.h"
 #include "engine_race/log/key_log_cut.h"
 
 namespace engine_race {

@@ -1,5 +1,5 @@
 // CopyStore: what it copies, what it refuses, and that a copy is all there or is no store.
-#include "engine_race/log/copy.h"
+#include "engine_race/copies/copies.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "engine_race/log/verify.h"
 #include "test/faults/fault_plan.h"
 #include "test/log/log_test_util.h"
 #include "test/log/page_cache_test_util.h"

@@ -6,8 +6,8 @@
 //
 // Thread safety: Open by one thread; WalkBucket of different buckets by any number of threads.
 // Owner of the open files. Invariant: every backup of the chain is of one store.
-#ifndef ENGINE_RACE_LOG_BACKUP_CHAIN_H_
-#define ENGINE_RACE_LOG_BACKUP_CHAIN_H_
+#ifndef ENGINE_RACE_COPIES_BACKUP_CHAIN_H_
+#define ENGINE_RACE_COPIES_BACKUP_CHAIN_H_
 
 #include <cstdint>
 #include <memory>
@@ -16,8 +16,8 @@
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
-#include "engine_race/log/backup_manifest.h"
-#include "engine_race/log/backup_piece.h"
+#include "engine_race/copies/backup_manifest.h"
+#include "engine_race/copies/backup_piece.h"
 
 namespace engine_race {
 
@@ -56,4 +56,4 @@ class BackupChain {
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_LOG_BACKUP_CHAIN_H_
+#endif  // ENGINE_RACE_COPIES_BACKUP_CHAIN_H_

@@ -1,4 +1,4 @@
-#include "engine_race/log/backup_manifest.h"
+#include "engine_race/copies/backup_manifest.h"
 
 #include <cstring>
 

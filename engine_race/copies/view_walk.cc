@@ -1,4 +1,4 @@
-#include "engine_race/scan/view_walk.h"
+#include "engine_race/copies/view_walk.h"
 
 #include <algorithm>
 #include <atomic>
@@ -21,18 +21,22 @@ constexpr uint64_t kMinBatchRecords = 64;
 constexpr uint64_t kMaxBatchRecords = 2048;
 // Of one read.
 constexpr uint32_t kReadRecords = 256;
+// Values in memory, of all threads together.
+constexpr uint64_t kMaxMemoryBytes = uint64_t{64} << 20;
+constexpr uint64_t kMemoryFraction = 16;  // of the store's budget, at most
 
 // What the threads of a walk share.
 struct SharedWalk {
-  SharedWalk(const BucketLog& the_log, const Index& the_index, const ViewWalk& the_walk)
+  SharedWalk(const BucketLog& the_log, const Index& the_index, uint64_t the_version,
+             const ProgressFn& on_progress)
       : log(the_log),
         index(the_index),
-        walk(the_walk),
-        progress(walk.on_progress, walk.most_count) {}
+        version(the_version),
+        progress(on_progress, log.RecordCount()) {}
 
   const BucketLog& log;
   const Index& index;
-  const ViewWalk& walk;
+  const uint64_t version;
   uint32_t batch_records = 0;
   std::atomic<bool> failed{false};
   SharedProgress progress;
@@ -58,7 +62,7 @@ class BucketWalker {
       entries_.clear();
       ENGINE_RACE_RETURN_IF_ERROR(shared_.index.Collect(bucket, next_key, keys.last,
                                                         shared_.batch_records, &entries_, &complete,
-                                                        shared_.walk.version));
+                                                        shared_.version));
       ENGINE_RACE_RETURN_IF_ERROR(TakeBatch(bucket));
       if (!complete) {
         ENGINE_RACE_ASSERT(!entries_.empty());
@@ -121,11 +125,13 @@ class BucketWalker {
 
 }  // namespace
 
-Status WalkView(const BucketLog& log, const Index& index, const ViewWalk& walk,
+Status WalkView(const BucketLog& log, const Index& index, uint64_t version,
+                uint64_t memory_budget_bytes, const ProgressFn& on_progress,
                 const MakeViewSinkFn& make_sink) {
   ENGINE_RACE_RETURN_IF_ERROR(log.CheckWritable());
-  const uint64_t fitting = walk.memory_bytes / kThreads / (2 * kValueBytes);
-  SharedWalk shared(log, index, walk);
+  const uint64_t memory_bytes = std::min(kMaxMemoryBytes, memory_budget_bytes / kMemoryFraction);
+  const uint64_t fitting = memory_bytes / kThreads / (2 * kValueBytes);
+  SharedWalk shared(log, index, version, on_progress);
   shared.batch_records =
       static_cast<uint32_t>(std::clamp(fitting, kMinBatchRecords, kMaxBatchRecords));
   NumberQueue buckets(log.geometry().bucket_count);
