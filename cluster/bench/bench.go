@@ -14,7 +14,7 @@ import (
 // settleTime is between the start of stopped nodes and their measurement.
 const settleTime = 500 * time.Millisecond
 
-// mostErrorShare: a figure counts only if fewer than one call in so many failed.
+// mostErrorShare: a figure counts only if fewer than one call in this number failed.
 const mostErrorShare = 100
 
 // runner measures opponents in alternating rounds.

@@ -27,10 +27,10 @@ type Budget struct {
 	number  uint64 // of the last waiter
 }
 
-// New makes a budget of so many bytes.
+// New makes a budget of `limit` bytes.
 func New(limit int64) *Budget { return &Budget{limit: limit} }
 
-// Least is the least limit of a budget in which one account may hold so many bytes.
+// Least is the least limit of a budget in which one account may hold `most` bytes.
 func Least(most int64) int64 {
 	return (most + shareOfFree - 1) / shareOfFree * (shareOfFree + 1)
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	secretBytes = 32 // of a new secret, before it is written as hexadecimal digits
-	// A secret that people choose has at least so many characters.
+	// The fewest characters of a secret that people choose.
 	leastSecret = 16
 )
 

@@ -24,7 +24,7 @@ import (
 const (
 	clockHeader = "Engine-Race-Clock"
 	untilQuery  = "until"
-	// Clocks may drift apart by one part in so many.
+	// Clocks may drift apart by one part in this number.
 	driftShare = 1000
 )
 

@@ -77,7 +77,7 @@ func (c *call) answer(w http.ResponseWriter, r *http.Request, timeout time.Durat
 	return serve(*c)
 }
 
-// readBody reads a body of so many bytes; -1: it has not told how many. Its memory does not grow
+// readBody reads a body of `length` bytes; -1: it has not told how many. Its memory does not grow
 // step by step, which would take twice as much.
 func readBody(body io.Reader, length int64) ([]byte, error) {
 	if length > maxBodyBytes {

@@ -21,7 +21,7 @@ import (
 const (
 	directoryShard = 1
 	firstDataShard = 2
-	// At most so many nodes hold the directory.
+	// The most nodes that hold the directory.
 	maxDirectoryReplicas = 5
 )
 

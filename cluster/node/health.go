@@ -15,7 +15,7 @@ import (
 const (
 	// Between two pulses.
 	pulseInterval = time.Second
-	// A node without so many pulses in a row does not live.
+	// A node that misses this number of pulses in a row does not live.
 	maxMissedPulses = 30
 	// Between two looks at the replicas of other nodes, while one here is not ready.
 	witnessInterval = 250 * time.Millisecond

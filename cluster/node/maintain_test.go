@@ -44,7 +44,7 @@ func TestStartsReserveTheSpaceOfOneLogOnly(t *testing.T) {
 	}
 }
 
-// fill writes so many values through a node.
+// fill writes `values` values through a node.
 func (c *testCluster) fill(id uint64, values int) {
 	c.t.Helper()
 	for key := range uint64(values) {

@@ -40,7 +40,7 @@ type Config struct {
 	TickMs, ElectionTicks, HeartbeatTicks uint64
 	// Entries of a shard that wait in memory to be applied, in bytes. Beyond, writes wait.
 	LogMemoryBytes uint64
-	// A shard's log is shortened when it has so many bytes.
+	// A shard's log is shortened when it is this long, in bytes.
 	LogBytes uint64
 	// Replicas that are behind are sent so much in a second, of logs and of snapshots. 0: no bound.
 	CatchUpBytesPerS int64

@@ -20,7 +20,8 @@ import (
 const (
 	// Writes that wait are proposed together, up to this size.
 	maxProposalBytes = 1 << 20
-	// An op counts for at least so many: each one is looked up or applied, and few bytes may be many.
+	// An op counts for at least these bytes: each one is looked up or applied, and few bytes may be
+	// many.
 	leastOpBytes = 64
 	// Proposals of one shard that are under way at one time.
 	maxProposals = 4

@@ -24,7 +24,7 @@ const (
 	slowTime = 500 * time.Millisecond
 	// Between two looks at a replica that has failed.
 	failedInterval = time.Second
-	// A replica that has stopped is started again after so long. When it has stopped so often, its
+	// A replica that has stopped is started again after this time. After this number of stops, its
 	// data counts as damaged.
 	startAgainAfter = 5 * time.Second
 	mostStarts      = 3

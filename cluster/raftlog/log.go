@@ -237,7 +237,7 @@ func (l *Log) Bytes(shardID, replicaID uint64) uint64 {
 	return l.replica(shardID, replicaID).bytes()
 }
 
-// IndexBefore gives the index after which the log has about so many bytes, or 0 if all of it has
+// IndexBefore gives the index after which the log has about `tail` bytes, or 0 if all of it has
 // fewer.
 func (l *Log) IndexBefore(shardID, replicaID, tail uint64) uint64 {
 	return l.replica(shardID, replicaID).indexBefore(tail)

@@ -21,7 +21,7 @@ import (
 // Records are hashed by chunks. A chunk ends with a key whose own hash says so. A record that is
 // missing thus changes one chunk, and not the ends of all later ones.
 const (
-	// One of so many keys ends a chunk.
+	// One key in this number ends a chunk.
 	chunkRecords = 1024
 	// A mark that nobody hashes holds back the space of overwritten records, for so long at most.
 	markTime = 15 * time.Minute
@@ -108,7 +108,7 @@ func (r *Replica) takeMark(ctx context.Context, index uint64) (*marked, error) {
 	}
 }
 
-// Hash gives the chunks of the state of a marked index, once. It reads at most so many bytes a
+// Hash gives the chunks of the state of a marked index, once. It reads at most `bytesPerSecond` a
 // second; 0 stands for no limit.
 func (r *Replica) Hash(ctx context.Context, index uint64, bytesPerSecond int64) ([]Chunk, error) {
 	m, err := r.takeMark(ctx, index)
@@ -166,7 +166,7 @@ func (r *Replica) hash(ctx context.Context, m *moment, bytesPerSecond int64) ([]
 	return chunks, nil
 }
 
-// rest waits until so many bytes may have been read.
+// rest waits until these bytes may have been read.
 func rest(ctx context.Context, began time.Time, read, bytesPerSecond int64) error {
 	wait := time.Duration(0)
 	if bytesPerSecond > 0 {

@@ -115,7 +115,7 @@ func readBlock(memory []byte, stream io.Reader, total uint64,
 	return uint64(count), nil
 }
 
-// readChecked reads so many bytes, into `memory` if they fit, and their checksum, which also covers
+// readChecked reads `size` bytes, into `memory` if they fit, and their checksum, which also covers
 // what was read before them.
 func readChecked(memory []byte, stream io.Reader, before []byte, size int) ([]byte, error) {
 	if cap(memory) < size {

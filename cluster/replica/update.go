@@ -16,7 +16,7 @@ const (
 	maxBatchOps = 128
 	// Keys that are looked up together for counted ops.
 	maxLooked = 64
-	// A batch keeps the memory of its ops for later ones, if they were no more than so many.
+	// A batch keeps the memory of its ops for later ones, if they were no more than this.
 	maxKeptOps = 8 * maxBatchOps
 	// Between two tries to write to a full disk.
 	fullDelay = 100 * time.Millisecond

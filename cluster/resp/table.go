@@ -19,7 +19,7 @@ const (
 // up to `last` in steps of `step`; a negative `last` counts from the end.
 type command struct {
 	name    string
-	arity   int // its name included; negative: at least so many
+	arity   int // its name included; negative: at least its amount
 	kind    kind
 	handler func(c *client, arguments [][]byte) error // for kind single
 
@@ -112,7 +112,7 @@ func (table *commandTable) find(name []byte) *command {
 	return table.byName[string(lower[:len(name)])]
 }
 
-// accepts tells whether a command may have so many arguments, its name included.
+// accepts tells whether a command may have `count` arguments, its name included.
 func (entry *command) accepts(count int) bool {
 	return count == entry.arity || entry.arity < 0 && count >= -entry.arity
 }

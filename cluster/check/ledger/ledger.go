@@ -51,7 +51,7 @@ type Report struct {
 
 const maxSamples = 20
 
-// coldShare: one write in so many goes to a cold key.
+// coldShare: one write in this number goes to a cold key.
 const coldShare = 3
 
 // Failed says whether the report has any loss, stale read or impossible value, or misses a key.
