@@ -14,7 +14,7 @@ const (
 	maintainInterval = 200 * time.Millisecond
 	// A log that is shortened keeps this share of its bytes, for replicas that are a little behind.
 	keptShare = 4
-	// What a log keeps that an operator has shortened.
+	// An operator who shortens a log keeps these bytes of it.
 	keptBytes = 4 << 20
 	// A log is looked at again when it has grown by this share of its bytes.
 	againShare = 16

@@ -108,7 +108,7 @@ func (r *Replica) takeMark(ctx context.Context, index uint64) (*marked, error) {
 	}
 }
 
-// Hash gives the chunks of the state of a marked index, once. It reads at most `bytesPerSecond` a
+// Hash gives the chunks of the state of a marked index, once. It reads at most bytesPerSecond a
 // second; 0 stands for no limit.
 func (r *Replica) Hash(ctx context.Context, index uint64, bytesPerSecond int64) ([]Chunk, error) {
 	m, err := r.takeMark(ctx, index)
