@@ -24,6 +24,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATCHES = ROOT / "cluster" / "check" / "mutants"
 CHECK_TIMEOUT_S = 600
+TEST_TIMEOUT = "2m"
 
 
 def patch(tree, path, *flags):
@@ -48,12 +49,12 @@ class Mutant:
                               if line.partition(": ")[0] not in fields).strip()
 
 
-def go(tree, *arguments, timeout=None):
+def go(tree, *arguments):
     """Runs go in cluster/ of the tree, with the settings that the project's own builds have."""
     script = '. scripts/go_env.sh && use_go && cd cluster && exec go "$@"'
     return subprocess.run(["bash", "-c", script, "go", *arguments], cwd=tree,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", timeout=timeout)
+                          errors="replace")
 
 
 def build(tree, program, target):
@@ -100,15 +101,18 @@ def run_check(work, flags):
 
 
 def run_test(tree, test):
-    """The test that failed, None when all passed."""
+    """The test that failed, or how the process of the tests ended; None when all passed."""
     package, pattern = test.split(" ", 1)
-    run = go(tree, "test", "-count=1", "-run", pattern, package, timeout=CHECK_TIMEOUT_S)
+    run = go(tree, "test", "-count=1", "-timeout", TEST_TIMEOUT, "-run", pattern, package)
     if run.returncode == 0 and "no tests to run" in run.stdout:
         sys.exit(f"no test of {package} matches {pattern}")
-    failed = re.findall(r"^--- FAIL: (\S+)", run.stdout, re.MULTILINE)
-    if run.returncode != 0 and not failed:
+    if run.returncode == 0:
+        return None
+    found = (re.search(r"^--- FAIL: (\S+)", run.stdout, re.MULTILINE) or
+             re.search(r"^(?:panic|fatal error): (.*)", run.stdout, re.MULTILINE))
+    if found is None:
         sys.exit(f"{package} does not build or run:\n{run.stdout[-3000:]}")
-    return failed[0] if failed else None
+    return found.group(1)
 
 
 def find(tree, work, mutant):
