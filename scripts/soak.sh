@@ -50,16 +50,11 @@ tests() {  # room, filter, flags; with assertions
   ENGINE_BIN_DIR=$PWD/build/checked/bin "build/checked/tests/$1" --gtest_filter="$2" "${@:3}"
 }
 
-# Tests the eviction of blocks and hot values under readers, and the move of sub-tables under gets.
-# Tables and shards take half of the time, in eight runs of equal length. The engine takes the other
-# half, in runs of about a second.
+# Tests the eviction of hot values under readers, in runs of about a second.
 l1() {  # flavour, seconds
   local programs=build/$1/tests
-  make --no-print-directory -j"$(nproc)" FLAVOUR="$1" $programs/lab $programs/hot $programs/e2e ||
-    return
-  L1_READERS_MS=$(($2 * 1000 / 16)) $programs/lab \
-    --gtest_filter='*L1TableReaders*:CoreShards*Ask*:CoreShards*ManyClients*' || return
-  local end=$((SECONDS + $2 / 2))
+  make --no-print-directory -j"$(nproc)" FLAVOUR="$1" $programs/hot $programs/e2e || return
+  local end=$((SECONDS + $2))
   while [ $SECONDS -lt $end ]; do
     $programs/e2e --gtest_repeat=10 --gtest_filter='HotValues*ReadersBeside*' || return
     $programs/hot --gtest_repeat=10 --gtest_filter='ValueFrames*ReadersBeside*' || return

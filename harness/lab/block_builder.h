@@ -1,5 +1,4 @@
-// A builder collects the records of one block; each encoding has its own. The encoding of an extent
-// file makes such builders.
+// A builder collects the records of one block; each encoding has its own.
 //
 // One thread. A builder keeps its memory for the next block.
 #ifndef HARNESS_LAB_BLOCK_BUILDER_H_
@@ -8,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include "engine_race/base/assert.h"
@@ -30,12 +28,12 @@ class BlockBuilder {
     records_.insert(records_.end(), payload, payload + shape_.payload_bytes);
     ++count_;
   }
-  // Fills block[0, kBlockBodyBytes) with the records added, at least one, and begins anew. Returns
+  // Fills block[0, kBlockBytes) with the records added, at least one, and begins anew. Returns
   // the size of each record in the block, from which lookups guess where a record lies. 0: they
   // cannot.
   uint32_t Finish(char* block) {
     ENGINE_RACE_ASSERT(count_ > 0);
-    std::memset(block, 0, kBlockBodyBytes);
+    std::memset(block, 0, kBlockBytes);
     const uint32_t record_bytes = Encode(block);
     records_.clear();
     count_ = 0;
@@ -67,13 +65,6 @@ class BlockBuilder {
   const TableShape shape_;
   std::vector<char> records_;
   uint32_t count_ = 0;
-};
-
-// How the blocks of an extent file lay out their records.
-struct BlockEncoding {
-  uint32_t number;  // in the file's header
-  // May throw std::bad_alloc.
-  std::unique_ptr<BlockBuilder> (*make_builder)(const TableShape& shape);
 };
 
 }  // namespace lab

@@ -1,4 +1,4 @@
-// The blocks of a table, and the entries that index them.
+// The blocks of a table, their encodings, and the entries that index them.
 //
 // The records of a table lie in blocks of 16 KiB, ordered by key as strings of bytes. An extent of
 // 2 MiB is 127 blocks of records and the block that indexes them, which has the same format.
@@ -13,6 +13,13 @@
 #include "harness/lab/engine_names.h"
 
 namespace lab {
+
+// How the records of a block are laid out.
+enum class Encoding : uint8_t {
+  kRestart,  // prefix compression with restart points: the baseline
+  kSquare,   // a tree of two levels, whose fanout is the square root of the number of runs
+  kTree,     // a tree of two levels with a fixed fanout
+};
 
 inline constexpr size_t kBlockBytes = 16 * 1024;
 inline constexpr size_t kExtentBytes = 2 * 1024 * 1024;
@@ -47,11 +54,6 @@ class BlockEntry {
  private:
   uint64_t word_;
 };
-
-// The checksum at the end of every block: Hash64 of all bytes before it, seeded with the block's
-// position.
-inline constexpr size_t kBlockChecksumBytes = 8;
-inline constexpr size_t kBlockBodyBytes = kBlockBytes - kBlockChecksumBytes;
 
 }  // namespace lab
 

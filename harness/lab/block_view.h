@@ -1,12 +1,12 @@
-// The searches of a block of any encoding.
+// The builder and the searches of a block of any encoding.
 //
-// Pure functions of the block's bytes; thread-safe.
+// Pure functions; thread-safe.
 #ifndef HARNESS_LAB_BLOCK_VIEW_H_
 #define HARNESS_LAB_BLOCK_VIEW_H_
 
 #include <cstdint>
+#include <memory>
 
-#include "harness/lab/encoding.h"
 #include "harness/lab/engine_names.h"
 #include "harness/lab/node_search.h"
 #include "harness/lab/restart_block.h"
@@ -14,6 +14,19 @@
 #include "harness/lab/tree_block.h"
 
 namespace lab {
+
+// May throw std::bad_alloc.
+inline std::unique_ptr<BlockBuilder> MakeBlockBuilder(Encoding encoding, const TableShape& shape) {
+  switch (encoding) {
+    case Encoding::kTree:
+      return std::make_unique<TreeBlockBuilder>(shape);
+    case Encoding::kSquare:
+      return std::make_unique<SquareBlockBuilder>(shape);
+    case Encoding::kRestart:
+      break;
+  }
+  return std::make_unique<RestartBlockBuilder>(shape);
+}
 
 // The payload of `key`, or null.
 inline const char* FindInBlock(Encoding encoding, const char* block, const char* key,

@@ -1,229 +1,294 @@
 #include "harness/lab/core_shards.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
 #include <utility>
 
 #include "engine_race/base/parallel.h"
-#include "harness/lab/shard_balance.h"
+#include "harness/load/l1_lookups.h"
 
 namespace lab {
 
 namespace {
 
-Status Stopped() { return Status(Code::kIncomplete, "l1: the shards have stopped"); }
+// Separates the memory that two workers write, so that they share no cache line at any alignment.
+constexpr size_t kGapBytes = 64;
+// As many places of a batch have at least that many bytes of payloads and of statuses.
+constexpr size_t kGapPlaces = kGapBytes / harness::kMinPayloadBytes;
+static_assert(kGapPlaces * sizeof(Status) >= kGapBytes);
 
-Status Validate(const CoreShardsOptions& options) {
-  if (options.worker_count > kMaxShardCount) {
-    return Status::InvalidArgument("l1: worker_count is above 1024");
+}  // namespace
+
+// A core shard: one thread with tables, frames and epochs of its own. It takes mails from its
+// inbox, answers them from its own tables, and sleeps when there are none.
+class ShardWorker {
+ public:
+  ShardWorker(uint32_t number, const CoreShardsOptions& options,
+              std::span<const std::unique_ptr<ShardWorker>> workers)
+      : number_(number), options_(options), client_(options, this, workers) {}
+
+  void Start(bool pins, uint32_t cpu) {
+    thread_ = std::thread([this, pins, cpu] {
+      is_pinned_.store(pins && engine_race::PinThread(cpu), std::memory_order_relaxed);
+      Main();
+    });
   }
-  if (options.frame_count == 0) return Status::InvalidArgument("l1: frame_count is 0");
-  const TableOptions& table = options.table;
-  if (table.extents == Reach::kCache || table.indexes == Reach::kCache ||
-      table.records == Reach::kCache) {
-    return Status::InvalidArgument("l1: shards reach everything by pointer");
+  void Stop() {
+    if (!thread_.joinable()) return;
+    Mail mail;
+    mail.kind = Mail::Kind::kStop;
+    inbox_.Push(&mail);
+    thread_.join();
+  }
+
+  ShardInbox& inbox() { return inbox_; }
+  // Of the thread that waits for work of this worker.
+  Ticket& work_ticket() { return work_ticket_; }
+  // Relaxed, here and in Start: a statistic.
+  bool is_pinned() const { return is_pinned_.load(std::memory_order_relaxed); }
+
+  // The calls below are for the worker's own thread.
+
+  Status LoadTables();
+  // Answers gets of its own tables, and counts the mail down.
+  void Answer(Mail* mail);
+  // Answers mails until the ticket is ready; new work waits until later.
+  void WaitFor(const Ticket& ticket);
+
+ private:
+  void Main();
+  // Each is true when there was something to do.
+  bool Serve();
+  bool Work();
+
+  const uint32_t number_;
+  const CoreShardsOptions& options_;
+  ShardInbox inbox_;
+  Ticket work_ticket_{/*inbox=*/nullptr};
+  std::atomic<bool> is_pinned_{false};
+  // Declared before the tables, whose destructors return their frames to the pool.
+  std::unique_ptr<TableFrames> frames_;
+  std::vector<std::unique_ptr<Table>> tables_;  // null: another worker's
+  ShardClient client_;
+  Mail* work_ = nullptr;
+  bool must_stop_ = false;
+  std::thread thread_;
+};
+
+Status ShardWorker::LoadTables() {
+  ENGINE_RACE_RETURN_IF_ERROR(TableFrames::Create(options_.frame_count, &frames_));
+  tables_.resize(options_.names.size());
+  for (size_t table = number_; table < tables_.size(); table += options_.worker_count) {
+    ENGINE_RACE_RETURN_IF_ERROR(Table::Open(options_.dir_fd, options_.names[table], options_.shape,
+                                            options_.table, frames_.get(), /*cache=*/nullptr,
+                                            &tables_[table]));
   }
   return Status::Ok();
 }
 
-// The worker with the fewest records.
-uint32_t LeastFilled(const Routes& routes, uint32_t worker_count) {
-  std::vector<uint64_t> counts(worker_count, 0);
-  for (const SubTable& sub : routes.subs) {
-    const ShardTable& table = routes.tables[sub.table];
-    counts[sub.worker] += table.source->record_count / table.sub_count + 1;
+void ShardWorker::Main() {
+  uint32_t idle_spins = 0;
+  while (!must_stop_) {
+    const bool served = Serve();
+    if (Work() || served) {
+      idle_spins = 0;
+    } else if (++idle_spins < kSpins) {
+      SpinOnce();
+    } else {
+      inbox_.Sleep([] { return false; });
+    }
   }
-  return static_cast<uint32_t>(std::min_element(counts.begin(), counts.end()) - counts.begin());
 }
 
-}  // namespace
+bool ShardWorker::Serve() {
+  Mail* mail = inbox_.TakeAll();
+  if (mail == nullptr) return false;
+  while (mail != nullptr) {
+    // Read now: once the mail is done it belongs to another thread.
+    Mail* const next = mail->next;
+    if (mail->kind == Mail::Kind::kGets) {
+      Answer(mail);
+    } else if (mail->kind == Mail::Kind::kWork) {
+      work_ = mail;
+    } else {
+      must_stop_ = true;
+    }
+    mail = next;
+  }
+  return true;
+}
+
+bool ShardWorker::Work() {
+  Mail* const mail = std::exchange(work_, nullptr);
+  if (mail == nullptr) return false;
+  (*mail->work)(client_);
+  mail->ticket->Done();
+  return true;
+}
+
+void ShardWorker::WaitFor(const Ticket& ticket) {
+  for (uint32_t spins = 0; !ticket.ready();) {
+    if (Serve()) {
+      spins = 0;
+    } else if (++spins < kSpins) {
+      SpinOnce();
+    } else {
+      inbox_.Sleep([&ticket] { return ticket.ready(); });
+    }
+  }
+}
+
+void ShardWorker::Answer(Mail* mail) {
+  for (uint32_t i = 0; i < mail->run_count; ++i) {
+    const ShardRun& run = mail->runs[i];
+    const Table& table = *tables_[run.table];
+    if (run.count == 1) {
+      run.statuses[0] = table.Get(run.keys, run.payloads);
+    } else {
+      table.MultiGet(run.keys, run.payloads, {run.statuses, run.count});
+    }
+  }
+  mail->ticket->Done();
+}
+
+ShardClient::ShardClient(const CoreShardsOptions& options, ShardWorker* here,
+                         std::span<const std::unique_ptr<ShardWorker>> workers)
+    : shape_(options.shape),
+      here_(*here),
+      workers_(workers),
+      ticket_(&here->inbox()),
+      counts_(options.names.size()),
+      run_of_(options.names.size()) {
+  // Mails and their runs keep their addresses.
+  runs_.reserve(options.names.size());
+  mails_.reserve(options.worker_count);
+}
+
+void ShardClient::Get(std::span<ShardGet> gets) {
+  LayOut(gets);
+  HandOver();
+  GiveBack(gets);
+}
+
+void ShardClient::LayOut(std::span<const ShardGet> gets) {
+  const size_t room = gets.size() + workers_.size() * kGapPlaces;
+  if (places_.size() < room) {
+    keys_.resize(room * shape_.key_bytes);
+    payloads_.resize(room * shape_.payload_bytes);
+    statuses_.resize(room);
+    places_.resize(room);
+  }
+  std::fill(counts_.begin(), counts_.end(), 0);
+  for (const ShardGet& get : gets) {
+    ENGINE_RACE_ASSERT(get.table < counts_.size());
+    ++counts_[get.table];
+  }
+  runs_.clear();
+  mails_.clear();
+  size_t place = 0;
+  for (uint32_t worker = 0; worker < workers_.size(); ++worker) {
+    const size_t first_run = runs_.size();
+    for (size_t table = worker; table < counts_.size(); table += workers_.size()) {
+      if (counts_[table] == 0) continue;
+      runs_.push_back({static_cast<uint32_t>(table), 0, keys_.data() + place * shape_.key_bytes,
+                       payloads_.data() + place * shape_.payload_bytes, &statuses_[place],
+                       &places_[place]});
+      run_of_[table] = &runs_.back();
+      place += counts_[table];
+    }
+    if (runs_.size() == first_run) continue;
+    Mail& mail = mails_.emplace_back();
+    mail.ticket = &ticket_;
+    mail.worker = worker;
+    mail.runs = &runs_[first_run];
+    mail.run_count = static_cast<uint32_t>(runs_.size() - first_run);
+    place += kGapPlaces;
+  }
+  for (size_t i = 0; i < gets.size(); ++i) {
+    ShardRun& run = *run_of_[gets[i].table];
+    std::memcpy(run.keys + size_t{run.count} * shape_.key_bytes, gets[i].key, shape_.key_bytes);
+    run.places[run.count++] = static_cast<uint32_t>(i);
+  }
+}
+
+void ShardClient::HandOver() {
+  Mail* mine = nullptr;
+  ticket_.Expect(static_cast<uint32_t>(mails_.size()));
+  for (Mail& mail : mails_) {
+    ShardWorker& worker = *workers_[mail.worker];
+    if (&worker == &here_) {
+      mine = &mail;
+    } else {
+      worker.inbox().Push(&mail);
+    }
+  }
+  if (mine != nullptr) here_.Answer(mine);
+  here_.WaitFor(ticket_);
+}
+
+void ShardClient::GiveBack(std::span<ShardGet> gets) {
+  for (const ShardRun& run : runs_) {
+    for (uint32_t i = 0; i < run.count; ++i) {
+      ShardGet& get = gets[run.places[i]];
+      get.status = std::move(run.statuses[i]);
+      if (!get.status.ok()) continue;
+      std::memcpy(get.payload, run.payloads + size_t{i} * shape_.payload_bytes,
+                  shape_.payload_bytes);
+    }
+  }
+}
 
 Status CoreShards::Start(const CoreShardsOptions& options, std::unique_ptr<CoreShards>* shards) {
-  ENGINE_RACE_RETURN_IF_ERROR(Validate(options));
   return Guarded([&] {
-    std::unique_ptr<CoreShards> started(new CoreShards);
-    ENGINE_RACE_RETURN_IF_ERROR(started->StartWorkers(options));
+    std::unique_ptr<CoreShards> started(new CoreShards(options));
+    const uint32_t count = options.worker_count;
+    const std::vector<uint32_t> cpus =
+        options.cpus.empty() ? engine_race::AvailableCpus() : options.cpus;
+    const bool pins = count <= cpus.size();
+    auto& workers = started->workers_;
+    workers.resize(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      workers[i] = std::make_unique<ShardWorker>(i, started->options_, workers);
+    }
+    for (uint32_t i = 0; i < count; ++i) workers[i]->Start(pins, pins ? cpus[i] : 0);
+    ENGINE_RACE_RETURN_IF_ERROR(harness::ForEachOnThreads(count, [&](uint32_t i) {
+      return started->Run(i, [&](ShardClient&) { return workers[i]->LoadTables(); });
+    }));
     *shards = std::move(started);
     return Status::Ok();
   });
 }
 
-Status CoreShards::StartWorkers(const CoreShardsOptions& options) {
-  const uint32_t count =
-      options.worker_count != 0 ? options.worker_count : engine_race::AvailableCpuCount();
-  std::vector<uint32_t> cpus = options.cpus;
-  if (cpus.empty()) cpus = engine_race::AvailableCpus();
-  const bool pins = options.pin && count <= cpus.size();
-  workers_.resize(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    ENGINE_RACE_RETURN_IF_ERROR(ShardWorker::Create(i, {options.table, options.frame_count},
-                                                    &routes_, workers_, &workers_[i]));
-  }
-  for (uint32_t i = 0; i < count; ++i) {
-    const int64_t cpu = pins ? int64_t{cpus[i]} : ShardWorker::kAnyCpu;
-    ENGINE_RACE_RETURN_IF_ERROR(workers_[i]->Start(cpu));
-  }
-  return Status::Ok();
-}
+CoreShards::CoreShards(const CoreShardsOptions& options) : options_(options) {}
 
-CoreShards::~CoreShards() { Stop(); }
-
-void CoreShards::Stop() {
-  const std::lock_guard lock(stop_mutex_);
-  for (const std::unique_ptr<ShardWorker>& worker : workers_) {
-    if (worker == nullptr || !worker->started()) continue;
-    Mail mail;
-    mail.kind = Mail::Kind::kStop;
-    mail.ticket = &stop_ticket_;
-    stop_ticket_.Expect(1);
-    if (worker->inbox().Push(&mail)) stop_ticket_.Wait();
+CoreShards::~CoreShards() {
+  for (const auto& worker : workers_) {
+    if (worker != nullptr) worker->Stop();
   }
-  for (const std::unique_ptr<ShardWorker>& worker : workers_) {
-    if (worker != nullptr) worker->Join();
-  }
-}
-
-Status CoreShards::AddTable(int dir_fd, const std::string& name, uint32_t* table) {
-  return Guarded([&] {
-    std::unique_ptr<ExtentFile> file;
-    ENGINE_RACE_RETURN_IF_ERROR(ExtentFile::Open(dir_fd, name, &file));
-    auto source = std::make_shared<ShardSource>();
-    ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, ".", O_RDONLY | O_DIRECTORY, 0, &source->dir));
-    source->name = name;
-    source->table_id = file->table_id();
-    source->shape = file->shape();
-    source->record_count = file->record_count();
-    return routes_.Change([&](Routes* routes) {
-      *table = routes->AddTable(std::move(source), LeastFilled(*routes, worker_count()));
-      return Status::Ok();
-    });
-  });
-}
-
-Status CoreShards::MakeClient(std::unique_ptr<ShardClient>* client) {
-  Ticket* ticket = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(tickets_.Take(&ticket));
-  const Status made = Guarded([&] {
-    *client =
-        std::make_unique<ShardClient>(&routes_, workers_, /*here=*/nullptr, ticket, &tickets_);
-    return Status::Ok();
-  });
-  if (!made.ok()) tickets_.GiveBack(ticket);
-  return made;
 }
 
 Status CoreShards::Run(uint32_t worker, const std::function<Status(ShardClient&)>& work) {
-  if (worker >= worker_count()) return Status::InvalidArgument("l1: no such worker");
-  Ticket* ticket = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(tickets_.Take(&ticket));
   Status status;
-  const Status sent = Guarded([&] {
-    const std::function<void(ShardClient&)> guarded = [&](ShardClient& client) {
-      status = Guarded([&] { return work(client); });
-    };
-    Mail mail;
-    mail.kind = Mail::Kind::kWork;
-    mail.work = &guarded;
-    mail.ticket = ticket;
-    ticket->Expect(1);
-    if (!workers_[worker]->inbox().Push(&mail)) return Stopped();
-    ticket->Wait();
-    return Status::Ok();
-  });
-  tickets_.GiveBack(ticket);
-  if (!sent.ok()) return sent;
+  const std::function<void(ShardClient&)> guarded = [&](ShardClient& client) {
+    status = Guarded([&] { return work(client); });
+  };
+  Ticket& ticket = workers_[worker]->work_ticket();
+  Mail mail;
+  mail.kind = Mail::Kind::kWork;
+  mail.work = &guarded;
+  mail.ticket = &ticket;
+  ticket.Expect(1);
+  workers_[worker]->inbox().Push(&mail);
+  ticket.Wait();
   return status;
-}
-
-Status CoreShards::Move(uint32_t sub_table, uint32_t worker) {
-  if (worker >= worker_count()) return Status::InvalidArgument("l1: no such worker");
-  return routes_.Change([&](Routes* routes) {
-    const uint32_t sub = routes->Find(sub_table);
-    if (sub == routes->subs.size()) return Status::NotFound();
-    routes->subs[sub].worker = worker;
-    return Status::Ok();
-  });
-}
-
-Status CoreShards::Split(uint32_t sub_table, const std::string& key, uint32_t* upper) {
-  return Cut(sub_table, key, /*worker=*/nullptr, upper);
-}
-
-Status CoreShards::Cut(uint32_t sub_table, const std::string& key, const uint32_t* worker,
-                       uint32_t* upper) {
-  return routes_.Change([&](Routes* routes) {
-    const uint32_t sub = routes->Find(sub_table);
-    if (sub == routes->subs.size()) return Status::NotFound();
-    const SubTable& cut = routes->subs[sub];
-    const ShardTable& table = routes->tables[cut.table];
-    if (key.size() != table.source->shape.key_bytes) {
-      return Status::InvalidArgument("l1: a key of another length");
-    }
-    if (key <= cut.lower || routes->SubOf(cut.table, key.data()) != sub) {
-      return Status::InvalidArgument("l1: a key outside the sub-table");
-    }
-    if (table.sub_count == kMaxSubTables) return Status::Full("l1: a table of 4096 sub-tables");
-    *upper = routes->Split(sub, key, worker != nullptr ? *worker : cut.worker);
-    return Status::Ok();
-  });
-}
-
-Status CoreShards::TakeHeat(std::vector<std::vector<SubTableHeat>>* heats) {
-  heats->resize(worker_count());
-  Ticket* ticket = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(tickets_.Take(&ticket));
-  Status status;
-  for (uint32_t i = 0; i < worker_count() && status.ok(); ++i) {
-    status = Guarded([&] {
-      Status taken;
-      const std::function<void(ShardWorker&)> look = [&](ShardWorker& worker) {
-        taken = Guarded([&] {
-          (*heats)[i] = worker.TakeHeat();
-          return Status::Ok();
-        });
-      };
-      Mail mail;
-      mail.kind = Mail::Kind::kLook;
-      mail.look = &look;
-      mail.ticket = ticket;
-      ticket->Expect(1);
-      if (!workers_[i]->inbox().Push(&mail)) return Stopped();
-      ticket->Wait();
-      return taken;
-    });
-  }
-  tickets_.GiveBack(ticket);
-  return status;
-}
-
-Status CoreShards::Rebalance(bool* changed) {
-  *changed = false;
-  return Guarded([&] {
-    const std::lock_guard lock(rebalance_mutex_);
-    std::vector<std::vector<SubTableHeat>> heats;
-    ENGINE_RACE_RETURN_IF_ERROR(TakeHeat(&heats));
-    const ShardPlan plan = PlanBalance(*routes_.Current(), heats);
-    if (plan.kind == ShardPlan::Kind::kNothing) return Status::Ok();
-    uint32_t upper = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(plan.kind == ShardPlan::Kind::kMove
-                                    ? Move(plan.sub_table, plan.worker)
-                                    : Cut(plan.sub_table, plan.key, &plan.worker, &upper));
-    *changed = true;
-    return Status::Ok();
-  });
 }
 
 uint32_t CoreShards::pinned_count() const {
   return static_cast<uint32_t>(
       std::count_if(workers_.begin(), workers_.end(),
-                    [](const std::unique_ptr<ShardWorker>& worker) { return worker->pinned(); }));
-}
-
-uint64_t CoreShards::passed_on_count() const {
-  uint64_t count = 0;
-  for (const std::unique_ptr<ShardWorker>& worker : workers_) count += worker->passed_on_count();
-  return count;
+                    [](const std::unique_ptr<ShardWorker>& one) { return one->is_pinned(); }));
 }
 
 }  // namespace lab

@@ -1,5 +1,5 @@
-// An index of flat arrays in memory, which the engine's lookups are compared with. It has sorted
-// keys, references beside them, and a radix table of sixteen keys a cell.
+// An index of flat arrays in memory, which the engine's lookups are compared with: the engine's
+// sorted runs, with nothing around them.
 //
 // Nothing is added or evicted once lookups begin. A lookup pays for its search and for the reader's
 // entry into an epoch. It also takes the bucket's lock, shared, if the bucket has several runs or
@@ -15,11 +15,10 @@
 #include <span>
 #include <vector>
 
-#include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
-#include "engine_race/index/cell_map.h"
+#include "engine_race/index/part_memory.h"
 #include "engine_race/index/read_write_lock.h"
-#include "engine_race/index/ref_word.h"
+#include "engine_race/index/sorted_run.h"
 #include "engine_race/index/value_ref.h"
 #include "engine_race/l1/epoch.h"
 #include "engine_race/log/geometry.h"
@@ -46,13 +45,7 @@ class FlatIndex {
   size_t FindBatch(std::span<const uint64_t> keys, std::span<engine_race::ValueRef> refs) const;
 
  private:
-  struct Run {
-    engine_race::CellMap map;
-    const uint64_t* keys = nullptr;
-    const engine_race::RefWord* refs = nullptr;
-    const uint32_t* cells = nullptr;
-    size_t count = 0;
-  };
+  using Run = engine_race::SortedRun;
   struct Bucket {
     // The first run lies here, so that a bucket of one run takes no further step.
     Run first;
@@ -60,34 +53,15 @@ class FlatIndex {
     std::vector<Run> more;
     std::vector<uint64_t> more_first_keys;
   };
-  // Where a key would be if the keys of its cell were spread evenly.
-  struct Guess {
-    const Run* run = nullptr;
-    engine_race::CellMap::Position position;
-    uint32_t begin = 0;
-    uint32_t size = 0;
-    size_t rank = 0;
-
-    size_t window() const;
-    void ReadCells();
-  };
 
   engine_race::Status MakeRun(std::span<const engine_race::IndexEntry> entries, Run* run);
-  // `bytes` of memory in huge pages, aligned to cache lines.
-  engine_race::Status Allocate(size_t bytes, char** memory);
-  // Null when no run contains the key.
-  const Run* RunOf(uint64_t key) const;
-  // The word of the key, searched near the guess; null when it is not there.
-  static const engine_race::RefWord* LocateNear(const Guess& guess, uint64_t key);
-  // Searched near the guess, then in its cell.
-  static const engine_race::RefWord* Locate(const Guess& guess, uint64_t key);
-  static Guess GuessIn(const Run& run, uint64_t key);
+  // The only run that can contain the key.
+  const Run& RunOf(uint64_t key) const;
   bool FindSlowly(uint64_t key, engine_race::ValueRef* ref) const;
 
   const engine_race::Geometry geometry_;
   std::vector<Bucket> buckets_;
-  std::vector<engine_race::Region> slabs_;
-  size_t slab_used_ = 0;
+  engine_race::SlabAllocator slabs_;
   mutable engine_race::l1::EpochManager epochs_;
 };
 

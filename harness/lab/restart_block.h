@@ -16,7 +16,6 @@
 
 #include "harness/lab/block_builder.h"
 #include "harness/lab/block_shape.h"
-#include "harness/lab/encoding.h"
 #include "harness/lab/engine_names.h"
 
 namespace lab {
@@ -35,7 +34,7 @@ static_assert(sizeof(RestartBlockTrailer) == 16);
 class RestartBlock {
  public:
   static constexpr uint32_t kRestartInterval = 16;
-  static constexpr uint32_t kTrailerOffset = kBlockBodyBytes - sizeof(RestartBlockTrailer);
+  static constexpr uint32_t kTrailerOffset = kBlockBytes - sizeof(RestartBlockTrailer);
 
   explicit RestartBlock(const char* block) : block_(block) {}
 

@@ -21,36 +21,15 @@ void Ticket::Wait() const {
   }
 }
 
-Status TicketPool::Take(Ticket** ticket) {
-  return Guarded([&] {
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) {
-      free_.reserve(tickets_.size() + 1);
-      tickets_.push_back(std::make_unique<Ticket>(/*inbox=*/nullptr));
-      free_.push_back(tickets_.back().get());
-    }
-    *ticket = free_.back();
-    free_.pop_back();
-    return Status::Ok();
-  });
-}
-
-void TicketPool::GiveBack(Ticket* ticket) {
-  const std::lock_guard lock(mutex_);
-  free_.push_back(ticket);
-}
-
-bool ShardInbox::Push(Mail* mail) {
+void ShardInbox::Push(Mail* mail) {
   // Relaxed: the exchange below checks the value.
   Mail* head = head_.load(std::memory_order_relaxed);
   do {
-    if (head == &closed_) return false;
     mail->next = head == &asleep_ ? nullptr : head;
     // Release: pairs with TakeAll's acquire. Relaxed on failure: nothing of the head is read.
   } while (!head_.compare_exchange_weak(head, mail, std::memory_order_release,
                                         std::memory_order_relaxed));
   if (head == &asleep_) Wake();
-  return true;
 }
 
 void ShardInbox::Nudge() {
@@ -62,7 +41,7 @@ void ShardInbox::Nudge() {
 }
 
 void ShardInbox::Wake() {
-  // Acquire and release: pairs with WaitForWake, and comes before the search for waiters.
+  // Acquire and release: pairs with Sleep, and comes before the search for waiters.
   wakes_.fetch_add(1, std::memory_order_acq_rel);
   wakes_.notify_one();
 }
@@ -70,8 +49,8 @@ void ShardInbox::Wake() {
 Mail* ShardInbox::TakeAll() {
   // Relaxed: only decides whether an exchange is worth its cost.
   if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
-  // Acquire: pairs with Push's release. The head is a mail and no sentinel: only this worker sets
-  // those.
+  // Acquire: pairs with Push's release. The head is a mail and not the sentinel: only this worker
+  // sets that.
   Mail* newest = head_.exchange(nullptr, std::memory_order_acquire);
   Mail* oldest = nullptr;
   while (newest != nullptr) {
@@ -94,18 +73,6 @@ void ShardInbox::SayAwake() {
   // A late waker of an earlier sleep leaves the sentinel there. Relaxed: the exchange fails when a
   // mail has been pushed, which TakeAll takes later.
   head_.compare_exchange_strong(asleep, nullptr, std::memory_order_relaxed);
-}
-
-void ShardInbox::WaitForWake(uint32_t seen) {
-  // Acquire: pairs with Wake.
-  wakes_.wait(seen, std::memory_order_acquire);
-}
-
-bool ShardInbox::Close() {
-  Mail* none = nullptr;
-  // Release: a sender that finds the inbox closed reads nothing through it.
-  return head_.compare_exchange_strong(none, &closed_, std::memory_order_release,
-                                       std::memory_order_relaxed);
 }
 
 }  // namespace lab

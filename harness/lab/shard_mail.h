@@ -11,9 +11,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <mutex>
-#include <vector>
 
 #include "harness/lab/engine_names.h"
 
@@ -21,7 +18,6 @@ namespace lab {
 
 class ShardClient;
 class ShardInbox;
-class ShardWorker;
 
 // The number of mails that one waiting thread still waits for. A ticket lives as long as the
 // shards, so the thread that counts the last mail may touch it after the waiter has continued.
@@ -32,8 +28,6 @@ class alignas(64) Ticket {
 
   // Called before the first mail is sent, while nothing is pending.
   void Expect(uint32_t count) { pending_.store(count, std::memory_order_relaxed); }
-  // Adds one mail. Called by a thread that holds a mail of this ticket that is not done.
-  void ExpectMore() { pending_.fetch_add(1, std::memory_order_relaxed); }
   // From any thread. Release: the waiter sees all that was written before it.
   void Done();
   // Acquire: pairs with Done.
@@ -46,57 +40,39 @@ class alignas(64) Ticket {
   ShardInbox* const inbox_;
 };
 
-// Reuses the tickets of threads that are not workers. Thread-safe.
-class TicketPool {
- public:
-  // kOutOfMemory.
-  Status Take(Ticket** ticket);
-  void GiveBack(Ticket* ticket);
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Ticket>> tickets_;
-  std::vector<Ticket*> free_;  // with room for all of them
-};
-
-// Gets of one sub-table; their keys, payloads and statuses are arrays. Belongs to the thread that
-// has the mail, until the mail is done.
+// Gets of one table; their keys, payloads and statuses are arrays. Belongs to the thread that has
+// the mail, until the mail is done.
 struct ShardRun {
   uint32_t table = 0;
-  uint32_t sub = 0;  // in the routes of the mail's version
   uint32_t count = 0;
   char* keys = nullptr;
   char* payloads = nullptr;
   Status* statuses = nullptr;
-  uint32_t* places = nullptr;  // indexes of the gets in the client's batch; they move with the keys
+  uint32_t* places = nullptr;  // indexes of the gets in the client's batch
 };
 
 struct alignas(64) Mail {
   enum class Kind : uint8_t {
     kGets,
-    kLook,  // done at once, between two mails
     kWork,  // done when the work before it is done
     kStop,
   };
 
   Mail* next = nullptr;
   Kind kind = Kind::kGets;
-  bool passed_on = false;  // made by a worker; the worker that answers it deletes it
   Ticket* ticket = nullptr;
   // Of kGets.
-  uint64_t version = 0;
+  uint32_t worker = 0;
   ShardRun* runs = nullptr;
   uint32_t run_count = 0;
-  ShardRun own_run;  // the only run of a mail that was passed on
-  // Of the others.
-  const std::function<void(ShardWorker&)>* look = nullptr;
+  // Of kWork.
   const std::function<void(ShardClient&)>* work = nullptr;
 };
 
 class ShardInbox {
  public:
-  // From any thread. False when it is closed: the mail is still the caller's.
-  bool Push(Mail* mail);
+  // From any thread.
+  void Push(Mail* mail);
   // From any thread. Wakes the worker if it sleeps, so that it checks its condition again.
   void Nudge();
 
@@ -110,21 +86,18 @@ class ShardInbox {
     // Relaxed: if a waker has been faster than the next line, that one fails.
     const uint32_t seen = wakes_.load(std::memory_order_relaxed);
     if (!SayAsleep()) return;
-    if (!ready()) WaitForWake(seen);
+    // Acquire: pairs with Wake.
+    if (!ready()) wakes_.wait(seen, std::memory_order_acquire);
     SayAwake();
   }
-  // Closes an empty inbox: every later Push fails. False when there is a mail.
-  bool Close();
 
  private:
   bool SayAsleep();
   void SayAwake();
-  void WaitForWake(uint32_t seen);
   void Wake();
 
-  // Sentinels: head_ points to one of them in a state without mail.
+  // A sentinel: head_ points to it while the worker sleeps.
   Mail asleep_;
-  Mail closed_;
   alignas(64) std::atomic<Mail*> head_{nullptr};
   std::atomic<uint32_t> wakes_{0};
 };

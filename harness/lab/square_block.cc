@@ -78,7 +78,7 @@ SquareBlockHeader SquareBlockBuilder::HeaderFor(uint32_t count, uint32_t prefix_
 bool SquareBlockBuilder::Fits(const char* key) const {
   const uint32_t count = record_count() + 1;
   const SquareBlockHeader header = HeaderFor(count, PrefixWith(key));
-  return header.records_offset + size_t{count} * header.record_bytes <= kBlockBodyBytes;
+  return header.records_offset + size_t{count} * header.record_bytes <= kBlockBytes;
 }
 
 uint32_t SquareBlockBuilder::Encode(char* block) const {

@@ -13,7 +13,6 @@
 #include <cstring>
 
 #include "harness/lab/block_builder.h"
-#include "harness/lab/encoding.h"
 #include "harness/lab/engine_names.h"
 
 namespace lab {
@@ -53,10 +52,6 @@ class SquareBlock {
   uint32_t record_bytes() const { return header().record_bytes; }
   const char* records() const { return block_ + header().records_offset; }
 
-  void CopyKey(uint32_t rank, char* key) const {
-    std::memcpy(key, header().prefix, header().prefix_bytes);
-    std::memcpy(key + header().prefix_bytes, Record(rank), header().rest_bytes);
-  }
   const char* Payload(uint32_t rank) const { return Record(rank) + header().rest_bytes; }
 
  private:

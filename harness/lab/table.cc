@@ -1,91 +1,165 @@
 #include "harness/lab/table.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
+#include <utility>
 
-#include "harness/lab/frame_readers.h"
-#include "harness/lab/table_use.h"
+#include "engine_race/base/assert.h"
+#include "harness/lab/block_cursor.h"
+#include "harness/lab/table_file.h"
 
 namespace lab {
 
-Status Table::Open(int dir_fd, const std::string& name, const TableOptions& options,
-                   TableFrames* frames, EpochManager* epochs, BlockCache* cache,
-                   std::unique_ptr<Table>* table) {
-  try {
-    std::unique_ptr<Table> opened(new Table);
-    opened->options_ = options;
-    opened->frames_ = frames;
-    if (frames != nullptr) opened->pool_ = frames->pool();
-    opened->epochs_ = epochs;
-    opened->cache_ = cache;
-    ENGINE_RACE_RETURN_IF_ERROR(opened->CheckOptions());
-    if (options.search == nullptr) opened->options_.search = NodeSearchKernel(BestNodeSearch());
-    if (cache != nullptr) opened->cache_user_ = cache->NewUser();
-    ENGINE_RACE_RETURN_IF_ERROR(ExtentFile::Open(dir_fd, name, &opened->file_));
-    ENGINE_RACE_RETURN_IF_ERROR(EncodingOf(*opened->file_, &opened->encoding_));
-    opened->key_bytes_ = opened->file_->shape().key_bytes;
-    opened->payload_bytes_ = opened->file_->shape().payload_bytes;
-    if (options.indexes == Reach::kPointer) {
-      opened->roots_ = std::make_unique<std::atomic<uint64_t>[]>(opened->file_->extent_count());
-    }
-    *table = std::move(opened);
-    return Status::Ok();
-  } catch (const std::bad_alloc&) {
-    return Status::OutOfMemory("l1: no memory for a table");
-  }
+namespace {
+
+// An index entry of a block has the same layout as the swip to it.
+static_assert(BlockEntry::kCountShift == Swip::kNumberBits);
+static_assert((((uint64_t{1} << (BlockEntry::kBytesShift + BlockEntry::kBytesBits)) - 1) &
+               Swip::kTagMask) == 0);
+
+// The cache's number for an extent's description, behind those of the extent's blocks.
+constexpr uint32_t kExtentObject = kBlocksPerExtent;
+
+// A cache key: the lowest bits number the object in its extent, the next ones the extent.
+constexpr uint32_t kObjectBits = 8;
+constexpr uint32_t kExtentBits = 24;
+static_assert(kExtentObject < 1u << kObjectBits);
+
+Status TooFewFrames() { return Status::Full("l1: fewer frames than blocks"); }
+
+uint64_t CacheKey(uint64_t user, uint32_t extent, uint32_t object) {
+  return user << (kExtentBits + kObjectBits) | uint64_t{extent} << kObjectBits | object;
 }
 
-Status Table::CheckOptions() const {
-  const bool indexes_by_pointer = options_.indexes == Reach::kPointer;
-  const bool records_by_pointer = options_.records == Reach::kPointer;
-  if (indexes_by_pointer && options_.extents != Reach::kPointer) {
-    return Status::InvalidArgument("l1: index blocks by pointer, but not extents");
-  }
-  if (records_by_pointer && !indexes_by_pointer) {
-    return Status::InvalidArgument("l1: blocks of records by pointer, but not index blocks");
-  }
-  if (indexes_by_pointer && (frames_ == nullptr || epochs_ == nullptr)) {
-    return Status::InvalidArgument("l1: blocks by pointer need frames and epochs");
-  }
-  if (!records_by_pointer && cache_ == nullptr) {
-    return Status::InvalidArgument("l1: no cache to find blocks in");
-  }
-  return Status::Ok();
+}  // namespace
+
+Table::Table(const TableShape& shape, const TableOptions& options, TableFrames* frames,
+             BlockCache* cache)
+    : shape_(shape),
+      options_(options),
+      frames_(frames),
+      pool_(frames == nullptr ? nullptr : frames->pool()),
+      cache_(cache),
+      cache_user_(cache == nullptr ? 0 : cache->NewUser()) {
+  ENGINE_RACE_ASSERT(options.records <= options.indexes && options.indexes <= options.extents);
+  if (options.search == nullptr) options_.search = NodeSearchKernel(BestNodeSearch());
+}
+
+Status Table::Open(int dir_fd, const std::string& name, const TableShape& shape,
+                   const TableOptions& options, TableFrames* frames, BlockCache* cache,
+                   std::unique_ptr<Table>* table) {
+  return Guarded([&] {
+    std::unique_ptr<Table> opened(new Table(shape, options, frames, cache));
+    ENGINE_RACE_RETURN_IF_ERROR(opened->Load(dir_fd, name));
+    *table = std::move(opened);
+    return Status::Ok();
+  });
 }
 
 Table::~Table() {
   if (roots_ == nullptr) return;
-  for (uint32_t extent = 0; extent < file_->extent_count(); ++extent) {
-    // More than once only if blocks are evicted meanwhile.
-    while (RemoveFrames(extent)) {
-    }
+  for (uint32_t extent = 0; extent < extent_count(); ++extent) {
+    const uint32_t children = options_.records == Reach::kPointer ? block_counts_[extent] : 0;
+    frames_->pool()->RemoveTree(roots_[extent], children);
   }
 }
 
-bool Table::RemoveFrames(uint32_t extent) {
-  uint32_t frames[kBlocksPerExtent];
-  uint32_t count = 0;
-  {
-    const EpochManager::Guard guard(*epochs_);
-    // Both sequentially consistent: must not move ahead of the entry into the epoch.
-    const Swip root(roots_[extent].load(std::memory_order_seq_cst));
-    if (!root.hot()) return false;
-    const FrameInfo& info = pool_->info(root.number());
-    for (uint32_t rank = 0; rank < file_->block_count(extent); ++rank) {
-      const Swip child(info.children[rank].load(std::memory_order_seq_cst));
-      if (child.hot()) frames[count++] = child.number();
-    }
-    frames[count++] = root.number();
+Status Table::Load(int dir_fd, const std::string& name) {
+  TableFile file;
+  ENGINE_RACE_RETURN_IF_ERROR(TableFile::Open(dir_fd, name, &file));
+  Region data;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kExtentBytes, /*huge_pages=*/false, &data));
+  block_counts_.resize(file.extent_count());
+  if (options_.indexes == Reach::kPointer) {
+    roots_ = std::make_unique<std::atomic<uint64_t>[]>(file.extent_count());
   }
-  // A frame that was evicted meanwhile may have another block now, whose owner will load it again.
-  for (uint32_t i = 0; i < count; ++i) frames_->pool()->Remove(frames[i]);
-  return true;
+  const uint64_t in_frames = options_.records == Reach::kPointer   ? file.block_count()
+                             : options_.indexes == Reach::kPointer ? file.extent_count()
+                                                                   : 0;
+  if (in_frames > 0 && pool_->frame_count() - pool_->used_count() < in_frames) {
+    return TooFewFrames();
+  }
+  std::vector<char> last_keys;
+  for (uint32_t extent = 0; extent < file.extent_count(); ++extent) {
+    ENGINE_RACE_RETURN_IF_ERROR(file.ReadExtent(extent, data.data(), &block_counts_[extent]));
+    ENGINE_RACE_RETURN_IF_ERROR(LoadExtent(extent, data.data(), &last_keys));
+  }
+  root_.Build(std::move(last_keys), shape_.key_bytes);
+  return Status::Ok();
+}
+
+Status Table::LoadExtent(uint32_t extent, const char* data, std::vector<char>* last_keys) {
+  std::vector<uint64_t> words;
+  BlockCursor entry(options_.encoding, data);
+  for (entry.SeekRank(0); entry.valid(); entry.Next()) {
+    std::memcpy(&words.emplace_back(), entry.payload(), sizeof(uint64_t));
+    if (words.size() < block_counts_[extent]) continue;
+    last_keys->insert(last_keys->end(), entry.key(), entry.key() + shape_.key_bytes);
+    break;
+  }
+  if (words.size() != block_counts_[extent])
+    return Status::Corruption("l1: an index of another extent");
+  if (options_.extents == Reach::kCache) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Insert(extent, kExtentObject, &block_counts_[extent], sizeof(uint32_t)));
+  }
+  for (uint32_t block = 0; block <= words.size(); ++block) {
+    const char* const from = data + size_t{block} * kBlockBytes;
+    const Reach reach = block == 0 ? options_.indexes : options_.records;
+    ENGINE_RACE_RETURN_IF_ERROR(reach == Reach::kPointer
+                                    ? Install(extent, block, from, words)
+                                    : Insert(extent, block, from, kBlockBytes));
+  }
+  return Status::Ok();
+}
+
+Status Table::Install(uint32_t extent, uint32_t block, const char* data,
+                      const std::vector<uint64_t>& words) {
+  std::unique_ptr<std::atomic<uint64_t>[]> children;
+  if (block == 0) {
+    children = std::make_unique<std::atomic<uint64_t>[]>(words.size());
+    // Relaxed: no other thread knows them.
+    for (size_t i = 0; i < words.size(); ++i) {
+      children[i].store(words[i], std::memory_order_relaxed);
+    }
+  }
+  FramePool* const pool = frames_->pool();
+  const uint32_t frame = pool->Take();
+  if (frame == kNoFrame) return TooFewFrames();
+  std::memcpy(pool->data(frame), data, kBlockBytes);
+  FrameInfo& info = pool->info(frame);
+  info.place = block;
+  info.children = std::move(children);
+  info.parent_frame = kNoFrame;
+  info.parent = &roots_[extent];
+  const EpochManager::Guard guard(frames_->epochs());
+  // Sequentially consistent: must not move ahead of the entry into the epoch.
+  const Swip root(roots_[extent].load(std::memory_order_seq_cst));
+  if (block > 0 && root.hot()) {
+    info.parent_frame = root.number();
+    info.parent = &pool->info(root.number()).children[block - 1];
+  }
+  const Swip swip(info.parent->load(std::memory_order_seq_cst));
+  if (!swip.hot() && root.hot() == (block > 0) && BlockOwner::Install(pool, frame, swip)) {
+    return Status::Ok();
+  }
+  pool->GiveBack(frame);
+  return TooFewFrames();
+}
+
+Status Table::Insert(uint32_t extent, uint32_t object, const void* data, size_t bytes) {
+  BlockCache::OwnedEntry made = BlockCache::Make(bytes);
+  if (made == nullptr) return Status::OutOfMemory("l1: an entry of the cache");
+  std::memcpy(made->data, data, bytes);
+  cache_->Release(cache_->Insert(CacheKey(cache_user_, extent, object), std::move(made)));
+  return Status::Ok();
 }
 
 Status Table::Get(const char* key, char* payload) const {
-  const uint32_t extent = file_->root().Find(key);
-  if (extent == file_->extent_count()) [[unlikely]] {
+  const uint32_t extent = root_.Find(key);
+  if (extent == extent_count()) [[unlikely]] {
     return Status::NotFound();
   }
   if (options_.records == Reach::kCache) return GetThroughCache(extent, key, payload);
@@ -96,32 +170,25 @@ Status Table::Get(const char* key, char* payload) const {
 
 template <typename Readers>
 Status Table::GetByPointer(uint32_t extent, const char* key, char* payload) const {
-  for (uint32_t loads = 0; loads < kMaxLoads; ++loads) {
-    uint32_t missing = 0;
-    {
-      Readers readers(frames_, epochs_);
-      uint32_t frame;
-      if (readers.Follow(&roots_[extent], &frame)) [[likely]] {
-        const char* const index = pool_->data(frame);
-        std::atomic<uint64_t>* const children = pool_->info(frame).children.get();
-        const bool guesses = encoding_ == Encoding::kTree;
-        if (guesses) TouchIndex(extent, key, index, children);
-        const uint32_t rank = RankIn(index, key);
-        if (readers.Follow(&children[rank], &frame)) [[likely]] {
-          const char* const block = pool_->data(frame);
-          if (guesses)
-            TouchRecords(index, rank, key,
-                         BlockEntry(children[rank].load(std::memory_order_relaxed)), block);
-          return CopyPayload(block, key, payload);
-        }
-        missing = rank + 1;
-      }
-    }
-    const Status loaded = Load(extent, missing);
-    if (loaded.code() == Code::kFull) break;
-    ENGINE_RACE_RETURN_IF_ERROR(loaded);
+  Readers readers(frames_);
+  uint32_t frame;
+  if (!readers.Follow(&roots_[extent], &frame)) [[unlikely]] {
+    return NotInMemory();
   }
-  return GetFromDisk(extent, key, payload);
+  const char* const index = pool_->data(frame);
+  std::atomic<uint64_t>* const children = pool_->info(frame).children.get();
+  const bool guesses = options_.encoding == Encoding::kTree;
+  if (guesses) TouchIndex(extent, key, index, children);
+  const uint32_t rank = RankIn(index, key);
+  if (!readers.Follow(&children[rank], &frame)) [[unlikely]] {
+    return NotInMemory();
+  }
+  const char* const block = pool_->data(frame);
+  if (guesses) {
+    TouchRecords(index, rank, key, BlockEntry(children[rank].load(std::memory_order_relaxed)),
+                 block);
+  }
+  return CopyPayload(block, key, payload);
 }
 
 // Each step of a search waits for a cache line whose address comes from the step before. Guessing
@@ -129,7 +196,7 @@ Status Table::GetByPointer(uint32_t extent, const char* key, char* payload) cons
 // overlap.
 inline void Table::TouchIndex(uint32_t extent, const char* key, const char* index,
                               const std::atomic<uint64_t>* children) const {
-  const uint32_t rank = file_->root().GuessBlock(extent, key, file_->block_count(extent));
+  const uint32_t rank = root_.GuessBlock(extent, key, block_counts_[extent]);
   TreeBlock::TouchIndex(index, rank);
   // Relaxed: the value is not used, only its line is fetched.
   Touch(children[rank].load(std::memory_order_relaxed));
@@ -143,9 +210,9 @@ inline void Table::TouchRecords(const char* index, uint32_t rank, const char* ke
 }
 
 Status Table::CopyPayload(const char* block, const char* key, char* payload) const {
-  const char* const found = FindInBlock(encoding_, block, key, options_.search);
+  const char* const found = FindInBlock(options_.encoding, block, key, options_.search);
   if (found == nullptr) return Status::NotFound();
-  std::memcpy(payload, found, payload_bytes_);
+  std::memcpy(payload, found, shape_.payload_bytes);
   return Status::Ok();
 }
 
@@ -153,52 +220,121 @@ Status Table::GetThroughCache(uint32_t extent, const char* key, char* payload) c
   uint32_t block = 0;
   ENGINE_RACE_RETURN_IF_ERROR(FindBlock(extent, key, &block));
   BlockCache::Pin records;
-  ENGINE_RACE_RETURN_IF_ERROR(PinBlock(extent, block, &records));
+  ENGINE_RACE_RETURN_IF_ERROR(Pin(extent, block, &records));
   return CopyPayload(records.data(), key, payload);
-}
-
-Status Table::GetFromDisk(uint32_t extent, const char* key, char* payload) const {
-  Region buffer;
-  ENGINE_RACE_RETURN_IF_ERROR(ReadAside(extent, 0, &buffer));
-  const uint32_t rank = RankIn(buffer.data(), key);
-  ENGINE_RACE_RETURN_IF_ERROR(ReadAside(extent, rank + 1, &buffer));
-  return CopyPayload(buffer.data(), key, payload);
 }
 
 Status Table::FindBlock(uint32_t extent, const char* key, uint32_t* block) const {
   if (options_.indexes == Reach::kPointer) {
-    Region buffer;
-    return UseBlock(extent, 0, &buffer,
-                    [&](const char* index) { *block = RankIn(index, key) + 1; });
+    return UseBlock(extent, 0, [&](const char* index) { *block = RankIn(index, key) + 1; });
   }
   if (options_.extents == Reach::kCache) {
-    BlockCache::Pin what_it_is;
-    ENGINE_RACE_RETURN_IF_ERROR(PinExtent(extent, &what_it_is));
+    BlockCache::Pin description;
+    ENGINE_RACE_RETURN_IF_ERROR(Pin(extent, kExtentObject, &description));
   }
   BlockCache::Pin index;
-  ENGINE_RACE_RETURN_IF_ERROR(PinBlock(extent, 0, &index));
+  ENGINE_RACE_RETURN_IF_ERROR(Pin(extent, 0, &index));
   *block = RankIn(index.data(), key) + 1;
   return Status::Ok();
 }
 
-TableStats Table::Stats() const {
-  TableStats stats;
-  // Both relaxed: statistics.
-  stats.loaded_count = loaded_.load(std::memory_order_relaxed);
-  stats.past_frames_count = past_frames_.load(std::memory_order_relaxed);
-  if (roots_ == nullptr) return stats;
-  for (uint32_t extent = 0; extent < file_->extent_count(); ++extent) {
-    const EpochManager::Guard guard(*epochs_);
-    // Sequentially consistent: behind the entry into the epoch.
-    const Swip root(roots_[extent].load(std::memory_order_seq_cst));
-    if (!root.hot()) continue;
-    ++stats.hot_count;
-    // Relaxed: a statistic.
-    const uint32_t children =
-        pool_->info(root.number()).child_count.load(std::memory_order_relaxed);
-    if (children != FrameInfo::kClosed) stats.hot_count += children;
+Status Table::Pin(uint32_t extent, uint32_t object, BlockCache::Pin* pin) const {
+  *pin = BlockCache::Pin(cache_, cache_->Lookup(CacheKey(cache_user_, extent, object)));
+  return pin->holds() ? Status::Ok() : NotInMemory();
+}
+
+struct Table::Pending {
+  const char* key;
+  const char* block;             // the block to search; null when the key has its answer
+  std::atomic<uint64_t>* child;  // to the block of records
+  uint32_t frame;
+  uint32_t node;  // of the block: the leaf, then the run
+};
+
+void Table::MultiGet(const char* keys, char* payloads, std::span<Status> statuses) const {
+  const bool side_by_side =
+      options_.records == Reach::kPointer && options_.protection == Protection::kEpoch;
+  for (size_t begin = 0; begin < statuses.size(); begin += kBatch) {
+    const std::span<Status> batch =
+        statuses.subspan(begin, std::min<size_t>(kBatch, statuses.size() - begin));
+    const char* const batch_keys = keys + begin * shape_.key_bytes;
+    char* const batch_payloads = payloads + begin * shape_.payload_bytes;
+    if (side_by_side) {
+      GetBatch(batch_keys, batch_payloads, batch);
+      continue;
+    }
+    for (size_t i = 0; i < batch.size(); ++i) {
+      batch[i] = Get(batch_keys + i * shape_.key_bytes, batch_payloads + i * shape_.payload_bytes);
+    }
   }
-  return stats;
+}
+
+// A single lookup waits for memory four times, each time for an address that the step before has
+// found. In a batch all lookups make one step, and each prefetches for its next step, so that the
+// waits overlap.
+void Table::GetBatch(const char* keys, char* payloads, std::span<Status> statuses) const {
+  std::array<Pending, kBatch> pending;
+  const size_t count = statuses.size();
+  const EpochReader readers(frames_);
+  for (size_t i = 0; i < count; ++i) {
+    Pending& one = pending[i];
+    one.key = keys + i * shape_.key_bytes;
+    one.block = nullptr;
+    const uint32_t extent = root_.Find(one.key);
+    if (extent == extent_count()) {
+      statuses[i] = Status::NotFound();
+    } else if (readers.Follow(&roots_[extent], &one.frame)) {
+      one.block = pool_->data(one.frame);
+      __builtin_prefetch(&pool_->info(one.frame));
+      TreeBlock(one.block).FetchRoot();
+    } else {
+      statuses[i] = NotInMemory();
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    Pending& one = pending[i];
+    if (one.block == nullptr) continue;
+    one.child = &pool_->info(one.frame).children[RankIn(one.block, one.key)];
+    __builtin_prefetch(one.child);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    Pending& one = pending[i];
+    if (one.block == nullptr) continue;
+    if (readers.Follow(one.child, &one.frame)) {
+      one.block = pool_->data(one.frame);
+      TreeBlock(one.block).FetchRoot();
+    } else {
+      one.block = nullptr;
+      statuses[i] = NotInMemory();
+    }
+  }
+  if (options_.encoding == Encoding::kTree) {
+    for (size_t i = 0; i < count; ++i) {
+      Pending& one = pending[i];
+      if (one.block != nullptr) one.node = TreeBlock(one.block).FetchLeaf(one.key);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      Pending& one = pending[i];
+      if (one.block != nullptr) one.node = TreeBlock(one.block).FetchSection(one.key, one.node);
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const Pending& one = pending[i];
+    if (one.block == nullptr) continue;
+    const char* found;
+    if (options_.encoding == Encoding::kTree) {
+      found = TreeBlock(one.block).Find(
+          one.key, [&](const NodeWords&, uint32_t, uint64_t) { return one.node; });
+    } else {
+      found = FindInBlock(options_.encoding, one.block, one.key, options_.search);
+    }
+    if (found == nullptr) {
+      statuses[i] = Status::NotFound();
+    } else {
+      std::memcpy(payloads + i * shape_.payload_bytes, found, shape_.payload_bytes);
+      statuses[i] = Status::Ok();
+    }
+  }
 }
 
 }  // namespace lab

@@ -29,12 +29,12 @@ uint32_t TreeBlock::SectionBefore(uint32_t section, uint64_t word, const char* r
 bool TreeBlockBuilder::Fits(const char* key) const {
   const uint32_t count = record_count() + 1;
   const uint32_t record_bytes = shape().record_bytes() - PrefixWith(key);
-  return TreeBlock::kRecordsOffset + size_t{count} * record_bytes <= kBlockBodyBytes;
+  return TreeBlock::kRecordsOffset + size_t{count} * record_bytes <= kBlockBytes;
 }
 
 uint32_t TreeBlockBuilder::Encode(char* block) const {
   TreeBlockHeader header = {};
-  header.encoding = static_cast<uint8_t>(kTreeEncoding.number);
+  header.encoding = static_cast<uint8_t>(Encoding::kTree);
   header.prefix_bytes = static_cast<uint8_t>(PrefixWith(last_key()));
   header.rest_bytes = static_cast<uint8_t>(shape().key_bytes - header.prefix_bytes);
   header.record_count = static_cast<uint16_t>(record_count());
@@ -43,9 +43,8 @@ uint32_t TreeBlockBuilder::Encode(char* block) const {
       static_cast<uint16_t>((record_count() + header.section_records - 1) / header.section_records);
   header.record_bytes = static_cast<uint16_t>(header.rest_bytes + shape().payload_bytes);
   // Fits has checked this.
-  ENGINE_RACE_ASSERT(TreeBlock::kRecordsOffset +
-                         size_t{header.record_count} * header.record_bytes <=
-                     kBlockBodyBytes);
+  ENGINE_RACE_ASSERT(
+      TreeBlock::kRecordsOffset + size_t{header.record_count} * header.record_bytes <= kBlockBytes);
   ENGINE_RACE_ASSERT(header.section_count <= kMaxSections);
   std::memcpy(header.prefix, KeyAt(0), header.prefix_bytes);
   std::memcpy(block, &header, sizeof(header));

@@ -17,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 
 #include "engine_race/base/assert.h"
 #include "harness/lab/block_builder.h"
@@ -113,10 +112,6 @@ class TreeBlock {
   uint32_t record_bytes() const { return header().record_bytes; }
   const char* records() const { return block_ + kRecordsOffset; }
 
-  void CopyKey(uint32_t rank, char* key) const {
-    std::memcpy(key, header().prefix, header().prefix_bytes);
-    std::memcpy(key + header().prefix_bytes, Record(rank), header().rest_bytes);
-  }
   const char* Payload(uint32_t rank) const { return Record(rank) + header().rest_bytes; }
 
  private:
@@ -177,14 +172,9 @@ class TreeBlock {
 class TreeBlockBuilder final : public BlockBuilder {
  public:
   explicit TreeBlockBuilder(const TableShape& shape) : BlockBuilder(shape) {}
-  static std::unique_ptr<BlockBuilder> Make(const TableShape& shape) {
-    return std::make_unique<TreeBlockBuilder>(shape);
-  }
   bool Fits(const char* key) const override;
   uint32_t Encode(char* block) const override;
 };
-
-inline constexpr BlockEncoding kTreeEncoding = {3, TreeBlockBuilder::Make};
 
 template <typename Search>
 inline uint32_t TreeBlock::LowerBoundInSection(uint64_t word, const char* rest,

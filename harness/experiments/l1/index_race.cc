@@ -55,10 +55,6 @@ L1IndexRace::FindKeys InBatches(L1IndexRace::FindKeys find) {
   };
 }
 
-std::string VariantName(const std::string& variant, uint32_t threads) {
-  return variant + ", " + std::to_string(threads);
-}
-
 }  // namespace
 
 L1IndexRace::L1IndexRace(const L1IndexConfig& config)
@@ -184,7 +180,7 @@ Status L1IndexRace::Compare(Experiments* tables) {
       };
     };
     for (const uint32_t threads : config_.thread_counts) {
-      contenders.push_back({VariantName(variant.name, threads), lookups_.get(), threads, answer});
+      contenders.push_back({L1Named(variant.name, threads), lookups_.get(), threads, answer});
     }
   }
   ClaimRounds rates({});
@@ -205,17 +201,9 @@ Experiment L1IndexRace::Table(const ClaimRounds& rates) const {
                      std::to_string(blocks_->block_count()) + " blocks, nothing written beside",
                  "batched: " + std::to_string(FlatIndex::kBatchKeys) + " keys at a time"};
   table.plot = {"steps", "step", {"threads"}, {"over_baseline"}};
-  const auto rate_of = [&](const std::string& name, uint32_t threads) {
-    return rates.Median(L1Figure(VariantName(name, threads)));
-  };
   for (const Variant& variant : variants_) {
     for (const uint32_t threads : config_.thread_counts) {
-      const double rate = rate_of(variant.name, threads);
-      table.rows.push_back({{"step", variant.name},
-                            {"threads", threads},
-                            {"lookups_per_second", rate},
-                            {"lookup_ns", threads * 1e9 / rate},
-                            {"over_baseline", rate / rate_of(kCached, threads)}});
+      table.rows.push_back(L1StepRow(rates, variant.name, kCached, threads));
     }
   }
   return table;

@@ -27,10 +27,6 @@ constexpr const char* kSteps[] = {kBaselineStep,      kRestartPointerStep,  "squ
                                   kEncodingStep,      "extents by pointer", "indexes by pointer",
                                   kSwizzledStep,      kCountedStep};
 
-std::string StepName(const std::string& step, uint32_t threads) {
-  return step + ", " + std::to_string(threads);
-}
-
 double Over(double above, double below) { return below > 0 ? above / below : 0; }
 
 }  // namespace
@@ -42,29 +38,14 @@ uint64_t L1StepBytes(const L1Records& records) {
 
 uint32_t L1RaceStepCount() { return std::size(kSteps); }
 
-Status L1Race::Open(const char* name, std::unique_ptr<L1Tables>* tables) {
-  const L1Step& step = L1StepNamed(name);
-  ENGINE_RACE_RETURN_IF_ERROR(files_->Build(step.encoding));
-  return L1Tables::Open(*files_, step, tables);
-}
-
 void L1Race::AddContenders(const char* name, const L1Tables& tables,
                            std::vector<L1Contender>* contenders) const {
   for (const uint32_t threads : config_.thread_counts) {
-    contenders->push_back({StepName(name, threads), lookups_.get(), threads, tables.Gets()});
+    contenders->push_back({L1Named(name, threads), lookups_.get(), threads, tables.Gets()});
     if (name != std::string_view(kSwizzledStep)) continue;
-    contenders->push_back({StepName(kBatched, threads), groups_.get(), threads,
-                           tables.MultiGets(config_.batch_size)});
+    contenders->push_back(
+        {L1Named(kBatched, threads), groups_.get(), threads, tables.MultiGets(config_.batch_size)});
   }
-}
-
-Status L1Race::MeasureAlone(const char* name) {
-  std::unique_ptr<L1Tables> tables;
-  ENGINE_RACE_RETURN_IF_ERROR(Open(name, &tables));
-  std::vector<L1Contender> contenders;
-  AddContenders(name, *tables, &contenders);
-  ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(config_.rounds, contenders, {}, &rates_));
-  return CountHere(name, *tables);
 }
 
 Status L1Race::MeasureSteps() {
@@ -76,12 +57,14 @@ Status L1Race::MeasureSteps() {
     if (!step.available()) continue;
     if (Interrupted()) return Status::Ok();
     if (!config_.alternates) {
+      ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(config_.rounds, contenders, {}, &rates_));
+      contenders.clear();
+      opened.clear();
       if (last != nullptr && last->encoding != step.encoding) files_->Remove(last->encoding);
       last = &step;
-      ENGINE_RACE_RETURN_IF_ERROR(MeasureAlone(name));
-      continue;
     }
-    ENGINE_RACE_RETURN_IF_ERROR(Open(name, &opened.emplace_back()));
+    ENGINE_RACE_RETURN_IF_ERROR(files_->Build(step.encoding));
+    ENGINE_RACE_RETURN_IF_ERROR(L1Tables::Open(*files_, step, &opened.emplace_back()));
     AddContenders(name, *opened.back(), &contenders);
     ENGINE_RACE_RETURN_IF_ERROR(CountHere(name, *opened.back()));
   }
@@ -98,7 +81,7 @@ Status L1Race::MeasureShards() {
       return shards.RunWorkers(*lookups_, shape, result);
     };
     ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(
-        config_.rounds, {{StepName(kShards, threads), lookups_.get(), threads, nullptr, run}}, {},
+        config_.rounds, {{L1Named(kShards, threads), lookups_.get(), threads, nullptr, run}}, {},
         &rates_));
   }
   return Status::Ok();
@@ -167,7 +150,7 @@ Status L1Race::Steps(Experiments* tables) {
 }
 
 double L1Race::RateOf(const std::string& name, uint32_t threads) const {
-  return rates_.Median(L1Figure(StepName(name, threads)));
+  return rates_.Median(L1Figure(L1Named(name, threads)));
 }
 
 namespace {
@@ -204,20 +187,17 @@ Experiment L1Race::StepTable() const {
   names.insert(names.end(), {kShards, kBatched});
   for (const std::string& name : names) {
     for (const uint32_t threads : config_.thread_counts) {
-      const double rate = RateOf(name, threads);
-      ResultRow row = {{"step", name}, {"threads", threads}};
-      if (rate <= 0) {
-        row["unavailable"] = name == kShards ? "too little memory" : "this CPU lacks what it needs";
-      } else {
-        row["lookups_per_second"] = rate;
-        row["lookup_ns"] = threads * 1e9 / rate;
-        row["over_baseline"] = Over(rate, RateOf(kBaselineStep, threads));
+      if (RateOf(name, threads) <= 0) {
+        const char* const why =
+            name == kShards ? "too little memory" : "this CPU lacks what it needs";
+        table.rows.push_back({{"step", name}, {"threads", threads}, {"unavailable", why}});
+        continue;
       }
+      table.rows.push_back(L1StepRow(rates_, name, kBaselineStep, threads));
       const auto counts = counts_.find(name);
-      if (rate > 0 && threads == config_.thread_counts[0] && counts != counts_.end()) {
-        row.update(counts->second);
+      if (threads == config_.thread_counts[0] && counts != counts_.end()) {
+        table.rows.back().update(counts->second);
       }
-      table.rows.push_back(std::move(row));
     }
   }
   return table;

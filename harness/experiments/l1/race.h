@@ -59,9 +59,7 @@ class L1Race {
   using Status = engine_race::Status;
 
   Status MeasureSteps();
-  Status MeasureAlone(const char* name);
   Status MeasureShards();
-  Status Open(const char* name, std::unique_ptr<L1Tables>* tables);
   void AddContenders(const char* name, const L1Tables& tables,
                      std::vector<L1Contender>* contenders) const;
   // Counts in this process, when the processor's counters are available.

@@ -41,7 +41,21 @@ Status RunContender(const L1RoundsShape& shape, uint32_t round, const L1Contende
 
 }  // namespace
 
+std::string L1Named(const std::string& step, uint32_t threads) {
+  return step + ", " + std::to_string(threads);
+}
+
 std::string L1Figure(const std::string& contender) { return contender + ", lookups a second"; }
+
+ResultRow L1StepRow(const ClaimRounds& rates, const std::string& step, const std::string& baseline,
+                    uint32_t threads) {
+  const double rate = rates.Median(L1Figure(L1Named(step, threads)));
+  return {{"step", step},
+          {"threads", threads},
+          {"lookups_per_second", rate},
+          {"lookup_ns", threads * 1e9 / rate},
+          {"over_baseline", rate / rates.Median(L1Figure(L1Named(baseline, threads)))}};
+}
 
 Status RunL1Rounds(const L1RoundsShape& shape, const std::vector<L1Contender>& contenders,
                    const std::vector<L1Ratio>& ratios, ClaimRounds* rounds) {

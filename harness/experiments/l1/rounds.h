@@ -13,6 +13,7 @@
 #include "engine_race/base/status.h"
 #include "harness/load/l1_lookups.h"
 #include "harness/measure/claim_rounds.h"
+#include "harness/measure/report.h"
 
 namespace harness {
 
@@ -40,8 +41,13 @@ struct L1RoundsShape {
   uint64_t seed = 1;
 };
 
+// The contender that makes a step with this many threads.
+std::string L1Named(const std::string& step, uint32_t threads);
 // The figure in which a contender's throughput is noted, in lookups a second.
 std::string L1Figure(const std::string& contender);
+// A row of a table of steps: the medians of the contender and, over it, of the baseline.
+ResultRow L1StepRow(const ClaimRounds& rates, const std::string& step, const std::string& baseline,
+                    uint32_t threads);
 
 // kCorruption when a contender found a wrong payload. Ends early when the user interrupts.
 engine_race::Status RunL1Rounds(const L1RoundsShape& shape,

@@ -1,21 +1,14 @@
 #include "harness/experiments/l1/shards.h"
 
-#include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <string>
 #include <vector>
-
-#include "harness/data/mix.h"
-#include "harness/lab/extent_file.h"
 
 namespace harness {
 
 using engine_race::Status;
 using lab::CoreShards;
 using lab::CoreShardsOptions;
-using lab::ExtentFile;
-using lab::kBlockBytes;
 using lab::ShardClient;
 using lab::ShardGet;
 
@@ -24,7 +17,6 @@ namespace {
 constexpr char kShared[] = "sharing everything, single gets";
 constexpr char kSharedByTable[] = "sharing everything, batches by table";
 constexpr char kWorkers[] = "sharing nothing, workers ask each other";
-constexpr char kClients[] = "sharing nothing, clients ask workers";
 
 // Answers chunks by gets, with memory that is reused, and sums the payloads.
 class ChunkGets {
@@ -61,64 +53,18 @@ Status L1Shards::Prepare() {
   ENGINE_RACE_RETURN_IF_ERROR(files_.Build(step.encoding));
   ENGINE_RACE_RETURN_IF_ERROR(L1Tables::Open(files_, step, &shared_));
   uint64_t block_count = 0;
-  for (uint32_t table = 0; table < files_.records().table_count; ++table) {
-    const ExtentFile& file = shared_->table(table).file();
-    for (uint32_t i = 0; i < file.extent_count(); ++i) block_count += 1 + file.block_count(i);
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(files_.CountBlocks(step.encoding, &block_count));
   CoreShardsOptions options;
   options.worker_count = shape_.thread_count;
   // Each worker has frames for all blocks: memory is taken only as it is used.
-  options.frame_count = static_cast<uint32_t>(block_count + block_count / 4 + 16);
+  options.frame_count = lab::TableFrames::CountFor(block_count);
   options.table = step.options();
-  ENGINE_RACE_RETURN_IF_ERROR(CoreShards::Start(options, &shards_));
+  options.shape = files_.records().shape;
+  options.dir_fd = files_.dir_fd();
   for (uint32_t table = 0; table < files_.records().table_count; ++table) {
-    uint32_t number = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        shards_->AddTable(files_.dir_fd(), files_.NameOf(step.encoding, table), &number));
+    options.names.push_back(files_.NameOf(step.encoding, table));
   }
-  return WarmShards();
-}
-
-// Reads at least one record of every block.
-Status L1Shards::WarmShards() {
-  const L1Records& records = files_.records();
-  const size_t step = std::max<size_t>(1, kBlockBytes / records.shape.record_bytes() / 4);
-  std::unique_ptr<ShardClient> client;
-  ENGINE_RACE_RETURN_IF_ERROR(shards_->MakeClient(&client));
-  std::vector<char> keys;
-  std::vector<char> payload(records.shape.payload_bytes);
-  for (uint32_t table = 0; table < records.table_count; ++table) {
-    const std::vector<uint64_t> words = records.SortedWords(table);
-    const size_t count = (words.size() + step - 1) / step;
-    keys.resize(count * records.shape.key_bytes);
-    std::vector<ShardGet> gets(count);
-    for (size_t i = 0; i < count; ++i) {
-      gets[i].table = table;
-      gets[i].key = keys.data() + i * records.shape.key_bytes;
-      gets[i].payload = payload.data();
-      records.FillKey(words[i * step], keys.data() + i * records.shape.key_bytes);
-    }
-    client->Get(gets);
-    for (const ShardGet& get : gets) ENGINE_RACE_RETURN_IF_ERROR(get.status);
-  }
-  return Status::Ok();
-}
-
-MakeL1Answer L1Shards::ByClients() {
-  return [this]() -> L1Answer {
-    struct Own {
-      explicit Own(const harness::TableShape& shape) : gets(shape) {}
-      std::unique_ptr<ShardClient> client;
-      ChunkGets gets;
-      Status status;
-    };
-    const auto own = std::make_shared<Own>(files_.records().shape);
-    own->status = shards_->MakeClient(&own->client);
-    return [own](const L1Chunk& chunk, uint64_t* sum) {
-      ENGINE_RACE_RETURN_IF_ERROR(own->status);
-      return own->gets.Answer(own->client.get(), chunk, sum);
-    };
-  };
+  return CoreShards::Start(options, &shards_);
 }
 
 MakeL1Answer L1Shards::ByTable() const {
@@ -191,20 +137,17 @@ Status L1Shards::RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, L
 }
 
 Status L1Shards::Compare(const L1Lookups& lookups) {
-  const char* const names[] = {kShared, kWorkers, kSharedByTable, kClients};
-  const MakeL1Answer answers[] = {shared_->Gets(), nullptr, ByTable(), ByClients()};
-  std::vector<L1Contender> contenders;
-  for (size_t i = 0; i < std::size(names); ++i) {
-    contenders.push_back({names[i], &lookups, shape_.thread_count, answers[i]});
-  }
-  contenders[1].run = [&](const L1RunShape& run_shape, L1Run* run) {
-    return RunWorkers(lookups, run_shape, run);
+  const auto workers = [&](const L1RunShape& shape, L1Run* run) {
+    return RunWorkers(lookups, shape, run);
   };
+  const uint32_t threads = shape_.thread_count;
   const std::string claim = kSharedNothing;
-  return RunL1Rounds(shape_.rounds, contenders,
+  return RunL1Rounds(shape_.rounds,
+                     {{kShared, &lookups, threads, shared_->Gets()},
+                      {kWorkers, &lookups, threads, nullptr, workers},
+                      {kSharedByTable, &lookups, threads, ByTable()}},
                      {{claim, {kWorkers}, {kShared}},
-                      {claim + ", over batches by table", {kWorkers}, {kSharedByTable}},
-                      {claim + ", clients beside the workers", {kClients}, {kShared}}},
+                      {claim + ", over batches by table", {kWorkers}, {kSharedByTable}}},
                      &rounds_);
 }
 

@@ -44,16 +44,12 @@ class L1Shards {
 
   // Runs the workers' part of a round.
   engine_race::Status RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, L1Run* run);
-  // Answers by batches of a client, which waits for them.
-  MakeL1Answer ByClients();
   // Answers by the sharing threads, with a chunk's lookups grouped by table.
   MakeL1Answer ByTable() const;
 
   nlohmann::json Describe() const;
 
  private:
-  engine_race::Status WarmShards();
-
   const L1ShardsShape shape_;
   L1Files& files_;
   ClaimRounds& rounds_;

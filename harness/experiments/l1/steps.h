@@ -5,6 +5,7 @@
 #ifndef HARNESS_EXPERIMENTS_L1_STEPS_H_
 #define HARNESS_EXPERIMENTS_L1_STEPS_H_
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -19,13 +20,10 @@ enum class L1Reach : uint8_t { kNone, kExtents, kIndexes, kAll };
 
 struct L1Step {
   const char* name;
-  const char* about;
   lab::Encoding encoding;
   L1Reach reach;
+  std::optional<lab::NodeSearch> search = {};  // none: the best one on this CPU
   lab::Protection protection = lab::Protection::kEpoch;
-  // False: the best search on this CPU. True: `search`.
-  bool has_search = false;
-  lab::NodeSearch search = lab::NodeSearch::kEarlyExit;
 
   // Whether this CPU has the step's instructions.
   bool available() const;

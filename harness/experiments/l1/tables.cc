@@ -2,20 +2,19 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
-#include "harness/lab/extent_file.h"
+#include "harness/lab/table_cursor.h"
+#include "harness/lab/table_file.h"
 
 namespace harness {
 
 using engine_race::Status;
 using lab::BlockCache;
 using lab::Encoding;
-using lab::ExtentFile;
-using lab::ExtentFileBuilder;
 using lab::kBlockBytes;
+using lab::TableFile;
+using lab::TableFileBuilder;
 
 namespace {
 
@@ -25,25 +24,8 @@ constexpr uint64_t kCacheSlackBytes = uint64_t{64} << 20;
 // More than the overhead of any encoding.
 constexpr double kBlockOverhead = 1.4;
 
-const char* EncodingName(Encoding encoding) {
-  switch (encoding) {
-    case Encoding::kSquare:
-      return "square";
-    case Encoding::kTree:
-      return "tree";
-    case Encoding::kRestart:
-      break;
-  }
-  return "restart";
-}
-
-uint64_t BlockCountOf(const ExtentFile& file) {
-  uint64_t count = 0;
-  for (uint32_t extent = 0; extent < file.extent_count(); ++extent) {
-    count += 1 + file.block_count(extent);
-  }
-  return count;
-}
+// In the order of Encoding.
+constexpr const char* kEncodingNames[] = {"restart", "square", "tree"};
 
 }  // namespace
 
@@ -58,8 +40,9 @@ Status L1Files::Open(const std::string& dir, const L1Records& records,
 }
 
 std::string L1Files::NameOf(Encoding encoding, uint32_t table) const {
-  return std::string(EncodingName(encoding)) + "-" + std::to_string(records_.shape.key_bytes) +
-         "-" + std::to_string(records_.shape.payload_bytes) + "-" +
+  return std::string(kEncodingNames[static_cast<size_t>(encoding)]) + "-" +
+         std::to_string(records_.shape.key_bytes) + "-" +
+         std::to_string(records_.shape.payload_bytes) + "-" +
          std::to_string(records_.records_per_table) + "-" + std::to_string(records_.seed) + "-" +
          std::to_string(table) + ".table";
 }
@@ -69,22 +52,17 @@ uint64_t L1Files::BytesOf(const L1Records& records) {
          records.table_count * 8 * kBlockBytes;
 }
 
-bool L1Files::IsThere(Encoding encoding, uint32_t table) const {
-  std::unique_ptr<ExtentFile> file;
-  return ExtentFile::Open(dir_fd(), NameOf(encoding, table), &file).ok() &&
-         file->record_count() == records_.records_per_table;
-}
-
 Status L1Files::Build(Encoding encoding) {
   return ForEachOnThreads(records_.table_count, [&](uint32_t table) {
-    return IsThere(encoding, table) ? Status::Ok() : BuildTable(encoding, table);
+    const bool is_there = ::faccessat(dir_fd(), NameOf(encoding, table).c_str(), F_OK, 0) == 0;
+    return is_there ? Status::Ok() : BuildTable(encoding, table);
   });
 }
 
 Status L1Files::BuildTable(Encoding encoding, uint32_t table) const {
-  std::unique_ptr<ExtentFileBuilder> builder;
-  ENGINE_RACE_RETURN_IF_ERROR(ExtentFileBuilder::Create(
-      dir_fd(), NameOf(encoding, table), records_.shape, lab::BlocksIn(encoding), &builder));
+  std::unique_ptr<TableFileBuilder> builder;
+  ENGINE_RACE_RETURN_IF_ERROR(TableFileBuilder::Create(dir_fd(), NameOf(encoding, table), encoding,
+                                                       records_.shape, &builder));
   char key[kMaxKeyBytes];
   char payload[kMaxPayloadBytes];
   for (const uint64_t word : records_.SortedWords(table)) {
@@ -93,6 +71,16 @@ Status L1Files::BuildTable(Encoding encoding, uint32_t table) const {
     ENGINE_RACE_RETURN_IF_ERROR(builder->Add(key, payload));
   }
   return builder->Finish();
+}
+
+Status L1Files::CountBlocks(Encoding encoding, uint64_t* block_count) const {
+  *block_count = 0;
+  for (uint32_t table = 0; table < records_.table_count; ++table) {
+    TableFile file;
+    ENGINE_RACE_RETURN_IF_ERROR(TableFile::Open(dir_fd(), NameOf(encoding, table), &file));
+    *block_count += file.block_count();
+  }
+  return Status::Ok();
 }
 
 void L1Files::Remove(Encoding encoding) {
@@ -105,48 +93,25 @@ Status L1Tables::Open(const L1Files& files, const L1Step& step, std::unique_ptr<
   if (!step.available()) return Status::NotSupported("this CPU lacks what the step needs");
   std::unique_ptr<L1Tables> opened(new L1Tables(files.records()));
   ENGINE_RACE_RETURN_IF_ERROR(opened->OpenTables(files, step));
-  ENGINE_RACE_RETURN_IF_ERROR(ForEachOnThreads(
-      files.records().table_count, [&](uint32_t table) { return opened->Warm(table); }));
   *tables = std::move(opened);
   return Status::Ok();
 }
 
 Status L1Tables::OpenTables(const L1Files& files, const L1Step& step) {
   uint64_t block_count = 0;
-  for (uint32_t i = 0; i < records_.table_count; ++i) {
-    std::unique_ptr<ExtentFile> file;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        ExtentFile::Open(files.dir_fd(), files.NameOf(step.encoding, i), &file));
-    block_count += BlockCountOf(*file);
-  }
-  // A quarter more frames than blocks, so that no frame is ever cooling.
-  const auto frame_count = static_cast<uint32_t>(block_count + block_count / 4 + 16);
+  ENGINE_RACE_RETURN_IF_ERROR(files.CountBlocks(step.encoding, &block_count));
   if (step.reach != L1Reach::kNone) {
-    ENGINE_RACE_RETURN_IF_ERROR(lab::TableFrames::Create(frame_count, &epochs_, &frames_));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        lab::TableFrames::Create(lab::TableFrames::CountFor(block_count), &frames_));
   }
   if (step.reach != L1Reach::kAll) {
     cache_ = std::make_unique<BlockCache>(block_count * kBlockBytes * 3 / 2 + kCacheSlackBytes);
   }
   tables_.resize(records_.table_count);
-  for (uint32_t i = 0; i < records_.table_count; ++i) {
-    ENGINE_RACE_RETURN_IF_ERROR(lab::Table::Open(files.dir_fd(), files.NameOf(step.encoding, i),
-                                                 step.options(), frames_.get(), &epochs_,
-                                                 cache_.get(), &tables_[i]));
-  }
-  return Status::Ok();
-}
-
-// Reads at least one record of every block.
-Status L1Tables::Warm(uint32_t table) const {
-  const std::vector<uint64_t> words = records_.SortedWords(table);
-  const size_t step = std::max<size_t>(1, kBlockBytes / records_.shape.record_bytes() / 4);
-  char key[kMaxKeyBytes];
-  char payload[kMaxPayloadBytes];
-  for (size_t i = 0; i < words.size(); i += step) {
-    records_.FillKey(words[i], key);
-    ENGINE_RACE_RETURN_IF_ERROR(tables_[table]->Get(key, payload));
-  }
-  return Status::Ok();
+  return ForEachOnThreads(records_.table_count, [&](uint32_t i) {
+    return lab::Table::Open(files.dir_fd(), files.NameOf(step.encoding, i), records_.shape,
+                            step.options(), frames_.get(), cache_.get(), &tables_[i]);
+  });
 }
 
 uint64_t L1Tables::memory_bytes() const {
@@ -200,13 +165,14 @@ MakeL1Answer L1Tables::MultiGets(uint32_t batch) const {
 }
 
 MakeL1Answer L1Tables::Seeks(uint32_t next_count) const {
-  using Cursor = lab::Table::Cursor;
+  using lab::TableCursor;
   return [this, next_count]() -> L1Answer {
-    const auto cursors = std::make_shared<std::vector<std::unique_ptr<Cursor>>>();
-    for (const auto& table : tables_) cursors->push_back(std::make_unique<Cursor>(table.get()));
+    const auto cursors = std::make_shared<std::vector<std::unique_ptr<TableCursor>>>();
+    for (const auto& table : tables_)
+      cursors->push_back(std::make_unique<TableCursor>(table.get()));
     return [this, next_count, cursors](const L1Chunk& chunk, uint64_t* sum) {
       for (uint32_t i = 0; i < L1Lookups::kChunk; ++i) {
-        Cursor& cursor = *(*cursors)[chunk.tables[i]];
+        TableCursor& cursor = *(*cursors)[chunk.tables[i]];
         cursor.Seek(chunk.keys + size_t{i} * records_.shape.key_bytes);
         for (uint32_t next = 0; next <= next_count && cursor.valid(); ++next) {
           if (next > 0) {

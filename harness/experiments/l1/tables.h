@@ -10,13 +10,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
-#include "engine_race/l1/epoch.h"
 #include "harness/experiments/l1/steps.h"
 #include "harness/lab/block_cache.h"
 #include "harness/lab/table.h"
@@ -33,6 +31,8 @@ class L1Files {
 
   // Builds the tables of this encoding that do not exist yet.
   engine_race::Status Build(lab::Encoding encoding);
+  // Of the encoding's tables, which are built.
+  engine_race::Status CountBlocks(lab::Encoding encoding, uint64_t* block_count) const;
   void Remove(lab::Encoding encoding);
 
   const L1Records& records() const { return records_; }
@@ -44,7 +44,6 @@ class L1Files {
  private:
   explicit L1Files(const L1Records& records) : records_(records) {}
   engine_race::Status BuildTable(lab::Encoding encoding, uint32_t table) const;
-  bool IsThere(lab::Encoding encoding, uint32_t table) const;
 
   const L1Records records_;
   engine_race::UniqueFd dir_fd_;
@@ -71,11 +70,9 @@ class L1Tables {
  private:
   explicit L1Tables(const L1Records& records) : records_(records) {}
   engine_race::Status OpenTables(const L1Files& files, const L1Step& step);
-  engine_race::Status Warm(uint32_t table) const;
 
   const L1Records records_;
   // Each may use those above it.
-  engine_race::l1::EpochManager epochs_;
   std::unique_ptr<lab::TableFrames> frames_;
   std::unique_ptr<lab::BlockCache> cache_;
   std::vector<std::unique_ptr<lab::Table>> tables_;

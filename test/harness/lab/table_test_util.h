@@ -18,11 +18,13 @@
 
 #include "engine_race/base/sys.h"
 #include "harness/lab/block_shape.h"
-#include "harness/lab/extent_file.h"
-#include "harness/lab/tree_block.h"
+#include "harness/lab/table_file.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
+
+inline constexpr std::array kEncodings = {::lab::Encoding::kRestart, ::lab::Encoding::kSquare,
+                                          ::lab::Encoding::kTree};
 
 using Records = std::map<std::string, std::string>;
 
@@ -68,8 +70,8 @@ inline std::string RandomKey(KeyKind kind, uint32_t key_bytes, std::mt19937_64* 
 }
 
 // Depends on every byte of the key, and differs at each place.
-inline std::string PayloadOf(const std::string& key, uint32_t payload_bytes, uint64_t version = 0) {
-  uint64_t word = 0x9e3779b97f4a7c15 + version;
+inline std::string PayloadOf(const std::string& key, uint32_t payload_bytes) {
+  uint64_t word = 0x9e3779b97f4a7c15;
   for (const char byte : key) word = (word ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
   std::string payload(payload_bytes, '\0');
   for (uint32_t i = 0; i < payload_bytes; ++i) {
@@ -121,10 +123,10 @@ class TableDir {
   std::string Join(const std::string& name) const { return dir_.Join(name); }
 
   Status Build(const std::string& name, const ::harness::TableShape& shape,
-               const ::lab::BlockEncoding& encoding, const Records& records) const {
-    std::unique_ptr<::lab::ExtentFileBuilder> builder;
+               ::lab::Encoding encoding, const Records& records) const {
+    std::unique_ptr<::lab::TableFileBuilder> builder;
     ENGINE_RACE_RETURN_IF_ERROR(
-        ::lab::ExtentFileBuilder::Create(fd(), name, shape, encoding, &builder));
+        ::lab::TableFileBuilder::Create(fd(), name, encoding, shape, &builder));
     for (const auto& [key, payload] : records) {
       ENGINE_RACE_RETURN_IF_ERROR(builder->Add(key.data(), payload.data()));
     }

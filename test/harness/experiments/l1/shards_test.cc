@@ -53,8 +53,6 @@ TEST_F(L1ShardsTest, WhatIsNotFoundFailsARun) {
   const L1Lookups lookups(others, L1Draw{2048});
   L1Run run;
   EXPECT_EQ(shards.RunWorkers(lookups, {2, 0.001, 0, 0}, &run).code(), Code::kNotFound);
-  EXPECT_EQ(RunLookups(lookups, {1, 0.001, 0, 0}, shards.ByClients(), &run).code(),
-            Code::kNotFound);
   EXPECT_EQ(RunLookups(lookups, {1, 0.001, 0, 0}, shards.ByTable(), &run).code(), Code::kNotFound);
   EXPECT_EQ(shards.Compare(lookups).code(), Code::kNotFound);
 }
