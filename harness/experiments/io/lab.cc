@@ -16,25 +16,45 @@ std::vector<uint32_t> IoLab::Powers(uint32_t first, uint32_t last) const {
   return powers;
 }
 
-std::span<const RawFile> IoLab::RawFiles(Experiment* experiment) const {
+std::vector<uint32_t> IoLab::PathCounts() const {
+  const auto all = static_cast<uint32_t>(space_->paths().size());
+  std::vector<uint32_t> counts = Powers(1, all);
+  if (counts.back() != all) counts.push_back(all);
+  return counts;
+}
+
+Experiment IoLab::OverFiles(Experiment experiment, const FillFn& fill) const {
   std::span<const RawFile> files;
-  const StatusLine line("files of noise to read ...");
-  if (!Check(space_->RawFiles(&files), {}, experiment)) return {};
+  {
+    const StatusLine line("files of noise to read ...");
+    if (!Check(space_->RawFiles(&files), {}, &experiment)) return experiment;
+  }
   for (const RawFile& file : files) {
     if (file.direct) continue;
-    experiment->notes.push_back(file.name + " takes no direct I/O: the page cache is measured");
+    experiment.notes.push_back(file.name + " takes no direct I/O: the page cache is measured");
   }
-  return files;
+  fill(files, &experiment);
+  return experiment;
+}
+
+std::unique_ptr<IoStore> IoLab::OpenStore(uint32_t path_count, const ResultRow& row,
+                                          Experiment* experiment) const {
+  auto store = std::make_unique<IoStore>(*space_, config_.record_count, path_count);
+  TimedPoint filling;
+  if (!Check(store->Fill(&filling), row, experiment)) return nullptr;
+  if (!Check(store->Open(), row, experiment)) return nullptr;
+  return store;
 }
 
 Experiment IoLab::Begin(int number, const std::string& name, const std::string& question,
-                        const std::string& unit) const {
+                        const std::string& unit, const ExperimentPlot& plot) const {
   Experiment experiment;
   experiment.number = number;
   experiment.name = name;
   experiment.question = question;
   experiment.unit = unit;
   experiment.medium = space_->medium();
+  experiment.plot = plot;
   return experiment;
 }
 
@@ -62,6 +82,16 @@ void IoLab::MeasureRaw(Experiment* experiment, ResultRow row, const RawLoad& loa
           [&load](TimedPoint* point) { return RunRawReads(load, point); });
 }
 
+void IoLab::MeasureBlocking(Experiment* experiment, ResultRow row, const BlockingLoad& load) const {
+  Measure(experiment, std::move(row),
+          [&load](TimedPoint* point) { return RunBlocking(load, point); });
+}
+
+bool IoLab::Works(const RawBackend& backend, const RawFile& file, ResultRow row,
+                  Experiment* experiment) const {
+  return Check(ProbeRawBackend(backend, file), std::move(row), experiment);
+}
+
 bool IoLab::Check(const Status& status, ResultRow row, Experiment* experiment) const {
   if (status.ok()) return true;
   // An interrupt is not a failure.
@@ -73,11 +103,15 @@ bool IoLab::Check(const Status& status, ResultRow row, Experiment* experiment) c
 
 Experiments RunIoExperiment(int number, const IoLab& lab) {
   using Run = Experiments (*)(const IoLab&);
-  constexpr Run kRuns[] = {ScalingOverPaths, PageSizes,      RequestsInFlight, BackEnds,
-                           IoModels,         TasksPerWorker, ThreadsOverCores, GrowingData,
-                           Ablation,         StripeUnits};
+  constexpr Run kRuns[] = {BareScaling, PageSizes,      RequestsInFlight, BackEnds,
+                           IoModels,    TasksPerWorker, ThreadsOverCores, GrowingData,
+                           Ablation,    StripeUnits};
   static_assert(std::size(kRuns) == kIoExperimentCount);
-  return kRuns[number - 1](lab);
+  Experiments tables = kRuns[number - 1](lab);
+  if (number == 1) {
+    for (Experiment& table : EngineScaling(lab)) tables.push_back(std::move(table));
+  }
+  return tables;
 }
 
 }  // namespace harness

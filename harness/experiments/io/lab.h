@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,19 +39,28 @@ class IoLab {
 
   // first, 2 * first, ... last; in a smoke run first and last alone.
   std::vector<uint32_t> Powers(uint32_t first, uint32_t last) const;
-  // The files of noise. When they cannot be made, a row of `experiment` says so and the span is
-  // empty.
-  std::span<const RawFile> RawFiles(Experiment* experiment) const;
+  // 1, 2, 4, ... and all of them.
+  std::vector<uint32_t> PathCounts() const;
 
   Experiment Begin(int number, const std::string& name, const std::string& question,
-                   const std::string& unit) const;
+                   const std::string& unit, const ExperimentPlot& plot) const;
+  // Lets `fill` add its rows about the files of noise. When these cannot be made, a row says so.
+  using FillFn = std::function<void(std::span<const RawFile> files, Experiment* experiment)>;
+  Experiment OverFiles(Experiment experiment, const FillFn& fill) const;
+  // A store of this many records, filled and open; null when a row says why not.
+  std::unique_ptr<IoStore> OpenStore(uint32_t path_count, const ResultRow& row,
+                                     Experiment* experiment) const;
+
   // Notes when the paths are only stand-ins for devices.
   void NoteStandIns(Experiment* experiment) const;
   // Takes one point and adds it to the experiment. Does nothing when the user has interrupted.
   void Measure(Experiment* experiment, ResultRow row,
                const std::function<engine_race::Status(TimedPoint*)>& take) const;
-  // Measures reads through a queue. When a back end is unavailable, its row says why.
   void MeasureRaw(Experiment* experiment, ResultRow row, const RawLoad& load) const;
+  void MeasureBlocking(Experiment* experiment, ResultRow row, const BlockingLoad& load) const;
+  // Whether a back end reads this file here; a row says why not.
+  bool Works(const RawBackend& backend, const RawFile& file, ResultRow row,
+             Experiment* experiment) const;
   // Adds the row with the error, if `status` is one. Returns whether it is Ok.
   bool Check(const engine_race::Status& status, ResultRow row, Experiment* experiment) const;
 
@@ -59,7 +69,9 @@ class IoLab {
   IoSpace* const space_;
 };
 
-Experiments ScalingOverPaths(const IoLab& lab);
+// The experiments, and the parts of those that have bare reads and reads of the engine.
+Experiments BareScaling(const IoLab& lab);
+Experiments EngineScaling(const IoLab& lab);
 Experiments PageSizes(const IoLab& lab);
 Experiments RequestsInFlight(const IoLab& lab);
 Experiments BackEnds(const IoLab& lab);
@@ -70,7 +82,15 @@ Experiments TasksPerWorker(const IoLab& lab);
 Experiments ThreadsOverCores(const IoLab& lab);
 Experiments GrowingData(const IoLab& lab);
 Experiments Ablation(const IoLab& lab);
+void AblateEngine(const IoLab& lab, Experiment* experiment);
 Experiments StripeUnits(const IoLab& lab);
+
+// The figures of experiment 1 that plots of mixes show.
+inline const ExperimentPlot kMixPlot = {
+    "line", "write_percent", {"path_count"}, {"requests_per_second", "p99_ns", "p999_ns"}};
+// The threads of mixes, and the shares of writes among their requests.
+inline constexpr uint32_t kMixThreads = 32;
+inline constexpr uint32_t kWritePercents[] = {0, 10, 25, 50};
 
 inline constexpr int kIoExperimentCount = 10;
 // number is 1 to kIoExperimentCount.

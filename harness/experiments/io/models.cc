@@ -288,26 +288,27 @@ Experiments IoModels(const IoLab& lab) {
                                {"2 dedicated I/O threads", Model::kDedicated, 2},
                                {"each path owned by a worker", Model::kOwner, 0},
                                {"all-to-all", Model::kAllToAll, 0}};
-  Experiment experiment = lab.Begin(
-      5, "I/O models", "Who should talk to the devices?",
-      "a 4 KiB random read, 2 workers with 64 in flight each, round-robin over the paths");
-  experiment.plot = {"bar", "model", {}, {"requests_per_second", "cpu_ns_per_request", "p99_ns"}};
-  const std::span<const RawFile> files = lab.RawFiles(&experiment);
-  if (files.empty()) return {experiment};
-  const RawBackend backend = EngineRawBackend(files.front());
-  experiment.notes.push_back("through " + backend.name);
-  for (const Shape& shape : kShapes) {
-    lab.Measure(&experiment, {{"model", shape.name}, {"threads", kWorkers + shape.io_thread_count}},
-                [&](TimedPoint* point) {
-                  Shared shared;
-                  shared.model = shape.model;
-                  shared.io_thread_count = shape.io_thread_count;
-                  shared.files = files;
-                  shared.backend = backend;
-                  return RunModel(&shared, lab.seconds(), point);
-                });
-  }
-  return {experiment};
+  const auto measure = [&](std::span<const RawFile> files, Experiment* experiment) {
+    const RawBackend backend = EngineRawBackend(files.front());
+    experiment->notes.push_back("through " + backend.name);
+    for (const Shape& shape : kShapes) {
+      lab.Measure(experiment,
+                  {{"model", shape.name}, {"threads", kWorkers + shape.io_thread_count}},
+                  [&](TimedPoint* point) {
+                    Shared shared;
+                    shared.model = shape.model;
+                    shared.io_thread_count = shape.io_thread_count;
+                    shared.files = files;
+                    shared.backend = backend;
+                    return RunModel(&shared, lab.seconds(), point);
+                  });
+    }
+  };
+  return {lab.OverFiles(
+      lab.Begin(5, "I/O models", "Who should talk to the devices?",
+                "a 4 KiB random read, 2 workers with 64 in flight each, round-robin over the paths",
+                {"bar", "model", {}, {"requests_per_second", "cpu_ns_per_request", "p99_ns"}}),
+      measure)};
 }
 
 }  // namespace harness

@@ -83,6 +83,16 @@ class PagePicker {
   uint64_t count_ = 0;
 };
 
+// The pages that an update touches when it begins at the start of a page. Only whole pages can be
+// written: WriteAmplification is the bytes written for each byte that changes.
+constexpr uint64_t PagesTouched(uint64_t update_bytes, uint64_t page_bytes) {
+  return (update_bytes + page_bytes - 1) / page_bytes;
+}
+constexpr double WriteAmplification(uint64_t update_bytes, uint64_t page_bytes) {
+  return static_cast<double>(PagesTouched(update_bytes, page_bytes) * page_bytes) /
+         static_cast<double>(update_bytes);
+}
+
 // The error of a failed request as a Status. It is kNotSupported when the file does not allow
 // requests of this size.
 engine_race::Status RequestError(const char* what, int error, uint32_t page_bytes);

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 
 #include "engine_race/base/key.h"
 #include "harness/data/mix.h"
+#include "harness/load/store_basics.h"
 #include "harness/measure/timed.h"
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
@@ -24,16 +24,10 @@ constexpr uint64_t kRecordsPerBucket = 1024;
 constexpr uint32_t kMaxBuckets = 1024;
 constexpr uint32_t kMaxFiles = 32;
 
-std::string KeyBytes(uint64_t key) {
-  std::string bytes(engine_race::kKeyBytes, '\0');
-  engine_race::EncodeKey(key, bytes.data());
-  return bytes;
-}
-
 }  // namespace
 
 IoStore::IoStore(const IoSpace& space, uint64_t record_count, uint32_t path_count)
-    : dir_(space.dir() + "/store"), record_count_(record_count) {
+    : dir_(space.dir() + "/store"), record_count_(record_count), options_(QuietOptions()) {
   // A bucket's last group of values is still staged, in memory. With many groups in a bucket that
   // is a small part.
   const uint64_t wanted = std::bit_floor(std::max<uint64_t>(record_count / kRecordsPerBucket, 1));
@@ -42,10 +36,6 @@ IoStore::IoStore(const IoSpace& space, uint64_t record_count, uint32_t path_coun
   for (uint32_t i = 0; i < path_count; ++i) {
     options_.paths.push_back(space.paths()[i] + "/values");
   }
-  options_.log = [](engine_race::LogLevel level, std::string_view message) {
-    if (level != engine_race::LogLevel::kError) return;
-    std::fprintf(stderr, "engine: %.*s\n", static_cast<int>(message.size()), message.data());
-  };
 }
 
 IoStore::~IoStore() {
@@ -72,7 +62,7 @@ Status IoStore::Fill(TimedPoint* point) {
         self->Start();
         for (uint64_t i = thread; i < record_count_ && self->Running(); i += kFillThreads) {
           values_.Fill(KeyAt(i), 1, value.data());
-          ENGINE_RACE_RETURN_IF_ERROR(store_->Write(KeyBytes(KeyAt(i)), value));
+          ENGINE_RACE_RETURN_IF_ERROR(store_->Write(KeyBytesOf(KeyAt(i)), value));
           ++self->tally.request_count;
           self->tally.byte_count += kValueSize;
         }
@@ -90,7 +80,7 @@ Status IoStore::Open() {
   Close();
   ENGINE_RACE_RETURN_IF_ERROR(engine_race::Store::Open(options_, dir_, &store_));
   std::string value;
-  return store_->Read(KeyBytes(KeyAt(0)), &value);
+  return store_->Read(KeyBytesOf(KeyAt(0)), &value);
 }
 
 Status IoStore::CheckValue(uint64_t key, const std::string& value) const {

@@ -44,6 +44,30 @@ std::vector<uint32_t> ShuffledOrder(uint32_t task_count) {
   return order;
 }
 
+// Measures tasks that resume(task) lets run until their next turn, and that end once *stop is set.
+// make_and_run() makes one task, runs it to its end and frees it.
+template <typename Resume, typename MakeAndRun>
+void MeasureTasks(const SwitchLoad& load, bool* stop, const Resume& resume,
+                  const MakeAndRun& make_and_run, SwitchCost* cost) {
+  const std::vector<uint32_t> order = ShuffledOrder(load.task_count);
+  const uint32_t repeats = RepeatsOf(load.task_count);
+  const RoundCost switching =
+      MedianCost(load.round_count, load.seconds, [&resume, &order, repeats] {
+        for (uint32_t i = 0; i < repeats; ++i) {
+          for (const uint32_t task : order) resume(task);
+        }
+        return repeats * order.size();
+      });
+  cost->switch_ns = switching.ns;
+  cost->switch_cycles = switching.cycles;
+  *stop = true;
+  for (uint32_t task = 0; task < load.task_count; ++task) resume(task);
+  cost->create_ns = MedianCost(load.round_count, load.seconds / 4, [&make_and_run] {
+                      make_and_run();
+                      return 1;
+                    }).ns;
+}
+
 // Makes the compiler keep the state in memory across a suspension.
 inline void Touch(char* state) { asm volatile("" : : "r"(state) : "memory"); }
 
@@ -157,28 +181,17 @@ Status Switches(MakeTask make, const SwitchLoad& load, SwitchCost* cost) {
   }
   cost->reserved_bytes = bytes.total / load.task_count;
   cost->resident_bytes = cost->reserved_bytes;
-  const std::vector<uint32_t> order = ShuffledOrder(load.task_count);
-  const uint32_t repeats = RepeatsOf(load.task_count);
-  const RoundCost switching = MedianCost(load.round_count, load.seconds, [&turns, &order, repeats] {
-    for (uint32_t i = 0; i < repeats; ++i) {
-      for (const uint32_t task : order) turns[task].next.resume();
-    }
-    return repeats * order.size();
-  });
-  cost->switch_ns = switching.ns;
-  cost->switch_cycles = switching.cycles;
-  stop = true;
-  for (Turn& turn : turns) turn.next.resume();
-  cost->create_ns = MedianCost(load.round_count, load.seconds / 4, [&] {
-                      bool stop_soon = false;
-                      Turn turn;
-                      turn.stop = &stop_soon;
-                      const Task task = make(&turn, &bytes);
-                      task.handle().resume();
-                      stop_soon = true;
-                      turn.next.resume();
-                      return 1;
-                    }).ns;
+  const auto make_and_run = [&] {
+    bool stop_soon = false;
+    Turn turn;
+    turn.stop = &stop_soon;
+    const Task task = make(&turn, &bytes);
+    task.handle().resume();
+    stop_soon = true;
+    turn.next.resume();
+  };
+  MeasureTasks(
+      load, &stop, [&turns](uint32_t task) { turns[task].next.resume(); }, make_and_run, cost);
   return Status::Ok();
 }
 
@@ -269,28 +282,15 @@ Status BoostContextSwitches(const SwitchLoad& load, SwitchCost* cost) {
   }
   cost->reserved_bytes = kStackBytes;
   cost->resident_bytes = pool.ResidentBytes() / load.task_count;
-  const std::vector<uint32_t> order = ShuffledOrder(load.task_count);
-  const uint32_t repeats = RepeatsOf(load.task_count);
-  const RoundCost switching =
-      MedianCost(load.round_count, load.seconds, [&fibers, &order, repeats] {
-        for (uint32_t i = 0; i < repeats; ++i) {
-          for (const uint32_t task : order) fibers[task] = std::move(fibers[task]).resume();
-        }
-        return repeats * order.size();
-      });
-  cost->switch_ns = switching.ns;
-  cost->switch_cycles = switching.cycles;
-  stop = true;
-  for (boost::context::fiber& fiber : fibers) fiber = std::move(fiber).resume();
-  fibers.clear();
-  cost->create_ns = MedianCost(load.round_count, load.seconds / 4, [&pool] {
-                      bool stop_soon = false;
-                      boost::context::fiber fiber = MakeFiber(&pool, &stop_soon);
-                      fiber = std::move(fiber).resume();
-                      stop_soon = true;
-                      fiber = std::move(fiber).resume();
-                      return 1;
-                    }).ns;
+  const auto resume = [&fibers](uint32_t task) { fibers[task] = std::move(fibers[task]).resume(); };
+  const auto make_and_run = [&pool] {
+    bool stop_soon = false;
+    boost::context::fiber fiber = MakeFiber(&pool, &stop_soon);
+    fiber = std::move(fiber).resume();
+    stop_soon = true;
+    fiber = std::move(fiber).resume();
+  };
+  MeasureTasks(load, &stop, resume, make_and_run, cost);
   return Status::Ok();
 }
 

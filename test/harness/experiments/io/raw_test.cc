@@ -137,6 +137,18 @@ TEST_F(IoRawTest, ASpaceLeavesNothingBehind) {
   EXPECT_TRUE(fs::is_empty(temp_.path()));
 }
 
+TEST(IoPagesTest, AnUpdateWritesWholePages) {
+  EXPECT_EQ(PagesTouched(1, 512), 1u);
+  EXPECT_EQ(PagesTouched(512, 512), 1u);
+  EXPECT_EQ(PagesTouched(513, 512), 2u);
+  EXPECT_DOUBLE_EQ(WriteAmplification(4096, 512), 1);
+  EXPECT_DOUBLE_EQ(WriteAmplification(4096, 8192), 2);
+  // The paper's figures: 100 bytes cost 40 times as much in pages of 4 KiB, 160 times in 16 KiB.
+  EXPECT_DOUBLE_EQ(WriteAmplification(100, 4096), 40.96);
+  EXPECT_DOUBLE_EQ(WriteAmplification(100, 16384), 163.84);
+  EXPECT_DOUBLE_EQ(WriteAmplification(600, 512), 1024.0 / 600);
+}
+
 TEST(IoSpaceTest, WorksInEachNamedPathAndTouchesNothingElse) {
   TempDir temp;
   const std::vector<std::string> paths = {temp.Join("a"), temp.Join("b")};
