@@ -2,9 +2,8 @@
 // of the race on each node. `numa copy` makes one of the copies that such instances run.
 #include <CLI/CLI.hpp>
 
-#include "harness/numa/copy_command.h"
+#include "harness/numa/commands.h"
 #include "harness/numa/race_command.h"
-#include "harness/numa/report_command.h"
 #include "harness/system/command_line.h"
 
 int main(int argc, char** argv) {

@@ -138,12 +138,6 @@ const char* MemoryKindName(MemoryKind kind) {
   return "unknown";
 }
 
-NodeBytes ProcessMemory::Total() const {
-  NodeBytes total;
-  for (const NodeBytes& kind : bytes) Add(kind, &total);
-  return total;
-}
-
 uint64_t SumOf(const NodeBytes& bytes) {
   uint64_t sum = 0;
   for (const auto& [node, count] : bytes) sum += count;
@@ -178,14 +172,15 @@ double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& cpu
 
 void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector<Mapping>& mappings,
                 ProcessMemory* memory) {
-  memory->bytes = {};
+  memory->kinds = {};
   memory->huge_code_bytes = 0;
   memory->bytes_by_policy.clear();
   memory->bytes_by_file.clear();
   for (const NumaMapping& numa : numa_mappings) {
     const Mapping* mapping = FindMapping(mappings, numa.start);
     const MemoryKind kind = KindOf(numa, mapping, mappings);
-    Add(numa.bytes, &memory->bytes[static_cast<size_t>(kind)]);
+    Add(numa.bytes, &memory->kinds[static_cast<size_t>(kind)].bytes);
+    Add(numa.bytes, &memory->kinds.back().bytes);
     if (kind == MemoryKind::kCode) {
       memory->huge_code_bytes += mapping->huge_bytes;
     } else if (kind == MemoryKind::kFiles) {
@@ -193,6 +188,13 @@ void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector
     } else {
       Add(numa.bytes, &memory->bytes_by_policy[numa.policy]);
     }
+  }
+}
+
+void MeasureKinds(const Topology& topology, ProcessMemory* memory) {
+  for (ProcessMemory::Kind& kind : memory->kinds) {
+    kind.local_share = ShareOn(kind.bytes, memory->local_nodes);
+    kind.distance = WeightedDistance(kind.bytes, memory->cpus, topology);
   }
 }
 
@@ -255,6 +257,7 @@ Status ReadProcessMemory(const std::string& proc_root, int64_t pid, const Topolo
     ENGINE_RACE_RETURN_IF_ERROR(ReadMappings(dir + "/maps", ParseMaps, &mappings));
   }
   SortByKind(numa_mappings, mappings, memory);
+  MeasureKinds(topology, memory);
   memory->threads_by_cpus = ThreadsByCpus(dir);
   return Status::Ok();
 }

@@ -27,7 +27,15 @@ inline constexpr std::array<MemoryKind, 5> kMemoryKinds = {MemoryKind::kCode, Me
                                                            MemoryKind::kFiles, MemoryKind::kStacks};
 const char* MemoryKindName(MemoryKind kind);
 
+// Those of different machines can be compared.
 struct ProcessMemory {
+  struct Kind {
+    NodeBytes bytes;
+    // None of nothing.
+    std::optional<double> local_share;
+    double distance = 0;  // see WeightedDistance
+  };
+
   int64_t pid = 0;
   // The command's name.
   std::string name;
@@ -39,10 +47,11 @@ struct ProcessMemory {
   std::vector<uint32_t> local_nodes;
   // False: it may run on every node that has CPUs.
   bool is_bound = false;
-  // By kind, in the order of kMemoryKinds.
-  std::array<NodeBytes, kMemoryKinds.size()> bytes;
+  // In the order of kMemoryKinds, then all of them together.
+  std::array<Kind, kMemoryKinds.size() + 1> kinds;
   // Of the code, that on huge pages.
   uint64_t huge_code_bytes = 0;
+  // These three are left empty by what reads a report of JSON.
   // The heap, anonymous memory and stacks by the kernel's words for their policies, as "bind:1".
   std::map<std::string, NodeBytes> bytes_by_policy;
   // Mapped files by path.
@@ -50,13 +59,14 @@ struct ProcessMemory {
   // How many threads may run on the same CPUs, by the kernel's list of these, as "0-3,8".
   std::map<std::string, uint32_t> threads_by_cpus;
 
-  const NodeBytes& Of(MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }
-  NodeBytes Total() const;
+  const Kind& Of(MemoryKind kind) const { return kinds[static_cast<size_t>(kind)]; }
+  const Kind& All() const { return kinds.back(); }
 };
 
 uint64_t SumOf(const NodeBytes& bytes);
 // The share that lies on the nodes; nullopt of nothing.
 std::optional<double> ShareOn(const NodeBytes& bytes, const std::vector<uint32_t>& nodes);
+
 // The mean distance from a CPU to a byte, each CPU weighing the same; 0 of nothing.
 double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& cpus,
                         const engine_race::numa::Topology& topology);
@@ -65,6 +75,8 @@ double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& cpu
 // `numa_mappings` has is sorted by its line there alone.
 void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector<Mapping>& mappings,
                 ProcessMemory* memory);
+// Computes the local shares and the distances of sorted memory.
+void MeasureKinds(const engine_race::numa::Topology& topology, ProcessMemory* memory);
 
 // The nodes on which at least one of the CPUs lies, ascending.
 std::vector<uint32_t> NodesOfCpus(const std::vector<uint32_t>& cpus,

@@ -98,19 +98,6 @@ RaceSettings SettingsOf(const NumaRaceFlags& flags) {
   return settings;
 }
 
-// Of the store that a write phase will replace.
-uint64_t OldStoreBytes(const std::string& store_dir) {
-  uint64_t bytes = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(store_dir, error)) {
-    struct stat info = {};
-    if (::stat(entry.path().c_str(), &info) == 0) {
-      bytes += static_cast<uint64_t>(info.st_blocks) * 512;
-    }
-  }
-  return bytes;
-}
-
 // Empty, or which file system has too little room for all the stores on it.
 std::string WhyNoRoom(const std::vector<InstancePlan>& plans, const NumaRaceFlags& flags) {
   const uint64_t record_count = flags.thread_count * flags.records_per_thread;
@@ -124,7 +111,7 @@ std::string WhyNoRoom(const std::vector<InstancePlan>& plans, const NumaRaceFlag
     uint64_t& bytes = needed[info.st_dev];
     // Ends at the first sum that is too large, so that none wraps.
     bytes += RaceBytes(record_count, has_write, HasPhase(flags, "mixed"));
-    if (has_write) old_bytes[info.st_dev] += OldStoreBytes(plan.dir + "/store");
+    if (has_write) old_bytes[info.st_dev] += AllocatedBytes(plan.dir + "/store");
     const uint64_t free_bytes = FreeBytes(there) + old_bytes[info.st_dev];
     if (bytes > free_bytes) {
       return std::to_string(bytes) + " bytes of disk needed, " + std::to_string(free_bytes) +

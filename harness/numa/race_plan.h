@@ -45,6 +45,13 @@ struct RaceRequest {
   std::string parent_dir = {};
 };
 
+// The nodes that have CPUs, in `group_count` groups of near nodes whose sizes differ by one at
+// most. Each group ascends, and groups are in order of their first nodes. A node without CPUs joins
+// the nearest group. kInvalidArgument when there are fewer nodes with CPUs than groups.
+engine_race::Status GroupNearNodes(const engine_race::numa::Topology& topology,
+                                   uint32_t group_count,
+                                   std::vector<std::vector<uint32_t>>* groups);
+
 // The key space in `count` parts of the same size, to one key.
 std::vector<engine_race::KeyRange> SplitKeys(uint32_t count);
 // kInvalidArgument, naming the keys, unless each key is in one range and in one only.

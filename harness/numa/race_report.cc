@@ -33,7 +33,7 @@ std::vector<std::string> RowOf(const InstanceResult& result, const InstancePhase
     cells.insert(cells.end(), {"-", "-", "-", "-"});
     return cells;
   }
-  const PlacementSummary& placement = *phase.placement;
+  const ProcessMemory& placement = *phase.placement;
   for (const MemoryKind kind : {MemoryKind::kCode, MemoryKind::kHeap, MemoryKind::kAnonymous}) {
     cells.push_back(ShareText(placement.Of(kind).local_share));
   }

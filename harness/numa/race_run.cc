@@ -257,7 +257,7 @@ void RaceRun::ReadPlacements(const std::string& phase, const std::vector<std::st
         ReadProcessMemory(engine_race::numa::kProcRoot, std::strtoll(pids[i].c_str(), nullptr, 10),
                           topology_, instances_[i]->plan.memory_nodes, &memory);
     if (read.ok()) {
-      result.placement = Summarize(memory, topology_);
+      result.placement = std::move(memory);
     } else if (note_.empty()) {
       note_ = "where memory lies is not known: " + read.ToString();
     }

@@ -56,7 +56,7 @@ struct InstancePhase {
   std::vector<double> pass_seconds;
   uint64_t bytes = 0;
   // Read at the phase's "done" line; none when it could not be read.
-  std::optional<PlacementSummary> placement;
+  std::optional<ProcessMemory> placement;
 };
 
 struct InstanceResult {

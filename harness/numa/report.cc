@@ -21,7 +21,7 @@ std::string KindName(size_t kind) {
 
 std::string MebibyteText(uint64_t bytes) { return Fixed(static_cast<double>(bytes) * 0x1p-20, 2); }
 
-std::string Heading(const PlacementSummary& process) {
+std::string Heading(const ProcessMemory& process) {
   std::string text = std::to_string(process.pid) + " " + process.name;
   text += std::string(process.is_bound ? "" : ", not bound") + ", local nodes " +
           FormatList(process.local_nodes);
@@ -31,7 +31,7 @@ std::string Heading(const PlacementSummary& process) {
   return text + "\n";
 }
 
-std::string TableOf(const PlacementSummary& process) {
+std::string TableOf(const ProcessMemory& process) {
   std::vector<std::string> heads = {"MiB"};
   std::vector<uint32_t> nodes;
   for (const auto& [node, count] : process.All().bytes) {
@@ -41,7 +41,7 @@ std::string TableOf(const PlacementSummary& process) {
   heads.insert(heads.end(), {"sum", "local %", "distance"});
   Table table(heads);
   for (size_t kind = 0; kind <= kAll; ++kind) {
-    const PlacementSummary::Kind& row = process.kinds[kind];
+    const ProcessMemory::Kind& row = process.kinds[kind];
     std::vector<std::string> cells = {KindName(kind)};
     for (const uint32_t node : nodes) {
       const auto found = row.bytes.find(node);
@@ -68,15 +68,15 @@ nlohmann::json JsonOf(const std::map<std::string, NodeBytes>& groups) {
   return by_name;
 }
 
-nlohmann::json JsonOf(const PlacementSummary::Kind& kind) {
+nlohmann::json JsonOf(const ProcessMemory::Kind& kind) {
   return {{"bytes_by_node", JsonOf(kind.bytes)},
           {"bytes", SumOf(kind.bytes)},
           {"local_share", kind.local_share ? nlohmann::json(*kind.local_share) : nlohmann::json()},
           {"distance", kind.distance}};
 }
 
-PlacementSummary::Kind KindOf(const nlohmann::json& json) {
-  PlacementSummary::Kind kind;
+ProcessMemory::Kind KindOf(const nlohmann::json& json) {
+  ProcessMemory::Kind kind;
   for (const auto& [node, count] : json.at("bytes_by_node").items()) {
     kind.bytes[static_cast<uint32_t>(std::stoul(node))] = count.get<uint64_t>();
   }
@@ -86,8 +86,8 @@ PlacementSummary::Kind KindOf(const nlohmann::json& json) {
   return kind;
 }
 
-PlacementSummary SummaryOf(const nlohmann::json& json) {
-  PlacementSummary process;
+ProcessMemory SummaryOf(const nlohmann::json& json) {
+  ProcessMemory process;
   process.pid = json.at("pid").get<int64_t>();
   process.name = json.at("name").get<std::string>();
   process.local_nodes = json.at("local_nodes").get<std::vector<uint32_t>>();
@@ -99,32 +99,13 @@ PlacementSummary SummaryOf(const nlohmann::json& json) {
 
 }  // namespace
 
-PlacementSummary Summarize(const ProcessMemory& memory, const Topology& topology) {
-  PlacementSummary process;
-  process.pid = memory.pid;
-  process.name = memory.name;
-  process.local_nodes = memory.local_nodes;
-  process.is_bound = memory.is_bound;
-  process.huge_code_bytes = memory.huge_code_bytes;
-  process.bytes_by_policy = memory.bytes_by_policy;
-  process.bytes_by_file = memory.bytes_by_file;
-  process.threads_by_cpus = memory.threads_by_cpus;
-  for (size_t kind = 0; kind <= kAll; ++kind) {
-    PlacementSummary::Kind& row = process.kinds[kind];
-    row.bytes = kind == kAll ? memory.Total() : memory.bytes[kind];
-    row.local_share = ShareOn(row.bytes, memory.local_nodes);
-    row.distance = WeightedDistance(row.bytes, memory.cpus, topology);
-  }
-  return process;
-}
-
 std::string ShareText(const std::optional<double>& share) {
   return share ? Fixed(*share * 100, 2) : "-";
 }
 
-std::string PlacementText(const std::vector<PlacementSummary>& processes) {
+std::string PlacementText(const std::vector<ProcessMemory>& processes) {
   std::string text;
-  for (const PlacementSummary& process : processes) {
+  for (const ProcessMemory& process : processes) {
     text += Heading(process) + TableOf(process) + "\n";
   }
   return text;
@@ -148,7 +129,7 @@ std::string TopologyText(const Topology& topology) {
   return table.ToString();
 }
 
-nlohmann::json PlacementJson(const std::vector<PlacementSummary>& processes,
+nlohmann::json PlacementJson(const std::vector<ProcessMemory>& processes,
                              const Topology& topology) {
   nlohmann::json nodes = nlohmann::json::array();
   for (const Node& node : topology.nodes) {
@@ -158,7 +139,7 @@ nlohmann::json PlacementJson(const std::vector<PlacementSummary>& processes,
                      {"distances", node.distances}});
   }
   nlohmann::json list = nlohmann::json::array();
-  for (const PlacementSummary& process : processes) {
+  for (const ProcessMemory& process : processes) {
     nlohmann::json json = {{"pid", process.pid},
                            {"name", process.name},
                            {"local_nodes", process.local_nodes},
@@ -173,9 +154,9 @@ nlohmann::json PlacementJson(const std::vector<PlacementSummary>& processes,
   return {{"nodes", nodes}, {"processes", list}};
 }
 
-std::optional<std::vector<PlacementSummary>> ParsePlacementJson(const std::string& text) {
+std::optional<std::vector<ProcessMemory>> ParsePlacementJson(const std::string& text) {
   try {
-    std::vector<PlacementSummary> processes;
+    std::vector<ProcessMemory> processes;
     const nlohmann::json report = nlohmann::json::parse(text);
     for (const nlohmann::json& json : report.at("processes")) processes.push_back(SummaryOf(json));
     return processes;
@@ -184,20 +165,20 @@ std::optional<std::vector<PlacementSummary>> ParsePlacementJson(const std::strin
   }
 }
 
-std::string CompareText(const std::vector<PlacementSummary>& before,
-                        const std::vector<PlacementSummary>& after) {
+std::string CompareText(const std::vector<ProcessMemory>& before,
+                        const std::vector<ProcessMemory>& after) {
   Table table({"", "MiB before", "after", "local % before", "after", "distance before", "after"});
-  const auto cells_of = [](const PlacementSummary* process, size_t kind) {
+  const auto cells_of = [](const ProcessMemory* process, size_t kind) {
     if (process == nullptr || SumOf(process->kinds[kind].bytes) == 0) {
       return std::array<std::string, 3>{"-", "-", "-"};
     }
-    const PlacementSummary::Kind& row = process->kinds[kind];
+    const ProcessMemory::Kind& row = process->kinds[kind];
     return std::array<std::string, 3>{MebibyteText(SumOf(row.bytes)), ShareText(row.local_share),
                                       Fixed(row.distance, 2)};
   };
   for (size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
-    const PlacementSummary* const old = i < before.size() ? &before[i] : nullptr;
-    const PlacementSummary* const now = i < after.size() ? &after[i] : nullptr;
+    const ProcessMemory* const old = i < before.size() ? &before[i] : nullptr;
+    const ProcessMemory* const now = i < after.size() ? &after[i] : nullptr;
     const std::string process = (old == nullptr ? "-" : std::to_string(old->pid)) + ", " +
                                 (now == nullptr ? "-" : std::to_string(now->pid));
     for (size_t kind = 0; kind <= kAll; ++kind) {

@@ -1,5 +1,5 @@
 // How the nodes of made-up machines come together in groups.
-#include "harness/numa/near_nodes.h"
+#include "harness/numa/race_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -63,16 +63,16 @@ constexpr char kProcessMaps[] =
 TEST(ProcessMemoryTest, SortsMemoryByKind) {
   const ProcessMemory memory = Sorted(kProcessNumaMaps, kProcessMaps);
   // The program's text, a library's, and text that was moved to anonymous memory.
-  EXPECT_EQ(memory.Of(MemoryKind::kCode), (NodeBytes{{0, 10 * 4096}, {2, 1025 * 4096}}));
+  EXPECT_EQ(memory.Of(MemoryKind::kCode).bytes, (NodeBytes{{0, 10 * 4096}, {2, 1025 * 4096}}));
   EXPECT_EQ(memory.huge_code_bytes, 2u << 20);
-  EXPECT_EQ(memory.Of(MemoryKind::kHeap), (NodeBytes{{2, 9 * 4096}, {5, 4096}}));
+  EXPECT_EQ(memory.Of(MemoryKind::kHeap).bytes, (NodeBytes{{2, 9 * 4096}, {5, 4096}}));
   // Data of the program that was written to.
-  EXPECT_EQ(memory.Of(MemoryKind::kAnonymous), (NodeBytes{{2, 3 * 4096}}));
+  EXPECT_EQ(memory.Of(MemoryKind::kAnonymous).bytes, (NodeBytes{{2, 3 * 4096}}));
   // Constants of the program, and two shared files, one of them deleted.
-  EXPECT_EQ(memory.Of(MemoryKind::kFiles), (NodeBytes{{0, 10 * 4096}, {5, 7 * 4096}}));
+  EXPECT_EQ(memory.Of(MemoryKind::kFiles).bytes, (NodeBytes{{0, 10 * 4096}, {5, 7 * 4096}}));
   // That of the process, and one of a thread above its guard page.
-  EXPECT_EQ(memory.Of(MemoryKind::kStacks), (NodeBytes{{2, 8 * 4096}}));
-  EXPECT_EQ(SumOf(memory.Total()), (10u + 1025 + 13 + 17 + 8) * 4096);
+  EXPECT_EQ(memory.Of(MemoryKind::kStacks).bytes, (NodeBytes{{2, 8 * 4096}}));
+  EXPECT_EQ(SumOf(memory.All().bytes), (10u + 1025 + 13 + 17 + 8) * 4096);
 }
 
 TEST(ProcessMemoryTest, SortsWhatOnlyNumaMapsHasByItsOwnWords) {
@@ -82,11 +82,11 @@ TEST(ProcessMemoryTest, SortsWhatOnlyNumaMapsHasByItsOwnWords) {
       "00800000 default stack anon=3 N1=3 kernelpagesize_kB=4\n"
       "00900000 default heap anon=5 N1=5 kernelpagesize_kB=4\n",
       "");
-  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kHeap)), 5u * 4096);
-  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kAnonymous)), 3u * 4096);
-  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kFiles)), 3u * 4096);
-  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kStacks)), 3u * 4096);
-  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kCode)), 0u);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kHeap).bytes), 5u * 4096);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kAnonymous).bytes), 3u * 4096);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kFiles).bytes), 3u * 4096);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kStacks).bytes), 3u * 4096);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kCode).bytes), 0u);
 }
 
 TEST(ProcessMemoryTest, SortsMemoryOfNoFileByPolicyAndFilesByPath) {
@@ -112,8 +112,8 @@ TEST(ProcessMemoryTest, TakesOnlyAGuardPageForTheEndOfAStack) {
   const ProcessMemory memory = Sorted("7f0000004000 default anon=3 N1=3 kernelpagesize_kB=4\n",
                                       "7f0000000000-7f0000004000 ---p 00000000 00:00 0 \n"
                                       "7f0000004000-7f0000008000 rw-p 00000000 00:00 0 \n");
-  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kStacks)), 0u);
-  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kAnonymous)), 3u * 4096);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kStacks).bytes), 0u);
+  EXPECT_EQ(SumOf(memory.Of(MemoryKind::kAnonymous).bytes), 3u * 4096);
 }
 
 TEST(ProcessMemoryTest, SharesAndDistancesFollowTheNodes) {
@@ -226,15 +226,21 @@ TEST(OwnMemoryTest, FindsCodeAndMemoryOfThisProcess) {
   const std::vector<char> touched(8 << 20, 'x');
   ProcessMemory memory;
   ASSERT_TRUE(ReadProcessMemory("/proc", ::getpid(), topology, {}, &memory).ok());
-  EXPECT_GT(SumOf(memory.Of(MemoryKind::kCode)), 64u << 10);
-  EXPECT_GE(SumOf(memory.Of(MemoryKind::kAnonymous)), touched.size());
-  EXPECT_GT(SumOf(memory.Of(MemoryKind::kStacks)), 0u);
+  EXPECT_GT(SumOf(memory.Of(MemoryKind::kCode).bytes), 64u << 10);
+  EXPECT_GE(SumOf(memory.Of(MemoryKind::kAnonymous).bytes), touched.size());
+  EXPECT_GT(SumOf(memory.Of(MemoryKind::kStacks).bytes), 0u);
   EXPECT_FALSE(memory.name.empty());
   const std::vector<uint32_t> first = {topology.nodes.front().id};
   ProcessMemory of_first;
   ASSERT_TRUE(ReadProcessMemory("/proc", ::getpid(), topology, first, &of_first).ok());
   EXPECT_EQ(of_first.local_nodes, first);
   EXPECT_EQ(of_first.is_bound, memory.is_bound) << "naming nodes binds nothing";
+}
+
+// The shares and distances of the memory as it is now.
+ProcessMemory Measured(ProcessMemory memory) {
+  MeasureKinds(ThreeNodes(), &memory);
+  return memory;
 }
 
 TEST(ReportTest, JsonCarriesEverythingThatIsCompared) {
@@ -244,7 +250,7 @@ TEST(ReportTest, JsonCarriesEverythingThatIsCompared) {
   memory.name = "race";
   memory.local_nodes = {2};
   memory.is_bound = true;
-  const PlacementSummary summary = Summarize(memory, topology);
+  const ProcessMemory summary = Measured(memory);
   EXPECT_EQ(summary.Of(MemoryKind::kStacks).local_share, 1.0);
   EXPECT_EQ(summary.Of(MemoryKind::kCode).local_share, 1025.0 / 1035);
   const auto parsed = ParsePlacementJson(PlacementJson({summary}, topology).dump());
@@ -260,7 +266,7 @@ TEST(ReportTest, JsonHasPoliciesFilesAndThreads) {
   const Topology topology = ThreeNodes();
   ProcessMemory memory = Sorted(kProcessNumaMaps, kProcessMaps);
   memory.threads_by_cpus = {{"0-3", 1}, {"2-3", 2}};
-  const nlohmann::json json = PlacementJson({Summarize(memory, topology)}, topology);
+  const nlohmann::json json = PlacementJson({Measured(memory)}, topology);
   const nlohmann::json& process = json.at("processes").at(0);
   // The heap, written data and two stacks.
   EXPECT_EQ(process.at("policies"),
@@ -275,7 +281,7 @@ TEST(ReportTest, TextShowsNodesThatHoldSomethingAndEachKind) {
   ProcessMemory memory = Sorted(kProcessNumaMaps, kProcessMaps);
   memory.local_nodes = {2};
   memory.is_bound = true;
-  const std::string text = PlacementText({Summarize(memory, topology)});
+  const std::string text = PlacementText({Measured(memory)});
   for (const char* word : {"node 0", "node 2", "node 5", "code", "heap", "anonymous", "files",
                            "stacks", "local nodes 2", "2.00 MiB of code on huge pages"}) {
     EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
@@ -286,14 +292,13 @@ TEST(ReportTest, TextShowsNodesThatHoldSomethingAndEachKind) {
 }
 
 TEST(ReportTest, ComparesReportsOfDifferentLengths) {
-  const Topology topology = ThreeNodes();
   ProcessMemory memory = Sorted(kProcessNumaMaps, kProcessMaps);
   memory.pid = 41;
   memory.local_nodes = {0};
-  const PlacementSummary before = Summarize(memory, topology);
+  const ProcessMemory before = Measured(memory);
   memory.pid = 42;
   memory.local_nodes = {2};
-  const PlacementSummary after = Summarize(memory, topology);
+  const ProcessMemory after = Measured(memory);
   const std::string text = CompareText({before}, {after, after});
   EXPECT_NE(text.find("41, 42 code"), std::string::npos) << text;
   EXPECT_NE(text.find("-, 42 code"), std::string::npos) << text;

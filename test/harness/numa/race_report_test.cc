@@ -14,7 +14,7 @@ InstanceResult ResultOf(double cpu_seconds, std::optional<double> code_local,
   phase.name = "read";
   phase.seconds = 2;
   phase.cpu_seconds = cpu_seconds;
-  PlacementSummary& placement = phase.placement.emplace();
+  ProcessMemory& placement = phase.placement.emplace();
   placement.kinds[static_cast<size_t>(MemoryKind::kCode)].local_share = code_local;
   placement.kinds[static_cast<size_t>(MemoryKind::kHeap)].local_share = heap_local;
   return result;

@@ -1,4 +1,4 @@
-#include "harness/numa/report_command.h"
+#include "harness/numa/commands.h"
 
 #include <cstdio>
 #include <fstream>
@@ -10,6 +10,7 @@
 #include "harness/measure/result_file.h"
 #include "harness/numa/process_memory.h"
 #include "harness/numa/report.h"
+#include "harness/numa/text_copy.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
 
@@ -36,10 +37,16 @@ std::string ParseNodes(const std::string& list, const Topology& topology,
   return {};
 }
 
-std::optional<std::vector<PlacementSummary>> LoadReport(const std::string& path) {
+std::optional<std::vector<ProcessMemory>> LoadReport(const std::string& path) {
   std::ifstream file(path);
   if (!file) return std::nullopt;
   return ParsePlacementJson({std::istreambuf_iterator<char>(file), {}});
+}
+
+// On standard output, where `numa race` reads the reason.
+int RefuseCopy(const std::string& why) {
+  std::printf("numa copy: %s\n", why.c_str());
+  return kExitRefused;
 }
 
 }  // namespace
@@ -63,19 +70,17 @@ int RunReport(const ReportFlags& flags) {
   std::vector<uint32_t> nodes;
   const std::string bad_nodes = ParseNodes(flags.nodes, topology, &nodes);
   if (!bad_nodes.empty()) return RefuseReport(bad_nodes);
-  std::vector<PlacementSummary> before;
+  std::vector<ProcessMemory> before;
   if (!flags.before_path.empty()) {
     auto loaded = LoadReport(flags.before_path);
     if (!loaded) return RefuseReport(flags.before_path + " is no report that --json wrote");
     before = std::move(*loaded);
   }
-  std::vector<PlacementSummary> processes;
+  std::vector<ProcessMemory> processes;
   for (const int64_t pid : flags.pids) {
-    ProcessMemory memory;
-    const Status status =
-        ReadProcessMemory(engine_race::numa::kProcRoot, pid, topology, nodes, &memory);
+    const Status status = ReadProcessMemory(engine_race::numa::kProcRoot, pid, topology, nodes,
+                                            &processes.emplace_back());
     if (!status.ok()) return RefuseReport(status.ToString());
-    processes.push_back(Summarize(memory, topology));
   }
   std::printf("%s\n%s", TopologyText(topology).c_str(), PlacementText(processes).c_str());
   if (!flags.before_path.empty()) std::printf("%s", CompareText(before, processes).c_str());
@@ -83,6 +88,27 @@ int RunReport(const ReportFlags& flags) {
     return RefuseReport("cannot write " + flags.json_path);
   }
   return kExitDone;
+}
+
+CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags) {
+  CLI::App* const copy = app->add_subcommand(
+      "copy", "a copy of a program with its pages on NUMA nodes; run it bound to them by numactl");
+  copy->add_option("source", flags->source, "the program")->required();
+  copy->add_option("target", flags->target, "its copy, which is replaced")->required();
+  copy->add_option("nodes", flags->nodes, "where its pages must lie, such as 0-1")->required();
+  return copy;
+}
+
+int RunCopy(const CopyFlags& flags) {
+  std::vector<uint32_t> nodes;
+  if (!engine_race::numa::ParseList(flags.nodes, engine_race::numa::kMaxNodeCount, &nodes)) {
+    return RefuseCopy(flags.nodes + " is no list of nodes");
+  }
+  engine_race::Status status = CopyProgram(flags.source, flags.target);
+  if (status.ok()) status = PlaceInCache(flags.target, nodes);
+  // Without NUMA in the kernel there is no other place where the pages could lie.
+  if (status.ok() || status.code() == engine_race::Code::kNotSupported) return kExitDone;
+  return RefuseCopy(status.message());
 }
 
 }  // namespace harness
