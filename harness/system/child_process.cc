@@ -89,13 +89,13 @@ bool WaitToRead(int fd, std::chrono::steady_clock::time_point end) {
 }
 
 // Reads to the end. False when the time is up; 0 seconds are no limit.
-bool ReadAll(int fd, double most_seconds, std::string* output) {
+bool ReadAll(int fd, double timeout_seconds, std::string* output) {
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                             std::chrono::duration<double>(most_seconds));
+                                             std::chrono::duration<double>(timeout_seconds));
   char buffer[65536];
   for (;;) {
-    if (most_seconds > 0 && !WaitToRead(fd, end)) return false;
+    if (timeout_seconds > 0 && !WaitToRead(fd, end)) return false;
     const ssize_t got = read(fd, buffer, sizeof(buffer));
     if (got > 0) {
       output->append(buffer, static_cast<size_t>(got));
@@ -115,7 +115,7 @@ int WaitFor(pid_t child) {
 
 }  // namespace
 
-ChildResult RunChild(const std::vector<std::string>& args, double most_seconds) {
+ChildResult RunChild(const std::vector<std::string>& args, double timeout_seconds) {
   ChildResult result;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -131,7 +131,7 @@ ChildResult RunChild(const std::vector<std::string>& args, double most_seconds) 
     // The handler may have come before it knew this child. A second SIGTERM does no harm.
     if (interrupted.load()) kill(child, SIGTERM);
     result.started = true;
-    result.timed_out = !ReadAll(ends[0], most_seconds, &result.output);
+    result.timed_out = !ReadAll(ends[0], timeout_seconds, &result.output);
     if (result.timed_out) kill(child, SIGKILL);
     result.exit_code = WaitFor(child);
     running_child = 0;

@@ -27,9 +27,9 @@ struct ChildResult {
 };
 
 // Runs args[0], looked up in PATH, and waits for it. A child that still has its standard output
-// open after `most_seconds` is killed; 0: it may take as long as it likes. A child that is started
-// after an interrupt gets its SIGTERM at once.
-ChildResult RunChild(const std::vector<std::string>& args, double most_seconds = 0);
+// open after `timeout_seconds` is killed; 0: it may take as long as it likes. A child that is
+// started after an interrupt gets its SIGTERM at once.
+ChildResult RunChild(const std::vector<std::string>& args, double timeout_seconds = 0);
 
 // Asks the kernel to kill this process when the thread that started it ends. False when `parent`,
 // the process of that thread, has ended already.

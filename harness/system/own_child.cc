@@ -51,8 +51,8 @@ std::vector<std::string> ChildCommand(const std::string& work, const nlohmann::j
 }
 
 Status RunOwnChild(const std::string& work, const nlohmann::json& order, nlohmann::json* answer,
-                   double most_seconds) {
-  const ChildResult child = RunChild(ChildCommand(work, order, ::getpid()), most_seconds);
+                   double timeout_seconds) {
+  const ChildResult child = RunChild(ChildCommand(work, order, ::getpid()), timeout_seconds);
   const std::optional<nlohmann::json> printed = ParseAnswer(child.output);
   *answer = printed.value_or(nlohmann::json::object());
   if (child.timed_out) return FailureOf(work, child, "had not ended in time");

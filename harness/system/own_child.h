@@ -25,7 +25,7 @@ using ChildWorks = std::map<std::string, ChildWork>;
 // Runs the work in a child whose time is limited; 0 seconds are no limit. Returns kIOError if the
 // work has failed or the child gave no answer, and kIncomplete after an interrupt.
 engine_race::Status RunOwnChild(const std::string& work, const nlohmann::json& order,
-                                nlohmann::json* answer, double most_seconds = 0);
+                                nlohmann::json* answer, double timeout_seconds = 0);
 // Runs work that is to end by SIGKILL. kIOError when it ends in another way.
 engine_race::Status RunKilledChild(const std::string& work, const nlohmann::json& order);
 
