@@ -40,20 +40,18 @@ parts_compare := $(bench_parts) measure $(peer_parts) compare claims/bench_end
 parts_bench_micro := data
 # Of the peers, only RocksDB.
 rocks_kv := kv $(addprefix opponents/,peers $(call peer_sources,$(filter rocksdb,$(peers_here))))
-visit_claims := $(addprefix claims/,scan_ranges visit_cost visit_floor)
+visit_claims := $(addprefix claims/,scan_ranges visit_cost)
 # All benches. The engine's index lies beside flat arrays.
 parts_claims := system measure data load lab race $(rocks_kv) \
                 $(addprefix experiments/l1/,engine rounds shards steps tables) \
-                $(rocks) \
-                $(patsubst harness/%.cc,%,$(filter-out %/profile_phases.cc,$(wildcard harness/claims/*.cc)))
-parts_multi_read := data
+                $(rocks) claims
+parts_multi_read := system measure/timed data
 # The only program of the guests; see its rule.
 guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough
-parts_profile := system measure data load race $(visit_claims) claims/bench_end \
-                 claims/profile_phases
+parts_profile := system measure data load race $(visit_claims) claims/bench_end
 # Sources that only read flags and write reports. The optimiser would take half of the time of their
 # compilation, and they contain no measured code.
-unmeasured_sources := $(filter-out harness/apps/bench_micro_main.cc harness/apps/claims_main.cc,$(main_sources)) \
+unmeasured_sources := $(filter-out $(patsubst %,harness/apps/%_main.cc,bench_micro claims multi_read profile),$(main_sources)) \
                       $(addprefix harness/,race/json.cc bench/report.cc bench/session.cc system/command_line.cc system/machine.cc system/fio_runner.cc \
                                            system/device_rates.cc measure/result_file.cc \
                                            measure/report.cc measure/claim_rounds.cc)

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "harness/claims/benches.h"
-#include "harness/claims/index_child.h"
+#include "harness/claims/index_stores.h"
 #include "harness/race/process.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
@@ -88,10 +88,8 @@ CLI::Option* AddFlag(const Setting& setting, CLI::App* app) {
 void AddFlags(Bench* bench, Flags* flags, CLI::App* app) {
   AddOrder(bench->Choices(), flags, app);
   app->add_option("--json", flags->order.json_path, "where the figures go; by default nowhere");
-  for (Setting& setting : bench->Settings()) {
-    const CLI::Option* option = nullptr;
-    if (!setting.flag.empty()) option = AddFlag(setting, app);
-    flags->settings.emplace_back(std::move(setting), option);
+  for (const Setting& setting : bench->settings()) {
+    flags->settings.emplace_back(setting, setting.flag.empty() ? nullptr : AddFlag(setting, app));
   }
 }
 

@@ -3,10 +3,8 @@
 // reads from Python. The store has the keys from 0 to --keys - 1.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,13 +13,14 @@
 #include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/data/mix.h"
+#include "harness/measure/timed.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
 
+namespace harness {
 namespace {
 
 using engine_race::Code;
-using engine_race::kValueBytes;
 using engine_race::Status;
 using engine_race::Store;
 
@@ -39,103 +38,67 @@ struct Flags {
   uint64_t seed = 1;
 };
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+// Reads batches until the time is up; `first` is the first draw of the keys.
+Status ReadBatches(const Flags& flags, Store* store, uint64_t first, TimedThread* self) {
+  const uint32_t size = flags.batch_size;
+  std::vector<uint64_t> numbers(size);
+  std::vector<engine_race::KeyBytes> keys(size, engine_race::KeyBytes(0));
+  std::vector<std::string_view> views(size);
+  std::vector<std::string> values(size);
+  std::vector<Status> statuses(size);
+  std::vector<char> rows(size * engine_race::kValueBytes);
+  std::vector<Code> codes(size);
+  self->Start();
+  do {
+    for (uint64_t& number : numbers) {
+      number = AsBelow(MixAt(flags.seed, first++), flags.key_count);
+    }
+    if (flags.kind == kInto) {
+      ENGINE_RACE_RETURN_IF_ERROR(store->MultiReadInto(numbers, rows.data(), codes));
+      const auto failed = std::ranges::find_if(codes, [](Code code) { return code != Code::kOk; });
+      if (failed != codes.end()) return Status(*failed, "a key");
+    } else {
+      for (uint32_t i = 0; i < size; ++i) {
+        keys[i] = engine_race::KeyBytes(numbers[i]);
+        views[i] = keys[i].view();
+      }
+      ENGINE_RACE_RETURN_IF_ERROR(store->MultiRead(views, values, statuses));
+      for (const Status& status : statuses) ENGINE_RACE_RETURN_IF_ERROR(status);
+    }
+    self->tally.request_count += size;
+  } while (self->Running());
+  return Status::Ok();
 }
 
-class BatchReader {
- public:
-  BatchReader(Store* store, const Flags& flags)
-      : store_(store),
-        flags_(flags),
-        numbers_(flags.batch_size),
-        keys_(flags.batch_size, engine_race::KeyBytes(0)),
-        views_(flags.batch_size),
-        values_(flags.batch_size),
-        statuses_(flags.batch_size),
-        rows_(flags.batch_size * kValueBytes),
-        codes_(flags.batch_size) {}
-
-  // Sets the rows a second. False when a read fails.
-  bool Run(double seconds, double* rows_per_s) {
-    const bool into = flags_.kind == kInto;
-    const double begin = Now();
-    double now = begin;
-    uint64_t row_count = 0;
-    do {
-      if (!(into ? ReadInto() : ReadStrings())) return false;
-      row_count += flags_.batch_size;
-      now = Now();
-    } while (now - begin < seconds);
-    *rows_per_s = static_cast<double>(row_count) / (now - begin);
-    return true;
-  }
-
- private:
-  void Draw() {
-    for (uint64_t& number : numbers_) {
-      number = harness::AsBelow(harness::MixAt(flags_.seed, draw_count_++), flags_.key_count);
-    }
-  }
-
-  bool ReadStrings() {
-    Draw();
-    for (uint32_t i = 0; i < flags_.batch_size; ++i) {
-      keys_[i] = engine_race::KeyBytes(numbers_[i]);
-      views_[i] = keys_[i].view();
-    }
-    return store_->MultiRead(views_, values_, statuses_).ok() &&
-           std::ranges::all_of(statuses_, &Status::ok);
-  }
-
-  bool ReadInto() {
-    Draw();
-    return store_->MultiReadInto(numbers_, rows_.data(), codes_).ok() &&
-           std::ranges::all_of(codes_, [](Code code) { return code == Code::kOk; });
-  }
-
-  Store* const store_;
-  const Flags flags_;
-  uint64_t draw_count_ = 0;
-  std::vector<uint64_t> numbers_;
-  std::vector<engine_race::KeyBytes> keys_;
-  std::vector<std::string_view> views_;
-  std::vector<std::string> values_;
-  std::vector<Status> statuses_;
-  std::vector<char> rows_;
-  std::vector<Code> codes_;
-};
-
-int Fail(const std::string& why) {
-  std::fprintf(stderr, "multi_read: %s\n", why.c_str());
-  return harness::kExitRefused;
-}
-
-int Measure(const Flags& flags) {
+Status Measure(const Flags& flags, double* rows_per_second) {
   engine_race::Options options;
   options.create_if_missing = false;
   options.memory_budget_bytes = flags.memory_budget_bytes;
   std::unique_ptr<Store> store;
-  const Status status = Store::Open(options, flags.dir, &store);
-  if (!status.ok()) return Fail(status.ToString());
-  BatchReader reader(store.get(), flags);
-  double rows_per_s = 0;
-  if (!reader.Run(flags.warming_seconds, &rows_per_s) || !reader.Run(flags.seconds, &rows_per_s)) {
-    return Fail("a read failed: are the keys from 0 to --keys - 1 in the store?");
+  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, flags.dir, &store));
+  uint64_t drawn = 0;
+  for (const double seconds : {flags.warming_seconds, flags.seconds}) {
+    TimedPoint point;
+    ENGINE_RACE_RETURN_IF_ERROR(RunTimed(
+        1, seconds,
+        [&](uint32_t, TimedThread* self) { return ReadBatches(flags, store.get(), drawn, self); },
+        &point));
+    drawn += point.request_count;
+    *rows_per_second = point.RequestsPerSecond();
   }
-  std::printf("{\"%s\": %.1f}\n", flags.kind.c_str(), rows_per_s);
-  return 0;
+  return Status::Ok();
 }
 
 }  // namespace
+}  // namespace harness
 
 int main(int argc, char** argv) {
-  Flags flags;
+  harness::Flags flags;
   CLI::App app("Reads batches of random keys from a store, and prints rows a second as JSON.");
   app.add_option("--dir", flags.dir, "of the store")->required();
   app.add_option("--kind", flags.kind, "multi_read or multi_read_into")
       ->required()
-      ->check(harness::OneOf("kind", {kStrings, kInto}));
+      ->check(harness::OneOf("kind", {harness::kStrings, harness::kInto}));
   app.add_option("--keys", flags.key_count, "that it has, from 0 on")
       ->required()
       ->check(harness::AboveZero());
@@ -148,5 +111,13 @@ int main(int argc, char** argv) {
   app.add_option("--warm-seconds", flags.warming_seconds, "before them")->capture_default_str();
   app.add_option("--seed", flags.seed, "of the keys")->capture_default_str();
   if (const auto code = harness::ParseCommandLine("multi_read", argc, argv, &app)) return *code;
-  return Measure(flags);
+  double rows_per_second = 0;
+  const engine_race::Status status = harness::Measure(flags, &rows_per_second);
+  if (status.ok()) {
+    std::printf("{\"%s\": %.1f}\n", flags.kind.c_str(), rows_per_second);
+    return harness::kExitDone;
+  }
+  std::fprintf(stderr, "multi_read: %s; are the keys from 0 to --keys - 1 in the store?\n",
+               status.ToString().c_str());
+  return harness::kExitRefused;
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "harness/claims/bench_end.h"
@@ -9,6 +12,7 @@
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/machine.h"
+#include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {
@@ -22,6 +26,21 @@ void Setting::Set(double number) const {
         if constexpr (std::is_arithmetic_v<Value>) *target = static_cast<Value>(number);
       },
       value);
+}
+
+nlohmann::json JsonOfFile(const std::string& path) {
+  std::ifstream file(path);
+  nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  // A discarded value would be written as text that is no JSON.
+  return json.is_discarded() ? nlohmann::json() : json;
+}
+
+std::vector<ClaimTarget> Bench::targets() {
+  std::vector<ClaimTarget> targets;
+  for (const BenchPart& part : Parts()) {
+    targets.insert(targets.end(), part.claims.begin(), part.claims.end());
+  }
+  return targets;
 }
 
 std::vector<std::string> Bench::Choices() {
@@ -41,8 +60,8 @@ void Bench::ChooseWanted(const std::vector<BenchPart>& parts) {
     if (order_.only.empty() && !is_whole) {
       std::fprintf(stderr, "%s: %s is left out: %s\n", name_, part.name, part.why_not.c_str());
     }
-    for (const std::string& claim : part.claims) {
-      if (is_whole || is_asked(claim)) wanted_.insert(claim);
+    for (const ClaimTarget& claim : part.claims) {
+      if (is_whole || is_asked(claim.name)) wanted_.insert(claim.name);
     }
   }
 }
@@ -71,29 +90,50 @@ std::string Bench::Refusal(const BenchOrder& order) {
   disk_.emplace(order.parent, 0);
   if (disk_->path().empty()) return "cannot work in " + order.parent;
   tmpfs_.emplace(order.tmpfs, TmpfsBytes());
+  dir_ = disk_->path() + "/part";
+  tmpfs_dir_ = tmpfs_->path().empty() ? "" : tmpfs_->path() + "/part";
   return {};
 }
 
 bool Bench::IsWanted(const BenchPart& part) const {
   return std::any_of(part.claims.begin(), part.claims.end(),
-                     [this](const std::string& claim) { return Wants(claim); });
+                     [this](const ClaimTarget& claim) { return Wants(claim.name); });
 }
 
 Status Bench::IsPossible(const BenchPart& part) const {
   if (!part.why_not.empty()) return Status(engine_race::Code::kNotSupported, part.why_not);
-  if (part.needs_tmpfs && tmpfs_dir().empty()) return Status::Full("no room on " + order_.tmpfs);
-  const std::string no_room = WhyNoRoom(dir(), part.disk_bytes);
+  if (part.needs_tmpfs && tmpfs_dir_.empty()) return Status::Full("no room on " + order_.tmpfs);
+  const std::string no_room = WhyNoRoom(disk_->path(), part.disk_bytes);
   return no_room.empty() ? Status::Ok() : Status::Full(no_room);
 }
 
+void Bench::StartDirs() const {
+  std::error_code ignored;
+  for (const std::string* dir : {&dir_, &tmpfs_dir_}) {
+    if (!dir->empty()) std::filesystem::create_directory(*dir, ignored);
+  }
+}
+
+void Bench::RemoveDirs() const {
+  std::error_code ignored;
+  for (const std::string* dir : {&dir_, &tmpfs_dir_}) {
+    if (!dir->empty()) std::filesystem::remove_all(*dir, ignored);
+  }
+  // The next part does not pay for it.
+  SyncFileSystem(disk_->path());
+}
+
 bool Bench::Measure() {
+  rounds_.SetTargets(targets());
   for (const BenchPart& part : Parts()) {
     if (!IsWanted(part) || Interrupted()) continue;
     std::fprintf(stderr, "%s: %s ...\n", name_, part.name);
     const uint64_t began_ns = NowNs();
     const Status possible = IsPossible(part);
+    StartDirs();
     const Status status = possible.ok() ? part.measure() : possible;
-    about_["seconds"][part.name] = SecondsSince(began_ns);
+    RemoveDirs();
+    notes_["seconds"][part.name] = SecondsSince(began_ns);
     if (!status.ok() && !Interrupted()) {
       errors_.push_back(std::string(part.name) + ": " + status.ToString());
     }
@@ -118,18 +158,18 @@ int Bench::Run(const BenchOrder& order) {
 
 nlohmann::json Bench::ToJson() {
   nlohmann::json json = rounds_.ToJson();
-  for (const ClaimTarget& target : targets()) {
+  for (const ClaimTarget& target : rounds_.targets()) {
     if (*target.what != '\0') json["what"][target.name] = target.what;
   }
-  for (const Setting& setting : Settings()) {
+  for (const Setting& setting : settings_) {
     if (setting.name.empty()) continue;
     std::visit([&](const auto* value) { json["config"][setting.name] = *value; }, setting.value);
   }
   json["config"]["smoke"] = is_smoke();
-  json["about"] = about_;
-  json["machine"] = DescribeMachine(dir());
+  json["about"] = notes_;
+  json["machine"] = DescribeMachine(disk_->path());
   json["errors"] = errors_;
-  AddTo(&json);
+  json.update(more_json_, /*merge_objects=*/true);
   return json;
 }
 

@@ -1,8 +1,9 @@
 // The frame of a bench: claims that are measured in parts, each on stores of its own.
 //
-// A bench says what can be set, which parts it has, and what its JSON has besides. The frame makes
-// its directories and measures the wanted parts one after another. It saves the JSON after each,
-// and prints each claim beside its aim. A part that fails keeps no other from being measured.
+// A bench has settings as members, and says which parts it has. A part has its claims and what
+// measures them. The frame makes its directories and measures the wanted parts one after another.
+// It saves the JSON after each, removes what the part has left, and prints each claim beside its
+// aim. A part that fails keeps no other from being measured.
 //
 // Not thread-safe; a part starts the threads that it needs.
 #ifndef HARNESS_CLAIMS_BENCH_H_
@@ -15,6 +16,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -46,7 +48,7 @@ struct Setting {
 
 struct BenchPart {
   const char* name;
-  std::vector<std::string> claims;
+  std::vector<ClaimTarget> claims;
   std::function<engine_race::Status()> measure;
   // The disk space without which the part is not begun.
   uint64_t disk_bytes = 0;
@@ -66,19 +68,22 @@ struct BenchOrder {
   bool is_smoke = false;
 };
 
+template <typename Value>
+class Knob;
+
 class Bench {
  public:
-  // All arguments outlive this.
-  Bench(const char* name, const char* about, std::span<const ClaimTarget> targets)
-      : rounds_(targets), name_(name), about_text_(about) {}
+  // Both arguments outlive this.
+  Bench(const char* name, const char* about) : name_(name), about_(about) {}
   virtual ~Bench() = default;
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
   const char* name() const { return name_; }
-  const char* about() const { return about_text_; }
-  std::span<const ClaimTarget> targets() const { return rounds_.targets(); }
-  virtual std::vector<Setting> Settings() = 0;
+  const char* about() const { return about_; }
+  // The claims of all parts.
+  std::vector<ClaimTarget> targets();
+  const std::vector<Setting>& settings() const { return settings_; }
   // The names that `only` of an order may have.
   std::vector<std::string> Choices();
 
@@ -92,12 +97,19 @@ class Bench {
   nlohmann::json ToJson();
   const std::vector<std::string>& errors() const { return errors_; }
   const ClaimRounds& rounds() const { return rounds_; }
-  // Empty at first; they go with the bench.
-  const std::string& dir() const { return disk_->path(); }
-  const std::string& tmpfs_dir() const { return tmpfs_->path(); }
+  // Empty when a part begins and when the bench has ended.
+  const std::string& dir() const { return dir_; }
+  const std::string& tmpfs_dir() const { return tmpfs_dir_; }
 
  protected:
   using Status = engine_race::Status;
+  // Settings that are members.
+  using Count32 = Knob<uint32_t>;
+  using Count = Knob<uint64_t>;
+  using Real = Knob<double>;
+  using Path = Knob<std::string>;
+  template <typename Value>
+  friend class Knob;
 
   // Their functions are called once the settings and the directories are as ordered.
   virtual std::vector<BenchPart> Parts() = 0;
@@ -105,19 +117,28 @@ class Bench {
   virtual std::string WhyNot() { return {}; }
   // The free space on tmpfs without which the parts that need it fail.
   virtual uint64_t TmpfsBytes() { return 0; }
-  virtual void AddTo(nlohmann::json* /*json*/) {}
 
+  // Adds a setting that is no member of its own.
+  void Set(Setting setting) { settings_.push_back(std::move(setting)); }
   bool is_smoke() const { return order_.is_smoke; }
-  const std::set<std::string>& wanted() const { return wanted_; }
   bool Wants(const std::string& claim) const { return wanted_.contains(claim); }
+  const std::set<std::string>& wanted() const { return wanted_; }
+  // A directory that goes with the bench, not with a part.
+  const std::string& lasting_dir() const { return disk_->path(); }
   // An error that does not end a part. A smoke run has none of these.
   void Complain(const std::string& what) {
     if (!is_smoke()) errors_.push_back(what);
   }
+  // A failure of a program beside the engine; a smoke run goes on without its figures.
+  Status Missed(const std::string& what) const {
+    return is_smoke() ? Status::Ok() : Status::IOError(what);
+  }
 
-  ClaimRounds rounds_;
+  ClaimRounds rounds_{std::span<const ClaimTarget>()};
   // Notes about the measured parts, for the JSON.
-  nlohmann::json about_ = nlohmann::json::object();
+  nlohmann::json notes_ = nlohmann::json::object();
+  // Merged into the JSON.
+  nlohmann::json more_json_ = nlohmann::json::object();
   std::vector<std::string> errors_;
 
  private:
@@ -125,14 +146,42 @@ class Bench {
   bool IsWanted(const BenchPart& part) const;
   // Why the part cannot begin, or kOk.
   Status IsPossible(const BenchPart& part) const;
+  // Makes empty directories for a part, or removes them with all that is there.
+  void StartDirs() const;
+  void RemoveDirs() const;
 
   const char* const name_;
-  const char* const about_text_;
+  const char* const about_;
+  std::vector<Setting> settings_;
   BenchOrder order_;
   std::optional<ScratchDir> disk_;
   std::optional<ScratchDir> tmpfs_;
+  std::string dir_;
+  std::string tmpfs_dir_;  // empty without tmpfs
   std::set<std::string> wanted_;
 };
+
+// A setting that is a member of its bench, and its value.
+template <typename Value>
+class Knob {
+ public:
+  Knob(Bench* bench, const char* name, Value value, double smoke = kSame, const char* flag = "",
+       const char* help = "", bool may_be_zero = false)
+      : value_(std::move(value)) {
+    bench->Set({name, &value_, smoke, flag, help, may_be_zero});
+  }
+  Knob(const Knob&) = delete;
+  Knob& operator=(const Knob&) = delete;
+
+  operator const Value&() const { return value_; }  // NOLINT(google-explicit-constructor)
+  const Value& operator()() const { return value_; }
+
+ private:
+  Value value_;
+};
+
+// What a file of JSON has; null when it has none.
+nlohmann::json JsonOfFile(const std::string& path);
 
 }  // namespace harness
 

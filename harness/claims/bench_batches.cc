@@ -1,159 +1,96 @@
 // The gain of batches over single writes, with one thread: in memory, and durably on a disk.
 //
-// Each side fills a fresh store with the same records in the same order; sides alternate. A batch's
-// rate includes putting the records into it.
+// Each side fills a fresh store with the same records in the same order. A batch's rate includes
+// putting the records into it.
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
-#include "engine_race/base/clock.h"
-#include "engine_race/base/guarded.h"
+#include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
-#include "harness/data/mix.h"
+#include "harness/load/bare_writes.h"
 #include "harness/load/store_basics.h"
-#include "harness/measure/alternating_rounds.h"
+#include "harness/system/process_stats.h"
 
 namespace harness {
 namespace {
 
-using engine_race::Status;
+using engine_race::KeyBytes;
 using engine_race::Store;
 using engine_race::SyncMode;
-using engine_race::WriteBatch;
-
-constexpr char kBatchGain[] = "batch_gain";
-constexpr char kBatchDurableGain[] = "batch_durable_gain";
-constexpr ClaimTarget kTargets[] = {{kBatchGain, ">= 1.05"}, {kBatchDurableGain, ">= 10"}};
-
-struct BatchConfig {
-  uint32_t batch_records = 128;
-  uint64_t memory_records = 128 * 1024;
-  uint64_t durable_writes = 2000;          // single ones
-  uint64_t durable_batch_records = 25600;  // in batches
-  uint32_t round_count = 15;
-  uint32_t durable_round_count = 5;
-  uint64_t seed = 1;
-};
-
-class BatchGainRun {
- public:
-  BatchGainRun(const BatchConfig& config, const std::string& dir, SyncMode mode)
-      : config_(config), dir_(dir + "/store") {
-    options_ = QuietOptions();
-    options_.sync_mode = mode;
-    for (size_t i = 0; i < value_.size(); ++i) value_[i] = static_cast<char>(Mix64(i));
-  }
-
-  // *rate: records a second.
-  Status Single(uint64_t count, double* rate) {
-    return Timed(count, rate, [&](Store* store) {
-      for (uint64_t i = 0; i < count; ++i) {
-        ENGINE_RACE_RETURN_IF_ERROR(store->Write(Key(i), Value(i)));
-      }
-      return Status::Ok();
-    });
-  }
-  Status Batched(uint64_t count, double* rate) {
-    return Timed(count, rate, [&](Store* store) {
-      WriteBatch batch;
-      for (uint64_t i = 0; i < count;) {
-        batch.Clear();
-        const uint64_t end = std::min(count, i + config_.batch_records);
-        for (; i < end; ++i) ENGINE_RACE_RETURN_IF_ERROR(batch.Put(Key(i), Value(i)));
-        ENGINE_RACE_RETURN_IF_ERROR(store->Write(batch));
-      }
-      return Status::Ok();
-    });
-  }
-
- private:
-  std::string_view Key(uint64_t i) {
-    const uint64_t key = Mix64(config_.seed + i);
-    std::memcpy(key_, &key, sizeof(key));
-    return {key_, sizeof(key_)};
-  }
-  std::string_view Value(uint64_t i) {
-    std::memcpy(value_.data(), &i, sizeof(i));
-    return value_;
-  }
-
-  template <typename WriteFn>
-  Status Timed(uint64_t count, double* rate, const WriteFn& write) {
-    std::unique_ptr<Store> store;
-    Status status = Store::Open(options_, dir_, &store);
-    if (status.ok()) {
-      const uint64_t begin_ns = engine_race::MonotonicNs();
-      status = write(store.get());
-      const double seconds = static_cast<double>(engine_race::MonotonicNs() - begin_ns) * 1e-9;
-      *rate = static_cast<double>(count) / seconds;
-    }
-    store.reset();
-    std::filesystem::remove_all(dir_);
-    return status;
-  }
-
-  const BatchConfig& config_;
-  const std::string dir_;
-  engine_race::Options options_;
-  char key_[8] = {};
-  std::string value_ = std::string(engine_race::kValueBytes, '\0');
-};
 
 class BatchesBench final : public Bench {
  public:
-  BatchesBench() : Bench("batches", "what batches gain over single writes", kTargets) {}
-
-  std::vector<Setting> Settings() override {
-    BatchConfig& c = config_;
-    return {{"batch_records", &c.batch_records, kSame, "--batch", "records of a batch"},
-            {"memory_records", &c.memory_records, 2000, "--num", "records on tmpfs"},
-            {"durable_writes", &c.durable_writes, 50},
-            {"durable_batch_records", &c.durable_batch_records, 512},
-            {"rounds", &c.round_count, 1, "--rounds"},
-            {"durable_rounds", &c.durable_round_count, 1, "--durable-rounds"},
-            {"", &c.seed, kSame, "--seed", "", true}};
-  }
+  BatchesBench() : Bench("batches", "what batches gain over single writes") {}
 
  private:
   std::vector<BenchPart> Parts() override {
-    return {{"memory",
-             {kBatchGain},
-             [this] {
-               return Compare(kBatchGain, tmpfs_dir(), SyncMode::kNone, config_.round_count,
-                              config_.memory_records, config_.memory_records);
-             },
-             0,
-             true},
-            {"durable",
-             {kBatchDurableGain},
-             [this] {
-               return Compare(kBatchDurableGain, dir(), SyncMode::kEveryWrite,
-                              config_.durable_round_count, config_.durable_writes,
-                              config_.durable_batch_records);
-             },
-             StoreBytes(config_.durable_batch_records) + (uint64_t{1} << 30)}};
+    return {
+        {"memory",
+         {{"batch_gain", ">= 1.05", "", "batch_gain: in batches, records a second",
+           "batch_gain: single writes a second"}},
+         [this] {
+           return Compare("batch_gain", tmpfs_dir(), SyncMode::kNone, round_count_, memory_records_,
+                          memory_records_);
+         },
+         0,
+         true},
+        {"durable",
+         {{"batch_durable_gain", ">= 10", "", "batch_durable_gain: in batches, records a second",
+           "batch_durable_gain: single writes a second"}},
+         [this] {
+           return Compare("batch_durable_gain", dir(), SyncMode::kEveryWrite, durable_round_count_,
+                          durable_writes_, durable_batch_records_);
+         },
+         StoreBytes(durable_batch_records_) + (uint64_t{1} << 30)}};
   }
-  uint64_t TmpfsBytes() override { return StoreBytes(config_.memory_records); }
+  uint64_t TmpfsBytes() override { return StoreBytes(memory_records_); }
 
   Status Compare(const std::string& claim, const std::string& dir, SyncMode mode,
                  uint32_t round_count, uint64_t single_count, uint64_t batched_count) {
-    BatchGainRun run(config_, dir, mode);
-    double single = 0;
-    double batched = 0;
-    return AlternatingRounds(round_count,
-                             {[&] { return run.Single(single_count, &single); },
-                              [&] { return run.Batched(batched_count, &batched); }},
-                             [&](uint32_t) {
-                               rounds_.NoteRatio(claim, batched, single);
-                               rounds_.Note(claim + ": in batches, records a second", batched);
-                               rounds_.Note(claim + ": single writes a second", single);
-                             });
+    const std::string single = claim + ": single writes a second";
+    const std::string batched = claim + ": in batches, records a second";
+    return rounds_.Run({round_count},
+                       {[&] { return Fill(dir, mode, single_count, 0, single); },
+                        [&] { return Fill(dir, mode, batched_count, batch_records_, batched); }});
   }
 
-  BatchConfig config_;
+  // Notes the records a second of a fresh store; 0 records a batch: by single writes.
+  Status Fill(const std::string& dir, SyncMode mode, uint64_t count, uint32_t batch_records,
+              const std::string& figure) {
+    const std::string store_dir = dir + "/store";
+    std::filesystem::remove_all(store_dir);
+    engine_race::Options options = QuietOptions();
+    options.sync_mode = mode;
+    std::unique_ptr<Store> store;
+    ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, store_dir, &store));
+    std::string value(engine_race::kValueBytes, 'v');
+    const auto key_at = [&](uint64_t i) { return KeyBytes(StampRecord(seed_ + i, value.data())); };
+    engine_race::WriteBatch batch;
+    const uint64_t begin_ns = NowNs();
+    for (uint64_t i = 0; i < count;) {
+      if (batch_records == 0) {
+        ENGINE_RACE_RETURN_IF_ERROR(store->Write(key_at(i++).view(), value));
+        continue;
+      }
+      batch.Clear();
+      const uint64_t end = std::min(count, i + batch_records);
+      for (; i < end; ++i) ENGINE_RACE_RETURN_IF_ERROR(batch.Put(key_at(i).view(), value));
+      ENGINE_RACE_RETURN_IF_ERROR(store->Write(batch));
+    }
+    rounds_.Note(figure, static_cast<double>(count) / SecondsSince(begin_ns));
+    return Status::Ok();
+  }
+
+  Count32 batch_records_{this, "batch_records", 128, kSame, "--batch", "records of a batch"};
+  Count memory_records_{this, "memory_records", 128 * 1024, 2000, "--num", "records on tmpfs"};
+  Count durable_writes_{this, "durable_writes", 2000, 50};
+  Count durable_batch_records_{this, "durable_batch_records", 25600, 512};
+  Count32 round_count_{this, "rounds", 15, 1, "--rounds"};
+  Count32 durable_round_count_{this, "durable_rounds", 5, 1, "--durable-rounds"};
+  Count seed_{this, "", 1, kSame, "--seed", "", true};
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 // Each side opens the store anew in each round. One thread at a time.
 #include "include/engine_race_c.h"
 
-#include <cstring>
 #include <memory>
 
 #include "engine_race/base/key.h"
@@ -13,9 +12,7 @@
 #include "harness/claims/benches.h"
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
-#include "harness/data/value_maker.h"
-#include "harness/load/store_basics.h"
-#include "harness/measure/alternating_rounds.h"
+#include "harness/load/store_runs.h"
 #include "harness/measure/cpu_rounds.h"
 #include "harness/system/machine.h"
 
@@ -26,48 +23,12 @@ using engine_race::KeyBytes;
 using engine_race::Status;
 using engine_race::Store;
 
-constexpr char kCost[] = "c_api_cost";
-constexpr ClaimTarget kTargets[] = {{kCost, "<= 0.02"}};
-
-struct CApiConfig {
-  uint64_t record_count = 50000;
-  uint64_t read_count = 100000;  // of each side in each round
-  uint32_t round_count = 41;
-  uint64_t seed = 1;
-};
+constexpr char kOfC[] = "engine_race_read, CPU ns";
+constexpr char kOfRead[] = "Store::Read, CPU ns";
+constexpr char kOfReadInto[] = "Store::ReadInto, CPU ns";
 
 // Every read is to go through the file system in memory.
 constexpr char kHotValueBytes[] = "0";
-
-engine_race::Options StoreOptions() {
-  engine_race::Options options = QuietOptions();
-  options.hot_value_bytes = 0;
-  return options;
-}
-
-// Reads as many records as are asked for, first some to warm up, and times them. `read` gets a key
-// and returns the first bytes of the value, which it has read.
-template <typename Read>
-Status TimeReadsWith(const CApiConfig& config, const Read& read, double* ns) {
-  const KeySource keys(KeyShape::kUniform, config.record_count, config.seed);
-  const ValueMaker values(config.seed);
-  const PinnedToOneCpu pinned;
-  const uint64_t warm_up_count = config.read_count / 10;
-  uint64_t begin_ns = 0;
-  for (uint64_t i = 0; i < warm_up_count + config.read_count; ++i) {
-    if (i == warm_up_count) begin_ns = CpuNs();
-    const uint64_t word = MixAt(config.seed ^ kReadStream, i);
-    const uint64_t key = keys.KeyAt(AsBelow(word, config.record_count));
-    const char* value = nullptr;
-    ENGINE_RACE_RETURN_IF_ERROR(read(key, &value));
-    uint64_t version = 0;
-    if (!values.CheckEnds(key, value, &version)) {
-      return Status::Corruption(KeyFailure(key, "wrong bytes"));
-    }
-  }
-  *ns = static_cast<double>(CpuNs() - begin_ns) / static_cast<double>(config.read_count);
-  return Status::Ok();
-}
 
 Status FromC(int code) {
   if (code == ENGINE_RACE_OK) return Status::Ok();
@@ -76,107 +37,101 @@ Status FromC(int code) {
 
 class CApiBench final : public Bench {
  public:
-  CApiBench() : Bench("c-api", "what a read through the C API costs over one in C++", kTargets) {}
-
-  std::vector<Setting> Settings() override {
-    return {{"records", &config_.record_count, 500, "--num", "records"},
-            {"reads", &config_.read_count, 1000, "--reads", "of each side in each round"},
-            {"rounds", &config_.round_count, 1, "--rounds"},
-            {"", &config_.seed, kSame, "--seed", "", true}};
-  }
+  CApiBench() : Bench("c-api", "what a read through the C API costs over one in C++") {}
 
  private:
   std::vector<BenchPart> Parts() override {
-    return {{"reads", {kCost}, [this] { return CompareReads(); }, 0, true}};
+    return {{"reads",
+             {{"c_api_cost", "<= 0.02", "", kOfC, kOfReadInto, RatioForm::kGrowth}},
+             [this] { return CompareReads(); },
+             0,
+             true}};
   }
-  uint64_t TmpfsBytes() override { return StoreBytes(config_.record_count); }
-  void AddTo(nlohmann::json* json) override { (*json)["machine"] = DescribeMachine(tmpfs_dir()); }
+  uint64_t TmpfsBytes() override { return StoreBytes(record_count_); }
 
-  Status Fill() const;
-  // CPU time of a read in nanoseconds, by a call of its own for each side.
-  Status TimeReads(bool into_memory, double* ns) const;
-  Status TimeReadsOfC(double* ns) const;
-  Status CompareReads();
-
-  CApiConfig config_;
-};
-
-Status CApiBench::Fill() const {
-  const KeySource keys(KeyShape::kUniform, config_.record_count, config_.seed);
-  const ValueMaker values(config_.seed);
-  std::unique_ptr<Store> store;
-  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(StoreOptions(), tmpfs_dir(), &store));
-  alignas(64) char value[kValueSize];
-  for (uint64_t i = 0; i < config_.record_count; ++i) {
-    const uint64_t key = keys.KeyAt(i);
-    values.Fill(key, i, value);
-    ENGINE_RACE_RETURN_IF_ERROR(store->Write(KeyBytes(key).view(), {value, kValueSize}));
+  std::string StoreDir() const { return tmpfs_dir() + "/store"; }
+  static engine_race::Options StoreOptions() {
+    engine_race::Options options = QuietOptions();
+    options.hot_value_bytes = 0;
+    return options;
   }
-  return Status::Ok();
-}
 
-Status CApiBench::TimeReads(bool into_memory, double* ns) const {
-  std::unique_ptr<Store> store;
-  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(StoreOptions(), tmpfs_dir(), &store));
-  if (into_memory) {
-    alignas(64) char value[kValueSize];
-    return TimeReadsWith(
-        config_,
-        [&](uint64_t key, const char** read) {
-          *read = value;
-          return store->ReadInto(key, value);
-        },
-        ns);
+  Status CompareReads() {
+    more_json_["machine"] = DescribeMachine(tmpfs_dir());
+    StoreRuns runs({StoreDir(), "", record_count_, seed_});
+    runs.Write(StoreOptions(), 1);
+    ENGINE_RACE_RETURN_IF_ERROR(runs.status());
+    // The claim's two sides fill memory of the caller.
+    return rounds_.Run({round_count_},
+                       {[&] { return TimeCpp(runs, false); }, [&] { return TimeCpp(runs, true); },
+                        [&] { return TimeC(runs); }},
+                       {{"c_api_cost over Store::Read", kOfC, kOfRead, RatioForm::kGrowth}});
   }
-  std::string value;
-  return TimeReadsWith(
-      config_,
-      [&](uint64_t key, const char** read) {
-        Status status = store->Read(KeyBytes(key).view(), &value);
-        *read = value.data();
-        return status;
-      },
-      ns);
-}
 
-Status CApiBench::TimeReadsOfC(double* ns) const {
-  const std::unique_ptr<engine_race_options, decltype(&engine_race_options_destroy)> options(
-      engine_race_options_create(), engine_race_options_destroy);
-  ENGINE_RACE_RETURN_IF_ERROR(
-      FromC(engine_race_options_set(options.get(), "hot_value_bytes", kHotValueBytes)));
-  engine_race_store* opened = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(FromC(engine_race_open(tmpfs_dir().c_str(), options.get(), &opened)));
-  const std::unique_ptr<engine_race_store, decltype(&engine_race_close)> store(opened,
-                                                                               engine_race_close);
-  alignas(64) char value[kValueSize];
-  return TimeReadsWith(
-      config_,
-      [&](uint64_t key, const char** read) {
+  // One side of a round each: Store::Read or ReadInto, and engine_race_read.
+  Status TimeCpp(const StoreRuns& runs, bool into_memory) {
+    std::unique_ptr<Store> store;
+    ENGINE_RACE_RETURN_IF_ERROR(Store::Open(StoreOptions(), StoreDir(), &store));
+    if (into_memory) {
+      alignas(64) char value[kValueSize];
+      return TimeReads(runs, kOfReadInto, [&](uint64_t key, const char** read) {
         *read = value;
-        const int code = engine_race_read(opened, key, value);
-        return code == ENGINE_RACE_OK ? Status::Ok() : FromC(code);
-      },
-      ns);
-}
-
-Status CApiBench::CompareReads() {
-  ENGINE_RACE_RETURN_IF_ERROR(Fill());
-  double cpp_ns = 0;
-  double into_ns = 0;
-  double c_ns = 0;
-  return AlternatingRounds(
-      config_.round_count,
-      {[&] { return TimeReads(false, &cpp_ns); }, [&] { return TimeReads(true, &into_ns); },
-       [&] { return TimeReadsOfC(&c_ns); }},
-      [&](uint32_t) {
-        // Both fill memory of the caller.
-        rounds_.Note(kCost, c_ns / into_ns - 1);
-        rounds_.Note("c_api_cost over Store::Read", c_ns / cpp_ns - 1);
-        rounds_.Note("engine_race_read, CPU ns", c_ns);
-        rounds_.Note("Store::Read, CPU ns", cpp_ns);
-        rounds_.Note("Store::ReadInto, CPU ns", into_ns);
+        return store->ReadInto(key, value);
       });
-}
+    }
+    std::string value;
+    return TimeReads(runs, kOfRead, [&](uint64_t key, const char** read) {
+      Status status = store->Read(KeyBytes(key).view(), &value);
+      *read = value.data();
+      return status;
+    });
+  }
+
+  Status TimeC(const StoreRuns& runs) {
+    const std::unique_ptr<engine_race_options, decltype(&engine_race_options_destroy)> options(
+        engine_race_options_create(), engine_race_options_destroy);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        FromC(engine_race_options_set(options.get(), "hot_value_bytes", kHotValueBytes)));
+    engine_race_store* opened = nullptr;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        FromC(engine_race_open(StoreDir().c_str(), options.get(), &opened)));
+    const std::unique_ptr<engine_race_store, decltype(&engine_race_close)> store(opened,
+                                                                                 engine_race_close);
+    alignas(64) char value[kValueSize];
+    return TimeReads(runs, kOfC, [&](uint64_t key, const char** read) {
+      *read = value;
+      const int code = engine_race_read(opened, key, value);
+      return code == ENGINE_RACE_OK ? Status::Ok() : FromC(code);
+    });
+  }
+
+  // Times reads, first some to warm up. `read` gets a key and returns the first bytes of the value,
+  // which it has read.
+  template <typename Read>
+  Status TimeReads(const StoreRuns& runs, const char* figure, const Read& read) {
+    const PinnedToOneCpu pinned;
+    const uint64_t warm_up_count = read_count_ / 10;
+    uint64_t begin_ns = 0;
+    for (uint64_t i = 0; i < warm_up_count + read_count_; ++i) {
+      if (i == warm_up_count) begin_ns = CpuNs();
+      const uint64_t key = runs.KeyAt(AsBelow(MixAt(seed_ ^ kReadStream, i), record_count_));
+      const char* value = nullptr;
+      ENGINE_RACE_RETURN_IF_ERROR(read(key, &value));
+      uint64_t version = 0;
+      if (!runs.values().CheckEnds(key, value, &version)) {
+        return Status::Corruption(KeyFailure(key, "wrong bytes"));
+      }
+    }
+    const uint64_t cpu_ns = CpuNs() - begin_ns;
+    rounds_.Note(figure, static_cast<double>(cpu_ns) / static_cast<double>(read_count_()));
+    return Status::Ok();
+  }
+
+  Count record_count_{this, "records", 50000, 500, "--num", "records"};
+  Count read_count_{this, "reads", 100000, 1000, "--reads", "of each side in each round"};
+  Count32 round_count_{this, "rounds", 41, 1, "--rounds"};
+  Count seed_{this, "", 1, kSame, "--seed", "", true};
+};
 
 }  // namespace
 

@@ -2,63 +2,64 @@
 //
 // The disk has a burst allowance and neighbours, so figures that are minutes apart are not
 // compared. Each comparison is a pair of runs that follow each other.
-#include <fstream>
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 
+#include "engine_race/base/key.h"
+#include "engine_race/store.h"
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
-#include "harness/claims/race_cpu.h"
 #include "harness/claims/race_meter.h"
-#include "harness/load/store_basics.h"
-#include "harness/measure/alternating_rounds.h"
+#include "harness/load/bare_writes.h"
+#include "harness/load/dense_store.h"
 #include "harness/race/json.h"
 #include "harness/system/child_process.h"
+#include "harness/system/fio_runner.h"
 
 namespace harness {
 namespace {
 
+using engine_race::KeyBytes;
+using engine_race::Options;
+using engine_race::StagingMode;
 using engine_race::Status;
+using engine_race::Store;
 
 constexpr uint32_t kSmallGroupBytes = 16 * 1024;
-constexpr char kVsSmallGroups[] = "write_vs_16k_groups";
-constexpr char kSequentialWrite[] = "sequential_write_vs_uniform";
-constexpr char kOneBucketRead[] = "onebucket_read_vs_uniform";
+constexpr char kWriteCpu[] = "CPU of a Write, ns";
+constexpr char kPwriteCpu[] = "CPU of a Write staged with pwrite, ns";
+constexpr char kBareCpu[] = "CPU of a bare write, a group a thread, ns";
+constexpr char kSpreadBareCpu[] = "CPU of a bare write, as many groups as buckets, ns";
+constexpr char kReadCpu[] = "CPU of a Read, ns";
+constexpr char kFioCpu[] = "CPU of a read by fio's psync, ns";
 // These are measured by the bench about the index.
-constexpr const char* kIndexClaims[] = {"rebuild_speedup", "lookup_speedup", "open_ratio",
-                                        "peak_rss_64m_mib"};
-
-constexpr ClaimTarget kTargets[] = {{kWriteRatio, ">= 0.92"},     {kReadRatio, ">= 0.95"},
-                                    {kRangeRatio, ">= 0.92"},     {kRangePass2, ""},
-                                    {kTotalVsDevice, ">= 0.92"},  {kWriteCpuOverBare, "<= 1.35"},
-                                    {kReadCpuOverFio, "<= 1.1"},  {kVsSmallGroups, ">= 1.8"},
-                                    {kIndexClaims[0], ">= 2.7"},  {kIndexClaims[1], ">= 4.0"},
-                                    {kIndexClaims[2], "<= 3.0"},  {kIndexClaims[3], "<= 1500"},
-                                    {kSequentialWrite, ">= 0.5"}, {kOneBucketRead, ">= 0.8"}};
+constexpr ClaimTarget kIndexClaims[] = {{"rebuild_speedup", ">= 2.7"},
+                                        {"lookup_speedup", ">= 4.0"},
+                                        {"open_ratio", "<= 3.0"},
+                                        {"peak_rss_64m_mib", "<= 1500"}};
 
 class RaceBench final : public Bench {
  public:
-  RaceBench() : Bench("race", "the race: engine and device in turn, in short rounds", kTargets) {}
-
-  std::vector<Setting> Settings() override {
-    return {{"", &race_.thread_count, 4, "--threads"},
-            {"", &race_.records_per_thread, 100, "--num", "records per thread"},
-            {"rounds", &round_count_, 1, "--rounds"},
-            {"index_keys", &index_key_count_, 100000, "--index-keys"},
-            {"cpu_rounds", &cpu_.round_count, 1, "--cpu-rounds", "of the comparisons of CPU time"},
-            {"cpu_write_records", &cpu_.write_record_count, 4000, "--tmpfs-num",
-             "records written on tmpfs"},
-            {"cpu_read_records", &cpu_.read_record_count, 4000},
-            {"", &cpu_.read_seconds, 0.02},
-            {"", &race_.seed, kSame, "--seed", "", true}};
+  RaceBench() : Bench("race", "the race: engine and device in turn, in short rounds") {
+    Set({"", &race_.thread_count, 4, "--threads"});
+    Set({"", &race_.records_per_thread, 100, "--num", "records per thread"});
+    Set({"", &race_.seed, kSame, "--seed", "", true});
   }
 
  private:
-  using Side = Status (RaceMeter::*)(uint32_t round, RaceConfig config, const std::string& label,
-                                     double* rate);
-
   std::vector<BenchPart> Parts() override {
+    more_json_["config"]["race"] = race_;
     // The new store and fio's files need the same number of bytes each.
     const uint64_t bytes = 2 * StoreBytes(race_.record_count());
+    const auto compare = [this, bytes](const char* name, const ClaimTarget& claim, Phase phase,
+                                       const RaceConfig& a, const char* label_a,
+                                       const RaceConfig& b, const char* label_b) {
+      return BenchPart{name,
+                       {claim},
+                       [=, this] { return Compare(claim.name, phase, a, label_a, b, label_b); },
+                       bytes};
+    };
     RaceConfig small = race_;
     small.value_group_bytes = kSmallGroupBytes;
     RaceConfig sequential = race_;
@@ -66,66 +67,50 @@ class RaceBench final : public Bench {
     RaceConfig one_bucket = race_;
     one_bucket.keys = KeyShape::kOneBucket;
     return {{"device",
-             {kWriteRatio, kReadRatio, kRangeRatio, kRangePass2, kTotalVsDevice},
+             {{kWriteRatio, ">= 0.92"},
+              {kReadRatio, ">= 0.95"},
+              {kRangeRatio, ">= 0.92"},
+              {kRangePass2, ""},
+              {kTotalVsDevice, ">= 0.92"}},
              [this] { return BesideDevice(); },
              bytes},
-            {"groups",
-             {kVsSmallGroups},
-             [this, small] {
-               return Compare(kVsSmallGroups, &RaceMeter::Write, race_, "default groups", small,
-                              "16 KiB groups");
-             },
+            {"write-cpu",
+             {{"write_cpu_over_bare", "<= 1.35", "", kWriteCpu, kBareCpu}},
+             [this] { return CompareWriteCpu(); },
+             0,
+             true},
+            {"read-cpu",
+             {{"read_cpu_over_fio", "<= 1.1", "", kReadCpu, kFioCpu}},
+             [this] { return CompareReadCpu(); },
              bytes},
-            {"sequential",
-             {kSequentialWrite},
-             [this, sequential] {
-               return Compare(kSequentialWrite, &RaceMeter::Write, sequential, "sequential", race_,
-                              "uniform, beside sequential");
-             },
-             bytes},
-            {"onebucket",
-             {kOneBucketRead},
-             [this, one_bucket] {
-               return Compare(kOneBucketRead, &RaceMeter::WriteAndRead, one_bucket, "onebucket",
-                              race_, "uniform, beside onebucket");
-             },
-             bytes},
-            {"write-cpu", {kWriteCpuOverBare}, [this] { return Cpu().CompareWrites(); }, 0, true},
-            {"read-cpu", {kReadCpuOverFio}, [this] { return Cpu().CompareReads(); }, bytes},
-            {"index", {std::begin(kIndexClaims), std::end(kIndexClaims)}, [this] {
-               return MeasureIndex();
-             }}};
+            compare("groups", {"write_vs_16k_groups", ">= 1.8"}, Phase::kWrite, race_,
+                    "default groups", small, "16 KiB groups"),
+            {"index",
+             {std::begin(kIndexClaims), std::end(kIndexClaims)},
+             [this] { return MeasureIndex(); }},
+            compare("sequential", {"sequential_write_vs_uniform", ">= 0.5"}, Phase::kWrite,
+                    sequential, "sequential", race_, "uniform, beside sequential"),
+            compare("onebucket", {"onebucket_read_vs_uniform", ">= 0.8"}, Phase::kRead, one_bucket,
+                    "onebucket", race_, "uniform, beside onebucket")};
   }
-  uint64_t TmpfsBytes() override { return StoreBytes(cpu_.write_record_count); }
-  void AddTo(nlohmann::json* json) override {
-    (*json)["config"]["race"] = race_;
-    (*json)["phases"] = phases_;
-    (*json)["index"] = index_;
-  }
+
+  uint64_t TmpfsBytes() override { return StoreBytes(cpu_write_records_); }
 
   Status BesideDevice() {
     return WithMeter([this](RaceMeter* meter) {
-      for (uint32_t round = 0; round < round_count_; ++round) {
-        ENGINE_RACE_RETURN_IF_ERROR(meter->BesideDevice(round, race_, wanted()));
-      }
-      return Status::Ok();
+      return rounds_.Run({round_count_}, {[&] { return meter->BesideDevice(race_, wanted()); }});
     });
   }
 
-  // Notes the rate of `a` over that of `b`.
-  Status Compare(const char* claim, Side side, const RaceConfig& a, const char* label_a,
+  // Notes the rate of the claim's side over that of the other.
+  Status Compare(const char* claim, Phase phase, const RaceConfig& a, const char* label_a,
                  const RaceConfig& b, const char* label_b) {
     return WithMeter([&](RaceMeter* meter) {
-      uint32_t number = 0;
-      double rate_a = 0;
-      double rate_b = 0;
-      return AlternatingRounds(round_count_,
-                               {[&] { return (meter->*side)(number, a, label_a, &rate_a); },
-                                [&] { return (meter->*side)(number, b, label_b, &rate_b); }},
-                               [&](uint32_t round) {
-                                 rounds_.Note(claim, rate_a / rate_b);
-                                 number = round + 1;
-                               });
+      return rounds_.Run({round_count_},
+                         {[&] { return meter->Alone(phase, a, label_a); },
+                          [&] { return meter->Alone(phase, b, label_b); }},
+                         {{claim, std::string(label_a) + ", bytes a second",
+                           std::string(label_b) + ", bytes a second"}});
     });
   }
 
@@ -133,55 +118,125 @@ class RaceBench final : public Bench {
     RaceMeter meter(is_smoke(), &rounds_);
     ENGINE_RACE_RETURN_IF_ERROR(meter.Prepare(dir() + "/race"));
     const Status status = measure(&meter);
-    phases_.insert(phases_.end(), meter.phases().begin(), meter.phases().end());
+    nlohmann::json& phases = more_json_["phases"];
+    for (const nlohmann::json& phase : meter.phases()) phases.push_back(phase);
     return status;
   }
 
-  RaceCpu Cpu() {
-    RaceCpuConfig config = cpu_;
-    config.dir = dir();
-    config.tmpfs_dir = tmpfs_dir();
-    config.thread_count = race_.thread_count;
-    config.seed = race_.seed;
-    config.is_smoke = is_smoke();
-    return RaceCpu(config, &rounds_);
+  // Compares writes on tmpfs with the bare loop in which each thread fills one group. Two more
+  // figures are noted without a claim. One is the bare loop with as many groups as the store has
+  // buckets. The other is a store that stages its records with pwrite.
+  Status CompareWriteCpu() {
+    const uint32_t groups_each = std::max(Options().bucket_count / race_.thread_count, 1U);
+    return rounds_.Run(
+        {cpu_rounds_},
+        {[&] { return StoreWriteCpu(StagingMode::kAuto, kWriteCpu); },
+         [&] { return BareWriteCpu(1, kBareCpu); },
+         [&] { return BareWriteCpu(groups_each, kSpreadBareCpu); },
+         [&] { return StoreWriteCpu(StagingMode::kWritten, kPwriteCpu); }},
+        {{"Write over the bare loop with as many groups as buckets", kWriteCpu, kSpreadBareCpu},
+         {"Write staged with pwrite over one that is not", kPwriteCpu, kWriteCpu}});
+  }
+
+  // Excludes opening and closing: a run of any length has them only once.
+  Status StoreWriteCpu(StagingMode mode, const char* figure) {
+    const std::string dir = tmpfs_dir() + "/store";
+    std::filesystem::remove_all(dir);
+    Options options = QuietOptions();
+    options.staging_mode = mode;
+    std::unique_ptr<Store> store;
+    ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, dir, &store));
+    const auto write = [&store](uint64_t key, const char* value) {
+      return store->Write(KeyBytes(key).view(), {value, kValueSize}).ok();
+    };
+    const TimedRun run =
+        RunStampedWrites(race_.thread_count, cpu_write_records_, [&](uint32_t) { return write; });
+    store.reset();
+    std::filesystem::remove_all(dir);
+    if (!run.ok()) return Status::IOError("the store on tmpfs refused a write");
+    rounds_.Note(figure, run.cpu_ns());
+    return Status::Ok();
+  }
+
+  Status BareWriteCpu(uint32_t groups_per_thread, const char* figure) {
+    BareWrites loop;
+    loop.dir = tmpfs_dir() + "/bare";
+    loop.thread_count = race_.thread_count;
+    loop.record_count = cpu_write_records_;
+    loop.groups_per_thread = groups_per_thread;
+    std::filesystem::remove_all(loop.dir);
+    std::string error;
+    const TimedRun run = RunBareWrites(loop, &error);
+    std::filesystem::remove_all(loop.dir);
+    if (!run.ok()) return Status::IOError("bare loop: " + error);
+    rounds_.Note(figure, run.cpu_ns());
+    return Status::Ok();
+  }
+
+  // Compares reads by blocking threads with fio's psync job on the same files.
+  Status CompareReadCpu() {
+    const StoreShape shape = {dir() + "/store", dir(), cpu_read_records_, race_.seed};
+    StoreRuns store(shape);
+    Options options = DenseStoreOptions();
+    // Every read goes to the device, as fio's do.
+    options.hot_value_bytes = 0;
+    store.Write(options, race_.thread_count);
+    ENGINE_RACE_RETURN_IF_ERROR(store.status());
+    FioRunner fio(shape.dir);
+    const auto read = [&] {
+      const TimedRun reads = store.Read(options, race_.thread_count, cpu_read_seconds_);
+      rounds_.Note("reads a second by blocking threads", reads.rate());
+      rounds_.Note(kReadCpu, reads.cpu_ns());
+      return store.status();
+    };
+    const auto run_fio = [&] {
+      const FioResult device =
+          fio.RandomReadOf(DenseStoreFileNames(), DenseStoreFileBytes(shape.record_count), "psync",
+                           cpu_read_seconds_);
+      if (!device.ok) return Missed("fio: " + device.error);
+      rounds_.Note("reads a second by fio's psync", device.ops_per_second);
+      rounds_.Note(kFioCpu, device.cpu_ns_per_op);
+      return Status::Ok();
+    };
+    return rounds_.Run({cpu_rounds_}, {read, run_fio});
   }
 
   // Takes over the figures of the bench that measures the index in rounds of its own.
   Status MeasureIndex() {
     const std::string report_path = dir() + "/index.json";
     std::string only;
-    for (const char* claim : kIndexClaims) {
-      if (Wants(claim)) only += (only.empty() ? "" : ",") + std::string(claim);
+    for (const ClaimTarget& claim : kIndexClaims) {
+      if (Wants(claim.name)) only += (only.empty() ? "" : ",") + std::string(claim.name);
     }
     std::vector<std::string> command = {SelfPath(), "index",
                                         "--dir",    dir(),
                                         "--only",   only,
-                                        "--keys",   std::to_string(index_key_count_),
-                                        "--rounds", std::to_string(round_count_),
+                                        "--keys",   std::to_string(index_key_count_()),
+                                        "--rounds", std::to_string(round_count_()),
                                         "--json",   report_path};
     if (is_smoke()) command.emplace_back("--smoke");
     const ChildResult child = RunChild(command);
-    std::ifstream file(report_path);
-    index_ = nlohmann::json::parse(file, nullptr, false);
-    if (!child.started || child.exit_code != 0 || !index_.is_object()) {
-      index_ = nullptr;
+    const nlohmann::json index = JsonOfFile(report_path);
+    if (!child.started || child.exit_code != 0 || !index.is_object()) {
       return Status::IOError(child.error + child.output + ", code " +
                              std::to_string(child.exit_code));
     }
-    for (const char* claim : kIndexClaims) {
-      if (index_["claims"].contains(claim)) rounds_.Note(claim, index_["claims"][claim]);
+    more_json_["index"] = index;
+    for (const ClaimTarget& claim : kIndexClaims) {
+      if (index["claims"].contains(claim.name))
+        rounds_.Note(claim.name, index["claims"][claim.name]);
     }
     return Status::Ok();
   }
 
   RaceConfig race_;
-  uint32_t round_count_ = 3;
-  uint64_t index_key_count_ = 64000000;
-  // Directories, threads and seed are taken from elsewhere.
-  RaceCpuConfig cpu_;
-  nlohmann::json phases_ = nlohmann::json::array();
-  nlohmann::json index_;
+  Count32 round_count_{this, "rounds", 3, 1, "--rounds"};
+  Count index_key_count_{this, "index_keys", 64000000, 100000, "--index-keys"};
+  Count32 cpu_rounds_{this, "cpu_rounds", 9, 1, "--cpu-rounds", "of the comparisons of CPU time"};
+  Count cpu_write_records_{this, "cpu_write_records", 1000000,
+                           4000, "--tmpfs-num",       "records written on tmpfs"};
+  Count cpu_read_records_{this, "cpu_read_records", 400000, 4000};
+  Real cpu_read_seconds_{this, "", 2, 0.02};
 };
 
 }  // namespace

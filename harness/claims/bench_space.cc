@@ -1,85 +1,382 @@
 // The measured claims about space: what a store that is overwritten takes and writes, how fast it
 // is then, and what reclaim costs. docs/space.md explains them.
-//
-// Each measurement makes its stores and removes them.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "engine_race/base/key.h"
+#include "engine_race/store.h"
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
-#include "harness/claims/space_measurements.h"
-#include "harness/load/store_basics.h"
+#include "harness/claims/space_loads.h"
+#include "harness/data/mix.h"
+#include "harness/kv/engine_store.h"
+#include "harness/load/store_runs.h"
+#include "harness/opponents/peers.h"
+#include "harness/system/page_cache.h"
 
 namespace harness {
 namespace {
 
-constexpr ClaimTarget kTargets[] = {{"overwrite_space_amplification", "<= 1.5"},
-                                    {"overwrite_write_amplification", "<= 2.5"},
-                                    {"overwrite_vs_fresh", ">= 0.35"},
-                                    {"zipf_write_amplification", "<= 1.6"},
-                                    {"read_p99_under_reclaim", "<= 2.0"},
-                                    {"no_overwrite_cost", "<= 0.02"},
-                                    {"vs_rocksdb_overwrite", ">= 3"}};
+using engine_race::KeyBytes;
+using engine_race::LatencyHistogram;
+using engine_race::Reclaim;
+using engine_race::Status;
+using engine_race::Store;
+
+constexpr char kFillRate[] = "overwrite turns, fill of a new store, MB/s";
+// The most that a store may take over its live bytes.
+constexpr double kSpaceBound = 1.5;
+// Space of a store that does not depend on the data set: staging, journal, buffers.
+constexpr uint64_t kSlackBytes = uint64_t{1} << 30;
+// The longest time in which a store comes to its steady state before its turns.
+constexpr double kPreconditionSeconds = 600;
+constexpr uint64_t kTurnStream = 0x7475726e;
+constexpr uint64_t kReadsStream = 0x7061636564;
+constexpr uint64_t kPreconditionStream = 0x70726563;
+
+// A store of a comparison.
+struct Side {
+  std::string name;  // begins its figures
+  KvStoreKind kind;
+  KvOptions options;
+  uint64_t turn_count = 0;  // selects the records that are drawn
+};
+
+PutFn PutInto(KvStore* store) {
+  return [store](uint64_t key, const char* value) { return store->Put(key, value); };
+}
+PutFn PutInto(Store* store) {
+  return [store](uint64_t key, const char* value) {
+    return store->Write(KeyBytes(key).view(), {value, kValueSize});
+  };
+}
+
+// This program is linked with no other peer, if with that.
+std::vector<KvStoreKind> RocksKind() { return Peers(); }
+
+// Runs `work` between opening and closing. A failure of `work` counts more than one of closing.
+template <typename Work>
+Status WithStore(const Side& side, const Work& work) {
+  std::unique_ptr<KvStore> store;
+  ENGINE_RACE_RETURN_IF_ERROR(side.kind.open(side.options, &store));
+  const Status worked = work(store.get());
+  const Status closed = store->Close();
+  return worked.ok() ? closed : worked;
+}
 
 class SpaceBench final : public Bench {
  public:
-  SpaceBench()
-      : Bench("space", "what overwritten stores take and write, and what reclaim costs", kTargets) {
-  }
-
-  std::vector<Setting> Settings() override {
-    SpaceConfig& c = config_;
-    return {
-        {"data_bytes", &c.data_bytes, 8 << 20, "--data", "values of a data set, as in 8GB"},
-        {"passes", &c.pass_count, 2, "--passes", "how often a data set is overwritten"},
-        {"threads", &c.thread_count, 4, "--threads", "that write"},
-        {"rounds", &c.round_count, 1, "--rounds", "of turns that are compared"},
-        {"seconds", &c.seconds, 0.1, "--seconds", "of a turn"},
-        {"ramp_seconds", &c.ramp_seconds, 0.05, "--ramp_seconds",
-         "before those of a turn, not measured"},
-        {"precondition_passes", &c.precondition_pass_count, 1, "--precondition_passes",
-         "of overwriting before the turns, for a steady state"},
-        {"", &c.sample_seconds, 0.02},
-        {"memory_budget_bytes", &c.memory_budget_bytes, 64 << 20, "--memory", "of each store"},
-        {"read_rate", &c.read_rate, 200, "--read_rate", "reads a second of read_p99_under_reclaim"},
-        {"read_threads", &c.read_thread_count, 2},
-        {"write_rate", &c.write_rate, 500, "--write_rate", "writes a second beside these reads"},
-        {"cost_bytes", &c.cost_bytes, 2 << 20, "--cost_data",
-         "values of a store of no_overwrite_cost"},
-        {"cost_threads", &c.cost_thread_count},
-        {"cost_rounds", &c.cost_round_count, 1, "--cost_rounds", "of no_overwrite_cost"},
-        {"seed", &c.seed, kSame, "--seed", "", true}};
-  }
+  SpaceBench() : Bench("space", "what overwritten stores take and write, and what reclaim costs") {}
 
  private:
   std::vector<BenchPart> Parts() override {
-    const SpaceConfig& c = config_;
-    const auto measure = [this](Status (*measurement)(const SpaceConfig&, SpaceReport*)) {
-      return [this, measurement] {
-        SpaceReport report = {&rounds_, &about_};
-        config_.dir = dir();
-        config_.memory_dir = tmpfs_dir();
-        return measurement(config_, &report);
-      };
+    const auto part = [this](Status (SpaceBench::*measure)()) {
+      return [this, measure] { return (this->*measure)(); };
     };
-    return {{"overwrite",
-             {kTargets[0].name, kTargets[1].name, kTargets[2].name},
-             measure(MeasureOverwrites),
-             // In the turns a second store, which is only filled, lies beside the first one.
-             c.most_store_bytes() + c.data_bytes},
-            {"zipf", {kTargets[3].name}, measure(MeasureZipf), c.most_store_bytes()},
-            {"read",
-             {kTargets[4].name},
-             measure(MeasureReads),
-             c.most_store_bytes() + c.data_bytes + c.grown_bytes()},
-            {"cost", {kTargets[5].name}, measure(MeasureCost), 0, true},
-            {"rocksdb",
-             {kTargets[6].name},
-             measure(MeasureRocks),
-             2 * c.most_store_bytes(),
-             false,
-             HasRocks() ? "" : kNoRocks}};
+    // By how much a store without reclaim grows in the turns of reads.
+    const double grown_records = write_rate_ * (seconds_ + ramp_seconds_) * round_count_;
+    const uint64_t grown_bytes = static_cast<uint64_t>(grown_records) * (kValueSize + 16);
+    return {
+        {"overwrite",
+         {{"overwrite_space_amplification", "<= 1.5"},
+          {"overwrite_write_amplification", "<= 2.5"},
+          {"overwrite_vs_fresh", ">= 0.35", "", "overwrite turns, overwriting, MB/s", kFillRate}},
+         part(&SpaceBench::MeasureOverwrites),
+         // In the turns a second store, which is only filled, lies beside the first one.
+         most_store_bytes() + data_bytes_},
+        {"zipf",
+         {{"zipf_write_amplification", "<= 1.6"}},
+         part(&SpaceBench::MeasureZipf),
+         most_store_bytes()},
+        {"read",
+         {{"read_p99_under_reclaim", "<= 2.0", "", "with reclaim, read p99, us",
+           "without reclaim, read p99, us"}},
+         part(&SpaceBench::MeasureReads),
+         most_store_bytes() + data_bytes_ + grown_bytes},
+        {"cost",
+         {{"no_overwrite_cost", "<= 0.02", "", "fill with reclaim, CPU ns a write",
+           "fill without reclaim, CPU ns a write", RatioForm::kGrowth}},
+         part(&SpaceBench::MeasureCost),
+         0,
+         true},
+        {"rocksdb",
+         {{"vs_rocksdb_overwrite", ">= 3", "", "engine, overwriting, MB/s",
+           "RocksDB, overwriting, MB/s"}},
+         part(&SpaceBench::MeasureRocks),
+         2 * most_store_bytes(),
+         false,
+         RocksKind().empty() ? kNoRocks : ""}};
   }
-  uint64_t TmpfsBytes() override { return StoreBytes(config_.cost_bytes / kValueSize); }
 
-  SpaceConfig config_;
+  uint64_t TmpfsBytes() override { return StoreBytes(cost_bytes_ / kValueSize); }
+
+  // A store that is overwritten: its disk space, the bytes that it writes, and its rate.
+  Status MeasureOverwrites() {
+    Side overwritten = EngineSide("overwrite turns", Reclaim::kBackground);
+    const Side fresh = EngineSide("fresh", Reclaim::kBackground);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        FillAndOverwrite("overwrite", DrawShape::kUniform, overwritten.options.dir));
+    const auto fill = [&] {
+      const Status filled = FillNew(fresh, kFillRate);
+      std::filesystem::remove_all(fresh.options.dir);
+      // The next turn does not pay for it.
+      SyncFileSystem(dir());
+      return filled;
+    };
+    return rounds_.Run({round_count_}, {[&] { return OverwriteTurn(&overwritten); }, fill});
+  }
+
+  Status MeasureZipf() { return FillAndOverwrite("zipf", DrawShape::kZipfian, dir() + "/zipf"); }
+
+  // The latencies of reads beside writers, with and without reclaim.
+  Status MeasureReads() {
+    Side with = EngineSide("with reclaim", Reclaim::kBackground);
+    Side without = EngineSide("without reclaim", Reclaim::kOff);
+    for (const Side* side : {&with, &without}) {
+      ENGINE_RACE_RETURN_IF_ERROR(FillNew(*side, side->name + ", fill before, MB/s"));
+    }
+    // Reclaim then has as much to do as in the long run.
+    ENGINE_RACE_RETURN_IF_ERROR(Precondition(with));
+    return rounds_.Run({round_count_}, {[&] { return ReadTurn(&with, Reclaim::kBackground); },
+                                        [&] { return ReadTurn(&without, Reclaim::kOff); }});
+  }
+
+  // Reclaim for a store that is never overwritten.
+  Status MeasureCost() {
+    const std::string with = "fill with reclaim, CPU ns a write";
+    const std::string without = "fill without reclaim, CPU ns a write";
+    StoreRuns runs({tmpfs_dir() + "/cost", "", cost_bytes_ / kValueSize, seed_});
+    const auto fill = [&](Reclaim reclaim, const std::string& figure) {
+      rounds_.Note(figure, runs.Write(OptionsOf(reclaim), cost_thread_count_).cpu_ns());
+      return runs.status();
+    };
+    return rounds_.Run({cost_round_count_}, {[&] { return fill(Reclaim::kBackground, with); },
+                                             [&] { return fill(Reclaim::kOff, without); }});
+  }
+
+  // Both in their steady states.
+  Status MeasureRocks() {
+    const KvOptions options = {.dir = {},
+                               .memory_budget_bytes = memory_budget_bytes_,
+                               .thread_count = thread_count_,
+                               .record_count = record_count(),
+                               .gives_back_space = true};
+    Side sides[] = {{"engine", EngineStoreKind(OptionsOf(Reclaim::kBackground)), options},
+                    {"RocksDB", RocksKind().front(), options}};
+    std::vector<Turn> turns;
+    for (Side& side : sides) {
+      side.options.dir = dir() + "/" + side.name;
+      ENGINE_RACE_RETURN_IF_ERROR(FillNew(side, side.name + ", fill, MB/s"));
+      ENGINE_RACE_RETURN_IF_ERROR(Precondition(side));
+      turns.emplace_back([&] { return OverwriteTurn(&side); });
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(rounds_.Run({round_count_}, turns));
+    // By the medians of the ends of their turns.
+    nlohmann::json& about = notes_["vs_rocksdb_overwrite"];
+    about["space_bound"] = kSpaceBound;
+    for (const Side& side : sides) {
+      const double taken = rounds_.Median(side.name + ", space amplification");
+      about[side.name] = {{"space_amplification", taken}, {"within_bound", taken <= kSpaceBound}};
+      if (taken <= kSpaceBound) continue;
+      std::fprintf(stderr, "%s does not hold the space bound: %.2f\n", side.name.c_str(), taken);
+    }
+    return WithStore(sides[1], [&](KvStore* store) {
+      about["RocksDB"]["settings"] = store->Describe();
+      return Status::Ok();
+    });
+  }
+
+  SpaceRecords Records() const { return {record_count(), seed_}; }
+  uint64_t record_count() const { return data_bytes_ / kValueSize; }
+  uint64_t most_store_bytes() const { return data_bytes_ / 4 * 9 + kSlackBytes; }
+
+  engine_race::Options OptionsOf(Reclaim reclaim) const {
+    engine_race::Options options = QuietOptions();
+    options.memory_budget_bytes = memory_budget_bytes_;
+    options.reclaim = reclaim;
+    return options;
+  }
+
+  Side EngineSide(const std::string& name, Reclaim reclaim) const {
+    return {name, EngineStoreKind(OptionsOf(reclaim)), {.dir = dir() + "/" + name}};
+  }
+
+  WatchShape ShapeOf(double seconds, const std::string& label = "") const {
+    return {seconds, ~uint64_t{0}, sample_seconds_, most_store_bytes(), record_count(), label};
+  }
+
+  // Fills a store and overwrites it in one go, with background reclaim. Notes what that took and
+  // wrote; the figures' names begin with `name`.
+  Status FillAndOverwrite(const std::string& name, DrawShape draw, const std::string& dir) {
+    const SpaceRecords records = Records();
+    std::unique_ptr<Store> store;
+    ENGINE_RACE_RETURN_IF_ERROR(Store::Open(OptionsOf(Reclaim::kBackground), dir, &store));
+    double fill_rate = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        FillRecords(records, thread_count_, PutInto(store.get()), &fill_rate));
+    rounds_.Note(name + ", fill before, MB/s", Megabytes(fill_rate));
+    SpaceSamples samples;
+    Overwriters writers(records, {.thread_count = thread_count_, .draw = draw, .seed = seed_},
+                        PutInto(store.get()));
+    WatchShape shape = ShapeOf(kNoLimitSeconds, name);
+    shape.write_count = records.count() * pass_count_;
+    const SpaceProbe probe(dir, store.get(), writers);
+    const Status watched = WatchWriters(shape, writers, probe, &samples);
+    // A failed write is why the watch has ended.
+    const Status stopped = writers.Stop();
+    notes_[name]["samples"] = samples;
+    ENGINE_RACE_RETURN_IF_ERROR(stopped);
+    ENGINE_RACE_RETURN_IF_ERROR(watched);
+    NoteRun(name, samples);
+    return Status::Ok();
+  }
+
+  void NoteRun(const std::string& name, const SpaceSamples& samples) {
+    const SpaceSample& first = samples.front();
+    const SpaceSample& half = samples[SecondHalf(samples)];
+    const SpaceSample& last = samples.back();
+    const auto written = [&](const SpaceSample& begin, uint64_t SpaceSample::*bytes) {
+      return Amplification(last.*bytes - begin.*bytes, last.write_count - begin.write_count);
+    };
+    const auto note = [&](const char* what, double value) { rounds_.Note(name + what, value); };
+    note("_space_amplification", Amplification(last.disk_bytes, record_count()));
+    note(", most space amplification of the second half",
+         Amplification(PeakDiskBytes(samples), record_count()));
+    note("_write_amplification", written(first, &SpaceSample::log_bytes));
+    note(", write amplification of the second half", written(half, &SpaceSample::log_bytes));
+    note(", moved by reclaim over written", written(first, &SpaceSample::moved_bytes));
+    note(", written to the index over written", written(first, &SpaceSample::index_bytes));
+    if (last.device_bytes > 0) {
+      note(", write amplification by the device's count",
+           written(first, &SpaceSample::device_bytes));
+    }
+    note(", MB/s", Megabytes(WriteRate(first, last)));
+    note(", MB/s of the second half", Megabytes(WriteRate(half, last)));
+  }
+
+  // Opens a new store, fills it and closes it. Notes the rate without opening and closing.
+  Status FillNew(const Side& side, const std::string& figure) {
+    double rate = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(WithStore(side, [&](KvStore* store) {
+      return FillRecords(Records(), thread_count_, PutInto(store), &rate);
+    }));
+    rounds_.Note(figure, Megabytes(rate));
+    return Status::Ok();
+  }
+
+  // Opens a store, watches writers, and closes it. They stop before the store is closed.
+  Status Overwrite(const Side& side, uint64_t seed, const std::vector<WatchShape>& shapes,
+                   SpaceSamples* samples) {
+    const SpaceRecords records = Records();
+    return WithStore(side, [&](KvStore* store) {
+      Overwriters writers(records, {.thread_count = thread_count_, .seed = seed}, PutInto(store));
+      const SpaceProbe probe(side.options.dir, nullptr, writers);
+      Status watched;
+      for (const WatchShape& shape : shapes) {
+        samples->clear();
+        watched = WatchWriters(shape, writers, probe, samples);
+        if (!watched.ok()) break;
+      }
+      // A failed write is why the watch has ended.
+      const Status stopped = writers.Stop();
+      return stopped.ok() ? watched : stopped;
+    });
+  }
+
+  // Brings a store to its steady state.
+  Status Precondition(const Side& side) {
+    WatchShape shape = ShapeOf(kPreconditionSeconds, side.name + ", before the turns");
+    shape.write_count = record_count() * precondition_passes_;
+    SpaceSamples unused;
+    return Overwrite(side, seed_ ^ kPreconditionStream, {shape}, &unused);
+  }
+
+  // Lets the writers run up, and notes what their turn took and wrote.
+  Status OverwriteTurn(Side* side) {
+    SpaceSamples samples;
+    ENGINE_RACE_RETURN_IF_ERROR(Overwrite(*side, MixAt(seed_ ^ kTurnStream, side->turn_count++),
+                                          {ShapeOf(ramp_seconds_), ShapeOf(seconds_)}, &samples));
+    const SpaceSample& first = samples.front();
+    const SpaceSample& last = samples.back();
+    const auto note = [&](const char* what, double value) {
+      rounds_.Note(side->name + what, value);
+    };
+    note(", overwriting, MB/s", Megabytes(WriteRate(first, last)));
+    note(", space amplification", Amplification(last.disk_bytes, record_count()));
+    note(", most space amplification", Amplification(PeakDiskBytes(samples), record_count()));
+    if (last.device_bytes > first.device_bytes) {
+      note(", write amplification by the device's count",
+           Amplification(last.device_bytes - first.device_bytes,
+                         last.write_count - first.write_count));
+    }
+    return Status::Ok();
+  }
+
+  // Reads at the fixed rate beside writers at theirs. The reads run up too.
+  Status ReadTurn(Side* side, Reclaim reclaim) {
+    const SpaceRecords records = Records();
+    const std::string& dir = side->options.dir;
+    std::unique_ptr<Store> store;
+    ENGINE_RACE_RETURN_IF_ERROR(Store::Open(OptionsOf(reclaim), dir, &store));
+    const GetFn get = [&](uint64_t key, char* value) { return store->ReadInto(key, value); };
+    const uint64_t seed = MixAt(seed_ ^ kReadsStream, side->turn_count++);
+    Overwriters writers(records, {.thread_count = thread_count_, .rate = write_rate_, .seed = seed},
+                        PutInto(store.get()));
+    const SpaceProbe probe(dir, store.get(), writers);
+    LatencyHistogram latency;
+    ENGINE_RACE_RETURN_IF_ERROR(RunPacedReads(records,
+                                              {read_rate_, ramp_seconds_, read_thread_count_, seed},
+                                              get, SteadyClock(), &latency));
+    const SpaceSample first = probe.Take();
+    latency = {};
+    ENGINE_RACE_RETURN_IF_ERROR(RunPacedReads(records,
+                                              {read_rate_, seconds_, read_thread_count_, seed + 1},
+                                              get, SteadyClock(), &latency));
+    const SpaceSample last = probe.Take();
+    const auto note = [&](const char* what, double value) {
+      rounds_.Note(side->name + what, value);
+    };
+    const auto note_us = [&](const char* what, double fraction) {
+      note(what, static_cast<double>(latency.PercentileNs(fraction)) * 1e-3);
+    };
+    note_us(", read p50, us", 0.5);
+    note_us(", read p99, us", 0.99);
+    note_us(", read p99.9, us", 0.999);
+    // Below 1 the writers could not keep their rate, and the sides are not alike.
+    note(", writes over their rate", WriteRate(first, last) / write_rate_);
+    note(", moved by reclaim, MB/s", static_cast<double>(last.moved_bytes - first.moved_bytes) *
+                                         1e-6 / (last.seconds - first.seconds));
+    note(", space amplification", Amplification(last.disk_bytes, record_count()));
+    return writers.Stop();
+  }
+
+  Count data_bytes_{this,    "data_bytes", uint64_t{8} << 30,
+                    8 << 20, "--data",     "values of a data set, as in 8GB"};
+  Count32 pass_count_{this, "passes", 10, 2, "--passes", "how often a data set is overwritten"};
+  Count32 thread_count_{this, "threads", 64, 4, "--threads", "that write"};
+  Count32 round_count_{this, "rounds", 7, 1, "--rounds", "of turns that are compared"};
+  Real seconds_{this, "seconds", 8, 0.1, "--seconds", "of a turn"};
+  Real ramp_seconds_{this, "ramp_seconds",   4,
+                     0.05, "--ramp_seconds", "before those of a turn, not measured"};
+  Count32 precondition_passes_{
+      this, "precondition_passes",   2,
+      1,    "--precondition_passes", "of overwriting before the turns, for a steady state"};
+  Real sample_seconds_{this, "", 0.25, 0.02};
+  Count memory_budget_bytes_{this,       "memory_budget_bytes", uint64_t{2} << 30, 64 << 20,
+                             "--memory", "of each store"};
+  Real read_rate_{this, "read_rate",   2000,
+                  200,  "--read_rate", "reads a second of read_p99_under_reclaim"};
+  Count32 read_thread_count_{this, "read_threads", 8, 2};
+  Real write_rate_{this, "write_rate",   25000,
+                   500,  "--write_rate", "writes a second beside these reads"};
+  Count cost_bytes_{this,    "cost_bytes",  1 << 30,
+                    2 << 20, "--cost_data", "values of a store of no_overwrite_cost"};
+  Count32 cost_thread_count_{this, "cost_threads", 4};
+  Count32 cost_round_count_{this, "cost_rounds", 21, 1, "--cost_rounds", "of no_overwrite_cost"};
+  Count seed_{this, "seed", 1, kSame, "--seed", "", true};
 };
 
 }  // namespace

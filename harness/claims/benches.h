@@ -5,7 +5,11 @@
 #define HARNESS_CLAIMS_BENCHES_H_
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
 
 #include "harness/claims/bench.h"
 
@@ -26,6 +30,12 @@ std::unique_ptr<Bench> MakeRaceBench();
 std::unique_ptr<Bench> MakeSafetyBench();
 std::unique_ptr<Bench> MakeScanBench();
 std::unique_ptr<Bench> MakeSpaceBench();
+
+// The claims about text and memory of instances, from the JSON that scripts/numa_guest.py leaves.
+// Empty when the guests lack one of the ways to have text, or when the JSON is something else.
+// *errors gets the guests that did not come to their end or left a race out.
+std::map<std::string, double> SharesOfGuests(const nlohmann::json& guests,
+                                             std::vector<std::string>* errors);
 
 }  // namespace harness
 

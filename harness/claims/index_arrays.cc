@@ -1,42 +1,48 @@
-#include "harness/claims/index_arrays.h"
-
+// Builds and lookups of an index in memory, beside the standard library's sort and search.
+//
+// Compared runs alternate in short rounds on the same data. The library's sort and search run in
+// ordinary memory, as std::vector would give them, and once more in huge pages. The difference is
+// the gain from huge pages, which the engine asks for.
 #include <algorithm>
 #include <atomic>
-#include <functional>
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "engine_race/base/memory.h"
+#include "engine_race/index/index.h"
 #include "engine_race/index/part_builder.h"
 #include "engine_race/index/sorted_run.h"
-#include "harness/claims/index_child.h"
-#include "harness/claims/index_files.h"
+#include "engine_race/log/bucket_log.h"
+#include "harness/claims/index_bench.h"
 #include "harness/data/mix.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/index_entries.h"
 #include "harness/measure/workers.h"
-#include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {
-namespace {
 
 using engine_race::BucketLog;
 using engine_race::Index;
+using engine_race::Options;
 using engine_race::Region;
 using engine_race::Status;
 namespace format = engine_race::format;
 
-constexpr size_t kSlabBytes = size_t{64} << 20;
+namespace {
 
-// Returns the seconds that `threads` threads need for `work`, which takes buckets from *next.
-// *failures gets the threads' exceptions.
-double TimeTeam(uint32_t threads, Failures* failures,
-                const std::function<void(std::atomic<uint32_t>* next)>& work) {
-  std::atomic<uint32_t> next{0};
-  const uint64_t start = NowNs();
-  RunWorkers(threads, failures, [&](uint32_t) { work(&next); });
-  return SecondsSince(start);
-}
+// The 12 bytes a key that the baselines sort and search.
+struct __attribute__((packed)) PackedEntry {
+  uint64_t key;
+  uint32_t slot;
+
+  bool operator<(const PackedEntry& other) const {
+    return key != other.key ? key < other.key : slot < other.slot;
+  }
+};
+static_assert(sizeof(PackedEntry) == 12);
 
 // Touches this much memory and frees it: fresh memory then costs only the kernel's page faults. A
 // hypervisor may take free memory away, and the next touch of it waits. Without this call the first
@@ -50,208 +56,229 @@ Status WarmMemory(size_t bytes) {
 
 }  // namespace
 
-Status MeasureArrays(const IndexBenchRun& run) { return IndexArrays(run).Run(); }
+// Builds of the index from the key entries of all buckets, and searches among its keys.
+class IndexArrays {
+ public:
+  IndexArrays(IndexBench* bench, const FilledStore& store)
+      : bench_(*bench),
+        rounds_(bench->rounds_),
+        keys_(store.keys()),
+        key_count_(keys_.key_count()),
+        lookup_count_(bench->lookup_count_),
+        seed_(bench->seed_),
+        bucket_count_(store.options().bucket_count),
+        options_(store.options()) {}
 
-IndexArrays::IndexArrays(const IndexBenchRun& run)
-    : run_(run),
-      key_count_(run.config.key_count),
-      bucket_count_(run.config.bucket_count),
-      options_(FilledStoreOptions(run.config)),
-      keys_(options_, key_count_, run.config.seed) {}
-
-Status IndexArrays::Run() {
-  ENGINE_RACE_RETURN_IF_ERROR(
-      FillKeyLogs(options_, run_.store_dir(), key_count_, run_.config.seed));
-  ENGINE_RACE_RETURN_IF_ERROR(Load());
-  for (const auto step :
-       {&IndexArrays::MeasureRebuild, &IndexArrays::MeasureLookup, &IndexArrays::MeasureOpen}) {
-    ENGINE_RACE_RETURN_IF_ERROR((this->*step)());
-    if (Interrupted()) return InterruptedStatus();
-  }
-  return Status::Ok();
-}
-
-Status IndexArrays::Load() {
-  ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options_, run_.store_dir(), &log_));
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(key_count_ * sizeof(format::KeyEntry), true, &raw_));
-  std::vector<format::KeyEntry> entries;
-  uint64_t begin = 0;
-  for (uint32_t bucket = 0; bucket < bucket_count_; ++bucket) {
+  Status Load(const std::string& dir) {
+    ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options_, dir, &log_));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(key_count_ * sizeof(format::KeyEntry), true, &raw_));
+    std::vector<format::KeyEntry> entries;
+    uint64_t begin = 0;
+    for (uint32_t bucket = 0; bucket < bucket_count_; ++bucket) {
+      first_entries_.push_back(begin);
+      ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(log_.get(), bucket, &entries));
+      if (begin + entries.size() > key_count_) return Status::Corruption("too many keys");
+      std::copy(entries.begin(), entries.end(),
+                reinterpret_cast<format::KeyEntry*>(raw_.data()) + begin);
+      begin += entries.size();
+    }
     first_entries_.push_back(begin);
-    ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(log_.get(), bucket, &entries));
-    if (begin + entries.size() > key_count_) return Status::Corruption("too many keys");
-    std::copy(entries.begin(), entries.end(),
-              reinterpret_cast<format::KeyEntry*>(raw_.data()) + begin);
-    begin += entries.size();
+    return begin == key_count_ ? Status::Ok() : Status::Corruption("keys are missing");
   }
-  first_entries_.push_back(begin);
-  return begin == key_count_ ? Status::Ok() : Status::Corruption("keys are missing");
-}
 
-const format::KeyEntry* IndexArrays::RawBucket(uint32_t bucket) const {
-  return reinterpret_cast<const format::KeyEntry*>(raw_.data()) + first_entries_[bucket];
-}
-
-PackedEntry* IndexArrays::PackedBucket(const Region& packed, uint32_t bucket) const {
-  return reinterpret_cast<PackedEntry*>(packed.data()) + first_entries_[bucket];
-}
-
-Status IndexArrays::SortPacked(bool huge_pages, Region* packed, double* seconds) {
-  packed->Reset();
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(key_count_ * sizeof(PackedEntry), huge_pages, packed));
-  Failures failures;
-  *seconds = TimeTeam(options_.build_thread_count, &failures, [&](std::atomic<uint32_t>* next) {
-    for (uint32_t b = (*next)++; b < bucket_count_; b = (*next)++) {
-      PackedEntry* const entries = PackedBucket(*packed, b);
-      const format::KeyEntry* const raw = RawBucket(b);
-      const uint64_t count = first_entries_[b + 1] - first_entries_[b];
-      for (uint32_t slot = 0; slot < count; ++slot) {
-        entries[slot] = {raw[slot].key, slot};
-      }
-      std::sort(entries, entries + count);
-    }
-  });
-  return failures.any() ? Status::IOError(failures.first()) : Status::Ok();
-}
-
-Status IndexArrays::BuildParts(double* seconds, uint64_t* memory_bytes) {
-  std::vector<engine_race::BuiltParts> built(bucket_count_);
-  Failures failures;
-  const engine_race::Geometry& geometry = log_->geometry();
-  *seconds = TimeTeam(options_.build_thread_count, &failures, [&](std::atomic<uint32_t>* next) {
-    engine_race::SlabAllocator slabs(kSlabBytes);
-    engine_race::PartBuilder builder(&slabs);
-    for (uint32_t b = (*next)++; b < bucket_count_; b = (*next)++) {
-      engine_race::RawBucket raw;
-      raw.entries = {RawBucket(b), first_entries_[b + 1] - first_entries_[b]};
-      raw.codec = log_->codec(b);
-      raw.keys = geometry.KeysOf(b);
-      if (!builder.Build(raw, &built[b]).ok() || !built[b].damaged_slots.empty()) {
-        return failures.Note("a bucket could not be built");
-      }
-    }
-  });
-  if (failures.any()) return Status::Corruption(failures.first());
-  uint64_t keys = 0;
-  *memory_bytes = 0;
-  for (const engine_race::BuiltParts& each : built) {
-    for (const auto& part : each.parts) {
-      keys += part->run.count();
-      *memory_bytes += part->memory_bytes();
-    }
+  Status MeasureRebuild(uint32_t round_count) {
+    constexpr char kSort[] = "std_sort_s";
+    constexpr char kHugeSort[] = "std_sort_in_huge_pages_s";
+    constexpr char kRebuild[] = "rebuild_s";
+    const auto reset = [this] {
+      packed_.Reset();
+      packed_in_huge_pages_.Reset();
+    };
+    const auto sort = [&] {
+      reset();
+      return SortPacked(kSort, false, &packed_);
+    };
+    const auto sort_in_huge_pages = [&] {
+      reset();
+      return SortPacked(kHugeSort, true, &packed_in_huge_pages_);
+    };
+    const auto build = [&] {
+      reset();
+      return BuildParts(kRebuild);
+    };
+    return rounds_.Run({.count = round_count, .warms_up = true}, {sort, build, sort_in_huge_pages},
+                       {{"rebuild_speedup_over_huge_pages", kHugeSort, kRebuild}});
   }
-  return keys == key_count_ ? Status::Ok() : Status::Corruption("keys are missing");
-}
 
-Status IndexArrays::MeasureRebuild() {
-  const size_t output_bytes = key_count_ * engine_race::SortedRun::kBytesPerRecord;
-  // The first round warms up: it does not count.
-  for (uint32_t round = 0; round <= run_.config.round_count; ++round) {
-    double ordinary = 0;
-    double huge = 0;
-    double ours = 0;
+  Status MeasureLookup(uint32_t round_count) {
+    constexpr char kSearch[] = "lower_bound_ns";
+    constexpr char kHugeSearch[] = "lower_bound_in_huge_pages_ns";
+    constexpr char kLookup[] = "lookup_ns";
+    packed_.Reset();
+    packed_in_huge_pages_.Reset();
+    ENGINE_RACE_RETURN_IF_ERROR(SortPacked(nullptr, false, &packed_));
+    ENGINE_RACE_RETURN_IF_ERROR(SortPacked(nullptr, true, &packed_in_huge_pages_));
+    raw_.Reset();
+    std::unique_ptr<Index> index;
+    ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log_.get(), options_, &index));
+    rounds_.Note("index_bytes_per_key",
+                 static_cast<double>(index->memory_bytes()) / static_cast<double>(key_count_));
+    drawn_.resize(std::min(key_count_, lookup_count_));
+    for (size_t i = 0; i < drawn_.size(); ++i) drawn_[i] = keys_.PresentKey(MixAt(seed_, i));
+    uint64_t expected_sum = 0;
+    const auto time = [&](const char* figure, const IndexLookups& lookups) {
+      return bench_.TimeLookups(figure, drawn_.size(), lookups, &expected_sum);
+    };
+    const IndexLookups search = [&](uint64_t* sum) { return SearchPacked(packed_, sum); };
+    const IndexLookups search_huge = [&](uint64_t* sum) {
+      return SearchPacked(packed_in_huge_pages_, sum);
+    };
+    const IndexLookups find = [&](uint64_t* sum) { return FindKeys(*index, sum); };
+    return rounds_.Run({.count = round_count, .warms_up = true},
+                       {[&] { return time(kSearch, search); }, [&] { return time(kLookup, find); },
+                        [&] { return time(kHugeSearch, search_huge); }},
+                       {{"lookup_speedup_over_huge_pages", kHugeSearch, kLookup}});
+  }
+
+ private:
+  // Notes the seconds that the builders' threads need for `work` on each bucket, which a worker
+  // does: one that `make_worker` has made for its thread. A null figure is not noted.
+  template <typename MakeWorker>
+  Status TimeBuckets(const char* figure, const MakeWorker& make_worker) {
+    Failures failures;
+    std::atomic<uint32_t> next{0};
+    const uint64_t began_ns = NowNs();
+    RunWorkers(options_.build_thread_count, &failures, [&](uint32_t) {
+      auto work = make_worker();
+      for (uint32_t b = next++; b < bucket_count_; b = next++) {
+        if (!work(b)) return failures.Note("a bucket could not be built");
+      }
+    });
+    if (figure != nullptr) rounds_.Note(figure, SecondsSince(began_ns));
+    return failures.status();
+  }
+
+  // Copies the entries of every bucket into fresh memory and sorts them.
+  Status SortPacked(const char* figure, bool huge_pages, Region* packed) {
+    ENGINE_RACE_RETURN_IF_ERROR(WarmMemory(key_count_ * engine_race::SortedRun::kBytesPerRecord));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(key_count_ * sizeof(PackedEntry), huge_pages, packed));
+    return TimeBuckets(figure, [&] {
+      return [&](uint32_t b) {
+        PackedEntry* const entries = PackedBucket(*packed, b);
+        const format::KeyEntry* const raw = RawBucket(b);
+        for (uint32_t slot = 0; slot < CountOf(b); ++slot) entries[slot] = {raw[slot].key, slot};
+        std::sort(entries, entries + CountOf(b));
+        return true;
+      };
+    });
+  }
+
+  Status BuildParts(const char* figure) {
+    constexpr size_t kSlabBytes = size_t{64} << 20;
+    struct Builder {
+      engine_race::SlabAllocator slabs{kSlabBytes};
+      engine_race::PartBuilder parts{&slabs};
+    };
+    std::vector<engine_race::BuiltParts> built(bucket_count_);
+    ENGINE_RACE_RETURN_IF_ERROR(WarmMemory(key_count_ * engine_race::SortedRun::kBytesPerRecord));
+    ENGINE_RACE_RETURN_IF_ERROR(TimeBuckets(figure, [&] {
+      return [&, builder = std::make_unique<Builder>()](uint32_t b) {
+        engine_race::RawBucket raw;
+        raw.entries = {RawBucket(b), CountOf(b)};
+        raw.codec = log_->codec(b);
+        raw.keys = log_->geometry().KeysOf(b);
+        return builder->parts.Build(raw, &built[b]).ok() && built[b].damaged_slots.empty();
+      };
+    }));
+    uint64_t keys = 0;
     uint64_t memory_bytes = 0;
-    Region packed;
-    ENGINE_RACE_RETURN_IF_ERROR(WarmMemory(output_bytes));
-    ENGINE_RACE_RETURN_IF_ERROR(SortPacked(false, &packed, &ordinary));
-    packed.Reset();
-    ENGINE_RACE_RETURN_IF_ERROR(WarmMemory(output_bytes));
-    ENGINE_RACE_RETURN_IF_ERROR(BuildParts(&ours, &memory_bytes));
-    ENGINE_RACE_RETURN_IF_ERROR(WarmMemory(output_bytes));
-    ENGINE_RACE_RETURN_IF_ERROR(SortPacked(true, &packed, &huge));
-    if (round == 0) continue;
-    run_.rounds->Note("std_sort_s", ordinary);
-    run_.rounds->Note("std_sort_in_huge_pages_s", huge);
-    run_.rounds->Note("rebuild_s", ours);
-    run_.rounds->Note(kRebuildSpeedup, ordinary / ours);
-    run_.rounds->Note("rebuild_speedup_over_huge_pages", huge / ours);
-    run_.rounds->Note("part_bytes_per_key",
-                      static_cast<double>(memory_bytes) / static_cast<double>(key_count_));
+    for (const engine_race::BuiltParts& each : built) {
+      for (const auto& part : each.parts) {
+        keys += part->run.count();
+        memory_bytes += part->memory_bytes();
+      }
+    }
+    rounds_.Note("part_bytes_per_key",
+                 static_cast<double>(memory_bytes) / static_cast<double>(key_count_));
+    return keys == key_count_ ? Status::Ok() : Status::Corruption("keys are missing");
   }
-  double unused = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(SortPacked(false, &packed_, &unused));
-  ENGINE_RACE_RETURN_IF_ERROR(SortPacked(true, &packed_in_huge_pages_, &unused));
-  raw_.Reset();
-  return Status::Ok();
-}
 
-std::vector<uint64_t> IndexArrays::DrawKeys(size_t count) const {
-  std::vector<uint64_t> keys(count);
-  for (size_t i = 0; i < count; ++i) keys[i] = keys_.PresentKey(MixAt(run_.config.seed, i));
-  return keys;
-}
+  Status SearchPacked(const Region& packed, uint64_t* slot_sum) const {
+    for (const uint64_t key : drawn_) {
+      const uint32_t bucket = log_->geometry().BucketOf(key);
+      *slot_sum += std::lower_bound(PackedBucket(packed, bucket), PackedBucket(packed, bucket + 1),
+                                    PackedEntry{key, 0})
+                       ->slot;
+    }
+    return Status::Ok();
+  }
 
-Status IndexArrays::MeasureLookup() {
-  std::unique_ptr<Index> index;
-  ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log_.get(), options_, &index));
-  run_.rounds->Note("index_bytes_per_key",
-                    static_cast<double>(index->memory_bytes()) / static_cast<double>(key_count_));
-  const std::vector<uint64_t> keys = DrawKeys(std::min(key_count_, run_.config.lookup_count));
-  // The first round warms up: it does not count.
-  for (uint32_t round = 0; round <= run_.config.round_count; ++round) {
-    uint64_t ordinary_sum = 0;
-    uint64_t huge_sum = 0;
-    uint64_t our_sum = 0;
-    const double ordinary = SearchPacked(packed_, keys, &ordinary_sum);
-    const uint64_t start = NowNs();
-    for (const uint64_t key : keys) {
+  Status FindKeys(const Index& index, uint64_t* slot_sum) const {
+    for (const uint64_t key : drawn_) {
       engine_race::ValueRef ref;
-      if (!index->Find(key, &ref).ok()) return Status::Corruption("a key was not found");
-      our_sum += ref.slot();
+      if (!index.Find(key, &ref).ok()) return Status::Corruption("a key was not found");
+      *slot_sum += ref.slot();
     }
-    const double ours = SecondsSince(start) * 1e9 / static_cast<double>(keys.size());
-    const double huge = SearchPacked(packed_in_huge_pages_, keys, &huge_sum);
-    if (our_sum != ordinary_sum || our_sum != huge_sum) {
-      return Status::Corruption("a key was found in another slot");
-    }
-    if (round == 0) continue;
-    run_.rounds->Note("lower_bound_ns", ordinary);
-    run_.rounds->Note("lower_bound_in_huge_pages_ns", huge);
-    run_.rounds->Note("lookup_ns", ours);
-    run_.rounds->Note(kLookupSpeedup, ordinary / ours);
-    run_.rounds->Note("lookup_speedup_over_huge_pages", huge / ours);
+    return Status::Ok();
   }
-  packed_.Reset();
-  packed_in_huge_pages_.Reset();
-  return Status::Ok();
-}
 
-double IndexArrays::SearchPacked(const Region& packed, const std::vector<uint64_t>& keys,
-                                 uint64_t* slot_sum) const {
-  const uint64_t start = NowNs();
-  for (const uint64_t key : keys) {
-    const uint32_t bucket = log_->geometry().BucketOf(key);
-    *slot_sum += std::lower_bound(PackedBucket(packed, bucket), PackedBucket(packed, bucket + 1),
-                                  PackedEntry{key, 0})
-                     ->slot;
+  const format::KeyEntry* RawBucket(uint32_t bucket) const {
+    return reinterpret_cast<const format::KeyEntry*>(raw_.data()) + first_entries_[bucket];
   }
-  return SecondsSince(start) * 1e9 / static_cast<double>(keys.size());
-}
+  uint64_t CountOf(uint32_t bucket) const {
+    return first_entries_[bucket + 1] - first_entries_[bucket];
+  }
+  PackedEntry* PackedBucket(const Region& packed, uint32_t bucket) const {
+    return reinterpret_cast<PackedEntry*>(packed.data()) + first_entries_[bucket];
+  }
 
-Status IndexArrays::MeasureOpen() {
-  log_.reset();
-  const bool has_fio = FioRunner::Available();
-  if (!has_fio) run_.Complain(std::string(kOpenRatio) + ": fio is missing");
-  FioRunner fio(run_.config.dir);
-  for (uint32_t round = 0; round < run_.config.round_count; ++round) {
-    RemoveIndexRoot(run_.store_dir());
-    OpenOrder order{run_.store_dir()};
-    order.first_key = keys_.PresentKey(Mix64(round));
-    OpenAnswer answer;
-    ENGINE_RACE_RETURN_IF_ERROR(OpenInChild(order, &answer));
-    run_.rounds->Note("open_s", answer.seconds);
-    run_.rounds->Note(kPeakRss, static_cast<double>(answer.peak_rss_bytes) / (1 << 20));
-    if (!has_fio) continue;
+  IndexBench& bench_;
+  ClaimRounds& rounds_;
+  const IndexKeys& keys_;
+  const uint64_t key_count_;
+  const uint64_t lookup_count_;
+  const uint64_t seed_;
+  const uint32_t bucket_count_;
+  const Options options_;
+  std::unique_ptr<BucketLog> log_;
+  Region raw_;  // the key entries of all buckets, one after another
+  std::vector<uint64_t> first_entries_;
+  Region packed_;
+  Region packed_in_huge_pages_;
+  std::vector<uint64_t> drawn_;
+};
+
+Status IndexBench::MeasureArrays() {
+  constexpr char kOpen[] = "open_s";
+  constexpr char kDevice[] = "device_read_s";
+  FilledStore store = StoreOf(key_count_);
+  ENGINE_RACE_RETURN_IF_ERROR(FillKeyLogs(FilledOptions(), store.dir(), key_count_, seed_));
+  {
+    IndexArrays arrays(this, store);
+    ENGINE_RACE_RETURN_IF_ERROR(arrays.Load(store.dir()));
+    ENGINE_RACE_RETURN_IF_ERROR(arrays.MeasureRebuild(round_count_));
+    ENGINE_RACE_RETURN_IF_ERROR(arrays.MeasureLookup(round_count_));
+  }
+  // A child process opens the store and builds the index.
+  const auto open = [&] {
+    double seconds = 0;
+    uint64_t peak_rss_bytes = 0;
+    RemoveIndexRoot(store.dir());
+    ENGINE_RACE_RETURN_IF_ERROR(store.Reopen(&seconds, &peak_rss_bytes));
+    rounds_.Note(kOpen, seconds);
+    rounds_.Note("peak_rss_64m_mib", static_cast<double>(peak_rss_bytes) / (1 << 20));
+    return Status::Ok();
+  };
+  FioRunner fio(dir());
+  const auto read_device = [&] {
     const FioResult device = fio.BestScan(key_count_ * sizeof(format::KeyEntry));
-    if (device.ok) {
-      run_.rounds->Note("device_read_s", device.seconds);
-      run_.rounds->Note(kOpenRatio, answer.seconds / device.seconds);
-    } else {
-      run_.Complain("fio: " + device.error);
-    }
-  }
-  return Status::Ok();
+    if (!device.ok) Complain("open_ratio: " + device.error);
+    if (device.ok) rounds_.Note(kDevice, device.seconds);
+    return Status::Ok();
+  };
+  return rounds_.Run({round_count_}, {open, read_device});
 }
 
 }  // namespace harness

@@ -6,6 +6,7 @@
 #include "harness/data/value_maker.h"
 #include "harness/measure/table.h"
 #include "harness/race/json.h"
+#include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
 
 namespace harness {
@@ -42,31 +43,31 @@ Status RaceMeter::StartStore(RaceConfig* config) {
   return dir_.StartStore(*config, &error) ? Status::Ok() : Status::IOError(error);
 }
 
-Status RaceMeter::BesideDevice(uint32_t round, RaceConfig config,
-                               const std::set<std::string>& wanted, const std::string& suffix) {
+Status RaceMeter::BesideDevice(RaceConfig config, const std::set<std::string>& wanted,
+                               const std::string& suffix) {
   const bool has_fio = FioRunner::Available();
   if (!has_fio && !is_smoke_) return Status::IOError("fio is missing");
   ENGINE_RACE_RETURN_IF_ERROR(StartStore(&config));
   FioRunner runner(config.dir);
   FioRunner* const fio = has_fio ? &runner : nullptr;
   const bool total = wanted.contains(kTotalVsDevice);
-  std::vector<PhaseReport> phases(1);
+  std::vector<PhaseReport> phases;
   const auto note = [&](const char* claim, double bytes_per_second) {
     if (!wanted.contains(claim)) return Status::Ok();
     return NoteFraction(claim + suffix, phases.back(), bytes_per_second);
   };
+  const auto measure = [&](Phase phase, FioRunner* beside) {
+    return Measure(phase, config, beside, "uniform", &phases.emplace_back());
+  };
   const bool writes_compared = total || wanted.contains(kWriteRatio);
-  ENGINE_RACE_RETURN_IF_ERROR(Measure(round, Phase::kWrite, config, writes_compared ? fio : nullptr,
-                                      "uniform", &phases.back()));
+  ENGINE_RACE_RETURN_IF_ERROR(measure(Phase::kWrite, writes_compared ? fio : nullptr));
   ENGINE_RACE_RETURN_IF_ERROR(note(kWriteRatio, phases.back().result.BytesPerSecond()));
   if (total || wanted.contains(kReadRatio)) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Measure(round, Phase::kRead, config, fio, "uniform", &phases.emplace_back()));
+    ENGINE_RACE_RETURN_IF_ERROR(measure(Phase::kRead, fio));
     ENGINE_RACE_RETURN_IF_ERROR(note(kReadRatio, phases.back().result.BytesPerSecond()));
   }
   if (total || wanted.contains(kRangeRatio) || wanted.contains(kRangePass2)) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Measure(round, Phase::kRange, config, fio, "uniform", &phases.emplace_back()));
+    ENGINE_RACE_RETURN_IF_ERROR(measure(Phase::kRange, fio));
     const PhaseResult& range = phases.back().result;
     ENGINE_RACE_RETURN_IF_ERROR(note(kRangeRatio, range.PassBytesPerSecond(0)));
     ENGINE_RACE_RETURN_IF_ERROR(note(kRangePass2, range.PassBytesPerSecond(1)));
@@ -92,38 +93,43 @@ void RaceMeter::NoteTotal(const std::vector<PhaseReport>& phases) {
   rounds_->Note(kTotalVsDevice, device_s / engine_s);
 }
 
-Status RaceMeter::Measure(uint32_t round, Phase phase, const RaceConfig& config, FioRunner* fio,
+Status RaceMeter::Measure(Phase phase, const RaceConfig& config, FioRunner* fio,
                           const std::string& label, PhaseReport* report) {
   *report = MeasurePhase(phase, config, fio);
+  const std::string name = std::string(PhaseName(phase)) + ", " + label;
+  const uint32_t round = ++counts_[name];
   nlohmann::json figures = *report;
-  figures["round"] = round + 1;
+  figures["round"] = round;
   figures["label"] = label;
   phases_.push_back(std::move(figures));
-  std::fprintf(stderr, "round %u, %s, %s: %s\n", round + 1, PhaseName(phase), label.c_str(),
-               Summary(*report).c_str());
+  std::fprintf(stderr, "round %u, %s: %s\n", round, name.c_str(), Summary(*report).c_str());
   NoteDevice(*report);
-  if (report->result.ok) return Status::Ok();
-  return Status::IOError(std::string(PhaseName(phase)) + ", " + label + ": " +
-                         report->result.error);
+  if (Interrupted()) return InterruptedStatus();
+  return report->result.ok ? Status::Ok() : Status::IOError(name + ": " + report->result.error);
 }
 
-Status RaceMeter::Write(uint32_t round, RaceConfig config, const std::string& label, double* rate) {
+Status RaceMeter::Alone(Phase phase, RaceConfig config, const std::string& label) {
   ENGINE_RACE_RETURN_IF_ERROR(StartStore(&config));
   PhaseReport report;
-  ENGINE_RACE_RETURN_IF_ERROR(Measure(round, Phase::kWrite, config, nullptr, label, &report));
-  *rate = report.result.BytesPerSecond();
+  ENGINE_RACE_RETURN_IF_ERROR(Measure(Phase::kWrite, config, nullptr, label, &report));
+  if (phase == Phase::kRead) {
+    ENGINE_RACE_RETURN_IF_ERROR(Measure(phase, config, nullptr, label, &report));
+  }
+  rounds_->Note(label + ", bytes a second", report.result.BytesPerSecond());
+  dir_.RemoveStore();
   return Status::Ok();
 }
 
-Status RaceMeter::WriteAndRead(uint32_t round, RaceConfig config, const std::string& label,
-                               double* rate) {
-  ENGINE_RACE_RETURN_IF_ERROR(Write(round, config, label, rate));
-  config.dir = dir_.path();
-  PhaseReport report;
-  const Status status = Measure(round, Phase::kRead, config, nullptr, label, &report);
-  dir_.RemoveStore();
-  *rate = report.result.BytesPerSecond();
-  return status;
+Status RaceMeter::Whole(RaceConfig config, const std::string& figure) {
+  ENGINE_RACE_RETURN_IF_ERROR(StartStore(&config));
+  double seconds = 0;
+  for (const Phase phase : {Phase::kWrite, Phase::kRead, Phase::kRange}) {
+    PhaseReport report;
+    ENGINE_RACE_RETURN_IF_ERROR(Measure(phase, config, nullptr, figure, &report));
+    seconds += report.result.seconds;
+  }
+  rounds_->Note(figure, seconds);
+  return Status::Ok();
 }
 
 void RaceMeter::NoteDevice(const PhaseReport& report) {

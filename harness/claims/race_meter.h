@@ -5,6 +5,7 @@
 #define HARNESS_CLAIMS_RACE_METER_H_
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -37,20 +38,21 @@ class RaceMeter {
 
   // Runs one race with fio before and after each phase, as far as the wanted claims need it. Their
   // names get the suffix where they are noted.
-  Status BesideDevice(uint32_t round, RaceConfig config, const std::set<std::string>& wanted,
+  Status BesideDevice(RaceConfig config, const std::set<std::string>& wanted,
                       const std::string& suffix = "");
-  // Writes a new store; *rate: bytes a second.
-  Status Write(uint32_t round, RaceConfig config, const std::string& label, double* rate);
-  // Writes a new store and reads it, cold; *rate: the bytes read a second.
-  Status WriteAndRead(uint32_t round, RaceConfig config, const std::string& label, double* rate);
+  // Writes a new store and, if `phase` is kRead, reads it cold. Notes the bytes a second of the
+  // phase under its label.
+  Status Alone(Phase phase, RaceConfig config, const std::string& label);
+  // Races write, read and range without the device. Notes the seconds of all under `figure`.
+  Status Whole(RaceConfig config, const std::string& figure);
 
   // Every phase that was measured.
   const nlohmann::json& phases() const { return phases_; }
 
  private:
   // Measures a phase and notes its figures.
-  Status Measure(uint32_t round, Phase phase, const RaceConfig& config, FioRunner* fio,
-                 const std::string& label, PhaseReport* report);
+  Status Measure(Phase phase, const RaceConfig& config, FioRunner* fio, const std::string& label,
+                 PhaseReport* report);
   Status StartStore(RaceConfig* config);
   // Notes the time of one round's phases over the time that the device would need for them.
   void NoteTotal(const std::vector<PhaseReport>& phases);
@@ -62,6 +64,8 @@ class RaceMeter {
   const bool is_smoke_;
   ClaimRounds* const rounds_;
   RaceDir dir_;
+  // How often each phase was measured, by phase and label.
+  std::map<std::string, uint32_t> counts_;
   nlohmann::json phases_ = nlohmann::json::array();
 };
 

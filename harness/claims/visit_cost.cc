@@ -1,17 +1,165 @@
 #include "harness/claims/visit_cost.h"
 
-#include <algorithm>
+#include <pthread.h>
 
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string_view>
+
+#include "engine_race/base/key.h"
+#include "harness/data/range_visitor.h"
 #include "harness/load/bare_reads.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/workers.h"
 #include "harness/race/open_store.h"
 #include "harness/race/range_run.h"
+#include "harness/system/machine.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {
 
+using engine_race::KeyBytes;
 using engine_race::Status;
+
+namespace {
+
+constexpr uint32_t kMaxAhead = 16;
+constexpr size_t kLineBytes = 64;
+
+// Values are aligned to pages, so their first and last lines fall into few sets of a cache. A cache
+// of 1 MiB in 16 ways keeps those lines of 256 values. Larger chunks wake threads less often.
+constexpr VisitLoopShape kShapes[] = {{0, 8},    {256, 8},  {512, 8}, {1024, 6},
+                                      {1024, 8}, {2048, 8}, {4096, 8}};
+
+// A barrier of all threads. Not std::barrier, which spins before it sleeps, because CPU time is
+// measured here.
+class Gate {
+ public:
+  explicit Gate(uint32_t thread_count) { pthread_barrier_init(&barrier_, nullptr, thread_count); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+  ~Gate() { pthread_barrier_destroy(&barrier_); }
+
+  void Wait() { pthread_barrier_wait(&barrier_); }
+
+ private:
+  pthread_barrier_t barrier_;
+};
+
+}  // namespace
+
+std::string VisitLoopShape::ToString() const {
+  const std::string ahead = std::to_string(records_ahead) + " ahead";
+  if (chunk_records == 0) return "no chunks, " + ahead;
+  return "chunks of " + std::to_string(chunk_records) + ", " + ahead;
+}
+
+Status VisitFloor::Prepare() {
+  const uint64_t count = keys_.record_count();
+  if (FreeMemoryBytes() < count * kValueSize + count * sizeof(Record) * 2) {
+    return Status::OutOfMemory("no room for " + std::to_string(count) + " values in memory");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(
+      engine_race::Region::Allocate(count * kValueSize, /*huge_pages=*/true, &memory_));
+  std::vector<uint64_t> places(count);
+  for (uint64_t i = 0; i < count; ++i) places[i] = i;
+  std::shuffle(places.begin(), places.end(), std::mt19937_64(1));
+  records_.resize(count + kMaxAhead);
+  Failures failures;
+  RunWorkers(thread_count_, &failures, [&](uint32_t thread) {
+    for (uint64_t i = thread; i < count; i += thread_count_) {
+      const uint64_t key = keys_.KeyAt(i);
+      char* value = memory_.data() + places[i] * kValueSize;
+      values_.Fill(key, i, value);
+      records_[i] = {key, value};
+    }
+  });
+  std::sort(records_.begin(), records_.end() - kMaxAhead,
+            [](const Record& a, const Record& b) { return a.key < b.key; });
+  std::fill(records_.end() - kMaxAhead, records_.end(), records_[0]);
+  return Status::Ok();
+}
+
+template <typename Visit>
+void VisitFloor::WalkChunk(uint64_t begin, uint64_t end, uint32_t ahead, const Visit& visit) const {
+  const Record* const last = records_.data() + end;
+  for (const Record* record = records_.data() + begin; record < last; ++record) {
+    if (ahead != 0) {
+      __builtin_prefetch(record[ahead].value);
+      __builtin_prefetch(record[ahead].value + kValueSize - kLineBytes);
+    }
+    char key_bytes[sizeof(uint64_t)];
+    engine_race::EncodeKey(record->key, key_bytes);
+    visit(std::string_view(key_bytes, sizeof(key_bytes)),
+          std::string_view(record->value, kValueSize));
+  }
+}
+
+template <typename Visit, typename Gate>
+void VisitFloor::Walk(const VisitLoopShape& shape, const Visit& visit, Gate* gate,
+                      Failures* failures) const {
+  const uint64_t count = keys_.record_count();
+  const uint64_t step = shape.chunk_records == 0 ? count : shape.chunk_records;
+  for (uint64_t begin = 0; begin < count; begin += step) {
+    if (shape.chunk_records != 0) gate->Wait();
+    try {
+      if (!failures->any()) {
+        WalkChunk(begin, std::min(count, begin + step), shape.records_ahead, visit);
+      }
+    } catch (const std::exception& error) {
+      failures->Note(error.what());
+    }
+  }
+}
+
+template <typename Gate>
+void VisitFloor::Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread,
+                      Gate* gate, Failures* failures) const {
+  const bool ends_alone = visitors == LoopVisitors::kInlinedEnds;
+  RangeVisitor visitor(keys_, values_,
+                       ends_alone ? RangeChecks::kEnds : ChecksOf(thread, 0, thread_count_));
+  const auto visit = [&visitor](std::string_view key, std::string_view value) {
+    visitor.Visit(key, value);
+  };
+  if (visitors == LoopVisitors::kRace) {
+    const std::function<void(std::string_view, std::string_view)> function = visit;
+    // Hides the called function from the compiler.
+    asm volatile("" : : "r"(&function) : "memory");
+    Walk(shape, function, gate, failures);
+  } else {
+    Walk(shape, visit, gate, failures);
+  }
+  if (visitor.count() != keys_.record_count()) failures->Note("bare loop: missed some");
+}
+
+Status VisitFloor::Run(const VisitLoopShape& shape, LoopVisitors visitors, double* ns) {
+  Gate gate(thread_count_);
+  Failures failures;
+  const double began_cpu_s = CpuSeconds();
+  RunWorkers(thread_count_, &failures,
+             [&](uint32_t thread) { Pass(shape, visitors, thread, &gate, &failures); });
+  const double cpu_ns = (CpuSeconds() - began_cpu_s) * 1e9;
+  *ns = cpu_ns / static_cast<double>(keys_.record_count()) / thread_count_;
+  return failures.status();
+}
+
+Status VisitFloor::FindBest() {
+  constexpr uint32_t kTries = 3;
+  double best_ns = std::numeric_limits<double>::max();
+  for (uint32_t i = 0; i < kTries; ++i) {
+    for (const VisitLoopShape& shape : kShapes) {
+      double ns = 0;
+      ENGINE_RACE_RETURN_IF_ERROR(Run(shape, LoopVisitors::kRace, &ns));
+      if (ns >= best_ns) continue;
+      best_ns = ns;
+      best_ = shape;
+    }
+  }
+  return Status::Ok();
+}
 
 RaceConfig WithRaceMemory(RaceConfig race) {
   // Staging and index, and three eighths of the values.
@@ -20,70 +168,78 @@ RaceConfig WithRaceMemory(RaceConfig race) {
   return race;
 }
 
-VisitCost::VisitCost(const RaceConfig& race)
-    : race_(race),
-      keys_(race.keys, race.record_count(), race.seed),
-      values_(race.seed),
-      summary_(keys_.Summarize()),
-      floor_(keys_, values_, race.thread_count) {}
-
-bool VisitCost::Fail(const std::string& what) {
-  if (failure_.empty()) failure_ = what;
-  return false;
-}
-
-bool VisitCost::Prepare() {
+Status VisitedStore::Write() {
   const PhaseResult written = RunPhase(Phase::kWrite, race_);
-  if (!written.ok) return Fail(written.error);
-  const Status status = floor_.Prepare();
-  if (!status.ok()) return Fail(status.ToString());
-  floor_.FindBest();
-  return floor_.failure().empty() || Fail(floor_.failure());
+  return written.ok ? Status::Ok() : Status::IOError(written.error);
 }
 
-bool VisitCost::Round(VisitCosts* costs) {
-  double kept_fraction = 0;
-  if (!Passes(costs, &kept_fraction) || !Reads(kept_fraction, costs)) return false;
-  costs->floor_ns = floor_.RunBest(LoopVisitors::kRace);
-  costs->inlined_floor_ns = floor_.RunBest(LoopVisitors::kInlinedRace);
-  costs->ends_floor_ns = floor_.RunBest(LoopVisitors::kInlinedEnds);
-  return floor_.failure().empty() || Fail(floor_.failure());
-}
-
-bool VisitCost::Passes(VisitCosts* costs, double* kept_fraction) {
+Status VisitedStore::Open() {
   Failures failures;
-  const std::unique_ptr<engine_race::Store> store = OpenStore(race_, &failures);
-  if (store == nullptr) return Fail(failures.first());
-  // Builds the index, which is no part of a visit.
+  store_ = OpenStore(race_, &failures);
+  if (store_ == nullptr) return failures.status();
   std::string value;
-  const Status read = store->Read(KeyBytesOf(keys_.KeyAt(0)), &value);
-  if (!read.ok()) return Fail("read: " + read.ToString());
-  Progress progress("visits", summary_.distinct_count * race_.thread_count * kRangePasses,
-                    kValueSize, race_.thread_count);
-  const double visits = static_cast<double>(summary_.distinct_count) * race_.thread_count;
-  double cpu_s = CpuSeconds();
-  RangeRun run(keys_, values_, summary_, store.get(), &failures, &progress, race_.thread_count,
+  return store_->Read(KeyBytes(keys_.KeyAt(0)).view(), &value);
+}
+
+Status VisitedStore::OverwriteTenth() {
+  // One in this many records; their order is not that of keys.
+  constexpr uint64_t kStep = 10;
+  Failures failures;
+  RunWorkers(race_.thread_count, &failures, [&](uint32_t thread) {
+    std::string value(kValueSize, '\0');
+    const uint64_t stride = uint64_t{race_.thread_count} * kStep;
+    for (uint64_t i = uint64_t{thread} * kStep; i < race_.record_count(); i += stride) {
+      values_.Fill(keys_.KeyAt(i), i, value.data());
+      const Status status = store_->Write(KeyBytes(keys_.KeyAt(i)).view(), value);
+      if (!status.ok()) return failures.Note("overwrite: " + status.ToString());
+    }
+  });
+  return failures.status();
+}
+
+Status VisitedStore::Visit(VisitPasses* passes) {
+  const uint32_t threads = race_.thread_count;
+  Failures failures;
+  Progress progress("visits", record_count() * threads * kRangePasses, kValueSize, threads);
+  RangeRun run(keys_, values_, summary_, store_.get(), &failures, &progress, threads,
                /*checks_values=*/true);
-  run.Run(NowNs(), [&](uint32_t pass, double) {
+  const double visits = static_cast<double>(record_count()) * threads;
+  double cpu_s = CpuSeconds();
+  run.Run(NowNs(), [&](uint32_t pass, double seconds) {
     const double now_s = CpuSeconds();
-    costs->visit_ns[pass] = (now_s - cpu_s) * 1e9 / visits;
+    (*passes)[pass] = {seconds, (now_s - cpu_s) * 1e9 / visits};
     cpu_s = now_s;
   });
-  const double value_bytes = static_cast<double>(summary_.distinct_count) * kValueSize;
-  *kept_fraction =
-      std::min(1.0, static_cast<double>(store->Stats().range_memory_bytes) / value_bytes);
-  return !failures.any() || Fail(failures.first());
+  return failures.status();
 }
 
-bool VisitCost::Reads(double kept_fraction, VisitCosts* costs) {
+double VisitedStore::KeptFraction() const {
+  const double value_bytes = static_cast<double>(record_count()) * kValueSize;
+  return std::min(1.0, static_cast<double>(store_->Stats().range_memory_bytes) / value_bytes);
+}
+
+Status VisitCost::Prepare() {
+  ENGINE_RACE_RETURN_IF_ERROR(visited_.Write());
+  ENGINE_RACE_RETURN_IF_ERROR(floor_.Prepare());
+  return floor_.FindBest();
+}
+
+Status VisitCost::Round(VisitCosts* costs) {
+  VisitPasses passes;
+  ENGINE_RACE_RETURN_IF_ERROR(visited_.Open());
+  ENGINE_RACE_RETURN_IF_ERROR(visited_.Visit(&passes));
+  const double kept_fraction = visited_.KeptFraction();
+  visited_.Close();
+  costs->visit_ns = {passes[0].cpu_ns, passes[1].cpu_ns};
   BareReads reads;
-  reads.dir = race_.dir;
+  reads.dir = visited_.race().dir;
   TimedRun run;
-  const Status status = RunBareReads(reads, &run);
-  if (!status.ok()) return Fail(status.ToString());
-  const double all_ns = run.cpu_ns() / race_.thread_count;
+  ENGINE_RACE_RETURN_IF_ERROR(RunBareReads(reads, &run));
+  const double all_ns = run.cpu_ns() / visited_.race().thread_count;
   costs->reads_ns = {all_ns, all_ns * (1 - kept_fraction)};
-  return true;
+  ENGINE_RACE_RETURN_IF_ERROR(floor_.RunBest(LoopVisitors::kRace, &costs->floor_ns));
+  ENGINE_RACE_RETURN_IF_ERROR(floor_.RunBest(LoopVisitors::kInlinedRace, &costs->inlined_floor_ns));
+  return floor_.RunBest(LoopVisitors::kInlinedEnds, &costs->ends_floor_ns);
 }
 
 }  // namespace harness

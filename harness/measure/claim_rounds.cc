@@ -1,18 +1,75 @@
 #include "harness/measure/claim_rounds.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 
 #include "harness/measure/median.h"
 #include "harness/measure/table.h"
 
 namespace harness {
 
-void ClaimRounds::NoteRatio(const std::string& name, double a, double b) {
+using engine_race::Status;
+
+void ClaimRounds::NoteRatio(const std::string& name, double a, double b, RatioForm form) {
   if (a <= 0 || b <= 0) return;
-  Note(name, a / b);
-  std::fprintf(stderr, "%s: %.3f (%.1f over %.1f)\n", name.c_str(), a / b, a, b);
+  const double ratio = a / b;
+  const double figure = form == RatioForm::kOver     ? ratio
+                        : form == RatioForm::kGrowth ? ratio - 1
+                                                     : 1 - ratio;
+  Note(name, figure);
+  std::fprintf(stderr, "%s: %.3f (%.1f over %.1f)\n", name.c_str(), figure, a, b);
+}
+
+Status ClaimRounds::RunOne(const RoundPlan& plan, uint32_t round, const std::vector<Turn>& turns,
+                           const std::vector<RoundRatio>& ratios) {
+  const Rounds before = rounds_;
+  Status status = AlternatingRound(round, turns);
+  if (status.ok() && plan.there_and_back) status = AlternatingRound(round + 1, turns);
+  if (!status.ok()) {
+    rounds_ = before;
+    return status;
+  }
+  const auto mean_of = [&](const std::string& name) {
+    const auto found = rounds_.find(name);
+    if (found == rounds_.end()) return 0.0;
+    const auto earlier = before.find(name);
+    const size_t begin = earlier == before.end() ? 0 : earlier->second.size();
+    const size_t count = found->second.size() - begin;
+    double sum = 0;
+    for (size_t i = begin; i < found->second.size(); ++i) sum += found->second[i];
+    return count == 0 ? 0 : sum / static_cast<double>(count);
+  };
+  for (const RoundRatio& ratio : ratios) {
+    NoteRatio(ratio.name, mean_of(ratio.above), mean_of(ratio.below), ratio.form);
+  }
+  return Status::Ok();
+}
+
+Status ClaimRounds::Run(const RoundPlan& plan, const std::vector<Turn>& turns,
+                        std::vector<RoundRatio> ratios) {
+  for (const ClaimTarget& target : targets_) {
+    if (*target.above == '\0') continue;
+    ratios.push_back({target.name, target.above, target.below, target.form, target.max_error});
+  }
+  const Rounds at_first = rounds_;
+  if (plan.warms_up) {
+    const Status status = RunOne(plan, 0, turns, {});
+    rounds_ = at_first;
+    ENGINE_RACE_RETURN_IF_ERROR(status);
+  }
+  const auto is_rough = [&](const RoundRatio& ratio) {
+    const auto noted = rounds_.find(ratio.above);
+    if (noted == rounds_.end()) return false;
+    const auto earlier = at_first.find(ratio.above);
+    const bool is_ours = earlier == at_first.end() || earlier->second != noted->second;
+    return is_ours && MedianError(ratio.name) > ratio.max_error;
+  };
+  for (uint32_t round = 0; round < std::max(plan.count, plan.max_count); ++round) {
+    if (round >= plan.count && std::none_of(ratios.begin(), ratios.end(), is_rough)) break;
+    ENGINE_RACE_RETURN_IF_ERROR(RunOne(plan, round, turns, ratios));
+  }
+  return Status::Ok();
 }
 
 std::string ClaimRounds::FirstWithPrefix(const std::string& prefix) const {

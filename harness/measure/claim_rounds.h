@@ -4,33 +4,81 @@
 #ifndef HARNESS_MEASURE_CLAIM_ROUNDS_H_
 #define HARNESS_MEASURE_CLAIM_ROUNDS_H_
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine_race/base/status.h"
+#include "harness/measure/alternating_rounds.h"
+
 namespace harness {
+
+// How a figure follows from those of its two sides.
+enum class RatioForm {
+  kOver,    // above / below
+  kGrowth,  // above / below - 1
+  kLoss,    // 1 - above / below
+};
+
+inline constexpr double kAnyError = std::numeric_limits<double>::infinity();
 
 // A figure to show.
 struct ClaimTarget {
   const char* name;
   const char* aim;        // in words; empty when it has none
   const char* what = "";  // the meaning, where the name does not say it
+  // The figures of its sides, if it follows from them: a RoundRatio of the rounds that note both.
+  const char* above = "";
+  const char* below = "";
+  RatioForm form = RatioForm::kOver;
+  double max_error = kAnyError;
+};
+
+// A figure that follows from two others: from the mean of what a round has noted of each.
+struct RoundRatio {
+  std::string name;
+  std::string above;
+  std::string below;
+  RatioForm form = RatioForm::kOver;
+  double max_error = kAnyError;  // the largest that its median should have
+};
+
+struct RoundPlan {
+  uint32_t count = 1;
+  // More rounds than `count`, up to this many, while the median of some ratio is too rough.
+  uint32_t max_count = 0;
+  // One more round comes first and is not counted.
+  bool warms_up = false;
+  // Each round goes there and back: a side runs once before and once after the others. So neither
+  // drift nor the effects of the run before are part of their difference.
+  bool there_and_back = false;
 };
 
 class ClaimRounds {
  public:
-  // `targets` outlives this.
-  explicit ClaimRounds(std::span<const ClaimTarget> targets) : targets_(targets) {}
+  explicit ClaimRounds(std::span<const ClaimTarget> targets)
+      : targets_(targets.begin(), targets.end()) {}
+
+  void SetTargets(std::vector<ClaimTarget> targets) { targets_ = std::move(targets); }
+
+  // Runs rounds of turns, which note their figures here. After each round it notes these ratios
+  // and those of the targets, as far as the round has noted both of their figures. Returns a turn's
+  // failure or InterruptedStatus, and forgets what the round that it ended had noted.
+  engine_race::Status Run(const RoundPlan& plan, const std::vector<Turn>& turns,
+                          std::vector<RoundRatio> ratios = {});
 
   void Note(const std::string& name, double value) { rounds_[name].push_back(value); }
-  // Notes a / b and prints it to standard error. Does nothing when one of them was not measured.
-  void NoteRatio(const std::string& name, double a, double b);
+  // Notes a ratio and prints it to standard error. Does nothing when a or b was not measured.
+  void NoteRatio(const std::string& name, double a, double b, RatioForm form = RatioForm::kOver);
   // Sets a figure that is not the median of its rounds but is computed from other medians.
   void Settle(const std::string& name, double value) { settled_[name] = value; }
 
-  std::span<const ClaimTarget> targets() const { return targets_; }
+  const std::vector<ClaimTarget>& targets() const { return targets_; }
   bool has(const std::string& name) const { return rounds_.contains(name); }
   // The first figure by name that begins so; empty when none does.
   std::string FirstWithPrefix(const std::string& prefix) const;
@@ -51,8 +99,13 @@ class ClaimRounds {
   std::string ToTable() const;
 
  private:
-  const std::span<const ClaimTarget> targets_;
-  std::map<std::string, std::vector<double>> rounds_;
+  using Rounds = std::map<std::string, std::vector<double>>;
+
+  engine_race::Status RunOne(const RoundPlan& plan, uint32_t round, const std::vector<Turn>& turns,
+                             const std::vector<RoundRatio>& ratios);
+
+  std::vector<ClaimTarget> targets_;
+  Rounds rounds_;
   std::map<std::string, double> settled_;
 };
 

@@ -17,6 +17,10 @@ std::string Failures::first() const {
   return first_;
 }
 
+engine_race::Status Failures::status() const {
+  return any() ? engine_race::Status::IOError(first()) : engine_race::Status::Ok();
+}
+
 void RunWorkers(uint32_t count, Failures* failures, const std::function<void(uint32_t)>& body) {
   std::vector<std::jthread> threads;
   threads.reserve(count);

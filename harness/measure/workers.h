@@ -10,6 +10,8 @@
 #include <mutex>
 #include <string>
 
+#include "engine_race/base/status.h"
+
 namespace harness {
 
 // Keeps the first failure; workers stop once there is one. Thread-safe.
@@ -18,6 +20,8 @@ class Failures {
   void Note(const std::string& what);
   bool any() const { return any_.load(); }
   std::string first() const;
+  // kOk, or kIOError with the first failure.
+  engine_race::Status status() const;
 
  private:
   mutable std::mutex mutex_;

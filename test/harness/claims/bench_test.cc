@@ -21,45 +21,44 @@ using ::testing::internal::CaptureStdout;
 using ::testing::internal::GetCapturedStdout;
 using Names = std::vector<std::string>;
 
-constexpr ClaimTarget kTargets[] = {
-    {"first", ">= 1", "what it is"}, {"second", ">= 2"}, {"third", ""}, {"rare", "= 1"}};
-
 class FakeBench final : public Bench {
  public:
-  FakeBench() : Bench("fake", "nothing", kTargets) {}
+  FakeBench() : Bench("fake", "nothing") {}
 
-  std::vector<Setting> Settings() override {
-    return {{"rounds", &round_count, 1, "--rounds"},
-            {"store_bytes", &bytes, 10, "--bytes"},
-            {"seconds", &seconds},
-            {"", &path, kSame, "--path"}};
-  }
-
-  uint32_t round_count = 3;
-  uint64_t bytes = 100;
-  double seconds = 0.5;
-  std::string path = "unused";
+  Count32 round_count{this, "rounds", 3, 1, "--rounds"};
+  Count bytes{this, "store_bytes", 100, 10, "--bytes"};
+  Real seconds{this, "seconds", 0.5};
+  Path path{this, "", "unused", kSame, "--path"};
   // What the part of this name returns, and whether it notes its figures.
   std::map<std::string, Status> failures;
   Names measured;
+  // What was in the directory when a part began.
+  Names found;
   std::string why_not;
   std::string why_not_three = "the weather";
   uint64_t needed_bytes = 0;
+  nlohmann::json more = nlohmann::json::object();
 
  private:
   std::vector<BenchPart> Parts() override {
     const auto part = [this](const char* name, const Names& claims) {
       return [this, name, claims] {
         measured.emplace_back(name);
+        for (const auto& entry : std::filesystem::directory_iterator(dir())) {
+          found.push_back(entry.path().filename());
+        }
         std::filesystem::create_directory(dir() + "/" + name);
+        more_json_ = more;
         if (failures.contains(name)) return failures.at(name);
         for (const std::string& claim : claims) rounds_.Note(claim, 1.5);
         return Status::Ok();
       };
     };
-    return {{"one", {"first", "second"}, part("one", {"first", "second"})},
-            {"two", {"third"}, part("two", {"third"}), needed_bytes},
-            {"three", {"rare"}, part("three", {"rare"}), 0, false, why_not_three}};
+    return {{"one",
+             {{"first", ">= 1", "what it is"}, {"second", ">= 2"}},
+             part("one", {"first", "second"})},
+            {"two", {{"third", ""}}, part("two", {"third"}), needed_bytes},
+            {"three", {{"rare", "= 1"}}, part("three", {"rare"}), 0, false, why_not_three}};
   }
   std::string WhyNot() override { return why_not; }
 };
@@ -132,6 +131,22 @@ TEST_F(BenchTest, TheJsonHasClaimsSettingsAndErrors) {
   EXPECT_TRUE(json.at("machine").is_object());
 }
 
+TEST_F(BenchTest, APartFindsNothingOfTheOneBefore) {
+  EXPECT_TRUE(Measure({}));
+  EXPECT_EQ(bench_.measured.size(), 2u);
+  EXPECT_EQ(bench_.found, Names{});
+  EXPECT_FALSE(std::filesystem::exists(bench_.dir()));
+}
+
+TEST_F(BenchTest, WhatAPartAddsIsMergedIntoTheJson) {
+  bench_.more = {{"config", {{"loop", "bare"}}}, {"phases", nullptr}};
+  EXPECT_TRUE(Measure({"one"}));
+  const nlohmann::json json = bench_.ToJson();
+  EXPECT_EQ(json.at("config").at("loop"), "bare");
+  EXPECT_EQ(json.at("config").at("rounds"), 3);
+  EXPECT_TRUE(json.at("phases").is_null());
+}
+
 TEST_F(BenchTest, ItsDirectoriesGoWithIt) {
   {
     FakeBench bench;
@@ -163,11 +178,11 @@ TEST_F(BenchTest, ARunPrintsEachClaimBesideItsAimAndSavesAll) {
 
 TEST(SettingTest, ANumberIsSetWhateverItsType) {
   FakeBench bench;
-  for (const Setting& setting : bench.Settings()) setting.Set(7);
-  EXPECT_EQ(bench.round_count, 7u);
-  EXPECT_EQ(bench.bytes, 7u);
-  EXPECT_EQ(bench.seconds, 7);
-  EXPECT_EQ(bench.path, "unused");
+  for (const Setting& setting : bench.settings()) setting.Set(7);
+  EXPECT_EQ(bench.round_count(), 7u);
+  EXPECT_EQ(bench.bytes(), 7u);
+  EXPECT_EQ(bench.seconds(), 7);
+  EXPECT_EQ(bench.path(), "unused");
 }
 
 }  // namespace

@@ -1,17 +1,20 @@
-#include "harness/claims/guest_shares.h"
+#include "harness/claims/benches.h"
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <variant>
+#include <vector>
 
-#include "harness/claims/benches.h"
 #include "test/test_util.h"
 
 namespace harness {
 namespace {
+
+using Shares = std::map<std::string, double>;
 
 nlohmann::json RaceOf(const char* text, double code_local, double anonymous_local, double mean) {
   return {{"text", text},
@@ -38,46 +41,30 @@ TEST(GuestSharesTest, TakesTheLeastOfAllGuestsAndNamesThoseThatFailed) {
                                    {{"nodes", 8},
                                     {"ok", false},
                                     {"races", {{"copies", RaceOf("copies", 0.25, 0.5, 0.25)}}}}}}};
-  const auto shares = SharesOfGuests(guests);
-  ASSERT_TRUE(shares.has_value());
-  EXPECT_EQ(shares->node_count, 4u);
-  EXPECT_DOUBLE_EQ(shares->text_shared, 0.5);
-  EXPECT_DOUBLE_EQ(shares->text_copies, 0.25);
-  EXPECT_DOUBLE_EQ(shares->text_remap, 0.5);
-  EXPECT_DOUBLE_EQ(shares->anonymous, 0.5);
-  EXPECT_EQ(shares->failed_guests, std::vector<uint32_t>{8});
-}
-
-// A share that is too small must come out as a claim that is missed.
-TEST(GuestSharesTest, AGuestWithTooSmallSharesCounts) {
-  const auto shares = SharesOfGuests({{"guests",
-                                       {{{"nodes", 8},
-                                         {"ok", true},
-                                         {"races",
-                                          {{"shared", RaceOf("shared", 0, 1, 0)},
-                                           {"copies", RaceOf("copies", 0.5, 0.75, 0.5)},
-                                           {"remap", RaceOf("remap", 1, 1, 1)}}}}}}});
-  ASSERT_TRUE(shares.has_value());
-  EXPECT_EQ(shares->node_count, 8u);
-  EXPECT_DOUBLE_EQ(shares->text_copies, 0.5);
-  EXPECT_DOUBLE_EQ(shares->anonymous, 0.75);
-  EXPECT_TRUE(shares->failed_guests.empty());
+  std::vector<std::string> errors;
+  EXPECT_EQ(SharesOfGuests(guests, &errors), (Shares{{"nodes_tested", 4},
+                                                     {"text_local_shared", 0.5},
+                                                     {"text_local_copies", 0.25},
+                                                     {"text_local_remap", 0.5},
+                                                     {"anon_local", 0.5}}));
+  EXPECT_EQ(errors, std::vector<std::string>{"the guest with 8 nodes failed"});
 }
 
 TEST(GuestSharesTest, NoGuestIsNoShare) {
-  EXPECT_FALSE(SharesOfGuests(nlohmann::json()).has_value());
-  EXPECT_FALSE(SharesOfGuests({{"guests", nlohmann::json::array()}}).has_value());
-  EXPECT_FALSE(SharesOfGuests({{"guests", {{{"nodes", 8}, {"ok", false}}}}}).has_value());
-  EXPECT_FALSE(SharesOfGuests({{"guests", {{{"nodes", 8}, {"ok", true}}}}}).has_value());
-  const nlohmann::json races = {{"copies", RaceOf("copies", 1, 1, 1)}};
-  EXPECT_FALSE(
-      SharesOfGuests({{"guests", {{{"nodes", 8}, {"ok", true}, {"races", races}}}}}).has_value());
+  std::vector<std::string> errors;
+  const nlohmann::json copies = {{"copies", RaceOf("copies", 1, 1, 1)}};
+  for (const nlohmann::json& guests :
+       {nlohmann::json(), nlohmann::json::array(), nlohmann::json{{{"nodes", 8}, {"ok", false}}},
+        nlohmann::json{{{"nodes", 8}, {"ok", true}}},
+        nlohmann::json{{{"nodes", 8}, {"ok", true}, {"races", copies}}}}) {
+    EXPECT_TRUE(SharesOfGuests({{"guests", guests}}, &errors).empty()) << guests;
+  }
 }
 
 TEST(NumaBenchTest, AFileThatIsMissingIsAnErrorAndNull) {
   const engine_race::test::TempDir dir(engine_race::test::FastParent());
   const std::unique_ptr<Bench> bench = MakeNumaBench();
-  for (const Setting& setting : bench->Settings()) {
+  for (const Setting& setting : bench->settings()) {
     if (setting.flag == "--guests") *std::get<std::string*>(setting.value) = "/none/of/this";
   }
   ASSERT_EQ(bench->Refusal({.parent = dir.path(), .tmpfs = dir.path(), .only = {"guests"}}), "");

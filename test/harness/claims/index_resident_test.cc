@@ -1,4 +1,4 @@
-#include "harness/claims/index_resident.h"
+#include "harness/claims/index_bench.h"
 
 #include <gtest/gtest.h>
 

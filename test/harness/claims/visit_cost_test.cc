@@ -8,7 +8,6 @@
 #include <string>
 
 #include "engine_race/store.h"
-#include "harness/claims/scan_written.h"
 #include "harness/data/range_visitor.h"
 #include "harness/load/bare_reads.h"
 #include "harness/load/scan_gap.h"
@@ -83,11 +82,13 @@ TEST(VisitFloorTest, EveryLoopVisitsEverything) {
   for (const uint32_t chunk : {0U, 1U, 7U, 100U, 300U, 1000U}) {
     for (const LoopVisitors visitors :
          {LoopVisitors::kRace, LoopVisitors::kInlinedRace, LoopVisitors::kInlinedEnds}) {
-      floor.Run({chunk, 8}, visitors);
-      EXPECT_EQ(floor.failure(), "") << chunk;
+      double ns = 0;
+      const Status ran = floor.Run({chunk, 8}, visitors, &ns);
+      EXPECT_TRUE(ran.ok()) << chunk << ran.ToString();
+      EXPECT_GT(ns, 0) << chunk;
     }
   }
-  floor.FindBest();
+  ASSERT_TRUE(floor.FindBest().ok());
   EXPECT_NE(floor.best().records_ahead, 0U);
 }
 
@@ -139,24 +140,27 @@ TEST_F(SmallStoreTest, BareReadsReadEveryLoggedValueOnce) {
 
 TEST_F(SmallStoreTest, ARoundGoesThroughAndTheReadsOfAKeptPassAreFewer) {
   VisitCost cost(Race());
-  ASSERT_TRUE(cost.Prepare()) << cost.failure();
+  const Status prepared = cost.Prepare();
+  ASSERT_TRUE(prepared.ok()) << prepared.ToString();
   for (int round = 0; round < 2; ++round) {
     VisitCosts costs;
-    ASSERT_TRUE(cost.Round(&costs)) << cost.failure();
+    const Status ran = cost.Round(&costs);
+    ASSERT_TRUE(ran.ok()) << ran.ToString();
     EXPECT_LE(costs.reads_ns[1], costs.reads_ns[0]);
   }
 }
 
-TEST_F(SmallStoreTest, OverwrittenStoresHaveTheSameRecords) {
-  RaceConfig race = Race();
-  race.dir = temp_.path();
-  ScanWritten written(race);
-  ASSERT_TRUE(written.Prepare()) << written.failure();
-  for (const bool overwritten : {false, true}) {
-    RangeRate rate;
-    ASSERT_TRUE(written.Range(overwritten, &rate)) << written.failure();
-    EXPECT_GT(rate.records_per_second, 0);
+// The visitors compare every key and value with those that the store was filled with.
+TEST_F(SmallStoreTest, AnOverwrittenStoreHasTheSameRecords) {
+  VisitedStore store(Race());
+  VisitPasses passes;
+  for (const Status& status : {store.Write(), store.Open(), store.OverwriteTenth()}) {
+    ASSERT_TRUE(status.ok()) << status.ToString();
   }
+  const Status visited = store.Visit(&passes);
+  ASSERT_TRUE(visited.ok()) << visited.ToString();
+  EXPECT_EQ(store.record_count(), kRecords);
+  for (const VisitPass& pass : passes) EXPECT_GT(pass.seconds, 0);
 }
 
 TEST_F(SmallStoreTest, AFastScanGoesOnBesideSlowOnes) {

@@ -5,9 +5,12 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace harness {
 namespace {
+
+using engine_race::Status;
 
 constexpr ClaimTarget kTargets[] = {{"speed", ">= 2"}, {"cost", ""}, {"missing", "= 1"}};
 
@@ -45,6 +48,72 @@ TEST(ClaimRoundsTest, MoreRoundsMakeTheErrorOfTheMedianSmaller) {
   EXPECT_NEAR(of_three, 1.2533 / 1.349 / std::sqrt(3), 1e-9);
   for (int i = 0; i < 30; ++i) rounds.Note("speed", 1 + i % 3);
   EXPECT_LT(rounds.MedianError("speed"), of_three);
+}
+
+class ClaimRunTest : public ::testing::Test {
+ protected:
+  // A side whose figure grows by `step` each time.
+  Turn Side(const std::string& figure, double step) {
+    return [this, figure, step] {
+      rounds_.Note(figure, ++counts_[figure] * step);
+      return counts_[figure] == end_at_ ? Status::IOError("a bad turn") : Status::Ok();
+    };
+  }
+  Status Run(const RoundPlan& plan, const std::vector<RoundRatio>& ratios = {}) {
+    return rounds_.Run(plan, {Side("a", 4), Side("b", 2)}, ratios);
+  }
+
+  const ClaimTarget targets_[2] = {{"ratio", "", "", "a", "b"}, {"other", "", "", "a", "c"}};
+  ClaimRounds rounds_{targets_};
+  std::map<std::string, int> counts_;
+  int end_at_ = 0;
+};
+
+TEST_F(ClaimRunTest, TheRatiosOfARoundAreOfItsOwnFigures) {
+  rounds_.Note("a", 1000);
+  ASSERT_TRUE(
+      Run({2}, {{"growth", "b", "a", RatioForm::kGrowth}, {"loss", "b", "a", RatioForm::kLoss}})
+          .ok());
+  EXPECT_EQ(rounds_.rounds("ratio"), (std::vector<double>{2, 2}));
+  EXPECT_EQ(rounds_.rounds("growth"), (std::vector<double>{-0.5, -0.5}));
+  EXPECT_EQ(rounds_.rounds("loss"), (std::vector<double>{0.5, 0.5}));
+  EXPECT_FALSE(rounds_.has("other"));
+}
+
+TEST_F(ClaimRunTest, TheRoundThatWarmsUpIsNotCounted) {
+  ASSERT_TRUE(Run({.count = 1, .warms_up = true}).ok());
+  EXPECT_EQ(rounds_.rounds("a"), std::vector<double>{8});
+  EXPECT_EQ(rounds_.rounds("ratio"), std::vector<double>{2});
+}
+
+TEST_F(ClaimRunTest, ThereAndBackARatioIsOfBothRuns) {
+  ASSERT_TRUE(Run({.count = 1, .there_and_back = true}).ok());
+  EXPECT_EQ(rounds_.rounds("a"), (std::vector<double>{4, 8}));
+  // The mean of 4 and 8 over that of 2 and 4.
+  EXPECT_EQ(rounds_.rounds("ratio"), std::vector<double>{2});
+}
+
+TEST_F(ClaimRunTest, RoughMediansGetMoreRounds) {
+  // Each of its rounds gives the same, so the error of three is 0.
+  ASSERT_TRUE(Run({.count = 1, .max_count = 9}, {{"even", "a", "b", RatioForm::kOver, 0.1}}).ok());
+  EXPECT_EQ(rounds_.rounds("even").size(), 3u);
+  counts_.clear();
+  const auto constant = [this] {
+    rounds_.Note("c", 1);
+    return Status::Ok();
+  };
+  ASSERT_TRUE(rounds_
+                  .Run({.count = 1, .max_count = 9}, {Side("a", 4), constant},
+                       {{"scattered", "a", "c", RatioForm::kOver, 0.1}})
+                  .ok());
+  EXPECT_EQ(rounds_.rounds("scattered").size(), 9u);
+}
+
+TEST_F(ClaimRunTest, ARoundThatFailsLeavesNothing) {
+  end_at_ = 2;
+  EXPECT_EQ(Run({5}).message(), "a bad turn");
+  EXPECT_EQ(rounds_.rounds("a"), std::vector<double>{4});
+  EXPECT_EQ(rounds_.rounds("b"), std::vector<double>{2});
 }
 
 }  // namespace

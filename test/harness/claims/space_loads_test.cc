@@ -1,15 +1,22 @@
-#include "harness/claims/space_loops.h"
+#include "harness/claims/space_loads.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
-#include "harness/claims/space_samples.h"
+#include "harness/claims/benches.h"
+#include "harness/load/store_basics.h"
+#include "test/test_util.h"
 
 namespace harness {
 namespace {
@@ -17,14 +24,16 @@ namespace {
 using engine_race::Code;
 using engine_race::LatencyHistogram;
 using engine_race::Status;
+using engine_race::Store;
+using engine_race::test::FastParent;
+using engine_race::test::TempDir;
 
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kLoopSeed = 5;
 
 TEST(SpaceSamplesTest, AmplificationsAreOverTheBytesOfValues) {
-  EXPECT_DOUBLE_EQ(SpaceAmplification(3 * kValueSize, 2), 1.5);
-  EXPECT_DOUBLE_EQ(WriteAmplification(5 * kValueSize, 2), 2.5);
-  EXPECT_DOUBLE_EQ(WriteAmplification(5 * kValueSize, 0), 0);
+  EXPECT_DOUBLE_EQ(Amplification(3 * kValueSize, 2), 1.5);
+  EXPECT_DOUBLE_EQ(Amplification(5 * kValueSize, 0), 0);
 }
 
 TEST(SpaceSamplesTest, HalvesAreByWritesNotByTime) {
@@ -185,6 +194,90 @@ TEST_F(PacedReadsTest, AFailedReadIsAFailure) {
   const LoopClock clock = {[] { return uint64_t{0}; }, [](uint64_t) {}};
   const Status status = RunPacedReads(records_, reads, get, clock, &latency_);
   EXPECT_NE(status.message().find("gone"), std::string::npos) << status.ToString();
+}
+
+class WatchTest : public ::testing::Test {
+ protected:
+  Status Watched(const PutFn& put, WatchShape shape) {
+    shape.sample_seconds = 0.01;
+    const SpaceRecords records(512, 1);
+    Overwriters writers(records, {}, put);
+    const std::string dir = dir_.path();
+    const SpaceProbe probe(dir, nullptr, writers);
+    return WatchWriters(shape, writers, probe, &samples_);
+  }
+  static Status Written(uint64_t /*key*/, const char* /*value*/) { return Status::Ok(); }
+
+  const TempDir dir_{FastParent()};
+  SpaceSamples samples_;
+};
+
+TEST_F(WatchTest, TheLastSampleIsTakenOnceTheWritesAreDone) {
+  const Status watched = Watched(Written, {.write_count = 1000});
+  EXPECT_TRUE(watched.ok()) << watched.ToString();
+  ASSERT_GE(samples_.size(), 2u);
+  EXPECT_GE(samples_.back().write_count - samples_.front().write_count, 1000u);
+}
+
+TEST_F(WatchTest, EndsInTimeWhateverTheWritersDo) {
+  std::ofstream(dir_.path() + "/value") << std::string(100000, 'x');
+  const Status watched = Watched(Written, {.seconds = 0.03});
+  EXPECT_TRUE(watched.ok()) << watched.ToString();
+  EXPECT_GE(samples_.back().seconds - samples_.front().seconds, 0.03);
+  EXPECT_GE(samples_.back().disk_bytes, 100000u);
+}
+
+TEST_F(WatchTest, AStoreThatTakesTooMuchEndsIt) {
+  std::ofstream(dir_.path() + "/value") << std::string(40 * kValueSize, 'x');
+  EXPECT_EQ(Watched(Written, {.most_bytes = 36 * kValueSize}).code(), Code::kFull);
+}
+
+TEST_F(WatchTest, AFailedWriteEndsIt) {
+  const PutFn put = [](uint64_t, const char*) { return Status::IOError("bad block"); };
+  EXPECT_EQ(Watched(put, {}).code(), Code::kIOError);
+}
+
+TEST(SpaceProbeTest, CountsOfTheStoreAreInTheSample) {
+  const TempDir dir(FastParent());
+  const SpaceRecords records(512, 1);
+  std::unique_ptr<Store> store;
+  const std::string path = dir.Join("store");
+  ASSERT_TRUE(Store::Open(QuietOptions(), path, &store).ok());
+  const PutFn put = [&](uint64_t key, const char* value) {
+    return store->Write(KeyBytesOf(key), {value, kValueSize});
+  };
+  const Overwriters writers(records, {.rate = 1e-9}, put);
+  const SpaceProbe probe(path, store.get(), writers);
+  double rate = 0;
+  ASSERT_TRUE(FillRecords(records, 2, put, &rate).ok());
+  ASSERT_TRUE(store->Sync().ok());
+  EXPECT_GT(probe.Take().log_bytes, 0u);
+  EXPECT_EQ(probe.Take().log_bytes, store->Stats().log_written_bytes);
+  EXPECT_GE(probe.Take().disk_bytes, records.count() * kValueSize);
+}
+
+TEST(SpaceBenchTest, ATinyRunMeasuresEveryClaimAndLeavesNothing) {
+  const TempDir dir(FastParent());
+  const std::unique_ptr<Bench> bench = MakeSpaceBench();
+  for (const Setting& setting : bench->settings()) {
+    if (setting.smoke != kSame) setting.Set(setting.name.ends_with("rounds") ? 2 : setting.smoke);
+  }
+  ASSERT_EQ(bench->Refusal({.parent = dir.path(), .tmpfs = dir.path()}), "");
+  EXPECT_TRUE(bench->Measure());
+  for (const std::string& error : bench->errors()) ADD_FAILURE() << error;
+  EXPECT_FALSE(std::filesystem::exists(bench->dir()));
+  EXPECT_FALSE(std::filesystem::exists(bench->tmpfs_dir()));
+  const nlohmann::json json = bench->ToJson();
+  for (const ClaimTarget& target : bench->targets()) {
+    if (std::string(target.name) == "vs_rocksdb_overwrite") continue;
+    EXPECT_TRUE(json.at("claims").contains(target.name)) << target.name;
+  }
+  // Every round of a comparison is there.
+  EXPECT_EQ(json.at("rounds").at("overwrite_vs_fresh").size(), 2u);
+  EXPECT_EQ(json.at("rounds").at("read_p99_under_reclaim").size(), 2u);
+  EXPECT_EQ(json.at("rounds").at("no_overwrite_cost").size(), 2u);
+  EXPECT_GT(json.at("claims").at("overwrite_space_amplification"), 1.0);
+  EXPECT_GE(json.at("about").at("overwrite").at("samples").size(), 2u);
 }
 
 }  // namespace

@@ -1,24 +1,30 @@
 // The loads of the claims about space: a fill, writers that overwrite until they are stopped, and
-// reads in an open loop.
+// reads in an open loop. And samples of a store that is overwritten, with the amplifications that
+// follow.
 //
-// Each starts its own threads. A record's number gives its key, and all values are checkable.
-// Thread safety: see each declaration.
-#ifndef HARNESS_CLAIMS_SPACE_LOOPS_H_
-#define HARNESS_CLAIMS_SPACE_LOOPS_H_
+// Each load starts its own threads. A record's number gives its key, and all values are checkable.
+// Samples are plain values. Thread safety: see each declaration.
+#ifndef HARNESS_CLAIMS_SPACE_LOADS_H_
+#define HARNESS_CLAIMS_SPACE_LOADS_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "engine_race/base/latency_histogram.h"
 #include "engine_race/base/status.h"
-#include "harness/bench/pace.h"
+#include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/record_draw.h"
 #include "harness/data/value_maker.h"
+#include "harness/measure/timed.h"
 #include "harness/measure/workers.h"
+#include "harness/system/device_io.h"
 
 namespace harness {
 
@@ -109,6 +115,64 @@ engine_race::Status RunPacedReads(const SpaceRecords& records, const PacedReads&
                                   const GetFn& get, const LoopClock& clock,
                                   engine_race::LatencyHistogram* latency);
 
+// The state of a run at one moment. All counts only grow, except for `disk_bytes`.
+struct SpaceSample {
+  double seconds = 0;         // since the run began
+  uint64_t write_count = 0;   // acknowledged writes of one record each
+  uint64_t disk_bytes = 0;    // blocks of all files of the store
+  uint64_t log_bytes = 0;     // written to logs and journal
+  uint64_t index_bytes = 0;   // written to the index on disk
+  uint64_t moved_bytes = 0;   // of live records that reclaim wrote again
+  uint64_t device_bytes = 0;  // written to the device, by all programs; 0: not known
+};
+using SpaceSamples = std::vector<SpaceSample>;
+void to_json(nlohmann::json& json, const SpaceSample& sample);
+
+// Bytes over those of `count` values; 0 without values. For live records it is the amplification of
+// space, for writes that of writes.
+double Amplification(uint64_t bytes, uint64_t count);
+// The first sample of the second half, by the number of writes; 0 without samples.
+size_t SecondHalf(const SpaceSamples& samples);
+// The most disk bytes in the second half.
+uint64_t PeakDiskBytes(const SpaceSamples& samples);
+// Writes a second between the samples; 0 when no time passed.
+double WriteRate(const SpaceSample& first, const SpaceSample& last);
+// Megabytes of values a second.
+inline double Megabytes(double writes) { return writes * kValueSize * 1e-6; }
+
+// Takes samples of a store and its writers.
+class SpaceProbe {
+ public:
+  // `store` may be null: then log, index and moved bytes are 0. All arguments outlive this.
+  SpaceProbe(const std::string& dir, const engine_race::Store* store, const Overwriters& writers);
+
+  SpaceSample Take() const;
+
+ private:
+  const std::string& dir_;
+  const engine_race::Store* const store_;
+  const Overwriters& writers_;
+  const DeviceIo device_;
+  const uint64_t begin_ns_;
+};
+
+struct WatchShape {
+  // The watch ends with the first of these that is reached.
+  double seconds = kNoLimitSeconds;
+  uint64_t write_count = ~uint64_t{0};
+  double sample_seconds = 0.25;
+  // A store that takes more ends its run: reclaim cannot keep up, and the disk would run full.
+  uint64_t most_bytes = ~uint64_t{0};
+  uint64_t live_count = 1;
+  std::string label = {};  // begins each line of progress; empty: none
+};
+
+// Samples writers that go on all the while. The first sample is taken at once, the last one at the
+// end. kFull when the store takes too much, kIncomplete after an interrupt, kIOError when a write
+// has failed.
+engine_race::Status WatchWriters(const WatchShape& shape, const Overwriters& writers,
+                                 const SpaceProbe& probe, SpaceSamples* samples);
+
 }  // namespace harness
 
-#endif  // HARNESS_CLAIMS_SPACE_LOOPS_H_
+#endif  // HARNESS_CLAIMS_SPACE_LOADS_H_

@@ -1,10 +1,11 @@
-// The orders of the children of the index bench, and the files of an index.
-#include "harness/claims/index_child.h"
+// The stores of the bench about the index: works of children, loads, files, budgets.
+#include "harness/claims/index_stores.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -12,9 +13,6 @@
 #include <vector>
 
 #include "engine_race/store.h"
-#include "harness/claims/index_billion.h"
-#include "harness/claims/index_files.h"
-#include "harness/claims/index_paged.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/index_keys.h"
 #include "harness/load/store_basics.h"
@@ -23,6 +21,7 @@
 namespace harness {
 namespace {
 
+using engine_race::Code;
 using engine_race::Options;
 using engine_race::Status;
 using engine_race::Store;
@@ -53,10 +52,7 @@ class IndexChildTest : public ::testing::Test {
   }
 
   nlohmann::json OpenOf(uint64_t first_key, const std::vector<uint64_t>& more_keys) const {
-    return {{"store_dir", store_dir_},
-            {"memory_budget_bytes", uint64_t{64} << 20},
-            {"first_key", first_key},
-            {"more_keys", more_keys}};
+    return {{"store_dir", store_dir_}, {"first_key", first_key}, {"more_keys", more_keys}};
   }
   nlohmann::json BillionOf(uint64_t seed) const {
     return {{"store_dir", store_dir_},
@@ -105,7 +101,7 @@ TEST_F(IndexChildTest, AKilledWriterLeavesItsRecords) {
 }
 
 TEST_F(IndexChildTest, ABillionKeysAreCountedWhereTheyAreRight) {
-  for (const char* kind : {kBillionReadsKind, kBillionSlotsKind}) {
+  for (const char* kind : {kBillionReadsWork, kBillionSlotsWork}) {
     std::string answer;
     ASSERT_EQ(Main(kind, BillionOf(kChildSeed), &answer), 0) << answer;
     EXPECT_EQ(nlohmann::json::parse(answer).at("right"), 800) << kind;
@@ -125,10 +121,31 @@ TEST_F(IndexChildTest, AWrongSlotIsNotRight) {
     }
   }
   std::string answer;
-  ASSERT_EQ(Main(kBillionReadsKind, BillionOf(kChildSeed), &answer), 0);
+  ASSERT_EQ(Main(kBillionReadsWork, BillionOf(kChildSeed), &answer), 0);
   EXPECT_EQ(nlohmann::json::parse(answer).at("right"), 800);
-  ASSERT_EQ(Main(kBillionSlotsKind, BillionOf(kChildSeed), &answer), 0);
+  ASSERT_EQ(Main(kBillionSlotsWork, BillionOf(kChildSeed), &answer), 0);
   EXPECT_LT(nlohmann::json::parse(answer).at("right"), 700);
+}
+
+TEST_F(IndexChildTest, ALoadReplacesAndAddsHalfEach) {
+  std::unique_ptr<Store> store;
+  ASSERT_TRUE(Store::Open(options_, store_dir_, &store).ok());
+  IndexLoad load;
+  load.writer_count = 3;
+  load.reader_count = 2;
+  load.write_count = 301;
+  load.first_new = 7;
+  IndexLoadResult result;
+  ASSERT_TRUE(RunIndexLoad(store.get(), *keys_, load, &result).ok());
+  EXPECT_EQ(result.write_latency.count(), load.write_count);
+  EXPECT_EQ(store->Stats().record_count, kChildKeys + load.write_count);
+  std::string value;
+  for (uint64_t i = 0; i < load.new_key_count(); ++i) {
+    EXPECT_TRUE(store->Read(KeyBytesOf(keys_->New(load.first_new + i)), &value).ok()) << i;
+  }
+  for (const uint64_t number : {load.first_new - 1, load.first_new + load.new_key_count()}) {
+    EXPECT_EQ(store->Read(KeyBytesOf(keys_->New(number)), &value).code(), Code::kNotFound);
+  }
 }
 
 TEST(IndexFilesTest, CountsTheDiskSpaceOfTheIndexAlone) {
@@ -159,6 +176,63 @@ TEST(IndexFilesTest, FullBlocksAndRecordsThatFit) {
   const uint64_t fitting = FittingRecords(~uint64_t{0}, uint64_t{10} << 30);
   EXPECT_GT(fitting * 4096, uint64_t{8} << 30);
   EXPECT_LT(StoreBytes(fitting), uint64_t{9} << 30);
+}
+
+constexpr uint64_t kMiB = 1 << 20;
+
+// A store that takes 50 MiB for itself and gives `part` of the rest to its index.
+IndexBytesFn Giving(double part) {
+  return [part](uint64_t budget_bytes, uint64_t* index_bytes) {
+    const uint64_t rest = budget_bytes - std::min(budget_bytes, 50 * kMiB);
+    *index_bytes = static_cast<uint64_t>(static_cast<double>(rest) * part) + 1;
+    return Status::Ok();
+  };
+}
+
+TEST(IndexBudgetTest, FindsTheBudgetFromBothSides) {
+  for (const double part : {1.0, 0.5, 0.25}) {
+    for (const uint64_t wanted : {2 * kMiB, 20 * kMiB, 500 * kMiB}) {
+      IndexBudget found;
+      ASSERT_TRUE(FindIndexBudget(wanted, Giving(part), &found).ok());
+      EXPECT_TRUE(found.Has(wanted)) << part << " " << wanted << " " << found.index_bytes;
+      uint64_t given = 0;
+      ASSERT_TRUE(Giving(part)(found.budget_bytes, &given).ok());
+      EXPECT_EQ(found.index_bytes, given);
+    }
+  }
+}
+
+TEST(IndexBudgetTest, StopsAtTheLeastBudget) {
+  int calls = 0;
+  IndexBudget found;
+  ASSERT_TRUE(FindIndexBudget(
+                  kMiB,
+                  [&](uint64_t budget_bytes, uint64_t* index_bytes) {
+                    ++calls;
+                    EXPECT_GE(budget_bytes, engine_race::kMinMemoryBudgetBytes);
+                    *index_bytes = 100 * kMiB;
+                    return Status::Ok();
+                  },
+                  &found)
+                  .ok());
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(found.budget_bytes, engine_race::kMinMemoryBudgetBytes);
+  EXPECT_FALSE(found.Has(kMiB));
+}
+
+TEST(IndexBudgetTest, AStoreThatGivesNothingOrFailsEndsTheSearch) {
+  IndexBudget found;
+  int calls = 0;
+  const auto nothing = [&](uint64_t, uint64_t* index_bytes) {
+    ++calls;
+    *index_bytes = 0;
+    return Status::Ok();
+  };
+  ASSERT_TRUE(FindIndexBudget(kMiB, nothing, &found).ok());
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(found.Has(kMiB));
+  const auto fails = [](uint64_t, uint64_t*) { return Status::IOError("disk"); };
+  EXPECT_EQ(FindIndexBudget(kMiB, fails, &found).message(), "disk");
 }
 
 }  // namespace
