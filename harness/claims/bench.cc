@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "harness/claims/bench_end.h"
+#include "harness/load/dense_store.h"
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
+#include "harness/system/fio_runner.h"
 #include "harness/system/machine.h"
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
@@ -145,6 +147,17 @@ bool Bench::Measure() {
     if (!measured.contains(name)) Complain("not measured: " + name);
   }
   return errors_.empty();
+}
+
+Status Bench::NoteFioReads(const std::string& store_dir, uint64_t record_count,
+                           const std::string& engine, double seconds,
+                           const std::string& rate_figure, const std::string& cpu_figure) {
+  const FioResult fio = FioRunner(store_dir).RandomReadOf(
+      DenseStoreFileNames(), DenseStoreFileBytes(record_count), engine, seconds);
+  if (!fio.ok) return Missed("fio, " + engine + ": " + fio.error);
+  rounds_.Note(rate_figure, fio.ops_per_second);
+  rounds_.Note(cpu_figure, fio.cpu_ns_per_op);
+  return Status::Ok();
 }
 
 int Bench::Run(const BenchOrder& order) {

@@ -133,6 +133,11 @@ class Bench {
   Status Missed(const std::string& what) const {
     return is_smoke() ? Status::Ok() : Status::IOError(what);
   }
+  // Has fio read blocks of 4 KiB at random from the value files of a dense store. Notes its rate
+  // and the CPU time of a read in nanoseconds.
+  Status NoteFioReads(const std::string& store_dir, uint64_t record_count,
+                      const std::string& engine, double seconds, const std::string& rate_figure,
+                      const std::string& cpu_figure);
 
   ClaimRounds rounds_{std::span<const ClaimTarget>()};
   // Notes about the measured parts, for the JSON.
@@ -180,7 +185,7 @@ class Knob {
   Value value_;
 };
 
-// What a file of JSON has; null when it has none.
+// The JSON in a file; null when there is none.
 nlohmann::json JsonOfFile(const std::string& path);
 
 }  // namespace harness

@@ -167,11 +167,8 @@ class IoBench final : public Bench {
       return tmpfs.status();
     };
     const auto run_fio = [&] {
-      FioResult fio;
-      ENGINE_RACE_RETURN_IF_ERROR(FioReads(tmpfs_dir(), tmpfs_record_count_, "psync", &fio));
-      rounds_.Note(kTmpfsFioRate, fio.ops_per_second);
-      rounds_.Note("tmpfs: fio's CPU, ns a read, psync", fio.cpu_ns_per_op);
-      return Status::Ok();
+      return NoteFioReads(tmpfs_dir() + "/store", tmpfs_record_count_, "psync", seconds_,
+                          kTmpfsFioRate, "tmpfs: fio's CPU, ns a read, psync");
     };
     return rounds_.Run(Plan(), {read, run_fio});
   }
@@ -196,21 +193,9 @@ class IoBench final : public Bench {
     return status;
   }
 
-  // fio over the store's own value files. In a smoke run it may fail, with zeros.
-  Status FioReads(const std::string& parent, uint64_t record_count, const std::string& engine,
-                  FioResult* result) const {
-    FioRunner fio(parent + "/store");
-    *result = fio.RandomReadOf(DenseStoreFileNames(), DenseStoreFileBytes(record_count), engine,
-                               seconds_);
-    return result->ok ? Status::Ok() : Missed("fio, " + engine + ": " + result->error);
-  }
-
   Status FioReads(const std::string& engine) {
-    FioResult result;
-    ENGINE_RACE_RETURN_IF_ERROR(FioReads(dir(), record_count_, engine, &result));
-    rounds_.Note("fio's reads a second, " + engine, result.ops_per_second);
-    rounds_.Note("fio's CPU, ns a read, " + engine, result.cpu_ns_per_op);
-    return Status::Ok();
+    return NoteFioReads(dir() + "/store", record_count_, engine, seconds_,
+                        "fio's reads a second, " + engine, "fio's CPU, ns a read, " + engine);
   }
 
   Status QueueCpu(IoBackend backend, const std::string& name) {

@@ -15,7 +15,6 @@
 #include "harness/load/dense_store.h"
 #include "harness/race/json.h"
 #include "harness/system/child_process.h"
-#include "harness/system/fio_runner.h"
 
 namespace harness {
 namespace {
@@ -182,7 +181,6 @@ class RaceBench final : public Bench {
     options.hot_value_bytes = 0;
     store.Write(options, race_.thread_count);
     ENGINE_RACE_RETURN_IF_ERROR(store.status());
-    FioRunner fio(shape.dir);
     const auto read = [&] {
       const TimedRun reads = store.Read(options, race_.thread_count, cpu_read_seconds_);
       rounds_.Note("reads a second by blocking threads", reads.rate());
@@ -190,13 +188,8 @@ class RaceBench final : public Bench {
       return store.status();
     };
     const auto run_fio = [&] {
-      const FioResult device =
-          fio.RandomReadOf(DenseStoreFileNames(), DenseStoreFileBytes(shape.record_count), "psync",
-                           cpu_read_seconds_);
-      if (!device.ok) return Missed("fio: " + device.error);
-      rounds_.Note("reads a second by fio's psync", device.ops_per_second);
-      rounds_.Note(kFioCpu, device.cpu_ns_per_op);
-      return Status::Ok();
+      return NoteFioReads(shape.dir, shape.record_count, "psync", cpu_read_seconds_,
+                          "reads a second by fio's psync", kFioCpu);
     };
     return rounds_.Run({cpu_rounds_}, {read, run_fio});
   }

@@ -47,9 +47,9 @@ class IndexBench final : public Bench {
   Status MeasureRaceCost();
   // A store of a billion keys that has little memory.
   Status MeasureBillion();
-  // Writes to a store whose index is on disk: their delays beside merges, with a paged and with a
-  // flat index in turn; and the bytes of index that they cause.
+  // Delays of writes beside merges, with a paged and with a flat index in turn.
   Status MeasureWriterStalls();
+  // The bytes of index on disk that writes cause.
   Status MeasureWriteAmplification();
   // Reads whose index does not fit the memory: beside the device's random reads, and beside
   // RocksDB.
@@ -78,7 +78,9 @@ class IndexBench final : public Bench {
   Status TimeLookups(const std::string& figure, uint64_t key_count, const IndexLookups& lookups,
                      uint64_t* expected_sum);
   // Notes the rate of random reads of 4 KiB from the store's value files, by fio.
-  Status ReadDevice(uint64_t record_count, const std::string& figure);
+  Status ReadDevice(uint64_t record_count, const std::string& figure) {
+    return NoteFioReads(store_dir(), record_count, "psync", seconds_, figure, figure + ", CPU ns");
+  }
 
   Count32 bucket_count_{this, "buckets",   1024,
                         64,   "--buckets", "of stores that are filled without values"};

@@ -13,7 +13,6 @@
 #include "harness/load/read_loops.h"
 #include "harness/measure/timed.h"
 #include "harness/system/disk.h"
-#include "harness/system/fio_runner.h"
 #include "harness/system/read_through.h"
 
 namespace harness {
@@ -108,14 +107,6 @@ class PagedStore {
   const StoreShape shape_;
   uint64_t stream_ = 0;
 };
-
-Status IndexBench::ReadDevice(uint64_t record_count, const std::string& figure) {
-  const FioResult result = FioRunner(store_dir())
-                               .RandomReadOf(DenseStoreFileNames(),
-                                             DenseStoreFileBytes(record_count), "psync", seconds_);
-  rounds_.Note(figure, result.ops_per_second);
-  return result.ok ? Status::Ok() : Missed("fio: " + result.error);
-}
 
 Status IndexBench::MeasurePaged() {
   const uint64_t record_count = FittingRecords(paged_record_count_, FreeBytes(dir()));

@@ -1,5 +1,5 @@
-// The stores of the bench about the index: filled without values, closed with all of their index on
-// disk, opened in children or in this process, and written to.
+// The stores of the bench about the index. They are filled without values and closed with all of
+// their index on disk. Then children or this process open them and write to them.
 //
 // Not thread-safe; a load starts the threads that it is asked for.
 #ifndef HARNESS_CLAIMS_INDEX_STORES_H_

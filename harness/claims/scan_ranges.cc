@@ -27,12 +27,6 @@ constexpr char kCachedSetup[] = "iterator set up, cache on, ns";
 constexpr char kRefreshLatest[] = "refresh to the latest, ns";
 constexpr char kRefreshSnapshot[] = "refresh to the same snapshot, ns";
 
-uint64_t SumRanges(Iterator* iterator, const RangeStarts& starts) {
-  uint64_t sum = 0;
-  for (const uint64_t start : starts) sum += SumRange<std::string_view>(iterator, start);
-  return sum;
-}
-
 }  // namespace
 
 Status ScanRanges::Prepare() {
@@ -89,12 +83,12 @@ Status ScanRanges::Queries(const std::string& name, const Answer& answer) {
   return Noted(name, seed, run);
 }
 
-Status ScanRanges::Kept(const std::string& name) {
-  return Queries(name, [this](const RangeStarts& starts, uint64_t* sum) {
+Status ScanRanges::Kept(const std::string& name, bool at_snapshots) {
+  return Queries(name, [&](const RangeStarts& starts, uint64_t* sum) {
     Snapshot snapshot;
-    ENGINE_RACE_RETURN_IF_ERROR(store_->GetSnapshot(&snapshot));
-    ENGINE_RACE_RETURN_IF_ERROR(kept_.Refresh(snapshot));
-    *sum = SumRanges(&kept_, starts);
+    if (at_snapshots) ENGINE_RACE_RETURN_IF_ERROR(store_->GetSnapshot(&snapshot));
+    ENGINE_RACE_RETURN_IF_ERROR(at_snapshots ? kept_.Refresh(snapshot) : kept_.Refresh());
+    for (const uint64_t start : starts) *sum += SumRange<std::string_view>(&kept_, start);
     return Status::Ok();
   });
 }
@@ -111,14 +105,6 @@ Status ScanRanges::OneForEach(const std::string& name) {
       *sum += SumRange<std::string_view>(&iterator, start);
       iterator.Release();
     }
-    return Status::Ok();
-  });
-}
-
-Status ScanRanges::KeptAtLatest(const std::string& name) {
-  return Queries(name, [this](const RangeStarts& starts, uint64_t* sum) {
-    ENGINE_RACE_RETURN_IF_ERROR(kept_.Refresh());
-    *sum = SumRanges(&kept_, starts);
     return Status::Ok();
   });
 }
@@ -191,8 +177,9 @@ Status ScanRanges::CompareRocks(const MakeRocksFn& make, nlohmann::json* setting
     const uint64_t seed = NextSeed(kRocksRange);
     return Noted(kRocksRange, seed, rocks->Run(seed, shape_.seconds));
   };
-  ENGINE_RACE_RETURN_IF_ERROR(rounds_.Run(
-      {shape_.round_count}, {[this] { return KeptAtLatest(kLatestRange); }, run_rocks}));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      rounds_.Run({shape_.round_count},
+                  {[this] { return Kept(kLatestRange, /*at_snapshots=*/false); }, run_rocks}));
   *settings = rocks->Describe();
   return Status::Ok();
 }

@@ -52,9 +52,9 @@ class ScanRanges {
 
   // Reopens the store and builds its index.
   engine_race::Status Open(bool cache_iterators);
-  // Runs over the open store by an iterator that is kept, refreshed to each query's snapshot, or by
-  // one for each range. They note the nanoseconds of a range under `name`.
-  engine_race::Status Kept(const std::string& name);
+  // Runs over the open store by an iterator that is kept, refreshed to each query's snapshot or to
+  // the latest state, or by one for each range. They note the nanoseconds of a range.
+  engine_race::Status Kept(const std::string& name, bool at_snapshots = true);
   engine_race::Status OneForEach(const std::string& name);
 
  private:
@@ -67,7 +67,6 @@ class ScanRanges {
   // The seed of this run's queries: that of the other runs of its round.
   uint64_t NextSeed(const std::string& name) { return shape_.seed + run_counts_[name]++; }
   Status Noted(const std::string& name, uint64_t seed, const QueryRun& run);
-  Status KeptAtLatest(const std::string& name);
   // Makes calls for half of a run and notes the nanoseconds of one.
   template <typename Call>
   Status Calls(const std::string& name, const Call& call, double* ns);

@@ -1,7 +1,5 @@
 #include "harness/claims/visit_cost.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <exception>
 #include <functional>
@@ -33,21 +31,6 @@ constexpr size_t kLineBytes = 64;
 // of 1 MiB in 16 ways keeps those lines of 256 values. Larger chunks wake threads less often.
 constexpr VisitLoopShape kShapes[] = {{0, 8},    {256, 8},  {512, 8}, {1024, 6},
                                       {1024, 8}, {2048, 8}, {4096, 8}};
-
-// A barrier of all threads. Not std::barrier, which spins before it sleeps, because CPU time is
-// measured here.
-class Gate {
- public:
-  explicit Gate(uint32_t thread_count) { pthread_barrier_init(&barrier_, nullptr, thread_count); }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-  ~Gate() { pthread_barrier_destroy(&barrier_); }
-
-  void Wait() { pthread_barrier_wait(&barrier_); }
-
- private:
-  pthread_barrier_t barrier_;
-};
 
 }  // namespace
 
@@ -84,30 +67,22 @@ Status VisitFloor::Prepare() {
 }
 
 template <typename Visit>
-void VisitFloor::WalkChunk(uint64_t begin, uint64_t end, uint32_t ahead, const Visit& visit) const {
-  const Record* const last = records_.data() + end;
-  for (const Record* record = records_.data() + begin; record < last; ++record) {
-    if (ahead != 0) {
-      __builtin_prefetch(record[ahead].value);
-      __builtin_prefetch(record[ahead].value + kValueSize - kLineBytes);
-    }
-    char key_bytes[sizeof(uint64_t)];
-    engine_race::EncodeKey(record->key, key_bytes);
-    visit(std::string_view(key_bytes, sizeof(key_bytes)),
-          std::string_view(record->value, kValueSize));
-  }
-}
-
-template <typename Visit, typename Gate>
-void VisitFloor::Walk(const VisitLoopShape& shape, const Visit& visit, Gate* gate,
+void VisitFloor::Walk(const VisitLoopShape& shape, const Visit& visit, pthread_barrier_t* gate,
                       Failures* failures) const {
   const uint64_t count = keys_.record_count();
   const uint64_t step = shape.chunk_records == 0 ? count : shape.chunk_records;
   for (uint64_t begin = 0; begin < count; begin += step) {
-    if (shape.chunk_records != 0) gate->Wait();
+    if (shape.chunk_records != 0) pthread_barrier_wait(gate);
+    if (failures->any()) continue;
     try {
-      if (!failures->any()) {
-        WalkChunk(begin, std::min(count, begin + step), shape.records_ahead, visit);
+      const Record* const end = records_.data() + std::min(count, begin + step);
+      for (const Record* record = records_.data() + begin; record < end; ++record) {
+        if (shape.records_ahead != 0) {
+          const char* const ahead = record[shape.records_ahead].value;
+          __builtin_prefetch(ahead);
+          __builtin_prefetch(ahead + kValueSize - kLineBytes);
+        }
+        visit(KeyBytes(record->key).view(), std::string_view(record->value, kValueSize));
       }
     } catch (const std::exception& error) {
       failures->Note(error.what());
@@ -115,9 +90,8 @@ void VisitFloor::Walk(const VisitLoopShape& shape, const Visit& visit, Gate* gat
   }
 }
 
-template <typename Gate>
 void VisitFloor::Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread,
-                      Gate* gate, Failures* failures) const {
+                      pthread_barrier_t* gate, Failures* failures) const {
   const bool ends_alone = visitors == LoopVisitors::kInlinedEnds;
   RangeVisitor visitor(keys_, values_,
                        ends_alone ? RangeChecks::kEnds : ChecksOf(thread, 0, thread_count_));
@@ -136,12 +110,15 @@ void VisitFloor::Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32
 }
 
 Status VisitFloor::Run(const VisitLoopShape& shape, LoopVisitors visitors, double* ns) {
-  Gate gate(thread_count_);
+  // Not std::barrier, which spins before it sleeps, because CPU time is measured here.
+  pthread_barrier_t gate;
+  pthread_barrier_init(&gate, nullptr, thread_count_);
   Failures failures;
   const double began_cpu_s = CpuSeconds();
   RunWorkers(thread_count_, &failures,
              [&](uint32_t thread) { Pass(shape, visitors, thread, &gate, &failures); });
   const double cpu_ns = (CpuSeconds() - began_cpu_s) * 1e9;
+  pthread_barrier_destroy(&gate);
   *ns = cpu_ns / static_cast<double>(keys_.record_count()) / thread_count_;
   return failures.status();
 }

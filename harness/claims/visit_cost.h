@@ -9,6 +9,8 @@
 #ifndef HARNESS_CLAIMS_VISIT_COST_H_
 #define HARNESS_CLAIMS_VISIT_COST_H_
 
+#include <pthread.h>
+
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -73,15 +75,12 @@ class VisitFloor {
     const char* value = nullptr;
   };
 
-  // Visits the records [begin, end) in order.
-  template <typename Visit>
-  void WalkChunk(uint64_t begin, uint64_t end, uint32_t ahead, const Visit& visit) const;
   // One thread's pass. A thread that fails still comes to the gate, where the others wait for it.
-  template <typename Visit, typename Gate>
-  void Walk(const VisitLoopShape& shape, const Visit& visit, Gate* gate, Failures* failures) const;
-  template <typename Gate>
-  void Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread, Gate* gate,
+  template <typename Visit>
+  void Walk(const VisitLoopShape& shape, const Visit& visit, pthread_barrier_t* gate,
             Failures* failures) const;
+  void Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread,
+            pthread_barrier_t* gate, Failures* failures) const;
 
   const KeySource& keys_;
   const ValueMaker& values_;
