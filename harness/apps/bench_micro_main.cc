@@ -1,13 +1,11 @@
 // Micro-benchmarks of the parts of every call, by one thread. bin/claims measures whole calls.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/key.h"
-#include "engine_race/base/lower_bound.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/slot_table.h"
 #include "harness/data/mix.h"
@@ -98,39 +96,6 @@ void ComparePolarStrings(benchmark::State& state) {
   }
 }
 BENCHMARK(ComparePolarStrings);
-
-std::vector<uint64_t> SortedKeys() {
-  std::vector<uint64_t> keys;
-  for (uint64_t i = 0; i < kKeyCount; ++i) keys.push_back(Mix64(i));
-  std::sort(keys.begin(), keys.end());
-  return keys;
-}
-
-// Each search waits for the one before it, as a lookup waits for its caller.
-template <typename Search>
-void SearchKeys(benchmark::State& state, Search search) {
-  const std::vector<uint64_t> keys = SortedKeys();
-  uint64_t found = 0;
-  uint64_t i = 0;
-  for (auto _ : state) {
-    found = search(keys, Mix64((++i ^ (found & 1)) % kKeyCount));
-    benchmark::DoNotOptimize(found);
-  }
-}
-
-void BranchlessLowerBound(benchmark::State& state) {
-  SearchKeys(state, [](const std::vector<uint64_t>& keys, uint64_t key) {
-    return engine_race::LowerBound(keys.data(), keys.size(), key);
-  });
-}
-BENCHMARK(BranchlessLowerBound);
-
-void StandardLowerBound(benchmark::State& state) {
-  SearchKeys(state, [](const std::vector<uint64_t>& keys, uint64_t key) {
-    return std::lower_bound(keys.begin(), keys.end(), key) - keys.begin();
-  });
-}
-BENCHMARK(StandardLowerBound);
 
 void RegisterKernels() {
   for (const engine_race::ValueHashKernel* kernel = engine_race::ValueHashKernels();

@@ -118,6 +118,11 @@ class Bench {
   // The free space on tmpfs without which the parts that need it fail.
   virtual uint64_t TmpfsBytes() { return 0; }
 
+  // A part is measured by a method of the bench.
+  template <typename Derived>
+  std::function<Status()> By(Status (Derived::*measure)()) {
+    return [this, measure] { return (static_cast<Derived*>(this)->*measure)(); };
+  }
   // Adds a setting that is no member of its own.
   void Set(Setting setting) { settings_.push_back(std::move(setting)); }
   bool is_smoke() const { return order_.is_smoke; }

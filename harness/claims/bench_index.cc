@@ -37,9 +37,6 @@ uint64_t FilledBytes(uint64_t key_count, uint64_t write_count = 0) {
 }  // namespace
 
 std::vector<BenchPart> IndexBench::Parts() {
-  const auto part = [this](Status (IndexBench::*measure)()) {
-    return [this, measure] { return (this->*measure)(); };
-  };
   const uint64_t some_bytes = StoreBytes(0);
   return {
       {"reopening",
@@ -50,13 +47,13 @@ std::vector<BenchPart> IndexBench::Parts() {
         {kReopenAfterKill, "<= 0.2",
          "the same after a writer of records past the root was killed, over building",
          "reopen_after_kill_s", "build_s"}},
-       part(&IndexBench::MeasureReopening),
+       By(&IndexBench::MeasureReopening),
        FilledBytes(key_count_, round_count_ * killed_write_count_)},
       {"growth",
        {{"reopen_growth", "<= 1.5",
          "the same as in reopen_ratio, of a store with many keys over one with fewer",
          "reopen_s, more keys", "reopen_s, fewer keys"}},
-       part(&IndexBench::MeasureReopenGrowth),
+       By(&IndexBench::MeasureReopenGrowth),
        FilledBytes(small_key_count_ + large_key_count_)},
       // These two reduce their stores to the free disk space.
       {"paged",
@@ -68,13 +65,13 @@ std::vector<BenchPart> IndexBench::Parts() {
         {"half_paged_read_ratio", ">= 0.58",
          "the same as in paged_read_ratio with memory for half of the index", kHalfPagedRate,
          kDeviceRate}},
-       part(&IndexBench::MeasurePaged),
+       By(&IndexBench::MeasurePaged),
        some_bytes},
       {"rocksdb",
        {{"paged_vs_rocksdb", ">= 1.5",
          "reads as in paged_read_ratio over RocksDB's with a cache of the same memory", kOurRate,
          kRocksRate}},
-       part(&IndexBench::MeasurePagedVsRocks),
+       By(&IndexBench::MeasurePagedVsRocks),
        some_bytes,
        false,
        make_rocks_ ? "" : kNoRocks},
@@ -85,14 +82,14 @@ std::vector<BenchPart> IndexBench::Parts() {
          "the part of lookups that were right: present and absent keys, by Read and by slot"},
         {kBillionBuild, "<= 4",
          "building their index over reading their key logs at the device's rate"}},
-       part(&IndexBench::MeasureBillion),
+       By(&IndexBench::MeasureBillion),
        FilledBytes(billion_key_count_) + device_read_bytes_},
       {"resident",
        {{"resident_lookup_ns_ratio", "<= 1.2",
          "a lookup of an index in memory over one in flat arrays; the worst of three kinds of "
          "keys"},
         {"resident_batch_ratio", "<= 1.1", "the same in batches of 64"}},
-       part(&IndexBench::MeasureResident),
+       By(&IndexBench::MeasureResident),
        FilledBytes(key_count_)},
       {"arrays",
        {{"lookup_speedup", ">= 4.0", "std::lower_bound over a lookup", "lower_bound_ns",
@@ -103,26 +100,26 @@ std::vector<BenchPart> IndexBench::Parts() {
          "opening a store without a root over reading its key logs at the device's rate", "open_s",
          "device_read_s"},
         {"peak_rss_64m_mib", "<= 1500", "the most memory that was resident in that process"}},
-       part(&IndexBench::MeasureArrays),
+       By(&IndexBench::MeasureArrays),
        FilledBytes(2 * key_count_)},
       {"stalls",
        {{"writer_stall_ratio", "<= 1.2",
          "P99.99 of a write beside merges, with a paged index over one with a flat index",
          "paged index: P99.99 of a write, ns", "flat index: P99.99 of a write, ns"}},
-       part(&IndexBench::MeasureWriterStalls),
+       By(&IndexBench::MeasureWriterStalls),
        FilledBytes(stalled_key_count_, 2 * round_count_ * stall_write_count_)},
       {"amplification",
        {{kWriteAmplification, "<= 0.05",
          "bytes of index written over bytes of values written, memory for half of the index"},
         {"index_disk_bytes_per_key", "<= 18",
          "the disk space of the index files of a closed store"}},
-       part(&IndexBench::MeasureWriteAmplification),
+       By(&IndexBench::MeasureWriteAmplification),
        FilledBytes(amplified_key_count_, amplified_write_count_)},
       {"race",
        {{"race_cost", "<= 0.05",
          "the time of a race that writes the index to disk over one that does not, less 1",
          "race_s, index on disk", "race_s, no index on disk", RatioForm::kGrowth}},
-       part(&IndexBench::MeasureRaceCost),
+       By(&IndexBench::MeasureRaceCost),
        FilledBytes(0, reader_count_ * race_records_)}};
 }
 

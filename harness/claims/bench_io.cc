@@ -9,7 +9,7 @@
 #include "harness/load/dense_store.h"
 #include "harness/load/queue_loop.h"
 #include "harness/load/store_runs.h"
-#include "harness/system/fio_runner.h"
+#include "harness/system/device_rates.h"
 
 namespace harness {
 namespace {
@@ -58,7 +58,7 @@ class IoBench final : public Bench {
             {"tmpfs",
              {{"tmpfs_read_ratio", ">= 0.65", "", kTmpfsRate, kTmpfsFioRate, RatioForm::kOver,
                kCpuRatioError}},
-             [this] { return TmpfsReads(); },
+             By(&IoBench::TmpfsReads),
              0,
              true},
             {"stripe",
@@ -87,24 +87,14 @@ class IoBench final : public Bench {
     return options;
   }
 
-  // Measures the disk, so that figures of two machines can be compared.
-  void MeasureDevice() {
-    more_json_["config"]["buckets_and_files"] = kDenseStoreFiles;
-    if (more_json_.contains("machine")) return;
-    FioRunner fio(dir());
-    const uint64_t bytes = uint64_t{is_smoke() ? 16u : 512u} << 20;
-    const FioResult reads = fio.RandomRead(bytes);
-    const FioResult scan = fio.BestScan(bytes);
-    fio.RemoveFile();
-    more_json_["machine"]["device"] = {{"random_reads_per_second", reads.ops_per_second},
-                                       {"random_reads_by", reads.job},
-                                       {"sequential_read_bytes_per_second", scan.bytes_per_second},
-                                       {"sequential_reads_by", scan.job}};
-  }
-
   // Measures the reads of a new dense store on the disk.
   Status OfDense(const std::function<Status(StoreRuns*)>& measure) {
-    MeasureDevice();
+    more_json_["config"]["buckets_and_files"] = kDenseStoreFiles;
+    // So that figures of two machines can be compared.
+    if (!more_json_.contains("machine")) {
+      const uint64_t bytes = uint64_t{is_smoke() ? 16u : 512u} << 20;
+      more_json_["machine"]["device"] = MeasureDeviceRates(dir(), bytes);
+    }
     StoreRuns disk = OnDisk();
     disk.Write(DenseStoreOptions(), thread_count_);
     ENGINE_RACE_RETURN_IF_ERROR(disk.status());

@@ -46,14 +46,14 @@ class NumaBench final : public Bench {
               {kTextRemap, "= 1.0"},
               {kAnonymous, ">= 0.99"},
               {kNodes, ">= 8"}},
-             [this] { return TakeGuests(); },
+             By(&NumaBench::TakeGuests),
              0,
              false,
              guests_path_().empty() ? "--guests is missing" : ""},
             {"launcher",
              {{"single_node_cost", "<= 0.02", "", "phases with the launcher, s",
                "phases of bin/race, s", RatioForm::kGrowth}},
-             [this] { return CompareLauncher(); },
+             By(&NumaBench::CompareLauncher),
              0,
              true}};
   }

@@ -65,7 +65,7 @@ class SafetyBench final : public Bench {
         {"range", {{kRangeCost, "<= 0.05"}}, on_store(&SafetyBench::CompareRanges), bytes},
         {"mutants",
          {{kMutants, "= 1.0"}},
-         [this] { return TakeMutants(); },
+         By(&SafetyBench::TakeMutants),
          0,
          false,
          mutants_path_().empty() ? "--mutants is missing" : ""}};

@@ -62,9 +62,6 @@ class ScanBench final : public Bench {
 
  private:
   std::vector<BenchPart> Parts() override {
-    const auto part = [this](Status (ScanBench::*measure)()) {
-      return [this, measure] { return (this->*measure)(); };
-    };
     return {{"iterators",
              {{"select_random_ranges_gain", ">= 1.7", "", kEachRange, kKeptRange},
               {kSetup, "<= 300"},
@@ -82,25 +79,25 @@ class ScanBench final : public Bench {
              0,
              false,
              make_rocks_ ? "" : kNoRocks},
-            {"snapshots", {{kSnapshot, "<= 200"}}, part(&ScanBench::Snapshots), 0, true},
+            {"snapshots", {{kSnapshot, "<= 200"}}, By(&ScanBench::Snapshots), 0, true},
             {"disk",
              {{kRangeRatio, ">= 0.95"}, {kRangePass2, ">= 0.95"}},
-             part(&ScanBench::RangesOnDisk),
+             By(&ScanBench::RangesOnDisk),
              2 * StoreBytes(race_.record_count())},
-            {"visits", {{kVisitCpu, "<= 25"}}, part(&ScanBench::Visits), 0, true},
-            {"checked-visits", {{kOverFloor, "<= 1.3"}}, part(&ScanBench::CheckedVisits), 0, true},
+            {"visits", {{kVisitCpu, "<= 25"}}, By(&ScanBench::Visits), 0, true},
+            {"checked-visits", {{kOverFloor, "<= 1.3"}}, By(&ScanBench::CheckedVisits), 0, true},
             {"written",
              {{"range_written_ratio", ">= 0.85", "", kWrittenRate, kUntouchedRate}},
-             part(&ScanBench::WrittenRanges),
+             By(&ScanBench::WrittenRanges),
              0,
              true},
             {"writers",
              {{"writer_cpu_growth_under_scan", "<= 0.1", "", kCpuScanned, kCpuAlone,
                RatioForm::kGrowth}},
-             part(&ScanBench::Writers),
+             By(&ScanBench::Writers),
              0,
              true},
-            {"gaps", {{kGap, "<= 200"}}, part(&ScanBench::Gaps), 0, true}};
+            {"gaps", {{kGap, "<= 200"}}, By(&ScanBench::Gaps), 0, true}};
   }
 
   uint64_t TmpfsBytes() override {

@@ -73,9 +73,6 @@ class SpaceBench final : public Bench {
 
  private:
   std::vector<BenchPart> Parts() override {
-    const auto part = [this](Status (SpaceBench::*measure)()) {
-      return [this, measure] { return (this->*measure)(); };
-    };
     // By how much a store without reclaim grows in the turns of reads.
     const double grown_records = write_rate_ * (seconds_ + ramp_seconds_) * round_count_;
     const uint64_t grown_bytes = static_cast<uint64_t>(grown_records) * (kValueSize + 16);
@@ -84,28 +81,28 @@ class SpaceBench final : public Bench {
          {{"overwrite_space_amplification", "<= 1.5"},
           {"overwrite_write_amplification", "<= 2.5"},
           {"overwrite_vs_fresh", ">= 0.35", "", "overwrite turns, overwriting, MB/s", kFillRate}},
-         part(&SpaceBench::MeasureOverwrites),
+         By(&SpaceBench::MeasureOverwrites),
          // In the turns a second store, which is only filled, lies beside the first one.
          most_store_bytes() + data_bytes_},
         {"zipf",
          {{"zipf_write_amplification", "<= 1.6"}},
-         part(&SpaceBench::MeasureZipf),
+         By(&SpaceBench::MeasureZipf),
          most_store_bytes()},
         {"read",
          {{"read_p99_under_reclaim", "<= 2.0", "", "with reclaim, read p99, us",
            "without reclaim, read p99, us"}},
-         part(&SpaceBench::MeasureReads),
+         By(&SpaceBench::MeasureReads),
          most_store_bytes() + data_bytes_ + grown_bytes},
         {"cost",
          {{"no_overwrite_cost", "<= 0.02", "", "fill with reclaim, CPU ns a write",
            "fill without reclaim, CPU ns a write", RatioForm::kGrowth}},
-         part(&SpaceBench::MeasureCost),
+         By(&SpaceBench::MeasureCost),
          0,
          true},
         {"rocksdb",
          {{"vs_rocksdb_overwrite", ">= 3", "", "engine, overwriting, MB/s",
            "RocksDB, overwriting, MB/s"}},
-         part(&SpaceBench::MeasureRocks),
+         By(&SpaceBench::MeasureRocks),
          2 * most_store_bytes(),
          false,
          RocksKind().empty() ? kNoRocks : ""}};

@@ -52,8 +52,9 @@ class ScanRanges {
 
   // Reopens the store and builds its index.
   engine_race::Status Open(bool cache_iterators);
-  // Runs over the open store by an iterator that is kept, refreshed to each query's snapshot or to
-  // the latest state, or by one for each range. They note the nanoseconds of a range.
+  // Runs over the open store by an iterator that is kept, or by one for each range. A kept one is
+  // refreshed to each query's snapshot or to the latest state. Both note the nanoseconds of a
+  // range.
   engine_race::Status Kept(const std::string& name, bool at_snapshots = true);
   engine_race::Status OneForEach(const std::string& name);
 
