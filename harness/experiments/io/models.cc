@@ -30,7 +30,25 @@ constexpr uint32_t kPageBytes = 4096;
 // Completions that an executor waits for at once.
 constexpr uint32_t kModelBatch = 8;
 
-enum class Model { kDedicated, kOwner, kAllToAll };
+// Who executes a request: the threads beyond the workers, or one of the workers.
+struct Model {
+  const char* name;
+  uint32_t io_thread_count;
+  uint32_t (*executor)(uint32_t worker, size_t file, uint32_t io_thread_count);
+};
+
+uint32_t IoThreadOf(uint32_t /*worker*/, size_t file, uint32_t io_thread_count) {
+  return kWorkers + static_cast<uint32_t>(file) % io_thread_count;
+}
+uint32_t OwnerOf(uint32_t /*worker*/, size_t file, uint32_t /*io_thread_count*/) {
+  return static_cast<uint32_t>(file) % kWorkers;
+}
+uint32_t ItselfOf(uint32_t worker, size_t /*file*/, uint32_t /*io_thread_count*/) { return worker; }
+
+constexpr Model kModels[] = {{"dedicated I/O thread", 1, IoThreadOf},
+                             {"2 dedicated I/O threads", 2, IoThreadOf},
+                             {"each path owned by a worker", 0, OwnerOf},
+                             {"all-to-all", 0, ItselfOf}};
 
 // A request on its way to its executor, or back when it is done.
 struct Message {
@@ -72,8 +90,7 @@ class Inbox {
 
 // The data that the threads of a model share.
 struct Shared {
-  Model model;
-  uint32_t io_thread_count;
+  const Model& model;
   std::span<const RawFile> files;
   RawBackend backend;
   // Pages of every worker's slots. Outlives the queues that read into them.
@@ -83,21 +100,7 @@ struct Shared {
   std::atomic<uint32_t> active{kWorkers};
   std::atomic<bool> failed{false};
 
-  uint32_t thread_count() const {
-    return kWorkers + (model == Model::kDedicated ? io_thread_count : 0);
-  }
-  uint32_t ExecutorOf(uint32_t worker, size_t file) const {
-    const auto number = static_cast<uint32_t>(file);
-    switch (model) {
-      case Model::kDedicated:
-        return kWorkers + number % io_thread_count;
-      case Model::kOwner:
-        return number % kWorkers;
-      case Model::kAllToAll:
-        break;
-    }
-    return worker;
-  }
+  uint32_t thread_count() const { return kWorkers + model.io_thread_count; }
   char* BufferOf(uint32_t worker, uint32_t slot) const {
     return buffers.data() + (size_t{worker} * kSlotsPerWorker + slot) * kPageBytes;
   }
@@ -111,21 +114,14 @@ class ModelThread {
         picker_(shared->files, kPageBytes, number + 1),
         outboxes_(shared->thread_count()) {}
 
-  Status Run(TimedThread* self) {
-    Status status = Loop(self);
-    // Destroyed here, because a queue must be made and destroyed by its thread.
-    queue_.reset();
-    return status;
-  }
+  Status Run(TimedThread* self);
 
  private:
   bool is_worker() const { return number_ < kWorkers; }
-  bool has_queue() const { return shared_->model != Model::kDedicated || !is_worker(); }
+  bool has_queue() const { return shared_->model.io_thread_count == 0 || !is_worker(); }
 
-  Status Loop(TimedThread* self);
   Status Prepare();
   void Generate();
-  void Receive(const Message& message, TimedTally* tally);
   void Finish(uint32_t slot, TimedTally* tally);
   void SendAll();
   Status Submit();
@@ -168,7 +164,8 @@ void ModelThread::Generate() {
     free_.pop_back();
     picker_.Next(&message.file, &message.offset);
     begin_ns_[message.slot] = now_ns;
-    const uint32_t executor = shared_->ExecutorOf(number_, message.file);
+    const uint32_t executor =
+        shared_->model.executor(number_, message.file, shared_->model.io_thread_count);
     (executor == number_ ? to_do_ : outboxes_[executor]).push_back(message);
   }
 }
@@ -178,14 +175,6 @@ void ModelThread::Finish(uint32_t slot, TimedTally* tally) {
   ++tally->request_count;
   tally->byte_count += kPageBytes;
   free_.push_back(slot);
-}
-
-void ModelThread::Receive(const Message& message, TimedTally* tally) {
-  if (message.is_done) {
-    Finish(message.slot, tally);
-  } else {
-    to_do_.push_back(message);
-  }
 }
 
 void ModelThread::SendAll() {
@@ -230,13 +219,19 @@ void ModelThread::Retire() {
   --shared_->active;
 }
 
-Status ModelThread::Loop(TimedThread* self) {
+Status ModelThread::Run(TimedThread* self) {
   ENGINE_RACE_RETURN_IF_ERROR(Prepare());
   self->Start();
   bool may_wait = false;
   while (shared_->active > 0 && !shared_->failed) {
     shared_->inboxes[number_].Take(may_wait, &arrived_);
-    for (const Message& message : arrived_) Receive(message, &self->tally);
+    for (const Message& message : arrived_) {
+      if (message.is_done) {
+        Finish(message.slot, &self->tally);
+      } else {
+        to_do_.push_back(message);
+      }
+    }
     if (is_worker()) {
       if (self->Running()) {
         Generate();
@@ -257,20 +252,17 @@ Status ModelThread::Loop(TimedThread* self) {
   return Status::Ok();
 }
 
-Status RunModel(Shared* shared, double seconds, TimedPoint* point) {
+Status RunModel(const IoLab& lab, const Model& model, std::span<const RawFile> files,
+                const RawBackend& backend, TimedPoint* point) {
+  Shared shared{model, files, backend, {}, std::vector<Inbox>(kWorkers + model.io_thread_count)};
   ENGINE_RACE_RETURN_IF_ERROR(engine_race::Region::Allocate(
-      size_t{kWorkers} * kSlotsPerWorker * kPageBytes, false, &shared->buffers));
-  shared->inboxes = std::vector<Inbox>(shared->thread_count());
-  std::vector<std::unique_ptr<ModelThread>> threads;
-  for (uint32_t i = 0; i < shared->thread_count(); ++i) {
-    threads.push_back(std::make_unique<ModelThread>(shared, i));
-  }
+      size_t{kWorkers} * kSlotsPerWorker * kPageBytes, false, &shared.buffers));
   return RunTimed(
-      shared->thread_count(), seconds,
+      shared.thread_count(), lab.seconds(),
       [&](uint32_t thread, TimedThread* self) {
-        Status status = threads[thread]->Run(self);
+        Status status = ModelThread(&shared, thread).Run(self);
         // Without the flag the others would wait for its messages.
-        if (!status.ok()) shared->failed = true;
+        if (!status.ok()) shared.failed = true;
         return status;
       },
       point);
@@ -279,29 +271,13 @@ Status RunModel(Shared* shared, double seconds, TimedPoint* point) {
 }  // namespace
 
 Experiments IoModels(const IoLab& lab) {
-  struct Shape {
-    const char* name;
-    Model model;
-    uint32_t io_thread_count;
-  };
-  constexpr Shape kShapes[] = {{"dedicated I/O thread", Model::kDedicated, 1},
-                               {"2 dedicated I/O threads", Model::kDedicated, 2},
-                               {"each path owned by a worker", Model::kOwner, 0},
-                               {"all-to-all", Model::kAllToAll, 0}};
   const auto measure = [&](std::span<const RawFile> files, Experiment* experiment) {
     const RawBackend backend = EngineRawBackend(files.front());
     experiment->notes.push_back("through " + backend.name);
-    for (const Shape& shape : kShapes) {
+    for (const Model& model : kModels) {
       lab.Measure(experiment,
-                  {{"model", shape.name}, {"threads", kWorkers + shape.io_thread_count}},
-                  [&](TimedPoint* point) {
-                    Shared shared;
-                    shared.model = shape.model;
-                    shared.io_thread_count = shape.io_thread_count;
-                    shared.files = files;
-                    shared.backend = backend;
-                    return RunModel(&shared, lab.seconds(), point);
-                  });
+                  {{"model", model.name}, {"threads", kWorkers + model.io_thread_count}},
+                  [&](TimedPoint* point) { return RunModel(lab, model, files, backend, point); });
     }
   };
   return {lab.OverFiles(

@@ -3,13 +3,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
-#include "engine_race/base/text_file.h"
 #include "harness/experiments/l1/steps.h"
 #include "harness/experiments/l1/tables.h"
 #include "harness/system/child_process.h"
@@ -70,6 +71,12 @@ Status RunUnder(std::vector<std::string> head, const std::vector<std::string>& a
   return Status::Ok();
 }
 
+// The totals come last in a file of many megabytes.
+std::string FileText(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 Status CountOnce(const L1Child& child, uint32_t pass_count, L1Counts* counts) {
   const std::string path = child.dir + "/cachegrind.out";
   std::string output;
@@ -77,7 +84,7 @@ Status CountOnce(const L1Child& child, uint32_t pass_count, L1Counts* counts) {
       RunUnder({"valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=yes", kLastLevel,
                 "--cachegrind-out-file=" + path, "--log-file=" + path + ".log"},
                CommandOf(child, pass_count), &output));
-  const std::string text = engine_race::ReadTextFile(path);
+  const std::string text = FileText(path);
   unlink(path.c_str());
   unlink((path + ".log").c_str());
   return ParseCachegrind(text, counts);

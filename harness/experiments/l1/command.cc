@@ -109,15 +109,9 @@ std::string Plot(const std::string& json_path, const std::string& dir) {
 Status CompareIndex(const L1RaceConfig& config, Experiments* tables) {
   const uint64_t fitting = std::min(FreeMemoryBytes() / 2 / kL1IndexBytesPerKey,
                                     FreeBytes(config.dir) / 2 / kL1IndexDiskBytesPerKey);
-  L1IndexConfig index;
-  index.dir = config.dir;
-  index.key_count = std::min({config.records.record_count(), fitting, kMostIndexKeys});
-  index.thread_counts = config.thread_counts;
-  index.rounds = config.rounds;
-  index.lookup_count = config.lookup_count;
-  index.seed = config.records.seed;
-  if (index.key_count == 0) return Status::OutOfMemory("no room for an index of a single key");
-  L1IndexRace race(index);
+  const uint64_t key_count = std::min({config.records.record_count(), fitting, kMostIndexKeys});
+  if (key_count == 0) return Status::OutOfMemory("no room for an index of a single key");
+  L1IndexRace race(config, key_count);
   ENGINE_RACE_RETURN_IF_ERROR(race.Prepare());
   return race.Compare(tables);
 }

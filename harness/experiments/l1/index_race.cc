@@ -33,13 +33,13 @@ constexpr char kByPointer[] = "blocks by pointer";
 // About as many as the engine has in a bucket of the default geometry with 64 million keys.
 constexpr uint64_t kBucketKeys = uint64_t{1} << 16;
 
-Options OptionsOf(const L1IndexConfig& config) {
+Options OptionsOf(uint64_t key_count) {
   Options options = QuietOptions();
-  const auto wanted = std::bit_floor(std::max<uint64_t>(config.key_count / kBucketKeys, 1));
+  const auto wanted = std::bit_floor(std::max<uint64_t>(key_count / kBucketKeys, 1));
   options.bucket_count = static_cast<uint32_t>(std::min<uint64_t>(wanted, 1024));
   options.file_count = std::min(options.file_count, options.bucket_count);
   // All of the index fits, and no thread works on it by itself.
-  options.memory_budget_bytes = std::max(options.memory_budget_bytes, config.key_count * 40);
+  options.memory_budget_bytes = std::max(options.memory_budget_bytes, key_count * 40);
   options.index_idle_ms = 0;
   return options;
 }
@@ -57,8 +57,8 @@ L1IndexRace::FindKeys InBatches(L1IndexRace::FindKeys find) {
 
 }  // namespace
 
-L1IndexRace::L1IndexRace(const L1IndexConfig& config)
-    : config_(config), options_(OptionsOf(config)) {}
+L1IndexRace::L1IndexRace(const L1RaceConfig& config, uint64_t key_count)
+    : config_(config), key_count_(key_count), options_(OptionsOf(key_count)) {}
 
 L1IndexRace::~L1IndexRace() {
   for (Opened* const opened : {&flat_, &paged_}) {
@@ -83,7 +83,7 @@ Status L1IndexRace::Prepare() {
 }
 
 Status L1IndexRace::MakeStore(const std::string& dir, const Options& options, Opened* opened) {
-  ENGINE_RACE_RETURN_IF_ERROR(FillKeyLogs(options, dir, config_.key_count, config_.seed));
+  ENGINE_RACE_RETURN_IF_ERROR(FillKeyLogs(options, dir, key_count_, config_.records.seed));
   return BucketLog::Open(options, dir, &opened->log);
 }
 
@@ -98,7 +98,7 @@ Status L1IndexRace::MakePaged() {
   options.index_memory_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(MakeStore(DirOf("paged"), options, &paged_));
   // A frame for each block, and some to spare: none is ever evicted.
-  const uint64_t blocks = config_.key_count / engine_race::format::kIndexBlockRecords;
+  const uint64_t blocks = key_count_ / engine_race::format::kIndexBlockRecords;
   const auto frames = static_cast<uint32_t>(blocks * 5 / 4 + 4 * options.bucket_count + 1024);
   ENGINE_RACE_RETURN_IF_ERROR(
       FrameCache::Create(FrameCache::BytesFor(frames), /*share=*/nullptr, &paged_.frames));
@@ -113,21 +113,21 @@ Status L1IndexRace::Warm() {
   return ForEachOnThreads(options_.bucket_count, [this](uint32_t bucket) {
     for (uint64_t slot = 0; slot < paged_.log->RecordCount(bucket); ++slot) {
       ValueRef ref;
-      ENGINE_RACE_RETURN_IF_ERROR(
-          paged_.index->Find(FilledKey(paged_.log->geometry(), bucket, slot, config_.seed), &ref));
+      ENGINE_RACE_RETURN_IF_ERROR(paged_.index->Find(
+          FilledKey(paged_.log->geometry(), bucket, slot, config_.records.seed), &ref));
     }
     return Status::Ok();
   });
 }
 
 void L1IndexRace::DrawLookups() {
-  const IndexKeys drawn(options_, config_.key_count, config_.seed);
+  const IndexKeys drawn(options_, key_count_, config_.records.seed);
   const uint64_t count =
       std::max<uint64_t>(config_.lookup_count / L1Lookups::kChunk, 1) * L1Lookups::kChunk;
   std::vector<uint64_t> keys(count);
   std::vector<uint64_t> slots(count);
   for (uint64_t i = 0; i < count; ++i) {
-    const IndexKeys::Place place = drawn.Present(MixAt(config_.seed, i));
+    const IndexKeys::Place place = drawn.Present(MixAt(config_.records.seed, i));
     keys[i] = place.key;
     slots[i] = place.slot;
   }
@@ -196,9 +196,9 @@ Experiment L1IndexRace::Table(const ClaimRounds& rates) const {
   table.question = "What does each step of the engine's own lookups gain?";
   table.unit = "a lookup of a key of 8 bytes: its slot";
   table.medium = "memory";
-  table.notes = {std::to_string(config_.key_count) + " keys in " +
-                     std::to_string(options_.bucket_count) + " buckets, " +
-                     std::to_string(blocks_->block_count()) + " blocks, nothing written beside",
+  table.notes = {std::to_string(key_count_) + " keys in " + std::to_string(options_.bucket_count) +
+                     " buckets, " + std::to_string(blocks_->block_count()) +
+                     " blocks, nothing written beside",
                  "batched: " + std::to_string(FlatIndex::kBatchKeys) + " keys at a time"};
   table.plot = {"steps", "step", {"threads"}, {"over_baseline"}};
   for (const Variant& variant : variants_) {

@@ -23,22 +23,13 @@
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/frame_cache.h"
 #include "engine_race/log/bucket_log.h"
-#include "harness/experiments/l1/rounds.h"
+#include "harness/experiments/l1/race.h"
 #include "harness/lab/extent_blocks.h"
 #include "harness/lab/flat_index.h"
 #include "harness/load/l1_lookups.h"
 #include "harness/measure/report.h"
 
 namespace harness {
-
-struct L1IndexConfig {
-  std::string dir;  // existing and writable; stores are made below it and removed
-  uint64_t key_count = 0;
-  std::vector<uint32_t> thread_counts = {1, 2, 4};
-  L1RoundsShape rounds{3, 1.0, 0.2, 1};
-  uint64_t lookup_count = uint64_t{1} << 22;  // drawn beforehand
-  uint64_t seed = 1;
-};
 
 // The most memory that the indexes and the blocks take for a key, and the most that their stores
 // take on disk.
@@ -47,7 +38,8 @@ inline constexpr uint64_t kL1IndexDiskBytesPerKey = 64;
 
 class L1IndexRace {
  public:
-  explicit L1IndexRace(const L1IndexConfig& config);
+  // Stores are made below the config's directory and removed.
+  L1IndexRace(const L1RaceConfig& config, uint64_t key_count);
   ~L1IndexRace();
   L1IndexRace(const L1IndexRace&) = delete;
   L1IndexRace& operator=(const L1IndexRace&) = delete;
@@ -90,7 +82,8 @@ class L1IndexRace {
   void AddVariants();
   Experiment Table(const ClaimRounds& rates) const;
 
-  const L1IndexConfig config_;
+  const L1RaceConfig config_;
+  const uint64_t key_count_;
   const engine_race::Options options_;
   std::unique_ptr<lab::FlatIndex> arrays_;
   Opened flat_;

@@ -19,18 +19,18 @@ class L1IndexRaceTest : public ::testing::Test {
  protected:
   L1IndexRaceTest() {
     config_.dir = dir_.path();
-    config_.key_count = 150000;  // two buckets
     config_.thread_counts = {1, 2};
     config_.rounds = {1, 0.002, 0.002, 1};
     config_.lookup_count = 8 * L1Lookups::kChunk;
   }
 
   engine_race::test::TempDir dir_{engine_race::test::FastParent()};
-  L1IndexConfig config_;
+  L1RaceConfig config_;
+  const uint64_t key_count_ = 150000;  // two buckets
 };
 
 TEST_F(L1IndexRaceTest, EveryVariantFindsTheSameRecords) {
-  L1IndexRace race(config_);
+  L1IndexRace race(config_, key_count_);
   const Status prepared = race.Prepare();
   ASSERT_TRUE(prepared.ok()) << prepared.ToString();
   const L1Lookups& lookups = race.lookups();
@@ -54,7 +54,7 @@ TEST_F(L1IndexRaceTest, MeasuresEveryVariantAndRemovesItsStores) {
   Experiments tables;
   std::set<std::string> names;
   {
-    L1IndexRace race(config_);
+    L1IndexRace race(config_, key_count_);
     ASSERT_TRUE(race.Prepare().ok());
     const Status compared = race.Compare(&tables);
     ASSERT_TRUE(compared.ok()) << compared.ToString();
