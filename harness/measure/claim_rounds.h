@@ -1,10 +1,12 @@
-// The figures of a bench, round by round, and the claims among them: medians, quartiles, tables.
+// Rounds of runs that are compared. The figures of a bench, round by round, and the claims among
+// them: medians, quartiles, tables.
 //
 // Not thread-safe.
 #ifndef HARNESS_MEASURE_CLAIM_ROUNDS_H_
 #define HARNESS_MEASURE_CLAIM_ROUNDS_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,9 +16,21 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
-#include "harness/measure/alternating_rounds.h"
 
 namespace harness {
+
+// Runs one side of a comparison; a failure ends the rounds. A run may start threads of its own.
+using Turn = std::function<engine_race::Status()>;
+
+// Runs the round of this number, from 0 on. Every side runs once, and every other round goes from
+// the last side to the first. Drift, such as a disk's burst allowance or a neighbour's load, then
+// affects all sides alike. Returns a turn's failure or InterruptedStatus: then the round is not
+// whole.
+engine_race::Status AlternatingRound(uint32_t round, const std::vector<Turn>& turns);
+
+// Runs this many rounds. Calls `after_round` with its number when a round is whole.
+engine_race::Status AlternatingRounds(uint32_t round_count, const std::vector<Turn>& turns,
+                                      const std::function<void(uint32_t round)>& after_round);
 
 // How a figure follows from those of its two sides.
 enum class RatioForm {

@@ -13,7 +13,6 @@
 #include "engine_race/base/memory.h"
 #include "harness/data/mix.h"
 #include "harness/load/store_basics.h"
-#include "harness/measure/alternating_rounds.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "harness/data/mix.h"
-#include "harness/measure/alternating_rounds.h"
 #include "harness/system/child_process.h"
 
 namespace harness {
