@@ -74,7 +74,7 @@ fuzz_helpers := $(addprefix test/e2e/,damaged_store.cc damaged_store_edits.cc st
                                       store_judge.cc)
 # The calls that tests may come between, see test/faults/system_calls.h; of the tests' programs alone.
 WRAPPED_CALLS := pread pwrite fsync fdatasync fallocate ftruncate lseek openat renameat unlinkat \
-                 mkdirat mmap munmap msync madvise fstat fstatat fstatfs flock fcntl ioctl close \
+                 mkdirat mmap munmap msync madvise fstat fstatat fstatfs fcntl ioctl close \
                  getrandom syscall \
                  $(addprefix io_uring_,queue_init_params register_buffers register_files \
                                        enable_rings submit_and_wait peek_batch_cqe)

@@ -197,7 +197,7 @@ struct Options {
   // 2 MiB, 4 MiB to 4 GiB. Half of it is how much is written between two checkpoints.
   uint64_t journal_bytes = uint64_t{256} << 20;
   // docs/space.md describes reclaim. A cleaning takes memory beside the budget: 20 bytes for each
-  // slot of its bucket, and up to 56 MiB. Its first one brings the store to format 8 or 9.
+  // slot of its bucket, and up to 56 MiB.
   Reclaim reclaim = Reclaim::kBackground;
   // Background reclaim cleans a bucket when this share of its records is dead: 1 to 99. Values then
   // take about 100 / (100 - percent) times the space of live records at most.

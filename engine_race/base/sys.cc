@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -357,29 +356,6 @@ Status HasExclusiveLock(int fd, bool* held) {
   if (::fcntl(fd, F_OFD_GETLK, &lock) != 0) return Failed("fcntl F_OFD_GETLK", fd);
   *held = lock.l_type != F_UNLCK;
   return Status::Ok();
-}
-
-Status Flock(int fd, LockKind kind, bool* supported) {
-  *supported = true;
-  const int operation = kind == LockKind::kShared ? LOCK_SH : LOCK_EX;
-  if (Retry([&] { return ::flock(fd, operation | LOCK_NB); }) == 0) return Status::Ok();
-  switch (errno) {
-    case EWOULDBLOCK:
-      return Status::IOError(kLockHeld).At(PathOf(fd), EAGAIN);
-    case EBADF:  // NFS wants a lock's file open for writing, which a directory never is
-    case EINVAL:
-    case ENOSYS:
-    case ENOLCK:
-    case EOPNOTSUPP:
-      *supported = false;
-      return Status::Ok();
-    default:
-      return Failed("flock", fd);
-  }
-}
-
-void Unflock(int fd) {
-  static_cast<void>(Retry([&] { return ::flock(fd, LOCK_UN); }));
 }
 
 Status CheckFileSizeLimit(uint64_t size_bytes) {

@@ -126,11 +126,6 @@ void UnlockFile(int fd);
 // Whether somebody holds the exclusive lock of an open file by LockFile. It takes no lock and does
 // not wait. `fd` need not be writable.
 Status HasExclusiveLock(int fd, bool* held);
-// The flock of an open file or directory. kIOError when it is held; *supported is false, and
-// nothing has happened, where nobody can take it.
-Status Flock(int fd, LockKind kind, bool* supported);
-// UnlockFile for a flock.
-void Unflock(int fd);
 // kFull when a file may not grow to `size_bytes` under this process's RLIMIT_FSIZE.
 Status CheckFileSizeLimit(uint64_t size_bytes);
 

@@ -37,9 +37,7 @@ inline constexpr uint64_t kBatchIntentBytes =
 // values of the puts, in order. Header and counts are written last, when the rest is durable, and
 // so are all records that the buckets had before. While they are there, no other record was
 // written to the buckets.
-inline constexpr uint64_t kLargeBatchMagic = 0x3243544142454741;  // "AGEBATC2" as bytes
-// Of a file without counts, which no released version has written. It is refused.
-inline constexpr uint64_t kOldLargeBatchMagic = 0x4843544142454741;  // "AGEBATCH" as bytes
+inline constexpr uint64_t kLargeBatchMagic = 0x4843544142454741;  // "AGEBATCH" as bytes
 struct LargeBatchHeader {
   uint64_t magic;
   uint64_t store_id;

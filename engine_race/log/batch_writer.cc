@@ -8,7 +8,6 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/log/append_listener.h"
 #include "engine_race/log/entry_codec.h"
-#include "engine_race/log/manifest.h"
 
 namespace engine_race {
 namespace {
@@ -50,16 +49,11 @@ Status BatchWriter::Prepare(std::span<const WriteBatch::Record> records, BatchPl
   return Status::Ok();
 }
 
-// Before the first batch the manifest keeps out builds that know no intents.
+// The first batch makes the file of intents.
 Status BatchWriter::EnsureReady() {
   const std::lock_guard<std::mutex> lock(ready_mutex_);
   if (!intents_.is_open()) {
     if (context_.latch.latched()) return context_.latch.status();
-    {
-      const std::lock_guard<std::mutex> manifest(context_.manifest_mutex);
-      ENGINE_RACE_RETURN_IF_ERROR(WriteBatchManifest(
-          context_.files.directory.get(), context_.options.file_mode, &context_.files.identity));
-    }
     ENGINE_RACE_RETURN_IF_ERROR(
         intents_.Open(context_.files, context_.staging.mapped(), context_.options.file_mode));
   }

@@ -49,14 +49,12 @@ Status Refused(const io::File& file, const Status& status) {
   return status.Reworded(status.code(), name + "the store is open elsewhere: " + HolderOf(file));
 }
 
-// Whether a store or path of a format with lock files stands in the directory. An opening may have
-// made one and failed afterwards; the store would not open again without its lock file.
+// Whether a store or path stands in the directory. An opening may have made one and failed
+// afterwards; the store would not open again without its lock file.
 bool NeedsLockFile(int dir_fd) {
   StoreIdentity identity;
-  if (ReadManifest(dir_fd, &identity).ok()) return !identity.HasFlock();
   format::PathMarker marker;
-  return ReadPathMarker(dir_fd, &marker).ok() &&
-         marker.format_version != format::kFlockFormatVersion;
+  return ReadManifest(dir_fd, &identity).ok() || ReadPathMarker(dir_fd, &marker).ok();
 }
 
 }  // namespace
@@ -77,12 +75,10 @@ DirectoryLock::~DirectoryLock() {
   }
   // Closing a descriptor alone would leave the lock to forked children.
   if (file_.fd() >= 0) sys::UnlockFile(file_.fd());
-  if (flocked_.valid()) sys::Unflock(flocked_.get());
 }
 
 DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
   const DirectoryLock former(std::move(*this));
-  flocked_ = std::move(other.flocked_);
   file_ = std::move(other.file_);
   owner_ = other.owner_;
   is_named_ = other.is_named_;
@@ -143,22 +139,6 @@ void DirectoryLock::NameOwner() {
     text.resize(kOwnerBytes);
     return file_.Write(text.data(), text.size(), 0);
   }));
-}
-
-Status DirectoryLock::TakeFlock(int dir_fd, sys::LockKind kind) {
-  UniqueFd opened;
-  bool supported = false;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, ".", O_RDONLY | O_DIRECTORY, 0, &opened));
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Flock(opened.get(), kind, &supported));
-  flocked_ = std::move(opened);
-  owner_ = ::getpid();
-  return Status::Ok();
-}
-
-void DirectoryLock::Settle() {
-  made_in_.Reset();
-  if (flocked_.valid()) sys::Unflock(flocked_.get());
-  flocked_.Reset();
 }
 
 }  // namespace engine_race

@@ -8,10 +8,6 @@
 // with the last of these descriptors. Other opens of the file in the same process neither share nor
 // end it.
 //
-// Builds up to format 3 know only the flock of the directory. They refuse a store of a newer format
-// by that format. While there is no store, or one of an old format, this lock holds the flock as
-// well.
-//
 // Owner of its descriptors; movable.
 // Thread safety: none, one thread at a time. Invariant: a lock file that this lock has made and
 // that was never settled is removed with it.
@@ -42,16 +38,13 @@ class DirectoryLock {
   // is not made.
   static Status TakeToRead(int dir_fd, DirectoryLock* lock);
 
-  // Takes the directory's flock, too. Where nobody can take it, old builds cannot either.
-  Status TakeFlock(int dir_fd, sys::LockKind kind);
-  // A store of this format is there: the lock file stays, and the flock is not needed any more.
-  void Settle();
+  // A store is there: the lock file stays.
+  void Settle() { made_in_.Reset(); }
 
  private:
   bool TakenHere() const;
   void NameOwner();
 
-  UniqueFd flocked_;
   io::File file_;
   // The process that took the lock.
   pid_t owner_ = 0;

@@ -42,34 +42,11 @@ inline constexpr char kLargeBatchName[] = "staging_large_batch";
 
 // Manifest.
 inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
-// Version 6 is of stores that have all keys, version 7 of stores that have a part of them. Builds
-// that know only stores of all keys would look for keys in other buckets.
-inline constexpr uint32_t kAllKeysFormatVersion = 6;
-inline constexpr uint32_t kKeyRangeFormatVersion = 7;
-// Versions 8 and 9 are 6 and 7 with what builds that know only those must refuse. That is checksums
-// with the seed of another store, a batch, which may have been interrupted, or slots that were used
-// again. A store becomes 8 or 9 when it first has any of that.
-inline constexpr uint32_t kExtendedAllKeysFormatVersion = 8;
-inline constexpr uint32_t kExtendedKeyRangeFormatVersion = 9;
-// Versions 4 and 5 are 6 and 7 without an index on disk. Builds that know only these would cut a
-// log and leave the index's coverage as it was. Opened for writing, such a store becomes 6 or 7.
-inline constexpr uint32_t kNoIndexKeyRangeFormatVersion = 5;
-// Version 3 is version 4 but for the lock.
-inline constexpr uint32_t kFlockFormatVersion = 3;
-inline constexpr bool IsReadable(uint32_t format_version) {
-  return format_version >= kFlockFormatVersion && format_version <= kExtendedKeyRangeFormatVersion;
-}
-// Whether manifests of this version name the seed of the store's checksums, and stores of it may
-// have batches.
-inline constexpr bool IsExtended(uint32_t format_version) {
-  return format_version >= kExtendedAllKeysFormatVersion;
-}
-// Whether manifests of this version name the store's keys.
-inline constexpr bool NamesKeys(uint32_t format_version) {
-  return format_version == kKeyRangeFormatVersion ||
-         format_version == kNoIndexKeyRangeFormatVersion ||
-         format_version == kExtendedKeyRangeFormatVersion;
-}
+// Of manifests and of markers. It is never 3 to 9: builds that were not released wrote those at the
+// same place. Their stores are refused.
+inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFirstUnreleasedVersion = 3;
+inline constexpr uint32_t kLastUnreleasedVersion = 9;
 inline constexpr uint32_t kManifestBytes = 4096;
 
 struct Manifest {
@@ -91,47 +68,34 @@ static_assert(sizeof(Manifest) == 64);
 static_assert(offsetof(Manifest, bucket_capacity_records) == 40);
 static_assert(offsetof(Manifest, checksum) == 56);
 
-// The rest of the manifest's page: where the values lie.
-inline constexpr uint32_t kPathNamesBytes = 4008;
+// The rest of the manifest's page: the store's keys, and where its values lie.
+inline constexpr uint32_t kNotedBackupCount = 16;
+inline constexpr uint32_t kPathNamesBytes = 3856;
 struct ManifestPaths {
   uint64_t stripe_unit_bytes;
   // 0: the values lie in the store's own directory.
   uint32_t path_count;
-  // In versions 8 and 9: 1 if the store has a file of rows. Else zero.
-  uint32_t has_rows;
-  // Absolute, each ended by a zero byte, one after the other; zeros after the last. The
-  // end has other fields, see below.
+  uint32_t has_rows;  // 1: the store has a file of rows
+  // Seeds the checksums of entries, values and counts. The store id, or the seed of a clone's
+  // source.
+  uint64_t seed_id;
+  // The store's keys.
+  uint64_t first_key;
+  uint64_t last_key;
+  // The ids of backups that were made of this store. Those that were used last come first; 0: none.
+  uint64_t noted_backups[kNotedBackupCount];
+  // Absolute, each ended by a zero byte, one after the other; zeros after the last.
   char names[kPathNamesBytes];
   // Hash64 of all bytes of this part before it, seeded with the store id.
   uint64_t checksum;
 };
 static_assert(sizeof(Manifest) + sizeof(ManifestPaths) == kManifestBytes);
+static_assert(offsetof(ManifestPaths, names) == 168);
 static_assert(offsetof(ManifestPaths, checksum) == 4024);
-
-// In versions 5, 7 and 9 the last bytes of `names` are the store's keys, else zero.
-struct ManifestKeys {
-  uint64_t first;
-  uint64_t last;
-};
-inline constexpr uint32_t kKeyRangePathNamesBytes = kPathNamesBytes - sizeof(ManifestKeys);
-static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kKeyRangePathNamesBytes == 4072);
-
-// In versions 8 and 9 the seed id stands before the place of the keys, else zero.
-inline constexpr uint32_t kSeedPathNamesBytes = kKeyRangePathNamesBytes - sizeof(uint64_t);
-static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kSeedPathNamesBytes == 4064);
-
-// Before the place of the seed id: the ids of backups that were made of this store. Those that were
-// used last come first, and zeros follow. The names have the bytes before.
-inline constexpr uint32_t kNotedBackupCount = 16;
-inline constexpr uint32_t kOwnPathNamesBytes =
-    kSeedPathNamesBytes - kNotedBackupCount * sizeof(uint64_t);
-static_assert(sizeof(Manifest) + offsetof(ManifestPaths, names) + kOwnPathNamesBytes == 3936);
-static_assert(kMaxPathCount * 2 <= kOwnPathNamesBytes);
+static_assert(kMaxPathCount * 2 <= kPathNamesBytes);
 
 // Marker of a path.
 inline constexpr uint64_t kMarkerMagic = 0x4854415045434152;  // "RACEPATH" as bytes
-// Markers are the same in all stores from version 4 on.
-inline constexpr uint32_t kMarkerFormatVersion = 4;
 struct PathMarker {
   uint64_t magic;
   uint32_t format_version;

@@ -127,9 +127,6 @@ Status LargeBatchFile::Read(io::Access access, bool* committed) {
   if (size_bytes < sizeof(LargeBatchHeader)) return Status::Ok();
   LargeBatchHeader header;
   ENGINE_RACE_RETURN_IF_ERROR(file_.Read(&header, sizeof(header), 0));
-  if (header.magic == format::kOldLargeBatchMagic) {
-    return Status::NotSupported(file_.name() + ": a batch of an older build was interrupted");
-  }
   if (header.magic != format::kLargeBatchMagic || header.store_id != files_.identity.store_id ||
       header.entry_count > size_bytes / sizeof(LargeBatchEntry) ||
       header.bucket_count > size_bytes / sizeof(BatchIntentEntry)) {

@@ -42,7 +42,7 @@ class LargeBatchFile {
   void Discard() noexcept;
 
   // Reads what an earlier opening has left. exists() is false where there is no file. *committed:
-  // there is a whole batch. kNotSupported: another build's.
+  // there is a whole batch.
   Status Read(io::Access access, bool* committed);
   bool exists() const { return file_.valid(); }
   uint64_t entry_count() const { return entries_.size(); }

@@ -48,8 +48,8 @@ struct LogContext {
   const numa::StorePlacement placement;
   Staging staging;
   std::vector<Bucket> buckets;
-  // Held while the manifest is written anew. Guards the format version, whether there are rows, and
-  // the backups that are noted.
+  // Held while the manifest is written anew. Guards whether there are rows, and the backups that
+  // are noted.
   mutable std::mutex manifest_mutex;
   // Whether files.rows is valid. It is made while the store is open, under manifest_mutex.
   std::atomic<bool> has_row_file{false};

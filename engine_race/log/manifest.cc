@@ -26,44 +26,23 @@ uint64_t ChecksumOf(const ManifestPaths& paths, uint64_t store_id) {
   return Hash64(&paths, offsetof(ManifestPaths, checksum), store_id);
 }
 
-void ParseSeed(const ManifestPaths& paths, StoreIdentity* identity) {
-  identity->other_seed_id.reset();
-  if (!format::IsExtended(identity->format_version)) return;
-  uint64_t seed_id = 0;
-  std::memcpy(&seed_id, paths.names + format::kSeedPathNamesBytes, sizeof(seed_id));
-  if (seed_id != identity->store_id) identity->other_seed_id = seed_id;
-}
-
-// After CheckGeometry, which the division needs.
-Status ParseKeys(const ManifestPaths& paths, StoreIdentity* identity) {
-  KeyRange keys;
-  if (format::NamesKeys(identity->format_version)) {
-    format::ManifestKeys stored;
-    std::memcpy(&stored, paths.names + format::kKeyRangePathNamesBytes, sizeof(stored));
-    keys = {stored.first, stored.last};
-    if (keys.empty()) return Status::Corruption("manifest: it names no keys");
-    if (keys.HasAllKeys()) {
-      return Status::Corruption("manifest: it names all keys, where it must name a part");
-    }
-  }
-  identity->geometry.Divide(keys);
-  return Status::Ok();
-}
-
 Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
   if (paths.checksum != ChecksumOf(paths, identity->store_id)) {
     return Status::Corruption("manifest: the checksum of its paths does not match");
   }
   identity->geometry.path_count = paths.path_count;
-  identity->has_rows = format::IsExtended(identity->format_version) && paths.has_rows != 0;
   identity->geometry.stripe_unit_bytes = paths.stripe_unit_bytes;
+  // The division of the keys needs a sound geometry.
   ENGINE_RACE_RETURN_IF_ERROR(CheckGeometry(identity->geometry));
-  ENGINE_RACE_RETURN_IF_ERROR(ParseKeys(paths, identity));
-  ParseSeed(paths, identity);
-  std::memcpy(identity->noted_backups.data(), paths.names + format::kOwnPathNamesBytes,
-              sizeof(identity->noted_backups));
+  const KeyRange keys = {paths.first_key, paths.last_key};
+  if (keys.empty()) return Status::Corruption("manifest: it names no keys");
+  identity->geometry.Divide(keys);
+  identity->has_rows = paths.has_rows != 0;
+  identity->other_seed_id.reset();
+  if (paths.seed_id != identity->store_id) identity->other_seed_id = paths.seed_id;
+  std::copy_n(paths.noted_backups, format::kNotedBackupCount, identity->noted_backups.begin());
   const char* next = paths.names;
-  const char* const end = paths.names + format::kOwnPathNamesBytes;
+  const char* const end = paths.names + format::kPathNamesBytes;
   identity->paths.clear();
   for (uint32_t i = 0; i < paths.path_count; ++i) {
     const char* const stop = std::find(next, end, '\0');
@@ -82,10 +61,10 @@ Status PutNames(const StoreIdentity& identity, ManifestPaths* paths) {
     if (name.find('\0') != std::string::npos) {
       return Status::InvalidArgument("the name of a path has a zero byte in it");
     }
-    if (used_bytes + name.size() + 1 > format::kOwnPathNamesBytes) {
+    if (used_bytes + name.size() + 1 > format::kPathNamesBytes) {
       return Status::InvalidArgument(
           "the names of the paths are too long for the manifest: it has " +
-          std::to_string(format::kOwnPathNamesBytes) + " bytes for them");
+          std::to_string(format::kPathNamesBytes) + " bytes for them");
     }
     std::memcpy(paths->names + used_bytes, name.data(), name.size());
     used_bytes += name.size() + 1;
@@ -100,12 +79,7 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
   if (manifest.checksum != ChecksumOf(manifest)) {
     return Status::Corruption("manifest: its checksum does not match");
   }
-  if (!format::IsReadable(manifest.format_version)) {
-    return Status::NotSupported("manifest: format version " +
-                                std::to_string(manifest.format_version) + ", this build reads " +
-                                std::to_string(format::kFlockFormatVersion) + " to " +
-                                std::to_string(format::kExtendedKeyRangeFormatVersion));
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(CheckFormatVersion("manifest", manifest.format_version));
   if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes) {
     return Status::NotSupported("manifest: other key or value sizes");
   }
@@ -119,7 +93,6 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
   geometry.key_group_bytes = manifest.key_group_bytes;
   geometry.bucket_capacity_records = manifest.bucket_capacity_records;
   identity->store_id = manifest.store_id;
-  identity->format_version = manifest.format_version;
   return ParsePaths(paths, identity);
 }
 
@@ -147,7 +120,7 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   const Geometry& geometry = identity.geometry;
   Manifest manifest{};
   manifest.magic = format::kManifestMagic;
-  manifest.format_version = identity.WrittenVersion();
+  manifest.format_version = format::kFormatVersion;
   manifest.key_bytes = kKeyBytes;
   manifest.value_bytes = kValueBytes;
   manifest.bucket_count = geometry.bucket_count;
@@ -162,17 +135,11 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   paths.stripe_unit_bytes = geometry.stripe_unit_bytes;
   paths.path_count = geometry.path_count;
   paths.has_rows = identity.has_rows ? 1 : 0;
+  paths.seed_id = identity.seed_id();
+  paths.first_key = geometry.keys().first;
+  paths.last_key = geometry.keys().last;
+  std::copy(identity.noted_backups.begin(), identity.noted_backups.end(), paths.noted_backups);
   ENGINE_RACE_RETURN_IF_ERROR(PutNames(identity, &paths));
-  std::memcpy(paths.names + format::kOwnPathNamesBytes, identity.noted_backups.data(),
-              sizeof(identity.noted_backups));
-  if (format::NamesKeys(manifest.format_version)) {
-    const format::ManifestKeys keys = {geometry.keys().first, geometry.keys().last};
-    std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
-  }
-  if (format::IsExtended(manifest.format_version)) {
-    const uint64_t seed_id = identity.seed_id();
-    std::memcpy(paths.names + format::kSeedPathNamesBytes, &seed_id, sizeof(seed_id));
-  }
   paths.checksum = ChecksumOf(paths, identity.store_id);
   std::array<char, format::kManifestBytes> page{};
   std::memcpy(page.data(), &manifest, sizeof(manifest));
@@ -199,6 +166,18 @@ Status ReadManifest(int dir_fd, StoreIdentity* identity) {
   return ReadFrom(dir_fd, format::kManifestName, identity);
 }
 
+Status CheckFormatVersion(const std::string& name, uint32_t format_version) {
+  if (format_version == format::kFormatVersion) return Status::Ok();
+  const std::string version = name + ": format version " + std::to_string(format_version);
+  if (format_version < format::kFirstUnreleasedVersion ||
+      format_version > format::kLastUnreleasedVersion) {
+    return Status::NotSupported(version + ", this build reads " +
+                                std::to_string(format::kFormatVersion));
+  }
+  return Status::NotSupported(version + " is of a build before the first release: back the store " +
+                              "up with that build, and restore the backup with this one");
+}
+
 Status CheckPathNames(const StoreIdentity& identity) {
   ManifestPaths paths{};
   return PutNames(identity, &paths);
@@ -213,15 +192,6 @@ Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& 
 
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode) {
   return WriteTo(dir_fd, format::kManifestName, identity, file_mode);
-}
-
-Status WriteBatchManifest(int dir_fd, mode_t file_mode, StoreIdentity* identity) {
-  if (format::IsExtended(identity->format_version)) return Status::Ok();
-  StoreIdentity with_batches = *identity;
-  with_batches.format_version = with_batches.ExtendedVersion();
-  ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(dir_fd, with_batches, file_mode));
-  identity->format_version = with_batches.format_version;
-  return Status::Ok();
 }
 
 Status WriteNoteOfBackup(int dir_fd, mode_t file_mode, uint64_t backup_id, uint64_t parent_id,

@@ -1,6 +1,6 @@
 // The manifest says which store this is, what shape it has and where its values lie. It is written
 // atomically, when everything it stands for is on the device. It is written again when the store's
-// paths have moved, or when the store was of an older format.
+// paths have moved, when it gets a file of rows, and when a backup is noted.
 //
 // Thread safety: stateless functions over an open directory that the caller owns and has locked.
 #ifndef ENGINE_RACE_LOG_MANIFEST_H_
@@ -31,27 +31,15 @@ struct StoreIdentity {
   std::vector<std::string> paths;
   // The backups that the store has noted, as in the manifest; 0: none.
   std::array<uint64_t, format::kNotedBackupCount> noted_backups{};
-  // The format version that was read.
-  uint32_t format_version = format::kAllKeysFormatVersion;
 
   // Seeds the checksums of entries, values and counts. Files are told apart by the store id.
   uint64_t seed_id() const { return other_seed_id.value_or(store_id); }
   StoreIds ids() const { return {store_id, seed_id()}; }
-
-  // The format version that a manifest is written with.
-  uint32_t WrittenVersion() const {
-    if (other_seed_id || has_rows || format::IsExtended(format_version)) return ExtendedVersion();
-    return geometry.keys().HasAllKeys() ? format::kAllKeysFormatVersion
-                                        : format::kKeyRangeFormatVersion;
-  }
-  // The format version from the first batch on, and of a clone.
-  uint32_t ExtendedVersion() const {
-    return geometry.keys().HasAllKeys() ? format::kExtendedAllKeysFormatVersion
-                                        : format::kExtendedKeyRangeFormatVersion;
-  }
-  // Whether the store is locked as builds of version 3 lock it.
-  bool HasFlock() const { return format_version == format::kFlockFormatVersion; }
 };
+
+// kNotSupported for a manifest or marker, called `name`, of another format version. The message
+// says how to bring over a store of a build that was not released.
+Status CheckFormatVersion(const std::string& name, uint32_t format_version);
 
 // kNotFound when there is none; kCorruption for a truncated, damaged or foreign one; kNotSupported
 // for another format version or a geometry that cannot be used.
@@ -64,10 +52,6 @@ Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& 
 
 // Writes a new file, syncs it, renames it into place and syncs the directory.
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);
-
-// Before the first batch is written to a store: gives the manifest and *identity a format version
-// with batches, unless they have one. Older builds do not open the store any more.
-Status WriteBatchManifest(int dir_fd, mode_t file_mode, StoreIdentity* identity);
 
 // Notes a backup in the manifest and in *identity, and its parent, unless that is 0, behind it.
 Status WriteNoteOfBackup(int dir_fd, mode_t file_mode, uint64_t backup_id, uint64_t parent_id,

@@ -33,18 +33,13 @@ Status ReadPathMarker(int dir_fd, PathMarker* marker) {
   if (marker->magic != format::kMarkerMagic || marker->checksum != ChecksumOf(*marker)) {
     return Status::Corruption(name + ": its checksum does not match");
   }
-  if (marker->format_version != format::kMarkerFormatVersion &&
-      marker->format_version != format::kFlockFormatVersion) {
-    return Status::NotSupported(name + ": format version " +
-                                std::to_string(marker->format_version));
-  }
-  return Status::Ok();
+  return CheckFormatVersion(name, marker->format_version);
 }
 
 Status WritePathMarker(int dir_fd, const StoreIdentity& identity, size_t index, mode_t file_mode) {
   PathMarker marker{};
   marker.magic = format::kMarkerMagic;
-  marker.format_version = format::kMarkerFormatVersion;
+  marker.format_version = format::kFormatVersion;
   marker.path_index = static_cast<uint32_t>(index);
   marker.path_count = static_cast<uint32_t>(identity.paths.size());
   marker.store_id = identity.store_id;

@@ -35,14 +35,9 @@ Status RowKeeper::EnsureFile() {
   }
   StoreIdentity identity = files.identity;
   identity.has_rows = true;
-  identity.format_version = identity.WrittenVersion();
   ENGINE_RACE_RETURN_IF_ERROR(
       WriteManifest(files.directory.get(), identity, context_.options.file_mode));
   files.identity.has_rows = true;
-  files.identity.format_version = identity.format_version;
-  Log(context_.options.log, LogLevel::kInfo,
-      "slots are used again: the store goes to format " + std::to_string(identity.format_version) +
-          ", and older builds do not open it any more");
   context_.has_row_file.store(true, std::memory_order_release);
   return Status::Ok();
 }

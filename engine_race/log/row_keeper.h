@@ -52,7 +52,7 @@ class RowKeeper {
   // Under the bucket's lock: gives the next `count` records of a batch their slots. kFull.
   Status MakeRoomFor(uint32_t bucket, uint64_t count);
 
-  // Makes sure that the store has a file of rows. From then on older builds refuse the store.
+  // Makes sure that the store has a file of rows.
   Status EnsureFile();
   // Under the bucket's lock, after EnsureFile: from here on the bucket's rows count.
   Status BeginRows(uint32_t bucket);

@@ -17,9 +17,9 @@
 namespace engine_race {
 
 // Descriptors that an opening has once the directory is locked: the directory and the lock file.
-// While the store is made the flock has one, and so has the removal of the lock file.
+// While the store is made the removal of the lock file has one.
 inline constexpr uint64_t kOpenWhenLocked = 2;
-inline constexpr uint64_t kOpenWhenMade = 4;
+inline constexpr uint64_t kOpenWhenMade = 3;
 
 // Every bucket is empty, and that is the truth in this page cache.
 Status WriteEmptyCounts(const StoreFiles& files);

@@ -57,78 +57,34 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
   return Status::Ok();
 }
 
-bool IsOld(const StoreIdentity& identity) {
-  return identity.format_version != identity.WrittenVersion();
-}
-
-// Some process may have the store open under a lock of the removed file; a new file would not show
-// that lock.
-Status LockIsMissing() {
-  return Status::Corruption(std::string(format::kLockName) +
-                            " is missing; when no process has the store open, make an empty one");
-}
-
-// A store of version 4 or newer is made behind its lock, whose file then stays.
+// A store is made behind its lock, whose file then stays. Without it some process may have the
+// store open under a lock of the removed file, and a new file would not show that lock.
 Status RequireLockFile(int dir_fd) {
   StoreIdentity identity;
   const Status found = ReadManifest(dir_fd, &identity);
   if (found.code() == Code::kNotFound) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(found);
-  if (identity.HasFlock()) return Status::Ok();
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &exists));
-  return exists ? Status::Ok() : LockIsMissing();
+  if (exists) return Status::Ok();
+  return Status::Corruption(std::string(format::kLockName) +
+                            " is missing; when no process has the store open, make an empty one");
 }
 
-// Takes the lock and reads the manifest under it. An older build may be at work where there is no
-// store yet, or one of version 3.
+// Takes the lock and reads the manifest under it. kNotFound when there is no store.
 Status LockToWrite(const Options& options, StoreFiles* files) {
   const int dir_fd = files->directory.get();
   ENGINE_RACE_RETURN_IF_ERROR(RequireLockFile(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToWrite(dir_fd, options.file_mode, &files->lock));
-  const Status found = ReadManifest(dir_fd, &files->identity);
-  const bool missing = found.code() == Code::kNotFound;
-  if (!missing && (!found.ok() || !files->identity.HasFlock())) return found;
-  ENGINE_RACE_RETURN_IF_ERROR(files->lock.TakeFlock(dir_fd, sys::LockKind::kExclusive));
   return ReadManifest(dir_fd, &files->identity);
 }
 
 // LockToWrite for a reader, which shares the lock with other readers.
 Status LockToRead(StoreFiles* files) {
   const int dir_fd = files->directory.get();
-  Status locked = DirectoryLock::TakeToRead(dir_fd, &files->lock);
-  if (!locked.ok() && locked.code() != Code::kNotFound) return locked;
-  ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(dir_fd, &files->identity));
-  // The store may have been made in between.
-  if (!locked.ok() && !files->identity.HasFlock()) {
-    locked = DirectoryLock::TakeToRead(dir_fd, &files->lock);
-  }
-  const bool unlocked = locked.code() == Code::kNotFound;
-  if (!locked.ok() && !unlocked) return locked;
-  if (files->identity.HasFlock()) {
-    ENGINE_RACE_RETURN_IF_ERROR(files->lock.TakeFlock(dir_fd, sys::LockKind::kShared));
-    ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(dir_fd, &files->identity));
-  }
-  if (!unlocked || files->identity.HasFlock()) return Status::Ok();
-  return LockIsMissing();
-}
-
-// Writes anew what names the store's places and format. The manifest comes last: until then builds
-// of version 3 are kept out by the flock.
-Status RenewManifest(const Options& options, const StoreFiles& files) {
-  if (IsOld(files.identity)) {
-    Log(options.log, LogLevel::kInfo,
-        "the store goes from format " + std::to_string(files.identity.format_version) + " to " +
-            std::to_string(files.identity.WrittenVersion()) +
-            ": older builds do not open it any more");
-  }
-  if (files.identity.HasFlock()) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        RenewPathMarkers(files.identity, options.file_mode, files.values.paths()));
-    // The lock file's name is durable before a format that needs it.
-    ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(files.directory.get()));
-  }
-  return WriteManifest(files.directory.get(), files.identity, options.file_mode);
+  ENGINE_RACE_RETURN_IF_ERROR(RequireLockFile(dir_fd));
+  ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToRead(dir_fd, &files->lock));
+  return ReadManifest(dir_fd, &files->identity);
 }
 
 enum class Leftovers { kRefused, kRemoved };
@@ -189,9 +145,8 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
     ENGINE_RACE_RETURN_IF_ERROR(found);
     bool moved = false;
     ENGINE_RACE_RETURN_IF_ERROR(OpenExisting(options, io::Access::kReadWrite, files, &moved));
-    if (moved || IsOld(files->identity)) {
-      ENGINE_RACE_RETURN_IF_ERROR(RenewManifest(options, *files));
-      files->identity.format_version = files->identity.WrittenVersion();
+    if (moved) {
+      ENGINE_RACE_RETURN_IF_ERROR(WriteManifest(dir_fd, files->identity, options.file_mode));
     }
   }
   files->lock.Settle();

@@ -1,8 +1,7 @@
 // The files of one store: made once, found again, locked while open.
 //
-// Owner of every descriptor of the store. Immutable after OpenStoreFiles, but for three changes.
-// The first batch and the first freed slots raise the format version, and the latter add `rows`.
-// Each backup is noted in `identity`.
+// Owner of every descriptor of the store. Immutable after OpenStoreFiles, but for two changes. The
+// first freed slots add `rows`, and each backup is noted in `identity`.
 #ifndef ENGINE_RACE_LOG_STORE_FILES_H_
 #define ENGINE_RACE_LOG_STORE_FILES_H_
 
@@ -46,9 +45,9 @@ std::vector<ValuePath> OwnDirectory();
 
 // Locks `dir` and opens the store there, or makes a new one where nothing is. A directory with
 // records but no manifest is kCorruption, never a fresh store. The manifest is written anew where
-// options.paths are the store's own that have moved, or where the store is of an older format. A
-// refused opening leaves nothing behind but directories that were made for it. The counts of a new
-// store enter the page cache as `memory` says.
+// options.paths are the store's own that have moved. A refused opening leaves nothing behind but
+// directories that were made for it. The counts of a new store enter the page cache as `memory`
+// says.
 Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles* files,
                       const Placement& memory = {});
 

@@ -22,26 +22,16 @@ struct PathOpening {
   Code wrong = Code::kCorruption;
   bool create = false;
   bool read_only = false;
-  // Whether to take the flock as well, against builds that know no other lock.
-  bool flock = false;
   mode_t directory_mode = 0;
   mode_t file_mode = 0;
 };
 
 Status TakeLock(const PathOpening& how, ValuePath* path) {
   const int dir_fd = path->directory.get();
-  const sys::LockKind kind = how.read_only ? sys::LockKind::kShared : sys::LockKind::kExclusive;
-  if (how.read_only) {
-    const Status locked = DirectoryLock::TakeToRead(dir_fd, &path->lock);
-    const bool missing = locked.code() == Code::kNotFound;
-    if (missing && !how.flock) {
-      return Status(how.wrong, format::kLockName + std::string(" is missing"));
-    }
-    if (!missing) ENGINE_RACE_RETURN_IF_ERROR(locked);
-  } else {
-    ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToWrite(dir_fd, how.file_mode, &path->lock));
-  }
-  return how.flock ? path->lock.TakeFlock(dir_fd, kind) : Status::Ok();
+  if (!how.read_only) return DirectoryLock::TakeToWrite(dir_fd, how.file_mode, &path->lock);
+  Status locked = DirectoryLock::TakeToRead(dir_fd, &path->lock);
+  if (locked.code() != Code::kNotFound) return locked;
+  return Status(how.wrong, format::kLockName + std::string(" is missing"));
 }
 
 // Opens a path's directory and takes its lock.
@@ -138,7 +128,6 @@ Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Opt
   how.store_dir_fd = store_dir_fd;
   how.wrong = Code::kInvalidArgument;
   how.create = true;
-  how.flock = true;
   how.directory_mode = options.directory_mode;
   how.file_mode = options.file_mode;
   *foreign = false;
@@ -192,23 +181,12 @@ Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity, mode_t 
   return Status::Ok();
 }
 
-Status RenewPathMarkers(const StoreIdentity& identity, mode_t file_mode,
-                        const std::vector<ValuePath>& paths) {
-  for (size_t i = 0; i < paths.size(); ++i) {
-    if (!paths[i].directory.valid()) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(WritePathMarker(paths[i].directory.get(), identity, i, file_mode)
-                                    .Prefixed(PathPrefix(i, paths[i].name)));
-  }
-  return Status::Ok();
-}
-
 Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, bool read_only,
                       mode_t file_mode, StoreIdentity* identity, std::vector<ValuePath>* paths,
                       bool* moved) {
   PathOpening how;
   how.store_dir_fd = store_dir_fd;
   how.read_only = read_only;
-  how.flock = identity->HasFlock();
   how.file_mode = file_mode;
   *moved = false;
   paths->clear();

@@ -43,10 +43,6 @@ Status CheckDevices(const StoreIdentity& identity, const std::vector<ValuePath>&
 Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity, mode_t file_mode,
                         std::vector<ValuePath>* paths);
 
-// Writes the markers of a store that exists in the newest format. Devices have no marker.
-Status RenewPathMarkers(const StoreIdentity& identity, mode_t file_mode,
-                        const std::vector<ValuePath>& paths);
-
 // Locks the paths of a store that exists: those in `given`, or those that the manifest names when
 // `given` is empty. With read_only, other readers may have them too. kInvalidArgument for a given
 // path that is not the store's own. kCorruption when a path that the manifest names is not there.

@@ -50,7 +50,7 @@ void PrintManifest(const engine_race::StoreFiles& files) {
   const engine_race::StoreIdentity& identity = files.identity;
   const engine_race::Geometry& geometry = identity.geometry;
   std::printf("store id          %016" PRIx64 "\n", identity.store_id);
-  std::printf("format version    %u\n", identity.format_version);
+  std::printf("format version    %u\n", engine_race::format::kFormatVersion);
   std::printf("buckets           %u, of at most %" PRIu64 " records\n", geometry.bucket_count,
               geometry.bucket_capacity_records);
   std::printf("keys              %s\n", engine_race::ToString(geometry.keys()).c_str());

@@ -70,14 +70,13 @@ bool IsDevice(const std::string& path) {
   return fs::is_block_file(path, error);
 }
 
-// Opens the note in an open directory, or makes an empty one, and takes its flock. kIOError when
-// another bench has the flock, or has removed the note meanwhile.
+// Opens the note in an open directory, or makes an empty one, and takes its lock. kIOError when
+// another bench has the lock, or has removed the note meanwhile.
 Status LockNote(int dir_fd, engine_race::UniqueFd* note) {
   engine_race::UniqueFd file;
-  bool supported = false;
   bool is_named = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, kNoteName, O_RDWR | O_CREAT, kNoteMode, &file));
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Flock(file.get(), sys::LockKind::kExclusive, &supported));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::LockFile(file.get(), sys::LockKind::kExclusive));
   ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(dir_fd, kNoteName, file.get(), &is_named));
   if (!is_named) return Status::IOError(std::string(kNoteName) + " was removed meanwhile");
   *note = std::move(file);
@@ -179,7 +178,7 @@ bool StoreDir::Empty(std::string* error) {
   return false;
 }
 
-// A bench holds the flock of the note as long as it runs.
+// A bench holds the lock of the note as long as it runs.
 bool StoreDir::TakeNote(std::string* error) {
   if (note_.valid()) return true;
   engine_race::UniqueFd directory;
@@ -210,7 +209,7 @@ void StoreDir::DropNotes() {
       fs::remove(fs::path(value_path) / kNoteName, error);
     }
   }
-  // The flock ends after the name.
+  // The lock ends after the name.
   fs::remove(fs::path(path_) / kNoteName, error);
   note_.Reset();
 }

@@ -2,7 +2,7 @@
 //
 // A note beside the store says that a bench made it, and the same note lies in each of its value
 // paths. Only directories that have this note, or are empty, are ever emptied. The note keeps
-// canonical paths, so it means the same from every working directory. A bench holds the flock of
+// canonical paths, so it means the same from every working directory. A bench holds the lock of
 // the note from Empty on. A bench that is killed before it has written its note leaves it empty,
 // which is taken for none. Not thread-safe.
 #ifndef HARNESS_BENCH_STORE_DIR_H_
@@ -51,7 +51,7 @@ class StoreDir {
   bool ClaimValuePaths(std::string* error) const;
   bool WriteNote(std::string* error);
   bool RemoveStore(std::string* error) const;
-  // Removes the notes where no store lies, and gives up the flock.
+  // Removes the notes where no store lies, and gives up the lock.
   void DropNotes();
 
   WorkDir dir_{"bench-store."};

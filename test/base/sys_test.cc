@@ -68,20 +68,6 @@ TEST_F(SysTest, ErrorsSayWhichFileAndTheErrno) {
   EXPECT_EQ(refused.path(), std::filesystem::canonical(dir_.Join("f")));
 }
 
-TEST_F(SysTest, SecondFlockOfTheSameDirectoryIsRefused) {
-  UniqueFd first;
-  UniqueFd second;
-  bool supported = false;
-  ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &first).ok());
-  ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &second).ok());
-  ASSERT_TRUE(sys::Flock(first.get(), sys::LockKind::kShared, &supported).ok());
-  if (!supported) GTEST_SKIP() << "no flock of directories here";
-  EXPECT_TRUE(sys::Flock(second.get(), sys::LockKind::kShared, &supported).ok());
-  EXPECT_EQ(sys::Flock(second.get(), sys::LockKind::kExclusive, &supported).code(), Code::kIOError);
-  first.Reset();
-  EXPECT_TRUE(sys::Flock(second.get(), sys::LockKind::kExclusive, &supported).ok());
-}
-
 // A lock of F_SETLK would belong to the process; this one belongs to the open file.
 TEST_F(SysTest, AFileLockIsOfOneOpenOfTheFile) {
   UniqueFd other;

@@ -74,7 +74,6 @@ TEST_P(SharedBlocksTest, HoldsWhatWasThereAndNothingLater) {
   const StoreIdentity clone = IdentityOf(target());
   EXPECT_NE(clone.store_id, original.store_id);
   EXPECT_EQ(clone.seed_id(), original.store_id);
-  EXPECT_EQ(clone.format_version, format::kExtendedAllKeysFormatVersion);
 }
 
 TEST_P(SharedBlocksTest, BothStoresGoOnByThemselves) {
@@ -160,7 +159,7 @@ TEST_P(SharedBlocksTest, OfAPartOfTheKeys) {
     contents[key] = 1;
   }
   ASSERT_TRUE(store->Checkpoint(target(), Shared()).ok());
-  EXPECT_EQ(IdentityOf(target()).format_version, format::kExtendedKeyRangeFormatVersion);
+  EXPECT_EQ(IdentityOf(target()).geometry.keys(), *options.key_range);
   EXPECT_EQ(ContentsOf(target(), options), contents);
 }
 
@@ -171,7 +170,7 @@ TEST_P(SharedBlocksTest, CopiesWhenItIsAskedTo) {
   CheckpointOptions how;
   how.reflink = false;
   ASSERT_TRUE(store->Checkpoint(target(), how).ok());
-  EXPECT_EQ(IdentityOf(target()).format_version, format::kAllKeysFormatVersion);
+  EXPECT_EQ(IdentityOf(target()).seed_id(), IdentityOf(target()).store_id) << "no clone";
   EXPECT_EQ(ContentsOf(target()), contents);
 }
 

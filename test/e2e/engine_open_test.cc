@@ -237,12 +237,12 @@ TEST_F(EngineOpenUnprivilegedTest, StoreWhoseFilesMayNotBeWritten) {
 
 TEST_F(EngineOpenTest, OtherFormatVersionIsNotSupported) {
   MakeStore();
-  EditManifestSoundly([](format::Manifest* manifest) {
-    manifest->format_version = format::kExtendedKeyRangeFormatVersion + 1;
-  });
-  ExpectRefused(kNotSupported);
-  EditManifestSoundly(
-      [](format::Manifest* manifest) { manifest->format_version = format::kAllKeysFormatVersion; });
+  // 9 is that of a build before the first release.
+  for (const uint32_t version : {2, 9}) {
+    EditManifestSoundly([&](format::Manifest* manifest) { manifest->format_version = version; });
+    ExpectRefused(kNotSupported);
+  }
+  EditManifestSoundly([](format::Manifest* manifest) { manifest->format_version = 1; });
   ExpectUnharmed();
 }
 

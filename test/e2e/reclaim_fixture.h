@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <random>
@@ -132,12 +131,6 @@ class ReclaimTest : public ::testing::Test {
     return bytes;
   }
   bool HasRowFile() const { return std::filesystem::exists(dir_.Join(format::kRowsName)); }
-  uint32_t FormatVersion() const {
-    format::Manifest manifest{};
-    std::ifstream(dir_.Join("manifest"), std::ios::binary)
-        .read(reinterpret_cast<char*>(&manifest), sizeof(manifest));
-    return manifest.format_version;
-  }
 
   LogLines lines_;
   Options options_ = RegionsOf(8);

@@ -8,12 +8,10 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "engine_race/base/checksum.h"
 #include "test/e2e/reclaim_fixture.h"
 #include "test/e2e/small_disk.h"
 #include "test/eventually.h"
@@ -56,16 +54,6 @@ class ReclaimSpaceTest : public ReclaimTest {
   void Sync() {
     const Status status = store_->Sync();
     ASSERT_TRUE(status.ok()) << status.ToString();
-  }
-  void SetFormatVersion(uint32_t version) {
-    format::Manifest manifest{};
-    std::ifstream(dir_.Join("manifest"), std::ios::binary)
-        .read(reinterpret_cast<char*>(&manifest), sizeof(manifest));
-    manifest.format_version = version;
-    manifest.checksum =
-        Hash64(&manifest, offsetof(format::Manifest, checksum), format::kManifestMagic);
-    std::fstream file(dir_.Join("manifest"), std::ios::binary | std::ios::in | std::ios::out);
-    file.write(reinterpret_cast<const char*>(&manifest), sizeof(manifest));
   }
 };
 
@@ -149,7 +137,6 @@ TEST_F(ReclaimSpaceTest, AStoreThatIsNeverOverwrittenIsNeverCleaned) {
     EXPECT_FALSE(HasRowFile());
     ASSERT_NO_FATAL_FAILURE(Compact());
   }
-  EXPECT_EQ(FormatVersion(), format::kAllKeysFormatVersion);
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
@@ -331,48 +318,6 @@ TEST_F(ReclaimSpaceTest, AStoreThatHasLostItsRowsIsCorruption) {
   EXPECT_TRUE(lines_.Said(format::kRowsName)) << lines_.text();
   std::filesystem::rename(rows + ".lost", rows);
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
-}
-
-// A store of an older format keeps it until slots are used again.
-TEST_F(ReclaimSpaceTest, StoresOfOlderFormatsOpenAndAreReclaimed) {
-  struct Formats {
-    bool key_range;
-    uint32_t old_version;
-    uint32_t present_version;
-    uint32_t rows_version;
-  };
-  for (const Formats& formats : {Formats{false, 6, 6, 8}, Formats{false, 4, 6, 8},
-                                 Formats{true, 7, 7, 9}, Formats{true, 5, 7, 9}}) {
-    SCOPED_TRACE("format " + std::to_string(formats.old_version));
-    store_.reset();
-    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
-      std::filesystem::remove_all(entry.path());
-    }
-    held_.clear();
-    options_.key_range.reset();
-    if (formats.key_range) options_.key_range = KeyRange{0, ~uint64_t{0} - 1};
-    options_.reclaim = Reclaim::kOff;
-    ASSERT_NO_FATAL_FAILURE(Open());
-    const uint64_t count = slot_count() * 3 / 8;
-    ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, 1));
-    ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, 2));
-    store_.reset();
-    ASSERT_EQ(FormatVersion(), formats.present_version);
-    SetFormatVersion(formats.old_version);
-    ASSERT_NO_FATAL_FAILURE(Open());
-    ASSERT_NO_FATAL_FAILURE(ExpectHeld());
-    EXPECT_EQ(FormatVersion(), formats.present_version);
-    options_.reclaim = Reclaim::kBackground;
-    ASSERT_NO_FATAL_FAILURE(Open());
-    for (uint64_t version = 3; version < 8; ++version) {
-      ASSERT_NO_FATAL_FAILURE(WriteAll(0, count, version));
-    }
-    EXPECT_EQ(FormatVersion(), formats.rows_version);
-    EXPECT_TRUE(lines_.Said("slots are used again"));
-    ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
-    EXPECT_EQ(FormatVersion(), formats.rows_version);
-    lines_.Clear();
-  }
 }
 
 }  // namespace

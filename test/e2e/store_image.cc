@@ -107,15 +107,9 @@ StoreLayout::StoreLayout(const StoreImage& image) : image_(image) {
   geometry_.bucket_capacity_records = manifest.bucket_capacity_records;
   geometry_.value_group_bytes = manifest.value_group_bytes;
   geometry_.key_group_bytes = manifest.key_group_bytes;
-  KeyRange keys;
-  if (format::NamesKeys(manifest.format_version)) {
-    constexpr size_t kOffset =
-        sizeof(manifest) + offsetof(format::ManifestPaths, names) + format::kKeyRangePathNamesBytes;
-    format::ManifestKeys stored;
-    std::memcpy(&stored, image.file(format::kManifestName).data() + kOffset, sizeof(stored));
-    keys = {stored.first, stored.last};
-  }
-  geometry_.Divide(keys);
+  format::ManifestPaths paths;
+  std::memcpy(&paths, image.file(format::kManifestName).data() + sizeof(manifest), sizeof(paths));
+  geometry_.Divide({paths.first_key, paths.last_key});
   store_id_ = manifest.store_id;
 }
 

@@ -122,8 +122,7 @@ bool FaultPlan::Concerns(const SystemCall& call) const {
     case Fault::kIoError:
       if (IsOfLibaio(kind) || IsOfRing(kind)) return StartsReads(call) || finishes_reads;
       if (kind == CallKind::kMadvise) return Populates(call);
-      return kind != CallKind::kMmap && kind != CallKind::kMunmap && kind != CallKind::kClose &&
-             kind != CallKind::kFlock;
+      return kind != CallKind::kMmap && kind != CallKind::kMunmap && kind != CallKind::kClose;
     case Fault::kDiskFull:
       return kind == CallKind::kPwrite || kind == CallKind::kFallocate ||
              kind == CallKind::kFsync || kind == CallKind::kFdatasync ||
@@ -132,10 +131,9 @@ bool FaultPlan::Concerns(const SystemCall& call) const {
     case Fault::kInterrupt:
       return kind == CallKind::kPread || kind == CallKind::kPwrite ||
              kind == CallKind::kFallocate || kind == CallKind::kFtruncate ||
-             kind == CallKind::kOpenAt || kind == CallKind::kFlock || kind == CallKind::kFileLock ||
-             kind == CallKind::kClone || kind == CallKind::kGetrandom ||
-             kind == CallKind::kIoSubmit || kind == CallKind::kIoGetEvents ||
-             kind == CallKind::kUringEnter;
+             kind == CallKind::kOpenAt || kind == CallKind::kFileLock || kind == CallKind::kClone ||
+             kind == CallKind::kGetrandom || kind == CallKind::kIoSubmit ||
+             kind == CallKind::kIoGetEvents || kind == CallKind::kUringEnter;
     case Fault::kShort:
       return finishes_reads ||
              ((kind == CallKind::kPread || kind == CallKind::kPwrite) && MayBeShort(call));

@@ -40,7 +40,6 @@ int __real_madvise(void* address, size_t size, int advice);
 int __real_fstat(int fd, struct stat* info);
 int __real_fstatat(int dir_fd, const char* name, struct stat* info, int flags);
 int __real_fstatfs(int fd, struct statfs* info);
-int __real_flock(int fd, int operation);
 int __real_fcntl(int fd, int command, ...);
 int __real_ioctl(int fd, unsigned long request, ...);
 int __real_close(int fd);
@@ -57,12 +56,12 @@ std::atomic<int> inside_count{0};
 thread_local bool inside_hook = false;
 
 constexpr std::array<const char*, kCallKindCount> kNames = {
-    "pread",       "pwrite",     "fsync",        "fdatasync",   "fallocate",      "ftruncate",
-    "lseek",       "openat",     "rename",       "unlinkat",    "mkdirat",        "mmap",
-    "munmap",      "msync",      "madvise",      "fstat",       "fstatat",        "fstatfs",
-    "flock",       "fcntl lock", "clone",        "close",       "getrandom",      "membarrier",
-    "io_setup",    "io_submit",  "io_getevents", "uring setup", "uring register", "uring enable",
-    "uring enter", "uring reap"};
+    "pread",      "pwrite",       "fsync",       "fdatasync",      "fallocate",    "ftruncate",
+    "lseek",      "openat",       "rename",      "unlinkat",       "mkdirat",      "mmap",
+    "munmap",     "msync",        "madvise",     "fstat",          "fstatat",      "fstatfs",
+    "fcntl lock", "clone",        "close",       "getrandom",      "membarrier",   "io_setup",
+    "io_submit",  "io_getevents", "uring setup", "uring register", "uring enable", "uring enter",
+    "uring reap"};
 
 }  // namespace
 
@@ -130,8 +129,6 @@ long SystemCall::Proceed() const {
       return __real_fstatat(fd, name, static_cast<struct stat*>(buffer), flags);
     case CallKind::kFstatFs:
       return __real_fstatfs(fd, static_cast<struct statfs*>(buffer));
-    case CallKind::kFlock:
-      return __real_flock(fd, flags);
     case CallKind::kFileLock:
       return __real_fcntl(fd, flags, buffer);
     case CallKind::kClone:
@@ -303,12 +300,6 @@ int __wrap_fstatat(int dir_fd, const char* name, struct stat* info, int flags) {
 int __wrap_fstatfs(int fd, struct statfs* info) {
   SystemCall call = CallOn(CallKind::kFstatFs, fd);
   call.buffer = info;
-  return static_cast<int>(Dispatch(call));
-}
-
-int __wrap_flock(int fd, int operation) {
-  SystemCall call = CallOn(CallKind::kFlock, fd);
-  call.flags = operation;
   return static_cast<int>(Dispatch(call));
 }
 

@@ -47,7 +47,6 @@ enum class CallKind : uint8_t {
   kFstat,
   kFstatAt,
   kFstatFs,
-  kFlock,
   kFileLock,  // fcntl with F_OFD_SETLK; its other commands pass
   kClone,     // ioctl with FICLONE; its other requests pass
   kClose,
@@ -74,7 +73,7 @@ struct SystemCall {
   const char* name = nullptr;      // openat, fstatat, unlinkat, mkdirat, renameat: what is renamed
   int new_fd = -1;                 // renameat: the other directory; clone: the source
   const char* new_name = nullptr;  // renameat: the new name
-  // openat, fallocate: mode, lseek: whence, mmap, msync, madvise: advice, fstatat, flock, fcntl:
+  // openat, fallocate: mode, lseek: whence, mmap, msync, madvise: advice, fstatat, fcntl:
   // command, getrandom, membarrier: command
   int flags = 0;
   int protection = 0;  // mmap

@@ -54,8 +54,9 @@ TEST(SystemCallsTest, TheHookSeesWhatAStoreDoes) {
   for (const CallKind kind :
        {CallKind::kPread, CallKind::kPwrite, CallKind::kFsync, CallKind::kFdatasync,
         CallKind::kFallocate, CallKind::kFtruncate, CallKind::kOpenAt, CallKind::kRenameAt,
-        CallKind::kMmap, CallKind::kFstat, CallKind::kFstatAt, CallKind::kFlock, CallKind::kClose,
-        CallKind::kGetrandom, CallKind::kIoSetup, CallKind::kIoSubmit, CallKind::kIoGetEvents}) {
+        CallKind::kMmap, CallKind::kFstat, CallKind::kFstatAt, CallKind::kFileLock,
+        CallKind::kClose, CallKind::kGetrandom, CallKind::kIoSetup, CallKind::kIoSubmit,
+        CallKind::kIoGetEvents}) {
     EXPECT_GT(hook.count(kind), 0) << CallName(kind);
   }
   const int before = hook.count(CallKind::kOpenAt);

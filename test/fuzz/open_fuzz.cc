@@ -175,8 +175,8 @@ void Damaged::ForgePaths(uint64_t store_id, Input* input) {
     std::memcpy(paths.names, names.data(), std::min(names.size(), sizeof(paths.names)));
   }
   if (choice % 8 >= 6) {
-    const format::ManifestKeys keys = {input->Take(8), input->Take(8)};
-    std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
+    paths.first_key = input->Take(8);
+    paths.last_key = input->Take(8);
   }
   paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), store_id);
   std::memcpy(bytes.data() + sizeof(format::Manifest), &paths, sizeof(paths));

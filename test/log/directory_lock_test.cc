@@ -312,30 +312,5 @@ TEST_F(DirectoryLockTest, ASymlinkIsNoLockFile) {
   EXPECT_EQ(ReadCode(), Code::kCorruption);
 }
 
-TEST_F(DirectoryLockTest, TheFlockIsHeldUntilItIsSettled) {
-  UniqueFd old_build;
-  ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &old_build).ok());
-  bool supported = false;
-  const auto old_lock = [&] {
-    return sys::Flock(old_build.get(), sys::LockKind::kExclusive, &supported).code();
-  };
-  {
-    DirectoryLock lock;
-    ASSERT_TRUE(Write(&lock).ok());
-    EXPECT_EQ(old_lock(), Code::kOk);
-    EXPECT_EQ(lock.TakeFlock(Dir(), sys::LockKind::kExclusive).code(), Code::kIOError);
-    EXPECT_EQ(lock.TakeFlock(Dir(), sys::LockKind::kShared).code(), Code::kIOError);
-  }
-  old_build.Reset();
-  ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &old_build).ok());
-  DirectoryLock lock;
-  ASSERT_TRUE(Write(&lock).ok());
-  ASSERT_TRUE(lock.TakeFlock(Dir(), sys::LockKind::kExclusive).ok());
-  EXPECT_EQ(old_lock(), Code::kIOError);
-  lock.Settle();
-  EXPECT_EQ(old_lock(), Code::kOk);
-  EXPECT_EQ(WriteCode(), Code::kIOError) << "settled, it is still locked";
-}
-
 }  // namespace
 }  // namespace engine_race

@@ -289,14 +289,6 @@ TEST_P(LargeBatchTest, WhereThatFailsTheStoreIsOnlyRead) {
   EXPECT_EQ(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 3).data()).code(), Code::kIOError);
 }
 
-// Its file does not say what each bucket was to have.
-TEST_P(LargeBatchTest, OneOfAnOlderBuildIsRefused) {
-  { OpenLog(options_, dir_.path()); }
-  std::ofstream(dir_.Join(format::kLargeBatchName)) << "AGEBATCH" << std::string(8192, '\0');
-  std::unique_ptr<BucketLog> log;
-  EXPECT_EQ(BucketLog::Open(options_, dir_.path(), &log).code(), Code::kNotSupported);
-}
-
 // The machine restarts before the batch is appended as a whole.
 TEST_P(LargeBatchTest, CommittedItOutlivesALossOfPower) {
   KillImages images(dir_.path());

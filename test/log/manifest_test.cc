@@ -63,14 +63,13 @@ TEST_F(ManifestTest, ReadsWhatWasWritten) {
   EXPECT_FALSE(std::filesystem::exists(dir_.Join(format::kManifestTempName)));
 }
 
-TEST_F(ManifestTest, AnotherSeedIsNamedInANewerVersion) {
+TEST_F(ManifestTest, ACloneNamesAnotherSeed) {
   identity_.other_seed_id = 0x1234;
   for (const bool has_all_keys : {true, false}) {
     if (!has_all_keys) identity_.geometry.Divide({7, 1000000});
     ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_, 0600).ok());
     StoreIdentity identity;
     ASSERT_TRUE(ReadManifest(dir_fd_.get(), &identity).ok());
-    EXPECT_EQ(identity.format_version, has_all_keys ? 8u : 9u);
     EXPECT_EQ(identity.store_id, identity_.store_id);
     EXPECT_EQ(identity.seed_id(), 0x1234u);
     EXPECT_EQ(identity.paths, identity_.paths);
@@ -148,13 +147,7 @@ TEST_F(ManifestTest, EveryFlippedByteIsCorruption) {
 }
 
 TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
-  Rewrite(
-      [](format::Manifest* m) { m->format_version = format::kExtendedKeyRangeFormatVersion + 1; });
-  EXPECT_EQ(ReadCode(), Code::kNotSupported);
-  Rewrite([](format::Manifest* m) {
-    m->format_version = format::kAllKeysFormatVersion;
-    m->value_bytes = 8192;
-  });
+  Rewrite([](format::Manifest* m) { m->value_bytes = 8192; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) { m->value_bytes = 4096, m->bucket_count = 1000; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
@@ -162,12 +155,22 @@ TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) { m->value_places = format::kValuePlaces; });
   EXPECT_EQ(ReadCode(), Code::kOk);
-  for (const uint32_t version : {8, 4, 3}) {
+}
+
+// Stores of builds before the first release have versions 3 to 9 at the same place.
+TEST_F(ManifestTest, AnotherVersionIsNotSupported) {
+  for (const uint32_t version : {0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
     Rewrite([version](format::Manifest* m) { m->format_version = version; });
-    EXPECT_EQ(ReadCode(), Code::kOk) << version;
+    StoreIdentity identity;
+    const Status read = ReadManifest(dir_fd_.get(), &identity);
+    EXPECT_EQ(read.code(), Code::kNotSupported) << version;
+    const bool has_way = read.message().find(
+                             "back the store up with that build, and restore the "
+                             "backup with this one") != std::string::npos;
+    EXPECT_EQ(has_way, version >= 3 && version <= 9) << read.message();
   }
-  Rewrite([](format::Manifest* m) { m->format_version = 2; });
-  EXPECT_EQ(ReadCode(), Code::kNotSupported);
+  Rewrite([](format::Manifest* m) { m->format_version = 1; });
+  EXPECT_EQ(ReadCode(), Code::kOk);
 }
 
 class KeyRangeManifestTest : public ManifestTest {
@@ -176,11 +179,10 @@ class KeyRangeManifestTest : public ManifestTest {
     identity_.geometry.Divide(keys);
     ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_, 0600).ok());
   }
-  KeyRange ReadKeys(uint32_t format_version) {
+  KeyRange ReadKeys() {
     StoreIdentity identity;
     const Status status = ReadManifest(dir_fd_.get(), &identity);
     EXPECT_TRUE(status.ok()) << status.ToString();
-    EXPECT_EQ(identity.format_version, format_version);
     EXPECT_EQ(identity.paths, identity_.paths);
     return identity.geometry.keys();
   }
@@ -193,44 +195,29 @@ class KeyRangeManifestTest : public ManifestTest {
   }
 };
 
-TEST_F(KeyRangeManifestTest, APartOfTheKeysIsVersion7) {
+TEST_F(KeyRangeManifestTest, NamesTheFirstAndTheLastKey) {
   for (const KeyRange& keys :
        {KeyRange{5, 77}, KeyRange{0, 0}, KeyRange{~uint64_t{0}, ~uint64_t{0}},
-        KeyRange{1, ~uint64_t{0}}, KeyRange{0, ~uint64_t{0} - 1}}) {
+        KeyRange{1, ~uint64_t{0}}, KeyRange{0, ~uint64_t{0} - 1}, KeyRange{0, ~uint64_t{0}}}) {
     Write(keys);
-    EXPECT_EQ(ReadKeys(7), keys);
-    EXPECT_EQ(WordAt(4072), keys.first);
-    EXPECT_EQ(WordAt(4080), keys.last);
-    Rewrite([](format::Manifest* m) { m->format_version = 5; });
-    EXPECT_EQ(ReadKeys(5), keys);
+    EXPECT_EQ(ReadKeys(), keys);
+    EXPECT_EQ(WordAt(88), keys.first);
+    EXPECT_EQ(WordAt(96), keys.last);
   }
 }
 
-TEST_F(KeyRangeManifestTest, AllKeysAreVersion6) {
-  EXPECT_EQ(ReadKeys(6), KeyRange());
-  for (const uint32_t version : {8, 4, 3}) {
-    Rewrite([version](format::Manifest* m) { m->format_version = version; });
-    EXPECT_EQ(ReadKeys(version), KeyRange());
-  }
-  EXPECT_EQ(WordAt(4080), 0u);
-}
-
-TEST_F(KeyRangeManifestTest, NoKeysAndAllKeysAreCorruption) {
-  Write({5, 77});
+TEST_F(KeyRangeManifestTest, NoKeysAreCorruption) {
   UniqueFd fd;
   ASSERT_TRUE(sys::OpenAt(dir_fd_.get(), format::kManifestName, O_RDWR, 0, &fd).ok());
-  const std::pair<format::ManifestKeys, Code> cases[] = {
-      {{78, 77}, Code::kCorruption},
-      {{0, ~uint64_t{0}}, Code::kCorruption},
-      {{0, ~uint64_t{0} - 1}, Code::kOk},
-  };
-  for (const auto& [keys, code] : cases) {
+  for (const auto& [last_key, code] :
+       {std::pair{uint64_t{77}, Code::kCorruption}, std::pair{uint64_t{78}, Code::kOk}}) {
     format::ManifestPaths paths;
     ASSERT_TRUE(sys::PreadFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
-    std::memcpy(paths.names + format::kKeyRangePathNamesBytes, &keys, sizeof(keys));
+    paths.first_key = 78;
+    paths.last_key = last_key;
     paths.checksum = Hash64(&paths, offsetof(format::ManifestPaths, checksum), identity_.store_id);
     ASSERT_TRUE(sys::PwriteFull(fd.get(), &paths, sizeof(paths), sizeof(format::Manifest)).ok());
-    EXPECT_EQ(ReadCode(), code) << keys.first << " to " << keys.last;
+    EXPECT_EQ(ReadCode(), code) << last_key;
   }
 }
 

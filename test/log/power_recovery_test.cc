@@ -175,7 +175,6 @@ TEST_F(PowerRecoveryOfRowsTest, MovedRecordsOfACloneAreKept) {
     StoreIdentity identity = files.identity;
     identity.other_seed_id = identity.store_id;
     identity.store_id ^= 1;
-    identity.format_version = identity.WrittenVersion();
     ASSERT_TRUE(WriteManifest(files.directory.get(), identity, 0644).ok());
   }
   Open();

@@ -23,7 +23,6 @@ inline void OpenWithRows(const Options& options, const std::string& dir, StoreFi
   if (files->rows.valid()) return;
   ASSERT_TRUE(CreateRowFile(*files, options.file_mode, &files->rows).ok());
   files->identity.has_rows = true;
-  files->identity.format_version = files->identity.WrittenVersion();
   ASSERT_TRUE(WriteManifest(files->directory.get(), files->identity, options.file_mode).ok());
 }
 

@@ -17,19 +17,6 @@ namespace fs = std::filesystem;
 
 class StoreLockTest : public test::StoreFilesFixture {};
 
-TEST_F(StoreLockTest, AStrangersFlockKeepsNobodyOut) {
-  Make(Striped());
-  std::vector<UniqueFd> strangers(3);
-  bool supported = false;
-  const std::string dirs[] = {Dir(), dir_.Join("a"), dir_.Join("b")};
-  for (size_t i = 0; i < strangers.size(); ++i) {
-    ASSERT_TRUE(sys::OpenDirectory(dirs[i], false, &strangers[i]).ok());
-    ASSERT_TRUE(sys::Flock(strangers[i].get(), sys::LockKind::kExclusive, &supported).ok());
-  }
-  Make(Striped());
-  EXPECT_TRUE(OpenToRead().ok());
-}
-
 TEST_F(StoreLockTest, SeveralMayReadAndNobodyWritesMeanwhile) {
   Make(Striped());
   StoreFiles reader;
