@@ -50,7 +50,7 @@ Status CheckHeader(const IndexRootHeader& header, uint64_t file_bytes, const Sto
                                 std::to_string(format::kIndexRootVersion) + " with " +
                                 std::to_string(format::kIndexFileCount));
   }
-  if (header.store_id != ids.store_id || header.lineage != ids.lineage()) {
+  if (header.store_id != ids.store_id || header.seed_id != ids.seed_id) {
     return Unusable("it is of another store");
   }
   if (header.bucket_count != bucket_count) {
@@ -130,7 +130,7 @@ Status WriteTemp(int dir_fd, const StoreIds& ids, mode_t file_mode, const IndexR
   header.root_version = format::kIndexRootVersion;
   header.bucket_count = static_cast<uint32_t>(root.coverages.size());
   header.store_id = ids.store_id;
-  header.lineage = ids.lineage();
+  header.seed_id = ids.seed_id;
   header.root_id = root.root_id;
   header.extent_count = static_cast<uint32_t>(root.extents.size());
   header.file_count = format::kIndexFileCount;

@@ -101,8 +101,7 @@ struct PathMarker {
   uint32_t format_version;
   uint32_t path_index;
   uint32_t path_count;
-  // The low half of store id XOR seed id: zero unless the store is a clone.
-  uint32_t lineage;
+  uint32_t reserved;  // zero
   uint64_t store_id;
   // Hash64 of all bytes before it, seed kMarkerMagic.
   uint64_t checksum;
@@ -228,8 +227,7 @@ struct JournalHeader {
   uint64_t chain_id;
   uint32_t chain_length;
   uint32_t chain_index;
-  // Store id XOR seed id: zero unless the store is a clone.
-  uint64_t lineage;
+  uint64_t seed_id;
   // Hash64 of the block, this field taken as zero, seed kJournalMagic.
   uint64_t checksum;
 };
@@ -280,8 +278,7 @@ struct IndexRootHeader {
   uint64_t root_id;
   uint32_t extent_count;
   uint32_t file_count;
-  // Store id XOR seed id: zero unless the store is a clone.
-  uint64_t lineage;
+  uint64_t seed_id;
   uint64_t reserved;  // zero
   // Hash64 of the extents. Its seed is the Hash64 of the header's fields above, seeded with
   // kIndexRootMagic. The coverage is left out: recovery may void a part of it in place.

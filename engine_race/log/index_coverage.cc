@@ -43,7 +43,7 @@ class CoverageFile {
     *usable = header.magic == format::kIndexRootMagic &&
               header.root_version == format::kIndexRootVersion &&
               header.bucket_count == bucket_count_ && header.store_id == files.identity.store_id &&
-              header.lineage == files.identity.ids().lineage();
+              header.seed_id == files.identity.seed_id();
     return Status::Ok();
   }
 

@@ -231,7 +231,7 @@ void Journal::FinishHeader(char* block, uint32_t number, uint32_t record_count) 
   auto* const header = reinterpret_cast<format::JournalHeader*>(block);
   header->magic = format::kJournalMagic;
   header->store_id = ids_.store_id;
-  header->lineage = ids_.lineage();
+  header->seed_id = ids_.seed_id;
   header->generation = generation_;
   header->batch_number = number;
   header->record_count = record_count;

@@ -25,7 +25,7 @@ std::pair<uint32_t, uint64_t> PositionOf(const JournalReplay::Record& record) {
 bool ParseHeader(char* block, const StoreIds& ids, format::JournalHeader* header) {
   std::memcpy(header, block, sizeof(*header));
   if (header->magic != format::kJournalMagic || header->store_id != ids.store_id ||
-      header->lineage != ids.lineage() || header->record_count > format::kJournalBatchRecords) {
+      header->seed_id != ids.seed_id || header->record_count > format::kJournalBatchRecords) {
     return false;
   }
   reinterpret_cast<format::JournalHeader*>(block)->checksum = 0;

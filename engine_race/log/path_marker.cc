@@ -43,7 +43,6 @@ Status WritePathMarker(int dir_fd, const StoreIdentity& identity, size_t index, 
   marker.path_index = static_cast<uint32_t>(index);
   marker.path_count = static_cast<uint32_t>(identity.paths.size());
   marker.store_id = identity.store_id;
-  marker.lineage = static_cast<uint32_t>(identity.ids().lineage());
   marker.checksum = ChecksumOf(marker);
   io::File file;
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kMarkerTempName, io::Access::kReplace,

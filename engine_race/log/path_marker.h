@@ -18,11 +18,6 @@ namespace engine_race {
 // kNotFound when there is none; kCorruption for a damaged one.
 Status ReadPathMarker(int dir_fd, format::PathMarker* marker);
 
-// Whether a marker is of the store with these ids.
-inline bool IsMarkerOf(const format::PathMarker& marker, const StoreIds& ids) {
-  return marker.store_id == ids.store_id && marker.lineage == static_cast<uint32_t>(ids.lineage());
-}
-
 // Marks a directory as path `index` of the store, durably and atomically.
 Status WritePathMarker(int dir_fd, const StoreIdentity& identity, size_t index, mode_t file_mode);
 

@@ -147,7 +147,7 @@ Status RefuseOthersPath(int dir_fd, const std::string& dir, const StoreIdentity&
   const Status read = ReadPathMarker(dir_fd, &marker);
   if (read.code() == Code::kNotFound) return Status::Ok();
   if (!read.ok()) return read.Prefixed(dir + ": ");
-  if (IsMarkerOf(marker, identity.ids())) return Status::Ok();
+  if (marker.store_id == identity.store_id) return Status::Ok();
   return Status::InvalidArgument(dir + " holds no store of its own: it is path " +
                                  std::to_string(marker.path_index) + " of another one");
 }

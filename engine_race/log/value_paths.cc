@@ -77,7 +77,7 @@ Status CheckMarker(const StoreIdentity& identity, size_t index, Code wrong, cons
                              ", so it is none of the store's paths");
   }
   ENGINE_RACE_RETURN_IF_ERROR(read.Prefixed(prefix));
-  if (!IsMarkerOf(marker, identity.ids())) {
+  if (marker.store_id != identity.store_id) {
     return Status(wrong, prefix + "it belongs to another store");
   }
   if (marker.path_index != index || marker.path_count != identity.geometry.path_count) {
@@ -95,7 +95,7 @@ Status CheckUnmarked(const StoreIdentity& identity, const std::string& prefix,
   if (read.code() == Code::kNotFound) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(read.Prefixed(prefix));
   // An interrupted creation of this store may have left its own.
-  if (IsMarkerOf(marker, identity.ids())) return Status::Ok();
+  if (marker.store_id == identity.store_id) return Status::Ok();
   *foreign = true;
   return Status::InvalidArgument(prefix + "it belongs to another store");
 }

@@ -72,6 +72,7 @@ class IndexCoverageTest : public testing::Test {
     root.header.root_version = format::kIndexRootVersion;
     root.header.bucket_count = 4;
     root.header.store_id = store_id_;
+    root.header.seed_id = store_id_;
     root.header.root_id = kRootId;
     root.header.extent_count = 1;
     for (size_t i = 0; i < record_counts.size(); ++i) {
@@ -195,7 +196,7 @@ TEST_F(IndexCoverageTest, ARootThatCannotBeUsedIsRemovedWhenALogIsCut) {
       [](format::IndexRootHeader* header) { ++header->root_version; },
       [](format::IndexRootHeader* header) { header->bucket_count = 8; },
       [](format::IndexRootHeader* header) { ++header->store_id; },
-      [](format::IndexRootHeader* header) { ++header->lineage; },
+      [](format::IndexRootHeader* header) { ++header->seed_id; },
   };
   for (const auto& edit : edits) {
     RootBytes root = RootOf({6, 6, 0, 0});
