@@ -235,8 +235,8 @@ func (r *Replica) isWhole() bool { return r.store != nil && !r.dead.Load() }
 func (r *Replica) Close() error { return r.closeStore() }
 
 // Sync makes applied entries durable, and then stores their index. It fails with a noSnapshotError.
-// Dragonboat calls it before it takes a snapshot, and after it has loaded one. After a load an error
-// would end the process; there is nothing to sync then.
+// Dragonboat calls it before it takes a snapshot, and after it has loaded one. After a load an
+// error would end the process; there is nothing to sync then.
 func (r *Replica) Sync() error {
 	err := r.sync()
 	r.noteSync(err)

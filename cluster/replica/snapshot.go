@@ -31,10 +31,10 @@ type moment struct {
 	at       position
 }
 
-// noSnapshotError is why no snapshot can be begun. Where dragonboat meets ErrSnapshotStopped at that
-// point, it removes a directory that it has not made yet, which panics. For any error that it does
-// not know it ends the process. It gives a snapshot up quietly for ErrSnapshotStreaming, if it was
-// to be streamed, and otherwise for an internal error, "snapshot out of date".
+// noSnapshotError is why no snapshot can be begun. Where dragonboat meets ErrSnapshotStopped at
+// that point, it removes a directory that it has not made yet, which panics. For any error that it
+// does not know it ends the process. It gives a snapshot up quietly for ErrSnapshotStreaming, if it
+// was to be streamed, and otherwise for an internal error, "snapshot out of date".
 type noSnapshotError struct{ cause error }
 
 func (e *noSnapshotError) Error() string { return "no snapshot: " + e.cause.Error() }

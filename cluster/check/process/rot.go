@@ -16,8 +16,8 @@ import (
 )
 
 // Rot changes a byte of each value that the stores of a node have on the disk, as a failing disk
-// does. It gives the number of values. The node may run meanwhile: replicas that it removes are left
-// out.
+// does. It gives the number of values. The node may run meanwhile: replicas that it removes are
+// left out.
 func (c *Cluster) Rot(id int) (int, error) {
 	changed := 0
 	root := filepath.Join(c.nodes[id-1].dataDir, "replicas")
