@@ -1,6 +1,5 @@
 #include "harness/kv/engine_store.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "engine_race/base/named_options.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
+#include "engine_race/stats_text.h"
 #include "harness/load/store_basics.h"
 #include "include/engine_race_c.h"
 
@@ -21,7 +21,6 @@ using engine_race::KeyBytes;
 using engine_race::Options;
 using engine_race::Status;
 using engine_race::Store;
-using engine_race::StoreStats;
 
 // The values in a row after which a walk is a long one, and values are read ahead.
 constexpr uint32_t kValuesBeforePrefetch = 4;
@@ -161,72 +160,14 @@ class EngineStore final : public KvStore {
     return {{"version", engine_race_version()}, {"options", ChangedOptions(options_)}};
   }
 
-  std::string Statistics() const override { return EngineStatsText(store_->Stats()); }
+  std::string Statistics() const override { return engine_race::StatsText(store_->Stats()); }
 
  private:
   const Options options_;
   std::unique_ptr<Store> store_;
 };
 
-struct StatLine {
-  const char* name;
-  uint64_t StoreStats::*value;
-};
-
-constexpr StatLine kStatLines[] = {
-    {"record_count", &StoreStats::record_count},
-    {"synced_record_count", &StoreStats::synced_record_count},
-    {"flush_count", &StoreStats::flush_count},
-    {"durable_write_count", &StoreStats::durable_write_count},
-    {"log_memory_bytes", &StoreStats::log_memory_bytes},
-    {"index_memory_bytes", &StoreStats::index_memory_bytes},
-    {"log_written_bytes", &StoreStats::log_written_bytes},
-    {"live_bytes", &StoreStats::live_bytes},
-    {"dead_bytes", &StoreStats::dead_bytes},
-    {"reclaim_read_bytes", &StoreStats::reclaim_read_bytes},
-    {"reclaim_moved_bytes", &StoreStats::reclaim_moved_bytes},
-    {"reclaim_freed_bytes", &StoreStats::reclaim_freed_bytes},
-    {"index_written_bytes", &StoreStats::index_written_bytes},
-    {"index_disk_bytes", &StoreStats::index_disk_bytes},
-    {"range_memory_bytes", &StoreStats::range_memory_bytes},
-    {"task_memory_bytes", &StoreStats::task_memory_bytes},
-    {"iterator_memory_bytes", &StoreStats::iterator_memory_bytes},
-    {"frame_memory_bytes", &StoreStats::frame_memory_bytes},
-    {"frame_limit_bytes", &StoreStats::frame_limit_bytes},
-    {"frame_value_bytes", &StoreStats::frame_value_bytes},
-    {"frame_block_bytes", &StoreStats::frame_block_bytes},
-    {"frame_hit_count", &StoreStats::frame_hit_count},
-    {"frame_miss_count", &StoreStats::frame_miss_count},
-    {"frame_admission_count", &StoreStats::frame_admission_count},
-    {"frame_eviction_count", &StoreStats::frame_eviction_count},
-    {"block_hit_count", &StoreStats::block_hit_count},
-    {"block_miss_count", &StoreStats::block_miss_count},
-    {"memory_budget_bytes", &StoreStats::memory_budget_bytes},
-    {"view_count", &StoreStats::view_count},
-    {"view_pinned_bytes", &StoreStats::view_pinned_bytes},
-    {"bucket_capacity_records", &StoreStats::bucket_capacity_records},
-};
-
-void AddLine(std::string_view name, std::string_view value, std::string* text) {
-  constexpr size_t kNameWidth = 26;
-  text->append(name).append(kNameWidth - std::min(name.size(), kNameWidth - 1), ' ');
-  text->append(value).append("\n");
-}
-
 }  // namespace
-
-std::string EngineStatsText(const StoreStats& stats) {
-  std::string text;
-  for (const StatLine& line : kStatLines) {
-    AddLine(line.name, std::to_string(stats.*line.value), &text);
-  }
-  AddLine("bucket_count", std::to_string(stats.bucket_count), &text);
-  AddLine("path_count", std::to_string(stats.path_count), &text);
-  AddLine("io_backend", stats.io_backend, &text);
-  AddLine("write_backend", stats.write_backend, &text);
-  AddLine("staging_mapped", stats.staging_mapped ? "true" : "false", &text);
-  return text;
-}
 
 Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts) {
   engine_race::StoreFiles files;

@@ -24,9 +24,6 @@ KvStoreKind EngineStoreKind();
 // tombstones included. Stateless; a status of the store that could not be read.
 engine_race::Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts);
 
-// The counters as lines "name  value".
-std::string EngineStatsText(const engine_race::StoreStats& stats);
-
 }  // namespace harness
 
 #endif  // HARNESS_KV_ENGINE_STORE_H_

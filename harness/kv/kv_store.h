@@ -14,6 +14,7 @@
 #include <string>
 
 #include "engine_race/base/function_ref.h"
+#include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 
 namespace harness {
@@ -47,9 +48,16 @@ class KvStore {
   virtual engine_race::Status Delete(uint64_t key) = 0;
   // kNotFound for a key that is not there.
   virtual engine_race::Status Get(uint64_t key, char* value) = 0;
-  // values[i * kValueBytes] and codes[i] go with keys[i].
+  // values[i * kValueBytes] and codes[i] go with keys[i]. kInvalidArgument for fewer codes than
+  // keys.
   virtual engine_race::Status MultiGet(std::span<const uint64_t> keys, char* values,
-                                       std::span<engine_race::Code> codes) = 0;
+                                       std::span<engine_race::Code> codes) {
+    if (codes.size() < keys.size()) return TooFewCodes();
+    for (size_t i = 0; i < keys.size(); ++i) {
+      codes[i] = Get(keys[i], values + i * engine_race::kValueBytes).code();
+    }
+    return engine_race::Status::Ok();
+  }
   // Visits every record in order, as fast as the store can while other threads do the same. An
   // exception of `visit` ends the scan and reaches the caller.
   virtual engine_race::Status ScanAll(VisitFn visit) = 0;
@@ -67,6 +75,11 @@ class KvStore {
   virtual nlohmann::json Describe() const = 0;
   // The store's own counters as lines of text; empty for a store that has none.
   virtual std::string Statistics() const { return {}; }
+
+ protected:
+  static engine_race::Status TooFewCodes() {
+    return engine_race::Status::InvalidArgument("fewer codes than keys");
+  }
 };
 
 // How a store is opened. `memory_budget_bytes` covers caches and buffers of the store.

@@ -89,14 +89,6 @@ class LevelKv final : public KvStore {
     const leveldb::Status status = db_->Get(read_options_, KeySlice<Slice>(KeyBytes(key)), &found);
     return status.ok() ? CopyValue(kName, found, value) : FromLsm(kName, status);
   }
-  Status MultiGet(std::span<const uint64_t> keys, char* values,
-                  std::span<engine_race::Code> codes) override {
-    if (codes.size() < keys.size()) return Status::InvalidArgument("fewer codes than keys");
-    for (size_t i = 0; i < keys.size(); ++i) {
-      codes[i] = Get(keys[i], values + i * engine_race::kValueBytes).code();
-    }
-    return Status::Ok();
-  }
   Status ScanAll(VisitFn visit) override {
     leveldb::ReadOptions options;
     options.fill_cache = false;
@@ -121,9 +113,6 @@ class LevelKv final : public KvStore {
   }
 
   nlohmann::json Describe() const override {
-    const auto why = [](auto value, const char* reason) {
-      return nlohmann::json{{"value", value}, {"why", reason}};
-    };
     return {
         {"version",
          std::to_string(leveldb::kMajorVersion) + "." + std::to_string(leveldb::kMinorVersion)},
@@ -131,20 +120,20 @@ class LevelKv final : public KvStore {
          "loses no acknowledged write: each goes to the log in the page cache before it "
          "returns (leveldb/options.h, WriteOptions::sync)"},
         {"power loss", "loses what was written since the last Sync"},
-        {"compression", why("none", "the values are random bytes")},
+        {"compression", Why("none", "the values are random bytes")},
         {"write_buffer_size",
-         why(options_.write_buffer_size,
+         Why(options_.write_buffer_size,
              "larger values help bulk loads, two are held at once: leveldb/options.h")},
         {"max_file_size",
-         why(options_.max_file_size, "a large database is filled: leveldb/options.h")},
+         Why(options_.max_file_size, "a large database is filled: leveldb/options.h")},
         {"max_open_files",
-         why(options_.max_open_files,
+         Why(options_.max_open_files,
              "all files of the records stay open, if RLIMIT_NOFILE allows it: leveldb/options.h")},
-        {"block_size", why(options_.block_size, "the default: a block has one value")},
+        {"block_size", Why(options_.block_size, "the default: a block has one value")},
         {"block_cache_bytes",
-         why(cache_bytes_, "tables are mapped and read from the page cache, which the cap counts")},
-        {"filter_policy", why("Bloom, 10 bits a key", "doc/index.md, Filters")},
-        {"scan_fill_cache", why(false, "bulk reads: doc/index.md, Cache")}};
+         Why(cache_bytes_, "tables are mapped and read from the page cache, which the cap counts")},
+        {"filter_policy", Why("Bloom, 10 bits a key", "doc/index.md, Filters")},
+        {"scan_fill_cache", Why(false, "bulk reads: doc/index.md, Cache")}};
   }
 
  private:

@@ -104,7 +104,7 @@ class LmdbKv final : public KvStore {
     return GetIn(txn.get(), key, value);
   }
   Status MultiGet(std::span<const uint64_t> keys, char* values, std::span<Code> codes) override {
-    if (codes.size() < keys.size()) return Status::InvalidArgument("fewer codes than keys");
+    if (codes.size() < keys.size()) return TooFewCodes();
     ReadTxn txn(this);
     ENGINE_RACE_RETURN_IF_ERROR(txn.Begin());
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -121,26 +121,23 @@ class LmdbKv final : public KvStore {
   }
 
   nlohmann::json Describe() const override {
-    const auto why = [](auto value, const char* reason) {
-      return nlohmann::json{{"value", value}, {"why", reason}};
-    };
     return {{"version", mdb_version(nullptr, nullptr, nullptr)},
             {"kill -9", "loses no acknowledged write: a commit writes its pages to the page cache"},
             {"power loss",
              "loses what was committed since the last Sync, and may damage the database: "
              "lmdb.h, MDB_NOSYNC"},
-            {"MDB_NOSYNC", why(true, "no flush at each commit, as of the other stores")},
+            {"MDB_NOSYNC", Why(true, "no flush at each commit, as of the other stores")},
             {"MDB_WRITEMAP",
-             why(false, "slower for databases larger than memory: lmdb.h, mdb_env_open")},
+             Why(false, "slower for databases larger than memory: lmdb.h, mdb_env_open")},
             {"MDB_NORDAHEAD",
-             why(!reads_ahead_,
+             Why(!reads_ahead_,
                  "on for random reads of more than memory, off for phases that walk in order: "
                  "lmdb.h, mdb_env_open")},
-            {"MDB_NOMEMINIT", why(true, "saves the zeroing of pages: lmdb.h, mdb_env_open")},
-            {"MDB_INTEGERKEY", why(true, "keys are numbers: lmdb.h, mdb_dbi_open")},
+            {"MDB_NOMEMINIT", Why(true, "saves the zeroing of pages: lmdb.h, mdb_env_open")},
+            {"MDB_INTEGERKEY", Why(true, "keys are numbers: lmdb.h, mdb_dbi_open")},
             {"group_commit",
-             why(kGroupWrites, "one writer at a time: writes that wait share a transaction")},
-            {"map_size_bytes", why(map_bytes_,
+             Why(kGroupWrites, "one writer at a time: writes that wait share a transaction")},
+            {"map_size_bytes", Why(map_bytes_,
                                    "address space alone: twice what the records take where their "
                                    "number is known: lmdb.h, mdb_env_set_mapsize")},
             {"cache", "the page cache, which the cap of memory counts"}};

@@ -1,9 +1,11 @@
-// How each peer is opened. The functions are weak: the address of a function that is not linked is
-// null. The Makefile leaves out the file of a peer whose library is missing.
+// How each peer is opened and describes its settings. The functions are weak: the address of a
+// function that is not linked is null. The Makefile leaves out the file of a peer whose library is
+// missing.
 #ifndef HARNESS_OPPONENTS_OPEN_PEERS_H_
 #define HARNESS_OPPONENTS_OPEN_PEERS_H_
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "harness/kv/kv_store.h"
 
@@ -15,6 +17,12 @@ using OpenKvFn = engine_race::Status(const KvOptions& options, std::unique_ptr<K
 [[gnu::weak]] OpenKvFn OpenLevelDb;
 [[gnu::weak]] OpenKvFn OpenLmdb;
 [[gnu::weak]] OpenKvFn OpenWiredTiger;
+
+// A setting and its reason, for KvStore::Describe.
+template <typename Value>
+nlohmann::json Why(const Value& value, const char* reason) {
+  return {{"value", value}, {"why", reason}};
+}
 
 }  // namespace harness
 

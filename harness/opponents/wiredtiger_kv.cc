@@ -138,7 +138,7 @@ class WiredKv final : public KvStore {
     return GetWith(*handle, key, value);
   }
   Status MultiGet(std::span<const uint64_t> keys, char* values, std::span<Code> codes) override {
-    if (codes.size() < keys.size()) return Status::InvalidArgument("fewer codes than keys");
+    if (codes.size() < keys.size()) return TooFewCodes();
     HandleLease handle(this);
     ENGINE_RACE_RETURN_IF_ERROR(handle.Take());
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -178,31 +178,28 @@ class WiredKv final : public KvStore {
   }
 
   nlohmann::json Describe() const override {
-    const auto why = [](const char* value, const char* reason) {
-      return nlohmann::json{{"value", value}, {"why", reason}};
-    };
     return {
         {"version", wiredtiger_version(nullptr, nullptr, nullptr)},
         {"kill -9", "loses no acknowledged write: its log record is in the page cache"},
         {"power loss", "loses what was committed since the last Sync"},
         {"open", config_},
         {"create", kTableConfig},
-        {"cache_size", why("half of the memory", "the page cache keeps blocks too: tune_cache")},
-        {"log", why("enabled", "durability of commits: durability_log")},
-        {"log_flush", why(kFlushConfig,
+        {"cache_size", Why("half of the memory", "the page cache keeps blocks too: tune_cache")},
+        {"log", Why("enabled", "durability of commits: durability_log")},
+        {"log_flush", Why(kFlushConfig,
                           "writes the log to the page cache before the writes that wait for it are "
                           "acknowledged: WT_SESSION::log_flush")},
-        {"checkpoint", why(kCheckpointConfig, "so that the log is cut: checkpoint")},
-        {"eviction", why(kEvictionConfig, "several threads evict for many writers: tune_cache")},
-        {"direct_io", why("off", "almost never a good idea: tune_system_buffer_cache")},
-        {"block_compressor", why("none", "the values are random bytes: tune_page_size_and_comp")},
-        {"allocation_size", why("4KB", "the default fits the device: tune_page_size_and_comp")},
+        {"checkpoint", Why(kCheckpointConfig, "so that the log is cut: checkpoint")},
+        {"eviction", Why(kEvictionConfig, "several threads evict for many writers: tune_cache")},
+        {"direct_io", Why("off", "almost never a good idea: tune_system_buffer_cache")},
+        {"block_compressor", Why("none", "the values are random bytes: tune_page_size_and_comp")},
+        {"allocation_size", Why("4KB", "the default fits the device: tune_page_size_and_comp")},
         {"leaf_page_max",
-         why("8KB",
+         Why("8KB",
              "of 8, 16, 32 and 64 KB it wrote fastest here and read as fast as any: "
              "tune_page_size_and_comp")},
         {"access_pattern_hint",
-         why(walks_in_order_ ? "sequential" : "random",
+         Why(walks_in_order_ ? "sequential" : "random",
              "point reads and writes, or scans through large ranges: WT_SESSION::create")}};
   }
 
