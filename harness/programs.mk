@@ -1,7 +1,7 @@
 # The programs in bin/: what each is linked from, and what it needs. Included by the Makefile.
 
 # The parts of each program besides its main and the library: rooms of harness/, or single files of a
-# room without their suffix. All have parts_of_all. When RocksDB is missing, opponents/rocks_missing.cc replaces the opponent.
+# room without their suffix. All have parts_of_all.
 PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
 # Sanitizers do not see into the opponents' libraries, which would cause false reports, so sanitized
 # programs have none of them.
@@ -19,9 +19,8 @@ peer_sources = $(1:%=%_kv) $(if $(filter rocksdb,$(1)),rocks_database)
 peer_parts := kv $(addprefix opponents/,peers group_commit $(call peer_sources,$(peers_here)))
 link_peers := $(peers_here:%=-l%)
 # Sources that cannot be compiled here.
-unbuilt_sources := $(if $(rocks_library),,$(filter-out %_missing.cc,$(wildcard harness/opponents/rocks_*.cc))) \
+unbuilt_sources := $(if $(rocks_library),,$(wildcard harness/opponents/rocks*.cc)) \
                    $(foreach peer,$(peers_missing),harness/opponents/$(peer)_kv.cc)
-rocks := $(addprefix opponents/rocks_,$(if $(rocks_library),points ranges records,missing))
 headers := $(filter-out $(if $(rocks_library),,harness/opponents/rocks_database.h),$(headers))
 # What bin/race and bin/numa race share of the loads.
 race_flags := $(addprefix load/,numa_flag race_space store_basics)
@@ -44,7 +43,7 @@ visit_claims := $(addprefix claims/,scan_ranges visit_cost)
 # All benches. The engine's index lies beside flat arrays.
 parts_claims := system measure data load lab race $(rocks_kv) \
                 $(addprefix experiments/l1/,engine rounds shards steps tables) \
-                $(rocks) claims
+                $(if $(rocks_library),opponents/rocks) claims
 parts_multi_read := system measure/timed data
 # The only program of the guests; see its rule.
 guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough

@@ -1,7 +1,7 @@
 // RocksDB as the opponent of single claims, with the same records as the engine's side.
 //
-// The Makefile links rocks_missing.cc where the library is missing: then the makers are empty.
-// Making one is not thread-safe, nor are ranges. Lookups may run on any threads.
+// The functions that make one are weak: where the library is missing, they are not linked, and the
+// makers are empty. Making one is not thread-safe, nor are ranges. Lookups may run on any threads.
 #ifndef HARNESS_OPPONENTS_ROCKS_H_
 #define HARNESS_OPPONENTS_ROCKS_H_
 
@@ -37,10 +37,11 @@ class RocksPoints {
 };
 
 // A database in the new directory `dir` with these records, all of them read once.
-using MakeRocksPointsFn =
-    std::function<engine_race::Status(const std::string& dir, const L1Records& records,
-                                      RocksForm form, std::unique_ptr<RocksPoints>* points)>;
-MakeRocksPointsFn RocksPointsMaker();
+[[gnu::weak]] engine_race::Status MakeRocksPoints(const std::string& dir, const L1Records& records,
+                                                  RocksForm form,
+                                                  std::unique_ptr<RocksPoints>* points);
+using MakeRocksPointsFn = std::function<decltype(MakeRocksPoints)>;
+inline MakeRocksPointsFn RocksPointsMaker() { return &MakeRocksPoints; }
 
 // Short ranges.
 
@@ -58,9 +59,11 @@ class RocksRanges {
 
 // Makes a database in the new directory `dir` with these ascending keys and values of eight bytes.
 // Reads all of it into its block cache.
-using MakeRocksFn = std::function<engine_race::Status(
-    const std::string& dir, std::span<const uint64_t> keys, std::unique_ptr<RocksRanges>* ranges)>;
-MakeRocksFn RocksMaker();
+[[gnu::weak]] engine_race::Status MakeRocksRanges(const std::string& dir,
+                                                  std::span<const uint64_t> keys,
+                                                  std::unique_ptr<RocksRanges>* ranges);
+using MakeRocksFn = std::function<decltype(MakeRocksRanges)>;
+inline MakeRocksFn RocksMaker() { return &MakeRocksRanges; }
 
 // Reads from disk: values lie in blob files, within the memory of the engine's side.
 
@@ -83,9 +86,11 @@ class RocksRecords {
 };
 
 // A database in the new directory `dir` with these records.
-using MakeRocksRecordsFn = std::function<engine_race::Status(
-    const std::string& dir, const RocksRecordsShape& shape, std::unique_ptr<RocksRecords>* made)>;
-MakeRocksRecordsFn RocksRecordsMaker();
+[[gnu::weak]] engine_race::Status MakeRocksRecords(const std::string& dir,
+                                                   const RocksRecordsShape& shape,
+                                                   std::unique_ptr<RocksRecords>* made);
+using MakeRocksRecordsFn = std::function<decltype(MakeRocksRecords)>;
+inline MakeRocksRecordsFn RocksRecordsMaker() { return &MakeRocksRecords; }
 
 }  // namespace harness
 

@@ -1,16 +1,19 @@
-// A database of RocksDB that is filled once and then read: all that its opponents have in common.
+// A database of RocksDB: how all opponents open it, and how those fill it that are only read.
 //
 // Compiled only where the library is. Not thread-safe, but for what db() offers.
 #ifndef HARNESS_OPPONENTS_ROCKS_DATABASE_H_
 #define HARNESS_OPPONENTS_ROCKS_DATABASE_H_
 
+#include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "engine_race/base/status.h"
@@ -20,8 +23,15 @@ namespace harness {
 engine_race::Status FromRocks(const std::string& what, const rocksdb::Status& status);
 // "7.8.3"
 std::string RocksVersion();
-// The usual choices for a database that is read: a new one, no compression, every table open.
-rocksdb::Options RocksReadOptions();
+
+// The usual choices: a new database if there is none, no compression, every table open.
+rocksdb::Options RocksOptions();
+// With values in blob files, read and written with direct I/O.
+rocksdb::Options RocksBlobOptions();
+// A table whose blocks are read through `cache`.
+rocksdb::BlockBasedTableOptions RocksTable(const std::shared_ptr<rocksdb::Cache>& cache);
+// For a database that is filled once: no compaction and no stalls until all records are written.
+void FillFirst(size_t write_buffer_bytes, rocksdb::Options* options);
 
 class RocksDatabase {
  public:
@@ -31,6 +41,7 @@ class RocksDatabase {
   ~RocksDatabase();
 
   engine_race::Status Open(const rocksdb::Options& options, const std::string& dir);
+  engine_race::Status Close();
   // Writes this many records, without a log. `put` puts one into the batch.
   engine_race::Status Write(uint64_t record_count, uint32_t batch_records,
                             const std::function<void(uint64_t i, rocksdb::WriteBatch*)>& put);
@@ -40,7 +51,8 @@ class RocksDatabase {
   engine_race::Status Settle(const rocksdb::Options& options, const std::string& dir);
   // Reads all records once, in order. kCorruption if there are not that many.
   engine_race::Status ReadAll(rocksdb::Iterator* iterator, uint64_t record_count) const;
-  uint64_t TableBytes() const;
+  // Version, size of the tables, and what `cache` holds; null: there is none.
+  nlohmann::json Describe(const rocksdb::Cache* cache) const;
 
   rocksdb::DB* db() const { return db_.get(); }
 

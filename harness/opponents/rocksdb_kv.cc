@@ -1,10 +1,6 @@
 // RocksDB with blob files and direct I/O, tuned as its wiki and its script of blob benchmarks
 // advise.
-#include <rocksdb/cache.h>
-#include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
-#include <rocksdb/options.h>
-#include <rocksdb/table.h>
 #include <rocksdb/write_buffer_manager.h>
 
 #include <algorithm>
@@ -53,12 +49,10 @@ uint64_t WriteBufferBytes(const KvOptions& kv) {
 constexpr uint64_t kTableBytesPerKey = 32;
 
 rocksdb::BlockBasedTableOptions TableOptions(const std::shared_ptr<rocksdb::Cache>& cache) {
-  rocksdb::BlockBasedTableOptions table;
-  table.block_cache = cache;
+  rocksdb::BlockBasedTableOptions table = RocksTable(cache);
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kFilterBitsPerKey, false));
   table.cache_index_and_filter_blocks = true;
   table.pin_l0_filter_and_index_blocks_in_cache = true;
-  table.format_version = 5;
   return table;
 }
 
@@ -79,10 +73,7 @@ void GiveBackSpace(const KvOptions& kv, rocksdb::Options* options) {
 
 rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::Cache>& cache,
                            bool is_new) {
-  rocksdb::Options options = RocksReadOptions();
-  options.enable_blob_files = true;
-  options.min_blob_size = 0;
-  options.blob_compression_type = rocksdb::kNoCompression;
+  rocksdb::Options options = RocksBlobOptions();
   options.blob_cache = cache;
   options.enable_blob_garbage_collection = !is_new;
   options.write_buffer_size = WriteBufferBytes(kv);
@@ -94,8 +85,6 @@ rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::C
       options.write_buffer_size / engine_race::kValueBytes * kTableBytesPerKey;
   options.max_bytes_for_level_base = 8 * options.target_file_size_base;
   if (kv.gives_back_space) GiveBackSpace(kv, &options);
-  options.use_direct_reads = true;
-  options.use_direct_io_for_flush_and_compaction = true;
   options.compaction_readahead_size = 2 * kMiB;
   options.blob_compaction_readahead_size = 2 * kMiB;
   options.bytes_per_sync = kMiB;
@@ -109,8 +98,13 @@ rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::C
 
 class RocksKv final : public KvStore {
  public:
-  RocksKv(std::unique_ptr<rocksdb::DB> db, rocksdb::Options options)
-      : db_(std::move(db)), options_(std::move(options)) {}
+  explicit RocksKv(rocksdb::Options options) : options_(std::move(options)) {}
+
+  Status Open(const std::string& dir) {
+    ENGINE_RACE_RETURN_IF_ERROR(database_.Open(options_, dir));
+    db_ = database_.db();
+    return Status::Ok();
+  }
 
   Status Put(uint64_t key, const char* value) override {
     return FromLsm(kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)),
@@ -127,7 +121,7 @@ class RocksKv final : public KvStore {
   }
   Status MultiGet(std::span<const uint64_t> keys, char* values,
                   std::span<engine_race::Code> codes) override {
-    if (codes.size() < keys.size()) return Status::InvalidArgument("fewer codes than keys");
+    if (codes.size() < keys.size()) return TooFewCodes();
     std::vector<KeyBytes> bytes(keys.begin(), keys.end());
     std::vector<Slice> slices;
     slices.reserve(keys.size());
@@ -158,75 +152,69 @@ class RocksKv final : public KvStore {
     return Status::Ok();
   }
   Status Sync() override { return FromLsm(kName, db_->SyncWAL()); }
-  Status Close() override {
-    const Status status = FromLsm(kName, db_->Close());
-    db_.reset();
-    return status;
-  }
+  Status Close() override { return database_.Close(); }
 
   nlohmann::json Describe() const override {
-    const auto why = [](auto value, const char* reason) {
-      return nlohmann::json{{"value", value}, {"why", reason}};
-    };
     return {
         {"version", RocksVersion()},
         {"kill -9",
          "loses no acknowledged write: the write-ahead log is on, and each write goes "
          "to the page cache before it returns (rocksdb/options.h, WriteOptions::sync)"},
         {"power loss", "loses what was written since the last Sync"},
-        {"enable_blob_files", why(true, "values are large: wiki/BlobDB")},
+        {"enable_blob_files", Why(true, "values are large: wiki/BlobDB")},
         {"enable_blob_garbage_collection",
-         why(options_.enable_blob_garbage_collection,
+         Why(options_.enable_blob_garbage_collection,
              "off for the first fill, on afterwards: tools/run_blob_bench.sh")},
         {"blob_garbage_collection_age_cutoff",
-         why(options_.blob_garbage_collection_age_cutoff,
+         Why(options_.blob_garbage_collection_age_cutoff,
              "0.25 unless a store gives back space; the trade of writes for space: "
              "wiki/BlobDB, include/rocksdb/advanced_options.h")},
         {"blob_garbage_collection_force_threshold",
-         why(options_.blob_garbage_collection_force_threshold,
+         Why(options_.blob_garbage_collection_force_threshold,
              "1 unless a store gives back space: include/rocksdb/advanced_options.h")},
         {"max_subcompactions",
-         why(options_.max_subcompactions,
+         Why(options_.max_subcompactions,
              "1 unless a store gives back space: collecting reads blobs one by one")},
-        {"compression", why("none", "the values are random bytes")},
+        {"compression", Why("none", "the values are random bytes")},
         {"write_buffer_size",
-         why(options_.write_buffer_size,
+         Why(options_.write_buffer_size,
              "a quarter of a third of the memory: wiki/Setup-Options-and-Basic-Tuning; a "
              "128th of the data, at most 64 MiB, for a store that gives back space")},
-        {"max_write_buffer_number", why(options_.max_write_buffer_number, "the other quarters")},
+        {"max_write_buffer_number", Why(options_.max_write_buffer_number, "the other quarters")},
         {"blob_file_size",
-         why(options_.blob_file_size, "as a write buffer: tools/run_blob_bench.sh")},
+         Why(options_.blob_file_size, "as a write buffer: tools/run_blob_bench.sh")},
         {"target_file_size_base",
-         why(options_.target_file_size_base,
+         Why(options_.target_file_size_base,
              "32 bytes for each value of a write buffer: tools/run_blob_bench.sh")},
-        {"max_bytes_for_level_base", why(options_.max_bytes_for_level_base,
+        {"max_bytes_for_level_base", Why(options_.max_bytes_for_level_base,
                                          "8 target files: tools/run_blob_bench.sh; four times the "
                                          "keys for a store that gives back space")},
         {"block_cache_bytes",
-         why(options_.blob_cache->GetCapacity(),
+         Why(options_.blob_cache->GetCapacity(),
              "85% of the memory, as direct reads have no other cache: wiki/Block-Cache; blobs and "
              "write buffers share it")},
         {"write_buffer_manager_bytes",
-         why(options_.write_buffer_manager->buffer_size(),
+         Why(options_.write_buffer_manager->buffer_size(),
              "a third of the memory, charged to the cache: wiki/Write-Buffer-Manager")},
-        {"use_direct_reads", why(true, "the store caches for itself: wiki/Direct-IO")},
-        {"use_direct_io_for_flush_and_compaction", why(true, "wiki/Direct-IO")},
+        {"use_direct_reads", Why(true, "the store caches for itself: wiki/Direct-IO")},
+        {"use_direct_io_for_flush_and_compaction", Why(true, "wiki/Direct-IO")},
         {"compaction_readahead_size",
-         why(options_.compaction_readahead_size, "direct reads have no other: wiki/Direct-IO")},
-        {"bytes_per_sync", why(options_.bytes_per_sync, "wiki/Setup-Options-and-Basic-Tuning")},
+         Why(options_.compaction_readahead_size, "direct reads have no other: wiki/Direct-IO")},
+        {"bytes_per_sync", Why(options_.bytes_per_sync, "wiki/Setup-Options-and-Basic-Tuning")},
         {"max_background_jobs",
-         why(options_.max_background_jobs, "wiki/Setup-Options-and-Basic-Tuning")},
-        {"filter_policy", why("Bloom, 10 bits a key", "wiki/RocksDB-Bloom-Filter")},
-        {"enable_pipelined_write", why(true, "many writers with a log: wiki/Pipelined-Write")},
-        {"scan_fill_cache", why(true, "the threads of a scan share what one of them has read")},
+         Why(options_.max_background_jobs, "wiki/Setup-Options-and-Basic-Tuning")},
+        {"filter_policy", Why("Bloom, 10 bits a key", "wiki/RocksDB-Bloom-Filter")},
+        {"enable_pipelined_write", Why(true, "many writers with a log: wiki/Pipelined-Write")},
+        {"scan_fill_cache", Why(true, "the threads of a scan share what one of them has read")},
         {"scan_readahead_size",
-         why(kScanReadaheadBytes,
+         Why(kScanReadaheadBytes,
              "of the tables, which have the keys: wiki/Iterator; values in blob files are read one "
              "by one")}};
   }
 
  private:
-  std::unique_ptr<rocksdb::DB> db_;
+  RocksDatabase database_;
+  rocksdb::DB* db_ = nullptr;  // of the open database
   const rocksdb::Options options_;
   const rocksdb::ReadOptions read_options_;
   const rocksdb::WriteOptions write_options_;
@@ -238,10 +226,9 @@ Status OpenRocksDb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
   const bool is_new = !std::filesystem::exists(options.dir + "/CURRENT");
   const rocksdb::Options rocks_options =
       OptionsOf(options, rocksdb::NewLRUCache(CacheBytes(options.memory_budget_bytes)), is_new);
-  rocksdb::DB* db = nullptr;
-  const rocksdb::Status opened = rocksdb::DB::Open(rocks_options, options.dir, &db);
-  if (!opened.ok()) return FromLsm(kName, opened);
-  *store = std::make_unique<RocksKv>(std::unique_ptr<rocksdb::DB>(db), rocks_options);
+  auto opened = std::make_unique<RocksKv>(rocks_options);
+  ENGINE_RACE_RETURN_IF_ERROR(opened->Open(options.dir));
+  *store = std::move(opened);
   return Status::Ok();
 }
 
