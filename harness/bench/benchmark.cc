@@ -115,18 +115,19 @@ uint64_t ExpectedInserts(const BenchConfig& config) {
                                traits->write_percent / 100);
 }
 
-Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has) {
+Status HasYcsbRecord(KvStore* store, uint64_t number, bool* has) {
   std::vector<char> value(kValueSize);
-  const auto find = [&](uint64_t number) {
-    const Status status = store->Get(YcsbKey(number), value.data());
-    *has = status.ok();
-    return status.code() == Code::kNotFound ? Status::Ok() : status;
-  };
-  ENGINE_RACE_RETURN_IF_ERROR(find(0));
+  const Status status = store->Get(YcsbKey(number), value.data());
+  *has = status.ok();
+  return status.code() == Code::kNotFound ? Status::Ok() : status;
+}
+
+Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has) {
+  ENGINE_RACE_RETURN_IF_ERROR(HasYcsbRecord(store, 0, has));
   // A load has at most kMaxBenchThreads threads, and each ends with one of the last records.
   const uint64_t last_count = std::min<uint64_t>(kMaxBenchThreads, config.num);
   for (uint64_t i = 1; *has && i <= last_count; ++i) {
-    ENGINE_RACE_RETURN_IF_ERROR(find(config.num - i));
+    ENGINE_RACE_RETURN_IF_ERROR(HasYcsbRecord(store, config.num - i, has));
   }
   return Status::Ok();
 }

@@ -41,6 +41,10 @@ enum class KeyLayout {
   kSpread,  // evenly over all 64-bit keys, in order of their number
 };
 
+// Called about once a second by a thread of a run, with the seconds since its beginning and the
+// operations done by then.
+using OnSecondFn = std::function<void(double seconds, uint64_t operations)>;
+
 struct BenchConfig {
   std::string benchmark;
   // Records of the store. Also the writes of all threads together, unless `writes` is given.
@@ -74,9 +78,7 @@ struct BenchConfig {
   std::optional<Distribution> distribution;
   // Every value that is read must be one that a benchmark wrote under its key.
   bool checks_values = true;
-  // Called about once a second by a thread of the run, with the seconds since its beginning and the
-  // operations done by then.
-  std::function<void(double seconds, uint64_t operations)> on_second;
+  OnSecondFn on_second;
 };
 
 enum class OperationKind {
@@ -177,6 +179,8 @@ uint64_t YcsbKey(uint64_t number);
 // The records that a run of this benchmark will insert behind those of ycsbload, by its count of
 // operations.
 uint64_t ExpectedInserts(const BenchConfig& config);
+// Whether the store has this record of YCSB.
+engine_race::Status HasYcsbRecord(KvStore* store, uint64_t number, bool* has);
 // Whether the store has the records that ycsbload writes: its first one, and the last one of each
 // thread of a load.
 engine_race::Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has);

@@ -13,103 +13,83 @@ namespace {
 using engine_race::Code;
 using engine_race::Status;
 
-constexpr uint32_t kShortRangeKeys = kKeysPerRange;
-
-// Of a thread's calls that read drawn records.
-class Reader : public Load {
- public:
-  explicit Reader(const LoadContext& context)
-      : config_(context.config),
-        store_(context.store),
-        words_(context.config, context.thread),
-        checks_(context.config.checks_values) {}
-
- protected:
-  uint64_t DrawnNumber(uint64_t draw) const { return AsBelow(words_.At(draw), config_.num); }
-  Status Open() { return store_->NewCursor(&cursor_); }
-
-  // Reads the record at the cursor.
-  Status ReadHere(CallResult* result) { return ReadAt(cursor_.get(), checks_, result); }
-
-  const BenchConfig& config_;
-  KvStore* const store_;
-  const WordStream words_;
-  const ValueChecks checks_;
-  std::unique_ptr<KvCursor> cursor_;
-};
-
 class WriteLoad final : public Load {
  public:
   WriteLoad(const LoadContext& context, WriteOrder order, bool is_ycsb)
-      : config_(context.config),
-        store_(context.store),
-        draw_(context.config, order, context.thread),
-        is_ycsb_(is_ycsb) {}
+      : Load(context), draw_(context.config, order, context.thread), is_ycsb_(is_ycsb) {}
 
   void Prepare(uint64_t call) override {
     const uint64_t number = draw_.NumberAt(call);
     key_ = is_ycsb_ ? YcsbKey(number) : KeyOfNumber(config_, number);
-    checks_.Fill(key_, call, value_.data());
+    MakeValue(call);
   }
   Status Call(uint64_t /*call*/, CallResult* result) override {
-    result->kind = is_ycsb_ ? OperationKind::kInsert : OperationKind::kWrite;
-    result->bytes = result->written_bytes = kBenchRecordBytes;
-    return store_->Put(key_, value_.data());
+    return Put(is_ycsb_ ? OperationKind::kInsert : OperationKind::kWrite, result);
   }
 
  private:
-  const BenchConfig& config_;
-  KvStore* const store_;
   const WriteDraw draw_;
   const bool is_ycsb_;
-  const ValueChecks checks_{true};
-  uint64_t key_ = 0;
-  std::vector<char> value_ = std::vector<char>(kValueSize);
 };
 
 class DeleteLoad final : public Load {
  public:
-  explicit DeleteLoad(const LoadContext& context)
-      : config_(context.config),
-        store_(context.store),
-        draw_(context.config, WriteOrder::kRandom, context.thread) {}
+  using Load::Load;
 
   Status Call(uint64_t call, CallResult* result) override {
     result->kind = OperationKind::kDelete;
     // A value goes away, but only its key is written.
     result->bytes = result->written_bytes = sizeof(uint64_t);
-    return store_->Delete(KeyOfNumber(config_, draw_.NumberAt(call)));
+    return store_->Delete(DrawnKey(call));
   }
-
- private:
-  const BenchConfig& config_;
-  KvStore* const store_;
-  const WriteDraw draw_;
 };
 
-class ReadLoad final : public Reader {
+class ReadLoad final : public Load {
  public:
   // A store that was filled with another --num may have the keys that are `missing`.
-  ReadLoad(const LoadContext& context, bool missing) : Reader(context), missing_(missing) {}
+  ReadLoad(const LoadContext& context, bool missing) : Load(context), missing_(missing) {}
 
   void Prepare(uint64_t call) override {
-    const uint64_t number = DrawnNumber(call);
-    key_ = missing_ ? MissingKey(config_, number) : KeyOfNumber(config_, number);
+    key_ = missing_ ? MissingKey(config_, AsBelow(words_.At(call), config_.num)) : DrawnKey(call);
   }
-  Status Call(uint64_t /*call*/, CallResult* result) override {
-    return ReadKey(store_, key_, checks_, value_.data(), result);
-  }
+  Status Call(uint64_t /*call*/, CallResult* result) override { return Get(value_.data(), result); }
 
  private:
   const bool missing_;
-  uint64_t key_ = 0;
-  std::vector<char> value_ = std::vector<char>(kValueSize);
 };
 
-class MultiReadLoad final : public Reader {
+// db_bench's readrandomwriterandom and updaterandom: reads and writes by the same threads.
+class MixedLoad final : public Load {
+ public:
+  explicit MixedLoad(const LoadContext& context)
+      : Load(context),
+        is_update_(context.config.benchmark == "updaterandom"),
+        write_percent_(WritePercent(context.config)) {}
+
+  void Prepare(uint64_t call) override {
+    key_ = DrawnKey(call);
+    writes_ = CallWrites(write_percent_, call);
+    if (writes_) MakeValue(call);
+  }
+
+  // An update writes a record that is missing, too.
+  Status Call(uint64_t /*call*/, CallResult* result) override {
+    if (is_update_ || !writes_) ENGINE_RACE_RETURN_IF_ERROR(Get(read_.data(), result));
+    if (!writes_) return Status::Ok();
+    return Put(is_update_ ? OperationKind::kUpdate : OperationKind::kWrite, result);
+  }
+
+ private:
+  const bool is_update_;
+  const uint32_t write_percent_;
+  bool writes_ = false;
+  std::vector<char> read_ = std::vector<char>(kValueSize);
+};
+
+class MultiReadLoad final : public Load {
  public:
   explicit MultiReadLoad(const LoadContext& context)
-      : Reader(context),
+      : Load(context),
         keys_(context.config.batch_size),
         codes_(context.config.batch_size),
         values_(uint64_t{context.config.batch_size} * kValueSize) {}
@@ -121,9 +101,7 @@ class MultiReadLoad final : public Reader {
       keys_.resize(std::min<uint64_t>(config_.batch_size, ReadsOfThread(config_) - first));
       codes_.resize(keys_.size());
     }
-    for (size_t i = 0; i < keys_.size(); ++i) {
-      keys_[i] = KeyOfNumber(config_, DrawnNumber(first + i));
-    }
+    for (size_t i = 0; i < keys_.size(); ++i) keys_[i] = DrawnKey(first + i);
   }
   Status Call(uint64_t /*call*/, CallResult* result) override {
     ENGINE_RACE_RETURN_IF_ERROR(store_->MultiGet(keys_, values_.data(), codes_));
@@ -133,7 +111,7 @@ class MultiReadLoad final : public Reader {
       if (codes_[i] != Code::kOk) return {codes_[i], KeyFailure(keys_[i], "not read")};
       ++result->found_count;
       result->bytes += kBenchRecordBytes;
-      ENGINE_RACE_RETURN_IF_ERROR(checks_.Check(keys_[i], &values_[i * kValueSize]));
+      ENGINE_RACE_RETURN_IF_ERROR(Check(keys_[i], &values_[i * kValueSize]));
     }
     return Status::Ok();
   }
@@ -145,11 +123,11 @@ class MultiReadLoad final : public Reader {
 };
 
 // Walks over the records in order of key, one with each call.
-class WalkLoad final : public Reader {
+class WalkLoad final : public Load {
  public:
-  WalkLoad(const LoadContext& context, bool backwards) : Reader(context), backwards_(backwards) {}
-  using Reader::Open;
+  WalkLoad(const LoadContext& context, bool backwards) : Load(context), backwards_(backwards) {}
 
+  Status Open() override { return OpenCursor(); }
   Status Call(uint64_t call, CallResult* result) override {
     if (call == 0) {
       backwards_ ? cursor_->SeekToLast() : cursor_->SeekToFirst();
@@ -167,12 +145,12 @@ class WalkLoad final : public Reader {
   const bool backwards_;
 };
 
-class SeekLoad final : public Reader {
+class SeekLoad final : public Load {
  public:
-  using Reader::Open;
-  using Reader::Reader;
+  using Load::Load;
 
-  void Prepare(uint64_t call) override { key_ = KeyOfNumber(config_, DrawnNumber(call)); }
+  Status Open() override { return OpenCursor(); }
+  void Prepare(uint64_t call) override { key_ = DrawnKey(call); }
   Status Call(uint64_t /*call*/, CallResult* result) override {
     result->kind = OperationKind::kSeek;
     result->lookup_count = 1;
@@ -185,26 +163,21 @@ class SeekLoad final : public Reader {
     }
     return cursor_->Error();
   }
-
- private:
-  uint64_t key_ = 0;
 };
 
 // A query of short ranges of keys, as sysbench counts rows.
-class RangesLoad final : public Reader {
+class RangesLoad final : public Load {
  public:
   explicit RangesLoad(const LoadContext& context)
-      : Reader(context), starts_(context.config.range_count) {}
-  using Reader::Open;
+      : Load(context), starts_(context.config.range_count) {}
 
+  Status Open() override { return OpenCursor(); }
   void Prepare(uint64_t call) override {
-    for (size_t i = 0; i < starts_.size(); ++i) {
-      starts_[i] = KeyOfNumber(config_, DrawnNumber(call * starts_.size() + i));
-    }
+    for (size_t i = 0; i < starts_.size(); ++i) starts_[i] = DrawnKey(call * starts_.size() + i);
   }
   Status Call(uint64_t /*call*/, CallResult* result) override {
     result->kind = OperationKind::kScan;
-    const uint32_t size = config_.range_size == 0 ? kShortRangeKeys : config_.range_size;
+    const uint32_t size = config_.range_size == 0 ? kKeysPerRange : config_.range_size;
     for (const uint64_t start : starts_) {
       cursor_->Seek(start);
       uint64_t last = start;
@@ -226,9 +199,9 @@ class RangesLoad final : public Reader {
 };
 
 // Visits every record with one call.
-class ScanAllLoad final : public Reader {
+class ScanAllLoad final : public Load {
  public:
-  explicit ScanAllLoad(const LoadContext& context) : Reader(context), goes_on_(context.goes_on) {}
+  using Load::Load;
 
   Status Call(uint64_t call, CallResult* result) override {
     result->kind = OperationKind::kScan;
@@ -250,7 +223,7 @@ class ScanAllLoad final : public Reader {
     uint64_t last_key = 0;
     try {
       ENGINE_RACE_RETURN_IF_ERROR(store_->ScanAll([&](uint64_t key, const char* value) {
-        bad = checks_.Check(key, value);
+        bad = Check(key, value);
         if (bad.ok() && result->operations > 0 && key <= last_key) {
           bad = Status::Corruption(KeyFailure(key, "not ascending"));
         }
@@ -267,40 +240,54 @@ class ScanAllLoad final : public Reader {
     }
     return Status::Ok();
   }
-
-  const std::function<bool(uint64_t)> goes_on_;
 };
 
-template <typename CursorLoad, typename... Args>
-Status MakeOpened(std::unique_ptr<Load>* load, const LoadContext& context, Args... args) {
-  auto made = std::make_unique<CursorLoad>(context, args...);
-  ENGINE_RACE_RETURN_IF_ERROR(made->Open());
-  *load = std::move(made);
-  return Status::Ok();
+// Null for a benchmark that is none.
+std::unique_ptr<Load> NewLoad(const LoadContext& context) {
+  const std::string& name = context.config.benchmark;
+  if (name == "deleterandom") return std::make_unique<DeleteLoad>(context);
+  if (name.starts_with("fill") || name == "overwrite" || name == "ycsbload") {
+    return std::make_unique<WriteLoad>(context, WriteOrderOf(name), name == "ycsbload");
+  }
+  if (name == "readrandom" || name == "readwhilewriting" || name == "readmissing") {
+    return std::make_unique<ReadLoad>(context, name == "readmissing");
+  }
+  if (name == "multireadrandom") return std::make_unique<MultiReadLoad>(context);
+  if (name == "readseq" || name == "readreverse") {
+    return std::make_unique<WalkLoad>(context, name == "readreverse");
+  }
+  if (name == "readrandomwriterandom" || name == "updaterandom") {
+    return std::make_unique<MixedLoad>(context);
+  }
+  if (name == "seekrandom" || name == "seekrandomwhilewriting") {
+    return std::make_unique<SeekLoad>(context);
+  }
+  if (name == "select_random_ranges") return std::make_unique<RangesLoad>(context);
+  if (name == "scanall") return std::make_unique<ScanAllLoad>(context);
+  return MakeYcsbLoad(context);
 }
 
 }  // namespace
 
-Status ReadKey(KvStore* store, uint64_t key, const ValueChecks& checks, char* value,
-               CallResult* result) {
+Status Load::Get(char* value, CallResult* result) {
   ++result->lookup_count;
-  Status status = store->Get(key, value);
+  Status status = store_->Get(key_, value);
   if (status.code() == Code::kNotFound) return Status::Ok();
   if (!status.ok()) return status;
   ++result->found_count;
   result->bytes += kBenchRecordBytes;
-  return checks.Check(key, value);
+  return Check(key_, value);
 }
 
-Status ReadAt(KvCursor* cursor, const ValueChecks& checks, CallResult* result) {
-  const char* const value = cursor->Value();
+Status Load::ReadHere(CallResult* result) {
+  const char* const value = cursor_->Value();
   if (value == nullptr) {
-    const Status status = cursor->Error();
+    const Status status = cursor_->Error();
     return status.ok() ? Status::IOError("the cursor has no value") : status;
   }
   result->bytes += kBenchRecordBytes;
   // The key after the value: a cursor that begins to read ahead may have moved past a deletion.
-  return checks.Check(cursor->Key(), value);
+  return Check(cursor_->Key(), value);
 }
 
 void CallResult::Add(const CallResult& other) {
@@ -311,7 +298,7 @@ void CallResult::Add(const CallResult& other) {
   found_count += other.found_count;
 }
 
-Status ValueChecks::Failure(uint64_t key) {
+Status Load::WrongValue(uint64_t key) {
   return Status::Corruption(KeyFailure(key, "wrong bytes: no benchmark wrote this value"));
 }
 
@@ -325,31 +312,9 @@ std::unique_ptr<Load> MakeBackgroundWriter(const LoadContext& context) {
 }
 
 Status MakeLoad(const LoadContext& context, std::unique_ptr<Load>* load) {
-  const std::string& name = context.config.benchmark;
-  if (name == "deleterandom") {
-    *load = std::make_unique<DeleteLoad>(context);
-  } else if (name.starts_with("fill") || name == "overwrite" || name == "ycsbload") {
-    *load = std::make_unique<WriteLoad>(context, WriteOrderOf(name), name == "ycsbload");
-  } else if (name == "readrandom" || name == "readwhilewriting" || name == "readmissing") {
-    *load = std::make_unique<ReadLoad>(context, name == "readmissing");
-  } else if (name == "multireadrandom") {
-    *load = std::make_unique<MultiReadLoad>(context);
-  } else if (name == "readseq" || name == "readreverse") {
-    return MakeOpened<WalkLoad>(load, context, name == "readreverse");
-  } else if (name == "readrandomwriterandom" || name == "updaterandom") {
-    *load = MakeMixedLoad(context);
-  } else if (name == "seekrandom" || name == "seekrandomwhilewriting") {
-    return MakeOpened<SeekLoad>(load, context);
-  } else if (name == "select_random_ranges") {
-    return MakeOpened<RangesLoad>(load, context);
-  } else if (name == "scanall") {
-    *load = std::make_unique<ScanAllLoad>(context);
-  } else if (name.starts_with("ycsb")) {
-    return MakeYcsbLoad(context, load);
-  } else {
-    return Status::InvalidArgument("there is no benchmark " + name);
-  }
-  return Status::Ok();
+  *load = NewLoad(context);
+  if (*load != nullptr) return (*load)->Open();
+  return Status::InvalidArgument("there is no benchmark " + context.config.benchmark);
 }
 
 }  // namespace harness

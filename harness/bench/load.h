@@ -44,10 +44,61 @@ struct LoadContext {
 
 class Load {
  public:
+  using Status = engine_race::Status;
+
+  explicit Load(const LoadContext& context)
+      : config_(context.config),
+        store_(context.store),
+        goes_on_(context.goes_on),
+        words_(context.config, context.thread) {}
   virtual ~Load() = default;
+
+  // Called once, first.
+  virtual Status Open() { return Status::Ok(); }
   // Called before Call, outside of the measured latency.
   virtual void Prepare(uint64_t /*call*/) {}
-  virtual engine_race::Status Call(uint64_t call, CallResult* result) = 0;
+  virtual Status Call(uint64_t call, CallResult* result) = 0;
+
+ protected:
+  Status OpenCursor() { return store_->NewCursor(&cursor_); }
+
+  // The key of the record that random word `draw` of the thread selects.
+  uint64_t DrawnKey(uint64_t draw) const {
+    return KeyOfNumber(config_, AsBelow(words_.At(draw), config_.num));
+  }
+  // Makes the value of key_ that this call writes.
+  void MakeValue(uint64_t call) { values_.Fill(key_, call, value_.data()); }
+  Status Put(OperationKind kind, CallResult* result) {
+    result->kind = kind;
+    result->bytes += kBenchRecordBytes;
+    result->written_bytes += kBenchRecordBytes;
+    return store_->Put(key_, value_.data());
+  }
+  // Reads and checks the record of key_, which may be missing, into `value`.
+  Status Get(char* value, CallResult* result);
+  // Reads and checks the record at a valid cursor.
+  Status ReadHere(CallResult* result);
+  // kCorruption unless the value's first 16 and last 8 bytes are those of a value that a benchmark
+  // has written under this key.
+  Status Check(uint64_t key, const char* value) const {
+    uint64_t version = 0;
+    if (!config_.checks_values || values_.CheckEnds(key, value, &version)) [[likely]]
+      return {};
+    return WrongValue(key);
+  }
+
+  const BenchConfig& config_;
+  KvStore* const store_;
+  const std::function<bool(uint64_t)> goes_on_;
+  const WordStream words_;
+  std::unique_ptr<KvCursor> cursor_;
+  uint64_t key_ = 0;  // of the next call
+  std::vector<char> value_ = std::vector<char>(kValueSize);
+
+ private:
+  static Status WrongValue(uint64_t key);
+
+  const ValueMaker values_{kBenchValueSeed};
 };
 
 // kInvalidArgument for a benchmark that is none, else the store's failure.
@@ -58,40 +109,8 @@ WriteOrder WriteOrderOf(std::string_view benchmark);
 
 // The writer beside readers.
 std::unique_ptr<Load> MakeBackgroundWriter(const LoadContext& context);
-// readrandomwriterandom or updaterandom.
-std::unique_ptr<Load> MakeMixedLoad(const LoadContext& context);
-// A workload of YCSB.
-engine_race::Status MakeYcsbLoad(const LoadContext& context, std::unique_ptr<Load>* load);
-
-// Makes the values that loads write, and checks those that they read.
-class ValueChecks {
- public:
-  explicit ValueChecks(bool enabled) : enabled_(enabled), values_(kBenchValueSeed) {}
-
-  void Fill(uint64_t key, uint64_t version, char* value) const {
-    values_.Fill(key, version, value);
-  }
-  // kCorruption unless the value's first 16 and last 8 bytes are those of a value that a benchmark
-  // has written under this key.
-  engine_race::Status Check(uint64_t key, const char* value) const {
-    uint64_t version = 0;
-    if (!enabled_ || values_.CheckEnds(key, value, &version)) [[likely]]
-      return {};
-    return Failure(key);
-  }
-
- private:
-  static engine_race::Status Failure(uint64_t key);
-
-  const bool enabled_;
-  const ValueMaker values_;
-};
-
-// Reads and checks the record of a key, which may be missing, into `value`.
-engine_race::Status ReadKey(KvStore* store, uint64_t key, const ValueChecks& checks, char* value,
-                            CallResult* result);
-// Reads and checks the record at a valid cursor.
-engine_race::Status ReadAt(KvCursor* cursor, const ValueChecks& checks, CallResult* result);
+// A workload of YCSB; null for a benchmark that is none.
+std::unique_ptr<Load> MakeYcsbLoad(const LoadContext& context);
 
 }  // namespace harness
 

@@ -19,7 +19,6 @@
 namespace harness {
 namespace {
 
-using engine_race::Code;
 using engine_race::Status;
 
 constexpr uint64_t kUnlimited = ~uint64_t{0};
@@ -71,7 +70,7 @@ class Run {
         readers_left_(config.thread_count),
         progress_(config.benchmark + " ", ExpectedOperations(), kBenchRecordBytes,
                   config.thread_count, for_a_time_ ? config.duration_seconds : 0),
-        timeline_(progress_, config, &result->timeline) {}
+        timeline_(progress_, config.on_second, &result->timeline) {}
 
   Status Go() {
     if (traits_.is_ycsb) ENGINE_RACE_RETURN_IF_ERROR(CountYcsbRecords());
@@ -135,24 +134,18 @@ class Run {
     return Status::Ok();
   }
   Status FindYcsbEnd(uint64_t* count) const {
-    std::vector<char> value(kValueSize);
-    const auto has = [&](uint64_t number, bool* found) {
-      const Status status = store_->Get(YcsbKey(number), value.data());
-      *found = status.ok();
-      return status.code() == Code::kNotFound ? Status::Ok() : status;
-    };
     uint64_t there = config_.num;  // records 0 to there - 1 exist
     uint64_t step = 1;
     bool found = true;
     while (found) {
-      ENGINE_RACE_RETURN_IF_ERROR(has(there + step - 1, &found));
+      ENGINE_RACE_RETURN_IF_ERROR(HasYcsbRecord(store_, there + step - 1, &found));
       if (!found) break;
       there += step;
       step *= 2;
     }
     for (uint64_t missing = there + step - 1; there < missing;) {
       const uint64_t middle = there + (missing - there) / 2;
-      ENGINE_RACE_RETURN_IF_ERROR(has(middle, &found));
+      ENGINE_RACE_RETURN_IF_ERROR(HasYcsbRecord(store_, middle, &found));
       (found ? there : missing) = found ? middle + 1 : middle;
     }
     *count = there;

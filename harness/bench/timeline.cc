@@ -10,7 +10,7 @@ namespace harness {
 void SecondNotes::Note(double seconds, uint64_t operations) {
   seconds_->push_back({seconds, operations - noted_});
   noted_ = operations;
-  if (config_.on_second) config_.on_second(seconds, operations);
+  if (on_second_) on_second_(seconds, operations);
 }
 
 void SecondNotes::End(double seconds, uint64_t operations) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "harness/bench/benchmark.h"
@@ -18,8 +19,8 @@ namespace harness {
 // Turns counts of all operations so far into those of each second. The caller has the clock.
 class SecondNotes {
  public:
-  SecondNotes(const BenchConfig& config, std::vector<BenchSecond>* seconds)
-      : config_(config), seconds_(seconds) {}
+  SecondNotes(OnSecondFn on_second, std::vector<BenchSecond>* seconds)
+      : on_second_(std::move(on_second)), seconds_(seconds) {}
 
   // A second has ended `seconds` after the beginning.
   void Note(double seconds, uint64_t operations);
@@ -27,7 +28,7 @@ class SecondNotes {
   void End(double seconds, uint64_t operations);
 
  private:
-  const BenchConfig& config_;
+  const OnSecondFn on_second_;
   std::vector<BenchSecond>* const seconds_;
   uint64_t noted_ = 0;
 };
@@ -35,8 +36,8 @@ class SecondNotes {
 // Notes once a second how many operations have been done.
 class Timeline {
  public:
-  Timeline(const Progress& progress, const BenchConfig& config, std::vector<BenchSecond>* seconds)
-      : progress_(progress), notes_(config, seconds) {}
+  Timeline(const Progress& progress, OnSecondFn on_second, std::vector<BenchSecond>* seconds)
+      : progress_(progress), notes_(std::move(on_second), seconds) {}
 
   // The first call begins.
   void Begin();

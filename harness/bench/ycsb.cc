@@ -1,7 +1,6 @@
 // YCSB's core workloads A to F, as its workload files define them.
-#include <algorithm>
 #include <array>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -37,27 +36,21 @@ constexpr std::array<YcsbMix, 6> kMixes = {{{'a', YcsbKind::kRead, YcsbKind::kUp
 class YcsbLoad final : public Load {
  public:
   YcsbLoad(const LoadContext& context, const YcsbMix& mix)
-      : config_(context.config),
-        store_(context.store),
+      : Load(context),
         count_(context.ycsb_count),
         draw_(context.ycsb_draw),
         mix_(mix),
-        first_percent_(100 - FindBenchmark(context.config.benchmark)->write_percent),
-        words_(context.config, context.thread),
-        checks_(context.config.checks_values),
-        goes_on_(context.goes_on) {}
+        first_percent_(100 - FindBenchmark(context.config.benchmark)->write_percent) {}
 
-  Status Open() {
-    return mix_.first == YcsbKind::kScan ? store_->NewCursor(&cursor_) : Status::Ok();
-  }
+  Status Open() override { return mix_.first == YcsbKind::kScan ? OpenCursor() : Status::Ok(); }
 
   void Prepare(uint64_t call) override {
-    const uint64_t* const words = Draw(call);
-    kind_ = AsBelow(words[0], 100) < first_percent_ ? mix_.first : mix_.second;
-    key_ = YcsbKey(draw_->NumberFrom(words[1], count_->count()));
+    const auto word = [&](uint64_t i) { return words_.At(call * kWordsPerCall + i); };
+    kind_ = AsBelow(word(0), 100) < first_percent_ ? mix_.first : mix_.second;
+    key_ = YcsbKey(draw_->NumberFrom(word(1), count_->count()));
     const uint32_t most = config_.range_size == 0 ? kMaxScanKeys : config_.range_size;
-    scan_keys_ = 1 + static_cast<uint32_t>(AsBelow(words[2], most));
-    if (kind_ == YcsbKind::kUpdate) checks_.Fill(key_, call, value_.data());
+    scan_keys_ = 1 + static_cast<uint32_t>(AsBelow(word(2), most));
+    if (kind_ == YcsbKind::kUpdate) MakeValue(call);
   }
 
   Status Call(uint64_t call, CallResult* result) override {
@@ -65,42 +58,24 @@ class YcsbLoad final : public Load {
       case YcsbKind::kRead:
         return Read(result);
       case YcsbKind::kUpdate:
-        return Write(OperationKind::kUpdate, result);
+        return Put(OperationKind::kUpdate, result);
       case YcsbKind::kInsert:
         return Insert(call, result);
       case YcsbKind::kScan:
         return Scan(result);
       case YcsbKind::kReadModifyWrite:
         ENGINE_RACE_RETURN_IF_ERROR(Read(result));
-        checks_.Fill(key_, call, value_.data());
-        return Write(OperationKind::kReadModifyWrite, result);
+        MakeValue(call);
+        return Put(OperationKind::kReadModifyWrite, result);
     }
     return Status::Ok();
   }
 
  private:
-  const uint64_t* Draw(uint64_t call) {
-    for (uint64_t i = 0; i < kWordsPerCall; ++i) drawn_[i] = words_.At(call * kWordsPerCall + i);
-    return drawn_.data();
-  }
-
   Status Read(CallResult* result) {
-    result->lookup_count = 1;
-    Status status = store_->Get(key_, value_.data());
-    if (status.code() == Code::kNotFound) {
-      return {Code::kNotFound, KeyFailure(key_, "a record of ycsbload is missing")};
-    }
-    if (!status.ok()) return status;
-    result->found_count = 1;
-    result->bytes += kBenchRecordBytes;
-    return checks_.Check(key_, value_.data());
-  }
-
-  Status Write(OperationKind kind, CallResult* result) {
-    result->kind = kind;
-    result->bytes += kBenchRecordBytes;
-    result->written_bytes += kBenchRecordBytes;
-    return store_->Put(key_, value_.data());
+    ENGINE_RACE_RETURN_IF_ERROR(Get(value_.data(), result));
+    if (result->found_count > 0) return Status::Ok();
+    return {Code::kNotFound, KeyFailure(key_, "a record of ycsbload is missing")};
   }
 
   Status Insert(uint64_t call, CallResult* result) {
@@ -110,8 +85,8 @@ class YcsbLoad final : public Load {
       return Status::Ok();
     }
     key_ = YcsbKey(*number);
-    checks_.Fill(key_, call, value_.data());
-    ENGINE_RACE_RETURN_IF_ERROR(Write(OperationKind::kInsert, result));
+    MakeValue(call);
+    ENGINE_RACE_RETURN_IF_ERROR(Put(OperationKind::kInsert, result));
     count_->Ack(*number);
     return Status::Ok();
   }
@@ -120,41 +95,29 @@ class YcsbLoad final : public Load {
     result->kind = OperationKind::kScan;
     cursor_->Seek(key_);
     for (uint32_t i = 0; cursor_->Valid(); ++i) {
-      ENGINE_RACE_RETURN_IF_ERROR(ReadAt(cursor_.get(), checks_, result));
+      ENGINE_RACE_RETURN_IF_ERROR(ReadHere(result));
       if (i + 1 == scan_keys_) break;
       cursor_->Next();
     }
     return cursor_->Error();
   }
 
-  const BenchConfig& config_;
-  KvStore* const store_;
   AckedCounter* const count_;
   const YcsbDraw* const draw_;
   const YcsbMix& mix_;
   const uint32_t first_percent_;
-  const WordStream words_;
-  const ValueChecks checks_;
-  const std::function<bool(uint64_t)> goes_on_;
-  std::array<uint64_t, kWordsPerCall> drawn_ = {};
-  std::unique_ptr<KvCursor> cursor_;
   YcsbKind kind_ = YcsbKind::kRead;
-  uint64_t key_ = 0;
   uint32_t scan_keys_ = 0;
-  std::vector<char> value_ = std::vector<char>(kValueSize);
 };
 
 }  // namespace
 
-Status MakeYcsbLoad(const LoadContext& context, std::unique_ptr<Load>* load) {
+std::unique_ptr<Load> MakeYcsbLoad(const LoadContext& context) {
   for (const YcsbMix& mix : kMixes) {
     if (context.config.benchmark != std::string("ycsb") + mix.workload) continue;
-    auto made = std::make_unique<YcsbLoad>(context, mix);
-    ENGINE_RACE_RETURN_IF_ERROR(made->Open());
-    *load = std::move(made);
-    return Status::Ok();
+    return std::make_unique<YcsbLoad>(context, mix);
   }
-  return Status::InvalidArgument("there is no benchmark " + context.config.benchmark);
+  return nullptr;
 }
 
 }  // namespace harness

@@ -274,13 +274,12 @@ TEST_F(RunTest, ARateSlowsDown) {
 }
 
 TEST(SecondNotesTest, SecondsAreToldAndNoted) {
-  BenchConfig config;
   std::vector<std::pair<double, uint64_t>> told;
-  config.on_second = [&](double seconds, uint64_t operations) {
+  const OnSecondFn tell = [&](double seconds, uint64_t operations) {
     told.emplace_back(seconds, operations);
   };
   std::vector<BenchSecond> timeline;
-  SecondNotes notes(config, &timeline);
+  SecondNotes notes(tell, &timeline);
   notes.Note(1.25, 100);
   notes.Note(2.0, 100);
   notes.Note(3.5, 400);
