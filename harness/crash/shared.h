@@ -45,7 +45,11 @@ class SharedArray {
 // How far a child has come. A child passes through them in this order.
 enum class Phase : uint32_t { kStart, kOpen, kWrite, kFirstRead, kVerify, kClose, kDone };
 inline constexpr size_t kPhaseCount = 7;
-const char* PhaseName(Phase phase);
+inline const char* PhaseName(Phase phase) {
+  constexpr const char* kNames[kPhaseCount] = {"start",  "open",  "write", "first read",
+                                               "verify", "close", "done"};
+  return kNames[static_cast<size_t>(phase)];
+}
 
 // The children's reports. Lines have a fixed length and are kept up to a fixed number; later ones
 // are only counted.
@@ -74,7 +78,7 @@ class Report {
 
  private:
   static constexpr size_t kLineBytes = 320;
-  template <size_t kLines>
+  static constexpr uint32_t kLineCount = 64;
   struct LineList {
     void Add(std::string_view text);
     std::vector<std::string> Lines() const;
@@ -84,13 +88,13 @@ class Report {
     struct Line {
       std::atomic<uint32_t> size;
       char text[kLineBytes];
-    } lines[kLines];
+    } lines[kLineCount];
   };
   struct Body {
     std::atomic<Phase> phase;
     std::atomic<uint64_t> checked;
-    LineList<32> violations;
-    LineList<64> log;
+    LineList violations;
+    LineList log;
   };
   SharedArray<Body> body_;
 };
