@@ -23,10 +23,10 @@ unbuilt_sources := $(if $(rocks_library),,$(wildcard harness/opponents/rocks*.cc
                    $(foreach peer,$(peers_missing),harness/opponents/$(peer)_kv.cc)
 headers := $(filter-out $(if $(rocks_library),,harness/opponents/rocks_database.h),$(headers))
 # What bin/race and bin/numa race share of the loads.
-race_flags := $(addprefix load/,numa_flag race_space store_basics)
+race_flags := $(addprefix load/,numa_flag store_basics)
 parts_of_all := system/command_line
 parts_race := system measure/progress measure/result_file measure/table \
-              measure/workers data $(race_flags) race
+              measure/timed data $(race_flags) race
 parts_store := measure/progress measure/result_file measure/table tools
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash

@@ -12,7 +12,7 @@
 
 #include "harness/claims/benches.h"
 #include "harness/claims/index_stores.h"
-#include "harness/race/process.h"
+#include "harness/race/runner.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/own_child.h"

@@ -13,7 +13,6 @@
 
 #include "harness/data/value_maker.h"
 #include "harness/load/numa_flag.h"
-#include "harness/load/race_space.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/result_file.h"
 #include "harness/measure/table.h"
@@ -21,7 +20,6 @@
 #include "harness/race/gate.h"
 #include "harness/race/json.h"
 #include "harness/race/phase.h"
-#include "harness/race/process.h"
 #include "harness/race/runner.h"
 #include "harness/system/child_process.h"
 #include "harness/system/command_line.h"

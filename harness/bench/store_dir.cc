@@ -242,7 +242,7 @@ bool StoreDir::RemoveStore(std::string* error) const {
     *error = dirs[i] + ": the store is in use: " + status.message();
     return false;
   }
-  for (const std::string& dir : dirs) RemoveStoreFiles(dir);
+  for (const std::string& dir : dirs) RemoveFiles(dir, IsStoreFile);
   return true;
 }
 

@@ -196,11 +196,11 @@ class IoBench final : public Bench {
     for (const std::string& file : DenseStoreFileNames()) {
       loop.paths.push_back(dir() + "/store/" + file);
     }
-    std::string error;
-    const TimedRun run = RunQueueLoop(loop, &error);
+    TimedRun run;
+    const Status status = RunQueueLoop(loop, &run);
     rounds_.Note("bare loop, " + name + ", reads a second", run.rate());
     rounds_.Note("bare loop, " + name + ", CPU, ns a read", run.cpu_ns());
-    return run.ok() ? Status::Ok() : Missed("bare loop: " + error);
+    return status.ok() ? status : Missed("bare loop: " + status.ToString());
   }
 
   // Writes a new store each time, then ranges over it.

@@ -145,15 +145,15 @@ class RaceBench final : public Bench {
     std::unique_ptr<Store> store;
     ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, dir, &store));
     const auto write = [&store](uint64_t key, const char* value) {
-      return store->Write(KeyBytes(key).view(), {value, kValueSize}).ok();
+      return store->Write(KeyBytes(key).view(), {value, kValueSize});
     };
-    const TimedRun run =
-        RunStampedWrites(race_.thread_count, cpu_write_records_, [&](uint32_t) { return write; });
+    TimedRun run;
+    const Status status = RunStampedWrites(
+        race_.thread_count, cpu_write_records_, [&](uint32_t) { return write; }, &run);
     store.reset();
     std::filesystem::remove_all(dir);
-    if (!run.ok()) return Status::IOError("the store on tmpfs refused a write");
     rounds_.Note(figure, run.cpu_ns());
-    return Status::Ok();
+    return status;
   }
 
   Status BareWriteCpu(uint32_t groups_per_thread, const char* figure) {
@@ -163,12 +163,11 @@ class RaceBench final : public Bench {
     loop.record_count = cpu_write_records_;
     loop.groups_per_thread = groups_per_thread;
     std::filesystem::remove_all(loop.dir);
-    std::string error;
-    const TimedRun run = RunBareWrites(loop, &error);
+    TimedRun run;
+    const Status status = RunBareWrites(loop, &run);
     std::filesystem::remove_all(loop.dir);
-    if (!run.ok()) return Status::IOError("bare loop: " + error);
     rounds_.Note(figure, run.cpu_ns());
-    return Status::Ok();
+    return status;
   }
 
   // Compares reads by blocking threads with fio's psync job on the same files.

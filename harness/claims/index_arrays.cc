@@ -17,7 +17,6 @@
 #include "harness/claims/index_bench.h"
 #include "harness/data/mix.h"
 #include "harness/load/fill_keys.h"
-#include "harness/load/index_entries.h"
 #include "harness/measure/workers.h"
 #include "harness/system/fio_runner.h"
 #include "harness/system/process_stats.h"

@@ -9,11 +9,12 @@
 
 #include "engine_race/base/key.h"
 #include "harness/data/range_visitor.h"
-#include "harness/load/bare_reads.h"
+#include "harness/load/contest_phases.h"
+#include "harness/load/engine_calls.h"
+#include "harness/load/queue_loop.h"
+#include "harness/load/store_runs.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/workers.h"
-#include "harness/race/open_store.h"
-#include "harness/race/range_run.h"
 #include "harness/system/machine.h"
 #include "harness/system/process_stats.h"
 
@@ -151,9 +152,7 @@ Status VisitedStore::Write() {
 }
 
 Status VisitedStore::Open() {
-  Failures failures;
-  store_ = OpenStore(race_, &failures);
-  if (store_ == nullptr) return failures.status();
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStore(race_, &store_));
   std::string value;
   return store_->Read(KeyBytes(keys_.KeyAt(0)).view(), &value);
 }
@@ -161,33 +160,25 @@ Status VisitedStore::Open() {
 Status VisitedStore::OverwriteTenth() {
   // One in this many records; their order is not that of keys.
   constexpr uint64_t kStep = 10;
-  Failures failures;
-  RunWorkers(race_.thread_count, &failures, [&](uint32_t thread) {
-    std::string value(kValueSize, '\0');
-    const uint64_t stride = uint64_t{race_.thread_count} * kStep;
-    for (uint64_t i = uint64_t{thread} * kStep; i < race_.record_count(); i += stride) {
-      values_.Fill(keys_.KeyAt(i), i, value.data());
-      const Status status = store_->Write(KeyBytes(keys_.KeyAt(i)).view(), value);
-      if (!status.ok()) return failures.Note("overwrite: " + status.ToString());
-    }
-  });
-  return failures.status();
+  return WriteRecords(store_.get(), keys_, values_, race_.thread_count, kStep);
 }
 
 Status VisitedStore::Visit(VisitPasses* passes) {
   const uint32_t threads = race_.thread_count;
-  Failures failures;
   Progress progress("visits", record_count() * threads * kRangePasses, kValueSize, threads);
-  RangeRun run(keys_, values_, summary_, store_.get(), &failures, &progress, threads,
-               /*checks_values=*/true);
+  ContestPhases ranges({.thread_count = threads}, keys_, values_, EngineCalls(store_.get()),
+                       &progress);
   const double visits = static_cast<double>(record_count()) * threads;
   double cpu_s = CpuSeconds();
-  run.Run(NowNs(), [&](uint32_t pass, double seconds) {
+  uint64_t pass_ns = NowNs();
+  const auto note_pass = [&](uint32_t pass) {
     const double now_s = CpuSeconds();
-    (*passes)[pass] = {seconds, (now_s - cpu_s) * 1e9 / visits};
+    (*passes)[pass] = {SecondsSince(pass_ns), (now_s - cpu_s) * 1e9 / visits};
     cpu_s = now_s;
-  });
-  return failures.status();
+    pass_ns = NowNs();
+  };
+  TimedPoint unused;
+  return ranges.Range(summary_, /*checks_values=*/true, note_pass, &unused);
 }
 
 double VisitedStore::KeptFraction() const {
@@ -208,10 +199,8 @@ Status VisitCost::Round(VisitCosts* costs) {
   const double kept_fraction = visited_.KeptFraction();
   visited_.Close();
   costs->visit_ns = {passes[0].cpu_ns, passes[1].cpu_ns};
-  BareReads reads;
-  reads.dir = visited_.race().dir;
   TimedRun run;
-  ENGINE_RACE_RETURN_IF_ERROR(RunBareReads(reads, &run));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadValueFiles(visited_.race().dir, &run));
   const double all_ns = run.cpu_ns() / visited_.race().thread_count;
   costs->reads_ns = {all_ns, all_ns * (1 - kept_fraction)};
   ENGINE_RACE_RETURN_IF_ERROR(floor_.RunBest(LoopVisitors::kRace, &costs->floor_ns));

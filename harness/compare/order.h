@@ -5,6 +5,7 @@
 #ifndef HARNESS_COMPARE_ORDER_H_
 #define HARNESS_COMPARE_ORDER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -71,9 +72,12 @@ struct CompareAnswer {
 
   bool ok() const { return error.empty(); }
   // 0 without a run, and for a phase that failed.
-  double OperationsPerSecond() const;
+  double OperationsPerSecond() const { return ok() ? Figure("operations_per_s").value_or(0) : 0; }
   // Numbers of the run; nothing where it has none.
-  std::optional<double> Figure(const char* name) const;
+  std::optional<double> Figure(const char* name) const {
+    if (!run.is_object() || !run.contains(name) || !run[name].is_number()) return std::nullopt;
+    return run[name].get<double>();
+  }
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareOrder, store, phase, round, position, opening, dir,
@@ -86,7 +90,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareAnswer, error, run, written_count, has
 // The stores of a round, by their number below `store_count`, in the order in which they run. Over
 // `store_count` rounds every store is once at every position. As many rounds after them have the
 // opposite orders.
-std::vector<uint32_t> StoresInTurn(uint32_t round, uint32_t store_count);
+inline std::vector<uint32_t> StoresInTurn(uint32_t round, uint32_t store_count) {
+  std::vector<uint32_t> stores;
+  stores.reserve(store_count);
+  for (uint32_t i = 0; i < store_count; ++i) stores.push_back((round + i) % store_count);
+  if (store_count > 0 && round / store_count % 2 == 1) std::reverse(stores.begin(), stores.end());
+  return stores;
+}
 
 }  // namespace harness
 

@@ -10,7 +10,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -52,8 +51,9 @@ void RaiseFileLimit() {
 // One phase in this process, and what is known of it so far.
 class PhaseRun {
  public:
+  // What is not the store's own work is done here, before the clock starts.
   explicit PhaseRun(const CompareOrder& order)
-      : order_(order), reader_(order), costs_({order.dir}) {
+      : order_(order), contest_(order), costs_({order.dir}) {
     result_.benchmark = order.phase;
     result_.thread_count = IsOpening(order.phase) ? 1 : order.thread_count;
     answer_.written_count = order.written_count;
@@ -71,11 +71,9 @@ class PhaseRun {
   }
 
  private:
-  // What is not the store's own work is done before the clock starts. Then the page cache is made
-  // cold, but for this program, whose own pages are all in memory.
+  // The page cache is made cold, but for this program, whose own pages are all in memory.
   Status Prepare() {
     if (!order_.cgroup.empty()) ENGINE_RACE_RETURN_IF_ERROR(MemoryCgroup::Join(order_.cgroup));
-    if (IsContestPhase(order_.phase)) contest_.emplace(order_);
     program_locked_ = ::mlockall(MCL_CURRENT) == 0;
     page_cache_drop_ = DropPageCache(order_.dir);
     if (program_locked_) ::munlockall();
@@ -182,9 +180,11 @@ class PhaseRun {
 
   Status RunPhase(KvStore* store) {
     const auto on_second = [this](double, uint64_t operations) { operations_so_far_ = operations; };
-    if (contest_) return contest_->Run(store, on_second, &result_, &answer_.written_count);
+    if (IsContestPhase(order_.phase)) {
+      return contest_.Run(store, on_second, &result_, &answer_.written_count);
+    }
     if (IsOpening(order_.phase)) {
-      ENGINE_RACE_RETURN_IF_ERROR(reader_.ReadOne(store));
+      ENGINE_RACE_RETURN_IF_ERROR(contest_.ReadOne(store));
       result_.operations = 1;
       result_.bytes = kBenchRecordBytes;
       result_.finished = true;
@@ -227,8 +227,7 @@ class PhaseRun {
   }
 
   const CompareOrder& order_;
-  const RecordReader reader_;
-  std::optional<Contest> contest_;
+  const Contest contest_;
   std::string page_cache_drop_;
   // The program's pages were kept in memory while the page cache was dropped.
   bool program_locked_ = false;

@@ -1,7 +1,7 @@
 // The race's visitors: each checks the order of keys and, as far as it is told, the values.
 //
 // A visitor belongs to one scan and one thread. It throws std::runtime_error at a fault, which
-// leaves the range at once; RunWorkers turns the exception into a failure.
+// leaves the range at once.
 #ifndef HARNESS_DATA_RANGE_VISITOR_H_
 #define HARNESS_DATA_RANGE_VISITOR_H_
 
@@ -16,12 +16,21 @@
 
 namespace harness {
 
+// Whether the value is that of a record of `keys` with this key, to the last byte. The version in
+// it is the record's index in `keys`.
+inline bool IsRecord(const KeySource& keys, const ValueMaker& values, uint64_t key,
+                     const char* value) {
+  uint64_t version = 0;
+  return values.CheckAll(key, value, &version) && version < keys.record_count() &&
+         keys.KeyAt(version) == key;
+}
+
 // How closely a visitor looks at values.
 enum class RangeChecks { kNothing, kEnds, kEverything };
 
 class RangeVisitor {
  public:
-  // Both outlive this. The version in a value is the index of its record in `keys`.
+  // Both outlive this. Values are those of IsRecord.
   RangeVisitor(const KeySource& keys, const ValueMaker& values, RangeChecks checks)
       : keys_(keys), values_(values), checks_(checks) {}
 
@@ -37,7 +46,10 @@ class RangeVisitor {
   }
 
   uint64_t count() const { return count_; }
-  uint64_t key_sum() const { return key_sum_; }
+  // Whether these are the keys that it has visited.
+  bool Saw(const KeySummary& expected) const {
+    return count_ == expected.distinct_count && key_sum_ == expected.key_sum;
+  }
 
  private:
   [[noreturn]] static void Fail(uint64_t key, const char* what) {
@@ -45,11 +57,10 @@ class RangeVisitor {
   }
 
   bool ValueIsRight(uint64_t key, const char* value) const {
-    uint64_t version = 0;
     if (checks_ == RangeChecks::kNothing) return true;
+    uint64_t version = 0;
     if (checks_ == RangeChecks::kEnds) return values_.CheckEnds(key, value, &version);
-    return values_.CheckAll(key, value, &version) && version < keys_.record_count() &&
-           keys_.KeyAt(version) == key;
+    return IsRecord(keys_, values_, key, value);
   }
 
   const KeySource& keys_;

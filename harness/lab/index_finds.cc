@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine_race/log/format.h"
-#include "harness/load/index_entries.h"
+#include "harness/load/fill_keys.h"
 
 namespace lab {
 

@@ -1,15 +1,17 @@
 // The bare loop that a Write is compared with. It copies values into mapped groups, and each thread
 // writes its full groups to a file. It keeps no keys, checks nothing and takes no lock.
 //
-// RunBareWrites starts its threads and returns when they have ended; one call at a time.
+// Runs start their threads and return when they have ended; one call at a time.
 #ifndef HARNESS_LOAD_BARE_WRITES_H_
 #define HARNESS_LOAD_BARE_WRITES_H_
 
 #include <cstdint>
-#include <functional>
+#include <cstring>
 #include <string>
 
-#include "harness/load/store_runs.h"
+#include "engine_race/base/status.h"
+#include "harness/load/drawn_reads.h"
+#include "harness/measure/timed.h"
 
 namespace harness {
 
@@ -27,16 +29,32 @@ struct BareWrites {
 // before the other bytes of `value`, which has kValueSize bytes. Costs only some nanoseconds.
 uint64_t StampRecord(uint64_t index, char* value);
 
-// Runs `thread_count` threads. Each makes a function first and then calls function(key, value) for
-// each of its records. Only the records' CPU time counts. When a function returns false, its thread
-// ends and the run counts nothing.
-using WriteFn = std::function<bool(uint64_t key, const char* value)>;
-using MakeWriteFn = std::function<WriteFn(uint32_t thread)>;
-TimedRun RunStampedWrites(uint32_t thread_count, uint64_t record_count,
-                          const MakeWriteFn& make_worker);
+// Runs threads that each call a function of their own, made by make_write(thread), for each of
+// their records: Status write(uint64_t key, const char* value). Only the records' CPU time counts.
+template <typename MakeWrite>
+engine_race::Status RunStampedWrites(uint32_t thread_count, uint64_t record_count,
+                                     const MakeWrite& make_write, TimedRun* run) {
+  TimedPoint point;
+  const engine_race::Status status = RunTimed(
+      thread_count, kNoLimitSeconds,
+      [&](uint32_t thread, TimedThread* self) {
+        auto write = make_write(thread);
+        alignas(64) char value[kValueSize];
+        std::memset(value, static_cast<int>(thread), sizeof(value));
+        self->Start();
+        for (uint64_t i = thread; i < record_count; i += thread_count) {
+          const uint64_t key = StampRecord(i, value);
+          ENGINE_RACE_RETURN_IF_ERROR(write(key, value));
+        }
+        self->Stop();
+        return engine_race::Status::Ok();
+      },
+      &point);
+  *run = {record_count, point.seconds, point.cpu_seconds};
+  return status;
+}
 
-// *error says why a run counts nothing.
-TimedRun RunBareWrites(const BareWrites& loop, std::string* error);
+engine_race::Status RunBareWrites(const BareWrites& loop, TimedRun* run);
 
 }  // namespace harness
 

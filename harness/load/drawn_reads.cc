@@ -4,6 +4,7 @@
 
 #include "harness/data/mix.h"
 #include "harness/load/read_loops.h"
+#include "harness/load/store_basics.h"
 #include "harness/measure/timed.h"
 
 namespace harness {
@@ -27,6 +28,9 @@ Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t 
                        FrameCounts* frames) {
   const StoreStats before = store_->Stats();
   const double seconds = shape.read_count > 0 ? kNoLimitSeconds : shape.seconds;
+  const auto get = [this](uint64_t key, std::string* value) {
+    return store_->Read(engine_race::KeyBytes(key).view(), value);
+  };
   TimedPoint point;
   const Status status = RunTimed(
       shape.thread_count, seconds,
@@ -41,14 +45,14 @@ Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t 
         self->Start();
         uint64_t* const count = &self->tally.request_count;
         return shape.keys_per_call == 0
-                   ? ReadOneByOne(store_.get(), runs_.values(), key_at, more, count)
-                   : ReadMany(store_.get(), runs_.values(), shape.keys_per_call, key_at, more,
-                              count);
+                   ? ReadOneByOne(get, values_, key_at, more, count)
+                   : ReadMany(store_.get(), values_, shape.keys_per_call, key_at, more, count);
       },
       &point);
-  *run = {point.request_count, point.seconds, point.cpu_seconds};
+  const StoreStats after = store_->Stats();
+  *run = {point.request_count, point.seconds, point.cpu_seconds,
+          after.frame_hit_count - before.frame_hit_count};
   if (frames != nullptr) {
-    const StoreStats after = store_->Stats();
     frames->hit_count = after.frame_hit_count - before.frame_hit_count;
     frames->miss_count = after.frame_miss_count - before.frame_miss_count;
     frames->admission_count = after.frame_admission_count - before.frame_admission_count;
@@ -61,23 +65,32 @@ Status DrawnReads::ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call) {
   return RunTimed(
       thread_count, kNoLimitSeconds,
       [&](uint32_t thread, TimedThread* self) {
-        const uint64_t begin = shape_.record_count * thread / thread_count;
-        const uint64_t count = shape_.record_count * (thread + 1) / thread_count - begin;
+        const uint64_t begin = keys_.record_count() * thread / thread_count;
+        const uint64_t count = keys_.record_count() * (thread + 1) / thread_count - begin;
         self->Start();
         return ReadMany(
-            store_.get(), runs_.values(), keys_per_call,
-            [&](uint64_t i) { return KeyAt(begin + i); },
+            store_.get(), values_, keys_per_call, [&](uint64_t i) { return KeyAt(begin + i); },
             [&](uint64_t i) { return i < count && self->Running(); }, &self->tally.request_count);
       },
       &unused);
 }
 
-Status DrawnReads::RangeOnce() {
-  uint64_t count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      store_->Range("", "", [&count](std::string_view, std::string_view) { ++count; }));
-  return count == shape_.record_count ? Status::Ok()
-                                      : Status::Corruption("a range saw another number of records");
+Status DrawnReads::RangeOnce(uint32_t thread_count, TimedRun* run) {
+  TimedPoint point;
+  const Status status = RunTimed(
+      thread_count, kNoLimitSeconds,
+      [&](uint32_t, TimedThread* self) {
+        uint64_t count = 0;
+        self->Start();
+        ENGINE_RACE_RETURN_IF_ERROR(
+            store_->Range("", "", [&count](std::string_view, std::string_view) { ++count; }));
+        return count == keys_.record_count()
+                   ? Status::Ok()
+                   : Status::Corruption("a range saw " + std::to_string(count) + " records");
+      },
+      &point);
+  if (run != nullptr) *run = {keys_.record_count(), point.seconds, point.cpu_seconds};
+  return status;
 }
 
 }  // namespace harness

@@ -1,7 +1,6 @@
 // Timed reads of a store that stays open: values that became hot are still hot in the next run.
 //
-// Keys and values are those of StoreRuns with the same shape. One value in eight is checked. Not
-// thread-safe; a run starts the threads that it is asked for.
+// One value in eight is checked. Not thread-safe; a run starts the threads that it is asked for.
 #ifndef HARNESS_LOAD_DRAWN_READS_H_
 #define HARNESS_LOAD_DRAWN_READS_H_
 
@@ -10,10 +9,33 @@
 #include <string>
 
 #include "engine_race/store.h"
+#include "harness/data/key_source.h"
 #include "harness/data/record_draw.h"
-#include "harness/load/store_runs.h"
+#include "harness/data/value_maker.h"
 
 namespace harness {
+
+// The result of a run: `count` is 0 when it failed.
+struct TimedRun {
+  uint64_t count = 0;
+  double seconds = 0;
+  double cpu_seconds = 0;  // of the whole process
+  uint64_t hit_count = 0;  // reads that were answered from hot values
+
+  bool ok() const { return count > 0 && seconds > 0; }
+  double rate() const { return ok() ? static_cast<double>(count) / seconds : 0; }
+  double cpu_ns() const { return ok() ? cpu_seconds * 1e9 / static_cast<double>(count) : 0; }
+};
+
+struct StoreShape {
+  std::string dir;  // the store's own
+  // The page cache of this directory's file system is dropped before a run; empty: it is not.
+  std::string cache_dir;
+  uint64_t record_count = 0;
+  uint64_t seed = 1;
+
+  KeySource keys() const { return {KeyShape::kUniform, record_count, seed}; }
+};
 
 // How a run reads.
 struct ReadShape {
@@ -46,17 +68,17 @@ class DrawnReads {
                           TimedRun* run, FrameCounts* frames = nullptr);
   // Reads every record once, in an order that is not that of keys, by MultiRead.
   engine_race::Status ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call);
-  // Reads every record once, in order of key, by one Range.
-  engine_race::Status RangeOnce();
+  // Every thread counts all records by one Range. A record counts once in *run, which may be null.
+  engine_race::Status RangeOnce(uint32_t thread_count = 1, TimedRun* run = nullptr);
 
   engine_race::Store* store() { return store_.get(); }
-  uint64_t KeyAt(uint64_t index) const { return runs_.KeyAt(index); }
+  uint64_t KeyAt(uint64_t index) const { return keys_.KeyAt(index); }
 
  private:
-  explicit DrawnReads(const StoreShape& shape) : shape_(shape), runs_(shape) {}
+  explicit DrawnReads(const StoreShape& shape) : keys_(shape.keys()), values_(shape.seed) {}
 
-  const StoreShape shape_;
-  const StoreRuns runs_;
+  const KeySource keys_;
+  const ValueMaker values_;
   std::unique_ptr<engine_race::Store> store_;
 };
 

@@ -5,7 +5,6 @@
 
 #include <condition_variable>
 #include <cstring>
-#include <functional>
 #include <mutex>
 
 #include "engine_race/base/memory.h"
@@ -15,32 +14,11 @@
 namespace harness {
 namespace {
 
+using engine_race::FunctionRef;
 using engine_race::Status;
 
 constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kBlocksPerThread = 1024;
-
-// Calls `write` from all threads until the time is up, with offsets of the thread's own. Returns
-// calls a second, 0 after a failure.
-double Rate(uint32_t thread_count, double seconds,
-            const std::function<bool(const void* block, uint64_t offset)>& write) {
-  TimedPoint point;
-  const Status status = RunTimed(
-      thread_count, seconds,
-      [&](uint32_t thread, TimedThread* self) {
-        engine_race::Region block;
-        ENGINE_RACE_RETURN_IF_ERROR(engine_race::Region::Allocate(kBlockBytes, false, &block));
-        std::memset(block.data(), static_cast<int>(thread), kBlockBytes);
-        self->Start();
-        for (uint64_t& count = self->tally.request_count; self->Running(); ++count) {
-          const uint64_t number = thread * kBlocksPerThread + count % kBlocksPerThread;
-          if (!write(block.data(), number * kBlockBytes)) return Status::IOError("durable write");
-        }
-        return Status::Ok();
-      },
-      &point);
-  return status.ok() ? point.RequestsPerSecond() : 0;
-}
 
 }  // namespace
 
@@ -67,12 +45,32 @@ DurableLoops::~DurableLoops() {
   ::unlink(path_.c_str());
 }
 
+// Each thread writes blocks of its own.
+double DurableLoops::Rate(double seconds, FunctionRef<bool()> flush) const {
+  TimedPoint point;
+  const Status status = RunTimed(
+      thread_count_, seconds,
+      [&](uint32_t thread, TimedThread* self) {
+        engine_race::Region block;
+        ENGINE_RACE_RETURN_IF_ERROR(engine_race::Region::Allocate(kBlockBytes, false, &block));
+        std::memset(block.data(), static_cast<int>(thread), kBlockBytes);
+        self->Start();
+        for (uint64_t& count = self->tally.request_count; self->Running(); ++count) {
+          const uint64_t number = thread * kBlocksPerThread + count % kBlocksPerThread;
+          const bool is_durable = ::pwrite(fd_, block.data(), kBlockBytes,
+                                           static_cast<off_t>(number * kBlockBytes)) ==
+                                      static_cast<ssize_t>(kBlockBytes) &&
+                                  flush();
+          if (!is_durable) return Status::IOError("durable write");
+        }
+        return Status::Ok();
+      },
+      &point);
+  return status.ok() ? point.RequestsPerSecond() : 0;
+}
+
 double DurableLoops::WithAFlushEach(double seconds) {
-  return Rate(thread_count_, seconds, [this](const void* block, uint64_t offset) {
-    return ::pwrite(fd_, block, kBlockBytes, static_cast<off_t>(offset)) ==
-               static_cast<ssize_t>(kBlockBytes) &&
-           ::fdatasync(fd_) == 0;
-  });
+  return Rate(seconds, [this] { return ::fdatasync(fd_) == 0; });
 }
 
 double DurableLoops::WithALeader(double seconds) {
@@ -81,11 +79,7 @@ double DurableLoops::WithALeader(double seconds) {
   uint64_t written_count = 0;  // blocks written, all under mutex
   uint64_t durable_count = 0;  // how many of them a flush has covered
   bool flushing = false;
-  return Rate(thread_count_, seconds, [&](const void* block, uint64_t offset) {
-    if (::pwrite(fd_, block, kBlockBytes, static_cast<off_t>(offset)) !=
-        static_cast<ssize_t>(kBlockBytes)) {
-      return false;
-    }
+  return Rate(seconds, [&] {
     std::unique_lock lock(mutex);
     const uint64_t mine = ++written_count;
     while (durable_count < mine) {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "engine_race/base/function_ref.h"
+
 namespace harness {
 
 class DurableLoops {
@@ -24,6 +26,10 @@ class DurableLoops {
   double WithALeader(double seconds);
 
  private:
+  // Durable writes a second by all threads; flush() makes a block durable that has been written. 0
+  // after a failure.
+  double Rate(double seconds, engine_race::FunctionRef<bool()> flush) const;
+
   std::string path_;
   uint32_t thread_count_;
   int fd_ = -1;

@@ -26,7 +26,14 @@ using engine_race::Status;
 namespace format = engine_race::format;
 namespace sys = engine_race::sys;
 
+// Direct I/O is of whole pages.
 constexpr uint64_t kPieceBytes = 1 << 20;
+
+class NoListener : public engine_race::AppendListener {
+ public:
+  Status Prepare(uint32_t) override { return Status::Ok(); }
+  void OnAppend(uint32_t, const KeyRecord&) noexcept override {}
+};
 
 // The least number of records that fills whole groups, of entries and of values.
 uint64_t WholeGroups(const Geometry& geometry) {
@@ -158,6 +165,26 @@ Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_
           log->Append(FilledKey(geometry, bucket, slot, seed), zeros.data()));
     }
   }
+  return Status::Ok();
+}
+
+Status ReadEntries(BucketLog* log, uint32_t bucket, std::vector<format::KeyEntry>* entries) {
+  entries->clear();
+  NoListener listener;
+  engine_race::BucketCut cut;
+  ENGINE_RACE_RETURN_IF_ERROR(log->CutBucket(bucket, /*first_sequence=*/0, &listener, &cut));
+  log->DetachListener(bucket);
+  Region piece;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, false, &piece));
+  const auto* const read = reinterpret_cast<const format::KeyEntry*>(piece.data());
+  constexpr uint64_t kPieceEntries = kPieceBytes / sizeof(format::KeyEntry);
+  for (uint64_t begin = 0; begin < cut.logged_key_watermark; begin += kPieceEntries) {
+    const uint64_t count = std::min(kPieceEntries, cut.logged_key_watermark - begin);
+    ENGINE_RACE_RETURN_IF_ERROR(log->KeyFile(bucket).Read(
+        piece.data(), count * sizeof(format::KeyEntry), log->KeyOffset(bucket, begin)));
+    entries->insert(entries->end(), read, read + count);
+  }
+  entries->insert(entries->end(), cut.staged_keys.begin(), cut.staged_keys.end());
   return Status::Ok();
 }
 

@@ -13,7 +13,9 @@
 
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/log/bucket_log.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/format.h"
 #include "engine_race/log/geometry.h"
 
 namespace harness {
@@ -41,6 +43,11 @@ using RecordFn = std::function<engine_race::KeyRecord(uint32_t bucket, uint32_t 
 // become those of values of zeros, except for tombstones.
 engine_race::Status WriteKeyLogs(const engine_race::Options& options, const std::string& dir,
                                  const std::vector<uint64_t>& counts, const RecordFn& record_of);
+
+// Replaces *entries by all entries of the bucket, read as a build of the index reads them: entry i
+// is slot i.
+engine_race::Status ReadEntries(engine_race::BucketLog* log, uint32_t bucket,
+                                std::vector<engine_race::format::KeyEntry>* entries);
 
 }  // namespace harness
 

@@ -4,9 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/parallel.h"
@@ -167,25 +165,19 @@ Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
 }
 
 Status ForEachOnThreads(uint32_t count, const std::function<Status(uint32_t)>& work) {
-  std::mutex mutex;
-  Status failure;
   std::atomic<uint32_t> next{0};
-  const auto loop = [&] {
+  const auto loop = [&](uint32_t) {
     // Relaxed: the numbers order nothing; the threads' ends do.
     for (uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
       Status status = work(i);
       if (status.ok()) continue;
-      const std::lock_guard lock(mutex);
-      failure = std::move(status);
       next.store(count, std::memory_order_relaxed);
+      return status;
     }
+    return Status::Ok();
   };
-  std::vector<std::jthread> threads;
-  const uint32_t thread_count = std::min(count, engine_race::AvailableCpuCount());
-  for (uint32_t i = 1; i < thread_count; ++i) threads.emplace_back(loop);
-  loop();
-  threads.clear();
-  return failure;
+  return engine_race::RunParallel(
+      "fill", std::clamp(engine_race::AvailableCpuCount(), 1u, std::max(count, 1u)), loop);
 }
 
 }  // namespace harness

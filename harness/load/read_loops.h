@@ -32,18 +32,16 @@ inline engine_race::Status CheckRead(const engine_race::Status& status, const Va
   return is_right ? engine_race::Status::Ok() : engine_race::Status::Corruption("wrong bytes");
 }
 
-// Reads key_at(i) for i = 0, 1, ... while more(i). Each read that was answered adds one to *count.
-template <typename KeyAt, typename More>
-engine_race::Status ReadOneByOne(engine_race::Store* store, const ValueMaker& values,
-                                 const KeyAt& key_at, const More& more, uint64_t* count) {
+// Calls get(key, std::string*), which reads a value, for key_at(i) with i = 0, 1, ... while
+// more(i). Each read that was answered adds one to *count.
+template <typename Get, typename KeyAt, typename More>
+engine_race::Status ReadOneByOne(const Get& get, const ValueMaker& values, const KeyAt& key_at,
+                                 const More& more, uint64_t* count) {
   std::string value;
   for (; more(*count); ++*count) {
     const uint64_t key = key_at(*count);
-    char key_bytes[engine_race::kKeyBytes];
-    engine_race::EncodeKey(key, key_bytes);
-    const engine_race::Status status = store->Read({key_bytes, sizeof(key_bytes)}, &value);
     ENGINE_RACE_RETURN_IF_ERROR(
-        CheckRead(status, values, key, value, *count % kReadsPerValueLook == 0));
+        CheckRead(get(key, &value), values, key, value, *count % kReadsPerValueLook == 0));
   }
   return engine_race::Status::Ok();
 }

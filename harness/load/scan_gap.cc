@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "harness/data/key_source.h"
 #include "harness/data/mix.h"
 #include "harness/data/value_maker.h"
 #include "harness/load/store_runs.h"
@@ -52,16 +53,11 @@ bool ScanGap::Open(uint64_t memory_budget_bytes) {
 
 bool ScanGap::Prepare() {
   if (!Open(Options().memory_budget_bytes)) return false;
-  const ValueMaker values(shape_.seed);
-  RunWorkers(kWriters, &failures_, [&](uint32_t thread) {
-    std::string value(kValueSize, '\0');
-    for (uint64_t i = thread; i < shape_.record_count; i += kWriters) {
-      values.Fill(MixAt(shape_.seed, i), i, value.data());
-      const Status status = store_->Write(KeyBytesOf(MixAt(shape_.seed, i)), value);
-      if (!status.ok()) return failures_.Note("write: " + status.ToString());
-    }
-  });
-  return !failures_.any();
+  const Status status =
+      WriteRecords(store_.get(), KeySource(KeyShape::kUniform, shape_.record_count, shape_.seed),
+                   ValueMaker(shape_.seed), kWriters);
+  if (!status.ok()) failures_.Note("write: " + status.ToString());
+  return status.ok();
 }
 
 void ScanGap::ScanSlowly(const SlowScans& slow, uint32_t number, const std::atomic<bool>& stop,

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "engine_race/base/key.h"
 #include "harness/data/mix.h"
@@ -22,48 +20,22 @@ using engine_race::Snapshot;
 using engine_race::Status;
 using engine_race::Store;
 
-namespace {
-
-constexpr uint32_t kScanPrefetch = 64;
-
-// A value that is made once, so that making it is not measured.
-class OneRecord {
- public:
-  explicit OneRecord(uint64_t thread) : value_(kValueSize, '\0') {
-    ValueMaker(thread).Fill(thread, 1, value_.data());
-  }
-  Status WriteTo(Store* store, uint64_t key) {
-    engine_race::EncodeKey(key, key_bytes_);
-    return store->Write({key_bytes_, sizeof(key_bytes_)}, value_);
-  }
-
- private:
-  char key_bytes_[engine_race::kKeyBytes];
-  std::string value_;
-};
-
-}  // namespace
-
-struct ScanWriters::WriterSums {
-  uint64_t write_count = 0;
-  uint64_t cpu_ns = 0;
-  engine_race::LatencyHistogram latency;
-};
-
 ScanWriters::ScanWriters(std::string dir, uint64_t record_count, uint64_t seed)
     : dir_(std::move(dir)),
       record_count_(record_count),
       seed_(seed),
-      filled_count_(record_count / 4) {}
+      filled_(KeyShape::kUniform, record_count / 4, seed) {}
 
 ScanWriters::~ScanWriters() { EndStore(); }
 
-bool ScanWriters::StartStore() {
+Status ScanWriters::StartStore(uint32_t writer_count) {
   EndStore();
   ++run_;
-  const Status opened = Store::Open(QuietOptions(), dir_, &store_);
-  if (!opened.ok()) failures_.Note("open: " + opened.ToString());
-  return opened.ok();
+  writers_cpu_ns_ = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(QuietOptions(), dir_, &store_));
+  ENGINE_RACE_RETURN_IF_ERROR(WriteRecords(store_.get(), filled_, ValueMaker(seed_), writer_count));
+  Snapshot builds_the_index;
+  return store_->GetSnapshot(&builds_the_index);
 }
 
 void ScanWriters::EndStore() {
@@ -72,158 +44,129 @@ void ScanWriters::EndStore() {
   std::filesystem::remove_all(dir_, ignored);
 }
 
-uint64_t ScanWriters::KeyAt(uint64_t index) const { return MixAt(seed_, index); }
-
-void ScanWriters::Fill(uint32_t thread, uint32_t thread_count) {
-  OneRecord record(thread);
-  for (uint64_t i = thread; i < filled_count_ && !failures_.any(); i += thread_count) {
-    const Status status = record.WriteTo(store_.get(), KeyAt(i));
-    if (!status.ok()) failures_.Note("fill: " + status.ToString());
-  }
+bool ScanWriters::Succeeded(const Status& status) {
+  if (!status.ok() && failure_.empty()) failure_ = status.ToString();
+  return status.ok();
 }
 
-void ScanWriters::OverwriteSome(uint32_t thread, uint64_t count, WriterSums* sums) {
+Status ScanWriters::Write(uint64_t key_count, uint64_t count, const std::atomic<bool>& ended,
+                          uint32_t thread, TimedThread* self) {
   // Reading the clock costs a part of a write, so one write in this many is timed.
   constexpr uint64_t kWritesPerLook = 8;
-  OneRecord record(thread);
+  // Made once, so that making it is not measured.
+  char value[kValueSize];
+  ValueMaker(thread).Fill(thread, 1, value);
   const uint64_t stream = Mix64(seed_ + run_) + thread;
   const uint64_t began_cpu_ns = ThreadCpuNs();
-  for (uint64_t i = 0; i < count && !failures_.any(); ++i) {
-    const uint64_t key = KeyAt(AsBelow(MixAt(stream, i), filled_count_));
-    const bool looks = i % kWritesPerLook == 0;
-    const uint64_t start_ns = looks ? NowNs() : 0;
-    const Status status = record.WriteTo(store_.get(), key);
-    if (looks) sums->latency.Add(NowNs() - start_ns);
-    if (!status.ok()) failures_.Note("write: " + status.ToString());
+  for (uint64_t& i = self->tally.request_count; i < count && !ended; ++i) {
+    const engine_race::KeyBytes key(filled_.KeyAt(AsBelow(MixAt(stream, i), key_count)));
+    const uint64_t start_ns = i % kWritesPerLook == 0 ? NowNs() : 0;
+    ENGINE_RACE_RETURN_IF_ERROR(store_->Write(key.view(), {value, kValueSize}));
+    if (start_ns == 0) continue;
+    const uint64_t now_ns = NowNs();
+    self->tally.latency.Add(now_ns - start_ns);
+    if (!self->Running(now_ns)) break;
   }
-  sums->cpu_ns = ThreadCpuNs() - began_cpu_ns;
-  sums->write_count = count;
+  writers_cpu_ns_ += ThreadCpuNs() - began_cpu_ns;
+  return Status::Ok();
 }
 
-uint64_t ScanWriters::Scan(const std::atomic<uint32_t>& left, std::atomic<bool>* began) {
+Status ScanWriters::Scan(const std::atomic<uint32_t>& left, std::atomic<bool>* began,
+                         uint64_t* visited_count) {
   IteratorOptions options;
-  options.prefetch_records = kScanPrefetch;
+  options.prefetch_records = 64;
   Iterator iterator;
   Status status = store_->NewIterator(options, &iterator);
-  uint64_t visited = 0;
-  while (status.ok() && left > 0 && !failures_.any()) {
+  while (status.ok() && left > 0) {
     uint64_t walked = 0;
     for (iterator.SeekToFirst(); iterator.Valid() && left > 0; iterator.Next()) {
       if (iterator.value().size() != kValueSize) break;
       ++walked;
       *began = true;
     }
-    visited += walked;
+    *visited_count += walked;
     status = iterator.status();
     if (left == 0 || !status.ok()) break;
     // Overwrites add and remove no keys.
-    if (walked != filled_count_) status = Status::Corruption(std::to_string(walked) + " records");
-    if (status.ok()) status = iterator.Refresh();
+    const bool is_whole = walked == filled_.record_count();
+    status = is_whole ? iterator.Refresh()
+                      : Status::Corruption("a scan saw " + std::to_string(walked) + " records");
   }
-  if (!status.ok()) failures_.Note("scan: " + status.ToString());
   *began = true;
-  return visited;
+  return status;
 }
 
 WriterCost ScanWriters::Overwrite(uint32_t writer_count, bool scanning) {
   WriterCost cost;
-  if (!StartStore()) return cost;
-  RunWorkers(writer_count, &failures_, [&](uint32_t thread) { Fill(thread, writer_count); });
-  std::string value;
-  const Status read = store_->Read(KeyBytesOf(KeyAt(0)), &value);
-  if (!read.ok()) failures_.Note("read: " + read.ToString());
-  std::vector<WriterSums> sums(writer_count);
-  const uint64_t count = (record_count_ - filled_count_) / writer_count;
   std::atomic<uint32_t> left{writer_count};
   std::atomic<bool> began{!scanning};
-  const uint64_t start_ns = NowNs();
-  RunWorkers(writer_count + (scanning ? 1 : 0), &failures_, [&](uint32_t thread) {
-    if (thread == writer_count) {
-      cost.visited_count = Scan(left, &began);
-      return;
-    }
-    while (!began) std::this_thread::yield();
-    OverwriteSome(thread, count, &sums[thread]);
+  const std::atomic<bool> never{false};
+  const uint64_t share = (record_count_ - filled_.record_count()) / writer_count;
+  const auto body = [&](uint32_t thread, TimedThread* self) {
+    self->Start();
+    if (thread == writer_count) return Scan(left, &began, &cost.visited_count);
+    while (!began && self->Running()) std::this_thread::yield();
+    Status status = Write(filled_.record_count(), share, never, thread, self);
     --left;
-  });
-  WriterSums all;
-  for (const WriterSums& one : sums) {
-    all.write_count += one.write_count;
-    all.cpu_ns += one.cpu_ns;
-    all.latency.Merge(one.latency);
+    return status;
+  };
+  TimedPoint point;
+  Status status = StartStore(writer_count);
+  if (status.ok()) {
+    status = RunTimed(writer_count + (scanning ? 1 : 0), kNoLimitSeconds, body, &point);
   }
-  const double writes = static_cast<double>(std::max<uint64_t>(all.write_count, 1));
-  cost.cpu_ns = static_cast<double>(all.cpu_ns) / writes;
-  cost.p99_ns = all.latency.PercentileNs(0.99);
-  cost.writes_per_second = writes / SecondsSince(start_ns);
   EndStore();
+  if (!Succeeded(status)) return {};
+  cost.cpu_ns = static_cast<double>(writers_cpu_ns_) /
+                static_cast<double>(std::max<uint64_t>(point.request_count, 1));
+  cost.p99_ns = point.latency.PercentileNs(0.99);
+  cost.writes_per_second = point.RequestsPerSecond();
   return cost;
 }
 
-uint64_t ScanWriters::WriteUntil(uint32_t thread, uint64_t count, std::atomic<bool>* ended) {
-  OneRecord record(thread);
-  const uint64_t stream = Mix64(seed_ + run_) + thread;
-  uint64_t written = 0;
-  for (; written < count && !*ended && !failures_.any(); ++written) {
-    const uint64_t key = KeyAt(AsBelow(MixAt(stream, written), record_count_));
-    const Status status = record.WriteTo(store_.get(), key);
-    if (!status.ok()) failures_.Note("write: " + status.ToString());
-  }
-  *ended = true;
-  return written;
-}
-
-void ScanWriters::TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, uint64_t* taken,
-                            SnapshotCost* sum) {
+Status ScanWriters::TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, uint64_t* taken,
+                              SnapshotCost* sum) {
   constexpr uint64_t kSnapshotsPerLook = 10000;
   const uint64_t cpu_ns = ThreadCpuNs();
   const uint64_t start_ns = NowNs();
   do {
     for (uint64_t i = 0; i < kSnapshotsPerLook; ++i) {
       Snapshot snapshot;
-      const Status status = store_->GetSnapshot(&snapshot);
-      if (!status.ok()) return failures_.Note("snapshot: " + status.ToString());
+      ENGINE_RACE_RETURN_IF_ERROR(store_->GetSnapshot(&snapshot));
     }
     *taken += kSnapshotsPerLook;
-  } while (*taken < wanted && !ended && !failures_.any());
+  } while (*taken < wanted && !ended);
   sum->wall_ns += static_cast<double>(NowNs() - start_ns);
   sum->cpu_ns += static_cast<double>(ThreadCpuNs() - cpu_ns);
+  return Status::Ok();
 }
 
 SnapshotCost ScanWriters::TakeSnapshots(uint32_t writer_count, uint64_t count) {
   SnapshotCost cost;
+  const uint64_t share = (record_count_ - filled_.record_count()) / writer_count;
   uint64_t taken = 0;
-  std::atomic<uint64_t> written{0};
-  double seconds = 0;
-  while (taken < count && StartStore() && !failures_.any()) {
-    // The first write to a bucket grows files, which would delay the writers later.
-    RunWorkers(writer_count, &failures_, [&](uint32_t thread) { Fill(thread, writer_count); });
-    // Builds the index.
-    Snapshot first;
-    const Status status = store_->GetSnapshot(&first);
-    if (!status.ok()) failures_.Note("snapshot: " + status.ToString());
-    first.Release();
+  TimedPoint sum;
+  Status status;
+  while (status.ok() && taken < count) {
     std::atomic<bool> ended{false};
-    std::atomic<uint32_t> waiting{writer_count};
-    uint64_t start_ns = 0;
-    RunWorkers(writer_count + 1, &failures_, [&](uint32_t thread) {
-      if (thread < writer_count) {
-        --waiting;
-        written += WriteUntil(thread, (record_count_ - filled_count_) / writer_count, &ended);
-        return;
-      }
-      while (waiting > 0) std::this_thread::yield();
-      start_ns = NowNs();
-      TakeUntil(ended, count, &taken, &cost);
+    const auto body = [&](uint32_t thread, TimedThread* self) {
+      self->Start();
+      Status done = thread < writer_count ? Write(record_count_, share, ended, thread, self)
+                                          : TakeUntil(ended, count, &taken, &cost);
       ended = true;
-    });
-    seconds += SecondsSince(start_ns);
+      return done;
+    };
+    TimedPoint point;
+    status = StartStore(writer_count);
+    if (status.ok()) status = RunTimed(writer_count + 1, kNoLimitSeconds, body, &point);
+    sum.request_count += point.request_count;
+    sum.seconds += point.seconds;
   }
   EndStore();
-  if (taken == 0) return SnapshotCost();
+  if (!Succeeded(status)) return {};
   cost.wall_ns /= static_cast<double>(taken);
   cost.cpu_ns /= static_cast<double>(taken);
-  cost.writes_per_second = static_cast<double>(written) / seconds;
+  cost.writes_per_second = sum.RequestsPerSecond();
   return cost;
 }
 

@@ -12,9 +12,10 @@
 #include <memory>
 #include <string>
 
-#include "engine_race/base/latency_histogram.h"
+#include "engine_race/base/status.h"
 #include "engine_race/store.h"
-#include "harness/measure/workers.h"
+#include "harness/data/key_source.h"
+#include "harness/measure/timed.h"
 
 namespace harness {
 
@@ -48,31 +49,33 @@ class ScanWriters {
   SnapshotCost TakeSnapshots(uint32_t writer_count, uint64_t count);
 
   // The first failure of all runs; empty while there is none.
-  std::string failure() const { return failures_.first(); }
+  const std::string& failure() const { return failure_; }
 
  private:
-  struct WriterSums;
-
-  bool StartStore();
+  // Opens a new store, fills it and builds its index. The first write to a bucket grows files,
+  // which would delay the writers later.
+  engine_race::Status StartStore(uint32_t writer_count);
   void EndStore();
-  uint64_t KeyAt(uint64_t index) const;
-  void Fill(uint32_t thread, uint32_t thread_count);
-  void OverwriteSome(uint32_t thread, uint64_t count, WriterSums* sums);
-  // Scans until *left is 0; sets *began when it has begun.
-  uint64_t Scan(const std::atomic<uint32_t>& left, std::atomic<bool>* began);
-  // Writes until *ended is set, and sets it after `count` writes. Returns the number of writes.
-  uint64_t WriteUntil(uint32_t thread, uint64_t count, std::atomic<bool>* ended);
+  // Whether a run went well. Notes the first failure of all runs.
+  bool Succeeded(const engine_race::Status& status);
+  // Overwrites drawn ones of the first `key_count` records, `count` times or until *ended is set.
+  engine_race::Status Write(uint64_t key_count, uint64_t count, const std::atomic<bool>& ended,
+                            uint32_t thread, TimedThread* self);
+  // Scans until *left is 0; sets *began when it has begun or failed.
+  engine_race::Status Scan(const std::atomic<uint32_t>& left, std::atomic<bool>* began,
+                           uint64_t* visited_count);
   // Takes snapshots until *taken is `wanted` or the writers have ended, and adds their cost.
-  void TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, uint64_t* taken,
-                 SnapshotCost* sum);
+  engine_race::Status TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, uint64_t* taken,
+                                SnapshotCost* sum);
 
   const std::string dir_;
   const uint64_t record_count_;
   const uint64_t seed_;
-  // The number of records that are written before the measurement.
-  const uint64_t filled_count_;
+  // Of the records that are written before the measurement.
+  const KeySource filled_;
   std::unique_ptr<engine_race::Store> store_;
-  Failures failures_;
+  std::string failure_;
+  std::atomic<uint64_t> writers_cpu_ns_{0};
   uint64_t run_ = 0;
 };
 

@@ -48,6 +48,13 @@ uint64_t StoreBytes(uint64_t record_count) {
   return record_count * kRecordBytes + kStagingBytes;
 }
 
+uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed) {
+  // A mixed phase overwrites about half as many records as there are, and what it overwrites keeps
+  // its place. Chance decides how many, so all of them are counted.
+  const uint64_t mixed_bytes = has_mixed ? record_count * engine_race::kValueBytes : 0;
+  return (has_write ? StoreBytes(record_count) : 0) + mixed_bytes;
+}
+
 bool IsStoreFile(const std::string& name) {
   namespace format = engine_race::format;
   constexpr std::array<std::string_view, 18> kNames = {
@@ -73,11 +80,11 @@ bool IsStoreFile(const std::string& name) {
   });
 }
 
-void RemoveStoreFiles(const std::string& dir) {
+void RemoveFiles(const std::string& dir, bool (*has_name)(const std::string& name)) {
   namespace fs = std::filesystem;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(dir, error)) {
-    if (entry.is_regular_file(error) && IsStoreFile(entry.path().filename().string())) {
+    if (entry.is_regular_file(error) && has_name(entry.path().filename().string())) {
       fs::remove(entry.path(), error);
     }
   }

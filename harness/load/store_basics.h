@@ -1,4 +1,5 @@
-// Helpers of every load: options that keep a store quiet, the bytes of a key, a store's files.
+// Helpers of every load: options that keep a store quiet, the bytes of a key, a store's space and
+// files.
 //
 // Stateless.
 #ifndef HARNESS_LOAD_STORE_BASICS_H_
@@ -19,10 +20,16 @@ std::string KeyBytesOf(uint64_t key);
 // The most space that a store of this many records takes on disk, staging included.
 uint64_t StoreBytes(uint64_t record_count);
 
+// The most records that a thread of a race may have: with 4096 threads no sum of bytes wraps.
+inline constexpr uint64_t kMaxRecordsPerThread = uint64_t{1} << 36;
+// The most space that the phases of a race take on disk.
+uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed);
+
 // Whether the engine gives a file exactly such a name: "manifest", "value_07", never "value_map".
 bool IsStoreFile(const std::string& name);
-// Removes such files directly in `dir`, and syncs, so that the next writer does not pay for it.
-void RemoveStoreFiles(const std::string& dir);
+// Removes the files directly in `dir` that have such names, and syncs, so that the next writer does
+// not pay for it.
+void RemoveFiles(const std::string& dir, bool (*has_name)(const std::string& name));
 
 }  // namespace harness
 

@@ -1,11 +1,8 @@
 #include "harness/load/store_runs.h"
 
 #include <filesystem>
-#include <random>
-#include <string_view>
-#include <vector>
 
-#include "harness/data/mix.h"
+#include "engine_race/base/key.h"
 #include "harness/load/read_loops.h"
 #include "harness/measure/timed.h"
 #include "harness/system/page_cache.h"
@@ -35,8 +32,25 @@ class Watch {
 
 }  // namespace
 
-uint64_t StoreRuns::KeyAt(uint64_t index) const {
-  return Mix64(shape_.seed * 0x9e3779b97f4a7c15 + index);
+Status WriteRecords(Store* store, const KeySource& keys, const ValueMaker& values,
+                    uint32_t thread_count, uint64_t step) {
+  TimedPoint unused;
+  return RunTimed(
+      thread_count, kNoLimitSeconds,
+      [&](uint32_t thread, TimedThread* self) {
+        alignas(64) char value[kValueSize];
+        self->Start();
+        for (uint64_t turn = 0; turn % kReadsPerClockLook != 0 || self->Running(); ++turn) {
+          const uint64_t index = (turn * thread_count + thread) * step;
+          if (index >= keys.record_count()) break;
+          const uint64_t key = keys.KeyAt(index);
+          values.Fill(key, index, value);
+          ENGINE_RACE_RETURN_IF_ERROR(
+              store->Write(engine_race::KeyBytes(key).view(), {value, kValueSize}));
+        }
+        return Status::Ok();
+      },
+      &unused);
 }
 
 void StoreRuns::Remove(const Options& options) {
@@ -44,118 +58,55 @@ void StoreRuns::Remove(const Options& options) {
   for (const std::string& path : options.paths) std::filesystem::remove_all(path);
 }
 
-TimedRun StoreRuns::Ended(TimedRun run, const Failures& failures) {
-  return failures.any() ? Failed(failures.first()) : run;
-}
-
-TimedRun StoreRuns::Failed(const std::string& what) {
-  if (failure_.empty()) failure_ = what;
-  return TimedRun();
+TimedRun StoreRuns::Ended(const char* what, const Status& status, const TimedRun& run) {
+  if (status.ok()) return run;
+  if (failure_.empty()) failure_ = what + status.ToString();
+  return {};
 }
 
 TimedRun StoreRuns::Write(const Options& options, uint32_t thread_count, double* close_seconds) {
   Remove(options);
   if (!shape_.cache_dir.empty()) DropPageCache(shape_.cache_dir);
-  Failures failures;
   const Watch watch;
   std::unique_ptr<Store> store;
-  const Status opened = Store::Open(options, shape_.dir, &store);
-  if (!opened.ok()) {
-    failures.Note("open: " + opened.ToString());
-    return Ended({}, failures);
-  }
-  RunWorkers(thread_count, &failures, [&](uint32_t thread) {
-    std::string value(kValueSize, '\0');
-    for (uint64_t i = thread; i < shape_.record_count && !failures.any(); i += thread_count) {
-      values_.Fill(KeyAt(i), 1, value.data());
-      const Status status = store->Write(KeyBytesOf(KeyAt(i)), value);
-      if (!status.ok()) failures.Note("write: " + status.ToString());
-    }
-  });
+  Status status = Store::Open(options, shape_.dir, &store);
+  if (status.ok()) status = WriteRecords(store.get(), keys_, values_, thread_count);
   const Watch closing;
   store.reset();
   if (close_seconds != nullptr) *close_seconds = closing.seconds();
-  return Ended({shape_.record_count, watch.seconds(), watch.cpu_seconds()}, failures);
+  return Ended("write: ", status, {shape_.record_count, watch.seconds(), watch.cpu_seconds()});
 }
 
-std::unique_ptr<Store> StoreRuns::OpenToRead(const Options& options) {
+Status StoreRuns::OpenToRead(const Options& options, std::unique_ptr<DrawnReads>* reads) const {
   if (!shape_.cache_dir.empty()) DropPageCache(shape_.cache_dir);
-  std::unique_ptr<Store> store;
-  std::string value;
-  Status status = Store::Open(options, shape_.dir, &store);
-  // Builds the index, which is not measured.
-  if (status.ok()) status = store->Read(KeyBytesOf(KeyAt(0)), &value);
-  if (status.ok()) return store;
-  Failed("open and read: " + status.ToString());
-  return nullptr;
+  return DrawnReads::Open(shape_, options, reads);
 }
 
-template <typename ReadFn>
-TimedRun StoreRuns::TimedReads(const Options& options, uint32_t thread_count, double seconds,
-                               const ReadFn& read) {
-  const std::unique_ptr<Store> store = OpenToRead(options);
-  if (store == nullptr) return TimedRun();
+// The warm-up touches the memory of buffers, sketch and frames, as fio does before its clock
+// starts. Each run draws other keys.
+TimedRun StoreRuns::WarmReads(const Options& options, ReadShape shape) {
+  std::unique_ptr<DrawnReads> reads;
+  Status status = OpenToRead(options, &reads);
+  const RecordDraw draw(DrawShape::kUniform, shape_.record_count);
+  const double seconds = shape.seconds;
+  uint64_t stream = shape_.seed;
   TimedRun run;
-  uint64_t seed = shape_.seed;
-  // The warm-up touches the memory of buffers, sketch and frames, as fio does before its clock
-  // starts. Each run draws other keys.
-  for (const double run_seconds : {seconds * kWarmUpShare, seconds}) {
-    const uint64_t hits_before = store->Stats().frame_hit_count;
-    TimedPoint point;
-    const Status status = RunTimed(
-        thread_count, run_seconds,
-        [&](uint32_t thread, TimedThread* self) {
-          std::mt19937_64 random(seed + thread);
-          const auto key_at = [&](uint64_t) { return KeyAt(random() % shape_.record_count); };
-          self->Start();
-          return read(store.get(), key_at, self);
-        },
-        &point);
-    if (!status.ok()) return Failed("read: " + status.ToString());
-    run = {point.request_count, point.seconds, point.cpu_seconds,
-           store->Stats().frame_hit_count - hits_before};
-    seed += thread_count;
+  for (const double share : {kWarmUpShare, 1.0}) {
+    shape.seconds = seconds * share;
+    if (status.ok()) status = reads->Run(draw, shape, stream++, &run);
   }
-  return run;
-}
-
-TimedRun StoreRuns::Read(const Options& options, uint32_t thread_count, double seconds) {
-  const auto read = [this](Store* store, const auto& key_at, TimedThread* self) {
-    const auto more = [self](uint64_t i) { return i % kReadsPerClockLook != 0 || self->Running(); };
-    return ReadOneByOne(store, values_, key_at, more, &self->tally.request_count);
-  };
-  return TimedReads(options, thread_count, seconds, read);
-}
-
-TimedRun StoreRuns::MultiRead(const Options& options, uint32_t thread_count, uint32_t keys_per_call,
-                              double seconds) {
-  const auto read = [&](Store* store, const auto& key_at, TimedThread* self) {
-    const auto more = [&](uint64_t i) { return i % keys_per_call != 0 || self->Running(); };
-    return ReadMany(store, values_, keys_per_call, key_at, more, &self->tally.request_count);
-  };
-  return TimedReads(options, thread_count, seconds, read);
-}
-
-TimedRun StoreRuns::RangeOnce(Store* store, uint32_t thread_count) {
-  Failures failures;
-  const Watch watch;
-  RunWorkers(thread_count, &failures, [&](uint32_t) {
-    uint64_t count = 0;
-    const Status status =
-        store->Range("", "", [&count](std::string_view, std::string_view) { ++count; });
-    if (!status.ok() || count != shape_.record_count) {
-      failures.Note("range: " + status.ToString() + ", " + std::to_string(count) + " records");
-    }
-  });
-  return Ended({shape_.record_count, watch.seconds(), watch.cpu_seconds()}, failures);
+  return Ended("read: ", status, run);
 }
 
 std::vector<TimedRun> StoreRuns::Ranges(const Options& options, uint32_t thread_count,
                                         uint32_t pass_count) {
   std::vector<TimedRun> passes(pass_count);
-  const std::unique_ptr<Store> store = OpenToRead(options);
-  if (store == nullptr) return passes;
-  for (TimedRun& pass : passes) pass = RangeOnce(store.get(), thread_count);
+  std::unique_ptr<DrawnReads> reads;
+  Status status = OpenToRead(options, &reads);
+  for (TimedRun& pass : passes) {
+    if (status.ok()) status = reads->RangeOnce(thread_count, &pass);
+    pass = Ended("range: ", status, pass);
+  }
   return passes;
 }
 

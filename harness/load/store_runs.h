@@ -1,5 +1,5 @@
 // Timed runs over one store, for benches that compare such runs: Write, Read, MultiRead and Range.
-// Returned values are checked.
+// Values that are read are checked as DrawnReads does.
 //
 // Not thread-safe; a run starts the threads that it is asked for.
 #ifndef HARNESS_LOAD_STORE_RUNS_H_
@@ -11,35 +11,23 @@
 #include <vector>
 
 #include "engine_race/store.h"
+#include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
+#include "harness/load/drawn_reads.h"
 #include "harness/load/store_basics.h"
-#include "harness/measure/workers.h"
 
 namespace harness {
 
-// The result of a run: `count` is 0 when it failed.
-struct TimedRun {
-  uint64_t count = 0;
-  double seconds = 0;
-  double cpu_seconds = 0;  // of the whole process
-  uint64_t hit_count = 0;  // reads that were answered from hot values
-
-  bool ok() const { return count > 0 && seconds > 0; }
-  double rate() const { return ok() ? static_cast<double>(count) / seconds : 0; }
-  double cpu_ns() const { return ok() ? cpu_seconds * 1e9 / static_cast<double>(count) : 0; }
-};
-
-struct StoreShape {
-  std::string dir;  // the store's own
-  // The page cache of this directory's file system is dropped before a run; empty: it is not.
-  std::string cache_dir;
-  uint64_t record_count = 0;
-  uint64_t seed = 1;
-};
+// Writes every `step`-th record of `keys` with its index as the version. The first failure of the
+// store, or kIncomplete when the user interrupts.
+engine_race::Status WriteRecords(engine_race::Store* store, const KeySource& keys,
+                                 const ValueMaker& values, uint32_t thread_count,
+                                 uint64_t step = 1);
 
 class StoreRuns {
  public:
-  explicit StoreRuns(const StoreShape& shape) : shape_(shape), values_(shape.seed) {}
+  explicit StoreRuns(const StoreShape& shape)
+      : shape_(shape), keys_(shape.keys()), values_(shape.seed) {}
 
   // Removes the store and its paths.
   void Remove(const engine_race::Options& options);
@@ -50,9 +38,13 @@ class StoreRuns {
                  double* close_seconds = nullptr);
   // Reads random keys of an existing store. The index is built and memory is touched before the
   // time begins.
-  TimedRun Read(const engine_race::Options& options, uint32_t thread_count, double seconds);
+  TimedRun Read(const engine_race::Options& options, uint32_t thread_count, double seconds) {
+    return WarmReads(options, {thread_count, 0, seconds});
+  }
   TimedRun MultiRead(const engine_race::Options& options, uint32_t thread_count,
-                     uint32_t keys_per_call, double seconds);
+                     uint32_t keys_per_call, double seconds) {
+    return WarmReads(options, {thread_count, keys_per_call, seconds});
+  }
   // All threads together range over everything once: a record counts once.
   TimedRun Range(const engine_race::Options& options, uint32_t thread_count) {
     return Ranges(options, thread_count, 1)[0];
@@ -61,7 +53,7 @@ class StoreRuns {
   std::vector<TimedRun> Ranges(const engine_race::Options& options, uint32_t thread_count,
                                uint32_t pass_count);
 
-  uint64_t KeyAt(uint64_t index) const;
+  uint64_t KeyAt(uint64_t index) const { return keys_.KeyAt(index); }
   const ValueMaker& values() const { return values_; }
   // The first failure of all runs; empty while there is none.
   const std::string& failure() const { return failure_; }
@@ -70,19 +62,16 @@ class StoreRuns {
   }
 
  private:
-  // Makes one pass; its count is 0 after a failure.
-  TimedRun RangeOnce(engine_race::Store* store, uint32_t thread_count);
-  // Opens the store, cold except for its index; null after a failure.
-  std::unique_ptr<engine_race::Store> OpenToRead(const engine_race::Options& options);
-  // Notes the first failure of a run, whose count becomes 0 then.
-  TimedRun Ended(TimedRun run, const Failures& failures);
-  TimedRun Failed(const std::string& what);
-  // Runs read(store, key_at, TimedThread*) in each thread, first to warm up, then timed.
-  template <typename ReadFn>
-  TimedRun TimedReads(const engine_race::Options& options, uint32_t thread_count, double seconds,
-                      const ReadFn& read);
+  // Reads uniformly, first to warm up, then timed.
+  TimedRun WarmReads(const engine_race::Options& options, ReadShape shape);
+  // Opens the store, cold except for its index.
+  engine_race::Status OpenToRead(const engine_race::Options& options,
+                                 std::unique_ptr<DrawnReads>* reads) const;
+  // Notes the first failure of a run. The run counts nothing then.
+  TimedRun Ended(const char* what, const engine_race::Status& status, const TimedRun& run);
 
   const StoreShape shape_;
+  const KeySource keys_;
   const ValueMaker values_;
   std::string failure_;
 };

@@ -1,8 +1,8 @@
 #include "harness/measure/timed.h"
 
 #include <barrier>
+#include <deque>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -13,14 +13,12 @@
 #include "harness/system/process_stats.h"
 
 namespace harness {
-namespace {
 
 using engine_race::Status;
 
-// The state that the threads of a point share.
-class Race {
+class TimedTeam {
  public:
-  Race(uint32_t thread_count, double seconds)
+  TimedTeam(uint32_t thread_count, double seconds)
       : seconds_(seconds),
         start_(static_cast<ptrdiff_t>(thread_count), OnStart{this}),
         under_way_(thread_count) {}
@@ -28,9 +26,9 @@ class Race {
   void Arrive() { start_.arrive_and_wait(); }
   void GiveUp() { start_.arrive_and_drop(); }
 
-  bool Running() const {
+  bool Running(uint64_t now_ns) const {
     // Relaxed: only asks threads to end soon; joining them orders the rest.
-    return NowNs() < end_ns_ && !failed_.load(std::memory_order_relaxed) && !Interrupted();
+    return now_ns < end_ns_ && !failed_.load(std::memory_order_relaxed) && !Interrupted();
   }
 
   void Stop() {
@@ -57,8 +55,8 @@ class Race {
 
  private:
   struct OnStart {
-    Race* race;
-    void operator()() const noexcept { race->Begin(); }
+    TimedTeam* team;
+    void operator()() const noexcept { team->Begin(); }
   };
 
   void Begin() {
@@ -81,44 +79,35 @@ class Race {
   Status first_;
 };
 
-class Runner final : public TimedThread {
- public:
-  explicit Runner(Race* race) : race_(race) {}
+void TimedThread::Start() {
+  started_ = true;
+  team_->Arrive();
+}
 
-  void Start() override {
-    started_ = true;
-    race_->Arrive();
-  }
-  bool Running() const override { return race_->Running(); }
-  void Stop() override {
-    if (!std::exchange(stopped_, true)) race_->Stop();
-  }
+bool TimedThread::Running() const { return team_->Running(NowNs()); }
 
-  void Run(const TimedBody& body, uint32_t thread) {
-    try {
-      Status status = body(thread, this);
-      if (!status.ok()) race_->Fail(std::move(status));
-    } catch (const std::exception& error) {
-      race_->Fail(Status::IOError(error.what()));
-    }
-    End();
-  }
-  // Called instead of Run when there is no thread for it.
-  void CannotRun(const std::exception& error) {
-    race_->Fail(Status::IOError(std::string("cannot start a thread: ") + error.what()));
-    End();
-  }
+bool TimedThread::Running(uint64_t now_ns) const { return team_->Running(now_ns); }
 
- private:
-  void End() {
-    if (!started_) race_->GiveUp();
-    Stop();
-  }
+void TimedThread::Stop() {
+  if (!std::exchange(stopped_, true)) team_->Stop();
+}
 
-  Race* const race_;
-  bool started_ = false;
-  bool stopped_ = false;
-};
+void TimedThread::End() {
+  if (!started_) team_->GiveUp();
+  Stop();
+}
+
+namespace {
+
+void RunBody(const TimedBody& body, uint32_t number, TimedTeam* team, TimedThread* self) {
+  try {
+    Status status = body(number, self);
+    if (!status.ok()) team->Fail(std::move(status));
+  } catch (const std::exception& error) {
+    team->Fail(Status::IOError(error.what()));
+  }
+  self->End();
+}
 
 }  // namespace
 
@@ -132,28 +121,31 @@ double TimedPoint::CpuNsPerRequest() const {
 
 Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body, TimedPoint* point) {
   *point = TimedPoint();
-  Race race(thread_count, seconds);
-  std::vector<std::unique_ptr<Runner>> runners;
-  for (uint32_t i = 0; i < thread_count; ++i) runners.push_back(std::make_unique<Runner>(&race));
+  TimedTeam team(thread_count, seconds);
+  std::deque<TimedThread> selves;
+  for (uint32_t i = 0; i < thread_count; ++i) selves.emplace_back(&team);
   {
     std::vector<std::jthread> threads;
     threads.reserve(thread_count);
     try {
       while (threads.size() < thread_count) {
-        const auto thread = static_cast<uint32_t>(threads.size());
-        threads.emplace_back([&, thread] { runners[thread]->Run(body, thread); });
+        const auto number = static_cast<uint32_t>(threads.size());
+        threads.emplace_back([&, number] { RunBody(body, number, &team, &selves[number]); });
       }
     } catch (const std::exception& error) {
       // The threads that have started wait for those that have not.
-      for (size_t i = threads.size(); i < thread_count; ++i) runners[i]->CannotRun(error);
+      for (size_t i = threads.size(); i < thread_count; ++i) {
+        team.Fail(Status::IOError(std::string("cannot start a thread: ") + error.what()));
+        selves[i].End();
+      }
     }
   }
-  const Status status = race.Finish(point);
-  for (const std::unique_ptr<Runner>& runner : runners) {
-    point->request_count += runner->tally.request_count;
-    point->byte_count += runner->tally.byte_count;
-    point->latency.Merge(runner->tally.latency);
-    point->write_latency.Merge(runner->tally.write_latency);
+  const Status status = team.Finish(point);
+  for (const TimedThread& self : selves) {
+    point->request_count += self.tally.request_count;
+    point->byte_count += self.tally.byte_count;
+    point->latency.Merge(self.tally.latency);
+    point->write_latency.Merge(self.tally.write_latency);
   }
   return status;
 }

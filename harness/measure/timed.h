@@ -40,19 +40,33 @@ struct TimedTally {
   engine_race::LatencyHistogram write_latency;
 };
 
-class TimedThread {
+// What the threads of a point share.
+class TimedTeam;
+
+// Lines of its own, because neighbours count at the same time.
+class alignas(64) TimedThread {
  public:
-  virtual ~TimedThread() = default;
+  explicit TimedThread(TimedTeam* team) : team_(team) {}
+
   // Called once, when the body is set up. Returns when every thread has called it or failed. Time
   // and CPU time count from then on.
-  virtual void Start() = 0;
-  // False when the time is up, another thread has failed, or the user interrupts.
-  virtual bool Running() const = 0;
+  void Start();
+  // False when the time is up, another thread has failed, or the user interrupts. The second form
+  // is for a body that has just read NowNs.
+  bool Running() const;
+  bool Running(uint64_t now_ns) const;
   // Called when the measured work is done, before the body's cleanup. For a body that does not call
   // it, the work is done when the body returns. The point ends with the last thread's call.
-  virtual void Stop() = 0;
+  void Stop();
+  // Called by RunTimed after the body, or instead of a body that has no thread.
+  void End();
 
   TimedTally tally;
+
+ private:
+  TimedTeam* const team_;
+  bool started_ = false;
+  bool stopped_ = false;
 };
 
 using TimedBody = std::function<engine_race::Status(uint32_t thread, TimedThread* self)>;

@@ -14,7 +14,7 @@
 #include "engine_race/base/key.h"
 #include "harness/data/key_source.h"
 #include "harness/load/numa_flag.h"
-#include "harness/load/race_space.h"
+#include "harness/load/store_basics.h"
 #include "harness/measure/result_file.h"
 #include "harness/numa/race_report.h"
 #include "harness/numa/race_run.h"

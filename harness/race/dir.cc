@@ -1,11 +1,8 @@
 #include "harness/race/dir.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <system_error>
 
 #include "harness/load/store_basics.h"
 #include "harness/race/json.h"
@@ -54,14 +51,6 @@ std::optional<RaceConfig> RaceDir::ReadNote() const {
   return ParseConfig({std::istreambuf_iterator<char>(note), std::istreambuf_iterator<char>()});
 }
 
-void RaceDir::RemoveStore() {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path(), error)) {
-    if (entry.is_regular_file(error) && IsOurs(entry.path().filename().string())) {
-      fs::remove(entry.path(), error);
-    }
-  }
-  sync();
-}
+void RaceDir::RemoveStore() { RemoveFiles(path(), IsOurs); }
 
 }  // namespace harness

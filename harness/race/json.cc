@@ -1,7 +1,5 @@
 #include "harness/race/json.h"
 
-#include <nlohmann/json.hpp>
-
 #include "harness/measure/result_file.h"
 #include "harness/system/machine.h"
 
@@ -25,83 +23,35 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Phase, {{Phase::kWrite, "write"},
                                      {Phase::kMixed, "mixed"},
                                      {Phase::kRange, "range"}})
 
+namespace {
+
+// Calls visit(name, field) for each field of a RaceConfig that JSON has.
+template <typename Config, typename Visit>
+void VisitFields(Config& config, const Visit& visit) {
+  visit("dir", config.dir);
+  visit("threads", config.thread_count);
+  visit("records_per_thread", config.records_per_thread);
+  visit("keys", config.keys);
+  visit("key_first", config.key_range.first);
+  visit("key_last", config.key_range.last);
+  visit("seed", config.seed);
+  visit("memory_budget_bytes", config.memory_budget_bytes);
+  visit("value_group_bytes", config.value_group_bytes);
+  visit("checks_ranged_values", config.checks_ranged_values);
+  visit("numa_mode", config.numa.mode);
+  visit("numa_nodes", config.numa.nodes);
+  visit("moves_text", config.moves_text);
+  visit("writes_index", config.writes_index);
+}
+
+}  // namespace
+
 void to_json(nlohmann::json& json, const RaceConfig& config) {
-  json = {{"dir", config.dir},
-          {"threads", config.thread_count},
-          {"records_per_thread", config.records_per_thread},
-          {"keys", config.keys},
-          {"key_first", config.key_range.first},
-          {"key_last", config.key_range.last},
-          {"seed", config.seed},
-          {"memory_budget_bytes", config.memory_budget_bytes},
-          {"value_group_bytes", config.value_group_bytes},
-          {"checks_ranged_values", config.checks_ranged_values},
-          {"numa_mode", config.numa.mode},
-          {"numa_nodes", config.numa.nodes},
-          {"moves_text", config.moves_text},
-          {"writes_index", config.writes_index}};
+  VisitFields(config, [&](const char* name, const auto& field) { json[name] = field; });
 }
 
 void from_json(const nlohmann::json& json, RaceConfig& config) {
-  json.at("dir").get_to(config.dir);
-  json.at("threads").get_to(config.thread_count);
-  json.at("records_per_thread").get_to(config.records_per_thread);
-  json.at("keys").get_to(config.keys);
-  json.at("seed").get_to(config.seed);
-  json.at("memory_budget_bytes").get_to(config.memory_budget_bytes);
-  json.at("value_group_bytes").get_to(config.value_group_bytes);
-  json.at("checks_ranged_values").get_to(config.checks_ranged_values);
-  // Notes of older builds lack these fields.
-  config.key_range.first = json.value("key_first", config.key_range.first);
-  config.key_range.last = json.value("key_last", config.key_range.last);
-  config.numa.mode = json.value("numa_mode", config.numa.mode);
-  config.numa.nodes = json.value("numa_nodes", config.numa.nodes);
-  config.moves_text = json.value("moves_text", config.moves_text);
-  config.writes_index = json.value("writes_index", config.writes_index);
-}
-
-void to_json(nlohmann::json& json, const PhaseResult& result) {
-  json = {{"ok", result.ok},
-          {"error", result.error},
-          {"seconds", result.seconds},
-          {"open_seconds", result.open_seconds},
-          {"close_seconds", result.close_seconds},
-          {"record_count", result.record_count},
-          {"pass_seconds", result.pass_seconds},
-          {"mean_ns", result.mean_ns},
-          {"p50_ns", result.p50_ns},
-          {"p99_ns", result.p99_ns},
-          {"p999_ns", result.p999_ns},
-          {"max_ns", result.max_ns},
-          {"peak_rss_bytes", result.peak_rss_bytes},
-          {"cpu_seconds", result.cpu_seconds}};
-}
-
-void from_json(const nlohmann::json& json, PhaseResult& result) {
-  json.at("ok").get_to(result.ok);
-  json.at("error").get_to(result.error);
-  json.at("seconds").get_to(result.seconds);
-  json.at("open_seconds").get_to(result.open_seconds);
-  json.at("close_seconds").get_to(result.close_seconds);
-  json.at("record_count").get_to(result.record_count);
-  json.at("pass_seconds").get_to(result.pass_seconds);
-  json.at("mean_ns").get_to(result.mean_ns);
-  json.at("p50_ns").get_to(result.p50_ns);
-  json.at("p99_ns").get_to(result.p99_ns);
-  json.at("p999_ns").get_to(result.p999_ns);
-  json.at("max_ns").get_to(result.max_ns);
-  json.at("peak_rss_bytes").get_to(result.peak_rss_bytes);
-  json.at("cpu_seconds").get_to(result.cpu_seconds);
-}
-
-void to_json(nlohmann::json& json, const FioResult& result) {
-  json = {{"ok", result.ok},
-          {"error", result.error},
-          {"job", result.job},
-          {"bytes", result.bytes},
-          {"seconds", result.seconds},
-          {"bytes_per_second", result.bytes_per_second},
-          {"ops_per_second", result.ops_per_second}};
+  VisitFields(config, [&](const char* name, auto& field) { json.at(name).get_to(field); });
 }
 
 void to_json(nlohmann::json& json, const PhaseReport& report) {

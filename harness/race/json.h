@@ -5,7 +5,7 @@
 #ifndef HARNESS_RACE_JSON_H_
 #define HARNESS_RACE_JSON_H_
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,10 +16,13 @@
 
 namespace harness {
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseResult, ok, error, seconds, open_seconds, close_seconds,
+                                   record_count, pass_seconds, mean_ns, p50_ns, p99_ns, p999_ns,
+                                   max_ns, peak_rss_bytes, cpu_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FioResult, ok, error, job, bytes, seconds, bytes_per_second,
+                                   ops_per_second)
+
 void to_json(nlohmann::json& json, const RaceConfig& config);
-void to_json(nlohmann::json& json, const PhaseResult& result);
-void from_json(const nlohmann::json& json, PhaseResult& result);
-void to_json(nlohmann::json& json, const FioResult& result);
 void to_json(nlohmann::json& json, const PhaseReport& report);
 
 // ParseConfig returns nothing for a text that is not a configuration.

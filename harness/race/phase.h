@@ -1,27 +1,32 @@
 // The phases of the race, each in a process of its own: write; read; reads mixed with writes; range
 // twice.
 //
-// A phase opens the store, runs its threads and closes it. It checks all that it reads. process.h
+// A phase opens the store, runs its threads and closes it. It checks all that it reads. runner.h
 // starts the process of a phase. Not thread-safe.
 #ifndef HARNESS_RACE_PHASE_H_
 #define HARNESS_RACE_PHASE_H_
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/store.h"
 #include "harness/data/key_source.h"
+#include "harness/load/contest_phases.h"
 #include "harness/race/gate.h"
 
 namespace harness {
 
-inline constexpr uint32_t kRangePasses = 2;
-
 // kMixed reads and overwrites keys at random, as many of each: the only one that a race leaves out
 // unless it is asked for.
 enum class Phase { kWrite, kRead, kMixed, kRange };
-const char* PhaseName(Phase phase);
+inline const char* PhaseName(Phase phase) {
+  constexpr const char* kNames[] = {"write", "read", "mixed", "range"};
+  return kNames[static_cast<size_t>(phase)];
+}
 
 struct RaceConfig {
   std::string dir;
@@ -73,6 +78,9 @@ struct PhaseResult {
   double BytesPerSecond() const;
   double PassBytesPerSecond(uint32_t pass) const;
 };
+
+// Opens the store that the configuration describes. Its warnings go to standard error.
+engine_race::Status OpenStore(const RaceConfig& config, std::unique_ptr<engine_race::Store>* store);
 
 // Runs a phase in this process.
 PhaseResult RunPhase(Phase phase, const RaceConfig& config);

@@ -1,14 +1,29 @@
 #include "harness/race/runner.h"
 
+#include <nlohmann/json.hpp>
+
 #include "harness/data/value_maker.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/table.h"
-#include "harness/race/process.h"
+#include "harness/race/json.h"
 #include "harness/system/child_process.h"
+#include "harness/system/own_child.h"
+#include "harness/system/own_text.h"
 #include "harness/system/page_cache.h"
 
 namespace harness {
 namespace {
+
+using engine_race::Status;
+
+PhaseResult RunInChild(Phase phase, const RaceConfig& config) {
+  nlohmann::json answer;
+  const Status status = RunOwnChild(kPhaseWork, OrderOf({phase, config}), &answer);
+  PhaseResult result;
+  if (answer.contains("seconds")) answer.get_to(result);
+  if (!status.ok() && result.error.empty()) result.error = status.message();
+  return result;
+}
 
 FioResult MeasureDevice(Phase phase, uint64_t bytes, FioRunner* fio) {
   // No job of fio does what a mixed phase does.
@@ -30,46 +45,34 @@ FioResult MeasureDevice(Phase phase, uint64_t bytes, FioRunner* fio) {
   return {};
 }
 
-std::string FractionText(const PhaseReport& report, double bytes_per_second) {
-  return report.has_device() ? Fixed(report.FractionOf(bytes_per_second), 3) : "-";
-}
-
-std::string DeviceText(const PhaseReport& report) {
-  return report.has_device() ? Fixed(report.DeviceBytesPerSecond() * 1e-6, 1) : "-";
-}
-
-std::vector<std::string> PointRow(const PhaseReport& report) {
+// One line of the table: of a phase, or of a pass of the range.
+std::vector<std::string> Row(const PhaseReport& report, const std::string& name, double seconds,
+                             double rate) {
   const PhaseResult& result = report.result;
-  const double rate = result.BytesPerSecond();
-  return {PhaseName(report.phase),
-          Fixed(result.seconds, 2),
+  const auto latency = [&](uint64_t ns) {
+    return report.phase == Phase::kRange ? "-" : Duration(static_cast<double>(ns));
+  };
+  return {name,
+          Fixed(seconds, 2),
           Fixed(rate / kValueSize, 0),
           Fixed(rate * 1e-6, 1),
-          Duration(static_cast<double>(result.p50_ns)),
-          Duration(static_cast<double>(result.p99_ns)),
-          Duration(static_cast<double>(result.p999_ns)),
+          latency(result.p50_ns),
+          latency(result.p99_ns),
+          latency(result.p999_ns),
           Fixed(static_cast<double>(result.peak_rss_bytes) * 0x1p-20, 0),
           Fixed(result.cpu_seconds, 2),
-          DeviceText(report),
-          FractionText(report, rate)};
+          report.has_device() ? Fixed(report.DeviceBytesPerSecond() * 1e-6, 1) : "-",
+          report.has_device() ? Fixed(report.FractionOf(rate), 3) : "-"};
 }
 
 std::vector<std::string> PassRow(const PhaseReport& report, uint32_t pass) {
+  constexpr size_t kMemoryColumn = 7;
   const PhaseResult& result = report.result;
-  const double rate = result.PassBytesPerSecond(pass);
+  std::vector<std::string> row = Row(report, "range, pass " + std::to_string(pass + 1),
+                                     result.pass_seconds[pass], result.PassBytesPerSecond(pass));
   // Memory and CPU time are of the whole phase.
-  const bool is_first = pass == 0;
-  return {"range, pass " + std::to_string(pass + 1),
-          Fixed(result.pass_seconds[pass], 2),
-          Fixed(rate / kValueSize, 0),
-          Fixed(rate * 1e-6, 1),
-          "-",
-          "-",
-          "-",
-          is_first ? Fixed(static_cast<double>(result.peak_rss_bytes) * 0x1p-20, 0) : "",
-          is_first ? Fixed(result.cpu_seconds, 2) : "",
-          DeviceText(report),
-          FractionText(report, rate)};
+  if (pass > 0) row[kMemoryColumn] = row[kMemoryColumn + 1] = "";
+  return row;
 }
 
 }  // namespace
@@ -80,6 +83,13 @@ double PhaseReport::DeviceBytesPerSecond() const {
 
 double PhaseReport::FractionOf(double bytes_per_second) const {
   return has_device() ? bytes_per_second / DeviceBytesPerSecond() : 0;
+}
+
+Status RunPhaseWork(const nlohmann::json& json, nlohmann::json* answer) {
+  const auto order = json.get<PhaseOrder>();
+  if (order.config.moves_text) ENGINE_RACE_RETURN_IF_ERROR(MoveTextToOwnMemory());
+  *answer = RunPhase(order.phase, order.config);
+  return Status::Ok();
 }
 
 PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio) {
@@ -99,7 +109,7 @@ PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio) 
     report.result.error = "the other instances have stopped";
     return report;
   }
-  report.result = RunPhaseProcess(phase, config);
+  report.result = RunInChild(phase, config);
   // The next run of fio must not pay for dirty pages of the phase.
   drop();
   if (Interrupted()) return report;
@@ -115,7 +125,8 @@ std::string ReportTable(const std::vector<PhaseReport>& reports) {
       table.AddRow(
           {PhaseName(report.phase), "failed", "-", "-", "-", "-", "-", "-", "-", "-", "-"});
     } else if (report.phase != Phase::kRange) {
-      table.AddRow(PointRow(report));
+      table.AddRow(Row(report, PhaseName(report.phase), report.result.seconds,
+                       report.result.BytesPerSecond()));
     } else {
       for (uint32_t pass = 0; pass < kRangePasses; ++pass) table.AddRow(PassRow(report, pass));
     }

@@ -1,12 +1,15 @@
 // One phase beside the device: page cache dropped, fio, the phase in its process, fio again.
 //
-// bin/race and bin/claims race use these. Not thread-safe.
+// A program that calls MeasurePhase has kPhaseWork among the works of its children. Not
+// thread-safe.
 #ifndef HARNESS_RACE_RUNNER_H_
 #define HARNESS_RACE_RUNNER_H_
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "engine_race/base/status.h"
 #include "harness/race/phase.h"
 #include "harness/system/fio_runner.h"
 
@@ -28,7 +31,10 @@ struct PhaseReport {
   double FractionOf(double bytes_per_second) const;
 };
 
-// `fio` may be null: then only the phase runs.
+inline constexpr char kPhaseWork[] = "phase";
+engine_race::Status RunPhaseWork(const nlohmann::json& order, nlohmann::json* answer);
+
+// `fio` may be null: then only the phase runs. A process that dies gives a failed result.
 PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio);
 
 // The table that bin/race ends with: one line a phase, two for the range.

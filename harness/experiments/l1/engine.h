@@ -15,7 +15,7 @@
 
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
-#include "harness/load/drawn_reads.h"
+#include "harness/load/store_runs.h"
 #include "harness/measure/claim_rounds.h"
 
 namespace harness {

@@ -9,7 +9,7 @@
 
 #include "engine_race/store.h"
 #include "harness/data/range_visitor.h"
-#include "harness/load/bare_reads.h"
+#include "harness/load/queue_loop.h"
 #include "harness/load/scan_gap.h"
 #include "harness/load/store_runs.h"
 #include "test/test_util.h"
@@ -38,7 +38,7 @@ class RangeVisitorTest : public ::testing::Test {
     } catch (const std::runtime_error&) {
       return false;
     }
-    return visitor.count() == 1 && visitor.key_sum() == key;
+    return visitor.Saw({1, key});
   }
 
   const KeySource keys_{KeyShape::kUniform, kRecords, 1};
@@ -128,12 +128,9 @@ TEST_F(SmallStoreTest, BareReadsReadEveryLoggedValueOnce) {
     ASSERT_TRUE(store->Write(KeyBytesOf(key), std::string(kValueSize, 'v')).ok());
   }
   store.reset();
-  BareReads reads;
-  reads.dir = Race().dir;
-  reads.read_bytes = 3 * kValueSize;
-  reads.depth = 4;
   TimedRun run;
-  const Status status = RunBareReads(reads, &run);
+  const Status status =
+      ReadValueFiles(Race().dir, &run, /*read_bytes=*/3 * kValueSize, /*depth=*/4);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(run.count, flushed);
 }

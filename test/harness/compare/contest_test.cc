@@ -47,9 +47,6 @@ class MapStore final : public KvStore {
     std::memcpy(value, record->second.data(), engine_race::kValueBytes);
     return Status::Ok();
   }
-  Status MultiGet(std::span<const uint64_t>, char*, std::span<Code>) override {
-    return Status::NotSupported("MultiGet");
-  }
   Status ScanAll(VisitFn visit) override {
     for (const auto& [key, value] : records_) {
       std::this_thread::sleep_for(delay);
@@ -120,7 +117,7 @@ TEST_F(ContestTest, WritesThenReadsThenRangesTwice) {
   EXPECT_TRUE(result_.finished);
   EXPECT_EQ(result_.operations, 1000u * 4 * 2);
   EXPECT_EQ(TimelineSum(), 1000u * 4 * 2);
-  EXPECT_TRUE(RecordReader(order_).ReadOne(&store_).ok());
+  EXPECT_TRUE(Contest(order_).ReadOne(&store_).ok());
 }
 
 TEST_F(ContestTest, WhatWasWrittenWhenTheTimeWasUpIsRead) {
@@ -163,7 +160,7 @@ TEST_F(ContestTest, EachOpeningReadsARecordOfItsOwn) {
   for (order_.round = 0; order_.round < 3; ++order_.round) {
     for (order_.opening = 0; order_.opening < 10; ++order_.opening) {
       store_.last_key = 0;
-      ASSERT_TRUE(RecordReader(order_).ReadOne(&store_).ok());
+      ASSERT_TRUE(Contest(order_).ReadOne(&store_).ok());
       keys.insert(store_.last_key);
     }
   }
@@ -216,7 +213,7 @@ TEST_F(ContestTest, FindsWhatIsMissingOrWrong) {
   for (auto& [key, value] : records) value[0] ^= 1;
   EXPECT_EQ(Run(kRangePhase).code(), Code::kCorruption);
   EXPECT_EQ(Run(kReadPhase).code(), Code::kCorruption);
-  EXPECT_EQ(RecordReader(order_).ReadOne(&store_).code(), Code::kCorruption);
+  EXPECT_EQ(Contest(order_).ReadOne(&store_).code(), Code::kCorruption);
   records.clear();
   EXPECT_EQ(Run(kReadPhase).code(), Code::kNotFound);
 }
@@ -227,7 +224,7 @@ TEST_F(ContestTest, AFailureEndsThePhase) {
   EXPECT_FALSE(result_.finished);
   order_.written_count = 0;
   EXPECT_EQ(Run(kReadPhase).code(), Code::kInvalidArgument);
-  EXPECT_EQ(RecordReader(order_).ReadOne(&store_).code(), Code::kInvalidArgument);
+  EXPECT_EQ(Contest(order_).ReadOne(&store_).code(), Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "harness/load/store_runs.h"
 #include "test/test_util.h"
 
 namespace harness {

@@ -11,7 +11,6 @@
 #include "engine_race/log/bucket_log.h"
 #include "harness/data/mix.h"
 #include "harness/load/fill_keys.h"
-#include "harness/load/index_entries.h"
 #include "test/test_util.h"
 
 namespace harness {

@@ -1,4 +1,5 @@
-// Which names a bench may remove: exactly those that the engine gives its files.
+// The names that a bench may remove, exactly those that the engine gives its files, and the space
+// of a race.
 #include "harness/load/store_basics.h"
 
 #include <gtest/gtest.h>
@@ -28,6 +29,16 @@ TEST(IsStoreFileTest, LeavesNamesThatOnlyBeginAlike) {
         "key_index_", ""}) {
     EXPECT_FALSE(IsStoreFile(name)) << name;
   }
+}
+
+TEST(RaceBytesTest, CountsWhatThePhasesWrite) {
+  EXPECT_EQ(RaceBytes(1000, false, false), 0u);
+  EXPECT_EQ(RaceBytes(1000, true, false), StoreBytes(1000));
+  EXPECT_EQ(RaceBytes(1000, false, true), 1000u * 4096);
+  EXPECT_EQ(RaceBytes(1000, true, true), StoreBytes(1000) + 1000 * 4096);
+  // With the most records and threads the sum is still a sum.
+  EXPECT_GT(RaceBytes(4096 * kMaxRecordsPerThread, true, true),
+            RaceBytes(4096 * kMaxRecordsPerThread, true, false));
 }
 
 }  // namespace

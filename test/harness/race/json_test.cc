@@ -19,16 +19,5 @@ TEST(RaceJsonTest, APhaseLearnsWhetherTheIndexIsWritten) {
   }
 }
 
-TEST(RaceJsonTest, ANoteOfAnOlderBuildHasTheDefaults) {
-  nlohmann::json note = nlohmann::json::parse(ConfigText(RaceConfig()));
-  note.erase("writes_index");
-  note.erase("numa_mode");
-  note["seed"] = 7;
-  const auto config = ParseConfig(note.dump());
-  ASSERT_TRUE(config.has_value());
-  EXPECT_TRUE(config->writes_index);
-  EXPECT_EQ(config->seed, 7u);
-}
-
 }  // namespace
 }  // namespace harness
