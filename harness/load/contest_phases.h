@@ -9,22 +9,17 @@
 //
 // Each thread does at least one operation, however short the time. A phase returns the first
 // failure: the store's, kCorruption for what is wrong, or kIncomplete when the user interrupts. The
-// point counts the operations and their latencies also then.
-//
-// One phase at a time; it starts threads of its own.
+// point counts the operations and their latencies also then. One phase at a time; it has threads.
 #ifndef HARNESS_LOAD_CONTEST_PHASES_H_
 #define HARNESS_LOAD_CONTEST_PHASES_H_
 
 #include <barrier>
 #include <cstdint>
 #include <exception>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "engine_race/base/key.h"
 #include "engine_race/base/status.h"
-#include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
 #include "harness/data/range_visitor.h"
@@ -36,33 +31,6 @@
 namespace harness {
 
 inline constexpr uint32_t kRangePasses = 2;
-
-// Calls of this engine.
-class EngineCalls {
- public:
-  using Status = engine_race::Status;
-  static constexpr uint64_t kVisitsPerLook = 1024;
-
-  explicit EngineCalls(engine_race::Store* store) : store_(store) {}
-
-  Status Write(uint64_t key, const char* value) {
-    return store_->Write(engine_race::KeyBytes(key).view(), {value, kValueSize});
-  }
-  Status Read(uint64_t key, const char** value) {
-    ENGINE_RACE_RETURN_IF_ERROR(store_->Read(engine_race::KeyBytes(key).view(), &value_));
-    *value = value_.data();
-    if (value_.size() == kValueSize) return Status::Ok();
-    return Status::Corruption("a value of " + std::to_string(value_.size()) + " bytes");
-  }
-  template <typename Visit>
-  Status Range(const Visit& visit) {
-    return store_->Range({}, {}, visit);
-  }
-
- private:
-  engine_race::Store* const store_;
-  std::string value_;
-};
 
 struct ContestShape {
   uint32_t thread_count = 1;
@@ -82,12 +50,12 @@ class ContestPhases {
                 const Calls& calls, Progress* progress)
       : shape_(shape), keys_(keys), values_(values), calls_(calls), progress_(progress) {}
 
-  // A thread writes the records next(thread, i) for i = 0, 1, ... until there is none.
+  // A thread writes the records that next(thread, i) gives for i = 0, 1, ... until std::nullopt.
   template <typename Next>
   Status Write(const Next& next, TimedPoint* point) {
     return Run(point, [&](Thread* t) {
       do {
-        const std::optional<uint64_t> index = next(t->number, t->self->tally.request_count);
+        const auto index = next(t->number, t->self->tally.request_count);
         if (!index) return Status::Ok();
         ENGINE_RACE_RETURN_IF_ERROR(WriteOne(*index, t));
       } while (t->self->Running(t->now_ns));
@@ -225,13 +193,6 @@ class ContestPhases {
   const Calls calls_;
   Progress* const progress_;
 };
-
-// The order of records in which the threads of a race write: they take turns.
-inline auto InTurns(uint32_t thread_count, uint64_t records_each) {
-  return [thread_count, records_each](uint32_t thread, uint64_t i) {
-    return i < records_each ? std::optional(i * thread_count + thread) : std::nullopt;
-  };
-}
 
 }  // namespace harness
 

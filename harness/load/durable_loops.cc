@@ -57,10 +57,10 @@ double DurableLoops::Rate(double seconds, FunctionRef<bool()> flush) const {
         self->Start();
         for (uint64_t& count = self->tally.request_count; self->Running(); ++count) {
           const uint64_t number = thread * kBlocksPerThread + count % kBlocksPerThread;
-          const bool is_durable = ::pwrite(fd_, block.data(), kBlockBytes,
-                                           static_cast<off_t>(number * kBlockBytes)) ==
-                                      static_cast<ssize_t>(kBlockBytes) &&
-                                  flush();
+          const bool is_durable =
+              ::pwrite(fd_, block.data(), kBlockBytes, static_cast<off_t>(number * kBlockBytes)) ==
+                  static_cast<ssize_t>(kBlockBytes) &&
+              flush();
           if (!is_durable) return Status::IOError("durable write");
         }
         return Status::Ok();

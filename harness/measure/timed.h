@@ -40,7 +40,7 @@ struct TimedTally {
   engine_race::LatencyHistogram write_latency;
 };
 
-// What the threads of a point share.
+// State of all threads of a point.
 class TimedTeam;
 
 // Lines of its own, because neighbours count at the same time.

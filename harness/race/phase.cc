@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <optional>
+
 #include "engine_race/base/latency_histogram.h"
+#include "harness/load/engine_calls.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/progress.h"
 #include "harness/system/process_stats.h"
@@ -61,6 +64,13 @@ void SetLatency(const engine_race::LatencyHistogram& latency, PhaseResult* resul
   result->p99_ns = latency.PercentileNs(0.99);
   result->p999_ns = latency.PercentileNs(0.999);
   result->max_ns = latency.max_ns();
+}
+
+// The order of records in which the threads of a race write: they take turns.
+auto InTurns(uint32_t thread_count, uint64_t records_each) {
+  return [thread_count, records_each](uint32_t thread, uint64_t i) {
+    return i < records_each ? std::optional(i * thread_count + thread) : std::nullopt;
+  };
 }
 
 // Runs the threads of the phase over the open store. `start_ns` is when the phase began.

@@ -1,0 +1,45 @@
+// How a thread of the contest's phases calls this engine; see contest_phases.h.
+//
+// For one thread at a time; copies are for others.
+#ifndef HARNESS_LOAD_ENGINE_CALLS_H_
+#define HARNESS_LOAD_ENGINE_CALLS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "engine_race/base/key.h"
+#include "engine_race/base/status.h"
+#include "engine_race/store.h"
+#include "harness/data/value_maker.h"
+
+namespace harness {
+
+class EngineCalls {
+ public:
+  using Status = engine_race::Status;
+  static constexpr uint64_t kVisitsPerLook = 1024;
+
+  explicit EngineCalls(engine_race::Store* store) : store_(store) {}
+
+  Status Write(uint64_t key, const char* value) {
+    return store_->Write(engine_race::KeyBytes(key).view(), {value, kValueSize});
+  }
+  Status Read(uint64_t key, const char** value) {
+    ENGINE_RACE_RETURN_IF_ERROR(store_->Read(engine_race::KeyBytes(key).view(), &value_));
+    *value = value_.data();
+    if (value_.size() == kValueSize) return Status::Ok();
+    return Status::Corruption("a value of " + std::to_string(value_.size()) + " bytes");
+  }
+  template <typename Visit>
+  Status Range(const Visit& visit) {
+    return store_->Range({}, {}, visit);
+  }
+
+ private:
+  engine_race::Store* const store_;
+  std::string value_;
+};
+
+}  // namespace harness
+
+#endif  // HARNESS_LOAD_ENGINE_CALLS_H_
