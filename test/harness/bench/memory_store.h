@@ -5,6 +5,7 @@
 #define TEST_HARNESS_BENCH_MEMORY_STORE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "engine_race/base/options.h"
@@ -26,7 +28,11 @@ class MemoryStore final : public KvStore {
 
   engine_race::Status Put(uint64_t key, const char* value) override {
     ++put_count;
+    std::this_thread::sleep_for(delay);
     const std::lock_guard lock(mutex_);
+    if (most_records > 0 && records_.size() >= most_records) {
+      return engine_race::Status::Full("no room");
+    }
     records_[key].assign(value, engine_race::kValueBytes);
     return {};
   }
@@ -38,6 +44,7 @@ class MemoryStore final : public KvStore {
   engine_race::Status Get(uint64_t key, char* value) override {
     if (before_get) before_get(get_count++);
     const std::lock_guard lock(mutex_);
+    last_key = key;
     const auto at = records_.find(key);
     if (at == records_.end()) return engine_race::Status::NotFound();
     std::memcpy(value, at->second.data(), at->second.size());
@@ -49,7 +56,10 @@ class MemoryStore final : public KvStore {
     return KvStore::MultiGet(keys, values, codes);
   }
   engine_race::Status ScanAll(VisitFn visit) override {
-    for (const auto& [key, value] : Snapshot()) visit(key, value.data());
+    for (const auto& [key, value] : Snapshot()) {
+      std::this_thread::sleep_for(delay);
+      visit(key, value.data());
+    }
     return {};
   }
   engine_race::Status NewCursor(std::unique_ptr<KvCursor>* cursor) override;
@@ -62,6 +72,12 @@ class MemoryStore final : public KvStore {
     return records_;
   }
 
+  Records& records() { return records_; }
+
+  // Of each Put, and of each record that a scan visits.
+  std::chrono::microseconds delay{0};
+  size_t most_records = 0;  // 0: no limit
+  uint64_t last_key = 0;    // that was read
   // Values of cursors cannot be read.
   bool hides_values = false;
   // Called with the number of gets before this one.

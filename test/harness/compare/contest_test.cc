@@ -7,15 +7,10 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstring>
-#include <map>
-#include <mutex>
 #include <set>
-#include <thread>
-#include <vector>
 
-#include "engine_race/base/options.h"
 #include "test/e2e/engine_fixture.h"
+#include "test/harness/bench/memory_store.h"
 #include "test/test_util.h"
 
 namespace harness {
@@ -23,52 +18,6 @@ namespace {
 
 using engine_race::Code;
 using engine_race::Status;
-
-// A map with faults.
-class MapStore final : public KvStore {
- public:
-  Status Put(uint64_t key, const char* value) override {
-    std::this_thread::sleep_for(delay);
-    const std::lock_guard lock(mutex_);
-    if (put_limit > 0 && records_.size() >= put_limit) return Status::Full("no room");
-    records_[key].assign(value, value + engine_race::kValueBytes);
-    return Status::Ok();
-  }
-  Status Delete(uint64_t key) override {
-    const std::lock_guard lock(mutex_);
-    records_.erase(key);
-    return Status::Ok();
-  }
-  Status Get(uint64_t key, char* value) override {
-    const std::lock_guard lock(mutex_);
-    last_key = key;
-    const auto record = records_.find(key);
-    if (record == records_.end()) return Status::NotFound();
-    std::memcpy(value, record->second.data(), engine_race::kValueBytes);
-    return Status::Ok();
-  }
-  Status ScanAll(VisitFn visit) override {
-    for (const auto& [key, value] : records_) {
-      std::this_thread::sleep_for(delay);
-      visit(key, value.data());
-    }
-    return Status::Ok();
-  }
-  Status NewCursor(std::unique_ptr<KvCursor>*) override { return Status::NotSupported("cursor"); }
-  Status Sync() override { return Status::Ok(); }
-  Status Close() override { return Status::Ok(); }
-  nlohmann::json Describe() const override { return {}; }
-
-  std::map<uint64_t, std::vector<char>>& records() { return records_; }
-
-  std::chrono::microseconds delay{0};
-  size_t put_limit = 0;
-  uint64_t last_key = 0;  // that was read
-
- private:
-  std::mutex mutex_;
-  std::map<uint64_t, std::vector<char>> records_;
-};
 
 class ContestTest : public ::testing::Test {
  protected:
@@ -94,7 +43,7 @@ class ContestTest : public ::testing::Test {
   }
 
   CompareOrder order_;
-  MapStore store_;
+  MemoryStore store_;
   BenchResult result_;
 };
 
@@ -219,7 +168,7 @@ TEST_F(ContestTest, FindsWhatIsMissingOrWrong) {
 }
 
 TEST_F(ContestTest, AFailureEndsThePhase) {
-  store_.put_limit = 100;
+  store_.most_records = 100;
   EXPECT_EQ(Run(kWritePhase).code(), Code::kFull);
   EXPECT_FALSE(result_.finished);
   order_.written_count = 0;
