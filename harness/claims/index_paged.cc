@@ -143,8 +143,6 @@ Status IndexBench::MeasurePagedVsRocks() {
       {record_count, options.memory_budget_bytes, [&](uint64_t i) { return runs.KeyAt(i); },
        [&](uint64_t key, char* value) { runs.values().Fill(key, 1, value); }},
       &rocks));
-  notes_["rocksdb"] = rocks->Describe();
-  notes_["rocksdb"]["records"] = record_count;
   // Each turn first reads its files through. Otherwise a cache of the machine's host would favour
   // the store that was written or read last.
   uint64_t passed_bytes = 0;
@@ -159,7 +157,11 @@ Status IndexBench::MeasurePagedVsRocks() {
     return store.ReadRocks(rocks.get(), kRocksRate);
   };
   // RocksDB's cache is filled before its first round.
-  return rounds_.Run({.count = round_count_, .warms_up = true}, {read_ours, read_theirs});
+  Status status = rounds_.Run({.count = round_count_, .warms_up = true}, {read_ours, read_theirs});
+  // With what its cache holds by now.
+  notes_["rocksdb"] = rocks->Describe();
+  notes_["rocksdb"]["records"] = record_count;
+  return status;
 }
 
 }  // namespace harness

@@ -13,6 +13,15 @@
 #include "harness/system/process_stats.h"
 
 namespace harness {
+namespace {
+
+// Counts a writer out when its thread leaves it, also by an exception.
+struct WriterLeaves {
+  std::atomic<uint32_t>& left;
+  ~WriterLeaves() { --left; }
+};
+
+}  // namespace
 
 using engine_race::Iterator;
 using engine_race::IteratorOptions;
@@ -81,8 +90,8 @@ Status ScanWriters::Scan(const std::atomic<uint32_t>& left, std::atomic<bool>* b
     uint64_t walked = 0;
     for (iterator.SeekToFirst(); iterator.Valid() && left > 0; iterator.Next()) {
       if (iterator.value().size() != kValueSize) break;
-      ++walked;
-      *began = true;
+      // Once a pass: the writers read words that lie beside this one.
+      if (++walked == 1) *began = true;
     }
     *visited_count += walked;
     status = iterator.status();
@@ -105,10 +114,9 @@ WriterCost ScanWriters::Overwrite(uint32_t writer_count, bool scanning) {
   const auto body = [&](uint32_t thread, TimedThread* self) {
     self->Start();
     if (thread == writer_count) return Scan(left, &began, &cost.visited_count);
+    const WriterLeaves leaves{left};
     while (!began && self->Running()) std::this_thread::yield();
-    Status status = Write(filled_.record_count(), share, never, thread, self);
-    --left;
-    return status;
+    return Write(filled_.record_count(), share, never, thread, self);
   };
   TimedPoint point;
   Status status = StartStore(writer_count);
