@@ -197,6 +197,7 @@ class ScanBench final : public Bench {
     mixes[2].count = 8;
     mixes[2].memory_budget_bytes = 16 * 1024 * 1024;
     std::vector<Turn> turns;
+    turns.reserve(mixes.size());
     for (const SlowScans& slow : mixes) {
       turns.emplace_back([&] {
         FastScan alone;

@@ -84,9 +84,10 @@ class ResidentPair {
            return lab::FindTogether(*index_, &epochs_, keys, sum);
          })}};
     std::vector<Turn> turns;
-    for (const auto& [figure, lookups] : ways) {
-      turns.emplace_back([&, name = figure + suffix] {
-        return bench_.TimeLookups(name, keys_.size(), lookups, &expected_sum_);
+    turns.reserve(std::size(ways));
+    for (const auto& way : ways) {
+      turns.emplace_back([&, name = way.first + suffix] {
+        return bench_.TimeLookups(name, keys_.size(), way.second, &expected_sum_);
       });
     }
     return bench_.rounds_.Run(
