@@ -108,8 +108,8 @@ TEST_F(VerifyTest, TellsHowFarItIs) {
   const Told told = TellProgress(dir_.path());
   EXPECT_TRUE(told.status.ok()) << told.status.ToString();
   EXPECT_EQ(told.record_count, kVerifiedRecords);
-  // 300 records lie in two pieces at least.
-  ASSERT_GE(told.done_counts.size(), 3u);
+  // Other threads may do all pieces before the caller's thread tells of the first one.
+  ASSERT_GE(told.done_counts.size(), 2u);
   EXPECT_EQ(told.done_counts.front(), 0u);
   EXPECT_TRUE(std::is_sorted(told.done_counts.begin(), told.done_counts.end()));
   EXPECT_EQ(told.done_counts.back(), kVerifiedRecords);
