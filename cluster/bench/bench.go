@@ -17,6 +17,10 @@ const settleTime = 500 * time.Millisecond
 // mostErrorShare: a figure counts only if fewer than one call in this number failed.
 const mostErrorShare = 100
 
+// mostTries: a work that fails is done again. An opponent that was stopped meanwhile may have no
+// leader at first.
+const mostTries = 5
+
 // runner measures opponents in alternating rounds.
 type runner struct {
 	options   Options
@@ -146,12 +150,23 @@ func (r *runner) measure(ctx context.Context, o *opponent, round int) {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := r.work(o, kind, round); err != nil {
+		if err := r.tryWork(o, kind, round); err != nil {
 			r.fail(err)
 		}
 	}
 	if err := o.suspend(); err != nil {
 		r.fail(err)
+	}
+}
+
+func (r *runner) tryWork(o *opponent, kind string, round int) error {
+	for try := 1; ; try++ {
+		err := r.work(o, kind, round)
+		if err == nil || try == mostTries {
+			return err
+		}
+		r.options.Note("once more, because it failed: %v", err)
+		time.Sleep(settleTime)
 	}
 }
 
