@@ -17,9 +17,9 @@ const settleTime = 500 * time.Millisecond
 // mostErrorShare: a figure counts only if fewer than one call in this number failed.
 const mostErrorShare = 100
 
-// mostTries: a work that fails is done again. An opponent that was stopped meanwhile may have no
-// leader at first.
-const mostTries = 5
+// mostProbes: an opponent that was stopped meanwhile may have no leader at first. It is probed this
+// often at most, with settleTime before each.
+const mostProbes = 20
 
 // runner measures opponents in alternating rounds.
 type runner struct {
@@ -135,7 +135,9 @@ func (r *runner) measure(ctx context.Context, o *opponent, round int) {
 		r.fail(fmt.Errorf("%s: %w", o.name, err))
 		return
 	}
-	time.Sleep(settleTime)
+	if err := r.awaitAnswers(o); err != nil {
+		r.fail(err)
+	}
 	if o.name == CatchUp && round == 0 {
 		if err := r.catchUp(o); err != nil {
 			r.fail(fmt.Errorf("%s: %w", o.name, err))
@@ -150,7 +152,7 @@ func (r *runner) measure(ctx context.Context, o *opponent, round int) {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := r.tryWork(o, kind, round); err != nil {
+		if err := r.work(o, kind, round); err != nil {
 			r.fail(err)
 		}
 	}
@@ -159,19 +161,26 @@ func (r *runner) measure(ctx context.Context, o *opponent, round int) {
 	}
 }
 
-func (r *runner) tryWork(o *opponent, kind string, round int) error {
-	for try := 1; ; try++ {
-		err := r.work(o, kind, round)
-		if err == nil || try == mostTries {
+// awaitAnswers waits until a short work of the opponent has no errors. Nothing of it counts.
+func (r *runner) awaitAnswers(o *opponent) error {
+	for probe := 1; ; probe++ {
+		time.Sleep(settleTime)
+		if len(worksOf[o.name]) == 0 {
+			return nil
+		}
+		work := r.workOf(worksOf[o.name][0], 0)
+		work.Seconds = min(work.Seconds, 0.1)
+		figures, err := o.do(work)
+		if err != nil || figures.Operations > 0 && figures.Errors == 0 {
 			return err
 		}
-		r.options.Note("once more, because it failed: %v", err)
-		time.Sleep(settleTime)
+		if probe == mostProbes {
+			return fmt.Errorf("%s does not answer: %s", o.name, figures.FirstError)
+		}
 	}
 }
 
-// work does one work of an opponent. Its figures are left out if it fails.
-func (r *runner) work(o *opponent, kind string, round int) error {
+func (r *runner) workOf(kind string, round int) load.Work {
 	work := load.Work{Kind: kind, Seconds: r.options.Seconds, Clients: r.options.Clients,
 		Records: r.options.Records, Seed: r.options.Seed + uint64(round) + 1}
 	switch kind {
@@ -181,6 +190,12 @@ func (r *runner) work(o *opponent, kind string, round int) error {
 		work.Kind = load.Read
 		work.Records = min(work.Records, r.options.storeBytes()/4/load.ValueBytes)
 	}
+	return work
+}
+
+// work does one work of an opponent. Its figures are left out if it fails.
+func (r *runner) work(o *opponent, kind string, round int) error {
+	work := r.workOf(kind, round)
 	cpuBefore, machineBefore := o.cpuTime(), readMachineTime()
 	figures, err := o.do(work)
 	used := usage{cpu: o.cpuTime() - cpuBefore,
