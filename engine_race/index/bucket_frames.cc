@@ -1,5 +1,5 @@
 // Swizzling and eviction: the changes of a bucket's words under the shared lock, which keeps the
-// words where they are.
+// words where they are. And what becomes of a frame when its value is moved, under the lock.
 #include <shared_mutex>
 
 #include "engine_race/base/assert.h"
@@ -30,6 +30,27 @@ Index::Unswizzled BucketIndex::Unswizzle(uint64_t key, uint32_t frame, bool only
   } while (!word->Exchange(&seen, seen.InSlot(frames_.NotedSlot(frame))));
   frames_.CountUnswizzle();
   return newest ? Unswizzled::kDone : Unswizzled::kOrphaned;
+}
+
+bool BucketIndex::TakeFrame(uint64_t key, ValueRef* hot) noexcept {
+  RefWord* const word = row_.Locate(key, Access(nullptr));
+  if (word == nullptr) return false;
+  *hot = word->Load();
+  if (!hot->hot()) return false;
+  // Readers of a run that has not changed hold no lock, and load the word meanwhile.
+  ValueRef seen = *hot;
+  while (!word->Exchange(&seen, seen.InSlot(frames_.NotedSlot(hot->frame())))) {
+  }
+  frames_.CountUnswizzle();
+  return true;
+}
+
+void BucketIndex::GiveFrame(uint64_t key, ValueRef ref, ValueRef hot) noexcept {
+  frames_.NoteSlot(hot.frame(), ref.slot());
+  RefWord* const word = row_.Locate(key, Access(nullptr));
+  ENGINE_RACE_ASSERT(word != nullptr && word->Load() == ref);
+  const ValueRef in_frame = ref.InFrame(hot.frame());
+  static_cast<void>(word->Exchange(&ref, hot.cooling() ? in_frame.Cooling() : in_frame));
 }
 
 bool BucketIndex::Mark(uint64_t key, uint32_t frame, bool cooling) noexcept {

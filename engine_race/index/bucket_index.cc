@@ -173,7 +173,7 @@ Status BucketIndex::ReserveNoted(uint32_t count) {
   return Status::Ok();
 }
 
-void BucketIndex::OnAppend(const KeyRecord& record) noexcept {
+void BucketIndex::OnAppend(const KeyRecord& record, bool moved) noexcept {
   const ValueRef ref(record.slot, record.value_checksum, record.tombstone);
   {
     std::lock_guard lock(lock_);
@@ -185,12 +185,12 @@ void BucketIndex::OnAppend(const KeyRecord& record) noexcept {
       return;
     }
   }
-  Add(record.key, ref);
+  Add(record.key, ref, moved);
 }
 
 // Adds a record for which MakeRoom has made room. The stamp is taken under this bucket's own lock,
 // so that a view always shows the same records of the bucket.
-void BucketIndex::Add(uint64_t key, ValueRef ref) noexcept {
+void BucketIndex::Add(uint64_t key, ValueRef ref, bool moved) noexcept {
   ENGINE_RACE_ASSERT(growth_.HasRoom(row_));
   const size_t index = row_.PartOf(key);
   const std::lock_guard lock(lock_);
@@ -202,7 +202,10 @@ void BucketIndex::Add(uint64_t key, ValueRef ref) noexcept {
   }
   ViewRegistry::WriteStamp stamp;
   if (shared_ != nullptr) stamp = shared_->views().StampWrite();
+  ValueRef hot;
+  const bool keeps_frame = moved && TakeFrame(key, &hot);
   const size_t more_bytes = growth_.Put(row_, index, key, ref, stamp);
+  if (keeps_frame) GiveFrame(key, ref, hot);
   if (more_bytes != 0) ForGrowth().CountBytes(more_bytes, 0);
 }
 

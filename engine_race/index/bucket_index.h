@@ -59,7 +59,7 @@ class alignas(64) BucketIndex {
     sweep_link_.bucket = this;
   }
   // See Index::SetFrameSlots.
-  void set_frame_slots(const std::atomic<uint32_t>* slots) { frames_.set_slots(slots); }
+  void set_frame_slots(std::atomic<uint32_t>* slots) { frames_.set_slots(slots); }
 
   // From now on records come in by Prepare and OnAppend. To be called before CutBucket.
   void Expect() noexcept;
@@ -128,7 +128,8 @@ class alignas(64) BucketIndex {
   // The calls of AppendListener.
   Status Prepare();
   Status PrepareMany(uint32_t count);
-  void OnAppend(const KeyRecord& record) noexcept;
+  // `moved`: the newest record of its key lies in another slot now, and keeps its frame.
+  void OnAppend(const KeyRecord& record, bool moved = false) noexcept;
 
   // One step of a sweep: drops the undo records that no live view needs from the part that *key
   // belongs to, where that pays. Then moves *key to the next part. `live` must hold all versions
@@ -225,7 +226,12 @@ class alignas(64) BucketIndex {
   const PagedRun* PagedRunOf(uint64_t key) const;
   uint64_t FirstDeltaSlotLocked(uint64_t record_count) const;  // with the lock
   bool Mark(uint64_t key, uint32_t frame, bool cooling) noexcept;
-  void Add(uint64_t key, ValueRef ref) noexcept;
+  void Add(uint64_t key, ValueRef ref, bool moved = false) noexcept;
+  // With the lock held exclusively. TakeFrame makes the newest record of `key` lead to its slot if
+  // it is in a frame; *hot leads there. GiveFrame makes its newer record `ref`, of the same value,
+  // lead to that frame.
+  bool TakeFrame(uint64_t key, ValueRef* hot) noexcept;
+  void GiveFrame(uint64_t key, ValueRef ref, ValueRef hot) noexcept;
   // Exchanges the row under the lock and gives the old one back in *row.
   void SwapRow(PartRow* row) noexcept;
   Status ReserveNoted(uint32_t count);

@@ -21,7 +21,7 @@ namespace engine_race {
 class FrameSlots {
  public:
   // To be called before a word leads to a frame.
-  void set_slots(const std::atomic<uint32_t>* slots) { slots_ = slots; }
+  void set_slots(std::atomic<uint32_t>* slots) { slots_ = slots; }
 
   // The reference in `word`, with its slot even if the word leads to a frame. The caller must hold
   // the bucket's lock or be the only writer of the bucket.
@@ -55,6 +55,12 @@ class FrameSlots {
     return unswizzle_count_.load(std::memory_order_acquire);
   }
 
+  // Notes another slot for a frame whose value was moved. With the bucket's lock held, while no
+  // word leads to the frame, and after CountUnswizzle.
+  void NoteSlot(uint32_t frame, uint32_t slot) noexcept {
+    // Release: pairs with the acquire in NotedSlot.
+    slots_[frame].store(slot, std::memory_order_release);
+  }
   // The slot of a frame that cannot be evicted during the call.
   uint32_t NotedSlot(uint32_t frame) const {
     // A word leads to a frame only after the owner of the frames has called set_slots.
@@ -69,7 +75,7 @@ class FrameSlots {
     return SettledSlotOf(word, [this](uint32_t frame) { return NotedSlot(frame); });
   }
 
-  const std::atomic<uint32_t>* slots_ = nullptr;
+  std::atomic<uint32_t>* slots_ = nullptr;
   std::atomic<uint64_t> unswizzle_count_{0};
 };
 

@@ -127,7 +127,7 @@ Status Index::FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup*
                 [&] { return impl_->buckets[bucket].FindAt(key, version, ref, lookup); });
 }
 
-void Index::SetFrameSlots(const std::atomic<uint32_t>* slots) {
+void Index::SetFrameSlots(std::atomic<uint32_t>* slots) {
   for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
     impl_->buckets[b].set_frame_slots(slots);
   }
@@ -335,7 +335,11 @@ void Index::BeginBatch() noexcept { views().BeginBatch(); }
 void Index::EndBatch() noexcept { views().EndBatch(); }
 
 void Index::OnAppend(uint32_t bucket, const KeyRecord& record) noexcept {
-  impl_->buckets[bucket].OnAppend(record);
+  impl_->buckets[bucket].OnAppend(record, /*moved=*/false);
+}
+
+void Index::OnMove(uint32_t bucket, const KeyRecord& record) noexcept {
+  impl_->buckets[bucket].OnAppend(record, /*moved=*/true);
 }
 
 }  // namespace engine_race

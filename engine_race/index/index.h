@@ -129,7 +129,8 @@ class Index : public AppendListener {
   // Says where the owner of the frames notes the slot of each frame's value. To be called once,
   // before the calls below. The array is needed until no word leads to a frame. The owner notes a
   // slot with release order while no word leads to the frame: after Unswizzle and before Swizzle.
-  void SetFrameSlots(const std::atomic<uint32_t>* slots);
+  // The index notes another one for a frame whose value is moved in the log.
+  void SetFrameSlots(std::atomic<uint32_t>* slots);
 
   // Find and FindAt, except that they give a frame where there is one. The caller must be inside
   // the epoch of the frames. It enters by a sequentially consistent change, which the evictor looks
@@ -203,6 +204,7 @@ class Index : public AppendListener {
   void BeginBatch() noexcept override;
   void EndBatch() noexcept override;
   void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept override;
+  void OnMove(uint32_t bucket, const KeyRecord& record) noexcept override;
   uint64_t CurrentVersion() const noexcept override;
   bool HasViewIn(uint64_t first, uint64_t end) const noexcept override;
 

@@ -38,9 +38,12 @@ class AppendListener {
   // for EndBatch.
   virtual void BeginBatch() noexcept {}
   virtual void EndBatch() noexcept {}
-  // Called once the record is staged and counted, before the write is acknowledged. Also called for
-  // a record that was moved to another slot: it is still the newest of its key.
+  // Called once the record is staged and counted, before the write is acknowledged.
   virtual void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept = 0;
+  // Called for a record that was moved to another slot. It is still the newest of its key.
+  virtual void OnMove(uint32_t bucket, const KeyRecord& record) noexcept {
+    OnAppend(bucket, record);
+  }
   // Views of this version or later ones show what is appended from now on. Views of lower versions
   // do not show it.
   virtual uint64_t CurrentVersion() const noexcept { return 0; }

@@ -212,7 +212,7 @@ Status RowMover::TellIndex(uint32_t number, std::span<const KeyRecord> records,
     const bool is_newest = !std::binary_search(newer_keys.begin(), newer_keys.end(), record.key);
     if (listener != nullptr && is_newest) {
       if (!has_room) ENGINE_RACE_RETURN_IF_ERROR(listener->Prepare(number));
-      listener->OnAppend(number, record);
+      listener->OnMove(number, record);
       has_room = false;
     }
     ++*told_count;

@@ -66,6 +66,31 @@ TEST_F(HotValuesTest, WhatIsHotNeedsNoLog) {
   EXPECT_EQ(value, ValueOf(NthKey(11), 1));
 }
 
+// Reclaim writes records again that nobody has overwritten.
+TEST_F(HotValuesTest, WhatReclaimMovesStaysHot) {
+  constexpr uint64_t kHotEnd = 200;
+  OpenAndFill();
+  for (int i = 0; i < 4; ++i) {
+    for (uint64_t n = 0; n < kHotEnd; n += 2) ASSERT_EQ(Version(n), 1u);
+  }
+  for (uint64_t version = 2; version < 12; ++version) {
+    for (uint64_t n = 1; n < kKeys; n += 2) ASSERT_NO_FATAL_FAILURE(Write(n, version));
+  }
+  ASSERT_TRUE(store_->Compact().ok());
+  EXPECT_GE(store_->Stats().reclaim_moved_bytes, kHotEnd / 2 * kValueBytes);
+  TruncateLogs();
+  uint64_t failed = 0;
+  std::string value;
+  for (uint64_t n = 0; n < kHotEnd; n += 2) {
+    if (!store_->Read(KeyOf(NthKey(n)), &value).ok()) {
+      ++failed;
+      continue;
+    }
+    EXPECT_EQ(value, ValueOf(NthKey(n), 1));
+  }
+  EXPECT_LE(failed, 5u);
+}
+
 TEST_F(HotValuesTest, TheFramesCanBeSwitchedOff) {
   options_.hot_value_bytes = 0;
   OpenAndFill();

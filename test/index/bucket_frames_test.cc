@@ -37,6 +37,12 @@ class BucketFramesTest : public ::testing::Test {
     buckets_.Write(key, slot_);
     return slot_++;
   }
+  // Reclaim writes the record of a key with `checksum` to another slot.
+  uint32_t Move(uint64_t key, uint32_t checksum) {
+    EXPECT_TRUE(index().Prepare().ok());
+    index().OnAppend({key, slot_, slot_, checksum, false}, /*moved=*/true);
+    return slot_++;
+  }
   // Appends records of other keys until a merge must have happened.
   void WriteUntilMerged(uint64_t first_key) {
     for (uint64_t i = 0; i < 2 * DeltaLimit(kFramedRecords); ++i) Write(first_key + i * kStep);
@@ -52,6 +58,43 @@ class BucketFramesTest : public ::testing::Test {
   TestFrames frames_;
   uint32_t slot_ = kFramedRecords;
 };
+
+// From a run, and then within the delta. What the frame leads to is the new slot.
+TEST_F(BucketFramesTest, AMovedRecordKeepsItsFrame) {
+  ASSERT_TRUE(frames_.Swizzle(50, 3));
+  for (int i = 0; i < 2; ++i) {
+    const std::string slot = "slot " + std::to_string(Move(50, 5));
+    EXPECT_EQ(Hot(index(), 50), "frame 3");
+    EXPECT_EQ(Cold(index(), 50), slot);
+  }
+  ASSERT_TRUE(frames_.Cool(3));
+  const std::string slot = "slot " + std::to_string(Move(50, 5));
+  EXPECT_EQ(Hot(index(), 50), "cooling frame 3");
+  WriteUntilMerged(1);
+  EXPECT_EQ(Hot(index(), 50), "cooling frame 3");
+  EXPECT_EQ(frames_.Unswizzle(3), Unswizzled::kDone);
+  EXPECT_EQ(Hot(index(), 50), slot);
+}
+
+// A view goes on to the slot that it showed before. Only one word leads to the frame.
+TEST_F(BucketFramesTest, AViewOfAMovedRecordHasItsOldSlot) {
+  ASSERT_TRUE(frames_.Swizzle(50, 3));
+  const View before = buckets_.Take();
+  const std::string slot = "slot " + std::to_string(Move(50, 5));
+  EXPECT_EQ(HotAt(index(), 50, before), "slot 5");
+  EXPECT_EQ(Hot(index(), 50), "frame 3");
+  const View after = buckets_.Take();
+  const std::string next = "slot " + std::to_string(Move(50, 5));
+  EXPECT_EQ(HotAt(index(), 50, before), "slot 5");
+  EXPECT_EQ(HotAt(index(), 50, after), slot);
+  EXPECT_EQ(Cold(index(), 50), next);
+  EXPECT_EQ(frames_.Unswizzle(3), Unswizzled::kDone);
+}
+
+TEST_F(BucketFramesTest, ARecordWithoutAFrameMovesWithoutOne) {
+  const std::string slot = "slot " + std::to_string(Move(50, 5));
+  EXPECT_EQ(Hot(index(), 50), slot);
+}
 
 TEST_F(BucketFramesTest, AnUnchangedRunsRecordLeadsToItsFrame) {
   ASSERT_TRUE(frames_.Swizzle(50, 3));
