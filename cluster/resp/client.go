@@ -34,6 +34,7 @@ type client struct {
 	// Deadlines that were set for the connection last.
 	readDeadline, writeDeadline time.Time
 
+	protocol       int // 2 or 3; written with the mutex, for others read it with that
 	user           string
 	authed         bool
 	stranger       time.Time // since when the client is not authenticated, if it is not
@@ -48,6 +49,7 @@ type client struct {
 	mutex   sync.Mutex
 	waiting bool // in a read
 	fresh   bool // no part of a command is buffered
+	killed  bool // by CLIENT KILL
 	name    string
 	library [2]string // name and version
 	last    string    // command

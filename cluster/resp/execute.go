@@ -1,11 +1,7 @@
 package resp
 
 import (
-	"fmt"
-	"strings"
 	"time"
-
-	"github.com/tidwall/redcon"
 )
 
 // request is a command of the round with its arguments, its name first.
@@ -58,7 +54,7 @@ func (c *client) refusal(r *request) error {
 	case !c.authed && (r.command == nil || !r.command.noAuth):
 		return errNoAuth
 	case r.command == nil:
-		return c.server.table.unknown(r.arguments)
+		return unknown(r.arguments)
 	case !r.command.accepts(len(r.arguments)):
 		return wrongCount(r.command.name)
 	}
@@ -73,20 +69,6 @@ func (c *client) refuse(r *request, err error) {
 	}
 	c.fail(err)
 	c.observe(name, time.Now(), err)
-}
-
-// unknown is the reply to a command that is not in the table.
-func (table *commandTable) unknown(arguments [][]byte) error {
-	name := clip(arguments[0])
-	if table.others[strings.ToLower(name)] {
-		return errWrongType
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "ERR unknown command '%s', with args beginning with: ", name)
-	for _, argument := range arguments[1:min(len(arguments), 4)] {
-		fmt.Fprintf(&text, "'%s' ", clip(argument))
-	}
-	return replyError(text.String())
 }
 
 // clip shortens an argument for an error, and replaces bytes that are not printable ASCII.
@@ -125,12 +107,12 @@ func (c *client) setLast(r *request) {
 	c.mutex.Unlock()
 }
 
-func (c *client) ok() { c.out = redcon.AppendOK(c.out) }
+func (c *client) ok() { c.simple("OK") }
 
 func (c *client) ping(arguments [][]byte) error {
 	switch len(arguments) {
 	case 1:
-		c.out = redcon.AppendString(c.out, "PONG")
+		c.simple("PONG")
 	case 2:
 		c.bulk(arguments[1])
 	default:
@@ -178,72 +160,13 @@ func (c *client) readOnly([][]byte) error {
 	return nil
 }
 
-func (c *client) readWrite([][]byte) error {
-	c.local = false
+func (c *client) unwatch([][]byte) error {
 	c.ok()
 	return nil
 }
 
-// commandCommand serves COMMAND and its subcommands.
-func (c *client) commandCommand(arguments [][]byte) error {
-	table := c.server.table
-	if len(arguments) == 1 {
-		c.out = redcon.AppendArray(c.out, len(table.ordered))
-		for _, entry := range table.ordered {
-			c.out = entry.appendInfo(c.out)
-		}
-		return nil
-	}
-	names := arguments[2:]
-	switch strings.ToLower(clip(arguments[1])) {
-	case "count":
-		c.out = redcon.AppendInt(c.out, int64(len(table.ordered)))
-	case "list":
-		c.out = redcon.AppendArray(c.out, len(table.ordered))
-		for _, entry := range table.ordered {
-			c.out = redcon.AppendBulkString(c.out, entry.name)
-		}
-	case "info":
-		c.commandInfo(names)
-	case "docs":
-		entries := table.ordered
-		if len(names) > 0 {
-			entries = nil
-			for _, name := range names {
-				if entry := table.find(name); entry != nil {
-					entries = append(entries, entry)
-				}
-			}
-		}
-		c.out = redcon.AppendArray(c.out, 2*len(entries))
-		for _, entry := range entries {
-			c.flushFull()
-			c.out = entry.appendDocs(c.out)
-		}
-	default:
-		return unknownSubcommand("COMMAND", arguments[1])
-	}
+func (c *client) readWrite([][]byte) error {
+	c.local = false
+	c.ok()
 	return nil
-}
-
-func (c *client) commandInfo(names [][]byte) {
-	if len(names) == 0 {
-		for _, entry := range c.server.table.ordered {
-			names = append(names, []byte(entry.name))
-		}
-	}
-	c.out = redcon.AppendArray(c.out, len(names))
-	for _, name := range names {
-		c.flushFull()
-		if entry := c.server.table.find(name); entry != nil {
-			c.out = entry.appendInfo(c.out)
-		} else {
-			c.out = append(c.out, "*-1\r\n"...)
-		}
-	}
-}
-
-func unknownSubcommand(command string, subcommand []byte) error {
-	return replyError(fmt.Sprintf("ERR unknown subcommand '%s'. Try %s HELP.",
-		clip(subcommand), command))
 }

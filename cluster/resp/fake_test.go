@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -131,7 +132,7 @@ func (f *fake) Count(ctx context.Context) (uint64, error) {
 }
 
 func (f *fake) Info() []service.InfoSection {
-	return []service.InfoSection{{Name: "Server", Fields: [][2]string{{"node_id", "1"}}}}
+	return []service.InfoSection{{Name: "Cluster", Fields: [][2]string{{"node_id", "1"}}}}
 }
 
 // start serves a fake with options; the test's end closes the server.
@@ -262,7 +263,8 @@ func (p *peer) do(words ...string) string {
 	return p.reply()
 }
 
-// reply reads a reply: "+OK", "-ERR ...", ":1", a bulk's bytes, "(nil)", or "[a b]".
+// reply reads a reply: "+OK", "-ERR ...", ":1", a bulk's bytes, "(nil)", or "[a b]". Of RESP3 come
+// "(null)", "{k v}" for a map, "<a b>" for a set and "txt:..." for text.
 func (p *peer) reply() string {
 	p.t.Helper()
 	text, err := p.tryReply()
@@ -280,7 +282,9 @@ func (p *peer) tryReply() (string, error) {
 	line = line[:len(line)-2]
 	var count int
 	switch line[0] {
-	case '$':
+	case '_':
+		return "(null)", nil
+	case '$', '=':
 		fmt.Sscan(line[1:], &count)
 		if count < 0 {
 			return "(nil)", nil
@@ -294,12 +298,16 @@ func (p *peer) tryReply() (string, error) {
 			read += n
 		}
 		return string(bulk[:count]), nil
-	case '*':
+	case '*', '%', '~':
 		fmt.Sscan(line[1:], &count)
 		if count < 0 {
 			return "(nil)", nil
 		}
-		var elements []string
+		brackets := map[byte]string{'*': "[]", '%': "{}", '~': "<>"}[line[0]]
+		if line[0] == '%' {
+			count *= 2
+		}
+		elements := []string{}
 		for range count {
 			element, err := p.tryReply()
 			if err != nil {
@@ -307,7 +315,7 @@ func (p *peer) tryReply() (string, error) {
 			}
 			elements = append(elements, element)
 		}
-		return fmt.Sprint(elements), nil
+		return brackets[:1] + strings.Join(elements, " ") + brackets[1:], nil
 	}
 	return line, nil
 }

@@ -186,7 +186,7 @@ func TestObserverSeesEveryCommand(t *testing.T) {
 		}
 	}})
 	p := dial(t, address)
-	p.send(encode("GET", keyText(1)) + encode("get", keyText(1)) + encode("GET", "x") +
+	p.send(encode("GET", keyText(1)) + encode("get", keyText(1)) + encode("GET") +
 		encode("NIX") + encode("DEL", keyText(1)) + encode("PING"))
 	for range 6 {
 		p.reply()

@@ -43,6 +43,7 @@ type Server struct {
 	limits   Limits
 	tls      *tls.Config
 	users    map[string][sha256.Size]byte
+	began    time.Time
 	logger   *slog.Logger
 	observer Observer
 
@@ -93,7 +94,7 @@ func New(options Options) (*Server, error) {
 	}
 	s := &Server{
 		service: options.Service, limits: limits, tls: options.TLS, users: users,
-		logger: logger, observer: options.Observer, table: newCommandTable(),
+		began: time.Now(), logger: logger, observer: options.Observer, table: newCommandTable(),
 		listeners: map[net.Listener]struct{}{}, clients: map[*client]struct{}{},
 		pending: map[net.Conn]struct{}{}, refusals: make(chan struct{}, 16),
 	}
@@ -207,7 +208,7 @@ func (s *Server) serveConnection(conn, raw net.Conn, place *gate.Stranger) {
 	s.lastID++
 	c := &client{
 		server: s, conn: conn, id: s.lastID, since: time.Now(),
-		user: defaultUser, authed: len(s.users) == 0, stranger: time.Now(), place: place,
+		protocol: 2, user: defaultUser, authed: len(s.users) == 0, stranger: time.Now(), place: place,
 	}
 	c.buffer, c.spans = s.pools.take(0), make([]span, 0, baseSpans)
 	c.reset()

@@ -3,11 +3,8 @@ package resp
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"fmt"
 	"strings"
 	"time"
-
-	"github.com/tidwall/redcon"
 )
 
 const defaultUser = "default"
@@ -57,12 +54,13 @@ func (c *client) auth(arguments [][]byte) error {
 
 // hello serves HELLO [version [AUTH user password] [SETNAME name]].
 func (c *client) hello(arguments [][]byte) error {
+	protocol := c.protocol
 	if len(arguments) > 1 {
-		version, ok := parseLength(arguments[1], 1<<30)
-		if !ok {
+		var ok bool
+		if protocol, ok = parseLength(arguments[1], 1<<30); !ok {
 			return replyError("ERR Protocol version is not an integer or out of range")
 		}
-		if version != 2 {
+		if protocol != 2 && protocol != 3 {
 			return replyError("NOPROTO unsupported protocol version")
 		}
 	}
@@ -95,18 +93,26 @@ func (c *client) hello(arguments [][]byte) error {
 	if name != nil {
 		c.setName(name)
 	}
-	c.out = redcon.AppendArray(c.out, 14)
-	for _, text := range []string{"server", "redis", "version", serverVersion, "proto"} {
-		c.out = redcon.AppendBulkString(c.out, text)
-	}
-	c.out = redcon.AppendInt(c.out, 2)
-	c.out = redcon.AppendBulkString(c.out, "id")
-	c.out = redcon.AppendUint(c.out, c.id)
-	for _, text := range []string{"mode", "standalone", "role", "master", "modules"} {
-		c.out = redcon.AppendBulkString(c.out, text)
-	}
-	c.out = redcon.AppendArray(c.out, 0)
+	c.speak(protocol)
+	c.beginMap(7)
+	c.pair("server", "redis")
+	c.pair("version", serverVersion)
+	c.word("proto")
+	c.integer(int64(protocol))
+	c.word("id")
+	c.integer(int64(c.id))
+	c.pair("mode", "standalone")
+	c.pair("role", "master")
+	c.word("modules")
+	c.array(0)
 	return nil
+}
+
+// speak changes the protocol of the replies to come.
+func (c *client) speak(protocol int) {
+	c.mutex.Lock()
+	c.protocol = protocol
+	c.mutex.Unlock()
 }
 
 // resetSession serves RESET.
@@ -117,104 +123,8 @@ func (c *client) resetSession([][]byte) error {
 		c.authed, c.stranger = false, time.Now()
 	}
 	c.mutex.Lock()
-	c.user, c.name = defaultUser, ""
+	c.user, c.name, c.protocol = defaultUser, "", 2
 	c.mutex.Unlock()
-	c.out = redcon.AppendString(c.out, "RESET")
+	c.simple("RESET")
 	return nil
-}
-
-const errName = replyError(
-	"ERR Client names cannot contain spaces, newlines or special characters.")
-
-// validName tells whether a name of a connection or library is short and printable.
-func validName(name []byte) bool {
-	for _, char := range name {
-		if char < '!' || char > '~' {
-			return false
-		}
-	}
-	return len(name) <= 128
-}
-
-func (c *client) setName(name []byte) {
-	c.mutex.Lock()
-	c.name = string(name)
-	c.mutex.Unlock()
-}
-
-// clientCommand serves CLIENT's subcommands.
-func (c *client) clientCommand(arguments [][]byte) error {
-	subcommand := strings.ToLower(clip(arguments[1]))
-	expected := map[string]int{"setname": 3, "getname": 2, "id": 2, "setinfo": 4, "info": 2,
-		"no-evict": 3, "no-touch": 3, "reply": 3}
-	if count, ok := expected[subcommand]; ok && count != len(arguments) {
-		return wrongCount("client|" + subcommand)
-	}
-	switch subcommand {
-	case "setname":
-		if !validName(arguments[2]) {
-			return errName
-		}
-		c.setName(arguments[2])
-		c.ok()
-	case "getname":
-		if c.name == "" {
-			c.out = redcon.AppendNull(c.out)
-		} else {
-			c.bulk([]byte(c.name))
-		}
-	case "id":
-		c.out = redcon.AppendUint(c.out, c.id)
-	case "setinfo":
-		return c.setInfo(arguments[2], arguments[3])
-	case "list":
-		return c.clientList()
-	case "info":
-		c.bulk([]byte(c.describe()))
-	case "no-evict", "no-touch":
-		if value := strings.ToLower(clip(arguments[2])); value != "on" && value != "off" {
-			return errSyntax
-		}
-		c.ok()
-	case "reply":
-		if strings.ToLower(clip(arguments[2])) != "on" {
-			return replyError("ERR CLIENT REPLY is always ON here: every command gets a reply")
-		}
-		c.ok()
-	default:
-		return unknownSubcommand("CLIENT", arguments[1])
-	}
-	return nil
-}
-
-func (c *client) setInfo(attribute, value []byte) error {
-	if !validName(value) {
-		return errName
-	}
-	index := 0
-	switch strings.ToLower(clip(attribute)) {
-	case "lib-name":
-	case "lib-ver":
-		index = 1
-	default:
-		return replyError("ERR Unrecognized option '" + clip(attribute) + "'")
-	}
-	c.mutex.Lock()
-	c.library[index] = string(value)
-	c.mutex.Unlock()
-	c.ok()
-	return nil
-}
-
-// describeBytes is about the longest line of CLIENT LIST: a name and a library's name and version
-// have 128 bytes each.
-const describeBytes = 640
-
-// describe gives the line of CLIENT LIST. Any goroutine may call it.
-func (c *client) describe() string {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return fmt.Sprintf("id=%d addr=%s laddr=%s name=%s age=%d db=0 cmd=%s user=%s lib-name=%s"+
-		" lib-ver=%s resp=2\n", c.id, c.conn.RemoteAddr(), c.conn.LocalAddr(), c.name,
-		int(time.Since(c.since).Seconds()), c.last, c.user, c.library[0], c.library[1])
 }

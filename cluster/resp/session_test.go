@@ -28,7 +28,7 @@ func TestAuthentication(t *testing.T) {
 		{[]string{"NIX"}, noAuth},
 		{[]string{"HELLO"}, noAuth},
 		{[]string{"HELLO", "2"}, noAuth},
-		{[]string{"HELLO", "3", "AUTH", "default", "secret"}, "-NOPROTO"},
+		{[]string{"HELLO", "4", "AUTH", "default", "secret"}, "-NOPROTO"},
 		{[]string{"PING"}, noAuth},
 		{[]string{"AUTH", "wrong"}, wrong},
 		{[]string{"AUTH", ""}, wrong},
@@ -47,6 +47,10 @@ func TestAuthentication(t *testing.T) {
 		{[]string{"RESET"}, "+RESET"},
 		{[]string{"HELLO", "2", "AUTH", "ann", "word", "SETNAME", "x"}, "[server"},
 		{[]string{"CLIENT", "GETNAME"}, "x"},
+		{[]string{"RESET"}, "+RESET"},
+		{[]string{"HELLO", "3", "AUTH", "ann", "wrong", "SETNAME", "y"}, wrong},
+		{[]string{"HELLO", "3", "AUTH", "ann", "word", "SETNAME", "y"}, "{server"},
+		{[]string{"CLIENT", "GETNAME"}, "y"},
 		{[]string{"AUTH", "wrong"}, wrong},
 		{[]string{"PING"}, "+PONG"}, // As in Redis: a failure keeps the user there was.
 	} {
@@ -54,8 +58,8 @@ func TestAuthentication(t *testing.T) {
 			t.Errorf("%q: got %q, expected %q", step.words, got, step.expected)
 		}
 	}
-	if got := server.Counters().AuthFailures.Load(); got != 7 {
-		t.Errorf("%d failures counted, expected 7", got)
+	if got := server.Counters().AuthFailures.Load(); got != 8 {
+		t.Errorf("%d failures counted, expected 8", got)
 	}
 }
 

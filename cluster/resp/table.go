@@ -1,11 +1,5 @@
 package resp
 
-import (
-	"strings"
-
-	"github.com/tidwall/redcon"
-)
-
 // kind says how a command is executed.
 type kind int
 
@@ -22,6 +16,8 @@ type command struct {
 	arity   int // its name included; negative: at least its amount
 	kind    kind
 	handler func(c *client, arguments [][]byte) error // for kind single
+	// For kind reads: it has a value of each key, nil for an absent one.
+	reply func(c *client, r *request, values [][]byte) error
 
 	flags             []string
 	first, last, step int
@@ -34,27 +30,44 @@ type command struct {
 type commandTable struct {
 	byName  map[string]*command
 	ordered []*command
-	others  map[string]bool // otherTypes
 }
 
 func newCommandTable() *commandTable {
 	read, write := []string{"readonly", "fast"}, []string{"write", "denyoom"}
 	fast, slow := []string{"fast", "loading", "stale"}, []string{"readonly"}
 	ordered := []*command{
-		{name: "get", arity: 2, kind: reads, flags: read, first: 1, last: 1, step: 1,
-			group: "string", summary: "Returns the value of a key of 8 bytes."},
-		{name: "mget", arity: -2, kind: reads, flags: read, first: 1, last: -1, step: 1,
-			group: "string", summary: "Returns the values of keys."},
-		{name: "exists", arity: -2, kind: reads, flags: read, first: 1, last: -1, step: 1,
-			group: "generic", summary: "Counts those of the keys that exist."},
+		{name: "get", arity: 2, kind: reads, reply: (*client).replyValue, flags: read,
+			first: 1, last: 1, step: 1, group: "string",
+			summary: "Returns the value of a key of 8 bytes."},
+		{name: "mget", arity: -2, kind: reads, reply: (*client).replyValues, flags: read,
+			first: 1, last: -1, step: 1, group: "string",
+			summary: "Returns the values of keys."},
+		{name: "exists", arity: -2, kind: reads, reply: (*client).replyExisting, flags: read,
+			first: 1, last: -1, step: 1, group: "generic",
+			summary: "Counts those of the keys that exist."},
+		{name: "strlen", arity: 2, kind: reads, reply: (*client).replyLength, flags: read,
+			first: 1, last: 1, step: 1, group: "string",
+			summary: "Returns the length of a value: 4096, or 0 if the key is absent."},
+		{name: "type", arity: 2, kind: reads, reply: (*client).replyType, flags: read,
+			first: 1, last: 1, step: 1, group: "generic",
+			summary: "Replies string, or none if the key is absent."},
+		{name: "ttl", arity: 2, kind: reads, reply: (*client).replyTimeLeft, flags: read,
+			first: 1, last: 1, step: 1, group: "generic",
+			summary: "Replies -1, or -2 if the key is absent: nothing expires."},
+		{name: "pttl", arity: 2, kind: reads, reply: (*client).replyTimeLeft, flags: read,
+			first: 1, last: 1, step: 1, group: "generic", summary: "As TTL."},
 		{name: "set", arity: -3, kind: writes, flags: write, first: 1, last: 1, step: 1,
 			group: "string", summary: "Sets a key to a value of 4096 bytes. It has no options."},
 		{name: "mset", arity: -3, kind: writes, flags: write, first: 1, last: -1, step: 2,
 			group: "string", summary: "Sets keys; those of one shard in one atomic step."},
 		{name: "del", arity: -2, kind: writes, flags: []string{"write"}, first: 1, last: -1,
 			step: 1, group: "generic", summary: "Deletes keys and counts those that existed."},
+		{name: "unlink", arity: -2, kind: writes, flags: []string{"write"}, first: 1, last: -1,
+			step: 1, group: "generic", summary: "As DEL."},
 		{name: "scan", arity: -2, handler: (*client).scan, flags: slow,
 			group: "generic", summary: "Lists keys in ascending order from a cursor on."},
+		{name: "keys", arity: 2, handler: (*client).keys, flags: slow,
+			group: "generic", summary: "Lists the keys that match a pattern, if they are few."},
 		{name: "range", arity: -3, handler: (*client).rangeRecords, flags: slow,
 			group: "generic", summary: "Lists keys and values from lower on, below upper."},
 		{name: "dbsize", arity: 1, handler: (*client).dbsize, flags: slow,
@@ -63,6 +76,10 @@ func newCommandTable() *commandTable {
 			group: "server", summary: "Describes the node."},
 		{name: "command", arity: -1, handler: (*client).commandCommand, flags: fast,
 			group: "server", summary: "Describes the commands."},
+		{name: "config", arity: -2, handler: (*client).configCommand, flags: fast,
+			group: "server", summary: "Gives settings of Redis that clients ask for."},
+		{name: "unwatch", arity: 1, handler: (*client).unwatch, flags: fast,
+			group: "transactions", summary: "Replies OK: no key is watched here."},
 		{name: "ping", arity: -1, handler: (*client).ping, flags: fast,
 			group: "connection", summary: "Replies PONG, or its argument."},
 		{name: "echo", arity: 2, handler: (*client).echo, flags: fast,
@@ -70,7 +87,7 @@ func newCommandTable() *commandTable {
 		{name: "auth", arity: -2, handler: (*client).auth, flags: fast, noAuth: true,
 			group: "connection", summary: "Authenticates the connection."},
 		{name: "hello", arity: -1, handler: (*client).hello, flags: fast, noAuth: true,
-			group: "connection", summary: "Handshakes; the protocol is RESP2."},
+			group: "connection", summary: "Handshakes, and chooses RESP2 or RESP3."},
 		{name: "client", arity: -2, handler: (*client).clientCommand, flags: fast,
 			group: "connection", summary: "Names and describes connections."},
 		{name: "select", arity: 2, handler: (*client).selectDatabase, flags: fast,
@@ -84,14 +101,13 @@ func newCommandTable() *commandTable {
 		{name: "quit", arity: -1, handler: (*client).quitSession, flags: fast, noAuth: true,
 			group: "connection", summary: "Closes the connection."},
 	}
-	table := &commandTable{byName: map[string]*command{}, ordered: ordered,
-		others: otherTypes()}
+	table := &commandTable{byName: map[string]*command{}, ordered: ordered}
 	// COMMAND does not list them: no client sends them.
 	for _, name := range []string{"post", "host:"} {
 		table.byName[name] = &command{name: name, arity: -1, handler: (*client).refusePage,
 			noAuth: true}
 	}
-	for _, entry := range ordered {
+	for _, entry := range append(ordered, absentCommands()...) {
 		table.byName[entry.name] = entry
 	}
 	return table
@@ -112,45 +128,27 @@ func (table *commandTable) find(name []byte) *command {
 	return table.byName[string(lower[:len(name)])]
 }
 
+// keys gives the keys among a command's arguments, its name first.
+func (entry *command) keys(arguments [][]byte) [][]byte {
+	last := entry.last
+	if last < 0 {
+		last += len(arguments)
+	}
+	if entry.step == 1 {
+		return arguments[entry.first : last+1]
+	}
+	var keys [][]byte
+	for i := entry.first; i <= last; i += entry.step {
+		keys = append(keys, arguments[i])
+	}
+	return keys
+}
+
+// deletes tells whether a write deletes its keys.
+func (entry *command) deletes() bool { return entry.name == "del" || entry.name == "unlink" }
+
+// fits tells whether a command of an arity may have `count` arguments, its name included.
+func fits(arity, count int) bool { return count == arity || arity < 0 && count >= -arity }
+
 // accepts tells whether a command may have `count` arguments, its name included.
-func (entry *command) accepts(count int) bool {
-	return count == entry.arity || entry.arity < 0 && count >= -entry.arity
-}
-
-// appendInfo encodes what COMMAND tells of a command.
-func (entry *command) appendInfo(out []byte) []byte {
-	out = redcon.AppendArray(out, 6)
-	out = redcon.AppendBulkString(out, entry.name)
-	out = redcon.AppendInt(out, int64(entry.arity))
-	out = redcon.AppendArray(out, len(entry.flags))
-	for _, flag := range entry.flags {
-		out = redcon.AppendString(out, flag)
-	}
-	out = redcon.AppendInt(out, int64(entry.first))
-	out = redcon.AppendInt(out, int64(entry.last))
-	return redcon.AppendInt(out, int64(entry.step))
-}
-
-// appendDocs encodes what COMMAND DOCS tells of a command.
-func (entry *command) appendDocs(out []byte) []byte {
-	out = redcon.AppendBulkString(out, entry.name)
-	out = redcon.AppendArray(out, 6)
-	texts := []string{"summary", entry.summary, "since", "1.0.0", "group", entry.group}
-	for _, text := range texts {
-		out = redcon.AppendBulkString(out, text)
-	}
-	return out
-}
-
-// otherTypes gives Redis's commands on other types. Every value here is a string.
-func otherTypes() map[string]bool {
-	names := map[string]bool{}
-	for _, name := range strings.Fields(`hset hget hmset hmget hgetall hdel hexists hincrby hkeys
-		hlen hvals hscan hsetnx lpush rpush lpop rpop llen lrange lindex lset lrem ltrim lpushx
-		rpushx linsert blpop brpop sadd srem smembers sismember scard spop sscan sinter sunion sdiff
-		zadd zrem zrange zscore zcard zcount zrank zincrby zscan xadd xread xrange xlen pfadd
-		geoadd`) {
-		names[name] = true
-	}
-	return names
-}
+func (entry *command) accepts(count int) bool { return fits(entry.arity, count) }

@@ -1,11 +1,10 @@
 package resp
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/tidwall/redcon"
 
 	"engine_race/cluster/service"
 )
@@ -22,28 +21,24 @@ type writeGroup struct {
 	err                       error
 }
 
-// appendWriteOps appends the ops of a SET, MSET or DEL.
+// appendWriteOps appends the ops of a SET, MSET or DEL. Keys of other sizes are absent: DEL leaves
+// them out.
 func appendWriteOps(ops []service.Op, r *request) ([]service.Op, error) {
 	arguments := r.arguments[1:]
-	switch r.command.name {
-	case "del":
-		before := len(ops)
+	switch {
+	case r.command.deletes():
 		for _, argument := range arguments {
-			number, err := key(argument)
-			if err != nil {
-				return ops[:before], err
+			if len(argument) == service.KeyBytes {
+				ops = append(ops, service.Op{Key: binary.BigEndian.Uint64(argument)})
 			}
-			ops = append(ops, service.Op{Key: number})
 		}
 		return ops, nil
-	case "set":
+	case r.command.name == "set":
 		if len(arguments) != 2 {
 			return ops, errOptions
 		}
-	default:
-		if len(arguments)%2 != 0 {
-			return ops, wrongCount(r.command.name)
-		}
+	case len(arguments)%2 != 0:
+		return ops, wrongCount(r.command.name)
 	}
 	before := len(ops)
 	for i := 0; i < len(arguments); i += 2 {
@@ -56,6 +51,20 @@ func appendWriteOps(ops []service.Op, r *request) ([]service.Op, error) {
 		ops = append(ops, service.Op{Key: number, Value: value})
 	}
 	return ops, nil
+}
+
+// opCount gives the count of ops that appendWriteOps has appended for a write.
+func (r *request) opCount() int {
+	if !r.command.deletes() {
+		return (len(r.arguments) - 1) / 2
+	}
+	count := 0
+	for _, argument := range r.arguments[1:] {
+		if len(argument) == service.KeyBytes {
+			count++
+		}
+	}
+	return count
 }
 
 // executeWrites joins the writes that the requests begin with into groups. Each group is one call,
@@ -82,7 +91,7 @@ func (c *client) executeWrites(requests []request) int {
 			break
 		}
 		b.ops = grown
-		if !b.join(count, before, r.command.name == "del") {
+		if !b.join(count, before, r.command.deletes()) {
 			b.ops = b.ops[:before]
 			break
 		}
@@ -153,6 +162,9 @@ func (c *client) write() {
 
 func (c *client) writeGroup(group *writeGroup) {
 	ops := c.batch.ops[group.firstOp:group.lastOp:group.lastOp]
+	if len(ops) == 0 {
+		return // A DEL of keys of other sizes.
+	}
 	group.existed, group.err = c.server.service.Write(c.server.callContext(), ops, group.counted)
 	if group.err == nil && group.counted && len(group.existed) != len(ops) {
 		group.err = fmt.Errorf("the service gave another number of answers")
@@ -174,10 +186,7 @@ func (c *client) replyWrites(group *writeGroup, requests []request, begin time.T
 	next := 0
 	for i := group.firstRequest; i < group.lastRequest; i++ {
 		r := &requests[i]
-		count := len(r.arguments) - 1
-		if r.command.name != "del" {
-			count /= 2
-		}
+		count := r.opCount()
 		deleted := int64(0)
 		for ; group.err == nil && group.counted && count > 0; count-- {
 			op := &ops[next]
@@ -197,8 +206,8 @@ func (c *client) replyWrites(group *writeGroup, requests []request, begin time.T
 		switch {
 		case group.err != nil:
 			c.fail(group.err)
-		case r.command.name == "del":
-			c.out = redcon.AppendInt(c.out, deleted)
+		case r.command.deletes():
+			c.integer(deleted)
 		default:
 			c.ok()
 		}
