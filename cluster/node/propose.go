@@ -98,7 +98,7 @@ func (p *proposer) take() []*write {
 		first := p.queue[0]
 		cost := max(len(w.ops), w.opCount*leastOpBytes)
 		if count > 0 && (size+cost > maxProposalBytes || w.counted != first.counted ||
-			w.sentOn != first.sentOn) {
+			w.sentOn != first.sentOn || w.reads || first.reads) {
 			break
 		}
 		size += cost
@@ -193,13 +193,13 @@ func (p *proposer) propose(writes []*write) {
 // prepare claims the writes and gives the header of their command. The process may stop anywhere
 // here for long, while another replica leads. So the term is older than the look at the deadlines.
 func (p *proposer) prepare(writes []*write) (replica.Header, []*write) {
-	header := p.header(writes[0].counted)
+	header := p.header(writes[0].counted, writes[0].reads)
 	return header, claim(writes)
 }
 
 // header is that of a command which is proposed here, with the term in which this replica leads.
-func (p *proposer) header(counted bool) replica.Header {
-	return replica.Header{Version: uint8(p.shard.node.commands()), Counted: counted,
+func (p *proposer) header(counted, reads bool) replica.Header {
+	return replica.Header{Version: uint8(p.shard.node.commands()), Counted: counted, Reads: reads,
 		Token: p.shard.ledTerm()}
 }
 
@@ -229,10 +229,10 @@ func (p *proposer) sendTo(leader uint64, writes []*write, leaderChanged <-chan s
 	ctx, cancel := context.WithDeadline(context.Background(), latest(writes))
 	defer cancel()
 	existed, err := p.shard.node.writeAt(ctx, p.shard.shardID, leader,
-		commandOf(writes, sentHeader(writes[0].counted)))
+		commandOf(writes, sentHeader(writes[0].counted, writes[0].reads)))
 	close(answered)
 	switch {
-	case err == nil && len(existed) != countedOps(writes):
+	case err == nil && !isOutcome(existed, writes):
 		finish(writes, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(existed)))
 	case err == nil:
 		handBack(existed, writes)

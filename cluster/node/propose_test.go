@@ -87,7 +87,7 @@ func TestCallsOfNodesHaveABudget(t *testing.T) {
 		_, err := n.post(soon(t), n.config.Info.AdminAddress, path, "shard=2", body)
 		return err
 	}
-	command := replica.NewCommand(nil, sentHeader(false))
+	command := replica.NewCommand(nil, sentHeader(false, false))
 	for i := range 100 {
 		command = replica.AppendOp(command, service.Op{Key: keyAt(i), Value: valueOf(keyAt(i), 1)})
 	}

@@ -125,12 +125,12 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 func (n *Node) writeRemote(ctx context.Context, shardID uint64, ops []service.Op,
 	counted bool) ([]byte, error) {
 	command := replica.NewCommand(make([]byte, 0, replica.HeaderBytes+replica.OpsBytes(ops)),
-		sentHeader(counted))
+		sentHeader(counted, hasReads(ops)))
 	for _, op := range ops {
 		command = replica.AppendOp(command, op)
 	}
 	existed, err := n.elsewhere(ctx, shardID, pathWrite, "", command, false)
-	if err == nil && counted && len(existed) != len(ops) {
+	if err == nil && counted && len(existed) != len(ops) && !hasReads(ops) {
 		return nil, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(existed))
 	}
 	return existed, err
@@ -251,9 +251,14 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &write{sentOn: c.query("leader") != ""}
-	if w.ops, w.opCount, w.counted, err = s.replica.CheckCommand(c.body); err != nil {
+	header, ops, count, reads, err := s.replica.CheckCommand(c.body)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrInvalid, err)
+	}
+	w := &write{sentOn: c.query("leader") != "", ops: ops, opCount: count,
+		counted: header.Counted, reads: header.Reads}
+	if header.Reads && n.commands() < replica.ReadsVersion {
+		return nil, errNoReads
 	}
 	if w.sentOn && !s.leads() {
 		return nil, errNotHere
@@ -267,8 +272,8 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 		return nil, err
 	}
 	defer cancel()
-	// The proposal is a copy.
-	if err := c.hold(len(c.body)); err != nil {
+	// The proposal is a copy, and the answer has the values of reads.
+	if err := c.hold(len(c.body) + reads*replica.FoundBytes); err != nil {
 		return nil, err
 	}
 	return s.proposer.do(ctx, w)

@@ -28,8 +28,7 @@ func (p *part) place(i int) int {
 
 // split groups the places of keys by shard, in the order of the first key of each.
 func (n *Node) split(count int, keyAt func(i int) uint64) []part {
-	division := divisionOf(&n.state.Genesis)
-	shardOf := func(i int) uint64 { return firstDataShard + division.Range(keyAt(i)) }
+	shardOf := func(i int) uint64 { return n.ShardOf(keyAt(i)) }
 	same := 0
 	for same < count && shardOf(same) == shardOf(0) {
 		same++
@@ -52,13 +51,19 @@ func (n *Node) split(count int, keyAt func(i int) uint64) []part {
 	return parts
 }
 
-// Write implements service.Service.
-func (n *Node) Write(ctx context.Context, ops []service.Op, counted bool) ([]bool, error) {
+func checkValues(ops []service.Op) error {
 	for _, op := range ops {
 		if op.Value != nil && len(op.Value) != service.ValueBytes {
-			return nil, fmt.Errorf("%w: a value of %d bytes", service.ErrUnavailable,
-				len(op.Value))
+			return fmt.Errorf("%w: a value of %d bytes", service.ErrUnavailable, len(op.Value))
 		}
+	}
+	return nil
+}
+
+// Write implements service.Service.
+func (n *Node) Write(ctx context.Context, ops []service.Op, counted bool) ([]bool, error) {
+	if err := checkValues(ops); err != nil {
+		return nil, err
 	}
 	var existed []bool
 	if counted {

@@ -83,7 +83,7 @@ func TestALateWriteOfAnotherNodeIsRefused(t *testing.T) {
 	c := newCluster(t, 3, 1, 3)
 	c.awaitReady()
 	leader := c.nodes[c.leaderOf(firstDataShard)]
-	command := replica.AppendOp(replica.NewCommand(nil, sentHeader(false)),
+	command := replica.AppendOp(replica.NewCommand(nil, sentHeader(false, false)),
 		service.Op{Key: 1, Value: valueOf(1, 1)})
 	write := func(until string) error {
 		_, err := leader.serveWrite(call{ctx: soon(t), shard: leader.shard(firstDataShard),

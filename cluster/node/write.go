@@ -15,6 +15,7 @@ type write struct {
 	ops      []byte // encoded
 	opCount  int
 	counted  bool
+	reads    bool // some ops are reads: the outcome has their values; counted, too
 	sentOn   bool // another node has sent it to the leader: it is not sent on again
 	deadline time.Time
 	state    atomic.Int32
@@ -31,7 +32,7 @@ const (
 )
 
 type outcome struct {
-	existed []byte // of each op, with counted
+	existed []byte // of each op, with counted; with reads as replica.ParseFound reads it
 	err     error
 }
 
@@ -39,6 +40,7 @@ func newWrite(ops []service.Op, counted bool) *write {
 	w := &write{ops: make([]byte, 0, replica.OpsBytes(ops)), opCount: len(ops), counted: counted}
 	for _, op := range ops {
 		w.ops = replica.AppendOp(w.ops, op)
+		w.reads = w.reads || op.Read
 	}
 	return w
 }
@@ -91,6 +93,12 @@ func timeLeft(writes []*write) time.Duration {
 	return max(time.Until(latest(writes)), minProposalTime)
 }
 
+// isOutcome tells whether an answer of another node may be that of the writes. The node that has
+// the call looks at answers with values.
+func isOutcome(existed []byte, writes []*write) bool {
+	return writes[0].reads || len(existed) == countedOps(writes)
+}
+
 func countedOps(writes []*write) int {
 	count := 0
 	for _, w := range writes {
@@ -102,7 +110,12 @@ func countedOps(writes []*write) int {
 }
 
 // sentHeader is that of a command for another node, which makes a command of its own of it.
-func sentHeader(counted bool) replica.Header { return replica.Header{Version: 1, Counted: counted} }
+func sentHeader(counted, reads bool) replica.Header {
+	if reads {
+		return replica.Header{Version: replica.ReadsVersion, Counted: counted, Reads: true}
+	}
+	return replica.Header{Version: 1, Counted: counted}
+}
 
 func commandOf(writes []*write, h replica.Header) []byte {
 	size := replica.HeaderBytes
@@ -116,8 +129,13 @@ func commandOf(writes []*write, h replica.Header) []byte {
 	return command
 }
 
-// handBack tells the writes that they are done. With counted, existed has a byte of each op.
+// handBack tells the writes that they are done. With counted, existed has a byte of each op. A
+// write with reads is alone.
 func handBack(existed []byte, writes []*write) {
+	if writes[0].reads {
+		writes[0].done <- outcome{existed: existed}
+		return
+	}
 	for _, w := range writes {
 		answer := outcome{}
 		if w.counted {

@@ -20,17 +20,21 @@ import (
 const (
 	// Version is the newest version of commands that this program knows, and firstVersion the
 	// oldest. A node proposes the version on which all nodes have agreed: see Directory.Commands.
-	Version      = 2
+	Version      = 3
 	firstVersion = 1
+	// ReadsVersion is the first version with reads among the ops.
+	ReadsVersion = 3
 
 	opDelete      = 0
 	opPut         = 1
+	opRead        = 2 // in commands with flagReads alone
 	opHeaderBytes = 1 + service.KeyBytes
 	putBytes      = opHeaderBytes + service.ValueBytes
 
 	flagCounted = 1
 	flagMark    = 2 // from version 2 on: remember this moment, for a comparison of replicas
-	knownFlags  = flagCounted | flagMark
+	flagReads   = 4 // from version 3 on: some ops are reads
+	knownFlags  = flagCounted | flagMark | flagReads
 
 	// HeaderBytes come before the ops of a command, at most.
 	HeaderBytes      = 10
@@ -57,6 +61,7 @@ type Header struct {
 	Version uint8
 	Counted bool // the result tells of each op whether its key was there
 	Mark    bool
+	Reads   bool // ops may be reads, whose values the result has; Counted, too
 	Token   uint64
 }
 
@@ -81,6 +86,9 @@ func NewCommand(memory []byte, h Header) []byte {
 	if h.Mark {
 		flags |= flagMark
 	}
+	if h.Reads {
+		flags |= flagReads
+	}
 	command := append(memory[:0], h.Version, flags)
 	if h.Version == firstVersion {
 		return command
@@ -91,7 +99,11 @@ func NewCommand(memory []byte, h Header) []byte {
 // AppendOp adds an op to a command. A value that is not nil has 4096 bytes.
 func AppendOp(command []byte, op service.Op) []byte {
 	if op.Value == nil {
-		command = append(command, opDelete)
+		opcode := byte(opDelete)
+		if op.Read {
+			opcode = opRead
+		}
+		command = append(command, opcode)
 		return binary.BigEndian.AppendUint64(command, op.Key)
 	}
 	command = append(command, opPut)
@@ -105,7 +117,8 @@ func parseHeader(command []byte) (h Header, rest []byte, err error) {
 		return h, nil, errMalformed
 	}
 	flags := command[1]
-	h = Header{Version: command[0], Counted: flags&flagCounted != 0, Mark: flags&flagMark != 0}
+	h = Header{Version: command[0], Counted: flags&flagCounted != 0, Mark: flags&flagMark != 0,
+		Reads: flags&flagReads != 0}
 	rest = command[firstHeaderBytes:]
 	switch {
 	case h.Version == firstVersion && flags <= flagCounted:
@@ -114,7 +127,7 @@ func parseHeader(command []byte) (h Header, rest []byte, err error) {
 		return h, nil, errMalformed
 	case h.Version > Version || flags&^knownFlags != 0:
 		return h, nil, fmt.Errorf("%w (version %d, flags %#x)", errNewer, h.Version, flags)
-	case len(command) < HeaderBytes:
+	case len(command) < HeaderBytes, h.Reads && (h.Version < ReadsVersion || !h.Counted):
 		return h, nil, errMalformed
 	}
 	h.Token = binary.BigEndian.Uint64(rest)
@@ -125,7 +138,7 @@ func parseHeader(command []byte) (h Header, rest []byte, err error) {
 func parse(command []byte) (h Header, ops []byte, err error) {
 	h, ops, err = parseHeader(command)
 	if err == nil {
-		err = check(ops)
+		err = check(ops, h.Reads)
 	}
 	return h, ops, err
 }
@@ -133,7 +146,8 @@ func parse(command []byte) (h Header, ops []byte, err error) {
 // next takes the first op off ops that were checked. Its value lies in the command.
 func next(ops []byte) (op service.Op, rest []byte) {
 	op.Key = binary.BigEndian.Uint64(ops[1:])
-	if ops[0] == opDelete {
+	if ops[0] != opPut {
+		op.Read = ops[0] == opRead
 		return op, ops[opHeaderBytes:]
 	}
 	op.Value = ops[opHeaderBytes:putBytes]
@@ -151,7 +165,7 @@ func checkRange(ops []byte, lower, upper uint64) error {
 	return nil
 }
 
-func check(ops []byte) error {
+func check(ops []byte, reads bool) error {
 	for len(ops) > 0 {
 		size := 0
 		switch ops[0] {
@@ -159,6 +173,10 @@ func check(ops []byte) error {
 			size = opHeaderBytes
 		case opPut:
 			size = putBytes
+		case opRead:
+			if reads {
+				size = opHeaderBytes
+			}
 		}
 		if size == 0 || len(ops) < size {
 			return errMalformed
@@ -168,17 +186,54 @@ func check(ops []byte) error {
 	return nil
 }
 
-// CheckCommand gives the ops of a command for this replica, as they are encoded, and their count.
-// They lie in the command.
-func (r *Replica) CheckCommand(command []byte) (ops []byte, count int, counted bool, err error) {
-	h, ops, err := r.parse(command)
+// CheckCommand gives the header and the ops of a command for this replica, as they are encoded.
+// They lie in the command. It counts them, and the reads among them.
+func (r *Replica) CheckCommand(command []byte) (h Header, ops []byte, count, reads int, err error) {
+	h, ops, err = r.parse(command)
 	if err != nil {
-		return nil, 0, false, err
+		return h, nil, 0, 0, err
 	}
 	for rest := ops; len(rest) > 0; count++ {
-		_, rest = next(rest)
+		var op service.Op
+		if op, rest = next(rest); op.Read {
+			reads++
+		}
 	}
-	return ops, count, h.Counted, nil
+	return h, ops, count, reads, nil
+}
+
+// A result has one of these bytes for each op. Where a read found a value, the value follows.
+const (
+	foundNothing = 0
+	foundThere   = 1
+	foundDamaged = 2 // of a read: its record failed its checksum
+)
+
+// FoundBytes is the most that a result tells of a read.
+const FoundBytes = 1 + service.ValueBytes
+
+// ParseFound gives what the result of a counted command tells of its ops. Values lie in the result.
+func ParseFound(ops []service.Op, result []byte) ([]service.Found, error) {
+	found := make([]service.Found, len(ops))
+	for i, op := range ops {
+		if len(result) == 0 {
+			return nil, errMalformed
+		}
+		kind := result[0]
+		result = result[1:]
+		found[i] = service.Found{Existed: kind != foundNothing, Damaged: kind == foundDamaged}
+		if op.Read && kind == foundThere {
+			if len(result) < service.ValueBytes {
+				return nil, errMalformed
+			}
+			found[i].Value = result[:service.ValueBytes:service.ValueBytes]
+			result = result[service.ValueBytes:]
+		}
+	}
+	if len(result) > 0 {
+		return nil, errMalformed
+	}
+	return found, nil
 }
 
 // parse checks a command and the range of its keys. A command that the store would refuse must not

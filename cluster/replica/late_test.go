@@ -109,7 +109,7 @@ func TestACommandOfANewerProgramEndsTheProcess(t *testing.T) {
 			}()
 			_, _ = r.Update([]statemachine.Entry{{Index: 1, Cmd: command}})
 		}()
-		if _, _, _, err := r.CheckCommand(command); err == nil {
+		if _, _, _, _, err := r.CheckCommand(command); err == nil {
 			t.Errorf("%s: a node would propose it", name)
 		}
 		r.Close()

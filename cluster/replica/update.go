@@ -95,8 +95,10 @@ func (r *Replica) apply(entry *statemachine.Entry, token *uint64) error {
 	}
 	for len(ops) > 0 {
 		op, rest := next(ops)
-		if err := r.writer.add(op); err != nil {
-			return err
+		if !op.Read {
+			if err := r.writer.add(op); err != nil {
+				return err
+			}
 		}
 		ops = rest
 	}
@@ -106,10 +108,10 @@ func (r *Replica) apply(entry *statemachine.Entry, token *uint64) error {
 	return nil
 }
 
-// existing tells of each op whether its key is there when the op comes.
+// existing tells of each op whether its key is there when the op comes, and of a read the value.
 func (r *Replica) existing(ops []byte) ([]byte, error) {
 	existed := make([]byte, 0, len(ops)/opHeaderBytes)
-	changed := map[uint64]bool{}
+	changed := map[uint64][]byte{} // the values of earlier ops, nil after a deletion
 	for len(ops) > 0 {
 		looked := &r.looked
 		looked.keys = looked.keys[:0]
@@ -125,14 +127,26 @@ func (r *Replica) existing(ops []byte) ([]byte, error) {
 		for i := range looked.keys {
 			op, rest := next(ops)
 			ops = rest
-			there, known := changed[op.Key]
-			was := byte(0)
-			// A damaged record was there.
-			if there || !known && !errors.Is(results.Err(i), engine.ErrNotFound) {
-				was = 1
+			value, known := changed[op.Key]
+			was := byte(foundNothing)
+			switch err := results.Err(i); {
+			case known && value != nil:
+				was = foundThere
+			case !known && err == nil:
+				was = foundThere
+				value = values[i*engine.ValueBytes:][:engine.ValueBytes]
+			case !known && op.Read && !errors.Is(err, engine.ErrNotFound):
+				was = foundDamaged
+			case !known && !errors.Is(err, engine.ErrNotFound):
+				was = foundThere // A damaged record was there.
 			}
 			existed = append(existed, was)
-			changed[op.Key] = op.Value != nil
+			if op.Read && was == foundThere {
+				existed = append(existed, value...)
+			}
+			if !op.Read {
+				changed[op.Key] = op.Value
+			}
 		}
 	}
 	return existed, nil

@@ -44,7 +44,8 @@ type client struct {
 	// it with the server's mutex.
 	place *gate.Stranger
 
-	batch batch
+	batch  batch
+	queued transaction
 
 	mutex   sync.Mutex
 	waiting bool // in a read

@@ -35,6 +35,8 @@ func (c *client) executeRound() {
 		switch err := c.refusal(&requests[0]); {
 		case err != nil:
 			c.refuse(&requests[0], err)
+		case c.queued.open && !requests[0].command.immediate:
+			c.executeQueue(&requests[0])
 		case requests[0].command.kind == reads:
 			count = c.executeReads(requests)
 		case requests[0].command.kind == writes:
@@ -67,8 +69,17 @@ func (c *client) refuse(r *request, err error) {
 	if r.command != nil {
 		name = r.command.name
 	}
+	c.queued.failed = c.queued.open
 	c.fail(err)
 	c.observe(name, time.Now(), err)
+}
+
+// executeQueue queues a command between MULTI and EXEC.
+func (c *client) executeQueue(r *request) {
+	c.setLast(r)
+	if err := c.queue(r); err != nil {
+		c.refuse(r, err)
+	}
 }
 
 // clip shortens an argument for an error, and replaces bytes that are not printable ASCII.

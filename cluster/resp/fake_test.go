@@ -26,8 +26,10 @@ type fake struct {
 	before  func(ctx context.Context) // called first by Read and Write
 
 	reads, writes, counted atomic.Int64
-	local                  atomic.Int64 // reads with service.Local
-	largest                atomic.Int64 // ops of the largest Write
+	transacts              atomic.Int64
+	damaged                map[uint64]bool // for reads of Transact
+	local                  atomic.Int64    // reads with service.Local
+	largest                atomic.Int64    // ops of the largest Write
 }
 
 func newFake() *fake { return &fake{records: map[uint64][]byte{}} }
@@ -72,6 +74,34 @@ func (f *fake) Write(ctx context.Context, ops []service.Op, counted bool) ([]boo
 	}
 	return existed, nil
 }
+
+func (f *fake) Transact(ctx context.Context, ops []service.Op) ([]service.Found, error) {
+	f.transacts.Add(1)
+	if err := f.enter(ctx); err != nil {
+		return nil, err
+	}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	found := make([]service.Found, len(ops))
+	for i, op := range ops {
+		there := f.records[op.Key]
+		found[i].Existed = there != nil
+		switch {
+		case op.Read && f.damaged[op.Key]:
+			found[i].Damaged = true
+		case op.Read:
+			found[i].Value = bytes.Clone(there)
+		case op.Value == nil:
+			delete(f.records, op.Key)
+		default:
+			f.records[op.Key] = bytes.Clone(op.Value)
+		}
+	}
+	return found, nil
+}
+
+// ShardOf has a shard for each byte that keys may begin with.
+func (f *fake) ShardOf(key uint64) uint64 { return key >> 56 }
 
 func (f *fake) Read(ctx context.Context, keys []uint64, consistency service.Consistency) (
 	[][]byte, func(), error) {

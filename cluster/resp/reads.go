@@ -107,13 +107,7 @@ func (c *client) readKeys(keys []uint64) (values [][]byte, release func(), err e
 // replyRead replies to a read. It takes the values of its keys from the front of `values`.
 func (c *client) replyRead(r *request, values *[][]byte) error {
 	c.flushFull()
-	named := r.command.keys(r.arguments)
-	sized := 0
-	for _, argument := range named {
-		if len(argument) == service.KeyBytes {
-			sized++
-		}
-	}
+	named, sized := r.command.keys(r.arguments), r.opCount()
 	own := (*values)[:sized:sized]
 	*values = (*values)[sized:]
 	if sized == len(named) {

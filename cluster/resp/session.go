@@ -118,6 +118,7 @@ func (c *client) speak(protocol int) {
 // resetSession serves RESET.
 func (c *client) resetSession([][]byte) error {
 	c.local = false
+	c.endTransaction()
 	if len(c.server.users) > 0 && c.authed {
 		// A stranger's time to authenticate goes on: it could send RESET for ever.
 		c.authed, c.stranger = false, time.Now()

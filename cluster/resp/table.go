@@ -24,6 +24,7 @@ type command struct {
 	group             string
 	summary           string
 	noAuth            bool // allowed without authentication; a flag of Redis
+	immediate         bool // executed between MULTI and EXEC, too, and not queued
 }
 
 // commandTable gives the commands by name, and their order in COMMAND.
@@ -78,6 +79,12 @@ func newCommandTable() *commandTable {
 			group: "server", summary: "Describes the commands."},
 		{name: "config", arity: -2, handler: (*client).configCommand, flags: fast,
 			group: "server", summary: "Gives settings of Redis that clients ask for."},
+		{name: "multi", arity: 1, handler: (*client).multi, flags: fast, immediate: true,
+			group: "transactions", summary: "Begins a transaction of keys of one shard."},
+		{name: "exec", arity: 1, handler: (*client).exec, flags: fast, immediate: true,
+			group: "transactions", summary: "Does the commands since MULTI in one step."},
+		{name: "discard", arity: 1, handler: (*client).discardQueued, flags: fast,
+			immediate: true, group: "transactions", summary: "Forgets the commands since MULTI."},
 		{name: "unwatch", arity: 1, handler: (*client).unwatch, flags: fast,
 			group: "transactions", summary: "Replies OK: no key is watched here."},
 		{name: "ping", arity: -1, handler: (*client).ping, flags: fast,
@@ -97,9 +104,9 @@ func newCommandTable() *commandTable {
 		{name: "readwrite", arity: 1, handler: (*client).readWrite, flags: fast,
 			group: "cluster", summary: "Makes reads of the connection linearizable."},
 		{name: "reset", arity: 1, handler: (*client).resetSession, flags: fast, noAuth: true,
-			group: "connection", summary: "Resets the connection."},
+			immediate: true, group: "connection", summary: "Resets the connection."},
 		{name: "quit", arity: -1, handler: (*client).quitSession, flags: fast, noAuth: true,
-			group: "connection", summary: "Closes the connection."},
+			immediate: true, group: "connection", summary: "Closes the connection."},
 	}
 	table := &commandTable{byName: map[string]*command{}, ordered: ordered}
 	// COMMAND does not list them: no client sends them.

@@ -53,13 +53,13 @@ func appendWriteOps(ops []service.Op, r *request) ([]service.Op, error) {
 	return ops, nil
 }
 
-// opCount gives the count of ops that appendWriteOps has appended for a write.
+// opCount gives the count of ops of a command on keys: those of the right size.
 func (r *request) opCount() int {
-	if !r.command.deletes() {
+	if r.command.kind == writes && !r.command.deletes() {
 		return (len(r.arguments) - 1) / 2
 	}
 	count := 0
-	for _, argument := range r.arguments[1:] {
+	for _, argument := range r.command.keys(r.arguments) {
 		if len(argument) == service.KeyBytes {
 			count++
 		}

@@ -30,10 +30,19 @@ var (
 	ErrCorrupt = errors.New("stored data is corrupt")
 )
 
-// Op writes a record, or deletes one when Value is nil. Value may not change during the call.
+// Op writes a record, or deletes one when Value is nil. Value may not change during the call. With
+// Read it reads a record, which Transact alone takes.
 type Op struct {
 	Key   uint64
 	Value []byte
+	Read  bool
+}
+
+// Found says what an op of Transact has found when its turn came.
+type Found struct {
+	Existed bool
+	Damaged bool   // of a read: the record failed its checksum
+	Value   []byte // of a read: nil if the key is absent
 }
 
 // Record is a key with its value.
@@ -58,6 +67,11 @@ type Service interface {
 	// Write applies all ops of one shard in one atomic step. Later ops of a key win. With `counted`
 	// the answer says for each op whether its key was there before; otherwise it is nil.
 	Write(ctx context.Context, ops []Op, counted bool) (existed []bool, err error)
+	// Transact applies ops of one shard in one atomic step, reads among them. Each op sees those
+	// before it. It refuses keys of several shards.
+	Transact(ctx context.Context, ops []Op) ([]Found, error)
+	// ShardOf names the shard of a key.
+	ShardOf(key uint64) uint64
 	// Read answers with nil where a key is absent. It reads the keys of one shard at one moment.
 	// The values may be used until release is called: once, unless Read fails.
 	Read(ctx context.Context, keys []uint64, consistency Consistency) (values [][]byte,

@@ -1,0 +1,51 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"engine_race/cluster/replica"
+	"engine_race/cluster/service"
+)
+
+// errNoReads: a node of an earlier build would not know the command.
+var errNoReads = fmt.Errorf("%w: not all nodes know transactions that read", service.ErrUnavailable)
+
+func hasReads(ops []service.Op) bool {
+	return slices.ContainsFunc(ops, func(op service.Op) bool { return op.Read })
+}
+
+// ShardOf implements service.Service.
+func (n *Node) ShardOf(key uint64) uint64 {
+	return firstDataShard + divisionOf(&n.state.Genesis).Range(key)
+}
+
+// Transact implements service.Service. All ops are one entry of the shard's log. Its reads take
+// place where the entry is applied, so no other write comes in between.
+func (n *Node) Transact(ctx context.Context, ops []service.Op) ([]service.Found, error) {
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	shardID := n.ShardOf(ops[0].Key)
+	for _, op := range ops {
+		if n.ShardOf(op.Key) != shardID {
+			return nil, fmt.Errorf("%w: a transaction in several shards", service.ErrUnavailable)
+		}
+	}
+	if err := checkValues(ops); err != nil {
+		return nil, err
+	}
+	if hasReads(ops) && n.commands() < replica.ReadsVersion {
+		return nil, errNoReads
+	}
+	result, err := n.writeShard(ctx, shardID, ops, true)
+	if err != nil {
+		return nil, err
+	}
+	found, err := replica.ParseFound(ops, result)
+	if err != nil {
+		return nil, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(result))
+	}
+	return found, nil
+}
