@@ -155,6 +155,8 @@ struct alignas(64) Bucket {
   uint32_t reserved_extra_places = 0;
   // Records below this are in the logs and outlive power loss.
   uint64_t synced_watermark = 0;
+  // BucketState::clean_at as Open found it.
+  uint64_t found_clean_at = 0;
   // Log bytes reserved ahead of what has been written. Not in a bucket with rows.
   uint64_t reserved_key_bytes = 0;
   uint64_t reserved_value_bytes = 0;

@@ -94,6 +94,20 @@ Status BucketLog::NoteBackup(uint64_t backup_id, uint64_t parent_id) {
                            &context_.files.identity);
 }
 
+Status BucketLog::KeepCleanAt(uint32_t bucket, uint64_t record_count) noexcept {
+  return Guarded([&] {
+    Status kept = context_.staging.ReserveCounts();
+    if (kept.ok()) {
+      kept = context_.staging.PublishWord(bucket, format::WordKind::kCleanAt, record_count);
+    }
+    if (!kept.ok()) {
+      Log(context_.options.log, LogLevel::kWarning,
+          "reclaim: when a bucket is to be cleaned is not kept: " + kept.ToString());
+    }
+    return kept;
+  });
+}
+
 AppendStatus BucketLog::Append(uint64_t key, const char* value) noexcept {
   const uint32_t bucket = geometry().BucketOf(key);
   Journal* journal = nullptr;

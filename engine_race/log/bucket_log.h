@@ -218,6 +218,11 @@ class BucketLog {
     context_.key_group_listener.store(listener, std::memory_order_release);
   }
 
+  // For reclaim: a record count of the bucket that is kept beside its counts. CleanAt: as the last
+  // opening has left it; 0: not known. A power loss may take it.
+  uint64_t CleanAt(uint32_t bucket) const { return context_.buckets[bucket].found_clean_at; }
+  Status KeepCleanAt(uint32_t bucket, uint64_t record_count) noexcept;
+
   // Moves records, and frees and releases cells.
   RowMover& mover() { return mover_; }
   const RowMover& mover() const { return mover_; }

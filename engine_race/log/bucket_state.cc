@@ -18,6 +18,16 @@ uint64_t WholeCount(uint64_t low_bits, uint64_t run_end) {
   return bound >= behind ? bound - behind : low_bits;
 }
 
+// The count of which the word has the low bits; a count that was reached long ago is
+// `record_count`. Nothing depends on this word: one that fails its check says nothing.
+uint64_t CleanAtOf(uint64_t seed_id, uint32_t bucket, uint64_t word, uint64_t record_count) {
+  constexpr auto kKind = format::WordKind::kCleanAt;
+  uint64_t low_bits = 0;
+  if (!DecodeWord(seed_id, bucket, kKind, word, PayloadBits(kKind), &low_bits)) return 0;
+  const uint64_t ahead = (low_bits - record_count) & format::kCountMask;
+  return record_count + (ahead <= format::kCountMask / 2 ? ahead : 0);
+}
+
 }  // namespace
 
 format::BucketCounts EncodeCounts(uint64_t seed_id, uint32_t bucket, const BucketState& state) {
@@ -33,6 +43,7 @@ format::BucketCounts EncodeCounts(uint64_t seed_id, uint32_t bucket, const Bucke
   line.key_places = word_of(format::WordKind::kKeyPlaces, state.key_places);
   line.synced = word_of(format::WordKind::kSynced, state.synced_watermark);
   line.page_cache = word_of(format::WordKind::kPageCache, state.page_cache_id);
+  if (state.clean_at != 0) line.clean_at = word_of(format::WordKind::kCleanAt, state.clean_at);
   return line;
 }
 
@@ -61,6 +72,7 @@ BucketState DecodeCounts(uint64_t seed_id, uint32_t bucket, const Geometry& geom
       *count = WholeCount(*count, table.RunEnd());
     }
   }
+  state.clean_at = CleanAtOf(seed_id, bucket, line.clean_at, state.record_count);
   // Counts of records that no row holds are in doubt, but a Sync flushes the rows before it counts.
   const bool is_held = table.has_rows() ? state.synced_watermark <= table.RunEnd()
                                         : state.record_count <= geometry.bucket_capacity_records;

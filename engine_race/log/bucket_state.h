@@ -21,6 +21,8 @@ struct BucketState {
   uint32_t key_places = 0;
   uint64_t synced_watermark = 0;
   uint32_t page_cache_id = 0;
+  // At this record count reclaim is to clean the bucket; 0: not known.
+  uint64_t clean_at = 0;
   bool damaged = false;
   // Tells what the bucket's slots hold.
   SlotTable table;

@@ -38,6 +38,11 @@ inline uint32_t ChecksumOfHash(uint64_t value_hash) {
 }
 inline uint32_t ValueChecksum(const char* value) { return ChecksumOfHash(HashValue(value)); }
 
+// Of an entry as it lies in the log: not checked.
+inline bool IsTombstone(const format::KeyEntry& entry) {
+  return (entry.check >> format::kTombstoneShift & 1) != 0;
+}
+
 // Whether the value has this checksum.
 inline bool ValueMatches(const char* value, uint32_t value_checksum) {
   return ValueChecksum(value) == value_checksum;

@@ -153,7 +153,7 @@ struct BucketCounts {
   uint64_t key_places;     // where the staged groups of entries lie
   uint64_t synced;         // watermark: records below it are in the logs, durable
   uint64_t page_cache;     // PageCacheId() under which the other words are the truth; 0: none
-  uint64_t reserved;       // zero
+  uint64_t clean_at;       // reclaim cleans the bucket at this count; a hint, 0: not known
 };
 static_assert(sizeof(BucketCounts) == 64, "a cache line, so that buckets do not share one");
 enum class WordKind : uint32_t {
@@ -164,6 +164,7 @@ enum class WordKind : uint32_t {
   kKeyPlaces = 4,
   kSynced = 5,
   kPageCache = 6,
+  kCleanAt = 7,
 };
 inline constexpr uint32_t kPageCacheBits = 32;
 

@@ -128,6 +128,7 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   bucket.record_count = state.record_count;
   AdoptTable(index, state.table);
   bucket.synced_watermark = state.synced_watermark;
+  bucket.found_clean_at = state.clean_at;
   bucket.staging_verified = state.logged_key_watermark == state.record_count &&
                             state.logged_value_watermark == state.record_count;
   bucket.reserved_key_bytes = state.logged_key_watermark * sizeof(format::KeyEntry);

@@ -69,14 +69,15 @@ Status Staging::ReserveCountsLocked() {
   return Status::Ok();
 }
 
-// Gives the counts their space, or returns why there is none. Writes to the unused word of a line
-// in every block, however small the file system's blocks are. Words that count anything are not
-// touched, so none can be reverted.
+// Gives the counts their space, or returns why there is none. Writes one word of a line again in
+// every block, however small the file system's blocks are. It is the one that counts nothing, and
+// is not published before the counts have their space. So no word can be reverted.
 Status Staging::TouchCounts() const {
-  constexpr uint64_t kUnused = 0;
   for (uint64_t block = 0; block < geometry_.staging_counts_bytes(); block += kSmallestBlockBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Write(
-        &kUnused, sizeof(kUnused), block + offsetof(format::BucketCounts, reserved)));
+    const uint64_t offset = block + offsetof(format::BucketCounts, clean_at);
+    uint64_t word = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Read(&word, sizeof(word), offset));
+    ENGINE_RACE_RETURN_IF_ERROR(counts_.file.Write(&word, sizeof(word), offset));
   }
   return Status::Ok();
 }

@@ -184,7 +184,7 @@ void BucketCleaner::CountCells() {
         stays = stays || (live_[slot] && table.OrderOf(slot) < first_movable_);
       }
       if (cell.held_count == 0) continue;
-      live_count_ += cell.live_count;
+      live_count_ += cell.live_count - cell.tombstone_count;
       held_count_ += cell.held_count;
       if (stays) continue;
       cell.time = row.is_run() ? row.number * table.row_records() + i * cell_records : row.number;

@@ -5,7 +5,8 @@
 // before they are written again, and never mixed with new ones. So records that change seldom come
 // to lie together, and are not written again for a long time.
 //
-// A tombstone is live for as long as an older record of its key is in some row.
+// A tombstone is live for as long as an older record of its key is in some row. It counts as dead
+// in the share of dead records all the same: it goes once that older record has gone.
 //
 // One thread. Owner of its buffers.
 #ifndef ENGINE_RACE_RECLAIM_BUCKET_CLEANER_H_
@@ -28,8 +29,8 @@ namespace engine_race {
 // How the slots of a bucket are used after a cleaning, in records.
 struct BucketUse {
   uint64_t record_count = 0;  // appended so far
-  uint64_t live_count = 0;
-  uint64_t held_count = 0;  // in cells that take space
+  uint64_t live_count = 0;    // without tombstones
+  uint64_t held_count = 0;    // in cells that take space
   // Held in cells that this cleaning gave up. has_more: another one may give up more.
   uint64_t freed_count = 0;
   uint64_t moved_count = 0;  // records that it wrote again

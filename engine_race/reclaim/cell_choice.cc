@@ -11,6 +11,8 @@ namespace {
 constexpr size_t kMinChosen = 8;
 // The cells by which a bucket may exceed the limit before any are moved.
 constexpr uint64_t kSpareCells = 2;
+// The room that a cleaning makes, of the dead records that the bucket may have.
+constexpr uint64_t kRoomShare = 8;
 // The c of the header.
 constexpr double kCost = 0.02;
 // Cells stay whose score is less than this share of the row's.
@@ -64,9 +66,9 @@ CellChoice ChooseCells(const CellsOfBucket& bucket, uint32_t dead_percent, uint6
   for (const Cell& cell : choice.cells) held_count -= cell.held_count;
   const uint64_t limit = bucket.live_count * 100 / (100 - std::min(dead_percent, 99U));
   if (dead_percent != 0 && held_count <= limit + kSpareCells * bucket.cell_records) return choice;
-  // Makes some room, so that the next cleaning does not follow at once.
-  const uint64_t goal =
-      limit - std::min<uint64_t>(bucket.row_records, (limit - bucket.live_count) / 8);
+  // Makes room for a share of the bucket. The next cleaning reads all entries again, so what an
+  // append costs does not grow with the bucket.
+  const uint64_t goal = limit - (limit - bucket.live_count) / kRoomShare;
   std::vector<RowUse> rows = RowsOf(bucket);
   std::sort(rows.begin(), rows.end(),
             [](const RowUse& a, const RowUse& b) { return a.score > b.score; });

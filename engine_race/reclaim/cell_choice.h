@@ -41,7 +41,7 @@ struct CellsOfBucket {
   // By row, and within a row by number.
   std::span<const Cell> cells;
   uint64_t record_count = 0;  // appended so far
-  uint64_t live_count = 0;
+  uint64_t live_count = 0;    // without tombstones
   uint64_t held_count = 0;
   uint32_t row_records = 0;
   uint32_t cell_records = 0;

@@ -30,23 +30,66 @@ uint64_t HashOfKey(uint64_t key) {
 
 }  // namespace
 
-DirtyBuckets::DirtyBuckets(const Options& options, const BucketLog& log, std::function<void()> wake)
+DirtyBuckets::DirtyBuckets(const Options& options, BucketLog* log, std::function<void()> wake)
     : dead_percent_(std::min(options.reclaim_dead_percent, 99U)),
-      log_(log),
+      log_(*log),
       wake_(std::move(wake)),
-      buckets_(std::make_unique<State[]>(log.geometry().bucket_count)),
-      max_waiting_count_(log.geometry().bucket_count / kMaxWaitingShare) {
-  const uint64_t min_room = kMinRows * log.geometry().row_records();
-  for (uint32_t b = 0; b < log.geometry().bucket_count; ++b) {
+      buckets_(std::make_unique<State[]>(log->geometry().bucket_count)),
+      max_waiting_count_(log->geometry().bucket_count / kMaxWaitingShare) {
+  const uint64_t min_room = kMinRows * log->geometry().row_records();
+  for (uint32_t b = 0; b < log->geometry().bucket_count; ++b) {
     State& bucket = buckets_[b];
-    const uint64_t record_count = log.RecordCount(b);
-    held_count_.fetch_add(std::min(record_count, log.SlotEnd(b)), std::memory_order_relaxed);
+    const uint64_t record_count = log->RecordCount(b);
+    held_count_.fetch_add(std::min(record_count, log->SlotEnd(b)), std::memory_order_relaxed);
     if (record_count == 0) continue;
+    bucket.found_count = record_count;
+    bucket.kept_clean_at = log->CleanAt(b);
     // Where slots were used again, records were overwritten before: the bucket waits at its next
     // full group.
-    const uint64_t room = log.SlotEnd(b) * dead_percent_ / 100;
-    bucket.clean_at = record_count + (log.HasRows(b) ? 0 : std::max(room, min_room));
+    const uint64_t room = log->SlotEnd(b) * dead_percent_ / 100;
+    const uint64_t unknown = record_count + (log->HasRows(b) ? 0 : std::max(room, min_room));
+    bucket.clean_at = bucket.kept_clean_at == 0 ? unknown : bucket.kept_clean_at;
   }
+}
+
+void DirtyBuckets::QueueDue() {
+  for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) {
+    State& bucket = buckets_[b];
+    const std::lock_guard lock(bucket.mutex);
+    // Without a kept count nothing says that a bucket is due.
+    if (bucket.kept_clean_at == 0 || log_.RecordCount(b) < bucket.clean_at) continue;
+    bucket.queued = Enqueue(b, /*urgent=*/false);
+  }
+}
+
+// A bucket of an opening that has not seen enough of its records replaced: the others may be
+// overwritten in later ones, which do not know its keys.
+void DirtyBuckets::Keep() noexcept {
+  for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) {
+    State& bucket = buckets_[b];
+    const std::lock_guard lock(bucket.mutex);
+    const uint64_t record_count = log_.RecordCount(b);
+    const bool is_new = record_count != bucket.found_count || bucket.was_cleaned;
+    if (!is_new || log_.BucketDamaged(b)) continue;
+    uint64_t clean_at = bucket.clean_at;
+    if (clean_at == ~uint64_t{0}) {
+      const uint64_t dead_count = std::min(DeadCount(bucket, record_count), record_count);
+      const uint64_t limit = (record_count - dead_count) * 100 / (100 - dead_percent_);
+      const uint64_t room = limit - std::min(limit, record_count);
+      clean_at = record_count + std::max(room, kMinRows * log_.geometry().row_records());
+    }
+    if (log_.mover().HasWaiting(b)) clean_at = record_count;
+    // The others would fail for the same reason.
+    if (!KeepCleanAt(b, clean_at)) return;
+  }
+}
+
+// Under the lock of the bucket's state. False: it is not kept.
+bool DirtyBuckets::KeepCleanAt(uint32_t number, uint64_t clean_at) noexcept {
+  State& bucket = buckets_[number];
+  // What could not be kept is not tried again: it is a hint.
+  return std::exchange(bucket.kept_clean_at, clean_at) == clean_at ||
+         log_.KeepCleanAt(number, clean_at).ok();
 }
 
 void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry> entries,
@@ -59,6 +102,8 @@ void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry>
     bucket.clean_at = record_count;
     bucket.seen_keys = {};
   }
+  // At once, so that openings that are killed add up, too.
+  if (bucket.kept_clean_at == 0) KeepCleanAt(number, bucket.clean_at);
   if (record_count < bucket.clean_at) return;
   const bool urgent = record_count >= bucket.clean_at + kMinRows * log_.geometry().row_records();
   if (bucket.queued && (bucket.urgent || !urgent)) return;
@@ -76,6 +121,7 @@ void DirtyBuckets::CountReplaced(State* bucket, std::span<const format::KeyEntry
   static_assert(size_t{1} << kTableBits >= 2 * kComparedEntries);
   std::array<uint16_t, size_t{1} << kTableBits> table{};
   for (size_t i = 0; i < entries.size(); ++i) {
+    if (IsTombstone(entries[i])) ++bucket->replaced_count;
     const uint64_t hash = HashOfKey(entries[i].key);
     size_t place = hash >> (64 - kTableBits);
     while (table[place] != 0 && entries[table[place] - 1].key != entries[i].key) {
@@ -102,16 +148,20 @@ bool DirtyBuckets::WasReplaced(State* bucket, std::span<const format::KeyEntry> 
     CountReplaced(bucket,
                   entries.subspan(begin, std::min(kComparedEntries, entries.size() - begin)));
   }
-  const uint64_t repeats = bucket->repeat_count < kMinRepeats ? 0 : bucket->repeat_count;
-  const uint64_t counted = bucket->replaced_count + repeats * kWatchedShare;
+  // The bucket was empty when the store was opened: all of its records were compared.
+  return DeadCount(*bucket, record_count) * 100 >= record_count * dead_percent_;
+}
+
+// Estimates how many records of a bucket were replaced that was empty at the opening.
+uint64_t DirtyBuckets::DeadCount(const State& bucket, uint64_t record_count) {
+  const uint64_t repeats = bucket.repeat_count < kMinRepeats ? 0 : bucket.repeat_count;
+  const uint64_t counted = bucket.replaced_count + repeats * kWatchedShare;
   // The sample may be smaller than its share, so that repeats count too little. But there are
   // hardly more keys than three standard deviations above those that it stands for.
-  const auto watched = static_cast<double>(bucket->seen_keys.size());
+  const auto watched = static_cast<double>(bucket.seen_keys.size());
   const auto max_keys =
       static_cast<uint64_t>(kWatchedShare * (watched + 3 * std::sqrt(watched) + kSpareWatched));
-  const uint64_t dead_count = std::max(counted, record_count - std::min(record_count, max_keys));
-  // The bucket was empty when the store was opened: all of its records were compared.
-  return dead_count * 100 >= record_count * dead_percent_;
+  return std::max(counted, record_count - std::min(record_count, max_keys));
 }
 
 bool DirtyBuckets::Enqueue(uint32_t bucket, bool urgent) {
@@ -184,7 +234,7 @@ void DirtyBuckets::BringBack() noexcept {
   waiting_count_.store(queue_.size(), std::memory_order_relaxed);
 }
 
-void DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const BucketUse& use) {
+bool DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const BucketUse& use) {
   const uint64_t limit = use.live_count * 100 / (100 - std::min(dead_percent, 99U));
   const uint64_t room = limit - std::min(limit, use.held_count);
   State& bucket = buckets_[number];
@@ -196,6 +246,10 @@ void DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const Buc
   bucket.was_cleaned = true;
   bucket.clean_at =
       use.record_count + std::max<uint64_t>(room, kMinRows * log_.geometry().row_records());
+  KeepCleanAt(number, bucket.clean_at);
+  // Records that were only moved are no space that was won.
+  return use.freed_count > use.moved_count &&
+         use.held_count > limit + log_.geometry().row_records();
 }
 
 bool DirtyBuckets::FindMostDead(const std::set<uint32_t>& tried, uint32_t* number) const {

@@ -4,12 +4,15 @@
 // pieces of 256. Records that are replaced within a piece are all counted, so a bucket with a few
 // keys that are written often is found. Of the keys of all pieces one in 64 is noted, and counted
 // when a later piece has it again. A bucket with enough replaced records waits to be cleaned. So a
-// new bucket that is never overwritten is never cleaned. Once cleaned, a bucket waits again when as
-// many records were appended as the share of dead records leaves room for.
+// new bucket that is never overwritten is never cleaned. A tombstone counts as replaced: it is dead
+// once no older record of its key is left. Once cleaned, a bucket waits again when as many records
+// were appended as the share of dead records leaves room for.
 //
-// Nothing is known of records from an earlier opening. A bucket with rows then waits at its next
-// full group. Any other waits when `reclaim_dead_percent` of its records, and at least a row, were
-// appended.
+// The record count at which a bucket is to be cleaned is kept in its line of counts. So it outlives
+// an opening, and a store that is opened often for few writes each is cleaned as any other. Where
+// the line does not have it, nothing is known of records from an earlier opening. A bucket with
+// rows then waits at its next full group. Any other waits when `reclaim_dead_percent` of its
+// records, and at least a row, were appended.
 //
 // Thread safety: every call from any thread.
 #ifndef ENGINE_RACE_RECLAIM_DIRTY_BUCKETS_H_
@@ -36,10 +39,16 @@ namespace engine_race {
 class DirtyBuckets final : public KeyGroupListener {
  public:
   // `wake` is called after each change that a thread may wait for. It may not throw.
-  DirtyBuckets(const Options& options, const BucketLog& log, std::function<void()> wake);
+  DirtyBuckets(const Options& options, BucketLog* log, std::function<void()> wake);
 
   void OnKeyGroup(uint32_t bucket, std::span<const format::KeyEntry> entries,
                   uint64_t record_count) noexcept override;
+
+  // Queues the buckets that were to be cleaned when the last opening ended.
+  void QueueDue();
+  // Keeps what is known for the next opening. Cells of buckets that have some waiting are lost with
+  // this opening, so such a bucket is due in the next one.
+  void Keep() noexcept;
 
   // Takes an urgent bucket, else the one that has waited longest. False: none waits.
   bool Take(uint32_t* bucket);
@@ -55,7 +64,9 @@ class DirtyBuckets final : public KeyGroupListener {
   }
 
   // `dead_percent`: the share of dead records that the bucket may have before the next cleaning.
-  void NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
+  // True: more of them are left, and another cleaning may find more to free once this one's cells
+  // are settled. Tombstones are dead then whose older records lay there.
+  bool NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
   // Of the buckets that are not in `tried`: the one with the most dead records. In buckets that
   // were not cleaned since the opening all may be dead. False: none has as many as a cell.
   bool FindMostDead(const std::set<uint32_t>& tried, uint32_t* bucket) const;
@@ -75,6 +86,10 @@ class DirtyBuckets final : public KeyGroupListener {
     uint64_t replaced_count = 0;
     // The record count at which the bucket is cleaned; ~0: when enough records were replaced.
     uint64_t clean_at = ~uint64_t{0};
+    // As the line of counts has it. 0: nothing.
+    uint64_t kept_clean_at = 0;
+    // Of the opening.
+    uint64_t found_count = 0;
     bool queued = false;
     bool urgent = false;
     bool was_cleaned = false;
@@ -82,11 +97,13 @@ class DirtyBuckets final : public KeyGroupListener {
   };
 
   static void CountReplaced(State* bucket, std::span<const format::KeyEntry> entries);
+  static uint64_t DeadCount(const State& bucket, uint64_t record_count);
   bool WasReplaced(State* bucket, std::span<const format::KeyEntry> entries, uint64_t record_count);
   bool Enqueue(uint32_t bucket, bool urgent);
+  bool KeepCleanAt(uint32_t number, uint64_t clean_at) noexcept;
 
   const uint32_t dead_percent_;
-  const BucketLog& log_;
+  BucketLog& log_;
   const std::function<void()> wake_;
   const std::unique_ptr<State[]> buckets_;
   const size_t max_waiting_count_;

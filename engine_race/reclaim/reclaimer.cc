@@ -28,7 +28,7 @@ constexpr auto kClaimRetryDelay = std::chrono::milliseconds(1);
 }  // namespace
 
 Reclaimer::Reclaimer(const Options& options, BucketLog* log)
-    : options_(options), log_(*log), dirty_(options, *log, [this] { Wake(); }) {}
+    : options_(options), log_(*log), dirty_(options, log, [this] { Wake(); }) {}
 
 Reclaimer::~Reclaimer() { Stop(); }
 
@@ -39,12 +39,15 @@ void Reclaimer::Stop() {
     stop_ = true;
     work_.notify_all();
   }
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  thread_.join();
+  dirty_.Keep();
 }
 
 Status Reclaimer::Start() {
   if (options_.reclaim == Reclaim::kOff) return Status::Ok();
   return Guarded([this] {
+    dirty_.QueueDue();
     thread_ = StartThread("er-reclaim", [this] { Run(); });
     log_.set_key_group_listener(&dirty_);
     return Status::Ok();
@@ -66,8 +69,9 @@ Status Reclaimer::CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dea
   return cleaned;
 }
 
+// A bucket with more to free comes back after the next Settle.
 void Reclaimer::NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use) {
-  dirty_.NoteCleaned(bucket, dead_percent, use);
+  if (dirty_.NoteCleaned(bucket, dead_percent, use)) dirty_.PutAside(bucket);
   Wake();
 }
 

@@ -84,6 +84,24 @@ TEST_F(ReclaimSpaceTest, WritesNeverCleanWhenReclaimIsOff) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
+// Each opening alone overwrites too little.
+TEST_F(ReclaimSpaceTest, ManyShortOpeningsKeepTheBound) {
+  SetRegions(1024);
+  ASSERT_NO_FATAL_FAILURE(Open());
+  constexpr uint64_t kKeys = 4096;
+  constexpr uint64_t kEach = kKeys / 8;
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys, 1));
+  for (uint64_t opening = 0; opening < 40; ++opening) {
+    ASSERT_NO_FATAL_FAILURE(Open());
+    const uint64_t first = opening % 8 * kEach;
+    ASSERT_NO_FATAL_FAILURE(WriteAll(first, first + kEach, opening + 2));
+  }
+  ASSERT_NO_FATAL_FAILURE(Open());
+  EXPECT_TRUE(Eventually([this] { return ValueDiskBytes() < 2 * live_bytes() + slack_bytes(); }))
+      << ValueDiskBytes();
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
 TEST_F(ReclaimSpaceTest, CleaningGoesOnInTheBackground) {
   SetRegions(1024);
   ASSERT_NO_FATAL_FAILURE(Open());

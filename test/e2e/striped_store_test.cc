@@ -65,12 +65,16 @@ class StripedStoreTest : public testing::TestWithParam<uint32_t> {
 };
 
 TEST_P(StripedStoreTest, HoldsWhatIsWrittenThroughReopenings) {
-  const Options options = StripedOptions(dir_, GetParam());
+  Options options = StripedOptions(dir_, GetParam());
+  // Every record is counted at the end.
+  options.reclaim = Reclaim::kOff;
   std::mt19937_64 random(GetParam());
   uint64_t version = 0;
   for (int round = 0; round < 4; ++round) {
     // By their names, then by the manifest's.
-    const auto store = OpenStore(store_dir(), round % 2 == 0 ? options : Options());
+    Options by_manifest = options;
+    by_manifest.paths.clear();
+    const auto store = OpenStore(store_dir(), round % 2 == 0 ? options : by_manifest);
     ASSERT_NE(store, nullptr);
     ExpectHolds(store.get(), model_);
     for (int i = 0; i < 1500; ++i) {

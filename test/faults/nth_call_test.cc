@@ -70,7 +70,7 @@ class FaultyRun {
       if (!plan_.fired()) return;
       if (level != LogLevel::kInfo) logged_.store(true);
       for (const std::string_view words :
-           {"does not work here", "its reads are done again", "from now on"}) {
+           {"does not work here", "its reads are done again", "from now on", "reclaim: "}) {
         if (message.find(words) != std::string_view::npos) replaced_.store(true);
       }
     };

@@ -240,7 +240,7 @@ TEST(MappedStagingTest, CountsAreReservedWithoutWritingAnyOfThem) {
       ++write_count;
       EXPECT_EQ(call->size, sizeof(uint64_t));
       EXPECT_EQ(static_cast<uint64_t>(call->offset) % sizeof(format::BucketCounts),
-                offsetof(format::BucketCounts, reserved));
+                offsetof(format::BucketCounts, clean_at));
     }
     return call->Proceed();
   });

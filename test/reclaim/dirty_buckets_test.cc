@@ -23,7 +23,7 @@ TEST(DirtyBucketsTest, ABucketForWhichThereWasNoMemoryIsTakenLater) {
   const TempDir dir;
   const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   ASSERT_TRUE(log->Append(0, ValueOf(0, 1).data()).ok());
-  DirtyBuckets dirty(TinyLogOptions(), *log, [] {});
+  DirtyBuckets dirty(TinyLogOptions(), log.get(), [] {});
   {
     const RefuseMemory refusal(0);
     dirty.OnKeyGroup(0, {}, kMuchLater);
@@ -46,7 +46,7 @@ TEST(DirtyBucketsTest, ABucketThatIsPutAsideComesBack) {
   for (const uint64_t key : {uint64_t{0}, uint64_t{1} << 62}) {
     ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
   }
-  DirtyBuckets dirty(TinyLogOptions(), *log, [] {});
+  DirtyBuckets dirty(TinyLogOptions(), log.get(), [] {});
   uint32_t bucket = 7;
   dirty.OnKeyGroup(0, {}, kLater);
   ASSERT_TRUE(dirty.Take(&bucket));
@@ -89,7 +89,7 @@ TEST(DirtyBucketsTest, ABucketWithOneHotKeyIsFound) {
   const TempDir dir;
   const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   for (uint64_t hot_key = 0; hot_key < 100; ++hot_key) {
-    DirtyBuckets dirty(TinyLogOptions(), *log, [] {});
+    DirtyBuckets dirty(TinyLogOptions(), log.get(), [] {});
     EXPECT_LE(GroupsUntilItWaits(&dirty, hot_key, 100), 2u) << "key " << hot_key;
   }
 }
@@ -101,7 +101,7 @@ TEST(DirtyBucketsTest, ABucketWithFewReplacedRecordsDoesNotWait) {
   Options options = TinyLogOptions();
   options.reclaim_dead_percent = 50;
   for (uint64_t hot_key = 0; hot_key < 100; ++hot_key) {
-    DirtyBuckets dirty(options, *log, [] {});
+    DirtyBuckets dirty(options, log.get(), [] {});
     EXPECT_EQ(GroupsUntilItWaits(&dirty, hot_key, 10), 65u) << "key " << hot_key;
   }
 }
@@ -112,7 +112,7 @@ TEST(DirtyBucketsTest, ABucketIsFoundThatIsOverwrittenInTheOrderOfItsKeys) {
   const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   std::mt19937_64 random(1);
   for (uint64_t i = 0; i < 200; ++i) {
-    DirtyBuckets dirty(TinyLogOptions(), *log, [] {});
+    DirtyBuckets dirty(TinyLogOptions(), log.get(), [] {});
     std::vector<uint64_t> keys(256);
     std::generate(keys.begin(), keys.end(), std::ref(random));
     for (uint64_t pass = 1; pass <= 8; ++pass) dirty.OnKeyGroup(0, EntriesOf(keys), pass * 256);
@@ -120,12 +120,62 @@ TEST(DirtyBucketsTest, ABucketIsFoundThatIsOverwrittenInTheOrderOfItsKeys) {
   }
 }
 
+// Nothing older of their keys is there, so they are dead at once.
+TEST(DirtyBucketsTest, ABucketOfDeletionsIsFound) {
+  const TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
+  DirtyBuckets dirty(TinyLogOptions(), log.get(), [] {});
+  std::vector<format::KeyEntry> entries(256);
+  for (uint64_t i = 0; i < entries.size(); ++i) {
+    KeyRecord record;
+    record.key = i;
+    record.slot = static_cast<uint32_t>(i);
+    record.tombstone = i % 3 == 0;
+    entries[i] = SlotTable::EncodeAppended(log->codec(0), record, i);
+  }
+  dirty.OnKeyGroup(0, entries, entries.size());
+  EXPECT_FALSE(dirty.empty());
+}
+
+// Its tombstones are dead once the cells with the older records are settled.
+TEST(DirtyBucketsTest, ABucketWithMoreToFreeIsCleanedAgain) {
+  const TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
+  DirtyBuckets dirty(TinyLogOptions(), log.get(), [] {});
+  BucketUse use = {.record_count = 3000, .live_count = 1000, .held_count = 2000};
+  EXPECT_FALSE(dirty.NoteCleaned(0, 28, use)) << "nothing was freed";
+  use.freed_count = 1000;
+  EXPECT_TRUE(dirty.NoteCleaned(0, 28, use));
+  use.moved_count = 1000;
+  EXPECT_FALSE(dirty.NoteCleaned(0, 28, use)) << "no space was won";
+  use.moved_count = 0;
+  use.held_count = 1200;
+  EXPECT_FALSE(dirty.NoteCleaned(0, 28, use));
+}
+
 class DirtyBucketsAfterOpeningTest : public BucketCleanerTest {
  protected:
+  // Hands on what was appended since the last call, as an opening would, and ends it.
+  void EndOpening(uint64_t first_key, uint64_t count, bool is_killed = false) {
+    DirtyBuckets dirty(options_, log_.get(), [] {});
+    std::vector<uint64_t> keys;
+    for (uint64_t i = 0; i < count; ++i) {
+      ASSERT_NO_FATAL_FAILURE(Put(first_key + i));
+      keys.push_back(first_key + i);
+    }
+    dirty.OnKeyGroup(0, EntriesOf(keys), log_->RecordCount(0));
+    if (!is_killed) dirty.Keep();
+  }
+  bool IsDueAtOpening() {
+    Open();
+    DirtyBuckets dirty(options_, log_.get(), [] {});
+    dirty.QueueDue();
+    return !dirty.empty();
+  }
   // Whether bucket 0 waits after a group of keys that it did not have. The group began before the
   // opening.
   bool WaitsAfterAGroup() {
-    DirtyBuckets dirty(options_, *log_, [] {});
+    DirtyBuckets dirty(options_, log_.get(), [] {});
     std::vector<uint64_t> keys;
     for (uint64_t i = 0; i < kRow; ++i) keys.push_back(next_key_ + i);
     dirty.OnKeyGroup(0, EntriesOf(keys), log_->RecordCount(0) + kRow / 2);
@@ -133,16 +183,104 @@ class DirtyBucketsAfterOpeningTest : public BucketCleanerTest {
   }
 };
 
+TEST_F(DirtyBucketsAfterOpeningTest, ABucketOfWhichNothingIsKnownWaitsForAShare) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(6 * kRow));
+  EXPECT_FALSE(WaitsAfterAGroup());
+}
+
 // Otherwise a store that is opened often, for few writes each, would never be cleaned.
 TEST_F(DirtyBucketsAfterOpeningTest, ABucketWhoseSlotsWereUsedAgainWaitsSoon) {
   ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
   for (uint32_t cell = 0; cell < kCells; ++cell) ASSERT_NO_FATAL_FAILURE(KillIn(0, cell, kCell));
   ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
-  EXPECT_FALSE(WaitsAfterAGroup());
   Clean(0);
   ASSERT_NO_FATAL_FAILURE(Settle());
   Open();
   EXPECT_TRUE(WaitsAfterAGroup());
+}
+
+// Each of the openings alone appends too little.
+TEST_F(DirtyBucketsAfterOpeningTest, WhatSeveralOpeningsAppendAddsUp) {
+  ASSERT_NO_FATAL_FAILURE(EndOpening(0, 8 * kRow));
+  constexpr uint64_t kEach = kRow / 2;
+  uint64_t appended = 0;
+  while (!IsDueAtOpening()) {
+    ASSERT_LT(appended, 8 * kRow) << "as many records as there are keys";
+    ASSERT_NO_FATAL_FAILURE(EndOpening(0, kEach));
+    appended += kEach;
+  }
+  // A share of 28 of 100 records that lie there.
+  EXPECT_GE(appended, 8 * kRow * 28 / 72);
+  EXPECT_LE(appended, 8 * kRow * 28 / 72 + kEach);
+}
+
+// None of the openings closes its store.
+TEST_F(DirtyBucketsAfterOpeningTest, WhatKilledOpeningsAppendAddsUp) {
+  constexpr uint64_t kEach = kRow / 2;
+  ASSERT_NO_FATAL_FAILURE(EndOpening(0, 8 * kRow, /*is_killed=*/true));
+  uint64_t appended = 0;
+  while (!IsDueAtOpening()) {
+    ASSERT_LT(appended, 8 * kRow) << "as many records as there are keys";
+    ASSERT_NO_FATAL_FAILURE(EndOpening(0, kEach, /*is_killed=*/true));
+    appended += kEach;
+  }
+  // The first of them only begins to count.
+  EXPECT_GE(appended, 8 * kRow * 28 / 100);
+  EXPECT_LE(appended, 8 * kRow * 28 / 100 + 2 * kEach);
+}
+
+// A cleaning reads all entries: it would follow each opening.
+TEST_F(DirtyBucketsAfterOpeningTest, ASmallBucketIsNotDueBeforeARowWasAppended) {
+  ASSERT_NO_FATAL_FAILURE(EndOpening(0, kRow / 4));
+  for (uint64_t appended = kRow / 4; appended < kRow; appended += kRow / 4) {
+    ASSERT_FALSE(IsDueAtOpening()) << appended;
+    ASSERT_NO_FATAL_FAILURE(EndOpening(0, kRow / 4));
+  }
+  EXPECT_FALSE(IsDueAtOpening());
+  ASSERT_NO_FATAL_FAILURE(EndOpening(0, kRow / 4));
+  EXPECT_TRUE(IsDueAtOpening());
+}
+
+TEST_F(DirtyBucketsAfterOpeningTest, WhatWasFoundReplacedIsNotForgotten) {
+  ASSERT_NO_FATAL_FAILURE(EndOpening(0, 4 * kRow));
+  EXPECT_FALSE(IsDueAtOpening());
+  std::vector<uint64_t> keys(kRow, 7);
+  {
+    DirtyBuckets dirty(options_, log_.get(), [] {});
+    for (uint64_t i = 0; i < 3 * kRow; ++i) ASSERT_NO_FATAL_FAILURE(Put(7));
+    dirty.OnKeyGroup(0, EntriesOf(keys), log_->RecordCount(0));
+    EXPECT_FALSE(dirty.empty());
+  }
+  EXPECT_TRUE(IsDueAtOpening());
+}
+
+// Cells that were given up and not settled take space until a cleaning gives them up again.
+TEST_F(DirtyBucketsAfterOpeningTest, ABucketWithCellsThatWaitIsDue) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
+  for (uint32_t cell = 0; cell < kCells; ++cell) ASSERT_NO_FATAL_FAILURE(KillIn(0, cell, kCell));
+  ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
+  for (const bool settles : {false, true}) {
+    const BucketUse use = Clean(0);
+    EXPECT_GT(use.freed_count, 0u);
+    DirtyBuckets dirty(options_, log_.get(), [] {});
+    dirty.NoteCleaned(0, 28, use);
+    if (settles) {
+      ASSERT_NO_FATAL_FAILURE(Settle());
+    }
+    dirty.Keep();
+    EXPECT_EQ(IsDueAtOpening(), !settles);
+  }
+}
+
+// It would be read at each opening for nothing.
+TEST_F(DirtyBucketsAfterOpeningTest, ABucketThatIsReadOnlyKeepsNothing) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
+  Open();
+  {
+    DirtyBuckets(options_, log_.get(), [] {}).Keep();
+  }
+  Open();
+  EXPECT_EQ(log_->CleanAt(0), 0u);
 }
 
 }  // namespace
