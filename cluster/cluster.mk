@@ -1,6 +1,6 @@
 # The networked service: its programs, tests and bench. Included by the Makefile.
 
-.PHONY: cluster test-cluster bench-cluster cluster-demo cluster-mutants build-cluster cluster-built
+.PHONY: cluster test-cluster test-clients bench-cluster cluster-demo cluster-mutants build-cluster cluster-built
 
 cluster:  ## installs Go and builds the networked service: bin/engine-raced, bin/cluster-load, bin/cluster-check
 	scripts/setup.sh cluster
@@ -11,6 +11,11 @@ test-cluster:  ## installs Go and tests the networked service: race detector, fa
 	+$(submake) $(cluster_programs)
 	$(MAKE) --no-print-directory check-go
 	scripts/test_cluster.sh
+
+test-clients:  ## installs Go and clients of Redis, and runs these at their defaults against three nodes
+	scripts/setup.sh test-cluster
+	+$(submake) bin/engine-raced
+	. scripts/go_env.sh && use_go && cd cluster && go test -count=1 -v ./check/clients
 
 # CLUSTER_HISTORIES=0 leaves out the check of histories and the failovers.
 CLUSTER_HISTORIES ?= 160

@@ -7,6 +7,7 @@
 go_release=1.26.8
 staticcheck_release=v0.8.2
 go_cache=${GO_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/engine_race}
+cluster_clients=$go_cache/clients
 staticcheck_program=$go_cache/staticcheck-$staticcheck_release/staticcheck
 
 # Whether a directory has a Go that is new enough for cluster/go.mod.
@@ -40,7 +41,7 @@ use_go() {
     return 1
   }
   unset GOROOT
-  export PATH=$directory:$PATH GOTOOLCHAIN=local GOWORK=off
+  export PATH=$directory:$PATH GOTOOLCHAIN=local GOWORK=off CLUSTER_CLIENTS=$cluster_clients
   archive=none
   [ ! -f lib/libengine.a ] || archive=$(cksum < lib/libengine.a | tr ' ' -)
   export GOFLAGS="-buildvcs=false -ldflags=-X=engine_race/cluster/engine.archiveChecksum=$archive"

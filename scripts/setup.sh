@@ -5,7 +5,8 @@
 #                     cluster|test-cluster|bench-cluster|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights. Go, its
-# modules and staticcheck come from Go's module proxy, which GOPROXY names.
+# modules and staticcheck come from Go's module proxy, which GOPROXY names. redis-py and node-redis, which
+# test the service, come from the registries that pip and npm have.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/go_env.sh
@@ -139,8 +140,15 @@ mount                    mount
 unshare                  util-linux
 systemd-analyze          systemd
 '
+# For clients of Redis that its tests run: see install_clients.
+clients_needs='
+/usr/bin/python3         python3
+/usr/lib/python3.*/ensurepip                   python3-venv
+node                     nodejs
+npm                      npm
+'
 # For .ci/run alone: it compiles the opponents too. Its other goals install what they need themselves.
-ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs"'
+ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs$clients_needs"'
 ccache                   ccache
 '
 # Optional tools of bin/lab l1: they count, sample and draw.
@@ -167,9 +175,10 @@ case $goal in
   l1) needs=$l1_needs ;;
   browser) needs=$browser_needs ;;
   cluster) needs=$cluster_needs ;;
-  test-cluster | bench-cluster) needs=$test_cluster_needs ;;
+  test-cluster) needs=$test_cluster_needs$clients_needs ;;
+  bench-cluster) needs=$test_cluster_needs ;;
   ci) needs=$ci_needs ;;
-  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs$test_cluster_needs ;;
+  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs$test_cluster_needs$clients_needs ;;
   *) echo "usage: $0 [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|test-cluster|bench-cluster|ci|all]" >&2; exit 2 ;;
 esac
 
@@ -259,6 +268,30 @@ fetch_modules() {
    }; })
 }
 
+# redis-py and node-redis in the versions that cluster/check/clients names, with their checksums. They
+# are complete when their copies of these lists are there.
+install_clients() {
+  local lists=cluster/check/clients python=$cluster_clients/python node=$cluster_clients/node
+  case $goal in
+    test-cluster | ci | all) ;;
+    *) return 0 ;;
+  esac
+  if ! cmp -s $lists/requirements.txt "$python/requirements.txt"; then
+    echo "setup: installing redis-py"
+    /usr/bin/python3 -m venv --clear "$python"
+    "$python/bin/pip" install -q --disable-pip-version-check --only-binary :all: --require-hashes \
+      -r $lists/requirements.txt < /dev/null
+    cp $lists/requirements.txt "$python/"
+  fi
+  if ! cmp -s $lists/package-lock.json "$node/installed.json"; then
+    echo "setup: installing node-redis; it needs Node.js 20 or newer, and this is $(node --version)"
+    mkdir -p "$node"
+    cp $lists/package.json $lists/package-lock.json "$node/"
+    (cd "$node" && npm ci --ignore-scripts --no-audit --no-fund < /dev/null)
+    cp $lists/package-lock.json "$node/installed.json"
+  fi
+}
+
 # What no package has, of the goals that need Go.
 install_go_tools() {
   needs_go || return 0
@@ -281,6 +314,7 @@ wanted=$(missing)
 if [ -z "$wanted" ]; then
   check_compiler
   install_go_tools
+  install_clients
   exit 0
 fi
 names=$(awk '{print $1}' <<< "$wanted" | xargs)
@@ -317,3 +351,4 @@ if [ -n "$wanted" ]; then
 fi
 check_compiler
 install_go_tools
+install_clients
