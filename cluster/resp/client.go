@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -366,18 +365,20 @@ func (c *client) send(bytes []byte) {
 	}
 }
 
-// bulk replies with bytes. Many bytes are sent without a copy.
-func (c *client) bulk(bytes []byte) {
+// bulk replies with bytes.
+func (c *client) bulk(bytes []byte) { c.blob('$', "", bytes) }
+
+// blob replies with bytes behind a prefix. Many bytes are sent without a copy.
+func (c *client) blob(kind byte, prefix string, bytes []byte) {
 	c.flushFull()
+	c.header(kind, len(prefix)+len(bytes))
+	c.out = append(c.out, prefix...)
 	if len(bytes) < flushBytes {
-		c.out = redcon.AppendBulk(c.out, bytes)
-		return
+		c.out = append(c.out, bytes...)
+	} else {
+		c.flush()
+		c.send(bytes)
 	}
-	c.out = append(c.out, '$')
-	c.out = strconv.AppendInt(c.out, int64(len(bytes)), 10)
-	c.out = append(c.out, '\r', '\n')
-	c.flush()
-	c.send(bytes)
 	c.out = append(c.out, '\r', '\n')
 }
 

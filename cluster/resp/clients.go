@@ -58,7 +58,7 @@ func (c *client) clientCommand(arguments [][]byte) error {
 	case "kill":
 		return c.clientKill(arguments[2:])
 	case "info":
-		c.text(c.describe())
+		c.text([]byte(c.describe()))
 	case "no-evict", "no-touch":
 		if value := strings.ToLower(clip(arguments[2])); value != "on" && value != "off" {
 			return errSyntax
@@ -138,12 +138,11 @@ func (c *client) clientList(options [][]byte) error {
 		return errBusyMemory
 	}
 	defer c.account.Release(reserved)
-	var text strings.Builder
-	text.Grow(int(reserved))
+	text := make([]byte, 0, reserved)
 	for _, other := range clients {
-		text.WriteString(other.describe())
+		text = append(text, other.describe()...)
 	}
-	c.text(text.String())
+	c.text(text)
 	return nil
 }
 

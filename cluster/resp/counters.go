@@ -27,5 +27,6 @@ type Counters struct {
 // Observer learns how long a command took, in seconds, from its execution's begin to its reply's
 // encoding, and its error or nil. The error is service.ErrUnknown, as errors.Is tells, if the
 // outcome of a write is unknown. Commands that were joined took as long as their joint call. The
-// command is a name in lower case, or "unknown". Calls come from many goroutines.
+// command is a name in lower case, or "unknown". Commands that a transaction has queued are a part
+// of its EXEC. Calls come from many goroutines.
 type Observer func(command string, seconds float64, err error)

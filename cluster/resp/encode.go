@@ -56,14 +56,10 @@ func (c *client) simple(text string)    { c.out = redcon.AppendString(c.out, tex
 func (c *client) pair(key, text string) { c.word(key); c.word(text) }
 
 // text replies with lines for people.
-func (c *client) text(lines string) {
-	if c.protocol != 3 {
-		c.bulk([]byte(lines))
+func (c *client) text(lines []byte) {
+	if c.protocol == 3 {
+		c.blob('=', "txt:", lines)
 		return
 	}
-	const kind = "txt:"
-	c.flushFull()
-	c.header('=', len(kind)+len(lines))
-	c.out = append(append(c.out, kind...), lines...)
-	c.out = append(c.out, '\r', '\n')
+	c.bulk(lines)
 }

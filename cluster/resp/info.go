@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -22,7 +23,7 @@ func (c *client) info(arguments [][]byte) error {
 		wanted[strings.ToLower(clip(argument))] = true
 	}
 	all := len(wanted) == 0 || wanted["all"] || wanted["everything"] || wanted["default"]
-	var text strings.Builder
+	var text bytes.Buffer
 	for _, section := range c.server.infoSections(c.conn.LocalAddr()) {
 		if !all && !wanted[strings.ToLower(section.Name)] {
 			continue
@@ -35,7 +36,7 @@ func (c *client) info(arguments [][]byte) error {
 			fmt.Fprintf(&text, "%s:%s\r\n", field[0], field[1])
 		}
 	}
-	c.text(text.String())
+	c.text(text.Bytes())
 	return nil
 }
 

@@ -52,6 +52,27 @@ func TestResp3(t *testing.T) {
 	}
 }
 
+// TestLongTexts has a text that is sent without a copy.
+func TestLongTexts(t *testing.T) {
+	_, _, address := start(t, Options{})
+	p := dial(t, address)
+	p.do("HELLO", "3")
+	long := strings.Repeat("x", 128)
+	for range 250 {
+		other := dial(t, address)
+		other.do("CLIENT", "SETNAME", long)
+		other.do("CLIENT", "SETINFO", "lib-name", long)
+	}
+	got := p.do("CLIENT", "LIST")
+	if len(got) < flushBytes || !strings.HasPrefix(got, "txt:id=") ||
+		strings.Count(got, "\n") != 251 {
+		t.Errorf("%d bytes: %.100q", len(got), got)
+	}
+	if got := p.do("PING"); got != "+PONG" {
+		t.Errorf("then %q", got)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	_, store, address := start(t, Options{})
 	for i := range uint64(MaxScanKeys + 500) {
