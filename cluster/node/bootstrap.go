@@ -113,8 +113,8 @@ func (n *Node) serveHello(c call) ([]byte, error) {
 		return nil, err
 	}
 	if from.Cluster != id {
-		return nil, fmt.Errorf("%w: node %d belongs to the cluster %q, which another [cluster] or "+
-			"rtt_ms has made", service.ErrConflict, n.state.NodeID, n.state.Genesis.Cluster)
+		return nil, fmt.Errorf("%w: node %d belongs to the cluster %q, which another [cluster], "+
+			"rtt_ms or split of init has made", service.ErrConflict, n.state.NodeID, n.state.Genesis.Cluster)
 	}
 	if err := n.admit(from, c.query("asks") != ""); err != nil {
 		return nil, err

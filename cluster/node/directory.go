@@ -27,8 +27,10 @@ const (
 
 // Genesis describes a new cluster. All its first nodes are given equal ones.
 type Genesis struct {
-	Cluster  string             `json:"cluster"`
-	Shards   uint64             `json:"shards"`
+	Cluster string `json:"cluster"`
+	Shards  uint64 `json:"shards"`
+	// Lowers has the lowest keys of all shards but the first; none: equal widths.
+	Lowers   []uint64           `json:"lowers,omitempty"`
 	Replicas uint64             `json:"replicas"`
 	Nodes    []service.NodeInfo `json:"nodes"`
 	// Commands is the version of commands with which the cluster begins.
@@ -146,7 +148,9 @@ func (d *Directory) infosOf(shardID uint64) []service.NodeInfo {
 	return infos
 }
 
-func divisionOf(g *Genesis) keyspace.Division { return keyspace.Division{Shards: g.Shards} }
+func divisionOf(g *Genesis) keyspace.Division {
+	return keyspace.Division{Shards: g.Shards, Lowers: g.Lowers}
+}
 
 func (d *Directory) clone() *Directory {
 	c := *d

@@ -1,4 +1,5 @@
-// Package resp serves the key space of a service.Service to clients of the Redis protocol, RESP2 and RESP3.
+// Package resp serves the key space of a service.Service to clients of Redis' protocols, RESP2 and
+// RESP3.
 //
 // One goroutine serves one connection. It takes a round of pipelined commands from the connection.
 // Runs of reads become one Service.Read, and runs of writes a group of Service.Write calls. Replies

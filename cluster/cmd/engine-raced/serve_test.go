@@ -62,6 +62,8 @@ func TestRefusedNodes(t *testing.T) {
 		{"serve", "--config " + crowded, "which 16 stores share", exitConfig},
 		{"serve", "--config " + unknown, "no_such_option", exitConfig},
 		{"init", "--config " + good, "cluster.nodes", exitConfig},
+		{"init", "--config " + good + " --like digits --split-at x", "exclude each other", exitUsage},
+		{"serve", "--config " + good + " --like digits", "-like", exitUsage},
 	} {
 		var errorsOut bytes.Buffer
 		code := runNode(test.command, strings.Fields(test.arguments), &errorsOut)

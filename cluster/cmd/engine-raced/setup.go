@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"engine_race/cluster/config"
+	"engine_race/cluster/keyspace"
 	"engine_race/cluster/node"
 	"engine_race/cluster/replica"
 )
@@ -36,10 +38,18 @@ type setUpFlags struct {
 	replaces bool
 	shards   string
 	accepts  bool
+	splitAt  string
+	like     string
 }
 
 func (f *setUpFlags) register(flags *flag.FlagSet) {
 	switch f.command {
+	case "init":
+		flags.StringVar(&f.splitAt, "split-at", "", "a file of keys, one a line, as 8 characters or "+
+			"0x and 16 hexadecimal digits: shards get equally many of them. All initial nodes need the "+
+			"same")
+		flags.StringVar(&f.like, "like", "", "digits or text: shards get equally many keys of 8 "+
+			"digits, or of 8 digits and lower-case letters. All initial nodes need the same")
 	case "join":
 		flags.StringVar(&f.peer, "peer", "", "host:port of the admin address of a node")
 		flags.BoolVar(&f.replaces, "replace", false, "take the number over from a node that has it, "+
@@ -55,6 +65,8 @@ func (f *setUpFlags) check() error {
 	switch {
 	case f.command == "join" && f.peer == "":
 		return errors.New("needs --peer")
+	case f.splitAt != "" && f.like != "":
+		return errors.New("--split-at and --like exclude each other")
 	case f.command != "unsafe-recover":
 		return nil
 	case !f.accepts:
@@ -76,6 +88,34 @@ func (f *setUpFlags) shardIDs() ([]uint64, error) {
 	return ids, nil
 }
 
+// lowers gives the lowest keys of the shards behind the first, none for equal widths.
+func (f *setUpFlags) lowers(shards uint64) ([]uint64, error) {
+	switch {
+	case f.like != "":
+		lowers, err := keyspace.Like(f.like, shards)
+		return lowers, prefixed("--like", err)
+	case f.splitAt == "":
+		return nil, nil
+	}
+	text, err := os.ReadFile(f.splitAt)
+	if err != nil {
+		return nil, prefixed("--split-at", err)
+	}
+	keys, err := keyspace.ParseKeys(string(text))
+	if err != nil {
+		return nil, prefixed("--split-at "+f.splitAt, err)
+	}
+	lowers, err := keyspace.SplitAt(keys, shards)
+	return lowers, prefixed("--split-at "+f.splitAt, err)
+}
+
+func prefixed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
 // run runs the command, which may call other nodes.
 func (f *setUpFlags) run(ctx context.Context, c *config.Config, shown string,
 	logger *slog.Logger) error {
@@ -92,7 +132,11 @@ func (f *setUpFlags) run(ctx context.Context, c *config.Config, shown string,
 	settings := nodeConfig(c, server, client, shown, logger)
 	switch f.command {
 	case "init":
-		return node.Init(ctx, settings, genesisOf(c))
+		genesis := genesisOf(c)
+		if genesis.Lowers, err = f.lowers(genesis.Shards); err != nil {
+			return err
+		}
+		return node.Init(ctx, settings, genesis)
 	case "join":
 		listen := []string{c.RaftAddress, c.ClientAddress, c.AdminAddress}
 		return node.Join(ctx, settings, listen, f.peer, f.replaces)
