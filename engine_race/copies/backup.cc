@@ -27,9 +27,10 @@ class BackupSink final : public ViewSink {
 
   Status Init() { return writer_.Init(); }
 
-  // As long as no slot was used again, a record's slot is its sequence number.
+  // A moved record may be from before the cut all the same, because only a bound of its number is
+  // known.
   bool Wants(uint32_t bucket, const IndexEntry& entry) const override {
-    return since_.empty() || log_.HasRows(bucket) || entry.ref.slot() >= since_[bucket];
+    return since_.empty() || log_.SequenceEnd(bucket, entry.ref.slot()) > since_[bucket];
   }
   Status Take(uint32_t bucket, const IndexEntry& entry, const char* value) override {
     return writer_.Add(bucket, entry.key, value);

@@ -180,6 +180,11 @@ class BucketLog {
   Status ReadKeyEntry(uint32_t bucket, uint64_t sequence, format::KeyEntry* entry) const {
     return reader_.ReadKeyEntry(bucket, sequence, entry);
   }
+  // The record that a view shows in the slot has a sequence number below this. Of an appended one
+  // it is the next number. The caller pins the view.
+  uint64_t SequenceEnd(uint32_t bucket, uint64_t slot) const {
+    return reader_.SequenceEnd(bucket, slot);
+  }
   // CorruptValue is the status for a value that differs from its checksum. LostValue is the status
   // for a value whose location on a device is lost. Both name file, bucket and slot.
   Status CorruptValue(uint32_t bucket, uint64_t slot) const {

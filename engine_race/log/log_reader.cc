@@ -110,6 +110,14 @@ Status LogReader::ReadKeyEntry(uint32_t number, uint64_t sequence, format::KeyEn
   return ReadLoggedKey(number, slot, entry);
 }
 
+uint64_t LogReader::SequenceEnd(uint32_t number, uint64_t slot) const {
+  Bucket& bucket = context_.buckets[number];
+  if (!bucket.HasRows()) return slot + 1;
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  const uint64_t row = slot / bucket.table.row_records();
+  return bucket.table.rows()[row].free() ? bucket.row_ends[row] : bucket.table.SequenceEnd(slot);
+}
+
 Status LogReader::ReadLoggedKey(uint32_t number, uint64_t slot, format::KeyEntry* entry) const {
   const uint64_t offset = context_.geometry().KeyOffset(number, slot);
   Region page;

@@ -41,6 +41,11 @@ void SlotTable::SetRow(uint32_t index, const Row& row, Runs run) noexcept {
   runs_.merge(run);
 }
 
+uint64_t SlotTable::SequenceEnd(uint64_t slot) const {
+  uint64_t sequence = 0;
+  return SequenceOf(slot, &sequence) ? sequence + 1 : rows_[slot / row_records_].number;
+}
+
 // Runs that end at or below the number of moved records come before these. No other run has an
 // older record of their keys, because the number is above those of the rows that they came from.
 std::vector<uint32_t> SlotTable::RowsInOrder() const {

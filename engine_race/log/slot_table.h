@@ -108,6 +108,9 @@ class SlotTable {
     return row.is_run();
   }
 
+  // The record that the slot holds has a sequence number below this, whether or not it was moved.
+  uint64_t SequenceEnd(uint64_t slot) const;
+
   // *slot: where the appended record with that number lies. False if no row holds its run.
   bool SlotOf(uint64_t sequence, uint64_t* slot) const {
     *slot = sequence;

@@ -54,6 +54,71 @@ TEST_F(BackupTest, OfAStoreWhoseSlotsWereUsedAgain) {
   EXPECT_GT(store->Stats().reclaim_freed_bytes, 0u);
 }
 
+// Nothing is cleaned between the two, so no record is moved.
+TEST_F(BackupTest, HoldsTheChangesAloneAlsoWhereSlotsWereUsedAgain) {
+  Options options = TinyOptions();
+  options.reclaim = Reclaim::kOff;
+  auto store = OpenStore(source(), options);
+  Contents contents;
+  Change(store.get(), 6000, &contents);
+  ASSERT_TRUE(store->Compact().ok());
+  Change(store.get(), 1000, &contents);
+  ASSERT_GT(store->Stats().reclaim_freed_bytes, 0u);
+  ASSERT_TRUE(BackUp(store.get(), 0).ok());
+  BackupReport report;
+  ASSERT_TRUE(BackUp(store.get(), 1, &report).ok());
+  EXPECT_EQ(report.value_count, 0u);
+  for (uint64_t i = 0; i < 10; ++i) {
+    auto& [key, version] = *std::next(contents.begin(), static_cast<int>(i * 7));
+    version = ++version_;
+    ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, version)).ok());
+  }
+  ASSERT_TRUE(store->Delete(KeyOf(contents.begin()->first)).ok());
+  contents.erase(contents.begin());
+  ASSERT_TRUE(BackUp(store.get(), 2, &report).ok());
+  EXPECT_EQ(report.value_count, 9u);
+  ExpectRestores(backup(2), contents);
+}
+
+// Random changes, deletions, cleanings and openings, and backups at any of these moments.
+TEST_F(BackupTest, AChainAcrossCleaningsRestoresEachMoment) {
+  constexpr int kBackups = 8;
+  Options options = TinyOptions();
+  options.reclaim_dead_percent = 5;
+  auto store = OpenStore(source(), options);
+  Contents contents;
+  uint64_t left_out_count = 0;
+  for (int number = 0; number < kBackups; ++number) {
+    for (uint64_t step = random_() % 4; step < 4; ++step) {
+      Change(store.get(), random_() % 4 == 0 ? random_() % 3000 : random_() % 100, &contents);
+      switch (random_() % 4) {
+        case 0:
+          ASSERT_TRUE(store->Compact().ok());
+          break;
+        case 1:
+          store.reset();
+          store = OpenStore(source(), options);
+          break;
+        case 2:
+          ASSERT_TRUE(store->Sync().ok());
+          break;
+        default:
+          break;
+      }
+    }
+    BackupReport report;
+    const Status made = BackUp(store.get(), number, &report);
+    ASSERT_TRUE(made.ok()) << made.ToString();
+    EXPECT_EQ(report.record_count, contents.size());
+    if (number > 0) left_out_count += report.record_count - report.value_count;
+    at_.push_back(contents);
+  }
+  EXPECT_GT(left_out_count, 0u);
+  for (int number = 0; number < kBackups; ++number) {
+    ExpectRestores(backup(number), at_[static_cast<size_t>(number)]);
+  }
+}
+
 TEST_F(BackupTest, OfAnEmptyStoreAndOfOneThatWasEmptied) {
   auto store = OpenStore(source(), TinyOptions());
   ASSERT_TRUE(BackUp(store.get(), 0).ok());

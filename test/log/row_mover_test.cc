@@ -159,6 +159,19 @@ TEST_F(RowMoverTest, PinsKeepTheRowsOfAllBuckets) {
   EXPECT_EQ(log_->mover().released_bytes(), kRow * kValueBytes);
 }
 
+// Whoever knows a moment's count of records asks whether one was appended since.
+TEST_F(RowMoverTest, MovedRecordsKeepABoundOfTheirNumbers) {
+  const std::vector<CutPin> pins = log_->PinRows();
+  EXPECT_EQ(log_->SequenceEnd(0, 5), 6u);
+  ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
+  EXPECT_EQ(log_->SequenceEnd(0, 5), 6u);
+  EXPECT_EQ(log_->SequenceEnd(0, moved_row_ * kRow + 5), kRow);
+  ASSERT_TRUE(log_->mover().Settle().ok());
+  EXPECT_TRUE(RowOnDisk(0).free());
+  EXPECT_EQ(log_->SequenceEnd(0, 5), kRow) << "a view may show the record there";
+  EXPECT_EQ(log_->SequenceEnd(0, kRow + 5), kRow + 6);
+}
+
 // Readers hold nothing: they compare this count.
 TEST_F(RowMoverTest, TheCountOfReusesRisesBeforeSlotsMayBeUsedAgain) {
   ASSERT_NO_FATAL_FAILURE(MoveFirstRow());
