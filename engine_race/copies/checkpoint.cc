@@ -65,21 +65,17 @@ Status CopyRecords(const Options& options, const BucketLog& log, EnsureIndexFn e
 
 // *cloned: false where the files cannot be cloned, and nothing was done.
 Status CloneRecords(const Options& options, BucketLog* log, StoreFiles* to, bool* cloned) {
-  *cloned = false;
-  // Before the look at the rows: records of rows that begin later stay where they were.
+  ENGINE_RACE_RETURN_IF_ERROR(CanCloneLogs(log->files(), *to, cloned));
+  if (!*cloned) return Status::Ok();
+  // Before the cut: its records stay where they are.
   const std::vector<CutPin> pins = log->PinRows();
-  if (log->HasRows()) return Status::Ok();
-  bool can_clone = false;
-  ENGINE_RACE_RETURN_IF_ERROR(CanCloneLogs(log->files(), *to, &can_clone));
-  if (!can_clone) return Status::Ok();
   std::vector<uint64_t> record_counts;
-  ENGINE_RACE_RETURN_IF_ERROR(log->TakeCut(&record_counts));
-  // Rows that began before the cut may hold some of its records in any slots.
-  if (log->HasRows()) return Status::Ok();
-  *cloned = true;
+  std::vector<SlotTable> tables;
+  ENGINE_RACE_RETURN_IF_ERROR(log->TakeCut(&record_counts, &tables));
   // Brings every record of the cut into the logs.
   ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
-  ENGINE_RACE_RETURN_IF_ERROR(CloneLogs(log->files(), record_counts, options.file_mode, to));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      CloneLogs(log->files(), record_counts, std::move(tables), options.file_mode, to));
   return log->CheckWritable();
 }
 

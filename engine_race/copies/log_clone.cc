@@ -1,11 +1,15 @@
 #include "engine_race/copies/log_clone.h"
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/copies/copied_store.h"
 #include "engine_race/log/key_log_cut.h"
+#include "engine_race/log/power_recovery.h"
+#include "engine_race/log/row_file.h"
 
 namespace engine_race {
 namespace {
@@ -24,6 +28,30 @@ Status CloneFile(const io::File& from, const io::File& to) {
                    : Status::IOError(to.name() + " cannot share blocks, as another file could");
 }
 
+// Leaves the rows of a cut of `record_count` records. Rows that are moving are moved ones in the
+// clone, which is durable before it is a store.
+void CutTable(uint64_t record_count, SlotTable* table) {
+  CutRows(record_count, table);
+  for (uint32_t index = 0; index < table->rows().size(); ++index) {
+    Row row = table->rows()[index];
+    if (row.kind != format::RowKind::kMoving) continue;
+    row.kind = format::RowKind::kMoved;
+    table->SetRow(index, row);
+  }
+}
+
+Status WriteTables(const std::vector<BucketState>& states, mode_t file_mode, StoreFiles* clone) {
+  const auto has_rows = [](const BucketState& state) { return state.table.has_rows(); };
+  if (std::none_of(states.begin(), states.end(), has_rows)) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(CreateRowFile(*clone, file_mode, &clone->rows));
+  clone->identity.has_rows = true;
+  for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
+    if (!has_rows(states[bucket])) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(WriteTable(*clone, bucket, states[bucket].table));
+  }
+  return clone->rows.Sync();
+}
+
 }  // namespace
 
 Status CanCloneLogs(const StoreFiles& source, const StoreFiles& clone, bool* can) {
@@ -33,7 +61,7 @@ Status CanCloneLogs(const StoreFiles& source, const StoreFiles& clone, bool* can
 }
 
 Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_counts,
-                 mode_t file_mode, StoreFiles* clone) {
+                 std::vector<SlotTable> tables, mode_t file_mode, StoreFiles* clone) {
   const Geometry& geometry = clone->identity.geometry;
   ENGINE_RACE_ASSERT(HaveOneShape(source.identity.geometry, geometry));
   for (uint32_t number = 0; number < geometry.file_count; ++number) {
@@ -47,7 +75,10 @@ Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_c
   std::vector<BucketState> states(geometry.bucket_count);
   for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
     states[bucket].record_count = record_counts[bucket];
+    states[bucket].table = std::move(tables[bucket]);
+    CutTable(record_counts[bucket], &states[bucket].table);
   }
+  ENGINE_RACE_RETURN_IF_ERROR(WriteTables(states, file_mode, clone));
   ENGINE_RACE_RETURN_IF_ERROR(CutKeyLogs({buckets, record_counts, states}, file_mode, clone));
   return WriteCopiedCounts(*clone, record_counts);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
+#include "engine_race/log/slot_table.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
@@ -20,12 +21,12 @@ namespace engine_race {
 // CloneLogs clones again: the caller flushes the source in between, and only where that helps.
 Status CanCloneLogs(const StoreFiles& source, const StoreFiles& clone, bool* can);
 
-// Gives `clone` the first record_counts[bucket] records of each bucket, and counts that say so.
-// These records are in the logs of the source already, at the slots of their sequence numbers, and
-// stay there throughout the call. Every entry behind them is made unreadable in the clone. The
-// clone takes on the seed of the source and keeps its own id.
+// Gives `clone` the first record_counts[bucket] records of each bucket, in the rows that `tables`
+// say, and counts that say so. Counts and tables are those of one cut. Its records are in the logs
+// of the source already, and stay where they are throughout the call. All other entries are made
+// unreadable in the clone. The clone takes on the seed of the source and keeps its own id.
 Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_counts,
-                 mode_t file_mode, StoreFiles* clone);
+                 std::vector<SlotTable> tables, mode_t file_mode, StoreFiles* clone);
 
 }  // namespace engine_race
 

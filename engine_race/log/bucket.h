@@ -163,6 +163,7 @@ struct alignas(64) Bucket {
 
   // Says which records are in the slots, as the file of rows does.
   SlotTable table;
+  TableAtCut table_at_cut;
   // Rows that may be taken: nothing on disk or in memory needs what they held.
   std::set<uint32_t> free_rows;
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.

@@ -128,9 +128,14 @@ class BucketLog {
   // Whether the bucket has rows: its slots are not its records' sequence numbers any more.
   bool HasRows(uint32_t bucket) const { return context_.buckets[bucket].HasRows(); }
 
-  // How many records each bucket has at one moment: see log_cut.h. No writer waits.
+  // How many records each bucket has at one moment, and the rows that hold them: see log_cut.h. No
+  // writer waits.
+  Status TakeCut(std::vector<uint64_t>* record_counts, std::vector<SlotTable>* tables) {
+    return engine_race::TakeCut(&context_, record_counts, tables);
+  }
   Status TakeCut(std::vector<uint64_t>* record_counts) {
-    return engine_race::TakeCut(&context_, record_counts);
+    std::vector<SlotTable> tables;
+    return TakeCut(record_counts, &tables);
   }
 
   // Ok, or the failure that has ended writing. A copy of the open store asks once its view or cut
@@ -145,11 +150,6 @@ class BucketLog {
   // 0, is noted anew, because the oldest note goes first.
   Status NoteBackup(uint64_t backup_id, uint64_t parent_id);
 
-  // Whether any bucket may have rows.
-  bool HasRows() const {
-    // Acquire pairs with the release in RowKeeper::EnsureFile.
-    return context_.has_row_file.load(std::memory_order_acquire);
-  }
   // While the pins are there, every record stays where it is, also in rows that are freed
   // meanwhile.
   std::vector<CutPin> PinRows();

@@ -350,6 +350,7 @@ Status RowMover::FreeInFile(const FreedCells& freed) {
     bucket.unsettled_cells.erase(freed.row);
     return Status::Ok();
   }
+  bucket.table_at_cut.See(context_.cuts.number(), bucket.table);
   row.freed_cells |= freed.cells;
   const uint32_t used = UsedCells(bucket.table, row);
   if ((row.freed_cells & used) == used) {

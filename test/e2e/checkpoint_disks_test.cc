@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "engine_race/log/format.h"
@@ -13,7 +14,9 @@
 #include "test/e2e/copied_disks.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/e2e/small_disk.h"
+#include "test/faults/call_watch.h"
 #include "test/faults/system_calls.h"
+#include "test/log/page_cache_test_util.h"
 
 namespace engine_race::test {
 namespace {
@@ -56,6 +59,7 @@ class SharedBlocksTest : public testing::TestWithParam<DiskKind> {
   }
 
   SmallDisk disk_{GetParam(), 512 * kMiB};
+  int clone_count_ = 0;
 };
 
 TEST_P(SharedBlocksTest, HoldsWhatWasThereAndNothingLater) {
@@ -121,7 +125,7 @@ TEST_P(SharedBlocksTest, RowsThatBeginMeanwhileTakeNothingFromIt) {
 }
 
 // Slots are freed for the first time just before the cut, and records of the cut get new rows.
-TEST_P(SharedBlocksTest, RowsThatBeginBeforeTheCutAreCopied) {
+TEST_P(SharedBlocksTest, RowsThatBeginBeforeTheCutAreShared) {
   Options options = TinyOptions();
   options.reclaim = Reclaim::kOff;
   auto store = OpenStore(source(), options);
@@ -141,12 +145,80 @@ TEST_P(SharedBlocksTest, RowsThatBeginBeforeTheCutAreCopied) {
   });
   {
     const ScopedHook scope(&watch);
-    const Status made = store->Checkpoint(target(), CheckpointOptions());
+    const Status made = store->Checkpoint(target(), Shared());
     ASSERT_TRUE(made.ok()) << made.ToString();
   }
   EXPECT_TRUE(fs::exists(source() + "/" + format::kRowsName));
   ExpectSound(target());
   EXPECT_EQ(ContentsOf(target()), contents);
+}
+
+// Before each file is cloned, records are overwritten, moved, freed and written to free rows.
+TEST_P(SharedBlocksTest, RowsThatChangeBetweenFilesStayAsTheyWere) {
+  Options options = TinyOptions();
+  options.reclaim = Reclaim::kOff;
+  auto store = OpenStore(source(), options);
+  Contents contents;
+  uint64_t next = 0;
+  const auto change = [&](Store* changed, Contents* held) {
+    Change(changed, next, next + 1500, held);
+    next += 1500;
+    EXPECT_TRUE(changed->Compact().ok());
+  };
+  for (int i = 0; i < 3; ++i) change(store.get(), &contents);
+  ASSERT_TRUE(fs::exists(source() + "/" + format::kRowsName));
+  Change(store.get(), next, next + 500, &contents);
+  const Contents then = contents;
+  CallWatch watch([&](SystemCall* call) {
+    if (call->kind == CallKind::kClone && ++clone_count_ > 1) change(store.get(), &contents);
+    return call->Proceed();
+  });
+  {
+    const ScopedHook scope(&watch);
+    const Status made = store->Checkpoint(target(), Shared());
+    ASSERT_TRUE(made.ok()) << made.ToString();
+  }
+  EXPECT_EQ(clone_count_, 1 + 2 * static_cast<int>(options.file_count));
+  ExpectSound(target());
+  EXPECT_EQ(ContentsOf(target()), then);
+  EXPECT_EQ(ContentsOf(store.get()), contents);
+  // The clone frees rows and moves records of its own.
+  Contents theirs = then;
+  auto clone = OpenStore(target(), options);
+  change(clone.get(), &theirs);
+  const std::string second = parent() + "/second";
+  ASSERT_TRUE(clone->Checkpoint(second, Shared()).ok());
+  change(store.get(), &contents);
+  store.reset();
+  clone.reset();
+  for (const std::string& dir : {source(), target(), second}) ExpectSound(dir);
+  EXPECT_EQ(ContentsOf(source()), contents);
+  EXPECT_EQ(ContentsOf(target()), theirs);
+  EXPECT_EQ(ContentsOf(second), theirs);
+}
+
+// The store writes to free rows while its files are cloned. The clone gives the same rows to
+// records with the same numbers, and a restart of the machine looks for more of them there.
+TEST_P(SharedBlocksTest, FreeRowsKeepNothingOfTheSource) {
+  Options options = TinyOptions();
+  options.reclaim = Reclaim::kOff;
+  auto store = OpenStore(source(), options);
+  Contents contents;
+  Change(store.get(), 0, 6000, &contents);
+  ASSERT_TRUE(store->Compact().ok());
+  Contents theirs = contents;
+  BeforeClone watch(2, [&] { Change(store.get(), 6000, 10000, &contents); });
+  {
+    const ScopedHook scope(&watch);
+    ASSERT_TRUE(store->Checkpoint(target(), Shared()).ok());
+  }
+  store.reset();
+  auto clone = OpenStore(target(), options);
+  Change(clone.get(), 20000, 21300, &theirs);
+  clone.reset();
+  Restart(target(), IdentityOf(target()).seed_id());
+  EXPECT_EQ(ContentsOf(target(), options), theirs);
+  ExpectSound(target());
 }
 
 TEST_P(SharedBlocksTest, OfAPartOfTheKeys) {
@@ -177,9 +249,10 @@ TEST_P(SharedBlocksTest, CopiesWhenItIsAskedTo) {
 TEST_P(SharedBlocksTest, BesideWritersIsOneMoment) {
   Options options = TinyOptions();
   options.bucket_count = 8;
-  // A store with rows is copied.
-  options.reclaim = Reclaim::kOff;
   auto store = OpenStore(source(), options);
+  const std::jthread cleaner([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) EXPECT_TRUE(store->Compact().ok());
+  });
   ExpectOneMoment(store.get(), parent(), Shared());
 }
 

@@ -3,11 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "test/eventually.h"
+#include "test/faults/call_watch.h"
 #include "test/log/log_test_util.h"
+#include "test/log/row_test_util.h"
+#include "test/watched_thread.h"
 
 namespace engine_race::test {
 namespace {
@@ -53,6 +59,54 @@ TEST(LogCutTest, IsOneMomentOfAllBuckets) {
     ASSERT_LE(counts[0], counts[bucket_count - 1]);
     ASSERT_LE(counts[bucket_count - 1], counts[0] + 1);
   }
+}
+
+// The cells of a row are freed when the cut has begun, and before it comes to their bucket.
+TEST(LogCutTest, HasTheRowsOfItsMoment) {
+  constexpr uint64_t kRowRecords = 256;
+  const TempDir dir;
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
+  const uint64_t first_key = log->geometry().FirstKeyOf(1);
+  for (uint64_t i = 0; i < 3 * kRowRecords; ++i) {
+    ASSERT_TRUE(log->Append(first_key + i, ValueOf(i, 1).data()).ok());
+  }
+  uint32_t moved_row = 0;
+  ASSERT_NO_FATAL_FAILURE(MoveRow(log.get(), /*bucket=*/1, /*from_row=*/0, &moved_row));
+  const std::vector<CutPin> pins = log->PinRows();
+  std::vector<uint64_t> counts;
+  std::vector<SlotTable> tables;
+  std::atomic<bool> is_locked = false;
+  std::atomic<bool> may_go_on = false;
+  std::optional<std::jthread> holder;
+  std::optional<WatchedThread> cutter;
+  CallWatch watch([&](SystemCall* call) {
+    if (call->kind == CallKind::kPwrite && PathOf(*call).ends_with(format::kRowsName) && !cutter) {
+      holder.emplace([&] {
+        log->WithBucketLocked(0, [&] {
+          is_locked = true;
+          EXPECT_TRUE(Eventually([&] { return may_go_on.load(); }));
+        });
+      });
+      EXPECT_TRUE(Eventually([&] { return is_locked.load(); }));
+      cutter.emplace([&] { EXPECT_TRUE(log->TakeCut(&counts, &tables).ok()); });
+      EXPECT_TRUE(cutter->AwaitSleep());
+    }
+    return call->Proceed();
+  });
+  {
+    const ScopedHook hook(&watch);
+    ASSERT_TRUE(log->mover().Settle().ok());
+  }
+  ASSERT_TRUE(cutter.has_value());
+  ASSERT_TRUE(log->Append(first_key, ValueOf(0, 2).data()).ok());
+  may_go_on = true;
+  cutter->Join();
+  EXPECT_EQ(counts[1], 3 * kRowRecords);
+  EXPECT_TRUE(tables[1].rows()[0].is_run()) << "freed behind the cut";
+  EXPECT_TRUE(tables[1].rows()[moved_row].is_moved());
+  ASSERT_TRUE(log->TakeCut(&counts, &tables).ok());
+  EXPECT_EQ(counts[1], 3 * kRowRecords + 1);
+  EXPECT_TRUE(tables[1].rows()[0].free());
 }
 
 }  // namespace
