@@ -12,8 +12,8 @@ namespace engine_race {
 
 MemoryBudget::MemoryBudget(const Options& options, const BucketLog& log)
     : budget_bytes_(options.memory_budget_bytes), log_(log) {
-  const Geometry& geometry = log.geometry();
-  staging_bytes_ = geometry.staging_base_values_bytes() + geometry.staging_keys_bytes();
+  // Pages that are written to files are the kernel's to give back.
+  staging_bytes_ = log.staging_mapped() ? log.geometry().usual_staging_bytes() : 0;
   fixed_bytes_ = budget_bytes_ / 20 + ReadPool::MaxMemoryBytes(options);
 }
 

@@ -76,7 +76,8 @@ enum class SyncMode {
 // How an acknowledged record reaches the kernel before its group goes to the log.
 enum class StagingMode {
   // Through a shared mapping where a store into a reserved page cannot fail, which ext4, XFS and
-  // tmpfs promise; kWritten elsewhere.
+  // tmpfs promise; kWritten elsewhere. Also kWritten where the mapping would usually take more than
+  // half of the memory that the control group and the machine have.
   kAuto,
   // With pwrite. A full disk or a bad block is then an error code on every file system. A write
   // costs three system calls.

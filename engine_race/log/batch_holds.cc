@@ -56,10 +56,13 @@ Status BatchHolds::HoldAll(bool places, bool* too_large) {
     if (bucket.damaged) [[unlikely]] {
       return context_.DamagedCounts(part.bucket);
     }
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.Reserve(part.bucket));
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
     std::unique_lock<std::mutex> lock(bucket.mutex);
     ENGINE_RACE_RETURN_IF_ERROR(Hold(&part, &lock, /*unclaimed=*/!places));
-    if (!places) continue;
+    if (!places) {
+      ENGINE_RACE_RETURN_IF_ERROR(ReserveForLater(part));
+      continue;
+    }
     *too_large = !bucket.values.CanHold(part.first_sequence, part.size()) ||
                  !bucket.keys.CanHold(part.first_sequence, part.size());
     if (*too_large) return Status::Ok();
@@ -111,7 +114,9 @@ Status BatchHolds::TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex
     }
     bool must_wait = !bucket.values.HasRoomFor(part->first_sequence, part->size()) ||
                      !bucket.keys.HasRoomFor(part->first_sequence, part->size());
-    if (!must_wait) ENGINE_RACE_RETURN_IF_ERROR(ReservePlaces(*part, &must_wait));
+    for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+      if (!must_wait) ENGINE_RACE_RETURN_IF_ERROR(ReservePlaces(kind, *part, &must_wait));
+    }
     if (!must_wait) [[likely]] {
       break;
     }
@@ -137,38 +142,42 @@ Status BatchHolds::TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex
   return Status::Ok();
 }
 
-// Makes sure that the places of the values can be stored into. On a full disk groups do without
-// extra places and wait for base ones, if those are enough.
-Status BatchHolds::ReservePlaces(const BatchPart& part, bool* must_wait) {
-  Lane& lane = context_.buckets[part.bucket].values;
-  const uint64_t begun = lane.BegunBy(part.first_sequence, part.size());
-  const bool continues = !lane.BeginsGroup(part.first_sequence);
-  if (continues) {
-    ENGINE_RACE_RETURN_IF_ERROR(ReservePlace(part.bucket, lane.PlaceOf(part.first_sequence)));
-  }
-  // Those that TakePlace will take, in its order.
-  Lane tried = lane;
-  uint64_t slot = NextGroup(lane, part.first_sequence);
-  for (uint64_t i = 0; i < begun; ++i, slot += lane.group_records()) {
-    const uint32_t place = tried.FreePlace();
-    tried.TakePlace(slot, place);
-    Status reserved = ReservePlace(part.bucket, place);
-    if (reserved.ok()) continue;
-    if (begun + (continues ? 1 : 0) > format::kBasePlaces) return reserved;
-    *must_wait = true;
-    return Status::Ok();
+// Reserves what the groups of a part need when it takes its places one after another: the base
+// places, and that of the group which fills. So a full disk refuses none of its records later.
+Status BatchHolds::ReserveForLater(const BatchPart& part) {
+  const Bucket& bucket = context_.buckets[part.bucket];
+  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+    const Lane& lane = bucket.LaneOf(kind);
+    for (uint32_t place = 0; place < format::kBasePlaces; ++place) {
+      ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReservePlace(kind, part.bucket, place));
+    }
+    if (lane.BeginsGroup(part.first_sequence)) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.staging.ReservePlace(kind, part.bucket, lane.PlaceOf(part.first_sequence)));
   }
   return Status::Ok();
 }
 
-Status BatchHolds::ReservePlace(uint32_t number, uint32_t place) {
-  Bucket& bucket = context_.buckets[number];
-  const uint32_t mark = uint32_t{1} << place;
-  if (place < format::kBasePlaces || (bucket.reserved_extra_places & mark) != 0) {
+// Reserves the places that TakePlace will give to groups, as GroupWriter does. On a full disk they
+// wait for lower places. Where the batch itself has all of those, it is refused.
+Status BatchHolds::ReservePlaces(LaneKind kind, const BatchPart& part, bool* must_wait) {
+  Lane lane = context_.buckets[part.bucket].LaneOf(kind);
+  const uint64_t begun = lane.BegunBy(part.first_sequence, part.size());
+  const uint32_t continued = lane.BeginsGroup(part.first_sequence)
+                                 ? format::kMaxPlaces
+                                 : lane.PlaceOf(part.first_sequence);
+  uint64_t slot = NextGroup(lane, part.first_sequence);
+  for (uint64_t i = 0; i < begun; ++i, slot += lane.group_records()) {
+    const uint32_t place = lane.FreePlace();
+    lane.TakePlace(slot, place);
+    if (slot == 0) continue;
+    Status reserved = context_.staging.ReservePlace(kind, part.bucket, place);
+    if (reserved.ok()) continue;
+    const uint64_t own_lower_count = i + (continued < place ? 1 : 0);
+    if (own_lower_count == place) return reserved;
+    *must_wait = true;
     return Status::Ok();
   }
-  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveExtraPlace(number, place));
-  bucket.reserved_extra_places |= mark;
   return Status::Ok();
 }
 

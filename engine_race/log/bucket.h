@@ -151,8 +151,6 @@ struct alignas(64) Bucket {
   // For Sync and for batches: a write to the log has ended, a pin has gone, or a batch has released
   // the bucket.
   std::condition_variable written;
-  // Which extra value places have been reserved in this opening, a bit each.
-  uint32_t reserved_extra_places = 0;
   // Records below this are in the logs and outlive power loss.
   uint64_t synced_watermark = 0;
   // BucketState::clean_at as Open found it.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/memory_limit.h"
 #include "engine_race/base/placement.h"
 #include "engine_race/log/manifest.h"
 #include "engine_race/log/recovery.h"
@@ -36,7 +37,8 @@ Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
   placement->PlaceThreads(devices, options.log);
   std::unique_ptr<BucketLog> opened(new BucketLog(options, std::move(files), *placement));
   const PolicyScope scope(placement->memory());
-  opened->context_.staging.Start(options.staging_mode, options.log, placement->memory());
+  opened->context_.staging.Start(options.staging_mode, MemoryLimit(), options.log,
+                                 placement->memory());
   Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
   ENGINE_RACE_RETURN_IF_ERROR(opened->large_batches_.Finish());

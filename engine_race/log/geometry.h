@@ -107,6 +107,10 @@ struct Geometry {
     return uint64_t{key_group_bytes} * format::kKeyPlaces;
   }
   uint64_t staging_keys_bytes() const { return staged_key_bytes_per_bucket() * bucket_count; }
+  // The base places of all buckets, and their places for keys.
+  uint64_t usual_staging_bytes() const {
+    return staging_base_values_bytes() + staging_keys_bytes();
+  }
   uint64_t KeyPlaceOffset(uint32_t bucket, uint32_t place) const {
     ENGINE_RACE_ASSERT(bucket < bucket_count && place < format::kKeyPlaces);
     return (uint64_t{bucket} * format::kKeyPlaces + place) * key_group_bytes;

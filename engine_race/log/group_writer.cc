@@ -61,7 +61,7 @@ Status GroupWriter::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock)
       continue;
     }
     bool must_wait = !bucket.HasRoom();
-    if (!must_wait) ENGINE_RACE_RETURN_IF_ERROR(ReserveNextPlace(index, &must_wait));
+    if (!must_wait) ENGINE_RACE_RETURN_IF_ERROR(ReserveNextPlaces(index, &must_wait));
     if (!must_wait) [[likely]] {
       break;
     }
@@ -71,24 +71,25 @@ Status GroupWriter::MakeRoom(uint32_t index, std::unique_lock<std::mutex>* lock)
   return bucket.listener == nullptr ? Status::Ok() : bucket.listener->Prepare(index);
 }
 
-// Makes sure that the place of the next value, which there is, can be stored into. Base places are
-// reserved already. On a full disk a group does without an extra place and waits for a base one.
-Status GroupWriter::ReserveNextPlace(uint32_t index, bool* must_wait) {
+// Reserves the places of groups that begin with the next record, which there are, as wholes. The
+// very first group of a bucket goes without: staging reserves its place as it fills. On a full disk
+// a group waits for a lower place, which has its space.
+Status GroupWriter::ReserveNextPlaces(uint32_t index, bool* must_wait) {
   Bucket& bucket = context_.buckets[index];
-  const bool begins = bucket.values.BeginsGroup(bucket.record_count);
-  const uint32_t place = bucket.values.NextPlace(bucket.record_count);
-  const uint32_t mark = uint32_t{1} << place;
-  if (place < format::kBasePlaces || (bucket.reserved_extra_places & mark) != 0) {
-    return Status::Ok();
-  }
-  Status reserved = context_.staging.ReserveExtraPlace(index, place);
-  if (reserved.ok()) {
-    bucket.reserved_extra_places |= mark;
-  } else if (begins) {
+  const uint64_t sequence = bucket.record_count;
+  if (sequence == 0) return Status::Ok();
+  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+    const Lane& lane = bucket.LaneOf(kind);
+    if (!lane.BeginsGroup(sequence)) continue;
+    const uint32_t place = lane.FreePlace();
+    Status reserved = context_.staging.ReservePlace(kind, index, place);
+    if (reserved.ok()) continue;
+    // Groups that are on their way have the lower places.
+    if (place == 0) return reserved;
     *must_wait = true;
     return Status::Ok();
   }
-  return reserved;
+  return Status::Ok();
 }
 
 // Under the bucket's lock, after MakeRoom. After a failure nothing is counted and the lanes are as

@@ -32,14 +32,14 @@ class GroupWriter {
       : context_(*context), writer_(*writer), rows_(context, writer) {}
 
   // The first step of an append to the bucket: kCorruption for damaged counts, kFull when the disk
-  // has no space for its staging.
+  // has no space for the counts of staging.
   Status BeginAppend(uint32_t bucket) {
     const Bucket& state = context_.buckets[bucket];
     state.Prefetch();
     if (state.damaged) [[unlikely]] {
       return context_.DamagedCounts(bucket);
     }
-    return context_.staging.Reserve(bucket);
+    return context_.staging.ReserveCounts();
   }
   // Appends one record, a tombstone where `value` is null. With a journal, returns once the record
   // is durable in it, or cannot be.
@@ -69,7 +69,7 @@ class GroupWriter {
 
  private:
   Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
-  Status ReserveNextPlace(uint32_t bucket, bool* must_wait);
+  Status ReserveNextPlaces(uint32_t bucket, bool* must_wait);
   Status Stage(uint32_t bucket, uint64_t key, const char* value, format::JournalDescriptor* staged);
   Status StageIn(uint32_t value_place, uint32_t key_place, const char* value,
                  const format::JournalDescriptor& record);

@@ -128,8 +128,7 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
 
 // Stages the records of the unfinished groups again, in place 0, and leaves no other entry staged.
 // `state` is a LoggedState.
-Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
-                     const BucketState& state) {
+Status RestageGroups(const StoreFiles& files, uint32_t bucket, const BucketState& state) {
   const Geometry& geometry = files.identity.geometry;
   const uint64_t place_bytes = geometry.staged_key_bytes_per_bucket();
   Region keys;
@@ -143,7 +142,6 @@ Status RestageGroups(const StoreFiles& files, Staging* staging, uint32_t bucket,
       std::all_of(keys.data(), keys.data() + place_bytes, [](char c) { return c == 0; });
   if (empty) return Status::Ok();
 
-  ENGINE_RACE_RETURN_IF_ERROR(staging->Reserve(bucket));
   std::memset(keys.data(), 0, place_bytes);
   ENGINE_RACE_RETURN_IF_ERROR(files.KeyFile(bucket).Read(
       keys.data(), RoundUp(key_count * format::kKeyEntryBytes, kIoAlignment),
@@ -274,7 +272,7 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
     BucketState logged = LoggedState(context_.geometry(), cuts[index], page_cache_id);
     logged.table = (*states)[index].table;
-    return RestageGroups(context_.files, &context_.staging, index, logged);
+    return RestageGroups(context_.files, index, logged);
   }));
   for (const io::File& file : context_.files.key_files) {
     ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(file));

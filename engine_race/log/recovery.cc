@@ -187,7 +187,7 @@ Status Recovery::WriteFullGroupsOf(uint32_t index, LaneKind kind) {
   FullGroup full;
   full.kind = kind;
   while (lane.FindIdleFullGroup(bucket.record_count, &full.group)) {
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.Reserve(index));
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
     Region group;
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(group_bytes, /*huge_pages=*/false, &group));
     const uint64_t first = full.group * lane.group_records();

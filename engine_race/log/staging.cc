@@ -19,8 +19,11 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kClusterBytes = uint64_t{2} << 20;
+// The first step in which a place that fills is reserved.
+constexpr uint64_t kFirstStepBytes = uint64_t{8} << 10;
 constexpr size_t kCacheLineBytes = 64;
+// Mapped staging usually takes at most one part in so many of what the process may use.
+constexpr uint64_t kMemoryShare = 2;
 
 // How much memory for groups on their way is kept while there are none.
 constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
@@ -62,29 +65,22 @@ void StreamPage(const char* from, char* to) {
   }
 }
 
-uint32_t ClusterBuckets(const Geometry& geometry) {
-  const uint64_t fit = kClusterBytes / geometry.base_value_bytes_per_bucket();
-  return static_cast<uint32_t>(std::clamp<uint64_t>(fit, 1, geometry.bucket_count));
-}
-
 }  // namespace
 
 Staging::Staging(const StoreFiles& files)
     : files_(files),
       geometry_(files.identity.geometry),
-      cluster_buckets_(ClusterBuckets(geometry_)),
-      cluster_count_((geometry_.bucket_count + cluster_buckets_ - 1) / cluster_buckets_),
       counts_{files.counts, 0, {}},
       keys_{files.staged_keys, geometry_.key_group_bytes, {}},
       values_{files.staged_values, geometry_.value_group_bytes, {}},
-      group_buffers_(LargerGroupBytes(geometry_), kKeptBufferBytes / LargerGroupBytes(geometry_)),
-      reserved_(std::make_unique<std::atomic<bool>[]>(cluster_count_)) {}
+      group_buffers_(LargerGroupBytes(geometry_), kKeptBufferBytes / LargerGroupBytes(geometry_)) {}
 
-void Staging::Start(StagingMode mode, const LogFn& log, const Placement& placement) {
+void Staging::Start(StagingMode mode, uint64_t memory_limit_bytes, const LogFn& log,
+                    const Placement& placement) {
   ENGINE_RACE_ASSERT(!mapped_);
   placement_ = placement;
-  reached_.resize(geometry_.bucket_count);
-  if (mode == StagingMode::kWritten || !CanBeMapped(log)) return;
+  places_.resize(geometry_.bucket_count);
+  if (mode == StagingMode::kWritten || !CanBeMapped(memory_limit_bytes, log)) return;
   const auto map = [](Area* area, uint64_t size_bytes) {
     return SharedMapping::Map(area->file.fd(), size_bytes, &area->mapping);
   };
@@ -106,7 +102,17 @@ void Staging::Start(StagingMode mode, const LogFn& log, const Placement& placeme
   Log(log, LogLevel::kWarning, "records are staged with pwrite: " + mapped.ToString());
 }
 
-bool Staging::CanBeMapped(const LogFn& log) const {
+// Where the kernel must take pages of the mapping away while they fill, each store into one waits
+// for the disk to bring it back.
+bool Staging::CanBeMapped(uint64_t memory_limit_bytes, const LogFn& log) const {
+  const uint64_t usual_bytes = geometry_.usual_staging_bytes();
+  if (usual_bytes > memory_limit_bytes / kMemoryShare) {
+    Log(log, LogLevel::kInfo,
+        "records are staged with pwrite: the places of all buckets take " +
+            std::to_string(usual_bytes) + " bytes, the process may use " +
+            std::to_string(memory_limit_bytes));
+    return false;
+  }
   for (const Area* area : {&counts_, &keys_, &values_}) {
     bool keep = false;
     uint64_t type_magic = 0;
@@ -143,20 +149,24 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
 // Populates the pages of a place from `offset` on, where the next record goes. The kernel may have
 // taken away pages that the place had populated before: one call for the whole group tries them
 // again. The number of other pages doubles while the group fills. So there are few calls, and yet a
-// group that stays small populates few pages. Without a placement the kernel reads around each
-// page, as far as its read-ahead goes, so neighbouring pages enter the page cache too. Where pages
-// are placed, each call also changes the thread's policy. So one call populates the whole group.
+// group that stays small populates few pages, and reserves little more. Without a placement the
+// kernel reads around each page, as far as its read-ahead goes, so neighbouring pages enter the
+// page cache too. Where pages are placed, each call also changes the thread's policy. So one call
+// populates the whole group.
 Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset,
-                           uint64_t offset, uint32_t* reached_bytes, uint64_t* end_bytes) const {
+                           uint64_t offset, PlaceBytes* bytes, uint64_t* end_bytes) {
   const uint64_t begin = offset / kPageBytes * kPageBytes;
   const uint64_t wanted = placement_.anywhere()
-                              ? std::max({2 * offset, begin + kPageBytes, uint64_t{*reached_bytes}})
+                              ? std::max({2 * offset, begin + kPageBytes, uint64_t{bytes->reached}})
                               : area.group_bytes;
   const uint64_t end =
       std::min(area.group_bytes, (wanted + kPageBytes - 1) / kPageBytes * kPageBytes);
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveTo(area, bucket, place_offset,
+                                        std::max(end, std::min(kFirstStepBytes, area.group_bytes)),
+                                        bytes));
   ENGINE_RACE_RETURN_IF_ERROR(Populate(area, bucket, place_offset + begin, end - begin));
   ENGINE_RACE_ASSERT(begin <= offset && offset < end && end <= area.group_bytes);
-  *reached_bytes = static_cast<uint32_t>(end);
+  bytes->reached = static_cast<uint32_t>(end);
   *end_bytes = end;
   return Status::Ok();
 }
@@ -164,16 +174,15 @@ Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_off
 template <typename CopyFn>
 Status Staging::PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
                       uint64_t index, uint64_t record_bytes, Populated* populated,
-                      uint32_t* reached_bytes, const CopyFn& copy) const {
+                      PlaceBytes* bytes, const CopyFn& copy) {
   const uint64_t offset = index * record_bytes;
   if (index == 0 || populated->place != place || index >= populated->end) [[unlikely]] {
     uint64_t end_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        PopulateAt(area, bucket, place_offset, offset, reached_bytes, &end_bytes));
+    ENGINE_RACE_RETURN_IF_ERROR(PopulateAt(area, bucket, place_offset, offset, bytes, &end_bytes));
     *populated = {place, static_cast<uint32_t>(end_bytes / record_bytes)};
   }
   ENGINE_RACE_ASSERT(populated->place == place && index < populated->end);
-  ENGINE_RACE_ASSERT(offset + record_bytes <= area.group_bytes);
+  ENGINE_RACE_ASSERT(offset + record_bytes <= std::min(bytes->reserved, bytes->reached));
   copy(area.mapping.data() + place_offset + offset);
   return Status::Ok();
 }
@@ -181,16 +190,16 @@ Status Staging::PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, 
 // Stores one record of a group.
 Status Staging::Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
                     uint64_t index, std::string_view record, Populated* populated,
-                    uint32_t* reached_bytes) const {
-  return PutBy(area, bucket, place_offset, place, index, record.size(), populated, reached_bytes,
+                    PlaceBytes* bytes) {
+  return PutBy(area, bucket, place_offset, place, index, record.size(), populated, bytes,
                [record](char* to) { std::memcpy(to, record.data(), record.size()); });
 }
 
 Status Staging::StreamValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
   if (!mapped_ || value == nullptr) return StageValue(bucket, place, index, value);
-  ENGINE_RACE_ASSERT(IsReserved(bucket) && index < geometry_.values_per_group());
+  ENGINE_RACE_ASSERT(HasCounts() && index < geometry_.values_per_group());
   return PutBy(values_, bucket, geometry_.ValuePlaceOffset(bucket, place), place, index,
-               kValueBytes, &populated_[bucket].values, &reached_[bucket].values[place],
+               kValueBytes, &populated_[bucket].values, &places_[bucket].values[place],
                [value](char* to) { StreamPage(value, to); });
 }
 
@@ -212,16 +221,15 @@ void Staging::PrefetchStreamed(uint32_t bucket, uint32_t value_place, uint64_t v
 
 // Writes one record of a group. The page cache takes a page in when it is first written to.
 Status Staging::WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset,
-                            uint64_t index, std::string_view record,
-                            uint32_t* reached_bytes) const {
+                            uint64_t index, std::string_view record, PlaceBytes* bytes) const {
   const uint64_t offset = index * record.size();
   const uint64_t end = offset + record.size();
-  if (placement_.anywhere() || end <= *reached_bytes) {
+  if (placement_.anywhere() || end <= bytes->reached) {
     return WriteBelowLimit(area.file, record, place_offset + offset);
   }
   const PolicyScope scope(placement_.OnOneNode(bucket));
   ENGINE_RACE_RETURN_IF_ERROR(WriteBelowLimit(area.file, record, place_offset + offset));
-  *reached_bytes = static_cast<uint32_t>((end + kPageBytes - 1) / kPageBytes * kPageBytes);
+  bytes->reached = static_cast<uint32_t>((end + kPageBytes - 1) / kPageBytes * kPageBytes);
   return Status::Ok();
 }
 
@@ -243,25 +251,25 @@ void Staging::Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_ind
 Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
   const std::string_view record(value == nullptr ? kZeros.data() : value, kValueBytes);
   const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
-  ENGINE_RACE_ASSERT(IsReserved(bucket) && index < geometry_.values_per_group());
+  ENGINE_RACE_ASSERT(HasCounts() && index < geometry_.values_per_group());
   if (!mapped_) {
     ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(LargestFileBytes(geometry_)));
-    return WriteRecord(values_, bucket, offset, index, record, &reached_[bucket].values[place]);
+    return WriteRecord(values_, bucket, offset, index, record, &places_[bucket].values[place]);
   }
   return Put(values_, bucket, offset, place, index, record, &populated_[bucket].values,
-             &reached_[bucket].values[place]);
+             &places_[bucket].values[place]);
 }
 
 Status Staging::StageKey(uint32_t bucket, uint32_t place, uint64_t index,
                          const format::KeyEntry& entry) {
   const std::string_view record(reinterpret_cast<const char*>(&entry), sizeof(entry));
   const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
-  ENGINE_RACE_ASSERT(IsReserved(bucket) && index < geometry_.keys_per_group());
+  ENGINE_RACE_ASSERT(HasCounts() && index < geometry_.keys_per_group());
   if (!mapped_) {
-    return WriteRecord(keys_, bucket, offset, index, record, &reached_[bucket].keys[place]);
+    return WriteRecord(keys_, bucket, offset, index, record, &places_[bucket].keys[place]);
   }
   return Put(keys_, bucket, offset, place, index, record, &populated_[bucket].keys,
-             &reached_[bucket].keys[place]);
+             &places_[bucket].keys[place]);
 }
 
 Status Staging::PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const {

@@ -7,9 +7,11 @@
 // such a store may be a SIGBUS (a copy-on-write one that is full, for instance). Reading is by
 // pread in both ways.
 //
-// Thread safety: Reserve and the reads from any thread; the places and words of one bucket are
-// written under that bucket's lock. Nothing may be staged or published before Reserve has succeeded
-// for the bucket in this opening.
+// Mapped places are reserved in steps that double as they fill, or as wholes.
+//
+// Thread safety: ReserveCounts and the reads from any thread; the places and words of one bucket
+// are reserved and written under that bucket's lock. Nothing may be staged or published before
+// ReserveCounts has succeeded in this opening.
 // Owner of its mappings; the files are StoreFiles'. Invariants: a word is published after what it
 // counts; no mapped page is stored into before its space is reserved and the page is populated.
 #ifndef ENGINE_RACE_LOG_STAGING_H_
@@ -18,7 +20,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,7 @@
 #include "engine_race/io/file.h"
 #include "engine_race/log/bucket_state.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/full_group.h"
 #include "engine_race/log/geometry.h"
 #include "engine_race/log/region_pool.h"
 #include "engine_race/log/store_files.h"
@@ -46,27 +48,28 @@ class Staging {
   // Gives a part of a file that will be mapped space of its own. kFull, kIOError.
   static Status ReserveRange(const io::File& file, uint64_t offset, uint64_t size);
 
-  // Decides how this opening stages records, before it stages any; reads need no decision. Says in
-  // the log why, where kAuto becomes written.
-  void Start(StagingMode mode, const LogFn& log, const Placement& placement);
+  // Decides how this opening stages records, before it stages any; reads need no decision. The
+  // process may use `memory_limit_bytes`, with the page cache of its files. Says in the log why,
+  // where kAuto becomes written.
+  void Start(StagingMode mode, uint64_t memory_limit_bytes, const LogFn& log,
+             const Placement& placement);
   bool mapped() const { return mapped_; }
 
   // Reads and checks the counts and the rows of every bucket with pread. Damaged ones are marked,
   // not used.
   Status ReadCounts(std::vector<BucketState>* states) const;
 
-  // Makes sure that stores to the bucket's counts and base places have their space; a pwrite finds
-  // its own. kFull on a full disk. Cheap after the first call for a bucket.
-  Status Reserve(uint32_t bucket) {
-    if (IsReserved(bucket)) [[likely]] {
+  // Makes sure of space for the counts of all buckets. kFull on a full disk. Cheap after the first
+  // call. A pwrite finds its own space, so that nothing is to be done then, here and below.
+  Status ReserveCounts() {
+    if (HasCounts()) [[likely]] {
       return Status::Ok();
     }
-    return ReserveCluster(ClusterOf(bucket));
+    return ReserveCountsFirst();
   }
-  // Makes sure of space for the counts of all buckets, and for nothing else.
-  Status ReserveCounts();
-  // Makes sure of space for one of the bucket's extra value places.
-  Status ReserveExtraPlace(uint32_t bucket, uint32_t place);
+  // Makes sure of space for a whole place, in one step. Without it a place gets its space as
+  // records are staged in it, which may then be refused. Cheap where it has it.
+  Status ReservePlace(LaneKind kind, uint32_t bucket, uint32_t place);
 
   // Prefetches the memory that a record at these indices will be stored into, which no cache holds.
   // The caller computes meanwhile. Advice only.
@@ -75,13 +78,13 @@ class Staging {
 
   // Put a value (null: zeros) or an entry in a place, at `index` of the group that is there. The
   // value is put first: StageValue checks the file size limit for the writes of the entry and the
-  // words, too. After a failure (kFull, kIOError) the bytes at `index` are undefined and the others
-  // as they were.
+  // words, too. kFull where the place needs more space and there is none. After a failure (kFull,
+  // kIOError) the bytes at `index` are undefined and the others as they were.
   Status StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   Status StageKey(uint32_t bucket, uint32_t place, uint64_t index, const format::KeyEntry& entry);
 
-  // StageValue for many values in a row. Where it stores through the mapping it goes past the
-  // caches: the log's write reads the value long after. Fence comes before the records count.
+  // StageValue for many values in a row. Through the mapping it goes past the caches: the log's
+  // write reads the value long after. Fence comes before the records count.
   Status StreamValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   static void Fence();
   // Prefetches what StreamValue and StageKey look at, and the line of counts. Advice only.
@@ -135,49 +138,46 @@ class Staging {
     uint32_t place = ~uint32_t{0};
     uint32_t end = 0;
   };
-  // Of one bucket, under its lock: what each record looks at, and apart from it what a group does.
+  // Of a bucket, under its lock: what each record looks at, and apart from it what a group does.
   struct PopulatedPlaces {
     Populated values;
     Populated keys;
   };
-  // How many bytes of each place this opening has populated. Staging by pwrite counts bytes written
-  // instead, where pages are placed.
-  struct ReachedPlaces {
-    std::array<uint32_t, format::kValuePlaces> values = {};
-    std::array<uint32_t, format::kKeyPlaces> keys = {};
+  // The bytes of a place that have their space, and those that this opening has populated, or has
+  // written by pwrite where pages are placed.
+  struct PlaceBytes {
+    uint32_t reserved = 0;
+    uint32_t reached = 0;
+  };
+  struct PlacesOfBucket {
+    std::array<PlaceBytes, format::kValuePlaces> values = {};
+    std::array<PlaceBytes, format::kKeyPlaces> keys = {};
   };
 
-  uint32_t ClusterOf(uint32_t bucket) const { return bucket / cluster_buckets_; }
-  // Whether Reserve has succeeded for the bucket, as far as stores need it.
-  bool IsReserved(uint32_t bucket) const {
-    // Acquire pairs with the release in ReserveCluster: the space is there.
-    return !mapped_ || reserved_[ClusterOf(bucket)].load(std::memory_order_acquire);
-  }
-  bool CanBeMapped(const LogFn& log) const;
-  Status ReserveCountsLocked();
+  // Whether ReserveCounts has succeeded. Acquire pairs with the release in ReserveCountsFirst.
+  bool HasCounts() const { return !mapped_ || counts_reserved_.load(std::memory_order_acquire); }
+  bool CanBeMapped(uint64_t memory_limit_bytes, const LogFn& log) const;
+  Status ReserveCountsFirst();
   Status TouchCounts() const;
-  Status ReserveCluster(uint32_t cluster);
+  Status ReserveTo(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t end_bytes,
+                   PlaceBytes* bytes);
   Status Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const;
   // Calls copy(to), with the pages populated before the first record in them.
   template <typename CopyFn>
   Status PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
-               uint64_t index, uint64_t record_bytes, Populated* populated, uint32_t* reached_bytes,
-               const CopyFn& copy) const;
+               uint64_t index, uint64_t record_bytes, Populated* populated, PlaceBytes* bytes,
+               const CopyFn& copy);
   Status Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
-             uint64_t index, std::string_view record, Populated* populated,
-             uint32_t* reached_bytes) const;
+             uint64_t index, std::string_view record, Populated* populated, PlaceBytes* bytes);
   Status PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t offset,
-                    uint32_t* reached_bytes, uint64_t* end_bytes) const;
+                    PlaceBytes* bytes, uint64_t* end_bytes);
   Status WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t index,
-                     std::string_view record, uint32_t* reached_bytes) const;
+                     std::string_view record, PlaceBytes* bytes) const;
   Status FullGroup(const Area& area, uint64_t offset, RegionPool::Lease* buffer,
                    const char** group);
 
   const StoreFiles& files_;
   const Geometry& geometry_;
-  // Buckets are reserved some at a time: fewer system calls, yet a small store stays small.
-  const uint32_t cluster_buckets_;
-  const uint32_t cluster_count_;
   bool mapped_ = false;
   // The placement of staging pages in the page cache.
   Placement placement_;
@@ -185,12 +185,11 @@ class Staging {
   Area keys_;
   Area values_;
   std::vector<PopulatedPlaces> populated_;
-  std::vector<ReachedPlaces> reached_;
+  std::vector<PlacesOfBucket> places_;
   // Groups that were staged with pwrite, on their way to the logs.
   RegionPool group_buffers_;
   std::mutex reserve_mutex_;
-  bool counts_reserved_ = false;  // under reserve_mutex_
-  std::unique_ptr<std::atomic<bool>[]> reserved_;
+  std::atomic<bool> counts_reserved_{false};  // changed under reserve_mutex_
   std::atomic<uint64_t> reserved_bytes_{0};
 };
 

@@ -1,5 +1,4 @@
 // Reserves disk space and populates pages for mapped staging.
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,15 +42,10 @@ Status Staging::ReserveRange(const io::File& file, uint64_t offset, uint64_t siz
   return supported ? Status::Ok() : WriteBack(file, offset, size);
 }
 
-Status Staging::ReserveCounts() {
-  if (!mapped_) return Status::Ok();
+Status Staging::ReserveCountsFirst() {
   const std::lock_guard<std::mutex> lock(reserve_mutex_);
-  return ReserveCountsLocked();
-}
-
-// Under reserve_mutex_.
-Status Staging::ReserveCountsLocked() {
-  if (counts_reserved_) return Status::Ok();
+  // Relaxed: stores to it happen under this mutex.
+  if (counts_reserved_.load(std::memory_order_relaxed)) return Status::Ok();
   // On tmpfs pages enter the page cache by being reserved.
   const PolicyScope scope(placement_);
   const uint64_t size_bytes = geometry_.staging_counts_bytes();
@@ -65,7 +59,8 @@ Status Staging::ReserveCountsLocked() {
     ENGINE_RACE_RETURN_IF_ERROR(TouchCounts());
     return status;
   }
-  counts_reserved_ = true;
+  // Release pairs with the acquire in HasCounts.
+  counts_reserved_.store(true, std::memory_order_release);
   return Status::Ok();
 }
 
@@ -82,34 +77,28 @@ Status Staging::TouchCounts() const {
   return Status::Ok();
 }
 
-Status Staging::ReserveCluster(uint32_t cluster) {
-  const std::lock_guard<std::mutex> lock(reserve_mutex_);
-  // Relaxed: stores to it happen under this mutex.
-  if (reserved_[cluster].load(std::memory_order_relaxed)) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveCountsLocked());
-  const PolicyScope scope(placement_);
-  const uint64_t first = uint64_t{cluster} * cluster_buckets_;
-  const uint64_t buckets = std::min<uint64_t>(cluster_buckets_, geometry_.bucket_count - first);
-  const uint64_t key_bytes = geometry_.staged_key_bytes_per_bucket();
-  const uint64_t value_bytes = geometry_.base_value_bytes_per_bucket();
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(keys_.file, first * key_bytes, buckets * key_bytes));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      ReserveRange(values_.file, first * value_bytes, buckets * value_bytes));
-  // Relaxed: a statistic.
-  reserved_bytes_.fetch_add(buckets * (key_bytes + value_bytes), std::memory_order_relaxed);
-  // Release pairs with the acquire in IsReserved.
-  reserved_[cluster].store(true, std::memory_order_release);
-  return Status::Ok();
+Status Staging::ReservePlace(LaneKind kind, uint32_t bucket, uint32_t place) {
+  if (!mapped_) return Status::Ok();
+  if (kind == LaneKind::kValues) {
+    return ReserveTo(values_, bucket, geometry_.ValuePlaceOffset(bucket, place),
+                     values_.group_bytes, &places_[bucket].values[place]);
+  }
+  return ReserveTo(keys_, bucket, geometry_.KeyPlaceOffset(bucket, place), keys_.group_bytes,
+                   &places_[bucket].keys[place]);
 }
 
-Status Staging::ReserveExtraPlace(uint32_t bucket, uint32_t place) {
-  ENGINE_RACE_ASSERT(place >= format::kBasePlaces && place < format::kValuePlaces);
-  if (!mapped_) return Status::Ok();
+// Makes sure that the first `end_bytes` of a place have their space.
+Status Staging::ReserveTo(const Area& area, uint32_t bucket, uint64_t place_offset,
+                          uint64_t end_bytes, PlaceBytes* bytes) {
+  ENGINE_RACE_ASSERT(HasCounts() && end_bytes <= area.group_bytes);
+  if (end_bytes <= bytes->reserved) return Status::Ok();
+  // On tmpfs pages enter the page cache by being reserved.
   const PolicyScope scope(placement_.OnOneNode(bucket));
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(values_.file, geometry_.ValuePlaceOffset(bucket, place),
-                                           geometry_.value_group_bytes));
+  const uint64_t more_bytes = end_bytes - bytes->reserved;
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(area.file, place_offset + bytes->reserved, more_bytes));
+  bytes->reserved = static_cast<uint32_t>(end_bytes);
   // Relaxed: a statistic.
-  reserved_bytes_.fetch_add(geometry_.value_group_bytes, std::memory_order_relaxed);
+  reserved_bytes_.fetch_add(more_bytes, std::memory_order_relaxed);
   return Status::Ok();
 }
 

@@ -3,6 +3,8 @@
 #define TEST_FAULTS_STAGING_TEST_UTIL_H_
 
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 
 #include <cerrno>
 #include <string>
@@ -21,6 +23,12 @@ inline long Refuse(int error) {
 
 inline bool IsOn(const SystemCall& call, CallKind kind, const char* name) {
   return call.kind == kind && PathOfFd(call.fd).ends_with(name);
+}
+
+// After a call with that result: every file system is one whose files are mapped.
+inline void PretendMapped(const SystemCall& call, long result) {
+  if (call.kind != CallKind::kFstatFs || result != 0) return;
+  static_cast<struct statfs*>(call.buffer)->f_type = EXT4_SUPER_MAGIC;
 }
 
 // A store whose groups of values are large enough to be populated in several steps.

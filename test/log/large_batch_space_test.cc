@@ -98,6 +98,29 @@ TEST_P(LargeBatchSpaceTest, LogsWithoutSpaceForItRefuseIt) {
   EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
 }
 
+// Nothing of what it stages needs space any more.
+TEST_P(LargeBatchSpaceTest, ADiskThatFillsUpOnceItIsCommittedTakesAllOfIt) {
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+  bool written = false;
+  int refused_count = 0;
+  CallWatch full([&](SystemCall* call) {
+    const bool of_batch = PathOf(*call).ends_with(format::kLargeBatchName);
+    // It takes its space before it is written, and gives the logs their share after that.
+    if (call->kind == CallKind::kFdatasync && of_batch) written = true;
+    if (call->kind != CallKind::kFallocate || call->flags != 0 || !written) return call->Proceed();
+    ++refused_count;
+    errno = ENOSPC;
+    return -1L;
+  });
+  {
+    const ScopedHook scope(&full);
+    ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
+  }
+  EXPECT_TRUE(written);
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 2));
+}
+
 // Its file may take long to write. Its buckets take records meanwhile.
 TEST_P(LargeBatchSpaceTest, WritersDoNotWaitForItsFile) {
   const auto log = OpenLog(options_, dir_.path());

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/memory_limit.h"
 #include "engine_race/log/group_writer.h"
 #include "engine_race/log/log_context.h"
 #include "engine_race/log/log_reader.h"
@@ -34,7 +35,8 @@ struct LogParts {
         writer(&context),
         groups(&context, &writer),
         reader(&context) {
-    context.staging.Start(options.staging_mode, options.log, context.placement.memory());
+    context.staging.Start(options.staging_mode, kNoMemoryLimit, options.log,
+                          context.placement.memory());
     const Status recovered = Recovery(&context, &writer, &groups).Run();
     EXPECT_TRUE(recovered.ok()) << recovered.ToString();
   }

@@ -27,7 +27,7 @@ class PowerRecoveryTest : public ::testing::Test {
   void Open() {
     context_ = std::make_unique<LogContext>(
         TinyLogOptions(), OpenedFiles(TinyLogOptions(), dir_.path()), numa::StorePlacement());
-    context_->staging.Start(StagingMode::kAuto, LogFn(), Placement());
+    context_->staging.Start(StagingMode::kAuto, kNoMemoryLimit, LogFn(), Placement());
     writer_ = std::make_unique<LogWriter>(context_.get());
     ASSERT_TRUE(context_->staging.ReadCounts(&states_).ok());
   }

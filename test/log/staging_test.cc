@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/memory_limit.h"
 #include "test/log/log_parts_test_util.h"
 
 namespace engine_race::test {
@@ -15,7 +16,7 @@ namespace {
 class StagingTest : public ::testing::TestWithParam<StagingMode> {
  protected:
   StagingTest() : files_(OpenedFiles(TinyLogOptions(), dir_.path())), staging_(files_) {
-    staging_.Start(GetParam(), LogFn(), Placement());
+    staging_.Start(GetParam(), kNoMemoryLimit, LogFn(), Placement());
     buffer_.resize(4 * kValueBytes);
   }
 
@@ -42,8 +43,8 @@ INSTANTIATE_TEST_SUITE_P(Modes, StagingTest,
 
 TEST_P(StagingTest, ValuesAndEntriesReadBackFromTheirPlaces) {
   ASSERT_EQ(staging_.mapped(), GetParam() == StagingMode::kAuto);
-  ASSERT_TRUE(staging_.Reserve(2).ok());
-  ASSERT_TRUE(staging_.ReserveExtraPlace(2, 6).ok());
+  ASSERT_TRUE(staging_.ReserveCounts().ok());
+  ASSERT_TRUE(staging_.ReservePlace(LaneKind::kValues, 2, 6).ok());
   for (const uint32_t place : {1U, 6U}) {
     for (uint64_t i = 0; i < 4; ++i) {
       ASSERT_TRUE(staging_.StageValue(2, place, i, ValueOf(i, place).data()).ok());
@@ -70,7 +71,7 @@ TEST_P(StagingTest, ValuesAndEntriesReadBackFromTheirPlaces) {
 }
 
 TEST_P(StagingTest, AMissingValueIsZeros) {
-  ASSERT_TRUE(staging_.Reserve(0).ok());
+  ASSERT_TRUE(staging_.ReserveCounts().ok());
   ASSERT_TRUE(staging_.StageValue(0, 0, 0, ValueOf(1, 1).data()).ok());
   ASSERT_TRUE(staging_.StageValue(0, 0, 0, nullptr).ok());
   ASSERT_TRUE(staging_.ReadValues(0, 0, 0, 1, buffer_.data()).ok());
@@ -78,7 +79,7 @@ TEST_P(StagingTest, AMissingValueIsZeros) {
 }
 
 TEST_P(StagingTest, EachPublishedWordChangesNoOther) {
-  ASSERT_TRUE(staging_.Reserve(1).ok());
+  ASSERT_TRUE(staging_.ReserveCounts().ok());
   const BucketState before = Counts(1);
   ASSERT_FALSE(before.damaged);
   EXPECT_EQ(before.record_count, 0u);
@@ -101,7 +102,7 @@ TEST_P(StagingTest, EachPublishedWordChangesNoOther) {
 }
 
 TEST_P(StagingTest, CountsThatContradictOneAnotherAreDamaged) {
-  ASSERT_TRUE(staging_.Reserve(0).ok());
+  ASSERT_TRUE(staging_.ReserveCounts().ok());
   Publish(0, format::WordKind::kRecords, 8);
   EXPECT_FALSE(Counts(0).damaged);
   // Half a group; more than there are; synced beyond the end; more than a bucket takes.
@@ -119,7 +120,7 @@ TEST_P(StagingTest, CountsThatContradictOneAnotherAreDamaged) {
 }
 
 TEST_P(StagingTest, AnyFlippedBitOfAWordDamagesItsBucketAlone) {
-  ASSERT_TRUE(staging_.Reserve(3).ok());
+  ASSERT_TRUE(staging_.ReserveCounts().ok());
   Publish(3, format::WordKind::kRecords, 5);
   const format::BucketCounts line = EncodeCounts(files_.identity.store_id, 3, Counts(3));
   for (uint32_t bit = 0; bit < 64; ++bit) {
@@ -144,6 +145,30 @@ TEST_P(StagingTest, AWrittenLineIsTheWholeState) {
   EXPECT_EQ(found.logged_value_watermark, 8u);
   EXPECT_EQ(found.synced_watermark, 9u);
   EXPECT_EQ(found.page_cache_id, 4711u);
+}
+
+// Half of it is left for everything else.
+TEST(StagingMemoryTest, AMappingThatTheMemoryDoesNotHoldIsLeftOut) {
+  const TempDir dir(FastParent());
+  const StoreFiles files = OpenedFiles(TinyLogOptions(), dir.path());
+  const uint64_t usual_bytes = files.identity.geometry.usual_staging_bytes();
+  EXPECT_EQ(usual_bytes, 4 * (2 * uint64_t{4} * kValueBytes + 2 * 4096));
+  for (const bool is_enough : {true, false}) {
+    std::vector<std::string> lines;
+    const LogFn log = [&lines](LogLevel level, std::string_view line) {
+      EXPECT_EQ(level, LogLevel::kInfo);
+      lines.emplace_back(line);
+    };
+    const uint64_t limit_bytes = 2 * usual_bytes - (is_enough ? 0 : 1);
+    Staging staging(files);
+    staging.Start(StagingMode::kAuto, limit_bytes, log, Placement());
+    EXPECT_EQ(staging.mapped(), is_enough);
+    ASSERT_EQ(lines.size(), is_enough ? 0u : 1u);
+    if (is_enough) continue;
+    for (const uint64_t named : {usual_bytes, limit_bytes}) {
+      EXPECT_NE(lines[0].find(std::to_string(named)), std::string::npos) << lines[0];
+    }
+  }
 }
 
 }  // namespace
