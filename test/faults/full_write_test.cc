@@ -152,15 +152,17 @@ TEST_F(FullWriteTest, ADurableWriteFindsTheSpaceOfDeadRecords) {
   constexpr uint64_t kKeys = 40;
   // Three rows of 256 records: the first is dead, and the other two are whole.
   constexpr uint64_t kVersions = 20;
-  // Only writes that find no room clean.
-  constexpr uint32_t kMostDeadPercent = 99;
   options_ = ScenarioOptions(SyncMode::kGroup);
   options_.bucket_capacity_records = 4 * 256;
-  options_.reclaim_dead_percent = kMostDeadPercent;
+  options_.reclaim = Reclaim::kOff;
   ASSERT_TRUE(Store::Open(options_, dir_.Join("store"), &store_).ok());
   for (uint64_t version = 1; version <= kVersions; ++version) {
     for (uint64_t key = 0; key < kKeys; ++key) ASSERT_TRUE(Put(key, version).ok());
   }
+  // One write does not make the reclaimer clean what an opening has found.
+  options_.reclaim = Reclaim::kBackground;
+  store_.reset();
+  ASSERT_TRUE(Store::Open(options_, dir_.Join("store"), &store_).ok());
   std::atomic<bool> is_full{true};
   CallWatch hook([&](SystemCall* call) {
     if (call->kind == CallKind::kFallocate && (call->flags & FALLOC_FL_PUNCH_HOLE) != 0) {
