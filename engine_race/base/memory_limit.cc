@@ -12,12 +12,15 @@
 namespace engine_race {
 namespace {
 
-// A file of one number. "max" is none. Without a limit v1 has the largest one that it knows, which
-// is more than any machine has.
+// A group of v1 without a limit shows the largest number of whole pages.
+constexpr uint64_t kNoLimitFrom = uint64_t{1} << 62;
+
+// A file of one number. "max" is none.
 uint64_t LimitIn(const std::string& text) {
   uint64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  return error == std::errc() && bytes != 0 ? bytes : kNoMemoryLimit;
+  const bool is_limit = error == std::errc() && bytes != 0 && bytes < kNoLimitFrom;
+  return is_limit ? bytes : kNoMemoryLimit;
 }
 
 }  // namespace

@@ -10,11 +10,12 @@
 #include <system_error>
 #include <utility>
 
+#include "engine_race/base/memory_limit.h"
+#include "engine_race/base/text_file.h"
 #include "harness/bench/git_hash.h"
 #include "harness/measure/median.h"
 #include "harness/system/disk.h"
 #include "harness/system/machine.h"
-#include "harness/system/memory_limit.h"
 #include "harness/system/process_stats.h"
 
 namespace harness {
@@ -182,7 +183,9 @@ nlohmann::json MachineJson(const std::string& dir) {
   machine["git_hash"] = GitHash();
   machine["device"] = device.device().empty() ? nlohmann::json() : nlohmann::json(device.device());
   machine["device_bytes_from"] = device.source();
-  machine["memory_limit_bytes"] = OrNull(MemoryLimitBytes());
+  const uint64_t limit_bytes = engine_race::MemoryLimitFrom(engine_race::ReadTextFile);
+  machine["memory_limit_bytes"] =
+      limit_bytes == engine_race::kNoMemoryLimit ? nlohmann::json() : nlohmann::json(limit_bytes);
   return machine;
 }
 

@@ -1,14 +1,12 @@
-// The kernel's counts of a device's bytes, and the memory that control groups allow.
+// The kernel's counts of a device's bytes.
 #include "harness/system/device_io.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <filesystem>
-#include <map>
 
 #include "harness/system/disk.h"
-#include "harness/system/memory_limit.h"
 #include "harness/system/process_stats.h"
 #include "test/test_util.h"
 
@@ -57,40 +55,6 @@ TEST(DiskTest, CountsAllocatedBytes) {
   std::filesystem::resize_file(path, uint64_t{1} << 30);
   EXPECT_GE(AllocatedBytes(temp.Join(".")), text.size());
   EXPECT_LT(AllocatedBytes(temp.Join(".")), uint64_t{1} << 24);
-}
-
-using Files = std::map<std::string, std::string>;
-
-std::optional<uint64_t> LimitOf(const Files& files) {
-  return MemoryLimitFrom([&](const std::string& path) {
-    const auto at = files.find(path);
-    return at == files.end() ? std::string() : at->second;
-  });
-}
-
-TEST(MemoryLimitTest, TakesTheLeastOfVersion2) {
-  Files files = {{"/proc/self/cgroup", "0::/a/b\n"},
-                 {"/proc/self/mountinfo", "30 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n"},
-                 {"/cg/a/b/memory.max", "max\n"}};
-  EXPECT_FALSE(LimitOf(files).has_value());
-  files["/cg/a/memory.max"] = "2147483648\n";
-  EXPECT_EQ(LimitOf(files), uint64_t{1} << 31);
-  files["/cg/a/b/memory.max"] = "1073741824\n";
-  EXPECT_EQ(LimitOf(files), uint64_t{1} << 30);
-}
-
-TEST(MemoryLimitTest, TakesTheLeastOfVersion1) {
-  Files files = {{"/proc/self/cgroup", "5:cpu:/x\n4:memory:/a\n"},
-                 {"/proc/self/mountinfo",
-                  "35 32 0:31 / /cpu rw - cgroup cgroup rw,cpu\n"
-                  "36 32 0:32 / /mem rw - cgroup cgroup rw,memory\n"},
-                 {"/cpu/x/memory.limit_in_bytes", "1\n"},
-                 {"/mem/memory.limit_in_bytes", "9223372036854771712\n"},
-                 {"/mem/a/memory.limit_in_bytes", "9223372036854771712\n"}};
-  EXPECT_FALSE(LimitOf(files).has_value());
-  files["/mem/a/memory.limit_in_bytes"] = "4096\n";
-  EXPECT_EQ(LimitOf(files), 4096u);
-  EXPECT_FALSE(LimitOf({}).has_value());
 }
 
 TEST(ProcessStatsTest, CpuTimesAddUp) {
