@@ -99,7 +99,7 @@ TEST_F(ReclaimViewsTest, ASnapshotAndAnIteratorAreHeldThroughAllOfIt) {
   ASSERT_TRUE(store_->NewIterator({}, &iterator).ok());
   iterator.SeekToFirst();
   Versions walked;
-  constexpr uint64_t kRounds = 20;
+  constexpr uint64_t kRounds = Sized(20, 10);
   for (uint64_t round = 0; round < kRounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     ASSERT_NO_FATAL_FAILURE(WalkOn(&iterator, old.size() / kRounds, /*forward=*/true, &walked));
@@ -136,7 +136,7 @@ TEST_F(ReclaimViewsTest, ViewsComeAndGoInAnyOrder) {
   };
   std::vector<View> views;
   std::mt19937_64 random(11);
-  for (uint64_t round = 0; round < 60; ++round) {
+  for (uint64_t round = 0; round < Sized(60, 30); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     if (views.size() < 4) {
       views.emplace_back();

@@ -10,7 +10,7 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kRounds = 20;
+constexpr uint64_t kRounds = Sized(20, 10);
 
 class ReclaimRoundsTest : public ReclaimTest, public ::testing::WithParamInterface<uint32_t> {
  protected:
@@ -226,7 +226,7 @@ TEST_F(ReclaimTest, LargeBatchesFillAndReclaimARegion) {
     }
     const Status status = store_->Write(batch);
     ASSERT_TRUE(status.ok()) << status.ToString();
-    if (version % 60 == 0) {
+    if (version % 30 == 0) {
       ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
     }
   }
