@@ -2,11 +2,12 @@
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
 #   scripts/setup.sh [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|
-#                     cluster|test-cluster|bench-cluster|ci|all]
+#                     cluster|test-cluster|bench-cluster|redis-py|node-redis|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights. Go, its
 # modules and staticcheck come from Go's module proxy, which GOPROXY names. redis-py and node-redis, which
-# test the service, come from the registries that pip and npm have.
+# test the service, come from the registries that pip and npm have. Only ci and their own goals demand
+# them: test-cluster and all go on without.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/go_env.sh
@@ -140,15 +141,17 @@ mount                    mount
 unshare                  util-linux
 systemd-analyze          systemd
 '
-# For clients of Redis that its tests run: see install_clients.
-clients_needs='
+# For clients of Redis that its tests run: see install_redis_py and install_node_redis.
+redis_py_needs='
 /usr/bin/python3         python3
 /usr/lib/python3.*/ensurepip                   python3-venv
+'
+node_redis_needs='
 node                     nodejs
 npm                      npm
 '
 # For .ci/run alone: it compiles the opponents too. Its other goals install what they need themselves.
-ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs$clients_needs"'
+ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs$redis_py_needs$node_redis_needs"'
 ccache                   ccache
 '
 # Optional tools of bin/lab l1: they count, sample and draw.
@@ -175,11 +178,12 @@ case $goal in
   l1) needs=$l1_needs ;;
   browser) needs=$browser_needs ;;
   cluster) needs=$cluster_needs ;;
-  test-cluster) needs=$test_cluster_needs$clients_needs ;;
-  bench-cluster) needs=$test_cluster_needs ;;
+  test-cluster | bench-cluster) needs=$test_cluster_needs ;;
+  redis-py) needs=$redis_py_needs ;;
+  node-redis) needs=$node_redis_needs ;;
   ci) needs=$ci_needs ;;
-  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs$test_cluster_needs$clients_needs ;;
-  *) echo "usage: $0 [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|test-cluster|bench-cluster|ci|all]" >&2; exit 2 ;;
+  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs$test_cluster_needs ;;
+  *) echo "usage: $0 [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|test-cluster|bench-cluster|redis-py|node-redis|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do
@@ -270,26 +274,49 @@ fetch_modules() {
 
 # redis-py and node-redis in the versions that cluster/check/clients names, with their checksums. They
 # are complete when their copies of these lists are there.
-install_clients() {
-  local lists=cluster/check/clients python=$cluster_clients/python node=$cluster_clients/node
-  case $goal in
-    test-cluster | ci | all) ;;
-    *) return 0 ;;
-  esac
-  if ! cmp -s $lists/requirements.txt "$python/requirements.txt"; then
-    echo "setup: installing redis-py"
-    /usr/bin/python3 -m venv --clear "$python"
-    "$python/bin/pip" install -q --disable-pip-version-check --only-binary :all: --require-hashes \
-      -r $lists/requirements.txt < /dev/null
-    cp $lists/requirements.txt "$python/"
+client_lists=cluster/check/clients
+
+install_redis_py() {
+  local python=$cluster_clients/python
+  if cmp -s $client_lists/requirements.txt "$python/requirements.txt" &&
+      "$python/bin/python3" -c 'import redis' 2> /dev/null; then
+    return
   fi
-  if ! cmp -s $lists/package-lock.json "$node/installed.json"; then
-    echo "setup: installing node-redis; it needs Node.js 20 or newer, and this is $(node --version)"
+  echo "setup: installing redis-py"
+  /usr/bin/python3 -m venv --clear "$python"
+  "$python/bin/pip" install -q --disable-pip-version-check --only-binary :all: --require-hashes \
+    -r $client_lists/requirements.txt < /dev/null
+  cp $client_lists/requirements.txt "$python/"
+}
+
+install_node_redis() {
+  local node=$cluster_clients/node release
+  release=$(node --version)
+  release=${release#v}
+  if [ "${release%%.*}" -lt 20 ]; then
+    echo "setup: node-redis needs Node.js 20 or newer, and this is $release" >&2
+    return 1
+  fi
+  if ! cmp -s $client_lists/package-lock.json "$node/installed.json"; then
+    echo "setup: installing node-redis"
     mkdir -p "$node"
-    cp $lists/package.json $lists/package-lock.json "$node/"
+    cp $client_lists/package.json $client_lists/package-lock.json "$node/"
     (cd "$node" && npm ci --ignore-scripts --no-audit --no-fund < /dev/null)
-    cp $lists/package-lock.json "$node/installed.json"
+    cp $client_lists/package-lock.json "$node/installed.json"
   fi
+}
+
+install_clients() {
+  local client
+  case $goal in
+    redis-py) install_redis_py ;;
+    node-redis) install_node_redis ;;
+    ci) install_redis_py; install_node_redis ;;
+    test-cluster | all)
+      for client in redis-py node-redis; do
+        scripts/setup.sh $client || echo "setup: going on without $client: its test is skipped" >&2
+      done ;;
+  esac
 }
 
 # What no package has, of the goals that need Go.

@@ -22,6 +22,10 @@ import (
 // limit keeps a client that hangs from hanging the tests.
 const limit = 5 * time.Minute
 
+// nodeTimeout is long: on a busy machine a write may take longer than the default, and no request
+// may fail here.
+const nodeTimeout = 10 * time.Second
+
 // need gives the path of a program or package, and skips the test without it. CI fails.
 func need(t *testing.T, program string) string {
 	t.Helper()
@@ -70,7 +74,7 @@ func valueOf(number int) string {
 func TestClients(t *testing.T) {
 	binary := need(t, filepath.Join("..", "..", "..", "bin", "engine-raced"))
 	c, err := process.New(t.Context(), process.Options{Binary: binary, Dir: t.TempDir(), Nodes: 3,
-		Shards: 4, ReadyIn: limit})
+		Shards: 4, ReadyIn: limit, NodeTimeout: nodeTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,17 +99,37 @@ func TestClients(t *testing.T) {
 		}
 		addresses = append(addresses, host, port)
 	}
-	t.Run("redis-py", func(t *testing.T) {
+	// What a client leaves behind must not fail the next one.
+	each := func(name string, test func(t *testing.T)) {
+		t.Run(name, test)
+		deleteAll(t, c.Info(1).ClientAddress)
+	}
+	each("redis-py", func(t *testing.T) {
 		run(t, "", need(t, installed("python", "bin", "python3")),
 			append([]string{"redis_py.py"}, addresses...)...)
 	})
-	t.Run("node-redis", func(t *testing.T) {
+	each("node-redis", func(t *testing.T) {
 		need(t, installed("node", "installed.json"))
 		run(t, "", need(t, "node"), append([]string{"node_redis.mjs"}, addresses...)...)
 	})
-	t.Run("go-redis", func(t *testing.T) { goRedis(t, c.Info(1).ClientAddress) })
-	t.Run("redis-cli", func(t *testing.T) { redisCLI(t, addresses) })
-	t.Run("redis-benchmark", func(t *testing.T) { redisBenchmark(t, addresses) })
+	each("go-redis", func(t *testing.T) { goRedis(t, c.Info(1).ClientAddress) })
+	each("redis-cli", func(t *testing.T) { redisCLI(t, addresses) })
+	each("redis-benchmark", func(t *testing.T) { redisBenchmark(t, addresses) })
+}
+
+func deleteAll(t *testing.T, address string) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: address})
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	keys, err := client.Keys(ctx, "*").Result()
+	if err == nil && len(keys) > 0 {
+		err = client.Del(ctx, keys...).Err()
+	}
+	if err != nil {
+		t.Fatalf("keys are not deleted: %v", err)
+	}
 }
 
 func crashesOf(c *process.Cluster) []error {
@@ -158,10 +182,16 @@ func goRedis(t *testing.T, address string) {
 	}
 	keys := map[string]bool{}
 	for i := range 100 {
-		client.Set(ctx, fmt.Sprintf("go1%05d", i), valueOf(i), 0)
+		if err := client.Set(ctx, fmt.Sprintf("go1%05d", i), valueOf(i), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for each := client.Scan(ctx, 0, "go1*", 7).Iterator(); each.Next(ctx); {
-		keys[each.Val()] = true
+	scan := client.Scan(ctx, 0, "go1*", 7).Iterator()
+	for scan.Next(ctx) {
+		keys[scan.Val()] = true
+	}
+	if err := scan.Err(); err != nil {
+		t.Error(err)
 	}
 	if len(keys) != 100 {
 		t.Errorf("%d keys were scanned", len(keys))
