@@ -142,18 +142,24 @@ Status BatchHolds::TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex
   return Status::Ok();
 }
 
-// Reserves what the groups of a part need when it takes its places one after another: the base
-// places, and that of the group which fills. So a full disk refuses none of its records later.
+// Reserves what the groups of a part need when it takes its places one after another: the place of
+// the group which fills, and as many base places as there are groups. So a full disk refuses none
+// of its records later.
 Status BatchHolds::ReserveForLater(const BatchPart& part) {
   const Bucket& bucket = context_.buckets[part.bucket];
   for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
     const Lane& lane = bucket.LaneOf(kind);
-    for (uint32_t place = 0; place < format::kBasePlaces; ++place) {
+    const bool continues = !lane.BeginsGroup(part.first_sequence);
+    const uint64_t begun = lane.BegunBy(part.first_sequence, part.size());
+    if (continues) {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          context_.staging.ReservePlace(kind, part.bucket, lane.PlaceOf(part.first_sequence)));
+    }
+    // A group that is alone waits for the first place.
+    const uint32_t base_count = begun == 0 ? 0 : begun == 1 && !continues ? 1 : format::kBasePlaces;
+    for (uint32_t place = 0; place < base_count; ++place) {
       ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReservePlace(kind, part.bucket, place));
     }
-    if (lane.BeginsGroup(part.first_sequence)) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        context_.staging.ReservePlace(kind, part.bucket, lane.PlaceOf(part.first_sequence)));
   }
   return Status::Ok();
 }
@@ -174,7 +180,7 @@ Status BatchHolds::ReservePlaces(LaneKind kind, const BatchPart& part, bool* mus
     Status reserved = context_.staging.ReservePlace(kind, part.bucket, place);
     if (reserved.ok()) continue;
     const uint64_t own_lower_count = i + (continued < place ? 1 : 0);
-    if (own_lower_count == place) return reserved;
+    if (own_lower_count == place || reserved.code() != Code::kFull) return reserved;
     *must_wait = true;
     return Status::Ok();
   }

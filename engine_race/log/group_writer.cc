@@ -85,7 +85,7 @@ Status GroupWriter::ReserveNextPlaces(uint32_t index, bool* must_wait) {
     Status reserved = context_.staging.ReservePlace(kind, index, place);
     if (reserved.ok()) continue;
     // Groups that are on their way have the lower places.
-    if (place == 0) return reserved;
+    if (place == 0 || reserved.code() != Code::kFull) return reserved;
     *must_wait = true;
     return Status::Ok();
   }

@@ -291,8 +291,10 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
     kept_count += cut - state.synced_watermark;
     lost_count += known_end - std::min(cut, known_end);
     SlotTable table = std::move(state.table);
+    const uint64_t clean_at = state.clean_at;
     state = LoggedState(context_.geometry(), cut, page_cache_id);
     state.table = std::move(table);
+    state.clean_at = clean_at;
     if (index == doubtful.front()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.WriteLine(index, state));
   }

@@ -48,7 +48,10 @@ DirtyBuckets::DirtyBuckets(const Options& options, BucketLog* log, std::function
     // full group.
     const uint64_t room = log->SlotEnd(b) * dead_percent_ / 100;
     const uint64_t unknown = record_count + (log->HasRows(b) ? 0 : std::max(room, min_room));
-    bucket.clean_at = bucket.kept_clean_at == 0 ? unknown : bucket.kept_clean_at;
+    // What was kept may be of an opening that allowed more dead records.
+    const uint64_t most_room = log->SlotEnd(b) * dead_percent_ / (100 - dead_percent_);
+    const uint64_t latest = record_count + std::max(most_room, min_room);
+    bucket.clean_at = bucket.kept_clean_at == 0 ? unknown : std::min(bucket.kept_clean_at, latest);
   }
 }
 
@@ -78,7 +81,7 @@ void DirtyBuckets::Keep() noexcept {
       const uint64_t room = limit - std::min(limit, record_count);
       clean_at = record_count + std::max(room, kMinRows * log_.geometry().row_records());
     }
-    if (log_.mover().HasWaiting(b)) clean_at = record_count;
+    if (bucket.queued || log_.mover().HasWaiting(b)) clean_at = record_count;
     // The others would fail for the same reason.
     if (!KeepCleanAt(b, clean_at)) return;
   }
@@ -128,7 +131,9 @@ void DirtyBuckets::CountReplaced(State* bucket, std::span<const format::KeyEntry
       place = (place + 1) % table.size();
     }
     if (table[place] != 0) {
-      ++bucket->replaced_count;
+      // A tombstone was counted already.
+      if (!IsTombstone(entries[table[place] - 1])) ++bucket->replaced_count;
+      table[place] = static_cast<uint16_t>(i + 1);
       continue;
     }
     table[place] = static_cast<uint16_t>(i + 1);
@@ -236,7 +241,8 @@ void DirtyBuckets::BringBack() noexcept {
 
 bool DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const BucketUse& use) {
   const uint64_t limit = use.live_count * 100 / (100 - std::min(dead_percent, 99U));
-  const uint64_t room = limit - std::min(limit, use.held_count);
+  // What is kept of the sum is told from a count that was reached only up to here.
+  const uint64_t room = std::min(limit - std::min(limit, use.held_count), kMaxBucketRecords - 1);
   State& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
   const uint64_t held_before =
@@ -246,7 +252,8 @@ bool DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const Buc
   bucket.was_cleaned = true;
   bucket.clean_at =
       use.record_count + std::max<uint64_t>(room, kMinRows * log_.geometry().row_records());
-  KeepCleanAt(number, bucket.clean_at);
+  // Until the freed cells are settled, a kill brings them back: the next opening cleans again.
+  KeepCleanAt(number, log_.mover().HasWaiting(number) ? use.record_count : bucket.clean_at);
   // Records that were only moved are no space that was won.
   return use.freed_count > use.moved_count &&
          use.held_count > limit + log_.geometry().row_records();

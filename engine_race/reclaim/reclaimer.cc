@@ -153,7 +153,10 @@ void Reclaimer::Run() noexcept {
       const uint64_t began_ns = MonotonicNs();
       BucketUse use;
       Report(CleanOne(&cleaner, bucket, DeadPercent(), &use));
-      if (MustSettle()) SettleAndRelease();
+      if (MustSettle()) {
+        SettleAndRelease();
+        dirty_.BringBack();
+      }
       KeepRate(began_ns, use.moved_count * kValueBytes);
     } else {
       std::unique_lock lock(mutex_);
@@ -165,7 +168,8 @@ void Reclaimer::Run() noexcept {
         const bool is_woken = work_.wait_for(lock, kSettleDelay, is_wanted);
         lock.unlock();
         if (!is_woken) SettleAndRelease();
-        dirty_.BringBack();
+        // Another cleaning would find what the last one has freed, not settled.
+        if (!is_woken || log_.mover().unsettled_bytes() == 0) dirty_.BringBack();
       } else {
         work_.wait(lock, [&] { return is_wanted() || look_again_; });
       }
