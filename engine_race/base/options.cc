@@ -73,9 +73,8 @@ Status ValidateOptions(const Options& options) {
                                               kMinGroupBytes, kMaxValueGroupBytes));
   ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("key_group_bytes", options.key_group_bytes,
                                               kMinGroupBytes, kMaxKeyGroupBytes));
-  const uint64_t key_entry_bytes = 16;
   const uint64_t group_records = std::max<uint64_t>(options.value_group_bytes / kValueBytes,
-                                                    options.key_group_bytes / key_entry_bytes);
+                                                    options.key_group_bytes / kKeyEntryBytes);
   ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("bucket_capacity_records",
                                               options.bucket_capacity_records, group_records,
                                               kMaxBucketRecords));

@@ -19,6 +19,8 @@ namespace engine_race {
 
 inline constexpr uint32_t kKeyBytes = 8;
 inline constexpr uint32_t kValueBytes = 4096;
+// The bytes that a store keeps of a record beside its value.
+inline constexpr uint64_t kKeyEntryBytes = 32;
 
 // Limits of the geometry.
 inline constexpr uint32_t kMaxBucketCount = 65536;
@@ -26,7 +28,7 @@ inline constexpr uint32_t kMaxFileCount = 1024;
 inline constexpr uint64_t kMaxBucketRecords = uint64_t{1} << 26;
 inline constexpr uint32_t kMinGroupBytes = 4096;
 inline constexpr uint32_t kMaxValueGroupBytes = 1024 * 1024;
-inline constexpr uint32_t kMaxKeyGroupBytes = 64 * 1024;
+inline constexpr uint32_t kMaxKeyGroupBytes = 128 * 1024;
 inline constexpr uint64_t kMinMemoryBudgetBytes = uint64_t{16} << 20;
 inline constexpr uint32_t kMaxBuildThreadCount = 1024;
 inline constexpr uint32_t kMaxWorkerCount = 1024;
@@ -116,8 +118,8 @@ struct Options {
   uint64_t bucket_capacity_records = kMaxBucketRecords;
   // Values go to their log in groups of this size: a power of two, 4 KiB to 1 MiB.
   uint32_t value_group_bytes = 128 * 1024;
-  // Key entries go to their log in groups of this size: a power of two, 4 KiB to 64 KiB.
-  uint32_t key_group_bytes = 4096;
+  // Key entries go to their log in groups of this size: a power of two, 4 KiB to 128 KiB.
+  uint32_t key_group_bytes = 8192;
   // Where the values lie: directories, made when missing, or raw block devices, at most 64. The
   // value logs are striped over them (RAID-0). Empty: in the store's own directory.
   //

@@ -27,7 +27,7 @@ class CheckpointSink final : public ViewSink {
     record.key = entry.key;
     record.sequence = count_;
     record.slot = static_cast<uint32_t>(count_);
-    record.value_checksum = entry.ref.value_checksum();
+    record.value_hash = HashValue(value);
     ENGINE_RACE_RETURN_IF_ERROR(fill_.Add(bucket, record, value));
     ++count_;
     return Status::Ok();

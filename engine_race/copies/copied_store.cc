@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "engine_race/base/round_up.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/logged_state.h"
 #include "engine_race/log/staging.h"
@@ -23,7 +24,8 @@ Options WithGeometryOf(const Geometry& geometry, const Options& options) {
 }
 
 Status BucketFill::Init() {
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &keys_));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Region::Allocate(kPieceRecords * format::kKeyEntryBytes, false, &keys_));
   return Region::Allocate(kPieceRecords * kValueBytes, false, &values_);
 }
 
@@ -52,10 +54,11 @@ Status BucketFill::Finish(uint32_t bucket, uint64_t record_count) {
 // Writes the piece whose last slot is end - 1.
 Status BucketFill::WritePiece(uint32_t bucket, uint64_t end) {
   const uint64_t begin = (end - 1) / kPieceRecords * kPieceRecords;
-  const uint64_t key_bytes = (end - begin) * sizeof(format::KeyEntry);
-  std::memset(keys_.data() + key_bytes, 0, kIoAlignment - key_bytes);
+  const uint64_t key_bytes = (end - begin) * format::kKeyEntryBytes;
+  const uint64_t page_bytes = RoundUp(key_bytes, kIoAlignment);
+  std::memset(keys_.data() + key_bytes, 0, page_bytes - key_bytes);
   ENGINE_RACE_RETURN_IF_ERROR(
-      files_.KeyFile(bucket).Write(keys_.data(), kIoAlignment, geometry_.KeyOffset(bucket, begin)));
+      files_.KeyFile(bucket).Write(keys_.data(), page_bytes, geometry_.KeyOffset(bucket, begin)));
   // Tombstones leave holes.
   for (uint64_t slot = begin; slot < end; ++slot) {
     if (!has_value_[slot - begin]) continue;

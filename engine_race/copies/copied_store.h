@@ -25,7 +25,7 @@ namespace engine_race {
 Options WithGeometryOf(const Geometry& geometry, const Options& options);
 
 // Writes records into the logs of a new store, a bucket after another, each in order of slot from 0
-// on. Whole pages of entries and their values are written at once: 1 MiB with direct writes.
+// on. 1 MiB of values is written at once, with direct writes, and the pages of their entries.
 class BucketFill {
  public:
   // Keeps a reference to `files`.
@@ -39,8 +39,8 @@ class BucketFill {
   Status Finish(uint32_t bucket, uint64_t record_count);
 
  private:
-  // How many records are written together: the entries of one key page, and their values.
-  static constexpr uint64_t kPieceRecords = kIoAlignment / sizeof(format::KeyEntry);
+  // How many records are written together.
+  static constexpr uint64_t kPieceRecords = (uint64_t{1} << 20) / kValueBytes;
 
   Status WritePiece(uint32_t bucket, uint64_t end);
   Status WriteValues(uint32_t bucket, uint64_t begin, uint64_t slot, uint64_t end);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/shared_progress.h"
 #include "engine_race/log/batch_intents.h"
 #include "engine_race/log/bucket_state.h"
@@ -26,8 +27,10 @@
 namespace engine_race {
 namespace {
 
-// How many records are verified together: the entries of one key page, and their values.
-constexpr uint64_t kPieceRecords = kIoAlignment / format::kKeyEntryBytes;
+// How many records are verified together: 1 MiB of values, and their entries.
+constexpr uint64_t kPieceRecords = (uint64_t{1} << 20) / kValueBytes;
+constexpr uint64_t kPieceKeyBytes = kPieceRecords * format::kKeyEntryBytes;
+static_assert(kPieceKeyBytes % kIoAlignment == 0);
 
 // The store, and what all threads add to.
 struct Walk {
@@ -83,7 +86,7 @@ class BucketVerifier {
   Status Init(const MakeSinkFn& make_sink) {
     if (make_sink) ENGINE_RACE_RETURN_IF_ERROR(make_sink(&sink_));
     ENGINE_RACE_RETURN_IF_ERROR(tail_.Init());
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &keys_));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceKeyBytes, false, &keys_));
     return Region::Allocate(kPieceRecords * kValueBytes, false, &values_);
   }
 
@@ -149,7 +152,7 @@ class BucketVerifier {
       record.sequence = SlotTable::OrderOfSequence(sequence);
       record.slot = static_cast<uint32_t>(sequence);
       record.tombstone = left.value == nullptr;
-      if (!record.tombstone) record.value_checksum = ChecksumOfHash(left.value_hash);
+      if (!record.tombstone) record.value_hash = left.value_hash;
       ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, left.value));
     }
     held_count_ += part.size();
@@ -243,10 +246,11 @@ class BucketVerifier {
     return walk_->files.values.Read(bucket_, at.slot, 1, buffer);
   }
 
-  // Slots [begin, end) of one key page. Fails only as the sink does.
+  // Slots [begin, end) of one piece. Fails only as the sink does.
   Status VerifyPiece(uint64_t begin, uint64_t end) {
     const Status keys_read = walk_->files.KeyFile(bucket_).Read(
-        keys_.data(), kIoAlignment, geometry_.KeyOffset(bucket_, begin));
+        keys_.data(), RoundUp((end - begin) * format::kKeyEntryBytes, kIoAlignment),
+        geometry_.KeyOffset(bucket_, begin));
     // All values at once; should that fail, one by one.
     const bool values_read =
         walk_->files.values.Read(bucket_, begin, end - begin, values_.data()).ok();
@@ -277,12 +281,12 @@ class BucketVerifier {
           at.value_in_log && values_read ? Status::Ok() : ReadValue(at, value);
       if (!value_read.ok()) {
         AddBad(slot, at.value_in_log, /*value=*/true, value_read.ToString());
-      } else if (!ValueMatches(value, record.value_checksum)) {
+      } else if (!IsValueOf(record, value)) {
         AddBad(slot, at.value_in_log, /*value=*/true, "the value does not match its checksum");
       } else {
         ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, value));
       }
-      VerifyStagedValue(at, record.value_checksum, value);
+      VerifyStagedValue(at, record, value);
     }
     return Status::Ok();
   }
@@ -297,20 +301,20 @@ class BucketVerifier {
                                 at.sequence % geometry_.keys_per_group(), 1, &staged);
     if (!read.ok()) {
       AddBad(at.slot, /*in_log=*/false, /*value=*/false, read.ToString());
-    } else if (staged.key != logged.key || staged.check != logged.check) {
+    } else if (staged != logged) {
       AddBad(at.slot, /*in_log=*/false, /*value=*/false, "the key entry is not the one in the log");
     }
   }
 
   // Into `buffer`.
-  void VerifyStagedValue(const Position& at, uint32_t value_checksum, char* buffer) {
+  void VerifyStagedValue(const Position& at, const KeyRecord& record, char* buffer) {
     if (!walk_->trusted || at.sequence < state_.logged_value_watermark || !at.value_in_log) return;
     const Status read =
         walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(at.sequence),
                                   at.sequence % geometry_.values_per_group(), 1, buffer);
     if (!read.ok()) {
       AddBad(at.slot, /*in_log=*/false, /*value=*/true, read.ToString());
-    } else if (!ValueMatches(buffer, value_checksum)) {
+    } else if (!IsValueOf(record, buffer)) {
       AddBad(at.slot, /*in_log=*/false, /*value=*/true, "the value does not match its checksum");
     }
   }

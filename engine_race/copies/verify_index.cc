@@ -30,10 +30,6 @@ struct IndexFiles {
   uint64_t bad_count = 0;
 };
 
-ValueRef RefOf(const KeyRecord& record) {
-  return ValueRef(record.slot, record.value_checksum, record.tombstone);
-}
-
 // Collects the records of a bucket and compares them with the extents.
 class Comparison final : public RecordSink {
  public:
@@ -140,7 +136,7 @@ void Comparison::Compare(uint32_t bucket, const format::IndexCoverage& coverage,
     // old or missing.
     const bool is_in_tail = newest.sequence >= SlotTable::OrderOfSequence(coverage.record_count);
     const auto is_entry = [&](const KeyRecord& record) {
-      return entry->ref == RefOf(record) && !record.tombstone;
+      return entry->ref == ValueRef(record) && !record.tombstone;
     };
     const bool is_right = !is_found    ? is_in_tail || newest.tombstone
                           : is_in_tail ? std::any_of(begin, end, is_entry)

@@ -174,7 +174,7 @@ Status BucketIndex::ReserveNoted(uint32_t count) {
 }
 
 void BucketIndex::OnAppend(const KeyRecord& record, bool moved) noexcept {
-  const ValueRef ref(record.slot, record.value_checksum, record.tombstone);
+  const ValueRef ref(record);
   {
     std::lock_guard lock(lock_);
     // Relaxed: the lock orders it.

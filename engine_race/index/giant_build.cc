@@ -172,9 +172,7 @@ Status GiantBuild::Route(GiantPartitions* partitions, bool first_round) {
         if (!Decode(entry, slot, &record)) {
           if (first_round) NoteDamage(slot, 1);
         } else if (!damaged_ || record.sequence >= first_provable_) {
-          partitions->Add(piece.worker,
-                          {record.key, record.sequence,
-                           ValueRef(record.slot, record.value_checksum, record.tombstone)});
+          partitions->Add(piece.worker, {record.key, record.sequence, ValueRef(record)});
         }
       }
       ++slot;

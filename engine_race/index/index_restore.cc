@@ -24,7 +24,7 @@ constexpr uint32_t kMaxBucketsPerTurn = 32;
 // The fewest turns of a thread. In small stores a turn has fewer buckets, so that all threads end
 // at about the same time.
 constexpr uint32_t kMinTurnsPerThread = 2;
-// Tails are held in memory: 32 bytes a record, in as many threads.
+// Tails are held in memory: 48 bytes a record, in as many threads.
 constexpr uint64_t kMinTail = 4096;
 constexpr uint64_t kMaxTail = 128 << 10;
 constexpr uint64_t kTailFraction = 4;
@@ -190,7 +190,7 @@ Status IndexRestore::ReadTail(uint32_t bucket, const BucketCut& cut, std::vector
     KeyRecord record;
     *is_good =
         *is_good && cut.table.Decode(codec, entry, slot, &record) && keys.Contains(record.key);
-    tail->push_back({record.key, ValueRef(record.slot, record.value_checksum, record.tombstone)});
+    tail->push_back({record.key, ValueRef(record)});
   };
   if (covered < cut.logged_key_watermark) {
     const uint64_t per_page = kIoAlignment / format::kKeyEntryBytes;

@@ -154,8 +154,7 @@ PartBuilder::EntryCounts PartBuilder::Distribute(const RawBucket& raw, Distribut
     KeyRecord record;
     counts.intact_count += raw.Decode(slot, &record);
     counts.tombstone_count += record.tombstone;
-    entries[cells[map.Of(raw.entries[slot].key)]++] = {
-        record.key, ValueRef(record.slot, record.value_checksum, record.tombstone)};
+    entries[cells[map.Of(raw.entries[slot].key)]++] = {record.key, ValueRef(record)};
   }
   // Each cell ends where the next one begins.
   ENGINE_RACE_ASSERT(cells[to->cell_count - 1] == raw.entries.size());
@@ -296,7 +295,7 @@ Status PartBuilder::BuildFromRecords(const RawBucket& raw, BuiltParts* built) {
   entries.reserve(records.size());
   for (const KeyRecord& each : records) {
     if (each.tombstone && !damaged) continue;
-    entries.push_back({each.key, ValueRef(each.slot, each.value_checksum, each.tombstone)});
+    entries.push_back({each.key, ValueRef(each)});
   }
   return MakeParts(entries, &built->parts);
 }

@@ -36,7 +36,7 @@ RootWriter::RootWriter(BucketLog* log, mode_t file_mode, std::span<BucketIndex> 
       buckets_(buckets),
       paging_(*paging),
       root_(std::move(root)),
-      last_entries_(buckets.size()),
+      last_checks_(buckets.size()),
       entry_end_counts_(buckets.size()) {
   root_.coverages.resize(buckets.size());
 }
@@ -95,14 +95,14 @@ Status RootWriter::DescribeBucket(uint32_t bucket, const l1::IndexRoot& before,
   }
   if (coverage.record_count == 0) return Status::Ok();
   if (entry_end_counts_[bucket] != coverage.end_count) {
+    format::KeyEntry last;
     // A bucket whose key log cannot be read is left out.
-    if (!log_.ReadKeyEntry(bucket, coverage.end_count - 1, &last_entries_[bucket]).ok()) {
-      return Status::Ok();
-    }
+    if (!log_.ReadKeyEntry(bucket, coverage.end_count - 1, &last).ok()) return Status::Ok();
+    last_checks_[bucket] = last.check;
     entry_end_counts_[bucket] = coverage.end_count;
   }
   coverage.check =
-      CoverageCheck(log_.store_id(), root->root_id, bucket, coverage, last_entries_[bucket]);
+      CoverageCheck(log_.store_id(), root->root_id, bucket, coverage, last_checks_[bucket]);
   root->coverages[bucket] = coverage;
   for (format::IndexExtent& extent : extents) {
     extent.bucket = bucket;

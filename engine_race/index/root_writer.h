@@ -47,11 +47,11 @@ class RootWriter {
   Paging& paging_;
 
   std::mutex commit_mutex_;
-  // Under commit_mutex_: the last root that was stored, and the last entry that it covers of each
-  // bucket.
+  // Under commit_mutex_: the last root that was stored, and the check of the last entry that it
+  // covers of each bucket.
   l1::IndexRoot root_;
-  std::vector<format::KeyEntry> last_entries_;
-  // entry_end_counts_[b]: the end count whose last entry is last_entries_[b]; 0: none was read.
+  std::vector<uint64_t> last_checks_;
+  // entry_end_counts_[b]: the end count whose last entry has last_checks_[b]; 0: none was read.
   std::vector<uint64_t> entry_end_counts_;
 };
 

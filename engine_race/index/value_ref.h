@@ -9,6 +9,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/swip.h"
+#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/format.h"
 
 namespace engine_race {
@@ -23,6 +24,8 @@ class ValueRef {
               (uint64_t{tombstone} << (format::kSlotBits + format::kChecksumBits))) {
     ENGINE_RACE_ASSERT(slot >> format::kSlotBits == 0 && value_checksum <= format::kChecksumMask);
   }
+  explicit ValueRef(const KeyRecord& record)
+      : ValueRef(record.slot, ChecksumOfHash(record.value_hash), record.tombstone) {}
 
   // Not of a hot reference.
   uint32_t slot() const {

@@ -88,7 +88,7 @@ KeyRecord BatchWriter::RecordOf(const BatchPlan& plan, const BatchPart& part, ui
   record.sequence = SlotTable::OrderOfSequence(part.SequenceOf(item));
   record.slot = static_cast<uint32_t>(part.SlotOf(item));
   record.tombstone = entry.value == nullptr;
-  record.value_checksum = record.tombstone ? 0 : ChecksumOfHash(entry.value_hash);
+  record.value_hash = record.tombstone ? 0 : entry.value_hash;
   return record;
 }
 
@@ -99,11 +99,9 @@ Status BatchWriter::WriteChain(BatchScratch* scratch, Journal* journal, uint32_t
   for (const BatchPart& part : plan.parts()) {
     const EntryCodec codec = context_.codec(part.bucket);
     for (uint32_t item = part.begin; item < part.end; ++item) {
-      const uint64_t sequence = part.SequenceOf(item);
       const format::KeyEntry entry =
-          SlotTable::EncodeAppended(codec, RecordOf(plan, part, item), sequence);
-      scratch->chain.push_back(
-          {format::MakeJournalDescriptor(entry, part.bucket, sequence), plan.record(item).value});
+          SlotTable::EncodeAppended(codec, RecordOf(plan, part, item), part.SequenceOf(item));
+      scratch->chain.push_back({{entry, part.bucket, 0}, plan.record(item).value});
     }
   }
   return journal->WriteChain(scratch->chain, half);

@@ -16,11 +16,11 @@ namespace {
 Status CompareWithCounts(const StoreFiles& files, const Staging& staging, uint32_t bucket,
                          const BucketState& state, std::span<const JournalReplay::Record> records,
                          bool* agrees) {
-  *agrees = records.empty() || records.back().descriptor.sequence() < state.record_count;
+  *agrees = records.empty() || records.back().descriptor.entry.sequence() < state.record_count;
   RecordCheck check(files, staging, bucket, state);
   bool ready = false;
   for (size_t i = 0; i < records.size() && *agrees; ++i) {
-    const uint64_t sequence = records[i].descriptor.sequence();
+    const uint64_t sequence = records[i].descriptor.entry.sequence();
     if (sequence < state.synced_watermark) continue;
     if (!ready) ENGINE_RACE_RETURN_IF_ERROR(check.Init());
     ready = true;

@@ -1,14 +1,11 @@
-// Key entries that check themselves, and the checked words of the counts.
+// Key entries that say everything about their records and check themselves, and the checked words
+// of the counts.
 //
-// An entry stores its sequence number s as guard = Permute(s ^ h). h hashes everything else about
-// the entry: store, bucket, slot, key, tombstone bit and checksum. A reader undoes the permutation.
-// A damaged bit, or another slot, bucket or store, gives a number spread over all 35 bits. Such a
-// number is nearly always too high for the bucket, and the entry is refused. So the same bits order
-// the records of a key and prove that the entry belongs where it lies.
+// An entry has the key, the sequence number, whether the record is a tombstone, the whole hash of
+// its value, and a check. The check is a hash of all the others, seeded with store, bucket and
+// slot. So an entry with a damaged bit is refused, and so is one that lies in another place.
 //
-// The value's checksum is masked with a hash of store, bucket, slot, key and sequence number, so a
-// checksum that was moved elsewhere fails. Unmasked it is a plain hash of the value. Read keeps
-// only that hash in memory.
+// A value is verified with its entry by all 64 bits of its hash. The index keeps 28 of them.
 //
 // Thread safety: values and stateless functions. Invariant: what Encode made of a record decodes in
 // its slot of its bucket of its store alone.
@@ -23,64 +20,28 @@
 
 namespace engine_race {
 
-// A decoded entry. `value_checksum` is ValueChecksum(value), zero for a tombstone.
+// A decoded entry. `value_hash` is HashValue(value), zero for a tombstone.
 struct KeyRecord {
   uint64_t key = 0;
   uint64_t sequence = 0;
+  uint64_t value_hash = 0;
   uint32_t slot = 0;
-  uint32_t value_checksum = 0;
   bool tombstone = false;
 };
 
-// The part of a value's hash that an entry and the index keep: 28 bits.
+// Whether the value is that of the record, which is no tombstone.
+inline bool IsValueOf(const KeyRecord& record, const char* value) {
+  return HashValue(value) == record.value_hash;
+}
+
+// The part of a value's hash that the index keeps.
 inline uint32_t ChecksumOfHash(uint64_t value_hash) {
   return static_cast<uint32_t>(value_hash >> (64 - format::kChecksumBits));
 }
-inline uint32_t ValueChecksum(const char* value) { return ChecksumOfHash(HashValue(value)); }
-
-// Of an entry as it lies in the log: not checked.
-inline bool IsTombstone(const format::KeyEntry& entry) {
-  return (entry.check >> format::kTombstoneShift & 1) != 0;
-}
-
-// Whether the value has this checksum.
+// Whether the value has this checksum. For readers that have no entry.
 inline bool ValueMatches(const char* value, uint32_t value_checksum) {
-  return ValueChecksum(value) == value_checksum;
+  return ChecksumOfHash(HashValue(value)) == value_checksum;
 }
-
-// A bijection of 35-bit words in which every bit of the result depends on many bits of the
-// argument.
-namespace guard {
-
-inline constexpr uint64_t kA = 0x2545f4915;
-inline constexpr uint64_t kB = 0x5851f42d5;
-
-// Of an odd number, modulo 2^35.
-constexpr uint64_t Inverse(uint64_t odd) {
-  uint64_t inverse = odd;  // right to 3 bits; each step doubles them
-  for (int i = 0; i < 5; ++i) inverse *= 2 - odd * inverse;
-  return inverse & format::kGuardMask;
-}
-
-static_assert(((kA * Inverse(kA)) & format::kGuardMask) == 1);
-static_assert(((kB * Inverse(kB)) & format::kGuardMask) == 1);
-static_assert(18 * 2 >= format::kGuardBits, "x ^= x >> 18 is its own inverse");
-
-constexpr uint64_t Permute(uint64_t x) {
-  x = (x * kA) & format::kGuardMask;
-  x ^= x >> 18;
-  x = (x * kB) & format::kGuardMask;
-  return x ^ (x >> 18);
-}
-
-constexpr uint64_t Unpermute(uint64_t x) {
-  x ^= x >> 18;
-  x = (x * Inverse(kB)) & format::kGuardMask;
-  x ^= x >> 18;
-  return (x * Inverse(kA)) & format::kGuardMask;
-}
-
-}  // namespace guard
 
 // Encodes and decodes the entries of one bucket. A value type; const calls are thread-safe.
 class EntryCodec {
@@ -89,42 +50,36 @@ class EntryCodec {
       : seed_(MixWords(store_id ^ 0x9e3779b97f4a7c15, bucket + 0xd1b54a32d192ed03)) {}
 
   format::KeyEntry Encode(const KeyRecord& record) const {
-    ENGINE_RACE_ASSERT(record.sequence <= format::kGuardMask);
-    ENGINE_RACE_ASSERT(record.value_checksum <= format::kChecksumMask);
-    const uint64_t location = LocationHash(record.key, record.slot);
-    const uint64_t low =
-        (uint64_t{record.tombstone} << format::kTombstoneShift) |
-        ((record.value_checksum ^ ChecksumMask(location, record.sequence)) & format::kChecksumMask);
-    const uint64_t hidden = guard::Permute(record.sequence ^ GuardKey(location, low));
-    return {record.key, (hidden << format::kGuardShift) | low};
+    ENGINE_RACE_ASSERT(record.sequence <= format::kSequenceMask);
+    ENGINE_RACE_ASSERT(!record.tombstone || record.value_hash == 0);
+    format::KeyEntry entry;
+    entry.key = record.key;
+    entry.word = record.sequence | uint64_t{record.tombstone} << format::kSequenceBits;
+    entry.value_hash = record.value_hash;
+    entry.check = CheckOf(entry, record.slot);
+    return entry;
   }
 
-  // False when the entry is damaged or not of this slot: its sequence number comes out at
-  // `sequence_bound` or above. *record is then unspecified.
+  // False when the entry is damaged, not of this slot, or has a sequence number of `sequence_bound`
+  // or above. *record is then unspecified.
   bool Decode(const format::KeyEntry& entry, uint32_t slot, uint64_t sequence_bound,
               KeyRecord* record) const {
-    const uint64_t location = LocationHash(entry.key, slot);
-    const uint64_t low = entry.check & ((uint64_t{1} << format::kGuardShift) - 1);
-    const uint64_t sequence =
-        guard::Unpermute(entry.check >> format::kGuardShift) ^ GuardKey(location, low);
     record->key = entry.key;
-    record->sequence = sequence;
+    record->sequence = entry.sequence();
+    record->value_hash = entry.value_hash;
     record->slot = slot;
-    record->value_checksum =
-        static_cast<uint32_t>((low ^ ChecksumMask(location, sequence)) & format::kChecksumMask);
-    record->tombstone = ((low >> format::kTombstoneShift) & 1) != 0;
-    return sequence < sequence_bound;
+    record->tombstone = entry.tombstone();
+    return entry.check == CheckOf(entry, slot) && entry.word >> format::kEntryWordBits == 0 &&
+           record->sequence < sequence_bound;
   }
 
  private:
-  uint64_t LocationHash(uint64_t key, uint32_t slot) const {
-    return MixWords(key ^ seed_, slot + 0xa0761d6478bd642f);
-  }
-  static uint64_t ChecksumMask(uint64_t location, uint64_t sequence) {
-    return ((location ^ sequence) * 0xe7037ed1a0b428db) >> (64 - format::kChecksumBits);
-  }
-  static uint64_t GuardKey(uint64_t location, uint64_t low) {
-    return ((location ^ low) * 0x8ebc6af09c88c6e3) >> (64 - format::kGuardBits);
+  // Both operands of both multiplications depend on the record. So damage in several words does not
+  // cancel out.
+  uint64_t CheckOf(const format::KeyEntry& entry, uint32_t slot) const {
+    const uint64_t place = (slot + 0xa0761d6478bd642f) * 0xe7037ed1a0b428db;
+    return MixWords(MixWords(entry.key ^ seed_, entry.word ^ place),
+                    entry.value_hash ^ 0x8ebc6af09c88c6e3);
   }
 
   uint64_t seed_;

@@ -109,30 +109,32 @@ struct PathMarker {
 static_assert(sizeof(PathMarker) == 40);
 static_assert(offsetof(PathMarker, checksum) == 32);
 
-// Key entry: two little-endian words. `check` has three fields, from the top bit down. The guard,
-// 35 bits, hides the sequence number under a hash of the rest. 1 bit marks a tombstone. 28 bits are
-// the value's checksum, masked.
+// A bucket that takes a million writes a second uses its sequence numbers up in almost nine years.
+inline constexpr uint32_t kSequenceBits = 48;
+inline constexpr uint64_t kSequenceMask = (uint64_t{1} << kSequenceBits) - 1;
+
+// Key entry: four little-endian words.
 struct KeyEntry {
+  uint64_t sequence() const { return word & kSequenceMask; }
+  bool tombstone() const { return (word >> kSequenceBits & 1) != 0; }
+
   uint64_t key;
-  uint64_t check;
+  uint64_t word;        // from the low bits up: sequence number, tombstone bit, zeros
+  uint64_t value_hash;  // Hash64 of the value, seed 0; zero for a tombstone
+  uint64_t check;       // a hash of the words above, with store, bucket and slot
+
+  friend bool operator==(const KeyEntry&, const KeyEntry&) = default;
 };
-static_assert(sizeof(KeyEntry) == 16);
-inline constexpr uint64_t kKeyEntryBytes = sizeof(KeyEntry);
+using engine_race::kKeyEntryBytes;
+static_assert(sizeof(KeyEntry) == kKeyEntryBytes);
+static_assert(512 % kKeyEntryBytes == 0, "no entry lies in two sectors");
+inline constexpr uint32_t kEntryWordBits = kSequenceBits + 1;
 // Entries in a page of a key file, the unit of aligned reads and writes.
 inline constexpr uint64_t kPageEntries = kIoAlignment / kKeyEntryBytes;
 
+// The index keeps this many bits of a value's hash, the highest ones.
 inline constexpr uint32_t kChecksumBits = 28;
-inline constexpr uint32_t kTombstoneBits = 1;
-inline constexpr uint32_t kGuardBits = 35;
-static_assert(kChecksumBits + kTombstoneBits + kGuardBits == 64);
 inline constexpr uint64_t kChecksumMask = (uint64_t{1} << kChecksumBits) - 1;
-// The guard has the low 35 bits of its record's number. Readers know the number that a slot must
-// have, so all 35 bits check the entry.
-inline constexpr uint64_t kGuardMask = (uint64_t{1} << kGuardBits) - 1;
-inline constexpr uint32_t kTombstoneShift = kChecksumBits;
-inline constexpr uint32_t kGuardShift = kChecksumBits + kTombstoneBits;
-// A bucket that takes a million writes a second uses its sequence numbers up in almost nine years.
-inline constexpr uint32_t kSequenceBits = 48;
 
 inline constexpr uint32_t kSlotBits = 26;
 static_assert(kMaxBucketRecords == uint64_t{1} << kSlotBits);
@@ -234,25 +236,12 @@ struct JournalHeader {
 };
 static_assert(sizeof(JournalHeader) == 64);
 
-// The sequence number of the record is split: its high bits stand above the bucket's number.
-inline constexpr uint32_t kJournalBucketBits = 16;
 struct JournalDescriptor {
-  uint32_t bucket() const { return bucket_word & ((uint32_t{1} << kJournalBucketBits) - 1); }
-  uint64_t sequence() const {
-    return uint64_t{bucket_word >> kJournalBucketBits} << 32 | low_sequence;
-  }
-
   KeyEntry entry;
-  uint32_t bucket_word;
-  uint32_t low_sequence;
+  uint32_t bucket;
+  uint32_t reserved;  // zero
 };
-inline constexpr JournalDescriptor MakeJournalDescriptor(const KeyEntry& entry, uint32_t bucket,
-                                                         uint64_t sequence) {
-  return {entry, bucket | static_cast<uint32_t>(sequence >> 32) << kJournalBucketBits,
-          static_cast<uint32_t>(sequence)};
-}
-static_assert(32 - kJournalBucketBits + 32 >= kSequenceBits);
-static_assert(sizeof(JournalDescriptor) == 24);
+static_assert(sizeof(JournalDescriptor) == 40);
 inline constexpr uint32_t kJournalBatchRecords =
     (kJournalBlockBytes - sizeof(JournalHeader)) / sizeof(JournalDescriptor);
 inline constexpr uint64_t kJournalBatchBytes =
@@ -289,8 +278,8 @@ static_assert(sizeof(IndexRootHeader) == 64);
 
 // The extents of a bucket, together with its records from `record_count` to `end_count`, by
 // sequence number, have the newest record below `end_count` of each key. They have no record from
-// `end_count` on. `check` is a hash of root, bucket, both counts and the key entry of the record
-// before `end_count`. All zero: the bucket is not covered.
+// `end_count` on. `check` is a hash of root, bucket, both counts and the check of the key entry of
+// the record before `end_count`. All zero: the bucket is not covered.
 struct IndexCoverage {
   uint64_t record_count;
   uint64_t end_count;

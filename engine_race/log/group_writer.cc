@@ -112,10 +112,9 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
   record.sequence = SlotTable::OrderOfSequence(sequence);
   record.slot = static_cast<uint32_t>(slot);
   // Computed here, under the lock, while the prefetched memory for the value arrives.
-  record.value_checksum = value == nullptr ? 0 : ValueChecksum(value);
+  record.value_hash = value == nullptr ? 0 : HashValue(value);
   record.tombstone = value == nullptr;
-  *staged = format::MakeJournalDescriptor(
-      SlotTable::EncodeAppended(context_.codec(index), record, sequence), index, sequence);
+  *staged = {SlotTable::EncodeAppended(context_.codec(index), record, sequence), index, 0};
   bool ended = false;
   Status written = Guarded([&] {
     Status in_place = StageIn(value_place, key_place, value, *staged);
@@ -142,8 +141,8 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
 // The bytes of the next record, the places of groups that begin with it, and last the count.
 Status GroupWriter::StageIn(uint32_t value_place, uint32_t key_place, const char* value,
                             const format::JournalDescriptor& record) {
-  const uint32_t index = record.bucket();
-  const uint64_t sequence = record.sequence();
+  const uint32_t index = record.bucket;
+  const uint64_t sequence = record.entry.sequence();
   Staging& staging = context_.staging;
   const Lane& values = context_.buckets[index].values;
   const Lane& keys = context_.buckets[index].keys;

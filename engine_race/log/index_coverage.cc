@@ -86,9 +86,8 @@ Status VoidInFile(const StoreFiles& files, const std::vector<uint32_t>& buckets,
 }  // namespace
 
 uint64_t CoverageCheck(uint64_t store_id, uint64_t root_id, uint32_t bucket,
-                       const IndexCoverage& coverage, const format::KeyEntry& last_entry) {
-  const uint64_t words[] = {
-      root_id, bucket, coverage.record_count, coverage.end_count, last_entry.key, last_entry.check};
+                       const IndexCoverage& coverage, uint64_t last_check) {
+  const uint64_t words[] = {root_id, bucket, coverage.record_count, coverage.end_count, last_check};
   const uint64_t hash = Hash64(words, sizeof(words), store_id);
   return hash != 0 ? hash : 1;
 }
@@ -100,7 +99,7 @@ bool CoverageHolds(uint64_t store_id, uint64_t root_id, uint32_t bucket,
                            coverage.end_count <= record_count;
   format::KeyEntry last;
   return is_possible && read_entry(coverage.end_count - 1, &last) &&
-         coverage.check == CoverageCheck(store_id, root_id, bucket, coverage, last);
+         coverage.check == CoverageCheck(store_id, root_id, bucket, coverage, last.check);
 }
 
 Status CheckRootFile(const StoreFiles& files) {

@@ -21,10 +21,10 @@
 
 namespace engine_race {
 
-// The check word of a coverage, never 0, for both its counts. `last_entry` is the key entry of slot
-// end_count - 1.
+// The check word of a coverage, never 0, for both its counts. `last_check` is that of the key entry
+// of slot end_count - 1.
 uint64_t CoverageCheck(uint64_t store_id, uint64_t root_id, uint32_t bucket,
-                       const format::IndexCoverage& coverage, const format::KeyEntry& last_entry);
+                       const format::IndexCoverage& coverage, uint64_t last_check);
 
 // Whether a coverage holds for a bucket of `record_count` records: its counts are possible, and the
 // last entry that it covers is still the same. read_entry(slot, &entry) reads the key entry of a

@@ -18,7 +18,7 @@ constexpr uint64_t kWindowBytes = 128 * 1024;
 static_assert(kWindowBytes % format::kJournalBlockBytes == 0);
 
 std::pair<uint32_t, uint64_t> PositionOf(const JournalReplay::Record& record) {
-  return {record.descriptor.bucket(), record.descriptor.sequence()};
+  return {record.descriptor.bucket, record.descriptor.entry.sequence()};
 }
 
 // Checks the block at `block`, which it changes, and copies its header.
@@ -127,8 +127,7 @@ Status JournalReplay::ReadHalf(const StoreIds& ids, uint64_t begin_offset, uint6
                   block + sizeof(header) + i * sizeof(format::JournalDescriptor),
                   sizeof(record.descriptor));
       record.value_offset = offset;
-      const bool tombstone = (record.descriptor.entry.check >> format::kTombstoneShift & 1) != 0;
-      if (!tombstone) offset += kValueBytes;
+      if (!record.descriptor.entry.tombstone()) offset += kValueBytes;
       if (offset > end_offset) break;
       records_.push_back(record);
     }
@@ -154,13 +153,13 @@ Status JournalReplay::VerifyValues(uint64_t seed_id, size_t first, bool* whole) 
   for (size_t i = first; i < records_.size(); ++i) {
     const format::JournalDescriptor& descriptor = records_[i].descriptor;
     KeyRecord record;
-    if (!SlotTable::DecodeAppended(EntryCodec(seed_id, descriptor.bucket()), descriptor.entry,
-                                   descriptor.sequence(), &record)) {
+    if (!SlotTable::DecodeAppended(EntryCodec(seed_id, descriptor.bucket), descriptor.entry,
+                                   descriptor.entry.sequence(), &record)) {
       return Status::Ok();
     }
     if (record.tombstone) continue;
     ENGINE_RACE_RETURN_IF_ERROR(ReadValue(records_[i], value.data()));
-    if (!ValueMatches(value.data(), record.value_checksum)) return Status::Ok();
+    if (!IsValueOf(record, value.data())) return Status::Ok();
   }
   *whole = true;
   return Status::Ok();

@@ -35,7 +35,7 @@ class JournalReplay {
   // One more than the highest sequence number that the journal holds of the bucket; 0 for none.
   uint64_t EndSequence(uint32_t bucket) const {
     const std::span<const Record> records = RecordsOf(bucket);
-    return records.empty() ? 0 : records.back().descriptor.sequence() + 1;
+    return records.empty() ? 0 : records.back().descriptor.entry.sequence() + 1;
   }
   // `buffer` takes kValueBytes, aligned to kIoAlignment.
   Status ReadValue(const Record& record, char* buffer) const {

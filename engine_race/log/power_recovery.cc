@@ -120,7 +120,7 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
     if (!table.Decode(codec, entries[i], first + i, &record)) return Status::Ok();
     if (record.tombstone) continue;
     ENGINE_RACE_RETURN_IF_ERROR(files.values.Read(bucket, first + i, 1, value.data()));
-    if (!ValueMatches(value.data(), record.value_checksum)) return Status::Ok();
+    if (!IsValueOf(record, value.data())) return Status::Ok();
   }
   *good = true;
   return Status::Ok();

@@ -44,7 +44,7 @@ Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, co
     }
     if (record.tombstone || sequence < first_value) continue;
     ENGINE_RACE_RETURN_IF_ERROR(LoadValue(sequence, logged));
-    if (!ValueMatches(value_.data(), record.value_checksum)) return Status::Ok();
+    if (!IsValueOf(record, value_.data())) return Status::Ok();
   }
   *good = true;
   return Status::Ok();

@@ -6,13 +6,11 @@
 namespace engine_race {
 namespace {
 
-// An entry holds the low bits of its number, which its slot tells whole.
-uint64_t LowBits(uint64_t number) { return number & format::kGuardMask; }
-
+// For an entry that must have that number.
 bool DecodeExactly(const EntryCodec& codec, const format::KeyEntry& entry, uint64_t position,
                    uint64_t number, KeyRecord* record) {
-  return codec.Decode(entry, static_cast<uint32_t>(position), format::kGuardMask + 1, record) &&
-         record->sequence == LowBits(number);
+  return codec.Decode(entry, static_cast<uint32_t>(position), number + 1, record) &&
+         record->sequence == number;
 }
 
 }  // namespace
@@ -87,14 +85,14 @@ bool SlotTable::DecodeAppended(const EntryCodec& codec, const format::KeyEntry& 
 format::KeyEntry SlotTable::EncodeAppended(const EntryCodec& codec, KeyRecord record,
                                            uint64_t sequence) {
   record.slot = static_cast<uint32_t>(sequence);
-  record.sequence = LowBits(sequence);
+  record.sequence = sequence;
   return codec.Encode(record);
 }
 
 format::KeyEntry SlotTable::EncodeMoved(const EntryCodec& codec, KeyRecord record, uint64_t slot,
                                         uint64_t number) {
   record.slot = static_cast<uint32_t>(slot);
-  record.sequence = LowBits(number);
+  record.sequence = number;
   return codec.Encode(record);
 }
 

@@ -78,8 +78,7 @@ bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
     if (!verifies(candidate)) continue;
     found->sequence = sequence;
     found->entry = candidate;
-    const format::KeyEntry logged = entry_of(logged_keys_);
-    found->key_in_log = logged.key == candidate.key && logged.check == candidate.check;
+    found->key_in_log = entry_of(logged_keys_) == candidate;
     return true;
   }
   return false;
@@ -89,9 +88,7 @@ bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
 Status TailReader::FindValue(const char* logged, TailRecord* found) {
   const Geometry& geometry = files_.identity.geometry;
   const uint64_t sequence = found->sequence;
-  const auto verifies = [found](const char* value) {
-    return ValueMatches(value, found->record.value_checksum);
-  };
+  const auto verifies = [found](const char* value) { return IsValueOf(found->record, value); };
   found->value = nullptr;
   found->value_in_log = logged != nullptr && verifies(logged);
   if (found->value_in_log) {

@@ -281,8 +281,7 @@ Status BucketCleaner::TakeLive(uint32_t bucket, const Cell& cell, const char* va
     moving.time = cell.time;
     if (!moving.record.tombstone) {
       moving.value = value;
-      ENGINE_RACE_RETURN_IF_ERROR(
-          log_.VerifyValue(bucket, slot, moving.record.value_checksum, value));
+      if (!IsValueOf(moving.record, value)) return log_.CorruptValue(bucket, slot);
     }
     moving_.push_back(moving);
   }

@@ -124,7 +124,7 @@ void DirtyBuckets::CountReplaced(State* bucket, std::span<const format::KeyEntry
   static_assert(size_t{1} << kTableBits >= 2 * kComparedEntries);
   std::array<uint16_t, size_t{1} << kTableBits> table{};
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (IsTombstone(entries[i])) ++bucket->replaced_count;
+    if (entries[i].tombstone()) ++bucket->replaced_count;
     const uint64_t hash = HashOfKey(entries[i].key);
     size_t place = hash >> (64 - kTableBits);
     while (table[place] != 0 && entries[table[place] - 1].key != entries[i].key) {
@@ -132,7 +132,7 @@ void DirtyBuckets::CountReplaced(State* bucket, std::span<const format::KeyEntry
     }
     if (table[place] != 0) {
       // A tombstone was counted already.
-      if (!IsTombstone(entries[table[place] - 1])) ++bucket->replaced_count;
+      if (!entries[table[place] - 1].tombstone()) ++bucket->replaced_count;
       table[place] = static_cast<uint16_t>(i + 1);
       continue;
     }

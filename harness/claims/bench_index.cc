@@ -29,8 +29,7 @@ constexpr uint32_t kReadersBeside = 2;  // that read while others write
 
 // The most disk space of a store that is filled without values, and of `write_count` writes to it.
 uint64_t FilledBytes(uint64_t key_count, uint64_t write_count = 0) {
-  // With the key entry.
-  constexpr uint64_t kKeyBytes = 16 + kIndexBytesPerRecord;
+  constexpr uint64_t kKeyBytes = engine_race::kKeyEntryBytes + kIndexBytesPerRecord;
   return (key_count + write_count) * kKeyBytes + StoreBytes(write_count);
 }
 
@@ -227,7 +226,8 @@ Status IndexBench::MeasureBillion() {
   const double key_count = static_cast<double>(billion_key_count_());
   rounds_.Note("billion keys: build_s", build_seconds);
   if (device.ok) {
-    rounds_.NoteRatio(kBillionBuild, build_seconds, key_count * 16 / device.bytes_per_second);
+    const double entry_bytes = key_count * static_cast<double>(engine_race::kKeyEntryBytes);
+    rounds_.NoteRatio(kBillionBuild, build_seconds, entry_bytes / device.bytes_per_second);
   }
   rounds_.Note("billion_keys_rss_mib", rss_mib);
   rounds_.Note("billion_keys_right", right / lookups);

@@ -75,7 +75,8 @@ class SpaceBench final : public Bench {
   std::vector<BenchPart> Parts() override {
     // By how much a store without reclaim grows in the turns of reads.
     const double grown_records = write_rate_ * (seconds_ + ramp_seconds_) * round_count_;
-    const uint64_t grown_bytes = static_cast<uint64_t>(grown_records) * (kValueSize + 16);
+    const uint64_t grown_bytes =
+        static_cast<uint64_t>(grown_records) * (kValueSize + engine_race::kKeyEntryBytes);
     return {
         {"overwrite",
          {{"overwrite_space_amplification", "<= 1.5"},

@@ -33,7 +33,8 @@ Status MakeFlatIndex(BucketLog* log, std::unique_ptr<FlatIndex>* flat) {
       if (!engine_race::SlotTable::DecodeAppended(log->codec(bucket), raw[slot], slot, &record)) {
         return Status::Corruption("a key entry is damaged");
       }
-      entries.push_back({record.key, ValueRef(slot, record.value_checksum, false)});
+      record.slot = slot;
+      entries.push_back({record.key, ValueRef(record)});
     }
     const auto is_below = [](const IndexEntry& a, const IndexEntry& b) { return a.key < b.key; };
     if (!std::is_sorted(entries.begin(), entries.end(), is_below)) {

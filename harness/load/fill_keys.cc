@@ -40,7 +40,7 @@ uint64_t WholeGroups(const Geometry& geometry) {
   return std::max(geometry.values_per_group(), geometry.keys_per_group());
 }
 
-Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32_t zero_checksum,
+Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint64_t zero_hash,
                    const RecordFn& record_of, const Region& piece) {
   const engine_race::EntryCodec codec = log.codec(bucket);
   auto* const entries = reinterpret_cast<format::KeyEntry*>(piece.data());
@@ -49,7 +49,7 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint32
     const uint64_t written = std::min(per_piece, count - begin);
     for (uint64_t i = 0; i < written; ++i) {
       KeyRecord record = record_of(bucket, static_cast<uint32_t>(begin + i));
-      record.value_checksum = record.tombstone ? 0 : zero_checksum;
+      record.value_hash = record.tombstone ? 0 : zero_hash;
       entries[i] = engine_race::SlotTable::EncodeAppended(codec, record, begin + i);
     }
     ENGINE_RACE_RETURN_IF_ERROR(log.KeyFile(bucket).Write(entries, written * format::kKeyEntryBytes,
@@ -121,7 +121,7 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
                     const std::vector<uint64_t>& counts, const RecordFn& record_of) {
   Region zeros;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(engine_race::kValueBytes, false, &zeros));
-  const uint32_t zero_checksum = engine_race::ValueChecksum(zeros.data());
+  const uint64_t zero_hash = engine_race::HashValue(zeros.data());
   Region piece;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, false, &piece));
   {
@@ -134,7 +134,7 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
         return Status::InvalidArgument("part of a group");
       }
       ENGINE_RACE_RETURN_IF_ERROR(
-          WriteBucket(*log, bucket, counts[bucket], zero_checksum, record_of, piece));
+          WriteBucket(*log, bucket, counts[bucket], zero_hash, record_of, piece));
       if (bucket % geometry.buckets_per_file() == 0) {
         ENGINE_RACE_RETURN_IF_ERROR(
             log->LocateValue(bucket, 0).file->Truncate(geometry.value_file_bytes()));

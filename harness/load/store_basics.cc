@@ -43,7 +43,7 @@ std::string KeyBytesOf(uint64_t key) {
 }
 
 uint64_t StoreBytes(uint64_t record_count) {
-  constexpr uint64_t kRecordBytes = 4096 + 16;
+  constexpr uint64_t kRecordBytes = engine_race::kValueBytes + engine_race::kKeyEntryBytes;
   constexpr uint64_t kStagingBytes = uint64_t{512} << 20;
   return record_count * kRecordBytes + kStagingBytes;
 }

@@ -28,7 +28,7 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
       {"value_group_bytes", [](Options* o) { o->value_group_bytes = 2048; }},
       {"value_group_bytes", [](Options* o) { o->value_group_bytes = 2 << 20; }},
       {"value_group_bytes", [](Options* o) { o->value_group_bytes = 12288; }},
-      {"key_group_bytes", [](Options* o) { o->key_group_bytes = 128 << 10; }},
+      {"key_group_bytes", [](Options* o) { o->key_group_bytes = 256 << 10; }},
       {"memory_budget_bytes", [](Options* o) { o->memory_budget_bytes = 1 << 20; }},
       {"index_memory_bytes",
        [](Options* o) { o->index_memory_bytes = o->memory_budget_bytes + 1; }},
@@ -84,7 +84,7 @@ TEST(OptionsTest, SmallestGeometryIsValid) {
   options.file_count = 1;
   options.value_group_bytes = 4096;
   options.key_group_bytes = 4096;
-  options.bucket_capacity_records = 256;
+  options.bucket_capacity_records = 128;
   EXPECT_TRUE(ValidateOptions(options).ok());
 }
 

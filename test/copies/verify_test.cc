@@ -13,6 +13,7 @@
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/copies/copies.h"
+#include "test/log/entry_test_util.h"
 #include "test/log/log_test_util.h"
 
 namespace engine_race::test {
@@ -127,6 +128,26 @@ TEST_F(VerifyTest, TellsThatItHasReadAllWhateverItFinds) {
   const Told told = TellProgress(dir_.path());
   EXPECT_EQ(told.done_counts.back(), told.record_count);
   EXPECT_LT(told.record_count, kVerifiedRecords);
+}
+
+// Entries have the whole hashes of their values.
+TEST_F(VerifyTest, AnotherValueOfTheSameIndexBitsIsBad) {
+  const CollidingValues values;
+  uint64_t offset = 0;
+  {
+    const auto log = OpenLog(TinyLogOptions(), dir_.path());
+    for (uint64_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(log->Append(kVerifiedRecords + i, values.first.data()).ok());
+    }
+    ASSERT_EQ(log->LoggedValueWatermark(0), kVerifiedRecords + 4);
+    offset = log->LocateValue(0, kVerifiedRecords + 1).offset;
+  }
+  ASSERT_TRUE(Run().ok());
+  Overwrite(dir_.Join("value_00"), values.second.data(), values.second.size(), offset);
+  EXPECT_EQ(Run().code(), Code::kCorruption);
+  ASSERT_EQ(bad_.size(), 1u);
+  EXPECT_EQ(bad_[0].file, "value_00");
+  EXPECT_EQ(bad_[0].slot, kVerifiedRecords + 1);
 }
 
 TEST_F(VerifyTest, NamesFileBucketAndSlotOfEachBadRecord) {

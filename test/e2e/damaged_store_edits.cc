@@ -38,7 +38,8 @@ void Damager::FlipBits() {
 }
 
 void Damager::ZeroBlock() {
-  const uint64_t sizes[] = {8, 16, kTornSectorBytes, kTornPageBytes, 4 * kTornPageBytes};
+  const uint64_t sizes[] = {8, kKeyEntryBytes, kTornSectorBytes, kTornPageBytes,
+                            4 * kTornPageBytes};
   const Extent extent = PickUsed(sizes[rng_() % std::size(sizes)]);
   Overwrite(extent, std::string(extent.size, '\0'));
 }
@@ -82,7 +83,7 @@ void Damager::SwapSlots() {
 // Writes that never came: a stretch, or a whole file, as it was before.
 void Damager::RestoreOlder() {
   const StoreImage& older = base_.older[rng_() % base_.older.size()];
-  const uint64_t sizes[] = {16, kTornSectorBytes, kTornPageBytes, uint64_t{1} << 40};
+  const uint64_t sizes[] = {kKeyEntryBytes, kTornSectorBytes, kTornPageBytes, uint64_t{1} << 40};
   Extent extent = PickUsed(sizes[rng_() % std::size(sizes)]);
   extent.size = std::min<uint64_t>(extent.size, image_.file(extent.file).size());
   Overwrite(extent, BytesAt(older, extent));
@@ -90,7 +91,7 @@ void Damager::RestoreOlder() {
 
 // Writes that went elsewhere.
 void Damager::MoveBytes() {
-  const uint64_t sizes[] = {16, kTornSectorBytes, kTornPageBytes};
+  const uint64_t sizes[] = {kKeyEntryBytes, kTornSectorBytes, kTornPageBytes};
   const Extent from = PickUsed(sizes[rng_() % std::size(sizes)]);
   Extent to = PickUsed(from.size);
   if (rng_() % 2 == 0) to.file = from.file;

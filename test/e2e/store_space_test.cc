@@ -75,7 +75,7 @@ TEST_F(StoreSpaceTest, CompactGivesBackTheSpaceOfOverwrittenRecords) {
   ASSERT_TRUE(store_->Compact().ok());
   const StoreStats stats = store_->Stats();
   EXPECT_GE(stats.reclaim_freed_bytes, 2 * kSpaceKeys * kValueBytes * 9 / 10);
-  EXPECT_GE(stats.reclaim_read_bytes, 3 * kSpaceKeys * 16);
+  EXPECT_GE(stats.reclaim_read_bytes, 3 * kSpaceKeys * kKeyEntryBytes);
   ExpectVersion(3);
   store_.reset();
   Open(Reclaim::kOff);

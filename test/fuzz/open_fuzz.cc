@@ -241,7 +241,7 @@ void Damaged::Edit(Input* input) {
     case 7:
       return Put(name, offset, older_bytes(base_.other));
     case 8: {
-      const uint64_t from = input->Take(2) * 16 % std::max<uint64_t>(bytes.size(), 1);
+      const uint64_t from = input->Take(2) * kKeyEntryBytes % std::max<uint64_t>(bytes.size(), 1);
       return Put(name, offset, bytes.substr(from, size));
     }
     case 9:

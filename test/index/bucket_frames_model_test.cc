@@ -33,7 +33,7 @@ class FramesPlay {
     std::vector<KeyRecord> installed;
     if (seed % 4 != 0) {
       for (uint64_t key = 0; key < key_space; key += 1 + random_() % 3) {
-        installed.push_back({key, slot_, slot_, slot_ & 0xffff, false});
+        installed.push_back(test::RecordInSlot(key, slot_));
         now_[key] = ValueRef(slot_, slot_ & 0xffff, false);
         ++slot_;
       }

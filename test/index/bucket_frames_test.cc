@@ -40,7 +40,9 @@ class BucketFramesTest : public ::testing::Test {
   // Reclaim writes the record of a key with `checksum` to another slot.
   uint32_t Move(uint64_t key, uint32_t checksum) {
     EXPECT_TRUE(index().Prepare().ok());
-    index().OnAppend({key, slot_, slot_, checksum, false}, /*moved=*/true);
+    const uint64_t hash = uint64_t{checksum} << (64 - format::kChecksumBits);
+    index().OnAppend({.key = key, .sequence = slot_, .value_hash = hash, .slot = slot_},
+                     /*moved=*/true);
     return slot_++;
   }
   // Appends records of other keys until a merge must have happened.

@@ -80,12 +80,12 @@ TEST(BucketIndexTest, DeletingEverythingLeavesAUsableBucket) {
   uint32_t slot = 0;
   for (int round = 0; round < 3; ++round) {
     for (uint64_t key = 0; key < 3000; ++key) {
-      Append(&index, {key, slot, slot, 7, false});
+      Append(&index, test::RecordInSlot(key, slot));
       ++slot;
     }
     EXPECT_EQ(CollectAll(index).size(), 3000U);
     for (uint64_t key = 0; key < 3000; ++key) {
-      Append(&index, {key, slot, slot, 0, true});
+      Append(&index, test::RecordInSlot(key, slot, true));
       ++slot;
     }
     EXPECT_TRUE(CollectAll(index).empty());
@@ -127,7 +127,7 @@ TEST(BucketIndexTest, RoomPromisedBeforeInstallIsKept) {
   index.Expect();
   ASSERT_TRUE(index.Prepare().ok());
   ASSERT_TRUE(index.Install(RowOf(MakeRecords(Shape::kUniform, 100, Order::kAlong)), false).ok());
-  index.OnAppend({5, 100, 100, 1, false});
+  index.OnAppend(test::RecordInSlot(5, 100));
   ValueRef ref;
   EXPECT_EQ(Lookup(index, 5, &ref), Code::kOk);
 }
@@ -348,7 +348,7 @@ TEST(BucketIndexTest, LookupsWithoutTheLockSurviveTheFirstMerge) {
       });
     }
     while (lookups < 100) std::this_thread::yield();
-    for (uint32_t i = 0; i < 1000; ++i) Append(&index, {i, 20000 + i, 20000 + i, 1, false});
+    for (uint32_t i = 0; i < 1000; ++i) Append(&index, test::RecordInSlot(i, 20000 + i));
     ValueRef ref;
     EXPECT_EQ(Lookup(index, 999, &ref), Code::kOk);
     stop = true;

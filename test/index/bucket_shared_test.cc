@@ -28,7 +28,7 @@ class BucketSharedTest : public ::testing::Test {
   BucketSharedTest() : buckets_(kBuckets, kSplit) {
     std::vector<KeyRecord> installed;
     for (uint32_t key = 0; key < kKeys; ++key) {
-      installed.push_back({key, key, key, key & 0xffff, false});
+      installed.push_back(test::RecordInSlot(key, key));
       now_[key] = ValueRef(key, key & 0xffff, false);
     }
     for (size_t b = 0; b < kBuckets; ++b) buckets_.Install(installed, b);

@@ -35,7 +35,7 @@ class ViewsPlay {
     std::vector<KeyRecord> installed;
     if (seed % 3 != 0) {
       for (uint64_t key = 0; key <= key_space; key += 1 + random_() % 3) {
-        installed.push_back({key, slot_, slot_, slot_ & 0xffff, false});
+        installed.push_back(test::RecordInSlot(key, slot_));
         now_[key] = ValueRef(slot_, slot_ & 0xffff, false);
         ++slot_;
       }
@@ -184,10 +184,10 @@ TEST(BucketViewsTest, AppendedKeysDoNotHideTheHistoryOfTheOldOnes) {
   constexpr uint32_t kCount = 450;
   WatchedBuckets buckets(1, 500);
   std::vector<KeyRecord> installed;
-  for (uint32_t key = 0; key < kCount; ++key) installed.push_back({key, key, key, 1, false});
+  for (uint32_t key = 0; key < kCount; ++key) installed.push_back(test::RecordInSlot(key, key));
   buckets.Install(installed);
   KeyMap shown;
-  for (uint32_t key = 0; key < kCount; ++key) shown[key] = ValueRef(key, 1, false);
+  for (uint32_t key = 0; key < kCount; ++key) shown[key] = ValueRef(key, key & 0xffff, false);
   View view = buckets.Take();
   uint32_t slot = kCount;
   for (uint32_t round = 0; round < 2; ++round) {
@@ -227,11 +227,11 @@ TEST(BucketViewsTest, HeldViewPinsOneRecordAKey) {
   constexpr uint64_t kKeys = 1000;
   const uint64_t writes = test::Sized(1000000, 30000);
   std::vector<KeyRecord> installed;
-  for (uint32_t key = 0; key < kKeys; ++key) installed.push_back({key, key, key, 1, false});
+  for (uint32_t key = 0; key < kKeys; ++key) installed.push_back(test::RecordInSlot(key, key));
   WatchedBuckets buckets(1);
   buckets.Install(installed);
   KeyMap shown;
-  for (uint32_t key = 0; key < kKeys; ++key) shown[key] = ValueRef(key, 1, false);
+  for (uint32_t key = 0; key < kKeys; ++key) shown[key] = ValueRef(key, key & 0xffff, false);
   const uint64_t before = buckets.bucket().memory_bytes();
   View view = buckets.Take();
   std::mt19937_64 random(5);
@@ -280,7 +280,7 @@ TEST(BucketViewsTest, ShortViewsBesideAnOldOnePinNothingForLong) {
 TEST(BucketViewsTest, DamagedBucketKnowsNoMoreInThePast) {
   WatchedBuckets buckets(1, 500);
   std::vector<KeyRecord> provable;
-  for (uint32_t i = 0; i < 100; ++i) provable.push_back({1000 + i, i, i, 1, false});
+  for (uint32_t i = 0; i < 100; ++i) provable.push_back(test::RecordInSlot(1000 + i, i));
   buckets.Install(provable, 0, true);
   uint32_t slot = 1000;
   std::vector<uint64_t> keys(10);
@@ -312,7 +312,7 @@ TEST(BucketViewsTest, FirstRecordOfABucketAndAView) {
   constexpr uint64_t kKey = 50;
   WatchedBuckets buckets(bucket_count);
   std::vector<KeyRecord> installed;
-  for (uint32_t key = 0; key < 100; ++key) installed.push_back({key, key, key, 1, false});
+  for (uint32_t key = 0; key < 100; ++key) installed.push_back(test::RecordInSlot(key, key));
   for (size_t b = 0; b < bucket_count; ++b) buckets.Install(installed, b);
   std::atomic<size_t> turn{0};
   std::thread writer([&] {

@@ -74,7 +74,7 @@ class Race {
     index().set_frame_slots(slots_.data());
     std::vector<KeyRecord> installed;
     for (uint32_t slot = 0; slot < key_space; ++slot) {
-      installed.push_back({slot, slot, slot, slot & 0xffff, false});
+      installed.push_back(test::RecordInSlot(slot, slot));
       key_of_[slot] = slot;
       newest_[slot] = State(slot, false);
     }

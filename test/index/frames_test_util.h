@@ -105,7 +105,7 @@ inline std::string ColdAt(const BucketIndex& index, uint64_t key, const View& vi
 inline std::vector<KeyRecord> SpacedRecords(uint32_t count, uint64_t step, uint64_t first = 0) {
   std::vector<KeyRecord> records;
   for (uint32_t i = 0; i < count; ++i) {
-    records.push_back({first + i * step, i, i, i & 0xffff, false});
+    records.push_back(RecordInSlot(first + i * step, i));
   }
   return records;
 }

@@ -29,7 +29,7 @@ class Churned {
   explicit Churned(uint32_t installed_count) : buckets_(1, kSplit) {
     std::vector<KeyRecord> installed;
     for (uint32_t i = 0; i < installed_count; ++i) {
-      installed.push_back({KeyOf(i), i, i, i & 0xffff, false});
+      installed.push_back(test::RecordInSlot(KeyOf(i), i));
       now_[KeyOf(i)] = ValueRef(i, i & 0xffff, false);
     }
     buckets_.Install(installed);

@@ -22,7 +22,7 @@ using test::RefuseMemory;
 using test::View;
 using test::WatchedBuckets;
 
-ValueRef Ref(uint32_t slot) { return ValueRef(slot, 0, false); }
+ValueRef Ref(uint32_t slot) { return ValueRef(slot, slot & 0xffff, false); }
 
 LiveVersions LiveVersionsOf(const std::vector<uint64_t>& versions) {
   return LiveVersions(std::make_shared<const std::vector<uint64_t>>(versions));
@@ -101,7 +101,7 @@ TEST(HistoryTest, RefusedMemoryChangesNothing) {
     }
     const uint64_t key = random() % kKeys;
     const bool tombstone = random() % 3 == 0;
-    buckets.bucket().OnAppend({key, slot, slot, 0, tombstone});
+    buckets.bucket().OnAppend(test::RecordInSlot(key, slot, tombstone));
     if (tombstone) {
       now.erase(key);
     } else {

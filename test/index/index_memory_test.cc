@@ -35,8 +35,7 @@ TEST(IndexMemoryTest, TheCountOfBucketsIsWhatAWalkFinds) {
       for (uint64_t i = 0; i < 100 * b; ++i) buckets.Write(random() % kKeySpace, slot++, false, b);
       std::vector<KeyRecord> records;
       for (uint64_t key = 0; b != 1 && key < kKeySpace; key += 1 + random() % 9) {
-        records.push_back({key, slot, slot, slot & 0xffff, false});
-        ++slot;
+        records.push_back(test::RecordInSlot(key, slot++));
       }
       buckets.Install(records, b);
     }

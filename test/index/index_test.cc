@@ -104,12 +104,12 @@ class TestIndex : public AppendListener {
 };
 
 // Makes a store of one bucket that holds `records`, with rows if those do not lie in the slots of
-// their numbers. Sets the checksums in `records` to those of the store.
+// their numbers. Sets the hashes in `records` to those of the store.
 void WriteRecords(const std::string& dir, std::vector<KeyRecord>* records) {
   Region zeros;
   ASSERT_TRUE(Region::Allocate(kValueBytes, false, &zeros).ok());
   for (KeyRecord& record : *records) {
-    record.value_checksum = record.tombstone ? 0 : ValueChecksum(zeros.data());
+    record.value_hash = record.tombstone ? 0 : HashValue(zeros.data());
   }
   std::vector<uint32_t> slots(records->size());
   for (const KeyRecord& record : *records) slots[record.sequence] = record.slot;
@@ -167,7 +167,7 @@ TEST(IndexTest, EmptyStoreHasAnIndex) {
   const std::string value = test::ValueOf(7, 1);
   ASSERT_TRUE(log->Append(7, value.data()).ok());
   ASSERT_TRUE(index->Find(7, &ref).ok());
-  EXPECT_EQ(ref.value_checksum(), ValueChecksum(value.data()));
+  EXPECT_EQ(ref.value_checksum(), ChecksumOfHash(HashValue(value.data())));
   ASSERT_TRUE(log->Append(7, nullptr).ok());
   EXPECT_EQ(index->Find(7, &ref).code(), Code::kNotFound);
 }
@@ -246,7 +246,7 @@ TEST(IndexTest, DamagedEntriesAreReportedAndNeverBecomeNotFound) {
     WriteRecords(dir.path(), &records);
     uint64_t lost = 0;
     for (uint32_t slot = 1000; slot < 1020; ++slot) {
-      OverwriteEntry(dir.path(), slot, {records[slot].key, 0x123456789});
+      OverwriteEntry(dir.path(), slot, {records[slot].key, 0x123456789, 0, 0});
       lost = std::max(lost, records[slot].sequence);
     }
     const std::unique_ptr<BucketLog> log = OpenLog(OneBucket(), dir.path());

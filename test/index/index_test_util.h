@@ -24,10 +24,6 @@ inline bool SameRef(ValueRef a, ValueRef b) {
          a.tombstone() == b.tombstone();
 }
 
-inline ValueRef RefOf(const KeyRecord& record) {
-  return ValueRef(record.slot, record.value_checksum, record.tombstone);
-}
-
 // The newest record of each key.
 class Model {
  public:
@@ -48,7 +44,7 @@ class Model {
     for (auto it = newest_.lower_bound(first_key); it != newest_.end() && it->first <= last_key;
          ++it) {
       if (with_tombstones || !it->second.tombstone) {
-        entries.push_back({it->first, RefOf(it->second)});
+        entries.push_back({it->first, ValueRef(it->second)});
       }
     }
     return entries;
@@ -91,7 +87,7 @@ inline void ExpectFinds(const BucketIndex& index, const Model& model) {
     const Code code = Lookup(index, key, &ref);
     ASSERT_EQ(code, record.tombstone ? Code::kNotFound : Code::kOk) << key;
     if (code == Code::kOk) {
-      ASSERT_TRUE(SameRef(ref, RefOf(record))) << key;
+      ASSERT_TRUE(SameRef(ref, ValueRef(record))) << key;
     }
     for (const uint64_t beside : {key - 1, key + 1}) {
       if (model.newest().count(beside) == 0) {

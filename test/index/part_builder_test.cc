@@ -68,7 +68,7 @@ TEST(PartBuilderTest, AllTombstonesLeaveNothing) {
   std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 100, Order::kAlong);
   for (KeyRecord& record : records) {
     record.tombstone = true;
-    record.value_checksum = 0;
+    record.value_hash = 0;
   }
   const std::vector<format::KeyEntry> entries = Encode(records);
   SlabAllocator slabs(kSlabBytes);

@@ -19,8 +19,9 @@ using test::Model;
 constexpr size_t kNoSplit = 1 << 20;
 
 KeyRecord Record(uint64_t key, uint64_t sequence, bool tombstone = false) {
-  return {key, sequence, static_cast<uint32_t>(sequence),
-          tombstone ? 0 : static_cast<uint32_t>(key & 0xffff), tombstone};
+  KeyRecord record = test::RecordInSlot(key, static_cast<uint32_t>(sequence), tombstone);
+  if (!tombstone) record.value_hash = (key & 0xffff) << (64 - format::kChecksumBits);
+  return record;
 }
 
 // A part with the given run, and the records of `newer` in its delta.
@@ -31,7 +32,7 @@ std::unique_ptr<Part> MakePart(const std::vector<KeyRecord>& older,
   EXPECT_TRUE(PartBuilder(&slabs).MakeParts(Model(older).Entries(), &row).ok());
   std::unique_ptr<Part> part = row.empty() ? std::make_unique<Part>() : std::move(row[0]);
   EXPECT_TRUE(Delta::Create(1024, &part->delta).ok());
-  for (const KeyRecord& record : newer) part->delta.Put(record.key, test::RefOf(record), 0, false);
+  for (const KeyRecord& record : newer) part->delta.Put(record.key, ValueRef(record), 0, false);
   return part;
 }
 

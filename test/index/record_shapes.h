@@ -61,6 +61,16 @@ inline uint64_t ShapeKey(Shape shape, uint64_t i, std::mt19937_64* random) {
 // The order of sequence numbers: along the slots, against them, or shuffled.
 enum class Order { kAlong, kReversed, kShuffled };
 
+// A record whose slot is its number. Its checksum in the index is the low 16 bits of the slot.
+inline KeyRecord RecordInSlot(uint64_t key, uint32_t slot, bool tombstone = false) {
+  const uint64_t hash = uint64_t{slot & 0xffff} << (64 - format::kChecksumBits);
+  return {.key = key,
+          .sequence = slot,
+          .value_hash = tombstone ? 0 : hash,
+          .slot = slot,
+          .tombstone = tombstone};
+}
+
 // Neighbours in a row of `row_records` slots have neighbouring sequence numbers. The last row is a
 // whole one, unless the order is along the slots.
 inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order order,
@@ -78,8 +88,7 @@ inline std::vector<KeyRecord> MakeRecords(Shape shape, uint32_t count, Order ord
     record.sequence = runs[i / row_records] * row_records + i % row_records;
     record.slot = i;
     record.tombstone = shape == Shape::kTombstones && random() % 3 == 0;
-    record.value_checksum =
-        record.tombstone ? 0 : static_cast<uint32_t>(random() & format::kChecksumMask);
+    record.value_hash = record.tombstone ? 0 : random();
   }
   return records;
 }

@@ -29,8 +29,7 @@ TEST(ViewsRaceTest, ViewsCutAllBucketsAtOnce) {
   WatchedBuckets buckets(kBuckets, 50);
   for (size_t b = 0; b < kBuckets; ++b) {
     std::vector<KeyRecord> installed;
-    for (uint32_t key = 0; key < kKeys; ++key) installed.push_back({key, key, 0, 0, false});
-    for (uint32_t key = 0; key < kKeys; ++key) installed[key].slot = key;
+    for (uint32_t key = 0; key < kKeys; ++key) installed.push_back(test::RecordInSlot(key, key));
     buckets.Install(installed, b);
   }
   std::atomic<bool> stop{false};

@@ -59,7 +59,7 @@ class WatchedBuckets {
   }
   void Write(uint64_t key, uint32_t slot, bool tombstone = false, size_t bucket = 0) {
     ASSERT_TRUE(buckets_[bucket].Prepare().ok());
-    buckets_[bucket].OnAppend({key, slot, slot, tombstone ? 0 : slot & 0xffff, tombstone});
+    buckets_[bucket].OnAppend(RecordInSlot(key, slot, tombstone));
   }
   View Take() {
     View view;

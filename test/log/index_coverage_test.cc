@@ -28,18 +28,17 @@ constexpr uint64_t kCheck = 0x1234567;
 constexpr uint64_t kRootId = 99;
 
 TEST(CoverageCheckTest, DependsOnAllThatItIsOf) {
-  const format::KeyEntry entry = {5, 6};
   const uint64_t checks[] = {
-      CoverageCheck(1, 2, 3, {4, 6, 0}, entry),  CoverageCheck(9, 2, 3, {4, 6, 0}, entry),
-      CoverageCheck(1, 9, 3, {4, 6, 0}, entry),  CoverageCheck(1, 2, 9, {4, 6, 0}, entry),
-      CoverageCheck(1, 2, 3, {5, 6, 0}, entry),  CoverageCheck(1, 2, 3, {4, 6, 0}, {9, 6}),
-      CoverageCheck(1, 2, 3, {4, 6, 0}, {5, 9}), CoverageCheck(1, 2, 3, {4, 9, 0}, entry),
+      CoverageCheck(1, 2, 3, {4, 6, 0}, 5), CoverageCheck(9, 2, 3, {4, 6, 0}, 5),
+      CoverageCheck(1, 9, 3, {4, 6, 0}, 5), CoverageCheck(1, 2, 9, {4, 6, 0}, 5),
+      CoverageCheck(1, 2, 3, {5, 6, 0}, 5), CoverageCheck(1, 2, 3, {4, 6, 0}, 9),
+      CoverageCheck(1, 2, 3, {4, 9, 0}, 5),
   };
   for (const uint64_t& check : checks) {
     EXPECT_NE(check, 0u);
     EXPECT_EQ(std::count(std::begin(checks), std::end(checks), check), 1);
   }
-  EXPECT_EQ(checks[0], CoverageCheck(1, 2, 3, {4, 6, 0}, entry));
+  EXPECT_EQ(checks[0], CoverageCheck(1, 2, 3, {4, 6, 0}, 5));
 }
 
 // Of a root: a header of this store, and 40 bytes that stand for an extent.

@@ -11,6 +11,7 @@
 #include "engine_race/log/journal_replay.h"
 #include "test/eventually.h"
 #include "test/log/batch_test_util.h"
+#include "test/log/entry_test_util.h"
 #include "test/watched_thread.h"
 
 namespace engine_race::test {
@@ -42,8 +43,8 @@ class JournalChainTest : public ::testing::Test {
       record.key = slot;
       record.sequence = record.slot = slot;
       record.tombstone = slot % 5 == 4;
-      record.value_checksum = record.tombstone ? 0 : ValueChecksum(value->data());
-      records.push_back({{EntryCodec(kChainStoreId, 1).Encode(record), /*bucket=*/1, slot},
+      record.value_hash = record.tombstone ? 0 : HashValue(value->data());
+      records.push_back({{EntryCodec(kChainStoreId, 1).Encode(record), /*bucket=*/1, 0},
                          record.tombstone ? nullptr : value->data()});
     }
     return records;
@@ -106,16 +107,16 @@ TEST_F(JournalChainTest, WithoutOneOfItsBlocksItIsNothing) {
   };
   uint32_t half = 0;
   Single(0);
-  ASSERT_TRUE(journal_->WriteChain(Records(1, 301, &value_), &half).ok());
+  ASSERT_TRUE(journal_->WriteChain(Records(1, 151, &value_), &half).ok());
   journal_->SettleChain(half);
   journal_.reset();
-  ASSERT_EQ(Replayed(), 301u);
+  ASSERT_EQ(Replayed(), 151u);
   const std::string journal = dir_.Join(format::kJournalName);
   const std::string whole = dir_.Join("whole");
   std::filesystem::copy_file(journal, whole);
   const uint64_t first = 2;
-  const uint64_t second = first + 1 + blocks_of(1, 169);
-  const uint64_t last = second + blocks_of(169, 301);
+  const uint64_t second = first + 1 + blocks_of(1, 101);
+  const uint64_t last = second + blocks_of(101, 151);
   for (const uint64_t block : {first, first + 1, second - 1, second, second + 1, last}) {
     std::filesystem::copy_file(whole, journal, std::filesystem::copy_options::overwrite_existing);
     Zero(block);
@@ -123,9 +124,22 @@ TEST_F(JournalChainTest, WithoutOneOfItsBlocksItIsNothing) {
   }
 }
 
+// Its entries have the whole hashes of their values.
+TEST_F(JournalChainTest, WithAnotherValueOfTheSameIndexBitsItIsNothing) {
+  const CollidingValues values;
+  uint32_t half = 0;
+  ASSERT_TRUE(journal_->WriteChain(Records(0, 3, &values.first), &half).ok());
+  journal_->SettleChain(half);
+  journal_.reset();
+  ASSERT_EQ(Replayed(), 3u);
+  Overwrite(dir_.Join(format::kJournalName), values.second.data(), values.second.size(),
+            2 * format::kJournalBlockBytes);
+  EXPECT_EQ(Replayed(), 0u);
+}
+
 TEST_F(JournalChainTest, TheEndOfAnEarlierChainIsNotTakenForItsOwn) {
   uint32_t half = 0;
-  const std::vector<JournalChainRecord> records = Records(0, 300, &value_);
+  const std::vector<JournalChainRecord> records = Records(0, 150, &value_);
   ASSERT_TRUE(journal_->WriteChain(records, &half).ok());
   journal_->SettleChain(half);
   const std::string journal = dir_.Join(format::kJournalName);
@@ -135,7 +149,7 @@ TEST_F(JournalChainTest, TheEndOfAnEarlierChainIsNotTakenForItsOwn) {
   // number, the second one still that of the former chain.
   const uint64_t second_offset =
       (1 + static_cast<uint64_t>(std::count_if(
-               records.begin(), records.begin() + 168,
+               records.begin(), records.begin() + 100,
                [](const JournalChainRecord& record) { return record.value != nullptr; }))) *
       format::kJournalBlockBytes;
   std::string bytes(second_offset, '\0');

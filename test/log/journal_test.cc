@@ -42,11 +42,11 @@ class JournalTest : public ::testing::Test {
     KeyRecord record;
     record.key = sequence;
     record.tombstone = value == nullptr;
-    record.value_checksum = value == nullptr ? 0 : ValueChecksum(value->data());
+    record.value_hash = value == nullptr ? 0 : HashValue(value->data());
     JournalRequest request;
-    request.descriptor = format::MakeJournalDescriptor(
+    request.descriptor = {
         SlotTable::EncodeAppended(EntryCodec(kJournalStoreId, 0), record, sequence), /*bucket=*/0,
-        sequence);
+        /*reserved=*/0};
     request.value = value == nullptr ? nullptr : value->data();
     return request;
   }

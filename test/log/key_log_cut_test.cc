@@ -53,7 +53,7 @@ class KeyLogCutTest : public testing::Test {
   // Bucket 0 will end at kCut, the others where they do.
   void SetUp() override {
     options_ = TinyLogOptions();
-    options_.bucket_capacity_records = uint64_t{1} << 20;  // 16 MiB of keys
+    options_.bucket_capacity_records = uint64_t{1} << 20;  // 32 MiB of keys
     {
       const auto log = OpenLog(options_, dir_.path());
       store_id_ = log->store_id();
@@ -125,7 +125,7 @@ TEST_F(KeyLogCutTest, WithoutHolesOnlyWhatStaysIsWritten) {
 
 // The bucket is written up to where entries of lost records lay, and power is lost again.
 TEST_F(KeyLogCutTest, WithoutHolesWhatWasCutDoesNotComeBack) {
-  constexpr uint64_t kGroup = 4096 / sizeof(format::KeyEntry);
+  const uint64_t kGroup = options_.key_group_bytes / sizeof(format::KeyEntry);
   NoHoles hook;
   const ScopedHook none(&hook);
   for (const uint64_t end : {kCut, kGroup}) {

@@ -22,7 +22,7 @@ inline Options TinyLogOptions() {
   options.file_count = 2;
   options.bucket_capacity_records = 4096;
   options.value_group_bytes = 4 * kValueBytes;
-  options.key_group_bytes = 4096;
+  options.key_group_bytes = 256 * kKeyEntryBytes;
   return options;
 }
 
@@ -78,9 +78,10 @@ inline std::vector<KeyRecord> RecordsOf(BucketLog* log, uint32_t bucket) {
   log->DetachListener(bucket);
   const uint64_t logged_end = cut.logged_slot_end();
   Region keys;
-  EXPECT_TRUE(Region::Allocate(cut.slot_end() * 16 + 4096, false, &keys).ok());
-  EXPECT_TRUE(
-      log->KeyFile(bucket).Read(keys.data(), logged_end * 16, log->KeyOffset(bucket, 0)).ok());
+  EXPECT_TRUE(Region::Allocate(cut.slot_end() * kKeyEntryBytes + 4096, false, &keys).ok());
+  EXPECT_TRUE(log->KeyFile(bucket)
+                  .Read(keys.data(), logged_end * kKeyEntryBytes, log->KeyOffset(bucket, 0))
+                  .ok());
   auto* const entries = reinterpret_cast<format::KeyEntry*>(keys.data());
   cut.PutStaged(entries);
   for (uint64_t slot = 0; slot < cut.slot_end(); ++slot) {

@@ -12,6 +12,7 @@
 
 #include "engine_race/log/page_cache.h"
 #include "test/faults/system_calls.h"
+#include "test/log/entry_test_util.h"
 #include "test/log/log_test_util.h"
 #include "test/log/page_cache_test_util.h"
 
@@ -143,6 +144,20 @@ TEST_F(LostCacheTest, TheFirstWriteToABucketFindsStagingLost) {
   ExpectHoldsExactly(log.get(), 6);
   AppendMany(log.get(), 6, 20);
   ExpectHoldsExactly(log.get(), 20);
+}
+
+// Entries have the whole hashes of their values.
+TEST_F(LostCacheTest, TheFirstWriteToABucketFindsAnotherStagedValueOfTheSameIndexBits) {
+  const CollidingValues values;
+  uint64_t offset = 0;
+  {
+    const auto log = Open();
+    ASSERT_TRUE(log->Append(0, values.first.data()).ok());
+    offset = log->geometry().ValuePlaceOffset(0, 0);
+  }
+  Overwrite(dir_.Join(format::kStagingValuesName), values.second.data(), values.second.size(),
+            offset);
+  EXPECT_EQ(Open()->Append(1, ValueOf(1, 1).data()).code(), Code::kCorruption);
 }
 
 TEST_F(LostCacheTest, SyncFindsStagingLost) {

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "engine_race/log/page_cache.h"
+#include "test/log/entry_test_util.h"
 #include "test/log/log_parts_test_util.h"
 #include "test/log/page_cache_test_util.h"
 #include "test/log/row_test_util.h"
@@ -22,7 +24,12 @@ class PowerRecoveryTest : public ::testing::Test {
  protected:
   void MakeStore(uint64_t count) {
     LogParts parts(TinyLogOptions(), dir_.path());
-    parts.AppendKeys(0, count);
+    for (uint64_t key = 0; key < count; ++key) {
+      const auto other = values_.find(key);
+      const std::string value = other == values_.end() ? ValueOf(key, 1) : other->second;
+      ASSERT_TRUE(parts.groups.BeginAppend(0).ok());
+      ASSERT_TRUE(parts.groups.Append(0, key, value.data(), /*journal=*/nullptr).ok());
+    }
   }
   void Open() {
     context_ = std::make_unique<LogContext>(
@@ -37,7 +44,13 @@ class PowerRecoveryTest : public ::testing::Test {
         .Run(kPageCache, &states_, &readable_);
   }
 
+  void OverwriteValue(uint64_t slot, const std::string& value) {
+    Overwrite(dir_.Join("value_00"), value.data(), value.size(),
+              context_->files.values.Locate(0, slot).offset);
+  }
+
   const TempDir dir_{FastParent()};
+  std::map<uint64_t, std::string> values_;  // of keys that have other ones than the rest
   std::unique_ptr<LogContext> context_;
   std::unique_ptr<LogWriter> writer_;
   std::vector<BucketState> states_;
@@ -63,9 +76,7 @@ TEST_F(PowerRecoveryTest, WhatVerifiesIsSyncedAndTheCountsSaySo) {
 TEST_F(PowerRecoveryTest, TheBucketEndsAtTheFirstRecordThatDoesNotVerify) {
   MakeStore(263);
   Open();
-  const std::string zeros(kValueBytes, '\0');
-  Overwrite(dir_.Join("value_00"), zeros.data(), zeros.size(),
-            context_->files.values.Locate(0, 7).offset);
+  OverwriteValue(7, std::string(kValueBytes, '\0'));
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(states_[0].record_count, 7u);
   Region page;
@@ -74,6 +85,17 @@ TEST_F(PowerRecoveryTest, TheBucketEndsAtTheFirstRecordThatDoesNotVerify) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(page.data());
   EXPECT_NE(entries[6].check, 0u);
   EXPECT_EQ(entries[7].check, 0u) << "what lies behind the end is unreadable";
+}
+
+// Entries have the whole hashes of their values.
+TEST_F(PowerRecoveryTest, AnotherValueOfTheSameIndexBitsDoesNotVerify) {
+  const CollidingValues values;
+  values_[7] = values.first;
+  MakeStore(263);
+  Open();
+  OverwriteValue(7, values.second);
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(states_[0].record_count, 7u);
 }
 
 TEST_F(PowerRecoveryTest, DoneAgainItGivesTheSame) {
@@ -147,11 +169,7 @@ class PowerRecoveryOfRowsTest : public PowerRecoveryTest {
     EXPECT_FALSE(damaged);
     EXPECT_EQ(found.rows(), states_[0].table.rows());
   }
-  void Zero(uint64_t slot) {
-    const std::string zeros(kValueBytes, '\0');
-    Overwrite(dir_.Join("value_00"), zeros.data(), zeros.size(),
-              context_->files.values.Locate(0, slot).offset);
-  }
+  void Zero(uint64_t slot) { OverwriteValue(slot, std::string(kValueBytes, '\0')); }
 
   static constexpr uint32_t kMovedRow = 2;
 };
@@ -191,6 +209,17 @@ TEST_F(PowerRecoveryOfRowsTest, OneMovedRecordThatIsLostTakesTheRow) {
   EXPECT_EQ(states_[0].record_count, kEnd) << "they are where they were moved from";
   EXPECT_EQ(RowOf(kMovedRow), Row());
   ExpectFileHasTheTable();
+}
+
+TEST_F(PowerRecoveryOfRowsTest, AnotherMovedValueOfTheSameIndexBitsTakesTheRow) {
+  const CollidingValues values;
+  values_[19] = values.first;
+  ASSERT_NO_FATAL_FAILURE(MakeMoved(kEnd - 1, 20));
+  Open();
+  OverwriteValue(kMovedRow * kRow + 19, values.second);
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(states_[0].record_count, kEnd);
+  EXPECT_EQ(RowOf(kMovedRow), Row());
 }
 
 // Moved records are newer than those with lower numbers: they would hide what is written next.

@@ -57,7 +57,8 @@ TEST(RecoveryTest, FullKeyGroupsNotInTheLogAreWrittenAgain) {
   test::TempDir dir;
   const uint64_t id = MakeStore(dir.path(), 512);
   SetWord(dir.path(), id, kBucket, format::WordKind::kLoggedKeys, 256);
-  ZeroLog(dir.Join("key_00"), 4096, 4096);
+  const uint64_t group_bytes = TinyLogOptions().key_group_bytes;
+  ZeroLog(dir.Join("key_00"), group_bytes, group_bytes);
   for (int round = 0; round < 3; ++round) {
     ExpectRecords(OpenLog(TinyLogOptions(), dir.path()).get(), 512);
   }

@@ -1,6 +1,6 @@
 // Buckets whose records have numbers beside the widths of the fields that have parts of them.
 //
-// Counts words have 27 bits of a number, entries 35, rows and journals 48.
+// Counts words have 27 bits of a number, positions 32, entries and rows 48.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -50,8 +50,8 @@ TEST_P(StagingTest, ValuesAndEntriesReadBackFromTheirPlaces) {
       ASSERT_TRUE(staging_.StageValue(2, place, i, ValueOf(i, place).data()).ok());
     }
   }
-  ASSERT_TRUE(staging_.StageKey(2, 1, 0, {11, 12}).ok());
-  ASSERT_TRUE(staging_.StageKey(2, 1, 1, {21, 22}).ok());
+  ASSERT_TRUE(staging_.StageKey(2, 1, 0, {11, 12, 13, 14}).ok());
+  ASSERT_TRUE(staging_.StageKey(2, 1, 1, {21, 22, 23, 24}).ok());
 
   for (const uint32_t place : {1U, 6U}) {
     ASSERT_TRUE(staging_.ReadValues(2, place, 2, 2, buffer_.data()).ok());
@@ -66,7 +66,7 @@ TEST_P(StagingTest, ValuesAndEntriesReadBackFromTheirPlaces) {
   format::KeyEntry entries[2];
   ASSERT_TRUE(staging_.ReadKeys(2, 1, 0, 2, entries).ok());
   EXPECT_EQ(entries[0].key, 11u);
-  EXPECT_EQ(entries[1].check, 22u);
+  EXPECT_EQ(entries[1].check, 24u);
   EXPECT_EQ(staging_.memory_bytes() > 0, staging_.mapped());
 }
 
@@ -152,7 +152,7 @@ TEST(StagingMemoryTest, AMappingThatTheMemoryDoesNotHoldIsLeftOut) {
   const TempDir dir(FastParent());
   const StoreFiles files = OpenedFiles(TinyLogOptions(), dir.path());
   const uint64_t usual_bytes = files.identity.geometry.usual_staging_bytes();
-  EXPECT_EQ(usual_bytes, 4 * (2 * uint64_t{4} * kValueBytes + 2 * 4096));
+  EXPECT_EQ(usual_bytes, 4 * (2 * uint64_t{4} * kValueBytes + 2 * 256 * kKeyEntryBytes));
   for (const bool is_enough : {true, false}) {
     std::vector<std::string> lines;
     const LogFn log = [&lines](LogLevel level, std::string_view line) {

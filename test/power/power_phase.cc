@@ -25,9 +25,9 @@ Options DrawPowerGeometry(Life life, Random* random) {
   geometry.file_count = geometry.bucket_count >= 2 ? 1 + Below(random, 2) : 1;
   geometry.value_group_bytes = OneOf(random, kGroups) * kValueBytes;
   // Some buckets fill up to their end.
-  const uint32_t key_pages = Chance(random, 0.8) ? 1 : 2;
-  geometry.key_group_bytes = key_pages * 4096;
-  geometry.bucket_capacity_records = Chance(random, 0.3) ? key_pages * 256 : 2048;
+  const uint32_t group_records = Chance(random, 0.8) ? 256 : 512;
+  geometry.key_group_bytes = group_records * static_cast<uint32_t>(kKeyEntryBytes);
+  geometry.bucket_capacity_records = Chance(random, 0.3) ? group_records : 2048;
   geometry.memory_budget_bytes = kMinMemoryBudgetBytes;
   geometry.build_thread_count = 1;
   geometry.io_backend = IoBackend::kPsync;
@@ -36,7 +36,7 @@ Options DrawPowerGeometry(Life life, Random* random) {
   if (life == Life::kReuse) {
     geometry.bucket_count = 1 + static_cast<uint32_t>(Below(random, 2));
     geometry.file_count = 1;
-    geometry.key_group_bytes = 4096;
+    geometry.key_group_bytes = 256 * kKeyEntryBytes;
     geometry.bucket_capacity_records = Chance(random, 0.5) ? 4 * 256 : 8 * 256;
   } else {
     // Regions fill up to their end, and those with rows are full before.

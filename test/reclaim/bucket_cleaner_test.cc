@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine_race/log/row_file.h"
+#include "test/log/entry_test_util.h"
 #include "test/log/log_test_util.h"
 #include "test/reclaim/cleaner_fixture.h"
 
@@ -276,6 +277,22 @@ TEST_F(BucketCleanerTest, AWindowOfKeysKeepsToTheLimit) {
     EXPECT_LE(use.live_count, kWindow);
   }
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// The cell would be given up, and the value written again with its own hash.
+TEST_F(BucketCleanerTest, ACellWithAnotherValueOfTheSameIndexBitsStays) {
+  const CollidingValues values;
+  ASSERT_TRUE(log_->Append(next_key_, values.first.data()).ok());
+  const uint64_t offset = log_->LocateValue(0, 0).offset;
+  next_key_ = count_ = 1;
+  ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
+  for (uint64_t key = 1; key < kRow; ++key) ASSERT_NO_FATAL_FAILURE(Put(key));
+  ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
+  Overwrite(dir_.Join("value_00"), values.second.data(), values.second.size(), offset);
+  static_cast<void>(Clean(0));
+  const auto given_up = GivenUp();
+  EXPECT_FALSE(given_up.contains({0, 0}));
+  EXPECT_TRUE(given_up.contains({0, 1}));
 }
 
 }  // namespace

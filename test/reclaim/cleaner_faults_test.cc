@@ -16,7 +16,7 @@ namespace {
 
 class CleanerFaultsTest : public BucketCleanerTest {
  protected:
-  // Changes the check of a key entry. Done again it mends it.
+  // Changes the number in a key entry. Done again it mends it.
   void ToggleEntry(uint64_t slot) {
     const std::string path = dir_.Join("key_00");
     const uint64_t offset = log_->KeyOffset(0, slot) + sizeof(uint64_t);
