@@ -32,8 +32,8 @@ class BackupSink final : public ViewSink {
   bool Wants(uint32_t bucket, const IndexEntry& entry) const override {
     return since_.empty() || log_.SequenceEnd(bucket, entry.ref.slot()) > since_[bucket];
   }
-  Status Take(uint32_t bucket, const IndexEntry& entry, const char* value) override {
-    return writer_.Add(bucket, entry.key, value);
+  Status Take(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) override {
+    return writer_.Add(bucket, key, value, value_hash);
   }
   Status Finish(uint32_t bucket) override { return writer_.Finish(bucket); }
 

@@ -52,7 +52,7 @@ Status PieceWriter::Init() {
                           &buffer_);
 }
 
-Status PieceWriter::Add(uint32_t bucket, uint64_t key, const char* value) {
+Status PieceWriter::Add(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) {
   if (keys_.size() == format::kBackupPieceRecords ||
       (value != nullptr && hashes_.size() == format::kBackupPieceValues)) {
     ENGINE_RACE_RETURN_IF_ERROR(Write(bucket, /*is_last=*/false));
@@ -62,7 +62,7 @@ Status PieceWriter::Add(uint32_t bucket, uint64_t key, const char* value) {
   is_here_.push_back(value != nullptr);
   if (value == nullptr) return Status::Ok();
   std::memcpy(buffer_.data() + kMaxListBytes + hashes_.size() * kValueBytes, value, kValueBytes);
-  hashes_.push_back(HashValue(value));
+  hashes_.push_back(value_hash);
   return Status::Ok();
 }
 

@@ -33,7 +33,8 @@ class PieceWriter {
 
   Status Init();
   // The next live key of the bucket, ascending; `value` is null if it is not in this backup.
-  Status Add(uint32_t bucket, uint64_t key, const char* value);
+  // `value_hash` is HashValue(value).
+  Status Add(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash);
   // Ends a bucket. Buckets without records have no piece.
   Status Finish(uint32_t bucket);
 

@@ -22,12 +22,12 @@ class CheckpointSink final : public ViewSink {
 
   bool Wants(uint32_t /*bucket*/, const IndexEntry& /*entry*/) const override { return true; }
 
-  Status Take(uint32_t bucket, const IndexEntry& entry, const char* value) override {
+  Status Take(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) override {
     KeyRecord record;
-    record.key = entry.key;
+    record.key = key;
     record.sequence = count_;
     record.slot = static_cast<uint32_t>(count_);
-    record.value_hash = HashValue(value);
+    record.value_hash = value_hash;
     ENGINE_RACE_RETURN_IF_ERROR(fill_.Add(bucket, record, value));
     ++count_;
     return Status::Ok();

@@ -9,6 +9,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/parallel.h"
 #include "engine_race/base/shared_progress.h"
+#include "engine_race/copies/value_hashes.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/scan/load_plan.h"
 
@@ -45,16 +46,21 @@ struct SharedWalk {
 class BucketWalker {
  public:
   BucketWalker(SharedWalk* shared, ViewSink* sink)
-      : shared_(*shared), sink_(*sink), planner_(kReadRecords, shared->log.values().unit_slots()) {}
+      : shared_(*shared),
+        sink_(*sink),
+        planner_(kReadRecords, shared->log.values().unit_slots()),
+        hashes_(shared->log) {}
 
   // Half of the positions are for gaps that reads take along.
   Status Init() {
     entries_.reserve(shared_.batch_records);
+    ENGINE_RACE_RETURN_IF_ERROR(hashes_.Init());
     return Region::Allocate(uint64_t{shared_.batch_records} * 2 * kValueBytes, false, &values_);
   }
 
   Status Walk(uint32_t bucket) {
     const KeyRange keys = shared_.log.geometry().KeysOf(bucket);
+    ENGINE_RACE_RETURN_IF_ERROR(hashes_.Begin(bucket));
     uint64_t next_key = keys.first;
     for (bool complete = keys.empty(); !complete;) {
       // Another thread's failure is the one to tell.
@@ -82,13 +88,16 @@ class BucketWalker {
     plan_.Clear();
     planner_.Add(bucket, wanted_, shared_.log.Logged(bucket), shared_.batch_records, &plan_);
     for (const PlannedRead& read : plan_.reads) ENGINE_RACE_RETURN_IF_ERROR(Read(read));
+    ENGINE_RACE_RETURN_IF_ERROR(hashes_.Read(wanted_));
     size_t next_wanted = 0;
     for (const IndexEntry& entry : entries_) {
       const char* value = nullptr;
+      uint64_t value_hash = 0;
       if (next_wanted < wanted_.size() && wanted_[next_wanted].key == entry.key) {
+        value_hash = hashes_.hashes()[next_wanted];
         ENGINE_RACE_RETURN_IF_ERROR(Value(bucket, next_wanted++, &value));
       }
-      ENGINE_RACE_RETURN_IF_ERROR(sink_.Take(bucket, entry, value));
+      ENGINE_RACE_RETURN_IF_ERROR(sink_.Take(bucket, entry.key, value, value_hash));
     }
     return shared_.progress.Add(entries_.size());
   }
@@ -102,22 +111,24 @@ class BucketWalker {
                                uint64_t{read.slot_count} * kValueBytes, location.offset);
   }
 
-  // Always compared with its checksum: a copy of damage would pass for a good record.
+  // Always compared with its whole hash: a copy of damage would pass for a good record.
   Status Value(uint32_t bucket, size_t wanted, const char** value) {
-    const ValueRef ref = wanted_[wanted].ref;
+    const uint32_t slot = wanted_[wanted].ref.slot();
     const uint32_t position = plan_.positions[wanted];
     char* const at = values_.data() + uint64_t{position & ~kStagedPosition} * kValueBytes;
     if ((position & kStagedPosition) != 0) {
-      ENGINE_RACE_RETURN_IF_ERROR(shared_.log.ReadValue(bucket, ref.slot(), at));
+      ENGINE_RACE_RETURN_IF_ERROR(shared_.log.ReadValue(bucket, slot, at));
     }
     *value = at;
-    return shared_.log.VerifyValue(bucket, ref.slot(), ref.value_checksum(), at);
+    return HashValue(at) == hashes_.hashes()[wanted] ? Status::Ok()
+                                                     : shared_.log.CorruptValue(bucket, slot);
   }
 
   SharedWalk& shared_;
   ViewSink& sink_;
   LoadPlanner planner_;
   LoadPlan plan_;
+  ValueHashes hashes_;
   std::vector<IndexEntry> entries_;
   std::vector<IndexEntry> wanted_;
   Region values_;

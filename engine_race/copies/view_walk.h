@@ -1,7 +1,8 @@
 // Visits all that a view of the store shows, bucket by bucket on several threads.
 //
 // A thread takes a bucket and walks it in order of key, a batch of records at a time. The values of
-// a batch are read in order of slot with large reads, and each is compared with its checksum.
+// a batch are read in order of slot with large reads, and compared with the hashes of their key
+// entries.
 //
 // Thread safety: one call runs threads of its own, beside any other call of the store. Sinks belong
 // to the thread that made them. The caller pins the view throughout the call.
@@ -27,8 +28,8 @@ class ViewSink {
   // because of a failure.
   virtual bool Wants(uint32_t bucket, const IndexEntry& entry) const = 0;
   // The next record of the bucket, in order of key. `value` is null where it is not wanted, and
-  // valid during the call.
-  virtual Status Take(uint32_t bucket, const IndexEntry& entry, const char* value) = 0;
+  // valid during the call. `value_hash` is HashValue(value).
+  virtual Status Take(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) = 0;
   // All records of the bucket have been taken.
   virtual Status Finish(uint32_t bucket) = 0;
 };

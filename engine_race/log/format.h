@@ -52,7 +52,9 @@ inline constexpr uint32_t kManifestBytes = 4096;
 struct Manifest {
   uint64_t magic;
   uint32_t format_version;
-  uint32_t key_bytes;
+  uint16_t key_bytes;
+  // Of a key entry. Zero in builds before the first release, whose entries were smaller.
+  uint16_t entry_bytes;
   uint32_t value_bytes;
   uint32_t bucket_count;
   uint32_t file_count;
@@ -65,6 +67,7 @@ struct Manifest {
   uint64_t checksum;
 };
 static_assert(sizeof(Manifest) == 64);
+static_assert(offsetof(Manifest, value_bytes) == 16);
 static_assert(offsetof(Manifest, bucket_capacity_records) == 40);
 static_assert(offsetof(Manifest, checksum) == 56);
 
@@ -213,7 +216,7 @@ enum class RowKind : uint32_t {
 // Commit journal: two halves of batches. A batch is one block of header and then its values, in the
 // order of its descriptors; a tombstone has none. The batches of a half follow one another from its
 // start, numbered from 0, under the generation of the half's first batch.
-inline constexpr uint64_t kJournalMagic = 0x4c4e524a45434152;  // "RACEJRNL" as bytes
+inline constexpr uint64_t kJournalMagic = 0x52554f4a45434152;  // "RACEJOUR" as bytes
 inline constexpr uint32_t kJournalHalves = 2;
 inline constexpr uint32_t kJournalBlockBytes = 4096;
 static_assert(kJournalBlockBytes == kValueBytes, "values and headers are both one block");

@@ -26,6 +26,11 @@ uint64_t ChecksumOf(const ManifestPaths& paths, uint64_t store_id) {
   return Hash64(&paths, offsetof(ManifestPaths, checksum), store_id);
 }
 
+Status Unreleased(const std::string& what) {
+  return Status::NotSupported(what + " is of a build before the first release: back the store up " +
+                              "with that build, and restore the backup with this one");
+}
+
 Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
   if (paths.checksum != ChecksumOf(paths, identity->store_id)) {
     return Status::Corruption("manifest: the checksum of its paths does not match");
@@ -80,8 +85,12 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
     return Status::Corruption("manifest: its checksum does not match");
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckFormatVersion("manifest", manifest.format_version));
-  if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes) {
-    return Status::NotSupported("manifest: other key or value sizes");
+  if (manifest.entry_bytes == 0) {
+    return Unreleased("manifest: format version 1 without a size of key entries");
+  }
+  if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes ||
+      manifest.entry_bytes != kKeyEntryBytes) {
+    return Status::NotSupported("manifest: other sizes of keys, values or key entries");
   }
   if (manifest.value_places != format::kValuePlaces) {
     return Status::NotSupported("manifest: another number of staging places");
@@ -122,6 +131,7 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   manifest.magic = format::kManifestMagic;
   manifest.format_version = format::kFormatVersion;
   manifest.key_bytes = kKeyBytes;
+  manifest.entry_bytes = kKeyEntryBytes;
   manifest.value_bytes = kValueBytes;
   manifest.bucket_count = geometry.bucket_count;
   manifest.file_count = geometry.file_count;
@@ -174,8 +184,7 @@ Status CheckFormatVersion(const std::string& name, uint32_t format_version) {
     return Status::NotSupported(version + ", this build reads " +
                                 std::to_string(format::kFormatVersion));
   }
-  return Status::NotSupported(version + " is of a build before the first release: back the store " +
-                              "up with that build, and restore the backup with this one");
+  return Unreleased(version);
 }
 
 Status CheckPathNames(const StoreIdentity& identity) {

@@ -82,6 +82,15 @@ bool SlotTable::DecodeAppended(const EntryCodec& codec, const format::KeyEntry& 
   return true;
 }
 
+// The entry tells its number itself, and not whether that is of an append or of a moved row.
+bool SlotTable::DecodeKept(const EntryCodec& codec, const format::KeyEntry& entry, uint64_t slot,
+                           KeyRecord* record) {
+  const bool is_good = DecodeExactly(codec, entry, entry.sequence(), entry.sequence(), record) ||
+                       DecodeExactly(codec, entry, slot, entry.sequence(), record);
+  record->slot = static_cast<uint32_t>(slot);
+  return is_good;
+}
+
 format::KeyEntry SlotTable::EncodeAppended(const EntryCodec& codec, KeyRecord record,
                                            uint64_t sequence) {
   record.slot = static_cast<uint32_t>(sequence);

@@ -142,6 +142,9 @@ class SlotTable {
   // record->slot is 0.
   static bool DecodeAppended(const EntryCodec& codec, const format::KeyEntry& entry,
                              uint64_t sequence, KeyRecord* record);
+  // Decode for a slot that kept its entry although its row may be free by now.
+  static bool DecodeKept(const EntryCodec& codec, const format::KeyEntry& entry, uint64_t slot,
+                         KeyRecord* record);
   // The entry of a record that is appended with that number, or moved to `slot` of a row with that
   // number.
   static format::KeyEntry EncodeAppended(const EntryCodec& codec, KeyRecord record,

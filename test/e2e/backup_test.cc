@@ -250,6 +250,14 @@ TEST_F(BackupTest, DamageAnywhereIsFound) {
   }
 }
 
+// The backup would get the whole hash of the wrong value.
+TEST_F(BackupTest, AnotherValueOfTheSameIndexBitsIsNotBackedUp) {
+  auto store = OpenStore(source(), TinyOptions());
+  ASSERT_NO_FATAL_FAILURE(ChangeFirstValue(store.get(), source()));
+  EXPECT_EQ(store->Backup(backup(0)).code(), Code::kCorruption);
+  EXPECT_TRUE(fs::is_empty(backup(0)));
+}
+
 TEST_F(BackupTest, UnfinishedOnesAreRefusedAndReplaced) {
   auto store = OpenStore(source(), TinyOptions());
   Contents contents;

@@ -176,6 +176,14 @@ TEST_F(CheckpointTest, DamageIsNotCopied) {
   EXPECT_TRUE(fs::is_empty(target()));
 }
 
+// The copy would get an entry with the whole hash of the wrong value.
+TEST_F(CheckpointTest, AnotherValueOfTheSameIndexBitsIsNotCopied) {
+  auto store = OpenStore(source(), TinyOptions());
+  ASSERT_NO_FATAL_FAILURE(ChangeFirstValue(store.get(), source()));
+  EXPECT_EQ(store->Checkpoint(target()).code(), Code::kCorruption);
+  EXPECT_TRUE(fs::is_empty(target()));
+}
+
 TEST_F(CheckpointTest, BesideWritersIsOneMoment) {
   Options options = TinyOptions();
   options.bucket_count = 8;

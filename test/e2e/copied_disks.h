@@ -21,6 +21,8 @@
 #include "engine_race/log/store_files.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/e2e/small_disk.h"
+#include "test/log/entry_test_util.h"
+#include "test/log/log_test_util.h"
 
 namespace engine_race::test {
 
@@ -58,6 +60,20 @@ inline KeyVersions ContentsOf(const std::string& dir, const Options& options = {
   there.create_if_missing = false;
   const std::unique_ptr<Store> store = OpenStore(dir, there);
   return store == nullptr ? KeyVersions() : ContentsOf(store.get());
+}
+
+// Writes the first records of an empty store. Then the first of them has another value on disk,
+// which the index takes for its own.
+inline void ChangeFirstValue(Store* store, const std::string& dir) {
+  const CollidingValues values;
+  for (uint64_t key = 0; key < 8; ++key) {
+    ASSERT_TRUE(store->Write(KeyOf(key), values.first).ok());
+  }
+  ASSERT_TRUE(store->Sync().ok());
+  Overwrite(dir + "/value_00", values.second.data(), values.second.size(), 0);
+  std::string value;
+  ASSERT_TRUE(store->Read(KeyOf(0), &value).ok());
+  ASSERT_EQ(value, values.second);
 }
 
 // Written, overwritten and deleted, spread over all buckets.

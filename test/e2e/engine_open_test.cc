@@ -242,7 +242,13 @@ TEST_F(EngineOpenTest, OtherFormatVersionIsNotSupported) {
     EditManifestSoundly([&](format::Manifest* manifest) { manifest->format_version = version; });
     ExpectRefused(kNotSupported);
   }
-  EditManifestSoundly([](format::Manifest* manifest) { manifest->format_version = 1; });
+  // Such a build has written version 1 as well, and no size of entries.
+  EditManifestSoundly([](format::Manifest* manifest) {
+    manifest->format_version = 1;
+    manifest->entry_bytes = 0;
+  });
+  ExpectRefused(kNotSupported);
+  EditManifestSoundly([](format::Manifest* manifest) { manifest->entry_bytes = kKeyEntryBytes; });
   ExpectUnharmed();
 }
 

@@ -173,6 +173,23 @@ TEST_F(ManifestTest, AnotherVersionIsNotSupported) {
   EXPECT_EQ(ReadCode(), Code::kOk);
 }
 
+// The last builds before the first release had version 1 already, with entries of 16 bytes. At the
+// place of the entries' size they wrote zero.
+TEST_F(ManifestTest, AnotherSizeOfEntriesIsNotSupported) {
+  for (const uint16_t entry_bytes : {0, 16, 64}) {
+    Rewrite([entry_bytes](format::Manifest* m) { m->entry_bytes = entry_bytes; });
+    StoreIdentity identity;
+    const Status read = ReadManifest(dir_fd_.get(), &identity);
+    EXPECT_EQ(read.code(), Code::kNotSupported) << entry_bytes;
+    const bool has_way = read.message().find(
+                             "back the store up with that build, and restore the "
+                             "backup with this one") != std::string::npos;
+    EXPECT_EQ(has_way, entry_bytes == 0) << read.message();
+  }
+  Rewrite([](format::Manifest* m) { m->entry_bytes = 32; });
+  EXPECT_EQ(ReadCode(), Code::kOk);
+}
+
 class KeyRangeManifestTest : public ManifestTest {
  protected:
   void Write(const KeyRange& keys) {
