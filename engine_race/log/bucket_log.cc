@@ -100,7 +100,7 @@ Status BucketLog::KeepCleanAt(uint32_t bucket, uint64_t record_count) noexcept {
   return Guarded([&] {
     Status kept = context_.staging.ReserveCounts();
     if (kept.ok()) {
-      kept = context_.staging.PublishWord(bucket, format::WordKind::kCleanAt, record_count);
+      kept = context_.staging.WriteWord(bucket, format::WordKind::kCleanAt, record_count);
     }
     if (!kept.ok()) {
       Log(context_.options.log, LogLevel::kWarning,

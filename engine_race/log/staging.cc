@@ -30,6 +30,10 @@ constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
 
 constexpr std::array<char, kValueBytes> kZeros = {};
 
+uint64_t WordOffset(uint32_t bucket, format::WordKind kind) {
+  return bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(uint64_t);
+}
+
 uint64_t LargerGroupBytes(const Geometry& geometry) {
   return std::max(geometry.value_group_bytes, geometry.key_group_bytes);
 }
@@ -273,30 +277,37 @@ Status Staging::StageKey(uint32_t bucket, uint32_t place, uint64_t index,
 }
 
 Status Staging::PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const {
-  if (!mapped_) {
-    ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(geometry_.staging_counts_bytes()));
-  }
-  return PublishStaged(bucket, kind, payload);
+  return mapped_ ? PublishStaged(bucket, kind, payload) : WriteWord(bucket, kind, payload);
+}
+
+Status Staging::WriteWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const {
+  ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(geometry_.staging_counts_bytes()));
+  return WriteEncoded(bucket, kind, EncodeWordOf(bucket, kind, payload));
+}
+
+uint64_t Staging::EncodeWordOf(uint32_t bucket, format::WordKind kind, uint64_t payload) const {
+  const uint32_t bits = PayloadBits(kind);
+  return EncodeWord(files_.identity.seed_id(), bucket, kind, payload & ((uint64_t{1} << bits) - 1),
+                    bits);
+}
+
+// The kernel copies an aligned word as one, and finishes a copy that it has begun before SIGKILL
+// ends the process.
+Status Staging::WriteEncoded(uint32_t bucket, format::WordKind kind, uint64_t word) const {
+  return WriteBelowLimit(counts_.file, {reinterpret_cast<const char*>(&word), sizeof(word)},
+                         WordOffset(bucket, kind));
 }
 
 Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t payload) const {
   static_assert(offsetof(format::BucketCounts, key_places) ==
                     static_cast<size_t>(format::WordKind::kKeyPlaces) * sizeof(uint64_t),
                 "a word's kind is its place in the line");
-  const uint32_t bits = PayloadBits(kind);
-  const uint64_t word = EncodeWord(files_.identity.seed_id(), bucket, kind,
-                                   payload & ((uint64_t{1} << bits) - 1), bits);
-  const uint64_t offset =
-      bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(word);
-  // The kernel copies an aligned word as one, and finishes a copy that it has begun before SIGKILL
-  // ends the process.
-  if (!mapped_) {
-    return WriteBelowLimit(counts_.file, {reinterpret_cast<const char*>(&word), sizeof(word)},
-                           offset);
-  }
+  const uint64_t word = EncodeWordOf(bucket, kind, payload);
+  if (!mapped_) return WriteEncoded(bucket, kind, word);
   // Release pairs with the next opening's read of the file: an opening that sees a count sees the
   // bytes that it counts.
-  std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(counts_.mapping.data() + offset))
+  char* const to = counts_.mapping.data() + WordOffset(bucket, kind);
+  std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(to))
       .store(word, std::memory_order_release);
   return Status::Ok();
 }

@@ -5,9 +5,7 @@
 // Records are staged in one of two ways, which leave the same bytes in the files. Mapped: by stores
 // into mappings of the files, which cost no system call. Written: by pwrite, on file systems where
 // such a store may be a SIGBUS (a copy-on-write one that is full, for instance). Reading is by
-// pread in both ways.
-//
-// Mapped places are reserved in steps that double as they fill, or as wholes.
+// pread in both ways. Mapped places are reserved in steps that double as they fill, or as wholes.
 //
 // Thread safety: ReserveCounts and the reads from any thread; the places and words of one bucket
 // are reserved and written under that bucket's lock. Nothing may be staged or published before
@@ -95,6 +93,9 @@ class Staging {
   // bytes. Ok when mapped. After kFull the word is as it was; after another failure it may be
   // either.
   Status PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
+  // PublishWord by a pwrite, also where records are stored through the mapping. At a moment when a
+  // store might end in a SIGBUS: nothing has shown that the file system still works.
+  Status WriteWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
   // PublishWord for the words of a record. StageValue has checked the file size limit for it.
   Status PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
   // Makes sure that the word of the records has its space, for a later PublishStaged.
@@ -118,8 +119,7 @@ class Staging {
   Status ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
                   format::KeyEntry* buffer) const;
 
-  // Asks for the staged entries of neighbouring buckets to be read into the page cache; advice
-  // only.
+  // Asks for staged entries of neighbouring buckets to be read into the page cache. Advice.
   void PrefetchKeys(uint32_t first_bucket, uint32_t bucket_count) const;
 
   // Mapped memory that this opening has made resident at most.
@@ -156,6 +156,8 @@ class Staging {
 
   // Whether ReserveCounts has succeeded. Acquire pairs with the release in ReserveCountsFirst.
   bool HasCounts() const { return !mapped_ || counts_reserved_.load(std::memory_order_acquire); }
+  uint64_t EncodeWordOf(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
+  Status WriteEncoded(uint32_t bucket, format::WordKind kind, uint64_t word) const;
   bool CanBeMapped(uint64_t memory_limit_bytes, const LogFn& log) const;
   Status ReserveCountsFirst();
   Status TouchCounts() const;

@@ -40,7 +40,8 @@ DirtyBuckets::DirtyBuckets(const Options& options, BucketLog* log, std::function
   for (uint32_t b = 0; b < log->geometry().bucket_count; ++b) {
     State& bucket = buckets_[b];
     const uint64_t record_count = log->RecordCount(b);
-    held_count_.fetch_add(std::min(record_count, log->SlotEnd(b)), std::memory_order_relaxed);
+    bucket.held_count = std::min(record_count, log->SlotEnd(b));
+    held_count_.fetch_add(bucket.held_count, std::memory_order_relaxed);
     if (record_count == 0) continue;
     bucket.found_count = record_count;
     bucket.kept_clean_at = log->CleanAt(b);
@@ -99,7 +100,10 @@ void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry>
                               uint64_t record_count) noexcept {
   State& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
-  if (!bucket.was_cleaned) held_count_.fetch_add(entries.size(), std::memory_order_relaxed);
+  if (!bucket.was_cleaned) {
+    bucket.held_count += entries.size();
+    held_count_.fetch_add(entries.size(), std::memory_order_relaxed);
+  }
   if (bucket.clean_at == ~uint64_t{0}) {
     if (!WasReplaced(&bucket, entries, record_count)) return;
     bucket.clean_at = record_count;
@@ -245,9 +249,8 @@ bool DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const Buc
   const uint64_t room = std::min(limit - std::min(limit, use.held_count), kMaxBucketRecords - 1);
   State& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
-  const uint64_t held_before =
-      bucket.was_cleaned ? bucket.use.held_count : std::min(use.record_count, log_.SlotEnd(number));
-  held_count_.fetch_add(use.held_count - held_before, std::memory_order_relaxed);
+  held_count_.fetch_add(use.held_count - bucket.held_count, std::memory_order_relaxed);
+  bucket.held_count = use.held_count;
   bucket.use = use;
   bucket.was_cleaned = true;
   bucket.clean_at =

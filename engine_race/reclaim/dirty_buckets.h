@@ -94,6 +94,8 @@ class DirtyBuckets final : public KeyGroupListener {
     bool urgent = false;
     bool was_cleaned = false;
     BucketUse use;
+    // Its part of held_count().
+    uint64_t held_count = 0;
   };
 
   static void CountReplaced(State* bucket, std::span<const format::KeyEntry> entries);

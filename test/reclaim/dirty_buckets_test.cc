@@ -153,6 +153,22 @@ TEST(DirtyBucketsTest, ABucketWithMoreToFreeIsCleanedAgain) {
   EXPECT_FALSE(dirty.NoteCleaned(0, 28, use));
 }
 
+// A cleaning also finds records whose group of keys is not full yet.
+TEST(DirtyBucketsTest, WhatACleaningFindsTakesThePlaceOfWhatWasCounted) {
+  const TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
+  DirtyBuckets dirty(TinyLogOptions(), log.get(), [] {});
+  const std::vector<format::KeyEntry> entries = EntriesOf({1, 2, 3, 4});
+  dirty.OnKeyGroup(0, entries, entries.size());
+  dirty.OnKeyGroup(1, entries, entries.size());
+  EXPECT_EQ(dirty.held_count(), 2 * entries.size());
+  dirty.NoteCleaned(0, 28, {.record_count = 7, .live_count = 3, .held_count = 3});
+  EXPECT_EQ(dirty.held_count(), 3 + entries.size());
+  dirty.OnKeyGroup(0, entries, 7 + entries.size());
+  dirty.NoteCleaned(0, 28, {.record_count = 12, .live_count = 0, .held_count = 0});
+  EXPECT_EQ(dirty.held_count(), entries.size());
+}
+
 class DirtyBucketsAfterOpeningTest : public BucketCleanerTest {
  protected:
   // Hands on what was appended since the last call, as an opening would, and ends it.
