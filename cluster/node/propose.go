@@ -199,8 +199,12 @@ func (p *proposer) prepare(writes []*write) (replica.Header, []*write) {
 
 // header is that of a command which is proposed here, with the term in which this replica leads.
 func (p *proposer) header(counted, reads bool) replica.Header {
-	return replica.Header{Version: uint8(p.shard.node.commands()), Counted: counted, Reads: reads,
+	header := replica.Header{Version: uint8(p.shard.node.commands()), Counted: counted, Reads: reads,
 		Token: p.shard.ledTerm()}
+	if reads {
+		header.Reader = p.shard.replica.Reader()
+	}
+	return header
 }
 
 func isLate(result dragonboat.RequestResult) bool {

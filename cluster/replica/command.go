@@ -9,7 +9,8 @@ import (
 )
 
 // A command is the payload of a proposal: a header, then its ops. The header is the version, flags
-// and from version 2 on a token of 8 bytes. An op is an opcode, the key as 8 bytes big-endian, and
+// and from version 2 on a token of 8 bytes. With reads, 8 bytes more name the replica that proposed it:
+// it alone reads, because nobody else waits for the values. An op is an opcode, the key as 8 bytes big-endian, and
 // for a put the value.
 //
 // The token is the term in which the proposing node led the shard. A replica refuses a command
@@ -37,11 +38,12 @@ const (
 	knownFlags  = flagCounted | flagMark | flagReads
 
 	// HeaderBytes come before the ops of a command, at most.
-	HeaderBytes      = 10
+	HeaderBytes      = tokenHeaderBytes + 8
+	tokenHeaderBytes = 10
 	firstHeaderBytes = 2
 )
 
-// Results of a command. They must be the same on every replica.
+// Results of a command. They must be the same on every replica, unlike the values that it read.
 const (
 	ResultApplied   = 1
 	ResultMalformed = 2 // nothing was applied
@@ -63,6 +65,7 @@ type Header struct {
 	Mark    bool
 	Reads   bool // ops may be reads, whose values the result has; Counted, too
 	Token   uint64
+	Reader  uint64 // of a command with reads: see Replica.Reader
 }
 
 // OpsBytes is the size of these ops in a command.
@@ -93,7 +96,11 @@ func NewCommand(memory []byte, h Header) []byte {
 	if h.Version == firstVersion {
 		return command
 	}
-	return binary.BigEndian.AppendUint64(command, h.Token)
+	command = binary.BigEndian.AppendUint64(command, h.Token)
+	if h.Reads {
+		command = binary.BigEndian.AppendUint64(command, h.Reader)
+	}
+	return command
 }
 
 // AppendOp adds an op to a command. A value that is not nil has 4096 bytes.
@@ -127,11 +134,16 @@ func parseHeader(command []byte) (h Header, rest []byte, err error) {
 		return h, nil, errMalformed
 	case h.Version > Version || flags&^knownFlags != 0:
 		return h, nil, fmt.Errorf("%w (version %d, flags %#x)", errNewer, h.Version, flags)
-	case len(command) < HeaderBytes, h.Reads && (h.Version < ReadsVersion || !h.Counted):
+	case len(command) < tokenHeaderBytes, h.Reads &&
+		(h.Version < ReadsVersion || !h.Counted || len(command) < HeaderBytes):
 		return h, nil, errMalformed
 	}
 	h.Token = binary.BigEndian.Uint64(rest)
-	return h, command[HeaderBytes:], nil
+	if h.Reads {
+		h.Reader = binary.BigEndian.Uint64(command[tokenHeaderBytes:])
+		return h, command[HeaderBytes:], nil
+	}
+	return h, command[tokenHeaderBytes:], nil
 }
 
 // parse checks a command as a whole, and gives its ops.

@@ -11,6 +11,11 @@ import (
 
 func get(key uint64) service.Op { return service.Op{Key: key, Read: true} }
 
+// readsHeader is that of a command with reads that the replica proposed.
+func readsHeader(r *Replica) Header {
+	return Header{Version: ReadsVersion, Counted: true, Reads: true, Reader: r.Reader()}
+}
+
 // A read of a command sees the entries before it, of the same Update too, and the ops before it.
 func TestReadsOfACommandSeeWhatCameBefore(t *testing.T) {
 	r, _ := openIn(t, t.TempDir())
@@ -20,7 +25,7 @@ func TestReadsOfACommandSeeWhatCameBefore(t *testing.T) {
 		get(5), get(5)}
 	entries, err := r.Update([]statemachine.Entry{
 		{Index: 2, Cmd: commandOf(t, false, put(1, 2))},
-		{Index: 3, Cmd: withHeader(Header{Version: ReadsVersion, Counted: true, Reads: true}, ops...)},
+		{Index: 3, Cmd: withHeader(readsHeader(r), ops...)},
 		{Index: 4, Cmd: commandOf(t, false, put(5, 6))},
 	})
 	if err != nil || entries[1].Result.Value != ResultApplied {
@@ -69,13 +74,32 @@ func TestAReadOfACommandFindsARottenRecord(t *testing.T) {
 	r := rotten(t, 200)
 	defer r.Close()
 	ops := []service.Op{get(7), get(777)}
-	result := update(t, r, 201, withHeader(Header{Version: ReadsVersion, Counted: true, Reads: true},
-		ops...))
+	result := update(t, r, 201, withHeader(readsHeader(r), ops...))
 	found, err := ParseFound(ops, result.Data)
 	if err != nil || result.Value != ResultApplied {
 		t.Fatal(err, result.Value)
 	}
 	if !found[0].Damaged || found[0].Value != nil || found[1].Damaged || found[1].Existed {
 		t.Errorf("found %v", found)
+	}
+	if failure := r.Failure(); failure == nil || !failure.IsDamage() {
+		t.Errorf("the replica is not healed: %v", failure)
+	}
+}
+
+// The other replicas, and this one after a restart, make no results: nobody waits for them.
+func TestOnlyTheProposingReplicaReads(t *testing.T) {
+	r, _ := openIn(t, t.TempDir())
+	defer r.Close()
+	h := readsHeader(r)
+	h.Reader++
+	result := update(t, r, 1, withHeader(h, put(1, 1), get(1), put(2, 1), remove(2)))
+	if result.Value != ResultApplied || result.Data != nil {
+		t.Errorf("%d, %d bytes", result.Value, len(result.Data))
+	}
+	expectState(t, r, map[uint64]uint64{1: 1})
+	result = update(t, r, 2, withHeader(readsHeader(r), get(1), get(2)))
+	if len(result.Data) != FoundBytes+1 || !bytes.Equal(result.Data[1:FoundBytes], valueOf(1, 1)) {
+		t.Errorf("%d bytes", len(result.Data))
 	}
 }

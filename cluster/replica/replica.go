@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -47,6 +48,7 @@ type Config struct {
 // Replica is the state machine.
 type Replica struct {
 	config Config
+	reader uint64
 
 	// Guards the store. It is nil before Open, after Close and while a snapshot is loaded.
 	mu    sync.RWMutex
@@ -87,11 +89,15 @@ type Replica struct {
 
 // New makes a replica, which dragonboat opens.
 func New(config Config) *Replica {
-	r := &Replica{config: config, lookups: make(chan struct{}, maxLookups),
+	r := &Replica{config: config, reader: rand.Uint64(), lookups: make(chan struct{}, maxLookups),
 		markChanged: make(chan struct{})}
 	r.applied.Store(&position{})
 	return r
 }
+
+// Reader is a random number that no other replica has, nor this one after a restart. The replica
+// reads for the commands that have it.
+func (r *Replica) Reader() uint64 { return r.reader }
 
 // Applied is the index of the last entry that was applied.
 func (r *Replica) Applied() uint64 { return r.applied.Load().index }

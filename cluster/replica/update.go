@@ -80,7 +80,8 @@ func (r *Replica) apply(entry *statemachine.Entry, token *uint64) error {
 	}
 	*token = max(*token, h.Token)
 	entry.Result.Value = ResultApplied
-	if h.Counted {
+	// A replica that catches up applies many commands at once: their values would fill its memory.
+	if h.Counted && (!h.Reads || h.Reader == r.reader) {
 		if err := r.writer.flush(); err != nil {
 			return err
 		}
@@ -137,6 +138,7 @@ func (r *Replica) existing(ops []byte) ([]byte, error) {
 				value = values[i*engine.ValueBytes:][:engine.ValueBytes]
 			case !known && op.Read && !errors.Is(err, engine.ErrNotFound):
 				was = foundDamaged
+				r.noteDamage(err)
 			case !known && !errors.Is(err, engine.ErrNotFound):
 				was = foundThere // A damaged record was there.
 			}
