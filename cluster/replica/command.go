@@ -9,9 +9,9 @@ import (
 )
 
 // A command is the payload of a proposal: a header, then its ops. The header is the version, flags
-// and from version 2 on a token of 8 bytes. With reads, 8 bytes more name the replica that proposed it:
-// it alone reads, because nobody else waits for the values. An op is an opcode, the key as 8 bytes big-endian, and
-// for a put the value.
+// and from version 2 on a token of 8 bytes. With reads, 8 bytes more name the replica that proposed
+// it: it alone reads, because nobody else waits for the values. An op is an opcode, the key as 8
+// bytes big-endian, and for a put the value.
 //
 // The token is the term in which the proposing node led the shard. A replica refuses a command
 // whose token is below the highest that it has applied. A node that was stopped while it led can

@@ -185,6 +185,10 @@ func (c *client) wait() error {
 		(deadline.IsZero() || last.Before(deadline)) {
 		deadline = last
 	}
+	if last := c.queued.begun.Add(limits.CommandTimeout); c.queued.open &&
+		(deadline.IsZero() || last.Before(deadline)) {
+		deadline = last
+	}
 	if c.server.draining.Load() && !c.authed {
 		deadline = time.Now().Add(limits.DrainIdle)
 	}
@@ -201,7 +205,7 @@ func (c *client) wait() error {
 		switch {
 		case c.server.draining.Load():
 			return errDrained
-		case fresh:
+		case fresh && !c.queued.open:
 			c.server.counters.ConnectionsIdle.Add(1)
 		default:
 			c.server.counters.ConnectionsSlow.Add(1)

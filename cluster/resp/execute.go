@@ -69,7 +69,7 @@ func (c *client) refuse(r *request, err error) {
 	if r.command != nil {
 		name = r.command.name
 	}
-	c.queued.failed = c.queued.open
+	c.failTransaction()
 	c.fail(err)
 	c.observe(name, time.Now(), err)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+	"time"
 
 	"engine_race/cluster/service"
 )
@@ -16,7 +17,8 @@ const maxTransactionOps = 1024
 // EXEC can do them in one step.
 type transaction struct {
 	open     bool
-	failed   bool // a command was refused: EXEC does nothing
+	failed   bool // a command was refused: EXEC does nothing, and nothing is kept
+	begun    time.Time
 	requests []request
 	shard    uint64
 	ops      int
@@ -30,11 +32,20 @@ func (c *client) endTransaction() {
 	c.queued = transaction{}
 }
 
+// failTransaction forgets them when one was refused. EXEC is still to come.
+func (c *client) failTransaction() {
+	if c.queued.open {
+		begun := c.queued.begun
+		c.endTransaction()
+		c.queued = transaction{open: true, failed: true, begun: begun}
+	}
+}
+
 func (c *client) multi([][]byte) error {
 	if c.queued.open {
 		return replyError("ERR MULTI calls can not be nested")
 	}
-	c.queued.open = true
+	c.queued = transaction{open: true, begun: time.Now()}
 	c.ok()
 	return nil
 }
@@ -59,6 +70,10 @@ func (c *client) queue(r *request) error {
 		return err
 	}
 	q := &c.queued
+	if q.failed {
+		c.simple("QUEUED")
+		return nil
+	}
 	for i, op := range ops {
 		switch shard := c.server.service.ShardOf(op.Key); {
 		case q.ops+i == 0:

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"engine_race/cluster/service"
 )
@@ -136,9 +138,23 @@ func TestTransactionsAreBounded(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
+	// What was refused holds nothing, and nothing is copied behind it.
+	p := dial(t, address)
+	p.do("MULTI")
+	for i := range 32 {
+		if i == 16 {
+			p.do("NIX")
+		}
+		if got := p.do("SET", keyText(1), valueText(1, 1)); got != "+QUEUED" {
+			t.Errorf("command %d of a transaction: %q", i, got)
+		}
+	}
+	if held := server.BytesInFlight(); held > int64(bufferBytes(1)+bufferBytes(2)) {
+		t.Errorf("%d bytes are held by a transaction that was refused", held)
+	}
 	others := server.budget.Open()
 	defer others.Close()
-	p := dial(t, address)
+	p = dial(t, address)
 	p.do("MULTI")
 	others.Force(limits.BytesInFlight)
 	if got := p.do("GET", keyText(1)); !strings.HasPrefix(got, "-BUSY") {
@@ -147,4 +163,32 @@ func TestTransactionsAreBounded(t *testing.T) {
 	if got := p.do("EXEC"); !strings.HasPrefix(got, "-EXECABORT") {
 		t.Errorf("without room: %q", got)
 	}
+}
+
+// TestOpenTransactionEndsInTime has a client that sends commands behind MULTI and never EXEC.
+func TestOpenTransactionEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = time.Second
+		server := startPiped(t, Options{Limits: Limits{CommandTimeout: timeout}})
+		p := server.dial(t)
+		for _, reply := range []string{"EXEC", "DISCARD"} {
+			p.do("MULTI")
+			time.Sleep(timeout * 3 / 4)
+			p.do("GET", keyText(1))
+			p.do(reply)
+			time.Sleep(2 * timeout)
+		}
+		begin := time.Now()
+		p.do("MULTI")
+		for range 3 {
+			time.Sleep(timeout / 4)
+			p.do("GET", keyText(1))
+		}
+		if err := p.ended(); err != nil || time.Since(begin) != timeout {
+			t.Errorf("it ends after %v: %v", time.Since(begin), err)
+		}
+		if got := server.server.Counters().ConnectionsSlow.Load(); got != 1 {
+			t.Errorf("%d slow connections counted", got)
+		}
+	})
 }
