@@ -32,6 +32,7 @@ var (
 	ErrCorruption      = &Error{Code: C.ENGINE_RACE_CORRUPTION}
 	ErrInvalidArgument = &Error{Code: C.ENGINE_RACE_INVALID_ARGUMENT}
 	ErrFull            = &Error{Code: C.ENGINE_RACE_FULL}
+	ErrNotSupported    = &Error{Code: C.ENGINE_RACE_NOT_SUPPORTED}
 )
 
 // Error is a code of the engine, with the engine's message.

@@ -93,8 +93,8 @@ func timeLeft(writes []*write) time.Duration {
 	return max(time.Until(latest(writes)), minProposalTime)
 }
 
-// isOutcome tells whether an answer of another node may be that of the writes. The node that has
-// the call looks at answers with values.
+// isOutcome tells whether an answer of another node may be that of the writes. Answers with values
+// have no fixed size: Transact parses them.
 func isOutcome(existed []byte, writes []*write) bool {
 	return writes[0].reads || len(existed) == countedOps(writes)
 }

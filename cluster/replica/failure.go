@@ -56,10 +56,10 @@ func (f *Failure) IsDamage() bool {
 }
 
 // MayPass tells whether a failure says nothing of the data: the disk is full, or the configuration
-// is wrong.
+// or the program is another one.
 func (f *Failure) MayPass() bool {
 	return errors.Is(f.Err, engine.ErrFull) || isFullDisk(f.Err) ||
-		errors.Is(f.Err, engine.ErrInvalidArgument)
+		errors.Is(f.Err, engine.ErrInvalidArgument) || errors.Is(f.Err, engine.ErrNotSupported)
 }
 
 // errDamaged: the files of a replica do not belong together, or were given up.

@@ -225,6 +225,13 @@ func TestAFullDiskMayPass(t *testing.T) {
 	}
 }
 
+func TestAStoreOfAnotherProgramMayPass(t *testing.T) {
+	err := fmt.Errorf("open a store: %w", engine.ErrNotSupported)
+	if failure := (&Failure{Err: err, Stopped: true}); !failure.MayPass() || failure.IsDamage() {
+		t.Errorf("a store that this program does not know is taken for a lost replica")
+	}
+}
+
 func TestAReplicaThatWasGivenUpDoesNotOpen(t *testing.T) {
 	directory := t.TempDir()
 	r, _ := openIn(t, directory)

@@ -83,7 +83,7 @@ type Limits struct {
 	IdleTimeout time.Duration
 	// CommandTimeout is how long a command may take from its first byte to its last, and a TLS
 	// handshake from its beginning to its end. A client that needs a password has as long to send
-	// it. Default 30 s.
+	// it. It also bounds the time from MULTI to EXEC or DISCARD. Default 30 s.
 	CommandTimeout time.Duration
 	// WriteTimeout is how long a client may take to accept 128 KiB of replies. Then its connection
 	// is closed. Default 10 s.

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// absentReads are Redis's commands that read other types than strings: the name, the arity, the
-// last key, and the reply for absent keys. A key that is there has a string.
-const absentReads = `
+// otherTypes are Redis's commands on other types that change nothing if their keys are absent. Each
+// has its name, the arity, the last key, and the reply for absent keys. A key that is there has a
+// string.
+const otherTypes = `
 	hget 3 1 null       hmget -3 1 nulls      hgetall 2 1 map     hexists 3 1 zero
 	hkeys 2 1 array     hvals 2 1 array       hlen 2 1 zero       hstrlen 3 1 zero
 	hdel -3 1 zero      hscan -3 1 scan       llen 2 1 zero       lrange 4 1 array
@@ -21,9 +22,9 @@ const absentReads = `
 	zrem -3 1 zero      zrevrange -4 1 array  zscan -3 1 scan     zrangebyscore -4 1 array
 	xlen 2 1 zero       xrange -4 1 array     xdel -3 1 zero      xrevrange -4 1 array`
 
-// absentCommands gives the commands of absentReads. COMMAND does not list them.
-func absentCommands() []*command {
-	fields := strings.Fields(absentReads)
+// otherTypeCommands gives the commands of otherTypes. COMMAND does not list them.
+func otherTypeCommands() []*command {
+	fields := strings.Fields(otherTypes)
 	var commands []*command
 	for ; len(fields) > 0; fields = fields[4:] {
 		arity, _ := strconv.Atoi(fields[1])

@@ -114,7 +114,7 @@ func newCommandTable() *commandTable {
 		table.byName[name] = &command{name: name, arity: -1, handler: (*client).refusePage,
 			noAuth: true}
 	}
-	for _, entry := range append(ordered, absentCommands()...) {
+	for _, entry := range append(ordered, otherTypeCommands()...) {
 		table.byName[entry.name] = entry
 	}
 	return table

@@ -199,7 +199,7 @@ struct Options {
   // Disk space for the commit journal that the sync modes other than kNone keep: a multiple of
   // 2 MiB, 4 MiB to 4 GiB. Half of it is how much is written between two checkpoints.
   uint64_t journal_bytes = uint64_t{256} << 20;
-  // docs/space.md describes reclaim. A cleaning takes memory beside the budget: 20 bytes for each
+  // docs/space.md describes reclaim. A cleaning takes memory beside the budget: 40 bytes for each
   // slot of its bucket, and up to 56 MiB.
   Reclaim reclaim = Reclaim::kBackground;
   // Background reclaim cleans a bucket when this share of its records is dead: 1 to 99. Values then

@@ -21,8 +21,9 @@ constexpr size_t kMaxReportedSlots = 16;
 // Slabs of this size waste little at their ends, and there are few of them.
 constexpr uint64_t kMaxSlabBytes = uint64_t{64} << 20;
 constexpr uint64_t kMinSlabBytes = uint64_t{256} << 10;
-// Of a bucket that one thread builds: two buckets' entries, and those that are sorted.
-constexpr uint64_t kBuildBytesPerRecord = 2 * format::kKeyEntryBytes + 18;
+// Of a bucket that one thread builds: two buckets' entries with a quarter to spare, and those that
+// are sorted.
+constexpr uint64_t kBuildBytesPerRecord = 2 * format::kKeyEntryBytes * 5 / 4 + 18;
 constexpr uint64_t kLeastGiantRecords = uint64_t{16} << 10;
 
 uint64_t SlabBytes(uint64_t record_count) {

@@ -30,7 +30,7 @@ namespace engine_race {
 
 // Sizes that tests make small.
 struct BuildLimits {
-  // Buckets with more records are giants. A thread sorts a smaller one in about 82 bytes a record.
+  // Buckets with more records are giants. A thread sorts a smaller one in about 98 bytes a record.
   uint64_t giant_records = uint64_t{2} << 20;
   size_t split_keys = BucketIndex::kSplitKeys;
   // Key logs are read in pieces of this size, a multiple of kIoAlignment.

@@ -58,7 +58,7 @@ class Staging {
   Status ReadCounts(std::vector<BucketState>* states) const;
 
   // Makes sure of space for the counts of all buckets. kFull on a full disk. Cheap after the first
-  // call. A pwrite finds its own space, so that nothing is to be done then, here and below.
+  // call. With pwrite, which finds its own space, it does nothing, and neither does ReservePlace.
   Status ReserveCounts() {
     if (HasCounts()) [[likely]] {
       return Status::Ok();

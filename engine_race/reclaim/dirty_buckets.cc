@@ -40,8 +40,7 @@ DirtyBuckets::DirtyBuckets(const Options& options, BucketLog* log, std::function
   for (uint32_t b = 0; b < log->geometry().bucket_count; ++b) {
     State& bucket = buckets_[b];
     const uint64_t record_count = log->RecordCount(b);
-    bucket.held_count = std::min(record_count, log->SlotEnd(b));
-    held_count_.fetch_add(bucket.held_count, std::memory_order_relaxed);
+    CountHeld(&bucket, std::min(record_count, log->SlotEnd(b)));
     if (record_count == 0) continue;
     bucket.found_count = record_count;
     bucket.kept_clean_at = log->CleanAt(b);
@@ -66,8 +65,6 @@ void DirtyBuckets::QueueDue() {
   }
 }
 
-// A bucket of an opening that has not seen enough of its records replaced: the others may be
-// overwritten in later ones, which do not know its keys.
 void DirtyBuckets::Keep() noexcept {
   for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) {
     State& bucket = buckets_[b];
@@ -76,6 +73,8 @@ void DirtyBuckets::Keep() noexcept {
     const bool is_new = record_count != bucket.found_count || bucket.was_cleaned;
     if (!is_new || log_.BucketDamaged(b)) continue;
     uint64_t clean_at = bucket.clean_at;
+    // Too few records were replaced. Later openings do not know the keys of this one, so they
+    // cannot count when its records are replaced.
     if (clean_at == ~uint64_t{0}) {
       const uint64_t dead_count = std::min(DeadCount(bucket, record_count), record_count);
       const uint64_t limit = (record_count - dead_count) * 100 / (100 - dead_percent_);
@@ -96,14 +95,16 @@ bool DirtyBuckets::KeepCleanAt(uint32_t number, uint64_t clean_at) noexcept {
          log_.KeepCleanAt(number, clean_at).ok();
 }
 
+void DirtyBuckets::CountHeld(State* bucket, uint64_t count) noexcept {
+  held_count_.fetch_add(count - bucket->held_count, std::memory_order_relaxed);
+  bucket->held_count = count;
+}
+
 void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry> entries,
                               uint64_t record_count) noexcept {
   State& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
-  if (!bucket.was_cleaned) {
-    bucket.held_count += entries.size();
-    held_count_.fetch_add(entries.size(), std::memory_order_relaxed);
-  }
+  if (!bucket.was_cleaned) CountHeld(&bucket, bucket.held_count + entries.size());
   if (bucket.clean_at == ~uint64_t{0}) {
     if (!WasReplaced(&bucket, entries, record_count)) return;
     bucket.clean_at = record_count;
@@ -245,12 +246,11 @@ void DirtyBuckets::BringBack() noexcept {
 
 bool DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const BucketUse& use) {
   const uint64_t limit = use.live_count * 100 / (100 - std::min(dead_percent, 99U));
-  // What is kept of the sum is told from a count that was reached only up to here.
+  // DecodeCounts takes a kept count that is further ahead than this for one that was reached.
   const uint64_t room = std::min(limit - std::min(limit, use.held_count), kMaxBucketRecords - 1);
   State& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
-  held_count_.fetch_add(use.held_count - bucket.held_count, std::memory_order_relaxed);
-  bucket.held_count = use.held_count;
+  CountHeld(&bucket, use.held_count);
   bucket.use = use;
   bucket.was_cleaned = true;
   bucket.clean_at =

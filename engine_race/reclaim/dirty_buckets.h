@@ -4,9 +4,9 @@
 // pieces of 256. Records that are replaced within a piece are all counted, so a bucket with a few
 // keys that are written often is found. Of the keys of all pieces one in 64 is noted, and counted
 // when a later piece has it again. A bucket with enough replaced records waits to be cleaned. So a
-// new bucket that is never overwritten is never cleaned. A tombstone counts as replaced: it is dead
-// once no older record of its key is left. Once cleaned, a bucket waits again when as many records
-// were appended as the share of dead records leaves room for.
+// new bucket that is never overwritten is not cleaned in its first opening. A tombstone counts as
+// replaced: it is dead once no older record of its key is left. Once cleaned, a bucket waits again
+// when as many records were appended as the share of dead records leaves room for.
 //
 // The record count at which a bucket is to be cleaned is kept in its line of counts. So it outlives
 // an opening, and a store that is opened often for few writes each is cleaned as any other. Where
@@ -46,8 +46,8 @@ class DirtyBuckets final : public KeyGroupListener {
 
   // Queues the buckets that were to be cleaned when the last opening ended.
   void QueueDue();
-  // Keeps what is known for the next opening. Cells of buckets that have some waiting are lost with
-  // this opening, so such a bucket is due in the next one.
+  // Keeps what is known for the next opening. A bucket with freed cells that were not settled is
+  // due in the next one, which finds them unfreed.
   void Keep() noexcept;
 
   // Takes an urgent bucket, else the one that has waited longest. False: none waits.
@@ -88,7 +88,7 @@ class DirtyBuckets final : public KeyGroupListener {
     uint64_t clean_at = ~uint64_t{0};
     // As the line of counts has it. 0: nothing.
     uint64_t kept_clean_at = 0;
-    // Of the opening.
+    // The bucket's record count at the opening.
     uint64_t found_count = 0;
     bool queued = false;
     bool urgent = false;
@@ -103,6 +103,7 @@ class DirtyBuckets final : public KeyGroupListener {
   bool WasReplaced(State* bucket, std::span<const format::KeyEntry> entries, uint64_t record_count);
   bool Enqueue(uint32_t bucket, bool urgent);
   bool KeepCleanAt(uint32_t number, uint64_t clean_at) noexcept;
+  void CountHeld(State* bucket, uint64_t count) noexcept;
 
   const uint32_t dead_percent_;
   BucketLog& log_;

@@ -39,8 +39,9 @@ void ExpectRoundTrip(const EntryCodec& codec, const KeyRecord& record) {
 TEST(EntryCodecTest, DecodesWhatItEncoded) {
   std::mt19937_64 random(11);
   const EntryCodec codec(kStore, 77);
-  for (int i = 0; i < 100000; ++i)
+  for (int i = 0; i < 100000; ++i) {
     ASSERT_NO_FATAL_FAILURE(ExpectRoundTrip(codec, RandomRecord(&random)));
+  }
 }
 
 TEST(EntryCodecTest, SequenceNumbersHave48Bits) {

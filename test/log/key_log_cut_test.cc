@@ -125,14 +125,14 @@ TEST_F(KeyLogCutTest, WithoutHolesOnlyWhatStaysIsWritten) {
 
 // The bucket is written up to where entries of lost records lay, and power is lost again.
 TEST_F(KeyLogCutTest, WithoutHolesWhatWasCutDoesNotComeBack) {
-  const uint64_t kGroup = options_.key_group_bytes / sizeof(format::KeyEntry);
+  const uint64_t group_records = options_.key_group_bytes / sizeof(format::KeyEntry);
   NoHoles hook;
   const ScopedHook none(&hook);
-  for (const uint64_t end : {kCut, kGroup}) {
+  for (const uint64_t end : {kCut, group_records}) {
     const auto log = OpenLog(options_, dir_.path());
     ASSERT_NE(log, nullptr);
     EXPECT_EQ(RecordsOf(log.get(), 0).size(), end);
-    for (uint64_t i = end; i < kGroup; ++i) {
+    for (uint64_t i = end; i < group_records; ++i) {
       ASSERT_TRUE(log->Append(10'000 + i, ValueOf(i, 2).data()).ok());
     }
     Restart(dir_.path(), store_id_);

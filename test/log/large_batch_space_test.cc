@@ -103,13 +103,11 @@ TEST_P(LargeBatchSpaceTest, ADiskThatFillsUpOnceItIsCommittedTakesAllOfIt) {
   const auto log = OpenLog(options_, dir_.path());
   ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
   bool written = false;
-  int refused_count = 0;
   CallWatch full([&](SystemCall* call) {
     const bool of_batch = PathOf(*call).ends_with(format::kLargeBatchName);
     // It takes its space before it is written, and gives the logs their share after that.
     if (call->kind == CallKind::kFdatasync && of_batch) written = true;
     if (call->kind != CallKind::kFallocate || call->flags != 0 || !written) return call->Proceed();
-    ++refused_count;
     errno = ENOSPC;
     return -1L;
   });

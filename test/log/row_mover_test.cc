@@ -159,7 +159,7 @@ TEST_F(RowMoverTest, PinsKeepTheRowsOfAllBuckets) {
   EXPECT_EQ(log_->mover().released_bytes(), kRow * kValueBytes);
 }
 
-// Whoever knows a moment's count of records asks whether one was appended since.
+// A backup asks whether a record was appended since its parent.
 TEST_F(RowMoverTest, MovedRecordsKeepABoundOfTheirNumbers) {
   const std::vector<CutPin> pins = log_->PinRows();
   EXPECT_EQ(log_->SequenceEnd(0, 5), 6u);

@@ -204,7 +204,7 @@ TEST_F(DirtyBucketsAfterOpeningTest, ABucketOfWhichNothingIsKnownWaitsForAShare)
   EXPECT_FALSE(WaitsAfterAGroup());
 }
 
-// Otherwise a store that is opened often, for few writes each, would never be cleaned.
+// Without a kept count: its records were overwritten in openings that nothing is known of.
 TEST_F(DirtyBucketsAfterOpeningTest, ABucketWhoseSlotsWereUsedAgainWaitsSoon) {
   ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
   for (uint32_t cell = 0; cell < kCells; ++cell) ASSERT_NO_FATAL_FAILURE(KillIn(0, cell, kCell));
