@@ -81,16 +81,18 @@ TEST_F(BucketFramesTest, AMovedRecordKeepsItsFrame) {
 // A view goes on to the slot that it showed before. Only one word leads to the frame.
 TEST_F(BucketFramesTest, AViewOfAMovedRecordHasItsOldSlot) {
   ASSERT_TRUE(frames_.Swizzle(50, 3));
-  const View before = buckets_.Take();
+  View before = buckets_.Take();
   const std::string slot = "slot " + std::to_string(Move(50, 5));
   EXPECT_EQ(HotAt(index(), 50, before), "slot 5");
   EXPECT_EQ(Hot(index(), 50), "frame 3");
-  const View after = buckets_.Take();
+  View after = buckets_.Take();
   const std::string next = "slot " + std::to_string(Move(50, 5));
   EXPECT_EQ(HotAt(index(), 50, before), "slot 5");
   EXPECT_EQ(HotAt(index(), 50, after), slot);
   EXPECT_EQ(Cold(index(), 50), next);
   EXPECT_EQ(frames_.Unswizzle(3), Unswizzled::kDone);
+  ViewRegistry::Release(&before);
+  ViewRegistry::Release(&after);
 }
 
 TEST_F(BucketFramesTest, ARecordWithoutAFrameMovesWithoutOne) {
