@@ -133,6 +133,20 @@ func lowDisks(t *testing.T) (*testCluster, *atomic.Uint64) {
 	return c, free
 }
 
+// awaitApplied waits until all nodes have applied the same entries of a shard: their stores take the
+// same space then.
+func (c *testCluster) awaitApplied(shardID uint64) {
+	testkit.Succeeds(c.t, "all have applied the same", func() error {
+		first := c.nodes[1].shard(shardID).replica.Applied()
+		for id := uint64(2); id <= 3; id++ {
+			if at := c.nodes[id].shard(shardID).replica.Applied(); at != first {
+				return fmt.Errorf("node %d has applied %d, and node 1 %d", id, at, first)
+			}
+		}
+		return nil
+	})
+}
+
 func TestALeaderOnAnAlmostFullDiskHandsOver(t *testing.T) {
 	c, free := lowDisks(t)
 	for _, shardID := range []uint64{directoryShard, firstDataShard} {
@@ -153,6 +167,7 @@ func TestALeaderOnAnAlmostFullDiskHandsOver(t *testing.T) {
 func TestASnapshotWithoutRoomIsRefused(t *testing.T) {
 	c, free := lowDisks(t)
 	c.fill(1, 50)
+	c.awaitApplied(firstDataShard)
 	n := c.nodes[3]
 	from := c.nodes[1].shard(firstDataShard)
 	first := raftpb.Chunk{ShardID: firstDataShard, From: from.replicaID,
@@ -195,6 +210,7 @@ func TestASnapshotWithoutRoomIsRefused(t *testing.T) {
 func TestSnapshotsThatArriveTogetherHaveRoom(t *testing.T) {
 	c, free := lowDisks(t)
 	c.fill(1, 50)
+	c.awaitApplied(firstDataShard)
 	n := c.nodes[3]
 	from := c.nodes[1].shard(firstDataShard).replicaID
 	size := c.nodes[1].storeBytes(firstDataShard, from)

@@ -82,6 +82,17 @@ func do(t *testing.T, work load.Work) load.Figures {
 	return figures
 }
 
+// some repeats a work whose time was over before it did anything.
+func some(t *testing.T, work load.Work) load.Figures {
+	t.Helper()
+	for {
+		figures := do(t, work)
+		if figures.Operations != 0 || figures.Errors != 0 {
+			return figures
+		}
+	}
+}
+
 func TestRecordsAreWrittenAndRead(t *testing.T) {
 	s, addresses := start(t)
 	filled := do(t, load.Work{Kind: load.Fill, Clients: 4, Records: 40, Addresses: addresses})
@@ -107,14 +118,14 @@ func TestWrongValuesAndRefusalsAreErrors(t *testing.T) {
 	s, addresses := start(t)
 	do(t, load.Work{Kind: load.Fill, Clients: 1, Records: 4, Addresses: addresses})
 	s.answer(true, false)
-	read := do(t, load.Work{Kind: load.Read, Clients: 1, Records: 4, Seconds: 0.02,
+	read := some(t, load.Work{Kind: load.Read, Clients: 1, Records: 4, Seconds: 0.02,
 		Addresses: addresses})
 	if read.Errors == 0 || read.Operations != 0 ||
 		!strings.Contains(read.FirstError, "has the value") {
 		t.Errorf("%+v", read)
 	}
 	s.answer(true, true)
-	write := do(t, load.Work{Kind: load.Write, Clients: 1, Records: 4, Seconds: 0.02,
+	write := some(t, load.Work{Kind: load.Write, Clients: 1, Records: 4, Seconds: 0.02,
 		Addresses: addresses})
 	if write.Errors == 0 || write.Operations != 0 || write.FirstError != "BUSY try again" {
 		t.Errorf("%+v", write)
