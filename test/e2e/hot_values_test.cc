@@ -88,7 +88,8 @@ TEST_F(HotValuesTest, WhatReclaimMovesStaysHot) {
     }
     EXPECT_EQ(value, ValueOf(NthKey(n), 1));
   }
-  EXPECT_LE(failed, 5u);
+  // Words in blocks of a paged index lose their frames.
+  EXPECT_LE(failed, IsPagedRun() ? kHotEnd / 2 : 5);
 }
 
 TEST_F(HotValuesTest, TheFramesCanBeSwitchedOff) {
