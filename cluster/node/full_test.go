@@ -133,8 +133,8 @@ func lowDisks(t *testing.T) (*testCluster, *atomic.Uint64) {
 	return c, free
 }
 
-// awaitApplied waits until all nodes have applied the same entries of a shard: their stores take the
-// same space then.
+// awaitApplied waits until all nodes have applied the same entries of a shard: their stores take
+// the same space then.
 func (c *testCluster) awaitApplied(shardID uint64) {
 	testkit.Succeeds(c.t, "all have applied the same", func() error {
 		first := c.nodes[1].shard(shardID).replica.Applied()
