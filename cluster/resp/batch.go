@@ -38,3 +38,14 @@ func key(argument []byte) (uint64, error) {
 	}
 	return binary.BigEndian.Uint64(argument), nil
 }
+
+// appendKeyOps appends a read or a deletion of each key. Keys of other sizes are absent: it leaves
+// them out.
+func appendKeyOps(ops []service.Op, named [][]byte, read bool) []service.Op {
+	for _, argument := range named {
+		if number, err := key(argument); err == nil {
+			ops = append(ops, service.Op{Key: number, Read: read})
+		}
+	}
+	return ops
+}

@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -25,8 +24,8 @@ func appendReadKeys(keys []uint64, r *request) ([]uint64, error) {
 			r.command.name, MaxReadKeys, len(named)))
 	}
 	for _, argument := range named {
-		if len(argument) == service.KeyBytes {
-			keys = append(keys, binary.BigEndian.Uint64(argument))
+		if number, err := key(argument); err == nil {
+			keys = append(keys, number)
 		}
 	}
 	return keys, nil

@@ -84,10 +84,7 @@ func (c *client) scan(arguments [][]byte) error {
 	}
 	c.array(2)
 	c.word(strconv.FormatUint(next, 10))
-	c.array(len(keys))
-	for i := range keys {
-		c.appendKey(keys[i].Key)
-	}
+	c.replyKeys(keys)
 	return nil
 }
 
@@ -160,11 +157,15 @@ func (c *client) keys(arguments [][]byte) error {
 				" gives all of them", MaxScanKeys))
 		}
 	}
-	c.array(len(found))
-	for i := range found {
-		c.appendKey(found[i].Key)
-	}
+	c.replyKeys(found)
 	return nil
+}
+
+func (c *client) replyKeys(records []service.Record) {
+	c.array(len(records))
+	for i := range records {
+		c.appendKey(records[i].Key)
+	}
 }
 
 // matching leaves those of the records whose keys match a pattern; nil: all of them.

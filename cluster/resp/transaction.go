@@ -2,7 +2,6 @@ package resp
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
@@ -116,12 +115,7 @@ func appendOps(ops []service.Op, r *request) ([]service.Op, error) {
 	if r.command.kind == writes {
 		return appendWriteOps(ops, r)
 	}
-	for _, argument := range r.command.keys(r.arguments) {
-		if len(argument) == service.KeyBytes {
-			ops = append(ops, service.Op{Key: binary.BigEndian.Uint64(argument), Read: true})
-		}
-	}
-	return ops, nil
+	return appendKeyOps(ops, r.command.keys(r.arguments) /* read */, true), nil
 }
 
 // exec serves EXEC: all commands in one step, or none.

@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"time"
@@ -27,12 +26,7 @@ func appendWriteOps(ops []service.Op, r *request) ([]service.Op, error) {
 	arguments := r.arguments[1:]
 	switch {
 	case r.command.deletes():
-		for _, argument := range arguments {
-			if len(argument) == service.KeyBytes {
-				ops = append(ops, service.Op{Key: binary.BigEndian.Uint64(argument)})
-			}
-		}
-		return ops, nil
+		return appendKeyOps(ops, arguments /* read */, false), nil
 	case r.command.name == "set":
 		if len(arguments) != 2 {
 			return ops, errOptions
