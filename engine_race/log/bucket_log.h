@@ -128,14 +128,9 @@ class BucketLog {
   // Whether the bucket has rows: its slots are not its records' sequence numbers any more.
   bool HasRows(uint32_t bucket) const { return context_.buckets[bucket].HasRows(); }
 
-  // How many records each bucket has at one moment, and the rows that hold them: see log_cut.h. No
-  // writer waits.
-  Status TakeCut(std::vector<uint64_t>* record_counts, std::vector<SlotTable>* tables) {
+  // How many records each bucket has at one moment, and the rows that hold them: see log_cut.h.
+  Status TakeCut(std::vector<uint64_t>* record_counts, std::vector<SlotTable>* tables = nullptr) {
     return engine_race::TakeCut(&context_, record_counts, tables);
-  }
-  Status TakeCut(std::vector<uint64_t>* record_counts) {
-    std::vector<SlotTable> tables;
-    return TakeCut(record_counts, &tables);
   }
 
   // Ok, or the failure that has ended writing. A copy of the open store asks once its view or cut

@@ -7,7 +7,7 @@ namespace engine_race {
 Status TakeCut(LogContext* context, std::vector<uint64_t>* record_counts,
                std::vector<SlotTable>* tables) {
   record_counts->assign(context->buckets.size(), 0);
-  tables->assign(context->buckets.size(), SlotTable());
+  if (tables != nullptr) tables->assign(context->buckets.size(), SlotTable());
   const std::lock_guard<std::mutex> one_cut(context->cuts.mutex_);
   const std::lock_guard<std::mutex> no_large_batch(context->large_batch_mutex);
   Status taken;
@@ -23,7 +23,11 @@ Status TakeCut(LogContext* context, std::vector<uint64_t>* record_counts,
       const std::lock_guard<std::mutex> lock(bucket.mutex);
       bucket.at_cut.See(number, bucket.record_count);
       (*record_counts)[index] = bucket.at_cut.record_count;
-      (*tables)[index] = bucket.table_at_cut.Take(number, bucket.table);
+      if (tables != nullptr) {
+        (*tables)[index] = bucket.table_at_cut.Take(number, bucket.table);
+      } else {
+        bucket.table_at_cut.Skip(number);
+      }
     }
   });
   return taken;

@@ -77,6 +77,11 @@ class TableAtCut {
     kept_.reset();
     return taken;
   }
+  // For a cut that does not call Take.
+  void Skip(uint64_t cut_number) {
+    number_ = cut_number;
+    kept_.reset();
+  }
 
  private:
   uint64_t number_ = 0;
@@ -85,7 +90,8 @@ class TableAtCut {
 
 // Takes a cut: (*record_counts)[bucket] records of each bucket, in the rows (*tables)[bucket].
 // These have all rows that hold records of the cut, and may have rows that came later: CutRows
-// drops them. kCorruption when the counts of a bucket are damaged.
+// drops them. `tables` may be null: to copy them makes writers wait a little. kCorruption when the
+// counts of a bucket are damaged.
 Status TakeCut(LogContext* context, std::vector<uint64_t>* record_counts,
                std::vector<SlotTable>* tables);
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/base/sys_mapping.h"
 #include "engine_race/base/sys_pwrite.h"
@@ -163,8 +164,7 @@ Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_off
   const uint64_t wanted = placement_.anywhere()
                               ? std::max({2 * offset, begin + kPageBytes, uint64_t{bytes->reached}})
                               : area.group_bytes;
-  const uint64_t end =
-      std::min(area.group_bytes, (wanted + kPageBytes - 1) / kPageBytes * kPageBytes);
+  const uint64_t end = std::min(area.group_bytes, RoundUp(wanted, kPageBytes));
   ENGINE_RACE_RETURN_IF_ERROR(ReserveTo(area, bucket, place_offset,
                                         std::max(end, std::min(kFirstStepBytes, area.group_bytes)),
                                         bytes));
@@ -233,7 +233,7 @@ Status Staging::WriteRecord(const Area& area, uint32_t bucket, uint64_t place_of
   }
   const PolicyScope scope(placement_.OnOneNode(bucket));
   ENGINE_RACE_RETURN_IF_ERROR(WriteBelowLimit(area.file, record, place_offset + offset));
-  bytes->reached = static_cast<uint32_t>((end + kPageBytes - 1) / kPageBytes * kPageBytes);
+  bytes->reached = static_cast<uint32_t>(RoundUp(end, kPageBytes));
   return Status::Ok();
 }
 
