@@ -58,6 +58,20 @@ class SharedBlocksTest : public testing::TestWithParam<DiskKind> {
     return how;
   }
 
+  std::string second() const { return parent() + "/second"; }
+
+  // Makes a checkpoint of the clone, closes both stores, and looks at all three.
+  void ExpectAllWithASecond(std::unique_ptr<Store> store, std::unique_ptr<Store> clone,
+                            const Contents& mine, const Contents& theirs) {
+    ASSERT_TRUE(clone->Checkpoint(second(), Shared()).ok());
+    store.reset();
+    clone.reset();
+    for (const std::string& dir : {source(), target(), second()}) ExpectSound(dir);
+    EXPECT_EQ(ContentsOf(source()), mine);
+    EXPECT_EQ(ContentsOf(target()), theirs);
+    EXPECT_EQ(ContentsOf(second()), theirs);
+  }
+
   SmallDisk disk_{GetParam(), 512 * kMiB};
   int clone_count_ = 0;
 };
@@ -94,15 +108,8 @@ TEST_P(SharedBlocksTest, BothStoresGoOnByThemselves) {
   EXPECT_EQ(ContentsOf(store.get()), mine);
   EXPECT_EQ(ContentsOf(clone.get()), theirs);
   // A checkpoint of a clone keeps the first seed.
-  const std::string second = parent() + "/second";
-  ASSERT_TRUE(clone->Checkpoint(second, Shared()).ok());
-  store.reset();
-  clone.reset();
-  for (const std::string& dir : {source(), target(), second}) ExpectSound(dir);
-  EXPECT_EQ(ContentsOf(source()), mine);
-  EXPECT_EQ(ContentsOf(target()), theirs);
-  EXPECT_EQ(ContentsOf(second), theirs);
-  EXPECT_EQ(IdentityOf(second).seed_id(), IdentityOf(source()).store_id);
+  ExpectAllWithASecond(std::move(store), std::move(clone), mine, theirs);
+  EXPECT_EQ(IdentityOf(second()).seed_id(), IdentityOf(source()).store_id);
 }
 
 // Slots are freed for the first time while the logs are being cloned.
@@ -186,15 +193,8 @@ TEST_P(SharedBlocksTest, RowsThatChangeBetweenFilesStayAsTheyWere) {
   Contents theirs = then;
   auto clone = OpenStore(target(), options);
   change(clone.get(), &theirs);
-  const std::string second = parent() + "/second";
-  ASSERT_TRUE(clone->Checkpoint(second, Shared()).ok());
   change(store.get(), &contents);
-  store.reset();
-  clone.reset();
-  for (const std::string& dir : {source(), target(), second}) ExpectSound(dir);
-  EXPECT_EQ(ContentsOf(source()), contents);
-  EXPECT_EQ(ContentsOf(target()), theirs);
-  EXPECT_EQ(ContentsOf(second), theirs);
+  ExpectAllWithASecond(std::move(store), std::move(clone), contents, theirs);
 }
 
 // The store writes to free rows while its files are cloned. The clone gives the same rows to

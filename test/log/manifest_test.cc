@@ -157,6 +157,12 @@ TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
   EXPECT_EQ(ReadCode(), Code::kOk);
 }
 
+// Whether a refusal says how to bring the store over.
+bool NamesTheWay(const Status& read) {
+  constexpr char kWay[] = "back the store up with that build, and restore the backup with this one";
+  return read.message().find(kWay) != std::string::npos;
+}
+
 // Stores of builds before the first release have versions 3 to 9 at the same place.
 TEST_F(ManifestTest, AnotherVersionIsNotSupported) {
   for (const uint32_t version : {0, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
@@ -164,10 +170,7 @@ TEST_F(ManifestTest, AnotherVersionIsNotSupported) {
     StoreIdentity identity;
     const Status read = ReadManifest(dir_fd_.get(), &identity);
     EXPECT_EQ(read.code(), Code::kNotSupported) << version;
-    const bool has_way = read.message().find(
-                             "back the store up with that build, and restore the "
-                             "backup with this one") != std::string::npos;
-    EXPECT_EQ(has_way, version >= 3 && version <= 9) << read.message();
+    EXPECT_EQ(NamesTheWay(read), version >= 3 && version <= 9) << read.message();
   }
   Rewrite([](format::Manifest* m) { m->format_version = 1; });
   EXPECT_EQ(ReadCode(), Code::kOk);
@@ -181,10 +184,7 @@ TEST_F(ManifestTest, AnotherSizeOfEntriesIsNotSupported) {
     StoreIdentity identity;
     const Status read = ReadManifest(dir_fd_.get(), &identity);
     EXPECT_EQ(read.code(), Code::kNotSupported) << entry_bytes;
-    const bool has_way = read.message().find(
-                             "back the store up with that build, and restore the "
-                             "backup with this one") != std::string::npos;
-    EXPECT_EQ(has_way, entry_bytes == 0) << read.message();
+    EXPECT_EQ(NamesTheWay(read), entry_bytes == 0) << read.message();
   }
   Rewrite([](format::Manifest* m) { m->entry_bytes = 32; });
   EXPECT_EQ(ReadCode(), Code::kOk);
