@@ -83,9 +83,7 @@ func TestAComparisonFindsTheReplicaThatDiffers(t *testing.T) {
 		}
 		return nil
 	}
-	if err := marked(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Succeeds(t, "node 3 is marked", marked)
 	// A new write heals the record by chance, and the mark goes.
 	put(t, c.nodes[1], keyAt(7), 2)
 	if result := compare(); len(result.Differences) > 0 || marked() == nil {
@@ -96,30 +94,21 @@ func TestAComparisonFindsTheReplicaThatDiffers(t *testing.T) {
 	}
 }
 
-// watched looks at each call of a node.
-type watched struct {
-	http.RoundTripper
-	look func(*http.Request)
-}
-
-func (w watched) RoundTrip(request *http.Request) (*http.Response, error) {
-	w.look(request)
-	return w.RoundTripper.RoundTrip(request)
-}
-
 // The hashes of many records take longer than calls that name no time.
 func TestLeadersCompareInTheBackground(t *testing.T) {
 	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3,
 		Commands: replica.Version}, 3)
 	for id := uint64(1); id <= 3; id++ {
 		c.nodes[id].config.CompareInterval = time.Millisecond
-		look := func(request *http.Request) {
+		next := &http.Transport{}
+		look := func(request *http.Request) (*http.Response, error) {
 			ms, _ := strconv.ParseInt(request.URL.Query().Get("timeout_ms"), 10, 64)
 			if request.URL.Path == pathHash && time.Duration(ms)*time.Millisecond < compareTimeout/2 {
 				t.Errorf("a hash may take %d ms", ms)
 			}
+			return next.RoundTrip(request)
 		}
-		c.nodes[id].config.Client = &http.Client{Transport: watched{&http.Transport{}, look}}
+		c.nodes[id].config.Client = &http.Client{Transport: answers(look)}
 		c.start(id)
 	}
 	c.awaitReady()

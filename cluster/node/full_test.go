@@ -22,9 +22,8 @@ func smallEngine() map[string]string {
 		"bucket_capacity_records": "256", "memory_budget_bytes": "64m"}
 }
 
-// smallStores runs three nodes, and node 3 has a small store. Node `leader` leads the only shard of
-// records.
-func smallStores(t *testing.T, leader uint64) *testCluster {
+// smallStores runs three nodes, and node 3 has a small store.
+func smallStores(t *testing.T) *testCluster {
 	t.Helper()
 	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3}, 3)
 	c.nodes[3].config.Engine = smallEngine()
@@ -32,9 +31,6 @@ func smallStores(t *testing.T, leader uint64) *testCluster {
 		c.start(id)
 	}
 	c.awaitReady()
-	if err := c.nodes[1].MoveLeader(soon(t), firstDataShard, leader); err != nil {
-		t.Fatal(err)
-	}
 	return c
 }
 
@@ -82,7 +78,10 @@ func TestAFullReplicaDoesNotHoldUpItsLeader(t *testing.T) {
 }
 
 func TestAFullLeaderHandsOver(t *testing.T) {
-	c := smallStores(t, 3)
+	c := smallStores(t)
+	if err := c.nodes[1].MoveLeader(soon(t), firstDataShard, 3); err != nil {
+		t.Fatal(err)
+	}
 	c.fillStore()
 	testkit.Succeeds(t, "another node leads", func() error {
 		if c.nodes[3].shard(firstDataShard).leads() {
@@ -96,17 +95,14 @@ func TestAFullLeaderHandsOver(t *testing.T) {
 
 // A follower that runs and is behind needs the log: otherwise it has to copy all records.
 func TestALogIsKeptForAReplicaThatRunsAndIsBehind(t *testing.T) {
-	c := smallStores(t, 1)
+	c := smallStores(t)
 	c.fillStore()
-	leader := c.leaderOf(firstDataShard)
-	if leader == 3 {
-		t.Fatal("node 3 leads")
-	}
-	n := c.nodes[leader]
+	n := c.nodes[1]
 	s := n.shard(firstDataShard)
 	put(t, n, 1, 2)
-	behind := c.nodes[3].shard(firstDataShard).replica.Applied()
+	behind := uint64(0)
 	testkit.Succeeds(t, "the log is kept", func() error {
+		behind = c.nodes[3].shard(firstDataShard).replica.Applied()
 		if at := n.keptAfter(s, 0, math.MaxUint64); at > behind || behind >= s.replica.Applied() {
 			return fmt.Errorf("it is kept after %d of %d, and a replica has applied %d", at,
 				s.replica.Applied(), behind)
@@ -119,6 +115,13 @@ func TestALogIsKeptForAReplicaThatRunsAndIsBehind(t *testing.T) {
 	}
 }
 
+// Nodes 1 and 3 of lowDisks believe that each store takes sizeBytes. Replicas from newReplicaID on
+// have no store.
+const (
+	sizeBytes    = 10 << 20
+	newReplicaID = 98
+)
+
 // lowDisks runs three nodes. The disk of node 3 has as much room as is said.
 func lowDisks(t *testing.T) (*testCluster, *atomic.Uint64) {
 	t.Helper()
@@ -126,6 +129,15 @@ func lowDisks(t *testing.T) (*testCluster, *atomic.Uint64) {
 	free.Store(1 << 40)
 	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3}, 3)
 	c.nodes[3].config.freeBytes = func() (uint64, error) { return free.Load(), nil }
+	// A real store grows when it is synced, between two calls of a test.
+	for _, id := range []uint64{1, 3} {
+		c.nodes[id].config.storeBytes = func(_, replicaID uint64) uint64 {
+			if replicaID >= newReplicaID {
+				return 0
+			}
+			return sizeBytes
+		}
+	}
 	for id := uint64(1); id <= 3; id++ {
 		c.start(id)
 	}
@@ -133,18 +145,21 @@ func lowDisks(t *testing.T) (*testCluster, *atomic.Uint64) {
 	return c, free
 }
 
-// awaitApplied waits until all nodes have applied the same entries of a shard: their stores take
-// the same space then.
-func (c *testCluster) awaitApplied(shardID uint64) {
-	testkit.Succeeds(c.t, "all have applied the same", func() error {
-		first := c.nodes[1].shard(shardID).replica.Applied()
-		for id := uint64(2); id <= 3; id++ {
-			if at := c.nodes[id].shard(shardID).replica.Applied(); at != first {
-				return fmt.Errorf("node %d has applied %d, and node 1 %d", id, at, first)
-			}
-		}
-		return nil
-	})
+// firstPiece begins a snapshot of the replica on node 1.
+func (c *testCluster) firstPiece(to uint64) raftpb.Chunk {
+	return raftpb.Chunk{ShardID: firstDataShard, From: c.nodes[1].shard(firstDataShard).replicaID,
+		ReplicaID: to, Index: 7}
+}
+
+func TestAStoreTakesAsMuchAsItsValues(t *testing.T) {
+	c := newCluster(t, 1, 1, 1)
+	c.awaitReady()
+	const values = 1000 // more than what an empty store takes
+	c.fill(1, values)
+	size := c.nodes[1].storeBytes(firstDataShard, c.nodes[1].shard(firstDataShard).replicaID)
+	if size < values*service.ValueBytes {
+		t.Errorf("a store of %d values takes %d bytes", values, size)
+	}
 }
 
 func TestALeaderOnAnAlmostFullDiskHandsOver(t *testing.T) {
@@ -166,33 +181,30 @@ func TestALeaderOnAnAlmostFullDiskHandsOver(t *testing.T) {
 // Dragonboat ends the process when it cannot write a piece of a snapshot.
 func TestASnapshotWithoutRoomIsRefused(t *testing.T) {
 	c, free := lowDisks(t)
-	c.fill(1, 50)
-	c.awaitApplied(firstDataShard)
 	n := c.nodes[3]
-	from := c.nodes[1].shard(firstDataShard)
-	first := raftpb.Chunk{ShardID: firstDataShard, From: from.replicaID,
-		ReplicaID: n.shard(firstDataShard).replicaID}
-	size := c.nodes[1].storeBytes(firstDataShard, from.replicaID)
-	if size < 50*service.ValueBytes {
-		t.Fatalf("a store of 50 values takes %d bytes", size)
-	}
+	first := c.firstPiece(n.shard(firstDataShard).replicaID)
 	if err := n.admitSnapshot(first); err != nil {
 		t.Errorf("with room: %v", err)
 	}
 	// There is room for a piece, and not for all of them.
-	free.Store(lowBytes + size/2)
+	free.Store(lowBytes + sizeBytes - 1)
 	if err := n.admitSnapshot(first); !errors.Is(err, service.ErrFull) {
 		t.Errorf("with too little room: %v", err)
 	}
 	// A replica that is new here has no store whose room the records could take.
-	free.Store(lowBytes + size*3/2)
-	if err := n.admitSnapshot(first); err != nil {
-		t.Errorf("with room for the pieces: %v", err)
-	}
-	added := first
-	added.ReplicaID = 99
+	added := c.firstPiece(newReplicaID)
+	free.Store(lowBytes + 2*sizeBytes - 1)
 	if err := n.admitSnapshot(added); !errors.Is(err, service.ErrFull) {
 		t.Errorf("with room for the pieces, and not for their records beside them: %v", err)
+	}
+	free.Store(lowBytes + 2*sizeBytes)
+	if err := n.admitSnapshot(added); err != nil {
+		t.Errorf("with room for the pieces and the records: %v", err)
+	}
+	n.snapshotRefused(added)
+	free.Store(lowBytes + sizeBytes)
+	if err := n.admitSnapshot(first); err != nil {
+		t.Errorf("with room for the pieces: %v", err)
 	}
 	next := first
 	next.ChunkId = 1
@@ -209,15 +221,8 @@ func TestASnapshotWithoutRoomIsRefused(t *testing.T) {
 // records are loaded.
 func TestSnapshotsThatArriveTogetherHaveRoom(t *testing.T) {
 	c, free := lowDisks(t)
-	c.fill(1, 50)
-	c.awaitApplied(firstDataShard)
 	n := c.nodes[3]
-	from := c.nodes[1].shard(firstDataShard).replicaID
-	size := c.nodes[1].storeBytes(firstDataShard, from)
-	firstOf := func(replicaID uint64) raftpb.Chunk {
-		return raftpb.Chunk{ShardID: firstDataShard, From: from, ReplicaID: replicaID, Index: 7}
-	}
-	one, two := firstOf(98), firstOf(99)
+	one, two := c.firstPiece(newReplicaID), c.firstPiece(newReplicaID+1)
 	admits := func(what string, chunk raftpb.Chunk) {
 		t.Helper()
 		if err := n.admitSnapshot(chunk); err != nil {
@@ -231,24 +236,24 @@ func TestSnapshotsThatArriveTogetherHaveRoom(t *testing.T) {
 		}
 	}
 	// Each takes its size for the pieces, and for the records.
-	free.Store(lowBytes + 3*size)
+	free.Store(lowBytes + 3*sizeBytes)
 	admits("the first snapshot", one)
 	refuses("another without room beside the first")
 	admits("the first snapshot, begun again", one)
 	piece := one
-	piece.ChunkId, piece.Data = 1, make([]byte, size)
+	piece.ChunkId, piece.Data = 1, make([]byte, sizeBytes)
 	admits("a piece", piece)
-	free.Store(lowBytes + 3*size - 1)
+	free.Store(lowBytes + 3*sizeBytes - 1)
 	refuses("another without room beside the records of the first")
-	n.snapshotLoaded(raftio.SnapshotInfo{ShardID: firstDataShard, ReplicaID: 98,
+	n.snapshotLoaded(raftio.SnapshotInfo{ShardID: firstDataShard, ReplicaID: newReplicaID,
 		Index: 6})
 	refuses("another when an earlier snapshot was loaded")
-	n.snapshotLoaded(raftio.SnapshotInfo{ShardID: firstDataShard, ReplicaID: 98,
+	n.snapshotLoaded(raftio.SnapshotInfo{ShardID: firstDataShard, ReplicaID: newReplicaID,
 		Index: 7})
 	admits("another when the first was loaded", two)
 	n.snapshotRefused(two)
 	admits("the first when the other was refused", one)
-	free.Store(lowBytes + 3*size)
+	free.Store(lowBytes + 3*sizeBytes)
 	n.snapshotRefused(one)
 	admits("the first", one)
 	admits("a piece of the first", piece)

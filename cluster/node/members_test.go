@@ -101,9 +101,7 @@ func TestANodeAnswersWhileAReplicaIsAddedToIt(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := n.Write(soon(t), []service.Op{{Key: 1, Value: valueOf(1, 1)}}, false); err != nil {
-		t.Fatal(err)
-	}
+	put(t, n, 1, 1)
 	expect(t, n, 1, 1, service.Linearizable)
 	if count, err := n.Count(soon(t)); err != nil || count != 1 {
 		t.Fatalf("%d keys, %v", count, err)

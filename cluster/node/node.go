@@ -78,7 +78,9 @@ type Config struct {
 
 	Logger *slog.Logger
 
-	freeBytes func() (uint64, error) // tests replace it
+	// Tests replace these two: otherwise both change while a test runs.
+	freeBytes  func() (uint64, error)
+	storeBytes func(shardID, replicaID uint64) uint64
 }
 
 // Node implements service.Service and service.Control.

@@ -3,7 +3,11 @@ package node
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"engine_race/cluster/replica"
@@ -109,4 +113,63 @@ func TestCallsOfNodesHaveABudget(t *testing.T) {
 			t.Errorf("%s: %d bytes are held at the end", path, held)
 		}
 	}
+}
+
+// answers is what a node's calls to others get.
+type answers func(*http.Request) (*http.Response, error)
+
+func (a answers) RoundTrip(request *http.Request) (*http.Response, error) { return a(request) }
+
+// TestHungCallsFreeTheirSlotsWhenTheLeaderChanges lets as many writes hang at a leader as may be
+// under way. A further write must get through as soon as another node leads.
+func TestHungCallsFreeTheirSlotsWhenTheLeaderChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung := 0
+		n := &Node{config: Config{Scheme: "http", Client: &http.Client{Transport: answers(
+			func(request *http.Request) (*http.Response, error) {
+				if request.URL.Host == "two" && strings.HasSuffix(request.URL.Path, pathWrite) {
+					hung++
+					<-request.Context().Done()
+					return nil, request.Context().Err()
+				}
+				return httptest.NewRecorder().Result(), nil
+			})}}}
+		n.directory.Store(&Directory{
+			Nodes: map[uint64]NodeEntry{2: {NodeInfo: service.NodeInfo{AdminAddress: "two"}},
+				3: {NodeInfo: service.NodeInfo{AdminAddress: "three"}}},
+			Shards: map[uint64]ShardEntry{firstDataShard: {Replicas: []Placement{
+				{NodeID: 2, ReplicaID: 2}, {NodeID: 3, ReplicaID: 3}}}}})
+		s := &shard{node: n, shardID: firstDataShard, replicaID: 1, replica: &replica.Replica{}}
+		s.proposer = &proposer{shard: s, slots: make(chan struct{}, maxProposals),
+			stopped: make(chan struct{}), wakeup: make(chan struct{}, 1)}
+		go s.proposer.run()
+		defer s.proposer.stop()
+		write := func(limit time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			_, err := s.proposer.do(ctx, newWrite([]service.Op{{Key: 1}}, false))
+			return err
+		}
+		s.noteLeader(2, 5)
+		results := make(chan error, maxProposals)
+		for range maxProposals {
+			go func() { results <- write(time.Hour) }()
+			synctest.Wait()
+		}
+		if hung != maxProposals {
+			t.Errorf("%d calls hang", hung)
+		}
+		s.noteLeader(3, 6)
+		if err := write(time.Minute); err != nil {
+			t.Errorf("a write after the change of leaders: %v", err)
+		}
+		if len(results) != 0 {
+			t.Errorf("%d hung calls ended", len(results))
+		}
+		for range maxProposals {
+			if err := <-results; !errors.Is(err, service.ErrUnknown) {
+				t.Errorf("a hung call: %v", err)
+			}
+		}
+	})
 }

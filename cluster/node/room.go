@@ -151,6 +151,9 @@ func (n *Node) snapshotBytes(chunk raftpb.Chunk) uint64 {
 
 // storeBytes is the room that the store of a replica takes. A snapshot of it takes no more.
 func (n *Node) storeBytes(shardID, replicaID uint64) uint64 {
+	if n.config.storeBytes != nil {
+		return n.config.storeBytes(shardID, replicaID)
+	}
 	total := uint64(0)
 	_ = filepath.WalkDir(n.replicaDirectory(shardID, replicaID),
 		func(_ string, entry fs.DirEntry, err error) error {

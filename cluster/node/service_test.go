@@ -45,10 +45,16 @@ func TestAnyNodeAnswersForAnyKey(t *testing.T) {
 			}
 		}
 	}
-	existed, err := c.nodes[4].Write(soon(t), []service.Op{{Key: keyAt(0)}, {Key: 9},
-		{Key: keyAt(1)}}, true)
-	if err != nil || !existed[0] || existed[1] || !existed[2] {
-		t.Fatalf("%v, %v", existed, err)
+	var existed []bool
+	testkit.Succeeds(t, "a counted write", func() (err error) {
+		put(t, c.nodes[4], keyAt(0), 1)
+		put(t, c.nodes[4], keyAt(1), 1)
+		existed, err = c.nodes[4].Write(soon(t), []service.Op{{Key: keyAt(0)}, {Key: 9},
+			{Key: keyAt(1)}}, true)
+		return err
+	})
+	if !existed[0] || existed[1] || !existed[2] {
+		t.Fatalf("%v", existed)
 	}
 }
 
@@ -247,13 +253,16 @@ func TestALostNodeIsReplaced(t *testing.T) {
 	if _, err := Open(c.nodes[3].config); err == nil {
 		t.Fatal("a node starts without its files")
 	}
-	testkit.Succeeds(t, "node 3 joins again", func() error {
-		return c.join(3, 1, true)
-	})
+	if err := c.join(3, 1, true); err != nil {
+		t.Fatal(err)
+	}
+	// Without a majority of the others nobody can add replicas.
+	c.stop(2)
 	c.start(3)
 	if c.nodes[3].Ready() == nil {
 		t.Error("the node is ready without its replicas")
 	}
+	c.start(2)
 	testkit.Succeeds(t, "node 3 has replicas again", func() error {
 		for _, shardID := range []uint64{directoryShard, firstDataShard, firstDataShard + 1} {
 			if s := c.nodes[3].shard(shardID); s == nil || s.ready() != nil {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 func versionIn(value []byte) uint64 {
@@ -20,7 +23,8 @@ func versionIn(value []byte) uint64 {
 }
 
 // Transactions of all nodes put a new version of two keys and read the one before. So each version
-// comes once, as when the transactions run one by one.
+// comes once, as when the transactions run one by one. An election may lose some: of these either
+// the version before or the own one is not seen.
 func TestTransactionsRunOneByOne(t *testing.T) {
 	const clients, each = 6, 15
 	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 2, Replicas: 3,
@@ -32,6 +36,7 @@ func TestTransactionsRunOneByOne(t *testing.T) {
 	const a, b = uint64(5), uint64(1 << 62)
 	var running sync.WaitGroup
 	before := make([][]uint64, clients)
+	var lost atomic.Int64
 	for client := range uint64(clients) {
 		running.Go(func() {
 			n := c.nodes[client%3+1]
@@ -40,6 +45,10 @@ func TestTransactionsRunOneByOne(t *testing.T) {
 				found, err := n.Transact(soon(t), []service.Op{{Key: a, Read: true},
 					{Key: a, Value: valueOf(a, version)}, {Key: b, Read: true},
 					{Key: b, Value: valueOf(b, version)}, {Key: a, Read: true}})
+				if errors.Is(err, service.ErrUnknown) || errors.Is(err, service.ErrUnavailable) {
+					lost.Add(1)
+					continue
+				}
 				if err != nil {
 					t.Errorf("client %d: %v", client, err)
 					return
@@ -69,8 +78,8 @@ func TestTransactionsRunOneByOne(t *testing.T) {
 			seen[version] = true
 		}
 	}
-	if len(seen) != clients*each+1 {
-		t.Errorf("%d versions of %d were seen", len(seen), clients*each+1)
+	if all := clients*each + 1; len(seen) != all-int(lost.Load()) || len(seen) < all/2 {
+		t.Errorf("%d versions of %d were seen, %d lost", len(seen), all, lost.Load())
 	}
 }
 
@@ -103,10 +112,13 @@ func TestTransactionsReadWhenAllNodesKnowIt(t *testing.T) {
 			t.Errorf("node %d: %v", n.state.NodeID, err)
 		}
 		cancel()
-		found, err := n.Transact(soon(t), []service.Op{{Key: 1}, {Key: 1, Value: valueOf(1, 1)}})
-		if err != nil || len(found) != 2 {
-			t.Errorf("node %d: %v", n.state.NodeID, err)
-		}
+		testkit.Succeeds(t, "a transaction without reads", func() error {
+			found, err := n.Transact(soon(t), []service.Op{{Key: 1}, {Key: 1, Value: valueOf(1, 1)}})
+			if err == nil && len(found) != 2 {
+				err = fmt.Errorf("%d are found", len(found))
+			}
+			return err
+		})
 	}
 	expect(t, c.nodes[1], 1, 1, service.Linearizable)
 }

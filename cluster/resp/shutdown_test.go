@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"engine_race/cluster/testkit"
@@ -33,40 +34,41 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 // TestShutdownLetsRequestsEnd has a call of the service under way, a command behind it, and another
 // connection that sends requests while the server drains.
 func TestShutdownLetsRequestsEnd(t *testing.T) {
-	server, store, address := start(t, Options{Limits: Limits{DrainIdle: 3 * time.Second}})
-	p, other := dial(t, address), dial(t, address)
-	other.do("PING")
-	entered, leave := make(chan struct{}), make(chan struct{})
-	store.set(nil, func(context.Context) {
-		entered <- struct{}{}
-		<-leave
-	})
-	p.send(encode("SET", keyText(1), valueText(1, 1)))
-	<-entered
-	ended := make(chan error, 1)
-	go func() { ended <- server.Shutdown(context.Background()) }()
-	testkit.Eventually(t, "the server drains", server.draining.Load)
-	for range 10 {
-		if got := other.do("PING"); got != "+PONG" {
-			t.Errorf("a request while the server drains: %q", got)
+	synctest.Test(t, func(t *testing.T) {
+		store := newFake()
+		clients := startPiped(t, Options{Service: store, Limits: Limits{DrainIdle: 3 * time.Second}})
+		p, other := clients.dial(t), clients.dial(t)
+		other.do("PING")
+		leave := make(chan struct{})
+		store.set(nil, func(context.Context) { <-leave })
+		p.send(encode("SET", keyText(1), valueText(1, 1)))
+		ended := make(chan error, 1)
+		go func() { ended <- clients.server.Shutdown(context.Background()) }()
+		synctest.Wait()
+		for range 10 {
+			if got := other.do("PING"); got != "+PONG" {
+				t.Errorf("a request while the server drains: %q", got)
+			}
+			time.Sleep(2 * time.Second)
 		}
-	}
-	p.send(encode("PING"))
-	store.set(nil, nil)
-	close(leave)
-	for _, expected := range []string{"+OK", "+PONG"} {
-		if got := p.reply(); got != expected {
-			t.Errorf("got %q, expected %q", got, expected)
+		go p.send(encode("PING"))
+		synctest.Wait()
+		store.set(nil, nil)
+		close(leave)
+		for _, expected := range []string{"+OK", "+PONG"} {
+			if got := p.reply(); got != expected {
+				t.Errorf("got %q, expected %q", got, expected)
+			}
 		}
-	}
-	for _, peer := range []*peer{p, other} {
-		if err := peer.ended(); err != nil {
+		for _, peer := range []*peer{p, other} {
+			if err := peer.ended(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	})
 }
 
 // TestShutdownAtItsDeadline has a call that ends when it is cancelled, and half a command.
@@ -134,37 +136,40 @@ func TestShutdownWaitsForNoStranger(t *testing.T) {
 
 // TestShutdownFailsNoCall has a client that is never silent when the time is over.
 func TestShutdownFailsNoCall(t *testing.T) {
-	server, store, address := start(t, Options{Limits: Limits{DrainIdle: 3 * time.Second}})
-	var cancelled atomic.Int64
-	store.set(nil, func(ctx context.Context) {
-		select {
-		case <-ctx.Done():
-			cancelled.Add(1)
-		case <-time.After(20 * time.Millisecond):
+	synctest.Test(t, func(t *testing.T) {
+		store := newFake()
+		clients := startPiped(t, Options{Service: store, Limits: Limits{DrainIdle: 3 * time.Second}})
+		var cancelled atomic.Int64
+		store.set(nil, func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+				cancelled.Add(1)
+			case <-time.After(20 * time.Millisecond):
+			}
+		})
+		p := clients.dial(t)
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		ended := make(chan error, 1)
+		p.do("SET", keyText(1), valueText(1, 0))
+		go func() { ended <- clients.server.Shutdown(ctx) }()
+		got := "+OK"
+		for i := 1; got == "+OK"; i++ {
+			got = p.do("SET", keyText(1), valueText(1, i))
+		}
+		if got != "-UNAVAILABLE nothing was done: the node is stopping" {
+			t.Errorf("got %q", got)
+		}
+		if err := p.ended(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if got := cancelled.Load(); got != 0 {
+			t.Errorf("%d calls were cancelled", got)
 		}
 	})
-	p := dial(t, address)
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	ended := make(chan error, 1)
-	p.do("SET", keyText(1), valueText(1, 0))
-	go func() { ended <- server.Shutdown(ctx) }()
-	got := "+OK"
-	for i := 1; got == "+OK"; i++ {
-		got = p.do("SET", keyText(1), valueText(1, i))
-	}
-	if got != "-UNAVAILABLE nothing was done: the node is stopping" {
-		t.Errorf("got %q", got)
-	}
-	if err := p.ended(); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Shutdown: %v", err)
-	}
-	if got := cancelled.Load(); got != 0 {
-		t.Errorf("%d calls were cancelled", got)
-	}
 }
 
 func TestServeAfterClose(t *testing.T) {

@@ -4,7 +4,11 @@
 package testkit
 
 import (
+	"errors"
 	"net"
+	"strconv"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -37,18 +41,71 @@ func Succeeds(t testing.TB, what string, try func() error) {
 	}
 }
 
-// FreeAddresses gives addresses of a host on which nobody listens. They differ from each other. It
-// skips the test if the machine has no such host: not all have IPv6.
+// FreeAddresses gives addresses of a host on which nobody listens. It skips the test if the machine
+// has no such host: not all have IPv6.
 func FreeAddresses(t testing.TB, host string, count uint64) []string {
 	t.Helper()
 	var addresses []string
-	for range count {
-		listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-		if err != nil {
-			t.Skipf("this machine has no %s: %v", host, err)
-		}
-		defer listener.Close()
-		addresses = append(addresses, listener.Addr().String())
+	first := FreePorts(t, host, int(count))
+	for port := first; port < first+int(count); port++ {
+		addresses = append(addresses, net.JoinHostPort(host, strconv.Itoa(port)))
 	}
 	return addresses
+}
+
+// FreePorts gives the first of `count` ports in a row on which nobody listens at the host. They are
+// not given again before most others of the process's block.
+func FreePorts(t testing.TB, host string, count int) int {
+	t.Helper()
+	b, err := ownBlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for free, tries := 0, 0; free < count; tries++ {
+		if b.next-free+count > b.end {
+			b.next, free = b.first+1, 0
+		}
+		if tries > 2*blockPorts {
+			t.Fatalf("there are no %d free ports in a row", count)
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(b.next)))
+		b.next++
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			free = 0
+		case err != nil:
+			t.Skipf("this machine has no %s: %v", host, err)
+		default:
+			listener.Close()
+			free++
+		}
+	}
+	return b.next - count
+}
+
+// A node that has stopped must get its port again. So ports are below those that the kernel gives
+// to connections, and to listeners that ask for any port. Tests of several packages run at once:
+// each process has a block of its own.
+const firstPort, endPort, blockPorts = 20_000, 32_000, 500
+
+type block struct {
+	lock       net.Listener // on the first port; the block is taken as long as it listens
+	first, end int
+
+	mu   sync.Mutex
+	next int
+}
+
+var ownBlock = sync.OnceValues(takeBlock)
+
+func takeBlock() (*block, error) {
+	for first := firstPort; first < endPort; first += blockPorts {
+		lock, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first)))
+		if err == nil {
+			return &block{lock: lock, first: first, end: first + blockPorts, next: first + 1}, nil
+		}
+	}
+	return nil, errors.New("other processes have all ports of tests")
 }

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"engine_race/cluster/admin/client"
 	"engine_race/cluster/service"
+	"engine_race/cluster/testkit"
 )
 
 const testDeadline = 20 * time.Second
@@ -39,13 +39,7 @@ func TestAddress(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
-	c, ctx := dial(t, address)
+	c, ctx := dial(t, testkit.FreeAddresses(t, "127.0.0.1", 1)[0])
 	if err := c.MoveLeader(ctx, 1, 2); !errors.Is(err, service.ErrUnavailable) ||
 		errors.Is(err, service.ErrUnknown) {
 		t.Errorf("a call that never left gives %v", err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -45,18 +46,23 @@ func TestReadsDrawKnownKeysUntilTheEnd(t *testing.T) {
 	for record := range uint64(8) {
 		known[Key(record)] = true
 	}
-	figures, err := Run(Work{Kind: LocalRead, Seconds: 0.02, Clients: 2, Records: 8, Depth: 5},
-		func(_ int, keys []uint64, _ []byte) (int, error) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, calls, depth = 2, 10, 5
+		figures, err := Run(Work{Kind: LocalRead, Seconds: calls, Clients: clients, Records: 8,
+			Depth: depth}, func(_ int, keys []uint64, _ []byte) (int, error) {
 			for _, key := range keys {
 				if !known[key] {
 					t.Errorf("key %d is no record", key)
 				}
 			}
+			time.Sleep(time.Second)
 			return 1, nil
 		})
-	if err != nil || figures.Operations == 0 || figures.Missing*5 != figures.Operations {
-		t.Fatalf("%+v, %v", figures, err)
-	}
+		if err != nil || figures.Operations != clients*calls*depth ||
+			figures.Missing != clients*calls {
+			t.Fatalf("%+v, %v", figures, err)
+		}
+	})
 }
 
 func TestBadOrdersAreRefused(t *testing.T) {
@@ -118,21 +124,22 @@ func TestOrdersAreAnsweredInLines(t *testing.T) {
 
 // A pause of the servers must not be made up for by more calls after it.
 func TestASteadyRateMakesUpForNoPause(t *testing.T) {
-	clients, err := NewClients(Work{Kind: Write, Seconds: 3600, Clients: 2, Records: 9,
-		PerSecond: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first, second := clients[0].due, clients[1].due; second.Sub(first) < 200*time.Millisecond ||
-		second.Sub(first) > 250*time.Millisecond {
-		t.Errorf("calls begin at %v and %v", first, second)
-	}
-	c := clients[0]
-	c.due = time.Now().Add(-time.Hour)
-	for range 3 {
-		c.Next()
-	}
-	if wait := c.Wait(); wait <= 500*time.Millisecond || wait > 1500*time.Millisecond {
-		t.Errorf("the call behind a pause and two others waits for %v", wait)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		clients, err := NewClients(Work{Kind: Write, Seconds: 3600, Clients: 2, Records: 9,
+			PerSecond: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if apart := clients[1].due.Sub(clients[0].due); apart != time.Second/4 {
+			t.Errorf("the clients begin %v apart", apart)
+		}
+		c := clients[0]
+		c.due = time.Now().Add(-time.Hour)
+		for range 3 {
+			c.Next()
+		}
+		if wait := c.Wait(); wait != time.Second {
+			t.Errorf("the call behind a pause and two others waits for %v", wait)
+		}
+	})
 }

@@ -14,8 +14,9 @@ import (
 // wantedWrites ends a run. A count makes faults equally probable on fast and on busy machines.
 const wantedWrites = 250
 
-// run starts one node for each set of faults, and gives the report of a short run.
-func run(t *testing.T, faults ...fake.Faults) Report {
+// run starts one node for each set of faults, and gives the report of a short run. Reads of the
+// report that fail or are behind are repeated for the time `settle`.
+func run(t *testing.T, settle time.Duration, faults ...fake.Faults) Report {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -37,7 +38,7 @@ func run(t *testing.T, faults ...fake.Faults) Report {
 		t.Fatal(err)
 	}
 	l.Run(ctx)
-	report := l.Verify(t.Context(), time.Second)
+	report := l.Verify(t.Context(), settle)
 	if got := writes.Load(); got < wantedWrites {
 		t.Errorf("only %d writes in a minute", got)
 	}
@@ -48,7 +49,7 @@ func TestCorrectNodesPass(t *testing.T) {
 	for name, faults := range map[string]fake.Faults{
 		"no faults": {}, "unknown outcomes": {Unknown: 0.1}, "refusals": {Refuse: 0.1},
 	} {
-		report := run(t, faults, faults, faults)
+		report := run(t, time.Minute, faults, faults, faults)
 		if report.Failed() {
 			t.Errorf("%s: %+v", name, report)
 		}
@@ -80,7 +81,7 @@ func TestFaultsAreCounted(t *testing.T) {
 			func(r Report) int { return r.Stale + r.Lost }},
 	}
 	for _, test := range tests {
-		if report := run(t, test.faults...); test.count(report) == 0 {
+		if report := run(t, time.Second, test.faults...); test.count(report) == 0 {
 			t.Errorf("%s: not found: %+v", test.name, report)
 		}
 	}

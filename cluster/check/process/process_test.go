@@ -128,12 +128,14 @@ func TestPausedNodeDoesNotAnswerUntilItIsResumed(t *testing.T) {
 	answered := make(chan error, 1)
 	go func() { answered <- conn.Set(7, value.Encode(7, 1)) }()
 	// The kernel connects for a process that is paused, so only the request meets its silence.
-	impatient, err := wire.Dialer{Address: c.Info(1).ClientAddress,
-		Timeout: 200 * time.Millisecond}.Dial(t.Context())
-	if err == nil {
-		defer impatient.Close()
-		err = impatient.Set(7, value.Encode(7, 1))
-	}
+	var impatient *wire.Conn
+	testkit.Succeeds(t, "a connection to a paused node", func() (err error) {
+		impatient, err = wire.Dialer{Address: c.Info(1).ClientAddress,
+			Timeout: 200 * time.Millisecond}.Dial(t.Context())
+		return err
+	})
+	defer impatient.Close()
+	err = impatient.Set(7, value.Encode(7, 1))
 	if wire.Classify(err) != wire.Unknown || len(answered) > 0 {
 		t.Errorf("a paused node: %v, %d answers", err, len(answered))
 	}

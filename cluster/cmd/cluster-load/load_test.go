@@ -61,7 +61,7 @@ func serve(t *testing.T) (*memory, string) {
 	return store, listener.Addr().String()
 }
 
-// load runs the program with flags.
+// load runs the program with flags, again if its time was over before it did anything.
 func load(t *testing.T, flags string) (*Summary, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "out.json")
@@ -77,6 +77,9 @@ func load(t *testing.T, flags string) (*Summary, error) {
 	summary := &Summary{}
 	if err := json.Unmarshal(text, summary); err != nil {
 		t.Fatal(err)
+	}
+	if summary.Operations == 0 && len(summary.Errors) == 0 {
+		return load(t, flags)
 	}
 	return summary, failure
 }
@@ -100,10 +103,9 @@ func TestFillAndVerify(t *testing.T) {
 	}
 	for _, value := range store.records {
 		value[valueBytes-1] ^= 1
-		break
 	}
 	if s, err := load(t, base+"--seconds 0.3 --workload get"); err == nil || s.Wrong == 0 {
-		t.Errorf("a damaged value: %v, %d wrong", err, s.Wrong)
+		t.Errorf("damaged values: %v, %d wrong", err, s.Wrong)
 	}
 }
 
