@@ -9,9 +9,11 @@ import os
 import pathlib
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
@@ -57,19 +59,33 @@ def made_library():
 
 
 def platform_tag():
-    """The name of the platform with the oldest C library that has what the library needs."""
+    """The name of the platform with the oldest C library that has what the libraries need."""
     if not library().exists():
         with made_library():
             pass
-    shown = subprocess.run(["objdump", "-pT", str(library())], check=True, capture_output=True,
-                           text=True).stdout
+    # Both libraries of the package. Which directory the build has its own in is not known here.
+    with tempfile.TemporaryDirectory() as directory:
+        shown = "".join(subprocess.run(["objdump", "-pT", str(file)], check=True, text=True,
+                                       capture_output=True).stdout
+                        for file in (library(), compile_async_reads(pathlib.Path(directory))))
     needed = re.findall(r"NEEDED +(\S+)", shown)
     foreign = [name for name in needed if not PARTS_OF_LIBC.fullmatch(name)]
     if foreign:
-        print(f"the wheel is for this system alone: its library needs {', '.join(foreign)}")
+        print(f"the wheel is for this system alone: its libraries need {', '.join(foreign)}")
         return f"linux_{platform.machine()}"
     newest = max(tuple(map(int, found)) for found in re.findall(r"\bGLIBC_(\d+)\.(\d+)", shown))
     return "manylinux_{}_{}_{}".format(*newest, platform.machine())
+
+
+def compile_async_reads(package):
+    """The part of the package that is in C. It knows of Python no more than the library does."""
+    made = package / "libengine_race_async.so"
+    compiler = shlex.split(os.environ.get("CXX", "")) or ["g++"]
+    subprocess.run([*compiler, "-x", "c", "-O2", "-fPIC", "-shared", "-pthread",
+                    "-s", "-o", f"{made}.new", HERE / "src" / "engine_race" / "_async_reads.c"],
+                   check=True)
+    os.replace(f"{made}.new", made)
+    return made
 
 
 def copy_licences():
@@ -93,6 +109,7 @@ class BuildWithLibrary(build_py):
             shutil.copyfile(made, package / "libengine_race.so.new")
             os.replace(package / "libengine_race.so.new", package / "libengine_race.so")
         shutil.copyfile(HEADER, package / "engine_race_c.h")
+        compile_async_reads(package)
 
 
 class WithLibrary(Distribution):

@@ -161,8 +161,7 @@ def test_what_was_done_before_a_failure(damaged):
     assert pickle.loads(pickle.dumps(raised.value)).done_count == 2
 
 
-@pytest.mark.parametrize("make", [lambda store: store, lambda store: store.snapshot(),
-                                  lambda store: store.iterator()])
+@pytest.mark.parametrize("make", [lambda store: store.snapshot(), lambda store: store.iterator()])
 def test_handles_cannot_be_pickled(store, make):
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(make(store))

@@ -1,5 +1,6 @@
 """Options of `open`, and paths."""
 import os
+import pickle
 import pathlib
 import re
 import typing
@@ -124,6 +125,22 @@ def test_paths_with_colons_and_backslashes(path, tmp_path, monkeypatch):
         assert store.stats()["path_count"] == 3
         store[1] = value_of(1)
     assert sorted(tmp_path.iterdir()) == sorted([*folders, path])
+
+
+@pytest.mark.parametrize("given", [["one", b"two:\\"], "one:two\\:\\\\", b"one:two\\:\\\\"])
+def test_a_pickled_store_finds_its_paths_from_elsewhere(tmp_path, monkeypatch, given):
+    names = ["one", "two:\\"]
+    for folder in [*names, "elsewhere"]:
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path)
+    with engine_race.open("store", paths=given, **SMALL) as store:
+        store[1] = value_of(1)
+        pickled = pickle.dumps(store)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pickle.loads(pickled) as store:
+        assert store[1] == value_of(1) and store.stats()["path_count"] == 2
+    assert all(any(os.scandir(tmp_path / name)) for name in names)
+    assert not any(os.scandir("."))
 
 
 def test_bytes_of_paths_that_are_no_text(tmp_path):

@@ -77,12 +77,6 @@ def test_keys_items_and_values(filled):
     assert list(found) == [] and filled.stats()["view_count"] == 0
 
 
-def test_a_store_has_no_length(filled):
-    with pytest.raises(TypeError):
-        len(filled)
-    assert filled
-
-
 def test_keys_read_no_values(filled):
     before = filled.stats()
     assert list(filled.keys(reverse=True)) == list(range(COUNT))[::-1]

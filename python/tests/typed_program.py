@@ -2,7 +2,7 @@
 
 scripts/test_python.sh compares. The program is never run.
 """
-from typing import Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy
 from numpy.typing import NDArray
@@ -37,6 +37,26 @@ keys: List[int] = list(store.keys(reverse=True))
 values: List[bytes] = list(store.values())
 items: Dict[int, bytes] = dict(store.items())
 
+some: Dict[int, bytes] = dict(store[5:9])
+some = dict(store.scan(b"ab", b"b"))
+prefixed: List[int] = list(store.keys(prefix=b"ab"))
+store.keys(prefix="ab")  # wrong
+counts: List[int] = [len(store), store.count(5), store.count(prefix=bytearray(b"a"))]
+backwards: List[int] = list(reversed(store))
+store.update(some)
+store.update(store)
+store.update((number, memoryview(value)) for number in range(5))
+store.update(b"text")  # wrong
+store.batch().update({b"8 bytes!": bytearray(4096)})
+popped: bytes = store.pop(5)
+perhaps: Optional[bytes] = store.pop(b"8 bytes!", None)
+popped = store.pop(5, None)  # wrong
+value = store.setdefault(5, bytearray(4096))
+said: str = store.path + engine_race.__version__ + repr(store)
+store.path = "other"  # wrong
+settings: Dict[str, Any] = {"bucket_count": 16}
+engine_race.open("/tmp/store", **settings)
+
 rows: NDArray[numpy.uint8] = store.read_many([1, 2])
 floats: NDArray[numpy.float32] = store.read_many([1, 2], dtype=numpy.float32, shape=(-1, 1024))
 out = bytearray(8192)
@@ -57,6 +77,24 @@ with store.snapshot() as snapshot:
     blocks: List[Tuple[NDArray[numpy.uint64], NDArray[numpy.uint8]]] = list(snapshot.blocks(10))
 for block_keys, block in store.blocks(dtype="f4", snapshot=snapshot):
     block.view(numpy.uint8)
+
+
+
+async def wait() -> None:
+    maybe: Optional[bytes] = await store.aget(1)
+    sure: bytes = await store.aget(b"8 bytes!", b"")
+    sure = await store.aget(1)  # wrong
+    many: NDArray[numpy.uint8] = await store.aread_many([1, b"8 bytes!"])
+    same: bytearray = await store.aread_many([1], out=bytearray(4096))
+    pair: Tuple[NDArray[Any], NDArray[numpy.bool_]] = await store.aread_many([1], missing="mask")
+    await store.aread_many([1], missing="perhaps")  # wrong
+
+report_of_load: engine_race.LoadReport = engine_race.load_npy(store, "rows.npy", [1, b"8 bytes!"])
+engine_race.load_npy(store, "rows.npy", numpy.arange(5), resume="note", progress=print)
+engine_race.load_npy("store", "rows.npy")  # wrong
+engine_race.load_parquet(store, "rows.parquet", 0, value="row")
+engine_race.load_lmdb(store, "data.lmdb", b"name", key=int, value=lambda value: value[4:])
+engine_race.load_rocksdb(store, "data.rocksdb", key="int")  # wrong
 
 store.compact()
 store.compact("all")  # wrong

@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 # setuptools writes beside the sources, and keeps files of earlier builds.
 mkdir -p "$work/python/src/engine_race"
 cp python/setup.py python/pyproject.toml python/README.md "$work/python/"
-cp python/src/engine_race/*.py python/src/engine_race/py.typed "$work/python/src/engine_race/"
+cp python/src/engine_race/*.{py,c} python/src/engine_race/py.typed "$work/python/src/engine_race/"
 ENGINE_RACE_CHECKOUT=$PWD "$python" -m pip wheel --quiet --disable-pip-version-check \
   --no-build-isolation --no-deps --no-cache-dir --wheel-dir "$work" "$work/python"
 

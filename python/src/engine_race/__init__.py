@@ -15,12 +15,18 @@ from ._errors import (ClosedError, CorruptionError, EngineRaceError, FullError,
                       InvalidArgumentError, MissingKeyError, MissingStoreError, OutOfMemoryError,
                       StoreIOError)
 from ._iterator import Iterator, Scan
+from ._load import LoadReport, load_lmdb, load_npy, load_parquet, load_rocksdb
 from ._library import KEY_BYTES, VALUE_BYTES, version
 from ._options import OpenOptions, options
 from ._store import BucketSpace, Snapshot, Store, open
 
-__all__ = ["BackupReport", "BucketSpace", "ClosedError", "CorruptionError", "EngineRaceError",
-           "FullError", "InvalidArgumentError", "Iterator", "KEY_BYTES", "MissingKeyError",
-           "MissingStoreError", "OpenOptions", "OutOfMemoryError", "Report", "Scan", "Snapshot",
-           "Store", "StoreIOError", "VALUE_BYTES", "WriteBatch", "copy", "open", "options",
-           "restore", "verify", "verify_backup", "version"]
+__version__ = version()
+"""The version of the package, which is that of its library."""
+
+__all__ = ["__version__",
+           "BackupReport", "BucketSpace", "ClosedError", "CorruptionError", "EngineRaceError",
+           "FullError", "InvalidArgumentError", "Iterator", "KEY_BYTES", "LoadReport",
+           "MissingKeyError", "MissingStoreError", "OpenOptions", "OutOfMemoryError", "Report",
+           "Scan", "Snapshot", "Store", "StoreIOError", "VALUE_BYTES", "WriteBatch", "copy",
+           "load_lmdb", "load_npy", "load_parquet", "load_rocksdb", "open", "options", "restore",
+           "verify", "verify_backup", "version"]

@@ -1,11 +1,13 @@
 """Rows of values as arrays of other types and shapes: always views, never copies."""
 from __future__ import annotations
 
+import contextlib
 from math import prod
 from typing import (TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, SupportsIndex,
                     Tuple, Union)
 
 from ._buffers import count_of
+from ._dlpack import type_and_shape_of_tensor
 from ._library import VALUE_BYTES
 
 if TYPE_CHECKING:
@@ -70,13 +72,26 @@ def refuse_other_array(out: Any, count: int, dtype: Optional[DTypeLike],
     """Of a buffer for `count` values. It must have the type and the shape that are given."""
     import numpy
 
-    given = numpy.asarray(out)
-    if dtype is not None and given.dtype != _type_of(dtype):
-        raise ValueError(f"out has the dtype {given.dtype}, and dtype is {numpy.dtype(dtype)}")
+    given, dimensions = _described(out)
+    if dtype is not None and given != _type_of(dtype):
+        raise ValueError(f"out has the dtype {given}, and dtype is {numpy.dtype(dtype)}")
     if shape is not None:
-        wanted = _fit(_dimensions_of(shape), count, _type_of(given.dtype))
-        if given.shape != wanted:
-            raise ValueError(f"out has the shape {given.shape}, and shape is {wanted}")
+        wanted = _fit(_dimensions_of(shape), count, _type_of(given))
+        if dimensions != wanted:
+            raise ValueError(f"out has the shape {dimensions}, and shape is {wanted}")
+
+
+def _described(out: Any) -> Tuple[numpy.dtype[Any], Tuple[int, ...]]:
+    """The type and shape of an array, or of a tensor that gives its memory by DLPack alone."""
+    import numpy
+
+    with contextlib.suppress(TypeError):
+        # Of types that numpy has not, tensors give it nothing.
+        given = numpy.asarray(out)
+        if given.dtype != object or not hasattr(out, "__dlpack__"):
+            return given.dtype, given.shape
+    name, dimensions = type_and_shape_of_tensor(out, "out")
+    return numpy.dtype(name), dimensions
 
 
 def view_of_blocks(dtype: Optional[DTypeLike],

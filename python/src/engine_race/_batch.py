@@ -1,7 +1,7 @@
 """Batches: writes and deletions that a store takes as a whole."""
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Union
 
-from ._buffers import Key, ids_of, key_of, memory_of, rows_of
+from ._buffers import HasItems, Key, Pairs, ids_of, key_of, memory_of, pairs_of, rows_of
 from ._errors import check
 from ._library import VALUE_BYTES, ffi, lib
 
@@ -44,6 +44,14 @@ class WriteBatch:
                                                ffi.from_buffer("uint64_t[]", keys),
                                                rows_of(rows, len(keys), "rows")), "a batch")
 
+    def update(self, other: Union[HasItems, Pairs], /) -> None:
+        """Copies the records of a dict, of a store, or of pairs of a key and a value.
+
+        After an exception the batch has those that came before it.
+        """
+        for key, value in pairs_of(other):
+            self.put(key, value)
+
     def __setitem__(self, key: Key, value: Any) -> None:
         self.put(key, value)
 
@@ -53,6 +61,10 @@ class WriteBatch:
     def __len__(self) -> int:
         """Entries, earlier ones of a key included."""
         return int(lib.engine_race_batch_size(self._batch))
+
+    def __repr__(self) -> str:
+        count = len(self)
+        return f"<engine_race.WriteBatch of {count} {'entry' if count == 1 else 'entries'}>"
 
     def clear(self) -> None:
         """Drops all entries."""

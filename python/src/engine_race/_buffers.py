@@ -3,11 +3,21 @@ import operator
 import re
 import sys
 from array import array
-from typing import Any, Optional, SupportsIndex, Tuple, Union
+from typing import Any, Iterable, Optional, Protocol, SupportsIndex, Tuple, Union
 
+from ._dlpack import buffer_of_tensor
 from ._library import KEY_BYTES, VALUE_BYTES, ffi
 
-Key = Union[SupportsIndex, bytes, bytearray, memoryview]
+Bytes = Union[bytes, bytearray, memoryview]
+Key = Union[SupportsIndex, Bytes]
+Pairs = Iterable[Tuple[Key, Any]]
+
+
+class HasItems(Protocol):
+    """A dict, a store, or anything else with pairs of a key and a value."""
+
+    def items(self) -> Pairs: ...
+
 
 _ALL_BITS = (1 << 64) - 1
 _RANGE = "from 0 to 2**64 - 1"
@@ -48,8 +58,39 @@ def count_of(number: Any, what: str, least: int, most: int) -> int:
     return taken
 
 
-def bound_of(key: Optional[Key]) -> Any:
-    return ffi.NULL if key is None else ffi.new("uint64_t*", key_of(key))
+def bound_of(bound: Optional[Key]) -> Any:
+    """A bound of a range. Bytes may be fewer than those of a key.
+
+    With zeros behind them they are the first key that is not below them, as bytes are compared.
+    """
+    if bound is None:
+        return ffi.NULL
+    if isinstance(bound, (bytes, bytearray, memoryview)):
+        bound = _padded(bound, "a bound")
+    return ffi.new("uint64_t*", key_of(bound))
+
+
+def _padded(given: Bytes, what: str) -> bytes:
+    taken = bytes(given)
+    if len(taken) > KEY_BYTES:
+        raise ValueError(f"{what} has up to {KEY_BYTES} bytes, not {len(taken)}")
+    return taken.ljust(KEY_BYTES, b"\0")
+
+
+def bounds_of_prefix(prefix: Any) -> Tuple[int, Optional[int]]:
+    """The first key that begins with these bytes, and the first behind those that do, if any."""
+    if not isinstance(prefix, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a prefix is bytes, not {type(prefix).__name__}")
+    lower = key_of(_padded(prefix, "a prefix"))
+    upper = lower + (1 << 8 * (KEY_BYTES - len(bytes(prefix))))
+    return lower, upper if upper <= _ALL_BITS else None
+
+
+def pairs_of(given: Union[HasItems, Pairs]) -> Pairs:
+    """What `update` takes, as `dict.update` does."""
+    items: Any = getattr(given, "items", None)
+    pairs: Any = given if items is None else items()
+    return pairs  # type: ignore[no-any-return]
 
 
 def _bytes_of_array(value: Any, what: str) -> Any:
@@ -75,7 +116,10 @@ def _buffer_of(value: Any, what: str, writable: bool) -> Tuple[Any, memoryview]:
     try:
         view = memoryview(value)
     except TypeError:
-        raise TypeError(f"{what} is a buffer, not {type(value).__name__}") from None
+        if not hasattr(value, "__dlpack__"):
+            raise TypeError(f"{what} is a buffer, not {type(value).__name__}") from None
+        value = buffer_of_tensor(value, what, writable)
+        view = memoryview(value)
     except (ValueError, BufferError) as error:
         taken = _bytes_of_array(value, what)
         if taken is value:
@@ -135,7 +179,7 @@ def refuse_overlap(keys: Any, rows: Any) -> None:
 def ids_of(ids: Any) -> Any:
     """A copy of keys as a buffer of uint64, which nobody else can change."""
     if isinstance(ids, (str, bytes, bytearray)):
-        raise TypeError(f"ids are a sequence of ints, not {type(ids).__name__}")
+        raise TypeError(f"ids are a sequence of keys, not {type(ids).__name__}")
     if isinstance(ids, (array, memoryview)) or hasattr(ids, "__array__"):
         return _ids_of_array(ids)
     return _ids_of_sequence(ids)
@@ -149,6 +193,8 @@ def _ids_of_array(ids: Any) -> Any:
         raise ValueError(f"ids have one dimension, not {given.ndim}")
     if given.dtype == object:
         return _ids_of_sequence(given.tolist())
+    if given.dtype.kind in "SV":
+        return _ids_of_bytes(given)
     if given.dtype.kind == "u":
         return given.astype(numpy.uint64)
     if given.dtype.kind != "i":
@@ -161,22 +207,27 @@ def _ids_of_array(ids: Any) -> Any:
     return taken.view(numpy.uint64)
 
 
+def _ids_of_bytes(given: Any) -> Any:
+    """Of an array of numpy, each item of which is the bytes of a key."""
+    import numpy
+
+    if given.dtype.names is not None or given.dtype.itemsize != KEY_BYTES:
+        raise ValueError(f"a key has {KEY_BYTES} bytes, and ids are {given.dtype}")
+    return numpy.ascontiguousarray(given).view(">u8").astype(numpy.uint64)
+
+
 def _ids_of_sequence(ids: Any) -> Any:
     """By elements: numpy would make floats of large ints beside small ones."""
     try:
         listed = list(ids)
     except TypeError:
-        raise TypeError(f"ids are a sequence of ints, not {type(ids).__name__}") from None
+        raise TypeError(f"ids are a sequence of keys, not {type(ids).__name__}") from None
     if set(map(type, listed)) <= {int}:
         try:
             return array("Q", listed)
         except OverflowError:
             pass
-    numbers = [_index_of(number, "ids are ints") for number in listed]
-    for number in numbers:
-        if not 0 <= number <= _ALL_BITS:
-            raise ValueError(f"ids are {_RANGE}, not {number}")
-    return array("Q", numbers)
+    return array("Q", map(key_of, listed))
 
 
 def shares_memory(ids: Any, rows: Any) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Report(NamedTuple):
-    """What `verify` and `copy` have read."""
+    """Counts of what `verify` and `copy` have read."""
 
     record_count: int
     """Records that were read, overwritten ones and deletions included."""
@@ -33,7 +33,7 @@ class Report(NamedTuple):
 
 
 class BackupReport(NamedTuple):
-    """What a backup holds."""
+    """Counts of a backup."""
 
     record_count: int
     """Live records at the moment of the backup."""
@@ -60,8 +60,8 @@ def restore(backup: Union[str, bytes, os.PathLike[str]],
             progress: Optional[Progress] = None, **options: Unpack[OpenOptions]) -> BackupReport:
     """Makes a store of a backup and its parents, in a directory that is missing or empty.
 
-    Everything that is read is compared with its checksums. `progress` is that of `verify`. What
-    ends the call leaves no store.
+    Everything that is read is compared with its checksums. `progress` is that of `verify`. A
+    call that is ended leaves no store.
     """
     first, second = c_text(backup, "the backup"), c_text(destination, "the destination")
     return _read_backup(first, options, lambda made, report: call_in_pieces(
@@ -101,8 +101,8 @@ def verify(path: Union[str, bytes, os.PathLike[str]], progress: Optional[Progres
 
     CorruptionError, with a `report`, when something is bad. Changes nothing. The store must be
     closed. Options are those of `open`. `progress` is called between pieces with how many records
-    are done, and with a number that they do not exceed. What it raises, or a signal handler, ends
-    the call.
+    are done, and with a number that they do not exceed. An exception of it, or of a signal handler,
+    ends the call.
     """
     directory = c_text(path, "the path")
     return _read_all(directory, options, lambda made, report: call_in_pieces(

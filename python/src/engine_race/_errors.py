@@ -12,13 +12,12 @@ if TYPE_CHECKING:
 
 
 class EngineRaceError(Exception):
-    """A call of the store has failed.
-
-    After `take` and `write_many`, `done_count` is how many records they did before the failure.
-    """
+    """A call of the store has failed."""
 
     code: int
+    """The number of the failure in the C API."""
     done_count: Optional[int] = None
+    """After `take` and `write_many`: how many records they did before the failure."""
 
     def __init__(self, message: str, code: int) -> None:
         # Subclasses have OSError or KeyError as a second base, which also take a message alone.
@@ -30,9 +29,10 @@ class EngineRaceError(Exception):
 
 
 class MissingKeyError(EngineRaceError, KeyError):
-    """There is no such key: `key` is its number."""
+    """There is no such key."""
 
     key: Optional[int]
+    """Its number."""
 
     def __init__(self, message: str, code: int, key: Optional[int] = None) -> None:
         super().__init__(message, code)
@@ -66,9 +66,10 @@ class MissingStoreError(_SystemError, FileNotFoundError):
 
 
 class CorruptionError(EngineRaceError):
-    """Bytes on disk are damaged. Of `verify` and `copy`, `report` says how many."""
+    """Bytes on disk are damaged."""
 
     report: Optional[Report] = None
+    """Where `verify` or `copy` has raised it: counts of what is damaged."""
 
 
 class FullError(_SystemError):

@@ -1,6 +1,6 @@
-"""The base class of stores, snapshots and iterators: closing, `with`, and no pickling."""
+"""The base class of stores, snapshots and iterators: closing, `with`, and what they say."""
 from types import TracebackType
-from typing import Any, NoReturn, Optional, Type, TypeVar
+from typing import Any, Optional, Type, TypeVar
 
 from ._handle import Handle
 from ._library import VALUE_BYTES, ffi, lib, new_memory
@@ -33,7 +33,11 @@ class Held:
         # The garbage collector ends a generator, in any thread: it must not wait for another one.
         self._close(waits=kind is not GeneratorExit)
 
-    def __reduce__(self) -> NoReturn:
+    def _said_with(self, words: str) -> str:
+        state = ", closed" if self.closed else ""
+        return f"<engine_race.{type(self).__name__} {words}{state}>"
+
+    def __reduce__(self) -> Any:
         raise TypeError(f"a {type(self).__name__} cannot be pickled: it belongs to its process")
 
 

@@ -70,6 +70,9 @@ class Iterator(Held):
         else:
             check(snapshot._handle.call(create_at))
 
+    def __repr__(self) -> str:
+        return self._said_with(f"of {self._store.path!r}")
+
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         # A lock that another thread held at a fork is never free in the child.
         self._handle.check_open()
@@ -201,7 +204,7 @@ def _step(iterator: Any) -> Tuple[int, Optional[bytes], int]:
 
 
 class Scan(Iterates[_Found]):
-    """What a scan finds, one by one. It closes at its end, or by `close`, or by `with`.
+    """The finds of a scan, one by one. It closes at its end, or by `close`, or by `with`.
 
     Threads that share a scan wait for each other, and each thing goes to one of them.
     """
@@ -286,6 +289,19 @@ def keys_of(walk: Iterator, reverse: bool) -> Scan[int]:
         return take(walk, count, keys, ffi.NULL)
 
     return Scan(walk, _one_by_one(walk, _KEYS_AT_ONCE, read, keys.__getitem__))
+
+
+def count_of_keys(walk: Iterator) -> int:
+    """Of an iterator's bounds. It closes the iterator."""
+    with walk:
+        walk.seek_to_first()
+        keys = new_memory("uint64_t[]", _KEYS_AT_ONCE)
+        total, taken = 0, _KEYS_AT_ONCE
+        while taken == _KEYS_AT_ONCE:
+            code, taken = walk.take_into(_KEYS_AT_ONCE, keys, ffi.NULL)
+            check(code)
+            total += taken
+        return total
 
 
 def _one_by_one(walk: Iterator, most: int, read: Callable[[int], Tuple[int, int]],

@@ -6,7 +6,9 @@ from typing import Any, List
 from cffi import FFI
 
 KEY_BYTES = 8
+"""The size of a key, in bytes."""
 VALUE_BYTES = 4096
+"""The size of a value, in bytes."""
 
 _HERE = pathlib.Path(__file__).resolve().parent
 

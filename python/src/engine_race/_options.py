@@ -1,10 +1,12 @@
 """Options of `open` as the texts that the C API takes."""
 import os
+import re
 from typing import (Any, Dict, Literal, Mapping, Optional, Sequence, SupportsIndex, TypedDict,
                     Union)
 
 from ._errors import OutOfMemoryError, check
 from ._library import ffi, lib, option_names, text_of
+from ._option_help import with_options
 
 _Number = Union[SupportsIndex, str, None]
 _Flag = Union[bool, Literal["true", "false"], None]
@@ -14,10 +16,7 @@ _MODES = ("directory_mode", "file_mode")
 
 
 class OpenOptions(TypedDict, total=False):
-    """The options of `open`, for checkers of types; engine_race/base/options.h explains each.
-
-    Sizes may have a unit: "2g". None stands for the default.
-    """
+    """The options of `open`, for checkers of types. None stands for the default."""
 
     bucket_count: _Number
     file_count: _Number
@@ -100,6 +99,16 @@ def _text_of_value(name: str, value: Any) -> bytes:
     raise TypeError(f"{what} is text, a number, a bool or None, not {type(value).__name__}")
 
 
+def from_anywhere(options: Mapping[str, Any]) -> Dict[str, Any]:
+    """These options with absolute paths, for a process in another directory."""
+    made = dict(options)
+    if made.get("paths") is not None:
+        given = re.findall(rb"(?s)(?:\\.|[^:\\])+", _text_of_value("paths", made["paths"]))
+        made["paths"] = [os.path.abspath(os.fsdecode(re.sub(rb"(?s)\\(.)", rb"\1", path)))
+                         for path in given]
+    return made
+
+
 def new_options(options: Mapping[str, Any]) -> Any:
     """Options of the C API, which free themselves. None stands for the default."""
     made = ffi.gc(lib.engine_race_options_create(), lib.engine_race_options_destroy)
@@ -113,12 +122,19 @@ def new_options(options: Mapping[str, Any]) -> Any:
     return made
 
 
+def option_in(made: Any, name: str) -> str:
+    """The value of one of these options, as text."""
+    value = ffi.new("char**")
+    check(lib.engine_race_options_get(made, name.encode(), value))
+    return text_of(ffi.gc(value[0], lib.engine_race_free))
+
+
 def options() -> Dict[str, str]:
     """The names of all options, with their defaults as text."""
     made = new_options({})
-    defaults = {}
-    for name in option_names():
-        value = ffi.new("char**")
-        check(lib.engine_race_options_get(made, name.encode(), value))
-        defaults[name] = text_of(ffi.gc(value[0], lib.engine_race_free))
-    return defaults
+    return {name: option_in(made, name) for name in option_names()}
+
+
+# Behind the docstrings of OpenOptions and of `open`, which `help` shows.
+add_options = with_options(options())
+add_options(OpenOptions)

@@ -6,8 +6,8 @@ from typing import (TYPE_CHECKING, Any, Callable, Literal, Optional, SupportsInd
 
 from . import _iterator
 from ._arrays import refuse_other_array, view_of_blocks, view_of_rows
-from ._buffers import (Key, bytes_in, count_of, ids_of, key_of, memory_of, rows_of,
-                       shares_memory)
+from ._buffers import (Bytes, Key, bounds_of_prefix, bytes_in, count_of, ids_of, key_of, memory_of,
+                       rows_of, shares_memory)
 from ._errors import check, error_of, error_of_record, missing_key
 from ._held import NOT_FOUND, OK, Held, bytes_of_value, new_value
 from ._iterator import Iterator, Scan
@@ -22,11 +22,54 @@ if TYPE_CHECKING:
     from ._iterator import Block
     from ._progress import Progress
 
-    _Missing = Literal["raise", "zero", "keep"]
-    _Mask = NDArray[numpy.bool_]
+    Missing = Literal["raise", "zero", "keep"]
+    Mask = NDArray[numpy.bool_]
 
 _Default = TypeVar("_Default")
 _Out = TypeVar("_Out")
+
+
+class ManyReads:
+    """The arguments of read_many, checked, and its result."""
+
+    def __init__(self, ids: Any, out: Any, missing: str, dtype: Optional[DTypeLike],
+                 shape: Optional[Shape]) -> None:
+        import numpy
+
+        if missing not in ("raise", "zero", "keep", "mask"):
+            raise ValueError(f'missing is "raise", "zero", "keep" or "mask", not {missing!r}')
+        self._missing, self._keys = missing, ids_of(ids)
+        self.count = count = len(self._keys)
+        views = dtype is not None or shape is not None
+        if out is None:
+            empty = numpy.empty if missing == "raise" else numpy.zeros
+            rows = empty((count, VALUE_BYTES), numpy.uint8)
+            out = view_of_rows(rows, dtype, shape) if views else rows
+            self.memory = rows_of(rows, count, "out", writable=True)
+        else:
+            self.memory = rows_of(out, count, "out", writable=True)
+            if views:
+                refuse_other_array(out, count, dtype, shape)
+            if count > 0 and shares_memory(ids, self.memory):
+                raise ValueError("ids and out lie in the same memory")
+        self._out, self._codes = out, numpy.empty(count, numpy.intc)
+        self.key_memory = ffi.from_buffer("uint64_t[]", self._keys)
+        self.code_memory = ffi.from_buffer("int[]", self._codes, require_writable=True)
+
+    def has_code(self, code: int) -> bool:
+        return bool((self._codes == code).any())
+
+    def result(self) -> Any:
+        """What read_many returns or raises, once the codes are there."""
+        import numpy
+
+        codes, absent = self._codes, self._codes == NOT_FOUND
+        wrong = numpy.flatnonzero(codes if self._missing == "raise" else codes * ~absent)
+        if len(wrong) > 0:
+            raise error_of_record(int(codes[wrong[0]]), int(self._keys[wrong[0]]))
+        if self._missing in ("zero", "mask") and absent.any():
+            bytes_in(self.memory).reshape(self.count, VALUE_BYTES)[absent] = 0
+        return (self._out, absent) if self._missing == "mask" else self._out
 
 
 class Reader(Held):
@@ -64,7 +107,22 @@ class Reader(Held):
         check(code)
         return bytes_of_value(memory)
 
-    def __getitem__(self, key: Key) -> bytes:
+    @overload
+    def __getitem__(self, key: Key) -> bytes: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Scan[Tuple[int, bytes]]: ...
+
+    def __getitem__(self, key: Union[Key, slice]) -> Any:
+        """The value of a key, or a scan of the records of a slice: store[lower:upper].
+
+        A slice is of keys, not of positions: nothing counts from the end, and there is no step. Its
+        bounds are those of `scan`.
+        """
+        if isinstance(key, slice):
+            if key.step is not None:
+                raise ValueError("a slice of keys has no step")
+            return self.scan(key.start, key.stop)
         memory = new_value()
         number = key_of(key)
         code = self._read(number, memory)
@@ -79,22 +137,38 @@ class Reader(Held):
         if code != OK:
             raise missing_key(number) if code == NOT_FOUND else error_of(code, f"key {number}")
 
+    def count(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
+              prefix: Optional[Bytes] = None) -> int:
+        """Counts the keys that `keys` finds. The engine keeps no count: this reads all of them.
+
+        No value is read. The index is in memory, or is read from disk where it does not fit.
+        """
+        return _iterator.count_of_keys(self._walk_keys(lower, upper, prefix))
+
+    def __len__(self) -> int:
+        """Counts the keys, as `count` does. Note that list(store) asks for the length first."""
+        return self.count()
+
+    def __bool__(self) -> bool:
+        """True, empty or not, as an open file is. Nothing is counted."""
+        return True
+
     def __contains__(self, key: Key) -> bool:
         """Reads the value too."""
         return self.get(key) is not None
 
     @overload
     def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
-                  missing: _Missing = "raise", dtype: None = None, shape: Optional[Shape] = None,
+                  missing: Missing = "raise", dtype: None = None, shape: Optional[Shape] = None,
                   progress: Optional[Progress] = None) -> NDArray[numpy.uint8]: ...
 
     @overload
     def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
-                  missing: _Missing = "raise", *, dtype: DTypeLike, shape: Optional[Shape] = None,
+                  missing: Missing = "raise", *, dtype: DTypeLike, shape: Optional[Shape] = None,
                   progress: Optional[Progress] = None) -> NDArray[Any]: ...
 
     @overload
-    def read_many(self, ids: Any, out: _Out, missing: _Missing = "raise",
+    def read_many(self, ids: Any, out: _Out, missing: Missing = "raise",
                   dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None,
                   progress: Optional[Progress] = None) -> _Out: ...
 
@@ -102,12 +176,12 @@ class Reader(Held):
     def read_many(self, ids: Any, out: None = None,
                   *, missing: Literal["mask"], dtype: Optional[DTypeLike] = None,
                   shape: Optional[Shape] = None,
-                  progress: Optional[Progress] = None) -> Tuple[NDArray[Any], _Mask]: ...
+                  progress: Optional[Progress] = None) -> Tuple[NDArray[Any], Mask]: ...
 
     @overload
     def read_many(self, ids: Any, out: _Out, missing: Literal["mask"],
                   dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None,
-                  progress: Optional[Progress] = None) -> Tuple[_Out, _Mask]: ...
+                  progress: Optional[Progress] = None) -> Tuple[_Out, Mask]: ...
 
     def read_many(self, ids: Any, out: Any = None, missing: str = "raise",
                   dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None,
@@ -119,65 +193,61 @@ class Reader(Held):
         shape may be -1. `out` is a writable contiguous array of n * 4096 bytes of any type and
         shape; it is filled and returned. Using one again saves the system the work of giving new
         memory. Beside `out`, `dtype` and `shape` must be those that it has.
-        `missing` says what happens to keys that are not there: "raise" raises KeyError, "zero"
+        `missing` says what happens to keys that are not there. "raise" raises KeyError, "zero"
         gives rows of zeros, "keep" leaves rows of `out` as they were. "mask" gives rows of zeros,
         and returns a pair: the rows, and an array of bool that is true where a key is not there.
         After a KeyError, `out` has the values of the keys that are there; its other rows are as
         they were. `progress` is called after each 4096 keys with how many are read, and with n.
-        What it raises ends the call, as what a signal handler raises does.
+        An exception of it, or of a signal handler, ends the call.
         """
-        import numpy
+        call = ManyReads(ids, out, missing, dtype, shape)
+        check(self._read_many(progress, call.count, call.key_memory, call.memory,
+                              call.code_memory))
+        return call.result()
 
-        if missing not in ("raise", "zero", "keep", "mask"):
-            raise ValueError(f'missing is "raise", "zero", "keep" or "mask", not {missing!r}')
-        keys = ids_of(ids)
-        count = len(keys)
-        views = dtype is not None or shape is not None
-        if out is None:
-            empty = numpy.empty if missing == "raise" else numpy.zeros
-            rows = empty((count, VALUE_BYTES), numpy.uint8)
-            out = view_of_rows(rows, dtype, shape) if views else rows
-            memory = rows_of(rows, count, "out", writable=True)
-        else:
-            memory = rows_of(out, count, "out", writable=True)
-            if views:
-                refuse_other_array(out, count, dtype, shape)
-            if count > 0 and shares_memory(ids, memory):
-                raise ValueError("ids and out lie in the same memory")
-        codes = numpy.empty(count, numpy.intc)
-        check(self._read_many(progress, count, ffi.from_buffer("uint64_t[]", keys), memory,
-                              ffi.from_buffer("int[]", codes, require_writable=True)))
-        absent = codes == NOT_FOUND
-        wrong = numpy.flatnonzero(codes if missing == "raise" else codes * ~absent)
-        if len(wrong) > 0:
-            raise error_of_record(int(codes[wrong[0]]), int(keys[wrong[0]]))
-        if missing in ("zero", "mask") and absent.any():
-            bytes_in(memory).reshape(count, VALUE_BYTES)[absent] = 0
-        return (out, absent) if missing == "mask" else out
+    def scan(self, lower: Optional[Key] = None, upper: Optional[Key] = None, reverse: bool = False,
+             prefix: Optional[Bytes] = None) -> Scan[Tuple[int, bytes]]:
+        """The records from `lower` on and below `upper`, in order of key, as of this call.
 
-    def scan(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
-             reverse: bool = False) -> Scan[Tuple[int, bytes]]:
-        """The records from `lower` on and below `upper`, in order of key, as of this call."""
-        return _iterator.scan(self._walk(lower, upper), reverse)
+        A bound is a key, or fewer bytes than a key has: keys are compared with those as bytes are.
+        With `prefix` instead, the records whose keys begin with these bytes.
+        """
+        return _iterator.scan(self._walk_in(lower, upper, prefix), reverse)
 
     def items(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
-              reverse: bool = False) -> Scan[Tuple[int, bytes]]:
+              reverse: bool = False, prefix: Optional[Bytes] = None) -> Scan[Tuple[int, bytes]]:
         """As `scan`: unlike that of a dict, the result can be iterated once."""
-        return self.scan(lower, upper, reverse)
+        return self.scan(lower, upper, reverse, prefix)
 
-    def keys(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
-             reverse: bool = False) -> Scan[int]:
+    def keys(self, lower: Optional[Key] = None, upper: Optional[Key] = None, reverse: bool = False,
+             prefix: Optional[Bytes] = None) -> Scan[int]:
         """The keys that `scan` finds. No value is read."""
-        return _iterator.keys_of(self._walk(lower, upper, prefetch_records=0), reverse)
+        return _iterator.keys_of(self._walk_keys(lower, upper, prefix), reverse)
 
     def values(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
-               reverse: bool = False) -> Scan[bytes]:
+               reverse: bool = False, prefix: Optional[Bytes] = None) -> Scan[bytes]:
         """The values that `scan` finds, in order of key."""
-        return _iterator.values_of(self._walk(lower, upper), reverse)
+        return _iterator.values_of(self._walk_in(lower, upper, prefix), reverse)
 
     def __iter__(self) -> Scan[int]:
         """The keys in order, as of this call."""
         return self.keys()
+
+    def __reversed__(self) -> Scan[int]:
+        """The keys in descending order, as of this call."""
+        return self.keys(reverse=True)
+
+    def _walk_in(self, lower: Optional[Key], upper: Optional[Key], prefix: Optional[Bytes],
+                 prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
+        if prefix is not None:
+            if lower is not None or upper is not None:
+                raise ValueError("a prefix is given in place of bounds, not beside them")
+            lower, upper = bounds_of_prefix(prefix)
+        return self._walk(lower, upper, prefetch_records)
+
+    def _walk_keys(self, lower: Optional[Key], upper: Optional[Key],
+                   prefix: Optional[Bytes]) -> Iterator:
+        return self._walk_in(lower, upper, prefix, prefetch_records=0)
 
     def _blocks(self, walk: Callable[[], Iterator], rows: SupportsIndex, dtype: Optional[DTypeLike],
                 shape: Optional[Shape]) -> Scan[Block]:

@@ -2,26 +2,26 @@
 from __future__ import annotations
 
 import contextlib
-from typing import (TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, SupportsIndex, Tuple,
-                    Union, overload)
+import os
+from typing import (TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, SupportsIndex,
+                    Tuple, Type, TypeVar, Union, overload)
 
-from . import _iterator
+from . import _async_reads, _iterator
+from ._awaited import AwaitedReader
 from ._batch import WriteBatch
-from ._buffers import Key, ids_of, key_of, memory_of, rows_of
+from ._buffers import HasItems, Key, Pairs, ids_of, key_of, memory_of, pairs_of, rows_of
 from ._closed_stores import BackupReport, backup_report_of, new_backup_report
-from ._errors import check, error_of_store
+from ._errors import check, error_of_store, missing_key
 from ._handle import Handle
 from ._held import OK
 from ._iterator import Iterator, Scan
 from ._library import VALUE_BYTES, ffi, lib, stat_names, text_of
 from ._log import Log
-from ._options import c_text, new_options
+from ._options import add_options, c_text, from_anywhere, new_options, option_in
 from ._progress import READ_AT_ONCE, WRITTEN_AT_ONCE
 from ._reader import Reader
 
 if TYPE_CHECKING:
-    import os
-
     import numpy
     from numpy.typing import DTypeLike, NDArray
     from typing_extensions import Unpack
@@ -33,25 +33,35 @@ if TYPE_CHECKING:
 
     _Rows = Tuple[NDArray[numpy.uint64], NDArray[numpy.uint8]]
 
+_Default = TypeVar("_Default")
+_NO_DEFAULT: Any = object()
+
 
 class BucketSpace(NamedTuple):
     """Bytes on disk of a bucket's values, as far as known."""
 
     live_bytes: int
-    dead_bytes: int  # of overwritten and deleted records
+    """Of live records."""
+    dead_bytes: int
+    """Of overwritten and deleted records."""
 
 
-class Store(Reader):
+class Store(AwaitedReader):
     """An open store. Every method may be called by any number of threads at once.
 
     `close` waits for calls that are running, and closes the store's snapshots and iterators. A
     signal handler may close a store that its thread is using: that call ends first.
+
+    A store is pickled as its path and options. Loading it opens the store, which must be there, and
+    which nobody may have open then.
     """
 
     def __init__(self, path: Union[str, bytes, os.PathLike[str]],
                  **options: Unpack[OpenOptions]) -> None:
         directory = c_text(path, "the path")
+        self._path = os.path.abspath(os.fsdecode(directory))
         made = new_options(options)
+        self._options = from_anywhere(options)
         self._log = Log(directory)
         self._log.set_in(made)
         self._handle = Handle("store", lib.engine_race_close, log=self._log)
@@ -60,6 +70,14 @@ class Store(Reader):
         self._handle.hand_on()
         if error is not None:
             raise error
+        limit = int(option_in(made, "async_read_limit"))
+        self._lane = _async_reads.new_lane(self._handle, limit)
+
+    def __repr__(self) -> str:
+        return self._said_with(repr(self.path))
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _open_again, (type(self), self._path, self._options)
 
     def _close(self, waits: bool) -> None:
         super()._close(waits)
@@ -102,6 +120,66 @@ class Store(Reader):
         """Unlike that of a dict, it raises no KeyError."""
         self.delete(key)
 
+    def update(self, other: Union[HasItems, Pairs], /) -> None:
+        """Writes the records of a dict, of a store, or of pairs of a key and a value, in order.
+
+        It writes 256 records in one call, so a part may be written when something fails.
+        `done_count` of the exception is how many records were written then: the first ones. For all
+        or nothing use `update` of a batch. Each value is copied when it is given.
+        """
+        keys: List[int] = []
+        rows = bytearray(WRITTEN_AT_ONCE * VALUE_BYTES)
+        memory, done = ffi.from_buffer("char[]", rows, require_writable=True), 0
+        try:
+            for key, value in pairs_of(other):
+                number = key_of(key)
+                ffi.memmove(memory + len(keys) * VALUE_BYTES,
+                            memory_of(value, VALUE_BYTES, "a value"), VALUE_BYTES)
+                keys.append(number)
+                if len(keys) == WRITTEN_AT_ONCE:
+                    self.write_many(keys, rows)
+                    done += len(keys)
+                    keys.clear()
+            self.write_many(keys, memoryview(rows)[:len(keys) * VALUE_BYTES])
+        except BaseException as error:
+            # Of write_many it is a count within its group.
+            with contextlib.suppress(AttributeError):
+                setattr(error, "done_count", done + (getattr(error, "done_count", None) or 0))
+            raise
+
+    @overload
+    def pop(self, key: Key, /) -> bytes: ...
+
+    @overload
+    def pop(self, key: Key, default: _Default, /) -> Union[bytes, _Default]: ...
+
+    def pop(self, key: Key, default: Any = _NO_DEFAULT, /) -> Any:
+        """Reads a value and deletes its key. Without a default, KeyError when it is not there.
+
+        A read and then a deletion, not one step. A value that another thread writes between them is
+        deleted unseen, and two threads may pop the same value.
+        """
+        value = self.get(key)
+        if value is not None:
+            self.delete(key)
+            return value
+        if default is _NO_DEFAULT:
+            raise missing_key(key_of(key))
+        return default
+
+    def setdefault(self, key: Key, default: Any, /) -> bytes:
+        """The value of a key. Where there is none, `default` is written and returned as bytes.
+
+        A read and then a write, not one step. A value that another thread writes between them is
+        overwritten.
+        """
+        found = self.get(key)
+        if found is not None:
+            return found
+        given = bytes(ffi.buffer(memory_of(default, VALUE_BYTES, "a value")))
+        self.put(key, given)
+        return given
+
     def batch(self) -> WriteBatch:
         """Records that are written as a whole, or not at all:
 
@@ -116,9 +194,9 @@ class Store(Reader):
         """Writes many records in one call: `rows` is a contiguous array of n * 4096 bytes.
 
         Rows that another thread changes meanwhile may be stored in part; see `put`. `progress` is
-        called after each 256 records with how many are written, and with n. What it raises ends the
-        call, as what a signal handler raises does. After a failure and after such an end,
-        `done_count` of the exception is how many records were written: the first ones of `ids`.
+        called after each 256 records with how many are written, and with n. An exception of it, or
+        of a signal handler, ends the call. After a failure and after such an end, `done_count` of
+        the exception is how many records were written: the first ones of `ids`.
         """
         keys = ids_of(ids)
         memory = rows_of(rows, len(keys), "rows")
@@ -176,8 +254,8 @@ class Store(Reader):
         Reads the key logs and writes some live records again, so it may take long. Snapshots and
         iterators keep what they can see. A thread of the store gives space back by itself, too,
         unless reclaim="off". `progress` is called between pieces with how many records are done,
-        and with a number that they do not exceed. What it raises, or a signal handler, ends the
-        call. Space that was given back before it stays so.
+        and with a number that they do not exceed. An exception of it, or of a signal handler,
+        ends the call. Space that was given back before it stays so.
         """
         check(self._call_in_pieces(progress, lib.engine_race_compact))
         self._handle.hand_on()
@@ -224,11 +302,16 @@ class Store(Reader):
         check(self._handle.call(lib.engine_race_bucket_space, live, dead, count, given))
         return [BucketSpace(live[i], dead[i]) for i in range(given[0])]
 
+    @property
+    def path(self) -> str:
+        """The directory, absolute."""
+        return self._path
+
     # Last in the class: below it, the name no longer means the builtin.
     def property(self, name: str) -> str:
-        """What the store says of itself in words.
+        """A text about the store, by its name.
 
-        "io_backend" and "write_backend"; "key_range", the keys that it takes; "stats", a line for
+        "io_backend" and "write_backend"; "key_range", the keys that it takes. "stats", a line for
         each counter and latency; "prometheus", the same in the text format of Prometheus.
         """
         text = ffi.new("char**")
@@ -245,6 +328,9 @@ class Snapshot(Reader):
                               store._log)
         check(store._handle.call(
             lambda pointer: self._handle.create(lib.engine_race_snapshot_take, pointer)))
+
+    def __repr__(self) -> str:
+        return self._said_with(f"of {self._store.path!r}")
 
     def _read(self, number: int, memory: Any) -> int:
         return self._handle.call(  # type: ignore[no-any-return]
@@ -276,10 +362,19 @@ class Snapshot(Reader):
         return self._blocks(lambda: self._walk(lower, upper), rows, dtype, shape)
 
 
+def _open_again(kind: Type[Store], path: str, options: Mapping[str, Any]) -> Store:
+    """What a pickled store becomes. It is never made anew."""
+    taken: Dict[str, Any] = {**options, "create_if_missing": False}
+    return kind(path, **taken)
+
+
 def open(path: Union[str, bytes, os.PathLike[str]], **options: Unpack[OpenOptions]) -> Store:
     """Opens the store in a directory, which is made when missing.
 
-    Options are those of the C API, as text, numbers or booleans: memory_budget_bytes="2g". `paths`
-    is a list of paths. None stands for the default.
+    Options are text, numbers or booleans: memory_budget_bytes="2g". `paths` is a list of paths.
+    None stands for the default.
     """
     return Store(path, **options)
+
+
+add_options(open)
