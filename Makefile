@@ -192,7 +192,7 @@ bench-compare:  ## the engine beside RocksDB, LevelDB, LMDB, WiredTiger, into ou
 	scripts/setup.sh race
 	scripts/setup.sh peers || echo "bench-compare: going on without some of the peers"
 	scripts/setup.sh python || echo "bench-compare: going on, perhaps without Python"
-	+$(submake) $(BIN)/compare $(BIN)/claims $(BIN)/multi_read $(SHARED)
+	+$(submake) $(BIN)/compare $(BIN)/claims $(BIN)/bench $(SHARED)
 	scripts/bench_compare.py --dir $(or $(BENCH_COMPARE_DIR),out/compare-store) --compare-args='$(BENCH_COMPARE_ARGS)' \
 	  --c-api-args='$(C_API_ARGS)' --read-many-args='$(READ_MANY_ARGS)' --embeddings-args='$(EMBEDDINGS_ARGS)' $(if $(TINY),--tiny)
 

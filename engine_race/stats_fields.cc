@@ -62,7 +62,7 @@ constexpr StatsField kFields[] = {
     FieldOf<&S::reclaim_moved_bytes>("reclaim_moved_bytes", "reclaim_moved_bytes_total", "",
                                      "Bytes of live values that reclaim wrote again."),
     FieldOf<&S::reclaim_freed_bytes>("reclaim_freed_bytes", "reclaim_freed_bytes_total", "",
-                                     "Bytes of values whose space reclaim gave back."),
+                                     "Bytes of values whose slots reclaim released."),
     FieldOf<&S::process_read_bytes>("process_read_bytes", "process_read_bytes_total", "",
                                     "Bytes that the process had read from devices."),
     FieldOf<&S::process_written_bytes>(

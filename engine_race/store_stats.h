@@ -97,7 +97,7 @@ struct StoreStats {
   uint64_t live_bytes = 0;
   uint64_t dead_bytes = 0;
   // Of this opening. Bytes of entries and values that reclaim read; bytes of values that it wrote
-  // again, which are in log_written_bytes too. Bytes of values whose space it gave back.
+  // again, which are in log_written_bytes too. Bytes of values whose slots it released.
   uint64_t reclaim_read_bytes = 0;
   uint64_t reclaim_moved_bytes = 0;
   uint64_t reclaim_freed_bytes = 0;

@@ -31,10 +31,12 @@ class StoreWriter {
 
   // `value` is null for a deletion.
   Status Append(uint64_t key, const char* value) {
-    AppendStatus appended = log_.Append(key, value);
+    const bool deletes = value == nullptr;
+    const auto append = [&] { return log_.Append(key, value); };
+    AppendStatus appended = Try(deletes, append);
     if (appended.code() == Code::kFull) [[unlikely]] {
-      const WantedRooms rooms{{log_.geometry().BucketOf(key), {1, 1}}};
-      appended = WriteAgain(rooms, std::move(appended), [&] { return log_.Append(key, value); });
+      const WantedRooms rooms{{log_.geometry().BucketOf(key), {1, deletes ? 0U : 1U}}};
+      appended = WriteAgain(rooms, deletes, std::move(appended), append);
     }
     return Finish(std::move(appended));
   }
@@ -46,9 +48,11 @@ class StoreWriter {
         ENGINE_RACE_RETURN_IF_ERROR(CheckKeyOf(keys, KeyBytes(record.key).view()));
       }
     }
-    AppendStatus written = log_.Write(batch);
+    const bool deletes = batch.put_count() == 0;
+    const auto write = [&] { return log_.Write(batch); };
+    AppendStatus written = Try(deletes, write);
     if (written.code() == Code::kFull) [[unlikely]] {
-      written = WriteAgain(RoomsFor(batch), std::move(written), [&] { return log_.Write(batch); });
+      written = WriteAgain(RoomsFor(batch), deletes, std::move(written), write);
     }
     return Finish(std::move(written));
   }
@@ -67,22 +71,43 @@ class StoreWriter {
     return rooms;
   }
 
+  // The reserve of a full disk is for deletions: other writes are refused until it was taken back.
+  template <typename WriteFn>
+  AppendStatus Try(bool deletes, const WriteFn& write) {
+    SpaceReserve& reserve = log_.reserve();
+    if (!deletes && reserve.is_given_up() && !reserve.TakeBack()) [[unlikely]] {
+      return Status::Full("the disk is full: only deletions are taken");
+    }
+    return write();
+  }
+
   // Where a region or the disk is full, space of dead records may be freed at once. Other threads
   // may take it before this one. A record that was appended is not appended again: a Sync makes it
   // durable.
   template <typename WriteFn>
-  AppendStatus WriteAgain(const WantedRooms& rooms, AppendStatus written, const WriteFn& write) {
+  AppendStatus WriteAgain(const WantedRooms& rooms, bool deletes, AppendStatus written,
+                          const WriteFn& write) {
     constexpr int kTries = 1000;
-    // A region that was full may have room by now.
+    // A region that was full may have room by now. Tries do not count where others took the room.
     constexpr int kTriesWithRoom = 20;
     int with_room_count = 0;
     const auto try_again = [&] {
-      return written.appended() ? AppendStatus::Appended(log_.Sync()) : write();
+      return written.appended() ? AppendStatus::Appended(log_.Sync()) : Try(deletes, write);
     };
+    if (deletes && reclaimer_.HasRoom(rooms)) {
+      // Its status has only the code that says whether to give up more.
+      static_cast<void>(log_.reserve().Write(
+          [&] {
+            written = try_again();
+            return written.ok() ? Status::Ok() : Status(written.code(), {});
+          },
+          SpaceReserve::kLeftByDeletions));
+    }
     for (int i = 0; i < kTries && reclaims_ && written.code() == Code::kFull; ++i) {
       const bool has_room = reclaimer_.HasRoom(rooms);
       if (has_room && ++with_room_count < kTriesWithRoom) {
         written = try_again();
+        if (!reclaimer_.HasRoom(rooms)) with_room_count = 0;
         continue;
       }
       // Every region has room, and the write failed again and again: then the disk is full.

@@ -16,7 +16,7 @@ peer_header_wiredtiger := wiredtiger.h
 peers_here := $(foreach peer,$(peers),$(if $(call has_header,$(peer_header_$(peer))),$(peer)))
 peers_missing := $(filter-out $(peers_here),$(peers))
 peer_sources = $(1:%=%_kv) $(if $(filter rocksdb,$(1)),rocks_database)
-peer_parts := kv $(addprefix opponents/,peers group_commit $(call peer_sources,$(peers_here)))
+peer_parts := kv load/group_commit $(addprefix opponents/,peers $(call peer_sources,$(peers_here)))
 link_peers := $(peers_here:%=-l%)
 # Sources that cannot be compiled here.
 unbuilt_sources := $(if $(rocks_library),,$(wildcard harness/opponents/rocks*.cc)) \
@@ -32,7 +32,7 @@ parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
 parts_numa := system measure/result_file measure/table data $(race_flags) numa
 # The benchmarks over any store, and this engine as one.
-bench_parts := system $(addprefix measure/,progress result_file timed) data \
+bench_parts := system $(addprefix measure/,floor progress result_file timed) data \
                load/store_basics kv/engine_store bench
 parts_bench := $(bench_parts)
 parts_compare := $(bench_parts) measure $(peer_parts) compare claims/bench_end
@@ -42,17 +42,16 @@ rocks_kv := kv $(addprefix opponents/,peers $(call peer_sources,$(filter rocksdb
 visit_claims := $(addprefix claims/,scan_ranges visit_cost)
 # All benches. The engine's index lies beside flat arrays.
 parts_claims := system measure data load lab race $(rocks_kv) \
-                $(addprefix experiments/l1/,engine rounds shards steps tables) \
+                experiments/io/raw $(addprefix experiments/l1/,engine rounds shards steps tables) \
                 $(if $(rocks_library),opponents/rocks) claims
-parts_multi_read := system measure/timed data
 # The only program of the guests; see its rule.
 guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough
 parts_profile := system measure data load race $(visit_claims) claims/bench_end
 # Sources that only read flags and write reports. The optimiser would take half of the time of their
 # compilation, and they contain no measured code.
-unmeasured_sources := $(filter-out $(patsubst %,harness/apps/%_main.cc,bench_micro claims multi_read profile),$(main_sources)) \
+unmeasured_sources := $(filter-out $(patsubst %,harness/apps/%_main.cc,bench_micro claims profile),$(main_sources)) \
                       $(addprefix harness/,race/json.cc bench/report.cc bench/session.cc system/command_line.cc system/machine.cc system/fio_runner.cc \
-                                           system/device_rates.cc measure/result_file.cc \
+                                           measure/floor.cc measure/result_file.cc \
                                            measure/report.cc measure/claim_rounds.cc)
 sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \
                        $(error harness/ has no $(1)))

@@ -1,6 +1,7 @@
 # Counting of cases, for test scripts that source this file.
 passed=0
 failed=0
+skipped=0
 pass() { echo "ok $1"; passed=$((passed + 1)); }
 fail() { echo "FAILED $1"; failed=$((failed + 1)); }
 
@@ -12,6 +13,6 @@ check() {  # name, the command that must succeed
 
 # The last line, and the script's exit code.
 finish() {
-  echo "$passed passed, $failed failed"
+  echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
   [ "$failed" = 0 ]
 }

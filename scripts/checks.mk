@@ -8,7 +8,7 @@ check:  ## format, lint, headers, layers, house rules, prose, scripts, Go and a 
 	scripts/setup.sh check
 	+$(submake) -k WERROR=1 check-checked \
 	  check-format check-headers check-layers check-house check-prose check-scripts check-mutants \
-	  $(call in_scope,lint,check-lint) $(call in_scope,go,check-go)
+	  $(call in_scope,go,check-go)
 
 .PHONY: check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
         check-go check-bench check-checked
@@ -41,6 +41,7 @@ check-prose:
 	test/scripts/prose_test.py
 	scripts/check_prose.py
 	scripts/check_docs.py
+	python/api_page.py --check
 	scripts/chart_figures.py --check
 
 check-scripts:
@@ -51,6 +52,7 @@ check-scripts:
 	test/scripts/numa_guest_test.py
 	test/scripts/powercut_guest_test.py
 	test/scripts/report_test.py
+	test/scripts/pytest_sum_test.py
 
 check-mutants:
 	scripts/mutants.py --check
@@ -74,13 +76,16 @@ $(BUILD)/public/%.h.ok: %.h scripts/package/package.mk
 all_lint_sources := $(library_sources) $(main_sources) $(guest_sources) \
                     $(filter-out $(unbuilt_sources),$(harness_sources))
 lint_sources := $(call recent,$(all_lint_sources))
-# A lint depends on its object, not on headers: a changed header makes the object newer than the lint.
-check-lint: $(lint_sources:%.cc=$(BUILD)/%.lint)
-	@echo 'lint: $(words $(lint_sources)) of $(words $(all_lint_sources)) sources'
-$(BUILD)/%.lint: %.cc $(BUILD)/%.o .clang-tidy
-	@echo lint $<
-	@scripts/lint.sh $(CLANG_TIDY) $(CLANGXX) $< -std=c++20 -I. -march=x86-64-v2 $(call own_flags,$<)
-	@touch $@
+# Sources that share a unity file are linted in one run. scripts/lint.sh knows what it has found clean.
+unit_of = $(or $(unity_of_$(1)),$(1))
+lint_units := $(sort $(foreach source,$(lint_sources),$(call unit_of,$(source))))
+$(foreach source,$(lint_sources),$(eval members_of_$(call unit_of,$(source)) += $(source)))
+check-lint: $(lint_units:%=lint-%)
+	@echo 'lint: $(words $(lint_sources)) of $(words $(all_lint_sources)) sources in $(words $(lint_units)) runs'
+.PHONY: $(lint_units:%=lint-%)
+$(lint_units:%=lint-%): lint-%:
+	@echo lint $(members_of_$*)
+	@scripts/lint.sh $(CLANG_TIDY) $(CLANGXX) $(members_of_$*) -- -std=c++20 -I. -march=x86-64-v2 $(call own_flags,$(firstword $(members_of_$*)))
 
 check-go: lib/libengine.a
 	scripts/check_go.sh
@@ -88,7 +93,7 @@ check-go: lib/libengine.a
 check-bench: $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile $(BIN)/race $(BIN)/numa $(BIN)/race_static
 	$(call in_scope,bench,scripts/check_bench.sh $(BENCHES) $(BIN)/bench $(BIN)/compare $(BIN)/profile)
 
-# Compiles the tests and runs the benches, both with assertions. One make does both: two makes of one
-# flavour at once would write the same files.
+# Compiles the tests and runs the benches, both with assertions, and lints by that flavour's unity files.
+# One make does all: two makes of one flavour at once would write the same files.
 check-checked:
-	$(MAKE) --no-print-directory FLAVOUR=checked tests check-bench
+	$(MAKE) --no-print-directory FLAVOUR=checked tests check-bench $(call in_scope,lint,check-lint)

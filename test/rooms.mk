@@ -7,9 +7,10 @@ engine_test_rooms := base include numa io log l1 index reclaim hot task scan cop
 harness_test_rooms := system measure data load lab opponents race bench crash tools numa claims compare experiments apps
 # A name that both have is one room of tests.
 test_rooms := $(engine_test_rooms) $(filter-out $(engine_test_rooms),$(harness_test_rooms))
-# The rooms that `make test` leaves to `make test-rest`, and those that it runs, the longest first.
+# The rooms that `make test` leaves to `make test-rest`, and those that it runs, the longest first: a long
+# run at the end would keep one CPU alone busy.
 long_test_rooms := faults power experiments $(filter-out experiments $(engine_test_rooms),$(harness_test_rooms))
-quick_test_rooms := e2e $(filter-out e2e $(long_test_rooms),$(test_rooms))
+quick_test_rooms := e2e scan index log $(filter-out e2e scan index log $(long_test_rooms),$(test_rooms))
 test_parts_index := load/fill_keys
 test_parts_copies := load/fill_keys
 test_parts_system := system
@@ -31,7 +32,7 @@ test_programs_e2e := crash
 test_programs_experiments := lab
 test_programs_compare := compare
 # Sanitized programs cannot be linked statically.
-test_programs_apps := bench compare crash lab multi_read numa profile race store $(if $(filter asan tsan,$(FLAVOUR)),,race_static)
+test_programs_apps := bench compare crash lab numa profile race store $(if $(filter asan tsan,$(FLAVOUR)),,race_static)
 # What every one of them links: the calls that tests come between, and memory that is refused.
 test_helpers := test/faults/system_calls.cc test/faults/system_call_paths.cc \
                 test/faults/system_calls_uring.cc \

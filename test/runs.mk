@@ -11,11 +11,12 @@ in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
 rest_runs := $(call in_scope,service,cluster) \
-             $(call in_scope,engine,$(call in_two,asan/core) checked/faults checked/power) \
-             $(call in_scope,harness,$(patsubst %,checked/%,$(filter-out faults power,$(long_test_rooms)))) \
-             $(call in_scope,engine,checked/e2e+paged $(call in_two,tsan/core) $(call in_two,tsan/rest) \
-               judges package python powercut) \
-             $(foreach part,bare nvme numa report,$(call in_scope,$(part),$(part)))
+             $(call in_scope,engine,$(call in_two,asan/core) $(call in_two,tsan/rest) checked/e2e+paged \
+               checked/faults) $(call in_scope,numa,numa) \
+             $(call in_scope,engine,$(call in_two,tsan/core) checked/power python package) \
+             $(foreach part,bare report,$(call in_scope,$(part),$(part))) \
+             $(call in_scope,engine,powercut judges) $(call in_scope,nvme,nvme) \
+             $(call in_scope,harness,$(patsubst %,checked/%,$(filter-out faults power,$(long_test_rooms))))
 long_runs := fuzz $(call in_two,asan/rest) $(patsubst %,checked/%+paged,$(long_sanitized_rooms)) \
              $(foreach flavour,asan tsan,$(addprefix $(flavour)/,$(long_sanitized_rooms) harness))
 
@@ -76,7 +77,7 @@ mutants: build-checked  ## re-introduces known faults, one by one: a test must f
         build-fuzz build-cluster
 build-core:
 	$(MAKE) --no-print-directory FLAVOUR=checked quick-tests
-build_unsanitized := build-checked build-cluster library shared $(BIN)/multi_read numa-guests-built \
+build_unsanitized := build-checked build-cluster library shared numa-guests-built \
                      $(filter-out $(left_out),$(installed_programs) $(BIN)/compare) $(report_program)
 build-rest: build-rest-asan build-rest-tsan $(build_unsanitized)
 # build-all does not call build-rest: two makes of one flavour at once would write the same files.

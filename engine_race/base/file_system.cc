@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <linux/btrfs.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -127,6 +129,35 @@ Status IdentifyMount(int fd, MountIdentity* identity) {
   }
   identity->word = Hash64(words.data(), sizeof(words), 0);
   return Status::Ok();
+}
+
+Status FreeBytes(int fd, uint64_t* free_bytes) {
+  struct statfs info;
+  if (::fstatfs(fd, &info) != 0) return Status::FromErrno("fstatfs", errno, PathOf(fd));
+  const uint64_t block_count = std::min<uint64_t>(info.f_bfree, info.f_bavail);
+  *free_bytes = info.f_blocks == 0 ? ~uint64_t{0} : block_count * uint64_t(info.f_bsize);
+  return Status::Ok();
+}
+
+bool SharesBlocks(int fd) noexcept {
+  constexpr uint32_t kExtents = 32;
+  // The extents lie behind the head.
+  std::array<uint64_t, (sizeof(fiemap) + kExtents * sizeof(fiemap_extent)) / 8> memory;
+  auto* const map = reinterpret_cast<fiemap*>(memory.data());
+  for (uint64_t offset = 0, last = 0; last == 0;) {
+    memory = {};
+    map->fm_start = offset;
+    map->fm_length = FIEMAP_MAX_OFFSET - offset;
+    map->fm_extent_count = kExtents;
+    if (::ioctl(fd, FS_IOC_FIEMAP, map) != 0 || map->fm_mapped_extents == 0) return false;
+    for (uint32_t i = 0; i < map->fm_mapped_extents; ++i) {
+      const fiemap_extent& extent = map->fm_extents[i];
+      if ((extent.fe_flags & FIEMAP_EXTENT_SHARED) != 0) return true;
+      last = extent.fe_flags & FIEMAP_EXTENT_LAST;
+      offset = extent.fe_logical + extent.fe_length;
+    }
+  }
+  return false;
 }
 
 }  // namespace engine_race::sys

@@ -1,4 +1,4 @@
-// Which mount of which file system an open file lies on.
+// Which mount of which file system an open file lies on, and what space it has there.
 //
 // Stateless and thread-safe.
 #ifndef ENGINE_RACE_BASE_FILE_SYSTEM_H_
@@ -22,6 +22,13 @@ struct MountIdentity {
 // Of the file system that the open file or directory `fd` lies on. For a block device: of its
 // attachment to this machine, or of the medium in it.
 Status IdentifyMount(int fd, MountIdentity* identity);
+
+// Free space of the file system that `fd` lies on, without what it keeps for privileged users. The
+// most that there is where the file system does not tell.
+Status FreeBytes(int fd, uint64_t* free_bytes);
+// Whether the regular file shares a block with another one. False where the file system does not
+// tell.
+bool SharesBlocks(int fd) noexcept;
 
 }  // namespace engine_race::sys
 

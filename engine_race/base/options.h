@@ -28,7 +28,7 @@ inline constexpr uint32_t kMaxFileCount = 1024;
 inline constexpr uint64_t kMaxBucketRecords = uint64_t{1} << 26;
 inline constexpr uint32_t kMinGroupBytes = 4096;
 inline constexpr uint32_t kMaxValueGroupBytes = 1024 * 1024;
-inline constexpr uint32_t kMaxKeyGroupBytes = 128 * 1024;
+inline constexpr uint32_t kMaxKeyGroupBytes = 8 * 1024;
 inline constexpr uint64_t kMinMemoryBudgetBytes = uint64_t{16} << 20;
 inline constexpr uint32_t kMaxBuildThreadCount = 1024;
 inline constexpr uint32_t kMaxWorkerCount = 1024;
@@ -118,7 +118,7 @@ struct Options {
   uint64_t bucket_capacity_records = kMaxBucketRecords;
   // Values go to their log in groups of this size: a power of two, 4 KiB to 1 MiB.
   uint32_t value_group_bytes = 128 * 1024;
-  // Key entries go to their log in groups of this size: a power of two, 4 KiB to 128 KiB.
+  // Key entries go to their log in groups of this size: 4 KiB or 8 KiB.
   uint32_t key_group_bytes = 8192;
   // Where the values lie: directories, made when missing, or raw block devices, at most 64. The
   // value logs are striped over them (RAID-0). Empty: in the store's own directory.
@@ -202,13 +202,14 @@ struct Options {
   // docs/space.md describes reclaim. A cleaning takes memory beside the budget: 40 bytes for each
   // slot of its bucket, and up to 56 MiB.
   Reclaim reclaim = Reclaim::kBackground;
-  // Background reclaim cleans a bucket when this share of its records is dead: 1 to 99. Values then
-  // take about 100 / (100 - percent) times the space of live records at most.
+  // The share of a bucket's slots that background reclaim leaves without live records: 1 to 99.
+  // Values take about 100 / (100 - percent) times the space of live records, in whole rows. After
+  // deletions they may take a quarter more, and a row.
   uint32_t reclaim_dead_percent = 28;
   // The most bytes a second that background reclaim writes again, on average over each cleaning;
   // 0: no limit. Without a limit writers clean buckets themselves where the store's thread falls
-  // behind. With one they do not, and the store grows. A write that finds no space cleans in any
-  // case.
+  // behind. With one they do not. In any case a write cleans its bucket if that has no slots left,
+  // or as many rows as it may have.
   uint64_t reclaim_bytes_per_second = 0;
   // Compare every value read or visited with its checksum.
   bool verify_checksums = true;

@@ -21,16 +21,14 @@ namespace {
 class BackupSink final : public ViewSink {
  public:
   // `since` is the parent's cut, or empty.
-  BackupSink(const BucketLog& log, const io::File& file, uint64_t backup_id,
-             const std::vector<uint64_t>& since, PieceTotals* totals)
-      : log_(log), writer_(file, backup_id, totals), since_(since) {}
+  BackupSink(const io::File& file, uint64_t backup_id, const std::vector<uint64_t>& since,
+             PieceTotals* totals)
+      : writer_(file, backup_id, totals), since_(since) {}
 
   Status Init() { return writer_.Init(); }
 
-  // A moved record may be from before the cut all the same, because only a bound of its number is
-  // known.
-  bool Wants(uint32_t bucket, const IndexEntry& entry) const override {
-    return since_.empty() || log_.SequenceEnd(bucket, entry.ref.slot()) > since_[bucket];
+  uint64_t FirstWanted(uint32_t bucket) const override {
+    return since_.empty() ? 0 : since_[bucket];
   }
   Status Take(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) override {
     return writer_.Add(bucket, key, value, value_hash);
@@ -38,7 +36,6 @@ class BackupSink final : public ViewSink {
   Status Finish(uint32_t bucket) override { return writer_.Finish(bucket); }
 
  private:
-  const BucketLog& log_;
   PieceWriter writer_;
   const std::vector<uint64_t>& since_;
 };
@@ -139,7 +136,7 @@ Status WritePieces(const Options& options, BucketLog* log, EnsureIndexFn ensure_
   format::BackupManifest& manifest = identity->manifest;
   PieceTotals totals;
   const auto make_sink = [&](std::unique_ptr<ViewSink>* sink) {
-    auto made = std::make_unique<BackupSink>(*log, data, manifest.backup_id, since, &totals);
+    auto made = std::make_unique<BackupSink>(data, manifest.backup_id, since, &totals);
     ENGINE_RACE_RETURN_IF_ERROR(made->Init());
     *sink = std::move(made);
     return Status::Ok();

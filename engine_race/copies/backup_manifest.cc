@@ -1,5 +1,6 @@
 #include "engine_race/copies/backup_manifest.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine_race/base/checksum.h"
@@ -31,7 +32,9 @@ Status CheckManifest(const BackupManifest& manifest, const std::string& dir, Geo
   geometry->bucket_count = manifest.bucket_count;
   geometry->file_count = manifest.file_count;
   geometry->value_group_bytes = manifest.value_group_bytes;
-  geometry->key_group_bytes = manifest.key_group_bytes;
+  // The manifest of an earlier build may have more. A backup holds records in the order of their
+  // numbers, whatever their groups were.
+  geometry->key_group_bytes = std::min(manifest.key_group_bytes, kMaxKeyGroupBytes);
   geometry->bucket_capacity_records = manifest.bucket_capacity_records;
   // There are no paths; a unit has to hold a group all the same.
   geometry->stripe_unit_bytes = kMaxStripeUnitBytes;

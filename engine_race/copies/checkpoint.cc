@@ -20,7 +20,7 @@ class CheckpointSink final : public ViewSink {
 
   Status Init() { return fill_.Init(); }
 
-  bool Wants(uint32_t /*bucket*/, const IndexEntry& /*entry*/) const override { return true; }
+  uint64_t FirstWanted(uint32_t /*bucket*/) const override { return 0; }
 
   Status Take(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) override {
     KeyRecord record;

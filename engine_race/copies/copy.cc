@@ -22,9 +22,9 @@ class CopySink final : public RecordSink {
   Status Take(uint32_t bucket, const KeyRecord& record, const char* value) override {
     return fill_.Add(bucket, record, value);
   }
-  Status Finish(uint32_t bucket, uint64_t record_count) override {
-    (*record_counts_)[bucket] = record_count;
-    return fill_.Finish(bucket, record_count);
+  Status Finish(uint32_t bucket, const VerifiedBucket& verified) override {
+    (*record_counts_)[bucket] = verified.held_count;
+    return fill_.Finish(bucket, verified.held_count);
   }
 
  private:

@@ -34,8 +34,8 @@ void CutTable(uint64_t record_count, SlotTable* table) {
   CutRows(record_count, table);
   for (uint32_t index = 0; index < table->rows().size(); ++index) {
     Row row = table->rows()[index];
-    if (row.kind != format::RowKind::kMoving) continue;
-    row.kind = format::RowKind::kMoved;
+    if (!row.is_moving()) continue;
+    row.kind = format::RowKind::kUsed;
     table->SetRow(index, row);
   }
 }

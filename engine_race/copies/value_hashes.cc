@@ -27,19 +27,30 @@ Status ValueHashes::Begin(uint32_t bucket) {
   return Status::Ok();
 }
 
-Status ValueHashes::Read(std::span<const IndexEntry> records) {
-  hashes_.resize(records.size());
-  by_slot_.resize(records.size());
-  for (uint32_t i = 0; i < by_slot_.size(); ++i) by_slot_[i] = i;
+// Entries are read only where they may make a difference.
+bool ValueHashes::IsKnownBelow(uint64_t first, uint64_t slot) const {
+  const SlotTable& table = cut_.table;
+  const bool was_freed = !table.Holds(slot, cut_.record_count);
+  return !was_freed && table.SequenceEnd(slot) <= first;
+}
+
+Status ValueHashes::Read(uint64_t first, std::vector<IndexEntry>* records) {
+  const std::vector<IndexEntry>& all = *records;
+  hashes_.resize(all.size());
+  left_.assign(all.size(), false);
+  by_slot_.clear();
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    if (!IsKnownBelow(first, all[i].ref.slot())) by_slot_.push_back(i);
+  }
   std::sort(by_slot_.begin(), by_slot_.end(),
-            [&](uint32_t a, uint32_t b) { return records[a].ref.slot() < records[b].ref.slot(); });
+            [&](uint32_t a, uint32_t b) { return all[a].ref.slot() < all[b].ref.slot(); });
   const EntryCodec codec = log_.codec(bucket_);
   for (size_t i = 0; i < by_slot_.size(); ++i) {
-    const IndexEntry& indexed = records[by_slot_[i]];
+    const IndexEntry& indexed = all[by_slot_[i]];
     format::KeyEntry entry;
-    ENGINE_RACE_RETURN_IF_ERROR(EntryOf(i, records, &entry));
+    ENGINE_RACE_RETURN_IF_ERROR(EntryOf(i, all, &entry));
     KeyRecord record;
-    if (!SlotTable::DecodeKept(codec, entry, indexed.ref.slot(), &record) ||
+    if (!cut_.table.Decode(codec, entry, indexed.ref.slot(), &record) ||
         record.key != indexed.key || ValueRef(record) != indexed.ref) {
       return Status::Corruption(log_.KeyFile(bucket_).name() + ": bucket " +
                                 std::to_string(bucket_) + ", slot " +
@@ -47,7 +58,15 @@ Status ValueHashes::Read(std::span<const IndexEntry> records) {
                                 ": the key entry does not match its check or the index");
     }
     hashes_[by_slot_[i]] = record.value_hash;
+    left_[by_slot_[i]] = record.sequence >= first;
   }
+  size_t left_count = 0;
+  for (size_t i = 0; i < left_.size(); ++i) {
+    if (!left_[i]) continue;
+    (*records)[left_count] = (*records)[i];
+    hashes_[left_count++] = hashes_[i];
+  }
+  records->resize(left_count);
   return Status::Ok();
 }
 

@@ -11,6 +11,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/shared_progress.h"
+#include "engine_race/copies/slots_in_order.h"
 #include "engine_race/log/batch_intents.h"
 #include "engine_race/log/bucket_state.h"
 #include "engine_race/log/doubt.h"
@@ -86,7 +87,7 @@ class BucketVerifier {
   Status Init(const MakeSinkFn& make_sink) {
     if (make_sink) ENGINE_RACE_RETURN_IF_ERROR(make_sink(&sink_));
     ENGINE_RACE_RETURN_IF_ERROR(tail_.Init());
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceKeyBytes, false, &keys_));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceKeyBytes + 2 * kIoAlignment, false, &keys_));
     return Region::Allocate(kPieceRecords * kValueBytes, false, &values_);
   }
 
@@ -107,7 +108,7 @@ class BucketVerifier {
     if (!walk_->trusted) {
       const auto hand_on = [this](const TailRecord& found) {
         KeyRecord record = found.record;
-        record.slot = static_cast<uint32_t>(found.sequence);
+        record.slot = SlotOfTail(found.sequence);
         return HandOn(record, found.value);
       };
       ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket, state_, hand_on, &cut));
@@ -115,8 +116,10 @@ class BucketVerifier {
       ENGINE_RACE_RETURN_IF_ERROR(
           walk_->progress->Add(state_.record_count - std::min(end, state_.record_count)));
     }
-    ENGINE_RACE_RETURN_IF_ERROR(HandOnUnfinished(cut));
-    if (hands_on()) ENGINE_RACE_RETURN_IF_ERROR(sink_->Finish(bucket, held_count_));
+    uint64_t whole_end = cut;
+    ENGINE_RACE_RETURN_IF_ERROR(HandOnUnfinished(&whole_end));
+    if (hands_on())
+      ENGINE_RACE_RETURN_IF_ERROR(sink_->Finish(bucket, {held_count_, whole_end, state_.table}));
     const std::lock_guard<std::mutex> lock(walk_->mutex);
     walk_->report.record_count += held_count_;
     walk_->report.lost_tail_count += state_.record_count - std::min(cut, state_.record_count);
@@ -135,36 +138,44 @@ class BucketVerifier {
     return Status::Ok();
   }
   // The records of an interrupted large batch that the next opening will append to the bucket,
-  // which has `record_count`.
-  Status HandOnUnfinished(uint64_t record_count) {
+  // which has *record_count. They are counted there.
+  Status HandOnUnfinished(uint64_t* record_count) {
     const BatchPlan& plan = walk_->unfinished_plan;
     const auto found = std::lower_bound(
         plan.parts().begin(), plan.parts().end(), bucket_,
         [](const BatchPart& part, uint32_t bucket) { return part.bucket < bucket; });
     if (found == plan.parts().end() || found->bucket != bucket_) return Status::Ok();
     BatchPart part = *found;
-    ENGINE_RACE_RETURN_IF_ERROR(walk_->large_batch.LeaveOutAppended(record_count, &part));
+    ENGINE_RACE_RETURN_IF_ERROR(walk_->large_batch.LeaveOutAppended(*record_count, &part));
     for (uint32_t item = part.begin; item < part.end; ++item) {
       const WriteBatch::Record& left = plan.record(item);
-      const uint64_t sequence = record_count + (item - part.begin);
+      const uint64_t sequence = *record_count + (item - part.begin);
       KeyRecord record;
       record.key = left.key;
-      record.sequence = SlotTable::OrderOfSequence(sequence);
-      record.slot = static_cast<uint32_t>(sequence);
+      record.sequence = sequence;
+      record.slot = SlotOfTail(sequence);
       record.tombstone = left.value == nullptr;
       if (!record.tombstone) record.value_hash = left.value_hash;
       ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, left.value));
     }
     held_count_ += part.size();
+    *record_count += part.size();
     return Status::Ok();
+  }
+  uint32_t SlotOfTail(uint64_t sequence) const {
+    uint64_t slot = 0;
+    return state_.table.SlotOf(sequence, &slot) ? static_cast<uint32_t>(slot) : kNoSlot;
   }
   // The appended records below `end`, and those that were moved.
   Status VerifyRows(uint64_t end) {
     end_ = end;
     if (!state_.table.has_rows()) return VerifySlots(0, end);
-    for (const uint32_t row : state_.table.RowsInOrder()) {
-      const uint64_t first = uint64_t{row} * state_.table.row_records();
-      ENGINE_RACE_RETURN_IF_ERROR(VerifySlots(first, first + state_.table.row_records()));
+    std::vector<uint64_t> slots;
+    ENGINE_RACE_RETURN_IF_ERROR(SlotsInOrder(walk_->files, bucket_, state_.table, end_, &slots));
+    for (size_t i = 0; i < slots.size();) {
+      const size_t begin = i;
+      while (i < slots.size() && slots[i] == slots[begin] + (i - begin)) ++i;
+      ENGINE_RACE_RETURN_IF_ERROR(VerifySlots(slots[begin], slots[begin] + (i - begin)));
     }
     return Status::Ok();
   }
@@ -189,10 +200,10 @@ class BucketVerifier {
   }
 
   // Watermarks: records below these are in the logs, in whole groups or synced.
-  uint64_t logged_key_count() const {
+  uint64_t in_log_key_count() const {
     return std::max(state_.logged_key_watermark, state_.synced_watermark);
   }
-  uint64_t logged_value_count() const {
+  uint64_t in_log_value_count() const {
     return std::max(state_.logged_value_watermark, state_.synced_watermark);
   }
 
@@ -222,10 +233,10 @@ class BucketVerifier {
   Position PositionOf(uint64_t slot) const {
     uint64_t sequence = 0;
     if (!state_.table.SequenceOf(slot, &sequence)) return {slot};
-    return {slot, sequence, sequence < logged_key_count(), sequence < logged_value_count()};
+    return {slot, sequence, sequence < in_log_key_count(), sequence < in_log_value_count()};
   }
 
-  // The entry of a slot of the piece that begins with `begin`, from the log or from staging.
+  // The entry of a slot, from staging or from the pages of the log that begin with slot `begin`.
   Status ReadEntry(uint64_t begin, const Position& at, const Status& keys_read,
                    format::KeyEntry* entry) const {
     if (!at.key_in_log) {
@@ -248,9 +259,10 @@ class BucketVerifier {
 
   // Slots [begin, end) of one piece. Fails only as the sink does.
   Status VerifyPiece(uint64_t begin, uint64_t end) {
+    const uint64_t page_begin = begin / format::kPageEntries * format::kPageEntries;
     const Status keys_read = walk_->files.KeyFile(bucket_).Read(
-        keys_.data(), RoundUp((end - begin) * format::kKeyEntryBytes, kIoAlignment),
-        geometry_.KeyOffset(bucket_, begin));
+        keys_.data(), RoundUp((end - page_begin) * format::kKeyEntryBytes, kIoAlignment),
+        geometry_.KeyOffset(bucket_, page_begin));
     // All values at once; should that fail, one by one.
     const bool values_read =
         walk_->files.values.Read(bucket_, begin, end - begin, values_.data()).ok();
@@ -260,7 +272,7 @@ class BucketVerifier {
       ++held_count_;
       const Position at = PositionOf(slot);
       format::KeyEntry entry;
-      const Status key_read = ReadEntry(begin, at, keys_read, &entry);
+      const Status key_read = ReadEntry(page_begin, at, keys_read, &entry);
       if (!key_read.ok()) {
         AddBad(slot, at.key_in_log, /*value=*/false, key_read.ToString());
         continue;
@@ -291,10 +303,10 @@ class BucketVerifier {
     return Status::Ok();
   }
 
-  // Synced records of an unfinished group lie in the log and in staging. Reads take the staged ones
-  // for as long as the counts are trusted.
+  // Synced records of an unfinished group lie in the log and in staging. Without rows reads take
+  // the staged ones, for as long as the counts are trusted.
   void VerifyStagedKey(const Position& at, const format::KeyEntry& logged) {
-    if (!walk_->trusted || at.sequence < state_.logged_key_watermark || !at.key_in_log) return;
+    if (!walk_->trusted || at.sequence < state_.LoggedKeyCount() || !at.key_in_log) return;
     format::KeyEntry staged;
     const Status read =
         walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(at.sequence),
@@ -308,7 +320,7 @@ class BucketVerifier {
 
   // Into `buffer`.
   void VerifyStagedValue(const Position& at, const KeyRecord& record, char* buffer) {
-    if (!walk_->trusted || at.sequence < state_.logged_value_watermark || !at.value_in_log) return;
+    if (!walk_->trusted || at.sequence < state_.LoggedValueCount() || !at.value_in_log) return;
     const Status read =
         walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(at.sequence),
                                   at.sequence % geometry_.values_per_group(), 1, buffer);

@@ -13,9 +13,20 @@
 #include "engine_race/base/status.h"
 #include "engine_race/base/verify_report.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/slot_table.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
+
+// A bucket as the next opening will find it.
+struct VerifiedBucket {
+  uint64_t held_count = 0;    // records
+  uint64_t record_count = 0;  // records that it has had
+  const SlotTable& table;
+};
+
+// The slot of a record for which the next opening finds one.
+inline constexpr uint32_t kNoSlot = ~uint32_t{0};
 
 // Takes records as they are verified. One thread.
 class RecordSink {
@@ -25,8 +36,8 @@ class RecordSink {
   // for a tombstone, and valid during the call. No call comes any more once something bad has been
   // found.
   virtual Status Take(uint32_t bucket, const KeyRecord& record, const char* value) = 0;
-  // The bucket has `record_count` records, and all have been taken, unless something bad was found.
-  virtual Status Finish(uint32_t bucket, uint64_t record_count) = 0;
+  // All records of the bucket have been taken, unless something bad was found.
+  virtual Status Finish(uint32_t bucket, const VerifiedBucket& verified) = 0;
 };
 // Makes a sink for the thread that calls it.
 using MakeSinkFn = std::function<Status(std::unique_ptr<RecordSink>* sink)>;

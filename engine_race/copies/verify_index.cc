@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
+#include <optional>
 #include <utility>
 
 #include "engine_race/base/memory.h"
 #include "engine_race/copies/verify.h"
+#include "engine_race/index/held_slots.h"
 #include "engine_race/index/run_extent.h"
 #include "engine_race/index/value_ref.h"
 #include "engine_race/l1/extent_store.h"
@@ -30,6 +32,16 @@ struct IndexFiles {
   uint64_t bad_count = 0;
 };
 
+// Of all rows: which of them an opening would look at depends on the extents.
+void SetKeys(const SlotTable& table, const std::vector<KeyRecord>& records, HeldSlots* held) {
+  std::unordered_map<uint32_t, HeldSlots::Keys> keys;
+  for (const KeyRecord& record : records) {
+    if (record.slot == kNoSlot) continue;
+    keys[record.slot / table.row_records()][record.slot % table.row_records()] = record.key;
+  }
+  for (const auto& [row, of_row] : keys) held->SetKeys(row, table.rows()[row].kept(), of_row);
+}
+
 // Collects the records of a bucket and compares them with the extents.
 class Comparison final : public RecordSink {
  public:
@@ -37,62 +49,76 @@ class Comparison final : public RecordSink {
 
   Status Take(uint32_t bucket, const KeyRecord& record, const char* /*value*/) override {
     if (!IsInRoot(bucket)) return Status::Ok();
-    // In a bucket whose slots were used again they are not: openings do not use its extents.
-    is_in_order_ = is_in_order_ && record.slot == records_.size();
     records_.push_back(record);
     return Status::Ok();
   }
 
-  Status Finish(uint32_t bucket, uint64_t record_count) override {
+  Status Finish(uint32_t bucket, const VerifiedBucket& verified) override {
     std::vector<KeyRecord> records = std::exchange(records_, {});
-    const bool is_in_order = std::exchange(is_in_order_, true);
-    const auto extents = index_.root.ExtentsOf(bucket);
-    const format::IndexCoverage& coverage = index_.root.coverages[bucket];
     if (!IsInRoot(bucket)) return Status::Ok();
     std::vector<IndexEntry> entries;
-    const bool is_usable = records.size() == record_count && is_in_order &&
-                           Holds(bucket, coverage, records) &&
-                           ReadExtents(extents, record_count, &entries);
+    const bool is_usable = records.size() == verified.held_count &&
+                           Holds(bucket, verified, records) &&
+                           ReadExtents(bucket, verified, records, &entries);
     if (!is_usable) {
       const std::lock_guard lock(index_.mutex);
       ++index_.unusable_count;
       return Status::Ok();
     }
-    Compare(bucket, coverage, std::move(records), entries);
+    Compare(bucket, verified.table, std::move(records), entries);
     return Status::Ok();
   }
 
  private:
-  bool IsInRoot(uint32_t bucket) const {
-    return index_.root.coverages[bucket].record_count > 0 || !index_.root.ExtentsOf(bucket).empty();
+  const format::IndexCoverage& CoverageOf(uint32_t bucket) const {
+    return index_.root.coverages[bucket];
   }
-  bool Holds(uint32_t bucket, const format::IndexCoverage& coverage,
+  bool IsInRoot(uint32_t bucket) const {
+    return CoverageOf(bucket).record_count > 0 || !index_.root.ExtentsOf(bucket).empty();
+  }
+  bool Holds(uint32_t bucket, const VerifiedBucket& verified,
              const std::vector<KeyRecord>& records) const {
     const StoreIds ids = files_.identity.ids();
-    const auto read_entry = [&](uint64_t slot, format::KeyEntry* entry) {
-      *entry = SlotTable::EncodeAppended(EntryCodec(ids.seed_id, bucket), records[slot], slot);
-      return true;
+    const auto read_entry = [&](uint64_t sequence, format::KeyEntry* entry) {
+      const auto found = std::find_if(records.rbegin(), records.rend(), [&](const KeyRecord& each) {
+        return each.sequence == sequence;
+      });
+      // An opening may find it in a slot that was freed.
+      if (found == records.rend()) return Status(Code::kInvalidArgument, {});
+      *entry = SlotTable::EncodeAppended(EntryCodec(ids.seed_id, bucket), *found, sequence);
+      return Status::Ok();
     };
-    return CoverageHolds(ids.store_id, index_.root.root_id, bucket, coverage, records.size(),
-                         read_entry);
+    return CoverageHolds(ids.store_id, index_.root.root_id, bucket, CoverageOf(bucket),
+                         {verified.record_count, verified.table.births()}, read_entry);
   }
 
-  bool ReadExtents(std::span<const format::IndexExtent> extents, uint64_t record_count,
-                   std::vector<IndexEntry>* entries);
-  void Compare(uint32_t bucket, const format::IndexCoverage& coverage,
-               std::vector<KeyRecord> records, const std::vector<IndexEntry>& entries);
+  // Leaves void words out.
+  bool ReadExtents(uint32_t bucket, const VerifiedBucket& verified,
+                   const std::vector<KeyRecord>& records, std::vector<IndexEntry>* entries);
+  // Whether an opening reads the record from the key log.
+  bool IsInTail(uint32_t bucket, const SlotTable& table, const KeyRecord& record) const;
+  void Compare(uint32_t bucket, const SlotTable& table, std::vector<KeyRecord> records,
+               const std::vector<IndexEntry>& entries);
   void AddBad(uint32_t bucket, uint64_t slot, const char* what);
 
   const StoreFiles& files_;
   IndexFiles& index_;
   std::vector<KeyRecord> records_;
-  bool is_in_order_ = true;
   Region memory_;
 };
 
-bool Comparison::ReadExtents(std::span<const format::IndexExtent> extents, uint64_t record_count,
+bool Comparison::ReadExtents(uint32_t bucket, const VerifiedBucket& verified,
+                             const std::vector<KeyRecord>& records,
                              std::vector<IndexEntry>* entries) {
-  for (const format::IndexExtent& extent : extents) {
+  const SlotTable& table = verified.table;
+  const uint64_t slot_end = table.SlotEnd(verified.record_count);
+  std::optional<HeldSlots> held;
+  if (table.has_rows()) {
+    held.emplace(table);
+    SetKeys(table, records, &*held);
+  }
+  std::vector<uint64_t> keys;
+  for (const format::IndexExtent& extent : index_.root.ExtentsOf(bucket)) {
     if (memory_.data() == nullptr &&
         !Region::Allocate(format::kIndexExtentBytes, /*huge_pages=*/false, &memory_).ok()) {
       return false;
@@ -105,45 +131,61 @@ bool Comparison::ReadExtents(std::span<const format::IndexExtent> extents, uint6
     for (uint32_t i = 1; i <= block_count; ++i) {
       const char* const data = memory_.data() + size_t{i} * format::kIndexBlockBytes;
       const l1::RecordBlock block(data);
-      const bool is_good = IsSoundBlock(i, data, {extent.first_key, extent.last_key}, record_count);
+      const bool is_good = IsSoundBlock(i, data, {extent.first_key, extent.last_key}, slot_end);
       if (!is_good || block.keys()[0] != fences.first_keys()[i - 1]) return false;
+      keys.insert(keys.end(), block.keys(), block.keys() + block.count());
       for (uint32_t j = 0; j < block.count(); ++j) {
-        entries->push_back({block.keys()[j], ValueRef::FromWord(block.words()[j])});
+        const ValueRef ref = ValueRef::FromWord(block.words()[j]);
+        if (held && !held->Holds(ref.slot(), extent.births, block.keys()[j])) continue;
+        entries->push_back({block.keys()[j], ref});
       }
     }
   }
-  return std::is_sorted(entries->begin(), entries->end(),
-                        [](const IndexEntry& a, const IndexEntry& b) { return a.key <= b.key; });
+  return std::is_sorted(keys.begin(), keys.end(), std::less_equal<>());
 }
 
-// The extents have each key's newest record below coverage.end_count, unless that lies in the tail.
-void Comparison::Compare(uint32_t bucket, const format::IndexCoverage& coverage,
-                         std::vector<KeyRecord> records, const std::vector<IndexEntry>& entries) {
-  records.resize(coverage.end_count);
-  std::sort(records.begin(), records.end(), [](const KeyRecord& a, const KeyRecord& b) {
+bool Comparison::IsInTail(uint32_t bucket, const SlotTable& table, const KeyRecord& record) const {
+  const format::IndexCoverage& coverage = CoverageOf(bucket);
+  const BucketMoment since = {coverage.record_count, coverage.births};
+  if (record.slot == kNoSlot) return true;
+  uint64_t sequence = 0;
+  if (!table.SequenceOf(record.slot, &sequence)) {
+    const Row& row = table.rows()[record.slot / table.row_records()];
+    if (row.birth <= since.births) return false;
+    if (row.moved_at > since.births) return true;
+  }
+  return record.sequence >= table.FirstSince(since);
+}
+
+// The words of the extents lead to records of their keys. That is the newest one of the key, unless
+// the newest one is in the tail: then the record in the extents may be old or missing.
+void Comparison::Compare(uint32_t bucket, const SlotTable& table, std::vector<KeyRecord> records,
+                         const std::vector<IndexEntry>& entries) {
+  const uint64_t end = CoverageOf(bucket).end_count;
+  // Later copies of a record come behind the others, as they were taken.
+  std::stable_sort(records.begin(), records.end(), [](const KeyRecord& a, const KeyRecord& b) {
     return a.key != b.key ? a.key < b.key : a.sequence < b.sequence;
   });
   auto entry = entries.begin();
   for (auto begin = records.begin(); begin != records.end();) {
-    auto end = begin;
-    while (end != records.end() && end->key == begin->key) ++end;
+    auto record_end = begin;
+    while (record_end != records.end() && record_end->key == begin->key) ++record_end;
     for (; entry != entries.end() && entry->key < begin->key; ++entry) {
       AddBad(bucket, entry->ref.slot(), "the index has a key that the key log does not have");
     }
     const bool is_found = entry != entries.end() && entry->key == begin->key;
-    const KeyRecord& newest = *(end - 1);
-    // The tail is read again: of a key that has a record there, the record in the extents may be
-    // old or missing.
-    const bool is_in_tail = newest.sequence >= SlotTable::OrderOfSequence(coverage.record_count);
+    const KeyRecord& newest = *(record_end - 1);
+    const bool is_in_tail = IsInTail(bucket, table, newest);
     const auto is_entry = [&](const KeyRecord& record) {
-      return entry->ref == ValueRef(record) && !record.tombstone;
+      return record.slot != kNoSlot && record.sequence < end && !record.tombstone &&
+             entry->ref == ValueRef(record);
     };
     const bool is_right = !is_found    ? is_in_tail || newest.tombstone
-                          : is_in_tail ? std::any_of(begin, end, is_entry)
+                          : is_in_tail ? std::any_of(begin, record_end, is_entry)
                                        : is_entry(newest);
     if (!is_right) AddBad(bucket, newest.slot, "the index has another record of the key");
     if (is_found) ++entry;
-    begin = end;
+    begin = record_end;
   }
   for (; entry != entries.end(); ++entry) {
     AddBad(bucket, entry->ref.slot(), "the index has a key that the key log does not have");

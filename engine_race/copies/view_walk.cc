@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/assert.h"
@@ -60,8 +60,8 @@ class BucketWalker {
 
   Status Walk(uint32_t bucket) {
     const KeyRange keys = shared_.log.geometry().KeysOf(bucket);
-    ENGINE_RACE_RETURN_IF_ERROR(hashes_.Begin(bucket));
     uint64_t next_key = keys.first;
+    bool has_begun = false;
     for (bool complete = keys.empty(); !complete;) {
       // Another thread's failure is the one to tell.
       if (shared_.failed.load()) return Status::Ok();
@@ -69,6 +69,8 @@ class BucketWalker {
       ENGINE_RACE_RETURN_IF_ERROR(shared_.index.Collect(bucket, next_key, keys.last,
                                                         shared_.batch_records, &entries_, &complete,
                                                         shared_.version));
+      // From here on the index has the bucket: the view shows no row that comes later.
+      if (!std::exchange(has_begun, true)) ENGINE_RACE_RETURN_IF_ERROR(hashes_.Begin(bucket));
       ENGINE_RACE_RETURN_IF_ERROR(TakeBatch(bucket));
       if (!complete) {
         ENGINE_RACE_ASSERT(!entries_.empty());
@@ -81,14 +83,11 @@ class BucketWalker {
 
  private:
   Status TakeBatch(uint32_t bucket) {
-    wanted_.clear();
-    for (const IndexEntry& entry : entries_) {
-      if (sink_.Wants(bucket, entry)) wanted_.push_back(entry);
-    }
+    wanted_ = entries_;
+    ENGINE_RACE_RETURN_IF_ERROR(hashes_.Read(sink_.FirstWanted(bucket), &wanted_));
     plan_.Clear();
     planner_.Add(bucket, wanted_, shared_.log.Logged(bucket), shared_.batch_records, &plan_);
     for (const PlannedRead& read : plan_.reads) ENGINE_RACE_RETURN_IF_ERROR(Read(read));
-    ENGINE_RACE_RETURN_IF_ERROR(hashes_.Read(wanted_));
     size_t next_wanted = 0;
     for (const IndexEntry& entry : entries_) {
       const char* value = nullptr;

@@ -24,9 +24,8 @@ namespace engine_race {
 class ViewSink {
  public:
   virtual ~ViewSink() = default;
-  // Whether the value of this record is to be read. Also called for records that are not taken
-  // because of a failure.
-  virtual bool Wants(uint32_t bucket, const IndexEntry& entry) const = 0;
+  // Of records with sequence numbers from this one on the values are wanted.
+  virtual uint64_t FirstWanted(uint32_t bucket) const = 0;
   // The next record of the bucket, in order of key. `value` is null where it is not wanted, and
   // valid during the call. `value_hash` is HashValue(value).
   virtual Status Take(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) = 0;

@@ -23,7 +23,9 @@ void BucketGrowth::Bucket::CountRuns(RunCounts now, RunCounts before) const noex
 }
 
 size_t BucketGrowth::Put(const PartRow& row, size_t index, uint64_t key, ValueRef ref,
-                         const ViewRegistry::WriteStamp& stamp) noexcept {
+                         const ViewRegistry::WriteStamp& stamp,
+                         const BucketMoment& before) noexcept {
+  row.part(index).NoteRecord(before);
   Delta& delta = row.part(index).delta;
   size_t more_bytes = 0;
   if (delta.capacity() == 0) {
@@ -213,6 +215,7 @@ Status BucketGrowth::Merge(const Bucket& bucket, size_t index) const {
                                          bucket.keeps_tombstones, split_keys_, &replacement,
                                          shared != nullptr ? shared->memory() : Placement()));
   if (shared != nullptr) shared->CountMerge(replacement.record_count);
+  for (const auto& part : replacement.parts) part->births = bucket.births;
   const bool keeps_history = replacement.keeps_history();
   // Without `shared` there are no views, and so there is no history.
   ENGINE_RACE_ASSERT(!keeps_history || shared != nullptr);

@@ -31,6 +31,7 @@ class BucketGrowth {
     bool keeps_tombstones;
     bool is_claimed;  // another thread moves runs: they must stay as they are
     bool may_be_paged;
+    uint64_t births;  // of which the bucket's index has heard
     BucketIndex* index;
 
     void CountBytes(uint64_t now, uint64_t before) const noexcept {
@@ -61,8 +62,9 @@ class BucketGrowth {
   void FindFull(const PartRow& row) noexcept;
   // Puts a record into row.part(index), which must have room. Returns by how many bytes the delta
   // of that part has grown. With the bucket's lock held.
+  // `before`: see Part::NoteRecord.
   size_t Put(const PartRow& row, size_t index, uint64_t key, ValueRef ref,
-             const ViewRegistry::WriteStamp& stamp) noexcept;
+             const ViewRegistry::WriteStamp& stamp, const BucketMoment& before) noexcept;
   // Puts the parts of `replacement` in the place of `count` parts from `index` on. The parts that
   // were replaced end in *replaced, to be freed without locks. Calls finish(delta) under the lock,
   // with the delta of the first part that was replaced. May throw std::bad_alloc; nothing was done
@@ -93,7 +95,10 @@ class BucketGrowth {
 
   // The part at `index` of the bucket's row, with its current history.
   static MergeSource SourceOf(const Bucket& bucket, size_t index);
-  static MergeSource SourceOf(const Part& part) { return {&part.run, &part.delta, part.history}; }
+  static MergeSource SourceOf(const Part& part) {
+    return {&part.run, &part.delta, part.history,
+            part.extent == nullptr ? 0 : part.extent->max_key};
+  }
   size_t NeighbourOf(const Bucket& bucket, size_t index, const MergeSource& source) const;
   // The index of a part that has no room for `count` more records; row.size() when all have.
   static size_t FindLacking(const PartRow& row, uint32_t count);

@@ -25,6 +25,7 @@ void BucketIndex::Forget() {
   unchanged_.store(false, std::memory_order_seq_cst);
   FreeNoted();
   growth_.Forget();
+  births_.store(0, std::memory_order_relaxed);
   damaged_ = false;
   // Relaxed, here and above: no other thread uses the bucket, or only readers that find it unread.
   state_.store(State::kEmpty, std::memory_order_relaxed);
@@ -69,11 +70,12 @@ void BucketIndex::SwapRow(PartRow* row) noexcept {
   ForGrowth().CountRuns(row_.run_counts(), row->run_counts());
 }
 
-Status BucketIndex::Install(Row parts, bool damaged, std::span<const IndexEntry> tail) {
+Status BucketIndex::Install(Row parts, bool damaged, const BucketTail& tail) {
   try {
     {
       std::lock_guard lock(lock_);
       damaged_ = damaged;
+      NoteBirths(tail.births);
     }
     // A damaged bucket, or one that is or was unread, is not unchanged_: its readers must look at
     // the flags under the lock.
@@ -81,7 +83,7 @@ Status BucketIndex::Install(Row parts, bool damaged, std::span<const IndexEntry>
     SwapRow(&row);
     TryUnchanged();
     // Records that are noted were appended after those of the tail.
-    ENGINE_RACE_RETURN_IF_ERROR(AddAll(tail));
+    ENGINE_RACE_RETURN_IF_ERROR(AddAll(tail.records, tail.since));
     std::vector<IndexEntry> batch;
     uint32_t room_count = 0;
     uint32_t promised_count = 0;
@@ -101,7 +103,7 @@ Status BucketIndex::Install(Row parts, bool damaged, std::span<const IndexEntry>
         batch = noted_;
         noted_.clear();
       }
-      ENGINE_RACE_RETURN_IF_ERROR(AddAll(batch));
+      ENGINE_RACE_RETURN_IF_ERROR(AddAll(batch, tail.since));
       ENGINE_RACE_RETURN_IF_ERROR(growth_.MakeRoom(ForGrowth()));
       if (promised_count > 1) {
         ENGINE_RACE_RETURN_IF_ERROR(growth_.MakeRoomForMany(ForGrowth(), promised_count));
@@ -113,10 +115,10 @@ Status BucketIndex::Install(Row parts, bool damaged, std::span<const IndexEntry>
   }
 }
 
-Status BucketIndex::AddAll(std::span<const IndexEntry> entries) {
+Status BucketIndex::AddAll(std::span<const IndexEntry> entries, const BucketMoment& since) {
   for (const IndexEntry& entry : entries) {
     ENGINE_RACE_RETURN_IF_ERROR(growth_.MakeRoom(ForGrowth()));
-    Add(entry.key, entry.ref);
+    Add(entry.key, entry.ref, /*moved=*/false, since);
   }
   return Status::Ok();
 }
@@ -152,7 +154,10 @@ Status BucketIndex::PrepareMany(uint32_t count) {
 }
 
 BucketGrowth::Bucket BucketIndex::ForGrowth() noexcept {
-  return {lock_, row_, frames_, shared_, &sweep_link_, damaged_, claimed_, may_be_paged(), this};
+  return {lock_,    row_,           frames_,
+          shared_,  &sweep_link_,   damaged_,
+          claimed_, may_be_paged(), births_.load(std::memory_order_relaxed),
+          this};
 }
 
 void BucketIndex::FreeNoted() noexcept {
@@ -173,10 +178,12 @@ Status BucketIndex::ReserveNoted(uint32_t count) {
   return Status::Ok();
 }
 
-void BucketIndex::OnAppend(const KeyRecord& record, bool moved) noexcept {
+void BucketIndex::OnAppend(const KeyRecord& record, bool moved,
+                           const BucketMoment& before) noexcept {
   const ValueRef ref(record);
   {
     std::lock_guard lock(lock_);
+    NoteBirths(before.births + (moved ? 1 : 0));
     // Relaxed: the lock orders it.
     if (state_.load(std::memory_order_relaxed) != State::kInstalled) {
       // Prepare has made room.
@@ -185,12 +192,12 @@ void BucketIndex::OnAppend(const KeyRecord& record, bool moved) noexcept {
       return;
     }
   }
-  Add(record.key, ref, moved);
+  Add(record.key, ref, moved, before);
 }
 
 // Adds a record for which MakeRoom has made room. The stamp is taken under this bucket's own lock,
 // so that a view always shows the same records of the bucket.
-void BucketIndex::Add(uint64_t key, ValueRef ref, bool moved) noexcept {
+void BucketIndex::Add(uint64_t key, ValueRef ref, bool moved, const BucketMoment& before) noexcept {
   ENGINE_RACE_ASSERT(growth_.HasRoom(row_));
   const size_t index = row_.PartOf(key);
   const std::lock_guard lock(lock_);
@@ -204,7 +211,7 @@ void BucketIndex::Add(uint64_t key, ValueRef ref, bool moved) noexcept {
   if (shared_ != nullptr) stamp = shared_->views().StampWrite();
   ValueRef hot;
   const bool keeps_frame = moved && TakeFrame(key, &hot);
-  const size_t more_bytes = growth_.Put(row_, index, key, ref, stamp);
+  const size_t more_bytes = growth_.Put(row_, index, key, ref, stamp, before);
   if (keeps_frame) GiveFrame(key, ref, hot);
   if (more_bytes != 0) ForGrowth().CountBytes(more_bytes, 0);
 }

@@ -18,6 +18,7 @@
 #ifndef ENGINE_RACE_INDEX_BUCKET_INDEX_H_
 #define ENGINE_RACE_INDEX_BUCKET_INDEX_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -43,6 +44,15 @@
 #include "engine_race/l1/extent_image.h"
 
 namespace engine_race {
+
+// Records that came after the ones in the parts of a bucket, in order.
+struct BucketTail {
+  std::span<const IndexEntry> records;
+  // They, and those that came since Expect, came after this moment.
+  BucketMoment since;
+  // None of their rows, and of those of the parts, was born later.
+  uint64_t births = 0;
+};
 
 class alignas(64) BucketIndex {
  public:
@@ -80,9 +90,8 @@ class alignas(64) BucketIndex {
   // Ends the unread state, after Install. Records that were appended before have no stamps.
   void Admit() noexcept;
   // Takes over parts that were built or restored: ascending and disjoint, none of them empty.
-  // `damaged`: see the top of this file. `tail`: records that came after the ones in the parts, in
-  // order. kOutOfMemory.
-  Status Install(Row parts, bool damaged, std::span<const IndexEntry> tail = {});
+  // `damaged`: see the top of this file. No freed slot is used again until it ends. kOutOfMemory.
+  Status Install(Row parts, bool damaged, const BucketTail& tail = {});
 
   // Answers the lookups below while nothing has been appended, which is the usual case.
   [[gnu::always_inline]] UnchangedRuns unchanged() const {
@@ -128,8 +137,10 @@ class alignas(64) BucketIndex {
   // The calls of AppendListener.
   Status Prepare();
   Status PrepareMany(uint32_t count);
-  // `moved`: the newest record of its key lies in another slot now, and keeps its frame.
-  void OnAppend(const KeyRecord& record, bool moved = false) noexcept;
+  // `moved`: the newest record of its key lies in another slot now, and keeps its frame. `before`:
+  // a moment before the record came, or before the row that it was moved to was born.
+  void OnAppend(const KeyRecord& record, bool moved = false,
+                const BucketMoment& before = {}) noexcept;
 
   // One step of a sweep: drops the undo records that no live view needs from the part that *key
   // belongs to, where that pays. Then moves *key to the next part. `live` must hold all versions
@@ -170,13 +181,13 @@ class alignas(64) BucketIndex {
   // Whether its runs may leave memory. Damaged buckets keep tombstones, which extents do not have.
   // A bucket whose extents were lost twice would be lost again.
   bool may_be_paged() const { return !damaged_ && lost_count_ < kMaxLosses; }
-  // The slot of the first record that lies in a delta, or `record_count`. Under the log's lock of
-  // the bucket.
-  uint64_t FirstDeltaSlot(uint64_t record_count) const;
-  // Describes the bucket for a root. False unless every run lies in an extent. *first_slot is the
-  // slot of the first record that is in no extent, or `record_count`. Under the log's lock.
-  bool Describe(uint64_t record_count, std::vector<format::IndexExtent>* extents,
-                uint64_t* first_slot) const;
+  // The last moment after which all records of the deltas came. `now` is the present one, which is
+  // known under the log's lock of the bucket.
+  BucketMoment DeltasSince(const BucketMoment& now) const;
+  // Describes the bucket for a root. False unless every run lies in an extent. *since is
+  // DeltasSince. Under the log's lock.
+  bool Describe(const BucketMoment& now, std::vector<format::IndexExtent>* extents,
+                BucketMoment* since) const;
   // The bytes that MergePaged would write for all parts.
   uint64_t MergedBytes() const;
   // The bytes that WriteRuns would write.
@@ -215,7 +226,7 @@ class alignas(64) BucketIndex {
     return !found && lookup != nullptr && lookup->is_wanting() ? Code::kIncomplete
                                                                : CodeOf(found, ref);
   }
-  Status AddAll(std::span<const IndexEntry> entries);
+  Status AddAll(std::span<const IndexEntry> entries, const BucketMoment& since);
   void TryUnchanged() noexcept;
   void PageOut(Part* part) noexcept;
   Status ReadExtent(const Part& part, SlabAllocator* slabs, SortedRun* run);
@@ -224,9 +235,14 @@ class alignas(64) BucketIndex {
                        PartRow* replaced);
   // The run of the part that `key` belongs to, if it is paged. With the lock.
   const PagedRun* PagedRunOf(uint64_t key) const;
-  uint64_t FirstDeltaSlotLocked(uint64_t record_count) const;  // with the lock
+  BucketMoment DeltasSinceLocked(const BucketMoment& now) const;  // with the lock
   bool Mark(uint64_t key, uint32_t frame, bool cooling) noexcept;
-  void Add(uint64_t key, ValueRef ref, bool moved = false) noexcept;
+  void Add(uint64_t key, ValueRef ref, bool moved, const BucketMoment& before) noexcept;
+  // With the lock.
+  void NoteBirths(uint64_t births) noexcept {
+    births_.store(std::max(births_.load(std::memory_order_relaxed), births),
+                  std::memory_order_relaxed);
+  }
   // With the lock held exclusively. TakeFrame makes the newest record of `key` lead to its slot if
   // it is in a frame; *hot leads there. GiveFrame makes its newer record `ref`, of the same value,
   // lead to that frame.
@@ -252,14 +268,17 @@ class alignas(64) BucketIndex {
 
   std::unique_ptr<const FlatRuns> flat_runs_;  // set at most once
   std::atomic<State> state_{State::kEmpty};    // stored under the lock; Prepare looks without
-  // The records that noted_ has room for, and that may come after Install.
-  uint32_t promised_count_ = 0;
-  bool claimed_ = false;                  // under the log's lock of the bucket
-  std::atomic<bool> extent_lost_{false};  // relaxed: a hint
+  bool claimed_ = false;                       // under the log's lock of the bucket
+  std::atomic<bool> extent_lost_{false};       // relaxed: a hint
   // Calls of Lose, kMaxLosses at most. Changes under the lock, while the bucket is claimed and
   // no record comes in.
   uint8_t lost_count_ = 0;
+  // The records that noted_ has room for, and that may come after Install.
+  uint32_t promised_count_ = 0;
   PartRow row_;
+  // No record that the index has lies in a row that was born later. Changes under the lock.
+  // Relaxed: who looks without it needs a value that no later record has raised.
+  std::atomic<uint64_t> births_{0};
   std::vector<IndexEntry> noted_;  // records between Expect and Install
   BucketGrowth growth_;
   FrameSlots frames_;

@@ -63,7 +63,7 @@ Status BucketIndex::WriteRuns(l1::ExtentImage* image, bool pages_out) {
       l1::ExtentId id;
       ENGINE_RACE_RETURN_IF_ERROR(WriteRun(part.run, frames_, &paging()->store(), image, &id));
       PagedRunPtr extent;
-      ENGINE_RACE_RETURN_IF_ERROR(paging()->AdoptWritten(id, part.run, &extent));
+      ENGINE_RACE_RETURN_IF_ERROR(paging()->AdoptWritten(id, part.run, part.births, &extent));
       const std::lock_guard lock(lock_);
       part.extent = std::move(extent);
       shared_->part_bytes().Change(sizeof(PagedRun), 0);
@@ -98,6 +98,8 @@ Status BucketIndex::Flatten(SlabAllocator* slabs) {
     if (!part.is_paged()) continue;
     SortedRun run;
     ENGINE_RACE_RETURN_IF_ERROR(ReadExtent(part, slabs, &run));
+    // All its words are void. It stays where it is.
+    if (run.count() == 0) continue;
     {
       const std::lock_guard lock(lock_);
       const RunCounts before = CountsOf(part);
@@ -148,16 +150,19 @@ Status BucketIndex::MergeOne(size_t index) {
 }
 
 Status BucketIndex::MergePart(size_t index, l1::ExtentImage* image, LockedFn locked) {
-  const Part& part = row_.part(index);
+  Part& part = row_.part(index);
   const Placement& memory = shared_->memory();
   SortedRun run;
   ENGINE_RACE_RETURN_IF_ERROR(ReadExtent(part, nullptr, &run));
   Delta taken;
   MergeSource source;
+  uint64_t births = 0;
   {
     const std::shared_lock lock(lock_);
     ENGINE_RACE_RETURN_IF_ERROR(part.delta.CopySlots(frames_, &taken));
-    source = {&run, &taken, part.history};
+    part.NoteCopied();
+    births = births_.load(std::memory_order_relaxed);
+    source = {&run, &taken, part.history, part.extent->max_key};
   }
   // After the delta was copied: later views show none of what the merge drops.
   const LiveVersions live = shared_->views().Live();
@@ -168,10 +173,11 @@ Status BucketIndex::MergePart(size_t index, l1::ExtentImage* image, LockedFn loc
   shared_->CountMerge(replacement.record_count);
   const bool keeps_history = replacement.keeps_history();
   for (const auto& fresh : replacement.parts) {
+    fresh->births = births;
     if (fresh->run.count() == 0) continue;
     l1::ExtentId id;
     ENGINE_RACE_RETURN_IF_ERROR(WriteRun(fresh->run, frames_, &paging()->store(), image, &id));
-    ENGINE_RACE_RETURN_IF_ERROR(paging()->AdoptWritten(id, fresh->run, &fresh->extent));
+    ENGINE_RACE_RETURN_IF_ERROR(paging()->AdoptWritten(id, fresh->run, births, &fresh->extent));
     fresh->run = SortedRun();
   }
   // What was replaced is freed without locks.
@@ -187,6 +193,8 @@ Status BucketIndex::MergePart(size_t index, l1::ExtentImage* image, LockedFn loc
 Status BucketIndex::ReplaceMerged(size_t index, PartReplacement replacement, const Delta& taken,
                                   PartRow* replaced) {
   const Delta& delta = row_.part(index).delta;
+  // No record comes meanwhile.
+  const BucketMoment later_since = row_.part(index).later_since;
   size_t later_count = 0;
   ForEachLater(delta, taken, frames_, [&](uint32_t) { ++later_count; });
   try {
@@ -213,6 +221,7 @@ Status BucketIndex::ReplaceMerged(size_t index, PartReplacement replacement, con
             if (deltas[i].count() == 0) continue;
             shared_->part_bytes().Change(deltas[i].memory_bytes(), 0);
             row_.part(index + i).delta = std::move(deltas[i]);
+            row_.part(index + i).delta_since = later_since;
           }
           growth_.FindFull(row_);
         });
@@ -222,24 +231,24 @@ Status BucketIndex::ReplaceMerged(size_t index, PartReplacement replacement, con
   return Status::Ok();
 }
 
-uint64_t BucketIndex::FirstDeltaSlot(uint64_t record_count) const {
+BucketMoment BucketIndex::DeltasSince(const BucketMoment& now) const {
   const std::shared_lock lock(lock_);
-  return FirstDeltaSlotLocked(record_count);
+  return DeltasSinceLocked(now);
 }
 
-uint64_t BucketIndex::FirstDeltaSlotLocked(uint64_t record_count) const {
-  uint64_t slot = record_count;
+BucketMoment BucketIndex::DeltasSinceLocked(const BucketMoment& now) const {
+  BucketMoment since = now;
   for (size_t i = 0; i < row_.size(); ++i) {
-    const Delta& delta = row_.part(i).delta;
-    for (uint32_t j = 0; j < delta.count(); ++j) {
-      slot = std::min<uint64_t>(slot, frames_.SlotOf(delta.refs()[j]).slot());
-    }
+    const Part& part = row_.part(i);
+    if (part.delta.count() == 0) continue;
+    since.record_count = std::min(since.record_count, part.delta_since.record_count);
+    since.births = std::min(since.births, part.delta_since.births);
   }
-  return slot;
+  return since;
 }
 
-bool BucketIndex::Describe(uint64_t record_count, std::vector<format::IndexExtent>* extents,
-                           uint64_t* first_slot) const {
+bool BucketIndex::Describe(const BucketMoment& now, std::vector<format::IndexExtent>* extents,
+                           BucketMoment* since) const {
   // One hold for all of it: Install ends without the log's lock, and brings records into deltas.
   const std::shared_lock lock(lock_);
   if (state_.load(std::memory_order_relaxed) != State::kInstalled || damaged_ || unread_) {
@@ -250,10 +259,10 @@ bool BucketIndex::Describe(uint64_t record_count, std::vector<format::IndexExten
     if (part.run.count() > 0 && part.extent == nullptr) return false;
     if (part.extent == nullptr) continue;
     const PagedRun& run = *part.extent;
-    extents->push_back(
-        {run.min_key, run.max_key, run.id.generation, run.id.place, run.record_count, 0, 0});
+    extents->push_back({run.min_key, run.max_key, run.id.generation, run.id.place, run.record_count,
+                        0, 0, run.births});
   }
-  *first_slot = FirstDeltaSlotLocked(record_count);
+  *since = DeltasSinceLocked(now);
   return true;
 }
 

@@ -44,9 +44,13 @@ Status BuildNext(BuildContext* context, BucketReader* reader, PartBuilder* build
   ENGINE_RACE_RETURN_IF_ERROR(builder->Build(raw, &built));
   const bool damaged = !built.damaged_slots.empty();
   if (damaged) context->ReportDamage(*bucket, built.damaged_slots, built.damaged_slots.size());
-  reader->Finish();
+  const BucketTail tail = {{}, {raw.record_count, raw.table->births()}, raw.table->births()};
+  for (const auto& part : built.parts) part->births = tail.births;
   if (!damaged) context->PageFresh(built.parts, /*other_bytes=*/0, image);
-  return context->bucket(*bucket).Install(std::move(built.parts), damaged);
+  const Status installed = context->bucket(*bucket).Install(std::move(built.parts), damaged, tail);
+  // Only now: Install needs the cut.
+  reader->Finish();
+  return installed;
 }
 
 // Builds the small buckets and collects the giants in a list.

@@ -86,7 +86,7 @@ class GiantBuild {
   std::vector<uint32_t> damaged_slots_;  // the first few
   uint64_t damaged_count_ = 0;
 
-  // In a damaged bucket records of lower orders are dropped, and tombstones are kept.
+  // In a damaged bucket records of lower NewestBelow are dropped, and tombstones are kept.
   bool damaged_ = false;
   uint64_t first_provable_ = 0;
 };
@@ -140,7 +140,7 @@ Status GiantBuild::RunRounds(std::vector<KeyRange> ranges) {
   // A quarter more than the expected size, because a sample is not exact.
   const uint64_t per_partition = limits.partition_records * sizeof(RoutedEntry) / 4 * 5;
   const size_t at_once = std::clamp<uint64_t>(memory / per_partition, 1, ranges.size());
-  GiantPartitions partitions(at_once, workers_);
+  GiantPartitions partitions(at_once, workers_, &cut_.table);
   ENGINE_RACE_RETURN_IF_ERROR(partitions.Allocate(std::min(memory, at_once * per_partition),
                                                   context_->log().placement().memory()));
   bool first_round = !damaged_;
@@ -171,7 +171,7 @@ Status GiantBuild::Route(GiantPartitions* partitions, bool first_round) {
       if (piece.Holds(cut_, slot) && (first_round || partitions->InRound(entry.key))) {
         if (!Decode(entry, slot, &record)) {
           if (first_round) NoteDamage(slot, 1);
-        } else if (!damaged_ || record.sequence >= first_provable_) {
+        } else if (!damaged_ || cut_.table.NewestBelow(slot, record.sequence) >= first_provable_) {
           partitions->Add(piece.worker, {record.key, record.sequence, ValueRef(record)});
         }
       }
@@ -201,6 +201,7 @@ Status GiantBuild::SortRound(GiantPartitions* partitions) {
       }
       BucketIndex::Row parts;
       ENGINE_RACE_RETURN_IF_ERROR(builder.MakeParts(entries, &parts));
+      for (const auto& part : parts) part->births = cut_.table.births();
       // Relaxed, here and below: an estimate.
       const uint64_t others = finished_bytes_.load(std::memory_order_relaxed);
       if (!damaged_) context_->PageFresh(parts, others, &image);
@@ -222,8 +223,8 @@ void GiantBuild::NoteDamage(uint64_t slot, uint64_t count) {
     if (damaged_slots_.size() < kReportedSlots) {
       damaged_slots_.push_back(static_cast<uint32_t>(slot));
     }
-    // A record is provably the newest of its key if it is newer than all damaged ones.
-    first_provable_ = std::max(first_provable_, cut_.table.OrderOf(slot) + 1);
+    // As in PartBuilder::BuildFromRecords.
+    first_provable_ = std::max(first_provable_, cut_.table.SequenceEnd(slot) + 1);
   }
 }
 
@@ -235,7 +236,9 @@ Status GiantBuild::Install() {
     for (auto& part : each.parts) row.push_back(std::move(part));
   }
   slabs_.clear();
-  return context_->bucket(bucket_).Install(std::move(row), damaged_);
+  const uint64_t births = cut_.table.births();
+  return context_->bucket(bucket_).Install(std::move(row), damaged_,
+                                           {{}, {cut_.record_count, births}, births});
 }
 
 }  // namespace

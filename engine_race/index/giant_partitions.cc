@@ -7,8 +7,10 @@
 
 namespace engine_race {
 
-GiantPartitions::GiantPartitions(size_t max_partitions, uint32_t worker_count)
+GiantPartitions::GiantPartitions(size_t max_partitions, uint32_t worker_count,
+                                 const SlotTable* table)
     : max_partitions_(max_partitions),
+      table_(*table),
       partitions_(std::make_unique<Partition[]>(max_partitions)),
       batches_(max_partitions * worker_count) {}
 
@@ -41,7 +43,10 @@ void GiantPartitions::Add(uint32_t worker, const RoutedEntry& entry) {
   // A key that is overwritten many times in a row takes one place of the batch.
   if (batch.count > 0 && batch.entries[batch.count - 1].key == entry.key) {
     RoutedEntry& last = batch.entries[batch.count - 1];
-    if (entry.sequence > last.sequence) last = entry;
+    const bool is_newer = entry.sequence != last.sequence
+                              ? entry.sequence > last.sequence
+                              : table_.IsLaterCopy(entry.ref.slot(), last.ref.slot());
+    if (is_newer) last = entry;
     return;
   }
   batch.entries[batch.count++] = entry;
@@ -67,8 +72,15 @@ void GiantPartitions::FlushBatch(size_t index, Batch* batch) {
   batch->count = 0;
 }
 
+void GiantPartitions::Sort(Partition* partition) const {
+  const auto is_later_copy = [this](const RoutedEntry& a, const RoutedEntry& b) {
+    return table_.IsLaterCopy(a.ref.slot(), b.ref.slot());
+  };
+  partition->count = KeepNewest(partition->entries, partition->count, is_later_copy);
+}
+
 void GiantPartitions::Squeeze(Partition* partition) {
-  partition->count = KeepNewest(partition->entries, partition->count);
+  Sort(partition);
   if (partition->count <= capacity_ / 2) return;
   const size_t kept = partition->count / 2;
   const uint64_t first_put_off = partition->entries[kept].key;
@@ -82,7 +94,7 @@ void GiantPartitions::Squeeze(Partition* partition) {
 
 std::span<RoutedEntry> GiantPartitions::Sorted(size_t index) {
   Partition& partition = partitions_[index];
-  partition.count = KeepNewest(partition.entries, partition.count);
+  Sort(&partition);
   return {partition.entries, partition.count};
 }
 

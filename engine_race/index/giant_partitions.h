@@ -18,6 +18,7 @@
 #include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/value_ref.h"
+#include "engine_race/log/slot_table.h"
 
 namespace engine_race {
 
@@ -34,8 +35,9 @@ class GiantPartitions {
   static constexpr size_t kBatch = 64;
   static constexpr size_t kMinCapacity = 4 * kBatch;
 
-  // For at most `max_partitions` partitions at a time. May throw std::bad_alloc.
-  GiantPartitions(size_t max_partitions, uint32_t worker_count);
+  // For at most `max_partitions` partitions at a time. `table` says which of two copies of a record
+  // is the later one. May throw std::bad_alloc.
+  GiantPartitions(size_t max_partitions, uint32_t worker_count, const SlotTable* table);
   Status Allocate(size_t memory_bytes, const Placement& placement);
 
   // Begins a round with these ranges, ascending and disjoint.
@@ -69,8 +71,11 @@ class GiantPartitions {
   void FlushBatch(size_t partition, Batch* batch);
   // Makes room in a full partition. To be called under its mutex.
   void Squeeze(Partition* partition);
+  // Leaves the newest record of each key, by key.
+  void Sort(Partition* partition) const;
 
   const size_t max_partitions_;
+  const SlotTable& table_;
   Region memory_;
   size_t capacity_ = 0;
   size_t count_ = 0;

@@ -335,11 +335,16 @@ void Index::BeginBatch() noexcept { views().BeginBatch(); }
 void Index::EndBatch() noexcept { views().EndBatch(); }
 
 void Index::OnAppend(uint32_t bucket, const KeyRecord& record) noexcept {
-  impl_->buckets[bucket].OnAppend(record, /*moved=*/false);
+  // The records of a batch are counted together.
+  const uint64_t births = impl_->log->LockedMomentOf(bucket).births;
+  impl_->buckets[bucket].OnAppend(record, /*moved=*/false, {record.sequence, births});
 }
 
 void Index::OnMove(uint32_t bucket, const KeyRecord& record) noexcept {
-  impl_->buckets[bucket].OnAppend(record, /*moved=*/true);
+  // The row was born last.
+  BucketMoment before = impl_->log->LockedMomentOf(bucket);
+  --before.births;
+  impl_->buckets[bucket].OnAppend(record, /*moved=*/true, before);
 }
 
 }  // namespace engine_race

@@ -224,12 +224,9 @@ void IndexKeeper::MergeLongTails(uint64_t max_bytes, FunctionRef<bool()> must_st
   for (uint32_t b = 0; b < buckets_.size() && !must_stop(); ++b) {
     const auto locked = [&](FunctionRef<void()> work) { log_.WithBucketLocked(b, work); };
     const auto merge = [&](BucketIndex& index) {
-      bool is_long = false;
-      locked([&] {
-        const uint64_t record_count = log_.RecordCount(b);
-        const uint64_t covered_count = index.FirstDeltaSlot(record_count);
-        is_long = !log_.HasRows(b) && record_count - covered_count > MaxTail(covered_count);
-      });
+      BucketMoment since;
+      locked([&] { since = index.DeltasSince(log_.LockedMomentOf(b)); });
+      const bool is_long = log_.CountSince(b, since) > MaxTail(log_, b, since);
       const uint64_t written = paging_.store().written_bytes() - bytes_before;
       if (!is_long || written + index.MergedBytes() > max_bytes) return Status::Ok();
       ENGINE_RACE_RETURN_IF_ERROR(index.MergeFlat(locked));

@@ -7,10 +7,9 @@
 #include <utility>
 
 #include "engine_race/base/guarded.h"
-#include "engine_race/base/memory.h"
 #include "engine_race/base/parallel.h"
-#include "engine_race/base/round_up.h"
 #include "engine_race/index/bucket_claim.h"
+#include "engine_race/index/index_tail.h"
 #include "engine_race/log/index_coverage.h"
 
 namespace engine_race {
@@ -30,6 +29,10 @@ constexpr uint64_t kMaxTail = 128 << 10;
 constexpr uint64_t kTailFraction = 4;
 // While the index exceeds its memory, deltas of this size are merged at once.
 constexpr uint32_t kMergedDelta = 64;
+
+BucketMoment SinceOf(const format::IndexCoverage& coverage) {
+  return {coverage.record_count, coverage.births};
+}
 
 }  // namespace
 
@@ -95,22 +98,22 @@ bool IndexRestore::IsEmpty(uint32_t bucket) const {
 
 bool IndexRestore::MayHold(uint32_t bucket) const {
   const BucketLog& log = context_.log();
-  const uint64_t covered_count = root_.coverages[bucket].record_count;
-  const uint64_t record_count = log.RecordCount(bucket);
-  // The coverage goes by sequence number and the extents by slot.
-  return covered_count > 0 && covered_count <= record_count && !log.BucketDamaged(bucket) &&
-         !log.HasRows(bucket) && record_count - covered_count <= MaxTail(covered_count);
+  const BucketMoment since = SinceOf(root_.coverages[bucket]);
+  return since.record_count > 0 && since.record_count <= log.RecordCount(bucket) &&
+         !log.BucketDamaged(bucket) && log.CountSince(bucket, since) <= MaxTail(log, bucket, since);
 }
 
 bool IndexRestore::Holds(uint32_t bucket) const {
   if (IsEmpty(bucket)) return true;
   if (!MayHold(bucket)) return false;
   const BucketLog& log = context_.log();
-  const auto read_entry = [&](uint64_t slot, format::KeyEntry* entry) {
-    return log.ReadKeyEntry(bucket, slot, entry).ok();
+  const auto read_entry = [&](uint64_t sequence, format::KeyEntry* entry) {
+    return log.ReadKeyEntry(bucket, sequence, entry);
   };
-  return CoverageHolds(log.store_id(), root_.root_id, bucket, root_.coverages[bucket],
-                       log.RecordCount(bucket), read_entry);
+  BucketMoment now;
+  log.WithBucketLocked(bucket, [&] { now = log.LockedMomentOf(bucket); });
+  return CoverageHolds(log.store_id(), root_.root_id, bucket, root_.coverages[bucket], now,
+                       read_entry);
 }
 
 Status IndexRestore::RestoreOne(uint32_t bucket, bool* restored) noexcept {
@@ -133,9 +136,11 @@ Status IndexRestore::RestoreOne(uint32_t bucket, bool* restored) noexcept {
 Status IndexRestore::TryRestore(uint32_t bucket, size_t* adopted_count, bool* restored) {
   if (!Holds(bucket)) return Status::Ok();
   BucketCut cut;
-  const Status is_cut = context_.Cut(bucket, root_.coverages[bucket].record_count, &cut);
-  // Before the cut records may have been moved since the look at the rows. Nobody was told.
-  if (is_cut.ok() && cut.table.has_rows()) return Status::Ok();
+  const BucketMoment since = SinceOf(root_.coverages[bucket]);
+  const uint64_t first_sequence = context_.log().FirstSince(bucket, since);
+  const Status is_cut = context_.Cut(bucket, first_sequence, &cut);
+  // Rows may be born between these calls.
+  if (is_cut.ok() && cut.table.FirstSince(since) < first_sequence) return Status::Ok();
   if (is_cut.ok()) return Install(bucket, cut, adopted_count, restored);
   return is_cut.code() == Code::kOutOfMemory ? is_cut : Status::Ok();
 }
@@ -160,57 +165,29 @@ void IndexRestore::MergeTail(uint32_t bucket) {
 
 Status IndexRestore::Install(uint32_t bucket, const BucketCut& cut, size_t* adopted_count,
                              bool* restored) {
-  std::vector<IndexEntry> tail;
+  const BucketMoment since = SinceOf(root_.coverages[bucket]);
+  std::vector<IndexEntry> records;
   bool is_good = true;
-  ENGINE_RACE_RETURN_IF_ERROR(ReadTail(bucket, cut, &tail, &is_good));
+  std::shared_ptr<HeldSlots> held;
+  if (cut.table.has_rows()) held = std::make_shared<HeldSlots>(cut.table);
+  uint64_t oldest_births = since.births;
+  for (const format::IndexExtent& extent : root_.ExtentsOf(bucket)) {
+    oldest_births = std::min(oldest_births, extent.births);
+  }
+  IndexTail tail(context_.log(), bucket, cut, since);
+  ENGINE_RACE_RETURN_IF_ERROR(tail.Read(oldest_births, &records, held.get(), &is_good));
   if (!is_good) return Status::Ok();
   BucketIndex::Row parts;
   for (const format::IndexExtent& extent : root_.ExtentsOf(bucket)) {
     parts.push_back(std::make_unique<Part>());
-    ENGINE_RACE_RETURN_IF_ERROR(paging_.AdoptNamed(extent, &parts.back()->extent));
+    parts.back()->births = extent.births;
+    ENGINE_RACE_RETURN_IF_ERROR(paging_.AdoptNamed(extent, held, &parts.back()->extent));
     ++*adopted_count;
   }
-  ENGINE_RACE_RETURN_IF_ERROR(
-      context_.bucket(bucket).Install(std::move(parts), /*damaged=*/false, tail));
+  ENGINE_RACE_RETURN_IF_ERROR(context_.bucket(bucket).Install(
+      std::move(parts), /*damaged=*/false, {records, since, cut.table.births()}));
   *restored = true;
   if (paging_.HasLargeDeltas()) MergeTail(bucket);
-  return Status::Ok();
-}
-
-// *is_good: every entry is intact. Which keys a damaged entry may hide, only a build from the whole
-// key log finds out.
-Status IndexRestore::ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,
-                              bool* is_good) const {
-  const BucketLog& log = context_.log();
-  const uint64_t covered = cut.first_sequence;
-  const EntryCodec codec = log.codec(bucket);
-  const KeyRange keys = log.geometry().KeysOf(bucket);
-  tail->reserve(cut.record_count - covered);
-  const auto add = [&](const format::KeyEntry& entry, uint64_t slot) {
-    KeyRecord record;
-    *is_good =
-        *is_good && cut.table.Decode(codec, entry, slot, &record) && keys.Contains(record.key);
-    tail->push_back({record.key, ValueRef(record)});
-  };
-  if (covered < cut.logged_key_watermark) {
-    const uint64_t per_page = kIoAlignment / format::kKeyEntryBytes;
-    const uint64_t first = covered / per_page * per_page;
-    const uint64_t bytes = (cut.logged_key_watermark - first) * format::kKeyEntryBytes;
-    Region memory;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(RoundUp(bytes, kIoAlignment), /*huge_pages=*/false, &memory));
-    if (!log.KeyFile(bucket).Read(memory.data(), bytes, log.KeyOffset(bucket, first)).ok()) {
-      *is_good = false;
-      return Status::Ok();
-    }
-    const auto* const entries = reinterpret_cast<const format::KeyEntry*>(memory.data());
-    for (uint64_t slot = covered; slot < cut.logged_key_watermark && *is_good; ++slot) {
-      add(entries[slot - first], slot);
-    }
-  }
-  for (size_t i = 0; i < cut.staged_keys.size() && *is_good; ++i) {
-    add(cut.staged_keys[i], cut.first_staged() + i);
-  }
   return Status::Ok();
 }
 
@@ -222,7 +199,8 @@ void IndexRestore::Report() const {
           " buckets as they are now: they are built from their key logs");
 }
 
-uint64_t MaxTail(uint64_t covered_count) {
+uint64_t MaxTail(const BucketLog& log, uint32_t bucket, const BucketMoment& since) {
+  const uint64_t covered_count = std::min(since.record_count, log.SlotEnd(bucket));
   return std::clamp(covered_count / kTailFraction, kMinTail, kMaxTail);
 }
 

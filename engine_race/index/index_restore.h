@@ -1,9 +1,8 @@
 // Opens the index from its extents: what the root on disk covers is not read from the key logs.
 //
-// A bucket is restored if its coverage holds: the last record that the extents stand for is still
-// the same in the key log. The records behind it are read from the log and added to the deltas.
-// Every other bucket is left to the build, and the log callback hears how many there are. A bucket
-// without records needs no coverage.
+// A bucket is restored if its coverage holds: see log/index_coverage.h. Records that came since are
+// read from the log and added to the deltas. Every other bucket is left to the build, and the log
+// callback hears how many there are. A bucket without records needs no coverage.
 //
 // Thread safety: RestoreOne from any thread, for different buckets. ForEachBucket and Report beside
 // it, from one thread. OpenIndexRoot, MayRestoreAll and RestoreAll before any other thread knows
@@ -60,8 +59,6 @@ class IndexRestore {
   // TryRestore and Install set *adopted_count to the number of extents that they made runs of.
   Status TryRestore(uint32_t bucket, size_t* adopted_count, bool* restored);
   Status Install(uint32_t bucket, const BucketCut& cut, size_t* adopted_count, bool* restored);
-  Status ReadTail(uint32_t bucket, const BucketCut& cut, std::vector<IndexEntry>* tail,
-                  bool* is_good) const;
   void MergeTail(uint32_t bucket);
 
   BuildContext& context_;
@@ -70,9 +67,9 @@ class IndexRestore {
   std::atomic<uint32_t> refused_{0};
 };
 
-// How many records of a bucket may have come after the ones that its extents cover. A bucket with
+// How many records of a bucket may have come since the moment that its extents cover. A bucket with
 // more is built from its key log.
-uint64_t MaxTail(uint64_t covered_count);
+uint64_t MaxTail(const BucketLog& log, uint32_t bucket, const BucketMoment& since);
 
 }  // namespace engine_race
 

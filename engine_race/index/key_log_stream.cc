@@ -91,16 +91,12 @@ Status StreamKeyLog(BuildContext* context, uint32_t bucket, const BucketCut& cut
                     uint32_t worker_count, uint32_t pieces_in_flight, const KeyLogPieceFn& visit) {
   std::atomic<uint64_t> next_piece{0};
   return context->RunThreads(worker_count, [&](uint32_t worker) {
-    // A row's staged entries lie in neighbouring slots.
-    const uint64_t row_records = cut.table.has_rows() ? cut.table.row_records() : ~uint64_t{0};
-    for (size_t i = 0; worker == 0 && i < cut.staged_keys.size();) {
-      const uint64_t sequence = cut.first_staged() + i;
-      const size_t count =
-          std::min<uint64_t>(cut.staged_keys.size() - i, row_records - sequence % row_records);
-      const std::span entries = std::span(cut.staged_keys).subspan(i, count);
+    const std::span staged(cut.staged_keys);
+    for (size_t i = 0; worker == 0 && i < staged.size();) {
+      const SlotPiece piece = cut.table.PieceFrom(cut.first_staged() + i, cut.record_count);
       ENGINE_RACE_RETURN_IF_ERROR(
-          visit({worker, cut.table.SlotOf(sequence), entries, 0, /*staged=*/true}));
-      i += count;
+          visit({worker, piece.slot, staged.subspan(i, piece.count), 0, /*staged=*/true}));
+      i += piece.count;
     }
     return StreamWorker(context, bucket, cut, &next_piece).Run(worker, pieces_in_flight, visit);
   });

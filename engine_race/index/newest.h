@@ -5,25 +5,20 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
-
-#include "engine_race/log/entry_codec.h"
 
 namespace engine_race {
 
-// Sorts by key, the newest record of a key first. Drops the others and returns how many are left.
-template <typename Record>
-size_t KeepNewest(Record* records, size_t count) {
-  std::sort(records, records + count, [](const Record& a, const Record& b) {
-    return a.key != b.key ? a.key < b.key : a.sequence > b.sequence;
+// Sorts by key, the newest record of a key first, and the latest copy of that. Drops the others and
+// returns how many are left. is_later_copy(a, b): whether `a` is a later copy than `b`.
+template <typename Record, typename IsLaterCopyFn>
+size_t KeepNewest(Record* records, size_t count, IsLaterCopyFn is_later_copy) {
+  std::sort(records, records + count, [&](const Record& a, const Record& b) {
+    if (a.key != b.key) return a.key < b.key;
+    return a.sequence != b.sequence ? a.sequence > b.sequence : is_later_copy(a, b);
   });
   Record* const end = std::unique(records, records + count,
                                   [](const Record& a, const Record& b) { return a.key == b.key; });
   return static_cast<size_t>(end - records);
-}
-
-inline void KeepNewest(std::vector<KeyRecord>* records) {
-  records->resize(KeepNewest(records->data(), records->size()));
 }
 
 }  // namespace engine_race

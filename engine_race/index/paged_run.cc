@@ -4,19 +4,8 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/index/block_frames.h"
-#include "engine_race/l1/key_block.h"
 
 namespace engine_race {
-
-namespace {
-
-// The words of a block are ValueRefs, which RefWord changes atomically.
-RefWord* WordIn(const l1::RecordBlock& block, uint64_t key, const l1::KeyBounds& bounds) {
-  const uint32_t at = block.Find(key, bounds);
-  return at == block.count() ? nullptr : reinterpret_cast<RefWord*>(block.words() + at);
-}
-
-}  // namespace
 
 uint64_t PagedRun::EstimateCount(uint64_t first_key, uint64_t last_key) const {
   const uint64_t first = std::max(first_key, min_key);
@@ -25,6 +14,18 @@ uint64_t PagedRun::EstimateCount(uint64_t first_key, uint64_t last_key) const {
   using Wide = unsigned __int128;
   const Wide part = (Wide{last - first} + 1) * record_count;
   return static_cast<uint64_t>(part / (Wide{max_key - min_key} + 1));
+}
+
+// The words of a block are ValueRefs, which RefWord changes atomically. A void word is never led to
+// a frame.
+RefWord* PagedRun::WordIn(const l1::RecordBlock& block, uint64_t key,
+                          const l1::KeyBounds& bounds) const {
+  const uint32_t at = block.Find(key, bounds);
+  if (at == block.count()) return nullptr;
+  auto* const word = reinterpret_cast<RefWord*>(block.words() + at);
+  if (held == nullptr) return word;
+  const ValueRef ref = word->Load();
+  return ref.hot() || Holds(ref.slot(), key) ? word : nullptr;
 }
 
 RefWord* PagedRun::Locate(uint64_t key, const BlockFrames& frames, BlockLookup* lookup) const {

@@ -14,10 +14,11 @@ void PagedRunDeleter::operator()(PagedRun* run) const noexcept {
   run->owner->Discard(std::unique_ptr<PagedRun>(run));
 }
 
-Status Paging::AdoptWritten(const l1::ExtentId& id, const SortedRun& written, PagedRunPtr* run) {
+Status Paging::AdoptWritten(const l1::ExtentId& id, const SortedRun& written, uint64_t births,
+                            PagedRunPtr* run) {
   const Status adopted = AdoptNamed({written.min_key(), written.max_key(), id.generation, id.place,
-                                     static_cast<uint32_t>(written.count()), 0, 0},
-                                    run);
+                                     static_cast<uint32_t>(written.count()), 0, 0, births},
+                                    /*held=*/nullptr, run);
   if (adopted.ok()) {
     unnamed_count_.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -26,13 +27,16 @@ Status Paging::AdoptWritten(const l1::ExtentId& id, const SortedRun& written, Pa
   return adopted;
 }
 
-Status Paging::AdoptNamed(const format::IndexExtent& extent, PagedRunPtr* run) {
+Status Paging::AdoptNamed(const format::IndexExtent& extent, std::shared_ptr<const HeldSlots> held,
+                          PagedRunPtr* run) {
   run->reset(new (std::nothrow) PagedRun);
   if (*run == nullptr) return Status::OutOfMemory("index: no memory for an extent's description");
   (*run)->id = {extent.generation, extent.place};
   (*run)->record_count = extent.record_count;
   (*run)->min_key = extent.first_key;
   (*run)->max_key = extent.last_key;
+  (*run)->births = extent.births;
+  (*run)->held = std::move(held);
   (*run)->owner = this;
   return Status::Ok();
 }
@@ -49,7 +53,7 @@ Status Paging::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t 
     if (part->run.count() == 0) continue;
     l1::ExtentId id;
     ENGINE_RACE_RETURN_IF_ERROR(WriteRun(part->run, no_frames, store_.get(), image, &id));
-    ENGINE_RACE_RETURN_IF_ERROR(AdoptWritten(id, part->run, &part->extent));
+    ENGINE_RACE_RETURN_IF_ERROR(AdoptWritten(id, part->run, part->births, &part->extent));
     part->run = SortedRun();
   }
   return Status::Ok();

@@ -98,14 +98,17 @@ class Paging {
   // Extents.
 
   // A run for an extent that was just written. kOutOfMemory; then the extent is free again.
-  Status AdoptWritten(const l1::ExtentId& id, const SortedRun& written, PagedRunPtr* run);
+  // `births`: see Part.
+  Status AdoptWritten(const l1::ExtentId& id, const SortedRun& written, uint64_t births,
+                      PagedRunPtr* run);
   // Writes the runs of parts that no bucket has yet, if the index does not fit its memory with them
   // and `other_bytes` more. After a failure the runs that are not written stay flat. *image is made
   // when it is first needed.
   Status PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t other_bytes,
                    l1::ExtentImage* image);
-  // A run for an extent that the root names. kOutOfMemory.
-  Status AdoptNamed(const format::IndexExtent& extent, PagedRunPtr* run);
+  // A run for an extent that the root names. `held`: see PagedRun. kOutOfMemory.
+  Status AdoptNamed(const format::IndexExtent& extent, std::shared_ptr<const HeldSlots> held,
+                    PagedRunPtr* run);
   // Discard for an extent that the root names and that no run was made for.
   void DiscardNamed(const format::IndexExtent& extent) noexcept {
     FreeUnlessNamed({extent.generation, extent.place});

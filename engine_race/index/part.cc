@@ -182,7 +182,7 @@ bool WouldOverflow(std::span<const MergeSource> sources, size_t split_records) {
 bool OnlyAppends(const MergeSource& source) {
   const uint64_t first_new_key = source.delta->keys()[0];
   const SortedRun& run = *source.run;
-  return run.count() > 0 && first_new_key > run.max_key() &&
+  return run.count() > 0 && first_new_key > std::max(run.max_key(), source.extent_max_key) &&
          (source.history == nullptr || first_new_key > source.history->max_key());
 }
 

@@ -23,6 +23,7 @@
 #include "engine_race/index/ref_word.h"
 #include "engine_race/index/sorted_run.h"
 #include "engine_race/index/value_ref.h"
+#include "engine_race/log/slot_table.h"
 
 namespace engine_race {
 
@@ -33,6 +34,24 @@ struct alignas(64) Part {
   std::shared_ptr<const History> history;
   // Where the run lies on disk; null if it was not written.
   PagedRunPtr extent;
+  // The births of the bucket when the records of the run were the newest of their keys. None of
+  // them lies in a row that was born later.
+  uint64_t births = 0;
+  // Not of an empty delta: all its records came after this moment.
+  BucketMoment delta_since;
+  // Likewise for the records that came after NoteCopied.
+  BucketMoment later_since;
+  bool has_later = false;
+
+  // A record is about to come into the delta: the first one after `before`. With the lock of the
+  // bucket's index.
+  void NoteRecord(const BucketMoment& before) {
+    if (delta.count() == 0) delta_since = before;
+    if (!has_later) later_since = before;
+    has_later = true;
+  }
+  // The delta was copied. With the lock that excludes NoteRecord.
+  void NoteCopied() { has_later = false; }
 
   // Whether the run lies on disk alone.
   bool is_paged() const { return extent != nullptr && run.count() == 0; }
@@ -112,6 +131,9 @@ struct MergeSource {
   const SortedRun* run = nullptr;
   const Delta* delta = nullptr;
   std::shared_ptr<const History> history;
+  // The last key of the part's extent; 0 without one. A run that was read from it lacks its void
+  // words.
+  uint64_t extent_max_key = 0;
 
   // The records of the run and the history, without the delta.
   size_t record_count() const {

@@ -271,8 +271,8 @@ Status PartBuilder::MakeParts(std::span<const IndexEntry> entries, BucketIndex::
   return Status::Ok();
 }
 
-// For damaged buckets, and for those with rows. The slot of a damaged record tells its order. So a
-// record is provably the newest of its key if its order is higher than those of all damaged slots.
+// For damaged buckets, and for those with rows. A record is provably the newest of its key if that
+// is known of it for higher sequence numbers than any damaged record has.
 Status PartBuilder::BuildFromRecords(const RawBucket& raw, BuiltParts* built) {
   std::vector<KeyRecord> records;
   records.reserve(raw.entries.size());
@@ -285,11 +285,15 @@ Status PartBuilder::BuildFromRecords(const RawBucket& raw, BuiltParts* built) {
       records.push_back(record);
     } else {
       built->damaged_slots.push_back(static_cast<uint32_t>(slot));
-      first_provable = std::max(first_provable, raw.OrderOf(slot) + 1);
+      first_provable = std::max(first_provable, raw.SequenceEnd(slot) + 1);
     }
   }
-  std::erase_if(records, [&](const KeyRecord& each) { return each.sequence < first_provable; });
-  KeepNewest(&records);
+  std::erase_if(records,
+                [&](const KeyRecord& each) { return raw.NewestBelow(each) < first_provable; });
+  const auto is_later_copy = [&raw](const KeyRecord& a, const KeyRecord& b) {
+    return raw.IsLaterCopy(a.slot, b.slot);
+  };
+  records.resize(KeepNewest(records.data(), records.size(), is_later_copy));
   const bool damaged = !built->damaged_slots.empty();
   std::vector<IndexEntry> entries;
   entries.reserve(records.size());

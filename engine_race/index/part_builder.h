@@ -52,10 +52,14 @@ struct RawBucket {
   }
   bool HasRows() const { return table != nullptr && table->has_rows(); }
   bool Holds(size_t slot) const { return !HasRows() || table->Holds(slot, record_count); }
-  // Of two records of a key the one with the higher order is newer, damaged or not.
-  uint64_t OrderOf(size_t slot) const {
-    return HasRows() ? table->OrderOf(slot) : SlotTable::OrderOfSequence(slot);
+  // See SlotTable.
+  uint64_t SequenceEnd(size_t slot) const {
+    return HasRows() ? table->SequenceEnd(slot) : slot + 1;
   }
+  uint64_t NewestBelow(const KeyRecord& record) const {
+    return HasRows() ? table->NewestBelow(record.slot, record.sequence) : record.sequence + 1;
+  }
+  bool IsLaterCopy(size_t a, size_t b) const { return HasRows() && table->IsLaterCopy(a, b); }
 };
 
 struct BuiltParts {

@@ -21,9 +21,11 @@ bool IsSame(const l1::IndexRoot& a, const l1::IndexRoot& b, bool only_extents) {
   return has_same_extents &&
          std::equal(a.coverages.begin(), a.coverages.end(), b.coverages.begin(), b.coverages.end(),
                     [&](const format::IndexCoverage& x, const format::IndexCoverage& y) {
+                      if (!only_extents) {
+                        return x.record_count == y.record_count && x.births == y.births;
+                      }
                       // A coverage that has shrunk must be replaced on disk.
-                      return x.record_count == y.record_count ||
-                             (only_extents && x.record_count > y.record_count);
+                      return x.record_count >= y.record_count && x.births >= y.births;
                     });
 }
 
@@ -61,6 +63,8 @@ Status RootWriter::Commit(bool only_extents) {
     is_same = !paging_.is_in_doubt() && IsSame(next, root_, only_extents);
     if (is_same) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(paging_.store().Sync());
+    // A power loss must not take back a birth that the root covers: another row would get it.
+    ENGINE_RACE_RETURN_IF_ERROR(log_.FlushRows());
     return l1::StoreIndexRoot(log_.directory_fd(), log_.ids(), file_mode_, next, &is_replaced);
   });
   using End = Paging::CommitEnd;
@@ -78,31 +82,27 @@ Status RootWriter::DescribeBucket(uint32_t bucket, const l1::IndexRoot& before,
                                   l1::IndexRoot* root) {
   format::IndexCoverage coverage = before.coverages[bucket];
   bool is_whole = false;
-  bool has_rows = false;
   std::vector<format::IndexExtent> extents;
   log_.WithBucketLocked(bucket, [&] {
-    has_rows = log_.HasRows(bucket);
-    const uint64_t end_count = log_.RecordCount(bucket);
-    uint64_t record_count = 0;
-    is_whole = buckets_[bucket].Describe(end_count, &extents, &record_count);
-    if (is_whole) coverage = {record_count, end_count, 0};
+    const BucketMoment now = log_.LockedMomentOf(bucket);
+    BucketMoment since;
+    is_whole = buckets_[bucket].Describe(now, &extents, &since);
+    if (is_whole) coverage = {since.record_count, since.births, now.record_count, now.births, 0, 0};
   });
-  // A covered slot may not be used again. Such a bucket is built from its key log.
-  if (has_rows) return Status::Ok();
   if (!is_whole) {
     const auto old = before.ExtentsOf(bucket);
     extents.assign(old.begin(), old.end());
   }
   if (coverage.record_count == 0) return Status::Ok();
-  if (entry_end_counts_[bucket] != coverage.end_count) {
+  if (is_whole && entry_end_counts_[bucket] != coverage.end_count) {
     format::KeyEntry last;
     // A bucket whose key log cannot be read is left out.
     if (!log_.ReadKeyEntry(bucket, coverage.end_count - 1, &last).ok()) return Status::Ok();
     last_checks_[bucket] = last.check;
     entry_end_counts_[bucket] = coverage.end_count;
   }
-  coverage.check =
-      CoverageCheck(log_.store_id(), root->root_id, bucket, coverage, last_checks_[bucket]);
+  if (is_whole) coverage.last_check = last_checks_[bucket];
+  coverage.check = CoverageCheck(log_.store_id(), root->root_id, bucket, coverage);
   root->coverages[bucket] = coverage;
   for (format::IndexExtent& extent : extents) {
     extent.bucket = bucket;

@@ -28,6 +28,46 @@ bool AscendWithin(const uint64_t* keys, uint32_t count, const l1::KeyBounds& bou
          std::is_sorted(keys, keys + count, std::less_equal<>());
 }
 
+// The blocks of records of one extent, in memory.
+class RunBlocks {
+ public:
+  RunBlocks(const char* data, uint32_t count) : data_(data), count_(count) {}
+
+  // Whether they have what the root says of `run`. Other keys would lead beyond the radix table,
+  // other words beyond the frames.
+  bool AreSound(const PagedRun& run) const {
+    size_t at = 0;
+    l1::KeyBounds keys = {run.min_key, run.max_key};
+    for (uint32_t i = 0; i < count_; ++i) {
+      const l1::RecordBlock block = At(i);
+      if (block.count() > run.record_count - at) return false;
+      if (!IsSoundBlock(i + 1, DataAt(i), keys, kAllSlots)) return false;
+      if (i == 0 ? block.keys()[0] != run.min_key : block.keys()[0] == keys.first) return false;
+      at += block.count();
+      keys.first = block.keys()[block.count() - 1];
+    }
+    return at == run.record_count && keys.first == run.max_key;
+  }
+  // Calls visit(key, ref) for each record whose word is not void.
+  template <typename VisitFn>
+  void Visit(const PagedRun& run, const VisitFn& visit) const {
+    for (uint32_t i = 0; i < count_; ++i) {
+      const l1::RecordBlock block = At(i);
+      for (uint32_t j = 0; j < block.count(); ++j) {
+        const ValueRef ref = ValueRef::FromWord(block.words()[j]);
+        if (run.Holds(ref.slot(), block.keys()[j])) visit(block.keys()[j], ref);
+      }
+    }
+  }
+
+ private:
+  const char* DataAt(uint32_t i) const { return data_ + size_t{i} * format::kIndexBlockBytes; }
+  l1::RecordBlock At(uint32_t i) const { return l1::RecordBlock(DataAt(i)); }
+
+  const char* const data_;
+  const uint32_t count_;
+};
+
 }  // namespace
 
 Status WriteRun(const SortedRun& run, const FrameSlots& slots, l1::ExtentStore* store,
@@ -69,28 +109,26 @@ Status ReadRun(const PagedRun& from, const l1::ExtentStore& store, SlabAllocator
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size_t{block_count} * format::kIndexBlockBytes,
                                                /*huge_pages=*/false, &memory, placement));
   ENGINE_RACE_RETURN_IF_ERROR(store.ReadBlocks(from.id, 1, block_count, memory.data()));
-  const CellMap map =
-      CellMap::Over(from.min_key, from.max_key, SortedRun::CellCountFor(from.record_count));
+  const RunBlocks blocks(memory.data(), block_count);
+  if (!blocks.AreSound(from)) return Damaged(from);
+  size_t count = 0;
+  uint64_t first_key = 0;
+  uint64_t last_key = 0;
+  blocks.Visit(from, [&](uint64_t key, ValueRef /*ref*/) {
+    if (count++ == 0) first_key = key;
+    last_key = key;
+  });
   SortedRun made;
-  ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(from.record_count, map, slabs, &made, placement));
-  size_t at = 0;
-  for (uint32_t i = 0; i < block_count; ++i) {
-    const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
-    const l1::RecordBlock block(data);
-    if (block.count() > from.record_count - at) return Damaged(from);
-    // Other keys would lead beyond the radix table, other words beyond the frames.
-    const uint64_t first_key = at == 0 ? from.min_key : made.keys()[at - 1];
-    const bool is_good = IsSoundBlock(i + 1, data, {first_key, from.max_key}, kAllSlots);
-    if (!is_good || (at > 0 && block.keys()[0] == first_key)) return Damaged(from);
-    for (uint32_t j = 0; j < block.count(); ++j, ++at) {
-      made.mutable_keys()[at] = block.keys()[j];
-      made.mutable_refs()[at].Store(ValueRef::FromWord(block.words()[j]));
-    }
+  if (count > 0) {
+    const CellMap map = CellMap::Over(first_key, last_key, SortedRun::CellCountFor(count));
+    ENGINE_RACE_RETURN_IF_ERROR(SortedRun::Create(count, map, slabs, &made, placement));
+    size_t at = 0;
+    blocks.Visit(from, [&](uint64_t key, ValueRef ref) {
+      made.mutable_keys()[at] = key;
+      made.mutable_refs()[at++].Store(ref);
+    });
+    made.FillCells();
   }
-  const bool is_whole = at == from.record_count && made.keys()[0] == from.min_key &&
-                        made.keys()[at - 1] == from.max_key;
-  if (!is_whole) return Damaged(from);
-  made.FillCells();
   *run = std::move(made);
   return Status::Ok();
 }

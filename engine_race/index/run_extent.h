@@ -24,8 +24,8 @@ Status WriteRun(const SortedRun& run, const FrameSlots& slots, l1::ExtentStore* 
 // `slot_end`. A forged block that matches its checksum could lead anywhere.
 bool IsSoundBlock(uint32_t block, const char* data, const l1::KeyBounds& keys, uint64_t slot_end);
 
-// Reads all records of an extent into memory of `slabs`, or of its own without them. kCorruption,
-// kIOError, kOutOfMemory.
+// Reads all records of an extent into memory of `slabs`, or of its own without them. Leaves void
+// words out, so *run may be empty. kCorruption, kIOError, kOutOfMemory.
 Status ReadRun(const PagedRun& from, const l1::ExtentStore& store, SlabAllocator* slabs,
                const Placement& placement, SortedRun* run);
 

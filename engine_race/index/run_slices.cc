@@ -20,15 +20,19 @@ uint32_t BlockOf(const std::vector<uint64_t>& first_keys, uint64_t key) {
   return std::max<uint32_t>(1, static_cast<uint32_t>(above - first_keys.begin()));
 }
 
-// Appends the keys of a block, and read(word) for each of its words.
+// Appends the keys of a block, and read(word) for each of its words. `held` may be null: see
+// PagedRun.
 template <typename ReadFn, typename Slice>
-void AddBlock(const char* data, const ReadFn& read, Slice* slice) {
+void AddBlock(const char* data, const HeldSlots* held, uint64_t births, const ReadFn& read,
+              Slice* slice) {
   const l1::RecordBlock block(data);
   const auto* const words = reinterpret_cast<const RefWord*>(block.words());
-  slice->keys.insert(slice->keys.end(), block.keys(), block.keys() + block.count());
   for (uint32_t i = 0; i < block.count(); ++i) {
+    const ValueRef ref = read(words[i]);
+    if (held != nullptr && !held->Holds(ref.slot(), births, block.keys()[i])) continue;
+    slice->keys.push_back(block.keys()[i]);
     slice->refs.emplace_back();
-    slice->refs.back().Store(read(words[i]));
+    slice->refs.back().Store(ref);
   }
 }
 
@@ -62,7 +66,7 @@ bool RunSlices::Find(const PagedRun& run, const BlockFrames& frames, const Frame
   if (wanted->last < run.min_key || wanted->first > run.max_key) return true;
   const std::vector<uint64_t>* const first_keys = FencesOf(run, frames);
   if (first_keys == nullptr) {
-    wanted_ = {run.id, 0, 1, {run.min_key, run.max_key}};
+    wanted_ = {run.id, 0, 1, {run.min_key, run.max_key}, run.births, run.held};
     return false;
   }
   uint32_t first = BlockOf(*first_keys, wanted->first);
@@ -78,7 +82,8 @@ bool RunSlices::Find(const PagedRun& run, const BlockFrames& frames, const Frame
       wanted->last = (*first_keys)[last] - 1;
     }
   }
-  const Wanted blocks = {run.id, first, last - first + 1, {run.min_key, run.max_key}};
+  const Wanted blocks = {run.id,     first,   last - first + 1, {run.min_key, run.max_key},
+                         run.births, run.held};
   const Slice* slice = SliceOf(run, first, blocks.block_count);
   if (slice == nullptr && CopyFromFrames(run, frames, slots, blocks)) slice = &slices_.back();
   if (slice == nullptr) {
@@ -102,7 +107,9 @@ bool RunSlices::CopyFromFrames(const PagedRun& run, const BlockFrames& frames,
   Slice slice{run.id, wanted.first_block, wanted.block_count, {}, {}};
   // With slots: a copy of a word that leads to a frame would not learn of the eviction.
   const auto slot_of = [&slots](const RefWord& word) { return slots.SlotOf(word); };
-  for (const char* const block : blocks) AddBlock(block, slot_of, &slice);
+  for (const char* const block : blocks) {
+    AddBlock(block, run.held.get(), run.births, slot_of, &slice);
+  }
   slices_.push_back(std::move(slice));
   return true;
 }
@@ -139,7 +146,8 @@ Status RunSlices::Load(const l1::ExtentStore& store, uint64_t slot_end) {
   for (uint32_t i = 0; i < wanted.block_count; ++i) {
     const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
     AddBlock(
-        data, [](const RefWord& word) { return word.Load(); }, &slice);
+        data, wanted.held.get(), wanted.births, [](const RefWord& word) { return word.Load(); },
+        &slice);
   }
   slices_.push_back(std::move(slice));
   return Status::Ok();

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,7 +24,7 @@
 
 namespace engine_race {
 
-// Keys and words of a run, or of a stretch of it.
+// Keys and words of a run, or of a stretch of it. Void words are left out.
 struct RunSpan {
   const uint64_t* keys = nullptr;
   const RefWord* refs = nullptr;
@@ -68,6 +69,8 @@ class RunSlices {
     uint32_t first_block = 0;
     uint32_t block_count = 0;
     l1::KeyBounds keys = {0, 0};  // of the whole run
+    uint64_t births = 0;          // as in PagedRun, both
+    std::shared_ptr<const HeldSlots> held;
   };
   struct Fences {
     l1::ExtentId extent;

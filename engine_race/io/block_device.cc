@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "engine_race/base/is_zero.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/sys.h"
 
@@ -16,10 +17,6 @@ namespace engine_race::io {
 namespace {
 
 constexpr uint64_t kSignatureBytes = uint64_t{1} << 20;
-
-bool IsZero(const char* data, uint64_t size_bytes) {
-  return std::all_of(data, data + size_bytes, [](char byte) { return byte == 0; });
-}
 
 }  // namespace
 

@@ -104,7 +104,7 @@ struct BucketCut {
   uint64_t record_count = 0;
   // The entries of appended records below this are in the key log.
   uint64_t logged_key_watermark = 0;
-  // Appended records below this are in both logs, in whole groups.
+  // Appended records below this are in both logs.
   uint64_t logged_watermark = 0;
   // Appended records below this outlive power loss.
   uint64_t synced_watermark = 0;

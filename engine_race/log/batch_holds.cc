@@ -1,7 +1,6 @@
 #include "engine_race/log/batch_holds.h"
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/round_up.h"
 #include "engine_race/log/append_listener.h"
 
 namespace engine_race {
@@ -9,20 +8,6 @@ namespace {
 
 // How many buckets ahead the cache lines of a bucket are asked for.
 constexpr size_t kBucketsAhead = 4;
-
-// Rows of neighbouring sequence numbers may lie apart. Staging has places for two groups of
-// entries, and a row is at least one group. So a part lies in two rows at most.
-void FindSlots(const SlotTable& table, BatchPart* part) {
-  static_assert(format::kKeyPlaces == 2);
-  part->first_slot = table.SlotOf(part->first_sequence);
-  part->next_row_begin = UINT32_MAX;
-  const uint64_t next_row = RoundUp(part->first_sequence + 1, table.row_records());
-  const uint64_t end = part->first_sequence + part->size();
-  if (!table.has_rows() || end <= next_row) return;
-  ENGINE_RACE_ASSERT(end <= next_row + table.row_records());
-  part->next_row_begin = part->begin + static_cast<uint32_t>(next_row - part->first_sequence);
-  part->next_row_slot = table.SlotOf(next_row);
-}
 
 // The first slot from `slot` on that begins a group.
 uint64_t NextGroup(const Lane& lane, uint64_t slot) {
@@ -123,7 +108,6 @@ Status BatchHolds::TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex
     bucket.written.wait(*lock);
   }
   ENGINE_RACE_RETURN_IF_ERROR(groups_.MakeSlot(part->bucket));
-  FindSlots(bucket.table, part);
   if (part->listener != nullptr) {
     ENGINE_RACE_RETURN_IF_ERROR(part->size() == 1
                                     ? part->listener->Prepare(part->bucket)

@@ -26,11 +26,6 @@ struct BatchPart {
   // Set once the records have places, which the places words name.
   bool placed = false;
   uint64_t first_sequence = 0;
-  // The slot of the first record. Items below `next_row_begin` lie behind it. Items from there on
-  // lie in another row, from `next_row_slot` on.
-  uint64_t first_slot = 0;
-  uint32_t next_row_begin = UINT32_MAX;
-  uint64_t next_row_slot = 0;
   uint32_t value_places = 0;
   uint32_t key_places = 0;
   // Whether a full group waits to be written to its log.
@@ -38,10 +33,6 @@ struct BatchPart {
 
   uint32_t size() const { return end - begin; }
   uint64_t SequenceOf(uint32_t item) const { return first_sequence + (item - begin); }
-  uint64_t SlotOf(uint32_t item) const {
-    return item < next_row_begin ? first_slot + (item - begin)
-                                 : next_row_slot + (item - next_row_begin);
-  }
 };
 
 class BatchPlan {

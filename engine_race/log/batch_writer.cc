@@ -85,8 +85,7 @@ KeyRecord BatchWriter::RecordOf(const BatchPlan& plan, const BatchPart& part, ui
   const WriteBatch::Record& entry = plan.record(item);
   KeyRecord record;
   record.key = entry.key;
-  record.sequence = SlotTable::OrderOfSequence(part.SequenceOf(item));
-  record.slot = static_cast<uint32_t>(part.SlotOf(item));
+  record.sequence = part.SequenceOf(item);
   record.tombstone = entry.value == nullptr;
   record.value_hash = record.tombstone ? 0 : entry.value_hash;
   return record;
@@ -246,7 +245,9 @@ Status BatchWriter::Count(const BatchPlan& plan, BatchPart* part, bool must_coun
   part->placed = false;
   if (part->listener != nullptr) {
     for (uint32_t item = part->begin; item < part->end; ++item) {
-      part->listener->OnAppend(part->bucket, RecordOf(plan, *part, item));
+      KeyRecord record = RecordOf(plan, *part, item);
+      record.slot = static_cast<uint32_t>(bucket.table.SlotOf(part->SequenceOf(item)));
+      part->listener->OnAppend(part->bucket, record);
     }
   }
   // Release pairs with the acquire in Bucket::RecordCount.

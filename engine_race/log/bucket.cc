@@ -1,5 +1,8 @@
 #include "engine_race/log/bucket.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "engine_race/base/assert.h"
 
 namespace engine_race {
@@ -19,6 +22,59 @@ void Bucket::AwaitRelease(std::unique_lock<std::mutex>* lock, bool unclaimed) {
     written.wait(*lock);
     --awaiting_release;
   }
+}
+
+void Bucket::Release() {
+  ENGINE_RACE_ASSERT(held);
+  held = false;
+  if (awaiting_release != 0) written.notify_all();
+  WakeOneIfRoom();
+}
+
+bool Bucket::FindIdleGroup(FullGroup* full) const {
+  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+    const Lane& lane = LaneOf(kind);
+    if (lane.FindIdleFullGroup(record_count, &full->group)) {
+      full->kind = kind;
+      full->place = lane.PlaceOf(full->group * lane.group_records());
+      return true;
+    }
+  }
+  return false;
+}
+
+SlotBits Bucket::GapsOf(uint32_t row) const {
+  const SlotBits gaps = SlotBits::First(table.row_records()) - table.rows()[row].held;
+  const auto found = unreleased.find(row);
+  return found == unreleased.end() ? gaps : gaps - found->second;
+}
+
+void Bucket::CountGaps(uint32_t row) noexcept {
+  // One slot in so many must be there to fill, unless the region is full.
+  constexpr uint32_t kMinShare = 8;
+  const Row& content = table.rows()[row];
+  uint32_t count = 0;
+  // The next run of the row takes the place of this one. The run of the last synced record stays:
+  // it tells how many records there are.
+  if (content.kind == format::RowKind::kUsed &&
+      (!content.has_run() || content.run_end() < FoundBySlotEnd())) {
+    count = GapsOf(row).count();
+    if (!may_fill_region && count < table.row_records() / kMinShare) count = 0;
+  }
+  gap_count += count;
+  gap_count -= row_gaps[row];
+  row_gaps[row] = count;
+}
+
+void Bucket::CountMoreGaps(uint64_t end_before) noexcept {
+  const uint64_t longest = table.row_records();
+  auto run = table.runs().lower_bound(end_before - std::min(end_before, longest));
+  for (; run != table.runs().end() && run->first < FoundBySlotEnd(); ++run) CountGaps(run->second);
+}
+
+void Bucket::LetFill(bool may_fill) noexcept {
+  if (std::exchange(may_fill_region, may_fill) == may_fill) return;
+  for (uint32_t row = 0; row < table.rows().size(); ++row) CountGaps(row);
 }
 
 }  // namespace engine_race

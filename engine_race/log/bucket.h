@@ -16,18 +16,15 @@
 #include <set>
 #include <vector>
 
-#include "engine_race/base/assert.h"
 #include "engine_race/log/full_group.h"
 #include "engine_race/log/lane.h"
 #include "engine_race/log/log_cut.h"
-#include "engine_race/log/run_numbers.h"
+#include "engine_race/log/run_slots.h"
 #include "engine_race/log/slot_table.h"
 
 namespace engine_race {
 
 class AppendListener;
-
-inline constexpr uint64_t kUnknownRowEnd = ~uint64_t{0};
 
 // Aligned so that two buckets never share a cache line.
 struct alignas(64) Bucket {
@@ -50,8 +47,8 @@ struct alignas(64) Bucket {
   }
   LoggedSlots Logged() const {
     const uint64_t watermark = LoggedValueWatermark();
-    // Acquire pairs with the release in RowKeeper::BeginRows: the numbers are filled in.
-    return {watermark, run_numbers.load(std::memory_order_acquire)};
+    // Acquire pairs with the release in RowKeeper::BeginRows: the runs are filled in.
+    return {watermark, run_slots.load(std::memory_order_acquire)};
   }
   // No slot from this one on holds a record.
   uint64_t SlotEnd() const {
@@ -66,24 +63,12 @@ struct alignas(64) Bucket {
   }
   bool HasRows() const {
     // Acquire, as in Logged.
-    return run_numbers.load(std::memory_order_acquire) != nullptr;
+    return run_slots.load(std::memory_order_acquire) != nullptr;
   }
 
   // A full group that no thread writes yet: one that has just been filled, or one whose write
   // failed. False when there is none.
-  bool FindIdleGroup(FullGroup* full) const {
-    for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
-      const Lane& lane = LaneOf(kind);
-      if (lane.FindIdleFullGroup(record_count, &full->group)) {
-        full->kind = kind;
-        const uint64_t first = full->group * lane.group_records();
-        full->place = lane.PlaceOf(first);
-        full->slot = table.SlotOf(first);
-        return true;
-      }
-    }
-    return false;
-  }
+  bool FindIdleGroup(FullGroup* full) const;
 
   // Whether the next record has a place in both lanes, and no batch holds the bucket.
   bool HasRoom() const {
@@ -108,15 +93,30 @@ struct alignas(64) Bucket {
   // Waits until no batch holds the bucket. With `unclaimed` also until no thread cleans it.
   void AwaitRelease(std::unique_lock<std::mutex>* lock, bool unclaimed = false);
   // Under the mutex.
-  void Release() {
-    ENGINE_RACE_ASSERT(held);
-    held = false;
-    if (awaiting_release != 0) written.notify_all();
-    WakeOneIfRoom();
-  }
+  void Release();
 
-  // Prefetches all cache lines that a write looks at, at once. A store has more buckets than a
-  // cache keeps while values pass through it.
+  // Under the mutex: readers take records below this from the log. Synced records of an unfinished
+  // group lie in the log and in staging. Their row may have another run by now. Then only their
+  // slots are known, and staging is asked by number. So with rows the log is read.
+  uint64_t LoggedCount(LaneKind kind) const {
+    return LoggedCountOf(table, LaneOf(kind).watermark(), synced_watermark);
+  }
+  // Under the mutex: the slots of a row that hold nothing, and that no reader or view can come to.
+  SlotBits GapsOf(uint32_t row) const;
+  // Under the mutex: counts the slots of a row that the tail may fill again. So few that a run is
+  // not worth it count as none.
+  void CountGaps(uint32_t row) noexcept;
+  // Under the mutex: no appended record below this is looked for by its number any more. A cleaner
+  // looks at what was appended since it came.
+  uint64_t FoundBySlotEnd() const {
+    return claimed ? std::min(synced_watermark, claimed_at) : synced_watermark;
+  }
+  // Under the mutex, when FoundBySlotEnd has risen.
+  void CountMoreGaps(uint64_t end_before) noexcept;
+  // Under the mutex: sets may_fill_region.
+  void LetFill(bool may_fill) noexcept;
+
+  // Prefetches all cache lines that a write looks at. Caches do not keep those of all buckets.
   void Prefetch() const {
     const char* const end = reinterpret_cast<const char*>(&changed);
     for (const char* line = reinterpret_cast<const char*>(this); line < end; line += kLineBytes) {
@@ -165,28 +165,30 @@ struct alignas(64) Bucket {
   // Rows that may be taken: nothing on disk or in memory needs what they held.
   std::set<uint32_t> free_rows;
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
-  std::vector<uint64_t> row_births;
-  // By row, if it is free: SlotTable::EndOf of its last records. kUnknownRowEnd for rows that Open
-  // found.
-  std::vector<uint64_t> row_ends;
-  // How many groups of freed cells a row has that have not been released.
-  std::map<uint32_t, uint32_t> unreleased;
-  // By row: cells that wait for RowMover::Settle, a bit each.
-  std::map<uint32_t, uint32_t> unsettled_cells;
-  // Whether appends may fill the region to its end, because no row of it can be freed.
+  std::vector<uint64_t> row_versions;
+  // By row: slots that were given up and not released, and those that wait for RowMover::Settle.
+  std::map<uint32_t, SlotBits> unreleased;
+  std::map<uint32_t, SlotBits> unsettled;
+  // By row: how many slots the tail may fill again. And their sum.
+  std::vector<uint32_t> row_gaps;
+  uint64_t gap_count = 0;
+  // The rows that may hold anything before the bucket is cleaned: the tail takes no more.
+  uint64_t row_limit = ~uint64_t{0};
+  // Whether appends may fill the region to its end, because no row of it can be freed. Then gaps
+  // that are not worth a run are filled, too.
   bool may_fill_region = false;
-  // Whether space of cells that earlier openings freed has been given back.
+  // Whether space of rows that earlier openings freed has been given back.
   bool leftovers_released = false;
-  // Whether a thread cleans the bucket.
+  // Whether a thread cleans the bucket. And how many records were in the logs when it came.
   bool claimed = false;
+  uint64_t claimed_at = 0;
   // How many cuts have readers. The rows stay as they are for them. Raised under the lock.
   std::atomic<uint32_t> cut_count{0};
-  // Settled groups of freed cells that no Release has refused, and those that are being released.
-  // A hint.
+  // How many FreedSlots were settled and not yet refused by a Release, or one works on: a hint.
   std::atomic<uint32_t> untried_count{0};
   // A copy of the table's runs for readers without a lock. Null without rows.
-  std::unique_ptr<RunNumbers> owned_run_numbers;
-  std::atomic<const RunNumbers*> run_numbers{nullptr};
+  std::unique_ptr<RunSlots> owned_run_slots;
+  std::atomic<const RunSlots*> run_slots{nullptr};
   // How many rows were ever used.
   std::atomic<uint64_t> published_row_end{0};
   // Raised before slots are given to other records.

@@ -39,10 +39,14 @@ Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
   const PolicyScope scope(placement->memory());
   opened->context_.staging.Start(options.staging_mode, MemoryLimit(), options.log,
                                  placement->memory());
+  SpaceReserve& reserve = opened->context_.reserve;
+  reserve.Adopt();
   Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
-  ENGINE_RACE_RETURN_IF_ERROR(opened->large_batches_.Finish());
+  ENGINE_RACE_RETURN_IF_ERROR(reserve.Write([&] { return opened->large_batches_.Finish(); }));
   opened->mover_.AdoptMoves();
+  // Not before: on a full disk it would take what the recovery needs.
+  reserve.Prepare();
   *log = std::move(opened);
   return Status::Ok();
 }
@@ -79,6 +83,14 @@ std::vector<CutPin> BucketLog::PinRows() {
   return pins;
 }
 
+// After a failure the rows of the page cache need not be those of the device.
+Status BucketLog::FlushRows() {
+  // Acquire pairs with the release in RowKeeper::EnsureFile.
+  if (!context_.has_row_file.load(std::memory_order_acquire)) return Status::Ok();
+  if (context_.latch.latched()) return context_.latch.status();
+  return writer_.FlushRows();
+}
+
 Status BucketLog::CheckWritable() const {
   const std::lock_guard<std::mutex> no_large_batch(context_.large_batch_mutex);
   return context_.latch.latched() ? context_.latch.status() : Status::Ok();
@@ -92,8 +104,10 @@ bool BucketLog::HasNoted(uint64_t backup_id) const {
 
 Status BucketLog::NoteBackup(uint64_t backup_id, uint64_t parent_id) {
   const std::lock_guard<std::mutex> lock(context_.manifest_mutex);
-  return WriteNoteOfBackup(directory_fd(), context_.options.file_mode, backup_id, parent_id,
-                           &context_.files.identity);
+  return context_.reserve.Write([&] {
+    return WriteNoteOfBackup(directory_fd(), context_.options.file_mode, backup_id, parent_id,
+                             &context_.files.identity);
+  });
 }
 
 Status BucketLog::KeepCleanAt(uint32_t bucket, uint64_t record_count) noexcept {

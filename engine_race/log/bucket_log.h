@@ -14,7 +14,7 @@
 //   LogReader    reads values, cuts buckets for the index (log_reader.h)
 //   Syncer       Sync, the durable modes and their journal (syncer.h)
 //   RowKeeper    hands out the rows of slots (row_keeper.h)
-//   RowMover     moves records, and gives the space of freed cells back (row_mover.h)
+//   RowMover     moves records, and gives the space of freed rows back (row_mover.h)
 //   Recovery     what Open does with what it finds (recovery.h; power_recovery.h after power loss)
 //   Staging      staging files and counts (staging.h); StoreFiles  all files (store_files.h)
 // They share a LogContext (log_context.h), which holds the state of each bucket (bucket.h).
@@ -125,6 +125,20 @@ class BucketLog {
   // Changes before slots of the bucket are given to other records. A reader calls it before it
   // looks a slot up and after it has read the slot. If the calls agree, it has read that record.
   uint64_t ReuseCount(uint32_t bucket) const { return context_.buckets[bucket].ReuseCount(); }
+  // How far the bucket is. Under its lock: for listeners, and within WithBucketLocked.
+  BucketMoment LockedMomentOf(uint32_t bucket) const {
+    const Bucket& state = context_.buckets[bucket];
+    return {state.record_count, state.table.births()};
+  }
+  // See SlotTable.
+  uint64_t FirstSince(uint32_t bucket, const BucketMoment& since) const {
+    return reader_.FirstSince(bucket, since);
+  }
+  uint64_t CountSince(uint32_t bucket, const BucketMoment& since) const {
+    return reader_.CountSince(bucket, since);
+  }
+  // Makes durable what the file of rows says, if there is one. A failure ends all writing.
+  Status FlushRows();
   // Whether the bucket has rows: its slots are not its records' sequence numbers any more.
   bool HasRows(uint32_t bucket) const { return context_.buckets[bucket].HasRows(); }
 
@@ -175,11 +189,6 @@ class BucketLog {
   Status ReadKeyEntry(uint32_t bucket, uint64_t sequence, format::KeyEntry* entry) const {
     return reader_.ReadKeyEntry(bucket, sequence, entry);
   }
-  // The record that a view shows in the slot has a sequence number below this. Of an appended one
-  // it is the next number. The caller pins the view.
-  uint64_t SequenceEnd(uint32_t bucket, uint64_t slot) const {
-    return reader_.SequenceEnd(bucket, slot);
-  }
   // CorruptValue is the status for a value that differs from its checksum. LostValue is the status
   // for a value whose location on a device is lost. Both name file, bucket and slot.
   Status CorruptValue(uint32_t bucket, uint64_t slot) const {
@@ -218,12 +227,15 @@ class BucketLog {
     context_.key_group_listener.store(listener, std::memory_order_release);
   }
 
+  // The space that deletions and moves have on a full disk.
+  SpaceReserve& reserve() { return context_.reserve; }
+
   // For reclaim: a record count of the bucket that is kept beside its counts. CleanAt: as the last
   // opening has left it; 0: not known. A power loss may take it.
   uint64_t CleanAt(uint32_t bucket) const { return context_.buckets[bucket].found_clean_at; }
   Status KeepCleanAt(uint32_t bucket, uint64_t record_count) noexcept;
 
-  // Moves records, and frees and releases cells.
+  // Moves records, and frees and releases slots.
   RowMover& mover() { return mover_; }
   const RowMover& mover() const { return mover_; }
 

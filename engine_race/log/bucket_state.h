@@ -26,6 +26,14 @@ struct BucketState {
   bool damaged = false;
   // Tells what the bucket's slots hold.
   SlotTable table;
+
+  // As Bucket::LoggedCount.
+  uint64_t LoggedKeyCount() const {
+    return LoggedCountOf(table, logged_key_watermark, synced_watermark);
+  }
+  uint64_t LoggedValueCount() const {
+    return LoggedCountOf(table, logged_value_watermark, synced_watermark);
+  }
 };
 
 // The words of a state, with their checks under `seed_id`.

@@ -29,15 +29,16 @@ Status CompareWithCounts(const StoreFiles& files, const Staging& staging, uint32
   return Status::Ok();
 }
 
-// Whether the rows reach the counts, and have all records of unfinished groups.
+// Whether the rows reach the counts, and have all records that are not in the logs.
 bool RowsHoldRecords(const BucketState& state) {
   const SlotTable& table = state.table;
   if (!table.has_rows()) return true;
   if (state.record_count > table.RunEnd()) return false;
-  const uint64_t logged_count = std::min(state.logged_key_watermark, state.logged_value_watermark);
-  const uint64_t row_records = table.row_records();
-  for (uint64_t run = logged_count / row_records; run * row_records < state.record_count; ++run) {
-    if (!table.runs().contains(run)) return false;
+  for (uint64_t next = std::min(state.LoggedKeyCount(), state.LoggedValueCount());
+       next < state.record_count;) {
+    const SlotPiece piece = table.PieceFrom(next, state.record_count);
+    if (piece.count == 0) return false;
+    next += piece.count;
   }
   return true;
 }

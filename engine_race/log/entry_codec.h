@@ -3,12 +3,13 @@
 //
 // An entry has the key, the sequence number, whether the record is a tombstone, the whole hash of
 // its value, and a check. The check is a hash of all the others, seeded with store, bucket and
-// slot. So an entry with a damaged bit is refused, and so is one that lies in another place.
+// position: see SlotTable. So an entry with a damaged bit is refused, and so is one that lies in
+// another place.
 //
 // A value is verified with its entry by all 64 bits of its hash. The index keeps 28 of them.
 //
 // Thread safety: values and stateless functions. Invariant: what Encode made of a record decodes in
-// its slot of its bucket of its store alone.
+// its position of its bucket of its store alone.
 #ifndef ENGINE_RACE_LOG_ENTRY_CODEC_H_
 #define ENGINE_RACE_LOG_ENTRY_CODEC_H_
 
@@ -49,35 +50,32 @@ class EntryCodec {
   EntryCodec(uint64_t store_id, uint32_t bucket)
       : seed_(MixWords(store_id ^ 0x9e3779b97f4a7c15, bucket + 0xd1b54a32d192ed03)) {}
 
-  format::KeyEntry Encode(const KeyRecord& record) const {
+  format::KeyEntry Encode(const KeyRecord& record, uint64_t position) const {
     ENGINE_RACE_ASSERT(record.sequence <= format::kSequenceMask);
     ENGINE_RACE_ASSERT(!record.tombstone || record.value_hash == 0);
     format::KeyEntry entry;
     entry.key = record.key;
     entry.word = record.sequence | uint64_t{record.tombstone} << format::kSequenceBits;
     entry.value_hash = record.value_hash;
-    entry.check = CheckOf(entry, record.slot);
+    entry.check = CheckOf(entry, position);
     return entry;
   }
 
-  // False when the entry is damaged, not of this slot, or has a sequence number of `sequence_bound`
-  // or above. *record is then unspecified.
-  bool Decode(const format::KeyEntry& entry, uint32_t slot, uint64_t sequence_bound,
-              KeyRecord* record) const {
+  // Leaves record->slot as it is. False when the entry is damaged, or not of this position. *record
+  // is then unspecified.
+  bool Decode(const format::KeyEntry& entry, uint64_t position, KeyRecord* record) const {
     record->key = entry.key;
     record->sequence = entry.sequence();
     record->value_hash = entry.value_hash;
-    record->slot = slot;
     record->tombstone = entry.tombstone();
-    return entry.check == CheckOf(entry, slot) && entry.word >> format::kEntryWordBits == 0 &&
-           record->sequence < sequence_bound;
+    return entry.check == CheckOf(entry, position) && entry.word >> format::kEntryWordBits == 0;
   }
 
  private:
   // Both operands of both multiplications depend on the record. So damage in several words does not
   // cancel out.
-  uint64_t CheckOf(const format::KeyEntry& entry, uint32_t slot) const {
-    const uint64_t place = (slot + 0xa0761d6478bd642f) * 0xe7037ed1a0b428db;
+  uint64_t CheckOf(const format::KeyEntry& entry, uint64_t position) const {
+    const uint64_t place = (position + 0xa0761d6478bd642f) * 0xe7037ed1a0b428db;
     return MixWords(MixWords(entry.key ^ seed_, entry.word ^ place),
                     entry.value_hash ^ 0x8ebc6af09c88c6e3);
   }

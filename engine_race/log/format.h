@@ -37,6 +37,8 @@ inline constexpr char kRowsName[] = "key_rows";
 inline constexpr char kJournalName[] = "staging_journal";
 // Only in stores that a batch was written to: intents.
 inline constexpr char kBatchesName[] = "staging_batches";
+// In each directory that holds logs: reserved space, and no data.
+inline constexpr char kReserveName[] = "staging_reserve";
 // Only while a large batch is being written, or where that was interrupted.
 inline constexpr char kLargeBatchName[] = "staging_large_batch";
 
@@ -73,12 +75,15 @@ static_assert(offsetof(Manifest, checksum) == 56);
 
 // The rest of the manifest's page: the store's keys, and where its values lie.
 inline constexpr uint32_t kNotedBackupCount = 16;
+// Builds before the first release wrote 1 and 2, with other rows.
+inline constexpr uint32_t kRowForm = 3;
 inline constexpr uint32_t kPathNamesBytes = 3856;
 struct ManifestPaths {
   uint64_t stripe_unit_bytes;
   // 0: the values lie in the store's own directory.
   uint32_t path_count;
-  uint32_t has_rows;  // 1: the store has a file of rows
+  // kRowForm: the store has a file of rows. 0: it has none.
+  uint32_t row_form;
   // Seeds the checksums of entries, values and counts. The store id, or the seed of a clone's
   // source.
   uint64_t seed_id;
@@ -124,7 +129,7 @@ struct KeyEntry {
   uint64_t key;
   uint64_t word;        // from the low bits up: sequence number, tombstone bit, zeros
   uint64_t value_hash;  // Hash64 of the value, seed 0; zero for a tombstone
-  uint64_t check;       // a hash of the words above, with store, bucket and slot
+  uint64_t check;       // a hash of the words above, with store, bucket and position
 
   friend bool operator==(const KeyEntry&, const KeyEntry&) = default;
 };
@@ -187,31 +192,44 @@ static_assert(kBasePlaces <= kKeyPlaces && kBasePlaces >= 2,
               "a bucket takes records while one of its groups is written");
 
 // Rows: what the slots of a bucket hold, once slots have been used again. The key region of a
-// bucket and its value region are cut into rows: as many slots as the larger group has. A row is
-// cut into up to eight cells, of a group of values at least. The file has a stride for each bucket:
-// a head, and then the rows in order of slot.
-inline constexpr uint32_t kMaxRowCells = 8;
-inline constexpr uint32_t kRowCheckBits = 14;
-inline constexpr uint32_t kRowKindBits = 2;
-static_assert(kSequenceBits + kRowKindBits + kRowCheckBits == 64);
-inline constexpr uint32_t kRowCountBits = 13;
-struct RowWords {
-  uint64_t content;  // from the low bits up: number, kind, check
-  uint64_t cells;    // from the low bits up: freed cells, record count, check
+// bucket and its value region are cut into rows: as many slots as the larger group has. The file
+// has a stride for each bucket: a head, and then the rows in order of slot.
+inline constexpr uint32_t kMaxRowRecords = 256;
+inline constexpr uint32_t kBirthBits = 50;
+inline constexpr uint32_t kSealBits = 48;
+enum class RowKind : uint64_t {
+  kFree = 0,
+  kUsed = 1,
+  kMoving = 2,  // holds moved records, which may not be durable
 };
-static_assert(sizeof(RowWords) == 16);
+// Images of a row are numbered from 1. One that was written half begins with another word than it
+// ends with, and counts for nothing.
+inline constexpr uint32_t kImageNumberBits = 40;
+inline constexpr uint32_t kRowKindBits = 2;
+struct RowImage {
+  uint64_t begin;   // from the low bits up: the image's number, check
+  uint64_t number;  // the first sequence number of the run
+  uint64_t path[kMaxRowRecords / 64];
+  uint64_t held[kMaxRowRecords / 64];
+  uint64_t birth;  // from the low bits up: kind, birth
+  uint64_t horizon;
+  uint64_t seal;
+  uint64_t moved_at;
+  uint64_t hash;  // of the fields above
+  uint64_t end;   // as `begin`
+};
+static_assert(sizeof(RowImage) == 128);
+// The image with the higher number counts, and the other one is written next. All zero: never used.
+struct RowImages {
+  RowImage images[2];
+};
+static_assert(512 % sizeof(RowImages) == 0, "no row lies in two sectors");
 // All zero: no slot of the bucket was used again, and slots are sequence numbers.
 struct RowsHead {
-  uint64_t row_end;   // rows from this one on have never been used; with a check
-  uint64_t reserved;  // zero
+  uint64_t row_end;       // rows from this one on have never been used; with a check
+  uint64_t reserved[31];  // zero
 };
-static_assert(sizeof(RowsHead) == sizeof(RowWords));
-enum class RowKind : uint32_t {
-  kFree = 0,
-  kRun = 1,     // records with neighbouring numbers, as they were appended
-  kMoved = 2,   // records that were written again
-  kMoving = 3,  // kMoved, but perhaps not durable
-};
+static_assert(sizeof(RowsHead) == sizeof(RowImages));
 
 // Commit journal: two halves of batches. A batch is one block of header and then its values, in the
 // order of its descriptors; a tombstone has none. The batches of a half follow one another from its
@@ -260,7 +278,7 @@ inline constexpr char kIndexRootTempName[] = "key_index_root.new";
 inline constexpr char kIndexFilePrefix[] = "key_index_";
 inline constexpr uint32_t kIndexFileCount = 4;
 inline constexpr uint64_t kIndexRootMagic = 0x544f4f5245434152;  // "RACEROOT" as bytes
-inline constexpr uint32_t kIndexRootVersion = 1;
+inline constexpr uint32_t kIndexRootVersion = 2;
 
 struct IndexRootHeader {
   uint64_t magic;
@@ -279,18 +297,24 @@ struct IndexRootHeader {
 };
 static_assert(sizeof(IndexRootHeader) == 64);
 
-// The extents of a bucket, together with its records from `record_count` to `end_count`, by
-// sequence number, have the newest record below `end_count` of each key. They have no record from
-// `end_count` on. `check` is a hash of root, bucket, both counts and the check of the key entry of
-// the record before `end_count`. All zero: the bucket is not covered.
+// Which records of a bucket its extents stand for, when the root was made. The bucket had
+// `end_count` records then, and its rows `end_births` births. The extents have no later record.
+// Together with the records from `record_count` on and with the rows that were born after `births`
+// they had the newest record of each key. `last_check` is the check of the key entry of the
+// record before `end_count`. `check` is a hash of root, bucket, and the other fields. All zero: the
+// bucket is not covered.
 struct IndexCoverage {
   uint64_t record_count;
+  uint64_t births;
   uint64_t end_count;
+  uint64_t end_births;
+  uint64_t last_check;
   uint64_t check;
 };
-static_assert(sizeof(IndexCoverage) == 24);
+static_assert(sizeof(IndexCoverage) == 48);
 
-// One extent: the keys of one part, ascending, tombstones left out.
+// One extent: the keys of one part, ascending, tombstones left out. A word that leads to a row that
+// was born after `births`, or to a slot that holds nothing, stands for no record.
 struct IndexExtent {
   uint64_t first_key;
   uint64_t last_key;
@@ -299,8 +323,9 @@ struct IndexExtent {
   uint32_t record_count;
   uint32_t bucket;
   uint32_t reserved;  // zero
+  uint64_t births;
 };
-static_assert(sizeof(IndexExtent) == 40);
+static_assert(sizeof(IndexExtent) == 48);
 
 // An extent lies in file `place % kIndexFileCount`, at kIndexExtentBytes * (place /
 // kIndexFileCount). Its first block has the first keys of the other blocks. Those hold the records,

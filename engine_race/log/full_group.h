@@ -14,8 +14,6 @@ struct FullGroup {
   LaneKind kind = LaneKind::kValues;
   uint64_t group = 0;
   uint32_t place = 0;
-  // Where its first record lies in the logs.
-  uint64_t slot = 0;
 };
 
 }  // namespace engine_race

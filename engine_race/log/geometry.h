@@ -48,18 +48,14 @@ struct Geometry {
     return key_group_bytes / static_cast<uint32_t>(sizeof(format::KeyEntry));
   }
 
-  // Slots are used again by the row, and freed by the cell.
+  // Slots are handed out by the row.
   uint32_t row_records() const { return std::max(values_per_group(), keys_per_group()); }
   uint64_t rows_per_bucket() const {
     return std::max<uint64_t>(bucket_capacity_records / row_records(), 1);
   }
-  uint32_t cell_records() const {
-    return std::max(values_per_group(), row_records() / format::kMaxRowCells);
-  }
-  uint32_t cells_per_row() const { return row_records() / cell_records(); }
   // In the file of rows: a head and the rows of each bucket, in whole pages.
   uint64_t rows_stride_bytes() const {
-    return ((rows_per_bucket() + 1) * sizeof(format::RowWords) + 4095) / 4096 * 4096;
+    return ((rows_per_bucket() + 1) * sizeof(format::RowImages) + 4095) / 4096 * 4096;
   }
   uint64_t rows_file_bytes() const { return rows_stride_bytes() * bucket_count; }
 

@@ -109,7 +109,7 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
                             bucket.keys.IndexOf(sequence));
   KeyRecord record;
   record.key = key;
-  record.sequence = SlotTable::OrderOfSequence(sequence);
+  record.sequence = sequence;
   record.slot = static_cast<uint32_t>(slot);
   // Computed here, under the lock, while the prefetched memory for the value arrives.
   record.value_hash = value == nullptr ? 0 : HashValue(value);
@@ -195,17 +195,18 @@ Status GroupWriter::WriteGroup(uint32_t index, const FullGroup& full) {
     // share of the load.
     if (full.place >= format::kBasePlaces) writer_.ReserveAhead(index, full.kind, full.group);
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullValues(index, full.place, &buffer, &group));
-    return writer_.WriteValues(index, full.slot, geometry.values_per_group(), group);
+    const uint64_t count = geometry.values_per_group();
+    return writer_.WriteValuesOf(index, full.group * count, count, group);
   }
   writer_.ReserveAhead(index, full.kind, full.group);
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.FullKeys(index, full.place, &buffer, &group));
-  ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteKeys(index, full.slot, geometry.key_group_bytes, group));
+  const uint64_t key_count = geometry.keys_per_group();
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteKeysOf(index, full.group * key_count, key_count, group));
   // Acquire pairs with the release in BucketLog::set_key_group_listener.
   KeyGroupListener* const listener = context_.key_group_listener.load(std::memory_order_acquire);
   if (listener != nullptr) {
-    listener->OnKeyGroup(
-        index, {reinterpret_cast<const format::KeyEntry*>(group), geometry.keys_per_group()},
-        (full.group + 1) * geometry.keys_per_group());
+    listener->OnKeyGroup(index, {reinterpret_cast<const format::KeyEntry*>(group), key_count},
+                         (full.group + 1) * key_count);
   }
   return Status::Ok();
 }

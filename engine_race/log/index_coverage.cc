@@ -63,9 +63,13 @@ class CoverageFile {
   Region pages_;
 };
 
+bool CoversMore(const IndexCoverage& coverage, const BucketMoment& end) {
+  return coverage.end_count > end.record_count || coverage.end_births > end.births;
+}
+
 // Voids the coverage in the root. After a failure the root may not stay.
 Status VoidInFile(const StoreFiles& files, const std::vector<uint32_t>& buckets,
-                  const std::vector<uint64_t>& ends) {
+                  const std::vector<BucketMoment>& ends) {
   CoverageFile root;
   bool exists = false;
   bool usable = false;
@@ -75,7 +79,7 @@ Status VoidInFile(const StoreFiles& files, const std::vector<uint32_t>& buckets,
   bool changed = false;
   for (const uint32_t bucket : buckets) {
     IndexCoverage& coverage = root.coverage()[bucket];
-    if (coverage.end_count <= ends[bucket]) continue;
+    if (!CoversMore(coverage, ends[bucket])) continue;
     coverage = {};
     changed = true;
   }
@@ -86,20 +90,29 @@ Status VoidInFile(const StoreFiles& files, const std::vector<uint32_t>& buckets,
 }  // namespace
 
 uint64_t CoverageCheck(uint64_t store_id, uint64_t root_id, uint32_t bucket,
-                       const IndexCoverage& coverage, uint64_t last_check) {
-  const uint64_t words[] = {root_id, bucket, coverage.record_count, coverage.end_count, last_check};
+                       const IndexCoverage& coverage) {
+  const uint64_t words[] = {root_id,
+                            bucket,
+                            coverage.record_count,
+                            coverage.births,
+                            coverage.end_count,
+                            coverage.end_births,
+                            coverage.last_check};
   const uint64_t hash = Hash64(words, sizeof(words), store_id);
   return hash != 0 ? hash : 1;
 }
 
 bool CoverageHolds(uint64_t store_id, uint64_t root_id, uint32_t bucket,
-                   const IndexCoverage& coverage, uint64_t record_count, ReadEntryFn read_entry) {
+                   const IndexCoverage& coverage, const BucketMoment& now, ReadEntryFn read_entry) {
   const bool is_possible = coverage.record_count > 0 &&
                            coverage.record_count <= coverage.end_count &&
-                           coverage.end_count <= record_count;
+                           coverage.births <= coverage.end_births && !CoversMore(coverage, now) &&
+                           SlotTable::IsOneEra(coverage.end_births, now.births) &&
+                           coverage.check == CoverageCheck(store_id, root_id, bucket, coverage);
+  if (!is_possible) return false;
   format::KeyEntry last;
-  return is_possible && read_entry(coverage.end_count - 1, &last) &&
-         coverage.check == CoverageCheck(store_id, root_id, bucket, coverage, last.check);
+  const Status read = read_entry(coverage.end_count - 1, &last);
+  return read.code() == Code::kInvalidArgument || (read.ok() && coverage.last_check == last.check);
 }
 
 Status CheckRootFile(const StoreFiles& files) {
@@ -123,15 +136,16 @@ Status CompareWithCoverage(const StoreFiles& files, const std::vector<BucketStat
   ENGINE_RACE_ASSERT(states.size() == root.coverage().size());
   for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
     if (states[bucket].damaged) continue;
-    if (root.coverage()[bucket].end_count > states[bucket].record_count) {
-      *doubt = "the index covers more records than the counts have";
+    const BucketState& state = states[bucket];
+    if (CoversMore(root.coverage()[bucket], {state.record_count, state.table.births()})) {
+      *doubt = "the index covers more than the counts and rows have";
     }
   }
   return Status::Ok();
 }
 
 Status VoidCoverage(const StoreFiles& files, const std::vector<uint32_t>& buckets,
-                    const std::vector<uint64_t>& ends) {
+                    const std::vector<BucketMoment>& ends) {
   const Status voided = VoidInFile(files, buckets, ends);
   if (voided.code() == Code::kCorruption || voided.code() == Code::kOutOfMemory) return voided;
   const int dir_fd = files.directory.get();

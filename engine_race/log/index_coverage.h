@@ -1,8 +1,29 @@
 // How far the extents of the index stand for a bucket's records, and what recovery does with it.
 //
-// The root of the index says for each bucket how many records its extents cover. A power loss may
-// cut a log below that, and later records take the slots again. A coverage past the cut would then
-// stand for records that are gone. So recovery voids it, durably, before anything new is written.
+// The root of the index says for each bucket how many records its extents cover, and how many
+// births of rows (row.h). A power loss may cut a log below that, and later records take the
+// slots again. A coverage past the cut would then stand for records that are gone. So recovery
+// voids it, durably, before anything new is written.
+//
+// A coverage in the root holds if all this does:
+//
+//   * The bucket has the records and births that it covers. A root is written only when the rows
+//     that it covers are durable.
+//   * The births that it covers are of the present era: no row that it covers was taken back.
+//   * The last record that it covers is the same, unless its row was freed.
+//
+// Then a word of the extents is void in the two cases below. In both its record is dead or was
+// moved. Every other word leads to a record of its key.
+//
+//   * Its slot holds nothing.
+//   * Its row was born after the births of its extent, and the slot keeps no record of its key.
+//
+// An opening puts all records that came since the coverage's moment above the extents. They are:
+//
+//   * The records from SlotTable::FirstSince on.
+//   * The rows that records were moved to since.
+//   * The kept records of rows that were born since, if their numbers are not below the coverage's
+//     count.
 //
 // Nothing acknowledged depends on the root: one that cannot be used is removed.
 //
@@ -21,35 +42,33 @@
 
 namespace engine_race {
 
-// The check word of a coverage, never 0, for both its counts. `last_check` is that of the key entry
-// of slot end_count - 1.
+// The check word of a coverage, never 0, for all its other fields.
 uint64_t CoverageCheck(uint64_t store_id, uint64_t root_id, uint32_t bucket,
-                       const format::IndexCoverage& coverage, uint64_t last_check);
+                       const format::IndexCoverage& coverage);
 
-// Whether a coverage holds for a bucket of `record_count` records: its counts are possible, and the
-// last entry that it covers is still the same. read_entry(slot, &entry) reads the key entry of a
-// slot; false: it cannot.
-using ReadEntryFn = FunctionRef<bool(uint64_t slot, format::KeyEntry* entry)>;
+// Whether a coverage holds for a bucket that is as far as `now`. read_entry(sequence, &entry) reads
+// the key entry of an appended record. kInvalidArgument: the bucket does not have it any more.
+using ReadEntryFn = FunctionRef<Status(uint64_t sequence, format::KeyEntry* entry)>;
 bool CoverageHolds(uint64_t store_id, uint64_t root_id, uint32_t bucket,
-                   const format::IndexCoverage& coverage, uint64_t record_count,
+                   const format::IndexCoverage& coverage, const BucketMoment& now,
                    ReadEntryFn read_entry);
 
 // kCorruption when something other than a regular file has the name of the root. The store is not
 // opened then.
 Status CheckRootFile(const StoreFiles& files);
 
-// Sets *doubt when the root covers more records of a bucket than its counts have. Roots cover only
-// what was counted, so the counts are older than the root then. A root that cannot be read or used
-// is ignored. kCorruption when its name is that of no regular file.
+// Sets *doubt when the root covers more records or births of a bucket than there are. Roots cover
+// only what was counted, so counts or rows are older than the root then. A root that cannot be read
+// or used is ignored. kCorruption when its name is that of no regular file.
 Status CompareWithCoverage(const StoreFiles& files, const std::vector<BucketState>& states,
                            const char** doubt);
 
-// Voids the coverage of each of `buckets` that covers more than ends[bucket] records, durably. A
+// Voids the coverage of each of `buckets` that covers more than ends[bucket] has, durably. A
 // root that cannot be opened, read, used, written or flushed is removed instead, durably. Flushes
 // the root and the directory even if nothing had to change. An interrupted call, or the writer of
 // the root, may have ended before its flush. kIOError: the root can be neither voided nor removed.
 Status VoidCoverage(const StoreFiles& files, const std::vector<uint32_t>& buckets,
-                    const std::vector<uint64_t>& ends);
+                    const std::vector<BucketMoment>& ends);
 
 }  // namespace engine_race
 

@@ -1,11 +1,13 @@
 #include "engine_race/log/key_log_cut.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/is_zero.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
 #include "engine_race/log/format.h"
@@ -16,10 +18,6 @@ namespace {
 
 constexpr uint64_t kPieceBytes = uint64_t{256} << 10;
 static_assert(kPieceBytes % kIoAlignment == 0);
-
-bool IsZero(const char* data, uint64_t size_bytes) {
-  return std::all_of(data, data + size_bytes, [](char byte) { return byte == 0; });
-}
 
 // Cuts the buckets of one key file.
 class FileCut {
@@ -50,18 +48,26 @@ class FileCut {
     return std::binary_search(cuts_.buckets.begin(), cuts_.buckets.end(), bucket);
   }
 
-  // Zeros the rows that hold nothing, and the row of the last record behind it.
+  // Zeros the slots that hold nothing, and those of records behind the end.
   Status ZeroRows(uint32_t bucket) const {
     const SlotTable& table = cuts_.states[bucket].table;
-    if (!table.has_rows()) return Status::Ok();
-    const uint64_t row_bytes = table.row_records() * format::kKeyEntryBytes;
-    for (uint32_t row = 0; row < table.rows().size(); ++row) {
-      if (table.rows()[row].free()) {
-        ENGINE_RACE_RETURN_IF_ERROR(Zero(bucket, row * row_bytes, (row + 1) * row_bytes));
+    alignas(kIoAlignment) std::array<format::KeyEntry, format::kPageEntries> page;
+    static constexpr format::KeyEntry kNoEntry{};
+    for (uint64_t first = 0; first < table.SlotEnd(0); first += page.size()) {
+      std::vector<uint64_t> empty;
+      for (uint64_t i = 0; i < page.size(); ++i) {
+        if (!table.Holds(first + i, cuts_.ends[bucket])) empty.push_back(i);
       }
+      if (empty.empty()) continue;
+      const uint64_t offset = geometry_.KeyOffset(bucket, first);
+      ENGINE_RACE_RETURN_IF_ERROR(file_->Read(page.data(), sizeof(page), offset));
+      bool changed = false;
+      for (const uint64_t i : empty) changed = changed || page[i] != kNoEntry;
+      if (!changed) continue;
+      for (const uint64_t i : empty) page[i] = kNoEntry;
+      ENGINE_RACE_RETURN_IF_ERROR(file_->Write(page.data(), sizeof(page), offset));
     }
-    const uint64_t end_bytes = EndSlot(bucket) * format::kKeyEntryBytes;
-    return Zero(bucket, end_bytes, RoundUp(end_bytes, row_bytes));
+    return Status::Ok();
   }
 
   // Zeros what the last page holds behind the end, and punches out the rest of the region. In a
@@ -77,13 +83,6 @@ class FileCut {
     }
     const uint64_t region = geometry_.KeyOffset(bucket, 0);
     return file_->Punch(region + kept_bytes, region + geometry_.key_region_bytes(), supported);
-  }
-
-  // The slot behind the last appended record that stays. 0 if no row has that record any more.
-  uint64_t EndSlot(uint32_t bucket) const {
-    const uint64_t end = cuts_.ends[bucket];
-    uint64_t slot = 0;
-    return end != 0 && cuts_.states[bucket].table.SlotOf(end - 1, &slot) ? slot + 1 : 0;
   }
 
   // Zeros bytes of a bucket's region, up to the end of a page.

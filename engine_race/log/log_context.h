@@ -6,6 +6,7 @@
 #ifndef ENGINE_RACE_LOG_LOG_CONTEXT_H_
 #define ENGINE_RACE_LOG_LOG_CONTEXT_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -20,6 +21,7 @@
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/geometry.h"
 #include "engine_race/log/log_cut.h"
+#include "engine_race/log/space_reserve.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "engine_race/log/write_latch.h"
@@ -46,6 +48,7 @@ struct LogContext {
   // into it.
   StoreFiles files;
   const numa::StorePlacement placement;
+  SpaceReserve reserve;
   Staging staging;
   std::vector<Bucket> buckets;
   // Held while the manifest is written anew. Guards whether there are rows, and the backups that
@@ -61,6 +64,11 @@ struct LogContext {
   mutable std::mutex large_batch_mutex;
   // Null without background reclaim. Set while no thread appends.
   std::atomic<KeyGroupListener*> key_group_listener{nullptr};
+  // Held while pages of entries are read, changed and written.
+  std::mutex& entries_mutex_of(uint32_t bucket) {
+    return entries_mutexes[bucket % entries_mutexes.size()];
+  }
+  std::array<std::mutex, 64> entries_mutexes;
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.
   LatencyRecorder group_writes;
   LatencyRecorder flushes;

@@ -6,8 +6,8 @@
 // it was asked for. If it holds a record, it also holds all that were acknowledged before that
 // record's append began. No writer waits.
 //
-// In the same way, the first cells that are freed in a bucket keep its rows from before that. All
-// other changes only add rows: what these hold of the cut is in older rows as well.
+// In the same way, the first slots of a bucket that are freed or filled again keep its rows from
+// before that. All other changes only add rows: what these hold of the cut is in older rows too.
 //
 // TakeCut is the only place where a cut is taken. It waits for batches that are being counted, and
 // none is counted meanwhile.
@@ -61,7 +61,8 @@ struct BucketAtCut {
 // The rows that a bucket had at the last cut that it has seen; under the bucket's lock.
 class TableAtCut {
  public:
-  // Before cells of `table` are freed. May throw std::bad_alloc, and has changed nothing then.
+  // Before slots of `table` are freed, or a row is filled again. May throw std::bad_alloc, and has
+  // changed nothing then.
   void See(uint64_t cut_number, const SlotTable& table) {
     if (number_ == cut_number) [[likely]] {
       return;

@@ -16,8 +16,8 @@ Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer) const 
     std::unique_lock<std::mutex> lock(bucket.mutex);
     uint64_t sequence = 0;
     // Slots that were given to other records meanwhile need not hold counted ones.
-    if (bucket.table.SequenceOf(slot, &sequence) && sequence >= bucket.values.watermark() &&
-        sequence < bucket.record_count) {
+    if (bucket.table.SequenceOf(slot, &sequence) &&
+        sequence >= bucket.LoggedCount(LaneKind::kValues) && sequence < bucket.record_count) {
       const uint32_t place = bucket.values.PlaceOf(sequence);
       const uint32_t index = bucket.values.IndexOf(sequence);
       bucket.values.Pin(place);
@@ -62,8 +62,9 @@ Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* c
   if (first_sequence > bucket.record_count) return NoSuchRecord(number, first_sequence);
   cut->first_sequence = first_sequence;
   cut->record_count = bucket.record_count;
-  cut->logged_key_watermark = bucket.keys.watermark();
-  cut->logged_watermark = std::min(bucket.keys.watermark(), bucket.values.watermark());
+  cut->logged_key_watermark = bucket.LoggedCount(LaneKind::kKeys);
+  cut->logged_watermark =
+      std::min(cut->logged_key_watermark, bucket.LoggedCount(LaneKind::kValues));
   cut->synced_watermark = bucket.synced_watermark;
   cut->table = bucket.table;
   cut->pin = CutPin(&bucket.cut_count);
@@ -100,7 +101,7 @@ Status LogReader::ReadKeyEntry(uint32_t number, uint64_t sequence, format::KeyEn
     if (sequence >= bucket.record_count || !bucket.table.SlotOf(sequence, &slot)) {
       return NoSuchRecord(number, sequence);
     }
-    if (sequence >= bucket.keys.watermark()) {
+    if (sequence >= bucket.LoggedCount(LaneKind::kKeys)) {
       ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
           number, bucket.keys.PlaceOf(sequence), bucket.keys.IndexOf(sequence), 1, entry));
       return MendStagedKey(number, sequence, entry);
@@ -108,14 +109,6 @@ Status LogReader::ReadKeyEntry(uint32_t number, uint64_t sequence, format::KeyEn
   }
   // The watermark never falls.
   return ReadLoggedKey(number, slot, entry);
-}
-
-uint64_t LogReader::SequenceEnd(uint32_t number, uint64_t slot) const {
-  Bucket& bucket = context_.buckets[number];
-  if (!bucket.HasRows()) return slot + 1;
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
-  const uint64_t row = slot / bucket.table.row_records();
-  return bucket.table.rows()[row].free() ? bucket.row_ends[row] : bucket.table.SequenceEnd(slot);
 }
 
 Status LogReader::ReadLoggedKey(uint32_t number, uint64_t slot, format::KeyEntry* entry) const {
@@ -145,6 +138,17 @@ Status LogReader::MendStagedKey(uint32_t number, uint64_t sequence, format::KeyE
 Status LogReader::NoSuchRecord(uint32_t number, uint64_t sequence) const {
   return Status::InvalidArgument("bucket " + std::to_string(number) + " has no record " +
                                  std::to_string(sequence));
+}
+
+uint64_t LogReader::FirstSince(uint32_t number, const BucketMoment& since) const {
+  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  return context_.buckets[number].table.FirstSince(since);
+}
+
+uint64_t LogReader::CountSince(uint32_t number, const BucketMoment& since) const {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  return bucket.table.CountSince(since, bucket.record_count);
 }
 
 void LogReader::WithBucketLocked(uint32_t number, FunctionRef<void()> function) const {

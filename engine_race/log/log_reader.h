@@ -29,7 +29,8 @@ class LogReader {
   Status LookAtBucket(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const;
   void DetachListener(uint32_t bucket) const;
   Status ReadKeyEntry(uint32_t bucket, uint64_t sequence, format::KeyEntry* entry) const;
-  uint64_t SequenceEnd(uint32_t bucket, uint64_t slot) const;
+  uint64_t FirstSince(uint32_t bucket, const BucketMoment& since) const;
+  uint64_t CountSince(uint32_t bucket, const BucketMoment& since) const;
   void WithBucketLocked(uint32_t bucket, FunctionRef<void()> function) const;
   Status CorruptValue(uint32_t bucket, uint64_t slot) const;
   Status LostValue(uint32_t bucket, uint64_t slot) const;

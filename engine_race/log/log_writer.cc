@@ -7,8 +7,10 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/is_zero.h"
 #include "engine_race/base/parallel.h"
 #include "engine_race/base/round_up.h"
+#include "engine_race/log/entry_pages.h"
 #include "engine_race/log/failure.h"
 #include "engine_race/log/parallel_work.h"
 
@@ -23,6 +25,37 @@ constexpr uint64_t kMaxReserveGroups = 256;
 constexpr uint32_t kFilesPerFlushThread = 4;
 constexpr uint32_t kMaxFlushThreads = 8;
 
+Status WriteAll(const ValueLocation& location, uint64_t slot_count, const char* values) {
+  return location.file->Write(values, slot_count * kValueBytes, location.offset);
+}
+
+// Writes values, and makes holes where they are zeros: a tombstone takes no space for its value.
+// From the first hole that cannot be made on, it writes the zeros. Holes that were made stay: a
+// write into one would need space.
+Status WriteWithHoles(const ValueLocation& location, uint64_t slot_count, const char* values) {
+  uint64_t punched_end = 0;
+  for (; punched_end < slot_count; ++punched_end) {
+    if (!IsZero(values + punched_end * kValueBytes, kValueBytes)) continue;
+    const uint64_t offset = location.offset + punched_end * kValueBytes;
+    bool supported = false;
+    const Status punched = location.file->Punch(offset, offset + kValueBytes, &supported);
+    if (!punched.ok() || !supported) break;
+  }
+  const auto is_hole = [&](uint64_t slot) {
+    return slot < punched_end && IsZero(values + slot * kValueBytes, kValueBytes);
+  };
+  for (uint64_t begin = 0; begin < slot_count; ++begin) {
+    uint64_t end = begin;
+    while (end < slot_count && !is_hole(end)) ++end;
+    if (begin == end) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(location.file->Write(values + begin * kValueBytes,
+                                                     (end - begin) * kValueBytes,
+                                                     location.offset + begin * kValueBytes));
+    begin = end;
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 LogWriter::LogWriter(LogContext* context)
@@ -33,20 +66,23 @@ LogWriter::LogWriter(LogContext* context)
   for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
 }
 
-// The values of one group lie in one piece.
 Status LogWriter::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                               const void* data) {
   const StoreFiles& files = context_.files;
-  const uint64_t group_records = context_.geometry().values_per_group();
-  ENGINE_RACE_ASSERT(slot_count > 0 && slot % group_records + slot_count <= group_records);
-  ValueLocation location;
-  ENGINE_RACE_RETURN_IF_ERROR(files.values.LocateToWrite(bucket, slot, &location));
-  ENGINE_RACE_ASSERT(slot_count <= location.slot_count);
-  ENGINE_RACE_RETURN_IF_ERROR(
-      location.file->Write(data, slot_count * kValueBytes, location.offset));
-  // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
-  dirty_files_[files.key_files.size() + location.file_number].store(true);
-  CountWritten(slot_count * kValueBytes);
+  const auto* values = static_cast<const char*>(data);
+  // Values of tombstones would use up the reserve.
+  const bool saves_space = context_.reserve.is_given_up();
+  for (const uint64_t end = slot + slot_count; slot < end;) {
+    ValueLocation location;
+    ENGINE_RACE_RETURN_IF_ERROR(files.values.LocateToWrite(bucket, slot, &location));
+    const uint64_t count = std::min<uint64_t>(location.slot_count, end - slot);
+    ENGINE_RACE_RETURN_IF_ERROR((saves_space ? WriteWithHoles : WriteAll)(location, count, values));
+    // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
+    dirty_files_[files.key_files.size() + location.file_number].store(true);
+    CountWritten(count * kValueBytes);
+    slot += count;
+    values += count * kValueBytes;
+  }
   return Status::Ok();
 }
 
@@ -63,11 +99,58 @@ Status LogWriter::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes,
   return Status::Ok();
 }
 
+Status LogWriter::WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t count,
+                                const char* values) {
+  const uint64_t first = sequence;
+  const std::vector<SlotPiece> pieces = PiecesOf(bucket, &sequence, first + count);
+  values += (sequence - first) * kValueBytes;
+  for (const SlotPiece& piece : pieces) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteValues(bucket, piece.slot, piece.count, values));
+    values += piece.count * kValueBytes;
+  }
+  return Status::Ok();
+}
+
+// Pages that hold no other records than these, and later ones of their run, are written whole.
+Status LogWriter::WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count,
+                              const char* entries) {
+  const uint64_t whole_count = RoundUp(count, format::kPageEntries);
+  SlotPiece whole;
+  {
+    const Bucket& state = context_.buckets[bucket];
+    const std::lock_guard<std::mutex> lock(context_.buckets[bucket].mutex);
+    if (!state.table.has_rows() || state.synced_watermark <= sequence) {
+      whole = state.table.PieceFrom(sequence, sequence + whole_count);
+    }
+  }
+  if (whole.count == whole_count && whole.slot % format::kPageEntries == 0) {
+    return WriteKeys(bucket, whole.slot, whole_count * format::kKeyEntryBytes, entries);
+  }
+  const uint64_t first = sequence;
+  const std::vector<SlotPiece> pieces = PiecesOf(bucket, &sequence, first + count);
+  // Another group of the bucket may have entries in the same page.
+  const std::lock_guard<std::mutex> one_at_a_time(context_.entries_mutex_of(bucket));
+  EntryPages pages(context_.files, bucket);
+  const auto* entry = reinterpret_cast<const format::KeyEntry*>(entries) + (sequence - first);
+  for (const SlotPiece& piece : pieces) {
+    for (uint64_t i = 0; i < piece.count; ++i) {
+      ENGINE_RACE_RETURN_IF_ERROR(pages.Put(piece.slot + i, *entry++));
+    }
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(pages.Finish());
+  // After the write, as in WriteValues.
+  dirty_files_[bucket / context_.geometry().buckets_per_file()].store(true);
+  CountWritten((first + count - sequence) * format::kKeyEntryBytes);
+  return Status::Ok();
+}
+
 // Key groups are small and come seldom. Without a reservation the key log of a bucket would lie in
 // as many pieces as it has groups, and the index build reads the log as a whole. Value groups are
 // large enough to lie in few pieces. But when many groups of one bucket are under way at once,
-// writes to reserved space run side by side. Writes that must find space do not.
+// writes to reserved space run side by side. Writes that must find space do not. On a full disk it
+// would take the space that deletions need.
 void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t group) {
+  if (context_.reserve.is_given_up()) return;
   Bucket& bucket = context_.buckets[bucket_number];
   const Geometry& geometry = context_.geometry();
   const bool values = kind == LaneKind::kValues;
@@ -101,20 +184,19 @@ Status LogWriter::ReserveKeys(uint32_t bucket, uint64_t begin_bytes, uint64_t en
       end_bytes - begin_bytes, &supported);
 }
 
-// Where records [begin, end) of a held bucket will lie: in one piece, or in one for each row.
-std::vector<LogWriter::Slots> LogWriter::SlotsOf(uint32_t number, uint64_t begin, uint64_t end) {
+// The slots of records [*begin, end). With rows, *begin rises to the first one that is not synced:
+// the others are in the logs already, and may be known by their slots alone.
+std::vector<SlotPiece> LogWriter::PiecesOf(uint32_t number, uint64_t* begin, uint64_t end) {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  ENGINE_RACE_ASSERT(bucket.held && begin <= end);
-  if (!bucket.table.has_rows()) return {{begin, end - begin}};
-  std::vector<Slots> slots;
-  const uint64_t row_records = bucket.table.row_records();
-  while (begin < end) {
-    const uint64_t count = std::min(row_records - begin % row_records, end - begin);
-    slots.push_back({bucket.table.SlotOf(begin), count});
-    begin += count;
+  if (bucket.table.has_rows()) *begin = std::clamp(bucket.synced_watermark, *begin, end);
+  std::vector<SlotPiece> pieces;
+  for (uint64_t next = *begin; next < end;) {
+    pieces.push_back(bucket.table.PieceFrom(next, end));
+    ENGINE_RACE_ASSERT(pieces.back().count != 0);
+    next += pieces.back().count;
   }
-  return slots;
+  return pieces;
 }
 
 Status LogWriter::SecureNext(uint32_t number, uint64_t count, uint64_t* first_secured) {
@@ -129,8 +211,8 @@ Status LogWriter::SecureNext(uint32_t number, uint64_t count, uint64_t* first_se
     }
   }
   // A group that still fills is written as a whole.
-  const uint64_t group_begin = begin / group_records * group_records;
-  for (const auto& [slot, slot_count] : SlotsOf(number, group_begin, begin + count)) {
+  uint64_t group_begin = begin / group_records * group_records;
+  for (const auto& [slot, slot_count] : PiecesOf(number, &group_begin, begin + count)) {
     ENGINE_RACE_RETURN_IF_ERROR(context_.files.values.Reserve(number, slot * kValueBytes,
                                                               (slot + slot_count) * kValueBytes));
     // Devices have no other way to reserve.
@@ -148,7 +230,7 @@ Status LogWriter::SecureNext(uint32_t number, uint64_t count, uint64_t* first_se
 void LogWriter::GiveBackNext(uint32_t number, uint64_t count, uint64_t first_secured) {
   const uint64_t end = context_.buckets[number].RecordCount() + count;
   if (first_secured >= end) return;
-  for (const auto& [slot, slot_count] : SlotsOf(number, first_secured, end)) {
+  for (const auto& [slot, slot_count] : PiecesOf(number, &first_secured, end)) {
     bool supported = false;
     static_cast<void>(context_.files.values.Punch(number, slot, slot_count, &supported).ok());
   }

@@ -23,10 +23,14 @@ class LogWriter {
   // Works on `context`, which outlives it.
   explicit LogWriter(LogContext* context);
 
-  // Write whole values, or whole pages of entries, from a slot of a bucket on. The values belong to
-  // one group. kFull, kIOError.
+  // Write whole values, or whole pages of entries, from a slot of a bucket on. kFull, kIOError.
   Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* data);
   Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes, const void* data);
+  // Write values, or entries, of appended records from `sequence` on, of one group, to their slots.
+  // In a bucket with rows they leave synced records out. For entries `sequence` is a multiple of
+  // kPageEntries, and zeros follow the last entry to the end of its page. Take the bucket's lock.
+  Status WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* values);
+  Status WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
 
   // Asks for log space for a group and, in steps that grow with the log, for groups after it. Takes
   // the bucket's lock. A refusal is for the write itself to report.
@@ -59,11 +63,7 @@ class LogWriter {
   }
 
  private:
-  struct Slots {
-    uint64_t slot = 0;
-    uint64_t count = 0;
-  };
-  std::vector<Slots> SlotsOf(uint32_t bucket, uint64_t begin, uint64_t end);
+  std::vector<SlotPiece> PiecesOf(uint32_t bucket, uint64_t* begin, uint64_t end);
   // Bytes of the bucket's key region.
   Status ReserveKeys(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes);
   Status FlushLog(uint32_t number);

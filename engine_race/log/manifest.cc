@@ -42,7 +42,10 @@ Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
   const KeyRange keys = {paths.first_key, paths.last_key};
   if (keys.empty()) return Status::Corruption("manifest: it names no keys");
   identity->geometry.Divide(keys);
-  identity->has_rows = paths.has_rows != 0;
+  if (paths.row_form != 0 && paths.row_form != format::kRowForm) {
+    return Unreleased("manifest: a store with other rows of slots");
+  }
+  identity->has_rows = paths.row_form != 0;
   identity->other_seed_id.reset();
   if (paths.seed_id != identity->store_id) identity->other_seed_id = paths.seed_id;
   std::copy_n(paths.noted_backups, format::kNotedBackupCount, identity->noted_backups.begin());
@@ -144,7 +147,7 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   ManifestPaths paths{};
   paths.stripe_unit_bytes = geometry.stripe_unit_bytes;
   paths.path_count = geometry.path_count;
-  paths.has_rows = identity.has_rows ? 1 : 0;
+  paths.row_form = identity.has_rows ? format::kRowForm : 0;
   paths.seed_id = identity.seed_id();
   paths.first_key = geometry.keys().first;
   paths.last_key = geometry.keys().last;

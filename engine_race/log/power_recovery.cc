@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/is_zero.h"
 #include "engine_race/base/memory.h"
-#include "engine_race/base/round_up.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/entry_pages.h"
 #include "engine_race/log/index_coverage.h"
 #include "engine_race/log/key_log_cut.h"
+#include "engine_race/log/logged_records.h"
 #include "engine_race/log/logged_state.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/record_check.h"
@@ -26,13 +28,14 @@ namespace {
 // was lost.
 class LogRepair {
  public:
-  LogRepair(const StoreFiles& files, uint32_t bucket, SlotTable* table)
-      : files_(files), bucket_(bucket), table_(*table) {}
+  LogRepair(const StoreFiles& files, uint32_t bucket, uint64_t synced_watermark, SlotTable* table)
+      : files_(files),
+        bucket_(bucket),
+        synced_watermark_(synced_watermark),
+        table_(*table),
+        pages_(files, bucket) {}
 
-  Status Init() {
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page_));
-    return Region::Allocate(kValueBytes, false, &value_);
-  }
+  Status Init() { return Region::Allocate(kValueBytes, false, &value_); }
 
   Status Take(const TailRecord& found) {
     uint64_t slot = 0;
@@ -47,57 +50,59 @@ class LogRepair {
       ENGINE_RACE_RETURN_IF_ERROR(
           location.file->Write(value_.data(), kValueBytes, location.offset));
     }
-    if (slot / format::kPageEntries != page_number_) {
-      ENGINE_RACE_RETURN_IF_ERROR(Finish());
-      page_number_ = slot / format::kPageEntries;
-      // Entries before the tail stay as they are.
-      ENGINE_RACE_RETURN_IF_ERROR(
-          files_.KeyFile(bucket_).Read(page_.data(), kIoAlignment, PageOffset()));
-    }
-    if (!found.key_in_log) {
-      std::memcpy(page_.data() + slot % format::kPageEntries * format::kKeyEntryBytes, &found.entry,
-                  format::kKeyEntryBytes);
-      page_changed_ = true;
-    }
-    return Status::Ok();
+    // Entries before the tail stay as they are.
+    return found.key_in_log ? Status::Ok() : pages_.Put(slot, found.entry);
   }
 
-  // Writes the last page.
-  Status Finish() {
-    if (!page_changed_) return Status::Ok();
-    page_changed_ = false;
-    return files_.KeyFile(bucket_).Write(page_.data(), kIoAlignment, PageOffset());
-  }
+  // Writes the last page of entries.
+  Status Finish() { return pages_.Finish(); }
 
  private:
+  // Gives a run that lost its row a free row, else gaps of another row.
   Status GiveRow(uint64_t sequence) {
+    // The run ends before the next one that still has its row.
+    const auto next = table_.runs().upper_bound(sequence);
+    const uint64_t end = next == table_.runs().end() ? ~uint64_t{0} : next->first;
+    const auto wanted =
+        static_cast<uint32_t>(std::min<uint64_t>(table_.row_records(), end - sequence));
     uint32_t index = 0;
     while (index < table_.rows().size() && !table_.rows()[index].free()) ++index;
-    if (index == files_.identity.geometry.rows_per_bucket()) {
+    if (index == files_.identity.geometry.rows_per_bucket() && !FindGaps(wanted, &index)) {
       return Status::Full("bucket " + std::to_string(bucket_) + " has no row for its last records");
     }
-    table_.SetRow(index,
-                  {.kind = format::RowKind::kRun, .number = sequence / table_.row_records()});
+    const bool is_used = index < table_.rows().size() && !table_.rows()[index].free();
+    Row row = is_used ? table_.rows()[index] : Row();
+    row.kind = format::RowKind::kUsed;
+    row.number = sequence;
+    row.path = GapsOf(row).FirstOf(wanted);
+    row.held = row.held | row.path;
+    row.birth = table_.births() + 1;
+    table_.SetRow(index, row);
     return Status::Ok();
   }
-  uint64_t PageOffset() const {
-    return files_.identity.geometry.KeyOffset(bucket_, page_number_ * format::kPageEntries);
+  SlotBits GapsOf(const Row& row) const { return SlotBits::First(table_.row_records()) - row.held; }
+  // *index: the row with the fewest gaps that are enough, or with the most.
+  bool FindGaps(uint32_t wanted, uint32_t* index) const {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < table_.rows().size(); ++i) {
+      const Row& row = table_.rows()[i];
+      // As Bucket::CountGaps.
+      if (row.is_moving() || (row.has_run() && row.run_end() >= synced_watermark_)) continue;
+      const uint32_t count = GapsOf(row).count();
+      if (most >= wanted ? count < wanted || count >= most : count <= most) continue;
+      most = count;
+      *index = i;
+    }
+    return most != 0;
   }
 
   const StoreFiles& files_;
   const uint32_t bucket_;
+  const uint64_t synced_watermark_;
   SlotTable& table_;
-  Region page_;
+  EntryPages pages_;
   Region value_;
-  uint64_t page_number_ = ~uint64_t{0};
-  bool page_changed_ = false;
 };
-
-// The slot of an unfinished group's first record, which has that number. 0 for a group of no
-// records.
-uint64_t SlotOfGroup(const BucketState& state, uint64_t record_count, uint64_t sequence) {
-  return record_count == 0 ? 0 : state.table.SlotOf(sequence);
-}
 
 // *good: all records that were moved to the row are there.
 Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTable& table,
@@ -114,7 +119,7 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
   ENGINE_RACE_RETURN_IF_ERROR(
       files.KeyFile(bucket).Read(keys.data(), key_bytes, geometry.KeyOffset(bucket, first)));
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(keys.data());
-  for (uint32_t i = 0; i < table.rows()[index].record_count; ++i) {
+  for (uint32_t i = 0; i < table.row_records(); ++i) {
     if (!table.Holds(first + i, /*record_count=*/0)) continue;
     KeyRecord record;
     if (!table.Decode(codec, entries[i], first + i, &record)) return Status::Ok();
@@ -137,24 +142,22 @@ Status RestageGroups(const StoreFiles& files, uint32_t bucket, const BucketState
   ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Read(keys.data(), place_bytes, places_offset));
   const uint64_t key_count = state.record_count - state.logged_key_watermark;
   ENGINE_RACE_ASSERT(key_count < geometry.keys_per_group());
-  const bool empty =
-      key_count == 0 && state.record_count == state.logged_value_watermark &&
-      std::all_of(keys.data(), keys.data() + place_bytes, [](char c) { return c == 0; });
+  const bool empty = key_count == 0 && state.record_count == state.logged_value_watermark &&
+                     IsZero(keys.data(), place_bytes);
   if (empty) return Status::Ok();
 
   std::memset(keys.data(), 0, place_bytes);
-  ENGINE_RACE_RETURN_IF_ERROR(files.KeyFile(bucket).Read(
-      keys.data(), RoundUp(key_count * format::kKeyEntryBytes, kIoAlignment),
-      geometry.KeyOffset(bucket, SlotOfGroup(state, key_count, state.logged_key_watermark))));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadLoggedKeys(files, bucket, state.table, state.logged_key_watermark,
+                                             state.record_count,
+                                             reinterpret_cast<format::KeyEntry*>(keys.data())));
   ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Write(keys.data(), place_bytes, places_offset));
 
   const uint64_t value_count = state.record_count - state.logged_value_watermark;
   const uint64_t value_bytes = value_count * kValueBytes;
   Region values;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(value_bytes, false, &values));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      files.values.Read(bucket, SlotOfGroup(state, value_count, state.logged_value_watermark),
-                        value_count, values.data()));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadLoggedValues(
+      files, bucket, state.table, state.logged_value_watermark, state.record_count, values.data()));
   return files.staged_values.Write(values.data(), value_bytes,
                                    geometry.ValuePlaceOffset(bucket, 0));
 }
@@ -173,15 +176,18 @@ Status IsReadable(const StoreFiles& files, const Staging& staging, const Journal
 }  // namespace
 
 Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* table) {
+  const uint64_t era = table->NextEra();
   for (uint32_t index = 0; index < table->rows().size(); ++index) {
     Row row = table->rows()[index];
-    if (row.kind != format::RowKind::kMoving) continue;
+    if (!row.is_moving()) continue;
     bool good = false;
     ENGINE_RACE_RETURN_IF_ERROR(MovedRowVerifies(files, bucket, *table, index, &good));
     if (good) {
-      row.kind = format::RowKind::kMoved;
+      row.kind = format::RowKind::kUsed;
     } else {
+      // In one image: neither is durable without the other.
       row = Row();
+      row.birth = era;
     }
     table->SetRow(index, row);
   }
@@ -189,14 +195,17 @@ Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* tabl
 }
 
 void CutRows(uint64_t cut, SlotTable* table) {
-  std::vector<uint32_t> lost;
   for (uint32_t index = 0; index < table->rows().size(); ++index) {
-    const Row& row = table->rows()[index];
-    const bool is_behind =
-        row.is_run() ? row.number * table->row_records() >= cut : row.number > cut;
-    if (!row.free() && is_behind) lost.push_back(index);
+    Row row = table->rows()[index];
+    if (row.has_run() && row.number >= cut) {
+      row.held = row.kept();
+      row.path = {};
+      row.number = cut;
+    }
+    if (!row.kept().empty() && row.horizon > cut) row.held = row.held & row.path;
+    if (row.held.empty()) row = row.Freed();
+    if (row != table->rows()[index]) table->SetRow(index, row);
   }
-  for (const uint32_t index : lost) table->SetRow(index, Row());
 }
 
 Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* states,
@@ -228,9 +237,13 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
 // the journal, rows, staging. The line of the first bucket does. SettleTails writes it last.
 Status PowerRecovery::MarkDoubt(const std::vector<uint32_t>& doubtful) {
   if (doubtful.empty()) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
-  ENGINE_RACE_RETURN_IF_ERROR(
-      context_.staging.PublishWord(doubtful.front(), format::WordKind::kPageCache, /*payload=*/0));
+  // What follows writes to slots that the rows call free. So the rows must be durable before.
+  if (context_.files.rows.valid()) ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.rows));
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
+    return context_.staging.PublishWord(doubtful.front(), format::WordKind::kPageCache,
+                                        /*payload=*/0);
+  }));
   return writer_.Flush(context_.files.counts);
 }
 
@@ -242,13 +255,8 @@ Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
     SlotTable& table = (*states)[index].table;
     ENGINE_RACE_RETURN_IF_ERROR(SettleMovedRows(context_.files, index, &table));
-    TailReader reader(context_.files, context_.staging, journal_);
-    LogRepair repair(context_.files, index, &table);
-    ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
-    ENGINE_RACE_RETURN_IF_ERROR(repair.Init());
-    const auto take = [&repair](const TailRecord& found) { return repair.Take(found); };
-    ENGINE_RACE_RETURN_IF_ERROR(reader.Walk(index, (*states)[index], take, &(*cuts)[index]));
-    ENGINE_RACE_RETURN_IF_ERROR(repair.Finish());
+    ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write(
+        [&] { return RepairLog(index, (*states)[index], &table, &(*cuts)[index]); }));
     if (table.has_rows()) CutRows((*cuts)[index], &table);
     return Status::Ok();
   }));
@@ -256,30 +264,51 @@ Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
   // Rows name only what is durable. After a power loss nothing looks at moved records again.
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
     const SlotTable& table = (*states)[index].table;
-    return table.has_rows() ? WriteTable(context_.files, index, table) : Status::Ok();
+    if (!table.has_rows()) return Status::Ok();
+    return context_.reserve.Write([&] { return WriteTable(context_.files, index, table); });
   }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
-  return JournalReplay::Erase(context_.files.directory.get());
+  return context_.reserve.Write(
+      [this] { return JournalReplay::Erase(context_.files.directory.get()); });
+}
+
+// Brings the records of one tail into the bucket's log, and those to which the table gives no slot
+// into rows. What it has brought there it finds there when it is called again.
+Status PowerRecovery::RepairLog(uint32_t bucket, const BucketState& state, SlotTable* table,
+                                uint64_t* cut) {
+  TailReader reader(context_.files, context_.staging, journal_);
+  LogRepair repair(context_.files, bucket, state.synced_watermark, table);
+  ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
+  ENGINE_RACE_RETURN_IF_ERROR(repair.Init());
+  const auto take = [&repair](const TailRecord& found) { return repair.Take(found); };
+  ENGINE_RACE_RETURN_IF_ERROR(reader.Walk(bucket, state, take, cut));
+  return repair.Finish();
 }
 
 // Makes the cuts durable, to the index as well, and writes the counts anew.
 Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,
                                   const std::vector<uint64_t>& cuts,
                                   std::vector<BucketState>* states) {
-  ENGINE_RACE_RETURN_IF_ERROR(VoidCoverage(context_.files, doubtful, cuts));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      CutKeyLogs({doubtful, cuts, *states}, context_.options.file_mode, &context_.files));
+  SpaceReserve& reserve = context_.reserve;
+  std::vector<BucketMoment> ends(cuts.size());
+  for (const uint32_t index : doubtful) {
+    ends[index] = {cuts[index], (*states)[index].table.births()};
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(VoidCoverage(context_.files, doubtful, ends));
+  ENGINE_RACE_RETURN_IF_ERROR(reserve.Write([&] {
+    return CutKeyLogs({doubtful, cuts, *states}, context_.options.file_mode, &context_.files);
+  }));
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
     BucketState logged = LoggedState(context_.geometry(), cuts[index], page_cache_id);
     logged.table = (*states)[index].table;
-    return RestageGroups(context_.files, index, logged);
+    return reserve.Write([&] { return RestageGroups(context_.files, index, logged); });
   }));
   for (const io::File& file : context_.files.key_files) {
     ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(file));
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
 
-  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
+  ENGINE_RACE_RETURN_IF_ERROR(reserve.Write([this] { return context_.staging.ReserveCounts(); }));
   uint64_t kept_count = 0;
   uint64_t lost_count = 0;
   for (const uint32_t index : doubtful) {
@@ -296,13 +325,15 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
     state.table = std::move(table);
     state.clean_at = clean_at;
     if (index == doubtful.front()) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.WriteLine(index, state));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        reserve.Write([&] { return context_.staging.WriteLine(index, state); }));
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
   // The line with the mark ends the doubt: all other lines are there by then, durably.
   if (!doubtful.empty()) {
+    const BucketState& first = (*states)[doubtful.front()];
     ENGINE_RACE_RETURN_IF_ERROR(
-        context_.staging.WriteLine(doubtful.front(), (*states)[doubtful.front()]));
+        reserve.Write([&] { return context_.staging.WriteLine(doubtful.front(), first); }));
     ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
   }
   if (kept_count + lost_count > 0) {

@@ -27,8 +27,8 @@ namespace engine_race {
 // free. Records of the others are still where they were moved from.
 Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* table);
 // Drops the rows whose runs begin behind the bucket's end. Drops rows of records that were moved
-// when the bucket had more records: they would be newer than records that are yet to be written.
-// Such a move was not settled, so the records are still where they were.
+// when the bucket had more records: records that are yet to be written may get their numbers. Such
+// a move was not settled, so the other records of the row are still where they were.
 void CutRows(uint64_t cut, SlotTable* table);
 
 class PowerRecovery {
@@ -46,6 +46,7 @@ class PowerRecovery {
   Status MarkDoubt(const std::vector<uint32_t>& doubtful);
   Status RepairLogs(std::vector<BucketState>* states, const std::vector<uint32_t>& buckets,
                     std::vector<uint64_t>* cuts);
+  Status RepairLog(uint32_t bucket, const BucketState& state, SlotTable* table, uint64_t* cut);
   Status SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,
                      const std::vector<uint64_t>& cuts, std::vector<BucketState>* states);
 

@@ -5,9 +5,9 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/lane.h"
+#include "engine_race/log/logged_records.h"
 
 namespace engine_race {
-namespace {}  // namespace
 
 Status RecordCheck::Init() {
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &keys_));
@@ -21,7 +21,7 @@ Status RecordCheck::ReadersFind(uint64_t begin, uint64_t end, bool* good) {
 }
 
 Status RecordCheck::StagingVerifies(bool* good) {
-  const Logged logged = {state_.logged_key_watermark, state_.logged_value_watermark};
+  const Logged logged = {state_.LoggedKeyCount(), state_.LoggedValueCount()};
   return Check(std::min(logged.key_count, logged.value_count), state_.record_count,
                logged.value_count, logged, good);
 }
@@ -70,8 +70,9 @@ Status RecordCheck::LoadEntry(uint64_t sequence, const Logged& logged) {
   if (loaded_ && loaded_page_ == page && loaded_from_log_ == in_log) return Status::Ok();
   const uint64_t first = page * format::kPageEntries;
   if (in_log) {
-    const uint64_t offset = geometry.KeyOffset(bucket_, state_.table.SlotOf(first));
-    ENGINE_RACE_RETURN_IF_ERROR(files_.KeyFile(bucket_).Read(keys_.data(), kIoAlignment, offset));
+    ENGINE_RACE_RETURN_IF_ERROR(ReadLoggedKeys(files_, bucket_, state_.table, first,
+                                               first + format::kPageEntries,
+                                               reinterpret_cast<format::KeyEntry*>(keys_.data())));
   } else {
     const uint32_t place = PlaceInWord(state_.key_places, sequence / geometry.keys_per_group());
     ENGINE_RACE_RETURN_IF_ERROR(

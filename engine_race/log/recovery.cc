@@ -38,8 +38,13 @@ Status Recovery::Run() {
   if (!looked.ok() && !only_readable) return looked;
   if (only_readable) context_.latch.Latch(looked);
   if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
-  // Rows that were freed may be taken again once that is durable.
-  if (!context_.latch.latched()) ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
+  // Rows that were freed may be taken again once that is durable. A record below a synced watermark
+  // counts as durable, so the slot of what it supersedes may be freed. But a Sync that was killed
+  // may have stored that watermark and not flushed it.
+  // After a failure nothing is written or freed any more, and the store serves reads.
+  if (!context_.latch.latched() && writer_.Flush(context_.files.counts).ok()) {
+    static_cast<void>(writer_.FlushRows());
+  }
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) {
       Log(context_.options.log, LogLevel::kError, context_.DamagedCounts(index).message());
@@ -56,12 +61,14 @@ Status Recovery::Run() {
 Status Recovery::RedoBatches(std::vector<BucketState>* states) {
   std::vector<uint32_t> moved;
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(context_.files, states, &moved));
-  if (!moved.empty()) ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
-  for (const uint32_t bucket : moved) {
-    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.PublishWord(bucket, format::WordKind::kRecords,
-                                                             (*states)[bucket].record_count));
-  }
-  return EraseIntents(context_.files);
+  return context_.reserve.Write([&] {
+    if (!moved.empty()) ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
+    for (const uint32_t bucket : moved) {
+      ENGINE_RACE_RETURN_IF_ERROR(context_.staging.PublishWord(bucket, format::WordKind::kRecords,
+                                                               (*states)[bucket].record_count));
+    }
+    return EraseIntents(context_.files);
+  });
 }
 
 // Sets *doubt when staged records that this opening will write to the logs do not verify. Those are
@@ -126,8 +133,8 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   // Staging::ReadCounts calls other counts damaged.
   ENGINE_RACE_ASSERT(state.synced_watermark <= state.record_count);
   bucket.record_count = state.record_count;
-  AdoptTable(index, state.table);
   bucket.synced_watermark = state.synced_watermark;
+  AdoptTable(index, state.table);
   bucket.found_clean_at = state.clean_at;
   bucket.staging_verified = state.logged_key_watermark == state.record_count &&
                             state.logged_value_watermark == state.record_count;
@@ -147,19 +154,19 @@ void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {
   bucket.free_rows.clear();
   if (!table.has_rows()) return;
   const Geometry& geometry = context_.geometry();
-  bucket.owned_run_numbers =
-      std::make_unique<RunNumbers>(geometry.rows_per_bucket(), geometry.row_records());
+  bucket.owned_run_slots =
+      std::make_unique<RunSlots>(geometry.rows_per_bucket(), geometry.row_records());
+  bucket.row_versions.assign(table.rows().size(), 0);
+  bucket.row_gaps.assign(table.rows().size(), 0);
+  bucket.gap_count = 0;
   for (uint32_t row = 0; row < table.rows().size(); ++row) {
     if (table.rows()[row].free()) bucket.free_rows.insert(row);
-    if (table.rows()[row].is_run()) {
-      bucket.owned_run_numbers->SetRun(row, table.rows()[row].number);
-    }
+    bucket.owned_run_slots->Set(row, table.rows()[row]);
+    bucket.CountGaps(row);
   }
-  bucket.row_births.resize(table.rows().size());
-  bucket.row_ends.resize(table.rows().size(), kUnknownRowEnd);
   // Relaxed: no other thread has seen the log yet.
   bucket.published_row_end.store(table.rows().size(), std::memory_order_relaxed);
-  bucket.run_numbers.store(bucket.owned_run_numbers.get(), std::memory_order_relaxed);
+  bucket.run_slots.store(bucket.owned_run_slots.get(), std::memory_order_relaxed);
 }
 
 // Writes the groups that were full already. One that cannot be written stays staged and readable:
@@ -195,14 +202,14 @@ Status Recovery::WriteFullGroupsOf(uint32_t index, LaneKind kind) {
     if (values) {
       ENGINE_RACE_RETURN_IF_ERROR(
           context_.staging.ReadValues(index, place, 0, lane.group_records(), group.data()));
-      ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteValues(index, bucket.table.SlotOf(first),
-                                                      lane.group_records(), group.data()));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          writer_.WriteValuesOf(index, first, lane.group_records(), group.data()));
     } else {
       ENGINE_RACE_RETURN_IF_ERROR(
           context_.staging.ReadKeys(index, place, 0, lane.group_records(),
                                     reinterpret_cast<format::KeyEntry*>(group.data())));
       ENGINE_RACE_RETURN_IF_ERROR(
-          writer_.WriteKeys(index, bucket.table.SlotOf(first), group_bytes, group.data()));
+          writer_.WriteKeysOf(index, first, lane.group_records(), group.data()));
     }
     lane.BeginWrite(full.group);
     ENGINE_RACE_RETURN_IF_ERROR(groups_.FinishWrite(index, full, Status::Ok()));

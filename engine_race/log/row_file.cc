@@ -1,84 +1,110 @@
 #include "engine_race/log/row_file.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
+#include "engine_race/base/is_zero.h"
 #include "engine_race/base/sys.h"
 
 namespace engine_race {
 namespace {
 
+using format::RowImage;
+using format::RowImages;
 using format::RowKind;
 using format::RowsHead;
-using format::RowWords;
 
-constexpr uint32_t kContentBits = format::kSequenceBits + format::kRowKindBits;
-constexpr uint32_t kCellsBits = format::kMaxRowCells + format::kRowCountBits;
 constexpr uint32_t kRowEndBits = 32;
 constexpr uint64_t kHeadSeed = 0x5d3c9f1be7a24681;
-constexpr uint64_t kContentSeed = 0xc1a7b35f90d2e64b;
-constexpr uint64_t kCellsSeed = 0x9be4d7716a3fc025;
+constexpr uint64_t kRowSeed = 0xc1a7b35f90d2e64b;
 
-// `payload` in the low bits, and a hash of it and of its place above.
-uint64_t Checked(uint64_t seed, uint64_t where, uint64_t payload, uint32_t bits) {
-  ENGINE_RACE_ASSERT(payload >> bits == 0);
-  return MixWords(seed ^ payload * 0x9e3779b97f4a7c15, where + 0x2d358dccaa6c78a5) << bits |
-         payload;
-}
-
-// The words of one bucket's rows.
+// What the file has of one bucket's rows.
 class RowCodec {
  public:
   RowCodec(uint64_t store_id, uint32_t bucket) : seed_(store_id), where_(uint64_t{bucket} << 32) {}
 
+  // The row end in the low bits, and a hash of it above.
   RowsHead EncodeHead(uint64_t row_end) const {
-    return {Checked(seed_ ^ kHeadSeed, where_, row_end, kRowEndBits), 0};
+    ENGINE_RACE_ASSERT(row_end >> kRowEndBits == 0);
+    const uint64_t hash =
+        MixWords(seed_ ^ kHeadSeed ^ row_end * 0x9e3779b97f4a7c15, where_ + 0x2d358dccaa6c78a5);
+    return {hash << kRowEndBits | row_end, {}};
   }
   bool DecodeHead(const RowsHead& head, uint64_t* row_end) const {
     *row_end = head.row_end & ((uint64_t{1} << kRowEndBits) - 1);
     return head.row_end == EncodeHead(*row_end).row_end;
   }
-  RowWords Encode(uint32_t index, const Row& row) const {
-    return {Checked(seed_ ^ kContentSeed, where_ | index, ContentOf(row), kContentBits),
-            EncodeCells(index, row, ContentOf(row))};
+  RowImage Encode(uint32_t index, const Row& row, uint64_t number) const {
+    RowImage image{};
+    image.begin = image.end = NumberWord(index, number);
+    image.number = row.number;
+    std::copy_n(row.path.words().begin(), SlotBits::kWordCount, image.path);
+    std::copy_n(row.held.words().begin(), SlotBits::kWordCount, image.held);
+    image.birth = row.birth << format::kRowKindBits | static_cast<uint64_t>(row.kind);
+    image.horizon = row.horizon;
+    image.seal = row.seal;
+    image.moved_at = row.moved_at;
+    image.hash = HashOf(index, image);
+    return image;
   }
-  // Words of zeros were never written. A write that fails may have changed the first word alone:
-  // then the second one is still of what the row was before.
-  bool Decode(uint32_t index, const RowWords& words, Row* row) const {
-    *row = Row();
-    if (words.content == 0 && words.cells == 0) return true;
-    row->number = words.content & ((uint64_t{1} << format::kSequenceBits) - 1);
-    row->kind = static_cast<RowKind>(words.content >> format::kSequenceBits &
-                                     ((uint64_t{1} << format::kRowKindBits) - 1));
-    row->freed_cells =
-        static_cast<uint32_t>(words.cells & ((uint64_t{1} << format::kMaxRowCells) - 1));
-    row->record_count = static_cast<uint32_t>(words.cells >> format::kMaxRowCells &
-                                              ((uint64_t{1} << format::kRowCountBits) - 1));
-    const RowWords wanted = Encode(index, *row);
-    if (wanted.content != words.content) return false;
-    if (wanted.cells == words.cells) return true;
-    Row before;
-    if (row->kind == RowKind::kMoved) {
-      before = *row;
-      before.kind = RowKind::kMoving;
-      return EncodeCells(index, *row, ContentOf(before)) == words.cells;
+  // *which: the image that counts, and its number. 0: none does, the row was never used. False: one
+  // of the two is damaged.
+  bool Find(uint32_t index, const RowImages& images, uint32_t* which, uint64_t* number) const {
+    *which = 0;
+    *number = 0;
+    for (uint32_t i = 0; i < 2; ++i) {
+      const RowImage& image = images.images[i];
+      uint64_t begin = 0;
+      uint64_t end = 0;
+      if (!DecodeNumber(index, image.begin, &begin) || !DecodeNumber(index, image.end, &end)) {
+        return false;
+      }
+      if (begin != end) continue;
+      const bool is_whole = begin == 0
+                                ? IsZero(reinterpret_cast<const char*>(&image), sizeof(image))
+                                : image.hash == HashOf(index, image);
+      if (!is_whole) return false;
+      if (begin <= *number) continue;
+      *which = i;
+      *number = begin;
     }
-    // Nothing was stored in a row that could not be written.
-    const bool was_free = words.cells == EncodeCells(index, before, ContentOf(before));
-    if (!row->free() && !was_free) return false;
-    *row = Row();
     return true;
+  }
+  static Row Decode(const RowImage& image) {
+    SlotBits::Words path;
+    SlotBits::Words held;
+    std::copy_n(image.path, path.size(), path.begin());
+    std::copy_n(image.held, held.size(), held.begin());
+    return {.kind = static_cast<RowKind>(image.birth & ((1U << format::kRowKindBits) - 1)),
+            .number = image.number,
+            .path = SlotBits(path),
+            .held = SlotBits(held),
+            .birth = image.birth >> format::kRowKindBits,
+            .horizon = image.horizon,
+            .seal = image.seal,
+            .moved_at = image.moved_at};
   }
 
  private:
-  static uint64_t ContentOf(const Row& row) {
-    return row.number | static_cast<uint64_t>(row.kind) << format::kSequenceBits;
+  uint64_t HashOf(uint32_t index, const RowImage& image) const {
+    return Hash64(&image, offsetof(RowImage, hash), SeedOf(index));
   }
-  // Of this content: cells of an older one must not count.
-  uint64_t EncodeCells(uint32_t index, const Row& row, uint64_t content) const {
-    const uint64_t cells = row.freed_cells | uint64_t{row.record_count} << format::kMaxRowCells;
-    return Checked(seed_ ^ kCellsSeed ^ content, where_ | index, cells, kCellsBits);
+  uint64_t SeedOf(uint32_t index) const {
+    return MixWords(seed_ ^ kRowSeed, (where_ | index) + 0x2d358dccaa6c78a5);
+  }
+  uint64_t NumberWord(uint32_t index, uint64_t number) const {
+    const uint64_t check = MixWords(SeedOf(index) ^ number, 0x9e3779b97f4a7c15);
+    return check << format::kImageNumberBits | number;
+  }
+  // A word that is zero was never written.
+  bool DecodeNumber(uint32_t index, uint64_t word, uint64_t* number) const {
+    *number = word & ((uint64_t{1} << format::kImageNumberBits) - 1);
+    return word == 0 || (*number != 0 && word == NumberWord(index, *number));
   }
 
   uint64_t seed_;
@@ -89,11 +115,31 @@ RowCodec CodecOf(const StoreFiles& files, uint32_t bucket) {
   return {files.identity.seed_id(), bucket};
 }
 
+// Whether a row that passes its check can be one of `table`.
+bool IsSound(const Row& row, const SlotTable& table) {
+  const SlotBits none_past_the_end = SlotBits::First(table.row_records());
+  if (row.kind > RowKind::kMoving || !((row.path | row.held) - none_past_the_end).empty()) {
+    return false;
+  }
+  if (row.free()) return row.held.empty() && row.path.empty();
+  if (row.number >> format::kSequenceBits != 0 || row.run_end() >> format::kSequenceBits != 0 ||
+      row.horizon >> format::kSequenceBits != 0 || row.seal >> format::kSealBits != 0 ||
+      row.birth >> format::kBirthBits != 0 || row.moved_at > row.birth) {
+    return false;
+  }
+  if (!row.has_run()) return true;
+  const auto next = table.runs().lower_bound(row.number);
+  const bool is_before = next == table.runs().end() || row.run_end() <= next->first;
+  return !row.is_moving() && is_before &&
+         (next == table.runs().begin() ||
+          table.rows()[std::prev(next)->second].run_end() <= row.number);
+}
+
 uint64_t HeadOffset(const StoreFiles& files, uint32_t bucket) {
   return bucket * files.identity.geometry.rows_stride_bytes();
 }
 uint64_t RowOffset(const StoreFiles& files, uint32_t bucket, uint64_t index) {
-  return HeadOffset(files, bucket) + (index + 1) * sizeof(RowWords);
+  return HeadOffset(files, bucket) + sizeof(RowsHead) + index * sizeof(RowImages);
 }
 
 }  // namespace
@@ -110,30 +156,38 @@ Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool
   uint64_t row_end = 0;
   *damaged = !codec.DecodeHead(head, &row_end) || row_end > geometry.rows_per_bucket();
   if (*damaged) return Status::Ok();
-  std::vector<RowWords> words(row_end);
+  std::vector<RowImages> images(row_end);
   if (row_end > 0) {
     ENGINE_RACE_RETURN_IF_ERROR(
-        files.rows.Read(words.data(), row_end * sizeof(RowWords), RowOffset(files, bucket, 0)));
+        files.rows.Read(images.data(), row_end * sizeof(RowImages), RowOffset(files, bucket, 0)));
   }
   table->BeginRows(0);
   for (uint32_t index = 0; index < row_end; ++index) {
+    uint32_t which = 0;
+    uint64_t number = 0;
     Row row;
-    const bool is_sound = codec.Decode(index, words[index], &row) &&
-                          row.record_count <= geometry.row_records() &&
-                          row.freed_cells >> geometry.cells_per_row() == 0 &&
-                          !(row.is_run() && table->runs().contains(row.number));
-    if (!is_sound) {
-      *damaged = true;
-      return Status::Ok();
-    }
+    *damaged = !codec.Find(index, images[index], &which, &number);
+    if (number != 0) row = RowCodec::Decode(images[index].images[which]);
+    *damaged = *damaged || !IsSound(row, *table);
+    if (*damaged) return Status::Ok();
     table->SetRow(index, row);
   }
   return Status::Ok();
 }
 
 Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const Row& row) {
-  const RowWords words = CodecOf(files, bucket).Encode(index, row);
-  return files.rows.Write(&words, sizeof(words), RowOffset(files, bucket, index));
+  const RowCodec codec = CodecOf(files, bucket);
+  const uint64_t offset = RowOffset(files, bucket, index);
+  RowImages images;
+  ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(&images, sizeof(images), offset));
+  uint32_t which = 0;
+  uint64_t number = 0;
+  if (!codec.Find(index, images, &which, &number)) {
+    return Status::Corruption("bucket " + std::to_string(bucket) + ": row " +
+                              std::to_string(index) + " is damaged");
+  }
+  const RowImage image = codec.Encode(index, row, number + 1);
+  return files.rows.Write(&image, sizeof(image), offset + (1 - which) * sizeof(image));
 }
 
 Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end) {
@@ -144,14 +198,8 @@ Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end)
 
 Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& table) {
   ENGINE_RACE_ASSERT(table.has_rows());
-  const RowCodec codec = CodecOf(files, bucket);
-  std::vector<RowWords> words;
   for (uint32_t index = 0; index < table.rows().size(); ++index) {
-    words.push_back(codec.Encode(index, table.rows()[index]));
-  }
-  if (!words.empty()) {
-    ENGINE_RACE_RETURN_IF_ERROR(files.rows.Write(words.data(), words.size() * sizeof(RowWords),
-                                                 RowOffset(files, bucket, 0)));
+    ENGINE_RACE_RETURN_IF_ERROR(WriteRow(files, bucket, index, table.rows()[index]));
   }
   return WriteRowsHead(files, bucket, table.rows().size());
 }

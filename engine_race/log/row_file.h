@@ -3,8 +3,8 @@
 // Only stores that use slots again have it. A bucket whose head is zero has no rows there: its
 // slots are sequence numbers.
 //
-// Thread safety: the reads from any thread; writes of one bucket by one thread at a time. Row words
-// go through the page cache and outlive the process. Flush makes them outlive power loss.
+// Thread safety: the reads from any thread; writes of one bucket by one thread at a time. They go
+// through the page cache and outlive the process. Flush makes them outlive power loss.
 #ifndef ENGINE_RACE_LOG_ROW_FILE_H_
 #define ENGINE_RACE_LOG_ROW_FILE_H_
 
@@ -18,11 +18,12 @@
 
 namespace engine_race {
 
-// Reads the rows of a bucket. *damaged: a word fails its check, or two rows cannot belong together.
+// Reads the rows of a bucket. *damaged: the head or an image is damaged, or rows contradict each
+// other.
 Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool* damaged);
 
 // Writes one row. The head must reach it: see WriteRowsHead. kFull on a full disk, when nothing has
-// changed.
+// changed. kCorruption if the row is damaged.
 Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const Row& row);
 // Says that the bucket has rows, and that those from `row_end` on were never used.
 Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end);

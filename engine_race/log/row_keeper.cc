@@ -1,5 +1,6 @@
 #include "engine_race/log/row_keeper.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -30,16 +31,25 @@ Status RowKeeper::EnsureFile() {
   // After a failure the manifest may name the file already: it is not made anew.
   if (!files.rows.valid()) {
     io::File made;
-    ENGINE_RACE_RETURN_IF_ERROR(CreateRowFile(files, context_.options.file_mode, &made));
+    ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write(
+        [&] { return CreateRowFile(files, context_.options.file_mode, &made); }));
     files.rows = std::move(made);
   }
   StoreIdentity identity = files.identity;
   identity.has_rows = true;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      WriteManifest(files.directory.get(), identity, context_.options.file_mode));
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write(
+      [&] { return WriteManifest(files.directory.get(), identity, context_.options.file_mode); }));
   files.identity.has_rows = true;
   context_.has_row_file.store(true, std::memory_order_release);
   return Status::Ok();
+}
+
+Status RowKeeper::WriteInFile(uint32_t number, uint32_t index, const Row& row) {
+  return context_.reserve.Write([&] { return WriteRow(context_.files, number, index, row); });
+}
+
+Status RowKeeper::WriteHeadInFile(uint32_t number, uint64_t row_end) {
+  return context_.reserve.Write([&] { return WriteRowsHead(context_.files, number, row_end); });
 }
 
 // The rows are durable before the head that makes them count.
@@ -48,68 +58,101 @@ Status RowKeeper::BeginRows(uint32_t number) {
   ENGINE_RACE_ASSERT(!bucket.table.has_rows() && !bucket.damaged);
   SlotTable table(context_.geometry());
   table.BeginRows(bucket.record_count);
-  auto numbers = std::make_unique<RunNumbers>(context_.geometry().rows_per_bucket(),
-                                              context_.geometry().row_records());
-  for (const auto& [run, row] : table.runs()) numbers->SetRun(row, run);
-  std::vector<uint64_t> births(table.rows().size());
-  std::vector<uint64_t> ends(table.rows().size(), kUnknownRowEnd);
+  auto runs = std::make_unique<RunSlots>(context_.geometry().rows_per_bucket(),
+                                         context_.geometry().row_records());
+  for (uint32_t row = 0; row < table.rows().size(); ++row) runs->Set(row, table.rows()[row]);
+  std::vector<uint32_t> gaps(table.rows().size());
+  std::vector<uint64_t> versions(table.rows().size());
   for (uint32_t row = 0; row < table.rows().size(); ++row) {
-    ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, number, row, table.rows()[row]));
+    ENGINE_RACE_RETURN_IF_ERROR(WriteInFile(number, row, table.rows()[row]));
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
-  Status begun =
-      Guarded([&] { return WriteRowsHead(context_.files, number, table.rows().size()); });
+  Status begun = Guarded([&] { return WriteHeadInFile(number, table.rows().size()); });
   // After other failures the head may count. No row would have the records that come.
   if (!begun.ok() && begun.code() != Code::kFull) context_.latch.Latch(begun);
   ENGINE_RACE_RETURN_IF_ERROR(begun);
   bucket.table = std::move(table);
-  bucket.row_births = std::move(births);
-  bucket.row_ends = std::move(ends);
+  bucket.row_versions = std::move(versions);
+  bucket.row_gaps = std::move(gaps);
   // Release, here and in Extend, pairs with the acquire in Bucket::SlotEnd.
   bucket.published_row_end.store(bucket.table.rows().size(), std::memory_order_release);
-  bucket.owned_run_numbers = std::move(numbers);
+  bucket.owned_run_slots = std::move(runs);
   // Release pairs with the acquire in Bucket::Logged.
-  bucket.run_numbers.store(bucket.owned_run_numbers.get(), std::memory_order_release);
+  bucket.run_slots.store(bucket.owned_run_slots.get(), std::memory_order_release);
   return Status::Ok();
 }
 
-bool RowKeeper::HasRoom(uint32_t number, uint64_t count, uint64_t* row_count) const {
+bool RowKeeper::HasRoom(uint32_t number, uint64_t count) const {
   const Bucket& bucket = context_.buckets[number];
-  *row_count = 0;
   if (!bucket.table.has_rows()) return bucket.record_count + count <= RegionEnd(bucket);
-  const uint64_t row_records = bucket.table.row_records();
-  const uint64_t end = RoundUp(bucket.record_count + count, row_records);
-  *row_count = end / row_records - std::min(end / row_records, NextRun(number));
-  if (*row_count == 0) return true;
-  return end >> format::kSequenceBits == 0 && *row_count + kMoverRows <= FreeRowCount(number);
+  const uint64_t end = bucket.record_count + count;
+  const uint64_t first = FirstWithoutSlot(bucket);
+  if (end <= first) return true;
+  const uint64_t free_slots = TailRowCount(number) * bucket.table.row_records();
+  return end >> format::kSequenceBits == 0 && end - first <= free_slots + bucket.gap_count;
 }
 
 // Rows past the last record wait for those that come.
 Status RowKeeper::MakeRoomFor(uint32_t number, uint64_t count) {
-  uint64_t row_count = 0;
-  if (!HasRoom(number, count, &row_count)) return RegionFull(number);
-  for (; row_count > 0; --row_count) ENGINE_RACE_RETURN_IF_ERROR(TakeTailRow(number));
+  const Bucket& bucket = context_.buckets[number];
+  if (!HasRoom(number, count)) return RegionFull(number);
+  if (!bucket.table.has_rows()) return Status::Ok();
+  while (FirstWithoutSlot(bucket) < bucket.record_count + count) {
+    ENGINE_RACE_RETURN_IF_ERROR(TakeTailRow(number));
+  }
   return Status::Ok();
 }
 
-// The tail leaves the last free row to a mover: without one, nothing could be freed any more.
+// The tail fills the emptiest row first: its slots lie together most. It leaves the last free row
+// to a mover: without one, nothing could be moved any more.
 Status RowKeeper::TakeTailRow(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
-  const uint64_t run = NextRun(number);
-  // The count behind the last record must fit as well: rows of moved records have it.
-  if ((run + 1) * bucket.table.row_records() >> format::kSequenceBits != 0) {
+  const uint64_t first = FirstWithoutSlot(bucket);
+  const uint32_t row_records = bucket.table.row_records();
+  // The count behind the last record must fit as well: horizons have it.
+  if ((first + row_records) >> format::kSequenceBits != 0) {
     return Status::Full("bucket " + std::to_string(number) + " has used all sequence numbers");
   }
-  if (FreeRowCount(number) <= kMoverRows) return RegionFull(number);
   uint32_t index = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(TakeAnyRow(number, &index));
-  const Row row = {.kind = format::RowKind::kRun, .number = run};
-  Status written = Guarded([&] { return Write(number, index, row); });
+  Row row;
+  const bool is_filled_again = FindGaps(bucket, &index);
+  if (is_filled_again) {
+    if (bucket.table.births() >> format::kSequenceBits != 0) return RegionFull(number);
+    row = bucket.table.rows()[index];
+    row.path = bucket.GapsOf(index);
+  } else {
+    if (TailRowCount(number) == 0) return RegionFull(number);
+    ENGINE_RACE_RETURN_IF_ERROR(TakeAnyRow(number, &index));
+    row.path = SlotBits::First(row_records);
+  }
+  row.kind = format::RowKind::kUsed;
+  row.number = first;
+  row.held = row.held | row.path;
+  Status written = Guarded([&] {
+    // The run that the row had counts at the cut.
+    if (is_filled_again) bucket.table_at_cut.See(context_.cuts.number(), bucket.table);
+    return Write(number, index, row);
+  });
   if (written.ok()) return written;
   // Whether the file has the row is not known after another failure.
-  if (CanBeTriedAgain(written)) ReturnRow(number, index);
+  if (CanBeTriedAgain(written) && !is_filled_again) ReturnRow(number, index);
   context_.latch.LatchIfLasting(written);
   return written;
+}
+
+uint64_t RowKeeper::TailRowCount(uint32_t number) const {
+  const Bucket& bucket = context_.buckets[number];
+  const uint64_t used = bucket.table.rows().size() - bucket.free_rows.size();
+  const uint64_t free_row_count = FreeRowCount(number);
+  return std::min(free_row_count - std::min(free_row_count, kMoverRows),
+                  bucket.row_limit - std::min(bucket.row_limit, used));
+}
+
+bool RowKeeper::FindGaps(const Bucket& bucket, uint32_t* row) const {
+  if (bucket.gap_count == 0) return false;
+  const auto most = std::max_element(bucket.row_gaps.begin(), bucket.row_gaps.end());
+  *row = static_cast<uint32_t>(most - bucket.row_gaps.begin());
+  return *most != 0;
 }
 
 Status RowKeeper::TakeRow(uint32_t number, uint64_t kept_count, uint32_t* row) {
@@ -120,6 +163,7 @@ Status RowKeeper::TakeRow(uint32_t number, uint64_t kept_count, uint32_t* row) {
 Status RowKeeper::TakeAnyRow(uint32_t number, uint32_t* row) {
   Bucket& bucket = context_.buckets[number];
   ENGINE_RACE_ASSERT(bucket.table.has_rows());
+  if (bucket.table.births() >> format::kSequenceBits != 0) return RegionFull(number);
   if (!bucket.free_rows.empty()) {
     *row = *bucket.free_rows.begin();
     bucket.free_rows.erase(bucket.free_rows.begin());
@@ -132,13 +176,13 @@ Status RowKeeper::TakeAnyRow(uint32_t number, uint32_t* row) {
   return Status::Ok();
 }
 
-// The head reaches a row before its words are written.
+// The row is written as free, and then the head that reaches it. Its content comes last.
 Status RowKeeper::Extend(uint32_t number, uint32_t index) {
   Bucket& bucket = context_.buckets[number];
-  bucket.row_births.resize(index + 1);
-  bucket.row_ends.resize(index + 1);
-  ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, number, index, Row()));
-  ENGINE_RACE_RETURN_IF_ERROR(WriteRowsHead(context_.files, number, index + 1));
+  bucket.row_versions.resize(index + 1);
+  bucket.row_gaps.resize(index + 1);
+  ENGINE_RACE_RETURN_IF_ERROR(WriteInFile(number, index, Row()));
+  ENGINE_RACE_RETURN_IF_ERROR(WriteHeadInFile(number, index + 1));
   bucket.table.SetRow(index, Row());
   bucket.published_row_end.store(index + 1, std::memory_order_release);
   return Status::Ok();
@@ -148,26 +192,31 @@ void RowKeeper::ReturnRow(uint32_t number, uint32_t row) {
   context_.buckets[number].free_rows.insert(row);
 }
 
-Status RowKeeper::Write(uint32_t number, uint32_t index, const Row& row) {
+Status RowKeeper::Write(uint32_t number, uint32_t index, const Row& content) {
   Bucket& bucket = context_.buckets[number];
-  const bool is_new = bucket.table.rows()[index].free() && !row.free();
+  const Row before = bucket.table.rows()[index];
+  Row row = content.free() ? before.Freed() : content;
+  const bool is_born = !row.free() && (before.free() || row.number != before.number ||
+                                       (row.has_run() && !before.has_run()));
+  row.birth = is_born ? bucket.table.births() + 1 : before.birth;
+  if (row.is_moving() && is_born) row.moved_at = row.birth;
+  ENGINE_RACE_ASSERT(row.moved_at <= row.birth);
   // Nothing is thrown once the file may have the row.
   SlotTable::Runs run;
-  if (row.is_run()) run.emplace(row.number, index);
+  if (row.has_run()) run.emplace(row.number, index);
   // Readers find the slots of the run only after this.
-  if (row.is_run()) {
-    bucket.owned_run_numbers->SetRun(index, row.number);
-  } else {
-    bucket.owned_run_numbers->Clear(index);
-  }
-  const Status written = Guarded([&] { return WriteRow(context_.files, number, index, row); });
-  // A failure without memory for its words.
+  bucket.owned_run_slots->Set(index, row);
+  Status written = Guarded([&] { return WriteInFile(number, index, row); });
+  if (!written.ok()) bucket.owned_run_slots->Set(index, before);
+  // A failure whose message found no memory.
   if (written.code() == Code::kOutOfMemory) return Status(Code::kIOError, {});
   ENGINE_RACE_RETURN_IF_ERROR(written);
-  if (is_new) {
-    bucket.row_births[index] = bucket.listener == nullptr ? 0 : bucket.listener->CurrentVersion();
+  // Views of lower versions may show records that stay in the row.
+  if (is_born && before.held.empty()) {
+    bucket.row_versions[index] = bucket.listener == nullptr ? 0 : bucket.listener->CurrentVersion();
   }
   bucket.table.SetRow(index, row, std::move(run));
+  bucket.CountGaps(index);
   return Status::Ok();
 }
 

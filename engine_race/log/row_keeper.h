@@ -4,10 +4,10 @@
 //
 //   taken     by the tail of the bucket, for a run of appended records, or by a mover
 //   written   the file of rows says what it holds; it outlives the process
-//   freed     the file says, durably, that the row or some of its cells hold nothing; before that
+//   freed     the file says, durably, that the row or some of its slots hold nothing; before that
 //             all that supersedes their records is durable
-//   released  no view, cut or reader can come to it any more: its space is given back, and a whole
-//             row may be taken again
+//   released  no view, cut or reader can come to it any more: the tail may fill the slots again. A
+//             row that holds nothing is punched out, and may be taken again
 //
 // Thread safety: where a call says so, under the lock of its bucket; EnsureFile from any thread
 // that holds no such lock.
@@ -37,17 +37,13 @@ class RowKeeper {
     if (!state.table.has_rows()) [[likely]] {
       return state.record_count < RegionEnd(state) ? Status::Ok() : RegionFull(bucket);
     }
-    uint64_t slot = 0;
-    if (state.table.SlotOf(state.record_count, &slot)) return Status::Ok();
-    return TakeTailRow(bucket);
+    return state.record_count < state.table.RunEnd() ? Status::Ok() : TakeTailRow(bucket);
   }
-  // Under the bucket's lock: whether there are slots for the next `count` records. *row_count: how
-  // many rows of a bucket with rows those take.
-  bool HasRoom(uint32_t bucket, uint64_t count, uint64_t* row_count) const;
+  // Under the bucket's lock: whether there are slots for the next `count` records.
+  bool HasRoom(uint32_t bucket, uint64_t count) const;
   // HasRoom that answers kFull.
   Status CheckRoomFor(uint32_t bucket, uint64_t count) const {
-    uint64_t row_count = 0;
-    return HasRoom(bucket, count, &row_count) ? Status::Ok() : RegionFull(bucket);
+    return HasRoom(bucket, count) ? Status::Ok() : RegionFull(bucket);
   }
   // Under the bucket's lock: gives the next `count` records of a batch their slots. kFull.
   Status MakeRoomFor(uint32_t bucket, uint64_t count);
@@ -71,9 +67,10 @@ class RowKeeper {
   Status TakeRow(uint32_t bucket, uint64_t kept_count, uint32_t* row);
   // Under the bucket's lock: gives back a row that was taken and not written.
   void ReturnRow(uint32_t bucket, uint32_t row);
-  // Under the bucket's lock: says in memory and in the file what a row holds. After kFull and
-  // std::bad_alloc neither says so, after another failure the file may.
-  Status Write(uint32_t bucket, uint32_t index, const Row& row);
+  // Under the bucket's lock: says in memory and in the file what a row holds. A row that was free,
+  // or gets another run, is born. The births of others stay as they are, whatever `content` says.
+  // After kFull and std::bad_alloc neither says so, after another failure the file may.
+  Status Write(uint32_t bucket, uint32_t index, const Row& content);
   // Under the bucket's lock: the rows are free in the file, durably, and nothing can come to them
   // any more. Moves them out of *rows, and throws nothing.
   void Release(uint32_t bucket, std::set<uint32_t>* rows) {
@@ -93,14 +90,19 @@ class RowKeeper {
     return capacity - std::min<uint64_t>(capacity, state.table.row_records());
   }
   Status RegionFull(uint32_t bucket) const;
-  // Of a bucket with rows: the first run of new records that has no row.
-  uint64_t NextRun(uint32_t bucket) const {
-    const Bucket& state = context_.buckets[bucket];
-    return std::max(state.record_count, state.table.RunEnd()) / state.table.row_records();
+  // Of a bucket with rows: the first number of a new record that has no slot.
+  static uint64_t FirstWithoutSlot(const Bucket& state) {
+    return std::max(state.record_count, state.table.RunEnd());
   }
+  bool FindGaps(const Bucket& state, uint32_t* row) const;
+  // How many rows that hold nothing the tail may take.
+  uint64_t TailRowCount(uint32_t bucket) const;
   Status TakeTailRow(uint32_t bucket);
   Status TakeAnyRow(uint32_t bucket, uint32_t* row);
   Status Extend(uint32_t bucket, uint32_t index);
+  // WriteRow and WriteRowsHead, which may use the reserve of space.
+  Status WriteInFile(uint32_t bucket, uint32_t index, const Row& row);
+  Status WriteHeadInFile(uint32_t bucket, uint64_t row_end);
 
   LogContext& context_;
   LogWriter& writer_;

@@ -1,24 +1,26 @@
 #include "engine_race/log/row_mover.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/base/sys.h"
 #include "engine_race/log/failure.h"
+#include "engine_race/log/logged_records.h"
 
 namespace engine_race {
 namespace {
 
-// The cells of a row that hold anything.
-uint32_t UsedCells(const SlotTable& table, const Row& row) {
-  const uint32_t records = row.is_run() ? table.row_records() : row.record_count;
-  const uint32_t count = (records + table.cell_records() - 1) / table.cell_records();
-  return (uint32_t{1} << count) - 1;
+Status TakeSeal(uint64_t* seal) {
+  while (*seal == 0) {
+    ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(seal));
+    *seal &= (uint64_t{1} << format::kSealBits) - 1;
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -27,7 +29,7 @@ void RowMover::AdoptMoves() {
   for (uint32_t number = 0; number < context_.geometry().bucket_count; ++number) {
     const std::vector<Row>& rows = context_.buckets[number].table.rows();
     for (uint32_t row = 0; row < rows.size(); ++row) {
-      if (rows[row].kind == format::RowKind::kMoving) published_.push_back({number, row});
+      if (rows[row].is_moving()) published_.push_back({number, row});
     }
   }
 }
@@ -41,14 +43,20 @@ bool RowMover::Claim(uint32_t number, bool* held) {
     if (held != nullptr) *held = true;
     return false;
   }
-  return !std::exchange(bucket.claimed, true);
+  if (bucket.claimed) return false;
+  bucket.claimed = true;
+  bucket.claimed_at =
+      std::min(bucket.LoggedCount(LaneKind::kValues), bucket.LoggedCount(LaneKind::kKeys));
+  return true;
 }
 
 void RowMover::Unclaim(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   ENGINE_RACE_ASSERT(bucket.claimed);
+  const uint64_t end_before = bucket.FoundBySlotEnd();
   bucket.claimed = false;
+  bucket.CountMoreGaps(end_before);
   if (bucket.awaiting_release != 0) bucket.written.notify_all();
 }
 
@@ -79,8 +87,7 @@ uint64_t RowMover::FreeRowCount(uint32_t number) const {
 
 bool RowMover::HasRoom(uint32_t number, uint64_t count) const {
   const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
-  uint64_t row_count = 0;
-  return rows_.HasRoom(number, count, &row_count);
+  return rows_.HasRoom(number, count);
 }
 
 bool RowMover::HasWaiting(uint32_t number) const {
@@ -107,7 +114,9 @@ void RowMover::ReturnRow(uint32_t number, uint32_t row) {
 
 Status RowMover::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                              const void* values) {
-  ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteValues(bucket, slot, slot_count, values));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      context_.reserve.Write([&] { return writer_.WriteValues(bucket, slot, slot_count, values); },
+                             SpaceReserve::kLeftByMoves));
   moved_bytes_.fetch_add(slot_count * kValueBytes, std::memory_order_relaxed);
   return Status::Ok();
 }
@@ -121,30 +130,13 @@ Status RowMover::Publish(uint32_t number, uint32_t row, uint64_t horizon,
   return published;
 }
 
-// The number of the row. It is as low as it can be, because records are moved again only where the
-// horizon lies higher. No row is published twice with one number, so the entries of what it held
-// before fail their checks.
-uint64_t RowMover::TakeNumber(uint32_t number, uint32_t row, uint64_t horizon,
-                              std::span<const KeyRecord> records) {
-  Bucket& bucket = context_.buckets[number];
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
-  uint64_t& row_end = bucket.row_ends[row];
-  uint64_t taken = row_end == kUnknownRowEnd ? horizon : row_end;
-  for (const KeyRecord& record : records) {
-    taken = std::max(taken, bucket.table.EndOf(record.slot / bucket.table.row_records()));
-  }
-  ENGINE_RACE_ASSERT(taken <= horizon);
-  // After a failure the entries may be there. FreeInFile says more of a row that was published.
-  row_end = kUnknownRowEnd;
-  return taken;
-}
-
 Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
                               std::span<KeyRecord> records, bool* may_be_written) {
   Bucket& bucket = context_.buckets[number];
   const uint32_t row_records = context_.geometry().row_records();
   ENGINE_RACE_ASSERT(!records.empty() && records.size() <= row_records);
-  const uint64_t moved_number = TakeNumber(number, row, horizon, records);
+  uint64_t seal = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(TakeSeal(&seal));
   const uint64_t first_slot = uint64_t{row} * row_records;
   Region keys;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(row_records * format::kKeyEntryBytes,
@@ -153,12 +145,12 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
   std::memset(keys.data(), 0, keys.size());
   for (size_t i = 0; i < records.size(); ++i) {
     const format::KeyEntry entry =
-        SlotTable::EncodeMoved(context_.codec(number), records[i], first_slot + i, moved_number);
+        SlotTable::EncodeMoved(context_.codec(number), records[i], first_slot + i, seal);
     std::memcpy(keys.data() + i * format::kKeyEntryBytes, &entry, sizeof(entry));
     records[i].slot = static_cast<uint32_t>(first_slot + i);
-    records[i].sequence = 2 * moved_number;
   }
-  ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteKeys(number, first_slot, keys.size(), keys.data()));
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write(
+      [&] { return writer_.WriteKeys(number, first_slot, keys.size(), keys.data()); }));
   std::vector<uint64_t> newer_keys;
   uint64_t seen_count = horizon;
   std::unique_lock<std::mutex> lock(bucket.mutex);
@@ -182,8 +174,10 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
   // The first record of which the index is told has room there.
   if (bucket.listener != nullptr) ENGINE_RACE_RETURN_IF_ERROR(bucket.listener->Prepare(number));
   const Row moved = {.kind = format::RowKind::kMoving,
-                     .number = moved_number,
-                     .record_count = static_cast<uint32_t>(records.size())};
+                     .path = {},
+                     .held = SlotBits::First(static_cast<uint32_t>(records.size())),
+                     .horizon = horizon,
+                     .seal = seal};
   {
     const std::lock_guard<std::mutex> list(mutex_);
     published_.push_back({number, row});
@@ -225,7 +219,7 @@ Status RowMover::TellIndex(uint32_t number, std::span<const KeyRecord> records,
 void RowMover::KeepFirst(uint32_t number, uint32_t index, uint32_t count) noexcept {
   const Status kept = Guarded([&] {
     Row row = context_.buckets[number].table.rows()[index];
-    row.record_count = count;
+    row.held = SlotBits::First(count);
     return rows_.Write(number, index, row);
   });
   // Nothing is freed any more.
@@ -248,18 +242,13 @@ Status RowMover::AddNewerKey(uint32_t number, const format::KeyEntry& entry, uin
 Status RowMover::ReadNewerKeys(uint32_t number, uint64_t* from, std::vector<uint64_t>* keys) const {
   BucketCut cut;
   ENGINE_RACE_RETURN_IF_ERROR(reader_.LookAtBucket(number, *from, &cut));
-  Region page;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
-  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(page.data());
+  std::array<format::KeyEntry, format::kPageEntries> entries;
   for (uint64_t sequence = *from; sequence < cut.logged_key_watermark;) {
-    const uint64_t slot = cut.table.SlotOf(sequence);
-    const uint64_t in_page = slot % format::kPageEntries;
-    ENGINE_RACE_RETURN_IF_ERROR(context_.files.KeyFile(number).Read(
-        page.data(), kIoAlignment, context_.geometry().KeyOffset(number, slot - in_page)));
-    for (uint64_t i = in_page; i < format::kPageEntries && sequence < cut.logged_key_watermark;
-         ++i) {
-      ENGINE_RACE_RETURN_IF_ERROR(AddNewerKey(number, entries[i], sequence, keys));
-      ++sequence;
+    const uint64_t end = std::min<uint64_t>(sequence + entries.size(), cut.logged_key_watermark);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        ReadLoggedKeys(context_.files, number, cut.table, sequence, end, entries.data()));
+    for (const uint64_t begin = sequence; sequence < end; ++sequence) {
+      ENGINE_RACE_RETURN_IF_ERROR(AddNewerKey(number, entries[sequence - begin], sequence, keys));
     }
   }
   for (size_t i = 0; i < cut.staged_keys.size(); ++i) {
@@ -270,30 +259,31 @@ Status RowMover::ReadNewerKeys(uint32_t number, uint64_t* from, std::vector<uint
   return Status::Ok();
 }
 
-void RowMover::Describe(uint32_t number, uint32_t row, FreedCells* freed) const {
+void RowMover::Describe(uint32_t number, uint32_t row, FreedSlots* freed) const {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   freed->bucket = number;
   freed->row = row;
-  freed->birth = bucket.row_births[row];
+  freed->first_version = bucket.row_versions[row];
   freed->version = bucket.listener == nullptr ? 0 : bucket.listener->CurrentVersion();
 }
 
-uint64_t RowMover::BytesOf(const FreedCells& freed) const {
-  return std::popcount(freed.cells) * uint64_t{context_.geometry().cell_records()} * kValueBytes;
+uint64_t RowMover::BytesOf(const FreedSlots& freed) const {
+  return freed.slots.count() * uint64_t{kValueBytes};
 }
 
-Status RowMover::Free(std::span<const FreedCells> freed) {
-  for (const FreedCells& each : freed) {
+Status RowMover::Free(std::span<const FreedSlots> freed) {
+  for (const FreedSlots& each : freed) {
     Bucket& bucket = context_.buckets[each.bucket];
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     const std::lock_guard<std::mutex> list(mutex_);
-    // Cells that are marked and not listed would wait for ever: the memory for all comes first.
+    // Slots that are marked and not listed would wait for ever: the memory for all comes first.
     unsettled_.push_back(each);
     const Status marked = Guarded([&] {
-      uint32_t& cells = bucket.unsettled_cells[each.row];
-      ++bucket.unreleased[each.row];
-      cells |= each.cells;
+      SlotBits& unsettled = bucket.unsettled[each.row];
+      SlotBits& unreleased = bucket.unreleased[each.row];
+      unsettled = unsettled | each.slots;
+      unreleased = unreleased | each.slots;
       return Status::Ok();
     });
     if (!marked.ok()) {
@@ -308,7 +298,7 @@ Status RowMover::Free(std::span<const FreedCells> freed) {
 Status RowMover::Settle() {
   const std::lock_guard<std::mutex> settling(settle_mutex_);
   std::vector<PublishedRow> published;
-  std::list<FreedCells> freed;
+  std::list<FreedSlots> freed;
   {
     const std::lock_guard<std::mutex> list(mutex_);
     if (published_.empty() && unsettled_.empty()) return Status::Ok();
@@ -320,14 +310,14 @@ Status RowMover::Settle() {
     Bucket& bucket = context_.buckets[each.bucket];
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     Row row = bucket.table.rows()[each.row];
-    if (row.kind != format::RowKind::kMoving) continue;
-    row.kind = format::RowKind::kMoved;
+    if (!row.is_moving()) continue;
+    row.kind = format::RowKind::kUsed;
     ENGINE_RACE_RETURN_IF_ERROR(rows_.Write(each.bucket, each.row, row));
   }
-  for (const FreedCells& each : freed) ENGINE_RACE_RETURN_IF_ERROR(FreeInFile(each));
+  for (const FreedSlots& each : freed) ENGINE_RACE_RETURN_IF_ERROR(FreeInFile(each));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
   uint64_t bytes = 0;
-  for (const FreedCells& each : freed) {
+  for (const FreedSlots& each : freed) {
     bytes += BytesOf(each);
     context_.buckets[each.bucket].untried_count.fetch_add(1, std::memory_order_relaxed);
   }
@@ -342,45 +332,65 @@ Status RowMover::Settle() {
 }
 
 // A call that is done again after a failure changes nothing.
-Status RowMover::FreeInFile(const FreedCells& freed) {
+Status RowMover::FreeInFile(const FreedSlots& freed) {
   Bucket& bucket = context_.buckets[freed.bucket];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   Row row = bucket.table.rows()[freed.row];
-  if (row.free()) {
-    bucket.unsettled_cells.erase(freed.row);
-    return Status::Ok();
-  }
+  const auto unsettled = bucket.unsettled.find(freed.row);
+  if (unsettled == bucket.unsettled.end()) return Status::Ok();
   bucket.table_at_cut.See(context_.cuts.number(), bucket.table);
-  row.freed_cells |= freed.cells;
-  const uint32_t used = UsedCells(bucket.table, row);
-  if ((row.freed_cells & used) == used) {
-    bucket.row_ends[freed.row] = bucket.table.EndOf(freed.row);
-    row = Row();
-  }
+  row.held = row.held - freed.slots;
+  if (row.held.empty()) row = row.Freed();
   ENGINE_RACE_RETURN_IF_ERROR(rows_.Write(freed.bucket, freed.row, row));
-  const auto unsettled = bucket.unsettled_cells.find(freed.row);
-  if (unsettled != bucket.unsettled_cells.end()) {
-    unsettled->second &= ~freed.cells;
-    if (unsettled->second == 0) bucket.unsettled_cells.erase(unsettled);
-  }
+  unsettled->second = unsettled->second - freed.slots;
+  if (unsettled->second.empty()) bucket.unsettled.erase(unsettled);
   return Status::Ok();
 }
 
-std::map<uint32_t, uint32_t> RowMover::UnsettledCells(uint32_t number) const {
+std::map<uint32_t, SlotBits> RowMover::UnsettledSlots(uint32_t number) const {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  return bucket.unsettled_cells;
+  return bucket.unsettled;
+}
+
+uint64_t RowMover::GapCount(uint32_t number) const {
+  const std::lock_guard<std::mutex> lock(context_.buckets[number].mutex);
+  return context_.buckets[number].gap_count;
+}
+
+void RowMover::LimitRows(uint32_t number, uint64_t row_limit) {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  bucket.row_limit = row_limit;
+  // The tail fills whole rows again.
+  if (bucket.table.has_rows() && rows_.FreeRowCount(number) > 1) bucket.LetFill(false);
+}
+
+bool RowMover::LetGrow(uint32_t number, uint64_t count) {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  bucket.row_limit = ~uint64_t{0};
+  if (!bucket.table.has_rows() || !rows_.HasRoom(number, count)) return false;
+  const uint64_t row_records = bucket.table.row_records();
+  const uint64_t used = bucket.table.rows().size() - bucket.free_rows.size();
+  // Each time that it grows a cleaning was in vain.
+  bucket.row_limit = used + std::max(count / row_records + 1, used / 16);
+  return true;
 }
 
 bool RowMover::LetFill(uint32_t number, uint64_t count) {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  if (bucket.table.has_rows() ||
+  if (!bucket.table.has_rows() &&
       bucket.record_count + count > context_.geometry().bucket_capacity_records) {
     return false;
   }
-  bucket.may_fill_region = true;
-  return true;
+  const bool might_fill = bucket.may_fill_region;
+  bucket.LetFill(true);
+  if (rows_.HasRoom(number, count)) return true;
+  // A smaller write may need it.
+  bucket.LetFill(might_fill);
+  return false;
 }
 
 }  // namespace engine_race

@@ -1,16 +1,17 @@
-// Moves records to rows of their own, frees what they leave, and gives the space back.
+// Frees slots of dead records, moves live records to rows of their own, and releases slots.
 //
-// A cleaner finds the live records of a bucket. It moves those of sparse cells to new rows, and
-// then gives up the cells. A crash may follow each of the steps:
+// A cleaner finds the live records of a bucket and gives up the slots of all others. It moves the
+// live records of sparse rows to new rows, and then gives up their slots as well. A crash may
+// follow each of the steps:
 //
 //   Publish   The new row counts, as one that may not be durable. The index learns of the slots.
-//   Free      The cells are given up: the next Settle frees them.
+//   Free      The slots are given up: the next Settle frees them.
 //   Settle    Flushes the logs. So the new rows are durable, and so is all that supersedes other
-//             records of the cells: a cleaner looks at no record that only staging holds. Then the
-//             file of rows says that the new rows are durable and that the cells hold nothing. It
+//             records of the slots: a cleaner looks at no record that only staging holds. Then the
+//             file of rows says that the new rows are durable and that the slots hold nothing. It
 //             is flushed.
-//   Release   Once no view, cut or reader can come to the cells: punches them out, and hands out
-//             whole rows again.
+//   Release   Once no view, cut or reader can come to the slots, the tail may fill them again. Rows
+//             that hold nothing are punched out.
 //
 // Thread safety: every call from any thread; a bucket is cleaned by one thread at a time, which has
 // claimed it.
@@ -37,13 +38,13 @@
 
 namespace engine_race {
 
-// Cells of a row that hold no live records.
-struct FreedCells {
+// Slots of a row that were given up.
+struct FreedSlots {
   uint32_t bucket = 0;
   uint32_t row = 0;
-  uint32_t cells = 0;  // a bit each
-  // Views of a version in [birth, version) may show records of the cells.
-  uint64_t birth = 0;
+  SlotBits slots;
+  // Views of a version in [first_version, version) may show records of the slots.
+  uint64_t first_version = 0;
   uint64_t version = 0;
   // Whether a Release has met a view or a cut that can come to them.
   bool held = false;
@@ -75,7 +76,7 @@ class RowMover {
   uint64_t FreeRowCount(uint32_t bucket) const;
   // Whether the next `count` records of the bucket have slots.
   bool HasRoom(uint32_t bucket, uint64_t count) const;
-  // Whether cells of the bucket wait for Settle or Release.
+  // Whether slots of the bucket wait for Settle or Release.
   bool HasWaiting(uint32_t bucket) const;
   // Whether what waits may be released soon: no view is known to hold it, or a cut does.
   bool IsReleasing(uint32_t bucket) const;
@@ -87,31 +88,44 @@ class RowMover {
   // Writes values of moved records, within one group, to a row that was taken.
   Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* values);
   // Writes the entries of `records` to the row, from its first slot on, and publishes the row. They
-  // were the newest of their keys when the bucket had `horizon` records. Each record names the slot
-  // that it was in. After a failure the row holds only those that the index has at their new slots.
-  // A row that was not written is given back.
+  // are the newest of their keys among the first `horizon` records. After a failure the row holds
+  // only those that the index has at their new slots. A row that was not written is given back.
   Status Publish(uint32_t bucket, uint32_t row, uint64_t horizon, std::span<KeyRecord> records);
-  // Fills in *freed but for its cells: the row, and the versions of views that may show its
-  // records.
-  void Describe(uint32_t bucket, uint32_t row, FreedCells* freed) const;
+  // Fills in *freed but for its slots: the row, and the versions of views that may
+  // show its records.
+  void Describe(uint32_t bucket, uint32_t row, FreedSlots* freed) const;
 
-  // By row: the cells that were given up and wait for Settle, a bit each.
-  std::map<uint32_t, uint32_t> UnsettledCells(uint32_t bucket) const;
-  // When nothing of the bucket can be freed: lets appends fill its last row. False if the records
-  // do not fit then either, or if the bucket has rows.
+  // By row: the slots that were given up and wait for Settle.
+  std::map<uint32_t, SlotBits> UnsettledSlots(uint32_t bucket) const;
+  // How many slots the tail may fill again.
+  uint64_t GapCount(uint32_t bucket) const;
+  // The tail takes no free row while `row_limit` rows hold anything. Once it has no gaps either,
+  // HasRoom is false and appends answer kFull. Ends LetFill if the tail has a free row.
+  void LimitRows(uint32_t bucket, uint64_t row_limit);
+  // Raises that limit for the next `count` records, and by a 16th of the rows at least. False: the
+  // bucket has no rows, or its region no room for them. Then the limit is gone.
+  bool LetGrow(uint32_t bucket, uint64_t count);
+  // When no row of the bucket can be freed: lets appends fill what they leave alone otherwise. In a
+  // bucket with rows these are gaps that are not worth a run. In others it is the last row, which
+  // is kept for movers. False if the records do not fit then either.
   bool LetFill(uint32_t bucket, uint64_t count);
-  // Gives up cells. Settle and Release do the rest. kOutOfMemory, or std::bad_alloc: some were not
+  // Gives up slots. Settle and Release do the rest. kOutOfMemory, or std::bad_alloc: some were not
   // given up.
-  Status Free(std::span<const FreedCells> freed);
-  // Makes all moves durable that were published before the call, and frees the cells.
+  Status Free(std::span<const FreedSlots> freed);
+  // Makes all moves durable that were published before the call, and frees the slots.
   Status Settle();
-  // With the bucket claimed, once in an opening: gives back the space of cells that earlier
-  // openings freed and did not release.
+  // With the bucket claimed, once in an opening: gives back the space of rows that earlier openings
+  // freed and did not release.
   void ReleaseLeftovers(uint32_t bucket);
-  // Releases the settled cells that no view, cut or reader can come to any more.
+  // Releases the settled slots that no view, cut or reader can come to any more.
   void Release() noexcept;
+  // Gives the space of the bucket's gaps back to the file system, where other buckets may need it.
+  // The tail may still fill these gaps. Rows of fewer gaps than `least_count` keep their space.
+  void PunchGaps(uint32_t bucket, uint32_t least_count = 1) noexcept;
 
-  // Bytes of cells that wait for Settle, and for Release.
+  // Whether a release gives space back to the file systems. True until one has refused.
+  bool gives_space_back() const { return puncher_.punches(); }
+  // Bytes of slots that wait for Settle, and for Release.
   uint64_t unsettled_bytes() const { return unsettled_bytes_.load(std::memory_order_relaxed); }
   uint64_t unreleased_bytes() const { return unreleased_bytes_.load(std::memory_order_relaxed); }
   // Of the latter: those that no view or cut is known to hold.
@@ -121,10 +135,12 @@ class RowMover {
   }
   // For a cleaner: counts bytes that it has read.
   void CountRead(uint64_t bytes) { read_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
-  // Bytes of this opening: read, moved, and given back.
+  // Bytes of this opening: read, moved, and released.
   uint64_t read_bytes() const { return read_bytes_.load(std::memory_order_relaxed); }
   uint64_t moved_bytes() const { return moved_bytes_.load(std::memory_order_relaxed); }
   uint64_t released_bytes() const { return released_bytes_.load(std::memory_order_relaxed); }
+  // Of these, and of gaps: bytes that were given back to the file systems.
+  uint64_t given_back_bytes() const { return puncher_.given_back_bytes(); }
 
  private:
   struct PublishedRow {
@@ -132,9 +148,7 @@ class RowMover {
     uint32_t row = 0;
   };
 
-  uint64_t BytesOf(const FreedCells& freed) const;
-  uint64_t TakeNumber(uint32_t bucket, uint32_t row, uint64_t horizon,
-                      std::span<const KeyRecord> records);
+  uint64_t BytesOf(const FreedSlots& freed) const;
   Status PublishTaken(uint32_t bucket, uint32_t row, uint64_t horizon, std::span<KeyRecord> records,
                       bool* may_be_written);
   Status TellIndex(uint32_t bucket, std::span<const KeyRecord> records,
@@ -143,9 +157,9 @@ class RowMover {
   Status ReadNewerKeys(uint32_t bucket, uint64_t* from, std::vector<uint64_t>* keys) const;
   Status AddNewerKey(uint32_t bucket, const format::KeyEntry& entry, uint64_t sequence,
                      std::vector<uint64_t>* keys) const;
-  Status FreeInFile(const FreedCells& freed);
-  bool ReleaseOne(const FreedCells& freed) noexcept;
-  bool CanRelease(const FreedCells& freed);
+  Status FreeInFile(const FreedSlots& freed);
+  bool ReleaseOne(const FreedSlots& freed) noexcept;
+  bool CanRelease(const FreedSlots& freed);
 
   LogContext& context_;
   LogWriter& writer_;
@@ -156,8 +170,8 @@ class RowMover {
   std::mutex settle_mutex_;  // one Settle at a time
   std::mutex mutex_;         // around the three lists
   std::vector<PublishedRow> published_;
-  std::vector<FreedCells> unsettled_;
-  std::list<FreedCells> unreleased_;  // moved from and to without memory
+  std::vector<FreedSlots> unsettled_;
+  std::list<FreedSlots> unreleased_;  // moved from and to without memory
   // Relaxed everywhere: statistics and hints.
   std::atomic<uint64_t> unsettled_bytes_{0};
   std::atomic<uint64_t> unreleased_bytes_{0};

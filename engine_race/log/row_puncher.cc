@@ -1,26 +1,32 @@
 #include "engine_race/log/row_puncher.h"
 
+#include <algorithm>
+
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 
 namespace engine_race {
 
-void RowPuncher::PunchValues(uint32_t bucket, uint32_t row, uint32_t cells) noexcept {
-  const Geometry& geometry = context_.geometry();
-  const uint32_t cell_records = geometry.cell_records();
-  const uint64_t first_slot = uint64_t{row} * geometry.row_records();
+void RowPuncher::PunchValues(uint32_t bucket, uint32_t row, const SlotBits& slots) noexcept {
+  const uint64_t first_slot = uint64_t{row} * context_.geometry().row_records();
   bool supported = true;
-  for (uint32_t cell = 0; cell < geometry.cells_per_row(); ++cell) {
-    if ((cells >> cell & 1) == 0) continue;
-    uint32_t end = cell + 1;
-    while (end < geometry.cells_per_row() && (cells >> end & 1) != 0) ++end;
+  const uint32_t count = slots.count();
+  for (uint32_t done = 0; done < count && supported;) {
+    const uint32_t begin = slots.Nth(done);
+    const uint32_t end = std::min(slots.EndFrom(begin), context_.geometry().row_records());
+    done += end - begin;
+    const bool has_space =
+        context_.files.values.MayHoldData(bucket, first_slot + begin, end - begin);
     const Status punched = Guarded([&] {
-      return context_.files.values.Punch(bucket, first_slot + cell * cell_records,
-                                         (end - cell) * cell_records, &supported);
+      return context_.reserve.Write([&] {
+        return context_.files.values.Punch(bucket, first_slot + begin, end - begin, &supported);
+      });
     });
-    if (!punched.ok() || !supported) break;
-    cell = end;
+    if (!punched.ok()) break;
+    if (supported && has_space) {
+      given_back_bytes_.fetch_add((end - begin) * uint64_t{kValueBytes}, std::memory_order_relaxed);
+    }
   }
   if (!supported) NoteRefusal();
 }
@@ -30,8 +36,10 @@ void RowPuncher::PunchKeys(uint32_t bucket, uint32_t row) noexcept {
   const uint64_t offset = geometry.KeyOffset(bucket, uint64_t{row} * geometry.row_records());
   const uint64_t end = offset + geometry.row_records() * sizeof(format::KeyEntry);
   bool supported = true;
-  static_cast<void>(
-      Guarded([&] { return context_.files.KeyFile(bucket).Punch(offset, end, &supported); }));
+  static_cast<void>(Guarded([&] {
+    return context_.reserve.Write(
+        [&] { return context_.files.KeyFile(bucket).Punch(offset, end, &supported); });
+  }));
   if (!supported) NoteRefusal();
 }
 

@@ -6,21 +6,19 @@
 namespace engine_race {
 namespace {
 
-// For an entry that must have that number.
-bool DecodeExactly(const EntryCodec& codec, const format::KeyEntry& entry, uint64_t position,
-                   uint64_t number, KeyRecord* record) {
-  return codec.Decode(entry, static_cast<uint32_t>(position), number + 1, record) &&
-         record->sequence == number;
-}
+uint64_t AppendedPosition(uint64_t sequence) { return static_cast<uint32_t>(sequence); }
+
+uint64_t MovedPosition(uint64_t slot, uint64_t seal) { return slot + seal * 0x589965cc75374cc3; }
 
 }  // namespace
 
 void SlotTable::BeginRows(uint64_t record_count) {
   ENGINE_RACE_ASSERT(!has_rows_ && rows_.empty());
   has_rows_ = true;
-  const uint64_t row_count = (record_count + row_records_ - 1) / row_records_;
-  for (uint64_t i = 0; i < row_count; ++i) {
-    SetRow(static_cast<uint32_t>(i), {.kind = format::RowKind::kRun, .number = i});
+  const SlotBits all = SlotBits::First(row_records_);
+  for (uint64_t first = 0; first < record_count; first += row_records_) {
+    SetRow(static_cast<uint32_t>(first / row_records_),
+           {.kind = format::RowKind::kUsed, .number = first, .path = all, .held = all});
   }
 }
 
@@ -28,81 +26,67 @@ void SlotTable::SetRow(uint32_t index, const Row& row) {
   has_rows_ = true;
   if (index >= rows_.size()) rows_.resize(index + 1);
   Runs run;
-  if (row.is_run()) run.emplace(row.number, index);
+  if (row.has_run()) run.emplace(row.number, index);
   SetRow(index, row, std::move(run));
 }
 
 void SlotTable::SetRow(uint32_t index, const Row& row, Runs run) noexcept {
-  ENGINE_RACE_ASSERT(has_rows_ && index < rows_.size() && run.size() == (row.is_run() ? 1 : 0));
-  if (rows_[index].is_run()) runs_.erase(rows_[index].number);
+  ENGINE_RACE_ASSERT(has_rows_ && index < rows_.size() && run.size() == (row.has_run() ? 1 : 0));
+  if (rows_[index].has_run()) runs_.erase(rows_[index].number);
   rows_[index] = row;
+  births_ = std::max(births_, row.birth);
   runs_.merge(run);
 }
 
-uint64_t SlotTable::SequenceEnd(uint64_t slot) const {
-  uint64_t sequence = 0;
-  return SequenceOf(slot, &sequence) ? sequence + 1 : rows_[slot / row_records_].number;
-}
-
-// Runs that end at or below the number of moved records come before these. No other run has an
-// older record of their keys, because the number is above those of the rows that they came from.
-std::vector<uint32_t> SlotTable::RowsInOrder() const {
-  std::vector<uint32_t> order;
-  for (uint32_t index = 0; index < rows_.size(); ++index) {
-    if (!rows_[index].free()) order.push_back(index);
+uint64_t SlotTable::FirstSince(const BucketMoment& since) const {
+  uint64_t first = since.record_count;
+  for (const Row& row : rows_) {
+    if (row.moved_at > since.births && !row.kept().empty()) first = std::min(first, row.horizon);
   }
-  const auto place_of = [this](uint32_t index) {
-    const Row& row = rows_[index];
-    return std::pair(row.is_run() ? (row.number + 1) * row_records_ : row.number, row.is_moved());
-  };
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return place_of(a) < place_of(b); });
-  return order;
+  return first;
 }
 
+uint64_t SlotTable::CountSince(const BucketMoment& since, uint64_t record_count) const {
+  uint64_t count = record_count - std::min(record_count, FirstSince(since));
+  for (const Row& row : rows_) {
+    if (row.moved_at > since.births) count += row.kept().count();
+  }
+  return count;
+}
+
+// Kept records may have been appended or moved. Those of a row that is moved to were moved: an
+// entry that its slot held before, of whatever number, is none of them.
 bool SlotTable::Decode(const EntryCodec& codec, const format::KeyEntry& entry, uint64_t slot,
                        KeyRecord* record) const {
   uint64_t sequence = 0;
-  if (SequenceOf(slot, &sequence)) {
-    if (!DecodeAppended(codec, entry, sequence, record)) return false;
-  } else {
-    const uint64_t number = rows_[slot / row_records_].number;
-    if (!DecodeExactly(codec, entry, slot, number, record)) return false;
-    record->sequence = 2 * number;
+  const bool is_of_run = SequenceOf(slot, &sequence);
+  ENGINE_RACE_ASSERT(is_of_run || slot / row_records_ < rows_.size());
+  const Row* const row = is_of_run ? nullptr : &rows_[slot / row_records_];
+  bool is_good = (is_of_run || !row->is_moving()) &&
+                 DecodeAppended(codec, entry, is_of_run ? sequence : entry.sequence(), record);
+  if (!is_good && !is_of_run) {
+    is_good = row->seal != 0 && codec.Decode(entry, MovedPosition(slot, row->seal), record);
   }
-  record->slot = static_cast<uint32_t>(slot);
-  return true;
-}
-
-bool SlotTable::DecodeAppended(const EntryCodec& codec, const format::KeyEntry& entry,
-                               uint64_t sequence, KeyRecord* record) {
-  if (!DecodeExactly(codec, entry, sequence, sequence, record)) return false;
-  record->sequence = OrderOfSequence(sequence);
-  record->slot = 0;
-  return true;
-}
-
-// The entry tells its number itself, and not whether that is of an append or of a moved row.
-bool SlotTable::DecodeKept(const EntryCodec& codec, const format::KeyEntry& entry, uint64_t slot,
-                           KeyRecord* record) {
-  const bool is_good = DecodeExactly(codec, entry, entry.sequence(), entry.sequence(), record) ||
-                       DecodeExactly(codec, entry, slot, entry.sequence(), record);
   record->slot = static_cast<uint32_t>(slot);
   return is_good;
 }
 
-format::KeyEntry SlotTable::EncodeAppended(const EntryCodec& codec, KeyRecord record,
-                                           uint64_t sequence) {
-  record.slot = static_cast<uint32_t>(sequence);
-  record.sequence = sequence;
-  return codec.Encode(record);
+bool SlotTable::DecodeAppended(const EntryCodec& codec, const format::KeyEntry& entry,
+                               uint64_t sequence, KeyRecord* record) {
+  record->slot = 0;
+  return codec.Decode(entry, AppendedPosition(sequence), record) && record->sequence == sequence;
 }
 
-format::KeyEntry SlotTable::EncodeMoved(const EntryCodec& codec, KeyRecord record, uint64_t slot,
-                                        uint64_t number) {
-  record.slot = static_cast<uint32_t>(slot);
-  record.sequence = number;
-  return codec.Encode(record);
+format::KeyEntry SlotTable::EncodeAppended(const EntryCodec& codec, KeyRecord record,
+                                           uint64_t sequence) {
+  record.sequence = sequence;
+  return codec.Encode(record, AppendedPosition(sequence));
+}
+
+format::KeyEntry SlotTable::EncodeMoved(const EntryCodec& codec, const KeyRecord& record,
+                                        uint64_t slot, uint64_t seal) {
+  ENGINE_RACE_ASSERT(seal != 0);
+  return codec.Encode(record, MovedPosition(slot, seal));
 }
 
 }  // namespace engine_race

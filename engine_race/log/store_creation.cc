@@ -12,6 +12,7 @@
 #include "engine_race/log/page_cache.h"
 #include "engine_race/log/path_marker.h"
 #include "engine_race/log/planned_files.h"
+#include "engine_race/log/space_reserve.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/value_paths.h"
 
@@ -232,7 +233,7 @@ Status RemoveUnfinished(int dir_fd) {
   ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir_fd, &names));
   for (const std::string& name : names) {
     if (!IsLogOrStaging(name) && name != format::kStagingCountsName &&
-        name != format::kManifestTempName) {
+        name != format::kManifestTempName && name != format::kReserveName) {
       continue;
     }
     ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, name));
@@ -276,6 +277,8 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
   }
   ENGINE_RACE_RETURN_IF_ERROR(fill(files));
+  // The opening of a store that has no room for it asks for it again.
+  SpaceReserve(*files, options).Prepare();
   // After all are made, so that one commit of the file system's journal serves them all.
   for (const PlannedFile& planned : plan) ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
   for (const ValuePath& path : files->values.paths()) {

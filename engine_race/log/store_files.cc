@@ -8,6 +8,7 @@
 #include "engine_race/log/descriptors.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/planned_files.h"
+#include "engine_race/log/space_reserve.h"
 #include "engine_race/log/store_creation.h"
 #include "engine_race/log/value_paths.h"
 
@@ -54,7 +55,7 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
       ENGINE_RACE_RETURN_IF_ERROR(WarnOfLinks(options.log, planned));
     }
   }
-  return Status::Ok();
+  return CheckReserve(*files);
 }
 
 // A store is made behind its lock, whose file then stays. Without it some process may have the

@@ -17,7 +17,8 @@ Status Syncer::Sync() {
   if (sync_covered_ >= request) return Status::Ok();
   // Records that were acknowledged before these requests are staged by now.
   const uint64_t covered = sync_requests_.load();
-  ENGINE_RACE_RETURN_IF_ERROR(SyncAll());
+  ENGINE_RACE_RETURN_IF_ERROR(
+      context_.reserve.Write([this] { return SyncAll(); }, SpaceReserve::kLeftBySync));
   sync_covered_ = covered;
   return Status::Ok();
 }
@@ -34,7 +35,7 @@ Status Syncer::SyncLogged() {
     const uint64_t target = std::min(bucket.values.watermark(), bucket.keys.watermark());
     if (target > bucket.synced_watermark) targets.emplace_back(index, target);
   }
-  return FlushTo(targets);
+  return context_.reserve.Write([&] { return FlushTo(targets); });
 }
 
 // Logs a failure, because perhaps no caller waits for the checkpoint. A full disk may have room by
@@ -60,21 +61,23 @@ Status Syncer::SyncAll() {
     }
   });
   std::vector<SyncTarget> targets;
-  // A bucket whose staging is lost does not keep other buckets from being synced.
-  Status lost;
+  // A bucket whose staging is lost, or for which the disk has no room, does not keep others from
+  // being synced: space comes back only from what is durable.
+  Status failed;
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) continue;
     uint64_t target = counts[index];
     Status synced = SyncBucket(index, &target);
-    if (synced.code() == Code::kCorruption) {
-      if (lost.ok()) lost = std::move(synced);
+    const bool is_full = synced.code() == Code::kFull;
+    if (is_full || synced.code() == Code::kCorruption) {
+      if (failed.ok() || is_full) failed = std::move(synced);
       continue;
     }
     ENGINE_RACE_RETURN_IF_ERROR(synced);
     if (target != 0) targets.emplace_back(index, target);
   }
   if (!targets.empty()) ENGINE_RACE_RETURN_IF_ERROR(FlushTo(targets));
-  return lost;
+  return failed;
 }
 
 // Under sync_mutex_. Makes the logs durable, and then counts the records of the targets, which are
@@ -95,11 +98,34 @@ Status Syncer::FlushTo(std::span<const SyncTarget> targets) {
   // Last: after a Sync that failed before this, the next one does all of it again.
   for (const auto& [index, target] : targets) {
     Bucket& bucket = context_.buckets[index];
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    std::unique_lock<std::mutex> lock(bucket.mutex);
     ENGINE_RACE_ASSERT(bucket.synced_watermark <= target && target <= bucket.record_count);
+    AwaitWritesBelow(target, &bucket, &lock);
+    const uint64_t end_before = bucket.FoundBySlotEnd();
     bucket.synced_watermark = target;
+    bucket.CountMoreGaps(end_before);
   }
   return Status::Ok();
+}
+
+// With rows: a thread may still write a whole group, of which a Sync has brought a part into the
+// logs. Once the records of that part count as synced, other records may get their slots. So the
+// write must end before. Writes that begin later leave these records out.
+void Syncer::AwaitWritesBelow(uint64_t target, Bucket* bucket,
+                              std::unique_lock<std::mutex>* lock) const {
+  if (!bucket->table.has_rows()) return;
+  const auto writes_below = [&] {
+    for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
+      const Lane& lane = bucket->LaneOf(kind);
+      uint64_t group = bucket->synced_watermark / lane.group_records();
+      for (; group * lane.group_records() < target; ++group) {
+        if (lane.Writing(group)) return true;
+      }
+    }
+    return false;
+  };
+  // Other writes may have begun during a wait.
+  while (writes_below()) bucket->written.wait(*lock);
 }
 
 // Brings the first *target records of the bucket into the logs. Sets it to 0 when all of them are
@@ -148,7 +174,6 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
   const uint64_t begin_in_group =
       values ? first_in_group : first_in_group / format::kPageEntries * format::kPageEntries;
   const uint64_t begin = group * lane.group_records() + begin_in_group;
-  const uint64_t slot = bucket.table.SlotOf(begin);
   const uint64_t count = target - begin;
   ENGINE_RACE_ASSERT(begin_in_group + count <= lane.group_records());
   const uint64_t page_count = (count + format::kPageEntries - 1) / format::kPageEntries;
@@ -161,11 +186,11 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
     if (values) {
       ENGINE_RACE_RETURN_IF_ERROR(
           context_.staging.ReadValues(index, place, begin_in_group, count, staged.data()));
-      return writer_.WriteValues(index, slot, count, staged.data());
+      return writer_.WriteValuesOf(index, begin, count, staged.data());
     }
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
         index, place, begin_in_group, count, reinterpret_cast<format::KeyEntry*>(staged.data())));
-    return writer_.WriteKeys(index, slot, staged.size(), staged.data());
+    return writer_.WriteKeysOf(index, begin, count, staged.data());
   });
   lock->lock();
   lane.EndPartialWrite(group);

@@ -2,7 +2,8 @@
 //
 // Staging is never promised to survive a power loss, because the kernel writes its pages back in an
 // unknown order. So Sync writes what is staged of unfinished groups to its place in the log. The
-// whole group is written there again when it is full, with the same bytes in the synced part. In
+// whole group is written there again when it is full, with the same bytes in the synced part. In a
+// bucket with rows the synced part is left out: its slots may be those of other records by then. In
 // the durable sync modes a journal makes each write durable, and its checkpoints are Syncs.
 //
 // Owner of the journal. Thread safety: every call from any thread, Close from one, as the last.
@@ -69,6 +70,7 @@ class Syncer {
 
   Status SyncAll();
   Status FlushTo(std::span<const SyncTarget> targets);
+  void AwaitWritesBelow(uint64_t target, Bucket* bucket, std::unique_lock<std::mutex>* lock) const;
   Status SyncBucket(uint32_t bucket, uint64_t* target);
   Status WritePartialGroup(uint32_t bucket, LaneKind kind, uint64_t target,
                            std::unique_lock<std::mutex>* lock);

@@ -7,6 +7,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/lane.h"
+#include "engine_race/log/logged_records.h"
 
 namespace engine_race {
 
@@ -40,13 +41,9 @@ Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn&
 
 Status TailReader::LoadKeys(uint64_t first_in_page) {
   const Geometry& geometry = files_.identity.geometry;
-  uint64_t slot = 0;
-  if (state_.table.SlotOf(first_in_page, &slot)) {
-    ENGINE_RACE_RETURN_IF_ERROR(files_.KeyFile(bucket_).Read(logged_keys_.data(), kMinGroupBytes,
-                                                             geometry.KeyOffset(bucket_, slot)));
-  } else {
-    std::memset(logged_keys_.data(), 0, kMinGroupBytes);
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(
+      ReadLoggedKeys(files_, bucket_, state_.table, first_in_page, first_in_page + kPageEntries,
+                     reinterpret_cast<format::KeyEntry*>(logged_keys_.data())));
   const uint32_t place = PlaceInWord(state_.key_places, first_in_page / geometry.keys_per_group());
   if (place >= format::kKeyPlaces) {
     std::memset(staged_keys_.data(), 0, kMinGroupBytes);
@@ -118,12 +115,8 @@ Status TailReader::WalkPage(uint64_t begin, uint64_t page_end, const TailFn& vis
   uint64_t keys_end = begin;
   while (keys_end < page_end && FindEntry(keys_end, &found)) ++keys_end;
   if (keys_end == begin) return Status::Ok();
-  uint64_t slot = 0;
-  const bool has_slots = state_.table.SlotOf(begin, &slot);
-  if (has_slots) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        files_.values.Read(bucket_, slot, keys_end - begin, logged_values_.data()));
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(
+      ReadLoggedValues(files_, bucket_, state_.table, begin, keys_end, logged_values_.data()));
   for (uint64_t sequence = begin; sequence < keys_end; ++sequence) {
     // It was there before.
     static_cast<void>(FindEntry(sequence, &found));
@@ -131,8 +124,10 @@ Status TailReader::WalkPage(uint64_t begin, uint64_t page_end, const TailFn& vis
       found.value = nullptr;
       found.value_in_log = true;
     } else {
-      const char* const logged =
-          has_slots ? logged_values_.data() + (sequence - begin) * kValueBytes : nullptr;
+      uint64_t slot = 0;
+      const char* const logged = state_.table.SlotOf(sequence, &slot)
+                                     ? logged_values_.data() + (sequence - begin) * kValueBytes
+                                     : nullptr;
       ENGINE_RACE_RETURN_IF_ERROR(FindValue(logged, &found));
       if (found.value == nullptr) return Status::Ok();
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/round_up.h"
@@ -13,12 +14,15 @@ namespace {
 constexpr uint64_t kMaxItems = uint64_t{2} << 20;
 // Entries are read in pieces of this size.
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
-// Values that are held at once. Their records are sorted by age together.
+// Values that are held at once.
 constexpr uint64_t kMaxMovedBytes = uint64_t{8} << 20;
-// Free rows are scarce when there are at most four of them, or when at most one row in four is
-// free.
-constexpr uint64_t kScarceRows = 4;
-constexpr uint64_t kScarceShare = 4;
+// A cleaning moves so much, or this share of its bucket. Until it is settled and released, moved
+// records take space twice.
+constexpr uint64_t kMovedShare = 16;
+// Rows are emptied when a bucket has more slots than this share of its limit, and some rows more.
+// The tail takes rows beyond the limit while slots wait to be settled.
+constexpr uint64_t kSparsePercent = 125;
+constexpr uint64_t kSpareRows = 1;
 
 uint64_t PassOf(uint64_t key, uint64_t pass_count) {
   return (key * 0x9e3779b97f4a7c15 >> 32) * pass_count >> 32;
@@ -28,54 +32,55 @@ uint64_t PassOf(uint64_t key, uint64_t pass_count) {
 
 Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use,
                             SharedProgress* progress) {
-  const auto choose = [&] {
-    // Cells free no row for others. So where free rows are scarce, whole ones are freed.
+  const auto choose = [&]() -> RowChoice {
+    // Tombstones that are dead next time are not worth moving. On a full disk gaps are punched out:
+    // moved records would take as much as they leave.
+    if (has_more_ || log_.reserve().is_given_up()) return {};
+    const uint32_t row_records = log_.geometry().row_records();
     const uint64_t free_count = log_.mover().FreeRowCount(bucket);
-    const uint64_t scarce_count =
-        std::max(kScarceRows, log_.geometry().rows_per_bucket() / kScarceShare);
-    const uint64_t row_records = cut_.table.row_records();
-    kept_row_count_ = free_count <= scarce_count ? 0 : 1;
-    choice_ = free_count <= scarce_count
-                  ? ChooseRows(Cells(), free_count * row_records)
-                  : ChooseCells(Cells(), dead_percent, (free_count - scarce_count) * row_records);
+    if (dead_percent == 0) return ChooseSparse(MovableRows(), row_records, free_count);
+    // One free row is left to cleanings of a bucket that is full.
+    const uint64_t room = free_count - std::min<uint64_t>(free_count, 1);
+    const uint64_t limit = SlotLimit(live_count_, dead_percent);
+    if (slot_count_ <= limit * kSparsePercent / 100 + kSpareRows * row_records) return {};
+    const uint64_t wanted = (slot_count_ - limit) / row_records;
+    return ChooseRows(MovableRows(), row_records, wanted, room);
   };
-  return FreeWhat(choose, bucket, use, progress);
+  return CleanGuarded(bucket, choose, use, progress);
 }
 
 Status BucketCleaner::MakeSpace(uint32_t bucket, BucketUse* use) {
-  const auto choose = [&] {
-    kept_row_count_ = 0;
-    choice_ = ChooseRows(Cells(), log_.mover().FreeRowCount(bucket) * cut_.table.row_records());
-  };
-  return FreeWhat(choose, bucket, use, /*progress=*/nullptr);
+  return CleanGuarded(
+      bucket, [] { return RowChoice(); }, use, /*progress=*/nullptr);
 }
 
-Status BucketCleaner::FreeWhat(FunctionRef<void()> choose, uint32_t bucket, BucketUse* use,
-                               SharedProgress* progress) {
-  Status freed = Guarded([&] {
+Status BucketCleaner::CleanGuarded(uint32_t bucket, FunctionRef<RowChoice()> choose, BucketUse* use,
+                                   SharedProgress* progress) {
+  Status cleaned = Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(Look(bucket));
-    choose();
-    Status done = FreeChosen(bucket, progress);
+    ENGINE_RACE_RETURN_IF_ERROR(FreeDead(bucket));
+    Status moved = MoveChosen(bucket, choose(), progress);
     Finish(use);
-    return done;
+    return moved;
   });
   // Nothing is released while the cut is held.
   cut_ = BucketCut();
-  return freed;
+  return cleaned;
 }
 
 Status BucketCleaner::Look(uint32_t bucket) {
-  choice_ = {};
+  if (std::exchange(bucket_, bucket) != bucket) unreadable_rows_.clear();
+  has_more_ = false;
   freed_count_ = moved_count_ = 0;
   cut_ = BucketCut();
   log_.mover().ReleaseLeftovers(bucket);
   // Before the cut: what is settled meanwhile is not in its table.
-  unsettled_ = log_.mover().UnsettledCells(bucket);
+  unsettled_ = log_.mover().UnsettledSlots(bucket);
   ENGINE_RACE_RETURN_IF_ERROR(log_.LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
   horizon_ = std::max(cut_.logged_watermark, cut_.synced_watermark);
   ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(bucket));
   FindLive(bucket);
-  CountCells();
+  CountRows();
   return Status::Ok();
 }
 
@@ -97,9 +102,9 @@ Status BucketCleaner::ReadEntries(uint32_t bucket) {
   return Status::Ok();
 }
 
-// A damaged entry counts as live, so that its cell is not given up. It may be of any key. So
-// records that are older must not become newer by a move, and tombstones stay live. A record that
-// only records behind the horizon supersede is live, too.
+// A damaged entry counts as live, so that its slot is not given up. It may be of any key. So
+// records that are older must not be told to the index by a move, and tombstones stay live. A
+// record that only records behind the horizon supersede is live, too.
 void BucketCleaner::FindLive(uint32_t bucket) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
@@ -113,20 +118,20 @@ void BucketCleaner::FindLive(uint32_t bucket) {
     items_.clear();
     for (uint64_t slot = 0; slot < slot_end; ++slot) {
       if (!cut_.Holds(slot) || PassOf(entries[slot].key, pass_count) != pass) continue;
-      if (cut_.table.OrderOf(slot) > 2 * horizon_) {
-        live_[slot] = true;
-        continue;
-      }
       KeyRecord record;
-      if (cut_.table.Decode(codec, entries[slot], slot, &record)) {
-        items_.push_back({record.key, cut_.table.OrderOf(slot), record.slot, record.tombstone});
-      } else {
+      if (!cut_.table.Decode(codec, entries[slot], slot, &record)) {
         live_[slot] = true;
-        first_movable_ = std::max(first_movable_, cut_.table.OrderOf(slot) + 1);
+        first_movable_ = std::max(first_movable_, cut_.table.SequenceEnd(slot) + 1);
+      } else if (record.sequence >= horizon_) {
+        live_[slot] = true;
+      } else {
+        items_.push_back({record.key, record.sequence, record.slot, record.tombstone});
       }
     }
-    std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
-      return a.key != b.key ? a.key < b.key : a.order > b.order;
+    std::sort(items_.begin(), items_.end(), [this](const Item& a, const Item& b) {
+      if (a.key != b.key) return a.key < b.key;
+      return a.sequence != b.sequence ? a.sequence > b.sequence
+                                      : cut_.table.IsLaterCopy(a.slot, b.slot);
     });
     for (size_t i = 0; i < items_.size(); ++i) {
       if (i > 0 && items_[i - 1].key == items_[i].key) continue;
@@ -142,148 +147,162 @@ void BucketCleaner::FindLive(uint32_t bucket) {
   }
 }
 
-// Whether the row's cells may be given up. The last run stays: it tells how many records there are.
-// Records behind the horizon may be lost with the power.
+// Whether slots of the row may be given up. The last run stays: it tells how many records there
+// are. Records behind the horizon may be lost with the power.
 bool BucketCleaner::IsSettled(const Row& row) const {
-  if (row.kind == format::RowKind::kMoved) return row.number < horizon_;
-  return row.is_run() && (row.number + 1) * cut_.table.row_records() <= cut_.logged_watermark &&
-         (row.number + 1) * cut_.table.row_records() < horizon_;
+  return !row.is_moving() && (!row.has_run() || row.run_end() < horizon_);
 }
 
-CellsOfBucket BucketCleaner::Cells() const {
-  return {.cells = cells_,
-          .record_count = cut_.record_count,
-          .live_count = live_count_,
-          .held_count = held_count_,
-          .row_records = cut_.table.row_records(),
-          .cell_records = cut_.table.cell_records()};
-}
-
-void BucketCleaner::CountCells() {
-  cells_.clear();
-  live_count_ = held_count_ = 0;
+// A row with records that may be older than a damaged one of their key stays: moved ones would pass
+// for the newest.
+void BucketCleaner::CountRows() {
+  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
+  rows_.clear();
+  live_count_ = held_count_ = slot_count_ = 0;
   SlotTable table = cut_.table;
   if (!table.has_rows()) table.BeginRows(cut_.record_count);
-  const uint32_t cell_records = table.cell_records();
-  const uint32_t cells_per_row = table.row_records() / cell_records;
+  const uint32_t row_records = table.row_records();
   for (uint32_t index = 0; index < table.rows().size(); ++index) {
     const Row& row = table.rows()[index];
     if (row.free()) continue;
+    slot_count_ += row_records;
     const auto unsettled = unsettled_.find(index);
-    const uint32_t given_up = unsettled == unsettled_.end() ? 0 : unsettled->second;
-    for (uint32_t i = 0; i < cells_per_row; ++i) {
-      if ((given_up >> i & 1) != 0) continue;
-      Cell cell{.row = index, .cell = i};
-      const uint64_t first = FirstSlotOf(cell);
-      bool stays = !IsSettled(row);
-      for (uint64_t slot = first; slot < first + cell_records; ++slot) {
-        if (!table.Holds(slot, cut_.record_count)) continue;
-        ++cell.held_count;
-        cell.live_count += live_[slot];
-        cell.tombstone_count += tombstones_[slot];
-        stays = stays || (live_[slot] && table.OrderOf(slot) < first_movable_);
+    UsedRow use;
+    use.stays = !IsSettled(row);
+    for (uint32_t i = 0; i < row_records; ++i) {
+      const uint64_t slot = uint64_t{index} * row_records + i;
+      if (unsettled != unsettled_.end() && unsettled->second.Has(i)) continue;
+      if (!table.Holds(slot, cut_.record_count)) continue;
+      ++held_count_;
+      if (!live_[slot]) {
+        use.dead.Add(i);
+        continue;
       }
-      if (cell.held_count == 0) continue;
-      live_count_ += cell.live_count - cell.tombstone_count;
-      held_count_ += cell.held_count;
-      if (stays) continue;
-      cell.time = row.is_run() ? row.number * table.row_records() + i * cell_records : row.number;
-      cells_.push_back(cell);
+      use.live.Add(i);
+      live_count_ += tombstones_[slot] ? 0 : 1;
+      use.stays = use.stays || table.NewestBelow(slot, entries[slot].sequence()) < first_movable_;
+      // It goes once the older record that this cleaning gives up has gone.
+      has_more_ = has_more_ || tombstones_[slot];
     }
+    rows_.emplace(index, use);
   }
 }
 
-Status BucketCleaner::FreeChosen(uint32_t bucket, SharedProgress* progress) {
-  if (choice_.cells.empty()) return Status::Ok();
+std::vector<MovableRow> BucketCleaner::MovableRows() const {
+  const uint32_t row_records = log_.geometry().row_records();
+  std::vector<MovableRow> movable;
+  for (const auto& [index, row] : rows_) {
+    const uint32_t live_count = row.live.count();
+    if (!row.stays && live_count != 0 && live_count != row_records &&
+        unreadable_rows_.count(index) == 0) {
+      movable.push_back({index, live_count, row.live.Nth(live_count - 1) + 1});
+    }
+  }
+  return movable;
+}
+
+Status BucketCleaner::FreeDead(uint32_t bucket) {
+  for (const auto& [index, row] : rows_) {
+    if (row.stays || row.dead.empty()) continue;
+    if (freed_count_ == 0) ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
+    ENGINE_RACE_RETURN_IF_ERROR(Free(bucket, index, row.dead));
+    freed_count_ += row.dead.count();
+    if (row.live.empty()) slot_count_ -= log_.geometry().row_records();
+  }
+  has_more_ = has_more_ && freed_count_ != 0;
+  return Status::Ok();
+}
+
+Status BucketCleaner::MoveChosen(uint32_t bucket, const RowChoice& choice,
+                                 SharedProgress* progress) {
+  has_more_ = has_more_ || choice.has_more;
+  if (choice.rows.empty()) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
-  const uint64_t cell_bytes = uint64_t{cut_.table.cell_records()} * kValueBytes;
-  const uint64_t cells_at_once = std::max<uint64_t>(kMaxMovedBytes / cell_bytes, 1);
-  // Cells without live records need no memory.
-  const auto end_of_dead = std::find_if(choice_.cells.begin(), choice_.cells.end(),
-                                        [](const Cell& cell) { return cell.live_count != 0; });
-  std::span<const Cell> rest = choice_.cells;
-  const auto dead_count = static_cast<size_t>(end_of_dead - choice_.cells.begin());
-  ENGINE_RACE_RETURN_IF_ERROR(Free(bucket, rest.first(dead_count)));
-  rest = rest.subspan(dead_count);
-  while (!rest.empty()) {
+  const uint64_t row_bytes = uint64_t{log_.geometry().row_records()} * kValueBytes;
+  const uint64_t most_rows = std::max<uint64_t>(kMaxMovedBytes / row_bytes, 1);
+  const uint64_t most_moved = std::max(kMaxMovedBytes / kValueBytes, slot_count_ / kMovedShare);
+  for (std::span<const uint32_t> rest = choice.rows; !rest.empty();) {
+    has_more_ = has_more_ || moved_count_ >= most_moved;
+    // On a disk that is full by now the gaps are punched out.
+    if (moved_count_ >= most_moved || log_.reserve().is_given_up()) return Status::Ok();
     if (progress != nullptr) ENGINE_RACE_RETURN_IF_ERROR(progress->Tell());
-    const std::span<const Cell> cells = rest.first(std::min<size_t>(cells_at_once, rest.size()));
-    const Status moved = MoveAndFree(bucket, cells);
-    // Rows that are filled in part have taken more than was planned, or a batch has taken some.
+    const std::span<const uint32_t> rows = rest.first(std::min<size_t>(most_rows, rest.size()));
+    const Status moved = MoveAndFree(bucket, rows);
+    // A batch, or the tail, has taken some of the rows. Or the disk is full.
     if (moved.code() == Code::kFull) {
-      choice_.has_more = true;
+      has_more_ = true;
       return Status::Ok();
     }
     ENGINE_RACE_RETURN_IF_ERROR(moved);
-    rest = rest.subspan(cells.size());
+    rest = rest.subspan(rows.size());
+    // Each piece ends with a row that is not full. Another cleaning joins these.
+    has_more_ = has_more_ || !rest.empty();
   }
   return Status::Ok();
 }
 
-Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const Cell> cells) {
-  const uint64_t cell_bytes = uint64_t{cut_.table.cell_records()} * kValueBytes;
-  const uint64_t bytes = cells.size() * cell_bytes;
-  if (values_.size() < bytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(bytes, /*huge_pages=*/false, &values_, log_.placement().memory()));
+Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const uint32_t> rows) {
+  const uint32_t row_records = log_.geometry().row_records();
+  const uint64_t row_bytes = uint64_t{row_records} * kValueBytes;
+  if (values_.size() < rows.size() * row_bytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(rows.size() * row_bytes, /*huge_pages=*/false,
+                                                 &values_, log_.placement().memory()));
   }
   moving_.clear();
-  std::vector<Cell> moved;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    char* const values = values_.data() + i * cell_bytes;
+  std::vector<uint32_t> moved;
+  for (size_t i = 0; i < rows.size(); ++i) {
     const size_t before = moving_.size();
-    Status taken = ReadValues(bucket, cells[i], values);
-    if (taken.ok()) taken = TakeLive(bucket, cells[i], values);
+    const Status taken = TakeLive(bucket, rows[i], values_.data() + i * row_bytes);
     if (taken.ok()) {
-      moved.push_back(cells[i]);
+      moved.push_back(rows[i]);
       continue;
     }
-    // A cell that cannot be read or verified stays as it is.
+    // A row that cannot be read or verified stays as it is.
     moving_.resize(before);
     if (taken.code() != Code::kCorruption && taken.code() != Code::kIOError) return taken;
+    unreadable_rows_.insert(rows[i]);
   }
-  std::stable_sort(moving_.begin(), moving_.end(),
-                   [](const Moving& a, const Moving& b) { return a.time < b.time; });
-  const uint32_t row_records = cut_.table.row_records();
+  // By age: records that change seldom come to lie together.
+  std::sort(moving_.begin(), moving_.end(),
+            [](const Moving& a, const Moving& b) { return a.record.sequence < b.record.sequence; });
   for (uint64_t from = 0; from < moving_.size(); from += row_records) {
     const uint64_t to = std::min<uint64_t>(from + row_records, moving_.size());
     ENGINE_RACE_RETURN_IF_ERROR(WriteMoved(bucket, from, to));
     moved_count_ += to - from;
+    slot_count_ += row_records;
   }
-  return Free(bucket, moved);
-}
-
-// Reads one cell at a time: a larger read would delay the reads of the store's users.
-Status BucketCleaner::ReadValues(uint32_t bucket, const Cell& cell, char* values) {
-  const uint32_t slot_count = cut_.table.cell_records();
-  ENGINE_RACE_RETURN_IF_ERROR(log_.values().Read(bucket, FirstSlotOf(cell), slot_count, values));
-  log_.mover().CountRead(uint64_t{slot_count} * kValueBytes);
+  for (const uint32_t row : moved) {
+    ENGINE_RACE_RETURN_IF_ERROR(Free(bucket, row, rows_.at(row).live));
+    slot_count_ -= row_records;
+  }
   return Status::Ok();
 }
 
-uint64_t BucketCleaner::FirstSlotOf(const Cell& cell) const {
-  return uint64_t{cell.row} * cut_.table.row_records() + cell.cell * cut_.table.cell_records();
-}
-
-// Adds the live records of a cell, whose values were read, to moving_.
-Status BucketCleaner::TakeLive(uint32_t bucket, const Cell& cell, const char* values) {
+// Reads the live records of a row, neighbours together, and adds them to moving_.
+Status BucketCleaner::TakeLive(uint32_t bucket, uint32_t row, char* values) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
-  const uint32_t cell_records = cut_.table.cell_records();
-  const uint64_t first = FirstSlotOf(cell);
-  for (uint64_t slot = first; slot < first + cell_records; ++slot) {
-    if (!cut_.Holds(slot) || !live_[slot]) continue;
-    Moving moving;
-    const char* const value = values + (slot - first) * kValueBytes;
-    if (!cut_.table.Decode(codec, entries[slot], slot, &moving.record)) {
-      return Status::Corruption("a key entry does not match its check");
+  const uint64_t first = uint64_t{row} * log_.geometry().row_records();
+  const SlotBits& live = rows_.at(row).live;
+  const uint32_t count = live.count();
+  for (uint32_t done = 0; done < count;) {
+    const uint32_t begin = live.Nth(done);
+    const uint32_t end = live.EndFrom(begin);
+    char* const piece = values + begin * uint64_t{kValueBytes};
+    ENGINE_RACE_RETURN_IF_ERROR(log_.values().Read(bucket, first + begin, end - begin, piece));
+    log_.mover().CountRead(uint64_t{end - begin} * kValueBytes);
+    for (uint32_t i = begin; i < end; ++i) {
+      Moving moving;
+      if (!cut_.table.Decode(codec, entries[first + i], first + i, &moving.record)) {
+        return Status::Corruption("a key entry does not match its check");
+      }
+      if (!moving.record.tombstone) {
+        moving.value = values + i * uint64_t{kValueBytes};
+        if (!IsValueOf(moving.record, moving.value)) return log_.CorruptValue(bucket, first + i);
+      }
+      moving_.push_back(moving);
     }
-    moving.time = cell.time;
-    if (!moving.record.tombstone) {
-      moving.value = value;
-      if (!IsValueOf(moving.record, value)) return log_.CorruptValue(bucket, slot);
-    }
-    moving_.push_back(moving);
+    done += end - begin;
   }
   return Status::Ok();
 }
@@ -300,8 +319,8 @@ Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
   records.reserve(to - from);
   // From here on nothing is thrown that would lose the row.
   uint32_t row = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(bucket, kept_row_count_, &row));
-  const uint64_t first_slot = uint64_t{row} * cut_.table.row_records();
+  ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(bucket, /*kept_count=*/0, &row));
+  const uint64_t first_slot = uint64_t{row} * log_.geometry().row_records();
   Status written;
   for (uint64_t at = from; at < to && written.ok();) {
     const uint64_t count = std::min(group_records, to - at);
@@ -326,27 +345,21 @@ Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
   return mover.Publish(bucket, row, horizon_, records);
 }
 
-Status BucketCleaner::Free(uint32_t bucket, std::span<const Cell> cells) {
-  std::map<uint32_t, FreedCells> by_row;
-  for (const Cell& cell : cells) {
-    const auto [row, is_new] = by_row.try_emplace(cell.row);
-    if (is_new) log_.mover().Describe(bucket, cell.row, &row->second);
-    row->second.cells |= uint32_t{1} << cell.cell;
-    freed_count_ += cell.held_count;
-  }
-  std::vector<FreedCells> freed;
-  freed.reserve(by_row.size());
-  for (const auto& [row, of_row] : by_row) freed.push_back(of_row);
-  return log_.mover().Free(freed);
+Status BucketCleaner::Free(uint32_t bucket, uint32_t row, const SlotBits& slots) {
+  FreedSlots freed;
+  log_.mover().Describe(bucket, row, &freed);
+  freed.slots = slots;
+  return log_.mover().Free({&freed, 1});
 }
 
 void BucketCleaner::Finish(BucketUse* use) {
   *use = {.record_count = cut_.record_count,
           .live_count = live_count_,
-          .held_count = held_count_ - freed_count_ + moved_count_,
+          .held_count = held_count_ - freed_count_,
+          .slot_count = slot_count_,
           .freed_count = freed_count_,
           .moved_count = moved_count_,
-          .has_more = choice_.has_more};
+          .has_more = has_more_};
 }
 
 }  // namespace engine_race

@@ -1,9 +1,8 @@
-// Finds the live records of a bucket, and gives up cells of the others.
+// Finds the live records of a bucket, and gives up the slots of all others.
 //
-// A cell without live records is given up as it is. The live records of sparse cells are first
-// written again, to rows of their own; cell_choice.h says which cells. Records are sorted by age
-// before they are written again, and never mixed with new ones. So records that change seldom come
-// to lie together, and are not written again for a long time.
+// The tail of the bucket fills these slots again. A bucket may have many more slots than live
+// records. Only then the live records of its sparsest rows are written again, to rows of their own.
+// Then the sparse rows are free, and their space is given back.
 //
 // A tombstone is live for as long as an older record of its key is in some row. It counts as dead
 // in the share of dead records all the same: it goes once that older record has gone.
@@ -12,8 +11,10 @@
 #ifndef ENGINE_RACE_RECLAIM_BUCKET_CLEANER_H_
 #define ENGINE_RACE_RECLAIM_BUCKET_CLEANER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -22,7 +23,7 @@
 #include "engine_race/base/shared_progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/bucket_log.h"
-#include "engine_race/reclaim/cell_choice.h"
+#include "engine_race/reclaim/row_choice.h"
 
 namespace engine_race {
 
@@ -30,48 +31,60 @@ namespace engine_race {
 struct BucketUse {
   uint64_t record_count = 0;  // appended so far
   uint64_t live_count = 0;    // without tombstones
-  uint64_t held_count = 0;    // in cells that take space
-  // Held in cells that this cleaning gave up. has_more: another one may give up more.
+  uint64_t held_count = 0;    // in slots that were not given up
+  uint64_t slot_count = 0;    // of rows that hold records
+  // Slots that this cleaning gave up, but for those of records that it wrote again.
   uint64_t freed_count = 0;
-  uint64_t moved_count = 0;  // records that it wrote again
+  uint64_t moved_count = 0;
+  // Another cleaning may give up more.
   bool has_more = false;
 };
+
+// The slots that a bucket of so many live records may have, `dead_percent` of them without one.
+inline uint64_t SlotLimit(uint64_t live_count, uint32_t dead_percent) {
+  return live_count * 100 / (100 - std::min(dead_percent, 99U));
+}
 
 class BucketCleaner {
  public:
   explicit BucketCleaner(BucketLog* log) : log_(*log) {}
 
-  // With the bucket claimed. Gives up all cells without live records. If more than `dead_percent`
-  // of the held records are dead, also writes records again until a little fewer are. With 0: until
-  // none is. *use: as it is afterwards. kIOError, kFull, kOutOfMemory. Between two pieces it tells
-  // `progress`, which may be null. kIncomplete: its caller has cancelled.
+  // With the bucket claimed. Gives up the slots of all dead records. Also empties rows if these
+  // have many more slots than SlotLimit(live records, `dead_percent`). With 0 it empties all rows
+  // of which a sixteenth is free. On a full disk it empties none. *use: as it is afterwards.
+  // kIOError, kFull, kOutOfMemory. Between two pieces it tells `progress`, which may be null.
+  // kIncomplete: its caller has cancelled.
   Status Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use,
                SharedProgress* progress = nullptr);
-  // Clean for a region that is full: frees whole rows.
+  // Clean for a region or a disk that is full: empties no row.
   Status MakeSpace(uint32_t bucket, BucketUse* use);
 
  private:
   struct Item {
     uint64_t key;
-    uint64_t order;
+    uint64_t sequence;
     uint32_t slot;
     bool tombstone;
   };
-  Status FreeWhat(FunctionRef<void()> choose, uint32_t bucket, BucketUse* use,
-                  SharedProgress* progress);
+  struct UsedRow {
+    SlotBits live;
+    SlotBits dead;
+    bool stays = false;  // nothing of it may be given up
+  };
+  Status CleanGuarded(uint32_t bucket, FunctionRef<RowChoice()> choose, BucketUse* use,
+                      SharedProgress* progress);
   Status Look(uint32_t bucket);
   Status ReadEntries(uint32_t bucket);
   void FindLive(uint32_t bucket);
   bool IsSettled(const Row& row) const;
-  void CountCells();
-  CellsOfBucket Cells() const;
-  Status FreeChosen(uint32_t bucket, SharedProgress* progress);
-  Status MoveAndFree(uint32_t bucket, std::span<const Cell> cells);
-  Status ReadValues(uint32_t bucket, const Cell& cell, char* values);
-  uint64_t FirstSlotOf(const Cell& cell) const;
-  Status TakeLive(uint32_t bucket, const Cell& cell, const char* values);
+  void CountRows();
+  std::vector<MovableRow> MovableRows() const;
+  Status FreeDead(uint32_t bucket);
+  Status MoveChosen(uint32_t bucket, const RowChoice& choice, SharedProgress* progress);
+  Status MoveAndFree(uint32_t bucket, std::span<const uint32_t> rows);
+  Status TakeLive(uint32_t bucket, uint32_t row, char* values);
   Status WriteMoved(uint32_t bucket, uint64_t from, uint64_t to);
-  Status Free(uint32_t bucket, std::span<const Cell> cells);
+  Status Free(uint32_t bucket, uint32_t row, const SlotBits& slots);
   void Finish(BucketUse* use);
 
   BucketLog& log_;
@@ -79,9 +92,9 @@ class BucketCleaner {
   // Appended records below this are in the logs, or synced. Others supersede nothing: a power loss
   // could take them.
   uint64_t horizon_ = 0;
-  // Records of lower orders may be older than a damaged one of their key. 0: none is damaged.
+  // Records of lower NewestBelow may be older than a damaged one of their key. 0: none is damaged.
   uint64_t first_movable_ = 0;
-  std::map<uint32_t, uint32_t> unsettled_;  // RowMover::UnsettledCells
+  std::map<uint32_t, SlotBits> unsettled_;  // RowMover::UnsettledSlots
   Region entries_;
   std::vector<Item> items_;
   // By slot: live records, and the tombstones among them.
@@ -89,19 +102,21 @@ class BucketCleaner {
   std::vector<bool> tombstones_;
   // Tombstones that are the newest records of their keys, and the only ones.
   std::vector<bool> lone_tombstones_;
-  std::vector<Cell> cells_;
-  CellChoice choice_;
+  // By row.
+  std::map<uint32_t, UsedRow> rows_;
+  // Of the bucket that was cleaned last: rows that could not be moved.
+  std::set<uint32_t> unreadable_rows_;
+  uint32_t bucket_ = 0;
+  bool has_more_ = false;
   uint64_t live_count_ = 0;
   uint64_t held_count_ = 0;
+  uint64_t slot_count_ = 0;
   // Of this cleaning so far.
   uint64_t freed_count_ = 0;
   uint64_t moved_count_ = 0;
-  // The free rows that are left alone. The last one is for cleanings that free whole rows.
-  uint64_t kept_row_count_ = 0;
   // The records to be written again, and their values.
   struct Moving {
     KeyRecord record;
-    uint64_t time = 0;
     const char* value = nullptr;
   };
   std::vector<Moving> moving_;

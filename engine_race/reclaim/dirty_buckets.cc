@@ -20,6 +20,10 @@ constexpr uint64_t kMinRepeats = 4;
 constexpr double kSpareWatched = 5;
 // The fewest appends between two cleanings of a bucket, in rows: each cleaning reads all entries.
 constexpr uint64_t kMinRows = 1;
+// The rows that a bucket may have however few of its records are live. In a store of few buckets
+// each may have more: a writer that finds them full waits for a flush.
+constexpr uint64_t kMinRowLimit = 3;
+constexpr uint64_t kMinLimitBytes = uint64_t{8} << 20;
 // Many buckets wait when more than one in 32 does.
 constexpr uint32_t kMaxWaitingShare = 32;
 
@@ -32,6 +36,7 @@ uint64_t HashOfKey(uint64_t key) {
 
 DirtyBuckets::DirtyBuckets(const Options& options, BucketLog* log, std::function<void()> wake)
     : dead_percent_(std::min(options.reclaim_dead_percent, 99U)),
+      limits_rows_(options.reclaim != Reclaim::kOff),
       log_(*log),
       wake_(std::move(wake)),
       buckets_(std::make_unique<State[]>(log->geometry().bucket_count)),
@@ -40,7 +45,7 @@ DirtyBuckets::DirtyBuckets(const Options& options, BucketLog* log, std::function
   for (uint32_t b = 0; b < log->geometry().bucket_count; ++b) {
     State& bucket = buckets_[b];
     const uint64_t record_count = log->RecordCount(b);
-    CountHeld(&bucket, std::min(record_count, log->SlotEnd(b)));
+    CountSlots(&bucket, std::min(record_count, log->SlotEnd(b)));
     if (record_count == 0) continue;
     bucket.found_count = record_count;
     bucket.kept_clean_at = log->CleanAt(b);
@@ -77,7 +82,7 @@ void DirtyBuckets::Keep() noexcept {
     // cannot count when its records are replaced.
     if (clean_at == ~uint64_t{0}) {
       const uint64_t dead_count = std::min(DeadCount(bucket, record_count), record_count);
-      const uint64_t limit = (record_count - dead_count) * 100 / (100 - dead_percent_);
+      const uint64_t limit = SlotLimit(record_count - dead_count, dead_percent_);
       const uint64_t room = limit - std::min(limit, record_count);
       clean_at = record_count + std::max(room, kMinRows * log_.geometry().row_records());
     }
@@ -95,16 +100,16 @@ bool DirtyBuckets::KeepCleanAt(uint32_t number, uint64_t clean_at) noexcept {
          log_.KeepCleanAt(number, clean_at).ok();
 }
 
-void DirtyBuckets::CountHeld(State* bucket, uint64_t count) noexcept {
-  held_count_.fetch_add(count - bucket->held_count, std::memory_order_relaxed);
-  bucket->held_count = count;
+void DirtyBuckets::CountSlots(State* bucket, uint64_t count) noexcept {
+  slot_count_.fetch_add(count - bucket->slot_count, std::memory_order_relaxed);
+  bucket->slot_count = count;
 }
 
 void DirtyBuckets::OnKeyGroup(uint32_t number, std::span<const format::KeyEntry> entries,
                               uint64_t record_count) noexcept {
   State& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
-  if (!bucket.was_cleaned) CountHeld(&bucket, bucket.held_count + entries.size());
+  if (!bucket.was_cleaned) CountSlots(&bucket, bucket.slot_count + entries.size());
   if (bucket.clean_at == ~uint64_t{0}) {
     if (!WasReplaced(&bucket, entries, record_count)) return;
     bucket.clean_at = record_count;
@@ -245,27 +250,35 @@ void DirtyBuckets::BringBack() noexcept {
 }
 
 bool DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const BucketUse& use) {
-  const uint64_t limit = use.live_count * 100 / (100 - std::min(dead_percent, 99U));
+  const uint64_t limit = SlotLimit(use.live_count, dead_percent);
+  // The next cleaning begins before the tail has filled all slots that hold nothing.
+  const uint64_t slots = std::max(limit, use.slot_count);
+  const uint64_t empty_count = slots - std::min(slots, use.held_count);
   // DecodeCounts takes a kept count that is further ahead than this for one that was reached.
-  const uint64_t room = std::min(limit - std::min(limit, use.held_count), kMaxBucketRecords - 1);
+  const uint64_t room = std::min(empty_count / 2, kMaxBucketRecords - 1);
   State& bucket = buckets_[number];
   const std::lock_guard lock(bucket.mutex);
-  CountHeld(&bucket, use.held_count);
+  CountSlots(&bucket, use.slot_count);
+  if (limits_rows_) {
+    const uint64_t row_records = log_.geometry().row_records();
+    const uint64_t share =
+        kMinLimitBytes / (row_records * kValueBytes) / log_.geometry().bucket_count;
+    log_.mover().LimitRows(
+        number, std::max({(limit + row_records - 1) / row_records, kMinRowLimit, share}));
+  }
   bucket.use = use;
   bucket.was_cleaned = true;
   bucket.clean_at =
       use.record_count + std::max<uint64_t>(room, kMinRows * log_.geometry().row_records());
-  // Until the freed cells are settled, a kill brings them back: the next opening cleans again.
+  // Until the freed slots are settled, a kill brings them back: the next opening cleans again.
   KeepCleanAt(number, log_.mover().HasWaiting(number) ? use.record_count : bucket.clean_at);
-  // Records that were only moved are no space that was won.
-  return use.freed_count > use.moved_count &&
-         use.held_count > limit + log_.geometry().row_records();
+  return use.has_more && use.freed_count != 0;
 }
 
 bool DirtyBuckets::FindMostDead(const std::set<uint32_t>& tried, uint32_t* number) const {
-  // Of fewer dead records than a cell has none may be freed.
-  const uint64_t cell_bytes = uint64_t{log_.geometry().cell_records()} * kValueBytes;
-  uint64_t most_dead_bytes = cell_bytes - 1;
+  // Few dead records are not worth it.
+  const uint64_t least_bytes = uint64_t{log_.geometry().row_records()} * kValueBytes / 8;
+  uint64_t most_dead_bytes = least_bytes - 1;
   for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) {
     if (tried.count(b) != 0 || log_.BucketDamaged(b)) continue;
     uint64_t live_bytes = 0;
@@ -275,7 +288,7 @@ bool DirtyBuckets::FindMostDead(const std::set<uint32_t>& tried, uint32_t* numbe
     most_dead_bytes = dead_bytes;
     *number = b;
   }
-  return most_dead_bytes >= cell_bytes;
+  return most_dead_bytes >= least_bytes;
 }
 
 bool DirtyBuckets::BytesOf(uint32_t number, uint64_t* live_bytes, uint64_t* dead_bytes) const {

@@ -6,7 +6,8 @@
 // when a later piece has it again. A bucket with enough replaced records waits to be cleaned. So a
 // new bucket that is never overwritten is not cleaned in its first opening. A tombstone counts as
 // replaced: it is dead once no older record of its key is left. Once cleaned, a bucket waits again
-// when as many records were appended as the share of dead records leaves room for.
+// when half of its empty slots were filled, and at least a row. Slots that it may still take count
+// as empty.
 //
 // The record count at which a bucket is to be cleaned is kept in its line of counts. So it outlives
 // an opening, and a store that is opened often for few writes each is cleaned as any other. Where
@@ -46,7 +47,7 @@ class DirtyBuckets final : public KeyGroupListener {
 
   // Queues the buckets that were to be cleaned when the last opening ended.
   void QueueDue();
-  // Keeps what is known for the next opening. A bucket with freed cells that were not settled is
+  // Keeps what is known for the next opening. A bucket with freed slots that were not settled is
   // due in the next one, which finds them unfreed.
   void Keep() noexcept;
 
@@ -63,15 +64,17 @@ class DirtyBuckets final : public KeyGroupListener {
            waiting_count_.load(std::memory_order_relaxed) > max_waiting_count_;
   }
 
-  // `dead_percent`: the share of dead records that the bucket may have before the next cleaning.
-  // True: more of them are left, and another cleaning may find more to free once this one's cells
-  // are settled. Tombstones are dead then whose older records lay there.
+  // `dead_percent`: the share of its slots that the bucket may have without live records. Also
+  // limits its rows (RowMover::LimitRows), unless reclaim is off. True: another cleaning may find
+  // more to free once this one's slots are settled. For example tombstones whose older records lay
+  // there.
   bool NoteCleaned(uint32_t bucket, uint32_t dead_percent, const BucketUse& use);
   // Of the buckets that are not in `tried`: the one with the most dead records. In buckets that
-  // were not cleaned since the opening all may be dead. False: none has as many as a cell.
+  // were not cleaned since the opening all may be dead. False: none has as many as an eighth
+  // of a row.
   bool FindMostDead(const std::set<uint32_t>& tried, uint32_t* bucket) const;
-  // About how many records lie in cells that take space, in all buckets.
-  uint64_t held_count() const { return held_count_.load(std::memory_order_relaxed); }
+  // About how many slots the rows of all buckets have that are in use.
+  uint64_t slot_count() const { return slot_count_.load(std::memory_order_relaxed); }
   // As BucketSpace in store_stats.h. False: the bucket was not cleaned since the opening, so the
   // number of dead records is not known.
   bool BytesOf(uint32_t bucket, uint64_t* live_bytes, uint64_t* dead_bytes) const;
@@ -94,8 +97,8 @@ class DirtyBuckets final : public KeyGroupListener {
     bool urgent = false;
     bool was_cleaned = false;
     BucketUse use;
-    // Its part of held_count().
-    uint64_t held_count = 0;
+    // Its part of slot_count().
+    uint64_t slot_count = 0;
   };
 
   static void CountReplaced(State* bucket, std::span<const format::KeyEntry> entries);
@@ -103,15 +106,17 @@ class DirtyBuckets final : public KeyGroupListener {
   bool WasReplaced(State* bucket, std::span<const format::KeyEntry> entries, uint64_t record_count);
   bool Enqueue(uint32_t bucket, bool urgent);
   bool KeepCleanAt(uint32_t number, uint64_t clean_at) noexcept;
-  void CountHeld(State* bucket, uint64_t count) noexcept;
+  void CountSlots(State* bucket, uint64_t count) noexcept;
 
   const uint32_t dead_percent_;
+  // Not with Reclaim::kOff: then no writer cleans a bucket that has no room.
+  const bool limits_rows_;
   BucketLog& log_;
   const std::function<void()> wake_;
   const std::unique_ptr<State[]> buckets_;
   const size_t max_waiting_count_;
   // Relaxed everywhere: hints.
-  std::atomic<uint64_t> held_count_{0};
+  std::atomic<uint64_t> slot_count_{0};
   std::atomic<uint32_t> urgent_count_{0};
   std::atomic<size_t> waiting_count_{0};
   mutable std::mutex mutex_;  // around the next two

@@ -7,23 +7,27 @@
 #include "engine_race/base/clock.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/thread_name.h"
+#include "engine_race/reclaim/row_choice.h"
 
 namespace engine_race {
 namespace {
 
-// Cells are settled when they take one 128th of the store, within these bounds.
+// Freed slots are settled when they take one 128th of the store, within these bounds.
 constexpr uint64_t kSettleShare = 128;
 constexpr uint64_t kMinSettleBytes = uint64_t{8} << 20;
 constexpr uint64_t kMaxSettleBytes = uint64_t{512} << 20;
-// Writers settle, too, when waiting cells take four times as much.
+// Writers settle, too, when waiting slots take four times as much.
 constexpr uint64_t kFarBehindFactor = 4;
-// How long freed cells wait for others to be settled with them, and buckets for batches that hold
+// How long freed slots wait for others to be settled with them, and buckets for batches that hold
 // them.
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
 constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
 // Between two tries to claim a bucket.
 constexpr auto kClaimRetryDelay = std::chrono::milliseconds(1);
+// How often Compact goes over all buckets of a full disk. Each round makes room for the next one.
+// What other threads release counts as well: without a bound it might not end beside writers.
+constexpr int kMaxCompactRounds = 8;
 
 }  // namespace
 
@@ -75,17 +79,17 @@ void Reclaimer::NoteCleaned(uint32_t bucket, uint32_t dead_percent, const Bucket
   Wake();
 }
 
-// The share of dead records that a bucket may have. It is lower while cells wait to be settled or
+// The share of dead records that a bucket may have. It is lower while slots wait to be settled or
 // released: these take space too.
 uint32_t Reclaimer::DeadPercent() const {
   const uint64_t waiting =
       (log_.mover().unsettled_bytes() + log_.mover().releasable_bytes()) / kValueBytes;
-  const uint64_t waiting_percent = waiting * 100 / (dirty_.held_count() + waiting + 1);
+  const uint64_t waiting_percent = waiting * 100 / (dirty_.slot_count() + waiting + 1);
   return options_.reclaim_dead_percent - static_cast<uint32_t>(std::min<uint64_t>(
                                              waiting_percent, options_.reclaim_dead_percent / 2));
 }
 
-// Tells the thread that buckets or cells may have come to wait.
+// Tells the thread that buckets or slots may have come to wait.
 void Reclaimer::Wake() {
   const std::lock_guard lock(mutex_);
   look_again_ = true;
@@ -103,13 +107,18 @@ bool Reclaimer::IsFarBehind() const {
          kFarBehindFactor * SettleBytes();
 }
 
-bool Reclaimer::MustSettle() const { return log_.mover().unsettled_bytes() >= SettleBytes(); }
+// On a full disk moved records take the reserve until their old rows are released.
+bool Reclaimer::MustSettle() const {
+  const uint64_t bytes = log_.mover().unsettled_bytes();
+  return bytes >= SettleBytes() || (bytes != 0 && log_.reserve().is_given_up());
+}
 
-void Reclaimer::SettleAndRelease() noexcept {
-  const Status settled = Guarded([this] { return log_.mover().Settle(); });
+Status Reclaimer::SettleAndRelease() noexcept {
+  Status settled = Guarded([this] { return log_.mover().Settle(); });
   Report(settled);
   // Punches delay reads, so this thread punches alone unless reclaim has fallen behind.
   ReleaseAll(wants_help() || IsFarBehind() ? kMaxReleaseThreads : 0);
+  return settled;
 }
 
 // A punch waits for writes to its file, and on some devices for the device. So many of them at once
@@ -153,10 +162,8 @@ void Reclaimer::Run() noexcept {
       const uint64_t began_ns = MonotonicNs();
       BucketUse use;
       Report(CleanOne(&cleaner, bucket, DeadPercent(), &use));
-      if (MustSettle()) {
-        SettleAndRelease();
-        dirty_.BringBack();
-      }
+      // After a failure buckets wait for kSettleDelay: they would be cleaned in vain at once.
+      if (MustSettle() && SettleAndRelease().ok()) dirty_.BringBack();
       KeepRate(began_ns, use.moved_count * kValueBytes);
     } else {
       std::unique_lock lock(mutex_);
@@ -167,7 +174,7 @@ void Reclaimer::Run() noexcept {
       if (has_waiting) {
         const bool is_woken = work_.wait_for(lock, kSettleDelay, is_wanted);
         lock.unlock();
-        if (!is_woken) SettleAndRelease();
+        if (!is_woken) static_cast<void>(SettleAndRelease());
         // Another cleaning would find what the last one has freed, not settled.
         if (!is_woken || log_.mover().unsettled_bytes() == 0) dirty_.BringBack();
       } else {
@@ -196,7 +203,7 @@ void Reclaimer::Help() noexcept {
   // The thread of the reclaimer settles. Writers do when it is far behind, one by one.
   if (IsFarBehind()) {
     const std::lock_guard lock(settle_mutex_);
-    if (IsFarBehind()) SettleAndRelease();
+    if (IsFarBehind()) static_cast<void>(SettleAndRelease());
   }
   Report(Guarded([&] {
     uint32_t bucket = 0;
@@ -228,12 +235,26 @@ void Reclaimer::Claim(uint32_t bucket) {
 }
 
 Status Reclaimer::Compact(const ProgressFn& on_progress) {
+  const RowMover& mover = log_.mover();
+  for (int round = 1;; ++round) {
+    const uint64_t given_back_bytes = mover.given_back_bytes();
+    const uint64_t moved_bytes = mover.moved_bytes();
+    // A cleaner skips records that are neither in whole groups nor synced. On a full disk some are
+    // synced only once others have left room.
+    const Status synced = log_.Sync();
+    if (!synced.ok() && synced.code() != Code::kFull) return synced;
+    ENGINE_RACE_RETURN_IF_ERROR(CompactSynced(on_progress));
+    const bool has_won = mover.gives_space_back() && mover.given_back_bytes() - given_back_bytes >
+                                                         mover.moved_bytes() - moved_bytes;
+    if (synced.ok() || !has_won || round == kMaxCompactRounds) return synced;
+  }
+}
+
+Status Reclaimer::CompactSynced(const ProgressFn& on_progress) {
   RowMover& mover = log_.mover();
   SharedProgress progress(on_progress, log_.RecordCount());
   BucketCleaner cleaner(&log_);
-  // A cleaner skips records that are neither in whole groups nor synced, and moved rows that are
-  // not settled.
-  ENGINE_RACE_RETURN_IF_ERROR(log_.Sync());
+  // A cleaner skips moved rows that are not settled.
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   mover.Release();
   for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {
@@ -245,6 +266,11 @@ Status Reclaimer::Compact(const ProgressFn& on_progress) {
   }
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   ReleaseAll(kMaxReleaseThreads);
+  // Of rows that were left alone. A hole costs more than it wins where each takes a few slots.
+  const uint32_t least_count = SparseCount(log_.geometry().row_records());
+  for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {
+    if (!log_.BucketDamaged(bucket)) mover.PunchGaps(bucket, least_count);
+  }
   return Status::Ok();
 }
 
@@ -256,10 +282,18 @@ Status Reclaimer::CompactOne(BucketCleaner* cleaner, uint32_t number, SharedProg
   const Status cleaned = Guarded([&] {
     for (uint64_t steps = 0;; ++steps) {
       ENGINE_RACE_RETURN_IF_ERROR(cleaner->Clean(number, 0, &use, progress));
-      if (!use.has_more || use.freed_count == 0) return Status::Ok();
-      if (steps > 2 * log_.geometry().rows_per_bucket()) return Status::Ok();
+      // On a full disk records may have moved before there was no room for the rest of their rows.
+      const bool is_last = !use.has_more || use.freed_count + use.moved_count == 0 ||
+                           steps > 2 * log_.geometry().rows_per_bucket();
+      if (is_last && !log_.reserve().is_given_up()) return Status::Ok();
       ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
       mover.Release();
+      // Where a view holds what was given up, moving more would take space and win none.
+      const bool is_held = mover.HasWaiting(number) && !mover.IsReleasing(number);
+      if (!is_last && !is_held) continue;
+      // Others need the space more than this bucket's next records do.
+      if (log_.reserve().is_given_up()) mover.PunchGaps(number);
+      return Status::Ok();
     }
   });
   mover.Unclaim(number);

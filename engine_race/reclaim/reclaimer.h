@@ -40,7 +40,7 @@ struct ReclaimStats {
   uint64_t dead_bytes = 0;
   uint64_t read_bytes = 0;      // of entries and values
   uint64_t moved_bytes = 0;     // written again
-  uint64_t released_bytes = 0;  // given back
+  uint64_t released_bytes = 0;  // filled again, or given back
 };
 
 class Reclaimer {
@@ -50,7 +50,7 @@ class Reclaimer {
 
   // With Reclaim::kBackground: begins to watch the log and starts the thread. kOutOfMemory.
   Status Start();
-  // Ends the thread and the watch. Cells that wait for Release are left to the next opening. Other
+  // Ends the thread and the watch. Slots that wait for Release are left to the next opening. Other
   // threads may still call.
   void Stop();
 
@@ -60,8 +60,9 @@ class Reclaimer {
   void Help() noexcept;
   // Whether the regions of these buckets have room for the records.
   bool HasRoom(const WantedRooms& rooms) const;
-  // For a writer whose write answered kFull. With `disk_is_full` gives back disk space, otherwise
-  // frees rows of the regions that have no room. *freed: the write may succeed now.
+  // For a writer whose write answered kFull. With `disk_is_full` frees slots of its buckets, or
+  // gives back disk space. Else frees slots of the regions that have no room, or lets these take
+  // more rows. *freed: the write may succeed now.
   Status MakeSpace(const WantedRooms& rooms, bool disk_is_full, bool* freed);
   // As Store::Compact.
   Status Compact(const ProgressFn& on_progress);
@@ -79,8 +80,10 @@ class Reclaimer {
   bool LetFillIfLive(uint32_t bucket, const WantedRoom& wanted, uint64_t live_count);
   uint64_t MostRoom(uint32_t bucket) const;
   Status FreeOnDisk(const WantedRooms& rooms, bool* freed);
-  Status FreeOf(uint32_t bucket, bool* freed);
+  // `is_own`: for a write to that bucket.
+  Status FreeOf(uint32_t bucket, bool is_own, bool* freed);
   void AwaitRelease(uint32_t bucket, uint64_t record_count);
+  Status CompactSynced(const ProgressFn& on_progress);
   Status CompactOne(BucketCleaner* cleaner, uint32_t bucket, SharedProgress* progress);
   std::unique_ptr<BucketCleaner> TakeHelper();
   void Wake();
@@ -91,8 +94,9 @@ class Reclaimer {
   uint64_t SettleBytes() const;
   bool MustSettle() const;
   bool IsFarBehind() const;
-  void SettleAndRelease() noexcept;
-  // Releases cells in this thread and in at most `max_thread_count` more.
+  // The status is that of Settle.
+  Status SettleAndRelease() noexcept;
+  // Releases slots in this thread and in at most `max_thread_count` more.
   void ReleaseAll(uint64_t max_thread_count) noexcept;
   void Report(const Status& status) noexcept;
   void KeepRate(uint64_t began_ns, uint64_t moved_bytes);
@@ -103,7 +107,7 @@ class Reclaimer {
   std::atomic<bool> has_failed_{false};
   std::mutex mutex_;  // around the next three
   std::condition_variable work_;
-  // Cells may have come to wait since the thread last looked.
+  // Slots may have come to wait since the thread last looked.
   bool look_again_ = false;
   bool stop_ = false;
   std::mutex settle_mutex_;  // one writer settles at a time

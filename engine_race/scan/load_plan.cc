@@ -14,6 +14,9 @@ constexpr uint64_t kMaxGapSlots = 8;
 // Slots spread at most this thin are put in order through a table, in linear time.
 constexpr uint64_t kTableSlotsPerEntry = 8;
 
+// No entry, or no position yet.
+constexpr uint32_t kNone = ~uint32_t{0};
+
 }  // namespace
 
 void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries, const LoggedSlots& logged) {
@@ -33,7 +36,6 @@ void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries, const LoggedSl
     std::sort(order_.begin(), order_.end());
     return;
   }
-  constexpr uint32_t kNone = ~uint32_t{0};
   by_slot_.assign(span_slots, kNone);
   for (const uint64_t word : order_) by_slot_[(word >> 32) - low] = static_cast<uint32_t>(word);
   order_.clear();
@@ -60,7 +62,8 @@ void LoadPlanner::EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_co
 void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
                       const LoggedSlots& logged, uint32_t spare_positions, LoadPlan* plan) {
   const size_t first_entry = plan->positions.size();
-  plan->positions.resize(first_entry + entries.size());
+  // Whether a slot is logged may change between two looks, where it is given to another record.
+  plan->positions.resize(first_entry + entries.size(), kNone);
   SortBySlot(entries, logged);
   uint64_t run_begin = 0;
   uint64_t run_end = 0;
@@ -79,9 +82,8 @@ void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
   }
   EmitRun(bucket, run_begin, run_end - run_begin, plan);
   if (order_.size() == entries.size()) return;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    if (logged.Contains(entries[i].ref.slot())) continue;
-    plan->positions[first_entry + i] = plan->position_count++ | kStagedPosition;
+  for (size_t i = first_entry; i < plan->positions.size(); ++i) {
+    if (plan->positions[i] == kNone) plan->positions[i] = plan->position_count++ | kStagedPosition;
   }
 }
 

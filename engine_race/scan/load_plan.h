@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "engine_race/index/index.h"
-#include "engine_race/log/run_numbers.h"
+#include "engine_race/log/run_slots.h"
 
 namespace engine_race {
 

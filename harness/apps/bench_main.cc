@@ -24,6 +24,8 @@
 namespace harness {
 namespace {
 
+constexpr char kProgram[] = "bench";
+
 using engine_race::Code;
 using engine_race::Status;
 
@@ -53,11 +55,6 @@ struct BenchFlags {
   std::string json_path;
   std::string csv_path;
 };
-
-int Refuse(const std::string& why) {
-  std::fprintf(stderr, "bench: %s\n", why.c_str());
-  return kExitRefused;
-}
 
 template <typename Value>
 std::vector<std::string> NamesOf(const std::map<std::string, Value>& values) {
@@ -293,7 +290,7 @@ Status RunGuarded(BenchSession* session) {
 int Bench(BenchFlags flags) {
   std::string wrong = ParseFlags(&flags);
   if (wrong.empty()) wrong = CheckOutputsAndSpace(flags);
-  if (!wrong.empty()) return Refuse(wrong);
+  if (!wrong.empty()) return Refuse(kProgram, wrong);
   CatchInterrupts();
   // A reader that ends early, as `head` does, makes a print fail. The session ends in order then.
   std::signal(SIGPIPE, SIG_IGN);
@@ -301,13 +298,13 @@ int Bench(BenchFlags flags) {
   const Status status = RunGuarded(&session);
   // Flags that do not fit the directory are found before the first run.
   if (status.code() == Code::kInvalidArgument && !session.has_runs()) {
-    return Refuse(status.message());
+    return Refuse(kProgram, status.message());
   }
   if (!status.ok() && !Interrupted()) {
     std::fprintf(stderr, "bench: %s\n", status.ToString().c_str());
   }
   const std::string unwritten = Save(flags, session);
-  if (!unwritten.empty()) return Refuse("cannot write" + unwritten);
+  if (!unwritten.empty()) return Refuse(kProgram, "cannot write" + unwritten);
   if (Interrupted()) return kExitInterrupted;
   return status.ok() ? kExitDone : kExitFailure;
 }
@@ -318,7 +315,9 @@ int Bench(BenchFlags flags) {
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string why = harness::WhyNoFlag(argv[i]);
-    if (!why.empty()) return harness::Refuse(std::string(argv[i]) + " has no meaning here: " + why);
+    if (!why.empty())
+      return harness::Refuse(harness::kProgram,
+                             std::string(argv[i]) + " has no meaning here: " + why);
   }
   harness::BenchFlags flags;
   CLI::App app("Benchmarks of the engine: db_bench's, sysbench's select_random_ranges and YCSB's.");

@@ -19,6 +19,8 @@
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
 #include "harness/system/command_line.h"
+#include "harness/system/disk.h"
+#include "harness/system/exit_codes.h"
 #include "harness/system/fio_runner.h"
 #include "harness/system/own_child.h"
 #include "harness/system/work_dir.h"
@@ -189,17 +191,17 @@ int Compare(CompareFlags flags) {
   std::signal(SIGPIPE, SIG_IGN);
   CompareConfig& config = flags.config;
   const std::string wrong = Settle(&flags);
-  if (!wrong.empty()) return RefuseBench(kProgram, wrong);
+  if (!wrong.empty()) return Refuse(kProgram, wrong);
   if (!IsUtf8(std::filesystem::absolute(flags.dir.empty() ? "." : flags.dir).string())) {
-    return RefuseBench(kProgram, "the path of --dir is not UTF-8");
+    return Refuse(kProgram, "the path of --dir is not UTF-8");
   }
-  if (!CanSave(flags.json_path)) return RefuseBench(kProgram, "cannot write " + flags.json_path);
+  if (!CanSave(flags.json_path)) return Refuse(kProgram, "cannot write " + flags.json_path);
   WorkDir dir;
   std::string error;
-  if (!dir.Prepare(flags.dir, &error)) return RefuseBench(kProgram, error);
+  if (!dir.Prepare(flags.dir, &error)) return Refuse(kProgram, error);
   config.dir = dir.path();
-  const std::string space_error = WhyNoRoom(config.dir, NeededBytes(config));
-  if (!space_error.empty()) return RefuseBench(kProgram, space_error);
+  const std::string space_error = WhyNoRoom({{config.dir, NeededBytes(config)}});
+  if (!space_error.empty()) return Refuse(kProgram, space_error);
   if (flags.check_only) return 0;
   for (const std::string& name : MissingPeers()) {
     std::fprintf(stderr, "left out %s: its library was missing when this program was built\n",

@@ -47,10 +47,6 @@ constexpr uint32_t kCallers = 2;
 constexpr uint32_t kPasses = 2;
 constexpr uint32_t kWriters = 4;
 
-Status StatusOf(const std::string& failure) {
-  return failure.empty() ? Status::Ok() : Status::IOError(failure);
-}
-
 // Runs `body` with the profiler switched on, as often as the time allows.
 Status Profiled(const ProfileConfig& config, const ProfilerSwitch& profiler,
                 const std::function<Status()>& body) {
@@ -120,8 +116,8 @@ Status Write(const ProfileConfig& config, const ProfilerSwitch& profiler) {
 Status Scan(const ProfileConfig& config, const ProfilerSwitch& profiler) {
   ScanWriters writers(config.dir + "/store", config.record_count, config.seed);
   return Profiled(config, profiler, [&] {
-    writers.Overwrite(kWriters, /*scanning=*/true);
-    return StatusOf(writers.failure());
+    WriterCost unused;
+    return writers.Overwrite(kWriters, /*scanning=*/true, &unused);
   });
 }
 
@@ -213,14 +209,14 @@ int Profile(ProfileFlags flags) {
     found = true;
     // Space for two stores. A store of keys only is no larger than one of records.
     const ScratchDir dir(flags.parent, 2 * StoreBytes(config.record_count));
-    if (dir.path().empty()) return RefuseBench(kProgram, "no room in " + flags.parent);
+    if (dir.path().empty()) return Refuse(kProgram, "no room in " + flags.parent);
     config.dir = dir.path();
     const Status status = phase.run(config, profiler);
     if (status.ok()) continue;
     std::fprintf(stderr, "%s: %s: %s\n", kProgram, phase.name, status.ToString().c_str());
     return kExitFailure;
   }
-  return found ? kExitDone : RefuseBench(kProgram, UnknownName("phase", flags.phase, PhaseNames()));
+  return found ? kExitDone : Refuse(kProgram, UnknownName("phase", flags.phase, PhaseNames()));
 }
 
 }  // namespace

@@ -31,6 +31,8 @@
 namespace harness {
 namespace {
 
+constexpr char kProgram[] = "race";
+
 constexpr uint64_t kDefaultRecordsPerThread = 20000;
 constexpr uint64_t kMinRecordsPerThread = 16;
 
@@ -53,11 +55,6 @@ struct RaceFlags {
     return std::find(phases.begin(), phases.end(), PhaseName(phase)) != phases.end();
   }
 };
-
-int Refuse(const std::string& why) {
-  std::fprintf(stderr, "race: %s\n", why.c_str());
-  return kExitRefused;
-}
 
 double Gigabytes(uint64_t bytes) { return static_cast<double>(bytes) * 1e-9; }
 
@@ -226,23 +223,23 @@ std::string ParseTextFlags(const RaceFlags& flags, RaceConfig* config) {
 int Race(RaceFlags flags) {
   RaceConfig config = flags.config;
   const std::string bad_flag = ParseTextFlags(flags, &config);
-  if (!bad_flag.empty()) return Refuse(bad_flag);
+  if (!bad_flag.empty()) return Refuse(kProgram, bad_flag);
   // A launcher that is killed cannot stop its instances any more.
   if (config.gate.out >= 0) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   RaceDir dir;
   std::string error;
-  if (!dir.Prepare(flags.dir, &error)) return Refuse(error);
+  if (!dir.Prepare(flags.dir, &error)) return Refuse(kProgram, error);
   config.dir = dir.path();
   const bool has_fio = !flags.without_fio && FioRunner::Available();
   if (!flags.Has(Phase::kWrite) && !AdoptStore(dir, config, &flags.records_per_thread, &error)) {
-    return Refuse(error);
+    return Refuse(kProgram, error);
   }
-  if (!PassGate(config.gate, "ready")) return Refuse("the other instances have stopped");
+  if (!PassGate(config.gate, "ready")) return Refuse(kProgram, "the other instances have stopped");
   // An earlier race's store makes room for the new one.
   if (flags.Has(Phase::kWrite) && dir.ReadNote()) dir.RemoveStore();
   std::printf("race: %s, %s\n", dir.path().c_str(), FileSystemName(dir.path()).c_str());
   if (!FitRecords(flags, has_fio, FreeBytes(dir.path()), &config)) {
-    return Refuse("not enough space: choose another --dir or a smaller --num");
+    return Refuse(kProgram, "not enough space: choose another --dir or a smaller --num");
   }
   std::printf("%u threads, %llu records each, %s keys, seed %llu\n", config.thread_count,
               static_cast<unsigned long long>(config.records_per_thread), flags.keys.c_str(),
@@ -252,13 +249,13 @@ int Race(RaceFlags flags) {
   FioRunner fio(dir.path());
   const std::vector<PhaseReport> reports =
       RunRace(flags, config, &dir, has_fio ? &fio : nullptr, &error);
-  if (!error.empty()) return Refuse(error);
+  if (!error.empty()) return Refuse(kProgram, error);
   const bool ok = std::all_of(reports.begin(), reports.end(),
                               [](const PhaseReport& report) { return report.result.ok; });
   const std::string text = ReportText(reports, has_fio);
   std::printf("\n%s", text.c_str());
   const std::string unwritten = Save(flags, config, reports, text, ok);
-  if (!unwritten.empty()) return Refuse("cannot write " + unwritten);
+  if (!unwritten.empty()) return Refuse(kProgram, "cannot write " + unwritten);
   if (Interrupted()) return kExitInterrupted;
   return ok ? kExitDone : kExitFailure;
 }

@@ -4,8 +4,8 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "harness/bench/floor.h"
 #include "harness/kv/engine_store.h"
+#include "harness/measure/floor.h"
 #include "harness/measure/result_file.h"
 #include "harness/system/process_stats.h"
 

@@ -1,9 +1,6 @@
 #include "harness/bench/space.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <map>
 
 #include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"
@@ -14,12 +11,6 @@ namespace {
 
 // More than any disk holds, and far from overflow in bytes.
 constexpr double kMostRecords = 0x1p50;
-
-struct FileSystemNeed {
-  std::string near;  // an existing directory of it
-  uint64_t needed_bytes = 0;
-  uint64_t reused_bytes = 0;
-};
 
 double ExpectedWrites(const BenchConfig& config, const BenchTraits& traits) {
   if (traits.divides_writes) return static_cast<double>(WritesOf(config));
@@ -57,28 +48,17 @@ uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& 
 
 std::string WhyNoRoomFor(uint64_t records, const std::string& dir,
                          const std::vector<std::string>& value_paths) {
-  std::map<dev_t, FileSystemNeed> needs;
-  const auto add = [&](const std::string& path, uint64_t bytes) {
-    struct stat info = {};
-    const std::string near = NearestDir(path);
-    if (stat(near.c_str(), &info) != 0 || S_ISBLK(info.st_mode)) return;
-    FileSystemNeed& need = needs[info.st_dev];
-    need.near = near;
-    need.needed_bytes += bytes;
-    if (!path.empty()) need.reused_bytes += AllocatedBytes(path);
+  const auto need_of = [](const std::string& path, uint64_t bytes) {
+    return SpaceNeed{path, bytes, path.empty() ? 0 : AllocatedBytes(path)};
   };
   const uint64_t value_bytes = records * kValueSize;
-  add(dir, StoreBytes(records) - (value_paths.empty() ? 0 : value_bytes));
+  std::vector<SpaceNeed> needs = {
+      need_of(dir, StoreBytes(records) - (value_paths.empty() ? 0 : value_bytes))};
   // The values are striped over the paths.
-  for (const std::string& path : value_paths) add(path, value_bytes / value_paths.size());
-  for (const auto& [device, need] : needs) {
-    const uint64_t free_bytes = FreeBytes(need.near) + need.reused_bytes;
-    if (need.needed_bytes <= free_bytes) continue;
-    return "not enough space in the file system of " + need.near + ": " +
-           std::to_string(need.needed_bytes) + " bytes are needed, " + std::to_string(free_bytes) +
-           " are free";
+  for (const std::string& path : value_paths) {
+    needs.push_back(need_of(path, value_bytes / value_paths.size()));
   }
-  return {};
+  return WhyNoRoom(needs);
 }
 
 }  // namespace harness

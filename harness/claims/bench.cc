@@ -9,9 +9,11 @@
 
 #include "harness/claims/bench_end.h"
 #include "harness/load/dense_store.h"
+#include "harness/measure/floor.h"
 #include "harness/measure/result_file.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
+#include "harness/system/exit_codes.h"
 #include "harness/system/fio_runner.h"
 #include "harness/system/machine.h"
 #include "harness/system/page_cache.h"
@@ -87,7 +89,7 @@ std::string Bench::Refusal(const BenchOrder& order) {
   std::fprintf(stderr, "%s: at most %.1f GB of disk are needed, %.1f GB are free in %s\n", name_,
                static_cast<double>(needed_bytes) * 1e-9,
                static_cast<double>(FreeBytes(order.parent)) * 1e-9, order.parent.c_str());
-  why = WhyNoRoom(order.parent, needed_bytes);
+  why = WhyNoRoom({{order.parent, needed_bytes}});
   if (!why.empty()) return why;
   disk_.emplace(order.parent, 0);
   if (disk_->path().empty()) return "cannot work in " + order.parent;
@@ -105,7 +107,7 @@ bool Bench::IsWanted(const BenchPart& part) const {
 Status Bench::IsPossible(const BenchPart& part) const {
   if (!part.why_not.empty()) return Status(engine_race::Code::kNotSupported, part.why_not);
   if (part.needs_tmpfs && tmpfs_dir_.empty()) return Status::Full("no room on " + order_.tmpfs);
-  const std::string no_room = WhyNoRoom(disk_->path(), part.disk_bytes);
+  const std::string no_room = WhyNoRoom({{disk_->path(), part.disk_bytes}});
   return no_room.empty() ? Status::Ok() : Status::Full(no_room);
 }
 
@@ -149,6 +151,12 @@ bool Bench::Measure() {
   return errors_.empty();
 }
 
+void Bench::NoteDevice(uint64_t bytes) {
+  nlohmann::json& device = more_json_["machine"]["device"];
+  const Status status = MeasureFloor(dir_, bytes, &device);
+  if (!status.ok()) device = {{"error", status.ToString()}};
+}
+
 Status Bench::NoteFioReads(const std::string& store_dir, uint64_t record_count,
                            const std::string& engine, double seconds,
                            const std::string& rate_figure, const std::string& cpu_figure) {
@@ -163,7 +171,7 @@ Status Bench::NoteFioReads(const std::string& store_dir, uint64_t record_count,
 int Bench::Run(const BenchOrder& order) {
   const std::string program = std::string("claims ") + name_;
   const std::string why = Refusal(order);
-  if (!why.empty()) return RefuseBench(program.c_str(), why);
+  if (!why.empty()) return Refuse(program, why);
   CatchInterrupts();
   Measure();
   return EndBench(program.c_str(), rounds_.ToTable(), errors_, ToJson(), order.json_path);

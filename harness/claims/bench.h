@@ -138,6 +138,8 @@ class Bench {
   Status Missed(const std::string& what) const {
     return is_smoke() ? Status::Ok() : Status::IOError(what);
   }
+  // Adds the device's rates to the machine in the JSON, or why there are none.
+  void NoteDevice(uint64_t bytes);
   // Has fio read blocks of 4 KiB at random from the value files of a dense store. Notes its rate
   // and the CPU time of a read in nanoseconds.
   Status NoteFioReads(const std::string& store_dir, uint64_t record_count,

@@ -2,14 +2,15 @@
 //
 // Compared runs are short and follow each other. A comparison whose rounds scatter gets more of
 // them, until the error of each median is small beside its bar or a limit is reached.
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
+#include "harness/experiments/io/raw.h"
 #include "harness/load/dense_store.h"
-#include "harness/load/queue_loop.h"
 #include "harness/load/store_runs.h"
-#include "harness/system/device_rates.h"
 
 namespace harness {
 namespace {
@@ -90,11 +91,7 @@ class IoBench final : public Bench {
   // Measures the reads of a new dense store on the disk.
   Status OfDense(const std::function<Status(StoreRuns*)>& measure) {
     more_json_["config"]["buckets_and_files"] = kDenseStoreFiles;
-    // So that figures of two machines can be compared.
-    if (!more_json_.contains("machine")) {
-      const uint64_t bytes = uint64_t{is_smoke() ? 16u : 512u} << 20;
-      more_json_["machine"]["device"] = MeasureDeviceRates(dir(), bytes);
-    }
+    if (!more_json_.contains("machine")) NoteDevice(uint64_t{is_smoke() ? 16u : 512u} << 20);
     StoreRuns disk = OnDisk();
     disk.Write(DenseStoreOptions(), thread_count_);
     ENGINE_RACE_RETURN_IF_ERROR(disk.status());
@@ -108,22 +105,23 @@ class IoBench final : public Bench {
     options.worker_count = worker_count_;
     Options hot_options = options;
     options.hot_value_bytes = 0;
-    const auto run = [&](const Options& with) {
-      return disk->MultiRead(with, caller_count_, keys_per_call_, seconds_);
+    const auto run = [&](const Options& with, FrameCounts* frames) {
+      return disk->MultiRead(with, caller_count_, keys_per_call_, seconds_, frames);
     };
     const auto read = [&] {
-      const TimedRun many = run(options);
-      rounds_.Note(kManyRate, many.rate());
-      rounds_.Note(kManyCpu, many.cpu_ns());
+      const TimedPoint many = run(options, nullptr);
+      rounds_.Note(kManyRate, many.RequestsPerSecond());
+      rounds_.Note(kManyCpu, many.CpuNsPerRequest());
       return disk->status();
     };
     const auto read_hot = [&] {
-      TimedRun hot = run(hot_options);
+      FrameCounts frames;
+      TimedPoint hot = run(hot_options, &frames);
       ENGINE_RACE_RETURN_IF_ERROR(disk->status());
       rounds_.Note("MultiRead's reads that hot values answered, of all",
-                   static_cast<double>(hot.hit_count) / static_cast<double>(hot.count));
-      hot.count -= hot.hit_count;
-      rounds_.Note("MultiRead's CPU, ns a read, while hot values fill", hot.cpu_ns());
+                   static_cast<double>(frames.hit_count) / static_cast<double>(hot.request_count));
+      hot.request_count -= frames.hit_count;
+      rounds_.Note("MultiRead's CPU, ns a read, while hot values fill", hot.CpuNsPerRequest());
       return Status::Ok();
     };
     const Status status = rounds_.Run(
@@ -151,9 +149,9 @@ class IoBench final : public Bench {
     tmpfs.Write(options, thread_count_);
     ENGINE_RACE_RETURN_IF_ERROR(tmpfs.status());
     const auto read = [&] {
-      const TimedRun threads = tmpfs.Read(options, thread_count_, seconds_);
-      rounds_.Note(kTmpfsRate, threads.rate());
-      rounds_.Note("tmpfs: CPU of 64 threads, ns a read", threads.cpu_ns());
+      const TimedPoint threads = tmpfs.Read(options, thread_count_, seconds_);
+      rounds_.Note(kTmpfsRate, threads.RequestsPerSecond());
+      rounds_.Note("tmpfs: CPU of 64 threads, ns a read", threads.CpuNsPerRequest());
       return tmpfs.status();
     };
     const auto run_fio = [&] {
@@ -172,9 +170,10 @@ class IoBench final : public Bench {
       ENGINE_RACE_RETURN_IF_ERROR(stores[i].status());
     }
     const auto read = [&](size_t i) {
-      rounds_.Note(
-          i == 0 ? kWholeCpu : kStripedCpu,
-          stores[i].MultiRead(options[i], caller_count_, keys_per_call_, seconds_).cpu_ns());
+      rounds_.Note(i == 0 ? kWholeCpu : kStripedCpu,
+                   stores[i]
+                       .MultiRead(options[i], caller_count_, keys_per_call_, seconds_)
+                       .CpuNsPerRequest());
       return stores[i].status();
     };
     const Status status = rounds_.Run(Plan(/*there_and_back=*/true),
@@ -189,17 +188,23 @@ class IoBench final : public Bench {
   }
 
   Status QueueCpu(IoBackend backend, const std::string& name) {
-    QueueLoop loop;
-    loop.backend = backend;
-    loop.seconds = seconds_;
-    loop.bytes_each = DenseStoreFileBytes(record_count_);
-    for (const std::string& file : DenseStoreFileNames()) {
-      loop.paths.push_back(dir() + "/store/" + file);
+    Status status;
+    std::vector<RawFile> files;
+    for (const std::string& file_name : DenseStoreFileNames()) {
+      RawFile& file = files.emplace_back();
+      file.size_bytes = DenseStoreFileBytes(record_count_);
+      if (!status.ok()) break;
+      status = engine_race::sys::OpenAt(AT_FDCWD, dir() + "/store/" + file_name,
+                                        O_RDONLY | O_DIRECT, 0, &file.fd);
     }
-    TimedRun run;
-    const Status status = RunQueueLoop(loop, &run);
-    rounds_.Note("bare loop, " + name + ", reads a second", run.rate());
-    rounds_.Note("bare loop, " + name + ", CPU, ns a read", run.cpu_ns());
+    RawLoad load;
+    load.files = files;
+    load.backend = {name, backend, /*registered=*/true};
+    load.seconds = seconds_;
+    TimedPoint run;
+    if (status.ok()) status = RunRawReads(load, &run);
+    rounds_.Note("bare loop, " + name + ", reads a second", run.RequestsPerSecond());
+    rounds_.Note("bare loop, " + name + ", CPU, ns a read", run.CpuNsPerRequest());
     return status.ok() ? status : Missed("bare loop: " + status.ToString());
   }
 
@@ -207,8 +212,10 @@ class IoBench final : public Bench {
   Status StripedRates() {
     StoreRuns disk = OnDisk();
     const auto run = [&](const Options& options, const std::string& side) {
-      rounds_.Note("writes a second" + side, disk.Write(options, thread_count_).rate());
-      rounds_.Note("range, records a second" + side, disk.Range(options, thread_count_).rate());
+      rounds_.Note("writes a second" + side,
+                   disk.Write(options, thread_count_).RequestsPerSecond());
+      rounds_.Note("range, records a second" + side,
+                   disk.Range(options, thread_count_).RequestsPerSecond());
       disk.Remove(options);
       return disk.status();
     };

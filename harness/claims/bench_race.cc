@@ -144,15 +144,13 @@ class RaceBench final : public Bench {
     options.staging_mode = mode;
     std::unique_ptr<Store> store;
     ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, dir, &store));
-    const auto write = [&store](uint64_t key, const char* value) {
-      return store->Write(KeyBytes(key).view(), {value, kValueSize});
-    };
-    TimedRun run;
+    TimedPoint run;
     const Status status = RunStampedWrites(
-        race_.thread_count, cpu_write_records_, [&](uint32_t) { return write; }, &run);
+        race_.thread_count, cpu_write_records_, [&](uint32_t) { return PutInto(store.get()); },
+        &run);
     store.reset();
     std::filesystem::remove_all(dir);
-    rounds_.Note(figure, run.cpu_ns());
+    rounds_.Note(figure, run.CpuNsPerRequest());
     return status;
   }
 
@@ -163,10 +161,10 @@ class RaceBench final : public Bench {
     loop.record_count = cpu_write_records_;
     loop.groups_per_thread = groups_per_thread;
     std::filesystem::remove_all(loop.dir);
-    TimedRun run;
+    TimedPoint run;
     const Status status = RunBareWrites(loop, &run);
     std::filesystem::remove_all(loop.dir);
-    rounds_.Note(figure, run.cpu_ns());
+    rounds_.Note(figure, run.CpuNsPerRequest());
     return status;
   }
 
@@ -180,9 +178,9 @@ class RaceBench final : public Bench {
     store.Write(options, race_.thread_count);
     ENGINE_RACE_RETURN_IF_ERROR(store.status());
     const auto read = [&] {
-      const TimedRun reads = store.Read(options, race_.thread_count, cpu_read_seconds_);
-      rounds_.Note("reads a second by blocking threads", reads.rate());
-      rounds_.Note(kReadCpu, reads.cpu_ns());
+      const TimedPoint reads = store.Read(options, race_.thread_count, cpu_read_seconds_);
+      rounds_.Note("reads a second by blocking threads", reads.RequestsPerSecond());
+      rounds_.Note(kReadCpu, reads.CpuNsPerRequest());
       return store.status();
     };
     const auto run_fio = [&] {

@@ -74,14 +74,14 @@ class SafetyBench final : public Bench {
   Status CompareReads(StoreRuns* runs) {
     WriteAll(runs, false);
     return NoteCosts(kReadCost, runs, [&](bool verify) {
-      return runs->Read(OptionsOf(verify), thread_count_, seconds_).rate();
+      return runs->Read(OptionsOf(verify), thread_count_, seconds_).RequestsPerSecond();
     });
   }
 
   Status CompareRanges(StoreRuns* runs) {
     WriteAll(runs, false);
     return NoteCosts(kRangeCost, runs, [&](bool verify) {
-      return runs->Range(OptionsOf(verify), thread_count_).rate();
+      return runs->Range(OptionsOf(verify), thread_count_).RequestsPerSecond();
     });
   }
 
@@ -126,7 +126,7 @@ class SafetyBench final : public Bench {
     Options options = OptionsOf(true);
     options.sync_on_close = sync_on_close;
     double close_seconds = 0;
-    const double rate = runs->Write(options, thread_count_, &close_seconds).rate();
+    const double rate = runs->Write(options, thread_count_, &close_seconds).RequestsPerSecond();
     rounds_.Note(sync_on_close ? "close that syncs, ms" : "close that does not sync, ms",
                  close_seconds * 1e3);
     return rate;

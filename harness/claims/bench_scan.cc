@@ -18,7 +18,6 @@
 #include "harness/load/store_runs.h"
 #include "harness/opponents/rocks.h"
 #include "harness/race/json.h"
-#include "harness/system/device_rates.h"
 
 namespace harness {
 namespace {
@@ -44,10 +43,6 @@ constexpr char kInlinedFloor[] = "checked visit, best bare loop with inlined vis
 constexpr char kEndsFloor[] = "visit of both ends alone, inlined, best bare loop, CPU, ns";
 // Appended to the name of a claim that is measured with the race's visitors.
 constexpr char kCounted[] = ", visitors that count";
-
-Status StatusOf(const std::string& failure) {
-  return failure.empty() ? Status::Ok() : Status::IOError(failure);
-}
 
 class ScanBench final : public Bench {
  public:
@@ -110,11 +105,13 @@ class ScanBench final : public Bench {
   Status Snapshots() {
     ScanWriters writers(tmpfs_dir() + "/store", written_record_count_, seed_);
     const auto take = [&] {
-      const SnapshotCost cost = writers.TakeSnapshots(snapshot_writer_count_, snapshot_count_);
+      SnapshotCost cost;
+      ENGINE_RACE_RETURN_IF_ERROR(
+          writers.TakeSnapshots(snapshot_writer_count_, snapshot_count_, &cost));
       rounds_.Note(kSnapshot, cost.wall_ns);
       rounds_.Note(kSnapshotCpu, cost.cpu_ns);
       rounds_.Note("writes a second beside snapshots", cost.writes_per_second);
-      return StatusOf(writers.failure());
+      return Status::Ok();
     };
     return rounds_.Run({round_count_}, {take});
   }
@@ -125,10 +122,10 @@ class ScanBench final : public Bench {
     runs.Write(QuietOptions(), thread_count_);
     ENGINE_RACE_RETURN_IF_ERROR(runs.status());
     const auto range = [&] {
-      const std::vector<TimedRun> passes = runs.Ranges(QuietOptions(), thread_count_, kPasses);
+      const std::vector<TimedPoint> passes = runs.Ranges(QuietOptions(), thread_count_, kPasses);
       double sum = 0;
       for (uint32_t pass = 0; pass < kPasses; ++pass) {
-        const double visit_ns = passes[pass].cpu_ns() / thread_count_;
+        const double visit_ns = passes[pass].CpuNsPerRequest() / thread_count_;
         rounds_.Note("range, CPU of a visit, pass " + std::to_string(pass + 1) + ", ns", visit_ns);
         sum += visit_ns;
       }
@@ -202,9 +199,8 @@ class ScanBench final : public Bench {
       turns.emplace_back([&] {
         FastScan alone;
         FastScan beside;
-        if (!gap.Run(slow, /*alone=*/true, &alone) || !gap.Run(slow, /*alone=*/false, &beside)) {
-          return StatusOf(gap.failure());
-        }
+        ENGINE_RACE_RETURN_IF_ERROR(gap.Run(slow, /*alone=*/true, &alone));
+        ENGINE_RACE_RETURN_IF_ERROR(gap.Run(slow, /*alone=*/false, &beside));
         const std::string beside_slow = ", beside " + slow.ToString();
         rounds_.Note("longest gap of a scan, ms" + beside_slow, beside.longest_gap_ms());
         rounds_.Note("longest gap of a scan, ms, before it alone" + beside_slow,
@@ -218,14 +214,15 @@ class ScanBench final : public Bench {
         return Status::Ok();
       });
     }
-    if (!gap.Prepare()) return StatusOf(gap.failure());
+    ENGINE_RACE_RETURN_IF_ERROR(gap.Prepare());
     return rounds_.Run({race_round_count_}, turns);
   }
 
   Status Writers() {
     ScanWriters writers(tmpfs_dir() + "/store", written_record_count_, seed_);
     const auto overwrite = [&](bool scanning) {
-      const WriterCost cost = writers.Overwrite(writer_count_, scanning);
+      WriterCost cost;
+      ENGINE_RACE_RETURN_IF_ERROR(writers.Overwrite(writer_count_, scanning, &cost));
       rounds_.Note(scanning ? kCpuScanned : kCpuAlone, cost.cpu_ns);
       rounds_.Note(scanning ? "writes a second under a scan" : "writes a second alone",
                    cost.writes_per_second);
@@ -235,7 +232,7 @@ class ScanBench final : public Bench {
             "records scanned beside a write",
             static_cast<double>(cost.visited_count) / static_cast<double>(written_record_count_()));
       }
-      return StatusOf(writers.failure());
+      return Status::Ok();
     };
     return rounds_.Run({.count = round_count_, .warms_up = !is_smoke()},
                        {[&] { return overwrite(true); }, [&] { return overwrite(false); }});
@@ -259,7 +256,7 @@ class ScanBench final : public Bench {
     }
     more_json_["race"] = {{"config", race}, {"phases", meter.phases()}};
     constexpr uint64_t kDeviceBytes = uint64_t{2} << 30;
-    if (!is_smoke()) more_json_["machine"]["device"] = MeasureDeviceRates(dir(), kDeviceBytes);
+    if (!is_smoke()) NoteDevice(kDeviceBytes);
     return Status::Ok();
   }
 

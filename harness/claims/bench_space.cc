@@ -45,13 +45,8 @@ struct Side {
   uint64_t turn_count = 0;  // selects the records that are drawn
 };
 
-PutFn PutInto(KvStore* store) {
+auto PutIntoKv(KvStore* store) {
   return [store](uint64_t key, const char* value) { return store->Put(key, value); };
-}
-PutFn PutInto(Store* store) {
-  return [store](uint64_t key, const char* value) {
-    return store->Write(KeyBytes(key).view(), {value, kValueSize});
-  };
 }
 
 // This program is linked with no other peer, if with that.
@@ -148,7 +143,7 @@ class SpaceBench final : public Bench {
     const std::string without = "fill without reclaim, CPU ns a write";
     StoreRuns runs({tmpfs_dir() + "/cost", "", cost_bytes_ / kValueSize, seed_});
     const auto fill = [&](Reclaim reclaim, const std::string& figure) {
-      rounds_.Note(figure, runs.Write(OptionsOf(reclaim), cost_thread_count_).cpu_ns());
+      rounds_.Note(figure, runs.Write(OptionsOf(reclaim), cost_thread_count_).CpuNsPerRequest());
       return runs.status();
     };
     return rounds_.Run({cost_round_count_}, {[&] { return fill(Reclaim::kBackground, with); },
@@ -212,10 +207,10 @@ class SpaceBench final : public Bench {
     const SpaceRecords records = Records();
     std::unique_ptr<Store> store;
     ENGINE_RACE_RETURN_IF_ERROR(Store::Open(OptionsOf(Reclaim::kBackground), dir, &store));
-    double fill_rate = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        FillRecords(records, thread_count_, PutInto(store.get()), &fill_rate));
-    rounds_.Note(name + ", fill before, MB/s", Megabytes(fill_rate));
+    TimedPoint filled;
+    ENGINE_RACE_RETURN_IF_ERROR(WriteRecords(PutInto(store.get()), records.keys(), records.values(),
+                                             thread_count_, &filled));
+    rounds_.Note(name + ", fill before, MB/s", Megabytes(filled.RequestsPerSecond()));
     SpaceSamples samples;
     Overwriters writers(records, {.thread_count = thread_count_, .draw = draw, .seed = seed_},
                         PutInto(store.get()));
@@ -257,11 +252,13 @@ class SpaceBench final : public Bench {
 
   // Opens a new store, fills it and closes it. Notes the rate without opening and closing.
   Status FillNew(const Side& side, const std::string& figure) {
-    double rate = 0;
+    const SpaceRecords records = Records();
+    TimedPoint filled;
     ENGINE_RACE_RETURN_IF_ERROR(WithStore(side, [&](KvStore* store) {
-      return FillRecords(Records(), thread_count_, PutInto(store), &rate);
+      return WriteRecords(PutIntoKv(store), records.keys(), records.values(), thread_count_,
+                          &filled);
     }));
-    rounds_.Note(figure, Megabytes(rate));
+    rounds_.Note(figure, Megabytes(filled.RequestsPerSecond()));
     return Status::Ok();
   }
 
@@ -270,7 +267,7 @@ class SpaceBench final : public Bench {
                    SpaceSamples* samples) {
     const SpaceRecords records = Records();
     return WithStore(side, [&](KvStore* store) {
-      Overwriters writers(records, {.thread_count = thread_count_, .seed = seed}, PutInto(store));
+      Overwriters writers(records, {.thread_count = thread_count_, .seed = seed}, PutIntoKv(store));
       const SpaceProbe probe(side.options.dir, nullptr, writers);
       Status watched;
       for (const WatchShape& shape : shapes) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/parallel.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/part_builder.h"
 #include "engine_race/index/sorted_run.h"
@@ -17,7 +18,6 @@
 #include "harness/claims/index_bench.h"
 #include "harness/data/mix.h"
 #include "harness/load/fill_keys.h"
-#include "harness/measure/workers.h"
 #include "harness/system/fio_runner.h"
 #include "harness/system/process_stats.h"
 
@@ -145,17 +145,18 @@ class IndexArrays {
   // does: one that `make_worker` has made for its thread. A null figure is not noted.
   template <typename MakeWorker>
   Status TimeBuckets(const char* figure, const MakeWorker& make_worker) {
-    Failures failures;
     std::atomic<uint32_t> next{0};
     const uint64_t began_ns = NowNs();
-    RunWorkers(options_.build_thread_count, &failures, [&](uint32_t) {
-      auto work = make_worker();
-      for (uint32_t b = next++; b < bucket_count_; b = next++) {
-        if (!work(b)) return failures.Note("a bucket could not be built");
-      }
-    });
+    ENGINE_RACE_RETURN_IF_ERROR(
+        engine_race::RunParallel("build", options_.build_thread_count, [&](uint32_t) {
+          auto work = make_worker();
+          for (uint32_t b = next++; b < bucket_count_; b = next++) {
+            if (!work(b)) return Status::Corruption("a bucket could not be built");
+          }
+          return Status::Ok();
+        }));
     if (figure != nullptr) rounds_.Note(figure, SecondsSince(began_ns));
-    return failures.status();
+    return Status::Ok();
   }
 
   // Copies the entries of every bucket into fresh memory and sorts them.

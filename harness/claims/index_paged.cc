@@ -9,17 +9,28 @@
 #include "harness/claims/index_bench.h"
 #include "harness/data/mix.h"
 #include "harness/load/dense_store.h"
+#include "harness/load/file_reads.h"
 #include "harness/load/read_loops.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/timed.h"
 #include "harness/system/disk.h"
-#include "harness/system/read_through.h"
 
 namespace harness {
 
 using engine_race::Options;
 using engine_race::Status;
 using engine_race::StoreStats;
+
+namespace {
+
+// Reads all files of a store from the device, past the page cache, which stays as it is.
+Status ReadThrough(const std::string& dir) {
+  constexpr uint32_t kReadBytes = uint32_t{1} << 20;
+  TimedPoint unused;
+  return ReadFiles(dir, /*prefix=*/"", &unused, kReadBytes, /*depth=*/8);
+}
+
+}  // namespace
 
 // A store with values, and how it is opened for reads with an index that is paged.
 class PagedStore {
@@ -66,13 +77,13 @@ class PagedStore {
     std::unique_ptr<DrawnReads> reads;
     ENGINE_RACE_RETURN_IF_ERROR(DrawnReads::Open(shape_, options, &reads));
     const RecordDraw draw(DrawShape::kUniform, shape_.record_count);
-    TimedRun timed;
+    TimedPoint timed;
     // The first run warms the frames.
     for (const double seconds : {bench_.seconds_ / 2, bench_.seconds_()}) {
       ENGINE_RACE_RETURN_IF_ERROR(
           reads->Run(draw, {thread_count, keys_per_call, seconds}, ++stream_, &timed));
     }
-    bench_.rounds_.Note(figure, timed.rate());
+    bench_.rounds_.Note(figure, timed.RequestsPerSecond());
     return Status::Ok();
   }
 
@@ -145,15 +156,14 @@ Status IndexBench::MeasurePagedVsRocks() {
       &rocks));
   // Each turn first reads its files through. Otherwise a cache of the machine's host would favour
   // the store that was written or read last.
-  uint64_t passed_bytes = 0;
   const auto read_ours = [&] {
-    ENGINE_RACE_RETURN_IF_ERROR(ReadThrough(store_dir(), &passed_bytes));
+    ENGINE_RACE_RETURN_IF_ERROR(ReadThrough(store_dir()));
     ENGINE_RACE_RETURN_IF_ERROR(
         ReadDevice(record_count, "beside RocksDB: device: random reads a second"));
     return store.Read(options, reader_count_, 0, kOurRate);
   };
   const auto read_theirs = [&] {
-    ENGINE_RACE_RETURN_IF_ERROR(ReadThrough(rocks_dir, &passed_bytes));
+    ENGINE_RACE_RETURN_IF_ERROR(ReadThrough(rocks_dir));
     return store.ReadRocks(rocks.get(), kRocksRate);
   };
   // RocksDB's cache is filled before its first round.

@@ -1,7 +1,6 @@
 #include "harness/claims/index_stores.h"
 
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +24,7 @@
 #include "harness/load/fill_keys.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/timed.h"
+#include "harness/system/disk.h"
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
@@ -88,16 +88,7 @@ void RemoveIndexRoot(const std::string& store_dir) {
 }
 
 uint64_t IndexDiskBytes(const std::string& store_dir) {
-  constexpr uint64_t kStatBlockBytes = 512;
-  uint64_t bytes = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(store_dir, error)) {
-    struct stat status = {};
-    if (!entry.path().filename().string().starts_with(format::kIndexFilePrefix)) continue;
-    if (stat(entry.path().c_str(), &status) != 0) continue;
-    bytes += static_cast<uint64_t>(status.st_blocks) * kStatBlockBytes;
-  }
-  return bytes;
+  return AllocatedBytes(store_dir, format::kIndexFilePrefix);
 }
 
 uint64_t IndexBlockBytes(uint64_t key_count) {

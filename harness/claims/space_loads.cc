@@ -37,66 +37,48 @@ void SleepUntil(uint64_t ns) {
 
 LoopClock SteadyClock() { return {NowNs, SleepUntil}; }
 
-Status FillRecords(const SpaceRecords& records, uint32_t thread_count, const PutFn& put,
-                   double* rate) {
-  TimedPoint point;
-  const Status status = RunTimed(
-      thread_count, kNoLimitSeconds,
-      [&](uint32_t thread, TimedThread* self) {
-        alignas(64) char value[kValueSize];
-        self->Start();
-        for (uint64_t i = thread; i < records.count() && self->Running(); i += thread_count) {
-          const uint64_t key = records.KeyAt(i);
-          records.values().Fill(key, 0, value);
-          ENGINE_RACE_RETURN_IF_ERROR(put(key, value));
-          ++self->tally.request_count;
-        }
-        return Status::Ok();
-      },
-      &point);
-  *rate = point.RequestsPerSecond();
-  return status;
-}
-
 Overwriters::Overwriters(const SpaceRecords& records, const Shape& shape, PutFn put)
     : records_(records),
       shape_(shape),
       draw_(shape.draw, records.count()),
       put_(std::move(put)),
       begin_ns_(NowNs()),
-      slots_(shape.thread_count) {
-  threads_.reserve(shape.thread_count);
-  for (uint32_t i = 0; i < shape.thread_count; ++i) {
-    threads_.emplace_back([this, i] { Write(i); });
-  }
-}
+      slots_(shape.thread_count),
+      runner_([this] {
+        TimedPoint unused;
+        status_ = RunTimed(
+            shape_.thread_count, kNoLimitSeconds,
+            [this](uint32_t thread, TimedThread* self) {
+              self->Start();
+              return Write(thread, *self);
+            },
+            &unused);
+        failed_ = !status_.ok();
+      }) {}
 
 Overwriters::~Overwriters() { (void)Stop(); }
 
-void Overwriters::Write(uint32_t thread) {
+Status Overwriters::Write(uint32_t thread, const TimedThread& self) {
   const uint64_t stream = MixAt(shape_.seed ^ kWriteStream, thread);
   const Pace pace(shape_.rate, shape_.thread_count, thread, 1);
   alignas(64) char value[kValueSize];
   // Relaxed: only asks the thread to end soon; joining it orders the rest.
-  const auto is_over = [&] { return stopped_.load(std::memory_order_relaxed) || failures_.any(); };
+  const auto is_over = [&] { return stopped_.load(std::memory_order_relaxed) || !self.Running(); };
   for (uint64_t i = 0; !is_over(); ++i) {
     if (pace.has_rate()) {
       const uint64_t start_ns = begin_ns_ + pace.StartNs(i);
       while (NowNs() < start_ns && !is_over()) {
         SleepUntil(std::min(start_ns, NowNs() + kMostSleepNs));
       }
-      if (is_over()) return;
+      if (is_over()) break;
     }
     const uint64_t key = records_.KeyAt(draw_.IndexFrom(MixAt(stream, i)));
     records_.values().Fill(key, i + 1, value);
-    const Status status = put_(key, value);
-    if (!status.ok()) {
-      failures_.Note("overwrite: " + status.ToString());
-      return;
-    }
+    ENGINE_RACE_RETURN_IF_ERROR(put_(key, value));
     // Relaxed: a reader of the sum needs no order, and only this thread writes the slot.
     slots_[thread].done.store(i + 1, std::memory_order_relaxed);
   }
+  return Status::Ok();
 }
 
 uint64_t Overwriters::count() const {
@@ -108,8 +90,8 @@ uint64_t Overwriters::count() const {
 
 Status Overwriters::Stop() {
   stopped_.store(true, std::memory_order_relaxed);  // Relaxed: see Write.
-  threads_.clear();
-  return failures_.status();
+  if (runner_.joinable()) runner_.join();
+  return status_;
 }
 
 Status RunPacedReads(const SpaceRecords& records, const PacedReads& reads, const GetFn& get,

@@ -1,5 +1,5 @@
-// The loads of the claims about space: a fill, writers that overwrite until they are stopped, and
-// reads in an open loop. And samples of a store that is overwritten, with the amplifications that
+// The loads of the claims about space: writers that overwrite until they are stopped, and reads in
+// an open loop. And samples of a store that is overwritten, with the amplifications that
 // follow.
 //
 // Each load starts its own threads. A record's number gives its key, and all values are checkable.
@@ -23,7 +23,6 @@
 #include "harness/data/record_draw.h"
 #include "harness/data/value_maker.h"
 #include "harness/measure/timed.h"
-#include "harness/measure/workers.h"
 #include "harness/system/device_io.h"
 
 namespace harness {
@@ -41,17 +40,13 @@ class SpaceRecords {
   uint64_t count() const { return keys_.record_count(); }
   // number < count().
   uint64_t KeyAt(uint64_t number) const { return keys_.KeyAt(number); }
+  const KeySource& keys() const { return keys_; }
   const ValueMaker& values() const { return values_; }
 
  private:
   const KeySource keys_;
   const ValueMaker values_;
 };
-
-// Writes every record once and returns the writes a second. The first failure of `put` ends it, as
-// does an interrupt, with kIncomplete.
-engine_race::Status FillRecords(const SpaceRecords& records, uint32_t thread_count,
-                                const PutFn& put, double* rate);
 
 // Threads that overwrite drawn records from the construction on until Stop. One thread owns it.
 class Overwriters {
@@ -72,7 +67,7 @@ class Overwriters {
   // Acknowledged writes so far. Thread-safe.
   uint64_t count() const;
   // A write has failed. Thread-safe.
-  bool failed() const { return failures_.any(); }
+  bool failed() const { return failed_; }
   // Waits for the threads. Returns the first failure of a write.
   engine_race::Status Stop();
 
@@ -81,7 +76,7 @@ class Overwriters {
     std::atomic<uint64_t> done{0};
   };
 
-  void Write(uint32_t thread);
+  engine_race::Status Write(uint32_t thread, const TimedThread& self);
 
   const SpaceRecords& records_;
   const Shape shape_;
@@ -89,9 +84,11 @@ class Overwriters {
   const PutFn put_;
   const uint64_t begin_ns_;
   std::atomic<bool> stopped_{false};
-  Failures failures_;
+  std::atomic<bool> failed_{false};
   std::vector<Slot> slots_;
-  std::vector<std::jthread> threads_;
+  engine_race::Status status_;  // once runner_ has ended
+  // Starts the threads and waits for them.
+  std::jthread runner_;
 };
 
 // The clock of an open loop, so that tests can have their own. Any thread calls it.

@@ -11,10 +11,10 @@
 #include "harness/data/range_visitor.h"
 #include "harness/load/contest_phases.h"
 #include "harness/load/engine_calls.h"
-#include "harness/load/queue_loop.h"
+#include "harness/load/file_reads.h"
+#include "harness/load/l1_lookups.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/progress.h"
-#include "harness/measure/workers.h"
 #include "harness/system/machine.h"
 #include "harness/system/process_stats.h"
 
@@ -52,15 +52,13 @@ Status VisitFloor::Prepare() {
   for (uint64_t i = 0; i < count; ++i) places[i] = i;
   std::shuffle(places.begin(), places.end(), std::mt19937_64(1));
   records_.resize(count + kMaxAhead);
-  Failures failures;
-  RunWorkers(thread_count_, &failures, [&](uint32_t thread) {
-    for (uint64_t i = thread; i < count; i += thread_count_) {
-      const uint64_t key = keys_.KeyAt(i);
-      char* value = memory_.data() + places[i] * kValueSize;
-      values_.Fill(key, i, value);
-      records_[i] = {key, value};
-    }
-  });
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachOnThreads(static_cast<uint32_t>(count), [&](uint32_t i) {
+    const uint64_t key = keys_.KeyAt(i);
+    char* value = memory_.data() + places[i] * kValueSize;
+    values_.Fill(key, i, value);
+    records_[i] = {key, value};
+    return Status::Ok();
+  }));
   std::sort(records_.begin(), records_.end() - kMaxAhead,
             [](const Record& a, const Record& b) { return a.key < b.key; });
   std::fill(records_.end() - kMaxAhead, records_.end(), records_[0]);
@@ -68,13 +66,14 @@ Status VisitFloor::Prepare() {
 }
 
 template <typename Visit>
-void VisitFloor::Walk(const VisitLoopShape& shape, const Visit& visit, pthread_barrier_t* gate,
-                      Failures* failures) const {
+Status VisitFloor::Walk(const VisitLoopShape& shape, const Visit& visit,
+                        pthread_barrier_t* gate) const {
+  Status status;
   const uint64_t count = keys_.record_count();
   const uint64_t step = shape.chunk_records == 0 ? count : shape.chunk_records;
   for (uint64_t begin = 0; begin < count; begin += step) {
     if (shape.chunk_records != 0) pthread_barrier_wait(gate);
-    if (failures->any()) continue;
+    if (!status.ok()) continue;
     try {
       const Record* const end = records_.data() + std::min(count, begin + step);
       for (const Record* record = records_.data() + begin; record < end; ++record) {
@@ -86,42 +85,50 @@ void VisitFloor::Walk(const VisitLoopShape& shape, const Visit& visit, pthread_b
         visit(KeyBytes(record->key).view(), std::string_view(record->value, kValueSize));
       }
     } catch (const std::exception& error) {
-      failures->Note(error.what());
+      status = Status::Corruption(error.what());
     }
   }
+  return status;
 }
 
-void VisitFloor::Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread,
-                      pthread_barrier_t* gate, Failures* failures) const {
+Status VisitFloor::Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread,
+                        pthread_barrier_t* gate) const {
   const bool ends_alone = visitors == LoopVisitors::kInlinedEnds;
   RangeVisitor visitor(keys_, values_,
                        ends_alone ? RangeChecks::kEnds : ChecksOf(thread, 0, thread_count_));
   const auto visit = [&visitor](std::string_view key, std::string_view value) {
     visitor.Visit(key, value);
   };
+  Status status;
   if (visitors == LoopVisitors::kRace) {
     const std::function<void(std::string_view, std::string_view)> function = visit;
     // Hides the called function from the compiler.
     asm volatile("" : : "r"(&function) : "memory");
-    Walk(shape, function, gate, failures);
+    status = Walk(shape, function, gate);
   } else {
-    Walk(shape, visit, gate, failures);
+    status = Walk(shape, visit, gate);
   }
-  if (visitor.count() != keys_.record_count()) failures->Note("bare loop: missed some");
+  const bool missed_some = status.ok() && visitor.count() != keys_.record_count();
+  return missed_some ? Status::Corruption("bare loop: missed some") : status;
 }
 
 Status VisitFloor::Run(const VisitLoopShape& shape, LoopVisitors visitors, double* ns) {
   // Not std::barrier, which spins before it sleeps, because CPU time is measured here.
   pthread_barrier_t gate;
   pthread_barrier_init(&gate, nullptr, thread_count_);
-  Failures failures;
   const double began_cpu_s = CpuSeconds();
-  RunWorkers(thread_count_, &failures,
-             [&](uint32_t thread) { Pass(shape, visitors, thread, &gate, &failures); });
+  TimedPoint unused;
+  Status status = RunTimed(
+      thread_count_, kNoLimitSeconds,
+      [&](uint32_t thread, TimedThread* self) {
+        self->Start();
+        return Pass(shape, visitors, thread, &gate);
+      },
+      &unused);
   const double cpu_ns = (CpuSeconds() - began_cpu_s) * 1e9;
   pthread_barrier_destroy(&gate);
   *ns = cpu_ns / static_cast<double>(keys_.record_count()) / thread_count_;
-  return failures.status();
+  return status;
 }
 
 Status VisitFloor::FindBest() {
@@ -160,7 +167,8 @@ Status VisitedStore::Open() {
 Status VisitedStore::OverwriteTenth() {
   // One in this many records; their order is not that of keys.
   constexpr uint64_t kStep = 10;
-  return WriteRecords(store_.get(), keys_, values_, race_.thread_count, kStep);
+  TimedPoint unused;
+  return WriteRecords(PutInto(store_.get()), keys_, values_, race_.thread_count, &unused, kStep);
 }
 
 Status VisitedStore::Visit(VisitPasses* passes) {
@@ -199,9 +207,12 @@ Status VisitCost::Round(VisitCosts* costs) {
   const double kept_fraction = visited_.KeptFraction();
   visited_.Close();
   costs->visit_ns = {passes[0].cpu_ns, passes[1].cpu_ns};
-  TimedRun run;
-  ENGINE_RACE_RETURN_IF_ERROR(ReadValueFiles(visited_.race().dir, &run));
-  const double all_ns = run.cpu_ns() / visited_.race().thread_count;
+  TimedPoint run;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadFiles(visited_.race().dir, kValueFilePrefix, &run));
+  // All values of a small store are staged.
+  const uint64_t value_count = std::max<uint64_t>(run.byte_count / kValueSize, 1);
+  const double all_ns =
+      run.cpu_seconds * 1e9 / static_cast<double>(value_count) / visited_.race().thread_count;
   costs->reads_ns = {all_ns, all_ns * (1 - kept_fraction)};
   ENGINE_RACE_RETURN_IF_ERROR(floor_.RunBest(LoopVisitors::kRace, &costs->floor_ns));
   ENGINE_RACE_RETURN_IF_ERROR(floor_.RunBest(LoopVisitors::kInlinedRace, &costs->inlined_floor_ns));

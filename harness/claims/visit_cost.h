@@ -22,7 +22,6 @@
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
-#include "harness/measure/workers.h"
 #include "harness/race/phase.h"
 
 namespace harness {
@@ -77,10 +76,10 @@ class VisitFloor {
 
   // One thread's pass. A thread that fails still comes to the gate, where the others wait for it.
   template <typename Visit>
-  void Walk(const VisitLoopShape& shape, const Visit& visit, pthread_barrier_t* gate,
-            Failures* failures) const;
-  void Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread,
-            pthread_barrier_t* gate, Failures* failures) const;
+  engine_race::Status Walk(const VisitLoopShape& shape, const Visit& visit,
+                           pthread_barrier_t* gate) const;
+  engine_race::Status Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread,
+                           pthread_barrier_t* gate) const;
 
   const KeySource& keys_;
   const ValueMaker& values_;

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "harness/bench/benchmark.h"
-#include "harness/bench/floor.h"
 #include "harness/bench/report.h"
 #include "harness/compare/process.h"
 #include "harness/compare/report.h"
+#include "harness/measure/floor.h"
 #include "harness/measure/median.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"

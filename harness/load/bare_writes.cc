@@ -89,12 +89,12 @@ uint64_t StampRecord(uint64_t index, char* value) {
   return key;
 }
 
-Status RunBareWrites(const BareWrites& loop, TimedRun* run) {
+Status RunBareWrites(const BareWrites& loop, TimedPoint* point) {
   BareFiles files;
   ENGINE_RACE_RETURN_IF_ERROR(files.Make(loop));
   return RunStampedWrites(
       loop.thread_count, loop.record_count,
-      [&](uint32_t thread) { return BareWrite(loop, files, thread); }, run);
+      [&](uint32_t thread) { return BareWrite(loop, files, thread); }, point);
 }
 
 }  // namespace harness

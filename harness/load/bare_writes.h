@@ -10,7 +10,7 @@
 #include <string>
 
 #include "engine_race/base/status.h"
-#include "harness/load/drawn_reads.h"
+#include "harness/data/value_maker.h"
 #include "harness/measure/timed.h"
 
 namespace harness {
@@ -33,8 +33,7 @@ uint64_t StampRecord(uint64_t index, char* value);
 // their records: Status write(uint64_t key, const char* value). Only the records' CPU time counts.
 template <typename MakeWrite>
 engine_race::Status RunStampedWrites(uint32_t thread_count, uint64_t record_count,
-                                     const MakeWrite& make_write, TimedRun* run) {
-  TimedPoint point;
+                                     const MakeWrite& make_write, TimedPoint* point) {
   const engine_race::Status status = RunTimed(
       thread_count, kNoLimitSeconds,
       [&](uint32_t thread, TimedThread* self) {
@@ -49,12 +48,12 @@ engine_race::Status RunStampedWrites(uint32_t thread_count, uint64_t record_coun
         self->Stop();
         return engine_race::Status::Ok();
       },
-      &point);
-  *run = {record_count, point.seconds, point.cpu_seconds};
+      point);
+  point->request_count = record_count;
   return status;
 }
 
-engine_race::Status RunBareWrites(const BareWrites& loop, TimedRun* run);
+engine_race::Status RunBareWrites(const BareWrites& loop, TimedPoint* point);
 
 }  // namespace harness
 

@@ -5,7 +5,6 @@
 #include "harness/data/mix.h"
 #include "harness/load/read_loops.h"
 #include "harness/load/store_basics.h"
-#include "harness/measure/timed.h"
 
 namespace harness {
 
@@ -24,14 +23,13 @@ Status DrawnReads::Open(const StoreShape& shape, const Options& options,
   return Status::Ok();
 }
 
-Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed, TimedRun* run,
-                       FrameCounts* frames) {
+Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed,
+                       TimedPoint* point, FrameCounts* frames) {
   const StoreStats before = store_->Stats();
   const double seconds = shape.read_count > 0 ? kNoLimitSeconds : shape.seconds;
   const auto get = [this](uint64_t key, std::string* value) {
     return store_->Read(engine_race::KeyBytes(key).view(), value);
   };
-  TimedPoint point;
   const Status status = RunTimed(
       shape.thread_count, seconds,
       [&](uint32_t thread, TimedThread* self) {
@@ -48,10 +46,9 @@ Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t 
                    ? ReadOneByOne(get, values_, key_at, more, count)
                    : ReadMany(store_.get(), values_, shape.keys_per_call, key_at, more, count);
       },
-      &point);
+      point);
+  point->byte_count = point->request_count * kValueSize;
   const StoreStats after = store_->Stats();
-  *run = {point.request_count, point.seconds, point.cpu_seconds,
-          after.frame_hit_count - before.frame_hit_count};
   if (frames != nullptr) {
     frames->hit_count = after.frame_hit_count - before.frame_hit_count;
     frames->miss_count = after.frame_miss_count - before.frame_miss_count;
@@ -75,8 +72,7 @@ Status DrawnReads::ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call) {
       &unused);
 }
 
-Status DrawnReads::RangeOnce(uint32_t thread_count, TimedRun* run) {
-  TimedPoint point;
+Status DrawnReads::RangeOnce(uint32_t thread_count, TimedPoint* point) {
   const Status status = RunTimed(
       thread_count, kNoLimitSeconds,
       [&](uint32_t, TimedThread* self) {
@@ -88,8 +84,9 @@ Status DrawnReads::RangeOnce(uint32_t thread_count, TimedRun* run) {
                    ? Status::Ok()
                    : Status::Corruption("a range saw " + std::to_string(count) + " records");
       },
-      &point);
-  if (run != nullptr) *run = {keys_.record_count(), point.seconds, point.cpu_seconds};
+      point);
+  point->request_count = keys_.record_count();
+  point->byte_count = point->request_count * kValueSize;
   return status;
 }
 

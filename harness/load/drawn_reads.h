@@ -12,20 +12,9 @@
 #include "harness/data/key_source.h"
 #include "harness/data/record_draw.h"
 #include "harness/data/value_maker.h"
+#include "harness/measure/timed.h"
 
 namespace harness {
-
-// The result of a run: `count` is 0 when it failed.
-struct TimedRun {
-  uint64_t count = 0;
-  double seconds = 0;
-  double cpu_seconds = 0;  // of the whole process
-  uint64_t hit_count = 0;  // reads that were answered from hot values
-
-  bool ok() const { return count > 0 && seconds > 0; }
-  double rate() const { return ok() ? static_cast<double>(count) / seconds : 0; }
-  double cpu_ns() const { return ok() ? cpu_seconds * 1e9 / static_cast<double>(count) : 0; }
-};
 
 struct StoreShape {
   std::string dir;  // the store's own
@@ -65,11 +54,11 @@ class DrawnReads {
 
   // `seed` selects the stream of draws. *frames, if given, gets the run's effect on the hot values.
   engine_race::Status Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed,
-                          TimedRun* run, FrameCounts* frames = nullptr);
+                          TimedPoint* point, FrameCounts* frames = nullptr);
   // Reads every record once, in an order that is not that of keys, by MultiRead.
   engine_race::Status ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call);
-  // Every thread counts all records by one Range. A record counts once in *run, which may be null.
-  engine_race::Status RangeOnce(uint32_t thread_count = 1, TimedRun* run = nullptr);
+  // Every thread counts all records by one Range. A record counts once in *point.
+  engine_race::Status RangeOnce(uint32_t thread_count, TimedPoint* point);
 
   engine_race::Store* store() { return store_.get(); }
   uint64_t KeyAt(uint64_t index) const { return keys_.KeyAt(index); }

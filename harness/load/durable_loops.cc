@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <condition_variable>
+#include <cerrno>
 #include <cstring>
-#include <mutex>
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
+#include "harness/load/group_commit.h"
 #include "harness/measure/timed.h"
 
 namespace harness {
@@ -74,31 +74,10 @@ double DurableLoops::WithAFlushEach(double seconds) {
 }
 
 double DurableLoops::WithALeader(double seconds) {
-  std::mutex mutex;
-  std::condition_variable flushed;
-  uint64_t written_count = 0;  // blocks written, all under mutex
-  uint64_t durable_count = 0;  // how many of them a flush has covered
-  bool flushing = false;
-  return Rate(seconds, [&] {
-    std::unique_lock lock(mutex);
-    const uint64_t mine = ++written_count;
-    while (durable_count < mine) {
-      if (flushing) {
-        flushed.wait(lock);
-        continue;
-      }
-      flushing = true;
-      const uint64_t covered = written_count;
-      lock.unlock();
-      const bool ok = ::fdatasync(fd_) == 0;
-      lock.lock();
-      flushing = false;
-      durable_count = covered;
-      flushed.notify_all();
-      if (!ok) return false;
-    }
-    return true;
+  GroupCommit flushes(thread_count_, [this](std::span<const GroupedWrite>) {
+    return ::fdatasync(fd_) == 0 ? Status::Ok() : Status::FromErrno("fdatasync", errno);
   });
+  return Rate(seconds, [&flushes] { return flushes.Submit({}).ok(); });
 }
 
 }  // namespace harness

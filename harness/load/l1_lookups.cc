@@ -126,10 +126,6 @@ uint64_t FirstChunk(const L1Lookups& lookups, const L1RunShape& shape, uint32_t 
          lookups.chunk_count();
 }
 
-L1Run RunOf(const TimedPoint& point) {
-  return {point.request_count, point.RequestsPerSecond(), point.cpu_seconds};
-}
-
 Status LookUpChunks(const L1Lookups& lookups, const L1Answer& answer,
                     const std::function<bool()>& goes_on, uint64_t* next, uint64_t* count) {
   do {
@@ -144,7 +140,7 @@ Status LookUpChunks(const L1Lookups& lookups, const L1Answer& answer,
 }
 
 Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
-                  const MakeL1Answer& make_answer, L1Run* run) {
+                  const MakeL1Answer& make_answer, TimedPoint* point) {
   const auto look_up = [&](uint32_t thread, TimedThread* self) {
     const L1Answer answer = make_answer();
     uint64_t next = FirstChunk(lookups, shape, thread);
@@ -158,10 +154,7 @@ Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
     self->Stop();
     return status;
   };
-  TimedPoint point;
-  const Status status = RunTimed(shape.thread_count, shape.seconds, look_up, &point);
-  *run = RunOf(point);
-  return status;
+  return RunTimed(shape.thread_count, shape.seconds, look_up, point);
 }
 
 Status ForEachOnThreads(uint32_t count, const std::function<Status(uint32_t)>& work) {

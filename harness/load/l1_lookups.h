@@ -95,24 +95,11 @@ struct L1RunShape {
   uint64_t first_chunk = 0;
 };
 
-struct L1Run {
-  uint64_t lookup_count = 0;
-  double lookups_per_second = 0;  // of all threads
-  double cpu_seconds = 0;         // likewise
-
-  double ns_per_lookup(uint32_t thread_count) const {
-    return lookups_per_second > 0 ? thread_count * 1e9 / lookups_per_second : 0;
-  }
-  double cpu_ns_per_lookup() const {
-    return lookup_count > 0 ? cpu_seconds * 1e9 / static_cast<double>(lookup_count) : 0;
-  }
-};
-
-// kCorruption when a sum is wrong.
+// A request of the point is a lookup. kCorruption when a sum is wrong.
 engine_race::Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
-                               const MakeL1Answer& make_answer, L1Run* run);
+                               const MakeL1Answer& make_answer, TimedPoint* point);
 
-// FirstChunk, LookUpChunks and RunOf are for runs with threads of another kind. FirstChunk is where
+// FirstChunk and LookUpChunks are for runs with threads of another kind. FirstChunk is where
 // a thread begins: far from the others, so that no thread profits from another's cached lines.
 uint64_t FirstChunk(const L1Lookups& lookups, const L1RunShape& shape, uint32_t thread);
 // Looks up a chunk, and further ones while goes_on(). Advances *next by the chunks and *count by
@@ -120,7 +107,6 @@ uint64_t FirstChunk(const L1Lookups& lookups, const L1RunShape& shape, uint32_t 
 engine_race::Status LookUpChunks(const L1Lookups& lookups, const L1Answer& answer,
                                  const std::function<bool()>& goes_on, uint64_t* next,
                                  uint64_t* count);
-L1Run RunOf(const TimedPoint& point);
 
 // Calls work(i) for every i below `count`, on as many threads as the process has CPUs. Returns the
 // first failure.

@@ -38,7 +38,7 @@ std::string SlowScans::ToString() const {
          std::to_string(memory_budget_bytes >> 20) + " MiB";
 }
 
-bool ScanGap::Open(uint64_t memory_budget_bytes) {
+Status ScanGap::Open(uint64_t memory_budget_bytes) {
   store_.reset();
   Options options = QuietOptions();
   options.bucket_count = shape_.bucket_count;
@@ -46,38 +46,34 @@ bool ScanGap::Open(uint64_t memory_budget_bytes) {
   options.memory_budget_bytes = memory_budget_bytes;
   // Ranges get all the memory.
   options.hot_value_bytes = 0;
-  const Status opened = engine_race::Store::Open(options, shape_.dir, &store_);
-  if (!opened.ok()) failures_.Note("open: " + opened.ToString());
-  return opened.ok();
+  return engine_race::Store::Open(options, shape_.dir, &store_);
 }
 
-bool ScanGap::Prepare() {
-  if (!Open(Options().memory_budget_bytes)) return false;
-  const Status status =
-      WriteRecords(store_.get(), KeySource(KeyShape::kUniform, shape_.record_count, shape_.seed),
-                   ValueMaker(shape_.seed), kWriters);
-  if (!status.ok()) failures_.Note("write: " + status.ToString());
-  return status.ok();
+Status ScanGap::Prepare() {
+  ENGINE_RACE_RETURN_IF_ERROR(Open(Options().memory_budget_bytes));
+  TimedPoint unused;
+  return WriteRecords(PutInto(store_.get()),
+                      KeySource(KeyShape::kUniform, shape_.record_count, shape_.seed),
+                      ValueMaker(shape_.seed), kWriters, &unused);
 }
 
-void ScanGap::ScanSlowly(const SlowScans& slow, uint32_t number, const std::atomic<bool>& stop,
-                         std::atomic<uint64_t>* visits) {
+Status ScanGap::ScanSlowly(const SlowScans& slow, uint32_t number, TimedThread* self,
+                           const std::atomic<bool>& stop, std::atomic<uint64_t>* visits) {
   const std::string from = KeyBytesOf(~uint64_t{0} / slow.count * number);
-  const auto must_stop = [&] { return stop || failures_.any(); };
   try {
-    while (!must_stop()) {
-      const Status status = store_->Range(from, "", [&](std::string_view, std::string_view) {
+    while (!stop && self->Running()) {
+      ENGINE_RACE_RETURN_IF_ERROR(store_->Range(from, "", [&](std::string_view, std::string_view) {
         ++*visits;
         std::this_thread::sleep_for(slow.visit);
-        if (must_stop()) throw Left();
-      });
-      if (!status.ok()) return failures_.Note("slow range: " + status.ToString());
+        if (stop || !self->Running()) throw Left();
+      }));
     }
   } catch (const Left&) {
   }
+  return Status::Ok();
 }
 
-void ScanGap::ScanFast(FastScan* fast) {
+Status ScanGap::ScanFast(FastScan* fast) {
   const uint64_t began_ns = NowNs();
   const uint64_t end_ns = began_ns + static_cast<uint64_t>(shape_.seconds * 1e9);
   uint64_t last_ns = began_ns;
@@ -90,44 +86,46 @@ void ScanGap::ScanFast(FastScan* fast) {
   };
   try {
     while (look() < end_ns) {
-      const Status status = store_->Range("", "", [&](std::string_view, std::string_view) {
+      ENGINE_RACE_RETURN_IF_ERROR(store_->Range("", "", [&](std::string_view, std::string_view) {
         ++visits;
         if (look() >= end_ns) throw Left();
-      });
-      if (!status.ok()) return failures_.Note("fast range: " + status.ToString());
+      }));
     }
   } catch (const Left&) {
   }
   fast->records_per_second = static_cast<double>(visits) / SecondsSince(began_ns);
+  return Status::Ok();
 }
 
-bool ScanGap::Run(const SlowScans& slow, bool alone, FastScan* fast) {
+Status ScanGap::Run(const SlowScans& slow, bool alone, FastScan* fast) {
   *fast = FastScan();
-  if (!Open(slow.memory_budget_bytes)) return false;
+  ENGINE_RACE_RETURN_IF_ERROR(Open(slow.memory_budget_bytes));
   // Builds the index, so that no scan waits for it.
   std::string value;
-  const Status read = store_->Read(KeyBytesOf(MixAt(shape_.seed, 0)), &value);
-  if (!read.ok()) failures_.Note("read: " + read.ToString());
+  ENGINE_RACE_RETURN_IF_ERROR(store_->Read(KeyBytesOf(MixAt(shape_.seed, 0)), &value));
   const uint32_t slow_count = alone ? 0 : slow.count;
   std::atomic<bool> stop{false};
   std::vector<std::atomic<uint64_t>> visits(slow_count);
-  const uint64_t began_ns = NowNs();
-  RunWorkers(slow_count + 1, &failures_, [&](uint32_t thread) {
-    if (thread < slow_count) return ScanSlowly(slow, thread, stop, &visits[thread]);
+  const auto scan = [&](uint32_t thread, TimedThread* self) {
+    self->Start();
+    if (thread < slow_count) return ScanSlowly(slow, thread, self, stop, &visits[thread]);
     const auto has_not_begun = [](const std::atomic<uint64_t>& count) { return count == 0; };
-    while (std::any_of(visits.begin(), visits.end(), has_not_begun) && !failures_.any()) {
+    while (std::any_of(visits.begin(), visits.end(), has_not_begun) && self->Running()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     std::this_thread::sleep_for(std::chrono::duration<double>(shape_.warm_up_seconds));
-    ScanFast(fast);
+    Status status = ScanFast(fast);
     stop = true;
-  });
+    return status;
+  };
+  TimedPoint point;
+  ENGINE_RACE_RETURN_IF_ERROR(RunTimed(slow_count + 1, kNoLimitSeconds, scan, &point));
   uint64_t sum = 0;
   for (const std::atomic<uint64_t>& count : visits) sum += count;
   if (slow_count > 0) {
-    fast->slow_visits_per_second = static_cast<double>(sum) / slow_count / SecondsSince(began_ns);
+    fast->slow_visits_per_second = static_cast<double>(sum) / slow_count / point.seconds;
   }
-  return !failures_.any();
+  return Status::Ok();
 }
 
 }  // namespace harness

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "engine_race/store.h"
-#include "harness/measure/workers.h"
+#include "harness/measure/timed.h"
 
 namespace harness {
 
@@ -49,23 +49,19 @@ class ScanGap {
   explicit ScanGap(const ScanGapShape& shape) : shape_(shape) {}
   ~ScanGap();
 
-  // Writes the store; must come first. Like Run, it returns false after a failure, which failure()
-  // tells.
-  bool Prepare();
+  // Writes the store; must come first.
+  engine_race::Status Prepare();
   // Opens the store and runs the fast scan: alone, or beside the slow scans, which begin first.
-  bool Run(const SlowScans& slow, bool alone, FastScan* fast);
-
-  std::string failure() const { return failures_.first(); }
+  engine_race::Status Run(const SlowScans& slow, bool alone, FastScan* fast);
 
  private:
-  bool Open(uint64_t memory_budget_bytes);
-  void ScanSlowly(const SlowScans& slow, uint32_t number, const std::atomic<bool>& stop,
-                  std::atomic<uint64_t>* visits);
-  void ScanFast(FastScan* fast);
+  engine_race::Status Open(uint64_t memory_budget_bytes);
+  engine_race::Status ScanSlowly(const SlowScans& slow, uint32_t number, TimedThread* self,
+                                 const std::atomic<bool>& stop, std::atomic<uint64_t>* visits);
+  engine_race::Status ScanFast(FastScan* fast);
 
   const ScanGapShape shape_;
   std::unique_ptr<engine_race::Store> store_;
-  Failures failures_;
 };
 
 }  // namespace harness

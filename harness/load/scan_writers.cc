@@ -42,7 +42,9 @@ Status ScanWriters::StartStore(uint32_t writer_count) {
   ++run_;
   writers_cpu_ns_ = 0;
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(QuietOptions(), dir_, &store_));
-  ENGINE_RACE_RETURN_IF_ERROR(WriteRecords(store_.get(), filled_, ValueMaker(seed_), writer_count));
+  TimedPoint unused;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      WriteRecords(PutInto(store_.get()), filled_, ValueMaker(seed_), writer_count, &unused));
   Snapshot builds_the_index;
   return store_->GetSnapshot(&builds_the_index);
 }
@@ -51,11 +53,6 @@ void ScanWriters::EndStore() {
   store_.reset();
   std::error_code ignored;
   std::filesystem::remove_all(dir_, ignored);
-}
-
-bool ScanWriters::Succeeded(const Status& status) {
-  if (!status.ok() && failure_.empty()) failure_ = status.ToString();
-  return status.ok();
 }
 
 Status ScanWriters::Write(uint64_t key_count, uint64_t count, const std::atomic<bool>& ended,
@@ -105,15 +102,15 @@ Status ScanWriters::Scan(const std::atomic<uint32_t>& left, std::atomic<bool>* b
   return status;
 }
 
-WriterCost ScanWriters::Overwrite(uint32_t writer_count, bool scanning) {
-  WriterCost cost;
+Status ScanWriters::Overwrite(uint32_t writer_count, bool scanning, WriterCost* cost) {
+  *cost = WriterCost();
   std::atomic<uint32_t> left{writer_count};
   std::atomic<bool> began{!scanning};
   const std::atomic<bool> never{false};
   const uint64_t share = (record_count_ - filled_.record_count()) / writer_count;
   const auto body = [&](uint32_t thread, TimedThread* self) {
     self->Start();
-    if (thread == writer_count) return Scan(left, &began, &cost.visited_count);
+    if (thread == writer_count) return Scan(left, &began, &cost->visited_count);
     const WriterLeaves leaves{left};
     while (!began && self->Running()) std::this_thread::yield();
     return Write(filled_.record_count(), share, never, thread, self);
@@ -124,12 +121,11 @@ WriterCost ScanWriters::Overwrite(uint32_t writer_count, bool scanning) {
     status = RunTimed(writer_count + (scanning ? 1 : 0), kNoLimitSeconds, body, &point);
   }
   EndStore();
-  if (!Succeeded(status)) return {};
-  cost.cpu_ns = static_cast<double>(writers_cpu_ns_) /
-                static_cast<double>(std::max<uint64_t>(point.request_count, 1));
-  cost.p99_ns = point.latency.PercentileNs(0.99);
-  cost.writes_per_second = point.RequestsPerSecond();
-  return cost;
+  cost->cpu_ns = static_cast<double>(writers_cpu_ns_) /
+                 static_cast<double>(std::max<uint64_t>(point.request_count, 1));
+  cost->p99_ns = point.latency.PercentileNs(0.99);
+  cost->writes_per_second = point.RequestsPerSecond();
+  return status;
 }
 
 Status ScanWriters::TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, uint64_t* taken,
@@ -149,8 +145,8 @@ Status ScanWriters::TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, u
   return Status::Ok();
 }
 
-SnapshotCost ScanWriters::TakeSnapshots(uint32_t writer_count, uint64_t count) {
-  SnapshotCost cost;
+Status ScanWriters::TakeSnapshots(uint32_t writer_count, uint64_t count, SnapshotCost* cost) {
+  *cost = SnapshotCost();
   const uint64_t share = (record_count_ - filled_.record_count()) / writer_count;
   uint64_t taken = 0;
   TimedPoint sum;
@@ -160,7 +156,7 @@ SnapshotCost ScanWriters::TakeSnapshots(uint32_t writer_count, uint64_t count) {
     const auto body = [&](uint32_t thread, TimedThread* self) {
       self->Start();
       Status done = thread < writer_count ? Write(record_count_, share, ended, thread, self)
-                                          : TakeUntil(ended, count, &taken, &cost);
+                                          : TakeUntil(ended, count, &taken, cost);
       ended = true;
       return done;
     };
@@ -171,11 +167,11 @@ SnapshotCost ScanWriters::TakeSnapshots(uint32_t writer_count, uint64_t count) {
     sum.seconds += point.seconds;
   }
   EndStore();
-  if (!Succeeded(status)) return {};
-  cost.wall_ns /= static_cast<double>(taken);
-  cost.cpu_ns /= static_cast<double>(taken);
-  cost.writes_per_second = sum.RequestsPerSecond();
-  return cost;
+  ENGINE_RACE_RETURN_IF_ERROR(status);
+  cost->wall_ns /= static_cast<double>(taken);
+  cost->cpu_ns /= static_cast<double>(taken);
+  cost->writes_per_second = sum.RequestsPerSecond();
+  return Status::Ok();
 }
 
 }  // namespace harness

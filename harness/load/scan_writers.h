@@ -44,20 +44,15 @@ class ScanWriters {
 
   // Random overwrites by this many threads. With `scanning` one more thread scans all keys and
   // values meanwhile.
-  WriterCost Overwrite(uint32_t writer_count, bool scanning);
+  engine_race::Status Overwrite(uint32_t writer_count, bool scanning, WriterCost* cost);
   // Takes `count` snapshots while this many threads write, over as many stores as that needs.
-  SnapshotCost TakeSnapshots(uint32_t writer_count, uint64_t count);
-
-  // The first failure of all runs; empty while there is none.
-  const std::string& failure() const { return failure_; }
+  engine_race::Status TakeSnapshots(uint32_t writer_count, uint64_t count, SnapshotCost* cost);
 
  private:
   // Opens a new store, fills it and builds its index. The first write to a bucket grows files,
   // which would delay the writers later.
   engine_race::Status StartStore(uint32_t writer_count);
   void EndStore();
-  // Whether a run went well. Notes the first failure of all runs.
-  bool Succeeded(const engine_race::Status& status);
   // Overwrites drawn ones of the first `key_count` records, `count` times or until *ended is set.
   engine_race::Status Write(uint64_t key_count, uint64_t count, const std::atomic<bool>& ended,
                             uint32_t thread, TimedThread* self);
@@ -74,7 +69,6 @@ class ScanWriters {
   // Of the records that are written before the measurement.
   const KeySource filled_;
   std::unique_ptr<engine_race::Store> store_;
-  std::string failure_;
   std::atomic<uint64_t> writers_cpu_ns_{0};
   uint64_t run_ = 0;
 };

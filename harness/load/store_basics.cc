@@ -57,16 +57,17 @@ uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed) {
 
 bool IsStoreFile(const std::string& name) {
   namespace format = engine_race::format;
-  constexpr std::array<std::string_view, 18> kNames = {
-      format::kManifestName,       format::kManifestTempName,
-      format::kManifestDraftName,  format::kManifestUnfinishedName,
-      format::kRowsName,           format::kMarkerName,
-      format::kMarkerTempName,     format::kLockName,
-      format::kStagingCountsName,  format::kStagingKeysName,
-      format::kStagingValuesName,  format::kJournalName,
-      format::kBatchesName,        format::kLargeBatchName,
-      format::kIndexRootName,      format::kIndexRootTempName,
-      engine_race::kStatsFileName, engine_race::kStatsTempName};
+  constexpr std::array<std::string_view, 19> kNames = {
+      format::kManifestName,      format::kManifestTempName,
+      format::kManifestDraftName, format::kManifestUnfinishedName,
+      format::kRowsName,          format::kMarkerName,
+      format::kMarkerTempName,    format::kLockName,
+      format::kStagingCountsName, format::kStagingKeysName,
+      format::kStagingValuesName, format::kJournalName,
+      format::kBatchesName,       format::kLargeBatchName,
+      format::kReserveName,       format::kIndexRootName,
+      format::kIndexRootTempName, engine_race::kStatsFileName,
+      engine_race::kStatsTempName};
   constexpr std::array<std::string_view, 4> kPrefixes = {
       format::kKeyFilePrefix, format::kValueFilePrefix, format::kIndexFilePrefix,
       format::kExtentTablePrefix};

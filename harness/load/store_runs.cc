@@ -2,9 +2,6 @@
 
 #include <filesystem>
 
-#include "engine_race/base/key.h"
-#include "harness/load/read_loops.h"
-#include "harness/measure/timed.h"
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
@@ -32,49 +29,33 @@ class Watch {
 
 }  // namespace
 
-Status WriteRecords(Store* store, const KeySource& keys, const ValueMaker& values,
-                    uint32_t thread_count, uint64_t step) {
-  TimedPoint unused;
-  return RunTimed(
-      thread_count, kNoLimitSeconds,
-      [&](uint32_t thread, TimedThread* self) {
-        alignas(64) char value[kValueSize];
-        self->Start();
-        for (uint64_t turn = 0; turn % kReadsPerClockLook != 0 || self->Running(); ++turn) {
-          const uint64_t index = (turn * thread_count + thread) * step;
-          if (index >= keys.record_count()) break;
-          const uint64_t key = keys.KeyAt(index);
-          values.Fill(key, index, value);
-          ENGINE_RACE_RETURN_IF_ERROR(
-              store->Write(engine_race::KeyBytes(key).view(), {value, kValueSize}));
-        }
-        return Status::Ok();
-      },
-      &unused);
-}
-
 void StoreRuns::Remove(const Options& options) {
   std::filesystem::remove_all(shape_.dir);
   for (const std::string& path : options.paths) std::filesystem::remove_all(path);
 }
 
-TimedRun StoreRuns::Ended(const char* what, const Status& status, const TimedRun& run) {
+TimedPoint StoreRuns::Ended(const char* what, const Status& status, const TimedPoint& run) {
   if (status.ok()) return run;
   if (failure_.empty()) failure_ = what + status.ToString();
   return {};
 }
 
-TimedRun StoreRuns::Write(const Options& options, uint32_t thread_count, double* close_seconds) {
+TimedPoint StoreRuns::Write(const Options& options, uint32_t thread_count, double* close_seconds) {
   Remove(options);
   if (!shape_.cache_dir.empty()) DropPageCache(shape_.cache_dir);
   const Watch watch;
   std::unique_ptr<Store> store;
   Status status = Store::Open(options, shape_.dir, &store);
-  if (status.ok()) status = WriteRecords(store.get(), keys_, values_, thread_count);
+  TimedPoint run;
+  if (status.ok()) {
+    status = WriteRecords(PutInto(store.get()), keys_, values_, thread_count, &run);
+  }
   const Watch closing;
   store.reset();
   if (close_seconds != nullptr) *close_seconds = closing.seconds();
-  return Ended("write: ", status, {shape_.record_count, watch.seconds(), watch.cpu_seconds()});
+  run.seconds = watch.seconds();
+  run.cpu_seconds = watch.cpu_seconds();
+  return Ended("write: ", status, run);
 }
 
 Status StoreRuns::OpenToRead(const Options& options, std::unique_ptr<DrawnReads>* reads) const {
@@ -84,26 +65,26 @@ Status StoreRuns::OpenToRead(const Options& options, std::unique_ptr<DrawnReads>
 
 // The warm-up touches the memory of buffers, sketch and frames, as fio does before its clock
 // starts. Each run draws other keys.
-TimedRun StoreRuns::WarmReads(const Options& options, ReadShape shape) {
+TimedPoint StoreRuns::WarmReads(const Options& options, ReadShape shape, FrameCounts* frames) {
   std::unique_ptr<DrawnReads> reads;
   Status status = OpenToRead(options, &reads);
   const RecordDraw draw(DrawShape::kUniform, shape_.record_count);
   const double seconds = shape.seconds;
   uint64_t stream = shape_.seed;
-  TimedRun run;
+  TimedPoint run;
   for (const double share : {kWarmUpShare, 1.0}) {
     shape.seconds = seconds * share;
-    if (status.ok()) status = reads->Run(draw, shape, stream++, &run);
+    if (status.ok()) status = reads->Run(draw, shape, stream++, &run, frames);
   }
   return Ended("read: ", status, run);
 }
 
-std::vector<TimedRun> StoreRuns::Ranges(const Options& options, uint32_t thread_count,
-                                        uint32_t pass_count) {
-  std::vector<TimedRun> passes(pass_count);
+std::vector<TimedPoint> StoreRuns::Ranges(const Options& options, uint32_t thread_count,
+                                          uint32_t pass_count) {
+  std::vector<TimedPoint> passes(pass_count);
   std::unique_ptr<DrawnReads> reads;
   Status status = OpenToRead(options, &reads);
-  for (TimedRun& pass : passes) {
+  for (TimedPoint& pass : passes) {
     if (status.ok()) status = reads->RangeOnce(thread_count, &pass);
     pass = Ended("range: ", status, pass);
   }

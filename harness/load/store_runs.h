@@ -10,19 +10,45 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
 #include "harness/load/drawn_reads.h"
+#include "harness/load/read_loops.h"
 #include "harness/load/store_basics.h"
+#include "harness/measure/timed.h"
 
 namespace harness {
 
-// Writes every `step`-th record of `keys` with its index as the version. The first failure of the
-// store, or kIncomplete when the user interrupts.
-engine_race::Status WriteRecords(engine_race::Store* store, const KeySource& keys,
-                                 const ValueMaker& values, uint32_t thread_count,
-                                 uint64_t step = 1);
+// How the functions here write a record: put(key, value), with kValueSize bytes.
+inline auto PutInto(engine_race::Store* store) {
+  return [store](uint64_t key, const char* value) {
+    return store->Write(engine_race::KeyBytes(key).view(), {value, kValueSize});
+  };
+}
+
+// Writes every `step`-th record of `keys` by put(key, value) with its index as the version. The
+// first failure of `put`, or kIncomplete when the user interrupts.
+template <typename Put>
+engine_race::Status WriteRecords(const Put& put, const KeySource& keys, const ValueMaker& values,
+                                 uint32_t thread_count, TimedPoint* point, uint64_t step = 1) {
+  const auto write = [&](uint32_t thread, TimedThread* self) {
+    alignas(64) char value[kValueSize];
+    self->Start();
+    for (uint64_t turn = 0; turn % kReadsPerClockLook != 0 || self->Running(); ++turn) {
+      const uint64_t index = (turn * thread_count + thread) * step;
+      if (index >= keys.record_count()) break;
+      const uint64_t key = keys.KeyAt(index);
+      values.Fill(key, index, value);
+      ENGINE_RACE_RETURN_IF_ERROR(put(key, value));
+      ++self->tally.request_count;
+      self->tally.byte_count += kValueSize;
+    }
+    return engine_race::Status::Ok();
+  };
+  return RunTimed(thread_count, kNoLimitSeconds, write, point);
+}
 
 class StoreRuns {
  public:
@@ -34,24 +60,24 @@ class StoreRuns {
 
   // Writes all records to a new store; opening and closing are timed too. `close_seconds` may be
   // null.
-  TimedRun Write(const engine_race::Options& options, uint32_t thread_count,
-                 double* close_seconds = nullptr);
+  TimedPoint Write(const engine_race::Options& options, uint32_t thread_count,
+                   double* close_seconds = nullptr);
   // Reads random keys of an existing store. The index is built and memory is touched before the
   // time begins.
-  TimedRun Read(const engine_race::Options& options, uint32_t thread_count, double seconds) {
+  TimedPoint Read(const engine_race::Options& options, uint32_t thread_count, double seconds) {
     return WarmReads(options, {thread_count, 0, seconds});
   }
-  TimedRun MultiRead(const engine_race::Options& options, uint32_t thread_count,
-                     uint32_t keys_per_call, double seconds) {
-    return WarmReads(options, {thread_count, keys_per_call, seconds});
+  TimedPoint MultiRead(const engine_race::Options& options, uint32_t thread_count,
+                       uint32_t keys_per_call, double seconds, FrameCounts* frames = nullptr) {
+    return WarmReads(options, {thread_count, keys_per_call, seconds}, frames);
   }
   // All threads together range over everything once: a record counts once.
-  TimedRun Range(const engine_race::Options& options, uint32_t thread_count) {
+  TimedPoint Range(const engine_race::Options& options, uint32_t thread_count) {
     return Ranges(options, thread_count, 1)[0];
   }
   // Ranges `pass_count` times; the threads begin each pass together. Returns one run for each pass.
-  std::vector<TimedRun> Ranges(const engine_race::Options& options, uint32_t thread_count,
-                               uint32_t pass_count);
+  std::vector<TimedPoint> Ranges(const engine_race::Options& options, uint32_t thread_count,
+                                 uint32_t pass_count);
 
   uint64_t KeyAt(uint64_t index) const { return keys_.KeyAt(index); }
   const ValueMaker& values() const { return values_; }
@@ -63,12 +89,13 @@ class StoreRuns {
 
  private:
   // Reads uniformly, first to warm up, then timed.
-  TimedRun WarmReads(const engine_race::Options& options, ReadShape shape);
+  TimedPoint WarmReads(const engine_race::Options& options, ReadShape shape,
+                       FrameCounts* frames = nullptr);
   // Opens the store, cold except for its index.
   engine_race::Status OpenToRead(const engine_race::Options& options,
                                  std::unique_ptr<DrawnReads>* reads) const;
   // Notes the first failure of a run. The run counts nothing then.
-  TimedRun Ended(const char* what, const engine_race::Status& status, const TimedRun& run);
+  TimedPoint Ended(const char* what, const engine_race::Status& status, const TimedPoint& run);
 
   const StoreShape shape_;
   const KeySource keys_;

@@ -12,6 +12,8 @@ namespace harness {
 
 using engine_race::Status;
 
+namespace {
+
 Status AlternatingRound(uint32_t round, const std::vector<Turn>& turns) {
   for (size_t i = 0; i < turns.size(); ++i) {
     if (Interrupted()) return InterruptedStatus();
@@ -20,14 +22,7 @@ Status AlternatingRound(uint32_t round, const std::vector<Turn>& turns) {
   return Interrupted() ? InterruptedStatus() : Status::Ok();
 }
 
-Status AlternatingRounds(uint32_t round_count, const std::vector<Turn>& turns,
-                         const std::function<void(uint32_t round)>& after_round) {
-  for (uint32_t round = 0; round < round_count; ++round) {
-    ENGINE_RACE_RETURN_IF_ERROR(AlternatingRound(round, turns));
-    after_round(round);
-  }
-  return Status::Ok();
-}
+}  // namespace
 
 void ClaimRounds::NoteRatio(const std::string& name, double a, double b, RatioForm form) {
   if (a <= 0 || b <= 0) return;

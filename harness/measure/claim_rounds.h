@@ -22,16 +22,6 @@ namespace harness {
 // Runs one side of a comparison; a failure ends the rounds. A run may start threads of its own.
 using Turn = std::function<engine_race::Status()>;
 
-// Runs the round of this number, from 0 on. Every side runs once, and every other round goes from
-// the last side to the first. Drift, such as a disk's burst allowance or a neighbour's load, then
-// affects all sides alike. Returns a turn's failure or InterruptedStatus: then the round is not
-// whole.
-engine_race::Status AlternatingRound(uint32_t round, const std::vector<Turn>& turns);
-
-// Runs this many rounds. Calls `after_round` with its number when a round is whole.
-engine_race::Status AlternatingRounds(uint32_t round_count, const std::vector<Turn>& turns,
-                                      const std::function<void(uint32_t round)>& after_round);
-
 // How a figure follows from those of its two sides.
 enum class RatioForm {
   kOver,    // above / below
@@ -80,7 +70,9 @@ class ClaimRounds {
 
   void SetTargets(std::vector<ClaimTarget> targets) { targets_ = std::move(targets); }
 
-  // Runs rounds of turns, which note their figures here. After each round it notes these ratios
+  // Runs rounds of turns, which note their figures here. Every side runs once in a round, and every
+  // other round goes from the last side to the first. Drift, such as a disk's burst allowance or a
+  // neighbour's load, then affects all sides alike. After each round it notes these ratios
   // and those of the targets, as far as the round has noted both of their figures. Returns a turn's
   // failure or InterruptedStatus, and forgets what the round that it ended had noted.
   engine_race::Status Run(const RoundPlan& plan, const std::vector<Turn>& turns,

@@ -17,13 +17,10 @@
 namespace harness {
 namespace {
 
+constexpr char kReportProgram[] = "numa report";
+
 using engine_race::Status;
 using engine_race::numa::Topology;
-
-int RefuseReport(const std::string& why) {
-  std::fprintf(stderr, "numa report: %s\n", why.c_str());
-  return kExitRefused;
-}
 
 // Empty, or why the list of nodes cannot be used.
 std::string ParseNodes(const std::string& list, const Topology& topology,
@@ -66,26 +63,27 @@ CLI::App* AddReportCommand(CLI::App* app, ReportFlags* flags) {
 int RunReport(const ReportFlags& flags) {
   Topology topology;
   const Status read = engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology);
-  if (!read.ok()) return RefuseReport(read.ToString());
+  if (!read.ok()) return Refuse(kReportProgram, read.ToString());
   std::vector<uint32_t> nodes;
   const std::string bad_nodes = ParseNodes(flags.nodes, topology, &nodes);
-  if (!bad_nodes.empty()) return RefuseReport(bad_nodes);
+  if (!bad_nodes.empty()) return Refuse(kReportProgram, bad_nodes);
   std::vector<ProcessMemory> before;
   if (!flags.before_path.empty()) {
     auto loaded = LoadReport(flags.before_path);
-    if (!loaded) return RefuseReport(flags.before_path + " is no report that --json wrote");
+    if (!loaded)
+      return Refuse(kReportProgram, flags.before_path + " is no report that --json wrote");
     before = std::move(*loaded);
   }
   std::vector<ProcessMemory> processes;
   for (const int64_t pid : flags.pids) {
     const Status status = ReadProcessMemory(engine_race::numa::kProcRoot, pid, topology, nodes,
                                             &processes.emplace_back());
-    if (!status.ok()) return RefuseReport(status.ToString());
+    if (!status.ok()) return Refuse(kReportProgram, status.ToString());
   }
   std::printf("%s\n%s", TopologyText(topology).c_str(), PlacementText(processes).c_str());
   if (!flags.before_path.empty()) std::printf("%s", CompareText(before, processes).c_str());
   if (!SaveJson(PlacementJson(processes, topology), flags.json_path)) {
-    return RefuseReport("cannot write " + flags.json_path);
+    return Refuse(kReportProgram, "cannot write " + flags.json_path);
   }
   return kExitDone;
 }

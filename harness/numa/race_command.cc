@@ -1,14 +1,12 @@
 #include "harness/numa/race_command.h"
 
 #include <errno.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine_race/base/key.h"
@@ -28,6 +26,8 @@
 namespace harness {
 namespace {
 
+constexpr char kRaceProgram[] = "numa race";
+
 namespace fs = std::filesystem;
 using engine_race::Status;
 using engine_race::numa::Allowed;
@@ -35,11 +35,6 @@ using engine_race::numa::Topology;
 
 constexpr uint32_t kThreadCount = 64;
 constexpr uint64_t kMemoryBytes = uint64_t{2} << 30;
-
-int RefuseRace(const std::string& why, int exit_code = kExitRefused) {
-  std::fprintf(stderr, "numa race: %s\n", why.c_str());
-  return exit_code;
-}
 
 // Beside this program, whose name has the prefix of all installed ones. Linked statically where it
 // was built so, and where it must be.
@@ -98,29 +93,6 @@ RaceSettings SettingsOf(const NumaRaceFlags& flags) {
   return settings;
 }
 
-// Empty, or which file system has too little room for all the stores on it.
-std::string WhyNoRoom(const std::vector<InstancePlan>& plans, const NumaRaceFlags& flags) {
-  const uint64_t record_count = flags.thread_count * flags.records_per_thread;
-  const bool has_write = HasPhase(flags, "write");
-  std::map<dev_t, uint64_t> needed;
-  std::map<dev_t, uint64_t> old_bytes;
-  for (const InstancePlan& plan : plans) {
-    const std::string there = NearestDir(plan.dir);
-    struct stat info = {};
-    if (::stat(there.c_str(), &info) != 0) return there + " cannot be looked at";
-    uint64_t& bytes = needed[info.st_dev];
-    // Ends at the first sum that is too large, so that none wraps.
-    bytes += RaceBytes(record_count, has_write, HasPhase(flags, "mixed"));
-    if (has_write) old_bytes[info.st_dev] += AllocatedBytes(plan.dir + "/store");
-    const uint64_t free_bytes = FreeBytes(there) + old_bytes[info.st_dev];
-    if (bytes > free_bytes) {
-      return std::to_string(bytes) + " bytes of disk needed, " + std::to_string(free_bytes) +
-             " free in " + there;
-    }
-  }
-  return {};
-}
-
 // Empty, or why an instance cannot have its directory or its keys.
 std::string WhyNoInstance(const InstancePlan& plan, const NumaRaceFlags& flags) {
   const std::string there = NearestDir(plan.dir);
@@ -166,7 +138,15 @@ std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& 
     why = WhyNoInstance(plan, flags);
     if (!why.empty()) return why;
   }
-  return WhyNoRoom(plans, flags);
+  const uint64_t record_count = flags.thread_count * flags.records_per_thread;
+  const bool has_write = HasPhase(flags, "write");
+  std::vector<SpaceNeed> needs;
+  needs.reserve(plans.size());
+  for (const InstancePlan& plan : plans) {
+    needs.push_back({plan.dir, RaceBytes(record_count, has_write, HasPhase(flags, "mixed")),
+                     has_write ? AllocatedBytes(plan.dir + "/store") : 0});
+  }
+  return WhyNoRoom(needs);
 }
 
 Status ReadMachine(Topology* topology, Allowed* allowed) {
@@ -195,10 +175,13 @@ int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
   RaceRun run(settings, plans, topology);
   const Status prepared = run.Prepare();
   if (Interrupted()) return kExitInterrupted;
-  if (!prepared.ok()) return RefuseRace(prepared.message());
+  if (!prepared.ok()) return Refuse(kRaceProgram, prepared.message());
   const Status ran = run.Run();
   if (Interrupted()) return kExitInterrupted;
-  if (!ran.ok()) return RefuseRace(ran.message(), kExitFailure);
+  if (!ran.ok()) {
+    Refuse(kRaceProgram, ran.message());
+    return kExitFailure;
+  }
   const std::string text = RaceText(run.results());
   std::printf("%s", text.c_str());
   if (!run.note().empty()) std::printf("%s\n", run.note().c_str());
@@ -206,8 +189,8 @@ int RunPlanned(const NumaRaceFlags& flags, const RaceSettings& settings,
   json["machine"] = DescribeMachine(plans.front().dir);
   const bool has_table = SaveText(text, flags.table_path);
   const bool has_json = SaveJson(json, flags.json_path);
-  if (!has_table) return RefuseRace("cannot write " + flags.table_path);
-  if (!has_json) return RefuseRace("cannot write " + flags.json_path);
+  if (!has_table) return Refuse(kRaceProgram, "cannot write " + flags.table_path);
+  if (!has_json) return Refuse(kRaceProgram, "cannot write " + flags.json_path);
   return kExitDone;
 }
 
@@ -262,25 +245,25 @@ int RunNumaRace(NumaRaceFlags flags) {
   Topology topology;
   Allowed allowed;
   const Status read = ReadMachine(&topology, &allowed);
-  if (!read.ok()) return RefuseRace(read.message());
+  if (!read.ok()) return Refuse(kRaceProgram, read.message());
   WorkDir fresh;
   if (flags.dir.empty() && flags.request.dirs.empty()) {
     std::string error;
-    if (!fresh.Prepare("", &error)) return RefuseRace(error);
+    if (!fresh.Prepare("", &error)) return Refuse(kRaceProgram, error);
     flags.dir = fresh.path();
   }
   std::error_code failed;
   flags.request.parent_dir = fs::absolute(flags.dir.empty() ? "." : flags.dir, failed).string();
-  if (failed) return RefuseRace(flags.dir + ": " + failed.message());
+  if (failed) return Refuse(kRaceProgram, flags.dir + ": " + failed.message());
   std::vector<InstancePlan> plans;
   const Status planned = PlanRace(flags.request, topology, allowed, &plans);
-  if (!planned.ok()) return RefuseRace(planned.message());
+  if (!planned.ok()) return Refuse(kRaceProgram, planned.message());
   const auto count = static_cast<uint32_t>(plans.size());
   if (flags.thread_count == 0) flags.thread_count = std::max(1u, kThreadCount / count);
   if (flags.memory_limit_bytes == 0) flags.memory_limit_bytes = kMemoryBytes / count;
   const RaceSettings settings = SettingsOf(flags);
   const std::string why_not = WhyNot(plans, flags, settings, topology);
-  if (!why_not.empty()) return RefuseRace(why_not);
+  if (!why_not.empty()) return Refuse(kRaceProgram, why_not);
   CatchInterrupts();
   PrintPlan(plans, settings, topology);
   const int exit_code = RunPlanned(flags, settings, plans, topology);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine_race/base/options.h"
-#include "harness/opponents/group_commit.h"
+#include "harness/load/group_commit.h"
 #include "harness/opponents/open_peers.h"
 
 namespace harness {

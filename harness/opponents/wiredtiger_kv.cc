@@ -12,7 +12,7 @@
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/key.h"
-#include "harness/opponents/group_commit.h"
+#include "harness/load/group_commit.h"
 #include "harness/opponents/open_peers.h"
 
 namespace harness {

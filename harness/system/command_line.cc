@@ -111,10 +111,8 @@ std::string WrongFlag(CLI::App* app) {
   return {};
 }
 
-int Refuse(const std::string& program, const std::string& why) {
-  std::fprintf(stderr, "%s: %s\nRun with --help for more information.\n", program.c_str(),
-               why.c_str());
-  return kExitRefused;
+int RefuseUsage(const std::string& program, const std::string& why) {
+  return Refuse(program, why + "\nRun with --help for more information.");
 }
 
 }  // namespace
@@ -126,7 +124,7 @@ std::optional<int> ParseCommandLine(const std::string& program, int argc, char**
   for (CLI::App* const command : CommandsOf(app)) command->footer(kExitCodesHelp);
   CheckNumbers(app);
   const std::string wrong_command = WrongCommand(argc, argv, app);
-  if (!wrong_command.empty()) return Refuse(program, wrong_command);
+  if (!wrong_command.empty()) return RefuseUsage(program, wrong_command);
   try {
     app->parse(argc, argv);
     return std::nullopt;
@@ -135,7 +133,7 @@ std::optional<int> ParseCommandLine(const std::string& program, int argc, char**
     if (error.get_exit_code() == 0) return app->exit(error);
     // A flag that is unknown comes first: CLI11 may miss what it was meant to give.
     const std::string wrong_flag = WrongFlag(app);
-    return Refuse(program, wrong_flag.empty() ? error.what() : wrong_flag);
+    return RefuseUsage(program, wrong_flag.empty() ? error.what() : wrong_flag);
   }
 }
 

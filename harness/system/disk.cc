@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <system_error>
 
@@ -25,19 +26,48 @@ uint64_t FreeBytes(const std::string& dir) {
   return uint64_t{stats.f_bavail} * stats.f_frsize;
 }
 
-uint64_t AllocatedBytes(const std::string& dir) {
+uint64_t AllocatedBytes(const std::string& dir, const std::string& prefix) {
   namespace fs = std::filesystem;
   constexpr uint64_t kBlockBytes = 512;  // of st_blocks, on every file system
   uint64_t bytes = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator at(dir, error), end; !error && at != end;
        at.increment(error)) {
+    if (!at->path().filename().string().starts_with(prefix)) continue;
     struct stat info = {};
     if (lstat(at->path().c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
       bytes += static_cast<uint64_t>(info.st_blocks) * kBlockBytes;
     }
   }
   return bytes;
+}
+
+std::string WhyNoRoom(const std::vector<SpaceNeed>& needs) {
+  struct Room {
+    uint64_t needed_bytes = 0;
+    uint64_t free_bytes = 0;
+  };
+  std::map<dev_t, Room> rooms;
+  for (const bool adds : {false, true}) {
+    for (const SpaceNeed& need : needs) {
+      struct stat info = {};
+      const std::string near = NearestDir(need.dir);
+      if (stat(near.c_str(), &info) != 0 || S_ISBLK(info.st_mode)) continue;
+      if (!adds) {
+        const auto [room, is_new] = rooms.try_emplace(info.st_dev);
+        if (is_new) room->second.free_bytes = FreeBytes(near);
+        room->second.free_bytes += need.reused_bytes;
+        continue;
+      }
+      // Ends at the first sum that is too large, so that none wraps.
+      Room& room = rooms[info.st_dev];
+      room.needed_bytes += need.bytes;
+      if (room.needed_bytes <= room.free_bytes) continue;
+      return "not enough space: " + std::to_string(room.needed_bytes) + " bytes of disk needed, " +
+             std::to_string(room.free_bytes) + " free in " + near;
+    }
+  }
+  return {};
 }
 
 std::string FileSystemName(const std::string& dir) {

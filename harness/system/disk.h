@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace harness {
 
@@ -16,9 +17,20 @@ std::string NearestDir(const std::string& dir);
 // Bytes that may still be written to the file system of `dir`; 0 when it cannot be asked.
 uint64_t FreeBytes(const std::string& dir);
 
-// Bytes that the files in and below `dir` take on disk, holes left out. Files that are gone before
-// they are looked at count nothing.
-uint64_t AllocatedBytes(const std::string& dir);
+// Bytes that the files in and below `dir` whose names begin with `prefix` take on disk, holes left
+// out. Files that are gone before they are looked at count nothing.
+uint64_t AllocatedBytes(const std::string& dir, const std::string& prefix = "");
+
+// Bytes to write below a directory, which need not exist yet.
+struct SpaceNeed {
+  std::string dir;
+  uint64_t bytes = 0;
+  uint64_t reused_bytes = 0;  // of files there that go before
+};
+
+// Empty, or which file system has too little room for all of these together. Raw devices are not
+// looked at: the engine refuses a small one.
+std::string WhyNoRoom(const std::vector<SpaceNeed>& needs);
 
 // "ext4 on /dev/vda", as far as /proc/self/mountinfo tells.
 std::string FileSystemName(const std::string& dir);

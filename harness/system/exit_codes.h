@@ -1,8 +1,12 @@
-// The exit codes of all programs, and their description for --help and the pages of the manual.
+// The exit codes of all programs, how they refuse, and text about the codes for --help and manuals.
+// the pages of the manual.
 //
-// Constants.
+// Constants and a stateless function.
 #ifndef HARNESS_SYSTEM_EXIT_CODES_H_
 #define HARNESS_SYSTEM_EXIT_CODES_H_
+
+#include <cstdio>
+#include <string>
 
 namespace harness {
 
@@ -20,6 +24,12 @@ inline constexpr char kExitCodesHelp[] =
     "  1      done, and something failed: a damaged record, a phase, a benchmark\n"
     "  2      not done: a wrong command line, or files that cannot be used\n"
     "  130    interrupted";
+
+// Prints why the program cannot run as asked. Returns the exit code for that.
+inline int Refuse(const std::string& program, const std::string& why) {
+  std::fprintf(stderr, "%s: %s\n", program.c_str(), why.c_str());
+  return kExitRefused;
+}
 
 }  // namespace harness
 

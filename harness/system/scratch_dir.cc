@@ -8,9 +8,11 @@
 
 namespace harness {
 
-ScratchDir::ScratchDir(const std::string& parent, uint64_t needed_bytes) {
+ScratchDir::ScratchDir(const std::string& parent, uint64_t needed_bytes, const char* prefix) {
   if (FreeBytes(parent) < needed_bytes) return;
-  std::string name = parent + "/engine_race.XXXXXX";
+  std::error_code failed;
+  std::string name =
+      (std::filesystem::absolute(parent, failed) / (std::string(prefix) + "XXXXXX")).string();
   if (mkdtemp(name.data()) != nullptr) path_ = name;
 }
 

@@ -9,8 +9,9 @@ namespace harness {
 
 class ScratchDir {
  public:
-  // Makes the directory below `parent`. path() is empty if `parent` has not `needed_bytes` free.
-  ScratchDir(const std::string& parent, uint64_t needed_bytes);
+  // Makes the directory below `parent`; its name is `prefix` and six random characters. path() is
+  // empty if it cannot be made, or if `parent` has not `needed_bytes` free.
+  ScratchDir(const std::string& parent, uint64_t needed_bytes, const char* prefix = "engine_race.");
   ScratchDir(const ScratchDir&) = delete;
   ScratchDir& operator=(const ScratchDir&) = delete;
   ~ScratchDir();

@@ -38,10 +38,9 @@ int RunCompact(const std::string& dir) {
   store.reset();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  std::printf(
-      "%.1f MB given back in %.1f s, %.1f MB written again; %.1f MB are live, %.1f MB dead\n",
-      Megabytes(stats.reclaim_freed_bytes), seconds, Megabytes(stats.reclaim_moved_bytes),
-      Megabytes(stats.live_bytes), Megabytes(stats.dead_bytes));
+  std::printf("%.1f MB freed in %.1f s, %.1f MB written again; %.1f MB are live, %.1f MB dead\n",
+              Megabytes(stats.reclaim_freed_bytes), seconds, Megabytes(stats.reclaim_moved_bytes),
+              Megabytes(stats.live_bytes), Megabytes(stats.dead_bytes));
   return compacted.ok() ? kExitDone : Refuse(dir, compacted);
 }
 

@@ -147,21 +147,21 @@ TEST_F(BackupSinceTest, GoesOnFromThoseThatWereUsedLast) {
 TEST_F(BackupSinceTest, OfAStoreWithoutRoomForItsNote) {
   std::vector<std::string> warnings;
   Options options = TinyOptions();
-  options.log = [&warnings](LogLevel level, std::string_view message) {
-    if (level == LogLevel::kWarning) warnings.emplace_back(message);
+  options.log = [&](LogLevel level, std::string_view message) {
+    // On a full disk the reserve of space is given up, which is another warning.
+    const bool names_the_backup = message.find(backup(0)) != std::string_view::npos;
+    if (level == LogLevel::kWarning && names_the_backup) warnings.emplace_back(message);
   };
   auto store = OpenStore(source(), options);
   Contents contents;
   Change(store.get(), 500, &contents);
-  warnings.clear();
   {
     FailNotes failing;
     const ScopedHook hook(&failing);
     const Status made = BackUp(store.get(), 0);
     ASSERT_TRUE(made.ok()) << made.ToString();
   }
-  ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find(backup(0)), std::string::npos) << warnings[0];
+  EXPECT_EQ(warnings.size(), 1u);
   ExpectRestores(backup(0), contents);
   store.reset();
   ExpectNoneGoesOn(0);

@@ -2,6 +2,7 @@
 // and what is no whole chain of one store is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -54,29 +55,40 @@ TEST_F(BackupTest, OfAStoreWhoseSlotsWereUsedAgain) {
   EXPECT_GT(store->Stats().reclaim_freed_bytes, 0u);
 }
 
-// Nothing is cleaned between the two, so no record is moved.
-TEST_F(BackupTest, HoldsTheChangesAloneAlsoWhereSlotsWereUsedAgain) {
-  Options options = TinyOptions();
-  options.reclaim = Reclaim::kOff;
-  auto store = OpenStore(source(), options);
+// Moved records keep their sequence numbers, also when the store is opened again.
+TEST_F(BackupTest, HoldsTheChangesAloneAlsoWhereRecordsWereMoved) {
+  auto store = OpenStore(source(), TinyOptions());
   Contents contents;
-  Change(store.get(), 6000, &contents);
-  ASSERT_TRUE(store->Compact().ok());
-  Change(store.get(), 1000, &contents);
-  ASSERT_GT(store->Stats().reclaim_freed_bytes, 0u);
-  ASSERT_TRUE(BackUp(store.get(), 0).ok());
-  BackupReport report;
-  ASSERT_TRUE(BackUp(store.get(), 1, &report).ok());
-  EXPECT_EQ(report.value_count, 0u);
-  for (uint64_t i = 0; i < 10; ++i) {
-    auto& [key, version] = *std::next(contents.begin(), static_cast<int>(i * 7));
-    version = ++version_;
-    ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, version)).ok());
+  for (uint64_t i = 0; i < 8000; ++i) {
+    const uint64_t key = (i % 4 << 62) + i;
+    contents[key] = ++version_;
+    ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, version_)).ok());
   }
-  ASSERT_TRUE(store->Delete(KeyOf(contents.begin()->first)).ok());
-  contents.erase(contents.begin());
-  ASSERT_TRUE(BackUp(store.get(), 2, &report).ok());
-  EXPECT_EQ(report.value_count, 9u);
+  ASSERT_TRUE(BackUp(store.get(), 0).ok());
+  for (const bool reopened : {false, true}) {
+    // Deletes so many records that others are moved.
+    for (auto each = contents.begin(); each != contents.end();) {
+      ASSERT_TRUE(store->Delete(KeyOf(each->first)).ok());
+      each = contents.erase(each);
+      if (each != contents.end()) ++each;
+    }
+    for (uint64_t i = 0; i < 10; ++i) {
+      auto& [key, version] = *std::next(contents.begin(), static_cast<int>(i * 7));
+      version = ++version_;
+      ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, version)).ok());
+    }
+    ASSERT_TRUE(store->Delete(KeyOf(contents.begin()->first)).ok());
+    contents.erase(contents.begin());
+    if (reopened) {
+      store.reset();
+      store = OpenStore(source(), TinyOptions());
+    }
+    ASSERT_TRUE(store->Compact().ok());
+    ASSERT_GT(store->Stats().reclaim_moved_bytes, 0u);
+    BackupReport report;
+    ASSERT_TRUE(BackUp(store.get(), reopened ? 2 : 1, &report).ok());
+    EXPECT_EQ(report.value_count, 9u);
+  }
   ExpectRestores(backup(2), contents);
 }
 
@@ -110,7 +122,16 @@ TEST_F(BackupTest, AChainAcrossCleaningsRestoresEachMoment) {
     const Status made = BackUp(store.get(), number, &report);
     ASSERT_TRUE(made.ok()) << made.ToString();
     EXPECT_EQ(report.record_count, contents.size());
-    if (number > 0) left_out_count += report.record_count - report.value_count;
+    if (number > 0) {
+      const Contents& before = at_.back();
+      const auto changed_count =
+          std::count_if(contents.begin(), contents.end(), [&before](const auto& each) {
+            const auto found = before.find(each.first);
+            return found == before.end() || found->second != each.second;
+          });
+      EXPECT_EQ(report.value_count, static_cast<uint64_t>(changed_count));
+      left_out_count += report.record_count - report.value_count;
+    }
     at_.push_back(contents);
   }
   EXPECT_GT(left_out_count, 0u);

@@ -74,7 +74,7 @@ TEST(EndToEndTest, OneBucketForEverything) {
 
 TEST(EndToEndTest, TinyGroupsOfEachSize) {
   for (const uint32_t value_group_bytes : {4096, 16384, 1 << 20}) {
-    for (const uint32_t key_group_bytes : {4096, 131072}) {
+    for (const uint32_t key_group_bytes : {4096, 8192}) {
       SCOPED_TRACE(std::to_string(value_group_bytes) + " " + std::to_string(key_group_bytes));
       Options options = TinyOptions();
       options.value_group_bytes = value_group_bytes;

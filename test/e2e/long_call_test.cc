@@ -132,7 +132,7 @@ TEST_F(LongCallTest, ACancelledCopyLeavesNoStore) {
 }
 
 TEST_F(LongCallTest, ACancelledCompactLosesNothingAndCanBeRepeated) {
-  // Every cell has live records and dead ones.
+  // Every row has live records and dead ones.
   for (uint64_t i = 0; i < kKeys; i += 2) ASSERT_NO_FATAL_FAILURE(Write(i, 2));
   const auto compact = [&](const ProgressFn& on_progress) { return store_->Compact(on_progress); };
   ExpectCancelled(compact);

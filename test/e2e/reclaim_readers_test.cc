@@ -124,7 +124,8 @@ TEST_F(ReclaimViewsTest, ASnapshotAndAnIteratorAreHeldThroughAllOfIt) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// Each view is of another time: cells go when the last view goes that shows a record of theirs.
+// Each view is of another time: slots are used again when the last view goes that shows a record
+// of theirs.
 TEST_F(ReclaimViewsTest, ViewsComeAndGoInAnyOrder) {
   SetRegions(32);
   ASSERT_NO_FATAL_FAILURE(Open());

@@ -49,7 +49,7 @@ class SlowHoles : public SystemCallHook {
 class ReclaimSpaceTest : public ReclaimTest {
  protected:
   uint64_t live_bytes() const { return held_.size() * kValueBytes; }
-  // The last row of each bucket, which is not freed, and the cells that are less than full.
+  // The last row of each bucket, which is not freed, and what a bucket may take beside.
   uint64_t slack_bytes() const { return 2 * options_.bucket_count * kRowRecords * kValueBytes; }
   void Sync() {
     const Status status = store_->Sync();
@@ -192,6 +192,32 @@ TEST_F(ReclaimSpaceTest, CompactGivesDiskBlocksBackAndASecondOneDoesNothing) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
   ASSERT_NO_FATAL_FAILURE(Compact());
   EXPECT_EQ(store_->Stats().reclaim_moved_bytes, 0u) << "the same after reopening";
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// One record in eight of six rows is dead: that is not one row.
+TEST_F(ReclaimSpaceTest, CompactGivesBackLessThanARow) {
+  options_.reclaim = Reclaim::kOff;
+  ASSERT_NO_FATAL_FAILURE(OpenOneRegion(64));
+  constexpr uint64_t kKeys = 6 * kRowRecords;
+  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_NO_FATAL_FAILURE(Write(i, 1));
+  for (uint64_t i = 0; i < kKeys; i += 8) ASSERT_NO_FATAL_FAILURE(Write(i, 2));
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  EXPECT_LT(ValueDiskBytes(), live_bytes() + kKeys / 16 * kValueBytes);
+  for (uint64_t i = 1; i < kKeys; i += 8) ASSERT_NO_FATAL_FAILURE(Write(i, 3));
+  ASSERT_NO_FATAL_FAILURE(ExpectHeld()) << "records fill the gaps again";
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// The records of the row lie at its beginning. Moving them would win nothing.
+TEST_F(ReclaimSpaceTest, CompactGivesBackTheEndOfARowThatItLeaves) {
+  options_.reclaim = Reclaim::kOff;
+  ASSERT_NO_FATAL_FAILURE(OpenOneRegion(64));
+  for (uint64_t i = 0; i < kRowRecords; ++i) ASSERT_NO_FATAL_FAILURE(Write(i, 1));
+  for (uint64_t i = kRowRecords / 2; i < kRowRecords; ++i) ASSERT_NO_FATAL_FAILURE(Write(i, 2));
+  ASSERT_NO_FATAL_FAILURE(Compact());
+  EXPECT_EQ(store_->Stats().reclaim_moved_bytes, 0u);
+  EXPECT_LT(ValueDiskBytes(), live_bytes() + kRowRecords / 16 * kValueBytes);
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 

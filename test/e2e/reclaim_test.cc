@@ -47,7 +47,7 @@ TEST_P(ReclaimRoundsTest, SmallRegionsAreReclaimed) {
   ASSERT_NO_FATAL_FAILURE(FillAndReclaim(1200));
 }
 
-// Cells are punched out of the stripes of both paths.
+// Rows are punched out of the stripes of both paths.
 TEST_P(ReclaimRoundsTest, StripedRegionsAreReclaimed) {
   options_.paths = {dir_.Join("a"), dir_.Join("b")};
   options_.stripe_unit_bytes = kMinStripeUnitBytes;

@@ -135,7 +135,7 @@ TEST_F(StoreSpaceTest, BytesThatReclaimWritesAgainAmplifyWrites) {
   EXPECT_GE(after.write_amplification(), 1.16);
 }
 
-// The values of cells that were freed and not released before the store was closed.
+// The values of rows that were freed and not released before the store was closed.
 TEST_F(StoreSpaceTest, SpaceThatWasHeldUntilTheStoreWasClosedIsGivenBackLater) {
   WriteKeys(1);
   Snapshot snapshot;

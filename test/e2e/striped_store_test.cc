@@ -253,7 +253,7 @@ TEST(StripedFullTest, AFullPathRefusesWritesUntilItHasRoom) {
   const Options options = StripedOptions(dir, 2);
   fs::create_directories(options.paths[1]);
   const char* const mounted = options.paths[1].c_str();
-  if (::mount("none", mounted, "tmpfs", 0, "size=1m") != 0) {
+  if (::mount("none", mounted, "tmpfs", 0, "size=3m") != 0) {
     GTEST_SKIP() << "no file system can be mounted here";
   }
   std::map<uint64_t, uint64_t> held;

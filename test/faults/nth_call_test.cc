@@ -203,11 +203,8 @@ class FaultyRun {
            (plan_.kind() == CallKind::kPwrite && plan_.on_file(format::kLockName));
   }
 
-  // A write that finds the disk full is tried again.
-  bool IsTriedAgain() const {
-    const bool in_write = fired_in_ == Step::Kind::kWrite || fired_in_ == Step::Kind::kDelete;
-    return in_write && fault_ == Fault::kDiskFull && repeat_ == Repeat::kOnce;
-  }
+  // What finds the disk full is tried again: a write, and with the reserve of space all else.
+  bool IsTriedAgain() const { return fault_ == Fault::kDiskFull && repeat_ == Repeat::kOnce; }
 
   bool MustShow() const {
     if (IsOfIndex() || IsAdvice() || IsTriedAgain()) return false;

@@ -213,7 +213,8 @@ TEST(MappedStagingTest, SpaceIsUnsharedBeforeItIsReserved) {
       const bool unshares = (call->flags & FALLOC_FL_UNSHARE_RANGE) != 0;
       const Range range(call->offset, call->length);
       if (unshares) unshared[path].push_back(range);
-      if (call->flags == 0) {
+      // The reserve is mapped by nobody.
+      if (call->flags == 0 && !path.ends_with(format::kReserveName)) {
         EXPECT_TRUE(!unshared[path].empty() && unshared[path].back() == range) << path;
         ++reserved[path];
       }

@@ -37,6 +37,7 @@ class BucketGrowthTest : public ::testing::Test {
             .keeps_tombstones = false,
             .is_claimed = false,
             .may_be_paged = false,
+            .births = 0,
             .index = nullptr};
   }
   // As another thread changes the row: the growth is not told of it.
@@ -80,8 +81,31 @@ TEST_F(BucketGrowthTest, PartsWithoutADeltaAreNotFull) {
   ASSERT_NO_FATAL_FAILURE(FillDelta(1, 16, 3));
   growth_.FindFull(row_);
   EXPECT_TRUE(growth_.HasRoom(row_));
-  growth_.Put(row_, 2, 200, ValueRef(7, 0, false), {});
+  growth_.Put(row_, 2, 200, ValueRef(7, 0, false), {}, {});
   EXPECT_EQ(row_.part(2).delta.count(), 1U);
+}
+
+// What an opening must read again begins with the first record of a delta. If a copy of it was
+// merged, it begins with the first record after the copy.
+TEST_F(BucketGrowthTest, APartNotesTheMomentBeforeItsFirstRecords) {
+  const auto put = [&](uint64_t key, const BucketMoment& before) {
+    ASSERT_TRUE(growth_.MakeRoom(ForGrowth()).ok());
+    growth_.Put(row_, 1, key, ValueRef(7, 0, false), {}, before);
+  };
+  const Part& part = row_.part(1);
+  put(100, {40, 4});
+  put(101, {50, 5});
+  EXPECT_EQ(part.delta_since.record_count, 40U);
+  EXPECT_EQ(part.delta_since.births, 4U);
+  row_.part(1).NoteCopied();
+  put(102, {60, 6});
+  put(103, {70, 7});
+  EXPECT_EQ(part.delta_since.record_count, 40U);
+  EXPECT_EQ(part.later_since.record_count, 60U);
+  EXPECT_EQ(part.later_since.births, 6U);
+  row_.part(1).delta = Delta();
+  put(104, {80, 8});
+  EXPECT_EQ(part.delta_since.record_count, 80U);
 }
 
 }  // namespace

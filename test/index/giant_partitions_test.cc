@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "test/log/log_test_util.h"
+
 namespace engine_race {
 namespace {
 
@@ -18,7 +20,8 @@ constexpr uint32_t kWorkers = 3;
 std::map<uint64_t, uint64_t> RouteAll(const std::vector<RoutedEntry>& entries,
                                       std::vector<KeyRange> ranges, size_t at_once,
                                       int* round_count) {
-  GiantPartitions partitions(at_once, kWorkers);
+  const SlotTable table;
+  GiantPartitions partitions(at_once, kWorkers, &table);
   // The smallest buffers that are possible.
   EXPECT_TRUE(partitions.Allocate(1, Placement()).ok());
   std::map<uint64_t, uint64_t> newest;
@@ -89,6 +92,32 @@ TEST(GiantPartitionsTest, TooManyDistinctKeysArePutOff) {
   int rounds = 0;
   ExpectRouted(Entries(5000, 100000), {{0, 200000}, {200001, ~uint64_t{0}}}, 2, &rounds);
   EXPECT_GT(rounds, 3);
+}
+
+// Slots come in any order.
+TEST(GiantPartitionsTest, TheLatestCopyOfARecordIsKept) {
+  SlotTable table(GeometryFrom(test::TinyLogOptions()));
+  const uint32_t row_records = table.row_records();
+  using format::RowKind;
+  const SlotBits nine = SlotBits::First(9);
+  table.SetRow(0, {.kind = RowKind::kUsed, .held = nine, .birth = 1, .moved_at = 1});
+  table.SetRow(1, {.kind = RowKind::kUsed, .path = nine, .held = nine});
+  table.SetRow(2, {.kind = RowKind::kMoving, .held = nine, .birth = 2, .moved_at = 2});
+  for (const bool others_between : {false, true}) {
+    std::vector<uint32_t> slots = {0, row_records + 5, 2 * row_records};
+    do {
+      GiantPartitions partitions(1, 1, &table);
+      ASSERT_TRUE(partitions.Allocate(1, Placement()).ok());
+      const KeyRange all = {0, ~uint64_t{0}};
+      partitions.Begin({&all, 1});
+      for (const uint32_t slot : slots) {
+        partitions.Add(0, {7, 5, ValueRef(slot, 1, false)});
+        if (others_between) partitions.Add(0, {8, 6, ValueRef(row_records + 6, 1, false)});
+      }
+      partitions.Flush();
+      EXPECT_EQ(partitions.Sorted(0)[0].ref.slot(), 2 * row_records);
+    } while (std::next_permutation(slots.begin(), slots.end()));
+  }
 }
 
 TEST(GiantPartitionsTest, ManyRoundsOverManyRanges) {

@@ -97,7 +97,7 @@ inline void ExpectFinds(const BucketIndex& index, const Model& model) {
   }
 }
 
-// The key log of a bucket. Records of these tests have sequence numbers, not orders.
+// The key log of a bucket.
 inline std::vector<format::KeyEntry> Encode(const std::vector<KeyRecord>& records,
                                             uint32_t bucket = 0) {
   const EntryCodec codec(kTestStoreId, bucket);
@@ -117,7 +117,10 @@ inline SlotTable TableOf(const std::vector<KeyRecord>& records) {
   if (std::all_of(records.begin(), records.end(), lies_in_its_slot)) return {};
   SlotTable table;
   for (const KeyRecord& record : records) {
-    table.SetRow(record.slot, {.kind = format::RowKind::kRun, .number = record.sequence});
+    table.SetRow(record.slot, {.kind = format::RowKind::kUsed,
+                               .number = record.sequence,
+                               .path = SlotBits::First(1),
+                               .held = SlotBits::First(1)});
   }
   return table;
 }

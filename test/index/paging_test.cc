@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "engine_race/index/bucket_index.h"
+#include "engine_race/index/bucket_shared.h"
 #include "engine_race/index/byte_count.h"
 #include "engine_race/index/sorted_run.h"
 #include "engine_race/l1/extent_store.h"
@@ -42,8 +45,8 @@ class PagingTest : public ::testing::Test {
     l1::ExtentId id;
     EXPECT_TRUE(paging_->store().Write(&image, &id).ok());
     Extent extent;
-    extent.named = {1, 599, id.generation, id.place, 300, 0, 0};
-    EXPECT_TRUE(paging_->AdoptNamed(extent.named, &extent.run).ok());
+    extent.named = {1, 599, id.generation, id.place, 300, 0, 0, 0};
+    EXPECT_TRUE(paging_->AdoptNamed(extent.named, /*held=*/nullptr, &extent.run).ok());
     return extent;
   }
   void Commit(const l1::IndexRoot& root, CommitEnd end = CommitEnd::kStored) {
@@ -139,7 +142,7 @@ TEST_F(PagingTest, ExtentsOfACommitThatFailedStillWantARoot) {
     ASSERT_TRUE(SortedRun::Create(300, map, nullptr, &run, Placement()).ok());
     for (uint64_t i = 0; i < 300; ++i) run.mutable_keys()[i] = 1 + 2 * i;
     PagedRunPtr adopted;
-    ASSERT_TRUE(paging_->AdoptWritten(id, run, &adopted).ok());
+    ASSERT_TRUE(paging_->AdoptWritten(id, run, /*births=*/0, &adopted).ok());
     Commit(none, end);
     EXPECT_EQ(paging_->unnamed_count() > 0, end != CommitEnd::kStored);
   }
@@ -155,6 +158,27 @@ TEST_F(PagingTest, WhatMergingDoesNotFreeIsNoReasonToMerge) {
   EXPECT_FALSE(paging_->HasLargeDeltas());
   part_bytes_.Change(2 << 20, 0);
   EXPECT_TRUE(paging_->HasLargeDeltas());
+}
+
+// Rows that were born since the extent was written void the words that lead to them.
+TEST_F(PagingTest, ARootNamesAnOldExtentWithItsOwnBirths) {
+  const numa::StorePlacement placement;
+  BucketShared shared(placement);
+  shared.set_paging(paging_.get());
+  Extent extent = Write();
+  BucketIndex index;
+  index.set_shared(&shared);
+  index.Expect();
+  BucketIndex::Row parts;
+  parts.push_back(std::make_unique<Part>());
+  parts.back()->extent = std::move(extent.run);
+  ASSERT_TRUE(index.Install(std::move(parts), /*damaged=*/false, {{}, {300, 9}, 9}).ok());
+  std::vector<format::IndexExtent> extents;
+  BucketMoment since;
+  ASSERT_TRUE(index.Describe({300, 9}, &extents, &since));
+  ASSERT_EQ(extents.size(), 1U);
+  EXPECT_EQ(extents[0].births, extent.named.births);
+  EXPECT_EQ(since.births, 9U);
 }
 
 }  // namespace

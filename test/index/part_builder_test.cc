@@ -57,6 +57,49 @@ TEST(PartBuilderTest, KeepsTheNewestOfEveryKeyInEveryShape) {
   }
 }
 
+// A record that was moved is still in the slot that it was moved from, until that is freed.
+TEST(PartBuilderTest, NamesTheLatestCopyOfARecord) {
+  constexpr uint64_t kSeal = 5;
+  const EntryCodec codec(test::kTestStoreId, 0);
+  for (const bool last_moved_row_first : {false, true}) {
+    SlotTable table;  // rows of one slot
+    std::vector<format::KeyEntry> entries;
+    const auto append = [&](const KeyRecord& record) {
+      table.SetRow(static_cast<uint32_t>(entries.size()), {.kind = format::RowKind::kUsed,
+                                                           .number = record.sequence,
+                                                           .path = SlotBits::First(1),
+                                                           .held = SlotBits::First(1)});
+      entries.push_back(SlotTable::EncodeAppended(codec, record, record.sequence));
+    };
+    const auto move = [&](const KeyRecord& record, uint64_t birth) {
+      const auto slot = static_cast<uint32_t>(entries.size());
+      table.SetRow(slot, {.kind = format::RowKind::kUsed,
+                          .held = SlotBits::First(1),
+                          .birth = birth,
+                          .horizon = 8,
+                          .seal = kSeal,
+                          .moved_at = birth});
+      entries.push_back(SlotTable::EncodeMoved(codec, record, slot, kSeal));
+    };
+    const KeyRecord record = {.key = 70, .sequence = 3, .value_hash = 1};
+    move(record, last_moved_row_first ? 2 : 1);
+    append(record);
+    move(record, last_moved_row_first ? 1 : 2);
+    move({.key = 71, .sequence = 5, .value_hash = 2}, 3);
+    append({.key = 71, .sequence = 9, .value_hash = 3});
+    SlabAllocator slabs(kSlabBytes);
+    BuiltParts built;
+    RawBucket raw = RawOf(entries, &table);
+    raw.record_count = 10;
+    ASSERT_TRUE(PartBuilder(&slabs).Build(raw, &built).ok());
+    ASSERT_TRUE(built.damaged_slots.empty());
+    const std::vector<IndexEntry> found = EntriesOf(built.parts);
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_EQ(found[0].ref.slot(), last_moved_row_first ? 0u : 2u);
+    EXPECT_EQ(found[1].ref.slot(), 4u) << "a later record, though it was never moved";
+  }
+}
+
 TEST(PartBuilderTest, EmptyBucketHasNoParts) {
   SlabAllocator slabs(kSlabBytes);
   BuiltParts built;

@@ -11,7 +11,7 @@
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kLast = ~uint64_t{0};
+constexpr uint64_t kLastKey = ~uint64_t{0};
 
 // A part whose record of key k lies in slot k.
 std::unique_ptr<Part> PartWith(const std::vector<uint64_t>& keys) {
@@ -42,7 +42,7 @@ PartRow::Walk Over(uint64_t first_key, uint64_t last_key) {
 std::vector<uint64_t> KeysOf(const PartRow& row) {
   std::vector<uint64_t> keys(100);
   size_t count = 0;
-  EXPECT_TRUE(row.FirstKeys(Over(0, kLast), keys, &count));
+  EXPECT_TRUE(row.FirstKeys(Over(0, kLastKey), keys, &count));
   keys.resize(count);
   return keys;
 }
@@ -67,7 +67,7 @@ TEST(PartRowTest, EveryKeyBelongsToThePartThatBeginsAtOrBelowIt) {
   EXPECT_EQ(row.PartOf(20), 1u);
   EXPECT_EQ(row.PartOf(29), 1u);
   EXPECT_EQ(row.PartOf(30), 2u);
-  EXPECT_EQ(row.PartOf(kLast), 2u);
+  EXPECT_EQ(row.PartOf(kLastKey), 2u);
 }
 
 TEST(PartRowTest, LookupsFindARecordInItsPartAlone) {
@@ -86,7 +86,7 @@ TEST(PartRowTest, WalksGoOnFromPartToPart) {
   const PartRow row = RowWith({{10, 15}, {20, 25}, {30, 35}});
   std::vector<uint64_t> keys(3);
   size_t count = 0;
-  ASSERT_TRUE(row.FirstKeys(Over(12, kLast), keys, &count));
+  ASSERT_TRUE(row.FirstKeys(Over(12, kLastKey), keys, &count));
   ASSERT_EQ(count, 3u);
   EXPECT_EQ(keys, (std::vector<uint64_t>{15, 20, 25}));
   ASSERT_TRUE(row.LastKeys(Over(0, 31), keys, &count));
@@ -97,7 +97,7 @@ TEST(PartRowTest, WalksGoOnFromPartToPart) {
   EXPECT_EQ(keys[2], 25u);
   std::vector<IndexEntry> entries;
   bool complete = true;
-  EXPECT_TRUE(row.Collect(Over(0, kLast), 4, &entries, &complete));
+  EXPECT_TRUE(row.Collect(Over(0, kLastKey), 4, &entries, &complete));
   EXPECT_FALSE(complete);
   EXPECT_EQ(entries.size(), 4u);
   EXPECT_TRUE(row.Collect(Over(30, 35), 6, &entries, &complete));

@@ -37,8 +37,9 @@ std::unique_ptr<Part> MakePart(const std::vector<KeyRecord>& older,
 }
 
 Status MergeOne(const Part& part, const LiveVersions& live, const FrameSlots& frames,
-                bool keep_tombstones, size_t split_records, PartReplacement* replacement) {
-  const MergeSource source = {&part.run, &part.delta, part.history};
+                bool keep_tombstones, size_t split_records, PartReplacement* replacement,
+                uint64_t extent_max_key = 0) {
+  const MergeSource source = {&part.run, &part.delta, part.history, extent_max_key};
   return MergeParts({&source, 1}, live, frames, keep_tombstones, split_records, replacement,
                     Placement());
 }
@@ -98,6 +99,21 @@ TEST(PartTest, SplitsEvenlyWhenLarge) {
       EXPECT_EQ(replacement.parts[i]->run.count(), share);
     }
     ExpectSameEntries(EntriesOf(replacement), model.Entries());
+  }
+}
+
+// The extent goes on to be named with all of its keys. No other extent may begin among them.
+TEST(PartTest, KeysWithinTheExtentOfARunAreNotAppended) {
+  std::vector<KeyRecord> older;
+  for (uint64_t i = 0; i < 1000; ++i) older.push_back(Record(i, i));
+  const std::unique_ptr<Part> part = MakePart(older, {Record(1000, 1000)});
+  for (const uint64_t extent_max_key : {0, 999, 1000, 1001}) {
+    PartReplacement replacement;
+    ASSERT_TRUE(
+        MergeOne(*part, LiveVersions(), FrameSlots(), false, 1000, &replacement, extent_max_key)
+            .ok());
+    EXPECT_EQ(replacement.keeps_old_run, extent_max_key < 1000) << extent_max_key;
+    EXPECT_EQ(EntriesOf(replacement).size(), extent_max_key < 1000 ? 1u : 1001u);
   }
 }
 

@@ -111,7 +111,8 @@ class WaitingBucketsTest : public PagedIndexFixture {
   // More records for a bucket than an opening reads behind the ones that its extents cover.
   void OutgrowCoverage(uint32_t bucket) {
     const uint64_t first = log_->geometry().FirstKeyOf(bucket);
-    const uint64_t count = MaxTail(kWaitingRecords / options_.bucket_count) + 100;
+    const uint64_t count =
+        MaxTail(*log_, bucket, {kWaitingRecords / options_.bucket_count, 0}) + 100;
     for (uint64_t i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(Write(first + i));
   }
   std::string Root() const {

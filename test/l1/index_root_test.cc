@@ -35,13 +35,13 @@ IndexRoot SampleRoot() {
   root.root_id = 0xabcdef;
   root.coverages.resize(kBuckets);
   for (uint32_t i = 0; i < kBuckets; i += 3)
-    root.coverages[i] = {i * 1000 + 700, i * 1000 + 800, i * 77 + 1};
-  root.extents = {{0, 99, 1001, 4, 100, 0, 0},
-                  {100, 5000, 1002, 0, 7, 0, 0},
-                  {5001, 9000, 1003, 7, 1, 0, 0},
-                  {50, 50, 1004, 1, 1, 3, 0},
-                  {7, 8, kMaxKey, 100, 2, 19, 0},
-                  {kMaxKey - 200000, kMaxKey, 1, 3, format::kIndexExtentRecords, 19, 0}};
+    root.coverages[i] = {i * 1000 + 700, i, i * 1000 + 800, i + 9, i * 55 + 1, i * 77 + 1};
+  root.extents = {{0, 99, 1001, 4, 100, 0, 0, 5},
+                  {100, 5000, 1002, 0, 7, 0, 0, 4},
+                  {5001, 9000, 1003, 7, 1, 0, 0, 3},
+                  {50, 50, 1004, 1, 1, 3, 0, 2},
+                  {7, 8, kMaxKey, 100, 2, 19, 0, kMaxKey},
+                  {kMaxKey - 200000, kMaxKey, 1, 3, format::kIndexExtentRecords, 19, 0, 1}};
   return root;
 }
 
@@ -128,9 +128,9 @@ TEST_F(IndexRootTest, IsLoadedAsItWasStored) {
   EXPECT_EQ(std::filesystem::file_size(Path()), 4096u);
   IndexRoot large;
   large.root_id = 6;
-  large.coverages.assign(1024, {1, 1, 1});
+  large.coverages.assign(1024, {1, 0, 1, 0, 1, 1});
   for (uint32_t i = 0; i < 9000; ++i) {
-    large.extents.push_back({i * 10, i * 10 + 9, i + 1, 8999 - i, 10, i / 10, 0});
+    large.extents.push_back({i * 10, i * 10 + 9, i + 1, 8999 - i, 10, i / 10, 0, i});
   }
   ASSERT_TRUE(Store(large).ok());
   ExpectLoads(large);
@@ -205,8 +205,8 @@ TEST_F(IndexRootTest, OfAnotherStoreShapeOrVersionItIsRefused) {
   status = Load(&root, kExtentStoreId, kBuckets + 1);
   EXPECT_EQ(status.code(), Code::kCorruption);
   EXPECT_EQ(status.message(), "key_index_root: it has 20 buckets, the store has 21");
-  SetHeader([](IndexRootHeader* header) { header->root_version = 2; });
-  ExpectRefused(Code::kNotSupported, "version 2");
+  SetHeader([](IndexRootHeader* header) { header->root_version = format::kIndexRootVersion + 1; });
+  ExpectRefused(Code::kNotSupported, "version 3");
   SetHeader([](IndexRootHeader* header) { header->file_count = 8; });
   ExpectRefused(Code::kNotSupported, "8 files");
   SetHeader([](IndexRootHeader* header) { header->magic = 1; });
@@ -223,7 +223,7 @@ TEST_F(IndexRootTest, CountsAreCheckedBeforeMemoryIsAllocated) {
   const WatchMemory watch([](size_t size) { large_request |= size > (1 << 20); });
   SetHeader([](IndexRootHeader* header) { header->extent_count = ~0u; });
   ExpectRefused(Code::kCorruption, "too many extents");
-  std::filesystem::resize_file(Path(), RoundUp(64 + 24 * kBuckets + 40 * uint64_t{~0u}, 4096));
+  std::filesystem::resize_file(Path(), RoundUp(64 + 48 * kBuckets + 48 * uint64_t{~0u}, 4096));
   ExpectRefused(Code::kCorruption, "too many extents");
   SetHeader([](IndexRootHeader* header) { header->extent_count = l1::kMaxExtentPlaces; });
   ExpectRefused(Code::kCorruption, "size");

@@ -79,7 +79,7 @@ TEST_P(BatchTest, ListenersHearOfEachRecordOnceBetweenBeginAndEnd) {
   ASSERT_EQ(listener.appends.size(), 12u);
   for (size_t i = 0; i < listener.appends.size(); ++i) {
     EXPECT_EQ(listener.appends[i].first, i / 3);
-    EXPECT_EQ(listener.appends[i].second.sequence, SlotTable::OrderOfSequence(i % 3));
+    EXPECT_EQ(listener.appends[i].second.sequence, i % 3);
     EXPECT_EQ(listener.appends[i].second.key, KeyIn(static_cast<uint32_t>(i / 3), i % 3));
   }
   Detach(log.get());

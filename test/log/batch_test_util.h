@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -49,7 +50,11 @@ inline Content ContentOver(uint64_t count, uint64_t version) {
 inline Content ContentOf(BucketLog* log) {
   Content content;
   for (uint32_t bucket = 0; bucket < log->geometry().bucket_count; ++bucket) {
-    for (const KeyRecord& record : RecordsOf(log, bucket)) {
+    std::vector<KeyRecord> records = RecordsOf(log, bucket);
+    // Slots that were filled again are in no order.
+    std::sort(records.begin(), records.end(),
+              [](const KeyRecord& a, const KeyRecord& b) { return a.sequence < b.sequence; });
+    for (const KeyRecord& record : records) {
       content.erase(record.key);
       if (record.tombstone) continue;
       uint64_t version = 0;

@@ -55,6 +55,23 @@ TEST_F(FullLogTest, TheGroupStaysStagedAndTheNextWriteTriesAgain) {
   ExpectValues(*log, 5);
 }
 
+// Only what is synced can be cleaned, and so make room for the others.
+TEST_F(FullLogTest, ASyncSyncsTheBucketsThatThereIsRoomFor) {
+  const auto log = OpenLog(TinyLogOptions(), dir_.path());
+  Limit(16u << 20);
+  constexpr uint64_t kOtherKey = uint64_t{2} << 62;
+  ASSERT_EQ(Append(log.get(), 0), Code::kOk);
+  ASSERT_TRUE(log->Append(7, ValueOf(7, 1).data()).ok());
+  ASSERT_TRUE(log->Append(kOtherKey, ValueOf(kOtherKey, 1).data()).ok());
+  EXPECT_EQ(log->Sync().code(), Code::kFull);
+  EXPECT_EQ(log->SyncedWatermark(0), 1u);
+  EXPECT_EQ(log->SyncedWatermark(kBucket), 0u);
+  EXPECT_EQ(log->SyncedWatermark(2), 1u);
+  Lift();
+  EXPECT_TRUE(log->Sync().ok());
+  EXPECT_EQ(log->SyncedWatermark(kBucket), 1u);
+}
+
 TEST_F(FullLogTest, ReopenedWhileFullItStillReads) {
   {
     const auto log = OpenLog(TinyLogOptions(), dir_.path());

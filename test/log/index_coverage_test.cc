@@ -29,16 +29,62 @@ constexpr uint64_t kRootId = 99;
 
 TEST(CoverageCheckTest, DependsOnAllThatItIsOf) {
   const uint64_t checks[] = {
-      CoverageCheck(1, 2, 3, {4, 6, 0}, 5), CoverageCheck(9, 2, 3, {4, 6, 0}, 5),
-      CoverageCheck(1, 9, 3, {4, 6, 0}, 5), CoverageCheck(1, 2, 9, {4, 6, 0}, 5),
-      CoverageCheck(1, 2, 3, {5, 6, 0}, 5), CoverageCheck(1, 2, 3, {4, 6, 0}, 9),
-      CoverageCheck(1, 2, 3, {4, 9, 0}, 5),
+      CoverageCheck(1, 2, 3, {4, 5, 6, 7, 8, 0}), CoverageCheck(9, 2, 3, {4, 5, 6, 7, 8, 0}),
+      CoverageCheck(1, 9, 3, {4, 5, 6, 7, 8, 0}), CoverageCheck(1, 2, 9, {4, 5, 6, 7, 8, 0}),
+      CoverageCheck(1, 2, 3, {9, 5, 6, 7, 8, 0}), CoverageCheck(1, 2, 3, {4, 9, 6, 7, 8, 0}),
+      CoverageCheck(1, 2, 3, {4, 5, 9, 7, 8, 0}), CoverageCheck(1, 2, 3, {4, 5, 6, 9, 8, 0}),
+      CoverageCheck(1, 2, 3, {4, 5, 6, 7, 9, 0}),
   };
   for (const uint64_t& check : checks) {
     EXPECT_NE(check, 0u);
     EXPECT_EQ(std::count(std::begin(checks), std::end(checks), check), 1);
   }
-  EXPECT_EQ(checks[0], CoverageCheck(1, 2, 3, {4, 6, 0}, 5));
+  EXPECT_EQ(checks[0], CoverageCheck(1, 2, 3, {4, 5, 6, 7, 8, 9}));
+}
+
+class CoverageHoldsTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kEra = uint64_t{1} << 24;
+
+  // Of 6 records and the given births, made whole.
+  static format::IndexCoverage Covering(uint64_t births) {
+    format::IndexCoverage coverage = {4, births / 2, 6, births, kLastEntry.check, 0};
+    coverage.check = CoverageCheck(1, 2, 3, coverage);
+    return coverage;
+  }
+  static bool Holds(const format::IndexCoverage& coverage, const BucketMoment& now,
+                    const Status& read = Status::Ok(), const format::KeyEntry& entry = kLastEntry) {
+    return CoverageHolds(1, 2, 3, coverage, now, [&](uint64_t sequence, format::KeyEntry* found) {
+      EXPECT_EQ(sequence, 5U);
+      *found = entry;
+      return read;
+    });
+  }
+
+  static constexpr format::KeyEntry kLastEntry = {5, 0, 0, 6};
+};
+
+TEST_F(CoverageHoldsTest, IfTheBucketHasWhatItCovers) {
+  EXPECT_TRUE(Holds(Covering(10), {6, 10}));
+  EXPECT_TRUE(Holds(Covering(10), {9, 12}));
+  EXPECT_FALSE(Holds(Covering(10), {5, 10})) << "records";
+  EXPECT_FALSE(Holds(Covering(10), {6, 9})) << "births";
+  format::IndexCoverage changed = Covering(10);
+  --changed.births;
+  EXPECT_FALSE(Holds(changed, {6, 10})) << "the check";
+  EXPECT_FALSE(Holds({}, {6, 10}));
+}
+
+TEST_F(CoverageHoldsTest, InItsEraAlone) {
+  EXPECT_TRUE(Holds(Covering(kEra - 2), {6, kEra - 1}));
+  EXPECT_FALSE(Holds(Covering(kEra - 2), {6, kEra}));
+  EXPECT_TRUE(Holds(Covering(kEra), {6, kEra + 5}));
+}
+
+TEST_F(CoverageHoldsTest, IfTheLastRecordIsTheSameOrIsFreed) {
+  EXPECT_FALSE(Holds(Covering(10), {6, 10}, Status::Ok(), {5, 0, 0, 7}));
+  EXPECT_FALSE(Holds(Covering(10), {6, 10}, Status(Code::kIOError, {})));
+  EXPECT_TRUE(Holds(Covering(10), {6, 10}, Status(Code::kInvalidArgument, {})));
 }
 
 // Of a root: a header of this store, and 40 bytes that stand for an extent.
@@ -65,7 +111,7 @@ class IndexCoverageTest : public testing::Test {
     }
   }
 
-  RootBytes RootOf(const std::vector<uint64_t>& record_counts) const {
+  RootBytes RootOf(const std::vector<uint64_t>& record_counts, uint64_t births = 0) const {
     RootBytes root;
     root.header.magic = format::kIndexRootMagic;
     root.header.root_version = format::kIndexRootVersion;
@@ -77,7 +123,7 @@ class IndexCoverageTest : public testing::Test {
     for (size_t i = 0; i < record_counts.size(); ++i) {
       // The extents hold records up to the count, and all of those below a half of it.
       if (record_counts[i] != 0) {
-        root.coverage[i] = {record_counts[i] / 2, record_counts[i], kCheck};
+        root.coverage[i] = {record_counts[i] / 2, 0, record_counts[i], births, 0, kCheck};
       }
     }
     return root;
@@ -103,6 +149,22 @@ class IndexCoverageTest : public testing::Test {
   Status Open() const {
     std::unique_ptr<BucketLog> log;
     return BucketLog::Open(TinyLogOptions(), dir_.path(), &log);
+  }
+  // What an opening says. Bucket 0 has seven records.
+  std::vector<std::string> LinesOfAnOpening() const {
+    std::vector<std::string> lines;
+    Options options = TinyLogOptions();
+    options.log = [&lines](LogLevel, std::string_view line) { lines.emplace_back(line); };
+    EXPECT_EQ(RecordsOf(OpenLog(options, dir_.path()).get(), 0).size(), 7u);
+    return lines;
+  }
+  // The root covers more of bucket 0 than there is.
+  void ExpectInDoubt(const RootBytes& root) const {
+    PutRoot(root);
+    const std::vector<std::string> lines = LinesOfAnOpening();
+    ASSERT_FALSE(lines.empty());
+    EXPECT_NE(lines[0].find("the index covers more"), std::string::npos) << lines[0];
+    EXPECT_EQ(FoundRoot(), Voided(root, {0}));
   }
   void ExpectRecords(uint64_t in_first, uint64_t in_second) const {
     const auto log = OpenLog(TinyLogOptions(), dir_.path());
@@ -298,20 +360,17 @@ TEST_F(IndexCoverageTest, ARootThatIsBeingWrittenIsLeftAlone) {
   EXPECT_EQ(fs::file_size(dir_.Join(format::kIndexRootTempName)), 6u);
 }
 
+// Rows that the root covers are lost: other rows would get their births.
+TEST_F(IndexCoverageTest, BirthsThatAreLostVoidTheCoverage) {
+  const RootBytes root = RootOf({6, 0, 0, 0}, /*births=*/1);
+  ASSERT_NO_FATAL_FAILURE(ExpectInDoubt(root));
+}
+
 // As in a copy that was made while the store was open: the counts are from before the root.
 TEST_F(IndexCoverageTest, CountsBelowTheCoverageAreInDoubt) {
   const RootBytes root = RootOf({8, 7, 0, 0});
-  PutRoot(root);
-  std::vector<std::string> lines;
-  Options options = TinyLogOptions();
-  options.log = [&lines](LogLevel, std::string_view line) { lines.emplace_back(line); };
-  EXPECT_EQ(RecordsOf(OpenLog(options, dir_.path()).get(), 0).size(), 7u);
-  ASSERT_FALSE(lines.empty());
-  EXPECT_NE(lines[0].find("the index covers more"), std::string::npos) << lines[0];
-  EXPECT_EQ(FoundRoot(), Voided(root, {0}));
-  lines.clear();
-  EXPECT_NE(OpenLog(options, dir_.path()), nullptr);
-  EXPECT_TRUE(lines.empty()) << lines[0];
+  ASSERT_NO_FATAL_FAILURE(ExpectInDoubt(root));
+  EXPECT_TRUE(LinesOfAnOpening().empty());
 }
 
 }  // namespace

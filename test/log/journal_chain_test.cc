@@ -44,7 +44,7 @@ class JournalChainTest : public ::testing::Test {
       record.sequence = record.slot = slot;
       record.tombstone = slot % 5 == 4;
       record.value_hash = record.tombstone ? 0 : HashValue(value->data());
-      records.push_back({{EntryCodec(kChainStoreId, 1).Encode(record), /*bucket=*/1, 0},
+      records.push_back({{EntryCodec(kChainStoreId, 1).Encode(record, slot), /*bucket=*/1, 0},
                          record.tombstone ? nullptr : value->data()});
     }
     return records;

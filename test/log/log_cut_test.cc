@@ -18,6 +18,36 @@
 namespace engine_race::test {
 namespace {
 
+// A cut that has begun and has come to no bucket: it waits for the lock of the first one.
+class BegunCut {
+ public:
+  explicit BegunCut(BucketLog* log)
+      : holder_([this, log] {
+          log->WithBucketLocked(0, [this] {
+            is_locked_ = true;
+            EXPECT_TRUE(Eventually([this] { return may_go_on_.load(); }));
+          });
+        }) {
+    EXPECT_TRUE(Eventually([this] { return is_locked_.load(); }));
+    cutter_.emplace([this, log] { EXPECT_TRUE(log->TakeCut(&counts, &tables).ok()); });
+    EXPECT_TRUE(cutter_->AwaitSleep());
+  }
+  void End() {
+    may_go_on_ = true;
+    cutter_->Join();
+  }
+
+  // After End.
+  std::vector<uint64_t> counts;
+  std::vector<SlotTable> tables;
+
+ private:
+  std::atomic<bool> is_locked_ = false;
+  std::atomic<bool> may_go_on_ = false;
+  std::jthread holder_;
+  std::optional<WatchedThread> cutter_;
+};
+
 TEST(LogCutTest, CountsWhatWasAppendedBefore) {
   const TempDir dir;
   const auto log = OpenLog(TinyLogOptions(), dir.path());
@@ -61,7 +91,7 @@ TEST(LogCutTest, IsOneMomentOfAllBuckets) {
   }
 }
 
-// The cells of a row are freed when the cut has begun, and before it comes to their bucket.
+// The slots of a row are freed when the cut has begun, and before it comes to their bucket.
 TEST(LogCutTest, HasTheRowsOfItsMoment) {
   constexpr uint64_t kRowRecords = 256;
   const TempDir dir;
@@ -73,23 +103,10 @@ TEST(LogCutTest, HasTheRowsOfItsMoment) {
   uint32_t moved_row = 0;
   ASSERT_NO_FATAL_FAILURE(MoveRow(log.get(), /*bucket=*/1, /*from_row=*/0, &moved_row));
   const std::vector<CutPin> pins = log->PinRows();
-  std::vector<uint64_t> counts;
-  std::vector<SlotTable> tables;
-  std::atomic<bool> is_locked = false;
-  std::atomic<bool> may_go_on = false;
-  std::optional<std::jthread> holder;
-  std::optional<WatchedThread> cutter;
+  std::optional<BegunCut> cut;
   CallWatch watch([&](SystemCall* call) {
-    if (call->kind == CallKind::kPwrite && PathOf(*call).ends_with(format::kRowsName) && !cutter) {
-      holder.emplace([&] {
-        log->WithBucketLocked(0, [&] {
-          is_locked = true;
-          EXPECT_TRUE(Eventually([&] { return may_go_on.load(); }));
-        });
-      });
-      EXPECT_TRUE(Eventually([&] { return is_locked.load(); }));
-      cutter.emplace([&] { EXPECT_TRUE(log->TakeCut(&counts, &tables).ok()); });
-      EXPECT_TRUE(cutter->AwaitSleep());
+    if (call->kind == CallKind::kPwrite && PathOf(*call).ends_with(format::kRowsName) && !cut) {
+      cut.emplace(log.get());
     }
     return call->Proceed();
   });
@@ -97,16 +114,44 @@ TEST(LogCutTest, HasTheRowsOfItsMoment) {
     const ScopedHook hook(&watch);
     ASSERT_TRUE(log->mover().Settle().ok());
   }
-  ASSERT_TRUE(cutter.has_value());
+  ASSERT_TRUE(cut.has_value());
   ASSERT_TRUE(log->Append(first_key, ValueOf(0, 2).data()).ok());
-  may_go_on = true;
-  cutter->Join();
-  EXPECT_EQ(counts[1], 3 * kRowRecords);
-  EXPECT_TRUE(tables[1].rows()[0].is_run()) << "freed behind the cut";
-  EXPECT_TRUE(tables[1].rows()[moved_row].is_moved());
+  cut->End();
+  EXPECT_EQ(cut->counts[1], 3 * kRowRecords);
+  EXPECT_TRUE(cut->tables[1].rows()[0].has_run()) << "freed behind the cut";
+  EXPECT_FALSE(cut->tables[1].rows()[moved_row].kept().empty());
+  std::vector<uint64_t> counts;
+  std::vector<SlotTable> tables;
   ASSERT_TRUE(log->TakeCut(&counts, &tables).ok());
   EXPECT_EQ(counts[1], 3 * kRowRecords + 1);
   EXPECT_TRUE(tables[1].rows()[0].free());
+}
+
+// Gaps of a row are filled when the cut has begun: it has the run that the row had before.
+TEST(LogCutTest, HasTheRunsOfRowsThatAreFilledAgainBehindIt) {
+  const TempDir dir;
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
+  const uint32_t row_records = log->geometry().row_records();
+  const uint64_t first_key = log->geometry().FirstKeyOf(1);
+  for (uint64_t i = 0; i < 3 * row_records; ++i) {
+    ASSERT_TRUE(log->Append(first_key + i, ValueOf(i, 1).data()).ok());
+  }
+  ASSERT_TRUE(log->Sync().ok());
+  const SlotBits gaps = SlotBits::First(row_records / 4);
+  ASSERT_NO_FATAL_FAILURE(GiveUpSlots(log.get(), /*bucket=*/1, /*row=*/0, gaps));
+  BegunCut cut(log.get());
+  ASSERT_TRUE(log->Append(first_key, ValueOf(0, 2).data()).ok());
+  cut.End();
+  EXPECT_EQ(cut.counts[1], 3 * row_records);
+  Row at_cut = RunRow(row_records, /*number=*/0);
+  at_cut.held = at_cut.held - gaps;
+  EXPECT_EQ(cut.tables[1].rows()[0], at_cut);
+  std::vector<uint64_t> counts;
+  std::vector<SlotTable> tables;
+  ASSERT_TRUE(log->TakeCut(&counts, &tables).ok());
+  EXPECT_EQ(counts[1], 3 * row_records + 1);
+  EXPECT_EQ(tables[1].rows()[0].number, 3 * row_records);
+  EXPECT_EQ(tables[1].rows()[0].path, gaps);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST(LogReaderTest, AnEntryIsReadFromLogAndStagingAlike) {
     KeyRecord record;
     ASSERT_TRUE(SlotTable::DecodeAppended(parts.context.codec(0), entry, slot, &record));
     EXPECT_EQ(record.key, slot);
-    EXPECT_EQ(record.sequence, SlotTable::OrderOfSequence(slot));
+    EXPECT_EQ(record.sequence, static_cast<uint64_t>(slot));
   }
   format::KeyEntry entry{};
   EXPECT_EQ(parts.reader.ReadKeyEntry(0, 515, &entry).code(), Code::kInvalidArgument);

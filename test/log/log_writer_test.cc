@@ -14,12 +14,14 @@ namespace {
 TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
   const TempDir dir;
   LogParts parts(TinyLogOptions(), dir.path());
+  const uint64_t count_before = parts.writer.flush_count();
   const uint64_t file_count =
       parts.context.files.key_files.size() + parts.context.files.values.file_count();
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
-  EXPECT_EQ(parts.writer.flush_count(), file_count) << "an earlier opening may have written";
+  EXPECT_EQ(parts.writer.flush_count() - count_before, file_count)
+      << "an earlier opening may have written";
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
-  EXPECT_EQ(parts.writer.flush_count(), file_count);
+  EXPECT_EQ(parts.writer.flush_count() - count_before, file_count);
 
   Region page;
   ASSERT_TRUE(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page).ok());
@@ -27,11 +29,11 @@ TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
   ASSERT_TRUE(parts.writer.WriteKeys(0, 0, kIoAlignment, page.data()).ok());
   ASSERT_TRUE(parts.writer.WriteKeys(1, 0, kIoAlignment, page.data()).ok());
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
-  EXPECT_EQ(parts.writer.flush_count(), file_count + 1);
+  EXPECT_EQ(parts.writer.flush_count() - count_before, file_count + 1);
   ASSERT_TRUE(parts.writer.WriteKeys(3, 0, kIoAlignment, page.data()).ok());
   ASSERT_TRUE(parts.writer.WriteValues(3, 0, 1, page.data()).ok());
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
-  EXPECT_EQ(parts.writer.flush_count(), file_count + 3);
+  EXPECT_EQ(parts.writer.flush_count() - count_before, file_count + 3);
 }
 
 // Several threads do it.

@@ -244,6 +244,8 @@ TEST_F(ManifestTest, PathsThatCannotBeAreRefused) {
       {[](format::ManifestPaths* p) { p->path_count = kMaxPathCount + 1; }, Code::kNotSupported},
       {[](format::ManifestPaths* p) { p->stripe_unit_bytes = 12345; }, Code::kNotSupported},
       {[](format::ManifestPaths* p) { p->stripe_unit_bytes = 0; }, Code::kNotSupported},
+      {[](format::ManifestPaths* p) { p->row_form = format::kRowForm - 1; }, Code::kNotSupported},
+      {[](format::ManifestPaths* p) { p->row_form = format::kRowForm + 1; }, Code::kNotSupported},
       {[](format::ManifestPaths* p) { std::memset(p->names, 'x', sizeof(p->names)); },
        Code::kCorruption},
       {[](format::ManifestPaths* p) { p->names[0] = '\0'; }, Code::kCorruption},

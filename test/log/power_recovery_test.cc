@@ -137,8 +137,9 @@ class PowerRecoveryOfRowsTest : public PowerRecoveryTest {
   static constexpr uint64_t kRow = 256;
   static constexpr uint64_t kEnd = kRow + 80;
 
-  // Moves the first `count` records of the bucket as if it had `number` records then.
-  void MakeMoved(uint64_t number, uint32_t count) {
+  // Moves the first `count` records of the bucket as if it had `number` records then. The row has
+  // `row_seal`.
+  void MakeMoved(uint64_t number, uint32_t count, uint64_t row_seal = kSeal) {
     MakeStore(kEnd);
     StoreFiles files;
     ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyLogOptions(), dir_.path(), &files));
@@ -151,11 +152,14 @@ class PowerRecoveryOfRowsTest : public PowerRecoveryTest {
     for (uint32_t i = 0; i < kRow; ++i) {
       KeyRecord record;
       ASSERT_TRUE(table.Decode(codec, entries[i], i, &record));
-      entries[i] = SlotTable::EncodeMoved(codec, record, kMovedRow * kRow + i, number);
+      entries[i] = SlotTable::EncodeMoved(codec, record, kMovedRow * kRow + i, kSeal);
       if (i >= count) entries[i] = format::KeyEntry();
     }
     ASSERT_NO_FATAL_FAILURE(WriteRowImage(files, 0, kMovedRow, image));
-    table.SetRow(kMovedRow, {format::RowKind::kMoving, number, count, 0});
+    table.SetRow(kMovedRow, {.kind = format::RowKind::kMoving,
+                             .held = SlotBits::First(count),
+                             .horizon = number,
+                             .seal = row_seal});
     ASSERT_TRUE(WriteTable(files, 0, table).ok());
   }
   Row RowOf(uint32_t index) const {
@@ -172,6 +176,7 @@ class PowerRecoveryOfRowsTest : public PowerRecoveryTest {
   void Zero(uint64_t slot) { OverwriteValue(slot, std::string(kValueBytes, '\0')); }
 
   static constexpr uint32_t kMovedRow = 2;
+  static constexpr uint64_t kSeal = 4711;
 };
 
 TEST_F(PowerRecoveryOfRowsTest, MovedRecordsThatVerifyAreKept) {
@@ -179,8 +184,12 @@ TEST_F(PowerRecoveryOfRowsTest, MovedRecordsThatVerifyAreKept) {
   Open();
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(states_[0].record_count, kEnd);
-  const Row kept = {format::RowKind::kMoved, kEnd - 1, 20, 0};
+  const Row kept = {.kind = format::RowKind::kUsed,
+                    .held = SlotBits::First(20),
+                    .horizon = kEnd - 1,
+                    .seal = kSeal};
   EXPECT_EQ(RowOf(kMovedRow), kept);
+  EXPECT_EQ(states_[0].table.births(), 0U) << "the era goes on";
   ExpectFileHasTheTable();
 }
 
@@ -198,7 +207,7 @@ TEST_F(PowerRecoveryOfRowsTest, MovedRecordsOfACloneAreKept) {
   Open();
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(states_[0].record_count, kEnd);
-  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kMoved);
+  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kUsed);
 }
 
 TEST_F(PowerRecoveryOfRowsTest, OneMovedRecordThatIsLostTakesTheRow) {
@@ -207,7 +216,8 @@ TEST_F(PowerRecoveryOfRowsTest, OneMovedRecordThatIsLostTakesTheRow) {
   Zero(kMovedRow * kRow + 19);
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(states_[0].record_count, kEnd) << "they are where they were moved from";
-  EXPECT_EQ(RowOf(kMovedRow), Row());
+  EXPECT_TRUE(RowOf(kMovedRow).free());
+  EXPECT_FALSE(SlotTable::IsOneEra(RowOf(kMovedRow).birth, 0));
   ExpectFileHasTheTable();
 }
 
@@ -219,17 +229,41 @@ TEST_F(PowerRecoveryOfRowsTest, AnotherMovedValueOfTheSameIndexBitsTakesTheRow) 
   OverwriteValue(kMovedRow * kRow + 19, values.second);
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(states_[0].record_count, kEnd);
-  EXPECT_EQ(RowOf(kMovedRow), Row());
+  EXPECT_TRUE(RowOf(kMovedRow).free());
 }
 
-// Moved records are newer than those with lower numbers: they would hide what is written next.
+// The records of the row were there before, and others were to be moved to it.
+TEST_F(PowerRecoveryOfRowsTest, WhatAMovingRowHeldBeforeIsNotItsRecords) {
+  ASSERT_NO_FATAL_FAILURE(MakeMoved(kEnd - 1, 20, kSeal + 1));
+  Open();
+  ASSERT_TRUE(Run().ok());
+  EXPECT_TRUE(RowOf(kMovedRow).free());
+  EXPECT_FALSE(SlotTable::IsOneEra(RowOf(kMovedRow).birth, 0));
+}
+
+// A run whose records were appended there.
+TEST_F(PowerRecoveryOfRowsTest, ARunThatAMovingRowHeldBeforeIsNotItsRecords) {
+  ASSERT_NO_FATAL_FAILURE(MakeMoved(kEnd - 1, 20));
+  {
+    StoreFiles files;
+    ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyLogOptions(), dir_.path(), &files));
+    RowImage run;
+    ASSERT_NO_FATAL_FAILURE(ReadRowImage(files, 0, 0, &run));
+    ASSERT_NO_FATAL_FAILURE(WriteRowImage(files, 0, kMovedRow, run));
+  }
+  Open();
+  ASSERT_TRUE(Run().ok());
+  EXPECT_TRUE(RowOf(kMovedRow).free());
+}
+
+// What is written next gets the numbers of records that were cut off.
 TEST_F(PowerRecoveryOfRowsTest, MovesOfLaterThanTheEndAreUndone) {
   ASSERT_NO_FATAL_FAILURE(MakeMoved(kEnd - 1, 20));
   Open();
   Zero(kRow + 30);
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(states_[0].record_count, kRow + 30);
-  EXPECT_EQ(RowOf(kMovedRow), Row());
+  EXPECT_TRUE(RowOf(kMovedRow).free());
   ExpectFileHasTheTable();
 }
 
@@ -239,7 +273,7 @@ TEST_F(PowerRecoveryOfRowsTest, MovesUpToTheEndAreKept) {
   Zero(kRow + 30);
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(states_[0].record_count, kRow + 30);
-  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kMoved);
+  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kUsed);
 }
 
 TEST_F(PowerRecoveryOfRowsTest, RunsBehindTheEndAreFree) {
@@ -248,9 +282,9 @@ TEST_F(PowerRecoveryOfRowsTest, RunsBehindTheEndAreFree) {
   Zero(kRow - 50);
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(states_[0].record_count, kRow - 50);
-  EXPECT_TRUE(RowOf(0).is_run());
+  EXPECT_TRUE(RowOf(0).has_run());
   EXPECT_EQ(RowOf(1), Row());
-  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kMoved);
+  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kUsed);
   ExpectFileHasTheTable();
 }
 
@@ -278,7 +312,8 @@ TEST_F(PowerRecoveryOfRowsTest, StagedRecordsOfALostRowGetARow) {
   Open();
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(states_[0].record_count, kRow + 3);
-  const Row given = {format::RowKind::kRun, 1, 0, 0};
+  Row given = RunRow(kRow, kRow);
+  given.birth = 1;
   EXPECT_EQ(RowOf(1), given);
   ExpectFileHasTheTable();
 }
@@ -320,7 +355,7 @@ TEST_F(PowerRecoveryOfRowsTest, MovedRowsAreMarkedWhenTheLogsAreDurable) {
     const ScopedHook hook(&order);
     ASSERT_TRUE(Run().ok());
   }
-  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kMoved);
+  EXPECT_EQ(RowOf(kMovedRow).kind, format::RowKind::kUsed);
   const size_t marked = order.First("write key_rows");
   ASSERT_LT(marked, order.changes.size());
   for (const char* log : {"key_00", "key_01", "value_00", "value_01"}) {

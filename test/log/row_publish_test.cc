@@ -82,7 +82,7 @@ TEST_F(RefusedPublishTest, TheRowHoldsOnlyWhatTheIndexWasToldOf) {
   ASSERT_NO_FATAL_FAILURE(PublishFirstRow(&listener));
   EXPECT_EQ(published_.code(), Code::kOutOfMemory);
   EXPECT_EQ(listener.told.size(), 3u);
-  EXPECT_EQ(RowOnDisk(moved_row_).record_count, 3u);
+  EXPECT_EQ(RowOnDisk(moved_row_).held, SlotBits::First(3));
   BucketCut cut;
   ASSERT_TRUE(log_->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
   EXPECT_TRUE(cut.Holds(moved_row_ * kRow + 2));

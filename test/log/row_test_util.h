@@ -26,6 +26,12 @@ inline void OpenWithRows(const Options& options, const std::string& dir, StoreFi
   ASSERT_TRUE(WriteManifest(files->directory.get(), files->identity, options.file_mode).ok());
 }
 
+// A run of a whole row.
+inline Row RunRow(uint32_t row_records, uint64_t number) {
+  const SlotBits all = SlotBits::First(row_records);
+  return {.kind = format::RowKind::kUsed, .number = number, .path = all, .held = all};
+}
+
 // The bytes of one row.
 struct RowImage {
   Region keys;
@@ -73,7 +79,7 @@ inline void ScatterRuns(const Options& options, const std::string& dir, uint32_t
   SlotTable table(files.identity.geometry);
   for (size_t run = 0; run < images.size(); ++run) {
     ASSERT_NO_FATAL_FAILURE(WriteRowImage(files, bucket, row_of_run[run], images[run]));
-    table.SetRow(row_of_run[run], {.kind = format::RowKind::kRun, .number = run});
+    table.SetRow(row_of_run[run], RunRow(table.row_records(), run * table.row_records()));
   }
   ASSERT_TRUE(WriteTable(files, bucket, table).ok());
 }
@@ -97,11 +103,26 @@ inline void MoveRow(BucketLog* log, uint32_t bucket, uint32_t from_row, uint32_t
     ASSERT_TRUE(mover.WriteValues(bucket, slot, group, values.data()).ok());
   }
   ASSERT_TRUE(mover.Publish(bucket, *moved_row, log->RecordCount(bucket), moved).ok());
-  FreedCells freed;
+  FreedSlots freed;
   mover.Describe(bucket, from_row, &freed);
-  freed.cells = (uint32_t{1} << log->geometry().cells_per_row()) - 1;
+  freed.slots = SlotBits::First(log->geometry().row_records());
   ASSERT_TRUE(mover.Free({&freed, 1}).ok());
   mover.Unclaim(bucket);
+}
+
+// Gives up slots of a row as a cleaner does, of which the records are dead. They are released
+// unless somebody may come to them.
+inline void GiveUpSlots(BucketLog* log, uint32_t bucket, uint32_t row, const SlotBits& slots) {
+  RowMover& mover = log->mover();
+  ASSERT_TRUE(mover.Claim(bucket));
+  ASSERT_TRUE(mover.Begin(bucket).ok());
+  FreedSlots freed;
+  mover.Describe(bucket, row, &freed);
+  freed.slots = slots;
+  ASSERT_TRUE(mover.Free({&freed, 1}).ok());
+  mover.Unclaim(bucket);
+  ASSERT_TRUE(mover.Settle().ok());
+  mover.Release();
 }
 
 // Gives the records of a bucket the numbers from `first` on, in the rows of their runs. The records
@@ -130,7 +151,7 @@ inline void RenumberRecords(const Options& options, const std::string& dir, uint
         entries[i] = SlotTable::EncodeAppended(codec, record, first + slot);
       }
       ASSERT_NO_FATAL_FAILURE(WriteRowImage(files, bucket, row, image));
-      table.SetRow(row, {.kind = format::RowKind::kRun, .number = first / row_records + row});
+      table.SetRow(row, RunRow(table.row_records(), first + row * row_records));
     }
     ASSERT_TRUE(WriteTable(files, bucket, table).ok());
   }

@@ -2,38 +2,24 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <random>
+#include <cstdint>
 #include <vector>
 
-#include "test/log/entry_test_util.h"
 #include "test/log/log_test_util.h"
+#include "test/log/slot_table_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
 using format::RowKind;
 
-constexpr uint64_t kTableRow = 256;
-constexpr uint64_t kCell = 32;
-constexpr uint64_t kTableStoreId = 77;
-
-SlotTable MakeTable() { return SlotTable(GeometryFrom(TinyLogOptions())); }
-Row RunRow(uint64_t number) { return {.kind = RowKind::kRun, .number = number}; }
-Row MovedRow(uint64_t number, uint32_t record_count, RowKind kind = RowKind::kMoved) {
-  return {.kind = kind, .number = number, .record_count = record_count};
-}
-
-TEST(SlotTableTest, RowsAreAsLargeAsTheLargerGroupAndCutIntoEight) {
+TEST(SlotTableTest, RowsAreAsLargeAsTheLargerGroup) {
   EXPECT_EQ(MakeTable().row_records(), kTableRow);
-  EXPECT_EQ(MakeTable().cell_records(), kCell);
   Options options = TinyLogOptions();
+  options.key_group_bytes = 4096;
+  EXPECT_EQ(SlotTable(GeometryFrom(options)).row_records(), 128u);
   options.value_group_bytes = 1 << 20;
   EXPECT_EQ(SlotTable(GeometryFrom(options)).row_records(), 256u);
-  EXPECT_EQ(SlotTable(GeometryFrom(options)).cell_records(), 256u) << "a group of values";
-  options.key_group_bytes = 128 << 10;
-  EXPECT_EQ(SlotTable(GeometryFrom(options)).row_records(), 4096u);
-  EXPECT_EQ(SlotTable(GeometryFrom(options)).cell_records(), 512u);
 }
 
 TEST(SlotTableTest, WithoutRowsSlotsAreSequenceNumbers) {
@@ -42,11 +28,52 @@ TEST(SlotTableTest, WithoutRowsSlotsAreSequenceNumbers) {
   EXPECT_EQ(table.SlotEnd(1000), 1000u);
   EXPECT_TRUE(table.Holds(999, 1000));
   EXPECT_FALSE(table.Holds(1000, 1000));
-  EXPECT_EQ(table.OrderOf(7), 15u);
+  EXPECT_EQ(table.SequenceEnd(7), 8u);
   EXPECT_EQ(table.SlotOf(123), 123u);
   uint64_t sequence = 0;
   EXPECT_TRUE(table.SequenceOf(123, &sequence));
   EXPECT_EQ(sequence, 123u);
+}
+
+Row Born(Row row, uint64_t birth) {
+  row.birth = birth;
+  if (!row.has_run()) row.moved_at = birth;
+  return row;
+}
+
+TEST(SlotTableTest, BirthsAreThoseOfTheLastRowThatWasTaken) {
+  SlotTable table = MakeTable();
+  table.BeginRows(2 * kTableRow);
+  EXPECT_EQ(table.births(), 0U);
+  table.SetRow(2, Born(RunRow(2), 7));
+  table.SetRow(3, Born(RunRow(3), 6));
+  EXPECT_EQ(table.births(), 7U);
+  table.SetRow(2, table.rows()[2].Freed());
+  EXPECT_EQ(table.births(), 7U);
+  EXPECT_EQ(table.rows()[2].birth, 7U) << "another row must not get it";
+  EXPECT_TRUE(SlotTable::IsOneEra(7, table.NextEra() - 1));
+  EXPECT_FALSE(SlotTable::IsOneEra(7, table.NextEra()));
+}
+
+// Of the moved records that came since, newer ones of their keys may have been appended from their
+// horizon on.
+TEST(SlotTableTest, WhatCameSinceBeginsWithTheLowestHorizonOfANewRow) {
+  SlotTable table = MakeTable();
+  EXPECT_EQ(table.FirstSince({500, 0}), 500U);
+  EXPECT_EQ(table.CountSince({500, 0}, 600), 100U);
+  table.BeginRows(600);
+  table.SetRow(3, Born(MovedRow(300, 10), 4));
+  table.SetRow(4, Born(MovedRow(450, 20), 6));
+  table.SetRow(5, Born(RunRow(3), 7));
+  EXPECT_EQ(table.FirstSince({500, 7}), 500U);
+  EXPECT_EQ(table.FirstSince({500, 5}), 450U);
+  EXPECT_EQ(table.FirstSince({500, 3}), 300U);
+  EXPECT_EQ(table.FirstSince({200, 3}), 200U);
+  EXPECT_EQ(table.CountSince({500, 7}, 600), 100U);
+  EXPECT_EQ(table.CountSince({500, 5}, 600), 150U + 20U);
+  EXPECT_EQ(table.CountSince({500, 3}, 600), 300U + 30U);
+  table.SetRow(3, table.rows()[3].Freed());
+  EXPECT_EQ(table.FirstSince({500, 3}), 450U) << "a free row holds nothing";
 }
 
 // A bucket that begins to have rows holds the same records in the same slots.
@@ -63,7 +90,7 @@ TEST(SlotTableTest, BeginRowsChangesNoSlot) {
       ASSERT_EQ(table.Holds(slot, count), slot < count) << slot;
       if (slot >= count) continue;
       ASSERT_EQ(table.SlotOf(slot), slot);
-      ASSERT_EQ(table.OrderOf(slot), 2 * slot + 1);
+      ASSERT_EQ(table.SequenceEnd(slot), slot + 1);
     }
   }
 }
@@ -115,175 +142,97 @@ TEST(SlotTableTest, OnlyTheCountedRecordsOfARunAreHeld) {
   EXPECT_FALSE(table.Holds(kTableRow, 40 * kTableRow));
 }
 
-TEST(SlotTableTest, FreedCellsHoldNothing) {
+TEST(SlotTableTest, FreedSlotsHoldNothing) {
   SlotTable table = MakeTable();
   Row row = RunRow(3);
-  row.freed_cells = 0b10000101;
+  row.held = row.held - SlotsOf({0, 70, 255});
   table.SetRow(0, row);
-  row = MovedRow(7, kCell + 5);
-  row.freed_cells = 1;
-  table.SetRow(1, row);
   for (uint64_t i = 0; i < kTableRow; ++i) {
-    const uint64_t cell = i / kCell;
-    EXPECT_EQ(table.Holds(i, 100 * kTableRow), cell != 0 && cell != 2 && cell != 7) << i;
-    EXPECT_EQ(table.Holds(kTableRow + i, 100 * kTableRow), cell == 1 && i < kCell + 5) << i;
+    EXPECT_EQ(table.Holds(i, 100 * kTableRow), i != 0 && i != 70 && i != 255) << i;
+    EXPECT_EQ(table.SlotOf(3 * kTableRow + i), i) << "records keep their numbers";
   }
+}
+
+// The run goes through the slots that held nothing.
+TEST(SlotTableTest, ARowThatIsFilledAgainHoldsKeptRecordsAndARun) {
+  SlotTable table = MakeTable();
+  Row row = RunRow(0, SlotsOf({2, 3, 100, 101, 102, 200}));
+  row.number = 1000;
+  row.held = kAllSlots - SlotsOf({7});
+  table.SetRow(1, row);
+  EXPECT_EQ(table.RunEnd(), 1006u);
+  const uint64_t slots[] = {2, 3, 100, 101, 102, 200};
+  for (uint64_t i = 0; i < 6; ++i) {
+    const uint64_t slot = kTableRow + slots[i];
+    EXPECT_EQ(table.SlotOf(1000 + i), slot);
+    uint64_t sequence = 0;
+    EXPECT_TRUE(table.SequenceOf(slot, &sequence));
+    EXPECT_EQ(sequence, 1000 + i);
+    EXPECT_EQ(table.SequenceEnd(slot), 1001 + i);
+    EXPECT_TRUE(table.Holds(slot, 1001 + i));
+    EXPECT_FALSE(table.Holds(slot, 1000 + i));
+  }
+  uint64_t slot = 0;
+  EXPECT_FALSE(table.SlotOf(1006, &slot));
+  EXPECT_FALSE(table.SlotOf(999, &slot));
+  uint64_t sequence = 0;
+  EXPECT_FALSE(table.SequenceOf(kTableRow + 4, &sequence)) << "kept";
+  EXPECT_TRUE(table.Holds(kTableRow + 4, 0)) << "kept";
+  EXPECT_FALSE(table.Holds(kTableRow + 7, 5000)) << "freed";
+  EXPECT_EQ(table.SequenceEnd(kTableRow + 4), 1000u);
+}
+
+TEST(SlotTableTest, PiecesAreNeighbouringSlots) {
+  SlotTable table = MakeTable();
+  EXPECT_EQ(table.PieceFrom(10, 700).slot, 10u);
+  EXPECT_EQ(table.PieceFrom(10, 700).count, 690u) << "without rows";
+  Row row = RunRow(0, SlotsOf({2, 3, 100, 101, 102, 255}));
+  row.number = 1000;
+  table.SetRow(1, row);
+  table.SetRow(2, {.kind = RowKind::kUsed, .number = 1006, .path = kAllSlots, .held = kAllSlots});
+  const struct {
+    uint64_t begin, end, slot, count;
+  } pieces[] = {{1000, 2000, 258, 2},  {1001, 2000, 259, 1}, {1002, 2000, 356, 3},
+                {1003, 1004, 357, 1},  {1005, 2000, 511, 1}, {1006, 1100, 512, 94},
+                {1100, 2000, 606, 162}};
+  for (const auto& each : pieces) {
+    const SlotPiece piece = table.PieceFrom(each.begin, each.end);
+    EXPECT_EQ(piece.slot, each.slot) << each.begin;
+    EXPECT_EQ(piece.count, each.count) << each.begin;
+  }
+  EXPECT_EQ(table.PieceFrom(999, 2000).count, 0u);
+  EXPECT_EQ(table.PieceFrom(1262, 2000).count, 0u);
 }
 
 // They hold as many records as they say, however many the bucket has.
 TEST(SlotTableTest, MovedRowsMayBeShort) {
-  for (const RowKind kind : {RowKind::kMoved, RowKind::kMoving}) {
+  for (const RowKind kind : {RowKind::kUsed, RowKind::kMoving}) {
     SlotTable table = MakeTable();
     table.SetRow(0, MovedRow(1000, 3, kind));
     EXPECT_TRUE(table.Holds(2, 0));
     EXPECT_FALSE(table.Holds(3, 5000));
-    EXPECT_EQ(table.OrderOf(0), 2000u);
-    EXPECT_EQ(table.OrderOf(2), 2000u);
+    EXPECT_EQ(table.SequenceEnd(0), 1000u);
+    EXPECT_EQ(table.SequenceEnd(2), 1000u);
     uint64_t sequence = 0;
     EXPECT_FALSE(table.SequenceOf(0, &sequence));
     EXPECT_EQ(table.RunEnd(), 0u);
   }
 }
 
-// A moved record is newer than all records that were appended before it was moved, and older than
-// all later ones.
-TEST(SlotTableTest, OrdersPutMovedRecordsBetweenAppendedOnes) {
+// The index names it, so a cleaner may not free its slot and keep another one.
+TEST(SlotTableTest, TheLatestCopyLiesInTheRowThatWasMovedToLast) {
   SlotTable table = MakeTable();
-  table.SetRow(0, RunRow(3));
-  table.SetRow(1, MovedRow(3 * kTableRow + 10, 1));
-  EXPECT_GT(table.OrderOf(kTableRow), table.OrderOf(9));
-  EXPECT_LT(table.OrderOf(kTableRow), table.OrderOf(10));
-}
-
-TEST(SlotTableTest, RowsComeInOrderOfTheirRecords) {
-  SlotTable table = MakeTable();
-  table.SetRow(6, RunRow(1));
-  table.SetRow(0, RunRow(4));
-  table.SetRow(1, MovedRow(2 * kTableRow, 5));                    // behind run 1, before run 4
-  table.SetRow(3, MovedRow(4 * kTableRow + 3, 5));                // moved while run 4 was appended
-  table.SetRow(4, MovedRow(5 * kTableRow, 5));                    // moved when run 4 was full
-  table.SetRow(5, MovedRow(5 * kTableRow, 5, RowKind::kMoving));  // the same
-  table.SetRow(7, RunRow(5));
-  const std::vector<uint32_t> order = table.RowsInOrder();
-  ASSERT_EQ(order.size(), 7u) << "free rows are left out";
-  EXPECT_EQ(std::vector<uint32_t>(order.begin(), order.begin() + 4),
-            (std::vector<uint32_t>{6, 1, 3, 0}));
-  EXPECT_EQ(std::vector<uint32_t>({4, 5}),
-            (std::vector<uint32_t>{std::min(order[4], order[5]), std::max(order[4], order[5])}));
-  EXPECT_EQ(order[6], 7u);
-}
-
-KeyRecord RandomRecord(std::mt19937_64* random) {
-  KeyRecord record;
-  record.key = (*random)();
-  record.tombstone = (*random)() % 4 == 0;
-  record.value_hash = record.tombstone ? 0 : (*random)();
-  return record;
-}
-
-void ExpectSame(const KeyRecord& found, const KeyRecord& wanted) {
-  EXPECT_EQ(found.key, wanted.key);
-  EXPECT_EQ(found.value_hash, wanted.value_hash);
-  EXPECT_EQ(found.tombstone, wanted.tombstone);
-}
-
-// Numbers beside the widths of the fields that have parts of them.
-const std::vector<uint64_t>& WideNumbers() {
-  static const std::vector<uint64_t> numbers = [] {
-    std::vector<uint64_t> made = {0, 1, kTableRow - 1, kTableRow};
-    for (const uint32_t bits : {26, 27, 32, 35, 36, 47, 48}) {
-      const uint64_t edge = uint64_t{1} << bits;
-      made.insert(made.end(), {edge - kTableRow, edge - 2, edge - 1});
-      if (bits < format::kSequenceBits) made.insert(made.end(), {edge, edge + 1, edge + kTableRow});
-    }
-    return made;
-  }();
-  return numbers;
-}
-
-TEST(SlotTableTest, AnAppendedEntryDecodesInAnyRowThatHoldsItsRun) {
-  std::mt19937_64 random(3);
-  const EntryCodec codec(kTableStoreId, 5);
-  for (const uint64_t number : WideNumbers()) {
-    const KeyRecord record = RandomRecord(&random);
-    const format::KeyEntry entry = SlotTable::EncodeAppended(codec, record, number);
-    KeyRecord found;
-    ASSERT_TRUE(SlotTable::DecodeAppended(codec, entry, number, &found)) << number;
-    ExpectSame(found, record);
-    EXPECT_EQ(found.sequence, 2 * number + 1);
-    for (const uint32_t row : {0u, 9u}) {
-      SlotTable table = MakeTable();
-      table.SetRow(row, RunRow(number / kTableRow));
-      const uint64_t slot = row * kTableRow + number % kTableRow;
-      ASSERT_TRUE(table.Decode(codec, entry, slot, &found)) << number;
-      ExpectSame(found, record);
-      EXPECT_EQ(found.sequence, 2 * number + 1);
-      EXPECT_EQ(found.slot, slot);
-      EXPECT_FALSE(table.Decode(codec, entry, slot ^ 1, &found)) << number;
-    }
-  }
-}
-
-TEST(SlotTableTest, AnAppendedEntryDecodesWithItsNumberAlone) {
-  std::mt19937_64 random(4);
-  const EntryCodec codec(kTableStoreId, 5);
-  for (const uint64_t number : WideNumbers()) {
-    const format::KeyEntry entry = SlotTable::EncodeAppended(codec, RandomRecord(&random), number);
-    KeyRecord found;
-    for (uint32_t bit = 0; bit < format::kSequenceBits; ++bit) {
-      EXPECT_FALSE(SlotTable::DecodeAppended(codec, entry, number ^ uint64_t{1} << bit, &found))
-          << number << ", bit " << bit;
-    }
-    for (uint64_t other = 0; other < 2000; ++other) {
-      if (other == number) continue;
-      EXPECT_FALSE(SlotTable::DecodeAppended(codec, entry, other, &found)) << number;
-    }
-  }
-}
-
-TEST(SlotTableTest, EveryFlippedBitOfAnEntryIsSeen) {
-  std::mt19937_64 random(6);
-  const EntryCodec codec(kTableStoreId, 5);
-  SlotTable table = MakeTable();
-  table.SetRow(3, MovedRow((uint64_t{1} << 48) - 1, kTableRow));
-  for (const uint64_t number : WideNumbers()) {
-    const KeyRecord record = RandomRecord(&random);
-    const format::KeyEntry appended = SlotTable::EncodeAppended(codec, record, number);
-    const format::KeyEntry moved =
-        SlotTable::EncodeMoved(codec, record, 3 * kTableRow + 7, (uint64_t{1} << 48) - 1);
-    for (int bit = 0; bit < 256; ++bit) {
-      KeyRecord found;
-      EXPECT_FALSE(SlotTable::DecodeAppended(codec, WithFlippedBit(appended, bit), number, &found))
-          << bit;
-      EXPECT_FALSE(table.Decode(codec, WithFlippedBit(moved, bit), 3 * kTableRow + 7, &found))
-          << bit;
-    }
-  }
-}
-
-TEST(SlotTableTest, AMovedEntryDecodesInItsSlotOfARowOfItsNumberAlone) {
-  std::mt19937_64 random(7);
-  const EntryCodec codec(kTableStoreId, 5);
-  for (const uint64_t number : WideNumbers()) {
-    const KeyRecord record = RandomRecord(&random);
-    const uint64_t slot = 2 * kTableRow + 8;
-    const format::KeyEntry entry = SlotTable::EncodeMoved(codec, record, slot, number);
-    for (const RowKind kind : {RowKind::kMoved, RowKind::kMoving}) {
-      SlotTable table = MakeTable();
-      table.SetRow(2, MovedRow(number, kTableRow, kind));
-      table.SetRow(1, MovedRow(number, kTableRow, kind));
-      KeyRecord found;
-      ASSERT_TRUE(table.Decode(codec, entry, slot, &found)) << number;
-      ExpectSame(found, record);
-      EXPECT_EQ(found.sequence, 2 * number);
-      EXPECT_EQ(found.slot, slot);
-      EXPECT_FALSE(table.Decode(codec, entry, slot + 1, &found));
-      EXPECT_FALSE(table.Decode(codec, entry, kTableRow + 8, &found))
-          << "another row of that number";
-      table.SetRow(2, MovedRow(number ^ 1, kTableRow, kind));
-      EXPECT_FALSE(table.Decode(codec, entry, slot, &found)) << "what the row held before";
-      table.SetRow(2, RunRow(number / kTableRow));
-      EXPECT_FALSE(table.Decode(codec, entry, slot, &found)) << "a run";
+  EXPECT_FALSE(table.IsLaterCopy(5, 5));
+  Row filled_again = Born(RunRow(0), 9);
+  table.SetRow(4, filled_again);
+  table.SetRow(2, Born(MovedRow(300, 9), 5));
+  table.SetRow(0, Born(MovedRow(300, 9, RowKind::kMoving), 6));
+  table.SetRow(3, Born(MovedRow(301, 9), 7));
+  const std::vector<uint32_t> order = {4, 2, 0, 3};
+  for (size_t a = 0; a < order.size(); ++a) {
+    for (size_t b = 0; b < order.size(); ++b) {
+      EXPECT_EQ(table.IsLaterCopy(order[a] * kTableRow + 7, order[b] * kTableRow + 8), a > b)
+          << a << ", " << b;
     }
   }
 }

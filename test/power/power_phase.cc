@@ -25,7 +25,7 @@ Options DrawPowerGeometry(Life life, Random* random) {
   geometry.file_count = geometry.bucket_count >= 2 ? 1 + Below(random, 2) : 1;
   geometry.value_group_bytes = OneOf(random, kGroups) * kValueBytes;
   // Some buckets fill up to their end.
-  const uint32_t group_records = Chance(random, 0.8) ? 256 : 512;
+  const uint32_t group_records = Chance(random, 0.8) ? 256 : 128;
   geometry.key_group_bytes = group_records * static_cast<uint32_t>(kKeyEntryBytes);
   geometry.bucket_capacity_records = Chance(random, 0.3) ? group_records : 2048;
   geometry.memory_budget_bytes = kMinMemoryBudgetBytes;
@@ -90,6 +90,8 @@ Options DrawPowerOptions(const Options& geometry, const PowerPhase& phase, Rando
   if (phase.thread_count > 1 && Chance(random, 0.4)) options.sync_mode = SyncMode::kGroup;
   options.sync_on_close = Chance(random, 0.2);
   if (Chance(random, 0.3)) options.staging_mode = StagingMode::kWritten;
+  // The index lies on disk, however small it is.
+  if (Chance(random, 0.4)) options.index_memory_bytes = 0;
   // A journal of another size is made anew.
   if (Chance(random, 0.15)) options.journal_bytes = kMinJournalBytes + kJournalStepBytes;
   return options;

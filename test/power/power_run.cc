@@ -26,10 +26,10 @@ bool HasLargeBatch(const std::string& dir) {
 // Whether the store's manifest names its file of rows.
 bool HasRows(const std::string& dir) {
   std::ifstream manifest(dir + "/" + format::kManifestName, std::ios::binary);
-  uint32_t has_rows = 0;
-  manifest.seekg(sizeof(format::Manifest) + offsetof(format::ManifestPaths, has_rows));
-  manifest.read(reinterpret_cast<char*>(&has_rows), sizeof(has_rows));
-  return manifest.good() && has_rows != 0;
+  uint32_t row_form = 0;
+  manifest.seekg(sizeof(format::Manifest) + offsetof(format::ManifestPaths, row_form));
+  manifest.read(reinterpret_cast<char*>(&row_form), sizeof(row_form));
+  return manifest.good() && row_form != 0;
 }
 
 }  // namespace

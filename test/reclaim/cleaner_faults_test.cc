@@ -29,7 +29,7 @@ class CleanerFaultsTest : public BucketCleanerTest {
   }
 };
 
-// After a loss of power the bucket may end with the last record that was durable when cells were
+// After a loss of power the bucket may end with the last record that was durable when slots were
 // freed. Its run tells how many records there are.
 TEST_F(CleanerFaultsTest, AfterALossOfPowerTheLastRunIsThere) {
   ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
@@ -58,7 +58,7 @@ TEST_F(CleanerFaultsTest, AfterALossOfPowerTheLastRunIsThere) {
 TEST_F(CleanerFaultsTest, WhatIsOlderThanADamagedEntryIsNotMoved) {
   ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
   const uint64_t damaged = count_;
-  ASSERT_NO_FATAL_FAILURE(Put(kRow + kCell - 1));
+  ASSERT_NO_FATAL_FAILURE(Put(kRow + 31));
   const uint64_t newer = next_key_;
   ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
   for (uint64_t i = 0; i < kRow / 2; ++i) {
@@ -70,7 +70,7 @@ TEST_F(CleanerFaultsTest, WhatIsOlderThanADamagedEntryIsNotMoved) {
   static_cast<void>(Clean(0));
   const auto given_up = GivenUp();
   EXPECT_FALSE(given_up.empty()) << "newer records are moved";
-  for (const auto& [row, cell] : given_up) EXPECT_GT(row * kRow + cell * kCell, damaged);
+  for (const uint64_t slot : given_up) EXPECT_GT(slot, damaged);
   ASSERT_NO_FATAL_FAILURE(Settle());
   ASSERT_NO_FATAL_FAILURE(ToggleEntry(damaged));
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
@@ -96,11 +96,11 @@ TEST_F(CleanerFaultsTest, BesideADamagedEntryTombstonesStay) {
 TEST_F(CleanerFaultsTest, BesideADamagedEntryDeadTombstonesAreNotMoved) {
   ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
   ASSERT_NO_FATAL_FAILURE(ToggleEntry(3));
-  for (uint64_t i = kCell; i < kRow; ++i) {
+  for (uint64_t i = 32; i < kRow; ++i) {
     ASSERT_NO_FATAL_FAILURE(Delete(i));
     ASSERT_NO_FATAL_FAILURE(Put(0));
   }
-  for (uint64_t i = kCell; i < kRow; ++i) ASSERT_NO_FATAL_FAILURE(Put(i));
+  for (uint64_t i = 32; i < kRow; ++i) ASSERT_NO_FATAL_FAILURE(Put(i));
   ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
   for (int i = 0; i < 3; ++i) {
     static_cast<void>(Clean(0));
@@ -114,7 +114,7 @@ TEST_F(CleanerFaultsTest, BesideADamagedEntryDeadTombstonesAreNotMoved) {
 // A cleaner is kept for later: what it has looked at must not wait for that.
 TEST_F(CleanerFaultsTest, ACleaningThatFailedHoldsNothing) {
   ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
-  for (uint32_t cell = 0; cell < kCells; ++cell) ASSERT_NO_FATAL_FAILURE(KillIn(3, cell, kCell));
+  ASSERT_NO_FATAL_FAILURE(KillEvery(3 * kRow, 4 * kRow));
   ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
   BucketCleaner failed(log_.get());
   ASSERT_TRUE(log_->mover().Claim(0));

@@ -19,8 +19,6 @@
 namespace engine_race::test {
 
 inline constexpr uint64_t kRow = 256;
-inline constexpr uint64_t kCell = 32;
-inline constexpr uint64_t kCells = kRow / kCell;
 
 // Regions of `row_count` rows; the records of a test are in the first bucket.
 inline Options Rows(uint64_t row_count) {
@@ -66,21 +64,19 @@ class BucketCleanerTest : public ::testing::Test {
     ASSERT_TRUE(log_->mover().Settle().ok());
     log_->mover().Release();
   }
-  // The cells that were given up and not settled yet, as row and cell.
-  std::set<std::pair<uint32_t, uint32_t>> GivenUp() {
-    std::set<std::pair<uint32_t, uint32_t>> cells;
-    for (const auto& [row, bits] : log_->mover().UnsettledCells(0)) {
-      for (uint32_t cell = 0; cell < kCells; ++cell) {
-        if ((bits >> cell & 1) != 0) cells.emplace(row, cell);
+  // The slots that were given up and not settled yet.
+  std::set<uint64_t> GivenUp() {
+    std::set<uint64_t> given_up;
+    for (const auto& [row, slots] : log_->mover().UnsettledSlots(0)) {
+      for (uint32_t i = 0; i < kRow; ++i) {
+        if (slots.Has(i)) given_up.insert(row * kRow + i);
       }
     }
-    return cells;
+    return given_up;
   }
-  // Overwrites `count` records of each of the given cells, whose records are still the first ones
-  // of the bucket.
-  void KillIn(uint32_t row, uint32_t cell, uint64_t count) {
-    const uint64_t first = row * kRow + cell * kCell;
-    for (uint64_t i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(Put(first + i));
+  // Overwrites each record of these, which are still the first ones of the bucket.
+  void KillEvery(uint64_t begin, uint64_t end, uint64_t step = 1) {
+    for (uint64_t key = begin; key < end; key += step) ASSERT_NO_FATAL_FAILURE(Put(key));
   }
   // The newest records of all keys, from all rows, and their values.
   void ExpectHeld() {

@@ -137,19 +137,16 @@ TEST(DirtyBucketsTest, ABucketOfDeletionsIsFound) {
   EXPECT_FALSE(dirty.empty());
 }
 
-// Its tombstones are dead once the cells with the older records are settled.
+// Its tombstones are dead once the slots of the older records are settled.
 TEST(DirtyBucketsTest, ABucketWithMoreToFreeIsCleanedAgain) {
   const TempDir dir;
   const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
   DirtyBuckets dirty(TinyLogOptions(), log.get(), [] {});
-  BucketUse use = {.record_count = 3000, .live_count = 1000, .held_count = 2000};
+  BucketUse use = {.record_count = 3000, .live_count = 1000, .slot_count = 2048, .has_more = true};
   EXPECT_FALSE(dirty.NoteCleaned(0, 28, use)) << "nothing was freed";
   use.freed_count = 1000;
   EXPECT_TRUE(dirty.NoteCleaned(0, 28, use));
-  use.moved_count = 1000;
-  EXPECT_FALSE(dirty.NoteCleaned(0, 28, use)) << "no space was won";
-  use.moved_count = 0;
-  use.held_count = 1200;
+  use.has_more = false;
   EXPECT_FALSE(dirty.NoteCleaned(0, 28, use));
 }
 
@@ -161,12 +158,13 @@ TEST(DirtyBucketsTest, WhatACleaningFindsTakesThePlaceOfWhatWasCounted) {
   const std::vector<format::KeyEntry> entries = EntriesOf({1, 2, 3, 4});
   dirty.OnKeyGroup(0, entries, entries.size());
   dirty.OnKeyGroup(1, entries, entries.size());
-  EXPECT_EQ(dirty.held_count(), 2 * entries.size());
-  dirty.NoteCleaned(0, 28, {.record_count = 7, .live_count = 3, .held_count = 3});
-  EXPECT_EQ(dirty.held_count(), 3 + entries.size());
+  EXPECT_EQ(dirty.slot_count(), 2 * entries.size());
+  dirty.NoteCleaned(0, 28,
+                    {.record_count = 7, .live_count = 3, .held_count = 3, .slot_count = 256});
+  EXPECT_EQ(dirty.slot_count(), 256 + entries.size());
   dirty.OnKeyGroup(0, entries, 7 + entries.size());
-  dirty.NoteCleaned(0, 28, {.record_count = 12, .live_count = 0, .held_count = 0});
-  EXPECT_EQ(dirty.held_count(), entries.size());
+  dirty.NoteCleaned(0, 28, {.record_count = 12});
+  EXPECT_EQ(dirty.slot_count(), entries.size());
 }
 
 class DirtyBucketsAfterOpeningTest : public BucketCleanerTest {
@@ -207,7 +205,7 @@ TEST_F(DirtyBucketsAfterOpeningTest, ABucketOfWhichNothingIsKnownWaitsForAShare)
 // Without a kept count: its records were overwritten in openings that nothing is known of.
 TEST_F(DirtyBucketsAfterOpeningTest, ABucketWhoseSlotsWereUsedAgainWaitsSoon) {
   ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
-  for (uint32_t cell = 0; cell < kCells; ++cell) ASSERT_NO_FATAL_FAILURE(KillIn(0, cell, kCell));
+  ASSERT_NO_FATAL_FAILURE(KillEvery(0, kRow));
   ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
   Clean(0);
   ASSERT_NO_FATAL_FAILURE(Settle());
@@ -270,10 +268,10 @@ TEST_F(DirtyBucketsAfterOpeningTest, WhatWasFoundReplacedIsNotForgotten) {
   EXPECT_TRUE(IsDueAtOpening());
 }
 
-// Cells that were given up and not settled take space until a cleaning gives them up again.
-TEST_F(DirtyBucketsAfterOpeningTest, ABucketWithCellsThatWaitIsDue) {
+// Slots that were given up and not settled take space until a cleaning gives them up again.
+TEST_F(DirtyBucketsAfterOpeningTest, ABucketWithSlotsThatWaitIsDue) {
   ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
-  for (uint32_t cell = 0; cell < kCells; ++cell) ASSERT_NO_FATAL_FAILURE(KillIn(0, cell, kCell));
+  ASSERT_NO_FATAL_FAILURE(KillEvery(0, kRow));
   ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
   for (const bool settles : {false, true}) {
     const BucketUse use = Clean(0);

@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cerrno>
 #include <functional>
 #include <memory>
 
 #include "test/eventually.h"
+#include "test/faults/call_watch.h"
+#include "test/faults/staging_test_util.h"
 #include "test/log/batch_test_util.h"
 #include "test/log/log_test_util.h"
 
@@ -17,7 +21,9 @@ class PrepareListener final : public AppendListener {
  public:
   Status Prepare(uint32_t bucket) override { return on_prepare(bucket); }
   void OnAppend(uint32_t, const KeyRecord&) noexcept override {}
+  bool HasViewIn(uint64_t, uint64_t) const noexcept override { return has_view(); }
   std::function<Status(uint32_t)> on_prepare = [](uint32_t) { return Status::Ok(); };
+  std::function<bool()> has_view = [] { return false; };
 };
 
 // Its thread cleans other buckets, and this one once the batch has ended.
@@ -37,9 +43,11 @@ TEST(ReclaimerTest, ALargeBatchKeepsNoOtherBucketFromBeingCleaned) {
   bool cleaned = false;
   listener.on_prepare = [&](uint32_t number) {
     if (number != 3) return Status::Ok();
+    // Once the bucket is cleaned it takes no more rows than it needs.
     for (uint64_t i = 0; i < kAppends; ++i) {
       const uint64_t key = KeyIn(1, i % kKeys);
-      EXPECT_TRUE(log->Append(key, ValueOf(key, i).data()).ok());
+      const Status put = log->Append(key, ValueOf(key, i).data());
+      EXPECT_TRUE(put.ok() || log->HasRows(1)) << put.ToString();
     }
     cleaned = Eventually([&] { return log->HasRows(1); });
     EXPECT_FALSE(log->HasRows(0));
@@ -49,6 +57,39 @@ TEST(ReclaimerTest, ALargeBatchKeepsNoOtherBucketFromBeingCleaned) {
   EXPECT_TRUE(cleaned);
   EXPECT_TRUE(Eventually([&] { return log->HasRows(0); }));
   reclaimer.Stop();
+  Detach(log.get());
+}
+
+// Beside other threads that release slots each round seems to have won some space.
+TEST(ReclaimerTest, CompactEndsThoughEachRoundReleasesSome) {
+  constexpr uint64_t kRow = 256;
+  constexpr uint64_t kMaxRounds = 8;
+  const TempDir dir{FastParent()};
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
+  std::atomic<bool> releases_one{false};
+  PrepareListener listener;
+  listener.has_view = [&] { return !releases_one.exchange(false); };
+  Attach(log.get(), &listener);
+  for (uint64_t i = 0; i < 14 * kRow; ++i) {
+    const uint64_t key = KeyIn(0, i % 16);
+    ASSERT_TRUE(log->Append(key, ValueOf(key, i).data()).ok());
+  }
+  Reclaimer reclaimer(TinyLogOptions(), log.get());
+  ASSERT_TRUE(reclaimer.Compact({}).ok());
+  const RowMover& mover = log->mover();
+  ASSERT_EQ(mover.released_bytes(), 0u);
+  ASSERT_GT(mover.unreleased_bytes(), (kMaxRounds + 2) * kRow * kValueBytes);
+  ASSERT_TRUE(log->Append(KeyIn(1, 0), ValueOf(KeyIn(1, 0), 1).data()).ok());
+  CallWatch full([&](SystemCall* call) {
+    const bool is_refused =
+        call->kind == CallKind::kPwrite && PathOfFd(call->fd).find("/value_") != std::string::npos;
+    if (!is_refused) return call->Proceed();
+    releases_one = true;
+    return Refuse(ENOSPC);
+  });
+  const ScopedHook scope(&full);
+  EXPECT_EQ(reclaimer.Compact({}).code(), Code::kFull);
+  EXPECT_EQ(mover.released_bytes(), kMaxRounds * kRow * kValueBytes);
   Detach(log.get());
 }
 

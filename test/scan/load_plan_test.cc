@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace engine_race {
@@ -91,6 +93,37 @@ TEST(LoadPlanTest, UnloggedSlotsAreStaged) {
   EXPECT_EQ(1u, plan.reads.size());
   EXPECT_EQ(5u, plan.position_count);
   CheckPlan(slots, 0, PlanOf(slots, 0, 10));
+}
+
+// Rows are given to other runs beside a plan without a view.
+TEST(LoadPlanTest, SlotsThatChangeMeanwhileHaveOnePlaceEach) {
+  constexpr uint32_t kRow = 64;
+  constexpr uint64_t kWatermark = 10 * kRow;
+  const SlotBits all = SlotBits::First(kRow);
+  const auto run_from = [&](uint64_t number) {
+    return Row{.kind = format::RowKind::kUsed, .number = number, .path = all, .held = all};
+  };
+  RunSlots runs(1, kRow);
+  runs.Set(0, run_from(0));
+  std::atomic<bool> stop{false};
+  std::thread changer([&] {
+    for (uint64_t i = 0; !stop; ++i) runs.Set(0, run_from(i % 2 * 2 * kWatermark));
+  });
+  std::vector<uint32_t> slots;
+  for (uint32_t slot = 0; slot < kRow; ++slot) slots.push_back(slot);
+  const std::vector<IndexEntry> entries = EntriesOf(slots);
+  LoadPlanner planner(kBufferValues);
+  for (int i = 0; i < 20000; ++i) {
+    LoadPlan plan;
+    planner.Add(3, entries, LoggedSlots(kWatermark, &runs), /*spare_positions=*/0, &plan);
+    EXPECT_EQ(plan.position_count, kRow);
+    std::set<uint32_t> taken;
+    for (const uint32_t position : plan.positions) taken.insert(position & ~kStagedPosition);
+    EXPECT_EQ(taken.size(), kRow);
+    if (HasFailure()) break;
+  }
+  stop = true;
+  changer.join();
 }
 
 TEST(LoadPlanTest, NothingGivesNothing) {

@@ -30,6 +30,7 @@ class PathsTest(unittest.TestCase):
         self.assertEqual(scope_of("harness/bench/report.cc"), ["harness", "bench", "lint"])
         self.assertEqual(scope_of("test/log/tail_test.cc"), ["engine"])
         self.assertEqual(scope_of("docs/format.md"), [])
+        self.assertEqual(scope_of("docs/python.md", "docs/python-api.md"), ["engine", "bare"])
 
     def test_a_door_of_the_library_concerns_the_harness(self):
         self.assertIn("harness", scope_of("engine_race/store.h"))

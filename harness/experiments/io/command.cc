@@ -18,14 +18,11 @@
 namespace harness {
 namespace {
 
+constexpr char kProgram[] = "lab io";
+
 constexpr char kMemoryDir[] = "/dev/shm";
 constexpr uint64_t kSmokeRecords = 4096;
 constexpr double kSmokeSeconds = 0.01;
-
-int Refuse(const std::string& why) {
-  std::fprintf(stderr, "lab io: %s\n", why.c_str());
-  return kExitRefused;
-}
 
 bool ParseNumber(const std::string& text, int* number) {
   const char* const end = text.data() + text.size();
@@ -61,10 +58,9 @@ bool RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std:
     *error = prepared.message();
     return false;
   }
-  if (FreeBytes(space.dir()) < NeededBytes(flags)) {
-    *error = medium + ": " + ByteText(NeededBytes(flags)) + " needed, " +
-             ByteText(FreeBytes(space.dir())) + " free in " + space.dir() +
-             ": choose another --dir or fewer --records";
+  const std::string no_room = WhyNoRoom({{space.dir(), NeededBytes(flags)}});
+  if (!no_room.empty()) {
+    *error = medium + ": " + no_room + ": choose another --dir or fewer --records";
     return false;
   }
   const IoLab lab(flags.config, &space);
@@ -141,8 +137,8 @@ CLI::App* AddIoCommand(CLI::App* app, IoFlags* flags) {
 int RunIo(IoFlags flags) {
   std::vector<int> numbers;
   if (!ParseExperiments(flags.experiments, &numbers)) {
-    return Refuse("--experiment takes all, or numbers from 1 to " +
-                  std::to_string(kIoExperimentCount) + " as in 1,4-6");
+    return Refuse(kProgram, "--experiment takes all, or numbers from 1 to " +
+                                std::to_string(kIoExperimentCount) + " as in 1,4-6");
   }
   if (flags.config.smoke) {
     flags.config.record_count = kSmokeRecords;
@@ -151,7 +147,7 @@ int RunIo(IoFlags flags) {
   CatchInterrupts();
   Experiments results;
   std::string error;
-  if (!RunMedium(flags, numbers, "disk", &results, &error)) return Refuse(error);
+  if (!RunMedium(flags, numbers, "disk", &results, &error)) return Refuse(kProgram, error);
   if (flags.has_tmpfs && !RunMedium(flags, numbers, "tmpfs", &results, &error)) {
     std::printf("tmpfs: not measured: %s\n", error.c_str());
   }
@@ -159,7 +155,7 @@ int RunIo(IoFlags flags) {
     return ErrorCount(experiment) == 0;
   });
   if (!SaveJson(Describe(flags, results, ok), flags.json_path)) {
-    return Refuse("cannot write " + flags.json_path);
+    return Refuse(kProgram, "cannot write " + flags.json_path);
   }
   if (Interrupted()) return kExitInterrupted;
   return ok ? kExitDone : kExitFailure;

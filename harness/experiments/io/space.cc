@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -23,18 +21,6 @@ using engine_race::Status;
 // Raw files are multiples of this, so that pages of every size fit in.
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
-Status MakeFreshDirectory(const std::string& parent, std::string* made) {
-  std::error_code failed;
-  const fs::path absolute = fs::absolute(parent, failed);
-  if (failed || !fs::is_directory(absolute, failed)) {
-    return Status::InvalidArgument(parent + " is not a directory");
-  }
-  std::string name = (absolute / "race-io.XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) return Status::FromErrno("mkdtemp in " + parent, errno);
-  *made = name;
-  return Status::Ok();
-}
-
 // Noise, so that no device can make the reads cheap by compressing them.
 void FillNoise(uint64_t seed, char* data, size_t size_bytes) {
   for (size_t i = 0; i + sizeof(uint64_t) <= size_bytes; i += sizeof(uint64_t)) {
@@ -45,23 +31,16 @@ void FillNoise(uint64_t seed, char* data, size_t size_bytes) {
 
 }  // namespace
 
-IoSpace::~IoSpace() {
-  files_.clear();
-  for (const std::string& dir : made_) {
-    std::error_code ignored;
-    fs::remove_all(dir, ignored);
-  }
+Status IoSpace::MakeIn(const std::string& parent, std::string* made) {
+  *made = made_.emplace_back(parent, 0, "race-io.").path();
+  if (!made->empty()) return Status::Ok();
+  return Status::InvalidArgument(parent + " is not a directory in which one could be made");
 }
 
 Status IoSpace::Prepare() {
-  std::string made;
-  ENGINE_RACE_RETURN_IF_ERROR(MakeFreshDirectory(options_.parent, &made));
-  made_.push_back(made);
-  dir_ = made;
+  ENGINE_RACE_RETURN_IF_ERROR(MakeIn(options_.parent, &dir_));
   for (const std::string& path : options_.paths) {
-    ENGINE_RACE_RETURN_IF_ERROR(MakeFreshDirectory(path, &made));
-    made_.push_back(made);
-    paths_.push_back(made);
+    ENGINE_RACE_RETURN_IF_ERROR(MakeIn(path, &paths_.emplace_back()));
   }
   if (!has_stand_ins()) return Status::Ok();
   for (uint32_t i = 0; i < options_.stand_in_count; ++i) {
@@ -100,7 +79,7 @@ Status IoSpace::MakeRawFile(const std::string& path, uint64_t size_bytes, RawFil
   engine_race::Region piece;
   ENGINE_RACE_RETURN_IF_ERROR(engine_race::Region::Allocate(kPieceBytes, false, &piece));
   for (uint64_t offset = 0; offset < size_bytes; offset += kPieceBytes) {
-    if (Interrupted()) return Status(engine_race::Code::kIncomplete, "interrupted");
+    if (Interrupted()) return InterruptedStatus();
     FillNoise(offset, piece.data(), piece.size());
     ENGINE_RACE_RETURN_IF_ERROR(
         engine_race::sys::PwriteFull(file->fd.get(), piece.data(), kPieceBytes, offset));

@@ -6,12 +6,14 @@
 #define HARNESS_EXPERIMENTS_IO_SPACE_H_
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
+#include "harness/system/scratch_dir.h"
 
 namespace harness {
 
@@ -40,7 +42,6 @@ class IoSpace {
   explicit IoSpace(IoSpaceOptions options) : options_(std::move(options)) {}
   IoSpace(const IoSpace&) = delete;
   IoSpace& operator=(const IoSpace&) = delete;
-  ~IoSpace();
 
   // Makes the directories.
   engine_race::Status Prepare();
@@ -54,11 +55,12 @@ class IoSpace {
   bool has_stand_ins() const { return options_.paths.empty(); }
 
  private:
+  // Makes a fresh directory in `parent` and gives its name.
+  engine_race::Status MakeIn(const std::string& parent, std::string* made);
   engine_race::Status MakeRawFile(const std::string& path, uint64_t size_bytes, RawFile* file);
 
   const IoSpaceOptions options_;
-  // The directories to remove.
-  std::vector<std::string> made_;
+  std::deque<ScratchDir> made_;
   std::string dir_;
   std::vector<std::string> paths_;
   std::vector<RawFile> files_;

@@ -1,20 +1,18 @@
 // A store that an experiment fills, loads in the engine's different ways, and removes.
 //
-// It belongs to one experiment. One load runs at a time, because it uses the whole machine. Both
-// ends of each value read are checked; a wrong value is an error.
+// It belongs to one experiment. One load runs at a time, because it uses the whole machine. A wrong
+// value is an error, see DrawnReads; a mix checks both ends of each value.
 #ifndef HARNESS_EXPERIMENTS_IO_STORE_H_
 #define HARNESS_EXPERIMENTS_IO_STORE_H_
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "engine_race/store.h"
-#include "harness/data/value_maker.h"
 #include "harness/experiments/io/space.h"
+#include "harness/load/store_runs.h"
 #include "harness/measure/report.h"
 #include "harness/measure/timed.h"
 
@@ -39,8 +37,7 @@ class IoStore {
   engine_race::Status Fill(TimedPoint* point);
   // Opens the store and builds the index by a first read.
   engine_race::Status Open();
-  void Close() { store_.reset(); }
-  engine_race::StoreStats stats() const { return store_->Stats(); }
+  engine_race::StoreStats stats() const { return reads_->store()->Stats(); }
 
   // This many threads call MultiRead with kKeysPerCall random keys; a request is a key.
   engine_race::Status MultiReads(uint32_t thread_count, double seconds, TimedPoint* point);
@@ -53,16 +50,11 @@ class IoStore {
 
  private:
   engine_race::Status MixThread(uint32_t thread, uint32_t write_percent, TimedThread* self);
-  engine_race::Status MultiReadThread(uint32_t thread, TimedThread* self);
-  engine_race::Status CheckValue(uint64_t key, const std::string& value) const;
-  uint64_t KeyAt(uint64_t index) const;
-  void RemoveFiles();
 
-  const std::string dir_;
-  const uint64_t record_count_;
-  const ValueMaker values_{1};
+  const StoreShape shape_;
+  StoreRuns runs_;
   engine_race::Options options_;
-  std::unique_ptr<engine_race::Store> store_;
+  std::unique_ptr<DrawnReads> reads_;  // of the open store
   // The writes that a mix may still make: the log grows by every write, and must not fill the
   // device.
   std::atomic<int64_t> writes_left_{0};

@@ -19,16 +19,13 @@
 namespace harness {
 namespace {
 
+constexpr char kProgram[] = "lab l1";
+
 using engine_race::Status;
 
 constexpr uint64_t kMostRecordsPerTable = 20000000;
 // Of the engine's index: as many as its bench has.
 constexpr uint64_t kMostIndexKeys = 64000000;
-
-int Refuse(const std::string& why) {
-  std::fprintf(stderr, "lab l1: %s\n", why.c_str());
-  return kExitRefused;
-}
 
 void Shrink(L1RaceConfig* config) {
   config->records.records_per_table = 20000 / config->records.table_count;
@@ -130,7 +127,7 @@ int Race(const L1RaceFlags& flags, const L1RaceConfig& config) {
   std::string json_path = flags.json_path;
   if (json_path.empty() && !flags.plot_dir.empty()) json_path = config.dir + "/l1.json";
   if (!SaveJson(Describe(config, tables, status), json_path)) {
-    return Refuse("cannot write " + json_path);
+    return Refuse(kProgram, "cannot write " + json_path);
   }
   if (Interrupted()) return kExitInterrupted;
   if (!flags.plot_dir.empty()) {
@@ -198,13 +195,13 @@ int RunL1Command(L1RaceFlags flags) {
   config.has_children = !flags.without_children;
   if (flags.is_smoke) Shrink(&config);
   if (flags.without_huge_pages && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) {
-    return Refuse("this system cannot leave out huge pages");
+    return Refuse(kProgram, "this system cannot leave out huge pages");
   }
   const ScratchDir dir(flags.parent, 0);
-  if (dir.path().empty()) return Refuse("cannot work in " + flags.parent);
+  if (dir.path().empty()) return Refuse(kProgram, "cannot work in " + flags.parent);
   config.dir = dir.path();
   const std::string problem = FitRecords(flags, FreeBytes(dir.path()), &config);
-  if (!problem.empty()) return Refuse(problem);
+  if (!problem.empty()) return Refuse(kProgram, problem);
   return Race(flags, config);
 }
 

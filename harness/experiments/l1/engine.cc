@@ -28,6 +28,11 @@ namespace {
 
 constexpr char kWithDir[] = "/with-frames";
 constexpr char kWithoutDir[] = "/without-frames";
+// Figures of sides.
+constexpr char kUniformWith[] = "uniform Read, CPU with frames, ns";
+constexpr char kUniformWithout[] = "uniform Read, CPU without, ns";
+constexpr char kHotNs[] = "hot Read, ns";
+constexpr char kCopyNs[] = "memcpy of 4 KiB, ns";
 constexpr uint32_t kWriters = 16;
 // Values of the uniform part for each frame.
 constexpr uint64_t kValuesPerFrame = 64;
@@ -97,8 +102,8 @@ L1Engine::L1Engine(const L1EngineShape& shape, ClaimRounds* rounds)
 L1Engine::~L1Engine() { Remove(); }
 
 void L1Engine::Remove() {
-  with_.reset();
-  without_.reset();
+  with_.reads.reset();
+  without_.reads.reset();
   for (const std::string& parent : {shape_.dir, shape_.tmpfs_dir}) {
     if (parent.empty()) continue;
     for (const char* name : {kWithDir, kWithoutDir}) {
@@ -117,12 +122,17 @@ Options L1Engine::DiskOptions(bool has_frames) const {
   return options;
 }
 
-Status L1Engine::Make(const StoreShape& shape, const Options& options,
-                      std::unique_ptr<DrawnReads>* reads) {
-  reads->reset();
+Status L1Engine::Make(const StoreShape& shape, const Options& options, Side* side) {
+  side->reads.reset();
   StoreRuns runs(shape);
-  if (!runs.Write(options, kWriters).ok()) return Status::IOError(runs.failure());
-  return DrawnReads::Open(shape, options, reads);
+  runs.Write(options, kWriters);
+  ENGINE_RACE_RETURN_IF_ERROR(runs.status());
+  return DrawnReads::Open(shape, options, &side->reads);
+}
+
+Status L1Engine::Run(const RecordDraw& draw, const ReadShape& shape, Side* side, TimedPoint* point,
+                     FrameCounts* frames) {
+  return side->reads->Run(draw, shape, shape_.seed + ++side->run_count, point, frames);
 }
 
 // Warms by MultiRead, which is the fastest way.
@@ -132,15 +142,15 @@ Status L1Engine::Warm(const RecordDraw& draw) {
   double last_rate = 0;
   nlohmann::json rates;
   for (uint32_t step = 0; step < shape_.warming_step_count; ++step) {
-    TimedRun run;
+    TimedPoint run;
     FrameCounts frames;
-    ENGINE_RACE_RETURN_IF_ERROR(with_->Run(draw, shape, NextSeed(), &run, &frames));
+    ENGINE_RACE_RETURN_IF_ERROR(Run(draw, shape, &with_, &run, &frames));
     rates.push_back(frames.hit_rate());
     const bool is_warm = frames.hit_rate() - last_rate < kWarmEnough;
     last_rate = frames.hit_rate();
     if (is_warm && step + 1 >= kLeastWarmingSteps) break;
   }
-  const StoreStats stats = with_->store()->Stats();
+  const StoreStats stats = with_.reads->store()->Stats();
   about_["zipf"] = {{"hit_rates_while_warming", rates},
                     {"frame_memory_bytes", stats.frame_memory_bytes},
                     {"frame_limit_bytes", stats.frame_limit_bytes},
@@ -150,24 +160,16 @@ Status L1Engine::Warm(const RecordDraw& draw) {
   return Status::Ok();
 }
 
-Status L1Engine::RunBoth(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
-                         TimedRun* runs, FrameCounts* frames) {
-  const uint64_t seed = NextSeed();
-  return AlternatingRound(
-      round, {[&] { return with_->Run(draw, shape, seed, &runs[true], frames); },
-              [&] { return without_->Run(draw, shape, seed, &runs[false], nullptr); }});
-}
-
-Status L1Engine::ZipfRound(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
-                           const std::string& name, double* gain) {
-  TimedRun runs[2];
-  FrameCounts frames;
-  ENGINE_RACE_RETURN_IF_ERROR(RunBoth(round, draw, shape, runs, &frames));
-  rounds_.Note(name + ", with frames, reads a second", runs[true].rate());
-  rounds_.Note(name + ", without, reads a second", runs[false].rate());
-  rounds_.Note(name + ", hit rate", frames.hit_rate());
-  *gain = runs[false].rate() > 0 ? runs[true].rate() / runs[false].rate() : 0;
-  return Status::Ok();
+Turn L1Engine::ZipfTurn(const RecordDraw& draw, const ReadShape& shape, const std::string& name,
+                        Side* side) {
+  return [=, this, &draw] {
+    TimedPoint run;
+    FrameCounts frames;
+    ENGINE_RACE_RETURN_IF_ERROR(Run(draw, shape, side, &run, &frames));
+    rounds_.Note(name + ", " + side->what + ", reads a second", run.RequestsPerSecond());
+    if (side == &with_) rounds_.Note(name + ", hit rate", frames.hit_rate());
+    return Status::Ok();
+  };
 }
 
 Status L1Engine::CompareZipf() {
@@ -177,71 +179,71 @@ Status L1Engine::CompareZipf() {
   ENGINE_RACE_RETURN_IF_ERROR(Make(without, DiskOptions(false), &without_));
   const RecordDraw draw(DrawShape::kZipfian, shape_.record_count);
   ENGINE_RACE_RETURN_IF_ERROR(Warm(draw));
-  const ReadShape single{shape_.thread_count, 0, shape_.seconds, 0};
-  const ReadShape batched{shape_.batch_thread_count, shape_.keys_per_call, shape_.seconds, 0};
-  for (uint32_t round = 0; round < shape_.round_count; ++round) {
-    double gain = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(ZipfRound(round, draw, single, "zipfian Read", &gain));
-    rounds_.Note(kZipfGain, gain);
-    ENGINE_RACE_RETURN_IF_ERROR(ZipfRound(round, draw, batched, "zipfian MultiRead", &gain));
-    rounds_.Note(std::string(kZipfGain) + ", MultiRead", gain);
-  }
-  without_.reset();
-  return Status::Ok();
+  // The two sides of each way to read follow each other.
+  std::vector<Turn> turns;
+  std::vector<RoundRatio> ratios;
+  const auto compare = [&](const char* call, const ReadShape& shape, const std::string& claim) {
+    const std::string name = std::string("zipfian ") + call;
+    for (Side* side : {&with_, &without_}) turns.push_back(ZipfTurn(draw, shape, name, side));
+    ratios.push_back(
+        {claim, name + ", with frames, reads a second", name + ", without, reads a second"});
+  };
+  compare("Read", {shape_.thread_count, 0, shape_.seconds, 0}, kZipfGain);
+  compare("MultiRead", {shape_.batch_thread_count, shape_.keys_per_call, shape_.seconds, 0},
+          std::string(kZipfGain) + ", MultiRead");
+  const Status status = rounds_.Run({shape_.round_count}, turns, ratios);
+  without_.reads.reset();
+  return status;
 }
 
 Status L1Engine::Probe(const RecordDraw& draw, double* hit_rate) {
   const ReadShape shape{shape_.batch_thread_count, shape_.keys_per_call, 0,
                         shape_.probe_read_count};
-  TimedRun run;
+  TimedPoint run;
   FrameCounts frames;
-  ENGINE_RACE_RETURN_IF_ERROR(with_->Run(draw, shape, NextSeed(), &run, &frames));
+  ENGINE_RACE_RETURN_IF_ERROR(Run(draw, shape, &with_, &run, &frames));
   *hit_rate = frames.hit_rate();
   return Status::Ok();
 }
 
-Status L1Engine::ScanOnce() {
-  if (with_ == nullptr) return Status::InvalidArgument("the store is not warm");
-  const RecordDraw draw(DrawShape::kZipfian, shape_.record_count);
-  for (uint32_t round = 0; round < shape_.round_count; ++round) {
-    for (const bool by_range : {true, false}) {
-      double before = 0;
-      double after = 0;
-      for (uint64_t i = 0; i < kProbesBetweenScans; ++i) {
-        ENGINE_RACE_RETURN_IF_ERROR(Probe(draw, &before));
-      }
-      ENGINE_RACE_RETURN_IF_ERROR(
-          by_range ? with_->RangeOnce()
-                   : with_->ReadEachOnce(shape_.batch_thread_count, shape_.keys_per_call));
-      ENGINE_RACE_RETURN_IF_ERROR(Probe(draw, &after));
-      const std::string claim = kHitRate;
-      rounds_.Note("hit rate before a scan", before);
-      rounds_.Note(by_range ? "hit rate after a Range" : "hit rate after a MultiRead of all",
-                   after);
-      // Without hits before the scan the share is 0.
-      const double left = before > 0 ? after / before : 0;
-      rounds_.Note(by_range ? claim : claim + ", MultiRead of all", left);
-    }
+Status L1Engine::ScanTurn(const RecordDraw& draw, bool by_range) {
+  double before = 0;
+  double after = 0;
+  TimedPoint ranged;
+  for (uint64_t i = 0; i < kProbesBetweenScans; ++i) {
+    ENGINE_RACE_RETURN_IF_ERROR(Probe(draw, &before));
   }
+  ENGINE_RACE_RETURN_IF_ERROR(
+      by_range ? with_.reads->RangeOnce(1, &ranged)
+               : with_.reads->ReadEachOnce(shape_.batch_thread_count, shape_.keys_per_call));
+  ENGINE_RACE_RETURN_IF_ERROR(Probe(draw, &after));
+  rounds_.Note("hit rate before a scan", before);
+  rounds_.Note(by_range ? "hit rate after a Range" : "hit rate after a MultiRead of all", after);
+  // Without hits before the scan the share is 0.
+  rounds_.Note(by_range ? kHitRate : std::string(kHitRate) + ", MultiRead of all",
+               before > 0 ? after / before : 0);
   return Status::Ok();
 }
 
-Status L1Engine::UniformRound(uint32_t round, const RecordDraw& draw, bool counts) {
-  const ReadShape shape{shape_.uniform_thread_count, 0, shape_.seconds, 0};
-  TimedRun runs[2];
+Status L1Engine::ScanOnce() {
+  if (with_.reads == nullptr) return Status::InvalidArgument("the store is not warm");
+  const RecordDraw draw(DrawShape::kZipfian, shape_.record_count);
+  return rounds_.Run({shape_.round_count}, {[&] { return ScanTurn(draw, /*by_range=*/true); },
+                                            [&] { return ScanTurn(draw, /*by_range=*/false); }});
+}
+
+Status L1Engine::UniformTurn(const RecordDraw& draw, Side* side) {
+  TimedPoint run;
   FrameCounts frames;
-  ENGINE_RACE_RETURN_IF_ERROR(RunBoth(round, draw, shape, runs, &frames));
-  if (!counts) return Status::Ok();
-  rounds_.Note("uniform Read, CPU with frames, ns", runs[true].cpu_ns());
-  rounds_.Note("uniform Read, CPU without, ns", runs[false].cpu_ns());
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Run(draw, {shape_.uniform_thread_count, 0, shape_.seconds, 0}, side, &run, &frames));
+  rounds_.Note(side == &with_ ? kUniformWith : kUniformWithout, run.CpuNsPerRequest());
+  if (side == &without_) return Status::Ok();
   rounds_.Note("uniform Read, hit rate", frames.hit_rate());
   rounds_.Note("uniform Read, admissions for each miss",
                frames.miss_count > 0 ? static_cast<double>(frames.admission_count) /
                                            static_cast<double>(frames.miss_count)
                                      : 0);
-  if (runs[false].cpu_ns() > 0) {
-    rounds_.Note(kUniformCost, runs[true].cpu_ns() / runs[false].cpu_ns() - 1);
-  }
   return Status::Ok();
 }
 
@@ -253,19 +255,20 @@ Status L1Engine::CompareUniform() {
   ENGINE_RACE_RETURN_IF_ERROR(Make(with, TmpfsOptions(frame_bytes), &with_));
   ENGINE_RACE_RETURN_IF_ERROR(Make(without, TmpfsOptions(0), &without_));
   const RecordDraw draw(DrawShape::kUniform, shape_.uniform_record_count);
-  // The first two fill the frames and the processor's caches.
-  for (const uint32_t round : {0, 1}) {
-    ENGINE_RACE_RETURN_IF_ERROR(UniformRound(round, draw, /*counts=*/false));
-  }
-  for (uint32_t round = 0; round < shape_.round_count; ++round) {
-    ENGINE_RACE_RETURN_IF_ERROR(UniformRound(round, draw, /*counts=*/true));
-  }
-  const StoreStats stats = with_->store()->Stats();
+  // The first two rounds fill the frames and the processor's caches.
+  TimedPoint unused;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Run(draw, {shape_.uniform_thread_count, 0, shape_.seconds, 0}, &with_, &unused, nullptr));
+  ENGINE_RACE_RETURN_IF_ERROR(rounds_.Run(
+      {.count = shape_.round_count, .warms_up = true},
+      {[&] { return UniformTurn(draw, &with_); }, [&] { return UniformTurn(draw, &without_); }},
+      {{kUniformCost, kUniformWith, kUniformWithout, RatioForm::kGrowth}}));
+  const StoreStats stats = with_.reads->store()->Stats();
   about_["uniform"] = {{"hot_value_bytes", frame_bytes},
                        {"frame_memory_bytes", stats.frame_memory_bytes},
                        {"frame_limit_bytes", stats.frame_limit_bytes}};
-  with_.reset();
-  without_.reset();
+  with_.reads.reset();
+  without_.reads.reset();
   return Status::Ok();
 }
 
@@ -289,7 +292,7 @@ Status L1Engine::CompareHot() {
   const StoreShape hot{shape_.tmpfs_dir + kWithDir, "", count, shape_.seed};
   ENGINE_RACE_RETURN_IF_ERROR(Make(hot, TmpfsOptions(HotFrameBytes(shape_)), &with_));
   uint64_t pass_count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(WarmHot(with_.get(), &pass_count));
+  ENGINE_RACE_RETURN_IF_ERROR(WarmHot(with_.reads.get(), &pass_count));
   about_["hot"] = {{"values", count}, {"warming_passes", pass_count}};
 
   Region bare;
@@ -298,42 +301,35 @@ Status L1Engine::CompareHot() {
   const std::vector<uint32_t> order = RandomOrder(count, shape_.seed);
   std::vector<char> keys(count * kKeyBytes);
   for (uint64_t i = 0; i < count; ++i) {
-    engine_race::EncodeKey(with_->KeyAt(order[i]), keys.data() + i * kKeyBytes);
+    engine_race::EncodeKey(with_.reads->KeyAt(order[i]), keys.data() + i * kKeyBytes);
   }
   std::string value(kValueBytes, '\0');
   std::vector<char> buffer(kValueBytes);
-  const auto read_all = [&](double* ns) {
+  const auto read_all = [&] {
     const uint64_t start_ns = NowNs();
     for (uint64_t i = 0; i < count; ++i) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          with_->store()->Read({keys.data() + i * kKeyBytes, kKeyBytes}, &value));
+          with_.reads->store()->Read({keys.data() + i * kKeyBytes, kKeyBytes}, &value));
     }
-    *ns = NsEach(start_ns, count);
+    rounds_.Note(kHotNs, NsEach(start_ns, count));
     return Status::Ok();
   };
-  const auto copy_all = [&](double* ns) {
+  const auto copy_all = [&] {
     const uint64_t start_ns = NowNs();
     for (const uint32_t at : order) {
       std::memcpy(buffer.data(), bare.data() + uint64_t{at} * kValueBytes, kValueBytes);
       asm volatile("" : : "r"(buffer.data()) : "memory");
     }
-    *ns = NsEach(start_ns, count);
+    rounds_.Note(kCopyNs, NsEach(start_ns, count));
     return Status::Ok();
   };
-  const StoreStats before = with_->store()->Stats();
-  double read_ns = 0;
-  double copy_ns = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(AlternatingRounds(
-      shape_.round_count, {[&] { return copy_all(&copy_ns); }, [&] { return read_all(&read_ns); }},
-      [&](uint32_t) {
-        rounds_.Note("hot Read, ns", read_ns);
-        rounds_.Note("memcpy of 4 KiB, ns", copy_ns);
-        rounds_.NoteRatio(kHotRead, read_ns, copy_ns);
-      }));
-  if (!IsHot(before, with_->store()->Stats(), count * shape_.round_count)) {
+  const StoreStats before = with_.reads->store()->Stats();
+  ENGINE_RACE_RETURN_IF_ERROR(
+      rounds_.Run({shape_.round_count}, {copy_all, read_all}, {{kHotRead, kHotNs, kCopyNs}}));
+  if (!IsHot(before, with_.reads->store()->Stats(), count * shape_.round_count)) {
     return Status::IOError("what was hot did not stay in memory");
   }
-  with_.reset();
+  with_.reads.reset();
   return Status::Ok();
 }
 

@@ -82,29 +82,34 @@ class L1Engine {
  private:
   using Status = engine_race::Status;
 
+  // A store of a comparison.
+  struct Side {
+    const char* what;  // ends its figures
+    std::unique_ptr<DrawnReads> reads = nullptr;
+    uint64_t run_count = 0;
+  };
+
   // Writes a store and opens it.
-  Status Make(const StoreShape& shape, const engine_race::Options& options,
-              std::unique_ptr<DrawnReads>* reads);
+  Status Make(const StoreShape& shape, const engine_race::Options& options, Side* side);
+  // Both sides draw the same records in their n-th runs.
+  Status Run(const RecordDraw& draw, const ReadShape& shape, Side* side, TimedPoint* point,
+             FrameCounts* frames);
   Status Warm(const RecordDraw& draw);
-  // Reads both stores in turn; every other round swaps them. runs[true] and *frames are of the
-  // store with frames.
-  Status RunBoth(uint32_t round, const RecordDraw& draw, const ReadShape& shape, TimedRun* runs,
-                 FrameCounts* frames);
-  Status ZipfRound(uint32_t round, const RecordDraw& draw, const ReadShape& shape,
-                   const std::string& name, double* gain);
-  Status UniformRound(uint32_t round, const RecordDraw& draw, bool counts);
+  // Notes the rate of reads, and the hit rate of the side with frames.
+  Turn ZipfTurn(const RecordDraw& draw, const ReadShape& shape, const std::string& name,
+                Side* side);
+  Status UniformTurn(const RecordDraw& draw, Side* side);
   Status Probe(const RecordDraw& draw, double* hit_rate);
+  // Scans everything by Range or by MultiRead.
+  Status ScanTurn(const RecordDraw& draw, bool by_range);
   Status WarmHot(DrawnReads* reads, uint64_t* pass_count);
-  uint64_t NextSeed() { return shape_.seed + ++seed_count_; }
   engine_race::Options DiskOptions(bool has_frames) const;
 
   const L1EngineShape shape_;
   ClaimRounds& rounds_;
   nlohmann::json about_;
-  uint64_t seed_count_ = 0;
-  // With frames and without.
-  std::unique_ptr<DrawnReads> with_;
-  std::unique_ptr<DrawnReads> without_;
+  Side with_{"with frames"};
+  Side without_{"without"};
 };
 
 }  // namespace harness

@@ -77,8 +77,8 @@ Status L1Race::MeasureShards() {
     if (Interrupted() || 2 * L1StepBytes(config_.records) > FreeMemoryBytes()) break;
     L1Shards shards({config_.rounds, threads}, files_.get(), &rates_);
     ENGINE_RACE_RETURN_IF_ERROR(shards.Prepare());
-    const auto run = [&](const L1RunShape& shape, L1Run* result) {
-      return shards.RunWorkers(*lookups_, shape, result);
+    const auto run = [&](const L1RunShape& shape, TimedPoint* point) {
+      return shards.RunWorkers(*lookups_, shape, point);
     };
     ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(
         config_.rounds, {{L1Named(kShards, threads), lookups_.get(), threads, nullptr, run}}, {},
@@ -91,12 +91,12 @@ Status L1Race::CountHere(const char* name, const L1Tables& tables) {
   std::optional<CpuCounters> counters = CpuCounters::Open();
   if (!counters) return Status::Ok();
   counted_by_ = "the processor's own counters, one thread";
-  L1Run run;
+  TimedPoint point;
   counters->Start();
   const Status status =
-      RunLookups(*lookups_, {1, config_.rounds.seconds, 0, 0}, tables.Gets(), &run);
+      RunLookups(*lookups_, {1, config_.rounds.seconds, 0, 0}, tables.Gets(), &point);
   const CpuCounts counts = counters->Stop();
-  const auto count = static_cast<double>(run.lookup_count);
+  const auto count = static_cast<double>(point.request_count);
   counts_[name] = {{"l1d_misses", Over(static_cast<double>(counts.l1d_misses), count)},
                    {"instructions", Over(static_cast<double>(counts.instructions), count)},
                    {"instructions_per_cycle", Over(static_cast<double>(counts.instructions),

@@ -1,7 +1,6 @@
 #include "harness/experiments/l1/rounds.h"
 
 #include <algorithm>
-#include <map>
 
 #include "harness/data/mix.h"
 #include "harness/system/child_process.h"
@@ -12,30 +11,29 @@ using engine_race::Status;
 
 namespace {
 
-// The throughputs of a round, by contender.
-using RoundRates = std::map<std::string, double>;
-
-double FastestOf(const RoundRates& rates, const std::vector<std::string>& names) {
-  double fastest = 0;
-  for (const std::string& name : names) {
-    const auto found = rates.find(name);
-    if (found != rates.end()) fastest = std::max(fastest, found->second);
-  }
-  return fastest;
-}
-
 // Each contender's round begins at the same lookup.
 Status RunContender(const L1RoundsShape& shape, uint32_t round, const L1Contender& contender,
-                    RoundRates* rates) {
+                    ClaimRounds* rounds) {
   const L1RunShape run_shape{contender.thread_count, shape.seconds, shape.warming_seconds,
                              AsBelow(MixAt(shape.seed, round), contender.lookups->chunk_count())};
-  L1Run run;
+  TimedPoint point;
   const Status status = contender.run
-                            ? contender.run(run_shape, &run)
-                            : RunLookups(*contender.lookups, run_shape, contender.answer, &run);
+                            ? contender.run(run_shape, &point)
+                            : RunLookups(*contender.lookups, run_shape, contender.answer, &point);
   if (!status.ok()) return Status(status.code(), contender.name + ": " + status.message());
-  (*rates)[contender.name] = run.lookups_per_second;
+  rounds->Note(L1Figure(contender.name), point.RequestsPerSecond());
   return Status::Ok();
+}
+
+// In the round that has `later` rounds after it; 0 when none of them ran.
+double FastestOf(const ClaimRounds& rounds, const std::vector<std::string>& names, size_t later) {
+  double fastest = 0;
+  for (const std::string& name : names) {
+    if (!rounds.has(L1Figure(name))) continue;
+    const std::vector<double>& rates = rounds.rounds(L1Figure(name));
+    if (later < rates.size()) fastest = std::max(fastest, rates[rates.size() - 1 - later]);
+  }
+  return fastest;
 }
 
 }  // namespace
@@ -58,22 +56,23 @@ ResultRow L1StepRow(const ClaimRounds& rates, const std::string& step, const std
 
 Status RunL1Rounds(const L1RoundsShape& shape, const std::vector<L1Contender>& contenders,
                    const std::vector<L1Ratio>& ratios, ClaimRounds* rounds) {
-  uint32_t next_round = 0;
-  RoundRates rates;
   std::vector<Turn> turns;
   turns.reserve(contenders.size());
   for (const L1Contender& contender : contenders) {
-    turns.emplace_back([&] { return RunContender(shape, next_round, contender, &rates); });
+    turns.emplace_back([&, round = uint32_t{0}]() mutable {
+      return RunContender(shape, round++, contender, rounds);
+    });
   }
-  const Status status = AlternatingRounds(shape.round_count, turns, [&](uint32_t round) {
-    next_round = round + 1;
-    for (const auto& [name, rate] : rates) rounds->Note(L1Figure(name), rate);
-    for (const L1Ratio& ratio : ratios) {
-      rounds->NoteRatio(ratio.name, FastestOf(rates, ratio.above), FastestOf(rates, ratio.below));
+  const Status status = rounds->Run({shape.round_count}, turns);
+  if (Interrupted()) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(status);
+  for (const L1Ratio& ratio : ratios) {
+    for (uint32_t later = shape.round_count; later-- > 0;) {
+      rounds->NoteRatio(ratio.name, FastestOf(*rounds, ratio.above, later),
+                        FastestOf(*rounds, ratio.below, later));
     }
-    rates.clear();
-  });
-  return Interrupted() ? Status::Ok() : status;
+  }
+  return Status::Ok();
 }
 
 }  // namespace harness

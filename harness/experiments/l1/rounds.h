@@ -23,7 +23,7 @@ struct L1Contender {
   uint32_t thread_count;
   MakeL1Answer answer = nullptr;
   // Instead of `answer`, for contenders that have threads of their own.
-  std::function<engine_race::Status(const L1RunShape& shape, L1Run* run)> run = nullptr;
+  std::function<engine_race::Status(const L1RunShape& shape, TimedPoint* point)> run = nullptr;
 };
 
 // `name` is the throughput of the fastest `above` over that of the fastest `below`, among those

@@ -107,7 +107,7 @@ MakeL1Answer L1Shards::ByTable() const {
   };
 }
 
-Status L1Shards::RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, L1Run* run) {
+Status L1Shards::RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, TimedPoint* point) {
   const uint32_t count = shards_->worker_count();
   std::vector<uint64_t> next(count);
   for (uint32_t worker = 0; worker < count; ++worker) {
@@ -129,16 +129,13 @@ Status L1Shards::RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, L
   };
   // Warming is a run of its own, because a worker that waits for the others to start answers no
   // requests.
-  TimedPoint point;
-  ENGINE_RACE_RETURN_IF_ERROR(RunTimed(count, shape.warming_seconds, look_up, &point));
-  ENGINE_RACE_RETURN_IF_ERROR(RunTimed(count, shape.seconds, look_up, &point));
-  *run = RunOf(point);
-  return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(RunTimed(count, shape.warming_seconds, look_up, point));
+  return RunTimed(count, shape.seconds, look_up, point);
 }
 
 Status L1Shards::Compare(const L1Lookups& lookups) {
-  const auto workers = [&](const L1RunShape& shape, L1Run* run) {
-    return RunWorkers(lookups, shape, run);
+  const auto workers = [&](const L1RunShape& shape, TimedPoint* point) {
+    return RunWorkers(lookups, shape, point);
   };
   const uint32_t threads = shape_.thread_count;
   const std::string claim = kSharedNothing;

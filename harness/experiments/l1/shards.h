@@ -43,7 +43,8 @@ class L1Shards {
   engine_race::Status Compare(const L1Lookups& lookups);
 
   // Runs the workers' part of a round.
-  engine_race::Status RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, L1Run* run);
+  engine_race::Status RunWorkers(const L1Lookups& lookups, const L1RunShape& shape,
+                                 TimedPoint* point);
   // Answers by the sharing threads, with a chunk's lookups grouped by table.
   MakeL1Answer ByTable() const;
 

@@ -12,7 +12,7 @@
 namespace harness {
 namespace {
 
-const std::vector<std::string> kPrograms = {"bench", "compare", "crash", "lab",  "multi_read",
+const std::vector<std::string> kPrograms = {"bench", "compare", "crash", "lab",
                                             "numa",  "profile", "race",  "store"};
 
 // Needs programs.
@@ -74,7 +74,6 @@ TEST_F(CommandLineTest, AMistypedNameIsNamedWithTheOneThatWasMeant) {
       {"race", {"--keys", "unifrom"}, "--keys: unknown shape unifrom; did you mean uniform?\n"},
       {"race", {"--thread", "4"}, "race: unknown flag --thread; did you mean --threads?\n"},
       {"crash", {"--keys", "skewd"}, "--keys: unknown choice skewd; did you mean skewed?\n"},
-      {"multi_read", {"--kind", "multi_raed"}, "did you mean multi_read?\n"},
   };
   for (const auto& [program, args, wanted] : cases) {
     const ChildResult run = Run(program, args);

@@ -22,8 +22,8 @@ TEST_P(VersionTest, PrintsNameAndVersion) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, VersionTest,
-                         testing::Values("bench", "compare", "crash", "lab", "multi_read", "numa",
-                                         "profile", "race", "store"),
+                         testing::Values("bench", "compare", "crash", "lab", "numa", "profile",
+                                         "race", "store"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

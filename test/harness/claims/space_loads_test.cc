@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "harness/claims/benches.h"
-#include "harness/load/store_basics.h"
+#include "harness/load/store_runs.h"
 #include "test/test_util.h"
 
 namespace harness {
@@ -52,9 +52,8 @@ TEST(SpaceLoopsTest, AFillWritesEachRecordOnce) {
   const SpaceRecords records(1000, kLoopSeed);
   std::mutex mutex;
   std::map<uint64_t, int> puts;
-  double rate = 0;
-  const Status filled = FillRecords(
-      records, 3,
+  TimedPoint point;
+  const Status filled = WriteRecords(
       [&](uint64_t key, const char* value) {
         uint64_t version = 0;
         EXPECT_TRUE(records.values().CheckAll(key, value, &version));
@@ -62,9 +61,9 @@ TEST(SpaceLoopsTest, AFillWritesEachRecordOnce) {
         ++puts[key];
         return Status::Ok();
       },
-      &rate);
+      records.keys(), records.values(), 3, &point);
   EXPECT_TRUE(filled.ok()) << filled.ToString();
-  EXPECT_GT(rate, 0);
+  EXPECT_EQ(point.request_count, records.count());
   EXPECT_EQ(puts.size(), records.count());
   for (uint64_t i = 0; i < records.count(); ++i) EXPECT_EQ(puts[records.KeyAt(i)], 1) << i;
 }
@@ -72,11 +71,10 @@ TEST(SpaceLoopsTest, AFillWritesEachRecordOnce) {
 TEST(SpaceLoopsTest, AFailedWriteEndsAFill) {
   const SpaceRecords records(1000, kLoopSeed);
   std::atomic<uint64_t> count{0};
-  double rate = 0;
-  const Status filled = FillRecords(
-      records, 1,
+  TimedPoint point;
+  const Status filled = WriteRecords(
       [&](uint64_t, const char*) { return ++count == 10 ? Status::IOError("tenth") : Status(); },
-      &rate);
+      records.keys(), records.values(), 1, &point);
   EXPECT_NE(filled.message().find("tenth"), std::string::npos) << filled.ToString();
   EXPECT_EQ(count, 10u);
 }
@@ -248,8 +246,8 @@ TEST(SpaceProbeTest, CountsOfTheStoreAreInTheSample) {
   };
   const Overwriters writers(records, {.rate = 1e-9}, put);
   const SpaceProbe probe(path, store.get(), writers);
-  double rate = 0;
-  ASSERT_TRUE(FillRecords(records, 2, put, &rate).ok());
+  TimedPoint filled;
+  ASSERT_TRUE(WriteRecords(put, records.keys(), records.values(), 2, &filled).ok());
   ASSERT_TRUE(store->Sync().ok());
   EXPECT_GT(probe.Take().log_bytes, 0u);
   EXPECT_EQ(probe.Take().log_bytes, store->Stats().log_written_bytes);

@@ -9,7 +9,7 @@
 
 #include "engine_race/store.h"
 #include "harness/data/range_visitor.h"
-#include "harness/load/queue_loop.h"
+#include "harness/load/file_reads.h"
 #include "harness/load/scan_gap.h"
 #include "harness/load/store_runs.h"
 #include "test/test_util.h"
@@ -128,11 +128,12 @@ TEST_F(SmallStoreTest, BareReadsReadEveryLoggedValueOnce) {
     ASSERT_TRUE(store->Write(KeyBytesOf(key), std::string(kValueSize, 'v')).ok());
   }
   store.reset();
-  TimedRun run;
+  TimedPoint run;
   const Status status =
-      ReadValueFiles(Race().dir, &run, /*read_bytes=*/3 * kValueSize, /*depth=*/4);
+      ReadFiles(Race().dir, kValueFilePrefix, &run, /*read_bytes=*/3 * kValueSize, /*depth=*/4);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  EXPECT_EQ(run.count, flushed);
+  EXPECT_EQ(run.byte_count, flushed * kValueSize);
+  EXPECT_EQ(run.request_count, (flushed + 2) / 3);
 }
 
 TEST_F(SmallStoreTest, ARoundGoesThroughAndTheReadsOfAKeptPassAreFewer) {
@@ -167,12 +168,14 @@ TEST_F(SmallStoreTest, AFastScanGoesOnBesideSlowOnes) {
   shape.warm_up_seconds = 0;
   shape.seconds = 0.01;
   ScanGap gap(shape);
-  ASSERT_TRUE(gap.Prepare()) << gap.failure();
+  const Status prepared = gap.Prepare();
+  ASSERT_TRUE(prepared.ok()) << prepared.ToString();
   SlowScans slow;
   slow.count = 2;
   for (const bool alone : {true, false}) {
     FastScan fast;
-    ASSERT_TRUE(gap.Run(slow, alone, &fast)) << gap.failure();
+    const Status ran = gap.Run(slow, alone, &fast);
+    ASSERT_TRUE(ran.ok()) << ran.ToString();
     EXPECT_GT(fast.longest_gap_ns, 0U);
     EXPECT_EQ(fast.slow_visits_per_second > 0, !alone);
   }

@@ -47,10 +47,10 @@ TEST(BareWritesTest, EveryFullGroupIsInAFile) {
   const engine_race::test::TempDir dir;
   BareWrites loop = LoopIn(dir.path());
   loop.record_count = uint64_t{kThreads} * kGroupRecords * 3;
-  TimedRun run;
+  TimedPoint run;
   const engine_race::Status status = RunBareWrites(loop, &run);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  EXPECT_EQ(run.count, loop.record_count);
+  EXPECT_EQ(run.request_count, loop.record_count);
   std::set<uint64_t> expected;
   std::vector<char> value(kValueSize);
   for (uint64_t i = 0; i < loop.record_count; ++i) expected.insert(StampRecord(i, value.data()));
@@ -62,7 +62,7 @@ TEST(BareWritesTest, RecordsSpreadOverTheGroupsOfAThread) {
   BareWrites loop = LoopIn(dir.path());
   loop.groups_per_thread = 8;
   loop.record_count = uint64_t{kThreads} * kGroupRecords * 100;
-  TimedRun run;
+  TimedPoint run;
   ASSERT_TRUE(RunBareWrites(loop, &run).ok());
   const size_t written = KeysIn(loop.dir).size();
   EXPECT_EQ(written % kGroupRecords, 0u);
@@ -73,7 +73,7 @@ TEST(BareWritesTest, RecordsSpreadOverTheGroupsOfAThread) {
 }
 
 TEST(BareWritesTest, ADirectoryThatCannotBeMadeIsAFailure) {
-  TimedRun run;
+  TimedPoint run;
   EXPECT_FALSE(RunBareWrites(LoopIn("/proc"), &run).ok());
 }
 

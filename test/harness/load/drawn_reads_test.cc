@@ -23,7 +23,7 @@ class DrawnReadsTest : public ::testing::Test {
     options_.bucket_count = 16;
     options_.file_count = 4;
     StoreRuns runs(shape_);
-    ASSERT_TRUE(runs.Write(options_, 2).ok()) << runs.failure();
+    EXPECT_EQ(runs.Write(options_, 2).request_count, kRecords) << runs.failure();
   }
   // Opens the store with a shape that may not match it.
   std::unique_ptr<DrawnReads> Open(const StoreShape& shape) {
@@ -44,10 +44,10 @@ TEST_F(DrawnReadsTest, ARunReadsAsOftenAsItIsTold) {
     const RecordDraw draw(drawn, kRecords);
     for (const uint32_t keys_per_call : {0u, 1u, 64u}) {
       for (const uint64_t count : {1ull, 7ull, 1000ull}) {
-        TimedRun run;
+        TimedPoint run;
         const Status status = reads->Run(draw, {3, keys_per_call, 0, count}, 1, &run);
         ASSERT_TRUE(status.ok()) << status.ToString();
-        EXPECT_EQ(run.count, count);
+        EXPECT_EQ(run.request_count, count);
       }
     }
   }
@@ -55,10 +55,10 @@ TEST_F(DrawnReadsTest, ARunReadsAsOftenAsItIsTold) {
 
 TEST_F(DrawnReadsTest, ARunByTheClockReadsSomethingAndEnds) {
   const std::unique_ptr<DrawnReads> reads = Open(shape_);
-  TimedRun run;
+  TimedPoint run;
   const RecordDraw draw(DrawShape::kUniform, kRecords);
   ASSERT_TRUE(reads->Run(draw, {2, 0, 0.01, 0}, 1, &run).ok());
-  EXPECT_GT(run.count, 0u);
+  EXPECT_GT(run.request_count, 0u);
   EXPECT_GE(run.seconds, 0.01);
 }
 
@@ -68,7 +68,9 @@ TEST_F(DrawnReadsTest, EverythingIsReadOnce) {
     const Status status = reads->ReadEachOnce(threads, 100);
     EXPECT_TRUE(status.ok()) << status.ToString();
   }
-  EXPECT_TRUE(reads->RangeOnce().ok());
+  TimedPoint ranged;
+  EXPECT_TRUE(reads->RangeOnce(2, &ranged).ok());
+  EXPECT_EQ(ranged.request_count, kRecords);
 }
 
 TEST_F(DrawnReadsTest, WhatIsNotThereFailsTheRun) {
@@ -76,8 +78,8 @@ TEST_F(DrawnReadsTest, WhatIsNotThereFailsTheRun) {
   longer.record_count = kRecords + 1;
   const std::unique_ptr<DrawnReads> reads = Open(longer);
   EXPECT_FALSE(reads->ReadEachOnce(2, 100).ok());
-  EXPECT_EQ(reads->RangeOnce().code(), Code::kCorruption);
-  TimedRun run;
+  TimedPoint run;
+  EXPECT_EQ(reads->RangeOnce(1, &run).code(), Code::kCorruption);
   const RecordDraw draw(DrawShape::kUniform, kRecords * 2);
   EXPECT_FALSE(reads->Run(draw, {1, 0, 0, 1000}, 1, &run).ok());
   EXPECT_FALSE(reads->Run(draw, {1, 10, 0, 1000}, 1, &run).ok());
@@ -95,7 +97,7 @@ TEST_F(DrawnReadsTest, OtherValuesFailTheRun) {
   }
   const std::unique_ptr<DrawnReads> reads = Open(shape_);
   const RecordDraw draw(DrawShape::kUniform, kRecords);
-  TimedRun run;
+  TimedPoint run;
   EXPECT_FALSE(reads->Run(draw, {1, 0, 0, 100}, 1, &run).ok());
   EXPECT_FALSE(reads->Run(draw, {1, 50, 0, 100}, 1, &run).ok());
 }

@@ -184,13 +184,13 @@ TEST(RunLookupsTest, CountsWhatAllThreadsLookedUp) {
       return answer(chunk, sum);
     };
   };
-  L1Run run;
+  TimedPoint run;
   const Status status = RunLookups(lookups, {3, 0.01, 0, 1000000007}, make, &run);
   ASSERT_TRUE(status.ok()) << status.ToString();
   // Each thread warms up with at least one chunk, which is not counted. Here the time for it is 0,
   // so it is one chunk.
-  EXPECT_EQ(run.lookup_count, (chunk_count.load() - 3) * L1Lookups::kChunk);
-  EXPECT_GT(run.lookups_per_second, 0);
+  EXPECT_EQ(run.request_count, (chunk_count.load() - 3) * L1Lookups::kChunk);
+  EXPECT_GT(run.RequestsPerSecond(), 0);
 }
 
 TEST(RunLookupsTest, AWrongPayloadFailsTheRun) {
@@ -204,7 +204,7 @@ TEST(RunLookupsTest, AWrongPayloadFailsTheRun) {
   payload[0] = static_cast<char>(payload[0] + 1);
   const MakeL1Answer make = [&]() -> L1Answer { return AnswerFrom(records, oracle); };
   for (const uint32_t threads : {1u, 3u}) {
-    L1Run run;
+    TimedPoint run;
     const uint64_t first = lookups.chunk_count() - 1;
     EXPECT_EQ(RunLookups(lookups, {threads, 0, 0, first}, make, &run).code(),
               engine_race::Code::kCorruption)

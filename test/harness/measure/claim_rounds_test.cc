@@ -64,28 +64,21 @@ class AlternatingRoundsTest : public ::testing::Test {
 };
 
 TEST_F(AlternatingRoundsTest, EveryOtherRoundGoesTheOtherWay) {
-  std::vector<uint32_t> whole;
-  EXPECT_TRUE(AlternatingRounds(3, {Says('a'), Says('b'), Says('c')}, [&](uint32_t round) {
-                whole.push_back(round);
-              }).ok());
+  ClaimRounds rounds({});
+  EXPECT_TRUE(rounds.Run({3}, {Says('a'), Says('b'), Says('c')}).ok());
   EXPECT_EQ(said_, "abccbaabc");
-  EXPECT_EQ(whole, (std::vector<uint32_t>{0, 1, 2}));
 }
 
-TEST_F(AlternatingRoundsTest, AFailedTurnEndsTheRoundsAndItsRoundIsNotWhole) {
+TEST_F(AlternatingRoundsTest, AFailedTurnEndsTheRounds) {
   end_at_ = 'b';
-  bool whole = false;
-  const Status status =
-      AlternatingRounds(2, {Says('a'), Says('b'), Says('c')}, [&](uint32_t) { whole = true; });
-  EXPECT_EQ(status.message(), "a bad turn");
+  ClaimRounds rounds({});
+  EXPECT_EQ(rounds.Run({2}, {Says('a'), Says('b'), Says('c')}).message(), "a bad turn");
   EXPECT_EQ(said_, "ab");
-  EXPECT_FALSE(whole);
 }
 
-TEST_F(AlternatingRoundsTest, TwoRoundsInARowGoThereAndBack) {
-  for (const uint32_t round : {4, 5}) {
-    EXPECT_TRUE(AlternatingRound(round, {Says('a'), Says('b')}).ok());
-  }
+TEST_F(AlternatingRoundsTest, ARoundThereAndBackRunsEachSideTwice) {
+  ClaimRounds rounds({});
+  EXPECT_TRUE(rounds.Run({.count = 1, .there_and_back = true}, {Says('a'), Says('b')}).ok());
   EXPECT_EQ(said_, "abba");
 }
 

@@ -1,4 +1,4 @@
-// Directories that do not exist yet.
+// Directories that do not exist yet, and the room for what is to be written.
 #include "harness/system/disk.h"
 
 #include <gtest/gtest.h>
@@ -21,6 +21,19 @@ TEST(NearestDirTest, StartsFromTheWorkingDirectory) {
   const std::string here = std::filesystem::current_path().string();
   EXPECT_EQ(NearestDir(""), here);
   EXPECT_EQ(NearestDir("no such directory"), here);
+}
+
+TEST(WhyNoRoomTest, AFileSystemMustHoldAllNeedsTogether) {
+  const engine_race::test::TempDir dir;
+  constexpr uint64_t kMuch = uint64_t{1} << 60;
+  EXPECT_EQ(WhyNoRoom({{dir.path(), 1}}), "");
+  EXPECT_EQ(WhyNoRoom({{dir.path() + "/of/tomorrow", 1}}), "");
+  EXPECT_NE(WhyNoRoom({{dir.path(), 1}, {dir.path() + "/of/tomorrow", kMuch}}), "");
+  // Those of any need make room for all.
+  EXPECT_EQ(WhyNoRoom({{dir.path(), kMuch}, {dir.path(), 1, kMuch}}), "");
+  EXPECT_NE(WhyNoRoom({{dir.path(), kMuch}, {dir.path(), kMuch, kMuch}}), "");
+  // Their sum would wrap.
+  EXPECT_NE(WhyNoRoom({{dir.path(), ~uint64_t{0}}, {dir.path(), 2}}), "");
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST_F(L1ShardsTest, WhatIsNotFoundFailsARun) {
   L1Records others = records_;
   others.seed = 8;
   const L1Lookups lookups(others, L1Draw{2048});
-  L1Run run;
+  TimedPoint run;
   EXPECT_EQ(shards.RunWorkers(lookups, {2, 0.001, 0, 0}, &run).code(), Code::kNotFound);
   EXPECT_EQ(RunLookups(lookups, {1, 0.001, 0, 0}, shards.ByTable(), &run).code(), Code::kNotFound);
   EXPECT_EQ(shards.Compare(lookups).code(), Code::kNotFound);

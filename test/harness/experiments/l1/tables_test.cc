@@ -34,7 +34,7 @@ class L1TablesTest : public ::testing::Test {
   }
 
   Status Run(const L1Lookups& lookups, const MakeL1Answer& answer) {
-    L1Run run;
+    TimedPoint run;
     return RunLookups(lookups, {2, 0.002, 0, 0}, answer, &run);
   }
 

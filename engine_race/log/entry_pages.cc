@@ -1,0 +1,26 @@
+#include "engine_race/log/entry_pages.h"
+
+namespace engine_race {
+
+Status EntryPages::Put(uint64_t slot, const format::KeyEntry& entry) {
+  if (slot / format::kPageEntries != page_number_) {
+    ENGINE_RACE_RETURN_IF_ERROR(Finish());
+    page_number_ = ~uint64_t{0};
+    const uint64_t number = slot / format::kPageEntries;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        files_.KeyFile(bucket_).Read(page_.data(), sizeof(page_), OffsetOf(number)));
+    page_number_ = number;
+  }
+  format::KeyEntry& in_page = page_[slot % format::kPageEntries];
+  changed_ = changed_ || in_page != entry;
+  in_page = entry;
+  return Status::Ok();
+}
+
+Status EntryPages::Finish() {
+  if (!changed_) return Status::Ok();
+  changed_ = false;
+  return files_.KeyFile(bucket_).Write(page_.data(), sizeof(page_), OffsetOf(page_number_));
+}
+
+}  // namespace engine_race

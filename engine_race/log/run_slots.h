@@ -1,0 +1,101 @@
+// Which runs the rows of a bucket hold, for readers that hold no lock.
+//
+// A reader may see a row in the middle of a change. Then it may take a record that stays for one
+// that is staged, and asks under the lock. Or it looks for a record that is gone, and notices that:
+// see BucketLog::ReuseCount. A reader that found a slot of the new run sees all of the run.
+//
+// Thread safety: Set from one thread at a time, IsBelow from any thread. Owner of its memory, which
+// grows with the rows that were used.
+#ifndef ENGINE_RACE_LOG_RUN_SLOTS_H_
+#define ENGINE_RACE_LOG_RUN_SLOTS_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/log/row.h"
+
+namespace engine_race {
+
+class RunSlots {
+ public:
+  // May throw std::bad_alloc.
+  RunSlots(uint64_t row_count, uint32_t row_records)
+      : row_records_(row_records), chunks_((row_count + kChunkRows - 1) / kChunkRows) {}
+
+  // The row holds the run of `row`, or none. May throw std::bad_alloc.
+  void Set(uint32_t index, const Row& row) {
+    Run& run = MakeChunk(index)[index % kChunkRows];
+    run.number.store(row.number, std::memory_order_relaxed);
+    for (size_t i = 0; i < SlotBits::kWordCount; ++i) {
+      // Release pairs with the acquire in IsBelow.
+      run.path[i].store(row.path.words()[i], std::memory_order_release);
+    }
+  }
+
+  // Whether the record in the slot has a lower sequence number, or is not of a run.
+  bool IsBelow(uint64_t slot, uint64_t sequence) const {
+    const uint64_t row = slot / row_records_;
+    ENGINE_RACE_ASSERT(row / kChunkRows < chunks_.size());
+    // Acquire pairs with the release in MakeChunk, and in Set.
+    const Run* const chunk = chunks_[row / kChunkRows].runs.load(std::memory_order_acquire);
+    if (chunk == nullptr) return true;
+    const Run& run = chunk[row % kChunkRows];
+    SlotBits::Words words;
+    for (size_t i = 0; i < words.size(); ++i) {
+      words[i] = run.path[i].load(std::memory_order_acquire);
+    }
+    const SlotBits path(words);
+    const auto in_row = static_cast<uint32_t>(slot % row_records_);
+    return !path.Has(in_row) ||
+           run.number.load(std::memory_order_relaxed) + path.CountBefore(in_row) < sequence;
+  }
+
+ private:
+  struct Run {
+    std::atomic<uint64_t> number{0};
+    std::array<std::atomic<uint64_t>, SlotBits::kWordCount> path{};
+  };
+  static constexpr uint64_t kChunkRows = 512;
+  struct Chunk {
+    std::unique_ptr<Run[]> owned;
+    std::atomic<Run*> runs{nullptr};
+  };
+
+  Run* MakeChunk(uint32_t row) {
+    Chunk& chunk = chunks_[row / kChunkRows];
+    if (chunk.owned == nullptr) {
+      chunk.owned = std::make_unique<Run[]>(kChunkRows);
+      chunk.runs.store(chunk.owned.get(), std::memory_order_release);
+    }
+    return chunk.owned.get();
+  }
+
+  const uint32_t row_records_;
+  std::vector<Chunk> chunks_;
+};
+
+// Which slots of a bucket have their values in the value log for good. More may have by the time
+// that one is looked at. A value; it must not outlive the log.
+class LoggedSlots {
+ public:
+  // Slots are sequence numbers, unless `runs` says what the rows hold.
+  LoggedSlots(uint64_t watermark, const RunSlots* runs = nullptr)  // NOLINT: a count is one
+      : watermark_(watermark), runs_(runs) {}
+
+  // Of a slot that was found as that of a record.
+  bool Contains(uint64_t slot) const {
+    return runs_ == nullptr ? slot < watermark_ : runs_->IsBelow(slot, watermark_);
+  }
+
+ private:
+  uint64_t watermark_;
+  const RunSlots* runs_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_RUN_SLOTS_H_

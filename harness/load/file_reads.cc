@@ -1,0 +1,123 @@
+#include "harness/load/file_reads.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/round_up.h"
+#include "engine_race/io/file.h"
+#include "engine_race/io/read_queue.h"
+
+namespace harness {
+namespace {
+
+namespace fs = std::filesystem;
+namespace io = engine_race::io;
+using engine_race::Region;
+using engine_race::Status;
+
+// More than the reads in flight need, as that of ranges is.
+constexpr uint64_t kMemoryBytes = 64 * 1024 * 1024;
+
+Status FilesIn(const std::string& dir, const std::string& prefix, std::vector<io::File>* files) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  // An error ends the walk: `at` is the end then.
+  for (fs::recursive_directory_iterator at(dir, error), end; at != end; at.increment(error)) {
+    std::error_code gone;
+    if (at->is_regular_file(gone) && at->path().filename().string().starts_with(prefix)) {
+      paths.push_back(at->path().string());
+    }
+  }
+  if (error || paths.empty()) return Status::IOError("no files " + prefix + "* in " + dir);
+  std::sort(paths.begin(), paths.end());
+  for (const std::string& path : paths) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        io::File::OpenPath(path, io::Access::kRead, io::Caching::kDirect, &files->emplace_back()));
+  }
+  return Status::Ok();
+}
+
+// Appends reads of the file's data between holes. The last read may reach past the end.
+Status PlanReads(int fd, uint32_t read_bytes, std::vector<io::ReadRequest>* plan) {
+  for (off_t end = 0;;) {
+    const off_t begin = lseek(fd, end, SEEK_DATA);
+    if (begin < 0 && errno == ENXIO) return Status::Ok();
+    if (begin >= 0) end = lseek(fd, begin, SEEK_HOLE);
+    if (begin < 0 || end < 0) return Status::FromErrno("lseek", errno);
+    for (off_t at = begin; at < end; at += read_bytes) {
+      const auto left = engine_race::RoundUp(static_cast<uint64_t>(end - at),
+                                             uint64_t{engine_race::kIoAlignment});
+      const auto size = static_cast<uint32_t>(std::min<uint64_t>(read_bytes, left));
+      plan->push_back({fd, size, static_cast<uint64_t>(at), nullptr, 0});
+    }
+  }
+}
+
+// Makes the planned reads, into memory that they fill again and again, and waits for them.
+Status Pump(const std::vector<io::ReadRequest>& plan, uint32_t batch, uint32_t depth, char* memory,
+            io::ReadQueue* queue, TimedTally* tally) {
+  std::vector<io::ReadRequest> requests;
+  std::vector<io::ReadCompletion> completions;
+  uint64_t used_bytes = 0;
+  for (size_t planned = 0; planned < plan.size() || queue->in_flight() > 0;) {
+    while (planned < plan.size() && queue->in_flight() + batch <= depth) {
+      requests.clear();
+      while (requests.size() < batch && planned < plan.size()) {
+        io::ReadRequest& request = requests.emplace_back(plan[planned++]);
+        if (used_bytes + request.size_bytes > kMemoryBytes) used_bytes = 0;
+        request.buffer = memory + used_bytes;
+        used_bytes += request.size_bytes;
+      }
+      size_t started = 0;
+      ENGINE_RACE_RETURN_IF_ERROR(queue->Submit(requests, &started));
+    }
+    completions.clear();
+    ENGINE_RACE_RETURN_IF_ERROR(queue->Wait(std::min(batch, queue->in_flight()), &completions));
+    for (const io::ReadCompletion& completion : completions) {
+      if (completion.error != 0) return Status::FromErrno("read", completion.error);
+      tally->byte_count += completion.read_bytes;
+    }
+    tally->request_count += completions.size();
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status ReadFiles(const std::string& dir, const std::string& prefix, TimedPoint* point,
+                 uint32_t read_bytes, uint32_t depth) {
+  return RunTimed(
+      1, kNoLimitSeconds,
+      [&](uint32_t, TimedThread* self) {
+        std::vector<io::File> files;
+        std::vector<io::ReadRequest> plan;
+        ENGINE_RACE_RETURN_IF_ERROR(FilesIn(dir, prefix, &files));
+        for (const io::File& file : files) {
+          ENGINE_RACE_RETURN_IF_ERROR(PlanReads(file.fd(), read_bytes, &plan));
+        }
+        Region memory;
+        ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kMemoryBytes, /*huge_pages=*/true, &memory));
+        // Touched ahead, so that page faults are not measured.
+        std::memset(memory.data(), 1, memory.size());
+        // Declared after the memory: the queue's destructor waits for reads into it.
+        std::unique_ptr<io::ReadQueue> queue;
+        ENGINE_RACE_RETURN_IF_ERROR(
+            io::ReadQueue::Create({engine_race::IoBackend::kAuto, depth}, &queue));
+        self->Start();
+        const Status status =
+            Pump(plan, std::max(1u, depth / 8), depth, memory.data(), queue.get(), &self->tally);
+        self->Stop();
+        return status;
+      },
+      point);
+}
+
+}  // namespace harness

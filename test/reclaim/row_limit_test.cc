@@ -1,0 +1,94 @@
+// The rows that a bucket may have: few for its live records, and more where writers find no room.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "engine_race/reclaim/reclaimer.h"
+#include "test/log/batch_test_util.h"
+#include "test/log/log_test_util.h"
+#include "test/reclaim/cleaner_fixture.h"
+
+namespace engine_race::test {
+namespace {
+
+// Nothing is cleaned but for writers that find no room.
+class RowLimitTest : public ::testing::Test {
+ protected:
+  RowLimitTest() : log_(OpenLog(options_, dir_.path())), reclaimer_(options_, log_.get()) {}
+
+  // False: there is no room.
+  bool Put(uint64_t key, uint64_t version = 1) {
+    const Status put = log_->Append(key, ValueOf(key, version).data());
+    EXPECT_TRUE(put.ok() || put.code() == Code::kFull) << put.ToString();
+    return put.ok();
+  }
+  void PutWithHelp(uint64_t key, uint64_t version = 1) {
+    bool freed = true;
+    while (!Put(key, version)) {
+      ASSERT_TRUE(freed);
+      ASSERT_TRUE(reclaimer_.MakeSpace({{0, {1, 1}}}, /*disk_is_full=*/false, &freed).ok());
+      ++help_count_;
+    }
+  }
+  uint64_t RowCount() const { return log_->SlotEnd(0) / kRow; }
+
+  const TempDir dir_{FastParent()};
+  const Options options_ = Rows(64);
+  const std::unique_ptr<BucketLog> log_;
+  Reclaimer reclaimer_;
+  uint64_t help_count_ = 0;
+};
+
+TEST_F(RowLimitTest, FewLiveRecordsAreOverwrittenInFewRows) {
+  constexpr uint64_t kKeys = kRow / 4;
+  for (uint64_t i = 0; i < 4 * kRow; ++i) ASSERT_TRUE(Put(i % kKeys));
+  ASSERT_TRUE(reclaimer_.Compact({}).ok());
+  const uint64_t row_count = RowCount();
+  for (uint64_t i = 0; i < 40 * kRow; ++i) ASSERT_NO_FATAL_FAILURE(PutWithHelp(i % kKeys));
+  EXPECT_LE(RowCount(), row_count + 1);
+  EXPECT_GT(help_count_, 0U);
+}
+
+// All records are live: no cleaning makes room.
+TEST_F(RowLimitTest, ABucketOfLiveRecordsGrows) {
+  for (uint64_t i = 0; i < 4 * kRow; ++i) ASSERT_TRUE(Put(i % kRow));
+  ASSERT_TRUE(reclaimer_.Compact({}).ok());
+  for (uint64_t key = 0; key < 40 * kRow; ++key) ASSERT_NO_FATAL_FAILURE(PutWithHelp(key));
+  EXPECT_GE(RowCount(), 40U);
+  EXPECT_GT(help_count_, 0U);
+  EXPECT_LE(help_count_, 2 * 40U) << "a row at a time";
+}
+
+// The slots of dead records cannot be filled again for as long as somebody may come to them.
+TEST_F(RowLimitTest, ABucketGrowsWhileACutHoldsItsDeadRecords) {
+  constexpr uint64_t kKeys = kRow / 4;
+  for (uint64_t i = 0; i < 4 * kRow; ++i) ASSERT_TRUE(Put(i % kKeys));
+  ASSERT_TRUE(reclaimer_.Compact({}).ok());
+  const uint64_t row_count = RowCount();
+  BucketCut cut;
+  ASSERT_TRUE(log_->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
+  for (uint64_t i = 0; i < 12 * kRow; ++i) ASSERT_NO_FATAL_FAILURE(PutWithHelp(i % kKeys));
+  EXPECT_GE(RowCount(), 12U);
+  EXPECT_GT(RowCount(), row_count);
+}
+
+// Each row has fewer dead records than are worth a run, and together they are several rows.
+TEST_F(RowLimitTest, AFullRegionOfThinlySpreadDeadRecordsTakesMore) {
+  constexpr uint64_t kDeadStep = 16;  // one record in so many is overwritten later
+  Content held;
+  for (uint64_t i = 0; i < 4 * kRow; ++i) ASSERT_TRUE(Put(i % kRow, i));
+  ASSERT_TRUE(reclaimer_.Compact({}).ok());
+  for (uint64_t key = 0; key < kRow; ++key) held[key] = 3 * kRow + key;
+  uint64_t next_key = kRow;
+  for (uint64_t version = 4 * kRow; held.size() < 60 * kRow; ++version) {
+    const bool overwrites = version % kDeadStep == 0;
+    const uint64_t key = overwrites ? next_key - kRow : next_key++;
+    ASSERT_NO_FATAL_FAILURE(PutWithHelp(key, version)) << held.size() << " live records";
+    held[key] = version;
+  }
+  EXPECT_TRUE(ContentOf(log_.get()) == held);
+}
+
+}  // namespace
+}  // namespace engine_race::test
