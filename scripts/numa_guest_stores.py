@@ -53,7 +53,7 @@ def stores_of(nodes, cpus):
         return []
     # One bucket, so that values go to the logs and, when they are read often, to frames.
     phases = ('write', 'read', 'range')
-    flags = '--keys onebucket --num 1000 --memory-limit 1G'
+    flags = '--keys onebucket --num 2000 --memory-limit 1G'
     machine = (nodes, cpus)
     return [StoreRace('store_bind', 'bind:1', machine, phases, flags),
             StoreRace('store_interleave', 'interleave', machine, phases, flags),
@@ -129,9 +129,10 @@ def faults_of_phase(store, phase, report):
         yield from faults_of_staging(store, report)
     else:
         placed_bytes = sum(bytes_of(placed).values())
-        placed_share = placed_bytes / sum(bytes_of(placed + unplaced).values())
+        every = sum(bytes_of(placed + unplaced).values())
         yield ('the store places its memory',
-               '' if placed_share >= LEAST_PLACED_SHARE else f'{placed_share:.4f} is placed')
+               '' if placed_bytes >= LEAST_PLACED_SHARE * every
+               else f'{placed_bytes} of {every} bytes are placed')
         yield 'placed memory lies where it must', fault_of_place(store, placed, PART_BOUNDS)
     # A range has threads of the store that wait for the next one.
     yield ("the store's threads run where they must, and the caller's where it did",
