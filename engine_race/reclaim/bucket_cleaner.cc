@@ -16,6 +16,8 @@ constexpr uint64_t kMaxItems = uint64_t{2} << 20;
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 // Values that are held at once.
 constexpr uint64_t kMaxMovedBytes = uint64_t{8} << 20;
+// One read takes so many slots that are not wanted along: another read would cost more.
+constexpr uint32_t kMaxReadGap = 16;
 // A cleaning moves so much, or this share of its bucket. Until it is settled and released, moved
 // records take space twice.
 constexpr uint64_t kMovedShare = 16;
@@ -278,31 +280,54 @@ Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const uint32_t> row
   return Status::Ok();
 }
 
-// Reads the live records of a row, neighbours together, and adds them to moving_.
+// Reads the live records of a row, those near each other together, and adds them to moving_.
 Status BucketCleaner::TakeLive(uint32_t bucket, uint32_t row, char* values) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
   const uint64_t first = uint64_t{row} * log_.geometry().row_records();
   const SlotBits& live = rows_.at(row).live;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadValues(bucket, first, live, values));
   const uint32_t count = live.count();
-  for (uint32_t done = 0; done < count;) {
-    const uint32_t begin = live.Nth(done);
-    const uint32_t end = live.EndFrom(begin);
-    char* const piece = values + begin * uint64_t{kValueBytes};
-    ENGINE_RACE_RETURN_IF_ERROR(log_.values().Read(bucket, first + begin, end - begin, piece));
-    log_.mover().CountRead(uint64_t{end - begin} * kValueBytes);
-    for (uint32_t i = begin; i < end; ++i) {
-      Moving moving;
-      if (!cut_.table.Decode(codec, entries[first + i], first + i, &moving.record)) {
-        return Status::Corruption("a key entry does not match its check");
-      }
-      if (!moving.record.tombstone) {
-        moving.value = values + i * uint64_t{kValueBytes};
-        if (!IsValueOf(moving.record, moving.value)) return log_.CorruptValue(bucket, first + i);
-      }
-      moving_.push_back(moving);
+  for (uint32_t n = 0; n < count; ++n) {
+    const uint32_t i = live.Nth(n);
+    Moving moving;
+    if (!cut_.table.Decode(codec, entries[first + i], first + i, &moving.record)) {
+      return Status::Corruption("a key entry does not match its check");
     }
-    done += end - begin;
+    if (!moving.record.tombstone) {
+      moving.value = values + i * uint64_t{kValueBytes};
+      if (!IsValueOf(moving.record, moving.value)) return log_.CorruptValue(bucket, first + i);
+    }
+    moving_.push_back(moving);
+  }
+  return Status::Ok();
+}
+
+// Reads the values of these slots of the row that begins with slot `first` to their places in
+// `values`. What lies between them there may change, too.
+Status BucketCleaner::ReadValues(uint32_t bucket, uint64_t first, const SlotBits& slots,
+                                 char* values) {
+  const uint32_t count = slots.count();
+  uint32_t max_gap = kMaxReadGap;
+  for (uint32_t done = 0; done < count;) {
+    const uint32_t begin = slots.Nth(done);
+    uint32_t end = slots.EndFrom(begin);
+    uint32_t taken = end - begin;
+    while (done + taken < count && slots.Nth(done + taken) - end <= max_gap) {
+      const uint32_t next = slots.Nth(done + taken);
+      end = slots.EndFrom(next);
+      taken += end - next;
+    }
+    const Status read = log_.values().Read(bucket, first + begin, end - begin,
+                                           values + begin * uint64_t{kValueBytes});
+    if (!read.ok()) {
+      if (max_gap == 0) return read;
+      // What is not wanted may be what cannot be read.
+      max_gap = 0;
+      continue;
+    }
+    log_.mover().CountRead(uint64_t{end - begin} * kValueBytes);
+    done += taken;
   }
   return Status::Ok();
 }

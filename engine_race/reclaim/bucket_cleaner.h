@@ -83,6 +83,7 @@ class BucketCleaner {
   Status MoveChosen(uint32_t bucket, const RowChoice& choice, SharedProgress* progress);
   Status MoveAndFree(uint32_t bucket, std::span<const uint32_t> rows);
   Status TakeLive(uint32_t bucket, uint32_t row, char* values);
+  Status ReadValues(uint32_t bucket, uint64_t first, const SlotBits& slots, char* values);
   Status WriteMoved(uint32_t bucket, uint64_t from, uint64_t to);
   Status Free(uint32_t bucket, uint32_t row, const SlotBits& slots);
   void Finish(BucketUse* use);
