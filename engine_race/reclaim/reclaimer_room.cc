@@ -63,13 +63,15 @@ Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made
   uint64_t reuse_count = log_.ReuseCount(number);
   bool cleaned = false;
   const Status status = Guarded([&] {
+    // Another thread may have made room while this one waited.
+    *made = mover.HasRoom(number, wanted.record_count);
+    if (*made) return Status::Ok();
     BucketCleaner cleaner(&log_);
     bool synced = false;
     // Each step frees slots. The bound ends the loop in any case.
     for (uint64_t steps = 0;; ++steps) {
       ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
       mover.Release();
-      // Another thread may have made room while this one waited.
       *made = mover.HasRoom(number, wanted.record_count);
       if (*made) return Status::Ok();
       if (cleaned && use.freed_count == 0) {
@@ -94,10 +96,13 @@ Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made
     }
   });
   mover.Unclaim(number);
-  if (!status.ok() && status.code() != Code::kFull) return status;
+  // A bucket that cannot be cleaned grows.
   *made = *made || mover.HasRoom(number, wanted.record_count) ||
           mover.LetGrow(number, wanted.record_count);
-  if (*made) return Status::Ok();
+  if (*made) {
+    Report(status);
+    return Status::Ok();
+  }
   ENGINE_RACE_RETURN_IF_ERROR(status);
   AwaitRelease(number, wanted.record_count);
   *made = mover.HasRoom(number, wanted.record_count) || log_.RecordCount(number) != first_count ||

@@ -1,11 +1,13 @@
 // The rows that a bucket may have: few for its live records, and more where writers find no room.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 
 #include "engine_race/reclaim/reclaimer.h"
 #include "test/log/batch_test_util.h"
+#include "test/log/log_parts_test_util.h"
 #include "test/log/log_test_util.h"
 #include "test/reclaim/cleaner_fixture.h"
 
@@ -71,6 +73,18 @@ TEST_F(RowLimitTest, ABucketGrowsWhileACutHoldsItsDeadRecords) {
   for (uint64_t i = 0; i < 12 * kRow; ++i) ASSERT_NO_FATAL_FAILURE(PutWithHelp(i % kKeys));
   EXPECT_GE(RowCount(), 12U);
   EXPECT_GT(RowCount(), row_count);
+}
+
+// Its entries cannot be read, and nothing of it can be freed.
+TEST_F(RowLimitTest, ABucketThatCannotBeCleanedGrows) {
+  constexpr uint64_t kKeys = kRow / 4;
+  for (uint64_t i = 0; i < 4 * kRow; ++i) ASSERT_TRUE(Put(i % kKeys));
+  ASSERT_TRUE(reclaimer_.Compact({}).ok());
+  FailingCalls failing(CallKind::kPread, "/key_00", EIO);
+  const ScopedHook hook(&failing);
+  for (uint64_t i = 0; i < 8 * kRow; ++i) ASSERT_NO_FATAL_FAILURE(PutWithHelp(i % kKeys));
+  EXPECT_GT(failing.count, 0);
+  EXPECT_GE(RowCount(), 8U);
 }
 
 // Each row has fewer dead records than are worth a run, and together they are several rows.
