@@ -84,7 +84,7 @@ struct ManifestPaths {
   uint32_t path_count;
   // kRowForm: the store has a file of rows. 0: it has none.
   uint32_t row_form;
-  // Seeds the checksums of entries, values and counts. The store id, or the seed of a clone's
+  // Seeds the checks of key entries, counts and rows. The store id, or the seed of a clone's
   // source.
   uint64_t seed_id;
   // The store's keys.
