@@ -321,7 +321,7 @@ Status BucketCleaner::ReadValues(uint32_t bucket, uint64_t first, const SlotBits
     const Status read = log_.values().Read(bucket, first + begin, end - begin,
                                            values + begin * uint64_t{kValueBytes});
     if (!read.ok()) {
-      if (max_gap == 0) return read;
+      if (taken == end - begin) return read;
       // What is not wanted may be what cannot be read.
       max_gap = 0;
       continue;

@@ -62,6 +62,7 @@ Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made
   BucketUse use;
   uint64_t reuse_count = log_.ReuseCount(number);
   bool cleaned = false;
+  bool is_cleaning = false;
   const Status status = Guarded([&] {
     // Another thread may have made room while this one waited.
     *made = mover.HasRoom(number, wanted.record_count);
@@ -90,17 +91,20 @@ Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made
       }
       if (steps > 2 * log_.geometry().rows_per_bucket()) return Status::Ok();
       reuse_count = log_.ReuseCount(number);
+      is_cleaning = true;
       ENGINE_RACE_RETURN_IF_ERROR(cleaner.MakeSpace(number, &use));
+      is_cleaning = false;
       NoteCleaned(number, options_.reclaim_dead_percent, use);
       cleaned = true;
     }
   });
   mover.Unclaim(number);
-  // A bucket that cannot be cleaned grows.
+  // A bucket that cannot be cleaned grows. Where nothing can be settled, no bucket may.
+  if (!status.ok() && status.code() != Code::kFull && !is_cleaning) return status;
   *made = *made || mover.HasRoom(number, wanted.record_count) ||
           mover.LetGrow(number, wanted.record_count);
   if (*made) {
-    Report(status);
+    if (!status.ok()) Report(status);
     return Status::Ok();
   }
   ENGINE_RACE_RETURN_IF_ERROR(status);

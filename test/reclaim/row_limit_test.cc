@@ -28,7 +28,7 @@ class RowLimitTest : public ::testing::Test {
   void PutWithHelp(uint64_t key, uint64_t version = 1) {
     bool freed = true;
     while (!Put(key, version)) {
-      ASSERT_TRUE(freed);
+      ASSERT_TRUE(freed && !HasFailure());
       ASSERT_TRUE(reclaimer_.MakeSpace({{0, {1, 1}}}, /*disk_is_full=*/false, &freed).ok());
       ++help_count_;
     }
@@ -85,6 +85,26 @@ TEST_F(RowLimitTest, ABucketThatCannotBeCleanedGrows) {
   for (uint64_t i = 0; i < 8 * kRow; ++i) ASSERT_NO_FATAL_FAILURE(PutWithHelp(i % kKeys));
   EXPECT_GT(failing.count, 0);
   EXPECT_GE(RowCount(), 8U);
+}
+
+// What a cleaning gives up stays where it is, in each bucket.
+TEST_F(RowLimitTest, NoBucketGrowsWhereNothingCanBeSettled) {
+  constexpr uint64_t kKeys = kRow / 4;
+  for (uint64_t i = 0; i < 4 * kRow; ++i) ASSERT_TRUE(Put(i % kKeys));
+  ASSERT_TRUE(reclaimer_.Compact({}).ok());
+  for (uint64_t i = 0; Put(i % kKeys); ++i) ASSERT_LT(i, 64 * kRow);
+  const uint64_t row_count = RowCount();
+  {
+    FailingCalls failing(CallKind::kPread, format::kRowsName, EIO);
+    const ScopedHook hook(&failing);
+    bool freed = false;
+    const Status made = reclaimer_.MakeSpace({{0, {1, 1}}}, /*disk_is_full=*/false, &freed);
+    ASSERT_EQ(made.code(), Code::kIOError) << made.ToString();
+    EXPECT_GT(failing.count, 0);
+    EXPECT_FALSE(Put(0));
+  }
+  ASSERT_NO_FATAL_FAILURE(PutWithHelp(0));
+  EXPECT_EQ(RowCount(), row_count);
 }
 
 // Each row has fewer dead records than are worth a run, and together they are several rows.
