@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine_race/log/row_file.h"
+#include "test/faults/call_watch.h"
 #include "test/log/log_parts_test_util.h"
 #include "test/log/page_cache_test_util.h"
 #include "test/reclaim/cleaner_fixture.h"
@@ -133,39 +134,29 @@ TEST_F(CleanerFaultsTest, ACleaningThatFailedHoldsNothing) {
   EXPECT_FALSE(log_->mover().HasWaiting(0));
 }
 
-// Fails each read of a value file that has a byte at `offset`.
-class UnreadableValue final : public SystemCallHook {
- public:
-  explicit UnreadableValue(uint64_t offset) : offset_(static_cast<off_t>(offset)) {}
-  long OnCall(SystemCall* call) override {
-    if (call->kind != CallKind::kPread || call->offset > offset_ ||
-        call->offset + static_cast<off_t>(call->size) <= offset_ ||
-        PathOf(*call).find("/value_") == std::string::npos) {
-      return call->Proceed();
-    }
-    ++count;
-    errno = EIO;
-    return -1;
-  }
-
-  int count = 0;
-
- private:
-  const off_t offset_;
-};
-
 // They are read along with the live values around them.
 TEST_F(CleanerFaultsTest, DeadValuesNeedNotBeReadable) {
   ASSERT_NO_FATAL_FAILURE(PutNew(4 * kRow));
   ASSERT_NO_FATAL_FAILURE(KillEvery(kRow, 2 * kRow, 2));
   ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
   const uint64_t dead = kRow + kRow / 2;
-  UnreadableValue unreadable(log_->values().Locate(0, dead).offset);
+  const auto offset = static_cast<off_t>(log_->values().Locate(0, dead).offset);
+  int count = 0;
+  CallWatch unreadable([&](SystemCall* call) {
+    if (call->kind != CallKind::kPread || call->offset > offset ||
+        call->offset + static_cast<off_t>(call->size) <= offset ||
+        PathOf(*call).find("/value_") == std::string::npos) {
+      return call->Proceed();
+    }
+    ++count;
+    errno = EIO;
+    return -1L;
+  });
   {
     const ScopedHook hook(&unreadable);
     EXPECT_GE(Clean(0).moved_count, kRow / 2);
   }
-  EXPECT_EQ(unreadable.count, 1);
+  EXPECT_EQ(count, 1);
   EXPECT_EQ(GivenUp().count(dead + 1), 1U);
   ASSERT_NO_FATAL_FAILURE(Settle());
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
