@@ -21,11 +21,6 @@ constexpr uint32_t kMaxReadGap = 16;
 // A cleaning moves so much, or this share of its bucket. Until it is settled and released, moved
 // records take space twice.
 constexpr uint64_t kMovedShare = 16;
-// Rows are emptied when a bucket has more slots than this share of its limit, and some rows more.
-// The tail takes rows beyond the limit while slots wait to be settled.
-constexpr uint64_t kSparsePercent = 125;
-constexpr uint64_t kSpareRows = 1;
-
 uint64_t PassOf(uint64_t key, uint64_t pass_count) {
   return (key * 0x9e3779b97f4a7c15 >> 32) * pass_count >> 32;
 }
@@ -43,9 +38,9 @@ Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* u
     if (dead_percent == 0) return ChooseSparse(MovableRows(), row_records, free_count);
     // One free row is left to cleanings of a bucket that is full.
     const uint64_t room = free_count - std::min<uint64_t>(free_count, 1);
-    const uint64_t limit = SlotLimit(live_count_, dead_percent);
-    if (slot_count_ <= limit * kSparsePercent / 100 + kSpareRows * row_records) return {};
-    const uint64_t wanted = (slot_count_ - limit) / row_records;
+    const uint64_t wanted = SpareRows(slot_count_, SlotLimit(live_count_, dead_percent),
+                                      row_records, log_.geometry().bucket_count);
+    if (wanted == 0) return {};
     return ChooseRows(MovableRows(), row_records, wanted, room);
   };
   return CleanGuarded(bucket, choose, use, progress);

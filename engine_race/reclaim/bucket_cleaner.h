@@ -40,11 +40,6 @@ struct BucketUse {
   bool has_more = false;
 };
 
-// The slots that a bucket of so many live records may have, `dead_percent` of them without one.
-inline uint64_t SlotLimit(uint64_t live_count, uint32_t dead_percent) {
-  return live_count * 100 / (100 - std::min(dead_percent, 99U));
-}
-
 class BucketCleaner {
  public:
   explicit BucketCleaner(BucketLog* log) : log_(*log) {}

@@ -20,10 +20,6 @@ constexpr uint64_t kMinRepeats = 4;
 constexpr double kSpareWatched = 5;
 // The fewest appends between two cleanings of a bucket, in rows: each cleaning reads all entries.
 constexpr uint64_t kMinRows = 1;
-// The rows that a bucket may have however few of its records are live. In a store of few buckets
-// each may have more: a writer that finds them full waits for a flush.
-constexpr uint64_t kMinRowLimit = 3;
-constexpr uint64_t kMinLimitBytes = uint64_t{8} << 20;
 // Many buckets wait when more than one in 32 does.
 constexpr uint32_t kMaxWaitingShare = 32;
 
@@ -260,11 +256,8 @@ bool DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const Buc
   const std::lock_guard lock(bucket.mutex);
   CountSlots(&bucket, use.slot_count);
   if (limits_rows_) {
-    const uint64_t row_records = log_.geometry().row_records();
-    const uint64_t share =
-        kMinLimitBytes / (row_records * kValueBytes) / log_.geometry().bucket_count;
     log_.mover().LimitRows(
-        number, std::max({(limit + row_records - 1) / row_records, kMinRowLimit, share}));
+        number, RowLimit(limit, log_.geometry().row_records(), log_.geometry().bucket_count));
   }
   bucket.use = use;
   bucket.was_cleaned = true;

@@ -3,8 +3,27 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "engine_race/base/options.h"
+
 namespace engine_race {
 namespace {
+
+// A writer that finds the rows of its bucket full waits for a flush. So small buckets have so many
+// rows, and the buckets of a store at least so many bytes together.
+constexpr uint64_t kMinRowLimit = 3;
+constexpr uint64_t kMinLimitBytes = uint64_t{8} << 20;
+// Rows are emptied where a bucket has so many slots beyond its limit: a share of the limit, and at
+// least so much of a row. RowLimit is at most half a row beyond it, so a few records more or less
+// move no row to and fro.
+constexpr uint64_t kSpareShare = 16;
+constexpr uint64_t kSparePercentOfRow = 75;
+// The same for rows that the tail may take again.
+constexpr uint64_t kSpareShareWithinLimit = 4;
+constexpr uint64_t kSparePercentOfRowWithinLimit = 100;
+
+uint64_t NearestRows(uint64_t slot_count, uint32_t row_records) {
+  return (slot_count + row_records / 2) / row_records;
+}
 
 uint64_t RowsFor(uint64_t record_count, uint32_t row_records) {
   return (record_count + row_records - 1) / row_records;
@@ -17,6 +36,22 @@ void SortSparsestFirst(std::vector<MovableRow>* rows) {
 }
 
 }  // namespace
+
+uint64_t RowLimit(uint64_t slot_limit, uint32_t row_records, uint32_t bucket_count) {
+  const uint64_t share = kMinLimitBytes / kValueBytes / row_records / bucket_count;
+  return std::max({NearestRows(slot_limit, row_records), kMinRowLimit, share});
+}
+
+uint64_t SpareRows(uint64_t slot_count, uint64_t slot_limit, uint32_t row_records,
+                   uint32_t bucket_count) {
+  const uint64_t row_count = slot_count / row_records;
+  const bool within = row_count <= RowLimit(slot_limit, row_records, bucket_count);
+  const uint64_t spare_count =
+      std::max(slot_limit / (within ? kSpareShareWithinLimit : kSpareShare),
+               row_records * (within ? kSparePercentOfRowWithinLimit : kSparePercentOfRow) / 100);
+  if (slot_count <= slot_limit + spare_count) return 0;
+  return row_count - NearestRows(slot_limit, row_records);
+}
 
 RowChoice ChooseRows(std::vector<MovableRow> rows, uint32_t row_records, uint64_t wanted_count,
                      uint64_t room) {

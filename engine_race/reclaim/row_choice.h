@@ -1,16 +1,29 @@
-// Chooses the rows of a bucket whose live records are moved out, so that whole rows get free.
+// How many rows a bucket may have, and which ones its live records are moved out of where it has
+// more.
 //
-// The sparsest rows come first: they cost least. The tail fills the gaps of all others again, so
-// rows are moved only where a bucket has many more slots than live records.
+// The sparsest rows come first: they cost least. The tail fills the gaps of all others again.
 //
 // Pure functions.
 #ifndef ENGINE_RACE_RECLAIM_ROW_CHOICE_H_
 #define ENGINE_RACE_RECLAIM_ROW_CHOICE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 namespace engine_race {
+
+// The slots that a bucket of so many live records may have, `dead_percent` of them without one.
+inline uint64_t SlotLimit(uint64_t live_count, uint32_t dead_percent) {
+  return live_count * 100 / (100 - std::min(dead_percent, 99U));
+}
+// The rows that the tail of a bucket may take: those of `slot_limit`, to the nearest row, or a few
+// however few records are live. In a store of few buckets each may have more.
+uint64_t RowLimit(uint64_t slot_limit, uint32_t row_records, uint32_t bucket_count);
+// The rows that moves should win in a bucket whose rows have `slot_count` slots. 0: these are not
+// so many more than `slot_limit` that moving is worth it.
+uint64_t SpareRows(uint64_t slot_count, uint64_t slot_limit, uint32_t row_records,
+                   uint32_t bucket_count);
 
 // A row that may be emptied.
 struct MovableRow {

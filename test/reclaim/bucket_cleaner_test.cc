@@ -118,7 +118,7 @@ TEST_F(BucketCleanerTest, TheSparsestRowsAreEmptied) {
     if (key % (key < 6 * kRow ? 2 : 16) == 0) continue;
     ASSERT_NO_FATAL_FAILURE(Delete(key));
   }
-  ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
+  ASSERT_NO_FATAL_FAILURE(PutNew(3 * kRow));
   EXPECT_EQ(Clean(30).moved_count, 0u) << "next time the tombstones are dead";
   ASSERT_NO_FATAL_FAILURE(Settle());
   EXPECT_EQ(Clean(30).moved_count, 12 * kRow / 16) << "the sparse rows";

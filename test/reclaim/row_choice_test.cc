@@ -8,9 +8,37 @@ namespace engine_race {
 namespace {
 
 constexpr uint32_t kRowRecords = 256;
+constexpr uint32_t kBuckets = 1024;
 constexpr uint64_t kMany = 1000;
 
 using Rows = std::vector<uint32_t>;
+
+TEST(RowChoiceTest, ABucketHasTheRowsOfItsLimitAndAFewInAnyCase) {
+  EXPECT_EQ(SlotLimit(/*live_count=*/72, /*dead_percent=*/28), 100u);
+  EXPECT_EQ(RowLimit(11 * kRowRecords + 127, kRowRecords, kBuckets), 11u);
+  EXPECT_EQ(RowLimit(11 * kRowRecords + 128, kRowRecords, kBuckets), 12u);
+  EXPECT_EQ(RowLimit(0, kRowRecords, kBuckets), 3u);
+  EXPECT_EQ(RowLimit(0, kRowRecords, /*bucket_count=*/2), 4u);
+  EXPECT_EQ(RowLimit(0, kRowRecords, /*bucket_count=*/1), 8u);
+}
+
+TEST(RowChoiceTest, RowsAreSpareBeyondTheLimitByMostOfARow) {
+  const auto spare = [](uint64_t row_count, uint64_t limit, uint32_t bucket_count = kBuckets) {
+    return SpareRows(row_count * kRowRecords, limit, kRowRecords, bucket_count);
+  };
+  EXPECT_EQ(spare(12, 12 * kRowRecords), 0u);
+  EXPECT_EQ(spare(12, 11 * kRowRecords + 64), 0u);
+  EXPECT_EQ(spare(12, 11 * kRowRecords + 63), 1u);
+  EXPECT_EQ(spare(14, 11 * kRowRecords + 63), 3u);
+  // Of many rows a sixteenth.
+  EXPECT_EQ(spare(170, 160 * kRowRecords), 0u);
+  EXPECT_EQ(spare(171, 160 * kRowRecords), 11u);
+  // Three rows may be taken again.
+  EXPECT_EQ(spare(3, 2 * kRowRecords), 0u);
+  EXPECT_EQ(spare(3, 2 * kRowRecords - 1), 1u);
+  EXPECT_EQ(spare(8, 6 * kRowRecords + 128, /*bucket_count=*/1), 0u);
+  EXPECT_EQ(spare(8, 6 * kRowRecords + 128), 1u);
+}
 
 TEST(RowChoiceTest, RowsThatWinNothingStay) {
   EXPECT_TRUE(ChooseRows({}, kRowRecords, kMany, kMany).rows.empty());
