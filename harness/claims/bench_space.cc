@@ -11,6 +11,7 @@
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
 #include "harness/claims/space_loads.h"
+#include "harness/claims/space_shapes.h"
 #include "harness/data/mix.h"
 #include "harness/kv/engine_store.h"
 #include "harness/load/store_runs.h"
@@ -84,6 +85,15 @@ class SpaceBench final : public Bench {
          {{"zipf_write_amplification", "<= 1.6"}},
          By(&SpaceBench::MeasureZipf),
          most_store_bytes()},
+        {"shapes",
+         {{"deleted_space_idle", "<= 1.5"},
+          {"deleted_space_compacted", "<= 1.1"},
+          {"small_bucket_space", "<= 1.5"},
+          {"one_bucket_space", "<= 1.5"},
+          {"fifo_space", "<= 1.5"},
+          {"apparent_over_used", "<= 1.1"}},
+         By(&SpaceBench::MeasureShapes),
+         most_store_bytes()},
         {"read",
          {{"read_p99_under_reclaim", "<= 2.0", "", "with reclaim, read p99, us",
            "without reclaim, read p99, us"}},
@@ -123,6 +133,13 @@ class SpaceBench final : public Bench {
   }
 
   Status MeasureZipf() { return FillAndOverwrite("zipf", DrawShape::kZipfian, dir() + "/zipf"); }
+
+  Status MeasureShapes() {
+    return MeasureSpaceShapes(
+        {dir() + "/shape", OptionsOf(Reclaim::kBackground), record_count() / 8, thread_count_,
+         pass_count_, idle_seconds_, seed_},
+        &rounds_);
+  }
 
   // The latencies of reads beside writers, with and without reclaim.
   Status MeasureReads() {
@@ -359,6 +376,8 @@ class SpaceBench final : public Bench {
   Count32 precondition_passes_{
       this, "precondition_passes",   2,
       1,    "--precondition_passes", "of overwriting before the turns, for a steady state"};
+  Real idle_seconds_{this, "idle_seconds",   60,
+                     0.05, "--idle_seconds", "between deletions and their measurement"};
   Real sample_seconds_{this, "", 0.25, 0.02};
   Count memory_budget_bytes_{this,       "memory_budget_bytes", uint64_t{2} << 30, 64 << 20,
                              "--memory", "of each store"};

@@ -34,8 +34,8 @@ using GetFn = std::function<engine_race::Status(uint64_t key, char* value)>;
 // The records of a run. Immutable; thread-safe.
 class SpaceRecords {
  public:
-  SpaceRecords(uint64_t count, uint64_t seed)
-      : keys_(KeyShape::kUniform, count, seed), values_(seed) {}
+  SpaceRecords(uint64_t count, uint64_t seed, KeyShape keys = KeyShape::kUniform)
+      : keys_(keys, count, seed), values_(seed) {}
 
   uint64_t count() const { return keys_.record_count(); }
   // number < count().
