@@ -59,7 +59,8 @@ void Bucket::CountGaps(uint32_t row) noexcept {
   if (content.kind == format::RowKind::kUsed &&
       (!content.has_run() || content.run_end() < FoundBySlotEnd())) {
     count = GapsOf(row).count();
-    if (!may_fill_region && count < table.row_records() / kMinShare) count = 0;
+    const bool is_left = count < table.row_records() / kMinShare || emptied.contains(row);
+    if (!may_fill_region && is_left) count = 0;
   }
   gap_count += count;
   gap_count -= row_gaps[row];
@@ -70,6 +71,16 @@ void Bucket::CountMoreGaps(uint64_t end_before) noexcept {
   const uint64_t longest = table.row_records();
   auto run = table.runs().lower_bound(end_before - std::min(end_before, longest));
   for (; run != table.runs().end() && run->first < FoundBySlotEnd(); ++run) CountGaps(run->second);
+}
+
+void Bucket::FillUnemptied() noexcept {
+  for (auto next = emptied.begin(); next != emptied.end();) {
+    const uint32_t row = *next++;
+    const auto given_up = unreleased.find(row);
+    if (given_up != unreleased.end() && (table.rows()[row].held - given_up->second).empty()) continue;
+    emptied.erase(row);
+    CountGaps(row);
+  }
 }
 
 void Bucket::LetFill(bool may_fill) noexcept {

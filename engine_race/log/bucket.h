@@ -66,8 +66,7 @@ struct alignas(64) Bucket {
     return run_slots.load(std::memory_order_acquire) != nullptr;
   }
 
-  // A full group that no thread writes yet: one that has just been filled, or one whose write
-  // failed. False when there is none.
+  // A full group that no thread writes yet: just filled, or its write failed. False: there is none.
   bool FindIdleGroup(FullGroup* full) const;
 
   // Whether the next record has a place in both lanes, and no batch holds the bucket.
@@ -75,9 +74,8 @@ struct alignas(64) Bucket {
     return !held && values.HasRoomFor(record_count) && keys.HasRoomFor(record_count);
   }
 
-  // Waits for a place. At most one woken waiter runs at a time; it wakes the next one after it has
-  // staged its record. A group has few places: waking all waiters for them would cost more than the
-  // group's write.
+  // Waits for a place. One woken waiter runs at a time; it wakes the next one once it has staged
+  // its record. A group has few places: waking all waiters would cost more than the group's write.
   void Wait(std::unique_lock<std::mutex>* lock);
   void WakeOneIfRoom() {
     // The batch may wait for a place.
@@ -103,8 +101,7 @@ struct alignas(64) Bucket {
   }
   // Under the mutex: the slots of a row that hold nothing, and that no reader or view can come to.
   SlotBits GapsOf(uint32_t row) const;
-  // Under the mutex: counts the slots of a row that the tail may fill again. So few that a run is
-  // not worth it count as none.
+  // Under the mutex: counts a row's slots that the tail may fill. Too few for a run count as none.
   void CountGaps(uint32_t row) noexcept;
   // Under the mutex: no appended record below this is looked for by its number any more. A cleaner
   // looks at what was appended since it came.
@@ -113,6 +110,8 @@ struct alignas(64) Bucket {
   }
   // Under the mutex, when FoundBySlotEnd has risen.
   void CountMoreGaps(uint64_t end_before) noexcept;
+  // Under the mutex: the tail fills the rows of `emptied` again that hold more than was given up.
+  void FillUnemptied() noexcept;
   // Under the mutex: sets may_fill_region.
   void LetFill(bool may_fill) noexcept;
 
@@ -169,13 +168,14 @@ struct alignas(64) Bucket {
   // By row: slots that were given up and not released, and those that wait for RowMover::Settle.
   std::map<uint32_t, SlotBits> unreleased;
   std::map<uint32_t, SlotBits> unsettled;
+  // Rows whose live records are moved: the tail leaves them, so that they get free.
+  std::set<uint32_t> emptied;
   // By row: how many slots the tail may fill again. And their sum.
   std::vector<uint32_t> row_gaps;
   uint64_t gap_count = 0;
   // The rows that may hold anything before the bucket is cleaned: the tail takes no more.
   uint64_t row_limit = ~uint64_t{0};
-  // Whether appends may fill the region to its end, because no row of it can be freed. Then gaps
-  // that are not worth a run are filled, too.
+  // No row can be freed: appends may fill the region to its end, and gaps not worth a run.
   bool may_fill_region = false;
   // Whether space of rows that earlier openings freed has been given back.
   bool leftovers_released = false;

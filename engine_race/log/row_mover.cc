@@ -57,6 +57,7 @@ void RowMover::Unclaim(uint32_t number) {
   const uint64_t end_before = bucket.FoundBySlotEnd();
   bucket.claimed = false;
   bucket.CountMoreGaps(end_before);
+  bucket.FillUnemptied();
   if (bucket.awaiting_release != 0) bucket.written.notify_all();
 }
 

@@ -75,6 +75,18 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
   }
 }
 
+Status RowMover::Empty(uint32_t number, std::span<const uint32_t> rows) {
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  return Guarded([&] {
+    for (const uint32_t row : rows) {
+      bucket.emptied.insert(row);
+      bucket.CountGaps(row);
+    }
+    return Status::Ok();
+  });
+}
+
 void RowMover::PunchGaps(uint32_t number, uint32_t least_count) noexcept {
   const uint64_t given_back_before = given_back_bytes();
   Bucket& bucket = context_.buckets[number];
@@ -114,6 +126,7 @@ bool RowMover::ReleaseOne(const FreedSlots& freed) noexcept {
       rows_.Release(freed.bucket, &released_row);
     }
     bucket.unreleased.erase(unreleased);
+    bucket.emptied.erase(freed.row);
   } else {
     unreleased->second = unreleased->second - freed.slots;
   }

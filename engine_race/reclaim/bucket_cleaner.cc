@@ -218,10 +218,17 @@ Status BucketCleaner::MoveChosen(uint32_t bucket, const RowChoice& choice,
   const uint64_t row_bytes = uint64_t{log_.geometry().row_records()} * kValueBytes;
   const uint64_t most_rows = std::max<uint64_t>(kMaxMovedBytes / row_bytes, 1);
   const uint64_t most_moved = std::max(kMaxMovedBytes / kValueBytes, slot_count_ / kMovedShare);
-  for (std::span<const uint32_t> rest = choice.rows; !rest.empty();) {
-    has_more_ = has_more_ || moved_count_ >= most_moved;
+  size_t row_count = 0;
+  for (uint64_t moved = 0; row_count < choice.rows.size() && moved < most_moved; ++row_count) {
+    moved += rows_.at(choice.rows[row_count]).live.count();
+  }
+  std::span<const uint32_t> rest = std::span(choice.rows).first(row_count);
+  has_more_ = has_more_ || row_count < choice.rows.size();
+  // The tail fills the same rows first.
+  ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Empty(bucket, rest));
+  while (!rest.empty()) {
     // On a disk that is full by now the gaps are punched out.
-    if (moved_count_ >= most_moved || log_.reserve().is_given_up()) return Status::Ok();
+    if (log_.reserve().is_given_up()) return Status::Ok();
     if (progress != nullptr) ENGINE_RACE_RETURN_IF_ERROR(progress->Tell());
     const std::span<const uint32_t> rows = rest.first(std::min<size_t>(most_rows, rest.size()));
     const Status moved = MoveAndFree(bucket, rows);

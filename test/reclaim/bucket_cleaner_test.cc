@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/shared_progress.h"
 #include "engine_race/log/row_file.h"
 #include "test/log/entry_test_util.h"
 #include "test/log/log_test_util.h"
@@ -130,6 +131,38 @@ TEST_F(BucketCleanerTest, TheSparsestRowsAreEmptied) {
     }
   }
   ASSERT_NO_FATAL_FAILURE(Settle());
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// Appends beside a cleaner go to the same rows first: those with the most gaps.
+TEST_F(BucketCleanerTest, RowsThatAreEmptiedAreNotFilledMeanwhile) {
+  constexpr uint64_t kEmptied = 16;  // in two pieces
+  ASSERT_NO_FATAL_FAILURE(PutNew(40 * kRow));
+  ASSERT_NO_FATAL_FAILURE(KillEvery(0, 20 * kRow, 2));
+  ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
+  static_cast<void>(Clean(99));
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  ASSERT_EQ(log_->mover().GapCount(0), 20 * kRow / 2);
+  uint64_t piece_count = 0;
+  const ProgressFn append = [&](uint64_t, uint64_t) {
+    ++piece_count;
+    PutNew(kRow / 2);
+    return !HasFatalFailure();
+  };
+  SharedProgress progress(append, /*most_count=*/1);
+  BucketUse use;
+  ASSERT_TRUE(log_->mover().Claim(0));
+  const Status cleaned = cleaner_->Clean(0, /*dead_percent=*/1, &use, &progress);
+  ASSERT_TRUE(cleaned.ok()) << cleaned.ToString();
+  log_->mover().Unclaim(0);
+  EXPECT_EQ(piece_count, 2u);
+  EXPECT_EQ(use.moved_count, kEmptied * kRow / 2);
+  ASSERT_NO_FATAL_FAILURE(PutNew(kRow / 2));
+  EXPECT_LT(log_->mover().GapCount(0), 2 * kRow) << "appends go to gaps";
+  const uint64_t free_count = log_->mover().FreeRowCount(0);
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  EXPECT_EQ(log_->mover().FreeRowCount(0), free_count + kEmptied);
+  for (const KeyRecord& record : RecordsOf(log_.get(), 0)) EXPECT_GE(record.slot, kEmptied * kRow);
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
