@@ -77,7 +77,8 @@ void Bucket::FillUnemptied() noexcept {
   for (auto next = emptied.begin(); next != emptied.end();) {
     const uint32_t row = *next++;
     const auto given_up = unreleased.find(row);
-    if (given_up != unreleased.end() && (table.rows()[row].held - given_up->second).empty()) continue;
+    if (given_up != unreleased.end() && (table.rows()[row].held - given_up->second).empty())
+      continue;
     emptied.erase(row);
     CountGaps(row);
   }

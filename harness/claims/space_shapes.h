@@ -1,5 +1,5 @@
-// Disk space of stores that are hard to keep small: after deletions, with small buckets, with all
-// keys in one bucket, and with a window of keys that moves on.
+// Disk space of stores that are hard to keep small. They had many deletions, have small buckets or a
+// single one, or a window of keys that moves on.
 //
 // Thread-safe: each call has a store of its own. It starts the threads that it needs.
 #ifndef HARNESS_CLAIMS_SPACE_SHAPES_H_
@@ -30,7 +30,8 @@ struct SpaceShape {
 // - one_bucket_space: dense keys; the most in the second half of the overwriting
 // - fifo_space: keys rise, and those that are `record_count` behind are deleted
 // - small_bucket_space: 250 records a bucket, or all if that is less; as one_bucket_space
-// - apparent_over_used: in the end, the sizes of all files over their space on disk
+// - apparent_over_used: in the end, the sizes of all files over their space on disk.
+//
 // Returns the first failure of a call, or kIncomplete when the user interrupts.
 engine_race::Status MeasureSpaceShapes(const SpaceShape& shape, ClaimRounds* rounds);
 
