@@ -1,5 +1,5 @@
-// Disk space of stores that are hard to keep small. They had many deletions, have small buckets or a
-// single one, or a window of keys that moves on.
+// Disk space of stores that are hard to keep small: after deletions, with small buckets, with a
+// single one, and with a window of keys.
 //
 // Thread-safe: each call has a store of its own. It starts the threads that it needs.
 #ifndef HARNESS_CLAIMS_SPACE_SHAPES_H_
