@@ -162,7 +162,6 @@ void BucketCleaner::CountRows() {
   for (uint32_t index = 0; index < table.rows().size(); ++index) {
     const Row& row = table.rows()[index];
     if (row.free()) continue;
-    slot_count_ += row_records;
     const auto unsettled = unsettled_.find(index);
     UsedRow use;
     use.stays = !IsSettled(row);
@@ -182,6 +181,9 @@ void BucketCleaner::CountRows() {
       has_more_ = has_more_ || tombstones_[slot];
     }
     rows_.emplace(index, use);
+    // A row that was given up gets free with the next Settle.
+    const bool is_given_up = unsettled != unsettled_.end() && use.live.empty() && use.dead.empty();
+    if (!is_given_up) slot_count_ += row_records;
   }
 }
 
@@ -222,9 +224,11 @@ Status BucketCleaner::MoveChosen(uint32_t bucket, const RowChoice& choice,
   for (uint64_t moved = 0; row_count < choice.rows.size() && moved < most_moved; ++row_count) {
     moved += rows_.at(choice.rows[row_count]).live.count();
   }
+  // The last piece is as long as the others: in a short one less is won.
+  row_count = std::min<size_t>(RoundUp(row_count, most_rows), choice.rows.size());
   std::span<const uint32_t> rest = std::span(choice.rows).first(row_count);
   has_more_ = has_more_ || row_count < choice.rows.size();
-  // The tail fills the same rows first.
+  // Else the tail would fill these rows first: they have the most gaps.
   ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Empty(bucket, rest));
   while (!rest.empty()) {
     // On a disk that is full by now the gaps are punched out.

@@ -67,7 +67,9 @@ Status Reclaimer::CleanOne(BucketCleaner* cleaner, uint32_t bucket, uint32_t dea
     if (held) dirty_.PutAside(bucket);
     return Status::Ok();
   }
-  Status cleaned = Guarded([&] { return cleaner->Clean(bucket, dead_percent, use); });
+  // What waits is no reason to move records: that would add to it.
+  Status cleaned =
+      Guarded([&] { return cleaner->Clean(bucket, options_.reclaim_dead_percent, use); });
   mover.Unclaim(bucket);
   if (cleaned.ok()) NoteCleaned(bucket, dead_percent, *use);
   return cleaned;
@@ -230,8 +232,12 @@ std::unique_ptr<BucketCleaner> Reclaimer::TakeHelper() {
 }
 
 // Waits while another thread cleans the bucket, or a batch holds it.
-void Reclaimer::Claim(uint32_t bucket) {
-  while (!log_.mover().Claim(bucket)) std::this_thread::sleep_for(kClaimRetryDelay);
+bool Reclaimer::Claim(uint32_t bucket, FunctionRef<bool()> may_end) {
+  while (!log_.mover().Claim(bucket)) {
+    if (may_end()) return false;
+    std::this_thread::sleep_for(kClaimRetryDelay);
+  }
+  return true;
 }
 
 Status Reclaimer::Compact(const ProgressFn& on_progress) {

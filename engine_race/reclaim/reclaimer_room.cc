@@ -58,13 +58,15 @@ uint64_t Reclaimer::MostRoom(uint32_t number) const {
 Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made) {
   RowMover& mover = log_.mover();
   const uint64_t first_count = log_.RecordCount(number);
-  Claim(number);
+  // Another thread may make room meanwhile.
+  *made = !Claim(number, [&] { return mover.HasRoom(number, wanted.record_count); });
+  if (*made) return Status::Ok();
   BucketUse use;
   uint64_t reuse_count = log_.ReuseCount(number);
   bool cleaned = false;
   bool is_cleaning = false;
   const Status status = Guarded([&] {
-    // Another thread may have made room while this one waited.
+    // Another thread may have made room just before this one came.
     *made = mover.HasRoom(number, wanted.record_count);
     if (*made) return Status::Ok();
     BucketCleaner cleaner(&log_);

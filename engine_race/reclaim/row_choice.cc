@@ -21,12 +21,17 @@ constexpr uint64_t kSparePercentOfRow = 75;
 constexpr uint64_t kSpareShareWithinLimit = 4;
 constexpr uint64_t kSparePercentOfRowWithinLimit = 100;
 
-uint64_t NearestRows(uint64_t slot_count, uint32_t row_records) {
-  return (slot_count + row_records / 2) / row_records;
-}
-
 uint64_t RowsFor(uint64_t record_count, uint32_t row_records) {
   return (record_count + row_records - 1) / row_records;
+}
+
+// Up to so many rows, half of one is much of what a bucket may leave empty.
+constexpr uint64_t kFewRows = 6;
+
+// To the nearest row; upwards where there are few.
+uint64_t RowsOf(uint64_t slot_count, uint32_t row_records) {
+  if (slot_count < kFewRows * row_records) return RowsFor(slot_count, row_records);
+  return (slot_count + row_records / 2) / row_records;
 }
 
 void SortSparsestFirst(std::vector<MovableRow>* rows) {
@@ -39,7 +44,7 @@ void SortSparsestFirst(std::vector<MovableRow>* rows) {
 
 uint64_t RowLimit(uint64_t slot_limit, uint32_t row_records, uint32_t bucket_count) {
   const uint64_t share = kMinLimitBytes / kValueBytes / row_records / bucket_count;
-  return std::max({NearestRows(slot_limit, row_records), kMinRowLimit, share});
+  return std::max({RowsOf(slot_limit, row_records), kMinRowLimit, share});
 }
 
 uint64_t SpareRows(uint64_t slot_count, uint64_t slot_limit, uint32_t row_records,
@@ -50,7 +55,7 @@ uint64_t SpareRows(uint64_t slot_count, uint64_t slot_limit, uint32_t row_record
       std::max(slot_limit / (within ? kSpareShareWithinLimit : kSpareShare),
                row_records * (within ? kSparePercentOfRowWithinLimit : kSparePercentOfRow) / 100);
   if (slot_count <= slot_limit + spare_count) return 0;
-  return row_count - NearestRows(slot_limit, row_records);
+  return row_count - std::min(row_count, RowsOf(slot_limit, row_records));
 }
 
 RowChoice ChooseRows(std::vector<MovableRow> rows, uint32_t row_records, uint64_t wanted_count,

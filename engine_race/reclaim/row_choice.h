@@ -17,7 +17,7 @@ namespace engine_race {
 inline uint64_t SlotLimit(uint64_t live_count, uint32_t dead_percent) {
   return live_count * 100 / (100 - std::min(dead_percent, 99U));
 }
-// The rows that the tail of a bucket may take: those of `slot_limit`, to the nearest row, or a few
+// The rows that the tail of a bucket may take: those of `slot_limit`, rounded, or a few
 // however few records are live. In a store of few buckets each may have more.
 uint64_t RowLimit(uint64_t slot_limit, uint32_t row_records, uint32_t bucket_count);
 // The rows that moves should win in a bucket whose rows have `slot_count` slots. 0: these are not

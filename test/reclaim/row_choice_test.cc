@@ -17,6 +17,7 @@ TEST(RowChoiceTest, ABucketHasTheRowsOfItsLimitAndAFewInAnyCase) {
   EXPECT_EQ(SlotLimit(/*live_count=*/72, /*dead_percent=*/28), 100u);
   EXPECT_EQ(RowLimit(11 * kRowRecords + 127, kRowRecords, kBuckets), 11u);
   EXPECT_EQ(RowLimit(11 * kRowRecords + 128, kRowRecords, kBuckets), 12u);
+  EXPECT_EQ(RowLimit(5 * kRowRecords + 1, kRowRecords, kBuckets), 6u) << "of few rows none less";
   EXPECT_EQ(RowLimit(0, kRowRecords, kBuckets), 3u);
   EXPECT_EQ(RowLimit(0, kRowRecords, /*bucket_count=*/2), 4u);
   EXPECT_EQ(RowLimit(0, kRowRecords, /*bucket_count=*/1), 8u);
