@@ -91,8 +91,8 @@ class RowMover {
   // are the newest of their keys among the first `horizon` records. After a failure the row holds
   // only those that the index has at their new slots. A row that was not written is given back.
   Status Publish(uint32_t bucket, uint32_t row, uint64_t horizon, std::span<KeyRecord> records);
-  // With the bucket claimed: the tail fills no gaps of these rows until they are released. A row
-  // that still holds other records when the claim is given back is filled again.
+  // With the bucket claimed: the tail fills no gaps of these rows until they are released, unless
+  // the region is full. A row that holds other records at Unclaim is filled again. kOutOfMemory.
   Status Empty(uint32_t bucket, std::span<const uint32_t> rows);
   // Fills in *freed but for its slots: the row, and the versions of views that may
   // show its records.

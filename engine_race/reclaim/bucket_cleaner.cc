@@ -21,6 +21,7 @@ constexpr uint32_t kMaxReadGap = 16;
 // A cleaning moves so much, or this share of its bucket. Until it is settled and released, moved
 // records take space twice.
 constexpr uint64_t kMovedShare = 16;
+
 uint64_t PassOf(uint64_t key, uint64_t pass_count) {
   return (key * 0x9e3779b97f4a7c15 >> 32) * pass_count >> 32;
 }
