@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <string_view>
 
 #include "engine_race/stats_fields.h"
@@ -30,21 +30,32 @@ __attribute__((format(printf, 2, 3))) void Append(std::string* text, const char*
   if (size > 0) text->append(piece.data(), std::min<size_t>(static_cast<size_t>(size), 255));
 }
 
-// At most 12 significant digits. Unlike printf, no locale changes the form.
-std::string SignificantText(double value) {
-  std::array<char, 64> text;
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 12);
-  return std::string(text.data(), end.ptr);
+// A number that printf wrote, with a point in every locale. std::to_chars would do the same and bring
+// 115 KB of tables into each program.
+std::string WithPoint(const char* printed) {
+  std::string number;
+  for (; *printed != '\0'; ++printed) {
+    if (std::strchr("0123456789+-einfa", *printed) != nullptr) {
+      number.push_back(*printed);
+    } else if (number.back() != '.') {
+      number.push_back('.');
+    }
+  }
+  return number;
 }
 
-// With `decimals` digits behind the point, in every locale. The longest double has 309 digits
-// before it.
+// At most 12 significant digits.
+std::string SignificantText(double value) {
+  std::array<char, 64> text;
+  std::snprintf(text.data(), text.size(), "%.12g", value);
+  return WithPoint(text.data());
+}
+
+// With `decimals` digits behind the point. The longest double has 309 digits before it.
 std::string FixedText(double value, int decimals) {
   std::array<char, 512> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
-                                 std::chars_format::fixed, decimals);
-  return std::string(text.data(), end.ptr);
+  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return WithPoint(text.data());
 }
 
 std::string HumanBytes(uint64_t bytes) {
