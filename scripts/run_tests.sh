@@ -214,6 +214,9 @@ for run in "$@"; do
     passed=$((passed + BASH_REMATCH[1]))
     failed=$((failed + BASH_REMATCH[2]))
     skipped=$((skipped + BASH_REMATCH[3]))
+    # Named once more at the end, which no reader of long output loses.
+    [ "${BASH_REMATCH[2]}" = 0 ] ||
+      grep -aE '^(\[  FAILED  \] .* ms\)|FAILED |not ok )' "$results/$number" | sort -u | sed "s|^|$run: |"
   else
     echo "$run: gave no result"
     failed=$((failed + 1))
