@@ -102,28 +102,27 @@ Status BucketCleaner::ReadEntries(uint32_t bucket) {
 
 // A damaged entry counts as live, so that its slot is not given up. It may be of any key. So
 // records that are older must not be told to the index by a move, and tombstones stay live. A
-// record that only records behind the horizon supersede is live, too.
+// record that only records behind the horizon supersede is live, too. Its key counts once.
 void BucketCleaner::FindLive(uint32_t bucket) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
   const uint64_t slot_end = cut_.slot_end();
   live_.assign(slot_end, false);
   tombstones_.assign(slot_end, false);
-  lone_tombstones_.assign(slot_end, false);
-  first_movable_ = 0;
+  lone_tombstones_.clear();
+  first_movable_ = live_count_ = 0;
   const uint64_t pass_count = (slot_end + kMaxItems - 1) / kMaxItems;
   for (uint64_t pass = 0; pass < pass_count; ++pass) {
     items_.clear();
     for (uint64_t slot = 0; slot < slot_end; ++slot) {
       if (!cut_.Holds(slot) || PassOf(entries[slot].key, pass_count) != pass) continue;
       KeyRecord record;
-      if (!cut_.table.Decode(codec, entries[slot], slot, &record)) {
-        live_[slot] = true;
-        first_movable_ = std::max(first_movable_, cut_.table.SequenceEnd(slot) + 1);
-      } else if (record.sequence >= horizon_) {
-        live_[slot] = true;
-      } else {
+      if (cut_.table.Decode(codec, entries[slot], slot, &record)) {
         items_.push_back({record.key, record.sequence, record.slot, record.tombstone});
+      } else {
+        live_[slot] = true;
+        ++live_count_;
+        first_movable_ = std::max(first_movable_, cut_.table.SequenceEnd(slot) + 1);
       }
     }
     std::sort(items_.begin(), items_.end(), [this](const Item& a, const Item& b) {
@@ -131,18 +130,21 @@ void BucketCleaner::FindLive(uint32_t bucket) {
       return a.sequence != b.sequence ? a.sequence > b.sequence
                                       : cut_.table.IsLaterCopy(a.slot, b.slot);
     });
+    const Item* newest = nullptr;  // of its key, before the horizon
     for (size_t i = 0; i < items_.size(); ++i) {
-      if (i > 0 && items_[i - 1].key == items_[i].key) continue;
-      const bool has_older = i + 1 < items_.size() && items_[i + 1].key == items_[i].key;
-      live_[items_[i].slot] = !items_[i].tombstone || has_older;
-      tombstones_[items_[i].slot] = items_[i].tombstone && has_older;
-      lone_tombstones_[items_[i].slot] = items_[i].tombstone && !has_older;
+      const Item& item = items_[i];
+      if ((i == 0 || items_[i - 1].key != item.key) && !item.tombstone) ++live_count_;
+      if (item.sequence >= horizon_) live_[item.slot] = true;
+      if (item.sequence >= horizon_ || (newest != nullptr && newest->key == item.key)) continue;
+      newest = &item;
+      const bool has_older = i + 1 < items_.size() && items_[i + 1].key == item.key;
+      live_[item.slot] = !item.tombstone || has_older;
+      tombstones_[item.slot] = item.tombstone && has_older;
+      if (item.tombstone && !has_older) lone_tombstones_.push_back(item.slot);
     }
   }
   if (first_movable_ == 0) return;
-  for (uint64_t slot = 0; slot < slot_end; ++slot) {
-    if (lone_tombstones_[slot]) live_[slot] = true;
-  }
+  for (const uint32_t slot : lone_tombstones_) live_[slot] = true;
 }
 
 // Whether slots of the row may be given up. The last run stays: it tells how many records there
@@ -156,7 +158,7 @@ bool BucketCleaner::IsSettled(const Row& row) const {
 void BucketCleaner::CountRows() {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   rows_.clear();
-  live_count_ = held_count_ = slot_count_ = 0;
+  held_count_ = slot_count_ = 0;
   SlotTable table = cut_.table;
   if (!table.has_rows()) table.BeginRows(cut_.record_count);
   const uint32_t row_records = table.row_records();
@@ -176,7 +178,6 @@ void BucketCleaner::CountRows() {
         continue;
       }
       use.live.Add(i);
-      live_count_ += tombstones_[slot] ? 0 : 1;
       use.stays = use.stays || table.NewestBelow(slot, entries[slot].sequence()) < first_movable_;
       // It goes once the older record that this cleaning gives up has gone.
       has_more_ = has_more_ || tombstones_[slot];

@@ -30,7 +30,7 @@ namespace engine_race {
 // How the slots of a bucket are used after a cleaning, in records.
 struct BucketUse {
   uint64_t record_count = 0;  // appended so far
-  uint64_t live_count = 0;    // without tombstones
+  uint64_t live_count = 0;    // keys with a value
   uint64_t held_count = 0;    // in slots that were not given up
   uint64_t slot_count = 0;    // of rows that hold records
   // Slots that this cleaning gave up, but for those of records that it wrote again.
@@ -96,8 +96,8 @@ class BucketCleaner {
   // By slot: live records, and the tombstones among them.
   std::vector<bool> live_;
   std::vector<bool> tombstones_;
-  // Tombstones that are the newest records of their keys, and the only ones.
-  std::vector<bool> lone_tombstones_;
+  // Slots of tombstones that are the newest records of their keys, and the only ones.
+  std::vector<uint32_t> lone_tombstones_;
   // By row.
   std::map<uint32_t, UsedRow> rows_;
   // Of the bucket that was cleaned last: rows that could not be moved.

@@ -59,6 +59,19 @@ TEST_F(BucketCleanerTest, SlotsOfDeadRecordsAreGivenUpWhereTheyLie) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
+// What supersedes them may be lost with the power, so the old records stay. The bucket has no more
+// live records for that.
+TEST_F(BucketCleanerTest, AKeyThatWasJustOverwrittenCountsOnce) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
+  for (uint64_t key = 0; key < 20; ++key) ASSERT_NO_FATAL_FAILURE(Put(key));
+  for (uint64_t key = 0; key < 10; ++key) ASSERT_NO_FATAL_FAILURE(Put(key));
+  ASSERT_NO_FATAL_FAILURE(Delete(30));
+  const BucketUse use = Clean(30);
+  EXPECT_EQ(use.live_count, held_.size());
+  EXPECT_EQ(use.held_count, count_);
+  EXPECT_TRUE(GivenUp().empty());
+}
+
 TEST_F(BucketCleanerTest, TheTailFillsGapsBeforeNewRows) {
   ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
   ASSERT_NO_FATAL_FAILURE(KillEvery(0, 4 * kRow, 4));
