@@ -34,33 +34,6 @@ void RowMover::AdoptMoves() {
   }
 }
 
-bool RowMover::Claim(uint32_t number, bool* held) {
-  Bucket& bucket = context_.buckets[number];
-  if (held != nullptr) *held = false;
-  if (bucket.damaged) return false;
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
-  if (bucket.held) {
-    if (held != nullptr) *held = true;
-    return false;
-  }
-  if (bucket.claimed) return false;
-  bucket.claimed = true;
-  bucket.claimed_at =
-      std::min(bucket.LoggedCount(LaneKind::kValues), bucket.LoggedCount(LaneKind::kKeys));
-  return true;
-}
-
-void RowMover::Unclaim(uint32_t number) {
-  Bucket& bucket = context_.buckets[number];
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
-  ENGINE_RACE_ASSERT(bucket.claimed);
-  const uint64_t end_before = bucket.FoundBySlotEnd();
-  bucket.claimed = false;
-  bucket.CountMoreGaps(end_before);
-  bucket.FillUnemptied();
-  if (bucket.awaiting_release != 0) bucket.written.notify_all();
-}
-
 Status RowMover::Begin(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
   if (bucket.HasRows()) return Status::Ok();

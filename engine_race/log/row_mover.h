@@ -68,6 +68,9 @@ class RowMover {
   // bucket, or the bucket is damaged. *held, which may be null, says whether a batch holds it. A
   // large batch takes its hold once the claim is given back.
   bool Claim(uint32_t bucket, bool* held = nullptr);
+  // Claim that waits until it succeeds. With a `wanted_count` only until HasRoom. False: there is
+  // room. Not for a damaged bucket.
+  bool AwaitClaim(uint32_t bucket, uint64_t wanted_count = 0);
   void Unclaim(uint32_t bucket);
 
   // With the bucket claimed: from here on it has rows.

@@ -75,18 +75,6 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
   }
 }
 
-Status RowMover::Empty(uint32_t number, std::span<const uint32_t> rows) {
-  Bucket& bucket = context_.buckets[number];
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
-  return Guarded([&] {
-    for (const uint32_t row : rows) {
-      bucket.emptied.insert(row);
-      bucket.CountGaps(row);
-    }
-    return Status::Ok();
-  });
-}
-
 void RowMover::PunchGaps(uint32_t number, uint32_t least_count) noexcept {
   const uint64_t given_back_before = given_back_bytes();
   Bucket& bucket = context_.buckets[number];
@@ -131,6 +119,8 @@ bool RowMover::ReleaseOne(const FreedSlots& freed) noexcept {
     unreleased->second = unreleased->second - freed.slots;
   }
   bucket.CountGaps(freed.row);
+  // For AwaitClaim: there may be room now.
+  if (bucket.awaiting_release != 0) bucket.written.notify_all();
   bucket.untried_count.fetch_sub(1, std::memory_order_relaxed);
   if (freed.held) held_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);
   unreleased_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);

@@ -23,8 +23,6 @@ constexpr uint64_t kFarBehindFactor = 4;
 constexpr auto kSettleDelay = std::chrono::milliseconds(200);
 constexpr uint64_t kMaxReleaseThreads = 16;
 constexpr uint64_t kBytesPerReleaseThread = uint64_t{8} << 20;
-// Between two tries to claim a bucket.
-constexpr auto kClaimRetryDelay = std::chrono::milliseconds(1);
 // How often Compact goes over all buckets of a full disk. Each round makes room for the next one.
 // What other threads release counts as well: without a bound it might not end beside writers.
 constexpr int kMaxCompactRounds = 8;
@@ -231,15 +229,6 @@ std::unique_ptr<BucketCleaner> Reclaimer::TakeHelper() {
   return std::make_unique<BucketCleaner>(&log_);
 }
 
-// Waits while another thread cleans the bucket, or a batch holds it.
-bool Reclaimer::Claim(uint32_t bucket, FunctionRef<bool()> may_end) {
-  while (!log_.mover().Claim(bucket)) {
-    if (may_end()) return false;
-    std::this_thread::sleep_for(kClaimRetryDelay);
-  }
-  return true;
-}
-
 Status Reclaimer::Compact(const ProgressFn& on_progress) {
   const RowMover& mover = log_.mover();
   for (int round = 1;; ++round) {
@@ -283,7 +272,7 @@ Status Reclaimer::CompactSynced(const ProgressFn& on_progress) {
 // A region with few free rows takes several cleanings, each with the rows that the last one won.
 Status Reclaimer::CompactOne(BucketCleaner* cleaner, uint32_t number, SharedProgress* progress) {
   RowMover& mover = log_.mover();
-  Claim(number);
+  mover.AwaitClaim(number);
   BucketUse use;
   const Status cleaned = Guarded([&] {
     for (uint64_t steps = 0;; ++steps) {

@@ -17,7 +17,6 @@
 #include <thread>
 #include <vector>
 
-#include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/progress.h"
 #include "engine_race/base/shared_progress.h"
@@ -76,9 +75,6 @@ class Reclaimer {
 
  private:
   void Run() noexcept;
-  // Waits until the bucket is claimed. False: `may_end` was true before.
-  bool Claim(
-      uint32_t bucket, FunctionRef<bool()> may_end = [] { return false; });
   Status MakeRoom(uint32_t bucket, const WantedRoom& wanted, bool* made);
   bool LetFillIfLive(uint32_t bucket, const WantedRoom& wanted, uint64_t live_count);
   uint64_t MostRoom(uint32_t bucket) const;

@@ -58,17 +58,14 @@ uint64_t Reclaimer::MostRoom(uint32_t number) const {
 Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made) {
   RowMover& mover = log_.mover();
   const uint64_t first_count = log_.RecordCount(number);
-  // Another thread may make room meanwhile.
-  *made = !Claim(number, [&] { return mover.HasRoom(number, wanted.record_count); });
+  // Another thread may make room, or has just made it.
+  *made = !mover.AwaitClaim(number, wanted.record_count);
   if (*made) return Status::Ok();
   BucketUse use;
   uint64_t reuse_count = log_.ReuseCount(number);
   bool cleaned = false;
   bool is_cleaning = false;
   const Status status = Guarded([&] {
-    // Another thread may have made room just before this one came.
-    *made = mover.HasRoom(number, wanted.record_count);
-    if (*made) return Status::Ok();
     BucketCleaner cleaner(&log_);
     bool synced = false;
     // Each step frees slots. The bound ends the loop in any case.
@@ -89,7 +86,7 @@ Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made
         // While a claim lasts, the tail fills no row whose run was not in the logs when it began. A
         // new claim lets it fill gaps among the runs that were just synced.
         mover.Unclaim(number);
-        Claim(number);
+        mover.AwaitClaim(number);
       }
       if (steps > 2 * log_.geometry().rows_per_bucket()) return Status::Ok();
       reuse_count = log_.ReuseCount(number);
@@ -155,7 +152,7 @@ Status Reclaimer::FreeOf(uint32_t number, bool is_own, bool* freed) {
   RowMover& mover = log_.mover();
   const uint64_t gap_count = mover.GapCount(number);
   const uint64_t given_back_bytes = mover.given_back_bytes();
-  Claim(number);
+  mover.AwaitClaim(number);
   BucketUse use;
   const Status cleaned = Guarded([&] {
     BucketCleaner cleaner(&log_);

@@ -1,11 +1,14 @@
 // The rows that a bucket may have: few for its live records, and more where writers find no room.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <memory>
+#include <thread>
 
 #include "engine_race/reclaim/reclaimer.h"
+#include "test/eventually.h"
 #include "test/log/batch_test_util.h"
 #include "test/log/log_parts_test_util.h"
 #include "test/log/log_test_util.h"
@@ -50,6 +53,26 @@ TEST_F(RowLimitTest, FewLiveRecordsAreOverwrittenInFewRows) {
   for (uint64_t i = 0; i < 40 * kRow; ++i) ASSERT_NO_FATAL_FAILURE(PutWithHelp(i % kKeys));
   EXPECT_LE(RowCount(), row_count + 1);
   EXPECT_GT(help_count_, 0U);
+}
+
+// Slots that another thread releases are for writers that wait, though the bucket is still cleaned.
+TEST_F(RowLimitTest, AWaitForAClaimEndsWithTheRelease) {
+  for (uint64_t i = 0; i < 4 * kRow; ++i) ASSERT_TRUE(Put(i % kRow));
+  ASSERT_TRUE(reclaimer_.Compact({}).ok());
+  while (Put(0)) continue;
+  RowMover& mover = log_->mover();
+  ASSERT_FALSE(mover.HasRoom(0, 1));
+  ASSERT_TRUE(mover.AwaitClaim(0));
+  std::atomic<bool> has_room{false};
+  std::thread writer([&] { has_room = !mover.AwaitClaim(0, 1); });
+  BucketCleaner cleaner(log_.get());
+  BucketUse use;
+  EXPECT_TRUE(cleaner.MakeSpace(0, &use).ok());
+  EXPECT_TRUE(mover.Settle().ok());
+  mover.Release();
+  EXPECT_TRUE(Eventually([&] { return has_room.load(); }));
+  mover.Unclaim(0);
+  writer.join();
 }
 
 // All records are live: no cleaning makes room.
