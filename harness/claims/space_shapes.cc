@@ -23,6 +23,8 @@ using engine_race::Store;
 constexpr uint64_t kFixedBytes = uint64_t{64} << 20;
 constexpr uint64_t kKeptShare = 10;
 constexpr uint64_t kSmallBucket = 250;
+// Overwriting takes longest, so those stores are smaller.
+constexpr uint64_t kOverwrittenShare = 8;
 
 double SpaceOf(const std::string& dir, uint64_t live_count) {
   return static_cast<double>(AllocatedBytes(dir)) /
@@ -144,15 +146,17 @@ Status MeasureWindow(const SpaceShape& shape, const std::string& figure, ClaimRo
 
 }  // namespace
 
-Status MeasureSpaceShapes(const SpaceShape& shape, ClaimRounds* rounds) {
+Status MeasureSpaceShapes(const SpaceShape& deleted, ClaimRounds* rounds) {
   const std::string uniform = "deleted, uniform, ";
   const std::string dense = "deleted, sequential, ";
-  ENGINE_RACE_RETURN_IF_ERROR(MeasureDeletions(shape, KeyShape::kUniform, uniform, rounds));
-  ENGINE_RACE_RETURN_IF_ERROR(MeasureDeletions(shape, KeyShape::kSequential, dense, rounds));
+  ENGINE_RACE_RETURN_IF_ERROR(MeasureDeletions(deleted, KeyShape::kUniform, uniform, rounds));
+  ENGINE_RACE_RETURN_IF_ERROR(MeasureDeletions(deleted, KeyShape::kSequential, dense, rounds));
   for (const std::string when : {"idle", "compacted"}) {
     rounds->Note("deleted_space_" + when,
                  std::max(rounds->Median(uniform + when), rounds->Median(dense + when)));
   }
+  SpaceShape shape = deleted;
+  shape.record_count = std::max(deleted.record_count / kOverwrittenShare, kKeptShare);
   ENGINE_RACE_RETURN_IF_ERROR(
       MeasureOverwritten(shape, KeyShape::kSequential, "one_bucket_space", rounds));
   ENGINE_RACE_RETURN_IF_ERROR(MeasureWindow(shape, "fifo_space", rounds));
