@@ -30,8 +30,8 @@ __attribute__((format(printf, 2, 3))) void Append(std::string* text, const char*
   if (size > 0) text->append(piece.data(), std::min<size_t>(static_cast<size_t>(size), 255));
 }
 
-// A number that printf wrote, with a point in every locale. std::to_chars would do the same and bring
-// 115 KB of tables into each program.
+// A number that printf wrote, with a point in every locale. std::to_chars would do the same and
+// bring 115 KB of tables into each program.
 std::string WithPoint(const char* printed) {
   std::string number;
   for (; *printed != '\0'; ++printed) {

@@ -119,7 +119,7 @@ struct Options {
   // Values go to their log in groups of this size: a power of two, 4 KiB to 1 MiB.
   uint32_t value_group_bytes = 128 * 1024;
   // Key entries go to their log in groups of this size: 4 KiB or 8 KiB.
-  uint32_t key_group_bytes = 8192;
+  uint32_t key_group_bytes = 4096;
   // Where the values lie: directories, made when missing, or raw block devices, at most 64. The
   // value logs are striped over them (RAID-0). Empty: in the store's own directory.
   //
@@ -205,7 +205,7 @@ struct Options {
   // The share of a bucket's slots that background reclaim leaves without live records: 1 to 99.
   // Values take about 100 / (100 - percent) times the space of live records, in whole rows. At
   // times they take a sixteenth more, or a row.
-  uint32_t reclaim_dead_percent = 28;
+  uint32_t reclaim_dead_percent = 20;
   // The most bytes a second that background reclaim writes again, on average over each cleaning;
   // 0: no limit. Without a limit writers clean buckets themselves where the store's thread falls
   // behind. With one they do not. In any case a write cleans its bucket if that has no slots left,

@@ -17,8 +17,8 @@
 namespace engine_race {
 namespace {
 
-// How far ahead of a group its log is reserved, in groups. That is 128 KiB to 2 MiB for key groups
-// of 8 KiB, and 2 to 32 MiB for value groups of 128 KiB.
+// How far ahead of a group its log is reserved, in groups. That is 64 KiB to 1 MiB for key groups
+// of 4 KiB, and 2 to 32 MiB for value groups of 128 KiB.
 constexpr uint64_t kMinReserveGroups = 16;
 constexpr uint64_t kMaxReserveGroups = 256;
 // Fewer files are not worth a thread of their own.

@@ -28,6 +28,7 @@ inline constexpr uint64_t kRowRecords = 256;
 inline Options RegionsOf(uint64_t row_count) {
   Options options = TinyOptions();
   options.bucket_capacity_records = row_count * kRowRecords;
+  options.key_group_bytes = kRowRecords * kKeyEntryBytes;
   return options;
 }
 

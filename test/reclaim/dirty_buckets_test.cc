@@ -223,9 +223,11 @@ TEST_F(DirtyBucketsAfterOpeningTest, WhatSeveralOpeningsAppendAddsUp) {
     ASSERT_NO_FATAL_FAILURE(EndOpening(0, kEach));
     appended += kEach;
   }
-  // A share of 28 of 100 records that lie there.
-  EXPECT_GE(appended, 8 * kRow * 28 / 72);
-  EXPECT_LE(appended, 8 * kRow * 28 / 72 + kEach);
+  // The share that may be dead of all that lies there.
+  const uint64_t share =
+      8 * kRow * options_.reclaim_dead_percent / (100 - options_.reclaim_dead_percent);
+  EXPECT_GE(appended, share);
+  EXPECT_LE(appended, share + kEach);
 }
 
 // None of the openings closes its store.
@@ -239,8 +241,9 @@ TEST_F(DirtyBucketsAfterOpeningTest, WhatKilledOpeningsAppendAddsUp) {
     appended += kEach;
   }
   // The first of them only begins to count.
-  EXPECT_GE(appended, 8 * kRow * 28 / 100);
-  EXPECT_LE(appended, 8 * kRow * 28 / 100 + 2 * kEach);
+  const uint64_t share = 8 * kRow * options_.reclaim_dead_percent / 100;
+  EXPECT_GE(appended, share);
+  EXPECT_LE(appended, share + 2 * kEach);
 }
 
 // A cleaning reads all entries: it would follow each opening.
