@@ -30,14 +30,14 @@ __attribute__((format(printf, 2, 3))) void Append(std::string* text, const char*
   if (size > 0) text->append(piece.data(), std::min<size_t>(static_cast<size_t>(size), 255));
 }
 
-// A number that printf wrote, with a point in every locale. std::to_chars would do the same and
-// bring 115 KB of tables into each program.
+// A number as printf wrote it, with "." as its decimal point: a locale may have another one, of
+// several bytes. std::to_chars needs no such step, and brings 115 KB of tables into each program.
 std::string WithPoint(const char* printed) {
   std::string number;
   for (; *printed != '\0'; ++printed) {
     if (std::strchr("0123456789+-einfa", *printed) != nullptr) {
       number.push_back(*printed);
-    } else if (number.back() != '.') {
+    } else if (!number.empty() && number.back() != '.') {
       number.push_back('.');
     }
   }
@@ -46,14 +46,14 @@ std::string WithPoint(const char* printed) {
 
 // At most 12 significant digits.
 std::string SignificantText(double value) {
-  std::array<char, 64> text;
+  std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "%.12g", value);
   return WithPoint(text.data());
 }
 
 // With `decimals` digits behind the point. The longest double has 309 digits before it.
 std::string FixedText(double value, int decimals) {
-  std::array<char, 512> text;
+  std::array<char, 512> text{};
   std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
   return WithPoint(text.data());
 }

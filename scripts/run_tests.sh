@@ -214,9 +214,12 @@ for run in "$@"; do
     passed=$((passed + BASH_REMATCH[1]))
     failed=$((failed + BASH_REMATCH[2]))
     skipped=$((skipped + BASH_REMATCH[3]))
-    # Named once more at the end, which no reader of long output loses.
-    [ "${BASH_REMATCH[2]}" = 0 ] ||
-      grep -aE '^(\[  FAILED  \] .* ms\)|FAILED |not ok )' "$results/$number" | sort -u | sed "s|^|$run: |"
+    # The names of failed tests once more: they are easily missed in long output.
+    if [ "${BASH_REMATCH[2]}" != 0 ]; then
+      echo "$run: ${BASH_REMATCH[2]} failed:"
+      grep -aE '^(\[  FAILED  \] .* ms\)|FAILED |not ok |.*: ended with status |SUMMARY: )' "$results/$number" |
+        sort -u | sed 's|^|  |'
+    fi
   else
     echo "$run: gave no result"
     failed=$((failed + 1))

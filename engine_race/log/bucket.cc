@@ -17,17 +17,23 @@ void Bucket::Wait(std::unique_lock<std::mutex>* lock) {
 
 void Bucket::AwaitRelease(std::unique_lock<std::mutex>* lock, bool unclaimed) {
   ENGINE_RACE_ASSERT(lock->owns_lock() && lock->mutex() == &mutex);
-  while (held || (unclaimed && claimed)) {
-    ++awaiting_release;
-    written.wait(*lock);
-    --awaiting_release;
-  }
+  while (held || (unclaimed && claimed)) WaitForRelease(lock);
+}
+
+void Bucket::WaitForRelease(std::unique_lock<std::mutex>* lock) {
+  ++awaiting_release;
+  written.wait(*lock);
+  --awaiting_release;
+}
+
+void Bucket::WakeAwaitingRelease() noexcept {
+  if (awaiting_release != 0) written.notify_all();
 }
 
 void Bucket::Release() {
   ENGINE_RACE_ASSERT(held);
   held = false;
-  if (awaiting_release != 0) written.notify_all();
+  WakeAwaitingRelease();
   WakeOneIfRoom();
 }
 

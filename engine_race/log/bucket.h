@@ -90,8 +90,10 @@ struct alignas(64) Bucket {
 
   // Waits until no batch holds the bucket. With `unclaimed` also until no thread cleans it.
   void AwaitRelease(std::unique_lock<std::mutex>* lock, bool unclaimed = false);
-  // Under the mutex.
-  void Release();
+  // Under the mutex: waits once on `written`. And wakes these threads.
+  void WaitForRelease(std::unique_lock<std::mutex>* lock);
+  void WakeAwaitingRelease() noexcept;
+  void Release();  // under the mutex
 
   // Under the mutex: readers take records below this from the log. Synced records of an unfinished
   // group lie in the log and in staging. Their row may have another run by now. Then only their
@@ -112,8 +114,7 @@ struct alignas(64) Bucket {
   void CountMoreGaps(uint64_t end_before) noexcept;
   // Under the mutex: the tail fills the rows of `emptied` again that hold more than was given up.
   void FillUnemptied() noexcept;
-  // Under the mutex: sets may_fill_region.
-  void LetFill(bool may_fill) noexcept;
+  void LetFill(bool may_fill) noexcept;  // under the mutex: sets may_fill_region
 
   // Prefetches all cache lines that a write looks at. Caches do not keep those of all buckets.
   void Prefetch() const {
@@ -136,8 +137,7 @@ struct alignas(64) Bucket {
   // Whether the records that this opening found staged have been compared with their checksums.
   // That comes before anything is written over the logs or behind them.
   bool staging_verified = false;
-  // Set at Open and constant after it.
-  bool damaged = false;
+  bool damaged = false;  // set at Open, and constant after it
   Lane values;
   Lane keys;
   BucketAtCut at_cut;
@@ -147,8 +147,8 @@ struct alignas(64) Bucket {
 
   // A lane has moved, a pin has gone, or a group's write has failed.
   std::condition_variable changed;
-  // For Sync and for batches: a write to the log has ended, a pin has gone, or a batch has released
-  // the bucket.
+  // For Sync, batches, cleaners and writers without room: a write to the log has ended, a pin has
+  // gone, a batch or a cleaner has given the bucket back, or there may be room.
   std::condition_variable written;
   // Records below this are in the logs and outlive power loss.
   uint64_t synced_watermark = 0;

@@ -1,4 +1,5 @@
-// The calls of RowMover that claim a bucket for cleaning.
+// The calls of RowMover that claim a bucket for cleaning, give it back, and hide rows from its
+// tail.
 
 #include <algorithm>
 #include <mutex>
@@ -38,9 +39,7 @@ bool RowMover::AwaitClaim(uint32_t number, uint64_t wanted_count) {
   while (true) {
     if (wanted_count != 0 && rows_.HasRoom(number, wanted_count)) return false;
     if (MayBeClaimed(bucket)) break;
-    ++bucket.awaiting_release;
-    bucket.written.wait(lock);
-    --bucket.awaiting_release;
+    bucket.WaitForRelease(&lock);
   }
   TakeClaim(&bucket);
   return true;
@@ -54,7 +53,7 @@ void RowMover::Unclaim(uint32_t number) {
   bucket.claimed = false;
   bucket.CountMoreGaps(end_before);
   bucket.FillUnemptied();
-  if (bucket.awaiting_release != 0) bucket.written.notify_all();
+  bucket.WakeAwaitingRelease();
 }
 
 Status RowMover::Empty(uint32_t number, std::span<const uint32_t> rows) {

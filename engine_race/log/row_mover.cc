@@ -338,6 +338,7 @@ void RowMover::LimitRows(uint32_t number, uint64_t row_limit) {
   bucket.row_limit = row_limit;
   // The tail fills whole rows again.
   if (bucket.table.has_rows() && rows_.FreeRowCount(number) > 1) bucket.LetFill(false);
+  bucket.WakeAwaitingRelease();
 }
 
 bool RowMover::LetGrow(uint32_t number, uint64_t count) {
@@ -349,6 +350,7 @@ bool RowMover::LetGrow(uint32_t number, uint64_t count) {
   const uint64_t used = bucket.table.rows().size() - bucket.free_rows.size();
   // Each time that it grows a cleaning was in vain.
   bucket.row_limit = used + std::max(count / row_records + 1, used / 16);
+  bucket.WakeAwaitingRelease();
   return true;
 }
 
@@ -361,6 +363,7 @@ bool RowMover::LetFill(uint32_t number, uint64_t count) {
   }
   const bool might_fill = bucket.may_fill_region;
   bucket.LetFill(true);
+  bucket.WakeAwaitingRelease();
   if (rows_.HasRoom(number, count)) return true;
   // A smaller write may need it.
   bucket.LetFill(might_fill);

@@ -68,8 +68,8 @@ class RowMover {
   // bucket, or the bucket is damaged. *held, which may be null, says whether a batch holds it. A
   // large batch takes its hold once the claim is given back.
   bool Claim(uint32_t bucket, bool* held = nullptr);
-  // Claim that waits until it succeeds. With a `wanted_count` only until HasRoom. False: there is
-  // room. Not for a damaged bucket.
+  // Waits until the bucket is claimed. With a `wanted_count` also until it has room for so many
+  // records: false, and not claimed. The bucket must not be damaged.
   bool AwaitClaim(uint32_t bucket, uint64_t wanted_count = 0);
   void Unclaim(uint32_t bucket);
 

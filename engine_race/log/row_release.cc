@@ -120,7 +120,7 @@ bool RowMover::ReleaseOne(const FreedSlots& freed) noexcept {
   }
   bucket.CountGaps(freed.row);
   // For AwaitClaim: there may be room now.
-  if (bucket.awaiting_release != 0) bucket.written.notify_all();
+  bucket.WakeAwaitingRelease();
   bucket.untried_count.fetch_sub(1, std::memory_order_relaxed);
   if (freed.held) held_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);
   unreleased_bytes_.fetch_sub(BytesOf(freed), std::memory_order_relaxed);

@@ -104,6 +104,7 @@ Status Syncer::FlushTo(std::span<const SyncTarget> targets) {
     const uint64_t end_before = bucket.FoundBySlotEnd();
     bucket.synced_watermark = target;
     bucket.CountMoreGaps(end_before);
+    bucket.WakeAwaitingRelease();
   }
   return Status::Ok();
 }

@@ -41,7 +41,6 @@ Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* u
     const uint64_t room = free_count - std::min<uint64_t>(free_count, 1);
     const uint64_t wanted = SpareRows(slot_count_, SlotLimit(live_count_, dead_percent),
                                       row_records, log_.geometry().bucket_count);
-    if (wanted == 0) return {};
     return ChooseRows(MovableRows(), row_records, wanted, room);
   };
   return CleanGuarded(bucket, choose, use, progress);
@@ -102,14 +101,14 @@ Status BucketCleaner::ReadEntries(uint32_t bucket) {
 
 // A damaged entry counts as live, so that its slot is not given up. It may be of any key. So
 // records that are older must not be told to the index by a move, and tombstones stay live. A
-// record that only records behind the horizon supersede is live, too. Its key counts once.
+// record that only records behind the horizon supersede is live, too: its key counts once.
 void BucketCleaner::FindLive(uint32_t bucket) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
   const EntryCodec codec = log_.codec(bucket);
   const uint64_t slot_end = cut_.slot_end();
   live_.assign(slot_end, false);
   tombstones_.assign(slot_end, false);
-  lone_tombstones_.clear();
+  lone_tombstones_.assign(slot_end, false);
   first_movable_ = live_count_ = 0;
   const uint64_t pass_count = (slot_end + kMaxItems - 1) / kMaxItems;
   for (uint64_t pass = 0; pass < pass_count; ++pass) {
@@ -140,11 +139,14 @@ void BucketCleaner::FindLive(uint32_t bucket) {
       const bool has_older = i + 1 < items_.size() && items_[i + 1].key == item.key;
       live_[item.slot] = !item.tombstone || has_older;
       tombstones_[item.slot] = item.tombstone && has_older;
-      if (item.tombstone && !has_older) lone_tombstones_.push_back(item.slot);
+      lone_tombstones_[item.slot] = item.tombstone && !has_older;
     }
   }
-  if (first_movable_ == 0) return;
-  for (const uint32_t slot : lone_tombstones_) live_[slot] = true;
+  for (uint64_t slot = 0; slot < slot_end && first_movable_ != 0; ++slot) {
+    if (!lone_tombstones_[slot]) continue;
+    live_[slot] = true;
+    ++live_count_;
+  }
 }
 
 // Whether slots of the row may be given up. The last run stays: it tells how many records there

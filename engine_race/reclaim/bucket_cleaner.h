@@ -30,9 +30,10 @@ namespace engine_race {
 // How the slots of a bucket are used after a cleaning, in records.
 struct BucketUse {
   uint64_t record_count = 0;  // appended so far
-  uint64_t live_count = 0;    // keys with a value
-  uint64_t held_count = 0;    // in slots that were not given up
-  uint64_t slot_count = 0;    // of rows that hold records
+  // Keys with a value, damaged entries, and tombstones that stay for these.
+  uint64_t live_count = 0;
+  uint64_t held_count = 0;  // in slots that were not given up
+  uint64_t slot_count = 0;  // of rows that hold records
   // Slots that this cleaning gave up, but for those of records that it wrote again.
   uint64_t freed_count = 0;
   uint64_t moved_count = 0;
@@ -96,15 +97,15 @@ class BucketCleaner {
   // By slot: live records, and the tombstones among them.
   std::vector<bool> live_;
   std::vector<bool> tombstones_;
-  // Slots of tombstones that are the newest records of their keys, and the only ones.
-  std::vector<uint32_t> lone_tombstones_;
+  // Tombstones that are the newest records of their keys, and the only ones.
+  std::vector<bool> lone_tombstones_;
   // By row.
   std::map<uint32_t, UsedRow> rows_;
   // Of the bucket that was cleaned last: rows that could not be moved.
   std::set<uint32_t> unreadable_rows_;
   uint32_t bucket_ = 0;
   bool has_more_ = false;
-  uint64_t live_count_ = 0;
+  uint64_t live_count_ = 0;  // of BucketUse
   uint64_t held_count_ = 0;
   uint64_t slot_count_ = 0;
   // Of this cleaning so far.

@@ -58,7 +58,7 @@ uint64_t Reclaimer::MostRoom(uint32_t number) const {
 Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made) {
   RowMover& mover = log_.mover();
   const uint64_t first_count = log_.RecordCount(number);
-  // Another thread may make room, or has just made it.
+  // Another thread may make room meanwhile, or may have made it already.
   *made = !mover.AwaitClaim(number, wanted.record_count);
   if (*made) return Status::Ok();
   BucketUse use;

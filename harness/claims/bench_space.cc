@@ -28,7 +28,7 @@ using engine_race::Status;
 using engine_race::Store;
 
 constexpr char kFillRate[] = "overwrite turns, fill of a new store, MB/s";
-// The most that a store may take over its live bytes.
+// The most that each side of the comparison with RocksDB may take over its live bytes.
 constexpr double kSpaceBound = 1.5;
 // Space of a store that does not depend on the data set: staging, journal, buffers.
 constexpr uint64_t kSlackBytes = uint64_t{1} << 30;

@@ -23,7 +23,7 @@ using engine_race::Store;
 constexpr uint64_t kFixedBytes = uint64_t{64} << 20;
 constexpr uint64_t kKeptShare = 10;
 constexpr uint64_t kSmallBucket = 250;
-// Overwriting takes longest, so those stores are smaller.
+// Stores that are overwritten have one record in so many: overwriting takes longest.
 constexpr uint64_t kOverwrittenShare = 8;
 
 double SpaceOf(const std::string& dir, uint64_t live_count) {
@@ -146,22 +146,23 @@ Status MeasureWindow(const SpaceShape& shape, const std::string& figure, ClaimRo
 
 }  // namespace
 
-Status MeasureSpaceShapes(const SpaceShape& deleted, ClaimRounds* rounds) {
+Status MeasureSpaceShapes(const SpaceShape& shape, ClaimRounds* rounds) {
   const std::string uniform = "deleted, uniform, ";
   const std::string dense = "deleted, sequential, ";
-  ENGINE_RACE_RETURN_IF_ERROR(MeasureDeletions(deleted, KeyShape::kUniform, uniform, rounds));
-  ENGINE_RACE_RETURN_IF_ERROR(MeasureDeletions(deleted, KeyShape::kSequential, dense, rounds));
+  ENGINE_RACE_RETURN_IF_ERROR(MeasureDeletions(shape, KeyShape::kUniform, uniform, rounds));
+  ENGINE_RACE_RETURN_IF_ERROR(MeasureDeletions(shape, KeyShape::kSequential, dense, rounds));
   for (const std::string when : {"idle", "compacted"}) {
     rounds->Note("deleted_space_" + when,
                  std::max(rounds->Median(uniform + when), rounds->Median(dense + when)));
   }
-  SpaceShape shape = deleted;
-  shape.record_count = std::max(deleted.record_count / kOverwrittenShare, kKeptShare);
+  SpaceShape overwritten = shape;
+  overwritten.record_count /= kOverwrittenShare;
   ENGINE_RACE_RETURN_IF_ERROR(
-      MeasureOverwritten(shape, KeyShape::kSequential, "one_bucket_space", rounds));
-  ENGINE_RACE_RETURN_IF_ERROR(MeasureWindow(shape, "fifo_space", rounds));
-  SpaceShape small = shape;
-  small.record_count = std::min(shape.record_count, kSmallBucket * shape.options.bucket_count);
+      MeasureOverwritten(overwritten, KeyShape::kSequential, "one_bucket_space", rounds));
+  ENGINE_RACE_RETURN_IF_ERROR(MeasureWindow(overwritten, "fifo_space", rounds));
+  SpaceShape small = overwritten;
+  small.record_count =
+      std::min(overwritten.record_count, kSmallBucket * shape.options.bucket_count);
   return MeasureOverwritten(small, KeyShape::kUniform, "small_bucket_space", rounds,
                             "apparent_over_used");
 }

@@ -17,7 +17,7 @@ namespace harness {
 struct SpaceShape {
   std::string dir;  // of the stores, one after another; is removed in the end
   engine_race::Options options;
-  uint64_t record_count = 1;  // of the store whose records are deleted; the others have an eighth
+  uint64_t record_count = 1;  // of stores with deletions; overwritten ones have an eighth
   uint32_t thread_count = 1;
   uint32_t pass_count = 1;  // how often the records are written again
   double idle_seconds = 0;  // between deletions and their measurement
@@ -28,7 +28,8 @@ struct SpaceShape {
 // - deleted_space_idle, deleted_space_compacted: after nine of ten records were deleted, before and
 //   after Compact; the larger figure of spread and dense keys, which are noted too
 // - one_bucket_space: dense keys; the most in the second half of the overwriting
-// - fifo_space: keys rise, and are deleted when as many more were written as the store has records
+// - fifo_space: keys rise; each write deletes the key that is as many keys behind it as the store
+// has
 // - small_bucket_space: 250 records a bucket, or all if that is less; as one_bucket_space
 // - apparent_over_used: in the end, the sizes of all files over their space on disk.
 //

@@ -103,7 +103,7 @@ TEST(StoreStatsTest, EveryCallOfManyThreadsIsCounted) {
   EXPECT_EQ(latencies.Of(LatencyKind::kAsyncRead).count(), stats.async_read_count);
   EXPECT_EQ(latencies.Of(LatencyKind::kRange).count(), stats.range_count);
   EXPECT_EQ(latencies.Of(LatencyKind::kSync).count(), 1u);
-  // Work in the background may still flush.
+  // Work in the background may flush between the two reads.
   EXPECT_TRUE(Eventually([&] {
     const uint64_t flush_count = store->Stats().flush_count;
     return store->Latencies().Of(LatencyKind::kFlush).count() == flush_count;

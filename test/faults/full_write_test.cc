@@ -150,7 +150,7 @@ TEST_F(FullWriteTest, ARecordThatCannotBeMadeDurableIsAppendedOnce) {
 // durable.
 TEST_F(FullWriteTest, ADurableWriteFindsTheSpaceOfDeadRecords) {
   constexpr uint64_t kKeys = 40;
-  // Three rows of 256 records: the first is dead, and the other two are whole.
+  // Six rows of 128 records and a part of one: the last 40 records are live.
   constexpr uint64_t kVersions = 20;
   options_ = ScenarioOptions(SyncMode::kGroup);
   options_.bucket_capacity_records = 4 * 256;

@@ -31,6 +31,7 @@ Options ReclaimOptions(SyncMode sync_mode) {
   options.bucket_count = 2;
   options.file_count = 1;
   options.bucket_capacity_records = 4 * 256;
+  options.key_group_bytes = 256 * kKeyEntryBytes;
   options.value_group_bytes = 8 * kValueBytes;
   return options;
 }

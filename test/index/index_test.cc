@@ -45,16 +45,17 @@ Options SmallOptions() {
   return options;
 }
 
+// Of OneBucket().
+constexpr uint32_t kRowRecords = 256;
+
 // One bucket, so that records of any key can be put into it in any order.
 Options OneBucket() {
   Options options = SmallOptions();
   options.bucket_count = 1;
   options.file_count = 1;
+  options.key_group_bytes = kRowRecords * kKeyEntryBytes;
   return options;
 }
-
-// Those of OneBucket().
-constexpr uint32_t kRowRecords = 256;
 
 // Everything tiny: thousands of records are a giant of many partitions and rounds.
 BuildLimits GiantLimits() {

@@ -50,7 +50,7 @@ PowerPhase DrawPowerPhase(Life life, Random* random) {
   if (Chance(random, 0.15)) {
     phase.thread_count = 2 + static_cast<uint32_t>(Below(random, LaneNames::kThreadCount - 1));
   }
-  // A group of keys takes 256 records of one bucket; most phases are shorter.
+  // A group of keys takes 128 or 256 records of one bucket; most phases are shorter.
   const double length = static_cast<double>(Below(random, 100));
   if (length < 60) {
     phase.write_count = 1 + Below(random, 30);

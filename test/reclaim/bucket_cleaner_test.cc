@@ -59,8 +59,8 @@ TEST_F(BucketCleanerTest, SlotsOfDeadRecordsAreGivenUpWhereTheyLie) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// What supersedes them may be lost with the power, so the old records stay. The bucket has no more
-// live records for that.
+// The new records are not in the logs yet, so the old ones keep their slots. Each key still counts
+// as one live record.
 TEST_F(BucketCleanerTest, AKeyThatWasJustOverwrittenCountsOnce) {
   ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
   for (uint64_t key = 0; key < 20; ++key) ASSERT_NO_FATAL_FAILURE(Put(key));

@@ -223,9 +223,8 @@ TEST_F(DirtyBucketsAfterOpeningTest, WhatSeveralOpeningsAppendAddsUp) {
     ASSERT_NO_FATAL_FAILURE(EndOpening(0, kEach));
     appended += kEach;
   }
-  // The share that may be dead of all that lies there.
-  const uint64_t share =
-      8 * kRow * options_.reclaim_dead_percent / (100 - options_.reclaim_dead_percent);
+  // So many dead records may lie beside 8 rows of live ones.
+  const uint64_t share = SlotLimit(8 * kRow, options_.reclaim_dead_percent) - 8 * kRow;
   EXPECT_GE(appended, share);
   EXPECT_LE(appended, share + kEach);
 }

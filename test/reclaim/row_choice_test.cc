@@ -21,6 +21,8 @@ TEST(RowChoiceTest, ABucketHasTheRowsOfItsLimitAndAFewInAnyCase) {
   EXPECT_EQ(RowLimit(0, kRowRecords, kBuckets), 3u);
   EXPECT_EQ(RowLimit(0, kRowRecords, /*bucket_count=*/2), 4u);
   EXPECT_EQ(RowLimit(0, kRowRecords, /*bucket_count=*/1), 8u);
+  EXPECT_EQ(RowLimit(0, /*row_records=*/128, /*bucket_count=*/1), 16u);
+  EXPECT_EQ(RowLimit(0, /*row_records=*/128, /*bucket_count=*/5), 3u);
 }
 
 TEST(RowChoiceTest, RowsAreSpareBeyondTheLimitByMostOfARow) {

@@ -55,16 +55,21 @@ TEST_F(RowLimitTest, FewLiveRecordsAreOverwrittenInFewRows) {
   EXPECT_GT(help_count_, 0U);
 }
 
-// Slots that another thread releases are for writers that wait, though the bucket is still cleaned.
-TEST_F(RowLimitTest, AWaitForAClaimEndsWithTheRelease) {
+// It waits no longer, though the bucket is still claimed.
+TEST_F(RowLimitTest, AReleaseGivesRoomToAWriterThatWaitsForTheClaim) {
   for (uint64_t i = 0; i < 4 * kRow; ++i) ASSERT_TRUE(Put(i % kRow));
   ASSERT_TRUE(reclaimer_.Compact({}).ok());
   while (Put(0)) continue;
   RowMover& mover = log_->mover();
   ASSERT_FALSE(mover.HasRoom(0, 1));
   ASSERT_TRUE(mover.AwaitClaim(0));
+  std::atomic<bool> waits{false};
   std::atomic<bool> has_room{false};
-  std::thread writer([&] { has_room = !mover.AwaitClaim(0, 1); });
+  std::thread writer([&] {
+    waits = true;
+    has_room = !mover.AwaitClaim(0, 1);
+  });
+  EXPECT_TRUE(Eventually([&] { return waits.load(); }));
   BucketCleaner cleaner(log_.get());
   BucketUse use;
   EXPECT_TRUE(cleaner.MakeSpace(0, &use).ok());
