@@ -54,6 +54,8 @@ BaseShape Shape(const char* name, uint32_t bucket_count, uint64_t capacity, uint
   shape.options.value_group_bytes = group_bytes;
   shape.options.memory_budget_bytes = uint64_t{16} << 20;
   shape.options.journal_bytes = kMinJournalBytes;
+  // No rows: StoreJudge does not know which records an older row, or one of zeros, hides.
+  shape.options.reclaim = Reclaim::kOff;
   shape.options.io_backend = IoBackend::kPsync;
   shape.record_count = record_count;
   shape.key_count = key_count;
