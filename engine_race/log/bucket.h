@@ -147,8 +147,8 @@ struct alignas(64) Bucket {
 
   // A lane has moved, a pin has gone, or a group's write has failed.
   std::condition_variable changed;
-  // A write to the log has ended, a pin has gone, a batch or a cleaner has given the bucket back,
-  // or there may be room for writers that had none.
+  // A write to the log has ended, a pin has gone, or a batch or a cleaner has left the bucket.
+  // Or there may be room for writers that had none.
   std::condition_variable written;
   // Records below this are in the logs and outlive power loss.
   uint64_t synced_watermark = 0;
