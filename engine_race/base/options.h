@@ -205,7 +205,7 @@ struct Options {
   // The share of a bucket's slots that background reclaim leaves without live records: 1 to 99.
   // Values take about 100 / (100 - percent) times the space of live records, in whole rows. At
   // times they take a sixteenth more, or a row.
-  uint32_t reclaim_dead_percent = 20;
+  uint32_t reclaim_dead_percent = 15;
   // The most bytes a second that background reclaim writes again, on average over each cleaning;
   // 0: no limit. Without a limit writers clean buckets themselves where the store's thread falls
   // behind. With one they do not. In any case a write cleans its bucket if that has no slots left,

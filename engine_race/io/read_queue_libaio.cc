@@ -1,20 +1,17 @@
-// Linux native asynchronous I/O through the system calls themselves: the library libaio would add
-// nothing but a dependency.
+// Reads by Linux native asynchronous I/O.
 #include <linux/aio_abi.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <memory>
 #include <new>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/io/aio_calls.h"
 #include "engine_race/io/read_queue_backends.h"
 
 namespace engine_race::io {
@@ -22,45 +19,6 @@ namespace engine_race::io {
 namespace {
 
 constexpr long kEventBatch = 128;
-
-int IoSubmit(aio_context_t context, long count, iocb** blocks) {
-  return static_cast<int>(syscall(SYS_io_submit, context, count, blocks));
-}
-
-// Retries EINTR, which can only come before any event has been taken.
-int IoGetEvents(aio_context_t context, long min_count, long max_count, io_event* events) {
-  while (true) {
-    const long got = syscall(SYS_io_getevents, context, min_count, max_count, events, nullptr);
-    if (got >= 0 || errno != EINTR) return static_cast<int>(got);
-  }
-}
-
-// The ring of completions that the kernel keeps at the address of a context. The kernel adds an
-// event at its tail once the request has ended.
-struct EventRing {
-  uint32_t id;
-  uint32_t event_count;
-  uint32_t head;
-  uint32_t tail;
-  uint32_t magic;
-  uint32_t compatible_features;
-  uint32_t incompatible_features;
-};
-constexpr uint32_t kEventRingMagic = 0xa10a10a1;
-
-// Waits until `count` requests have ended whose events nobody has taken. For a system that refuses
-// the calls. Returns at once where the ring is not as expected.
-void AwaitEvents(aio_context_t context, uint32_t count) {
-  auto* const ring = reinterpret_cast<EventRing*>(context);
-  if (ring->magic != kEventRingMagic || ring->incompatible_features != 0) return;
-  while (true) {
-    // Acquire: what the requests have written comes before.
-    const uint32_t tail = std::atomic_ref(ring->tail).load(std::memory_order_acquire);
-    const uint32_t ended_count = (tail + ring->event_count - ring->head) % ring->event_count;
-    if (ended_count >= count) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-}
 
 class LibaioQueue final : public ReadQueue {
  public:
@@ -109,18 +67,7 @@ void LibaioQueue::Reserve() {
   ready_.reserve(depth_);
 }
 
-LibaioQueue::~LibaioQueue() {
-  while (in_kernel_ > 0) {
-    const int got = IoGetEvents(context_, 1, kEventBatch, events_);
-    if (got <= 0) {
-      // The call below waits too, unless it is refused as well.
-      AwaitEvents(context_, in_kernel_);
-      break;
-    }
-    in_kernel_ -= static_cast<uint32_t>(got);
-  }
-  syscall(SYS_io_destroy, context_);
-}
+LibaioQueue::~LibaioQueue() { IoDestroy(context_, in_kernel_); }
 
 void LibaioQueue::Prepare(uint32_t id) {
   Operation& op = operations_[id];
@@ -168,8 +115,7 @@ Status LibaioQueue::SubmitPending() {
       in_kernel_ += static_cast<uint32_t>(taken);
       continue;
     }
-    const int error = taken == 0 ? EAGAIN : errno;
-    if (error == EINTR) continue;
+    const int error = errno;
     if (IsRefusal(error)) {
       status = CallFailed("io_submit", error);
       break;

@@ -25,32 +25,29 @@ constexpr uint64_t kMaxReserveGroups = 256;
 constexpr uint32_t kFilesPerFlushThread = 4;
 constexpr uint32_t kMaxFlushThreads = 8;
 
-Status WriteAll(const ValueLocation& location, uint64_t slot_count, const char* values) {
-  return location.file->Write(values, slot_count * kValueBytes, location.offset);
-}
-
 // Writes values, and makes holes where they are zeros: a tombstone takes no space for its value.
 // From the first hole that cannot be made on, it writes the zeros. Holes that were made stay: a
 // write into one would need space.
-Status WriteWithHoles(const ValueLocation& location, uint64_t slot_count, const char* values) {
+Status WriteWithHoles(const io::WriteRequest& values) {
+  const uint64_t slot_count = values.size_bytes / kValueBytes;
   uint64_t punched_end = 0;
   for (; punched_end < slot_count; ++punched_end) {
-    if (!IsZero(values + punched_end * kValueBytes, kValueBytes)) continue;
-    const uint64_t offset = location.offset + punched_end * kValueBytes;
+    if (!IsZero(values.data + punched_end * kValueBytes, kValueBytes)) continue;
+    const uint64_t offset = values.offset + punched_end * kValueBytes;
     bool supported = false;
-    const Status punched = location.file->Punch(offset, offset + kValueBytes, &supported);
+    const Status punched = values.file->Punch(offset, offset + kValueBytes, &supported);
     if (!punched.ok() || !supported) break;
   }
   const auto is_hole = [&](uint64_t slot) {
-    return slot < punched_end && IsZero(values + slot * kValueBytes, kValueBytes);
+    return slot < punched_end && IsZero(values.data + slot * kValueBytes, kValueBytes);
   };
   for (uint64_t begin = 0; begin < slot_count; ++begin) {
     uint64_t end = begin;
     while (end < slot_count && !is_hole(end)) ++end;
     if (begin == end) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(location.file->Write(values + begin * kValueBytes,
-                                                     (end - begin) * kValueBytes,
-                                                     location.offset + begin * kValueBytes));
+    ENGINE_RACE_RETURN_IF_ERROR(values.file->Write(values.data + begin * kValueBytes,
+                                                   (end - begin) * kValueBytes,
+                                                   values.offset + begin * kValueBytes));
     begin = end;
   }
   return Status::Ok();
@@ -66,23 +63,36 @@ LogWriter::LogWriter(LogContext* context)
   for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
 }
 
-Status LogWriter::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
+Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces,
                               const void* data) {
   const StoreFiles& files = context_.files;
   const auto* values = static_cast<const char*>(data);
-  // Values of tombstones would use up the reserve.
-  const bool saves_space = context_.reserve.is_given_up();
-  for (const uint64_t end = slot + slot_count; slot < end;) {
-    ValueLocation location;
-    ENGINE_RACE_RETURN_IF_ERROR(files.values.LocateToWrite(bucket, slot, &location));
-    const uint64_t count = std::min<uint64_t>(location.slot_count, end - slot);
-    ENGINE_RACE_RETURN_IF_ERROR((saves_space ? WriteWithHoles : WriteAll)(location, count, values));
-    // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
-    dirty_files_[files.key_files.size() + location.file_number].store(true);
-    CountWritten(count * kValueBytes);
-    slot += count;
-    values += count * kValueBytes;
+  std::vector<io::WriteRequest> requests;
+  std::vector<uint32_t> file_numbers;
+  uint64_t size_bytes = 0;
+  for (auto [slot, slot_count] : pieces) {
+    for (const uint64_t end = slot + slot_count; slot < end;) {
+      ValueLocation location;
+      ENGINE_RACE_RETURN_IF_ERROR(files.values.LocateToWrite(bucket, slot, &location));
+      const uint64_t count = std::min<uint64_t>(location.slot_count, end - slot);
+      requests.push_back(
+          {location.file, values + size_bytes, count * kValueBytes, location.offset});
+      file_numbers.push_back(location.file_number);
+      size_bytes += count * kValueBytes;
+      slot += count;
+    }
   }
+  // Values of tombstones would use up the reserve.
+  if (context_.reserve.is_given_up()) {
+    for (const io::WriteRequest& request : requests) {
+      ENGINE_RACE_RETURN_IF_ERROR(WriteWithHoles(request));
+    }
+  } else {
+    ENGINE_RACE_RETURN_IF_ERROR(piece_writer_.Write(requests));
+  }
+  // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
+  for (const uint32_t file : file_numbers) dirty_files_[files.key_files.size() + file].store(true);
+  CountWritten(size_bytes);
   return Status::Ok();
 }
 
@@ -103,12 +113,7 @@ Status LogWriter::WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t cou
                                 const char* values) {
   const uint64_t first = sequence;
   const std::vector<SlotPiece> pieces = PiecesOf(bucket, &sequence, first + count);
-  values += (sequence - first) * kValueBytes;
-  for (const SlotPiece& piece : pieces) {
-    ENGINE_RACE_RETURN_IF_ERROR(WriteValues(bucket, piece.slot, piece.count, values));
-    values += piece.count * kValueBytes;
-  }
-  return Status::Ok();
+  return WriteValues(bucket, pieces, values + (sequence - first) * kValueBytes);
 }
 
 // Pages that hold no other records than these, and later ones of their run, are written whole.

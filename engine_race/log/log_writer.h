@@ -10,10 +10,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
+#include "engine_race/io/piece_writer.h"
 #include "engine_race/log/log_context.h"
 
 namespace engine_race {
@@ -23,8 +25,9 @@ class LogWriter {
   // Works on `context`, which outlives it.
   explicit LogWriter(LogContext* context);
 
-  // Write whole values, or whole pages of entries, from a slot of a bucket on. kFull, kIOError.
-  Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* data);
+  // Write whole values of a bucket to pieces of its slots, or whole pages of entries from a slot
+  // on. kFull, kIOError.
+  Status WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces, const void* data);
   Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes, const void* data);
   // Write values, or entries, of appended records from `sequence` on, of one group, to their slots.
   // In a bucket with rows they leave synced records out. For entries `sequence` is a multiple of
@@ -77,6 +80,7 @@ class LogWriter {
   // One flag a log file, the key files before the value files: written to since its last flush.
   std::vector<std::atomic<bool>> dirty_files_;
   std::atomic<uint64_t> flush_count_{0};
+  io::PieceWriter piece_writer_;
 };
 
 }  // namespace engine_race

@@ -88,9 +88,12 @@ void RowMover::ReturnRow(uint32_t number, uint32_t row) {
 
 Status RowMover::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                              const void* values) {
-  ENGINE_RACE_RETURN_IF_ERROR(
-      context_.reserve.Write([&] { return writer_.WriteValues(bucket, slot, slot_count, values); },
-                             SpaceReserve::kLeftByMoves));
+  const SlotPiece piece = {slot, slot_count};
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write(
+      [&] {
+        return writer_.WriteValues(bucket, {&piece, 1}, values);
+      },
+      SpaceReserve::kLeftByMoves));
   moved_bytes_.fetch_add(slot_count * kValueBytes, std::memory_order_relaxed);
   return Status::Ok();
 }

@@ -75,7 +75,7 @@ class SpaceBench final : public Bench {
         static_cast<uint64_t>(grown_records) * (kValueSize + engine_race::kKeyEntryBytes);
     return {
         {"overwrite",
-         {{"overwrite_space_amplification", "<= 1.35"},
+         {{"overwrite_space_amplification", "<= 1.25"},
           {"overwrite_write_amplification", "<= 2.5"},
           {"overwrite_vs_fresh", ">= 0.35", "", "overwrite turns, overwriting, MB/s", kFillRate}},
          By(&SpaceBench::MeasureOverwrites),

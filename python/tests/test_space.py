@@ -56,7 +56,7 @@ def test_space_is_counted_by_bucket(path):
 def test_options_of_reclaim(path):
     defaults = engine_race.options()
     assert defaults["reclaim"] == "background"
-    assert defaults["reclaim_dead_percent"] == "20"
+    assert defaults["reclaim_dead_percent"] == "15"
     assert defaults["reclaim_bytes_per_second"] == "0"
     for wrong in ({"reclaim": "sometimes"}, {"reclaim_dead_percent": 0},
                   {"reclaim_dead_percent": 100}, {"reclaim_bytes_per_second": -1}):

@@ -1,8 +1,8 @@
 // Once a killed process has been waited for, nothing of it may still reach the files: a late write
 // of a group would overwrite what the next opener has put there.
 //
-// It catches such writes only when the device is slow enough to have them still; that the log is
-// written by calls that nobody outlives is looked at in test/faults/log_writes_test.cc.
+// It catches such writes only when the device is slow enough to have them still.
+// test/faults/log_writes_test.cc shows by which calls the logs are written.
 //
 // Looked at where the counts say that groups were on their way. On a device, in the test's own
 // directory: a file system in memory has no writes on their way.
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -21,6 +22,8 @@
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/io/file.h"
+#include "engine_race/io/piece_writer.h"
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "test/e2e/engine_fixture.h"
@@ -110,6 +113,68 @@ TEST(QuietAfterKillTest, NoWriteArrivesAfterTheProcessIsGone) {
     const uint64_t at_once = HashOfUnlogged(files, states, buffer);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     ASSERT_EQ(HashOfUnlogged(files, states, buffer), at_once) << "round " << round;
+  }
+}
+
+// Large, so that a killed process leaves much under way.
+constexpr uint64_t kPieceBytes = uint64_t{256} << 10;
+constexpr uint64_t kPieceCount = 512;
+
+// Writes all pieces of the file again and again, each time with other bytes.
+[[noreturn]] void WritePiecesForever(const io::File& file) {
+  io::PieceWriter writer;
+  constexpr uint32_t kPieceThreadCount = 8;
+  RunThreads(kPieceThreadCount, [&](uint32_t thread) {
+    Region bytes;
+    if (!Region::Allocate(kPieceBytes, false, &bytes).ok()) ::syscall(SYS_exit_group, 1);
+    std::vector<io::WriteRequest> requests(kPieceCount / kPieceThreadCount);
+    for (uint64_t i = 0;; ++i) {
+      std::memset(bytes.data(), static_cast<int>(i + 1), kPieceBytes);
+      for (uint64_t piece = 0; piece < requests.size(); ++piece) {
+        requests[piece] = {&file, bytes.data(), kPieceBytes,
+                           (piece * kPieceThreadCount + thread) * kPieceBytes};
+      }
+      if (!writer.Write(requests).ok()) ::syscall(SYS_exit_group, 1);
+    }
+  });
+  ::syscall(SYS_exit_group, 1);
+  __builtin_unreachable();
+}
+
+TEST(QuietAfterKillTest, NoPieceArrivesAfterTheProcessIsGone) {
+  constexpr int kRounds = static_cast<int>(Sized(6, 1));
+  const TempDir dir;
+  UniqueFd dir_fd;
+  ASSERT_TRUE(sys::OpenDirectory(dir.path(), false, &dir_fd).ok());
+  io::File file;
+  ASSERT_TRUE(
+      io::File::Open(dir_fd.get(), "pieces", io::Access::kCreate, io::Caching::kDirect, &file)
+          .ok());
+  ASSERT_TRUE(file.Truncate(kPieceCount * kPieceBytes).ok());
+  bool supported = false;
+  ASSERT_TRUE(file.Reserve(/*keep_size=*/true, 0, kPieceCount * kPieceBytes, &supported).ok());
+  Region page;
+  ASSERT_TRUE(Region::Allocate(kValueBytes, false, &page).ok());
+  // Of the last pages of all pieces: few, as in HashOfUnlogged.
+  const auto hash = [&] {
+    uint64_t hash = 0;
+    for (uint64_t piece = 1; piece <= kPieceCount; ++piece) {
+      EXPECT_TRUE(file.Read(page.data(), kValueBytes, piece * kPieceBytes - kValueBytes).ok());
+      hash = Hash64(page.data(), kValueBytes, hash);
+    }
+    return hash;
+  };
+  for (int round = 0; round < kRounds; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) WritePiecesForever(file);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 + round * 20));
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself";
+    const uint64_t at_once = hash();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    ASSERT_EQ(hash(), at_once) << "round " << round;
   }
 }
 

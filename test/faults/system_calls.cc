@@ -63,6 +63,19 @@ constexpr std::array<const char*, kCallKindCount> kNames = {
     "io_submit",  "io_getevents", "uring setup", "uring register", "uring enable", "uring enter",
     "uring reap"};
 
+bool SubmitsWrites(const SystemCall& call) {
+  return call.kind == CallKind::kIoSubmit && call.count > 0 &&
+         call.blocks[0]->aio_lio_opcode == IOCB_CMD_PWRITE;
+}
+
+long Ask(SystemCallHook* hook, SystemCall* call) {
+  if (SubmitsWrites(*call) && !hook->KnowsSubmittedWrites()) {
+    errno = EAGAIN;
+    return -1;
+  }
+  return hook->OnCall(call);
+}
+
 }  // namespace
 
 // A hook that is on its way out may still be used by those that counted themselves before.
@@ -76,7 +89,7 @@ long Dispatch(SystemCall call) {
   inside_count.fetch_add(1);
   SystemCallHook* const hook = installed_hook.load();
   inside_hook = true;
-  const long result = hook == nullptr ? call.Proceed() : hook->OnCall(&call);
+  const long result = hook == nullptr ? call.Proceed() : Ask(hook, &call);
   inside_hook = false;
   inside_count.fetch_sub(1);
   return result;

@@ -31,7 +31,7 @@ TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
   EXPECT_EQ(parts.writer.flush_count() - count_before, file_count + 1);
   ASSERT_TRUE(parts.writer.WriteKeys(3, 0, kIoAlignment, page.data()).ok());
-  ASSERT_TRUE(parts.writer.WriteValues(3, 0, 1, page.data()).ok());
+  ASSERT_TRUE(parts.writer.WriteValues(3, std::array{SlotPiece{0, 1}}, page.data()).ok());
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
   EXPECT_EQ(parts.writer.flush_count() - count_before, file_count + 3);
 }
@@ -75,7 +75,7 @@ TEST(LogWriterTest, ValuesAndEntriesLieWhereTheirSlotSays) {
   Region bytes;
   ASSERT_TRUE(Region::Allocate(4 * kValueBytes, /*huge_pages=*/false, &bytes).ok());
   for (uint64_t i = 0; i < 4; ++i) FillValue(i, 7, bytes.data() + i * kValueBytes);
-  ASSERT_TRUE(parts.writer.WriteValues(2, 8, 4, bytes.data()).ok());
+  ASSERT_TRUE(parts.writer.WriteValues(2, std::array{SlotPiece{8, 4}}, bytes.data()).ok());
   ASSERT_TRUE(parts.writer.WriteKeys(2, 256, kIoAlignment, bytes.data()).ok());
 
   Region found;

@@ -1,0 +1,215 @@
+#include "engine_race/io/piece_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine_race/base/memory.h"
+#include "test/faults/system_calls.h"
+#include "test/test_util.h"
+
+namespace engine_race::io {
+namespace {
+
+using test::CallKind;
+using test::SystemCall;
+
+constexpr uint64_t kPageBytes = 4096;
+
+// Counts calls by kind. Answers `outcome` in place of the kernel for the kind `spoiled`.
+class SpoiledCalls : public test::SystemCallHook {
+ public:
+  using Outcome = long (*)(SystemCall* call);
+
+  SpoiledCalls() = default;
+  SpoiledCalls(CallKind spoiled, Outcome outcome) : spoiled_(spoiled), outcome_(outcome) {}
+
+  bool KnowsSubmittedWrites() const override { return true; }
+  long OnCall(SystemCall* call) override {
+    counts_[static_cast<size_t>(call->kind)].fetch_add(1);
+    return outcome_ != nullptr && call->kind == spoiled_ ? outcome_(call) : call->Proceed();
+  }
+  int count(CallKind kind) const { return counts_[static_cast<size_t>(kind)].load(); }
+
+ private:
+  const CallKind spoiled_ = CallKind::kPread;
+  const Outcome outcome_ = nullptr;
+  std::array<std::atomic<int>, test::kCallKindCount> counts_{};
+};
+
+// A direct file, and pages of which each has a content of its own.
+class PieceWriterTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kPageCount = 600;
+
+  void SetUp() override {
+    ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok());
+    ASSERT_TRUE(
+        File::Open(dir_fd_.get(), "pieces", Access::kCreate, Caching::kDirect, &file_).ok());
+    ASSERT_TRUE(file_.direct());
+    ASSERT_TRUE(Region::Allocate(kPageCount * kPageBytes, false, &data_).ok());
+    for (uint64_t i = 0; i < kPageCount; ++i) {
+      std::memset(data_.data() + i * kPageBytes, static_cast<int>(1 + i % 250), kPageBytes);
+    }
+  }
+  // Pages [begin, end) in pieces of one to three pages, with gaps of one page between them in the
+  // file. No piece reaches past `end`.
+  std::vector<WriteRequest> Pieces(uint64_t begin, uint64_t end) const {
+    std::vector<WriteRequest> requests;
+    uint64_t slot = 2 * begin;
+    for (uint64_t page = begin; page < end;) {
+      const uint64_t count = std::min(1 + page % 3, end - page);
+      requests.push_back(
+          {&file_, data_.data() + page * kPageBytes, count * kPageBytes, slot * kPageBytes});
+      slot += count + 1;
+      page += count;
+    }
+    return requests;
+  }
+  void ExpectWritten(const std::vector<WriteRequest>& requests) const {
+    Region read;
+    ASSERT_TRUE(Region::Allocate(3 * kPageBytes, false, &read).ok());
+    for (const WriteRequest& request : requests) {
+      ASSERT_TRUE(file_.Read(read.data(), request.size_bytes, request.offset).ok());
+      ASSERT_EQ(std::memcmp(read.data(), request.data, request.size_bytes), 0) << request.offset;
+    }
+  }
+
+  test::TempDir dir_;
+  UniqueFd dir_fd_;
+  File file_;
+  Region data_;
+};
+
+TEST_F(PieceWriterTest, PiecesAreWrittenAtOnce) {
+  const std::vector<WriteRequest> requests = Pieces(0, kPageCount);
+  ASSERT_GT(requests.size(), 128u);
+  SpoiledCalls calls;
+  const test::ScopedHook hook(&calls);
+  {
+    PieceWriter writer;
+    ASSERT_TRUE(writer.Write(requests).ok());
+  }
+  ExpectWritten(requests);
+  EXPECT_EQ(calls.count(CallKind::kIoSetup), 1);
+  EXPECT_GE(calls.count(CallKind::kIoSubmit), 3);
+  EXPECT_EQ(calls.count(CallKind::kPwrite), 0);
+}
+
+TEST_F(PieceWriterTest, OnePieceNeedsNoContext) {
+  const std::vector<WriteRequest> requests = Pieces(0, 1);
+  ASSERT_EQ(requests.size(), 1u);
+  SpoiledCalls calls;
+  const test::ScopedHook hook(&calls);
+  PieceWriter writer;
+  ASSERT_TRUE(writer.Write(requests).ok());
+  ASSERT_TRUE(writer.Write({}).ok());
+  ExpectWritten(requests);
+  EXPECT_EQ(calls.count(CallKind::kIoSetup), 0);
+  EXPECT_EQ(calls.count(CallKind::kPwrite), 1);
+}
+
+// What the kernel may do with a call: `outcome`, in place of calls of `kind`.
+struct Spoiling {
+  const char* name = "";
+  CallKind kind = CallKind::kPread;
+  SpoiledCalls::Outcome outcome = nullptr;
+};
+
+class SpoiledPieceWriterTest : public PieceWriterTest,
+                               public testing::WithParamInterface<Spoiling> {};
+
+// Whatever comes of the requests, each piece is written in the end. Twice: the second call finds
+// what the first has left.
+TEST_P(SpoiledPieceWriterTest, WhatIsNotWrittenAtOnceIsWrittenAfterwards) {
+  SpoiledCalls calls(GetParam().kind, GetParam().outcome);
+  const test::ScopedHook hook(&calls);
+  PieceWriter writer;
+  for (const uint64_t begin : {uint64_t{0}, kPageCount / 2}) {
+    const std::vector<WriteRequest> requests = Pieces(begin, begin + kPageCount / 2);
+    ASSERT_TRUE(writer.Write(requests).ok());
+    ExpectWritten(requests);
+  }
+  EXPECT_GT(calls.count(GetParam().kind), 0);
+  EXPECT_GT(calls.count(CallKind::kPwrite), 0);
+}
+
+long Refuse(int error) {
+  errno = error;
+  return -1;
+}
+
+constexpr Spoiling kSpoilings[] = {
+    {"NoContext", CallKind::kIoSetup, [](SystemCall*) { return Refuse(EAGAIN); }},
+    {"NoSubmit", CallKind::kIoSubmit, [](SystemCall*) { return Refuse(ENOSYS); }},
+    {"FewSubmitted", CallKind::kIoSubmit,
+     [](SystemCall* call) {
+       static std::atomic<int> turn{0};
+       if (turn.fetch_add(1) % 2 == 1) return Refuse(EAGAIN);
+       call->count = std::min(call->count, 3L);
+       return call->Proceed();
+     }},
+    {"NoEvents", CallKind::kIoGetEvents, [](SystemCall*) { return Refuse(EPERM); }},
+    {"FailedEvents", CallKind::kIoGetEvents,
+     [](SystemCall* call) {
+       const long got = call->Proceed();
+       for (long i = 0; i < got; ++i) call->events[i].res = -EIO;
+       return got;
+     }},
+    {"ShortEvents", CallKind::kIoGetEvents,
+     [](SystemCall* call) {
+       const long got = call->Proceed();
+       for (long i = 0; i < got; ++i) call->events[i].res -= 512;
+       return got;
+     }},
+};
+
+INSTANTIATE_TEST_SUITE_P(Calls, SpoiledPieceWriterTest, testing::ValuesIn(kSpoilings),
+                         [](const auto& spoiling) { return spoiling.param.name; });
+
+TEST_F(PieceWriterTest, AFailedPieceFailsTheCall) {
+  const std::vector<WriteRequest> requests = Pieces(0, 60);
+  File closed;
+  ASSERT_TRUE(File::Open(dir_fd_.get(), "pieces", Access::kRead, Caching::kDirect, &closed).ok());
+  closed.set_name("a file to read");
+  std::vector<WriteRequest> spoiled = requests;
+  spoiled[7].file = &closed;
+  PieceWriter writer;
+  const Status failed = writer.Write(spoiled);
+  EXPECT_EQ(failed.code(), Code::kIOError);
+  EXPECT_NE(failed.message().find("a file to read"), std::string::npos) << failed.message();
+  ASSERT_TRUE(writer.Write(requests).ok());
+  ExpectWritten(requests);
+}
+
+TEST_F(PieceWriterTest, ManyThreadsShareAFewContexts) {
+  constexpr uint64_t kThreads = 20;
+  constexpr uint64_t kPagesEach = kPageCount / kThreads;
+  SpoiledCalls calls;
+  const test::ScopedHook hook(&calls);
+  PieceWriter writer;
+  std::vector<std::thread> threads;
+  std::atomic<int> failure_count{0};
+  for (uint64_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      const auto requests = Pieces(thread * kPagesEach, (thread + 1) * kPagesEach);
+      for (int i = 0; i < 20; ++i) failure_count += writer.Write(requests).ok() ? 0 : 1;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failure_count, 0);
+  for (uint64_t thread = 0; thread < kThreads; ++thread) {
+    ExpectWritten(Pieces(thread * kPagesEach, (thread + 1) * kPagesEach));
+  }
+  EXPECT_GE(calls.count(CallKind::kIoSetup), 1);
+  EXPECT_LE(calls.count(CallKind::kIoSetup), 8);
+}
+
+}  // namespace
+}  // namespace engine_race::io
