@@ -29,15 +29,15 @@ struct EventRing {
 constexpr uint32_t kEventRingMagic = 0xa10a10a1;
 
 // Waits until `count` requests have ended whose events nobody has taken. For a system that refuses
-// the calls. Returns at once where the ring is not as expected.
-void AwaitEvents(aio_context_t context, uint32_t count) {
+// the calls. False: the ring is not as expected.
+bool AwaitEvents(aio_context_t context, uint32_t count) {
   auto* const ring = reinterpret_cast<EventRing*>(context);
-  if (ring->magic != kEventRingMagic || ring->incompatible_features != 0) return;
+  if (ring->magic != kEventRingMagic || ring->incompatible_features != 0) return false;
   while (true) {
     // Acquire: what the requests have written comes before.
     const uint32_t tail = std::atomic_ref(ring->tail).load(std::memory_order_acquire);
     const uint32_t ended_count = (tail + ring->event_count - ring->head) % ring->event_count;
-    if (ended_count >= count) return;
+    if (ended_count >= count) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -62,18 +62,19 @@ int IoGetEvents(aio_context_t context, long min_count, long max_count, io_event*
   }
 }
 
-void IoDestroy(aio_context_t context, uint32_t in_flight_count) {
+bool IoDestroy(aio_context_t context, uint32_t in_flight_count) {
   std::array<io_event, kDrainBatch> events;
+  bool has_waited = true;
   while (in_flight_count > 0) {
     const int got = IoGetEvents(context, 1, kDrainBatch, events.data());
     if (got <= 0) {
       // The call below waits too, unless it is refused as well.
-      AwaitEvents(context, in_flight_count);
+      has_waited = AwaitEvents(context, in_flight_count);
       break;
     }
     in_flight_count -= std::min(in_flight_count, static_cast<uint32_t>(got));
   }
-  syscall(SYS_io_destroy, context);
+  return syscall(SYS_io_destroy, context) == 0 || has_waited;
 }
 
 }  // namespace engine_race::io

@@ -18,8 +18,9 @@ int IoSubmit(aio_context_t context, long count, iocb** blocks);
 int IoGetEvents(aio_context_t context, long min_count, long max_count, io_event* events);
 
 // Ends a context whose `in_flight_count` requests nobody will ask for: waits until all have ended,
-// also where the system refuses the calls by now. Takes tens of milliseconds.
-void IoDestroy(aio_context_t context, uint32_t in_flight_count);
+// also where the system refuses the calls by now. Takes tens of milliseconds. False: it could not
+// wait.
+bool IoDestroy(aio_context_t context, uint32_t in_flight_count);
 
 }  // namespace engine_race::io
 

@@ -41,6 +41,7 @@ Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
                                  placement->memory());
   SpaceReserve& reserve = opened->context_.reserve;
   reserve.Adopt();
+  ENGINE_RACE_RETURN_IF_ERROR(opened->writer_.Init());
   Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
   ENGINE_RACE_RETURN_IF_ERROR(reserve.Write([&] { return opened->large_batches_.Finish(); }));

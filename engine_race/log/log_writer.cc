@@ -63,6 +63,14 @@ LogWriter::LogWriter(LogContext* context)
   for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
 }
 
+Status LogWriter::Init() {
+  std::vector<const io::File*> files;
+  for (uint32_t i = 0; i < context_.files.values.file_count(); ++i) {
+    files.push_back(&context_.files.values.file(i));
+  }
+  return piece_writer_.Init(files, context_.options.io_backend != IoBackend::kPsync);
+}
+
 Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces,
                               const void* data) {
   const StoreFiles& files = context_.files;

@@ -24,6 +24,8 @@ class LogWriter {
  public:
   // Works on `context`, which outlives it.
   explicit LogWriter(LogContext* context);
+  // Before the first write: see io::PieceWriter::Init.
+  Status Init();
 
   // Write whole values of a bucket to pieces of its slots, or whole pages of entries from a slot
   // on. kFull, kIOError.

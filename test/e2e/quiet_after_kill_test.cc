@@ -8,14 +8,18 @@
 // directory: a file system in memory has no writes on their way.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +31,7 @@
 #include "engine_race/log/staging.h"
 #include "engine_race/log/store_files.h"
 #include "test/e2e/engine_fixture.h"
+#include "test/eventually.h"
 
 namespace engine_race::test {
 namespace {
@@ -120,10 +125,24 @@ TEST(QuietAfterKillTest, NoWriteArrivesAfterTheProcessIsGone) {
 constexpr uint64_t kPieceBytes = uint64_t{256} << 10;
 constexpr uint64_t kPieceCount = 512;
 
-// Writes all pieces of the file again and again, each time with other bytes.
-[[noreturn]] void WritePiecesForever(const io::File& file) {
+// Writes all pieces of the file again and again, each time with other bytes. *sharer gets the
+// number of a child that shares the memory of this process, as between vfork and exec.
+[[noreturn]] void WritePiecesForever(int dir_fd, std::atomic<pid_t>* sharer) {
+  io::File file;
   io::PieceWriter writer;
+  const io::File* const only = &file;
+  if (!io::File::Open(dir_fd, "pieces", io::Access::kReadWrite, io::Caching::kDirect, &file).ok() ||
+      !writer.Init({&only, 1}, /*at_once=*/true).ok()) {
+    ::syscall(SYS_exit_group, 1);
+  }
+  static char stack[1 << 16];
+  const auto wait = [](void*) {
+    ::syscall(SYS_close_range, 3, ~0U, 0);
+    while (true) ::pause();
+    return 0;
+  };
   constexpr uint32_t kPieceThreadCount = 8;
+  std::atomic<uint32_t> written_count{0};
   RunThreads(kPieceThreadCount, [&](uint32_t thread) {
     Region bytes;
     if (!Region::Allocate(kPieceBytes, false, &bytes).ok()) ::syscall(SYS_exit_group, 1);
@@ -135,13 +154,16 @@ constexpr uint64_t kPieceCount = 512;
                            (piece * kPieceThreadCount + thread) * kPieceBytes};
       }
       if (!writer.Write(requests).ok()) ::syscall(SYS_exit_group, 1);
+      if (written_count.fetch_add(1) == kPieceThreadCount) {
+        sharer->store(::clone(wait, stack + sizeof(stack), CLONE_VM | SIGCHLD, nullptr));
+      }
     }
   });
   ::syscall(SYS_exit_group, 1);
   __builtin_unreachable();
 }
 
-TEST(QuietAfterKillTest, NoPieceArrivesAfterTheProcessIsGone) {
+TEST(QuietAfterKillTest, NoPieceArrivesOnceTheNextWriterBegins) {
   constexpr int kRounds = static_cast<int>(Sized(6, 1));
   const TempDir dir;
   UniqueFd dir_fd;
@@ -164,18 +186,30 @@ TEST(QuietAfterKillTest, NoPieceArrivesAfterTheProcessIsGone) {
     }
     return hash;
   };
+  void* const shared =
+      ::mmap(nullptr, kIoAlignment, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const sharer = new (shared) std::atomic<pid_t>(0);
   for (int round = 0; round < kRounds; ++round) {
+    sharer->store(0);
     const pid_t child = ::fork();
-    if (child == 0) WritePiecesForever(file);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100 + round * 20));
+    if (child == 0) WritePiecesForever(dir_fd.get(), sharer);
+    EXPECT_TRUE(Eventually([&] { return sharer->load() != 0; }));
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself";
-    const uint64_t at_once = hash();
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    ASSERT_EQ(hash(), at_once) << "round " << round;
+    {
+      io::PieceWriter next;
+      const io::File* const only = &file;
+      ASSERT_TRUE(next.Init({&only, 1}, /*at_once=*/true).ok());
+      const uint64_t at_once = hash();
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      ASSERT_EQ(hash(), at_once) << "round " << round;
+    }
+    ASSERT_EQ(::kill(sharer->load(), SIGKILL), 0);
   }
+  ::munmap(shared, kIoAlignment);
 }
 
 }  // namespace

@@ -1,7 +1,13 @@
 #include "engine_race/io/piece_writer.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -11,6 +17,7 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
+#include "test/faults/call_watch.h"
 #include "test/faults/system_calls.h"
 #include "test/test_util.h"
 
@@ -52,7 +59,11 @@ class PieceWriterTest : public testing::Test {
     ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok());
     ASSERT_TRUE(
         File::Open(dir_fd_.get(), "pieces", Access::kCreate, Caching::kDirect, &file_).ok());
-    ASSERT_TRUE(file_.direct());
+    aio_context_t context = 0;
+    if (!file_.direct() || ::syscall(SYS_io_setup, 1, &context) != 0) {
+      GTEST_SKIP() << "no direct files, or no native asynchronous I/O";
+    }
+    ::syscall(SYS_io_destroy, context);
     ASSERT_TRUE(Region::Allocate(kPageCount * kPageBytes, false, &data_).ok());
     for (uint64_t i = 0; i < kPageCount; ++i) {
       std::memset(data_.data() + i * kPageBytes, static_cast<int>(1 + i % 250), kPageBytes);
@@ -71,6 +82,10 @@ class PieceWriterTest : public testing::Test {
       page += count;
     }
     return requests;
+  }
+  Status Init(PieceWriter* writer, bool at_once = true) const {
+    const File* const file = &file_;
+    return writer->Init({&file, 1}, at_once);
   }
   void ExpectWritten(const std::vector<WriteRequest>& requests) const {
     Region read;
@@ -94,6 +109,7 @@ TEST_F(PieceWriterTest, PiecesAreWrittenAtOnce) {
   const test::ScopedHook hook(&calls);
   {
     PieceWriter writer;
+    ASSERT_TRUE(Init(&writer).ok());
     ASSERT_TRUE(writer.Write(requests).ok());
   }
   ExpectWritten(requests);
@@ -108,6 +124,7 @@ TEST_F(PieceWriterTest, OnePieceNeedsNoContext) {
   SpoiledCalls calls;
   const test::ScopedHook hook(&calls);
   PieceWriter writer;
+  ASSERT_TRUE(Init(&writer).ok());
   ASSERT_TRUE(writer.Write(requests).ok());
   ASSERT_TRUE(writer.Write({}).ok());
   ExpectWritten(requests);
@@ -131,6 +148,7 @@ TEST_P(SpoiledPieceWriterTest, WhatIsNotWrittenAtOnceIsWrittenAfterwards) {
   SpoiledCalls calls(GetParam().kind, GetParam().outcome);
   const test::ScopedHook hook(&calls);
   PieceWriter writer;
+  ASSERT_TRUE(Init(&writer).ok());
   for (const uint64_t begin : {uint64_t{0}, kPageCount / 2}) {
     const std::vector<WriteRequest> requests = Pieces(begin, begin + kPageCount / 2);
     ASSERT_TRUE(writer.Write(requests).ok());
@@ -156,10 +174,10 @@ constexpr Spoiling kSpoilings[] = {
        return call->Proceed();
      }},
     {"NoEvents", CallKind::kIoGetEvents, [](SystemCall*) { return Refuse(EPERM); }},
-    {"FailedEvents", CallKind::kIoGetEvents,
+    {"FullEvents", CallKind::kIoGetEvents,
      [](SystemCall* call) {
        const long got = call->Proceed();
-       for (long i = 0; i < got; ++i) call->events[i].res = -EIO;
+       for (long i = 0; i < got; ++i) call->events[i].res = -ENOSPC;
        return got;
      }},
     {"ShortEvents", CallKind::kIoGetEvents,
@@ -181,11 +199,81 @@ TEST_F(PieceWriterTest, AFailedPieceFailsTheCall) {
   std::vector<WriteRequest> spoiled = requests;
   spoiled[7].file = &closed;
   PieceWriter writer;
+  ASSERT_TRUE(Init(&writer).ok());
   const Status failed = writer.Write(spoiled);
   EXPECT_EQ(failed.code(), Code::kIOError);
   EXPECT_NE(failed.message().find("a file to read"), std::string::npos) << failed.message();
   ASSERT_TRUE(writer.Write(requests).ok());
   ExpectWritten(requests);
+}
+
+// The call that waits might succeed, and nobody would hear of the failure.
+TEST_F(PieceWriterTest, AFailureOfTheDeviceIsNotTriedAgain) {
+  SpoiledCalls calls(CallKind::kIoGetEvents, [](SystemCall* call) {
+    const long got = call->Proceed();
+    for (long i = 0; i < got; ++i) {
+      if (call->events[i].data == 5) call->events[i].res = -EIO;
+    }
+    return got;
+  });
+  const test::ScopedHook hook(&calls);
+  PieceWriter writer;
+  ASSERT_TRUE(Init(&writer).ok());
+  const Status failed = writer.Write(Pieces(0, 30));
+  EXPECT_EQ(failed.code(), Code::kIOError);
+  EXPECT_NE(failed.message().find("pieces"), std::string::npos) << failed.message();
+  EXPECT_EQ(calls.count(CallKind::kPwrite), 0);
+}
+
+TEST_F(PieceWriterTest, PiecesAreWrittenOneAfterTheOtherWhereThatIsAskedFor) {
+  SpoiledCalls calls;
+  const test::ScopedHook hook(&calls);
+  PieceWriter writer;
+  ASSERT_TRUE(Init(&writer, /*at_once=*/false).ok());
+  const std::vector<WriteRequest> requests = Pieces(0, 60);
+  ASSERT_TRUE(writer.Write(requests).ok());
+  ExpectWritten(requests);
+  EXPECT_EQ(calls.count(CallKind::kIoSetup), 0);
+}
+
+// The kernel would end the process.
+TEST_F(PieceWriterTest, ALimitOnFilesIsAFailure) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit = {100 * kPageBytes, 100 * kPageBytes};
+    ::signal(SIGXFSZ, SIG_DFL);
+    const bool is_limited = ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
+    PieceWriter own;
+    const Status written =
+        own.Init({}, /*at_once=*/true).ok() ? own.Write(Pieces(60, 90)) : Status();
+    ::_exit(is_limited && written.code() == Code::kFull ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(PieceWriterTest, TheLockOfAFileIsAwaited) {
+  File other;
+  ASSERT_TRUE(
+      File::Open(dir_fd_.get(), "pieces", Access::kReadWrite, Caching::kDirect, &other).ok());
+  ASSERT_TRUE(sys::LockFile(other.fd(), sys::LockKind::kExclusive).ok());
+  std::atomic<int> refused_count{0};
+  test::CallWatch calls([&](SystemCall* call) {
+    const long result = call->Proceed();
+    if (call->kind == CallKind::kFileLock && result != 0 && refused_count.fetch_add(1) == 3) {
+      sys::UnlockFile(other.fd());
+    }
+    return result;
+  });
+  {
+    const test::ScopedHook hook(&calls);
+    PieceWriter writer;
+    ASSERT_TRUE(Init(&writer).ok());
+    EXPECT_EQ(refused_count, 4);
+    EXPECT_EQ(sys::LockFile(other.fd(), sys::LockKind::kExclusive).code(), Code::kIOError);
+  }
+  EXPECT_TRUE(sys::LockFile(other.fd(), sys::LockKind::kExclusive).ok());
 }
 
 TEST_F(PieceWriterTest, ManyThreadsShareAFewContexts) {
@@ -194,6 +282,7 @@ TEST_F(PieceWriterTest, ManyThreadsShareAFewContexts) {
   SpoiledCalls calls;
   const test::ScopedHook hook(&calls);
   PieceWriter writer;
+  ASSERT_TRUE(Init(&writer).ok());
   std::vector<std::thread> threads;
   std::atomic<int> failure_count{0};
   for (uint64_t thread = 0; thread < kThreads; ++thread) {
