@@ -264,7 +264,7 @@ void Damaged::Instruct(StoreJudge* judge, uint64_t opening) const {
       continue;
     }
     if (CompareCounts(base_.layout, sound_counts_, counts->second.bytes, b) ==
-        CountsState::kOther) {
+        MetadataState::kOther) {
       judge->AllowCutsFrom(b, 0);
       // Slots may have been given out twice: entries of their former records may lie behind them.
       if (opening > 1 && MayBeInDoubt()) judge->AllowAnyVersion(b);
