@@ -2,9 +2,10 @@
 // may give wrong bytes, crash or hang.
 //
 // Wrong is a value that was never written under its key, and an older one (or none) where a newer
-// one was acknowledged, unless the damage is one that no checksum can see: counts put back to what
-// they once were are as sound as the true ones. Such cases are held to the older state, and
-// counted apart.
+// one was acknowledged, unless the damage is one that no checksum can see. Counts and rows put back
+// to what they once were are as sound as the true ones, and so are other entries in the slots of
+// kept records. Such cases are held to the older state, or to any older values. Those of counts
+// are counted apart.
 //
 // DAMAGE_SEED makes one damaged store anew, the number that a failure prints.
 #include <gtest/gtest.h>
