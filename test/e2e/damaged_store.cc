@@ -177,7 +177,7 @@ Damager::Damager(const BaseStore& base, uint64_t seed)
   JudgeKeptEntries();
 }
 
-// The row does not say which numbers its kept records have.
+// A row says below which numbers its kept records are, and not which ones they have.
 void Damager::JudgeKeptEntries() {
   for (uint32_t b = 0; !whole_store_ && b < base_.layout.geometry().bucket_count; ++b) {
     const SlotTable& table = base_.layout.table(b);
@@ -190,8 +190,13 @@ void Damager::JudgeKeptEntries() {
       if (bytes == BytesAt(base_.image, extent)) continue;
       format::KeyEntry entry;
       std::memcpy(&entry, bytes.data(), sizeof(entry));
+      const Row& row = table.rows()[slot / table.row_records()];
       KeyRecord record;
-      if (table.Decode(codec, entry, slot, &record)) passing_.insert(b);
+      const bool was_appended = SlotTable::DecodeAppended(codec, entry, entry.sequence(), &record);
+      if (entry.sequence() < (was_appended ? row.number : row.horizon) &&
+          table.Decode(codec, entry, slot, &record)) {
+        passing_.insert(b);
+      }
     }
   }
 }
