@@ -56,6 +56,8 @@ BaseShape Shape(const char* name, uint32_t bucket_count, uint64_t capacity, uint
   shape.options.value_group_bytes = group_bytes;
   shape.options.memory_budget_bytes = uint64_t{16} << 20;
   shape.options.journal_bytes = kMinJournalBytes;
+  // Rows come by Compact alone. A thread that cleans would change files while an image is read.
+  shape.options.reclaim = Reclaim::kOff;
   shape.options.io_backend = IoBackend::kPsync;
   shape.record_count = record_count;
   shape.key_count = key_count;
@@ -80,16 +82,12 @@ std::vector<BaseShape> BaseShapes() {
   shapes.back().killed = true;
   shapes.push_back(Shape("closed, durable writes", 2, 256, 8192, 150, 40));
   shapes.back().options.sync_mode = SyncMode::kEveryWrite;
-  // Compact moves records to rows of their own. Reclaim by itself would do so at any time.
   shapes.push_back(Shape("compacted", 2, 1024, 8192, 900, 300));
-  shapes.back().options.reclaim = Reclaim::kOff;
   shapes.back().compacted_every = 250;
   shapes.push_back(Shape("compacted, synced, with a tail", 1, 1024, 32768, 1200, 350));
-  shapes.back().options.reclaim = Reclaim::kOff;
   shapes.back().compacted_every = 300;
   shapes.back().unsynced_count = 170;
   shapes.push_back(Shape("compacted, killed, group commit", 2, 1024, 8192, 700, 250));
-  shapes.back().options.reclaim = Reclaim::kOff;
   shapes.back().options.sync_mode = SyncMode::kGroup;
   shapes.back().compacted_every = 300;
   shapes.back().killed = true;
