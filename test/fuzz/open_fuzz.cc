@@ -61,6 +61,8 @@ Options TinyTuning() {
 std::vector<std::unique_ptr<BaseStore>> MakeBases(const std::string& dir) {
   BaseShape shape;
   shape.options = TinyTuning();
+  // A thread that cleans would change files while an image is read.
+  shape.options.reclaim = Reclaim::kOff;
   shape.options.bucket_count = 2;
   shape.options.file_count = 2;
   shape.options.bucket_capacity_records = 256;
