@@ -158,9 +158,10 @@ struct alignas(64) Bucket {
   uint64_t reserved_key_bytes = 0;
   uint64_t reserved_value_bytes = 0;
 
-  // Says which records are in the slots, as the file of rows does.
-  SlotTable table;
+  SlotTable table;  // which records are in the slots, as the file of rows says
   TableAtCut table_at_cut;
+  // Rows below this are durable in the file of rows. Behind the table's rows they are free.
+  uint32_t durable_row_end = 0;
   // Rows that may be taken: nothing on disk or in memory needs what they held.
   std::set<uint32_t> free_rows;
   // Views of lower versions show no record of a row. By row; rows that Open found have 0.
@@ -189,8 +190,7 @@ struct alignas(64) Bucket {
   // A copy of the table's runs for readers without a lock. Null without rows.
   std::unique_ptr<RunSlots> owned_run_slots;
   std::atomic<const RunSlots*> run_slots{nullptr};
-  // How many rows were ever used.
-  std::atomic<uint64_t> published_row_end{0};
+  std::atomic<uint64_t> published_row_end{0};  // how many rows were ever used
   // Raised before slots are given to other records.
   std::atomic<uint64_t> reuse_count{0};
 };

@@ -75,8 +75,8 @@ static_assert(offsetof(Manifest, checksum) == 56);
 
 // The rest of the manifest's page: the store's keys, and where its values lie.
 inline constexpr uint32_t kNotedBackupCount = 16;
-// Builds before the first release wrote 1 and 2, with other rows.
-inline constexpr uint32_t kRowForm = 3;
+// Builds before the first release wrote 1 to 3, with other rows.
+inline constexpr uint32_t kRowForm = 4;
 inline constexpr uint32_t kPathNamesBytes = 3856;
 struct ManifestPaths {
   uint64_t stripe_unit_bytes;
@@ -219,7 +219,8 @@ struct RowImage {
   uint64_t end;   // as `begin`
 };
 static_assert(sizeof(RowImage) == 128);
-// The image with the higher number counts, and the other one is written next. All zero: never used.
+// The image with the higher number counts, and the other one is written next. A row that the head
+// reaches has both.
 struct RowImages {
   RowImage images[2];
 };

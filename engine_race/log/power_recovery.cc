@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -252,8 +253,11 @@ Status PowerRecovery::MarkDoubt(const std::vector<uint32_t>& doubtful) {
 Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
                                  const std::vector<uint32_t>& buckets,
                                  std::vector<uint64_t>* cuts) {
+  // By bucket: how many rows the head reaches.
+  std::vector<size_t> row_ends(states->size());
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
     SlotTable& table = (*states)[index].table;
+    row_ends[index] = table.rows().size();
     ENGINE_RACE_RETURN_IF_ERROR(SettleMovedRows(context_.files, index, &table));
     ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write(
         [&] { return RepairLog(index, (*states)[index], &table, &(*cuts)[index]); }));
@@ -263,13 +267,30 @@ Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushLogs());
   // Rows name only what is durable. After a power loss nothing looks at moved records again.
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
+    return context_.reserve.Write(
+        [&] { return WriteRows(index, (*states)[index].table, row_ends[index]); });
+  }));
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
+  // All heads: an earlier flush of one may have failed.
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(buckets, [&](uint32_t index) {
     const SlotTable& table = (*states)[index].table;
     if (!table.has_rows()) return Status::Ok();
-    return context_.reserve.Write([&] { return WriteTable(context_.files, index, table); });
+    return context_.reserve.Write(
+        [&] { return WriteRowsHead(context_.files, index, table.rows().size()); });
   }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
   return context_.reserve.Write(
       [this] { return JournalReplay::Erase(context_.files.directory.get()); });
+}
+
+// The head reaches the rows below `row_end`, and is to reach the others when they are durable.
+Status PowerRecovery::WriteRows(uint32_t bucket, const SlotTable& table, size_t row_end) {
+  const std::span<const Row> rows = table.rows();
+  for (uint32_t index = 0; index < row_end; ++index) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteRow(context_.files, bucket, index, rows[index]));
+  }
+  return WriteNewRows(context_.files, bucket, static_cast<uint32_t>(row_end),
+                      rows.subspan(row_end));
 }
 
 // Brings the records of one tail into the bucket's log, and those to which the table gives no slot

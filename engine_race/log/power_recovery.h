@@ -12,6 +12,7 @@
 #ifndef ENGINE_RACE_LOG_POWER_RECOVERY_H_
 #define ENGINE_RACE_LOG_POWER_RECOVERY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -46,6 +47,7 @@ class PowerRecovery {
   Status MarkDoubt(const std::vector<uint32_t>& doubtful);
   Status RepairLogs(std::vector<BucketState>* states, const std::vector<uint32_t>& buckets,
                     std::vector<uint64_t>* cuts);
+  Status WriteRows(uint32_t bucket, const SlotTable& table, size_t row_end);
   Status RepairLog(uint32_t bucket, const BucketState& state, SlotTable* table, uint64_t* cut);
   Status SettleTails(uint32_t page_cache_id, const std::vector<uint32_t>& doubtful,
                      const std::vector<uint64_t>& cuts, std::vector<BucketState>* states);

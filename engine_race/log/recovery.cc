@@ -150,6 +150,7 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
 void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {
   Bucket& bucket = context_.buckets[index];
   bucket.table = table;
+  bucket.durable_row_end = static_cast<uint32_t>(table.rows().size());
   // Of an earlier adoption, before a doubt was found.
   bucket.free_rows.clear();
   if (!table.has_rows()) return;

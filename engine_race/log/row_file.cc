@@ -8,7 +8,6 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
-#include "engine_race/base/is_zero.h"
 #include "engine_race/base/sys.h"
 
 namespace engine_race {
@@ -22,6 +21,8 @@ using format::RowsHead;
 constexpr uint32_t kRowEndBits = 32;
 constexpr uint64_t kHeadSeed = 0x5d3c9f1be7a24681;
 constexpr uint64_t kRowSeed = 0xc1a7b35f90d2e64b;
+// New rows that one call of the system writes.
+constexpr size_t kRowsAtOnce = 256;
 
 // What the file has of one bucket's rows.
 class RowCodec {
@@ -52,8 +53,12 @@ class RowCodec {
     image.hash = HashOf(index, image);
     return image;
   }
-  // *which: the image that counts, and its number. 0: none does, the row was never used. False: one
-  // of the two is damaged.
+  // Of a row that was not written before: both images count for the same.
+  RowImages EncodeNew(uint32_t index, const Row& row) const {
+    return {{Encode(index, row, 2), Encode(index, row, 1)}};
+  }
+  // *which: the image that counts, and its number. False: the row is damaged. Zeros are damage: a
+  // row has both images before the head reaches it.
   bool Find(uint32_t index, const RowImages& images, uint32_t* which, uint64_t* number) const {
     *which = 0;
     *number = 0;
@@ -61,19 +66,17 @@ class RowCodec {
       const RowImage& image = images.images[i];
       uint64_t begin = 0;
       uint64_t end = 0;
-      if (!DecodeNumber(index, image.begin, &begin) || !DecodeNumber(index, image.end, &end)) {
+      if (!DecodeNumber(index, i, image.begin, &begin) ||
+          !DecodeNumber(index, i, image.end, &end)) {
         return false;
       }
       if (begin != end) continue;
-      const bool is_whole = begin == 0
-                                ? IsZero(reinterpret_cast<const char*>(&image), sizeof(image))
-                                : image.hash == HashOf(index, image);
-      if (!is_whole) return false;
+      if (image.hash != HashOf(index, image)) return false;
       if (begin <= *number) continue;
       *which = i;
       *number = begin;
     }
-    return true;
+    return *number != 0;
   }
   static Row Decode(const RowImage& image) {
     SlotBits::Words path;
@@ -101,10 +104,10 @@ class RowCodec {
     const uint64_t check = MixWords(SeedOf(index) ^ number, 0x9e3779b97f4a7c15);
     return check << format::kImageNumberBits | number;
   }
-  // A word that is zero was never written.
-  bool DecodeNumber(uint32_t index, uint64_t word, uint64_t* number) const {
+  // Image 0 of a row has even numbers, image 1 odd ones.
+  bool DecodeNumber(uint32_t index, uint32_t which, uint64_t word, uint64_t* number) const {
     *number = word & ((uint64_t{1} << format::kImageNumberBits) - 1);
-    return word == 0 || (*number != 0 && word == NumberWord(index, *number));
+    return *number != 0 && *number % 2 == which && word == NumberWord(index, *number);
   }
 
   uint64_t seed_;
@@ -165,12 +168,29 @@ Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool
   for (uint32_t index = 0; index < row_end; ++index) {
     uint32_t which = 0;
     uint64_t number = 0;
-    Row row;
     *damaged = !codec.Find(index, images[index], &which, &number);
-    if (number != 0) row = RowCodec::Decode(images[index].images[which]);
-    *damaged = *damaged || !IsSound(row, *table);
+    if (*damaged) return Status::Ok();
+    const Row row = RowCodec::Decode(images[index].images[which]);
+    *damaged = !IsSound(row, *table);
     if (*damaged) return Status::Ok();
     table->SetRow(index, row);
+  }
+  return Status::Ok();
+}
+
+Status WriteNewRows(const StoreFiles& files, uint32_t bucket, uint32_t first,
+                    std::span<const Row> rows) {
+  const RowCodec codec = CodecOf(files, bucket);
+  std::vector<RowImages> images;
+  while (!rows.empty()) {
+    images.clear();
+    for (const Row& row : rows.first(std::min(rows.size(), kRowsAtOnce))) {
+      images.push_back(codec.EncodeNew(first + static_cast<uint32_t>(images.size()), row));
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(files.rows.Write(images.data(), images.size() * sizeof(RowImages),
+                                                 RowOffset(files, bucket, first)));
+    first += static_cast<uint32_t>(images.size());
+    rows = rows.subspan(images.size());
   }
   return Status::Ok();
 }
@@ -198,9 +218,7 @@ Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end)
 
 Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& table) {
   ENGINE_RACE_ASSERT(table.has_rows());
-  for (uint32_t index = 0; index < table.rows().size(); ++index) {
-    ENGINE_RACE_RETURN_IF_ERROR(WriteRow(files, bucket, index, table.rows()[index]));
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(WriteNewRows(files, bucket, 0, table.rows()));
   return WriteRowsHead(files, bucket, table.rows().size());
 }
 

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 
 #include "engine_race/base/status.h"
 #include "engine_race/log/slot_table.h"
@@ -22,12 +23,16 @@ namespace engine_race {
 // other.
 Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool* damaged);
 
-// Writes one row. The head must reach it: see WriteRowsHead. kFull on a full disk, when nothing has
-// changed. kCorruption if the row is damaged.
+// Writes rows that the head does not reach, from `first` on. They must be durable before it does:
+// a row that it reaches and that was never written is damage. kFull on a full disk.
+Status WriteNewRows(const StoreFiles& files, uint32_t bucket, uint32_t first,
+                    std::span<const Row> rows);
+// Writes a row once more. kFull on a full disk, when nothing has changed. kCorruption if the row is
+// damaged.
 Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const Row& row);
 // Says that the bucket has rows, and that those from `row_end` on were never used.
 Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end);
-// Writes all rows of a table and then the head.
+// Writes all rows of a table and then the head, into a file that does not count yet.
 Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& table);
 
 // Makes the file durably, where there is none yet, and has it open in *file.

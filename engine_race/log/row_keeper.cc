@@ -15,6 +15,8 @@ namespace {
 
 // Rows that the tail leaves free.
 constexpr uint64_t kMoverRows = 1;
+// Rows that are written and flushed together before the head reaches them one by one.
+constexpr uint64_t kNewRows = 16;
 
 }  // namespace
 
@@ -52,6 +54,17 @@ Status RowKeeper::WriteHeadInFile(uint32_t number, uint64_t row_end) {
   return context_.reserve.Write([&] { return WriteRowsHead(context_.files, number, row_end); });
 }
 
+// Some free rows follow `rows`, so that the next ones need no flush.
+Status RowKeeper::WriteNewInFile(uint32_t number, uint32_t first, std::vector<Row> rows) {
+  const uint64_t rest = context_.geometry().rows_per_bucket() - first - rows.size();
+  rows.resize(rows.size() + std::min(rest, kNewRows));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      context_.reserve.Write([&] { return WriteNewRows(context_.files, number, first, rows); }));
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
+  context_.buckets[number].durable_row_end = first + static_cast<uint32_t>(rows.size());
+  return Status::Ok();
+}
+
 // The rows are durable before the head that makes them count.
 Status RowKeeper::BeginRows(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
@@ -63,10 +76,7 @@ Status RowKeeper::BeginRows(uint32_t number) {
   for (uint32_t row = 0; row < table.rows().size(); ++row) runs->Set(row, table.rows()[row]);
   std::vector<uint32_t> gaps(table.rows().size());
   std::vector<uint64_t> versions(table.rows().size());
-  for (uint32_t row = 0; row < table.rows().size(); ++row) {
-    ENGINE_RACE_RETURN_IF_ERROR(WriteInFile(number, row, table.rows()[row]));
-  }
-  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
+  ENGINE_RACE_RETURN_IF_ERROR(WriteNewInFile(number, 0, table.rows()));
   Status begun = Guarded([&] { return WriteHeadInFile(number, table.rows().size()); });
   // After other failures the head may count. No row would have the records that come.
   if (!begun.ok() && begun.code() != Code::kFull) context_.latch.Latch(begun);
@@ -176,12 +186,14 @@ Status RowKeeper::TakeAnyRow(uint32_t number, uint32_t* row) {
   return Status::Ok();
 }
 
-// The row is written as free, and then the head that reaches it. Its content comes last.
+// The row is durable as a free one before the head reaches it. Its content comes last.
 Status RowKeeper::Extend(uint32_t number, uint32_t index) {
   Bucket& bucket = context_.buckets[number];
   bucket.row_versions.resize(index + 1);
   bucket.row_gaps.resize(index + 1);
-  ENGINE_RACE_RETURN_IF_ERROR(WriteInFile(number, index, Row()));
+  if (index >= bucket.durable_row_end) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteNewInFile(number, index, {}));
+  }
   ENGINE_RACE_RETURN_IF_ERROR(WriteHeadInFile(number, index + 1));
   bucket.table.SetRow(index, Row());
   bucket.published_row_end.store(index + 1, std::memory_order_release);

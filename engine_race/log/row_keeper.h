@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <vector>
 
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/status.h"
@@ -100,7 +101,9 @@ class RowKeeper {
   Status TakeTailRow(uint32_t bucket);
   Status TakeAnyRow(uint32_t bucket, uint32_t* row);
   Status Extend(uint32_t bucket, uint32_t index);
-  // WriteRow and WriteRowsHead, which may use the reserve of space.
+  // WriteNewRows, WriteRow and WriteRowsHead, which may use the reserve of space. The first one
+  // flushes the rows.
+  Status WriteNewInFile(uint32_t bucket, uint32_t first, std::vector<Row> rows);
   Status WriteInFile(uint32_t bucket, uint32_t index, const Row& row);
   Status WriteHeadInFile(uint32_t bucket, uint64_t row_end);
 

@@ -55,17 +55,23 @@ uint64_t SlotTable::CountSince(const BucketMoment& since, uint64_t record_count)
 }
 
 // Kept records may have been appended or moved. Those of a row that is moved to were moved: an
-// entry that its slot held before, of whatever number, is none of them.
+// entry that its slot held before, of whatever number, is none of them. Others are older than the
+// run or the move. A free row does not say how old its records were.
 bool SlotTable::Decode(const EntryCodec& codec, const format::KeyEntry& entry, uint64_t slot,
                        KeyRecord* record) const {
   uint64_t sequence = 0;
-  const bool is_of_run = SequenceOf(slot, &sequence);
-  ENGINE_RACE_ASSERT(is_of_run || slot / row_records_ < rows_.size());
-  const Row* const row = is_of_run ? nullptr : &rows_[slot / row_records_];
-  bool is_good = (is_of_run || !row->is_moving()) &&
-                 DecodeAppended(codec, entry, is_of_run ? sequence : entry.sequence(), record);
-  if (!is_good && !is_of_run) {
-    is_good = row->seal != 0 && codec.Decode(entry, MovedPosition(slot, row->seal), record);
+  bool is_good = false;
+  if (SequenceOf(slot, &sequence)) {
+    is_good = DecodeAppended(codec, entry, sequence, record);
+  } else {
+    ENGINE_RACE_ASSERT(slot / row_records_ < rows_.size());
+    const Row& row = rows_[slot / row_records_];
+    is_good = !row.is_moving() && (row.free() || entry.sequence() < row.number) &&
+              DecodeAppended(codec, entry, entry.sequence(), record);
+    if (!is_good) {
+      is_good = row.seal != 0 && (row.free() || entry.sequence() < row.horizon) &&
+                codec.Decode(entry, MovedPosition(slot, row.seal), record);
+    }
   }
   record->slot = static_cast<uint32_t>(slot);
   return is_good;

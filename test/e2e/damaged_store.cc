@@ -45,7 +45,7 @@ BaseStore::BaseStore(const BaseShape& shape, const std::string& dir)
     : name(shape.name),
       image(Make(shape, dir, std::hash<std::string>()(shape.name), /*keep=*/true)),
       other(Make(shape, dir, 1, /*keep=*/false)),
-      layout(image) {
+      layout(image, dir) {
   static const std::string zeros(kSectorBytes, '\0');
   for (const auto& [file, node] : image.nodes) {
     for (uint64_t offset = 0; offset < node.bytes.size(); offset += kSectorBytes) {
@@ -78,6 +78,9 @@ StoreImage BaseStore::Make(const BaseShape& shape, const std::string& dir, uint6
     Require(is_delete ? store->Delete(KeyOf(key)) : store->Write(KeyOf(key), ValueOf(key, i + 1)),
             "writing to a base store");
     written.Append(key, is_delete ? 0 : i + 1);
+    if (shape.compacted_every != 0 && i % shape.compacted_every == shape.compacted_every - 1) {
+      Require(store->Compact(), "Compact of a base store");
+    }
     if (keep && i % (shape.record_count / kOlderStates) == 7)
       older.push_back(StoreImage::Load(dir));
   }
@@ -90,12 +93,12 @@ StoreImage BaseStore::Make(const BaseShape& shape, const std::string& dir, uint6
   return made;
 }
 
-CountsState CompareCounts(const StoreLayout& layout, const std::string& sound,
-                          const std::string& damaged, uint32_t bucket) {
+MetadataState CompareCounts(const StoreLayout& layout, const std::string& sound,
+                            const std::string& damaged, uint32_t bucket) {
   constexpr size_t kBytes = sizeof(format::BucketCounts);
   const size_t offset = bucket * kBytes;
   if (std::memcmp(sound.data() + offset, damaged.data() + offset, kBytes) == 0) {
-    return CountsState::kSame;
+    return MetadataState::kSame;
   }
   for (uint32_t i = 0; i < kCheckedWords; ++i) {
     const auto kind = static_cast<format::WordKind>(i);
@@ -103,10 +106,47 @@ CountsState CompareCounts(const StoreLayout& layout, const std::string& sound,
     std::memcpy(&word, damaged.data() + offset + i * sizeof(word), sizeof(word));
     uint64_t payload = 0;
     if (!DecodeWord(layout.store_id(), bucket, kind, word, PayloadBits(kind), &payload)) {
-      return CountsState::kUnreadable;
+      return MetadataState::kUnreadable;
     }
   }
-  return CountsState::kOther;
+  return MetadataState::kOther;
+}
+
+MetadataState CompareRows(const BaseStore& base, const std::string& damaged, uint32_t bucket) {
+  constexpr size_t kWordBytes = sizeof(uint64_t);
+  const uint64_t head = bucket * base.layout.geometry().rows_stride_bytes();
+  const auto is_at = [&](const std::string& bytes, uint64_t offset, size_t size) {
+    return bytes.compare(offset, size, damaged, offset, size) == 0;
+  };
+  const std::string& sound = base.image.file(format::kRowsName);
+  const auto was_once = [&](uint64_t offset, size_t size) {
+    return is_at(sound, offset, size) ||
+           std::any_of(base.older.begin(), base.older.end(), [&](const StoreImage& older) {
+             const auto rows = older.nodes.find(format::kRowsName);
+             return rows != older.nodes.end() && is_at(rows->second.bytes, offset, size);
+           });
+  };
+  const auto is_zero = [&](uint64_t offset) {
+    return damaged.compare(offset, kWordBytes, std::string(kWordBytes, '\0')) == 0;
+  };
+  if (!base.layout.table(bucket).has_rows() || is_zero(head)) return MetadataState::kSame;
+  if (!was_once(head, kWordBytes)) return MetadataState::kUnreadable;
+  const bool is_own_head = is_at(sound, head, kWordBytes);
+  MetadataState state = is_own_head ? MetadataState::kSame : MetadataState::kOther;
+  const uint64_t rows = head + sizeof(format::RowsHead);
+  const uint64_t end = rows + base.layout.table(bucket).rows().size() * sizeof(format::RowImages);
+  for (uint64_t image = rows; image < end; image += sizeof(format::RowImage)) {
+    if (is_at(sound, image, sizeof(format::RowImage))) continue;
+    const uint64_t last = image + sizeof(format::RowImage) - kWordBytes;
+    const bool has_own_words = is_at(sound, image, kWordBytes) && is_at(sound, last, kWordBytes);
+    if (has_own_words || is_zero(image) || is_zero(last) || !was_once(image, kWordBytes) ||
+        !was_once(last, kWordBytes)) {
+      // Rows behind the end of an older head do not count.
+      return is_own_head ? MetadataState::kUnreadable : MetadataState::kOther;
+    }
+    state = MetadataState::kOther;
+  }
+  return state;
 }
 
 Damager::Damager(const BaseStore& base, uint64_t seed)
@@ -133,6 +173,42 @@ Damager::Damager(const BaseStore& base, uint64_t seed)
     (this->*choice->edit)();
   }
   JudgeCounts();
+  JudgeRows();
+  JudgeKeptEntries();
+}
+
+// A row says below which numbers its kept records are, and not which ones they have.
+void Damager::JudgeKeptEntries() {
+  for (uint32_t b = 0; !whole_store_ && b < base_.layout.geometry().bucket_count; ++b) {
+    const SlotTable& table = base_.layout.table(b);
+    const EntryCodec codec(base_.layout.store_id(), b);
+    for (const uint64_t slot : base_.layout.held_slots(b)) {
+      uint64_t sequence = 0;
+      if (table.SequenceOf(slot, &sequence)) continue;
+      const Extent extent = base_.layout.KeyExtent(b, slot);
+      const std::string bytes = BytesAt(image_, extent);
+      if (bytes == BytesAt(base_.image, extent)) continue;
+      format::KeyEntry entry;
+      std::memcpy(&entry, bytes.data(), sizeof(entry));
+      const Row& row = table.rows()[slot / table.row_records()];
+      KeyRecord record;
+      const bool was_appended = SlotTable::DecodeAppended(codec, entry, entry.sequence(), &record);
+      if (entry.sequence() < (was_appended ? row.number : row.horizon) &&
+          table.Decode(codec, entry, slot, &record)) {
+        passing_.insert(b);
+      }
+    }
+  }
+}
+
+void Damager::JudgeRows() {
+  const auto rows = image_.nodes.find(format::kRowsName);
+  if (whole_store_ || rows == image_.nodes.end()) return;
+  for (uint32_t b = 0; b < base_.layout.geometry().bucket_count; ++b) {
+    const MetadataState state = CompareRows(base_, rows->second.bytes, b);
+    if (state == MetadataState::kUnreadable) unreadable_.insert(b);
+    if (state == MetadataState::kOther) passing_.insert(b);
+  }
 }
 
 void Damager::JudgeCounts() {
@@ -142,10 +218,10 @@ void Damager::JudgeCounts() {
                      counts->second.bytes.size() >= base_.image.file(counts->first).size();
   if (!there) return;
   for (uint32_t b = 0; b < base_.layout.geometry().bucket_count; ++b) {
-    const CountsState state =
+    const MetadataState state =
         CompareCounts(base_.layout, base_.image.file(counts->first), counts->second.bytes, b);
-    if (state == CountsState::kUnreadable) unreadable_.insert(b);
-    if (state == CountsState::kOther) lying_.insert(b);
+    if (state == MetadataState::kUnreadable) unreadable_.insert(b);
+    if (state == MetadataState::kOther) lying_.insert(b);
   }
   lying_counts_ = !lying_.empty();
 }
@@ -157,13 +233,15 @@ void Damager::Instruct(StoreJudge* judge, bool other_boot) const {
     // A manifest of another store says how the words are checked.
     if (unreadable_.contains(b) && !whole_store_) judge->ExpectUnreadable(b);
     // A store in doubt about its counts ends each bucket at the first record that does not verify:
-    // after a restart, with staging that does not, and with a journal that has what is not there.
-    const bool doubt = other_boot || whole_store_ || staging_touched_ ||
+    // after a restart, with staging that does not, with a journal that has what is not there, and
+    // with rows that say less than the counts.
+    const bool doubt = other_boot || whole_store_ || staging_touched_ || rows_touched_ ||
                        image_.nodes.contains(format::kJournalName);
     if (touched && doubt) {
       judge->AllowCutsFrom(b, base_.layout.Payload(b, format::WordKind::kSynced));
     }
     if (lying_.contains(b)) judge->AllowCutsFrom(b, 0);
+    if (passing_.contains(b)) judge->AllowAnyVersion(b);
   }
 }
 
@@ -200,6 +278,7 @@ void Damager::Overwrite(const Extent& extent, const std::string& bytes) {
   if (file.compare(extent.offset, size, bytes, 0, size) == 0) return;
   file.replace(extent.offset, size, bytes, 0, size);
   if (extent.file.starts_with("staging_")) staging_touched_ = true;
+  if (extent.file == format::kRowsName) rows_touched_ = true;
   const bool is_index = extent.file.starts_with("key_index_");
   Say(extent.file + " at " + std::to_string(extent.offset) + ", " + std::to_string(size) +
       " bytes");

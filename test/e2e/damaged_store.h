@@ -30,6 +30,8 @@ struct BaseShape {
   uint32_t key_count = 0;
   // Records that are written after the last Sync; kNeverSynced: there is none.
   uint32_t unsynced_count = kNeverSynced;
+  // The store is compacted each time that it has so many more records; 0: never.
+  uint32_t compacted_every = 0;
   // The image is taken while the store is open, as if its process had been killed.
   bool killed = false;
 
@@ -95,6 +97,8 @@ class Damager {
   void Overwrite(const Extent& extent, const std::string& bytes);
   std::string BytesAt(const StoreImage& image, const Extent& extent) const;
   void JudgeCounts();
+  void JudgeRows();
+  void JudgeKeptEntries();
   void Say(const std::string& what);
 
   const BaseStore& base_;
@@ -107,16 +111,23 @@ class Damager {
   std::set<uint32_t> touched_;
   std::set<uint32_t> unreadable_;
   std::set<uint32_t> lying_;
+  // Rows or entries are others that no checksum tells from the true ones.
+  std::set<uint32_t> passing_;
+  bool rows_touched_ = false;
 };
 
-// The counts of a bucket in a damaged file of counts, compared with those in a sound one.
-enum class CountsState {
+// The counts or the rows of a bucket in a damaged file, compared with those in a sound one.
+enum class MetadataState {
   kSame,
-  kUnreadable,  // a word fails its check
+  kUnreadable,  // a check fails
   kOther,       // sound in itself, but not the truth
 };
-CountsState CompareCounts(const StoreLayout& layout, const std::string& sound,
-                          const std::string& damaged, uint32_t bucket);
+MetadataState CompareCounts(const StoreLayout& layout, const std::string& sound,
+                            const std::string& damaged, uint32_t bucket);
+// kOther: of the head, or of some image of a row, no byte is known to be other than at some moment.
+// Only the bytes that an opening looks at count. A head of zeros is kSame: each entry that no
+// longer lies in the slot of its number tells.
+MetadataState CompareRows(const BaseStore& base, const std::string& damaged, uint32_t bucket);
 
 }  // namespace engine_race::test
 

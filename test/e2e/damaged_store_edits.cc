@@ -58,11 +58,11 @@ void Damager::SwapSlots() {
   const auto first_bucket = static_cast<uint32_t>(rng_() % bucket_count);
   const auto second_bucket =
       rng_() % 4 == 0 ? static_cast<uint32_t>(rng_() % bucket_count) : first_bucket;
-  const uint64_t first_count = base_.layout.RecordCount(first_bucket);
-  const uint64_t second_count = base_.layout.RecordCount(second_bucket);
-  if (first_count == 0 || second_count == 0) return;
-  const uint64_t first = rng_() % first_count;
-  const uint64_t second = rng_() % second_count;
+  const std::vector<uint64_t>& first_slots = base_.layout.held_slots(first_bucket);
+  const std::vector<uint64_t>& second_slots = base_.layout.held_slots(second_bucket);
+  if (first_slots.empty() || second_slots.empty()) return;
+  const uint64_t first = first_slots[rng_() % first_slots.size()];
+  const uint64_t second = second_slots[rng_() % second_slots.size()];
   const auto swap = [this](const Extent& a, const Extent& b) {
     const std::string bytes_a = BytesAt(image_, a);
     const std::string bytes_b = BytesAt(image_, b);

@@ -12,6 +12,7 @@
 
 #include "engine_race/base/sys.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/row_file.h"
 
 namespace engine_race::test {
 namespace {
@@ -99,7 +100,7 @@ void StoreImage::WriteTo(const std::string& dir) const {
   }
 }
 
-StoreLayout::StoreLayout(const StoreImage& image) : image_(image) {
+StoreLayout::StoreLayout(const StoreImage& image, const std::string& dir) : image_(image) {
   format::Manifest manifest;
   std::memcpy(&manifest, image.file(format::kManifestName).data(), sizeof(manifest));
   geometry_.bucket_count = manifest.bucket_count;
@@ -111,6 +112,36 @@ StoreLayout::StoreLayout(const StoreImage& image) : image_(image) {
   std::memcpy(&paths, image.file(format::kManifestName).data() + sizeof(manifest), sizeof(paths));
   geometry_.Divide({paths.first_key, paths.last_key});
   store_id_ = manifest.store_id;
+  ReadTables(dir);
+  for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
+    const uint64_t record_count = RecordCount(bucket);
+    const SlotTable& table = tables_[bucket];
+    std::vector<uint64_t>& held = held_slots_.emplace_back();
+    for (uint64_t slot = 0; slot < table.SlotEnd(record_count); ++slot) {
+      if (table.Holds(slot, record_count)) held.push_back(slot);
+    }
+  }
+}
+
+void StoreLayout::ReadTables(const std::string& dir) {
+  const auto rows = image_.nodes.find(format::kRowsName);
+  StoreFiles files;
+  files.identity.geometry = geometry_;
+  files.identity.store_id = store_id_;
+  if (rows != image_.nodes.end()) {
+    StoreImage alone;
+    alone.nodes.insert(*rows);
+    alone.WriteTo(dir);
+    const Status opened = io::File::OpenPath(dir + "/" + format::kRowsName, io::Access::kRead,
+                                             io::Caching::kBuffered, &files.rows);
+    fs::remove_all(dir);
+    if (!opened.ok()) throw std::runtime_error(opened.ToString());
+  }
+  for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
+    bool damaged = false;
+    const Status read = ReadRows(files, bucket, &tables_.emplace_back(), &damaged);
+    if (!read.ok() || damaged) throw std::runtime_error("the rows of a sound store are not read");
+  }
 }
 
 uint64_t StoreLayout::Payload(uint32_t bucket, format::WordKind kind) const {
@@ -126,36 +157,47 @@ uint64_t StoreLayout::Payload(uint32_t bucket, format::WordKind kind) const {
   return payload;
 }
 
+bool StoreLayout::IsStaged(uint32_t bucket, uint64_t slot, format::WordKind logged,
+                           uint64_t* sequence) const {
+  const SlotTable& table = tables_[bucket];
+  const uint64_t logged_count =
+      LoggedCountOf(table, Payload(bucket, logged), Payload(bucket, format::WordKind::kSynced));
+  return table.SequenceOf(slot, sequence) && *sequence >= logged_count;
+}
+
 Extent StoreLayout::KeyExtent(uint32_t bucket, uint64_t slot) const {
   constexpr uint64_t kBytes = sizeof(format::KeyEntry);
   const uint32_t per_file = geometry_.buckets_per_file();
-  if (slot < Payload(bucket, format::WordKind::kLoggedKeys)) {
+  uint64_t sequence = 0;
+  if (!IsStaged(bucket, slot, format::WordKind::kLoggedKeys, &sequence)) {
     return {Numbered(format::kKeyFilePrefix, bucket / per_file),
             bucket % per_file * geometry_.key_region_bytes() + slot * kBytes, kBytes};
   }
   const uint32_t group = geometry_.keys_per_group();
   const uint64_t place = Payload(bucket, format::WordKind::kKeyPlaces) >>
-                             (slot / group % format::kMaxPlaces * format::kPlaceBits) &
+                             (sequence / group % format::kMaxPlaces * format::kPlaceBits) &
                          15;
-  return {format::kStagingKeysName,
-          geometry_.KeyPlaceOffset(bucket, static_cast<uint32_t>(place)) + slot % group * kBytes,
-          kBytes};
+  return {
+      format::kStagingKeysName,
+      geometry_.KeyPlaceOffset(bucket, static_cast<uint32_t>(place)) + sequence % group * kBytes,
+      kBytes};
 }
 
 Extent StoreLayout::ValueExtent(uint32_t bucket, uint64_t slot) const {
   const uint32_t per_file = geometry_.buckets_per_file();
-  if (slot < Payload(bucket, format::WordKind::kLoggedValues)) {
+  uint64_t sequence = 0;
+  if (!IsStaged(bucket, slot, format::WordKind::kLoggedValues, &sequence)) {
     return {Numbered(format::kValueFilePrefix, bucket / per_file),
             bucket % per_file * geometry_.value_region_bytes() + slot * kValueBytes, kValueBytes};
   }
   const uint32_t group = geometry_.values_per_group();
   const uint64_t place = Payload(bucket, format::WordKind::kValuePlaces) >>
-                             (slot / group % format::kMaxPlaces * format::kPlaceBits) &
+                             (sequence / group % format::kMaxPlaces * format::kPlaceBits) &
                          15;
-  return {
-      format::kStagingValuesName,
-      geometry_.ValuePlaceOffset(bucket, static_cast<uint32_t>(place)) + slot % group * kValueBytes,
-      kValueBytes};
+  return {format::kStagingValuesName,
+          geometry_.ValuePlaceOffset(bucket, static_cast<uint32_t>(place)) +
+              sequence % group * kValueBytes,
+          kValueBytes};
 }
 
 int64_t StoreLayout::BucketAt(const std::string& file, uint64_t offset) const {

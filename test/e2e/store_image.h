@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "engine_race/log/format.h"
 #include "engine_race/log/geometry.h"
+#include "engine_race/log/slot_table.h"
 
 namespace engine_race::test {
 
@@ -43,17 +45,22 @@ struct Extent {
 // Where the records of a sound store lie.
 class StoreLayout {
  public:
-  explicit StoreLayout(const StoreImage& image);
+  // `dir` is for its use, and is left empty.
+  StoreLayout(const StoreImage& image, const std::string& dir);
 
   const Geometry& geometry() const { return geometry_; }
   uint64_t store_id() const { return store_id_; }
   uint64_t RecordCount(uint32_t bucket) const {
     return Payload(bucket, format::WordKind::kRecords);
   }
+  const SlotTable& table(uint32_t bucket) const { return tables_[bucket]; }
+  // The slots that hold counted records, ascending. In a bucket without rows they are the sequence
+  // numbers.
+  const std::vector<uint64_t>& held_slots(uint32_t bucket) const { return held_slots_[bucket]; }
   // The payload of a word of the counts.
   uint64_t Payload(uint32_t bucket, format::WordKind kind) const;
 
-  // Where Open finds the entry or value of a counted record: its log, or its place.
+  // Where Open finds the entry or value of a slot that holds a record: its log, or its place.
   Extent KeyExtent(uint32_t bucket, uint64_t slot) const;
   Extent ValueExtent(uint32_t bucket, uint64_t slot) const;
 
@@ -61,9 +68,15 @@ class StoreLayout {
   int64_t BucketAt(const std::string& file, uint64_t offset) const;
 
  private:
+  void ReadTables(const std::string& dir);
+  // *sequence: of the record in the slot. False: it is read from the log.
+  bool IsStaged(uint32_t bucket, uint64_t slot, format::WordKind logged, uint64_t* sequence) const;
+
   const StoreImage& image_;
   Geometry geometry_;
   uint64_t store_id_ = 0;
+  std::vector<SlotTable> tables_;
+  std::vector<std::vector<uint64_t>> held_slots_;
 };
 
 }  // namespace engine_race::test

@@ -56,8 +56,8 @@ void StoreJudge::OnRefusal(uint64_t key, const Status& status) {
 void StoreJudge::OnVersion(uint64_t key, uint64_t version) {
   ++right_count_;
   BucketView& view = buckets_[truth_.geometry().BucketOf(key)];
+  if (view.unreadable) return Complain(key, "damaged counts or rows were trusted");
   if (view.any) return;
-  if (view.unreadable) return Complain(key, "damaged counts were trusted");
   if (const auto written = written_.find(key); written != written_.end()) {
     if (!written->second || version == *written->second) return;
     return Complain(key, "version " + std::to_string(version) + " after " +

@@ -58,7 +58,7 @@ class StoreJudge {
   void AllowCutsFrom(uint32_t bucket, uint64_t lowest);
   // Each write to the bucket may be there or not, as long as no bytes are wrong.
   void AllowAnyVersion(uint32_t bucket) { buckets_[bucket].any = true; }
-  // Nothing of the bucket may be answered but kCorruption: its counts fail their check.
+  // Nothing of the bucket may be answered but kCorruption: its counts or rows fail their check.
   void ExpectUnreadable(uint32_t bucket) { buckets_[bucket].unreadable = true; }
   // The bucket is not damaged: it has no reason for an error.
   void ExpectSound(uint32_t bucket) { buckets_[bucket].sound = true; }

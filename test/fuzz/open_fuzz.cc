@@ -61,6 +61,8 @@ Options TinyTuning() {
 std::vector<std::unique_ptr<BaseStore>> MakeBases(const std::string& dir) {
   BaseShape shape;
   shape.options = TinyTuning();
+  // A thread that cleans would change files while an image is read.
+  shape.options.reclaim = Reclaim::kOff;
   shape.options.bucket_count = 2;
   shape.options.file_count = 2;
   shape.options.bucket_capacity_records = 256;
@@ -264,7 +266,7 @@ void Damaged::Instruct(StoreJudge* judge, uint64_t opening) const {
       continue;
     }
     if (CompareCounts(base_.layout, sound_counts_, counts->second.bytes, b) ==
-        CountsState::kOther) {
+        MetadataState::kOther) {
       judge->AllowCutsFrom(b, 0);
       // Slots may have been given out twice: entries of their former records may lie behind them.
       if (opening > 1 && MayBeInDoubt()) judge->AllowAnyVersion(b);

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,6 +90,32 @@ class FailingCalls : public SystemCallHook {
   const CallKind kind_;
   const std::string name_;
   const int error_;
+};
+
+// The calls that change or flush files, in order, with their files. Neighbours of one kind are one.
+class ChangeOrder : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (call->kind == CallKind::kPwrite || call->kind == CallKind::kFallocate) Add("write ", *call);
+    if (call->kind == CallKind::kFdatasync || call->kind == CallKind::kFsync) Add("flush ", *call);
+    return call->Proceed();
+  }
+  // Where `change` comes first, or how many there are.
+  size_t First(const std::string& change) const {
+    return static_cast<size_t>(std::find(changes.begin(), changes.end(), change) - changes.begin());
+  }
+
+  std::vector<std::string> changes;
+
+ private:
+  void Add(const std::string& kind, const SystemCall& call) {
+    const std::string path = PathOf(call);
+    const std::string change = kind + path.substr(path.rfind('/') + 1);
+    if (changes.empty() || changes.back() != change) changes.push_back(change);
+  }
+
+  std::mutex mutex_;
 };
 
 }  // namespace engine_race::test

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -318,31 +317,29 @@ TEST_F(PowerRecoveryOfRowsTest, StagedRecordsOfALostRowGetARow) {
   ExpectFileHasTheTable();
 }
 
-// The calls that change or flush files, in order, with their files. Neighbours of one kind are one.
-class ChangeOrder : public SystemCallHook {
- public:
-  long OnCall(SystemCall* call) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (call->kind == CallKind::kPwrite || call->kind == CallKind::kFallocate) Add("write ", *call);
-    if (call->kind == CallKind::kFdatasync || call->kind == CallKind::kFsync) Add("flush ", *call);
-    return call->Proceed();
-  }
-  // Where `change` comes first, or how many there are.
-  size_t First(const std::string& change) const {
-    return static_cast<size_t>(std::find(changes.begin(), changes.end(), change) - changes.begin());
-  }
-
-  std::vector<std::string> changes;
-
- private:
-  void Add(const std::string& kind, const SystemCall& call) {
-    const std::string path = PathOf(call);
-    const std::string change = kind + path.substr(path.rfind('/') + 1);
-    if (changes.empty() || changes.back() != change) changes.push_back(change);
-  }
-
-  std::mutex mutex_;
-};
+// A head that reaches a row of zeros would be damage.
+TEST_F(PowerRecoveryOfRowsTest, ANewRowIsDurableBeforeTheHeadReachesIt) {
+  MakeStore(kRow + 3);
+  StoreFiles files;
+  ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyLogOptions(), dir_.path(), &files));
+  SlotTable table(files.identity.geometry);
+  table.BeginRows(kRow);
+  ASSERT_TRUE(WriteTable(files, 0, table).ok());
+  files = StoreFiles();
+  Open();
+  context_->has_row_file.store(true);
+  ChangeOrder order;
+  auto hook = std::make_unique<ScopedHook>(&order);
+  ASSERT_TRUE(Run().ok());
+  hook.reset();
+  std::erase_if(order.changes, [](const auto& change) { return !change.ends_with("key_rows"); });
+  // The first two come before the change.
+  EXPECT_EQ(order.changes,
+            (std::vector<std::string>{"flush key_rows", "flush key_rows", "write key_rows",
+                                      "flush key_rows", "write key_rows", "flush key_rows"}));
+  EXPECT_EQ(RowOf(1).number, kRow);
+  ExpectFileHasTheTable();
+}
 
 // A loss of power may keep the row's word and lose the records: nothing looks at them again.
 TEST_F(PowerRecoveryOfRowsTest, MovedRowsAreMarkedWhenTheLogsAreDurable) {
@@ -361,9 +358,12 @@ TEST_F(PowerRecoveryOfRowsTest, MovedRowsAreMarkedWhenTheLogsAreDurable) {
   for (const char* log : {"key_00", "key_01", "value_00", "value_01"}) {
     EXPECT_LT(order.First(std::string("flush ") + log), marked) << log;
   }
-  EXPECT_GT(std::count(order.changes.begin() + static_cast<ptrdiff_t>(marked), order.changes.end(),
-                       "flush key_rows"),
-            0);
+  // The rows and then the heads.
+  for (const char* change : {"write key_rows", "flush key_rows"}) {
+    EXPECT_EQ(std::count(order.changes.begin() + static_cast<ptrdiff_t>(marked),
+                         order.changes.end(), change),
+              2);
+  }
 }
 
 // The journal or the rows may be all that shows the doubt. So its mark comes before any change, and

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
@@ -62,6 +63,9 @@ class RowFileTest : public ::testing::Test {
     bool damaged = false;
     Read(&table, &damaged, bucket);
     return damaged;
+  }
+  void WriteNew(uint32_t first, const std::vector<Row>& rows) const {
+    ASSERT_TRUE(WriteNewRows(files_, kBucket, first, rows).ok());
   }
   uint64_t HeadOffset(uint32_t bucket = kBucket) const {
     return bucket * geometry().rows_stride_bytes();
@@ -127,7 +131,7 @@ TEST_F(RowFileTest, BucketsAreApart) {
 
 // A head of zeros: the bucket's rows do not count yet, whatever is in them.
 TEST_F(RowFileTest, RowsWithoutAHeadDoNotCount) {
-  ASSERT_TRUE(WriteRow(files_, kBucket, 0, RunRow(uint64_t{1} << 20)).ok());
+  ASSERT_NO_FATAL_FAILURE(WriteNew(0, {RunRow(uint64_t{1} << 20)}));
   SlotTable found;
   bool damaged = true;
   Read(&found, &damaged);
@@ -146,14 +150,52 @@ TEST_F(RowFileTest, AHeadOfNoRowsIsNoHeadOfZeros) {
   EXPECT_TRUE(found.rows().empty());
 }
 
-TEST_F(RowFileTest, RowsThatWereNeverWrittenAreFree) {
+TEST_F(RowFileTest, ARowThatWasNeverWrittenIsDamage) {
+  ASSERT_NO_FATAL_FAILURE(WriteNew(0, {RunRow(5), Row()}));
+  ASSERT_TRUE(WriteRowsHead(files_, kBucket, 2).ok());
+  EXPECT_FALSE(IsDamaged());
   ASSERT_TRUE(WriteRowsHead(files_, kBucket, 3).ok());
-  SlotTable found;
-  bool damaged = true;
-  Read(&found, &damaged);
-  EXPECT_FALSE(damaged);
-  ASSERT_EQ(found.rows().size(), 3u);
-  for (const Row& row : found.rows()) EXPECT_TRUE(row.free());
+  EXPECT_TRUE(IsDamaged());
+  EXPECT_EQ(WriteRow(files_, kBucket, 2, RunRow(500)).code(), Code::kCorruption);
+  ASSERT_NO_FATAL_FAILURE(WriteNew(2, {Row()}));
+  EXPECT_FALSE(IsDamaged());
+}
+
+// However often each row was written. A damaged newer image must not bring back what an older one
+// says.
+TEST_F(RowFileTest, ZerosAreDamage) {
+  ASSERT_TRUE(WriteTable(files_, kBucket, FullTable()).ok());
+  for (uint64_t i = 0; i < 5; ++i) {
+    for (uint32_t row = 0; row < i; ++row) {
+      ASSERT_TRUE(WriteRow(files_, kBucket, row, FullTable().rows()[row]).ok());
+    }
+  }
+  ASSERT_FALSE(IsDamaged());
+  const uint64_t end = RowOffset(6);
+  std::string before(end - HeadOffset(), '\0');
+  ASSERT_TRUE(files_.rows.Read(before.data(), before.size(), HeadOffset()).ok());
+  for (const uint64_t size : {8, 32, 64, 128, 256, 512, 1024}) {
+    // Behind the sector with the head.
+    for (uint64_t offset = std::max<uint64_t>(size, 512); offset < before.size(); offset += size) {
+      std::string bytes = before;
+      for (uint64_t i = offset; i < std::min(offset + size, bytes.size()); ++i) bytes[i] = '\0';
+      if (bytes == before) continue;
+      ASSERT_TRUE(files_.rows.Write(bytes.data(), bytes.size(), HeadOffset()).ok());
+      EXPECT_TRUE(IsDamaged()) << size << " bytes of zeros at " << offset;
+    }
+  }
+}
+
+TEST_F(RowFileTest, AnImageInThePlaceOfTheOtherOneIsDamage) {
+  ASSERT_TRUE(WriteTable(files_, kBucket, FullTable()).ok());
+  RowImages images;
+  ASSERT_TRUE(files_.rows.Read(&images, sizeof(images), RowOffset(1)).ok());
+  for (const uint32_t which : {0, 1}) {
+    RowImages copied = images;
+    copied.images[which] = images.images[1 - which];
+    ASSERT_TRUE(files_.rows.Write(&copied, sizeof(copied), RowOffset(1)).ok());
+    EXPECT_TRUE(IsDamaged()) << which;
+  }
 }
 
 TEST_F(RowFileTest, AStoreWithoutTheFileHasNoRows) {
@@ -167,7 +209,7 @@ TEST_F(RowFileTest, AStoreWithoutTheFileHasNoRows) {
 }
 
 TEST_F(RowFileTest, EveryFlippedBitIsDamage) {
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(WriteTable(files_, kBucket, FullTable()).ok());
+  ASSERT_TRUE(WriteTable(files_, kBucket, FullTable()).ok());
   ASSERT_FALSE(IsDamaged());
   std::vector<uint64_t> offsets = {HeadOffset()};
   for (const uint32_t row : {0, 1, 2, 3, 4, 5}) {
@@ -249,11 +291,11 @@ TEST_F(RowFileTest, TwoRowsWithOneRunAreDamage) {
 
 TEST_F(RowFileTest, MoreThanThereCanBeIsDamage) {
   const uint64_t row_count = geometry().rows_per_bucket();
+  ASSERT_NO_FATAL_FAILURE(WriteNew(0, std::vector<Row>(row_count)));
   ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count).ok());
   EXPECT_FALSE(IsDamaged());
   ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count + 1).ok());
   EXPECT_TRUE(IsDamaged()) << "rows behind the region";
-  ASSERT_TRUE(WriteRowsHead(files_, kBucket, 1).ok());
 }
 
 TEST_F(RowFileTest, SlotsThatARowDoesNotHaveAreDamage) {
@@ -267,7 +309,7 @@ TEST_F(RowFileTest, SlotsThatARowDoesNotHaveAreDamage) {
   SlotTable table;
   bool damaged = true;
   Row row = {.kind = RowKind::kUsed, .held = SlotBits::First(128)};
-  ASSERT_TRUE(WriteRow(files, 0, 0, row).ok());
+  ASSERT_TRUE(WriteNewRows(files, 0, 0, {&row, 1}).ok());
   ASSERT_TRUE(ReadRows(files, 0, &table, &damaged).ok());
   EXPECT_FALSE(damaged);
   row.held.Add(128);

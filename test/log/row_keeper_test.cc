@@ -135,25 +135,50 @@ TEST_F(RowKeeperTest, BeginRowsMovesNoRecord) {
     ASSERT_EQ(parts_.Read(slot), ValueOf(slot, 1)) << slot;
 }
 
-// The words of rows are durable before the head that makes them count.
-TEST_F(RowKeeperTest, TheHeadIsWrittenBehindDurableRows) {
+// Rows are durable before the head reaches them. Some are written ahead, so that few need a flush.
+TEST_F(RowKeeperTest, TheHeadReachesDurableRows) {
   parts_.AppendKeys(0, 300);
   ASSERT_TRUE(keeper_.EnsureFile().ok());
   std::vector<std::string> calls;
   CallWatch watch([&calls](SystemCall* call) {
     if (PathOf(*call).ends_with(format::kRowsName)) {
-      if (call->kind == CallKind::kPwrite) calls.push_back(call->offset == 0 ? "head" : "row");
+      if (call->kind == CallKind::kPwrite) calls.push_back(call->offset == 0 ? "head" : "rows");
       if (call->kind == CallKind::kFdatasync || call->kind == CallKind::kFsync) {
         calls.emplace_back("sync");
       }
     }
     return call->Proceed();
   });
+  const ScopedHook hook(&watch);
+  ASSERT_TRUE(keeper_.BeginRows(0).ok());
+  EXPECT_EQ(calls, (std::vector<std::string>{"rows", "sync", "head"}));
+  EXPECT_EQ(bucket().durable_row_end, 4u) << "all rows of the region";
+  calls.clear();
+  uint32_t row = 0;
+  ASSERT_TRUE(keeper_.TakeRow(0, 0, &row).ok());
+  EXPECT_EQ(calls, (std::vector<std::string>{"head"}));
+  ExpectFileHasTheTable();
+
+  // As in an opening, which knows only of the rows that the head reaches.
+  bucket().durable_row_end = 3;
+  calls.clear();
+  ASSERT_TRUE(keeper_.TakeRow(0, 0, &row).ok());
+  EXPECT_EQ(row, 3u);
+  EXPECT_EQ(calls, (std::vector<std::string>{"rows", "sync", "head"}));
+  ExpectFileHasTheTable();
+}
+
+// A loss of power could leave the head that reaches them.
+TEST_F(RowKeeperTest, RowsThatCannotBeFlushedAreNotReached) {
+  ASSERT_TRUE(BeginRows().ok());
+  bucket().durable_row_end = 0;
   {
-    const ScopedHook hook(&watch);
-    ASSERT_TRUE(keeper_.BeginRows(0).ok());
+    FailingCalls failing(CallKind::kFdatasync, format::kRowsName, EIO);
+    const ScopedHook hook(&failing);
+    EXPECT_EQ(parts_.Append(0, 0).code(), Code::kIOError);
   }
-  EXPECT_EQ(calls, (std::vector<std::string>{"row", "row", "sync", "head"}));
+  EXPECT_TRUE(table().rows().empty());
+  ExpectFileHasTheTable();
 }
 
 TEST_F(RowKeeperTest, RowsThatCannotBeWrittenDoNotBegin) {

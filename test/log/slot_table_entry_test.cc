@@ -88,7 +88,7 @@ TEST(SlotTableTest, EveryFlippedBitOfAnEntryIsSeen) {
   std::mt19937_64 random(6);
   const EntryCodec codec(kTableStoreId, 5);
   SlotTable table = MakeTable();
-  table.SetRow(3, Sealed(MovedRow((uint64_t{1} << 48) - 1, kTableRow), kSealMask));
+  table.SetRow(3, Sealed(MovedRow(uint64_t{1} << 48, kTableRow), kSealMask));
   for (const uint64_t number : WideNumbers()) {
     KeyRecord record = RandomRecord(&random);
     const format::KeyEntry appended = SlotTable::EncodeAppended(codec, record, number);
@@ -166,8 +166,9 @@ TEST(SlotTableTest, KeptEntriesDecodeByTheirOwnNumbersAndTheSeal) {
   std::mt19937_64 random(11);
   const EntryCodec codec(kTableStoreId, 5);
   SlotTable table = MakeTable();
-  Row row = Sealed(RunRow(9, SlotsOf({1})), 77);
+  Row row = Sealed(RunRow(0, SlotsOf({1})), 77);
   row.held = kAllSlots;
+  row.number = row.horizon = uint64_t{1} << 48;
   table.SetRow(1, row);
   for (const uint64_t number : WideNumbers()) {
     KeyRecord record = RandomRecord(&random);
@@ -184,6 +185,32 @@ TEST(SlotTableTest, KeptEntriesDecodeByTheirOwnNumbersAndTheSeal) {
     EXPECT_FALSE(table.Decode(codec, SlotTable::EncodeMoved(codec, record, kTableRow + 1, 77),
                               kTableRow + 1, &found))
         << "the run's";
+  }
+}
+
+// An entry that was written over another one in the same bucket must not pass for it.
+TEST(SlotTableTest, KeptEntriesAreOlderThanTheRunOrTheMove) {
+  std::mt19937_64 random(12);
+  const EntryCodec codec(kTableStoreId, 5);
+  const uint64_t slot = kTableRow + 8;
+  for (const uint64_t number : WideNumbers()) {
+    KeyRecord record = RandomRecord(&random);
+    record.sequence = number;
+    const format::KeyEntry appended = SlotTable::EncodeAppended(codec, record, number);
+    const format::KeyEntry moved = SlotTable::EncodeMoved(codec, record, slot, 77);
+    for (const uint64_t bound : {number, number + 1}) {
+      SlotTable table = MakeTable();
+      Row row = Sealed(RunRow(0, SlotsOf({1})), 77);
+      row.held = kAllSlots;
+      row.number = row.horizon = bound;
+      table.SetRow(1, row);
+      KeyRecord found;
+      EXPECT_EQ(table.Decode(codec, appended, slot, &found), bound > number) << number;
+      EXPECT_EQ(table.Decode(codec, moved, slot, &found), bound > number) << number;
+      table.SetRow(1, row.Freed());
+      EXPECT_TRUE(table.Decode(codec, appended, slot, &found)) << "a view's";
+      EXPECT_TRUE(table.Decode(codec, moved, slot, &found)) << "a view's";
+    }
   }
 }
 
