@@ -58,8 +58,9 @@ inline void Log(const LogFn& log, LogLevel level, std::string_view message) {
 }
 
 // The back end that keeps many reads in flight for MultiRead, ReadAsync, scans and index builds.
-// Logs are written with pwrite, and with kPsync with nothing else: see io/piece_writer.h. A back end
-// that does not work here is replaced by the best one that does, with a warning in the log.
+// With kPsync every write is a pwrite. With any other back end, values that fill separate gaps may
+// be written with Linux native asynchronous I/O. A back end that does not work here is replaced by
+// the best one that does, with a warning in the log.
 enum class IoBackend {
   kAuto,     // io_uring where a read through it works, else libaio, else psync
   kPsync,    // blocking preads by a small pool of threads

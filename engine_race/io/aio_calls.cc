@@ -28,13 +28,13 @@ struct EventRing {
 };
 constexpr uint32_t kEventRingMagic = 0xa10a10a1;
 
-// Waits until `count` requests have ended whose events nobody has taken. For a system that refuses
-// the calls. False: the ring is not as expected.
+// Waits, without a system call of aio, until `count` completions are in the ring. False: the ring
+// has an unknown layout.
 bool AwaitEvents(aio_context_t context, uint32_t count) {
   auto* const ring = reinterpret_cast<EventRing*>(context);
   if (ring->magic != kEventRingMagic || ring->incompatible_features != 0) return false;
   while (true) {
-    // Acquire: what the requests have written comes before.
+    // Acquire pairs with the kernel's release of the tail: the effects of the requests are visible.
     const uint32_t tail = std::atomic_ref(ring->tail).load(std::memory_order_acquire);
     const uint32_t ended_count = (tail + ring->event_count - ring->head) % ring->event_count;
     if (ended_count >= count) return true;
@@ -43,6 +43,10 @@ bool AwaitEvents(aio_context_t context, uint32_t count) {
 }
 
 }  // namespace
+
+int IoSetup(uint32_t depth, aio_context_t* context) {
+  return static_cast<int>(syscall(SYS_io_setup, depth, context));
+}
 
 // Retries EINTR, which comes before any request is taken.
 int IoSubmit(aio_context_t context, long count, iocb** blocks) {

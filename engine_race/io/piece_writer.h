@@ -1,17 +1,19 @@
-// Writes several pieces of direct files at once, by Linux native asynchronous I/O: records that
-// fill dead slots lie in many pieces, and one device write after the other would leave the device
-// idle.
+// Writes many pieces of direct files together, by Linux native asynchronous I/O.
 //
-// A request may outlive a killed process for a moment, where somebody else holds the memory of that
-// process: a child between vfork and exec, or a reader of /proc. It holds its open file, too. So
-// each writer takes the locks of its files first, and waits until no request of a former process
-// holds them. Requests of io_uring hold no lock in such a way.
+// Records that fill dead slots lie in many pieces. Writing one after the other would leave the
+// device idle.
 //
-// Where the kernel has no such calls or locks, where a file is buffered, or where a few threads use
-// the calls already, the pieces are written one after the other.
+// A process normally ends only after its requests. A request outlives its killed process while
+// another process holds that memory: a child between vfork and exec, or a reader of /proc. The
+// request then keeps its file open, and so keeps the file's lock. Init takes the locks of all files
+// and thereby waits for such requests. Writes never use io_uring: the end of a process does not
+// wait for its requests.
 //
-// Thread safety: Write from any thread. Owner of the locks: the destructor drops them, in the
-// process that took them.
+// Pieces are written one after the other where the kernel lacks these calls or locks, where a file
+// is buffered, or while kMaxContexts threads write together.
+//
+// Thread safety: Write from any thread; Init before it. Owns the locks: the destructor drops them
+// in the process that took them.
 #ifndef ENGINE_RACE_IO_PIECE_WRITER_H_
 #define ENGINE_RACE_IO_PIECE_WRITER_H_
 
@@ -43,34 +45,38 @@ class PieceWriter {
   PieceWriter() = default;
   PieceWriter(const PieceWriter&) = delete;
   PieceWriter& operator=(const PieceWriter&) = delete;
-  // Takes tens of milliseconds where pieces were written at once.
+  // Takes tens of milliseconds if pieces were submitted together: the kernel ends contexts slowly.
   ~PieceWriter();
 
-  // Before the process first writes to the files, which are all that it will write to, and which
-  // outlive this: waits until no request of a killed process may reach them. Without `at_once`
-  // pieces are written one after the other. kIOError: after ten seconds somebody still has the lock
-  // of a file.
-  Status Init(std::span<const File* const> files, bool at_once);
+  // Call it before this process writes to the files. Write accepts no other files, and the files
+  // must outlive this object. Waits until no request of a killed process can reach a direct file.
+  // Takes the locks also without `asynchronous`: a former process may have written asynchronously.
+  // Without it, Write writes one piece after the other. kIOError: another open holds a lock for
+  // more than ten seconds.
+  Status Init(std::span<const File* const> files, bool asynchronous);
 
-  // Returns when no request is under way any more. On a failure, that of the first request in their
-  // order that failed: any of the others may have been written or not. Errors are File::Write's.
+  // Returns once no request is in flight. On failure it returns the error of the first failed
+  // request; any other request may have been written. Errors are those of File::Write. kIOError
+  // "cannot be awaited": requests may still be in flight, and the data must stay unchanged.
   Status Write(std::span<const WriteRequest> requests);
 
  private:
-  // More threads than these keep a device busy with one write each.
+  // With more threads than this, one write by each keeps the device busy.
   static constexpr uint32_t kMaxContexts = 8;
 
-  bool Take(aio_context_t* context);
-  void GiveBack(aio_context_t context);
+  bool TakeContext(aio_context_t* context);
+  void ReturnContext(aio_context_t context);
 
-  // The files that this process has locked, and the process.
+  // Files whose locks this object holds.
   std::vector<const File*> locked_;
-  pid_t owner_ = 0;
+  // The process that took the locks.
+  pid_t owner_pid_ = 0;
   std::mutex mutex_;
-  // Under mutex_: contexts that no thread uses, and how many may still be made.
+  // Guarded by mutex_: contexts that no thread uses, and how many more may be created. A context
+  // that failed is not replaced.
   std::array<aio_context_t, kMaxContexts> idle_ = {};
   uint32_t idle_count_ = 0;
-  uint32_t unmade_count_ = 0;
+  uint32_t creatable_count_ = 0;
 };
 
 }  // namespace engine_race::io

@@ -1,7 +1,5 @@
 // Reads by Linux native asynchronous I/O.
 #include <linux/aio_abi.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -67,7 +65,7 @@ void LibaioQueue::Reserve() {
   ready_.reserve(depth_);
 }
 
-LibaioQueue::~LibaioQueue() { IoDestroy(context_, in_kernel_); }
+LibaioQueue::~LibaioQueue() { static_cast<void>(IoDestroy(context_, in_kernel_)); }
 
 void LibaioQueue::Prepare(uint32_t id) {
   Operation& op = operations_[id];
@@ -177,7 +175,7 @@ Status LibaioQueue::Wait(uint32_t min_count, std::vector<ReadCompletion>* comple
 
 Status MakeLibaioQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue) {
   aio_context_t context = 0;
-  if (syscall(SYS_io_setup, depth, &context) != 0) {
+  if (IoSetup(depth, &context) != 0) {
     const Status refused = Status::FromErrno("io_setup", errno);
     return refused.Reworded(Code::kNotSupported, refused.message());
   }
@@ -187,7 +185,7 @@ Status MakeLibaioQueue(uint32_t depth, std::unique_ptr<ReadQueue>* queue) {
     context = 0;
     made->Reserve();
   } catch (const std::bad_alloc&) {
-    if (context != 0) syscall(SYS_io_destroy, context);
+    if (context != 0) static_cast<void>(IoDestroy(context, 0));
     return Status::OutOfMemory("read queue");
   }
   *queue = std::move(made);

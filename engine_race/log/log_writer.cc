@@ -90,7 +90,7 @@ Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces
       slot += count;
     }
   }
-  // Values of tombstones would use up the reserve.
+  // On a full disk zeros become holes: values of tombstones would use up the reserve.
   if (context_.reserve.is_given_up()) {
     for (const io::WriteRequest& request : requests) {
       ENGINE_RACE_RETURN_IF_ERROR(WriteWithHoles(request));

@@ -17,6 +17,7 @@
 #include "engine_race/io/file.h"
 #include "engine_race/io/piece_writer.h"
 #include "engine_race/log/log_context.h"
+#include "engine_race/log/slot_table.h"
 
 namespace engine_race {
 
@@ -24,12 +25,12 @@ class LogWriter {
  public:
   // Works on `context`, which outlives it.
   explicit LogWriter(LogContext* context);
-  // Before the first write: see io::PieceWriter::Init.
+  // Call it before the first write: it waits for late writes of a killed process. kIOError.
   Status Init();
 
-  // Write whole values of a bucket to pieces of its slots, or whole pages of entries from a slot
-  // on. kFull, kIOError.
+  // Writes values to `pieces` of a bucket's slots, in order. kFull, kIOError.
   Status WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces, const void* data);
+  // Writes whole pages of entries from `slot` on. kFull, kIOError.
   Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes, const void* data);
   // Write values, or entries, of appended records from `sequence` on, of one group, to their slots.
   // In a bucket with rows they leave synced records out. For entries `sequence` is a multiple of

@@ -1,6 +1,5 @@
-// How the logs are written: by calls that have ended when they return, and that a killed process
-// cannot leave behind. A request handed to the kernel (io_uring) may reach the file after the next
-// opener has written there.
+// Groups that fill neighbouring slots are written with pwrite, which has ended when it returns. A
+// request handed to io_uring may reach the file after the next opener has written there.
 #include <gtest/gtest.h>
 
 #include <map>

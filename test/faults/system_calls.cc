@@ -69,7 +69,7 @@ bool SubmitsWrites(const SystemCall& call) {
 }
 
 long Ask(SystemCallHook* hook, SystemCall* call) {
-  if (SubmitsWrites(*call) && !hook->KnowsSubmittedWrites()) {
+  if (SubmitsWrites(*call) && !hook->HandlesSubmittedWrites()) {
     errno = EAGAIN;
     return -1;
   }

@@ -113,9 +113,10 @@ class SystemCallHook {
   // Stands for the call: returns its result and sets errno when that is -1. A hook on top of
   // another calls the other's OnCall in place of Proceed.
   virtual long OnCall(SystemCall* call) = 0;
-  // Whether it knows io_submit's requests to write. Others see each such write as a pwrite: the
-  // kernel seems too short of something to begin it.
-  virtual bool KnowsSubmittedWrites() const { return false; }
+  // Whether OnCall handles io_submit with requests to write. If not, io_submit fails with EAGAIN
+  // and OnCall is not asked: PieceWriter then writes with pwrite. Only the installed hook is asked,
+  // not one below it.
+  virtual bool HandlesSubmittedWrites() const { return false; }
 };
 
 // Puts `hook` in the place of the present one while it lives. The destructor puts the former one

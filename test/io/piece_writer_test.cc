@@ -1,6 +1,7 @@
 #include "engine_race/io/piece_writer.h"
 
 #include <gtest/gtest.h>
+#include <linux/aio_abi.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -17,6 +18,8 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/io/file.h"
 #include "test/faults/call_watch.h"
 #include "test/faults/system_calls.h"
 #include "test/test_util.h"
@@ -27,30 +30,28 @@ namespace {
 using test::CallKind;
 using test::SystemCall;
 
-constexpr uint64_t kPageBytes = 4096;
-
-// Counts calls by kind. Answers `outcome` in place of the kernel for the kind `spoiled`.
-class SpoiledCalls : public test::SystemCallHook {
+// Counts calls by kind. Answers `outcome` in place of the kernel for the kind `faulty`.
+class FaultyCalls : public test::SystemCallHook {
  public:
   using Outcome = long (*)(SystemCall* call);
 
-  SpoiledCalls() = default;
-  SpoiledCalls(CallKind spoiled, Outcome outcome) : spoiled_(spoiled), outcome_(outcome) {}
+  FaultyCalls() = default;
+  FaultyCalls(CallKind faulty, Outcome outcome) : faulty_kind_(faulty), outcome_(outcome) {}
 
-  bool KnowsSubmittedWrites() const override { return true; }
+  bool HandlesSubmittedWrites() const override { return true; }
   long OnCall(SystemCall* call) override {
     counts_[static_cast<size_t>(call->kind)].fetch_add(1);
-    return outcome_ != nullptr && call->kind == spoiled_ ? outcome_(call) : call->Proceed();
+    return outcome_ != nullptr && call->kind == faulty_kind_ ? outcome_(call) : call->Proceed();
   }
   int count(CallKind kind) const { return counts_[static_cast<size_t>(kind)].load(); }
 
  private:
-  const CallKind spoiled_ = CallKind::kPread;
+  const CallKind faulty_kind_ = CallKind::kPread;
   const Outcome outcome_ = nullptr;
   std::array<std::atomic<int>, test::kCallKindCount> counts_{};
 };
 
-// A direct file, and pages of which each has a content of its own.
+// A direct file, and pages with different contents.
 class PieceWriterTest : public testing::Test {
  protected:
   static constexpr uint64_t kPageCount = 600;
@@ -64,9 +65,9 @@ class PieceWriterTest : public testing::Test {
       GTEST_SKIP() << "no direct files, or no native asynchronous I/O";
     }
     ::syscall(SYS_io_destroy, context);
-    ASSERT_TRUE(Region::Allocate(kPageCount * kPageBytes, false, &data_).ok());
+    ASSERT_TRUE(Region::Allocate(kPageCount * kIoAlignment, false, &data_).ok());
     for (uint64_t i = 0; i < kPageCount; ++i) {
-      std::memset(data_.data() + i * kPageBytes, static_cast<int>(1 + i % 250), kPageBytes);
+      std::memset(data_.data() + i * kIoAlignment, static_cast<int>(1 + i % 250), kIoAlignment);
     }
   }
   // Pages [begin, end) in pieces of one to three pages, with gaps of one page between them in the
@@ -77,19 +78,19 @@ class PieceWriterTest : public testing::Test {
     for (uint64_t page = begin; page < end;) {
       const uint64_t count = std::min(1 + page % 3, end - page);
       requests.push_back(
-          {&file_, data_.data() + page * kPageBytes, count * kPageBytes, slot * kPageBytes});
+          {&file_, data_.data() + page * kIoAlignment, count * kIoAlignment, slot * kIoAlignment});
       slot += count + 1;
       page += count;
     }
     return requests;
   }
-  Status Init(PieceWriter* writer, bool at_once = true) const {
+  Status Init(PieceWriter* writer, bool asynchronous = true) const {
     const File* const file = &file_;
-    return writer->Init({&file, 1}, at_once);
+    return writer->Init({&file, 1}, asynchronous);
   }
   void ExpectWritten(const std::vector<WriteRequest>& requests) const {
     Region read;
-    ASSERT_TRUE(Region::Allocate(3 * kPageBytes, false, &read).ok());
+    ASSERT_TRUE(Region::Allocate(3 * kIoAlignment, false, &read).ok());
     for (const WriteRequest& request : requests) {
       ASSERT_TRUE(file_.Read(read.data(), request.size_bytes, request.offset).ok());
       ASSERT_EQ(std::memcmp(read.data(), request.data, request.size_bytes), 0) << request.offset;
@@ -105,7 +106,7 @@ class PieceWriterTest : public testing::Test {
 TEST_F(PieceWriterTest, PiecesAreWrittenAtOnce) {
   const std::vector<WriteRequest> requests = Pieces(0, kPageCount);
   ASSERT_GT(requests.size(), 128u);
-  SpoiledCalls calls;
+  FaultyCalls calls;
   const test::ScopedHook hook(&calls);
   {
     PieceWriter writer;
@@ -121,7 +122,7 @@ TEST_F(PieceWriterTest, PiecesAreWrittenAtOnce) {
 TEST_F(PieceWriterTest, OnePieceNeedsNoContext) {
   const std::vector<WriteRequest> requests = Pieces(0, 1);
   ASSERT_EQ(requests.size(), 1u);
-  SpoiledCalls calls;
+  FaultyCalls calls;
   const test::ScopedHook hook(&calls);
   PieceWriter writer;
   ASSERT_TRUE(Init(&writer).ok());
@@ -132,20 +133,20 @@ TEST_F(PieceWriterTest, OnePieceNeedsNoContext) {
   EXPECT_EQ(calls.count(CallKind::kPwrite), 1);
 }
 
-// What the kernel may do with a call: `outcome`, in place of calls of `kind`.
-struct Spoiling {
+// `outcome` replaces calls of `kind`.
+struct CallFault {
   const char* name = "";
   CallKind kind = CallKind::kPread;
-  SpoiledCalls::Outcome outcome = nullptr;
+  FaultyCalls::Outcome outcome = nullptr;
 };
 
-class SpoiledPieceWriterTest : public PieceWriterTest,
-                               public testing::WithParamInterface<Spoiling> {};
+class FaultyPieceWriterTest : public PieceWriterTest,
+                              public testing::WithParamInterface<CallFault> {};
 
-// Whatever comes of the requests, each piece is written in the end. Twice: the second call finds
-// what the first has left.
-TEST_P(SpoiledPieceWriterTest, WhatIsNotWrittenAtOnceIsWrittenAfterwards) {
-  SpoiledCalls calls(GetParam().kind, GetParam().outcome);
+// Every piece is written, however its request ends. The second call runs after the faults of the
+// first.
+TEST_P(FaultyPieceWriterTest, WhatIsNotWrittenAtOnceIsWrittenAfterwards) {
+  FaultyCalls calls(GetParam().kind, GetParam().outcome);
   const test::ScopedHook hook(&calls);
   PieceWriter writer;
   ASSERT_TRUE(Init(&writer).ok());
@@ -163,7 +164,7 @@ long Refuse(int error) {
   return -1;
 }
 
-constexpr Spoiling kSpoilings[] = {
+constexpr CallFault kCallFaults[] = {
     {"NoContext", CallKind::kIoSetup, [](SystemCall*) { return Refuse(EAGAIN); }},
     {"NoSubmit", CallKind::kIoSubmit, [](SystemCall*) { return Refuse(ENOSYS); }},
     {"FewSubmitted", CallKind::kIoSubmit,
@@ -188,28 +189,29 @@ constexpr Spoiling kSpoilings[] = {
      }},
 };
 
-INSTANTIATE_TEST_SUITE_P(Calls, SpoiledPieceWriterTest, testing::ValuesIn(kSpoilings),
-                         [](const auto& spoiling) { return spoiling.param.name; });
+INSTANTIATE_TEST_SUITE_P(Calls, FaultyPieceWriterTest, testing::ValuesIn(kCallFaults),
+                         [](const auto& fault) { return fault.param.name; });
 
 TEST_F(PieceWriterTest, AFailedPieceFailsTheCall) {
   const std::vector<WriteRequest> requests = Pieces(0, 60);
-  File closed;
-  ASSERT_TRUE(File::Open(dir_fd_.get(), "pieces", Access::kRead, Caching::kDirect, &closed).ok());
-  closed.set_name("a file to read");
-  std::vector<WriteRequest> spoiled = requests;
-  spoiled[7].file = &closed;
+  File read_only;
+  ASSERT_TRUE(
+      File::Open(dir_fd_.get(), "pieces", Access::kRead, Caching::kDirect, &read_only).ok());
+  read_only.set_name("a file to read");
+  std::vector<WriteRequest> faulty = requests;
+  faulty[7].file = &read_only;
   PieceWriter writer;
   ASSERT_TRUE(Init(&writer).ok());
-  const Status failed = writer.Write(spoiled);
+  const Status failed = writer.Write(faulty);
   EXPECT_EQ(failed.code(), Code::kIOError);
   EXPECT_NE(failed.message().find("a file to read"), std::string::npos) << failed.message();
   ASSERT_TRUE(writer.Write(requests).ok());
   ExpectWritten(requests);
 }
 
-// The call that waits might succeed, and nobody would hear of the failure.
+// A retry might succeed and hide the error of the device.
 TEST_F(PieceWriterTest, AFailureOfTheDeviceIsNotTriedAgain) {
-  SpoiledCalls calls(CallKind::kIoGetEvents, [](SystemCall* call) {
+  FaultyCalls calls(CallKind::kIoGetEvents, [](SystemCall* call) {
     const long got = call->Proceed();
     for (long i = 0; i < got; ++i) {
       if (call->events[i].data == 5) call->events[i].res = -EIO;
@@ -226,26 +228,26 @@ TEST_F(PieceWriterTest, AFailureOfTheDeviceIsNotTriedAgain) {
 }
 
 TEST_F(PieceWriterTest, PiecesAreWrittenOneAfterTheOtherWhereThatIsAskedFor) {
-  SpoiledCalls calls;
+  FaultyCalls calls;
   const test::ScopedHook hook(&calls);
   PieceWriter writer;
-  ASSERT_TRUE(Init(&writer, /*at_once=*/false).ok());
+  ASSERT_TRUE(Init(&writer, /*asynchronous=*/false).ok());
   const std::vector<WriteRequest> requests = Pieces(0, 60);
   ASSERT_TRUE(writer.Write(requests).ok());
   ExpectWritten(requests);
   EXPECT_EQ(calls.count(CallKind::kIoSetup), 0);
 }
 
-// The kernel would end the process.
+// Without the check, the kernel would kill the process with SIGXFSZ.
 TEST_F(PieceWriterTest, ALimitOnFilesIsAFailure) {
   const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
   if (child == 0) {
-    const rlimit limit = {100 * kPageBytes, 100 * kPageBytes};
+    const rlimit limit = {100 * kIoAlignment, 100 * kIoAlignment};
     ::signal(SIGXFSZ, SIG_DFL);
     const bool is_limited = ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
     PieceWriter own;
-    const Status written =
-        own.Init({}, /*at_once=*/true).ok() ? own.Write(Pieces(60, 90)) : Status();
+    const Status written = Init(&own).ok() ? own.Write(Pieces(60, 90)) : Status();
     ::_exit(is_limited && written.code() == Code::kFull ? 0 : 1);
   }
   int status = 0;
@@ -279,7 +281,7 @@ TEST_F(PieceWriterTest, TheLockOfAFileIsAwaited) {
 TEST_F(PieceWriterTest, ManyThreadsShareAFewContexts) {
   constexpr uint64_t kThreads = 20;
   constexpr uint64_t kPagesEach = kPageCount / kThreads;
-  SpoiledCalls calls;
+  FaultyCalls calls;
   const test::ScopedHook hook(&calls);
   PieceWriter writer;
   ASSERT_TRUE(Init(&writer).ok());
