@@ -9,8 +9,8 @@
 // and thereby waits for such requests. Writes never use io_uring: the end of a process does not
 // wait for its requests.
 //
-// Pieces are written one after the other where the kernel lacks these calls or locks, where a file
-// is buffered, or while kMaxContexts threads write together.
+// Pieces are written one after the other where the kernel lacks these calls or locks, and where a
+// file is buffered. So are those of further threads while kMaxContexts threads write together.
 //
 // Thread safety: Write from any thread; Init before it. Owns the locks: the destructor drops them
 // in the process that took them.
