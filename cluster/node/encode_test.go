@@ -95,7 +95,7 @@ func TestACallDoesNotEndWhileItsWriteIsEncoded(t *testing.T) {
 		<-p.wakeup
 		writes := p.take()
 		ended.Go(cancel)
-		command, writes := p.prepare(writes, true)
+		command, _, writes := p.prepare(writes, true)
 		if len(writes) > 0 {
 			opBytes := replica.OpsBytes(ops[:1])
 			for rest := command[len(command)-count*opBytes:]; len(rest) > 0; rest = rest[opBytes:] {

@@ -169,7 +169,8 @@ func (p *proposer) propose(writes []*write) {
 			writes = refuseSentOn(writes)
 		}
 		var command []byte
-		if command, writes = p.prepare(writes, here); len(writes) == 0 {
+		var token uint64
+		if command, token, writes = p.prepare(writes, here); len(writes) == 0 {
 			<-p.slots
 			return
 		}
@@ -180,7 +181,7 @@ func (p *proposer) propose(writes []*write) {
 		p.proposed.Add(1)
 		request, err := p.host.Propose(p.session, command, timeLeft(writes))
 		if err == nil {
-			go p.finishProposal(request, writes, leaderChanged)
+			go p.finishProposal(request, writes, token, leaderChanged)
 			return
 		}
 		p.proposalEnded()
@@ -200,9 +201,9 @@ func (p *proposer) propose(writes []*write) {
 // prepare claims the writes and gives their command: one to be proposed here, or to be sent to the
 // leader's node. The process may stop anywhere here for long, while another replica leads. So the
 // term is older than the look at the deadlines.
-func (p *proposer) prepare(writes []*write, here bool) ([]byte, []*write) {
+func (p *proposer) prepare(writes []*write, here bool) (command []byte, token uint64, _ []*write) {
 	if len(writes) == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	counted, reads := writes[0].counted, writes[0].reads
 	header := sentHeader(counted, reads)
@@ -212,14 +213,14 @@ func (p *proposer) prepare(writes []*write, here bool) ([]byte, []*write) {
 	p.encoding.Lock()
 	defer p.encoding.Unlock()
 	if writes = claim(writes); len(writes) == 0 || !here {
-		return commandOf(nil, writes, header), writes
+		return commandOf(nil, writes, header), 0, writes
 	}
-	command := commandOf(p.memory, writes, header)
+	command = commandOf(p.memory, writes, header)
 	p.memory = nil
 	if cap(command) <= maxKeptBytes {
 		p.memory = command
 	}
-	return command, writes
+	return command, header.Token, writes
 }
 
 // header is that of a command which is proposed here, with the term in which this replica leads.
@@ -230,10 +231,6 @@ func (p *proposer) header(counted, reads bool) replica.Header {
 		header.Reader = p.shard.replica.Reader()
 	}
 	return header
-}
-
-func isLate(result dragonboat.RequestResult) bool {
-	return result.Completed() && result.GetResult().Value == replica.ResultLate
 }
 
 // pause waits before the next try.
@@ -293,41 +290,6 @@ func isPassing(err error) bool {
 	return errors.Is(err, dragonboat.ErrSystemBusy) ||
 		errors.Is(err, dragonboat.ErrShardNotReady) ||
 		errors.Is(err, dragonboat.ErrShardNotInitialized)
-}
-
-// finishProposal hands the outcome to the writes. The slot is free when the outcome is there or the
-// leader has changed: a proposal to a dead leader ends with its time-out alone.
-func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*write,
-	leaderChanged <-chan struct{}) {
-	var result dragonboat.RequestResult
-	select {
-	case result = <-request.AppliedC():
-		<-p.slots
-	case <-leaderChanged:
-		<-p.slots
-		result = <-request.AppliedC()
-	}
-	request.Release()
-	p.proposalEnded()
-	// A proposal that was dropped has never reached a log, and a late one has changed nothing.
-	if result.Dropped() || isLate(result) {
-		p.resend(writes)
-		return
-	}
-	handOut(result, writes)
-}
-
-func handOut(result dragonboat.RequestResult, writes []*write) {
-	switch {
-	case result.Completed() && result.GetResult().Value == replica.ResultApplied:
-		handBack(result.GetResult().Data, writes)
-	case result.Completed() && result.GetResult().Value == replica.ResultMalformed:
-		finish(writes, fmt.Errorf("%w: the command is malformed", service.ErrUnavailable))
-	case result.Timeout():
-		finish(writes, fmt.Errorf("%w: no answer in time", service.ErrUnknown))
-	default:
-		finish(writes, fmt.Errorf("%w: the replica stopped", service.ErrUnknown))
-	}
 }
 
 // resend puts writes that were refused back to the front.

@@ -53,7 +53,7 @@ func TestALateWriteIsNotProposed(t *testing.T) {
 	p.shard.leaderMu.Lock()
 	claimed := make(chan []*write)
 	go func() {
-		_, writes := p.prepare([]*write{w}, true)
+		_, _, writes := p.prepare([]*write{w}, true)
 		claimed <- writes
 	}()
 	time.Sleep(time.Until(w.deadline))
