@@ -31,6 +31,20 @@ func TestOwnAndForwardedWritesShareAProposal(t *testing.T) {
 	}
 }
 
+func TestATransactionThatReadsHasItsOwnProposal(t *testing.T) {
+	p := stuckProposer()
+	for _, reads := range []bool{false, true, true, false} {
+		w := newWrite([]service.Op{{Key: 1, Read: reads}}, true)
+		w.deadline = time.Now().Add(time.Hour)
+		p.enqueue([]*write{w}, false)
+	}
+	for i := range 4 {
+		if count := len(p.take()); count != 1 {
+			t.Errorf("proposal %d has %d writes", i, count)
+		}
+	}
+}
+
 // TestForwardedWritesAreNotSentOn has another node lead by the time that a proposal is made. The
 // writes of this node go there, and those of others go back to their nodes.
 func TestForwardedWritesAreNotSentOn(t *testing.T) {
