@@ -3,6 +3,7 @@
 #ifndef CLUSTER_ENGINE_CALLS_H_
 #define CLUSTER_ENGINE_CALLS_H_
 
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "engine_race_c.h"
@@ -33,6 +34,29 @@ static inline void er_read_many(engine_race_store* s, size_t n, const uint64_t* 
 }
 static inline void er_write_batch(engine_race_store* s, engine_race_batch* b, outcome* out) {
   note(out, engine_race_write_batch(s, b));
+}
+/* The kinds of encoded operations: see Batch.Append. */
+enum { er_op_delete = 0, er_op_put = 1, er_op_read = 2 };
+/* Adds encoded operations to a batch, and gives their count without the reads. */
+static inline int er_batch_append(engine_race_batch* b, const uint8_t* ops, size_t bytes,
+                                  size_t* added) {
+  const size_t head_bytes = 1 + ENGINE_RACE_KEY_BYTES;
+  *added = 0;
+  while (bytes > 0) {
+    const int kind = ops[0];
+    const size_t op_bytes = head_bytes + (kind == er_op_put ? ENGINE_RACE_VALUE_BYTES : 0);
+    if (kind > er_op_read || bytes < op_bytes) return ENGINE_RACE_INVALID_ARGUMENT;
+    if (kind != er_op_read) {
+      const uint64_t key = engine_race_key(ops + 1);
+      const int code = kind == er_op_put ? engine_race_batch_write(b, key, ops + head_bytes)
+                                         : engine_race_batch_delete(b, key);
+      if (code != ENGINE_RACE_OK) return code;
+      ++*added;
+    }
+    ops += op_bytes;
+    bytes -= op_bytes;
+  }
+  return ENGINE_RACE_OK;
 }
 static inline void er_sync(engine_race_store* s, outcome* out) { note(out, engine_race_sync(s)); }
 static inline void er_backup(engine_race_store* s, const char* dir, const char* since,

@@ -185,7 +185,18 @@ func (s *Store) Write(batch *Batch) error {
 }
 
 // Batch is a list of puts and deletions. It copies values. Destroy frees it.
-type Batch struct{ batch *C.engine_race_batch }
+type Batch struct {
+	batch   *C.engine_race_batch
+	entries int
+}
+
+// The kinds of operations that Append takes. One is encoded as its kind in a byte, the key as 8
+// bytes big-endian, and for OpPut the value.
+const (
+	OpDelete = C.er_op_delete
+	OpPut    = C.er_op_put
+	OpRead   = C.er_op_read // writes nothing
+)
 
 // NewBatch makes an empty batch.
 func NewBatch() (*Batch, error) {
@@ -193,7 +204,7 @@ func NewBatch() (*Batch, error) {
 	if b == nil {
 		return nil, &Error{Code: C.ENGINE_RACE_OUT_OF_MEMORY}
 	}
-	return &Batch{b}, nil
+	return &Batch{batch: b}, nil
 }
 
 // Put adds a record of 4096 bytes.
@@ -203,19 +214,32 @@ func (b *Batch) Put(key uint64, value []byte) error {
 			len(value))
 	}
 	code := C.engine_race_batch_write(b.batch, C.uint64_t(key), unsafe.Pointer(&value[0]))
+	if code == C.ENGINE_RACE_OK {
+		b.entries++
+	}
 	return codeError(int32(code))
 }
 
-// Delete adds a deletion.
-func (b *Batch) Delete(key uint64) error {
-	return codeError(int32(C.engine_race_batch_delete(b.batch, C.uint64_t(key))))
+// Append adds encoded operations in one call. After an error the batch has those before the one
+// that failed.
+func (b *Batch) Append(ops []byte) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	var added C.size_t
+	code := C.er_batch_append(b.batch, (*C.uint8_t)(&ops[0]), C.size_t(len(ops)), &added)
+	b.entries += int(added)
+	return codeError(int32(code))
 }
 
 // Len is the number of entries, earlier ones of a key included.
-func (b *Batch) Len() int { return int(C.engine_race_batch_size(b.batch)) }
+func (b *Batch) Len() int { return b.entries }
 
 // Clear drops all entries and keeps their memory.
-func (b *Batch) Clear() { C.engine_race_batch_clear(b.batch) }
+func (b *Batch) Clear() {
+	C.engine_race_batch_clear(b.batch)
+	b.entries = 0
+}
 
 // Destroy frees the batch.
 func (b *Batch) Destroy() { C.engine_race_batch_destroy(b.batch) }

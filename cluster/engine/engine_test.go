@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +54,10 @@ func put(t *testing.T, store *Store, version uint64, keys ...uint64) {
 	}
 }
 
+func encoded(kind byte, key uint64, value []byte) []byte {
+	return append(binary.BigEndian.AppendUint64([]byte{kind}, key), value...)
+}
+
 func read(store *Store, key uint64, value []byte) error {
 	results := make(Results, 1)
 	if err := store.ReadMany([]uint64{key}, value, results); err != nil {
@@ -97,11 +102,13 @@ func TestABatchDeletesAndItsLaterEntriesWin(t *testing.T) {
 	put(t, store, 1, 1, 2)
 	batch, _ := NewBatch()
 	defer batch.Destroy()
-	for _, err := range []error{batch.Delete(1), batch.Put(2, valueOf(2, 2)),
-		batch.Put(2, valueOf(2, 3))} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := batch.Put(2, valueOf(2, 2)); err != nil {
+		t.Fatal(err)
+	}
+	ops := slices.Concat(encoded(OpRead, 3, nil), encoded(OpDelete, 1, nil),
+		encoded(OpPut, 2, valueOf(2, 3)))
+	if err := batch.Append(ops); err != nil {
+		t.Fatal(err)
 	}
 	if batch.Len() != 3 {
 		t.Fatalf("%d entries", batch.Len())
@@ -116,6 +123,24 @@ func TestABatchDeletesAndItsLaterEntriesWin(t *testing.T) {
 	batch.Clear()
 	if batch.Len() != 0 {
 		t.Fatalf("%d entries after Clear", batch.Len())
+	}
+}
+
+func TestABatchRefusesOperationsThatAreMalformed(t *testing.T) {
+	good := encoded(OpPut, 1, valueOf(1, 1))
+	for name, ops := range map[string][]byte{
+		"cut in its value": slices.Concat(good, good[:len(good)-1]),
+		"cut in its key":   slices.Concat(good, encoded(OpDelete, 1, nil)[:8]),
+		"an unknown kind":  slices.Concat(good, encoded(OpRead+1, 1, nil)),
+	} {
+		batch, _ := NewBatch()
+		if err := batch.Append(ops); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if batch.Len() != 1 {
+			t.Errorf("%s: %d entries", name, batch.Len())
+		}
+		batch.Destroy()
 	}
 }
 

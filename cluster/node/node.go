@@ -237,6 +237,7 @@ func (n *Node) hostConfig(logs *raftlog.Factory) config.NodeHostConfig {
 		NodeHostDir:         filepath.Join(n.config.Directory, raftName),
 		RTTMillisecond:      n.config.TickMs,
 		RaftAddress:         n.config.Info.RaftAddress,
+		NotifyCommit:        true,
 		RaftEventListener:   (*listener)(n),
 		SystemEventListener: (*listener)(n),
 	}

@@ -20,6 +20,8 @@ import (
 const (
 	// Writes that wait are proposed together, up to this size.
 	maxProposalBytes = 1 << 20
+	// Proposals up to this size share their memory. A single write may be larger.
+	maxKeptBytes = 2 * maxProposalBytes
 	// An op counts for at least these bytes: each one is looked up or applied, and few bytes may be
 	// many.
 	leastOpBytes = 64
@@ -51,6 +53,11 @@ type proposer struct {
 	held atomic.Bool
 	// Proposals here whose outcome is not known.
 	proposed atomic.Int64
+
+	// Guards the memory of calls against their end, from the claim of their writes until these are
+	// encoded.
+	encoding sync.Mutex
+	memory   []byte // of proposals: dragonboat copies them
 
 	mu     sync.Mutex
 	queue  []*write
@@ -96,9 +103,9 @@ func (p *proposer) take() []*write {
 	for count < len(p.queue) {
 		w := p.queue[count]
 		first := p.queue[0]
-		cost := max(len(w.ops), w.opCount*leastOpBytes)
-		if count > 0 && (size+cost > maxProposalBytes || w.counted != first.counted ||
-			w.sentOn != first.sentOn || w.reads || first.reads) {
+		cost := max(w.bytes(), w.opCount*leastOpBytes)
+		if count > 0 && (size+cost > maxProposalBytes || w.counted != first.counted || w.reads ||
+			first.reads) {
 			break
 		}
 		size += cost
@@ -152,28 +159,29 @@ func (p *proposer) propose(writes []*write) {
 	for {
 		leaderChanged := p.leaderChanged.wait()
 		leader, err := p.awaitLeader(latest(writes))
-		if err == nil && leader != p.shard.replicaID && writes[0].sentOn {
-			err = errStopping
-		}
 		if err != nil {
 			<-p.slots
 			finish(writes, err)
 			return
 		}
-		var header replica.Header
-		if header, writes = p.prepare(writes); len(writes) == 0 {
+		here := leader == p.shard.replicaID
+		if !here {
+			writes = refuseSentOn(writes)
+		}
+		var command []byte
+		var token uint64
+		if command, token, writes = p.prepare(writes, here); len(writes) == 0 {
 			<-p.slots
 			return
 		}
-		if leader != p.shard.replicaID {
-			go p.sendTo(leader, writes, leaderChanged)
+		if !here {
+			go p.sendTo(leader, command, writes, leaderChanged)
 			return
 		}
 		p.proposed.Add(1)
-		command := commandOf(writes, header)
 		request, err := p.host.Propose(p.session, command, timeLeft(writes))
 		if err == nil {
-			go p.finishProposal(request, writes, leaderChanged)
+			go p.finishProposal(request, writes, token, leaderChanged)
 			return
 		}
 		p.proposalEnded()
@@ -190,11 +198,29 @@ func (p *proposer) propose(writes []*write) {
 	}
 }
 
-// prepare claims the writes and gives the header of their command. The process may stop anywhere
-// here for long, while another replica leads. So the term is older than the look at the deadlines.
-func (p *proposer) prepare(writes []*write) (replica.Header, []*write) {
-	header := p.header(writes[0].counted, writes[0].reads)
-	return header, claim(writes)
+// prepare claims the writes and gives their command: one to be proposed here, or to be sent to the
+// leader's node. The process may stop anywhere here for long, while another replica leads. So the
+// term is older than the look at the deadlines.
+func (p *proposer) prepare(writes []*write, here bool) (command []byte, token uint64, _ []*write) {
+	if len(writes) == 0 {
+		return nil, 0, nil
+	}
+	counted, reads := writes[0].counted, writes[0].reads
+	header := sentHeader(counted, reads)
+	if here {
+		header = p.header(counted, reads)
+	}
+	p.encoding.Lock()
+	defer p.encoding.Unlock()
+	if writes = claim(writes); len(writes) == 0 || !here {
+		return commandOf(nil, writes, header), 0, writes
+	}
+	command = commandOf(p.memory, writes, header)
+	p.memory = nil
+	if cap(command) <= maxKeptBytes {
+		p.memory = command
+	}
+	return command, header.Token, writes
 }
 
 // header is that of a command which is proposed here, with the term in which this replica leads.
@@ -207,10 +233,6 @@ func (p *proposer) header(counted, reads bool) replica.Header {
 	return header
 }
 
-func isLate(result dragonboat.RequestResult) bool {
-	return result.Completed() && result.GetResult().Value == replica.ResultLate
-}
-
 // pause waits before the next try.
 func (p *proposer) pause() {
 	select {
@@ -221,7 +243,8 @@ func (p *proposer) pause() {
 
 // sendTo sends the writes to the node of the leader. The slot is free when the answer is there or
 // the leader has changed. A node that is gone may never answer.
-func (p *proposer) sendTo(leader uint64, writes []*write, leaderChanged <-chan struct{}) {
+func (p *proposer) sendTo(leader uint64, command []byte, writes []*write,
+	leaderChanged <-chan struct{}) {
 	answered := make(chan struct{})
 	go func() {
 		select {
@@ -232,8 +255,7 @@ func (p *proposer) sendTo(leader uint64, writes []*write, leaderChanged <-chan s
 	}()
 	ctx, cancel := context.WithDeadline(context.Background(), latest(writes))
 	defer cancel()
-	existed, err := p.shard.node.writeAt(ctx, p.shard.shardID, leader,
-		commandOf(writes, sentHeader(writes[0].counted, writes[0].reads)))
+	existed, err := p.shard.node.writeAt(ctx, p.shard.shardID, leader, command)
 	close(answered)
 	switch {
 	case err == nil && !isOutcome(existed, writes):
@@ -268,41 +290,6 @@ func isPassing(err error) bool {
 	return errors.Is(err, dragonboat.ErrSystemBusy) ||
 		errors.Is(err, dragonboat.ErrShardNotReady) ||
 		errors.Is(err, dragonboat.ErrShardNotInitialized)
-}
-
-// finishProposal hands the outcome to the writes. The slot is free when the outcome is there or the
-// leader has changed: a proposal to a dead leader ends with its time-out alone.
-func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*write,
-	leaderChanged <-chan struct{}) {
-	var result dragonboat.RequestResult
-	select {
-	case result = <-request.AppliedC():
-		<-p.slots
-	case <-leaderChanged:
-		<-p.slots
-		result = <-request.AppliedC()
-	}
-	request.Release()
-	p.proposalEnded()
-	// A proposal that was dropped has never reached a log, and a late one has changed nothing.
-	if result.Dropped() || isLate(result) {
-		p.resend(writes)
-		return
-	}
-	handOut(result, writes)
-}
-
-func handOut(result dragonboat.RequestResult, writes []*write) {
-	switch {
-	case result.Completed() && result.GetResult().Value == replica.ResultApplied:
-		handBack(result.GetResult().Data, writes)
-	case result.Completed() && result.GetResult().Value == replica.ResultMalformed:
-		finish(writes, fmt.Errorf("%w: the command is malformed", service.ErrUnavailable))
-	case result.Timeout():
-		finish(writes, fmt.Errorf("%w: no answer in time", service.ErrUnknown))
-	default:
-		finish(writes, fmt.Errorf("%w: the replica stopped", service.ErrUnknown))
-	}
 }
 
 // resend puts writes that were refused back to the front.
@@ -346,7 +333,10 @@ func (p *proposer) do(ctx context.Context, w *write) ([]byte, error) {
 	case o := <-w.done:
 		return o.existed, o.err
 	case <-ctx.Done():
-		if w.end() {
+		p.encoding.Lock()
+		maybeSent := w.end()
+		p.encoding.Unlock()
+		if maybeSent {
 			return nil, fmt.Errorf("%w: %w", service.ErrUnknown, ctx.Err())
 		}
 		p.forget(w)
@@ -359,6 +349,6 @@ func (p *proposer) do(ctx context.Context, w *write) ([]byte, error) {
 func (p *proposer) forget(w *write) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w.ops = nil
+	w.forget()
 	p.queue = slices.DeleteFunc(p.queue, func(queued *write) bool { return queued == w })
 }

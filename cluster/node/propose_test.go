@@ -33,7 +33,7 @@ func TestWritesThatGaveUpTakeNoMemory(t *testing.T) {
 		if _, err := p.do(ctx, w); !errors.Is(err, service.ErrUnavailable) {
 			t.Errorf("got %v", err)
 		}
-		if w.ops != nil {
+		if w.ops != nil || w.encoded != nil {
 			t.Error("the ops are kept")
 		}
 	}
@@ -53,7 +53,7 @@ func TestALateWriteIsNotProposed(t *testing.T) {
 	p.shard.leaderMu.Lock()
 	claimed := make(chan []*write)
 	go func() {
-		_, writes := p.prepare([]*write{w})
+		_, _, writes := p.prepare([]*write{w}, true)
 		claimed <- writes
 	}()
 	time.Sleep(time.Until(w.deadline))

@@ -124,11 +124,7 @@ func (n *Node) post(ctx context.Context, address, path string, query string,
 
 func (n *Node) writeRemote(ctx context.Context, shardID uint64, ops []service.Op,
 	counted bool) ([]byte, error) {
-	command := replica.NewCommand(make([]byte, 0, replica.HeaderBytes+replica.OpsBytes(ops)),
-		sentHeader(counted, hasReads(ops)))
-	for _, op := range ops {
-		command = replica.AppendOp(command, op)
-	}
+	command := commandOf(nil, []*write{newWrite(ops, counted)}, sentHeader(counted, hasReads(ops)))
 	existed, err := n.elsewhere(ctx, shardID, pathWrite, "", command, false)
 	if err == nil && counted && len(existed) != len(ops) && !hasReads(ops) {
 		return nil, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(existed))
@@ -255,7 +251,7 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrInvalid, err)
 	}
-	w := &write{sentOn: c.query("leader") != "", ops: ops, opCount: count,
+	w := &write{sentOn: c.query("leader") != "", encoded: ops, opCount: count,
 		counted: header.Counted, reads: header.Reads}
 	if header.Reads && n.commands() < replica.ReadsVersion {
 		return nil, errNoReads

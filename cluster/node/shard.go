@@ -186,6 +186,15 @@ func (s *shard) ledTerm() uint64 {
 	return s.led
 }
 
+// leadsIn tells whether this replica leads in a term, and no later one is known to dragonboat. A
+// committed command with the term as its token is applied by every replica if so. Dragonboat knows
+// of a term before it hands out commits of entries of the term. So the command's entry is of this
+// term, and those before it are of no later one. No token is above its entry's term.
+func (s *shard) leadsIn(term uint64) bool {
+	leader, now, known, err := s.node.host.GetLeaderID(s.shardID)
+	return err == nil && known && leader == s.replicaID && now == term
+}
+
 // handOver asks another replica to lead. Proposals wait meanwhile: a leader that gives up drops
 // them, and raft tells nobody of those that it had sent on.
 func (s *shard) handOver(to uint64) error {

@@ -9,10 +9,11 @@ import (
 	"engine_race/cluster/service"
 )
 
-// write is a call that waits to be proposed. It has a copy of the call's ops: the call may end, and
-// reuse their memory, while the write is under way.
+// write is a call that waits to be proposed. Its ops lie in the memory of the call, which waits
+// until they are encoded into a command or the write is withdrawn: see proposer.encoding.
 type write struct {
-	ops      []byte // encoded
+	ops      []service.Op
+	encoded  []byte // the ops as another node has encoded them, instead of ops
 	opCount  int
 	counted  bool
 	reads    bool // some ops are reads: the outcome has their values; counted, too
@@ -37,13 +38,13 @@ type outcome struct {
 }
 
 func newWrite(ops []service.Op, counted bool) *write {
-	w := &write{ops: make([]byte, 0, replica.OpsBytes(ops)), opCount: len(ops), counted: counted}
-	for _, op := range ops {
-		w.ops = replica.AppendOp(w.ops, op)
-		w.reads = w.reads || op.Read
-	}
-	return w
+	return &write{ops: ops, opCount: len(ops), counted: counted, reads: hasReads(ops)}
 }
+
+// bytes is the size of the write's ops in a command.
+func (w *write) bytes() int { return len(w.encoded) + replica.OpsBytes(w.ops) }
+
+func (w *write) forget() { w.ops, w.encoded = nil, nil }
 
 // end is called when the call no longer waits. False: the write was not sent, and never will be.
 func (w *write) end() (maybeSent bool) {
@@ -75,6 +76,17 @@ func claim(writes []*write) []*write {
 func unclaim(writes []*write) []*write {
 	return slices.DeleteFunc(writes, func(w *write) bool {
 		return !w.state.CompareAndSwap(sent, waiting)
+	})
+}
+
+// refuseSentOn gives the writes that may be sent to the leader's node. It refuses those that come
+// from another node: that node looks for the leader itself.
+func refuseSentOn(writes []*write) []*write {
+	return slices.DeleteFunc(writes, func(w *write) bool {
+		if w.sentOn {
+			finish([]*write{w}, errStopping)
+		}
+		return w.sentOn
 	})
 }
 
@@ -117,14 +129,18 @@ func sentHeader(counted, reads bool) replica.Header {
 	return replica.Header{Version: 1, Counted: counted}
 }
 
-func commandOf(writes []*write, h replica.Header) []byte {
+// commandOf encodes a command into `memory`, or into new memory if that is too small.
+func commandOf(memory []byte, writes []*write, h replica.Header) []byte {
 	size := replica.HeaderBytes
 	for _, w := range writes {
-		size += len(w.ops)
+		size += w.bytes()
 	}
-	command := replica.NewCommand(make([]byte, 0, size), h)
+	command := replica.NewCommand(slices.Grow(memory[:0], size), h)
 	for _, w := range writes {
-		command = append(command, w.ops...)
+		command = append(command, w.encoded...)
+		for _, op := range w.ops {
+			command = replica.AppendOp(command, op)
+		}
 	}
 	return command
 }

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"engine_race/cluster/engine"
 	"engine_race/cluster/service"
 )
 
 // A command is the payload of a proposal: a header, then its ops. The header is the version, flags
 // and from version 2 on a token of 8 bytes. With reads, 8 bytes more name the replica that proposed
-// it: it alone reads, because nobody else waits for the values. An op is an opcode, the key as 8
-// bytes big-endian, and for a put the value.
+// it: it alone reads, because nobody else waits for the values. The ops are encoded as engine.Batch
+// takes them.
 //
 // The token is the term in which the proposing node led the shard. A replica refuses a command
 // whose token is below the highest that it has applied. A node that was stopped while it led can
@@ -26,9 +27,9 @@ const (
 	// ReadsVersion is the first version with reads among the ops.
 	ReadsVersion = 3
 
-	opDelete      = 0
-	opPut         = 1
-	opRead        = 2 // in commands with flagReads alone
+	opDelete      = engine.OpDelete
+	opPut         = engine.OpPut
+	opRead        = engine.OpRead // in commands with flagReads alone
 	opHeaderBytes = 1 + service.KeyBytes
 	putBytes      = opHeaderBytes + service.ValueBytes
 

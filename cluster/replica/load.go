@@ -28,8 +28,9 @@ func (r *Replica) load(store *engine.Store, stream io.Reader,
 		return position{}, err
 	}
 	defer writer.destroy()
-	at, err := readStream(stream, func(op service.Op) error {
-		if err := writer.add(op); err != nil || writer.batch.Len() < maxBatchOps {
+	at, err := readStream(stream, func(record service.Op) error {
+		err := writer.batch.Put(record.Key, record.Value)
+		if err != nil || writer.batch.Len() < maxBatchOps {
 			return err
 		}
 		if err := ended(); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/lni/dragonboat/v4/statemachine"
 
 	"engine_race/cluster/engine"
-	"engine_race/cluster/service"
 )
 
 const (
@@ -94,14 +93,8 @@ func (r *Replica) apply(entry *statemachine.Entry, token *uint64) error {
 			return err
 		}
 	}
-	for len(ops) > 0 {
-		op, rest := next(ops)
-		if !op.Read {
-			if err := r.writer.add(op); err != nil {
-				return err
-			}
-		}
-		ops = rest
+	if err := r.writer.batch.Append(ops); err != nil {
+		return err
 	}
 	if r.writer.batch.Len() >= maxBatchOps {
 		return r.writer.flush()
@@ -185,13 +178,6 @@ func (r *Replica) newWriter(store *engine.Store, ended func() error) (writer, er
 }
 
 func (w *writer) destroy() { w.batch.Destroy() }
-
-func (w *writer) add(op service.Op) error {
-	if op.Value == nil {
-		return w.batch.Delete(op.Key)
-	}
-	return w.batch.Put(op.Key, op.Value)
-}
 
 // flush writes the batch. On a full disk it waits for room: an entry that is committed cannot be
 // refused.

@@ -31,8 +31,8 @@ const (
 	valueReplyBytes  = 7 + service.ValueBytes + 2
 )
 
-// A write holds this for each op. Its value is copied into the proposer's queue, and again into the
-// proposal. Keys, ops and answers lie beside.
+// A write holds this for each op. Its value is copied into a command, and again into an entry of
+// the log. Keys, ops and answers lie beside.
 const (
 	writeCopies  = 2
 	writeOpBytes = 128

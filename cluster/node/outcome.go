@@ -1,0 +1,72 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/lni/dragonboat/v4"
+
+	"engine_race/cluster/replica"
+	"engine_race/cluster/service"
+)
+
+// finishProposal hands the outcome to the writes: at the commit to those whose calls ask for no
+// more. The slot is free when the command was applied or the leader has changed: a proposal to a
+// dead leader ends with its time-out alone.
+func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*write, token uint64,
+	leaderChanged <-chan struct{}) {
+	results := request.ResultC()
+	done := false // the writes have their outcome
+	var result dragonboat.RequestResult
+	for ended := false; !ended; {
+		select {
+		case result = <-results:
+			// A command that was applied was also committed.
+			ended = result.Completed() || !result.Committed()
+			if !ended && !writes[0].counted && p.shard.leadsIn(token) {
+				handBack(nil, writes)
+				done = true
+			}
+		case <-leaderChanged:
+			leaderChanged = nil
+			<-p.slots
+		}
+	}
+	if leaderChanged != nil {
+		<-p.slots
+	}
+	// Dragonboat may still be about to tell of the commit of a request that has ended otherwise. It
+	// would tell the next one that uses the same memory.
+	if result.Completed() {
+		request.Release()
+	}
+	p.proposalEnded()
+	if done {
+		if isLate(result) {
+			panic("a command was acknowledged, and is refused as a late one")
+		}
+		return
+	}
+	// A proposal that was dropped has never reached a log, and a late one has changed nothing.
+	if result.Dropped() || isLate(result) {
+		p.resend(writes)
+		return
+	}
+	handOut(result, writes)
+}
+
+func handOut(result dragonboat.RequestResult, writes []*write) {
+	switch {
+	case result.Completed() && result.GetResult().Value == replica.ResultApplied:
+		handBack(result.GetResult().Data, writes)
+	case result.Completed() && result.GetResult().Value == replica.ResultMalformed:
+		finish(writes, fmt.Errorf("%w: the command is malformed", service.ErrUnavailable))
+	case result.Timeout():
+		finish(writes, fmt.Errorf("%w: no answer in time", service.ErrUnknown))
+	default:
+		finish(writes, fmt.Errorf("%w: the replica stopped", service.ErrUnknown))
+	}
+}
+
+func isLate(result dragonboat.RequestResult) bool {
+	return result.Completed() && result.GetResult().Value == replica.ResultLate
+}
