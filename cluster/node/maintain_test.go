@@ -122,3 +122,29 @@ func TestAStoreThatCannotBeSyncedHasNoSnapshot(t *testing.T) {
 		t.Error("the sync has not failed")
 	}
 }
+
+// Its log may be given up, and with it a copy of the entry.
+func TestAStoppedLeaderDoesNotAcknowledgeAtTheCommit(t *testing.T) {
+	c := newCluster(t, 1, 1, 1)
+	c.awaitReady()
+	c.fill(1, 5)
+	n := c.nodes[1]
+	s := n.shard(firstDataShard)
+	_, term, _, err := n.host.GetLeaderID(s.shardID)
+	if err != nil || !s.acknowledgesAtCommit(term) {
+		t.Fatalf("a sound leader does not acknowledge: %v", err)
+	}
+	name := filepath.Join(n.replicaDirectory(firstDataShard, s.replicaID), "applied.new")
+	if err := os.Mkdir(name, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.snapshotHere(soon(t), s); !errors.Is(err, service.ErrUnavailable) {
+		t.Fatalf("a snapshot: %v", err)
+	}
+	if failure := s.failure(); failure == nil || !failure.Stopped {
+		t.Fatalf("its failure is %+v", failure)
+	}
+	if s.acknowledgesAtCommit(term) {
+		t.Error("a leader that applies nothing acknowledges a write")
+	}
+}

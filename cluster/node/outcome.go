@@ -22,9 +22,10 @@ func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*wr
 		case result = <-results:
 			// A command that was applied was also committed.
 			ended = result.Completed() || !result.Committed()
-			if !ended && !writes[0].counted && p.shard.leadsIn(token) {
+			if !ended && !done && !writes[0].counted && p.shard.acknowledgesAtCommit(token) {
 				handBack(nil, writes)
 				done = true
+				writes = nil // their memory is the callers'
 			}
 		case <-leaderChanged:
 			leaderChanged = nil
@@ -41,8 +42,8 @@ func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*wr
 	}
 	p.proposalEnded()
 	if done {
-		if isLate(result) {
-			panic("a command was acknowledged, and is refused as a late one")
+		if isLate(result) || isMalformed(result) {
+			panic("a command was acknowledged, and its replica refuses it")
 		}
 		return
 	}
@@ -58,13 +59,17 @@ func handOut(result dragonboat.RequestResult, writes []*write) {
 	switch {
 	case result.Completed() && result.GetResult().Value == replica.ResultApplied:
 		handBack(result.GetResult().Data, writes)
-	case result.Completed() && result.GetResult().Value == replica.ResultMalformed:
+	case isMalformed(result):
 		finish(writes, fmt.Errorf("%w: the command is malformed", service.ErrUnavailable))
 	case result.Timeout():
 		finish(writes, fmt.Errorf("%w: no answer in time", service.ErrUnknown))
 	default:
 		finish(writes, fmt.Errorf("%w: the replica stopped", service.ErrUnknown))
 	}
+}
+
+func isMalformed(result dragonboat.RequestResult) bool {
+	return result.Completed() && result.GetResult().Value == replica.ResultMalformed
 }
 
 func isLate(result dragonboat.RequestResult) bool {

@@ -187,12 +187,20 @@ func (s *shard) ledTerm() uint64 {
 }
 
 // leadsIn tells whether this replica leads in a term, and no later one is known to dragonboat. A
-// committed command with the term as its token is applied by every replica if so. Dragonboat knows
-// of a term before it hands out commits of entries of the term. So the command's entry is of this
-// term, and those before it are of no later one. No token is above its entry's term.
+// committed command with the term as its token is applied by every replica if so. An entry of a
+// later term is committed by answers that come after that term is known. So the command's entry is
+// of this term, and those before it are of no later one. No token is above its entry's term.
 func (s *shard) leadsIn(term uint64) bool {
 	leader, now, known, err := s.node.host.GetLeaderID(s.shardID)
 	return err == nil && known && leader == s.replicaID && now == term
+}
+
+// acknowledgesAtCommit tells whether a committed command with the term as its token may be
+// acknowledged before this replica has applied it. A replica that has stopped may be given up with
+// its log, which holds one of the copies of the entry.
+func (s *shard) acknowledgesAtCommit(term uint64) bool {
+	failure := s.failure()
+	return (failure == nil || !failure.Stopped) && s.leadsIn(term)
 }
 
 // handOver asks another replica to lead. Proposals wait meanwhile: a leader that gives up drops
