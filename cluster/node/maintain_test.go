@@ -102,6 +102,22 @@ func TestALogIsNotKeptForAReplicaThatIsAway(t *testing.T) {
 	}
 }
 
+// failSync has a replica fail to sync its store, which stops it. No snapshot is made.
+func failSync(t *testing.T, n *testNode, s *shard) {
+	t.Helper()
+	// The index of what is synced is written as a file of this name.
+	name := filepath.Join(n.replicaDirectory(s.shardID, s.replicaID), "applied.new")
+	if err := os.Mkdir(name, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.snapshotHere(soon(t), s); !errors.Is(err, service.ErrUnavailable) {
+		t.Errorf("a snapshot: %v", err)
+	}
+	if failure := s.failure(); failure == nil || !failure.Stopped {
+		t.Fatalf("its failure is %+v", failure)
+	}
+}
+
 // The stores of other shards must go on. Dragonboat panicked when it was to remove a directory that
 // it had not made yet.
 func TestAStoreThatCannotBeSyncedHasNoSnapshot(t *testing.T) {
@@ -110,17 +126,7 @@ func TestAStoreThatCannotBeSyncedHasNoSnapshot(t *testing.T) {
 	c.fill(1, 5)
 	n := c.nodes[1]
 	s := n.shard(firstDataShard)
-	// The index of what is synced is written as a file of this name.
-	name := filepath.Join(n.replicaDirectory(firstDataShard, s.replicaID), "applied.new")
-	if err := os.Mkdir(name, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.snapshotHere(soon(t), s); !errors.Is(err, service.ErrUnavailable) {
-		t.Errorf("a snapshot: %v", err)
-	}
-	if s.failure() == nil {
-		t.Error("the sync has not failed")
-	}
+	failSync(t, n, s)
 }
 
 // Its log may be given up, and with it a copy of the entry.
@@ -134,16 +140,7 @@ func TestAStoppedLeaderDoesNotAcknowledgeAtTheCommit(t *testing.T) {
 	if err != nil || !s.acknowledgesAtCommit(term) {
 		t.Fatalf("a sound leader does not acknowledge: %v", err)
 	}
-	name := filepath.Join(n.replicaDirectory(firstDataShard, s.replicaID), "applied.new")
-	if err := os.Mkdir(name, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.snapshotHere(soon(t), s); !errors.Is(err, service.ErrUnavailable) {
-		t.Fatalf("a snapshot: %v", err)
-	}
-	if failure := s.failure(); failure == nil || !failure.Stopped {
-		t.Fatalf("its failure is %+v", failure)
-	}
+	failSync(t, n, s)
 	if s.acknowledgesAtCommit(term) {
 		t.Error("a leader that applies nothing acknowledges a write")
 	}

@@ -1,13 +1,20 @@
-// A hook of system calls that is made of a function.
+// A hook of system calls that is made of a function, and what it may answer.
 #ifndef TEST_FAULTS_CALL_WATCH_H_
 #define TEST_FAULTS_CALL_WATCH_H_
 
+#include <cerrno>
 #include <functional>
 #include <utility>
 
 #include "test/faults/system_calls.h"
 
 namespace engine_race::test {
+
+// A hook's answer to a call that fails.
+inline long Refuse(int error) {
+  errno = error;
+  return -1;
+}
 
 // Shows each system call to a function of the test's, which makes it or answers in its place.
 class CallWatch : public SystemCallHook {

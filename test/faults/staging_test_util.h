@@ -6,7 +6,6 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
-#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -15,11 +14,6 @@
 #include "test/log/log_test_util.h"
 
 namespace engine_race::test {
-
-inline long Refuse(int error) {
-  errno = error;
-  return -1;
-}
 
 inline bool IsOn(const SystemCall& call, CallKind kind, const char* name) {
   return call.kind == kind && PathOfFd(call.fd).ends_with(name);

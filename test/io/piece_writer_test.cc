@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/io/file.h"
 #include "test/faults/call_watch.h"
+#include "test/faults/dying_child.h"
 #include "test/faults/system_calls.h"
 #include "test/test_util.h"
 
@@ -28,6 +28,7 @@ namespace engine_race::io {
 namespace {
 
 using test::CallKind;
+using test::Refuse;
 using test::SystemCall;
 
 // Counts calls by kind. Answers `outcome` in place of the kernel for the kind `faulty`.
@@ -159,11 +160,6 @@ TEST_P(FaultyPieceWriterTest, WhatIsNotWrittenAtOnceIsWrittenAfterwards) {
   EXPECT_GT(calls.count(CallKind::kPwrite), 0);
 }
 
-long Refuse(int error) {
-  errno = error;
-  return -1;
-}
-
 constexpr CallFault kCallFaults[] = {
     {"NoContext", CallKind::kIoSetup, [](SystemCall*) { return Refuse(EAGAIN); }},
     {"NoSubmit", CallKind::kIoSubmit, [](SystemCall*) { return Refuse(ENOSYS); }},
@@ -240,19 +236,15 @@ TEST_F(PieceWriterTest, PiecesAreWrittenOneAfterTheOtherWhereThatIsAskedFor) {
 
 // Without the check, the kernel would kill the process with SIGXFSZ.
 TEST_F(PieceWriterTest, ALimitOnFilesIsAFailure) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  FaultyCalls calls;
+  const auto write_beyond_limit = [this] {
     const rlimit limit = {100 * kIoAlignment, 100 * kIoAlignment};
     ::signal(SIGXFSZ, SIG_DFL);
-    const bool is_limited = ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
-    PieceWriter own;
-    const Status written = Init(&own).ok() ? own.Write(Pieces(60, 90)) : Status();
-    ::_exit(is_limited && written.code() == Code::kFull ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    PieceWriter writer;
+    return ::setrlimit(RLIMIT_FSIZE, &limit) == 0 && Init(&writer).ok() &&
+           writer.Write(Pieces(60, 90)).code() == Code::kFull;
+  };
+  EXPECT_EQ(test::InChildUnder(&calls, write_beyond_limit), test::End::kFinished);
 }
 
 TEST_F(PieceWriterTest, TheLockOfAFileIsAwaited) {
