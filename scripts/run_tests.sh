@@ -217,7 +217,7 @@ for run in "$@"; do
     # The names of failed tests once more: they are easily missed in long output.
     if [ "${BASH_REMATCH[2]}" != 0 ]; then
       echo "$run: ${BASH_REMATCH[2]} failed:"
-      grep -aE '^(\[  FAILED  \] .* ms\)|FAILED |not ok |.*: ended with status |SUMMARY: )' "$results/$number" |
+      grep -aE '^(\[  FAILED  \] .* ms\)|FAILED |(FAIL|ERROR): |not ok | *--- FAIL: |.*: ended with status |SUMMARY: )' "$results/$number" |
         sort -u | sed 's|^|  |'
     fi
   else

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // Clients is the number that Cut takes for the caller's own side, where clients run.
@@ -26,6 +27,7 @@ const (
 	prefix      = "erc" // of all names; the kernel allows 15 bytes for a name
 	maxNetworks = 250
 	maxNodes    = 200
+	lockPath    = "/run/engine-raced-check.lock"
 	nowhere     = "02:00:00:00:00:fe" // a hardware address that no interface has
 )
 
@@ -194,8 +196,17 @@ type link struct {
 	Alias string `json:"ifalias"`
 }
 
-// removeDead removes the networks of processes that do not exist any more.
+// removeDead removes the networks of processes that do not exist any more. One process does so at a time:
+// two would delete the same links.
 func removeDead() error {
+	lock, err := os.OpenFile(lockPath, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lockPath, err)
+	}
 	text, err := exec.Command("ip", "-json", "link", "show", "type", "bridge").Output()
 	if err != nil {
 		return fmt.Errorf("ip link show: %w", err)
