@@ -199,14 +199,6 @@ class BucketVerifier {
                           state_.logged_key_watermark, state_.record_count, state_.key_places);
   }
 
-  // Watermarks: records below these are in the logs, in whole groups or synced.
-  uint64_t in_log_key_count() const {
-    return std::max(state_.logged_key_watermark, state_.synced_watermark);
-  }
-  uint64_t in_log_value_count() const {
-    return std::max(state_.logged_value_watermark, state_.synced_watermark);
-  }
-
   // Relaxed, as in AddBad.
   bool hands_on() const {
     return sink_ != nullptr && !walk_->found_bad.load(std::memory_order_relaxed);
@@ -233,7 +225,8 @@ class BucketVerifier {
   Position PositionOf(uint64_t slot) const {
     uint64_t sequence = 0;
     if (!state_.table.SequenceOf(slot, &sequence)) return {slot};
-    return {slot, sequence, sequence < in_log_key_count(), sequence < in_log_value_count()};
+    return {slot, sequence, sequence < state_.LoggedKeyCount(),
+            sequence < state_.LoggedValueCount()};
   }
 
   // The entry of a slot, from staging or from the pages of the log that begin with slot `begin`.
@@ -283,7 +276,6 @@ class BucketVerifier {
         AddBad(slot, at.key_in_log, /*value=*/false, "the key entry does not match its check");
         continue;
       }
-      VerifyStagedKey(at, entry);
       if (record.tombstone) {
         ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, nullptr));
         continue;
@@ -298,37 +290,8 @@ class BucketVerifier {
       } else {
         ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, value));
       }
-      VerifyStagedValue(at, record, value);
     }
     return Status::Ok();
-  }
-
-  // Synced records of an unfinished group lie in the log and in staging. Without rows reads take
-  // the staged ones, for as long as the counts are trusted.
-  void VerifyStagedKey(const Position& at, const format::KeyEntry& logged) {
-    if (!walk_->trusted || at.sequence < state_.LoggedKeyCount() || !at.key_in_log) return;
-    format::KeyEntry staged;
-    const Status read =
-        walk_->staging.ReadKeys(bucket_, key_lane_.PlaceOf(at.sequence),
-                                at.sequence % geometry_.keys_per_group(), 1, &staged);
-    if (!read.ok()) {
-      AddBad(at.slot, /*in_log=*/false, /*value=*/false, read.ToString());
-    } else if (staged != logged) {
-      AddBad(at.slot, /*in_log=*/false, /*value=*/false, "the key entry is not the one in the log");
-    }
-  }
-
-  // Into `buffer`.
-  void VerifyStagedValue(const Position& at, const KeyRecord& record, char* buffer) {
-    if (!walk_->trusted || at.sequence < state_.LoggedValueCount() || !at.value_in_log) return;
-    const Status read =
-        walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(at.sequence),
-                                  at.sequence % geometry_.values_per_group(), 1, buffer);
-    if (!read.ok()) {
-      AddBad(at.slot, /*in_log=*/false, /*value=*/true, read.ToString());
-    } else if (!IsValueOf(record, buffer)) {
-      AddBad(at.slot, /*in_log=*/false, /*value=*/true, "the value does not match its checksum");
-    }
   }
 
   Walk* const walk_;

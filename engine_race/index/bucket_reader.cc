@@ -37,7 +37,8 @@ Status BucketReader::Start(uint32_t bucket) {
   }
   ENGINE_RACE_RETURN_IF_ERROR(pending.failure);
   pending.readable_count = pending.cut.logged_slot_end();
-  const uint64_t bytes = pending.cut.slot_end() * format::kKeyEntryBytes;
+  const uint64_t bytes =
+      std::max(pending.cut.slot_end(), pending.cut.logged_slot_end()) * format::kKeyEntryBytes;
   if (pending.buffer.size() < bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes + bytes / 4, false, &pending.buffer,
                                                  context_->log().placement().memory()));

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/format.h"
@@ -91,8 +92,10 @@ struct BucketCut {
   // How many slots, from the first one on, may hold records.
   uint64_t slot_end() const { return table.SlotEnd(record_count); }
   bool Holds(uint64_t slot) const { return table.Holds(slot, record_count); }
-  // The entries of slots below this are read from the key log, if first_sequence is 0.
-  uint64_t logged_slot_end() const { return table.has_rows() ? slot_end() : logged_key_watermark; }
+  // The entries of slots below this are read from the key log, if first_sequence is 0: whole pages.
+  uint64_t logged_slot_end() const {
+    return table.has_rows() ? slot_end() : RoundUp(logged_key_watermark, format::kPageEntries);
+  }
   // Puts the staged entries into their slots. `entries` has slot_end() of them.
   void PutStaged(format::KeyEntry* entries) const {
     for (size_t i = 0; i < staged_keys.size(); ++i) {

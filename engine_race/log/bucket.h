@@ -6,6 +6,7 @@
 #ifndef ENGINE_RACE_LOG_BUCKET_H_
 #define ENGINE_RACE_LOG_BUCKET_H_
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -95,11 +96,10 @@ struct alignas(64) Bucket {
   void WakeAwaitingRelease() noexcept;
   void Release();  // under the mutex
 
-  // Under the mutex: readers take records below this from the log. Synced records of an unfinished
-  // group lie in the log and in staging. Their row may have another run by now. Then only their
-  // slots are known, and staging is asked by number. So with rows the log is read.
+  // Under the mutex: records below this are in the log, as full groups or because they are synced.
+  // Nothing of them is read from staging.
   uint64_t LoggedCount(LaneKind kind) const {
-    return LoggedCountOf(table, LaneOf(kind).watermark(), synced_watermark);
+    return std::max(LaneOf(kind).watermark(), synced_watermark);
   }
   // Under the mutex: the slots of a row that hold nothing, and that no reader or view can come to.
   SlotBits GapsOf(uint32_t row) const;

@@ -4,6 +4,7 @@
 #ifndef ENGINE_RACE_LOG_BUCKET_STATE_H_
 #define ENGINE_RACE_LOG_BUCKET_STATE_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine_race/log/format.h"
@@ -28,12 +29,8 @@ struct BucketState {
   SlotTable table;
 
   // As Bucket::LoggedCount.
-  uint64_t LoggedKeyCount() const {
-    return LoggedCountOf(table, logged_key_watermark, synced_watermark);
-  }
-  uint64_t LoggedValueCount() const {
-    return LoggedCountOf(table, logged_value_watermark, synced_watermark);
-  }
+  uint64_t LoggedKeyCount() const { return std::max(logged_key_watermark, synced_watermark); }
+  uint64_t LoggedValueCount() const { return std::max(logged_value_watermark, synced_watermark); }
 };
 
 // The words of a state, with their checks under `seed_id`.

@@ -78,10 +78,6 @@ Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* c
                                   cut->staged_keys.data() + (sequence - cut->first_staged())));
     sequence += count;
   }
-  for (uint64_t sequence = cut->first_staged(); sequence < bucket.synced_watermark; ++sequence) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        MendStagedKey(number, sequence, &cut->staged_keys[sequence - cut->first_staged()]));
-  }
   return Status::Ok();
 }
 
@@ -102,9 +98,8 @@ Status LogReader::ReadKeyEntry(uint32_t number, uint64_t sequence, format::KeyEn
       return NoSuchRecord(number, sequence);
     }
     if (sequence >= bucket.LoggedCount(LaneKind::kKeys)) {
-      ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
-          number, bucket.keys.PlaceOf(sequence), bucket.keys.IndexOf(sequence), 1, entry));
-      return MendStagedKey(number, sequence, entry);
+      return context_.staging.ReadKeys(number, bucket.keys.PlaceOf(sequence),
+                                       bucket.keys.IndexOf(sequence), 1, entry);
     }
   }
   // The watermark never falls.
@@ -119,20 +114,6 @@ Status LogReader::ReadLoggedKey(uint32_t number, uint64_t slot, format::KeyEntry
       page.data(), kIoAlignment, offset / kIoAlignment * kIoAlignment));
   std::memcpy(entry, page.data() + offset % kIoAlignment, sizeof(*entry));
   return Status::Ok();
-}
-
-// Until a bucket takes its first record in this opening, a lost page cache may have left anything
-// in staging. So a synced entry that does not verify there is taken from the key log. Under the
-// bucket's lock.
-Status LogReader::MendStagedKey(uint32_t number, uint64_t sequence, format::KeyEntry* entry) const {
-  const Bucket& bucket = context_.buckets[number];
-  ENGINE_RACE_ASSERT(bucket.synced_watermark <= bucket.record_count);
-  if (bucket.staging_verified || sequence >= bucket.synced_watermark) return Status::Ok();
-  KeyRecord record;
-  if (SlotTable::DecodeAppended(context_.codec(number), *entry, sequence, &record)) {
-    return Status::Ok();
-  }
-  return ReadLoggedKey(number, bucket.table.SlotOf(sequence), entry);
 }
 
 Status LogReader::NoSuchRecord(uint32_t number, uint64_t sequence) const {

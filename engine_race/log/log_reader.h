@@ -38,7 +38,6 @@ class LogReader {
  private:
   Status ReadLoggedKey(uint32_t bucket, uint64_t slot, format::KeyEntry* entry) const;
   Status TakeCut(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const;
-  Status MendStagedKey(uint32_t bucket, uint64_t sequence, format::KeyEntry* entry) const;
   Status NoSuchRecord(uint32_t bucket, uint64_t sequence) const;
   std::string NameOfValue(uint32_t bucket, uint64_t slot) const;
 

@@ -132,7 +132,7 @@ Status LogWriter::WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count
   {
     const Bucket& state = context_.buckets[bucket];
     const std::lock_guard<std::mutex> lock(context_.buckets[bucket].mutex);
-    if (!state.table.has_rows() || state.synced_watermark <= sequence) {
+    if (state.synced_watermark <= sequence) {
       whole = state.table.PieceFrom(sequence, sequence + whole_count);
     }
   }
@@ -197,12 +197,12 @@ Status LogWriter::ReserveKeys(uint32_t bucket, uint64_t begin_bytes, uint64_t en
       end_bytes - begin_bytes, &supported);
 }
 
-// The slots of records [*begin, end). With rows, *begin rises to the first one that is not synced:
-// the others are in the logs already, and may be known by their slots alone.
+// The slots of records [*begin, end). *begin rises to the first one that is not synced: the others
+// are in the logs already, and may be known by their slots alone.
 std::vector<SlotPiece> LogWriter::PiecesOf(uint32_t number, uint64_t* begin, uint64_t end) {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  if (bucket.table.has_rows()) *begin = std::clamp(bucket.synced_watermark, *begin, end);
+  *begin = std::clamp(bucket.synced_watermark, *begin, end);
   std::vector<SlotPiece> pieces;
   for (uint64_t next = *begin; next < end;) {
     pieces.push_back(bucket.table.PieceFrom(next, end));

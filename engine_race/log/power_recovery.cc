@@ -15,7 +15,6 @@
 #include "engine_race/log/entry_pages.h"
 #include "engine_race/log/index_coverage.h"
 #include "engine_race/log/key_log_cut.h"
-#include "engine_race/log/logged_records.h"
 #include "engine_race/log/logged_state.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/record_check.h"
@@ -132,35 +131,17 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
   return Status::Ok();
 }
 
-// Stages the records of the unfinished groups again, in place 0, and leaves no other entry staged.
-// `state` is a LoggedState.
-Status RestageGroups(const StoreFiles& files, uint32_t bucket, const BucketState& state) {
+// Leaves no entry staged: one of a record that is lost must not count later.
+Status EraseStagedKeys(const StoreFiles& files, uint32_t bucket) {
   const Geometry& geometry = files.identity.geometry;
-  const uint64_t place_bytes = geometry.staged_key_bytes_per_bucket();
+  const uint64_t bytes = geometry.staged_key_bytes_per_bucket();
+  const uint64_t offset = geometry.KeyPlaceOffset(bucket, 0);
   Region keys;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(place_bytes, false, &keys));
-  const uint64_t places_offset = geometry.KeyPlaceOffset(bucket, 0);
-  ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Read(keys.data(), place_bytes, places_offset));
-  const uint64_t key_count = state.record_count - state.logged_key_watermark;
-  ENGINE_RACE_ASSERT(key_count < geometry.keys_per_group());
-  const bool empty = key_count == 0 && state.record_count == state.logged_value_watermark &&
-                     IsZero(keys.data(), place_bytes);
-  if (empty) return Status::Ok();
-
-  std::memset(keys.data(), 0, place_bytes);
-  ENGINE_RACE_RETURN_IF_ERROR(ReadLoggedKeys(files, bucket, state.table, state.logged_key_watermark,
-                                             state.record_count,
-                                             reinterpret_cast<format::KeyEntry*>(keys.data())));
-  ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Write(keys.data(), place_bytes, places_offset));
-
-  const uint64_t value_count = state.record_count - state.logged_value_watermark;
-  const uint64_t value_bytes = value_count * kValueBytes;
-  Region values;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(value_bytes, false, &values));
-  ENGINE_RACE_RETURN_IF_ERROR(ReadLoggedValues(
-      files, bucket, state.table, state.logged_value_watermark, state.record_count, values.data()));
-  return files.staged_values.Write(values.data(), value_bytes,
-                                   geometry.ValuePlaceOffset(bucket, 0));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes, false, &keys));
+  ENGINE_RACE_RETURN_IF_ERROR(files.staged_keys.Read(keys.data(), bytes, offset));
+  if (IsZero(keys.data(), bytes)) return Status::Ok();
+  std::memset(keys.data(), 0, bytes);
+  return files.staged_keys.Write(keys.data(), bytes, offset);
 }
 
 // *readable: every record of the bucket past the synced ones is where readers look for it, and the
@@ -320,9 +301,7 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
     return CutKeyLogs({doubtful, cuts, *states}, context_.options.file_mode, &context_.files);
   }));
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
-    BucketState logged = LoggedState(context_.geometry(), cuts[index], page_cache_id);
-    logged.table = (*states)[index].table;
-    return reserve.Write([&] { return RestageGroups(context_.files, index, logged); });
+    return reserve.Write([&] { return EraseStagedKeys(context_.files, index); });
   }));
   for (const io::File& file : context_.files.key_files) {
     ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(file));

@@ -15,26 +15,22 @@ Status RecordCheck::Init() {
 }
 
 Status RecordCheck::ReadersFind(uint64_t begin, uint64_t end, bool* good) {
-  const Logged logged = {std::max(state_.logged_key_watermark, state_.synced_watermark),
-                         std::max(state_.logged_value_watermark, state_.synced_watermark)};
-  return Check(begin, end, begin, logged, good);
+  return Check(begin, end, begin, good);
 }
 
 Status RecordCheck::StagingVerifies(bool* good) {
-  const Logged logged = {state_.LoggedKeyCount(), state_.LoggedValueCount()};
-  return Check(std::min(logged.key_count, logged.value_count), state_.record_count,
-               logged.value_count, logged, good);
+  return Check(std::min(state_.LoggedKeyCount(), state_.LoggedValueCount()), state_.record_count,
+               state_.LoggedValueCount(), good);
 }
 
 // Values of records below first_value are not looked at.
-Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, const Logged& logged,
-                          bool* good) {
+Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, bool* good) {
   *good = false;
   ENGINE_RACE_ASSERT(!state_.damaged && end <= state_.record_count);
   const EntryCodec codec(files_.identity.seed_id(), bucket_);
   for (uint64_t sequence = begin; sequence < end; ++sequence) {
-    if (!HasPlaces(sequence, logged)) return Status::Ok();
-    ENGINE_RACE_RETURN_IF_ERROR(LoadEntry(sequence, logged));
+    if (!HasPlaces(sequence)) return Status::Ok();
+    ENGINE_RACE_RETURN_IF_ERROR(LoadEntry(sequence));
     const auto* const entries = reinterpret_cast<const format::KeyEntry*>(keys_.data());
     KeyRecord record;
     if (!SlotTable::DecodeAppended(codec, entries[sequence % format::kPageEntries], sequence,
@@ -43,7 +39,7 @@ Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, co
       return Status::Ok();
     }
     if (record.tombstone || sequence < first_value) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(LoadValue(sequence, logged));
+    ENGINE_RACE_RETURN_IF_ERROR(LoadValue(sequence));
     if (!IsValueOf(record, value_.data())) return Status::Ok();
   }
   *good = true;
@@ -51,22 +47,22 @@ Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, co
 }
 
 // Whether the record has a slot, and the places words name a place for what is not in the logs.
-bool RecordCheck::HasPlaces(uint64_t sequence, const Logged& logged) const {
+bool RecordCheck::HasPlaces(uint64_t sequence) const {
   const Geometry& geometry = files_.identity.geometry;
   uint64_t slot = 0;
   return state_.table.SlotOf(sequence, &slot) &&
-         (sequence < logged.key_count ||
+         (sequence < state_.LoggedKeyCount() ||
           PlaceInWord(state_.key_places, sequence / geometry.keys_per_group()) <
               format::kKeyPlaces) &&
-         (sequence < logged.value_count ||
+         (sequence < state_.LoggedValueCount() ||
           PlaceInWord(state_.value_places, sequence / geometry.values_per_group()) <
               format::kValuePlaces);
 }
 
-Status RecordCheck::LoadEntry(uint64_t sequence, const Logged& logged) {
+Status RecordCheck::LoadEntry(uint64_t sequence) {
   const Geometry& geometry = files_.identity.geometry;
   const uint64_t page = sequence / format::kPageEntries;
-  const bool in_log = sequence < logged.key_count;
+  const bool in_log = sequence < state_.LoggedKeyCount();
   if (loaded_ && loaded_page_ == page && loaded_from_log_ == in_log) return Status::Ok();
   const uint64_t first = page * format::kPageEntries;
   if (in_log) {
@@ -85,8 +81,8 @@ Status RecordCheck::LoadEntry(uint64_t sequence, const Logged& logged) {
   return Status::Ok();
 }
 
-Status RecordCheck::LoadValue(uint64_t sequence, const Logged& logged) {
-  if (sequence < logged.value_count) {
+Status RecordCheck::LoadValue(uint64_t sequence) {
+  if (sequence < state_.LoggedValueCount()) {
     return files_.values.Read(bucket_, state_.table.SlotOf(sequence), 1, value_.data());
   }
   const uint32_t group_records = files_.identity.geometry.values_per_group();

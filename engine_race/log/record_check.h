@@ -32,22 +32,14 @@ class RecordCheck {
   // if it is below the logged or the synced watermark, else in staging.
   Status ReadersFind(uint64_t begin, uint64_t end, bool* good);
 
-  // *good: everything staged verifies, so that it may be written over the logs. The synced records
-  // of unfinished groups are staged as well.
+  // *good: everything staged verifies, so that it may be written to the logs.
   Status StagingVerifies(bool* good);
 
  private:
-  // Records below these lie in the logs.
-  struct Logged {
-    uint64_t key_count = 0;
-    uint64_t value_count = 0;
-  };
-
-  Status Check(uint64_t begin, uint64_t end, uint64_t first_value, const Logged& logged,
-               bool* good);
-  bool HasPlaces(uint64_t sequence, const Logged& logged) const;
-  Status LoadEntry(uint64_t sequence, const Logged& logged);
-  Status LoadValue(uint64_t sequence, const Logged& logged);
+  Status Check(uint64_t begin, uint64_t end, uint64_t first_value, bool* good);
+  bool HasPlaces(uint64_t sequence) const;
+  Status LoadEntry(uint64_t sequence);
+  Status LoadValue(uint64_t sequence);
 
   const StoreFiles& files_;
   const Staging& staging_;

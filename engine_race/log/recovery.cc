@@ -113,9 +113,6 @@ Status Recovery::RecoverInDoubt(const char* doubt, const JournalReplay& journal,
     ENGINE_RACE_ASSERT(!recovered.ok() || state.damaged ||
                        state.synced_watermark == state.record_count);
     AdoptState(index, state);
-    // PowerRecovery has staged the unfinished groups anew, from the logs. Where it failed nothing
-    // is written, and synced records of an unfinished group may stand in the logs alone.
-    if (recovered.ok()) context_.buckets[index].staging_verified = true;
   }
   return Status::Ok();
 }
@@ -136,15 +133,13 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   bucket.synced_watermark = state.synced_watermark;
   AdoptTable(index, state.table);
   bucket.found_clean_at = state.clean_at;
-  bucket.staging_verified = state.logged_key_watermark == state.record_count &&
-                            state.logged_value_watermark == state.record_count;
+  bucket.staging_verified = state.LoggedKeyCount() == state.record_count &&
+                            state.LoggedValueCount() == state.record_count;
   bucket.reserved_key_bytes = state.logged_key_watermark * sizeof(format::KeyEntry);
   bucket.reserved_value_bytes = state.logged_value_watermark * kValueBytes;
   // Relaxed: no other thread has seen the log yet.
   bucket.published_count.store(state.record_count, std::memory_order_relaxed);
-  // Synced records of an unfinished group lie in the log as well, and are safer there.
-  bucket.published_value_watermark.store(
-      std::max(state.logged_value_watermark, state.synced_watermark), std::memory_order_relaxed);
+  bucket.published_value_watermark.store(state.LoggedValueCount(), std::memory_order_relaxed);
 }
 
 void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {

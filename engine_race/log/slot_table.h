@@ -174,13 +174,6 @@ class SlotTable {
   Runs runs_;
 };
 
-// How many records readers take from a log. It has all full groups below the group watermark, and
-// all records below the synced one. See Bucket::LoggedCount.
-inline uint64_t LoggedCountOf(const SlotTable& table, uint64_t group_watermark,
-                              uint64_t synced_watermark) {
-  return table.has_rows() ? std::max(group_watermark, synced_watermark) : group_watermark;
-}
-
 }  // namespace engine_race
 
 #endif  // ENGINE_RACE_LOG_SLOT_TABLE_H_

@@ -109,12 +109,11 @@ Status Syncer::FlushTo(std::span<const SyncTarget> targets) {
   return Status::Ok();
 }
 
-// With rows: a thread may still write a whole group, of which a Sync has brought a part into the
-// logs. Once the records of that part count as synced, other records may get their slots. So the
-// write must end before. Writes that begin later leave these records out.
+// A thread may still write a whole group, of which a Sync has brought a part into the logs. Once
+// the records of that part count as synced, other records may get their slots. So the write must
+// end before. Writes that begin later leave these records out.
 void Syncer::AwaitWritesBelow(uint64_t target, Bucket* bucket,
                               std::unique_lock<std::mutex>* lock) const {
-  if (!bucket->table.has_rows()) return;
   const auto writes_below = [&] {
     for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
       const Lane& lane = bucket->LaneOf(kind);

@@ -161,7 +161,7 @@ bool StoreLayout::IsStaged(uint32_t bucket, uint64_t slot, format::WordKind logg
                            uint64_t* sequence) const {
   const SlotTable& table = tables_[bucket];
   const uint64_t logged_count =
-      LoggedCountOf(table, Payload(bucket, logged), Payload(bucket, format::WordKind::kSynced));
+      std::max(Payload(bucket, logged), Payload(bucket, format::WordKind::kSynced));
   return table.SequenceOf(slot, sequence) && *sequence >= logged_count;
 }
 
