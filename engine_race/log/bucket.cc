@@ -60,10 +60,8 @@ void Bucket::CountGaps(uint32_t row) noexcept {
   constexpr uint32_t kMinShare = 8;
   const Row& content = table.rows()[row];
   uint32_t count = 0;
-  // The next run of the row takes the place of this one. The run of the last synced record stays:
-  // it tells how many records there are.
-  if (content.kind == format::RowKind::kUsed &&
-      (!content.has_run() || content.run_end() < FoundBySlotEnd())) {
+  // The next run of the row takes the place of this one.
+  if (content.kind == format::RowKind::kUsed && !content.RunReaches(FoundBySlotEnd())) {
     count = GapsOf(row).count();
     const bool is_left = count < table.row_records() / kMinShare || emptied.contains(row);
     if (!may_fill_region && is_left) count = 0;

@@ -101,6 +101,10 @@ struct alignas(64) Bucket {
   uint64_t LoggedCount(LaneKind kind) const {
     return std::max(LaneOf(kind).watermark(), synced_watermark);
   }
+  // Under the mutex: whether nothing of staging is needed. Groups go on without the synced records.
+  bool IsStagingIdle() const {
+    return !held && record_count == synced_watermark && values.IsIdle() && keys.IsIdle();
+  }
   // Under the mutex: the slots of a row that hold nothing, and that no reader or view can come to.
   SlotBits GapsOf(uint32_t row) const;
   // Under the mutex: counts a row's slots that the tail may fill. Too few for a run count as none.

@@ -111,6 +111,14 @@ Status BucketLog::NoteBackup(uint64_t backup_id, uint64_t parent_id) {
   });
 }
 
+// On a full disk others would take the space, and deletions would lack it.
+void BucketLog::GiveBackStaging(uint32_t number) noexcept {
+  if (context_.reserve.is_given_up()) return;
+  Bucket& bucket = context_.buckets[number];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  if (!bucket.damaged && bucket.IsStagingIdle()) context_.staging.GiveBack(number);
+}
+
 Status BucketLog::KeepCleanAt(uint32_t bucket, uint64_t record_count) noexcept {
   return Guarded([&] {
     Status kept = context_.staging.ReserveCounts();

@@ -230,6 +230,9 @@ class BucketLog {
   // The space that deletions and moves have on a full disk.
   SpaceReserve& reserve() { return context_.reserve; }
 
+  // For reclaim: gives the space of the bucket's staging back to the file system, if all of its
+  // records are synced. The next writes take space again.
+  void GiveBackStaging(uint32_t bucket) noexcept;
   // For reclaim: a record count of the bucket that is kept beside its counts. CleanAt: as the last
   // opening has left it; 0: not known. A power loss may take it.
   uint64_t CleanAt(uint32_t bucket) const { return context_.buckets[bucket].found_clean_at; }

@@ -9,6 +9,7 @@
 #ifndef ENGINE_RACE_LOG_LANE_H_
 #define ENGINE_RACE_LOG_LANE_H_
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -164,6 +165,13 @@ class Lane {
   void EndPartialWrite(uint64_t group) {
     ENGINE_RACE_ASSERT(PlaceOfGroup(group).state == State::kWriting);
     PlaceOfGroup(group).state = State::kFilling;
+  }
+
+  // Whether no group is written, and no place is pinned.
+  bool IsIdle() const {
+    return std::all_of(places_.begin(), places_.end(), [](const Place& place) {
+      return place.pins == 0 && (place.state == State::kFree || place.state == State::kFilling);
+    });
   }
 
   // For readers of staged records: a pinned place is not given away.

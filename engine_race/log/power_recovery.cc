@@ -87,7 +87,7 @@ class LogRepair {
     for (uint32_t i = 0; i < table_.rows().size(); ++i) {
       const Row& row = table_.rows()[i];
       // As Bucket::CountGaps.
-      if (row.is_moving() || (row.has_run() && row.run_end() >= synced_watermark_)) continue;
+      if (row.is_moving() || row.RunReaches(synced_watermark_)) continue;
       const uint32_t count = GapsOf(row).count();
       if (most >= wanted ? count < wanted || count >= most : count <= most) continue;
       most = count;
@@ -185,7 +185,7 @@ void CutRows(uint64_t cut, SlotTable* table) {
       row.number = cut;
     }
     if (!row.kept().empty() && row.horizon > cut) row.held = row.held & row.path;
-    if (row.held.empty()) row = row.Freed();
+    if (row.held.empty() && !row.RunReaches(cut)) row = row.Freed();
     if (row != table->rows()[index]) table->SetRow(index, row);
   }
 }

@@ -42,15 +42,20 @@ Status RowMover::Begin(uint32_t number) {
   // The records of a batch that holds the bucket have slots already, and no rows.
   bucket.AwaitRelease(&lock);
   ENGINE_RACE_RETURN_IF_ERROR(rows_.BeginRows(number));
-  const uint64_t begin_bytes =
-      bucket.table.rows().size() * bucket.table.row_records() * kValueBytes;
-  const uint64_t end_bytes = bucket.reserved_value_bytes;
-  // Space reserved ahead of the log has no use where slots are used again. It is punched out under
+  // Space reserved ahead of the logs has no use where slots are used again. It is punched out under
   // the lock: an append could take the row behind the last one, and write to it.
-  if (begin_bytes >= end_bytes) return Status::Ok();
+  const uint64_t first_slot = bucket.table.rows().size() * bucket.table.row_records();
+  const uint64_t end_slot = bucket.reserved_value_bytes / kValueBytes;
   bool supported = false;
-  return context_.files.values.Punch(number, begin_bytes / kValueBytes,
-                                     (end_bytes - begin_bytes) / kValueBytes, &supported);
+  if (first_slot < end_slot) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_.files.values.Punch(number, first_slot, end_slot - first_slot, &supported));
+  }
+  const uint64_t keys_begin = first_slot * format::kKeyEntryBytes;
+  if (keys_begin >= bucket.reserved_key_bytes) return Status::Ok();
+  const uint64_t keys_offset = context_.geometry().KeyOffset(number, 0);
+  return context_.files.KeyFile(number).Punch(keys_offset + keys_begin,
+                                              keys_offset + bucket.reserved_key_bytes, &supported);
 }
 
 uint64_t RowMover::FreeRowCount(uint32_t number) const {
@@ -317,7 +322,7 @@ Status RowMover::FreeInFile(const FreedSlots& freed) {
   if (unsettled == bucket.unsettled.end()) return Status::Ok();
   bucket.table_at_cut.See(context_.cuts.number(), bucket.table);
   row.held = row.held - freed.slots;
-  if (row.held.empty()) row = row.Freed();
+  if (row.held.empty() && !row.RunReaches(bucket.synced_watermark)) row = row.Freed();
   ENGINE_RACE_RETURN_IF_ERROR(rows_.Write(freed.bucket, freed.row, row));
   unsettled->second = unsettled->second - freed.slots;
   if (unsettled->second.empty()) bucket.unsettled.erase(unsettled);

@@ -65,6 +65,9 @@ class Staging {
     }
     return ReserveCountsFirst();
   }
+  // Gives the space of a bucket's places back to the file system; reading them gives zeros then.
+  // While nothing in them is needed. Where the file system cannot, it does nothing.
+  void GiveBack(uint32_t bucket) noexcept;
   // Makes sure of space for a whole place, in one step. Without it a place gets its space as
   // records are staged in it, which may then be refused. Cheap where it has it.
   Status ReservePlace(LaneKind kind, uint32_t bucket, uint32_t place);

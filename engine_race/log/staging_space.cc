@@ -3,8 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <span>
+#include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/sys_mapping.h"
 #include "engine_race/log/staging.h"
 
@@ -85,6 +88,27 @@ Status Staging::ReservePlace(LaneKind kind, uint32_t bucket, uint32_t place) {
   }
   return ReserveTo(keys_, bucket, geometry_.KeyPlaceOffset(bucket, place), keys_.group_bytes,
                    &places_[bucket].keys[place]);
+}
+
+void Staging::GiveBack(uint32_t bucket) noexcept {
+  constexpr uint64_t kBase = format::kBasePlaces;
+  uint64_t bytes = 0;
+  const auto give_back = [&](const Area& area, uint64_t offset, std::span<PlaceBytes> places) {
+    bool supported = false;
+    const Status punched = Guarded([&] {
+      return area.file.Punch(offset, offset + places.size() * area.group_bytes, &supported);
+    });
+    if (!punched.ok()) return;
+    for (PlaceBytes& place : places) bytes += std::exchange(place, PlaceBytes()).reserved;
+  };
+  PlacesOfBucket& places = places_[bucket];
+  const std::span values(places.values);
+  give_back(keys_, geometry_.KeyPlaceOffset(bucket, 0), places.keys);
+  give_back(values_, geometry_.ValuePlaceOffset(bucket, 0), values.first(kBase));
+  give_back(values_, geometry_.ValuePlaceOffset(bucket, kBase), values.subspan(kBase));
+  if (mapped_) populated_[bucket] = PopulatedPlaces();
+  // Relaxed: a statistic.
+  reserved_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 // Makes sure that the first `end_bytes` of a place have their space.

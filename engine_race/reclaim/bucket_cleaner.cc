@@ -149,12 +149,6 @@ void BucketCleaner::FindLive(uint32_t bucket) {
   }
 }
 
-// Whether slots of the row may be given up. The last run stays: it tells how many records there
-// are. Records behind the horizon may be lost with the power.
-bool BucketCleaner::IsSettled(const Row& row) const {
-  return !row.is_moving() && (!row.has_run() || row.run_end() < horizon_);
-}
-
 // A row with records that may be older than a damaged one of their key stays: moved ones would pass
 // for the newest.
 void BucketCleaner::CountRows() {
@@ -169,7 +163,8 @@ void BucketCleaner::CountRows() {
     if (row.free()) continue;
     const auto unsettled = unsettled_.find(index);
     UsedRow use;
-    use.stays = !IsSettled(row);
+    use.stays = row.is_moving();
+    use.is_tail = row.RunReaches(horizon_);
     for (uint32_t i = 0; i < row_records; ++i) {
       const uint64_t slot = uint64_t{index} * row_records + i;
       if (unsettled != unsettled_.end() && unsettled->second.Has(i)) continue;
@@ -196,7 +191,7 @@ std::vector<MovableRow> BucketCleaner::MovableRows() const {
   std::vector<MovableRow> movable;
   for (const auto& [index, row] : rows_) {
     const uint32_t live_count = row.live.count();
-    if (!row.stays && live_count != 0 && live_count != row_records &&
+    if (!row.stays && !row.is_tail && live_count != 0 && live_count != row_records &&
         unreadable_rows_.count(index) == 0) {
       movable.push_back({index, live_count, row.live.Nth(live_count - 1) + 1});
     }
@@ -210,7 +205,7 @@ Status BucketCleaner::FreeDead(uint32_t bucket) {
     if (freed_count_ == 0) ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
     ENGINE_RACE_RETURN_IF_ERROR(Free(bucket, index, row.dead));
     freed_count_ += row.dead.count();
-    if (row.live.empty()) slot_count_ -= log_.geometry().row_records();
+    if (row.live.empty() && !row.is_tail) slot_count_ -= log_.geometry().row_records();
   }
   has_more_ = has_more_ && freed_count_ != 0;
   return Status::Ok();

@@ -65,14 +65,14 @@ class BucketCleaner {
   struct UsedRow {
     SlotBits live;
     SlotBits dead;
-    bool stays = false;  // nothing of it may be given up
+    bool stays = false;    // nothing of it may be given up
+    bool is_tail = false;  // its live records are not moved: the row stays
   };
   Status CleanGuarded(uint32_t bucket, FunctionRef<RowChoice()> choose, BucketUse* use,
                       SharedProgress* progress);
   Status Look(uint32_t bucket);
   Status ReadEntries(uint32_t bucket);
   void FindLive(uint32_t bucket);
-  bool IsSettled(const Row& row) const;
   void CountRows();
   std::vector<MovableRow> MovableRows() const;
   Status FreeDead(uint32_t bucket);

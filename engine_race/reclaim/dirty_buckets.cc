@@ -20,6 +20,9 @@ constexpr uint64_t kMinRepeats = 4;
 constexpr double kSpareWatched = 5;
 // The fewest appends between two cleanings of a bucket, in rows: each cleaning reads all entries.
 constexpr uint64_t kMinRows = 1;
+// A bucket is sparse with so much more than the slots that it may have: a share of these, and a
+// row.
+constexpr uint64_t kSparseShare = 12;
 // Many buckets wait when more than one in 32 does.
 constexpr uint32_t kMaxWaitingShare = 32;
 
@@ -130,6 +133,8 @@ void DirtyBuckets::CountReplaced(State* bucket, std::span<const format::KeyEntry
   static_assert(size_t{1} << kTableBits >= 2 * kComparedEntries);
   std::array<uint16_t, size_t{1} << kTableBits> table{};
   for (size_t i = 0; i < entries.size(); ++i) {
+    // Of a synced record of which staging was given back.
+    if (entries[i] == format::KeyEntry()) continue;
     if (entries[i].tombstone()) ++bucket->replaced_count;
     const uint64_t hash = HashOfKey(entries[i].key);
     size_t place = hash >> (64 - kTableBits);
@@ -282,6 +287,14 @@ bool DirtyBuckets::FindMostDead(const std::set<uint32_t>& tried, uint32_t* numbe
     *number = b;
   }
   return most_dead_bytes >= least_bytes;
+}
+
+bool DirtyBuckets::IsSparse(uint32_t number) const {
+  const State& bucket = buckets_[number];
+  const std::lock_guard lock(bucket.mutex);
+  const uint64_t limit = SlotLimit(bucket.use.live_count, dead_percent_);
+  const uint64_t spare = std::max<uint64_t>(limit / kSparseShare, log_.geometry().row_records());
+  return bucket.was_cleaned && bucket.use.slot_count > limit + spare;
 }
 
 bool DirtyBuckets::BytesOf(uint32_t number, uint64_t* live_bytes, uint64_t* dead_bytes) const {

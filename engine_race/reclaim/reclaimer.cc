@@ -29,8 +29,11 @@ constexpr int kMaxCompactRounds = 8;
 
 }  // namespace
 
-Reclaimer::Reclaimer(const Options& options, BucketLog* log)
-    : options_(options), log_(*log), dirty_(options, log, [this] { Wake(); }) {}
+Reclaimer::Reclaimer(const Options& options, BucketLog* log, std::chrono::milliseconds idle_delay)
+    : options_(options),
+      log_(*log),
+      idle_delay_(idle_delay),
+      dirty_(options, log, [this] { Wake(); }) {}
 
 Reclaimer::~Reclaimer() { Stop(); }
 
@@ -49,6 +52,7 @@ void Reclaimer::Stop() {
 Status Reclaimer::Start() {
   if (options_.reclaim == Reclaim::kOff) return Status::Ok();
   return Guarded([this] {
+    compacted_counts_.resize(log_.geometry().bucket_count);
     dirty_.QueueDue();
     thread_ = StartThread("er-reclaim", [this] { Run(); });
     log_.set_key_group_listener(&dirty_);
@@ -178,7 +182,11 @@ void Reclaimer::Run() noexcept {
         // Another cleaning would find what the last one has freed, not settled.
         if (!is_woken || log_.mover().unsettled_bytes() == 0) dirty_.BringBack();
       } else {
-        work_.wait(lock, [&] { return is_wanted() || look_again_; });
+        const uint64_t record_count = log_.RecordCount();
+        const bool is_woken =
+            work_.wait_for(lock, idle_delay_, [&] { return is_wanted() || look_again_; });
+        lock.unlock();
+        if (!is_woken && log_.RecordCount() == record_count) CompactIdle();
       }
     }
     const std::lock_guard lock(mutex_);
@@ -238,23 +246,60 @@ Status Reclaimer::Compact(const ProgressFn& on_progress) {
     // synced only once others have left room.
     const Status synced = log_.Sync();
     if (!synced.ok() && synced.code() != Code::kFull) return synced;
-    ENGINE_RACE_RETURN_IF_ERROR(CompactSynced(on_progress));
+    const auto claim = [this](uint32_t bucket) {
+      log_.mover().AwaitClaim(bucket);
+      return true;
+    };
+    ENGINE_RACE_RETURN_IF_ERROR(CompactSynced(claim, on_progress));
     const bool has_won = mover.gives_space_back() && mover.given_back_bytes() - given_back_bytes >
                                                          mover.moved_bytes() - moved_bytes;
     if (synced.ok() || !has_won || round == kMaxCompactRounds) return synced;
   }
 }
 
-Status Reclaimer::CompactSynced(const ProgressFn& on_progress) {
+// Ends when anything is written. A limit on the rate leaves no time for it.
+void Reclaimer::CompactIdle() noexcept {
+  if (options_.reclaim_bytes_per_second != 0) return;
+  const Status compacted = Guarded([this] {
+    std::vector<bool> wanted(compacted_counts_.size());
+    for (uint32_t b = 0; b < wanted.size(); ++b) {
+      wanted[b] = log_.RecordCount(b) != compacted_counts_[b] && dirty_.IsSparse(b);
+    }
+    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return Status::Ok();
+    const uint64_t record_count = log_.RecordCount();
+    const auto is_idle = [&](uint64_t, uint64_t) {
+      const std::lock_guard lock(mutex_);
+      return !stop_ && log_.RecordCount() == record_count;
+    };
+    // A bucket that a batch holds is left alone.
+    const auto claim = [&](uint32_t b) {
+      bool held = false;
+      return wanted[b] && log_.mover().Claim(b, &held);
+    };
+    Status done = log_.Sync();
+    if (done.ok()) done = CompactSynced(claim, is_idle);
+    if (done.code() == Code::kIncomplete) return Status::Ok();
+    // After a failure, too: a later write leads to another try.
+    for (uint32_t b = 0; b < wanted.size(); ++b) {
+      if (wanted[b]) compacted_counts_[b] = log_.RecordCount(b);
+    }
+    return done;
+  });
+  Report(compacted);
+}
+
+Status Reclaimer::CompactSynced(const ClaimFn& claim, const ProgressFn& on_progress) {
   RowMover& mover = log_.mover();
   SharedProgress progress(on_progress, log_.RecordCount());
   BucketCleaner cleaner(&log_);
   // A cleaner skips moved rows that are not settled.
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   mover.Release();
+  std::vector<uint32_t> compacted;
   for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {
-    if (log_.BucketDamaged(bucket) || log_.RecordCount(bucket) == 0) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(CompactOne(&cleaner, bucket, &progress));
+    if (log_.BucketDamaged(bucket) || log_.RecordCount(bucket) == 0 || !claim(bucket)) continue;
+    compacted.push_back(bucket);
+    ENGINE_RACE_RETURN_IF_ERROR(CompactClaimed(&cleaner, bucket, &progress));
     if (!MustSettle()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
     ReleaseAll(kMaxReleaseThreads);
@@ -263,16 +308,18 @@ Status Reclaimer::CompactSynced(const ProgressFn& on_progress) {
   ReleaseAll(kMaxReleaseThreads);
   // Of rows that were left alone. A hole costs more than it wins where each takes a few slots.
   const uint32_t least_count = SparseCount(log_.geometry().row_records());
-  for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {
-    if (!log_.BucketDamaged(bucket)) mover.PunchGaps(bucket, least_count);
+  for (const uint32_t bucket : compacted) {
+    mover.PunchGaps(bucket, least_count);
+    log_.GiveBackStaging(bucket);
   }
   return Status::Ok();
 }
 
-// A region with few free rows takes several cleanings, each with the rows that the last one won.
-Status Reclaimer::CompactOne(BucketCleaner* cleaner, uint32_t number, SharedProgress* progress) {
+// Ends the claim. A region with few free rows takes several cleanings, each with the rows that the
+// last one won.
+Status Reclaimer::CompactClaimed(BucketCleaner* cleaner, uint32_t number,
+                                 SharedProgress* progress) {
   RowMover& mover = log_.mover();
-  mover.AwaitClaim(number);
   BucketUse use;
   const Status cleaned = Guarded([&] {
     for (uint64_t steps = 0;; ++steps) {

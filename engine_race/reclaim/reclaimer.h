@@ -2,15 +2,18 @@
 //
 // A thread of its own cleans the buckets that wait for it (dirty_buckets.h), settles and releases
 // (log/row_mover.h). Where it falls behind, threads that write help it. So writers that are faster
-// than cleaning slow down, and space does not grow.
+// than cleaning slow down, and space does not grow. Once nothing is written any more, the thread
+// compacts buckets of which most was deleted.
 //
 // Thread safety: every call from any thread. Owner of its thread.
 #ifndef ENGINE_RACE_RECLAIM_RECLAIMER_H_
 #define ENGINE_RACE_RECLAIM_RECLAIMER_H_
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -45,7 +48,9 @@ struct ReclaimStats {
 
 class Reclaimer {
  public:
-  Reclaimer(const Options& options, BucketLog* log);
+  // The store is idle when nothing was written for `idle_delay`.
+  Reclaimer(const Options& options, BucketLog* log,
+            std::chrono::milliseconds idle_delay = std::chrono::seconds(5));
   ~Reclaimer();
 
   // With Reclaim::kBackground: begins to watch the log and starts the thread. kOutOfMemory.
@@ -82,8 +87,11 @@ class Reclaimer {
   // `is_own`: for a write to that bucket.
   Status FreeOf(uint32_t bucket, bool is_own, bool* freed);
   void AwaitRelease(uint32_t bucket, uint64_t record_count);
-  Status CompactSynced(const ProgressFn& on_progress);
-  Status CompactOne(BucketCleaner* cleaner, uint32_t bucket, SharedProgress* progress);
+  // Compacts the buckets that `claim` claims.
+  using ClaimFn = std::function<bool(uint32_t bucket)>;
+  Status CompactSynced(const ClaimFn& claim, const ProgressFn& on_progress);
+  void CompactIdle() noexcept;
+  Status CompactClaimed(BucketCleaner* cleaner, uint32_t bucket, SharedProgress* progress);
   std::unique_ptr<BucketCleaner> TakeHelper();
   void Wake();
   // *use: zeros if another thread cleans the bucket, or a batch holds it.
@@ -102,7 +110,10 @@ class Reclaimer {
 
   const Options options_;
   BucketLog& log_;
+  const std::chrono::milliseconds idle_delay_;
   DirtyBuckets dirty_;
+  // Of the thread: by bucket, its record count when it was last compacted because of idleness.
+  std::vector<uint64_t> compacted_counts_;
   std::atomic<bool> has_failed_{false};
   std::mutex mutex_;  // around the next three
   std::condition_variable work_;

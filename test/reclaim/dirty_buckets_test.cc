@@ -67,7 +67,7 @@ TEST(DirtyBucketsTest, ABucketThatIsPutAsideComesBack) {
 
 std::vector<format::KeyEntry> EntriesOf(const std::vector<uint64_t>& keys) {
   std::vector<format::KeyEntry> entries(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) entries[i].key = keys[i];
+  for (size_t i = 0; i < keys.size(); ++i) entries[i] = {.key = keys[i], .check = 1};
   return entries;
 }
 
