@@ -1,8 +1,7 @@
 // The content of a new store that is copied from another: its shape, its logs and its counts.
 //
 // All records of a copy lie in its logs and count as synced. Nothing is staged, and there is no
-// journal. Its counts name no page cache, so its first opening trusts only the synced watermarks
-// and stages the unfinished groups.
+// journal. Its counts name no page cache, so its first opening trusts only the synced watermarks.
 //
 // Thread safety: a BucketFill belongs to one thread and fills other buckets than the others do; the
 // functions are stateless. The caller owns the files.

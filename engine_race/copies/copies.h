@@ -8,8 +8,7 @@
 // Every store that is made here is a store of its own. It has another id, so its paths and devices
 // are never taken for those of its source. Its manifest is written last, so an interrupted one is
 // no store. All its records lie in its logs and count as synced; nothing is staged and there is no
-// journal. Its counts name no page cache. So its first opening trusts only the synced watermarks,
-// and stages the unfinished groups.
+// journal. Its counts name no page cache. So its first opening trusts only the synced watermarks.
 //
 // - view_walk.h visits what a view shows, for checkpoints and backups; verify.h the records of a
 //   closed store, for copies.

@@ -13,7 +13,7 @@
 namespace engine_race {
 
 // The first `record_count` records of a bucket are in its logs and count as synced. The logged
-// watermarks are at the last whole groups. The unfinished groups begin in place 0 of staging.
+// watermarks are at the last whole groups. The unfinished groups go on in place 0 of staging.
 inline BucketState LoggedState(const Geometry& geometry, uint64_t record_count,
                                uint32_t page_cache_id) {
   BucketState state;

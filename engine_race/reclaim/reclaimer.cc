@@ -160,6 +160,8 @@ void Reclaimer::Report(const Status& status) noexcept {
 void Reclaimer::Run() noexcept {
   log_.placement().EnterDeviceThread();
   BucketCleaner cleaner(&log_);
+  // Whether no bucket gets sparse before another one is cleaned.
+  bool is_compact = false;
   while (true) {
     uint32_t bucket = 0;
     if (dirty_.Take(&bucket)) {
@@ -182,11 +184,15 @@ void Reclaimer::Run() noexcept {
         // Another cleaning would find what the last one has freed, not settled.
         if (!is_woken || log_.mover().unsettled_bytes() == 0) dirty_.BringBack();
       } else {
+        const auto is_woken = [&] { return is_wanted() || look_again_; };
         const uint64_t record_count = log_.RecordCount();
-        const bool is_woken =
-            work_.wait_for(lock, idle_delay_, [&] { return is_wanted() || look_again_; });
-        lock.unlock();
-        if (!is_woken && log_.RecordCount() == record_count) CompactIdle();
+        if (is_compact) {
+          work_.wait(lock, is_woken);
+          is_compact = false;
+        } else if (!work_.wait_for(lock, idle_delay_, is_woken)) {
+          lock.unlock();
+          is_compact = log_.RecordCount() == record_count && CompactIdle();
+        }
       }
     }
     const std::lock_guard lock(mutex_);
@@ -257,10 +263,11 @@ Status Reclaimer::Compact(const ProgressFn& on_progress) {
   }
 }
 
-// Ends when anything is written. A limit on the rate leaves no time for it.
-void Reclaimer::CompactIdle() noexcept {
-  if (options_.reclaim_bytes_per_second != 0) return;
-  const Status compacted = Guarded([this] {
+// False: it ended because something was written. A limit on the rate leaves no time for it.
+bool Reclaimer::CompactIdle() noexcept {
+  if (options_.reclaim_bytes_per_second != 0) return true;
+  bool is_over = true;
+  Report(Guarded([&] {
     std::vector<bool> wanted(compacted_counts_.size());
     for (uint32_t b = 0; b < wanted.size(); ++b) {
       wanted[b] = log_.RecordCount(b) != compacted_counts_[b] && dirty_.IsSparse(b);
@@ -278,14 +285,15 @@ void Reclaimer::CompactIdle() noexcept {
     };
     Status done = log_.Sync();
     if (done.ok()) done = CompactSynced(claim, is_idle);
-    if (done.code() == Code::kIncomplete) return Status::Ok();
+    is_over = done.code() != Code::kIncomplete;
+    if (!is_over) return Status::Ok();
     // After a failure, too: a later write leads to another try.
     for (uint32_t b = 0; b < wanted.size(); ++b) {
       if (wanted[b]) compacted_counts_[b] = log_.RecordCount(b);
     }
     return done;
-  });
-  Report(compacted);
+  }));
+  return is_over;
 }
 
 Status Reclaimer::CompactSynced(const ClaimFn& claim, const ProgressFn& on_progress) {

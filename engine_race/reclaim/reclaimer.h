@@ -90,7 +90,7 @@ class Reclaimer {
   // Compacts the buckets that `claim` claims.
   using ClaimFn = std::function<bool(uint32_t bucket)>;
   Status CompactSynced(const ClaimFn& claim, const ProgressFn& on_progress);
-  void CompactIdle() noexcept;
+  bool CompactIdle() noexcept;
   Status CompactClaimed(BucketCleaner* cleaner, uint32_t bucket, SharedProgress* progress);
   std::unique_ptr<BucketCleaner> TakeHelper();
   void Wake();

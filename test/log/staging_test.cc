@@ -1,6 +1,7 @@
 #include "engine_race/log/staging.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <string>
@@ -145,6 +146,48 @@ TEST_P(StagingTest, AWrittenLineIsTheWholeState) {
   EXPECT_EQ(found.logged_value_watermark, 8u);
   EXPECT_EQ(found.synced_watermark, 9u);
   EXPECT_EQ(found.page_cache_id, 4711u);
+}
+
+TEST_P(StagingTest, PlacesThatWereGivenBackTakeNoSpaceAndAreStagedAgain) {
+  ASSERT_TRUE(staging_.ReserveCounts().ok());
+  const auto stage = [&](uint32_t bucket, uint64_t version) {
+    for (const uint32_t place : {0U, 7U}) {
+      for (uint64_t i = 0; i < 4; ++i) {
+        ASSERT_TRUE(staging_.StageValue(bucket, place, i, ValueOf(i, version).data()).ok());
+      }
+    }
+    ASSERT_TRUE(staging_.StageKey(bucket, 0, 0, {11, 12, 13, version}).ok());
+  };
+  for (const uint32_t bucket : {1U, 2U}) ASSERT_NO_FATAL_FAILURE(stage(bucket, 1));
+  const auto space = [&] {
+    uint64_t bytes = 0;
+    for (const auto* const name : {format::kStagingValuesName, format::kStagingKeysName}) {
+      struct stat info {};
+      EXPECT_EQ(::stat(dir_.Join(name).c_str(), &info), 0);
+      bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+    }
+    return bytes;
+  };
+  const uint64_t full_space = space();
+  const uint64_t full_memory = staging_.memory_bytes();
+  staging_.GiveBack(1);
+  EXPECT_EQ(space(), full_space / 2);
+  EXPECT_EQ(staging_.memory_bytes(), full_memory / 2);
+  // The other bucket keeps what it has.
+  for (const uint32_t place : {0U, 7U}) {
+    ASSERT_TRUE(staging_.ReadValues(2, place, 3, 1, buffer_.data()).ok());
+    EXPECT_EQ(buffer_.substr(0, kValueBytes), ValueOf(3, 1));
+  }
+  ASSERT_NO_FATAL_FAILURE(stage(1, 2));
+  EXPECT_EQ(space(), full_space);
+  EXPECT_EQ(staging_.memory_bytes(), full_memory);
+  for (const uint32_t place : {0U, 7U}) {
+    ASSERT_TRUE(staging_.ReadValues(1, place, 3, 1, buffer_.data()).ok());
+    EXPECT_EQ(buffer_.substr(0, kValueBytes), ValueOf(3, 2));
+  }
+  format::KeyEntry entry;
+  ASSERT_TRUE(staging_.ReadKeys(1, 0, 0, 1, &entry).ok());
+  EXPECT_EQ(entry.check, 2u);
 }
 
 // Half of it is left for everything else.

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,6 +40,42 @@ TEST(SyncTest, PartialGroupsOutliveTheLossOfStaging) {
   }
   const auto log = OpenLog(TinyLogOptions(), dir.path());
   ExpectHoldsExactly(log.get(), 900);
+}
+
+// Its records are in the logs alone then. The group goes on in the same place.
+TEST(SyncTest, AGroupGoesOnAfterItsStagingWasGivenBack) {
+  for (const bool loses_power : {false, true}) {
+    const TempDir dir;
+    uint64_t store_id = 0;
+    const auto staged = [&] {
+      std::ifstream file(dir.Join(format::kStagingValuesName), std::ios::binary);
+      return std::any_of(std::istreambuf_iterator<char>(file), {}, [](char c) { return c != 0; });
+    };
+    {
+      const auto log = OpenLog(TinyLogOptions(), dir.path());
+      store_id = log->store_id();
+      AppendMany(log.get(), 0, 307);
+      log->GiveBackStaging(0);
+      EXPECT_TRUE(staged()) << "what is not synced stays";
+      ASSERT_TRUE(log->Sync().ok());
+      for (uint32_t bucket = 0; bucket < 4; ++bucket) log->GiveBackStaging(bucket);
+      EXPECT_FALSE(staged());
+      ExpectHoldsExactly(log.get(), 307);
+      AppendMany(log.get(), 307, 310);
+      ExpectHoldsExactly(log.get(), 310);
+      ASSERT_TRUE(log->Sync().ok());
+      for (uint32_t bucket = 0; bucket < 4; ++bucket) log->GiveBackStaging(bucket);
+    }
+    if (loses_power) LosePower(dir.path(), store_id);
+    {
+      const auto log = OpenLog(TinyLogOptions(), dir.path());
+      ExpectHoldsExactly(log.get(), 310);
+      AppendMany(log.get(), 310, 900);
+      ExpectHoldsExactly(log.get(), 900);
+    }
+    const auto log = OpenLog(TinyLogOptions(), dir.path());
+    ExpectHoldsExactly(log.get(), 900);
+  }
 }
 
 TEST(SyncTest, AnOrderlyRestartLosesNothingThatWasStaged) {

@@ -16,6 +16,7 @@
 #include "engine_race/log/row_file.h"
 #include "test/log/entry_test_util.h"
 #include "test/log/log_test_util.h"
+#include "test/log/page_cache_test_util.h"
 #include "test/reclaim/cleaner_fixture.h"
 
 namespace engine_race::test {
@@ -210,6 +211,52 @@ TEST_F(BucketCleanerTest, TheLastRunIsNeverFreed) {
     ASSERT_FALSE(damaged);
     ASSERT_FALSE(table.runs().empty());
     EXPECT_GE(table.RunEnd(), count_);
+  }
+}
+
+// Of the last run, too. Its live records stay where they are.
+TEST_F(BucketCleanerTest, DeadRecordsOfTheLastRunAreGivenUp) {
+  ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
+  for (uint64_t i = 0; i < kRow / 2; ++i) ASSERT_NO_FATAL_FAILURE(Put(0));
+  ASSERT_TRUE(log_->Sync().ok());
+  ASSERT_NO_FATAL_FAILURE(PutNew(3));
+  const BucketUse use = Clean(0);
+  EXPECT_EQ(use.live_count, held_.size());
+  EXPECT_EQ(use.held_count, held_.size());
+  std::set<uint64_t> dead = {0};
+  for (uint64_t i = 0; i + 1 < kRow / 2; ++i) dead.insert(2 * kRow + i);
+  EXPECT_EQ(GivenUp(), dead);
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  // The run goes on. Its row is filled again once it has ended.
+  EXPECT_EQ(log_->mover().GapCount(0), 0u);
+  ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
+  ASSERT_TRUE(log_->Sync().ok());
+  EXPECT_GT(log_->mover().GapCount(0), 0u);
+  ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+}
+
+// The last run still says how many records there were, with and without a loss of power.
+TEST_F(BucketCleanerTest, ABucketOfWhichAllWasDeletedGoesOn) {
+  for (const bool loses_power : {false, true}) {
+    SCOPED_TRACE(loses_power);
+    const uint64_t begin = next_key_;
+    ASSERT_NO_FATAL_FAILURE(PutNew(3 * kRow));
+    for (uint64_t key = begin; key < next_key_; ++key) ASSERT_NO_FATAL_FAILURE(Delete(key));
+    ASSERT_TRUE(log_->Sync().ok());
+    for (int i = 0; i < 3; ++i) {
+      static_cast<void>(Clean(0));
+      ASSERT_NO_FATAL_FAILURE(Settle());
+    }
+    EXPECT_EQ(Clean(0).held_count, held_.size());
+    const uint64_t store_id = log_->store_id();
+    cleaner_.reset();
+    log_.reset();
+    if (loses_power) LosePower(dir_.path(), store_id);
+    ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+    EXPECT_EQ(log_->RecordCount(0), count_);
+    ASSERT_NO_FATAL_FAILURE(PutNew(kRow / 2));
+    ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
+    EXPECT_EQ(log_->RecordCount(0), count_);
   }
 }
 

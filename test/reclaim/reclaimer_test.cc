@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -114,6 +115,35 @@ TEST(ReclaimerTest, ALargeWriteGetsTheLastRowOnlyIfLiveRecordsLeaveLessThanThree
     EXPECT_EQ(freed, live_count > 3 * kRow);
     EXPECT_EQ(log->mover().HasRoom(0, count), live_count > 3 * kRow);
   }
+}
+
+// Deletions of most records leave as many rows as the bucket may always have.
+TEST(ReclaimerTest, ASparseBucketIsCompactedWhenNothingIsWritten) {
+  constexpr uint64_t kRecords = 4096;
+  constexpr uint64_t kKept = 10;
+  const TempDir dir(FastParent());
+  Options options = TinyLogOptions();
+  options.bucket_capacity_records = 4 * kRecords;
+  const std::unique_ptr<BucketLog> log = OpenLog(options, dir.path());
+  Reclaimer reclaimer(options, log.get(), std::chrono::milliseconds(1));
+  ASSERT_TRUE(reclaimer.Start().ok());
+  const auto append = [&](uint64_t key, const char* value) {
+    while (log->Append(key, value).code() == Code::kFull) {
+      bool freed = false;
+      ASSERT_TRUE(reclaimer.MakeSpace({{0, {1, 1}}}, /*disk_is_full=*/false, &freed).ok());
+    }
+  };
+  for (uint64_t i = 0; i < kRecords; ++i) append(KeyIn(0, i), ValueOf(KeyIn(0, i), 1).data());
+  for (uint64_t i = kKept; i < kRecords; ++i) append(KeyIn(0, i), nullptr);
+  const auto held_count = [&] {
+    uint64_t count = 0;
+    BucketCut cut;
+    EXPECT_TRUE(log->LookAtBucket(0, /*first_sequence=*/0, &cut).ok());
+    for (uint64_t slot = 0; slot < cut.slot_end(); ++slot) count += cut.Holds(slot);
+    return count;
+  };
+  EXPECT_TRUE(Eventually([&] { return held_count() == kKept; })) << held_count();
+  reclaimer.Stop();
 }
 
 // On a full disk a batch may fail before it comes to the bucket.
