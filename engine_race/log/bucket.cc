@@ -49,6 +49,11 @@ bool Bucket::FindIdleGroup(FullGroup* full) const {
   return false;
 }
 
+// Groups go on without their synced records.
+bool Bucket::IsStagingIdle() const {
+  return !held && record_count == synced_watermark && values.IsIdle() && keys.IsIdle();
+}
+
 SlotBits Bucket::GapsOf(uint32_t row) const {
   const SlotBits gaps = SlotBits::First(table.row_records()) - table.rows()[row].held;
   const auto found = unreleased.find(row);

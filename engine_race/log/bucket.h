@@ -96,15 +96,11 @@ struct alignas(64) Bucket {
   void WakeAwaitingRelease() noexcept;
   void Release();  // under the mutex
 
-  // Under the mutex: records below this are in the log, as full groups or because they are synced.
-  // Nothing of them is read from staging.
+  // Under the mutex: records below this are in the log, and are read from there alone.
   uint64_t LoggedCount(LaneKind kind) const {
     return std::max(LaneOf(kind).watermark(), synced_watermark);
   }
-  // Under the mutex: whether nothing of staging is needed. Groups go on without the synced records.
-  bool IsStagingIdle() const {
-    return !held && record_count == synced_watermark && values.IsIdle() && keys.IsIdle();
-  }
+  bool IsStagingIdle() const;  // under the mutex: whether nothing of staging is needed
   // Under the mutex: the slots of a row that hold nothing, and that no reader or view can come to.
   SlotBits GapsOf(uint32_t row) const;
   // Under the mutex: counts a row's slots that the tail may fill. Too few for a run count as none.

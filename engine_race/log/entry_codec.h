@@ -113,6 +113,12 @@ inline uint32_t PayloadBits(format::WordKind kind) {
   }
 }
 
+// Which place a places word gives to a group.
+constexpr uint32_t PlaceInWord(uint32_t places_word, uint64_t group) {
+  const auto shift = static_cast<uint32_t>(group % format::kMaxPlaces) * format::kPlaceBits;
+  return (places_word >> shift) & ((uint32_t{1} << format::kPlaceBits) - 1);
+}
+
 }  // namespace engine_race
 
 #endif  // ENGINE_RACE_LOG_ENTRY_CODEC_H_

@@ -15,15 +15,10 @@
 #include <cstdint>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/format.h"
 
 namespace engine_race {
-
-// Which place a places word gives to a group.
-constexpr uint32_t PlaceInWord(uint32_t places_word, uint64_t group) {
-  const auto shift = static_cast<uint32_t>(group % format::kMaxPlaces) * format::kPlaceBits;
-  return (places_word >> shift) & ((uint32_t{1} << format::kPlaceBits) - 1);
-}
 
 class Lane {
  public:
@@ -77,7 +72,7 @@ class Lane {
   bool HasRoomFor(uint64_t slot, uint64_t count) const {
     uint64_t free = 0;
     for (uint32_t place = 0; place < place_count_; ++place) {
-      free += places_[place].state == State::kFree && places_[place].pins == 0;
+      free += IsFree(place);
     }
     return BegunBy(slot, count) <= free;
   }
@@ -90,10 +85,7 @@ class Lane {
   // there is none.
   uint32_t FreePlace() const {
     uint32_t place = 0;
-    while (place < place_count_ &&
-           (places_[place].state != State::kFree || places_[place].pins != 0)) {
-      ++place;
-    }
+    while (place < place_count_ && !IsFree(place)) ++place;
     return place;
   }
 
@@ -111,7 +103,7 @@ class Lane {
   // Gives the group that begins with `slot` the place that FreePlace() named.
   void TakePlace(uint64_t slot, uint32_t place) {
     ENGINE_RACE_ASSERT(BeginsGroup(slot));
-    ENGINE_RACE_ASSERT(places_[place].state == State::kFree && places_[place].pins == 0);
+    ENGINE_RACE_ASSERT(IsFree(place));
     places_[place].state = State::kFilling;
     places_word_ = WordWith(slot, place);
   }
@@ -168,11 +160,7 @@ class Lane {
   }
 
   // Whether no group is written, and no place is pinned.
-  bool IsIdle() const {
-    return std::all_of(places_.begin(), places_.end(), [](const Place& place) {
-      return place.pins == 0 && (place.state == State::kFree || place.state == State::kFilling);
-    });
-  }
+  bool IsIdle() const { return std::ranges::none_of(places_, &Place::IsBusy); }
 
   // For readers of staged records: a pinned place is not given away.
   void Pin(uint32_t place) { ++places_[place].pins; }
@@ -186,10 +174,14 @@ class Lane {
 
   enum class State : uint8_t { kFree, kFilling, kWriting, kWritten };
   struct Place {
+    bool IsBusy() const { return pins != 0 || state > State::kFilling; }
     uint32_t pins = 0;
     State state = State::kFree;
   };
 
+  bool IsFree(uint32_t place) const {
+    return places_[place].state == State::kFree && places_[place].pins == 0;
+  }
   uint32_t ShiftOf(uint64_t slot) const {
     return static_cast<uint32_t>((slot >> group_shift_) % format::kMaxPlaces) * format::kPlaceBits;
   }

@@ -65,8 +65,8 @@ class Staging {
     }
     return ReserveCountsFirst();
   }
-  // Gives the space of a bucket's places back to the file system; reading them gives zeros then.
-  // While nothing in them is needed. Where the file system cannot, it does nothing.
+  // Gives the space of a bucket's places back where the file system can. While nothing of it is
+  // needed.
   void GiveBack(uint32_t bucket) noexcept;
   // Makes sure of space for a whole place, in one step. Without it a place gets its space as
   // records are staged in it, which may then be refused. Cheap where it has it.
@@ -107,7 +107,7 @@ class Staging {
     if (mapped_) return Status::Ok();
     return PublishWord(bucket, format::WordKind::kRecords, record_count);
   }
-  // Replaces the whole line of a bucket at once, past the mapping. While nobody else publishes.
+  // Replaces a bucket's line of counts at once, past the mapping. While nobody else publishes.
   Status WriteLine(uint32_t bucket, const BucketState& state) const;
 
   // The whole group in a place, for the write to its log: *group points into the mapping, or into
@@ -122,11 +122,10 @@ class Staging {
   Status ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
                   format::KeyEntry* buffer) const;
 
-  // Asks for staged entries of neighbouring buckets to be read into the page cache. Advice.
+  // Asks for staged entries of neighbouring buckets to be read into the page cache.
   void PrefetchKeys(uint32_t first_bucket, uint32_t bucket_count) const;
 
-  // Mapped memory that this opening has made resident at most.
-  uint64_t memory_bytes() const;
+  uint64_t memory_bytes() const;  // of mappings that this opening has made resident at most
 
  private:
   // A staging file and, when mapped, its mapping.
@@ -184,15 +183,13 @@ class Staging {
   const StoreFiles& files_;
   const Geometry& geometry_;
   bool mapped_ = false;
-  // The placement of staging pages in the page cache.
-  Placement placement_;
+  Placement placement_;  // of staging pages in the page cache
   Area counts_;
   Area keys_;
   Area values_;
   std::vector<PopulatedPlaces> populated_;
   std::vector<PlacesOfBucket> places_;
-  // Groups that were staged with pwrite, on their way to the logs.
-  RegionPool group_buffers_;
+  RegionPool group_buffers_;  // for groups on their way to the logs that were staged with pwrite
   std::mutex reserve_mutex_;
   std::atomic<bool> counts_reserved_{false};  // changed under reserve_mutex_
   std::atomic<uint64_t> reserved_bytes_{0};

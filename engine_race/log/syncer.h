@@ -2,9 +2,9 @@
 //
 // Staging is never promised to survive a power loss, because the kernel writes its pages back in an
 // unknown order. So Sync writes what is staged of unfinished groups to its place in the log. From
-// then on that part is read from the log alone, and left out when the group is full: its slots may
-// be those of other records by then. In the durable sync modes a journal makes each write durable,
-// and its checkpoints are Syncs.
+// then on that part is read from the log alone. It is left out when the group is full: its slots
+// may be those of other records by then. In the durable sync modes a journal makes each write
+// durable, and its checkpoints are Syncs.
 //
 // Owner of the journal. Thread safety: every call from any thread, Close from one, as the last.
 // Invariant: a bucket's synced watermark moves after the flush of the logs that hold those records.

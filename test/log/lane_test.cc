@@ -86,6 +86,21 @@ TEST_F(LaneTest, APinnedPlaceIsNotGivenAway) {
   EXPECT_TRUE(lane_.HasRoomFor(3 * kGroup));
 }
 
+TEST_F(LaneTest, IsIdleUnlessAGroupIsWrittenOrAPlacePinned) {
+  EXPECT_TRUE(lane_.IsIdle());
+  Begin(0);
+  Begin(1);
+  EXPECT_TRUE(lane_.IsIdle());
+  lane_.BeginWrite(0);
+  EXPECT_FALSE(lane_.IsIdle());
+  ASSERT_TRUE(lane_.EndWrite(0, /*ok=*/true));
+  EXPECT_TRUE(lane_.IsIdle());
+  lane_.Pin(0);
+  EXPECT_FALSE(lane_.IsIdle());
+  lane_.Unpin(0);
+  EXPECT_TRUE(lane_.IsIdle());
+}
+
 TEST_F(LaneTest, GoesOnFromWhatAnotherOpeningLeft) {
   // Groups 3 (full, in place 2) and 4 (partial, in place 1) are staged.
   const uint32_t word = (2u << (3 * format::kPlaceBits)) | (1u << (4 * format::kPlaceBits));

@@ -196,8 +196,8 @@ type link struct {
 	Alias string `json:"ifalias"`
 }
 
-// removeDead removes the networks of processes that do not exist any more. One process does so at a time:
-// two would delete the same links.
+// removeDead removes the networks of processes that do not exist any more. One process does so at a
+// time: two would delete the same links.
 func removeDead() error {
 	lock, err := os.OpenFile(lockPath, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
