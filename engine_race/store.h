@@ -120,10 +120,11 @@ class Store {
   // logs, and writes some live records again. Works with Options::reclaim off too, and heeds no
   // limit on the rate. Snapshots and iterators keep what they can see. Background reclaim gives
   // that back once they are released, else another Compact. Records that find no room to be
-  // written again stay where they are. Syncs the store. kFull: the disk has no room to note which
-  // slots are free. kIOError and kCorruption as Sync, and for key logs that cannot be read. A
-  // failure loses no record, nor space that was given back. A progress function is told after each
-  // bucket and few MiB written again, and may not write to the store. kIncomplete if it cancels.
+  // written again stay where they are. Syncs the store, and gives back staging. kFull: the disk has
+  // no room to note which slots are free. kIOError and kCorruption as Sync, and for key logs that
+  // cannot be read. A failure loses no record, nor space that was given back. A progress function
+  // is told after each bucket and few MiB written again, and may not write to the store.
+  // kIncomplete if it cancels.
   Status Compact(const ProgressFn& on_progress = {});
 
   // Visits [lower, upper) in ascending order of key. An empty bound is open on its side. Bounds

@@ -209,8 +209,8 @@ struct Options {
   uint32_t reclaim_dead_percent = 15;
   // The most bytes a second that background reclaim writes again, on average over each cleaning;
   // 0: no limit. Without a limit writers clean buckets themselves where the store's thread falls
-  // behind. With one they do not. In any case a write cleans its bucket if that has no slots left,
-  // or as many rows as it may have.
+  // behind. With one they do not, and an idle store is not compacted. In any case a write cleans
+  // its bucket if that has no slots left, or as many rows as it may have.
   uint64_t reclaim_bytes_per_second = 0;
   // Compare every value read or visited with its checksum.
   bool verify_checksums = true;

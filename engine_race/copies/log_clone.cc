@@ -31,7 +31,7 @@ Status CloneFile(const io::File& from, const io::File& to) {
 // Leaves the rows of a cut of `record_count` records. Rows that are moving are moved ones in the
 // clone, which is durable before it is a store.
 void CutTable(uint64_t record_count, SlotTable* table) {
-  CutRows(record_count, table);
+  CutRows(record_count, record_count, table);
   for (uint32_t index = 0; index < table->rows().size(); ++index) {
     Row row = table->rows()[index];
     if (!row.is_moving()) continue;

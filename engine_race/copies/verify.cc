@@ -134,7 +134,7 @@ class BucketVerifier {
     uint64_t cut = 0;
     const auto ignore = [](const TailRecord&) { return Status::Ok(); };
     ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket_, state_, ignore, &cut));
-    CutRows(cut, &state_.table);
+    CutRows(cut, state_.synced_watermark, &state_.table);
     return Status::Ok();
   }
   // The records of an interrupted large batch that the next opening will append to the bucket,

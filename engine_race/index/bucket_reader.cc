@@ -97,7 +97,8 @@ Status BucketReader::Next(uint32_t* bucket, RawBucket* raw, Status* failure) {
   pending.cut.PutStaged(entries);
   raw->entries = {entries, pending.cut.slot_end()};
   raw->lost_begin = pending.readable_count;
-  raw->lost_end = pending.cut.logged_slot_end();
+  raw->lost_end =
+      pending.cut.table.has_rows() ? pending.cut.slot_end() : pending.cut.logged_key_watermark;
   raw->codec = context_->log().codec(pending.bucket);
   raw->table = &pending.cut.table;
   raw->record_count = pending.cut.record_count;

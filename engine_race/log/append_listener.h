@@ -57,7 +57,8 @@ class KeyGroupListener {
  public:
   virtual ~KeyGroupListener() = default;
   // Called by the thread that has written the group, without any lock. The bucket has at least
-  // `record_count` records.
+  // `record_count` records. The entry of a record is zeros if the record was synced, and its
+  // staging given back, before the group was full.
   virtual void OnKeyGroup(uint32_t bucket, std::span<const format::KeyEntry> entries,
                           uint64_t record_count) noexcept = 0;
 };
@@ -92,7 +93,8 @@ struct BucketCut {
   // How many slots, from the first one on, may hold records.
   uint64_t slot_end() const { return table.SlotEnd(record_count); }
   bool Holds(uint64_t slot) const { return table.Holds(slot, record_count); }
-  // The entries of slots below this are read from the key log, if first_sequence is 0: whole pages.
+  // With first_sequence 0 the entries of slots below this are read from the key log, in whole
+  // pages. PutStaged replaces those that are staged.
   uint64_t logged_slot_end() const {
     return table.has_rows() ? slot_end() : RoundUp(logged_key_watermark, format::kPageEntries);
   }
@@ -109,8 +111,6 @@ struct BucketCut {
   uint64_t logged_key_watermark = 0;
   // Appended records below this are in both logs.
   uint64_t logged_watermark = 0;
-  // Appended records below this outlive power loss.
-  uint64_t synced_watermark = 0;
   // The entries of appended records from first_staged() to record_count.
   std::vector<format::KeyEntry> staged_keys;
   SlotTable table;

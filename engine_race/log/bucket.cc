@@ -49,7 +49,7 @@ bool Bucket::FindIdleGroup(FullGroup* full) const {
   return false;
 }
 
-// Groups go on without their synced records.
+// A group is written from the synced watermark on, so its staged beginning is not read again.
 bool Bucket::IsStagingIdle() const {
   return !held && record_count == synced_watermark && values.IsIdle() && keys.IsIdle();
 }
@@ -65,7 +65,7 @@ void Bucket::CountGaps(uint32_t row) noexcept {
   constexpr uint32_t kMinShare = 8;
   const Row& content = table.rows()[row];
   uint32_t count = 0;
-  // The next run of the row takes the place of this one.
+  // A new run replaces the old one. The run of the last synced record must stay.
   if (content.kind == format::RowKind::kUsed && !content.RunReaches(FoundBySlotEnd())) {
     count = GapsOf(row).count();
     const bool is_left = count < table.row_records() / kMinShare || emptied.contains(row);

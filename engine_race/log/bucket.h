@@ -134,8 +134,8 @@ struct alignas(64) Bucket {
   // A batch is being written to this bucket: it alone appends, and nothing attaches or detaches the
   // listener or changes what the listener has prepared. Groups are written and synced meanwhile.
   bool held = false;
-  // Whether the records that this opening found staged have been compared with their checksums.
-  // That comes before anything is written over the logs or behind them.
+  // Whether the unsynced records that this opening found staged match their checksums. That is
+  // looked at before any is written to the logs, and before an append.
   bool staging_verified = false;
   bool damaged = false;  // set at Open, and constant after it
   Lane values;

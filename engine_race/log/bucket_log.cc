@@ -111,12 +111,15 @@ Status BucketLog::NoteBackup(uint64_t backup_id, uint64_t parent_id) {
   });
 }
 
-// On a full disk others would take the space, and deletions would lack it.
 void BucketLog::GiveBackStaging(uint32_t number) noexcept {
-  if (context_.reserve.is_given_up()) return;
   Bucket& bucket = context_.buckets[number];
-  const std::lock_guard<std::mutex> lock(bucket.mutex);
-  if (!bucket.damaged && bucket.IsStagingIdle()) context_.staging.GiveBack(number);
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    // After a failure a record may count on disk that does not count here.
+    if (bucket.damaged || context_.latch.latched() || !bucket.IsStagingIdle()) return;
+    context_.staging.GiveBack(number);
+  }
+  context_.reserve.TakeBack(/*has_released=*/true);
 }
 
 Status BucketLog::KeepCleanAt(uint32_t bucket, uint64_t record_count) noexcept {

@@ -229,7 +229,7 @@ Status GroupWriter::FinishWrite(uint32_t index, const FullGroup& full, Status wr
     lane = moved;
     if (values) {
       // Release pairs with the acquire in Bucket::LoggedValueWatermark.
-      bucket.published_value_watermark.store(std::max(lane.watermark(), bucket.synced_watermark),
+      bucket.published_value_watermark.store(bucket.LoggedCount(LaneKind::kValues),
                                              std::memory_order_release);
     }
   } else {

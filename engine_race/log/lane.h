@@ -159,7 +159,7 @@ class Lane {
     PlaceOfGroup(group).state = State::kFilling;
   }
 
-  // Whether no group is written, and no place is pinned.
+  // Whether no group is being written or awaits an earlier one, and no place is pinned.
   bool IsIdle() const { return std::ranges::none_of(places_, &Place::IsBusy); }
 
   // For readers of staged records: a pinned place is not given away.

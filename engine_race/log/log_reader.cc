@@ -65,7 +65,6 @@ Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* c
   cut->logged_key_watermark = bucket.LoggedCount(LaneKind::kKeys);
   cut->logged_watermark =
       std::min(cut->logged_key_watermark, bucket.LoggedCount(LaneKind::kValues));
-  cut->synced_watermark = bucket.synced_watermark;
   cut->table = bucket.table;
   cut->pin = CutPin(&bucket.cut_count);
   cut->staged_keys.resize(bucket.record_count - cut->first_staged());

@@ -223,7 +223,7 @@ Status LogWriter::SecureNext(uint32_t number, uint64_t count, uint64_t* first_se
       *first_secured = std::max(*first_secured, bucket.reserved_value_bytes / kValueBytes);
     }
   }
-  // A group that still fills is written as a whole.
+  // The unsynced records of a group that still fills are written with them.
   uint64_t group_begin = begin / group_records * group_records;
   for (const auto& [slot, slot_count] : PiecesOf(number, &group_begin, begin + count)) {
     ENGINE_RACE_RETURN_IF_ERROR(context_.files.values.Reserve(number, slot * kValueBytes,

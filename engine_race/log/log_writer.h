@@ -33,8 +33,8 @@ class LogWriter {
   // Writes whole pages of entries from `slot` on. kFull, kIOError.
   Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes, const void* data);
   // Write values, or entries, of appended records from `sequence` on, of one group, to their slots.
-  // They leave synced records out. For entries `sequence` is a multiple of
-  // kPageEntries, and zeros follow the last entry to the end of its page. Take the bucket's lock.
+  // They leave synced records out. For entries `sequence` is a multiple of kPageEntries, and zeros
+  // follow the last entry to the end of its page. They take the bucket's lock.
   Status WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* values);
   Status WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
 

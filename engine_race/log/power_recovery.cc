@@ -176,7 +176,7 @@ Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* tabl
   return Status::Ok();
 }
 
-void CutRows(uint64_t cut, SlotTable* table) {
+void CutRows(uint64_t cut, uint64_t synced_watermark, SlotTable* table) {
   for (uint32_t index = 0; index < table->rows().size(); ++index) {
     Row row = table->rows()[index];
     if (row.has_run() && row.number >= cut) {
@@ -185,7 +185,7 @@ void CutRows(uint64_t cut, SlotTable* table) {
       row.number = cut;
     }
     if (!row.kept().empty() && row.horizon > cut) row.held = row.held & row.path;
-    if (row.held.empty() && !row.RunReaches(cut)) row = row.Freed();
+    if (row.held.empty() && !row.RunReaches(synced_watermark)) row = row.Freed();
     if (row != table->rows()[index]) table->SetRow(index, row);
   }
 }
@@ -242,7 +242,7 @@ Status PowerRecovery::RepairLogs(std::vector<BucketState>* states,
     ENGINE_RACE_RETURN_IF_ERROR(SettleMovedRows(context_.files, index, &table));
     ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write(
         [&] { return RepairLog(index, (*states)[index], &table, &(*cuts)[index]); }));
-    if (table.has_rows()) CutRows((*cuts)[index], &table);
+    if (table.has_rows()) CutRows((*cuts)[index], (*states)[index].synced_watermark, &table);
     return Status::Ok();
   }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushLogs());

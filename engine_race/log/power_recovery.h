@@ -29,8 +29,9 @@ namespace engine_race {
 Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* table);
 // Drops the rows whose runs begin behind the bucket's end. Drops rows of records that were moved
 // when the bucket had more records: records that are yet to be written may get their numbers. Such
-// a move was not settled, so the other records of the row are still where they were.
-void CutRows(uint64_t cut, SlotTable* table);
+// a move was not settled, so the other records of the row are still where they were. The row of the
+// last synced record keeps its run, even if it holds nothing: the counts on disk need it.
+void CutRows(uint64_t cut, uint64_t synced_watermark, SlotTable* table);
 
 class PowerRecovery {
  public:

@@ -1,6 +1,5 @@
 #include "engine_race/log/recovery.h"
 
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>

@@ -1,12 +1,12 @@
 // Recovery: the part of Open that takes over the counts and the staged groups that it finds.
 //
 // A group that was full but not yet below the logged watermark may be in the log or not. Recovery
-// writes it once more from staging. That is right either way, because its place has not been given
-// away since. So recovery can be killed and begun again at any point. Partial groups stay where
-// they are.
+// writes its unsynced records once more from staging. That is right either way, because its place
+// has not been given away since. So recovery can be killed and begun again at any point. Partial
+// groups stay where they are.
 //
-// Staging is verified before it is written over a log. Page caches get lost in ways that no id
-// shows. Staging is then old or empty, while the log may hold synced records.
+// Staging is verified before it is written to a log. Page caches get lost in ways that no id shows.
+// Staging is then old or empty, while the log may hold the records.
 //
 // Thread safety: none; runs before any other thread knows the log. Changes the context's buckets
 // and files, and latches it where the store can only be read.

@@ -45,8 +45,8 @@ struct Row {
   bool has_run() const { return !path.empty(); }
   SlotBits kept() const { return held - path; }
   uint64_t run_end() const { return number + path.count(); }
-  // Whether its run ends with the last of so many records, or later. Where that many are synced,
-  // the row stays as it is: its run tells how many records there are.
+  // Whether its run ends at `record_count` or behind it. The row of the last synced record keeps
+  // its run, which tells how many records there are.
   bool RunReaches(uint64_t record_count) const { return has_run() && run_end() >= record_count; }
   // This row, holding nothing any more. Views may still show its records.
   Row Freed() const {

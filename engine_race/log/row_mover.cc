@@ -51,10 +51,8 @@ Status RowMover::Begin(uint32_t number) {
     ENGINE_RACE_RETURN_IF_ERROR(
         context_.files.values.Punch(number, first_slot, end_slot - first_slot, &supported));
   }
-  const uint64_t keys_begin = first_slot * format::kKeyEntryBytes;
-  if (keys_begin >= bucket.reserved_key_bytes) return Status::Ok();
   const uint64_t keys_offset = context_.geometry().KeyOffset(number, 0);
-  return context_.files.KeyFile(number).Punch(keys_offset + keys_begin,
+  return context_.files.KeyFile(number).Punch(keys_offset + first_slot * format::kKeyEntryBytes,
                                               keys_offset + bucket.reserved_key_bytes, &supported);
 }
 
@@ -139,7 +137,7 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
   // Records that were appended meanwhile are newer than those that are moved. The entries of most
   // are read without the lock. The room that the listener has made for a batch is the batch's.
   bucket.AwaitRelease(&lock);
-  while (bucket.listener != nullptr && seen_count < bucket.keys.watermark()) {
+  while (bucket.listener != nullptr && seen_count < bucket.LoggedCount(LaneKind::kKeys)) {
     lock.unlock();
     ENGINE_RACE_RETURN_IF_ERROR(ReadNewerKeys(number, &seen_count, &newer_keys));
     lock.lock();

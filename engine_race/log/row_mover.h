@@ -11,7 +11,7 @@
 //             file of rows says that the new rows are durable and that the slots hold nothing. It
 //             is flushed.
 //   Release   Once no view, cut or reader can come to the slots, the tail may fill them again. Rows
-//             that hold nothing are punched out.
+//             are punched out.
 //
 // Thread safety: every call from any thread; a bucket is cleaned by one thread at a time, which has
 // claimed it.

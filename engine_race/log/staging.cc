@@ -15,6 +15,7 @@
 #include "engine_race/base/sys_mapping.h"
 #include "engine_race/base/sys_pwrite.h"
 #include "engine_race/log/entry_codec.h"
+#include "engine_race/log/parallel_work.h"
 #include "engine_race/log/row_file.h"
 
 namespace engine_race {
@@ -139,14 +140,21 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
   std::vector<format::BucketCounts> lines(geometry_.bucket_count);
   ENGINE_RACE_RETURN_IF_ERROR(
       files_.counts.Read(lines.data(), lines.size() * sizeof(lines.front()), 0));
-  states->clear();
-  for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
+  states->assign(geometry_.bucket_count, BucketState());
+  const auto read = [&](uint32_t bucket) {
     SlotTable table;
     bool damaged = false;
     ENGINE_RACE_RETURN_IF_ERROR(ReadRows(files_, bucket, &table, &damaged));
-    states->push_back(DecodeCounts(files_.identity.seed_id(), bucket, geometry_, lines[bucket],
-                                   std::move(table)));
-    states->back().damaged = states->back().damaged || damaged;
+    BucketState& state = (*states)[bucket];
+    state =
+        DecodeCounts(files_.identity.seed_id(), bucket, geometry_, lines[bucket], std::move(table));
+    state.damaged = state.damaged || damaged;
+    return Status::Ok();
+  };
+  // The rows of each bucket take a read of their own.
+  if (files_.rows.valid()) return ForEachNumber(geometry_.bucket_count, read);
+  for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
+    ENGINE_RACE_RETURN_IF_ERROR(read(bucket));
   }
   return Status::Ok();
 }
@@ -164,10 +172,15 @@ Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_off
   const uint64_t wanted = placement_.anywhere()
                               ? std::max({2 * offset, begin + kPageBytes, uint64_t{bytes->reached}})
                               : area.group_bytes;
-  const uint64_t end = std::min(area.group_bytes, RoundUp(wanted, kPageBytes));
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveTo(area, bucket, place_offset,
-                                        std::max(end, std::min(kFirstStepBytes, area.group_bytes)),
-                                        bytes));
+  uint64_t end = std::min(area.group_bytes, RoundUp(wanted, kPageBytes));
+  Status reserved = Reserve(area, bucket, place_offset, begin,
+                            std::max(end, std::min(kFirstStepBytes, area.group_bytes)), bytes);
+  // A full disk may have room for a page.
+  if (reserved.code() == Code::kFull) {
+    end = begin + kPageBytes;
+    reserved = Reserve(area, bucket, place_offset, begin, end, bytes);
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(reserved);
   ENGINE_RACE_RETURN_IF_ERROR(Populate(area, bucket, place_offset + begin, end - begin));
   ENGINE_RACE_ASSERT(begin <= offset && offset < end && end <= area.group_bytes);
   bytes->reached = static_cast<uint32_t>(end);
@@ -186,7 +199,7 @@ Status Staging::PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, 
     *populated = {place, static_cast<uint32_t>(end_bytes / record_bytes)};
   }
   ENGINE_RACE_ASSERT(populated->place == place && index < populated->end);
-  ENGINE_RACE_ASSERT(offset + record_bytes <= std::min(bytes->reserved, bytes->reached));
+  ENGINE_RACE_ASSERT(offset + record_bytes <= std::min(bytes->reserved_end, bytes->reached));
   copy(area.mapping.data() + place_offset + offset);
   return Status::Ok();
 }

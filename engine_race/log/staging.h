@@ -65,8 +65,7 @@ class Staging {
     }
     return ReserveCountsFirst();
   }
-  // Gives the space of a bucket's places back where the file system can. While nothing of it is
-  // needed.
+  // Gives the space of a bucket's places back, where holes can be punched. Nothing there is needed.
   void GiveBack(uint32_t bucket) noexcept;
   // Makes sure of space for a whole place, in one step. Without it a place gets its space as
   // records are staged in it, which may then be refused. Cheap where it has it.
@@ -88,7 +87,7 @@ class Staging {
   // write reads the value long after. Fence comes before the records count.
   Status StreamValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   static void Fence();
-  // Prefetches what StreamValue and StageKey look at, and the line of counts. Advice only.
+  // Prefetches what StreamValue and StageKey look at, and the counts. Advice only.
   void PrefetchStreamed(uint32_t bucket, uint32_t value_place, uint64_t value_index,
                         uint32_t key_place, uint64_t key_index) const;
 
@@ -148,7 +147,8 @@ class Staging {
   // The bytes of a place that have their space, and those that this opening has populated, or has
   // written by pwrite where pages are placed.
   struct PlaceBytes {
-    uint32_t reserved = 0;
+    uint32_t reserved_begin = 0;
+    uint32_t reserved_end = 0;
     uint32_t reached = 0;
   };
   struct PlacesOfBucket {
@@ -163,8 +163,8 @@ class Staging {
   bool CanBeMapped(uint64_t memory_limit_bytes, const LogFn& log) const;
   Status ReserveCountsFirst();
   Status TouchCounts() const;
-  Status ReserveTo(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t end_bytes,
-                   PlaceBytes* bytes);
+  Status Reserve(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t begin,
+                 uint64_t end, PlaceBytes* bytes);
   Status Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const;
   // Calls copy(to), with the pages populated before the first record in them.
   template <typename CopyFn>

@@ -1,10 +1,10 @@
-// Reserves disk space and populates pages for mapped staging.
+// Reserves and gives back disk space, and populates pages for mapped staging.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <span>
-#include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
@@ -83,11 +83,11 @@ Status Staging::TouchCounts() const {
 Status Staging::ReservePlace(LaneKind kind, uint32_t bucket, uint32_t place) {
   if (!mapped_) return Status::Ok();
   if (kind == LaneKind::kValues) {
-    return ReserveTo(values_, bucket, geometry_.ValuePlaceOffset(bucket, place),
-                     values_.group_bytes, &places_[bucket].values[place]);
+    return Reserve(values_, bucket, geometry_.ValuePlaceOffset(bucket, place), 0,
+                   values_.group_bytes, &places_[bucket].values[place]);
   }
-  return ReserveTo(keys_, bucket, geometry_.KeyPlaceOffset(bucket, place), keys_.group_bytes,
-                   &places_[bucket].keys[place]);
+  return Reserve(keys_, bucket, geometry_.KeyPlaceOffset(bucket, place), 0, keys_.group_bytes,
+                 &places_[bucket].keys[place]);
 }
 
 void Staging::GiveBack(uint32_t bucket) noexcept {
@@ -98,8 +98,12 @@ void Staging::GiveBack(uint32_t bucket) noexcept {
     const Status punched = Guarded([&] {
       return area.file.Punch(offset, offset + places.size() * area.group_bytes, &supported);
     });
-    if (!punched.ok()) return;
-    for (PlaceBytes& place : places) bytes += std::exchange(place, PlaceBytes()).reserved;
+    // A punch that failed may have given back some of it.
+    if (punched.ok() && !supported) return;
+    for (PlaceBytes& place : places) {
+      bytes += place.reserved_end - place.reserved_begin;
+      place = PlaceBytes();
+    }
   };
   PlacesOfBucket& places = places_[bucket];
   const std::span values(places.values);
@@ -111,18 +115,24 @@ void Staging::GiveBack(uint32_t bucket) noexcept {
   reserved_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-// Makes sure that the first `end_bytes` of a place have their space.
-Status Staging::ReserveTo(const Area& area, uint32_t bucket, uint64_t place_offset,
-                          uint64_t end_bytes, PlaceBytes* bytes) {
-  ENGINE_RACE_ASSERT(HasCounts() && end_bytes <= area.group_bytes);
-  if (end_bytes <= bytes->reserved) return Status::Ok();
+// Makes sure that these bytes of a place have their space, and those between them and what has it.
+Status Staging::Reserve(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t begin,
+                        uint64_t end, PlaceBytes* bytes) {
+  ENGINE_RACE_ASSERT(HasCounts() && begin <= end && end <= area.group_bytes);
+  const uint64_t had = bytes->reserved_end - bytes->reserved_begin;
+  if (had != 0) {
+    begin = std::min<uint64_t>(begin, bytes->reserved_begin);
+    end = std::max<uint64_t>(end, bytes->reserved_end);
+    if (end - begin == had) return Status::Ok();
+  }
   // On tmpfs pages enter the page cache by being reserved.
   const PolicyScope scope(placement_.OnOneNode(bucket));
-  const uint64_t more_bytes = end_bytes - bytes->reserved;
-  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(area.file, place_offset + bytes->reserved, more_bytes));
-  bytes->reserved = static_cast<uint32_t>(end_bytes);
+  const uint64_t from = had != 0 && begin == bytes->reserved_begin ? bytes->reserved_end : begin;
+  ENGINE_RACE_RETURN_IF_ERROR(ReserveRange(area.file, place_offset + from, end - from));
+  bytes->reserved_begin = static_cast<uint32_t>(begin);
+  bytes->reserved_end = static_cast<uint32_t>(end);
   // Relaxed: a statistic.
-  reserved_bytes_.fetch_add(more_bytes, std::memory_order_relaxed);
+  reserved_bytes_.fetch_add(end - begin - had, std::memory_order_relaxed);
   return Status::Ok();
 }
 

@@ -23,7 +23,8 @@ Status Syncer::Sync() {
   return Status::Ok();
 }
 
-// Sync without the groups that still fill: they are not needed, and each would be written twice.
+// Sync without the groups that still fill: they are not needed, and each would be written in more
+// pieces.
 Status Syncer::SyncLogged() {
   const std::lock_guard<std::mutex> lock(sync_mutex_);
   if (context_.latch.latched()) return context_.latch.status();

@@ -74,7 +74,7 @@ Status BucketCleaner::Look(uint32_t bucket) {
   // Before the cut: what is settled meanwhile is not in its table.
   unsettled_ = log_.mover().UnsettledSlots(bucket);
   ENGINE_RACE_RETURN_IF_ERROR(log_.LookAtBucket(bucket, /*first_sequence=*/0, &cut_));
-  horizon_ = std::max(cut_.logged_watermark, cut_.synced_watermark);
+  horizon_ = cut_.logged_watermark;
   ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(bucket));
   FindLive(bucket);
   CountRows();
@@ -163,8 +163,8 @@ void BucketCleaner::CountRows() {
     if (row.free()) continue;
     const auto unsettled = unsettled_.find(index);
     UsedRow use;
-    use.stays = row.is_moving();
-    use.is_tail = row.RunReaches(horizon_);
+    use.is_fixed = row.is_moving();
+    use.keeps_run = row.RunReaches(horizon_);
     for (uint32_t i = 0; i < row_records; ++i) {
       const uint64_t slot = uint64_t{index} * row_records + i;
       if (unsettled != unsettled_.end() && unsettled->second.Has(i)) continue;
@@ -175,13 +175,15 @@ void BucketCleaner::CountRows() {
         continue;
       }
       use.live.Add(i);
-      use.stays = use.stays || table.NewestBelow(slot, entries[slot].sequence()) < first_movable_;
+      use.is_fixed =
+          use.is_fixed || table.NewestBelow(slot, entries[slot].sequence()) < first_movable_;
       // It goes once the older record that this cleaning gives up has gone.
       has_more_ = has_more_ || tombstones_[slot];
     }
     rows_.emplace(index, use);
-    // A row that was given up gets free with the next Settle.
-    const bool is_given_up = unsettled != unsettled_.end() && use.live.empty() && use.dead.empty();
+    // A row that was given up whole gets free with the next Settle, unless its run stays.
+    const bool is_given_up =
+        !use.keeps_run && unsettled != unsettled_.end() && use.live.empty() && use.dead.empty();
     if (!is_given_up) slot_count_ += row_records;
   }
 }
@@ -191,7 +193,7 @@ std::vector<MovableRow> BucketCleaner::MovableRows() const {
   std::vector<MovableRow> movable;
   for (const auto& [index, row] : rows_) {
     const uint32_t live_count = row.live.count();
-    if (!row.stays && !row.is_tail && live_count != 0 && live_count != row_records &&
+    if (!row.is_fixed && !row.keeps_run && live_count != 0 && live_count != row_records &&
         unreadable_rows_.count(index) == 0) {
       movable.push_back({index, live_count, row.live.Nth(live_count - 1) + 1});
     }
@@ -201,11 +203,11 @@ std::vector<MovableRow> BucketCleaner::MovableRows() const {
 
 Status BucketCleaner::FreeDead(uint32_t bucket) {
   for (const auto& [index, row] : rows_) {
-    if (row.stays || row.dead.empty()) continue;
+    if (row.is_fixed || row.dead.empty()) continue;
     if (freed_count_ == 0) ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
     ENGINE_RACE_RETURN_IF_ERROR(Free(bucket, index, row.dead));
     freed_count_ += row.dead.count();
-    if (row.live.empty() && !row.is_tail) slot_count_ -= log_.geometry().row_records();
+    if (row.live.empty() && !row.keeps_run) slot_count_ -= log_.geometry().row_records();
   }
   has_more_ = has_more_ && freed_count_ != 0;
   return Status::Ok();

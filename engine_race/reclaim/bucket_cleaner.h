@@ -65,8 +65,8 @@ class BucketCleaner {
   struct UsedRow {
     SlotBits live;
     SlotBits dead;
-    bool stays = false;    // nothing of it may be given up
-    bool is_tail = false;  // its live records are not moved: the row stays
+    bool is_fixed = false;   // none of its slots may be given up
+    bool keeps_run = false;  // its run reaches the horizon, so no live record is moved from it
   };
   Status CleanGuarded(uint32_t bucket, FunctionRef<RowChoice()> choose, BucketUse* use,
                       SharedProgress* progress);
@@ -86,8 +86,8 @@ class BucketCleaner {
 
   BucketLog& log_;
   BucketCut cut_;
-  // Appended records below this are in the logs, or synced. Others supersede nothing: a power loss
-  // could take them.
+  // Appended records below this are in both logs. Later ones supersede nothing: a power loss could
+  // take them.
   uint64_t horizon_ = 0;
   // Records of lower NewestBelow may be older than a damaged one of their key. 0: none is damaged.
   uint64_t first_movable_ = 0;

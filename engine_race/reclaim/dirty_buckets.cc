@@ -20,8 +20,7 @@ constexpr uint64_t kMinRepeats = 4;
 constexpr double kSpareWatched = 5;
 // The fewest appends between two cleanings of a bucket, in rows: each cleaning reads all entries.
 constexpr uint64_t kMinRows = 1;
-// A bucket is sparse with so much more than the slots that it may have: a share of these, and a
-// row.
+// A bucket is sparse if it has more slots than its limit by over this share, and by over a row.
 constexpr uint64_t kSparseShare = 12;
 // Many buckets wait when more than one in 32 does.
 constexpr uint32_t kMaxWaitingShare = 32;
@@ -133,8 +132,6 @@ void DirtyBuckets::CountReplaced(State* bucket, std::span<const format::KeyEntry
   static_assert(size_t{1} << kTableBits >= 2 * kComparedEntries);
   std::array<uint16_t, size_t{1} << kTableBits> table{};
   for (size_t i = 0; i < entries.size(); ++i) {
-    // Of a synced record of which staging was given back.
-    if (entries[i] == format::KeyEntry()) continue;
     if (entries[i].tombstone()) ++bucket->replaced_count;
     const uint64_t hash = HashOfKey(entries[i].key);
     size_t place = hash >> (64 - kTableBits);

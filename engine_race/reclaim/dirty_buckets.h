@@ -73,8 +73,8 @@ class DirtyBuckets final : public KeyGroupListener {
   // were not cleaned since the opening all may be dead. False: none has as many as an eighth
   // of a row.
   bool FindMostDead(const std::set<uint32_t>& tried, uint32_t* bucket) const;
-  // Whether the rows of a bucket have at least a row more than its live records should have. False
-  // for a bucket that was not cleaned since the opening.
+  // Whether a bucket has more slots than SlotLimit by over a twelfth of that, and by over a row.
+  // False for a bucket that was not cleaned since the opening.
   bool IsSparse(uint32_t bucket) const;
   // About how many slots the rows of all buckets have that are in use.
   uint64_t slot_count() const { return slot_count_.load(std::memory_order_relaxed); }

@@ -160,8 +160,8 @@ void Reclaimer::Report(const Status& status) noexcept {
 void Reclaimer::Run() noexcept {
   log_.placement().EnterDeviceThread();
   BucketCleaner cleaner(&log_);
-  // Whether no bucket gets sparse before another one is cleaned.
-  bool is_compact = false;
+  // Nothing is left to do for an idle store until the next wake-up.
+  bool idle_work_done = false;
   while (true) {
     uint32_t bucket = 0;
     if (dirty_.Take(&bucket)) {
@@ -186,12 +186,12 @@ void Reclaimer::Run() noexcept {
       } else {
         const auto is_woken = [&] { return is_wanted() || look_again_; };
         const uint64_t record_count = log_.RecordCount();
-        if (is_compact) {
+        if (idle_work_done) {
           work_.wait(lock, is_woken);
-          is_compact = false;
+          idle_work_done = false;
         } else if (!work_.wait_for(lock, idle_delay_, is_woken)) {
           lock.unlock();
-          is_compact = log_.RecordCount() == record_count && CompactIdle();
+          idle_work_done = CompactIdle(record_count);
         }
       }
     }
@@ -248,8 +248,8 @@ Status Reclaimer::Compact(const ProgressFn& on_progress) {
   for (int round = 1;; ++round) {
     const uint64_t given_back_bytes = mover.given_back_bytes();
     const uint64_t moved_bytes = mover.moved_bytes();
-    // A cleaner skips records that are neither in whole groups nor synced. On a full disk some are
-    // synced only once others have left room.
+    // A cleaner skips records that are not in the logs. On a full disk some are synced only once
+    // others have left room.
     const Status synced = log_.Sync();
     if (!synced.ok() && synced.code() != Code::kFull) return synced;
     const auto claim = [this](uint32_t bucket) {
@@ -263,8 +263,10 @@ Status Reclaimer::Compact(const ProgressFn& on_progress) {
   }
 }
 
-// False: it ended because something was written. A limit on the rate leaves no time for it.
-bool Reclaimer::CompactIdle() noexcept {
+// For a store that has had `record_count` records for a while. False if a write or Stop ended it.
+// With a limit on the rate it does nothing.
+bool Reclaimer::CompactIdle(uint64_t record_count) noexcept {
+  if (log_.RecordCount() != record_count) return false;
   if (options_.reclaim_bytes_per_second != 0) return true;
   bool is_over = true;
   Report(Guarded([&] {
@@ -273,7 +275,6 @@ bool Reclaimer::CompactIdle() noexcept {
       wanted[b] = log_.RecordCount(b) != compacted_counts_[b] && dirty_.IsSparse(b);
     }
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return Status::Ok();
-    const uint64_t record_count = log_.RecordCount();
     const auto is_idle = [&](uint64_t, uint64_t) {
       const std::lock_guard lock(mutex_);
       return !stop_ && log_.RecordCount() == record_count;
@@ -296,7 +297,8 @@ bool Reclaimer::CompactIdle() noexcept {
   return is_over;
 }
 
-Status Reclaimer::CompactSynced(const ClaimFn& claim, const ProgressFn& on_progress) {
+Status Reclaimer::CompactSynced(FunctionRef<bool(uint32_t bucket)> claim,
+                                const ProgressFn& on_progress) {
   RowMover& mover = log_.mover();
   SharedProgress progress(on_progress, log_.RecordCount());
   BucketCleaner cleaner(&log_);
@@ -304,6 +306,7 @@ Status Reclaimer::CompactSynced(const ClaimFn& claim, const ProgressFn& on_progr
   ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
   mover.Release();
   std::vector<uint32_t> compacted;
+  compacted.reserve(log_.geometry().bucket_count);
   for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {
     if (log_.BucketDamaged(bucket) || log_.RecordCount(bucket) == 0 || !claim(bucket)) continue;
     compacted.push_back(bucket);

@@ -2,8 +2,8 @@
 //
 // A thread of its own cleans the buckets that wait for it (dirty_buckets.h), settles and releases
 // (log/row_mover.h). Where it falls behind, threads that write help it. So writers that are faster
-// than cleaning slow down, and space does not grow. Once nothing is written any more, the thread
-// compacts buckets of which most was deleted.
+// than cleaning slow down, and space does not grow. Once the store is idle, the thread compacts
+// sparse buckets (DirtyBuckets::IsSparse).
 //
 // Thread safety: every call from any thread. Owner of its thread.
 #ifndef ENGINE_RACE_RECLAIM_RECLAIMER_H_
@@ -13,7 +13,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -87,10 +86,9 @@ class Reclaimer {
   // `is_own`: for a write to that bucket.
   Status FreeOf(uint32_t bucket, bool is_own, bool* freed);
   void AwaitRelease(uint32_t bucket, uint64_t record_count);
-  // Compacts the buckets that `claim` claims.
-  using ClaimFn = std::function<bool(uint32_t bucket)>;
-  Status CompactSynced(const ClaimFn& claim, const ProgressFn& on_progress);
-  bool CompactIdle() noexcept;
+  // Compacts the buckets for which `claim` is true: it has claimed them then.
+  Status CompactSynced(FunctionRef<bool(uint32_t bucket)> claim, const ProgressFn& on_progress);
+  bool CompactIdle(uint64_t record_count) noexcept;
   Status CompactClaimed(BucketCleaner* cleaner, uint32_t bucket, SharedProgress* progress);
   std::unique_ptr<BucketCleaner> TakeHelper();
   void Wake();
@@ -112,7 +110,7 @@ class Reclaimer {
   BucketLog& log_;
   const std::chrono::milliseconds idle_delay_;
   DirtyBuckets dirty_;
-  // Of the thread: by bucket, its record count when it was last compacted because of idleness.
+  // Used by the thread alone. By bucket: its record count at its last idle compaction.
   std::vector<uint64_t> compacted_counts_;
   std::atomic<bool> has_failed_{false};
   std::mutex mutex_;  // around the next three

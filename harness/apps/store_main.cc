@@ -172,8 +172,7 @@ void PrintBuckets(const std::vector<BucketState>& states, const IndexRoot& root)
       ++extent_count;
     }
     table.AddRow({Count(bucket), Count(state.record_count), Count(state.synced_watermark),
-                  Count(std::max(state.logged_value_watermark, state.synced_watermark)),
-                  Count(std::max(state.logged_key_watermark, state.synced_watermark)),
+                  Count(state.LoggedValueCount()), Count(state.LoggedKeyCount()),
                   Count(extent_count), Count(key_count),
                   Count(has_root ? root.coverages[bucket].record_count : 0)});
   }

@@ -158,8 +158,7 @@ TEST(LogReaderTest, NoRecordIsAppendedWhileABucketIsLocked) {
   parts.reader.DetachListener(0);
 }
 
-// As an opening that may not write finds a bucket: its synced records of an unfinished group stand
-// in the log, and staging has lost them. Of three records two are synced.
+// A bucket whose staging is lost. Its log has three records, of which two are synced.
 struct LostStaging {
   explicit LostStaging(const std::string& dir) : parts(TinyLogOptions(), dir) {
     parts.AppendKeys(0, 3);
@@ -174,7 +173,6 @@ struct LostStaging {
     Overwrite(dir + "/" + format::kStagingKeysName, zeros.data(), zeros.size(),
               parts.context.geometry().KeyPlaceOffset(0, bucket.keys.PlaceOf(0)));
     bucket.synced_watermark = 2;
-    bucket.staging_verified = false;
   }
 
   LogParts parts;
@@ -200,7 +198,7 @@ TEST(LogReaderTest, ASyncedEntryThatStagingLostIsReadFromTheLog) {
   ASSERT_TRUE(lost.parts.reader.ReadKeyEntry(0, 1, &entry).ok());
   EXPECT_EQ(entry.key, 1u);
   ASSERT_TRUE(lost.parts.reader.ReadKeyEntry(0, 2, &entry).ok());
-  EXPECT_EQ(entry.check, 0u) << "what is not synced is not in the log either";
+  EXPECT_EQ(entry.check, 0u) << "what is not synced is read from staging alone";
 }
 
 TEST(LogReaderTest, MessagesNameFileBucketAndSlot) {

@@ -190,6 +190,32 @@ TEST_P(StagingTest, PlacesThatWereGivenBackTakeNoSpaceAndAreStagedAgain) {
   EXPECT_EQ(entry.check, 2u);
 }
 
+// Only what is needed for the rest of a group, so that little suffices on a full disk.
+TEST_P(StagingTest, AGroupThatGoesOnAfterThatTakesSpaceFromItsNextRecordOn) {
+  ASSERT_TRUE(staging_.ReserveCounts().ok());
+  const auto stage = [&](uint64_t index, uint64_t version) {
+    ASSERT_TRUE(staging_.StageValue(1, 0, index, ValueOf(index, version).data()).ok());
+  };
+  for (const uint64_t i : {0, 1}) ASSERT_NO_FATAL_FAILURE(stage(i, 1));
+  staging_.GiveBack(1);
+  const auto value_space = [&] {
+    struct stat info {};
+    EXPECT_EQ(::stat(dir_.Join(format::kStagingValuesName).c_str(), &info), 0);
+    return static_cast<uint64_t>(info.st_blocks) * 512;
+  };
+  EXPECT_EQ(value_space(), 0u);
+  for (const uint64_t i : {2, 3}) ASSERT_NO_FATAL_FAILURE(stage(i, 2));
+  EXPECT_EQ(value_space(), 2 * kValueBytes);
+  // The next group in the place has all of it.
+  ASSERT_TRUE(staging_.ReservePlace(LaneKind::kValues, 1, 0).ok());
+  for (const uint64_t i : {0, 1, 2, 3}) ASSERT_NO_FATAL_FAILURE(stage(i, 3));
+  EXPECT_EQ(value_space(), 4 * kValueBytes);
+  for (const uint64_t i : {0, 1, 2, 3}) {
+    ASSERT_TRUE(staging_.ReadValues(1, 0, i, 1, buffer_.data()).ok());
+    EXPECT_EQ(buffer_.substr(0, kValueBytes), ValueOf(i, 3));
+  }
+}
+
 // Half of it is left for everything else.
 TEST(StagingMemoryTest, AMappingThatTheMemoryDoesNotHoldIsLeftOut) {
   const TempDir dir(FastParent());

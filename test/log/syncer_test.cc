@@ -42,7 +42,7 @@ TEST(SyncTest, PartialGroupsOutliveTheLossOfStaging) {
   ExpectHoldsExactly(log.get(), 900);
 }
 
-// Its records are in the logs alone then. The group goes on in the same place.
+// Its synced records are in the logs alone then. Later ones go to the same place.
 TEST(SyncTest, AGroupGoesOnAfterItsStagingWasGivenBack) {
   for (const bool loses_power : {false, true}) {
     const TempDir dir;
@@ -53,18 +53,21 @@ TEST(SyncTest, AGroupGoesOnAfterItsStagingWasGivenBack) {
     };
     {
       const auto log = OpenLog(TinyLogOptions(), dir.path());
+      const auto give_back = [&] {
+        for (uint32_t bucket = 0; bucket < 4; ++bucket) log->GiveBackStaging(bucket);
+      };
       store_id = log->store_id();
       AppendMany(log.get(), 0, 307);
-      log->GiveBackStaging(0);
+      give_back();
       EXPECT_TRUE(staged()) << "what is not synced stays";
       ASSERT_TRUE(log->Sync().ok());
-      for (uint32_t bucket = 0; bucket < 4; ++bucket) log->GiveBackStaging(bucket);
+      give_back();
       EXPECT_FALSE(staged());
       ExpectHoldsExactly(log.get(), 307);
       AppendMany(log.get(), 307, 310);
       ExpectHoldsExactly(log.get(), 310);
       ASSERT_TRUE(log->Sync().ok());
-      for (uint32_t bucket = 0; bucket < 4; ++bucket) log->GiveBackStaging(bucket);
+      give_back();
     }
     if (loses_power) LosePower(dir.path(), store_id);
     {

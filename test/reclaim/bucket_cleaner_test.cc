@@ -214,7 +214,7 @@ TEST_F(BucketCleanerTest, TheLastRunIsNeverFreed) {
   }
 }
 
-// Of the last run, too. Its live records stay where they are.
+// Its live ones stay where they are.
 TEST_F(BucketCleanerTest, DeadRecordsOfTheLastRunAreGivenUp) {
   ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
   for (uint64_t i = 0; i < kRow / 2; ++i) ASSERT_NO_FATAL_FAILURE(Put(0));
@@ -235,7 +235,7 @@ TEST_F(BucketCleanerTest, DeadRecordsOfTheLastRunAreGivenUp) {
   ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
 }
 
-// The last run still says how many records there were, with and without a loss of power.
+// An empty last run still tells how many records there were, also after a loss of power.
 TEST_F(BucketCleanerTest, ABucketOfWhichAllWasDeletedGoesOn) {
   for (const bool loses_power : {false, true}) {
     SCOPED_TRACE(loses_power);

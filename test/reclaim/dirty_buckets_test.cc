@@ -67,7 +67,7 @@ TEST(DirtyBucketsTest, ABucketThatIsPutAsideComesBack) {
 
 std::vector<format::KeyEntry> EntriesOf(const std::vector<uint64_t>& keys) {
   std::vector<format::KeyEntry> entries(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) entries[i] = {keys[i], 0, 0, /*check=*/1};
+  for (size_t i = 0; i < keys.size(); ++i) entries[i].key = keys[i];
   return entries;
 }
 
@@ -104,19 +104,6 @@ TEST(DirtyBucketsTest, ABucketWithFewReplacedRecordsDoesNotWait) {
     DirtyBuckets dirty(options, log.get(), [] {});
     EXPECT_EQ(GroupsUntilItWaits(&dirty, hot_key, 10), 65u) << "key " << hot_key;
   }
-}
-
-// The entries of synced records are zeros where their staging was given back.
-TEST(DirtyBucketsTest, EntriesThatAreNotStagedAnyMoreDoNotCount) {
-  const TempDir dir;
-  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
-  DirtyBuckets dirty(TinyLogOptions(), log.get(), [] {});
-  for (uint64_t group = 1; group <= 8; ++group) {
-    std::vector<format::KeyEntry> entries(256);
-    for (uint64_t i = group == 2 ? 128 : 0; i < 256; ++i) entries[i] = {group * 256 + i, 0, 0, 1};
-    dirty.OnKeyGroup(0, entries, group * 256);
-  }
-  EXPECT_TRUE(dirty.empty());
 }
 
 // Whichever of the keys are in the sample, and however few of them.

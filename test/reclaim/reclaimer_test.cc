@@ -143,7 +143,6 @@ TEST(ReclaimerTest, ASparseBucketIsCompactedWhenNothingIsWritten) {
     return count;
   };
   EXPECT_TRUE(Eventually([&] { return held_count() == kKept; })) << held_count();
-  reclaimer.Stop();
 }
 
 // On a full disk a batch may fail before it comes to the bucket.

@@ -120,7 +120,7 @@ TEST_F(RowLimitTest, NoBucketGrowsWhereNothingCanBeSettled) {
   constexpr uint64_t kKeys = kRow / 4;
   for (uint64_t i = 0; i < 4 * kRow; ++i) ASSERT_TRUE(Put(i % kKeys));
   ASSERT_TRUE(reclaimer_.Compact({}).ok());
-  // The gaps that Compact left in the last row can be filled once what lies behind it is synced.
+  // Compact leaves gaps in the last row. They can be filled once later records are synced.
   for (int i = 0; i < 2; ++i) {
     for (uint64_t j = 0; Put(j % kKeys); ++j) ASSERT_LT(j, 64 * kRow);
     ASSERT_TRUE(log_->Sync().ok());
