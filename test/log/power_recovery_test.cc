@@ -396,28 +396,5 @@ TEST_F(PowerRecoveryTest, OnAFullDiskTheUserComesFirst) {
   EXPECT_FALSE(readable_);
 }
 
-// Until the counts are written anew they have the old synced watermark: without a run that reaches
-// it the bucket would be damaged.
-TEST(CutRowsTest, TheRowOfTheLastSyncedRecordKeepsItsRun) {
-  constexpr uint64_t kRow = 256;
-  SlotTable table(GeometryFrom(TinyLogOptions()));
-  const auto run = [](uint64_t number) {
-    const SlotBits all = SlotBits::First(kRow);
-    return Row{.kind = format::RowKind::kUsed, .number = number, .path = all};
-  };
-  for (uint32_t row = 0; row < 3; ++row) table.SetRow(row, run(row * kRow));
-  CutRows(2 * kRow, 2 * kRow, &table);
-  EXPECT_TRUE(table.rows()[0].free());
-  EXPECT_EQ(table.rows()[1], run(kRow));
-  EXPECT_TRUE(table.rows()[2].free());
-  // A record of the tail has survived the loss of power, and has got another row.
-  Row next = run(2 * kRow);
-  next.held = next.path;
-  table.SetRow(2, next);
-  CutRows(2 * kRow + 1, 2 * kRow, &table);
-  EXPECT_EQ(table.rows()[1], run(kRow));
-  EXPECT_EQ(table.RunEnd(), 3 * kRow);
-}
-
 }  // namespace
 }  // namespace engine_race::test
