@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v4"
 
-	"engine_race/cluster/engine"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 )
@@ -24,7 +22,7 @@ const (
 )
 
 // read is a call that waits for a read index. After that `look` is called once, if it is not nil;
-// otherwise the key is read together with those of other calls.
+// otherwise the key is looked up together with those of other calls.
 type read struct {
 	ctx  context.Context
 	key  uint64
@@ -36,7 +34,8 @@ type read struct {
 }
 
 // reader answers linearizable reads of one shard. Calls that wait share a read index: it is asked
-// for after they came.
+// for after they came. Their keys are looked up meanwhile. If the replica has begun to apply an
+// entry since, they are looked up again.
 type reader struct {
 	host    *dragonboat.NodeHost
 	shardID uint64
@@ -46,10 +45,12 @@ type reader struct {
 
 	mu    sync.Mutex
 	queue []*read
-	// Keys that are being looked up. A read index costs messages to all replicas, so the next one
-	// waits for as many reads or for the end of the look-up.
+	// Keys that are being looked up, or wait for their read index. An index costs messages to all
+	// replicas, so the next one waits for as many reads or for the end of the look-up.
 	looking int
 	wakeup  chan struct{}
+	// Of run: the replica has begun to apply nothing while the last read index was under way.
+	isQuiet bool
 	// Closed and replaced when the shard's leader changes.
 	leaderLost chan struct{}
 }
@@ -122,18 +123,28 @@ func (re *reader) run() {
 		case <-re.wakeup:
 		}
 		for {
-			// Lets clients run that are about to read, so that they share the read index.
-			runtime.Gosched()
+			re.gather()
 			reads := re.take()
 			if len(reads) == 0 {
 				break
 			}
-			if err := re.awaitIndex(reads); err != nil {
-				answer(reads, err)
-				continue
-			}
 			re.serve(reads)
 		}
+	}
+}
+
+// gather lets clients run that are about to read, so that they share the read index. It goes on
+// while reads come: on busy CPUs few calls would share one otherwise.
+func (re *reader) gather() {
+	for before := -1; ; {
+		runtime.Gosched()
+		re.mu.Lock()
+		waiting := len(re.queue)
+		re.mu.Unlock()
+		if waiting == before || waiting >= maxReadKeys {
+			return
+		}
+		before = waiting
 	}
 }
 
@@ -143,24 +154,36 @@ func answer(reads []*read, err error) {
 	}
 }
 
+// serve gets a read index for the reads. It returns when there is one, and answers them later.
 func (re *reader) serve(reads []*read) {
-	together := reads[:0]
+	var together, alone []*read
 	for _, r := range reads {
 		if r.look == nil {
 			together = append(together, r)
-			continue
+		} else {
+			alone = append(alone, r)
 		}
-		go func() { r.done <- lookupError(r.look(re.replica)) }()
 	}
-	if len(together) == 0 {
+	applied, early := re.replica.Applied(), re.isQuiet
+	indexed := make(chan readIndex, 1)
+	if len(together) > 0 {
+		re.noteLooking(len(together))
+		go func() {
+			lookTogether(re.replica, together, early, indexed)
+			re.noteLooking(-len(together))
+			re.wake()
+		}()
+	}
+	err := re.awaitIndex(reads)
+	re.isQuiet = err == nil && re.replica.IsStillAt(applied)
+	indexed <- readIndex{err, re.isQuiet}
+	if err != nil {
+		answer(alone, err)
 		return
 	}
-	re.noteLooking(len(together))
-	go func() {
-		lookTogether(re.replica, together)
-		re.noteLooking(-len(together))
-		re.wake()
-	}()
+	for _, r := range alone {
+		go func() { r.done <- lookupError(r.look(re.replica)) }()
+	}
 }
 
 func (re *reader) noteLooking(keys int) {
@@ -219,96 +242,4 @@ func longest(reads []*read) time.Duration {
 		}
 	}
 	return time.Until(last)
-}
-
-// lookTogether reads the keys of several calls at once.
-func lookTogether(from *replica.Replica, reads []*read) {
-	memory := newReadMemory(len(reads))
-	memory.users.Store(int32(len(reads)))
-	for i, r := range reads {
-		memory.Keys[i] = r.key
-	}
-	_, err := from.Lookup(&memory.ReadQuery)
-	if err != nil {
-		answer(reads, lookupError(err))
-		return
-	}
-	for i, r := range reads {
-		r.memory = memory
-		r.value, err = memory.value(i)
-		r.done <- err
-	}
-}
-
-// readKeys gives the values of a replica's keys at one moment, nil where one is absent. They may be
-// used until release is called.
-func readKeys(from *replica.Replica, keys []uint64) (values [][]byte, release func(), err error) {
-	memory := newReadMemory(len(keys))
-	memory.users.Store(1)
-	copy(memory.Keys, keys)
-	memory.Atomic = len(keys) > 1
-	if _, err := from.Lookup(&memory.ReadQuery); err != nil {
-		return nil, nil, lookupError(err)
-	}
-	values = make([][]byte, len(keys))
-	for i := range values {
-		if values[i], err = memory.value(i); err != nil {
-			return nil, nil, err
-		}
-	}
-	return values, memory.release, nil
-}
-
-// readMemory is a query with the memory of its answer, which later queries use again. Memory of a
-// call that gave up is never released, and goes to the garbage collector.
-type readMemory struct {
-	replica.ReadQuery
-	users atomic.Int32
-}
-
-var readMemories sync.Pool
-
-func newReadMemory(keys int) *readMemory {
-	m, _ := readMemories.Get().(*readMemory)
-	if m == nil || cap(m.Keys) < keys {
-		room := max(keys, 16)
-		m = &readMemory{ReadQuery: replica.ReadQuery{Keys: make([]uint64, room),
-			Values: make([]byte, room*engine.ValueBytes), Results: make(engine.Results, room)}}
-	}
-	m.Keys, m.Values = m.Keys[:keys], m.Values[:keys*engine.ValueBytes]
-	m.Results, m.Atomic = m.Results[:keys], false
-	return m
-}
-
-// release is called once by each user.
-func (m *readMemory) release() {
-	if m.users.Add(-1) == 0 && cap(m.Keys) <= maxReadKeys {
-		readMemories.Put(m)
-	}
-}
-
-// value gives the value of key number i, nil if it is absent.
-func (m *readMemory) value(i int) ([]byte, error) {
-	err := m.Results.Err(i)
-	if err == nil {
-		from, to := i*engine.ValueBytes, (i+1)*engine.ValueBytes
-		return m.Values[from:to:to], nil
-	}
-	if errors.Is(err, engine.ErrNotFound) {
-		return nil, nil
-	}
-	return nil, lookupError(fmt.Errorf("key %016x: %w", m.Keys[i], err))
-}
-
-// lookupError turns errors of a replica into those of the service.
-func lookupError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, replica.ErrClosed):
-		return fmt.Errorf("%w: %w", service.ErrLoading, err)
-	case errors.Is(err, engine.ErrCorruption):
-		return fmt.Errorf("%w: %w", service.ErrCorrupt, err)
-	}
-	return fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 }

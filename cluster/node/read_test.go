@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -78,4 +79,57 @@ func TestReadsWithLongTicks(t *testing.T) {
 	c.awaitReady()
 	put(t, c.nodes[1], 1, 1)
 	expect(t, c.nodes[1], 1, 1, service.Linearizable)
+}
+
+// A follower hears late what is committed. It looks keys up before it knows how far it must be.
+func TestReadsOfAFollowerSeeWhatItAppliesMeanwhile(t *testing.T) {
+	c := newCluster(t, 3, 1, 3)
+	c.awaitReady()
+	follower := c.nodes[1]
+	for follower.shard(firstDataShard).leads() {
+		follower = c.nodes[follower.state.NodeID%3+1]
+	}
+	leader := c.nodes[1]
+	for !leader.shard(firstDataShard).leads() {
+		leader = c.nodes[leader.state.NodeID%3+1]
+	}
+	for version := uint64(1); version <= 30; version++ {
+		put(t, leader, 1, version)
+		// Nothing is applied beside the second and third read, so the next one looks early again.
+		for range 3 {
+			expect(t, follower, 1, version, service.Linearizable)
+		}
+	}
+}
+
+// newReads gives reads of keys that wait for an answer.
+func newReads(keys ...uint64) []*read {
+	reads := make([]*read, len(keys))
+	for i, key := range keys {
+		reads[i] = &read{key: key, done: make(chan error, 1)}
+	}
+	return reads
+}
+
+func TestEarlyLookUpsWaitForTheirReadIndex(t *testing.T) {
+	c := newCluster(t, 1, 1, 1)
+	c.awaitReady()
+	put(t, c.nodes[1], 1, 1)
+	expect(t, c.nodes[1], 1, 1, service.Linearizable)
+	from := c.nodes[1].shard(firstDataShard).replica
+	for _, early := range []bool{false, true} {
+		for _, index := range []readIndex{{nil, true}, {nil, false}, {errStopping, false}} {
+			reads, indexed := newReads(1, 2), make(chan readIndex)
+			go lookTogether(from, reads, early, indexed)
+			indexed <- index
+			for i, want := range [][]byte{valueOf(1, 1), nil} {
+				if err := <-reads[i].done; !errors.Is(err, index.err) {
+					t.Fatalf("early: %v, %+v: %v", early, index, err)
+				}
+				if index.err == nil && !bytes.Equal(reads[i].value, want) {
+					t.Fatalf("early: %v, %+v: another value of key %d", early, index, i+1)
+				}
+			}
+		}
+	}
 }

@@ -67,6 +67,14 @@ func (r *Replica) withStore(look func() error) error {
 	return err
 }
 
+// IsStillAt tells whether the replica has begun no Update and has loaded no snapshot since Applied
+// gave the index.
+func (r *Replica) IsStillAt(index uint64) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.isWhole() && r.begun.Load() == index
+}
+
 func (r *Replica) read(q *ReadQuery) error {
 	readMany := r.store.ReadMany
 	if q.Atomic && len(q.Keys) > 1 {

@@ -146,3 +146,46 @@ func TestASlowReceiverDoesNotHoldUpTheReplica(t *testing.T) {
 		t.Errorf("the stream: %v", err)
 	}
 }
+
+// What was read from a replica at an index holds for later ones if no entry came in between, not
+// even one that the replica has left out.
+func TestAReplicaIsStillAtItsIndexUntilEntriesCome(t *testing.T) {
+	r := openSmallIn(t, t.TempDir())
+	defer r.Close()
+	update(t, r, 1, commandOf(t, false, put(1, 1)))
+	if !r.IsStillAt(1) || r.IsStillAt(0) {
+		t.Error("it has applied entry 1")
+	}
+	var ops []service.Op
+	for i := range uint64(1000) {
+		ops = append(ops, put(i, 2))
+	}
+	ended := make(chan statemachine.Result, 1)
+	go func() { ended <- update(t, r, 2, commandOf(t, false, ops...)) }()
+	awaitFull(t, r)
+	if r.Applied() != 1 || r.IsStillAt(1) {
+		t.Error("it has begun with entry 2")
+	}
+	r.Stop()
+	if result := <-ended; result.Value != ResultStopped || r.IsStillAt(1) || r.IsStillAt(2) {
+		t.Errorf("it has left out entry 2: %d", result.Value)
+	}
+}
+
+func TestAFailedReplicaIsStillAtNoIndex(t *testing.T) {
+	r, _ := openIn(t, t.TempDir())
+	update(t, r, 1, commandOf(t, false, put(1, 1)))
+	r.fail(errDamaged, true)
+	if r.IsStillAt(1) {
+		t.Error("its next entries may be left out")
+	}
+	closed, _ := openIn(t, t.TempDir())
+	for _, replica := range []*Replica{r, closed} {
+		if err := replica.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if closed.IsStillAt(0) {
+		t.Error("it is closed")
+	}
+}
