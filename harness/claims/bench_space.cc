@@ -30,8 +30,6 @@ using engine_race::Store;
 constexpr char kFillRate[] = "overwrite turns, fill of a new store, MB/s";
 // The most that each side of the comparison with RocksDB may take over its live bytes.
 constexpr double kSpaceBound = 1.5;
-// Space of a store that does not depend on the data set: staging, journal, buffers.
-constexpr uint64_t kSlackBytes = uint64_t{1} << 30;
 // The longest time in which a store comes to its steady state before its turns.
 constexpr double kPreconditionSeconds = 600;
 constexpr uint64_t kTurnStream = 0x7475726e;
@@ -200,7 +198,7 @@ class SpaceBench final : public Bench {
 
   SpaceRecords Records() const { return {record_count(), seed_}; }
   uint64_t record_count() const { return data_bytes_ / kValueSize; }
-  uint64_t most_store_bytes() const { return data_bytes_ / 4 * 9 + kSlackBytes; }
+  uint64_t most_store_bytes() const { return MostStoreBytes(data_bytes_); }
 
   engine_race::Options OptionsOf(Reclaim reclaim) const {
     engine_race::Options options = QuietOptions();
@@ -227,18 +225,14 @@ class SpaceBench final : public Bench {
     ENGINE_RACE_RETURN_IF_ERROR(WriteRecords(PutInto(store.get()), records.keys(), records.values(),
                                              thread_count_, &filled));
     rounds_.Note(name + ", fill before, MB/s", Megabytes(filled.RequestsPerSecond()));
-    SpaceSamples samples;
-    Overwriters writers(records, {.thread_count = thread_count_, .draw = draw, .seed = seed_},
-                        PutInto(store.get()));
     WatchShape shape = ShapeOf(kNoLimitSeconds, name);
     shape.write_count = records.count() * pass_count_;
-    const SpaceProbe probe(dir, store.get(), writers);
-    const Status watched = WatchWriters(shape, writers, probe, &samples);
-    // A failed write is why the watch has ended.
-    const Status stopped = writers.Stop();
+    SpaceSamples samples;
+    const Status overwritten = OverwriteAndWatch(
+        {PutInto(store.get()), dir, store.get()}, records,
+        {.thread_count = thread_count_, .draw = draw, .seed = seed_}, {shape}, &samples);
     notes_[name]["samples"] = samples;
-    ENGINE_RACE_RETURN_IF_ERROR(stopped);
-    ENGINE_RACE_RETURN_IF_ERROR(watched);
+    ENGINE_RACE_RETURN_IF_ERROR(overwritten);
     NoteRun(name, samples);
     return Status::Ok();
   }
@@ -279,19 +273,9 @@ class SpaceBench final : public Bench {
   // Opens a store, watches writers, and closes it. They stop before the store is closed.
   Status Overwrite(const Side& side, uint64_t seed, const std::vector<WatchShape>& shapes,
                    SpaceSamples* samples) {
-    const SpaceRecords records = Records();
     return WithStore(side, [&](KvStore* store) {
-      Overwriters writers(records, {.thread_count = thread_count_, .seed = seed}, PutIntoKv(store));
-      const SpaceProbe probe(side.options.dir, nullptr, writers);
-      Status watched;
-      for (const WatchShape& shape : shapes) {
-        samples->clear();
-        watched = WatchWriters(shape, writers, probe, samples);
-        if (!watched.ok()) break;
-      }
-      // A failed write is why the watch has ended.
-      const Status stopped = writers.Stop();
-      return stopped.ok() ? watched : stopped;
+      return OverwriteAndWatch({PutIntoKv(store), side.options.dir}, Records(),
+                               {.thread_count = thread_count_, .seed = seed}, shapes, samples);
     });
   }
 
