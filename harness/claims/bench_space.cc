@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
 #include "harness/claims/space_loads.h"
+#include "harness/claims/space_promises.h"
 #include "harness/claims/space_shapes.h"
 #include "harness/data/mix.h"
 #include "harness/kv/engine_store.h"
@@ -71,7 +73,7 @@ class SpaceBench final : public Bench {
     const double grown_records = write_rate_ * (seconds_ + ramp_seconds_) * round_count_;
     const uint64_t grown_bytes =
         static_cast<uint64_t>(grown_records) * (kValueSize + engine_race::kKeyEntryBytes);
-    return {
+    std::vector<BenchPart> parts = {
         {"overwrite",
          {{"overwrite_space_amplification", "<= 1.25"},
           {"overwrite_write_amplification", "<= 2.5"},
@@ -110,6 +112,11 @@ class SpaceBench final : public Bench {
          2 * most_store_bytes(),
          false,
          RocksKind().empty() ? kNoRocks : ""}};
+    const SpaceShape shape = {
+        dir(), OptionsOf(Reclaim::kBackground), 0, thread_count_, precondition_passes_, 0, seed_};
+    std::ranges::move(promises_.Parts({shape, seconds_, ramp_seconds_, is_smoke()}),
+                      std::back_inserter(parts));
+    return parts;
   }
 
   uint64_t TmpfsBytes() override { return StoreBytes(cost_bytes_ / kValueSize); }
@@ -372,6 +379,7 @@ class SpaceBench final : public Bench {
   Count32 cost_thread_count_{this, "cost_threads", 4};
   Count32 cost_round_count_{this, "cost_rounds", 21, 1, "--cost_rounds", "of no_overwrite_cost"};
   Count seed_{this, "seed", 1, kSame, "--seed", "", true};
+  SpacePromises promises_{this, &rounds_};
 };
 
 }  // namespace
