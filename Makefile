@@ -166,7 +166,7 @@ bench-scan:     ## iterators, snapshots and ranges, beside RocksDB; twelve minut
 bench-l1:       ## lookups in memory step by step, beside RocksDB; ten minutes
 bench-index:    ## the index on disk and in memory, beside RocksDB; forty minutes
 bench-numa:     ## where text and memory of instances lie, and what one costs
-bench-space:    ## overwritten stores, reclaim, RocksDB; half an hour, 41 GB of disk
+bench-space:    ## overwritten stores, reclaim, small stores, RocksDB; an hour, 41 GB of disk
 # What a bench needs besides, and what finds figures that it takes over: it reads failures from the JSON
 # of these programs, so a failure there must not end the recipe.
 needs_scan := rocksdb

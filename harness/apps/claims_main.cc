@@ -12,6 +12,7 @@
 
 #include "harness/claims/benches.h"
 #include "harness/claims/index_stores.h"
+#include "harness/claims/space_works.h"
 #include "harness/race/runner.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
@@ -159,6 +160,7 @@ int ClaimsMain(std::vector<char*> arguments) {
 
 int main(int argc, char** argv) {
   harness::ChildWorks works = harness::IndexWorks();
+  works.merge(harness::SpaceWorks());
   works[harness::kPhaseWork] = harness::RunPhaseWork;
   if (const auto code = harness::ChildMain(argc, argv, works)) return *code;
   std::vector<char*> arguments(argv, argv + argc);

@@ -128,7 +128,7 @@ RunCosts CostMeter::Stop(uint64_t written_bytes) const {
   costs.rss_peak_bytes = PeakRssBytes();
   const std::optional<DeviceBytes> after = Read();
   if (!before_ || !after) return costs;
-  costs.device = DeviceBytes{after->read - before_->read, after->written - before_->written};
+  costs.device = *after - *before_;
   // The process's counts lack what the kernel writes for it.
   if (written_bytes > 0 && !devices_.front().device().empty()) {
     costs.write_amplification =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
 #include "harness/claims/space_loads.h"
+#include "harness/claims/space_promises.h"
 #include "harness/claims/space_shapes.h"
 #include "harness/data/mix.h"
 #include "harness/kv/engine_store.h"
@@ -30,8 +32,6 @@ using engine_race::Store;
 constexpr char kFillRate[] = "overwrite turns, fill of a new store, MB/s";
 // The most that each side of the comparison with RocksDB may take over its live bytes.
 constexpr double kSpaceBound = 1.5;
-// Space of a store that does not depend on the data set: staging, journal, buffers.
-constexpr uint64_t kSlackBytes = uint64_t{1} << 30;
 // The longest time in which a store comes to its steady state before its turns.
 constexpr double kPreconditionSeconds = 600;
 constexpr uint64_t kTurnStream = 0x7475726e;
@@ -73,7 +73,7 @@ class SpaceBench final : public Bench {
     const double grown_records = write_rate_ * (seconds_ + ramp_seconds_) * round_count_;
     const uint64_t grown_bytes =
         static_cast<uint64_t>(grown_records) * (kValueSize + engine_race::kKeyEntryBytes);
-    return {
+    std::vector<BenchPart> parts = {
         {"overwrite",
          {{"overwrite_space_amplification", "<= 1.25"},
           {"overwrite_write_amplification", "<= 2.5"},
@@ -112,6 +112,11 @@ class SpaceBench final : public Bench {
          2 * most_store_bytes(),
          false,
          RocksKind().empty() ? kNoRocks : ""}};
+    const SpaceShape shape = {
+        dir(), OptionsOf(Reclaim::kBackground), 0, thread_count_, precondition_passes_, 0, seed_};
+    std::ranges::move(promises_.Parts({shape, seconds_, ramp_seconds_, is_smoke()}),
+                      std::back_inserter(parts));
+    return parts;
   }
 
   uint64_t TmpfsBytes() override { return StoreBytes(cost_bytes_ / kValueSize); }
@@ -200,7 +205,7 @@ class SpaceBench final : public Bench {
 
   SpaceRecords Records() const { return {record_count(), seed_}; }
   uint64_t record_count() const { return data_bytes_ / kValueSize; }
-  uint64_t most_store_bytes() const { return data_bytes_ / 4 * 9 + kSlackBytes; }
+  uint64_t most_store_bytes() const { return MostStoreBytes(data_bytes_); }
 
   engine_race::Options OptionsOf(Reclaim reclaim) const {
     engine_race::Options options = QuietOptions();
@@ -227,18 +232,14 @@ class SpaceBench final : public Bench {
     ENGINE_RACE_RETURN_IF_ERROR(WriteRecords(PutInto(store.get()), records.keys(), records.values(),
                                              thread_count_, &filled));
     rounds_.Note(name + ", fill before, MB/s", Megabytes(filled.RequestsPerSecond()));
-    SpaceSamples samples;
-    Overwriters writers(records, {.thread_count = thread_count_, .draw = draw, .seed = seed_},
-                        PutInto(store.get()));
     WatchShape shape = ShapeOf(kNoLimitSeconds, name);
     shape.write_count = records.count() * pass_count_;
-    const SpaceProbe probe(dir, store.get(), writers);
-    const Status watched = WatchWriters(shape, writers, probe, &samples);
-    // A failed write is why the watch has ended.
-    const Status stopped = writers.Stop();
+    SpaceSamples samples;
+    const Status overwritten = OverwriteAndWatch(
+        {PutInto(store.get()), dir, store.get()}, records,
+        {.thread_count = thread_count_, .draw = draw, .seed = seed_}, {shape}, &samples);
     notes_[name]["samples"] = samples;
-    ENGINE_RACE_RETURN_IF_ERROR(stopped);
-    ENGINE_RACE_RETURN_IF_ERROR(watched);
+    ENGINE_RACE_RETURN_IF_ERROR(overwritten);
     NoteRun(name, samples);
     return Status::Ok();
   }
@@ -279,19 +280,9 @@ class SpaceBench final : public Bench {
   // Opens a store, watches writers, and closes it. They stop before the store is closed.
   Status Overwrite(const Side& side, uint64_t seed, const std::vector<WatchShape>& shapes,
                    SpaceSamples* samples) {
-    const SpaceRecords records = Records();
     return WithStore(side, [&](KvStore* store) {
-      Overwriters writers(records, {.thread_count = thread_count_, .seed = seed}, PutIntoKv(store));
-      const SpaceProbe probe(side.options.dir, nullptr, writers);
-      Status watched;
-      for (const WatchShape& shape : shapes) {
-        samples->clear();
-        watched = WatchWriters(shape, writers, probe, samples);
-        if (!watched.ok()) break;
-      }
-      // A failed write is why the watch has ended.
-      const Status stopped = writers.Stop();
-      return stopped.ok() ? watched : stopped;
+      return OverwriteAndWatch({PutIntoKv(store), side.options.dir}, Records(),
+                               {.thread_count = thread_count_, .seed = seed}, shapes, samples);
     });
   }
 
@@ -388,6 +379,7 @@ class SpaceBench final : public Bench {
   Count32 cost_thread_count_{this, "cost_threads", 4};
   Count32 cost_round_count_{this, "cost_rounds", 21, 1, "--cost_rounds", "of no_overwrite_cost"};
   Count seed_{this, "seed", 1, kSame, "--seed", "", true};
+  SpacePromises promises_{this, &rounds_};
 };
 
 }  // namespace

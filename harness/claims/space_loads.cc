@@ -231,4 +231,20 @@ Status WatchWriters(const WatchShape& shape, const Overwriters& writers, const S
   }
 }
 
+Status OverwriteAndWatch(const OverwrittenStore& overwritten, const SpaceRecords& records,
+                         const Overwriters::Shape& shape, const std::vector<WatchShape>& watches,
+                         SpaceSamples* samples) {
+  Overwriters writers(records, shape, overwritten.put);
+  const SpaceProbe probe(overwritten.dir, overwritten.store, writers);
+  Status watched;
+  for (const WatchShape& watch : watches) {
+    samples->clear();
+    watched = WatchWriters(watch, writers, probe, samples);
+    if (!watched.ok()) break;
+  }
+  // A failed write is why the watch has ended.
+  const Status stopped = writers.Stop();
+  return stopped.ok() ? watched : stopped;
+}
+
 }  // namespace harness

@@ -19,9 +19,8 @@
 #include "engine_race/base/latency_histogram.h"
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
-#include "harness/data/key_source.h"
+#include "harness/claims/space_stores.h"
 #include "harness/data/record_draw.h"
-#include "harness/data/value_maker.h"
 #include "harness/measure/timed.h"
 #include "harness/system/device_io.h"
 
@@ -30,23 +29,6 @@ namespace harness {
 // Any number of threads call these at once. Values have kValueSize bytes.
 using PutFn = std::function<engine_race::Status(uint64_t key, const char* value)>;
 using GetFn = std::function<engine_race::Status(uint64_t key, char* value)>;
-
-// The records of a run. Immutable; thread-safe.
-class SpaceRecords {
- public:
-  SpaceRecords(uint64_t count, uint64_t seed, KeyShape keys = KeyShape::kUniform)
-      : keys_(keys, count, seed), values_(seed) {}
-
-  uint64_t count() const { return keys_.record_count(); }
-  // number < count().
-  uint64_t KeyAt(uint64_t number) const { return keys_.KeyAt(number); }
-  const KeySource& keys() const { return keys_; }
-  const ValueMaker& values() const { return values_; }
-
- private:
-  const KeySource keys_;
-  const ValueMaker values_;
-};
 
 // Threads that overwrite drawn records from the construction on until Stop. One thread owns it.
 class Overwriters {
@@ -169,6 +151,19 @@ struct WatchShape {
 // has failed.
 engine_race::Status WatchWriters(const WatchShape& shape, const Overwriters& writers,
                                  const SpaceProbe& probe, SpaceSamples* samples);
+
+// An open store that is overwritten.
+struct OverwrittenStore {
+  PutFn put;
+  std::string dir;
+  const engine_race::Store* store = nullptr;  // may be null, as for SpaceProbe
+};
+// Overwrites records while each of the watches lasts, one after another. *samples gets those of
+// the last one. The first failure of a write, else that of WatchWriters.
+engine_race::Status OverwriteAndWatch(const OverwrittenStore& overwritten,
+                                      const SpaceRecords& records, const Overwriters::Shape& shape,
+                                      const std::vector<WatchShape>& watches,
+                                      SpaceSamples* samples);
 
 }  // namespace harness
 

@@ -42,10 +42,7 @@ double ApparentOverUsed(const std::string& dir) {
 // Opens a new store, and removes it after `work`.
 template <typename Work>
 Status WithNewStore(const SpaceShape& shape, const Work& work) {
-  std::unique_ptr<Store> store;
-  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(shape.options, shape.dir, &store));
-  const Status worked = work(store.get());
-  store.reset();
+  const Status worked = WithOpenStore(shape, work);
   std::filesystem::remove_all(shape.dir);
   return worked;
 }
@@ -73,18 +70,12 @@ Status Idle(double seconds) {
   return Status::Ok();
 }
 
-Status Fill(const SpaceShape& shape, const SpaceRecords& records, Store* store) {
-  TimedPoint unused;
-  return WriteRecords(PutInto(store), records.keys(), records.values(), shape.thread_count,
-                      &unused);
-}
-
 // Notes `figure` + "idle" and `figure` + "compacted".
 Status MeasureDeletions(const SpaceShape& shape, KeyShape keys, const std::string& figure,
                         ClaimRounds* rounds) {
   const SpaceRecords records(shape.record_count, shape.seed, keys);
   return WithNewStore(shape, [&](Store* store) {
-    ENGINE_RACE_RETURN_IF_ERROR(Fill(shape, records, store));
+    ENGINE_RACE_RETURN_IF_ERROR(FillStore(shape, records, store));
     ENGINE_RACE_RETURN_IF_ERROR(InThreads(shape.thread_count, records.count(), [&](uint64_t i) {
       if (i % kKeptShare == 0) return Status::Ok();
       return store->Delete(engine_race::KeyBytes(records.KeyAt(i)).view());
@@ -103,17 +94,13 @@ Status MeasureOverwritten(const SpaceShape& shape, KeyShape keys, const std::str
                           ClaimRounds* rounds, const std::string& apparent = {}) {
   const SpaceRecords records(shape.record_count, shape.seed, keys);
   return WithNewStore(shape, [&](Store* store) {
-    ENGINE_RACE_RETURN_IF_ERROR(Fill(shape, records, store));
-    Overwriters writers(records, {.thread_count = shape.thread_count, .seed = shape.seed},
-                        PutInto(store));
-    const SpaceProbe probe(shape.dir, store, writers);
+    ENGINE_RACE_RETURN_IF_ERROR(FillStore(shape, records, store));
     WatchShape watch = {.live_count = records.count(), .label = figure};
     watch.write_count = records.count() * shape.pass_count;
     SpaceSamples samples;
-    const Status watched = WatchWriters(watch, writers, probe, &samples);
-    // A failed write is why the watch has ended.
-    ENGINE_RACE_RETURN_IF_ERROR(writers.Stop());
-    ENGINE_RACE_RETURN_IF_ERROR(watched);
+    ENGINE_RACE_RETURN_IF_ERROR(OverwriteAndWatch(
+        {PutInto(store), shape.dir, store}, records,
+        {.thread_count = shape.thread_count, .seed = shape.seed}, {watch}, &samples));
     rounds->Note(figure, static_cast<double>(PeakDiskBytes(samples)) /
                              static_cast<double>(records.count() * kValueSize + kFixedBytes));
     if (!apparent.empty()) rounds->Note(apparent, ApparentOverUsed(shape.dir));

@@ -1,7 +1,6 @@
 #include "harness/compare/process.h"
 
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,15 +36,6 @@ constexpr double kPatienceSeconds = 60;
 bool WalksInOrder(const std::string& phase) {
   constexpr std::string_view kInOrder[] = {kRangePhase, "readseq", "readreverse", "scanall"};
   return std::find(std::begin(kInOrder), std::end(kInOrder), phase) != std::end(kInOrder);
-}
-
-// Stores hold all of their files open. The default limit of 1024 is far below what they need.
-void RaiseFileLimit() {
-  rlimit limit = {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  // A refusal leaves the limit as it is, and the store says what it lacks.
-  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 // One phase in this process, and what is known of it so far.
@@ -260,6 +250,7 @@ CompareAnswer RunCompareProcess(const CompareOrder& order) {
 
 Status RunCompareWork(const nlohmann::json& order, nlohmann::json* answer) {
   const auto parsed = order.get<CompareOrder>();
+  // Stores hold all of their files open. The default limit of 1024 is far below what they need.
   RaiseFileLimit();
   *answer = PhaseRun(parsed).Run();
   return Status::Ok();

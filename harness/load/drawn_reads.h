@@ -22,8 +22,9 @@ struct StoreShape {
   std::string cache_dir;
   uint64_t record_count = 0;
   uint64_t seed = 1;
+  KeyShape key_shape = KeyShape::kUniform;
 
-  KeySource keys() const { return {KeyShape::kUniform, record_count, seed}; }
+  KeySource keys() const { return {key_shape, record_count, seed}; }
 };
 
 // How a run reads.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <filesystem>
+#include <map>
 #include <sstream>
 #include <system_error>
 
@@ -19,6 +20,11 @@ constexpr char kProcessFile[] = "/proc/self/io";
 constexpr uint64_t kSectorBytes = 512;
 
 }  // namespace
+
+DeviceBytes operator-(const DeviceBytes& after, const DeviceBytes& before) {
+  return {after.read - before.read, after.written - before.written,
+          after.read_count - before.read_count, after.write_count - before.write_count};
+}
 
 DeviceIo::DeviceIo(const std::string& path) : source_(kProcessFile) {
   struct stat info = {};
@@ -45,21 +51,18 @@ std::optional<DeviceBytes> ParseBlockStat(const std::string& text) {
   for (uint64_t& field : fields) {
     if (!(stream >> field)) return std::nullopt;
   }
-  return DeviceBytes{fields[2] * kSectorBytes, fields[6] * kSectorBytes};
+  return DeviceBytes{fields[2] * kSectorBytes, fields[6] * kSectorBytes, fields[0], fields[4]};
 }
 
 std::optional<DeviceBytes> ParseProcessIo(const std::string& text) {
   std::istringstream stream(text);
-  std::optional<uint64_t> read;
-  std::optional<uint64_t> written;
+  std::map<std::string, uint64_t> counts;
   std::string name;
   uint64_t count = 0;
-  while (stream >> name >> count) {
-    if (name == "read_bytes:") read = count;
-    if (name == "write_bytes:") written = count;
-  }
-  if (!read || !written) return std::nullopt;
-  return DeviceBytes{*read, *written};
+  while (stream >> name >> count) counts[name] = count;
+  if (!counts.contains("read_bytes:") || !counts.contains("write_bytes:")) return std::nullopt;
+  return DeviceBytes{counts["read_bytes:"], counts["write_bytes:"], counts["syscr:"],
+                     counts["syscw:"]};
 }
 
 }  // namespace harness

@@ -1,4 +1,4 @@
-// The bytes that the device below a directory has read and written.
+// The bytes that the device below a directory has read and written, and in how many requests.
 //
 // Counted by the kernel for the whole block device, or the partition, so other programs count too.
 // Where the file system has no block device of its own, as tmpfs and overlayfs have none, the
@@ -15,7 +15,12 @@ namespace harness {
 struct DeviceBytes {
   uint64_t read = 0;
   uint64_t written = 0;
+  // Requests of the device, or calls of the process.
+  uint64_t read_count = 0;
+  uint64_t write_count = 0;
 };
+// The growth of all counts since `before`.
+DeviceBytes operator-(const DeviceBytes& after, const DeviceBytes& before);
 
 class DeviceIo {
  public:

@@ -26,6 +26,10 @@ std::string Arg(std::string_view name, uint64_t value) {
   return std::string(name) + "=" + std::to_string(value);
 }
 
+std::string Runtime(double seconds) {
+  return Arg("--runtime", static_cast<uint64_t>(seconds * 1e3)) + "ms";
+}
+
 void RemoveFiles(const std::string& dir, std::string_view prefix) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
@@ -88,14 +92,19 @@ FioResult FioRunner::ReadReport(const FioJob& job, const std::string& output, in
   if (error != 0 || exit_code != 0) {
     return Failed(job.words, "fio failed with error " + std::to_string(error));
   }
-  const nlohmann::json direction =
-      figures.value(job.writes ? "write" : "read", nlohmann::json::object());
-  const double op_count = direction.value("total_ios", 0.0);
   FioResult result;
   result.job = job.words;
-  result.bytes = direction.value("io_bytes", uint64_t{0});
+  double op_count = 0;
   // fio counts in whole milliseconds.
-  result.seconds = std::max(direction.value("runtime", 0.0), 1.0) * 1e-3;
+  double runtime_ms = 1;
+  for (const char* name : {"read", "write"}) {
+    if (!job.mixes && job.writes != (*name == 'w')) continue;
+    const nlohmann::json direction = figures.value(name, nlohmann::json::object());
+    op_count += direction.value("total_ios", 0.0);
+    result.bytes += direction.value("io_bytes", uint64_t{0});
+    runtime_ms = std::max(runtime_ms, direction.value("runtime", 0.0));
+  }
+  result.seconds = runtime_ms * 1e-3;
   result.bytes_per_second = static_cast<double>(result.bytes) / result.seconds;
   result.ops_per_second = op_count / result.seconds;
   result.ok = result.bytes > 0 && op_count > 0;
@@ -160,8 +169,7 @@ FioResult FioRunner::RandomReadOf(const std::vector<std::string>& names, uint64_
   FioJob job = {"random reads of 4 KiB, " + engine,
                 {"--rw=randread", Arg("--bs", kReadBlockBytes), "--ioengine=" + engine, filename,
                  Arg("--filesize", bytes_each), "--norandommap", "--readonly",
-                 "--allow_file_create=0", "--gtod_reduce=1", "--time_based",
-                 "--runtime=" + std::to_string(static_cast<uint64_t>(seconds * 1e3)) + "ms"},
+                 "--allow_file_create=0", "--gtod_reduce=1", "--time_based", Runtime(seconds)},
                 false};
   if (engine == "psync") {
     job.words += ", 64 blocking jobs";
@@ -174,6 +182,22 @@ FioResult FioRunner::RandomReadOf(const std::vector<std::string>& names, uint64_
     }
   }
   return Run(job);
+}
+
+FioResult FioRunner::RandomMix(const FioMix& mix, double seconds) {
+  std::string error;
+  const std::string words = "random reads and writes, libaio, depth 64";
+  if (!PrepareFile(mix.file_bytes, &error)) return Failed(words, error);
+  const auto size_of = [](uint64_t bytes) {
+    return std::to_string(RoundUp(std::max(bytes, kReadBlockBytes), kReadBlockBytes));
+  };
+  return Run({words,
+              {"--rw=randrw", Arg("--rwmixread", mix.read_percent),
+               "--bs=" + size_of(mix.read_bytes) + "," + size_of(mix.write_bytes),
+               "--ioengine=libaio", "--iodepth=64", std::string("--filename=") + kReadFile,
+               Arg("--size", prepared_bytes_), "--norandommap", "--time_based", Runtime(seconds)},
+              false,
+              true});
 }
 
 FioResult FioRunner::BestScan(uint64_t bytes) {

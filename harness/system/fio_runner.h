@@ -29,6 +29,15 @@ struct FioJob {
   std::string words;
   std::vector<std::string> args;
   bool writes = false;
+  bool mixes = false;  // it reads and writes: both count
+};
+
+// Random reads and writes of given sizes.
+struct FioMix {
+  uint64_t file_bytes = 0;
+  uint64_t read_bytes = 0;
+  uint64_t write_bytes = 0;
+  uint32_t read_percent = 0;  // of all requests
 };
 
 class FioRunner {
@@ -59,6 +68,10 @@ class FioRunner {
   // 128 in batches of 16.
   FioResult RandomReadOf(const std::vector<std::string>& names, uint64_t bytes_each,
                          const std::string& engine, double seconds);
+
+  // Random direct reads and writes of the file that reads share, by libaio at depth 64. Sizes are
+  // rounded up to 4 KiB.
+  FioResult RandomMix(const FioMix& mix, double seconds);
 
   // Parses fio's JSON report of one group of jobs; `exit_code` is fio's. The result is not ok, with
   // an `error`, when fio failed or the report cannot be parsed.

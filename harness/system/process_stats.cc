@@ -3,8 +3,11 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <system_error>
 
 namespace harness {
 
@@ -44,6 +47,21 @@ bool ResetPeakRss() {
   std::ofstream file("/proc/self/clear_refs");
   file << "5" << std::flush;
   return file.good();
+}
+
+uint64_t OpenFileCount() {
+  std::error_code error;
+  const std::filesystem::directory_iterator files("/proc/self/fd", error);
+  if (error) return 0;
+  // One of them is the listing itself.
+  return static_cast<uint64_t>(std::distance(begin(files), end(files))) - 1;
+}
+
+void RaiseFileLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 }  // namespace harness

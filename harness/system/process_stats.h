@@ -1,4 +1,4 @@
-// CPU time and memory of this process, and the clock that the programs share.
+// CPU time, memory and open files of this process, and the clock that the programs share.
 //
 // Stateless; thread-safe.
 #ifndef HARNESS_SYSTEM_PROCESS_STATS_H_
@@ -35,6 +35,12 @@ uint64_t ThreadCpuNs();
 uint64_t PeakRssBytes();
 // Begins VmHWM anew with what is resident now. False where the kernel does not allow it.
 bool ResetPeakRss();
+
+// Descriptors that are open; 0 when /proc does not list them.
+uint64_t OpenFileCount();
+// Raises the limit on open files to the most that this process may have. A refusal leaves it as it
+// is, and what opens files says what it lacks.
+void RaiseFileLimit();
 
 }  // namespace harness
 

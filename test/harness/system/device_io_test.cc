@@ -18,6 +18,8 @@ TEST(DeviceIoTest, ParsesABlockDevice) {
   ASSERT_TRUE(bytes.has_value());
   EXPECT_EQ(bytes->read, 512000u);
   EXPECT_EQ(bytes->written, 1024000u);
+  EXPECT_EQ(bytes->read_count, 123u);
+  EXPECT_EQ(bytes->write_count, 77u);
   EXPECT_FALSE(ParseBlockStat("1 2 3").has_value());
   EXPECT_FALSE(ParseBlockStat("").has_value());
 }
@@ -29,7 +31,17 @@ TEST(DeviceIoTest, ParsesAProcess) {
   ASSERT_TRUE(bytes.has_value());
   EXPECT_EQ(bytes->read, 4096u);
   EXPECT_EQ(bytes->written, 8192u);
+  EXPECT_EQ(bytes->read_count, 3u);
+  EXPECT_EQ(bytes->write_count, 4u);
   EXPECT_FALSE(ParseProcessIo("rchar: 1\nread_bytes: 5\n").has_value());
+}
+
+TEST(DeviceIoTest, ADifferenceIsThatOfEachCount) {
+  const DeviceBytes grown = DeviceBytes{9, 8, 7, 6} - DeviceBytes{1, 2, 3, 4};
+  EXPECT_EQ(grown.read, 8u);
+  EXPECT_EQ(grown.written, 6u);
+  EXPECT_EQ(grown.read_count, 4u);
+  EXPECT_EQ(grown.write_count, 2u);
 }
 
 TEST(DeviceIoTest, FindsTheDeviceOrTheProcess) {
@@ -76,6 +88,15 @@ TEST(ProcessStatsTest, ThePeakOfMemoryBeginsAnew) {
   const uint64_t before = PeakRssBytes();
   if (!ResetPeakRss()) GTEST_SKIP() << "the kernel does not reset the peak";
   EXPECT_LT(PeakRssBytes(), before);
+}
+
+TEST(ProcessStatsTest, AnOpenFileCounts) {
+  const uint64_t before = OpenFileCount();
+  FILE* const file = std::fopen("/dev/null", "r");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(OpenFileCount(), before + 1);
+  std::fclose(file);
+  EXPECT_EQ(OpenFileCount(), before);
 }
 
 }  // namespace

@@ -28,6 +28,18 @@ TEST(FioRunnerTest, CpuTimeOfAnOperationIsThatOfAllJobs) {
   EXPECT_DOUBLE_EQ(result.bytes_per_second, 409600000);
 }
 
+TEST(FioRunnerTest, OfAMixReadsAndWritesCount) {
+  std::string report = kReport;
+  const std::string none = R"("io_bytes": 0, "runtime": 0, "total_ios": 0)";
+  report.replace(report.find(none), none.size(),
+                 R"("io_bytes": 800000000, "runtime": 2000, "total_ios": 50000)");
+  const FioResult result = FioRunner::ReadReport({"mix", {}, false, true}, report, 0);
+  ASSERT_TRUE(result.ok) << result.error;
+  EXPECT_DOUBLE_EQ(result.ops_per_second, 75000);
+  EXPECT_DOUBLE_EQ(result.bytes_per_second, 604800000);
+  EXPECT_EQ(FioRunner::ReadReport({"writes", {}, true}, report, 0).bytes, 800000000u);
+}
+
 TEST(FioRunnerTest, AReportWithoutRunTimeHasNoCpuTime) {
   std::string report = kReport;
   report.replace(report.find("job_runtime"), 11, "elapsed_all");

@@ -1,0 +1,70 @@
+// The stores of the bench about space: their records, what a measurement needs to know of them, how
+// they are opened and filled.
+//
+// Thread safety: see each declaration.
+#ifndef HARNESS_CLAIMS_SPACE_STORES_H_
+#define HARNESS_CLAIMS_SPACE_STORES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine_race/base/status.h"
+#include "engine_race/store.h"
+#include "harness/data/key_source.h"
+#include "harness/data/value_maker.h"
+
+namespace harness {
+
+// The records of a run. Immutable; thread-safe.
+class SpaceRecords {
+ public:
+  SpaceRecords(uint64_t count, uint64_t seed, KeyShape keys = KeyShape::kUniform)
+      : keys_(keys, count, seed), values_(seed) {}
+
+  uint64_t count() const { return keys_.record_count(); }
+  // number < count().
+  uint64_t KeyAt(uint64_t number) const { return keys_.KeyAt(number); }
+  const KeySource& keys() const { return keys_; }
+  const ValueMaker& values() const { return values_; }
+
+ private:
+  const KeySource keys_;
+  const ValueMaker values_;
+};
+
+// Stores of a measurement, and what is done to them.
+struct SpaceShape {
+  std::string dir;  // of the store
+  engine_race::Options options;
+  uint64_t record_count = 1;
+  uint32_t thread_count = 1;
+  uint32_t pass_count = 1;  // how often the records are written again
+  double idle_seconds = 0;  // between deletions and their measurement
+  uint64_t seed = 1;
+
+  // A shape with a directory of its own in that of this one.
+  SpaceShape Below(const std::string& name) const;
+};
+
+// The most disk space of a store with these bytes of values that is overwritten, with staging,
+// journal and buffers.
+constexpr uint64_t MostStoreBytes(uint64_t data_bytes) {
+  return data_bytes / 4 * 9 + (uint64_t{1} << 30);
+}
+
+// Opens the store, made when missing, and closes it after work(store).
+template <typename Work>
+engine_race::Status WithOpenStore(const SpaceShape& shape, const Work& work) {
+  std::unique_ptr<engine_race::Store> store;
+  ENGINE_RACE_RETURN_IF_ERROR(engine_race::Store::Open(shape.options, shape.dir, &store));
+  return work(store.get());
+}
+
+// Writes each record once, in as many threads as the shape has.
+engine_race::Status FillStore(const SpaceShape& shape, const SpaceRecords& records,
+                              engine_race::Store* store);
+
+}  // namespace harness
+
+#endif  // HARNESS_CLAIMS_SPACE_STORES_H_
