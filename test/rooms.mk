@@ -28,7 +28,8 @@ test_parts_claims := $(parts_claims)
 test_parts_compare := $(bench_parts) measure $(peer_parts) $(addprefix compare/,contest claims report)
 test_parts_experiments := $(parts_lab)
 test_parts_apps := $(parts_numa)
-test_programs_e2e := crash
+# Under ThreadSanitizer only ENGINE_TEST_FULL=1 has tests that run it.
+test_programs_e2e := $(if $(filter tsan,$(FLAVOUR)$(ENGINE_TEST_FULL)),,crash)
 test_programs_experiments := lab
 test_programs_compare := compare
 # Sanitized programs cannot be linked statically.

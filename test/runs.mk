@@ -11,9 +11,9 @@ in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base
 rest_runs := $(call in_scope,service,cluster) \
-             $(call in_scope,engine,$(call in_two,asan/core) $(call in_two,tsan/rest) checked/e2e+paged \
-               checked/faults) $(call in_scope,numa,numa) \
-             $(call in_scope,engine,$(call in_two,tsan/core) checked/power python package) \
+             $(call in_scope,engine,checked/e2e+paged $(call in_two,tsan/rest) $(call in_two,asan/core) \
+               tsan/core checked/faults) $(call in_scope,numa,numa) \
+             $(call in_scope,engine,python checked/power package) \
              $(foreach part,bare report,$(call in_scope,$(part),$(part))) \
              $(call in_scope,engine,powercut judges) $(call in_scope,nvme,nvme) \
              $(call in_scope,harness,$(patsubst %,checked/%,$(filter-out faults power,$(long_test_rooms))))

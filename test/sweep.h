@@ -31,6 +31,11 @@ inline uint64_t PartOf(uint64_t count, uint64_t parts) {
   return IsFullRun() ? count : count / parts;
 }
 
+// Whether a run that has one of `parts` parts of some cases has number `number` of them.
+inline bool IsInPart(uint64_t number, uint64_t parts) {
+  return IsFullRun() || (number + SweepSeed()) % parts == 0;
+}
+
 // The cases 1, 2, ... of a sweep: each `stride`-th in a full run, each (stride * parts)-th in
 // another.
 struct SweepSteps {

@@ -117,8 +117,8 @@ enum class LockKind { kShared, kExclusive };
 // Takes the open-file-description lock of a whole file. `fd` must be readable for a shared lock and
 // writable for an exclusive one. The kernel holds the lock until the last descriptor of this open
 // is closed, those of forked children included. Other opens of the file do not end it. kIOError
-// when somebody else's lock is in the way, kNotSupported where the kernel or the file system has no
-// such locks.
+// with EAGAIN when somebody else's lock is in the way, kNotSupported where the kernel or the file
+// system has no such locks.
 Status LockFile(int fd, LockKind kind);
 // Ends the lock, although forked children have descriptors of this open. Nothing happens where
 // there is no lock.

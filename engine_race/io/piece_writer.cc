@@ -117,7 +117,8 @@ Status PieceWriter::Init(std::span<const File* const> files, bool asynchronous) 
     Status locked;
     while (true) {
       locked = sys::LockFile(file->fd(), sys::LockKind::kExclusive);
-      if (locked.code() != Code::kIOError || MonotonicNs() - began_ns > kMaxLockWaitNs) break;
+      const bool is_held = locked.code() == Code::kIOError && locked.error() == EAGAIN;
+      if (!is_held || MonotonicNs() - began_ns > kMaxLockWaitNs) break;
       std::this_thread::sleep_for(kLockRetryDelay);
     }
     if (locked.code() == Code::kNotSupported) {

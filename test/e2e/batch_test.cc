@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "test/e2e/engine_fixture.h"
+#include "test/sweep.h"
 
 namespace engine_race::test {
 namespace {
@@ -114,7 +115,7 @@ TEST(StoreBatchTest, NoSnapshotAndNoIteratorShowsAPart) {
     });
   }
   std::string value;
-  for (uint64_t round = 0; round < Sized(4000, 200); ++round) {
+  for (uint64_t round = 0; round < Sized(PartOf(4000, 4), 200); ++round) {
     Snapshot snapshot;
     ASSERT_TRUE(store->GetSnapshot(&snapshot).ok());
     Versions seen;
@@ -148,7 +149,7 @@ TEST(StoreBatchTest, AKilledStoreHasTheLastBatchOrTheOneUnderWay) {
   ASSERT_NE(shared, MAP_FAILED);
   auto* const acknowledged = new (shared) std::atomic<uint64_t>(0);
   std::mt19937_64 random(std::random_device{}());
-  for (uint64_t round = 0; round < Sized(120, 15) && !HasFailure(); ++round) {
+  for (uint64_t round = 0; round < Sized(PartOf(120, 3), 15) && !HasFailure(); ++round) {
     Options options = TinyOptions();
     if (round % 8 == 7) options.sync_mode = SyncMode::kGroup;
     options.journal_bytes = kMinJournalBytes;

@@ -17,6 +17,7 @@
 #include "test/e2e/engine_fixture.h"
 #include "test/e2e/model_keys.h"
 #include "test/e2e/model_options.h"
+#include "test/sweep.h"
 
 namespace engine_race::test {
 namespace {
@@ -116,7 +117,7 @@ TEST(ConcurrentModelTest, WritersReadersScannersSyncersAndClosers) {
   const uint64_t seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   Rng rng(seed);
-  const uint64_t round_count = Sized(150, 60);
+  const uint64_t round_count = Sized(PartOf(150, 2), 60);
   constexpr uint32_t kReaderCount = 3;
   constexpr uint32_t kScannerCount = 2;
   constexpr uint32_t kSyncerCount = 1;

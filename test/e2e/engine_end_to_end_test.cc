@@ -6,6 +6,7 @@
 #include <random>
 
 #include "test/e2e/engine_fixture.h"
+#include "test/sweep.h"
 
 namespace engine_race::test {
 namespace {
@@ -87,7 +88,7 @@ TEST(EndToEndTest, TinyGroupsOfEachSize) {
 
 TEST(EndToEndTest, OneKeyOverwrittenAMillionTimes) {
   TempDir dir;
-  const uint64_t count = Sized(1000000, 5000);
+  const uint64_t count = Sized(PartOf(1000000, 4), 5000);
   const uint64_t key = 0x123456789abcdef0;
   {
     const auto store = OpenStore(dir.path());

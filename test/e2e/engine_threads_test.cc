@@ -5,6 +5,7 @@
 #include <random>
 
 #include "test/e2e/engine_fixture.h"
+#include "test/sweep.h"
 
 namespace engine_race::test {
 namespace {
@@ -157,7 +158,7 @@ void RunBesideWriters(const Options& options, bool read_before) {
   BesideWriters load(store.get(), kWriters, 200);
   RunThreads(kWriters + kReaders + kRangers, [&](uint32_t t) {
     if (t < kWriters) {
-      load.Write(t, Sized(4000, 500));
+      load.Write(t, Sized(PartOf(4000, 3), 500));
     } else if (t < kWriters + kReaders) {
       load.ReadUntilDone(t);
     } else {
@@ -195,7 +196,7 @@ TEST(EngineThreadsTest, ReadsBesideWritersWithoutChecksums) {
 TEST(EngineThreadsTest, ManyThreadsOverwriteOneKey) {
   TempDir dir;
   constexpr uint32_t kThreads = 64;
-  const uint64_t per_thread = Sized(1000, 50);
+  const uint64_t per_thread = Sized(PartOf(1000, 4), 50);
   const uint64_t key = 99;
   {
     const auto store = OpenStore(dir.path(), TinyOptions());

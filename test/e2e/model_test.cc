@@ -235,7 +235,7 @@ class ModelRun {
 TEST(ModelTest, RandomOperationsOnTinyStores) {
   constexpr uint64_t kOpsEach = 20000;
   const uint64_t store_count =
-      PartOf(kAddressSanitized ? 4'000'000 : Sized(1'000'000, 200'000), 2) / kOpsEach;
+      PartOf(kAddressSanitized ? 4'000'000 : Sized(1'000'000, 200'000), Sized(4, 8)) / kOpsEach;
   const char* const replayed = std::getenv("MODEL_SEED");
   if (replayed != nullptr) {
     ModelRun(std::strtoull(replayed, nullptr, 0)).Run(kOpsEach);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "test/e2e/reclaim_fixture.h"
+#include "test/sweep.h"
 
 namespace engine_race::test {
 namespace {
@@ -99,7 +100,7 @@ TEST_F(ReclaimViewsTest, ASnapshotAndAnIteratorAreHeldThroughAllOfIt) {
   ASSERT_TRUE(store_->NewIterator({}, &iterator).ok());
   iterator.SeekToFirst();
   Versions walked;
-  constexpr uint64_t kRounds = Sized(20, 10);
+  const uint64_t kRounds = Sized(PartOf(20, 2), 10);
   for (uint64_t round = 0; round < kRounds; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     ASSERT_NO_FATAL_FAILURE(WalkOn(&iterator, old.size() / kRounds, /*forward=*/true, &walked));
@@ -137,7 +138,7 @@ TEST_F(ReclaimViewsTest, ViewsComeAndGoInAnyOrder) {
   };
   std::vector<View> views;
   std::mt19937_64 random(11);
-  for (uint64_t round = 0; round < Sized(60, 30); ++round) {
+  for (uint64_t round = 0; round < Sized(PartOf(60, 2), 30); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     if (views.size() < 4) {
       views.emplace_back();
@@ -336,7 +337,7 @@ TEST_P(ReclaimReadersTest, EveryReadFindsARightValue) {
   start([this](std::mt19937_64* random) { MultiReadSome(random); });
   start([this](std::mt19937_64* random) { ReadAsyncSome(random); });
   start([this](std::mt19937_64*) { RangeAll(); });
-  WriteRounds(Sized(100, 40));
+  WriteRounds(PartOf(Sized(100, 40), 2));
   stop = true;
   for (std::thread& reader : readers) reader.join();
   EXPECT_GT(store_->Stats().reclaim_freed_bytes, slot_count() * kValueBytes) << "slots came again";

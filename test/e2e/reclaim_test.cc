@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "test/e2e/reclaim_fixture.h"
+#include "test/sweep.h"
 
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kRounds = Sized(20, 10);
+const uint64_t kRounds = PartOf(Sized(20, 10), 2);
 
 class ReclaimRoundsTest : public ReclaimTest, public ::testing::WithParamInterface<uint32_t> {
  protected:
@@ -24,7 +25,7 @@ class ReclaimRoundsTest : public ReclaimTest, public ::testing::WithParamInterfa
         ASSERT_NO_FATAL_FAILURE(WriteAllBy(GetParam(), key_count, ++version));
       }
       ASSERT_NO_FATAL_FAILURE(ExpectHeld());
-      if (round % 10 == 9) {
+      if (round % 5 == 4) {
         ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
       }
     }
@@ -123,7 +124,7 @@ TEST_F(ReclaimTest, AllKeysAreDeletedAndOthersWrittenAgainAndAgain) {
     ASSERT_NO_FATAL_FAILURE(WriteAll(first, first + count, round + 1));
     ASSERT_NO_FATAL_FAILURE(ExpectHeld());
     for (uint64_t i = first; i < first + count; ++i) ASSERT_NO_FATAL_FAILURE(Delete(i));
-    if (round % 10 == 9) {
+    if (round % 5 == 4) {
       ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
     }
   }
@@ -205,7 +206,7 @@ TEST_F(ReclaimTest, BatchesFillAndReclaimARegion) {
       ASSERT_TRUE(status.ok()) << status.ToString();
     }
     ASSERT_NO_FATAL_FAILURE(ExpectHeld());
-    if (round % 10 == 9) {
+    if (round % 5 == 4) {
       ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
     }
   }
@@ -226,7 +227,7 @@ TEST_F(ReclaimTest, LargeBatchesFillAndReclaimARegion) {
     }
     const Status status = store_->Write(batch);
     ASSERT_TRUE(status.ok()) << status.ToString();
-    if (version % 30 == 0) {
+    if (version % 15 == 0) {
       ASSERT_NO_FATAL_FAILURE(ExpectHeldAfterReopening());
     }
   }

@@ -143,7 +143,7 @@ TEST_P(BatchRecoveryPointsTest, RecoveriesMayBeKilledAtEveryCall) {
   ASSERT_NO_FATAL_FAILURE(DieInBatch());
   CopyDied();
   ExpectWhole();
-  const SweepSteps sweep(dir_.stride() * Sized(2, 29), 3);
+  const SweepSteps sweep(dir_.stride() * Sized(2, 29), 8);
   bool finished = false;
   uint64_t nth = sweep.first;
   for (; !finished && !HasFailure(); nth += sweep.stride) {
@@ -169,7 +169,7 @@ TEST_P(BatchRecoveryPointsTest, CallsOfARecoveryMayFail) {
   ASSERT_NO_FATAL_FAILURE(DieInBatch());
   for (const Fault fault : {Fault::kDiskFull, Fault::kIoError}) {
     for (const Repeat repeat : {Repeat::kOnce, Repeat::kFromThenOn}) {
-      const SweepSteps sweep(dir_.stride() * Sized(2, 29), 3);
+      const SweepSteps sweep(dir_.stride() * Sized(2, 29), 8);
       bool fired = true;
       uint64_t nth = sweep.first;
       for (; fired && !HasFailure(); nth += sweep.stride) {

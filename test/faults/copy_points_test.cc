@@ -113,7 +113,7 @@ class CopyMaker {
 
 void KillEverywhere(const CopyMaker& maker, uint64_t stride) {
   bool finished = false;
-  const SweepSteps sweep(stride, 4);
+  const SweepSteps sweep(stride, 10);
   uint64_t nth = sweep.first;
   for (; !finished && !testing::Test::HasFailure(); nth += sweep.stride) {
     for (const DeathMoment moment :
@@ -130,7 +130,7 @@ void KillEverywhere(const CopyMaker& maker, uint64_t stride) {
 }
 
 void FailEverywhere(const CopyMaker& maker, uint64_t stride) {
-  const SweepSteps sweep(stride, 4);
+  const SweepSteps sweep(stride, 10);
   for (const Fault fault : {Fault::kIoError, Fault::kDiskFull, Fault::kNoFiles}) {
     for (const Repeat repeat : {Repeat::kOnce, Repeat::kFromThenOn}) {
       bool fired = true;

@@ -280,7 +280,7 @@ class CrashPointsTest : public ::testing::TestWithParam<CrashCase> {
 TEST_P(CrashPointsTest, NothingAcknowledgedIsLostAtAnyCall) {
   SCOPED_TRACE("seed " + std::to_string(seed_));
   bool finished = false;
-  const SweepSteps sweep(GetParam().stride * dir_.stride(), 4);
+  const SweepSteps sweep(GetParam().stride * dir_.stride(), 10);
   uint64_t nth = sweep.first;
   for (; !finished && !HasFailure(); nth += sweep.stride) {
     for (const DeathMoment moment : kMoments) {
@@ -310,7 +310,7 @@ TEST_P(RecoveryPointsTest, ARecoveryMayBeKilledAtEveryCall) {
   const Contents contents = Recover(copy_);
   ExpectNothingLost(contents);
   bool finished = false;
-  const SweepSteps sweep(dir_.stride() * Sized(1, 23), 4);
+  const SweepSteps sweep(dir_.stride() * Sized(1, 23), 10);
   for (uint64_t mth = sweep.first; !finished && !HasFailure(); mth += sweep.stride) {
     for (const DeathMoment moment : kMoments) {
       SCOPED_TRACE(std::string("recovery killed ") + NameOf(moment) + " call " +

@@ -293,7 +293,7 @@ TEST_P(NthCallTest, EveryCallMayFail) {
   // libaio's contexts that cannot be had are replaced, see FaultPlan::OnlyReadsBy.
   const IoBackend io_backend = sweep.reads == IoBackend::kLibaio ? IoBackend::kAuto : sweep.reads;
   const SweepSteps steps_of_calls(dir.stride() * (sweep.long_life ? Sized(37, 337) : Sized(1, 5)),
-                                  4);
+                                  10);
   constexpr uint64_t kMaxCalls = 5000;
   constexpr int kMaxProblems = 5;
   int problem_count = 0;

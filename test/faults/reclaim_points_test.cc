@@ -154,7 +154,7 @@ TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
   ASSERT_NE(memory, MAP_FAILED);
   const uint64_t seed = SweepSeed();
   SCOPED_TRACE("seed " + std::to_string(seed));
-  const SweepSteps sweep(Sized(5, 31) * memory_.stride(), 2);
+  const SweepSteps sweep(Sized(5, 31) * memory_.stride(), 6);
   bool finished = false;
   uint64_t nth = sweep.first;
   for (; !finished && !HasFailure(); nth += sweep.stride) {
@@ -186,7 +186,7 @@ TEST_P(ReclaimPointsTest, KilledAtAnyCall) {
 TEST_P(ReclaimPointsTest, AnyCallMayFail) {
   ASSERT_NO_FATAL_FAILURE(MakeBase());
   uint64_t turn = 0;
-  const SweepSteps sweep(Sized(5, 31) * memory_.stride(), 2);
+  const SweepSteps sweep(Sized(5, 31) * memory_.stride(), 6);
   bool fired = true;
   uint64_t nth = sweep.first;
   for (; fired && !HasFailure(); nth += sweep.stride) {

@@ -20,6 +20,7 @@
 #include "test/index/index_test_util.h"
 #include "test/log/row_test_util.h"
 #include "test/log_lines.h"
+#include "test/sweep.h"
 #include "test/test_util.h"
 
 namespace engine_race {
@@ -132,7 +133,7 @@ void OverwriteEntry(const std::string& dir, uint64_t slot, format::KeyEntry entr
 }
 
 TEST(IndexTest, BuildsFromFilledLogsAndStagedEntries) {
-  TempDir dir;
+  TempDir dir(test::FastParent());
   const Options options = SmallOptions();
   const uint64_t key_count = 50000;
   ASSERT_TRUE(harness::FillKeyLogs(options, dir.path(), key_count, kSeed).ok());
@@ -158,7 +159,7 @@ TEST(IndexTest, BuildsFromFilledLogsAndStagedEntries) {
 }
 
 TEST(IndexTest, EmptyStoreHasAnIndex) {
-  TempDir dir;
+  TempDir dir(test::FastParent());
   const std::unique_ptr<BucketLog> log = OpenLog(SmallOptions(), dir.path());
   std::unique_ptr<Index> index;
   ASSERT_TRUE(Index::Build(log.get(), SmallOptions(), &index).ok());
@@ -174,10 +175,12 @@ TEST(IndexTest, EmptyStoreHasAnIndex) {
 }
 
 TEST(IndexTest, GiantsOfEveryShapeAndOrder) {
+  uint64_t number = 0;
   for (const Shape shape : test::AllShapes()) {
     for (const Order order : {Order::kAlong, Order::kReversed, Order::kShuffled}) {
+      if (!test::IsInPart(number++, test::Sized(1, 9))) continue;
       SCOPED_TRACE(test::NameOf(shape) + ", order " + std::to_string(static_cast<int>(order)));
-      TempDir dir;
+      TempDir dir(test::FastParent());
       std::vector<KeyRecord> records = MakeRecords(shape, 256 * 40, order, kSeed, kRowRecords);
       WriteRecords(dir.path(), &records);
       const std::unique_ptr<BucketLog> log = OpenLog(OneBucket(), dir.path());
@@ -198,7 +201,7 @@ TEST(IndexTest, GiantsOfEveryShapeAndOrder) {
 // Records keep coming while a giant and small buckets are built, and afterwards.
 TEST(IndexTest, WritersDuringAndAfterTheBuild) {
   for (const uint64_t giant_records : {uint64_t{100}, uint64_t{1} << 20}) {
-    TempDir dir;
+    TempDir dir(test::FastParent());
     Options options = SmallOptions();
     options.bucket_count = 4;
     const uint64_t filled = 20000;
@@ -241,7 +244,7 @@ TEST(IndexTest, WritersDuringAndAfterTheBuild) {
 
 TEST(IndexTest, DamagedEntriesAreReportedAndNeverBecomeNotFound) {
   for (const uint64_t giant_records : {uint64_t{100}, uint64_t{1} << 20}) {
-    TempDir dir;
+    TempDir dir(test::FastParent());
     std::vector<KeyRecord> records =
         MakeRecords(Shape::kUniform, 256 * 20, Order::kShuffled, kSeed, kRowRecords);
     WriteRecords(dir.path(), &records);
@@ -274,7 +277,7 @@ TEST(IndexTest, DamagedEntriesAreReportedAndNeverBecomeNotFound) {
 
 TEST(IndexTest, KeyLogThatEndsEarlyIsDamage) {
   for (const uint64_t giant_records : {uint64_t{100}, uint64_t{1} << 20}) {
-    TempDir dir;
+    TempDir dir(test::FastParent());
     std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 256 * 20, Order::kAlong);
     WriteRecords(dir.path(), &records);
     const std::unique_ptr<BucketLog> log = OpenLog(OneBucket(), dir.path());
@@ -292,7 +295,7 @@ TEST(IndexTest, KeyLogThatEndsEarlyIsDamage) {
 // A directory in place of a key file: every read of it fails.
 TEST(IndexTest, BucketsThatCannotBeReadAreLeftOutAndReadLater) {
   for (const uint64_t giant_records : {uint64_t{100}, uint64_t{1} << 20}) {
-    TempDir dir;
+    TempDir dir(test::FastParent());
     Options options = SmallOptions();
     options.io_backend = IoBackend::kPsync;
     ASSERT_TRUE(harness::FillKeyLogs(options, dir.path(), 20000, kSeed).ok());

@@ -270,6 +270,22 @@ TEST_F(PieceWriterTest, TheLockOfAFileIsAwaited) {
   EXPECT_TRUE(sys::LockFile(other.fd(), sys::LockKind::kExclusive).ok());
 }
 
+TEST_F(PieceWriterTest, ALockThatFailsIsNotAwaited) {
+  int call_count = 0;
+  test::CallWatch calls([&](SystemCall* call) {
+    if (call->kind != CallKind::kFileLock) return call->Proceed();
+    ++call_count;
+    errno = EIO;
+    return -1L;
+  });
+  const test::ScopedHook hook(&calls);
+  PieceWriter writer;
+  const Status status = Init(&writer);
+  EXPECT_EQ(status.code(), Code::kIOError);
+  EXPECT_EQ(status.error(), EIO);
+  EXPECT_EQ(call_count, 1);
+}
+
 TEST_F(PieceWriterTest, ManyThreadsShareAFewContexts) {
   constexpr uint64_t kThreads = 20;
   constexpr uint64_t kPagesEach = kPageCount / kThreads;

@@ -126,7 +126,7 @@ void RunLives(Life life, uint64_t states, SharedTallies* tallies) {
 }
 
 TEST(PowerLossTest, RandomLives) {
-  const uint64_t states = FromEnvironment("POWER_STATES", PartOf(Sized(20000, 4000), 4));
+  const uint64_t states = FromEnvironment("POWER_STATES", PartOf(Sized(20000, 4000), 10));
   SharedTallies tallies;
   RunLives(Life::kAnyUse, states, &tallies);
   if (HasFailure() || std::getenv("POWER_STATE") != nullptr) return;
@@ -137,7 +137,7 @@ TEST(PowerLossTest, RandomLives) {
 
 // Few keys, overwritten, deleted and compacted away.
 TEST(PowerLossTest, RandomLivesThatUseSlotsAgain) {
-  const uint64_t states = FromEnvironment("POWER_STATES", PartOf(Sized(3000, 400), 2));
+  const uint64_t states = FromEnvironment("POWER_STATES", PartOf(Sized(3000, 400), 5));
   SharedTallies tallies;
   RunLives(Life::kReuse, states, &tallies);
   if (HasFailure() || std::getenv("POWER_STATE") != nullptr) return;
