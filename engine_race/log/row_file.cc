@@ -1,7 +1,9 @@
 #include "engine_race/log/row_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -152,17 +154,24 @@ Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool
   *table = SlotTable(geometry);
   *damaged = false;
   if (!files.rows.valid()) return Status::Ok();
+  // The first page of most buckets has all of their rows.
+  std::array<char, kIoAlignment> page;
+  ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(page.data(), page.size(), HeadOffset(files, bucket)));
   RowsHead head;
-  ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(&head, sizeof(head), HeadOffset(files, bucket)));
+  std::memcpy(&head, page.data(), sizeof(head));
   if (head.row_end == 0) return Status::Ok();
   const RowCodec codec = CodecOf(files, bucket);
   uint64_t row_end = 0;
   *damaged = !codec.DecodeHead(head, &row_end) || row_end > geometry.rows_per_bucket();
   if (*damaged) return Status::Ok();
   std::vector<RowImages> images(row_end);
-  if (row_end > 0) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        files.rows.Read(images.data(), row_end * sizeof(RowImages), RowOffset(files, bucket, 0)));
+  const uint64_t in_page = std::min((page.size() - sizeof(head)) / sizeof(RowImages), row_end);
+  std::copy_n(page.data() + sizeof(head), in_page * sizeof(RowImages),
+              reinterpret_cast<char*>(images.data()));
+  if (in_page < row_end) {
+    ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(images.data() + in_page,
+                                                (row_end - in_page) * sizeof(RowImages),
+                                                RowOffset(files, bucket, in_page)));
   }
   table->BeginRows(0);
   for (uint32_t index = 0; index < row_end; ++index) {
