@@ -64,10 +64,14 @@ strict_flags := $(if $(WERROR),$(if $(filter release checked,$(FLAVOUR)),-Werror
 # of these features before code of such a file runs.
 avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
+# Text that is made seldom, and stores that are made once: their code is to be small.
+cold_sources := $(if $(filter release,$(FLAVOUR)),engine_race/stats_text.cc engine_race/stats_file.cc \
+                  engine_race/log/store_creation.cc)
 # The flags of one source besides CXXFLAGS.
 own_flags = $(if $(filter %_avx2.cc,$(1)),$(avx2_flags))$(if $(filter %_avx512.cc,$(1)),$(avx512_flags)) \
             $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR))) \
             $(if $(filter release,$(FLAVOUR)),$(if $(filter $(unmeasured_sources),$(1)),-O1),$(if $(filter harness/%,$(1)),-O1)) \
+            $(if $(filter $(cold_sources),$(1)),-Os) \
             $(if $(filter harness/bench/git_hash.cc,$(1)),-DENGINE_RACE_GIT_HASH=$(git_hash_text))
 
 # Directories in which a library's headers are sought, to decide what can be built here.
@@ -77,8 +81,10 @@ missing_headers = $(strip $(foreach header,$(1),$(if $(call has_header,$(header)
 library_missing := $(call missing_headers,xxhash.h liburing.h)
 
 # Kernels for newer CPUs come last: when several objects have the same inline function, the linker
-# keeps the first copy. That copy must run on every CPU.
-kernels_last = $(filter-out %_avx2.o %_avx512.o,$(1)) $(filter %_avx2.o,$(1)) $(filter %_avx512.o,$(1))
+# keeps the first copy. That copy must run on every CPU. And before them comes what is to be small.
+cold_objects := $(cold_sources:%.cc=$(BUILD)/%.o)
+kernels_last = $(filter-out %_avx2.o %_avx512.o $(cold_objects),$(1)) $(filter $(cold_objects),$(1)) \
+               $(filter %_avx2.o,$(1)) $(filter %_avx512.o,$(1))
 library_sources := $(sort $(wildcard engine_race/*.cc engine_race/*/*.cc))
 main_sources := $(sort $(wildcard harness/apps/*_main.cc))
 guest_sources := $(sort $(wildcard harness/guest/*.cc))
@@ -260,7 +266,7 @@ endif
 # gtest's as well. Clang keeps such headers otherwise, and code for newer CPUs cannot use them.
 # ccache takes them when it is told not to look at times and macros.
 pch_sources := engine_race/base/pch.h test/pch.h
-pch_header = $(if $(filter fuzz,$(FLAVOUR))$(filter %_avx2.cc %_avx512.cc,$(1)),,$(if $(filter test/%,$(1)),test,engine_race/base)/pch.h)
+pch_header = $(if $(filter fuzz,$(FLAVOUR))$(filter %_avx2.cc %_avx512.cc $(cold_sources),$(1)),,$(if $(filter test/%,$(1)),test,engine_race/base)/pch.h)
 # GCC takes precompiled headers for the project's own, and its optimiser then warns without cause of
 # the standard library's inline functions.
 no_optimiser_warnings := $(addprefix -Wno-,array-bounds restrict stringop-overflow stringop-overread \
@@ -298,7 +304,7 @@ library-missing:
 # before any rule runs, so that a dry run of the same make sees them too; a dry run writes nothing.
 compiler_id := $(shell stat -Lc '%s %Y' "$$($(CXX) -print-prog-name=cc1plus)" 2> /dev/null)
 flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)) \
-              $(no_optimiser_warnings) $(unmeasured_sources)
+              $(no_optimiser_warnings) $(unmeasured_sources) $(cold_sources)
 sources_text := $(UNITY) $(sources) $(THIRD_PARTY_ARCHIVES)
 # One source alone has the hash: a commit recompiles that source, not the others.
 git_hash_text := $(or $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null),unknown)
