@@ -158,7 +158,8 @@ bool Comparison::IsInTail(uint32_t bucket, const SlotTable& table, const KeyReco
 }
 
 // The words of the extents lead to records of their keys. That is the newest one of the key, unless
-// the newest one is in the tail: then the record in the extents may be old or missing.
+// the newest one is in the tail: then the record in the extents may be old or missing. A later
+// record of the key may even have been moved to the slot that the word names.
 void Comparison::Compare(uint32_t bucket, const SlotTable& table, std::vector<KeyRecord> records,
                          const std::vector<IndexEntry>& entries) {
   const uint64_t end = CoverageOf(bucket).end_count;
@@ -180,8 +181,11 @@ void Comparison::Compare(uint32_t bucket, const SlotTable& table, std::vector<Ke
       return record.slot != kNoSlot && record.sequence < end && !record.tombstone &&
              entry->ref == ValueRef(record);
     };
+    const auto is_in_its_slot = [&](const KeyRecord& record) {
+      return is_entry(record) || record.slot == entry->ref.slot();
+    };
     const bool is_right = !is_found    ? is_in_tail || newest.tombstone
-                          : is_in_tail ? std::any_of(begin, record_end, is_entry)
+                          : is_in_tail ? std::any_of(begin, record_end, is_in_its_slot)
                                        : is_entry(newest);
     if (!is_right) AddBad(bucket, newest.slot, "the index has another record of the key");
     if (is_found) ++entry;

@@ -16,6 +16,7 @@
 #include "engine_race/l1/extent_store.h"
 #include "engine_race/l1/index_root.h"
 #include "engine_race/l1/key_block.h"
+#include "engine_race/reclaim/bucket_cleaner.h"
 #include "test/index/paged_index_fixture.h"
 #include "test/l1/extent_test_util.h"
 
@@ -141,6 +142,58 @@ TEST_F(VerifyIndexTest, AForgedExtentThatSaysTheSameIsRight) {
   VerifyReport report;
   EXPECT_TRUE(Verify(&report).ok());
   EXPECT_EQ(report.index_record_count, newest_.size());
+}
+
+// The newer records of all keys are moved to the row of the old ones, in the order of their keys.
+class MovedRecordsTest : public PagedIndexFixture {
+ protected:
+  static constexpr uint64_t kRecords = 256;  // a row
+
+  MovedRecordsTest() : PagedIndexFixture(/*frame_count=*/8) {
+    options_.bucket_count = 1;
+    options_.file_count = 1;
+  }
+};
+
+TEST_F(MovedRecordsTest, ARecordMayLieWhereAnOlderOneOfItsKeyWas) {
+  constexpr uint64_t kOtherKey = 100000;
+  Open();
+  for (uint64_t key = 0; key < kRecords; ++key) ASSERT_NO_FATAL_FAILURE(Write(key));
+  Reopen();
+  ASSERT_TRUE(index_->Save(~uint64_t{0}).ok());
+  for (uint64_t key = 0; key < kRecords; ++key) {
+    ASSERT_NO_FATAL_FAILURE(Write(key));
+    ASSERT_NO_FATAL_FAILURE(Write(kOtherKey));
+  }
+  ASSERT_TRUE(log_->Sync().ok());
+  BucketCleaner cleaner(log_.get());
+  for (const bool moves : {false, true}) {
+    ASSERT_TRUE(log_->mover().Claim(0));
+    BucketUse use;
+    EXPECT_TRUE(
+        (moves ? cleaner.Clean(0, /*dead_percent=*/0, &use) : cleaner.MakeSpace(0, &use)).ok());
+    log_->mover().Unclaim(0);
+    ASSERT_TRUE(log_->mover().Settle().ok());
+    log_->mover().Release();
+  }
+  Close();
+  VerifyReport report;
+  const Status verified = VerifyStore(dir_.path(), &report, [](const BadRecord& bad) {
+    ADD_FAILURE() << bad.what << ", slot " << bad.slot;
+  });
+  EXPECT_TRUE(verified.ok()) << verified.ToString();
+  EXPECT_EQ(report.index_unusable_bucket_count, 0u);
+  EXPECT_GT(report.index_record_count, kRecords / 4) << "words that name a slot of their key";
+  // The word of the older record has another checksum.
+  Open();
+  Region value;
+  ASSERT_TRUE(Region::Allocate(kValueBytes, /*huge_pages=*/false, &value).ok());
+  for (uint64_t key = 0; key < kRecords; ++key) {
+    ValueRef ref;
+    ASSERT_TRUE(index_->Find(key, &ref).ok()) << key;
+    ASSERT_TRUE(log_->ReadValue(0, ref.slot(), value.data()).ok());
+    EXPECT_TRUE(log_->VerifyValue(0, ref.slot(), ref.value_checksum(), value.data()).ok()) << key;
+  }
 }
 
 TEST_F(VerifyIndexTest, ADamagedRootMakesAllBucketsUnusable) {
