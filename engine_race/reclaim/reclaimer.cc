@@ -160,8 +160,8 @@ void Reclaimer::Report(const Status& status) noexcept {
 void Reclaimer::Run() noexcept {
   log_.placement().EnterDeviceThread();
   BucketCleaner cleaner(&log_);
-  // Nothing is left to do for an idle store until the next wake-up.
-  bool idle_work_done = false;
+  // Where the store has had so many records, it was compacted while it was idle.
+  uint64_t compacted_count = ~uint64_t{0};
   while (true) {
     uint32_t bucket = 0;
     if (dirty_.Take(&bucket)) {
@@ -172,6 +172,7 @@ void Reclaimer::Run() noexcept {
       if (MustSettle() && SettleAndRelease().ok()) dirty_.BringBack();
       KeepRate(began_ns, use.moved_count * kValueBytes);
     } else {
+      const uint64_t record_count = log_.RecordCount();
       std::unique_lock lock(mutex_);
       look_again_ = false;
       const bool has_waiting = dirty_.has_aside() || log_.mover().unsettled_bytes() != 0 ||
@@ -185,13 +186,11 @@ void Reclaimer::Run() noexcept {
         if (!is_woken || log_.mover().unsettled_bytes() == 0) dirty_.BringBack();
       } else {
         const auto is_woken = [&] { return is_wanted() || look_again_; };
-        const uint64_t record_count = log_.RecordCount();
-        if (idle_work_done) {
+        if (record_count == compacted_count) {
           work_.wait(lock, is_woken);
-          idle_work_done = false;
         } else if (!work_.wait_for(lock, idle_delay_, is_woken)) {
           lock.unlock();
-          idle_work_done = CompactIdle(record_count);
+          if (CompactIdle(record_count)) compacted_count = record_count;
         }
       }
     }
@@ -276,23 +275,27 @@ bool Reclaimer::CompactIdle(uint64_t record_count) noexcept {
     }
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return Status::Ok();
     const auto is_idle = [&](uint64_t, uint64_t) {
-      const std::lock_guard lock(mutex_);
-      return !stop_ && log_.RecordCount() == record_count;
+      {
+        const std::lock_guard lock(mutex_);
+        if (stop_) return false;
+      }
+      return log_.RecordCount() == record_count;
     };
     // A bucket that a batch holds is left alone.
+    uint32_t last = 0;
     const auto claim = [&](uint32_t b) {
-      bool held = false;
-      return wanted[b] && log_.mover().Claim(b, &held);
+      if (!wanted[b] || !log_.mover().Claim(b)) return false;
+      compacted_counts_[b] = log_.RecordCount(b);
+      last = b;
+      return true;
     };
     Status done = log_.Sync();
     if (done.ok()) done = CompactSynced(claim, is_idle);
+    // After a failure only a later write leads to another try.
     is_over = done.code() != Code::kIncomplete;
-    if (!is_over) return Status::Ok();
-    // After a failure, too: a later write leads to another try.
-    for (uint32_t b = 0; b < wanted.size(); ++b) {
-      if (wanted[b]) compacted_counts_[b] = log_.RecordCount(b);
-    }
-    return done;
+    if (is_over) return done;
+    compacted_counts_[last] = 0;
+    return Status::Ok();
   }));
   return is_over;
 }
@@ -307,15 +310,18 @@ Status Reclaimer::CompactSynced(FunctionRef<bool(uint32_t bucket)> claim,
   mover.Release();
   std::vector<uint32_t> compacted;
   compacted.reserve(log_.geometry().bucket_count);
-  for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count; ++bucket) {
+  Status done;
+  for (uint32_t bucket = 0; bucket < log_.geometry().bucket_count && done.ok(); ++bucket) {
     if (log_.BucketDamaged(bucket) || log_.RecordCount(bucket) == 0 || !claim(bucket)) continue;
     compacted.push_back(bucket);
-    ENGINE_RACE_RETURN_IF_ERROR(CompactClaimed(&cleaner, bucket, &progress));
-    if (!MustSettle()) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
+    done = CompactClaimed(&cleaner, bucket, &progress);
+    if (!done.ok() || !MustSettle()) continue;
+    done = mover.Settle();
     ReleaseAll(kMaxReleaseThreads);
   }
-  ENGINE_RACE_RETURN_IF_ERROR(mover.Settle());
+  // Also of the buckets before a failure, or before the caller has cancelled.
+  const Status settled = mover.Settle();
+  if (done.ok()) done = settled;
   ReleaseAll(kMaxReleaseThreads);
   // Of rows that were left alone. A hole costs more than it wins where each takes a few slots.
   const uint32_t least_count = SparseCount(log_.geometry().row_records());
@@ -323,7 +329,7 @@ Status Reclaimer::CompactSynced(FunctionRef<bool(uint32_t bucket)> claim,
     mover.PunchGaps(bucket, least_count);
     log_.GiveBackStaging(bucket);
   }
-  return Status::Ok();
+  return done;
 }
 
 // Ends the claim. A region with few free rows takes several cleanings, each with the rows that the

@@ -117,6 +117,27 @@ TEST(ReclaimerTest, ALargeWriteGetsTheLastRowOnlyIfLiveRecordsLeaveLessThanThree
   }
 }
 
+TEST(ReclaimerTest, ACompactThatIsCancelledGivesBackTheStagingOfWhatItHasDone) {
+  const TempDir dir(FastParent());
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
+  for (const uint32_t bucket : {0u, 1u}) {
+    const uint64_t key = KeyIn(bucket, 0);
+    ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
+  }
+  const auto staged = [&](uint32_t bucket) {
+    std::string value(kValueBytes, '\0');
+    const uint64_t offset = log->geometry().ValuePlaceOffset(bucket, /*place=*/0);
+    EXPECT_TRUE(log->files().staged_values.Read(value.data(), value.size(), offset).ok());
+    return value != std::string(kValueBytes, '\0');
+  };
+  Reclaimer reclaimer(TinyLogOptions(), log.get());
+  const Status compacted =
+      reclaimer.Compact([](uint64_t done_count, uint64_t) { return done_count == 0; });
+  EXPECT_EQ(compacted.code(), Code::kIncomplete);
+  EXPECT_FALSE(staged(0));
+  EXPECT_TRUE(staged(1));
+}
+
 // Deletions of most records leave as many rows as the bucket may always have.
 TEST(ReclaimerTest, ASparseBucketIsCompactedWhenNothingIsWritten) {
   constexpr uint64_t kRecords = 4096;
