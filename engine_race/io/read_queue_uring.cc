@@ -175,7 +175,8 @@ Status UringQueue::Submit(std::span<const ReadRequest> requests, size_t* started
   }
   in_flight_ += static_cast<uint32_t>(requests.size());
   *started = requests.size();
-  if (lazy_submit_) return Status::Ok();
+  // After a failure the next Wait tells of it, although another call might succeed.
+  if (lazy_submit_ || !failure_.ok()) return Status::Ok();
   do {
     Queue();
     failure_ = Enter(0);

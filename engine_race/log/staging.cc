@@ -162,25 +162,23 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
 // Populates the pages of a place from `offset` on, where the next record goes. The kernel may have
 // taken away pages that the place had populated before: one call for the whole group tries them
 // again. The number of other pages doubles while the group fills. So there are few calls, and yet a
-// group that stays small populates few pages, and reserves little more. Without a placement the
-// kernel reads around each page, as far as its read-ahead goes, so neighbouring pages enter the
-// page cache too. Where pages are placed, each call also changes the thread's policy. So one call
-// populates the whole group.
+// group that stays small populates few pages, and reserves little more. Nor does one that goes on
+// in a place that was given back. Without a placement the kernel reads around each page, as far as
+// its read-ahead goes, so neighbouring pages enter the page cache too. Where pages are placed, each
+// call also changes the thread's policy. So one call populates the whole group.
 Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset,
                            uint64_t offset, PlaceBytes* bytes, uint64_t* end_bytes) {
   const uint64_t begin = offset / kPageBytes * kPageBytes;
-  const uint64_t wanted = placement_.anywhere()
-                              ? std::max({2 * offset, begin + kPageBytes, uint64_t{bytes->reached}})
-                              : area.group_bytes;
-  uint64_t end = std::min(area.group_bytes, RoundUp(wanted, kPageBytes));
-  Status reserved = Reserve(area, bucket, place_offset, begin,
-                            std::max(end, std::min(kFirstStepBytes, area.group_bytes)), bytes);
-  // A full disk may have room for a page.
-  if (reserved.code() == Code::kFull) {
-    end = begin + kPageBytes;
-    reserved = Reserve(area, bucket, place_offset, begin, end, bytes);
-  }
-  ENGINE_RACE_RETURN_IF_ERROR(reserved);
+  const bool goes_on = bytes->reserved_end != 0 && bytes->reserved_begin <= begin;
+  const uint64_t first = goes_on ? bytes->reserved_begin : begin;
+  const uint64_t wanted =
+      placement_.anywhere()
+          ? std::max({2 * offset - first, begin + kPageBytes, uint64_t{bytes->reached}})
+          : area.group_bytes;
+  const uint64_t end = std::min(area.group_bytes, RoundUp(wanted, kPageBytes));
+  const uint64_t first_end = std::min(first + kFirstStepBytes, area.group_bytes);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Reserve(area, bucket, place_offset, begin, std::max(end, first_end), bytes));
   ENGINE_RACE_RETURN_IF_ERROR(Populate(area, bucket, place_offset + begin, end - begin));
   ENGINE_RACE_ASSERT(begin <= offset && offset < end && end <= area.group_bytes);
   bytes->reached = static_cast<uint32_t>(end);
