@@ -172,7 +172,6 @@ void Reclaimer::Run() noexcept {
       if (MustSettle() && SettleAndRelease().ok()) dirty_.BringBack();
       KeepRate(began_ns, use.moved_count * kValueBytes);
     } else {
-      const uint64_t record_count = log_.RecordCount();
       std::unique_lock lock(mutex_);
       look_again_ = false;
       const bool has_waiting = dirty_.has_aside() || log_.mover().unsettled_bytes() != 0 ||
@@ -185,6 +184,10 @@ void Reclaimer::Run() noexcept {
         // Another cleaning would find what the last one has freed, not settled.
         if (!is_woken || log_.mover().unsettled_bytes() == 0) dirty_.BringBack();
       } else {
+        // It looks at every bucket, so nobody waits for it.
+        lock.unlock();
+        const uint64_t record_count = log_.RecordCount();
+        lock.lock();
         const auto is_woken = [&] { return is_wanted() || look_again_; };
         if (record_count == compacted_count) {
           work_.wait(lock, is_woken);
