@@ -234,6 +234,19 @@ TEST_F(LastingQueueTest, AFailureThatPassesReplacesNoBackEnd) {
   EXPECT_EQ(log_.lines().size(), 1U) << log_.text();
 }
 
+TEST_F(LastingQueueTest, ASubmitThatFailedIsToldThoughTheNextOneWouldNotFail) {
+  const std::unique_ptr<ReadQueue> queue = Make(IoBackend::kIoUring);
+  if (queue->name() != std::string("io_uring")) GTEST_SKIP() << "no io_uring here";
+  RingHook hook;
+  const ScopedHook scope(&hook);
+  hook.refused[CallKind::kUringEnter] = EIO;
+  ASSERT_NO_FATAL_FAILURE(Submit(queue.get(), 0, 3));
+  hook.refused.clear();
+  ASSERT_NO_FATAL_FAILURE(Submit(queue.get(), 3, 2));
+  ASSERT_NO_FATAL_FAILURE(ExpectAllRead(queue.get()));
+  EXPECT_EQ(log_.lines().size(), 1U) << log_.text();
+}
+
 // Real filters of system calls. They stay for good, so a child installs them.
 bool RefuseForGood(std::initializer_list<int> numbers) {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
