@@ -15,6 +15,10 @@ namespace {
 using format::IndexCoverage;
 using format::IndexRootHeader;
 
+bool IsPast(const IndexCoverage& coverage, const BucketMoment& end) {
+  return coverage.end_count > end.record_count || coverage.end_births > end.births;
+}
+
 // The header and the coverage of a root that lies in a file of the store.
 class CoverageFile {
  public:
@@ -38,13 +42,20 @@ class CoverageFile {
     const Status read = file_.Read(pages_.data(), bytes_, 0);
     if (read.code() == Code::kIOError) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(read);
-    IndexRootHeader header;
-    std::memcpy(&header, pages_.data(), sizeof(header));
-    *usable = header.magic == format::kIndexRootMagic &&
-              header.root_version == format::kIndexRootVersion &&
-              header.bucket_count == bucket_count_ && header.store_id == files.identity.store_id &&
-              header.seed_id == files.identity.seed_id();
+    std::memcpy(&header_, pages_.data(), sizeof(header_));
+    *usable = header_.magic == format::kIndexRootMagic &&
+              header_.root_version == format::kIndexRootVersion &&
+              header_.bucket_count == bucket_count_ &&
+              header_.store_id == files.identity.store_id &&
+              header_.seed_id == files.identity.seed_id();
     return Status::Ok();
+  }
+
+  // Whether the bucket's coverage is sound and has more records or births than `end`.
+  bool CoversMore(uint32_t bucket, const BucketMoment& end) {
+    const IndexCoverage& covered = coverage()[bucket];
+    return IsPast(covered, end) &&
+           covered.check == CoverageCheck(header_.store_id, header_.root_id, bucket, covered);
   }
 
   // By bucket. To be changed in memory.
@@ -58,14 +69,11 @@ class CoverageFile {
 
  private:
   io::File file_;
+  IndexRootHeader header_{};
   uint32_t bucket_count_ = 0;
   uint64_t bytes_ = 0;
   Region pages_;
 };
-
-bool CoversMore(const IndexCoverage& coverage, const BucketMoment& end) {
-  return coverage.end_count > end.record_count || coverage.end_births > end.births;
-}
 
 // Voids the coverage in the root. After a failure the root may not stay.
 Status VoidInFile(const StoreFiles& files, const std::vector<uint32_t>& buckets,
@@ -78,9 +86,8 @@ Status VoidInFile(const StoreFiles& files, const std::vector<uint32_t>& buckets,
   if (!usable) return Status::IOError("the root of the index cannot be used");
   bool changed = false;
   for (const uint32_t bucket : buckets) {
-    IndexCoverage& coverage = root.coverage()[bucket];
-    if (!CoversMore(coverage, ends[bucket])) continue;
-    coverage = {};
+    if (!root.CoversMore(bucket, ends[bucket])) continue;
+    root.coverage()[bucket] = {};
     changed = true;
   }
   if (changed) ENGINE_RACE_RETURN_IF_ERROR(root.Write());
@@ -106,7 +113,7 @@ bool CoverageHolds(uint64_t store_id, uint64_t root_id, uint32_t bucket,
                    const IndexCoverage& coverage, const BucketMoment& now, ReadEntryFn read_entry) {
   const bool is_possible = coverage.record_count > 0 &&
                            coverage.record_count <= coverage.end_count &&
-                           coverage.births <= coverage.end_births && !CoversMore(coverage, now) &&
+                           coverage.births <= coverage.end_births && !IsPast(coverage, now) &&
                            SlotTable::IsOneEra(coverage.end_births, now.births) &&
                            coverage.check == CoverageCheck(store_id, root_id, bucket, coverage);
   if (!is_possible) return false;
@@ -137,7 +144,7 @@ Status CompareWithCoverage(const StoreFiles& files, const std::vector<BucketStat
   for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
     if (states[bucket].damaged) continue;
     const BucketState& state = states[bucket];
-    if (CoversMore(root.coverage()[bucket], {state.record_count, state.table.births()})) {
+    if (root.CoversMore(bucket, {state.record_count, state.table.births()})) {
       *doubt = "the index covers more than the counts and rows have";
     }
   }

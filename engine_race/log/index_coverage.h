@@ -59,7 +59,8 @@ Status CheckRootFile(const StoreFiles& files);
 
 // Sets *doubt when the root covers more records or births of a bucket than there are. Roots cover
 // only what was counted, so counts or rows are older than the root then. A root that cannot be read
-// or used is ignored. kCorruption when its name is that of no regular file.
+// or used is ignored, and so is a damaged coverage. kCorruption when its name is that of no regular
+// file.
 Status CompareWithCoverage(const StoreFiles& files, const std::vector<BucketState>& states,
                            const char** doubt);
 

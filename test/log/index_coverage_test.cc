@@ -24,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kKeyStep = uint64_t{1} << 62;  // from one of the four buckets to the next
-constexpr uint64_t kCheck = 0x1234567;
 constexpr uint64_t kRootId = 99;
 
 TEST(CoverageCheckTest, DependsOnAllThatItIsOf) {
@@ -123,7 +122,8 @@ class IndexCoverageTest : public testing::Test {
     for (size_t i = 0; i < record_counts.size(); ++i) {
       // The extents hold records up to the count, and all of those below a half of it.
       if (record_counts[i] != 0) {
-        root.coverage[i] = {record_counts[i] / 2, 0, record_counts[i], births, 0, kCheck};
+        root.coverage[i] = {record_counts[i] / 2, 0, record_counts[i], births, 0, 0};
+        root.coverage[i].check = CoverageCheck(store_id_, kRootId, i, root.coverage[i]);
       }
     }
     return root;
@@ -370,6 +370,23 @@ TEST_F(IndexCoverageTest, BirthsThatAreLostVoidTheCoverage) {
 TEST_F(IndexCoverageTest, CountsBelowTheCoverageAreInDoubt) {
   const RootBytes root = RootOf({8, 7, 0, 0});
   ASSERT_NO_FATAL_FAILURE(ExpectInDoubt(root));
+  EXPECT_TRUE(LinesOfAnOpening().empty());
+}
+
+// It says nothing of the counts. In doubt the unsynced records would be cut at the first bad value.
+TEST_F(IndexCoverageTest, DamagedCoverageIsIgnored) {
+  using Coverage = format::IndexCoverage;
+  for (uint64_t Coverage::*const field :
+       {&Coverage::record_count, &Coverage::end_count, &Coverage::end_births, &Coverage::check}) {
+    RootBytes root = RootOf({8, 6, 0, 0});
+    root.coverage[0].*field += 100;
+    PutRoot(root);
+    EXPECT_TRUE(LinesOfAnOpening().empty());
+    EXPECT_EQ(FoundRoot(), Voided(root, {}));
+  }
+  RootBytes root = RootOf({8, 6, 0, 0});
+  ++root.header.root_id;
+  PutRoot(root);
   EXPECT_TRUE(LinesOfAnOpening().empty());
 }
 
