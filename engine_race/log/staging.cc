@@ -96,9 +96,8 @@ void Staging::Start(StagingMode mode, uint64_t memory_limit_bytes, const LogFn& 
   mapped_ = mapped.ok();
   if (mapped_) {
     populated_.resize(geometry_.bucket_count);
-    if (placement_.anywhere()) return;
-    // Read-around would take in pages of other buckets, under the policy of the one that is stored
-    // into.
+    // Read-around would zero megabytes of other buckets' pages, under the policy of the one that is
+    // stored into.
     for (const Area* area : {&keys_, &values_}) {
       sys::AdviseNoReadAhead(area->file.fd(), area->mapping.data(), area->mapping.size());
     }
