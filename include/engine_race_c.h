@@ -281,7 +281,7 @@ typedef struct engine_race_iterator_options {
   const engine_race_snapshot* snapshot; /* null: the latest state */
   const uint64_t* lower;                /* null: open; the bound itself is included */
   const uint64_t* upper;                /* null: open; the bound itself is not included */
-  uint64_t prefetch_records;            /* values that are read ahead, at most 64; 0: none */
+  uint64_t prefetch_records;            /* values read at once, 1 to 64; 0: as walks want them */
   uint64_t refresh_every_steps;         /* moves on to the latest state; 0: never */
 } engine_race_iterator_options;
 

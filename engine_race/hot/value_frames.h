@@ -13,8 +13,10 @@
 #ifndef ENGINE_RACE_HOT_VALUE_FRAMES_H_
 #define ENGINE_RACE_HOT_VALUE_FRAMES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/status.h"
@@ -43,6 +45,11 @@ class ValueFrames final {
   template <typename UseFn>
   Status FindAt(uint64_t key, uint64_t version, ValueRef* ref, bool* hot, BlockLookup* lookup,
                 const UseFn& use);
+
+  // As FindAt, for the records of a scan: calls take(i, value) for each of `entries` whose value is
+  // in a frame. Where many in a row are in none, the rest is not looked for.
+  template <typename TakeFn>
+  void TakeHot(std::span<const IndexEntry> entries, uint64_t version, const TakeFn& take);
 
   // Fetches the memory that Offer reads first. To be called when the value was read, before it is
   // verified. A read from a device takes so long that the memory has left the caches.
@@ -122,6 +129,24 @@ Status ValueFrames::FindAt(uint64_t key, uint64_t version, ValueRef* ref, bool* 
   guard.CountHit();
   use(static_cast<const char*>(cache_.data(ref->frame())));
   return Status::Ok();
+}
+
+template <typename TakeFn>
+void ValueFrames::TakeHot(std::span<const IndexEntry> entries, uint64_t version,
+                          const TakeFn& take) {
+  constexpr uint32_t kMostMissed = 16;
+  l1::EpochManager::Guard guard(cache_.epochs());
+  uint32_t missed_count = 0;
+  for (size_t i = 0; i < entries.size() && missed_count < kMostMissed; ++i, ++missed_count) {
+    ValueRef ref;
+    BlockLookup lookup;
+    const Status status = index_.FindHotAt(entries[i].key, version, &ref, &lookup);
+    if (lookup.TakeHit()) guard.CountBlockHit();
+    if (!status.ok() || !ref.hot()) continue;
+    guard.CountHit();
+    take(i, static_cast<const char*>(cache_.data(ref.frame())));
+    missed_count = 0;
+  }
 }
 
 }  // namespace engine_race

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <span>
 #include <utility>
 
 #include "engine_race/base/assert.h"
@@ -126,6 +125,7 @@ inline void Iterator::Impl::BeginSeek(bool backwards) {
   }
   walks_backwards_ = backwards;
   value_seen_ = false;
+  ahead_.BeginWalk();
 }
 
 void Iterator::Impl::RefuseSeek(std::string_view key, Stand* stand) {
@@ -251,6 +251,7 @@ std::string_view Iterator::Impl::Value(Stand* stand) {
       Fail(std::move(status), stand);
       return {};
     }
+    ahead_.CountValue();
   }
   ENGINE_RACE_ASSERT(value_ != nullptr);
   value_key_ = key;
@@ -260,7 +261,7 @@ std::string_view Iterator::Impl::Value(Stand* stand) {
 
 Status Iterator::Impl::ReadValue(uint64_t key) {
   if (value_seen_) walks_backwards_ = key < value_key_;
-  return prefetch_records_ > 1 ? ReadAhead(key) : ReadAlone(key);
+  return prefetch_records_ == 1 ? ReadAlone(key) : ReadMany(key);
 }
 
 Status Iterator::Impl::ReadAlone(uint64_t key) {
@@ -273,31 +274,43 @@ Status Iterator::Impl::ReadAlone(uint64_t key) {
   return Status::Ok();
 }
 
-Status Iterator::Impl::ReadAhead(uint64_t key) {
-  if (window_ == nullptr) {
-    window_ = std::make_unique<WindowReader>(&pool_->context_, &pool_->windows_);
-  }
+Status Iterator::Impl::ReadMany(uint64_t key) {
   uint32_t entry = 0;
-  if (!window_->Find(key, &entry)) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        walks_backwards_ ? ReadWindowUpTo(key)
-                         : window_->Read(key, range_.last, view_.version, prefetch_records_));
-    if (!window_->Find(key, &entry)) return ReadAlone(key);
+  if (window_ == nullptr || !window_->Find(key, &entry)) {
+    ENGINE_RACE_RETURN_IF_ERROR(ReadWindow(key));
+    if (window_ == nullptr || !window_->Find(key, &entry)) return ReadAlone(key);
   }
   Status status = window_->Value(entry, &value_);
   // Perhaps only a neighbour of its read could not be read.
   return status.code() == Code::kIOError ? ReadAlone(key) : std::move(status);
 }
 
-// Reads the records before `key` and that of `key`, which ends the window.
-Status Iterator::Impl::ReadWindowUpTo(uint64_t key) {
-  uint32_t room = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(window_->Reserve(&room));
-  uint64_t keys[WindowPool::kWindowRecords];
-  const std::span<uint64_t> wanted(keys, std::min(room, prefetch_records_));
-  size_t count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(index_->LastKeys(range_.first, key, view_.version, wanted, &count));
-  return count == 0 ? Status::Ok() : window_->Read(keys[0], key, view_.version);
+// Reads the records from `key` on, or those before it and its own, which ends the window. Leaves no
+// record where the value is to be read alone.
+Status Iterator::Impl::ReadWindow(uint64_t key) {
+  uint32_t count = prefetch_records_ != 0 ? prefetch_records_ : ahead_.NextCount();
+  if (count > 1 && window_ == nullptr) {
+    window_ = std::make_unique<WindowReader>(&pool_->context_, &pool_->windows_);
+  }
+  if (window_ != nullptr) window_->Clear();
+  if (count > 1) {
+    // Who has not asked for values ahead gets none where that takes more memory.
+    const bool may_allocate = prefetch_records_ != 0;
+    ENGINE_RACE_RETURN_IF_ERROR(window_->Reserve(count, may_allocate, &count));
+  }
+  ahead_.CountReading(std::max(count, 1U));
+  if (count <= 1) return Status::Ok();
+  uint64_t first_key = key;
+  if (walks_backwards_) {
+    keys_.resize(count);
+    size_t key_count = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        index_->LastKeys(range_.first, key, view_.version, keys_, &key_count));
+    if (key_count == 0) return Status::Ok();
+    first_key = keys_[0];
+  }
+  const uint64_t last_key = walks_backwards_ ? key : range_.last;
+  return window_->Read(first_key, last_key, view_.version, count);
 }
 
 }  // namespace engine_race

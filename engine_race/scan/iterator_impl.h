@@ -12,12 +12,14 @@
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/scan/bounds.h"
 #include "engine_race/scan/iterator.h"
 #include "engine_race/scan/key_batch.h"
+#include "engine_race/scan/read_ahead.h"
 #include "engine_race/scan/window_reader.h"
 
 namespace engine_race {
@@ -78,8 +80,8 @@ class Iterator::Impl {
 
   Status ReadValue(uint64_t key);
   Status ReadAlone(uint64_t key);
-  Status ReadAhead(uint64_t key);
-  Status ReadWindowUpTo(uint64_t key);
+  Status ReadMany(uint64_t key);
+  Status ReadWindow(uint64_t key);
 
   IteratorPool* const pool_;
   // Mutable, because only a look at it finds that the store is closed.
@@ -90,6 +92,8 @@ class Iterator::Impl {
   uint64_t value_key_ = 0;
   std::unique_ptr<char, Free> value_buffer_;
   std::unique_ptr<WindowReader> window_;
+  ReadAhead ahead_;
+  std::vector<uint64_t> keys_;  // of a window that is read backwards
 
   // The members that every seek looks at lie together.
   const Index* const index_;

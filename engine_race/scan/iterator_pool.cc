@@ -30,7 +30,7 @@ uint64_t IteratorPool::WindowBytes(uint64_t scan_budget_bytes) {
 
 IteratorPool::IteratorPool(const BucketLog& log, const Index& index, ValueFrames* frames,
                            const Options& options, uint64_t window_bytes)
-    : context_(log, index, options, RangeTuning()),
+    : context_(log, index, options, RangeTuning(), frames),
       windows_(context_, static_cast<uint32_t>(window_bytes / WindowPool::kWindowBytes)),
       points_(log, index, frames, options.verify_checksums) {}
 
@@ -81,8 +81,10 @@ Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const
   const Snapshot held(view);
   WindowReader window(&context_, &windows_);
   VisitCounter visited(&context_);
+  uint32_t record_count = WindowPool::kWindowRecords;
   for (uint64_t first = range.first;; first = window.next_key()) {
-    ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, view.version));
+    ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, view.version, record_count));
+    record_count = std::min(2 * record_count, WindowPool::kWalkRecords);
     ENGINE_RACE_RETURN_IF_ERROR(window.VisitAll([&](uint64_t key, const char* value) {
       visited.CountOne();
       VisitRecord(key, value, visit);

@@ -14,16 +14,17 @@ constexpr uint64_t kMaxGapSlots = 8;
 // Slots spread at most this thin are put in order through a table, in linear time.
 constexpr uint64_t kTableSlotsPerEntry = 8;
 
-// No entry, or no position yet.
-constexpr uint32_t kNone = ~uint32_t{0};
+constexpr uint32_t kNoEntry = ~uint32_t{0};
 
 }  // namespace
 
-void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries, const LoggedSlots& logged) {
+void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries,
+                             std::span<const uint32_t> positions, const LoggedSlots& logged) {
   order_.clear();
   uint64_t low = ~uint64_t{0};
   uint64_t high = 0;
   for (uint32_t i = 0; i < entries.size(); ++i) {
+    if (positions[i] != kNoPosition) continue;
     const uint64_t slot = entries[i].ref.slot();
     if (!logged.Contains(slot)) continue;
     low = std::min(low, slot);
@@ -36,11 +37,11 @@ void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries, const LoggedSl
     std::sort(order_.begin(), order_.end());
     return;
   }
-  by_slot_.assign(span_slots, kNone);
+  by_slot_.assign(span_slots, kNoEntry);
   for (const uint64_t word : order_) by_slot_[(word >> 32) - low] = static_cast<uint32_t>(word);
   order_.clear();
   for (uint64_t at = 0; at < span_slots; ++at) {
-    if (by_slot_[at] != kNone) order_.push_back(((low + at) << 32) | by_slot_[at]);
+    if (by_slot_[at] != kNoEntry) order_.push_back(((low + at) << 32) | by_slot_[at]);
   }
 }
 
@@ -61,10 +62,14 @@ void LoadPlanner::EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_co
 
 void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
                       const LoggedSlots& logged, uint32_t spare_positions, LoadPlan* plan) {
-  const size_t first_entry = plan->positions.size();
-  // Whether a slot is logged may change between two looks, where it is given to another record.
-  plan->positions.resize(first_entry + entries.size(), kNone);
-  SortBySlot(entries, logged);
+  const size_t first_entry = plan->entry_count;
+  plan->entry_count += entries.size();
+  if (plan->positions.size() < plan->entry_count) {
+    plan->positions.resize(plan->entry_count, kNoPosition);
+  }
+  const std::span<uint32_t> positions =
+      std::span(plan->positions).subspan(first_entry, entries.size());
+  SortBySlot(entries, positions, logged);
   uint64_t run_begin = 0;
   uint64_t run_end = 0;
   for (const uint64_t word : order_) {
@@ -77,13 +82,14 @@ void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
       run_begin = slot;
     }
     run_end = slot + 1;
-    plan->positions[first_entry + static_cast<uint32_t>(word)] =
+    positions[static_cast<uint32_t>(word)] =
         plan->position_count + static_cast<uint32_t>(slot - run_begin);
   }
   EmitRun(bucket, run_begin, run_end - run_begin, plan);
   if (order_.size() == entries.size()) return;
-  for (size_t i = first_entry; i < plan->positions.size(); ++i) {
-    if (plan->positions[i] == kNone) plan->positions[i] = plan->position_count++ | kStagedPosition;
+  // Whether a slot is logged may have changed since, where it was given to another record.
+  for (uint32_t& position : positions) {
+    if (position == kNoPosition) position = plan->position_count++ | kStagedPosition;
   }
 }
 

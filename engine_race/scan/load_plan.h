@@ -25,7 +25,9 @@ inline constexpr uint32_t kStagedPosition = uint32_t{1} << 31;
 // Instead of a position: the value could not be read, or failed its check.
 inline constexpr uint32_t kUnreadablePosition = ~uint32_t{0};
 inline constexpr uint32_t kCorruptPosition = ~uint32_t{0} - 1;
-inline constexpr uint32_t kMaxPositions = kStagedPosition - 2;
+// No position yet.
+inline constexpr uint32_t kNoPosition = ~uint32_t{0} - 2;
+inline constexpr uint32_t kMaxPositions = kStagedPosition - 3;
 
 struct PlannedRead {
   uint64_t first_slot = 0;
@@ -35,15 +37,18 @@ struct PlannedRead {
 };
 
 struct LoadPlan {
-  // The position of each entry, in the entries' order.
+  // The position of each entry, in the entries' order. Whoever has a value already gives its entry
+  // a position before it is added.
   std::vector<uint32_t> positions;
   std::vector<PlannedRead> reads;
   uint32_t position_count = 0;
+  size_t entry_count = 0;  // that were added
 
   void Clear() {
     positions.clear();
     reads.clear();
     position_count = 0;
+    entry_count = 0;
   }
 };
 
@@ -52,14 +57,16 @@ class LoadPlanner {
   explicit LoadPlanner(uint32_t values_per_buffer, uint64_t unit_slots = kMaxBucketRecords)
       : values_per_buffer_(values_per_buffer), unit_slots_(unit_slots) {}
 
-  // Appends the entries of one bucket. Slots that are not logged are staged. At most
-  // spare_positions are spent on gaps.
+  // Adds the next entries, which are of one bucket. Those without a position get one. Slots that
+  // are not logged are staged. At most spare_positions are spent on gaps.
   void Add(uint32_t bucket, std::span<const IndexEntry> entries, const LoggedSlots& logged,
            uint32_t spare_positions, LoadPlan* plan);
 
  private:
-  // Fills order_ with (slot << 32 | index in `entries`) of the logged entries, by slot.
-  void SortBySlot(std::span<const IndexEntry> entries, const LoggedSlots& logged);
+  // Fills order_ with (slot << 32 | index in `entries`) of the logged entries that have no
+  // position, by slot.
+  void SortBySlot(std::span<const IndexEntry> entries, std::span<const uint32_t> positions,
+                  const LoggedSlots& logged);
   // Cuts a run of slots into reads that respect the buffers and the units.
   void EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count, LoadPlan* plan);
 

@@ -12,8 +12,8 @@ namespace engine_race {
 
 namespace {
 
-// A scan of about this many records or fewer reads for itself.
-constexpr uint64_t kShortRecords = WindowPool::kWindowRecords;
+// A scan of about this many records or fewer reads for itself, at once if windows are free.
+constexpr uint64_t kShortRecords = 256;
 
 // How the buffer budget is divided.
 constexpr uint64_t kMinBudgetBytes = 8 * 1024 * 1024;
@@ -51,7 +51,7 @@ class Session {
  private:
   // Each visits some records and moves pos_ behind them, or sets done_.
   Status VisitChunk(Chunk* chunk, const RecordFn& visit);
-  Status VisitWindow(const RecordFn& visit);
+  Status VisitWindow(const RecordFn& visit, uint32_t max_records = WindowPool::kWindowRecords);
 
   // All up to this key has been visited.
   void MoveTo(uint64_t key) {
@@ -71,7 +71,7 @@ class Session {
 };
 
 Status Session::ScanAlone(const RecordFn& visit) {
-  while (!done_) ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit));
+  while (!done_) ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit, kShortRecords));
   return Status::Ok();
 }
 
@@ -122,8 +122,8 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
   return Status::Ok();
 }
 
-Status Session::VisitWindow(const RecordFn& visit) {
-  ENGINE_RACE_RETURN_IF_ERROR(window_.Read(pos_, scanner_.last));
+Status Session::VisitWindow(const RecordFn& visit, uint32_t max_records) {
+  ENGINE_RACE_RETURN_IF_ERROR(window_.Read(pos_, scanner_.last, kLatestVersion, max_records));
   ENGINE_RACE_RETURN_IF_ERROR(window_.VisitAll([&](uint64_t key, const char* value) {
     visited_.CountOne();
     VisitRecord(key, value, visit);
@@ -137,8 +137,8 @@ Status Session::VisitWindow(const RecordFn& visit) {
 
 struct RangeReader::Impl {
   Impl(const BucketLog& log, const Index& index, const Options& options, uint64_t budget_bytes,
-       const RangeTuning& tuning, MemoryShare* share)
-      : context(log, index, options, tuning),
+       const RangeTuning& tuning, MemoryShare* share, ValueFrames* frames)
+      : context(log, index, options, tuning, frames),
         windows(context, static_cast<uint32_t>(WindowCount(budget_bytes))),
         coordinator(&context, budget_bytes - WindowBytes(budget_bytes), share) {}
 
@@ -163,9 +163,10 @@ bool RangeReader::Impl::IsShort(uint64_t first_key, uint64_t last_key) const {
 
 RangeReader::RangeReader(const BucketLog& log, const Index& index, const Options& options,
                          uint64_t buffer_budget_bytes, const RangeTuning& tuning,
-                         MemoryShare* share)
-    : impl_(std::make_unique<Impl>(
-          log, index, options, std::max(buffer_budget_bytes, kMinBudgetBytes), tuning, share)) {}
+                         MemoryShare* share, ValueFrames* frames)
+    : impl_(std::make_unique<Impl>(log, index, options,
+                                   std::max(buffer_budget_bytes, kMinBudgetBytes), tuning, share,
+                                   frames)) {}
 
 RangeReader::~RangeReader() = default;
 

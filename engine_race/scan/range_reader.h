@@ -17,6 +17,7 @@
 #include "engine_race/base/memory_share.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/hot/value_frames.h"
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
 
@@ -40,10 +41,11 @@ class RangeReader final : public MemoryUser {
   static uint64_t WindowBytes(uint64_t buffer_budget_bytes);
 
   // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate. Chunks are
-  // booked from `share`, buffer by buffer, unless that is null.
+  // booked from `share`, buffer by buffer, unless that is null. Short scans take values from
+  // `frames`, unless these are null.
   RangeReader(const BucketLog& log, const Index& index, const Options& options,
               uint64_t buffer_budget_bytes, const RangeTuning& tuning = RangeTuning(),
-              MemoryShare* share = nullptr);
+              MemoryShare* share = nullptr, ValueFrames* frames = nullptr);
   ~RangeReader();
 
   // Visits the records with keys in [first_key, last_key] in ascending order. An exception of

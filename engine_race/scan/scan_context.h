@@ -11,6 +11,7 @@
 #include "engine_race/base/key.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/hot/value_frames.h"
 #include "engine_race/index/index.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/bucket_log.h"
@@ -19,12 +20,18 @@
 namespace engine_race {
 
 struct ScanContext {
+  // The frames may be null.
   ScanContext(const BucketLog& the_log, const Index& the_index, const Options& the_options,
-              const RangeTuning& the_tuning)
-      : log(the_log), index(the_index), options(the_options), tuning(the_tuning) {}
+              const RangeTuning& the_tuning, ValueFrames* the_frames = nullptr)
+      : log(the_log),
+        index(the_index),
+        frames(the_frames),
+        options(the_options),
+        tuning(the_tuning) {}
 
   const BucketLog& log;
   const Index& index;
+  ValueFrames* const frames;
   const Options options;
   const RangeTuning tuning;
   // Counts scans begun. Entries collected from the index at a ticket hold every write that was

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "engine_race/base/assert.h"
@@ -14,6 +16,12 @@ namespace {
 
 // Without a window from the pool.
 constexpr uint32_t kSmallWindowRecords = 4;
+
+// How many records a reading may bring into so much room. What takes several windows is a long
+// walk: it leaves a half for gaps.
+uint32_t RecordsFor(uint32_t position_count) {
+  return position_count > WindowPool::kWindowRecords ? position_count / 2 : position_count;
+}
 
 // Fewer reads than this are not worth a queue.
 constexpr size_t kMinOverlapped = 4;
@@ -34,39 +42,50 @@ WindowPool::WindowPool(const ScanContext& context, uint32_t window_count) : cont
   }
 }
 
-Status WindowPool::TakeWindow(Window* window) {
-  if (window->data != nullptr) return Status::Ok();
+Status WindowPool::TakeWindows(uint32_t record_count, bool may_allocate, Windows* windows) {
+  const bool is_small = !windows->data.empty() && windows->buffers.empty();
+  if (is_small || windows->record_count >= record_count) return Status::Ok();
+  const size_t wanted_count = (record_count + kWindowRecords - 1) / kWindowRecords;
+  // First, so that nothing is thrown while a buffer has no owner.
+  windows->buffers.reserve(wanted_count);
+  windows->data.reserve(wanted_count);
   {
     std::lock_guard lock(mutex_);
-    if (pool_.Take(1, &window->buffer)) {
-      window->data = pool_.data(window->buffer[0]);
-      window->record_count = kWindowRecords;
-      return Status::Ok();
+    const auto may_take = [&] {
+      return windows->buffers.empty() || (windows->buffers.size() < wanted_count &&
+                                          pool_.free_count() > pool_.buffer_count() / 2);
+    };
+    for (uint32_t buffer = 0; may_take() && pool_.TakeOne(&buffer);) {
+      windows->buffers.push_back(buffer);
+      windows->data.push_back(pool_.data(buffer));
+      windows->record_count += kWindowRecords;
     }
   }
+  if (!windows->data.empty() || !may_allocate) return Status::Ok();
   constexpr size_t kBytes = size_t{kSmallWindowRecords} * kValueBytes;
-  window->data = static_cast<char*>(std::aligned_alloc(kIoAlignment, kBytes));
-  if (window->data == nullptr) return Status::OutOfMemory("scan window");
-  window->record_count = kSmallWindowRecords;
+  char* const data = static_cast<char*>(std::aligned_alloc(kIoAlignment, kBytes));
+  if (data == nullptr) return Status::OutOfMemory("scan window");
+  windows->data.push_back(data);
+  windows->record_count = kSmallWindowRecords;
   heap_bytes_.fetch_add(kBytes);
   return Status::Ok();
 }
 
-void WindowPool::GiveWindow(Window* window) {
-  if (window->data == nullptr) return;
-  if (window->buffer.empty()) {
-    std::free(window->data);
+void WindowPool::GiveWindows(Windows* windows) {
+  if (windows->data.empty()) return;
+  if (windows->buffers.empty()) {
+    std::free(windows->data[0]);
     heap_bytes_.fetch_sub(size_t{kSmallWindowRecords} * kValueBytes);
   } else {
     std::lock_guard lock(mutex_);
-    pool_.Give(&window->buffer);
+    pool_.Give(&windows->buffers);
   }
-  *window = Window();
+  *windows = Windows();
 }
 
-void WindowPool::AbandonWindow(Window* window) {
-  if (window->buffer.empty()) std::free(window->data);
-  *window = Window();
+void WindowPool::AbandonWindows(Windows* windows) {
+  if (windows->buffers.empty() && !windows->data.empty()) std::free(windows->data[0]);
+  *windows = Windows();
 }
 
 std::unique_ptr<io::ReadQueue> WindowPool::TakeQueue() {
@@ -94,18 +113,19 @@ void WindowPool::GiveQueue(std::unique_ptr<io::ReadQueue> queue) {
 
 void WindowReader::GiveBack() {
   Clear();
-  if (window_.data != nullptr) pool_->GiveWindow(&window_);
+  pool_->GiveWindows(&windows_);
 }
 
 void WindowReader::Abandon() {
   Clear();
-  WindowPool::AbandonWindow(&window_);
+  WindowPool::AbandonWindows(&windows_);
 }
 
 void WindowReader::Clear() {
   entries_.clear();
   segments_.clear();
   plan_.Clear();
+  hot_count_ = 0;
   collect_status_ = read_status_ = Status::Ok();
   complete_ = false;
 }
@@ -124,8 +144,10 @@ Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t versio
   try {
     while (true) {
       Clear();
-      ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
-      Collect(first_key, last_key, version, std::min(max_records, window_.record_count));
+      uint32_t record_count = 0;
+      ENGINE_RACE_RETURN_IF_ERROR(Reserve(max_records, /*may_allocate=*/true, &record_count));
+      Collect(first_key, last_key, version, record_count);
+      TakeHot(version);
       Plan();
       ReadPlanned();
       if (version != kLatestVersion) return Status::Ok();
@@ -148,18 +170,19 @@ void WindowReader::ReadStaged() {
       uint32_t& position = plan_.positions[entry];
       if (position == kUnreadablePosition || (position & kStagedPosition) == 0) continue;
       const uint32_t at = position & ~kStagedPosition;
-      const Status status = context_->log.ReadValue(segments_[i].bucket, entries_[entry].ref.slot(),
-                                                    window_.data + uint64_t{at} * kValueBytes);
+      const Status status =
+          context_->log.ReadValue(segments_[i].bucket, entries_[entry].ref.slot(), windows_.At(at));
       position = status.ok() ? at : kUnreadablePosition;
       if (!status.ok() && read_status_.ok()) read_status_ = status;
     }
   }
 }
 
-Status WindowReader::Reserve(uint32_t* record_count) {
-  ENGINE_RACE_RETURN_IF_ERROR(pool_->TakeWindow(&window_));
-  ENGINE_RACE_ASSERT(window_.data != nullptr && window_.record_count > 0);
-  *record_count = window_.record_count;
+Status WindowReader::Reserve(uint32_t max_records, bool may_allocate, uint32_t* record_count) {
+  const bool is_long = max_records > WindowPool::kWindowRecords;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      pool_->TakeWindows(is_long ? 2 * max_records : max_records, may_allocate, &windows_));
+  *record_count = std::min(max_records, RecordsFor(windows_.record_count));
   return Status::Ok();
 }
 
@@ -188,19 +211,31 @@ void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t versi
   }
 }
 
+void WindowReader::TakeHot(uint64_t version) {
+  plan_.positions.resize(entries_.size(), kNoPosition);
+  if (context_->frames == nullptr) return;
+  context_->frames->TakeHot(entries_, version, [this](size_t entry, const char* value) {
+    plan_.positions[entry] = plan_.position_count;
+    std::memcpy(windows_.At(plan_.position_count++), value, kValueBytes);
+  });
+  hot_count_ = plan_.position_count;
+}
+
 void WindowReader::Plan() {
   for (size_t i = 0; i < segments_.size(); ++i) {
     const uint32_t first = segments_[i].first_entry;
     const size_t after = i + 1 < segments_.size() ? segments_[i + 1].first_entry : entries_.size();
+    // Those to come keep their room. Some of them may have a position already.
     const uint32_t taken = plan_.position_count + static_cast<uint32_t>(entries_.size()) - first;
+    const uint32_t spare = windows_.record_count - std::min(windows_.record_count, taken);
     planner_.Add(segments_[i].bucket, std::span(entries_).subspan(first, after - first),
-                 context_->log.Logged(segments_[i].bucket), window_.record_count - taken, &plan_);
+                 context_->log.Logged(segments_[i].bucket), spare, &plan_);
   }
 }
 
 void WindowReader::ReadPlanned() {
   ENGINE_RACE_ASSERT(plan_.positions.size() == entries_.size());
-  ENGINE_RACE_ASSERT(plan_.position_count <= window_.record_count);
+  ENGINE_RACE_ASSERT(plan_.position_count <= windows_.record_count);
   if (plan_.reads.size() >= kMinOverlapped) {
     // Now, so that nothing is thrown while reads are in flight.
     requests_.reserve(plan_.reads.size());
@@ -215,8 +250,8 @@ void WindowReader::ReadPlanned() {
   for (const PlannedRead& read : plan_.reads) {
     const uint32_t size_bytes = read.slot_count * kValueBytes;
     const ValueLocation location = context_->log.LocateValue(read.bucket, read.first_slot);
-    const Status status = location.file->Read(
-        window_.data + uint64_t{read.first_position} * kValueBytes, size_bytes, location.offset);
+    const Status status =
+        location.file->Read(windows_.At(read.first_position), size_bytes, location.offset);
     if (!status.ok()) FailRead(read, 0, status);
     context_->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
   }
@@ -229,14 +264,16 @@ void WindowReader::ReadOverlapped(io::ReadQueue* queue) {
     const PlannedRead& read = plan_.reads[i];
     const ValueLocation location = context_->log.LocateValue(read.bucket, read.first_slot);
     requests_.push_back({location.file->fd(), read.slot_count * kValueBytes, location.offset,
-                         window_.data + uint64_t{read.first_position} * kValueBytes, i});
+                         windows_.At(read.first_position), i});
   }
-  size_t started = 0;
-  Status status = queue->Submit(requests_, &started);
-  // A lasting queue fails only without room for requests or completions.
-  ENGINE_RACE_ASSERT(status.ok());
-  while (queue->in_flight() > 0) {
-    status = queue->Wait(queue->in_flight(), &completions_);
+  for (std::span<const io::ReadRequest> rest = requests_; completions_.size() < requests_.size();) {
+    const size_t count = std::min<size_t>(rest.size(), queue->depth() - queue->in_flight());
+    size_t started = 0;
+    Status status = queue->Submit(rest.first(count), &started);
+    rest = rest.subspan(count);
+    // A lasting queue fails only without room for requests or completions.
+    ENGINE_RACE_ASSERT(status.ok());
+    status = queue->Wait(rest.empty() ? queue->in_flight() : 1, &completions_);
     ENGINE_RACE_ASSERT(status.ok());
   }
   for (const io::ReadCompletion& completion : completions_) {
@@ -276,11 +313,12 @@ Status WindowReader::Value(uint32_t entry, const char** value) {
       segments_.begin(), segments_.end(), entry,
       [](uint32_t bound, const Segment& segment) { return bound < segment.first_entry; });
   const uint32_t bucket = std::prev(after)->bucket;
-  char* data = window_.data + uint64_t{position & ~kStagedPosition} * kValueBytes;
+  char* data = windows_.At(position & ~kStagedPosition);
   if ((position & kStagedPosition) != 0) {
     ENGINE_RACE_RETURN_IF_ERROR(context_->log.ReadValue(bucket, entries_[entry].ref.slot(), data));
   }
   *value = data;
+  if (position < hot_count_) return Status::Ok();
   return VerifyValue(*context_, bucket, entries_[entry], data);
 }
 

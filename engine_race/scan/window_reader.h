@@ -1,12 +1,15 @@
-// Reads the next few records of one scan for that scan alone. Users are short ranges, scans that
-// have left the shared pass, ranges at a snapshot, and iterators that read values ahead.
+// Reads the next records of one scan for that scan alone. Users are short ranges, scans that have
+// left the shared pass, ranges at a snapshot, and iterators that read values ahead.
 //
-// It never waits for memory: a window is taken from the pool if one is free, otherwise a few
+// Values that are in frames are taken from there. The others are read by overlapped reads, of which
+// one has neighbouring slots.
+//
+// It never waits for memory: windows are taken from the pool while some are free, otherwise a few
 // records' worth comes from the heap.
 //
 // WindowPool is thread-safe. A WindowReader belongs to one scan.
-// A reader gives its window back to its pool; the pool outlives it unless it is told otherwise.
-// Invariant: the values of a window are good until the next reading.
+// A reader gives its windows back to its pool; the pool outlives it unless it is told otherwise.
+// Invariant: the values of a reading are good until the next one.
 #ifndef ENGINE_RACE_SCAN_WINDOW_READER_H_
 #define ENGINE_RACE_SCAN_WINDOW_READER_H_
 
@@ -29,19 +32,28 @@ class WindowPool {
  public:
   static constexpr uint32_t kWindowRecords = 64;
   static constexpr uint32_t kWindowBytes = kWindowRecords * kValueBytes;
+  // The most that one reading of a long walk brings. It takes as much again for gaps between slots.
+  static constexpr uint32_t kWalkRecords = 1024;
 
   // Refused memory leaves a pool without windows.
   WindowPool(const ScanContext& context, uint32_t window_count);
 
-  struct Window {
-    std::vector<uint32_t> buffer;  // empty: memory of its own
-    char* data = nullptr;
+  // Memory for the values of one reader.
+  struct Windows {
+    std::vector<uint32_t> buffers;  // empty: memory of its own
+    std::vector<char*> data;
     uint32_t record_count = 0;
+
+    char* At(uint32_t position) const {
+      return data[position / kWindowRecords] + uint64_t{position % kWindowRecords} * kValueBytes;
+    }
   };
-  Status TakeWindow(Window* window);
-  void GiveWindow(Window* window);
-  // Releases a window when its pool is gone.
-  static void AbandonWindow(Window* window);
+  // Makes sure of a window, and of more for `record_count` records as long as half of all are left.
+  // Where none is free it allocates a small one if it may.
+  Status TakeWindows(uint32_t record_count, bool may_allocate, Windows* windows);
+  void GiveWindows(Windows* windows);
+  // Releases windows when their pool is gone.
+  static void AbandonWindows(Windows* windows);
 
   // Null when enough are in use: then blocking reads must do.
   std::unique_ptr<io::ReadQueue> TakeQueue();
@@ -72,13 +84,14 @@ class WindowReader {
   WindowReader& operator=(const WindowReader&) = delete;
 
   // Reads the first records of [first_key, last_key] that a view of `version` shows. They are as
-  // many as a window holds, and at most `max_records`, which is not 0. next_key() is where to go
+  // many as the windows hold, and at most `max_records`, which is not 0. next_key() is where to go
   // on, or complete() says that there are no more.
   Status Read(uint64_t first_key, uint64_t last_key, uint64_t version = kLatestVersion,
               uint32_t max_records = WindowPool::kWindowRecords);
 
-  // Makes sure of a window and says how many records it holds.
-  Status Reserve(uint32_t* record_count);
+  // Makes sure of windows for a reading of `max_records`. *record_count: how many it may bring.
+  // That is 0 if no window is free and `may_allocate` is false.
+  Status Reserve(uint32_t max_records, bool may_allocate, uint32_t* record_count);
 
   // Which of the records read is that of `key`.
   bool Find(uint64_t key, uint32_t* entry) const;
@@ -87,11 +100,11 @@ class WindowReader {
 
   // Forgets what was read.
   void Clear();
-  // Gives the window back to the pool and keeps the rest.
+  // Gives the windows back to the pool and keeps the rest.
   void GiveBack();
   // GiveBack when the pool is gone.
   void Abandon();
-  // Beside the window.
+  // Beside the windows.
   uint64_t memory_bytes() const;
 
   // Calls visit(key, value) for each record read, in order, verified just before; ends with the
@@ -112,6 +125,7 @@ class WindowReader {
 
  private:
   void Collect(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t max_records);
+  void TakeHot(uint64_t version);
   void Plan();
   void ReadPlanned();
   // Reads the values that are staged. Value would do it later.
@@ -121,11 +135,13 @@ class WindowReader {
 
   ScanContext* const context_;
   WindowPool* const pool_;
-  WindowPool::Window window_;
+  WindowPool::Windows windows_;
   LoadPlanner planner_;
   LoadPlan plan_;
   std::vector<IndexEntry> entries_;
   std::vector<Segment> segments_;
+  // The first positions have values from frames, which are verified.
+  uint32_t hot_count_ = 0;
   std::vector<io::ReadRequest> requests_;
   std::vector<io::ReadCompletion> completions_;
   Status collect_status_;

@@ -120,6 +120,14 @@ Status PointReader::Verify(const Found& found, const char* buffer) const {
   return log_.VerifyValue(found.bucket, found.ref.slot(), found.ref.value_checksum(), buffer);
 }
 
+// Whether the record is known to be the newest of its key.
+bool PointReader::IsNewest(uint64_t key, const Found& found) const {
+  if (!found.at_view) return true;
+  ValueRef newest;
+  BlockLookup lookup;
+  return index_.Find(key, &newest, &lookup).ok() && newest == found.ref;
+}
+
 Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer,
                             ValueSink value) const {
   return IsStale(found) ? Read(key, value) : DeliverOnce(key, found, buffer, value);
@@ -128,7 +136,7 @@ Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer
 Status PointReader::DeliverOnce(uint64_t key, const Found& found, const char* buffer,
                                 ValueSink value) const {
   // A staged value is in memory anyway.
-  const bool offers = frames_ != nullptr && !found.staged && !found.at_view;
+  const bool offers = frames_ != nullptr && !found.staged && IsNewest(key, found);
   if (offers) frames_->PrepareOffer(key);
   ENGINE_RACE_RETURN_IF_ERROR(Verify(found, buffer));
   value.Put(buffer);

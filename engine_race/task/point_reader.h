@@ -2,8 +2,7 @@
 // its checksum. For Read, MultiRead and ReadAsync.
 //
 // A value in a frame was verified when it was put there and is not verified again. A value that was
-// read from the log is offered to the frames. A read at a view takes values from frames and offers
-// none: the value that a view shows may be superseded.
+// read from the log is offered to the frames, unless a view shows it and it is superseded.
 //
 // Keeps no state of its own; thread-safe.
 #ifndef ENGINE_RACE_TASK_POINT_READER_H_
@@ -48,7 +47,7 @@ class PointReader {
     ValueRef ref;
     bool staged = false;
     bool delivered = false;  // there is nothing left to be done
-    bool at_view = false;    // it may be superseded, and is not offered to the frames
+    bool at_view = false;    // it may be superseded
     // BucketLog::ReuseCount before the lookup.
     uint64_t reuse_count = 0;
   };
@@ -69,8 +68,8 @@ class PointReader {
   Status ReadBlocking(const Found& found, char* buffer) const {
     return log_.ReadValue(found.bucket, found.ref.slot(), buffer);
   }
-  // Verifies the value in `buffer`, copies it to `value`, and offers it to the frames unless it was
-  // found at a view. Reads the key again, and blocks, if the slot may have been used again.
+  // Verifies the value in `buffer`, copies it to `value`, and offers it to the frames unless it is
+  // superseded. Reads the key again, and blocks, if the slot may have been used again.
   Status Deliver(uint64_t key, const Found& found, const char* buffer, ValueSink value) const;
 
  private:
@@ -82,6 +81,7 @@ class PointReader {
   bool IsStale(const Found& found) const {
     return !found.at_view && log_.ReuseCount(found.bucket) != found.reuse_count;
   }
+  bool IsNewest(uint64_t key, const Found& found) const;
   Status Verify(const Found& found, const char* buffer) const;
 
   const BucketLog& log_;
