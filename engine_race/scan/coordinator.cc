@@ -327,6 +327,11 @@ void Coordinator::Give(Scanner* scanner, Chunk* chunk) {
 
 // The calls of scans, each from its own thread.
 
+bool Coordinator::Holds(uint64_t pos) const {
+  std::lock_guard lock(mutex_);
+  return board_.cache().Find(pos) != nullptr;
+}
+
 Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
   std::unique_lock lock(mutex_);
   const bool goes_on = scanner->chunk != nullptr;

@@ -40,6 +40,8 @@ class Coordinator {
   // itself, and the next one tries again.
   bool Start();
 
+  // Whether a chunk with `pos` is in memory, or is being read.
+  bool Holds(uint64_t pos) const;
   // Lets go of the scanner's chunk and gives it the one that holds `pos`, pinned, perhaps still
   // being read. Null: read some records for yourself, then ask again.
   Chunk* Next(Scanner* scanner, uint64_t pos);

@@ -14,6 +14,10 @@ namespace {
 
 // A scan of about this many records or fewer reads for itself, at once if windows are free.
 constexpr uint64_t kShortRecords = 256;
+// A longer one that is alone reads its first records for itself, so that a visitor that ends it soon
+// waits for no chunk. It begins with one record, and each reading has so many times more than the
+// one before.
+constexpr uint32_t kFirstReadingsGrowth = 4;
 
 // How the buffer budget is divided.
 constexpr uint64_t kMinBudgetBytes = 8 * 1024 * 1024;
@@ -42,7 +46,10 @@ class Session {
         scanner_(first_key, last_key, begin),
         visited_(context) {}
   ~Session() {
-    if (shared_) coordinator_->Leave(&scanner_);
+    if (!shared_) return;
+    coordinator_->Leave(&scanner_);
+    // Relaxed: a hint.
+    context_->shared_scan_count.fetch_sub(1, std::memory_order_relaxed);
   }
 
   Status ScanShared(const RecordFn& visit);
@@ -77,9 +84,24 @@ Status Session::ScanAlone(const RecordFn& visit) {
 
 Status Session::ScanShared(const RecordFn& visit) {
   shared_ = true;
-  while (!done_) {
-    Chunk* chunk = coordinator_->Next(&scanner_, pos_);
+  // Relaxed: a hint.
+  const bool is_only_one = context_->shared_scan_count.fetch_add(1, std::memory_order_relaxed) == 0;
+  if (is_only_one && !coordinator_->Holds(pos_)) {
+    for (uint32_t count = 1; !done_ && count <= WindowPool::kWindowRecords;
+         count *= kFirstReadingsGrowth) {
+      ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit, count));
+    }
+    window_.GiveBack();
+  }
+  // Chunks begin where the scan does, so that another pass finds them there.
+  for (uint64_t wanted = scanner_.pos; !done_;) {
+    Chunk* chunk = coordinator_->Next(&scanner_, wanted);
+    if (chunk != nullptr && chunk->last_key < pos_) {
+      wanted = chunk->last_key + 1;
+      continue;
+    }
     ENGINE_RACE_RETURN_IF_ERROR(chunk != nullptr ? VisitChunk(chunk, visit) : VisitWindow(visit));
+    wanted = pos_;
   }
   return Status::Ok();
 }

@@ -1,8 +1,7 @@
 // How many values a walk of an iterator reads at once.
 //
 // A walk begins with as many as the one before it wanted. While it wants all that is brought, each
-// reading has as many as all before it together and one more. A walk that leaves values out gets
-// fewer.
+// reading has twice as many as the one before. A walk that leaves values out gets fewer.
 //
 // A value type.
 #ifndef ENGINE_RACE_SCAN_READ_AHEAD_H_
@@ -27,7 +26,7 @@ class ReadAhead {
   }
   // For the next reading, from 1 to WindowPool::kWalkRecords.
   uint32_t NextCount() const {
-    uint64_t count = walk_count_ + 1;
+    uint64_t count = 2 * brought_count_;
     uint64_t most = WindowPool::kWalkRecords;
     if (brought_count_ == 0) {
       // The walk before may have been another kind of walk.

@@ -37,6 +37,8 @@ struct ScanContext {
   // Counts scans begun. Entries collected from the index at a ticket hold every write that was
   // acknowledged before any scan with this ticket or a smaller one began.
   std::atomic<uint64_t> ticket{0};
+  // Scans under way that share chunks.
+  std::atomic<uint32_t> shared_scan_count{0};
   // Read from value files.
   std::atomic<uint64_t> read_bytes{0};
   // Records that scans have visited, counted as each scan ends.

@@ -80,7 +80,8 @@ void WindowPool::GiveWindows(Windows* windows) {
     std::lock_guard lock(mutex_);
     pool_.Give(&windows->buffers);
   }
-  *windows = Windows();
+  windows->data.clear();
+  windows->record_count = 0;
 }
 
 void WindowPool::AbandonWindows(Windows* windows) {

@@ -23,7 +23,9 @@ class IteratorPoolTest : public ::testing::Test {
 
 TEST_F(IteratorPoolTest, ReleasedMemoryIsHandedOutAgain) {
   EXPECT_EQ(store_.pool->memory_bytes(), 0u);
-  Iterator iterator = store_.New();
+  IteratorOptions options;
+  options.prefetch_records = 1;
+  Iterator iterator = store_.New(options);
   EXPECT_TRUE(WalkForward(&iterator) == Listed(store_.model));
   iterator.SeekToFirst();
   const char* const buffer = iterator.value().data();
@@ -32,7 +34,7 @@ TEST_F(IteratorPoolTest, ReleasedMemoryIsHandedOutAgain) {
   const RefuseMemory none(0);
   for (int i = 0; i < 10; ++i) {
     Iterator next;
-    ASSERT_TRUE(store_.pool->New({}, &next).ok());
+    ASSERT_TRUE(store_.pool->New(options, &next).ok());
     EXPECT_EQ(store_.pool->memory_bytes(), 0u);
     next.SeekToFirst();
     EXPECT_EQ(next.value().data(), buffer);

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
+#include "test/faults/system_calls.h"
 #include "test/index/refused_memory.h"
 #include "test/scan/iterator_fixture.h"
 
@@ -202,6 +205,49 @@ TEST_F(IteratorTest, PrefetchReadsManyValuesInFewReads) {
   for (int i = 0; i < 6; ++i) {
     others.push_back(store_.New(options));
     EXPECT_TRUE(WalkForward(&others.back()) == Listed(store_.model));
+  }
+}
+
+// Counts the reads of values, and their bytes.
+class CountReadsOfValues : public SystemCallHook {
+ public:
+  long OnCall(SystemCall* call) override {
+    const long result = call->Proceed();
+    if (call->kind == CallKind::kPread && PathOf(*call).find("/value_") != std::string::npos) {
+      ++count;
+      bytes += static_cast<uint64_t>(result);
+    }
+    return result;
+  }
+
+  std::atomic<uint64_t> count{0};
+  std::atomic<uint64_t> bytes{0};
+};
+
+TEST_F(IteratorTest, AWalkReadsSoMuchAtOnceAsItWants) {
+  store_.options.io_backend = IoBackend::kPsync;
+  store_.OpenPool();
+  constexpr uint64_t kAllBytes = kBuckets * kEach * kValueBytes;
+  {
+    CountReadsOfValues reads;
+    const ScopedHook hook(&reads);
+    Iterator iterator = store_.New();
+    EXPECT_TRUE(WalkForward(&iterator) == Listed(store_.model));
+    EXPECT_LE(reads.count, kBuckets * kEach / 20);
+    EXPECT_LE(reads.bytes, kAllBytes);
+  }
+  {
+    // Each tenth value alone is wanted.
+    CountReadsOfValues reads;
+    const ScopedHook hook(&reads);
+    Iterator iterator = store_.New();
+    uint64_t n = 0;
+    for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
+      if (n++ % 10 == 0) {
+        ASSERT_EQ(VersionAt(&iterator), 1u);
+      }
+    }
+    EXPECT_LE(reads.bytes, kAllBytes / 4);
   }
 }
 

@@ -87,6 +87,38 @@ TEST_F(WindowReaderTest, WithoutAWindowOfThePoolItReadsAFewRecordsAtATime) {
   EXPECT_EQ(third.record_count(), WindowPool::kWindowRecords) << "the window is free again";
 }
 
+TEST_F(WindowReaderTest, ALongWalkTakesWindowsWhileHalfOfThemAreLeft) {
+  WindowPool pool(*context_, /*window_count=*/8);
+  WindowReader reader(context_.get(), &pool);
+  ModelVisitor visitor(store_.model);
+  uint64_t first = 0;
+  do {
+    ASSERT_TRUE(reader.Read(first, UINT64_MAX, kLatestVersion, WindowPool::kWalkRecords).ok());
+    // A half of the room is for gaps.
+    EXPECT_LE(reader.record_count(), 2 * WindowPool::kWindowRecords);
+    ASSERT_TRUE(reader.VisitAll(std::ref(visitor)).ok());
+    first = reader.next_key();
+  } while (!reader.complete());
+  EXPECT_TRUE(visitor.complete()) << visitor.count;
+  EXPECT_EQ(pool.memory_bytes(), 4 * WindowPool::kWindowBytes);
+  WindowReader another(context_.get(), &pool);
+  ASSERT_TRUE(another.Read(0, UINT64_MAX, kLatestVersion, WindowPool::kWalkRecords).ok());
+  EXPECT_EQ(another.record_count(), WindowPool::kWindowRecords);
+}
+
+TEST_F(WindowReaderTest, WithoutAFreeWindowNothingIsAllocatedUnlessItMayBe) {
+  WindowReader holder(context_.get(), pool_.get());
+  ASSERT_TRUE(holder.Read(0, UINT64_MAX).ok());
+  const uint64_t pool_bytes = pool_->memory_bytes();
+  WindowReader reader(context_.get(), pool_.get());
+  uint32_t count = 1;
+  ASSERT_TRUE(reader.Reserve(10, /*may_allocate=*/false, &count).ok());
+  EXPECT_EQ(count, 0u);
+  EXPECT_EQ(pool_->memory_bytes(), pool_bytes);
+  ASSERT_TRUE(reader.Reserve(10, /*may_allocate=*/true, &count).ok());
+  EXPECT_EQ(count, kSmallWindow);
+}
+
 TEST_F(WindowReaderTest, FindsWhatItHasRead) {
   WindowReader reader(context_.get(), pool_.get());
   ASSERT_TRUE(reader.Read(3, UINT64_MAX, kLatestVersion, /*max_records=*/5).ok());

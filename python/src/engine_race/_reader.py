@@ -88,8 +88,7 @@ class Reader(Held):
             lambda pointer: call_in_pieces(progress, function, pointer, *arguments,
                                            is_one_piece=is_one_piece))
 
-    def _walk(self, lower: Optional[Key], upper: Optional[Key],
-              prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
+    def _walk(self, lower: Optional[Key], upper: Optional[Key]) -> Iterator:
         raise NotImplementedError
 
     @overload
@@ -143,7 +142,7 @@ class Reader(Held):
 
         No value is read. The index is in memory, or is read from disk where it does not fit.
         """
-        return _iterator.count_of_keys(self._walk_keys(lower, upper, prefix))
+        return _iterator.count_of_keys(self._walk_in(lower, upper, prefix))
 
     def __len__(self) -> int:
         """Counts the keys, as `count` does. Note that list(store) asks for the length first."""
@@ -222,7 +221,7 @@ class Reader(Held):
     def keys(self, lower: Optional[Key] = None, upper: Optional[Key] = None, reverse: bool = False,
              prefix: Optional[Bytes] = None) -> Scan[int]:
         """The keys that `scan` finds. No value is read."""
-        return _iterator.keys_of(self._walk_keys(lower, upper, prefix), reverse)
+        return _iterator.keys_of(self._walk_in(lower, upper, prefix), reverse)
 
     def values(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
                reverse: bool = False, prefix: Optional[Bytes] = None) -> Scan[bytes]:
@@ -237,17 +236,13 @@ class Reader(Held):
         """The keys in descending order, as of this call."""
         return self.keys(reverse=True)
 
-    def _walk_in(self, lower: Optional[Key], upper: Optional[Key], prefix: Optional[Bytes],
-                 prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
+    def _walk_in(self, lower: Optional[Key], upper: Optional[Key],
+                 prefix: Optional[Bytes]) -> Iterator:
         if prefix is not None:
             if lower is not None or upper is not None:
                 raise ValueError("a prefix is given in place of bounds, not beside them")
             lower, upper = bounds_of_prefix(prefix)
-        return self._walk(lower, upper, prefetch_records)
-
-    def _walk_keys(self, lower: Optional[Key], upper: Optional[Key],
-                   prefix: Optional[Bytes]) -> Iterator:
-        return self._walk_in(lower, upper, prefix, prefetch_records=0)
+        return self._walk(lower, upper)
 
     def _blocks(self, walk: Callable[[], Iterator], rows: SupportsIndex, dtype: Optional[DTypeLike],
                 shape: Optional[Shape]) -> Scan[Block]:

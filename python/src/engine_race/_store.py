@@ -6,7 +6,7 @@ import os
 from typing import (TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, SupportsIndex,
                     Tuple, Type, TypeVar, Union, overload)
 
-from . import _async_reads, _iterator
+from . import _async_reads
 from ._awaited import AwaitedReader
 from ._batch import WriteBatch
 from ._buffers import HasItems, Key, Pairs, ids_of, key_of, memory_of, pairs_of, rows_of
@@ -94,9 +94,8 @@ class Store(AwaitedReader):
         return self._call_in_pieces(progress, lib.engine_race_read_many, count, keys, rows, codes,
                                     is_one_piece=count <= READ_AT_ONCE)
 
-    def _walk(self, lower: Optional[Key], upper: Optional[Key],
-              prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
-        return self.iterator(lower, upper, prefetch_records=prefetch_records)
+    def _walk(self, lower: Optional[Key], upper: Optional[Key]) -> Iterator:
+        return self.iterator(lower, upper)
 
     def put(self, key: Key, value: Any) -> None:
         """Once this returns, the record outlives the process.
@@ -237,10 +236,12 @@ class Store(AwaitedReader):
         return Snapshot(self)
 
     def iterator(self, lower: Optional[Key] = None, upper: Optional[Key] = None,
-                 snapshot: Optional[Snapshot] = None,
-                 prefetch_records: SupportsIndex = _iterator.MAX_PREFETCH_RECORDS,
+                 snapshot: Optional[Snapshot] = None, prefetch_records: SupportsIndex = 0,
                  refresh_every_steps: SupportsIndex = 0) -> Iterator:
-        """A walk from `lower` on and below `upper`, at a snapshot or at the state of this call."""
+        """A walk from `lower` on and below `upper`, at a snapshot or at the state of this call.
+
+        It reads `prefetch_records` values at once, at most 64. With 0 it goes by what walks want.
+        """
         return Iterator(self, lower, upper, snapshot, prefetch_records, refresh_every_steps)
 
     def sync(self) -> None:
@@ -341,9 +342,8 @@ class Snapshot(Reader):
         return self._call_in_pieces(progress, lib.engine_race_snapshot_read_many, count, keys, rows,
                                     codes, is_one_piece=count <= READ_AT_ONCE)
 
-    def _walk(self, lower: Optional[Key], upper: Optional[Key],
-              prefetch_records: int = _iterator.MAX_PREFETCH_RECORDS) -> Iterator:
-        return self._store.iterator(lower, upper, self, prefetch_records)
+    def _walk(self, lower: Optional[Key], upper: Optional[Key]) -> Iterator:
+        return self._store.iterator(lower, upper, self)
 
     @overload
     def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,

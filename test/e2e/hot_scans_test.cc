@@ -1,0 +1,111 @@
+// Ranges, iterators and snapshots beside the values that are kept in memory: what they take from
+// there, and what they leave.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "test/e2e/hot_values_fixture.h"
+
+namespace engine_race::test {
+namespace {
+
+class HotScansTest : public HotValuesTest {
+ protected:
+  // Keys [begin, end) are all that a walk shows, each with `version` of its value.
+  static void ExpectAll(uint64_t begin, uint64_t end, const std::vector<std::string>& keys,
+                        const std::vector<std::string>& values, uint64_t version = 1) {
+    ASSERT_EQ(keys.size(), end - begin);
+    for (uint64_t n = begin; n < end; ++n) {
+      EXPECT_EQ(keys[n - begin], KeyOf(NthKey(n)));
+      EXPECT_EQ(values[n - begin], ValueOf(NthKey(n), version)) << n;
+    }
+  }
+  void ExpectRange(const Snapshot* snapshot, uint64_t begin, uint64_t end) {
+    std::vector<std::string> keys;
+    std::vector<std::string> values;
+    const auto visit = [&](std::string_view key, std::string_view value) {
+      keys.emplace_back(key);
+      values.emplace_back(value);
+    };
+    const std::string lower = KeyOf(NthKey(begin));
+    const std::string upper = KeyOf(NthKey(end));
+    const Status status = snapshot == nullptr ? store_->Range(lower, upper, visit)
+                                              : store_->Range(*snapshot, lower, upper, visit);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    ExpectAll(begin, end, keys, values);
+  }
+  // By an iterator that reads so many values at once.
+  void ExpectWalk(uint32_t prefetch_records, bool backwards, uint64_t begin, uint64_t end) {
+    IteratorOptions options;
+    options.prefetch_records = prefetch_records;
+    Iterator iterator;
+    ASSERT_TRUE(store_->NewIterator(options, &iterator).ok());
+    const uint64_t first = backwards ? end - 1 : begin;
+    iterator.Seek(KeyOf(NthKey(first)));
+    if (backwards) iterator.SeekForPrev(KeyOf(NthKey(first)));
+    for (uint64_t i = 0; i < end - begin; ++i) {
+      const uint64_t n = backwards ? end - 1 - i : begin + i;
+      ASSERT_TRUE(iterator.Valid()) << iterator.status().ToString();
+      EXPECT_EQ(iterator.value(), ValueOf(NthKey(n), 1)) << n;
+      backwards ? iterator.Prev() : iterator.Next();
+    }
+  }
+  void ReadAt(const Snapshot& snapshot, uint64_t begin, uint64_t end, uint64_t version = 1) {
+    std::string value;
+    for (uint64_t n = begin; n < end; ++n) {
+      ASSERT_TRUE(store_->Read(snapshot, KeyOf(NthKey(n)), &value).ok()) << n;
+      EXPECT_EQ(value, ValueOf(NthKey(n), version));
+    }
+  }
+};
+
+TEST_F(HotScansTest, TakeWhatIsInMemory) {
+  OpenAndFill();
+  Warm(100, 160);
+  Snapshot snapshot;
+  ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  TruncateLogs();
+  ExpectRange(nullptr, 100, 160);
+  ExpectRange(&snapshot, 100, 160);
+  for (const uint32_t prefetch_records : {0U, 1U, 10U}) {
+    // A reading may go beyond what is in memory: that is no matter for who does not ask for it.
+    ExpectWalk(prefetch_records, /*backwards=*/false, 100, 160);
+    ExpectWalk(prefetch_records, /*backwards=*/true, 100, 160);
+  }
+}
+
+TEST_F(HotScansTest, LeaveTheFramesAsTheyAre) {
+  OpenAndFill();
+  for (int i = 0; i < 5; ++i) {
+    ExpectRange(nullptr, 0, 200);
+    ExpectWalk(/*prefetch_records=*/0, /*backwards=*/false, 0, 200);
+  }
+  EXPECT_EQ(store_->Stats().frame_admission_count, 0u);
+}
+
+TEST_F(HotScansTest, ValuesReadAtASnapshotAreKept) {
+  OpenAndFill();
+  Snapshot snapshot;
+  ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  for (int i = 0; i < 4; ++i) ReadAt(snapshot, 0, 100);
+  TruncateLogs();
+  ReadAt(snapshot, 0, 100);
+  for (uint64_t n = 0; n < 100; ++n) EXPECT_EQ(Version(n), 1u);
+}
+
+TEST_F(HotScansTest, SupersededValuesAreNotKept) {
+  OpenAndFill();
+  Snapshot snapshot;
+  ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  for (uint64_t n = 0; n < kKeys; ++n) Write(n, 2);
+  for (int i = 0; i < 4; ++i) ReadAt(snapshot, 0, 100);
+  EXPECT_EQ(store_->Stats().frame_admission_count, 0u);
+  // The newest ones are.
+  Warm(0, 100);
+  ReadAt(snapshot, 0, 100);
+  for (uint64_t n = 0; n < 100; ++n) EXPECT_EQ(Version(n), 2u);
+}
+
+}  // namespace
+}  // namespace engine_race::test

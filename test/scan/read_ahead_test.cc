@@ -1,0 +1,57 @@
+#include "engine_race/scan/read_ahead.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace engine_race::test {
+namespace {
+
+// A walk that asks for each `step`th value. How many values its readings had.
+std::vector<uint32_t> Walk(ReadAhead* ahead, uint32_t value_count, uint32_t step = 1) {
+  std::vector<uint32_t> readings;
+  ahead->BeginWalk();
+  uint64_t end = 0;  // of what is at hand
+  for (uint64_t i = 0; i < value_count; ++i) {
+    const uint64_t at = i * step;
+    if (at >= end) {
+      readings.push_back(ahead->NextCount());
+      ahead->CountReading(readings.back());
+      end = at + readings.back();
+    }
+    ahead->CountValue();
+  }
+  return readings;
+}
+
+TEST(ReadAheadTest, ALongWalkReadsEverMoreAtOnce) {
+  ReadAhead ahead;
+  EXPECT_EQ(Walk(&ahead, 127), (std::vector<uint32_t>{1, 2, 4, 8, 16, 32, 64}));
+  const std::vector<uint32_t> readings = Walk(&ahead, 10'000);
+  EXPECT_EQ(readings.front(), WindowPool::kWindowRecords) << "the walk before may say little";
+  EXPECT_EQ(readings.back(), WindowPool::kWalkRecords);
+}
+
+TEST(ReadAheadTest, AWalkLikeTheOneBeforeNeedsOneReading) {
+  ReadAhead ahead;
+  Walk(&ahead, 10);
+  EXPECT_EQ(Walk(&ahead, 10), std::vector<uint32_t>{10});
+  EXPECT_EQ(Walk(&ahead, 1), std::vector<uint32_t>{10});
+  EXPECT_EQ(Walk(&ahead, 1), std::vector<uint32_t>{1});
+  // One that asks for no value says nothing.
+  Walk(&ahead, 7);
+  ahead.BeginWalk();
+  EXPECT_EQ(Walk(&ahead, 7), std::vector<uint32_t>{7});
+}
+
+TEST(ReadAheadTest, AWalkThatLeavesValuesOutReadsFew) {
+  for (const uint32_t step : {2U, 10U, 1000U}) {
+    ReadAhead ahead;
+    uint64_t read_count = 0;
+    for (const uint32_t count : Walk(&ahead, 1000, step)) read_count += count;
+    EXPECT_LE(read_count, 2 * 1000U) << step;
+  }
+}
+
+}  // namespace
+}  // namespace engine_race::test
