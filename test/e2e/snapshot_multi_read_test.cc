@@ -243,11 +243,12 @@ class HotSnapshotMultiReadTest : public HotValuesTest {
   }
 };
 
-TEST_F(HotSnapshotMultiReadTest, TakesValuesFromFramesAndPutsNoneThere) {
+TEST_F(HotSnapshotMultiReadTest, TakesValuesFromFramesAndPutsThereWhatIsNewest) {
   OpenAndFill();
   Warm(10, 12);
   Snapshot snapshot;
   ASSERT_TRUE(store_->GetSnapshot(&snapshot).ok());
+  Write(12, 2);
   const uint64_t admitted = store_->Stats().frame_admission_count;
   const uint64_t hits = store_->Stats().frame_hit_count;
   std::string rows;
@@ -259,6 +260,8 @@ TEST_F(HotSnapshotMultiReadTest, TakesValuesFromFramesAndPutsNoneThere) {
   }
   EXPECT_EQ(store_->Stats().frame_admission_count, admitted);
   EXPECT_EQ(store_->Stats().frame_hit_count, hits + 10);
+  for (int i = 0; i < 5; ++i) MultiReadAt(snapshot, {13}, &rows);
+  EXPECT_EQ(store_->Stats().frame_admission_count, admitted + 1);
   // A frame serves the snapshot that shows its record, and not a later state.
   Write(10, 2);
   EXPECT_EQ((std::vector<Code>{Code::kOk}), MultiReadAt(snapshot, {10}, &rows));
