@@ -142,8 +142,8 @@ class Store {
 
   // Read, MultiRead and Range of what a snapshot shows; kInvalidArgument when it is not taken or
   // another store's. A visitor of Range may release the snapshot. Read and MultiRead need it until
-  // they return, and keep no value in memory for later reads. A Range at a snapshot reads for
-  // itself, without a part in the pass that others share.
+  // they return. They keep a value in memory for later reads only while it is the newest of its
+  // key. A Range at a snapshot reads for itself, without a part in the pass that others share.
   Status Read(const Snapshot& snapshot, std::string_view key, std::string* value);
   Status ReadInto(const Snapshot& snapshot, uint64_t key, char* value);
   Status MultiRead(const Snapshot& snapshot, std::span<const std::string_view> keys,

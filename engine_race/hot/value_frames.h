@@ -46,8 +46,9 @@ class ValueFrames final {
   Status FindAt(uint64_t key, uint64_t version, ValueRef* ref, bool* hot, BlockLookup* lookup,
                 const UseFn& use);
 
-  // As FindAt, for the records of a scan: calls take(i, value) for each of `entries` whose value is
-  // in a frame. Where many in a row are in none, the rest is not looked for.
+  // Calls take(i, value) for each of `entries` whose value, as a view of `version` shows it, is in
+  // a frame. Counts hits, and no misses. Ends after several entries in a row without a frame: the
+  // rest is likely in none either. `take` must not wait for anything.
   template <typename TakeFn>
   void TakeHot(std::span<const IndexEntry> entries, uint64_t version, const TakeFn& take);
 
@@ -134,18 +135,21 @@ Status ValueFrames::FindAt(uint64_t key, uint64_t version, ValueRef* ref, bool* 
 template <typename TakeFn>
 void ValueFrames::TakeHot(std::span<const IndexEntry> entries, uint64_t version,
                           const TakeFn& take) {
-  constexpr uint32_t kMostMissed = 16;
+  constexpr uint32_t kMaxMissesInARow = 16;
   l1::EpochManager::Guard guard(cache_.epochs());
-  uint32_t missed_count = 0;
-  for (size_t i = 0; i < entries.size() && missed_count < kMostMissed; ++i, ++missed_count) {
+  uint32_t miss_count = 0;
+  for (size_t i = 0; i < entries.size() && miss_count < kMaxMissesInARow; ++i) {
     ValueRef ref;
     BlockLookup lookup;
     const Status status = index_.FindHotAt(entries[i].key, version, &ref, &lookup);
     if (lookup.TakeHit()) guard.CountBlockHit();
-    if (!status.ok() || !ref.hot()) continue;
+    if (!status.ok() || !ref.hot()) {
+      ++miss_count;
+      continue;
+    }
+    miss_count = 0;
     guard.CountHit();
     take(i, static_cast<const char*>(cache_.data(ref.frame())));
-    missed_count = 0;
   }
 }
 

@@ -96,8 +96,8 @@ void Staging::Start(StagingMode mode, uint64_t memory_limit_bytes, const LogFn& 
   mapped_ = mapped.ok();
   if (mapped_) {
     populated_.resize(geometry_.bucket_count);
-    // Read-around would zero megabytes of other buckets' pages, under the policy of the one that is
-    // stored into.
+    // Read-around would zero megabytes of other buckets' pages at the first store into a page. It
+    // would also place them by the policy of that page's bucket.
     for (const Area* area : {&keys_, &values_}) {
       sys::AdviseNoReadAhead(area->file.fd(), area->mapping.data(), area->mapping.size());
     }
@@ -162,9 +162,8 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
 // taken away pages that the place had populated before: one call for the whole group tries them
 // again. The number of other pages doubles while the group fills. So there are few calls, and yet a
 // group that stays small populates few pages, and reserves little more. Nor does one that goes on
-// in a place that was given back. Without a placement the kernel reads around each page, as far as
-// its read-ahead goes, so neighbouring pages enter the page cache too. Where pages are placed, each
-// call also changes the thread's policy. So one call populates the whole group.
+// in a place that was given back. Where pages are placed, each call also changes the thread's
+// policy. So one call populates the whole group.
 Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset,
                            uint64_t offset, PlaceBytes* bytes, uint64_t* end_bytes) {
   const uint64_t begin = offset / kPageBytes * kPageBytes;

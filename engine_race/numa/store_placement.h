@@ -5,7 +5,7 @@
 // page lies on the one that is nearest to the thread that touches it first.
 //
 // Placed are the index, staging, hot values, and the buffers of ranges, workers, groups and the
-// journal. The windows of iterators that read ahead are placed too. docs/architecture.md lists what
+// journal. The windows of ranges and iterators are placed too. docs/architecture.md lists what
 // is not placed.
 //
 // The store's own threads that load ranges, run ReadAsync and make checkpoints run on the CPUs of

@@ -33,11 +33,11 @@ struct IteratorOptions {
   // seeks, are clipped to Options::key_range. Copied.
   std::string_view lower_bound;
   std::string_view upper_bound;
-  // How many values value() reads at once: those that the walk will come to next, kept in memory.
-  // At most 64, and fewer when the memory for such reads is in use. 1 reads each value by itself. 0
-  // goes by what the walk and the one before it wanted. The walk goes the way from the last value
-  // asked for to this one. Right after a seek it goes forwards, or backwards after SeekForPrev and
-  // SeekToLast.
+  // How many values value() reads at once: the one asked for and those that the walk comes to next.
+  // 0: as many as the walk asks for, by its earlier values and by the walk before it. 1: each value
+  // by itself. Other numbers are at most 64. There are fewer when the memory for such reads is in
+  // use. The walk goes from the last value asked for towards this one. Right after a seek it goes
+  // forwards, or backwards after SeekForPrev and SeekToLast.
   uint32_t prefetch_records = 0;
   // After this many calls of Next and Prev the iterator moves on to the latest state by itself and
   // goes on from its key. So a long walk does not pin an old state. 0: never.

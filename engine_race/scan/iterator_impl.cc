@@ -40,7 +40,8 @@ bool Iterator::Impl::End() noexcept {
 }
 
 uint64_t Iterator::Impl::memory_bytes() const {
-  return sizeof(*this) + batch_.memory_bytes() + (value_buffer_ != nullptr ? kValueBytes : 0) +
+  return sizeof(*this) + batch_.memory_bytes() + keys_.capacity() * sizeof(uint64_t) +
+         (value_buffer_ != nullptr ? kValueBytes : 0) +
          (window_ != nullptr ? sizeof(*window_) + window_->memory_bytes() : 0);
 }
 
@@ -285,8 +286,8 @@ Status Iterator::Impl::ReadMany(uint64_t key) {
   return status.code() == Code::kIOError ? ReadAlone(key) : std::move(status);
 }
 
-// Reads the records from `key` on, or those before it and its own, which ends the window. Leaves no
-// record where the value is to be read alone.
+// Reads the records from `key` on. Walking backwards it reads those up to `key`. Leaves the window
+// empty if the value is to be read alone.
 Status Iterator::Impl::ReadWindow(uint64_t key) {
   uint32_t count = prefetch_records_ != 0 ? prefetch_records_ : ahead_.NextCount();
   if (count > 1 && window_ == nullptr) {
@@ -294,7 +295,7 @@ Status Iterator::Impl::ReadWindow(uint64_t key) {
   }
   if (window_ != nullptr) window_->Clear();
   if (count > 1) {
-    // Who has not asked for values ahead gets none where that takes more memory.
+    // By default values are read ahead only into windows of the pool.
     const bool may_allocate = prefetch_records_ != 0;
     ENGINE_RACE_RETURN_IF_ERROR(window_->Reserve(count, may_allocate, &count));
   }

@@ -14,9 +14,9 @@ namespace {
 
 // A scan of about this many records or fewer reads for itself, at once if windows are free.
 constexpr uint64_t kShortRecords = 256;
-// A longer one that is alone reads its first records for itself, so that a visitor that ends it
-// soon waits for no chunk. It begins with one record, and each reading has so many times more than
-// the one before.
+// The only scan that shares chunks reads its first records into a window, so that a visitor that
+// ends it soon waits for no chunk. The first reading has one record, each later one so many times
+// more.
 constexpr uint32_t kFirstReadingsGrowth = 4;
 
 // How the buffer budget is divided.
@@ -85,8 +85,9 @@ Status Session::ScanAlone(const RecordFn& visit) {
 Status Session::ScanShared(const RecordFn& visit) {
   shared_ = true;
   // Relaxed: a hint.
-  const bool is_only_one = context_->shared_scan_count.fetch_add(1, std::memory_order_relaxed) == 0;
-  if (is_only_one && !coordinator_->Holds(pos_)) {
+  const bool is_only_shared =
+      context_->shared_scan_count.fetch_add(1, std::memory_order_relaxed) == 0;
+  if (is_only_shared && !coordinator_->Holds(pos_)) {
     for (uint32_t count = 1; !done_ && count <= WindowPool::kWindowRecords;
          count *= kFirstReadingsGrowth) {
       ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit, count));

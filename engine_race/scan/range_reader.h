@@ -41,8 +41,8 @@ class RangeReader final : public MemoryUser {
   static uint64_t WindowBytes(uint64_t buffer_budget_bytes);
 
   // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate. Chunks are
-  // booked from `share`, buffer by buffer, unless that is null. Short scans take values from
-  // `frames`, unless these are null.
+  // booked from `share`, buffer by buffer, unless that is null. Values that scans read into
+  // windows come from `frames` where these have them; `frames` may be null.
   RangeReader(const BucketLog& log, const Index& index, const Options& options,
               uint64_t buffer_budget_bytes, const RangeTuning& tuning = RangeTuning(),
               MemoryShare* share = nullptr, ValueFrames* frames = nullptr);

@@ -17,10 +17,14 @@ namespace {
 // Without a window from the pool.
 constexpr uint32_t kSmallWindowRecords = 4;
 
-// How many records a reading may bring into so much room. What takes several windows is a long
-// walk: it leaves a half for gaps.
+// Records that a reading may bring into so many positions. More than one window serves a long walk,
+// which leaves a half for gaps.
 uint32_t RecordsFor(uint32_t position_count) {
   return position_count > WindowPool::kWindowRecords ? position_count / 2 : position_count;
+}
+
+uint32_t PositionsFor(uint32_t record_count) {
+  return record_count > WindowPool::kWindowRecords ? 2 * record_count : record_count;
 }
 
 // Fewer reads than this are not worth a queue.
@@ -180,9 +184,8 @@ void WindowReader::ReadStaged() {
 }
 
 Status WindowReader::Reserve(uint32_t max_records, bool may_allocate, uint32_t* record_count) {
-  const bool is_long = max_records > WindowPool::kWindowRecords;
   ENGINE_RACE_RETURN_IF_ERROR(
-      pool_->TakeWindows(is_long ? 2 * max_records : max_records, may_allocate, &windows_));
+      pool_->TakeWindows(PositionsFor(max_records), may_allocate, &windows_));
   *record_count = std::min(max_records, RecordsFor(windows_.record_count));
   return Status::Ok();
 }

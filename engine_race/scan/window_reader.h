@@ -1,8 +1,8 @@
 // Reads the next records of one scan for that scan alone. Users are short ranges, scans that have
 // left the shared pass, ranges at a snapshot, and iterators that read values ahead.
 //
-// Values that are in frames are taken from there. The others are read by overlapped reads, of which
-// one has neighbouring slots.
+// Values in frames are copied. The others are read from the log: one read for neighbouring slots,
+// several reads overlapped.
 //
 // It never waits for memory: windows are taken from the pool while some are free, otherwise a few
 // records' worth comes from the heap.
@@ -48,8 +48,8 @@ class WindowPool {
       return data[position / kWindowRecords] + uint64_t{position % kWindowRecords} * kValueBytes;
     }
   };
-  // Makes sure of a window, and of more for `record_count` records as long as half of all are left.
-  // Where none is free it allocates a small one if it may.
+  // Takes one window, and more for `record_count` records while more than half of the pool is free.
+  // If none is free, allocates a small one if `may_allocate`.
   Status TakeWindows(uint32_t record_count, bool may_allocate, Windows* windows);
   void GiveWindows(Windows* windows);
   // Releases windows when their pool is gone.

@@ -2,7 +2,8 @@
 // its checksum. For Read, MultiRead and ReadAsync.
 //
 // A value in a frame was verified when it was put there and is not verified again. A value that was
-// read from the log is offered to the frames, unless a view shows it and it is superseded.
+// read from the log is offered to the frames if it is the newest of its key. ReadAt into a caller's
+// buffer, which iterators use, offers none.
 //
 // Keeps no state of its own; thread-safe.
 #ifndef ENGINE_RACE_TASK_POINT_READER_H_
@@ -39,7 +40,7 @@ class PointReader {
   // Reads the value that a view of `version` shows. `buffer` has kValueBytes, aligned to
   // kIoAlignment, and may be written to on failure.
   Status ReadAt(uint64_t key, uint64_t version, char* buffer) const;
-  // ReadAt that puts the value where Read does: the caller needs no buffer.
+  // ReadAt that puts the value where Read does, and offers it to the frames if it is the newest.
   Status ReadAt(uint64_t key, uint64_t version, ValueSink value) const;
 
   struct Found {

@@ -23,7 +23,7 @@ constexpr std::string_view kNoMerge = "there is no merge operator";
 
 constexpr Word kMissingFlags[] = {
     {"benchmark_read_rate_limit", "--rate=N begins N operations a second"},
-    {"block_size", "values are read one by one, not in blocks"},
+    {"block_size", "values are read whole, not in blocks"},
     {"bloom_bits", "the index has every key, so there are no filters"},
     {"cache_size", kOneBudget},
     {"compression_ratio", kNoCompression},

@@ -286,7 +286,6 @@ Status Load::ReadHere(CallResult* result) {
     return status.ok() ? Status::IOError("the cursor has no value") : status;
   }
   result->bytes += kBenchRecordBytes;
-  // The key after the value: a cursor that begins to read ahead may have moved past a deletion.
   return Check(cursor_->Key(), value);
 }
 

@@ -22,84 +22,40 @@ using engine_race::Options;
 using engine_race::Status;
 using engine_race::Store;
 
-// The values in a row after which a walk is a long one, and values are read ahead.
-constexpr uint32_t kValuesBeforePrefetch = 4;
-constexpr uint32_t kPrefetchRecords = 64;
-
 class EngineCursor final : public KvCursor {
  public:
-  explicit EngineCursor(Store* store) : store_(store) {}
-
-  Status Open() { return store_->NewIterator({}, &near_); }
+  Status Open(Store* store) { return store->NewIterator({}, &iterator_); }
 
   void SeekToFirst() override {
-    if (Restart()) near_.SeekToFirst();
+    if (Refresh()) iterator_.SeekToFirst();
   }
   void SeekToLast() override {
-    if (Restart()) near_.SeekToLast();
+    if (Refresh()) iterator_.SeekToLast();
   }
   void Seek(uint64_t key) override {
-    if (Restart()) near_.Seek(KeyBytes(key).view());
+    if (Refresh()) iterator_.Seek(KeyBytes(key).view());
   }
-  void Next() override {
-    backwards_ = false;
-    at_->Next();
-  }
-  void Prev() override {
-    backwards_ = true;
-    at_->Prev();
-  }
-  bool Valid() override { return failure_.ok() && at_->Valid(); }
-  uint64_t Key() override { return engine_race::DecodeKey(at_->key().data()); }
+  void Next() override { iterator_.Next(); }
+  void Prev() override { iterator_.Prev(); }
+  bool Valid() override { return failure_.ok() && iterator_.Valid(); }
+  uint64_t Key() override { return engine_race::DecodeKey(iterator_.key().data()); }
 
   const char* Value() override {
-    if (at_ == &near_ && ++value_count_ > kValuesBeforePrefetch) ReadAhead();
     if (!Valid()) return nullptr;
-    const std::string_view value = at_->value();
+    const std::string_view value = iterator_.value();
     return value.empty() ? nullptr : value.data();
   }
 
-  Status Error() override { return failure_.ok() ? at_->status() : failure_; }
+  Status Error() override { return failure_.ok() ? iterator_.status() : failure_; }
 
  private:
-  // Moves to the latest state and away from the iterator that reads ahead.
-  bool Restart() {
-    at_ = &near_;
-    value_count_ = 0;
-    backwards_ = false;
-    failure_ = near_.Refresh();
+  // Moves to the latest state.
+  bool Refresh() {
+    failure_ = iterator_.Refresh();
     return failure_.ok();
   }
 
-  // Goes on at the same key with an iterator that reads values ahead. When another thread has
-  // deleted this record meanwhile, the walk goes on at the next one.
-  void ReadAhead() {
-    if (!near_.Valid()) return;
-    const KeyBytes key(Key());
-    if (has_far_) {
-      failure_ = far_.Refresh();
-    } else {
-      engine_race::IteratorOptions options;
-      options.prefetch_records = kPrefetchRecords;
-      failure_ = store_->NewIterator(options, &far_);
-    }
-    if (!failure_.ok()) return;
-    has_far_ = true;
-    if (backwards_) {
-      far_.SeekForPrev(key.view());
-    } else {
-      far_.Seek(key.view());
-    }
-    at_ = &far_;
-  }
-
-  Store* const store_;
-  Iterator near_;
-  Iterator far_;
-  bool has_far_ = false;
-  Iterator* at_ = &near_;
-  uint32_t value_count_ = 0;
-  bool backwards_ = false;
+  Iterator iterator_;
   Status failure_;
 };
 
@@ -140,8 +96,8 @@ class EngineStore final : public KvStore {
   }
 
   Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
-    auto made = std::make_unique<EngineCursor>(store_.get());
-    ENGINE_RACE_RETURN_IF_ERROR(made->Open());
+    auto made = std::make_unique<EngineCursor>();
+    ENGINE_RACE_RETURN_IF_ERROR(made->Open(store_.get()));
     *cursor = std::move(made);
     return Status::Ok();
   }

@@ -240,7 +240,7 @@ class Store(AwaitedReader):
                  refresh_every_steps: SupportsIndex = 0) -> Iterator:
         """A walk from `lower` on and below `upper`, at a snapshot or at the state of this call.
 
-        It reads `prefetch_records` values at once, at most 64. With 0 it goes by what walks want.
+        It reads up to `prefetch_records` values at once, at most 64; 0: as many as the walk asks for.
         """
         return Iterator(self, lower, upper, snapshot, prefetch_records, refresh_every_steps)
 
