@@ -46,8 +46,8 @@ struct StoreStats {
   uint64_t frame_limit_bytes = 0;
   uint64_t frame_value_bytes = 0;
   uint64_t frame_block_bytes = 0;
-  // Hot values: those that reads, ranges and iterators took from a frame; reads of single records
-  // that found none; admissions and evictions.
+  // Hot values: reads of single records that found their value in a frame, reads that did not,
+  // admissions and evictions.
   uint64_t frame_hit_count = 0;
   uint64_t frame_miss_count = 0;
   uint64_t frame_admission_count = 0;

@@ -13,6 +13,7 @@
 #ifndef ENGINE_RACE_HOT_VALUE_FRAMES_H_
 #define ENGINE_RACE_HOT_VALUE_FRAMES_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,8 +48,8 @@ class ValueFrames final {
                 const UseFn& use);
 
   // Calls take(i, value) for each of `entries` whose value, as a view of `version` shows it, is in
-  // a frame. Counts hits, and no misses. Ends after several entries in a row without a frame: the
-  // rest is likely in none either. `take` must not wait for anything.
+  // a frame. Counts nothing. Ends after several entries in a row without a frame: the rest is
+  // likely in none either. `take` must not wait for anything.
   template <typename TakeFn>
   void TakeHot(std::span<const IndexEntry> entries, uint64_t version, const TakeFn& take);
 
@@ -136,20 +137,24 @@ template <typename TakeFn>
 void ValueFrames::TakeHot(std::span<const IndexEntry> entries, uint64_t version,
                           const TakeFn& take) {
   constexpr uint32_t kMaxMissesInARow = 16;
-  l1::EpochManager::Guard guard(cache_.epochs());
+  // Nothing that was retired meanwhile is freed, so no guard stays for long.
+  constexpr size_t kGuardedEntries = 32;
   uint32_t miss_count = 0;
-  for (size_t i = 0; i < entries.size() && miss_count < kMaxMissesInARow; ++i) {
-    ValueRef ref;
-    BlockLookup lookup;
-    const Status status = index_.FindHotAt(entries[i].key, version, &ref, &lookup);
-    if (lookup.TakeHit()) guard.CountBlockHit();
-    if (!status.ok() || !ref.hot()) {
-      ++miss_count;
-      continue;
+  for (size_t begin = 0; begin < entries.size(); begin += kGuardedEntries) {
+    const size_t end = std::min(begin + kGuardedEntries, entries.size());
+    l1::EpochManager::Guard guard(cache_.epochs());
+    for (size_t i = begin; i < end; ++i) {
+      if (miss_count == kMaxMissesInARow) return;
+      ValueRef ref;
+      BlockLookup lookup;
+      const Status status = index_.FindHotAt(entries[i].key, version, &ref, &lookup);
+      if (!status.ok() || !ref.hot()) {
+        ++miss_count;
+        continue;
+      }
+      miss_count = 0;
+      take(i, static_cast<const char*>(cache_.data(ref.frame())));
     }
-    miss_count = 0;
-    guard.CountHit();
-    take(i, static_cast<const char*>(cache_.data(ref.frame())));
   }
 }
 

@@ -86,8 +86,9 @@ Status VoidInFile(const StoreFiles& files, const std::vector<uint32_t>& buckets,
   if (!usable) return Status::IOError("the root of the index cannot be used");
   bool changed = false;
   for (const uint32_t bucket : buckets) {
-    if (!root.CoversMore(bucket, ends[bucket])) continue;
-    root.coverage()[bucket] = {};
+    IndexCoverage& coverage = root.coverage()[bucket];
+    if (!IsPast(coverage, ends[bucket])) continue;
+    coverage = {};
     changed = true;
   }
   if (changed) ENGINE_RACE_RETURN_IF_ERROR(root.Write());

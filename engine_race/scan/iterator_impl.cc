@@ -58,7 +58,7 @@ void Iterator::Impl::DropState() {
   batch_.Clear();
   value_ = nullptr;
   value_seen_ = false;
-  if (window_ != nullptr) window_->Clear();
+  if (window_ != nullptr) window_->GiveBack();
 }
 
 void Iterator::Impl::Fail(Status status, Stand* stand) noexcept {
@@ -278,7 +278,14 @@ Status Iterator::Impl::ReadAlone(uint64_t key) {
 Status Iterator::Impl::ReadMany(uint64_t key) {
   uint32_t entry = 0;
   if (window_ == nullptr || !window_->Find(key, &entry)) {
-    ENGINE_RACE_RETURN_IF_ERROR(ReadWindow(key));
+    Status read = Guarded([&] { return ReadWindow(key); });
+    if (read.code() == Code::kOutOfMemory && prefetch_records_ == 0) {
+      // There may be memory for one value.
+      if (window_ != nullptr) window_->GiveBack();
+      ahead_.CountRefusal();
+      return ReadAlone(key);
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(read);
     if (window_ == nullptr || !window_->Find(key, &entry)) return ReadAlone(key);
   }
   Status status = window_->Value(entry, &value_);
@@ -293,14 +300,20 @@ Status Iterator::Impl::ReadWindow(uint64_t key) {
   if (count > 1 && window_ == nullptr) {
     window_ = std::make_unique<WindowReader>(&pool_->context_, &pool_->windows_);
   }
-  if (window_ != nullptr) window_->Clear();
-  if (count > 1) {
-    // By default values are read ahead only into windows of the pool.
-    const bool may_allocate = prefetch_records_ != 0;
-    ENGINE_RACE_RETURN_IF_ERROR(window_->Reserve(count, may_allocate, &count));
+  if (count <= 1) {
+    if (window_ != nullptr) window_->GiveBack();
+    ahead_.CountReading(1);
+    return Status::Ok();
   }
-  ahead_.CountReading(std::max(count, 1U));
-  if (count <= 1) return Status::Ok();
+  window_->Clear();
+  // By default values are read ahead only into windows of the pool.
+  const bool may_allocate = prefetch_records_ != 0;
+  ENGINE_RACE_RETURN_IF_ERROR(window_->Reserve(count, may_allocate, &count));
+  if (count == 0) {
+    ahead_.CountRefusal();
+    return Status::Ok();
+  }
+  ahead_.CountReading(count);
   uint64_t first_key = key;
   if (walks_backwards_) {
     keys_.resize(count);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
 #include "engine_race/scan/chunk.h"
 #include "engine_race/scan/coordinator.h"
 #include "engine_race/scan/scan_context.h"
@@ -12,11 +13,11 @@ namespace engine_race {
 
 namespace {
 
-// A scan of about this many records or fewer reads for itself, at once if windows are free.
-constexpr uint64_t kShortRecords = 256;
+// A scan of about this many records or fewer reads for itself, if windows for it are free.
+constexpr uint32_t kShortRecords = 256;
 // The only scan that shares chunks reads its first records into a window, so that a visitor that
 // ends it soon waits for no chunk. The first reading has one record, each later one so many times
-// more.
+// as many.
 constexpr uint32_t kFirstReadingsGrowth = 4;
 
 // How the buffer budget is divided.
@@ -53,7 +54,10 @@ class Session {
   }
 
   Status ScanShared(const RecordFn& visit);
-  Status ScanAlone(const RecordFn& visit);
+  // In readings of `record_count`.
+  Status ScanAlone(const RecordFn& visit, uint32_t record_count);
+  // Whether memory for a reading of `record_count` is free.
+  Status Reserve(uint32_t record_count, bool* has_room);
 
  private:
   // Each visits some records and moves pos_ behind them, or sets done_.
@@ -77,8 +81,16 @@ class Session {
   bool done_ = false;
 };
 
-Status Session::ScanAlone(const RecordFn& visit) {
-  while (!done_) ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit, kShortRecords));
+Status Session::ScanAlone(const RecordFn& visit, uint32_t record_count) {
+  while (!done_) ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit, record_count));
+  return Status::Ok();
+}
+
+Status Session::Reserve(uint32_t record_count, bool* has_room) {
+  uint32_t reserved_count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      window_.Reserve(record_count, /*may_allocate=*/false, &reserved_count));
+  *has_room = reserved_count == record_count;
   return Status::Ok();
 }
 
@@ -92,8 +104,8 @@ Status Session::ScanShared(const RecordFn& visit) {
          count *= kFirstReadingsGrowth) {
       ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit, count));
     }
-    window_.GiveBack();
   }
+  window_.GiveBack();
   // Chunks begin where the scan does, so that another pass finds them there.
   for (uint64_t wanted = scanner_.pos; !done_;) {
     Chunk* chunk = coordinator_->Next(&scanner_, wanted);
@@ -165,23 +177,24 @@ struct RangeReader::Impl {
         windows(context, static_cast<uint32_t>(WindowCount(budget_bytes))),
         coordinator(&context, budget_bytes - WindowBytes(budget_bytes), share) {}
 
-  bool IsShort(uint64_t first_key, uint64_t last_key) const;
+  // How many records there are about, or kShortRecords + 1 if there are more than kShortRecords.
+  uint32_t EstimateCount(uint64_t first_key, uint64_t last_key) const;
 
   ScanContext context;
   WindowPool windows;
   Coordinator coordinator;
 };
 
-bool RangeReader::Impl::IsShort(uint64_t first_key, uint64_t last_key) const {
+uint32_t RangeReader::Impl::EstimateCount(uint64_t first_key, uint64_t last_key) const {
   const Geometry& geometry = context.log.geometry();
   const uint32_t last_bucket = geometry.BucketOf(last_key);
   uint64_t count = 0;
   for (uint32_t bucket = geometry.BucketOf(first_key); bucket <= last_bucket; ++bucket) {
     count += context.index.EstimateCount(bucket, std::max(first_key, geometry.FirstKeyOf(bucket)),
                                          std::min(last_key, geometry.LastKeyOf(bucket)));
-    if (count > kShortRecords) return false;
+    if (count > kShortRecords) return kShortRecords + 1;
   }
-  return true;
+  return static_cast<uint32_t>(count);
 }
 
 RangeReader::RangeReader(const BucketLog& log, const Index& index, const Options& options,
@@ -206,8 +219,15 @@ Status RangeReader::Scan(uint64_t first_key, uint64_t last_key, const RecordFn& 
   const uint64_t begin = ++impl_->context.ticket;
   Session session(&impl_->context, &impl_->coordinator, &impl_->windows, first_key, last_key,
                   begin);
-  const bool alone = impl_->IsShort(first_key, last_key) || !impl_->coordinator.Start();
-  return alone ? session.ScanAlone(visit) : session.ScanShared(visit);
+  const uint32_t count = impl_->EstimateCount(first_key, last_key);
+  // One window is enough, or some records more than the estimate take another reading.
+  bool is_alone = count <= WindowPool::kWindowRecords;
+  if (!is_alone && count <= kShortRecords) {
+    ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return session.Reserve(count, &is_alone); }));
+  }
+  if (!is_alone) is_alone = !impl_->coordinator.Start();
+  return is_alone ? session.ScanAlone(visit, std::max(count, WindowPool::kWindowRecords))
+                  : session.ScanShared(visit);
 }
 
 uint64_t RangeReader::memory_bytes() const {

@@ -24,9 +24,11 @@ class ReadAhead {
   void CountValue() {
     ++asked_count_;
     ++used_count_;
+    if (alone_count_ > 0) --alone_count_;
   }
   // For the next reading, from 1 to WindowPool::kWalkRecords.
   uint32_t NextCount() const {
+    if (alone_count_ > 0) return 1;
     uint64_t count = 2 * read_count_;
     uint64_t most = WindowPool::kWalkRecords;
     if (read_count_ == 0) {
@@ -42,6 +44,11 @@ class ReadAhead {
     read_count_ = value_count;
     used_count_ = 0;
   }
+  // There was no memory for a reading of several values: the next ones are read alone.
+  void CountRefusal() {
+    CountReading(1);
+    alone_count_ = WindowPool::kWindowRecords;
+  }
 
  private:
   uint64_t expected_count_ = 1;
@@ -49,6 +56,7 @@ class ReadAhead {
   // By the last reading, and how many of these were asked for.
   uint64_t read_count_ = 0;
   uint64_t used_count_ = 0;
+  uint32_t alone_count_ = 0;
 };
 
 }  // namespace engine_race

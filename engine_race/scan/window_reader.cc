@@ -47,24 +47,30 @@ WindowPool::WindowPool(const ScanContext& context, uint32_t window_count) : cont
 }
 
 Status WindowPool::TakeWindows(uint32_t record_count, bool may_allocate, Windows* windows) {
-  const bool is_small = !windows->data.empty() && windows->buffers.empty();
-  if (is_small || windows->record_count >= record_count) return Status::Ok();
   const size_t wanted_count = (record_count + kWindowRecords - 1) / kWindowRecords;
+  if (windows->buffers.size() == wanted_count) return Status::Ok();
+  // Perhaps one of the pool is free by now.
+  if (windows->buffers.empty()) GiveWindows(windows);
   // First, so that nothing is thrown while a buffer has no owner.
   windows->buffers.reserve(wanted_count);
   windows->data.reserve(wanted_count);
   {
     std::lock_guard lock(mutex_);
+    for (; windows->buffers.size() > wanted_count; windows->buffers.pop_back()) {
+      pool_.GiveOne(windows->buffers.back());
+    }
+    windows->data.resize(windows->buffers.size());
     const auto may_take = [&] {
-      return windows->buffers.empty() || (windows->buffers.size() < wanted_count &&
-                                          pool_.free_count() > pool_.buffer_count() / 2);
+      if (windows->buffers.empty() && may_allocate) return true;
+      return windows->buffers.size() < wanted_count &&
+             pool_.free_count() > pool_.buffer_count() / 2;
     };
     for (uint32_t buffer = 0; may_take() && pool_.TakeOne(&buffer);) {
       windows->buffers.push_back(buffer);
       windows->data.push_back(pool_.data(buffer));
-      windows->record_count += kWindowRecords;
     }
   }
+  windows->record_count = static_cast<uint32_t>(windows->buffers.size()) * kWindowRecords;
   if (!windows->data.empty() || !may_allocate) return Status::Ok();
   constexpr size_t kBytes = size_t{kSmallWindowRecords} * kValueBytes;
   char* const data = static_cast<char*>(std::aligned_alloc(kIoAlignment, kBytes));
@@ -118,7 +124,8 @@ void WindowPool::GiveQueue(std::unique_ptr<io::ReadQueue> queue) {
 
 void WindowReader::GiveBack() {
   Clear();
-  pool_->GiveWindows(&windows_);
+  // The pool may be gone once it has none of them.
+  if (!windows_.data.empty()) pool_->GiveWindows(&windows_);
 }
 
 void WindowReader::Abandon() {
@@ -162,6 +169,8 @@ Status WindowReader::Read(uint64_t first_key, uint64_t last_key, uint64_t versio
           std::any_of(segments_.begin(), segments_.end(),
                       [&](const Segment& each) { return IsStale(*context_, each); });
       if (!is_stale) return Status::Ok();
+      // Slots of fewer buckets are used again meanwhile.
+      max_records = std::max(max_records / 4, 1U);
     }
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("scan window");
@@ -248,6 +257,7 @@ void WindowReader::ReadPlanned() {
     if (queue != nullptr) {
       ReadOverlapped(queue.get());
       pool_->GiveQueue(std::move(queue));
+      CheckCompletions();
       return;
     }
   }
@@ -280,6 +290,9 @@ void WindowReader::ReadOverlapped(io::ReadQueue* queue) {
     status = queue->Wait(rest.empty() ? queue->in_flight() : 1, &completions_);
     ENGINE_RACE_ASSERT(status.ok());
   }
+}
+
+void WindowReader::CheckCompletions() {
   for (const io::ReadCompletion& completion : completions_) {
     const PlannedRead& read = plan_.reads[completion.tag];
     context_->read_bytes.fetch_add(completion.read_bytes, std::memory_order_relaxed);  // likewise

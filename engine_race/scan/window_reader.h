@@ -48,8 +48,8 @@ class WindowPool {
       return data[position / kWindowRecords] + uint64_t{position % kWindowRecords} * kValueBytes;
     }
   };
-  // Takes one window, and more for `record_count` records while more than half of the pool is free.
-  // If none is free, allocates a small one if `may_allocate`.
+  // Takes windows for `record_count` records while more than half of the pool is free, and gives
+  // back what is more. With `may_allocate` it takes one in any case, or allocates a small one.
   Status TakeWindows(uint32_t record_count, bool may_allocate, Windows* windows);
   void GiveWindows(Windows* windows);
   // Releases windows when their pool is gone.
@@ -130,7 +130,9 @@ class WindowReader {
   void ReadPlanned();
   // Reads the values that are staged. Value would do it later.
   void ReadStaged();
+  // Throws nothing: the queue goes back in any case.
   void ReadOverlapped(io::ReadQueue* queue);
+  void CheckCompletions();
   void FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status);
 
   ScanContext* const context_;

@@ -84,6 +84,24 @@ TEST_F(IteratorPoolTest, TheViewGoesAtOnceAndTheNextOneHasItsOwn) {
   }
 }
 
+TEST_F(IteratorPoolTest, WithoutMemoryToReadAheadValuesAreReadAlone) {
+  for (int refused_after = 0; refused_after < 12; ++refused_after) {
+    Iterator iterator = store_.New();
+    iterator.SeekToFirst();
+    EXPECT_EQ(VersionAt(&iterator), 1u);
+    iterator.Next();
+    {
+      const RefuseMemory refused(refused_after);
+      EXPECT_EQ(iterator.value().size(), kValueBytes) << refused_after;
+      EXPECT_TRUE(iterator.Valid()) << refused_after;
+    }
+    EXPECT_EQ(VersionAt(&iterator), 1u);
+    iterator.Release();
+    // The next one gets none of its memory.
+    store_.OpenPool();
+  }
+}
+
 TEST_F(IteratorPoolTest, WindowsGoBackToThePool) {
   IteratorOptions options;
   options.prefetch_records = 64;

@@ -53,5 +53,19 @@ TEST(ReadAheadTest, AWalkThatLeavesValuesOutReadsFew) {
   }
 }
 
+TEST(ReadAheadTest, AfterARefusalValuesAreReadAloneForAWhile) {
+  ReadAhead ahead;
+  Walk(&ahead, 100);
+  ahead.BeginWalk();
+  EXPECT_EQ(ahead.NextCount(), WindowPool::kWindowRecords);
+  ahead.CountRefusal();
+  for (uint32_t i = 0; i < WindowPool::kWindowRecords; ++i) {
+    EXPECT_EQ(ahead.NextCount(), 1u);
+    ahead.CountReading(1);
+    ahead.CountValue();
+  }
+  EXPECT_GT(ahead.NextCount(), 1u);
+}
+
 }  // namespace
 }  // namespace engine_race::test

@@ -104,6 +104,22 @@ TEST_F(WindowReaderTest, ALongWalkTakesWindowsWhileHalfOfThemAreLeft) {
   WindowReader another(context_.get(), &pool);
   ASSERT_TRUE(another.Read(0, UINT64_MAX, kLatestVersion, WindowPool::kWalkRecords).ok());
   EXPECT_EQ(another.record_count(), WindowPool::kWindowRecords);
+  // A short reading gives back what it does not need.
+  ASSERT_TRUE(reader.Read(0, UINT64_MAX, kLatestVersion, 10).ok());
+  uint32_t count = 0;
+  ASSERT_TRUE(another.Reserve(WindowPool::kWalkRecords, /*may_allocate=*/true, &count).ok());
+  EXPECT_EQ(count, 96u) << "three windows: one more would leave less than a half";
+}
+
+TEST_F(WindowReaderTest, ASmallWindowIsExchangedOnceAnotherIsFree) {
+  WindowReader holder(context_.get(), pool_.get());
+  ASSERT_TRUE(holder.Read(0, UINT64_MAX).ok());
+  WindowReader reader(context_.get(), pool_.get());
+  ASSERT_TRUE(reader.Read(0, UINT64_MAX).ok());
+  EXPECT_EQ(reader.record_count(), kSmallWindow);
+  holder.GiveBack();
+  ASSERT_TRUE(reader.Read(0, UINT64_MAX).ok());
+  EXPECT_EQ(reader.record_count(), WindowPool::kWindowRecords);
 }
 
 TEST_F(WindowReaderTest, WithoutAFreeWindowNothingIsAllocatedUnlessItMayBe) {
