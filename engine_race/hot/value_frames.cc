@@ -33,9 +33,7 @@ ValueFrames::~ValueFrames() { cache_.RemoveOwner(FrameKind::kValue); }
 void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept {
   // A value that is in a frame is not offered.
   ENGINE_RACE_ASSERT(!ref.hot() && !ref.tombstone());
-  const uint32_t frequency = cache_.Note(key);
-  if (frequency < kLeastFrequency) return;
-  const uint32_t frame = cache_.TakeFor(FrameKind::kValue, key, frequency);
+  const uint32_t frame = cache_.TakeFor(FrameKind::kValue, key, cache_.Note(key));
   if (frame == l1::kNoFrame) return;
   char* const copy = cache_.data(frame);
   std::memcpy(copy, value, kValueBytes);

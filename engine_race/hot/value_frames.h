@@ -61,9 +61,6 @@ class ValueFrames final {
   void Offer(uint64_t key, ValueRef ref, const char* value) noexcept;
 
  private:
-  // A value of lower frequency gets no frame, even a free one.
-  static constexpr uint32_t kLeastFrequency = 2;
-
   // Finds the swips of the frames in the index.
   class Owner final : public l1::FrameOwner {
    public:

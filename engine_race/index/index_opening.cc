@@ -85,6 +85,8 @@ void Index::RestoreRest() noexcept {
     return Guarded([&] {
       const Status status = LoadBucket(bucket);
       if (!status.ok()) Log(impl_->options.log, LogLevel::kError, status.ToString());
+      // Reads beside this fill frames with memory that the next buckets need.
+      impl_->paging->FitFrames();
       return Status::Ok();
     });
   };
@@ -98,7 +100,6 @@ void Index::RestoreRest() noexcept {
     restore.Report();
     return Status::Ok();
   });
-  impl_->paging->FitFrames();
   (void)StartKeeper();  // where memory for it is refused, Close tries again
 }
 

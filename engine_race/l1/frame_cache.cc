@@ -87,6 +87,11 @@ void FrameCache::UpdateHints() noexcept {
   if (scarce_count_.load(std::memory_order_relaxed) != scarce_count) {
     scarce_count_.store(scarce_count, std::memory_order_relaxed);
   }
+  const bool may_grow = uint64_t{limit_count - count} * kFrameBytes >=
+                        least_growth_bytes_.load(std::memory_order_relaxed);
+  if (may_grow_.load(std::memory_order_relaxed) != may_grow) {
+    may_grow_.store(may_grow, std::memory_order_relaxed);
+  }
   const uint32_t reserve =
       limit_count > count ? 0 : std::min(count / kReserveFraction, kMaxReserve);
   if (reserve_.load(std::memory_order_relaxed) != reserve) {
@@ -103,19 +108,22 @@ bool FrameCache::Grow() noexcept {
   const uint64_t limit = std::min(share_->LimitBytes(), BytesFor(pool_->frame_count()));
   const uint64_t more = limit > booked ? (limit - booked) / kFrameBytes : 0;
   const uint64_t bytes = std::min(more, kFramesPerStep) * kFrameBytes;
-  const bool grows =
-      bytes >= least_growth_bytes_.load(std::memory_order_relaxed) && share_->Book(bytes);
+  bool grows = bytes >= least_growth_bytes_.load(std::memory_order_relaxed) && share_->Book(bytes);
+  if (grows && !pool_->RaiseLimit(CountFor(booked + bytes))) {
+    share_->Cancel(bytes);
+    grows = false;
+  }
   if (grows) {
     booked_bytes_.store(booked + bytes, std::memory_order_relaxed);
     least_growth_bytes_.store(kFrameBytes, std::memory_order_relaxed);
-    ApplyBooked();
-  } else {
-    UpdateHints();
   }
+  UpdateHints();
   return grows;
 }
 
 void FrameCache::ShrinkTo(uint64_t bytes) noexcept {
+  // Relaxed: Grow looks at the limit itself. Without the lock where there is nothing to give back.
+  if (booked_bytes_.load(std::memory_order_relaxed) <= bytes) return;
   const std::lock_guard lock(limit_mutex_);
   // Relaxed, all: under limit_mutex_.
   const uint64_t booked = booked_bytes_.load(std::memory_order_relaxed);
@@ -145,41 +153,44 @@ uint64_t FrameCache::UseCount() const noexcept {
          admission_count(FrameKind::kValue);
 }
 
-// A cheap test that refuses most offers. threshold_ is out of date when nothing has been admitted
-// for long, so one in a few offers passes in any case.
-bool FrameCache::IsWorthATry(FrameKind kind, uint32_t frequency) noexcept {
-  // Relaxed, all: hints.
-  if (HasRoomFor(kind) || frequency > threshold_.load(std::memory_order_relaxed) + kMargin) {
-    return true;
-  }
+// A cheap test that refuses most offers. bar_ is out of date when nothing has been admitted for
+// long, so one in a few offers passes in any case.
+bool FrameCache::IsWorthATry(uint32_t frequency) noexcept {
+  // Relaxed, both: hints.
+  if (frequency > bar_.load(std::memory_order_relaxed)) return true;
   return refusals_.fetch_add(1, std::memory_order_relaxed) % kRefusals == 0;
 }
 
-// How often the frame's content was used lately; 0 for an orphan.
-uint32_t FrameCache::WorthOf(uint32_t frame) const noexcept {
-  return pool_->IsOrphan(frame) ? 0 : sketch_.Estimate(pool_->info(frame).tag);
+// The frequency that content must exceed to get the victim's frame.
+uint32_t FrameCache::BarOf(uint32_t victim) const noexcept {
+  const FrameInfo& own = info(victim);
+  const uint32_t worth = pool_->IsOrphan(victim) ? 0 : sketch_.Estimate(own.tag);
+  return own.is_stopgap && worth < kLeastFrequency ? 0 : worth + kMargin;
 }
 
 uint32_t FrameCache::TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) noexcept {
+  const bool is_stopgap = kind == FrameKind::kValue && frequency < kLeastFrequency;
+  if (is_stopgap && is_full() && !may_grow()) return kNoFrame;
   // Relaxed: a hint. More memory is of no use if no more frames may be of the kind.
-  if (share_ != nullptr && is_full() && pool_->left_count(kind) != 0 && !Grow() &&
+  if (share_ != nullptr && is_full() && pool_->left_count(kind) != 0 && !Grow() && !is_stopgap &&
       share_->Want(least_growth_bytes_.load(std::memory_order_relaxed))) {
     Grow();
   }
-  if (!IsWorthATry(kind, frequency)) return kNoFrame;
   const bool had_room = HasRoomFor(kind);
+  if (!had_room && (is_stopgap || !IsWorthATry(frequency))) return kNoFrame;
   const uint32_t frame = pool_->TakeInExchange(
-      kind, reserve(), [&](uint32_t victim) { return WorthOf(victim) + kMargin < frequency; });
+      kind, reserve(), [&](uint32_t victim) { return !is_stopgap && BarOf(victim) < frequency; });
   if (!had_room) {
     pool_->LookAtVictim([&](uint32_t victim) {
       // Relaxed: a hint.
-      threshold_.store(WorthOf(victim), std::memory_order_relaxed);
+      bar_.store(BarOf(victim), std::memory_order_relaxed);
     });
   }
   if (frame == kNoFrame) return kNoFrame;
   ENGINE_RACE_ASSERT(frame < frame_count());
   FrameInfo& own = info(frame);
   ENGINE_RACE_ASSERT(own.kind == kind && own.children == nullptr);
+  own.is_stopgap = is_stopgap;
   own.parent = nullptr;
   own.place = 0;
   own.parent_frame = kNoFrame;
@@ -189,7 +200,7 @@ uint32_t FrameCache::TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) no
 
 bool FrameCache::Install(uint32_t frame, FunctionRef<bool()> swizzle) {
   const auto kind = static_cast<size_t>(info(frame).kind);
-  if (!pool_->Install(frame, swizzle)) return false;
+  if (!pool_->TryInstall(frame, swizzle)) return false;
   admissions_[kind].fetch_add(1, std::memory_order_relaxed);  // a statistic
   return true;
 }

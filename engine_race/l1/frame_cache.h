@@ -3,9 +3,15 @@
 //
 // CLOCK proposes a victim, whatever its kind. A sketch counts how often each block and each value
 // was used lately. Content gets a frame if one is free, or if it is used more often than the victim
-// by a margin. So a scan, or reads of keys that are not read again, evict nothing. A miss on a
-// block costs one read of 4 KiB, as a miss on a value does, so both are weighed by frequency alone.
-// A frame through which other hot frames are reached is in use and is no victim.
+// by a margin. So reads of keys that are not read again evict nothing. A miss on a block costs one
+// read of 4 KiB, as a miss on a value does, so both are weighed by frequency alone. A frame through
+// which other hot frames are reached is in use and is no victim.
+//
+// A value that was read once takes a free frame as a stopgap: memory that lies idle is used. It
+// makes no other user give memory up. It cools at once. If it is not read again, it yields to any
+// block, and to any value that was read before.
+//
+// An admission waits for no other thread. If one is in the way, the content gets no frame.
 //
 // The cache books its memory from a share of the budget, a few frames at a time as they are used.
 //
@@ -85,9 +91,10 @@ class FrameCache final : public MemoryUser {
   }
 
   // Takes a frame for content of `kind` that Note(id) has just given that frequency. That is a free
-  // frame, or the victim's frame if the victim's frequency is lower by the margin. kNoFrame if
-  // neither is to be had. The frame's description is empty but for its kind and its tag, which is
-  // `id`. The caller fills the frame and then calls Install or GiveBack. Not from inside the epoch.
+  // frame, or the victim's frame if the victim is a stopgap or its frequency is lower by the
+  // margin. kNoFrame if neither is to be had. The frame's description is empty but for its kind and
+  // its tag, which is `id`. The caller fills the frame and then calls Install or GiveBack. Not from
+  // inside the epoch.
   uint32_t TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) noexcept;
   // Makes the frame reachable by swizzle(): see FramePool::Install. After false the caller must
   // give the frame back.
@@ -118,8 +125,10 @@ class FrameCache final : public MemoryUser {
   }
 
  private:
-  // Of the offers that are refused because of threshold_, one in this many is compared with the
-  // current victim.
+  // A value of lower frequency takes a free frame only, as a stopgap.
+  static constexpr uint32_t kLeastFrequency = 2;
+  // Of the offers that are refused because of bar_, one in this many is compared with the current
+  // victim.
   static constexpr uint32_t kRefusals = 64;
   // Content is admitted if its frequency is above the victim's by more than this. So content of
   // about the same frequency does not evict each other all the time.
@@ -139,14 +148,17 @@ class FrameCache final : public MemoryUser {
     return reserve_.load(std::memory_order_relaxed);  // a hint
   }
   bool is_full() const { return pool_->spare_count() <= reserve(); }
+  bool may_grow() const {
+    return may_grow_.load(std::memory_order_relaxed);  // a hint
+  }
   // Books some more frames. False when none can be had now.
   bool Grow() noexcept;
   // Both are called with limit_mutex_ held.
   void ApplyBooked() noexcept;
   void UpdateHints() noexcept;
-  uint32_t WorthOf(uint32_t frame) const noexcept;
+  uint32_t BarOf(uint32_t victim) const noexcept;
   bool HasRoomFor(FrameKind kind) const { return !is_full() && pool_->left_count(kind) != 0; }
-  bool IsWorthATry(FrameKind kind, uint32_t frequency) noexcept;
+  bool IsWorthATry(uint32_t frequency) noexcept;
 
   MemoryShare* const share_;
   EpochManager epochs_;
@@ -155,8 +167,9 @@ class FrameCache final : public MemoryUser {
   std::unique_ptr<FramePool> pool_;
 
   // Written now and then, read by every offer.
-  alignas(64) std::atomic<uint32_t> threshold_{0};  // the frequency of the victim
+  alignas(64) std::atomic<uint32_t> bar_{0};  // the frequency that the next victim's frame takes
   std::atomic<uint32_t> reserve_{0};
+  std::atomic<bool> may_grow_{false};
   std::atomic<int64_t> scarce_count_{0};  // below 0: enough can still be booked
   // Written seldom.
   alignas(64) std::atomic<uint32_t> refusals_{0};

@@ -13,6 +13,7 @@ void FrameEvictor::Admit(uint32_t frame) {
   uint32_t& used_count = used_counts_[static_cast<size_t>(own.kind)];
   ++used_count;
   ENGINE_RACE_ASSERT(used_count + retired_.count() <= frames_.touched_count());
+  if (own.is_stopgap) PassHand(frame);
 }
 
 void FrameEvictor::CoolSome() {
@@ -54,6 +55,7 @@ uint32_t FrameEvictor::FindVictim() {
     if (frame == kNoFrame) break;
     FrameInfo& own = frames_.info(frame);
     if (!owners_.Of(own).WasHeated(frame, &own)) return frame;
+    own.is_stopgap = false;
     Spare(frame);
   }
   return kNoFrame;

@@ -3,8 +3,9 @@
 //
 // A hand goes round the frames and cools a part of them. It sets the cooling bits in their swips
 // and puts them into the queue. A read clears the bit. A frame that reaches the head of the queue
-// with the bit set is the victim. An evicted frame is unreachable and retired. It is free again
-// once every reader inside the epoch has entered later.
+// with the bit set is the victim. A stopgap is put into the queue when it is admitted. An evicted
+// frame is unreachable and retired. It is free again once every reader inside the epoch has entered
+// later.
 //
 // Under the pool's mutex, except eviction_count.
 #ifndef ENGINE_RACE_L1_FRAME_EVICTOR_H_
@@ -32,7 +33,7 @@ class FrameEvictor {
   FrameEvictor(const FrameMemory* frames, EpochManager* epochs, const FrameOwners* owners)
       : frames_(*frames), epochs_(*epochs), owners_(*owners) {}
 
-  // A taken frame becomes hot.
+  // A taken frame becomes hot. A stopgap becomes a cooling frame.
   void Admit(uint32_t frame);
 
   // Moves the hand until enough frames are cooling, or it has passed kMaxSteps frames.

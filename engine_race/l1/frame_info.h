@@ -38,6 +38,9 @@ struct alignas(64) FrameInfo {
   // evicted.
   std::atomic<uint32_t> child_count{0};
   FrameKind kind = FrameKind::kBlock;
+  // The content took the frame only because it was free. Written while the frame is taken or under
+  // the pool's mutex.
+  bool is_stopgap = false;
   // The swips to the blocks that are reached through this frame; null for a leaf.
   std::unique_ptr<std::atomic<uint64_t>[]> children;
 

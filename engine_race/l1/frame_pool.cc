@@ -68,7 +68,17 @@ uint32_t FramePool::Take(FrameKind kind) {
   return kNoFrame;
 }
 
+std::unique_lock<std::mutex> FramePool::LockSoon() const noexcept {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (uint32_t i = 1; i < kLockTries && !lock.owns_lock(); ++i) {
+    __builtin_ia32_pause();
+    (void)lock.try_lock();
+  }
+  return lock;
+}
+
 uint32_t FramePool::TakeFree(FrameKind kind) {
+  FreeReturned();
   if (left_count(kind) == 0) Reclaim();
   if (left_count(kind) == 0) return kNoFrame;
   if (free_.count() == 0 && frames_.touched_count() >= limit_) Reclaim();
@@ -92,7 +102,9 @@ uint32_t FramePool::TakeFree(FrameKind kind) {
 
 uint32_t FramePool::TakeInExchange(FrameKind kind, uint32_t reserve,
                                    FunctionRef<bool(uint32_t)> agrees) noexcept {
-  const std::lock_guard lock(mutex_);
+  const auto lock = LockSoon();
+  if (!lock.owns_lock()) return kNoFrame;
+  FreeReturned();
   const auto is_full = [&] { return spare_count() <= reserve || left_count(kind) == 0; };
   // Several frames at once, because each call looks at every reader. At the limit of a kind, one
   // frame may be all that is needed.
@@ -115,7 +127,8 @@ uint32_t FramePool::TakeInExchange(FrameKind kind, uint32_t reserve,
 }
 
 bool FramePool::LookAtVictim(FunctionRef<void(uint32_t)> look) noexcept {
-  const std::lock_guard lock(mutex_);
+  const auto lock = LockSoon();
+  if (!lock.owns_lock()) return false;
   const uint32_t victim = evictor_.FindVictim();
   if (victim != kNoFrame) look(victim);
   return victim != kNoFrame;
@@ -123,8 +136,27 @@ bool FramePool::LookAtVictim(FunctionRef<void(uint32_t)> look) noexcept {
 
 void FramePool::GiveBack(uint32_t frame) noexcept {
   owners_.Release(frame, &info(frame));
-  const std::lock_guard lock(mutex_);
-  Free(frame);
+  // Relaxed: the exchange below fails if it has changed.
+  uint32_t last = returned_.load(std::memory_order_relaxed);
+  do {
+    info(frame).next = last;
+    // Release: with the frame's description. Pairs with the acquire in FreeReturned.
+  } while (!returned_.compare_exchange_weak(last, frame, std::memory_order_release,
+                                            std::memory_order_relaxed));
+  const auto lock = LockSoon();
+  if (lock.owns_lock()) FreeReturned();
+}
+
+void FramePool::FreeReturned() {
+  // Relaxed: a frame that is given back at this moment is freed by a later holder.
+  if (returned_.load(std::memory_order_relaxed) == kNoFrame) return;
+  // Acquire: pairs with the release in GiveBack.
+  uint32_t frame = returned_.exchange(kNoFrame, std::memory_order_acquire);
+  while (frame != kNoFrame) {
+    const uint32_t before = info(frame).next;
+    Free(frame);
+    frame = before;
+  }
 }
 
 void FramePool::Free(uint32_t frame) {
@@ -158,6 +190,15 @@ void FramePool::CountHeld(FrameKind kind, int32_t more) {
 
 bool FramePool::Install(uint32_t frame, FunctionRef<bool()> swizzle) {
   const std::lock_guard lock(mutex_);
+  return InstallTaken(frame, swizzle);
+}
+
+bool FramePool::TryInstall(uint32_t frame, FunctionRef<bool()> swizzle) {
+  const auto lock = LockSoon();
+  return lock.owns_lock() && InstallTaken(frame, swizzle);
+}
+
+bool FramePool::InstallTaken(uint32_t frame, FunctionRef<bool()> swizzle) {
   ENGINE_RACE_ASSERT(info(frame).state == State::kTaken);
   if (IsBeyondLimit(frame) || !swizzle()) return false;
   evictor_.Admit(frame);
@@ -189,11 +230,13 @@ void FramePool::RemoveTree(const std::atomic<uint64_t>& swip, uint32_t child_cou
 }
 
 void FramePool::Reclaim() {
+  FreeReturned();
   evictor_.Reclaim([this](uint32_t frame) { Free(frame); });
 }
 
 bool FramePool::EvictAhead(uint32_t wanted) noexcept {
-  const std::lock_guard lock(mutex_);
+  const auto lock = LockSoon();
+  if (!lock.owns_lock()) return false;
   Reclaim();
   CountSpare();
   for (uint32_t i = BatchSize(); i > 0 && spare_count() + evictor_.retired_count() < wanted; --i) {
@@ -222,6 +265,17 @@ void FramePool::SetLimit(uint32_t limit) noexcept {
     done = ForEach(0, touched_count, empty);
   }
   if (limit < touched_count) DropTail(limit);
+}
+
+bool FramePool::RaiseLimit(uint32_t limit) noexcept {
+  const std::unique_lock resizing(resize_mutex_, std::try_to_lock);
+  if (!resizing.owns_lock()) return false;
+  const auto lock = LockSoon();
+  if (!lock.owns_lock()) return false;
+  ENGINE_RACE_ASSERT(limit >= limit_ && limit <= frame_count());
+  Grow(std::exchange(limit_, limit));
+  CountSpare();
+  return true;
 }
 
 // Frees the frames that an earlier, lower limit had left out.

@@ -54,19 +54,20 @@ class FramePool {
   // Takes a free frame while more than `reserve` frames can be had without eviction. Otherwise
   // evicts the victim if agrees(victim), which is called under the mutex. If it does not agree, the
   // victim is spared until the hand comes round again, and the answer is kNoFrame. Also kNoFrame
-  // while readers of evicted frames must leave first. If no more frames may be of `kind`, only a
-  // victim of that kind is evicted.
+  // while readers of evicted frames must leave first, or while another thread holds the mutex. If
+  // no more frames may be of `kind`, only a victim of that kind is evicted.
   uint32_t TakeInExchange(FrameKind kind, uint32_t reserve,
                           FunctionRef<bool(uint32_t)> agrees) noexcept;
   // Calls look(victim) under the mutex, with the frame that will be evicted next. False when there
-  // is none.
+  // is none, or while another thread holds the mutex.
   bool LookAtVictim(FunctionRef<void(uint32_t)> look) noexcept;
   // Whether the owner says so. Only for a victim, while agrees or look is called with it.
   bool IsOrphan(uint32_t frame) const {
     FrameInfo& own = info(frame);
     return owners_.Of(own).IsOrphan(frame, &own);
   }
-  // Gives back a frame that was taken and never installed.
+  // Gives back a frame that was taken and never installed. Does not wait for the mutex: the frame
+  // may be free a moment later.
   void GiveBack(uint32_t frame) noexcept;
 
   // Makes a frame that is filled and described reachable by swizzle(), which says whether it
@@ -74,6 +75,8 @@ class FramePool {
   // together. Also false if the limit is now below the frame or below the frame through which it is
   // reached. After false the caller must give the frame back.
   bool Install(uint32_t frame, FunctionRef<bool()> swizzle);
+  // Install, but false while another thread holds the mutex.
+  bool TryInstall(uint32_t frame, FunctionRef<bool()> swizzle);
   // Evicts an installed frame. False if another frame is reached through it, or if it is not
   // installed.
   bool Remove(uint32_t frame) noexcept;
@@ -86,8 +89,11 @@ class FramePool {
   // through them, waits for their readers and gives their memory back. Frames that cannot be
   // evicted now, or that readers hold for long, keep their memory until the next call.
   void SetLimit(uint32_t limit) noexcept;
+  // SetLimit for a limit above the one before. False, and nothing is done, while another thread
+  // holds the mutex or sets a limit.
+  bool RaiseLimit(uint32_t limit) noexcept;
   // Evicts a few cooling frames, so that `wanted` frames can be had without eviction. True while
-  // more must be evicted for that.
+  // more must be evicted for that. Does nothing while another thread holds the mutex.
   bool EvictAhead(uint32_t wanted) noexcept;
 
   size_t frame_bytes() const { return frames_.frame_bytes(); }
@@ -120,6 +126,8 @@ class FramePool {
   // How often Take waits for readers to leave the epoch before it gives up.
   static constexpr uint32_t kPatience = 1000;
   static constexpr uint32_t kStuckTries = 64;
+  // How often a read tries the mutex: for about as long as a holder that runs keeps it.
+  static constexpr uint32_t kLockTries = 32;
   // Limits of the work under one hold of the mutex: frames that a limit passes, and evictions.
   static constexpr uint32_t kMaxSteps = 64;
   static constexpr uint32_t kMaxBatch = 8;
@@ -131,9 +139,14 @@ class FramePool {
     max_counts_.fill(~uint32_t{0});
   }
 
+  // Holds mutex_ unless another thread keeps it for longer. Reads use it, because a holder may be
+  // preempted, and no frame is worth that wait.
+  std::unique_lock<std::mutex> LockSoon() const noexcept;
   // These are called under mutex_.
   uint32_t TakeFree(FrameKind kind);
+  bool InstallTaken(uint32_t frame, FunctionRef<bool()> swizzle);
   void Free(uint32_t frame);
+  void FreeReturned();
   void Reclaim();
   uint32_t BatchSize() const { return std::min(limit_ / kBatchFraction + 1, kMaxBatch); }
   void CountSpare();
@@ -156,6 +169,9 @@ class FramePool {
   std::atomic<uint32_t> spare_count_{0};
   // Frames of each kind that are taken, installed or retired. Written under mutex_.
   std::array<std::atomic<uint32_t>, kFrameKindCount> held_counts_{};
+  // The last of the frames that were given back while another thread held the mutex. Each leads to
+  // the one before. The next holder frees them.
+  std::atomic<uint32_t> returned_{kNoFrame};
   std::mutex resize_mutex_;  // before mutex_
 
   mutable std::mutex mutex_;

@@ -46,6 +46,7 @@ class L1Bench final : public Bench {
         {&e.record_count, 16384},
         {&e.uniform_record_count, 65536},
         {&e.hot_record_count, 2000},
+        {&e.epoch_record_count, 2000},
         {&e.warming_read_count, 20000},
         {&e.probe_read_count, 10000}};
     for (const auto& [value, smoke] : counts) Set({"", value, smoke});
@@ -114,7 +115,9 @@ class L1Bench final : public Bench {
           {kHitRate, ">= 0.9", "the rate of hits after a scan of everything over the one before"},
           {kUniformCost, "<= 0.08",
            "CPU of a uniform read with frames over one without, less 1, on tmpfs"},
-          {kHotRead, "<= 1.6", "a read of what is in frames over a copy of as many bytes"}},
+          {kHotRead, "<= 1.6", "a read of what is in frames over a copy of as many bytes"},
+          {kSecondEpoch, ">= 8",
+           "the second MultiRead of all records after an opening over the first, all in memory"}},
          part(&L1Bench::Engine),
          bytes + L1EngineDiskBytes(EngineShape()),
          true}};
@@ -281,6 +284,7 @@ class L1Bench final : public Bench {
     if (status.ok() && Wants(kHitRate)) status = engine.ScanOnce();
     if (status.ok() && Wants(kUniformCost)) status = engine.CompareUniform();
     if (status.ok() && Wants(kHotRead)) status = engine.CompareHot();
+    if (status.ok() && Wants(kSecondEpoch)) status = engine.CompareEpochs();
     more_json_["engine"] = engine.about();
     return status;
   }

@@ -58,6 +58,16 @@ class ValueFramesShareTest : public ::testing::Test {
       ASSERT_LE(cache_->memory_bytes(), share_.booked_bytes);
     }
   }
+  uint64_t HotCount(uint64_t begin, uint64_t end) {
+    uint64_t count = 0;
+    for (uint64_t i = begin; i < end; ++i) {
+      const l1::EpochManager::Guard guard(cache_->epochs());
+      ValueRef ref;
+      count += index_->FindHot(i << 50, &ref, &lookup_).ok() && ref.hot();
+    }
+    return count;
+  }
+  uint64_t eviction_count() const { return cache_->pool().eviction_count(l1::FrameKind::kValue); }
   uint64_t value_count() const { return cache_->pool().used_count(l1::FrameKind::kValue); }
 
   TempDir dir_{FastParent()};
@@ -70,8 +80,6 @@ class ValueFramesShareTest : public ::testing::Test {
 
 TEST_F(ValueFramesShareTest, WhatIsNotUsedIsNotBooked) {
   Make(kFrames);
-  EXPECT_EQ(share_.booked_bytes, BytesFor(0));
-  Offer(0, 100, 1);
   EXPECT_EQ(share_.booked_bytes, BytesFor(0));
   Offer(0, 100, 1);
   EXPECT_EQ(value_count(), 100u);
@@ -107,6 +115,32 @@ TEST_F(ValueFramesShareTest, NothingIsWantedBeforeAllIsUsed) {
   Offer(100, 200, 4);
   EXPECT_EQ(share_.booked_bytes, BytesFor(kFrames));
   EXPECT_GE(value_count(), 190u);
+}
+
+// A value that was read once takes memory that is free, and no other. It yields to a value that is
+// read twice.
+TEST_F(ValueFramesShareTest, WhatWasReadOnceIsAStopgap) {
+  Make(64);
+  Offer(0, 64, 1);
+  const uint64_t count = value_count();
+  EXPECT_EQ(count, 62u) << "all but the reserve";
+  Offer(64, 2 * kFrames, 1);
+  EXPECT_EQ(HotCount(0, 64), count);
+  EXPECT_EQ(eviction_count(), 0u);
+  EXPECT_EQ(share_.wants, 0u);
+  // The first of them may find out only now that the next victim is a stopgap.
+  Offer(64, 64 + count, 1);
+  const uint64_t evictions = eviction_count();
+  EXPECT_GE(evictions, count - 3);
+  EXPECT_GE(HotCount(64, 64 + count), count - 3);
+  // The frames are theirs: others must be read more often by the margin.
+  Offer(200, 264, 1);
+  EXPECT_LE(eviction_count(), count + 1);
+  // More memory serves what is read once again.
+  share_.limit_bytes = BytesFor(128);
+  Offer(300, 310, 3);
+  Offer(310, 340, 1);
+  EXPECT_EQ(HotCount(300, 340), 40u);
 }
 
 TEST_F(ValueFramesShareTest, WhatIsGivenBackIsFree) {

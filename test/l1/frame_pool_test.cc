@@ -292,6 +292,40 @@ TEST_F(FramePoolTest, WhatIsSupersededGoesWhenTheHandMeetsIt) {
   EXPECT_EQ(pool_->used_count(), 14u);
 }
 
+// What reads do for an admission waits for no thread that holds the mutex.
+TEST_F(FramePoolTest, AnAdmissionIsGivenUpWhileTheMutexIsHeld) {
+  Make(4, 8);
+  pool_->SetLimit(3);
+  ASSERT_EQ(Bring(1), 0u);
+  const uint32_t holding = pool_->Take();
+  const uint32_t taken = pool_->Take();
+  ASSERT_EQ(taken, 2u);
+  const auto admit = [&] {
+    const auto agree = [](uint32_t) { return true; };
+    EXPECT_EQ(pool_->TakeInExchange(FrameKind::kBlock, 0, agree), FramePool::kNoFrame);
+    EXPECT_FALSE(pool_->TryInstall(taken, [] { return true; }));
+    EXPECT_FALSE(pool_->LookAtVictim([](uint32_t) {}));
+    EXPECT_FALSE(pool_->EvictAhead(1));
+    EXPECT_FALSE(pool_->RaiseLimit(4));
+    pool_->GiveBack(taken);
+  };
+  // swizzle() is called under the mutex.
+  EXPECT_FALSE(pool_->Install(holding, [&] {
+    std::thread(admit).join();
+    return false;
+  }));
+  EXPECT_EQ(pool_->limit(), 3u);
+  EXPECT_EQ(pool_->spare_count(), 0u);
+  // The next call frees what was given back.
+  EXPECT_EQ(pool_->Take(), taken);
+  pool_->GiveBack(taken);
+  pool_->GiveBack(holding);
+  EXPECT_EQ(pool_->spare_count(), 2u);
+  EXPECT_TRUE(pool_->RaiseLimit(4));
+  EXPECT_EQ(pool_->spare_count(), 3u);
+  EXPECT_EQ(pool_->eviction_count(), 0u);
+}
+
 // Each word of a page has the page's number, and a version beside it. Readers follow swips under
 // load, eviction and a changing limit, and never see another page's bytes.
 TEST_F(FramePoolTest, ReadersBesideEvictionAndLimitsSeeWholePages) {

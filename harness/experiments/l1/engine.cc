@@ -33,6 +33,8 @@ constexpr char kUniformWith[] = "uniform Read, CPU with frames, ns";
 constexpr char kUniformWithout[] = "uniform Read, CPU without, ns";
 constexpr char kHotNs[] = "hot Read, ns";
 constexpr char kCopyNs[] = "memcpy of 4 KiB, ns";
+constexpr char kFirstEpoch[] = "first epoch, rows a second";
+constexpr char kNextEpoch[] = "second epoch, rows a second";
 constexpr uint32_t kWriters = 16;
 // Values of the uniform part for each frame.
 constexpr uint64_t kValuesPerFrame = 64;
@@ -45,7 +47,7 @@ constexpr uint32_t kMaxHotPasses = 100;
 constexpr uint64_t kProbesBetweenScans = 4;
 
 // Few buckets, so that few values are staged: staged values are in memory with or without frames.
-Options TmpfsOptions(uint64_t hot_value_bytes) {
+Options FewStagedOptions(uint64_t hot_value_bytes) {
   Options options = QuietOptions();
   options.file_count = 4;
   options.bucket_count = 16;
@@ -85,7 +87,7 @@ double NsEach(uint64_t start_ns, size_t count) {
 }  // namespace
 
 uint64_t L1EngineDiskBytes(const L1EngineShape& shape) {
-  return 2 * StoreBytes(shape.record_count);
+  return std::max(2 * StoreBytes(shape.record_count), StoreBytes(shape.epoch_record_count));
 }
 
 uint64_t L1EngineTmpfsBytes(const L1EngineShape& shape) {
@@ -252,8 +254,8 @@ Status L1Engine::CompareUniform() {
   const StoreShape with{shape_.tmpfs_dir + kWithDir, "", shape_.uniform_record_count, shape_.seed};
   const StoreShape without{shape_.tmpfs_dir + kWithoutDir, "", shape_.uniform_record_count,
                            shape_.seed};
-  ENGINE_RACE_RETURN_IF_ERROR(Make(with, TmpfsOptions(frame_bytes), &with_));
-  ENGINE_RACE_RETURN_IF_ERROR(Make(without, TmpfsOptions(0), &without_));
+  ENGINE_RACE_RETURN_IF_ERROR(Make(with, FewStagedOptions(frame_bytes), &with_));
+  ENGINE_RACE_RETURN_IF_ERROR(Make(without, FewStagedOptions(0), &without_));
   const RecordDraw draw(DrawShape::kUniform, shape_.uniform_record_count);
   // The first two rounds fill the frames and the processor's caches.
   TimedPoint unused;
@@ -290,7 +292,7 @@ Status L1Engine::WarmHot(DrawnReads* reads, uint64_t* pass_count) {
 Status L1Engine::CompareHot() {
   const uint64_t count = shape_.hot_record_count;
   const StoreShape hot{shape_.tmpfs_dir + kWithDir, "", count, shape_.seed};
-  ENGINE_RACE_RETURN_IF_ERROR(Make(hot, TmpfsOptions(HotFrameBytes(shape_)), &with_));
+  ENGINE_RACE_RETURN_IF_ERROR(Make(hot, FewStagedOptions(HotFrameBytes(shape_)), &with_));
   uint64_t pass_count = 0;
   ENGINE_RACE_RETURN_IF_ERROR(WarmHot(with_.reads.get(), &pass_count));
   about_["hot"] = {{"values", count}, {"warming_passes", pass_count}};
@@ -331,6 +333,33 @@ Status L1Engine::CompareHot() {
   }
   with_.reads.reset();
   return Status::Ok();
+}
+
+Status L1Engine::EpochsTurn(const StoreShape& shape, const Options& options) {
+  with_.reads.reset();
+  ENGINE_RACE_RETURN_IF_ERROR(DrawnReads::Open(shape, options, &with_.reads));
+  const StoreStats before = with_.reads->store()->Stats();
+  for (const char* figure : {kFirstEpoch, kNextEpoch}) {
+    const uint64_t start_ns = NowNs();
+    ENGINE_RACE_RETURN_IF_ERROR(with_.reads->ReadEachOnce(1, shape_.keys_per_call));
+    rounds_.Note(figure, static_cast<double>(shape.record_count) / SecondsSince(start_ns));
+  }
+  const StoreStats after = with_.reads->store()->Stats();
+  rounds_.Note("epochs, hits for each record",
+               static_cast<double>(after.frame_hit_count - before.frame_hit_count) /
+                   static_cast<double>(shape.record_count));
+  return Status::Ok();
+}
+
+Status L1Engine::CompareEpochs() {
+  const StoreShape shape{shape_.dir + kWithDir, "", shape_.epoch_record_count, shape_.seed};
+  const Options options = FewStagedOptions(engine_race::kAutoHotValueBytes);
+  ENGINE_RACE_RETURN_IF_ERROR(Make(shape, options, &with_));
+  const Status status =
+      rounds_.Run({shape_.round_count}, {[&] { return EpochsTurn(shape, options); }},
+                  {{kSecondEpoch, kNextEpoch, kFirstEpoch}});
+  with_.reads.reset();
+  return status;
 }
 
 }  // namespace harness

@@ -2,7 +2,7 @@
 //
 // Two stores with the same records are open side by side, one with frames and one without. Short
 // alternating rounds read them. The stores lie on the disk, and once more on tmpfs, where a read
-// costs only its own CPU time.
+// costs only its own CPU time. A store that fits the memory is read twice.
 //
 // Not thread-safe.
 #ifndef HARNESS_EXPERIMENTS_L1_ENGINE_H_
@@ -24,6 +24,7 @@ inline constexpr char kZipfGain[] = "zipf_read_gain";
 inline constexpr char kHitRate[] = "hit_rate_after_scan";
 inline constexpr char kUniformCost[] = "uniform_read_cost";
 inline constexpr char kHotRead[] = "hot_read_vs_memcpy";
+inline constexpr char kSecondEpoch[] = "second_epoch_from_memory";
 
 struct L1EngineShape {
   std::string dir;        // on a disk; new stores are made in here
@@ -47,6 +48,8 @@ struct L1EngineShape {
   uint32_t uniform_thread_count = 2;
   // On tmpfs: all of them in frames.
   uint64_t hot_record_count = uint64_t{1} << 16;
+  // On the disk, and in frames of the default budget after one pass.
+  uint64_t epoch_record_count = uint64_t{1} << 18;
   uint32_t round_count = 9;
   double seconds = 1;  // of each timed run
   uint64_t seed = 1;
@@ -73,6 +76,9 @@ class L1Engine {
   engine_race::Status CompareUniform();
   // Measures a Read of a hot value over a memcpy of as many bytes, both in random order.
   engine_race::Status CompareHot();
+  // Measures a second pass of MultiRead over all records of a store over the first pass after the
+  // opening.
+  engine_race::Status CompareEpochs();
   // Closes and removes the stores.
   void Remove();
 
@@ -102,6 +108,7 @@ class L1Engine {
   Status Probe(const RecordDraw& draw, double* hit_rate);
   // Scans everything by Range or by MultiRead.
   Status ScanTurn(const RecordDraw& draw, bool by_range);
+  Status EpochsTurn(const StoreShape& shape, const engine_race::Options& options);
   Status WarmHot(DrawnReads* reads, uint64_t* pass_count);
   engine_race::Options DiskOptions(bool has_frames) const;
 

@@ -15,7 +15,7 @@ namespace {
 using engine_race::Status;
 
 constexpr ClaimTarget kEngineTargets[] = {
-    {kZipfGain, ""}, {kHitRate, ""}, {kUniformCost, ""}, {kHotRead, ""}};
+    {kZipfGain, ""}, {kHitRate, ""}, {kUniformCost, ""}, {kHotRead, ""}, {kSecondEpoch, ""}};
 
 class L1EngineTest : public ::testing::Test {
  protected:
@@ -30,6 +30,7 @@ class L1EngineTest : public ::testing::Test {
     shape_.probe_read_count = 10000;
     shape_.uniform_record_count = 65536;
     shape_.hot_record_count = 4000;
+    shape_.epoch_record_count = 4000;
     shape_.round_count = 2;
     shape_.seconds = 0.01;
   }
@@ -66,6 +67,14 @@ TEST_F(L1EngineTest, HotReadsAreComparedWithCopies) {
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(rounds_.rounds(kHotRead).size(), 2u);
   EXPECT_GT(rounds_.Median(kHotRead), 0);
+}
+
+TEST_F(L1EngineTest, TheSecondEpochFindsTheValuesInFrames) {
+  L1Engine engine(shape_, &rounds_);
+  const Status status = engine.CompareEpochs();
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(rounds_.rounds(kSecondEpoch).size(), 2u);
+  EXPECT_GT(rounds_.Median("epochs, hits for each record"), 0.9);
 }
 
 TEST_F(L1EngineTest, NothingIsLeftBehind) {
