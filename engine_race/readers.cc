@@ -151,9 +151,9 @@ Status Readers::MakeRanges(RangeReader** ranges) {
     const MemoryBudget& budget = *set->budget;
     const uint64_t bytes =
         std::max(budget.RestBytes(), MemoryShares::kLeastRangeBytes) + budget.range_window_bytes();
-    set->ranges = std::make_unique<RangeReader>(log_, *set->index, set->options, bytes,
-                                                RangeTuning(), set->shares->ranges(),
-                                                set->frames.get());
+    set->ranges =
+        std::make_unique<RangeReader>(log_, *set->index, set->options, bytes, RangeTuning(),
+                                      set->shares->ranges(), set->frames.get());
     set->shares->SetRangeUser(set->ranges.get());
     // Release pairs with the acquires in EnsureRanges and AddTo.
     ready_ranges_.store(set->ranges.get(), std::memory_order_release);

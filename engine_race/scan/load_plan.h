@@ -37,8 +37,8 @@ struct PlannedRead {
 };
 
 struct LoadPlan {
-  // The position of each entry, in the entries' order. Whoever has a value already gives its entry
-  // a position before it is added.
+  // The position of each entry, in the entries' order. An entry whose value is there already has
+  // one before it is added.
   std::vector<uint32_t> positions;
   std::vector<PlannedRead> reads;
   uint32_t position_count = 0;

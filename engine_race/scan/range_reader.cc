@@ -14,9 +14,9 @@ namespace {
 
 // A scan of about this many records or fewer reads for itself, at once if windows are free.
 constexpr uint64_t kShortRecords = 256;
-// A longer one that is alone reads its first records for itself, so that a visitor that ends it soon
-// waits for no chunk. It begins with one record, and each reading has so many times more than the
-// one before.
+// A longer one that is alone reads its first records for itself, so that a visitor that ends it
+// soon waits for no chunk. It begins with one record, and each reading has so many times more than
+// the one before.
 constexpr uint32_t kFirstReadingsGrowth = 4;
 
 // How the buffer budget is divided.
