@@ -170,7 +170,7 @@ bench-race:     ## the measured claims about the race; about ten minutes
 bench-batches:  ## what batches gain over single writes
 bench-safety:   ## what safety costs, and the mutants
 bench-io:       ## reads in flight, back ends, striping; ten minutes
-bench-scan:     ## iterators, snapshots and ranges, beside RocksDB; twelve minutes
+bench-scan:     ## iterators, snapshots and ranges, beside RocksDB; eighteen minutes
 bench-l1:       ## lookups in memory step by step, beside RocksDB; ten minutes
 bench-index:    ## the index on disk and in memory, beside RocksDB; forty minutes
 bench-numa:     ## where text and memory of instances lie, and what one costs

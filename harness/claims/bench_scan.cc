@@ -11,6 +11,7 @@
 #include "harness/claims/benches.h"
 #include "harness/claims/race_meter.h"
 #include "harness/claims/scan_ranges.h"
+#include "harness/claims/scan_values.h"
 #include "harness/claims/visit_cost.h"
 #include "harness/load/scan_gap.h"
 #include "harness/load/scan_writers.h"
@@ -92,7 +93,74 @@ class ScanBench final : public Bench {
              By(&ScanBench::Writers),
              0,
              true},
-            {"gaps", {{kGap, "<= 200"}}, By(&ScanBench::Gaps), 0, true}};
+            {"gaps", {{kGap, "<= 200"}}, By(&ScanBench::Gaps), 0, true},
+            {"short-warm",
+             {{"short_range_warm_vs_rocksdb", ">= 3", "", kShortRange, kShortRangeRocks},
+              {"short_iterator_warm_vs_rocksdb", ">= 3", "", kShortWalk, kShortWalkRocks}},
+             [this] {
+               return WithValues(warm_record_count_, [this](ScanValues* values) {
+                 return values->CompareWarm(make_records_, &more_json_["rocksdb_warm"]);
+               });
+             },
+             3 * StoreBytes(warm_record_count_),
+             false,
+             make_records_ ? "" : kNoRocks},
+            {"short-cold",
+             {{"short_range_cold_vs_rocksdb", ">= 1.3", "", kColdRange, kColdRangeRocks}},
+             [this] {
+               return WithValues(cold_record_count_, [this](ScanValues* values) {
+                 return values->CompareCold(make_records_, &more_json_["rocksdb_cold"]);
+               });
+             },
+             4 * StoreBytes(cold_record_count_),
+             false,
+             make_records_ ? "" : kNoRocks},
+            {"first-warm",
+             {{kFirstWarm, "<= 20"}},
+             [this] {
+               return WithValues(warm_record_count_,
+                                 [](ScanValues* values) { return values->FirstRecords(true); });
+             }},
+            {"first-cold",
+             {{kFirstCold, "<= 300"}},
+             [this] {
+               return WithValues(cold_record_count_,
+                                 [](ScanValues* values) { return values->FirstRecords(false); });
+             },
+             2 * StoreBytes(cold_record_count_)},
+            {"prefetches",
+             {{kPrefetchDefault, ">= 0.95"}},
+             [this] {
+               return WithValues(cold_record_count_,
+                                 [](ScanValues* values) { return values->Prefetches(); });
+             },
+             2 * StoreBytes(cold_record_count_)},
+            {"whole-walks",
+             {{"snapshot_scan_vs_live", ">= 0.8", "", kSnapshotScan, kLiveScan},
+              {"iterator_walk_vs_live", ">= 0.7", "", kIteratorWalk, kLiveScan}},
+             [this] {
+               return WithValues(cold_record_count_,
+                                 [](ScanValues* values) { return values->WholeWalks(); });
+             },
+             2 * StoreBytes(cold_record_count_)},
+            {"hot-reads",
+             {{"snapshot_hot_reads_vs_live", ">= 0.9", "", kSnapshotHotReads, kLiveHotReads}},
+             [this] {
+               return WithValues(warm_record_count_, [this](ScanValues* values) {
+                 return values->HotReads(hot_key_count_);
+               });
+             }},
+            {"sparse",
+             {{"sparse_seek_growth", "<= 2", "", kSparseSeekWide, kSparseSeek}},
+             [this] {
+               return CompareSparseSeeks({.dir = tmpfs_dir(),
+                                          .round_count = round_count_,
+                                          .seconds = seconds_,
+                                          .seed = seed_},
+                                         &rounds_);
+             },
+             0,
+             true}};
   }
 
   uint64_t TmpfsBytes() override {
@@ -276,6 +344,22 @@ class ScanBench final : public Bench {
     return measure(&ranges);
   }
 
+  // A warm store fits into memory. The values of few buckets are mostly in their logs.
+  Status WithValues(uint64_t record_count, const std::function<Status(ScanValues*)>& measure) {
+    constexpr uint64_t kColdBudgetBytes = 256 * 1024 * 1024;
+    const bool is_warm = record_count == warm_record_count_;
+    ScanValues values({.dir = dir(),
+                       .record_count = record_count,
+                       .bucket_count = is_warm ? warm_bucket_count_ : cold_bucket_count_,
+                       .memory_budget_bytes = is_warm ? 0 : kColdBudgetBytes,
+                       .round_count = is_warm ? round_count_ : race_round_count_,
+                       .seconds = seconds_ / 2,
+                       .seed = seed_},
+                      &rounds_);
+    ENGINE_RACE_RETURN_IF_ERROR(values.Prepare());
+    return measure(&values);
+  }
+
   Count key_count_{this, "keys", 20000000, 100000, "--keys", "of the short ranges"};
   Count32 round_count_{this, "rounds", 9, 1, "--rounds"};
   Real seconds_{this, "seconds", 1, 0.02, "--seconds", "of each timed run"};
@@ -287,6 +371,13 @@ class ScanBench final : public Bench {
   Count visited_record_count_{this, "visited_records", 262144,
                               4000, "--visited-num",   "records visited on tmpfs"};
   Count checked_record_count_{this, "checked_records", 524288, 4000};
+  Count warm_record_count_{this, "warm_records", 65536,
+                           8000, "--warm-num",   "records of a store in memory"};
+  Count cold_record_count_{this,  "cold_records", 524288,
+                           12000, "--cold-num",   "records of a store on the disk"};
+  Count32 warm_bucket_count_{this, "warm_buckets", 64, 32};
+  Count32 cold_bucket_count_{this, "cold_buckets", 1024, 32};
+  Count hot_key_count_{this, "hot_keys", 10000, 1000, "--hot-keys", "read at a snapshot and live"};
   Count32 thread_count_{this, "threads", 64, 4, "--threads", "that range"};
   Count32 race_round_count_{this, "", 5, 1, "--race-rounds", "on the disk"};
   Count seed_{this, "", 1, kSame, "--seed", "", true};
@@ -294,6 +385,7 @@ class ScanBench final : public Bench {
   RaceConfig race_;   // ranges on the disk
   // The opponent; empty where there is none, and then its claim is not measured.
   const MakeRocksFn make_rocks_ = RocksMaker();
+  const MakeRocksRecordsFn make_records_ = RocksRecordsMaker();
 };
 
 }  // namespace

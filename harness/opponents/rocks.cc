@@ -221,11 +221,14 @@ class Ranges final : public RocksRanges {
   uint64_t key_count_ = 0;
 };
 
-// Values in blob files. Index, filters and references to values are read through the cache, in
-// blocks of 4 KiB.
+// Values in blob files or in the tables. Index, filters and data blocks are read through the cache.
+// Blocks have 4 KiB, or 16 KiB with values in them.
 class Records final : public RocksRecords {
  public:
-  explicit Records(uint64_t cache_bytes) : cache_(rocksdb::NewLRUCache(cache_bytes)) {}
+  explicit Records(const RocksRecordsShape& shape)
+      : caches_values_(shape.caches_values),
+        values_in_tables_(shape.values_in_tables),
+        cache_(rocksdb::NewLRUCache(shape.cache_bytes)) {}
 
   Status Fill(const std::string& dir, const RocksRecordsShape& shape) {
     constexpr uint32_t kBatchRecords = 256;
@@ -248,9 +251,17 @@ class Records final : public RocksRecords {
     return got.ok() ? Status::Ok() : FromRocks("get", got);
   }
 
+  std::unique_ptr<KvCursor> NewCursor() override {
+    std::unique_ptr<rocksdb::Iterator> iterator(
+        database_.db()->NewIterator(rocksdb::ReadOptions()));
+    return std::make_unique<LsmCursor<rocksdb::Iterator, Slice>>("RocksDB", std::move(iterator));
+  }
+
   nlohmann::json Describe() const override {
     nlohmann::json json = database_.Describe(cache_.get());
-    json.update({{"values", "blob files, no compression, no garbage"},
+    json.update({{"values", values_in_tables_ ? "in tables, blocks of 16 KiB, no compression"
+                                              : "blob files, no compression, no garbage"},
+                 {"values_cached", caches_values_ || values_in_tables_},
                  {"reads", "direct, checksums verified"},
                  {"tables", "one level, fully compacted, blocks of 4 KiB, binary and hash"},
                  {"index", "two levels, in the cache, its top pinned"},
@@ -262,7 +273,7 @@ class Records final : public RocksRecords {
   rocksdb::Options Options() const {
     constexpr double kFilterBitsPerKey = 10;
     rocksdb::BlockBasedTableOptions table = RocksTable(cache_);
-    table.block_size = kBlockBytes;
+    table.block_size = values_in_tables_ ? 4 * kBlockBytes : kBlockBytes;
     table.metadata_block_size = kBlockBytes;
     table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
     table.partition_filters = true;
@@ -272,6 +283,8 @@ class Records final : public RocksRecords {
     table.pin_top_level_index_and_filter = true;
     table.data_block_index_type = rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash;
     rocksdb::Options options = RocksBlobOptions();
+    options.enable_blob_files = !values_in_tables_;
+    if (caches_values_) options.blob_cache = cache_;
     FillFirst(128 * kMiB, &options);
     options.blob_file_size = 256 * kMiB;
     options.enable_blob_garbage_collection = false;
@@ -280,6 +293,8 @@ class Records final : public RocksRecords {
     return options;
   }
 
+  const bool caches_values_;
+  const bool values_in_tables_;
   const std::shared_ptr<rocksdb::Cache> cache_;
   RocksDatabase database_;
 };
@@ -304,7 +319,7 @@ Status MakeRocksRanges(const std::string& dir, std::span<const uint64_t> keys,
 
 Status MakeRocksRecords(const std::string& dir, const RocksRecordsShape& shape,
                         std::unique_ptr<RocksRecords>* made) {
-  auto records = std::make_unique<Records>(shape.cache_bytes);
+  auto records = std::make_unique<Records>(shape);
   ENGINE_RACE_RETURN_IF_ERROR(records->Fill(dir, shape));
   *made = std::move(records);
   return Status::Ok();

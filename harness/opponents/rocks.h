@@ -13,6 +13,7 @@
 #include <string>
 
 #include "engine_race/base/status.h"
+#include "harness/kv/kv_store.h"
 #include "harness/load/l1_lookups.h"
 #include "harness/load/short_ranges.h"
 
@@ -65,15 +66,19 @@ class RocksRanges {
 using MakeRocksFn = std::function<decltype(MakeRocksRanges)>;
 inline MakeRocksFn RocksMaker() { return &MakeRocksRanges; }
 
-// Reads from disk: values lie in blob files, within the memory of the engine's side.
+// Records with values of 4 KiB, read directly, within the memory of the engine's side.
 
 struct RocksRecordsShape {
   uint64_t record_count = 0;
-  // For index, filters and data blocks together. Values are read from the disk.
+  // For index, filters and data blocks together. Values in blob files are read from the disk.
   uint64_t cache_bytes = 0;
   std::function<uint64_t(uint64_t index)> key_at;
   // Fills the 4096 bytes of a key's value.
   std::function<void(uint64_t key, char* value)> fill;
+  // Values in blob files are kept in the cache, too.
+  bool caches_values = false;
+  // Values lie in the tables, in order of key, instead of in blob files.
+  bool values_in_tables = false;
 };
 
 class RocksRecords {
@@ -81,6 +86,8 @@ class RocksRecords {
   virtual ~RocksRecords() = default;
 
   virtual engine_race::Status Get(uint64_t key, std::string* value) = 0;
+  // At the state as of its making. It may not outlive this.
+  virtual std::unique_ptr<KvCursor> NewCursor() = 0;
   // Version, settings, and what the cache holds.
   virtual nlohmann::json Describe() const = 0;
 };

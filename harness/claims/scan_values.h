@@ -1,0 +1,118 @@
+// The cost of scans that take values: short ranges and iterators, first records, whole walks, and
+// reads at a snapshot.
+//
+// Every scan checks its keys and both ends of each value. Not thread-safe; scans run on the
+// caller's thread.
+#ifndef HARNESS_CLAIMS_SCAN_VALUES_H_
+#define HARNESS_CLAIMS_SCAN_VALUES_H_
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/store.h"
+#include "harness/data/value_maker.h"
+#include "harness/load/store_runs.h"
+#include "harness/measure/claim_rounds.h"
+#include "harness/opponents/rocks.h"
+
+namespace harness {
+
+// Claims, and the figures of which others are the ratios.
+inline constexpr char kShortRange[] = "short range, values, ranges a second";
+inline constexpr char kShortRangeRocks[] = "short range, values, RocksDB, ranges a second";
+inline constexpr char kShortWalk[] = "short iterator, values, ranges a second";
+inline constexpr char kShortWalkRocks[] = "short iterator, values, RocksDB, ranges a second";
+inline constexpr char kColdRange[] = "short range, cold, ranges a second";
+inline constexpr char kColdRangeRocks[] = "short range, cold, RocksDB, ranges a second";
+inline constexpr char kFirstCold[] = "first_record_us_cold";
+inline constexpr char kFirstWarm[] = "first_record_us_warm";
+inline constexpr char kPrefetchDefault[] = "prefetch_default_vs_best";
+inline constexpr char kLiveScan[] = "range over everything, live, MB/s";
+inline constexpr char kSnapshotScan[] = "range over everything, at a snapshot, MB/s";
+inline constexpr char kIteratorWalk[] = "iterator over everything, MB/s";
+inline constexpr char kLiveHotReads[] = "hot reads, live, a second";
+inline constexpr char kSnapshotHotReads[] = "hot reads, at a snapshot, a second";
+inline constexpr char kSparseSeek[] = "seek over few keys, 1024 buckets, us";
+inline constexpr char kSparseSeekWide[] = "seek over few keys, 65536 buckets, us";
+
+struct ScanValuesShape {
+  std::string dir;  // new stores are made in here; the caller removes them
+  uint64_t record_count = 0;
+  uint32_t bucket_count = 1024;
+  uint64_t memory_budget_bytes = 0;  // of either side where two are compared
+  uint32_t round_count = 1;
+  double seconds = 1;  // of each timed run
+  uint64_t seed = 1;
+};
+
+class ScanValues {
+ public:
+  // `rounds` outlives this.
+  ScanValues(const ScanValuesShape& shape, ClaimRounds* rounds);
+
+  // Writes the store and closes it; must come first.
+  engine_race::Status Prepare();
+
+  // Short ranges beside RocksDB, with all values in memory, and from the device. RocksDB keeps its
+  // values in blob files; with values in its tables there are figures besides. *settings gets the
+  // settings of both.
+  engine_race::Status CompareWarm(const MakeRocksRecordsFn& make, nlohmann::json* settings);
+  engine_race::Status CompareCold(const MakeRocksRecordsFn& make, nlohmann::json* settings);
+  // The time until an open range has its first record.
+  engine_race::Status FirstRecords(bool warm);
+  // Iterators that take few or many records, by how many values are read at once.
+  engine_race::Status Prefetches();
+  // Whole walks: live, at a snapshot, by an iterator.
+  engine_race::Status WholeWalks();
+  // Reads of the same few keys, live or at a snapshot. Each kind warms an opening of its own.
+  engine_race::Status HotReads(uint64_t key_count);
+
+ private:
+  using Status = engine_race::Status;
+
+  struct Opponents {
+    std::unique_ptr<RocksRecords> blobs;
+    std::unique_ptr<RocksRecords> tables;
+  };
+
+  // Opens the store and has its index built. Nothing of its files is in the page cache.
+  Status Open();
+  // Reads every record by its key a few times.
+  Status WarmFrames();
+  Status MakeOpponents(const MakeRocksRecordsFn& make, bool warm, Opponents* made,
+                       nlohmann::json* settings);
+  uint64_t DrawPlace(uint64_t length);
+  // Calls walk(place) with random places for `seconds`, and notes the walks of a second.
+  template <typename Walk>
+  Status Walks(const std::string& name, uint64_t length, double seconds, const Walk& walk);
+  Status RangeOnce(uint64_t place);
+  Status IterateOnce(engine_race::Iterator* iterator, uint64_t place, uint64_t length) const;
+  Status CursorOnce(KvCursor* cursor, uint64_t place) const;
+  Status FirstRecord(double* us);
+  // One iterator for all walks, or one for each.
+  Status Prefetch(const std::string& how, uint32_t prefetch_records, uint64_t length, bool keeps);
+  Status IsRight(uint64_t place, std::string_view key, std::string_view value) const;
+  template <typename Walk>
+  Status Whole(const char* name, const Walk& walk);
+
+  const ScanValuesShape shape_;
+  ClaimRounds& rounds_;
+  const StoreShape store_shape_;
+  const engine_race::Options options_;
+  const ValueMaker values_;
+  std::vector<uint64_t> keys_;  // in order
+  std::unique_ptr<engine_race::Store> store_;
+  uint64_t drawn_ = 0;
+};
+
+// Notes the time of a seek over a few keys, in stores of 1024 and of 65536 buckets below `dir`.
+engine_race::Status CompareSparseSeeks(const ScanValuesShape& shape, ClaimRounds* rounds);
+
+}  // namespace harness
+
+#endif  // HARNESS_CLAIMS_SCAN_VALUES_H_
