@@ -58,7 +58,8 @@ void Iterator::Impl::DropState() {
   batch_.Clear();
   value_ = nullptr;
   value_seen_ = false;
-  if (window_ != nullptr) window_->GiveBack();
+  // The pool of windows may be gone.
+  if (window_ != nullptr) window_->Clear();
 }
 
 void Iterator::Impl::Fail(Status status, Stand* stand) noexcept {
