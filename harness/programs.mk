@@ -42,7 +42,7 @@ rocks_kv := kv $(addprefix opponents/,peers $(call peer_sources,$(filter rocksdb
 visit_claims := $(addprefix claims/,scan_ranges visit_cost)
 # All benches. The engine's index lies beside flat arrays.
 parts_claims := system measure data load lab race $(rocks_kv) \
-                experiments/io/raw $(addprefix experiments/l1/,engine rounds shards steps tables) \
+                experiments/io/raw $(addprefix experiments/l1/,engine index_race rounds shards steps tables) \
                 $(if $(rocks_library),opponents/rocks) claims
 # The only program of the guests; see its rule.
 guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough

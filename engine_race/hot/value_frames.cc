@@ -47,6 +47,8 @@ void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept 
 }
 
 bool ValueFrames::Owner::IsNewest(uint64_t key, uint32_t frame, ValueRef* ref) const noexcept {
+  // The pool calls its owner outside the epoch.
+  const l1::EpochManager::Guard guard(epochs_);
   // A record that is reached through a block that is in no frame is not found.
   BlockLookup lookup;
   const Status status = Guarded([&] { return index_.FindHot(key, ref, &lookup); });

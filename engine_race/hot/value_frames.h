@@ -64,7 +64,7 @@ class ValueFrames final {
   // Finds the swips of the frames in the index.
   class Owner final : public l1::FrameOwner {
    public:
-    explicit Owner(Index* index) : index_(*index) {}
+    Owner(Index* index, l1::EpochManager* epochs) : index_(*index), epochs_(*epochs) {}
     Cooled Cool(uint32_t frame, l1::FrameInfo* info) noexcept override;
     bool IsOrphan(uint32_t frame, l1::FrameInfo* info) noexcept override;
     bool WasHeated(uint32_t frame, l1::FrameInfo* info) noexcept override;
@@ -77,10 +77,11 @@ class ValueFrames final {
     bool IsNewest(uint64_t key, uint32_t frame, ValueRef* ref) const noexcept;
 
     Index& index_;
+    l1::EpochManager& epochs_;
   };
 
   ValueFrames(Index* index, l1::FrameCache* cache)
-      : index_(*index), cache_(*cache), owner_(index) {}
+      : index_(*index), cache_(*cache), owner_(index, &cache->epochs()) {}
 
   Index& index_;
   l1::FrameCache& cache_;

@@ -17,41 +17,15 @@ uint64_t IdOf(const l1::ExtentId& extent, uint32_t block) {
   return MixWords(extent.generation, uint64_t{block} + 1);
 }
 
-// The frame that a swip leads to, if it is hot. Clears the cooling bit: the frame is being used.
-bool FrameOf(std::atomic<uint64_t>* swip, uint32_t* frame) {
-  // Sequentially consistent: pairs with BlockOwner::Unswizzle. Either this reader sees that the
-  // frame is gone, or the evictor sees the reader inside the epoch. Also acquire: pairs with the
-  // release of the exchange in Swizzle.
-  const Swip seen(swip->load(std::memory_order_seq_cst));
-  if (!seen.hot()) return false;
-  if (seen.cooling()) [[unlikely]] {
-    l1::BlockOwner::Heat(swip, seen);
-  }
-  *frame = seen.number();
-  return true;
-}
-
 }  // namespace
 
-BlockFrames::BlockFrames(l1::FrameCache* cache) : cache_(cache) {
+BlockFrames::BlockFrames(l1::FrameCache* cache)
+    : cache_(cache), frames_(cache == nullptr ? nullptr : cache->data(0)) {
   if (cache_ != nullptr) cache_->SetOwner(l1::FrameKind::kBlock, this);
 }
 
 BlockFrames::~BlockFrames() {
   if (cache_ != nullptr) cache_->RemoveOwner(l1::FrameKind::kBlock);
-}
-
-BlockFrames::Fences BlockFrames::FencesOf(const PagedRun& run) const {
-  Fences fences;
-  if (FrameOf(&run.fences, &fences.frame)) fences.data = cache_->data(fences.frame);
-  return fences;
-}
-
-const char* BlockFrames::BlockOf(const Fences& fences, uint32_t block) const {
-  ENGINE_RACE_ASSERT(block > 0 && block <= l1::FenceBlock(fences.data).block_count());
-  uint32_t frame = 0;
-  std::atomic<uint64_t>* const swip = &cache_->info(fences.frame).children[block - 1];
-  return FrameOf(swip, &frame) ? cache_->data(frame) : nullptr;
 }
 
 void BlockFrames::Offer(const l1::ExtentId& extent, uint32_t block, const char* data,
@@ -79,8 +53,10 @@ bool BlockFrames::Swizzle(const PagedRun& run, uint32_t block, uint32_t frame) n
   if (block == 0) {
     // The root gave the run another number of records than its extent has. Searches would find
     // blocks that the run does not have.
-    if (l1::FenceBlock(cache_->data(frame)).block_count() != run.block_count()) return false;
+    if (l1::FenceBlock(cache_->data(frame)).block_count() != run.block_count) return false;
   } else {
+    // Likewise of its blocks. Searches take the count from the run.
+    if (l1::RecordBlock(cache_->data(frame)).count() != run.CountIn(block)) return false;
     // Relaxed: swips become hot and cold under the pool's mutex only.
     const Swip fences(run.fences.load(std::memory_order_relaxed));
     if (!fences.hot()) return false;
@@ -93,6 +69,8 @@ bool BlockFrames::Swizzle(const PagedRun& run, uint32_t block, uint32_t frame) n
   }
   uint64_t word = info.parent->load(std::memory_order_relaxed);
   if (Swip(word).hot()) return false;
+  // Release: pairs with the load in SwipsOf.
+  if (block == 0) run.swips.store(info.children.get(), std::memory_order_release);
   // Release: the frame was filled before its number is stored. Pairs with the load in FrameOf. No
   // other thread stores here: all hold the pool's mutex.
   const bool stored = info.parent->compare_exchange_strong(
@@ -102,7 +80,7 @@ bool BlockFrames::Swizzle(const PagedRun& run, uint32_t block, uint32_t frame) n
 }
 
 void BlockFrames::Evict(const PagedRun& run) noexcept {
-  if (cache_ != nullptr) cache_->pool().RemoveTree(run.fences, run.block_count());
+  if (cache_ != nullptr) cache_->pool().RemoveTree(run.fences, run.block_count);
 }
 
 void BlockFrames::FitLimit() noexcept {

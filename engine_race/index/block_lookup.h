@@ -43,6 +43,8 @@ class BlockLookup {
   void NoteHit() { is_hit_ = true; }
   bool TakeHit() { return std::exchange(is_hit_, false); }
 
+  // Whether it has not wanted a block yet.
+  bool is_fresh() const { return !extent_.valid(); }
   // Whether a block has to be read before the lookup is repeated.
   bool is_wanting() const { return extent_.valid() && buffer_ == nullptr; }
   const l1::ExtentId& extent() const { return extent_; }

@@ -21,41 +21,12 @@ void BucketIndex::Forget() {
   // Without shared_ there are no views, and so there is no history.
   if (shared_ != nullptr) shared_->CountBytes(0, forgotten.history_bytes());
   std::lock_guard lock(lock_);
-  // Sequentially consistent: pairs with UnchangedRuns. The runs' addresses stay readable.
-  unchanged_.store(false, std::memory_order_seq_cst);
   FreeNoted();
   growth_.Forget();
   births_.store(0, std::memory_order_relaxed);
   damaged_ = false;
   // Relaxed, here and above: no other thread uses the bucket, or only readers that find it unread.
   state_.store(State::kEmpty, std::memory_order_relaxed);
-}
-
-// Lets readers use the runs without the lock, if nothing else belongs to the bucket. Only once: a
-// reader of the first such runs may not have noticed yet that they are gone.
-void BucketIndex::TryUnchanged() noexcept {
-  if (flat_runs_ != nullptr) return;
-  std::unique_ptr<const FlatRuns> runs;
-  try {
-    // Without the lock: no other thread moves runs meanwhile.
-    runs = FlatRuns::Of(row_);
-  } catch (const std::bad_alloc&) {
-    // Readers take the lock.
-  }
-  if (runs == nullptr) return;
-  const std::lock_guard lock(lock_);
-  // Readers must look at the flags of a damaged bucket, and of one that may be hidden from older
-  // views. Records of an unread bucket are acknowledged before they are added.
-  if (damaged_ || may_be_hidden_ || unread_) return;
-  for (size_t i = 0; i < row_.size(); ++i) {
-    const Part& part = row_.part(i);
-    if (part.delta.count() > 0 || part.history != nullptr) return;
-  }
-  if (shared_ != nullptr) shared_->part_bytes().Change(runs->memory_bytes(), 0);
-  first_run_ = row_.part(0).run.view();
-  flat_runs_ = std::move(runs);
-  // Release: pairs with the load in UnchangedRuns, whose reader uses first_run_ and flat_runs_.
-  unchanged_.store(true, std::memory_order_release);
 }
 
 void BucketIndex::EnterFrames(EpochGuard* guard) const {
@@ -65,6 +36,8 @@ void BucketIndex::EnterFrames(EpochGuard* guard) const {
 
 void BucketIndex::SwapRow(PartRow* row) noexcept {
   const std::lock_guard lock(lock_);
+  // Before the parts are freed.
+  Hide();
   row_.Swap(row);
   if (shared_ != nullptr) shared_->part_bytes().Change(row_.memory_bytes(), row->memory_bytes());
   ForGrowth().CountRuns(row_.run_counts(), row->run_counts());
@@ -82,6 +55,7 @@ Status BucketIndex::Install(Row parts, bool damaged, const BucketTail& tail) {
     PartRow row(std::move(parts));
     SwapRow(&row);
     TryUnchanged();
+    TryPublish();
     // Records that are noted were appended after those of the tail.
     ENGINE_RACE_RETURN_IF_ERROR(AddAll(tail.records, tail.since));
     std::vector<IndexEntry> batch;
@@ -124,8 +98,11 @@ Status BucketIndex::AddAll(std::span<const IndexEntry> entries, const BucketMome
 }
 
 void BucketIndex::Admit() noexcept {
-  std::lock_guard lock(lock_);
-  unread_ = false;
+  {
+    std::lock_guard lock(lock_);
+    unread_ = false;
+  }
+  TryPublish();
 }
 
 Status BucketIndex::Prepare() {
@@ -200,13 +177,13 @@ void BucketIndex::OnAppend(const KeyRecord& record, bool moved,
 void BucketIndex::Add(uint64_t key, ValueRef ref, bool moved, const BucketMoment& before) noexcept {
   ENGINE_RACE_ASSERT(growth_.HasRoom(row_));
   const size_t index = row_.PartOf(key);
+  // TakeFrame may look into blocks.
+  EpochGuard guard;
+  if (moved) EnterFrames(&guard);
   const std::lock_guard lock(lock_);
-  // Relaxed: only this thread changes it. Sequentially consistent: pairs with UnchangedRuns. The
-  // store comes before the load of the version, before the record is acknowledged, and before a
-  // merge gives the run's memory back.
-  if (unchanged_.load(std::memory_order_relaxed)) {
-    unchanged_.store(false, std::memory_order_seq_cst);
-  }
+  // Before the load of the version, before the record is acknowledged, and before a merge gives the
+  // run's memory back.
+  Hide();
   ViewRegistry::WriteStamp stamp;
   if (shared_ != nullptr) stamp = shared_->views().StampWrite();
   ValueRef hot;
@@ -242,6 +219,10 @@ Code BucketIndex::Find(uint64_t key, ValueRef* ref, BlockLookup* lookup) const {
   if (unchanged().FindInCell(key, ref)) return Code::kOk;
   EpochGuard guard;
   EnterFrames(&guard);
+  if (FindHotPaged(key, ref, lookup) && ref->leads_to_slot()) {
+    if (lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
+    return Code::kOk;
+  }
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   const RefWord* const word = row_.Locate(key, Access(lookup));
@@ -263,6 +244,10 @@ Code BucketIndex::FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLoo
   const auto read = [this](const RefWord& word) { return frames_.SlotOf(word); };
   EpochGuard guard;
   EnterFrames(&guard);
+  if (FindHotPaged(key, ref, lookup) && ref->leads_to_slot()) {
+    if (lookup != nullptr && lookup->TakeHit()) guard->CountBlockHit();
+    return Code::kOk;
+  }
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   const bool found = row_.FindAt(key, version, Access(lookup), read, ref);
@@ -273,6 +258,7 @@ Code BucketIndex::FindAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLoo
 Code BucketIndex::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref,
                             BlockLookup* lookup) const {
   const auto read = [](const RefWord& word) { return word.Load(); };
+  if (FindHotPaged(key, ref, lookup)) return Code::kOk;
   const std::shared_lock lock(lock_);
   if (unread_) return Code::kIOError;
   const bool found = row_.FindAt(key, version, Access(lookup), read, ref);
@@ -327,9 +313,11 @@ uint64_t BucketIndex::EstimateCount(uint64_t first_key, uint64_t last_key) const
 
 uint64_t BucketIndex::memory_bytes() const {
   const std::shared_lock lock(lock_);
+  const PagedRuns* const runs = paged_runs_.load(std::memory_order_relaxed);
   // The spare delta is not counted: only the mutator may look at it, and it is small.
   return sizeof(*this) + noted_.capacity() * sizeof(IndexEntry) + row_.memory_bytes() +
-         row_.history_bytes() + (flat_runs_ == nullptr ? 0 : flat_runs_->memory_bytes());
+         row_.history_bytes() + (flat_runs_ == nullptr ? 0 : flat_runs_->memory_bytes()) +
+         (runs == nullptr ? 0 : runs->memory_bytes());
 }
 
 BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveVersions& live) noexcept {
@@ -356,19 +344,22 @@ BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveVersions&
     return part;
   }
   if (swept == history) return part;
-  const std::lock_guard lock(lock_);
-  if (row_.empty()) {
-    // The bucket was forgotten meanwhile.
-    part.is_left = false;
-    return part;
+  {
+    const std::lock_guard lock(lock_);
+    if (row_.empty()) {
+      // The bucket was forgotten meanwhile.
+      part.is_left = false;
+      return part;
+    }
+    Part& now = row_.part(row_.PartOf(swept_key));
+    // If the history is another one, a merge has replaced it and kept what is needed. That merge
+    // requests a sweep itself.
+    part.is_left = now.history == history && swept != nullptr;
+    if (now.history != history) return part;
+    shared_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), history->memory_bytes());
+    now.history = std::move(swept);
   }
-  Part& now = row_.part(row_.PartOf(swept_key));
-  // If the history is another one, a merge has replaced it and kept what is needed. That merge
-  // requests a sweep itself.
-  part.is_left = now.history == history && swept != nullptr;
-  if (now.history != history) return part;
-  shared_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), history->memory_bytes());
-  now.history = std::move(swept);
+  if (!part.is_left) TryPublish();
   return part;
 }
 

@@ -12,8 +12,9 @@
 // A damaged bucket holds only the records that are provably the newest of their keys, tombstones
 // included. Any other key may have been lost.
 //
-// Readers take the bucket's lock, except while nothing has been appended: see UnchangedRuns. They
-// read a PartRow; BucketGrowth adds records to it.
+// Readers take the bucket's lock, except while nothing has been appended: see UnchangedRuns. Where
+// all runs are paged, except while nothing was appended since the last merge: see PagedRuns. Under
+// the lock they read a PartRow; BucketGrowth adds records to it.
 // Thread safety: const calls from any thread, beside one mutator and one sweep of the history.
 #ifndef ENGINE_RACE_INDEX_BUCKET_INDEX_H_
 #define ENGINE_RACE_INDEX_BUCKET_INDEX_H_
@@ -35,6 +36,7 @@
 #include "engine_race/index/flat_runs.h"
 #include "engine_race/index/frame_slots.h"
 #include "engine_race/index/index.h"
+#include "engine_race/index/paged_runs.h"
 #include "engine_race/index/paging.h"
 #include "engine_race/index/part_row.h"
 #include "engine_race/index/read_write_lock.h"
@@ -56,6 +58,12 @@ struct BucketTail {
 
 class alignas(64) BucketIndex {
  public:
+  BucketIndex() = default;
+  BucketIndex(const BucketIndex&) = delete;
+  BucketIndex& operator=(const BucketIndex&) = delete;
+  // No reader is inside.
+  ~BucketIndex() { delete paged_runs_.load(std::memory_order_relaxed); }
+
   static constexpr uint32_t kSplitKeys = BucketGrowth::kSplitKeys;
   // A bucket that has lost its extents this many times stays in memory.
   static constexpr int kMaxLosses = 2;
@@ -96,6 +104,25 @@ class alignas(64) BucketIndex {
   // Answers the lookups below while nothing has been appended, which is the usual case.
   [[gnu::always_inline]] UnchangedRuns unchanged() const {
     return {unchanged_, first_run_, flat_runs_};
+  }
+  // The runs that FindHotPaged looks into; null if there are none. From inside the epoch.
+  const PagedRuns* paged_runs() const { return paged_runs_.load(std::memory_order_seq_cst); }
+  // Answers Find and FindHot from paged runs without the lock, while nothing was appended since
+  // they were published. False says nothing. It looks only into frames, and Find only finds slots.
+  // From inside the epoch of the frames.
+  [[gnu::always_inline]] bool FindHotPaged(uint64_t key, ValueRef* ref, BlockLookup* lookup,
+                                           const RunWindow& window = {}) const {
+    // Sequentially consistent: pairs with HidePaged. After the entry into the epoch: a thread that
+    // has hidden the runs sees this reader inside, or this reader sees them hidden. Also acquire:
+    // pairs with the store in TryPublish.
+    const PagedRuns* const runs = paged_runs_.load(std::memory_order_seq_cst);
+    // A lookup that a block was read for looks into that block first, and is no hit.
+    if (runs == nullptr || (lookup != nullptr && !lookup->is_fresh())) return false;
+    const RefWord* const word = runs->Locate(key, window);
+    if (word == nullptr) return false;
+    *ref = word->Load();
+    if (lookup != nullptr) lookup->NoteHit();
+    return true;
   }
   // Two steps under the lock, for a key that unchanged() has no run of: see RunView. They give no
   // window, because the run may be merged.
@@ -227,7 +254,23 @@ class alignas(64) BucketIndex {
                                                                : CodeOf(found, ref);
   }
   Status AddAll(std::span<const IndexEntry> entries, const BucketMoment& since);
+  // Lets readers use flat runs without the lock, if nothing else belongs to the bucket. For a
+  // thread that moves runs.
   void TryUnchanged() noexcept;
+  // Likewise paged runs, again and again. For any thread.
+  void TryPublish() noexcept;
+  // Whether only runs belong to the bucket, and no flag says that lookups must look at more. With
+  // the lock.
+  bool HasOnlyRuns() const;
+  // Makes readers take the lock. With the lock held exclusively.
+  void Hide() noexcept {
+    // Relaxed, both: they change under the lock. Sequentially consistent: pairs with UnchangedRuns.
+    if (unchanged_.load(std::memory_order_relaxed)) {
+      unchanged_.store(false, std::memory_order_seq_cst);
+    }
+    if (paged_runs_.load(std::memory_order_relaxed) != nullptr) HidePaged();
+  }
+  void HidePaged() noexcept;
   void PageOut(Part* part) noexcept;
   Status ReadExtent(const Part& part, SlabAllocator* slabs, SortedRun* run);
   Status MergePart(size_t index, l1::ExtentImage* image, LockedFn locked);
@@ -266,6 +309,8 @@ class alignas(64) BucketIndex {
   mutable ReadWriteLock lock_;
   RunView first_run_;  // a copy, valid once flat_runs_ is set
 
+  // Owned. Null unless readers may use the paged runs without the lock. Changes under the lock.
+  std::atomic<PagedRuns*> paged_runs_{nullptr};
   std::unique_ptr<const FlatRuns> flat_runs_;  // set at most once
   std::atomic<State> state_{State::kEmpty};    // stored under the lock; Prepare looks without
   bool claimed_ = false;                       // under the log's lock of the bucket

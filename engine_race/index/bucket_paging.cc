@@ -70,6 +70,7 @@ Status BucketIndex::WriteRuns(l1::ExtentImage* image, bool pages_out) {
     }
     if (pages_out) PageOut(&part);
   }
+  if (pages_out) TryPublish();
   return Status::Ok();
 }
 
@@ -77,8 +78,8 @@ void BucketIndex::PageOut(Part* part) noexcept {
   SortedRun gone;
   const std::lock_guard lock(lock_);
   const RunCounts before = CountsOf(*part);
-  // Sequentially consistent: pairs with UnchangedRuns. It comes before the run's memory is freed.
-  unchanged_.store(false, std::memory_order_seq_cst);
+  // Before the run's memory is freed.
+  Hide();
   gone = std::move(part->run);
   part->run = SortedRun();
   ForGrowth().CountRuns(CountsOf(*part), before);
@@ -102,6 +103,7 @@ Status BucketIndex::Flatten(SlabAllocator* slabs) {
     if (run.count() == 0) continue;
     {
       const std::lock_guard lock(lock_);
+      Hide();
       const RunCounts before = CountsOf(part);
       shared_->part_bytes().Change(run.memory_bytes(), 0);
       part.run = std::move(run);
@@ -125,6 +127,7 @@ Status BucketIndex::MergePaged(uint32_t min_records, l1::ExtentImage* image, Loc
   for (size_t i = row_.size(); i-- > 0;) {
     if (wants_merge(i)) ENGINE_RACE_RETURN_IF_ERROR(MergePart(i, image, locked));
   }
+  TryPublish();
   return Status::Ok();
 }
 
@@ -291,8 +294,7 @@ uint64_t BucketIndex::UnwrittenBytes() const {
 void BucketIndex::HideLost() noexcept {
   const std::lock_guard lock(lock_);
   unread_ = may_be_hidden_ = true;
-  // Sequentially consistent: pairs with UnchangedRuns.
-  unchanged_.store(false, std::memory_order_seq_cst);
+  Hide();
 }
 
 void BucketIndex::Lose() noexcept {

@@ -20,10 +20,7 @@ BucketShared::Work BucketShared::work() const {
 void BucketShared::Add(SweepLink* link) noexcept {
   const std::lock_guard lock(mutex_);
   ENGINE_RACE_ASSERT(link->bucket != nullptr);
-  if (!link->is_listed) {
-    link->is_listed = true;
-    link->next = std::exchange(first_, link);
-  }
+  if (!link->is_listed()) link->next = std::exchange(first_, link);
   // Also if the bucket was listed already: the caller looks at the views after this call.
   views_->NotePinned();
 }
@@ -104,10 +101,9 @@ bool BucketShared::FindBucket() noexcept {
   if (left_ == nullptr) return false;
   const std::lock_guard lock(mutex_);
   swept_ = left_;
-  left_ = std::exchange(swept_->next, nullptr);
-  ENGINE_RACE_ASSERT(swept_->is_listed);
+  ENGINE_RACE_ASSERT(swept_->is_listed());
   // From here on a writer that adds history to the bucket lists it again.
-  swept_->is_listed = false;
+  left_ = std::exchange(swept_->next, swept_);
   next_key_ = 0;
   keeps_history_ = false;
   return true;

@@ -33,8 +33,10 @@ class Paging;
 // A bucket's link in the list.
 struct SweepLink {
   BucketIndex* bucket = nullptr;
-  SweepLink* next = nullptr;  // under the list's mutex
-  bool is_listed = false;     // likewise
+  // Itself while the bucket is not listed. Under the list's mutex.
+  SweepLink* next = this;
+
+  bool is_listed() const { return next != this; }
 };
 
 class BucketShared : public ViewRegistry::Sweeper {

@@ -138,6 +138,16 @@ Status Index::FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
   if (impl_->buckets[impl_->BucketOf(key)].unchanged().FindHot(key, ref, window)) [[likely]] {
     return Status::Ok();
   }
+  return FindHotPaged(key, ref, lookup, window);
+}
+
+// Not inlined, like FindSlowly.
+__attribute__((noinline)) Status Index::FindHotPaged(uint64_t key, ValueRef* ref,
+                                                     BlockLookup* lookup,
+                                                     const RunWindow& window) const {
+  if (impl_->buckets[impl_->BucketOf(key)].FindHotPaged(key, ref, lookup, window)) [[likely]] {
+    return Status::Ok();
+  }
   return FindHotSlowly(key, ref, lookup);
 }
 

@@ -6,7 +6,8 @@
 // The first read or range opens the index from its extents on disk. It builds the rest from the key
 // logs, in parallel. Buckets may wait to be read until a call needs them: see Opening. From then on
 // the log reports every new record. Readers of a bucket share its lock only with the writers of
-// that bucket. They take no lock until something is written to the bucket.
+// that bucket. They take no lock until something is written to the bucket, and none again once it
+// was merged into paged runs.
 //
 // An index that does not fit its memory is paged: see paging.h. A lookup may then need blocks from
 // disk. The calls with a BlockLookup never wait; they say which block they need.
@@ -142,10 +143,10 @@ class Index : public AppendListener {
   Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
                  const RunWindow& window = {}) const;
   Status FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const;
-  // Fetches into the caches what lookups of these keys read in flat runs, a level at a time, and
-  // sets windows[i] for keys[i]. Lookups that follow at once then wait for memory together. There
-  // are at least as many windows as keys. A window may be used as long as the index lives; lookups
-  // ignore it once its bucket has changed.
+  // Fetches into the caches what lookups of these keys read in flat runs, and in blocks that are in
+  // frames, a level at a time. Sets windows[i] for keys[i]. Lookups that follow at once then wait
+  // for memory together. There are at least as many windows as keys. A window may be used as long
+  // as the index lives; lookups ignore it once its bucket has changed.
   void Prefetch(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
   // Reads the bucket if it was left out. Ok when it is in the index.
   Status Load(uint32_t bucket) const;
@@ -228,13 +229,16 @@ class Index : public AppendListener {
   Status AnswerWalk(uint32_t bucket, uint64_t version, const WalkFn& walk) const;
   Status TakeBlock(uint64_t key, char* buffer, bool is_read, BlockLookup* lookup) const;
   Status AwaitBlocks(uint64_t key, BlockLookup* lookup, FunctionRef<Status()> find) const;
-  // At most kPrefetchedAtOnce keys.
-  void PrefetchSome(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
+  // Both for at most kPrefetchedAtOnce keys.
+  void PrefetchBlocks(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
+  void PrefetchRuns(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
   Status MakePaging(std::function<uint64_t()> limit);
   // Drops a bucket, an extent of which cannot be read, if is_bad() still says so when no other
   // thread moves its runs. The next call that needs the bucket reads its log.
   void Lose(uint32_t bucket, const Status& why, FunctionRef<bool()> is_bad) const;
   Status FindSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
+  Status FindHotPaged(uint64_t key, ValueRef* ref, BlockLookup* lookup,
+                      const RunWindow& window) const;
   Status FindHotSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
   Status FirstKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t version,
                          std::span<uint64_t> keys, size_t* count) const;

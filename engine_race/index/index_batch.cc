@@ -18,14 +18,37 @@ constexpr size_t kPrefetchedAtOnce = 64;
 void Index::Prefetch(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
   ENGINE_RACE_ASSERT(windows.size() >= keys.size());
   std::fill_n(windows.begin(), keys.size(), RunWindow());
-  if (!impl_->paging->has_flat_runs()) return;
+  const bool has_flat_runs = impl_->paging->has_flat_runs();
+  const bool has_blocks = impl_->frames != nullptr && impl_->paging->has_paged_runs();
   for (size_t begin = 0; begin < keys.size(); begin += kPrefetchedAtOnce) {
     const size_t count = std::min(keys.size() - begin, kPrefetchedAtOnce);
-    PrefetchSome(keys.subspan(begin, count), windows.subspan(begin, count));
+    if (has_flat_runs) PrefetchRuns(keys.subspan(begin, count), windows.subspan(begin, count));
+    if (has_blocks) PrefetchBlocks(keys.subspan(begin, count), windows.subspan(begin, count));
   }
 }
 
-void Index::PrefetchSome(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
+void Index::PrefetchBlocks(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
+  const l1::EpochManager::Guard guard(impl_->frames->epochs());
+  const BlockFrames& frames = impl_->paging->blocks();
+  std::array<BlockFrames::Place, kPrefetchedAtOnce> places;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const PagedRuns* const runs = impl_->buckets[impl_->BucketOf(keys[i])].paged_runs();
+    if (runs != nullptr) runs->FindFences(keys[i], &places[i]);
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (places[i].fences != nullptr && frames.FindBlock(keys[i], &places[i])) {
+      BlockFrames::PrefetchKeys(keys[i], &places[i]);
+    }
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (places[i].block != nullptr && BlockFrames::FindKey(keys[i], &places[i])) {
+      windows[i].block = places[i].number;
+      windows[i].place = places[i].in_block;
+    }
+  }
+}
+
+void Index::PrefetchRuns(std::span<const uint64_t> keys, std::span<RunWindow> windows) const {
   struct Place {
     const RunView* run = nullptr;
     CellMap::Position position;

@@ -16,16 +16,9 @@ uint64_t PagedRun::EstimateCount(uint64_t first_key, uint64_t last_key) const {
   return static_cast<uint64_t>(part / (Wide{max_key - min_key} + 1));
 }
 
-// The words of a block are ValueRefs, which RefWord changes atomically. A void word is never led to
-// a frame.
-RefWord* PagedRun::WordIn(const l1::RecordBlock& block, uint64_t key,
-                          const l1::KeyBounds& bounds) const {
-  const uint32_t at = block.Find(key, bounds);
-  if (at == block.count()) return nullptr;
-  auto* const word = reinterpret_cast<RefWord*>(block.words() + at);
-  if (held == nullptr) return word;
-  const ValueRef ref = word->Load();
-  return ref.hot() || Holds(ref.slot(), key) ? word : nullptr;
+bool PagedRun::IsRecord(const RefWord& word, uint64_t key) const {
+  const ValueRef ref = word.Load();
+  return ref.hot() || Holds(ref.slot(), key);
 }
 
 RefWord* PagedRun::Locate(uint64_t key, const BlockFrames& frames, BlockLookup* lookup) const {
@@ -34,19 +27,20 @@ RefWord* PagedRun::Locate(uint64_t key, const BlockFrames& frames, BlockLookup* 
   const bool holds_records = held != nullptr && lookup->block() > 0;
   if (holds_records) {
     const l1::RecordBlock block(held);
-    return WordIn(block, key, block.bounds());
+    return WordIn(block, block.count(), key, block.bounds());
   }
-  const BlockFrames::Fences fences = frames.FencesOf(*this);
-  if (fences.data == nullptr && held == nullptr) {
+  const char* const fences = frames.FencesOf(*this);
+  if (fences == nullptr && held == nullptr) {
     if (lookup != nullptr) lookup->Want(id, 0);
     return nullptr;
   }
-  const l1::FenceBlock fence_block(fences.data != nullptr ? fences.data : held);
+  const l1::FenceBlock fence_block(fences != nullptr ? fences : held);
   const uint32_t number = fence_block.BlockOf(key, {min_key, max_key});
-  const char* const block = fences.data == nullptr ? nullptr : frames.BlockOf(fences, number);
+  const char* const block = fences == nullptr ? nullptr : frames.BlockOf(*this, number);
   if (block != nullptr) {
     if (lookup != nullptr) lookup->NoteHit();
-    return WordIn(l1::RecordBlock(block), key, fence_block.BoundsOf(number, max_key));
+    return WordIn(l1::RecordBlock(block), CountIn(number), key,
+                  fence_block.BoundsOf(number, max_key));
   }
   if (lookup != nullptr) lookup->Want(id, number);
   return nullptr;

@@ -32,9 +32,7 @@ Status Paging::AdoptNamed(const format::IndexExtent& extent, std::shared_ptr<con
   run->reset(new (std::nothrow) PagedRun);
   if (*run == nullptr) return Status::OutOfMemory("index: no memory for an extent's description");
   (*run)->id = {extent.generation, extent.place};
-  (*run)->record_count = extent.record_count;
-  (*run)->min_key = extent.first_key;
-  (*run)->max_key = extent.last_key;
+  (*run)->Describe(extent.first_key, extent.last_key, extent.record_count);
   (*run)->births = extent.births;
   (*run)->held = std::move(held);
   (*run)->owner = this;
@@ -62,6 +60,7 @@ Status Paging::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t 
 void Paging::Discard(std::unique_ptr<PagedRun> run) noexcept {
   blocks_.Evict(*run);
   FreeUnlessNamed(run->id);
+  limbo_.Retire(std::move(run));
 }
 
 void Paging::FreeUnlessNamed(const l1::ExtentId& id) noexcept {

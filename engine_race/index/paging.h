@@ -27,6 +27,7 @@
 #include "engine_race/l1/extent_image.h"
 #include "engine_race/l1/extent_store.h"
 #include "engine_race/l1/index_root.h"
+#include "engine_race/l1/limbo.h"
 
 namespace engine_race {
 
@@ -45,10 +46,12 @@ class Paging {
         store_(std::move(store)),
         limit_(std::move(limit)),
         max_flat_bytes_(max_flat_bytes),
-        part_bytes_(part_bytes) {}
+        part_bytes_(part_bytes),
+        limbo_(cache == nullptr ? nullptr : &cache->epochs()) {}
 
   BlockFrames& blocks() { return blocks_; }
   l1::ExtentStore& store() { return *store_; }
+  l1::Limbo& limbo() { return limbo_; }  // of runs
 
   // Memory.
 
@@ -82,8 +85,9 @@ class Paging {
     if (part_bytes_.bytes() < merged_bytes_.load(std::memory_order_relaxed)) NoteMerged();
   }
   bool has_flat_runs() const { return flat_run_count_.load(std::memory_order_relaxed) > 0; }
-  // Counts runs that are there now and were there before. Relaxed: decisions are taken again and
-  // again. The differences wrap around when they are negative.
+  bool has_paged_runs() const { return paged_record_count_.load(std::memory_order_relaxed) > 0; }
+  // Counts runs that are there now and were there before. Relaxed: decisions are taken repeatedly.
+  // The differences wrap around when they are negative.
   void CountRuns(const RunCounts& now, const RunCounts& before) noexcept {
     flat_run_count_.fetch_add(now.flat_run_count - before.flat_run_count,
                               std::memory_order_relaxed);
@@ -91,8 +95,7 @@ class Paging {
                                   std::memory_order_relaxed);
   }
 
-  // Evicts frames that memory has no room for, after a bucket took memory that they may have booked
-  // before.
+  // Evicts frames that have no room any more, after a bucket took memory that they may have booked.
   void FitFrames() noexcept { blocks_.FitLimit(); }
 
   // Extents.
@@ -172,6 +175,7 @@ class Paging {
   const LimitFn limit_;
   const uint64_t max_flat_bytes_;
   const ByteCount& part_bytes_;
+  l1::Limbo limbo_;
   std::atomic<uint64_t> paged_record_count_{0};
   std::atomic<uint64_t> flat_run_count_{0};
   // Relaxed: a reason to write a root, and no more.

@@ -104,7 +104,7 @@ bool IsSoundBlock(uint32_t block, const char* data, const l1::KeyBounds& keys, u
 
 Status ReadRun(const PagedRun& from, const l1::ExtentStore& store, SlabAllocator* slabs,
                const Placement& placement, SortedRun* run) {
-  const uint32_t block_count = from.block_count();
+  const uint32_t block_count = from.block_count;
   Region memory;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(size_t{block_count} * format::kIndexBlockBytes,
                                                /*huge_pages=*/false, &memory, placement));

@@ -42,9 +42,9 @@ const std::vector<uint64_t>* RunSlices::FencesOf(const PagedRun& run, const Bloc
   for (const Fences& each : fences_) {
     if (each.extent == run.id) return &each.first_keys;
   }
-  const BlockFrames::Fences hot = frames.FencesOf(run);
-  if (hot.data == nullptr) return nullptr;
-  const l1::FenceBlock block(hot.data);
+  const char* const hot = frames.FencesOf(run);
+  if (hot == nullptr) return nullptr;
+  const l1::FenceBlock block(hot);
   fences_.push_back({run.id, {block.first_keys(), block.first_keys() + block.block_count()}});
   return &fences_.back().first_keys;
 }
@@ -96,11 +96,10 @@ bool RunSlices::Find(const PagedRun& run, const BlockFrames& frames, const Frame
 
 bool RunSlices::CopyFromFrames(const PagedRun& run, const BlockFrames& frames,
                                const FrameSlots& slots, const Wanted& wanted) {
-  const BlockFrames::Fences fences = frames.FencesOf(run);
-  if (fences.data == nullptr) return false;
+  if (frames.FencesOf(run) == nullptr) return false;
   std::vector<const char*> blocks;
   for (uint32_t i = 0; i < wanted.block_count; ++i) {
-    const char* const block = frames.BlockOf(fences, wanted.first_block + i);
+    const char* const block = frames.BlockOf(run, wanted.first_block + i);
     if (block == nullptr) return false;
     blocks.push_back(block);
   }

@@ -10,6 +10,7 @@
 #ifndef ENGINE_RACE_L1_KEY_BLOCK_H_
 #define ENGINE_RACE_L1_KEY_BLOCK_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine_race/base/assert.h"
@@ -42,35 +43,40 @@ class RecordBlock {
     }
     return {block_->keys[0], block_->keys[count() - 1]};
   }
-  // How many keys are below `key`. FenceBlock::BoundsOf gives the bounds before the block's own
-  // memory is looked at.
-  uint32_t Rank(uint64_t key, const KeyBounds& bounds) const {
+  // The position of `key`, or count() when it is not there.
+  uint32_t Find(uint64_t key, const KeyBounds& bounds) const {
     const uint32_t end = count();
     // Most blocks are full. The constant lets the processor go on before it has the count.
     if (end == format::kIndexBlockRecords) [[likely]] {
-      return RankAmong(format::kIndexBlockRecords, key, bounds);
+      return FindAmong(format::kIndexBlockRecords, key, bounds);
     }
-    return RankAmong(end, key, bounds);
+    return FindAmong(end, key, bounds);
   }
-  // The position of `key`, or count() when it is not there.
-  uint32_t Find(uint64_t key, const KeyBounds& bounds) const {
-    const uint32_t rank = Rank(key, bounds);
-    const uint32_t end = count();
-    return rank < end && keys()[rank] == key ? rank : end;
-  }
-
- private:
-  uint32_t RankAmong(uint32_t count, uint64_t key, const KeyBounds& bounds) const {
-    const uint32_t guess = GuessRank(bounds.first, bounds.last, key, count);
+  // Find for a caller that knows count() and its bounds, so that no other memory is waited for.
+  [[gnu::always_inline]] uint32_t FindAmong(uint32_t count, uint64_t key,
+                                            const KeyBounds& bounds) const {
+    const uint32_t guess = GuessRank(bounds, key, count);
     // The caller reads the word next, which lies near the guess. Fetched now, it does not wait for
     // the keys. A prefetch may leave the block: it never faults.
     const uint64_t* const word = block_->words + guess;
     __builtin_prefetch(word - kLineWords);
     __builtin_prefetch(word);
     __builtin_prefetch(word + kLineWords);
-    return RankNear<kRecordWindowKeys>(block_->keys, count, guess, key);
+    return FindNear(count, key, guess);
+  }
+  // FindAmong in two steps: the first one gives a guess, and fetches the keys around it.
+  [[gnu::always_inline]] uint32_t PrefetchKeys(uint32_t count, uint64_t key,
+                                               const KeyBounds& bounds) const {
+    const uint32_t guess = GuessRank(bounds, key, count);
+    const uint64_t* const window = block_->keys + guess - std::min(guess, kRecordWindowKeys / 2);
+    for (uint32_t i = 0; i <= kRecordWindowKeys; i += kLineWords) __builtin_prefetch(window + i);
+    return guess;
+  }
+  [[gnu::always_inline]] uint32_t FindNear(uint32_t count, uint64_t key, uint32_t guess) const {
+    return l1::FindNear<kRecordWindowKeys>(block_->keys, count, guess, key);
   }
 
+ private:
   static constexpr uint32_t kLineWords = 8;
   const format::IndexRecordBlock* block_;
 };
@@ -95,11 +101,12 @@ class FenceBlock {
   // of the extent.
   uint32_t BlockOf(uint64_t key, const KeyBounds& bounds) const {
     const uint32_t count = block_count();
-    // Only the last key has none above it.
-    if (key == ~uint64_t{0}) return count;
-    const uint32_t guess = GuessRank(bounds.first, bounds.last, key, count);
-    const uint32_t not_above = RankNear<kFenceWindowKeys>(first_keys(), count, guess, key + 1);
-    return not_above == 0 ? 1 : not_above;
+    return BlockNear(key, count, GuessRank(bounds, key, count));
+  }
+  // BlockOf for a caller that knows block_count() and a guess below it.
+  [[gnu::always_inline]] uint32_t BlockNear(uint64_t key, uint32_t count, uint32_t guess) const {
+    const uint32_t not_above = UpperRankNear<kFenceWindowKeys>(first_keys(), count, guess, key);
+    return std::max(not_above, 1U);
   }
   // The bounds of the keys of that block. `last_key` is the extent's.
   KeyBounds BoundsOf(uint32_t number, uint64_t last_key) const {

@@ -25,15 +25,6 @@ inline constexpr uint32_t kRecordWindowKeys = 32;
 // The first keys of full blocks are spread far more evenly than keys are.
 inline constexpr uint32_t kFenceWindowKeys = 12;
 
-// Guesses which of `count` > 0 keys has `word`, if their words are spread evenly from `low` to
-// `high`. About right for hashes and random keys. For other keys a wrong guess costs only time.
-inline uint32_t GuessRank(uint64_t low, uint64_t high, uint64_t word, uint32_t count) {
-  if (word <= low) return 0;
-  if (word >= high) return count - 1;
-  const double part = static_cast<double>(word - low) / static_cast<double>(high - low);
-  return std::min(static_cast<uint32_t>(part * count), count - 1);
-}
-
 // The comparison of a window. The portable one has a type so that tests run both.
 template <uint32_t kKeyCount>
 struct WindowScan {
@@ -54,30 +45,55 @@ struct KeyBounds {
   uint64_t last;
 };
 
-// How many of the ascending keys[0, count) are below `key`, looked for around `guess` < count.
+// Guesses which of `count` > 0 keys is `key`, if they are spread evenly between the bounds. About
+// right for hashes and random keys. For other keys a wrong guess costs only time. A key outside the
+// bounds gets any guess.
+inline uint32_t GuessRank(const KeyBounds& bounds, uint64_t key, uint32_t count) {
+  const uint64_t width = bounds.last - bounds.first;
+  const uint64_t distance = std::min(key - bounds.first, width);
+  // Halved, they fit signed numbers, which take one instruction to convert.
+  const float part = static_cast<float>(static_cast<int64_t>(distance >> 1)) /
+                     static_cast<float>(static_cast<int64_t>(width >> 1 | 1));
+  return std::min(static_cast<uint32_t>(static_cast<int32_t>(part * static_cast<float>(count))),
+                  count - 1);
+}
+
+// Where the window around `guess` begins, among more keys than it has.
+template <uint32_t kWindowKeys>
+inline uint32_t WindowBegin(uint32_t guess, uint32_t count) {
+  return std::min(std::max(guess, kWindowKeys / 2) - kWindowKeys / 2, count - kWindowKeys);
+}
+
+// The position of `key` in the ascending keys[0, count), looked for around `guess` < count. `count`
+// if it is not there.
 template <uint32_t kWindowKeys, typename Scan = WindowScan<kWindowKeys>>
-inline uint32_t RankNear(const uint64_t* keys, uint32_t count, uint32_t guess, uint64_t key) {
-  if (count <= kWindowKeys) [[unlikely]] {
-    return static_cast<uint32_t>(LowerBound(keys, count, key));
+[[gnu::always_inline]] inline uint32_t FindNear(const uint64_t* keys, uint32_t count,
+                                                uint32_t guess, uint64_t key) {
+  if (count > kWindowKeys) [[likely]] {
+    const uint32_t begin = WindowBegin<kWindowKeys>(guess, count);
+    const uint32_t at = begin + static_cast<uint32_t>(Scan()(keys + begin, key));
+    // No key is there twice. So this is its place, whatever the window has told.
+    if (at < count && keys[at] == key) [[likely]] {
+      return at;
+    }
   }
-  const uint32_t begin =
-      std::min(std::max(guess, kWindowKeys / 2) - kWindowKeys / 2, count - kWindowKeys);
-  const uint32_t end = begin + kWindowKeys;
-  const auto below = static_cast<uint32_t>(Scan()(keys + begin, key));
-  // The comparison orders signed numbers, and takes the one before the key: all of them must lie on
-  // one side of 2^63.
-  const uint64_t side = keys[begin];
-  const uint64_t sides = (side ^ keys[end - 1]) | (side ^ key) | (side ^ (key - 1));
-  if (sides >> 63 != 0) [[unlikely]] {
-    return static_cast<uint32_t>(LowerBound(keys, count, key));
+  const auto at = static_cast<uint32_t>(LowerBound(keys, count, key));
+  return at < count && keys[at] == key ? at : count;
+}
+
+// How many of the ascending keys[0, count) are at most `key`, looked for around `guess` < count.
+template <uint32_t kWindowKeys, typename Scan = WindowScan<kWindowKeys>>
+[[gnu::always_inline]] inline uint32_t UpperRankNear(const uint64_t* keys, uint32_t count,
+                                                     uint32_t guess, uint64_t key) {
+  if (count > kWindowKeys) [[likely]] {
+    const uint32_t begin = WindowBegin<kWindowKeys>(guess, count);
+    const uint32_t rank = begin + static_cast<uint32_t>(Scan()(keys + begin, key + 1));
+    // The key lies between these two, whatever the window has told.
+    if (rank > 0 && keys[rank - 1] <= key && (rank == count || key < keys[rank])) [[likely]] {
+      return rank;
+    }
   }
-  if (below == 0 && begin > 0) [[unlikely]] {
-    return static_cast<uint32_t>(LowerBound(keys, begin, key));
-  }
-  if (below == kWindowKeys && end < count) [[unlikely]] {
-    return end + static_cast<uint32_t>(LowerBound(keys + end, count - end, key));
-  }
-  return begin + below;
+  return static_cast<uint32_t>(UpperRank(keys, count, key));
 }
 
 }  // namespace engine_race::l1

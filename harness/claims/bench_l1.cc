@@ -12,6 +12,7 @@
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
 #include "harness/experiments/l1/engine.h"
+#include "harness/experiments/l1/index_race.h"
 #include "harness/experiments/l1/rounds.h"
 #include "harness/experiments/l1/shards.h"
 #include "harness/experiments/l1/steps.h"
@@ -29,6 +30,9 @@ using lab::NodeSearchName;
 constexpr char kEncoding[] = "encoding_simd_gain";
 constexpr char kSwizzle[] = "swizzle_gain";
 constexpr char kTotal[] = "total_gain";
+constexpr char kPagedVsCache[] = "paged_vs_cache";
+constexpr char kPagedVsPointers[] = "paged_vs_pointers";
+constexpr char kPagedVsFlatBatches[] = "paged_batch_vs_flat_batch";
 
 // One thread for each CPU suits the machine best.
 constexpr char kThreadsWhy[] = "of the cumulative claims: one for each CPU; beside them 1";
@@ -101,6 +105,15 @@ class L1Bench final : public Bench {
            "hand-over included"}},
          part(&L1Bench::SharedNothing),
          bytes},
+        {"index",
+         {{kPagedVsCache, ">= 3.0",
+           "the engine's paged lookups, all blocks in frames, over the same blocks through the "
+           "cache, one thread"},
+          {kPagedVsPointers, ">= 0.85", "the same over the same blocks by plain pointer"},
+          {kPagedVsFlatBatches, ">= 0.85",
+           "batches of lookups in the paged index over those in a flat one"}},
+         part(&L1Bench::Index),
+         bytes + record_count_ * kL1IndexDiskBytesPerKey},
         {"rocksdb",
          {{"baseline_vs_rocksdb", ">= 1.0", "the baseline over RocksDB's LRU cache, one thread"},
           {"vs_rocksdb_readrandom", ">= 7",
@@ -247,6 +260,22 @@ class L1Bench final : public Bench {
     ENGINE_RACE_RETURN_IF_ERROR(shards.Compare(Uniform()));
     more_json_["shards"] = shards.Describe();
     return Status::Ok();
+  }
+
+  Status Index() {
+    uniform_.reset();
+    L1RaceConfig config;
+    config.dir = dir();
+    config.records = Records();
+    config.rounds = shape_;
+    config.lookup_count = lookup_count_;
+    L1IndexRace race(config, record_count_);
+    ENGINE_RACE_RETURN_IF_ERROR(race.Prepare());
+    return race.Race({kCachedBlocks, kBlocksByPointer, kPagedIndex, kPagedBatches, kFlatBatches},
+                     {{kPagedVsCache, {kPagedIndex}, {kCachedBlocks}},
+                      {kPagedVsPointers, {kPagedIndex}, {kBlocksByPointer}},
+                      {kPagedVsFlatBatches, {kPagedBatches}, {kFlatBatches}}},
+                     &rounds_);
   }
 
   Status Rocks() {

@@ -47,7 +47,7 @@ class ExtentRoot {
   // Guesses which of the extent's `count` blocks can hold `key`. Right if the keys are spread
   // evenly.
   uint32_t GuessBlock(uint32_t extent, const char* key, uint32_t count) const {
-    return GuessRank(extent > 0 ? words_[extent - 1] : 0, words_[extent],
+    return GuessRank({extent > 0 ? words_[extent - 1] : 0, words_[extent]},
                      WordAfter(key, key_bytes_, prefix_bytes_), count);
   }
 

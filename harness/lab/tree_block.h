@@ -60,7 +60,7 @@ class TreeBlock {
   // they are spread evenly between the index's key before `rank` and the one at `rank`.
   uint32_t GuessBetween(uint32_t rank, const char* key, uint32_t count) const {
     const uint64_t* const heads = nodes().leaves[0];
-    return GuessRank(rank > 0 ? heads[rank - 1] : 0, heads[rank], WordOfKey(key), count);
+    return GuessRank({rank > 0 ? heads[rank - 1] : 0, heads[rank]}, WordOfKey(key), count);
   }
   // TouchIndex and TouchRecords touch the lines that a search needs if its key is about record
   // `rank`. The first is for an index, the second for a block of `count` records of `record_bytes`.

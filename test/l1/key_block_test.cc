@@ -101,7 +101,6 @@ TEST(RecordBlockTest, FindsTheKeysThatItHasAndNoOthers) {
         }
         // Whatever bounds are given, wrong ones included.
         for (const KeyBounds& bounds : BoundsToTry(keys, &random)) {
-          ASSERT_EQ(block.Rank(key, bounds), rank) << key;
           ASSERT_EQ(block.Find(key, bounds), there ? rank : keys.size()) << key;
         }
       }
@@ -159,7 +158,6 @@ TEST(KeyBlockTest, SearchesStayInsideABlockWhoseKeysDoNotAscend) {
     fences->header.record_count = 1 + random() % kIndexFences;
     for (const uint64_t key : {uint64_t{0}, kTopBit, kMaxKey, random(), records->keys[7]}) {
       const RecordBlock block(memory.data());
-      ASSERT_LE(block.Rank(key, block.bounds()), block.count());
       ASSERT_LE(block.Find(key, block.bounds()), block.count());
       const uint32_t number = FenceBlock(memory.At(1)).BlockOf(key, {random(), random()});
       ASSERT_GE(number, 1u);
@@ -175,7 +173,7 @@ using Scans = testing::Types<l1::WindowScan<l1::kRecordWindowKeys>,
                              l1::PortableWindowScan<l1::kRecordWindowKeys>>;
 TYPED_TEST_SUITE(WindowTest, Scans);
 
-TYPED_TEST(WindowTest, RanksAsTheStandardDoesWhateverTheGuess) {
+TYPED_TEST(WindowTest, FindsWhatTheStandardFindsWhateverTheGuess) {
   std::mt19937_64 random(4);
   for (const Spread spread : kSpreads) {
     for (size_t count = 1; count <= kIndexBlockRecords; count += 1 + count / 8) {
@@ -185,9 +183,15 @@ TYPED_TEST(WindowTest, RanksAsTheStandardDoesWhateverTheGuess) {
         const uint32_t rank = RankOf(keys, key);
         for (const uint32_t guess :
              {0u, size - 1, static_cast<uint32_t>(random() % size), std::min(rank, size - 1)}) {
-          const uint32_t found =
-              l1::RankNear<l1::kRecordWindowKeys, TypeParam>(keys.data(), size, guess, key);
-          ASSERT_EQ(found, rank) << static_cast<int>(spread) << " " << size << " " << guess;
+          SCOPED_TRACE(testing::Message()
+                       << static_cast<int>(spread) << " " << size << " " << guess);
+          const bool is_there = rank < size && keys[rank] == key;
+          constexpr uint32_t kWindow = l1::kRecordWindowKeys;
+          const uint32_t at = l1::FindNear<kWindow, TypeParam>(keys.data(), size, guess, key);
+          ASSERT_EQ(at, is_there ? rank : size);
+          const uint32_t upper =
+              l1::UpperRankNear<kWindow, TypeParam>(keys.data(), size, guess, key);
+          ASSERT_EQ(upper, rank + (is_there ? 1 : 0));
         }
       }
     }
@@ -196,15 +200,27 @@ TYPED_TEST(WindowTest, RanksAsTheStandardDoesWhateverTheGuess) {
 
 TEST(GuessRankTest, LiesBetweenTheFirstAndTheLast) {
   constexpr uint64_t kMax = ~uint64_t{0};
-  EXPECT_EQ(GuessRank(100, 200, 100, 10), 0u);
-  EXPECT_EQ(GuessRank(100, 200, 155, 10), 5u);
-  EXPECT_EQ(GuessRank(100, 200, 199, 10), 9u);
-  EXPECT_EQ(GuessRank(100, 200, 200, 10), 9u);
-  EXPECT_EQ(GuessRank(100, 200, 0, 10), 0u);
-  EXPECT_EQ(GuessRank(100, 200, kMax, 10), 9u);
-  EXPECT_EQ(GuessRank(7, 7, 7, 10), 0u);
-  EXPECT_EQ(GuessRank(0, kMax, kMax - 1, 1000), 999u);
-  EXPECT_EQ(GuessRank(0, kMax, kMax / 2, 1), 0u);
+  EXPECT_EQ(GuessRank({100, 200}, 100, 10), 0u);
+  EXPECT_EQ(GuessRank({100, 200}, 155, 10), 5u);
+  EXPECT_EQ(GuessRank({100, 200}, 199, 10), 9u);
+  EXPECT_EQ(GuessRank({100, 200}, 200, 10), 9u);
+  EXPECT_EQ(GuessRank({7, 7}, 7, 10), 0u);
+  EXPECT_EQ(GuessRank({0, kMax}, kMax - 1, 1000), 999u);
+  EXPECT_EQ(GuessRank({0, kMax}, kMax / 2, 1), 0u);
+}
+
+TEST(GuessRankTest, IsARankWhateverTheBounds) {
+  std::mt19937_64 random(5);
+  const uint64_t words[] = {0, 1, 2, kTopBit - 1, kTopBit, kMaxKey - 1, kMaxKey, random()};
+  for (const uint64_t first : words) {
+    for (const uint64_t last : words) {
+      for (const uint64_t key : words) {
+        for (const uint32_t count : {1u, 2u, 255u, 510u}) {
+          ASSERT_LT(GuessRank({first, last}, key, count), count) << first << " " << last;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

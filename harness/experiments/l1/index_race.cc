@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/log/format.h"
 #include "harness/data/mix.h"
 #include "harness/lab/index_finds.h"
@@ -28,8 +29,6 @@ using lab::NodeSearch;
 
 namespace {
 
-constexpr char kCached[] = "blocks through the cache";
-constexpr char kByPointer[] = "blocks by pointer";
 // About as many as the engine has in a bucket of the default geometry with 64 million keys.
 constexpr uint64_t kBucketKeys = uint64_t{1} << 16;
 
@@ -136,18 +135,20 @@ void L1IndexRace::DrawLookups() {
 
 void L1IndexRace::AddVariants() {
   using Keys = std::span<const uint64_t>;
+  variants_.push_back({kCachedBlocks, [this](Keys keys, uint64_t* sum) {
+                         return blocks_->FindInCache(keys, sum);
+                       }});
+  variants_.push_back({kBlocksByPointer, [this](Keys keys, uint64_t* sum) {
+                         return blocks_->FindByPointer(keys, sum);
+                       }});
   variants_.push_back(
-      {kCached, [this](Keys keys, uint64_t* sum) { return blocks_->FindInCache(keys, sum); }});
-  variants_.push_back(
-      {kByPointer, [this](Keys keys, uint64_t* sum) { return blocks_->FindByPointer(keys, sum); }});
-  variants_.push_back(
-      {std::string(kByPointer) + ", binary search",
+      {std::string(kBlocksByPointer) + ", binary search",
        [this](Keys keys, uint64_t* sum) { return blocks_->FindByHalving(keys, sum); }});
   for (const NodeSearch search :
        {NodeSearch::kEarlyExit, NodeSearch::kBranchless, NodeSearch::kAvx2, NodeSearch::kAvx512}) {
     const lab::NodeSearchFn kernel = lab::NodeSearchKernel(search);
     if (kernel == nullptr) continue;
-    variants_.push_back({std::string(kByPointer) + ", tree, " + lab::NodeSearchName(search),
+    variants_.push_back({std::string(kBlocksByPointer) + ", tree, " + lab::NodeSearchName(search),
                          [this, kernel](Keys keys, uint64_t* sum) {
                            return blocks_->FindByNodes(kernel, keys, sum);
                          }});
@@ -160,7 +161,7 @@ void L1IndexRace::AddVariants() {
                            return lab::FindTogether(*index, epochs, keys, sum);
                          })});
   };
-  add_index("paged", paged_.index.get(), &paged_.frames->epochs());
+  add_index(kPagedIndex, paged_.index.get(), &paged_.frames->epochs());
   add_index("flat", flat_.index.get(), &flat_epochs_);
   variants_.push_back({"flat arrays", [this](Keys keys, uint64_t* sum) {
                          return lab::FindEach(*arrays_, keys, sum);
@@ -174,19 +175,37 @@ Status L1IndexRace::Compare(Experiments* tables) {
   if (Interrupted()) return Status::Ok();
   std::vector<L1Contender> contenders;
   for (const Variant& variant : variants_) {
-    const MakeL1Answer answer = [&variant] {
-      return [&find = variant.find](const L1Chunk& chunk, uint64_t* sum) {
-        return find({reinterpret_cast<const uint64_t*>(chunk.keys), L1Lookups::kChunk}, sum);
-      };
-    };
     for (const uint32_t threads : config_.thread_counts) {
-      contenders.push_back({L1Named(variant.name, threads), lookups_.get(), threads, answer});
+      contenders.push_back(ContenderOf(variant, L1Named(variant.name, threads), threads));
     }
   }
   ClaimRounds rates({});
   ENGINE_RACE_RETURN_IF_ERROR(RunL1Rounds(config_.rounds, contenders, {}, &rates));
   if (!Interrupted()) tables->push_back(Table(rates));
   return Status::Ok();
+}
+
+L1Contender L1IndexRace::ContenderOf(const Variant& variant, const std::string& name,
+                                     uint32_t threads) const {
+  const MakeL1Answer answer = [&variant] {
+    return [&find = variant.find](const L1Chunk& chunk, uint64_t* sum) {
+      return find({reinterpret_cast<const uint64_t*>(chunk.keys), L1Lookups::kChunk}, sum);
+    };
+  };
+  return {name, lookups_.get(), threads, answer};
+}
+
+Status L1IndexRace::Race(const std::vector<std::string>& names, const std::vector<L1Ratio>& ratios,
+                         ClaimRounds* rates) const {
+  if (Interrupted()) return Status::Ok();
+  std::vector<L1Contender> contenders;
+  for (const std::string& name : names) {
+    const auto variant = std::find_if(variants_.begin(), variants_.end(),
+                                      [&](const Variant& each) { return each.name == name; });
+    ENGINE_RACE_ASSERT(variant != variants_.end());
+    contenders.push_back(ContenderOf(*variant, name, 1));
+  }
+  return RunL1Rounds(config_.rounds, contenders, ratios, rates);
 }
 
 Experiment L1IndexRace::Table(const ClaimRounds& rates) const {
@@ -203,7 +222,7 @@ Experiment L1IndexRace::Table(const ClaimRounds& rates) const {
   table.plot = {"steps", "step", {"threads"}, {"over_baseline"}};
   for (const Variant& variant : variants_) {
     for (const uint32_t threads : config_.thread_counts) {
-      table.rows.push_back(L1StepRow(rates, variant.name, kCached, threads));
+      table.rows.push_back(L1StepRow(rates, variant.name, kCachedBlocks, threads));
     }
   }
   return table;

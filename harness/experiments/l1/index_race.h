@@ -36,6 +36,13 @@ namespace harness {
 inline constexpr uint64_t kL1IndexBytesPerKey = 110;
 inline constexpr uint64_t kL1IndexDiskBytesPerKey = 64;
 
+// Names of variants.
+inline constexpr char kCachedBlocks[] = "blocks through the cache";
+inline constexpr char kBlocksByPointer[] = "blocks by pointer";
+inline constexpr char kPagedIndex[] = "paged";
+inline constexpr char kPagedBatches[] = "paged, batched";
+inline constexpr char kFlatBatches[] = "flat, batched";
+
 class L1IndexRace {
  public:
   // Stores are made below the config's directory and removed.
@@ -49,6 +56,9 @@ class L1IndexRace {
   engine_race::Status Prepare();
   // Measures all variants, and appends the table.
   engine_race::Status Compare(Experiments* tables);
+  // Measures the variants with these names, by one thread each, and takes the ratios.
+  engine_race::Status Race(const std::vector<std::string>& names,
+                           const std::vector<L1Ratio>& ratios, ClaimRounds* rates) const;
 
   // Looks up all keys and adds their slots to *slot_sum.
   using FindKeys =
@@ -80,6 +90,7 @@ class L1IndexRace {
   Status Warm();
   void DrawLookups();
   void AddVariants();
+  L1Contender ContenderOf(const Variant& variant, const std::string& name, uint32_t threads) const;
   Experiment Table(const ClaimRounds& rates) const;
 
   const L1RaceConfig config_;

@@ -1,0 +1,60 @@
+// Objects that no new reader finds, until those readers have left the epoch that may still have
+// found them.
+//
+// Thread-safe. When it is destroyed, no reader may be inside.
+#ifndef ENGINE_RACE_L1_LIMBO_H_
+#define ENGINE_RACE_L1_LIMBO_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "engine_race/l1/epoch.h"
+
+namespace engine_race::l1 {
+
+// The base of what readers inside the epoch reach by pointer.
+class Retirable {
+ public:
+  virtual ~Retirable() = default;
+
+ private:
+  friend class Limbo;
+  Retirable* next_ = nullptr;
+  uint64_t retired_epoch_ = 0;
+};
+
+class Limbo {
+ public:
+  // The objects that wait before it looks which readers have left: the look interrupts all
+  // processors.
+  static constexpr size_t kBatch = 64;
+
+  // Null: there are no readers. Otherwise it outlives this object.
+  explicit Limbo(EpochManager* epochs) : epochs_(epochs) {}
+  Limbo(const Limbo&) = delete;
+  Limbo& operator=(const Limbo&) = delete;
+  ~Limbo();
+
+  // Takes an object that no reader that enters from here on can find. A change that readers load in
+  // sequentially consistent order has hidden it. Destroys objects that are safe. Never waits for a
+  // reader.
+  void Retire(std::unique_ptr<Retirable> object) noexcept;
+
+ private:
+  // Takes the safe ones of the waiting objects. Under mutex_.
+  Retirable* TakeSafe() noexcept;
+  static void Destroy(Retirable* first) noexcept;
+
+  EpochManager* const epochs_;
+  std::mutex mutex_;
+  // All under mutex_. The object that was retired last comes first.
+  Retirable* first_ = nullptr;
+  size_t count_ = 0;
+  size_t next_look_ = kBatch;  // at this count
+};
+
+}  // namespace engine_race::l1
+
+#endif  // ENGINE_RACE_L1_LIMBO_H_
