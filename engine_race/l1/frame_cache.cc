@@ -122,8 +122,7 @@ bool FrameCache::Grow() noexcept {
 }
 
 void FrameCache::ShrinkTo(uint64_t bytes) noexcept {
-  // Relaxed: Grow looks at the limit itself. Without the lock where there is nothing to give back.
-  if (booked_bytes_.load(std::memory_order_relaxed) <= bytes) return;
+  // In any case: what another thread books just now may have to be given back.
   const std::lock_guard lock(limit_mutex_);
   // Relaxed, all: under limit_mutex_.
   const uint64_t booked = booked_bytes_.load(std::memory_order_relaxed);
