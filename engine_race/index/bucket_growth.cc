@@ -67,7 +67,7 @@ Status BucketGrowth::MakeRoom(const Bucket& bucket) {
     if (is_paged) {
       ENGINE_RACE_RETURN_IF_ERROR(MakeRoomInPaged(bucket, index, PagedDeltaLimit(record_count)));
     } else if (const uint32_t limit = DeltaLimit(record_count);
-               capacity < limit || bucket.is_claimed) {
+               capacity < limit || bucket.is_claimed || part.delta.count() == 0) {
       ENGINE_RACE_RETURN_IF_ERROR(GrowDelta(bucket, index, std::max(limit, capacity * 2)));
     } else {
       ENGINE_RACE_RETURN_IF_ERROR(Merge(bucket, index));
@@ -161,6 +161,8 @@ Status BucketGrowth::MakeRoomInPaged(const Bucket& bucket, size_t index, uint32_
   const bool memory_is_gone =
       capacity >= kHurriedDelta && bucket.index->is_installed() && paging->HasLargeDeltas();
   if (capacity < limit && !memory_is_gone) return GrowDelta(bucket, index, limit);
+  // An empty one gives nothing to merge.
+  if (bucket.row.part(index).delta.count() == 0) return GrowDelta(bucket, index, capacity * 2);
   const bool keeper_is_late = capacity >= kLateFactor * limit || memory_is_gone;
   if (keeper_is_late && !bucket.is_claimed && paging->writer_merges().try_acquire()) {
     const Status merged = Guarded([&] { return bucket.index->MergeOne(index); });
@@ -272,6 +274,8 @@ void BucketGrowth::Replace(const Bucket& bucket, size_t index, size_t count,
       gone_runs.Add(row.part(i));
     }
   }
+  // Also where nothing was appended: a delta that was made for a batch may be empty.
+  if (bucket.index != nullptr) bucket.index->Hide();
   row.Replace(index, count, &replacement, replaced);
   if (bucket.shared != nullptr) bucket.shared->CountBytes(fresh_history_bytes, gone_history_bytes);
   bucket.CountBytes(fresh_bytes + row.own_bytes(), gone_bytes + replaced->own_bytes());

@@ -124,6 +124,14 @@ class alignas(64) BucketIndex {
     if (lookup != nullptr) lookup->NoteHit();
     return true;
   }
+  // Makes readers take the lock. With the lock held exclusively.
+  void Hide() noexcept {
+    // Relaxed, both: they change under the lock. Sequentially consistent: pairs with UnchangedRuns.
+    if (unchanged_.load(std::memory_order_relaxed)) {
+      unchanged_.store(false, std::memory_order_seq_cst);
+    }
+    if (paged_runs_.load(std::memory_order_relaxed) != nullptr) HidePaged();
+  }
   // Two steps under the lock, for a key that unchanged() has no run of: see RunView. They give no
   // window, because the run may be merged.
   void PrefetchCell(uint64_t key) const;
@@ -262,14 +270,6 @@ class alignas(64) BucketIndex {
   // Whether only runs belong to the bucket, and no flag says that lookups must look at more. With
   // the lock.
   bool HasOnlyRuns() const;
-  // Makes readers take the lock. With the lock held exclusively.
-  void Hide() noexcept {
-    // Relaxed, both: they change under the lock. Sequentially consistent: pairs with UnchangedRuns.
-    if (unchanged_.load(std::memory_order_relaxed)) {
-      unchanged_.store(false, std::memory_order_seq_cst);
-    }
-    if (paged_runs_.load(std::memory_order_relaxed) != nullptr) HidePaged();
-  }
   void HidePaged() noexcept;
   void PageOut(Part* part) noexcept;
   Status ReadExtent(const Part& part, SlabAllocator* slabs, SortedRun* run);

@@ -34,6 +34,7 @@ void BucketIndex::TryUnchanged() noexcept {
 // have found before.
 void BucketIndex::TryPublish() noexcept {
   if (paging() == nullptr || paging()->blocks().cache() == nullptr) return;
+  if (!paging()->has_paged_runs()) return;
   const std::lock_guard lock(lock_);
   // Relaxed: it changes under the lock.
   if (paged_runs_.load(std::memory_order_relaxed) != nullptr || !HasOnlyRuns()) return;

@@ -123,6 +123,22 @@ TEST_F(PagedWindowsTest, ARecordHidesTheRunsOfItsBucket) {
   ASSERT_NO_FATAL_FAILURE(ExpectFindsWith(keys, old_windows));
 }
 
+// A batch that goes elsewhere, or is refused, leaves deltas behind that are empty.
+TEST_F(PagedWindowsTest, RoomForABatchReplacesNoPublishedRun) {
+  ASSERT_NO_FATAL_FAILURE(Fill(10000));
+  ASSERT_TRUE(IsPublished(0));
+  const std::vector<uint64_t> keys = Keys();
+  const uint64_t written = index_->written_bytes();
+  auto& listener = static_cast<AppendListener&>(*index_);
+  for (const uint32_t count : {20U, 500U, 20'000U}) {
+    ASSERT_TRUE(listener.PrepareMany(0, count).ok());
+    EXPECT_EQ(index_->written_bytes(), written) << count;
+    EXPECT_EQ(index_->memory_bytes(), index_->WalkMemoryBytes());
+    EXPECT_TRUE(IsPublished(0));
+    ASSERT_NO_FATAL_FAILURE(ExpectFindsWith(keys, WindowsOf(keys)));
+  }
+}
+
 TEST_F(PagedWindowsTest, AMergePublishesItsRuns) {
   ASSERT_NO_FATAL_FAILURE(Fill(10000));
   const std::vector<uint64_t> keys = Keys();
