@@ -11,7 +11,7 @@ namespace engine_race {
 
 namespace {
 
-constexpr uint64_t kIteratorWindowShare = 4;
+constexpr uint64_t kIteratorWindowShare = 64;
 constexpr uint64_t kMaxIteratorWindows = 64;
 
 // Its address tells threads apart; its value means nothing.
