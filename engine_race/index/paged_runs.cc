@@ -21,7 +21,7 @@ std::unique_ptr<PagedRuns> PagedRuns::Of(const PartRow& row, const BlockFrames& 
 }
 
 size_t PagedRuns::memory_bytes() const {
-  return sizeof(*this) + later_.capacity() * sizeof(later_[0]) +
+  return sizeof(*this) + later_.capacity() * sizeof(void*) +
          first_keys_.capacity() * sizeof(first_keys_[0]);
 }
 
