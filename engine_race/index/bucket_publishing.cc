@@ -4,7 +4,6 @@
 #include <new>
 #include <utility>
 
-#include "engine_race/base/assert.h"
 #include "engine_race/index/bucket_index.h"
 
 namespace engine_race {

@@ -29,7 +29,7 @@ class BlockFrames;
 class Paging;
 
 struct alignas(64) PagedRun final : public l1::Retirable {
-  // Lookups need only the members down to `swips`, which lie in one cache line.
+  // Lookups begin with the members down to `swips`, which lie in one cache line.
   uint64_t min_key = 0;
   uint64_t max_key = 0;
   // The blocks of records for each key of the range, as a fraction of 2^64.
