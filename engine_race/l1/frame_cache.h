@@ -8,8 +8,8 @@
 // which other hot frames are reached is in use and is no victim.
 //
 // A value that was read once takes a free frame as a stopgap: memory that lies idle is used. It
-// makes no other user give memory up. It cools at once. If it is not read again until it comes to
-// the head of the queue, it yields to any block, and to any value that was read before.
+// makes no other user give memory up. It cools at once. At the head of the queue, if it was not
+// read again, it yields to any block, and to any value that was read before.
 //
 // An admission does not wait for the pool's mutex. If another thread holds it, the content gets no
 // frame.
