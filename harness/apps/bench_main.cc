@@ -21,13 +21,10 @@
 #include "harness/system/exit_codes.h"
 #include "harness/system/fio_runner.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kProgram[] = "bench";
-
-using engine_race::Code;
-using engine_race::Status;
 
 const std::map<std::string, Distribution> kDistributions = {{"uniform", Distribution::kUniform},
                                                             {"zipfian", Distribution::kZipfian},
@@ -174,20 +171,19 @@ std::string NoBenchmark(const std::string& step) {
 }
 
 // Sets the engine's options. Returns an empty string or what is wrong.
-std::string ParseOptions(const BenchFlags& flags, engine_race::Options* options) {
+std::string ParseOptions(const BenchFlags& flags, Options* options) {
   *options = QuietOptions();
-  if (flags.sync) options->sync_mode = engine_race::SyncMode::kGroup;
+  if (flags.sync) options->sync_mode = SyncMode::kGroup;
   for (const std::string& option : flags.options) {
     const size_t equals = option.find('=');
     if (equals == std::string::npos) return "--options " + option + " is no NAME=VALUE";
-    const Status status =
-        engine_race::SetOption(option.substr(0, equals), option.substr(equals + 1), options);
+    const Status status = SetOption(option.substr(0, equals), option.substr(equals + 1), options);
     if (!status.ok()) return "--options " + option + ": " + status.message();
   }
-  if (flags.sync && options->sync_mode == engine_race::SyncMode::kNone) {
+  if (flags.sync && options->sync_mode == SyncMode::kNone) {
     return "--sync and --options sync_mode=none contradict each other";
   }
-  const Status valid = engine_race::ValidateOptions(*options);
+  const Status valid = ValidateOptions(*options);
   return valid.ok() ? std::string() : "--options: " + valid.message();
 }
 
@@ -202,10 +198,10 @@ std::string ParseFlags(BenchFlags* flags) {
     plan->steps.push_back(step);
     if (std::find(names.begin(), names.end(), step) == names.end()) return NoBenchmark(step);
   }
-  if (flags->key_size != engine_race::kKeyBytes) {
+  if (flags->key_size != kKeyBytes) {
     return "--key_size is " + std::to_string(flags->key_size) + ", but keys have 8 bytes here";
   }
-  if (flags->value_size != engine_race::kValueBytes) {
+  if (flags->value_size != kValueBytes) {
     return "--value_size is " + std::to_string(flags->value_size) +
            ", but values have 4096 bytes here";
   }
@@ -310,24 +306,25 @@ int Bench(BenchFlags flags) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness
 
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    const std::string why = harness::WhyNoFlag(argv[i]);
+    const std::string why = engine_race::harness::WhyNoFlag(argv[i]);
     if (!why.empty())
-      return harness::Refuse(harness::kProgram,
-                             std::string(argv[i]) + " has no meaning here: " + why);
+      return engine_race::harness::Refuse(engine_race::harness::kProgram,
+                                          std::string(argv[i]) + " has no meaning here: " + why);
   }
-  harness::BenchFlags flags;
+  engine_race::harness::BenchFlags flags;
   CLI::App app("Benchmarks of the engine: db_bench's, sysbench's select_random_ranges and YCSB's.");
   // As in db_bench, the last one of a flag counts.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  harness::AddWorkFlags(&flags, &app);
-  harness::AddRecordFlags(&flags, &app);
-  harness::AddCallFlags(&flags, &app);
-  harness::AddStoreFlags(&flags, &app);
-  harness::AddReportFlags(&flags, &app);
-  if (const auto code = harness::ParseCommandLine("bench", argc, argv, &app)) return *code;
-  return harness::Bench(flags);
+  engine_race::harness::AddWorkFlags(&flags, &app);
+  engine_race::harness::AddRecordFlags(&flags, &app);
+  engine_race::harness::AddCallFlags(&flags, &app);
+  engine_race::harness::AddStoreFlags(&flags, &app);
+  engine_race::harness::AddReportFlags(&flags, &app);
+  if (const auto code = engine_race::harness::ParseCommandLine("bench", argc, argv, &app))
+    return *code;
+  return engine_race::harness::Bench(flags);
 }

@@ -14,14 +14,12 @@
 #include "harness/system/exit_codes.h"
 #include "include/polar_string.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-namespace format = engine_race::format;
 
 constexpr uint64_t kKeyCount = 1 << 16;
 
-void HashOneValue(benchmark::State& state, const engine_race::ValueHashKernel& kernel) {
+void HashOneValue(benchmark::State& state, const ValueHashKernel& kernel) {
   alignas(64) char value[kValueSize];
   ValueMaker(1).Fill(1, 1, value);
   for (auto _ : state) benchmark::DoNotOptimize(kernel.hash(value));
@@ -51,29 +49,29 @@ void CheckValue(benchmark::State& state) {
 BENCHMARK(CheckValue);
 
 void EncodeEntry(benchmark::State& state) {
-  const engine_race::EntryCodec codec(1, 2);
-  engine_race::KeyRecord record;
+  const EntryCodec codec(1, 2);
+  KeyRecord record;
   uint64_t sequence = 0;
   for (auto _ : state) {
     record.key = Mix64(record.key + 1);
-    benchmark::DoNotOptimize(engine_race::SlotTable::EncodeAppended(codec, record, ++sequence));
+    benchmark::DoNotOptimize(SlotTable::EncodeAppended(codec, record, ++sequence));
   }
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()));
 }
 BENCHMARK(EncodeEntry);
 
 void DecodeEntry(benchmark::State& state) {
-  const engine_race::EntryCodec codec(1, 2);
+  const EntryCodec codec(1, 2);
   std::vector<format::KeyEntry> entries;
   for (uint32_t slot = 0; slot < kKeyCount; ++slot) {
-    engine_race::KeyRecord record;
+    KeyRecord record;
     record.key = Mix64(slot);
-    entries.push_back(engine_race::SlotTable::EncodeAppended(codec, record, slot));
+    entries.push_back(SlotTable::EncodeAppended(codec, record, slot));
   }
   uint32_t slot = 0;
   for (auto _ : state) {
-    engine_race::KeyRecord record;
-    if (!engine_race::SlotTable::DecodeAppended(codec, entries[slot], slot, &record)) {
+    KeyRecord record;
+    if (!SlotTable::DecodeAppended(codec, entries[slot], slot, &record)) {
       state.SkipWithError("damaged");
       break;
     }
@@ -86,7 +84,7 @@ BENCHMARK(DecodeEntry);
 
 void ComparePolarStrings(benchmark::State& state) {
   std::vector<char> keys(kKeyCount * sizeof(uint64_t));
-  for (uint64_t i = 0; i < kKeyCount; ++i) engine_race::EncodeKey(Mix64(i), &keys[i * 8]);
+  for (uint64_t i = 0; i < kKeyCount; ++i) EncodeKey(Mix64(i), &keys[i * 8]);
   uint64_t i = 0;
   for (auto _ : state) {
     const polar_race::PolarString a(&keys[i * 8], 8);
@@ -98,8 +96,7 @@ void ComparePolarStrings(benchmark::State& state) {
 BENCHMARK(ComparePolarStrings);
 
 void RegisterKernels() {
-  for (const engine_race::ValueHashKernel* kernel = engine_race::ValueHashKernels();
-       kernel->name != nullptr; ++kernel) {
+  for (const ValueHashKernel* kernel = ValueHashKernels(); kernel->name != nullptr; ++kernel) {
     if (kernel->hash == nullptr) continue;
     benchmark::RegisterBenchmark(
         (std::string("HashValue/") + kernel->name).c_str(),
@@ -108,12 +105,12 @@ void RegisterKernels() {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness
 
 int main(int argc, char** argv) {
-  if (harness::PrintedVersion("bench_micro", argc, argv)) return 0;
+  if (engine_race::harness::PrintedVersion("bench_micro", argc, argv)) return 0;
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return harness::kExitRefused;
-  harness::RegisterKernels();
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return engine_race::harness::kExitRefused;
+  engine_race::harness::RegisterKernels();
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -22,12 +22,12 @@
 // program. NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.
 extern "C" uint64_t __real__ZN11engine_race9HashValueEPKv(const void* value);
 extern "C" uint64_t __wrap__ZN11engine_race9HashValueEPKv(const void* value) {
-  if (harness::leave_out_checksums.load(std::memory_order_relaxed)) return 0;
+  if (engine_race::harness::leave_out_checksums.load(std::memory_order_relaxed)) return 0;
   return __real__ZN11engine_race9HashValueEPKv(value);
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kProgram[] = "claims";
@@ -156,13 +156,13 @@ int ClaimsMain(std::vector<char*> arguments) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness
 
 int main(int argc, char** argv) {
-  harness::ChildWorks works = harness::IndexWorks();
-  works.merge(harness::SpaceWorks());
-  works[harness::kPhaseWork] = harness::RunPhaseWork;
-  if (const auto code = harness::ChildMain(argc, argv, works)) return *code;
+  engine_race::harness::ChildWorks works = engine_race::harness::IndexWorks();
+  works.merge(engine_race::harness::SpaceWorks());
+  works[engine_race::harness::kPhaseWork] = engine_race::harness::RunPhaseWork;
+  if (const auto code = engine_race::harness::ChildMain(argc, argv, works)) return *code;
   std::vector<char*> arguments(argv, argv + argc);
   // Flags without a bench are those of all benches.
   char all[] = "all";
@@ -171,5 +171,5 @@ int main(int argc, char** argv) {
            std::strncmp(flag, "--out", 5) == 0;
   };
   if (argc > 1 && is_of_all(argv[1])) arguments.insert(arguments.begin() + 1, all);
-  return harness::ClaimsMain(arguments);
+  return engine_race::harness::ClaimsMain(arguments);
 }

@@ -25,7 +25,7 @@
 #include "harness/system/own_child.h"
 #include "harness/system/work_dir.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kProgram[] = "compare";
@@ -165,8 +165,8 @@ std::string Settle(CompareFlags* flags) {
                             : flags->memory_gib > 0 ? flags->memory_gib * 0.75
                                                     : 1.5;
   config.memory_budget_bytes = static_cast<uint64_t>(budget_gib * kGiB);
-  if (config.memory_budget_bytes < engine_race::kMinMemoryBudgetBytes) {
-    return "--budget_gib is below " + std::to_string(engine_race::kMinMemoryBudgetBytes) + " bytes";
+  if (config.memory_budget_bytes < kMinMemoryBudgetBytes) {
+    return "--budget_gib is below " + std::to_string(kMinMemoryBudgetBytes) + " bytes";
   }
   const bool wants_fio = !flags->no_fio && FioRunner::Available();
   config.floor_bytes = wants_fio ? static_cast<uint64_t>(flags->floor_gib * kGiB) : 0;
@@ -216,14 +216,16 @@ int Compare(CompareFlags flags) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness
 
 int main(int argc, char** argv) {
-  const harness::ChildWorks works = {{harness::kCompareWork, harness::RunCompareWork}};
-  if (const auto code = harness::ChildMain(argc, argv, works)) return *code;
-  harness::CompareFlags flags;
+  const engine_race::harness::ChildWorks works = {
+      {engine_race::harness::kCompareWork, engine_race::harness::RunCompareWork}};
+  if (const auto code = engine_race::harness::ChildMain(argc, argv, works)) return *code;
+  engine_race::harness::CompareFlags flags;
   CLI::App app("Runs the engine and its peers side by side.");
-  harness::AddFlags(&flags, &app);
-  if (const auto code = harness::ParseCommandLine("compare", argc, argv, &app)) return *code;
-  return harness::Compare(std::move(flags));
+  engine_race::harness::AddFlags(&flags, &app);
+  if (const auto code = engine_race::harness::ParseCommandLine("compare", argc, argv, &app))
+    return *code;
+  return engine_race::harness::Compare(std::move(flags));
 }

@@ -156,15 +156,16 @@ int main(int argc, char** argv) {
   CLI::App app("Kills the engine with SIGKILL at random moments and checks every record after it");
   engine_race::crash::Flags flags;
   engine_race::crash::AddFlags(app, &flags);
-  if (const auto code = harness::ParseCommandLine("crash", argc, argv, &app)) return *code;
+  if (const auto code = engine_race::harness::ParseCommandLine("crash", argc, argv, &app))
+    return *code;
   if (flags.config.min_kill_ms > flags.config.max_kill_ms) {
     std::fprintf(stderr, "crash: --min-ms is above --max-ms\n");
-    return harness::kExitRefused;
+    return engine_race::harness::kExitRefused;
   }
   try {
     return engine_race::crash::Run(&flags);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "crash: %s\n", e.what());
-    return harness::kExitRefused;
+    return engine_race::harness::kExitRefused;
   }
 }

@@ -9,16 +9,17 @@
 int main(int argc, char** argv) {
   CLI::App app("NUMA nodes: where memory lies, and a race with one instance per node.");
   app.require_subcommand(1);
-  harness::ReportFlags report_flags;
-  const CLI::App* const report = harness::AddReportCommand(&app, &report_flags);
-  harness::NumaRaceFlags race_flags;
-  const CLI::App* const race = harness::AddRaceCommand(&app, &race_flags);
-  harness::CopyFlags copy_flags;
-  const CLI::App* const copy = harness::AddCopyCommand(&app, &copy_flags);
+  engine_race::harness::ReportFlags report_flags;
+  const CLI::App* const report = engine_race::harness::AddReportCommand(&app, &report_flags);
+  engine_race::harness::NumaRaceFlags race_flags;
+  const CLI::App* const race = engine_race::harness::AddRaceCommand(&app, &race_flags);
+  engine_race::harness::CopyFlags copy_flags;
+  const CLI::App* const copy = engine_race::harness::AddCopyCommand(&app, &copy_flags);
   // Runs only where numactl could bind it.
   app.add_subcommand("bound", "does nothing")->group("");
-  if (const auto code = harness::ParseCommandLine("numa", argc, argv, &app)) return *code;
-  if (*report) return harness::RunReport(report_flags);
-  if (*race) return harness::RunNumaRace(race_flags);
-  return *copy ? harness::RunCopy(copy_flags) : 0;
+  if (const auto code = engine_race::harness::ParseCommandLine("numa", argc, argv, &app))
+    return *code;
+  if (*report) return engine_race::harness::RunReport(report_flags);
+  if (*race) return engine_race::harness::RunNumaRace(race_flags);
+  return *copy ? engine_race::harness::RunCopy(copy_flags) : 0;
 }

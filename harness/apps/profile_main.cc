@@ -21,10 +21,8 @@
 #include "harness/system/profiler_switch.h"
 #include "harness/system/scratch_dir.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 constexpr char kProgram[] = "profile";
 struct ProfileConfig {
@@ -220,29 +218,30 @@ int Profile(ProfileFlags flags) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness
 
 int main(int argc, char** argv) {
-  harness::ProfileFlags flags;
+  engine_race::harness::ProfileFlags flags;
   CLI::App app("Runs a phase of the engine, by default in memory, for a profiler to look at.");
-  app.add_option("phase", flags.phase, harness::PhaseList())->required();
+  app.add_option("phase", flags.phase, engine_race::harness::PhaseList())->required();
   app.add_option("--dir", flags.parent, "where its store is made")->capture_default_str();
   app.add_option("--keys", flags.config.key_count, "of seek and setup")
-      ->check(harness::AboveZero())
+      ->check(engine_race::harness::AboveZero())
       ->capture_default_str();
   app.add_option("--num", flags.config.record_count, "records of the others")
-      ->check(harness::AboveZero())
+      ->check(engine_race::harness::AboveZero())
       ->capture_default_str();
   app.add_option("--threads", flags.config.thread_count)
-      ->check(harness::AboveZero())
+      ->check(engine_race::harness::AboveZero())
       ->capture_default_str();
   app.add_option("--seconds", flags.config.seconds)
-      ->check(harness::AboveZero())
+      ->check(engine_race::harness::AboveZero())
       ->capture_default_str();
   app.add_option("--seed", flags.config.seed)->capture_default_str();
   app.add_option("--control", flags.control, "of perf record --control fifo:CONTROL,ANSWER");
   app.add_option("--answer", flags.answer)->needs("--control");
   app.add_flag("--smoke", flags.is_smoke, "tiny, to see that it works");
-  if (const auto code = harness::ParseCommandLine("profile", argc, argv, &app)) return *code;
-  return harness::Profile(flags);
+  if (const auto code = engine_race::harness::ParseCommandLine("profile", argc, argv, &app))
+    return *code;
+  return engine_race::harness::Profile(flags);
 }

@@ -28,7 +28,7 @@
 #include "harness/system/fio_runner.h"
 #include "harness/system/own_child.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kProgram[] = "race";
@@ -198,18 +198,18 @@ std::string ParseTextFlags(const RaceFlags& flags, RaceConfig* config) {
   config->keys = *ParseKeyShape(flags.keys);
   config->writes_index = !flags.without_index_files;
   if (flags.gate.size() == 2) config->gate = {.in = flags.gate[0], .out = flags.gate[1]};
-  engine_race::numa::Topology topology;
+  numa::Topology topology;
   // Without a topology the store says what it does without.
-  static_cast<void>(engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology));
+  static_cast<void>(numa::ReadTopology(numa::kSysfsRoot, &topology));
   const std::string bad_numa = ParseNumaFlag(flags.numa, topology, &config->numa);
   if (!bad_numa.empty()) return bad_numa;
   if (!flags.key_range.empty()) {
-    const std::optional<engine_race::KeyRange> range = ParseKeyRange(flags.key_range);
+    const std::optional<KeyRange> range = ParseKeyRange(flags.key_range);
     if (!range) return "--key-range " + flags.key_range + " is no FIRST-LAST, or LAST comes first";
     config->key_range = *range;
   }
-  if (config->memory_budget_bytes < engine_race::kMinMemoryBudgetBytes) {
-    return "--memory-limit is below " + std::to_string(engine_race::kMinMemoryBudgetBytes);
+  if (config->memory_budget_bytes < kMinMemoryBudgetBytes) {
+    return "--memory-limit is below " + std::to_string(kMinMemoryBudgetBytes);
   }
   // Each thread writes one record at least.
   const uint64_t least_count =
@@ -261,14 +261,16 @@ int Race(RaceFlags flags) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness
 
 int main(int argc, char** argv) {
-  const harness::ChildWorks works = {{harness::kPhaseWork, harness::RunPhaseWork}};
-  if (const auto code = harness::ChildMain(argc, argv, works)) return *code;
-  harness::RaceFlags flags;
+  const engine_race::harness::ChildWorks works = {
+      {engine_race::harness::kPhaseWork, engine_race::harness::RunPhaseWork}};
+  if (const auto code = engine_race::harness::ChildMain(argc, argv, works)) return *code;
+  engine_race::harness::RaceFlags flags;
   CLI::App app("The race: write, read and range twice, each a process of its own, beside fio.");
-  harness::AddFlags(&flags, &app);
-  if (const auto code = harness::ParseCommandLine("race", argc, argv, &app)) return *code;
-  return harness::Race(flags);
+  engine_race::harness::AddFlags(&flags, &app);
+  if (const auto code = engine_race::harness::ParseCommandLine("race", argc, argv, &app))
+    return *code;
+  return engine_race::harness::Race(flags);
 }

@@ -29,37 +29,34 @@
 #include "harness/tools/store_compact.h"
 #include "harness/tools/store_top.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::BucketState;
-using engine_race::Status;
-using engine_race::StoreFiles;
-using engine_race::l1::IndexRoot;
+using l1::IndexRoot;
 
 int Refuse(const char* what, const std::string& dir, const Status& status) {
   const std::string why =
-      status.code() == engine_race::Code::kNotFound ? "there is no store" : status.ToString();
+      status.code() == Code::kNotFound ? "there is no store" : status.ToString();
   std::fprintf(stderr, "store %s: %s: %s\n", what, dir.c_str(), why.c_str());
   return kExitRefused;
 }
 
 std::string Count(uint64_t count) { return std::to_string(count); }
 
-void PrintManifest(const engine_race::StoreFiles& files) {
-  const engine_race::StoreIdentity& identity = files.identity;
-  const engine_race::Geometry& geometry = identity.geometry;
+void PrintManifest(const StoreFiles& files) {
+  const StoreIdentity& identity = files.identity;
+  const Geometry& geometry = identity.geometry;
   std::printf("store id          %016" PRIx64 "\n", identity.store_id);
-  std::printf("format version    %u\n", engine_race::format::kFormatVersion);
+  std::printf("format version    %u\n", format::kFormatVersion);
   std::printf("buckets           %u, of at most %" PRIu64 " records\n", geometry.bucket_count,
               geometry.bucket_capacity_records);
-  std::printf("keys              %s\n", engine_race::ToString(geometry.keys()).c_str());
+  std::printf("keys              %s\n", ToString(geometry.keys()).c_str());
   std::printf("files             %u of keys and as many of values\n", geometry.file_count);
   if (!identity.paths.empty()) {
     std::printf("stripe unit       %" PRIu64 " bytes\n", geometry.stripe_unit_bytes);
   }
   for (size_t i = 0; i < identity.paths.size(); ++i) {
-    const engine_race::UnitMap* const units = files.values.paths()[i].units.get();
+    const UnitMap* const units = files.values.paths()[i].units.get();
     std::printf("path %-12zu %s%s%s\n", i, identity.paths[i].c_str(), units == nullptr ? "" : ": ",
                 units == nullptr ? "" : units->Describe().c_str());
   }
@@ -68,7 +65,7 @@ void PrintManifest(const engine_race::StoreFiles& files) {
 }
 
 void PrintTotals(const StoreFiles& files, const std::vector<BucketState>& states) {
-  const uint32_t page_cache_id = engine_race::PageCacheId(files);
+  const uint32_t page_cache_id = PageCacheId(files);
   uint64_t record_count = 0;
   uint64_t synced_total = 0;
   uint64_t staged_count = 0;
@@ -132,7 +129,7 @@ void PrintFill(const std::vector<BucketState>& states) {
 void PrintIndex(const Status& loaded, const IndexRoot& root,
                 const std::vector<BucketState>& states) {
   if (!loaded.ok()) {
-    const bool is_missing = loaded.code() == engine_race::Code::kNotFound;
+    const bool is_missing = loaded.code() == Code::kNotFound;
     std::printf("index on disk    %s\n", is_missing ? "none" : loaded.ToString().c_str());
     return;
   }
@@ -146,7 +143,7 @@ void PrintIndex(const Status& loaded, const IndexRoot& root,
   }
   for (const auto& extent : root.extents) {
     key_count += extent.record_count;
-    bytes += engine_race::format::IndexExtentBytesOf(extent.record_count);
+    bytes += format::IndexExtentBytesOf(extent.record_count);
   }
   std::printf("index on disk    %zu extents, %" PRIu64 " keys, %" PRIu64 " bytes\n",
               root.extents.size(), key_count, bytes);
@@ -179,9 +176,9 @@ void PrintBuckets(const std::vector<BucketState>& states, const IndexRoot& root)
   std::printf("\n%s", table.ToString().c_str());
 }
 
-std::string BadText(const engine_race::BadRecord& bad) {
+std::string BadText(const BadRecord& bad) {
   std::string text = "bad: " + bad.file + ", bucket " + Count(bad.bucket);
-  if (bad.slot != engine_race::BadRecord::kWholeBucket) text += ", slot " + Count(bad.slot);
+  if (bad.slot != BadRecord::kWholeBucket) text += ", slot " + Count(bad.slot);
   return text + ": " + bad.what + "\n";
 }
 
@@ -197,31 +194,30 @@ class Reading {
     // Short work ends before the line's next turn to be painted.
     if (before == 0 && done_count > 0) line_->Repaint();
   }
-  void PrintBad(const engine_race::BadRecord& bad) {
+  void PrintBad(const BadRecord& bad) {
     if (line_) return line_->Print(BadText(bad));
     std::fputs(BadText(bad).c_str(), stdout);
   }
 
  private:
-  static constexpr uint64_t kRecordBytes = engine_race::kKeyBytes + engine_race::kValueBytes;
+  static constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
 
   const std::string label_;
   std::optional<Progress> line_;  // once the number of records is known
 };
 
-using ReadFn =
-    std::function<Status(engine_race::VerifyReport* report, const engine_race::BadRecordFn& on_bad,
-                         const engine_race::ProgressFn& on_progress)>;
+using ReadFn = std::function<Status(VerifyReport* report, const BadRecordFn& on_bad,
+                                    const ProgressFn& on_progress)>;
 
 // Calls `read`, which is Store::Verify or Store::Copy. Prints the totals and returns the exit code.
 int ReadAll(const char* what, const char* done, const std::string& dir, const ReadFn& read) {
   const auto began = std::chrono::steady_clock::now();
-  engine_race::VerifyReport report;
+  VerifyReport report;
   Status status;
   {
     Reading reading(what);
     status = read(
-        &report, [&](const engine_race::BadRecord& bad) { reading.PrintBad(bad); },
+        &report, [&](const BadRecord& bad) { reading.PrintBad(bad); },
         [&](uint64_t done_count, uint64_t count) {
           reading.NoteProgress(done_count, count);
           return true;
@@ -244,29 +240,27 @@ int ReadAll(const char* what, const char* done, const std::string& dir, const Re
   }
   std::printf("\n");
   if (status.ok()) return kExitDone;
-  return status.code() == engine_race::Code::kCorruption ? kExitFailure : kExitRefused;
+  return status.code() == Code::kCorruption ? kExitFailure : kExitRefused;
 }
 
 // Prints every damaged record, then the totals. Damage is a failure.
 int Verify(const std::string& dir) {
-  return ReadAll(
-      "verify", "verified", dir,
-      [&](engine_race::VerifyReport* report, const auto& on_bad, const auto& on_progress) {
-        return engine_race::Store::Verify({}, dir, report, on_bad, on_progress);
-      });
+  return ReadAll("verify", "verified", dir,
+                 [&](VerifyReport* report, const auto& on_bad, const auto& on_progress) {
+                   return Store::Verify({}, dir, report, on_bad, on_progress);
+                 });
 }
 
 // Copies the store into `to`, which must be missing or empty. Copies its values onto `paths`, or
 // into `to` when there are none. Prints every damaged record, then the totals. There is a copy only
 // if the exit code is kExitDone.
 int Copy(const std::string& dir, const std::string& to, const std::vector<std::string>& paths) {
-  engine_race::Options options;
+  Options options;
   options.paths = paths;
-  const int code =
-      ReadAll("copy", "copied", dir,
-              [&](engine_race::VerifyReport* report, const auto& on_bad, const auto& on_progress) {
-                return engine_race::Store::Copy(options, dir, to, report, on_bad, on_progress);
-              });
+  const int code = ReadAll("copy", "copied", dir,
+                           [&](VerifyReport* report, const auto& on_bad, const auto& on_progress) {
+                             return Store::Copy(options, dir, to, report, on_bad, on_progress);
+                           });
   if (code == kExitFailure) {
     std::printf("there is no copy: what lies in %s is no store\n", to.c_str());
   }
@@ -276,27 +270,27 @@ int Copy(const std::string& dir, const std::string& to, const std::vector<std::s
 // Prints the manifest and the fill and skew of the buckets. With `every_bucket` also prints a line
 // for each bucket that has records.
 int Dump(const std::string& dir, bool every_bucket) {
-  engine_race::StoreFiles files;
-  if (const Status status = engine_race::OpenStoreFilesToRead(dir, &files); !status.ok()) {
+  StoreFiles files;
+  if (const Status status = OpenStoreFilesToRead(dir, &files); !status.ok()) {
     return Refuse("dump", dir, status);
   }
   std::vector<BucketState> states;
-  if (const Status status = engine_race::Staging(files).ReadCounts(&states); !status.ok()) {
+  if (const Status status = Staging(files).ReadCounts(&states); !status.ok()) {
     return Refuse("dump", dir, status);
   }
   PrintManifest(files);
   PrintTotals(files, states);
   PrintFill(states);
   IndexRoot root;
-  const Status loaded = engine_race::l1::LoadIndexRoot(files.directory.get(), files.identity.ids(),
-                                                       files.identity.geometry.bucket_count, &root);
+  const Status loaded = l1::LoadIndexRoot(files.directory.get(), files.identity.ids(),
+                                          files.identity.geometry.bucket_count, &root);
   PrintIndex(loaded, root, states);
   if (every_bucket) PrintBuckets(states, root);
   return 0;
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness
 
 int main(int argc, char** argv) {
   CLI::App app(
@@ -346,24 +340,27 @@ int main(int argc, char** argv) {
   CLI::Option* const json_flag = top->add_flag("--json", json, "a line of JSON each time");
   top->add_flag("--prometheus", prometheus, "print the metrics for Prometheus and end")
       ->excludes(json_flag);
-  if (const auto code = harness::ParseCommandLine("store", argc, argv, &app)) return *code;
-  if (*verify) return harness::Verify(dir);
-  if (*copy) return harness::Copy(dir, copy_dir, copy_paths);
+  if (const auto code = engine_race::harness::ParseCommandLine("store", argc, argv, &app))
+    return *code;
+  if (*verify) return engine_race::harness::Verify(dir);
+  if (*copy) return engine_race::harness::Copy(dir, copy_dir, copy_paths);
   if (*backup) {
-    if (!dir.empty() && backup_dir.empty() && verify_backup) return harness::RunVerifyBackup(dir);
+    if (!dir.empty() && backup_dir.empty() && verify_backup)
+      return engine_race::harness::RunVerifyBackup(dir);
     if (backup_dir.empty()) {
       std::fprintf(stderr, "store backup: SRC and DST are needed, or --verify and a backup\n");
-      return harness::kExitRefused;
+      return engine_race::harness::kExitRefused;
     }
-    return harness::RunBackup(dir, backup_dir, since, verify_backup);
+    return engine_race::harness::RunBackup(dir, backup_dir, since, verify_backup);
   }
-  if (*compact) return harness::RunCompact(dir);
-  if (*restore) return harness::RunRestore(dir, backup_dir);
+  if (*compact) return engine_race::harness::RunCompact(dir);
+  if (*restore) return engine_race::harness::RunRestore(dir, backup_dir);
   if (*top) {
-    const harness::TopForm form = prometheus ? harness::TopForm::kPrometheus
-                                  : json     ? harness::TopForm::kJson
-                                             : harness::TopForm::kTable;
-    return harness::RunTop(dir, form, once);
+    const engine_race::harness::TopForm form = prometheus
+                                                   ? engine_race::harness::TopForm::kPrometheus
+                                               : json ? engine_race::harness::TopForm::kJson
+                                                      : engine_race::harness::TopForm::kTable;
+    return engine_race::harness::RunTop(dir, form, once);
   }
-  return harness::Dump(dir, every_bucket);
+  return engine_race::harness::Dump(dir, every_bucket);
 }

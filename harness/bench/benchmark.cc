@@ -5,11 +5,8 @@
 #include "harness/bench/load.h"
 #include "harness/data/mix.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 constexpr std::array<BenchTraits, 25> kBenchmarks = {{
     {.name = "fillseq", .is_fill = true, .writes = true, .divides_writes = true, .has_end = true},
@@ -62,9 +59,9 @@ std::string_view OperationKindName(OperationKind kind) {
   return kKindNames[static_cast<size_t>(kind)];
 }
 
-engine_race::LatencyHistogram BenchResult::Latency() const {
-  engine_race::LatencyHistogram all;
-  for (const engine_race::LatencyHistogram& one : latencies) all.Merge(one);
+LatencyHistogram BenchResult::Latency() const {
+  LatencyHistogram all;
+  for (const LatencyHistogram& one : latencies) all.Merge(one);
   return all;
 }
 
@@ -149,4 +146,4 @@ void ReplayWrites(const BenchConfig& config, const BenchResult& result,
   }
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -21,7 +21,7 @@
 #include "engine_race/base/status.h"
 #include "harness/kv/kv_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Seed of ValueMaker: of every value that a benchmark writes or checks.
 inline constexpr uint64_t kBenchValueSeed = 17;
@@ -119,7 +119,7 @@ struct BenchResult {
   double cpu_user_seconds = 0;
   double cpu_system_seconds = 0;
   // Of calls, by OperationKind; a call of multireadrandom is a batch. A run of scanall has none.
-  std::array<engine_race::LatencyHistogram, kOperationKindCount> latencies;
+  std::array<LatencyHistogram, kOperationKindCount> latencies;
   std::vector<BenchSecond> timeline;
   // Calls by thread; the last is a background writer's. ReplayWrites needs them.
   std::vector<uint64_t> thread_calls;
@@ -130,7 +130,7 @@ struct BenchResult {
     return seconds > 0 ? static_cast<double>(operations) / seconds : 0;
   }
   // Of all kinds.
-  engine_race::LatencyHistogram Latency() const;
+  LatencyHistogram Latency() const;
 };
 
 // The properties of a benchmark that are known before it runs.
@@ -180,21 +180,21 @@ uint64_t YcsbKey(uint64_t number);
 // operations.
 uint64_t ExpectedInserts(const BenchConfig& config);
 // Whether the store has this record of YCSB.
-engine_race::Status HasYcsbRecord(KvStore* store, uint64_t number, bool* has);
+Status HasYcsbRecord(KvStore* store, uint64_t number, bool* has);
 // Whether the store has the records that ycsbload writes: its first one, and the last one of each
 // thread of a load.
-engine_race::Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has);
+Status HasYcsbRecords(const BenchConfig& config, KvStore* store, bool* has);
 
 // Runs config.benchmark over an open store. Also after a failure *result has what was done.
 // kInvalidArgument for a benchmark that is none or numbers out of range. kIncomplete when the user
 // has interrupted, see CatchInterrupts. kCorruption for a value that no benchmark wrote under its
 // key. kNotFound for a record of YCSB that is missing. Else the store's failure.
-engine_race::Status RunBenchmark(const BenchConfig& config, KvStore* store, BenchResult* result);
+Status RunBenchmark(const BenchConfig& config, KvStore* store, BenchResult* result);
 
 // Calls `visit` for each record that the run of a benchmark outside of YCSB has written or deleted.
 void ReplayWrites(const BenchConfig& config, const BenchResult& result,
                   const std::function<void(uint64_t number, bool deleted)>& visit);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_BENCHMARK_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 struct Word {
@@ -80,4 +80,4 @@ std::string WhyNoFlag(std::string_view argument) {
 
 std::string WhyNoBenchmark(std::string_view name) { return WhyOf(kMissingBenchmarks, name); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

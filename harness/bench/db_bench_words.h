@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace harness {
+namespace engine_race::harness {
 
 // Why this argument of db_bench, "--name" or "--name=value", cannot be had. Empty for any other
 // argument.
@@ -16,6 +16,6 @@ std::string WhyNoFlag(std::string_view argument);
 // Why this benchmark of db_bench cannot be run. Empty for any other name.
 std::string WhyNoBenchmark(std::string_view name);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_DB_BENCH_WORDS_H_

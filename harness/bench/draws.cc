@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace harness {
+namespace engine_race::harness {
 
 WordStream::WordStream(const BenchConfig& config, uint32_t thread) {
   uint64_t name = 0;
@@ -24,7 +24,7 @@ uint64_t WriteDraw::NumberAt(uint64_t call) const {
   return AsBelow(words_.At(call), config_.num);
 }
 
-std::optional<uint64_t> AckedCounter::Claim(engine_race::FunctionRef<bool()> goes_on) {
+std::optional<uint64_t> AckedCounter::Claim(FunctionRef<bool()> goes_on) {
   // Relaxed: numbers need only be distinct.
   const uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
   // A number shares its bit with the one that is a window before it.
@@ -66,4 +66,4 @@ uint64_t YcsbDraw::NumberFrom(uint64_t word, uint64_t count) const {
   return count - 1 - std::min(ranks_.RankAt(AsFraction(word)), count - 1);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

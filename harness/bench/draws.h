@@ -18,7 +18,7 @@
 #include "harness/data/mix.h"
 #include "harness/data/record_draw.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The random words of one thread of a run.
 class WordStream {
@@ -73,7 +73,7 @@ class AckedCounter {
 
   // The number of a record to insert. Waits for a slow insert that is a whole window behind.
   // Nothing when `goes_on` ends the wait.
-  std::optional<uint64_t> Claim(engine_race::FunctionRef<bool()> goes_on);
+  std::optional<uint64_t> Claim(FunctionRef<bool()> goes_on);
   // The record is in the store.
   void Ack(uint64_t number);
   // All records below this number are in the store.
@@ -108,6 +108,6 @@ class YcsbDraw {
   const ZipfRanks ranks_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_DRAWS_H_

@@ -7,8 +7,8 @@
 #define ENGINE_RACE_TEXT_OF(word) #word
 #define ENGINE_RACE_TEXT(word) ENGINE_RACE_TEXT_OF(word)
 
-namespace harness {
+namespace engine_race::harness {
 
 std::string GitHash() { return ENGINE_RACE_TEXT(ENGINE_RACE_GIT_HASH); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -4,12 +4,12 @@
 
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 // 40 hexadecimal digits, with "-dirty" behind them when files had changed since the commit.
 // "unknown" for a build outside of a repository.
 std::string GitHash();
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_GIT_HASH_H_

@@ -7,11 +7,8 @@
 #include "harness/data/key_source.h"
 #include "harness/load/short_ranges.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 class WriteLoad final : public Load {
  public:
@@ -316,4 +313,4 @@ Status MakeLoad(const LoadContext& context, std::unique_ptr<Load>* load) {
   return Status::InvalidArgument("there is no benchmark " + context.config.benchmark);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

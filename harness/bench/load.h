@@ -15,7 +15,7 @@
 #include "harness/data/value_maker.h"
 #include "harness/kv/kv_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The counts of one call.
 struct CallResult {
@@ -44,8 +44,6 @@ struct LoadContext {
 
 class Load {
  public:
-  using Status = engine_race::Status;
-
   explicit Load(const LoadContext& context)
       : config_(context.config),
         store_(context.store),
@@ -102,7 +100,7 @@ class Load {
 };
 
 // kInvalidArgument for a benchmark that is none, else the store's failure.
-engine_race::Status MakeLoad(const LoadContext& context, std::unique_ptr<Load>* load);
+Status MakeLoad(const LoadContext& context, std::unique_ptr<Load>* load);
 
 // The order in which a benchmark writes its records.
 WriteOrder WriteOrderOf(std::string_view benchmark);
@@ -112,6 +110,6 @@ std::unique_ptr<Load> MakeBackgroundWriter(const LoadContext& context);
 // A workload of YCSB; null for a benchmark that is none.
 std::unique_ptr<Load> MakeYcsbLoad(const LoadContext& context);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_LOAD_H_

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace harness {
+namespace engine_race::harness {
 
 class Pace {
  public:
@@ -26,6 +26,6 @@ class Pace {
   const double first_ns_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_PACE_H_

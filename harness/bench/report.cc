@@ -18,10 +18,8 @@
 #include "harness/system/machine.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::LatencyHistogram;
 
 template <typename... Args>
 std::string Text(const char* format, Args... args) {
@@ -183,9 +181,9 @@ nlohmann::json MachineJson(const std::string& dir) {
   machine["git_hash"] = GitHash();
   machine["device"] = device.device().empty() ? nlohmann::json() : nlohmann::json(device.device());
   machine["device_bytes_from"] = device.source();
-  const uint64_t limit_bytes = engine_race::MemoryLimitFrom(engine_race::ReadTextFile);
+  const uint64_t limit_bytes = MemoryLimitFrom(ReadTextFile);
   machine["memory_limit_bytes"] =
-      limit_bytes == engine_race::kNoMemoryLimit ? nlohmann::json() : nlohmann::json(limit_bytes);
+      limit_bytes == kNoMemoryLimit ? nlohmann::json() : nlohmann::json(limit_bytes);
   return machine;
 }
 
@@ -294,4 +292,4 @@ std::string RunsCsv(const nlohmann::json& runs) {
   return csv;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -14,7 +14,7 @@
 #include "harness/bench/benchmark.h"
 #include "harness/system/device_io.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct RunCosts {
   // Of all devices that the store lies on, see DeviceIo.
@@ -63,6 +63,6 @@ nlohmann::json SummaryJson(const nlohmann::json& runs);
 // The runs as lines of CSV below a line of names.
 std::string RunsCsv(const nlohmann::json& runs);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_REPORT_H_

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace harness {
+namespace engine_race::harness {
 
 bool ReportFile::Open(const std::string& path, uint32_t interval_seconds) {
   interval_seconds_ = interval_seconds;
@@ -25,4 +25,4 @@ void ReportFile::NoteSecond(double seconds, uint64_t operations) {
   noted_operations_ = operations;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 class ReportFile {
  public:
@@ -32,6 +32,6 @@ class ReportFile {
   double last_seconds_ = 0;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_REPORT_FILE_H_

@@ -16,10 +16,8 @@
 #include "harness/system/child_process.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 constexpr uint64_t kUnlimited = ~uint64_t{0};
 
@@ -32,7 +30,7 @@ struct alignas(64) ThreadTally {
   // It did all that it had to do.
   bool complete = false;
   // By OperationKind.
-  std::array<engine_race::LatencyHistogram, kOperationKindCount> latencies;
+  std::array<LatencyHistogram, kOperationKindCount> latencies;
 
   void Add(const CallResult& call, uint64_t latency_ns) {
     sums.Add(call);
@@ -46,7 +44,7 @@ void SleepExactly() { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
 // Waits until the call shall begin, and returns that time. 0 when the run ends before. Without a
 // rate it is now.
 uint64_t WaitToStart(const Pace& pace, uint64_t begin_ns, uint64_t call,
-                     engine_race::FunctionRef<bool()> goes_on) {
+                     FunctionRef<bool()> goes_on) {
   if (!pace.has_rate()) return NowNs();
   const uint64_t at = begin_ns + pace.StartNs(call);
   for (uint64_t now = NowNs(); now < at; now = NowNs()) {
@@ -307,4 +305,4 @@ Status RunBenchmark(const BenchConfig& config, KvStore* store, BenchResult* resu
   return run.Go();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

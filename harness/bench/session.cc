@@ -9,12 +9,8 @@
 #include "harness/measure/result_file.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::FunctionRef;
-using engine_race::Status;
 
 Status Print(const std::string& text) {
   return PrintAll(text) ? Status::Ok() : Status::IOError("cannot print to standard output");
@@ -64,7 +60,7 @@ Status BenchSession::Run() {
   Status status = PrintHead();
   if (status.ok() && plan_.measures_floor) {
     constexpr uint64_t kMostFloorBytes = uint64_t{1} << 30;
-    const uint64_t bytes = std::min(plan_.config.num * engine_race::kValueBytes, kMostFloorBytes);
+    const uint64_t bytes = std::min(plan_.config.num * kValueBytes, kMostFloorBytes);
     status = MeasureFloor(dir_.path(), bytes, &floor_);
   }
   for (const std::string& step : plan_.steps) {
@@ -90,10 +86,10 @@ Status BenchSession::Prepare() {
 }
 
 Status BenchSession::Open(bool syncs) {
-  engine_race::Options engine_options = plan_.options;
+  Options engine_options = plan_.options;
   // As in db_bench, writers that wait at the same time share a flush.
-  if (syncs && engine_options.sync_mode == engine_race::SyncMode::kNone) {
-    engine_options.sync_mode = engine_race::SyncMode::kGroup;
+  if (syncs && engine_options.sync_mode == SyncMode::kNone) {
+    engine_options.sync_mode = SyncMode::kGroup;
   }
   kind_ = EngineStoreKind(engine_options);
   KvOptions options;
@@ -261,4 +257,4 @@ nlohmann::json BenchSession::ToJson() const {
   return json;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

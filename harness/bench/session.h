@@ -21,7 +21,7 @@
 #include "harness/bench/store_dir.h"
 #include "harness/kv/kv_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct SessionPlan {
   // Benchmarks, and "stats", "sync" and "compact".
@@ -29,7 +29,7 @@ struct SessionPlan {
   // Of all of them; `benchmark` and `on_second` are the session's.
   BenchConfig config;
   std::string db;
-  engine_race::Options options;
+  Options options;
   bool use_existing_db = false;
   bool histogram = false;
   bool statistics = false;
@@ -68,33 +68,32 @@ class BenchSession {
 
   // Runs the steps until one fails. kIncomplete when the user has interrupted. kInvalidArgument
   // and kNotFound when the flags do not fit the directory; then nothing was done to it.
-  engine_race::Status Run();
+  Status Run();
   bool has_runs() const { return !runs_.empty(); }
   // Of the runs so far, in the shape of docs/bench.md, but for "config".
   nlohmann::json ToJson() const;
 
  private:
-  engine_race::Status Prepare();
+  Status Prepare();
   // With `syncs` each write is durable before it returns, whatever the options say.
-  engine_race::Status Open(bool syncs);
-  engine_race::Status Close();
+  Status Open(bool syncs);
+  Status Close();
   // Begins with an empty store unless it is empty already.
-  engine_race::Status StartFresh(bool syncs);
+  Status StartFresh(bool syncs);
   // Opens the store anew if it is open in the other mode.
-  engine_race::Status SwitchTo(bool syncs);
-  engine_race::Status RunStep(const std::string& name);
+  Status SwitchTo(bool syncs);
+  Status RunStep(const std::string& name);
   // Runs and measures one call of the store, by one thread.
-  engine_race::Status RunCall(const std::string& name,
-                              engine_race::FunctionRef<engine_race::Status()> call);
+  Status RunCall(const std::string& name, FunctionRef<Status()> call);
   // Runs ycsbload where its records are missing.
-  engine_race::Status LoadYcsb();
+  Status LoadYcsb();
   // An implicit run has neither rate nor time limit.
-  engine_race::Status Measure(const std::string& benchmark, bool is_implicit);
+  Status Measure(const std::string& benchmark, bool is_implicit);
   // The bytes of the store over those of its live records. Null where these are not known.
   std::optional<double> SpaceAmplification() const;
   // Keeps and prints the figures of a run.
-  engine_race::Status Note(const BenchResult& result, const RunCosts& costs);
-  engine_race::Status PrintHead() const;
+  Status Note(const BenchResult& result, const RunCosts& costs);
+  Status PrintHead() const;
   // The directory of the store and those of its values.
   std::vector<std::string> StoreDirs() const;
 
@@ -116,6 +115,6 @@ class BenchSession {
   std::vector<uint64_t> bucket_fill_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_SESSION_H_

@@ -6,7 +6,7 @@
 #include "harness/load/store_basics.h"
 #include "harness/system/disk.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // More than any disk holds, and far from overflow in bytes.
@@ -61,4 +61,4 @@ std::string WhyNoRoomFor(uint64_t records, const std::string& dir,
   return WhyNoRoom(needs);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

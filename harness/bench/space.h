@@ -10,7 +10,7 @@
 
 #include "harness/bench/benchmark.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The most records that the store has space for at once when it runs these steps. Expected
 // updates count, as if reclaim gave nothing back. Writes by time are counted as if by number.
@@ -22,6 +22,6 @@ uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& 
 std::string WhyNoRoomFor(uint64_t records, const std::string& dir,
                          const std::vector<std::string>& value_paths);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_SPACE_H_

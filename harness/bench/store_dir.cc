@@ -16,13 +16,10 @@
 #include "harness/load/store_basics.h"
 #include "harness/system/disk.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::DirectoryLock;
-using engine_race::Status;
 namespace fs = std::filesystem;
-namespace sys = engine_race::sys;
 
 constexpr char kNoteName[] = "bench-store.json";
 constexpr mode_t kNoteMode = 0644;
@@ -72,8 +69,8 @@ bool IsDevice(const std::string& path) {
 
 // Opens the note in an open directory, or makes an empty one, and takes its lock. kIOError when
 // another bench has the lock, or has removed the note meanwhile.
-Status LockNote(int dir_fd, engine_race::UniqueFd* note) {
-  engine_race::UniqueFd file;
+Status LockNote(int dir_fd, UniqueFd* note) {
+  UniqueFd file;
   bool is_named = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(dir_fd, kNoteName, O_RDWR | O_CREAT, kNoteMode, &file));
   ENGINE_RACE_RETURN_IF_ERROR(sys::LockFile(file.get(), sys::LockKind::kExclusive));
@@ -86,8 +83,8 @@ Status LockNote(int dir_fd, engine_race::UniqueFd* note) {
 // Makes the directory and its note, or finds this note there. A bench that was killed here has left
 // an empty note.
 Status ClaimValuePath(const std::string& path, const std::string& text) {
-  engine_race::UniqueFd directory;
-  engine_race::UniqueFd note;
+  UniqueFd directory;
+  UniqueFd note;
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(path, /*create=*/true, &directory));
   ENGINE_RACE_RETURN_IF_ERROR(LockNote(directory.get(), &note));
   const std::string found = ReadNote(path);
@@ -98,23 +95,22 @@ Status ClaimValuePath(const std::string& path, const std::string& text) {
 
 // Takes the lock that an open store holds, where there is one.
 Status LockStore(const std::string& path, DirectoryLock* lock) {
-  engine_race::UniqueFd directory;
+  UniqueFd directory;
   const Status opened = sys::OpenDirectory(path, /*create=*/false, &directory);
-  if (opened.code() == engine_race::Code::kNotFound) return Status::Ok();
+  if (opened.code() == Code::kNotFound) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(opened);
   bool has_lock = false;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      sys::Exists(directory.get(), engine_race::format::kLockName, &has_lock));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(directory.get(), format::kLockName, &has_lock));
   return has_lock ? DirectoryLock::TakeToWrite(directory.get(), kNoteMode, lock) : Status::Ok();
 }
 
 // The paths that the store's manifest names.
 std::vector<std::string> PathsOfStore(const std::string& dir) {
-  engine_race::UniqueFd directory;
-  engine_race::StoreIdentity identity;
+  UniqueFd directory;
+  StoreIdentity identity;
   if (!sys::OpenDirectory(dir, /*create=*/false, &directory).ok()) return {};
-  return engine_race::ReadManifest(directory.get(), &identity).ok() ? identity.paths
-                                                                    : std::vector<std::string>();
+  return ReadManifest(directory.get(), &identity).ok() ? identity.paths
+                                                       : std::vector<std::string>();
 }
 
 }  // namespace
@@ -181,7 +177,7 @@ bool StoreDir::Empty(std::string* error) {
 // A bench holds the lock of the note as long as it runs.
 bool StoreDir::TakeNote(std::string* error) {
   if (note_.valid()) return true;
-  engine_race::UniqueFd directory;
+  UniqueFd directory;
   Status status = sys::OpenDirectory(path_, /*create=*/false, &directory);
   if (status.ok()) status = LockNote(directory.get(), &note_);
   if (status.ok()) return true;
@@ -246,4 +242,4 @@ bool StoreDir::RemoveStore(std::string* error) const {
   return true;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

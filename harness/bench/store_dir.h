@@ -16,7 +16,7 @@
 #include "engine_race/base/sys.h"
 #include "harness/system/work_dir.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class StoreDir {
  public:
@@ -60,9 +60,9 @@ class StoreDir {
   std::vector<std::string> value_paths_;
   bool is_fresh_ = false;
   // Open and locked since the first Empty.
-  engine_race::UniqueFd note_;
+  UniqueFd note_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_STORE_DIR_H_

@@ -5,7 +5,7 @@
 
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 void SecondNotes::Note(double seconds, uint64_t operations) {
   seconds_->push_back({seconds, operations - noted_});
@@ -45,4 +45,4 @@ void Timeline::Watch(const std::stop_token& stop) {
   }
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -14,7 +14,7 @@
 #include "harness/bench/benchmark.h"
 #include "harness/measure/progress.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Turns counts of all operations so far into those of each second. The caller has the clock.
 class SecondNotes {
@@ -54,6 +54,6 @@ class Timeline {
   std::jthread thread_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_BENCH_TIMELINE_H_

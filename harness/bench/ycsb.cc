@@ -7,11 +7,8 @@
 #include "harness/bench/load.h"
 #include "harness/data/key_source.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 constexpr uint32_t kMaxScanKeys = 100;
 // Random words that a call may need: its kind, its record and the length of its scan.
@@ -120,4 +117,4 @@ std::unique_ptr<Load> MakeYcsbLoad(const LoadContext& context) {
   return nullptr;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -19,9 +19,7 @@
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 void Setting::Set(double number) const {
   std::visit(
@@ -105,7 +103,7 @@ bool Bench::IsWanted(const BenchPart& part) const {
 }
 
 Status Bench::IsPossible(const BenchPart& part) const {
-  if (!part.why_not.empty()) return Status(engine_race::Code::kNotSupported, part.why_not);
+  if (!part.why_not.empty()) return Status(Code::kNotSupported, part.why_not);
   if (part.needs_tmpfs && tmpfs_dir_.empty()) return Status::Full("no room on " + order_.tmpfs);
   const std::string no_room = WhyNoRoom({{disk_->path(), part.disk_bytes}});
   return no_room.empty() ? Status::Ok() : Status::Full(no_room);
@@ -194,4 +192,4 @@ nlohmann::json Bench::ToJson() {
   return json;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

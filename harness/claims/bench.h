@@ -24,7 +24,7 @@
 #include "harness/measure/claim_rounds.h"
 #include "harness/system/scratch_dir.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Why parts beside RocksDB cannot be measured.
 inline constexpr char kNoRocks[] = "built without RocksDB; scripts/setup.sh rocksdb installs it";
@@ -49,7 +49,7 @@ struct Setting {
 struct BenchPart {
   const char* name;
   std::vector<ClaimTarget> claims;
-  std::function<engine_race::Status()> measure;
+  std::function<Status()> measure;
   // The disk space without which the part is not begun.
   uint64_t disk_bytes = 0;
   bool needs_tmpfs = false;
@@ -102,7 +102,6 @@ class Bench {
   const std::string& tmpfs_dir() const { return tmpfs_dir_; }
 
  protected:
-  using Status = engine_race::Status;
   // Settings that are members.
   using Count32 = Knob<uint32_t>;
   using Count = Knob<uint64_t>;
@@ -195,6 +194,6 @@ class Knob {
 // The JSON in a file; null when there is none.
 nlohmann::json JsonOfFile(const std::string& path);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_BENCH_H_

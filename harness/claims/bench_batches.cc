@@ -14,12 +14,8 @@
 #include "harness/load/store_basics.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::KeyBytes;
-using engine_race::Store;
-using engine_race::SyncMode;
 
 class BatchesBench final : public Bench {
  public:
@@ -62,13 +58,13 @@ class BatchesBench final : public Bench {
               const std::string& figure) {
     const std::string store_dir = dir + "/store";
     std::filesystem::remove_all(store_dir);
-    engine_race::Options options = QuietOptions();
+    Options options = QuietOptions();
     options.sync_mode = mode;
     std::unique_ptr<Store> store;
     ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, store_dir, &store));
-    std::string value(engine_race::kValueBytes, 'v');
+    std::string value(kValueBytes, 'v');
     const auto key_at = [&](uint64_t i) { return KeyBytes(StampRecord(seed_ + i, value.data())); };
-    engine_race::WriteBatch batch;
+    WriteBatch batch;
     const uint64_t begin_ns = NowNs();
     for (uint64_t i = 0; i < count;) {
       if (batch_records == 0) {
@@ -97,4 +93,4 @@ class BatchesBench final : public Bench {
 
 std::unique_ptr<Bench> MakeBatchesBench() { return std::make_unique<BatchesBench>(); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

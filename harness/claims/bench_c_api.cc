@@ -15,11 +15,8 @@
 #include "harness/measure/cpu_rounds.h"
 #include "harness/system/machine.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
-using engine_race::Store;
 
 constexpr char kOfC[] = "engine_race_read, CPU ns";
 constexpr char kOfCpp[] = "Store::ReadInto, CPU ns";
@@ -29,7 +26,7 @@ constexpr char kHotValueBytes[] = "0";
 
 Status FromC(int code) {
   if (code == ENGINE_RACE_OK) return Status::Ok();
-  return {static_cast<engine_race::Code>(code), engine_race_error_message()};
+  return {static_cast<Code>(code), engine_race_error_message()};
 }
 
 class CApiBench final : public Bench {
@@ -47,8 +44,8 @@ class CApiBench final : public Bench {
   uint64_t TmpfsBytes() override { return StoreBytes(record_count_); }
 
   std::string StoreDir() const { return tmpfs_dir() + "/store"; }
-  static engine_race::Options StoreOptions() {
-    engine_race::Options options = QuietOptions();
+  static Options StoreOptions() {
+    Options options = QuietOptions();
     options.hot_value_bytes = 0;
     return options;
   }
@@ -116,4 +113,4 @@ class CApiBench final : public Bench {
 
 std::unique_ptr<Bench> MakeCApiBench() { return std::make_unique<CApiBench>(); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -6,7 +6,7 @@
 #include "harness/system/child_process.h"
 #include "harness/system/exit_codes.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 int EndBench(const char* program, const std::string& table, const std::vector<std::string>& errors,
              const nlohmann::json& json, const std::string& json_path) {
@@ -21,4 +21,4 @@ int EndBench(const char* program, const std::string& table, const std::vector<st
   return errors.empty() && printed ? kExitDone : kExitFailure;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 // Prints the table and the failures, and saves the figures unless `json_path` is empty. Returns the
 // exit code.
 int EndBench(const char* program, const std::string& table, const std::vector<std::string>& errors,
              const nlohmann::json& json, const std::string& json_path);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_BENCH_END_H_

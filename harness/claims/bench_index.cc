@@ -14,11 +14,7 @@
 #include "harness/system/own_child.h"
 #include "harness/system/page_cache.h"
 
-namespace harness {
-
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::Store;
+namespace engine_race::harness {
 
 namespace {
 
@@ -29,8 +25,8 @@ constexpr uint32_t kReadersBeside = 2;  // that read while others write
 
 // The most disk space of a store that is filled without values, and of `write_count` writes to it.
 uint64_t FilledBytes(uint64_t key_count, uint64_t write_count = 0) {
-  constexpr uint64_t kKeyBytes = engine_race::kKeyEntryBytes + kIndexBytesPerRecord;
-  return (key_count + write_count) * kKeyBytes + StoreBytes(write_count);
+  constexpr uint64_t kBytesOfKey = kKeyEntryBytes + kIndexBytesPerRecord;
+  return (key_count + write_count) * kBytesOfKey + StoreBytes(write_count);
 }
 
 }  // namespace
@@ -126,8 +122,7 @@ Options IndexBench::FilledOptions() const {
   Options options = QuietOptions();
   options.bucket_count = bucket_count_;
   options.file_count = std::min(options.file_count, options.bucket_count);
-  options.build_thread_count =
-      thread_count_ != 0 ? thread_count_() : engine_race::AvailableCpuCount();
+  options.build_thread_count = thread_count_ != 0 ? thread_count_() : AvailableCpuCount();
   return options;
 }
 
@@ -226,7 +221,7 @@ Status IndexBench::MeasureBillion() {
   const double key_count = static_cast<double>(billion_key_count_());
   rounds_.Note("billion keys: build_s", build_seconds);
   if (device.ok) {
-    const double entry_bytes = key_count * static_cast<double>(engine_race::kKeyEntryBytes);
+    const double entry_bytes = key_count * static_cast<double>(kKeyEntryBytes);
     rounds_.NoteRatio(kBillionBuild, build_seconds, entry_bytes / device.bytes_per_second);
   }
   rounds_.Note("billion_keys_rss_mib", rss_mib);
@@ -252,7 +247,7 @@ Status IndexBench::MeasureWriterStalls() {
                  static_cast<double>(stall_write_count_()) / result.seconds);
     return Status::Ok();
   };
-  const uint64_t flat = engine_race::kAutoIndexMemoryBytes;
+  const uint64_t flat = kAutoIndexMemoryBytes;
   return rounds_.Run({round_count_}, {[&] { return stall(0, "paged index"); },
                                       [&] { return stall(flat, "flat index"); }});
 }
@@ -269,7 +264,7 @@ Status IndexBench::MeasureWriteAmplification() {
         options.memory_budget_bytes = budget_bytes;
         std::unique_ptr<Store> opened;
         ENGINE_RACE_RETURN_IF_ERROR(store.Open(options, &opened));
-        const engine_race::StoreStats stats = opened->Stats();
+        const StoreStats stats = opened->Stats();
         *index_bytes = stats.index_memory_bytes + stats.frame_limit_bytes;
         return Status::Ok();
       },
@@ -282,8 +277,7 @@ Status IndexBench::MeasureWriteAmplification() {
       store.Load(opened.get(), amplified_write_count_, kReadersBeside, &result));
   const uint64_t index_bytes = opened->Stats().index_written_bytes - written_before;
   const double writes = static_cast<double>(amplified_write_count_());
-  rounds_.Note(kWriteAmplification,
-               static_cast<double>(index_bytes) / (writes * engine_race::kValueBytes));
+  rounds_.Note(kWriteAmplification, static_cast<double>(index_bytes) / (writes * kValueBytes));
   rounds_.Note("amplification: writes a second", writes / result.seconds);
   rounds_.Note("amplification: reads a second beside them",
                static_cast<double>(result.read_count) / result.seconds);
@@ -294,4 +288,4 @@ Status IndexBench::MeasureWriteAmplification() {
 
 std::unique_ptr<Bench> MakeIndexBench() { return std::make_unique<IndexBench>(); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,12 +12,8 @@
 #include "harness/load/dense_store.h"
 #include "harness/load/store_runs.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::IoBackend;
-using engine_race::Options;
-using engine_race::Status;
 
 constexpr char kMultiRead[] = "multiread_ratio";
 constexpr char kOverLibaio[] = "multiread: over fio's libaio";
@@ -194,8 +190,8 @@ class IoBench final : public Bench {
       RawFile& file = files.emplace_back();
       file.size_bytes = DenseStoreFileBytes(record_count_);
       if (!status.ok()) break;
-      status = engine_race::sys::OpenAt(AT_FDCWD, dir() + "/store/" + file_name,
-                                        O_RDONLY | O_DIRECT, 0, &file.fd);
+      status =
+          sys::OpenAt(AT_FDCWD, dir() + "/store/" + file_name, O_RDONLY | O_DIRECT, 0, &file.fd);
     }
     RawLoad load;
     load.files = files;
@@ -253,4 +249,4 @@ class IoBench final : public Bench {
 
 std::unique_ptr<Bench> MakeIoBench() { return std::make_unique<IoBench>(); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

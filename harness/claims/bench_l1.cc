@@ -20,10 +20,9 @@
 #include "harness/opponents/rocks.h"
 #include "harness/system/machine.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Status;
 using lab::BestNodeSearch;
 using lab::NodeSearchName;
 
@@ -45,14 +44,13 @@ class L1Bench final : public Bench {
     Set({"", &shape_.warming_seconds, 0.002});
     Set({"", &shape_.seed, kSame, "--seed", "", true});
     L1EngineShape& e = engine_;
-    const std::pair<uint64_t*, double> counts[] = {
-        {&e.memory_budget_bytes, engine_race::kMinMemoryBudgetBytes},
-        {&e.record_count, 16384},
-        {&e.uniform_record_count, 65536},
-        {&e.hot_record_count, 2000},
-        {&e.epoch_record_count, 2000},
-        {&e.warming_read_count, 20000},
-        {&e.probe_read_count, 10000}};
+    const std::pair<uint64_t*, double> counts[] = {{&e.memory_budget_bytes, kMinMemoryBudgetBytes},
+                                                   {&e.record_count, 16384},
+                                                   {&e.uniform_record_count, 65536},
+                                                   {&e.hot_record_count, 2000},
+                                                   {&e.epoch_record_count, 2000},
+                                                   {&e.warming_read_count, 20000},
+                                                   {&e.probe_read_count, 10000}};
     for (const auto& [value, smoke] : counts) Set({"", value, smoke});
     Set({"", &e.thread_count, 4});
     Set({"", &e.keys_per_call, 100});
@@ -368,7 +366,7 @@ class L1Bench final : public Bench {
   Count32 key_bytes_{this, "key_bytes", TableShape().key_bytes, kSame, "--key-bytes"};
   Count32 payload_bytes_{this, "payload_bytes", TableShape().payload_bytes, kSame,
                          "--payload-bytes"};
-  Count32 thread_count_{this,  "threads",   engine_race::AvailableCpuCount(),
+  Count32 thread_count_{this,  "threads",   AvailableCpuCount(),
                         kSame, "--threads", "of the cumulative claims"};
   Count lookup_count_{this, "lookups_drawn", uint64_t{1} << 22, 4096};  // drawn beforehand
   Count hot_key_count_{this, "hot_keys", 4000};
@@ -391,4 +389,4 @@ class L1Bench final : public Bench {
 
 std::unique_ptr<Bench> MakeL1Bench() { return std::make_unique<L1Bench>(); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -14,11 +14,10 @@
 #include "harness/system/machine.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
-using engine_race::Status;
 
 constexpr char kTextShared[] = "text_local_shared";
 constexpr char kTextCopies[] = "text_local_copies";
@@ -188,4 +187,4 @@ std::map<std::string, double> SharesOfGuests(const nlohmann::json& guests,
 
 std::unique_ptr<Bench> MakeNumaBench() { return std::make_unique<NumaBench>(); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

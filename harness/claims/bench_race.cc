@@ -16,14 +16,8 @@
 #include "harness/race/json.h"
 #include "harness/system/child_process.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::KeyBytes;
-using engine_race::Options;
-using engine_race::StagingMode;
-using engine_race::Status;
-using engine_race::Store;
 
 constexpr uint32_t kSmallGroupBytes = 16 * 1024;
 constexpr char kWriteCpu[] = "CPU of a Write, ns";
@@ -232,4 +226,4 @@ class RaceBench final : public Bench {
 
 std::unique_ptr<Bench> MakeRaceBench() { return std::make_unique<RaceBench>(); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

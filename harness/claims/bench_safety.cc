@@ -11,15 +11,11 @@
 #include "harness/load/store_runs.h"
 #include "harness/measure/timed.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 std::atomic<bool> leave_out_checksums{false};
 
 namespace {
-
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::Store;
 
 constexpr char kReadCost[] = "verify_read_cost";
 constexpr char kRangeCost[] = "verify_range_cost";
@@ -135,7 +131,7 @@ class SafetyBench final : public Bench {
   Status GroupSync(StoreRuns* runs) {
     runs->Remove({});
     Options options = OptionsOf(true);
-    options.sync_mode = engine_race::SyncMode::kGroup;
+    options.sync_mode = SyncMode::kGroup;
     std::unique_ptr<Store> store;
     ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, dir() + "/store", &store));
     TimedPoint point;
@@ -152,7 +148,7 @@ class SafetyBench final : public Bench {
           return Status::Ok();
         },
         &point));
-    const engine_race::StoreStats stats = store->Stats();
+    const StoreStats stats = store->Stats();
     if (stats.flush_count > 0) {
       rounds_.Note(kWritesPerFlush, static_cast<double>(stats.durable_write_count) /
                                         static_cast<double>(stats.flush_count));
@@ -184,4 +180,4 @@ class SafetyBench final : public Bench {
 
 std::unique_ptr<Bench> MakeSafetyBench() { return std::make_unique<SafetyBench>(); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

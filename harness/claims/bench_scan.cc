@@ -20,10 +20,8 @@
 #include "harness/opponents/rocks.h"
 #include "harness/race/json.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 constexpr char kSnapshot[] = "snapshot_ns";
 constexpr char kVisitCpu[] = "range_cpu_per_visit_ns";
@@ -392,4 +390,4 @@ class ScanBench final : public Bench {
 
 std::unique_ptr<Bench> MakeScanBench() { return std::make_unique<ScanBench>(); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -20,14 +20,8 @@
 #include "harness/opponents/peers.h"
 #include "harness/system/page_cache.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::KeyBytes;
-using engine_race::LatencyHistogram;
-using engine_race::Reclaim;
-using engine_race::Status;
-using engine_race::Store;
 
 constexpr char kFillRate[] = "overwrite turns, fill of a new store, MB/s";
 // The most that each side of the comparison with RocksDB may take over its live bytes.
@@ -72,7 +66,7 @@ class SpaceBench final : public Bench {
     // By how much a store without reclaim grows in the turns of reads.
     const double grown_records = write_rate_ * (seconds_ + ramp_seconds_) * round_count_;
     const uint64_t grown_bytes =
-        static_cast<uint64_t>(grown_records) * (kValueSize + engine_race::kKeyEntryBytes);
+        static_cast<uint64_t>(grown_records) * (kValueSize + kKeyEntryBytes);
     std::vector<BenchPart> parts = {
         {"overwrite",
          {{"overwrite_space_amplification", "<= 1.25"},
@@ -207,8 +201,8 @@ class SpaceBench final : public Bench {
   uint64_t record_count() const { return data_bytes_ / kValueSize; }
   uint64_t most_store_bytes() const { return MostStoreBytes(data_bytes_); }
 
-  engine_race::Options OptionsOf(Reclaim reclaim) const {
-    engine_race::Options options = QuietOptions();
+  Options OptionsOf(Reclaim reclaim) const {
+    Options options = QuietOptions();
     options.memory_budget_bytes = memory_budget_bytes_;
     options.reclaim = reclaim;
     return options;
@@ -386,4 +380,4 @@ class SpaceBench final : public Bench {
 
 std::unique_ptr<Bench> MakeSpaceBench() { return std::make_unique<SpaceBench>(); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

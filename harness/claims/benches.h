@@ -13,7 +13,7 @@
 
 #include "harness/claims/bench.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // While true, a value's checksum is a constant, so that the cost of a write without it can be
 // measured. Only bin/claims is linked with a checksum function that has this switch. Each checksum
@@ -37,6 +37,6 @@ std::unique_ptr<Bench> MakeSpaceBench();
 std::map<std::string, double> SharesOfGuests(const nlohmann::json& guests,
                                              std::vector<std::string>* errors);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_BENCHES_H_

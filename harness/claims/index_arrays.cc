@@ -21,7 +21,7 @@
 #include "harness/system/fio_runner.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 using engine_race::BucketLog;
 using engine_race::Index;
@@ -281,4 +281,4 @@ Status IndexBench::MeasureArrays() {
   return rounds_.Run({round_count_}, {open, read_device});
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

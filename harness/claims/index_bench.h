@@ -15,10 +15,10 @@
 #include "harness/claims/index_stores.h"
 #include "harness/opponents/rocks.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Does some lookups and adds the slots that it has found.
-using IndexLookups = std::function<engine_race::Status(uint64_t* slot_sum)>;
+using IndexLookups = std::function<Status(uint64_t* slot_sum)>;
 
 // The figures of the sides of claims about reads with a paged index.
 inline constexpr char kDeviceRate[] = "device: random reads a second";
@@ -63,7 +63,7 @@ class IndexBench final : public Bench {
 
   std::string store_dir() const { return dir() + "/store"; }
   // Of the stores that are filled without values.
-  engine_race::Options FilledOptions() const;
+  Options FilledOptions() const;
   FilledStore StoreOf(uint64_t key_count, const char* suffix = "") const {
     return {store_dir() + suffix,
             FilledOptions(),
@@ -115,8 +115,7 @@ class IndexBench final : public Bench {
   Count race_records_{this, "race_records_per_thread", 20000,
                       50,   "--race-records",          "of each thread of a race"};
   // Of the store of billion_key_count_ keys.
-  Count memory_budget_bytes_{this, "memory_budget_bytes", uint64_t{2} << 30,
-                             engine_race::kMinMemoryBudgetBytes};
+  Count memory_budget_bytes_{this, "memory_budget_bytes", uint64_t{2} << 30, kMinMemoryBudgetBytes};
   // That fio reads to measure its rate.
   Count device_read_bytes_{this, "", uint64_t{2} << 30, 4 << 20};
   Count32 reader_count_{this, "readers", 64, 8};
@@ -136,12 +135,12 @@ enum class ResidentKeys {
 
 // How many keys of this kind each bucket gets: about `key_count` in all, and whole groups in each
 // bucket. Sequential keys fill one bucket.
-std::vector<uint64_t> ResidentCounts(const engine_race::Geometry& geometry, ResidentKeys kind,
+std::vector<uint64_t> ResidentCounts(const Geometry& geometry, ResidentKeys kind,
                                      uint64_t key_count);
 // The key of a slot; ascending slots of sequential keys alone have ascending keys.
-uint64_t ResidentKey(const engine_race::Geometry& geometry, ResidentKeys kind, uint32_t bucket,
-                     uint64_t slot, uint64_t seed);
+uint64_t ResidentKey(const Geometry& geometry, ResidentKeys kind, uint32_t bucket, uint64_t slot,
+                     uint64_t seed);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_INDEX_BENCH_H_

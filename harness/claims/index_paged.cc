@@ -15,11 +15,7 @@
 #include "harness/measure/timed.h"
 #include "harness/system/disk.h"
 
-namespace harness {
-
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::StoreStats;
+namespace engine_race::harness {
 
 namespace {
 
@@ -174,4 +170,4 @@ Status IndexBench::MeasurePagedVsRocks() {
   return status;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -17,13 +17,8 @@
 #include "harness/load/fill_keys.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 
-using engine_race::BucketLog;
-using engine_race::Geometry;
-using engine_race::Index;
-using engine_race::Options;
-using engine_race::Status;
 using lab::FlatIndex;
 
 Status IndexBench::TimeLookups(const std::string& figure, uint64_t key_count,
@@ -43,14 +38,13 @@ class ResidentPair {
       : bench_(*bench),
         kind_(kind),
         options_(OptionsOf(*bench)),
-        geometry_(engine_race::GeometryFrom(options_)) {}
+        geometry_(GeometryFrom(options_)) {}
 
   Status Make(const std::string& dir) {
     counts_ = ResidentCounts(geometry_, kind_, bench_.key_count_);
-    ENGINE_RACE_RETURN_IF_ERROR(
-        WriteKeyLogs(options_, dir, counts_, [this](uint32_t bucket, uint32_t slot) {
-          return engine_race::KeyRecord{.key = KeyAt(bucket, slot)};
-        }));
+    ENGINE_RACE_RETURN_IF_ERROR(WriteKeyLogs(
+        options_, dir, counts_,
+        [this](uint32_t bucket, uint32_t slot) { return KeyRecord{.key = KeyAt(bucket, slot)}; }));
     ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options_, dir, &log_));
     ENGINE_RACE_RETURN_IF_ERROR(lab::MakeFlatIndex(log_.get(), &flat_));
     ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log_.get(), options_, &index_));
@@ -116,7 +110,7 @@ class ResidentPair {
   std::unique_ptr<BucketLog> log_;
   std::unique_ptr<FlatIndex> flat_;
   std::unique_ptr<Index> index_;
-  engine_race::l1::EpochManager epochs_;
+  l1::EpochManager epochs_;
   std::vector<uint64_t> keys_;
   uint64_t expected_sum_ = 0;
 };
@@ -167,4 +161,4 @@ Status IndexBench::MeasureResident() {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

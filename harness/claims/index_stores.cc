@@ -28,16 +28,9 @@
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 namespace fs = std::filesystem;
-namespace format = engine_race::format;
-using engine_race::BucketLog;
-using engine_race::Code;
-using engine_race::Index;
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::Store;
 
 namespace {
 
@@ -109,7 +102,7 @@ bool IndexBudget::Has(uint64_t wanted_bytes) const {
 }
 
 Status FindIndexBudget(uint64_t wanted_bytes, const IndexBytesFn& bytes_under, IndexBudget* found) {
-  constexpr uint64_t kLeast = engine_race::kMinMemoryBudgetBytes;
+  constexpr uint64_t kLeast = kMinMemoryBudgetBytes;
   uint64_t budget_bytes = std::max(kLeast, wanted_bytes + kGuessedRestBytes);
   for (int step = 0; step < kMaxSteps; ++step) {
     found->budget_bytes = budget_bytes;
@@ -323,20 +316,20 @@ Status RunBillionSlots(const nlohmann::json& order, nlohmann::json* answer) {
   const Options options = OptionsFrom(order);
   const IndexKeys keys = KeysFrom(order);
   std::unique_ptr<BucketLog> log;
-  std::optional<engine_race::MemoryBudget> budget;
-  std::unique_ptr<engine_race::l1::FrameCache> frames;
+  std::optional<MemoryBudget> budget;
+  std::unique_ptr<l1::FrameCache> frames;
   std::unique_ptr<Index> index;
   const uint64_t began_ns = NowNs();
   ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, order.at("store_dir"), &log));
   // The memory that a store would divide among the index and the frames of its blocks.
   budget.emplace(options, *log);
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::l1::FrameCache::Create(
-      budget->RestBytes() - budget->IndexLimitBytes(), nullptr, &frames));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      l1::FrameCache::Create(budget->RestBytes() - budget->IndexLimitBytes(), nullptr, &frames));
   ENGINE_RACE_RETURN_IF_ERROR(Index::Build(log.get(), options, &index, frames.get(),
                                            [&budget] { return budget->IndexLimitBytes(); }));
   (*answer)["seconds"] = SecondsSince(began_ns);
   const auto is_right = [&](const IndexKeys::Place& place, bool is_present) {
-    engine_race::ValueRef ref;
+    ValueRef ref;
     const Status status = index->Find(place.key, &ref);
     return is_present ? status.ok() && ref.slot() == place.slot : status.code() == Code::kNotFound;
   };
@@ -354,4 +347,4 @@ ChildWorks IndexWorks() {
           {kBillionSlotsWork, RunBillionSlots}};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

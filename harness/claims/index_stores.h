@@ -18,7 +18,7 @@
 #include "harness/load/index_keys.h"
 #include "harness/system/own_child.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The most disk space that the index takes for a record: its files take up to twice what they hold.
 inline constexpr uint64_t kIndexBytesPerRecord = 40;
@@ -37,8 +37,7 @@ uint64_t IndexBlockBytes(uint64_t key_count);
 uint64_t FittingRecords(uint64_t asked, uint64_t free_bytes);
 
 // Opens the store with a budget and gives the bytes that the index may have under it.
-using IndexBytesFn =
-    std::function<engine_race::Status(uint64_t budget_bytes, uint64_t* index_bytes)>;
+using IndexBytesFn = std::function<Status(uint64_t budget_bytes, uint64_t* index_bytes)>;
 
 struct IndexBudget {
   uint64_t budget_bytes = 0;
@@ -50,8 +49,7 @@ struct IndexBudget {
 
 // Tries budgets until one gives `wanted_bytes`, within a tenth. Otherwise the last one that was
 // tried: when the store's least budget gives more, or no budget leads nearer.
-engine_race::Status FindIndexBudget(uint64_t wanted_bytes, const IndexBytesFn& bytes_under,
-                                    IndexBudget* found);
+Status FindIndexBudget(uint64_t wanted_bytes, const IndexBytesFn& bytes_under, IndexBudget* found);
 
 // Uniform writes beside uniform reads. Half of the writes replace a record, the others add one.
 struct IndexLoad {
@@ -68,11 +66,11 @@ struct IndexLoad {
 struct IndexLoadResult {
   double seconds = 0;
   uint64_t read_count = 0;
-  engine_race::LatencyHistogram write_latency;  // in nanoseconds
+  LatencyHistogram write_latency;  // in nanoseconds
 };
 
-engine_race::Status RunIndexLoad(engine_race::Store* store, const IndexKeys& keys,
-                                 const IndexLoad& load, IndexLoadResult* result);
+Status RunIndexLoad(Store* store, const IndexKeys& keys, const IndexLoad& load,
+                    IndexLoadResult* result);
 
 // The works of children, see harness/system/own_child.h. Each opens a store afresh, in memory of
 // its own. The last two count lookups of present and absent keys that are right. One reads through
@@ -87,34 +85,31 @@ ChildWorks IndexWorks();
 class FilledStore {
  public:
   // `load` has the seed of keys and values, and the number of writers.
-  FilledStore(std::string dir, const engine_race::Options& options, uint64_t key_count,
-              const IndexLoad& load);
+  FilledStore(std::string dir, const Options& options, uint64_t key_count, const IndexLoad& load);
 
   // Makes the store and closes it with all of its index on disk.
-  engine_race::Status Fill();
+  Status Fill();
   // Opens the store in a child whose page cache was dropped, reads, and closes it with all of its
   // index on disk. *seconds gets the time from Open until the first Read has returned.
   // *peak_rss_bytes may be null.
-  engine_race::Status Reopen(double* seconds, uint64_t* peak_rss_bytes = nullptr);
+  Status Reopen(double* seconds, uint64_t* peak_rss_bytes = nullptr);
   // A child writes records and is killed. It writes none of the index. The next Reopen reads some
   // of the records after its first Read.
-  engine_race::Status KillWriter(uint64_t write_count);
+  Status KillWriter(uint64_t write_count);
 
   // Opens it in this process, with its index ready.
-  engine_race::Status Open(const engine_race::Options& options,
-                           std::unique_ptr<engine_race::Store>* store) const;
+  Status Open(const Options& options, std::unique_ptr<Store>* store) const;
   // Writes to the open store beside `reader_count` readers.
-  engine_race::Status Load(engine_race::Store* store, uint64_t write_count, uint32_t reader_count,
-                           IndexLoadResult* result);
+  Status Load(Store* store, uint64_t write_count, uint32_t reader_count, IndexLoadResult* result);
 
   const std::string& dir() const { return dir_; }
-  const engine_race::Options& options() const { return options_; }
+  const Options& options() const { return options_; }
   const IndexKeys& keys() const { return keys_; }
   double DiskBytesPerKey() const;
 
  private:
   const std::string dir_;
-  const engine_race::Options options_;
+  const Options options_;
   const uint64_t seed_;
   const IndexKeys keys_;
   IndexLoad load_;  // the next one
@@ -122,6 +117,6 @@ class FilledStore {
   std::vector<uint64_t> written_keys_;  // before a kill
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_INDEX_STORES_H_

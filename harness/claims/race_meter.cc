@@ -9,9 +9,7 @@
 #include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -155,4 +153,4 @@ Status RaceMeter::NoteFraction(const std::string& figure, const PhaseReport& rep
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

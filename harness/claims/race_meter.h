@@ -17,7 +17,7 @@
 #include "harness/race/phase.h"
 #include "harness/race/runner.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The claims of a race beside the device.
 inline constexpr char kWriteRatio[] = "write_ratio";
@@ -28,8 +28,6 @@ inline constexpr char kTotalVsDevice[] = "total_vs_device";
 
 class RaceMeter {
  public:
-  using Status = engine_race::Status;
-
   // `rounds` outlives this. In a smoke run the device may be unknown.
   RaceMeter(bool is_smoke, ClaimRounds* rounds) : is_smoke_(is_smoke), rounds_(rounds) {}
 
@@ -69,6 +67,6 @@ class RaceMeter {
   nlohmann::json phases_ = nlohmann::json::array();
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_RACE_METER_H_

@@ -10,14 +10,7 @@
 #include "harness/load/store_basics.h"
 #include "harness/measure/timed.h"
 
-namespace harness {
-
-using engine_race::Iterator;
-using engine_race::IteratorOptions;
-using engine_race::Options;
-using engine_race::Snapshot;
-using engine_race::Status;
-using engine_race::Store;
+namespace engine_race::harness {
 
 namespace {
 
@@ -45,7 +38,7 @@ Status ScanRanges::Open(bool cache_iterators) {
 
 // The keys that FillKeyLogs makes, in order.
 std::vector<uint64_t> ScanRanges::AllKeys() const {
-  const engine_race::Geometry geometry = engine_race::GeometryFrom(Options());
+  const Geometry geometry = GeometryFrom(Options());
   const std::vector<uint64_t> counts =
       FilledCounts(geometry.bucket_count, shape_.key_count, shape_.seed);
   std::vector<uint64_t> keys;
@@ -184,4 +177,4 @@ Status ScanRanges::CompareRocks(const MakeRocksFn& make, nlohmann::json* setting
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -19,7 +19,7 @@
 #include "harness/measure/claim_rounds.h"
 #include "harness/opponents/rocks.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Claims, and the figures of which others are the ratios.
 inline constexpr char kSetup[] = "iterator_setup_ns";
@@ -43,24 +43,22 @@ class ScanRanges {
   ScanRanges(const ScanRangesShape& shape, ClaimRounds* rounds) : shape_(shape), rounds_(*rounds) {}
 
   // Fills the store; must come first.
-  engine_race::Status Prepare();
+  Status Prepare();
   // Compares a kept iterator with a new one for each range, first with the cache of iterators off,
   // then on. Also measures single calls that set up or refresh an iterator.
-  engine_race::Status CompareIterators();
+  Status CompareIterators();
   // Compares a kept iterator with RocksDB's. *settings gets those of RocksDB.
-  engine_race::Status CompareRocks(const MakeRocksFn& make, nlohmann::json* settings);
+  Status CompareRocks(const MakeRocksFn& make, nlohmann::json* settings);
 
   // Reopens the store and builds its index.
-  engine_race::Status Open(bool cache_iterators);
+  Status Open(bool cache_iterators);
   // Runs over the open store by an iterator that is kept, or by one for each range. A kept one is
   // refreshed to each query's snapshot or to the latest state. Both note the nanoseconds of a
   // range.
-  engine_race::Status Kept(const std::string& name, bool at_snapshots = true);
-  engine_race::Status OneForEach(const std::string& name);
+  Status Kept(const std::string& name, bool at_snapshots = true);
+  Status OneForEach(const std::string& name);
 
  private:
-  using Status = engine_race::Status;
-
   std::vector<uint64_t> AllKeys() const;
   // Runs `answer` for one round, which gives the sum of a query's keys.
   template <typename Answer>
@@ -77,12 +75,12 @@ class ScanRanges {
 
   const ScanRangesShape shape_;
   ClaimRounds& rounds_;
-  std::unique_ptr<engine_race::Store> store_;
-  engine_race::Iterator kept_;
+  std::unique_ptr<Store> store_;
+  Iterator kept_;
   std::map<std::string, uint64_t> run_counts_;
   std::map<uint64_t, uint64_t> key_sums_;  // by seed
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_SCAN_RANGES_H_

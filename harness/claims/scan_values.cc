@@ -13,7 +13,7 @@
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 using engine_race::DecodeKey;
 using engine_race::Iterator;
@@ -394,4 +394,4 @@ Status CompareSparseSeeks(const ScanValuesShape& shape, ClaimRounds* rounds) {
   return rounds->Run({shape.round_count}, turns);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

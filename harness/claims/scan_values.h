@@ -20,7 +20,7 @@
 #include "harness/measure/claim_rounds.h"
 #include "harness/opponents/rocks.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Claims, and the figures of which others are the ratios.
 inline constexpr char kShortRange[] = "short range, values, ranges a second";
@@ -113,6 +113,6 @@ class ScanValues {
 // Notes the time of a seek over a few keys, in stores of 1024 and of 65536 buckets below `dir`.
 engine_race::Status CompareSparseSeeks(const ScanValuesShape& shape, ClaimRounds* rounds);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_SCAN_VALUES_H_

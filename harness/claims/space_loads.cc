@@ -15,9 +15,7 @@
 #include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -95,7 +93,7 @@ Status Overwriters::Stop() {
 }
 
 Status RunPacedReads(const SpaceRecords& records, const PacedReads& reads, const GetFn& get,
-                     const LoopClock& clock, engine_race::LatencyHistogram* latency) {
+                     const LoopClock& clock, LatencyHistogram* latency) {
   const RecordDraw draw(DrawShape::kUniform, records.count());
   const auto total = static_cast<uint64_t>(reads.rate * reads.seconds);
   const uint64_t begin_ns = clock.now_ns();
@@ -179,15 +177,14 @@ double WriteRate(const SpaceSample& first, const SpaceSample& last) {
   return static_cast<double>(last.write_count - first.write_count) / seconds;
 }
 
-SpaceProbe::SpaceProbe(const std::string& dir, const engine_race::Store* store,
-                       const Overwriters& writers)
+SpaceProbe::SpaceProbe(const std::string& dir, const Store* store, const Overwriters& writers)
     : dir_(dir), store_(store), writers_(writers), device_(dir), begin_ns_(NowNs()) {}
 
 SpaceSample SpaceProbe::Take() const {
   SpaceSample sample;
   sample.disk_bytes = AllocatedBytes(dir_);
   if (store_ != nullptr) {
-    const engine_race::StoreStats stats = store_->Stats();
+    const StoreStats stats = store_->Stats();
     sample.log_bytes = stats.log_written_bytes;
     sample.index_bytes = stats.index_written_bytes;
     sample.moved_bytes = stats.reclaim_moved_bytes;
@@ -217,10 +214,9 @@ Status WatchWriters(const WatchShape& shape, const Overwriters& writers, const S
       printed = share;
     }
     if (last.disk_bytes > shape.most_bytes) {
-      return Status(engine_race::Code::kFull, "the store takes " + std::to_string(last.disk_bytes) +
-                                                  " bytes of disk, more than the " +
-                                                  std::to_string(shape.most_bytes) +
-                                                  " of this run");
+      return Status(Code::kFull, "the store takes " + std::to_string(last.disk_bytes) +
+                                     " bytes of disk, more than the " +
+                                     std::to_string(shape.most_bytes) + " of this run");
     }
     if (Interrupted()) return InterruptedStatus();
     if (writers.failed()) return Status::IOError("a write has failed");
@@ -247,4 +243,4 @@ Status OverwriteAndWatch(const OverwrittenStore& overwritten, const SpaceRecords
   return stopped.ok() ? watched : stopped;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -24,11 +24,11 @@
 #include "harness/measure/timed.h"
 #include "harness/system/device_io.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Any number of threads call these at once. Values have kValueSize bytes.
-using PutFn = std::function<engine_race::Status(uint64_t key, const char* value)>;
-using GetFn = std::function<engine_race::Status(uint64_t key, char* value)>;
+using PutFn = std::function<Status(uint64_t key, const char* value)>;
+using GetFn = std::function<Status(uint64_t key, char* value)>;
 
 // Threads that overwrite drawn records from the construction on until Stop. One thread owns it.
 class Overwriters {
@@ -51,14 +51,14 @@ class Overwriters {
   // A write has failed. Thread-safe.
   bool failed() const { return failed_; }
   // Waits for the threads. Returns the first failure of a write.
-  engine_race::Status Stop();
+  Status Stop();
 
  private:
   struct alignas(64) Slot {
     std::atomic<uint64_t> done{0};
   };
 
-  engine_race::Status Write(uint32_t thread, const TimedThread& self);
+  Status Write(uint32_t thread, const TimedThread& self);
 
   const SpaceRecords& records_;
   const Shape shape_;
@@ -68,7 +68,7 @@ class Overwriters {
   std::atomic<bool> stopped_{false};
   std::atomic<bool> failed_{false};
   std::vector<Slot> slots_;
-  engine_race::Status status_;  // once runner_ has ended
+  Status status_;  // once runner_ has ended
   // Starts the threads and waits for them.
   std::jthread runner_;
 };
@@ -90,9 +90,8 @@ struct PacedReads {
 // Reads random records, each at its intended time: rate * seconds reads in all. A latency counts
 // from the intended start of its read. So a slow read also counts in those that had to wait for it.
 // kCorruption for a wrong value, else the first failure of `get`.
-engine_race::Status RunPacedReads(const SpaceRecords& records, const PacedReads& reads,
-                                  const GetFn& get, const LoopClock& clock,
-                                  engine_race::LatencyHistogram* latency);
+Status RunPacedReads(const SpaceRecords& records, const PacedReads& reads, const GetFn& get,
+                     const LoopClock& clock, LatencyHistogram* latency);
 
 // The state of a run at one moment. All counts only grow, except for `disk_bytes`.
 struct SpaceSample {
@@ -123,13 +122,13 @@ inline double Megabytes(double writes) { return writes * kValueSize * 1e-6; }
 class SpaceProbe {
  public:
   // `store` may be null: then log, index and moved bytes are 0. All arguments outlive this.
-  SpaceProbe(const std::string& dir, const engine_race::Store* store, const Overwriters& writers);
+  SpaceProbe(const std::string& dir, const Store* store, const Overwriters& writers);
 
   SpaceSample Take() const;
 
  private:
   const std::string& dir_;
-  const engine_race::Store* const store_;
+  const Store* const store_;
   const Overwriters& writers_;
   const DeviceIo device_;
   const uint64_t begin_ns_;
@@ -149,22 +148,21 @@ struct WatchShape {
 // Samples writers that go on all the while. The first sample is taken at once, the last one at the
 // end. kFull when the store takes too much, kIncomplete after an interrupt, kIOError when a write
 // has failed.
-engine_race::Status WatchWriters(const WatchShape& shape, const Overwriters& writers,
-                                 const SpaceProbe& probe, SpaceSamples* samples);
+Status WatchWriters(const WatchShape& shape, const Overwriters& writers, const SpaceProbe& probe,
+                    SpaceSamples* samples);
 
 // An open store that is overwritten.
 struct OverwrittenStore {
   PutFn put;
   std::string dir;
-  const engine_race::Store* store = nullptr;  // may be null, as for SpaceProbe
+  const Store* store = nullptr;  // may be null, as for SpaceProbe
 };
 // Overwrites records while each of the watches lasts, one after another. *samples gets those of
 // the last one. The first failure of a write, else that of WatchWriters.
-engine_race::Status OverwriteAndWatch(const OverwrittenStore& overwritten,
-                                      const SpaceRecords& records, const Overwriters::Shape& shape,
-                                      const std::vector<WatchShape>& watches,
-                                      SpaceSamples* samples);
+Status OverwriteAndWatch(const OverwrittenStore& overwritten, const SpaceRecords& records,
+                         const Overwriters::Shape& shape, const std::vector<WatchShape>& watches,
+                         SpaceSamples* samples);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_SPACE_LOADS_H_

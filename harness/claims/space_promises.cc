@@ -14,11 +14,9 @@
 #include "harness/system/process_stats.h"
 #include "harness/system/xfs_disk.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 namespace fs = std::filesystem;
-using engine_race::Status;
-using engine_race::Store;
 
 namespace {
 
@@ -223,14 +221,14 @@ Status SpacePromises::MeasureIncrement(const PromiseRun& run) {
   ENGINE_RACE_RETURN_IF_ERROR(MakeAged(shape));
   const auto back_up = [&](Store* store) {
     const std::string full = run.shape.dir + "/full";
-    engine_race::BackupReport report;
+    BackupReport report;
     ENGINE_RACE_RETURN_IF_ERROR(store->Backup(full, {}, &report));
     rounds_->Note(kFullBackup, static_cast<double>(report.size_bytes));
     const SpaceRecords records = RecordsOf(shape);
     TimedPoint unused;
     ENGINE_RACE_RETURN_IF_ERROR(WriteRecords(PutInto(store), records.keys(), records.values(),
                                              shape.thread_count, &unused, kPercentStep));
-    engine_race::BackupOptions since;
+    BackupOptions since;
     since.since = full;
     ENGINE_RACE_RETURN_IF_ERROR(store->Backup(run.shape.dir + "/increment", since, &report));
     rounds_->Note(kIncrement, static_cast<double>(report.size_bytes));
@@ -275,8 +273,8 @@ Status SpacePromises::MeasureDenseKeys(const PromiseRun& run) {
 Status SpacePromises::MeasureBuckets(const PromiseRun& run) {
   const auto turn = [&](uint64_t bucket_records, const char* figure) {
     SpaceShape shape = run.shape.Below("store");
-    shape.options.bucket_count = static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(
-        shape.record_count / bucket_records, 1, engine_race::kMaxBucketCount)));
+    shape.options.bucket_count = static_cast<uint32_t>(std::bit_floor(
+        std::clamp<uint64_t>(shape.record_count / bucket_records, 1, kMaxBucketCount)));
     shape.options.file_count = std::min(shape.options.file_count, shape.options.bucket_count);
     ENGINE_RACE_RETURN_IF_ERROR(MakeAged(shape));
     const Status status = WithOpenStore(shape, [&](Store* store) {
@@ -298,4 +296,4 @@ Status SpacePromises::MeasureBuckets(const PromiseRun& run) {
                                        [&] { return turn(small_bucket_records_, kSmallBuckets); }});
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -15,7 +15,7 @@
 #include "harness/claims/space_loads.h"
 #include "harness/measure/claim_rounds.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The figures of the sides of claims about a device and about little memory.
 inline constexpr char kOverwriteDeviceRate[] = "overwriting, to and from the device, MB/s";
@@ -40,8 +40,6 @@ class SpacePromises {
   std::vector<BenchPart> Parts(PromiseRun run);
 
  private:
-  using Status = engine_race::Status;
-
   // A store that was overwritten and one that never was, of the same records.
   struct Pair {
     SpaceShape aged;
@@ -51,10 +49,10 @@ class SpacePromises {
   // Fills a store and overwrites it, some times over.
   Status MakeAged(const SpaceShape& shape);
   // Overwrites drawn records of an open store, other ones in each call.
-  Status Overwrite(const SpaceShape& shape, const WatchShape& watch, engine_race::Store* store,
+  Status Overwrite(const SpaceShape& shape, const WatchShape& watch, Store* store,
                    SpaceSamples* samples);
   // Overwrites an eighth of the records, so that reclaim has something to do.
-  Status OverwriteSome(const SpaceShape& shape, engine_race::Store* store);
+  Status OverwriteSome(const SpaceShape& shape, Store* store);
   // The failure of something beside the engine; a smoke run goes on without its figures.
   Status Missed(const PromiseRun& run, const Status& status) const;
 
@@ -82,6 +80,6 @@ class SpacePromises {
   Knob<uint64_t> small_store_count_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_SPACE_PROMISES_H_

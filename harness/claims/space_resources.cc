@@ -13,11 +13,9 @@
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 namespace fs = std::filesystem;
-using engine_race::Status;
-using engine_race::Store;
 
 namespace {
 
@@ -47,7 +45,7 @@ Status SpacePromises::MeasureDevice(const PromiseRun& run) {
   const auto overwrite = [&](Store* store) {
     SpaceSamples samples;
     ENGINE_RACE_RETURN_IF_ERROR(Overwrite(shape, {.seconds = run.ramp_seconds}, store, &samples));
-    const engine_race::StoreStats stats_before = store->Stats();
+    const StoreStats stats_before = store->Stats();
     const DeviceBytes before = device.Read().value_or(DeviceBytes());
     const DeviceBytes own_before = process.Read().value_or(DeviceBytes());
     const uint64_t began_ns = NowNs();
@@ -55,7 +53,7 @@ Status SpacePromises::MeasureDevice(const PromiseRun& run) {
     const double seconds = SecondsSince(began_ns);
     const DeviceBytes moved = device.Read().value_or(DeviceBytes()) - before;
     const DeviceBytes own = process.Read().value_or(DeviceBytes()) - own_before;
-    const engine_race::StoreStats stats = store->Stats();
+    const StoreStats stats = store->Stats();
     const uint64_t bytes = moved.read + moved.written;
     const uint64_t request_count = moved.read_count + moved.write_count;
     const uint64_t write_count = samples.back().write_count;
@@ -139,4 +137,4 @@ Status SpacePromises::MeasureSmallStores(const PromiseRun& run) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,11 +13,8 @@
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
-using engine_race::Store;
 
 // Staging and what else does not depend on the records.
 constexpr uint64_t kFixedBytes = uint64_t{64} << 20;
@@ -78,7 +75,7 @@ Status MeasureDeletions(const SpaceShape& shape, KeyShape keys, const std::strin
     ENGINE_RACE_RETURN_IF_ERROR(FillStore(shape, records, store));
     ENGINE_RACE_RETURN_IF_ERROR(InThreads(shape.thread_count, records.count(), [&](uint64_t i) {
       if (i % kKeptShare == 0) return Status::Ok();
-      return store->Delete(engine_race::KeyBytes(records.KeyAt(i)).view());
+      return store->Delete(KeyBytes(records.KeyAt(i)).view());
     }));
     const uint64_t live_count = (records.count() + kKeptShare - 1) / kKeptShare;
     ENGINE_RACE_RETURN_IF_ERROR(Idle(shape.idle_seconds));
@@ -111,7 +108,7 @@ Status MeasureOverwritten(const SpaceShape& shape, KeyShape keys, const std::str
 Status MeasureWindow(const SpaceShape& shape, const std::string& figure, ClaimRounds* rounds) {
   const uint64_t window = shape.record_count;
   const SpaceRecords records(window * (shape.pass_count + 1), shape.seed, KeyShape::kSequential);
-  const auto key_of = [&](uint64_t i) { return engine_race::KeyBytes(records.KeyAt(i)); };
+  const auto key_of = [&](uint64_t i) { return KeyBytes(records.KeyAt(i)); };
   return WithNewStore(shape, [&](Store* store) {
     const auto put = PutInto(store);
     double most = 0;
@@ -154,4 +151,4 @@ Status MeasureSpaceShapes(const SpaceShape& shape, ClaimRounds* rounds) {
                             "apparent_over_used");
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

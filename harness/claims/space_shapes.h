@@ -9,7 +9,7 @@
 #include "harness/claims/space_loads.h"
 #include "harness/measure/claim_rounds.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Removes the directory of the shape in the end: it has one store after another. Those with
 // deletions have its records, overwritten ones an eighth of them.
@@ -24,8 +24,8 @@ namespace harness {
 // - apparent_over_used: in the end, the sizes of all files over their space on disk.
 //
 // Returns the first failure of a call, or kIncomplete when the user interrupts.
-engine_race::Status MeasureSpaceShapes(const SpaceShape& shape, ClaimRounds* rounds);
+Status MeasureSpaceShapes(const SpaceShape& shape, ClaimRounds* rounds);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_SPACE_SHAPES_H_

@@ -2,9 +2,7 @@
 
 #include "harness/load/store_runs.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 SpaceShape SpaceShape::Below(const std::string& name) const {
   SpaceShape below = *this;
@@ -12,10 +10,10 @@ SpaceShape SpaceShape::Below(const std::string& name) const {
   return below;
 }
 
-Status FillStore(const SpaceShape& shape, const SpaceRecords& records, engine_race::Store* store) {
+Status FillStore(const SpaceShape& shape, const SpaceRecords& records, Store* store) {
   TimedPoint unused;
   return WriteRecords(PutInto(store), records.keys(), records.values(), shape.thread_count,
                       &unused);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -14,7 +14,7 @@
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The records of a run. Immutable; thread-safe.
 class SpaceRecords {
@@ -36,7 +36,7 @@ class SpaceRecords {
 // Stores of a measurement, and what is done to them.
 struct SpaceShape {
   std::string dir;  // of the store
-  engine_race::Options options;
+  Options options;
   uint64_t record_count = 1;
   uint32_t thread_count = 1;
   uint32_t pass_count = 1;  // how often the records are written again
@@ -55,16 +55,15 @@ constexpr uint64_t MostStoreBytes(uint64_t data_bytes) {
 
 // Opens the store, made when missing, and closes it after work(store).
 template <typename Work>
-engine_race::Status WithOpenStore(const SpaceShape& shape, const Work& work) {
-  std::unique_ptr<engine_race::Store> store;
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::Store::Open(shape.options, shape.dir, &store));
+Status WithOpenStore(const SpaceShape& shape, const Work& work) {
+  std::unique_ptr<Store> store;
+  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(shape.options, shape.dir, &store));
   return work(store.get());
 }
 
 // Writes each record once, in as many threads as the shape has.
-engine_race::Status FillStore(const SpaceShape& shape, const SpaceRecords& records,
-                              engine_race::Store* store);
+Status FillStore(const SpaceShape& shape, const SpaceRecords& records, Store* store);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_SPACE_STORES_H_

@@ -10,10 +10,7 @@
 #include "harness/system/memory_cgroup.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
-
-using engine_race::Status;
-using engine_race::Store;
+namespace engine_race::harness {
 
 namespace {
 
@@ -26,7 +23,7 @@ Status WriteInSmallMemory(const nlohmann::json& order, nlohmann::json* answer) {
   if (!cgroup.empty()) ENGINE_RACE_RETURN_IF_ERROR(MemoryCgroup::Join(cgroup));
   SpaceShape shape = {.dir = order.at("store_dir"), .options = QuietOptions()};
   shape.options.memory_budget_bytes = kSmallBudgetBytes;
-  if (order.at("is_written")) shape.options.staging_mode = engine_race::StagingMode::kWritten;
+  if (order.at("is_written")) shape.options.staging_mode = StagingMode::kWritten;
   const WatchShape watch = {.seconds = order.at("seconds"), .write_count = order.at("write_count")};
   const uint64_t seed = order.at("seed");
   return WithOpenStore(shape, [&](Store* store) {
@@ -76,4 +73,4 @@ ChildWorks SpaceWorks() {
   return {{kSmallMemoryWork, WriteInSmallMemory}, {kSmallStoresWork, WriteSmallStores}};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

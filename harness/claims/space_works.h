@@ -7,7 +7,7 @@
 
 #include "harness/system/own_child.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Writes spread keys to a new store in one thread, until `write_count` are written or `seconds`
 // have passed. `cgroup` is the path of the group that the child joins before; empty: none.
@@ -19,6 +19,6 @@ inline constexpr char kSmallMemoryWork[] = "small-memory";
 inline constexpr char kSmallStoresWork[] = "small-stores";
 ChildWorks SpaceWorks();
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_SPACE_WORKS_H_

@@ -18,10 +18,7 @@
 #include "harness/system/machine.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
-
-using engine_race::KeyBytes;
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -46,8 +43,7 @@ Status VisitFloor::Prepare() {
   if (FreeMemoryBytes() < count * kValueSize + count * sizeof(Record) * 2) {
     return Status::OutOfMemory("no room for " + std::to_string(count) + " values in memory");
   }
-  ENGINE_RACE_RETURN_IF_ERROR(
-      engine_race::Region::Allocate(count * kValueSize, /*huge_pages=*/true, &memory_));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * kValueSize, /*huge_pages=*/true, &memory_));
   std::vector<uint64_t> places(count);
   for (uint64_t i = 0; i < count; ++i) places[i] = i;
   std::shuffle(places.begin(), places.end(), std::mt19937_64(1));
@@ -219,4 +215,4 @@ Status VisitCost::Round(VisitCosts* costs) {
   return floor_.RunBest(LoopVisitors::kInlinedEnds, &costs->ends_floor_ns);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

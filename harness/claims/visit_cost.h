@@ -24,7 +24,7 @@
 #include "harness/data/value_maker.h"
 #include "harness/race/phase.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 enum class LoopVisitors {
   kRace,         // one thread checks every byte, the others both ends of a value
@@ -57,15 +57,13 @@ class VisitFloor {
       : keys_(keys), values_(values), thread_count_(thread_count) {}
 
   // Fills the memory with all threads; must come first. kOutOfMemory when there is too little.
-  engine_race::Status Prepare();
+  Status Prepare();
 
   // *ns gets the CPU time of a visit in a pass by all threads.
-  engine_race::Status Run(const VisitLoopShape& shape, LoopVisitors visitors, double* ns);
+  Status Run(const VisitLoopShape& shape, LoopVisitors visitors, double* ns);
   // Tries each of some shapes a few times and keeps the best for RunBest.
-  engine_race::Status FindBest();
-  engine_race::Status RunBest(LoopVisitors visitors, double* ns) {
-    return Run(best_, visitors, ns);
-  }
+  Status FindBest();
+  Status RunBest(LoopVisitors visitors, double* ns) { return Run(best_, visitors, ns); }
   const VisitLoopShape& best() const { return best_; }
 
  private:
@@ -76,15 +74,14 @@ class VisitFloor {
 
   // One thread's pass. A thread that fails still comes to the gate, where the others wait for it.
   template <typename Visit>
-  engine_race::Status Walk(const VisitLoopShape& shape, const Visit& visit,
-                           pthread_barrier_t* gate) const;
-  engine_race::Status Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread,
-                           pthread_barrier_t* gate) const;
+  Status Walk(const VisitLoopShape& shape, const Visit& visit, pthread_barrier_t* gate) const;
+  Status Pass(const VisitLoopShape& shape, LoopVisitors visitors, uint32_t thread,
+              pthread_barrier_t* gate) const;
 
   const KeySource& keys_;
   const ValueMaker& values_;
   const uint32_t thread_count_;
-  engine_race::Region memory_;
+  Region memory_;
   // In order of key. A few more follow the last one, for prefetches.
   std::vector<Record> records_;
   VisitLoopShape best_;
@@ -112,13 +109,13 @@ class VisitedStore {
         summary_(keys_.Summarize()) {}
 
   // Writes the store; must come first.
-  engine_race::Status Write();
+  Status Write();
   // Opens it and builds its index, which is no part of a visit.
-  engine_race::Status Open();
+  Status Open();
   void Close() { store_.reset(); }
   // Overwrites a tenth of the records with their old values, so that ranges find the same data.
-  engine_race::Status OverwriteTenth();
-  engine_race::Status Visit(VisitPasses* passes);
+  Status OverwriteTenth();
+  Status Visit(VisitPasses* passes);
 
   const RaceConfig& race() const { return race_; }
   const KeySource& keys() const { return keys_; }
@@ -132,7 +129,7 @@ class VisitedStore {
   const KeySource keys_;
   const ValueMaker values_;
   const KeySummary summary_;
-  std::unique_ptr<engine_race::Store> store_;
+  std::unique_ptr<Store> store_;
 };
 
 // Nanoseconds of CPU time, each for one visit of one thread.
@@ -159,8 +156,8 @@ class VisitCost {
       : visited_(race), floor_(visited_.keys(), visited_.values(), race.thread_count) {}
 
   // Writes the store, fills the floor's memory and finds the best bare loop; must come first.
-  engine_race::Status Prepare();
-  engine_race::Status Round(VisitCosts* costs);
+  Status Prepare();
+  Status Round(VisitCosts* costs);
 
   const VisitLoopShape& floor_shape() const { return floor_.best(); }
 
@@ -169,6 +166,6 @@ class VisitCost {
   VisitFloor floor_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_CLAIMS_VISIT_COST_H_

@@ -9,7 +9,7 @@
 #include "engine_race/base/assert.h"
 #include "harness/measure/median.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kRocksName[] = "rocksdb";
@@ -188,4 +188,4 @@ void CompareClaims::NoteRound(const RoundAnswers& answers) {
   }
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

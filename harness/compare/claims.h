@@ -13,7 +13,7 @@
 #include "harness/compare/order.h"
 #include "harness/measure/claim_rounds.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Answers of a round by store and phase. A phase of several openings has several.
 using RoundAnswers = std::map<std::string, std::map<std::string, std::vector<CompareAnswer>>>;
@@ -56,6 +56,6 @@ class CompareClaims {
   std::set<std::string> cut_off_phases_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_COMPARE_CLAIMS_H_

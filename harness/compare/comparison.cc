@@ -17,7 +17,7 @@
 #include "harness/system/child_process.h"
 #include "harness/system/memory_cgroup.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -116,7 +116,7 @@ std::map<std::string, std::string> Comparison::WhyNotMeasured() const {
 
 void Comparison::Run() {
   if (config_.memory_cap_bytes > 0) {
-    const engine_race::Status status = MemoryCgroup::TryOut(config_.memory_cap_bytes);
+    const Status status = MemoryCgroup::TryOut(config_.memory_cap_bytes);
     if (!status.ok()) {
       no_cap_reason_ = status.message();
       claims_.LackCap();
@@ -147,7 +147,7 @@ bool Comparison::RunRound(uint32_t round) {
 bool Comparison::NoteFloor() {
   if (config_.floor_bytes == 0) return !Interrupted();
   nlohmann::json floor;
-  const engine_race::Status status = MeasureFloor(config_.dir, config_.floor_bytes, &floor);
+  const Status status = MeasureFloor(config_.dir, config_.floor_bytes, &floor);
   if (Interrupted()) return false;
   if (!status.ok()) {
     Fail("the device's rates: " + status.ToString());
@@ -250,7 +250,7 @@ CompareAnswer Comparison::RunCapped(CompareOrder order) const {
   // A new group each time: the page cache that a phase leaves is charged to its own group.
   MemoryCgroup group;
   if (has_cap()) {
-    const engine_race::Status status = group.Create(config_.memory_cap_bytes);
+    const Status status = group.Create(config_.memory_cap_bytes);
     if (!status.ok()) {
       refused.error = "no cap on memory: " + status.message();
       return refused;
@@ -343,4 +343,4 @@ std::string Comparison::ToTable() const {
   return text;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -15,7 +15,7 @@
 #include "harness/compare/claims.h"
 #include "harness/compare/order.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct CompareConfig {
   std::string dir;  // empty and writable; each store gets a directory below it
@@ -107,6 +107,6 @@ class Comparison {
   std::vector<std::string> errors_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_COMPARE_COMPARISON_H_

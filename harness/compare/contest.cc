@@ -11,10 +11,8 @@
 #include "harness/data/mix.h"
 #include "harness/load/contest_phases.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 constexpr uint64_t kOpenStream = 0x6f70656e;
 
@@ -33,7 +31,7 @@ class KvCalls {
   template <typename Visit>
   Status Range(const Visit& visit) {
     return store_->ScanAll([&](uint64_t key, const char* value) {
-      visit(engine_race::KeyBytes(key).view(), std::string_view(value, kValueSize));
+      visit(KeyBytes(key).view(), std::string_view(value, kValueSize));
     });
   }
 
@@ -125,4 +123,4 @@ bool IsContestPhase(const std::string& phase) {
          phase == kRangePhase;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

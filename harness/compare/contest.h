@@ -15,7 +15,7 @@
 #include "harness/data/value_maker.h"
 #include "harness/kv/kv_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 bool IsContestPhase(const std::string& phase);
 
@@ -30,10 +30,10 @@ class Contest {
   // its time. An operation of a range is one record visited by one thread. *written_count is how
   // many records the store has at the end, see CompareOrder. The first failure of the store,
   // kCorruption for a wrong value, or kIncomplete when the user interrupts.
-  engine_race::Status Run(KvStore* store, const OnSecondFn& on_second, BenchResult* result,
-                          uint64_t* written_count) const;
+  Status Run(KvStore* store, const OnSecondFn& on_second, BenchResult* result,
+             uint64_t* written_count) const;
   // Reads and checks the record that the order's round and opening draw.
-  engine_race::Status ReadOne(KvStore* store) const;
+  Status ReadOne(KvStore* store) const;
 
  private:
   uint64_t OperationCount() const;
@@ -44,6 +44,6 @@ class Contest {
   KeySummary expected_;  // of a range
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_COMPARE_CONTEST_H_

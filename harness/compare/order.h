@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 // The name of the store that the others are compared with.
 inline constexpr char kEngineName[] = "engine_race";
@@ -98,6 +98,6 @@ inline std::vector<uint32_t> StoresInTurn(uint32_t round, uint32_t store_count) 
   return stores;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_COMPARE_ORDER_H_

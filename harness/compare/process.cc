@@ -24,10 +24,8 @@
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 // A process that does not end by itself when its time is up is killed after so long.
 constexpr double kPatienceSeconds = 60;
@@ -256,4 +254,4 @@ Status RunCompareWork(const nlohmann::json& order, nlohmann::json* answer) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,7 +12,7 @@
 #include "harness/compare/order.h"
 #include "harness/kv/kv_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The engine and the peers that this program was linked with.
 std::vector<KvStoreKind> ComparedStores();
@@ -22,8 +22,8 @@ std::vector<KvStoreKind> ComparedStores();
 CompareAnswer RunCompareProcess(const CompareOrder& order);
 
 inline constexpr char kCompareWork[] = "compared-phase";
-engine_race::Status RunCompareWork(const nlohmann::json& order, nlohmann::json* answer);
+Status RunCompareWork(const nlohmann::json& order, nlohmann::json* answer);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_COMPARE_PROCESS_H_

@@ -9,7 +9,7 @@
 #include "harness/measure/median.h"
 #include "harness/measure/table.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr double kMiB = 1 << 20;
@@ -155,4 +155,4 @@ std::string WinsTable(const nlohmann::json& runs, const nlohmann::json& failed_r
   return has_rows ? table.ToString() : std::string();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 // For each phase a table of its stores: the medians of their rounds, and the spread of the rates.
 std::string PhaseTables(const nlohmann::json& runs);
@@ -15,6 +15,6 @@ std::string PhaseTables(const nlohmann::json& runs);
 // the dataset has is never the best one. A note names these stores and those of `failed_runs`.
 std::string WinsTable(const nlohmann::json& runs, const nlohmann::json& failed_runs);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_COMPARE_REPORT_H_

@@ -10,7 +10,7 @@
 #include "engine_race/base/named_options.h"
 #include "harness/data/mix.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr double kExponent = 0.99;
@@ -73,9 +73,9 @@ std::optional<KeyShape> ParseKeyShape(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<engine_race::KeyRange> ParseKeyRange(std::string_view text) {
-  engine_race::Options options;
-  if (!engine_race::SetOption("key_range", text, &options).ok()) return std::nullopt;
+std::optional<KeyRange> ParseKeyRange(std::string_view text) {
+  Options options;
+  if (!SetOption("key_range", text, &options).ok()) return std::nullopt;
   if (options.key_range && options.key_range->empty()) return std::nullopt;
   return options.key_range;
 }
@@ -99,15 +99,14 @@ double ZipfRanks::ShareOf(uint64_t rank) const {
   return std::pow(static_cast<double>(rank + 1), -kExponent) / zeta_;
 }
 
-uint64_t MaxKeyCount(KeyShape shape, const engine_race::KeyRange& range) {
+uint64_t MaxKeyCount(KeyShape shape, const KeyRange& range) {
   if (range.empty()) return 0;
   if (range.HasAllKeys()) return ~uint64_t{0};
   const uint64_t size = range.last - range.first + 1;
   return shape == KeyShape::kOneBucket ? size / kPartCount : size;
 }
 
-KeySource::KeySource(KeyShape shape, uint64_t record_count, uint64_t seed,
-                     engine_race::KeyRange range)
+KeySource::KeySource(KeyShape shape, uint64_t record_count, uint64_t seed, KeyRange range)
     : shape_(shape),
       record_count_(record_count),
       seed_(seed),
@@ -162,4 +161,4 @@ KeySummary KeySource::Summarize() const {
   return summary;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

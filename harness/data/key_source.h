@@ -14,7 +14,7 @@
 
 #include "engine_race/base/key_range.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Over all keys; over a range of them the shapes are those of the keys' places in the range.
 enum class KeyShape {
@@ -34,7 +34,7 @@ std::optional<KeyShape> ParseKeyShape(std::string_view name);
 
 // "16384-32767", as the option key_range is written; nullopt for any other text and for a range
 // without keys.
-std::optional<engine_race::KeyRange> ParseKeyRange(std::string_view text);
+std::optional<KeyRange> ParseKeyRange(std::string_view text);
 
 // Ranks of a Zipf distribution with exponent 0.99 by the method of Gray et al., "Quickly generating
 // billion-record synthetic databases" (SIGMOD 1994).
@@ -60,12 +60,12 @@ struct KeySummary {
 };
 
 // How many distinct keys of this shape the range has; the largest number there is for all keys.
-uint64_t MaxKeyCount(KeyShape shape, const engine_race::KeyRange& range);
+uint64_t MaxKeyCount(KeyShape shape, const KeyRange& range);
 
 class KeySource {
  public:
   // MaxKeyCount(shape, range) is at least `record_count`.
-  KeySource(KeyShape shape, uint64_t record_count, uint64_t seed, engine_race::KeyRange range = {});
+  KeySource(KeyShape shape, uint64_t record_count, uint64_t seed, KeyRange range = {});
 
   uint64_t record_count() const { return record_count_; }
   // index < record_count().
@@ -81,10 +81,10 @@ class KeySource {
   KeyShape shape_;
   uint64_t record_count_;
   uint64_t seed_;
-  engine_race::KeyRange range_;
+  KeyRange range_;
   ZipfRanks zipf_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_DATA_KEY_SOURCE_H_

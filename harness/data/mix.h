@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace harness {
+namespace engine_race::harness {
 
 // The finalizer of SplitMix64.
 inline constexpr uint64_t Mix64(uint64_t x) {
@@ -58,6 +58,6 @@ inline constexpr uint64_t AsBelow(uint64_t word, uint64_t bound) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(word) * bound) >> 64);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_DATA_MIX_H_

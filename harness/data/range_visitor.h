@@ -14,7 +14,7 @@
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Whether the value is that of a record of `keys` with this key, to the last byte. The version in
 // it is the record's index in `keys`.
@@ -36,7 +36,7 @@ class RangeVisitor {
 
   void Visit(std::string_view key_bytes, std::string_view value) {
     if (key_bytes.size() != sizeof(uint64_t)) Fail(0, "a key of another size");
-    const uint64_t key = engine_race::DecodeKey(key_bytes.data());
+    const uint64_t key = DecodeKey(key_bytes.data());
     if (value.size() != kValueSize) Fail(key, "a value of another size");
     if (count_ != 0 && key <= last_key_) Fail(key, "not ascending");
     if (!ValueIsRight(key, value.data())) Fail(key, "wrong bytes");
@@ -76,6 +76,6 @@ inline RangeChecks ChecksOf(uint32_t thread, uint32_t pass, uint32_t thread_coun
   return thread == pass % thread_count ? RangeChecks::kEverything : RangeChecks::kEnds;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_DATA_RANGE_VISITOR_H_

@@ -11,7 +11,7 @@
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 enum class DrawShape { kUniform, kZipfian };
 
@@ -42,6 +42,6 @@ class RecordDraw {
   uint64_t stride_ = 0x9e3779b97f4a7c15;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_DATA_RECORD_DRAW_H_

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace harness {
+namespace engine_race::harness {
 
 inline constexpr uint32_t kMaxKeyBytes = 32;
 inline constexpr uint32_t kMinPayloadBytes = 8;
@@ -23,6 +23,6 @@ struct TableShape {
   }
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_DATA_TABLE_SHAPE_H_

@@ -1,6 +1,6 @@
 #include "harness/data/value_maker.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // Two words at a time, in registers that every x86-64 has. Four streams hide the latency of the
@@ -66,4 +66,4 @@ bool ValueMaker::CheckAll(uint64_t key, const char* value, uint64_t* version) co
   return (difference[0][0] | difference[0][1]) == 0;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -15,7 +15,7 @@
 
 #include "harness/data/mix.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 inline constexpr size_t kValueSize = 4096;
 
@@ -54,6 +54,6 @@ class ValueMaker {
   uint64_t seed_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_DATA_VALUE_MAKER_H_

@@ -12,15 +12,8 @@
 #include "harness/load/store_basics.h"
 #include "include/engine_race_c.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Iterator;
-using engine_race::KeyBytes;
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::Store;
 
 class EngineCursor final : public KvCursor {
  public:
@@ -38,7 +31,7 @@ class EngineCursor final : public KvCursor {
   void Next() override { iterator_.Next(); }
   void Prev() override { iterator_.Prev(); }
   bool Valid() override { return failure_.ok() && iterator_.Valid(); }
-  uint64_t Key() override { return engine_race::DecodeKey(iterator_.key().data()); }
+  uint64_t Key() override { return DecodeKey(iterator_.key().data()); }
 
   const char* Value() override {
     if (!Valid()) return nullptr;
@@ -63,12 +56,12 @@ class EngineCursor final : public KvCursor {
 nlohmann::json ChangedOptions(const Options& options) {
   nlohmann::json changed = nlohmann::json::object();
   const Options defaults;
-  for (size_t i = 0; i < engine_race::NamedOptionCount(); ++i) {
-    const std::string_view name = engine_race::OptionName(i);
+  for (size_t i = 0; i < NamedOptionCount(); ++i) {
+    const std::string_view name = OptionName(i);
     std::string value;
     std::string usual;
-    if (!engine_race::GetOption(name, options, &value).ok()) continue;
-    const bool has_usual = engine_race::GetOption(name, defaults, &usual).ok();
+    if (!GetOption(name, options, &value).ok()) continue;
+    const bool has_usual = GetOption(name, defaults, &usual).ok();
     if (!has_usual || value != usual) changed[std::string(name)] = value;
   }
   return changed;
@@ -80,7 +73,7 @@ class EngineStore final : public KvStore {
       : options_(options), store_(std::move(store)) {}
 
   Status Put(uint64_t key, const char* value) override {
-    return store_->Write(KeyBytes(key).view(), {value, engine_race::kValueBytes});
+    return store_->Write(KeyBytes(key).view(), {value, kValueBytes});
   }
   Status Delete(uint64_t key) override { return store_->Delete(KeyBytes(key).view()); }
   Status Get(uint64_t key, char* value) override { return store_->ReadInto(key, value); }
@@ -91,7 +84,7 @@ class EngineStore final : public KvStore {
 
   Status ScanAll(VisitFn visit) override {
     return store_->Range({}, {}, [&](std::string_view key, std::string_view value) {
-      visit(engine_race::DecodeKey(key.data()), value.data());
+      visit(DecodeKey(key.data()), value.data());
     });
   }
 
@@ -116,7 +109,7 @@ class EngineStore final : public KvStore {
     return {{"version", engine_race_version()}, {"options", ChangedOptions(options_)}};
   }
 
-  std::string Statistics() const override { return engine_race::StatsText(store_->Stats()); }
+  std::string Statistics() const override { return StatsText(store_->Stats()); }
 
  private:
   const Options options_;
@@ -126,12 +119,12 @@ class EngineStore final : public KvStore {
 }  // namespace
 
 Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts) {
-  engine_race::StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::OpenStoreFilesToRead(dir, &files));
-  std::vector<engine_race::BucketState> states;
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::Staging(files).ReadCounts(&states));
+  StoreFiles files;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files));
+  std::vector<BucketState> states;
+  ENGINE_RACE_RETURN_IF_ERROR(Staging(files).ReadCounts(&states));
   counts->clear();
-  for (const engine_race::BucketState& state : states) counts->push_back(state.record_count);
+  for (const BucketState& state : states) counts->push_back(state.record_count);
   return Status::Ok();
 }
 
@@ -149,4 +142,4 @@ KvStoreKind EngineStoreKind(const Options& options) {
 
 KvStoreKind EngineStoreKind() { return EngineStoreKind(QuietOptions()); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,18 +12,18 @@
 #include "engine_race/store.h"
 #include "harness/kv/kv_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The kind "engine_race". Its stores are opened with `options`, and with the memory budget of
 // KvOptions where that is not 0.
-KvStoreKind EngineStoreKind(const engine_race::Options& options);
+KvStoreKind EngineStoreKind(const Options& options);
 // With QuietOptions.
 KvStoreKind EngineStoreKind();
 
 // How many records were written to each bucket of the closed store in `dir`, overwritten ones and
 // tombstones included. Stateless; a status of the store that could not be read.
-engine_race::Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts);
+Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_KV_ENGINE_STORE_H_

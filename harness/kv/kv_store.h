@@ -17,7 +17,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // A position in order of key, for one thread at a time. It sees a state of the store that is at
 // least as new as its last seek or its making.
@@ -35,51 +35,48 @@ class KvCursor {
   // kValueBytes, good until the cursor moves; null after a failure.
   virtual const char* Value() = 0;
   // OK, or what ended the walk.
-  virtual engine_race::Status Error() = 0;
+  virtual Status Error() = 0;
 };
 
 class KvStore {
  public:
-  using VisitFn = engine_race::FunctionRef<void(uint64_t key, const char* value)>;
+  using VisitFn = FunctionRef<void(uint64_t key, const char* value)>;
 
   virtual ~KvStore() = default;
 
-  virtual engine_race::Status Put(uint64_t key, const char* value) = 0;
-  virtual engine_race::Status Delete(uint64_t key) = 0;
+  virtual Status Put(uint64_t key, const char* value) = 0;
+  virtual Status Delete(uint64_t key) = 0;
   // kNotFound for a key that is not there.
-  virtual engine_race::Status Get(uint64_t key, char* value) = 0;
+  virtual Status Get(uint64_t key, char* value) = 0;
   // values[i * kValueBytes] and codes[i] go with keys[i]. kInvalidArgument for fewer codes than
   // keys.
-  virtual engine_race::Status MultiGet(std::span<const uint64_t> keys, char* values,
-                                       std::span<engine_race::Code> codes) {
+  virtual Status MultiGet(std::span<const uint64_t> keys, char* values, std::span<Code> codes) {
     if (codes.size() < keys.size()) return TooFewCodes();
     for (size_t i = 0; i < keys.size(); ++i) {
-      codes[i] = Get(keys[i], values + i * engine_race::kValueBytes).code();
+      codes[i] = Get(keys[i], values + i * kValueBytes).code();
     }
-    return engine_race::Status::Ok();
+    return Status::Ok();
   }
   // Visits every record in order, as fast as the store can while other threads do the same. An
   // exception of `visit` ends the scan and reaches the caller.
-  virtual engine_race::Status ScanAll(VisitFn visit) = 0;
-  virtual engine_race::Status NewCursor(std::unique_ptr<KvCursor>* cursor) = 0;
+  virtual Status ScanAll(VisitFn visit) = 0;
+  virtual Status NewCursor(std::unique_ptr<KvCursor>* cursor) = 0;
   // Once OK, what was written before outlives a power loss.
-  virtual engine_race::Status Sync() = 0;
+  virtual Status Sync() = 0;
   // Gives back the space of overwritten and deleted records before it returns. kNotSupported for a
   // store without such a call.
-  virtual engine_race::Status Compact() {
-    return {engine_race::Code::kNotSupported, "the store has no call that compacts it"};
+  virtual Status Compact() {
+    return {Code::kNotSupported, "the store has no call that compacts it"};
   }
   // Ends background work, and frees the store: no other call may follow.
-  virtual engine_race::Status Close() = 0;
+  virtual Status Close() = 0;
   // Version and every setting that is not the store's default, with its reason.
   virtual nlohmann::json Describe() const = 0;
   // The store's own counters as lines of text; empty for a store that has none.
   virtual std::string Statistics() const { return {}; }
 
  protected:
-  static engine_race::Status TooFewCodes() {
-    return engine_race::Status::InvalidArgument("fewer codes than keys");
-  }
+  static Status TooFewCodes() { return Status::InvalidArgument("fewer codes than keys"); }
 };
 
 // How a store is opened. `memory_budget_bytes` covers caches and buffers of the store.
@@ -99,10 +96,9 @@ struct KvOptions {
 struct KvStoreKind {
   std::string name;  // "engine_race", "rocksdb", "leveldb", "lmdb", "wiredtiger"
   // Makes the store, or opens what is there.
-  std::function<engine_race::Status(const KvOptions& options, std::unique_ptr<KvStore>* store)>
-      open;
+  std::function<Status(const KvOptions& options, std::unique_ptr<KvStore>* store)> open;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_KV_KV_STORE_H_

@@ -13,7 +13,7 @@
 #include "harness/lab/block_shape.h"
 #include "harness/lab/key_words.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 class BlockBuilder {
  public:
@@ -67,6 +67,6 @@ class BlockBuilder {
   uint32_t count_ = 0;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_BLOCK_BUILDER_H_

@@ -8,11 +8,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/round_up.h"
 
-namespace lab {
-
-using engine_race::kIoAlignment;
-using engine_race::MixWords;
-using engine_race::RoundUp;
+namespace engine_race::lab {
 
 BlockCache::BlockCache(size_t capacity_bytes, uint32_t shard_bits)
     : shard_bits_(shard_bits),
@@ -145,4 +141,4 @@ size_t BlockCache::used_bytes() const {
   return bytes;
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

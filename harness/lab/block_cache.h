@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace lab {
+namespace engine_race::lab {
 
 class BlockCache {
  public:
@@ -105,6 +105,6 @@ class BlockCache {
   std::atomic<uint64_t> users_{0};
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_BLOCK_CACHE_H_

@@ -11,7 +11,7 @@
 #include "harness/lab/node_search.h"
 #include "harness/lab/tree_block.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 class BlockCursor {
  public:
@@ -102,6 +102,6 @@ class BlockCursor {
   std::optional<RestartBlock::Cursor> restart_;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_BLOCK_CURSOR_H_

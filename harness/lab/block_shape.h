@@ -12,7 +12,7 @@
 
 #include "harness/lab/engine_names.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 // How the records of a block are laid out.
 enum class Encoding : uint8_t {
@@ -55,6 +55,6 @@ class BlockEntry {
   uint64_t word_;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_BLOCK_SHAPE_H_

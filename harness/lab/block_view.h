@@ -13,7 +13,7 @@
 #include "harness/lab/square_block.h"
 #include "harness/lab/tree_block.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 // May throw std::bad_alloc.
 inline std::unique_ptr<BlockBuilder> MakeBlockBuilder(Encoding encoding, const TableShape& shape) {
@@ -58,6 +58,6 @@ inline uint32_t LowerBoundInBlock(Encoding encoding, const char* block, const ch
   return cursor.rank();
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_BLOCK_VIEW_H_

@@ -9,7 +9,7 @@
 #include "engine_race/base/parallel.h"
 #include "harness/load/l1_lookups.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 namespace {
 
@@ -31,7 +31,7 @@ class ShardWorker {
 
   void Start(bool pins, uint32_t cpu) {
     thread_ = std::thread([this, pins, cpu] {
-      is_pinned_.store(pins && engine_race::PinThread(cpu), std::memory_order_relaxed);
+      is_pinned_.store(pins && PinThread(cpu), std::memory_order_relaxed);
       Main();
     });
   }
@@ -244,8 +244,7 @@ Status CoreShards::Start(const CoreShardsOptions& options, std::unique_ptr<CoreS
   return Guarded([&] {
     std::unique_ptr<CoreShards> started(new CoreShards(options));
     const uint32_t count = options.worker_count;
-    const std::vector<uint32_t> cpus =
-        options.cpus.empty() ? engine_race::AvailableCpus() : options.cpus;
+    const std::vector<uint32_t> cpus = options.cpus.empty() ? AvailableCpus() : options.cpus;
     const bool pins = count <= cpus.size();
     auto& workers = started->workers_;
     workers.resize(count);
@@ -291,4 +290,4 @@ uint32_t CoreShards::pinned_count() const {
                     [](const std::unique_ptr<ShardWorker>& one) { return one->is_pinned(); }));
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -19,7 +19,7 @@
 #include "harness/lab/shard_mail.h"
 #include "harness/lab/table.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 // One lookup. `key` and `payload` must live until it is answered.
 struct ShardGet {
@@ -100,6 +100,6 @@ class CoreShards {
   std::vector<std::unique_ptr<ShardWorker>> workers_;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_CORE_SHARDS_H_

@@ -16,31 +16,20 @@
 #include "engine_race/l1/key_search.h"
 #include "harness/data/table_shape.h"
 
-namespace lab {
+namespace engine_race::lab {
 
-namespace io = engine_race::io;
-namespace sys = engine_race::sys;
-
-using engine_race::Code;
-using engine_race::Guarded;
-using engine_race::kIoAlignment;
-using engine_race::Region;
-using engine_race::Status;
-using engine_race::Swip;
-using engine_race::Touch;
-using engine_race::UniqueFd;
-using engine_race::l1::BlockOwner;
-using engine_race::l1::EpochManager;
-using engine_race::l1::FrameInfo;
-using engine_race::l1::FrameKind;
-using engine_race::l1::FrameOwner;
-using engine_race::l1::FramePool;
-using engine_race::l1::GuessRank;
-using engine_race::l1::kNoFrame;
 using harness::kMaxKeyBytes;
 using harness::kMaxPayloadBytes;
 using harness::TableShape;
+using l1::BlockOwner;
+using l1::EpochManager;
+using l1::FrameInfo;
+using l1::FrameKind;
+using l1::FrameOwner;
+using l1::FramePool;
+using l1::GuessRank;
+using l1::kNoFrame;
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_ENGINE_NAMES_H_

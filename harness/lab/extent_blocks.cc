@@ -9,16 +9,13 @@
 #include "engine_race/l1/key_block.h"
 #include "harness/lab/engine_names.h"
 
-namespace lab {
+namespace engine_race::lab {
 
-using engine_race::BucketLog;
-using engine_race::ValueRef;
-using engine_race::l1::ExtentStore;
-using engine_race::l1::FenceBlock;
-using engine_race::l1::IndexRoot;
-using engine_race::l1::KeyBounds;
-using engine_race::l1::RecordBlock;
-namespace format = engine_race::format;
+using l1::ExtentStore;
+using l1::FenceBlock;
+using l1::IndexRoot;
+using l1::KeyBounds;
+using l1::RecordBlock;
 
 namespace {
 
@@ -69,8 +66,8 @@ Status ExtentBlocks::Load(const BucketLog& log, std::unique_ptr<ExtentBlocks>* b
   return Guarded([&] {
     std::unique_ptr<ExtentBlocks> made(new ExtentBlocks);
     IndexRoot root;
-    ENGINE_RACE_RETURN_IF_ERROR(engine_race::l1::LoadIndexRoot(log.directory_fd(), log.ids(),
-                                                               log.geometry().bucket_count, &root));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        l1::LoadIndexRoot(log.directory_fd(), log.ids(), log.geometry().bucket_count, &root));
     ENGINE_RACE_RETURN_IF_ERROR(made->Read(log, root));
     ENGINE_RACE_RETURN_IF_ERROR(made->FillCache());
     ENGINE_RACE_RETURN_IF_ERROR(made->MakeNodes());
@@ -220,4 +217,4 @@ Status ExtentBlocks::FindByNodes(NodeSearchFn search, std::span<const uint64_t> 
   return FindBySearch(keys, descend, slot_sum);
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -23,64 +23,61 @@
 #include "harness/lab/block_cache.h"
 #include "harness/lab/node_search.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 class ExtentBlocks {
  public:
   // Reads every block of the extents that the durable root of the log's store names. An index may
   // be open beside it, but no thread may write extents meanwhile. kNotFound without a root.
-  static engine_race::Status Load(const engine_race::BucketLog& log,
-                                  std::unique_ptr<ExtentBlocks>* blocks);
+  static Status Load(const BucketLog& log, std::unique_ptr<ExtentBlocks>* blocks);
 
   // Each call looks up all keys and adds their slots to *slot_sum. kNotFound when one is not there.
 
   // Blocks by pointer, the engine's searches.
-  engine_race::Status FindByPointer(std::span<const uint64_t> keys, uint64_t* slot_sum) const;
+  Status FindByPointer(std::span<const uint64_t> keys, uint64_t* slot_sum) const;
   // Blocks through the cache, the engine's searches.
-  engine_race::Status FindInCache(std::span<const uint64_t> keys, uint64_t* slot_sum) const;
+  Status FindInCache(std::span<const uint64_t> keys, uint64_t* slot_sum) const;
   // Blocks by pointer, binary searches.
-  engine_race::Status FindByHalving(std::span<const uint64_t> keys, uint64_t* slot_sum) const;
+  Status FindByHalving(std::span<const uint64_t> keys, uint64_t* slot_sum) const;
   // Blocks by pointer, each searched through the words of a tree beside it.
-  engine_race::Status FindByNodes(NodeSearchFn search, std::span<const uint64_t> keys,
-                                  uint64_t* slot_sum) const;
+  Status FindByNodes(NodeSearchFn search, std::span<const uint64_t> keys, uint64_t* slot_sum) const;
 
   // Of fences and of records.
-  uint64_t block_count() const { return memory_.size() / engine_race::format::kIndexBlockBytes; }
+  uint64_t block_count() const { return memory_.size() / format::kIndexBlockBytes; }
 
  private:
   struct Extent {
-    engine_race::l1::KeyBounds keys;
+    l1::KeyBounds keys;
     // Of its fences in memory_. The other blocks follow.
     uint64_t first_block;
   };
 
   ExtentBlocks() = default;
-  engine_race::Status Read(const engine_race::BucketLog& log,
-                           const engine_race::l1::IndexRoot& root);
-  engine_race::Status FillCache();
-  engine_race::Status MakeNodes();
+  Status Read(const BucketLog& log, const l1::IndexRoot& root);
+  Status FillCache();
+  Status MakeNodes();
 
   // The only extent that can hold the key; null if its bucket has none.
   const Extent* ExtentOf(uint64_t key) const;
   const char* BlockAt(uint64_t block) const {
-    return memory_.data() + block * engine_race::format::kIndexBlockBytes;
+    return memory_.data() + block * format::kIndexBlockBytes;
   }
   template <typename FindWord>
-  engine_race::Status FindAll(std::span<const uint64_t> keys, const FindWord& find_word,
-                              uint64_t* slot_sum) const;
+  Status FindAll(std::span<const uint64_t> keys, const FindWord& find_word,
+                 uint64_t* slot_sum) const;
   template <typename LastNotAbove>
-  engine_race::Status FindBySearch(std::span<const uint64_t> keys,
-                                   const LastNotAbove& last_not_above, uint64_t* slot_sum) const;
+  Status FindBySearch(std::span<const uint64_t> keys, const LastNotAbove& last_not_above,
+                      uint64_t* slot_sum) const;
 
-  engine_race::Geometry geometry_;
+  Geometry geometry_;
   // Those of bucket b are extents_[bucket_begins_[b]] to extents_[bucket_begins_[b + 1]].
   std::vector<uint32_t> bucket_begins_;
   std::vector<Extent> extents_;  // in order of their keys
-  engine_race::Region memory_;
-  engine_race::Region node_memory_;  // NodeWords for each block
+  Region memory_;
+  Region node_memory_;  // NodeWords for each block
   std::unique_ptr<BlockCache> cache_;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_EXTENT_BLOCKS_H_

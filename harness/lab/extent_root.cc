@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace lab {
+namespace engine_race::lab {
 
 void ExtentRoot::Build(std::vector<char> last_keys, uint32_t key_bytes) {
   last_keys_ = std::move(last_keys);
@@ -20,4 +20,4 @@ void ExtentRoot::Build(std::vector<char> last_keys, uint32_t key_bytes) {
   words_.resize(count_ + kCounted, ~uint64_t{0});
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

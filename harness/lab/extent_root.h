@@ -14,7 +14,7 @@
 
 #include "harness/lab/key_words.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 class ExtentRoot {
  public:
@@ -73,6 +73,6 @@ class ExtentRoot {
   std::vector<char> last_keys_;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_EXTENT_ROOT_H_

@@ -7,7 +7,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/lower_bound.h"
 
-namespace lab {
+namespace engine_race::lab {
 namespace {
 
 using engine_race::CellMap;
@@ -122,4 +122,4 @@ size_t FlatIndex::FindBatch(std::span<const uint64_t> keys, std::span<ValueRef> 
   return found;
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

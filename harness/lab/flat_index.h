@@ -23,7 +23,7 @@
 #include "engine_race/l1/epoch.h"
 #include "engine_race/log/geometry.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 class FlatIndex {
  public:
@@ -65,6 +65,6 @@ class FlatIndex {
   mutable engine_race::l1::EpochManager epochs_;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_FLAT_INDEX_H_

@@ -7,7 +7,7 @@
 #include "engine_race/log/format.h"
 #include "harness/load/fill_keys.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 using engine_race::BlockLookup;
 using engine_race::BucketLog;
@@ -90,4 +90,4 @@ Status FindTogether(const FlatIndex& flat, std::span<const uint64_t> keys, uint6
   return Status::Ok();
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

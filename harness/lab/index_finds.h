@@ -17,7 +17,7 @@
 #include "engine_race/log/bucket_log.h"
 #include "harness/lab/flat_index.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 // Flat arrays with the records of a log, each key of which has one record. Before there is an index
 // over the log: reading an entry ends the log's reports to it.
@@ -36,6 +36,6 @@ engine_race::Status FindEach(const FlatIndex& flat, std::span<const uint64_t> ke
 engine_race::Status FindTogether(const FlatIndex& flat, std::span<const uint64_t> keys,
                                  uint64_t* slot_sum);
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_INDEX_FINDS_H_

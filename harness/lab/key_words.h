@@ -16,7 +16,7 @@
 
 #include "harness/lab/engine_names.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 inline constexpr uint32_t kWordBytes = 8;
 
@@ -55,6 +55,6 @@ inline uint32_t CommonPrefix(const char* a, const char* b, uint32_t size) {
 // Loads a cache line that will be needed soon; nothing waits for it.
 inline void TouchLine(const char* line) { Touch(static_cast<uint8_t>(*line)); }
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_KEY_WORDS_H_

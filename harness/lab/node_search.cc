@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lab {
+namespace engine_race::lab {
 
 namespace {
 
@@ -67,4 +67,4 @@ NodeSearch BestNodeSearch(const CpuFeatures& cpu) {
   return NodeSearch::kBranchless;
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

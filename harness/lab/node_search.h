@@ -16,10 +16,7 @@
 
 #include "engine_race/base/cpu_features.h"
 
-namespace lab {
-
-using engine_race::CpuFeatures;
-using engine_race::RunningCpuFeatures;
+namespace engine_race::lab {
 
 inline constexpr uint32_t kRootFanout = 16;
 inline constexpr uint32_t kLeafFanout = 8;
@@ -55,6 +52,6 @@ uint32_t SearchNodesAvx2(const NodeWords& nodes, uint32_t section_count, uint64_
 uint32_t SearchNodesAvx512(const NodeWords& nodes, uint32_t section_count, uint64_t word);
 }  // namespace internal
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_NODE_SEARCH_H_

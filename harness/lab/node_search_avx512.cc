@@ -4,7 +4,7 @@
 
 #include "harness/lab/node_search.h"
 
-namespace lab::internal {
+namespace engine_race::lab::internal {
 
 namespace {
 
@@ -28,6 +28,6 @@ uint32_t SearchNodesAvx512(const NodeWords& nodes, uint32_t section_count, uint6
   return section < section_count ? section : section_count - 1;
 }
 
-}  // namespace lab::internal
+}  // namespace engine_race::lab::internal
 
 #endif  // __x86_64__

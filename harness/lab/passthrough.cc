@@ -15,11 +15,7 @@
 
 #include "engine_race/base/memory.h"
 
-namespace lab {
-
-namespace sys = engine_race::sys;
-using engine_race::Region;
-using engine_race::UniqueFd;
+namespace engine_race::lab {
 
 namespace {
 
@@ -151,4 +147,4 @@ Status OpenPassthrough(const std::string& block_device, PassthroughDevice* devic
   return Status::Ok();
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -16,13 +16,11 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/io/read_queue.h"
 
-namespace lab {
-
-using engine_race::Status;
+namespace engine_race::lab {
 
 // An open character device, with the numbers that its commands need. Movable; immutable once open.
 struct PassthroughDevice {
-  engine_race::UniqueFd fd;
+  UniqueFd fd;
   std::string path;
   uint64_t size_bytes = 0;
   uint32_t namespace_id = 0;
@@ -43,8 +41,8 @@ Status OpenPassthrough(const std::string& block_device, PassthroughDevice* devic
 // file, a read past the end of the device is short. A read of a part of a block fails with EINVAL,
 // a read of another fd with EBADF. kNotSupported where the kernel has no such ring.
 Status MakePassthroughQueue(std::span<const PassthroughDevice* const> devices, uint32_t depth,
-                            std::unique_ptr<engine_race::io::ReadQueue>* queue);
+                            std::unique_ptr<io::ReadQueue>* queue);
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_PASSTHROUGH_H_

@@ -15,11 +15,11 @@
 
 #include "harness/lab/passthrough.h"
 
-namespace lab {
+namespace engine_race::lab {
 
-using engine_race::io::ReadCompletion;
-using engine_race::io::ReadQueue;
-using engine_race::io::ReadRequest;
+using io::ReadCompletion;
+using io::ReadQueue;
+using io::ReadRequest;
 
 namespace {
 
@@ -212,4 +212,4 @@ Status MakePassthroughQueue(std::span<const PassthroughDevice* const> devices, u
   return Status::Ok();
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

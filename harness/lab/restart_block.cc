@@ -1,6 +1,6 @@
 #include "harness/lab/restart_block.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 uint32_t RestartBlock::FindRestart(const char* key) const {
   const uint32_t key_bytes = trailer().key_bytes;
@@ -94,4 +94,4 @@ uint32_t RestartBlockBuilder::Encode(char* block) const {
   return 0;
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

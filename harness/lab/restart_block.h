@@ -18,7 +18,7 @@
 #include "harness/lab/block_shape.h"
 #include "harness/lab/engine_names.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 struct RestartBlockTrailer {
   uint8_t encoding;
@@ -99,6 +99,6 @@ class RestartBlockBuilder final : public BlockBuilder {
   mutable uint32_t counted_ = 0;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_RESTART_BLOCK_H_

@@ -1,6 +1,6 @@
 #include "harness/lab/shard_mail.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 void Ticket::Done() {
   // Sequentially consistent, as is SayAsleep: either the worker sees the zero, or Nudge sees that
@@ -75,4 +75,4 @@ void ShardInbox::SayAwake() {
   head_.compare_exchange_strong(asleep, nullptr, std::memory_order_relaxed);
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -14,7 +14,7 @@
 
 #include "harness/lab/engine_names.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 class ShardClient;
 class ShardInbox;
@@ -106,6 +106,6 @@ class ShardInbox {
 inline constexpr uint32_t kSpins = 200;
 inline void SpinOnce() { __builtin_ia32_pause(); }
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_SHARD_MAIL_H_

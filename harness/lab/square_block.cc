@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lab {
+namespace engine_race::lab {
 
 namespace {
 
@@ -107,4 +107,4 @@ uint32_t SquareBlockBuilder::Encode(char* block) const {
   return 0;
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -15,7 +15,7 @@
 #include "harness/lab/block_builder.h"
 #include "harness/lab/engine_names.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 struct SquareBlockHeader {
   uint8_t encoding;
@@ -75,6 +75,6 @@ class SquareBlockBuilder final : public BlockBuilder {
   SquareBlockHeader HeaderFor(uint32_t count, uint32_t prefix_bytes) const;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_SQUARE_BLOCK_H_

@@ -10,7 +10,7 @@
 #include "harness/lab/block_cursor.h"
 #include "harness/lab/table_file.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 namespace {
 
@@ -337,4 +337,4 @@ void Table::GetBatch(const char* keys, char* payloads, std::span<Status> statuse
   }
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -27,7 +27,7 @@
 #include "harness/lab/node_search.h"
 #include "harness/lab/table_frames.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 // How a lookup finds the next block.
 enum class Reach : uint8_t { kCache, kPointer };
@@ -141,6 +141,6 @@ Status Table::UseBlock(uint32_t extent, uint32_t block, const UseFn& use) const 
                                                    : UseFrame<CountReader>(extent, block, use);
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_TABLE_H_

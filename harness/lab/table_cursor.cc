@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace lab {
+namespace engine_race::lab {
 
 Status TableCursor::MoveTo(const char* key) {
   batch_ = kFirstBatch;
@@ -79,4 +79,4 @@ void TableCursor::Show(Status status) {
   payload_ = by_pointer_ ? key_ + table_.shape_.key_bytes : in_block_.payload();
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

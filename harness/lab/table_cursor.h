@@ -11,7 +11,7 @@
 #include "harness/lab/block_cursor.h"
 #include "harness/lab/table.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 class TableCursor {
  public:
@@ -68,6 +68,6 @@ class TableCursor {
   char copies_[kCopiesBytes];
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_TABLE_CURSOR_H_

@@ -5,7 +5,7 @@
 
 #include "harness/lab/block_view.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 namespace {
 
@@ -90,4 +90,4 @@ Status TableFile::ReadExtent(uint32_t extent, char* data, uint32_t* record_block
   return file_.Read(data, count * kBlockBytes, first_block * kBlockBytes);
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

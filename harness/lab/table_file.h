@@ -18,7 +18,7 @@
 #include "harness/lab/block_shape.h"
 #include "harness/lab/engine_names.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 // One thread. Owns its file.
 class TableFileBuilder {
@@ -65,6 +65,6 @@ class TableFile {
   uint64_t block_count_ = 0;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_TABLE_FILE_H_

@@ -14,7 +14,7 @@
 #include "harness/lab/block_shape.h"
 #include "harness/lab/engine_names.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 // The engine's frame pool. It has more frames than its tables have blocks, so it evicts none.
 // Lookups nevertheless do all that eviction asks of them.
@@ -128,6 +128,6 @@ class CountReader {
   uint32_t held_count_ = 0;
 };
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_TABLE_FRAMES_H_

@@ -4,7 +4,7 @@
 
 #include "engine_race/base/assert.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 uint32_t TreeBlock::PassSuffixes(uint32_t rank, uint64_t word, const char* rest) const {
   while (rank < header().record_count && WordAt(rank) == word && CompareSuffix(rank, rest) < 0)
@@ -67,4 +67,4 @@ uint32_t TreeBlockBuilder::Encode(char* block) const {
   return header.record_bytes;
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -24,7 +24,7 @@
 #include "harness/lab/key_words.h"
 #include "harness/lab/node_search.h"
 
-namespace lab {
+namespace engine_race::lab {
 
 struct TreeBlockHeader {
   uint8_t encoding;
@@ -224,6 +224,6 @@ inline const char* TreeBlock::Find(const char* key, const Search& search) const 
   return record + bytes;
 }
 
-}  // namespace lab
+}  // namespace engine_race::lab
 
 #endif  // HARNESS_LAB_TREE_BLOCK_H_

@@ -11,11 +11,7 @@
 #include "engine_race/io/file.h"
 #include "harness/data/mix.h"
 
-namespace harness {
-
-using engine_race::SharedMapping;
-using engine_race::Status;
-namespace io = engine_race::io;
+namespace engine_race::harness {
 
 namespace {
 
@@ -24,8 +20,8 @@ constexpr char kBareName[] = "bare_";
 // The files and the mapping of one run.
 struct BareFiles {
   Status Make(const BareWrites& loop) {
-    engine_race::UniqueFd dir;
-    ENGINE_RACE_RETURN_IF_ERROR(engine_race::sys::OpenDirectory(loop.dir, true, &dir));
+    UniqueFd dir;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(loop.dir, true, &dir));
     const uint64_t groups = uint64_t{loop.thread_count} * loop.groups_per_thread;
     const uint64_t staged_bytes = groups * loop.group_bytes;
     const std::string name(kBareName);
@@ -97,4 +93,4 @@ Status RunBareWrites(const BareWrites& loop, TimedPoint* point) {
       [&](uint32_t thread) { return BareWrite(loop, files, thread); }, point);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,7 +13,7 @@
 #include "harness/data/value_maker.h"
 #include "harness/measure/timed.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct BareWrites {
   std::string dir;  // an empty directory; the files stay in it
@@ -32,9 +32,9 @@ uint64_t StampRecord(uint64_t index, char* value);
 // Runs threads that each call a function of their own, made by make_write(thread), for each of
 // their records: Status write(uint64_t key, const char* value). Only the records' CPU time counts.
 template <typename MakeWrite>
-engine_race::Status RunStampedWrites(uint32_t thread_count, uint64_t record_count,
-                                     const MakeWrite& make_write, TimedPoint* point) {
-  const engine_race::Status status = RunTimed(
+Status RunStampedWrites(uint32_t thread_count, uint64_t record_count, const MakeWrite& make_write,
+                        TimedPoint* point) {
+  const Status status = RunTimed(
       thread_count, kNoLimitSeconds,
       [&](uint32_t thread, TimedThread* self) {
         auto write = make_write(thread);
@@ -46,15 +46,15 @@ engine_race::Status RunStampedWrites(uint32_t thread_count, uint64_t record_coun
           ENGINE_RACE_RETURN_IF_ERROR(write(key, value));
         }
         self->Stop();
-        return engine_race::Status::Ok();
+        return Status::Ok();
       },
       point);
   point->request_count = record_count;
   return status;
 }
 
-engine_race::Status RunBareWrites(const BareWrites& loop, TimedPoint* point);
+Status RunBareWrites(const BareWrites& loop, TimedPoint* point);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_BARE_WRITES_H_

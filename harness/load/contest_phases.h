@@ -28,7 +28,7 @@
 #include "harness/measure/timed.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 inline constexpr uint32_t kRangePasses = 2;
 
@@ -43,8 +43,6 @@ struct ContestShape {
 template <typename Calls>
 class ContestPhases {
  public:
-  using Status = engine_race::Status;
-
   // All references outlive this. The version in a value is the number of its record in `keys`.
   ContestPhases(const ContestShape& shape, const KeySource& keys, const ValueMaker& values,
                 const Calls& calls, Progress* progress)
@@ -194,6 +192,6 @@ class ContestPhases {
   Progress* const progress_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_CONTEST_PHASES_H_

@@ -12,12 +12,12 @@
 
 #include "harness/load/store_runs.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 inline constexpr uint32_t kDenseStoreFiles = 32;
 
-inline engine_race::Options DenseStoreOptions() {
-  engine_race::Options options = QuietOptions();
+inline Options DenseStoreOptions() {
+  Options options = QuietOptions();
   options.bucket_count = kDenseStoreFiles;
   options.file_count = kDenseStoreFiles;
   return options;
@@ -39,6 +39,6 @@ inline uint64_t DenseStoreFileBytes(uint64_t record_count) {
   return std::max<uint64_t>(records / 32 * 32, 1) * kValueSize;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_DENSE_STORE_H_

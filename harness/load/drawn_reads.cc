@@ -6,12 +6,7 @@
 #include "harness/load/read_loops.h"
 #include "harness/load/store_basics.h"
 
-namespace harness {
-
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::Store;
-using engine_race::StoreStats;
+namespace engine_race::harness {
 
 Status DrawnReads::Open(const StoreShape& shape, const Options& options,
                         std::unique_ptr<DrawnReads>* reads) {
@@ -28,7 +23,7 @@ Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t 
   const StoreStats before = store_->Stats();
   const double seconds = shape.read_count > 0 ? kNoLimitSeconds : shape.seconds;
   const auto get = [this](uint64_t key, std::string* value) {
-    return store_->Read(engine_race::KeyBytes(key).view(), value);
+    return store_->Read(KeyBytes(key).view(), value);
   };
   const Status status = RunTimed(
       shape.thread_count, seconds,
@@ -90,4 +85,4 @@ Status DrawnReads::RangeOnce(uint32_t thread_count, TimedPoint* point) {
   return status;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

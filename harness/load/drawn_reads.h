@@ -14,7 +14,7 @@
 #include "harness/data/value_maker.h"
 #include "harness/measure/timed.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct StoreShape {
   std::string dir;  // the store's own
@@ -50,18 +50,18 @@ struct FrameCounts {
 class DrawnReads {
  public:
   // Opens the store of `shape` and builds its index. The destructor closes it.
-  static engine_race::Status Open(const StoreShape& shape, const engine_race::Options& options,
-                                  std::unique_ptr<DrawnReads>* reads);
+  static Status Open(const StoreShape& shape, const Options& options,
+                     std::unique_ptr<DrawnReads>* reads);
 
   // `seed` selects the stream of draws. *frames, if given, gets the run's effect on the hot values.
-  engine_race::Status Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed,
-                          TimedPoint* point, FrameCounts* frames = nullptr);
+  Status Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed, TimedPoint* point,
+             FrameCounts* frames = nullptr);
   // Reads every record once, in an order that is not that of keys, by MultiRead.
-  engine_race::Status ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call);
+  Status ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call);
   // Every thread counts all records by one Range. A record counts once in *point.
-  engine_race::Status RangeOnce(uint32_t thread_count, TimedPoint* point);
+  Status RangeOnce(uint32_t thread_count, TimedPoint* point);
 
-  engine_race::Store* store() { return store_.get(); }
+  Store* store() { return store_.get(); }
   uint64_t KeyAt(uint64_t index) const { return keys_.KeyAt(index); }
 
  private:
@@ -69,9 +69,9 @@ class DrawnReads {
 
   const KeySource keys_;
   const ValueMaker values_;
-  std::unique_ptr<engine_race::Store> store_;
+  std::unique_ptr<Store> store_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_DRAWN_READS_H_

@@ -11,11 +11,8 @@
 #include "harness/load/group_commit.h"
 #include "harness/measure/timed.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::FunctionRef;
-using engine_race::Status;
 
 constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kBlocksPerThread = 1024;
@@ -25,10 +22,10 @@ constexpr uint64_t kBlocksPerThread = 1024;
 DurableLoops::DurableLoops(const std::string& dir, uint32_t thread_count)
     : path_(dir + "/durable_loops"), thread_count_(thread_count) {
   constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
-  engine_race::Region piece;
+  Region piece;
   fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0644);
   if (fd_ < 0) fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd_ < 0 || !engine_race::Region::Allocate(kPieceBytes, false, &piece).ok()) return;
+  if (fd_ < 0 || !Region::Allocate(kPieceBytes, false, &piece).ok()) return;
   const uint64_t size_bytes = thread_count * kBlocksPerThread * kBlockBytes;
   bool ok = true;
   for (uint64_t offset = 0; ok && offset < size_bytes; offset += kPieceBytes) {
@@ -51,8 +48,8 @@ double DurableLoops::Rate(double seconds, FunctionRef<bool()> flush) const {
   const Status status = RunTimed(
       thread_count_, seconds,
       [&](uint32_t thread, TimedThread* self) {
-        engine_race::Region block;
-        ENGINE_RACE_RETURN_IF_ERROR(engine_race::Region::Allocate(kBlockBytes, false, &block));
+        Region block;
+        ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kBlockBytes, false, &block));
         std::memset(block.data(), static_cast<int>(thread), kBlockBytes);
         self->Start();
         for (uint64_t& count = self->tally.request_count; self->Running(); ++count) {
@@ -80,4 +77,4 @@ double DurableLoops::WithALeader(double seconds) {
   return Rate(seconds, [&flushes] { return flushes.Submit({}).ok(); });
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,7 +10,7 @@
 
 #include "engine_race/base/function_ref.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class DurableLoops {
  public:
@@ -28,13 +28,13 @@ class DurableLoops {
  private:
   // Durable writes a second by all threads; flush() makes a block durable that has been written. 0
   // after a failure.
-  double Rate(double seconds, engine_race::FunctionRef<bool()> flush) const;
+  double Rate(double seconds, FunctionRef<bool()> flush) const;
 
   std::string path_;
   uint32_t thread_count_;
   int fd_ = -1;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_DURABLE_LOOPS_H_

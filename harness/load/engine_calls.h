@@ -12,20 +12,19 @@
 #include "engine_race/store.h"
 #include "harness/data/value_maker.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class EngineCalls {
  public:
-  using Status = engine_race::Status;
   static constexpr uint64_t kVisitsPerLook = 1024;
 
-  explicit EngineCalls(engine_race::Store* store) : store_(store) {}
+  explicit EngineCalls(Store* store) : store_(store) {}
 
   Status Write(uint64_t key, const char* value) {
-    return store_->Write(engine_race::KeyBytes(key).view(), {value, kValueSize});
+    return store_->Write(KeyBytes(key).view(), {value, kValueSize});
   }
   Status Read(uint64_t key, const char** value) {
-    ENGINE_RACE_RETURN_IF_ERROR(store_->Read(engine_race::KeyBytes(key).view(), &value_));
+    ENGINE_RACE_RETURN_IF_ERROR(store_->Read(KeyBytes(key).view(), &value_));
     *value = value_.data();
     if (value_.size() == kValueSize) return Status::Ok();
     return Status::Corruption("a value of " + std::to_string(value_.size()) + " bytes");
@@ -36,10 +35,10 @@ class EngineCalls {
   }
 
  private:
-  engine_race::Store* const store_;
+  Store* const store_;
   std::string value_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_ENGINE_CALLS_H_

@@ -15,13 +15,10 @@
 #include "engine_race/io/file.h"
 #include "engine_race/io/read_queue.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
-namespace io = engine_race::io;
-using engine_race::Region;
-using engine_race::Status;
 
 // More than the reads in flight need, as that of ranges is.
 constexpr uint64_t kMemoryBytes = 64 * 1024 * 1024;
@@ -53,8 +50,7 @@ Status PlanReads(int fd, uint32_t read_bytes, std::vector<io::ReadRequest>* plan
     if (begin >= 0) end = lseek(fd, begin, SEEK_HOLE);
     if (begin < 0 || end < 0) return Status::FromErrno("lseek", errno);
     for (off_t at = begin; at < end; at += read_bytes) {
-      const auto left = engine_race::RoundUp(static_cast<uint64_t>(end - at),
-                                             uint64_t{engine_race::kIoAlignment});
+      const auto left = RoundUp(static_cast<uint64_t>(end - at), uint64_t{kIoAlignment});
       const auto size = static_cast<uint32_t>(std::min<uint64_t>(read_bytes, left));
       plan->push_back({fd, size, static_cast<uint64_t>(at), nullptr, 0});
     }
@@ -109,8 +105,7 @@ Status ReadFiles(const std::string& dir, const std::string& prefix, TimedPoint* 
         std::memset(memory.data(), 1, memory.size());
         // Declared after the memory: the queue's destructor waits for reads into it.
         std::unique_ptr<io::ReadQueue> queue;
-        ENGINE_RACE_RETURN_IF_ERROR(
-            io::ReadQueue::Create({engine_race::IoBackend::kAuto, depth}, &queue));
+        ENGINE_RACE_RETURN_IF_ERROR(io::ReadQueue::Create({IoBackend::kAuto, depth}, &queue));
         self->Start();
         const Status status =
             Pump(plan, std::max(1u, depth / 8), depth, memory.data(), queue.get(), &self->tally);
@@ -120,4 +115,4 @@ Status ReadFiles(const std::string& dir, const std::string& prefix, TimedPoint* 
       point);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -14,22 +14,13 @@
 #include "engine_race/log/format.h"
 #include "engine_race/log/page_cache.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::BucketLog;
-using engine_race::Geometry;
-using engine_race::KeyRecord;
-using engine_race::Options;
-using engine_race::Region;
-using engine_race::Status;
-namespace format = engine_race::format;
-namespace sys = engine_race::sys;
 
 // Direct I/O is of whole pages.
 constexpr uint64_t kPieceBytes = 1 << 20;
 
-class NoListener : public engine_race::AppendListener {
+class NoListener : public AppendListener {
  public:
   Status Prepare(uint32_t) override { return Status::Ok(); }
   void OnAppend(uint32_t, const KeyRecord&) noexcept override {}
@@ -42,7 +33,7 @@ uint64_t WholeGroups(const Geometry& geometry) {
 
 Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint64_t zero_hash,
                    const RecordFn& record_of, const Region& piece) {
-  const engine_race::EntryCodec codec = log.codec(bucket);
+  const EntryCodec codec = log.codec(bucket);
   auto* const entries = reinterpret_cast<format::KeyEntry*>(piece.data());
   const uint64_t per_piece = kPieceBytes / format::kKeyEntryBytes;
   for (uint64_t begin = 0; begin < count; begin += per_piece) {
@@ -50,7 +41,7 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint64
     for (uint64_t i = 0; i < written; ++i) {
       KeyRecord record = record_of(bucket, static_cast<uint32_t>(begin + i));
       record.value_hash = record.tombstone ? 0 : zero_hash;
-      entries[i] = engine_race::SlotTable::EncodeAppended(codec, record, begin + i);
+      entries[i] = SlotTable::EncodeAppended(codec, record, begin + i);
     }
     ENGINE_RACE_RETURN_IF_ERROR(log.KeyFile(bucket).Write(entries, written * format::kKeyEntryBytes,
                                                           log.KeyOffset(bucket, begin)));
@@ -60,20 +51,20 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint64
 
 Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths,
                    const std::vector<uint64_t>& counts) {
-  engine_race::StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::OpenStoreFilesToRead(dir, &files, paths));
+  StoreFiles files;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, paths));
   const uint64_t seed_id = files.identity.seed_id();
-  const uint32_t page_cache_id = engine_race::PageCacheId(files);
+  const uint32_t page_cache_id = PageCacheId(files);
   std::vector<format::BucketCounts> lines(counts.size());
   for (uint32_t bucket = 0; bucket < counts.size(); ++bucket) {
-    engine_race::BucketState state;
+    BucketState state;
     state.record_count = counts[bucket];
     state.logged_value_watermark = counts[bucket];
     state.logged_key_watermark = counts[bucket];
     state.page_cache_id = page_cache_id;
-    lines[bucket] = engine_race::EncodeCounts(seed_id, bucket, state);
+    lines[bucket] = EncodeCounts(seed_id, bucket, state);
   }
-  engine_race::UniqueFd fd;
+  UniqueFd fd;
   ENGINE_RACE_RETURN_IF_ERROR(
       sys::OpenAt(AT_FDCWD, dir + "/" + format::kStagingCountsName, O_WRONLY, 0, &fd));
   return sys::PwriteFull(fd.get(), lines.data(), lines.size() * sizeof(lines[0]), 0);
@@ -120,8 +111,8 @@ std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, ui
 Status WriteKeyLogs(const Options& options, const std::string& dir,
                     const std::vector<uint64_t>& counts, const RecordFn& record_of) {
   Region zeros;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(engine_race::kValueBytes, false, &zeros));
-  const uint64_t zero_hash = engine_race::HashValue(zeros.data());
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, false, &zeros));
+  const uint64_t zero_hash = HashValue(zeros.data());
   Region piece;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, false, &piece));
   {
@@ -147,7 +138,7 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
 Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_count,
                    uint64_t seed) {
   const std::vector<uint64_t> counts = FilledCounts(options.bucket_count, key_count, seed);
-  const Geometry geometry = engine_race::GeometryFrom(options);
+  const Geometry geometry = GeometryFrom(options);
   if (!geometry.keys().HasAllKeys()) return Status::InvalidArgument("part of the keys");
   std::vector<uint64_t> whole = counts;
   for (uint64_t& count : whole) count -= count % WholeGroups(geometry);
@@ -156,7 +147,7 @@ Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_
         return KeyRecord{.key = FilledKey(geometry, bucket, slot, seed)};
       }));
   Region zeros;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(engine_race::kValueBytes, false, &zeros));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, false, &zeros));
   std::unique_ptr<BucketLog> log;
   ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &log));
   for (uint32_t bucket = 0; bucket < counts.size(); ++bucket) {
@@ -171,7 +162,7 @@ Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_
 Status ReadEntries(BucketLog* log, uint32_t bucket, std::vector<format::KeyEntry>* entries) {
   entries->clear();
   NoListener listener;
-  engine_race::BucketCut cut;
+  BucketCut cut;
   ENGINE_RACE_RETURN_IF_ERROR(log->CutBucket(bucket, /*first_sequence=*/0, &listener, &cut));
   log->DetachListener(bucket);
   Region piece;
@@ -188,4 +179,4 @@ Status ReadEntries(BucketLog* log, uint32_t bucket, std::vector<format::KeyEntry
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -18,12 +18,11 @@
 #include "engine_race/log/format.h"
 #include "engine_race/log/geometry.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Key `number` of a bucket, in a store that takes all keys. The keys of a seed are distinct and
 // evenly spread.
-uint64_t FilledKey(const engine_race::Geometry& geometry, uint32_t bucket, uint64_t number,
-                   uint64_t seed);
+uint64_t FilledKey(const Geometry& geometry, uint32_t bucket, uint64_t number, uint64_t seed);
 
 // The number of keys in each bucket when `key_count` uniform keys are drawn.
 std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, uint64_t seed);
@@ -31,24 +30,23 @@ std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, ui
 // Makes a new store in `dir` with `key_count` uniform keys. Key i of a bucket has slot i. The last
 // records are staged, as if all had been written one by one. kInvalidArgument for a store of a part
 // of the keys.
-engine_race::Status FillKeyLogs(const engine_race::Options& options, const std::string& dir,
-                                uint64_t key_count, uint64_t seed);
+Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_count,
+                   uint64_t seed);
 
 // Gives the record of a bucket's slot, which is its sequence number. Of the record only the key and
 // whether it is a tombstone count.
-using RecordFn = std::function<engine_race::KeyRecord(uint32_t bucket, uint32_t slot)>;
+using RecordFn = std::function<KeyRecord(uint32_t bucket, uint32_t slot)>;
 
 // Makes a new store in `dir` with counts[b] records in bucket b and nothing staged. Each count must
 // be a multiple of the records in a group of entries and of those in a group of values. Checksums
 // become those of values of zeros, except for tombstones.
-engine_race::Status WriteKeyLogs(const engine_race::Options& options, const std::string& dir,
-                                 const std::vector<uint64_t>& counts, const RecordFn& record_of);
+Status WriteKeyLogs(const Options& options, const std::string& dir,
+                    const std::vector<uint64_t>& counts, const RecordFn& record_of);
 
 // Replaces *entries by all entries of the bucket, read as a build of the index reads them: entry i
 // is slot i.
-engine_race::Status ReadEntries(engine_race::BucketLog* log, uint32_t bucket,
-                                std::vector<engine_race::format::KeyEntry>* entries);
+Status ReadEntries(BucketLog* log, uint32_t bucket, std::vector<format::KeyEntry>* entries);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_FILL_KEYS_H_

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
-engine_race::Status GroupCommit::Submit(const GroupedWrite& write) {
+Status GroupCommit::Submit(const GroupedWrite& write) {
   Waiter self;
   self.write = write;
   std::unique_lock lock(mutex_);
@@ -19,7 +19,7 @@ engine_race::Status GroupCommit::Submit(const GroupedWrite& write) {
   std::vector<GroupedWrite> writes;
   writes.reserve(group.size());
   for (const Waiter* waiter : group) writes.push_back(waiter->write);
-  const engine_race::Status status = commit_(writes);
+  const Status status = commit_(writes);
   lock.lock();
   waiting_.erase(waiting_.begin(), waiting_.begin() + group.size());
   for (Waiter* waiter : group) {
@@ -31,4 +31,4 @@ engine_race::Status GroupCommit::Submit(const GroupedWrite& write) {
   return status;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

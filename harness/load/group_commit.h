@@ -17,7 +17,7 @@
 
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct GroupedWrite {
   uint64_t key = 0;
@@ -27,19 +27,19 @@ struct GroupedWrite {
 class GroupCommit {
  public:
   // Commits all of the writes or none. One thread at a time calls it.
-  using CommitFn = std::function<engine_race::Status(std::span<const GroupedWrite> writes)>;
+  using CommitFn = std::function<Status(std::span<const GroupedWrite> writes)>;
 
   GroupCommit(size_t max_count, CommitFn commit)
       : max_count_(max_count), commit_(std::move(commit)) {}
 
   // Returns when a group with this write has been committed or has failed.
-  engine_race::Status Submit(const GroupedWrite& write);
+  Status Submit(const GroupedWrite& write);
 
  private:
   struct Waiter {
     GroupedWrite write;
     bool done = false;
-    engine_race::Status status;
+    Status status;
     std::condition_variable turn;
   };
 
@@ -50,6 +50,6 @@ class GroupCommit {
   std::deque<Waiter*> waiting_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_GROUP_COMMIT_H_

@@ -7,7 +7,7 @@
 #include "harness/data/mix.h"
 #include "harness/load/fill_keys.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // New keys of a bucket have the numbers behind its own, and absent keys those from here on.
@@ -16,8 +16,8 @@ constexpr uint64_t kAbsentNumbers = uint64_t{1} << 40;
 
 }  // namespace
 
-IndexKeys::IndexKeys(const engine_race::Options& options, uint64_t key_count, uint64_t seed)
-    : geometry_(engine_race::GeometryFrom(options)),
+IndexKeys::IndexKeys(const Options& options, uint64_t key_count, uint64_t seed)
+    : geometry_(GeometryFrom(options)),
       key_count_(key_count),
       seed_(seed),
       counts_(FilledCounts(options.bucket_count, key_count, seed)) {
@@ -46,4 +46,4 @@ uint64_t IndexKeys::New(uint64_t number) const {
   return FilledKey(geometry_, bucket, counts_[bucket] + number / counts_.size(), seed_);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -11,7 +11,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/log/geometry.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class IndexKeys {
  public:
@@ -23,7 +23,7 @@ class IndexKeys {
   };
 
   // The arguments that FillKeyLogs got. `key_count` is not 0.
-  IndexKeys(const engine_race::Options& options, uint64_t key_count, uint64_t seed);
+  IndexKeys(const Options& options, uint64_t key_count, uint64_t seed);
 
   uint64_t key_count() const { return key_count_; }
   // A key of the store that the random `word` selects: all are equally likely.
@@ -35,7 +35,7 @@ class IndexKeys {
   uint64_t New(uint64_t number) const;
 
  private:
-  const engine_race::Geometry geometry_;
+  const Geometry geometry_;
   const uint64_t key_count_;
   const uint64_t seed_;
   const std::vector<uint64_t> counts_;
@@ -43,6 +43,6 @@ class IndexKeys {
   std::vector<uint64_t> ends_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_INDEX_KEYS_H_

@@ -11,9 +11,7 @@
 #include "harness/data/mix.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -169,8 +167,7 @@ Status ForEachOnThreads(uint32_t count, const std::function<Status(uint32_t)>& w
     }
     return Status::Ok();
   };
-  return engine_race::RunParallel(
-      "fill", std::clamp(engine_race::AvailableCpuCount(), 1u, std::max(count, 1u)), loop);
+  return RunParallel("fill", std::clamp(AvailableCpuCount(), 1u, std::max(count, 1u)), loop);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -20,7 +20,7 @@
 #include "harness/data/table_shape.h"
 #include "harness/measure/timed.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct L1Records {
   TableShape shape;
@@ -84,7 +84,7 @@ class L1Lookups {
 };
 
 // Looks up a chunk and sums the payloads. Each thread makes an L1Answer of its own.
-using L1Answer = std::function<engine_race::Status(const L1Chunk& chunk, uint64_t* sum)>;
+using L1Answer = std::function<Status(const L1Chunk& chunk, uint64_t* sum)>;
 using MakeL1Answer = std::function<L1Answer()>;
 
 struct L1RunShape {
@@ -96,23 +96,21 @@ struct L1RunShape {
 };
 
 // A request of the point is a lookup. kCorruption when a sum is wrong.
-engine_race::Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
-                               const MakeL1Answer& make_answer, TimedPoint* point);
+Status RunLookups(const L1Lookups& lookups, const L1RunShape& shape,
+                  const MakeL1Answer& make_answer, TimedPoint* point);
 
 // FirstChunk and LookUpChunks are for runs with threads of another kind. FirstChunk is where
 // a thread begins: far from the others, so that no thread profits from another's cached lines.
 uint64_t FirstChunk(const L1Lookups& lookups, const L1RunShape& shape, uint32_t thread);
 // Looks up a chunk, and further ones while goes_on(). Advances *next by the chunks and *count by
 // the lookups.
-engine_race::Status LookUpChunks(const L1Lookups& lookups, const L1Answer& answer,
-                                 const std::function<bool()>& goes_on, uint64_t* next,
-                                 uint64_t* count);
+Status LookUpChunks(const L1Lookups& lookups, const L1Answer& answer,
+                    const std::function<bool()>& goes_on, uint64_t* next, uint64_t* count);
 
 // Calls work(i) for every i below `count`, on as many threads as the process has CPUs. Returns the
 // first failure.
-engine_race::Status ForEachOnThreads(uint32_t count,
-                                     const std::function<engine_race::Status(uint32_t)>& work);
+Status ForEachOnThreads(uint32_t count, const std::function<Status(uint32_t)>& work);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_L1_LOOKUPS_H_

@@ -1,11 +1,10 @@
 #include "harness/load/numa_flag.h"
 
-namespace harness {
+namespace engine_race::harness {
 
-std::optional<engine_race::NumaOptions> ParseNuma(std::string_view text) {
-  using engine_race::NumaMode;
+std::optional<NumaOptions> ParseNuma(std::string_view text) {
   const std::string_view mode = text.substr(0, text.find(':'));
-  engine_race::NumaOptions numa;
+  NumaOptions numa;
   numa.mode = mode == "bind"         ? NumaMode::kBind
               : mode == "interleave" ? NumaMode::kInterleave
                                      : NumaMode::kNone;
@@ -14,18 +13,17 @@ std::optional<engine_race::NumaOptions> ParseNuma(std::string_view text) {
   if (mode.size() == text.size()) {
     return numa.mode == NumaMode::kInterleave ? std::optional(numa) : std::nullopt;
   }
-  if (!engine_race::numa::ParseList(text.substr(mode.size() + 1), engine_race::numa::kMaxNodeCount,
-                                    &numa.nodes) ||
+  if (!numa::ParseList(text.substr(mode.size() + 1), numa::kMaxNodeCount, &numa.nodes) ||
       numa.nodes.empty()) {
     return std::nullopt;
   }
   return numa;
 }
 
-std::string ParseNumaFlag(std::string_view text, const engine_race::numa::Topology& topology,
-                          engine_race::NumaOptions* numa) {
+std::string ParseNumaFlag(std::string_view text, const numa::Topology& topology,
+                          NumaOptions* numa) {
   const std::string flag = "--numa " + std::string(text) + ": ";
-  const std::optional<engine_race::NumaOptions> parsed = ParseNuma(text);
+  const std::optional<NumaOptions> parsed = ParseNuma(text);
   if (!parsed) return flag + "give none, interleave, interleave:NODES or bind:NODES";
   for (const uint32_t node : parsed->nodes) {
     // Where the kernel shows no nodes, they may be there all the same.
@@ -37,4 +35,4 @@ std::string ParseNumaFlag(std::string_view text, const engine_race::numa::Topolo
   return {};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -11,15 +11,14 @@
 #include "engine_race/base/options.h"
 #include "engine_race/numa/topology.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // "none", "interleave", "interleave:0,2-3" or "bind:0,2-3"; nullopt for any other text.
-std::optional<engine_race::NumaOptions> ParseNuma(std::string_view text);
+std::optional<NumaOptions> ParseNuma(std::string_view text);
 // Parses the flag into *numa. Returns an empty string or what is wrong: another text, or a node
 // that the machine does not have. Where the kernel shows no nodes, the store does without them.
-std::string ParseNumaFlag(std::string_view text, const engine_race::numa::Topology& topology,
-                          engine_race::NumaOptions* numa);
+std::string ParseNumaFlag(std::string_view text, const numa::Topology& topology, NumaOptions* numa);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_NUMA_FLAG_H_

@@ -16,7 +16,7 @@
 #include "engine_race/store.h"
 #include "harness/data/value_maker.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Both loops check one value in this many, so that their costs can be compared. Checking a value
 // brings it into the processor's cache.
@@ -24,34 +24,32 @@ inline constexpr uint64_t kReadsPerValueLook = 8;
 // Reads between two readings of the clock, which cost more than the rest of a loop's step.
 inline constexpr uint64_t kReadsPerClockLook = 32;
 
-inline engine_race::Status CheckRead(const engine_race::Status& status, const ValueMaker& values,
-                                     uint64_t key, const std::string& value, bool looks) {
+inline Status CheckRead(const Status& status, const ValueMaker& values, uint64_t key,
+                        const std::string& value, bool looks) {
   uint64_t version = 0;
   if (!status.ok() || !looks) return status;
   const bool is_right = value.size() == kValueSize && values.CheckEnds(key, value.data(), &version);
-  return is_right ? engine_race::Status::Ok() : engine_race::Status::Corruption("wrong bytes");
+  return is_right ? Status::Ok() : Status::Corruption("wrong bytes");
 }
 
 // Calls get(key, std::string*), which reads a value, for key_at(i) with i = 0, 1, ... while
 // more(i). Each read that was answered adds one to *count.
 template <typename Get, typename KeyAt, typename More>
-engine_race::Status ReadOneByOne(const Get& get, const ValueMaker& values, const KeyAt& key_at,
-                                 const More& more, uint64_t* count) {
+Status ReadOneByOne(const Get& get, const ValueMaker& values, const KeyAt& key_at, const More& more,
+                    uint64_t* count) {
   std::string value;
   for (; more(*count); ++*count) {
     const uint64_t key = key_at(*count);
     ENGINE_RACE_RETURN_IF_ERROR(
         CheckRead(get(key, &value), values, key, value, *count % kReadsPerValueLook == 0));
   }
-  return engine_race::Status::Ok();
+  return Status::Ok();
 }
 
 // Reads likewise by MultiRead; the last call may have fewer keys.
 template <typename KeyAt, typename More>
-engine_race::Status ReadMany(engine_race::Store* store, const ValueMaker& values,
-                             uint32_t keys_per_call, const KeyAt& key_at, const More& more,
-                             uint64_t* count) {
-  constexpr size_t kKeyBytes = engine_race::kKeyBytes;
+Status ReadMany(Store* store, const ValueMaker& values, uint32_t keys_per_call, const KeyAt& key_at,
+                const More& more, uint64_t* count) {
   std::vector<uint64_t> numbers(keys_per_call);
   std::vector<char> bytes(keys_per_call * kKeyBytes);
   std::vector<std::string_view> keys;
@@ -59,12 +57,12 @@ engine_race::Status ReadMany(engine_race::Store* store, const ValueMaker& values
     keys.emplace_back(bytes.data() + i * kKeyBytes, kKeyBytes);
   }
   std::vector<std::string> found(keys_per_call);
-  std::vector<engine_race::Status> statuses(keys_per_call);
+  std::vector<Status> statuses(keys_per_call);
   for (uint64_t call = 0; more(*count); ++call) {
     uint32_t filled = 0;
     for (; filled < keys_per_call && (filled == 0 || more(*count + filled)); ++filled) {
       numbers[filled] = key_at(*count + filled);
-      engine_race::EncodeKey(numbers[filled], bytes.data() + filled * kKeyBytes);
+      EncodeKey(numbers[filled], bytes.data() + filled * kKeyBytes);
     }
     ENGINE_RACE_RETURN_IF_ERROR(
         store->MultiRead(std::span(keys).first(filled), found, std::span(statuses).first(filled)));
@@ -75,9 +73,9 @@ engine_race::Status ReadMany(engine_race::Store* store, const ValueMaker& values
     }
     *count += filled;
   }
-  return engine_race::Status::Ok();
+  return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_READ_LOOPS_H_

@@ -13,10 +13,7 @@
 #include "harness/load/store_runs.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
-
-using engine_race::Options;
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -46,7 +43,7 @@ Status ScanGap::Open(uint64_t memory_budget_bytes) {
   options.memory_budget_bytes = memory_budget_bytes;
   // Ranges get all the memory.
   options.hot_value_bytes = 0;
-  return engine_race::Store::Open(options, shape_.dir, &store_);
+  return Store::Open(options, shape_.dir, &store_);
 }
 
 Status ScanGap::Prepare() {
@@ -128,4 +125,4 @@ Status ScanGap::Run(const SlowScans& slow, bool alone, FastScan* fast) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

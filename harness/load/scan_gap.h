@@ -15,7 +15,7 @@
 #include "engine_race/store.h"
 #include "harness/measure/timed.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct ScanGapShape {
   std::string dir;  // of a new store
@@ -50,20 +50,20 @@ class ScanGap {
   ~ScanGap();
 
   // Writes the store; must come first.
-  engine_race::Status Prepare();
+  Status Prepare();
   // Opens the store and runs the fast scan: alone, or beside the slow scans, which begin first.
-  engine_race::Status Run(const SlowScans& slow, bool alone, FastScan* fast);
+  Status Run(const SlowScans& slow, bool alone, FastScan* fast);
 
  private:
-  engine_race::Status Open(uint64_t memory_budget_bytes);
-  engine_race::Status ScanSlowly(const SlowScans& slow, uint32_t number, TimedThread* self,
-                                 const std::atomic<bool>& stop, std::atomic<uint64_t>* visits);
-  engine_race::Status ScanFast(FastScan* fast);
+  Status Open(uint64_t memory_budget_bytes);
+  Status ScanSlowly(const SlowScans& slow, uint32_t number, TimedThread* self,
+                    const std::atomic<bool>& stop, std::atomic<uint64_t>* visits);
+  Status ScanFast(FastScan* fast);
 
   const ScanGapShape shape_;
-  std::unique_ptr<engine_race::Store> store_;
+  std::unique_ptr<Store> store_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_SCAN_GAP_H_

@@ -12,7 +12,7 @@
 #include "harness/load/store_runs.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // Counts a writer out when its thread leaves it, also by an exception.
@@ -22,12 +22,6 @@ struct WriterLeaves {
 };
 
 }  // namespace
-
-using engine_race::Iterator;
-using engine_race::IteratorOptions;
-using engine_race::Snapshot;
-using engine_race::Status;
-using engine_race::Store;
 
 ScanWriters::ScanWriters(std::string dir, uint64_t record_count, uint64_t seed)
     : dir_(std::move(dir)),
@@ -65,7 +59,7 @@ Status ScanWriters::Write(uint64_t key_count, uint64_t count, const std::atomic<
   const uint64_t stream = Mix64(seed_ + run_) + thread;
   const uint64_t began_cpu_ns = ThreadCpuNs();
   for (uint64_t& i = self->tally.request_count; i < count && !ended; ++i) {
-    const engine_race::KeyBytes key(filled_.KeyAt(AsBelow(MixAt(stream, i), key_count)));
+    const KeyBytes key(filled_.KeyAt(AsBelow(MixAt(stream, i), key_count)));
     const uint64_t start_ns = i % kWritesPerLook == 0 ? NowNs() : 0;
     ENGINE_RACE_RETURN_IF_ERROR(store_->Write(key.view(), {value, kValueSize}));
     if (start_ns == 0) continue;
@@ -174,4 +168,4 @@ Status ScanWriters::TakeSnapshots(uint32_t writer_count, uint64_t count, Snapsho
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -17,7 +17,7 @@
 #include "harness/data/key_source.h"
 #include "harness/measure/timed.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The cost of a Write to its thread.
 struct WriterCost {
@@ -44,35 +44,34 @@ class ScanWriters {
 
   // Random overwrites by this many threads. With `scanning` one more thread scans all keys and
   // values meanwhile.
-  engine_race::Status Overwrite(uint32_t writer_count, bool scanning, WriterCost* cost);
+  Status Overwrite(uint32_t writer_count, bool scanning, WriterCost* cost);
   // Takes `count` snapshots while this many threads write, over as many stores as that needs.
-  engine_race::Status TakeSnapshots(uint32_t writer_count, uint64_t count, SnapshotCost* cost);
+  Status TakeSnapshots(uint32_t writer_count, uint64_t count, SnapshotCost* cost);
 
  private:
   // Opens a new store, fills it and builds its index. The first write to a bucket grows files,
   // which would delay the writers later.
-  engine_race::Status StartStore(uint32_t writer_count);
+  Status StartStore(uint32_t writer_count);
   void EndStore();
   // Overwrites drawn ones of the first `key_count` records, `count` times or until *ended is set.
-  engine_race::Status Write(uint64_t key_count, uint64_t count, const std::atomic<bool>& ended,
-                            uint32_t thread, TimedThread* self);
+  Status Write(uint64_t key_count, uint64_t count, const std::atomic<bool>& ended, uint32_t thread,
+               TimedThread* self);
   // Scans until *left is 0; sets *began when it has begun or failed.
-  engine_race::Status Scan(const std::atomic<uint32_t>& left, std::atomic<bool>* began,
-                           uint64_t* visited_count);
+  Status Scan(const std::atomic<uint32_t>& left, std::atomic<bool>* began, uint64_t* visited_count);
   // Takes snapshots until *taken is `wanted` or the writers have ended, and adds their cost.
-  engine_race::Status TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, uint64_t* taken,
-                                SnapshotCost* sum);
+  Status TakeUntil(const std::atomic<bool>& ended, uint64_t wanted, uint64_t* taken,
+                   SnapshotCost* sum);
 
   const std::string dir_;
   const uint64_t record_count_;
   const uint64_t seed_;
   // Of the records that are written before the measurement.
   const KeySource filled_;
-  std::unique_ptr<engine_race::Store> store_;
+  std::unique_ptr<Store> store_;
   std::atomic<uint64_t> writers_cpu_ns_{0};
   uint64_t run_ = 0;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_SCAN_WRITERS_H_

@@ -14,7 +14,7 @@
 #include "harness/data/mix.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 inline constexpr uint32_t kRangesPerQuery = 10;
 inline constexpr uint32_t kKeysPerRange = 5;
@@ -38,8 +38,8 @@ inline constexpr uint64_t kSummedQueries = 512;
 // Sums five keys from `start` on. `Slice` makes the iterator's type of key from eight bytes.
 template <typename Slice, typename AnyIterator>
 uint64_t SumRange(AnyIterator* iterator, uint64_t start) {
-  char bytes[engine_race::kKeyBytes];
-  engine_race::EncodeKey(start, bytes);
+  char bytes[kKeyBytes];
+  EncodeKey(start, bytes);
   uint64_t sum = 0;
   iterator->Seek(Slice(bytes, sizeof(bytes)));
   for (uint32_t i = 0; i < kKeysPerRange && iterator->Valid(); ++i) {
@@ -47,7 +47,7 @@ uint64_t SumRange(AnyIterator* iterator, uint64_t start) {
       iterator->Next();
       if (!iterator->Valid()) break;
     }
-    sum += engine_race::DecodeKey(iterator->key().data());
+    sum += DecodeKey(iterator->key().data());
   }
   return sum;
 }
@@ -76,6 +76,6 @@ QueryRun RunQueries(uint64_t seed, double seconds, Answer answer) {
   return run;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_SHORT_RANGES_H_

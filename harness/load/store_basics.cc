@@ -14,7 +14,7 @@
 #include "engine_race/log/format.h"
 #include "engine_race/stats_file.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // As NumberedName writes them: two to four digits.
@@ -25,25 +25,25 @@ bool IsFileNumber(std::string_view text) {
 
 }  // namespace
 
-engine_race::Options QuietOptions() {
-  engine_race::Options options;
+Options QuietOptions() {
+  Options options;
   // Programs keep notes of a run beside its store.
   options.create_among_files = true;
-  options.log = [](engine_race::LogLevel level, std::string_view message) {
-    if (level == engine_race::LogLevel::kInfo) return;
+  options.log = [](LogLevel level, std::string_view message) {
+    if (level == LogLevel::kInfo) return;
     std::fprintf(stderr, "engine: %.*s\n", static_cast<int>(message.size()), message.data());
   };
   return options;
 }
 
 std::string KeyBytesOf(uint64_t key) {
-  std::string bytes(engine_race::kKeyBytes, '\0');
-  engine_race::EncodeKey(key, bytes.data());
+  std::string bytes(kKeyBytes, '\0');
+  EncodeKey(key, bytes.data());
   return bytes;
 }
 
 uint64_t StoreBytes(uint64_t record_count) {
-  constexpr uint64_t kRecordBytes = engine_race::kValueBytes + engine_race::kKeyEntryBytes;
+  constexpr uint64_t kRecordBytes = kValueBytes + kKeyEntryBytes;
   constexpr uint64_t kStagingBytes = uint64_t{512} << 20;
   return record_count * kRecordBytes + kStagingBytes;
 }
@@ -51,23 +51,30 @@ uint64_t StoreBytes(uint64_t record_count) {
 uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed) {
   // A mixed phase overwrites about half as many records as there are, and what it overwrites keeps
   // its place. Chance decides how many, so all of them are counted.
-  const uint64_t mixed_bytes = has_mixed ? record_count * engine_race::kValueBytes : 0;
+  const uint64_t mixed_bytes = has_mixed ? record_count * kValueBytes : 0;
   return (has_write ? StoreBytes(record_count) : 0) + mixed_bytes;
 }
 
 bool IsStoreFile(const std::string& name) {
-  namespace format = engine_race::format;
-  constexpr std::array<std::string_view, 19> kNames = {
-      format::kManifestName,      format::kManifestTempName,
-      format::kManifestDraftName, format::kManifestUnfinishedName,
-      format::kRowsName,          format::kMarkerName,
-      format::kMarkerTempName,    format::kLockName,
-      format::kStagingCountsName, format::kStagingKeysName,
-      format::kStagingValuesName, format::kJournalName,
-      format::kBatchesName,       format::kLargeBatchName,
-      format::kReserveName,       format::kIndexRootName,
-      format::kIndexRootTempName, engine_race::kStatsFileName,
-      engine_race::kStatsTempName};
+  constexpr std::array<std::string_view, 19> kNames = {format::kManifestName,
+                                                       format::kManifestTempName,
+                                                       format::kManifestDraftName,
+                                                       format::kManifestUnfinishedName,
+                                                       format::kRowsName,
+                                                       format::kMarkerName,
+                                                       format::kMarkerTempName,
+                                                       format::kLockName,
+                                                       format::kStagingCountsName,
+                                                       format::kStagingKeysName,
+                                                       format::kStagingValuesName,
+                                                       format::kJournalName,
+                                                       format::kBatchesName,
+                                                       format::kLargeBatchName,
+                                                       format::kReserveName,
+                                                       format::kIndexRootName,
+                                                       format::kIndexRootTempName,
+                                                       kStatsFileName,
+                                                       kStatsTempName};
   constexpr std::array<std::string_view, 4> kPrefixes = {
       format::kKeyFilePrefix, format::kValueFilePrefix, format::kIndexFilePrefix,
       format::kExtentTablePrefix};
@@ -92,4 +99,4 @@ void RemoveFiles(const std::string& dir, bool (*has_name)(const std::string& nam
   sync();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,10 +10,10 @@
 
 #include "engine_race/base/options.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The default options, with the engine's warnings and errors written to standard error.
-engine_race::Options QuietOptions();
+Options QuietOptions();
 
 std::string KeyBytesOf(uint64_t key);
 
@@ -31,6 +31,6 @@ bool IsStoreFile(const std::string& name);
 // not pay for it.
 void RemoveFiles(const std::string& dir, bool (*has_name)(const std::string& name));
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_LOAD_STORE_BASICS_H_

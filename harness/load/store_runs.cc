@@ -5,11 +5,7 @@
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
-
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::Store;
+namespace engine_race::harness {
 
 namespace {
 
@@ -91,4 +87,4 @@ std::vector<TimedPoint> StoreRuns::Ranges(const Options& options, uint32_t threa
   return passes;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

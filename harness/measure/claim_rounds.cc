@@ -8,9 +8,7 @@
 #include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -147,4 +145,4 @@ std::string ClaimRounds::ToTable() const {
   return table.ToString() + "\n" + raw.ToString();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -17,10 +17,10 @@
 
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Runs one side of a comparison; a failure ends the rounds. A run may start threads of its own.
-using Turn = std::function<engine_race::Status()>;
+using Turn = std::function<Status()>;
 
 // How a figure follows from those of its two sides.
 enum class RatioForm {
@@ -75,8 +75,8 @@ class ClaimRounds {
   // neighbour's load, then affects all sides alike. After each round it notes these ratios
   // and those of the targets, as far as the round has noted both of their figures. Returns a turn's
   // failure or InterruptedStatus, and forgets what the round that it ended had noted.
-  engine_race::Status Run(const RoundPlan& plan, const std::vector<Turn>& turns,
-                          std::vector<RoundRatio> ratios = {});
+  Status Run(const RoundPlan& plan, const std::vector<Turn>& turns,
+             std::vector<RoundRatio> ratios = {});
 
   void Note(const std::string& name, double value) { rounds_[name].push_back(value); }
   // Notes a ratio and prints it to standard error. Does nothing when a or b was not measured.
@@ -107,14 +107,14 @@ class ClaimRounds {
  private:
   using Rounds = std::map<std::string, std::vector<double>>;
 
-  engine_race::Status RunOne(const RoundPlan& plan, uint32_t round, const std::vector<Turn>& turns,
-                             const std::vector<RoundRatio>& ratios);
+  Status RunOne(const RoundPlan& plan, uint32_t round, const std::vector<Turn>& turns,
+                const std::vector<RoundRatio>& ratios);
 
   std::vector<ClaimTarget> targets_;
   Rounds rounds_;
   std::map<std::string, double> settled_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_MEASURE_CLAIM_ROUNDS_H_

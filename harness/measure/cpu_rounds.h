@@ -14,7 +14,7 @@
 #include "harness/measure/median.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // While it lives, keeps the calling thread, and threads that this starts, on the first CPU that it
 // may use.
@@ -89,6 +89,6 @@ RoundCost MedianCost(uint32_t round_count, double seconds, Chunk chunk) {
   return {ns, ns * cycles_per_ns};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_MEASURE_CPU_ROUNDS_H_

@@ -5,9 +5,7 @@
 #include "harness/measure/progress.h"
 #include "harness/system/fio_runner.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 Status MeasureFloor(const std::string& dir, uint64_t bytes, nlohmann::json* floor) {
   if (!FioRunner::Available()) return Status::NotSupported("there is no fio");
@@ -25,4 +23,4 @@ Status MeasureFloor(const std::string& dir, uint64_t bytes, nlohmann::json* floo
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -11,13 +11,13 @@
 
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // *floor becomes {"random_read_ops_per_s", "sequential_read_bytes_per_s",
 // "sequential_write_bytes_per_s"}. Takes as long as about nine passes over `bytes`, and needs
 // `bytes` of space in `dir`. kNotSupported without fio, kIOError when it fails.
-engine_race::Status MeasureFloor(const std::string& dir, uint64_t bytes, nlohmann::json* floor);
+Status MeasureFloor(const std::string& dir, uint64_t bytes, nlohmann::json* floor);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_MEASURE_FLOOR_H_

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 // The value below which `fraction` of the values lie, interpolated between two neighbours.
 inline double QuantileOf(std::vector<double> values, double fraction) {
@@ -24,6 +24,6 @@ inline double QuantileOf(std::vector<double> values, double fraction) {
 
 inline double MedianOf(std::vector<double> values) { return QuantileOf(std::move(values), 0.5); }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_MEASURE_MEDIAN_H_

@@ -12,7 +12,7 @@
 
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr auto kRepaint = std::chrono::milliseconds(200);
@@ -121,4 +121,4 @@ StatusLine::~StatusLine() {
   if (StandardErrorIsTerminal()) Paint("");
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 bool StandardErrorIsTerminal();
 
@@ -73,6 +73,6 @@ class StatusLine {
   ~StatusLine();
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_MEASURE_PROGRESS_H_

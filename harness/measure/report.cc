@@ -6,7 +6,7 @@
 
 #include "harness/measure/table.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kError[] = "error";
@@ -67,8 +67,7 @@ std::string WordOf(const ResultRow& row) {
   return "";
 }
 
-void AddLatency(const std::string& prefix, const engine_race::LatencyHistogram& latency,
-                ResultRow* row) {
+void AddLatency(const std::string& prefix, const LatencyHistogram& latency, ResultRow* row) {
   if (latency.count() == 0) return;
   (*row)[prefix + "mean_ns"] = latency.mean_ns();
   (*row)[prefix + "p50_ns"] = latency.PercentileNs(0.5);
@@ -97,9 +96,9 @@ void AddPoint(const TimedPoint& point, ResultRow* row) {
   AddLatency("write_", point.write_latency, row);
 }
 
-void AddOutcome(const engine_race::Status& status, const TimedPoint& point, ResultRow* row) {
+void AddOutcome(const Status& status, const TimedPoint& point, ResultRow* row) {
   if (status.ok()) return AddPoint(point, row);
-  const bool not_here = status.code() == engine_race::Code::kNotSupported;
+  const bool not_here = status.code() == Code::kNotSupported;
   (*row)[not_here ? kUnavailable : kError] = not_here ? status.message() : status.ToString();
 }
 
@@ -161,4 +160,4 @@ std::string ByteText(uint64_t bytes) {
   return std::to_string(bytes) + " B";
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,7 +13,7 @@
 #include "engine_race/base/status.h"
 #include "harness/measure/timed.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Keeps the order in which its figures were added.
 using ResultRow = nlohmann::ordered_json;
@@ -24,7 +24,7 @@ const TimedPoint& MedianPoint(const std::vector<TimedPoint>& points);
 void AddPoint(const TimedPoint& point, ResultRow* row);
 // Adds the point, or the reason why there is none: "unavailable" when this machine lacks the
 // feature, which is a result too, or "error".
-void AddOutcome(const engine_race::Status& status, const TimedPoint& point, ResultRow* row);
+void AddOutcome(const Status& status, const TimedPoint& point, ResultRow* row);
 
 // How scripts/plot draws the rows; `series` may be empty.
 struct ExperimentPlot {
@@ -58,6 +58,6 @@ uint64_t ErrorCount(const Experiment& experiment);
 // "512 B", "16 KiB", "2 MiB"
 std::string ByteText(uint64_t bytes);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_MEASURE_REPORT_H_

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-namespace harness {
+namespace engine_race::harness {
 
 bool CanSave(const std::string& path) {
   if (path.empty()) return true;
@@ -44,4 +44,4 @@ bool PrintAll(const std::string& text) {
   return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

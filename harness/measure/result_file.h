@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 // Both replace the file `path` and make its folder when it is missing. An empty path writes nothing
 // and succeeds. False when the file cannot be written.
@@ -22,6 +22,6 @@ bool CanSave(const std::string& path);
 // pipe that is not read any more.
 bool PrintAll(const std::string& text);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_MEASURE_RESULT_FILE_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace harness {
+namespace engine_race::harness {
 
 std::string Table::ToString() const {
   std::vector<size_t> widths(rows_[0].size(), 0);
@@ -43,4 +43,4 @@ std::string Duration(double ns) {
   return Fixed(ns * 1e-9, 2) + " s";
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

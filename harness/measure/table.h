@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 class Table {
  public:
@@ -26,6 +26,6 @@ std::string Fixed(double value, int digits);
 // Nanoseconds as "812 ns", "12.3 us", "4.56 ms" or "1.20 s".
 std::string Duration(double ns);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_MEASURE_TABLE_H_

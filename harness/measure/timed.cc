@@ -12,9 +12,7 @@
 #include "harness/system/child_process.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 class TimedTeam {
  public:
@@ -49,7 +47,7 @@ class TimedTeam {
     point->seconds = static_cast<double>(stopped_ns_ - begin_ns_) * 1e-9;
     point->cpu_seconds = end_cpu_seconds_ - begin_cpu_seconds_;
     if (!first_.ok()) return first_;
-    if (Interrupted()) return Status(engine_race::Code::kIncomplete, "interrupted");
+    if (Interrupted()) return Status(Code::kIncomplete, "interrupted");
     return Status::Ok();
   }
 
@@ -150,4 +148,4 @@ Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body, Ti
   return status;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

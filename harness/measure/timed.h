@@ -12,7 +12,7 @@
 #include "engine_race/base/latency_histogram.h"
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // One measurement: requests, and the time that they took.
 struct TimedPoint {
@@ -22,8 +22,8 @@ struct TimedPoint {
   uint64_t request_count = 0;
   uint64_t byte_count = 0;
   // In nanoseconds; empty when single requests are not timed. Writes of a mix have their own.
-  engine_race::LatencyHistogram latency;
-  engine_race::LatencyHistogram write_latency;
+  LatencyHistogram latency;
+  LatencyHistogram write_latency;
 
   double RequestsPerSecond() const;
   double CpuNsPerRequest() const;
@@ -36,8 +36,8 @@ inline constexpr double kNoLimitSeconds = 1e6;
 struct TimedTally {
   uint64_t request_count = 0;
   uint64_t byte_count = 0;
-  engine_race::LatencyHistogram latency;
-  engine_race::LatencyHistogram write_latency;
+  LatencyHistogram latency;
+  LatencyHistogram write_latency;
 };
 
 // State of all threads of a point.
@@ -69,13 +69,12 @@ class alignas(64) TimedThread {
   bool stopped_ = false;
 };
 
-using TimedBody = std::function<engine_race::Status(uint32_t thread, TimedThread* self)>;
+using TimedBody = std::function<Status(uint32_t thread, TimedThread* self)>;
 
 // Runs `body` in this many threads for this time. Returns the first failure of a body, kIOError
 // when a thread cannot be started, or kIncomplete when the user interrupted.
-engine_race::Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body,
-                             TimedPoint* point);
+Status RunTimed(uint32_t thread_count, double seconds, const TimedBody& body, TimedPoint* point);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_MEASURE_TIMED_H_

@@ -14,18 +14,17 @@
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kReportProgram[] = "numa report";
 
-using engine_race::Status;
-using engine_race::numa::Topology;
+using numa::Topology;
 
 // Empty, or why the list of nodes cannot be used.
 std::string ParseNodes(const std::string& list, const Topology& topology,
                        std::vector<uint32_t>* nodes) {
-  if (!engine_race::numa::ParseList(list, engine_race::numa::kMaxNodeCount, nodes)) {
+  if (!numa::ParseList(list, numa::kMaxNodeCount, nodes)) {
     return "--nodes " + list + " is no list such as 0,2-3";
   }
   for (const uint32_t node : *nodes) {
@@ -62,7 +61,7 @@ CLI::App* AddReportCommand(CLI::App* app, ReportFlags* flags) {
 
 int RunReport(const ReportFlags& flags) {
   Topology topology;
-  const Status read = engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology);
+  const Status read = numa::ReadTopology(numa::kSysfsRoot, &topology);
   if (!read.ok()) return Refuse(kReportProgram, read.ToString());
   std::vector<uint32_t> nodes;
   const std::string bad_nodes = ParseNodes(flags.nodes, topology, &nodes);
@@ -76,8 +75,8 @@ int RunReport(const ReportFlags& flags) {
   }
   std::vector<ProcessMemory> processes;
   for (const int64_t pid : flags.pids) {
-    const Status status = ReadProcessMemory(engine_race::numa::kProcRoot, pid, topology, nodes,
-                                            &processes.emplace_back());
+    const Status status =
+        ReadProcessMemory(numa::kProcRoot, pid, topology, nodes, &processes.emplace_back());
     if (!status.ok()) return Refuse(kReportProgram, status.ToString());
   }
   std::printf("%s\n%s", TopologyText(topology).c_str(), PlacementText(processes).c_str());
@@ -99,14 +98,14 @@ CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags) {
 
 int RunCopy(const CopyFlags& flags) {
   std::vector<uint32_t> nodes;
-  if (!engine_race::numa::ParseList(flags.nodes, engine_race::numa::kMaxNodeCount, &nodes)) {
+  if (!numa::ParseList(flags.nodes, numa::kMaxNodeCount, &nodes)) {
     return RefuseCopy(flags.nodes + " is no list of nodes");
   }
-  engine_race::Status status = CopyProgram(flags.source, flags.target);
+  Status status = CopyProgram(flags.source, flags.target);
   if (status.ok()) status = PlaceInCache(flags.target, nodes);
   // Without NUMA in the kernel there is no other place where the pages could lie.
-  if (status.ok() || status.code() == engine_race::Code::kNotSupported) return kExitDone;
+  if (status.ok() || status.code() == Code::kNotSupported) return kExitDone;
   return RefuseCopy(status.message());
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

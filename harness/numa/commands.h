@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 struct ReportFlags {
   std::vector<int64_t> pids;
@@ -32,6 +32,6 @@ int RunReport(const ReportFlags& flags);
 CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags);
 int RunCopy(const CopyFlags& flags);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_NUMA_COMMANDS_H_

@@ -7,11 +7,9 @@
 #include <filesystem>
 #include <system_error>
 
-namespace harness {
+namespace engine_race::harness {
 
 namespace fs = std::filesystem;
-using engine_race::Status;
-using engine_race::UniqueFd;
 
 InstanceDirs::~InstanceDirs() {
   locks_.clear();
@@ -33,8 +31,7 @@ Status InstanceDirs::Take(const std::string& dir) {
     if (made) made_.push_back(path->string());
   }
   UniqueFd fd;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      engine_race::sys::OpenAt(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, /*mode=*/0, &fd));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, /*mode=*/0, &fd));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return Status::InvalidArgument(dir + " is in use by another race");
   }
@@ -42,4 +39,4 @@ Status InstanceDirs::Take(const std::string& dir) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

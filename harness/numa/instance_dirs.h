@@ -11,7 +11,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class InstanceDirs {
  public:
@@ -23,14 +23,14 @@ class InstanceDirs {
 
   // Makes the directory with its parents and locks it. kInvalidArgument when another launcher holds
   // it. A file system that cannot lock directories, as NFS, goes without.
-  engine_race::Status Take(const std::string& dir);
+  Status Take(const std::string& dir);
 
  private:
   // Parents come before the directories in them.
   std::vector<std::string> made_;
-  std::vector<engine_race::UniqueFd> locks_;
+  std::vector<UniqueFd> locks_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_NUMA_INSTANCE_DIRS_H_

@@ -11,11 +11,8 @@
 
 extern char** environ;
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
-using engine_race::UniqueFd;
 
 // Above the descriptors that the process finds its ends under, so that moving one end there cannot
 // close the other.
@@ -141,4 +138,4 @@ bool InstanceProcess::Reap(int wait_options) {
   return true;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,7 +13,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class InstanceProcess {
  public:
@@ -28,7 +28,7 @@ class InstanceProcess {
   ~InstanceProcess();
 
   // Runs args[0], looked up in PATH; what it prints goes to the file `log_path`.
-  engine_race::Status Start(const std::vector<std::string>& args, const std::string& log_path);
+  Status Start(const std::vector<std::string>& args, const std::string& log_path);
 
   // To poll for lines.
   int gate_fd() const { return gate_.get(); }
@@ -54,12 +54,12 @@ class InstanceProcess {
   pid_t pid_ = 0;
   std::optional<int> exit_code_;
   // The launcher's ends: of what the process writes, and of what it reads.
-  engine_race::UniqueFd gate_;
-  engine_race::UniqueFd answers_;
+  UniqueFd gate_;
+  UniqueFd answers_;
   // Of the gate, the lines that TakeLine has not returned.
   std::string lines_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_NUMA_INSTANCE_PROCESS_H_

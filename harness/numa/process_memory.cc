@@ -11,13 +11,12 @@
 
 #include "engine_race/base/sys.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Status;
-using engine_race::numa::Allowed;
-using engine_race::numa::Node;
-using engine_race::numa::Topology;
+using numa::Allowed;
+using numa::Node;
+using numa::Topology;
 
 void Add(const NodeBytes& bytes, NodeBytes* sum) {
   for (const auto& [node, count] : bytes) (*sum)[node] += count;
@@ -52,14 +51,14 @@ MemoryKind KindOf(const NumaMapping& numa, const Mapping* mapping,
 // Whole, in large steps: the kernel makes the text anew at each one.
 Status ReadText(const std::string& path, std::string* text) {
   constexpr size_t kStepBytes = size_t{1} << 20;
-  engine_race::UniqueFd fd;
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::sys::OpenAt(AT_FDCWD, path, O_RDONLY, /*mode=*/0, &fd));
+  UniqueFd fd;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(AT_FDCWD, path, O_RDONLY, /*mode=*/0, &fd));
   text->clear();
   for (size_t got = kStepBytes; got == kStepBytes;) {
     const size_t begin = text->size();
     text->resize(begin + kStepBytes);
     ENGINE_RACE_RETURN_IF_ERROR(
-        engine_race::sys::Pread(fd.get(), text->data() + begin, kStepBytes, begin, &got));
+        sys::Pread(fd.get(), text->data() + begin, kStepBytes, begin, &got));
     text->resize(begin + got);
   }
   return Status::Ok();
@@ -87,7 +86,7 @@ bool Holds(const std::vector<uint32_t>& ascending, uint32_t number) {
 Status FindLocalNodes(const std::string& task_dir, const Topology& topology,
                       ProcessMemory* memory) {
   Allowed allowed;
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::numa::ReadAllowed(task_dir, topology, &allowed));
+  ENGINE_RACE_RETURN_IF_ERROR(numa::ReadAllowed(task_dir, topology, &allowed));
   const Topology usable = AllowedPart(topology, allowed);
   memory->cpus.clear();
   for (const Node& node : usable.nodes) {
@@ -244,7 +243,7 @@ Status ReadProcessMemory(const std::string& proc_root, int64_t pid, const Topolo
   memory->pid = pid;
   std::string status_text;
   if (!ReadText(dir + "/status", &status_text).ok()) {
-    return Status(engine_race::Code::kNotFound, "there is no process " + std::to_string(pid));
+    return Status(Code::kNotFound, "there is no process " + std::to_string(pid));
   }
   memory->name = StatusField(status_text, "Name").value_or("");
   ENGINE_RACE_RETURN_IF_ERROR(FindLocalNodes(dir, topology, memory));
@@ -262,4 +261,4 @@ Status ReadProcessMemory(const std::string& proc_root, int64_t pid, const Topolo
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -19,7 +19,7 @@
 #include "engine_race/numa/topology.h"
 #include "harness/system/memory_maps.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 enum class MemoryKind { kCode, kHeap, kAnonymous, kFiles, kStacks };
 inline constexpr std::array<MemoryKind, 5> kMemoryKinds = {MemoryKind::kCode, MemoryKind::kHeap,
@@ -69,40 +69,37 @@ std::optional<double> ShareOn(const NodeBytes& bytes, const std::vector<uint32_t
 
 // The mean distance from a CPU to a byte, each CPU weighing the same; 0 of nothing.
 double WeightedDistance(const NodeBytes& bytes, const std::vector<uint32_t>& cpus,
-                        const engine_race::numa::Topology& topology);
+                        const numa::Topology& topology);
 
 // Sorts the memory by kind. The two lists may be of different moments: a mapping that only
 // `numa_mappings` has is sorted by its line there alone.
 void SortByKind(const std::vector<NumaMapping>& numa_mappings, const std::vector<Mapping>& mappings,
                 ProcessMemory* memory);
 // Computes the local shares and the distances of sorted memory.
-void MeasureKinds(const engine_race::numa::Topology& topology, ProcessMemory* memory);
+void MeasureKinds(const numa::Topology& topology, ProcessMemory* memory);
 
 // The nodes on which at least one of the CPUs lies, ascending.
 std::vector<uint32_t> NodesOfCpus(const std::vector<uint32_t>& cpus,
-                                  const engine_race::numa::Topology& topology);
+                                  const numa::Topology& topology);
 
 // The node with memory that is nearest to the nodes together; nullopt when none has any.
-std::optional<uint32_t> NearestMemory(const engine_race::numa::Topology& topology,
+std::optional<uint32_t> NearestMemory(const numa::Topology& topology,
                                       const std::vector<uint32_t>& nodes);
 
 // The machine as far as a process may use it, in a container as well. Other CPUs are left out, and
 // other nodes have no memory.
-engine_race::numa::Topology AllowedPart(const engine_race::numa::Topology& topology,
-                                        const engine_race::numa::Allowed& allowed);
+numa::Topology AllowedPart(const numa::Topology& topology, const numa::Allowed& allowed);
 
 // Of the file `path`, a numa_maps of /proc. kNotSupported when there is none: the kernel has no
 // NUMA. kIOError when it cannot be read or parsed.
-engine_race::Status ReadNumaMaps(const std::string& path, std::vector<NumaMapping>* mappings);
+Status ReadNumaMaps(const std::string& path, std::vector<NumaMapping>* mappings);
 
 // Of the process in `proc_root`, "/proc". `local_nodes`, unless empty, replaces those that its CPUs
 // lie on. kNotFound when there is no such process, kNotSupported when the kernel has no NUMA,
 // kIOError when its files cannot be read or parsed.
-engine_race::Status ReadProcessMemory(const std::string& proc_root, int64_t pid,
-                                      const engine_race::numa::Topology& topology,
-                                      const std::vector<uint32_t>& local_nodes,
-                                      ProcessMemory* memory);
+Status ReadProcessMemory(const std::string& proc_root, int64_t pid, const numa::Topology& topology,
+                         const std::vector<uint32_t>& local_nodes, ProcessMemory* memory);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_NUMA_PROCESS_MEMORY_H_

@@ -23,15 +23,14 @@
 #include "harness/system/machine.h"
 #include "harness/system/work_dir.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kRaceProgram[] = "numa race";
 
 namespace fs = std::filesystem;
-using engine_race::Status;
-using engine_race::numa::Allowed;
-using engine_race::numa::Topology;
+using numa::Allowed;
+using numa::Topology;
 
 constexpr uint32_t kThreadCount = 64;
 constexpr uint64_t kMemoryBytes = uint64_t{2} << 30;
@@ -105,7 +104,7 @@ std::string WhyNoInstance(const InstancePlan& plan, const NumaRaceFlags& flags) 
   }
   const uint64_t record_count = flags.thread_count * flags.records_per_thread;
   if (record_count > MaxKeyCount(*ParseKeyShape(flags.keys), plan.keys)) {
-    return plan.Name() + ": keys " + engine_race::ToString(plan.keys) + " are fewer than its " +
+    return plan.Name() + ": keys " + ToString(plan.keys) + " are fewer than its " +
            std::to_string(record_count) + " records";
   }
   return {};
@@ -124,11 +123,11 @@ std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& 
                    const RaceSettings& settings, const Topology& topology) {
   std::string why = WhyNoProgram(flags, settings);
   if (!why.empty()) return why;
-  if (flags.memory_limit_bytes < engine_race::kMinMemoryBudgetBytes) {
-    return "the memory budget of an instance is below " +
-           std::to_string(engine_race::kMinMemoryBudgetBytes) + " bytes: see --memory-limit";
+  if (flags.memory_limit_bytes < kMinMemoryBudgetBytes) {
+    return "the memory budget of an instance is below " + std::to_string(kMinMemoryBudgetBytes) +
+           " bytes: see --memory-limit";
   }
-  engine_race::NumaOptions numa;
+  NumaOptions numa;
   why = ParseNumaFlag(flags.numa, topology, &numa);
   if (!why.empty()) return why;
   for (const std::string& path : {flags.table_path, flags.json_path}) {
@@ -150,10 +149,8 @@ std::string WhyNot(const std::vector<InstancePlan>& plans, const NumaRaceFlags& 
 }
 
 Status ReadMachine(Topology* topology, Allowed* allowed) {
-  ENGINE_RACE_RETURN_IF_ERROR(
-      engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, topology));
-  return engine_race::numa::ReadAllowed(std::string(engine_race::numa::kProcRoot) + "/thread-self",
-                                        *topology, allowed);
+  ENGINE_RACE_RETURN_IF_ERROR(numa::ReadTopology(numa::kSysfsRoot, topology));
+  return numa::ReadAllowed(std::string(numa::kProcRoot) + "/thread-self", *topology, allowed);
 }
 
 void PrintPlan(const std::vector<InstancePlan>& plans, const RaceSettings& settings,
@@ -162,8 +159,8 @@ void PrintPlan(const std::vector<InstancePlan>& plans, const RaceSettings& setti
               settings.program.c_str());
   for (const InstancePlan& plan : plans) {
     std::printf("%s: memory of nodes %s, keys %s, %s\n", plan.Name().c_str(),
-                engine_race::numa::FormatList(plan.memory_nodes).c_str(),
-                engine_race::ToString(plan.keys).c_str(), plan.dir.c_str());
+                numa::FormatList(plan.memory_nodes).c_str(), ToString(plan.keys).c_str(),
+                plan.dir.c_str());
   }
   std::printf("\n");
   std::fflush(stdout);
@@ -273,4 +270,4 @@ int RunNumaRace(NumaRaceFlags flags) {
   return exit_code;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

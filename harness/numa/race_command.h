@@ -11,7 +11,7 @@
 
 #include "harness/numa/race_plan.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct NumaRaceFlags {
   RaceRequest request;
@@ -37,6 +37,6 @@ CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags);
 // Returns the exit code: kExitFailure when an instance failed.
 int RunNumaRace(NumaRaceFlags flags);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_NUMA_RACE_COMMAND_H_

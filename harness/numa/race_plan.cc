@@ -11,15 +11,13 @@
 #include "harness/data/key_source.h"
 #include "harness/numa/process_memory.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::KeyRange;
-using engine_race::Status;
-using engine_race::numa::Allowed;
-using engine_race::numa::FormatList;
-using engine_race::numa::Node;
-using engine_race::numa::Topology;
+using numa::Allowed;
+using numa::FormatList;
+using numa::Node;
+using numa::Topology;
 using Groups = std::vector<std::vector<uint32_t>>;
 
 constexpr uint64_t kLastKey = ~uint64_t{0};
@@ -51,8 +49,7 @@ Status ParseGroups(const std::vector<std::string>& lists, const Topology& topolo
   std::set<uint32_t> taken;
   for (const std::string& list : lists) {
     std::vector<uint32_t> group;
-    if (!engine_race::numa::ParseList(list, engine_race::numa::kMaxNodeCount, &group) ||
-        group.empty()) {
+    if (!numa::ParseList(list, numa::kMaxNodeCount, &group) || group.empty()) {
       return Status::InvalidArgument("\"" + list + "\" is no list of nodes such as 0,2-3");
     }
     for (const uint32_t node : group) {
@@ -166,19 +163,19 @@ Status CheckKeyRanges(const std::vector<KeyRange>& ranges) {
   bool is_full = false;
   for (const KeyRange& range : sorted) {
     if (is_full || range.first < next) {
-      return Status::InvalidArgument("key ranges overlap: " + engine_race::ToString(range) +
+      return Status::InvalidArgument("key ranges overlap: " + ToString(range) +
                                      " begins inside another one");
     }
     if (range.first > next) {
       return Status::InvalidArgument("key ranges leave a gap: no instance has " +
-                                     engine_race::ToString({next, range.first - 1}));
+                                     ToString({next, range.first - 1}));
     }
     next = range.last + 1;
     is_full = range.last == kLastKey;
   }
   if (is_full) return Status::Ok();
   return Status::InvalidArgument("key ranges leave a gap: no instance has " +
-                                 engine_race::ToString({next, kLastKey}));
+                                 ToString({next, kLastKey}));
 }
 
 // Groups are filled one after the other. A group begins with the first node that is left, and takes
@@ -247,4 +244,4 @@ Status PlanRace(const RaceRequest& request, const Topology& topology, const Allo
   return ChooseDirs(request, instances);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,7 +13,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/numa/topology.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct InstancePlan {
   // From 0 on.
@@ -23,7 +23,7 @@ struct InstancePlan {
   // Nodes that its memory comes from: those of its group that have some, else the nearest one.
   std::vector<uint32_t> memory_nodes;
   uint32_t cpu_count = 0;
-  engine_race::KeyRange keys;
+  KeyRange keys;
   // Holds its store, its copy of the program and its log.
   std::string dir;
 
@@ -48,21 +48,18 @@ struct RaceRequest {
 // The nodes that have CPUs, in `group_count` groups of near nodes whose sizes differ by one at
 // most. Each group ascends, and groups are in order of their first nodes. A node without CPUs joins
 // the nearest group. kInvalidArgument when there are fewer nodes with CPUs than groups.
-engine_race::Status GroupNearNodes(const engine_race::numa::Topology& topology,
-                                   uint32_t group_count,
-                                   std::vector<std::vector<uint32_t>>* groups);
+Status GroupNearNodes(const numa::Topology& topology, uint32_t group_count,
+                      std::vector<std::vector<uint32_t>>* groups);
 
 // The key space in `count` parts of the same size, to one key.
-std::vector<engine_race::KeyRange> SplitKeys(uint32_t count);
+std::vector<KeyRange> SplitKeys(uint32_t count);
 // kInvalidArgument, naming the keys, unless each key is in one range and in one only.
-engine_race::Status CheckKeyRanges(const std::vector<engine_race::KeyRange>& ranges);
+Status CheckKeyRanges(const std::vector<KeyRange>& ranges);
 
 // kInvalidArgument, with the reason, when the request cannot be met on this machine.
-engine_race::Status PlanRace(const RaceRequest& request,
-                             const engine_race::numa::Topology& topology,
-                             const engine_race::numa::Allowed& allowed,
-                             std::vector<InstancePlan>* instances);
+Status PlanRace(const RaceRequest& request, const numa::Topology& topology,
+                const numa::Allowed& allowed, std::vector<InstancePlan>* instances);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_NUMA_RACE_PLAN_H_

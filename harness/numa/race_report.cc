@@ -6,11 +6,11 @@
 #include "engine_race/base/key.h"
 #include "harness/measure/table.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::numa::FormatList;
-using engine_race::numa::Topology;
+using numa::FormatList;
+using numa::Topology;
 
 std::string RateText(double bytes_per_second) { return Fixed(bytes_per_second * 1e-6, 1); }
 // Of the CPU time of all instances.
@@ -118,7 +118,7 @@ nlohmann::json RaceJson(const std::vector<InstanceResult>& results, TextMode tex
                          {"cpu_nodes", result.plan.cpu_nodes},
                          {"memory_nodes", result.plan.memory_nodes},
                          {"cpu_count", result.plan.cpu_count},
-                         {"keys", engine_race::ToString(result.plan.keys)},
+                         {"keys", ToString(result.plan.keys)},
                          {"dir", result.plan.dir},
                          {"phases", phases}});
   }
@@ -148,4 +148,4 @@ nlohmann::json RaceJson(const std::vector<InstanceResult>& results, TextMode tex
   return json;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,7 +12,7 @@
 
 #include "harness/numa/race_run.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // All instances together in one phase.
 struct PhaseSum {
@@ -35,8 +35,8 @@ std::optional<double> LeastLocalShare(const std::vector<InstanceResult>& results
 // A table a phase: the instances one by one, then all of them.
 std::string RaceText(const std::vector<InstanceResult>& results);
 nlohmann::json RaceJson(const std::vector<InstanceResult>& results, TextMode text,
-                        const engine_race::numa::Topology& topology, const std::string& note);
+                        const numa::Topology& topology, const std::string& note);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_NUMA_RACE_REPORT_H_

@@ -16,12 +16,11 @@
 #include "harness/numa/text_copy.h"
 #include "harness/system/child_process.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
-using engine_race::Status;
-using engine_race::numa::FormatList;
+using numa::FormatList;
 
 constexpr auto kStopPatience = std::chrono::seconds(10);
 // How late an interrupt may be seen that comes just before a poll.
@@ -84,8 +83,7 @@ const char* TextModeName(TextMode mode) {
   return "unknown";
 }
 
-RaceRun::RaceRun(RaceSettings settings, std::vector<InstancePlan> plans,
-                 engine_race::numa::Topology topology)
+RaceRun::RaceRun(RaceSettings settings, std::vector<InstancePlan> plans, numa::Topology topology)
     : settings_([&] {
         if (settings.launcher.empty()) settings.launcher = SelfPath();
         return std::move(settings);
@@ -142,7 +140,7 @@ Status RaceRun::CheckBinding() {
 
 Status RaceRun::CopyText() {
   std::vector<uint32_t> every_node;
-  for (const engine_race::numa::Node& node : topology_.nodes) every_node.push_back(node.id);
+  for (const numa::Node& node : topology_.nodes) every_node.push_back(node.id);
   for (const auto& instance : instances_) {
     const bool has_copy = instance->plan.number == 0 || settings_.text == TextMode::kCopies;
     instance->program = ProgramPath((has_copy ? instance : instances_.front())->plan);
@@ -186,7 +184,7 @@ Status RaceRun::StartInstance(Instance* instance) {
                                       "--dir",
                                       instance->plan.dir + "/store",
                                       "--key-range",
-                                      engine_race::ToString(instance->plan.keys),
+                                      ToString(instance->plan.keys),
                                       "--phases",
                                       phases,
                                       "--json",
@@ -254,8 +252,8 @@ void RaceRun::ReadPlacements(const std::string& phase, const std::vector<std::st
     if (!settings_.reports_placement) continue;
     ProcessMemory memory;
     const Status read =
-        ReadProcessMemory(engine_race::numa::kProcRoot, std::strtoll(pids[i].c_str(), nullptr, 10),
-                          topology_, instances_[i]->plan.memory_nodes, &memory);
+        ReadProcessMemory(numa::kProcRoot, std::strtoll(pids[i].c_str(), nullptr, 10), topology_,
+                          instances_[i]->plan.memory_nodes, &memory);
     if (read.ok()) {
       result.placement = std::move(memory);
     } else if (note_.empty()) {
@@ -327,4 +325,4 @@ void RaceRun::StopAll() {
   }
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -20,7 +20,7 @@
 #include "harness/numa/race_plan.h"
 #include "harness/numa/report.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Where the text of the instances comes from.
 enum class TextMode {
@@ -66,8 +66,7 @@ struct InstanceResult {
 
 class RaceRun {
  public:
-  RaceRun(RaceSettings settings, std::vector<InstancePlan> plans,
-          engine_race::numa::Topology topology);
+  RaceRun(RaceSettings settings, std::vector<InstancePlan> plans, numa::Topology topology);
   RaceRun(const RaceRun&) = delete;
   RaceRun& operator=(const RaceRun&) = delete;
   // Stops the instances that still run and removes their programs.
@@ -75,10 +74,10 @@ class RaceRun {
 
   // Checks that the instances can be bound, takes their directories and makes copies; starts none.
   // Where processes cannot be bound, a single instance runs unbound, and note() says so.
-  engine_race::Status Prepare();
+  Status Prepare();
   // Runs all phases of all instances. No instance touches an old store before all have checked
   // their flags and directories. A failure names the instance.
-  engine_race::Status Run();
+  Status Run();
   // Names a binding or report that was left out, and the reason; empty when there is none.
   const std::string& note() const { return note_; }
   // In the order of the plans.
@@ -96,24 +95,24 @@ class RaceRun {
 
   std::vector<std::string> Bound(const InstancePlan& plan,
                                  const std::vector<std::string>& command) const;
-  engine_race::Status CheckBinding();
-  engine_race::Status CopyText();
-  engine_race::Status StartInstance(Instance* instance);
+  Status CheckBinding();
+  Status CopyText();
+  Status StartInstance(Instance* instance);
   // One line of each, which must begin with `stage`; `lines` gets what follows it.
-  engine_race::Status AwaitAll(const std::vector<Instance*>& instances, const std::string& stage,
-                               std::vector<std::string>* lines);
-  engine_race::Status AnswerAll();
+  Status AwaitAll(const std::vector<Instance*>& instances, const std::string& stage,
+                  std::vector<std::string>* lines);
+  Status AnswerAll();
   void ReadPlacements(const std::string& phase, const std::vector<std::string>& pids);
-  engine_race::Status RunPhases();
+  Status RunPhases();
   // Waits for the end of the process. False when the user interrupts.
   bool AwaitEnd(Instance* instance);
-  engine_race::Status CollectResults();
-  engine_race::Status Failed(Instance* instance, const std::string& what);
+  Status CollectResults();
+  Status Failed(Instance* instance, const std::string& what);
   void StopAll();
   std::vector<Instance*> All();
 
   const RaceSettings settings_;
-  const engine_race::numa::Topology topology_;
+  const numa::Topology topology_;
   bool is_bound_ = true;
   std::string note_;
   InstanceDirs dirs_;
@@ -121,6 +120,6 @@ class RaceRun {
   std::vector<InstanceResult> results_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_NUMA_RACE_RUN_H_

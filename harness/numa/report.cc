@@ -6,12 +6,12 @@
 
 #include "harness/measure/table.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::numa::FormatList;
-using engine_race::numa::Node;
-using engine_race::numa::Topology;
+using numa::FormatList;
+using numa::Node;
+using numa::Topology;
 
 constexpr size_t kAll = kMemoryKinds.size();
 
@@ -191,4 +191,4 @@ std::string CompareText(const std::vector<ProcessMemory>& before,
   return table.ToString();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,17 +12,17 @@
 
 #include "harness/numa/process_memory.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // In percent; "-" for none.
 std::string ShareText(const std::optional<double>& share);
 // A table a process: kinds by node, the local share, the mean distance.
 std::string PlacementText(const std::vector<ProcessMemory>& processes);
 // The machine's nodes and the distances between them.
-std::string TopologyText(const engine_race::numa::Topology& topology);
+std::string TopologyText(const numa::Topology& topology);
 
 nlohmann::json PlacementJson(const std::vector<ProcessMemory>& processes,
-                             const engine_race::numa::Topology& topology);
+                             const numa::Topology& topology);
 // The processes of such a JSON; nullopt for any other text.
 std::optional<std::vector<ProcessMemory>> ParsePlacementJson(const std::string& text);
 
@@ -30,6 +30,6 @@ std::optional<std::vector<ProcessMemory>> ParsePlacementJson(const std::string& 
 std::string CompareText(const std::vector<ProcessMemory>& before,
                         const std::vector<ProcessMemory>& after);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_NUMA_REPORT_H_

@@ -20,12 +20,8 @@
 #include "engine_race/numa/topology.h"
 #include "harness/numa/process_memory.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
-using engine_race::UniqueFd;
-namespace sys = engine_race::sys;
 
 constexpr size_t kCopyBytes = size_t{1} << 20;
 // A page that is being read by another process cannot be dropped, but soon after it can.
@@ -187,7 +183,7 @@ Status PlaceInCache(const std::string& path, const std::vector<uint32_t>& nodes)
   char share[32];
   std::snprintf(share, sizeof(share), "%.2f", 100 * ShareOn(bytes, nodes).value_or(1));
   return Status::IOError("only " + std::string(share) + " % of the pages of " + path +
-                         " can be had on nodes " + engine_race::numa::FormatList(nodes));
+                         " can be had on nodes " + numa::FormatList(nodes));
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

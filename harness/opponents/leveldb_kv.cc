@@ -13,11 +13,9 @@
 #include "harness/opponents/lsm_cursor.h"
 #include "harness/opponents/open_peers.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::KeyBytes;
-using engine_race::Status;
 using leveldb::Slice;
 
 constexpr char kName[] = "LevelDB";
@@ -45,7 +43,7 @@ uint64_t AllowedFiles() {
 
 // Twice the files of the records: a compaction writes new ones before it removes the old ones.
 int MaxOpenFiles(uint64_t record_count) {
-  constexpr uint64_t kRecordBytes = engine_race::kKeyBytes + engine_race::kValueBytes;
+  constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
   constexpr uint64_t kDefault = 1000;
   const uint64_t file_count = record_count / (kFileBytes / kRecordBytes) + 1;
   return static_cast<int>(std::min(std::max(2 * file_count, kDefault), AllowedFiles()));
@@ -78,8 +76,8 @@ class LevelKv final : public KvStore {
   static uint64_t CacheBytes(uint64_t budget_bytes) { return budget_bytes / 8; }
 
   Status Put(uint64_t key, const char* value) override {
-    return FromLsm(kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)),
-                                   Slice(value, engine_race::kValueBytes)));
+    return FromLsm(
+        kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)), Slice(value, kValueBytes)));
   }
   Status Delete(uint64_t key) override {
     return FromLsm(kName, db_->Delete(write_options_, KeySlice<Slice>(KeyBytes(key))));
@@ -159,4 +157,4 @@ Status OpenLevelDb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -14,11 +14,8 @@
 #include "harness/load/group_commit.h"
 #include "harness/opponents/open_peers.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 // A record takes two pages, and a transaction copies pages before it frees the old ones.
 constexpr uint64_t kMapBytesPerRecord = 4 * 4096;
@@ -46,7 +43,7 @@ Status FromLmdb(const char* what, int code) {
 MDB_val ValOf(uint64_t* key) { return {sizeof(*key), key}; }
 
 Status CheckSize(const MDB_val& value) {
-  if (value.mv_size == engine_race::kValueBytes) return Status::Ok();
+  if (value.mv_size == kValueBytes) return Status::Ok();
   return Status::Corruption("LMDB: a value of " + std::to_string(value.mv_size) + " bytes");
 }
 
@@ -108,7 +105,7 @@ class LmdbKv final : public KvStore {
     ReadTxn txn(this);
     ENGINE_RACE_RETURN_IF_ERROR(txn.Begin());
     for (size_t i = 0; i < keys.size(); ++i) {
-      codes[i] = GetIn(txn.get(), keys[i], values + i * engine_race::kValueBytes).code();
+      codes[i] = GetIn(txn.get(), keys[i], values + i * kValueBytes).code();
     }
     return Status::Ok();
   }
@@ -166,7 +163,7 @@ class LmdbKv final : public KvStore {
     MDB_val found = {};
     ENGINE_RACE_RETURN_IF_ERROR(FromLmdb("get", mdb_get(txn, dbi_, &wanted, &found)));
     ENGINE_RACE_RETURN_IF_ERROR(CheckSize(found));
-    std::memcpy(value, found.mv_data, engine_race::kValueBytes);
+    std::memcpy(value, found.mv_data, kValueBytes);
     return Status::Ok();
   }
 
@@ -177,7 +174,7 @@ class LmdbKv final : public KvStore {
       return deleted == MDB_NOTFOUND ? MDB_SUCCESS : deleted;
     }
     // LMDB does not write to it.
-    MDB_val value = {engine_race::kValueBytes, const_cast<char*>(write.value)};
+    MDB_val value = {kValueBytes, const_cast<char*>(write.value)};
     return mdb_put(txn, dbi_, &key, &value, 0);
   }
 
@@ -293,4 +290,4 @@ Status OpenLmdb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,18 +12,17 @@
 #include "engine_race/base/key.h"
 #include "harness/kv/kv_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Slice is that library's; it points into `key`, which outlives it.
 template <typename Slice>
-Slice KeySlice(const engine_race::KeyBytes& key) {
+Slice KeySlice(const KeyBytes& key) {
   return Slice(key.view().data(), key.view().size());
 }
 
 // A status of one of the libraries, in words that begin with `what`.
 template <typename LibraryStatus>
-engine_race::Status FromLsm(const char* what, const LibraryStatus& status) {
-  using engine_race::Status;
+Status FromLsm(const char* what, const LibraryStatus& status) {
   if (status.ok()) return Status::Ok();
   if (status.IsNotFound()) return Status::NotFound();
   const std::string text = std::string(what) + ": " + status.ToString();
@@ -31,13 +30,13 @@ engine_race::Status FromLsm(const char* what, const LibraryStatus& status) {
 }
 
 template <typename Slice>
-engine_race::Status CopyValue(const char* what, const Slice& from, char* to) {
-  if (from.size() != engine_race::kValueBytes) {
-    return engine_race::Status::Corruption(std::string(what) + ": a value of " +
-                                           std::to_string(from.size()) + " bytes");
+Status CopyValue(const char* what, const Slice& from, char* to) {
+  if (from.size() != kValueBytes) {
+    return Status::Corruption(std::string(what) + ": a value of " + std::to_string(from.size()) +
+                              " bytes");
   }
-  std::memcpy(to, from.data(), engine_race::kValueBytes);
-  return engine_race::Status::Ok();
+  std::memcpy(to, from.data(), kValueBytes);
+  return Status::Ok();
 }
 
 template <typename Iterator, typename Slice>
@@ -48,16 +47,16 @@ class LsmCursor final : public KvCursor {
 
   void SeekToFirst() override { iterator_->SeekToFirst(); }
   void SeekToLast() override { iterator_->SeekToLast(); }
-  void Seek(uint64_t key) override { iterator_->Seek(KeySlice<Slice>(engine_race::KeyBytes(key))); }
+  void Seek(uint64_t key) override { iterator_->Seek(KeySlice<Slice>(KeyBytes(key))); }
   void Next() override { iterator_->Next(); }
   void Prev() override { iterator_->Prev(); }
   bool Valid() override { return iterator_->Valid(); }
-  uint64_t Key() override { return engine_race::DecodeKey(iterator_->key().data()); }
+  uint64_t Key() override { return DecodeKey(iterator_->key().data()); }
   const char* Value() override {
     const Slice value = iterator_->value();
-    return value.size() == engine_race::kValueBytes ? value.data() : nullptr;
+    return value.size() == kValueBytes ? value.data() : nullptr;
   }
-  engine_race::Status Error() override { return FromLsm(what_, iterator_->status()); }
+  Status Error() override { return FromLsm(what_, iterator_->status()); }
 
  private:
   const char* const what_;
@@ -66,19 +65,19 @@ class LsmCursor final : public KvCursor {
 
 // Visits every record that the iterator finds.
 template <typename Iterator>
-engine_race::Status ScanLsm(const char* what, Iterator* iterator, KvStore::VisitFn visit) {
+Status ScanLsm(const char* what, Iterator* iterator, KvStore::VisitFn visit) {
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
     const auto key = iterator->key();
     const auto value = iterator->value();
-    if (key.size() != engine_race::kKeyBytes || value.size() != engine_race::kValueBytes) {
+    if (key.size() != kKeyBytes || value.size() != kValueBytes) {
       if (!iterator->status().ok()) break;
-      return engine_race::Status::Corruption(std::string(what) + ": a record of another size");
+      return Status::Corruption(std::string(what) + ": a record of another size");
     }
-    visit(engine_race::DecodeKey(key.data()), value.data());
+    visit(DecodeKey(key.data()), value.data());
   }
   return FromLsm(what, iterator->status());
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_OPPONENTS_LSM_CURSOR_H_

@@ -9,9 +9,9 @@
 
 #include "harness/kv/kv_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
-using OpenKvFn = engine_race::Status(const KvOptions& options, std::unique_ptr<KvStore>* store);
+using OpenKvFn = Status(const KvOptions& options, std::unique_ptr<KvStore>* store);
 
 [[gnu::weak]] OpenKvFn OpenRocksDb;
 [[gnu::weak]] OpenKvFn OpenLevelDb;
@@ -24,6 +24,6 @@ nlohmann::json Why(const Value& value, const char* reason) {
   return {{"value", value}, {"why", reason}};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_OPPONENTS_OPEN_PEERS_H_

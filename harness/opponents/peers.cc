@@ -5,10 +5,8 @@
 
 #include "harness/opponents/open_peers.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 struct Peer {
   const char* name;
@@ -52,4 +50,4 @@ std::vector<std::string> MissingPeers() {
   return names;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

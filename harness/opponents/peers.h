@@ -9,12 +9,12 @@
 
 #include "harness/kv/kv_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 std::vector<KvStoreKind> Peers();
 // The names of those whose libraries were missing when this program was built.
 std::vector<std::string> MissingPeers();
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_OPPONENTS_PEERS_H_

@@ -13,11 +13,9 @@
 #include "harness/opponents/lsm_cursor.h"
 #include "harness/opponents/rocks_database.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::KeyBytes;
-using engine_race::Status;
 using rocksdb::Slice;
 
 constexpr size_t kBlockBytes = 4096;
@@ -234,7 +232,7 @@ class Records final : public RocksRecords {
     constexpr uint32_t kBatchRecords = 256;
     const rocksdb::Options options = Options();
     ENGINE_RACE_RETURN_IF_ERROR(database_.Open(options, dir));
-    std::string value(engine_race::kValueBytes, '\0');
+    std::string value(kValueBytes, '\0');
     ENGINE_RACE_RETURN_IF_ERROR(database_.Write(shape.record_count, kBatchRecords,
                                                 [&](uint64_t i, rocksdb::WriteBatch* batch) {
                                                   const uint64_t key = shape.key_at(i);
@@ -325,4 +323,4 @@ Status MakeRocksRecords(const std::string& dir, const RocksRecordsShape& shape,
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

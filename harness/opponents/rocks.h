@@ -17,7 +17,7 @@
 #include "harness/load/l1_lookups.h"
 #include "harness/load/short_ranges.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Lookups in memory.
 
@@ -38,9 +38,8 @@ class RocksPoints {
 };
 
 // A database in the new directory `dir` with these records, all of them read once.
-[[gnu::weak]] engine_race::Status MakeRocksPoints(const std::string& dir, const L1Records& records,
-                                                  RocksForm form,
-                                                  std::unique_ptr<RocksPoints>* points);
+[[gnu::weak]] Status MakeRocksPoints(const std::string& dir, const L1Records& records,
+                                     RocksForm form, std::unique_ptr<RocksPoints>* points);
 using MakeRocksPointsFn = std::function<decltype(MakeRocksPoints)>;
 inline MakeRocksPointsFn RocksPointsMaker() { return &MakeRocksPoints; }
 
@@ -60,9 +59,8 @@ class RocksRanges {
 
 // Makes a database in the new directory `dir` with these ascending keys and values of eight bytes.
 // Reads all of it into its block cache.
-[[gnu::weak]] engine_race::Status MakeRocksRanges(const std::string& dir,
-                                                  std::span<const uint64_t> keys,
-                                                  std::unique_ptr<RocksRanges>* ranges);
+[[gnu::weak]] Status MakeRocksRanges(const std::string& dir, std::span<const uint64_t> keys,
+                                     std::unique_ptr<RocksRanges>* ranges);
 using MakeRocksFn = std::function<decltype(MakeRocksRanges)>;
 inline MakeRocksFn RocksMaker() { return &MakeRocksRanges; }
 
@@ -85,7 +83,7 @@ class RocksRecords {
  public:
   virtual ~RocksRecords() = default;
 
-  virtual engine_race::Status Get(uint64_t key, std::string* value) = 0;
+  virtual Status Get(uint64_t key, std::string* value) = 0;
   // At the state as of its making. It may not outlive this.
   virtual std::unique_ptr<KvCursor> NewCursor() = 0;
   // Version, settings, and what the cache holds.
@@ -93,12 +91,11 @@ class RocksRecords {
 };
 
 // A database in the new directory `dir` with these records.
-[[gnu::weak]] engine_race::Status MakeRocksRecords(const std::string& dir,
-                                                   const RocksRecordsShape& shape,
-                                                   std::unique_ptr<RocksRecords>* made);
+[[gnu::weak]] Status MakeRocksRecords(const std::string& dir, const RocksRecordsShape& shape,
+                                      std::unique_ptr<RocksRecords>* made);
 using MakeRocksRecordsFn = std::function<decltype(MakeRocksRecords)>;
 inline MakeRocksRecordsFn RocksRecordsMaker() { return &MakeRocksRecords; }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_OPPONENTS_ROCKS_H_

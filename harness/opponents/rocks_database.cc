@@ -4,9 +4,7 @@
 
 #include "harness/system/child_process.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 Status FromRocks(const std::string& what, const rocksdb::Status& status) {
   return status.ok() ? Status::Ok()
@@ -112,4 +110,4 @@ nlohmann::json RocksDatabase::Describe(const rocksdb::Cache* cache) const {
   return json;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -18,9 +18,9 @@
 
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
-engine_race::Status FromRocks(const std::string& what, const rocksdb::Status& status);
+Status FromRocks(const std::string& what, const rocksdb::Status& status);
 // "7.8.3"
 std::string RocksVersion();
 
@@ -40,17 +40,17 @@ class RocksDatabase {
   RocksDatabase& operator=(const RocksDatabase&) = delete;
   ~RocksDatabase();
 
-  engine_race::Status Open(const rocksdb::Options& options, const std::string& dir);
-  engine_race::Status Close();
+  Status Open(const rocksdb::Options& options, const std::string& dir);
+  Status Close();
   // Writes this many records, without a log. `put` puts one into the batch.
-  engine_race::Status Write(uint64_t record_count, uint32_t batch_records,
-                            const std::function<void(uint64_t i, rocksdb::WriteBatch*)>& put);
+  Status Write(uint64_t record_count, uint32_t batch_records,
+               const std::function<void(uint64_t i, rocksdb::WriteBatch*)>& put);
   // Leaves one sorted run.
-  engine_race::Status Compact();
+  Status Compact();
   // Flushes and compacts everything, and opens the database anew, without write buffers.
-  engine_race::Status Settle(const rocksdb::Options& options, const std::string& dir);
+  Status Settle(const rocksdb::Options& options, const std::string& dir);
   // Reads all records once, in order. kCorruption if there are not that many.
-  engine_race::Status ReadAll(rocksdb::Iterator* iterator, uint64_t record_count) const;
+  Status ReadAll(rocksdb::Iterator* iterator, uint64_t record_count) const;
   // Version, size of the tables, and what `cache` holds; null: there is none.
   nlohmann::json Describe(const rocksdb::Cache* cache) const;
 
@@ -60,6 +60,6 @@ class RocksDatabase {
   std::unique_ptr<rocksdb::DB> db_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_OPPONENTS_ROCKS_DATABASE_H_

@@ -14,11 +14,9 @@
 #include "harness/opponents/open_peers.h"
 #include "harness/opponents/rocks_database.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::KeyBytes;
-using engine_race::Status;
 using rocksdb::Slice;
 
 constexpr char kName[] = "RocksDB";
@@ -41,7 +39,7 @@ constexpr uint64_t kBuffersPerData = 128;
 uint64_t WriteBufferBytes(const KvOptions& kv) {
   const uint64_t bytes = std::max<uint64_t>(kv.memory_budget_bytes / 3 / kWriteBufferCount, kMiB);
   if (!kv.gives_back_space) return bytes;
-  const uint64_t data_bytes = kv.record_count * engine_race::kValueBytes;
+  const uint64_t data_bytes = kv.record_count * kValueBytes;
   return std::clamp(data_bytes / kBuffersPerData, kMiB, std::min(bytes, kSmallWriteBufferBytes));
 }
 
@@ -81,8 +79,7 @@ rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::C
   options.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(
       kWriteBufferCount * options.write_buffer_size, cache);
   options.blob_file_size = options.write_buffer_size;
-  options.target_file_size_base =
-      options.write_buffer_size / engine_race::kValueBytes * kTableBytesPerKey;
+  options.target_file_size_base = options.write_buffer_size / kValueBytes * kTableBytesPerKey;
   options.max_bytes_for_level_base = 8 * options.target_file_size_base;
   if (kv.gives_back_space) GiveBackSpace(kv, &options);
   options.compaction_readahead_size = 2 * kMiB;
@@ -107,8 +104,8 @@ class RocksKv final : public KvStore {
   }
 
   Status Put(uint64_t key, const char* value) override {
-    return FromLsm(kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)),
-                                   Slice(value, engine_race::kValueBytes)));
+    return FromLsm(
+        kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)), Slice(value, kValueBytes)));
   }
   Status Delete(uint64_t key) override {
     return FromLsm(kName, db_->Delete(write_options_, KeySlice<Slice>(KeyBytes(key))));
@@ -119,8 +116,7 @@ class RocksKv final : public KvStore {
                                             KeySlice<Slice>(KeyBytes(key)), &pinned);
     return status.ok() ? CopyValue(kName, pinned, value) : FromLsm(kName, status);
   }
-  Status MultiGet(std::span<const uint64_t> keys, char* values,
-                  std::span<engine_race::Code> codes) override {
+  Status MultiGet(std::span<const uint64_t> keys, char* values, std::span<Code> codes) override {
     if (codes.size() < keys.size()) return TooFewCodes();
     std::vector<KeyBytes> bytes(keys.begin(), keys.end());
     std::vector<Slice> slices;
@@ -131,7 +127,7 @@ class RocksKv final : public KvStore {
     db_->MultiGet(read_options_, db_->DefaultColumnFamily(), slices.size(), slices.data(),
                   pinned.data(), statuses.data());
     for (size_t i = 0; i < keys.size(); ++i) {
-      char* const value = values + i * engine_race::kValueBytes;
+      char* const value = values + i * kValueBytes;
       const Status status =
           statuses[i].ok() ? CopyValue(kName, pinned[i], value) : FromLsm(kName, statuses[i]);
       codes[i] = status.code();
@@ -232,4 +228,4 @@ Status OpenRocksDb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

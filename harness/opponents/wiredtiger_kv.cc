@@ -15,13 +15,8 @@
 #include "harness/load/group_commit.h"
 #include "harness/opponents/open_peers.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::FunctionRef;
-using engine_race::KeyBytes;
-using engine_race::Status;
 
 constexpr char kTable[] = "table:records";
 constexpr char kTableConfig[] =
@@ -66,7 +61,7 @@ struct Handle {
   const char* Value(Status* status) const {
     WT_ITEM item = {};
     *status = FromWiredTiger("value", cursor->get_value(cursor, &item));
-    if (status->ok() && item.size != engine_race::kValueBytes) {
+    if (status->ok() && item.size != kValueBytes) {
       *status =
           Status::Corruption("WiredTiger: a value of " + std::to_string(item.size) + " bytes");
     }
@@ -75,10 +70,10 @@ struct Handle {
   Status Key(uint64_t* key) const {
     WT_ITEM item = {};
     ENGINE_RACE_RETURN_IF_ERROR(FromWiredTiger("key", cursor->get_key(cursor, &item)));
-    if (item.size != engine_race::kKeyBytes) {
+    if (item.size != kKeyBytes) {
       return Status::Corruption("WiredTiger: a key of " + std::to_string(item.size) + " bytes");
     }
-    *key = engine_race::DecodeKey(static_cast<const char*>(item.data));
+    *key = DecodeKey(static_cast<const char*>(item.data));
     return Status::Ok();
   }
 };
@@ -142,7 +137,7 @@ class WiredKv final : public KvStore {
     HandleLease handle(this);
     ENGINE_RACE_RETURN_IF_ERROR(handle.Take());
     for (size_t i = 0; i < keys.size(); ++i) {
-      codes[i] = GetWith(*handle, keys[i], values + i * engine_race::kValueBytes).code();
+      codes[i] = GetWith(*handle, keys[i], values + i * kValueBytes).code();
     }
     return Status::Ok();
   }
@@ -239,7 +234,7 @@ class WiredKv final : public KvStore {
     ENGINE_RACE_RETURN_IF_ERROR(FromWiredTiger("search", handle.cursor->search(handle.cursor)));
     Status status;
     const char* const found = handle.Value(&status);
-    if (found != nullptr) std::memcpy(value, found, engine_race::kValueBytes);
+    if (found != nullptr) std::memcpy(value, found, kValueBytes);
     return status;
   }
 
@@ -271,7 +266,7 @@ class WiredKv final : public KvStore {
       if (value == nullptr) {
         written = cursor->remove(cursor);
       } else {
-        const WT_ITEM item = ItemOf(value, engine_race::kValueBytes);
+        const WT_ITEM item = ItemOf(value, kValueBytes);
         cursor->set_value(cursor, &item);
         written = cursor->insert(cursor);
       }
@@ -365,4 +360,4 @@ Status OpenWiredTiger(const KvOptions& options, std::unique_ptr<KvStore>* store)
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -7,7 +7,7 @@
 #include "harness/load/store_basics.h"
 #include "harness/race/json.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -53,4 +53,4 @@ std::optional<RaceConfig> RaceDir::ReadNote() const {
 
 void RaceDir::RemoveStore() { RemoveFiles(path(), IsOurs); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

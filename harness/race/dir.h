@@ -11,7 +11,7 @@
 #include "harness/race/phase.h"
 #include "harness/system/work_dir.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class RaceDir {
  public:
@@ -39,6 +39,6 @@ class RaceDir {
   bool is_fresh_ = false;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_RACE_DIR_H_

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // A reader that has gone must be an error of the write, not the end of this process.
@@ -47,4 +47,4 @@ bool PassGate(const GateFds& fds, const std::string& line) {
   return fds.out < 0 || (SayLine(fds.out, line) && HearLine(fds.in));
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

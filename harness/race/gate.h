@@ -10,7 +10,7 @@
 
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 // Descriptors that are inherited by the processes of phases. -1: there are no other instances.
 struct GateFds {
@@ -22,6 +22,6 @@ struct GateFds {
 // other end has been closed.
 bool PassGate(const GateFds& fds, const std::string& line);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_RACE_GATE_H_

@@ -11,7 +11,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(NumaMode, {{NumaMode::kNone, "none"},
 
 }  // namespace engine_race
 
-namespace harness {
+namespace engine_race::harness {
 
 // Names in JSON.
 NLOHMANN_JSON_SERIALIZE_ENUM(KeyShape, {{KeyShape::kUniform, "uniform"},
@@ -105,4 +105,4 @@ bool SaveRace(const RaceConfig& config, const std::vector<PhaseReport>& reports,
                   path);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

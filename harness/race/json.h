@@ -14,7 +14,7 @@
 #include "harness/race/runner.h"
 #include "harness/system/fio_runner.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseResult, ok, error, seconds, open_seconds, close_seconds,
                                    record_count, pass_seconds, mean_ns, p50_ns, p99_ns, p999_ns,
@@ -42,6 +42,6 @@ void from_json(const nlohmann::json& json, PhaseOrder& order);
 bool SaveRace(const RaceConfig& config, const std::vector<PhaseReport>& reports, bool ok,
               const std::string& path);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_RACE_JSON_H_

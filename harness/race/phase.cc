@@ -10,9 +10,7 @@
 #include "harness/measure/progress.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -58,7 +56,7 @@ std::string DoneLine(Phase phase) {
   return std::string("done ") + PhaseName(phase) + " " + std::to_string(::getpid());
 }
 
-void SetLatency(const engine_race::LatencyHistogram& latency, PhaseResult* result) {
+void SetLatency(const LatencyHistogram& latency, PhaseResult* result) {
   result->mean_ns = latency.mean_ns();
   result->p50_ns = latency.PercentileNs(0.5);
   result->p99_ns = latency.PercentileNs(0.99);
@@ -115,8 +113,8 @@ double PhaseResult::PassBytesPerSecond(uint32_t pass) const {
   return took > 0 ? static_cast<double>(record_count * kValueSize) / took : 0;
 }
 
-Status OpenStore(const RaceConfig& config, std::unique_ptr<engine_race::Store>* store) {
-  engine_race::Options options = QuietOptions();
+Status OpenStore(const RaceConfig& config, std::unique_ptr<Store>* store) {
+  Options options = QuietOptions();
   options.memory_budget_bytes = config.memory_budget_bytes;
   if (!config.key_range.HasAllKeys()) options.key_range = config.key_range;
   options.numa = config.numa;
@@ -126,7 +124,7 @@ Status OpenStore(const RaceConfig& config, std::unique_ptr<engine_race::Store>* 
     options.index_sync_bytes = 0;
     options.index_idle_ms = 0;
   }
-  const Status status = engine_race::Store::Open(options, config.dir, store);
+  const Status status = Store::Open(options, config.dir, store);
   return status.ok() ? status : Status(status.code(), "open: " + status.ToString());
 }
 
@@ -144,7 +142,7 @@ PhaseResult RunPhase(Phase phase, const RaceConfig& config) {
                               .readable_count = config.record_count()};
   PhaseResult result;
   PhaseClock clock;
-  std::unique_ptr<engine_race::Store> store;
+  std::unique_ptr<Store> store;
   Status status = OpenStore(config, &store);
   clock.Opened();
   if (status.ok()) {
@@ -164,4 +162,4 @@ PhaseResult RunPhase(Phase phase, const RaceConfig& config) {
   return result;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -18,7 +18,7 @@
 #include "harness/load/contest_phases.h"
 #include "harness/race/gate.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // kMixed reads and overwrites keys at random, as many of each: the only one that a race leaves out
 // unless it is asked for.
@@ -34,7 +34,7 @@ struct RaceConfig {
   uint64_t records_per_thread = 20000;
   KeyShape keys = KeyShape::kUniform;
   // The keys that the store takes, over which the shape is laid.
-  engine_race::KeyRange key_range;
+  KeyRange key_range;
   uint64_t seed = 1;
   uint64_t memory_budget_bytes = uint64_t{2} << 30;
   // Geometry of a new store; 0 takes the engine's default.
@@ -42,7 +42,7 @@ struct RaceConfig {
   // False: a range checks keys and counts records, but does not check values.
   bool checks_ranged_values = true;
   // Where the store puts its memory.
-  engine_race::NumaOptions numa;
+  NumaOptions numa;
   // Moves the text of each phase's process to memory of its own node before the phase begins.
   bool moves_text = false;
   // False: no phase writes the index to disk unless memory asks for it.
@@ -80,11 +80,11 @@ struct PhaseResult {
 };
 
 // Opens the store that the configuration describes. Its warnings go to standard error.
-engine_race::Status OpenStore(const RaceConfig& config, std::unique_ptr<engine_race::Store>* store);
+Status OpenStore(const RaceConfig& config, std::unique_ptr<Store>* store);
 
 // Runs a phase in this process.
 PhaseResult RunPhase(Phase phase, const RaceConfig& config);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_RACE_PHASE_H_

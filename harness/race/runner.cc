@@ -11,10 +11,8 @@
 #include "harness/system/own_text.h"
 #include "harness/system/page_cache.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 PhaseResult RunInChild(Phase phase, const RaceConfig& config) {
   nlohmann::json answer;
@@ -134,4 +132,4 @@ std::string ReportTable(const std::vector<PhaseReport>& reports) {
   return table.ToString();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

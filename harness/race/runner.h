@@ -13,7 +13,7 @@
 #include "harness/race/phase.h"
 #include "harness/system/fio_runner.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct PhaseReport {
   Phase phase = Phase::kWrite;
@@ -32,7 +32,7 @@ struct PhaseReport {
 };
 
 inline constexpr char kPhaseWork[] = "phase";
-engine_race::Status RunPhaseWork(const nlohmann::json& order, nlohmann::json* answer);
+Status RunPhaseWork(const nlohmann::json& order, nlohmann::json* answer);
 
 // `fio` may be null: then only the phase runs. A process that dies gives a failed result.
 PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio);
@@ -40,6 +40,6 @@ PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio);
 // The table that bin/race ends with: one line a phase, two for the range.
 std::string ReportTable(const std::vector<PhaseReport>& reports);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_RACE_RUNNER_H_

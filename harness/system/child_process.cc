@@ -18,7 +18,7 @@
 
 extern char** environ;
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // Globals without locks, because a signal handler can use nothing else.
@@ -163,8 +163,6 @@ void CatchInterrupts() {
 
 bool Interrupted() { return interrupted.load(); }
 
-engine_race::Status InterruptedStatus() {
-  return engine_race::Status(engine_race::Code::kIncomplete, "interrupted");
-}
+Status InterruptedStatus() { return Status(Code::kIncomplete, "interrupted"); }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,7 +12,7 @@
 
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct ChildResult {
   // False when it could not be started; `error` says why.
@@ -43,8 +43,8 @@ std::string SelfPath();
 void CatchInterrupts();
 bool Interrupted();
 // The status of a run that the user has interrupted.
-engine_race::Status InterruptedStatus();
+Status InterruptedStatus();
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_CHILD_PROCESS_H_

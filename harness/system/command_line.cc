@@ -11,7 +11,7 @@
 #include "harness/system/exit_codes.h"
 #include "include/engine_race_c.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 std::string VersionLine(const std::string& program) {
@@ -175,4 +175,4 @@ bool PrintedVersion(const std::string& program, int argc, char** argv) {
   return std::puts(VersionLine(program).c_str()) >= 0;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 // Parses a command line whose options and commands `app` has. Prints what is asked for or wrong.
 // Returns the exit code when that is all. Every option that is a number refuses what is none.
@@ -33,6 +33,6 @@ CLI::Validator AboveZero();
 // For a program whose flags CLI11 does not parse.
 bool PrintedVersion(const std::string& program, int argc, char** argv);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_COMMAND_LINE_H_

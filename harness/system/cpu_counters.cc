@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // The kernel's types and numbers of the events, in the order of CpuCounts.
@@ -41,21 +41,21 @@ std::optional<CpuCounters> CpuCounters::Open() {
   for (size_t i = 0; i < counters.fds_.size(); ++i) {
     const int fd = OpenEvent(kEvents[i].first, kEvents[i].second);
     if (fd < 0) return std::nullopt;
-    counters.fds_[i] = engine_race::UniqueFd(fd);
+    counters.fds_[i] = UniqueFd(fd);
   }
   return counters;
 }
 
 void CpuCounters::Start() {
-  for (const engine_race::UniqueFd& fd : fds_) {
+  for (const UniqueFd& fd : fds_) {
     ioctl(fd.get(), PERF_EVENT_IOC_RESET, 0);
     ioctl(fd.get(), PERF_EVENT_IOC_ENABLE, 0);
   }
 }
 
 CpuCounts CpuCounters::Stop() {
-  for (const engine_race::UniqueFd& fd : fds_) ioctl(fd.get(), PERF_EVENT_IOC_DISABLE, 0);
+  for (const UniqueFd& fd : fds_) ioctl(fd.get(), PERF_EVENT_IOC_DISABLE, 0);
   return {ReadCount(fds_[0].get()), ReadCount(fds_[1].get()), ReadCount(fds_[2].get())};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

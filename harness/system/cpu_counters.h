@@ -10,7 +10,7 @@
 
 #include "engine_race/base/sys.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct CpuCounts {
   uint64_t instructions = 0;
@@ -29,9 +29,9 @@ class CpuCounters {
  private:
   CpuCounters() = default;
 
-  std::array<engine_race::UniqueFd, 3> fds_;
+  std::array<UniqueFd, 3> fds_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_CPU_COUNTERS_H_

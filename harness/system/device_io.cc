@@ -11,7 +11,7 @@
 
 #include "engine_race/base/text_file.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -40,7 +40,7 @@ DeviceIo::DeviceIo(const std::string& path) : source_(kProcessFile) {
 }
 
 std::optional<DeviceBytes> DeviceIo::Read() const {
-  const std::string text = engine_race::ReadTextFile(source_);
+  const std::string text = ReadTextFile(source_);
   return source_ == kProcessFile ? ParseProcessIo(text) : ParseBlockStat(text);
 }
 
@@ -65,4 +65,4 @@ std::optional<DeviceBytes> ParseProcessIo(const std::string& text) {
                      counts["syscw:"]};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

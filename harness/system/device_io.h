@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 struct DeviceBytes {
   uint64_t read = 0;
@@ -43,6 +43,6 @@ class DeviceIo {
 std::optional<DeviceBytes> ParseBlockStat(const std::string& text);
 std::optional<DeviceBytes> ParseProcessIo(const std::string& text);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_DEVICE_IO_H_

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <system_error>
 
-namespace harness {
+namespace engine_race::harness {
 
 std::string NearestDir(const std::string& dir) {
   namespace fs = std::filesystem;
@@ -89,4 +89,4 @@ std::string FileSystemName(const std::string& dir) {
   return "unknown";
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 // The directory itself, or the nearest one above it that exists. An absolute name; "" is the
 // working directory.
@@ -35,6 +35,6 @@ std::string WhyNoRoom(const std::vector<SpaceNeed>& needs);
 // "ext4 on /dev/vda", as far as /proc/self/mountinfo tells.
 std::string FileSystemName(const std::string& dir);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_DISK_H_

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 inline constexpr int kExitDone = 0;
 // The program did what it was asked for, and found a failure.
@@ -31,6 +31,6 @@ inline int Refuse(const std::string& program, const std::string& why) {
   return kExitRefused;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_EXIT_CODES_H_

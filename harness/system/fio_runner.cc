@@ -10,10 +10,8 @@
 #include "engine_race/base/round_up.h"
 #include "harness/system/child_process.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::RoundUp;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kWriteBlockBytes = 128 * 1024;
@@ -237,4 +235,4 @@ void FioRunner::RemoveFile() {
   prepared_bytes_ = 0;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 struct FioResult {
   bool ok = false;
@@ -90,6 +90,6 @@ class FioRunner {
   uint64_t prepared_bytes_ = 0;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_FIO_RUNNER_H_

@@ -10,7 +10,7 @@
 #include "engine_race/base/parallel.h"
 #include "harness/system/disk.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 std::string CpuModel() {
@@ -44,11 +44,11 @@ nlohmann::json DescribeMachine(const std::string& dir) {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return {{"cpu", CpuModel()},
-          {"cpu_count", engine_race::AvailableCpuCount()},
+          {"cpu_count", AvailableCpuCount()},
           {"memory_bytes", pages * page_bytes},
           {"kernel", Kernel()},
           {"file_system", FileSystemName(dir)},
           {"free_disk_bytes", FreeBytes(dir)}};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -14,11 +14,8 @@
 
 #include "engine_race/base/text_file.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::ReadTextFile;
-using engine_race::Status;
 
 constexpr char kV1Limit[] = "memory.limit_in_bytes";
 constexpr char kV1SwapLimit[] = "memory.memsw.limit_in_bytes";
@@ -165,4 +162,4 @@ Status MemoryCgroup::TryOut(uint64_t limit_bytes) {
   return Status::NotSupported("a process cannot join " + group.path());
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,7 +12,7 @@
 
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Where this process's memory cgroup lies, from the texts of /proc/self/mountinfo and
 // /proc/self/cgroup.
@@ -38,23 +38,23 @@ class MemoryCgroup {
   ~MemoryCgroup();
 
   // Makes a group of this process's own. kNotSupported, with the reason, where that is impossible.
-  engine_race::Status Create(uint64_t limit_bytes);
+  Status Create(uint64_t limit_bytes);
   // For Join; empty before Create.
   const std::string& path() const { return path_; }
   // Of the hierarchy, 1 or 2; 0 before Create.
   int version() const { return version_; }
 
   // Puts the calling process into the group of this path.
-  static engine_race::Status Join(const std::string& path);
+  static Status Join(const std::string& path);
   // Makes a group, lets a child process join it, and removes it again. The caller has no other
   // threads.
-  static engine_race::Status TryOut(uint64_t limit_bytes);
+  static Status TryOut(uint64_t limit_bytes);
 
  private:
   std::string path_;
   int version_ = 0;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_MEMORY_CGROUP_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // Takes what stands before `separator` off the front of *text, and the separator.
@@ -181,4 +181,4 @@ const Mapping* FindMapping(const std::vector<Mapping>& mappings, uint64_t addres
   return address < found.end ? &found : nullptr;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 // Bytes by number of node; nodes that hold nothing are left out.
 using NodeBytes = std::map<uint32_t, uint64_t>;
@@ -67,6 +67,6 @@ std::optional<std::string> StatusField(std::string_view text, std::string_view n
 // The mapping that holds the address, among mappings in order; null where there is none.
 const Mapping* FindMapping(const std::vector<Mapping>& mappings, uint64_t address);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_NUMA_MEMORY_MAPS_H_

@@ -9,9 +9,7 @@
 
 #include "harness/system/child_process.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -21,7 +19,7 @@ constexpr char kError[] = "error";
 constexpr int kNotRun = 2;
 
 Status FailureOf(const std::string& work, const ChildResult& child, const std::string& what) {
-  if (Interrupted()) return Status(engine_race::Code::kIncomplete, "interrupted");
+  if (Interrupted()) return Status(Code::kIncomplete, "interrupted");
   if (!child.started) return Status::IOError(child.error);
   return Status::IOError("the process of " + work + " " + what + ", code " +
                          std::to_string(child.exit_code));
@@ -90,4 +88,4 @@ std::optional<int> ChildMain(int argc, char** argv, const ChildWorks& works) {
   return answer.value(kError, "").empty() ? 0 : 1;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -16,18 +16,18 @@
 
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The works of a child, by name. An exception of a work is a wrong order.
-using ChildWork = engine_race::Status (*)(const nlohmann::json& order, nlohmann::json* answer);
+using ChildWork = Status (*)(const nlohmann::json& order, nlohmann::json* answer);
 using ChildWorks = std::map<std::string, ChildWork>;
 
 // Runs the work in a child whose time is limited; 0 seconds are no limit. Returns kIOError if the
 // work has failed or the child gave no answer, and kIncomplete after an interrupt.
-engine_race::Status RunOwnChild(const std::string& work, const nlohmann::json& order,
-                                nlohmann::json* answer, double timeout_seconds = 0);
+Status RunOwnChild(const std::string& work, const nlohmann::json& order, nlohmann::json* answer,
+                   double timeout_seconds = 0);
 // Runs work that is to end by SIGKILL. kIOError when it ends in another way.
-engine_race::Status RunKilledChild(const std::string& work, const nlohmann::json& order);
+Status RunKilledChild(const std::string& work, const nlohmann::json& order);
 
 // The command of a child, for another program that starts it. A child that some `parent` has not
 // started does nothing; 0: any process may have started it.
@@ -42,6 +42,6 @@ void PrintAnswer(const nlohmann::json& answer);
 // The answer that is the last line of this text; nothing when that is none.
 std::optional<nlohmann::json> ParseAnswer(const std::string& text);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_OWN_CHILD_H_

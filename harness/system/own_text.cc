@@ -17,11 +17,8 @@
 #include "engine_race/base/text_file.h"
 #include "harness/system/memory_maps.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 constexpr uintptr_t kHugePageBytes = uintptr_t{2} << 20;
 
@@ -43,7 +40,7 @@ struct TextRange {
 
 Status ListTexts(std::vector<TextRange>* texts) {
   constexpr char kMaps[] = "/proc/self/maps";
-  const std::string text = engine_race::ReadTextFile(kMaps);
+  const std::string text = ReadTextFile(kMaps);
   // Every process has mappings.
   if (text.empty()) return Status::IOError(std::string(kMaps) + " cannot be read");
   size_t bad_line = 0;
@@ -122,4 +119,4 @@ Status MoveTextToOwnMemory() {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

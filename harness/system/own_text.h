@@ -8,14 +8,14 @@
 
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Moves every executable mapping of a file, shared libraries too. Only while the process has one
 // thread and no handler of a signal that may come. kNotSupported where the system forbids anonymous
 // memory that can be executed; then what had been moved stays moved. kNotSupported, with nothing
 // moved, where text can be written to or cannot be read.
-engine_race::Status MoveTextToOwnMemory();
+Status MoveTextToOwnMemory();
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_OWN_TEXT_H_

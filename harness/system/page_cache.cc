@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // Whether the files of `dir` lie in the page cache alone.
@@ -66,4 +66,4 @@ bool SyncFileSystem(const std::string& dir) {
   return synced;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

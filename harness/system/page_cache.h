@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 // Syncs, then drops the page cache of the whole machine. Without the rights for that, drops it for
 // the regular files directly in `dir`. Returns "drop_caches", "fadvise" or why files of `dir` are
@@ -20,6 +20,6 @@ std::string DropFilesOf(const std::string& dir);
 // Writes what the page cache has of the file system of `dir` to its device. False on failure.
 bool SyncFileSystem(const std::string& dir);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_PAGE_CACHE_H_

@@ -9,7 +9,7 @@
 #include <string>
 #include <system_error>
 
-namespace harness {
+namespace engine_race::harness {
 
 CpuTimes ProcessCpuTimes() {
   rusage usage = {};
@@ -64,4 +64,4 @@ void RaiseFileLimit() {
   static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

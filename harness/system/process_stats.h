@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace harness {
+namespace engine_race::harness {
 
 inline uint64_t NowNs() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -42,6 +42,6 @@ uint64_t OpenFileCount();
 // is, and what opens files says what it lacks.
 void RaiseFileLimit();
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_PROCESS_STATS_H_

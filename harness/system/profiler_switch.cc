@@ -3,7 +3,7 @@
 #include <fstream>
 #include <utility>
 
-namespace harness {
+namespace engine_race::harness {
 
 ProfilerSwitch::ProfilerSwitch(std::string control_path, std::string answer_path)
     : control_path_(std::move(control_path)), answer_path_(std::move(answer_path)) {}
@@ -17,4 +17,4 @@ bool ProfilerSwitch::Turn(bool on) const {
   return control && std::getline(answer, word) && word.starts_with("ack");
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

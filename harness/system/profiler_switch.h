@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 class ProfilerSwitch {
  public:
@@ -20,6 +20,6 @@ class ProfilerSwitch {
   const std::string answer_path_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_PROFILER_SWITCH_H_

@@ -6,7 +6,7 @@
 
 #include "harness/system/disk.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 ScratchDir::ScratchDir(const std::string& parent, uint64_t needed_bytes, const char* prefix) {
   if (FreeBytes(parent) < needed_bytes) return;
@@ -21,4 +21,4 @@ ScratchDir::~ScratchDir() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 class ScratchDir {
  public:
@@ -22,6 +22,6 @@ class ScratchDir {
   std::string path_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_SCRATCH_DIR_H_

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -54,4 +54,4 @@ bool WorkDir::Prepare(const std::string& path, std::string* error, MayHold may_h
   return true;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace harness {
+namespace engine_race::harness {
 
 class WorkDir {
  public:
@@ -36,6 +36,6 @@ class WorkDir {
   bool is_fresh_ = false;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_WORK_DIR_H_

@@ -10,9 +10,7 @@
 
 #include "harness/system/child_process.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -53,4 +51,4 @@ XfsDisk::~XfsDisk() {
   if (!path_.empty() && ::umount2(path_.c_str(), 0) != 0) ::umount2(path_.c_str(), MNT_DETACH);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,7 +10,7 @@
 
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class XfsDisk {
  public:
@@ -25,7 +25,7 @@ class XfsDisk {
 
   // Makes a disk of at least `bytes` in the directory `dir`. Its image has holes until it is
   // written to. kNotSupported, with the reason, where that fails.
-  engine_race::Status Mount(const std::string& dir, uint64_t bytes);
+  Status Mount(const std::string& dir, uint64_t bytes);
   // The directory where it is mounted; empty before Mount.
   const std::string& path() const { return path_; }
 
@@ -33,6 +33,6 @@ class XfsDisk {
   std::string path_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_SYSTEM_XFS_DISK_H_

@@ -10,17 +10,15 @@
 #include "harness/measure/progress.h"
 #include "harness/system/exit_codes.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 // Prints what a backup has, or why there is none. Returns the exit code.
 int AnswerBackup(const char* what, const char* done, const std::string& dir, const Status& status,
-                 const engine_race::BackupReport& report) {
+                 const BackupReport& report) {
   if (!status.ok()) {
     std::fprintf(stderr, "store %s: %s: %s\n", what, dir.c_str(), status.ToString().c_str());
-    return status.code() == engine_race::Code::kCorruption ? kExitFailure : kExitRefused;
+    return status.code() == Code::kCorruption ? kExitFailure : kExitRefused;
   }
   std::printf("%" PRIu64 " records %s; %" PRIu64 " values in %.1f MB here, %u backup%s needed\n",
               report.record_count, done, report.value_count,
@@ -32,7 +30,7 @@ int AnswerBackup(const char* what, const char* done, const std::string& dir, con
 // Calls `run` with a progress function that shows a line.
 template <typename RunFn>
 Status WithProgress(const char* what, const RunFn& run) {
-  constexpr uint64_t kRecordBytes = engine_race::kKeyBytes + engine_race::kValueBytes;
+  constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
   std::optional<Progress> line;  // once the number of records is known
   return run([&](uint64_t done_count, uint64_t most_count) {
     if (!line) line.emplace(std::string(what) + " ", most_count, kRecordBytes, /*slot_count=*/1);
@@ -44,9 +42,9 @@ Status WithProgress(const char* what, const RunFn& run) {
 }  // namespace
 
 int RunVerifyBackup(const std::string& backup) {
-  engine_race::BackupReport report;
+  BackupReport report;
   const Status status = WithProgress("verify", [&](const auto& on_progress) {
-    return engine_race::Store::VerifyBackup({}, backup, &report, on_progress);
+    return Store::VerifyBackup({}, backup, &report, on_progress);
   });
   return AnswerBackup("verify", "verified", backup, status, report);
 }
@@ -54,18 +52,18 @@ int RunVerifyBackup(const std::string& backup) {
 // Backs the store up into `to`: what changed since the backup in `since`, or everything.
 int RunBackup(const std::string& dir, const std::string& to, const std::string& since,
               bool verify) {
-  engine_race::Options options;
+  Options options;
   options.create_if_missing = false;
   options.index_close_bytes = 0;
-  std::unique_ptr<engine_race::Store> store;
-  Status status = engine_race::Store::Open(options, dir, &store);
+  std::unique_ptr<Store> store;
+  Status status = Store::Open(options, dir, &store);
   if (!status.ok()) {
-    const bool is_missing = status.code() == engine_race::Code::kNotFound;
+    const bool is_missing = status.code() == Code::kNotFound;
     std::fprintf(stderr, "store backup: %s: %s\n", dir.c_str(),
                  is_missing ? "there is no store" : status.ToString().c_str());
     return kExitRefused;
   }
-  engine_race::BackupReport report;
+  BackupReport report;
   status = WithProgress("backup", [&](const auto& on_progress) {
     return store->Backup(to, {since, on_progress}, &report);
   });
@@ -76,11 +74,11 @@ int RunBackup(const std::string& dir, const std::string& to, const std::string& 
 
 // Makes a store in `to` of a backup and its parents, comparing everything with its checksums.
 int RunRestore(const std::string& backup, const std::string& to) {
-  engine_race::BackupReport report;
+  BackupReport report;
   const Status status = WithProgress("restore", [&](const auto& on_progress) {
-    return engine_race::Store::Restore({}, backup, to, &report, on_progress);
+    return Store::Restore({}, backup, to, &report, on_progress);
   });
   return AnswerBackup("restore", "restored", backup, status, report);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 // Backs the store in `dir` up into `to`: what changed since the backup in `since`, or everything
 // where that is empty. Verifies the backup then, where that is asked for.
@@ -21,6 +21,6 @@ int RunVerifyBackup(const std::string& backup);
 // Makes a store in `to` of the backup and its parents.
 int RunRestore(const std::string& backup, const std::string& to);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_TOOLS_STORE_BACKUP_H_

@@ -7,11 +7,8 @@
 #include "engine_race/store.h"
 #include "harness/system/exit_codes.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 double Megabytes(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
@@ -25,16 +22,16 @@ int Refuse(const std::string& dir, const Status& status) {
 
 int RunCompact(const std::string& dir) {
   const auto began = std::chrono::steady_clock::now();
-  engine_race::Options options;
+  Options options;
   options.create_if_missing = false;
   options.index_close_bytes = 0;
-  options.reclaim = engine_race::Reclaim::kOff;
-  std::unique_ptr<engine_race::Store> store;
-  if (const Status opened = engine_race::Store::Open(options, dir, &store); !opened.ok()) {
+  options.reclaim = Reclaim::kOff;
+  std::unique_ptr<Store> store;
+  if (const Status opened = Store::Open(options, dir, &store); !opened.ok()) {
     return Refuse(dir, opened);
   }
   const Status compacted = store->Compact();
-  const engine_race::StoreStats stats = store->Stats();
+  const StoreStats stats = store->Stats();
   store.reset();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -44,4 +41,4 @@ int RunCompact(const std::string& dir) {
   return compacted.ok() ? kExitDone : Refuse(dir, compacted);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -6,12 +6,12 @@
 
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 
 // Opens the store in `dir`, gives the space of overwritten and deleted records back, and prints how
 // much that was. Returns the exit code: 0, 1 for a damaged store, else 2.
 int RunCompact(const std::string& dir);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_TOOLS_STORE_COMPACT_H_

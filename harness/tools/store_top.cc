@@ -21,18 +21,8 @@
 #include "harness/measure/table.h"
 #include "harness/system/exit_codes.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::kCodeCount;
-using engine_race::kLatencyKindCount;
-using engine_race::LatencyHistogram;
-using engine_race::LatencyKind;
-using engine_race::PublishedStats;
-using engine_race::StatsField;
-using engine_race::Status;
-using engine_race::StoreStats;
 
 // How often the file is looked at, at most.
 constexpr std::chrono::milliseconds kLookInterval(50);
@@ -66,8 +56,8 @@ class Interval {
   }
   // Bytes written for each byte of values written, or "-" when none was.
   std::string WriteAmplification() const {
-    const auto values = static_cast<double>(Since(now_.write_count, before_.write_count)) *
-                        engine_race::kValueBytes;
+    const auto values =
+        static_cast<double>(Since(now_.write_count, before_.write_count)) * kValueBytes;
     const auto written =
         static_cast<double>(Since(now_.log_written_bytes, before_.log_written_bytes) +
                             Since(now_.index_written_bytes, before_.index_written_bytes));
@@ -157,7 +147,7 @@ std::string ErrorLine(const StoreStats& stats) {
   for (size_t i = 0; i < kCodeCount; ++i) {
     if (stats.error_counts[i] == 0) continue;
     line += (line.empty() ? "" : ", ") + std::to_string(stats.error_counts[i]) + " " +
-            std::string(engine_race::CodeName(static_cast<Code>(i)));
+            std::string(CodeName(static_cast<Code>(i)));
   }
   return line.empty() ? "" : "errors      " + line + " since the store was opened\n";
 }
@@ -217,8 +207,8 @@ int Print(const std::string& dir, TopForm form, const PublishedStats& before,
 }
 
 // Waits until the store has written its stats again, or has ended.
-Status AwaitNext(const std::string& dir, const engine_race::StatsReader& reader,
-                 uint64_t last_sequence, PublishedStats* next, bool* has_ended) {
+Status AwaitNext(const std::string& dir, const StatsReader& reader, uint64_t last_sequence,
+                 PublishedStats* next, bool* has_ended) {
   const auto began = std::chrono::steady_clock::now();
   bool has_told = false;
   while (true) {
@@ -276,7 +266,7 @@ std::string TopJson(const std::string& dir, const PublishedStats& before,
   json["process_id"] = now.process_id;
   json["interval_seconds"] = interval.seconds();
   json["io_backend"] = now.stats.io_backend;
-  for (const StatsField& field : engine_race::StatsFields()) {
+  for (const StatsField& field : StatsFields()) {
     const std::string name(field.name);
     json["stats"][name] = field.get(now.stats);
     if (field.is_counter()) {
@@ -285,13 +275,12 @@ std::string TopJson(const std::string& dir, const PublishedStats& before,
   }
   for (size_t i = 0; i < kCodeCount; ++i) {
     if (now.stats.error_counts[i] == 0) continue;
-    json["errors"][std::string(engine_race::CodeName(static_cast<Code>(i)))] =
-        now.stats.error_counts[i];
+    json["errors"][std::string(CodeName(static_cast<Code>(i)))] = now.stats.error_counts[i];
   }
   for (size_t i = 0; now.latencies.measured && i < kLatencyKindCount; ++i) {
     const auto kind = static_cast<LatencyKind>(i);
     const LatencyHistogram histogram = LatenciesBetween(before, now, kind);
-    nlohmann::json& of_kind = json["latencies"][std::string(engine_race::LatencyKindName(kind))];
+    nlohmann::json& of_kind = json["latencies"][std::string(LatencyKindName(kind))];
     of_kind["count"] = histogram.count();
     of_kind["mean_seconds"] = histogram.mean_ns() / 1e9;
     const std::pair<const char*, double> fractions[] = {
@@ -312,21 +301,21 @@ Status TopPrometheus(const std::string& dir, const PublishedStats& now, std::str
   // Prometheus takes UTF-8 alone, which a directory's name need not be.
   const std::string whole = nlohmann::json(absolute.string())
                                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  const std::array<engine_race::StatsLabel, 1> labels = {
+  const std::array<StatsLabel, 1> labels = {
       {{"store", nlohmann::json::parse(whole).get<std::string>()}}};
-  return engine_race::PrometheusText(now.stats, now.latencies, labels, text);
+  return PrometheusText(now.stats, now.latencies, labels, text);
 }
 
 int RunTop(const std::string& dir, TopForm form, bool once) {
-  engine_race::StatsReader reader;
-  if (const Status opened = engine_race::StatsReader::Open(dir, &reader); !opened.ok()) {
+  StatsReader reader;
+  if (const Status opened = StatsReader::Open(dir, &reader); !opened.ok()) {
     return Refuse(dir, opened);
   }
   PublishedStats before;
   bool has_ended = false;
   if (const Status read = reader.Read(&before, &has_ended); !read.ok()) return Refuse(dir, read);
   if (form == TopForm::kPrometheus) {
-    return has_ended ? TellEnd(dir) : PrintPrometheus(dir, before, engine_race::BootTimeMs());
+    return has_ended ? TellEnd(dir) : PrintPrometheus(dir, before, BootTimeMs());
   }
   while (!has_ended) {
     PublishedStats now;
@@ -342,4 +331,4 @@ int RunTop(const std::string& dir, TopForm form, bool once) {
   return TellEnd(dir);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -9,19 +9,18 @@
 #include "engine_race/base/status.h"
 #include "engine_race/stats_file.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Rates, latencies, hit rates and memory, between two states of one store's stats.
-std::string TopTable(const std::string& dir, const engine_race::PublishedStats& before,
-                     const engine_race::PublishedStats& now);
+std::string TopTable(const std::string& dir, const PublishedStats& before,
+                     const PublishedStats& now);
 // Rates and latencies as one line of JSON, with every number of the later state.
-std::string TopJson(const std::string& dir, const engine_race::PublishedStats& before,
-                    const engine_race::PublishedStats& now);
+std::string TopJson(const std::string& dir, const PublishedStats& before,
+                    const PublishedStats& now);
 
 // The metrics for Prometheus. The label `store` is the absolute name of `dir`, with U+FFFD for
 // bytes that are not UTF-8.
-engine_race::Status TopPrometheus(const std::string& dir, const engine_race::PublishedStats& now,
-                                  std::string* text);
+Status TopPrometheus(const std::string& dir, const PublishedStats& now, std::string* text);
 
 enum class TopForm { kTable, kJson, kPrometheus };
 
@@ -32,6 +31,6 @@ enum class TopForm { kTable, kJson, kPrometheus };
 // seconds.
 int RunTop(const std::string& dir, TopForm form, bool once);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_TOOLS_STORE_TOP_H_

@@ -16,7 +16,7 @@
 #include "harness/system/child_process.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // Empty when no programs were built beside the tests.
 inline std::string ProgramPath(const std::string& name) {
@@ -33,9 +33,8 @@ inline ChildResult RunWithErrors(const std::vector<std::string>& args) {
 
 // Whether programs know the machine's nodes, so that they refuse one that is missing.
 inline bool KernelShowsNodes() {
-  engine_race::numa::Topology topology;
-  return engine_race::numa::ReadTopology(engine_race::numa::kSysfsRoot, &topology).ok() &&
-         topology.from_kernel;
+  numa::Topology topology;
+  return numa::ReadTopology(numa::kSysfsRoot, &topology).ok() && topology.from_kernel;
 }
 
 // Runs `bin/lab COMMAND` and reads the report that it writes.
@@ -63,12 +62,12 @@ class LabFixture : public ::testing::Test {
   }
 
   const std::string command_;
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  test::TempDir temp_{test::FastParent()};
   std::string program_;
   std::string dir_;
   std::string json_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // TEST_HARNESS_PROGRAM_FIXTURE_H_

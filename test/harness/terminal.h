@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
 struct TerminalResult {
   // The exit status; -1 when the program could not be run, or ended by a signal.
@@ -54,6 +54,6 @@ inline TerminalResult RunOnTerminal(std::vector<std::string> args, uint16_t colu
   return result;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // TEST_HARNESS_TERMINAL_H_

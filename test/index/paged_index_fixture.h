@@ -38,11 +38,11 @@ class PagedIndexFixture : public ::testing::Test {
   ~PagedIndexFixture() override { Close(); }
 
   void Fill(uint64_t count) {
-    ASSERT_TRUE(::harness::FillKeyLogs(options_, dir_.path(), count, kSeed).ok());
+    ASSERT_TRUE(harness::FillKeyLogs(options_, dir_.path(), count, kSeed).ok());
     Open();
     for (uint32_t b = 0; b < options_.bucket_count; ++b) {
       for (uint32_t slot = 0; slot < log_->RecordCount(b); ++slot) {
-        newest_[::harness::FilledKey(log_->geometry(), b, slot, kSeed)] = slot;
+        newest_[harness::FilledKey(log_->geometry(), b, slot, kSeed)] = slot;
       }
     }
     ASSERT_EQ(newest_.size(), count);

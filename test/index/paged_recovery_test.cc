@@ -126,7 +126,7 @@ TEST_F(PagedRecoveryTest, ARootThatIsTornOrOfAnotherStoreIsNotBelieved) {
         const TempDir other(FastParent());
         Options options = options_;
         options.log = nullptr;
-        ASSERT_TRUE(::harness::FillKeyLogs(options, other.path(), kKeys, kSeed).ok());
+        ASSERT_TRUE(harness::FillKeyLogs(options, other.path(), kKeys, kSeed).ok());
         std::unique_ptr<BucketLog> log;
         std::unique_ptr<Index> index;
         ASSERT_TRUE(BucketLog::Open(options, other.path(), &log).ok());

@@ -10,10 +10,9 @@
 #include "harness/experiments/io/lab.h"
 #include "harness/lab/passthrough.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Status;
 using Files = std::span<const RawFile>;
 
 constexpr uint32_t kReadBytes = 4096;
@@ -49,13 +48,12 @@ BlockingLoad ThreadLoad(const IoLab& lab, Files files, uint32_t thread_count) {
 }
 
 Status OpenRaw(const std::string& path, RawFile* file) {
-  engine_race::io::BlockDevice device;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      engine_race::io::BlockDevice::Open(path, /*read_only=*/true, &device));
+  io::BlockDevice device;
+  ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Open(path, /*read_only=*/true, &device));
   file->name = path;
   file->size_bytes = device.size_bytes;
   file->direct = true;
-  return engine_race::sys::OpenAt(AT_FDCWD, path, O_RDONLY | O_DIRECT, 0, &file->fd);
+  return sys::OpenAt(AT_FDCWD, path, O_RDONLY | O_DIRECT, 0, &file->fd);
 }
 
 }  // namespace
@@ -234,7 +232,7 @@ Experiments Ablation(const IoLab& lab) {
     load.batch = kBatch;
     lab.MeasureRaw(experiment, {{"step", "+ batches of 16"}}, load);
     const ResultRow row = {{"step", "+ registered buffers and files"}};
-    if (load.backend.backend == engine_race::IoBackend::kIoUring) {
+    if (load.backend.backend == IoBackend::kIoUring) {
       load.backend.registered = true;
       if (lab.Works(load.backend, files.front(), row, experiment)) {
         lab.MeasureRaw(experiment, row, load);
@@ -250,4 +248,4 @@ Experiments Ablation(const IoLab& lab) {
                         measure)};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -15,7 +15,7 @@
 #include "harness/system/exit_codes.h"
 #include "harness/system/machine.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kProgram[] = "lab io";
@@ -53,7 +53,7 @@ uint64_t NeededBytes(const IoFlags& flags) {
 bool RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std::string& medium,
                Experiments* results, std::string* error) {
   IoSpace space(SpaceOptions(flags, medium));
-  const engine_race::Status prepared = space.Prepare();
+  const Status prepared = space.Prepare();
   if (!prepared.ok()) {
     *error = prepared.message();
     return false;
@@ -161,4 +161,4 @@ int RunIo(IoFlags flags) {
   return ok ? kExitDone : kExitFailure;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,7 +12,7 @@
 
 #include "harness/experiments/io/lab.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct IoFlags {
   std::string experiments = "all";
@@ -30,6 +30,6 @@ int RunIo(IoFlags flags);
 // Parses "all", or numbers and ranges: "1,4-6". False when a number is not an experiment's.
 bool ParseExperiments(const std::string& text, std::vector<int>* numbers);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_IO_COMMAND_H_

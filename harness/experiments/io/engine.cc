@@ -13,10 +13,8 @@
 #include "harness/measure/progress.h"
 #include "harness/system/child_process.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 constexpr uint32_t kCallers = 2;
 constexpr uint32_t kMaxThreads = 64;
@@ -106,7 +104,7 @@ Status MeasureUnit(const IoLab& lab, uint32_t unit_bytes, UnitPoints* points) {
   store.options()->stripe_unit_bytes = unit_bytes;
   // Ranges would come from memory if all of the data fitted.
   store.options()->memory_budget_bytes =
-      std::max(engine_race::kMinMemoryBudgetBytes, lab.config().record_count * kValueSize / 8);
+      std::max(kMinMemoryBudgetBytes, lab.config().record_count * kValueSize / 8);
   std::array<TimedPoint, kPhases.size()> taken;
   ENGINE_RACE_RETURN_IF_ERROR(store.Fill(&taken[0]));
   ENGINE_RACE_RETURN_IF_ERROR(store.Open());
@@ -181,7 +179,7 @@ Experiments GrowingData(const IoLab& lab) {
                 {"line", "data_over_budget", {"call"}, {"requests_per_second", "mb_per_second"}});
   // The largest store has ten budgets of values.
   const uint64_t budget_bytes =
-      std::max(engine_race::kMinMemoryBudgetBytes, lab.config().record_count * kValueSize / 10);
+      std::max(kMinMemoryBudgetBytes, lab.config().record_count * kValueSize / 10);
   experiment.notes.push_back("memory budget: " + ByteText(budget_bytes));
   for (const uint32_t tenths : kTenths) {
     if (Interrupted() || (lab.config().smoke && tenths > kTenths[0])) break;
@@ -249,4 +247,4 @@ Experiments StripeUnits(const IoLab& lab) {
   return {experiment};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

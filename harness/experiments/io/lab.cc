@@ -3,9 +3,7 @@
 #include "harness/measure/progress.h"
 #include "harness/system/child_process.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 std::vector<uint32_t> IoLab::Powers(uint32_t first, uint32_t last) const {
   if (config_.smoke && first < last) return {first, last};
@@ -72,7 +70,7 @@ void IoLab::Measure(Experiment* experiment, ResultRow row,
                         experiment->medium + ": " + row.dump() + " ...");
   TimedPoint point;
   const Status status = take(&point);
-  if (status.code() == engine_race::Code::kIncomplete) return;
+  if (status.code() == Code::kIncomplete) return;
   AddOutcome(status, point, &row);
   experiment->rows.push_back(std::move(row));
 }
@@ -95,7 +93,7 @@ bool IoLab::Works(const RawBackend& backend, const RawFile& file, ResultRow row,
 bool IoLab::Check(const Status& status, ResultRow row, Experiment* experiment) const {
   if (status.ok()) return true;
   // An interrupt is not a failure.
-  if (status.code() == engine_race::Code::kIncomplete) return false;
+  if (status.code() == Code::kIncomplete) return false;
   AddOutcome(status, TimedPoint(), &row);
   experiment->rows.push_back(std::move(row));
   return false;
@@ -114,4 +112,4 @@ Experiments RunIoExperiment(int number, const IoLab& lab) {
   return tables;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

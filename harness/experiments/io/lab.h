@@ -16,7 +16,7 @@
 #include "harness/experiments/io/store.h"
 #include "harness/measure/report.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct IoConfig {
   // Records of a store. Files of noise have as many pages of 4 KiB.
@@ -55,14 +55,14 @@ class IoLab {
   void NoteStandIns(Experiment* experiment) const;
   // Takes one point and adds it to the experiment. Does nothing when the user has interrupted.
   void Measure(Experiment* experiment, ResultRow row,
-               const std::function<engine_race::Status(TimedPoint*)>& take) const;
+               const std::function<Status(TimedPoint*)>& take) const;
   void MeasureRaw(Experiment* experiment, ResultRow row, const RawLoad& load) const;
   void MeasureBlocking(Experiment* experiment, ResultRow row, const BlockingLoad& load) const;
   // Whether a back end reads this file here; a row says why not.
   bool Works(const RawBackend& backend, const RawFile& file, ResultRow row,
              Experiment* experiment) const;
   // Adds the row with the error, if `status` is one. Returns whether it is Ok.
-  bool Check(const engine_race::Status& status, ResultRow row, Experiment* experiment) const;
+  bool Check(const Status& status, ResultRow row, Experiment* experiment) const;
 
  private:
   const IoConfig& config_;
@@ -96,6 +96,6 @@ inline constexpr int kIoExperimentCount = 10;
 // number is 1 to kIoExperimentCount.
 Experiments RunIoExperiment(int number, const IoLab& lab);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_IO_LAB_H_

@@ -16,13 +16,12 @@
 #include "harness/measure/timed.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Status;
-using engine_race::io::ReadCompletion;
-using engine_race::io::ReadQueue;
-using engine_race::io::ReadRequest;
+using io::ReadCompletion;
+using io::ReadQueue;
+using io::ReadRequest;
 
 constexpr uint32_t kWorkers = 2;
 constexpr uint32_t kSlotsPerWorker = 64;
@@ -94,7 +93,7 @@ struct Shared {
   std::span<const RawFile> files;
   RawBackend backend;
   // Pages of every worker's slots. Outlives the queues that read into them.
-  engine_race::Region buffers;
+  Region buffers;
   std::vector<Inbox> inboxes;
   // Workers that may still send requests.
   std::atomic<uint32_t> active{kWorkers};
@@ -147,7 +146,7 @@ Status ModelThread::Prepare() {
     for (uint32_t i = 0; i < kSlotsPerWorker; ++i) free_.push_back(i);
   }
   if (!has_queue()) return Status::Ok();
-  engine_race::io::ReadQueueOptions options;
+  io::ReadQueueOptions options;
   options.backend = shared_->backend.backend;
   options.depth = kWorkers * kSlotsPerWorker;
   options.single_thread = true;
@@ -255,8 +254,8 @@ Status ModelThread::Run(TimedThread* self) {
 Status RunModel(const IoLab& lab, const Model& model, std::span<const RawFile> files,
                 const RawBackend& backend, TimedPoint* point) {
   Shared shared{model, files, backend, {}, std::vector<Inbox>(kWorkers + model.io_thread_count)};
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::Region::Allocate(
-      size_t{kWorkers} * kSlotsPerWorker * kPageBytes, false, &shared.buffers));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Region::Allocate(size_t{kWorkers} * kSlotsPerWorker * kPageBytes, false, &shared.buffers));
   return RunTimed(
       shared.thread_count(), lab.seconds(),
       [&](uint32_t thread, TimedThread* self) {
@@ -287,4 +286,4 @@ Experiments IoModels(const IoLab& lab) {
       measure)};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -15,16 +15,13 @@
 #include "harness/measure/timed.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::IoBackend;
-using engine_race::Region;
-using engine_race::Status;
-using engine_race::io::ReadCompletion;
-using engine_race::io::ReadQueue;
-using engine_race::io::ReadQueueOptions;
-using engine_race::io::ReadRequest;
+using io::ReadCompletion;
+using io::ReadQueue;
+using io::ReadQueueOptions;
+using io::ReadRequest;
 
 // Keeps one queue full of random reads.
 class RawWorker {
@@ -55,7 +52,7 @@ class RawWorker {
 };
 
 Status RawWorker::Prepare() {
-  const size_t stride = std::max<size_t>(load_.page_bytes, engine_race::kIoAlignment);
+  const size_t stride = std::max<size_t>(load_.page_bytes, kIoAlignment);
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(depth_ * stride, false, &buffers_));
   // Touched ahead, so that page faults are not measured.
   std::memset(buffers_.data(), 1, buffers_.size());
@@ -202,21 +199,18 @@ Status ProbeRawBackend(const RawBackend& backend, const RawFile& file) {
   load.seconds = 1e-3;
   TimedPoint point;
   const Status status = RunRawReads(load, &point);
-  if (status.ok() || status.code() == engine_race::Code::kIncomplete) return status;
+  if (status.ok() || status.code() == Code::kIncomplete) return status;
   const std::string why = status.message().empty() ? status.ToString() : status.message();
   return Status::NotSupported(why);
 }
 
 RawBackend EngineRawBackend(const RawFile& file) {
   const std::vector<RawBackend> backends = RawBackends();
-  engine_race::io::File opened;
-  engine_race::io::ReadBackend chosen;
-  const auto caching =
-      file.direct ? engine_race::io::Caching::kDirect : engine_race::io::Caching::kBuffered;
-  const Status probed =
-      engine_race::io::File::OpenPath(file.name, engine_race::io::Access::kRead, caching, &opened);
-  if (probed.ok() &&
-      engine_race::io::ProbeReadBackend(engine_race::Options(), opened, &chosen).ok()) {
+  io::File opened;
+  io::ReadBackend chosen;
+  const auto caching = file.direct ? io::Caching::kDirect : io::Caching::kBuffered;
+  const Status probed = io::File::OpenPath(file.name, io::Access::kRead, caching, &opened);
+  if (probed.ok() && io::ProbeReadBackend(Options(), opened, &chosen).ok()) {
     for (const RawBackend& backend : backends) {
       if (backend.backend == chosen.backend) return backend;
     }
@@ -259,4 +253,4 @@ Status RequestError(const char* what, int error, uint32_t page_bytes) {
   return Status::FromErrno(what, error);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

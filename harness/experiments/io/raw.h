@@ -17,12 +17,12 @@
 #include "harness/lab/passthrough.h"
 #include "harness/measure/report.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // A back end with its optional features, as an experiment names it.
 struct RawBackend {
   std::string name;
-  engine_race::IoBackend backend = engine_race::IoBackend::kAuto;
+  IoBackend backend = IoBackend::kAuto;
   bool registered = false;
   bool iopoll = false;
   bool sqpoll = false;
@@ -34,7 +34,7 @@ std::vector<RawBackend> RawBackends();
 bool IsPlain(const RawBackend& backend);
 
 // Tests the back end by a real read of `file`. kNotSupported says why it does not work.
-engine_race::Status ProbeRawBackend(const RawBackend& backend, const RawFile& file);
+Status ProbeRawBackend(const RawBackend& backend, const RawFile& file);
 // The back end with which the engine would read this file.
 RawBackend EngineRawBackend(const RawFile& file);
 
@@ -53,7 +53,7 @@ struct RawLoad {
   double seconds = 1;
 };
 
-engine_race::Status RunRawReads(const RawLoad& load, TimedPoint* point);
+Status RunRawReads(const RawLoad& load, TimedPoint* point);
 
 struct BlockingLoad {
   std::span<const RawFile> files;
@@ -66,7 +66,7 @@ struct BlockingLoad {
   double seconds = 1;
 };
 
-engine_race::Status RunBlocking(const BlockingLoad& load, TimedPoint* point);
+Status RunBlocking(const BlockingLoad& load, TimedPoint* point);
 
 // Draws random pages, round-robin over the files, for every load here.
 class PagePicker {
@@ -95,8 +95,8 @@ constexpr double WriteAmplification(uint64_t update_bytes, uint64_t page_bytes) 
 
 // The error of a failed request as a Status. It is kNotSupported when the file does not allow
 // requests of this size.
-engine_race::Status RequestError(const char* what, int error, uint32_t page_bytes);
+Status RequestError(const char* what, int error, uint32_t page_bytes);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_IO_RAW_H_

@@ -12,11 +12,10 @@
 #include "harness/data/mix.h"
 #include "harness/system/child_process.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
-using engine_race::Status;
 
 // Raw files are multiples of this, so that pages of every size fit in.
 constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
@@ -70,21 +69,20 @@ Status IoSpace::MakeRawFile(const std::string& path, uint64_t size_bytes, RawFil
   file->name = path;
   file->size_bytes = size_bytes;
   file->direct = true;
-  Status opened = engine_race::sys::OpenAt(AT_FDCWD, path, flags | O_DIRECT, 0644, &file->fd);
-  if (opened.code() == engine_race::Code::kNotSupported) {
+  Status opened = sys::OpenAt(AT_FDCWD, path, flags | O_DIRECT, 0644, &file->fd);
+  if (opened.code() == Code::kNotSupported) {
     file->direct = false;
-    opened = engine_race::sys::OpenAt(AT_FDCWD, path, flags, 0644, &file->fd);
+    opened = sys::OpenAt(AT_FDCWD, path, flags, 0644, &file->fd);
   }
   ENGINE_RACE_RETURN_IF_ERROR(std::move(opened));
-  engine_race::Region piece;
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::Region::Allocate(kPieceBytes, false, &piece));
+  Region piece;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, false, &piece));
   for (uint64_t offset = 0; offset < size_bytes; offset += kPieceBytes) {
     if (Interrupted()) return InterruptedStatus();
     FillNoise(offset, piece.data(), piece.size());
-    ENGINE_RACE_RETURN_IF_ERROR(
-        engine_race::sys::PwriteFull(file->fd.get(), piece.data(), kPieceBytes, offset));
+    ENGINE_RACE_RETURN_IF_ERROR(sys::PwriteFull(file->fd.get(), piece.data(), kPieceBytes, offset));
   }
-  return engine_race::sys::Fsync(file->fd.get());
+  return sys::Fsync(file->fd.get());
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -15,10 +15,10 @@
 #include "engine_race/base/sys.h"
 #include "harness/system/scratch_dir.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct RawFile {
-  engine_race::UniqueFd fd;
+  UniqueFd fd;
   uint64_t size_bytes = 0;
   // False when the file system refuses O_DIRECT: then the figures are those of the page cache.
   bool direct = false;
@@ -44,10 +44,10 @@ class IoSpace {
   IoSpace& operator=(const IoSpace&) = delete;
 
   // Makes the directories.
-  engine_race::Status Prepare();
+  Status Prepare();
   // One file on each path, written in full, opened direct for reading and writing. The first call
   // makes them; `*files` lives as long as the space.
-  engine_race::Status RawFiles(std::span<const RawFile>* files);
+  Status RawFiles(std::span<const RawFile>* files);
 
   const std::string& medium() const { return options_.medium; }
   const std::string& dir() const { return dir_; }
@@ -56,8 +56,8 @@ class IoSpace {
 
  private:
   // Makes a fresh directory in `parent` and gives its name.
-  engine_race::Status MakeIn(const std::string& parent, std::string* made);
-  engine_race::Status MakeRawFile(const std::string& path, uint64_t size_bytes, RawFile* file);
+  Status MakeIn(const std::string& parent, std::string* made);
+  Status MakeRawFile(const std::string& path, uint64_t size_bytes, RawFile* file);
 
   const IoSpaceOptions options_;
   std::deque<ScratchDir> made_;
@@ -66,6 +66,6 @@ class IoSpace {
   std::vector<RawFile> files_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_IO_SPACE_H_

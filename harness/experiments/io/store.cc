@@ -9,10 +9,8 @@
 #include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 constexpr uint32_t kFillThreads = 16;
 constexpr uint64_t kRecordsPerBucket = 1024;
@@ -41,8 +39,8 @@ IoStore::~IoStore() {
 Status IoStore::Fill(TimedPoint* point) {
   reads_.reset();
   runs_.Remove(options_);
-  std::unique_ptr<engine_race::Store> store;
-  ENGINE_RACE_RETURN_IF_ERROR(engine_race::Store::Open(options_, shape_.dir, &store));
+  std::unique_ptr<Store> store;
+  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options_, shape_.dir, &store));
   const Status filled =
       WriteRecords(PutInto(store.get()), shape_.keys(), runs_.values(), kFillThreads, point);
   // Writes that the file system still has to make must not fall into the next measurement.
@@ -63,14 +61,14 @@ Status IoStore::MultiReads(uint32_t thread_count, double seconds, TimedPoint* po
 }
 
 Status IoStore::MixThread(uint32_t thread, uint32_t write_percent, TimedThread* self) {
-  engine_race::Store* const store = reads_->store();
+  Store* const store = reads_->store();
   std::string found;
   std::string value(kValueSize, '\0');
   self->Start();
   for (uint64_t i = 0; self->Running(); ++i) {
     const uint64_t word = reads_->KeyAt(AsBelow(MixAt(thread + 100, i), shape_.record_count));
     const bool is_write = AsBelow(MixAt(thread + 10000, i), 100) < write_percent;
-    const engine_race::KeyBytes key(word);
+    const KeyBytes key(word);
     if (is_write) {
       // Relaxed: a count that orders nothing.
       if (writes_left_.fetch_sub(1, std::memory_order_relaxed) <= 0) break;
@@ -113,4 +111,4 @@ Status IoStore::Ranges(double seconds, TimedPoint* point) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -16,7 +16,7 @@
 #include "harness/measure/report.h"
 #include "harness/measure/timed.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 inline constexpr uint32_t kKeysPerCall = 1024;
 
@@ -31,35 +31,34 @@ class IoStore {
   ~IoStore();
 
   // The options of the next opening.
-  engine_race::Options* options() { return &options_; }
+  Options* options() { return &options_; }
 
   // Makes the store anew with all records and closes it; *point has the rate.
-  engine_race::Status Fill(TimedPoint* point);
+  Status Fill(TimedPoint* point);
   // Opens the store and builds the index by a first read.
-  engine_race::Status Open();
-  engine_race::StoreStats stats() const { return reads_->store()->Stats(); }
+  Status Open();
+  StoreStats stats() const { return reads_->store()->Stats(); }
 
   // This many threads call MultiRead with kKeysPerCall random keys; a request is a key.
-  engine_race::Status MultiReads(uint32_t thread_count, double seconds, TimedPoint* point);
+  Status MultiReads(uint32_t thread_count, double seconds, TimedPoint* point);
   // This many threads call Read, or, for `write_percent` of 100 calls, Write over an existing key.
   // Ends early when it has written as much as Fill.
-  engine_race::Status Mix(uint32_t thread_count, uint32_t write_percent, double seconds,
-                          TimedPoint* point);
+  Status Mix(uint32_t thread_count, uint32_t write_percent, double seconds, TimedPoint* point);
   // One thread ranges over everything, again and again; a request is a visited record.
-  engine_race::Status Ranges(double seconds, TimedPoint* point);
+  Status Ranges(double seconds, TimedPoint* point);
 
  private:
-  engine_race::Status MixThread(uint32_t thread, uint32_t write_percent, TimedThread* self);
+  Status MixThread(uint32_t thread, uint32_t write_percent, TimedThread* self);
 
   const StoreShape shape_;
   StoreRuns runs_;
-  engine_race::Options options_;
+  Options options_;
   std::unique_ptr<DrawnReads> reads_;  // of the open store
   // The writes that a mix may still make: the log grows by every write, and must not fill the
   // device.
   std::atomic<int64_t> writes_left_{0};
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_IO_STORE_H_

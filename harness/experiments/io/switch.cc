@@ -24,10 +24,8 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 // The state of a running lookup: key, slot, buffer, destination of the result.
 constexpr size_t kStateBytes = 128;
@@ -207,8 +205,7 @@ class StackPool {
 #endif
 
   Status Reserve(uint32_t count) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        engine_race::Region::Allocate(count * kStackBytes, false, &memory_));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * kStackBytes, false, &memory_));
     for (uint32_t i = count; i > 0; --i) free_.push_back(memory_.data() + (i - 1) * kStackBytes);
     return Status::Ok();
   }
@@ -229,7 +226,7 @@ class StackPool {
   }
 
  private:
-  engine_race::Region memory_;
+  Region memory_;
   std::vector<char*> free_;
 };
 
@@ -294,4 +291,4 @@ Status BoostContextSwitches(const SwitchLoad& load, SwitchCost* cost) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,7 +10,7 @@
 
 #include "engine_race/base/status.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct SwitchCost {
   // From one running task to the next one running, the scheduler's work included.
@@ -31,15 +31,15 @@ struct SwitchLoad {
 };
 
 // Suspended C++20 coroutines take turns in a fixed shuffled order.
-engine_race::Status CoroutineSwitches(const SwitchLoad& load, SwitchCost* cost);
+Status CoroutineSwitches(const SwitchLoad& load, SwitchCost* cost);
 // As CoroutineSwitches, but each task awaits an inner coroutine: the cost of a deeper call.
-engine_race::Status NestedCoroutineSwitches(const SwitchLoad& load, SwitchCost* cost);
+Status NestedCoroutineSwitches(const SwitchLoad& load, SwitchCost* cost);
 // Boost.Context fibers with stacks of 16 KiB take turns in the same order.
-engine_race::Status BoostContextSwitches(const SwitchLoad& load, SwitchCost* cost);
+Status BoostContextSwitches(const SwitchLoad& load, SwitchCost* cost);
 // Two threads on one CPU that wake each other by turns.
-engine_race::Status FutexSwitches(const SwitchLoad& load, SwitchCost* cost);
-engine_race::Status EventFdSwitches(const SwitchLoad& load, SwitchCost* cost);
+Status FutexSwitches(const SwitchLoad& load, SwitchCost* cost);
+Status EventFdSwitches(const SwitchLoad& load, SwitchCost* cost);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_IO_SWITCH_H_

@@ -16,11 +16,8 @@
 #include "harness/experiments/io/switch.h"
 #include "harness/measure/cpu_rounds.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
-using engine_race::UniqueFd;
 
 constexpr uint32_t kTurnsPerChunk = 64;
 constexpr uint32_t kIdleThreads = 64;
@@ -146,4 +143,4 @@ Status EventFdSwitches(const SwitchLoad& load, SwitchCost* cost) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -17,9 +17,7 @@
 #include "harness/system/own_child.h"
 #include "harness/system/profiler_switch.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -190,4 +188,4 @@ Status ParseCacheShare(const std::string& text, double* share) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

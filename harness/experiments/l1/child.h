@@ -12,7 +12,7 @@
 #include "engine_race/base/status.h"
 #include "harness/load/l1_lookups.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct L1Child {
   std::string dir;  // with the step's tables
@@ -24,7 +24,7 @@ struct L1Child {
 
 // The work of the child.
 inline constexpr char kL1StepWork[] = "l1-step";
-engine_race::Status RunL1Step(const nlohmann::json& order, nlohmann::json* answer);
+Status RunL1Step(const nlohmann::json& order, nlohmann::json* answer);
 
 // The work of an average lookup, by simulation.
 struct L1Counts {
@@ -35,17 +35,17 @@ struct L1Counts {
 // Counts with valgrind's cachegrind, which simulates a first data cache as large as this machine's
 // but simpler. It runs the child twice, with more passes the second time: the difference is the
 // work of lookups alone. kNotSupported without valgrind.
-engine_race::Status CountL1Step(const L1Child& child, L1Counts* counts);
+Status CountL1Step(const L1Child& child, L1Counts* counts);
 
 // The share of its time that a step spends in the block cache and its locks, by perf's software
 // clock. kNotSupported where perf does not work.
-engine_race::Status SampleL1Cache(const L1Child& child, double* share);
+Status SampleL1Cache(const L1Child& child, double* share);
 
 // Parses a file that cachegrind wrote: the sum of each event over the program.
-engine_race::Status ParseCachegrind(const std::string& text, L1Counts* counts);
+Status ParseCachegrind(const std::string& text, L1Counts* counts);
 // Parses the output of `perf report -F overhead,sym`: adds the shares of the cache's functions.
-engine_race::Status ParseCacheShare(const std::string& text, double* share);
+Status ParseCacheShare(const std::string& text, double* share);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_L1_CHILD_H_

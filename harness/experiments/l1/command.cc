@@ -16,12 +16,10 @@
 #include "harness/system/machine.h"
 #include "harness/system/scratch_dir.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kProgram[] = "lab l1";
-
-using engine_race::Status;
 
 constexpr uint64_t kMostRecordsPerTable = 20000000;
 // Of the engine's index: as many as its bench has.
@@ -40,7 +38,7 @@ void Shrink(L1RaceConfig* config) {
 // Powers of two up to the number of CPUs, and at least up to 4.
 std::vector<uint32_t> DefaultThreadCounts() {
   std::vector<uint32_t> counts;
-  for (uint32_t count = 1; count <= std::max(4U, engine_race::AvailableCpuCount()); count *= 2)
+  for (uint32_t count = 1; count <= std::max(4U, AvailableCpuCount()); count *= 2)
     counts.push_back(count);
   return counts;
 }
@@ -205,4 +203,4 @@ int RunL1Command(L1RaceFlags flags) {
   return Race(flags, config);
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

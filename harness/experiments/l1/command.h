@@ -11,7 +11,7 @@
 
 #include "harness/experiments/l1/race.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct L1RaceFlags {
   L1RaceConfig config;
@@ -35,6 +35,6 @@ int RunL1Command(L1RaceFlags flags);
 // is the limit.
 uint64_t FittingL1Records(const L1Records& records, uint64_t memory_bytes, uint64_t disk_bytes);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_L1_COMMAND_H_

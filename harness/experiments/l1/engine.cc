@@ -15,14 +15,7 @@
 #include "harness/load/store_basics.h"
 #include "harness/system/process_stats.h"
 
-namespace harness {
-
-using engine_race::kKeyBytes;
-using engine_race::kValueBytes;
-using engine_race::Options;
-using engine_race::Region;
-using engine_race::Status;
-using engine_race::StoreStats;
+namespace engine_race::harness {
 
 namespace {
 
@@ -51,7 +44,7 @@ Options FewStagedOptions(uint64_t hot_value_bytes) {
   Options options = QuietOptions();
   options.file_count = 4;
   options.bucket_count = 16;
-  options.value_group_bytes = engine_race::kMinGroupBytes;
+  options.value_group_bytes = kMinGroupBytes;
   options.hot_value_bytes = hot_value_bytes;
   return options;
 }
@@ -120,7 +113,7 @@ Options L1Engine::DiskOptions(bool has_frames) const {
   options.memory_budget_bytes = shape_.memory_budget_bytes;
   options.bucket_count = shape_.bucket_count;
   options.file_count = std::min(options.file_count, options.bucket_count);
-  options.hot_value_bytes = has_frames ? engine_race::kAutoHotValueBytes : 0;
+  options.hot_value_bytes = has_frames ? kAutoHotValueBytes : 0;
   return options;
 }
 
@@ -303,7 +296,7 @@ Status L1Engine::CompareHot() {
   const std::vector<uint32_t> order = RandomOrder(count, shape_.seed);
   std::vector<char> keys(count * kKeyBytes);
   for (uint64_t i = 0; i < count; ++i) {
-    engine_race::EncodeKey(with_.reads->KeyAt(order[i]), keys.data() + i * kKeyBytes);
+    EncodeKey(with_.reads->KeyAt(order[i]), keys.data() + i * kKeyBytes);
   }
   std::string value(kValueBytes, '\0');
   std::vector<char> buffer(kValueBytes);
@@ -353,7 +346,7 @@ Status L1Engine::EpochsTurn(const StoreShape& shape, const Options& options) {
 
 Status L1Engine::CompareEpochs() {
   const StoreShape shape{shape_.dir + kWithDir, "", shape_.epoch_record_count, shape_.seed};
-  const Options options = FewStagedOptions(engine_race::kAutoHotValueBytes);
+  const Options options = FewStagedOptions(kAutoHotValueBytes);
   ENGINE_RACE_RETURN_IF_ERROR(Make(shape, options, &with_));
   const Status status =
       rounds_.Run({shape_.round_count}, {[&] { return EpochsTurn(shape, options); }},
@@ -362,4 +355,4 @@ Status L1Engine::CompareEpochs() {
   return status;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -18,7 +18,7 @@
 #include "harness/load/store_runs.h"
 #include "harness/measure/claim_rounds.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 inline constexpr char kZipfGain[] = "zipf_read_gain";
 inline constexpr char kHitRate[] = "hit_rate_after_scan";
@@ -68,17 +68,17 @@ class L1Engine {
 
   // Measures zipf_read_gain: Zipfian reads of the disk, exponent 0.99, by Read from many threads
   // and by MultiRead. ScanOnce uses the same stores.
-  engine_race::Status CompareZipf();
+  Status CompareZipf();
   // Measures the hit rate before and after one Range over everything. Also notes it after one
   // MultiRead of everything. Call it after CompareZipf.
-  engine_race::Status ScanOnce();
+  Status ScanOnce();
   // Measures the CPU time of a uniform read with frames over that without, less 1.
-  engine_race::Status CompareUniform();
+  Status CompareUniform();
   // Measures a Read of a hot value over a memcpy of as many bytes, both in random order.
-  engine_race::Status CompareHot();
+  Status CompareHot();
   // Measures a second pass of MultiRead over all records of a store over the first pass after the
   // opening.
-  engine_race::Status CompareEpochs();
+  Status CompareEpochs();
   // Closes and removes the stores.
   void Remove();
 
@@ -86,8 +86,6 @@ class L1Engine {
   const nlohmann::json& about() const { return about_; }
 
  private:
-  using Status = engine_race::Status;
-
   // A store of a comparison.
   struct Side {
     const char* what;  // ends its figures
@@ -96,7 +94,7 @@ class L1Engine {
   };
 
   // Writes a store and opens it.
-  Status Make(const StoreShape& shape, const engine_race::Options& options, Side* side);
+  Status Make(const StoreShape& shape, const Options& options, Side* side);
   // Both sides draw the same records in their n-th runs.
   Status Run(const RecordDraw& draw, const ReadShape& shape, Side* side, TimedPoint* point,
              FrameCounts* frames);
@@ -108,9 +106,9 @@ class L1Engine {
   Status Probe(const RecordDraw& draw, double* hit_rate);
   // Scans everything by Range or by MultiRead.
   Status ScanTurn(const RecordDraw& draw, bool by_range);
-  Status EpochsTurn(const StoreShape& shape, const engine_race::Options& options);
+  Status EpochsTurn(const StoreShape& shape, const Options& options);
   Status WarmHot(DrawnReads* reads, uint64_t* pass_count);
-  engine_race::Options DiskOptions(bool has_frames) const;
+  Options DiskOptions(bool has_frames) const;
 
   const L1EngineShape shape_;
   ClaimRounds& rounds_;
@@ -119,6 +117,6 @@ class L1Engine {
   Side without_{"without"};
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_L1_ENGINE_H_

@@ -15,15 +15,10 @@
 #include "harness/load/store_basics.h"
 #include "harness/system/child_process.h"
 
-namespace harness {
+namespace engine_race::harness {
 
-using engine_race::BucketLog;
-using engine_race::Index;
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::ValueRef;
-using engine_race::l1::EpochManager;
-using engine_race::l1::FrameCache;
+using l1::EpochManager;
+using l1::FrameCache;
 using lab::FlatIndex;
 using lab::NodeSearch;
 
@@ -97,7 +92,7 @@ Status L1IndexRace::MakePaged() {
   options.index_memory_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(MakeStore(DirOf("paged"), options, &paged_));
   // A frame for each block, and some to spare: none is ever evicted.
-  const uint64_t blocks = key_count_ / engine_race::format::kIndexBlockRecords;
+  const uint64_t blocks = key_count_ / format::kIndexBlockRecords;
   const auto frames = static_cast<uint32_t>(blocks * 5 / 4 + 4 * options.bucket_count + 1024);
   ENGINE_RACE_RETURN_IF_ERROR(
       FrameCache::Create(FrameCache::BytesFor(frames), /*share=*/nullptr, &paged_.frames));
@@ -228,4 +223,4 @@ Experiment L1IndexRace::Table(const ClaimRounds& rates) const {
   return table;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

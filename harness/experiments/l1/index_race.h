@@ -29,7 +29,7 @@
 #include "harness/load/l1_lookups.h"
 #include "harness/measure/report.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The most memory that the indexes and the blocks take for a key, and the most that their stores
 // take on disk.
@@ -53,16 +53,15 @@ class L1IndexRace {
 
   // Makes the stores and opens all variants. Ends early, without variants, when the user
   // interrupts.
-  engine_race::Status Prepare();
+  Status Prepare();
   // Measures all variants, and appends the table.
-  engine_race::Status Compare(Experiments* tables);
+  Status Compare(Experiments* tables);
   // Measures the variants with these names, by one thread each, and takes the ratios.
-  engine_race::Status Race(const std::vector<std::string>& names,
-                           const std::vector<L1Ratio>& ratios, ClaimRounds* rates) const;
+  Status Race(const std::vector<std::string>& names, const std::vector<L1Ratio>& ratios,
+              ClaimRounds* rates) const;
 
   // Looks up all keys and adds their slots to *slot_sum.
-  using FindKeys =
-      std::function<engine_race::Status(std::span<const uint64_t> keys, uint64_t* slot_sum)>;
+  using FindKeys = std::function<Status(std::span<const uint64_t> keys, uint64_t* slot_sum)>;
   struct Variant {
     std::string name;
     FindKeys find;
@@ -73,17 +72,15 @@ class L1IndexRace {
   const L1Lookups& lookups() const { return *lookups_; }
 
  private:
-  using Status = engine_race::Status;
-
   // A store with the keys, and an index over it.
   struct Opened {
-    std::unique_ptr<engine_race::BucketLog> log;
-    std::unique_ptr<engine_race::l1::FrameCache> frames;
-    std::unique_ptr<engine_race::Index> index;
+    std::unique_ptr<BucketLog> log;
+    std::unique_ptr<l1::FrameCache> frames;
+    std::unique_ptr<Index> index;
   };
 
   std::string DirOf(const char* name) const { return config_.dir + "/index-" + name; }
-  Status MakeStore(const std::string& dir, const engine_race::Options& options, Opened* opened);
+  Status MakeStore(const std::string& dir, const Options& options, Opened* opened);
   Status MakeFlat();
   Status MakePaged();
   // Looks up every key, so that every block of the paged index is in a frame.
@@ -95,17 +92,17 @@ class L1IndexRace {
 
   const L1RaceConfig config_;
   const uint64_t key_count_;
-  const engine_race::Options options_;
+  const Options options_;
   std::unique_ptr<lab::FlatIndex> arrays_;
   Opened flat_;
   Opened paged_;
   std::unique_ptr<lab::ExtentBlocks> blocks_;
   // Of the flat index, which has no frames.
-  engine_race::l1::EpochManager flat_epochs_;
+  l1::EpochManager flat_epochs_;
   std::unique_ptr<L1Lookups> lookups_;
   std::vector<Variant> variants_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_L1_INDEX_RACE_H_

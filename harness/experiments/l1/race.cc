@@ -11,9 +11,8 @@
 #include "harness/system/cpu_counters.h"
 #include "harness/system/machine.h"
 
-namespace harness {
+namespace engine_race::harness {
 
-using engine_race::Status;
 using lab::Encoding;
 
 namespace {
@@ -121,7 +120,7 @@ Status L1Race::CountInChildren() {
     const Status counted =
         CountL1Step({config_.dir, records, name, config_.counted_lookups, 1}, &counts);
     // Valgrind knows fewer instructions than the processor.
-    if (counted.code() == engine_race::Code::kNotSupported) continue;
+    if (counted.code() == Code::kNotSupported) continue;
     ENGINE_RACE_RETURN_IF_ERROR(counted);
     counts_[name] = {{"l1d_misses", counts.l1d_misses}, {"instructions", counts.instructions}};
   }
@@ -303,4 +302,4 @@ Status L1Race::Sweep(Experiments* tables) {
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

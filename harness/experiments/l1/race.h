@@ -18,7 +18,7 @@
 #include "harness/measure/claim_rounds.h"
 #include "harness/measure/report.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct L1RaceConfig {
   std::string dir;  // empty and writable
@@ -51,13 +51,11 @@ class L1Race {
   explicit L1Race(const L1RaceConfig& config) : config_(config), rates_({}) {}
 
   // Measures the throughput of the steps, the breakdown and the cache's share.
-  engine_race::Status Steps(Experiments* tables);
+  Status Steps(Experiments* tables);
   // Measures the gains for several lengths of keys and payloads.
-  engine_race::Status Sweep(Experiments* tables);
+  Status Sweep(Experiments* tables);
 
  private:
-  using Status = engine_race::Status;
-
   Status MeasureSteps();
   Status MeasureShards();
   void AddContenders(const char* name, const L1Tables& tables,
@@ -84,6 +82,6 @@ class L1Race {
   std::string counted_by_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_L1_RACE_H_

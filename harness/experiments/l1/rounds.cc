@@ -5,9 +5,7 @@
 #include "harness/data/mix.h"
 #include "harness/system/child_process.h"
 
-namespace harness {
-
-using engine_race::Status;
+namespace engine_race::harness {
 
 namespace {
 
@@ -75,4 +73,4 @@ Status RunL1Rounds(const L1RoundsShape& shape, const std::vector<L1Contender>& c
   return Status::Ok();
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

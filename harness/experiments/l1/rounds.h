@@ -15,7 +15,7 @@
 #include "harness/measure/claim_rounds.h"
 #include "harness/measure/report.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 struct L1Contender {
   std::string name;
@@ -23,7 +23,7 @@ struct L1Contender {
   uint32_t thread_count;
   MakeL1Answer answer = nullptr;
   // Instead of `answer`, for contenders that have threads of their own.
-  std::function<engine_race::Status(const L1RunShape& shape, TimedPoint* point)> run = nullptr;
+  std::function<Status(const L1RunShape& shape, TimedPoint* point)> run = nullptr;
 };
 
 // `name` is the throughput of the fastest `above` over that of the fastest `below`, among those
@@ -50,10 +50,9 @@ ResultRow L1StepRow(const ClaimRounds& rates, const std::string& step, const std
                     uint32_t threads);
 
 // kCorruption when a contender found a wrong payload. Ends early when the user interrupts.
-engine_race::Status RunL1Rounds(const L1RoundsShape& shape,
-                                const std::vector<L1Contender>& contenders,
-                                const std::vector<L1Ratio>& ratios, ClaimRounds* rounds);
+Status RunL1Rounds(const L1RoundsShape& shape, const std::vector<L1Contender>& contenders,
+                   const std::vector<L1Ratio>& ratios, ClaimRounds* rounds);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_L1_ROUNDS_H_

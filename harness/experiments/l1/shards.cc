@@ -4,9 +4,8 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 
-using engine_race::Status;
 using lab::CoreShards;
 using lab::CoreShardsOptions;
 using lab::ShardClient;
@@ -155,4 +154,4 @@ nlohmann::json L1Shards::Describe() const {
           {"batch", L1Lookups::kChunk}};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

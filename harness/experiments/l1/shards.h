@@ -22,7 +22,7 @@
 #include "harness/load/l1_lookups.h"
 #include "harness/measure/claim_rounds.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 inline constexpr char kSharedNothing[] = "shared_nothing_gain";
 
@@ -38,13 +38,12 @@ class L1Shards {
       : shape_(shape), files_(*files), rounds_(*rounds) {}
 
   // Opens the shared tables and the workers' own, and loads all blocks into memory.
-  engine_race::Status Prepare();
+  Status Prepare();
   // Compares in alternating rounds; lookups are spread over all tables.
-  engine_race::Status Compare(const L1Lookups& lookups);
+  Status Compare(const L1Lookups& lookups);
 
   // Runs the workers' part of a round.
-  engine_race::Status RunWorkers(const L1Lookups& lookups, const L1RunShape& shape,
-                                 TimedPoint* point);
+  Status RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, TimedPoint* point);
   // Answers by the sharing threads, with a chunk's lookups grouped by table.
   MakeL1Answer ByTable() const;
 
@@ -58,6 +57,6 @@ class L1Shards {
   std::unique_ptr<lab::CoreShards> shards_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_L1_SHARDS_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace harness {
+namespace engine_race::harness {
 
 using lab::Encoding;
 using lab::NodeSearch;
@@ -70,4 +70,4 @@ std::span<const char* const> L1Searches(bool by_pointer) {
   return by_pointer ? std::span<const char* const>(kPointerSearches) : kCacheSearches;
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,7 +13,7 @@
 #include "harness/lab/node_search.h"
 #include "harness/lab/table.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 // The levels between the root and a block of records that are reached by pointer.
 enum class L1Reach : uint8_t { kNone, kExtents, kIndexes, kAll };
@@ -47,6 +47,6 @@ std::span<const char* const> L1Ladder();
 inline constexpr uint32_t kScalarSearches = 2;
 std::span<const char* const> L1Searches(bool by_pointer);
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_L1_STEPS_H_

@@ -7,9 +7,8 @@
 #include "harness/lab/table_cursor.h"
 #include "harness/lab/table_file.h"
 
-namespace harness {
+namespace engine_race::harness {
 
-using engine_race::Status;
 using lab::BlockCache;
 using lab::Encoding;
 using lab::kBlockBytes;
@@ -33,8 +32,7 @@ Status L1Files::Open(const std::string& dir, const L1Records& records,
                      std::unique_ptr<L1Files>* files) {
   std::unique_ptr<L1Files> opened(new L1Files(records));
   opened->dir_ = dir;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      engine_race::sys::OpenDirectory(dir, /*create=*/false, &opened->dir_fd_));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/false, &opened->dir_fd_));
   *files = std::move(opened);
   return Status::Ok();
 }
@@ -188,4 +186,4 @@ MakeL1Answer L1Tables::Seeks(uint32_t next_count) const {
   };
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness

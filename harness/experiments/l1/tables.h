@@ -21,18 +21,18 @@
 #include "harness/lab/table_frames.h"
 #include "harness/load/l1_lookups.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class L1Files {
  public:
   // Opens the existing directory `dir`.
-  static engine_race::Status Open(const std::string& dir, const L1Records& records,
-                                  std::unique_ptr<L1Files>* files);
+  static Status Open(const std::string& dir, const L1Records& records,
+                     std::unique_ptr<L1Files>* files);
 
   // Builds the tables of this encoding that do not exist yet.
-  engine_race::Status Build(lab::Encoding encoding);
+  Status Build(lab::Encoding encoding);
   // Of the encoding's tables, which are built.
-  engine_race::Status CountBlocks(lab::Encoding encoding, uint64_t* block_count) const;
+  Status CountBlocks(lab::Encoding encoding, uint64_t* block_count) const;
   void Remove(lab::Encoding encoding);
 
   const L1Records& records() const { return records_; }
@@ -43,18 +43,17 @@ class L1Files {
 
  private:
   explicit L1Files(const L1Records& records) : records_(records) {}
-  engine_race::Status BuildTable(lab::Encoding encoding, uint32_t table) const;
+  Status BuildTable(lab::Encoding encoding, uint32_t table) const;
 
   const L1Records records_;
-  engine_race::UniqueFd dir_fd_;
+  UniqueFd dir_fd_;
   std::string dir_;
 };
 
 class L1Tables {
  public:
   // Opens built files and loads every block into memory. `files` outlives this.
-  static engine_race::Status Open(const L1Files& files, const L1Step& step,
-                                  std::unique_ptr<L1Tables>* tables);
+  static Status Open(const L1Files& files, const L1Step& step, std::unique_ptr<L1Tables>* tables);
 
   // Answers by single lookups.
   MakeL1Answer Gets() const;
@@ -69,7 +68,7 @@ class L1Tables {
 
  private:
   explicit L1Tables(const L1Records& records) : records_(records) {}
-  engine_race::Status OpenTables(const L1Files& files, const L1Step& step);
+  Status OpenTables(const L1Files& files, const L1Step& step);
 
   const L1Records records_;
   // Each may use those above it.
@@ -78,6 +77,6 @@ class L1Tables {
   std::vector<std::unique_ptr<lab::Table>> tables_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // HARNESS_EXPERIMENTS_L1_TABLES_H_

@@ -16,7 +16,7 @@
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class BenchProgramTest : public ::testing::Test {
  protected:
@@ -46,24 +46,24 @@ class BenchProgramTest : public ::testing::Test {
 
   // The keys of the store, as the engine itself finds them.
   std::vector<uint64_t> Keys() const {
-    std::unique_ptr<engine_race::Store> store;
-    EXPECT_TRUE(engine_race::Store::Open({}, dir_, &store).ok());
+    std::unique_ptr<Store> store;
+    EXPECT_TRUE(Store::Open({}, dir_, &store).ok());
     std::vector<uint64_t> keys;
     if (store == nullptr) return keys;
     EXPECT_TRUE(store
                     ->Range({}, {},
                             [&](std::string_view key, std::string_view) {
-                              keys.push_back(engine_race::DecodeKey(key.data()));
+                              keys.push_back(DecodeKey(key.data()));
                             })
                     .ok());
     return keys;
   }
 
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  test::TempDir temp_{test::FastParent()};
   const std::string dir_ = temp_.Join("store");
   std::string program_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // TEST_HARNESS_APPS_BENCH_FIXTURE_H_

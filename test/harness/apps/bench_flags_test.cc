@@ -8,7 +8,7 @@
 
 #include "test/harness/apps/bench_fixture.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 class BenchFlagsTest : public BenchProgramTest {
@@ -131,4 +131,4 @@ TEST_F(BenchFlagsTest, ExplainsWhatDbBenchHasAlone) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

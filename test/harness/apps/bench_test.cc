@@ -10,7 +10,7 @@
 
 #include "test/harness/apps/bench_fixture.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -217,8 +217,8 @@ TEST_F(BenchProgramTest, AClosedPipeLeavesNoStore) {
 TEST_F(BenchProgramTest, AStoreInUseIsLeftAlone) {
   ASSERT_EQ(Bench({"--benchmarks=fillseq"}).exit_code, 0);
   {
-    std::unique_ptr<engine_race::Store> store;
-    ASSERT_TRUE(engine_race::Store::Open({}, dir_, &store).ok());
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open({}, dir_, &store).ok());
     EXPECT_EQ(Bench({"--benchmarks=fillseq", "--num=50"}).exit_code, 2);
   }
   EXPECT_EQ(Keys().size(), 200u);
@@ -301,10 +301,10 @@ TEST_F(BenchProgramTest, BadFlagsAreRefused) {
 TEST_F(BenchProgramTest, DamagedValuesAreAnError) {
   ASSERT_EQ(Bench({"--benchmarks=fillseq"}).exit_code, 0);
   {
-    std::unique_ptr<engine_race::Store> store;
-    ASSERT_TRUE(engine_race::Store::Open({}, dir_, &store).ok());
-    const std::string foreign(engine_race::kValueBytes, 'x');
-    ASSERT_TRUE(store->Write(engine_race::KeyBytes(5).view(), foreign).ok());
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open({}, dir_, &store).ok());
+    const std::string foreign(kValueBytes, 'x');
+    ASSERT_TRUE(store->Write(KeyBytes(5).view(), foreign).ok());
   }
   EXPECT_EQ(Bench({"--benchmarks=readseq", "--use_existing_db"}).exit_code, 1);
   EXPECT_FALSE(Report()["runs"][0]["finished"]);
@@ -313,4 +313,4 @@ TEST_F(BenchProgramTest, DamagedValuesAreAnError) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -9,7 +9,7 @@
 #include "harness/system/exit_codes.h"
 #include "test/harness/program_fixture.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 const std::vector<std::string> kPrograms = {"bench", "compare", "crash", "lab",
@@ -152,4 +152,4 @@ TEST_F(CommandLineTest, TheHelpHasTheExitCodes) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

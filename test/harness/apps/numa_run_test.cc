@@ -16,11 +16,10 @@
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
-using engine_race::Status;
 
 // What every program begins with: `number` of its instance, `dir` of all, and how it waits.
 constexpr char kPreamble[] = R"(#!/bin/sh
@@ -62,7 +61,7 @@ class NumaRunTest : public ::testing::Test {
     if (settings_.launcher.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
     settings_.text = TextMode::kShared;
     settings_.phases = {"write", "read"};
-    ASSERT_TRUE(engine_race::numa::ReadTopology("/sys", &topology_).ok());
+    ASSERT_TRUE(numa::ReadTopology("/sys", &topology_).ok());
     const std::string node = std::to_string(topology_.nodes.front().id);
     const ChildResult bound = RunChild(
         {"numactl", "--cpunodebind=" + node, "--membind=" + node, settings_.launcher, "bound"});
@@ -113,9 +112,9 @@ class NumaRunTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  const engine_race::test::TempDir temp_;
+  const test::TempDir temp_;
   RaceSettings settings_;
-  engine_race::numa::Topology topology_;
+  numa::Topology topology_;
 };
 
 TEST_F(NumaRunTest, PhasesRunInStep) {
@@ -197,7 +196,7 @@ gate "done write $$"
   }
   const pid_t parent = std::stoi(Text("parent"));
   const pid_t child = std::stoi(Text("child"));
-  EXPECT_TRUE(engine_race::test::Eventually([&] { return IsGone(parent) && IsGone(child); }));
+  EXPECT_TRUE(test::Eventually([&] { return IsGone(parent) && IsGone(child); }));
 }
 
 TEST_F(NumaRunTest, AFailureAfterTheLastPhaseIsNamedToo) {
@@ -284,7 +283,7 @@ TEST_F(NumaRunTest, CopiesOfAProgramThatIsNotStaticAreRefused) {
   settings_.text = TextMode::kCopies;
   RaceRun run(settings_, Plans(2), topology_);
   const Status prepared = run.Prepare();
-  EXPECT_EQ(prepared.code(), engine_race::Code::kNotSupported) << prepared.message();
+  EXPECT_EQ(prepared.code(), Code::kNotSupported) << prepared.message();
 }
 
 TEST_F(NumaRunTest, AProgramThatCannotBeCopiedIsReported) {
@@ -348,12 +347,11 @@ sleep 1000
 )");
   InstanceProcess launcher;
   ASSERT_TRUE(launcher.Start(LauncherCommand("write,read"), temp_.Join("log")).ok());
-  ASSERT_TRUE(engine_race::test::Eventually([&] { return !Text("race/notes").empty(); }))
-      << Text("log");
+  ASSERT_TRUE(test::Eventually([&] { return !Text("race/notes").empty(); })) << Text("log");
   launcher.Stop();
-  ASSERT_TRUE(engine_race::test::Eventually([&] { return !launcher.IsRunning(); }));
+  ASSERT_TRUE(test::Eventually([&] { return !launcher.IsRunning(); }));
   EXPECT_EQ(launcher.Wait(), 130) << Text("log");
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

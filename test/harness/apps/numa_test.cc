@@ -15,7 +15,7 @@
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -46,7 +46,7 @@ class NumaProgramTest : public ::testing::Test {
     return nlohmann::json::parse(file, nullptr, false);
   }
 
-  const engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  const test::TempDir temp_{test::FastParent()};
   std::string program_;
   std::string dir_;
 };
@@ -175,7 +175,7 @@ TEST_F(NumaProgramTest, ADirectoryThatCannotBeWrittenIsRefused) {
   fs::create_directory(dir_);
   fs::permissions(dir_, fs::perms::owner_read | fs::perms::owner_exec);
   for (const std::string flag : {"--dirs", "--dir"}) {
-    const int exit_code = engine_race::test::InChild([&] {
+    const int exit_code = test::InChild([&] {
       // Root may write everywhere only by this capability, which its programs no longer get.
       if (::geteuid() == 0 && ::prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) != 0) return 100;
       return Numa({"race", "--groups", "1", "--text", "shared", flag, dir_}).exit_code;
@@ -193,4 +193,4 @@ TEST_F(NumaProgramTest, ASecondLauncherInTheSameDirectoryIsRefused) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,14 +12,12 @@
 #include "test/harness/terminal.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Options;
-using engine_race::Store;
-using engine_race::test::KeyOf;
-using engine_race::test::TempDir;
-using engine_race::test::ValueOf;
+using test::KeyOf;
+using test::TempDir;
+using test::ValueOf;
 
 // "verify    43%  812.4 MB/s  198.3k/s  3 s left"
 std::regex ProgressLine(const std::string& label) {
@@ -48,7 +46,7 @@ class TerminalProgressTest : public testing::Test {
     }
   }
 
-  TempDir dir_{engine_race::test::FastParent()};
+  TempDir dir_{test::FastParent()};
   std::string program_;
 };
 
@@ -82,7 +80,7 @@ TEST_F(TerminalProgressTest, BadRecordsHaveLinesOfTheirOwn) {
   // All values but the first become zeros.
   const std::string path = dir_.Join("store") + "/value_00";
   const uint64_t bytes = std::filesystem::file_size(path);
-  std::filesystem::resize_file(path, engine_race::kValueBytes);
+  std::filesystem::resize_file(path, kValueBytes);
   std::filesystem::resize_file(path, bytes);
   const std::vector<std::string> verify = {program_, "verify", dir_.Join("store")};
   const TerminalResult shown = RunOnTerminal(verify);
@@ -126,4 +124,4 @@ TEST_F(TerminalProgressTest, BenchShowsTheTimeLeft) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -11,7 +11,7 @@
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,7 +36,7 @@ class RaceProgramTest : public ::testing::Test {
     return nlohmann::json::parse(file, nullptr, false);
   }
 
-  engine_race::test::TempDir temp_;
+  test::TempDir temp_;
   std::string program_;
   std::string dir_;
 };
@@ -169,4 +169,4 @@ TEST_F(RaceProgramTest, SavesTheTableThatItPrints) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,14 +13,12 @@
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Options;
-using engine_race::Store;
-using engine_race::test::KeyOf;
-using engine_race::test::TempDir;
-using engine_race::test::ValueOf;
+using test::KeyOf;
+using test::TempDir;
+using test::ValueOf;
 
 class StoreProgramTest : public testing::Test {
  protected:
@@ -49,10 +47,10 @@ class StoreProgramTest : public testing::Test {
   }
 
   void Damage(const std::string& path) {
-    engine_race::UniqueFd fd;
-    ASSERT_TRUE(engine_race::sys::OpenAt(AT_FDCWD, path, O_WRONLY, 0, &fd).ok());
+    UniqueFd fd;
+    ASSERT_TRUE(sys::OpenAt(AT_FDCWD, path, O_WRONLY, 0, &fd).ok());
     // Slot 16 begins the second stripe unit.
-    ASSERT_TRUE(engine_race::sys::PwriteFull(fd.get(), "damage", 6, 100).ok());
+    ASSERT_TRUE(sys::PwriteFull(fd.get(), "damage", 6, 100).ok());
   }
 
   std::string program_;
@@ -149,7 +147,7 @@ TEST_F(StoreProgramTest, BackupsAreMadeSinceOneAnotherAndRestored) {
 TEST_F(StoreProgramTest, CompactGivesBackTheSpaceOfOverwrittenRecords) {
   {
     Options options;
-    options.reclaim = engine_race::Reclaim::kOff;
+    options.reclaim = Reclaim::kOff;
     std::unique_ptr<Store> store;
     ASSERT_TRUE(Store::Open(options, dir_.Join("store"), &store).ok());
     for (uint64_t i = 0; i < 2000; ++i) {
@@ -181,4 +179,4 @@ TEST_F(StoreProgramTest, RefusesAnUnknownCommand) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -16,14 +16,12 @@
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Options;
-using engine_race::Store;
-using engine_race::test::KeyOf;
-using engine_race::test::TempDir;
-using engine_race::test::ValueOf;
+using test::KeyOf;
+using test::TempDir;
+using test::ValueOf;
 
 class StoreTopProgramTest : public testing::Test {
  protected:
@@ -39,7 +37,7 @@ class StoreTopProgramTest : public testing::Test {
 
   std::unique_ptr<Store> Open() const {
     std::unique_ptr<Store> store;
-    const engine_race::Status opened = Store::Open(options_, store_dir(), &store);
+    const Status opened = Store::Open(options_, store_dir(), &store);
     EXPECT_TRUE(opened.ok()) << opened.ToString();
     return store;
   }
@@ -167,4 +165,4 @@ TEST_F(StoreTopProgramTest, SaysThatAStoreWasKilledWhileItWasFollowed) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -8,7 +8,7 @@
 #include "include/engine_race_c.h"
 #include "test/harness/program_fixture.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 class VersionTest : public testing::TestWithParam<const char*> {};
@@ -27,4 +27,4 @@ INSTANTIATE_TEST_SUITE_P(Programs, VersionTest,
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

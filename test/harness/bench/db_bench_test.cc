@@ -13,10 +13,8 @@
 #include "test/harness/bench/memory_store.h"
 #include "test/harness/bench/run_fixture.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
 
 class DbBenchTest : public RunTest {
  protected:
@@ -88,7 +86,7 @@ TEST_F(DbBenchTest, UpdaterandomReadsAndWrites) {
 
 TEST_F(DbBenchTest, ForeignValuesOfMixedRunsAreCorruption) {
   Run("fillseq");
-  const std::string foreign(engine_race::kValueBytes, 'x');
+  const std::string foreign(kValueBytes, 'x');
   for (uint64_t key = 0; key < config_.num; ++key) {
     ASSERT_TRUE(store_.Put(key, foreign.data()).ok());
   }
@@ -196,4 +194,4 @@ TEST(DbBenchWordsTest, SayWhyABenchmarkCannotBeRun) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 BenchConfig ConfigOf(const std::string& benchmark, uint64_t num, uint32_t threads) {
@@ -194,4 +194,4 @@ TEST(AckedCounterTest, ManyThreadsLoseNothing) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -14,17 +14,16 @@
 #include "test/faults/system_calls.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Code;
-using engine_race::test::CallKind;
-using engine_race::test::SystemCall;
+using test::CallKind;
+using test::SystemCall;
 
 constexpr uint64_t kRecords = 300;
 
 // A device that loses what it is told to keep.
-class FailingSyncs final : public engine_race::test::SystemCallHook {
+class FailingSyncs final : public test::SystemCallHook {
  public:
   long OnCall(SystemCall* call) override {
     const bool syncs = call->kind == CallKind::kFsync || call->kind == CallKind::kFdatasync ||
@@ -38,7 +37,7 @@ class FailingSyncs final : public engine_race::test::SystemCallHook {
 class EngineStoreTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    engine_race::Options options;
+    Options options;
     options.bucket_count = 16;
     options.file_count = 4;
     ASSERT_TRUE(EngineStoreKind(options).open({.dir = temp_.Join("store")}, &store_).ok());
@@ -56,7 +55,7 @@ class EngineStoreTest : public ::testing::Test {
     return value != nullptr && values_.CheckAll(key, value, &version) && version == key;
   }
 
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  test::TempDir temp_{test::FastParent()};
   const ValueMaker values_{1};
   std::vector<char> value_ = std::vector<char>(kValueSize);
   std::unique_ptr<KvStore> store_;
@@ -190,7 +189,7 @@ TEST_F(EngineStoreTest, TakesTheMemoryBudget) {
 TEST_F(EngineStoreTest, ClosingReportsWritesThatAreLost) {
   Put(1);
   FailingSyncs failing;
-  const engine_race::test::ScopedHook hook(&failing);
+  const test::ScopedHook hook(&failing);
   EXPECT_EQ(store_->Close().code(), Code::kIOError);
 }
 
@@ -204,4 +203,4 @@ TEST_F(EngineStoreTest, BucketFillCountsRecords) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

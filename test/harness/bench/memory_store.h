@@ -20,51 +20,50 @@
 #include "engine_race/base/options.h"
 #include "harness/kv/kv_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class MemoryStore final : public KvStore {
  public:
   using Records = std::map<uint64_t, std::string>;
 
-  engine_race::Status Put(uint64_t key, const char* value) override {
+  Status Put(uint64_t key, const char* value) override {
     ++put_count;
     std::this_thread::sleep_for(delay);
     const std::lock_guard lock(mutex_);
     if (most_records > 0 && records_.size() >= most_records) {
-      return engine_race::Status::Full("no room");
+      return Status::Full("no room");
     }
-    records_[key].assign(value, engine_race::kValueBytes);
+    records_[key].assign(value, kValueBytes);
     return {};
   }
-  engine_race::Status Delete(uint64_t key) override {
+  Status Delete(uint64_t key) override {
     const std::lock_guard lock(mutex_);
     records_.erase(key);
     return {};
   }
-  engine_race::Status Get(uint64_t key, char* value) override {
+  Status Get(uint64_t key, char* value) override {
     if (before_get) before_get(get_count++);
     const std::lock_guard lock(mutex_);
     last_key = key;
     const auto at = records_.find(key);
-    if (at == records_.end()) return engine_race::Status::NotFound();
+    if (at == records_.end()) return Status::NotFound();
     std::memcpy(value, at->second.data(), at->second.size());
     return {};
   }
-  engine_race::Status MultiGet(std::span<const uint64_t> keys, char* values,
-                               std::span<engine_race::Code> codes) override {
+  Status MultiGet(std::span<const uint64_t> keys, char* values, std::span<Code> codes) override {
     batch_sizes[keys.size()]++;
     return KvStore::MultiGet(keys, values, codes);
   }
-  engine_race::Status ScanAll(VisitFn visit) override {
+  Status ScanAll(VisitFn visit) override {
     for (const auto& [key, value] : Snapshot()) {
       std::this_thread::sleep_for(delay);
       visit(key, value.data());
     }
     return {};
   }
-  engine_race::Status NewCursor(std::unique_ptr<KvCursor>* cursor) override;
-  engine_race::Status Sync() override { return {}; }
-  engine_race::Status Close() override { return {}; }
+  Status NewCursor(std::unique_ptr<KvCursor>* cursor) override;
+  Status Sync() override { return {}; }
+  Status Close() override { return {}; }
   nlohmann::json Describe() const override { return nlohmann::json::object(); }
 
   Records Snapshot() const {
@@ -109,7 +108,7 @@ class MemoryCursor final : public KvCursor {
   bool Valid() override { return at_ != records_.end(); }
   uint64_t Key() override { return at_->first; }
   const char* Value() override { return hides_values_ ? nullptr : at_->second.data(); }
-  engine_race::Status Error() override { return {}; }
+  Status Error() override { return {}; }
 
  private:
   const MemoryStore::Records records_;
@@ -117,11 +116,11 @@ class MemoryCursor final : public KvCursor {
   MemoryStore::Records::const_iterator at_ = records_.end();
 };
 
-inline engine_race::Status MemoryStore::NewCursor(std::unique_ptr<KvCursor>* cursor) {
+inline Status MemoryStore::NewCursor(std::unique_ptr<KvCursor>* cursor) {
   *cursor = std::make_unique<MemoryCursor>(*this);
   return {};
 }
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // TEST_HARNESS_BENCH_MEMORY_STORE_H_

@@ -13,7 +13,7 @@
 #include "test/device_node.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 BenchResult SomeResult() {
@@ -152,11 +152,11 @@ TEST(RunJsonTest, SaysHowManyKeysWereFound) {
 }
 
 TEST(CostMeterTest, CountsADeviceWhoseNameLiesInMemory) {
-  const engine_race::test::TempDir temp{engine_race::test::FastParent()};
+  const test::TempDir temp{test::FastParent()};
   if (!FileSystemName(temp.path()).starts_with("tmpfs")) GTEST_SKIP() << "no tmpfs here";
   EXPECT_FALSE(CostMeter({temp.path()}).Stop(0).device);
   const std::string device = temp.Join("device");
-  const std::string error = engine_race::test::MakeDeviceNode(device);
+  const std::string error = test::MakeDeviceNode(device);
   if (!error.empty()) GTEST_SKIP() << error;
   CostMeter meter({device});
   meter.Start();
@@ -219,7 +219,7 @@ TEST(RunsCsvTest, HasALineForEachRun) {
 }
 
 TEST(ReportFileTest, HasDbBenchsColumns) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   const std::string path = temp.Join("report.csv");
   ReportFile file;
   ASSERT_TRUE(file.Open(path, 2));
@@ -238,4 +238,4 @@ TEST(ReportFileTest, HasDbBenchsColumns) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -11,7 +11,7 @@
 #include "harness/bench/benchmark.h"
 #include "test/harness/bench/memory_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 
 class RunTest : public ::testing::Test {
  protected:
@@ -20,11 +20,10 @@ class RunTest : public ::testing::Test {
     config_.thread_count = 3;
   }
 
-  BenchResult Run(const std::string& benchmark,
-                  engine_race::Code expected = engine_race::Code::kOk) {
+  BenchResult Run(const std::string& benchmark, Code expected = Code::kOk) {
     config_.benchmark = benchmark;
     BenchResult result;
-    const engine_race::Status status = RunBenchmark(config_, &store_, &result);
+    const Status status = RunBenchmark(config_, &store_, &result);
     EXPECT_EQ(status.code(), expected) << benchmark << ": " << status.ToString();
     return result;
   }
@@ -39,6 +38,6 @@ class RunTest : public ::testing::Test {
   MemoryStore store_;
 };
 
-}  // namespace harness
+}  // namespace engine_race::harness
 
 #endif  // TEST_HARNESS_BENCH_RUN_FIXTURE_H_

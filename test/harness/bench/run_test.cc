@@ -15,11 +15,8 @@
 #include "test/harness/bench/memory_store.h"
 #include "test/harness/bench/run_fixture.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 uint64_t TimelineSum(const BenchResult& result) {
   uint64_t sum = 0;
@@ -181,7 +178,7 @@ TEST_F(RunTest, WritesCanBeReplayed) {
 
 TEST_F(RunTest, ForeignValuesAreCorruption) {
   Run("fillseq");
-  const std::string foreign(engine_race::kValueBytes, 'x');
+  const std::string foreign(kValueBytes, 'x');
   ASSERT_TRUE(store_.Put(7, foreign.data()).ok());
   for (const std::string benchmark : {"readrandom", "readseq", "readreverse", "scanall"}) {
     config_.checks_values = true;
@@ -193,7 +190,7 @@ TEST_F(RunTest, ForeignValuesAreCorruption) {
 
 TEST_F(RunTest, AFailedScanHasWhatItVisited) {
   Run("fillseq");
-  const std::string foreign(engine_race::kValueBytes, 'x');
+  const std::string foreign(kValueBytes, 'x');
   ASSERT_TRUE(store_.Put(100, foreign.data()).ok());
   config_.thread_count = 1;
   const BenchResult result = Run("scanall", Code::kCorruption);
@@ -250,7 +247,7 @@ TEST_F(RunTest, ARateCountsFromTheIntendedTime) {
   store_.before_get = [](uint64_t count) {
     if (count == 10) std::this_thread::sleep_for(std::chrono::milliseconds(300));
   };
-  const engine_race::LatencyHistogram latency = Run("readrandom").Latency();
+  const LatencyHistogram latency = Run("readrandom").Latency();
   ASSERT_EQ(latency.count(), 500u);
   EXPECT_GT(latency.PercentileNs(1 - 150.0 / 500), 100000000u);
 }
@@ -331,4 +328,4 @@ TEST(BenchmarkTest, NamesAreFound) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -11,7 +11,7 @@
 #include "test/device_node.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,7 +32,7 @@ class StoreDirTest : public ::testing::Test {
     Touch("store/manifest");
   }
 
-  engine_race::test::TempDir temp_;
+  test::TempDir temp_;
   std::string error_;
 };
 
@@ -178,10 +178,10 @@ TEST_F(StoreDirTest, AnOpenStoreIsLeftAlone) {
   MakeStore();
   fs::remove(temp_.Join("store/manifest"));
   // The bench's note is there.
-  engine_race::Options options;
+  Options options;
   options.create_among_files = true;
-  std::unique_ptr<engine_race::Store> store;
-  ASSERT_TRUE(engine_race::Store::Open(options, temp_.Join("store"), &store).ok());
+  std::unique_ptr<Store> store;
+  ASSERT_TRUE(Store::Open(options, temp_.Join("store"), &store).ok());
   {
     StoreDir dir;
     ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {}, &error_)) << error_;
@@ -205,7 +205,7 @@ TEST_F(StoreDirTest, AdoptsWhatIsThere) {
 }
 
 TEST_F(StoreDirTest, BytesOnARawDeviceAreNotKnown) {
-  const std::string error = engine_race::test::MakeDeviceNode(temp_.Join("device"));
+  const std::string error = test::MakeDeviceNode(temp_.Join("device"));
   if (!error.empty()) GTEST_SKIP() << error;
   StoreDir dir;
   ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {temp_.Join("device")}, &error_)) << error_;
@@ -213,4 +213,4 @@ TEST_F(StoreDirTest, BytesOnARawDeviceAreNotKnown) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

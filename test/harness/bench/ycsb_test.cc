@@ -7,11 +7,8 @@
 #include "harness/bench/benchmark.h"
 #include "test/harness/bench/memory_store.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 class YcsbTest : public ::testing::Test {
  protected:
@@ -141,4 +138,4 @@ TEST_F(YcsbTest, MissingRecordsAreAnError) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

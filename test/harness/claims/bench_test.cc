@@ -11,12 +11,11 @@
 #include "harness/system/exit_codes.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Status;
-using engine_race::test::FastParent;
-using engine_race::test::TempDir;
+using test::FastParent;
+using test::TempDir;
 using ::testing::internal::CaptureStdout;
 using ::testing::internal::GetCapturedStdout;
 using Names = std::vector<std::string>;
@@ -186,4 +185,4 @@ TEST(SettingTest, ANumberIsSetWhateverItsType) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -9,7 +9,7 @@
 #include "harness/system/child_process.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kPerfScript[] =
@@ -60,7 +60,7 @@ class FlameTest : public ::testing::Test {
     return made.str();
   }
 
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  test::TempDir temp_{test::FastParent()};
 };
 
 TEST_F(FlameTest, FoldsStacksFromTheirRoots) { EXPECT_EQ(Made("fold", kPerfScript), kFolded); }
@@ -82,4 +82,4 @@ TEST_F(FlameTest, DrawsEveryFrameWithItsShare) {
 TEST_F(FlameTest, SameInputSamePicture) { EXPECT_EQ(Made("svg", kFolded), Made("svg", kFolded)); }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -11,7 +11,7 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 using Shares = std::map<std::string, double>;
@@ -62,7 +62,7 @@ TEST(GuestSharesTest, NoGuestIsNoShare) {
 }
 
 TEST(NumaBenchTest, AFileThatIsMissingIsAnErrorAndNull) {
-  const engine_race::test::TempDir dir(engine_race::test::FastParent());
+  const test::TempDir dir(test::FastParent());
   const std::unique_ptr<Bench> bench = MakeNumaBench();
   for (const Setting& setting : bench->settings()) {
     if (setting.flag == "--guests") *std::get<std::string*>(setting.value) = "/none/of/this";
@@ -75,4 +75,4 @@ TEST(NumaBenchTest, AFileThatIsMissingIsAnErrorAndNull) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

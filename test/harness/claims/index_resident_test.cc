@@ -8,18 +8,16 @@
 
 #include "engine_race/base/options.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Geometry;
 
 class ResidentKeysTest : public ::testing::TestWithParam<ResidentKeys> {};
 
 TEST_P(ResidentKeysTest, DistinctKeysFillTheirBuckets) {
-  engine_race::Options options;
+  Options options;
   options.bucket_count = 16;
   options.file_count = 16;
-  const Geometry geometry = engine_race::GeometryFrom(options);
+  const Geometry geometry = GeometryFrom(options);
   const uint64_t asked = 20000;
   const std::vector<uint64_t> counts = ResidentCounts(geometry, GetParam(), asked);
   ASSERT_EQ(counts.size(), 16u);
@@ -53,4 +51,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ResidentKeysTest,
                                            ResidentKeys::kSequential));
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

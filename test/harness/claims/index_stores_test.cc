@@ -18,13 +18,8 @@
 #include "harness/load/store_basics.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::Store;
 
 constexpr uint64_t kChildKeys = 3000;
 constexpr uint64_t kChildSeed = 5;
@@ -64,7 +59,7 @@ class IndexChildTest : public ::testing::Test {
             {"threads", 3}};
   }
 
-  const engine_race::test::TempDir dir_;
+  const test::TempDir dir_;
   std::string store_dir_;
   Options options_;
   std::unique_ptr<IndexKeys> keys_;
@@ -114,7 +109,7 @@ TEST_F(IndexChildTest, AWrongSlotIsNotRight) {
   {
     std::unique_ptr<Store> store;
     ASSERT_TRUE(Store::Open(options_, store_dir_, &store).ok());
-    const std::string value(engine_race::kValueBytes, 'x');
+    const std::string value(kValueBytes, 'x');
     for (uint64_t i = 0; i < 2000; ++i) {
       const uint64_t word = (i << 53) + (i << 40);
       ASSERT_TRUE(store->Write(KeyBytesOf(keys_->PresentKey(word)), value).ok());
@@ -149,7 +144,7 @@ TEST_F(IndexChildTest, ALoadReplacesAndAddsHalfEach) {
 }
 
 TEST(IndexFilesTest, CountsTheDiskSpaceOfTheIndexAlone) {
-  const engine_race::test::TempDir dir;
+  const test::TempDir dir;
   EXPECT_EQ(IndexDiskBytes(dir.path()), 0u);
   for (const char* name : {"key_index_00", "key_index_root", "key_00", "value_00"}) {
     std::ofstream(dir.path() + "/" + name) << std::string(3 * 4096, 'x');
@@ -209,14 +204,14 @@ TEST(IndexBudgetTest, StopsAtTheLeastBudget) {
                   kMiB,
                   [&](uint64_t budget_bytes, uint64_t* index_bytes) {
                     ++calls;
-                    EXPECT_GE(budget_bytes, engine_race::kMinMemoryBudgetBytes);
+                    EXPECT_GE(budget_bytes, kMinMemoryBudgetBytes);
                     *index_bytes = 100 * kMiB;
                     return Status::Ok();
                   },
                   &found)
                   .ok());
   EXPECT_EQ(calls, 2);
-  EXPECT_EQ(found.budget_bytes, engine_race::kMinMemoryBudgetBytes);
+  EXPECT_EQ(found.budget_bytes, kMinMemoryBudgetBytes);
   EXPECT_FALSE(found.Has(kMiB));
 }
 
@@ -236,4 +231,4 @@ TEST(IndexBudgetTest, AStoreThatGivesNothingOrFailsEndsTheSearch) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

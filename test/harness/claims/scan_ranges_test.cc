@@ -12,10 +12,8 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 constexpr uint64_t kKeyCount = 30000;
 
@@ -66,7 +64,7 @@ class ScanRangesTest : public ::testing::Test {
     return compared;
   }
 
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  test::TempDir temp_{test::FastParent()};
   ClaimRounds rounds_{{}};
 };
 
@@ -80,8 +78,8 @@ TEST_F(ScanRangesTest, EverybodyFindsTheSameKeys) {
 }
 
 TEST_F(ScanRangesTest, OtherKeysFailTheBench) {
-  EXPECT_EQ(CompareWithLie(1).code(), engine_race::Code::kCorruption);
+  EXPECT_EQ(CompareWithLie(1).code(), Code::kCorruption);
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -12,11 +12,9 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Code;
-using engine_race::Status;
 using Records = std::map<uint64_t, std::vector<char>>;
 
 class MapCursor final : public KvCursor {
@@ -86,7 +84,7 @@ class ScanValuesTest : public ::testing::Test {
     }
   }
 
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  test::TempDir temp_{test::FastParent()};
   ClaimRounds rounds_{{}};
 };
 
@@ -139,4 +137,4 @@ TEST_F(ScanValuesTest, SparseStoresOfBothSizesAreSearched) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

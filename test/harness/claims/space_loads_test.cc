@@ -20,15 +20,11 @@
 #include "harness/system/xfs_disk.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Code;
-using engine_race::LatencyHistogram;
-using engine_race::Status;
-using engine_race::Store;
-using engine_race::test::FastParent;
-using engine_race::test::TempDir;
+using test::FastParent;
+using test::TempDir;
 
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kLoopSeed = 5;
@@ -317,4 +313,4 @@ TEST(SpaceBenchTest, ATinyRunMeasuresEveryClaimAndLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -9,12 +9,11 @@
 #include "harness/data/value_maker.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Status;
-using engine_race::test::FastParent;
-using engine_race::test::TempDir;
+using test::FastParent;
+using test::TempDir;
 
 class SpaceWorksTest : public ::testing::Test {
  protected:
@@ -62,4 +61,4 @@ TEST_F(SpaceWorksTest, AnUnknownGroupIsRefused) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

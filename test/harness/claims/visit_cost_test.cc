@@ -14,12 +14,8 @@
 #include "harness/load/store_runs.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::Store;
 
 constexpr uint64_t kRecords = 300;
 constexpr uint32_t kThreads = 3;
@@ -113,7 +109,7 @@ class SmallStoreTest : public ::testing::Test {
     return race;
   }
 
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  test::TempDir temp_{test::FastParent()};
 };
 
 TEST_F(SmallStoreTest, BareReadsReadEveryLoggedValueOnce) {
@@ -182,4 +178,4 @@ TEST_F(SmallStoreTest, AFastScanGoesOnBesideSlowOnes) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 CompareAnswer AnswerOf(double rate) {
@@ -187,4 +187,4 @@ TEST_F(CompareClaimsTest, TakesOverItsOwnClaimsAlone) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -19,7 +19,7 @@
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 class CompareProgramTest : public ::testing::Test {
@@ -47,7 +47,7 @@ class CompareProgramTest : public ::testing::Test {
     return nlohmann::json::parse(file, nullptr, false);
   }
 
-  const engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  const test::TempDir temp_{test::FastParent()};
   std::string program_;
 };
 
@@ -307,4 +307,4 @@ TEST_F(CompareProgramTest, RefusesWhatItCannotDo) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,11 +13,8 @@
 #include "test/harness/bench/memory_store.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 class ContestTest : public ::testing::Test {
  protected:
@@ -133,7 +130,7 @@ TEST_F(ContestTest, ARangeEndsWithItsTime) {
 TEST_F(ContestTest, AThreadThatCannotBeStartedIsAFailure) {
   order_.record_count = 10;
   ASSERT_TRUE(Run(kWritePhase).ok());
-  const int code = engine_race::test::InChild([this] {
+  const int code = test::InChild([this] {
     constexpr unsigned kPatienceSeconds = 60;
     constexpr rlim_t kStackBytes = rlim_t{1} << 30;
     ::alarm(kPatienceSeconds);
@@ -177,4 +174,4 @@ TEST_F(ContestTest, AFailureEndsThePhase) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 TEST(CompareOrderTest, ComesBackAsItWent) {
@@ -67,4 +67,4 @@ TEST(StoresInTurnTest, EveryStoreIsOnceAtEveryPosition) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

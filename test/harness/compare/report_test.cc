@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 nlohmann::json RunOf(const char* store, const char* phase, double rate, bool finished = true) {
@@ -91,4 +91,4 @@ TEST(CompareReportTest, ALoneStoreWinsNothing) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

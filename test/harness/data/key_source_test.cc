@@ -11,7 +11,7 @@
 
 #include "engine_race/base/key.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr uint64_t kCount = 20000;
@@ -143,12 +143,11 @@ TEST(ZipfRanksTest, StaysInRange) {
   }
 }
 
-constexpr engine_race::KeyRange kThird = {0x5555555555555555, 0xaaaaaaaaaaaaaaa9};
+constexpr KeyRange kThird = {0x5555555555555555, 0xaaaaaaaaaaaaaaa9};
 
 TEST(KeySourceTest, RangesHoldEveryShape) {
-  for (const engine_race::KeyRange range :
-       {kThird, engine_race::KeyRange{0, kCount * 1024 - 1},
-        engine_race::KeyRange{~uint64_t{0} - kCount * 1024, ~uint64_t{0}}}) {
+  for (const KeyRange range : {kThird, KeyRange{0, kCount * 1024 - 1},
+                               KeyRange{~uint64_t{0} - kCount * 1024, ~uint64_t{0}}}) {
     for (const KeyShape shape : kShapes) {
       ASSERT_GE(MaxKeyCount(shape, range), kCount);
       const KeySource source(shape, kCount, kSeed, range);
@@ -178,7 +177,7 @@ TEST(KeySourceTest, UniformFillsARangeEvenly) {
 // A range that holds as many keys as there are records has no key to spare.
 TEST(KeySourceTest, FillsASmallRangeWithoutAGap) {
   for (const uint64_t count : {1u, 2u, 3u, 5u, 64u, 1000u}) {
-    const engine_race::KeyRange range = {7, 7 + count - 1};
+    const KeyRange range = {7, 7 + count - 1};
     ASSERT_EQ(MaxKeyCount(KeyShape::kUniform, range), count);
     const KeySource source(KeyShape::kUniform, count, kSeed, range);
     std::set<uint64_t> distinct;
@@ -199,10 +198,10 @@ TEST(KeySourceTest, OneBucketOfARangeIsOneOfItsParts) {
 }
 
 TEST(KeyRangeTest, ReadsBothEnds) {
-  EXPECT_EQ(ParseKeyRange("0-0"), (engine_race::KeyRange{0, 0}));
-  EXPECT_EQ(ParseKeyRange("0x4000-0x7FFF"), (engine_race::KeyRange{0x4000, 0x7fff}));
-  EXPECT_EQ(ParseKeyRange("5-18446744073709551615"), (engine_race::KeyRange{5, ~uint64_t{0}}));
-  EXPECT_EQ(ParseKeyRange(engine_race::ToString(kThird)), kThird);
+  EXPECT_EQ(ParseKeyRange("0-0"), (KeyRange{0, 0}));
+  EXPECT_EQ(ParseKeyRange("0x4000-0x7FFF"), (KeyRange{0x4000, 0x7fff}));
+  EXPECT_EQ(ParseKeyRange("5-18446744073709551615"), (KeyRange{5, ~uint64_t{0}}));
+  EXPECT_EQ(ParseKeyRange(ToString(kThird)), kThird);
   for (const char* bad : {"", "-", "1", "1-", "-1", "2-1", "1-2-3", "-1-5", "1:2",
                           "1-18446744073709551616", "0x-0x5", "a-b", " 1-2"}) {
     EXPECT_FALSE(ParseKeyRange(bad).has_value()) << bad;
@@ -210,4 +209,4 @@ TEST(KeyRangeTest, ReadsBothEnds) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

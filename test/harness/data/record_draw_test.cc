@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 TEST(RecordDrawTest, EveryRankIsARecordOfItsOwn) {
@@ -74,4 +74,4 @@ TEST(RecordDrawTest, UniformDrawsAreEven) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr uint64_t kKey = 0x0123456789abcdef;
@@ -80,4 +80,4 @@ TEST(ValueMakerTest, AShiftedValueIsFound) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

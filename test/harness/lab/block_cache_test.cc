@@ -9,9 +9,7 @@
 
 #include "test/index/refused_memory.h"
 
-namespace lab {
-
-namespace test = engine_race::test;
+namespace engine_race::lab {
 
 namespace {
 
@@ -126,4 +124,4 @@ TEST(BlockCacheTest, ManyThreadsShareASmallOne) {
 }
 
 }  // namespace
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -17,12 +17,12 @@
 namespace engine_race::test {
 namespace {
 
-using ::harness::TableShape;
-using ::lab::BlockBuilder;
+using harness::TableShape;
+using lab::BlockBuilder;
 using lab::BlockCursor;
 using lab::Encoding;
-using ::lab::kBlockBytes;
-using ::lab::NodeSearch;
+using lab::kBlockBytes;
+using lab::NodeSearch;
 
 class BlockTest : public ::testing::TestWithParam<Encoding> {
  protected:
@@ -30,8 +30,8 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
     ASSERT_TRUE(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &region_).ok());
     for (const NodeSearch search : {NodeSearch::kEarlyExit, NodeSearch::kBranchless,
                                     NodeSearch::kAvx2, NodeSearch::kAvx512}) {
-      if (::lab::NodeSearchKernel(search) != nullptr) {
-        searches_.push_back(::lab::NodeSearchKernel(search));
+      if (lab::NodeSearchKernel(search) != nullptr) {
+        searches_.push_back(lab::NodeSearchKernel(search));
       }
     }
   }
@@ -53,7 +53,7 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
     for (const std::string& probe : Probes(held, shape.key_bytes, 200, random)) {
       const auto at = held.lower_bound(probe);
       const auto rank = static_cast<uint32_t>(std::distance(held.begin(), at));
-      for (const ::lab::NodeSearchFn search : searches_) {
+      for (const lab::NodeSearchFn search : searches_) {
         ASSERT_EQ(lab::LowerBoundInBlock(GetParam(), block(), probe.data(), search), rank);
         const char* found = lab::FindInBlock(GetParam(), block(), probe.data(), search);
         ASSERT_EQ(found != nullptr, at != held.end() && at->first == probe);
@@ -92,7 +92,7 @@ class BlockTest : public ::testing::TestWithParam<Encoding> {
   const char* block() const { return region_.data(); }
 
   Region region_;
-  std::vector<::lab::NodeSearchFn> searches_;
+  std::vector<lab::NodeSearchFn> searches_;
 };
 
 TEST_P(BlockTest, HoldsWhatAMapHoldsForEveryShapeAndKindOfKey) {
@@ -133,7 +133,7 @@ TEST_P(BlockTest, IsFullWhenNothingMoreFits) {
     const TableShape shape = {16, payload_bytes};
     const Records held = Fill(shape, RandomRecords(KeyKind::kRandom, shape, 2500, &random));
     // A tree's nodes take some space; the rest, but for a record or two, is records.
-    const size_t least_bytes = kBlockBytes - sizeof(::lab::NodeWords) - 256;
+    const size_t least_bytes = kBlockBytes - sizeof(lab::NodeWords) - 256;
     EXPECT_GE(held.size() * (shape.record_bytes() + 1), least_bytes) << payload_bytes;
   }
 }
@@ -149,12 +149,12 @@ TEST(TreeBlockTest, SectionsOfTheUsualRecordsHaveFourToEight) {
   Region region;
   ASSERT_TRUE(Region::Allocate(kBlockBytes, /*huge_pages=*/false, &region).ok());
   const uint32_t record_bytes = builder->Finish(region.data());
-  EXPECT_EQ(record_bytes, ::lab::TreeBlock(region.data()).record_bytes());
-  ::lab::TreeBlockHeader header;
+  EXPECT_EQ(record_bytes, lab::TreeBlock(region.data()).record_bytes());
+  lab::TreeBlockHeader header;
   std::memcpy(&header, region.data(), sizeof(header));
   EXPECT_GE(header.section_records, 4);
   EXPECT_LE(header.section_records, 8);
-  EXPECT_LE(header.section_count, ::lab::kMaxSections);
+  EXPECT_LE(header.section_count, lab::kMaxSections);
 }
 
 INSTANTIATE_TEST_SUITE_P(Encodings, BlockTest, testing::ValuesIn(kEncodings));

@@ -21,7 +21,7 @@
 namespace engine_race::test {
 namespace {
 
-using ::harness::TableShape;
+using harness::TableShape;
 using lab::CoreShards;
 using lab::CoreShardsOptions;
 using lab::ShardClient;

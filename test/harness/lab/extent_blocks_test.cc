@@ -15,15 +15,8 @@
 #include "harness/load/fill_keys.h"
 #include "test/test_util.h"
 
-namespace lab {
+namespace engine_race::lab {
 namespace {
-
-using engine_race::BucketLog;
-using engine_race::Code;
-using engine_race::Index;
-using engine_race::Options;
-using engine_race::Status;
-using engine_race::ValueRef;
 
 constexpr uint64_t kSeed = 5;
 
@@ -40,7 +33,7 @@ class ExtentBlocksTest : public ::testing::Test {
   }
 
   void Make(uint64_t key_count) {
-    ASSERT_TRUE(::harness::FillKeyLogs(options_, dir_.path(), key_count, kSeed).ok());
+    ASSERT_TRUE(harness::FillKeyLogs(options_, dir_.path(), key_count, kSeed).ok());
     ASSERT_TRUE(BucketLog::Open(options_, dir_.path(), &log_).ok());
     ASSERT_TRUE(Index::Build(log_.get(), options_, &index_).ok());
   }
@@ -72,7 +65,7 @@ class ExtentBlocksTest : public ::testing::Test {
     const auto ways = Ways();
     for (uint32_t bucket = 0; bucket < options_.bucket_count; ++bucket) {
       for (uint64_t slot = 0; slot < log_->RecordCount(bucket); ++slot) {
-        const uint64_t key = ::harness::FilledKey(log_->geometry(), bucket, slot, kSeed);
+        const uint64_t key = harness::FilledKey(log_->geometry(), bucket, slot, kSeed);
         ValueRef ref;
         ASSERT_TRUE(index_->Find(key, &ref).ok());
         const bool has_next = index_->Find(key + 1, &ref).ok();
@@ -96,7 +89,7 @@ class ExtentBlocksTest : public ::testing::Test {
     }
   }
 
-  engine_race::test::TempDir dir_{engine_race::test::FastParent()};
+  test::TempDir dir_{test::FastParent()};
   Options options_;
   std::unique_ptr<BucketLog> log_;
   std::unique_ptr<Index> index_;
@@ -122,7 +115,7 @@ TEST_F(ExtentBlocksTest, BucketsWithoutExtentsAndBlocksOfOneRecord) {
 }
 
 TEST_F(ExtentBlocksTest, SumsOfManyKeysAreThoseOfFlatArrays) {
-  ASSERT_TRUE(::harness::FillKeyLogs(options_, dir_.path(), 30000, kSeed).ok());
+  ASSERT_TRUE(harness::FillKeyLogs(options_, dir_.path(), 30000, kSeed).ok());
   ASSERT_TRUE(BucketLog::Open(options_, dir_.path(), &log_).ok());
   std::unique_ptr<FlatIndex> flat;
   ASSERT_TRUE(MakeFlatIndex(log_.get(), &flat).ok());
@@ -132,7 +125,7 @@ TEST_F(ExtentBlocksTest, SumsOfManyKeysAreThoseOfFlatArrays) {
   std::vector<uint64_t> keys;
   uint64_t slots = 0;
   for (uint64_t slot = 0; slot < FlatIndex::kBatchKeys; ++slot) {
-    keys.push_back(::harness::FilledKey(log_->geometry(), 2, slot, kSeed));
+    keys.push_back(harness::FilledKey(log_->geometry(), 2, slot, kSeed));
     slots += slot;
   }
   auto ways = Ways();
@@ -151,4 +144,4 @@ TEST_F(ExtentBlocksTest, NothingIsLoadedWithoutARoot) {
 }
 
 }  // namespace
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -12,7 +12,7 @@
 namespace engine_race::test {
 namespace {
 
-using ::lab::ExtentRoot;
+using lab::ExtentRoot;
 
 TEST(ExtentRootTest, FindsTheFirstExtentThatEndsAtOrAboveTheKey) {
   std::mt19937_64 random(1);

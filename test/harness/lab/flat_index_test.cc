@@ -10,18 +10,14 @@
 
 #include "engine_race/base/options.h"
 
-namespace lab {
+namespace engine_race::lab {
 namespace {
 
-using engine_race::Geometry;
-using engine_race::IndexEntry;
-using engine_race::ValueRef;
-
 Geometry TwoBuckets() {
-  engine_race::Options options;
+  Options options;
   options.bucket_count = 2;
   options.file_count = 2;
-  return engine_race::GeometryFrom(options);
+  return GeometryFrom(options);
 }
 
 // Ascending keys of a bucket of two: `spread` 0 makes them neighbours.
@@ -100,4 +96,4 @@ TEST(FlatIndexTest, AnEmptyBucketHasNoKeys) {
 }
 
 }  // namespace
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace lab {
+namespace engine_race::lab {
 namespace {
 
 constexpr NodeSearch kAll[] = {NodeSearch::kEarlyExit, NodeSearch::kBranchless, NodeSearch::kAvx2,
@@ -109,4 +109,4 @@ TEST(NodeSearchTest, TheDefaultRunsHere) {
 }
 
 }  // namespace
-}  // namespace lab
+}  // namespace engine_race::lab

@@ -19,7 +19,7 @@
 namespace engine_race::test {
 namespace {
 
-using ::harness::TableShape;
+using harness::TableShape;
 using lab::BlockCache;
 using lab::CountReader;
 using lab::Encoding;
@@ -149,7 +149,7 @@ TEST_P(LabTableTest, HoldsItOverSeveralExtentsInItsFramesAndTheCacheAlone) {
                              : set.indexes == Reach::kPointer ? file.extent_count()
                                                               : 0;
   EXPECT_EQ(frames_->pool()->used_count(), in_frames);
-  EXPECT_GE(cache_->used_bytes(), (file.block_count() - in_frames) * ::lab::kBlockBytes);
+  EXPECT_GE(cache_->used_bytes(), (file.block_count() - in_frames) * lab::kBlockBytes);
   // Lookups need no file.
   std::filesystem::remove(dir_.Join("t"));
   ASSERT_NO_FATAL_FAILURE(ExpectAll(&random));
@@ -274,7 +274,7 @@ TEST(LabTableFileTest, HasItsNameOnceItIsWholeAndReplacesAnOlderOne) {
       }
     }
     ASSERT_TRUE(builder->Finish().ok());
-    EXPECT_EQ(std::filesystem::file_size(dir.Join("t")), blocks * ::lab::kBlockBytes);
+    EXPECT_EQ(std::filesystem::file_size(dir.Join("t")), blocks * lab::kBlockBytes);
   }
   EXPECT_EQ(lab::TableFileBuilder::Create(dir.fd(), "t", Encoding::kTree, {12, 8}, &builder).code(),
             Code::kInvalidArgument);

@@ -23,8 +23,8 @@
 
 namespace engine_race::test {
 
-inline constexpr std::array kEncodings = {::lab::Encoding::kRestart, ::lab::Encoding::kSquare,
-                                          ::lab::Encoding::kTree};
+inline constexpr std::array kEncodings = {lab::Encoding::kRestart, lab::Encoding::kSquare,
+                                          lab::Encoding::kTree};
 
 using Records = std::map<std::string, std::string>;
 
@@ -81,7 +81,7 @@ inline std::string PayloadOf(const std::string& key, uint32_t payload_bytes) {
 }
 
 // Up to `count` records; fewer if the kind has fewer keys.
-inline Records RandomRecords(KeyKind kind, const ::harness::TableShape& shape, size_t count,
+inline Records RandomRecords(KeyKind kind, const harness::TableShape& shape, size_t count,
                              std::mt19937_64* random) {
   Records records;
   for (size_t tries = 0; records.size() < count && tries < 4 * count; ++tries) {
@@ -122,11 +122,11 @@ class TableDir {
   int fd() const { return fd_.get(); }
   std::string Join(const std::string& name) const { return dir_.Join(name); }
 
-  Status Build(const std::string& name, const ::harness::TableShape& shape,
-               ::lab::Encoding encoding, const Records& records) const {
-    std::unique_ptr<::lab::TableFileBuilder> builder;
+  Status Build(const std::string& name, const harness::TableShape& shape, lab::Encoding encoding,
+               const Records& records) const {
+    std::unique_ptr<lab::TableFileBuilder> builder;
     ENGINE_RACE_RETURN_IF_ERROR(
-        ::lab::TableFileBuilder::Create(fd(), name, encoding, shape, &builder));
+        lab::TableFileBuilder::Create(fd(), name, encoding, shape, &builder));
     for (const auto& [key, payload] : records) {
       ENGINE_RACE_RETURN_IF_ERROR(builder->Add(key.data(), payload.data()));
     }

@@ -11,7 +11,7 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -44,11 +44,11 @@ BareWrites LoopIn(const std::string& dir) {
 }
 
 TEST(BareWritesTest, EveryFullGroupIsInAFile) {
-  const engine_race::test::TempDir dir;
+  const test::TempDir dir;
   BareWrites loop = LoopIn(dir.path());
   loop.record_count = uint64_t{kThreads} * kGroupRecords * 3;
   TimedPoint run;
-  const engine_race::Status status = RunBareWrites(loop, &run);
+  const Status status = RunBareWrites(loop, &run);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(run.request_count, loop.record_count);
   std::set<uint64_t> expected;
@@ -58,7 +58,7 @@ TEST(BareWritesTest, EveryFullGroupIsInAFile) {
 }
 
 TEST(BareWritesTest, RecordsSpreadOverTheGroupsOfAThread) {
-  const engine_race::test::TempDir dir;
+  const test::TempDir dir;
   BareWrites loop = LoopIn(dir.path());
   loop.groups_per_thread = 8;
   loop.record_count = uint64_t{kThreads} * kGroupRecords * 100;
@@ -78,4 +78,4 @@ TEST(BareWritesTest, ADirectoryThatCannotBeMadeIsAFailure) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -8,12 +8,8 @@
 #include "harness/load/store_runs.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Options;
-using engine_race::Status;
 
 constexpr uint64_t kRecords = 3000;
 
@@ -33,7 +29,7 @@ class DrawnReadsTest : public ::testing::Test {
     return reads;
   }
 
-  const engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  const test::TempDir temp_{test::FastParent()};
   const StoreShape shape_{temp_.path() + "/store", "", kRecords, 5};
   Options options_;
 };
@@ -87,8 +83,8 @@ TEST_F(DrawnReadsTest, WhatIsNotThereFailsTheRun) {
 
 TEST_F(DrawnReadsTest, OtherValuesFailTheRun) {
   {
-    std::unique_ptr<engine_race::Store> store;
-    ASSERT_TRUE(engine_race::Store::Open(options_, shape_.dir, &store).ok());
+    std::unique_ptr<Store> store;
+    ASSERT_TRUE(Store::Open(options_, shape_.dir, &store).ok());
     const StoreRuns runs(shape_);
     for (uint64_t i = 0; i < kRecords; ++i) {
       const std::string value(kValueSize, 'x');
@@ -103,4 +99,4 @@ TEST_F(DrawnReadsTest, OtherValuesFailTheRun) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

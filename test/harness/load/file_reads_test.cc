@@ -8,13 +8,13 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 TEST(ReadFilesTest, ReadsTheDataOfEachFileWithTheNameOnce) {
-  const engine_race::test::TempDir dir;
+  const test::TempDir dir;
   std::filesystem::create_directory(dir.path() + "/inside");
   const auto make = [&](const std::string& name, uint64_t begin, uint64_t bytes) {
     std::ofstream file(dir.path() + "/" + name);
@@ -29,7 +29,7 @@ TEST(ReadFilesTest, ReadsTheDataOfEachFileWithTheNameOnce) {
   std::filesystem::resize_file(dir.path() + "/value_behind_a_hole", 4096 * kMiB);
   make("other", 0, kMiB);
   TimedPoint point;
-  engine_race::Status status = ReadFiles(dir.path(), kValueFilePrefix, &point, kMiB, 8);
+  Status status = ReadFiles(dir.path(), kValueFilePrefix, &point, kMiB, 8);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(point.byte_count, 73 * kMiB + 5);
   EXPECT_EQ(point.request_count, 74u);
@@ -41,4 +41,4 @@ TEST(ReadFilesTest, ReadsTheDataOfEachFileWithTheNameOnce) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

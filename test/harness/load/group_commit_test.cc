@@ -8,11 +8,8 @@
 #include <thread>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 constexpr uint64_t kCommitters = 16;
 constexpr uint64_t kWrites = 500;
@@ -73,4 +70,4 @@ TEST(GroupCommitTest, AFailureReachesEveryWriteOfItsGroup) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,14 +13,8 @@
 #include "harness/load/fill_keys.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::BucketLog;
-using engine_race::Code;
-using engine_race::Index;
-using engine_race::Options;
-using engine_race::ValueRef;
 
 constexpr uint64_t kKeys = 5000;
 constexpr uint64_t kSeed = 3;
@@ -36,7 +30,7 @@ class IndexKeysTest : public ::testing::Test {
     ASSERT_TRUE(FillKeyLogs(options_, store_dir_, kKeys, kSeed).ok());
   }
 
-  const engine_race::test::TempDir dir_;
+  const test::TempDir dir_;
   std::string store_dir_;
   Options options_;
   std::unique_ptr<IndexKeys> keys_;
@@ -73,7 +67,7 @@ TEST_F(IndexKeysTest, EntriesAreReadInOrderOfSlots) {
   std::unique_ptr<BucketLog> log;
   ASSERT_TRUE(BucketLog::Open(options_, store_dir_, &log).ok());
   uint64_t count = 0;
-  std::vector<engine_race::format::KeyEntry> entries;
+  std::vector<format::KeyEntry> entries;
   for (uint32_t bucket = 0; bucket < options_.bucket_count; ++bucket) {
     ASSERT_TRUE(ReadEntries(log.get(), bucket, &entries).ok());
     count += entries.size();
@@ -85,4 +79,4 @@ TEST_F(IndexKeysTest, EntriesAreReadInOrderOfSlots) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -11,10 +11,8 @@
 #include <utility>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 L1Records SmallRecords(uint32_t key_bytes = 16, uint32_t payload_bytes = 8) {
   L1Records records;
@@ -206,8 +204,7 @@ TEST(RunLookupsTest, AWrongPayloadFailsTheRun) {
   for (const uint32_t threads : {1u, 3u}) {
     TimedPoint run;
     const uint64_t first = lookups.chunk_count() - 1;
-    EXPECT_EQ(RunLookups(lookups, {threads, 0, 0, first}, make, &run).code(),
-              engine_race::Code::kCorruption)
+    EXPECT_EQ(RunLookups(lookups, {threads, 0, 0, first}, make, &run).code(), Code::kCorruption)
         << threads;
   }
 }
@@ -222,7 +219,7 @@ TEST(ForEachOnThreadsTest, DoesEachOnceAndTellsOfAFailure) {
   EXPECT_EQ(
       ForEachOnThreads(100, [](uint32_t i) { return i == 17 ? Status::NotFound() : Status::Ok(); })
           .code(),
-      engine_race::Code::kNotFound);
+      Code::kNotFound);
   EXPECT_TRUE(ForEachOnThreads(0, [](uint32_t) { return Status::NotFound(); }).ok());
 }
 
@@ -246,4 +243,4 @@ TEST(L1LookupsTest, KeysOfWordsHaveTheSumsOfTheirValues) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

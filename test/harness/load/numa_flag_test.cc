@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::NumaMode;
 
 TEST(NumaFlagTest, ParsesModesAndNodes) {
   EXPECT_EQ(ParseNuma("none")->mode, NumaMode::kNone);
@@ -21,10 +19,10 @@ TEST(NumaFlagTest, ParsesModesAndNodes) {
 }
 
 TEST(NumaFlagTest, FindsANodeThatIsNotThere) {
-  engine_race::numa::Topology topology;
+  numa::Topology topology;
   topology.from_kernel = true;
   topology.nodes = {{0, {}, 0, {}}, {2, {}, 0, {}}};
-  engine_race::NumaOptions numa;
+  NumaOptions numa;
   EXPECT_EQ(ParseNumaFlag("bind:0,2", topology, &numa), "");
   EXPECT_EQ(numa.nodes, (std::vector<uint32_t>{0, 2}));
   EXPECT_EQ(ParseNumaFlag("bind:0-2", topology, &numa), "--numa bind:0-2: there is no node 1");
@@ -38,4 +36,4 @@ TEST(NumaFlagTest, FindsANodeThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

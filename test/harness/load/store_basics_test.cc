@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 TEST(IsStoreFileTest, KnowsTheNamesOfTheEngine) {
@@ -42,4 +42,4 @@ TEST(RaceBytesTest, CountsWhatThePhasesWrite) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -7,10 +7,8 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 constexpr ClaimTarget kTargets[] = {{"speed", ">= 2"}, {"cost", ""}, {"missing", "= 1"}};
 
@@ -149,4 +147,4 @@ TEST_F(ClaimRunTest, ARoundThatFailsLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

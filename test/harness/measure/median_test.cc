@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 TEST(MedianTest, LiesInTheMiddle) {
@@ -20,4 +20,4 @@ TEST(MedianTest, QuartilesLieBetweenNeighbours) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -3,10 +3,8 @@
 
 #include <gtest/gtest.h>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 TimedPoint SomePoint() {
   TimedPoint point;
@@ -34,7 +32,7 @@ TEST(IoReportTest, APointGivesRateBandwidthCpuAndLatency) {
 
 TEST(IoReportTest, RequestsWithoutLatencyHaveNone) {
   TimedPoint point = SomePoint();
-  point.latency = engine_race::LatencyHistogram();
+  point.latency = LatencyHistogram();
   ResultRow row;
   AddPoint(point, &row);
   EXPECT_FALSE(row.contains("mean_ns"));
@@ -124,4 +122,4 @@ TEST(IoReportTest, BytesTakeTheirUnit) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -9,13 +9,13 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
 
 TEST(ResultFileTest, ATrialLeavesNoFile) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   EXPECT_TRUE(CanSave(""));
   EXPECT_TRUE(CanSave(temp.Join("made/figures.json")));
   EXPECT_TRUE(fs::is_empty(temp.Join("made")));
@@ -27,7 +27,7 @@ TEST(ResultFileTest, ATrialLeavesNoFile) {
 }
 
 TEST(ResultFileTest, ATrialLeavesASymlinkAlone) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   fs::create_symlink(temp.Join("target"), temp.Join("link"));
   EXPECT_TRUE(CanSave(temp.Join("link")));
   EXPECT_TRUE(fs::is_symlink(temp.Join("link")));
@@ -39,11 +39,11 @@ TEST(ResultFileTest, ATrialLeavesASymlinkAlone) {
 
 // A trial that opened the pipe would wait for its reader.
 TEST(ResultFileTest, ATrialDoesNotOpenAPipe) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   ASSERT_EQ(::mkfifo(temp.Join("pipe").c_str(), 0600), 0);
   EXPECT_TRUE(CanSave(temp.Join("pipe")));
   EXPECT_TRUE(fs::is_fifo(temp.Join("pipe")));
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

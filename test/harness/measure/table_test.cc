@@ -4,7 +4,7 @@
 
 #include "harness/measure/progress.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 TEST(TableTest, LinesUpItsColumns) {
@@ -33,4 +33,4 @@ TEST(ProgressTest, TellsShareRateAndTimeLeft) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -7,21 +7,21 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
 
 TEST(InstanceDirsTest, OnlyOneLauncherHoldsADirectory) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   const std::string dir = temp.Join("a");
   {
     InstanceDirs first;
     ASSERT_TRUE(first.Take(dir).ok());
     EXPECT_TRUE(fs::is_directory(dir));
     InstanceDirs second;
-    const engine_race::Status refused = second.Take(dir);
-    EXPECT_EQ(refused.code(), engine_race::Code::kInvalidArgument);
+    const Status refused = second.Take(dir);
+    EXPECT_EQ(refused.code(), Code::kInvalidArgument);
     EXPECT_NE(refused.message().find(dir + " is in use"), std::string::npos) << refused.message();
     EXPECT_TRUE(second.Take(temp.Join("b")).ok());
   }
@@ -30,7 +30,7 @@ TEST(InstanceDirsTest, OnlyOneLauncherHoldsADirectory) {
 }
 
 TEST(InstanceDirsTest, LeavesNoEmptyDirectoryThatItMade) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   fs::create_directory(temp.Join("before"));
   {
     InstanceDirs dirs;
@@ -45,12 +45,12 @@ TEST(InstanceDirsTest, LeavesNoEmptyDirectoryThatItMade) {
 }
 
 TEST(InstanceDirsTest, NamesWhatCannotBeMade) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   std::ofstream(temp.Join("file")) << "x";
   InstanceDirs dirs;
-  const engine_race::Status refused = dirs.Take(temp.Join("file/a"));
+  const Status refused = dirs.Take(temp.Join("file/a"));
   EXPECT_NE(refused.message().find("file/a"), std::string::npos) << refused.message();
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

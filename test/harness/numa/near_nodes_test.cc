@@ -5,12 +5,11 @@
 
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Code;
-using engine_race::numa::Node;
-using engine_race::numa::Topology;
+using numa::Node;
+using numa::Topology;
 using Ids = std::vector<uint32_t>;
 using Groups = std::vector<Ids>;
 
@@ -56,4 +55,4 @@ TEST(NearNodesTest, MemoryAloneJoinsTheNearestGroup) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,11 +10,11 @@
 #include "harness/numa/report.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::numa::Node;
-using engine_race::numa::Topology;
+using numa::Node;
+using numa::Topology;
 
 // Nodes 0, 2 and 5 with CPUs 0-1, 2-3 and none; node 5 is memory alone, and farther away.
 Topology ThreeNodes() {
@@ -146,11 +146,11 @@ class ProcDirTest : public ::testing::Test {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  engine_race::Status Read(const std::vector<uint32_t>& nodes = {}) {
+  Status Read(const std::vector<uint32_t>& nodes = {}) {
     return ReadProcessMemory(temp_.path(), 7, ThreeNodes(), nodes, &memory_);
   }
 
-  const engine_race::test::TempDir temp_;
+  const test::TempDir temp_;
   ProcessMemory memory_;
 };
 
@@ -207,12 +207,12 @@ TEST_F(ProcDirTest, CountsThreadsByTheirCpus) {
 }
 
 TEST_F(ProcDirTest, SaysWhatIsMissingOrUnknown) {
-  EXPECT_EQ(Read().code(), engine_race::Code::kNotFound);
+  EXPECT_EQ(Read().code(), Code::kNotFound);
   Write("status", "Name:\trace\nCpus_allowed_list:\t2-3\n");
-  EXPECT_EQ(Read().code(), engine_race::Code::kNotSupported);
+  EXPECT_EQ(Read().code(), Code::kNotSupported);
   Write("numa_maps", "00600000 default anon=3 N0=3\nnonsense\n");
   Write("maps", "");
-  EXPECT_EQ(Read().code(), engine_race::Code::kIOError);
+  EXPECT_EQ(Read().code(), Code::kIOError);
   EXPECT_NE(Read().message().find("numa_maps: line 2"), std::string::npos) << Read().message();
   Write("status", "Name:\trace\nCpus_allowed_list:\tmany\n");
   EXPECT_NE(Read().message().find("7/status"), std::string::npos) << Read().message();
@@ -222,7 +222,7 @@ TEST_F(ProcDirTest, SaysWhatIsMissingOrUnknown) {
 TEST(OwnMemoryTest, FindsCodeAndMemoryOfThisProcess) {
   if (::access("/proc/self/numa_maps", R_OK) != 0) GTEST_SKIP() << "a kernel without NUMA";
   Topology topology;
-  ASSERT_TRUE(engine_race::numa::ReadTopology("/sys", &topology).ok());
+  ASSERT_TRUE(numa::ReadTopology("/sys", &topology).ok());
   const std::vector<char> touched(8 << 20, 'x');
   ProcessMemory memory;
   ASSERT_TRUE(ReadProcessMemory("/proc", ::getpid(), topology, {}, &memory).ok());
@@ -307,4 +307,4 @@ TEST(ReportTest, ComparesReportsOfDifferentLengths) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

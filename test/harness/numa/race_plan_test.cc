@@ -8,13 +8,12 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::KeyRange;
-using engine_race::numa::Allowed;
-using engine_race::numa::Node;
-using engine_race::numa::Topology;
+using numa::Allowed;
+using numa::Node;
+using numa::Topology;
 
 constexpr uint64_t kLast = ~uint64_t{0};
 constexpr uint64_t kMemory = 1 << 20;
@@ -33,9 +32,9 @@ const Allowed kAll = {{0, 1, 2, 3}, {0, 1, 2, 3}};
 std::string WhyNot(const RaceRequest& request, const Topology& topology = FourNodes(),
                    const Allowed& allowed = kAll) {
   std::vector<InstancePlan> plans;
-  const engine_race::Status status = PlanRace(request, topology, allowed, &plans);
+  const Status status = PlanRace(request, topology, allowed, &plans);
   if (status.ok()) return "";
-  EXPECT_EQ(status.code(), engine_race::Code::kInvalidArgument);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
   return status.message();
 }
 
@@ -43,7 +42,7 @@ std::vector<InstancePlan> Planned(const RaceRequest& request,
                                   const Topology& topology = FourNodes(),
                                   const Allowed& allowed = kAll) {
   std::vector<InstancePlan> plans;
-  const engine_race::Status status = PlanRace(request, topology, allowed, &plans);
+  const Status status = PlanRace(request, topology, allowed, &plans);
   EXPECT_TRUE(status.ok()) << status.message();
   return plans;
 }
@@ -157,7 +156,7 @@ TEST(RacePlanTest, SplitsAllKeysEvenly) {
 }
 
 TEST(RacePlanTest, DirectoriesByHandExistAndDiffer) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   std::filesystem::create_directory(temp.Join("a"));
   std::filesystem::create_directory(temp.Join("b"));
   std::filesystem::create_directory_symlink(temp.Join("a"), temp.Join("link"));
@@ -176,4 +175,4 @@ TEST(RacePlanTest, DirectoriesByHandExistAndDiffer) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

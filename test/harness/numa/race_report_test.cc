@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 InstanceResult ResultOf(double cpu_seconds, std::optional<double> code_local,
@@ -43,4 +43,4 @@ TEST(RaceReportTest, ShowsTheHeapAndEachInstancesShareOfTheCpuTime) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

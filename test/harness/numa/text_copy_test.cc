@@ -17,12 +17,10 @@
 #include "test/e2e/small_disk.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
-using engine_race::Code;
-using engine_race::Status;
 
 std::string Content(const std::string& path) {
   std::ifstream file(path);
@@ -38,7 +36,7 @@ class TextCopyTest : public ::testing::Test {
     target_ = temp_.Join("copy");
   }
 
-  const engine_race::test::TempDir temp_;
+  const test::TempDir temp_;
   std::string source_;
   std::string target_;
 };
@@ -113,7 +111,7 @@ TEST_F(TextCopyTest, FindsThePagesOfTheFile) {
 
 // A file system that can share blocks between files: a real copy shares none, a reflink all.
 TEST_F(TextCopyTest, KnowsBlocksThatAreShared) {
-  const engine_race::test::SmallDisk disk(engine_race::test::DiskKind::kXfs);
+  const test::SmallDisk disk(test::DiskKind::kXfs);
   if (!disk.mounted()) GTEST_SKIP() << "mounting a file system needs root and mkfs.xfs";
   const std::string dir = disk.StoreDir();
   fs::create_directory(dir);
@@ -122,8 +120,8 @@ TEST_F(TextCopyTest, KnowsBlocksThatAreShared) {
   ASSERT_TRUE(second.ok()) << second.message();
   EXPECT_TRUE(CheckOwnExtents(dir + "/copy").ok());
   {
-    const engine_race::UniqueFd from(::open((dir + "/copy").c_str(), O_RDONLY));
-    const engine_race::UniqueFd to(::open((dir + "/clone").c_str(), O_RDWR | O_CREAT, 0700));
+    const UniqueFd from(::open((dir + "/copy").c_str(), O_RDONLY));
+    const UniqueFd to(::open((dir + "/clone").c_str(), O_RDWR | O_CREAT, 0700));
     ASSERT_EQ(::ioctl(to.get(), FICLONE, from.get()), 0);
   }
   for (const std::string name : {"/copy", "/clone"}) {
@@ -135,4 +133,4 @@ TEST_F(TextCopyTest, KnowsBlocksThatAreShared) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -23,11 +23,8 @@
 
 extern char** environ;
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 constexpr uint64_t kMemoryBytes = uint64_t{64} << 20;
 constexpr uint32_t kWriters = 8;
@@ -112,7 +109,7 @@ class KvTest : public ::testing::TestWithParam<std::string> {
     EXPECT_EQ(next, expected_.end());
   }
 
-  const engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  const test::TempDir temp_{test::FastParent()};
   std::unique_ptr<KvStore> store_;
   std::map<uint64_t, uint64_t> expected_;  // versions by key
 };
@@ -374,4 +371,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, KvTest, ::testing::ValuesIn(StoreNames()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,10 +10,8 @@
 #include "harness/opponents/peers.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 // Sets how many files this process may open, as far as its hard limit allows. The destructor
 // restores the limit.
@@ -68,7 +66,7 @@ class LevelDbTest : public ::testing::TestWithParam<KvStoreKind> {
   }
 
  private:
-  const engine_race::test::TempDir dir_{engine_race::test::FastParent()};
+  const test::TempDir dir_{test::FastParent()};
 };
 
 // LevelDB's default would open and close files all the time.
@@ -91,4 +89,4 @@ INSTANTIATE_TEST_SUITE_P(Here, LevelDbTest, ::testing::ValuesIn(LevelDbHere()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

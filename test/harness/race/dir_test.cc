@@ -8,7 +8,7 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 void Touch(const std::string& path) { std::ofstream(path) << "x"; }
 
 TEST(RaceDirTest, LeavesForeignFilesAlone) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   Touch(temp.path() + "/thesis.txt");
   RaceDir dir;
   std::string error;
@@ -26,7 +26,7 @@ TEST(RaceDirTest, LeavesForeignFilesAlone) {
 }
 
 TEST(RaceDirTest, LeavesAStoreThatItDidNotMakeAlone) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   Touch(temp.path() + "/manifest");
   RaceDir dir;
   std::string error;
@@ -34,7 +34,7 @@ TEST(RaceDirTest, LeavesAStoreThatItDidNotMakeAlone) {
 }
 
 TEST(RaceDirTest, LeavesForeignFilesBesideItsStoreAlone) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   std::string error;
   {
     RaceDir dir;
@@ -47,7 +47,7 @@ TEST(RaceDirTest, LeavesForeignFilesBesideItsStoreAlone) {
 }
 
 TEST(RaceDirTest, ReplacesItsOwnStore) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   std::string error;
   RaceConfig config;
   config.keys = KeyShape::kZipfian;
@@ -71,4 +71,4 @@ TEST(RaceDirTest, ReplacesItsOwnStore) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

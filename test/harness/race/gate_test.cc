@@ -7,18 +7,18 @@
 
 #include "engine_race/base/sys.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 struct Pipe {
   Pipe() {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);
-    in = engine_race::UniqueFd(ends[0]);
-    out = engine_race::UniqueFd(ends[1]);
+    in = UniqueFd(ends[0]);
+    out = UniqueFd(ends[1]);
   }
-  engine_race::UniqueFd in;
-  engine_race::UniqueFd out;
+  UniqueFd in;
+  UniqueFd out;
 };
 
 TEST(GateTest, WithoutOtherInstancesItIsOpen) { EXPECT_TRUE(PassGate({}, "start write")); }
@@ -46,4 +46,4 @@ TEST(GateTest, ALauncherThatHasGoneIsNoSignal) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 TEST(RaceJsonTest, APhaseLearnsWhetherTheIndexIsWritten) {
@@ -20,4 +20,4 @@ TEST(RaceJsonTest, APhaseLearnsWhetherTheIndexIsWritten) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -8,13 +8,13 @@
 
 #include "test/e2e/engine_fixture.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // The exit code of a process that catches interrupts and then gets one of them; 0 if it has seen
 // it.
 int SeesIn(int signal, void (*before)(int)) {
-  return engine_race::test::InChild([signal, before] {
+  return test::InChild([signal, before] {
     ::signal(signal, before);
     CatchInterrupts();
     ::raise(signal);
@@ -47,7 +47,7 @@ TEST(ChildProcessTest, SignalsReachTheChild) {
 }
 
 TEST(ChildProcessTest, AChildOfAnInterruptedProgramIsTold) {
-  const int code = engine_race::test::InChild([] {
+  const int code = test::InChild([] {
     CatchInterrupts();
     ::raise(SIGINT);
     return RunChild({"sleep", "10000"}, 60).exit_code;
@@ -81,8 +81,8 @@ TEST(ChildProcessTest, AChildDiesWithItsParent) {
 }
 
 TEST(ChildProcessTest, AParentThatIsGoneIsNoticed) {
-  EXPECT_EQ(engine_race::test::InChild([] { return DieWithParent(::getpid()) ? 1 : 0; }), 0);
+  EXPECT_EQ(test::InChild([] { return DieWithParent(::getpid()) ? 1 : 0; }), 0);
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,7 +10,7 @@
 #include "harness/system/process_stats.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 TEST(DeviceIoTest, ParsesABlockDevice) {
@@ -45,7 +45,7 @@ TEST(DeviceIoTest, ADifferenceIsThatOfEachCount) {
 }
 
 TEST(DeviceIoTest, FindsTheDeviceOrTheProcess) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   const DeviceIo io(temp.Join("."));
   EXPECT_EQ(io.device().empty(), io.source() == "/proc/self/io");
   EXPECT_EQ(DeviceIo("/proc").source(), "/proc/self/io");
@@ -53,7 +53,7 @@ TEST(DeviceIoTest, FindsTheDeviceOrTheProcess) {
 }
 
 TEST(DiskTest, CountsAllocatedBytes) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   EXPECT_EQ(AllocatedBytes(temp.Join("missing")), 0u);
   std::filesystem::create_directory(temp.Join("below"));
   const std::string path = temp.Join("below/file");
@@ -100,4 +100,4 @@ TEST(ProcessStatsTest, AnOpenFileCounts) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

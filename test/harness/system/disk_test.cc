@@ -7,11 +7,11 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 TEST(NearestDirTest, IsTheDirectoryOrTheNearestAboveIt) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   EXPECT_EQ(NearestDir(temp.path()), temp.path());
   EXPECT_EQ(NearestDir(temp.Join("one/two/three")), temp.path());
   EXPECT_EQ(NearestDir("/no such directory/inside"), "/");
@@ -24,7 +24,7 @@ TEST(NearestDirTest, StartsFromTheWorkingDirectory) {
 }
 
 TEST(WhyNoRoomTest, AFileSystemMustHoldAllNeedsTogether) {
-  const engine_race::test::TempDir dir;
+  const test::TempDir dir;
   constexpr uint64_t kMuch = uint64_t{1} << 60;
   EXPECT_EQ(WhyNoRoom({{dir.path(), 1}}), "");
   EXPECT_EQ(WhyNoRoom({{dir.path() + "/of/tomorrow", 1}}), "");
@@ -37,4 +37,4 @@ TEST(WhyNoRoomTest, AFileSystemMustHoldAllNeedsTogether) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

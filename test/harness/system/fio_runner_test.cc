@@ -9,7 +9,7 @@
 #include "harness/system/child_process.h"
 #include "test/e2e/engine_fixture.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 const FioJob kReads = {"reads", {}, false};
@@ -58,7 +58,7 @@ TEST(FioRunnerTest, ReportsOfFailuresAreNotOk) {
 
 // Without a PATH no fio can be started, and that would be another error.
 TEST(FioRunnerTest, NoJobIsStartedAfterAnInterrupt) {
-  const int code = engine_race::test::InChild([] {
+  const int code = test::InChild([] {
     CatchInterrupts();
     ::raise(SIGINT);
     FioRunner fio("/dev/null");
@@ -69,4 +69,4 @@ TEST(FioRunnerTest, NoJobIsStartedAfterAnInterrupt) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -14,7 +14,7 @@
 #include "engine_race/base/text_file.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 constexpr char kV1Mounts[] =
@@ -57,7 +57,7 @@ TEST(MemoryCgroupTest, AGroupWhoseNameOnlyBeginsLikeTheMountsLiesElsewhere) {
 }
 
 TEST(MemoryCgroupTest, TheParentHandsTheControllerDown) {
-  const engine_race::test::TempDir temp;
+  const test::TempDir temp;
   const std::string inner = temp.Join("a/b");
   std::filesystem::create_directories(inner);
   const auto parent_of = [&](const char* own) {
@@ -76,7 +76,7 @@ TEST(MemoryCgroupTest, TheParentHandsTheControllerDown) {
 TEST(MemoryCgroupTest, EachGroupHasANameOfItsOwn) {
   constexpr uint64_t kLimitBytes = uint64_t{64} << 20;
   MemoryCgroup first;
-  const engine_race::Status created = first.Create(kLimitBytes);
+  const Status created = first.Create(kLimitBytes);
   if (!created.ok()) GTEST_SKIP() << created.message();
   MemoryCgroup second;
   ASSERT_TRUE(second.Create(kLimitBytes).ok());
@@ -95,9 +95,9 @@ TEST(MemoryCgroupTest, ACapIsThereForTheChildAndGoneAfterwards) {
   std::string path;
   {
     MemoryCgroup group;
-    const engine_race::Status created = group.Create(kLimitBytes);
+    const Status created = group.Create(kLimitBytes);
     if (!created.ok()) {
-      EXPECT_EQ(created.code(), engine_race::Code::kNotSupported);
+      EXPECT_EQ(created.code(), Code::kNotSupported);
       ASSERT_FALSE(created.message().empty());
       GTEST_SKIP() << created.message();
     }
@@ -120,4 +120,4 @@ TEST(MemoryCgroupTest, ACapIsThereForTheChildAndGoneAfterwards) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 std::vector<NumaMapping> NumaOf(const std::string& text) {
@@ -166,4 +166,4 @@ TEST(StatusFieldTest, FindsTheLineOfAName) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

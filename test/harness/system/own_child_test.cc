@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Status;
 using ::testing::internal::CaptureStdout;
 using ::testing::internal::GetCapturedStdout;
 
@@ -95,4 +94,4 @@ TEST(ChildCommandTest, IsThisProgramAgain) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -10,7 +10,7 @@
 #include "test/e2e/engine_fixture.h"
 #include "test/forbidden_calls.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 // Executable mappings of this process: of files, and anonymous ones.
@@ -22,7 +22,7 @@ struct Texts {
 Texts ListTexts() {
   Texts texts;
   size_t bad_line = 0;
-  const auto mappings = ParseMaps(engine_race::ReadTextFile("/proc/self/maps"), &bad_line);
+  const auto mappings = ParseMaps(ReadTextFile("/proc/self/maps"), &bad_line);
   if (!mappings) return texts;
   for (const Mapping& mapping : *mappings) {
     if (!mapping.executable || mapping.path.starts_with("[")) continue;
@@ -51,16 +51,14 @@ int MoveAndLook() {
   return MoveTextToOwnMemory().ok() && ListTexts().anonymous == after.anonymous ? 0 : 7;
 }
 
-TEST(OwnTextTest, AllTextMovesAndGoesOnWorking) {
-  EXPECT_EQ(engine_race::test::InChild(MoveAndLook), 0);
-}
+TEST(OwnTextTest, AllTextMovesAndGoesOnWorking) { EXPECT_EQ(test::InChild(MoveAndLook), 0); }
 
 TEST(OwnTextTest, ASystemThatForbidsItIsSaidAndNothingMoves) {
   constexpr int kNoFilter = 77;
-  const int exit_code = engine_race::test::InChild([] {
+  const int exit_code = test::InChild([] {
     const Texts before = ListTexts();
-    if (!engine_race::test::ForbidCalls({SYS_mprotect})) return kNoFilter;
-    if (MoveTextToOwnMemory().code() != engine_race::Code::kNotSupported) return 1;
+    if (!test::ForbidCalls({SYS_mprotect})) return kNoFilter;
+    if (MoveTextToOwnMemory().code() != Code::kNotSupported) return 1;
     return ListTexts().of_files == before.of_files ? 0 : 2;
   });
   if (exit_code == kNoFilter) GTEST_SKIP() << "no filter of system calls can be had here";
@@ -68,4 +66,4 @@ TEST(OwnTextTest, ASystemThatForbidsItIsSaidAndNothingMoves) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

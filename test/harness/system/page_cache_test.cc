@@ -9,16 +9,16 @@
 #include "harness/system/disk.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 TEST(PageCacheTest, FilesInMemoryAreNotDropped) {
   const std::filesystem::path parent = "/dev/shm";
   if (!FileSystemName(parent.string()).starts_with("tmpfs")) GTEST_SKIP() << "no tmpfs";
-  const engine_race::test::TempDir dir(parent);
+  const test::TempDir dir(parent);
   std::ofstream(dir.Join("file")) << "some";
   EXPECT_EQ(DropPageCache(dir.path()), "not dropped: the files lie in memory");
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -8,7 +8,7 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -17,7 +17,7 @@ class WorkDirTest : public ::testing::Test {
  protected:
   void Touch(const std::string& name) { std::ofstream(temp_.Join(name)) << "x"; }
 
-  engine_race::test::TempDir temp_;
+  test::TempDir temp_;
   std::string error_;
 };
 
@@ -69,4 +69,4 @@ TEST_F(WorkDirTest, AnEmptyFileSystemIsEmpty) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

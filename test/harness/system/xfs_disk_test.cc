@@ -9,11 +9,11 @@
 #include "harness/system/disk.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::test::FastParent;
-using engine_race::test::TempDir;
+using test::FastParent;
+using test::TempDir;
 
 TEST(XfsDiskTest, ItsFilesGoWithIt) {
   if (!XfsDisk::WhyNot().empty()) GTEST_SKIP() << XfsDisk::WhyNot();
@@ -21,7 +21,7 @@ TEST(XfsDiskTest, ItsFilesGoWithIt) {
   std::string file;
   {
     XfsDisk disk;
-    const engine_race::Status mounted = disk.Mount(dir.path(), 1);
+    const Status mounted = disk.Mount(dir.path(), 1);
     if (!mounted.ok()) GTEST_SKIP() << mounted.ToString();
     EXPECT_TRUE(FileSystemName(disk.path()).starts_with("xfs on ")) << disk.path();
     file = disk.path() + "/file";
@@ -39,4 +39,4 @@ TEST(XfsDiskTest, WithoutItsDirectoryThereIsNone) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

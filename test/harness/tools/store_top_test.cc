@@ -21,11 +21,8 @@
 #include "engine_race/store.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::LatencyKind;
-using engine_race::PublishedStats;
 
 PublishedStats Before() {
   PublishedStats before;
@@ -101,7 +98,7 @@ TEST(StoreTopTest, TwoEqualStatesAreNoDivisionByZero) {
 
 TEST(StoreTopTest, ErrorsAreNamed) {
   PublishedStats now = Now();
-  now.stats.error_counts[static_cast<size_t>(engine_race::Code::kFull)] = 7;
+  now.stats.error_counts[static_cast<size_t>(Code::kFull)] = 7;
   EXPECT_NE(LineOf(TopTable("somewhere", Before(), now), "errors").find("7 kFull"),
             std::string::npos);
   const auto json = nlohmann::json::parse(TopJson("somewhere", Before(), now), nullptr, false);
@@ -129,13 +126,13 @@ int RunOnce(const std::string& dir, TopForm form, const char* output) {
 }
 
 TEST(StoreTopTest, AnOutputThatCannotBeWrittenIsAnExitCode) {
-  engine_race::test::TempDir dir;
-  engine_race::Options options;
+  test::TempDir dir;
+  Options options;
   options.bucket_count = 16;
   options.file_count = 1;
   options.stats_interval_ms = 10;
-  std::unique_ptr<engine_race::Store> store;
-  ASSERT_TRUE(engine_race::Store::Open(options, dir.path(), &store).ok());
+  std::unique_ptr<Store> store;
+  ASSERT_TRUE(Store::Open(options, dir.path(), &store).ok());
   for (const TopForm form : {TopForm::kTable, TopForm::kJson, TopForm::kPrometheus}) {
     EXPECT_EQ(RunOnce(dir.path(), form, "/dev/null"), 0);
     EXPECT_EQ(RunOnce(dir.path(), form, "/dev/full"), 2);
@@ -157,24 +154,24 @@ TEST(StoreTopTest, SpaceAndWriteAmplificationAreShown) {
 }
 
 TEST(StoreTopTest, PrometheusGetsNoStaleNumbers) {
-  engine_race::test::TempDir dir;
+  test::TempDir dir;
   std::ofstream(dir.Join("manifest")) << "there is a store";
-  const uint64_t now_ms = engine_race::BootTimeMs();
+  const uint64_t now_ms = BootTimeMs();
   for (const bool is_stale : {false, true}) {
     PublishedStats published = Now();
     published.interval_ms = 1000;
     // As old as the machine: a store that was started with it may be silent for five seconds.
     published.taken_at_ms = is_stale ? 0 : now_ms;
-    engine_race::UniqueFd directory;
-    ASSERT_TRUE(engine_race::sys::OpenDirectory(dir.path(), false, &directory).ok());
-    engine_race::StatsFile file;
-    ASSERT_TRUE(engine_race::StatsFile::Create(std::move(directory), 0600, published, &file).ok());
+    UniqueFd directory;
+    ASSERT_TRUE(sys::OpenDirectory(dir.path(), false, &directory).ok());
+    StatsFile file;
+    ASSERT_TRUE(StatsFile::Create(std::move(directory), 0600, published, &file).ok());
     EXPECT_EQ(RunOnce(dir.path(), TopForm::kPrometheus, "/dev/null"), is_stale ? 2 : 0);
   }
 }
 
 TEST(StoreTopTest, TheLabelIsTheAbsoluteNameAndUtf8) {
-  engine_race::test::TempDir dir;
+  test::TempDir dir;
   std::filesystem::create_directory(dir.Join("a\xff"));
   std::string text;
   ASSERT_TRUE(TopPrometheus(dir.Join("a\xff/.//"), Now(), &text).ok());
@@ -186,4 +183,4 @@ TEST(StoreTopTest, TheLabelIsTheAbsoluteNameAndUtf8) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

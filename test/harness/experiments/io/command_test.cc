@@ -11,7 +11,7 @@
 #include "harness/system/child_process.h"
 #include "test/harness/program_fixture.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -109,4 +109,4 @@ TEST(IoCommandTest, ExperimentsAreNumbersAndRanges) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

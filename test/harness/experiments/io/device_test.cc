@@ -8,11 +8,11 @@
 #include "test/loop_device.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::test::LoopDevice;
-using engine_race::test::TempDir;
+using test::LoopDevice;
+using test::TempDir;
 
 class IoDeviceTest : public ::testing::Test {
  protected:
@@ -52,4 +52,4 @@ TEST_F(IoDeviceTest, WhatIsNoDeviceSaysSo) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -11,13 +11,11 @@
 #include "harness/measure/timed.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
-using engine_race::Code;
-using engine_race::Status;
-using engine_race::test::TempDir;
+using test::TempDir;
 
 constexpr uint64_t kRawBytes = 4 << 20;
 constexpr double kSeconds = 0.01;
@@ -81,7 +79,7 @@ TEST_F(IoRawTest, WhatTheEngineTakesWorks) {
 TEST_F(IoRawTest, AReadPastTheEndIsAFailure) {
   // Claims to be longer than it is, so that reads come short.
   std::vector<RawFile> lying(1);
-  lying[0].fd = engine_race::UniqueFd(dup(files_[0].fd.get()));
+  lying[0].fd = UniqueFd(dup(files_[0].fd.get()));
   lying[0].size_bytes = uint64_t{1} << 40;
   load_.files = lying;
   load_.backend = RawBackends().front();
@@ -233,4 +231,4 @@ TEST(RunTimedTest, WhatABodyThrowsIsItsFailure) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -13,7 +13,7 @@
 #include "harness/system/child_process.h"
 #include "test/harness/program_fixture.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,7 +45,7 @@ TEST(L1RaceChildTest, TheCachesShareIsThatOfItsFunctionsAndLocks) {
                               &share)
                   .ok());
   EXPECT_DOUBLE_EQ(share, 0.5);
-  EXPECT_EQ(ParseCacheShare("# nothing\n", &share).code(), engine_race::Code::kNotSupported);
+  EXPECT_EQ(ParseCacheShare("# nothing\n", &share).code(), Code::kNotSupported);
 }
 
 TEST(L1RaceCommandTest, AsManyRecordsAsFit) {
@@ -129,4 +129,4 @@ TEST_F(L1ProgramTest, AnInterruptLeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

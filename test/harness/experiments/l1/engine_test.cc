@@ -9,10 +9,8 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Status;
 
 constexpr ClaimTarget kEngineTargets[] = {
     {kZipfGain, ""}, {kHitRate, ""}, {kUniformCost, ""}, {kHotRead, ""}, {kSecondEpoch, ""}};
@@ -35,7 +33,7 @@ class L1EngineTest : public ::testing::Test {
     shape_.seconds = 0.01;
   }
 
-  const engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  const test::TempDir temp_{test::FastParent()};
   L1EngineShape shape_;
   ClaimRounds rounds_{kEngineTargets};
 };
@@ -86,4 +84,4 @@ TEST_F(L1EngineTest, NothingIsLeftBehind) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

@@ -9,11 +9,8 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 class L1IndexRaceTest : public ::testing::Test {
  protected:
@@ -24,7 +21,7 @@ class L1IndexRaceTest : public ::testing::Test {
     config_.lookup_count = 8 * L1Lookups::kChunk;
   }
 
-  engine_race::test::TempDir dir_{engine_race::test::FastParent()};
+  test::TempDir dir_{test::FastParent()};
   L1RaceConfig config_;
   const uint64_t key_count_ = 150000;  // two buckets
 };
@@ -73,4 +70,4 @@ TEST_F(L1IndexRaceTest, MeasuresEveryVariantAndRemovesItsStores) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

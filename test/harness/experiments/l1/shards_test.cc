@@ -9,11 +9,8 @@
 
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
-
-using engine_race::Code;
-using engine_race::Status;
 
 constexpr ClaimTarget kShardTargets[] = {{kSharedNothing, ""}};
 
@@ -26,7 +23,7 @@ class L1ShardsTest : public ::testing::Test {
     shape_.rounds = {2, 0.001, 0.001, 1};
   }
 
-  const engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  const test::TempDir temp_{test::FastParent()};
   const L1Records records_{{16, 8}, 5, 4000, 7};
   std::unique_ptr<L1Files> files_;
   L1ShardsShape shape_;
@@ -58,4 +55,4 @@ TEST_F(L1ShardsTest, WhatIsNotFoundFailsARun) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness

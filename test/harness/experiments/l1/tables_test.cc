@@ -11,10 +11,9 @@
 #include "harness/experiments/l1/rounds.h"
 #include "test/test_util.h"
 
-namespace harness {
+namespace engine_race::harness {
 namespace {
 
-using engine_race::Status;
 using lab::Encoding;
 using lab::Protection;
 using lab::Reach;
@@ -38,7 +37,7 @@ class L1TablesTest : public ::testing::Test {
     return RunLookups(lookups, {2, 0.002, 0, 0}, answer, &run);
   }
 
-  engine_race::test::TempDir temp_{engine_race::test::FastParent()};
+  test::TempDir temp_{test::FastParent()};
   L1Records records_;
   std::unique_ptr<L1Files> files_;
 };
@@ -60,7 +59,7 @@ TEST_F(L1TablesTest, EveryStepFindsTheSame) {
       EXPECT_TRUE(status.ok()) << step.name << ": " << status.ToString();
     }
     // Sums of eleven records are not those of ten.
-    EXPECT_EQ(Run(seeks, tables->Seeks(9)).code(), engine_race::Code::kCorruption) << step.name;
+    EXPECT_EQ(Run(seeks, tables->Seeks(9)).code(), Code::kCorruption) << step.name;
   }
 }
 
@@ -118,7 +117,7 @@ TEST_F(L1TablesTest, OtherRecordsFailTheRun) {
   others.seed = 99;
   std::unique_ptr<L1Tables> tables;
   ASSERT_TRUE(OpenStep(L1StepNamed(kSwizzledStep), &tables).ok());
-  EXPECT_EQ(Run(L1Lookups(others, {1024}), tables->Gets()).code(), engine_race::Code::kNotFound);
+  EXPECT_EQ(Run(L1Lookups(others, {1024}), tables->Gets()).code(), Code::kNotFound);
 }
 
 TEST(L1StepsTest, EachRungAddsOneThing) {
@@ -193,4 +192,4 @@ TEST_F(L1TablesTest, RoundsNoteEachContenderAndTheRatiosOfTheirFastest) {
 }
 
 }  // namespace
-}  // namespace harness
+}  // namespace engine_race::harness
