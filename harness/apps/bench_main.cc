@@ -64,76 +64,62 @@ std::vector<std::string> NamesOf(const std::map<std::string, Value>& values) {
 void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
   BenchConfig* const config = &flags->plan.config;
   app->add_option("--benchmarks", flags->benchmarks,
-                  "what to run, in this order, with commas between: " + ListOf(BenchStepNames()))
-      ->capture_default_str();
+                  "what to run, in this order, with commas between: " + ListOf(BenchStepNames()));
   app->add_option("--num", config->num, "records of the store, and writes of all threads together")
-      ->check(CLI::Range(uint64_t{1}, kMaxBenchRecords))
-      ->capture_default_str();
+      ->check(CLI::Range(uint64_t{1}, kMaxBenchRecords));
   const CLI::Range numbers(int64_t{-1}, static_cast<int64_t>(kMaxBenchRecords));
   app->add_option("--reads", flags->reads, "reads of each thread; 0 or -1: as many as --num")
-      ->check(numbers)
-      ->capture_default_str();
+      ->check(numbers);
   app->add_option(
          "--writes", flags->writes,
          "writes or deletions of all threads together; 0 or -1: as many as --num, in fillsync "
          "a thousandth")
-      ->check(numbers)
-      ->capture_default_str();
+      ->check(numbers);
   app->add_option("--threads", config->thread_count, "threads of every benchmark")
-      ->check(CLI::Range(1u, kMaxBenchThreads))
-      ->capture_default_str();
+      ->check(CLI::Range(1u, kMaxBenchThreads));
   app->add_option("--duration", config->duration_seconds,
                   "seconds to run for instead of a count, where a benchmark has no end")
       ->check(CLI::Range(0.0, kMostNumber));
   app->add_option("--time_limit", config->time_limit_seconds,
                   "end a benchmark that takes more seconds, and mark it as not finished")
       ->check(CLI::Range(0.0, kMostNumber));
-  app->add_option("--seed", config->seed, "seed of the keys that are drawn")->capture_default_str();
+  app->add_option("--seed", config->seed, "seed of the keys that are drawn");
 }
 
 void AddRecordFlags(BenchFlags* flags, CLI::App* app) {
   BenchConfig* const config = &flags->plan.config;
-  app->add_option("--key_size", flags->key_size, "8: the engine has no other keys")
-      ->capture_default_str();
-  app->add_option("--value_size", flags->value_size, "4096: the engine has no other values")
-      ->capture_default_str();
+  app->add_option("--key_size", flags->key_size, "8: the engine has no other keys");
+  app->add_option("--value_size", flags->value_size, "4096: the engine has no other values");
   app->add_option("--keys", flags->keys,
                   "dense: the keys 0, 1, 2, ...; spread: as many keys evenly over all 64-bit keys")
-      ->check(OneOf("layout", NamesOf(kLayouts)))
-      ->capture_default_str();
+      ->check(OneOf("layout", NamesOf(kLayouts)));
   app->add_option("--distribution", flags->distribution,
                   "of YCSB's records: uniform, zipfian or latest; by default the workload's own")
       ->check(OneOf("distribution", NamesOf(kDistributions)));
   app->add_option("--check_values", config->checks_values,
-                  "whether a value that no benchmark wrote is an error")
-      ->capture_default_str();
+                  "whether a value that no benchmark wrote is an error");
 }
 
 // Flags of single benchmarks, and rates.
 void AddCallFlags(BenchFlags* flags, CLI::App* app) {
   BenchConfig* const config = &flags->plan.config;
   app->add_option("--seek_nexts", config->seek_nexts,
-                  "values and steps after each seek of seekrandom and seekrandomwhilewriting")
-      ->capture_default_str();
+                  "values and steps after each seek of seekrandom and seekrandomwhilewriting");
   app->add_option("--batch_size", config->batch_size, "keys of a call of multireadrandom")
-      ->check(CLI::Range(1u, 1u << 20))
-      ->capture_default_str();
+      ->check(CLI::Range(1u, 1u << 20));
   app->add_option("--range_size", config->range_size,
                   "keys of a range: 5 in select_random_ranges, at most 100 in ycsbe");
   app->add_option("--number_of_ranges", config->range_count,
                   "ranges of a query of select_random_ranges")
-      ->check(CLI::Range(1u, 1u << 20))
-      ->capture_default_str();
+      ->check(CLI::Range(1u, 1u << 20));
   app->add_option("--readwritepercent", config->read_percent,
                   "how many of 100 operations of readrandomwriterandom read")
-      ->check(CLI::Range(1u, 99u))
-      ->capture_default_str();
+      ->check(CLI::Range(1u, 99u));
   app->add_option("--rate", config->rate,
                   "operations a second of all threads; latencies count from the intended start")
       ->check(CLI::Range(0.0, kMostNumber));
   app->add_option("--benchmark_write_rate_limit", flags->write_bytes_per_second,
-                  "bytes a second of fills, overwrite and the writer beside readers; 0: no limit")
-      ->capture_default_str();
+                  "bytes a second of fills, overwrite and the writer beside readers; 0: no limit");
 }
 
 void AddStoreFlags(BenchFlags* flags, CLI::App* app) {
@@ -156,10 +142,8 @@ void AddReportFlags(BenchFlags* flags, CLI::App* app) {
                 "measure the device with fio first, for --json");
   flags->plan.report_file = "report.csv";
   app->add_option("--report_interval_seconds", flags->plan.report_interval_seconds,
-                  "between two lines of --report_file; 0: no lines")
-      ->capture_default_str();
-  app->add_option("--report_file", flags->plan.report_file, "operations by interval, as CSV")
-      ->capture_default_str();
+                  "between two lines of --report_file; 0: no lines");
+  app->add_option("--report_file", flags->plan.report_file, "operations by interval, as CSV");
   app->add_option("--json", flags->json_path, "also write all figures into this file");
   app->add_option("--csv", flags->csv_path, "also write a line for each benchmark into this file");
 }
@@ -305,26 +289,26 @@ int Bench(BenchFlags flags) {
   return status.ok() ? kExitDone : kExitFailure;
 }
 
-}  // namespace
-}  // namespace engine_race::harness
-
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    const std::string why = engine_race::harness::WhyNoFlag(argv[i]);
+    const std::string why = WhyNoFlag(argv[i]);
     if (!why.empty())
-      return engine_race::harness::Refuse(engine_race::harness::kProgram,
-                                          std::string(argv[i]) + " has no meaning here: " + why);
+      return Refuse(kProgram, std::string(argv[i]) + " has no meaning here: " + why);
   }
-  engine_race::harness::BenchFlags flags;
+  BenchFlags flags;
   CLI::App app("Benchmarks of the engine: db_bench's, sysbench's select_random_ranges and YCSB's.");
   // As in db_bench, the last one of a flag counts.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  engine_race::harness::AddWorkFlags(&flags, &app);
-  engine_race::harness::AddRecordFlags(&flags, &app);
-  engine_race::harness::AddCallFlags(&flags, &app);
-  engine_race::harness::AddStoreFlags(&flags, &app);
-  engine_race::harness::AddReportFlags(&flags, &app);
-  if (const auto code = engine_race::harness::ParseCommandLine("bench", argc, argv, &app))
-    return *code;
-  return engine_race::harness::Bench(flags);
+  AddWorkFlags(&flags, &app);
+  AddRecordFlags(&flags, &app);
+  AddCallFlags(&flags, &app);
+  AddStoreFlags(&flags, &app);
+  AddReportFlags(&flags, &app);
+  if (const auto code = ParseCommandLine("bench", argc, argv, &app)) return *code;
+  return Bench(flags);
 }
+
+}  // namespace
+}  // namespace engine_race::harness
+
+int main(int argc, char** argv) { return engine_race::harness::Main(argc, argv); }

@@ -104,13 +104,15 @@ void RegisterKernels() {
   }
 }
 
+int Main(int argc, char** argv) {
+  if (PrintedVersion("bench_micro", argc, argv)) return 0;
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return kExitRefused;
+  RegisterKernels();
+  benchmark::RunSpecifiedBenchmarks();
+}
+
 }  // namespace
 }  // namespace engine_race::harness
 
-int main(int argc, char** argv) {
-  if (engine_race::harness::PrintedVersion("bench_micro", argc, argv)) return 0;
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return engine_race::harness::kExitRefused;
-  engine_race::harness::RegisterKernels();
-  benchmark::RunSpecifiedBenchmarks();
-}
+int main(int argc, char** argv) { return engine_race::harness::Main(argc, argv); }

@@ -62,10 +62,8 @@ struct Flags {
 
 void AddOrder(const std::vector<std::string>& names, Flags* flags, CLI::App* app) {
   BenchOrder& order = flags->order;
-  app->add_option("--dir", order.parent, "works in a fresh directory in here")
-      ->capture_default_str();
-  app->add_option("--tmpfs", order.tmpfs, "works in a fresh directory in here, too: in memory")
-      ->capture_default_str();
+  app->add_option("--dir", order.parent, "works in a fresh directory in here");
+  app->add_option("--tmpfs", order.tmpfs, "works in a fresh directory in here, too: in memory");
   app->add_option("--only", order.only, "claims and parts to measure; by default all of them")
       ->delimiter(',')
       ->check(OneOf("claim", names));
@@ -81,7 +79,7 @@ CLI::Option* AddFlag(const Setting& setting, CLI::App* app) {
           if (setting.name.ends_with("_bytes")) option->transform(CLI::AsSizeValue(false));
         }
         if (std::is_arithmetic_v<Value> && !setting.may_be_zero) option->check(AboveZero());
-        return option->capture_default_str();
+        return option;
       },
       setting.value);
 }
@@ -155,14 +153,11 @@ int ClaimsMain(std::vector<char*> arguments) {
   return kExitRefused;
 }
 
-}  // namespace
-}  // namespace engine_race::harness
-
-int main(int argc, char** argv) {
-  engine_race::harness::ChildWorks works = engine_race::harness::IndexWorks();
-  works.merge(engine_race::harness::SpaceWorks());
-  works[engine_race::harness::kPhaseWork] = engine_race::harness::RunPhaseWork;
-  if (const auto code = engine_race::harness::ChildMain(argc, argv, works)) return *code;
+int Main(int argc, char** argv) {
+  ChildWorks works = IndexWorks();
+  works.merge(SpaceWorks());
+  works[kPhaseWork] = RunPhaseWork;
+  if (const auto code = ChildMain(argc, argv, works)) return *code;
   std::vector<char*> arguments(argv, argv + argc);
   // Flags without a bench are those of all benches.
   char all[] = "all";
@@ -171,5 +166,10 @@ int main(int argc, char** argv) {
            std::strncmp(flag, "--out", 5) == 0;
   };
   if (argc > 1 && is_of_all(argv[1])) arguments.insert(arguments.begin() + 1, all);
-  return engine_race::harness::ClaimsMain(arguments);
+  return ClaimsMain(arguments);
 }
+
+}  // namespace
+}  // namespace engine_race::harness
+
+int main(int argc, char** argv) { return engine_race::harness::Main(argc, argv); }

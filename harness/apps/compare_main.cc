@@ -1,7 +1,6 @@
 // The engine beside RocksDB, LevelDB, LMDB and WiredTiger: the contest's phases and benchmarks, in
 // alternating rounds, below one cap on memory. docs/peers.md has the rules.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -65,24 +64,17 @@ void AddFlags(CompareFlags* flags, CLI::App* app) {
   config.phases = {kWritePhase, kReadPhase, kRangePhase, kOpenPhase};
   app->add_option("--dir", flags->dir,
                   "made when missing; must be empty; by default a fresh one below the current one");
-  app->add_option("--gib", flags->gib, "size of a store's records")->capture_default_str();
-  app->add_option("--threads", config.thread_count)
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  app->add_option("--rounds", config.round_count)
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  app->add_option("--gib", flags->gib, "size of a store's records");
+  app->add_option("--threads", config.thread_count)->check(CLI::Range(1, 1024));
+  app->add_option("--rounds", config.round_count)->check(CLI::Range(1, 1000));
   app->add_option("--openings", config.opening_count, "of each store in a round")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 1000));
   app->add_option("--stores", config.stores, "which stores take part")
       ->delimiter(',')
-      ->check(OneOf("store", StoreNames()))
-      ->capture_default_str();
+      ->check(OneOf("store", StoreNames()));
   app->add_option("--phases", config.phases, "of the contest; the writing is always run")
       ->delimiter(',')
-      ->check(OneOf("phase", {kWritePhase, kReadPhase, kRangePhase, kOpenPhase}))
-      ->capture_default_str();
+      ->check(OneOf("phase", {kWritePhase, kReadPhase, kRangePhase, kOpenPhase}));
   app->add_option("--benchmarks", config.benchmarks,
                   "of bench, run after the contest; a fill comes first, with a fresh store")
       ->option_text("NAME,...")
@@ -91,21 +83,16 @@ void AddFlags(CompareFlags* flags, CLI::App* app) {
   app->add_option("--only", flags->only, "run one part alone")
       ->check(OneOf("part", {"contest", "benchmarks"}));
   app->add_option("--phase_seconds", config.phase_seconds,
-                  "a store that takes longer counts by the rate that it reached")
-      ->capture_default_str();
+                  "a store that takes longer counts by the rate that it reached");
   app->add_option("--fill_seconds", config.fill_seconds,
-                  "this limit for phases that fill a store; 0: three times as much")
-      ->capture_default_str();
+                  "this limit for phases that fill a store; 0: three times as much");
   app->add_option("--memory_gib", flags->memory_gib,
-                  "cap on each phase's memory, page cache included; 0: none")
-      ->capture_default_str();
+                  "cap on each phase's memory, page cache included; 0: none");
   app->add_option("--budget_gib", flags->budget_gib,
-                  "what a store is told to take; 0: three quarters of the cap")
-      ->capture_default_str();
-  app->add_option("--seed", config.seed)->capture_default_str();
+                  "what a store is told to take; 0: three quarters of the cap");
+  app->add_option("--seed", config.seed);
   app->add_flag("--dense_keys", config.dense_keys, "keys of benchmarks are 0, 1, 2, ...");
-  app->add_option("--floor_gib", flags->floor_gib, "what fio moves to find the device's rates")
-      ->capture_default_str();
+  app->add_option("--floor_gib", flags->floor_gib, "what fio moves to find the device's rates");
   app->add_flag("--no_fio", flags->no_fio, "do not measure the device's rates");
   app->add_option("--merge", flags->merges, "take over the claims of another program's JSON");
   app->add_option("--json", flags->json_path, "where the figures go; by default nowhere");
@@ -215,17 +202,17 @@ int Compare(CompareFlags flags) {
                   flags.json_path);
 }
 
+int Main(int argc, char** argv) {
+  const ChildWorks works = {{kCompareWork, RunCompareWork}};
+  if (const auto code = ChildMain(argc, argv, works)) return *code;
+  CompareFlags flags;
+  CLI::App app("Runs the engine and its peers side by side.");
+  AddFlags(&flags, &app);
+  if (const auto code = ParseCommandLine("compare", argc, argv, &app)) return *code;
+  return Compare(std::move(flags));
+}
+
 }  // namespace
 }  // namespace engine_race::harness
 
-int main(int argc, char** argv) {
-  const engine_race::harness::ChildWorks works = {
-      {engine_race::harness::kCompareWork, engine_race::harness::RunCompareWork}};
-  if (const auto code = engine_race::harness::ChildMain(argc, argv, works)) return *code;
-  engine_race::harness::CompareFlags flags;
-  CLI::App app("Runs the engine and its peers side by side.");
-  engine_race::harness::AddFlags(&flags, &app);
-  if (const auto code = engine_race::harness::ParseCommandLine("compare", argc, argv, &app))
-    return *code;
-  return engine_race::harness::Compare(std::move(flags));
-}
+int main(int argc, char** argv) { return engine_race::harness::Main(argc, argv); }

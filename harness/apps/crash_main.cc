@@ -39,8 +39,7 @@ void AddFlags(CLI::App& app, Flags* flags) {
   config.max_store_bytes = uint64_t{1} << 30;
   config.seed = (uint64_t{std::random_device()()} << 32) | std::random_device()();
 
-  app.add_option("--cycles", config.cycle_count, "how many times to kill and verify")
-      ->capture_default_str();
+  app.add_option("--cycles", config.cycle_count, "how many times to kill and verify");
   static const std::map<std::string, KeyChoice> kKeyChoices = {
       {"uniform", KeyChoice::kUniform}, {"skewed", KeyChoice::kSkewed}, {"both", KeyChoice::kBoth}};
   app.add_option_function<std::string>(
@@ -48,20 +47,15 @@ void AddFlags(CLI::App& app, Flags* flags) {
          "uniform, skewed (hot keys, most in one bucket) or both")
       ->check(harness::OneOf("choice", {"uniform", "skewed", "both"}));
   app.add_option("--key-space", config.max_key_count, "keys of a store, at the most")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--threads", config.thread_count, "writing threads, at the most")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 1024));
   app.add_option("--dir", config.dir, "where stores are made; a temporary directory by default");
   app.add_option("--seed", config.seed, "of all draws; random by default");
-  app.add_option("--min-ms", config.min_kill_ms, "a writer is killed so early, at the least")
-      ->capture_default_str();
-  app.add_option("--max-ms", config.max_kill_ms, "a writer is killed so late, at the most")
-      ->capture_default_str();
+  app.add_option("--min-ms", config.min_kill_ms, "a writer is killed so early, at the least");
+  app.add_option("--max-ms", config.max_kill_ms, "a writer is killed so late, at the most");
   app.add_option("--max-store-bytes", config.max_store_bytes,
-                 "bytes of values after which the writers of a store rest")
-      ->capture_default_str();
+                 "bytes of values after which the writers of a store rest");
   app.add_option("--json", flags->json_path, "write the summary to this file, too");
   app.add_flag_callback(
       "--tiny", [&config] { config.geometry = GeometryChoice::kTiny; },
@@ -149,23 +143,24 @@ int Run(Flags* flags) {
   return clean ? harness::kExitDone : harness::kExitFailure;
 }
 
+int Main(int argc, char** argv) {
+  CLI::App app("Kills the engine with SIGKILL at random moments and checks every record after it");
+  Flags flags;
+  AddFlags(app, &flags);
+  if (const auto code = harness::ParseCommandLine("crash", argc, argv, &app)) return *code;
+  if (flags.config.min_kill_ms > flags.config.max_kill_ms) {
+    std::fprintf(stderr, "crash: --min-ms is above --max-ms\n");
+    return harness::kExitRefused;
+  }
+  try {
+    return Run(&flags);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "crash: %s\n", e.what());
+    return harness::kExitRefused;
+  }
+}
+
 }  // namespace
 }  // namespace engine_race::crash
 
-int main(int argc, char** argv) {
-  CLI::App app("Kills the engine with SIGKILL at random moments and checks every record after it");
-  engine_race::crash::Flags flags;
-  engine_race::crash::AddFlags(app, &flags);
-  if (const auto code = engine_race::harness::ParseCommandLine("crash", argc, argv, &app))
-    return *code;
-  if (flags.config.min_kill_ms > flags.config.max_kill_ms) {
-    std::fprintf(stderr, "crash: --min-ms is above --max-ms\n");
-    return engine_race::harness::kExitRefused;
-  }
-  try {
-    return engine_race::crash::Run(&flags);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "crash: %s\n", e.what());
-    return engine_race::harness::kExitRefused;
-  }
-}
+int main(int argc, char** argv) { return engine_race::crash::Main(argc, argv); }

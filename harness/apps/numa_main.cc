@@ -6,20 +6,27 @@
 #include "harness/numa/race_command.h"
 #include "harness/system/command_line.h"
 
-int main(int argc, char** argv) {
+namespace engine_race::harness {
+namespace {
+
+int Main(int argc, char** argv) {
   CLI::App app("NUMA nodes: where memory lies, and a race with one instance per node.");
   app.require_subcommand(1);
-  engine_race::harness::ReportFlags report_flags;
-  const CLI::App* const report = engine_race::harness::AddReportCommand(&app, &report_flags);
-  engine_race::harness::NumaRaceFlags race_flags;
-  const CLI::App* const race = engine_race::harness::AddRaceCommand(&app, &race_flags);
-  engine_race::harness::CopyFlags copy_flags;
-  const CLI::App* const copy = engine_race::harness::AddCopyCommand(&app, &copy_flags);
+  ReportFlags report_flags;
+  const CLI::App* const report = AddReportCommand(&app, &report_flags);
+  NumaRaceFlags race_flags;
+  const CLI::App* const race = AddRaceCommand(&app, &race_flags);
+  CopyFlags copy_flags;
+  const CLI::App* const copy = AddCopyCommand(&app, &copy_flags);
   // Runs only where numactl could bind it.
   app.add_subcommand("bound", "does nothing")->group("");
-  if (const auto code = engine_race::harness::ParseCommandLine("numa", argc, argv, &app))
-    return *code;
-  if (*report) return engine_race::harness::RunReport(report_flags);
-  if (*race) return engine_race::harness::RunNumaRace(race_flags);
-  return *copy ? engine_race::harness::RunCopy(copy_flags) : 0;
+  if (const auto code = ParseCommandLine("numa", argc, argv, &app)) return *code;
+  if (*report) return RunReport(report_flags);
+  if (*race) return RunNumaRace(race_flags);
+  return *copy ? RunCopy(copy_flags) : 0;
 }
+
+}  // namespace
+}  // namespace engine_race::harness
+
+int main(int argc, char** argv) { return engine_race::harness::Main(argc, argv); }

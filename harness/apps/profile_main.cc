@@ -217,31 +217,24 @@ int Profile(ProfileFlags flags) {
   return found ? kExitDone : Refuse(kProgram, UnknownName("phase", flags.phase, PhaseNames()));
 }
 
-}  // namespace
-}  // namespace engine_race::harness
-
-int main(int argc, char** argv) {
-  engine_race::harness::ProfileFlags flags;
+int Main(int argc, char** argv) {
+  ProfileFlags flags;
   CLI::App app("Runs a phase of the engine, by default in memory, for a profiler to look at.");
-  app.add_option("phase", flags.phase, engine_race::harness::PhaseList())->required();
-  app.add_option("--dir", flags.parent, "where its store is made")->capture_default_str();
-  app.add_option("--keys", flags.config.key_count, "of seek and setup")
-      ->check(engine_race::harness::AboveZero())
-      ->capture_default_str();
-  app.add_option("--num", flags.config.record_count, "records of the others")
-      ->check(engine_race::harness::AboveZero())
-      ->capture_default_str();
-  app.add_option("--threads", flags.config.thread_count)
-      ->check(engine_race::harness::AboveZero())
-      ->capture_default_str();
-  app.add_option("--seconds", flags.config.seconds)
-      ->check(engine_race::harness::AboveZero())
-      ->capture_default_str();
-  app.add_option("--seed", flags.config.seed)->capture_default_str();
+  app.add_option("phase", flags.phase, PhaseList())->required();
+  app.add_option("--dir", flags.parent, "where its store is made");
+  app.add_option("--keys", flags.config.key_count, "of seek and setup")->check(AboveZero());
+  app.add_option("--num", flags.config.record_count, "records of the others")->check(AboveZero());
+  app.add_option("--threads", flags.config.thread_count)->check(AboveZero());
+  app.add_option("--seconds", flags.config.seconds)->check(AboveZero());
+  app.add_option("--seed", flags.config.seed);
   app.add_option("--control", flags.control, "of perf record --control fifo:CONTROL,ANSWER");
   app.add_option("--answer", flags.answer)->needs("--control");
   app.add_flag("--smoke", flags.is_smoke, "tiny, to see that it works");
-  if (const auto code = engine_race::harness::ParseCommandLine("profile", argc, argv, &app))
-    return *code;
-  return engine_race::harness::Profile(flags);
+  if (const auto code = ParseCommandLine("profile", argc, argv, &app)) return *code;
+  return Profile(flags);
 }
+
+}  // namespace
+}  // namespace engine_race::harness
+
+int main(int argc, char** argv) { return engine_race::harness::Main(argc, argv); }

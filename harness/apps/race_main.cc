@@ -62,28 +62,23 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
   app->add_option("--dir", flags->dir,
                   "directory of the store; by default a fresh one here, removed at the end");
   app->add_option("--threads", flags->config.thread_count, "threads of every phase")
-      ->check(CLI::Range(1u, 4096u))
-      ->capture_default_str();
+      ->check(CLI::Range(1u, 4096u));
   app->add_option("--num", flags->records_per_thread,
                   "records per thread; by default 20000, or what fits the disk")
       ->check(CLI::Range(uint64_t{1}, kMaxRecordsPerThread));
   app->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
-      ->check(OneOf("shape", KeyShapeNames()))
-      ->capture_default_str();
+      ->check(OneOf("shape", KeyShapeNames()));
   app->add_option("--phases", flags->phases, "which of write,read,mixed,range")
       ->delimiter(',')
-      ->check(OneOf("phase", {"write", "read", "mixed", "range"}))
-      ->capture_default_str();
+      ->check(OneOf("phase", {"write", "read", "mixed", "range"}));
   app->add_option("--memory-limit", flags->config.memory_budget_bytes,
                   "the engine's memory budget: 2G, 512M, ...")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
+      ->transform(CLI::AsSizeValue(false));
   app->add_option("--key-range", flags->key_range,
                   "FIRST-LAST, the keys of the store, both included; 0x for hexadecimal");
   app->add_option("--numa", flags->numa,
                   "where the store puts its memory: none, interleave, interleave:NODES or "
-                  "bind:NODES, with nodes such as 0,2-3")
-      ->capture_default_str();
+                  "bind:NODES, with nodes such as 0,2-3");
   app->add_flag("--own-text", flags->config.moves_text,
                 "move the program's text to memory of its own before each phase");
   app->add_option("--gate", flags->gate,
@@ -92,8 +87,7 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
       ->delimiter(',')
       ->expected(2)
       ->check(CLI::Range(0, std::numeric_limits<int>::max()));
-  app->add_option("--seed", flags->config.seed, "seed of keys, values and reads")
-      ->capture_default_str();
+  app->add_option("--seed", flags->config.seed, "seed of keys, values and reads");
   app->add_option("--table", flags->table_path, "also write the table into this file")->take_last();
   app->add_option("--json", flags->json_path, "also write all figures into this file")->take_last();
   app->add_flag("--no-index-files", flags->without_index_files,
@@ -260,17 +254,17 @@ int Race(RaceFlags flags) {
   return ok ? kExitDone : kExitFailure;
 }
 
+int Main(int argc, char** argv) {
+  const ChildWorks works = {{kPhaseWork, RunPhaseWork}};
+  if (const auto code = ChildMain(argc, argv, works)) return *code;
+  RaceFlags flags;
+  CLI::App app("The race: write, read and range twice, each a process of its own, beside fio.");
+  AddFlags(&flags, &app);
+  if (const auto code = ParseCommandLine("race", argc, argv, &app)) return *code;
+  return Race(flags);
+}
+
 }  // namespace
 }  // namespace engine_race::harness
 
-int main(int argc, char** argv) {
-  const engine_race::harness::ChildWorks works = {
-      {engine_race::harness::kPhaseWork, engine_race::harness::RunPhaseWork}};
-  if (const auto code = engine_race::harness::ChildMain(argc, argv, works)) return *code;
-  engine_race::harness::RaceFlags flags;
-  CLI::App app("The race: write, read and range twice, each a process of its own, beside fio.");
-  engine_race::harness::AddFlags(&flags, &app);
-  if (const auto code = engine_race::harness::ParseCommandLine("race", argc, argv, &app))
-    return *code;
-  return engine_race::harness::Race(flags);
-}
+int main(int argc, char** argv) { return engine_race::harness::Main(argc, argv); }

@@ -289,10 +289,7 @@ int Dump(const std::string& dir, bool every_bucket) {
   return 0;
 }
 
-}  // namespace
-}  // namespace engine_race::harness
-
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   CLI::App app(
       "Verifies, copies, backs up, compacts or dumps a closed store, restores one from a backup, "
       "and follows a running one.");
@@ -340,27 +337,29 @@ int main(int argc, char** argv) {
   CLI::Option* const json_flag = top->add_flag("--json", json, "a line of JSON each time");
   top->add_flag("--prometheus", prometheus, "print the metrics for Prometheus and end")
       ->excludes(json_flag);
-  if (const auto code = engine_race::harness::ParseCommandLine("store", argc, argv, &app))
-    return *code;
-  if (*verify) return engine_race::harness::Verify(dir);
-  if (*copy) return engine_race::harness::Copy(dir, copy_dir, copy_paths);
+  if (const auto code = ParseCommandLine("store", argc, argv, &app)) return *code;
+  if (*verify) return Verify(dir);
+  if (*copy) return Copy(dir, copy_dir, copy_paths);
   if (*backup) {
-    if (!dir.empty() && backup_dir.empty() && verify_backup)
-      return engine_race::harness::RunVerifyBackup(dir);
+    if (!dir.empty() && backup_dir.empty() && verify_backup) return RunVerifyBackup(dir);
     if (backup_dir.empty()) {
       std::fprintf(stderr, "store backup: SRC and DST are needed, or --verify and a backup\n");
-      return engine_race::harness::kExitRefused;
+      return kExitRefused;
     }
-    return engine_race::harness::RunBackup(dir, backup_dir, since, verify_backup);
+    return RunBackup(dir, backup_dir, since, verify_backup);
   }
-  if (*compact) return engine_race::harness::RunCompact(dir);
-  if (*restore) return engine_race::harness::RunRestore(dir, backup_dir);
+  if (*compact) return RunCompact(dir);
+  if (*restore) return RunRestore(dir, backup_dir);
   if (*top) {
-    const engine_race::harness::TopForm form = prometheus
-                                                   ? engine_race::harness::TopForm::kPrometheus
-                                               : json ? engine_race::harness::TopForm::kJson
-                                                      : engine_race::harness::TopForm::kTable;
-    return engine_race::harness::RunTop(dir, form, once);
+    const TopForm form = prometheus ? TopForm::kPrometheus
+                         : json     ? TopForm::kJson
+                                    : TopForm::kTable;
+    return RunTop(dir, form, once);
   }
-  return engine_race::harness::Dump(dir, every_bucket);
+  return Dump(dir, every_bucket);
 }
+
+}  // namespace
+}  // namespace engine_race::harness
+
+int main(int argc, char** argv) { return engine_race::harness::Main(argc, argv); }

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
-#include <utility>
 
 #include "harness/claims/bench_end.h"
 #include "harness/load/dense_store.h"

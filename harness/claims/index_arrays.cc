@@ -7,7 +7,6 @@
 #include <atomic>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/parallel.h"

@@ -2,7 +2,6 @@
 //
 // The stores have real values on the disk. Hot values are off: uniform reads of a large store would
 // not find them. Compared runs alternate in short rounds.
-#include <algorithm>
 #include <memory>
 #include <string>
 

@@ -7,7 +7,6 @@
 #define HARNESS_CLAIMS_SPACE_PROMISES_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "engine_race/base/status.h"

@@ -11,7 +11,6 @@
 #include <mutex>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include "harness/bench/report.h"
 #include "harness/compare/contest.h"

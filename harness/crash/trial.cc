@@ -2,7 +2,6 @@
 #include "engine_race/log/format.h"
 #include "harness/data/mix.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 
 #include "engine_race/base/key.h"

@@ -1,5 +1,4 @@
 // The checks of passthrough on devices that take it.
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>

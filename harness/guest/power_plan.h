@@ -15,7 +15,6 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "engine_race/base/options.h"
 #include "harness/data/value_maker.h"

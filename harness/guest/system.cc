@@ -1,7 +1,6 @@
 #include "harness/guest/system.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <thread>

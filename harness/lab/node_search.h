@@ -11,7 +11,6 @@
 #ifndef HARNESS_LAB_NODE_SEARCH_H_
 #define HARNESS_LAB_NODE_SEARCH_H_
 
-#include <cstddef>
 #include <cstdint>
 
 #include "engine_race/base/cpu_features.h"

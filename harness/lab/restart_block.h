@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "harness/lab/block_builder.h"
 #include "harness/lab/block_shape.h"

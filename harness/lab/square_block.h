@@ -10,7 +10,6 @@
 #define HARNESS_LAB_SQUARE_BLOCK_H_
 
 #include <cstdint>
-#include <cstring>
 
 #include "harness/lab/block_builder.h"
 #include "harness/lab/engine_names.h"

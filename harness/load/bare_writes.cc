@@ -1,6 +1,5 @@
 #include "harness/load/bare_writes.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
-#include <string>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/parallel.h"

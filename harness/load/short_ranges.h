@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 
 #include "engine_race/base/key.h"
 #include "engine_race/base/options.h"

@@ -5,7 +5,6 @@
 #ifndef HARNESS_MEASURE_TIMED_H_
 #define HARNESS_MEASURE_TIMED_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 

@@ -211,28 +211,24 @@ CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags) {
   race->add_option("--binary", flags->program,
                    "the race program; by default race_static beside this one");
   race->add_option("--text", flags->text, "copies, shared or remap")
-      ->check(OneOf("way", {"copies", "shared", "remap"}))
-      ->capture_default_str();
+      ->check(OneOf("way", {"copies", "shared", "remap"}));
   race->add_flag("--shared-binary", flags->shares_program, "the same as --text shared");
   race->add_flag("--no-report", flags->without_report, "do not look where memory lies");
   race->add_option("--threads", flags->thread_count,
                    "threads of each instance; by default 64 for all together")
       ->check(CLI::Range(1u, 4096u));
   race->add_option("--num", flags->records_per_thread, "records per thread")
-      ->check(CLI::Range(uint64_t{1}, kMaxRecordsPerThread))
-      ->capture_default_str();
+      ->check(CLI::Range(uint64_t{1}, kMaxRecordsPerThread));
   race->add_option("--memory-limit", flags->memory_limit_bytes,
                    "memory budget of each instance; by default 2G for all together")
       ->transform(CLI::AsSizeValue(false));
   race->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
-      ->check(OneOf("shape", KeyShapeNames()))
-      ->capture_default_str();
+      ->check(OneOf("shape", KeyShapeNames()));
   race->add_option("--phases", flags->phases, "which of write,read,mixed,range")
       ->delimiter(',')
-      ->check(OneOf("phase", {"write", "read", "mixed", "range"}))
-      ->capture_default_str();
-  race->add_option("--numa", flags->numa, "of each store, as race has it")->capture_default_str();
-  race->add_option("--seed", flags->seed)->capture_default_str();
+      ->check(OneOf("phase", {"write", "read", "mixed", "range"}));
+  race->add_option("--numa", flags->numa, "of each store, as race has it");
+  race->add_option("--seed", flags->seed);
   race->add_option("--table", flags->table_path, "also write the tables into this file");
   race->add_option("--json", flags->json_path, "also write all figures into this file");
   return race;

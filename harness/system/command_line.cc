@@ -76,6 +76,19 @@ void CheckNumbers(CLI::App* app) {
   for (CLI::App* const command : CommandsOf(app)) CheckNumbers(command);
 }
 
+// Has the help show the default of each option. One that is empty or 0 says nothing: the option's
+// own text says what happens then.
+void ShowDefaults(CLI::App* app) {
+  for (CLI::Option* const option : app->get_options([](const CLI::Option*) { return true; })) {
+    if (option->get_expected_max() == 0 || !option->get_default_str().empty()) continue;
+    option->capture_default_str();
+    for (const char* const nothing : {"0", "-1", "[]", "\"\""}) {
+      if (option->get_default_str() == nothing) option->default_str("");
+    }
+  }
+  for (CLI::App* const command : CommandsOf(app)) ShowDefaults(command);
+}
+
 // Returns nothing, or which command a program does not have. Options of the program itself take no
 // values where there are commands.
 std::string WrongCommand(int argc, char** argv, CLI::App* app) {
@@ -123,6 +136,7 @@ std::optional<int> ParseCommandLine(const std::string& program, int argc, char**
   app->footer(kExitCodesHelp);
   for (CLI::App* const command : CommandsOf(app)) command->footer(kExitCodesHelp);
   CheckNumbers(app);
+  ShowDefaults(app);
   const std::string wrong_command = WrongCommand(argc, argv, app);
   if (!wrong_command.empty()) return RefuseUsage(program, wrong_command);
   try {

@@ -1,7 +1,6 @@
 #include "harness/system/fio_runner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <filesystem>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -113,20 +112,16 @@ bool ParseExperiments(const std::string& text, std::vector<int>* numbers) {
 CLI::App* AddIoCommand(CLI::App* app, IoFlags* flags) {
   CLI::App* const io = app->add_subcommand(
       "io", "what the disks can do, and which way of asking them gets it: ten experiments");
-  io->add_option("--experiment", flags->experiments, "which: all, or numbers as in 1,4-6")
-      ->capture_default_str();
-  io->add_option("--dir", flags->dir, "works in a fresh directory in here, removed at the end")
-      ->capture_default_str();
+  io->add_option("--experiment", flags->experiments, "which: all, or numbers as in 1,4-6");
+  io->add_option("--dir", flags->dir, "works in a fresh directory in here, removed at the end");
   io->add_option("--paths", flags->paths, "directories, best each on a device of its own")
       ->delimiter(',');
   io->add_option("--device", flags->config.device,
                  "a raw device, say /dev/nvme0n1, only read: experiment 4 also without files");
   io->add_option("--records", flags->config.record_count, "of 4 KiB, in a store or a file")
-      ->check(CLI::Range(uint64_t{1024}, uint64_t{1} << 40))
-      ->capture_default_str();
+      ->check(CLI::Range(uint64_t{1024}, uint64_t{1} << 40));
   io->add_option("--seconds", flags->config.seconds, "of each point")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->capture_default_str();
+      ->check(CLI::Range(0.001, 3600.0));
   io->add_option("--json", flags->json_path, "also write the results into this file");
   io->add_flag("--tmpfs", flags->has_tmpfs,
                "also against /dev/shm, where the device costs nothing");

@@ -6,7 +6,6 @@
 #define HARNESS_EXPERIMENTS_IO_COMMAND_H_
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #include "harness/experiments/io/raw.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 #include "harness/experiments/io/space.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "engine_race/store.h"
 #include "harness/experiments/io/space.h"

@@ -6,7 +6,6 @@
 #define HARNESS_EXPERIMENTS_IO_SWITCH_H_
 
 #include <cstdint>
-#include <string>
 
 #include "engine_race/base/status.h"
 

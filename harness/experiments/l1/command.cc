@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <utility>
 
 #include "engine_race/base/parallel.h"
 #include "harness/experiments/l1/index_race.h"
@@ -152,30 +151,20 @@ CLI::App* AddL1Command(CLI::App* app, L1RaceFlags* flags) {
   config.thread_counts = DefaultThreadCounts();
   CLI::App* const l1 = app->add_subcommand(
       "l1", "lookups in tables in memory, step by step from a cache of blocks to direct pointers");
-  l1->add_option("--dir", flags->parent, "works in a fresh directory in here, removed at the end")
-      ->capture_default_str();
-  l1->add_option("--tables", config.records.table_count)
-      ->check(CLI::Range(1u, 1024u))
-      ->capture_default_str();
+  l1->add_option("--dir", flags->parent, "works in a fresh directory in here, removed at the end");
+  l1->add_option("--tables", config.records.table_count)->check(CLI::Range(1u, 1024u));
   l1->add_option("--records", flags->record_count,
                  "in all tables; by default what fits, up to 20 million in each");
-  l1->add_option("--key-bytes", config.records.shape.key_bytes)
-      ->check(CLI::IsMember({8, 16, 32}))
-      ->capture_default_str();
+  l1->add_option("--key-bytes", config.records.shape.key_bytes)->check(CLI::IsMember({8, 16, 32}));
   l1->add_option("--payload-bytes", config.records.shape.payload_bytes)
-      ->check(CLI::Range(kMinPayloadBytes, kMaxPayloadBytes))
-      ->capture_default_str();
+      ->check(CLI::Range(kMinPayloadBytes, kMaxPayloadBytes));
   l1->add_option("--threads", config.thread_counts, "as in 1,2,4")
       ->delimiter(',')
-      ->check(CLI::Range(1u, 1024u))
-      ->capture_default_str();
-  l1->add_option("--rounds", config.rounds.round_count)
-      ->check(CLI::Range(1u, 1000u))
-      ->capture_default_str();
+      ->check(CLI::Range(1u, 1024u));
+  l1->add_option("--rounds", config.rounds.round_count)->check(CLI::Range(1u, 1000u));
   l1->add_option("--seconds", config.rounds.seconds, "of each run")
-      ->check(CLI::Range(0.001, 3600.0))
-      ->capture_default_str();
-  l1->add_option("--seed", config.records.seed)->capture_default_str();
+      ->check(CLI::Range(0.001, 3600.0));
+  l1->add_option("--seed", config.records.seed);
   l1->add_option("--json", flags->json_path, "also write the results into this file");
   l1->add_option("--plot", flags->plot_dir, "also draw them into this directory");
   l1->add_flag("--sweep", flags->sweeps, "and over lengths of keys and payloads");

@@ -1,7 +1,6 @@
 #include "harness/experiments/l1/engine.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <numeric>

@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "engine_race/base/status.h"
 #include "harness/experiments/l1/rounds.h"
