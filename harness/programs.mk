@@ -7,7 +7,7 @@ PROGRAMS := $(main_sources:harness/apps/%_main.cc=$(BIN)/%)
 # programs have none of them.
 rocks_library := $(if $(filter asan tsan,$(FLAVOUR)),,$(call has_header,rocksdb/db.h))
 # The peers of bin/compare, each in harness/opponents/PEER_kv.cc. A peer whose library is missing is not
-# linked; harness/opponents/open_peers.h says how the programs notice.
+# linked; harness/opponents/peers.h says how the programs notice.
 peers := $(if $(filter asan tsan,$(FLAVOUR)),,rocksdb leveldb lmdb wiredtiger)
 peer_header_rocksdb := rocksdb/db.h
 peer_header_leveldb := leveldb/db.h
@@ -16,42 +16,41 @@ peer_header_wiredtiger := wiredtiger.h
 peers_here := $(foreach peer,$(peers),$(if $(call has_header,$(peer_header_$(peer))),$(peer)))
 peers_missing := $(filter-out $(peers_here),$(peers))
 peer_sources = $(1:%=%_kv) $(if $(filter rocksdb,$(1)),rocks_database)
-peer_parts := kv load/group_commit $(addprefix opponents/,peers $(call peer_sources,$(peers_here)))
+peer_parts := kv load/durable_loops $(addprefix opponents/,peers $(call peer_sources,$(peers_here)))
 link_peers := $(peers_here:%=-l%)
 # Sources that cannot be compiled here.
 unbuilt_sources := $(if $(rocks_library),,$(wildcard harness/opponents/rocks*.cc)) \
                    $(foreach peer,$(peers_missing),harness/opponents/$(peer)_kv.cc)
 headers := $(filter-out $(if $(rocks_library),,harness/opponents/rocks_database.h),$(headers))
 # What bin/race and bin/numa race share of the loads.
-race_flags := $(addprefix load/,numa_flag store_basics)
+race_flags := load/store_basics
 parts_of_all := system/command_line
-parts_race := system measure/progress measure/result_file measure/table \
-              measure/timed data $(race_flags) race
-parts_store := measure/progress measure/result_file measure/table tools
+parts_race := system measure/progress measure/table measure/timed data $(race_flags) race
+parts_store := measure/progress measure/table tools
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
-parts_numa := system measure/result_file measure/table data $(race_flags) numa
+parts_numa := system measure/table data $(race_flags) numa
 # The benchmarks over any store, and this engine as one.
-bench_parts := system $(addprefix measure/,floor progress result_file timed) data \
-               load/store_basics kv/engine_store bench
+bench_parts := system $(addprefix measure/,floor progress table timed) data \
+               load/store_basics kv bench
 parts_bench := $(bench_parts)
-parts_compare := $(bench_parts) measure $(peer_parts) compare claims/bench_end
+parts_compare := $(bench_parts) measure $(peer_parts) compare
 parts_bench_micro := data
 # Of the peers, only RocksDB.
 rocks_kv := kv $(addprefix opponents/,peers $(call peer_sources,$(filter rocksdb,$(peers_here))))
 visit_claims := $(addprefix claims/,scan_ranges visit_cost)
 # All benches. The engine's index lies beside flat arrays.
 parts_claims := system measure data load lab race $(rocks_kv) \
-                experiments/io/raw $(addprefix experiments/l1/,engine index_race rounds shards steps tables) \
+                experiments/io/raw $(addprefix experiments/l1/,engine index_race rounds shards tables) \
                 $(if $(rocks_library),opponents/rocks) claims
 # The only program of the guests; see its rule.
-guest_parts := data/value_maker lab/passthrough lab/read_queue_passthrough
-parts_profile := system measure data load race $(visit_claims) claims/bench_end
+guest_parts := data/value_maker lab/passthrough
+parts_profile := system measure data load race $(visit_claims)
 # Sources that only read flags and write reports. The optimiser would take half of the time of their
 # compilation, and they contain no measured code.
 unmeasured_sources := $(filter-out $(patsubst %,harness/apps/%_main.cc,bench_micro claims profile),$(main_sources)) \
-                      $(addprefix harness/,race/json.cc bench/report.cc bench/session.cc system/command_line.cc system/machine.cc system/fio_runner.cc \
-                                           measure/floor.cc measure/result_file.cc \
+                      $(addprefix harness/,bench/report.cc bench/session.cc system/command_line.cc system/fio_runner.cc \
+                                           measure/floor.cc measure/table.cc \
                                            measure/report.cc measure/claim_rounds.cc)
 sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1)/*.cc)), \
                        $(error harness/ has no $(1)))

@@ -110,6 +110,7 @@ int Main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return kExitRefused;
   RegisterKernels();
   benchmark::RunSpecifiedBenchmarks();
+  return 0;
 }
 
 }  // namespace

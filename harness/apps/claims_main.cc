@@ -12,7 +12,7 @@
 
 #include "harness/claims/benches.h"
 #include "harness/claims/index_stores.h"
-#include "harness/claims/space_works.h"
+#include "harness/claims/space_stores.h"
 #include "harness/race/runner.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"

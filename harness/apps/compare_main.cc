@@ -11,10 +11,10 @@
 
 #include "engine_race/base/options.h"
 #include "harness/bench/benchmark.h"
-#include "harness/claims/bench_end.h"
 #include "harness/compare/comparison.h"
 #include "harness/compare/process.h"
-#include "harness/measure/result_file.h"
+#include "harness/measure/claim_rounds.h"
+#include "harness/measure/table.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
 #include "harness/system/command_line.h"

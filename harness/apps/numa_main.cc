@@ -2,7 +2,6 @@
 // of the race on each node. `numa copy` makes one of the copies that such instances run.
 #include <CLI/CLI.hpp>
 
-#include "harness/numa/commands.h"
 #include "harness/numa/race_command.h"
 #include "harness/system/command_line.h"
 

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/claims/bench_end.h"
 #include "harness/claims/scan_ranges.h"
 #include "harness/claims/visit_cost.h"
 #include "harness/load/scan_writers.h"
@@ -16,10 +15,10 @@
 #include "harness/measure/claim_rounds.h"
 #include "harness/measure/median.h"
 #include "harness/system/command_line.h"
+#include "harness/system/cpu_counters.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
-#include "harness/system/profiler_switch.h"
-#include "harness/system/scratch_dir.h"
+#include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
 namespace {

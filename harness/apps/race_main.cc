@@ -12,13 +12,8 @@
 #include <vector>
 
 #include "harness/data/value_maker.h"
-#include "harness/load/numa_flag.h"
 #include "harness/load/store_basics.h"
-#include "harness/measure/result_file.h"
 #include "harness/measure/table.h"
-#include "harness/race/dir.h"
-#include "harness/race/gate.h"
-#include "harness/race/json.h"
 #include "harness/race/phase.h"
 #include "harness/race/runner.h"
 #include "harness/system/child_process.h"

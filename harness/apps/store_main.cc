@@ -26,7 +26,6 @@
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
 #include "harness/tools/store_backup.h"
-#include "harness/tools/store_compact.h"
 #include "harness/tools/store_top.h"
 
 namespace engine_race::harness {

@@ -1,6 +1,6 @@
 // Why flags and benchmarks of db_bench are missing here, for error messages.
 //
-// Pure functions. docs/bench.md has the common ones in a table.
+// docs/bench.md has the common ones in a table.
 #ifndef HARNESS_BENCH_DB_BENCH_WORDS_H_
 #define HARNESS_BENCH_DB_BENCH_WORDS_H_
 

@@ -16,7 +16,6 @@
 #include "harness/bench/benchmark.h"
 #include "harness/data/key_source.h"
 #include "harness/data/mix.h"
-#include "harness/data/record_draw.h"
 
 namespace engine_race::harness {
 

@@ -1,4 +1,4 @@
-#include "harness/bench/git_hash.h"
+#include "harness/bench/report.h"
 
 // The Makefile defines it, without quotation marks, for this file alone.
 #ifndef ENGINE_RACE_GIT_HASH

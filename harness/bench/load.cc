@@ -5,7 +5,7 @@
 #include <string>
 
 #include "harness/data/key_source.h"
-#include "harness/load/short_ranges.h"
+#include "harness/load/read_loops.h"
 
 namespace engine_race::harness {
 namespace {

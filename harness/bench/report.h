@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "harness/bench/benchmark.h"
-#include "harness/system/device_io.h"
+#include "harness/system/disk.h"
 
 namespace engine_race::harness {
 
@@ -53,6 +53,9 @@ std::string SkippedLine(const std::string& benchmark);
 // buckets.
 std::string PercentileText(const BenchResult& result);
 
+// The commit that this program was built from: 40 hexadecimal digits, with "-dirty" behind them
+// when files had changed since. "unknown" for a build outside of a repository.
+std::string GitHash();
 // {"cpu", "kernel", ..., "git_hash", "device", "device_bytes_from", "memory_limit_bytes"}
 nlohmann::json MachineJson(const std::string& dir);
 // An element of "runs".

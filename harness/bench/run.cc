@@ -9,7 +9,6 @@
 #include "engine_race/base/function_ref.h"
 #include "harness/bench/benchmark.h"
 #include "harness/bench/load.h"
-#include "harness/bench/pace.h"
 #include "harness/bench/timeline.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/timed.h"

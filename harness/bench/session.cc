@@ -4,9 +4,9 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "harness/kv/engine_store.h"
+#include "harness/kv/kv_store.h"
 #include "harness/measure/floor.h"
-#include "harness/measure/result_file.h"
+#include "harness/measure/table.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -1,6 +1,6 @@
 // The steps of `bin/bench --benchmarks=...` over one store of this engine, with what they print.
 //
-// Not thread-safe. Prints to standard output, errors to standard error.
+// Prints to standard output, errors to standard error.
 #ifndef HARNESS_BENCH_SESSION_H_
 #define HARNESS_BENCH_SESSION_H_
 
@@ -17,8 +17,8 @@
 #include "engine_race/base/status.h"
 #include "harness/bench/benchmark.h"
 #include "harness/bench/report.h"
-#include "harness/bench/report_file.h"
 #include "harness/bench/store_dir.h"
+#include "harness/bench/timeline.h"
 #include "harness/kv/kv_store.h"
 
 namespace engine_race::harness {

@@ -2,9 +2,9 @@
 //
 // A note beside the store says that a bench made it, and the same note lies in each of its value
 // paths. Only directories that have this note, or are empty, are ever emptied. The note keeps
-// canonical paths, so it means the same from every working directory. A bench holds the lock of
-// the note from Empty on. A bench that is killed before it has written its note leaves it empty,
-// which is taken for none. Not thread-safe.
+// canonical paths, so it means the same from every working directory. A bench holds the lock of the
+// note from Empty on. A bench that is killed before it has written its note leaves it empty, which
+// is taken for none.
 #ifndef HARNESS_BENCH_STORE_DIR_H_
 #define HARNESS_BENCH_STORE_DIR_H_
 
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine_race/base/sys.h"
+#include "harness/bench/benchmark.h"
 #include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
@@ -62,6 +63,18 @@ class StoreDir {
   // Open and locked since the first Empty.
   UniqueFd note_;
 };
+
+// The disk space that a session of benchmarks will take, estimated before it begins.
+
+// The most records that the store has space for at once when it runs these steps. Expected
+// updates count, as if reclaim gave nothing back. Writes by time are counted as if by number.
+uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& steps);
+
+// Empty, or why the file systems of the store's directory and of its value paths have no room for
+// `records` records. A store that lies there makes room. Raw devices are not looked at: the engine
+// refuses a small one.
+std::string WhyNoRoomFor(uint64_t records, const std::string& dir,
+                         const std::vector<std::string>& value_paths);
 
 }  // namespace engine_race::harness
 

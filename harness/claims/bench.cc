@@ -6,16 +6,14 @@
 #include <fstream>
 #include <system_error>
 
-#include "harness/claims/bench_end.h"
-#include "harness/load/dense_store.h"
+#include "harness/load/store_runs.h"
+#include "harness/measure/claim_rounds.h"
 #include "harness/measure/floor.h"
-#include "harness/measure/result_file.h"
+#include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/fio_runner.h"
-#include "harness/system/machine.h"
-#include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

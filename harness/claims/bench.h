@@ -4,8 +4,6 @@
 // measures them. The frame makes its directories and measures the wanted parts one after another.
 // It saves the JSON after each, removes what the part has left, and prints each claim beside its
 // aim. A part that fails keeps no other from being measured.
-//
-// Not thread-safe; a part starts the threads that it needs.
 #ifndef HARNESS_CLAIMS_BENCH_H_
 #define HARNESS_CLAIMS_BENCH_H_
 
@@ -22,7 +20,7 @@
 
 #include "engine_race/base/status.h"
 #include "harness/measure/claim_rounds.h"
-#include "harness/system/scratch_dir.h"
+#include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
 

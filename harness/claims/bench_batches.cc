@@ -10,7 +10,7 @@
 #include "engine_race/store.h"
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
-#include "harness/load/bare_writes.h"
+#include "harness/load/file_reads.h"
 #include "harness/load/store_basics.h"
 #include "harness/system/process_stats.h"
 

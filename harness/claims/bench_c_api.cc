@@ -13,7 +13,7 @@
 #include "harness/data/mix.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/cpu_rounds.h"
-#include "harness/system/machine.h"
+#include "harness/system/process_stats.h"
 
 namespace engine_race::harness {
 namespace {

@@ -10,9 +10,9 @@
 #include "harness/claims/race_meter.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/store_basics.h"
+#include "harness/system/disk.h"
 #include "harness/system/fio_runner.h"
 #include "harness/system/own_child.h"
-#include "harness/system/page_cache.h"
 
 namespace engine_race::harness {
 

@@ -9,7 +9,6 @@
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
 #include "harness/experiments/io/raw.h"
-#include "harness/load/dense_store.h"
 #include "harness/load/store_runs.h"
 
 namespace engine_race::harness {

@@ -15,10 +15,9 @@
 #include "harness/experiments/l1/index_race.h"
 #include "harness/experiments/l1/rounds.h"
 #include "harness/experiments/l1/shards.h"
-#include "harness/experiments/l1/steps.h"
 #include "harness/experiments/l1/tables.h"
 #include "harness/opponents/rocks.h"
-#include "harness/system/machine.h"
+#include "harness/system/process_stats.h"
 
 namespace engine_race::harness {
 namespace {

@@ -11,7 +11,6 @@
 #include "harness/claims/benches.h"
 #include "harness/load/store_basics.h"
 #include "harness/system/child_process.h"
-#include "harness/system/machine.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -11,9 +11,9 @@
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
 #include "harness/claims/race_meter.h"
-#include "harness/load/bare_writes.h"
-#include "harness/load/dense_store.h"
-#include "harness/race/json.h"
+#include "harness/load/file_reads.h"
+#include "harness/load/store_runs.h"
+#include "harness/race/runner.h"
 #include "harness/system/child_process.h"
 
 namespace engine_race::harness {

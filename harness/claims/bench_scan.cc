@@ -13,12 +13,11 @@
 #include "harness/claims/scan_ranges.h"
 #include "harness/claims/scan_values.h"
 #include "harness/claims/visit_cost.h"
-#include "harness/load/scan_gap.h"
 #include "harness/load/scan_writers.h"
 #include "harness/load/store_basics.h"
 #include "harness/load/store_runs.h"
 #include "harness/opponents/rocks.h"
-#include "harness/race/json.h"
+#include "harness/race/runner.h"
 
 namespace engine_race::harness {
 namespace {

@@ -15,10 +15,10 @@
 #include "harness/claims/space_promises.h"
 #include "harness/claims/space_shapes.h"
 #include "harness/data/mix.h"
-#include "harness/kv/engine_store.h"
+#include "harness/kv/kv_store.h"
 #include "harness/load/store_runs.h"
 #include "harness/opponents/peers.h"
-#include "harness/system/page_cache.h"
+#include "harness/system/disk.h"
 
 namespace engine_race::harness {
 namespace {

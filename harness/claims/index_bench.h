@@ -1,6 +1,4 @@
 // The bench about the index: its settings, and its parts over several files.
-//
-// Not thread-safe.
 #ifndef HARNESS_CLAIMS_INDEX_BENCH_H_
 #define HARNESS_CLAIMS_INDEX_BENCH_H_
 

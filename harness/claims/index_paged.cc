@@ -7,7 +7,6 @@
 
 #include "harness/claims/index_bench.h"
 #include "harness/data/mix.h"
-#include "harness/load/dense_store.h"
 #include "harness/load/file_reads.h"
 #include "harness/load/read_loops.h"
 #include "harness/load/store_runs.h"

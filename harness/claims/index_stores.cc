@@ -25,7 +25,6 @@
 #include "harness/load/store_basics.h"
 #include "harness/measure/timed.h"
 #include "harness/system/disk.h"
-#include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

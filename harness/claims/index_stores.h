@@ -1,7 +1,5 @@
 // The stores of the bench about the index. They are filled without values and closed with all of
 // their index on disk. Then children or this process open them and write to them.
-//
-// Not thread-safe; a load starts the threads that it is asked for.
 #ifndef HARNESS_CLAIMS_INDEX_STORES_H_
 #define HARNESS_CLAIMS_INDEX_STORES_H_
 
@@ -15,7 +13,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
-#include "harness/load/index_keys.h"
+#include "harness/load/fill_keys.h"
 #include "harness/system/own_child.h"
 
 namespace engine_race::harness {

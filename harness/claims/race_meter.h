@@ -1,6 +1,6 @@
 // Phases of the race, measured for claims: alone, or beside the device.
 //
-// A store is deleted as soon as it has been measured. Not thread-safe.
+// A store is deleted as soon as it has been measured.
 #ifndef HARNESS_CLAIMS_RACE_METER_H_
 #define HARNESS_CLAIMS_RACE_METER_H_
 
@@ -13,7 +13,6 @@
 
 #include "engine_race/base/status.h"
 #include "harness/measure/claim_rounds.h"
-#include "harness/race/dir.h"
 #include "harness/race/phase.h"
 #include "harness/race/runner.h"
 

@@ -2,7 +2,7 @@
 // range, and by RocksDB.
 //
 // The store has keys only, and its index is in memory. Runs of a round have the same queries, and
-// fail unless all find the same keys. Not thread-safe.
+// fail unless all find the same keys.
 #ifndef HARNESS_CLAIMS_SCAN_RANGES_H_
 #define HARNESS_CLAIMS_SCAN_RANGES_H_
 
@@ -15,7 +15,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
-#include "harness/load/short_ranges.h"
+#include "harness/load/read_loops.h"
 #include "harness/measure/claim_rounds.h"
 #include "harness/opponents/rocks.h"
 

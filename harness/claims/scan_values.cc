@@ -10,7 +10,7 @@
 #include "harness/data/mix.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/median.h"
-#include "harness/system/page_cache.h"
+#include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "harness/bench/pace.h"
+#include "harness/bench/timeline.h"
 #include "harness/data/mix.h"
 #include "harness/measure/timed.h"
 #include "harness/system/child_process.h"

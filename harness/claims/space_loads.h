@@ -20,9 +20,9 @@
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
 #include "harness/claims/space_stores.h"
-#include "harness/data/record_draw.h"
+#include "harness/data/key_source.h"
 #include "harness/measure/timed.h"
-#include "harness/system/device_io.h"
+#include "harness/system/disk.h"
 
 namespace engine_race::harness {
 

@@ -9,10 +9,10 @@
 #include "harness/claims/index_stores.h"
 #include "harness/data/mix.h"
 #include "harness/load/store_runs.h"
+#include "harness/system/disk.h"
+#include "harness/system/loop_disk.h"
 #include "harness/system/own_child.h"
-#include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
-#include "harness/system/xfs_disk.h"
 
 namespace engine_race::harness {
 
@@ -81,7 +81,7 @@ std::vector<BenchPart> SpacePromises::Parts(PromiseRun run) {
            by(&SpacePromises::MeasureCheckpoints),
            2 * one_bytes + kCheckpointBytes,
            false,
-           XfsDisk::WhyNot()},
+           LoopDisk::WhyNoXfs()},
           {"increment",
            {{"increment_after_one_percent", "<= 0.02", "", kIncrement, kFullBackup}},
            by(&SpacePromises::MeasureIncrement),
@@ -183,8 +183,9 @@ Status SpacePromises::MeasureReopening(const PromiseRun& run) {
 }
 
 Status SpacePromises::MeasureCheckpoints(const PromiseRun& run) {
-  XfsDisk disk;
-  const Status mounted = disk.Mount(run.shape.dir, 2 * MostStoreBytes(data_bytes_));
+  LoopDisk disk;
+  const uint64_t bytes = std::max(2 * MostStoreBytes(data_bytes_), uint64_t{320} << 20);
+  const Status mounted = disk.Mount(kMakeXfs, run.shape.dir, bytes);
   if (!mounted.ok()) return Missed(run, mounted);
   SpaceShape shape = run.shape;
   shape.dir = disk.path();

@@ -1,8 +1,6 @@
 // Parts of the bench about space. Some compare an overwritten store with one that never was
 // overwritten, dense keys with spread ones, and large buckets with small ones. The others measure
 // what a store takes of its device, in little memory, and with few records.
-//
-// Not thread-safe; a part starts the threads that it needs.
 #ifndef HARNESS_CLAIMS_SPACE_PROMISES_H_
 #define HARNESS_CLAIMS_SPACE_PROMISES_H_
 

@@ -5,12 +5,11 @@
 #include <filesystem>
 
 #include "harness/claims/space_promises.h"
-#include "harness/claims/space_works.h"
-#include "harness/system/device_io.h"
+#include "harness/claims/space_stores.h"
+#include "harness/system/disk.h"
 #include "harness/system/fio_runner.h"
 #include "harness/system/memory_cgroup.h"
 #include "harness/system/own_child.h"
-#include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -13,6 +13,7 @@
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
+#include "harness/system/own_child.h"
 
 namespace engine_race::harness {
 
@@ -63,6 +64,19 @@ Status WithOpenStore(const SpaceShape& shape, const Work& work) {
 
 // Writes each record once, in as many threads as the shape has.
 Status FillStore(const SpaceShape& shape, const SpaceRecords& records, Store* store);
+
+// The works of children of the bench about space, see harness/system/own_child.h: writes in little
+// memory, and small stores.
+
+// Writes spread keys to a new store in one thread, until `write_count` are written or `seconds`
+// have passed. `cgroup` is the path of the group that the child joins before; empty: none.
+inline constexpr char kSmallMemoryWork[] = "small-memory";
+// Makes `store_count` stores in `parent_dir`, which has no files, all open at once and at default
+// options. Writes `record_count` records to each, and closes them. Answers with what they took
+// while they were open and how long it took. The disk space is the larger one of before and after
+// closing.
+inline constexpr char kSmallStoresWork[] = "small-stores";
+ChildWorks SpaceWorks();
 
 }  // namespace engine_race::harness
 

@@ -15,7 +15,6 @@
 #include "harness/load/l1_lookups.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/progress.h"
-#include "harness/system/machine.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

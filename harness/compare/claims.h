@@ -1,16 +1,17 @@
 // The claims of a comparison, from the answers of each round.
 //
 // A claim is noted only for a round in which every store that it is about has answered. Other
-// rounds give a figure, whose name says what was missing. Not thread-safe.
+// rounds give a figure, whose name says what was missing.
 #ifndef HARNESS_COMPARE_CLAIMS_H_
 #define HARNESS_COMPARE_CLAIMS_H_
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "harness/compare/order.h"
+#include "harness/compare/process.h"
 #include "harness/measure/claim_rounds.h"
 
 namespace engine_race::harness {
@@ -55,6 +56,14 @@ class CompareClaims {
   // Phases of a round in which the engine had fewer records than the dataset.
   std::set<std::string> cut_off_phases_;
 };
+
+// A comparison's runs as tables for the terminal: losses beside wins.
+
+// For each phase a table of its stores: the medians of their rounds, and the spread of the rates.
+std::string PhaseTables(const nlohmann::json& runs);
+// The engine beside the best of the others, phase by phase. A store that reads fewer records than
+// the dataset has is never the best one. A note names these stores and those of `failed_runs`.
+std::string WinsTable(const nlohmann::json& runs, const nlohmann::json& failed_runs);
 
 }  // namespace engine_race::harness
 

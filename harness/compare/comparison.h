@@ -1,7 +1,7 @@
 // Runs the contest's phases and benchmarks over the engine and its peers, in alternating rounds on
 // one directory, and takes the claims from the rates.
 //
-// docs/peers.md says what is measured. Not thread-safe.
+// docs/peers.md says what is measured.
 #ifndef HARNESS_COMPARE_COMPARISON_H_
 #define HARNESS_COMPARE_COMPARISON_H_
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "harness/compare/claims.h"
-#include "harness/compare/order.h"
+#include "harness/compare/process.h"
 
 namespace engine_race::harness {
 

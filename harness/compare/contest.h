@@ -1,7 +1,7 @@
 // The contest's phases over any store: many threads write at random, read at random, and range over
 // everything in order, twice. Each thread does at least one operation, however short the time.
 //
-// Every value that is read is checked. Not thread-safe; a phase starts threads of its own.
+// Every value that is read is checked.
 #ifndef HARNESS_COMPARE_CONTEST_H_
 #define HARNESS_COMPARE_CONTEST_H_
 
@@ -10,7 +10,7 @@
 
 #include "engine_race/base/status.h"
 #include "harness/bench/benchmark.h"
-#include "harness/compare/order.h"
+#include "harness/compare/process.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
 #include "harness/kv/kv_store.h"

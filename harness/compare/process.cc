@@ -14,13 +14,12 @@
 
 #include "harness/bench/report.h"
 #include "harness/compare/contest.h"
-#include "harness/kv/engine_store.h"
+#include "harness/kv/kv_store.h"
 #include "harness/measure/table.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/disk.h"
 #include "harness/system/memory_cgroup.h"
 #include "harness/system/own_child.h"
-#include "harness/system/page_cache.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -1,6 +1,6 @@
 // The mixer of the programs' key streams, values and random choices.
 //
-// Pure functions. Those that mix are bijections of their word, so distinct inputs stay distinct.
+// Those that mix are bijections of their word, so distinct inputs stay distinct.
 #ifndef HARNESS_DATA_MIX_H_
 #define HARNESS_DATA_MIX_H_
 

@@ -1,4 +1,4 @@
-#include "harness/guest/power_init.h"
+#include "harness/guest/power_cut.h"
 
 #include <cstdio>
 #include <memory>
@@ -11,9 +11,7 @@
 #include "engine_race/log/format.h"
 #include "engine_race/store.h"
 #include "harness/guest/power_ledger.h"
-#include "harness/guest/power_load.h"
 #include "harness/guest/power_plan.h"
-#include "harness/guest/power_verify.h"
 #include "harness/guest/system.h"
 
 namespace engine_race::powercut {

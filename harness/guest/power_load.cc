@@ -1,4 +1,4 @@
-#include "harness/guest/power_load.h"
+#include "harness/guest/power_cut.h"
 
 #include <atomic>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "harness/guest/power_verify.h"
+#include "harness/guest/power_cut.h"
 
 #include <algorithm>
 #include <cinttypes>

@@ -12,10 +12,12 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/store.h"
 
 namespace engine_race::harness {
 
@@ -98,6 +100,18 @@ struct KvStoreKind {
   // Makes the store, or opens what is there.
   std::function<Status(const KvOptions& options, std::unique_ptr<KvStore>* store)> open;
 };
+
+// This engine behind the benchmarks' interface of stores.
+
+// The kind "engine_race". Its stores are opened with `options`, and with the memory budget of
+// KvOptions where that is not 0.
+KvStoreKind EngineStoreKind(const Options& options);
+// With QuietOptions.
+KvStoreKind EngineStoreKind();
+
+// How many records were written to each bucket of the closed store in `dir`, overwritten ones and
+// tombstones included. Stateless; a status of the store that could not be read.
+Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts);
 
 }  // namespace engine_race::harness
 

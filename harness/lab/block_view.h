@@ -10,7 +10,6 @@
 #include "harness/lab/engine_names.h"
 #include "harness/lab/node_search.h"
 #include "harness/lab/restart_block.h"
-#include "harness/lab/square_block.h"
 #include "harness/lab/tree_block.h"
 
 namespace engine_race::lab {

@@ -4,8 +4,6 @@
 // of a key, as a number, are its significant word. Registers compare numbers, and in nearly every
 // comparison the words decide. The bytes after the word are the suffix, which is looked at only
 // when words are equal. A key that ends within its word is filled up with zeros.
-//
-// Pure functions.
 #ifndef HARNESS_LAB_KEY_WORDS_H_
 #define HARNESS_LAB_KEY_WORDS_H_
 

@@ -23,8 +23,8 @@
 #include "harness/lab/block_shape.h"
 #include "harness/lab/block_view.h"
 #include "harness/lab/engine_names.h"
-#include "harness/lab/extent_root.h"
 #include "harness/lab/node_search.h"
+#include "harness/lab/table_file.h"
 #include "harness/lab/table_frames.h"
 
 namespace engine_race::lab {

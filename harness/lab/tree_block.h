@@ -19,7 +19,6 @@
 #include <cstring>
 
 #include "engine_race/base/assert.h"
-#include "harness/lab/block_builder.h"
 #include "harness/lab/block_shape.h"
 #include "harness/lab/key_words.h"
 #include "harness/lab/node_search.h"

@@ -5,9 +5,11 @@
 #define HARNESS_LOAD_FILE_READS_H_
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "engine_race/base/status.h"
+#include "harness/data/value_maker.h"
 #include "harness/measure/timed.h"
 
 namespace engine_race::harness {
@@ -20,6 +22,48 @@ inline constexpr char kValueFilePrefix[] = "value_";
 // gives others. *point counts reads, and the bytes that came.
 Status ReadFiles(const std::string& dir, const std::string& prefix, TimedPoint* point,
                  uint32_t read_bytes = 256 * 1024, uint32_t depth = 64);
+
+// The bare loop that a Write is compared with. It copies values into mapped groups, and each thread
+// writes its full groups to a file. It keeps no keys, checks nothing and takes no lock.
+struct BareWrites {
+  std::string dir;  // an empty directory; the files stay in it
+  uint32_t thread_count = 64;
+  uint64_t record_count = 0;
+  uint32_t group_bytes = 128 * 1024;
+  // Groups that a thread fills at once; it spreads its records over them at random. With one group,
+  // every value is copied to memory that is still in the cache.
+  uint32_t groups_per_thread = 1;
+};
+
+// Makes the record that the bare loop and the store write. Puts the index, spread over 64 bits,
+// before the other bytes of `value`, which has kValueSize bytes. Costs only some nanoseconds.
+uint64_t StampRecord(uint64_t index, char* value);
+
+// Runs threads that each call a function of their own, made by make_write(thread), for each of
+// their records: Status write(uint64_t key, const char* value). Only the records' CPU time counts.
+template <typename MakeWrite>
+Status RunStampedWrites(uint32_t thread_count, uint64_t record_count, const MakeWrite& make_write,
+                        TimedPoint* point) {
+  const Status status = RunTimed(
+      thread_count, kNoLimitSeconds,
+      [&](uint32_t thread, TimedThread* self) {
+        auto write = make_write(thread);
+        alignas(64) char value[kValueSize];
+        std::memset(value, static_cast<int>(thread), sizeof(value));
+        self->Start();
+        for (uint64_t i = thread; i < record_count; i += thread_count) {
+          const uint64_t key = StampRecord(i, value);
+          ENGINE_RACE_RETURN_IF_ERROR(write(key, value));
+        }
+        self->Stop();
+        return Status::Ok();
+      },
+      point);
+  point->request_count = record_count;
+  return status;
+}
+
+Status RunBareWrites(const BareWrites& loop, TimedPoint* point);
 
 }  // namespace engine_race::harness
 

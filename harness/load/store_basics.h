@@ -1,14 +1,15 @@
 // Helpers of every load: options that keep a store quiet, the bytes of a key, a store's space and
 // files.
-//
-// Stateless.
 #ifndef HARNESS_LOAD_STORE_BASICS_H_
 #define HARNESS_LOAD_STORE_BASICS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine_race/base/options.h"
+#include "engine_race/numa/topology.h"
 
 namespace engine_race::harness {
 
@@ -30,6 +31,14 @@ bool IsStoreFile(const std::string& name);
 // Removes the files directly in `dir` that have such names, and syncs, so that the next writer does
 // not pay for it.
 void RemoveFiles(const std::string& dir, bool (*has_name)(const std::string& name));
+
+// The flag --numa of programs that open a store.
+
+// "none", "interleave", "interleave:0,2-3" or "bind:0,2-3"; nullopt for any other text.
+std::optional<NumaOptions> ParseNuma(std::string_view text);
+// Parses the flag into *numa. Returns an empty string or what is wrong: another text, or a node
+// that the machine does not have. Where the kernel shows no nodes, the store does without them.
+std::string ParseNumaFlag(std::string_view text, const numa::Topology& topology, NumaOptions* numa);
 
 }  // namespace engine_race::harness
 

@@ -1,10 +1,9 @@
 // Timed runs over one store, for benches that compare such runs: Write, Read, MultiRead and Range.
 // Values that are read are checked as DrawnReads does.
-//
-// Not thread-safe; a run starts the threads that it is asked for.
 #ifndef HARNESS_LOAD_STORE_RUNS_H_
 #define HARNESS_LOAD_STORE_RUNS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,12 +13,98 @@
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/data/value_maker.h"
-#include "harness/load/drawn_reads.h"
 #include "harness/load/read_loops.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/timed.h"
 
 namespace engine_race::harness {
+
+// Timed reads of a store that stays open: values that became hot are still hot in the next run.
+//
+// One value in eight is checked.
+struct StoreShape {
+  std::string dir;  // the store's own
+  // The page cache of this directory's file system is dropped before a run; empty: it is not.
+  std::string cache_dir;
+  uint64_t record_count = 0;
+  uint64_t seed = 1;
+  KeyShape key_shape = KeyShape::kUniform;
+
+  KeySource keys() const { return {key_shape, record_count, seed}; }
+};
+
+// How a run reads.
+struct ReadShape {
+  uint32_t thread_count = 1;
+  uint32_t keys_per_call = 0;  // of MultiRead; 0: Read, one by one
+  double seconds = 1;          // used when `read_count` is 0
+  uint64_t read_count = 0;     // of all threads together
+};
+
+// The effect of a run on the hot values.
+struct FrameCounts {
+  uint64_t hit_count = 0;
+  uint64_t miss_count = 0;
+  uint64_t admission_count = 0;
+
+  double hit_rate() const {
+    const uint64_t sum = hit_count + miss_count;
+    return sum > 0 ? static_cast<double>(hit_count) / static_cast<double>(sum) : 0;
+  }
+};
+
+class DrawnReads {
+ public:
+  // Opens the store of `shape` and builds its index. The destructor closes it.
+  static Status Open(const StoreShape& shape, const Options& options,
+                     std::unique_ptr<DrawnReads>* reads);
+
+  // `seed` selects the stream of draws. *frames, if given, gets the run's effect on the hot values.
+  Status Run(const RecordDraw& draw, const ReadShape& shape, uint64_t seed, TimedPoint* point,
+             FrameCounts* frames = nullptr);
+  // Reads every record once, in an order that is not that of keys, by MultiRead.
+  Status ReadEachOnce(uint32_t thread_count, uint32_t keys_per_call);
+  // Every thread counts all records by one Range. A record counts once in *point.
+  Status RangeOnce(uint32_t thread_count, TimedPoint* point);
+
+  Store* store() { return store_.get(); }
+  uint64_t KeyAt(uint64_t index) const { return keys_.KeyAt(index); }
+
+ private:
+  explicit DrawnReads(const StoreShape& shape) : keys_(shape.keys()), values_(shape.seed) {}
+
+  const KeySource keys_;
+  const ValueMaker values_;
+  std::unique_ptr<Store> store_;
+};
+
+// A store whose value files other programs can read too: every bucket has a file of its own, which
+// is full from its start.
+
+inline constexpr uint32_t kDenseStoreFiles = 32;
+
+inline Options DenseStoreOptions() {
+  Options options = QuietOptions();
+  options.bucket_count = kDenseStoreFiles;
+  options.file_count = kDenseStoreFiles;
+  return options;
+}
+
+// The names of the value files in the store's directory.
+inline std::vector<std::string> DenseStoreFileNames() {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < kDenseStoreFiles; ++i) {
+    names.push_back((i < 10 ? "value_0" : "value_") + std::to_string(i));
+  }
+  return names;
+}
+
+// The least size of each file: keys fall evenly into buckets, and groups of 32 values are written
+// whole.
+inline uint64_t DenseStoreFileBytes(uint64_t record_count) {
+  const uint64_t records = record_count / kDenseStoreFiles * 9 / 10;
+  return std::max<uint64_t>(records / 32 * 32, 1) * kValueSize;
+}
 
 // How the functions here write a record: put(key, value), with kValueSize bytes.
 inline auto PutInto(Store* store) {

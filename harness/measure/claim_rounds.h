@@ -1,7 +1,5 @@
 // Rounds of runs that are compared. The figures of a bench, round by round, and the claims among
 // them: medians, quartiles, tables.
-//
-// Not thread-safe.
 #ifndef HARNESS_MEASURE_CLAIM_ROUNDS_H_
 #define HARNESS_MEASURE_CLAIM_ROUNDS_H_
 
@@ -114,6 +112,13 @@ class ClaimRounds {
   Rounds rounds_;
   std::map<std::string, double> settled_;
 };
+
+// The end of a bench: prints its table and failures, saves its JSON.
+
+// Prints the table and the failures, and saves the figures unless `json_path` is empty. Returns the
+// exit code.
+int EndBench(const char* program, const std::string& table, const std::vector<std::string>& errors,
+             const nlohmann::json& json, const std::string& json_path);
 
 }  // namespace engine_race::harness
 

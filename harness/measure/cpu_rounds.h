@@ -1,6 +1,4 @@
 // The median of short rounds on one CPU, for costs of some nanoseconds.
-//
-// Not thread-safe.
 #ifndef HARNESS_MEASURE_CPU_ROUNDS_H_
 #define HARNESS_MEASURE_CPU_ROUNDS_H_
 

@@ -1,7 +1,5 @@
 // The rates of the device below a store, measured with fio, for the report of a run. With them
 // figures of two machines can be compared.
-//
-// Not thread-safe.
 #ifndef HARNESS_MEASURE_FLOOR_H_
 #define HARNESS_MEASURE_FLOOR_H_
 

@@ -1,7 +1,7 @@
 // The results of the lab's experiments: rows of named figures, for the terminal and for JSON.
 //
 // A row is a JSON object: first the varied settings, then the measured figures. The last word of a
-// name is its unit, from which the table derives the format. Not thread-safe.
+// name is its unit, from which the table derives the format.
 #ifndef HARNESS_MEASURE_REPORT_H_
 #define HARNESS_MEASURE_REPORT_H_
 

@@ -1,9 +1,8 @@
 // A table of text with its columns lined up, and the formats of the numbers in it.
-//
-// Not thread-safe.
 #ifndef HARNESS_MEASURE_TABLE_H_
 #define HARNESS_MEASURE_TABLE_H_
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,21 @@ class Table {
 std::string Fixed(double value, int digits);
 // Nanoseconds as "812 ns", "12.3 us", "4.56 ms" or "1.20 s".
 std::string Duration(double ns);
+
+// Writes a result where the user asked for it, or to standard output.
+
+// Both replace the file `path` and make its folder when it is missing. An empty path writes nothing
+// and succeeds. False when the file cannot be written.
+bool SaveText(const std::string& text, const std::string& path);
+bool SaveJson(const nlohmann::json& json, const std::string& path);
+
+// Whether SaveText could write the file now. Makes its folder, and changes no file. A pipe, a
+// device and a symlink that leads nowhere are taken on trust.
+bool CanSave(const std::string& path);
+
+// Prints to standard output and flushes it. False, with the reason in errno, for a full disk or a
+// pipe that is not read any more.
+bool PrintAll(const std::string& text);
 
 }  // namespace engine_race::harness
 

@@ -1,6 +1,6 @@
 // The process of one instance of a race, and the pipes over which it says where it is.
 //
-// It has a process group of its own, so that whatever it starts is stopped with it. One thread.
+// It has a process group of its own, so that whatever it starts is stopped with it.
 #ifndef HARNESS_NUMA_INSTANCE_PROCESS_H_
 #define HARNESS_NUMA_INSTANCE_PROCESS_H_
 
@@ -58,6 +58,28 @@ class InstanceProcess {
   UniqueFd answers_;
   // Of the gate, the lines that TakeLine has not returned.
   std::string lines_;
+};
+
+// The directories of a race's instances: made where they are missing, and locked.
+//
+// Two launchers in one directory would remove each other's stores and programs. The lock is that of
+// flock on the directory itself, so it leaves no file and ends with the launcher.
+class InstanceDirs {
+ public:
+  InstanceDirs() = default;
+  InstanceDirs(const InstanceDirs&) = delete;
+  InstanceDirs& operator=(const InstanceDirs&) = delete;
+  // Removes the directories that it made and that are empty.
+  ~InstanceDirs();
+
+  // Makes the directory with its parents and locks it. kInvalidArgument when another launcher holds
+  // it. A file system that cannot lock directories, as NFS, goes without.
+  Status Take(const std::string& dir);
+
+ private:
+  // Parents come before the directories in them.
+  std::vector<std::string> made_;
+  std::vector<UniqueFd> locks_;
 };
 
 }  // namespace engine_race::harness

@@ -1,6 +1,4 @@
 // `bin/numa race`: one instance of the race per node or per group of near nodes, all together.
-//
-// Called once, from main.
 #ifndef HARNESS_NUMA_RACE_COMMAND_H_
 #define HARNESS_NUMA_RACE_COMMAND_H_
 
@@ -36,6 +34,28 @@ struct NumaRaceFlags {
 CLI::App* AddRaceCommand(CLI::App* app, NumaRaceFlags* flags);
 // Returns the exit code: kExitFailure when an instance failed.
 int RunNumaRace(NumaRaceFlags flags);
+
+// `bin/numa report`: where the memory of running processes lies, and how local that is. `bin/numa
+// copy`: a copy of a program with its pages on NUMA nodes. `bin/numa race` runs such copies, bound
+// to the nodes of an instance.
+struct ReportFlags {
+  std::vector<int64_t> pids;
+  std::string nodes;
+  std::string json_path;
+  std::string before_path;
+};
+
+struct CopyFlags {
+  std::string source;
+  std::string target;
+  std::string nodes;
+};
+
+// Those that run return the exit code.
+CLI::App* AddReportCommand(CLI::App* app, ReportFlags* flags);
+int RunReport(const ReportFlags& flags);
+CLI::App* AddCopyCommand(CLI::App* app, CopyFlags* flags);
+int RunCopy(const CopyFlags& flags);
 
 }  // namespace engine_race::harness
 

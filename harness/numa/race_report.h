@@ -1,7 +1,5 @@
 // The report of a race over NUMA nodes: rates, CPU time and placement of each instance, and their
 // sums.
-//
-// Pure functions.
 #ifndef HARNESS_NUMA_RACE_REPORT_H_
 #define HARNESS_NUMA_RACE_REPORT_H_
 

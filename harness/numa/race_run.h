@@ -3,7 +3,7 @@
 //
 // An instance says "start PHASE" before each phase. It says "done PHASE PID" when all of the
 // phase's memory is in use. After each line it waits for an answer. Between the two lines all
-// instances work at once. One that fails stops the others. One thread.
+// instances work at once. One that fails stops the others.
 #ifndef HARNESS_NUMA_RACE_RUN_H_
 #define HARNESS_NUMA_RACE_RUN_H_
 
@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
-#include "harness/numa/instance_dirs.h"
 #include "harness/numa/instance_process.h"
 #include "harness/numa/race_plan.h"
 #include "harness/numa/report.h"

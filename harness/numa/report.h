@@ -1,7 +1,5 @@
 // The report of bin/numa: where the memory of processes lies, as text and as JSON, and two such
 // reports side by side.
-//
-// Pure functions.
 #ifndef HARNESS_NUMA_REPORT_H_
 #define HARNESS_NUMA_REPORT_H_
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "harness/opponents/lsm_cursor.h"
-#include "harness/opponents/open_peers.h"
+#include "harness/opponents/peers.h"
 
 namespace engine_race::harness {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "engine_race/base/options.h"
-#include "harness/load/group_commit.h"
-#include "harness/opponents/open_peers.h"
+#include "harness/load/durable_loops.h"
+#include "harness/opponents/peers.h"
 
 namespace engine_race::harness {
 namespace {

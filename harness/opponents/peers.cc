@@ -3,8 +3,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "harness/opponents/open_peers.h"
-
 namespace engine_race::harness {
 namespace {
 

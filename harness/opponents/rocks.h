@@ -15,7 +15,7 @@
 #include "engine_race/base/status.h"
 #include "harness/kv/kv_store.h"
 #include "harness/load/l1_lookups.h"
-#include "harness/load/short_ranges.h"
+#include "harness/load/read_loops.h"
 
 namespace engine_race::harness {
 

@@ -1,6 +1,6 @@
 // A database of RocksDB: how all opponents open it, and how those fill it that are only read.
 //
-// Compiled only where the library is. Not thread-safe, but for what db() offers.
+// Compiled only where the library is.
 #ifndef HARNESS_OPPONENTS_ROCKS_DATABASE_H_
 #define HARNESS_OPPONENTS_ROCKS_DATABASE_H_
 

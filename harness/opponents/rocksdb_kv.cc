@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "harness/opponents/lsm_cursor.h"
-#include "harness/opponents/open_peers.h"
+#include "harness/opponents/peers.h"
 #include "harness/opponents/rocks_database.h"
 
 namespace engine_race::harness {

@@ -12,8 +12,8 @@
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/key.h"
-#include "harness/load/group_commit.h"
-#include "harness/opponents/open_peers.h"
+#include "harness/load/durable_loops.h"
+#include "harness/opponents/peers.h"
 
 namespace engine_race::harness {
 namespace {

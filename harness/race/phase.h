@@ -2,7 +2,7 @@
 // twice.
 //
 // A phase opens the store, runs its threads and closes it. It checks all that it reads. runner.h
-// starts the process of a phase. Not thread-safe.
+// starts the process of a phase.
 #ifndef HARNESS_RACE_PHASE_H_
 #define HARNESS_RACE_PHASE_H_
 
@@ -16,9 +16,25 @@
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
 #include "harness/load/contest_phases.h"
-#include "harness/race/gate.h"
 
 namespace engine_race::harness {
+
+// Where instances of a race wait for each other: each says a line and goes on when it is answered.
+// The lines are "ready" when all is checked and nothing changed yet, then "start PHASE" and
+// "done PHASE PID" for each phase.
+//
+// The launcher of the instances holds the other ends of two pipes. It answers all instances when
+// all of them have said their line, and closes its ends to stop them.
+
+// Descriptors that are inherited by the processes of phases. -1: there are no other instances.
+struct GateFds {
+  int in = -1;
+  int out = -1;
+};
+
+// Writes the line and waits for one in return. True at once without other instances; false when the
+// other end has been closed.
+bool PassGate(const GateFds& fds, const std::string& line);
 
 // kMixed reads and overwrites keys at random, as many of each: the only one that a race leaves out
 // unless it is asked for.

@@ -1,7 +1,6 @@
 // Runs other programs, and this program again, and collects their output.
 //
-// Children share this process's standard error. When the user interrupts, they get SIGTERM. Not
-// thread-safe.
+// Children share this process's standard error. When the user interrupts, they get SIGTERM.
 #ifndef HARNESS_SYSTEM_CHILD_PROCESS_H_
 #define HARNESS_SYSTEM_CHILD_PROCESS_H_
 

@@ -1,7 +1,5 @@
 // The common part of all programs' command lines: --version, exit codes and errors. An error names
 // the word that is wrong, and the one that was meant.
-//
-// Stateless.
 #ifndef HARNESS_SYSTEM_COMMAND_LINE_H_
 #define HARNESS_SYSTEM_COMMAND_LINE_H_
 

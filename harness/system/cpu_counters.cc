@@ -5,9 +5,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <utility>
 
 namespace engine_race::harness {
+
 namespace {
 
 // The kernel's types and numbers of the events, in the order of CpuCounts.
@@ -56,6 +58,18 @@ void CpuCounters::Start() {
 CpuCounts CpuCounters::Stop() {
   for (const UniqueFd& fd : fds_) ioctl(fd.get(), PERF_EVENT_IOC_DISABLE, 0);
   return {ReadCount(fds_[0].get()), ReadCount(fds_[1].get()), ReadCount(fds_[2].get())};
+}
+
+ProfilerSwitch::ProfilerSwitch(std::string control_path, std::string answer_path)
+    : control_path_(std::move(control_path)), answer_path_(std::move(answer_path)) {}
+
+bool ProfilerSwitch::Turn(bool on) const {
+  if (control_path_.empty()) return true;
+  std::ofstream control(control_path_);
+  control << (on ? "enable\n" : "disable\n") << std::flush;
+  std::ifstream answer(answer_path_);
+  std::string word;
+  return control && std::getline(answer, word) && word.starts_with("ack");
 }
 
 }  // namespace engine_race::harness

@@ -1,12 +1,13 @@
 // The processor's own counters. Most virtual machines do not offer them.
 //
-// Counts this process, including threads that begin later. Not thread-safe.
+// Counts this process, including threads that begin later.
 #ifndef HARNESS_SYSTEM_CPU_COUNTERS_H_
 #define HARNESS_SYSTEM_CPU_COUNTERS_H_
 
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "engine_race/base/sys.h"
 
@@ -30,6 +31,19 @@ class CpuCounters {
   CpuCounters() = default;
 
   std::array<UniqueFd, 3> fds_;
+};
+
+// Switches `perf record --control fifo:CONTROL,ANSWER` on and off.
+class ProfilerSwitch {
+ public:
+  // The paths of both fifos. Without paths Turn does nothing.
+  ProfilerSwitch(std::string control_path, std::string answer_path);
+  // False when the profiler does not answer.
+  bool Turn(bool on) const;
+
+ private:
+  const std::string control_path_;
+  const std::string answer_path_;
 };
 
 }  // namespace engine_race::harness

@@ -1,14 +1,22 @@
 #include "harness/system/disk.h"
 
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <system_error>
+
+#include "engine_race/base/text_file.h"
 
 namespace engine_race::harness {
 
@@ -87,6 +95,115 @@ std::string FileSystemName(const std::string& dir) {
     if (fields >> type >> source) return type.append(" on ").append(source);
   }
   return "unknown";
+}
+
+namespace {
+
+// Whether the files of `dir` lie in the page cache alone.
+bool IsInMemory(const std::string& dir) {
+  struct statfs info;
+  if (statfs(dir.c_str(), &info) != 0) return false;
+  const auto type = static_cast<uint64_t>(info.f_type);
+  return type == TMPFS_MAGIC || type == RAMFS_MAGIC;
+}
+
+bool DropWholeCache() {
+  const int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool dropped = write(fd, "3\n", 2) == 2;
+  close(fd);
+  return dropped;
+}
+
+bool DropFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool dropped = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+  close(fd);
+  return dropped;
+}
+
+std::string DropEachFile(const std::string& dir) {
+  std::error_code error;
+  bool dropped_all = true;
+  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
+    if (entry.is_regular_file(error)) dropped_all &= DropFile(entry.path().string());
+  }
+  return !error && dropped_all ? "fadvise" : "not dropped: neither drop_caches nor fadvise works";
+}
+
+}  // namespace
+
+std::string DropFilesOf(const std::string& dir) {
+  sync();
+  return DropEachFile(dir);
+}
+
+std::string DropPageCache(const std::string& dir) {
+  if (IsInMemory(dir)) return "not dropped: the files lie in memory";
+  sync();
+  return DropWholeCache() ? "drop_caches" : DropEachFile(dir);
+}
+
+bool SyncFileSystem(const std::string& dir) {
+  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool synced = syncfs(fd) == 0;
+  close(fd);
+  return synced;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kProcessFile[] = "/proc/self/io";
+constexpr uint64_t kSectorBytes = 512;
+
+}  // namespace
+
+DeviceBytes operator-(const DeviceBytes& after, const DeviceBytes& before) {
+  return {after.read - before.read, after.written - before.written,
+          after.read_count - before.read_count, after.write_count - before.write_count};
+}
+
+DeviceIo::DeviceIo(const std::string& path) : source_(kProcessFile) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return;
+  const dev_t device = S_ISBLK(info.st_mode) ? info.st_rdev : info.st_dev;
+  const fs::path block =
+      "/sys/dev/block/" + std::to_string(major(device)) + ":" + std::to_string(minor(device));
+  std::error_code error;
+  const fs::path target = fs::canonical(block, error);
+  if (error || !fs::exists(block / "stat", error)) return;
+  device_ = target.filename().string();
+  source_ = (block / "stat").string();
+}
+
+std::optional<DeviceBytes> DeviceIo::Read() const {
+  const std::string text = ReadTextFile(source_);
+  return source_ == kProcessFile ? ParseProcessIo(text) : ParseBlockStat(text);
+}
+
+std::optional<DeviceBytes> ParseBlockStat(const std::string& text) {
+  // Requests, merged requests, sectors and milliseconds of reads, then those of writes.
+  std::array<uint64_t, 7> fields = {};
+  std::istringstream stream(text);
+  for (uint64_t& field : fields) {
+    if (!(stream >> field)) return std::nullopt;
+  }
+  return DeviceBytes{fields[2] * kSectorBytes, fields[6] * kSectorBytes, fields[0], fields[4]};
+}
+
+std::optional<DeviceBytes> ParseProcessIo(const std::string& text) {
+  std::istringstream stream(text);
+  std::map<std::string, uint64_t> counts;
+  std::string name;
+  uint64_t count = 0;
+  while (stream >> name >> count) counts[name] = count;
+  if (!counts.contains("read_bytes:") || !counts.contains("write_bytes:")) return std::nullopt;
+  return DeviceBytes{counts["read_bytes:"], counts["write_bytes:"], counts["syscr:"],
+                     counts["syscw:"]};
 }
 
 }  // namespace engine_race::harness

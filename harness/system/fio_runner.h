@@ -2,7 +2,7 @@
 //
 // The engine's three phases are compared with BestWrite, RandomRead and BestScan. Each moves the
 // given bytes with O_DIRECT in the directory of the store, and removes its files afterwards. Files
-// for reads are written outside the measured time. Not thread-safe.
+// for reads are written outside the measured time.
 #ifndef HARNESS_SYSTEM_FIO_RUNNER_H_
 #define HARNESS_SYSTEM_FIO_RUNNER_H_
 

@@ -1,7 +1,5 @@
 // A cap on the memory of child processes, the page cache of their files included. The cap is a
 // cgroup of version 1 or 2, whichever this machine has.
-//
-// Not thread-safe.
 #ifndef HARNESS_SYSTEM_MEMORY_CGROUP_H_
 #define HARNESS_SYSTEM_MEMORY_CGROUP_H_
 

@@ -4,7 +4,7 @@
 // order and the answer are JSON objects. The answer is the last line that the child prints. It has
 // an "error" if the work has failed. A child dies with its parent.
 //
-// A program that starts children begins its main with ChildMain. Not thread-safe.
+// A program that starts children begins its main with ChildMain.
 #ifndef HARNESS_SYSTEM_OWN_CHILD_H_
 #define HARNESS_SYSTEM_OWN_CHILD_H_
 

@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 namespace engine_race::harness {
 
@@ -41,6 +43,14 @@ uint64_t OpenFileCount();
 // Raises the limit on open files to the most that this process may have. A refusal leaves it as it
 // is, and what opens files says what it lacks.
 void RaiseFileLimit();
+
+// A short description of the machine, for reports of figures.
+
+// CPU model, CPUs that this process may use, memory, kernel, and the file system of `dir`.
+nlohmann::json DescribeMachine(const std::string& dir);
+
+// Memory that can be allocated without swapping; 0 when /proc does not report it.
+uint64_t FreeMemoryBytes();
 
 }  // namespace engine_race::harness
 

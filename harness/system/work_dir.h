@@ -1,9 +1,10 @@
 // A working directory, found or made, that is guarded against the loss of foreign files.
 //
-// It takes only an empty directory, or one in which the caller knows every file. Not thread-safe.
+// It takes only an empty directory, or one in which the caller knows every file.
 #ifndef HARNESS_SYSTEM_WORK_DIR_H_
 #define HARNESS_SYSTEM_WORK_DIR_H_
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -34,6 +35,22 @@ class WorkDir {
   const std::string fresh_prefix_;
   std::string path_;
   bool is_fresh_ = false;
+};
+
+// A fresh directory, which goes with all that is in it when its object does.
+class ScratchDir {
+ public:
+  // Makes the directory below `parent`; its name is `prefix` and six random characters. path() is
+  // empty if it cannot be made, or if `parent` has not `needed_bytes` free.
+  ScratchDir(const std::string& parent, uint64_t needed_bytes, const char* prefix = "engine_race.");
+  ScratchDir(const ScratchDir&) = delete;
+  ScratchDir& operator=(const ScratchDir&) = delete;
+  ~ScratchDir();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
 };
 
 }  // namespace engine_race::harness

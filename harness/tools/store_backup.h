@@ -21,6 +21,14 @@ int RunVerifyBackup(const std::string& backup);
 // Makes a store in `to` of the backup and its parents.
 int RunRestore(const std::string& backup, const std::string& to);
 
+// The compaction of bin/store: gives back the space of a store that no process has open.
+//
+// Thread safety: one call at a time for a store.
+
+// Opens the store in `dir`, gives the space of overwritten and deleted records back, and prints how
+// much that was. Returns the exit code: 0, 1 for a damaged store, else 2.
+int RunCompact(const std::string& dir);
+
 }  // namespace engine_race::harness
 
 #endif  // HARNESS_TOOLS_STORE_BACKUP_H_

@@ -16,7 +16,6 @@
 #include "engine_race/base/clock.h"
 #include "engine_race/stats_fields.h"
 #include "engine_race/stats_text.h"
-#include "harness/measure/result_file.h"
 #include "harness/measure/table.h"
 #include "harness/system/exit_codes.h"
 

@@ -1,6 +1,6 @@
 // `bin/store top`: follows a running store through the stats file that it offers.
 //
-// Neither the store nor other readers notice. One thread.
+// Neither the store nor other readers notice.
 #ifndef HARNESS_TOOLS_STORE_TOP_H_
 #define HARNESS_TOOLS_STORE_TOP_H_
 

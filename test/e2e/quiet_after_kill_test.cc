@@ -49,15 +49,16 @@ Options LargeGroups() {
   return options;
 }
 
-// Writes to every bucket until it is killed.
-[[noreturn]] void WriteForever(const std::string& dir) {
+// Writes to every bucket until it is killed. Counts the writes.
+[[noreturn]] void WriteForever(const std::string& dir, std::atomic<uint64_t>* write_count) {
   std::unique_ptr<Store> store;
   if (!Store::Open(AsRun(LargeGroups()), dir, &store).ok()) ::syscall(SYS_exit_group, 1);
-  RunThreads(kThreadCount, [&store](uint32_t thread) {
+  RunThreads(kThreadCount, [&store, write_count](uint32_t thread) {
     const std::string value = ValueOf(thread, 1);
     for (uint64_t i = 0;; ++i) {
       const uint64_t key = (uint64_t{thread} << 57) | i;
       if (!store->Write(KeyOf(key), value).ok()) ::syscall(SYS_exit_group, 1);
+      ++*write_count;
     }
   });
   ::syscall(SYS_exit_group, 1);
@@ -103,13 +104,22 @@ TEST(QuietAfterKillTest, NoWriteArrivesAfterTheProcessIsGone) {
   constexpr int kRounds = static_cast<int>(Sized(6, 1));
   Region buffer;
   ASSERT_TRUE(Region::Allocate(kValueBytes, false, &buffer).ok());
+  const uint64_t round_of_groups = kThreadCount * LargeGroups().value_group_bytes / kValueBytes;
+  void* const shared =
+      ::mmap(nullptr, kIoAlignment, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const write_count = new (shared) std::atomic<uint64_t>(0);
   for (int round = 0; round < kRounds; ++round) {
     const TempDir dir;
+    write_count->store(0);
     ASSERT_NO_FATAL_FAILURE(MakeStore(dir.path()));
     const pid_t child = ::fork();
-    if (child == 0) WriteForever(dir.path());
-    std::this_thread::sleep_for(std::chrono::milliseconds(Sized(150, 600) + round * 20));
+    if (child == 0) WriteForever(dir.path(), write_count);
+    // Each bucket writes its second or third group by then.
+    const uint64_t kill_at = round_of_groups * (12 + round) / 8;
+    const bool has_written = Eventually([&] { return write_count->load() >= kill_at; });
     ASSERT_EQ(::kill(child, SIGKILL), 0);
+    ASSERT_TRUE(has_written);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself";
@@ -121,6 +131,7 @@ TEST(QuietAfterKillTest, NoWriteArrivesAfterTheProcessIsGone) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     ASSERT_EQ(HashOfUnlogged(files, states, buffer), at_once) << "round " << round;
   }
+  ::munmap(shared, kIoAlignment);
 }
 
 // Large, so that a killed process leaves much under way.

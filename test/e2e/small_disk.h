@@ -11,13 +11,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <set>
 #include <string>
 
+#include "harness/system/loop_disk.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/test_util.h"
 
@@ -55,18 +54,16 @@ class SmallDisk {
       mounted_ = ::mount("none", mount_point_.c_str(), "tmpfs", 0, options.c_str()) == 0;
       return;
     }
-    const std::string image = dir_.Join("image");
-    std::ofstream(image).close();
-    std::filesystem::resize_file(image, ImageBytes(kind));
-    mounted_ = Shell(MakeCommand(kind) + " " + image) &&
-               Shell("mount -o loop " + image + " " + mount_point_);
+    mounted_ = loop_.Mount(MakeCommand(kind), dir_.path(), ImageBytes(kind)).ok();
     if (!mounted_) return;
     // The smallest XFS and btrfs are larger than what a test wants to fill.
     const uint64_t free_bytes = std::filesystem::space(mount_point_).available;
     if (free_bytes > room_bytes_) AddBallast(free_bytes - room_bytes_, "padding");
   }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
   ~SmallDisk() {
-    if (mounted_) ::umount2(mount_point_.c_str(), MNT_DETACH);
+    if (mounted_ && loop_.path().empty()) ::umount2(mount_point_.c_str(), MNT_DETACH);
   }
 
   bool mounted() const { return mounted_; }
@@ -105,7 +102,7 @@ class SmallDisk {
   static std::string MakeCommand(DiskKind kind) {
     switch (kind) {
       case DiskKind::kXfs:
-        return "mkfs.xfs -q -f -m reflink=1";
+        return harness::kMakeXfs;
       case DiskKind::kBtrfs:
         return "mkfs.btrfs -q -f";
       default:
@@ -113,15 +110,11 @@ class SmallDisk {
                (kind == DiskKind::kExt4With1KBlocks ? "1024" : "4096");
     }
   }
-  // Where mkfs lies, and where users do not look.
-  static bool Shell(const std::string& command) {
-    return std::system(("PATH=$PATH:/usr/sbin:/sbin; " + command + " > /dev/null 2>&1").c_str()) ==
-           0;
-  }
 
   const uint64_t room_bytes_;
   TempDir dir_{FastParent()};
   const std::string mount_point_;
+  harness::LoopDisk loop_;
   bool mounted_ = false;
 };
 

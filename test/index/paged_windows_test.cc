@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <random>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "engine_race/l1/epoch.h"
 #include "test/eventually.h"
 #include "test/index/paged_index_fixture.h"
+#include "test/watched_thread.h"
 
 namespace engine_race::test {
 namespace {
@@ -70,8 +70,8 @@ class PagedWindowsTest : public PagedIndexFixture {
       }
     }
   }
-  // Overwrites keys of the bucket until its delta is full and the keeper has merged it. With a
-  // pause after each record that may be the last, so that the merge takes all.
+  // Overwrites keys of the bucket until its delta is full and the keeper has merged it. After each
+  // record that may be the last, waits until the keeper has no more to do: the merge takes all.
   void WriteUntilMerged(uint32_t bucket) {
     const uint64_t written = index_->written_bytes();
     const uint64_t limit = CountKeys(bucket) / 10;
@@ -80,7 +80,7 @@ class PagedWindowsTest : public PagedIndexFixture {
       if (log_->geometry().BucketOf(key) != bucket) continue;
       ASSERT_NO_FATAL_FAILURE(Write(key));
       if (++count < limit) continue;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ASSERT_TRUE(AwaitSleepOf("er-keeper"));
       if (index_->written_bytes() != written) return;
     }
     FAIL() << "no delta was merged";

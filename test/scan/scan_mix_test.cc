@@ -7,9 +7,11 @@
 #include <random>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine_race/scan/coordinator.h"
+#include "test/eventually.h"
 #include "test/scan/scan_test_util.h"
 
 namespace engine_race::test {
@@ -63,9 +65,19 @@ TEST_P(ScanMixTest, TheGapOfAFastScanIsBoundedInChunks) {
   store.Fill(Sized(6000, 2500));
   store.OpenReader(mix.budget_bytes);
   std::atomic<bool> stop{false};
+  // Scans that must begin: one whose first key is behind all records visits nothing.
+  std::atomic<int> beginning_count{0};
   std::vector<std::thread> threads;
   const auto add = [&](const auto& visit) {
-    threads.push_back(RepeatScan(store, mix.random(), stop, visit));
+    const uint64_t first_key = mix.random();
+    const bool must_begin = first_key <= store.model.rbegin()->first;
+    if (must_begin) ++beginning_count;
+    const auto count_and_visit = [&beginning_count, visit,
+                                  is_counted = !must_begin](uint64_t key) mutable {
+      if (!std::exchange(is_counted, true)) --beginning_count;
+      visit(key);
+    };
+    threads.push_back(RepeatScan(store, first_key, stop, count_and_visit));
   };
   for (int i = 0; i < mix.slow_count; ++i) {
     add([](uint64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
@@ -86,7 +98,7 @@ TEST_P(ScanMixTest, TheGapOfAFastScanIsBoundedInChunks) {
       if (++count % 500 == 0) (void)store.Scan(key / 2, key, [](uint64_t, const char*) {});
     });
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(Eventually([&] { return beginning_count == 0; }));
 
   RunThreads(Mix::kFastCount, [&](int) {
     ModelVisitor visitor(store.model);

@@ -8,11 +8,11 @@
 #include <system_error>
 
 #include "harness/load/store_basics.h"
-#include "harness/measure/result_file.h"
+#include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/exit_codes.h"
-#include "harness/system/machine.h"
+#include "harness/system/process_stats.h"
 
 namespace engine_race::harness {
 namespace {

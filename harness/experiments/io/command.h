@@ -1,7 +1,5 @@
 // `bin/lab io`: the experiments of "What Modern NVMe Storage Can Do, And How To Exploit It" on the
 // user's own disks.
-//
-// Called once, from main.
 #ifndef HARNESS_EXPERIMENTS_IO_COMMAND_H_
 #define HARNESS_EXPERIMENTS_IO_COMMAND_H_
 

@@ -1,7 +1,7 @@
 // The space of an experiment: directories of its own on one medium, and files of noise to read.
 //
 // Everything lies below fresh directories, one in each directory that the user named. The
-// destructor removes them, and nothing else is touched. Not thread-safe.
+// destructor removes them, and nothing else is touched.
 #ifndef HARNESS_EXPERIMENTS_IO_SPACE_H_
 #define HARNESS_EXPERIMENTS_IO_SPACE_H_
 
@@ -13,7 +13,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
-#include "harness/system/scratch_dir.h"
+#include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
 

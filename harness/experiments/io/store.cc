@@ -6,7 +6,7 @@
 
 #include "engine_race/base/key.h"
 #include "harness/data/mix.h"
-#include "harness/system/page_cache.h"
+#include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

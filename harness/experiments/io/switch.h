@@ -1,7 +1,7 @@
 // The cost of a switch from one task to the next: coroutines, Boost.Context, threads of the system.
 //
 // Measured in CPU time of the process, which a busy machine disturbs little; the median of several
-// rounds. The calling thread is pinned to one CPU meanwhile. Not thread-safe.
+// rounds. The calling thread is pinned to one CPU meanwhile.
 #ifndef HARNESS_EXPERIMENTS_IO_SWITCH_H_
 #define HARNESS_EXPERIMENTS_IO_SWITCH_H_
 

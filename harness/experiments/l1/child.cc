@@ -11,11 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/experiments/l1/steps.h"
 #include "harness/experiments/l1/tables.h"
 #include "harness/system/child_process.h"
+#include "harness/system/cpu_counters.h"
 #include "harness/system/own_child.h"
-#include "harness/system/profiler_switch.h"
 
 namespace engine_race::harness {
 

@@ -1,7 +1,7 @@
 // One step of the lookups in a child process, for two profilers. Valgrind counts instructions and
 // cache misses; perf shows where the time goes.
 //
-// The tables are those that its parent has built. Not thread-safe.
+// The tables are those that its parent has built.
 #ifndef HARNESS_EXPERIMENTS_L1_CHILD_H_
 #define HARNESS_EXPERIMENTS_L1_CHILD_H_
 

@@ -8,12 +8,12 @@
 
 #include "engine_race/base/parallel.h"
 #include "harness/experiments/l1/index_race.h"
-#include "harness/measure/result_file.h"
+#include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/disk.h"
 #include "harness/system/exit_codes.h"
-#include "harness/system/machine.h"
-#include "harness/system/scratch_dir.h"
+#include "harness/system/process_stats.h"
+#include "harness/system/work_dir.h"
 
 namespace engine_race::harness {
 namespace {

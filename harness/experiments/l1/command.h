@@ -1,7 +1,5 @@
 // `bin/lab l1`: the ablation of "In-Memory read performance of X-Engine" on this machine, step by
 // step from a cache of blocks to direct pointers.
-//
-// Called once, from main.
 #ifndef HARNESS_EXPERIMENTS_L1_COMMAND_H_
 #define HARNESS_EXPERIMENTS_L1_COMMAND_H_
 

@@ -3,8 +3,6 @@
 // Two stores with the same records are open side by side, one with frames and one without. Short
 // alternating rounds read them. The stores lie on the disk, and once more on tmpfs, where a read
 // costs only its own CPU time. A store that fits the memory is read twice.
-//
-// Not thread-safe.
 #ifndef HARNESS_EXPERIMENTS_L1_ENGINE_H_
 #define HARNESS_EXPERIMENTS_L1_ENGINE_H_
 

@@ -11,7 +11,6 @@
 #include "harness/lab/index_finds.h"
 #include "harness/lab/node_search.h"
 #include "harness/load/fill_keys.h"
-#include "harness/load/index_keys.h"
 #include "harness/load/store_basics.h"
 #include "harness/system/child_process.h"
 

@@ -5,8 +5,6 @@
 // memory. Two indexes of the engine are open: one is flat, the other paged with a frame for every
 // block. The blocks that the lab reaches in other ways are those of the paged index's extents.
 // Contenders alternate in rounds.
-//
-// Not thread-safe.
 #ifndef HARNESS_EXPERIMENTS_L1_INDEX_RACE_H_
 #define HARNESS_EXPERIMENTS_L1_INDEX_RACE_H_
 

@@ -1,7 +1,7 @@
 // `bin/lab l1`: the gain of each step from a cache of blocks to direct pointers, as tables of rows.
 //
 // Steps that fit into memory together alternate in rounds. Otherwise each is opened, measured and
-// closed before the next. Not thread-safe.
+// closed before the next.
 #ifndef HARNESS_EXPERIMENTS_L1_RACE_H_
 #define HARNESS_EXPERIMENTS_L1_RACE_H_
 

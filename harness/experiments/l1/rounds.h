@@ -1,7 +1,5 @@
 // Rounds of lookups. Each contender runs for a moment in each round, and every other round reverses
 // their order. A claim is a ratio of two contenders of the same round.
-//
-// Not thread-safe; runs start threads of their own.
 #ifndef HARNESS_EXPERIMENTS_L1_ROUNDS_H_
 #define HARNESS_EXPERIMENTS_L1_ROUNDS_H_
 

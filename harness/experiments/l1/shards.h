@@ -5,8 +5,6 @@
 // workers are themselves the foreground threads. Each takes keys of all tables, answers its own and
 // hands the rest over to their owners. It also answers the keys that the others hand to it. All of
 // this is within the measured time.
-//
-// Not thread-safe; runs start threads of their own.
 #ifndef HARNESS_EXPERIMENTS_L1_SHARDS_H_
 #define HARNESS_EXPERIMENTS_L1_SHARDS_H_
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/numa/instance_dirs.h"
+#include "harness/numa/instance_process.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/harness/program_fixture.h"
 #include "test/test_util.h"

@@ -1,5 +1,5 @@
 // This engine behind the benchmarks' interface of stores.
-#include "harness/kv/engine_store.h"
+#include "harness/kv/kv_store.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>

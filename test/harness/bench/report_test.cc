@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "harness/bench/report_file.h"
+#include "harness/bench/timeline.h"
 #include "harness/system/disk.h"
 #include "test/device_node.h"
 #include "test/test_util.h"

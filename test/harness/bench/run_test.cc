@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "harness/bench/benchmark.h"
-#include "harness/bench/pace.h"
 #include "harness/bench/timeline.h"
 #include "harness/data/value_maker.h"
 #include "test/harness/bench/memory_store.h"

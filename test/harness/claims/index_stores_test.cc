@@ -14,7 +14,6 @@
 
 #include "engine_race/store.h"
 #include "harness/load/fill_keys.h"
-#include "harness/load/index_keys.h"
 #include "harness/load/store_basics.h"
 #include "test/test_util.h"
 

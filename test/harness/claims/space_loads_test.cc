@@ -17,7 +17,7 @@
 
 #include "harness/claims/benches.h"
 #include "harness/load/store_runs.h"
-#include "harness/system/xfs_disk.h"
+#include "harness/system/loop_disk.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {
@@ -296,7 +296,7 @@ TEST(SpaceBenchTest, ATinyRunMeasuresEveryClaimAndLeavesNothing) {
   for (const ClaimTarget& target : bench->targets()) {
     if (!kNotHere.contains(target.name)) names.emplace_back(target.name);
   }
-  if (!XfsDisk::WhyNot().empty()) std::erase(names, "checkpoint_after_overwrites");
+  if (!LoopDisk::WhyNoXfs().empty()) std::erase(names, "checkpoint_after_overwrites");
   ASSERT_EQ(bench->Refusal({.parent = dir.path(), .tmpfs = dir.path(), .only = names}), "");
   EXPECT_TRUE(bench->Measure());
   for (const std::string& error : bench->errors()) ADD_FAILURE() << error;

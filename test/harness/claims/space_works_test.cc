@@ -1,5 +1,5 @@
 // The works of children of the bench about space, in this process.
-#include "harness/claims/space_works.h"
+#include "harness/claims/space_stores.h"
 
 #include <gtest/gtest.h>
 

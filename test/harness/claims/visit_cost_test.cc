@@ -10,7 +10,7 @@
 #include "engine_race/store.h"
 #include "harness/data/range_visitor.h"
 #include "harness/load/file_reads.h"
-#include "harness/load/scan_gap.h"
+#include "harness/load/scan_writers.h"
 #include "harness/load/store_runs.h"
 #include "test/test_util.h"
 

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "harness/compare/order.h"
 #include "harness/compare/process.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"

@@ -1,5 +1,5 @@
 // Orders and answers of phases' processes, there and back.
-#include "harness/compare/order.h"
+#include "harness/compare/process.h"
 
 #include <gtest/gtest.h>
 

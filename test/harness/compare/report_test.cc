@@ -1,5 +1,5 @@
 // The tables of a comparison.
-#include "harness/compare/report.h"
+#include "harness/compare/claims.h"
 
 #include <gtest/gtest.h>
 

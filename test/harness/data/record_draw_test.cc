@@ -1,4 +1,4 @@
-#include "harness/data/record_draw.h"
+#include "harness/data/key_source.h"
 
 #include <gtest/gtest.h>
 

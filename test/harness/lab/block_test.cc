@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
-#include "harness/lab/block_builder.h"
 #include "harness/lab/block_cursor.h"
+#include "harness/lab/block_shape.h"
 #include "harness/lab/block_view.h"
 #include "test/harness/lab/table_test_util.h"
 

@@ -1,4 +1,4 @@
-#include "harness/lab/extent_root.h"
+#include "harness/lab/table_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "harness/load/bare_writes.h"
+#include "harness/load/file_reads.h"
 
 #include <gtest/gtest.h>
 

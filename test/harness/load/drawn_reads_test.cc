@@ -1,11 +1,10 @@
-#include "harness/load/drawn_reads.h"
+#include "harness/load/store_runs.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 
-#include "harness/load/store_runs.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {

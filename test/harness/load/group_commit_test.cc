@@ -1,5 +1,5 @@
 // Writes of many threads in common transactions.
-#include "harness/load/group_commit.h"
+#include "harness/load/durable_loops.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "harness/load/index_keys.h"
+#include "harness/load/fill_keys.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,6 @@
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
 #include "harness/data/mix.h"
-#include "harness/load/fill_keys.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {

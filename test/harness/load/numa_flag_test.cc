@@ -1,4 +1,4 @@
-#include "harness/load/numa_flag.h"
+#include "harness/load/store_basics.h"
 
 #include <gtest/gtest.h>
 

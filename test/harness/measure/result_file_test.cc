@@ -1,5 +1,5 @@
 // What is written where the user asked for it, and what a trial leaves alone.
-#include "harness/measure/result_file.h"
+#include "harness/measure/table.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "harness/numa/instance_dirs.h"
+#include "harness/numa/instance_process.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "harness/data/value_maker.h"
-#include "harness/kv/engine_store.h"
+#include "harness/kv/kv_store.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
 #include "test/test_util.h"

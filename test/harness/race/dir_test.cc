@@ -1,4 +1,4 @@
-#include "harness/race/dir.h"
+#include "harness/race/runner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "harness/race/gate.h"
+#include "harness/race/phase.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

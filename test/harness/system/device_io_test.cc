@@ -1,12 +1,11 @@
 // The kernel's counts of a device's bytes.
-#include "harness/system/device_io.h"
+#include "harness/system/disk.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <filesystem>
 
-#include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
 #include "test/test_util.h"
 

@@ -1,12 +1,11 @@
 // Files in memory are never cold.
-#include "harness/system/page_cache.h"
+#include "harness/system/disk.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "harness/system/disk.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {

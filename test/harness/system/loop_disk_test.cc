@@ -1,5 +1,5 @@
-// A disk of XFS in a file.
-#include "harness/system/xfs_disk.h"
+// A disk in a file, mounted through a loop device.
+#include "harness/system/loop_disk.h"
 
 #include <gtest/gtest.h>
 
@@ -15,13 +15,15 @@ namespace {
 using test::FastParent;
 using test::TempDir;
 
-TEST(XfsDiskTest, ItsFilesGoWithIt) {
-  if (!XfsDisk::WhyNot().empty()) GTEST_SKIP() << XfsDisk::WhyNot();
+constexpr uint64_t kBytes = uint64_t{320} << 20;
+
+TEST(LoopDiskTest, ItsFilesGoWithIt) {
+  if (!LoopDisk::WhyNoXfs().empty()) GTEST_SKIP() << LoopDisk::WhyNoXfs();
   const TempDir dir(FastParent());
   std::string file;
   {
-    XfsDisk disk;
-    const Status mounted = disk.Mount(dir.path(), 1);
+    LoopDisk disk;
+    const Status mounted = disk.Mount(kMakeXfs, dir.path(), kBytes);
     if (!mounted.ok()) GTEST_SKIP() << mounted.ToString();
     EXPECT_TRUE(FileSystemName(disk.path()).starts_with("xfs on ")) << disk.path();
     file = disk.path() + "/file";
@@ -31,10 +33,10 @@ TEST(XfsDiskTest, ItsFilesGoWithIt) {
   EXPECT_FALSE(std::filesystem::exists(file));
 }
 
-TEST(XfsDiskTest, WithoutItsDirectoryThereIsNone) {
+TEST(LoopDiskTest, WithoutItsDirectoryThereIsNone) {
   const TempDir dir(FastParent());
-  XfsDisk disk;
-  EXPECT_FALSE(disk.Mount(dir.Join("missing"), 1).ok());
+  LoopDisk disk;
+  EXPECT_FALSE(disk.Mount(kMakeXfs, dir.Join("missing"), kBytes).ok());
   EXPECT_TRUE(disk.path().empty());
 }
 

@@ -1,4 +1,4 @@
-#include "harness/kv/engine_store.h"
+#include "harness/kv/kv_store.h"
 
 #include <nlohmann/json.hpp>
 #include <string_view>
