@@ -51,7 +51,7 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_option("--threads", config.thread_count, "writing threads, at the most")
       ->check(CLI::Range(1, 1024));
   app.add_option("--dir", config.dir, "where stores are made; a temporary directory by default");
-  app.add_option("--seed", config.seed, "of all draws; random by default");
+  app.add_option("--seed", config.seed, "of all draws")->default_str("random");
   app.add_option("--min-ms", config.min_kill_ms, "a writer is killed so early, at the least");
   app.add_option("--max-ms", config.max_kill_ms, "a writer is killed so late, at the most");
   app.add_option("--max-store-bytes", config.max_store_bytes,

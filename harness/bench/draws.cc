@@ -1,6 +1,5 @@
 #include "harness/bench/draws.h"
 
-#include <algorithm>
 #include <thread>
 
 namespace engine_race::harness {

@@ -13,7 +13,6 @@
 #include "engine_race/base/memory_limit.h"
 #include "engine_race/base/text_file.h"
 #include "harness/measure/median.h"
-#include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -4,7 +4,6 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "harness/kv/kv_store.h"
 #include "harness/measure/floor.h"
 #include "harness/measure/table.h"
 #include "harness/system/process_stats.h"

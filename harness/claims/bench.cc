@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "harness/load/store_runs.h"
-#include "harness/measure/claim_rounds.h"
 #include "harness/measure/floor.h"
 #include "harness/measure/table.h"
 #include "harness/system/child_process.h"

@@ -21,9 +21,6 @@ namespace {
 constexpr char kOfC[] = "engine_race_read, CPU ns";
 constexpr char kOfCpp[] = "Store::ReadInto, CPU ns";
 
-// Every read is to go through the file system in memory.
-constexpr char kHotValueBytes[] = "0";
-
 Status FromC(int code) {
   if (code == ENGINE_RACE_OK) return Status::Ok();
   return {static_cast<Code>(code), engine_race_error_message()};
@@ -46,6 +43,7 @@ class CApiBench final : public Bench {
   std::string StoreDir() const { return tmpfs_dir() + "/store"; }
   static Options StoreOptions() {
     Options options = QuietOptions();
+    // Every read is to go through the file system in memory.
     options.hot_value_bytes = 0;
     return options;
   }
@@ -71,7 +69,7 @@ class CApiBench final : public Bench {
     const std::unique_ptr<engine_race_options, decltype(&engine_race_options_destroy)> options(
         engine_race_options_create(), engine_race_options_destroy);
     ENGINE_RACE_RETURN_IF_ERROR(
-        FromC(engine_race_options_set(options.get(), "hot_value_bytes", kHotValueBytes)));
+        FromC(engine_race_options_set(options.get(), "hot_value_bytes", "0")));
     engine_race_store* opened = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(
         FromC(engine_race_open(StoreDir().c_str(), options.get(), &opened)));

@@ -32,9 +32,6 @@ constexpr char kPagedVsCache[] = "paged_vs_cache";
 constexpr char kPagedVsPointers[] = "paged_vs_pointers";
 constexpr char kPagedVsFlatBatches[] = "paged_batch_vs_flat_batch";
 
-// One thread for each CPU suits the machine best.
-constexpr char kThreadsWhy[] = "of the cumulative claims: one for each CPU; beside them 1";
-
 class L1Bench final : public Bench {
  public:
   L1Bench() : Bench("l1", "lookups in tables in memory, step by step and beside RocksDB") {
@@ -153,7 +150,8 @@ class L1Bench final : public Bench {
 
   // Opens the records' files once, and closes what a part has opened.
   Status Measure(Status (L1Bench::*part)()) {
-    more_json_["config"]["threads_why"] = kThreadsWhy;
+    more_json_["config"]["threads_why"] =
+        "of the cumulative claims: one for each CPU; beside them 1";
     more_json_["config"]["search"] = NodeSearchName(BestNodeSearch());
     if (files_ == nullptr) {
       ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(lasting_dir(), Records(), &files_));

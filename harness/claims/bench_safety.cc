@@ -24,8 +24,6 @@ constexpr char kWritesPerFlush[] = "group_sync_writes_per_flush";
 constexpr char kMutants[] = "mutants_caught";
 // Figures behind the claims.
 constexpr char kGroupCommit[] = "durable writes a second, group commit";
-constexpr char kFlushEach[] = "durable writes a second, a flush each";
-constexpr char kLeader[] = "durable writes a second, with a leader";
 constexpr char kBestLoop[] = "durable writes a second, the better loop";
 
 Options OptionsOf(bool verify) {
@@ -99,8 +97,8 @@ class SafetyBench final : public Bench {
       DurableLoops loops(dir(), thread_count_);
       const double flush_each = loops.WithAFlushEach(seconds_);
       const double leader = loops.WithALeader(seconds_);
-      rounds_.Note(kFlushEach, flush_each);
-      rounds_.Note(kLeader, leader);
+      rounds_.Note("durable writes a second, a flush each", flush_each);
+      rounds_.Note("durable writes a second, with a leader", leader);
       rounds_.Note(kBestLoop, std::max(flush_each, leader));
       return flush_each > 0 && leader > 0 ? Status::Ok()
                                           : Status::IOError("the bare loops could not write");

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <utility>
 
@@ -18,10 +16,8 @@
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/log/format.h"
 #include "engine_race/memory_budget.h"
-#include "engine_race/store.h"
 #include "harness/data/mix.h"
 #include "harness/data/value_maker.h"
-#include "harness/load/fill_keys.h"
 #include "harness/load/store_basics.h"
 #include "harness/measure/timed.h"
 #include "harness/system/disk.h"

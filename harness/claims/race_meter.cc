@@ -5,7 +5,6 @@
 
 #include "harness/data/value_maker.h"
 #include "harness/measure/table.h"
-#include "harness/race/runner.h"
 #include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
 

@@ -12,16 +12,6 @@
 
 namespace engine_race::harness {
 
-namespace {
-
-constexpr char kKeptBesideCached[] = "range, kept iterator, beside the cache, ns";
-constexpr char kCachedRange[] = "range, iterator for each, cache on, ns";
-constexpr char kCachedSetup[] = "iterator set up, cache on, ns";
-constexpr char kRefreshLatest[] = "refresh to the latest, ns";
-constexpr char kRefreshSnapshot[] = "refresh to the same snapshot, ns";
-
-}  // namespace
-
 Status ScanRanges::Prepare() {
   return FillKeyLogs(QuietOptions(), shape_.dir + "/keys-store", shape_.key_count, shape_.seed);
 }
@@ -140,12 +130,12 @@ Status ScanRanges::SetUp(const std::string& name) {
 Status ScanRanges::Refresh() {
   double latest_ns = 0;
   ENGINE_RACE_RETURN_IF_ERROR(Calls(
-      kRefreshLatest, [this] { return kept_.Refresh(); }, &latest_ns));
+      "refresh to the latest, ns", [this] { return kept_.Refresh(); }, &latest_ns));
   Snapshot snapshot;
   ENGINE_RACE_RETURN_IF_ERROR(store_->GetSnapshot(&snapshot));
   double snapshot_ns = 0;
   ENGINE_RACE_RETURN_IF_ERROR(Calls(
-      kRefreshSnapshot, [&] { return kept_.Refresh(snapshot); }, &snapshot_ns));
+      "refresh to the same snapshot, ns", [&] { return kept_.Refresh(snapshot); }, &snapshot_ns));
   rounds_.Note(kRefresh, std::max(latest_ns, snapshot_ns));
   return Status::Ok();
 }
@@ -157,9 +147,10 @@ Status ScanRanges::CompareIterators() {
                   {[this] { return Kept(kKeptRange); }, [this] { return OneForEach(kEachRange); },
                    [this] { return SetUp(kSetup); }, [this] { return Refresh(); }}));
   ENGINE_RACE_RETURN_IF_ERROR(Open(/*cache_iterators=*/true));
-  return rounds_.Run({shape_.round_count}, {[this] { return Kept(kKeptBesideCached); },
-                                            [this] { return OneForEach(kCachedRange); },
-                                            [this] { return SetUp(kCachedSetup); }});
+  return rounds_.Run({shape_.round_count},
+                     {[this] { return Kept("range, kept iterator, beside the cache, ns"); },
+                      [this] { return OneForEach("range, iterator for each, cache on, ns"); },
+                      [this] { return SetUp("iterator set up, cache on, ns"); }});
 }
 
 Status ScanRanges::CompareRocks(const MakeRocksFn& make, nlohmann::json* settings) {

@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <thread>
 #include <utility>
 
 #include "harness/bench/timeline.h"
 #include "harness/data/mix.h"
-#include "harness/measure/timed.h"
 #include "harness/system/child_process.h"
-#include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "engine_race/base/key.h"
-#include "harness/claims/space_loads.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/timed.h"
 #include "harness/system/child_process.h"

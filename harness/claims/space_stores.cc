@@ -1,7 +1,6 @@
 #include "harness/claims/space_stores.h"
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "harness/claims/space_loads.h"

@@ -4,13 +4,10 @@
 #include <array>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "engine_race/base/assert.h"
-#include "harness/compare/process.h"
 #include "harness/measure/median.h"
 #include "harness/measure/table.h"
 

@@ -9,8 +9,6 @@
 
 #include "harness/bench/benchmark.h"
 #include "harness/bench/report.h"
-#include "harness/compare/claims.h"
-#include "harness/compare/process.h"
 #include "harness/measure/floor.h"
 #include "harness/measure/median.h"
 #include "harness/opponents/peers.h"

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,7 +13,6 @@
 
 #include "harness/bench/report.h"
 #include "harness/compare/contest.h"
-#include "harness/kv/kv_store.h"
 #include "harness/measure/table.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/disk.h"

@@ -4,11 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <vector>
 
 #include "engine_race/base/key.h"
 #include "engine_race/base/named_options.h"
-#include "harness/data/mix.h"
 
 namespace engine_race::harness {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <new>
-#include <utility>
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/memory.h"

@@ -1,7 +1,6 @@
 #include "harness/lab/core_shards.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <thread>
 #include <utility>

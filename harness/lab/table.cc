@@ -7,7 +7,6 @@
 
 #include "engine_race/base/assert.h"
 #include "harness/lab/block_cursor.h"
-#include "harness/lab/table_file.h"
 
 namespace engine_race::lab {
 

@@ -1,9 +1,5 @@
 #include "harness/lab/tree_block.h"
 
-#include <algorithm>
-
-#include "engine_race/base/assert.h"
-
 namespace engine_race::lab {
 
 uint32_t TreeBlock::PassSuffixes(uint32_t rank, uint64_t word, const char* rest) const {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine_race/base/memory.h"
-#include "engine_race/base/status.h"
 #include "harness/measure/timed.h"
 
 namespace engine_race::harness {

@@ -11,8 +11,6 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/sys.h"
-#include "engine_race/log/bucket_log.h"
-#include "engine_race/log/format.h"
 #include "engine_race/log/page_cache.h"
 #include "harness/data/mix.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine_race/base/key.h"
-#include "harness/data/key_source.h"
 #include "harness/data/mix.h"
 #include "harness/data/value_maker.h"
 #include "harness/load/store_runs.h"

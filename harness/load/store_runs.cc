@@ -4,8 +4,6 @@
 #include <string_view>
 
 #include "harness/data/mix.h"
-#include "harness/load/read_loops.h"
-#include "harness/load/store_basics.h"
 #include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
 

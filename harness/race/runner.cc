@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "harness/data/value_maker.h"
 #include "harness/load/store_basics.h"

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>

@@ -10,7 +10,6 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <system_error>
 
 #include "engine_race/base/parallel.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "harness/experiments/l1/shards.h"
-#include "harness/experiments/l1/tables.h"
 #include "harness/system/child_process.h"
 #include "harness/system/cpu_counters.h"
 #include "harness/system/process_stats.h"
