@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -251,34 +252,20 @@ nlohmann::json SummaryJson(const nlohmann::json& runs) {
 }
 
 std::string RunsCsv(const nlohmann::json& runs) {
-  constexpr std::array kColumns = {"store",
-                                   "phase",
-                                   "round",
-                                   "threads",
-                                   "operations",
-                                   "bytes",
-                                   "seconds",
-                                   "operations_per_s",
-                                   "finished",
-                                   "cpu_user_s",
-                                   "cpu_system_s",
-                                   "rss_peak_bytes",
-                                   "device_read_bytes",
-                                   "device_written_bytes",
-                                   "write_amplification",
-                                   "space_amplification",
-                                   "lookup_count",
-                                   "found_count"};
+  const std::string names =
+      "store,phase,round,threads,operations,bytes,seconds,operations_per_s,finished,cpu_user_s,"
+      "cpu_system_s,rss_peak_bytes,device_read_bytes,device_written_bytes,write_amplification,"
+      "space_amplification,lookup_count,found_count";
   constexpr std::array kLatencies = {"mean",  "p50", "p90", "p99", "p999",
                                      "p9999", "max", "p75", "p95"};
-  std::string csv;
-  for (const char* const column : kColumns) csv.append(csv.empty() ? "" : ",").append(column);
+  std::string csv = names;
   for (const char* const name : kLatencies) csv.append(",").append(name).append("_ns");
   csv += '\n';
   for (const nlohmann::json& run : runs) {
     const nlohmann::json latency = run.value("latency_ns", nlohmann::json::object());
     std::string line;
-    for (const char* const column : kColumns) {
+    std::istringstream columns(names);
+    for (std::string column; std::getline(columns, column, ',');) {
       line.append(line.empty() ? "" : ",").append(CsvCell(run[column]));
     }
     for (const char* const name : kLatencies) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
@@ -140,7 +141,7 @@ class SafetyBench final : public Bench {
           self->Start();
           for (uint64_t i = thread; self->Running(); i += thread_count_) {
             runs->values().Fill(runs->KeyAt(i), 1, value.data());
-            ENGINE_RACE_RETURN_IF_ERROR(store->Write(KeyBytesOf(runs->KeyAt(i)), value));
+            ENGINE_RACE_RETURN_IF_ERROR(store->Write(KeyBytes(runs->KeyAt(i)).view(), value));
             ++self->tally.request_count;
           }
           return Status::Ok();

@@ -1,6 +1,4 @@
 // The benches of bin/claims, each in a file of its own.
-//
-// Pure functions, and one switch.
 #ifndef HARNESS_CLAIMS_BENCHES_H_
 #define HARNESS_CLAIMS_BENCHES_H_
 

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine_race/base/key.h"
 #include "engine_race/index/index.h"
 #include "engine_race/l1/frame_cache.h"
 #include "engine_race/log/bucket_log.h"
@@ -49,7 +50,7 @@ Status ReadBeside(Store* store, const IndexKeys& keys, uint64_t stream,
   uint64_t* const count = &self->tally.request_count;
   for (; writers_left.load() > 0 && self->Running(); ++*count) {
     const uint64_t key = keys.PresentKey(MixAt(stream, *count));
-    ENGINE_RACE_RETURN_IF_ERROR(store->Read(KeyBytesOf(key), &value));
+    ENGINE_RACE_RETURN_IF_ERROR(store->Read(KeyBytes(key).view(), &value));
   }
   return Status::Ok();
 }
@@ -62,7 +63,7 @@ Status WriteShare(Store* store, const IndexKeys& keys, const IndexLoad& load, ui
     const uint64_t key = LoadKeyAt(keys, load, i);
     values.Fill(key, i, value.data());
     const uint64_t began_ns = NowNs();
-    ENGINE_RACE_RETURN_IF_ERROR(store->Write(KeyBytesOf(key), value));
+    ENGINE_RACE_RETURN_IF_ERROR(store->Write(KeyBytes(key).view(), value));
     self->tally.write_latency.Add(NowNs() - began_ns);
   }
   return Status::Ok();
@@ -182,7 +183,7 @@ Status FilledStore::KillWriter(uint64_t write_count) {
 Status FilledStore::Open(const Options& options, std::unique_ptr<Store>* store) const {
   std::string value;
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, dir_, store));
-  return (*store)->Read(KeyBytesOf(keys_.PresentKey(0)), &value);
+  return (*store)->Read(KeyBytes(keys_.PresentKey(0)).view(), &value);
 }
 
 Status FilledStore::Load(Store* store, uint64_t write_count, uint32_t reader_count,
@@ -224,7 +225,7 @@ Status OpenAndRead(const Options& options, const nlohmann::json& order, uint64_t
   std::string value;
   const uint64_t began_ns = NowNs();
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, order.at("store_dir"), store));
-  ENGINE_RACE_RETURN_IF_ERROR((*store)->Read(KeyBytesOf(key), &value));
+  ENGINE_RACE_RETURN_IF_ERROR((*store)->Read(KeyBytes(key).view(), &value));
   (*answer)["seconds"] = SecondsSince(began_ns);
   return Status::Ok();
 }
@@ -238,7 +239,7 @@ Status RunOpen(const nlohmann::json& order, nlohmann::json* answer) {
   ENGINE_RACE_RETURN_IF_ERROR(OpenAndRead(options, order, order.at("first_key"), &store, answer));
   std::string value;
   for (const uint64_t key : order.at("more_keys")) {
-    ENGINE_RACE_RETURN_IF_ERROR(store->Read(KeyBytesOf(key), &value));
+    ENGINE_RACE_RETURN_IF_ERROR(store->Read(KeyBytes(key).view(), &value));
   }
   store.reset();
   (*answer)["peak_rss_bytes"] = PeakRssBytes();
@@ -298,7 +299,7 @@ Status RunBillionReads(const nlohmann::json& order, nlohmann::json* answer) {
       OpenAndRead(OptionsFrom(order), order, keys.PresentKey(0), &store, answer));
   const auto is_right = [&](const IndexKeys::Place& place, bool is_present) {
     std::string found;
-    const Status status = store->Read(KeyBytesOf(place.key), &found);
+    const Status status = store->Read(KeyBytes(place.key).view(), &found);
     return is_present ? status.ok() : status.code() == Code::kNotFound;
   };
   ENGINE_RACE_RETURN_IF_ERROR(CountRight(order, keys, is_right, answer));

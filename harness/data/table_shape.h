@@ -1,6 +1,4 @@
 // The sizes of a table's records: all keys have one width, and all payloads have one width.
-//
-// A value.
 #ifndef HARNESS_DATA_TABLE_SHAPE_H_
 #define HARNESS_DATA_TABLE_SHAPE_H_
 

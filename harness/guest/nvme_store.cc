@@ -38,11 +38,7 @@ std::string Failed(const std::string& call, const Status& status) {
   return call + ": " + status.ToString();
 }
 
-std::string KeyBytes(uint64_t number) {
-  std::string bytes(kKeyBytes, '\0');
-  EncodeKey(harness::MixAt(kSeed, number), bytes.data());
-  return bytes;
-}
+KeyBytes KeyOf(uint64_t number) { return KeyBytes(harness::MixAt(kSeed, number)); }
 
 // Opens a store that must be refused. Returns what is wrong when it is not, or when the error is
 // another one.
@@ -78,7 +74,7 @@ class StoreCheck {
     std::string value(kValueBytes, '\0');
     for (uint64_t i = 0; i < kKeyCount; ++i) {
       values_.Fill(i, /*version=*/1, value.data());
-      const Status status = store_->Write(KeyBytes(i), value);
+      const Status status = store_->Write(KeyOf(i).view(), value);
       if (!status.ok()) return Failed("Write", status);
     }
     const Status status = store_->Sync();
@@ -88,7 +84,7 @@ class StoreCheck {
   std::string ReadAll() {
     std::string value;
     for (uint64_t i = 0; i < kKeyCount; ++i) {
-      const Status status = store_->Read(KeyBytes(i), &value);
+      const Status status = store_->Read(KeyOf(i).view(), &value);
       if (!status.ok()) return Failed("Read", status);
       uint64_t version = 0;
       if (!values_.CheckAll(i, value.data(), &version)) return "Read gives another value";

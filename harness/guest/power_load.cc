@@ -55,15 +55,14 @@ class Load {
 bool Load::WriteOne(uint32_t writer, uint32_t number) {
   const Operation operation = plan_.OperationAt(writer, load_.cycle, number);
   const uint64_t word = plan_.KeyAt(operation.bucket, operation.key_index);
-  std::string key(kKeyBytes, '\0');
-  EncodeKey(word, key.data());
+  const KeyBytes key(word);
   Status status;
   if (operation.is_delete) {
-    status = store_->Delete(key);
+    status = store_->Delete(key.view());
   } else {
     std::string value(kValueBytes, '\0');
     plan_.FillValue(word, Plan::Version(load_.cycle, number), value.data());
-    status = store_->Write(key, value);
+    status = store_->Write(key.view(), value);
   }
   if (status.ok()) return true;
   // A full store is not a failure: it has enough data for the cut.

@@ -53,11 +53,9 @@ std::string ReadBucket(const Plan& plan, Store* store, uint32_t bucket,
                        std::map<uint64_t, uint64_t>* ranged, Versions* versions) {
   for (uint32_t i = 0; i < kKeysPerBucket; ++i) {
     const uint64_t key = plan.KeyAt(bucket, i);
-    std::string key_bytes(kKeyBytes, '\0');
-    EncodeKey(key, key_bytes.data());
     std::string value;
     uint64_t version = 0;
-    const Status status = store->Read(key_bytes, &value);
+    const Status status = store->Read(KeyBytes(key).view(), &value);
     if (!status.ok() && status.code() != Code::kNotFound) {
       return "Read of " + KeyName(key) + ": " + status.ToString();
     }

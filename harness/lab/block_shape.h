@@ -2,8 +2,6 @@
 //
 // The records of a table lie in blocks of 16 KiB, ordered by key as strings of bytes. An extent of
 // 2 MiB is 127 blocks of records and the block that indexes them, which has the same format.
-//
-// Values.
 #ifndef HARNESS_LAB_BLOCK_SHAPE_H_
 #define HARNESS_LAB_BLOCK_SHAPE_H_
 

@@ -48,17 +48,8 @@ NodeSearchFn NodeSearchKernel(NodeSearch search, const CpuFeatures& cpu) {
 }
 
 const char* NodeSearchName(NodeSearch search) {
-  switch (search) {
-    case NodeSearch::kEarlyExit:
-      return "early exit";
-    case NodeSearch::kBranchless:
-      return "branchless";
-    case NodeSearch::kAvx2:
-      return "avx2";
-    case NodeSearch::kAvx512:
-      return "avx512";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"early exit", "branchless", "avx2", "avx512"};
+  return kNames[static_cast<size_t>(search)];
 }
 
 NodeSearch BestNodeSearch(const CpuFeatures& cpu) {

@@ -212,14 +212,15 @@ Status ScanGap::Prepare() {
 
 Status ScanGap::ScanSlowly(const SlowScans& slow, uint32_t number, TimedThread* self,
                            const std::atomic<bool>& stop, std::atomic<uint64_t>* visits) {
-  const std::string from = KeyBytesOf(~uint64_t{0} / slow.count * number);
+  const KeyBytes from(~uint64_t{0} / slow.count * number);
   try {
     while (!stop && self->Running()) {
-      ENGINE_RACE_RETURN_IF_ERROR(store_->Range(from, "", [&](std::string_view, std::string_view) {
-        ++*visits;
-        std::this_thread::sleep_for(slow.visit);
-        if (stop || !self->Running()) throw Left();
-      }));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          store_->Range(from.view(), "", [&](std::string_view, std::string_view) {
+            ++*visits;
+            std::this_thread::sleep_for(slow.visit);
+            if (stop || !self->Running()) throw Left();
+          }));
     }
   } catch (const Left&) {
   }
@@ -255,7 +256,7 @@ Status ScanGap::Run(const SlowScans& slow, bool alone, FastScan* fast) {
   ENGINE_RACE_RETURN_IF_ERROR(Open(slow.memory_budget_bytes));
   // Builds the index, so that no scan waits for it.
   std::string value;
-  ENGINE_RACE_RETURN_IF_ERROR(store_->Read(KeyBytesOf(MixAt(shape_.seed, 0)), &value));
+  ENGINE_RACE_RETURN_IF_ERROR(store_->Read(KeyBytes(MixAt(shape_.seed, 0)).view(), &value));
   const uint32_t slow_count = alone ? 0 : slow.count;
   std::atomic<bool> stop{false};
   std::vector<std::atomic<uint64_t>> visits(slow_count);

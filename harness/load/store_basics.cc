@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "engine_race/base/key.h"
 #include "engine_race/log/device_format.h"
 #include "engine_race/log/format.h"
 #include "engine_race/stats_file.h"
@@ -34,12 +33,6 @@ Options QuietOptions() {
     std::fprintf(stderr, "engine: %.*s\n", static_cast<int>(message.size()), message.data());
   };
   return options;
-}
-
-std::string KeyBytesOf(uint64_t key) {
-  std::string bytes(kKeyBytes, '\0');
-  EncodeKey(key, bytes.data());
-  return bytes;
 }
 
 uint64_t StoreBytes(uint64_t record_count) {

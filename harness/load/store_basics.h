@@ -1,5 +1,4 @@
-// Helpers of every load: options that keep a store quiet, the bytes of a key, a store's space and
-// files.
+// Helpers of every load: options that keep a store quiet, a store's space and files.
 #ifndef HARNESS_LOAD_STORE_BASICS_H_
 #define HARNESS_LOAD_STORE_BASICS_H_
 
@@ -15,8 +14,6 @@ namespace engine_race::harness {
 
 // The default options, with the engine's warnings and errors written to standard error.
 Options QuietOptions();
-
-std::string KeyBytesOf(uint64_t key);
 
 // The most space that a store of this many records takes on disk, staging included.
 uint64_t StoreBytes(uint64_t record_count);

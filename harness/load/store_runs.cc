@@ -1,4 +1,5 @@
 #include "harness/load/store_runs.h"
+#include "engine_race/base/key.h"
 
 #include <filesystem>
 #include <string_view>
@@ -94,7 +95,7 @@ Status DrawnReads::Open(const StoreShape& shape, const Options& options,
   std::unique_ptr<DrawnReads> opened(new DrawnReads(shape));
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, shape.dir, &opened->store_));
   std::string value;
-  ENGINE_RACE_RETURN_IF_ERROR(opened->store_->Read(KeyBytesOf(opened->KeyAt(0)), &value));
+  ENGINE_RACE_RETURN_IF_ERROR(opened->store_->Read(KeyBytes(opened->KeyAt(0)).view(), &value));
   *reads = std::move(opened);
   return Status::Ok();
 }

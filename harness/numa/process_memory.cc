@@ -121,19 +121,8 @@ std::map<std::string, uint32_t> ThreadsByCpus(const std::string& dir) {
 }  // namespace
 
 const char* MemoryKindName(MemoryKind kind) {
-  switch (kind) {
-    case MemoryKind::kCode:
-      return "code";
-    case MemoryKind::kHeap:
-      return "heap";
-    case MemoryKind::kAnonymous:
-      return "anonymous";
-    case MemoryKind::kFiles:
-      return "files";
-    case MemoryKind::kStacks:
-      return "stacks";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"code", "heap", "anonymous", "files", "stacks"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 uint64_t SumOf(const NodeBytes& bytes) {

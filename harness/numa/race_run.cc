@@ -72,15 +72,8 @@ void TakeFigures(const nlohmann::json& engine, InstancePhase* result) {
 }  // namespace
 
 const char* TextModeName(TextMode mode) {
-  switch (mode) {
-    case TextMode::kCopies:
-      return "copies";
-    case TextMode::kShared:
-      return "shared";
-    case TextMode::kRemap:
-      return "remap";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"copies", "shared", "remap"};
+  return kNames[static_cast<size_t>(mode)];
 }
 
 RaceRun::RaceRun(RaceSettings settings, std::vector<InstancePlan> plans, numa::Topology topology)

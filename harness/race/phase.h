@@ -21,10 +21,8 @@ namespace engine_race::harness {
 
 // Where instances of a race wait for each other: each says a line and goes on when it is answered.
 // The lines are "ready" when all is checked and nothing changed yet, then "start PHASE" and
-// "done PHASE PID" for each phase.
-//
-// The launcher of the instances holds the other ends of two pipes. It answers all instances when
-// all of them have said their line, and closes its ends to stop them.
+// "done PHASE PID" for each phase. The launcher of the instances holds the other ends of two pipes.
+// It answers all instances when all of them have said their line, and closes its ends to stop them.
 
 // Descriptors that are inherited by the processes of phases. -1: there are no other instances.
 struct GateFds {

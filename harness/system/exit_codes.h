@@ -1,7 +1,4 @@
 // The exit codes of all programs, how they refuse, and text about the codes for --help and manuals.
-// the pages of the manual.
-//
-// Constants and a stateless function.
 #ifndef HARNESS_SYSTEM_EXIT_CODES_H_
 #define HARNESS_SYSTEM_EXIT_CODES_H_
 

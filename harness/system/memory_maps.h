@@ -3,8 +3,8 @@
 //
 // numa_maps names neither permissions nor the ends of mappings, so the two are joined by address.
 // Pure functions of recorded text; thread-safe.
-#ifndef HARNESS_NUMA_MEMORY_MAPS_H_
-#define HARNESS_NUMA_MEMORY_MAPS_H_
+#ifndef HARNESS_SYSTEM_MEMORY_MAPS_H_
+#define HARNESS_SYSTEM_MEMORY_MAPS_H_
 
 #include <cstdint>
 #include <map>
@@ -69,4 +69,4 @@ const Mapping* FindMapping(const std::vector<Mapping>& mappings, uint64_t addres
 
 }  // namespace engine_race::harness
 
-#endif  // HARNESS_NUMA_MEMORY_MAPS_H_
+#endif  // HARNESS_SYSTEM_MEMORY_MAPS_H_

@@ -20,7 +20,7 @@ constexpr char kWorkers[] = "sharing nothing, workers ask each other";
 // Answers chunks by gets, with memory that is reused, and sums the payloads.
 class ChunkGets {
  public:
-  explicit ChunkGets(const harness::TableShape& shape)
+  explicit ChunkGets(const TableShape& shape)
       : shape_(shape),
         gets_(L1Lookups::kChunk),
         payloads_(size_t{L1Lookups::kChunk} * shape.payload_bytes) {}
@@ -40,7 +40,7 @@ class ChunkGets {
   }
 
  private:
-  const harness::TableShape shape_;
+  const TableShape shape_;
   std::vector<ShardGet> gets_;
   std::vector<char> payloads_;
 };

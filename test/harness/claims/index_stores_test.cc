@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/store_basics.h"
@@ -90,7 +91,7 @@ TEST_F(IndexChildTest, AKilledWriterLeavesItsRecords) {
   EXPECT_EQ(store->Stats().record_count, kChildKeys + 41);
   std::string value;
   for (uint64_t i = 0; i < 21; ++i) {
-    EXPECT_TRUE(store->Read(KeyBytesOf(keys_->New(i)), &value).ok()) << i;
+    EXPECT_TRUE(store->Read(KeyBytes(keys_->New(i)).view(), &value).ok()) << i;
   }
 }
 
@@ -111,7 +112,7 @@ TEST_F(IndexChildTest, AWrongSlotIsNotRight) {
     const std::string value(kValueBytes, 'x');
     for (uint64_t i = 0; i < 2000; ++i) {
       const uint64_t word = (i << 53) + (i << 40);
-      ASSERT_TRUE(store->Write(KeyBytesOf(keys_->PresentKey(word)), value).ok());
+      ASSERT_TRUE(store->Write(KeyBytes(keys_->PresentKey(word)).view(), value).ok());
     }
   }
   std::string answer;
@@ -135,10 +136,10 @@ TEST_F(IndexChildTest, ALoadReplacesAndAddsHalfEach) {
   EXPECT_EQ(store->Stats().record_count, kChildKeys + load.write_count);
   std::string value;
   for (uint64_t i = 0; i < load.new_key_count(); ++i) {
-    EXPECT_TRUE(store->Read(KeyBytesOf(keys_->New(load.first_new + i)), &value).ok()) << i;
+    EXPECT_TRUE(store->Read(KeyBytes(keys_->New(load.first_new + i)).view(), &value).ok()) << i;
   }
   for (const uint64_t number : {load.first_new - 1, load.first_new + load.new_key_count()}) {
-    EXPECT_EQ(store->Read(KeyBytesOf(keys_->New(number)), &value).code(), Code::kNotFound);
+    EXPECT_EQ(store->Read(KeyBytes(keys_->New(number)).view(), &value).code(), Code::kNotFound);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "harness/claims/space_loads.h"
+#include "engine_race/base/key.h"
 
 #include <gtest/gtest.h>
 
@@ -267,7 +268,7 @@ TEST(SpaceProbeTest, CountsOfTheStoreAreInTheSample) {
   const std::string path = dir.Join("store");
   ASSERT_TRUE(Store::Open(QuietOptions(), path, &store).ok());
   const PutFn put = [&](uint64_t key, const char* value) {
-    return store->Write(KeyBytesOf(key), {value, kValueSize});
+    return store->Write(KeyBytes(key).view(), {value, kValueSize});
   };
   const Overwriters writers(records, {.rate = 1e-9}, put);
   const SpaceProbe probe(path, store.get(), writers);

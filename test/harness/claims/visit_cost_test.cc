@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/data/range_visitor.h"
 #include "harness/load/file_reads.h"
@@ -30,7 +31,7 @@ class RangeVisitorTest : public ::testing::Test {
     value[at] = static_cast<char>(value[at] ^ 1);
     RangeVisitor visitor(keys_, values_, checks);
     try {
-      visitor.Visit(KeyBytesOf(key), value);
+      visitor.Visit(KeyBytes(key).view(), value);
     } catch (const std::runtime_error&) {
       return false;
     }
@@ -53,10 +54,10 @@ TEST_F(RangeVisitorTest, LooksAsCloselyAsItIsTold) {
 TEST_F(RangeVisitorTest, EachKeyMustFollowTheOneBefore) {
   const std::string value(kValueSize, '\0');
   RangeVisitor visitor(keys_, values_, RangeChecks::kNothing);
-  visitor.Visit(KeyBytesOf(5), value);
-  visitor.Visit(KeyBytesOf(6), value);
-  EXPECT_THROW(visitor.Visit(KeyBytesOf(6), value), std::runtime_error);
-  EXPECT_THROW(visitor.Visit(KeyBytesOf(7), value.substr(1)), std::runtime_error);
+  visitor.Visit(KeyBytes(5).view(), value);
+  visitor.Visit(KeyBytes(6).view(), value);
+  EXPECT_THROW(visitor.Visit(KeyBytes(6).view(), value), std::runtime_error);
+  EXPECT_THROW(visitor.Visit(KeyBytes(7).view(), value.substr(1)), std::runtime_error);
 }
 
 TEST_F(RangeVisitorTest, OneOfAPassChecksEverything) {
@@ -121,7 +122,7 @@ TEST_F(SmallStoreTest, BareReadsReadEveryLoggedValueOnce) {
   ASSERT_TRUE(Store::Open(options, Race().dir, &store).ok());
   // The records of the last group stay in staging.
   for (uint64_t key = 0; key < flushed + 1; ++key) {
-    ASSERT_TRUE(store->Write(KeyBytesOf(key), std::string(kValueSize, 'v')).ok());
+    ASSERT_TRUE(store->Write(KeyBytes(key).view(), std::string(kValueSize, 'v')).ok());
   }
   store.reset();
   TimedPoint run;

@@ -1,3 +1,4 @@
+#include "engine_race/base/key.h"
 #include "harness/load/store_runs.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +88,7 @@ TEST_F(DrawnReadsTest, OtherValuesFailTheRun) {
     const StoreRuns runs(shape_);
     for (uint64_t i = 0; i < kRecords; ++i) {
       const std::string value(kValueSize, 'x');
-      ASSERT_TRUE(store->Write(KeyBytesOf(runs.KeyAt(i)), value).ok());
+      ASSERT_TRUE(store->Write(KeyBytes(runs.KeyAt(i)).view(), value).ok());
     }
   }
   const std::unique_ptr<DrawnReads> reads = Open(shape_);
