@@ -72,7 +72,7 @@ TEST_P(ScanMixTest, TheGapOfAFastScanIsBoundedInChunks) {
     const uint64_t first_key = mix.random();
     const bool must_begin = first_key <= store.model.rbegin()->first;
     if (must_begin) ++beginning_count;
-    const auto count_and_visit = [&beginning_count, visit,
+    const auto count_and_visit = [&beginning_count, visit = visit,
                                   is_counted = !must_begin](uint64_t key) mutable {
       if (!std::exchange(is_counted, true)) --beginning_count;
       visit(key);
