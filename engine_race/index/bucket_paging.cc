@@ -41,11 +41,11 @@ void ForEachLater(const Delta& now, const Delta& earlier, const FrameSlots& slot
 bool BucketIndex::Claim() noexcept {
   // First of all: the bucket's state may change while another thread has it claimed.
   if (claimed_) return false;
-  // Relaxed: the log's lock of the bucket orders it.
+  // Acquire pairs with the release in Install, which may come without the log's lock.
   // Damaged buckets keep tombstones, which extents do not have.
   // The first record of an empty bucket brings it a row, claimed or not.
   const bool is_fit =
-      state_.load(std::memory_order_relaxed) == State::kInstalled && !damaged_ && !row_.empty();
+      state_.load(std::memory_order_acquire) == State::kInstalled && !damaged_ && !row_.empty();
   claimed_ = is_fit;
   return is_fit;
 }

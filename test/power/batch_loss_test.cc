@@ -302,16 +302,24 @@ TEST_F(BatchLossTest, ASyncMeetsAllOfABatchOrNothing) {
     auto machine = NewMachine();
     machine->Open(FourBuckets(SyncMode::kNone));
     ASSERT_NE(machine->store(), nullptr);
+    // No bucket fills a group of entries: of batches that begin later the logs have no entry.
+    constexpr uint64_t kBatchesBesideOne = 30;
     std::atomic<bool> stop{false};
     std::atomic<uint64_t> version{0};
+    std::atomic<uint64_t> limit{0};
     std::thread writer([&] {
-      while (!stop && version < 900) {
+      while (!stop) {
+        if (version == limit) {
+          std::this_thread::yield();
+          continue;
+        }
         ASSERT_TRUE(machine->store()->Write(Uniform(1, version + 1)).ok());
         ++version;
       }
     });
     std::vector<std::pair<std::string, uint64_t>> states;
     for (int i = 0; i < 4; ++i) {
+      limit += kBatchesBesideOne;
       const uint64_t before = version;
       machine->Sync();
       states.emplace_back(StateOf(machine.get(), CrashBias::KeepNone()), before);
