@@ -45,19 +45,28 @@ class Gate {
   bool open_ = false;
 };
 
+// They wait for each other all along: on a loaded machine a thread would start late or fall behind.
 TEST(SharedScanTest, ThreadsTogetherReadTheDeviceOnce) {
+  constexpr int kThreads = 16;
+  constexpr uint64_t kStepRecords = 256;
   ScanStore store(64);
   store.Fill(Sized(16000, 5000));
   store.OpenReader(std::max(8 * kMiB, store.live_bytes() / 4));
   for (int pass = 0; pass < 2; ++pass) {
     const uint64_t before = store.reader->read_bytes();
-    std::barrier start(16);
-    RunThreads(16, [&](int) {
-      start.arrive_and_wait();
-      ExpectScanMatches(store);
+    std::barrier step(kThreads);
+    RunThreads(kThreads, [&](int) {
+      ModelVisitor visitor(store.model);
+      uint64_t count = 0;
+      const auto visit = [&](uint64_t key, const char* value) {
+        if (count++ % kStepRecords == 0) step.arrive_and_wait();
+        visitor(key, value);
+      };
+      EXPECT_TRUE(store.Scan(0, ~uint64_t{0}, visit).ok());
+      EXPECT_TRUE(visitor.complete());
     });
-    // On a loaded machine a thread may start late or fall behind.
-    EXPECT_LE(store.reader->read_bytes() - before, store.live_bytes() * Sized(2, 4));
+    // Once, and superseded values that lie between.
+    EXPECT_LE(store.reader->read_bytes() - before, store.live_bytes() * 5 / 4);
   }
 }
 
