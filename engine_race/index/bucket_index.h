@@ -65,8 +65,6 @@ class alignas(64) BucketIndex {
   ~BucketIndex() { delete paged_runs_.load(std::memory_order_relaxed); }
 
   static constexpr uint32_t kSplitKeys = BucketGrowth::kSplitKeys;
-  // A bucket that has lost its extents this many times stays in memory.
-  static constexpr int kMaxLosses = 2;
   using Row = PartRow::Parts;
 
   // To be called before anything else. For tests.
@@ -214,8 +212,11 @@ class alignas(64) BucketIndex {
   // Whether Install has ended. Relaxed: a hint.
   bool is_installed() const { return state_.load(std::memory_order_relaxed) == State::kInstalled; }
   // Whether its runs may leave memory. Damaged buckets keep tombstones, which extents do not have.
-  // A bucket whose extents were lost twice would be lost again.
-  bool may_be_paged() const { return !damaged_ && lost_count_ < kMaxLosses; }
+  // See PagingFaults for those that rest.
+  bool may_be_paged() const { return !damaged_ && !rests_; }
+  bool rests() const { return rests_; }
+  // Ends the rest of a bucket. False: not now. Under the log's lock of the bucket.
+  bool EndRest() noexcept;
   // The last moment after which all records of the deltas came. `now` is the present one, which is
   // known under the log's lock of the bucket.
   BucketMoment DeltasSince(const BucketMoment& now) const;
@@ -231,8 +232,8 @@ class alignas(64) BucketIndex {
   bool is_extent_lost() const { return extent_lost_.load(std::memory_order_relaxed); }
   // Makes the bucket unread, because an extent cannot be read. Records still come in.
   void HideLost() noexcept;
-  // Drops everything. After HideLost, when no record comes in any more.
-  void Lose() noexcept;
+  // Drops everything. After HideLost, when no record comes in any more. `rests`: see PagingFaults.
+  void Lose(bool rests) noexcept;
 
   // Whether a run lies in that extent alone.
   bool HasExtent(const l1::ExtentId& extent) const;
@@ -315,9 +316,8 @@ class alignas(64) BucketIndex {
   std::atomic<State> state_{State::kEmpty};    // stored under the lock; Prepare looks without
   bool claimed_ = false;                       // under the log's lock of the bucket
   std::atomic<bool> extent_lost_{false};       // relaxed: a hint
-  // Calls of Lose, kMaxLosses at most. Changes under the lock, while the bucket is claimed and
-  // no record comes in.
-  uint8_t lost_count_ = 0;
+  // Its runs stay in memory for a while. Changes under the lock, in Lose and EndRest.
+  bool rests_ = false;
   // The records that noted_ has room for, and that may come after Install.
   uint32_t promised_count_ = 0;
   PartRow row_;

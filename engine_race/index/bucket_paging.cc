@@ -60,10 +60,8 @@ Status BucketIndex::WriteRuns(l1::ExtentImage* image, bool pages_out) {
     Part& part = row_.part(i);
     if (part.run.count() == 0) continue;
     if (part.extent == nullptr) {
-      l1::ExtentId id;
-      ENGINE_RACE_RETURN_IF_ERROR(WriteRun(part.run, frames_, &paging()->store(), image, &id));
       PagedRunPtr extent;
-      ENGINE_RACE_RETURN_IF_ERROR(paging()->AdoptWritten(id, part.run, part.births, &extent));
+      ENGINE_RACE_RETURN_IF_ERROR(paging()->Write(part.run, frames_, part.births, image, &extent));
       const std::lock_guard lock(lock_);
       part.extent = std::move(extent);
       shared_->part_bytes().Change(sizeof(PagedRun), 0);
@@ -177,11 +175,11 @@ Status BucketIndex::MergePart(size_t index, l1::ExtentImage* image, LockedFn loc
   const bool keeps_history = replacement.keeps_history();
   for (const auto& fresh : replacement.parts) {
     fresh->births = births;
-    if (fresh->run.count() == 0) continue;
-    l1::ExtentId id;
-    ENGINE_RACE_RETURN_IF_ERROR(WriteRun(fresh->run, frames_, &paging()->store(), image, &id));
-    ENGINE_RACE_RETURN_IF_ERROR(paging()->AdoptWritten(id, fresh->run, births, &fresh->extent));
-    fresh->run = SortedRun();
+    if (fresh->run.count() == 0 || paging()->faults().is_pausing()) continue;
+    const Status written = paging()->Write(fresh->run, frames_, births, image, &fresh->extent);
+    if (written.code() == Code::kOutOfMemory) return written;
+    // A run that cannot be written stays in memory. The keeper reports the failure and tries again.
+    if (written.ok()) fresh->run = SortedRun();
   }
   // What was replaced is freed without locks.
   PartRow replaced;
@@ -297,18 +295,32 @@ void BucketIndex::HideLost() noexcept {
   Hide();
 }
 
-void BucketIndex::Lose() noexcept {
+void BucketIndex::Lose(bool rests) noexcept {
   ENGINE_RACE_ASSERT(unread_);
   PartRow lost;
   SwapRow(&lost);
   shared_->CountBytes(0, lost.history_bytes());
   const std::lock_guard lock(lock_);
-  lost_count_ = static_cast<uint8_t>(std::min(lost_count_ + 1, kMaxLosses));
+  rests_ = rests;
   FreeNoted();
   growth_.Forget();
   extent_lost_.store(false, std::memory_order_relaxed);
   // Relaxed: the log's lock of the bucket orders it before the next record.
   state_.store(State::kEmpty, std::memory_order_relaxed);
+}
+
+bool BucketIndex::EndRest() noexcept {
+  // A thread that moves its runs must not see how they count change.
+  if (claimed_) return false;
+  // Acquire: pairs with the release in Install. One that is out of the index begins another rest.
+  if (state_.load(std::memory_order_acquire) != State::kInstalled || !rests_) return true;
+  const std::lock_guard lock(lock_);
+  rests_ = false;
+  RunCounts counts = row_.run_counts();
+  // Records on disk have been counted all the time.
+  counts.paged_record_count = 0;
+  ForGrowth().CountRuns(counts, {});
+  return true;
 }
 
 bool BucketIndex::HasExtent(const l1::ExtentId& extent) const {

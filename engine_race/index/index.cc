@@ -86,13 +86,13 @@ Status Index::MakeViews() {
   return Status::Ok();
 }
 
-static_assert(Index::kMaxLoads > BucketIndex::kMaxLosses, "the last load leaves the bucket flat");
+static_assert(Index::kMaxLoads > PagingFaults::kFreeLosses + 1, "the last attempt leaves it flat");
 
 template <typename Lookup>
 Status Index::Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const {
   Code code = lookup();
   for (int i = 0; code == Code::kIOError && i < kMaxLoads; ++i) {
-    ENGINE_RACE_RETURN_IF_ERROR(Load(bucket));
+    ENGINE_RACE_RETURN_IF_ERROR(Bring(bucket));
     code = lookup();
   }
   if (impl_->unread.IsHidden(bucket, version)) [[unlikely]] {
@@ -326,6 +326,14 @@ void Index::CheckMemory() noexcept {
 
 uint64_t Index::written_bytes() const { return impl_->paging->store().written_bytes(); }
 uint64_t Index::disk_bytes() const { return impl_->paging->store().used_bytes(); }
+
+Status Index::CheckRoom(uint32_t /*bucket*/) {
+  const Status status = impl_->paging->CheckRoom();
+  if (!status.ok() && impl_->paging->faults().MayTell()) {
+    Log(impl_->options.log, LogLevel::kWarning, "writes are refused: " + status.ToString());
+  }
+  return status;
+}
 
 Status Index::Prepare(uint32_t bucket) { return impl_->buckets[bucket].Prepare(); }
 

@@ -137,7 +137,7 @@ class Index : public AppendListener {
   // the epoch of the frames. It enters by a sequentially consistent change, which the evictor looks
   // at after Unswizzle in the same order. So no reader that enters later finds the frame, even if
   // its record has been superseded meanwhile. These calls do not read a bucket that was left out. A
-  // caller that gets kIOError leaves the epoch, calls Load, and tries again, kMaxLoads times at
+  // caller that gets kIOError leaves the epoch, calls Bring, and tries again, kMaxLoads times at
   // most. A bucket that was read again may be paged, and its extent lost.
   static constexpr int kMaxLoads = 3;
   Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
@@ -148,8 +148,9 @@ class Index : public AppendListener {
   // for memory together. There are at least as many windows as keys. A window may be used as long
   // as the index lives; lookups ignore it once its bucket has changed.
   void Prefetch(std::span<const uint64_t> keys, std::span<RunWindow> windows) const;
-  // Reads the bucket if it was left out. Ok when it is in the index.
-  Status Load(uint32_t bucket) const;
+  // Restores or builds the bucket if it is not in the index: it was left out, waits, or was lost.
+  // Ok when it is in the index.
+  Status Bring(uint32_t bucket) const;
 
   // A frame holds the value of one record and is found through at most one word of the index. When
   // its record is superseded or its key deleted, the frame is an orphan. Views may still find an
@@ -200,6 +201,7 @@ class Index : public AppendListener {
   uint64_t disk_bytes() const;
 
   // The calls of AppendListener.
+  Status CheckRoom(uint32_t bucket) override;
   Status Prepare(uint32_t bucket) override;
   Status PrepareMany(uint32_t bucket, uint32_t count) override;
   void BeginBatch() noexcept override;
@@ -216,12 +218,10 @@ class Index : public AppendListener {
   Status Open(Opening opening);
   // kOutOfMemory.
   Status StartKeeper();
-  // Load without FitFrames and without waking the keeper.
-  Status LoadBucket(uint32_t bucket) const;
-  // The first attempt of a bucket that waits.
-  Status RestoreOrBuild(uint32_t bucket) const noexcept;
+  // One attempt to bring a bucket. *record_count: see UnreadBuckets.
+  Status ReadBucket(uint32_t bucket, uint64_t* record_count) const;
   Status BuildFromLog(uint32_t bucket) const;
-  // Calls lookup(), and once more after Load if the bucket was unread.
+  // Calls lookup(), and once more after Bring if the bucket was unread.
   template <typename Lookup>
   Status Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const;
   // Calls walk(&slices), and reads what it wants in between.

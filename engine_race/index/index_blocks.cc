@@ -30,11 +30,12 @@ void Index::Lose(uint32_t bucket, const Status& why, FunctionRef<bool()> is_bad)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (!is_bad()) return;
+  const bool rests = impl_->paging->faults().NoteLoss(&index);
   impl_->unread.AddLost(bucket, status, [&] {
     // First of all: a reader must not find the old record of a key that is written from here on.
     index.HideLost();
     impl_->log->DetachListener(bucket);
-    index.Lose();
+    index.Lose(rests);
     claim.reset();
     impl_->roots->Forget(bucket);
   });

@@ -32,6 +32,9 @@ constexpr uint64_t kCheapFactor = 20;
 // A process with less I/O than this between two looks at it is idle. In blocks of 512 bytes.
 constexpr uint64_t kIdleIoBlocks = 2048;
 
+// The keeper waits at least this long before it tries failed work again.
+constexpr std::chrono::milliseconds kShortestWait{10};
+
 // The I/O of the process so far, in blocks of 512 bytes.
 uint64_t ProcessIoBlocks() {
   rusage usage;
@@ -85,14 +88,9 @@ void IndexKeeper::Run() noexcept {
     bool is_asked = false;
     {
       std::unique_lock lock(mutex_);
-      const auto is_needed = [this] { return is_asked_ || is_stopping_; };
-      if (options_.index_idle_ms == 0) {
-        wake_.wait(lock, is_needed);
-      } else {
-        wake_.wait_for(lock, std::chrono::milliseconds(options_.index_idle_ms), is_needed);
-      }
+      const bool is_waiting_to_try = AwaitWork(&lock);
       if (is_stopping_) return;
-      is_asked = std::exchange(is_asked_, false);
+      is_asked = std::exchange(is_asked_, false) || is_waiting_to_try;
     }
     const Status status = Guarded([&] {
       Step();
@@ -101,6 +99,25 @@ void IndexKeeper::Run() noexcept {
     });
     Report(status);
   }
+}
+
+// Waits until there may be work. Whether the wait has ended early, to try failed work again.
+bool IndexKeeper::AwaitWork(std::unique_lock<std::mutex>* lock) {
+  const auto is_needed = [this] { return is_asked_ || is_stopping_; };
+  const auto next_try = paging_.NextTry();
+  const std::chrono::milliseconds idle(options_.index_idle_ms);
+  if (!next_try) {
+    if (idle.count() == 0) {
+      wake_.wait(*lock, is_needed);
+    } else {
+      wake_.wait_for(*lock, idle, is_needed);
+    }
+    return false;
+  }
+  // Not at once: what cannot be done now has been tried just before.
+  const auto soon = PagingFaults::Clock::now() + kShortestWait;
+  wake_.wait_until(*lock, std::max(*next_try, soon), is_needed);
+  return true;
 }
 
 bool IndexKeeper::IsStopping() {
@@ -135,8 +152,10 @@ void IndexKeeper::Step() {
     if (IsStopping()) return;
     Serve(request);
   }
+  for (BucketIndex* const rested : paging_.faults().TakeRested()) EndRest(rested);
   if (paging_.HasRunsToPage()) PageAll();
   if (paging_.HasLargeDeltas()) MergeLargeDeltas();
+  Report(paging_.faults().TakeFailure());
   const uint64_t used = paging_.store().used_bytes() / format::kIndexExtentBytes;
   const auto changed_count = [this] {
     return std::max(paging_.waiting_count(), paging_.unnamed_count());
@@ -168,7 +187,7 @@ bool IndexKeeper::WithClaimed(uint32_t bucket, const WorkFn& work, Status* statu
 }
 
 void IndexKeeper::Serve(const Paging::Request& request) {
-  const auto bucket = static_cast<uint32_t>(request.bucket - buckets_.data());
+  const uint32_t bucket = NumberOf(request.bucket);
   if (request.work == Paging::Work::kMerge) {
     Merge(bucket, ~uint32_t{0});
     return;
@@ -180,6 +199,12 @@ void IndexKeeper::Serve(const Paging::Request& request) {
       bucket, [&](BucketIndex& index) { return index.Flatten(&slabs); }, &status);
   paging_.FitFrames();
   Report(status);
+}
+
+void IndexKeeper::EndRest(BucketIndex* index) {
+  bool has_ended = false;
+  log_.WithBucketLocked(NumberOf(index), [&] { has_ended = index->EndRest(); });
+  if (!has_ended) paging_.faults().BeginRest(index);
 }
 
 bool IndexKeeper::Merge(uint32_t bucket, uint32_t min_records) {

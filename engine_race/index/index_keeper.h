@@ -73,7 +73,12 @@ class IndexKeeper {
   void MergeLargeDeltas();
   void Run() noexcept;
   void Step();
+  bool AwaitWork(std::unique_lock<std::mutex>* lock);  // under mutex_
   void Serve(const Paging::Request& request);
+  void EndRest(BucketIndex* index);
+  uint32_t NumberOf(const BucketIndex* index) const {
+    return static_cast<uint32_t>(index - buckets_.data());
+  }
   // False if the bucket cannot be claimed now, or a merge failed.
   bool Merge(uint32_t bucket, uint32_t min_records);
   void PageAll();

@@ -71,8 +71,9 @@ Status Index::StartKeeper() {
                                                 impl.paging.get(), impl.roots.get(), lose);
     // Release: pairs with the load in ReadyKeeper.
     impl.ready_keeper.store(impl.keeper.get(), std::memory_order_release);
-    const bool has_work = impl.paging->HasRunsToPage() || impl.paging->HasLargeDeltas() ||
-                          impl.paging->has_requests();
+    const Paging& paging = *impl.paging;
+    const bool has_work = paging.HasRunsToPage() || paging.HasLargeDeltas() ||
+                          paging.has_requests() || paging.NextTry();
     if (impl.options.index_idle_ms != 0 || has_work) impl.keeper->Wake();
     return Status::Ok();
   });
@@ -83,10 +84,9 @@ bool Index::needs_restore_rest() const { return impl_->waiting_restore != nullpt
 void Index::RestoreRest() noexcept {
   const auto load = [this](uint32_t bucket) {
     return Guarded([&] {
-      const Status status = LoadBucket(bucket);
+      // Reads beside this fill frames with memory that the next buckets need: Bring takes it back.
+      const Status status = Bring(bucket);
       if (!status.ok()) Log(impl_->options.log, LogLevel::kError, status.ToString());
-      // Reads beside this fill frames with memory that the next buckets need.
-      impl_->paging->FitFrames();
       return Status::Ok();
     });
   };
@@ -103,48 +103,46 @@ void Index::RestoreRest() noexcept {
   (void)StartKeeper();  // where memory for it is refused, Close tries again
 }
 
-Status Index::Load(uint32_t bucket) const {
-  const Status status = LoadBucket(bucket);
-  impl_->paging->FitFrames();
+Status Index::Bring(uint32_t bucket) const {
+  const Status status = impl_->unread.Load(bucket, [this, bucket](uint64_t* record_count) {
+    const Permit permit(&impl_->load_permits);
+    return ReadBucket(bucket, record_count);
+  });
+  Paging& paging = *impl_->paging;
+  paging.FitFrames();
   IndexKeeper* const keeper = impl_->ReadyKeeper();
-  if (keeper != nullptr && impl_->paging->HasRunsToPage()) keeper->Wake();
+  if (keeper != nullptr && (paging.HasRunsToPage() || paging.NextTry())) keeper->Wake();
   return status;
 }
 
-Status Index::LoadBucket(uint32_t bucket) const {
-  return impl_->unread.Load(bucket, [this, bucket](uint64_t* record_count) {
-    const Permit permit(&impl_->load_permits);
-    BucketIndex& index = impl_->buckets[bucket];
-    if (*record_count == UnreadBuckets::kWaitingCount) {
-      // A later attempt compares with this count: it finds out whether records came in between.
-      *record_count = impl_->log->RecordCount(bucket);
-      const Status status = RestoreOrBuild(bucket);
-      if (status.ok()) {
-        index.Admit();
-      } else {
-        index.NoteFailedAttempt();
-      }
-      return status;
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(BuildFromLog(bucket));
-    // From here on the listener is told of each append. Views of the new version come later. Rows
-    // that records were moved to meanwhile may be younger than older views, which would not keep
-    // them.
-    if (impl_->log->RecordCount(bucket) != *record_count || impl_->log->HasRows(bucket)) {
-      impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
-    }
-    index.Admit();
-    return Status::Ok();
-  });
-}
-
-// No view is older than this attempt, so nothing is hidden from any.
-Status Index::RestoreOrBuild(uint32_t bucket) const noexcept {
+Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
+  BucketIndex& index = impl_->buckets[bucket];
+  const bool rests = index.rests();
+  // No view is older than the first attempt of a waiting bucket, so nothing is hidden from any.
+  const bool is_first = *record_count == UnreadBuckets::kWaitingCount;
   bool restored = false;
-  const Status status = impl_->waiting_restore->restore.RestoreOne(bucket, &restored);
-  if (restored) return Status::Ok();
-  impl_->roots->Forget(bucket);
-  return status.ok() ? Guarded([&] { return BuildFromLog(bucket); }) : status;
+  Status status;
+  if (is_first) {
+    // A later attempt compares with this count: it finds out whether records came in between.
+    *record_count = impl_->log->RecordCount(bucket);
+    status = impl_->waiting_restore->restore.RestoreOne(bucket, &restored);
+    if (!restored) impl_->roots->Forget(bucket);
+  }
+  if (status.ok() && !restored) status = Guarded([&] { return BuildFromLog(bucket); });
+  if (!status.ok()) {
+    if (is_first) index.NoteFailedAttempt();
+    return status;
+  }
+  // From here on the listener is told of each append. Views of the new version come later. Rows
+  // that records were moved to meanwhile may be younger than older views, which would not keep
+  // them.
+  if (!is_first &&
+      (impl_->log->RecordCount(bucket) != *record_count || impl_->log->HasRows(bucket))) {
+    impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
+  }
+  index.Admit();
+  if (rests) impl_->paging->faults().BeginRest(&index);
+  return Status::Ok();
 }
 
 Status Index::BuildFromLog(uint32_t bucket) const {

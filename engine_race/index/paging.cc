@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "engine_race/base/assert.h"
@@ -14,10 +15,14 @@ void PagedRunDeleter::operator()(PagedRun* run) const noexcept {
   run->owner->Discard(std::unique_ptr<PagedRun>(run));
 }
 
-Status Paging::AdoptWritten(const l1::ExtentId& id, const SortedRun& written, uint64_t births,
-                            PagedRunPtr* run) {
-  const Status adopted = AdoptNamed({written.min_key(), written.max_key(), id.generation, id.place,
-                                     static_cast<uint32_t>(written.count()), 0, 0, births},
+Status Paging::Write(const SortedRun& flat, const FrameSlots& frames, uint64_t births,
+                     l1::ExtentImage* image, PagedRunPtr* run) {
+  l1::ExtentId id;
+  const Status written = WriteRun(flat, frames, store_.get(), image, &id);
+  faults_.NoteWrite(written);
+  ENGINE_RACE_RETURN_IF_ERROR(written);
+  const Status adopted = AdoptNamed({flat.min_key(), flat.max_key(), id.generation, id.place,
+                                     static_cast<uint32_t>(flat.count()), 0, 0, births},
                                     /*held=*/nullptr, run);
   if (adopted.ok()) {
     unnamed_count_.fetch_add(1, std::memory_order_relaxed);
@@ -43,18 +48,35 @@ Status Paging::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t 
                          l1::ExtentImage* image) {
   uint64_t bytes = other_bytes;
   for (const auto& part : parts) bytes += part->memory_bytes();
-  if (FlatBytes() + bytes <= FlatLimit()) return Status::Ok();
+  if (FlatBytes() + bytes <= FlatLimit() || faults_.is_pausing()) return Status::Ok();
   if (image->data() == nullptr) ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(image));
   // No word leads to a frame yet.
   const FrameSlots no_frames;
   for (const auto& part : parts) {
     if (part->run.count() == 0) continue;
-    l1::ExtentId id;
-    ENGINE_RACE_RETURN_IF_ERROR(WriteRun(part->run, no_frames, store_.get(), image, &id));
-    ENGINE_RACE_RETURN_IF_ERROR(AdoptWritten(id, part->run, part->births, &part->extent));
+    ENGINE_RACE_RETURN_IF_ERROR(Write(part->run, no_frames, part->births, image, &part->extent));
     part->run = SortedRun();
   }
   return Status::Ok();
+}
+
+std::optional<PagingFaults::Clock::time_point> Paging::NextTry() const {
+  std::optional<PagingFaults::Clock::time_point> next = faults_.next_rested();
+  if (faults_.has_failed() && MustPage() && has_flat_runs()) {
+    next = std::min(next.value_or(faults_.next_write()), faults_.next_write());
+  }
+  return next;
+}
+
+Status Paging::CheckRoom() const {
+  if (!faults_.has_failed()) [[likely]] {
+    return Status::Ok();
+  }
+  const uint64_t bytes = part_bytes_.bytes();
+  const uint64_t limit = limit_();
+  if (bytes <= limit || bytes - limit <= limit / 2) return Status::Ok();
+  return Status::Full("the index takes " + std::to_string(bytes) +
+                      " bytes, far more than it may, and cannot be written to disk");
 }
 
 void Paging::Discard(std::unique_ptr<PagedRun> run) noexcept {
@@ -140,7 +162,11 @@ void Paging::Ask(BucketIndex* bucket, Work work) noexcept {
   std::function<void()> wake;
   (void)Guarded([&] {
     const std::lock_guard lock(mutex_);
-    if (requests_.size() < kMaxRequests) requests_.push_back({bucket, work});
+    const Request request = {bucket, work};
+    if (std::find(requests_.begin(), requests_.end(), request) != requests_.end()) {
+      return Status::Ok();
+    }
+    if (requests_.size() < kMaxRequests) requests_.push_back(request);
     wake = wake_;
     return Status::Ok();
   });

@@ -1,5 +1,5 @@
-// The state that the buckets of one index share in order to page. That is the frames of blocks, the
-// extents on disk, the limit of memory, and the requests to the keeper.
+// The state that the buckets of one index share in order to page: the frames of blocks, the extents
+// on disk, the limit of memory, and the requests to the keeper.
 //
 // An index that fits its memory is kept flat. One that does not is paged as a whole: its runs lie
 // in extents, and frames keep the blocks that are used.
@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <semaphore>
 #include <span>
 #include <unordered_map>
@@ -23,6 +24,7 @@
 #include "engine_race/index/block_frames.h"
 #include "engine_race/index/byte_count.h"
 #include "engine_race/index/paged_run.h"
+#include "engine_race/index/paging_faults.h"
 #include "engine_race/index/part.h"
 #include "engine_race/l1/extent_image.h"
 #include "engine_race/l1/extent_store.h"
@@ -52,21 +54,25 @@ class Paging {
   BlockFrames& blocks() { return blocks_; }
   l1::ExtentStore& store() { return *store_; }
   l1::Limbo& limbo() { return limbo_; }  // of runs
+  PagingFaults& faults() { return faults_; }
 
   // Memory.
 
-  // Whether the index would not fit its memory if every run were flat. The keeper then pages all
-  // flat runs.
+  // Whether the index would not fit if every run were flat. The keeper then pages all flat runs.
   bool MustPage() const { return FlatBytes() > FlatLimit(); }
   // Whether an index of `record_count` records would not fit.
   bool WouldPage(uint64_t record_count) const {
     return record_count * kFlatBytesPerRecord > FlatLimit();
   }
-  // Whether all runs would fit if they were flat, with an eighth to spare for deltas. Without the
-  // eighth an index at its limit would be paged and made flat again and again.
+  // Whether all runs would fit if they were flat, with an eighth to spare for deltas. Without it an
+  // index at its limit would be paged and made flat again and again.
   bool MayFlatten() const { return FlatBytes() + FlatBytes() / 8 <= FlatLimit(); }
-  // Whether there is something to be paged.
-  bool HasRunsToPage() const { return MustPage() && has_flat_runs(); }
+  // Whether there is something to be paged now.
+  bool HasRunsToPage() const { return MustPage() && has_flat_runs() && !faults_.is_pausing(); }
+  // When work is to be tried again that failed or that a rest puts off; nothing: there is none.
+  std::optional<PagingFaults::Clock::time_point> NextTry() const;
+  // Ok unless extents cannot be written and the index takes half as much again as it may: kFull.
+  Status CheckRoom() const;
   // Whether what cannot be paged, which is mostly deltas, takes more than the index may.
   bool HasLargeDeltas() const {
     if (has_flat_runs()) return false;
@@ -86,8 +92,8 @@ class Paging {
   }
   bool has_flat_runs() const { return flat_run_count_.load(std::memory_order_relaxed) > 0; }
   bool has_paged_runs() const { return paged_record_count_.load(std::memory_order_relaxed) > 0; }
-  // Counts runs that are there now and were there before. Relaxed: decisions are taken repeatedly.
-  // The differences wrap around when they are negative.
+  // Counts runs that are there now and were there before. The differences may wrap around. Relaxed:
+  // decisions are taken repeatedly.
   void CountRuns(const RunCounts& now, const RunCounts& before) noexcept {
     flat_run_count_.fetch_add(now.flat_run_count - before.flat_run_count,
                               std::memory_order_relaxed);
@@ -95,18 +101,18 @@ class Paging {
                                   std::memory_order_relaxed);
   }
 
-  // Evicts frames that have no room any more, after a bucket took memory that they may have booked.
+  // Evicts frames that have no room any more, because a bucket took memory.
   void FitFrames() noexcept { blocks_.FitLimit(); }
 
   // Extents.
 
-  // A run for an extent that was just written. kOutOfMemory; then the extent is free again.
-  // `births`: see Part.
-  Status AdoptWritten(const l1::ExtentId& id, const SortedRun& written, uint64_t births,
-                      PagedRunPtr* run);
+  // Writes a run to an extent and makes a run for that. `births`: see Part. kOutOfMemory, and what
+  // the store's Write says.
+  Status Write(const SortedRun& flat, const FrameSlots& frames, uint64_t births,
+               l1::ExtentImage* image, PagedRunPtr* run);
   // Writes the runs of parts that no bucket has yet, if the index does not fit its memory with them
-  // and `other_bytes` more. After a failure the runs that are not written stay flat. *image is made
-  // when it is first needed.
+  // and `other_bytes` more, and extents can be written. After a failure the runs that are not
+  // written stay flat. *image is made when it is first needed.
   Status PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t other_bytes,
                    l1::ExtentImage* image);
   // A run for an extent that the root names. `held`: see PagedRun. kOutOfMemory.
@@ -145,13 +151,13 @@ class Paging {
   struct Request {
     BucketIndex* bucket;
     Work work;
+    bool operator==(const Request&) const = default;
   };
   // Asks the keeper for work on a bucket. A request for which memory is refused is dropped: a later
-  // write or miss asks again.
+  // write or miss asks again. One that is there already is not added.
   void Ask(BucketIndex* bucket, Work work) noexcept;
   bool has_requests() const;
-  // Takes all requests.
-  std::vector<Request> TakeRequests();
+  std::vector<Request> TakeRequests();  // all
   // Sets the function that wakes the keeper. It must not wait.
   void set_wake(std::function<void()> wake);
 
@@ -176,6 +182,7 @@ class Paging {
   const uint64_t max_flat_bytes_;
   const ByteCount& part_bytes_;
   l1::Limbo limbo_;
+  PagingFaults faults_;
   std::atomic<uint64_t> paged_record_count_{0};
   std::atomic<uint64_t> flat_run_count_{0};
   // Relaxed: a reason to write a root, and no more.

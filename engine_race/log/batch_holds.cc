@@ -14,6 +14,13 @@ uint64_t NextGroup(const Lane& lane, uint64_t slot) {
   return lane.BeginsGroup(slot) ? slot : slot - lane.IndexOf(slot) + lane.group_records();
 }
 
+bool HasPut(const BatchPlan& plan, const BatchPart& part) {
+  for (uint32_t i = part.begin; i < part.end; ++i) {
+    if (plan.record(i).value != nullptr) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 BatchHolds::~BatchHolds() {
@@ -66,6 +73,10 @@ Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock, boo
   }
   if (!bucket.staging_verified) [[unlikely]] {
     ENGINE_RACE_RETURN_IF_ERROR(groups_.RequireVerifiedStaging(part->bucket));
+  }
+  if (bucket.listener != nullptr) {
+    Status has_room = bucket.listener->CheckRoom(part->bucket);
+    if (!has_room.ok() && HasPut(plan_, *part)) return has_room;
   }
   // All slots at once: a batch that is committed meets no full region and no full disk for rows.
   ENGINE_RACE_RETURN_IF_ERROR(groups_.MakeSlots(part->bucket, part->size()));

@@ -34,7 +34,7 @@ template <typename FindFn>
 Status PointReader::FindLoaded(uint32_t bucket, const FindFn& find) const {
   Status status = find();
   for (int i = 0; status.code() == Code::kIOError && i < Index::kMaxLoads; ++i) {
-    ENGINE_RACE_RETURN_IF_ERROR(index_.Load(bucket));
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Bring(bucket));
     status = find();
   }
   return status;
