@@ -49,7 +49,7 @@ Status Readers::Make(Set** set, Index::Opening opening) {
     MakeFrameCache(made.get());
     ENGINE_RACE_RETURN_IF_ERROR(Index::Build(
         &log_, made->options, &made->index, made->frame_cache.get(),
-        [budget] { return budget->IndexLimitBytes(); }, opening));
+        [budget] { return budget->IndexLimitBytes(); }, opening, [this] { return ReadCount(); }));
     made->budget->SetIndex(made->options, *made->index);
     made->shares->Settle();
     MakeValueFrames(made.get());
@@ -67,6 +67,19 @@ Status Readers::Make(Set** set, Index::Opening opening) {
   }
   *set = set_.get();
   return Status::Ok();
+}
+
+// Ranges count as the reads of one record: those under way are not counted.
+uint64_t Readers::ReadCount() const {
+  if (stats_ == nullptr) return 0;
+  uint64_t count = 0;
+  for (const OpCounter counter :
+       {OpCounter::kReadsFound, OpCounter::kReadsNotFound, OpCounter::kMultiReadKeysFound,
+        OpCounter::kMultiReadKeysNotFound, OpCounter::kAsyncReadsFound,
+        OpCounter::kAsyncReadsNotFound, OpCounter::kRanges}) {
+    count += stats_->counters.Sum(counter);
+  }
+  return count;
 }
 
 // Called before ready_ is published. Where no thread can be started, the caller reads the buckets.

@@ -108,6 +108,7 @@ class Readers {
 
  private:
   Status Make(Set** set, Index::Opening opening);
+  uint64_t ReadCount() const;
   // Starts the thread that reads the buckets that wait.
   void StartRestorer(Set* set);
   void JoinRestorer() noexcept;

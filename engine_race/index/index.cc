@@ -42,7 +42,8 @@ Index::~Index() {
 }
 
 Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index,
-                    l1::FrameCache* frames, std::function<uint64_t()> limit, Opening opening) {
+                    l1::FrameCache* frames, std::function<uint64_t()> limit, Opening opening,
+                    std::function<uint64_t()> reads) {
   return Guarded([&] {
     std::unique_ptr<Index> built(new Index());
     {
@@ -50,6 +51,7 @@ Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Inde
       const PolicyScope scope(log->placement().memory());
       built->impl_ = std::make_unique<Impl>(log, options, frames);
     }
+    built->impl_->reads = reads ? std::move(reads) : [] { return uint64_t{0}; };
     ENGINE_RACE_RETURN_IF_ERROR(built->MakeViews());
     ENGINE_RACE_RETURN_IF_ERROR(built->MakePaging(std::move(limit)));
     ENGINE_RACE_RETURN_IF_ERROR(built->Open(opening));

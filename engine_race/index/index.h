@@ -52,6 +52,9 @@ class Index : public AppendListener {
   // `limit` gives the bytes that the index may take in memory as of now; without it there is none.
   // A flat index takes at most Options::index_memory_bytes.
   //
+  // `reads` counts the records that the store has read; without it nobody reads. The index is
+  // written while there are few new ones.
+  //
   // kMayWait: Build reads no bucket if the counts say that every bucket can be restored. A bucket
   // then waits: the first call that needs it, or RestoreRest, reads it. That call restores the
   // bucket, or builds it if it cannot be restored after all. RestoreRest must end before a view is
@@ -59,7 +62,7 @@ class Index : public AppendListener {
   enum class Opening { kWhole, kMayWait };
   static Status Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index,
                       l1::FrameCache* frames = nullptr, std::function<uint64_t()> limit = nullptr,
-                      Opening opening = Opening::kWhole);
+                      Opening opening = Opening::kWhole, std::function<uint64_t()> reads = nullptr);
   // Whether Build has left buckets for RestoreRest. Does not change afterwards.
   bool needs_restore_rest() const;
   // Reads the buckets that wait, beside any other call but Save and Close. To be called once, if

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <semaphore>
@@ -56,6 +57,8 @@ struct Index::Impl {
   // Null unless Open let buckets wait. Stays after RestoreRest.
   std::unique_ptr<WaitingRestore> waiting_restore;
   std::mutex lose_mutex;
+  // How many records the store has read.
+  std::function<uint64_t()> reads;
   std::unique_ptr<RootWriter> roots;
   // Null until StartKeeper. Acquire: pairs with the release there.
   IndexKeeper* ReadyKeeper() const { return ready_keeper.load(std::memory_order_acquire); }

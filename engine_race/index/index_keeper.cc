@@ -1,7 +1,5 @@
 #include "engine_race/index/index_keeper.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <system_error>
@@ -29,29 +27,24 @@ constexpr uint64_t kWaitingFraction = 4;
 constexpr uint64_t kMinSavedBytes = 8 * format::kIndexBlockBytes;
 // Sync saves the index when values were written since it did last that take 20 times its bytes.
 constexpr uint64_t kCheapFactor = 20;
-// A process with less I/O than this between two looks at it is idle. In blocks of 512 bytes.
-constexpr uint64_t kIdleIoBlocks = 2048;
+// A store with fewer reads than this between two looks at it is idle, if nothing is written.
+constexpr uint64_t kIdleReads = 256;
 
 // The keeper waits at least this long before it tries failed work again.
 constexpr std::chrono::milliseconds kShortestWait{10};
 
-// The I/O of the process so far, in blocks of 512 bytes.
-uint64_t ProcessIoBlocks() {
-  rusage usage;
-  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
-  return static_cast<uint64_t>(usage.ru_inblock) + static_cast<uint64_t>(usage.ru_oublock);
-}
-
 }  // namespace
 
 IndexKeeper::IndexKeeper(BucketLog* log, const Options& options, std::span<BucketIndex> buckets,
-                         Paging* paging, RootWriter* roots, LoseFn lose)
+                         Paging* paging, RootWriter* roots, LoseFn lose, ReadsFn reads)
     : log_(*log),
       options_(options),
       buckets_(buckets),
       paging_(*paging),
       roots_(*roots),
-      lose_(std::move(lose)) {
+      lose_(std::move(lose)),
+      reads_(std::move(reads)),
+      slabs_(kSlabBytes, log->placement().memory()) {
   saved_count_.store(log->RecordCount(), std::memory_order_relaxed);
   paging_.set_wake([this] { Wake(); });
 }
@@ -127,10 +120,14 @@ bool IndexKeeper::IsStopping() {
 
 // A few writes a second are not idle: what is merged for them would be written again each time.
 bool IndexKeeper::IsIdle() {
-  const uint64_t io = ProcessIoBlocks();
-  const uint64_t record_count = log_.RecordCount();
-  const bool has_appended = record_count != std::exchange(seen_record_count_, record_count);
-  return io - std::exchange(seen_io_blocks_, io) < kIdleIoBlocks && !has_appended;
+  const bool is_idle = !IsBusy();
+  seen_read_count_ = reads_();
+  seen_record_count_ = log_.RecordCount();
+  return is_idle;
+}
+
+bool IndexKeeper::IsBusy() const {
+  return reads_() - seen_read_count_ >= kIdleReads || log_.RecordCount() != seen_record_count_;
 }
 
 void IndexKeeper::Report(const Status& status) {
@@ -194,9 +191,8 @@ void IndexKeeper::Serve(const Paging::Request& request) {
   }
   if (!paging_.MayFlatten()) return;
   Status status;
-  SlabAllocator slabs(kSlabBytes, log_.placement().memory());
   WithClaimed(
-      bucket, [&](BucketIndex& index) { return index.Flatten(&slabs); }, &status);
+      bucket, [&](BucketIndex& index) { return index.Flatten(&slabs_); }, &status);
   paging_.FitFrames();
   Report(status);
 }
@@ -310,11 +306,12 @@ Status IndexKeeper::SaveIfCheap(uint64_t max_bytes) {
 
 void IndexKeeper::SaveWhenIdle() {
   if (UnwrittenBytes() == 0 && paging_.unnamed_count() == 0) return;
-  const auto must_stop = [this] { return IsStopping(); };
+  // What is left waits for the next idle time.
+  const auto must_stop = [this] { return IsStopping() || IsBusy(); };
   MergeLongTails(~uint64_t{0}, must_stop);
   Report(WriteRuns(~uint64_t{0}, must_stop));
   // A root names what was written before a failure.
-  if (!IsStopping()) Report(roots_.Commit(/*only_extents=*/true));
+  if (!must_stop()) Report(roots_.Commit(/*only_extents=*/true));
 }
 
 // Deltas may be as large as a tenth of their runs. Where all of them together take more than the

@@ -2,9 +2,9 @@
 // merges the deltas of paged parts, and has roots written with which the next opening begins.
 //
 // The keeper pages all runs when the index does not fit its memory. It makes runs flat again when
-// they are read and all would fit. It writes runs that are not on disk when the process has done
-// little I/O for a while. Where the system refuses the thread, writers merge for themselves, and
-// everything else waits for Save.
+// they are read and all would fit. It writes runs that are not on disk when the store was hardly
+// used for a while, until it is used again. Where the system refuses the thread, writers merge for
+// themselves, and everything else waits for Save.
 //
 // The log callback gets the first failure of the thread's work. A run that cannot be written stays
 // in memory.
@@ -35,10 +35,12 @@ class IndexKeeper {
  public:
   // Drops a bucket that has an extent which cannot be read.
   using LoseFn = std::function<void(uint32_t bucket, const Status& why)>;
+  // How many records the store has read so far.
+  using ReadsFn = std::function<uint64_t()>;
 
   // All outlive it.
   IndexKeeper(BucketLog* log, const Options& options, std::span<BucketIndex> buckets,
-              Paging* paging, RootWriter* roots, LoseFn lose);
+              Paging* paging, RootWriter* roots, LoseFn lose, ReadsFn reads);
   IndexKeeper(const IndexKeeper&) = delete;
   IndexKeeper& operator=(const IndexKeeper&) = delete;
   // Stops the thread after its present step.
@@ -84,6 +86,8 @@ class IndexKeeper {
   void PageAll();
   bool IsStopping();
   bool IsIdle();
+  // Whether the store has been used since the last call of IsIdle.
+  bool IsBusy() const;
   void Report(const Status& status);
 
   BucketLog& log_;
@@ -92,6 +96,7 @@ class IndexKeeper {
   Paging& paging_;
   RootWriter& roots_;
   const LoseFn lose_;
+  const ReadsFn reads_;
 
   // The number of records when SaveIfCheap last saved.
   std::atomic<uint64_t> saved_count_{0};
@@ -106,7 +111,9 @@ class IndexKeeper {
 
   // Only for the thread.
   l1::ExtentImage image_;
-  uint64_t seen_io_blocks_ = 0;
+  // Runs that are made flat share slabs: a mapping for each bucket could be too many.
+  SlabAllocator slabs_;
+  uint64_t seen_read_count_ = 0;
   uint64_t seen_record_count_ = 0;
   // Extents that the last root left waiting or unnamed.
   uint64_t left_count_ = 0;

@@ -67,8 +67,8 @@ Status Index::StartKeeper() {
       const BucketIndex& lost = impl_->buckets[bucket];
       Lose(bucket, why, [&lost] { return lost.is_extent_lost(); });
     };
-    impl.keeper = std::make_unique<IndexKeeper>(impl.log, impl.options, impl.all(),
-                                                impl.paging.get(), impl.roots.get(), lose);
+    impl.keeper = std::make_unique<IndexKeeper>(
+        impl.log, impl.options, impl.all(), impl.paging.get(), impl.roots.get(), lose, impl.reads);
     // Release: pairs with the load in ReadyKeeper.
     impl.ready_keeper.store(impl.keeper.get(), std::memory_order_release);
     const Paging& paging = *impl.paging;

@@ -60,6 +60,16 @@ Status Paging::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t 
   return Status::Ok();
 }
 
+uint64_t Paging::FlatLimit() const { return std::min(limit_(), max_flat_bytes_); }
+
+bool Paging::HasLargeDeltas() const {
+  if (has_flat_runs()) return false;
+  const uint64_t bytes = part_bytes_.bytes();
+  // Relaxed: a hint.
+  const uint64_t merged = merged_bytes_.load(std::memory_order_relaxed);
+  return bytes > merged + merged / 8 && bytes > limit_();
+}
+
 std::optional<PagingFaults::Clock::time_point> Paging::NextTry() const {
   std::optional<PagingFaults::Clock::time_point> next = faults_.next_rested();
   if (faults_.has_failed() && MustPage() && has_flat_runs()) {

@@ -8,7 +8,6 @@
 #ifndef ENGINE_RACE_INDEX_PAGING_H_
 #define ENGINE_RACE_INDEX_PAGING_H_
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -74,13 +73,7 @@ class Paging {
   // Ok unless extents cannot be written and the index takes half as much again as it may: kFull.
   Status CheckRoom() const;
   // Whether what cannot be paged, which is mostly deltas, takes more than the index may.
-  bool HasLargeDeltas() const {
-    if (has_flat_runs()) return false;
-    const uint64_t bytes = part_bytes_.bytes();
-    // Relaxed: a hint.
-    const uint64_t merged = merged_bytes_.load(std::memory_order_relaxed);
-    return bytes > merged + merged / 8 && bytes > limit_();
-  }
+  bool HasLargeDeltas() const;
   // Says that every delta that could be merged was. If the index still takes more than it may,
   // other things than deltas do: HasLargeDeltas is false until there is an eighth more.
   void NoteMerged() noexcept {
@@ -166,7 +159,7 @@ class Paging {
   static constexpr ptrdiff_t kWriterMerges = 4;
   // The memory of a flat record.
   static constexpr uint64_t kFlatBytesPerRecord = SortedRun::kBytesPerRecord;
-  uint64_t FlatLimit() const { return std::min(limit_(), max_flat_bytes_); }
+  uint64_t FlatLimit() const;
   // The memory of the index if every run were flat.
   uint64_t FlatBytes() const {
     return part_bytes_.bytes() +

@@ -8,6 +8,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/memory.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/log/planned_files.h"
 
@@ -78,7 +79,7 @@ Status ExtentStore::Reserve(std::span<const format::IndexExtent> extents) {
   ENGINE_RACE_ASSERT(used_bytes() == 0);
   const Status status = Guarded([&] { return ReserveLocked(extents); });
   if (!status.ok()) {
-    place_block_counts_.clear();
+    places_.clear();
     used_bytes_.store(0, std::memory_order_relaxed);
   } else if (writable_) {
     // The space of others' extents costs nothing but itself: their removal may fail.
@@ -111,7 +112,7 @@ Status ExtentStore::ReserveLocked(std::span<const format::IndexExtent> extents) 
       return Status::Corruption(NameOf(number) + ": the extent at place " +
                                 std::to_string(extent.place) + " lies behind its end");
     }
-    if (extent.place >= place_block_counts_.size()) place_block_counts_.resize(extent.place + 1);
+    if (extent.place >= places_.size()) places_.resize(extent.place + 1);
     Occupy(extent.place, blocks);
   }
   return Status::Ok();
@@ -126,8 +127,8 @@ Status ExtentStore::DropUnnamed(uint32_t number) {
   // Everything from here to the next named place is nobody's.
   uint64_t unnamed_begin = 0;
   bool supported = true;
-  for (uint32_t place = number; place < place_block_counts_.size(); place += kIndexFileCount) {
-    if (place_block_counts_[place] == 0) continue;
+  for (uint32_t place = number; place < places_.size(); place += kIndexFileCount) {
+    if (places_[place].block_count == 0) continue;
     if (supported) {
       ENGINE_RACE_RETURN_IF_ERROR(file.Punch(unnamed_begin, OffsetOf(place), &supported));
     }
@@ -139,15 +140,15 @@ Status ExtentStore::DropUnnamed(uint32_t number) {
 }
 
 void ExtentStore::Occupy(uint32_t place, uint32_t block_count) {
-  ENGINE_RACE_ASSERT(place_block_counts_[place] == 0 && block_count > 1);
-  place_block_counts_[place] = static_cast<uint16_t>(block_count);
+  ENGINE_RACE_ASSERT(places_[place].block_count == 0 && block_count > 1);
+  places_[place] = {static_cast<uint16_t>(block_count), PlaceState::kSynced};
   used_bytes_.fetch_add(uint64_t{block_count} * kIndexBlockBytes, std::memory_order_relaxed);
 }
 
 Status ExtentStore::TakePlace(uint32_t block_count, uint32_t* place) {
   const std::lock_guard<std::mutex> lock(mutex_);
   uint32_t free = lowest_free_;
-  while (free < place_block_counts_.size() && place_block_counts_[free] != 0) ++free;
+  while (free < places_.size() && places_[free].block_count != 0) ++free;
   lowest_free_ = free;
   if (free == kMaxExtentPlaces) {
     // Places that were skipped are tried again.
@@ -155,7 +156,7 @@ Status ExtentStore::TakePlace(uint32_t block_count, uint32_t* place) {
     return Status::Full("the index files have no place left");
   }
   IndexFile& file = files_[free % kIndexFileCount];
-  if (free >= place_block_counts_.size()) place_block_counts_.resize(free + 1);
+  if (free >= places_.size()) places_.resize(free + 1);
   if (!file.file.valid()) {
     const Status opened = OpenFile(free % kIndexFileCount, io::Access::kCreate);
     if (!opened.ok()) {
@@ -183,8 +184,8 @@ void ExtentStore::GiveBack(uint32_t place, uint32_t block_count) noexcept {
     return files_[place % kIndexFileCount].file.Punch(begin, begin + bytes, &supported);
   }));
   const std::lock_guard<std::mutex> lock(mutex_);
-  ENGINE_RACE_ASSERT(place_block_counts_[place] == block_count);
-  place_block_counts_[place] = 0;
+  ENGINE_RACE_ASSERT(places_[place].block_count == block_count);
+  places_[place] = {};
   lowest_free_ = std::min(lowest_free_, place);
   used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
@@ -224,6 +225,7 @@ Status ExtentStore::WriteOnce(ExtentImage* image, ExtentId* id) {
   written_bytes_.fetch_add(image->size_bytes(), std::memory_order_relaxed);
   const std::lock_guard<std::mutex> lock(mutex_);
   files_[taken.place % kIndexFileCount].unsynced = true;
+  places_[taken.place].state = PlaceState::kUnsynced;
   *id = taken;
   return Status::Ok();
 }
@@ -232,8 +234,8 @@ void ExtentStore::Free(const ExtentId& id) noexcept {
   uint32_t block_count = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    ENGINE_RACE_ASSERT(writable_ && id.valid() && id.place < place_block_counts_.size());
-    block_count = place_block_counts_[id.place];
+    ENGINE_RACE_ASSERT(writable_ && id.valid() && id.place < places_.size());
+    block_count = places_[id.place].block_count;
   }
   ENGINE_RACE_ASSERT(block_count > 0);
   GiveBack(id.place, block_count);
@@ -277,15 +279,51 @@ Status ExtentStore::ReadOnce(const ExtentId& id, uint32_t first_block, uint32_t 
   return Status::Ok();
 }
 
+void ExtentStore::ChangeStates(uint32_t number, PlaceState from, PlaceState to) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t place = number; place < places_.size(); place += kIndexFileCount) {
+    if (places_[place].state == from) places_[place].state = to;
+  }
+}
+
+Status ExtentStore::WriteAgain(uint32_t number) {
+  Region memory;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIndexExtentBytes, /*huge_pages=*/false, &memory));
+  const io::File& file = files_[number].file;
+  for (size_t place = number;; place += kIndexFileCount) {
+    // Nobody else may get the place meanwhile.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (place >= places_.size()) return Status::Ok();
+    if (places_[place].state != PlaceState::kUnsynced) continue;
+    const size_t bytes = size_t{places_[place].block_count} * kIndexBlockBytes;
+    const uint64_t offset = OffsetOf(static_cast<uint32_t>(place));
+    // Whether the blocks are whole is seen by the checksums, sooner or later.
+    ENGINE_RACE_RETURN_IF_ERROR(file.Read(memory.data(), bytes, offset));
+    ENGINE_RACE_RETURN_IF_ERROR(file.Write(memory.data(), bytes, offset));
+  }
+}
+
+Status ExtentStore::SyncFile(uint32_t number) {
+  IndexFile& file = files_[number];
+  if (file.flush_failed) ENGINE_RACE_RETURN_IF_ERROR(WriteAgain(number));
+  ChangeStates(number, PlaceState::kUnsynced, PlaceState::kSyncing);
+  const Status status = file.file.DataSync();
+  file.flush_failed = !status.ok();
+  ChangeStates(number, PlaceState::kSyncing,
+               status.ok() ? PlaceState::kSynced : PlaceState::kUnsynced);
+  return status;
+}
+
 Status ExtentStore::Sync() {
   // A thread that finds nothing to sync must not return before another thread's sync has ended.
   const std::lock_guard<std::mutex> sync_lock(sync_mutex_);
-  for (IndexFile& file : files_) {
+  for (uint32_t number = 0; number < kIndexFileCount; ++number) {
+    IndexFile& file = files_[number];
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!std::exchange(file.unsynced, false)) continue;
     }
-    Status status = Guarded([&] { return file.file.DataSync(); });
+    Status status = Guarded([&] { return SyncFile(number); });
     if (!status.ok()) {
       const std::lock_guard<std::mutex> lock(mutex_);
       file.unsynced = true;

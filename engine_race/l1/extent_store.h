@@ -67,7 +67,9 @@ class ExtentStore {
   // Waits for the device. kCorruption names the file, the place and the block; kIOError.
   Status ReadBlocks(const ExtentId& id, uint32_t first_block, uint32_t block_count,
                     char* data) const;
-  // Makes all extents written so far durable, and the names of their files.
+  // Makes all extents written so far durable, and the names of their files. After a failed flush
+  // the system may take for clean what never reached the device. So the next call first writes the
+  // extents again that the failed one was to make durable.
   Status Sync();
 
   // Bytes of extents that are reserved or written, and not freed.
@@ -79,7 +81,14 @@ class ExtentStore {
   struct IndexFile {
     // Opened under mutex_, before anybody has the id of an extent in it, and then never again.
     io::File file;
-    bool unsynced = false;  // under mutex_
+    bool unsynced = false;      // under mutex_
+    bool flush_failed = false;  // under sync_mutex_: the last one
+  };
+  // kSyncing: written before the flush that is under way, or that has failed.
+  enum class PlaceState : uint8_t { kSynced, kUnsynced, kSyncing };
+  struct Place {
+    uint16_t block_count = 0;  // of its extent, with that of the fences; 0: free
+    PlaceState state = PlaceState::kSynced;
   };
 
   ExtentStore(int dir_fd, uint64_t store_id, mode_t file_mode, bool writable, uint64_t generation);
@@ -93,6 +102,11 @@ class ExtentStore {
   Status TakePlace(uint32_t block_count, uint32_t* place);
   Status WriteOnce(ExtentImage* image, ExtentId* id);
   Status ReadOnce(const ExtentId& id, uint32_t first_block, uint32_t block_count, char* data) const;
+  // Both under sync_mutex_. WriteAgain reads the unsynced extents of a file and writes them.
+  Status WriteAgain(uint32_t number);
+  Status SyncFile(uint32_t number);
+  // Changes the state of the extents of a file that are in the state `from`.
+  void ChangeStates(uint32_t number, PlaceState from, PlaceState to) noexcept;
   // Lets the next search begin behind a place that could not be written. Under mutex_.
   void SkipPlace(uint32_t place, const Status& why) noexcept;
   void GiveBack(uint32_t place, uint32_t block_count) noexcept;
@@ -104,8 +118,7 @@ class ExtentStore {
   std::array<IndexFile, format::kIndexFileCount> files_;
   std::mutex sync_mutex_;  // of Sync, taken before mutex_
   std::mutex mutex_;
-  // Of each place, under mutex_: how many blocks its extent has with that of the fences; 0: free.
-  std::vector<uint16_t> place_block_counts_;
+  std::vector<Place> places_;    // under mutex_
   uint32_t lowest_free_ = 0;     // under mutex_: where the search for a free place begins
   bool unsynced_names_ = false;  // under mutex_
   std::atomic<uint64_t> next_generation_;

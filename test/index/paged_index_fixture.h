@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -55,7 +56,7 @@ class PagedIndexFixture : public ::testing::Test {
           l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count_), share_, &frames_).ok());
     }
     const Status built =
-        Index::Build(log_.get(), options_, &index_, frames_.get(), nullptr, opening);
+        Index::Build(log_.get(), options_, &index_, frames_.get(), limit_, opening, reads_);
     ASSERT_TRUE(built.ok()) << built.ToString();
   }
 
@@ -138,6 +139,8 @@ class PagedIndexFixture : public ::testing::Test {
   }
 
   const uint32_t frame_count_;
+  std::function<uint64_t()> limit_;  // see Index::Build, both
+  std::function<uint64_t()> reads_;
   MemoryShare* share_ = nullptr;  // of the frames
   TempDir dir_{FastParent()};
   LogLines messages_;

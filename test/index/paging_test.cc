@@ -134,21 +134,36 @@ TEST_F(PagingTest, ExtentsOfACommitThatFailedStillWantARoot) {
   for (const CommitEnd end : {CommitEnd::kFailed, CommitEnd::kInDoubt, CommitEnd::kStored}) {
     l1::ExtentImage image;
     ASSERT_TRUE(l1::ExtentImage::Create(&image).ok());
-    Lay(EvenKeys(1, 2, 300), &image);
-    l1::ExtentId id;
-    ASSERT_TRUE(paging_->store().Write(&image, &id).ok());
     SortedRun run;
     const CellMap map = CellMap::Over(1, 599, SortedRun::CellCountFor(300));
     ASSERT_TRUE(SortedRun::Create(300, map, nullptr, &run, Placement()).ok());
-    for (uint64_t i = 0; i < 300; ++i) run.mutable_keys()[i] = 1 + 2 * i;
-    PagedRunPtr adopted;
-    ASSERT_TRUE(paging_->AdoptWritten(id, run, /*births=*/0, &adopted).ok());
+    for (uint64_t i = 0; i < 300; ++i) {
+      run.mutable_keys()[i] = 1 + 2 * i;
+      run.mutable_refs()[i].Store(ValueRef::FromWord(i));
+    }
+    PagedRunPtr written;
+    ASSERT_TRUE(paging_->Write(run, FrameSlots(), /*births=*/0, &image, &written).ok());
     Commit(none, end);
     EXPECT_EQ(paging_->unnamed_count() > 0, end != CommitEnd::kStored);
   }
 }
 
 // Otherwise the keeper would write a part anew for each few records, without end.
+TEST_F(PagingTest, ARequestThatWaitsIsNotAddedAgain) {
+  int wake_count = 0;
+  paging_->set_wake([&] { ++wake_count; });
+  BucketIndex buckets[2];
+  for (int i = 0; i < 10; ++i) {
+    paging_->Ask(&buckets[0], Paging::Work::kMerge);
+    paging_->Ask(&buckets[0], Paging::Work::kFlatten);
+    paging_->Ask(&buckets[1], Paging::Work::kMerge);
+  }
+  EXPECT_EQ(paging_->TakeRequests().size(), 3u);
+  EXPECT_EQ(wake_count, 3);
+  paging_->Ask(&buckets[0], Paging::Work::kMerge);
+  EXPECT_EQ(paging_->TakeRequests().size(), 1u);
+}
+
 TEST_F(PagingTest, WhatMergingDoesNotFreeIsNoReasonToMerge) {
   part_bytes_.Change(80 << 20, 0);
   EXPECT_TRUE(paging_->HasLargeDeltas());

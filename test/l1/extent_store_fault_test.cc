@@ -50,6 +50,31 @@ class FailCalls final : public SystemCallHook {
   const int flags_;
 };
 
+// The system may take for clean what a failed flush has lost.
+TEST_F(ExtentStoreFaultTest, AfterAFailedFlushItsExtentsAreWrittenAgain) {
+  ASSERT_TRUE(store_->Sync().ok());
+  const ExtentId id = Put(1);
+  FailCalls refuse(CallKind::kFdatasync, EIO, kFirstFile);
+  {
+    const ScopedHook hook(&refuse);
+    EXPECT_EQ(store_->Sync().code(), Code::kIOError);
+  }
+  {
+    // Without them there is no success.
+    FailCalls refuse_write(CallKind::kPwrite, EIO, kFirstFile);
+    const ScopedHook hook(&refuse_write);
+    EXPECT_EQ(store_->Sync().code(), Code::kIOError);
+    EXPECT_GT(refuse_write.count, 0);
+  }
+  EXPECT_TRUE(store_->Sync().ok());
+  ExpectHolds(id, 1);
+  // They are durable now.
+  FailCalls refuse_write(CallKind::kPwrite, EIO, kFirstFile);
+  const ScopedHook hook(&refuse_write);
+  EXPECT_TRUE(store_->Sync().ok());
+  EXPECT_EQ(refuse_write.count, 0);
+}
+
 TEST_F(ExtentStoreFaultTest, WithoutPunchingThePlaceIsUsedAgain) {
   const ExtentId freed = Put(1);
   FailCalls refuse(CallKind::kFallocate, EOPNOTSUPP, kFirstFile);
