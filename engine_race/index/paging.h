@@ -1,5 +1,5 @@
-// The state that the buckets of one index share in order to page: the frames of blocks, the extents
-// on disk, the limit of memory, and the requests to the keeper.
+// The state that the buckets of one index share in order to page. It has the frames of blocks, the
+// extents on disk, the limit of memory, and the requests to the keeper.
 //
 // An index that fits its memory is kept flat. One that does not is paged as a whole: its runs lie
 // in extents, and frames keep the blocks that are used.
@@ -103,9 +103,9 @@ class Paging {
   // the store's Write says.
   Status Write(const SortedRun& flat, const FrameSlots& frames, uint64_t births,
                l1::ExtentImage* image, PagedRunPtr* run);
-  // Writes the runs of parts that no bucket has yet, if the index does not fit its memory with them
-  // and `other_bytes` more, and extents can be written. After a failure the runs that are not
-  // written stay flat. *image is made when it is first needed.
+  // Writes the runs of parts that no bucket has yet, unless the index fits its memory with them and
+  // `other_bytes` more. Runs that are not written stay flat: after a failure, and during a pause.
+  // *image is made when it is first needed.
   Status PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t other_bytes,
                    l1::ExtentImage* image);
   // A run for an extent that the root names. `held`: see PagedRun. kOutOfMemory.

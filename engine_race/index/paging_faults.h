@@ -1,5 +1,5 @@
-// What an index does about extents that fail: when it writes again after a write has failed, and
-// when a bucket that has lost its extents may be paged again.
+// Says when an index tries its extents again after a failure. That is when it writes after a write
+// has failed, and when it pages a bucket that has lost its extents.
 //
 // After a failed write nothing is written for a while, and runs stay in memory. The pause doubles
 // with each failure in a row, up to about a second. A bucket that is lost for the first time is
