@@ -30,7 +30,7 @@ HELP: Dict[str, str] = {
     "index_close_bytes": "The most bytes of the index that closing writes. The next opening builds "
                          "the rest.",
     "index_sync_bytes": "`sync` writes the index if that takes at most this many bytes. 0: never.",
-    "index_idle_ms": "The index is written when the process has been idle for this long. 0: never.",
+    "index_idle_ms": "The index is written when the store has been idle for this long. 0: never.",
     "build_thread_count": "Threads that build the index at opening. 0: one for each CPU.",
     "io_backend": "How many reads are kept in flight. A back end that does not work here is "
                   "replaced, with a warning in the log.",
