@@ -282,6 +282,7 @@ void BucketGrowth::Replace(const Bucket& bucket, size_t index, size_t count,
   bucket.CountRuns(fresh_runs, gone_runs);
   // A row that was replaced keeps its parts in their places.
   finish(replacement.keeps_old_run ? merged : replaced->part(index).delta);
+  if (bucket.index != nullptr) bucket.index->NoteIfEmpty();
 }
 
 }  // namespace engine_race

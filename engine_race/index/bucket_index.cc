@@ -41,6 +41,7 @@ void BucketIndex::SwapRow(PartRow* row) noexcept {
   row_.Swap(row);
   if (shared_ != nullptr) shared_->part_bytes().Change(row_.memory_bytes(), row->memory_bytes());
   ForGrowth().CountRuns(row_.run_counts(), row->run_counts());
+  if (!row_.empty()) NoteHeld();
 }
 
 Status BucketIndex::Install(Row parts, bool damaged, const BucketTail& tail) {
@@ -48,6 +49,7 @@ Status BucketIndex::Install(Row parts, bool damaged, const BucketTail& tail) {
     {
       std::lock_guard lock(lock_);
       damaged_ = damaged;
+      if (damaged) NoteHeld();
       NoteBirths(tail.births);
     }
     // A damaged bucket, or one that is or was unread, is not unchanged_: its readers must look at
@@ -101,6 +103,7 @@ void BucketIndex::Admit() noexcept {
   {
     std::lock_guard lock(lock_);
     unread_ = false;
+    NoteIfEmpty();
   }
   TryPublish();
 }
@@ -184,6 +187,7 @@ void BucketIndex::Add(uint64_t key, ValueRef ref, bool moved, const BucketMoment
   // Before the load of the version, before the record is acknowledged, and before a merge gives the
   // run's memory back.
   Hide();
+  NoteHeld();
   ViewRegistry::WriteStamp stamp;
   if (shared_ != nullptr) stamp = shared_->views().StampWrite();
   ValueRef hot;

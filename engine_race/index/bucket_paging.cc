@@ -293,7 +293,7 @@ uint64_t BucketIndex::UnwrittenBytes() const {
 
 void BucketIndex::HideLost() noexcept {
   const std::lock_guard lock(lock_);
-  unread_ = may_be_hidden_ = true;
+  MarkUnread();
   Hide();
 }
 

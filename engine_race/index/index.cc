@@ -79,6 +79,7 @@ Status Index::MakeViews() {
   ViewRegistry* views = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&views));
   shared->Watch(views);
+  shared->set_first_bucket(impl_->buckets.get());
   for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
     impl_->buckets[b].set_shared(shared.get());
   }
@@ -226,8 +227,9 @@ __attribute__((noinline)) Status Index::FirstKeysSlowly(uint64_t first_key, uint
                                                         size_t* count) const {
   *count = 0;
   if (first_key > last_key) return Status::Ok();
+  const HeldBuckets& held = impl_->shared->held();
   const uint32_t last_bucket = impl_->BucketOf(last_key);
-  for (uint32_t b = impl_->BucketOf(first_key); b <= last_bucket; ++b) {
+  for (uint32_t b = held.Next(impl_->BucketOf(first_key)); b <= last_bucket; b = held.Next(b + 1)) {
     size_t added = 0;
     const Status status = AnswerWalk(b, version, [&](RunSlices* slices) {
       return impl_->buckets[b].FirstKeys(first_key, last_key, version, keys.subspan(*count), &added,
@@ -257,8 +259,12 @@ __attribute__((noinline)) Status Index::LastKeysSlowly(uint64_t first_key, uint6
   // LastKeys of a bucket fills its keys from the back.
   Status status;
   size_t free = keys.size();
+  const HeldBuckets& held = impl_->shared->held();
   const uint32_t first_bucket = impl_->BucketOf(first_key);
-  for (uint32_t b = impl_->BucketOf(last_key) + 1; b-- > first_bucket && free > 0;) {
+  for (uint32_t end = impl_->BucketOf(last_key) + 1; end > first_bucket && free > 0;) {
+    const uint32_t b = held.Previous(end - 1);
+    if (b == HeldBuckets::kNone || b < first_bucket) break;
+    end = b;
     size_t added = 0;
     Status found = AnswerWalk(b, version, [&](RunSlices* slices) {
       return impl_->buckets[b].LastKeys(first_key, last_key, version, keys.first(free), &added,
@@ -293,6 +299,10 @@ uint64_t Index::WalkMemoryBytes() const {
 }
 
 uint64_t Index::pinned_bytes() const { return impl_->shared->bytes(); }
+
+uint32_t Index::NextHeld(uint32_t bucket) const noexcept {
+  return impl_->shared->held().Next(bucket);
+}
 
 ViewRegistry& Index::views() const { return impl_->shared->views(); }
 

@@ -122,6 +122,10 @@ class Index : public AppendListener {
   Status LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version, std::span<uint64_t> keys,
                   size_t* count) const;
 
+  // The first bucket from `bucket` on that may hold a record which a view shows, or a number above
+  // those of all buckets. The calls above find nothing in the buckets before it, and do not fail.
+  uint32_t NextHeld(uint32_t bucket) const noexcept;
+
   // Estimates how many live records of `bucket` have keys in [first_key, last_key].
   uint64_t EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const;
 
