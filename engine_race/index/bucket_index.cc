@@ -273,18 +273,26 @@ Code BucketIndex::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref,
 template <typename WalkFn>
 Code BucketIndex::WalkKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                            RunSlices* slices, const WalkFn& walk) const {
-  EpochGuard guard;
-  EnterFrames(&guard);
-  const std::shared_lock lock(lock_);
-  if (unread_) return Code::kIOError;
-  if (damaged_) return Code::kCorruption;
-  try {
-    const PartRow::Walk over = {first_key, last_key, version, frames_, Access(nullptr).frames,
-                                slices};
-    return walk(over) ? Code::kOk : Code::kIncomplete;
-  } catch (const std::bad_alloc&) {
-    return Code::kOutOfMemory;
+  bool wants_merge = false;
+  bool has_walked = false;
+  {
+    EpochGuard guard;
+    EnterFrames(&guard);
+    const std::shared_lock lock(lock_);
+    if (unread_) return Code::kIOError;
+    if (damaged_) return Code::kCorruption;
+    try {
+      const PartRow::Walk over = {first_key, last_key,    version, frames_, Access(nullptr).frames,
+                                  slices,    &wants_merge};
+      has_walked = walk(over);
+    } catch (const std::bad_alloc&) {
+      return Code::kOutOfMemory;
+    }
   }
+  if (wants_merge && paging() != nullptr) [[unlikely]] {
+    paging()->Ask(sweep_link_.bucket, Paging::Work::kMerge);
+  }
+  return has_walked ? Code::kOk : Code::kIncomplete;
 }
 
 Code BucketIndex::Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
@@ -362,6 +370,7 @@ BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveVersions&
     if (now.history != history) return part;
     shared_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), history->memory_bytes());
     now.history = std::move(swept);
+    if (now.history == nullptr) NoteIfEmpty();
   }
   if (!part.is_left) TryPublish();
   return part;

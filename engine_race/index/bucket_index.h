@@ -214,11 +214,11 @@ class alignas(64) BucketIndex {
   Status Flatten(SlabAllocator* slabs);
   // Runs the given function under the log's lock of the bucket.
   using LockedFn = FunctionRef<void(FunctionRef<void()>)>;
-  // Merges the deltas of the paged parts that have many records, or have at least `min_records`,
-  // and writes new extents.
+  // Merges the deltas of the paged parts that have many records, have at least `min_records`, or
+  // are crossed, and writes new extents.
   Status MergePaged(uint32_t min_records, l1::ExtentImage* image, LockedFn locked);
   // Merges the deltas of the flat parts, each under the log's lock of the bucket.
-  Status MergeFlat(LockedFn locked);
+  Status MergeFlat(bool only_crossed, LockedFn locked);
   // Merges the delta of one paged part of a bucket that is not claimed. For a writer, which holds
   // the log's lock of the bucket, or for Install, beside which no other thread moves runs.
   Status MergeOne(size_t index);
