@@ -55,6 +55,9 @@ struct Index::Impl {
   };
   // Null unless Open let buckets wait. Stays after RestoreRest.
   std::unique_ptr<WaitingRestore> waiting_restore;
+  // Of walks that read ahead.
+  const RunSlices::Permits ahead_permits =
+      std::make_shared<std::counting_semaphore<>>(RunSlices::kMaxAhead);
   std::mutex lose_mutex;
   std::unique_ptr<RootWriter> roots;
   // Null until StartKeeper. Acquire: pairs with the release there.
