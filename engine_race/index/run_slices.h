@@ -6,9 +6,9 @@
 // stretch that was read stays here, so each attempt gets further. A run that was merged meanwhile
 // lies in another extent, and its stretches are read again.
 //
-// A long walk of many calls keeps the object and reads ahead: Load then reads many blocks at once,
-// and the last stretch stays for the next call. What such walks hold is bounded by their number:
-// each has a permit.
+// A long walk of many calls keeps the object and reads ahead: Load then reads many blocks at once.
+// The last stretch stays for the next call. Each such walk has a permit, which bounds the memory of
+// all of them.
 //
 // One thread. May throw std::bad_alloc.
 #ifndef ENGINE_RACE_INDEX_RUN_SLICES_H_
