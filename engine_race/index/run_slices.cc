@@ -92,6 +92,10 @@ bool RunSlices::Find(const PagedRun& run, const BlockFrames& frames, const Frame
   const std::vector<uint64_t>* const first_keys = FencesOf(run, frames);
   if (first_keys == nullptr) {
     wanted_ = {run.id, 0, 1, {run.min_key, run.max_key}, run.births, run.held};
+    // A walk that comes from the run before wants the first blocks next.
+    if (permits_ != nullptr && !wanted->from_back && wanted->first <= run.min_key) {
+      wanted_.block_count += std::min(kAheadBlocks, format::IndexBlocksOf(run.record_count));
+    }
     return false;
   }
   uint32_t first = BlockOf(*first_keys, wanted->first);
@@ -157,7 +161,7 @@ Status RunSlices::Load(const l1::ExtentStore& store, uint64_t slot_end) {
   for (uint32_t i = 0; i < wanted.block_count; ++i) {
     const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
     const uint32_t block = wanted.first_block + i;
-    const bool follows = i == 0 || l1::RecordBlock(data).keys()[0] > keys.first;
+    const bool follows = i == 0 || block == 1 || l1::RecordBlock(data).keys()[0] > keys.first;
     if (!IsSoundBlock(block, data, keys, slot_end) || !follows) {
       return Status::Corruption("key_index: block " + std::to_string(block) + " at place " +
                                 std::to_string(wanted.extent.place) + " is no block of an index");
@@ -169,12 +173,14 @@ Status RunSlices::Load(const l1::ExtentStore& store, uint64_t slot_end) {
     const l1::FenceBlock block(memory.data());
     fences_.push_back(
         {wanted.extent, {block.first_keys(), block.first_keys() + block.block_count()}});
-    return Status::Ok();
+    if (wanted.block_count == 1) return Status::Ok();
   }
-  Slice slice{wanted.extent, wanted.first_block, wanted.block_count, {}, {}};
+  // The block of fences has no records.
+  const uint32_t skipped = wanted.first_block == 0 ? 1 : 0;
+  Slice slice{wanted.extent, wanted.first_block + skipped, wanted.block_count - skipped, {}, {}};
   slice.keys.reserve(size_t{wanted.block_count} * kBlockRecords);
   slice.refs.reserve(slice.keys.capacity());
-  for (uint32_t i = 0; i < wanted.block_count; ++i) {
+  for (uint32_t i = skipped; i < wanted.block_count; ++i) {
     const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
     AddBlock(
         data, wanted.held.get(), wanted.births, [](const RefWord& word) { return word.Load(); },
