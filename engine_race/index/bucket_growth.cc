@@ -266,6 +266,7 @@ void BucketGrowth::Replace(const Bucket& bucket, size_t index, size_t count,
   for (const auto& part : replacement.parts) fresh_runs.Add(*part);
   if (replacement.keeps_old_run) {
     std::swap(row.part(index).delta, merged);
+    row.part(index).crossed.Reset();
     gone_bytes = merged.memory_bytes();
   } else {
     for (size_t i = index; i < index + count; ++i) {
@@ -282,6 +283,7 @@ void BucketGrowth::Replace(const Bucket& bucket, size_t index, size_t count,
   bucket.CountRuns(fresh_runs, gone_runs);
   // A row that was replaced keeps its parts in their places.
   finish(replacement.keeps_old_run ? merged : replaced->part(index).delta);
+  if (bucket.index != nullptr) bucket.index->NoteIfEmpty();
 }
 
 }  // namespace engine_race

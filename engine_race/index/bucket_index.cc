@@ -41,6 +41,7 @@ void BucketIndex::SwapRow(PartRow* row) noexcept {
   row_.Swap(row);
   if (shared_ != nullptr) shared_->part_bytes().Change(row_.memory_bytes(), row->memory_bytes());
   ForGrowth().CountRuns(row_.run_counts(), row->run_counts());
+  if (!row_.empty()) NoteHeld();
 }
 
 Status BucketIndex::Install(Row parts, bool damaged, const BucketTail& tail) {
@@ -48,6 +49,7 @@ Status BucketIndex::Install(Row parts, bool damaged, const BucketTail& tail) {
     {
       std::lock_guard lock(lock_);
       damaged_ = damaged;
+      if (damaged) NoteHeld();
       NoteBirths(tail.births);
     }
     // A damaged bucket, or one that is or was unread, is not unchanged_: its readers must look at
@@ -101,6 +103,7 @@ void BucketIndex::Admit() noexcept {
   {
     std::lock_guard lock(lock_);
     unread_ = false;
+    NoteIfEmpty();
   }
   TryPublish();
 }
@@ -184,6 +187,7 @@ void BucketIndex::Add(uint64_t key, ValueRef ref, bool moved, const BucketMoment
   // Before the load of the version, before the record is acknowledged, and before a merge gives the
   // run's memory back.
   Hide();
+  NoteHeld();
   ViewRegistry::WriteStamp stamp;
   if (shared_ != nullptr) stamp = shared_->views().StampWrite();
   ValueRef hot;
@@ -269,18 +273,26 @@ Code BucketIndex::FindHotAt(uint64_t key, uint64_t version, ValueRef* ref,
 template <typename WalkFn>
 Code BucketIndex::WalkKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                            RunSlices* slices, const WalkFn& walk) const {
-  EpochGuard guard;
-  EnterFrames(&guard);
-  const std::shared_lock lock(lock_);
-  if (unread_) return Code::kIOError;
-  if (damaged_) return Code::kCorruption;
-  try {
-    const PartRow::Walk over = {first_key, last_key, version, frames_, Access(nullptr).frames,
-                                slices};
-    return walk(over) ? Code::kOk : Code::kIncomplete;
-  } catch (const std::bad_alloc&) {
-    return Code::kOutOfMemory;
+  bool wants_merge = false;
+  bool has_walked = false;
+  {
+    EpochGuard guard;
+    EnterFrames(&guard);
+    const std::shared_lock lock(lock_);
+    if (unread_) return Code::kIOError;
+    if (damaged_) return Code::kCorruption;
+    try {
+      const PartRow::Walk over = {first_key, last_key,    version, frames_, Access(nullptr).frames,
+                                  slices,    &wants_merge};
+      has_walked = walk(over);
+    } catch (const std::bad_alloc&) {
+      return Code::kOutOfMemory;
+    }
   }
+  if (wants_merge && paging() != nullptr) [[unlikely]] {
+    paging()->Ask(sweep_link_.bucket, Paging::Work::kMerge);
+  }
+  return has_walked ? Code::kOk : Code::kIncomplete;
 }
 
 Code BucketIndex::Collect(uint64_t first_key, uint64_t last_key, size_t max_entries,
@@ -358,6 +370,7 @@ BucketIndex::SweptPart BucketIndex::SweepPart(uint64_t* key, const LiveVersions&
     if (now.history != history) return part;
     shared_->CountBytes(swept == nullptr ? 0 : swept->memory_bytes(), history->memory_bytes());
     now.history = std::move(swept);
+    if (now.history == nullptr) NoteIfEmpty();
   }
   if (!part.is_left) TryPublish();
   return part;

@@ -82,12 +82,21 @@ class alignas(64) BucketIndex {
   // Empties the index for another build. No record may come in any more. Unread stays unread.
   void Forget();
   // Says that the bucket's counts are damaged: every lookup answers kCorruption.
-  void MarkUnreadable() noexcept { damaged_ = true; }
+  void MarkUnreadable() noexcept {
+    damaged_ = true;
+    NoteHeld();
+  }
   // Says that the bucket is unread. To be called before readers know the index.
-  void MarkUnread() noexcept { unread_ = may_be_hidden_ = true; }
+  void MarkUnread() noexcept {
+    may_be_hidden_ = true;
+    MarkWaiting();
+  }
   // Says that the bucket is unread until its first attempt. To be called before readers know the
   // index.
-  void MarkWaiting() noexcept { unread_ = true; }
+  void MarkWaiting() noexcept {
+    unread_ = true;
+    NoteHeld();
+  }
   // Says that the first attempt has failed: views may be older than the attempt that succeeds.
   void NoteFailedAttempt() noexcept {
     const std::lock_guard lock(lock_);
@@ -130,6 +139,8 @@ class alignas(64) BucketIndex {
     }
     if (paged_runs_.load(std::memory_order_relaxed) != nullptr) HidePaged();
   }
+  // Has walks skip the bucket if no view has a record here. With the lock held exclusively.
+  void NoteIfEmpty() noexcept;
   // Two steps under the lock, for a key that unchanged() has no run of: see RunView. They give no
   // window, because the run may be merged.
   void PrefetchCell(uint64_t key) const;
@@ -201,11 +212,11 @@ class alignas(64) BucketIndex {
   Status Flatten(SlabAllocator* slabs);
   // Runs the given function under the log's lock of the bucket.
   using LockedFn = FunctionRef<void(FunctionRef<void()>)>;
-  // Merges the deltas of the paged parts that have many records, or have at least `min_records`,
-  // and writes new extents.
+  // Merges the deltas of the paged parts that have many records, have at least `min_records`, or
+  // are crossed, and writes new extents.
   Status MergePaged(uint32_t min_records, l1::ExtentImage* image, LockedFn locked);
   // Merges the deltas of the flat parts, each under the log's lock of the bucket.
-  Status MergeFlat(LockedFn locked);
+  Status MergeFlat(bool only_crossed, LockedFn locked);
   // Merges the delta of one paged part of a bucket that is not claimed. For a writer, which holds
   // the log's lock of the bucket, or for Install, beside which no other thread moves runs.
   Status MergeOne(size_t index);
@@ -250,6 +261,9 @@ class alignas(64) BucketIndex {
   using EpochGuard = std::optional<l1::EpochManager::Guard>;
 
   Paging* paging() const { return shared_ == nullptr ? nullptr : shared_->paging(); }
+  // Says that walks must look at the bucket: before its first record is stamped, and before a walk
+  // can fail here. With the lock held exclusively once readers know the index.
+  void NoteHeld() noexcept;
   BlockAccess Access(BlockLookup* lookup) const {
     return {paging() == nullptr ? nullptr : &paging()->blocks(), lookup};
   }
@@ -271,6 +285,7 @@ class alignas(64) BucketIndex {
   // Whether only runs belong to the bucket, and no flag says that lookups must look at more. With
   // the lock.
   bool HasOnlyRuns() const;
+  bool IsEmpty() const;  // of records that a view may show; with the lock
   void HidePaged() noexcept;
   void PageOut(Part* part) noexcept;
   Status ReadExtent(const Part& part, SlabAllocator* slabs, SortedRun* run);

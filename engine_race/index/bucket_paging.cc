@@ -119,7 +119,8 @@ Status BucketIndex::MergePaged(uint32_t min_records, l1::ExtentImage* image, Loc
     const std::shared_lock lock(lock_);
     const Part& part = row_.part(index);
     return part.is_paged() && part.delta.count() > 0 &&
-           part.delta.count() >= std::min(min_records, PagedDeltaLimit(part.run_count()));
+           (part.delta.count() >= std::min(min_records, PagedDeltaLimit(part.run_count())) ||
+            part.is_crossed());
   };
   // From the back, because a merge may put two parts in the place of one.
   for (size_t i = row_.size(); i-- > 0;) {
@@ -129,12 +130,15 @@ Status BucketIndex::MergePaged(uint32_t min_records, l1::ExtentImage* image, Loc
   return Status::Ok();
 }
 
-Status BucketIndex::MergeFlat(LockedFn locked) {
+Status BucketIndex::MergeFlat(bool only_crossed, LockedFn locked) {
   Status status;
   // From the back: a merge may take the part before it along.
   for (size_t i = row_.size(); i-- > 0 && status.ok();) {
     locked([&] {
-      if (i >= row_.size() || row_.part(i).is_paged() || row_.part(i).delta.count() == 0) return;
+      if (i >= row_.size()) return;
+      const Part& part = row_.part(i);
+      if (part.is_paged() || part.delta.count() == 0) return;
+      if (only_crossed && !part.is_crossed()) return;
       status = growth_.Merge(ForGrowth(), i);
       const std::lock_guard lock(lock_);
       growth_.FindFull(row_);
@@ -291,7 +295,7 @@ uint64_t BucketIndex::UnwrittenBytes() const {
 
 void BucketIndex::HideLost() noexcept {
   const std::lock_guard lock(lock_);
-  unread_ = may_be_hidden_ = true;
+  MarkUnread();
   Hide();
 }
 

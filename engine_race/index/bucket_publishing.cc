@@ -1,4 +1,5 @@
 // The runs that readers use without the bucket's lock: when they are shown to readers, and hidden.
+// Also whether walks look at the bucket.
 #include <memory>
 #include <mutex>
 #include <new>
@@ -54,6 +55,28 @@ void BucketIndex::HidePaged() noexcept {
   std::unique_ptr<PagedRuns> hidden(paged_runs_.exchange(nullptr, std::memory_order_seq_cst));
   shared_->part_bytes().Change(0, hidden->memory_bytes());
   paging()->limbo().Retire(std::move(hidden));
+}
+
+void BucketIndex::NoteHeld() noexcept {
+  if (shared_ == nullptr || shared_->first_bucket() == nullptr) return;
+  shared_->held().Set(static_cast<uint32_t>(this - shared_->first_bucket()));
+}
+
+void BucketIndex::NoteIfEmpty() noexcept {
+  if (shared_ == nullptr || shared_->first_bucket() == nullptr) return;
+  if (damaged_ || unread_ || may_be_hidden_ || !IsEmpty()) return;
+  shared_->held().Clear(static_cast<uint32_t>(this - shared_->first_bucket()));
+}
+
+bool BucketIndex::IsEmpty() const {
+  for (size_t i = 0; i < row_.size(); ++i) {
+    const Part& part = row_.part(i);
+    if (part.run.count() > 0 || part.is_paged() || part.delta.count() > 0 ||
+        part.history != nullptr) {
+      return false;
+    }
+  }
+  return true;
 }
 
 bool BucketIndex::HasOnlyRuns() const {

@@ -1,4 +1,5 @@
-// The state that all buckets of an index share: their views, counts of their memory, and Paging.
+// The state that all buckets of an index share: their views, counts of their memory, Paging, and
+// which of them may hold records.
 // It also lists the buckets that keep history for views, and sweeps history that no view needs.
 //
 // A sweep is a pass over the listed buckets, in steps. Each step looks at one part of one bucket. A
@@ -21,6 +22,7 @@
 #include <thread>
 
 #include "engine_race/index/byte_count.h"
+#include "engine_race/index/held_buckets.h"
 #include "engine_race/index/live_versions.h"
 #include "engine_race/index/views.h"
 #include "engine_race/numa/store_placement.h"
@@ -65,6 +67,13 @@ class BucketShared : public ViewRegistry::Sweeper {
   // too.
   void set_paging(Paging* paging) { paging_ = paging; }
   Paging* paging() const { return paging_; }
+  // The first one of all buckets, which lie in one array; null: held() stays empty. To be called
+  // before anything else, too.
+  void set_first_bucket(const BucketIndex* bucket) { first_bucket_ = bucket; }
+  const BucketIndex* first_bucket() const { return first_bucket_; }
+  // Of the buckets by number.
+  HeldBuckets& held() { return held_; }
+  const HeldBuckets& held() const { return held_; }
 
   const Placement& memory() const { return placement_.memory(); }
 
@@ -105,6 +114,8 @@ class BucketShared : public ViewRegistry::Sweeper {
   const numa::StorePlacement& placement_;
   ViewRegistry* views_ = nullptr;
   Paging* paging_ = nullptr;
+  const BucketIndex* first_bucket_ = nullptr;
+  HeldBuckets held_;
   std::atomic<uint64_t> bytes_{0};
   std::atomic<uint64_t> merged_records_{0};
   std::atomic<uint64_t> swept_records_{0};

@@ -1,6 +1,7 @@
 #include "engine_race/index/index.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -81,6 +82,7 @@ Status Index::MakeViews() {
   ViewRegistry* views = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(ViewRegistry::Create(&views));
   shared->Watch(views);
+  shared->set_first_bucket(impl_->buckets.get());
   for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
     impl_->buckets[b].set_shared(shared.get());
   }
@@ -187,16 +189,23 @@ bool Index::Heat(uint64_t key, uint32_t frame) noexcept {
 }
 
 template <typename WalkFn>
-Status Index::AnswerWalk(uint32_t bucket, uint64_t version, const WalkFn& walk) const {
-  RunSlices slices;
+Status Index::AnswerWalk(uint32_t bucket, uint64_t version, RunSlices* ahead,
+                         const WalkFn& walk) const {
+  RunSlices of_call;
+  RunSlices& slices = ahead == nullptr ? of_call : *ahead;
+  slices.BeginCall();
   return Answer(bucket, version, [&] {
     while (true) {
       const Code code = walk(&slices);
+      if (code == Code::kOutOfMemory && slices.StopAhead()) continue;
       if (code != Code::kIncomplete) return code;
       const l1::ExtentId extent = slices.extent();
       const uint64_t slot_end = impl_->log->SlotEnd(bucket);
       const Status status = Guarded([&] { return slices.Load(impl_->paging->store(), slot_end); });
-      if (status.code() == Code::kOutOfMemory) return Code::kOutOfMemory;
+      if (status.code() == Code::kOutOfMemory) {
+        if (slices.StopAhead()) continue;
+        return Code::kOutOfMemory;
+      }
       // A run that was merged meanwhile lies elsewhere: the walk begins anew.
       if (!status.ok()) {
         Lose(bucket, status, [&] { return impl_->buckets[bucket].HasExtent(extent); });
@@ -207,31 +216,32 @@ Status Index::AnswerWalk(uint32_t bucket, uint64_t version, const WalkFn& walk) 
 
 Status Index::Collect(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
                       std::vector<IndexEntry>* entries, bool* complete, uint64_t version) const {
-  return AnswerWalk(bucket, version, [&](RunSlices* slices) {
+  return AnswerWalk(bucket, version, /*ahead=*/nullptr, [&](RunSlices* slices) {
     return impl_->buckets[bucket].Collect(first_key, last_key, max_entries, entries, complete,
                                           version, slices);
   });
 }
 
 Status Index::FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
-                        std::span<uint64_t> keys, size_t* count) const {
+                        std::span<uint64_t> keys, size_t* count, RunSlices* ahead) const {
   const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(first_key)];
   if (bucket.unchanged().FirstKeys(first_key, last_key, keys, count)) [[likely]] {
     return Status::Ok();
   }
-  return FirstKeysSlowly(first_key, last_key, version, keys, count);
+  return FirstKeysSlowly(first_key, last_key, version, keys, count, ahead);
 }
 
 // Not inlined, like FindSlowly.
 __attribute__((noinline)) Status Index::FirstKeysSlowly(uint64_t first_key, uint64_t last_key,
                                                         uint64_t version, std::span<uint64_t> keys,
-                                                        size_t* count) const {
+                                                        size_t* count, RunSlices* ahead) const {
   *count = 0;
   if (first_key > last_key) return Status::Ok();
+  const HeldBuckets& held = impl_->shared->held();
   const uint32_t last_bucket = impl_->BucketOf(last_key);
-  for (uint32_t b = impl_->BucketOf(first_key); b <= last_bucket; ++b) {
+  for (uint32_t b = held.Next(impl_->BucketOf(first_key)); b <= last_bucket; b = held.Next(b + 1)) {
     size_t added = 0;
-    const Status status = AnswerWalk(b, version, [&](RunSlices* slices) {
+    const Status status = AnswerWalk(b, version, ahead, [&](RunSlices* slices) {
       return impl_->buckets[b].FirstKeys(first_key, last_key, version, keys.subspan(*count), &added,
                                          slices);
     });
@@ -243,26 +253,30 @@ __attribute__((noinline)) Status Index::FirstKeysSlowly(uint64_t first_key, uint
 }
 
 Status Index::LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
-                       std::span<uint64_t> keys, size_t* count) const {
+                       std::span<uint64_t> keys, size_t* count, RunSlices* ahead) const {
   const BucketIndex& bucket = impl_->buckets[impl_->BucketOf(last_key)];
   if (bucket.unchanged().LastKeys(first_key, last_key, keys, count)) [[likely]] {
     return Status::Ok();
   }
-  return LastKeysSlowly(first_key, last_key, version, keys, count);
+  return LastKeysSlowly(first_key, last_key, version, keys, count, ahead);
 }
 
 __attribute__((noinline)) Status Index::LastKeysSlowly(uint64_t first_key, uint64_t last_key,
                                                        uint64_t version, std::span<uint64_t> keys,
-                                                       size_t* count) const {
+                                                       size_t* count, RunSlices* ahead) const {
   *count = 0;
   if (first_key > last_key) return Status::Ok();
   // LastKeys of a bucket fills its keys from the back.
   Status status;
   size_t free = keys.size();
+  const HeldBuckets& held = impl_->shared->held();
   const uint32_t first_bucket = impl_->BucketOf(first_key);
-  for (uint32_t b = impl_->BucketOf(last_key) + 1; b-- > first_bucket && free > 0;) {
+  for (uint32_t end = impl_->BucketOf(last_key) + 1; end > first_bucket && free > 0;) {
+    const uint32_t b = held.Previous(end - 1);
+    if (b == HeldBuckets::kNone || b < first_bucket) break;
+    end = b;
     size_t added = 0;
-    Status found = AnswerWalk(b, version, [&](RunSlices* slices) {
+    Status found = AnswerWalk(b, version, ahead, [&](RunSlices* slices) {
       return impl_->buckets[b].LastKeys(first_key, last_key, version, keys.first(free), &added,
                                         slices);
     });
@@ -275,6 +289,13 @@ __attribute__((noinline)) Status Index::LastKeysSlowly(uint64_t first_key, uint6
   *count = keys.size() - free;
   if (free > 0) std::copy(keys.begin() + static_cast<ptrdiff_t>(free), keys.end(), keys.begin());
   return status;
+}
+
+std::unique_ptr<RunSlices> Index::TakeAhead() const noexcept {
+  if (!impl_->paging->has_paged_runs() || !impl_->ahead_permits->try_acquire()) return nullptr;
+  std::unique_ptr<RunSlices> ahead(new (std::nothrow) RunSlices(impl_->ahead_permits));
+  if (ahead == nullptr) impl_->ahead_permits->release();
+  return ahead;
 }
 
 uint64_t Index::EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const {
@@ -295,6 +316,10 @@ uint64_t Index::WalkMemoryBytes() const {
 }
 
 uint64_t Index::pinned_bytes() const { return impl_->shared->bytes(); }
+
+uint32_t Index::NextHeld(uint32_t bucket) const noexcept {
+  return impl_->shared->held().Next(bucket);
+}
 
 ViewRegistry& Index::views() const { return impl_->shared->views(); }
 

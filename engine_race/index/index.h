@@ -27,6 +27,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/block_lookup.h"
+#include "engine_race/index/run_slices.h"
 #include "engine_race/index/run_window.h"
 #include "engine_race/index/value_ref.h"
 #include "engine_race/index/views.h"
@@ -118,12 +119,20 @@ class Index : public AppendListener {
   // The lowest keys that a view of `version` shows in [first_key, last_key], over all buckets:
   // *count of them, ascending, in `keys`. There are fewer than keys.size() when no more are there,
   // or when a damaged bucket follows. kCorruption when a damaged bucket comes first.
+  // `ahead` is the walk's of which the call is a part, or null: see TakeAhead.
   Status FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
-                   std::span<uint64_t> keys, size_t* count) const;
+                   std::span<uint64_t> keys, size_t* count, RunSlices* ahead = nullptr) const;
   // The highest keys of the range instead of the lowest, also ascending and from the beginning of
   // `keys`.
   Status LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version, std::span<uint64_t> keys,
-                  size_t* count) const;
+                  size_t* count, RunSlices* ahead = nullptr) const;
+  // The memory with which a long walk over keys reads ahead in paged runs. Null if there are none,
+  // if many walks read ahead, or if memory is refused. May outlive the index.
+  std::unique_ptr<RunSlices> TakeAhead() const noexcept;
+
+  // The first bucket from `bucket` on that may hold a record which a view shows, or a number above
+  // those of all buckets. The calls above find nothing in the buckets before it, and do not fail.
+  uint32_t NextHeld(uint32_t bucket) const noexcept;
 
   // Estimates how many live records of `bucket` have keys in [first_key, last_key].
   uint64_t EstimateCount(uint32_t bucket, uint64_t first_key, uint64_t last_key) const;
@@ -227,9 +236,9 @@ class Index : public AppendListener {
   // Calls lookup(), and once more after Bring if the bucket was unread.
   template <typename Lookup>
   Status Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const;
-  // Calls walk(&slices), and reads what it wants in between.
+  // Calls walk(slices), and reads what it wants in between. `ahead` may be null.
   template <typename WalkFn>
-  Status AnswerWalk(uint32_t bucket, uint64_t version, const WalkFn& walk) const;
+  Status AnswerWalk(uint32_t bucket, uint64_t version, RunSlices* ahead, const WalkFn& walk) const;
   Status TakeBlock(uint64_t key, char* buffer, bool is_read, BlockLookup* lookup) const;
   Status AwaitBlocks(uint64_t key, BlockLookup* lookup, FunctionRef<Status()> find) const;
   // Both for at most kPrefetchedAtOnce keys.
@@ -244,9 +253,9 @@ class Index : public AppendListener {
                       const RunWindow& window) const;
   Status FindHotSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
   Status FirstKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t version,
-                         std::span<uint64_t> keys, size_t* count) const;
+                         std::span<uint64_t> keys, size_t* count, RunSlices* ahead) const;
   Status LastKeysSlowly(uint64_t first_key, uint64_t last_key, uint64_t version,
-                        std::span<uint64_t> keys, size_t* count) const;
+                        std::span<uint64_t> keys, size_t* count, RunSlices* ahead) const;
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -56,6 +56,9 @@ struct Index::Impl {
   };
   // Null unless Open let buckets wait. Stays after RestoreRest.
   std::unique_ptr<WaitingRestore> waiting_restore;
+  // Of walks that read ahead.
+  const RunSlices::Permits ahead_permits =
+      std::make_shared<std::counting_semaphore<>>(RunSlices::kMaxAhead);
   std::mutex lose_mutex;
   // How many records the store has read.
   std::function<uint64_t()> reads;

@@ -207,9 +207,11 @@ bool IndexKeeper::Merge(uint32_t bucket, uint32_t min_records) {
   if (image_.data() == nullptr && !l1::ExtentImage::Create(&image_).ok()) return false;
   const auto locked = [&](FunctionRef<void()> work) { log_.WithBucketLocked(bucket, work); };
   Status status;
-  const bool is_claimed = WithClaimed(
-      bucket, [&](BucketIndex& index) { return index.MergePaged(min_records, &image_, locked); },
-      &status);
+  const auto merge = [&](BucketIndex& index) {
+    ENGINE_RACE_RETURN_IF_ERROR(index.MergeFlat(/*only_crossed=*/true, locked));
+    return index.MergePaged(min_records, &image_, locked);
+  };
+  const bool is_claimed = WithClaimed(bucket, merge, &status);
   Report(status);
   return is_claimed && status.ok();
 }
@@ -250,7 +252,7 @@ void IndexKeeper::MergeLongTails(uint64_t max_bytes, FunctionRef<bool()> must_st
       const bool is_long = log_.CountSince(b, since) > MaxTail(log_, b, since);
       const uint64_t written = paging_.store().written_bytes() - bytes_before;
       if (!is_long || written + index.MergedBytes() > max_bytes) return Status::Ok();
-      ENGINE_RACE_RETURN_IF_ERROR(index.MergeFlat(locked));
+      ENGINE_RACE_RETURN_IF_ERROR(index.MergeFlat(/*only_crossed=*/false, locked));
       if (image.data() == nullptr) ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentImage::Create(&image));
       return index.MergePaged(1, &image, locked);
     };

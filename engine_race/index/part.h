@@ -15,6 +15,7 @@
 
 #include "engine_race/base/placement.h"
 #include "engine_race/base/status.h"
+#include "engine_race/index/crossed_tombstones.h"
 #include "engine_race/index/delta.h"
 #include "engine_race/index/frame_slots.h"
 #include "engine_race/index/history.h"
@@ -42,6 +43,7 @@ struct alignas(64) Part {
   // Likewise for the records that came after NoteCopied.
   BucketMoment later_since;
   bool has_later = false;
+  CrossedTombstones crossed;  // of the delta
 
   // A record is about to come into the delta: the first one after `before`. With the lock of the
   // bucket's index.
@@ -55,6 +57,8 @@ struct alignas(64) Part {
 
   // Whether the run lies on disk alone.
   bool is_paged() const { return extent != nullptr && run.count() == 0; }
+  // Whether walks have stepped over so many tombstones of the delta that a merge is worth it.
+  bool is_crossed() const { return crossed.is_enough(run_count() + delta.count()); }
   size_t run_count() const { return is_paged() ? extent->record_count : run.count(); }
   // Not of a part without a run.
   uint64_t min_run_key() const { return is_paged() ? extent->min_key : run.min_key(); }

@@ -55,6 +55,9 @@ class PartCursor {
     ENGINE_RACE_ASSERT(history_ <= history_end_);
   }
 
+  // How many tombstones of the delta it has stepped over.
+  uint32_t crossed_count() const { return crossed_count_; }
+
   // Gives the next record from the front; false when none is left.
   bool Next(IndexEntry* entry) {
     while (delta_ < delta_end_ || history_ < history_end_) {
@@ -101,6 +104,7 @@ class PartCursor {
       ref = frames_.SlotOf(delta.refs()[delta_]);
       found = true;
     }
+    crossed_count_ += found && ref.tombstone();
     *entry = {key, ref};
     return !ref.tombstone();
   }
@@ -120,11 +124,14 @@ class PartCursor {
       const UndoRecord& record = undo_[history_end_ - 1];
       if (record.superseded_at > version_) ref = record.ref;
     }
+    bool found = false;
     for (; delta_ < delta_end_ && delta.keys()[delta_end_ - 1] == key; --delta_end_) {
       if (delta.stamps()[delta_end_ - 1] <= version_) {
         ref = frames_.SlotOf(delta.refs()[delta_end_ - 1]);
+        found = true;
       }
     }
+    crossed_count_ += found && ref.tombstone();
     *entry = {key, ref};
     return !ref.tombstone();
   }
@@ -143,6 +150,7 @@ class PartCursor {
   const UndoRecord* undo_ = nullptr;
   size_t history_ = 0;
   size_t history_end_ = 0;
+  uint32_t crossed_count_ = 0;
 };
 
 }  // namespace engine_race

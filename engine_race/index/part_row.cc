@@ -51,6 +51,12 @@ bool FindSpan(const Part& part, const PartRow::Walk& walk, WantedKeys* wanted, R
   return true;
 }
 
+void CountCrossed(const Part& part, const PartCursor& cursor, const PartRow::Walk& walk) {
+  const uint32_t count = cursor.crossed_count();
+  if (count == 0 || walk.wants_merge == nullptr) return;
+  *walk.wants_merge |= part.crossed.Add(count, part.run_count() + part.delta.count());
+}
+
 }  // namespace
 
 template <typename VisitFn>
@@ -63,7 +69,9 @@ bool PartRow::WalkForward(const Walk& walk, size_t max_count, const VisitFn& vis
       RunSpan span;
       if (!FindSpan(*parts_[i], walk, &wanted, &span)) return false;
       PartCursor cursor(*parts_[i], span, walk.slots, wanted.first, wanted.last, walk.version);
-      if (!visit(&cursor)) return true;
+      const bool goes_on = visit(&cursor);
+      CountCrossed(*parts_[i], cursor, walk);
+      if (!goes_on) return true;
       if (wanted.last == walk.last_key) break;
       wanted = {wanted.last + 1, walk.last_key, max_count, /*from_back=*/false};
     }
@@ -81,7 +89,9 @@ bool PartRow::WalkBackward(const Walk& walk, size_t max_count, const VisitFn& vi
       RunSpan span;
       if (!FindSpan(*parts_[i], walk, &wanted, &span)) return false;
       PartCursor cursor(*parts_[i], span, walk.slots, wanted.first, wanted.last, walk.version);
-      if (!visit(&cursor)) return true;
+      const bool goes_on = visit(&cursor);
+      CountCrossed(*parts_[i], cursor, walk);
+      if (!goes_on) return true;
       if (wanted.first == walk.first_key) break;
       wanted = {walk.first_key, wanted.first - 1, max_count, /*from_back=*/true};
     }

@@ -61,6 +61,8 @@ class PartRow {
     const FrameSlots& slots;
     const BlockFrames* blocks;
     RunSlices* slices;
+    // Set when a part has become worth a merge. May be null.
+    bool* wants_merge = nullptr;
   };
   // The calls of BucketIndex. False: a paged run needs slices->Load first, and nothing was found.
   // *complete of Collect is false when it stopped at the limit. They may throw std::bad_alloc.

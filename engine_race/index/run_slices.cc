@@ -13,6 +13,8 @@ namespace engine_race {
 namespace {
 
 constexpr uint32_t kBlockRecords = format::kIndexBlockRecords;
+// Of one read by a walk that reads ahead: 256 KiB, with which disks here come near their rate.
+constexpr uint32_t kAheadBlocks = 64;
 
 // The number of the only block that can hold `key`, or 1.
 uint32_t BlockOf(const std::vector<uint64_t>& first_keys, uint64_t key) {
@@ -27,9 +29,16 @@ void AddBlock(const char* data, const HeldSlots* held, uint64_t births, const Re
               Slice* slice) {
   const l1::RecordBlock block(data);
   const auto* const words = reinterpret_cast<const RefWord*>(block.words());
+  const size_t before = slice->keys.size();
+  if (held == nullptr) {
+    slice->keys.insert(slice->keys.end(), block.keys(), block.keys() + block.count());
+    slice->refs.resize(before + block.count());
+    for (uint32_t i = 0; i < block.count(); ++i) slice->refs[before + i].Store(read(words[i]));
+    return;
+  }
   for (uint32_t i = 0; i < block.count(); ++i) {
     const ValueRef ref = read(words[i]);
-    if (held != nullptr && !held->Holds(ref.slot(), births, block.keys()[i])) continue;
+    if (!held->Holds(ref.slot(), births, block.keys()[i])) continue;
     slice->keys.push_back(block.keys()[i]);
     slice->refs.emplace_back();
     slice->refs.back().Store(ref);
@@ -39,8 +48,10 @@ void AddBlock(const char* data, const HeldSlots* held, uint64_t births, const Re
 }  // namespace
 
 const std::vector<uint64_t>* RunSlices::FencesOf(const PagedRun& run, const BlockFrames& frames) {
-  for (const Fences& each : fences_) {
-    if (each.extent == run.id) return &each.first_keys;
+  for (auto each = fences_.begin(); each != fences_.end(); ++each) {
+    if (each->extent != run.id) continue;
+    fences_.splice(fences_.end(), fences_, each);
+    return &each->first_keys;
   }
   const char* const hot = frames.FencesOf(run);
   if (hot == nullptr) return nullptr;
@@ -50,14 +61,28 @@ const std::vector<uint64_t>* RunSlices::FencesOf(const PagedRun& run, const Bloc
 }
 
 const RunSlices::Slice* RunSlices::SliceOf(const PagedRun& run, uint32_t first_block,
-                                           uint32_t block_count) const {
-  for (const Slice& each : slices_) {
-    if (each.extent == run.id && each.first_block <= first_block &&
-        each.first_block + each.block_count >= first_block + block_count) {
-      return &each;
+                                           uint32_t block_count) {
+  for (auto each = slices_.begin(); each != slices_.end(); ++each) {
+    if (each->extent == run.id && each->first_block <= first_block &&
+        each->first_block + each->block_count >= first_block + block_count) {
+      slices_.splice(slices_.end(), slices_, each);
+      return &*each;
     }
   }
   return nullptr;
+}
+
+void RunSlices::BeginCall() {
+  while (fences_.size() > 1) fences_.pop_front();
+  while (slices_.size() > 1) slices_.pop_front();
+}
+
+bool RunSlices::StopAhead() {
+  if (permits_ == nullptr) return false;
+  permits_->release();
+  permits_ = nullptr;
+  slices_.clear();
+  return true;
 }
 
 bool RunSlices::Find(const PagedRun& run, const BlockFrames& frames, const FrameSlots& slots,
@@ -67,6 +92,10 @@ bool RunSlices::Find(const PagedRun& run, const BlockFrames& frames, const Frame
   const std::vector<uint64_t>* const first_keys = FencesOf(run, frames);
   if (first_keys == nullptr) {
     wanted_ = {run.id, 0, 1, {run.min_key, run.max_key}, run.births, run.held};
+    // A walk that comes from the run before wants the first blocks next.
+    if (permits_ != nullptr && !wanted->from_back && wanted->first <= run.min_key) {
+      wanted_.block_count += std::min(kAheadBlocks, format::IndexBlocksOf(run.record_count));
+    }
     return false;
   }
   uint32_t first = BlockOf(*first_keys, wanted->first);
@@ -88,6 +117,13 @@ bool RunSlices::Find(const PagedRun& run, const BlockFrames& frames, const Frame
   if (slice == nullptr && CopyFromFrames(run, frames, slots, blocks)) slice = &slices_.back();
   if (slice == nullptr) {
     wanted_ = blocks;
+    if (permits_ != nullptr) {
+      const auto end = static_cast<uint32_t>(first_keys->size()) + 1;
+      const uint32_t ahead = std::max(kAheadBlocks, blocks.block_count);
+      if (wanted->from_back) wanted_.first_block = last - std::min(last, ahead) + 1;
+      wanted_.block_count =
+          wanted->from_back ? last - wanted_.first_block + 1 : std::min(ahead, end - first);
+    }
     return false;
   }
   *span = {slice->keys.data(), slice->refs.data(), slice->keys.size()};
@@ -125,7 +161,7 @@ Status RunSlices::Load(const l1::ExtentStore& store, uint64_t slot_end) {
   for (uint32_t i = 0; i < wanted.block_count; ++i) {
     const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
     const uint32_t block = wanted.first_block + i;
-    const bool follows = i == 0 || l1::RecordBlock(data).keys()[0] > keys.first;
+    const bool follows = i == 0 || block == 1 || l1::RecordBlock(data).keys()[0] > keys.first;
     if (!IsSoundBlock(block, data, keys, slot_end) || !follows) {
       return Status::Corruption("key_index: block " + std::to_string(block) + " at place " +
                                 std::to_string(wanted.extent.place) + " is no block of an index");
@@ -137,12 +173,14 @@ Status RunSlices::Load(const l1::ExtentStore& store, uint64_t slot_end) {
     const l1::FenceBlock block(memory.data());
     fences_.push_back(
         {wanted.extent, {block.first_keys(), block.first_keys() + block.block_count()}});
-    return Status::Ok();
+    if (wanted.block_count == 1) return Status::Ok();
   }
-  Slice slice{wanted.extent, wanted.first_block, wanted.block_count, {}, {}};
+  // The block of fences has no records.
+  const uint32_t skipped = wanted.first_block == 0 ? 1 : 0;
+  Slice slice{wanted.extent, wanted.first_block + skipped, wanted.block_count - skipped, {}, {}};
   slice.keys.reserve(size_t{wanted.block_count} * kBlockRecords);
   slice.refs.reserve(slice.keys.capacity());
-  for (uint32_t i = 0; i < wanted.block_count; ++i) {
+  for (uint32_t i = skipped; i < wanted.block_count; ++i) {
     const char* const data = memory.data() + size_t{i} * format::kIndexBlockBytes;
     AddBlock(
         data, wanted.held.get(), wanted.births, [](const RefWord& word) { return word.Load(); },

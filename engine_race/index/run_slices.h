@@ -6,6 +6,10 @@
 // stretch that was read stays here, so each attempt gets further. A run that was merged meanwhile
 // lies in another extent, and its stretches are read again.
 //
+// A long walk of many calls keeps the object and reads ahead: Load then reads many blocks at once.
+// The last stretch stays for the next call. Each such walk has a permit, which bounds the memory of
+// all of them.
+//
 // One thread. May throw std::bad_alloc.
 #ifndef ENGINE_RACE_INDEX_RUN_SLICES_H_
 #define ENGINE_RACE_INDEX_RUN_SLICES_H_
@@ -13,7 +17,9 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <semaphore>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/memory.h"
@@ -42,6 +48,25 @@ struct WantedKeys {
 
 class RunSlices {
  public:
+  // Outlives the index that it belongs to: iterators may.
+  using Permits = std::shared_ptr<std::counting_semaphore<>>;
+  // How many walks may read ahead at once. Each takes about 512 KiB.
+  static constexpr ptrdiff_t kMaxAhead = 16;
+
+  // For one call.
+  RunSlices() = default;
+  // For a walk that reads ahead. Takes over one of the permits.
+  explicit RunSlices(Permits permits) : permits_(std::move(permits)) {}
+  RunSlices(const RunSlices&) = delete;
+  RunSlices& operator=(const RunSlices&) = delete;
+  ~RunSlices() {
+    if (permits_ != nullptr) permits_->release();
+  }
+
+  // The next call of the walk begins. Drops all stretches but the one that was used last.
+  void BeginCall();
+  // Stops reading ahead for good. False: it did not read ahead.
+  bool StopAhead();
   // A stretch of `run` that begins at wanted.first, or ends at wanted.last when the walk comes from
   // the back. Narrows *wanted to the keys that the stretch has all of. False: call Load first.
   bool Find(const PagedRun& run, const BlockFrames& frames, const FrameSlots& slots,
@@ -51,7 +76,8 @@ class RunSlices {
   bool is_wanting() const { return wanted_.extent.valid(); }
   const l1::ExtentId& extent() const { return wanted_.extent; }
   // Reads the blocks that Find wanted. No slot of the bucket from `slot_end` on holds a record.
-  // kCorruption, kIOError: the extent cannot be read.
+  // kCorruption, kIOError: the extent cannot be read. kOutOfMemory: as long as StopAhead is true, a
+  // walk that begins anew wants less.
   Status Load(const l1::ExtentStore& store, uint64_t slot_end);
 
  private:
@@ -78,13 +104,16 @@ class RunSlices {
   };
 
   const std::vector<uint64_t>* FencesOf(const PagedRun& run, const BlockFrames& frames);
-  const Slice* SliceOf(const PagedRun& run, uint32_t first_block, uint32_t block_count) const;
+  const Slice* SliceOf(const PagedRun& run, uint32_t first_block, uint32_t block_count);
   bool CopyFromFrames(const PagedRun& run, const BlockFrames& frames, const FrameSlots& slots,
                       const Wanted& wanted);
 
+  // Of both, the one that was used last is at the end.
   std::list<Fences> fences_;
   std::list<Slice> slices_;
   Wanted wanted_;
+  // Null: it does not read ahead.
+  Permits permits_;
 };
 
 }  // namespace engine_race

@@ -50,7 +50,12 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
   const uint32_t good_records =
       std::min(max_positions, std::clamp(max_positions / 4, kMinRecords, kGoodRecords));
   while (outline.last_key < end) {
-    const uint64_t first_key = geometry.FirstKeyOf(++bucket);
+    bucket = context_->index.NextHeld(bucket + 1);
+    if (bucket > geometry.BucketOf(end)) {
+      outline.last_key = end;
+      break;
+    }
+    const uint64_t first_key = geometry.FirstKeyOf(bucket);
     const uint64_t last_key = std::min(geometry.LastKeyOf(bucket), end);
     const uint64_t more = context_->index.EstimateCount(bucket, first_key, last_key);
     if (count + more > good_records) break;
@@ -103,7 +108,12 @@ void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* 
   }
   while (complete && chunk->last_key < outline.last_key &&
          chunk->entries.size() < outline.max_records) {
-    const uint64_t first_key = geometry.FirstKeyOf(++bucket);
+    bucket = context_->index.NextHeld(bucket + 1);
+    if (bucket > geometry.BucketOf(outline.last_key)) {
+      chunk->last_key = outline.last_key;
+      break;
+    }
+    const uint64_t first_key = geometry.FirstKeyOf(bucket);
     const uint64_t last_key = std::min(geometry.LastKeyOf(bucket), outline.last_key);
     complete = CollectBucket(bucket, first_key, last_key, outline.max_records, chunk);
   }
@@ -130,12 +140,15 @@ bool ChunkBuilder::StillTrue(const Chunk& chunk) {
   const Geometry& geometry = context_->log.geometry();
   again_.clear();
   const size_t count = chunk.entries.size();
-  for (const Segment& segment : chunk.segments) {
-    const uint64_t first_key = std::max(chunk.first_key, geometry.FirstKeyOf(segment.bucket));
-    const uint64_t last_key = std::min(chunk.last_key, geometry.LastKeyOf(segment.bucket));
+  const Index& index = context_->index;
+  const uint32_t last_bucket = geometry.BucketOf(chunk.last_key);
+  // Also buckets that were empty when the chunk was built.
+  for (uint32_t bucket = index.NextHeld(geometry.BucketOf(chunk.first_key)); bucket <= last_bucket;
+       bucket = index.NextHeld(bucket + 1)) {
+    const uint64_t first_key = std::max(chunk.first_key, geometry.FirstKeyOf(bucket));
+    const uint64_t last_key = std::min(chunk.last_key, geometry.LastKeyOf(bucket));
     bool complete = false;
-    const Status status =
-        context_->index.Collect(segment.bucket, first_key, last_key, count + 1, &again_, &complete);
+    const Status status = index.Collect(bucket, first_key, last_key, count + 1, &again_, &complete);
     if (!status.ok() || !complete || again_.size() > count) return false;
   }
   static_assert(sizeof(IndexEntry) == 16, "no padding that could differ");

@@ -34,6 +34,7 @@ bool Iterator::Impl::End() noexcept {
     }
   }
   DropState();
+  batch_.Restart();
   if (!status_.ok()) status_ = Status::Ok();
   ViewRegistry::Release(&view_);
   return pool_left;
@@ -187,7 +188,7 @@ void Iterator::Impl::StepForward(Stand* stand) {
     *stand = {};
     return;
   }
-  batch_.Grow(/*backwards=*/false);
+  batch_.Grow(*index_, /*backwards=*/false);
   Load(key + 1, stand);
 }
 
@@ -203,7 +204,7 @@ void Iterator::Impl::StepBackward(Stand* stand) {
     *stand = {};
     return;
   }
-  batch_.Grow(/*backwards=*/true);
+  batch_.Grow(*index_, /*backwards=*/true);
   LoadBack(key - 1, stand);
 }
 

@@ -46,11 +46,14 @@ class KeyBatch {
     covered_first_ = first_key_ = 1;
     covered_last_ = last_key_ = 0;
   }
-  // The next batch is a first one.
-  void Restart() { room_ = kFirstKeys; }
+  // The next batch is a first one. Frees what was read ahead.
+  void Restart() {
+    room_ = kFirstKeys;
+    ahead_.reset();
+  }
   // The next batch goes on after this one, backwards or not: it is twice as large where this one
-  // went the same way. Refused memory leaves it smaller.
-  void Grow(bool backwards) noexcept;
+  // went the same way. Refused memory leaves it smaller. A long walk reads ahead in a paged index.
+  void Grow(const Index& index, bool backwards) noexcept;
 
   uint32_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
@@ -94,8 +97,7 @@ class KeyBatch {
   bool Take(uint32_t count);
   const char* bytes() const { return reinterpret_cast<const char*>(keys_); }
   uint64_t KeyAt(uint32_t i) const { return __builtin_bswap64(keys_[i]); }
-  // How many keys are below `key`.
-  uint32_t Rank(uint64_t key) const;
+  uint32_t Rank(uint64_t key) const;  // how many keys are below
 
   // Big-endian.
   uint64_t* keys_ = few_keys_;
@@ -105,9 +107,9 @@ class KeyBatch {
   uint64_t first_key_ = 1;
   uint64_t last_key_ = 0;
   uint64_t covered_last_ = 0;
-  // It came from LoadUpTo.
-  bool loaded_backwards_ = false;
+  bool loaded_backwards_ = false;  // it came from LoadUpTo
   std::unique_ptr<uint64_t[]> many_keys_;
+  std::unique_ptr<RunSlices> ahead_;  // of a long walk; may be null
   uint64_t few_keys_[kInlineKeys];
 };
 
@@ -159,7 +161,7 @@ template <typename FillFn>
                                                         uint64_t last, uint64_t version) noexcept {
   size_t count = 0;
   Status status = Fill([&] {
-    return index.FirstKeys(from, last, version, {keys_, room_}, &count);
+    return index.FirstKeys(from, last, version, {keys_, room_}, &count, ahead_.get());
   });
   if (!status.ok()) [[unlikely]] {
     Clear();
@@ -178,7 +180,7 @@ template <typename FillFn>
                                                         uint64_t from, uint64_t version) noexcept {
   size_t count = 0;
   Status status = Fill([&] {
-    return index.LastKeys(first, from, version, {keys_, room_}, &count);
+    return index.LastKeys(first, from, version, {keys_, room_}, &count, ahead_.get());
   });
   if (!status.ok()) [[unlikely]] {
     Clear();

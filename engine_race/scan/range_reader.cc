@@ -189,9 +189,11 @@ uint32_t RangeReader::Impl::EstimateCount(uint64_t first_key, uint64_t last_key)
   const Geometry& geometry = context.log.geometry();
   const uint32_t last_bucket = geometry.BucketOf(last_key);
   uint64_t count = 0;
-  for (uint32_t bucket = geometry.BucketOf(first_key); bucket <= last_bucket; ++bucket) {
-    count += context.index.EstimateCount(bucket, std::max(first_key, geometry.FirstKeyOf(bucket)),
-                                         std::min(last_key, geometry.LastKeyOf(bucket)));
+  const Index& index = context.index;
+  for (uint32_t bucket = index.NextHeld(geometry.BucketOf(first_key)); bucket <= last_bucket;
+       bucket = index.NextHeld(bucket + 1)) {
+    count += index.EstimateCount(bucket, std::max(first_key, geometry.FirstKeyOf(bucket)),
+                                 std::min(last_key, geometry.LastKeyOf(bucket)));
     if (count > kShortRecords) return kShortRecords + 1;
   }
   return static_cast<uint32_t>(count);

@@ -204,7 +204,13 @@ void WindowReader::Collect(uint64_t first_key, uint64_t last_key, uint64_t versi
   const Geometry& geometry = context_->log.geometry();
   entries_.reserve(max_records);
   while (true) {
-    const uint32_t bucket = geometry.BucketOf(first_key);
+    const uint32_t bucket = context_->index.NextHeld(geometry.BucketOf(first_key));
+    if (bucket > geometry.BucketOf(last_key)) {
+      complete_ = true;
+      next_key_ = last_key;
+      return;
+    }
+    first_key = std::max(first_key, geometry.FirstKeyOf(bucket));
     const uint64_t last_in_bucket = std::min(last_key, geometry.LastKeyOf(bucket));
     const size_t before = entries_.size();
     const uint64_t reuse_count = context_->log.ReuseCount(bucket);

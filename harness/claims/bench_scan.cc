@@ -11,6 +11,7 @@
 #include "harness/claims/benches.h"
 #include "harness/claims/race_meter.h"
 #include "harness/claims/scan_ranges.h"
+#include "harness/claims/scan_seeks.h"
 #include "harness/claims/scan_values.h"
 #include "harness/claims/visit_cost.h"
 #include "harness/load/scan_writers.h"
@@ -149,15 +150,15 @@ class ScanBench final : public Bench {
              }},
             {"sparse",
              {{"sparse_seek_growth", "<= 2", "", kSparseSeekWide, kSparseSeek}},
-             [this] {
-               return CompareSparseSeeks({.dir = tmpfs_dir(),
-                                          .round_count = round_count_,
-                                          .seconds = seconds_,
-                                          .seed = seed_},
-                                         &rounds_);
-             },
+             [this] { return CompareSparseSeeks(Seeks(tmpfs_dir(), 10), &rounds_); },
              0,
-             true}};
+             true},
+            {"deletes",
+             {{kSeekAfterDeletes, "<= 60"}},
+             [this] { return SeekAfterDeletes(Seeks(dir(), deleted_from_count_), &rounds_); }},
+            {"paged-walks", {{kPagedKeyWalk, ">= 8"}}, [this] {
+               return WalkPagedKeys(Seeks(dir(), key_count_), &rounds_);
+             }}};
   }
 
   uint64_t TmpfsBytes() override {
@@ -334,6 +335,10 @@ class ScanBench final : public Bench {
     return WithRaceMemory(race);
   }
 
+  ScanSeeksShape Seeks(const std::string& dir, uint64_t key_count) const {
+    return {dir, key_count, round_count_, seconds_, seed_};
+  }
+
   // Short ranges over keys in memory.
   Status WithRanges(const std::function<Status(ScanRanges*)>& measure) {
     ScanRanges ranges({dir(), key_count_, round_count_, seconds_, seed_}, &rounds_);
@@ -358,6 +363,7 @@ class ScanBench final : public Bench {
   }
 
   Count key_count_{this, "keys", 20000000, 100000, "--keys", "of the short ranges"};
+  Count deleted_from_count_{this, "deleted_from_keys", 1000000, 20000};
   Count32 round_count_{this, "rounds", 9, 1, "--rounds"};
   Real seconds_{this, "seconds", 1, 0.02, "--seconds", "of each timed run"};
   Count snapshot_count_{this, "snapshots", 1000000, 20000, "--snapshots", "in a round"};

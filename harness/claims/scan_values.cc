@@ -361,37 +361,4 @@ Status ScanValues::HotReads(uint64_t key_count) {
                      {[&] { return read(false); }, [&] { return read(true); }});
 }
 
-Status CompareSparseSeeks(const ScanValuesShape& shape, ClaimRounds* rounds) {
-  constexpr uint64_t kKeys = 10;
-  constexpr uint32_t kBucketCounts[] = {1024, engine_race::kMaxBucketCount};
-  std::unique_ptr<Store> stores[2];
-  Iterator iterators[2];
-  std::vector<Turn> turns;
-  const std::vector<char> value(kValueSize);
-  for (uint32_t i = 0; i < 2; ++i) {
-    ScanValuesShape own = shape;
-    own.bucket_count = kBucketCounts[i];
-    ENGINE_RACE_RETURN_IF_ERROR(Store::Open(
-        OptionsOf(own), shape.dir + "/sparse-" + std::to_string(own.bucket_count), &stores[i]));
-    for (uint64_t key = 0; key < kKeys; ++key) {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          stores[i]->Write(KeyBytes(MixAt(shape.seed, key)).view(), {value.data(), value.size()}));
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(stores[i]->NewIterator({}, &iterators[i]));
-    turns.emplace_back([&, i] {
-      uint64_t count = 0;
-      const uint64_t begin_ns = NowNs();
-      do {
-        iterators[i].Seek(KeyBytes(MixAt(~shape.seed, count)).view());
-        ENGINE_RACE_RETURN_IF_ERROR(iterators[i].status());
-        ++count;
-      } while (SecondsSince(begin_ns) < shape.seconds);
-      rounds->Note(i == 0 ? kSparseSeek : kSparseSeekWide,
-                   SecondsSince(begin_ns) * 1e6 / static_cast<double>(count));
-      return Status::Ok();
-    });
-  }
-  return rounds->Run({shape.round_count}, turns);
-}
-
 }  // namespace engine_race::harness

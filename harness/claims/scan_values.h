@@ -37,8 +37,6 @@ inline constexpr char kSnapshotScan[] = "range over everything, at a snapshot, M
 inline constexpr char kIteratorWalk[] = "iterator over everything, MB/s";
 inline constexpr char kLiveHotReads[] = "hot reads, live, a second";
 inline constexpr char kSnapshotHotReads[] = "hot reads, at a snapshot, a second";
-inline constexpr char kSparseSeek[] = "seek over few keys, 1024 buckets, us";
-inline constexpr char kSparseSeekWide[] = "seek over few keys, 65536 buckets, us";
 
 struct ScanValuesShape {
   std::string dir;  // new stores are made in here; the caller removes them
@@ -109,9 +107,6 @@ class ScanValues {
   std::unique_ptr<engine_race::Store> store_;
   uint64_t drawn_ = 0;
 };
-
-// Notes the time of a seek over a few keys, in stores of 1024 and of 65536 buckets below `dir`.
-engine_race::Status CompareSparseSeeks(const ScanValuesShape& shape, ClaimRounds* rounds);
 
 }  // namespace engine_race::harness
 

@@ -98,19 +98,19 @@ TEST_F(KeyBatchTest, DoublesWhileAWalkGoesOnItsWayAndBeginsAnewWhenItTurns) {
   ASSERT_TRUE(LoadFrom(0).ok());
   uint64_t next = DecodeKey(batch_.BytesAt(batch_.count() - 1)) + 1;
   for (const uint32_t expected : {16U, 32U, 64U, 128U, 256U}) {
-    batch_.Grow(/*backwards=*/false);
+    batch_.Grow(*store_.index, /*backwards=*/false);
     ASSERT_TRUE(LoadFrom(next, 5000 - 1).ok());
     ASSERT_EQ(batch_.room(), expected);
     const uint64_t first = DecodeKey(batch_.BytesAt(0));
     EXPECT_EQ(Keys(), Tens(first, batch_.count()));
     next = DecodeKey(batch_.BytesAt(batch_.count() - 1)) + 1;
   }
-  batch_.Grow(/*backwards=*/false);
+  batch_.Grow(*store_.index, /*backwards=*/false);
   EXPECT_EQ(batch_.room(), KeyBatch::kMaxKeys);
   EXPECT_EQ(batch_.memory_bytes(), KeyBatch::kMaxKeys * sizeof(uint64_t));
-  batch_.Grow(/*backwards=*/true);
+  batch_.Grow(*store_.index, /*backwards=*/true);
   EXPECT_EQ(batch_.room(), KeyBatch::kFirstKeys);
-  batch_.Grow(/*backwards=*/false);
+  batch_.Grow(*store_.index, /*backwards=*/false);
   EXPECT_EQ(batch_.room(), 2 * KeyBatch::kFirstKeys);
   batch_.Restart();
   EXPECT_EQ(batch_.room(), KeyBatch::kFirstKeys);
@@ -118,10 +118,10 @@ TEST_F(KeyBatchTest, DoublesWhileAWalkGoesOnItsWayAndBeginsAnewWhenItTurns) {
 
 TEST_F(KeyBatchTest, RefusedMemoryLeavesTheBatchAsLargeAsTheObjectHolds) {
   ASSERT_TRUE(LoadFrom(0).ok());
-  while (batch_.room() < KeyBatch::kInlineKeys) batch_.Grow(/*backwards=*/false);
+  while (batch_.room() < KeyBatch::kInlineKeys) batch_.Grow(*store_.index, /*backwards=*/false);
   {
     const RefuseMemory refuse(0);
-    batch_.Grow(/*backwards=*/false);
+    batch_.Grow(*store_.index, /*backwards=*/false);
     EXPECT_TRUE(refuse.refused());
   }
   EXPECT_EQ(batch_.room(), KeyBatch::kInlineKeys);

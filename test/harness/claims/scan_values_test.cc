@@ -131,10 +131,5 @@ TEST_F(ScanValuesTest, TheClaimOfReadingAheadIsTheWorstRatio) {
   }
 }
 
-TEST_F(ScanValuesTest, SparseStoresOfBothSizesAreSearched) {
-  IsOk(CompareSparseSeeks(Shape(), &rounds_));
-  ExpectRounds({kSparseSeek, kSparseSeekWide});
-}
-
 }  // namespace
 }  // namespace engine_race::harness

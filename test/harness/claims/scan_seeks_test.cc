@@ -1,0 +1,41 @@
+#include "harness/claims/scan_seeks.h"
+
+#include <gtest/gtest.h>
+
+#include "test/test_util.h"
+
+namespace engine_race::harness {
+namespace {
+
+class ScanSeeksTest : public ::testing::Test {
+ protected:
+  ScanSeeksShape Shape(uint64_t key_count) const {
+    return {.dir = dir_.path(), .key_count = key_count, .round_count = 1, .seconds = 0.01};
+  }
+
+  const test::TempDir dir_{test::FastParent()};
+  ClaimRounds rounds_{{}};
+};
+
+TEST_F(ScanSeeksTest, SeeksOverFewKeysAreMeasuredInBothStores) {
+  const Status status = CompareSparseSeeks(Shape(10), &rounds_);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_GT(rounds_.Median(kSparseSeek), 0);
+  EXPECT_GT(rounds_.Median(kSparseSeekWide), 0);
+}
+
+TEST_F(ScanSeeksTest, SeeksFindTheFirstKeyThatWasNotDeleted) {
+  const Status status = SeekAfterDeletes(Shape(20000), &rounds_);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_GT(rounds_.Median(kSeekAfterDeletes), 0);
+}
+
+TEST_F(ScanSeeksTest, WalksOverAPagedIndexFindAllKeys) {
+  const Status status = WalkPagedKeys(Shape(50000), &rounds_);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_GT(rounds_.Median("walk over a paged index, Mkeys/s"), 0);
+  EXPECT_GT(rounds_.Median("walk over a paged index backwards, Mkeys/s"), 0);
+}
+
+}  // namespace
+}  // namespace engine_race::harness
