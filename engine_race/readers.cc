@@ -69,7 +69,8 @@ Status Readers::Make(Set** set, Index::Opening opening) {
   return Status::Ok();
 }
 
-// Ranges count as the reads of one record: those under way are not counted.
+// Each key that was read, and each range that has ended. Ranges under way and iterators do not
+// count.
 uint64_t Readers::ReadCount() const {
   if (stats_ == nullptr) return 0;
   uint64_t count = 0;

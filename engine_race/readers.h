@@ -97,6 +97,13 @@ class Readers {
     }
   }
 
+  // False: the index refuses new keys, and no space for records would help.
+  bool IndexHasRoom() const {
+    // Acquire, as above.
+    const Set* const made = ready_.load(std::memory_order_acquire);
+    return made == nullptr || made->index->CheckRoom().ok();
+  }
+
   // Waits for the reads that were posted; later ones are refused. Then writes the index, as the
   // options say. While no other call is under way.
   void Finish();

@@ -91,6 +91,9 @@ class StoreWriter {
     // A region that was full may have room by now. Tries do not count where others took the room.
     constexpr int kTriesWithRoom = 20;
     int with_room_count = 0;
+    const auto wants_space = [&] {
+      return written.code() == Code::kFull && (deletes || readers_.IndexHasRoom());
+    };
     const auto try_again = [&] {
       return written.appended() ? AppendStatus::Appended(log_.Sync()) : Try(deletes, write);
     };
@@ -103,7 +106,7 @@ class StoreWriter {
           },
           SpaceReserve::kLeftByDeletions));
     }
-    for (int i = 0; i < kTries && reclaims_ && written.code() == Code::kFull; ++i) {
+    for (int i = 0; i < kTries && reclaims_ && wants_space(); ++i) {
       const bool has_room = reclaimer_.HasRoom(rooms);
       if (has_room && ++with_room_count < kTriesWithRoom) {
         written = try_again();

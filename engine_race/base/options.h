@@ -166,7 +166,7 @@ struct Options {
   // written since it last did must take 20 times as many bytes. 0: never.
   uint64_t index_sync_bytes = uint64_t{64} << 20;
   // The index is written to disk when the store has been idle for this many milliseconds. It is
-  // idle while it stores nothing and reads fewer than 256 records. 0: never.
+  // idle while it stores nothing and ends fewer than 256 reads and ranges. 0: never.
   uint32_t index_idle_ms = 1000;
   // Threads that build the index. 0 means one per available CPU, or two where the index does not
   // fit its memory. Up to 16 more open it from disk first.

@@ -86,7 +86,8 @@ class alignas(64) BucketIndex {
     damaged_ = true;
     NoteHeld();
   }
-  // Says that the bucket is unread. To be called before readers know the index.
+  // Says that the bucket is unread, and that views may be older than the attempt that will read it.
+  // With the lock held exclusively once readers know the index.
   void MarkUnread() noexcept {
     may_be_hidden_ = true;
     MarkWaiting();

@@ -2,10 +2,11 @@
 // skips the others without a look at their indexes.
 //
 // Two levels: a bit for each bucket, and a bit for each word of such bits that is not zero. So a
-// walk over 65 536 empty buckets loads sixteen words.
+// walk over 65 536 empty buckets loads seventeen words.
 //
 // A bucket is set before its first record gets a stamp. It is cleared only while no view shows a
-// record of it. Both happen under the lock of the bucket's index.
+// record of it. It is also set while it is unread or damaged, because a walk must fail there. Once
+// readers know the bucket's index, both happen under the lock of that.
 //
 // Thread safety: every call from any thread. Only Set and Clear take a lock.
 #ifndef ENGINE_RACE_INDEX_HELD_BUCKETS_H_

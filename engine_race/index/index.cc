@@ -354,9 +354,15 @@ void Index::CheckMemory() noexcept {
 uint64_t Index::written_bytes() const { return impl_->paging->store().written_bytes(); }
 uint64_t Index::disk_bytes() const { return impl_->paging->store().used_bytes(); }
 
-Status Index::CheckRoom(uint32_t /*bucket*/) {
+Status Index::CheckRoom() {
   const Status status = impl_->paging->CheckRoom();
-  if (!status.ok() && impl_->paging->faults().MayTell()) {
+  if (status.ok()) [[likely]] {
+    return status;
+  }
+  // The keeper may have gone to sleep before there was anything to write.
+  IndexKeeper* const keeper = impl_->ReadyKeeper();
+  if (keeper != nullptr && !impl_->paging->faults().is_pausing()) keeper->Wake();
+  if (impl_->paging->faults().MayTell()) {
     Log(impl_->options.log, LogLevel::kWarning, "writes are refused: " + status.ToString());
   }
   return status;

@@ -53,8 +53,8 @@ class Index : public AppendListener {
   // `limit` gives the bytes that the index may take in memory as of now; without it there is none.
   // A flat index takes at most Options::index_memory_bytes.
   //
-  // `reads` counts the records that the store has read; without it nobody reads. The index is
-  // written while there are few new ones.
+  // `reads` gives how many reads the store has counted; null: none. The index is written while few
+  // are added.
   //
   // kMayWait: Build reads no bucket if the counts say that every bucket can be restored. A bucket
   // then waits: the first call that needs it, or RestoreRest, reads it. That call restores the
@@ -119,7 +119,7 @@ class Index : public AppendListener {
   // The lowest keys that a view of `version` shows in [first_key, last_key], over all buckets:
   // *count of them, ascending, in `keys`. There are fewer than keys.size() when no more are there,
   // or when a damaged bucket follows. kCorruption when a damaged bucket comes first.
-  // `ahead` is the walk's of which the call is a part, or null: see TakeAhead.
+  // `ahead` comes from TakeAhead and belongs to the walk that makes this call. It may be null.
   Status FirstKeys(uint64_t first_key, uint64_t last_key, uint64_t version,
                    std::span<uint64_t> keys, size_t* count, RunSlices* ahead = nullptr) const;
   // The highest keys of the range instead of the lowest, also ascending and from the beginning of
@@ -127,11 +127,12 @@ class Index : public AppendListener {
   Status LastKeys(uint64_t first_key, uint64_t last_key, uint64_t version, std::span<uint64_t> keys,
                   size_t* count, RunSlices* ahead = nullptr) const;
   // The memory with which a long walk over keys reads ahead in paged runs. Null if there are none,
-  // if many walks read ahead, or if memory is refused. May outlive the index.
+  // if RunSlices::kMaxAhead walks do so already, or if memory is refused. May outlive the index.
   std::unique_ptr<RunSlices> TakeAhead() const noexcept;
 
   // The first bucket from `bucket` on that may hold a record which a view shows, or a number above
-  // those of all buckets. The calls above find nothing in the buckets before it, and do not fail.
+  // those of all buckets. FirstKeys, LastKeys and Collect find nothing in the buckets before it,
+  // and do not fail.
   uint32_t NextHeld(uint32_t bucket) const noexcept;
 
   // Estimates how many live records of `bucket` have keys in [first_key, last_key].
@@ -213,7 +214,7 @@ class Index : public AppendListener {
   uint64_t disk_bytes() const;
 
   // The calls of AppendListener.
-  Status CheckRoom(uint32_t bucket) override;
+  Status CheckRoom() override;
   Status Prepare(uint32_t bucket) override;
   Status PrepareMany(uint32_t bucket, uint32_t count) override;
   void BeginBatch() noexcept override;
@@ -233,7 +234,7 @@ class Index : public AppendListener {
   // One attempt to bring a bucket. *record_count: see UnreadBuckets.
   Status ReadBucket(uint32_t bucket, uint64_t* record_count) const;
   Status BuildFromLog(uint32_t bucket) const;
-  // Calls lookup(), and once more after Bring if the bucket was unread.
+  // Calls lookup(), and again after Bring while the bucket is unread, kMaxLoads times at most.
   template <typename Lookup>
   Status Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const;
   // Calls walk(slices), and reads what it wants in between. `ahead` may be null.

@@ -27,7 +27,7 @@ constexpr uint64_t kWaitingFraction = 4;
 constexpr uint64_t kMinSavedBytes = 8 * format::kIndexBlockBytes;
 // Sync saves the index when values were written since it did last that take 20 times its bytes.
 constexpr uint64_t kCheapFactor = 20;
-// A store with fewer reads than this between two looks at it is idle, if nothing is written.
+// A store with fewer reads than this since IsIdle last looked is idle, if nothing is written.
 constexpr uint64_t kIdleReads = 256;
 
 // The keeper waits at least this long before it tries failed work again.
@@ -81,9 +81,9 @@ void IndexKeeper::Run() noexcept {
     bool is_asked = false;
     {
       std::unique_lock lock(mutex_);
-      const bool is_waiting_to_try = AwaitWork(&lock);
+      const bool has_next_try = AwaitWork(&lock);
       if (is_stopping_) return;
-      is_asked = std::exchange(is_asked_, false) || is_waiting_to_try;
+      is_asked = std::exchange(is_asked_, false) || has_next_try;
     }
     const Status status = Guarded([&] {
       Step();
@@ -94,7 +94,8 @@ void IndexKeeper::Run() noexcept {
   }
 }
 
-// Waits until there may be work. Whether the wait has ended early, to try failed work again.
+// Waits until there may be work. True: work is to be tried again, so the end of the wait does not
+// mean that the store was idle.
 bool IndexKeeper::AwaitWork(std::unique_lock<std::mutex>* lock) {
   const auto is_needed = [this] { return is_asked_ || is_stopping_; };
   const auto next_try = paging_.NextTry();
@@ -107,10 +108,12 @@ bool IndexKeeper::AwaitWork(std::unique_lock<std::mutex>* lock) {
     }
     return false;
   }
+  const auto now = PagingFaults::Clock::now();
   // Not at once: what cannot be done now has been tried just before.
-  const auto soon = PagingFaults::Clock::now() + kShortestWait;
-  wake_.wait_until(*lock, std::max(*next_try, soon), is_needed);
-  return true;
+  const auto next = std::max(*next_try, now + kShortestWait);
+  const bool is_idle_first = idle.count() != 0 && now + idle < next;
+  wake_.wait_until(*lock, is_idle_first ? now + idle : next, is_needed);
+  return !is_idle_first;
 }
 
 bool IndexKeeper::IsStopping() {

@@ -79,7 +79,8 @@ std::optional<PagingFaults::Clock::time_point> Paging::NextTry() const {
 }
 
 Status Paging::CheckRoom() const {
-  if (!faults_.has_failed()) [[likely]] {
+  // Without runs that wait for the files nothing would ever end the refusal.
+  if (!faults_.has_failed() || !has_flat_runs()) [[likely]] {
     return Status::Ok();
   }
   const uint64_t bytes = part_bytes_.bytes();

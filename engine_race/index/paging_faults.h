@@ -68,9 +68,10 @@ class PagingFaults {
     return Clock::duration(next_write_.load(std::memory_order_relaxed));
   }
 
-  // Relaxed, both: hints. They change under mutex_.
+  // Relaxed, these two: hints, which change under mutex_.
   std::atomic<uint32_t> failure_count_{0};
   std::atomic<Clock::rep> next_write_{0};
+  // Relaxed: at worst the message comes once more.
   std::atomic<bool> has_told_{false};
   mutable std::mutex mutex_;
   Status failure_;                       // under mutex_

@@ -1,4 +1,4 @@
-// Stretches of paged runs, read for one call that walks over keys.
+// Stretches of paged runs, read for a call that walks over keys, or for a long walk of many calls.
 //
 // The walk runs under the lock of its bucket and must not wait. Where it comes to a paged run, it
 // asks for the stretch that it needs. If the blocks lie in frames they are copied at once.
@@ -63,7 +63,7 @@ class RunSlices {
     if (permits_ != nullptr) permits_->release();
   }
 
-  // The next call of the walk begins. Drops all stretches but the one that was used last.
+  // The next call of the walk begins. Drops all stretches and fences but those used last.
   void BeginCall();
   // Stops reading ahead for good. False: it did not read ahead.
   bool StopAhead();
@@ -89,7 +89,8 @@ class RunSlices {
     std::vector<uint64_t> keys;
     std::vector<RefWord> refs;
   };
-  // The blocks that Load reads: the first block of an extent, or a stretch of its others.
+  // The blocks that Load reads: the fences of an extent, a stretch of its other blocks, or the
+  // fences and the blocks after them.
   struct Wanted {
     l1::ExtentId extent;
     uint32_t first_block = 0;

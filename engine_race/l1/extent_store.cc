@@ -294,7 +294,7 @@ Status ExtentStore::WriteAgain(uint32_t number) {
     // Nobody else may get the place meanwhile.
     const std::lock_guard<std::mutex> lock(mutex_);
     if (place >= places_.size()) return Status::Ok();
-    if (places_[place].state != PlaceState::kUnsynced) continue;
+    if (places_[place].state == PlaceState::kSynced) continue;
     const size_t bytes = size_t{places_[place].block_count} * kIndexBlockBytes;
     const uint64_t offset = OffsetOf(static_cast<uint32_t>(place));
     // Whether the blocks are whole is seen by the checksums, sooner or later.
@@ -307,6 +307,8 @@ Status ExtentStore::SyncFile(uint32_t number) {
   IndexFile& file = files_[number];
   if (file.flush_failed) ENGINE_RACE_RETURN_IF_ERROR(WriteAgain(number));
   ChangeStates(number, PlaceState::kUnsynced, PlaceState::kSyncing);
+  // Until it has ended well: an exception is a failure too.
+  file.flush_failed = true;
   const Status status = file.file.DataSync();
   file.flush_failed = !status.ok();
   ChangeStates(number, PlaceState::kSyncing,

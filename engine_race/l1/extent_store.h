@@ -84,7 +84,7 @@ class ExtentStore {
     bool unsynced = false;      // under mutex_
     bool flush_failed = false;  // under sync_mutex_: the last one
   };
-  // kSyncing: written before the flush that is under way, or that has failed.
+  // kSyncing: written before the flush that is under way. If that fails it is kUnsynced again.
   enum class PlaceState : uint8_t { kSynced, kUnsynced, kSyncing };
   struct Place {
     uint16_t block_count = 0;  // of its extent, with that of the fences; 0: free

@@ -27,12 +27,9 @@ namespace engine_race {
 class AppendListener {
  public:
   virtual ~AppendListener() = default;
-  // Called first of all for a record that is no deletion, and for a batch before its commit. kFull:
-  // the listener has no room for more keys now. A few loads.
-  virtual Status CheckRoom(uint32_t bucket) {
-    static_cast<void>(bucket);
-    return Status::Ok();
-  }
+  // Called first of all for a record that is no deletion, and before the commit of a batch that has
+  // one. kFull: the listener has no room for more keys now. A few loads.
+  virtual Status CheckRoom() { return Status::Ok(); }
   // Called before anything of a write is visible: makes room, or refuses the write.
   virtual Status Prepare(uint32_t bucket) = 0;
   // Prepare for `count` records, of which OnAppend tells later: of the records of a batch.

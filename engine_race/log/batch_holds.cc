@@ -74,9 +74,8 @@ Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock, boo
   if (!bucket.staging_verified) [[unlikely]] {
     ENGINE_RACE_RETURN_IF_ERROR(groups_.RequireVerifiedStaging(part->bucket));
   }
-  if (bucket.listener != nullptr) {
-    Status has_room = bucket.listener->CheckRoom(part->bucket);
-    if (!has_room.ok() && HasPut(plan_, *part)) return has_room;
+  if (bucket.listener != nullptr && HasPut(plan_, *part)) {
+    ENGINE_RACE_RETURN_IF_ERROR(bucket.listener->CheckRoom());
   }
   // All slots at once: a batch that is committed meets no full region and no full disk for rows.
   ENGINE_RACE_RETURN_IF_ERROR(groups_.MakeSlots(part->bucket, part->size()));

@@ -21,7 +21,7 @@ AppendStatus GroupWriter::Append(uint32_t index, uint64_t key, const char* value
   JournalRequest request;
   Status staged = Guarded([&] {
     if (value != nullptr && bucket.listener != nullptr) {
-      ENGINE_RACE_RETURN_IF_ERROR(bucket.listener->CheckRoom(index));
+      ENGINE_RACE_RETURN_IF_ERROR(bucket.listener->CheckRoom());
     }
     ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(index, &lock));
     return Stage(index, key, value, &request.descriptor);

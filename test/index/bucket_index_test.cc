@@ -238,7 +238,7 @@ TEST(BucketIndexTest, ForgottenBucketIsEmptyAndCanBeBuiltAgain) {
   }
 }
 
-TEST(BucketIndexTest, ALostBucketIsUnreadAtOnceAndStaysInMemoryTheSecondTime) {
+TEST(BucketIndexTest, ALostBucketIsUnreadAtOnceAndRestsIfToldTo) {
   const std::vector<KeyRecord> records = MakeRecords(Shape::kSequential, 1000, Order::kAlong);
   ViewRegistry* views = nullptr;
   ASSERT_TRUE(ViewRegistry::Create(&views).ok());
@@ -248,7 +248,7 @@ TEST(BucketIndexTest, ALostBucketIsUnreadAtOnceAndStaysInMemoryTheSecondTime) {
   {
     BucketIndex index;
     index.set_shared(&shared);
-    for (const bool is_first : {true, false}) {
+    for (const bool rests : {false, true}) {
       EXPECT_TRUE(index.may_be_paged());
       index.Expect();
       ASSERT_TRUE(index.Install(RowOf(records), false).ok());
@@ -259,8 +259,8 @@ TEST(BucketIndexTest, ALostBucketIsUnreadAtOnceAndStaysInMemoryTheSecondTime) {
       // Records may still come in here, and readers must not find older ones.
       EXPECT_EQ(index.Find(records[5].key, &ref), Code::kIOError);
       EXPECT_FALSE(index.unchanged().Find(records[5].key, &ref));
-      index.Lose(/*rests=*/!is_first);
-      EXPECT_EQ(index.may_be_paged(), is_first);
+      index.Lose(rests);
+      EXPECT_EQ(index.may_be_paged(), !rests);
     }
   }
   views->Close();

@@ -148,7 +148,6 @@ TEST_F(PagingTest, ExtentsOfACommitThatFailedStillWantARoot) {
   }
 }
 
-// Otherwise the keeper would write a part anew for each few records, without end.
 TEST_F(PagingTest, ARequestThatWaitsIsNotAddedAgain) {
   int wake_count = 0;
   paging_->set_wake([&] { ++wake_count; });
@@ -164,6 +163,7 @@ TEST_F(PagingTest, ARequestThatWaitsIsNotAddedAgain) {
   EXPECT_EQ(paging_->TakeRequests().size(), 1u);
 }
 
+// Otherwise the keeper would write a part anew for each few records, without end.
 TEST_F(PagingTest, WhatMergingDoesNotFreeIsNoReasonToMerge) {
   part_bytes_.Change(80 << 20, 0);
   EXPECT_TRUE(paging_->HasLargeDeltas());
