@@ -356,9 +356,7 @@ uint64_t Index::disk_bytes() const { return impl_->paging->store().used_bytes();
 
 Status Index::CheckRoom() {
   const Status status = impl_->paging->CheckRoom();
-  if (status.ok()) [[likely]] {
-    return status;
-  }
+  if (status.ok()) return status;
   // The keeper may have gone to sleep before there was anything to write.
   IndexKeeper* const keeper = impl_->ReadyKeeper();
   if (keeper != nullptr && !impl_->paging->faults().is_pausing()) keeper->Wake();
