@@ -178,8 +178,8 @@ Status Readers::MakeRanges(RangeReader** ranges) {
 
 std::vector<int> Readers::ValueFileDescriptors() const {
   std::vector<int> descriptors;
-  for (uint32_t i = 0; i < log_.values().file_count(); ++i) {
-    descriptors.push_back(log_.values().file(i).fd());
+  for (uint32_t i = 0; i < log_.slots().file_count(); ++i) {
+    descriptors.push_back(log_.slots().value_file(i).fd());
   }
   return descriptors;
 }

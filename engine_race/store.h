@@ -197,12 +197,11 @@ class Store {
 
   // Copies the closed store in `from` into `to`, which must be missing or empty, verifying every
   // record on the way. Reports as Verify does. The copy takes space for its records alone, is
-  // durable once this is Ok, and has an id of its own. options.paths and stripe_unit_bytes say
-  // where its values lie. The rest of its geometry is the source's. A key_range in the options must
-  // be the source's. A failed, cancelled or interrupted copy leaves no store in `to`, unless only
-  // the very last flush fails: then it is a whole one. kCorruption when something in `from` is bad,
-  // kInvalidArgument when `to` holds anything, kFull without space for all of it, kIncomplete as
-  // Verify.
+  // durable once this is Ok, and has an id of its own. options.paths say where its values lie. The
+  // rest of its geometry is the source's. A key_range in the options must be the source's. A
+  // failed, cancelled or interrupted copy leaves no store in `to`, unless only the very last flush
+  // fails: then it is a whole one. kCorruption when something in `from` is bad, kInvalidArgument
+  // when `to` holds anything, kFull without space for all of it, kIncomplete as Verify.
   static Status Copy(const Options& options, const std::string& from, const std::string& to,
                      VerifyReport* report, const BadRecordFn& on_bad,
                      const ProgressFn& on_progress = {});

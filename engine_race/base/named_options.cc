@@ -235,7 +235,6 @@ constexpr Field kFields[] = {
     ENGINE_RACE_OPTION(value_group_bytes),
     ENGINE_RACE_OPTION(key_group_bytes),
     ENGINE_RACE_OPTION(paths),
-    ENGINE_RACE_OPTION(stripe_unit_bytes),
     ENGINE_RACE_OPTION(key_range),
     ENGINE_RACE_MODE(directory_mode),
     ENGINE_RACE_MODE(file_mode),

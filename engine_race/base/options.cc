@@ -28,11 +28,6 @@ Status CheckPaths(const Options& options) {
   for (const std::string& path : options.paths) {
     if (path.empty()) return Status::InvalidArgument("one of the paths is empty");
   }
-  ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("stripe_unit_bytes", options.stripe_unit_bytes,
-                                              kMinStripeUnitBytes, kMaxStripeUnitBytes));
-  if (options.stripe_unit_bytes < options.value_group_bytes) {
-    return Status::InvalidArgument("stripe_unit_bytes is below value_group_bytes");
-  }
   return Status::Ok();
 }
 

@@ -37,8 +37,6 @@ inline constexpr uint32_t kMaxAsyncReadLimit = 1 << 20;
 inline constexpr uint32_t kMaxPathCount = 64;
 inline constexpr uint32_t kMinStatsIntervalMs = 10;
 inline constexpr uint32_t kMaxStatsIntervalMs = 3600 * 1000;
-inline constexpr uint64_t kMinStripeUnitBytes = uint64_t{64} << 10;
-inline constexpr uint64_t kMaxStripeUnitBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kJournalStepBytes = uint64_t{2} << 20;
 inline constexpr uint64_t kMinJournalBytes = uint64_t{4} << 20;
 inline constexpr uint64_t kMaxJournalBytes = uint64_t{4} << 30;
@@ -127,9 +125,6 @@ struct Options {
   // For an existing store: its own paths, in their order, wherever they have moved to. Empty: the
   // paths that its manifest names.
   std::vector<std::string> paths;
-  // How much of a bucket's value log lies on one path before the next path has its turn. A power of
-  // two, 64 KiB to 1 GiB, at least one group of values.
-  uint64_t stripe_unit_bytes = uint64_t{1} << 20;
 
   // The keys that the store takes. Its buckets are divided over them. Other keys are
   // kInvalidArgument, and bounds are clipped. Without a value a new store takes all keys, and an

@@ -36,8 +36,6 @@ Status CheckManifest(const BackupManifest& manifest, const std::string& dir, Geo
   // numbers, whatever their groups were.
   geometry->key_group_bytes = std::min(manifest.key_group_bytes, kMaxKeyGroupBytes);
   geometry->bucket_capacity_records = manifest.bucket_capacity_records;
-  // There are no paths; a unit has to hold a group all the same.
-  geometry->stripe_unit_bytes = kMaxStripeUnitBytes;
   const Status sound = CheckGeometry(*geometry);
   return sound.Prefixed(name + ": ");
 }

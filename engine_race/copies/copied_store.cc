@@ -58,27 +58,15 @@ Status BucketFill::WritePiece(uint32_t bucket, uint64_t end) {
   const uint64_t page_bytes = RoundUp(key_bytes, kIoAlignment);
   std::memset(keys_.data() + key_bytes, 0, page_bytes - key_bytes);
   ENGINE_RACE_RETURN_IF_ERROR(
-      files_.KeyFile(bucket).Write(keys_.data(), page_bytes, geometry_.KeyOffset(bucket, begin)));
+      files_.slots.WriteKeys(bucket, begin, page_bytes / format::kKeyEntryBytes, keys_.data()));
   // Tombstones leave holes.
   for (uint64_t slot = begin; slot < end; ++slot) {
     if (!has_value_[slot - begin]) continue;
     uint64_t run_end = slot + 1;
     while (run_end < end && has_value_[run_end - begin]) ++run_end;
-    ENGINE_RACE_RETURN_IF_ERROR(WriteValues(bucket, begin, slot, run_end));
+    ENGINE_RACE_RETURN_IF_ERROR(files_.slots.WriteValues(
+        bucket, slot, run_end - slot, values_.data() + (slot - begin) * kValueBytes));
     slot = run_end;
-  }
-  return Status::Ok();
-}
-
-// Slots [slot, end) of the piece that begins with `begin`.
-Status BucketFill::WriteValues(uint32_t bucket, uint64_t begin, uint64_t slot, uint64_t end) {
-  while (slot < end) {
-    ValueLocation location;
-    ENGINE_RACE_RETURN_IF_ERROR(files_.values.LocateToWrite(bucket, slot, &location));
-    const uint64_t count = std::min<uint64_t>(location.slot_count, end - slot);
-    ENGINE_RACE_RETURN_IF_ERROR(location.file->Write(values_.data() + (slot - begin) * kValueBytes,
-                                                     count * kValueBytes, location.offset));
-    slot += count;
   }
   return Status::Ok();
 }

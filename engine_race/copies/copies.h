@@ -58,9 +58,9 @@ Status VerifyBackupFiles(const std::string& backup, BackupReport* report,
 
 // Copies the store in `from`, which nobody may have open, into `to`, which must be missing or
 // empty. Each record is verified on its way. Where the values of the copy lie is for options.paths
-// and stripe_unit_bytes to say; the rest of the geometry is the source's. Reports as VerifyStore
-// does: the copy holds what the next opening of the source would find. kCorruption when something
-// is bad: there is no copy then. The copy is durable.
+// to say; the rest of the geometry is the source's. Reports as VerifyStore does: the copy holds
+// what the next opening of the source would find. kCorruption when something is bad: there is no
+// copy then. The copy is durable.
 Status CopyStore(const Options& options, const std::string& from, const std::string& to,
                  VerifyReport* report, const BadRecordFn& on_bad,
                  const ProgressFn& on_progress = {});

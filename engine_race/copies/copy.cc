@@ -33,11 +33,11 @@ class CopySink final : public RecordSink {
 };
 
 // MakeFilledStore syncs the files of directories; the devices are left to its caller.
-Status SyncDevices(const ValueFiles& values) {
-  for (const ValuePath& path : values.paths()) {
-    if (path.units != nullptr) ENGINE_RACE_RETURN_IF_ERROR(values.file(path.first_file).Sync());
+Status SyncDevices(const SlotFiles& slots) {
+  for (const ValuePath& path : slots.paths()) {
+    if (path.is_device()) ENGINE_RACE_RETURN_IF_ERROR(slots.value_file(path.first_file).Sync());
   }
-  return values.FlushMaps();
+  return Status::Ok();
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ Status CopyStore(const Options& options, const std::string& from, const std::str
     };
     ENGINE_RACE_RETURN_IF_ERROR(VerifyFiles(source, report, on_bad, make_writer, on_progress));
     ENGINE_RACE_RETURN_IF_ERROR(WriteCopiedCounts(*copy, record_counts));
-    return SyncDevices(copy->values);
+    return SyncDevices(copy->slots);
   });
 }
 

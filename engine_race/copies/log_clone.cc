@@ -57,18 +57,25 @@ Status WriteTables(const std::vector<BucketState>& states, mode_t file_mode, Sto
 Status CanCloneLogs(const StoreFiles& source, const StoreFiles& clone, bool* can) {
   *can = HaveOneShape(source.identity.geometry, clone.identity.geometry);
   if (!*can) return Status::Ok();
-  return sys::CloneFile(source.key_files[0].fd(), clone.key_files[0].fd(), can);
+  return sys::CloneFile(source.slots.key_file(0).fd(), clone.slots.key_file(0).fd(), can);
 }
 
 Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_counts,
                  std::vector<SlotTable> tables, mode_t file_mode, StoreFiles* clone) {
   const Geometry& geometry = clone->identity.geometry;
   ENGINE_RACE_ASSERT(HaveOneShape(source.identity.geometry, geometry));
-  for (uint32_t number = 0; number < geometry.file_count; ++number) {
-    ENGINE_RACE_RETURN_IF_ERROR(CloneFile(source.key_files[number], clone->key_files[number]));
-    ENGINE_RACE_RETURN_IF_ERROR(CloneFile(source.values.file(number), clone->values.file(number)));
+  for (uint32_t number = 0; number < source.slots.file_count(); ++number) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        CloneFile(source.slots.key_file(number), clone->slots.key_file(number)));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        CloneFile(source.slots.value_file(number), clone->slots.value_file(number)));
   }
+  // Last: it has the segments of all records of the cut, and maybe of later ones.
+  ENGINE_RACE_RETURN_IF_ERROR(CloneFile(source.slots.table_file(), clone->slots.table_file()));
   clone->identity.other_seed_id = source.identity.seed_id();
+  uint64_t damaged_count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      clone->slots.Load(clone->identity.seed_id(), /*read_only=*/false, &damaged_count));
   // Appends to the source went on: its logs have had records behind the cut.
   std::vector<uint32_t> buckets(geometry.bucket_count);
   std::iota(buckets.begin(), buckets.end(), 0);
@@ -79,7 +86,7 @@ Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_c
     CutTable(record_counts[bucket], &states[bucket].table);
   }
   ENGINE_RACE_RETURN_IF_ERROR(WriteTables(states, file_mode, clone));
-  ENGINE_RACE_RETURN_IF_ERROR(CutKeyLogs({buckets, record_counts, states}, file_mode, clone));
+  ENGINE_RACE_RETURN_IF_ERROR(CutKeyLogs(*clone, {buckets, record_counts, states}));
   return WriteCopiedCounts(*clone, record_counts);
 }
 

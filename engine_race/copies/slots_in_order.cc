@@ -18,8 +18,8 @@ Status SlotsInOrder(const StoreFiles& files, uint32_t bucket, const SlotTable& t
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page));
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(page.data());
   for (uint64_t first = 0; first < table.SlotEnd(0); first += format::kPageEntries) {
-    const uint64_t offset = files.identity.geometry.KeyOffset(bucket, first);
-    const bool is_read = files.KeyFile(bucket).Read(page.data(), kIoAlignment, offset).ok();
+    const bool is_read =
+        files.slots.ReadKeys(bucket, first, format::kPageEntries, page.data()).ok();
     for (uint64_t i = 0; i < format::kPageEntries; ++i) {
       if (!table.Holds(first + i, record_count)) continue;
       uint64_t sequence = 0;

@@ -52,7 +52,7 @@ Status ValueHashes::Read(uint64_t first, std::vector<IndexEntry>* records) {
     KeyRecord record;
     if (!cut_.table.Decode(codec, entry, indexed.ref.slot(), &record) ||
         record.key != indexed.key || ValueRef(record) != indexed.ref) {
-      return Status::Corruption(log_.KeyFile(bucket_).name() + ": bucket " +
+      return Status::Corruption(log_.slots().LocateKeys(bucket_, 0).file->name() + ": bucket " +
                                 std::to_string(bucket_) + ", slot " +
                                 std::to_string(indexed.ref.slot()) +
                                 ": the key entry does not match its check or the index");
@@ -102,8 +102,7 @@ Status ValueHashes::Load(size_t begin, std::span<const IndexEntry> records) {
     end = page_end;
   }
   loaded_begin_ = loaded_end_ = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(log_.KeyFile(bucket_).Read(
-      entries_.data(), (end - first) * format::kKeyEntryBytes, log_.KeyOffset(bucket_, first)));
+  ENGINE_RACE_RETURN_IF_ERROR(log_.slots().ReadKeys(bucket_, first, end - first, entries_.data()));
   loaded_begin_ = first;
   loaded_end_ = end;
   return Status::Ok();

@@ -207,10 +207,12 @@ class BucketVerifier {
     return hands_on() ? sink_->Take(bucket_, record, value) : Status::Ok();
   }
 
+  const SlotFiles& slots() const { return walk_->files.slots; }
+
   void AddBad(uint64_t slot, bool in_log, bool value, std::string what) {
     const char* const staging = value ? format::kStagingValuesName : format::kStagingKeysName;
     const io::File& file =
-        value ? *walk_->files.values.Locate(bucket_, slot).file : walk_->files.KeyFile(bucket_);
+        value ? *slots().LocateValues(bucket_, slot).file : *slots().LocateKeys(bucket_, slot).file;
     walk_->AddBad({in_log ? file.name() : staging, bucket_, slot, std::move(what)});
   }
 
@@ -247,18 +249,16 @@ class BucketVerifier {
       return walk_->staging.ReadValues(bucket_, value_lane_.PlaceOf(at.sequence),
                                        at.sequence % geometry_.values_per_group(), 1, buffer);
     }
-    return walk_->files.values.Read(bucket_, at.slot, 1, buffer);
+    return slots().ReadValues(bucket_, at.slot, 1, buffer);
   }
 
   // Slots [begin, end) of one piece. Fails only as the sink does.
   Status VerifyPiece(uint64_t begin, uint64_t end) {
     const uint64_t page_begin = begin / format::kPageEntries * format::kPageEntries;
-    const Status keys_read = walk_->files.KeyFile(bucket_).Read(
-        keys_.data(), RoundUp((end - page_begin) * format::kKeyEntryBytes, kIoAlignment),
-        geometry_.KeyOffset(bucket_, page_begin));
+    const Status keys_read = slots().ReadKeys(
+        bucket_, page_begin, RoundUp(end - page_begin, format::kPageEntries), keys_.data());
     // All values at once; should that fail, one by one.
-    const bool values_read =
-        walk_->files.values.Read(bucket_, begin, end - begin, values_.data()).ok();
+    const bool values_read = slots().ReadValues(bucket_, begin, end - begin, values_.data()).ok();
     const EntryCodec codec(walk_->files.identity.seed_id(), bucket_);
     for (uint64_t slot = begin; slot < end; ++slot) {
       if (!state_.table.Holds(slot, end_)) continue;

@@ -46,10 +46,7 @@ struct SharedWalk {
 class BucketWalker {
  public:
   BucketWalker(SharedWalk* shared, ViewSink* sink)
-      : shared_(*shared),
-        sink_(*sink),
-        planner_(kReadRecords, shared->log.values().unit_slots()),
-        hashes_(shared->log) {}
+      : shared_(*shared), sink_(*sink), planner_(kReadRecords), hashes_(shared->log) {}
 
   // Half of the positions are for gaps that reads take along.
   Status Init() {
@@ -102,8 +99,8 @@ class BucketWalker {
   }
 
   Status Read(const PlannedRead& read) {
-    const ValueLocation location = shared_.log.LocateValue(read.bucket, read.first_slot);
-    if (location.offset == UnitMap::kNowhere) {
+    const SlotLocation location = shared_.log.slots().LocateValues(read.bucket, read.first_slot);
+    if (!location.found()) {
       return shared_.log.LostValue(read.bucket, read.first_slot);
     }
     return location.file->Read(values_.data() + uint64_t{read.first_position} * kValueBytes,

@@ -9,8 +9,8 @@ namespace {
 
 constexpr uint32_t kMaxQueueDepth = 16;
 
-// The tag of a completion: the index of its Pending, and the number of the piece.
-uint64_t TagOf(uint32_t pending, uint64_t piece) { return (piece << 8) | pending; }
+// The tag of a completion: the index of its Pending, and the first slot of the piece.
+uint64_t TagOf(uint32_t pending, uint64_t slot) { return (slot << 8) | pending; }
 
 }  // namespace
 
@@ -49,19 +49,21 @@ Status BucketReader::Start(uint32_t bucket) {
 
 Status BucketReader::Submit(uint32_t index) {
   Pending& pending = pending_[index];
-  const uint64_t bytes = pending.cut.logged_slot_end() * format::kKeyEntryBytes;
-  const uint64_t piece_bytes = context_->limits().piece_bytes;
-  for (uint64_t begin = 0; begin < bytes; begin += piece_bytes) {
+  const uint64_t end = pending.cut.logged_slot_end();
+  for (uint64_t slot = 0; slot < end;) {
     while (queue_->in_flight() == queue_->depth()) ENGINE_RACE_RETURN_IF_ERROR(Reap(1));
+    const SlotLocation location = context_->log().slots().LocateKeys(
+        pending.bucket, slot, std::min(PieceSlots(), end - slot));
     io::ReadRequest request;
-    request.fd = context_->log().KeyFile(pending.bucket).fd();
-    request.size_bytes = static_cast<uint32_t>(std::min(piece_bytes, bytes - begin));
-    request.offset = context_->log().KeyOffset(pending.bucket, 0) + begin;
-    request.buffer = pending.buffer.data() + begin;
-    request.tag = TagOf(index, begin / piece_bytes);
+    request.fd = location.file->fd();
+    request.size_bytes = static_cast<uint32_t>(location.slot_count * format::kKeyEntryBytes);
+    request.offset = location.offset;
+    request.buffer = pending.buffer.data() + slot * format::kKeyEntryBytes;
+    request.tag = TagOf(index, slot);
     size_t started = 0;
     ENGINE_RACE_RETURN_IF_ERROR(queue_->Submit({&request, 1}, &started));
     ++pending.pending_reads;
+    slot += location.slot_count;
   }
   return Status::Ok();
 }
@@ -72,16 +74,13 @@ Status BucketReader::Reap(uint32_t min_count) {
   for (const io::ReadCompletion& done : completions_) {
     Pending& pending = pending_[done.tag & 0xff];
     --pending.pending_reads;
-    if (done.error != 0) {
-      pending.failure = io::ReadError(context_->log().KeyFile(pending.bucket), done.error);
-    }
-    const uint64_t begin = (done.tag >> 8) * context_->limits().piece_bytes;
-    const uint64_t asked =
-        std::min<uint64_t>(context_->limits().piece_bytes,
-                           pending.cut.logged_slot_end() * format::kKeyEntryBytes - begin);
-    if (done.read_bytes < asked) {
-      pending.readable_count =
-          std::min(pending.readable_count, (begin + done.read_bytes) / format::kKeyEntryBytes);
+    const uint64_t slot = done.tag >> 8;
+    const SlotLocation location = context_->log().slots().LocateKeys(
+        pending.bucket, slot, std::min(PieceSlots(), pending.cut.logged_slot_end() - slot));
+    if (done.error != 0) pending.failure = io::ReadError(*location.file, done.error);
+    const uint64_t read_count = done.read_bytes / format::kKeyEntryBytes;
+    if (read_count < location.slot_count) {
+      pending.readable_count = std::min(pending.readable_count, slot + read_count);
     }
   }
   return Status::Ok();

@@ -45,6 +45,7 @@ class BucketReader {
   };
 
   Pending& oldest() { return pending_[oldest_]; }
+  uint64_t PieceSlots() const { return context_->limits().piece_bytes / format::kKeyEntryBytes; }
   Status Submit(uint32_t index);
   Status Reap(uint32_t min_count);
 

@@ -220,7 +220,8 @@ Status BuildContext::RunThreads(uint32_t count,
 void BuildContext::ReportDamage(uint32_t bucket, std::span<const uint32_t> slots,
                                 uint64_t total) const {
   if (!options_.log) return;
-  const std::string where = log_->KeyFile(bucket).name() + ", bucket " + std::to_string(bucket);
+  const std::string where =
+      log_->slots().LocateKeys(bucket, 0).file->name() + ", bucket " + std::to_string(bucket);
   for (const uint32_t slot : slots.first(std::min(slots.size(), kMaxReportedSlots))) {
     options_.log(LogLevel::kError,
                  "damaged key entry: " + where + ", slot " + std::to_string(slot));

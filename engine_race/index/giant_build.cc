@@ -105,12 +105,9 @@ Status GiantBuild::TakeSample(std::vector<uint64_t>* sample) {
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(page.data());
   for (uint64_t i = 0; i < taken; ++i) {
     const uint64_t first_slot = page_count * i / taken * per_page;
-    size_t read_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(context_->log().KeyFile(bucket_).ReadSome(
-        page.data(), kIoAlignment, context_->log().KeyOffset(bucket_, first_slot), &read_bytes));
-    for (size_t j = 0; j < read_bytes / sizeof(format::KeyEntry); ++j) {
-      add(entries[j], first_slot + j);
-    }
+    ENGINE_RACE_RETURN_IF_ERROR(
+        context_->log().slots().ReadKeys(bucket_, first_slot, per_page, page.data()));
+    for (size_t j = 0; j < per_page; ++j) add(entries[j], first_slot + j);
   }
   for (size_t j = 0; j < cut_.staged_keys.size(); ++j) {
     add(cut_.staged_keys[j], cut_.table.SlotOf(cut_.logged_key_watermark + j));

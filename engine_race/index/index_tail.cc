@@ -52,8 +52,7 @@ Status IndexTail::ReadRow(uint32_t index, bool needs_keys, HeldSlots* held) {
   if (memory_.size() < bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes, /*huge_pages=*/false, &memory_));
   }
-  is_good_ =
-      log_.KeyFile(bucket_).Read(memory_.data(), bytes, log_.KeyOffset(bucket_, first_slot)).ok();
+  is_good_ = log_.slots().ReadKeys(bucket_, first_slot, row_records, memory_.data()).ok();
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(memory_.data());
   HeldSlots::Keys keys{};
   const SlotBits kept = row.kept();

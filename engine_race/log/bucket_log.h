@@ -164,17 +164,10 @@ class BucketLog {
   std::vector<CutPin> PinRows();
 
   // Where the logs of a bucket lie.
-  const io::File& KeyFile(uint32_t bucket) const { return context_.files.KeyFile(bucket); }
-  uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
-    return geometry().KeyOffset(bucket, slot);
-  }
-  ValueLocation LocateValue(uint32_t bucket, uint64_t slot) const {
-    return context_.files.values.Locate(bucket, slot);
-  }
-  // All the value files, and on how many paths: 1 when they lie in the store's own directory.
-  const ValueFiles& values() const { return context_.files.values; }
+  const SlotFiles& slots() const { return context_.files.slots; }
   const StoreFiles& files() const { return context_.files; }
-  uint32_t path_count() const { return static_cast<uint32_t>(values().paths().size()); }
+  // 1 when the values lie in the store's own directory.
+  uint32_t path_count() const { return static_cast<uint32_t>(slots().paths().size()); }
   Status VisitProbeFiles(const std::function<Status(const io::File& file)>& visit) const {
     return engine_race::VisitProbeFiles(context_.files, visit);
   }
@@ -190,7 +183,7 @@ class BucketLog {
     return reader_.ReadKeyEntry(bucket, sequence, entry);
   }
   // CorruptValue is the status for a value that differs from its checksum. LostValue is the status
-  // for a value whose location on a device is lost. Both name file, bucket and slot.
+  // for a value whose segment has no place. Both name file, bucket and slot.
   Status CorruptValue(uint32_t bucket, uint64_t slot) const {
     return reader_.CorruptValue(bucket, slot);
   }

@@ -9,12 +9,11 @@
 namespace engine_race {
 
 uint64_t DescriptorsOf(const Geometry& geometry, uint64_t directory_count, uint64_t device_count) {
-  // Room for a path's directory and a lock in it; a device has its extent table.
-  const uint64_t value_files =
-      directory_count + device_count == 0
-          ? geometry.file_count
-          : directory_count * (uint64_t{geometry.file_count} + 2) + device_count * 2;
-  return kOwnDescriptors + geometry.file_count + value_files + kSpareDescriptors;
+  // A path that is a directory has that and a lock in it open, too.
+  const uint64_t own_directory_count = directory_count + device_count == 0 ? 1 : 0;
+  const uint64_t file_count =
+      (directory_count + own_directory_count) * geometry.files_per_directory() + device_count;
+  return kOwnDescriptors + 2 * file_count + 2 * directory_count + kSpareDescriptors;
 }
 
 Status CheckDescriptors(const Geometry& geometry, const std::vector<std::string>& paths,

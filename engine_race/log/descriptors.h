@@ -16,7 +16,7 @@ namespace engine_race {
 // Descriptors that an open store keeps beside its logs: its directory, lock, staging, journal and
 // the files of the index. Descriptors to spare are for rings, for files that are open for a moment,
 // and for the program. A ring that finds none is replaced by libaio, which needs none.
-inline constexpr uint64_t kOwnDescriptors = 12;
+inline constexpr uint64_t kOwnDescriptors = 13;
 inline constexpr uint64_t kSpareDescriptors = 24;
 
 // Descriptors that a store with values on `directory_count` paths and on `device_count` raw devices

@@ -1,13 +1,11 @@
 #include "engine_race/log/device_header.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <string>
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/memory.h"
-#include "engine_race/log/device_format.h"
 
 namespace engine_race {
 namespace {
@@ -18,34 +16,18 @@ uint64_t ChecksumOf(const DeviceHeader& header) {
   return Hash64(&header, offsetof(DeviceHeader, checksum), format::kDeviceMagic);
 }
 
-// Where extents may lie, in bytes.
-uint64_t DataBytes(uint64_t device_bytes) {
-  return device_bytes < format::kDeviceDataOffset ? 0 : device_bytes - format::kDeviceDataOffset;
-}
-
 }  // namespace
 
-uint64_t DeviceIdentity::OffsetOf(uint64_t physical_extent) const {
-  return format::kDeviceDataOffset + physical_extent * extent_bytes;
-}
-
-Status PlanExtents(uint64_t device_bytes, const Geometry& geometry, DeviceIdentity* identity) {
-  const uint64_t data_bytes = DataBytes(device_bytes);
-  const uint64_t wanted_count = uint64_t{format::kExtentsPerBucket} * geometry.bucket_count;
-  const uint64_t least_bytes = std::max(geometry.value_unit_bytes(), kMinStripeUnitBytes);
-  const uint64_t useful_bytes =
-      std::min(std::bit_ceil(geometry.path_region_bytes()), format::kMaxExtentBytes);
-  uint64_t extent_bytes = std::max(least_bytes, useful_bytes);
-  while (extent_bytes > least_bytes && data_bytes / extent_bytes < wanted_count) extent_bytes /= 2;
-  if (data_bytes < extent_bytes) {
-    return Status::InvalidArgument(
-        "a device of " + std::to_string(device_bytes) + " bytes is too small: a header of " +
-        std::to_string(format::kDeviceDataOffset) + " bytes and one extent of " +
-        std::to_string(extent_bytes) + " do not fit");
+Status PlanSegments(uint64_t device_bytes, uint32_t* segment_count) {
+  constexpr uint64_t kLeastBytes = format::kDeviceDataOffset + format::kSegmentValueBytes;
+  if (device_bytes < kLeastBytes) {
+    return Status::InvalidArgument("a device of " + std::to_string(device_bytes) +
+                                   " bytes is too small: a header and one segment take " +
+                                   std::to_string(kLeastBytes));
   }
-  identity->extent_bytes = extent_bytes;
-  identity->extent_count =
-      static_cast<uint32_t>(std::min(data_bytes / extent_bytes, format::kMaxExtentCount));
+  *segment_count = static_cast<uint32_t>(
+      std::min((device_bytes - format::kDeviceDataOffset) / format::kSegmentValueBytes,
+               format::kMaxFilePlaces));
   return Status::Ok();
 }
 
@@ -66,6 +48,8 @@ Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_i
       "the same");
 }
 
+namespace {
+
 Status WriteHeaderBlock(const io::File& file, const DeviceIdentity& identity) {
   Region block;
   ENGINE_RACE_RETURN_IF_ERROR(
@@ -75,13 +59,15 @@ Status WriteHeaderBlock(const io::File& file, const DeviceIdentity& identity) {
   header.format_version = format::kDeviceVersion;
   header.path_index = identity.path_index;
   header.path_count = identity.path_count;
-  header.extent_count = identity.extent_count;
-  header.extent_bytes = identity.extent_bytes;
+  header.segment_count = identity.segment_count;
+  header.segment_bytes = format::kSegmentValueBytes;
   header.store_id = identity.store_id;
   header.checksum = ChecksumOf(header);
   std::memcpy(block.data(), &header, sizeof(header));
   return file.Write(block.data(), block.size(), 0);
 }
+
+}  // namespace
 
 Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& identity) {
   constexpr uint64_t kBytes = format::kDeviceDataOffset;
@@ -110,21 +96,19 @@ Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity) {
     return Status::NotSupported(file.name() + ": device format version " +
                                 std::to_string(header.format_version));
   }
-  if (!std::has_single_bit(header.extent_bytes) || header.extent_bytes < kMinStripeUnitBytes ||
-      header.extent_bytes > kMaxStripeUnitBytes || header.extent_count == 0 ||
-      header.extent_count > format::kMaxExtentCount) {
-    return Status::NotSupported(file.name() + ": a device cut up in a way that cannot be used");
+  if (header.segment_bytes != format::kSegmentValueBytes || header.segment_count == 0 ||
+      header.segment_count > format::kMaxFilePlaces) {
+    return Status::NotSupported(file.name() + ": a device with segments of another size");
   }
   identity->store_id = header.store_id;
   identity->path_index = header.path_index;
   identity->path_count = header.path_count;
-  identity->extent_count = header.extent_count;
-  identity->extent_bytes = header.extent_bytes;
+  identity->segment_count = header.segment_count;
   return Status::Ok();
 }
 
-Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected,
-                         Code wrong) {
+Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected, Code wrong,
+                         uint32_t* segment_count) {
   DeviceIdentity found;
   const Status status = ReadDeviceHeader(device.file, &found);
   if (status.code() == Code::kNotFound) {
@@ -138,10 +122,9 @@ Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& ex
     return Status(wrong, "the device is path " + std::to_string(found.path_index) + " of " +
                              std::to_string(found.path_count) + " of the store");
   }
-  if (!(found == expected)) {
-    return Status::Corruption("the device's header and the store's differ");
-  }
-  if (device.size_bytes < expected.OffsetOf(expected.extent_count)) {
+  *segment_count = found.segment_count;
+  if (device.size_bytes <
+      format::kDeviceDataOffset + found.segment_count * format::kSegmentValueBytes) {
     return Status::Corruption("the device has shrunk to " + std::to_string(device.size_bytes) +
                               " bytes");
   }

@@ -1,4 +1,4 @@
-// The header of a raw block device says whose it is and how it is divided. Also says whether a
+// The header of a raw block device says whose it is. Also says whether a
 // store may take a device over.
 //
 // Stateless functions over an open device.
@@ -10,7 +10,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/io/block_device.h"
 #include "engine_race/io/file.h"
-#include "engine_race/log/geometry.h"
+#include "engine_race/log/segment_format.h"
 
 namespace engine_race {
 
@@ -19,19 +19,14 @@ struct DeviceIdentity {
   uint64_t store_id = 0;
   uint32_t path_index = 0;
   uint32_t path_count = 0;
-  uint32_t extent_count = 0;
-  uint64_t extent_bytes = 0;
+  uint32_t segment_count = 0;
 
-  // Where on the device an extent begins.
-  uint64_t OffsetOf(uint64_t physical_extent) const;
   bool operator==(const DeviceIdentity&) const = default;
 };
 
-// Divides a device of `device_bytes` into extents for a store of this geometry. Their size is the
-// largest power of two that leaves four extents for each bucket. It is at least a stripe unit, also
-// where that leaves fewer. It is at most 64 MiB, and at most what a bucket may ever have there,
-// rounded up, unless a stripe unit is more. kInvalidArgument when not even one extent fits.
-Status PlanExtents(uint64_t device_bytes, const Geometry& geometry, DeviceIdentity* identity);
+// *segment_count: how many segments a device of that size has places for. kInvalidArgument when it
+// has none.
+Status PlanSegments(uint64_t device_bytes, uint32_t* segment_count);
 
 // Refuses a device that holds anything but zeros or the header of this store, which an interrupted
 // creation may have left. With `overwrite` it accepts any content. *foreign when the device is
@@ -45,13 +40,12 @@ Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& id
 // kNotFound where there is no header; kCorruption for a damaged one.
 Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity);
 
-// Reads the header and checks that this is the device of that path. Otherwise the error says what
+// Reads the header and checks that this is the device of that path; *segment_count is that of the
+// header. Otherwise the error says what
 // the device is instead. Its code is `wrong` for a device of no store, of another store, or of
 // another path.
-Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected, Code wrong);
-
-// Writes the header to a file: the extent table begins with a copy.
-Status WriteHeaderBlock(const io::File& file, const DeviceIdentity& identity);
+Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected, Code wrong,
+                         uint32_t* segment_count);
 
 }  // namespace engine_race
 

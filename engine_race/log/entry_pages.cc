@@ -8,7 +8,7 @@ Status EntryPages::Put(uint64_t slot, const format::KeyEntry& entry) {
     page_number_ = ~uint64_t{0};
     const uint64_t number = slot / format::kPageEntries;
     ENGINE_RACE_RETURN_IF_ERROR(
-        files_.KeyFile(bucket_).Read(page_.data(), sizeof(page_), OffsetOf(number)));
+        files_.slots.ReadKeys(bucket_, number * page_.size(), page_.size(), page_.data()));
     page_number_ = number;
   }
   format::KeyEntry& in_page = page_[slot % format::kPageEntries];
@@ -20,7 +20,7 @@ Status EntryPages::Put(uint64_t slot, const format::KeyEntry& entry) {
 Status EntryPages::Finish() {
   if (!changed_) return Status::Ok();
   changed_ = false;
-  return files_.KeyFile(bucket_).Write(page_.data(), sizeof(page_), OffsetOf(page_number_));
+  return files_.slots.WriteKeys(bucket_, page_number_ * page_.size(), page_.size(), page_.data());
 }
 
 }  // namespace engine_race

@@ -26,10 +26,6 @@ class EntryPages {
   Status Finish();
 
  private:
-  uint64_t OffsetOf(uint64_t page) const {
-    return files_.identity.geometry.KeyOffset(bucket_, page * format::kPageEntries);
-  }
-
   const StoreFiles& files_;
   const uint32_t bucket_;
   uint64_t page_number_ = ~uint64_t{0};

@@ -29,8 +29,6 @@ inline constexpr char kValueFilePrefix[] = "value_";
 inline constexpr char kStagingCountsName[] = "staging_counts";
 inline constexpr char kStagingKeysName[] = "staging_keys";
 inline constexpr char kStagingValuesName[] = "staging_values";
-// Behind the name of a key file that is being written anew.
-inline constexpr char kNewSuffix[] = ".new";
 // Tells what the rows of slots hold. Only in stores in which reclaim has freed slots.
 inline constexpr char kRowsName[] = "key_rows";
 // Only in stores that have been opened in a durable sync mode.
@@ -79,7 +77,8 @@ inline constexpr uint32_t kNotedBackupCount = 16;
 inline constexpr uint32_t kRowForm = 4;
 inline constexpr uint32_t kPathNamesBytes = 3856;
 struct ManifestPaths {
-  uint64_t stripe_unit_bytes;
+  // kSegmentRecords. Builds before the first release had the bytes of a stripe unit here.
+  uint64_t segment_records;
   // 0: the values lie in the store's own directory.
   uint32_t path_count;
   // kRowForm: the store has a file of rows. 0: it has none.
@@ -146,7 +145,6 @@ inline constexpr uint64_t kChecksumMask = (uint64_t{1} << kChecksumBits) - 1;
 
 inline constexpr uint32_t kSlotBits = 26;
 static_assert(kMaxBucketRecords == uint64_t{1} << kSlotBits);
-static_assert(kMaxBucketRecords * kValueBytes == uint64_t{256} << 30, "a region is 256 GiB");
 
 // Counts: one line of words a bucket, each replaced by one aligned 8-byte store. A word holds its
 // payload in its low bits and a hash above it. The payload has 27 bits for a count, and 32 for
@@ -225,12 +223,13 @@ struct RowImages {
   RowImage images[2];
 };
 static_assert(512 % sizeof(RowImages) == 0, "no row lies in two sectors");
-// All zero: no slot of the bucket was used again, and slots are sequence numbers.
+// Of each bucket: rows from this one on have never been used; with a check.
 struct RowsHead {
-  uint64_t row_end;       // rows from this one on have never been used; with a check
-  uint64_t reserved[31];  // zero
+  uint64_t row_end;
 };
-static_assert(sizeof(RowsHead) == sizeof(RowImages));
+// The row end of a bucket that has no rows: no slot of it was used again, and slots are sequence
+// numbers.
+inline constexpr uint64_t kNoRows = (uint64_t{1} << 32) - 1;
 
 // Commit journal: two halves of batches. A batch is one block of header and then its values, in the
 // order of its descriptors; a tombstone has none. The batches of a half follow one another from its

@@ -12,6 +12,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/key_division.h"
+#include "engine_race/log/segment_format.h"
 
 namespace engine_race {
 
@@ -21,9 +22,8 @@ struct Geometry {
   uint64_t bucket_capacity_records = 0;
   uint32_t value_group_bytes = 0;
   uint32_t key_group_bytes = 0;
-  // Of the value logs. No paths: one file a region, in the store's own directory.
+  // Of the value files. No paths: they lie in the store's own directory.
   uint32_t path_count = 0;
-  uint64_t stripe_unit_bytes = kMinStripeUnitBytes;
   // Of the keys over the buckets: made anew by Divide when bucket_count changes.
   KeyDivision division;
 
@@ -42,7 +42,10 @@ struct Geometry {
   uint64_t FirstKeyOf(uint32_t bucket) const { return division.FirstKeyOf(bucket); }
   uint64_t LastKeyOf(uint32_t bucket) const { return division.LastKeyOf(bucket); }
 
-  uint32_t buckets_per_file() const { return bucket_count / file_count; }
+  // Value files of each path that is a directory; without paths, of the store's.
+  uint32_t files_per_directory() const {
+    return std::max(file_count / std::max(path_count, 1U), 1U);
+  }
   uint32_t values_per_group() const { return value_group_bytes / kValueBytes; }
   uint32_t keys_per_group() const {
     return key_group_bytes / static_cast<uint32_t>(sizeof(format::KeyEntry));
@@ -53,31 +56,16 @@ struct Geometry {
   uint64_t rows_per_bucket() const {
     return std::max<uint64_t>(bucket_capacity_records / row_records(), 1);
   }
-  // In the file of rows: a head and the rows of each bucket, in whole pages.
-  uint64_t rows_stride_bytes() const {
-    return ((rows_per_bucket() + 1) * sizeof(format::RowImages) + 4095) / 4096 * 4096;
+  uint32_t rows_per_segment() const { return format::kSegmentRecords / row_records(); }
+  uint64_t segments_per_bucket() const {
+    return (bucket_capacity_records + format::kSegmentRecords - 1) / format::kSegmentRecords;
   }
-  uint64_t rows_file_bytes() const { return rows_stride_bytes() * bucket_count; }
-
-  uint64_t value_region_bytes() const { return bucket_capacity_records * kValueBytes; }
-  uint64_t key_region_bytes() const { return bucket_capacity_records * sizeof(format::KeyEntry); }
-  // How much of a region lies in one piece: all of it when there are no paths.
-  uint64_t value_unit_bytes() const {
-    return path_count == 0 ? value_region_bytes()
-                           : std::min(stripe_unit_bytes, value_region_bytes());
-  }
-  // The most that one path holds of a region.
-  uint64_t path_region_bytes() const {
-    const uint64_t unit_count = value_region_bytes() / value_unit_bytes();
-    const uint64_t paths = std::max(path_count, 1U);
-    return (unit_count + paths - 1) / paths * value_unit_bytes();
-  }
-  uint64_t value_file_bytes() const { return path_region_bytes() * buckets_per_file(); }
-  uint64_t key_file_bytes() const { return key_region_bytes() * buckets_per_file(); }
-  // Of a record's entry, in its bucket's file. ValueFiles knows where its value is.
-  uint64_t KeyOffset(uint32_t bucket, uint64_t slot) const {
-    ENGINE_RACE_ASSERT(bucket < bucket_count && slot <= bucket_capacity_records);
-    return bucket % buckets_per_file() * key_region_bytes() + slot * sizeof(format::KeyEntry);
+  // The file of rows begins with a head for each bucket, in whole pages. The rows follow in the
+  // order of their segments' entries.
+  uint64_t RowHeadOffset(uint32_t bucket) const { return bucket * sizeof(format::RowsHead); }
+  uint64_t RowsOffset(uint64_t segment_number) const {
+    return (RowHeadOffset(bucket_count) + 4095) / 4096 * 4096 +
+           segment_number * rows_per_segment() * sizeof(format::RowImages);
   }
 
   // Staging: all buckets' base places first, so that neighbours lie together, then the extra ones.
@@ -125,7 +113,6 @@ inline Geometry GeometryFrom(const Options& options) {
   geometry.value_group_bytes = options.value_group_bytes;
   geometry.key_group_bytes = options.key_group_bytes;
   geometry.path_count = static_cast<uint32_t>(options.paths.size());
-  geometry.stripe_unit_bytes = options.stripe_unit_bytes;
   geometry.Divide(options.key_range.value_or(KeyRange()));
   return geometry;
 }
@@ -138,7 +125,6 @@ inline Status CheckGeometry(const Geometry& geometry) {
   options.bucket_capacity_records = geometry.bucket_capacity_records;
   options.value_group_bytes = geometry.value_group_bytes;
   options.key_group_bytes = geometry.key_group_bytes;
-  options.stripe_unit_bytes = geometry.stripe_unit_bytes;
   if (geometry.path_count > kMaxPathCount) return Status::NotSupported("geometry: too many paths");
   if (const Status status = ValidateOptions(options); !status.ok()) {
     return Status::NotSupported("geometry: " + status.message());

@@ -30,8 +30,8 @@ Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer) const 
       return status;
     }
   }
-  const ValueLocation location = context_.files.values.Locate(number, slot);
-  if (location.offset == UnitMap::kNowhere) [[unlikely]] {
+  const SlotLocation location = context_.files.slots.LocateValues(number, slot);
+  if (!location.found()) [[unlikely]] {
     return LostValue(number, slot);
   }
   return location.file->Read(buffer, kValueBytes, location.offset);
@@ -106,12 +106,12 @@ Status LogReader::ReadKeyEntry(uint32_t number, uint64_t sequence, format::KeyEn
 }
 
 Status LogReader::ReadLoggedKey(uint32_t number, uint64_t slot, format::KeyEntry* entry) const {
-  const uint64_t offset = context_.geometry().KeyOffset(number, slot);
+  const uint64_t in_page = slot % format::kPageEntries;
   Region page;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page));
-  ENGINE_RACE_RETURN_IF_ERROR(context_.files.KeyFile(number).Read(
-      page.data(), kIoAlignment, offset / kIoAlignment * kIoAlignment));
-  std::memcpy(entry, page.data() + offset % kIoAlignment, sizeof(*entry));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      context_.files.slots.ReadKeys(number, slot - in_page, format::kPageEntries, page.data()));
+  std::memcpy(entry, page.data() + in_page * sizeof(*entry), sizeof(*entry));
   return Status::Ok();
 }
 
@@ -139,8 +139,10 @@ void LogReader::WithBucketLocked(uint32_t number, FunctionRef<void()> function) 
 }
 
 std::string LogReader::NameOfValue(uint32_t bucket, uint64_t slot) const {
-  return context_.files.values.Locate(bucket, slot).file->name() + ": bucket " +
-         std::to_string(bucket) + ", slot " + std::to_string(slot);
+  const SlotLocation location = context_.files.slots.LocateValues(bucket, slot);
+  const std::string& file =
+      location.found() ? location.file->name() : context_.files.slots.table_file().name();
+  return file + ": bucket " + std::to_string(bucket) + ", slot " + std::to_string(slot);
 }
 
 Status LogReader::CorruptValue(uint32_t bucket, uint64_t slot) const {
@@ -148,7 +150,7 @@ Status LogReader::CorruptValue(uint32_t bucket, uint64_t slot) const {
 }
 
 Status LogReader::LostValue(uint32_t bucket, uint64_t slot) const {
-  return Status::Corruption(NameOfValue(bucket, slot) + ": its place on the device is lost");
+  return Status::Corruption(NameOfValue(bucket, slot) + ": the place of its segment is lost");
 }
 
 }  // namespace engine_race

@@ -56,8 +56,7 @@ Status WriteWithHoles(const io::WriteRequest& values) {
 }  // namespace
 
 LogWriter::LogWriter(LogContext* context)
-    : context_(*context),
-      dirty_files_(context->files.key_files.size() + context->files.values.file_count()) {
+    : context_(*context), dirty_files_(2 * size_t{context->files.slots.file_count()}) {
   // Files that an earlier opening wrote to may still have to be flushed. Relaxed: no other thread
   // has seen the log yet.
   for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
@@ -65,29 +64,28 @@ LogWriter::LogWriter(LogContext* context)
 
 Status LogWriter::Init() {
   std::vector<const io::File*> files;
-  for (uint32_t i = 0; i < context_.files.values.file_count(); ++i) {
-    files.push_back(&context_.files.values.file(i));
+  for (uint32_t i = 0; i < context_.files.slots.file_count(); ++i) {
+    files.push_back(&context_.files.slots.value_file(i));
   }
   return piece_writer_.Init(files, context_.options.io_backend != IoBackend::kPsync);
 }
 
 Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces,
                               const void* data) {
-  const StoreFiles& files = context_.files;
+  const SlotFiles& slots = context_.files.slots;
   const auto* values = static_cast<const char*>(data);
   std::vector<io::WriteRequest> requests;
   std::vector<uint32_t> file_numbers;
   uint64_t size_bytes = 0;
   for (auto [slot, slot_count] : pieces) {
+    ENGINE_RACE_RETURN_IF_ERROR(slots.Give(bucket, slot, slot_count));
     for (const uint64_t end = slot + slot_count; slot < end;) {
-      ValueLocation location;
-      ENGINE_RACE_RETURN_IF_ERROR(files.values.LocateToWrite(bucket, slot, &location));
-      const uint64_t count = std::min<uint64_t>(location.slot_count, end - slot);
-      requests.push_back(
-          {location.file, values + size_bytes, count * kValueBytes, location.offset});
+      const SlotLocation location = slots.LocateValues(bucket, slot, end - slot);
+      const uint64_t bytes = location.slot_count * kValueBytes;
+      requests.push_back({location.file, values + size_bytes, bytes, location.offset});
       file_numbers.push_back(location.file_number);
-      size_bytes += count * kValueBytes;
-      slot += count;
+      size_bytes += bytes;
+      slot += location.slot_count;
     }
   }
   // On a full disk zeros become holes: values of tombstones would use up the reserve.
@@ -99,22 +97,27 @@ Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces
     ENGINE_RACE_RETURN_IF_ERROR(piece_writer_.Write(requests));
   }
   // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
-  for (const uint32_t file : file_numbers) dirty_files_[files.key_files.size() + file].store(true);
+  for (const uint32_t file : file_numbers) dirty_files_[slots.file_count() + file].store(true);
   CountWritten(size_bytes);
   return Status::Ok();
 }
 
-Status LogWriter::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes, const void* data) {
-  const Geometry& geometry = context_.geometry();
-  const io::File& file = context_.files.KeyFile(bucket);
-  ENGINE_RACE_ASSERT(size_bytes % kIoAlignment == 0);
-  ENGINE_RACE_ASSERT(slot * sizeof(format::KeyEntry) % kIoAlignment == 0);
-  ENGINE_RACE_ASSERT(slot * sizeof(format::KeyEntry) + size_bytes <= geometry.key_region_bytes());
-  ENGINE_RACE_RETURN_IF_ERROR(file.Write(data, size_bytes, geometry.KeyOffset(bucket, slot)));
-  // After the write, as in WriteValues.
-  dirty_files_[bucket / geometry.buckets_per_file()].store(true);
-  CountWritten(size_bytes);
+Status LogWriter::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t count,
+                            const format::KeyEntry* entries) {
+  ENGINE_RACE_ASSERT(slot % format::kPageEntries == 0 && count % format::kPageEntries == 0);
+  ENGINE_RACE_RETURN_IF_ERROR(context_.files.slots.WriteKeys(bucket, slot, count, entries));
+  NoteKeysWritten(bucket, slot, count);
   return Status::Ok();
+}
+
+// After the write, as in WriteValues.
+void LogWriter::NoteKeysWritten(uint32_t bucket, uint64_t slot, uint64_t count) {
+  CountWritten(count * format::kKeyEntryBytes);
+  for (const uint64_t end = slot + count; slot < end;) {
+    const SlotLocation location = context_.files.slots.LocateKeys(bucket, slot, end - slot);
+    dirty_files_[location.file_number].store(true);
+    slot += location.slot_count;
+  }
 }
 
 Status LogWriter::WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t count,
@@ -137,7 +140,8 @@ Status LogWriter::WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count
     }
   }
   if (whole.count == whole_count && whole.slot % format::kPageEntries == 0) {
-    return WriteKeys(bucket, whole.slot, whole_count * format::kKeyEntryBytes, entries);
+    return WriteKeys(bucket, whole.slot, whole_count,
+                     reinterpret_cast<const format::KeyEntry*>(entries));
   }
   const uint64_t first = sequence;
   const std::vector<SlotPiece> pieces = PiecesOf(bucket, &sequence, first + count);
@@ -151,9 +155,7 @@ Status LogWriter::WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count
     }
   }
   ENGINE_RACE_RETURN_IF_ERROR(pages.Finish());
-  // After the write, as in WriteValues.
-  dirty_files_[bucket / context_.geometry().buckets_per_file()].store(true);
-  CountWritten((first + count - sequence) * format::kKeyEntryBytes);
+  for (const SlotPiece& piece : pieces) NoteKeysWritten(bucket, piece.slot, piece.count);
   return Status::Ok();
 }
 
@@ -168,33 +170,34 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   const Geometry& geometry = context_.geometry();
   const bool values = kind == LaneKind::kValues;
   const uint64_t group_bytes = values ? geometry.value_group_bytes : geometry.key_group_bytes;
-  const uint64_t region_bytes =
-      values ? geometry.value_region_bytes() : geometry.key_region_bytes();
   const uint64_t begin_bytes = group * group_bytes;
   const uint64_t step_bytes =
       std::clamp(begin_bytes, kMinReserveGroups * group_bytes, kMaxReserveGroups * group_bytes);
-  const uint64_t end_bytes = std::min(begin_bytes + step_bytes, region_bytes);
+  const uint64_t record_bytes = values ? kValueBytes : format::kKeyEntryBytes;
+  uint64_t end_bytes = 0;
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     // Slots that are used again have their space at once, or are not neighbours.
     if (bucket.table.has_rows()) return;
-    ENGINE_RACE_ASSERT(begin_bytes + group_bytes <= end_bytes);
     uint64_t& reserved = values ? bucket.reserved_value_bytes : bucket.reserved_key_bytes;
     if (begin_bytes + group_bytes <= reserved) return;
+    // A refusal is for the write to report.
+    const Status given = Guarded([&] {
+      return context_.files.slots.Give(bucket_number, begin_bytes / record_bytes,
+                                       group_bytes / record_bytes);
+    });
+    if (!given.ok()) return;
+    end_bytes = std::min(begin_bytes + step_bytes,
+                         context_.files.slots.SlotEnd(bucket_number) * record_bytes);
     reserved = end_bytes;
   }
+  const uint64_t slot = begin_bytes / record_bytes;
+  const uint64_t slot_count = end_bytes / record_bytes - slot;
   // A refusal (a full disk, a file system without the call) is for the write itself to report.
   const Status reserved = values
-                              ? context_.files.values.Reserve(bucket_number, begin_bytes, end_bytes)
-                              : ReserveKeys(bucket_number, begin_bytes, end_bytes);
+                              ? context_.files.slots.ReserveValues(bucket_number, slot, slot_count)
+                              : context_.files.slots.ReserveKeys(bucket_number, slot, slot_count);
   static_cast<void>(reserved);
-}
-
-Status LogWriter::ReserveKeys(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes) {
-  bool supported = false;
-  return context_.files.KeyFile(bucket).Reserve(
-      /*keep_size=*/true, context_.geometry().KeyOffset(bucket, 0) + begin_bytes,
-      end_bytes - begin_bytes, &supported);
 }
 
 // The slots of records [*begin, end). *begin rises to the first one that is not synced: the others
@@ -226,16 +229,10 @@ Status LogWriter::SecureNext(uint32_t number, uint64_t count, uint64_t* first_se
   // The unsynced records of a group that still fills are written with them.
   uint64_t group_begin = begin / group_records * group_records;
   for (const auto& [slot, slot_count] : PiecesOf(number, &group_begin, begin + count)) {
-    ENGINE_RACE_RETURN_IF_ERROR(context_.files.values.Reserve(number, slot * kValueBytes,
-                                                              (slot + slot_count) * kValueBytes));
-    // Devices have no other way to reserve.
-    ValueLocation location;
-    for (uint64_t next = slot; next < slot + slot_count; next += location.slot_count) {
-      ENGINE_RACE_RETURN_IF_ERROR(context_.files.values.LocateToWrite(number, next, &location));
-    }
-    const uint64_t key_begin = slot * sizeof(format::KeyEntry) / kIoAlignment * kIoAlignment;
-    ENGINE_RACE_RETURN_IF_ERROR(ReserveKeys(
-        number, key_begin, RoundUp((slot + slot_count) * sizeof(format::KeyEntry), kIoAlignment)));
+    const SlotFiles& slots = context_.files.slots;
+    ENGINE_RACE_RETURN_IF_ERROR(slots.Give(number, slot, slot_count));
+    ENGINE_RACE_RETURN_IF_ERROR(slots.ReserveValues(number, slot, slot_count));
+    ENGINE_RACE_RETURN_IF_ERROR(slots.ReserveKeys(number, slot, slot_count));
   }
   return Status::Ok();
 }
@@ -245,7 +242,7 @@ void LogWriter::GiveBackNext(uint32_t number, uint64_t count, uint64_t first_sec
   if (first_secured >= end) return;
   for (const auto& [slot, slot_count] : PiecesOf(number, &first_secured, end)) {
     bool supported = false;
-    static_cast<void>(context_.files.values.Punch(number, slot, slot_count, &supported).ok());
+    static_cast<void>(context_.files.slots.PunchValues(number, slot, slot_count, &supported).ok());
   }
 }
 
@@ -259,20 +256,20 @@ Status LogWriter::FlushLogs() {
     for (uint32_t i = 0; numbers.Take(&i);) ENGINE_RACE_RETURN_IF_ERROR(FlushLog(i));
     return Status::Ok();
   }));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      PoisonUnlessFlushed(Guarded([&] { return context_.files.values.FlushMaps(); })));
   return FlushRows();
 }
 
 Status LogWriter::FlushLog(uint32_t number) {
   if (!dirty_files_[number].exchange(false)) return Status::Ok();
-  const StoreFiles& files = context_.files;
-  const auto key_file_count = static_cast<uint32_t>(files.key_files.size());
-  return Flush(number < key_file_count ? files.key_files[number]
-                                       : files.values.file(number - key_file_count));
+  const SlotFiles& slots = context_.files.slots;
+  return Flush(number < slots.file_count() ? slots.key_file(number)
+                                           : slots.value_file(number - slots.file_count()));
 }
 
 Status LogWriter::FlushRows() {
+  // First: rows lie where the table says.
+  ENGINE_RACE_RETURN_IF_ERROR(
+      PoisonUnlessFlushed(Guarded([&] { return context_.files.slots.table().Flush(); })));
   // Acquire pairs with the release in RowKeeper::EnsureFile.
   if (!context_.has_row_file.load(std::memory_order_acquire)) return Status::Ok();
   return Flush(context_.files.rows);

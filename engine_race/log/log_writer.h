@@ -30,8 +30,8 @@ class LogWriter {
 
   // Writes values to `pieces` of a bucket's slots, in order. kFull, kIOError.
   Status WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces, const void* data);
-  // Writes whole pages of entries from `slot` on. kFull, kIOError.
-  Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t size_bytes, const void* data);
+  // Writes `count` entries, whole pages, from `slot` on. kFull, kIOError.
+  Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t count, const format::KeyEntry* entries);
   // Write values, or entries, of appended records from `sequence` on, of one group, to their slots.
   // They leave synced records out. For entries `sequence` is a multiple of kPageEntries, and zeros
   // follow the last entry to the end of its page. They take the bucket's lock.
@@ -42,18 +42,17 @@ class LogWriter {
   // the bucket's lock. A refusal is for the write itself to report.
   void ReserveAhead(uint32_t bucket, LaneKind kind, uint64_t group);
 
-  // Reserves log space for the next `count` records of a bucket that a batch holds, where the file
-  // system can, and on devices. *first_secured: the space from this record on is new. kFull,
-  // kIOError.
+  // Gives the next `count` records of a bucket that a batch holds their segments, and reserves log
+  // space for them where the file system can. *first_secured: the space from this record on is new.
+  // kFull, kIOError.
   Status SecureNext(uint32_t bucket, uint64_t count, uint64_t* first_secured);
-  // Gives back what SecureNext has secured, also where it failed. The bucket keeps its extents of
-  // devices, for its next records.
+  // Gives back what SecureNext has secured, also where it failed. The bucket keeps its segments.
   void GiveBackNext(uint32_t bucket, uint64_t count, uint64_t first_secured);
 
-  // Flushes every log file written to since its last flush, the maps of the value paths and the
-  // rows. Several threads flush many files: the file system and the device join their flushes.
+  // Flushes every log file written to since its last flush, the table of segments and the rows.
+  // Several threads flush many files: the file system and the device join their flushes.
   Status FlushLogs();
-  // Flushes the file of rows, if there is one.
+  // Flushes the table of segments, and the file of rows if there is one.
   Status FlushRows();
   // kIOError, whatever the reason, and Poison, when the flush fails.
   Status Flush(const io::File& file) noexcept;
@@ -70,8 +69,7 @@ class LogWriter {
 
  private:
   std::vector<SlotPiece> PiecesOf(uint32_t bucket, uint64_t* begin, uint64_t end);
-  // Bytes of the bucket's key region.
-  Status ReserveKeys(uint32_t bucket, uint64_t begin_bytes, uint64_t end_bytes);
+  void NoteKeysWritten(uint32_t bucket, uint64_t slot, uint64_t count);
   Status FlushLog(uint32_t number);
   Status PoisonUnlessFlushed(const Status& flushed) noexcept;
   void CountWritten(uint64_t bytes) {

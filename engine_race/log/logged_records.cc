@@ -20,9 +20,8 @@ Status ReadLoggedKeys(const StoreFiles& files, uint32_t bucket, const SlotTable&
     const uint64_t in_page = piece.slot % format::kPageEntries;
     if (piece.slot / format::kPageEntries != loaded_page) {
       loaded_page = piece.slot / format::kPageEntries;
-      ENGINE_RACE_RETURN_IF_ERROR(files.KeyFile(bucket).Read(
-          page.data(), sizeof(page),
-          files.identity.geometry.KeyOffset(bucket, piece.slot - in_page)));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          files.slots.ReadKeys(bucket, piece.slot - in_page, page.size(), page.data()));
     }
     const uint64_t count = std::min(piece.count, format::kPageEntries - in_page);
     std::copy_n(page.begin() + in_page, count, entries + (sequence - begin));
@@ -36,8 +35,8 @@ Status ReadLoggedValues(const StoreFiles& files, uint32_t bucket, const SlotTabl
   for (uint64_t sequence = begin; sequence < end;) {
     const SlotPiece piece = table.PieceFrom(sequence, end);
     if (piece.count != 0) {
-      ENGINE_RACE_RETURN_IF_ERROR(files.values.Read(bucket, piece.slot, piece.count,
-                                                    values + (sequence - begin) * kValueBytes));
+      ENGINE_RACE_RETURN_IF_ERROR(files.slots.ReadValues(
+          bucket, piece.slot, piece.count, values + (sequence - begin) * kValueBytes));
     }
     sequence += std::max<uint64_t>(piece.count, 1);
   }

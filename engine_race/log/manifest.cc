@@ -11,6 +11,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/segment_format.h"
 
 namespace engine_race {
 namespace {
@@ -36,7 +37,12 @@ Status ParsePaths(const ManifestPaths& paths, StoreIdentity* identity) {
     return Status::Corruption("manifest: the checksum of its paths does not match");
   }
   identity->geometry.path_count = paths.path_count;
-  identity->geometry.stripe_unit_bytes = paths.stripe_unit_bytes;
+  if (paths.segment_records > format::kSegmentRecords) {
+    return Unreleased("manifest: a store with regions");
+  }
+  if (paths.segment_records != format::kSegmentRecords) {
+    return Status::NotSupported("manifest: segments of another size");
+  }
   // The division of the keys needs a sound geometry.
   ENGINE_RACE_RETURN_IF_ERROR(CheckGeometry(identity->geometry));
   const KeyRange keys = {paths.first_key, paths.last_key};
@@ -145,7 +151,7 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   manifest.store_id = identity.store_id;
   manifest.checksum = ChecksumOf(manifest);
   ManifestPaths paths{};
-  paths.stripe_unit_bytes = geometry.stripe_unit_bytes;
+  paths.segment_records = format::kSegmentRecords;
   paths.path_count = geometry.path_count;
   paths.row_form = identity.has_rows ? format::kRowForm : 0;
   paths.seed_id = identity.seed_id();

@@ -14,8 +14,8 @@ uint32_t PageCacheId(const StoreFiles& files) {
   sys::MountIdentity mount;
   if (!sys::IdentifyMount(files.directory.get(), &mount).ok()) return 0;
   words.push_back(mount.word);
-  for (const ValuePath& path : files.values.paths()) {
-    if (!sys::IdentifyMount(files.values.file(path.first_file).fd(), &mount).ok()) return 0;
+  for (const ValuePath& path : files.slots.paths()) {
+    if (!sys::IdentifyMount(files.slots.value_file(path.first_file).fd(), &mount).ok()) return 0;
     words.push_back(mount.word);
   }
   const auto id =

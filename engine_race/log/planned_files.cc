@@ -1,6 +1,7 @@
 #include "engine_race/log/planned_files.h"
 
 #include "engine_race/log/format.h"
+#include "engine_race/log/segment_format.h"
 
 namespace engine_race {
 
@@ -31,21 +32,20 @@ std::vector<PlannedFile> PlanFiles(StoreFiles* files) {
                        io::File* file) {
     plan.push_back({dir_fd, name, name, size_bytes, caching, file});
   };
-  files->key_files.resize(geometry.file_count);
-  for (uint32_t i = 0; i < geometry.file_count; ++i) {
-    add(NumberedName(format::kKeyFilePrefix, i), geometry.key_file_bytes(), io::Caching::kDirect,
-        &files->key_files[i]);
+  SlotFiles& slots = files->slots;
+  for (uint32_t i = 0; i < slots.file_count(); ++i) {
+    add(NumberedName(format::kKeyFilePrefix, i), 0, io::Caching::kDirect,
+        slots.mutable_key_file(i));
   }
-  for (const ValuePath& path : files->values.paths()) {
-    if (path.units != nullptr) continue;
-    for (uint32_t i = 0; i < geometry.file_count; ++i) {
+  for (const ValuePath& path : slots.paths()) {
+    for (uint32_t i = 0; i < path.file_count && !path.is_device(); ++i) {
       const std::string name = NumberedName(format::kValueFilePrefix, i);
       plan.push_back({DirectoryOf(*files, path), name,
-                      path.name.empty() ? name : name + " of " + path.name,
-                      geometry.value_file_bytes(), io::Caching::kDirect,
-                      files->values.mutable_file(path.first_file + i)});
+                      path.name.empty() ? name : name + " of " + path.name, 0, io::Caching::kDirect,
+                      slots.mutable_value_file(path.first_file + i)});
     }
   }
+  add(format::kSegmentTableName, 0, io::Caching::kBuffered, slots.mutable_table_file());
   add(format::kStagingCountsName, geometry.staging_counts_bytes(), io::Caching::kBuffered,
       &files->counts);
   add(format::kStagingKeysName, geometry.staging_keys_bytes(), io::Caching::kBuffered,
@@ -53,7 +53,7 @@ std::vector<PlannedFile> PlanFiles(StoreFiles* files) {
   add(format::kStagingValuesName, geometry.staging_values_bytes(), io::Caching::kBuffered,
       &files->staged_values);
   if (files->identity.has_rows) {
-    add(format::kRowsName, geometry.rows_file_bytes(), io::Caching::kBuffered, &files->rows);
+    add(format::kRowsName, geometry.RowsOffset(0), io::Caching::kBuffered, &files->rows);
   }
   return plan;
 }

@@ -16,8 +16,8 @@
 
 namespace engine_race {
 
-// A file of the store with the size that the geometry gives it. Logs and staging are sparse: their
-// size is all the space they may ever use.
+// A file of the store with the size that it has at least. Staging is sparse: its size is all the
+// space it may ever use. Key and value files grow.
 struct PlannedFile {
   int dir_fd;
   std::string name;

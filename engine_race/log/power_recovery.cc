@@ -45,10 +45,7 @@ class LogRepair {
     }
     if (!found.value_in_log) {
       std::memcpy(value_.data(), found.value, kValueBytes);
-      ValueLocation location;
-      ENGINE_RACE_RETURN_IF_ERROR(files_.values.LocateToWrite(bucket_, slot, &location));
-      ENGINE_RACE_RETURN_IF_ERROR(
-          location.file->Write(value_.data(), kValueBytes, location.offset));
+      ENGINE_RACE_RETURN_IF_ERROR(files_.slots.WriteValues(bucket_, slot, 1, value_.data()));
     }
     // Entries before the tail stay as they are.
     return found.key_in_log ? Status::Ok() : pages_.Put(slot, found.entry);
@@ -108,7 +105,6 @@ class LogRepair {
 Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTable& table,
                         uint32_t index, bool* good) {
   *good = false;
-  const Geometry& geometry = files.identity.geometry;
   const EntryCodec codec(files.identity.seed_id(), bucket);
   const uint64_t first = uint64_t{index} * table.row_records();
   Region keys;
@@ -117,14 +113,14 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(key_bytes, false, &keys));
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, false, &value));
   ENGINE_RACE_RETURN_IF_ERROR(
-      files.KeyFile(bucket).Read(keys.data(), key_bytes, geometry.KeyOffset(bucket, first)));
+      files.slots.ReadKeys(bucket, first, table.row_records(), keys.data()));
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(keys.data());
   for (uint32_t i = 0; i < table.row_records(); ++i) {
     if (!table.Holds(first + i, /*record_count=*/0)) continue;
     KeyRecord record;
     if (!table.Decode(codec, entries[i], first + i, &record)) return Status::Ok();
     if (record.tombstone) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(files.values.Read(bucket, first + i, 1, value.data()));
+    ENGINE_RACE_RETURN_IF_ERROR(files.slots.ReadValues(bucket, first + i, 1, value.data()));
     if (!IsValueOf(record, value.data())) return Status::Ok();
   }
   *good = true;
@@ -219,8 +215,11 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
 // the journal, rows, staging. The line of the first bucket does. SettleTails writes it last.
 Status PowerRecovery::MarkDoubt(const std::vector<uint32_t>& doubtful) {
   if (doubtful.empty()) return Status::Ok();
-  // What follows writes to slots that the rows call free. So the rows must be durable before.
-  if (context_.files.rows.valid()) ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.rows));
+  // What follows writes to slots that the rows call free, and to segments. So the rows and the
+  // table must be durable before.
+  ENGINE_RACE_RETURN_IF_ERROR(
+      context_.reserve.Write([this] { return context_.files.slots.table().WriteAgain(); }));
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
   ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] {
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
     return context_.staging.PublishWord(doubtful.front(), format::WordKind::kPageCache,
@@ -298,13 +297,14 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
   }
   ENGINE_RACE_RETURN_IF_ERROR(VoidCoverage(context_.files, doubtful, ends));
   ENGINE_RACE_RETURN_IF_ERROR(reserve.Write([&] {
-    return CutKeyLogs({doubtful, cuts, *states}, context_.options.file_mode, &context_.files);
+    return CutKeyLogs(context_.files, {doubtful, cuts, *states});
   }));
   ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
     return reserve.Write([&] { return EraseStagedKeys(context_.files, index); });
   }));
-  for (const io::File& file : context_.files.key_files) {
-    ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(file));
+  const SlotFiles& slots = context_.files.slots;
+  for (uint32_t file = 0; file < slots.file_count(); ++file) {
+    ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(slots.key_file(file)));
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
 

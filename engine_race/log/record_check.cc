@@ -83,7 +83,7 @@ Status RecordCheck::LoadEntry(uint64_t sequence) {
 
 Status RecordCheck::LoadValue(uint64_t sequence) {
   if (sequence < state_.LoggedValueCount()) {
-    return files_.values.Read(bucket_, state_.table.SlotOf(sequence), 1, value_.data());
+    return files_.slots.ReadValues(bucket_, state_.table.SlotOf(sequence), 1, value_.data());
   }
   const uint32_t group_records = files_.identity.geometry.values_per_group();
   return staging_.ReadValues(bucket_, PlaceInWord(state_.value_places, sequence / group_records),

@@ -1,5 +1,6 @@
 #include "engine_race/log/recovery.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -16,12 +17,39 @@
 
 namespace engine_race {
 
+namespace {
+
+// Whether a segment that holds records has no place.
+bool BucketLacksSegments(const StoreFiles& files, uint32_t bucket, const BucketState& state,
+                         bool trusted) {
+  // Of damaged rows, too.
+  if (state.damaged) return true;
+  if (state.table.has_rows()) return false;
+  const uint64_t end =
+      trusted ? std::max(state.LoggedKeyCount(), state.LoggedValueCount()) : state.synced_watermark;
+  for (uint64_t slot = 0; slot < end; slot += format::kSegmentRecords) {
+    if (!files.slots.LocateKeys(bucket, slot).found()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Recovery::LacksSegments(const std::vector<BucketState>& states, bool trusted) const {
+  for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
+    if (BucketLacksSegments(context_.files, bucket, states[bucket], trusted)) return true;
+  }
+  return false;
+}
+
 Status Recovery::Run() {
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadCounts(&states));
+  const char* doubt = DoubtPageCache(context_.files, states);
+  // The places of what is lost may look free.
+  if (LacksSegments(states, doubt == nullptr)) context_.files.slots.table().GiveNewPlacesAlone();
   JournalReplay journal;
   Status looked = journal.Read(context_.files.directory.get(), context_.ids());
-  const char* doubt = DoubtPageCache(context_.files, states);
   // In doubt too: staged records count below the counts alone.
   ENGINE_RACE_RETURN_IF_ERROR(RedoBatches(&states));
   if (doubt == nullptr && looked.ok()) {

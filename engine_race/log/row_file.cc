@@ -1,7 +1,6 @@
 #include "engine_race/log/row_file.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
@@ -36,7 +35,7 @@ class RowCodec {
     ENGINE_RACE_ASSERT(row_end >> kRowEndBits == 0);
     const uint64_t hash =
         MixWords(seed_ ^ kHeadSeed ^ row_end * 0x9e3779b97f4a7c15, where_ + 0x2d358dccaa6c78a5);
-    return {hash << kRowEndBits | row_end, {}};
+    return {hash << kRowEndBits | row_end};
   }
   bool DecodeHead(const RowsHead& head, uint64_t* row_end) const {
     *row_end = head.row_end & ((uint64_t{1} << kRowEndBits) - 1);
@@ -140,11 +139,43 @@ bool IsSound(const Row& row, const SlotTable& table) {
           table.rows()[std::prev(next)->second].run_end() <= row.number);
 }
 
-uint64_t HeadOffset(const StoreFiles& files, uint32_t bucket) {
-  return bucket * files.identity.geometry.rows_stride_bytes();
+// Where the rows of one segment lie.
+Status FindRows(const StoreFiles& files, uint32_t bucket, uint64_t segment, uint64_t* offset) {
+  uint64_t number = 0;
+  if (!files.slots.NumberOf(bucket, segment, &number)) {
+    return Status::Corruption("bucket " + std::to_string(bucket) + ": segment " +
+                              std::to_string(segment) + " has no place");
+  }
+  *offset = files.identity.geometry.RowsOffset(number);
+  return Status::Ok();
 }
-uint64_t RowOffset(const StoreFiles& files, uint32_t bucket, uint64_t index) {
-  return HeadOffset(files, bucket) + sizeof(RowsHead) + index * sizeof(RowImages);
+
+Status FindRow(const StoreFiles& files, uint32_t bucket, uint64_t index, uint64_t* offset) {
+  const uint32_t in_segment = files.identity.geometry.rows_per_segment();
+  ENGINE_RACE_RETURN_IF_ERROR(FindRows(files, bucket, index / in_segment, offset));
+  *offset += index % in_segment * sizeof(RowImages);
+  return Status::Ok();
+}
+
+// Calls visit(offset, first, count) for rows [begin, end), those of neighbouring segments at once.
+template <typename Visit>
+Status ForRows(const StoreFiles& files, uint32_t bucket, uint64_t begin, uint64_t end,
+               const Visit& visit) {
+  const uint32_t in_segment = files.identity.geometry.rows_per_segment();
+  while (begin < end) {
+    uint64_t offset = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, begin, &offset));
+    uint64_t count = std::min(in_segment - begin % in_segment, end - begin);
+    uint64_t next = 0;
+    while (begin + count < end && count < kRowsAtOnce &&
+           FindRow(files, bucket, begin + count, &next).ok() &&
+           next == offset + count * sizeof(RowImages)) {
+      count = std::min(count + in_segment, end - begin);
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(visit(offset, begin, count));
+    begin += count;
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -154,25 +185,22 @@ Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool
   *table = SlotTable(geometry);
   *damaged = false;
   if (!files.rows.valid()) return Status::Ok();
-  // The first page of most buckets has all of their rows.
-  std::array<char, kIoAlignment> page;
-  ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(page.data(), page.size(), HeadOffset(files, bucket)));
   RowsHead head;
-  std::memcpy(&head, page.data(), sizeof(head));
-  if (head.row_end == 0) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(&head, sizeof(head), geometry.RowHeadOffset(bucket)));
   const RowCodec codec = CodecOf(files, bucket);
   uint64_t row_end = 0;
-  *damaged = !codec.DecodeHead(head, &row_end) || row_end > geometry.rows_per_bucket();
+  *damaged = !codec.DecodeHead(head, &row_end);
+  if (*damaged || row_end == format::kNoRows) return Status::Ok();
+  *damaged = row_end > geometry.rows_per_bucket();
   if (*damaged) return Status::Ok();
   std::vector<RowImages> images(row_end);
-  const uint64_t in_page = std::min((page.size() - sizeof(head)) / sizeof(RowImages), row_end);
-  std::copy_n(page.data() + sizeof(head), in_page * sizeof(RowImages),
-              reinterpret_cast<char*>(images.data()));
-  if (in_page < row_end) {
-    ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(images.data() + in_page,
-                                                (row_end - in_page) * sizeof(RowImages),
-                                                RowOffset(files, bucket, in_page)));
-  }
+  const Status read =
+      ForRows(files, bucket, 0, row_end, [&](uint64_t offset, uint64_t first, uint64_t count) {
+        return files.rows.Read(&images[first], count * sizeof(RowImages), offset);
+      });
+  *damaged = read.code() == Code::kCorruption;
+  if (*damaged) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(read);
   table->BeginRows(0);
   for (uint32_t index = 0; index < row_end; ++index) {
     uint32_t which = 0;
@@ -189,24 +217,26 @@ Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool
 
 Status WriteNewRows(const StoreFiles& files, uint32_t bucket, uint32_t first,
                     std::span<const Row> rows) {
+  if (rows.empty()) return Status::Ok();
+  const uint64_t row_records = files.identity.geometry.row_records();
+  ENGINE_RACE_RETURN_IF_ERROR(
+      files.slots.Give(bucket, first * row_records, rows.size() * row_records));
   const RowCodec codec = CodecOf(files, bucket);
   std::vector<RowImages> images;
-  while (!rows.empty()) {
-    images.clear();
-    for (const Row& row : rows.first(std::min(rows.size(), kRowsAtOnce))) {
-      images.push_back(codec.EncodeNew(first + static_cast<uint32_t>(images.size()), row));
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(files.rows.Write(images.data(), images.size() * sizeof(RowImages),
-                                                 RowOffset(files, bucket, first)));
-    first += static_cast<uint32_t>(images.size());
-    rows = rows.subspan(images.size());
-  }
-  return Status::Ok();
+  return ForRows(files, bucket, first, first + rows.size(),
+                 [&](uint64_t offset, uint64_t begin, uint64_t count) {
+                   images.clear();
+                   for (uint64_t i = begin; i < begin + count; ++i) {
+                     images.push_back(codec.EncodeNew(static_cast<uint32_t>(i), rows[i - first]));
+                   }
+                   return files.rows.Write(images.data(), count * sizeof(RowImages), offset);
+                 });
 }
 
 Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const Row& row) {
   const RowCodec codec = CodecOf(files, bucket);
-  const uint64_t offset = RowOffset(files, bucket, index);
+  uint64_t offset = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, index, &offset));
   RowImages images;
   ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(&images, sizeof(images), offset));
   uint32_t which = 0;
@@ -222,7 +252,7 @@ Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const 
 Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end) {
   // One word: no part of it is written without the rest.
   const uint64_t word = CodecOf(files, bucket).EncodeHead(row_end).row_end;
-  return files.rows.Write(&word, sizeof(word), HeadOffset(files, bucket));
+  return files.rows.Write(&word, sizeof(word), files.identity.geometry.RowHeadOffset(bucket));
 }
 
 Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& table) {
@@ -233,12 +263,16 @@ Status WriteTable(const StoreFiles& files, uint32_t bucket, const SlotTable& tab
 
 Status CreateRowFile(const StoreFiles& files, mode_t file_mode, io::File* file) {
   const int dir_fd = files.directory.get();
-  const uint64_t size_bytes = files.identity.geometry.rows_file_bytes();
-  ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(size_bytes));
   // A file without a manifest that knows it is from an interrupted call, and has no rows.
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kRowsName, io::Access::kReplace,
                                              io::Caching::kBuffered, file, file_mode));
-  ENGINE_RACE_RETURN_IF_ERROR(file->Truncate(size_bytes));
+  const Geometry& geometry = files.identity.geometry;
+  std::vector<char> heads(geometry.RowsOffset(0));
+  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
+    const RowsHead head = CodecOf(files, bucket).EncodeHead(format::kNoRows);
+    std::memcpy(heads.data() + geometry.RowHeadOffset(bucket), &head, sizeof(head));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(file->Write(heads.data(), heads.size(), 0));
   ENGINE_RACE_RETURN_IF_ERROR(file->Sync());
   return sys::Fsync(dir_fd);
 }

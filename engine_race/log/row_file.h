@@ -24,7 +24,8 @@ namespace engine_race {
 Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool* damaged);
 
 // Writes rows that the head does not reach, from `first` on. They must be durable before it does:
-// a row that it reaches and that was never written is damage. kFull on a full disk.
+// a row that it reaches and that was never written is damage. Their segments get places. kFull on a
+// full disk.
 Status WriteNewRows(const StoreFiles& files, uint32_t bucket, uint32_t first,
                     std::span<const Row> rows);
 // Writes a row once more. kFull on a full disk, when nothing has changed. kCorruption if the row is

@@ -15,8 +15,6 @@ namespace {
 
 // Rows that the tail leaves free.
 constexpr uint64_t kMoverRows = 1;
-// Rows that are written and flushed together before the head reaches them one by one.
-constexpr uint64_t kNewRows = 16;
 
 }  // namespace
 
@@ -54,10 +52,18 @@ Status RowKeeper::WriteHeadInFile(uint32_t number, uint64_t row_end) {
   return context_.reserve.Write([&] { return WriteRowsHead(context_.files, number, row_end); });
 }
 
-// Some free rows follow `rows`, so that the next ones need no flush.
+// Free rows follow `rows`, to the end of the bucket's segments, so that the next ones need no
+// flush.
 Status RowKeeper::WriteNewInFile(uint32_t number, uint32_t first, std::vector<Row> rows) {
-  const uint64_t rest = context_.geometry().rows_per_bucket() - first - rows.size();
-  rows.resize(rows.size() + std::min(rest, kNewRows));
+  const Geometry& geometry = context_.geometry();
+  const SlotFiles& slots = context_.files.slots;
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] {
+    return slots.Give(number, first * uint64_t{geometry.row_records()},
+                      rows.size() * geometry.row_records());
+  }));
+  const uint64_t row_end =
+      std::min(slots.SlotEnd(number) / geometry.row_records(), geometry.rows_per_bucket());
+  rows.resize(std::max(rows.size(), row_end - first));
   ENGINE_RACE_RETURN_IF_ERROR(
       context_.reserve.Write([&] { return WriteNewRows(context_.files, number, first, rows); }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
@@ -192,7 +198,7 @@ Status RowKeeper::Extend(uint32_t number, uint32_t index) {
   bucket.row_versions.resize(index + 1);
   bucket.row_gaps.resize(index + 1);
   if (index >= bucket.durable_row_end) {
-    ENGINE_RACE_RETURN_IF_ERROR(WriteNewInFile(number, index, {}));
+    ENGINE_RACE_RETURN_IF_ERROR(WriteNewInFile(number, index, {Row()}));
   }
   ENGINE_RACE_RETURN_IF_ERROR(WriteHeadInFile(number, index + 1));
   bucket.table.SetRow(index, Row());

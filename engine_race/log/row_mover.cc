@@ -49,11 +49,11 @@ Status RowMover::Begin(uint32_t number) {
   bool supported = false;
   if (first_slot < end_slot) {
     ENGINE_RACE_RETURN_IF_ERROR(
-        context_.files.values.Punch(number, first_slot, end_slot - first_slot, &supported));
+        context_.files.slots.PunchValues(number, first_slot, end_slot - first_slot, &supported));
   }
-  const uint64_t keys_offset = context_.geometry().KeyOffset(number, 0);
-  return context_.files.KeyFile(number).Punch(keys_offset + first_slot * format::kKeyEntryBytes,
-                                              keys_offset + bucket.reserved_key_bytes, &supported);
+  const uint64_t end_key = bucket.reserved_key_bytes / format::kKeyEntryBytes;
+  if (first_slot >= end_key) return Status::Ok();
+  return context_.files.slots.PunchKeys(number, first_slot, end_key - first_slot, &supported);
 }
 
 uint64_t RowMover::FreeRowCount(uint32_t number) const {
@@ -123,6 +123,7 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
                                                /*huge_pages=*/false, &keys,
                                                context_.placement.memory()));
   std::memset(keys.data(), 0, keys.size());
+  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(keys.data());
   for (size_t i = 0; i < records.size(); ++i) {
     const format::KeyEntry entry =
         SlotTable::EncodeMoved(context_.codec(number), records[i], first_slot + i, seal);
@@ -130,7 +131,7 @@ Status RowMover::PublishTaken(uint32_t number, uint32_t row, uint64_t horizon,
     records[i].slot = static_cast<uint32_t>(first_slot + i);
   }
   ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write(
-      [&] { return writer_.WriteKeys(number, first_slot, keys.size(), keys.data()); }));
+      [&] { return writer_.WriteKeys(number, first_slot, row_records, entries); }));
   std::vector<uint64_t> newer_keys;
   uint64_t seen_count = horizon;
   std::unique_lock<std::mutex> lock(bucket.mutex);

@@ -17,10 +17,11 @@ void RowPuncher::PunchValues(uint32_t bucket, uint32_t row, const SlotBits& slot
     const uint32_t end = std::min(slots.EndFrom(begin), context_.geometry().row_records());
     done += end - begin;
     const bool has_space =
-        context_.files.values.MayHoldData(bucket, first_slot + begin, end - begin);
+        context_.files.slots.MayHoldValues(bucket, first_slot + begin, end - begin);
     const Status punched = Guarded([&] {
       return context_.reserve.Write([&] {
-        return context_.files.values.Punch(bucket, first_slot + begin, end - begin, &supported);
+        return context_.files.slots.PunchValues(bucket, first_slot + begin, end - begin,
+                                                &supported);
       });
     });
     if (!punched.ok()) break;
@@ -32,13 +33,12 @@ void RowPuncher::PunchValues(uint32_t bucket, uint32_t row, const SlotBits& slot
 }
 
 void RowPuncher::PunchKeys(uint32_t bucket, uint32_t row) noexcept {
-  const Geometry& geometry = context_.geometry();
-  const uint64_t offset = geometry.KeyOffset(bucket, uint64_t{row} * geometry.row_records());
-  const uint64_t end = offset + geometry.row_records() * sizeof(format::KeyEntry);
+  const uint64_t row_records = context_.geometry().row_records();
   bool supported = true;
   static_cast<void>(Guarded([&] {
-    return context_.reserve.Write(
-        [&] { return context_.files.KeyFile(bucket).Punch(offset, end, &supported); });
+    return context_.reserve.Write([&] {
+      return context_.files.slots.PunchKeys(bucket, row * row_records, row_records, &supported);
+    });
   }));
   if (!supported) NoteRefusal();
 }

@@ -66,7 +66,7 @@ void RowMover::ReleaseLeftovers(uint32_t number) {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     // Punching waits for all writes to the file, and looking does not.
     if (bucket.free_rows.count(index) == 0 ||
-        !context_.files.values.MayHoldData(number, uint64_t{index} * row_records, row_records)) {
+        !context_.files.slots.MayHoldValues(number, uint64_t{index} * row_records, row_records)) {
       continue;
     }
     // What is not punched out here is left to the next opening.

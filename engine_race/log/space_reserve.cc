@@ -22,7 +22,7 @@ constexpr uint64_t kAskAgainNs = uint64_t{1000} * 1000 * 1000;
 // Calls `visit` with each directory that holds logs: that of the store, and those of its paths.
 Status VisitDirectories(const StoreFiles& files, FunctionRef<Status(int dir_fd)> visit) {
   ENGINE_RACE_RETURN_IF_ERROR(visit(files.directory.get()));
-  for (const ValuePath& path : files.values.paths()) {
+  for (const ValuePath& path : files.slots.paths()) {
     if (path.directory.valid()) ENGINE_RACE_RETURN_IF_ERROR(visit(path.directory.get()));
   }
   return Status::Ok();

@@ -19,32 +19,6 @@
 namespace engine_race {
 namespace {
 
-// Halves the bucket capacity until the file system of a path takes a whole value file in one file.
-Status ProbeCapacity(const Options& options, int dir_fd, Geometry* geometry) {
-  io::File probe;
-  ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, NumberedName(format::kValueFilePrefix, 0),
-                                             io::Access::kReplace, io::Caching::kBuffered, &probe,
-                                             options.file_mode));
-  const uint64_t asked = geometry->bucket_capacity_records;
-  // The process's own limit is no property of the file system: it must not shape the store.
-  ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(geometry->value_file_bytes()));
-  while (true) {
-    const Status status = probe.Truncate(geometry->value_file_bytes());
-    if (status.ok()) break;
-    // Only EFBIG, a size that the file system refuses, says anything about the file system.
-    if (status.code() != Code::kFull) return status;
-    geometry->bucket_capacity_records /= 2;
-    if (!CheckGeometry(*geometry).ok()) return status;
-  }
-  if (geometry->bucket_capacity_records != asked) {
-    Log(options.log, LogLevel::kWarning,
-        "the file system's largest file leaves a bucket room for " +
-            std::to_string(geometry->bucket_capacity_records) + " records, not " +
-            std::to_string(asked));
-  }
-  return Status::Ok();
-}
-
 // The files of an index are no records: they are made from the logs, and are worth nothing without.
 bool IsLogOrStaging(const std::string& name) {
   if (name.starts_with(format::kIndexFilePrefix)) return false;
@@ -233,7 +207,8 @@ Status RemoveUnfinished(int dir_fd) {
   ENGINE_RACE_RETURN_IF_ERROR(sys::ListDirectory(dir_fd, &names));
   for (const std::string& name : names) {
     if (!IsLogOrStaging(name) && name != format::kStagingCountsName &&
-        name != format::kManifestTempName && name != format::kReserveName) {
+        name != format::kManifestTempName && name != format::kReserveName &&
+        name != format::kSegmentTableName) {
       continue;
     }
     ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, name));
@@ -258,30 +233,28 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
   if (unfinished) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteManifestUnfinished(dir_fd, identity, options.file_mode));
   }
-  for (const ValuePath& path : paths) {
-    if (path.device.file.valid()) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        ProbeCapacity(options, DirectoryOf(*files, path), &files->identity.geometry));
-  }
-  ENGINE_RACE_RETURN_IF_ERROR(CheckDevices(identity, paths));
+  ENGINE_RACE_RETURN_IF_ERROR(PlanDevices(&paths));
   const bool striped = !identity.paths.empty();
   if (striped) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteManifestDraft(dir_fd, identity, options.file_mode));
-    ENGINE_RACE_RETURN_IF_ERROR(WritePathMarkers(dir_fd, identity, options.file_mode, &paths));
+    ENGINE_RACE_RETURN_IF_ERROR(WritePathMarkers(identity, options.file_mode, paths));
   }
-  files->values.Init(identity.geometry, std::move(paths));
+  files->slots.Init(identity.geometry, std::move(paths));
   const std::vector<PlannedFile> plan = PlanFiles(files);
   for (const PlannedFile& planned : plan) {
     // Any file that an interrupted creation left is only a hole.
     ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, io::Access::kReplace, options.file_mode));
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
   }
+  uint64_t damaged_count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      files->slots.Load(identity.seed_id(), /*read_only=*/false, &damaged_count));
   ENGINE_RACE_RETURN_IF_ERROR(fill(files));
   // The opening of a store that has no room for it asks for it again.
   SpaceReserve(*files, options).Prepare();
   // After all are made, so that one commit of the file system's journal serves them all.
   for (const PlannedFile& planned : plan) ENGINE_RACE_RETURN_IF_ERROR(planned.file->Sync());
-  for (const ValuePath& path : files->values.paths()) {
+  for (const ValuePath& path : files->slots.paths()) {
     if (path.directory.valid()) ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(path.directory.get()));
   }
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd));

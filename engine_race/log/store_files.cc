@@ -39,7 +39,7 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
                                              access == io::Access::kRead, options.file_mode,
                                              &files->identity, &paths, moved));
   if (paths.empty()) paths = OwnDirectory();
-  files->values.Init(files->identity.geometry, std::move(paths));
+  files->slots.Init(files->identity.geometry, std::move(paths));
   for (const PlannedFile& planned : PlanFiles(files)) {
     bool exists = false;
     ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(planned.dir_fd, planned.name, &exists));
@@ -54,6 +54,14 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
     if (access != io::Access::kRead) {
       ENGINE_RACE_RETURN_IF_ERROR(WarnOfLinks(options.log, planned));
     }
+  }
+  uint64_t damaged_count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      files->slots.Load(files->identity.seed_id(), access == io::Access::kRead, &damaged_count));
+  if (damaged_count != 0) {
+    Log(options.log, LogLevel::kError,
+        format::kSegmentTableName + std::string(": ") + std::to_string(damaged_count) +
+            " entries are damaged, and what lies in their segments is lost");
   }
   return CheckReserve(*files);
 }
@@ -151,9 +159,9 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
     }
   }
   files->lock.Settle();
-  files->values.SettleLocks();
-  for (const ValuePath& path : files->values.paths()) {
-    if (files->values.file(path.first_file).direct()) continue;
+  files->slots.SettleLocks();
+  for (const ValuePath& path : files->slots.paths()) {
+    if (files->slots.value_file(path.first_file).direct()) continue;
     Log(options.log, LogLevel::kWarning,
         (path.name.empty() ? dir : path.name) +
             ": the file system refuses O_DIRECT, the logs go through the page cache");
@@ -166,7 +174,7 @@ Status MakeFilledStore(const Options& options, const std::string& dir, const Fil
   ENGINE_RACE_RETURN_IF_ERROR(LockEmptyDirectory(options, dir, Leftovers::kRefused, &files));
   ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, fill, &files));
   files.lock.Settle();
-  files.values.SettleLocks();
+  files.slots.SettleLocks();
   return Status::Ok();
 }
 
@@ -182,7 +190,7 @@ Status MakeReplaceableStore(const Options& options, const std::string& dir, cons
     return made;
   }
   files.lock.Settle();
-  files.values.SettleLocks();
+  files.slots.SettleLocks();
   return Status::Ok();
 }
 
@@ -194,9 +202,9 @@ Status VisitProbeFiles(const StoreFiles& files,
         io::File::Open(dir_fd, name, io::Access::kRead, io::Caching::kDirect, &file));
     return visit(file);
   };
-  for (const ValuePath& path : files.values.paths()) {
-    if (path.units != nullptr) {
-      ENGINE_RACE_RETURN_IF_ERROR(visit(files.values.file(path.first_file)));
+  for (const ValuePath& path : files.slots.paths()) {
+    if (path.is_device()) {
+      ENGINE_RACE_RETURN_IF_ERROR(visit(files.slots.value_file(path.first_file)));
     } else if (path.directory.valid()) {
       ENGINE_RACE_RETURN_IF_ERROR(visit_named(path.directory.get(), format::kMarkerName));
     }
@@ -206,9 +214,10 @@ Status VisitProbeFiles(const StoreFiles& files,
 
 Status DevicesOf(const StoreFiles& files, std::vector<dev_t>* devices) {
   devices->clear();
-  for (const ValuePath& path : files.values.paths()) {
+  for (const ValuePath& path : files.slots.paths()) {
     dev_t device = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(sys::DeviceOf(files.values.file(path.first_file).fd(), &device));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        sys::DeviceOf(files.slots.value_file(path.first_file).fd(), &device));
     devices->push_back(device);
   }
   return Status::Ok();

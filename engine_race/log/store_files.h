@@ -19,20 +19,15 @@
 #include "engine_race/io/file.h"
 #include "engine_race/log/directory_lock.h"
 #include "engine_race/log/manifest.h"
-#include "engine_race/log/value_files.h"
+#include "engine_race/log/slot_files.h"
 
 namespace engine_race {
 
 struct StoreFiles {
-  const io::File& KeyFile(uint32_t bucket) const {
-    return key_files[bucket / identity.geometry.buckets_per_file()];
-  }
-
   UniqueFd directory;
   DirectoryLock lock;
   StoreIdentity identity;
-  std::vector<io::File> key_files;
-  ValueFiles values;
+  SlotFiles slots;
   io::File counts;
   io::File staged_keys;
   io::File staged_values;

@@ -1,14 +1,15 @@
 #include "engine_race/log/value_paths.h"
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "engine_race/base/sys.h"
 #include "engine_race/io/block_device.h"
 #include "engine_race/log/device_header.h"
-#include "engine_race/log/device_units.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/path_marker.h"
 
@@ -100,6 +101,29 @@ Status CheckUnmarked(const StoreIdentity& identity, const std::string& prefix,
   return Status::InvalidArgument(prefix + "it belongs to another store");
 }
 
+// A store that was killed holds its devices until the kernel has taken its rings apart. That is
+// some time after the process is gone and the store's lock is free.
+Status OpenWhenFree(const std::string& name, bool read_only, io::BlockDevice* device) {
+  constexpr auto kStep = std::chrono::milliseconds(10);
+  constexpr auto kLongest = std::chrono::seconds(2);
+  const auto began = std::chrono::steady_clock::now();
+  while (true) {
+    bool in_use = false;
+    Status opened = io::BlockDevice::Open(name, read_only, device, &in_use);
+    if (!in_use || std::chrono::steady_clock::now() - began > kLongest) return opened;
+    std::this_thread::sleep_for(kStep);
+  }
+}
+
+// Opens the device that is path `index` of a store. `wrong` is the code for what is not its own.
+Status OpenDevice(const StoreIdentity& identity, size_t index, bool read_only, Code wrong,
+                  ValuePath* path) {
+  ENGINE_RACE_RETURN_IF_ERROR(OpenWhenFree(path->name, read_only, &path->device));
+  const DeviceIdentity expected = {identity.store_id, static_cast<uint32_t>(index),
+                                   identity.geometry.path_count, 0};
+  return CheckDeviceHeader(path->device, expected, wrong, &path->segment_count);
+}
+
 }  // namespace
 
 std::string PathPrefix(size_t index, const std::string& name) {
@@ -153,24 +177,26 @@ Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Opt
   return Status::Ok();
 }
 
-Status CheckDevices(const StoreIdentity& identity, const std::vector<ValuePath>& paths) {
-  for (size_t i = 0; i < paths.size(); ++i) {
-    if (!paths[i].device.file.valid()) continue;
-    DeviceIdentity planned;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        PlanDevice(identity, i, paths[i].device, &planned).Prefixed(PathPrefix(i, paths[i].name)));
+Status PlanDevices(std::vector<ValuePath>* paths) {
+  for (size_t i = 0; i < paths->size(); ++i) {
+    ValuePath& path = (*paths)[i];
+    if (!path.device.file.valid()) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(PlanSegments(path.device.size_bytes, &path.segment_count)
+                                    .Prefixed(PathPrefix(i, path.name)));
   }
   return Status::Ok();
 }
 
-Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity, mode_t file_mode,
-                        std::vector<ValuePath>* paths) {
-  for (size_t i = 0; i < paths->size(); ++i) {
-    ValuePath& path = (*paths)[i];
+Status WritePathMarkers(const StoreIdentity& identity, mode_t file_mode,
+                        const std::vector<ValuePath>& paths) {
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const ValuePath& path = paths[i];
     const std::string prefix = PathPrefix(i, path.name);
-    if (path.device.file.valid()) {
+    if (path.is_device()) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          MakeDevice(store_dir_fd, identity, i, file_mode, &path).Prefixed(prefix));
+          WriteDeviceHeader(path.device, {identity.store_id, static_cast<uint32_t>(i),
+                                          identity.geometry.path_count, path.segment_count})
+              .Prefixed(prefix));
       continue;
     }
     const int dir_fd = path.directory.get();
@@ -209,8 +235,7 @@ Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, b
     ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Is(path.name, &is_device));
     if (is_device) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          OpenDevice(store_dir_fd, *identity, i, read_only, how.wrong, &path)
-              .Prefixed(PathPrefix(i, path.name)));
+          OpenDevice(*identity, i, read_only, how.wrong, &path).Prefixed(PathPrefix(i, path.name)));
     } else {
       ENGINE_RACE_RETURN_IF_ERROR(OpenDirectoryOf(how, *paths, &path));
       ENGINE_RACE_RETURN_IF_ERROR(CheckMarker(*identity, i, how.wrong, path));

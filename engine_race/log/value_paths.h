@@ -17,7 +17,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/manifest.h"
-#include "engine_race/log/value_files.h"
+#include "engine_race/log/slot_files.h"
 
 namespace engine_race {
 
@@ -36,12 +36,12 @@ std::string PathPrefix(size_t index, const std::string& name);
 Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Options& options,
                       std::vector<ValuePath>* paths, bool* foreign);
 
-// kInvalidArgument when a device is too small for a store of this geometry.
-Status CheckDevices(const StoreIdentity& identity, const std::vector<ValuePath>& paths);
+// Plans the devices among the paths. kInvalidArgument when one is too small.
+Status PlanDevices(std::vector<ValuePath>* paths);
 
-// Marks the paths as those of the store, durably. Devices get their extent tables with that.
-Status WritePathMarkers(int store_dir_fd, const StoreIdentity& identity, mode_t file_mode,
-                        std::vector<ValuePath>* paths);
+// Marks the paths as those of the store, durably.
+Status WritePathMarkers(const StoreIdentity& identity, mode_t file_mode,
+                        const std::vector<ValuePath>& paths);
 
 // Locks the paths of a store that exists: those in `given`, or those that the manifest names when
 // `given` is empty. With read_only, other readers may have them too. kInvalidArgument for a given

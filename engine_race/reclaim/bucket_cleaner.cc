@@ -91,8 +91,9 @@ Status BucketCleaner::ReadEntries(uint32_t bucket) {
   }
   for (uint64_t begin = 0; begin < bytes; begin += kPieceBytes) {
     const uint64_t size = std::min(kPieceBytes, bytes - begin);
-    ENGINE_RACE_RETURN_IF_ERROR(log_.KeyFile(bucket).Read(entries_.data() + begin, size,
-                                                          log_.KeyOffset(bucket, 0) + begin));
+    ENGINE_RACE_RETURN_IF_ERROR(log_.slots().ReadKeys(bucket, begin / format::kKeyEntryBytes,
+                                                      size / format::kKeyEntryBytes,
+                                                      entries_.data() + begin));
   }
   log_.mover().CountRead(bytes);
   cut_.PutStaged(reinterpret_cast<format::KeyEntry*>(entries_.data()));
@@ -325,8 +326,8 @@ Status BucketCleaner::ReadValues(uint32_t bucket, uint64_t first, const SlotBits
       end = slots.EndFrom(next);
       taken += end - next;
     }
-    const Status read = log_.values().Read(bucket, first + begin, end - begin,
-                                           values + begin * uint64_t{kValueBytes});
+    const Status read = log_.slots().ReadValues(bucket, first + begin, end - begin,
+                                                values + begin * uint64_t{kValueBytes});
     if (!read.ok()) {
       if (taken == end - begin) return read;
       // What is not wanted may be what cannot be read.

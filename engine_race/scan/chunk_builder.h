@@ -16,8 +16,7 @@ namespace engine_race {
 class ChunkBuilder {
  public:
   explicit ChunkBuilder(ScanContext* context)
-      : context_(context),
-        planner_(ChunkCache::kBufferValues, context->log.values().unit_slots()) {}
+      : context_(context), planner_(ChunkCache::kBufferValues) {}
 
   struct Request {
     // The chunk must hold this key,

@@ -42,7 +42,7 @@ void ChunkLoader::Submit() {
     free_ids_.pop_back();
     in_flight_[id] = {front.chunk, front.next_read};
     io::ReadRequest request;
-    const ValueLocation location = context_->log.LocateValue(read.bucket, read.first_slot);
+    const SlotLocation location = context_->log.slots().LocateValues(read.bucket, read.first_slot);
     request.fd = location.file->fd();
     request.size_bytes = read.slot_count * kValueBytes;
     request.offset = location.offset;
@@ -102,8 +102,8 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
   bytes_in_flight_ -= size_bytes;
   context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic
   if (error != 0 || read_bytes < size_bytes) {
-    const Status status =
-        io::ReadError(*context_->log.LocateValue(read.bucket, read.first_slot).file, error);
+    const Status status = io::ReadError(
+        *context_->log.slots().LocateValues(read.bucket, read.first_slot).file, error);
     chunk->FailRead(read, error != 0 ? 0 : read_bytes / kValueBytes, status);
   }
   CountDown(chunk, loaded);

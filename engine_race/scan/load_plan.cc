@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/log/segment_format.h"
 
 namespace engine_race {
 
@@ -50,7 +51,7 @@ void LoadPlanner::EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_co
   while (slot_count > 0) {
     const uint64_t room =
         std::min<uint64_t>(values_per_buffer_ - plan->position_count % values_per_buffer_,
-                           unit_slots_ - first_slot % unit_slots_);
+                           format::kSegmentRecords - first_slot % format::kSegmentRecords);
     const uint32_t count = static_cast<uint32_t>(std::min(room, slot_count));
     ENGINE_RACE_ASSERT(count > 0 && plan->position_count + count <= kMaxPositions);
     plan->reads.push_back({first_slot, bucket, count, plan->position_count});

@@ -3,7 +3,7 @@
 // A plan deals in positions: position p is the p-th piece of kValueBytes in a row of buffers.
 // Neighbouring slots become one read, and small gaps between them are read along. No read crosses a
 // multiple of values_per_buffer, so the positions can be laid out over separate buffers afterwards.
-// No read crosses a multiple of unit_slots, where the slots of a bucket may go on in another file.
+// No read crosses the end of a segment, where the slots of a bucket may go on in another file.
 // Values that are not in the value log yet get a position but no read.
 //
 // Not synchronised; a planner keeps scratch memory between calls.
@@ -54,8 +54,7 @@ struct LoadPlan {
 
 class LoadPlanner {
  public:
-  explicit LoadPlanner(uint32_t values_per_buffer, uint64_t unit_slots = kMaxBucketRecords)
-      : values_per_buffer_(values_per_buffer), unit_slots_(unit_slots) {}
+  explicit LoadPlanner(uint32_t values_per_buffer) : values_per_buffer_(values_per_buffer) {}
 
   // Adds the next entries, which are of one bucket. Those without a position get one. Slots that
   // are not logged are staged. At most spare_positions are spent on gaps.
@@ -71,7 +70,6 @@ class LoadPlanner {
   void EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count, LoadPlan* plan);
 
   const uint32_t values_per_buffer_;
-  const uint64_t unit_slots_;
   std::vector<uint64_t> order_;
   std::vector<uint32_t> by_slot_;
 };

@@ -269,7 +269,7 @@ void WindowReader::ReadPlanned() {
   }
   for (const PlannedRead& read : plan_.reads) {
     const uint32_t size_bytes = read.slot_count * kValueBytes;
-    const ValueLocation location = context_->log.LocateValue(read.bucket, read.first_slot);
+    const SlotLocation location = context_->log.slots().LocateValues(read.bucket, read.first_slot);
     const Status status =
         location.file->Read(windows_.At(read.first_position), size_bytes, location.offset);
     if (!status.ok()) FailRead(read, 0, status);
@@ -282,7 +282,7 @@ void WindowReader::ReadOverlapped(io::ReadQueue* queue) {
   completions_.clear();
   for (size_t i = 0; i < plan_.reads.size(); ++i) {
     const PlannedRead& read = plan_.reads[i];
-    const ValueLocation location = context_->log.LocateValue(read.bucket, read.first_slot);
+    const SlotLocation location = context_->log.slots().LocateValues(read.bucket, read.first_slot);
     requests_.push_back({location.file->fd(), read.slot_count * kValueBytes, location.offset,
                          windows_.At(read.first_position), i});
   }
@@ -304,7 +304,7 @@ void WindowReader::CheckCompletions() {
     context_->read_bytes.fetch_add(completion.read_bytes, std::memory_order_relaxed);  // likewise
     if (completion.error != 0 || completion.read_bytes < read.slot_count * kValueBytes) {
       FailRead(read, completion.error != 0 ? 0 : completion.read_bytes / kValueBytes,
-               io::ReadError(*context_->log.LocateValue(read.bucket, read.first_slot).file,
+               io::ReadError(*context_->log.slots().LocateValues(read.bucket, read.first_slot).file,
                              completion.error));
     }
   }

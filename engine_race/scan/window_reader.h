@@ -76,9 +76,7 @@ class WindowPool {
 class WindowReader {
  public:
   WindowReader(ScanContext* context, WindowPool* pool)
-      : context_(context),
-        pool_(pool),
-        planner_(WindowPool::kWindowRecords, context->log.values().unit_slots()) {}
+      : context_(context), pool_(pool), planner_(WindowPool::kWindowRecords) {}
   ~WindowReader() { GiveBack(); }
   WindowReader(const WindowReader&) = delete;
   WindowReader& operator=(const WindowReader&) = delete;

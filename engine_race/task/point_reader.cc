@@ -98,7 +98,7 @@ Status PointReader::FindAt(uint64_t key, uint64_t version, Found* found, BlockLo
 io::ReadRequest PointReader::RequestFor(const Found& found, char* buffer) const {
   ENGINE_RACE_ASSERT(!found.delivered && !found.staged);
   io::ReadRequest request;
-  const ValueLocation value = log_.LocateValue(found.bucket, found.ref.slot());
+  const SlotLocation value = log_.slots().LocateValues(found.bucket, found.ref.slot());
   request.fd = value.file->fd();
   request.size_bytes = kValueBytes;
   request.offset = value.offset;
@@ -110,8 +110,8 @@ Status PointReader::Check(const Found& found, const io::ReadCompletion& completi
   if (completion.error == 0 && completion.read_bytes == kValueBytes) [[likely]] {
     return Status::Ok();
   }
-  const ValueLocation value = log_.LocateValue(found.bucket, found.ref.slot());
-  if (value.offset == UnitMap::kNowhere) return log_.LostValue(found.bucket, found.ref.slot());
+  const SlotLocation value = log_.slots().LocateValues(found.bucket, found.ref.slot());
+  if (!value.found()) return log_.LostValue(found.bucket, found.ref.slot());
   return io::ReadError(*value.file, completion.error);
 }
 

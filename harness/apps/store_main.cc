@@ -50,14 +50,10 @@ void PrintManifest(const StoreFiles& files) {
   std::printf("buckets           %u, of at most %" PRIu64 " records\n", geometry.bucket_count,
               geometry.bucket_capacity_records);
   std::printf("keys              %s\n", ToString(geometry.keys()).c_str());
-  std::printf("files             %u of keys and as many of values\n", geometry.file_count);
-  if (!identity.paths.empty()) {
-    std::printf("stripe unit       %" PRIu64 " bytes\n", geometry.stripe_unit_bytes);
-  }
+  std::printf("files             %u of keys and as many of values\n", files.slots.file_count());
   for (size_t i = 0; i < identity.paths.size(); ++i) {
-    const UnitMap* const units = files.values.paths()[i].units.get();
-    std::printf("path %-12zu %s%s%s\n", i, identity.paths[i].c_str(), units == nullptr ? "" : ": ",
-                units == nullptr ? "" : units->Describe().c_str());
+    std::printf("path %-12zu %s: %s\n", i, identity.paths[i].c_str(),
+                files.slots.Describe(files.slots.paths()[i]).c_str());
   }
   std::printf("groups            %u bytes of values, %u bytes of keys\n",
               geometry.value_group_bytes, geometry.key_group_bytes);

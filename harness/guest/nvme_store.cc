@@ -29,7 +29,6 @@ Options StoreOptions() {
   options.bucket_count = kBucketCount;
   options.file_count = 2;
   options.value_group_bytes = 64 * 1024;
-  options.stripe_unit_bytes = 256 * 1024;
   options.memory_budget_bytes = uint64_t{64} << 20;
   return options;
 }

@@ -44,8 +44,7 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint64
       record.value_hash = record.tombstone ? 0 : zero_hash;
       entries[i] = SlotTable::EncodeAppended(codec, record, begin + i);
     }
-    ENGINE_RACE_RETURN_IF_ERROR(log.KeyFile(bucket).Write(entries, written * format::kKeyEntryBytes,
-                                                          log.KeyOffset(bucket, begin)));
+    ENGINE_RACE_RETURN_IF_ERROR(log.slots().WriteKeys(bucket, begin, written, entries));
   }
   return Status::Ok();
 }
@@ -127,10 +126,6 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
       }
       ENGINE_RACE_RETURN_IF_ERROR(
           WriteBucket(*log, bucket, counts[bucket], zero_hash, record_of, piece));
-      if (bucket % geometry.buckets_per_file() == 0) {
-        ENGINE_RACE_RETURN_IF_ERROR(
-            log->LocateValue(bucket, 0).file->Truncate(geometry.value_file_bytes()));
-      }
     }
   }
   return WriteCounts(dir, options.paths, counts);
@@ -172,8 +167,8 @@ Status ReadEntries(BucketLog* log, uint32_t bucket, std::vector<format::KeyEntry
   constexpr uint64_t kPieceEntries = kPieceBytes / sizeof(format::KeyEntry);
   for (uint64_t begin = 0; begin < cut.logged_key_watermark; begin += kPieceEntries) {
     const uint64_t count = std::min(kPieceEntries, cut.logged_key_watermark - begin);
-    ENGINE_RACE_RETURN_IF_ERROR(log->KeyFile(bucket).Read(
-        piece.data(), count * sizeof(format::KeyEntry), log->KeyOffset(bucket, begin)));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        log->slots().ReadKeys(bucket, begin, RoundUp(count, format::kPageEntries), piece.data()));
     entries->insert(entries->end(), read, read + count);
   }
   entries->insert(entries->end(), cut.staged_keys.begin(), cut.staged_keys.end());

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "engine_race/log/device_format.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/segment_format.h"
 #include "engine_race/stats_file.h"
 
 namespace engine_race::harness {
@@ -49,11 +49,12 @@ uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed) {
 }
 
 bool IsStoreFile(const std::string& name) {
-  constexpr std::array<std::string_view, 19> kNames = {format::kManifestName,
+  constexpr std::array<std::string_view, 20> kNames = {format::kManifestName,
                                                        format::kManifestTempName,
                                                        format::kManifestDraftName,
                                                        format::kManifestUnfinishedName,
                                                        format::kRowsName,
+                                                       format::kSegmentTableName,
                                                        format::kMarkerName,
                                                        format::kMarkerTempName,
                                                        format::kLockName,
@@ -68,14 +69,10 @@ bool IsStoreFile(const std::string& name) {
                                                        format::kIndexRootTempName,
                                                        kStatsFileName,
                                                        kStatsTempName};
-  constexpr std::array<std::string_view, 4> kPrefixes = {
-      format::kKeyFilePrefix, format::kValueFilePrefix, format::kIndexFilePrefix,
-      format::kExtentTablePrefix};
+  constexpr std::array<std::string_view, 3> kPrefixes = {
+      format::kKeyFilePrefix, format::kValueFilePrefix, format::kIndexFilePrefix};
   if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
-  std::string_view numbered = name;
-  if (numbered.ends_with(format::kNewSuffix)) {
-    numbered.remove_suffix(std::string_view(format::kNewSuffix).size());
-  }
+  const std::string_view numbered = name;
   return std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](std::string_view prefix) {
     return numbered.starts_with(prefix) && IsFileNumber(numbered.substr(prefix.size()));
   });

@@ -159,7 +159,6 @@ TEST_F(CopyTest, AnEmptyStoreAndOneWithAllRecordsInOneBucket) {
 TEST_F(CopyTest, ValuesMayLieOnOtherPathsThanThoseOfTheSource) {
   const auto paths = [&](const std::vector<std::string>& names) {
     Options options = TinyLogOptions();
-    options.stripe_unit_bytes = 64 * 1024;
     for (const std::string& name : names) options.paths.push_back(dir_.Join(name));
     return options;
   };
@@ -181,7 +180,6 @@ TEST_F(CopyTest, FromADeviceAndOntoOne) {
   const LoopDevice second(uint64_t{16} << 20);
   if (!first.valid() || !second.valid()) GTEST_SKIP() << first.why() << second.why();
   Options options = TinyLogOptions();
-  options.stripe_unit_bytes = 64 * 1024;
   options.paths = {first.path()};
   Fill(options);
   options.paths = {second.path()};
@@ -239,7 +237,7 @@ TEST_F(CopyTest, AfterAPowerLossThePrefixThatSurvivedIsCopied) {
   {
     const auto log = OpenLog(options, source());
     store_id = log->store_id();
-    lost_value_offset = log->LocateValue(0, 205).offset;
+    lost_value_offset = log->slots().LocateValues(0, 205).offset;
   }
   NameAnotherPageCache(source(), store_id, 0);
   ASSERT_TRUE(Copy().ok());

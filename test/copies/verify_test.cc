@@ -54,8 +54,8 @@ class VerifyTest : public testing::Test {
       const std::string value = ValueOf(key, 1);
       EXPECT_TRUE(log->Append(key, key % 10 == 7 ? nullptr : value.data()).ok());
     }
-    value_offset_ = log->LocateValue(0, 12).offset;
-    key_offset_ = log->KeyOffset(0, 13);
+    value_offset_ = log->slots().LocateValues(0, 12).offset;
+    key_offset_ = log->slots().LocateKeys(0, 13).offset;
     staged_value_place_ = log->geometry().ValuePlaceOffset(0, 0);
   }
 
@@ -140,7 +140,7 @@ TEST_F(VerifyTest, AnotherValueOfTheSameIndexBitsIsBad) {
       ASSERT_TRUE(log->Append(kVerifiedRecords + i, values.first.data()).ok());
     }
     ASSERT_EQ(log->LoggedValueWatermark(0), kVerifiedRecords + 4);
-    offset = log->LocateValue(0, kVerifiedRecords + 1).offset;
+    offset = log->slots().LocateValues(0, kVerifiedRecords + 1).offset;
   }
   ASSERT_TRUE(Run().ok());
   Overwrite(dir_.Join("value_00"), values.second.data(), values.second.size(), offset);

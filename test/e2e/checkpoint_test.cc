@@ -96,7 +96,6 @@ TEST_F(CheckpointTest, KeepsTheKeysOfAPart) {
 TEST_F(CheckpointTest, OfAStripedStoreLiesInOneDirectory) {
   Options options = TinyOptions();
   options.paths = {dir_.Join("p0"), dir_.Join("p1"), dir_.Join("p2")};
-  options.stripe_unit_bytes = kMinStripeUnitBytes;
   Contents contents;
   auto store = OpenStore(source(), options);
   Change(store.get(), 0, 2000, &contents);

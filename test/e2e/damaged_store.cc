@@ -114,9 +114,10 @@ MetadataState CompareCounts(const StoreLayout& layout, const std::string& sound,
 
 MetadataState CompareRows(const BaseStore& base, const std::string& damaged, uint32_t bucket) {
   constexpr size_t kWordBytes = sizeof(uint64_t);
-  const uint64_t head = bucket * base.layout.geometry().rows_stride_bytes();
+  const uint64_t head = base.layout.RowHeadOffset(bucket);
   const auto is_at = [&](const std::string& bytes, uint64_t offset, size_t size) {
-    return bytes.compare(offset, size, damaged, offset, size) == 0;
+    return offset + size <= std::min(bytes.size(), damaged.size()) &&
+           bytes.compare(offset, size, damaged, offset, size) == 0;
   };
   const std::string& sound = base.image.file(format::kRowsName);
   const auto was_once = [&](uint64_t offset, size_t size) {
@@ -127,15 +128,18 @@ MetadataState CompareRows(const BaseStore& base, const std::string& damaged, uin
            });
   };
   const auto is_zero = [&](uint64_t offset) {
-    return damaged.compare(offset, kWordBytes, std::string(kWordBytes, '\0')) == 0;
+    return offset + kWordBytes <= damaged.size() &&
+           damaged.compare(offset, kWordBytes, std::string(kWordBytes, '\0')) == 0;
   };
-  if (!base.layout.table(bucket).has_rows() || is_zero(head)) return MetadataState::kSame;
   if (!was_once(head, kWordBytes)) return MetadataState::kUnreadable;
   const bool is_own_head = is_at(sound, head, kWordBytes);
   MetadataState state = is_own_head ? MetadataState::kSame : MetadataState::kOther;
-  const uint64_t rows = head + sizeof(format::RowsHead);
-  const uint64_t end = rows + base.layout.table(bucket).rows().size() * sizeof(format::RowImages);
-  for (uint64_t image = rows; image < end; image += sizeof(format::RowImage)) {
+  std::vector<uint64_t> images;
+  for (uint32_t row = 0; row < base.layout.table(bucket).rows().size(); ++row) {
+    const uint64_t offset = base.layout.RowOffset(bucket, row);
+    images.insert(images.end(), {offset, offset + sizeof(format::RowImage)});
+  }
+  for (const uint64_t image : images) {
     if (is_at(sound, image, sizeof(format::RowImage))) continue;
     const uint64_t last = image + sizeof(format::RowImage) - kWordBytes;
     const bool has_own_words = is_at(sound, image, kWordBytes) && is_at(sound, last, kWordBytes);

@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "engine_race/base/sys.h"
-#include "engine_race/log/device_format.h"
-#include "engine_race/log/extents.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/segment_format.h"
 #include "engine_race/store.h"
 #include "test/e2e/engine_fixture.h"
 #include "test/loop_device.h"
@@ -39,7 +38,6 @@ class DeviceStoreTest : public testing::Test {
     options_.file_count = 2;
     options_.bucket_capacity_records = 1 << 20;
     options_.value_group_bytes = 16 * 1024;
-    options_.stripe_unit_bytes = kMinStripeUnitBytes;
     options_.memory_budget_bytes = 32 * kMiB;
     options_.paths = {first_.path(), second_.path()};
   }
@@ -113,14 +111,15 @@ class DeviceStoreTest : public testing::Test {
     EXPECT_EQ(status.code(), expected) << status.ToString();
     return report;
   }
-  // Entries [begin, end) of a path's extent table, as if never written.
-  void EraseExtents(uint32_t path, uint64_t begin, uint64_t end) {
+  // Entries [begin, end) of a path's segments, as if never written. The path has one file.
+  void EraseSegments(uint32_t path, uint64_t begin, uint64_t end) {
     UniqueFd fd;
-    ASSERT_TRUE(
-        sys::OpenAt(AT_FDCWD, dir_.Join("store/" + ExtentTableName(path)), O_RDWR, 0, &fd).ok());
-    const std::string zeros((end - begin) * sizeof(format::ExtentEntry), '\0');
+    ASSERT_TRUE(sys::OpenAt(AT_FDCWD, dir_.Join(std::string("store/") + format::kSegmentTableName),
+                            O_RDWR, 0, &fd)
+                    .ok());
+    const std::string zeros((end - begin) * sizeof(format::SegmentEntry), '\0');
     ASSERT_TRUE(sys::PwriteFull(fd.get(), zeros.data(), zeros.size(),
-                                format::kExtentEntriesOffset + begin * sizeof(format::ExtentEntry))
+                                path * kIoAlignment + begin * sizeof(format::SegmentEntry))
                     .ok());
   }
 

@@ -57,7 +57,6 @@ TEST(DeviceKillTest, WhatWasAcknowledgedIsThere) {
   options.bucket_count = 4;
   options.file_count = 2;
   options.value_group_bytes = 16 * 1024;
-  options.stripe_unit_bytes = kMinStripeUnitBytes;
   options.memory_budget_bytes = 32 * kMiB;
   options.paths = {first.path(), second.path()};
 

@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "engine_race/base/sys.h"
-#include "engine_race/log/device_format.h"
-#include "engine_race/log/extents.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/segment_format.h"
 #include "test/e2e/device_fixture.h"
 #include "test/faults/system_calls.h"
 

@@ -362,7 +362,7 @@ TEST_F(EngineOpenTest, MissingOrShortenedFilesAreCorruption) {
     EXPECT_FALSE(fs::exists(store_ + "/" + name)) << "made anew";
     fs::rename(dir_.Join("kept"), store_ + "/" + name);
   }
-  const std::string shortened = store_ + "/value_05";
+  const std::string shortened = store_ + "/" + format::kStagingKeysName;
   const uint64_t size_bytes = fs::file_size(shortened);
   fs::resize_file(shortened, 4096);
   ExpectRefused(kCorruption);

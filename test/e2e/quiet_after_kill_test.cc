@@ -68,16 +68,12 @@ Options LargeGroups() {
 // Makes the store, with space for all that a round writes: a write that has to find space first is
 // waited for whoever makes it, and it is the others that this is about.
 void MakeStore(const std::string& dir) {
-  constexpr uint64_t kReservedBytes = uint64_t{32} << 20;
+  constexpr uint64_t kReservedRecords = 8192;
   StoreFiles files;
   ASSERT_TRUE(OpenStoreFiles(LargeGroups(), dir, &files).ok());
   for (uint32_t bucket = 0; bucket < kThreadCount; ++bucket) {
-    bool supported = false;
-    ASSERT_TRUE(files.values.Locate(bucket, 0)
-                    .file
-                    ->Reserve(/*keep_size=*/true, files.values.Locate(bucket, 0).offset,
-                              kReservedBytes, &supported)
-                    .ok());
+    ASSERT_TRUE(files.slots.Give(bucket, 0, kReservedRecords).ok());
+    ASSERT_TRUE(files.slots.ReserveValues(bucket, 0, kReservedRecords).ok());
   }
 }
 
@@ -92,7 +88,7 @@ uint64_t HashOfUnlogged(const StoreFiles& files, const std::vector<BucketState>&
     for (uint64_t first = state.logged_value_watermark; first + group_records <= state.record_count;
          first += group_records) {
       for (const uint64_t slot : {first, first + group_records - 1}) {
-        EXPECT_TRUE(files.values.Read(bucket, slot, 1, buffer.data()).ok());
+        EXPECT_TRUE(files.slots.ReadValues(bucket, slot, 1, buffer.data()).ok());
         hash = Hash64(buffer.data(), kValueBytes, hash);
       }
     }

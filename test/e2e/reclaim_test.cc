@@ -51,7 +51,6 @@ TEST_P(ReclaimRoundsTest, SmallRegionsAreReclaimed) {
 // Rows are punched out of the stripes of both paths.
 TEST_P(ReclaimRoundsTest, StripedRegionsAreReclaimed) {
   options_.paths = {dir_.Join("a"), dir_.Join("b")};
-  options_.stripe_unit_bytes = kMinStripeUnitBytes;
   options_.bucket_capacity_records = 4 * kRowRecords;
   ASSERT_NO_FATAL_FAILURE(FillAndReclaim(slot_count() * 3 / 8));
 }

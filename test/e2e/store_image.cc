@@ -125,23 +125,35 @@ StoreLayout::StoreLayout(const StoreImage& image, const std::string& dir) : imag
 }
 
 void StoreLayout::ReadTables(const std::string& dir) {
+  files_.identity.geometry = geometry_;
+  files_.identity.store_id = store_id_;
+  files_.slots.Init(geometry_, OwnDirectory());
+  StoreImage alone;
+  alone.nodes.insert(*image_.nodes.find(format::kSegmentTableName));
   const auto rows = image_.nodes.find(format::kRowsName);
-  StoreFiles files;
-  files.identity.geometry = geometry_;
-  files.identity.store_id = store_id_;
-  if (rows != image_.nodes.end()) {
-    StoreImage alone;
-    alone.nodes.insert(*rows);
-    alone.WriteTo(dir);
-    const Status opened = io::File::OpenPath(dir + "/" + format::kRowsName, io::Access::kRead,
-                                             io::Caching::kBuffered, &files.rows);
-    fs::remove_all(dir);
+  if (rows != image_.nodes.end()) alone.nodes.insert(*rows);
+  alone.WriteTo(dir);
+  const auto open = [&](const char* name, io::File* file) {
+    const Status opened =
+        io::File::OpenPath(dir + "/" + name, io::Access::kRead, io::Caching::kBuffered, file);
     if (!opened.ok()) throw std::runtime_error(opened.ToString());
+  };
+  open(format::kSegmentTableName, files_.slots.mutable_table_file());
+  if (rows != image_.nodes.end()) open(format::kRowsName, &files_.rows);
+  fs::remove_all(dir);
+  uint64_t damaged_count = 0;
+  const Status loaded = files_.slots.Load(store_id_, /*read_only=*/true, &damaged_count);
+  if (!loaded.ok() || damaged_count != 0) {
+    throw std::runtime_error("the table of a sound store is not read");
   }
   for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
     bool damaged = false;
-    const Status read = ReadRows(files, bucket, &tables_.emplace_back(), &damaged);
+    const Status read = ReadRows(files_, bucket, &tables_.emplace_back(), &damaged);
     if (!read.ok() || damaged) throw std::runtime_error("the rows of a sound store are not read");
+    uint64_t number = 0;
+    for (uint64_t i = 0; i < files_.slots.table().SegmentEnd(bucket); ++i) {
+      if (files_.slots.NumberOf(bucket, i, &number)) bucket_of_segment_[number] = bucket;
+    }
   }
 }
 
@@ -168,11 +180,10 @@ bool StoreLayout::IsStaged(uint32_t bucket, uint64_t slot, format::WordKind logg
 
 Extent StoreLayout::KeyExtent(uint32_t bucket, uint64_t slot) const {
   constexpr uint64_t kBytes = sizeof(format::KeyEntry);
-  const uint32_t per_file = geometry_.buckets_per_file();
   uint64_t sequence = 0;
   if (!IsStaged(bucket, slot, format::WordKind::kLoggedKeys, &sequence)) {
-    return {Numbered(format::kKeyFilePrefix, bucket / per_file),
-            bucket % per_file * geometry_.key_region_bytes() + slot * kBytes, kBytes};
+    const SlotLocation location = files_.slots.LocateKeys(bucket, slot);
+    return {Numbered(format::kKeyFilePrefix, location.file_number), location.offset, kBytes};
   }
   const uint32_t group = geometry_.keys_per_group();
   const uint64_t place = Payload(bucket, format::WordKind::kKeyPlaces) >>
@@ -185,11 +196,10 @@ Extent StoreLayout::KeyExtent(uint32_t bucket, uint64_t slot) const {
 }
 
 Extent StoreLayout::ValueExtent(uint32_t bucket, uint64_t slot) const {
-  const uint32_t per_file = geometry_.buckets_per_file();
   uint64_t sequence = 0;
   if (!IsStaged(bucket, slot, format::WordKind::kLoggedValues, &sequence)) {
-    return {Numbered(format::kValueFilePrefix, bucket / per_file),
-            bucket % per_file * geometry_.value_region_bytes() + slot * kValueBytes, kValueBytes};
+    const SlotLocation location = files_.slots.LocateValues(bucket, slot);
+    return {Numbered(format::kValueFilePrefix, location.file_number), location.offset, kValueBytes};
   }
   const uint32_t group = geometry_.values_per_group();
   const uint64_t place = Payload(bucket, format::WordKind::kValuePlaces) >>
@@ -201,19 +211,37 @@ Extent StoreLayout::ValueExtent(uint32_t bucket, uint64_t slot) const {
           kValueBytes};
 }
 
+uint64_t StoreLayout::RowOffset(uint32_t bucket, uint32_t row) const {
+  const uint32_t in_segment = geometry_.rows_per_segment();
+  uint64_t number = 0;
+  if (!files_.slots.NumberOf(bucket, row / in_segment, &number)) {
+    throw std::runtime_error("a row of a sound store has no place");
+  }
+  return geometry_.RowsOffset(number) + row % in_segment * sizeof(format::RowImages);
+}
+
 int64_t StoreLayout::BucketAt(const std::string& file, uint64_t offset) const {
-  const auto in_log = [&](const char* prefix, uint64_t region_bytes) -> int64_t {
-    const auto number = static_cast<uint64_t>(std::stoul(file.substr(std::strlen(prefix))));
-    return static_cast<int64_t>(number * geometry_.buckets_per_file() + offset / region_bytes);
+  // Places that no bucket has are nobody's.
+  const auto of_number = [&](uint64_t number) -> int64_t {
+    const auto found = bucket_of_segment_.find(number);
+    return found == bucket_of_segment_.end() ? geometry_.bucket_count : found->second;
   };
+  const auto in_log = [&](const char* prefix, uint64_t segment_bytes) {
+    const auto number = static_cast<uint32_t>(std::stoul(file.substr(std::strlen(prefix))));
+    return of_number(
+        files_.slots.table().NumberOf({number, static_cast<uint32_t>(offset / segment_bytes)}));
+  };
+  if (file == format::kSegmentTableName) return of_number(offset / sizeof(format::SegmentEntry));
   if (file == format::kRowsName) {
-    return static_cast<int64_t>(offset / geometry_.rows_stride_bytes());
+    const uint64_t rows = geometry_.RowsOffset(0);
+    return offset < rows ? static_cast<int64_t>(offset / sizeof(format::RowsHead))
+                         : of_number((offset - rows) / (geometry_.RowsOffset(1) - rows));
   }
   if (file.starts_with(format::kKeyFilePrefix)) {
-    return in_log(format::kKeyFilePrefix, geometry_.key_region_bytes());
+    return in_log(format::kKeyFilePrefix, format::kSegmentKeyBytes);
   }
   if (file.starts_with(format::kValueFilePrefix)) {
-    return in_log(format::kValueFilePrefix, geometry_.value_region_bytes());
+    return in_log(format::kValueFilePrefix, format::kSegmentValueBytes);
   }
   if (file == format::kStagingCountsName) {
     return static_cast<int64_t>(offset / sizeof(format::BucketCounts));

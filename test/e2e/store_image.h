@@ -12,6 +12,7 @@
 #include "engine_race/log/format.h"
 #include "engine_race/log/geometry.h"
 #include "engine_race/log/slot_table.h"
+#include "engine_race/log/store_files.h"
 
 namespace engine_race::test {
 
@@ -54,6 +55,9 @@ class StoreLayout {
     return Payload(bucket, format::WordKind::kRecords);
   }
   const SlotTable& table(uint32_t bucket) const { return tables_[bucket]; }
+  // Where the rows' head of a bucket lies in their file, and the images of a row.
+  uint64_t RowHeadOffset(uint32_t bucket) const { return geometry_.RowHeadOffset(bucket); }
+  uint64_t RowOffset(uint32_t bucket, uint32_t row) const;
   // The slots that hold counted records, ascending. In a bucket without rows they are the sequence
   // numbers.
   const std::vector<uint64_t>& held_slots(uint32_t bucket) const { return held_slots_[bucket]; }
@@ -75,6 +79,9 @@ class StoreLayout {
   const StoreImage& image_;
   Geometry geometry_;
   uint64_t store_id_ = 0;
+  StoreFiles files_;
+  // By the numbers of the segments' entries.
+  std::map<uint64_t, uint32_t> bucket_of_segment_;
   std::vector<SlotTable> tables_;
   std::vector<std::vector<uint64_t>> held_slots_;
 };

@@ -26,7 +26,6 @@ Options StripedOptions(const TempDir& dir, uint32_t path_count) {
   Options options = TinyOptions();
   options.bucket_count = kBucketCount;
   options.value_group_bytes = 16384;
-  options.stripe_unit_bytes = kMinStripeUnitBytes;
   for (uint32_t i = 0; i < path_count; ++i) {
     options.paths.push_back(dir.Join("disks/" + std::to_string(i)));
   }
@@ -111,7 +110,8 @@ TEST_P(StripedStoreTest, HoldsWhatIsWrittenThroughReopenings) {
     least = std::min(least, BytesOn(path));
     most = std::max(most, BytesOn(path));
   }
-  EXPECT_GT(least * 3, most * 2) << "the paths share the load";
+  // A few segments each, not all of which are full.
+  EXPECT_GT(least * 2, most) << "the paths share the load";
 }
 
 TEST_P(StripedStoreTest, ManyWritersAndReadersAtOnce) {
@@ -184,15 +184,15 @@ class StripedDamageTest : public testing::Test {
 };
 
 TEST_F(StripedDamageTest, AFlippedByteIsCorruptionOfItsPath) {
-  // The middle of the value of key number 18 * 8 + 3: slot 18 of bucket 3, unit 1, path 4 % 3.
+  // The middle of the value of key number 18 * 8 + 3: slot 18 of bucket 3, segment 0, path 3 % 3.
   const uint64_t key = Key(18 * kBucketCount + 3);
-  const std::string path = options_.paths[1];
+  const std::string path = options_.paths[0];
   std::string file;
   uint64_t offset = 0;
   {
     StoreFiles files;
     ASSERT_TRUE(OpenStoreFilesToRead(dir_.Join("store"), &files).ok());
-    const ValueLocation location = files.values.Locate(3, 18);
+    const SlotLocation location = files.slots.LocateValues(3, 18);
     file = location.file->name();
     ASSERT_TRUE(file.ends_with(" of " + path)) << file;
     offset = location.offset + 2000;

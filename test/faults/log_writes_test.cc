@@ -46,11 +46,11 @@ TEST(LogWritesTest, EveryLoggedGroupWasWrittenByACallThatHasEnded) {
   const uint64_t logged_watermark = log->LoggedValueWatermark(0);
   ASSERT_EQ(logged_watermark, kCount);
   for (uint64_t slot = 0; slot < logged_watermark; ++slot) {
-    ASSERT_EQ(notes.WriteCount("value_00", log->LocateValue(0, slot).offset), 1) << slot;
+    ASSERT_EQ(notes.WriteCount("value_00", log->slots().LocateValues(0, slot).offset), 1) << slot;
   }
   // Two groups of keys are full.
   for (uint64_t slot = 0; slot < 512; ++slot) {
-    ASSERT_EQ(notes.WriteCount("key_00", log->KeyOffset(0, slot)), 1) << slot;
+    ASSERT_EQ(notes.WriteCount("key_00", log->slots().LocateKeys(0, slot).offset), 1) << slot;
   }
 }
 

@@ -61,7 +61,6 @@ Options ScenarioOptions(SyncMode sync_mode) {
 
 Options StripedIn(const std::string& dir, Options options) {
   options.paths = {dir + "/path0", dir + "/path1"};
-  options.stripe_unit_bytes = kMinStripeUnitBytes;
   return options;
 }
 

@@ -171,7 +171,7 @@ void Damaged::ForgePaths(uint64_t store_id, Input* input) {
   std::memcpy(&paths, bytes.data() + sizeof(format::Manifest), sizeof(paths));
   const uint64_t choice = input->Take(1);
   if (choice % 4 == 0) paths.path_count = static_cast<uint32_t>(input->Take(1));
-  if (choice % 4 == 1) paths.stripe_unit_bytes = input->Take(4);
+  if (choice % 4 == 1) paths.segment_records = input->Take(4);
   if (choice % 2 == 0) {
     const std::string names = input->TakeBytes(input->Take(1));
     std::memcpy(paths.names, names.data(), std::min(names.size(), sizeof(paths.names)));

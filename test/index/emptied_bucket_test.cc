@@ -35,9 +35,9 @@ class EmptiedBucketTest : public PagedIndexFixture {
     first_ = log_->geometry().FirstKeyOf(kLost);
     ASSERT_NO_FATAL_FAILURE(WriteAll(first_));
     ASSERT_TRUE(index_->Save(~uint64_t{0}).ok());
-    const std::string key_log = dir_.Join(log_->KeyFile(kLost).name());
-    const uint64_t offset = log_->KeyOffset(kLost, 0);
-    const uint64_t bytes = log_->KeyOffset(kLost, kEmptiedRecords) - offset;
+    const std::string key_log = dir_.Join(log_->slots().LocateKeys(kLost, 0).file->name());
+    const uint64_t offset = log_->slots().LocateKeys(kLost, 0).offset;
+    const uint64_t bytes = log_->slots().LocateKeys(kLost, kEmptiedRecords).offset - offset;
     const uint64_t store_id = log_->store_id();
     Close();
     LoseBytes(key_log, offset, bytes);

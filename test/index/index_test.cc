@@ -281,7 +281,7 @@ TEST(IndexTest, KeyLogThatEndsEarlyIsDamage) {
     std::vector<KeyRecord> records = MakeRecords(Shape::kUniform, 256 * 20, Order::kAlong);
     WriteRecords(dir.path(), &records);
     const std::unique_ptr<BucketLog> log = OpenLog(OneBucket(), dir.path());
-    ASSERT_TRUE(log->KeyFile(0).Truncate(4096 * 10).ok());
+    ASSERT_TRUE(log->slots().LocateKeys(0, 0).file->Truncate(4096 * 10).ok());
     BuildLimits limits = GiantLimits();
     limits.giant_records = giant_records;
     TestIndex index(log.get(), OneBucket(), limits);
@@ -300,8 +300,10 @@ TEST(IndexTest, BucketsThatCannotBeReadAreLeftOutAndReadLater) {
     options.io_backend = IoBackend::kPsync;
     ASSERT_TRUE(harness::FillKeyLogs(options, dir.path(), 20000, kSeed).ok());
     const std::unique_ptr<BucketLog> log = OpenLog(options, dir.path());
-    const int key_fd = log->KeyFile(9).fd();
-    const auto is_broken = [&](uint32_t bucket) { return log->KeyFile(bucket).fd() == key_fd; };
+    const int key_fd = log->slots().LocateKeys(9, 0).file->fd();
+    const auto is_broken = [&](uint32_t bucket) {
+      return log->slots().LocateKeys(bucket, 0).file->fd() == key_fd;
+    };
     const UniqueFd saved(::dup(key_fd));
     const UniqueFd directory(::open(dir.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     BuildLimits limits = GiantLimits();
@@ -321,7 +323,7 @@ TEST(IndexTest, BucketsThatCannotBeReadAreLeftOutAndReadLater) {
     const Status again = index.BuildAgain(9);
     EXPECT_EQ(again.code(), Code::kIOError);
     EXPECT_NE(again.message().find("bucket 9"), std::string::npos) << again.ToString();
-    EXPECT_NE(again.message().find(log->KeyFile(9).name()), std::string::npos);
+    EXPECT_NE(again.message().find(log->slots().LocateKeys(9, 0).file->name()), std::string::npos);
     ASSERT_GE(::dup2(saved.get(), key_fd), 0);
     for (uint32_t bucket = 0; bucket < 16; ++bucket) {
       if (is_broken(bucket)) {

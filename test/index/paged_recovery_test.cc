@@ -89,9 +89,10 @@ TEST_F(PagedRecoveryTest, ExtentsDoNotHideRecordsThatACutBringsBack) {
   }
   ASSERT_TRUE(Eventually([&] { return index_->written_bytes() > written_bytes; }));
   ASSERT_TRUE(index_->Save(~uint64_t{0}).ok());
-  const std::string key_log = PathTo(log_->KeyFile(0).name());
-  const uint64_t lost_offset = log_->KeyOffset(0, cut);
-  const uint64_t lost_bytes = log_->KeyOffset(0, log_->RecordCount(0)) - lost_offset;
+  const std::string key_log = PathTo(log_->slots().LocateKeys(0, 0).file->name());
+  const uint64_t lost_offset = log_->slots().LocateKeys(0, cut).offset;
+  const uint64_t lost_bytes =
+      log_->slots().LocateKeys(0, log_->RecordCount(0)).offset - lost_offset;
   const uint64_t store_id = log_->store_id();
   Close();
   LoseBytes(key_log, lost_offset, lost_bytes);

@@ -33,10 +33,7 @@ class KeyLogFault : public SystemCallHook {
   long OnCall(SystemCall* call) override {
     if (call->kind != CallKind::kPread) return call->Proceed();
     for (uint32_t b = 0; b < kBuckets; ++b) {
-      const auto begin = static_cast<off_t>(log_.KeyOffset(b, 0));
-      const auto end =
-          static_cast<off_t>(log_.KeyOffset(b, log_.geometry().bucket_capacity_records));
-      if (call->fd != log_.KeyFile(b).fd() || call->offset < begin || call->offset >= end) continue;
+      if (!IsOf(b, *call)) continue;
       ++reads[b];
       if (b != kBad) continue;
       if (on_bad) on_bad();
@@ -51,6 +48,18 @@ class KeyLogFault : public SystemCallHook {
   std::function<void()> on_bad;
 
  private:
+  bool IsOf(uint32_t bucket, const SystemCall& call) const {
+    for (uint64_t slot = 0; slot < log_.slots().SlotEnd(bucket); slot += format::kSegmentRecords) {
+      const SlotLocation keys = log_.slots().LocateKeys(bucket, slot, format::kSegmentRecords);
+      const auto begin = static_cast<off_t>(keys.offset);
+      if (call.fd == keys.file->fd() && call.offset >= begin &&
+          call.offset < begin + static_cast<off_t>(format::kSegmentKeyBytes)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   const BucketLog& log_;
 };
 
@@ -114,7 +123,8 @@ TEST_F(UnreadBucketsTest, TheFaultIsTheBucketsAlone) {
   }
   const Status status = Find(kBad, 0);
   EXPECT_NE(status.message().find("bucket 1"), std::string::npos) << status.ToString();
-  EXPECT_NE(status.message().find(log_->KeyFile(kBad).name()), std::string::npos);
+  EXPECT_NE(status.message().find(log_->slots().LocateKeys(kBad, 0).file->name()),
+            std::string::npos);
   size_t count = 0;
   EXPECT_EQ(Collect(kBad, kLatestVersion, &count).code(), Code::kIOError);
   EXPECT_TRUE(Collect(2, kLatestVersion, &count).ok());

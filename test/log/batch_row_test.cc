@@ -135,6 +135,7 @@ TEST(BatchRowTest, TheSpaceBehindTheRowsGoesBeforeAnAppend) {
   const TempDir dir;
   RowParts store(TinyLogOptions(), dir.path());
   store.parts.AppendKeys(0, 256);
+  ASSERT_TRUE(store.parts.context.files.slots.Give(0, 0, 1024).ok());
   store.bucket(0).reserved_value_bytes = 1024 * kValueBytes;
   int punch_count = 0;
   CallWatch watch([&](SystemCall* call) {

@@ -69,9 +69,11 @@ bool Says(const Status& status, const std::string& words) {
 TEST_F(DescriptorsTest, PathsAndDevicesAreCounted) {
   Geometry geometry = GeometryFrom(Options());
   constexpr uint64_t kRest = kOwnDescriptors + kSpareDescriptors;
-  EXPECT_EQ(DescriptorsOf(geometry, 0, 0), 64 + kRest);
-  EXPECT_EQ(DescriptorsOf(geometry, 64, 0), 32 + 64 * 34 + kRest);
-  EXPECT_EQ(DescriptorsOf(geometry, 1, 3), 32 + 34 + 6 + kRest);
+  EXPECT_EQ(DescriptorsOf(geometry, 0, 0), 2 * 32 + kRest);
+  geometry.path_count = 64;
+  EXPECT_EQ(DescriptorsOf(geometry, 64, 0), 2 * 64 + 2 * 64 + kRest);
+  geometry.path_count = 4;
+  EXPECT_EQ(DescriptorsOf(geometry, 1, 3), 2 * (8 + 3) + 2 + kRest);
 }
 
 TEST_F(DescriptorsTest, TooFewAreARefusalThatMakesNothing) {
@@ -93,10 +95,11 @@ TEST_F(DescriptorsTest, AStoreThatExistsIsRefusedTheSameWay) {
   std::unique_ptr<Store> store;
   ASSERT_TRUE(Open(&store).ok());
   store.reset();
+  const uint64_t needed = need();
   EXPECT_EQ(InChild([&] {
-              if (!Limit(InUse() + need() - 2)) return 1;
+              if (!Limit(InUse() + needed - 2)) return 1;
               options_.paths.clear();  // those in the manifest
-              return Says(Open(&store), std::to_string(need())) ? 0 : 2;
+              return Says(Open(&store), std::to_string(needed)) ? 0 : 2;
             }),
             0);
 }

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "engine_race/copies/copies.h"
-#include "engine_race/log/extents.h"
 #include "engine_race/log/store_files.h"
 #include "test/log/log_test_util.h"
 #include "test/loop_device.h"
@@ -22,7 +21,6 @@ class DeviceLockTest : public testing::Test {
   void SetUp() override {
     if (!loop_.valid()) GTEST_SKIP() << "no loop devices here: " << loop_.why();
     options_ = test::TinyLogOptions();
-    options_.stripe_unit_bytes = kMinStripeUnitBytes;
     options_.paths = {loop_.path()};
     StoreFiles files;
     const Status made = OpenStoreFiles(options_, Dir(), &files);
@@ -79,27 +77,6 @@ TEST_F(DeviceLockTest, NorIsOneThatIsBeingVerified) {
   EXPECT_TRUE(Overwrite().ok()) << "of a closed store it is the user's to take";
   StoreFiles files;
   EXPECT_EQ(OpenStoreFiles(options_, Dir(), &files).code(), Code::kCorruption);
-}
-
-// The table is that of a larger device, of full length, though only a hole.
-TEST_F(DeviceLockTest, ATableForAnotherDeviceIsNotLoaded) {
-  UniqueFd dir_fd;
-  ASSERT_TRUE(sys::OpenDirectory(Dir(), false, &dir_fd).ok());
-  {
-    io::File file;
-    ASSERT_TRUE(io::File::Open(dir_fd.get(), ExtentTableName(0), io::Access::kReadWrite,
-                               io::Caching::kBuffered, &file)
-                    .ok());
-    const auto count = static_cast<uint32_t>(format::kMaxExtentCount);
-    ASSERT_TRUE(WriteHeaderBlock(file, {store_id_, 0, 1, count, kMinStripeUnitBytes}).ok());
-    ASSERT_TRUE(
-        file.Truncate(format::kExtentEntriesOffset + count * sizeof(format::ExtentEntry)).ok());
-  }
-  StoreFiles files;
-  const Status refused = OpenStoreFiles(options_, Dir(), &files);
-  EXPECT_EQ(refused.code(), Code::kCorruption);
-  // Not what the table itself says when it is loaded: that its mark does not match.
-  EXPECT_NE(refused.message().find("header"), std::string::npos) << refused.ToString();
 }
 
 }  // namespace

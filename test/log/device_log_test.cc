@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine_race/log/device_format.h"
-#include "engine_race/log/extents.h"
+#include "engine_race/log/segment_format.h"
 #include "test/faults/system_calls.h"
 #include "test/log/batch_test_util.h"
 #include "test/log/log_test_util.h"
@@ -22,11 +21,10 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-// Sixteen extents of 64 values.
-constexpr uint64_t kDeviceBytes = 5 * kMiB;
-constexpr uint64_t kExtentValues = 64;
+// Sixteen segments.
+constexpr uint64_t kDeviceBytes = 17 * kMiB;
 
-// Follows writes and flushes of the device and of the extent table.
+// Follows writes and flushes of the device and of the table of segments.
 class FlushWatch : public SystemCallHook {
  public:
   explicit FlushWatch(std::string device) : device_(std::move(device)) {}
@@ -36,7 +34,7 @@ class FlushWatch : public SystemCallHook {
       return call->Proceed();
     }
     const std::string path = PathOf(*call);
-    const bool table = path.find(format::kExtentTablePrefix) != std::string::npos;
+    const bool table = path.ends_with(format::kSegmentTableName);
     const std::lock_guard lock(mutex_);
     if (call->kind == CallKind::kFdatasync) {
       if (table && fail_table_flushes) {
@@ -53,8 +51,7 @@ class FlushWatch : public SystemCallHook {
       }
       return call->Proceed();
     }
-    // The table's own mark may lie about: what it says is true, only old.
-    if (table && call->offset >= static_cast<off_t>(format::kExtentEntriesOffset)) {
+    if (table) {
       ++entry_write_count;
       table_dirty_ = true;
     }
@@ -80,7 +77,6 @@ class DeviceLogTest : public testing::Test {
   void SetUp() override {
     if (!device_.valid()) GTEST_SKIP() << "no loop devices here: " << device_.why();
     options_ = TinyLogOptions();
-    options_.stripe_unit_bytes = kMinStripeUnitBytes;
     options_.paths = {device_.path()};
     Open();
   }
@@ -110,9 +106,9 @@ class DeviceLogTest : public testing::Test {
   void LosePower(uint64_t begin, uint64_t end) {
     const uint64_t store_id = log_->store_id();
     log_.reset();
-    const std::string zeros((end - begin) * sizeof(format::ExtentEntry), '\0');
-    Overwrite(dir_.Join("store/" + ExtentTableName(0)), zeros.data(), zeros.size(),
-              format::kExtentEntriesOffset + begin * sizeof(format::ExtentEntry));
+    const std::string zeros((end - begin) * sizeof(format::SegmentEntry), '\0');
+    Overwrite(dir_.Join(std::string("store/") + format::kSegmentTableName), zeros.data(),
+              zeros.size(), begin * sizeof(format::SegmentEntry));
     LoseStaging(Dir());
     Restart(Dir(), store_id, options_.bucket_count);
   }
@@ -129,21 +125,21 @@ TEST_F(DeviceLogTest, DeviceAndTableAreFlushedBeforeTheCounts) {
   FlushWatch watch(device_.path());
   const ScopedHook hook(&watch);
   for (uint64_t round = 0; round < 4; ++round) {
-    Append(round * 100, (round + 1) * 100);
+    Append(round * 300, (round + 1) * 300);
     ASSERT_TRUE(log_->Sync().ok());
   }
   EXPECT_EQ(watch.early_flush_count, 0);
   EXPECT_EQ(watch.counts_flush_count, 4);
-  EXPECT_EQ(watch.entry_write_count, 7) << "400 values take seven extents";
+  EXPECT_EQ(watch.entry_write_count, 5) << "1200 values take five segments";
   EXPECT_EQ(watch.table_flush_count, 4);
-  // No new extent, no flush of the table.
-  Append(400, 410);
+  // No new segment, no flush of the table.
+  Append(1200, 1210);
   ASSERT_TRUE(log_->Sync().ok());
   EXPECT_EQ(watch.table_flush_count, 4);
 }
 
 TEST_F(DeviceLogTest, ATableThatCannotBeFlushedFailsTheSync) {
-  Append(0, 200);
+  Append(0, 600);
   {
     FlushWatch watch(device_.path());
     const ScopedHook hook(&watch);
@@ -158,27 +154,27 @@ TEST_F(DeviceLogTest, ATableThatCannotBeFlushedFailsTheSync) {
   FlushWatch watch(device_.path());
   const ScopedHook hook(&watch);
   Open();
-  EXPECT_EQ(PrefixLength(), 200u);
+  EXPECT_EQ(PrefixLength(), 600u);
   ASSERT_TRUE(log_->Sync().ok());
-  EXPECT_GE(watch.entry_write_count, 4) << "written anew for the flush that counts";
-  EXPECT_EQ(watch.early_flush_count, 1) << "the mark that the counts are in doubt";
+  EXPECT_GE(watch.entry_write_count, 1) << "written anew for the flush that counts";
+  EXPECT_EQ(watch.early_flush_count, 0);
 }
 
 TEST_F(DeviceLogTest, WhatWasSyncedOutlivesThePower) {
-  Append(0, 2 * kExtentValues);
+  Append(0, 2 * format::kSegmentRecords);
   ASSERT_TRUE(log_->Sync().ok());
-  Append(2 * kExtentValues, 6 * kExtentValues);
-  // Of the extents since, the first is lost and the others are not.
+  Append(2 * format::kSegmentRecords, 6 * format::kSegmentRecords);
+  // Of the segments since, the first is lost and the others are not.
   LosePower(2, 3);
   Open();
-  EXPECT_EQ(PrefixLength(), 2 * kExtentValues);
+  EXPECT_EQ(PrefixLength(), 2 * format::kSegmentRecords);
   // Their places are taken again, and what lay there does not come back.
-  Append(2 * kExtentValues, 7 * kExtentValues);
-  EXPECT_EQ(PrefixLength(), 7 * kExtentValues);
+  Append(2 * format::kSegmentRecords, 7 * format::kSegmentRecords);
+  EXPECT_EQ(PrefixLength(), 7 * format::kSegmentRecords);
   ASSERT_TRUE(log_->Sync().ok());
   LosePower(15, 16);
   Open();
-  EXPECT_EQ(PrefixLength(), 7 * kExtentValues);
+  EXPECT_EQ(PrefixLength(), 7 * format::kSegmentRecords);
 }
 
 TEST_F(DeviceLogTest, EveryTailOfTheTableMayBeLost) {
@@ -188,17 +184,17 @@ TEST_F(DeviceLogTest, EveryTailOfTheTableMayBeLost) {
       std::filesystem::remove_all(Dir());
       options_.overwrite_devices = true;
       Open();
-      Append(0, kExtentValues);
+      Append(0, format::kSegmentRecords);
       ASSERT_TRUE(log_->Sync().ok());
-      Append(kExtentValues, 6 * kExtentValues + 3);
+      Append(format::kSegmentRecords, 6 * format::kSegmentRecords + 3);
       LosePower(begin, end);
       Open();
       const uint64_t length = PrefixLength();
-      EXPECT_GE(length, kExtentValues);
-      EXPECT_LE(length, begin * kExtentValues) << "lost from there on";
-      Append(length, 8 * kExtentValues);
+      EXPECT_GE(length, format::kSegmentRecords);
+      EXPECT_LE(length, begin * format::kSegmentRecords) << "lost from there on";
+      Append(length, 8 * format::kSegmentRecords);
       Open();
-      EXPECT_EQ(PrefixLength(), 8 * kExtentValues);
+      EXPECT_EQ(PrefixLength(), 8 * format::kSegmentRecords);
     }
   }
 }
@@ -206,8 +202,8 @@ TEST_F(DeviceLogTest, EveryTailOfTheTableMayBeLost) {
 // Once it is committed, the store would not open again without room for it.
 TEST_F(DeviceLogTest, ALargeBatchThatItHasNoRoomForIsRefusedAsAWhole) {
   ASSERT_TRUE(log_->Write(BatchOverAll(3, 1)).ok());
-  // Five extents for each of four buckets.
-  EXPECT_EQ(log_->Write(BatchOverAll(300, 2)).code(), Code::kFull);
+  // Five segments for each of four buckets.
+  EXPECT_EQ(log_->Write(BatchOverAll(1100, 2)).code(), Code::kFull);
   const std::map<uint64_t, uint64_t> content = ContentOf(log_.get());
   EXPECT_EQ(content.size(), 12u);
   ASSERT_TRUE(log_->Write(BatchOverAll(3, 1)).ok());

@@ -13,7 +13,7 @@ using test::ReadSlot;
 using test::TinyLogOptions;
 using test::ValueOf;
 
-// Bucket 1 lies second in its files: its value region begins at 16 MiB.
+// Bucket 1 lies in the same files as bucket 0.
 constexpr uint32_t kBucket = 1;
 constexpr uint64_t kFirstKey = uint64_t{1} << 62;
 
@@ -25,6 +25,13 @@ class FullLogTest : public testing::Test {
   void Limit(uint64_t bytes) {
     const struct rlimit limit = {bytes, before_.rlim_max};
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  // Bucket 0 gets the first segment of its value file, and no other fits.
+  void LimitToOneSegment(BucketLog* log) {
+    for (uint64_t key = 0; key < 4; ++key) {
+      ASSERT_TRUE(log->Append(key, ValueOf(key, 1).data()).ok());
+    }
+    Limit(format::kSegmentValueBytes);
   }
   void Lift() { ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before_), 0); }
 
@@ -42,7 +49,7 @@ class FullLogTest : public testing::Test {
 
 TEST_F(FullLogTest, TheGroupStaysStagedAndTheNextWriteTriesAgain) {
   const auto log = OpenLog(TinyLogOptions(), dir_.path());
-  Limit(16u << 20);
+  ASSERT_NO_FATAL_FAILURE(LimitToOneSegment(log.get()));
   for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(Append(log.get(), i), Code::kOk);
   EXPECT_EQ(Append(log.get(), 3), Code::kOk);
   EXPECT_EQ(Append(log.get(), 4), Code::kFull);
@@ -58,13 +65,13 @@ TEST_F(FullLogTest, TheGroupStaysStagedAndTheNextWriteTriesAgain) {
 // Only what is synced can be cleaned, and so make room for the others.
 TEST_F(FullLogTest, ASyncSyncsTheBucketsThatThereIsRoomFor) {
   const auto log = OpenLog(TinyLogOptions(), dir_.path());
-  Limit(16u << 20);
+  ASSERT_NO_FATAL_FAILURE(LimitToOneSegment(log.get()));
   constexpr uint64_t kOtherKey = uint64_t{2} << 62;
   ASSERT_EQ(Append(log.get(), 0), Code::kOk);
   ASSERT_TRUE(log->Append(7, ValueOf(7, 1).data()).ok());
   ASSERT_TRUE(log->Append(kOtherKey, ValueOf(kOtherKey, 1).data()).ok());
   EXPECT_EQ(log->Sync().code(), Code::kFull);
-  EXPECT_EQ(log->SyncedWatermark(0), 1u);
+  EXPECT_EQ(log->SyncedWatermark(0), 5u);
   EXPECT_EQ(log->SyncedWatermark(kBucket), 0u);
   EXPECT_EQ(log->SyncedWatermark(2), 1u);
   Lift();
@@ -75,7 +82,7 @@ TEST_F(FullLogTest, ASyncSyncsTheBucketsThatThereIsRoomFor) {
 TEST_F(FullLogTest, ReopenedWhileFullItStillReads) {
   {
     const auto log = OpenLog(TinyLogOptions(), dir_.path());
-    Limit(16u << 20);
+    ASSERT_NO_FATAL_FAILURE(LimitToOneSegment(log.get()));
     for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(Append(log.get(), i), Code::kOk);
     EXPECT_EQ(Append(log.get(), 4), Code::kFull);
   }
@@ -122,7 +129,7 @@ TEST_F(FullLogTest, RecordsStagedWithPwriteAskForTheLimitFirst) {
 }
 
 TEST_F(FullLogTest, AStoreThatTheLimitForbidsIsNotMade) {
-  Limit(1u << 20);
+  Limit(kIoAlignment);
   std::unique_ptr<BucketLog> log;
   EXPECT_EQ(BucketLog::Open(TinyLogOptions(), dir_.path(), &log).code(), Code::kFull);
   Lift();

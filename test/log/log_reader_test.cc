@@ -168,7 +168,10 @@ struct LostStaging {
     std::memset(page.data(), 0, kIoAlignment);
     auto* const entries = reinterpret_cast<format::KeyEntry*>(page.data());
     EXPECT_TRUE(parts.context.staging.ReadKeys(0, bucket.keys.PlaceOf(0), 0, 3, entries).ok());
-    EXPECT_TRUE(parts.writer.WriteKeys(0, 0, kIoAlignment, page.data()).ok());
+    EXPECT_TRUE(parts.writer
+                    .WriteKeys(0, 0, format::kPageEntries,
+                               reinterpret_cast<const format::KeyEntry*>(page.data()))
+                    .ok());
     const std::string zeros(3 * sizeof(format::KeyEntry), '\0');
     Overwrite(dir + "/" + format::kStagingKeysName, zeros.data(), zeros.size(),
               parts.context.geometry().KeyPlaceOffset(0, bucket.keys.PlaceOf(0)));
@@ -204,6 +207,7 @@ TEST(LogReaderTest, ASyncedEntryThatStagingLostIsReadFromTheLog) {
 TEST(LogReaderTest, MessagesNameFileBucketAndSlot) {
   const TempDir dir;
   LogParts parts(TinyLogOptions(), dir.path());
+  ASSERT_TRUE(parts.context.files.slots.Give(3, 17, 1).ok());
   const Status corrupt = parts.reader.CorruptValue(3, 17);
   EXPECT_EQ(corrupt.code(), Code::kCorruption);
   EXPECT_NE(corrupt.message().find("value_01: bucket 3, slot 17"), std::string::npos)

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "engine_race/base/memory.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/log/bucket_log.h"
 #include "test/test_util.h"
@@ -79,8 +80,8 @@ inline std::vector<KeyRecord> RecordsOf(BucketLog* log, uint32_t bucket) {
   const uint64_t logged_end = cut.logged_slot_end();
   Region keys;
   EXPECT_TRUE(Region::Allocate(cut.slot_end() * kKeyEntryBytes + 4096, false, &keys).ok());
-  EXPECT_TRUE(log->KeyFile(bucket)
-                  .Read(keys.data(), logged_end * kKeyEntryBytes, log->KeyOffset(bucket, 0))
+  EXPECT_TRUE(log->slots()
+                  .ReadKeys(bucket, 0, RoundUp(logged_end, format::kPageEntries), keys.data())
                   .ok());
   auto* const entries = reinterpret_cast<format::KeyEntry*>(keys.data());
   cut.PutStaged(entries);

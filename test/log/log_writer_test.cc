@@ -12,12 +12,15 @@
 namespace engine_race::test {
 namespace {
 
+const format::KeyEntry* EntriesOf(const Region& page) {
+  return reinterpret_cast<const format::KeyEntry*>(page.data());
+}
+
 TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
   const TempDir dir;
   LogParts parts(TinyLogOptions(), dir.path());
   const uint64_t count_before = parts.writer.flush_count();
-  const uint64_t file_count =
-      parts.context.files.key_files.size() + parts.context.files.values.file_count();
+  const uint64_t file_count = 2 * uint64_t{parts.context.files.slots.file_count()};
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
   EXPECT_EQ(parts.writer.flush_count() - count_before, file_count)
       << "an earlier opening may have written";
@@ -27,11 +30,11 @@ TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
   Region page;
   ASSERT_TRUE(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page).ok());
   // Buckets 0 and 1 share a file; bucket 3 is in the other one.
-  ASSERT_TRUE(parts.writer.WriteKeys(0, 0, kIoAlignment, page.data()).ok());
-  ASSERT_TRUE(parts.writer.WriteKeys(1, 0, kIoAlignment, page.data()).ok());
+  ASSERT_TRUE(parts.writer.WriteKeys(0, 0, format::kPageEntries, EntriesOf(page)).ok());
+  ASSERT_TRUE(parts.writer.WriteKeys(1, 0, format::kPageEntries, EntriesOf(page)).ok());
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
   EXPECT_EQ(parts.writer.flush_count() - count_before, file_count + 1);
-  ASSERT_TRUE(parts.writer.WriteKeys(3, 0, kIoAlignment, page.data()).ok());
+  ASSERT_TRUE(parts.writer.WriteKeys(3, 0, format::kPageEntries, EntriesOf(page)).ok());
   ASSERT_TRUE(parts.writer.WriteValues(3, std::array{SlotPiece{0, 1}}, page.data()).ok());
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
   EXPECT_EQ(parts.writer.flush_count() - count_before, file_count + 3);
@@ -77,15 +80,13 @@ TEST(LogWriterTest, ValuesAndEntriesLieWhereTheirSlotSays) {
   ASSERT_TRUE(Region::Allocate(4 * kValueBytes, /*huge_pages=*/false, &bytes).ok());
   for (uint64_t i = 0; i < 4; ++i) FillValue(i, 7, bytes.data() + i * kValueBytes);
   ASSERT_TRUE(parts.writer.WriteValues(2, std::array{SlotPiece{8, 4}}, bytes.data()).ok());
-  ASSERT_TRUE(parts.writer.WriteKeys(2, 256, kIoAlignment, bytes.data()).ok());
+  ASSERT_TRUE(parts.writer.WriteKeys(2, 256, format::kPageEntries, EntriesOf(bytes)).ok());
 
   Region found;
   ASSERT_TRUE(Region::Allocate(kValueBytes, /*huge_pages=*/false, &found).ok());
-  ASSERT_TRUE(parts.context.files.values.Read(2, 10, 1, found.data()).ok());
+  ASSERT_TRUE(parts.context.files.slots.ReadValues(2, 10, 1, found.data()).ok());
   EXPECT_EQ(std::string(found.data(), kValueBytes), ValueOf(2, 7));
-  ASSERT_TRUE(parts.context.files.KeyFile(2)
-                  .Read(found.data(), kIoAlignment, parts.context.geometry().KeyOffset(2, 256))
-                  .ok());
+  ASSERT_TRUE(parts.context.files.slots.ReadKeys(2, 256, format::kPageEntries, found.data()).ok());
   EXPECT_EQ(std::string(found.data(), kValueBytes), ValueOf(0, 7));
 }
 
@@ -122,17 +123,17 @@ TEST(LogWriterTest, SpaceIsReservedOnceForManyGroups) {
   LogParts parts(TinyLogOptions(), dir.path());
   int count = 0;
   CallWatch watch([&count](SystemCall* call) {
-    if (call->kind == CallKind::kFallocate && PathOf(*call).ends_with("/key_00")) ++count;
+    if (call->kind == CallKind::kFallocate && PathOf(*call).ends_with("/value_00")) ++count;
     return call->Proceed();
   });
   const ScopedHook hook(&watch);
   for (uint64_t group = 0; group < 16; ++group) {
-    parts.writer.ReserveAhead(0, LaneKind::kKeys, group);
+    parts.writer.ReserveAhead(0, LaneKind::kValues, group);
   }
   EXPECT_EQ(count, 1);
-  EXPECT_EQ(parts.context.buckets[0].reserved_key_bytes,
-            parts.context.geometry().key_region_bytes())
-      << "no more than the region";
+  EXPECT_LE(parts.context.buckets[0].reserved_value_bytes,
+            parts.context.files.slots.SlotEnd(0) * kValueBytes)
+      << "no more than its segments";
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ class ManifestTest : public testing::Test {
     ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok());
     identity_.geometry = GeometryFrom(test::TinyLogOptions());
     identity_.geometry.path_count = 2;
-    identity_.geometry.stripe_unit_bytes = 4 << 20;
     identity_.paths = {"/disks/a", "/b"};
     identity_.store_id = 0xabcdef;
     ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_, 0600).ok());
@@ -58,7 +57,6 @@ TEST_F(ManifestTest, ReadsWhatWasWritten) {
   EXPECT_EQ(identity.geometry.key_group_bytes, identity_.geometry.key_group_bytes);
   EXPECT_EQ(identity.geometry.bucket_capacity_records, identity_.geometry.bucket_capacity_records);
   EXPECT_EQ(identity.geometry.path_count, 2u);
-  EXPECT_EQ(identity.geometry.stripe_unit_bytes, uint64_t{4} << 20);
   EXPECT_EQ(identity.paths, identity_.paths);
   EXPECT_FALSE(std::filesystem::exists(dir_.Join(format::kManifestTempName)));
 }
@@ -242,8 +240,8 @@ TEST_F(ManifestTest, PathsThatCannotBeAreRefused) {
   const std::pair<std::function<void(format::ManifestPaths*)>, Code> edits[] = {
       {[](format::ManifestPaths* p) { p->path_count = 3; }, Code::kCorruption},
       {[](format::ManifestPaths* p) { p->path_count = kMaxPathCount + 1; }, Code::kNotSupported},
-      {[](format::ManifestPaths* p) { p->stripe_unit_bytes = 12345; }, Code::kNotSupported},
-      {[](format::ManifestPaths* p) { p->stripe_unit_bytes = 0; }, Code::kNotSupported},
+      {[](format::ManifestPaths* p) { p->segment_records = 1 << 20; }, Code::kNotSupported},
+      {[](format::ManifestPaths* p) { p->segment_records = 128; }, Code::kNotSupported},
       {[](format::ManifestPaths* p) { p->row_form = format::kRowForm - 1; }, Code::kNotSupported},
       {[](format::ManifestPaths* p) { p->row_form = format::kRowForm + 1; }, Code::kNotSupported},
       {[](format::ManifestPaths* p) { std::memset(p->names, 'x', sizeof(p->names)); },

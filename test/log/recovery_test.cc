@@ -89,6 +89,22 @@ TEST(RecoveryTest, UncountedRecordsAreNotThere) {
   ExpectRecords(OpenLog(TinyLogOptions(), dir.path()).get(), 7);
 }
 
+// Its place looks free, and what lies there may be brought back by hand.
+TEST(RecoveryTest, ThePlaceOfALostSegmentIsNotGivenAway) {
+  test::TempDir dir;
+  MakeStore(dir.path(), 3 * format::kSegmentRecords);
+  const std::string table = dir.Join(format::kSegmentTableName);
+  const format::SegmentEntry none{};
+  test::Overwrite(table, &none, sizeof(none), sizeof(none));
+  const auto log = OpenLog(TinyLogOptions(), dir.path());
+  // Of bucket 1, which lies in the same file.
+  constexpr uint64_t kKey = uint64_t{1} << 62;
+  for (uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(log->Append(kKey + i, ValueOf(kKey + i, 1).data()).ok());
+  }
+  EXPECT_EQ(log->slots().LocateValues(1, 0).offset, 3 * format::kSegmentValueBytes);
+}
+
 TEST(RecoveryTest, PartialGroupIsContinuedNotOverwritten) {
   test::TempDir dir;
   MakeStore(dir.path(), 6);

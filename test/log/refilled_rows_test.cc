@@ -277,7 +277,7 @@ TEST_P(LateGroupTest, ASyncAwaitsAWriteOfWhatItHasSynced) {
   ASSERT_NO_FATAL_FAILURE(PutNew(group - 1));
   ASSERT_EQ(*LastSlots(group - 1).begin(), 0U);
   const uint64_t synced_before = log_->SyncedWatermark(0);
-  const auto first_offset = static_cast<off_t>(log_->LocateValue(0, 0).offset);
+  const auto first_offset = static_cast<off_t>(log_->slots().LocateValues(0, 0).offset);
   std::optional<WatchedThread> late;
   std::atomic<bool> has_begun{false};
   std::atomic<bool> is_late_write{false};

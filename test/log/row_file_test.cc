@@ -21,7 +21,6 @@ using format::RowImages;
 using format::RowKind;
 
 constexpr uint32_t kBucket = 2;
-constexpr uint64_t kHeadBytes = sizeof(format::RowsHead);
 
 class RowFileTest : public ::testing::Test {
  protected:
@@ -29,6 +28,9 @@ class RowFileTest : public ::testing::Test {
     ASSERT_NO_FATAL_FAILURE(OpenWithRows(TinyLogOptions(), dir_.path(), &files_));
     // With random ids a damaged word would pass its check by chance, in one run of many.
     files_.identity.store_id = 4711;
+    for (uint32_t bucket = 0; bucket < geometry().bucket_count; ++bucket) {
+      ASSERT_TRUE(WriteRowsHead(files_, bucket, format::kNoRows).ok());
+    }
   }
 
   const Geometry& geometry() const { return files_.identity.geometry; }
@@ -67,11 +69,12 @@ class RowFileTest : public ::testing::Test {
   void WriteNew(uint32_t first, const std::vector<Row>& rows) const {
     ASSERT_TRUE(WriteNewRows(files_, kBucket, first, rows).ok());
   }
-  uint64_t HeadOffset(uint32_t bucket = kBucket) const {
-    return bucket * geometry().rows_stride_bytes();
-  }
+  uint64_t HeadOffset(uint32_t bucket = kBucket) const { return geometry().RowHeadOffset(bucket); }
   uint64_t RowOffset(uint32_t index) const {
-    return HeadOffset() + kHeadBytes + index * sizeof(RowImages);
+    uint64_t number = 0;
+    const uint32_t in_segment = geometry().rows_per_segment();
+    EXPECT_TRUE(files_.slots.NumberOf(kBucket, index / in_segment, &number));
+    return geometry().RowsOffset(number) + index % in_segment * sizeof(RowImages);
   }
   uint64_t WordAt(uint64_t offset) const {
     uint64_t word = 0;
@@ -171,7 +174,7 @@ TEST_F(RowFileTest, ZerosAreDamage) {
     }
   }
   ASSERT_FALSE(IsDamaged());
-  const uint64_t end = RowOffset(6);
+  const uint64_t end = RowOffset(5) + sizeof(RowImages);
   std::string before(end - HeadOffset(), '\0');
   ASSERT_TRUE(files_.rows.Read(before.data(), before.size(), HeadOffset()).ok());
   for (const uint64_t size : {8, 32, 64, 128, 256, 512, 1024}) {
@@ -269,10 +272,7 @@ TEST_F(RowFileTest, WordsOfAnotherPlaceAreDamage) {
   EXPECT_EQ(WriteRow(files_, kBucket, 2, RunRow(9)).code(), Code::kCorruption);
   ASSERT_TRUE(files_.rows.Write(&own, sizeof(own), RowOffset(2)).ok());
 
-  const uint64_t stride = geometry().rows_stride_bytes();
-  std::string bytes(stride, '\0');
-  ASSERT_TRUE(files_.rows.Read(bytes.data(), stride, HeadOffset()).ok());
-  ASSERT_TRUE(files_.rows.Write(bytes.data(), stride, HeadOffset(kBucket + 1)).ok());
+  SetWordAt(HeadOffset(kBucket + 1), WordAt(HeadOffset()));
   EXPECT_FALSE(IsDamaged());
   EXPECT_TRUE(IsDamaged(kBucket + 1)) << "another bucket";
   ++files_.identity.store_id;
@@ -333,7 +333,7 @@ TEST_F(RowFileTest, ANewFileHasNoRows) {
   io::File fresh;
   ASSERT_TRUE(CreateRowFile(files_, 0600, &fresh).ok());
   files_.rows = std::move(fresh);
-  EXPECT_EQ(std::filesystem::file_size(dir_.Join(format::kRowsName)), geometry().rows_file_bytes());
+  EXPECT_EQ(std::filesystem::file_size(dir_.Join(format::kRowsName)), geometry().RowsOffset(0));
   SlotTable found;
   bool damaged = true;
   Read(&found, &damaged);

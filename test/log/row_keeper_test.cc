@@ -87,7 +87,7 @@ TEST_F(RowKeeperTest, TheFileComesOnceAndDurably) {
   }
   EXPECT_TRUE(ManifestNamesTheFile());
   EXPECT_EQ(std::filesystem::file_size(dir_.Join(format::kRowsName)),
-            parts_.context.geometry().rows_file_bytes());
+            parts_.context.geometry().RowsOffset(0));
   // The file, its name, and only then the manifest that needs it.
   ASSERT_GE(calls.size(), 4u);
   EXPECT_EQ(calls[0], std::string("sync ") + format::kRowsName);
@@ -138,6 +138,7 @@ TEST_F(RowKeeperTest, BeginRowsMovesNoRecord) {
 // Rows are durable before the head reaches them. Some are written ahead, so that few need a flush.
 TEST_F(RowKeeperTest, TheHeadReachesDurableRows) {
   parts_.AppendKeys(0, 300);
+  ASSERT_TRUE(parts_.context.files.slots.Give(0, 0, 4 * 256).ok());
   ASSERT_TRUE(keeper_.EnsureFile().ok());
   std::vector<std::string> calls;
   CallWatch watch([&calls](SystemCall* call) {
@@ -152,7 +153,7 @@ TEST_F(RowKeeperTest, TheHeadReachesDurableRows) {
   const ScopedHook hook(&watch);
   ASSERT_TRUE(keeper_.BeginRows(0).ok());
   EXPECT_EQ(calls, (std::vector<std::string>{"rows", "sync", "head"}));
-  EXPECT_EQ(bucket().durable_row_end, 4u) << "all rows of the region";
+  EXPECT_EQ(bucket().durable_row_end, 4u) << "the rows of all its segments";
   calls.clear();
   uint32_t row = 0;
   ASSERT_TRUE(keeper_.TakeRow(0, 0, &row).ok());

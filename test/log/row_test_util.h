@@ -44,26 +44,16 @@ inline void ReadRowImage(const StoreFiles& files, uint32_t bucket, uint64_t row,
   const uint64_t key_bytes = records * sizeof(format::KeyEntry);
   ASSERT_TRUE(Region::Allocate(key_bytes, /*huge_pages=*/false, &image->keys).ok());
   ASSERT_TRUE(Region::Allocate(records * kValueBytes, /*huge_pages=*/false, &image->values).ok());
-  const uint64_t offset = geometry.KeyOffset(bucket, row * records);
-  ASSERT_TRUE(files.KeyFile(bucket).Read(image->keys.data(), key_bytes, offset).ok());
-  ASSERT_TRUE(files.values.Read(bucket, row * records, records, image->values.data()).ok());
+  ASSERT_TRUE(files.slots.ReadKeys(bucket, row * records, records, image->keys.data()).ok());
+  ASSERT_TRUE(files.slots.ReadValues(bucket, row * records, records, image->values.data()).ok());
 }
 
 inline void WriteRowImage(const StoreFiles& files, uint32_t bucket, uint64_t row,
                           const RowImage& image) {
   const Geometry& geometry = files.identity.geometry;
   const uint64_t records = geometry.row_records();
-  const uint64_t offset = geometry.KeyOffset(bucket, row * records);
-  ASSERT_TRUE(files.KeyFile(bucket)
-                  .Write(image.keys.data(), records * sizeof(format::KeyEntry), offset)
-                  .ok());
-  for (uint64_t i = 0; i < records; ++i) {
-    ValueLocation location;
-    ASSERT_TRUE(files.values.LocateToWrite(bucket, row * records + i, &location).ok());
-    ASSERT_TRUE(
-        location.file->Write(image.values.data() + i * kValueBytes, kValueBytes, location.offset)
-            .ok());
-  }
+  ASSERT_TRUE(files.slots.WriteKeys(bucket, row * records, records, image.keys.data()).ok());
+  ASSERT_TRUE(files.slots.WriteValues(bucket, row * records, records, image.values.data()).ok());
 }
 
 // Run i of the bucket gets row row_of_run[i], which has a row for each run. Rows that no run gets
@@ -99,7 +89,8 @@ inline void MoveRow(BucketLog* log, uint32_t bucket, uint32_t from_row, uint32_t
   ASSERT_TRUE(Region::Allocate(group * kValueBytes, /*huge_pages=*/false, &values).ok());
   for (uint64_t i = 0; i < row_records; i += group) {
     const uint64_t slot = *moved_row * row_records + i;
-    ASSERT_TRUE(log->values().Read(bucket, from_row * row_records + i, group, values.data()).ok());
+    ASSERT_TRUE(
+        log->slots().ReadValues(bucket, from_row * row_records + i, group, values.data()).ok());
     ASSERT_TRUE(mover.WriteValues(bucket, slot, group, values.data()).ok());
   }
   ASSERT_TRUE(mover.Publish(bucket, *moved_row, log->RecordCount(bucket), moved).ok());

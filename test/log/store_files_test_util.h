@@ -30,7 +30,6 @@ class StoreFilesFixture : public testing::Test {
   // Values on two paths, "a" and "b" beside the store.
   Options Striped() const {
     Options options = TinyLogOptions();
-    options.stripe_unit_bytes = kMinStripeUnitBytes;
     options.paths = {dir_.Join("a"), dir_.Join("b")};
     return options;
   }

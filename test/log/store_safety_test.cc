@@ -57,7 +57,7 @@ TEST_F(StoreSafetyTest, ASymlinkInThePlaceOfAFileIsRefused) {
 
 TEST_F(StoreSafetyTest, ASymlinkInThePlaceOfAPathsFileIsRefused) {
   Make(Striped());
-  for (const char* name : {"value_01", "manifest_path", "manifest_lock"}) {
+  for (const char* name : {"value_00", "manifest_path", "manifest_lock"}) {
     fs::rename(dir_.Join("b/") + name, dir_.Join("outside"));
     fs::create_symlink(dir_.Join("outside"), dir_.Join("b/") + name);
     EXPECT_EQ(Open(Striped()).code(), Code::kCorruption) << name;

@@ -104,7 +104,7 @@ TEST(SyncTest, RecordsBehindALostOneAreCutAndDoNotComeBack) {
     store_id = log->store_id();
     // Two groups of keys and a half.
     AppendMany(log.get(), 0, 640);
-    offset = log->LocateValue(0, 100).offset;
+    offset = log->slots().LocateValues(0, 100).offset;
   }
   const std::string zeros(kValueBytes, '\0');
   Overwrite(dir.path() + "/value_00", zeros.data(), zeros.size(), offset);
@@ -158,9 +158,14 @@ TEST(SyncerTest, TheSyncedWatermarkMovesAfterTheFlushOfTheLogs) {
     ASSERT_TRUE(syncer.Sync().ok());
   }
   // All files once, because an earlier opening may have written to them; the counts at the end.
-  const std::vector<std::string> expected = {
-      "write value_00",   "write key_00",     "flush key_00 0",        "flush key_01 0",
-      "flush value_00 0", "flush value_01 0", "flush staging_counts 6"};
+  const std::vector<std::string> expected = {"write value_00",
+                                             "write key_00",
+                                             "flush key_00 0",
+                                             "flush key_01 0",
+                                             "flush value_00 0",
+                                             "flush value_01 0",
+                                             "flush manifest_segments 0",
+                                             "flush staging_counts 6"};
   EXPECT_EQ(steps, expected);
   EXPECT_EQ(syncer.SyncedWatermark(0), 6u);
   EXPECT_EQ(syncer.flush_count() - flush_count, 5u);
@@ -181,7 +186,8 @@ TEST(SyncerTest, AnOpeningFlushesTheCountsThatItFinds) {
   });
   const ScopedHook hook(&watch);
   LogParts parts(TinyLogOptions(), dir.path());
-  EXPECT_EQ(flushed, std::vector<std::string>{dir.Join(format::kStagingCountsName)});
+  EXPECT_EQ(flushed, (std::vector<std::string>{dir.Join(format::kStagingCountsName),
+                                               dir.Join(format::kSegmentTableName)}));
 }
 
 TEST(SyncerTest, CountsThatAnOpeningCannotFlushLeaveAReadableStore) {

@@ -32,7 +32,6 @@ Options DrawPowerGeometry(Life life, Random* random) {
   geometry.build_thread_count = 1;
   geometry.io_backend = IoBackend::kPsync;
   geometry.journal_bytes = kMinJournalBytes;
-  geometry.stripe_unit_bytes = kMinStripeUnitBytes;
   if (life == Life::kReuse) {
     geometry.bucket_count = 1 + static_cast<uint32_t>(Below(random, 2));
     geometry.file_count = 1;

@@ -302,7 +302,7 @@ TEST_F(BucketCleanerTest, ASlotWithADamagedEntryStays) {
   ASSERT_NO_FATAL_FAILURE(KillEvery(3 * kRow, 4 * kRow));
   ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
   constexpr uint64_t kDamaged = 3 * kRow + 69;
-  const uint64_t offset = log_->KeyOffset(0, kDamaged);
+  const uint64_t offset = log_->slots().LocateKeys(0, kDamaged).offset;
   const uint64_t junk = 0x123456789abcdef0;
   Overwrite(dir_.Join("key_00"), &junk, sizeof(junk), offset + sizeof(uint64_t));
   for (const uint32_t dead_percent : {30u, 0u}) {
@@ -319,7 +319,7 @@ TEST_F(BucketCleanerTest, ARowWithADamagedValueIsNotEmptied) {
   ASSERT_NO_FATAL_FAILURE(KillEvery(5 * kRow, 6 * kRow, 2));
   ASSERT_NO_FATAL_FAILURE(PutNew(kRow));
   constexpr uint64_t kDamaged = 3 * kRow + 101;
-  Overwrite(dir_.Join("value_00"), "junk", 4, log_->LocateValue(0, kDamaged).offset + 100);
+  Overwrite(dir_.Join("value_00"), "junk", 4, log_->slots().LocateValues(0, kDamaged).offset + 100);
   static_cast<void>(Clean(0));
   EXPECT_FALSE(GivenUp().contains(kDamaged));
   EXPECT_TRUE(GivenUp().contains(3 * kRow + 100)) << "dead";
@@ -369,7 +369,7 @@ TEST_F(BucketCleanerTest, TheLatestCopyOfARecordIsTheLiveOne) {
 TEST_F(BucketCleanerTest, ARowWithAnotherValueOfTheSameIndexBitsIsNotEmptied) {
   const CollidingValues values;
   ASSERT_TRUE(log_->Append(next_key_, values.first.data()).ok());
-  const uint64_t offset = log_->LocateValue(0, 0).offset;
+  const uint64_t offset = log_->slots().LocateValues(0, 0).offset;
   next_key_ = count_ = 1;
   ASSERT_NO_FATAL_FAILURE(PutNew(8 * kRow));
   for (uint64_t key = 1; key < kRow; ++key) ASSERT_NO_FATAL_FAILURE(Put(key));

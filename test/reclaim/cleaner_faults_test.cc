@@ -20,7 +20,7 @@ class CleanerFaultsTest : public BucketCleanerTest {
   // Changes the number in a key entry. Done again it mends it.
   void ToggleEntry(uint64_t slot) {
     const std::string path = dir_.Join("key_00");
-    const uint64_t offset = log_->KeyOffset(0, slot) + sizeof(uint64_t);
+    const uint64_t offset = log_->slots().LocateKeys(0, slot).offset + sizeof(uint64_t);
     uint64_t check = 0;
     std::ifstream file(path, std::ios::binary);
     file.seekg(static_cast<std::streamoff>(offset));
@@ -140,7 +140,7 @@ TEST_F(CleanerFaultsTest, DeadValuesNeedNotBeReadable) {
   ASSERT_NO_FATAL_FAILURE(KillEvery(kRow, 2 * kRow, 2));
   ASSERT_NO_FATAL_FAILURE(PutNew(2 * kRow));
   const uint64_t dead = kRow + kRow / 2;
-  const auto offset = static_cast<off_t>(log_->values().Locate(0, dead).offset);
+  const auto offset = static_cast<off_t>(log_->slots().LocateValues(0, dead).offset);
   int count = 0;
   CallWatch unreadable([&](SystemCall* call) {
     if (call->kind != CallKind::kPread || call->offset > offset ||

@@ -130,7 +130,7 @@ TEST_P(CoveredRowsTest, RecordsBehindTheHorizonOfAMoveStayNewer) {
   ASSERT_TRUE(mover.TakeRow(0, /*kept_count=*/0, &row).ok());
   Region values;
   ASSERT_TRUE(Region::Allocate(row_records * kValueBytes, /*huge_pages=*/false, &values).ok());
-  ASSERT_TRUE(log_->values().Read(0, 0, row_records, values.data()).ok());
+  ASSERT_TRUE(log_->slots().ReadValues(0, 0, row_records, values.data()).ok());
   const uint64_t group = log_->geometry().values_per_group();
   for (uint64_t i = 0; i < row_records; i += group) {
     ASSERT_TRUE(
@@ -166,7 +166,7 @@ TEST_P(CoveredRowsTest, ARowThatAPowerLossTakesBackIsNotCovered) {
     if (rows[row].kind == format::RowKind::kMoving) lost = row;
   }
   ASSERT_TRUE(lost.has_value());
-  const ValueLocation location = log_->LocateValue(0, *lost * row_records);
+  const SlotLocation location = log_->slots().LocateValues(0, *lost * row_records);
   const std::string value_log = dir_.Join(location.file->name());
   const uint64_t store_id = log_->store_id();
   Close();

@@ -32,7 +32,7 @@ TEST_P(DamagedRowsTest, ADamagedEntryOfARecordThatStayedIsNotBelieved) {
   ASSERT_NO_FATAL_FAILURE(Reopen());
   ExpectCovered();
   ASSERT_NO_FATAL_FAILURE(ExpectHeld());
-  const uint64_t offset = log_->KeyOffset(0, kStayed);
+  const uint64_t offset = log_->slots().LocateKeys(0, kStayed).offset;
   const uint64_t other_key = kStayed ^ 64;
   Close();
   Overwrite(dir_.Join("key_00"), &other_key, sizeof(other_key),

@@ -72,8 +72,8 @@ class HeldSnapshotTest : public ::testing::Test {
     for (uint32_t b = 0; b < kBuckets; ++b) {
       const uint64_t logged = store_.log->LoggedValueWatermark(b);
       if (logged < first_counts_[b] + 2 * kNewestSlots) continue;
-      const ValueLocation begin = store_.log->LocateValue(b, first_counts_[b]);
-      const ValueLocation end = store_.log->LocateValue(b, logged - kNewestSlots);
+      const SlotLocation begin = store_.log->slots().LocateValues(b, first_counts_[b]);
+      const SlotLocation end = store_.log->slots().LocateValues(b, logged - kNewestSlots);
       ASSERT_EQ(::fallocate(begin.file->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                             static_cast<off_t>(begin.offset),
                             static_cast<off_t>(end.offset - begin.offset)),

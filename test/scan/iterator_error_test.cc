@@ -65,7 +65,7 @@ TEST_F(IteratorErrorTest, WithoutVerificationADamagedValueIsGivenAsItIs) {
 }
 
 TEST_F(IteratorErrorTest, AValueThatCannotBeReadIsAnIoErrorUntilItCan) {
-  const ValueLocation location = store_.log->LocateValue(2, 200);
+  const SlotLocation location = store_.log->slots().LocateValues(2, 200);
   const std::string path = store_.dir.Join(location.file->name());
   UniqueFd file;
   ASSERT_TRUE(sys::OpenAt(AT_FDCWD, path, O_RDWR, 0, &file).ok());
@@ -91,7 +91,8 @@ TEST_F(IteratorErrorTest, ADamagedBucketEndsTheWalkAfterEverythingBeforeIt) {
   store_.pool.reset();
   store_.index.reset();
   // A lost entry may have been anything's newest.
-  Overwrite(store_.log->KeyFile(2), store_.log->KeyOffset(2, 3), std::string(16, '\x5a'));
+  Overwrite(*store_.log->slots().LocateKeys(2, 3).file, store_.log->slots().LocateKeys(2, 3).offset,
+            std::string(16, '\x5a'));
   store_.OpenPool();
   const Walked all = Listed(store_.model);
   Iterator iterator = store_.New();

@@ -41,7 +41,7 @@ class IteratorTest : public ::testing::Test {
   }
   void DamageValue(uint32_t bucket, uint64_t slot) {
     ASSERT_LT(slot, store_.log->LoggedValueWatermark(bucket));
-    const ValueLocation location = store_.log->LocateValue(bucket, slot);
+    const SlotLocation location = store_.log->slots().LocateValues(bucket, slot);
     Overwrite(*location.file, location.offset + 100, "damage");
   }
 

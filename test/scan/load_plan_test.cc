@@ -132,22 +132,20 @@ TEST(LoadPlanTest, NothingGivesNothing) {
   EXPECT_EQ(0u, plan.position_count);
 }
 
-// Where the values are striped, the next unit lies in another file.
-TEST(LoadPlanTest, ReadsEndWithTheUnit) {
-  constexpr uint32_t kUnitSlots = 16;
+// The next segment may lie in another file.
+TEST(LoadPlanTest, ReadsEndWithTheSegment) {
   std::vector<uint32_t> slots;
-  for (uint32_t slot = 5; slot < 150; ++slot) {
+  for (uint32_t slot = 5; slot < 1500; ++slot) {
     if (slot % 13 != 0) slots.push_back(slot);
   }
   LoadPlan plan;
-  LoadPlanner planner(kBufferValues, kUnitSlots);
-  planner.Add(3, EntriesOf(slots), 1000, 100, &plan);
-  CheckPlan(slots, 1000, plan);
+  LoadPlanner planner(kBufferValues);
+  planner.Add(3, EntriesOf(slots), 2000, 1000, &plan);
+  CheckPlan(slots, 2000, plan);
   for (const PlannedRead& read : plan.reads) {
-    EXPECT_EQ(read.first_slot / kUnitSlots, (read.first_slot + read.slot_count - 1) / kUnitSlots);
+    EXPECT_EQ(read.first_slot / format::kSegmentRecords,
+              (read.first_slot + read.slot_count - 1) / format::kSegmentRecords);
   }
-  // 10 units, and three ends of buffers within them at most.
-  EXPECT_LE(plan.reads.size(), 13u);
 }
 
 TEST(LoadPlanTest, BucketsFollowEachOther) {

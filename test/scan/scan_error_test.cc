@@ -25,10 +25,11 @@ class ScanErrorTest : public ::testing::Test {
   void Overwrite(uint64_t slot, const char* bytes, size_t size) {
     ASSERT_LT(slot, store_.log->LoggedValueWatermark(0));
     UniqueFd fd;
-    const std::string path = store_.dir.Join(store_.log->LocateValue(0, 0).file->name());
+    const std::string path = store_.dir.Join(store_.log->slots().LocateValues(0, 0).file->name());
     ASSERT_TRUE(sys::OpenAt(AT_FDCWD, path, O_WRONLY, 0, &fd).ok());
-    ASSERT_TRUE(
-        sys::PwriteFull(fd.get(), bytes, size, store_.log->LocateValue(0, slot).offset + 100).ok());
+    ASSERT_TRUE(sys::PwriteFull(fd.get(), bytes, size,
+                                store_.log->slots().LocateValues(0, slot).offset + 100)
+                    .ok());
     ASSERT_TRUE(sys::Fsync(fd.get()).ok());
   }
 
@@ -65,10 +66,10 @@ TEST_F(ScanErrorTest, TheLogNamesFileBucketAndSlot) {
   EXPECT_EQ(Code::kCorruption, Scan(0, kRecords - 1, &count).code());
   bool named = false;
   for (const std::string& message : store_.messages()) {
-    named =
-        named || (message.find(store_.log->LocateValue(0, 0).file->name()) != std::string::npos &&
-                  message.find("bucket 0") != std::string::npos &&
-                  message.find("slot 700") != std::string::npos);
+    named = named || (message.find(store_.log->slots().LocateValues(0, 0).file->name()) !=
+                          std::string::npos &&
+                      message.find("bucket 0") != std::string::npos &&
+                      message.find("slot 700") != std::string::npos);
   }
   EXPECT_TRUE(named);
 }
@@ -109,10 +110,10 @@ TEST_F(ScanErrorTest, UncheckedValuesAreGivenAsTheyAre) {
 }
 
 TEST_F(ScanErrorTest, AValueLogCutShortIsAnIoErrorUntilItIsBack) {
-  const std::string path = store_.dir.Join(store_.log->LocateValue(0, 0).file->name());
+  const std::string path = store_.dir.Join(store_.log->slots().LocateValues(0, 0).file->name());
   const uint64_t logged = store_.log->LoggedValueWatermark(0);
   std::string bytes((logged - 1000) * kValueBytes, '\0');
-  const uint64_t offset = store_.log->LocateValue(0, 1000).offset;
+  const uint64_t offset = store_.log->slots().LocateValues(0, 1000).offset;
   UniqueFd file;
   ASSERT_TRUE(sys::OpenAt(AT_FDCWD, path, O_RDWR, 0, &file).ok());
   ASSERT_TRUE(sys::PreadFull(file.get(), bytes.data(), bytes.size(), offset).ok());

@@ -33,7 +33,7 @@ class PointReaderTest : public ::testing::Test {
     ASSERT_TRUE(log_->Append(key, ValueOf(key, version).data()).ok());
   }
   void Damage(uint64_t slot) {
-    Overwrite(dir_.Join("value_00"), "damage", 6, log_->LocateValue(0, slot).offset + 100);
+    Overwrite(dir_.Join("value_00"), "damage", 6, log_->slots().LocateValues(0, slot).offset + 100);
   }
 
   const TempDir dir_{FastParent()};
@@ -96,9 +96,11 @@ TEST_F(PointReaderTest, ThePartsMakeUpARead) {
   EXPECT_FALSE(found.delivered);
   const io::ReadRequest request = reader_->RequestFor(found, buffer_.data());
   EXPECT_EQ(request.size_bytes, kValueBytes);
-  EXPECT_EQ(request.offset, log_->LocateValue(0, 3).offset);
-  ASSERT_TRUE(
-      log_->LocateValue(0, 3).file->Read(request.buffer, request.size_bytes, request.offset).ok());
+  EXPECT_EQ(request.offset, log_->slots().LocateValues(0, 3).offset);
+  ASSERT_TRUE(log_->slots()
+                  .LocateValues(0, 3)
+                  .file->Read(request.buffer, request.size_bytes, request.offset)
+                  .ok());
   io::ReadCompletion completion;
   completion.read_bytes = kValueBytes;
   EXPECT_TRUE(reader_->Check(found, completion).ok());
@@ -121,7 +123,8 @@ TEST_F(PointReaderTest, ThePartsMakeUpAReadAtAView) {
   ASSERT_TRUE(reader_->FindAt(3, view.version, &found, &lookup_, &value).ok());
   EXPECT_FALSE(found.staged);
   EXPECT_FALSE(found.delivered);
-  EXPECT_EQ(reader_->RequestFor(found, buffer_.data()).offset, log_->LocateValue(0, 3).offset);
+  EXPECT_EQ(reader_->RequestFor(found, buffer_.data()).offset,
+            log_->slots().LocateValues(0, 3).offset);
   ASSERT_TRUE(reader_->ReadAt(3, view.version, &value).ok());
   EXPECT_EQ(value, ValueOf(3, 1));
   EXPECT_EQ(reader_->ReadAt(kRecords, view.version, &value).code(), Code::kNotFound);

@@ -101,9 +101,8 @@ bool IoLab::Check(const Status& status, ResultRow row, Experiment* experiment) c
 
 Experiments RunIoExperiment(int number, const IoLab& lab) {
   using Run = Experiments (*)(const IoLab&);
-  constexpr Run kRuns[] = {BareScaling, PageSizes,      RequestsInFlight, BackEnds,
-                           IoModels,    TasksPerWorker, ThreadsOverCores, GrowingData,
-                           Ablation,    StripeUnits};
+  constexpr Run kRuns[] = {BareScaling,    PageSizes,        RequestsInFlight, BackEnds, IoModels,
+                           TasksPerWorker, ThreadsOverCores, GrowingData,      Ablation};
   static_assert(std::size(kRuns) == kIoExperimentCount);
   Experiments tables = kRuns[number - 1](lab);
   if (number == 1) {

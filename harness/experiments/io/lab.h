@@ -83,7 +83,6 @@ Experiments ThreadsOverCores(const IoLab& lab);
 Experiments GrowingData(const IoLab& lab);
 Experiments Ablation(const IoLab& lab);
 void AblateEngine(const IoLab& lab, Experiment* experiment);
-Experiments StripeUnits(const IoLab& lab);
 
 // The figures of experiment 1 that plots of mixes show.
 inline const ExperimentPlot kMixPlot = {
@@ -92,7 +91,7 @@ inline const ExperimentPlot kMixPlot = {
 inline constexpr uint32_t kMixThreads = 32;
 inline constexpr uint32_t kWritePercents[] = {0, 10, 25, 50};
 
-inline constexpr int kIoExperimentCount = 10;
+inline constexpr int kIoExperimentCount = 9;
 // number is 1 to kIoExperimentCount.
 Experiments RunIoExperiment(int number, const IoLab& lab);
 

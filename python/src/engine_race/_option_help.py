@@ -14,8 +14,6 @@ HELP: Dict[str, str] = {
                        "8k.",
     "paths": "Where the values lie: up to 64 directories or raw block devices, as a list. Empty: "
              "in the store's own directory; for an existing store, where they were.",
-    "stripe_unit_bytes": "New stores: how much of a bucket's values lies on one path before the "
-                         "next. A power of two, 64k to 1g.",
     "key_range": 'The keys that the store takes, as "0-999". Empty: a new store takes all, an '
                  "existing one keeps its own.",
     "directory_mode": "Permissions of new directories, less the umask: 0o700 to 0o777.",

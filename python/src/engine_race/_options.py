@@ -24,7 +24,6 @@ class OpenOptions(TypedDict, total=False):
     value_group_bytes: _Number
     key_group_bytes: _Number
     paths: Union[_Path, Sequence[_Path], None]
-    stripe_unit_bytes: _Number
     key_range: Optional[str]
     directory_mode: _Number
     file_mode: _Number

@@ -10,9 +10,9 @@ namespace {
 TEST(IsStoreFileTest, KnowsTheNamesOfTheEngine) {
   for (const char* const name :
        {"manifest", "manifest.new", "manifest.draft", "manifest_path", "manifest_path.new",
-        "manifest_lock", "manifest_extents_00", "key_00", "key_1023", "key_07.new", "value_00",
-        "key_index_root", "key_index_root.new", "key_index_12", "staging_counts", "staging_keys",
-        "staging_values", "staging_journal"}) {
+        "manifest_lock", "manifest_segments", "key_00", "key_1023", "value_00", "key_index_root",
+        "key_index_root.new", "key_index_12", "staging_counts", "staging_keys", "staging_values",
+        "staging_journal"}) {
     EXPECT_TRUE(IsStoreFile(name)) << name;
   }
 }

@@ -1,0 +1,227 @@
+#include "engine_race/log/segment_table.h"
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/checksum.h"
+
+namespace engine_race {
+namespace {
+
+using format::SegmentEntry;
+
+constexpr uint64_t kEntrySeed = 0x9fb21c651e98df25;
+// A bucket gets one more of so many segments at once: what it does not use yet is holes in files.
+constexpr uint64_t kSegmentsPerGiven = 16;
+constexpr uint64_t kMaxGiven = 64;
+// Entries that are read at once.
+constexpr size_t kEntriesAtOnce = 4096;
+
+bool IsZero(const SegmentEntry& entry) {
+  return entry.bucket == 0 && entry.index == 0 && entry.check == 0;
+}
+
+uint64_t WordOf(const SegmentPlace& place) { return uint64_t{place.file + 1} << 32 | place.place; }
+
+}  // namespace
+
+SegmentTable::SegmentTable(const Geometry& geometry, uint64_t seed_id, std::vector<Path> paths)
+    : geometry_(geometry),
+      seed_id_(seed_id),
+      paths_(std::move(paths)),
+      lists_(geometry.bucket_count),
+      ends_(geometry.bucket_count) {
+  for (const Path& path : paths_) file_count_ += path.file_count;
+  given_counts_ = std::vector<std::atomic<uint64_t>>(file_count_);
+  given_.resize(file_count_);
+  next_.resize(file_count_);
+}
+
+SegmentTable::~SegmentTable() = default;
+
+SegmentEntry SegmentTable::EntryOf(uint32_t bucket, uint64_t index, uint64_t number) const {
+  const uint64_t words[] = {bucket, index, number};
+  return {bucket, static_cast<uint32_t>(index),
+          Hash64(words, sizeof(words), seed_id_ ^ kEntrySeed)};
+}
+
+Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
+  file_ = &file;
+  *damaged_count = 0;
+  std::vector<SegmentEntry> entries(kEntriesAtOnce);
+  for (uint64_t number = 0;;) {
+    size_t read_bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(file.ReadSome(entries.data(), kEntriesAtOnce * sizeof(entries[0]),
+                                              number * sizeof(entries[0]), &read_bytes));
+    const size_t count = read_bytes / sizeof(entries[0]);
+    for (size_t i = 0; i < count; ++i, ++number) {
+      if (IsZero(entries[i])) continue;
+      ENGINE_RACE_RETURN_IF_ERROR(TakeEntry(entries[i], number, damaged_count));
+    }
+    if (count < kEntriesAtOnce) return Status::Ok();
+  }
+}
+
+Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number,
+                               uint64_t* damaged_count) {
+  const uint64_t page = number / kPage;
+  const SegmentPlace place = {static_cast<uint32_t>(page % file_count_),
+                              static_cast<uint32_t>(page / file_count_ * kPage + number % kPage)};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool valid = entry.bucket < geometry_.bucket_count &&
+                     entry.index < format::kMaxSegmentsPerBucket &&
+                     entry.check == EntryOf(entry.bucket, entry.index, number).check;
+  // A place that its device does not have is none of this store's.
+  if (!Take(place.file, place.place) || !valid) {
+    ++*damaged_count;
+    return Status::Ok();
+  }
+  SegmentPlace other;
+  if (Find(entry.bucket, entry.index, &other)) {
+    return Status::Corruption(file_->name() + ": entries " + std::to_string(NumberOf(other)) +
+                              " and " + std::to_string(number) + " are of one segment");
+  }
+  Lengthen(entry.bucket, entry.index + uint64_t{1});
+  Publish(entry.bucket, entry.index, place);
+  return Status::Ok();
+}
+
+// Notes that a place is given. False: the file has no such place.
+bool SegmentTable::Take(uint32_t file, uint64_t place) {
+  for (const Path& path : paths_) {
+    if (file - path.first_file < path.file_count && place >= path.capacity) return false;
+  }
+  std::vector<bool>& given = given_[file];
+  if (place >= given.size()) given.resize(place + 1);
+  given[place] = true;
+  while (next_[file] < given.size() && given[next_[file]]) ++next_[file];
+  // Relaxed: a statistic.
+  given_counts_[file].fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+// Makes the list of a bucket at least so long.
+void SegmentTable::Lengthen(uint32_t bucket, uint64_t wanted_length) {
+  // Relaxed, here and in Publish: only holders of mutex_ change lists.
+  const std::atomic<uint64_t>* const list = lists_[bucket].load(std::memory_order_relaxed);
+  const uint64_t length = list == nullptr ? 0 : list[0].load(std::memory_order_relaxed);
+  if (wanted_length <= length) return;
+  const uint64_t longer_length = std::max(wanted_length, length + length / 2 + 3);
+  auto longer = std::make_unique<std::atomic<uint64_t>[]>(1 + longer_length);
+  longer[0].store(longer_length, std::memory_order_relaxed);
+  for (uint64_t i = 1; i <= length; ++i) {
+    longer[i].store(list[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+  owned_lists_.push_back(std::move(longer));
+  // Release, for Find's acquire.
+  lists_[bucket].store(owned_lists_.back().get(), std::memory_order_release);
+}
+
+// The list is long enough.
+void SegmentTable::Publish(uint32_t bucket, uint64_t index, const SegmentPlace& place) noexcept {
+  // Release, for the acquires in Find and SegmentEnd.
+  lists_[bucket].load(std::memory_order_relaxed)[1 + index].store(WordOf(place),
+                                                                  std::memory_order_release);
+  if (index >= ends_[bucket].load(std::memory_order_relaxed)) {
+    ends_[bucket].store(index + 1, std::memory_order_release);
+  }
+}
+
+// The segments of a bucket take turns on the paths, and another bucket begins with another path.
+// Neighbouring buckets are in the same files. A path that is full is left out.
+bool SegmentTable::Choose(uint32_t bucket, uint64_t index, SegmentPlace* first, uint64_t* count) {
+  for (size_t tried = 0; tried < paths_.size(); ++tried) {
+    const Path& path = paths_[(bucket + index + tried) % paths_.size()];
+    first->file = path.first_file + static_cast<uint32_t>(uint64_t{bucket} * path.file_count /
+                                                          geometry_.bucket_count);
+    const uint64_t place = next_[first->file];
+    if (place >= path.capacity) continue;
+    first->place = static_cast<uint32_t>(place);
+    const std::vector<bool>& given = given_[first->file];
+    const uint64_t wanted = paths_.size() > 1 ? 1
+                                              : std::clamp(SegmentEnd(bucket) / kSegmentsPerGiven,
+                                                           uint64_t{1}, kMaxGiven);
+    // The entries lie in one page, so that they are written as a whole.
+    const uint64_t most = std::min({wanted, kPage - place % kPage, path.capacity - place,
+                                    std::max(geometry_.segments_per_bucket(), index + 1) - index});
+    SegmentPlace other;
+    *count = 1;
+    while (*count < most && (place + *count >= given.size() || !given[place + *count]) &&
+           !Find(bucket, index + *count, &other)) {
+      ++*count;
+    }
+    return true;
+  }
+  return false;
+}
+
+Status SegmentTable::Give(uint32_t bucket, uint64_t index, GrowFn grow) {
+  ENGINE_RACE_ASSERT(index < format::kMaxSegmentsPerBucket);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  SegmentPlace first;
+  if (Find(bucket, index, &first)) return Status::Ok();
+  if (in_doubt_) return Status::IOError(file_->name() + ": an earlier write of it has failed");
+  uint64_t count = 0;
+  if (!Choose(bucket, index, &first, &count)) {
+    return Status::Full("no path has room for another segment");
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(grow(first.file, first.place + count));
+  std::array<SegmentEntry, kMaxGiven> entries;
+  const uint64_t number = NumberOf(first);
+  for (uint64_t i = 0; i < count; ++i) entries[i] = EntryOf(bucket, index + i, number + i);
+  // What needs memory comes before the write.
+  Lengthen(bucket, index + count);
+  given_[first.file].reserve(first.place + count);
+  in_doubt_ = true;
+  Status written =
+      file_->Write(entries.data(), count * sizeof(entries[0]), number * sizeof(entries[0]));
+  // A full disk takes none of a page.
+  in_doubt_ = !written.ok() && written.code() != Code::kFull;
+  if (!written.ok()) return written;
+  unsynced_ = true;
+  for (uint64_t i = 0; i < count; ++i) {
+    const SegmentPlace place = {first.file, first.place + static_cast<uint32_t>(i)};
+    Take(place.file, place.place);
+    Publish(bucket, index + i, place);
+  }
+  return Status::Ok();
+}
+
+void SegmentTable::GiveNewPlacesAlone() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (uint32_t file = 0; file < file_count_; ++file) next_[file] = given_[file].size();
+}
+
+Status SegmentTable::WriteAgain() {
+  std::vector<char> bytes(kEntriesAtOnce * sizeof(SegmentEntry));
+  for (uint64_t offset = 0;;) {
+    size_t read_bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(file_->ReadSome(bytes.data(), bytes.size(), offset, &read_bytes));
+    if (read_bytes != 0)
+      ENGINE_RACE_RETURN_IF_ERROR(file_->Write(bytes.data(), read_bytes, offset));
+    if (read_bytes < bytes.size()) break;
+    offset += read_bytes;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  unsynced_ = true;
+  return Status::Ok();
+}
+
+Status SegmentTable::Flush() {
+  const std::lock_guard<std::mutex> flushing(flush_mutex_);
+  ENGINE_RACE_RETURN_IF_ERROR(flush_failure_);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!unsynced_) return Status::Ok();
+    // What is given from here on belongs to the next flush.
+    unsynced_ = false;
+  }
+  flush_failure_ = file_->DataSync();
+  return flush_failure_;
+}
+
+}  // namespace engine_race

@@ -1,0 +1,138 @@
+// The table of segments: which places of the logs belong to which bucket.
+//
+// The slots of a bucket are cut into segments. A segment gets a place in a key file when it is first
+// written to. With that comes one in the value file or device beside it. It keeps both for good. A
+// bucket that grows gets several neighbouring places at once. Entries are written through the page
+// cache before anything is written to their places, so they outlive the process. Flush makes them
+// outlive the machine.
+//
+// Thread safety: Find, SegmentEnd and given_count by any thread at any time, lock-free. Give and
+// Flush by any thread once Load has returned. Owner of the lists of places; not movable.
+#ifndef ENGINE_RACE_LOG_SEGMENT_TABLE_H_
+#define ENGINE_RACE_LOG_SEGMENT_TABLE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine_race/base/function_ref.h"
+#include "engine_race/base/status.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/geometry.h"
+#include "engine_race/log/segment_format.h"
+
+namespace engine_race {
+
+// A place in a key file.
+struct SegmentPlace {
+  uint32_t file = 0;
+  uint32_t place = 0;
+};
+
+class SegmentTable {
+ public:
+  // Files of one path: `first_file` and those behind it. Each has at most `capacity` places.
+  struct Path {
+    uint32_t first_file = 0;
+    uint32_t file_count = 0;
+    uint64_t capacity = 0;
+  };
+  // Makes room in a file for its first `place_count` segments.
+  using GrowFn = FunctionRef<Status(uint32_t file, uint64_t place_count)>;
+
+  SegmentTable(const Geometry& geometry, uint64_t seed_id, std::vector<Path> paths);
+  SegmentTable(const SegmentTable&) = delete;
+  SegmentTable& operator=(const SegmentTable&) = delete;
+  ~SegmentTable();
+
+  // Reads the entries from `file`, which outlives the table. An entry that fails its check belongs
+  // to no bucket, and its place is not given to any: *damaged_count. kCorruption for two entries of
+  // one segment. kOutOfMemory.
+  Status Load(const io::File& file, uint64_t* damaged_count);
+
+  // False: the segment has no place.
+  bool Find(uint32_t bucket, uint64_t index, SegmentPlace* place) const {
+    // Acquire, of the release in Publish: who finds a list sees its length and words.
+    const std::atomic<uint64_t>* const list = lists_[bucket].load(std::memory_order_acquire);
+    if (list == nullptr || index >= list[0].load(std::memory_order_relaxed)) return false;
+    // Acquire, as above: who finds a place sees its entry as written.
+    const uint64_t word = list[1 + index].load(std::memory_order_acquire);
+    if (word == 0) return false;
+    *place = {static_cast<uint32_t>(word >> 32) - 1, static_cast<uint32_t>(word)};
+    return true;
+  }
+  // No segment of the bucket from this one on has a place.
+  uint64_t SegmentEnd(uint32_t bucket) const {
+    return ends_[bucket].load(std::memory_order_acquire);
+  }
+  // Of its entry in the table. Rows lie in the order of these numbers.
+  uint64_t NumberOf(const SegmentPlace& place) const {
+    const uint64_t page = uint64_t{place.place} / kPage * file_count_ + place.file;
+    return page * kPage + place.place % kPage;
+  }
+
+  // Gives the segment a place, unless it has one, and maybe the next segments of the bucket, too.
+  // kFull when the devices have no more places, or the file system no room for the entries. After
+  // another failure of the file every later call fails.
+  Status Give(uint32_t bucket, uint64_t index, GrowFn grow);
+  // From now on only places behind all others of their file are given. Those before may hold
+  // segments of buckets that have lost them.
+  void GiveNewPlacesAlone();
+
+  // Writes the whole table once more. A flush that failed may have left pages that the kernel holds
+  // for clean and no disk has.
+  Status WriteAgain();
+  // Returns when every place that was given before the call outlives power loss. After a failure
+  // every later call fails.
+  Status Flush();
+
+  // Places of a file that were given.
+  uint64_t given_count(uint32_t file) const {
+    // Relaxed: a statistic.
+    return given_counts_[file].load(std::memory_order_relaxed);
+  }
+  // All places of a file that were given lie before this one. While nobody gives.
+  uint64_t PlaceEnd(uint32_t file) const { return given_[file].size(); }
+
+ private:
+  static constexpr uint64_t kPage = format::kTablePageSegments;
+
+  format::SegmentEntry EntryOf(uint32_t bucket, uint64_t index, uint64_t number) const;
+  Status TakeEntry(const format::SegmentEntry& entry, uint64_t number, uint64_t* damaged_count);
+  bool Take(uint32_t file, uint64_t place);
+  bool Choose(uint32_t bucket, uint64_t index, SegmentPlace* first, uint64_t* count);
+  void Lengthen(uint32_t bucket, uint64_t wanted_length);
+  void Publish(uint32_t bucket, uint64_t index, const SegmentPlace& place) noexcept;
+
+  const Geometry geometry_;
+  const uint64_t seed_id_;
+  const std::vector<Path> paths_;
+  uint32_t file_count_ = 0;
+  const io::File* file_ = nullptr;
+
+  // Of each bucket: its count of words, and then a word for each segment. It has the place's file
+  // plus one and the place, from the top bit down. A list that is too short is replaced by a longer
+  // one, and kept for its readers.
+  std::vector<std::atomic<std::atomic<uint64_t>*>> lists_;
+  std::vector<std::atomic<uint64_t>> ends_;
+  std::vector<std::atomic<uint64_t>> given_counts_;
+
+  std::mutex mutex_;  // guards what follows, and Publish
+  std::vector<std::unique_ptr<std::atomic<uint64_t>[]>> owned_lists_;
+  // Of each file: which places were given, and the first that was not.
+  std::vector<std::vector<bool>> given_;
+  std::vector<uint64_t> next_;
+  // Load found entries that nothing may have flushed.
+  bool unsynced_ = true;
+  // A write has failed, and its entries may be there. Others of the same segments would be two.
+  bool in_doubt_ = false;
+
+  std::mutex flush_mutex_;  // one flush at a time; taken before mutex_
+  Status flush_failure_;    // under flush_mutex_
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_SEGMENT_TABLE_H_

@@ -1,0 +1,157 @@
+// Where the slots of buckets lie: the key files and value files of a store, in its own directory or
+// on its paths, in segments.
+//
+// Each place of a segment in a key file has one in the value file beside that. A path that is a
+// directory has some value files, and one that is a raw device is a value file itself. The key
+// files of all paths lie in the store's directory. A group of values never crosses a segment.
+//
+// Owner of the files, of the paths' locks and of the table of segments. Immutable once opened, but
+// for the table; calls are thread-safe.
+#ifndef ENGINE_RACE_LOG_SLOT_FILES_H_
+#define ENGINE_RACE_LOG_SLOT_FILES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/io/block_device.h"
+#include "engine_race/io/file.h"
+#include "engine_race/log/directory_lock.h"
+#include "engine_race/log/geometry.h"
+#include "engine_race/log/segment_table.h"
+
+namespace engine_race {
+
+struct ValuePath {
+  bool is_device() const { return segment_count != 0; }
+
+  // Absolute; empty for the store's own directory.
+  std::string name;
+  // Invalid where there is none.
+  UniqueFd directory;
+  // Of the directory, unless it is the store's own, which is locked already.
+  DirectoryLock lock;
+  // Of a path that is a raw device, until SlotFiles::Init takes its file.
+  io::BlockDevice device;
+  // Places on a raw device. 0: the path is a directory.
+  uint32_t segment_count = 0;
+  // The first of its files.
+  uint32_t first_file = 0;
+  uint32_t file_count = 0;
+};
+
+// Where a slot's entry or value lies.
+struct SlotLocation {
+  // Past the end of every file, so that a read there brings nothing.
+  static constexpr uint64_t kNowhere = uint64_t{1} << 62;
+  // Whether its segment has a place.
+  bool found() const { return offset != kNowhere; }
+
+  const io::File* file = nullptr;
+  uint64_t offset = kNowhere;
+  // Of `file`, as SlotFiles::value_file and key_file have them.
+  uint32_t file_number = 0;
+  // How many slots, this one first, lie in one piece from here on: as many as were asked for, or
+  // fewer.
+  uint64_t slot_count = 0;
+};
+
+class SlotFiles {
+ public:
+  // Takes the paths. Then these are to be opened: the key files through mutable_key_file, the value
+  // files of directories through mutable_value_file, and the table through mutable_table_file.
+  void Init(const Geometry& geometry, std::vector<ValuePath> paths);
+  // Reads the table. Unless `read_only`, files that a power loss has left short get the size of
+  // what they hold. *damaged_count: entries of the table that are damaged.
+  Status Load(uint64_t seed_id, bool read_only, uint64_t* damaged_count);
+
+  // Of up to `slot_count` slots. Where nothing was ever written, no read succeeds.
+  SlotLocation LocateValues(uint32_t bucket, uint64_t slot, uint64_t slot_count = 1) const {
+    return Locate(value_files_, format::kSegmentValueBytes, bucket, slot, slot_count);
+  }
+  SlotLocation LocateKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count = 1) const {
+    return Locate(key_files_, format::kSegmentKeyBytes, bucket, slot, slot_count);
+  }
+  // Gives slots their place, where they have none yet. kFull: the paths, or the table, have no
+  // room.
+  Status Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
+  // No slot of the bucket from this one on has a place.
+  uint64_t SlotEnd(uint32_t bucket) const {
+    return table_->SegmentEnd(bucket) * format::kSegmentRecords;
+  }
+  // *number: of the segment's entry in the table; see SegmentTable. False: it has no place.
+  bool NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) const;
+
+  // Reads values, or whole pages of entries, of neighbouring slots, wherever they lie. Unverified.
+  // Slots that were never written read as zeros or as anything older.
+  Status ReadValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, void* buffer) const;
+  Status ReadKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count, void* buffer) const;
+  // Writes them, and gives them their place. kFull, kIOError.
+  Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* data) const;
+  Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* data) const;
+
+  // Asks for space for slots that have a place, where the file system can reserve it. kFull: a path
+  // has less.
+  Status ReserveValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
+  Status ReserveKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
+  // Give back the space of neighbouring slots, but not their place. Where a path cannot do that,
+  // *supported is false and nothing has happened there. Entries are punched by whole pages.
+  Status PunchValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, bool* supported) const;
+  Status PunchKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count, bool* supported) const;
+  // Whether values of slots may take space that PunchValues would give back.
+  bool MayHoldValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
+
+  // The store is there, in the newest format: see DirectoryLock::Settle.
+  void SettleLocks() {
+    for (ValuePath& path : paths_) path.lock.Settle();
+  }
+
+  SegmentTable& table() const { return *table_; }
+  // For people: the kind of a path, and how much of it is taken.
+  std::string Describe(const ValuePath& path) const;
+
+  const std::vector<ValuePath>& paths() const { return paths_; }
+  // Of key files, and as many value files.
+  uint32_t file_count() const { return static_cast<uint32_t>(key_files_.size()); }
+  const io::File& key_file(uint32_t number) const { return key_files_[number]; }
+  const io::File& value_file(uint32_t number) const { return value_files_[number]; }
+  const io::File& table_file() const { return *table_file_; }
+  io::File* mutable_key_file(uint32_t number) { return &key_files_[number]; }
+  io::File* mutable_value_file(uint32_t number) { return &value_files_[number]; }
+  io::File* mutable_table_file() { return table_file_.get(); }
+
+ private:
+  using Files = std::vector<io::File>;
+
+  SlotLocation Locate(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
+                      uint64_t slot_count) const;
+  bool IsDevice(uint32_t file) const { return value_bases_[file] != 0; }
+  uint64_t OffsetOf(const Files& files, uint64_t segment_bytes, const SegmentPlace& place) const {
+    const uint64_t base = &files == &value_files_ ? value_bases_[place.file] : 0;
+    return base + place.place * segment_bytes;
+  }
+  Status Read(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
+              uint64_t slot_count, char* buffer) const;
+  Status Write(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
+               uint64_t slot_count, const char* data) const;
+  Status Grow(uint32_t file, uint64_t place_count) const;
+
+  Geometry geometry_;
+  std::vector<ValuePath> paths_;
+  Files key_files_;
+  Files value_files_;
+  // Where the places of a value file begin: 0, or behind the header of a device.
+  std::vector<uint64_t> value_bases_;
+  // Stays where it is for the table when the store's files are moved.
+  std::unique_ptr<io::File> table_file_ = std::make_unique<io::File>();
+  std::unique_ptr<SegmentTable> table_;
+  // Of each file, how many places it has room for. Under the lock of the table.
+  mutable std::vector<uint64_t> room_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_LOG_SLOT_FILES_H_

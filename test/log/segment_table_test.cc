@@ -1,0 +1,278 @@
+// The table of segments: places are given once, found again, and outlive a kill.
+#include "engine_race/log/segment_table.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine_race/base/sys.h"
+#include "test/faults/system_calls.h"
+#include "test/log/log_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint64_t kSeed = 4711;
+
+class SegmentTableTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(sys::OpenDirectory(dir_.path(), false, &dir_fd_).ok());
+    options_ = TinyLogOptions();
+    options_.bucket_count = 8;
+    options_.bucket_capacity_records = kMaxBucketRecords;
+    geometry_ = GeometryFrom(options_);
+    ASSERT_TRUE(io::File::Open(dir_fd_.get(), format::kSegmentTableName, io::Access::kReplace,
+                               io::Caching::kBuffered, &file_)
+                    .ok());
+    ASSERT_TRUE(Load().ok());
+  }
+  Status Load() {
+    table_ = std::make_unique<SegmentTable>(geometry_, kSeed, paths_);
+    return table_->Load(file_, &damaged_count_);
+  }
+  Status Give(uint32_t bucket, uint64_t index) {
+    return table_->Give(bucket, index, [this](uint32_t file, uint64_t place_count) {
+      grown_[file] = std::max(grown_[file], place_count);
+      return Status::Ok();
+    });
+  }
+  // Where every segment of every bucket lies.
+  std::map<std::pair<uint32_t, uint64_t>, std::pair<uint32_t, uint32_t>> All() const {
+    std::map<std::pair<uint32_t, uint64_t>, std::pair<uint32_t, uint32_t>> all;
+    for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
+      for (uint64_t index = 0; index < table_->SegmentEnd(bucket); ++index) {
+        SegmentPlace place;
+        if (table_->Find(bucket, index, &place)) all[{bucket, index}] = {place.file, place.place};
+      }
+    }
+    return all;
+  }
+  void ExpectDistinct() const {
+    std::set<std::pair<uint32_t, uint32_t>> places;
+    std::set<uint64_t> numbers;
+    for (const auto& [segment, place] : All()) {
+      EXPECT_TRUE(places.insert(place).second);
+      EXPECT_TRUE(numbers.insert(table_->NumberOf({place.first, place.second})).second);
+      EXPECT_LT(place.second, grown_.at(place.first));
+    }
+  }
+
+  TempDir dir_;
+  UniqueFd dir_fd_;
+  Options options_;
+  Geometry geometry_;
+  std::vector<SegmentTable::Path> paths_ = {{0, 2, format::kMaxFilePlaces}};
+  io::File file_;
+  std::unique_ptr<SegmentTable> table_;
+  uint64_t damaged_count_ = 0;
+  std::map<uint32_t, uint64_t> grown_;
+};
+
+TEST_F(SegmentTableTest, PlacesAreGivenOnceAndFoundAgain) {
+  for (uint64_t index = 0; index < 300; ++index) {
+    for (uint32_t bucket = 0; bucket < 8; bucket += 1 + bucket % 3) {
+      ASSERT_TRUE(Give(bucket, index).ok());
+    }
+  }
+  ASSERT_TRUE(Give(7, 1000).ok()) << "far behind the others";
+  const auto all = All();
+  EXPECT_GE(all.size(), 300U * 4 + 1);
+  ExpectDistinct();
+  for (const auto& [segment, place] : all) {
+    EXPECT_EQ(place.first, segment.first / 4) << "neighbouring buckets share a file";
+  }
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(damaged_count_, 0U);
+  EXPECT_EQ(All(), all);
+  ASSERT_TRUE(Give(0, 600).ok());
+  ExpectDistinct();
+}
+
+TEST_F(SegmentTableTest, ALargeBucketGetsNeighbours) {
+  for (uint64_t index = 0; index < 640; ++index) ASSERT_TRUE(Give(3, index).ok());
+  // The first ones come one by one, and the last ones forty at a time.
+  EXPECT_LE(table_->SegmentEnd(3), 640U + 64);
+  ASSERT_TRUE(Give(2, 0).ok());
+  for (uint64_t index = 640; index < 700; ++index) ASSERT_TRUE(Give(3, index).ok());
+  SegmentPlace before;
+  SegmentPlace place;
+  uint64_t pieces = 0;
+  for (uint64_t index = 1; index < 700; ++index) {
+    ASSERT_TRUE(table_->Find(3, index - 1, &before) && table_->Find(3, index, &place));
+    if (place.place != before.place + 1) ++pieces;
+  }
+  EXPECT_EQ(pieces, 1U);
+}
+
+TEST_F(SegmentTableTest, PathsTakeTurnsAndAFullOneIsLeftOut) {
+  paths_ = {{0, 1, 5}, {1, 1, 3}};
+  ASSERT_TRUE(Load().ok());
+  for (uint64_t index = 0; index < 8; ++index) ASSERT_TRUE(Give(1, index).ok());
+  ExpectDistinct();
+  EXPECT_EQ(table_->given_count(0), 5U);
+  EXPECT_EQ(table_->given_count(1), 3U);
+  EXPECT_EQ(Give(1, 8).code(), Code::kFull);
+  EXPECT_EQ(Give(2, 0).code(), Code::kFull);
+  SegmentPlace place;
+  ASSERT_TRUE(table_->Find(1, 0, &place));
+  EXPECT_EQ(place.file, 1U) << "a bucket begins with a path of its own";
+  ASSERT_TRUE(table_->Find(1, 1, &place));
+  EXPECT_EQ(place.file, 0U);
+}
+
+TEST_F(SegmentTableTest, ADamagedEntryIsLostAndItsPlaceIsNotGiven) {
+  for (uint64_t index = 0; index < 4; ++index) ASSERT_TRUE(Give(0, index).ok());
+  format::SegmentEntry entry;
+  ASSERT_TRUE(file_.Read(&entry, sizeof(entry), 2 * sizeof(entry)).ok());
+  ++entry.index;
+  ASSERT_TRUE(file_.Write(&entry, sizeof(entry), 2 * sizeof(entry)).ok());
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(damaged_count_, 1U);
+  SegmentPlace place;
+  EXPECT_FALSE(table_->Find(0, 2, &place));
+  EXPECT_TRUE(table_->Find(0, 3, &place));
+  ASSERT_TRUE(Give(0, 2).ok());
+  ASSERT_TRUE(table_->Find(0, 2, &place));
+  EXPECT_EQ(place.place, 4U);
+}
+
+TEST_F(SegmentTableTest, APlaceThatAPowerLossFreedIsGivenAgain) {
+  for (uint64_t index = 0; index < 4; ++index) ASSERT_TRUE(Give(0, index).ok());
+  const format::SegmentEntry none{};
+  ASSERT_TRUE(file_.Write(&none, sizeof(none), sizeof(none)).ok());
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(damaged_count_, 0U);
+  ASSERT_TRUE(Give(1, 0).ok());
+  SegmentPlace place;
+  ASSERT_TRUE(table_->Find(1, 0, &place));
+  EXPECT_EQ(place.place, 1U);
+  ASSERT_TRUE(Load().ok());
+  table_->GiveNewPlacesAlone();
+  ASSERT_TRUE(Give(0, 1).ok());
+  ASSERT_TRUE(table_->Find(0, 1, &place));
+  EXPECT_EQ(place.place, 4U) << "it may hold what was lost";
+}
+
+TEST_F(SegmentTableTest, TwoEntriesOfOneSegmentAreCorruption) {
+  ASSERT_TRUE(Give(0, 0).ok());
+  const auto other = std::make_unique<SegmentTable>(geometry_, kSeed, paths_);
+  const auto keep = [](uint32_t, uint64_t) { return Status::Ok(); };
+  io::File copy;
+  ASSERT_TRUE(
+      io::File::Open(dir_fd_.get(), "copy", io::Access::kReplace, io::Caching::kBuffered, &copy)
+          .ok());
+  ASSERT_TRUE(other->Load(copy, &damaged_count_).ok());
+  ASSERT_TRUE(other->Give(1, 0, keep).ok());
+  ASSERT_TRUE(other->Give(0, 0, keep).ok());
+  format::SegmentEntry entry;
+  ASSERT_TRUE(copy.Read(&entry, sizeof(entry), sizeof(entry)).ok());
+  ASSERT_TRUE(file_.Write(&entry, sizeof(entry), sizeof(entry)).ok());
+  EXPECT_EQ(Load().code(), Code::kCorruption);
+}
+
+TEST_F(SegmentTableTest, APlaceThatTheDeviceDoesNotHaveIsLost) {
+  for (uint64_t index = 0; index < 4; ++index) ASSERT_TRUE(Give(0, index).ok());
+  paths_ = {{0, 2, 3}};
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(damaged_count_, 1U);
+  EXPECT_EQ(All().size(), 3U);
+}
+
+TEST_F(SegmentTableTest, ATableOfAnotherStoreHasNoEntries) {
+  ASSERT_TRUE(Give(0, 0).ok());
+  SegmentTable other(geometry_, kSeed + 1, paths_);
+  ASSERT_TRUE(other.Load(file_, &damaged_count_).ok());
+  EXPECT_EQ(damaged_count_, 1U);
+  EXPECT_EQ(other.SegmentEnd(0), 0U);
+}
+
+TEST_F(SegmentTableTest, AFullDiskGivesNothing) {
+  FailingCalls failing(CallKind::kPwrite, format::kSegmentTableName, ENOSPC);
+  {
+    const ScopedHook hook(&failing);
+    EXPECT_EQ(Give(0, 0).code(), Code::kFull);
+  }
+  EXPECT_EQ(table_->SegmentEnd(0), 0U);
+  ASSERT_TRUE(Give(0, 0).ok());
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(table_->SegmentEnd(0), 1U);
+}
+
+// The entry may be there. One more of the same segment would be corruption.
+TEST_F(SegmentTableTest, AWriteThatFailedIsTheLastOne) {
+  ASSERT_TRUE(Give(0, 0).ok());
+  CallWatch failing([](SystemCall* call) -> long {
+    const long result = call->Proceed();
+    if (call->kind != CallKind::kPwrite) return result;
+    errno = EIO;
+    return -1;
+  });
+  {
+    const ScopedHook hook(&failing);
+    EXPECT_EQ(Give(0, 1).code(), Code::kIOError);
+  }
+  EXPECT_EQ(Give(0, 1).code(), Code::kIOError);
+  EXPECT_EQ(Give(1, 0).code(), Code::kIOError);
+  EXPECT_TRUE(Give(0, 0).ok());
+  ASSERT_TRUE(Load().ok());
+  EXPECT_TRUE(Give(0, 1).ok());
+  EXPECT_TRUE(Give(1, 0).ok());
+  ExpectDistinct();
+}
+
+TEST_F(SegmentTableTest, AFlushThatFailedFailsForGood) {
+  ASSERT_TRUE(table_->Flush().ok()) << "an earlier opening may have given places";
+  int flush_count = 0;
+  CallWatch watch([&flush_count](SystemCall* call) {
+    if (call->kind == CallKind::kFdatasync) ++flush_count;
+    return call->Proceed();
+  });
+  {
+    const ScopedHook hook(&watch);
+    ASSERT_TRUE(table_->Flush().ok());
+    EXPECT_EQ(flush_count, 0) << "nothing was given";
+    ASSERT_TRUE(Give(0, 0).ok());
+    ASSERT_TRUE(table_->Flush().ok());
+    EXPECT_EQ(flush_count, 1);
+    ASSERT_TRUE(table_->WriteAgain().ok());
+    ASSERT_TRUE(table_->Flush().ok());
+    EXPECT_EQ(flush_count, 2);
+  }
+  ASSERT_TRUE(Give(0, 1).ok());
+  FailingCalls failing(CallKind::kFdatasync, format::kSegmentTableName, EIO);
+  {
+    const ScopedHook hook(&failing);
+    EXPECT_EQ(table_->Flush().code(), Code::kIOError);
+  }
+  EXPECT_EQ(table_->Flush().code(), Code::kIOError);
+}
+
+TEST_F(SegmentTableTest, ReadersFindWhatIsGivenBesideThem) {
+  constexpr uint64_t kCount = 2000;
+  std::atomic<uint64_t> given{0};
+  std::thread reader([&] {
+    for (uint64_t seen = 0; seen < kCount;) {
+      seen = given.load(std::memory_order_acquire);
+      SegmentPlace place;
+      for (uint64_t index = 0; index < seen; index += 97) {
+        ASSERT_TRUE(table_->Find(5, index, &place));
+      }
+    }
+  });
+  for (uint64_t index = 0; index < kCount; ++index) {
+    ASSERT_TRUE(Give(5, index).ok());
+    given.store(index + 1, std::memory_order_release);
+  }
+  reader.join();
+}
+
+}  // namespace
+}  // namespace engine_race::test

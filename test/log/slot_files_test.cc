@@ -1,0 +1,119 @@
+// Where slots lie: buckets whose segments are mixed, files that are short, space that is given
+// back.
+#include "engine_race/log/slot_files.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "test/log/log_parts_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+constexpr uint64_t kSegment = format::kSegmentRecords;
+constexpr uint64_t kSlots = 5 * kSegment;
+
+class SlotFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Open();
+    ASSERT_TRUE(Region::Allocate(kSlots * kValueBytes, /*huge_pages=*/false, &buffer_).ok());
+    // The segments of two buckets take turns.
+    for (uint64_t slot = 0; slot < kSlots; slot += kSegment) {
+      for (const uint32_t bucket : {0, 1}) ASSERT_TRUE(slots().Give(bucket, slot, 1).ok());
+    }
+  }
+  void Open() {
+    files_ = StoreFiles();
+    files_ = OpenedFiles(TinyLogOptions(), dir_.path());
+  }
+  const SlotFiles& slots() const { return files_.slots; }
+  static char ByteOf(uint32_t bucket, uint64_t slot) {
+    return static_cast<char>(1 + (bucket * 131 + slot) % 251);
+  }
+  void WriteValues(uint32_t bucket, uint64_t first, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      std::fill_n(buffer_.data() + i * kValueBytes, kValueBytes, ByteOf(bucket, first + i));
+    }
+    ASSERT_TRUE(slots().WriteValues(bucket, first, count, buffer_.data()).ok());
+  }
+  void ExpectValues(uint32_t bucket, uint64_t first, uint64_t count, bool zeros = false) {
+    std::fill_n(buffer_.data(), count * kValueBytes, '\xff');
+    ASSERT_TRUE(slots().ReadValues(bucket, first, count, buffer_.data()).ok());
+    for (uint64_t i = 0; i < count; ++i) {
+      const char byte = zeros ? '\0' : ByteOf(bucket, first + i);
+      ASSERT_EQ(std::count(buffer_.data() + i * kValueBytes, buffer_.data() + (i + 1) * kValueBytes,
+                           byte),
+                static_cast<ptrdiff_t>(kValueBytes))
+          << first + i;
+    }
+  }
+
+  TempDir dir_;
+  StoreFiles files_;
+  Region buffer_;
+};
+
+TEST_F(SlotFilesTest, ABucketIsReadAcrossItsSegments) {
+  for (const uint32_t bucket : {0, 1}) ASSERT_NO_FATAL_FAILURE(WriteValues(bucket, 0, kSlots));
+  for (const uint32_t bucket : {0, 1}) {
+    ExpectValues(bucket, 0, kSlots);
+    ExpectValues(bucket, kSegment - 3, kSegment + 7);
+    EXPECT_EQ(slots().LocateValues(bucket, 3, kSlots).slot_count, kSegment - 3)
+        << "the other bucket's segment is next";
+  }
+  Open();
+  ExpectValues(0, 0, kSlots);
+  ExpectValues(1, 7, 2 * kSegment);
+}
+
+TEST_F(SlotFilesTest, NeighbouringSegmentsAreOnePiece) {
+  ASSERT_TRUE(slots().Give(2, 0, 3 * kSegment).ok());
+  EXPECT_EQ(slots().LocateValues(2, 5, 3 * kSegment - 5).slot_count, 3 * kSegment - 5);
+  EXPECT_EQ(slots().LocateKeys(2, 5, kSegment).slot_count, kSegment);
+  ASSERT_NO_FATAL_FAILURE(WriteValues(2, 0, 3 * kSegment));
+  ExpectValues(2, 0, 3 * kSegment);
+}
+
+TEST_F(SlotFilesTest, WhatHasNoPlaceReadsAsZeros) {
+  EXPECT_FALSE(slots().LocateValues(0, kSlots).found());
+  EXPECT_EQ(slots().SlotEnd(0), kSlots);
+  ExpectValues(0, kSlots, 3, /*zeros=*/true);
+  EXPECT_FALSE(slots().MayHoldValues(0, kSlots, kSegment));
+  ASSERT_NO_FATAL_FAILURE(WriteValues(0, kSlots, 3));
+  ExpectValues(0, kSlots, 3);
+}
+
+// A power loss may keep the entry of a segment and not the size of the file.
+TEST_F(SlotFilesTest, ShortFilesGrowAndReadAsZeros) {
+  ASSERT_NO_FATAL_FAILURE(WriteValues(0, 0, kSlots));
+  const SlotLocation last = slots().LocateValues(0, kSlots - 1);
+  const std::string path = dir_.Join(last.file->name());
+  const uint64_t size_bytes = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, last.offset - 4 * kValueBytes);
+  ExpectValues(0, kSlots - 5, 5, /*zeros=*/true);
+  Open();
+  EXPECT_GE(std::filesystem::file_size(path), last.offset + kValueBytes);
+  EXPECT_LE(std::filesystem::file_size(path), size_bytes);
+  ExpectValues(0, kSlots - 5, 5, /*zeros=*/true);
+  ExpectValues(0, 0, kSegment);
+}
+
+TEST_F(SlotFilesTest, PunchedValuesHoldNoSpaceAndTheOthersStay) {
+  ASSERT_NO_FATAL_FAILURE(WriteValues(0, 0, kSlots));
+  ASSERT_NO_FATAL_FAILURE(WriteValues(1, 0, kSlots));
+  bool supported = false;
+  ASSERT_TRUE(slots().PunchValues(0, 8, kSlots - 16, &supported).ok());
+  if (!supported) GTEST_SKIP() << "no holes here";
+  EXPECT_FALSE(slots().MayHoldValues(0, 8, kSlots - 16));
+  EXPECT_TRUE(slots().MayHoldValues(0, 0, kSlots));
+  ExpectValues(0, 8, kSlots - 16, /*zeros=*/true);
+  ExpectValues(0, 0, 8);
+  ExpectValues(1, 0, kSlots);
+}
+
+}  // namespace
+}  // namespace engine_race::test
