@@ -48,7 +48,7 @@ TEST_P(ReclaimRoundsTest, SmallRegionsAreReclaimed) {
   ASSERT_NO_FATAL_FAILURE(FillAndReclaim(1200));
 }
 
-// Rows are punched out of the stripes of both paths.
+// Rows are punched out of the segments of both paths.
 TEST_P(ReclaimRoundsTest, StripedRegionsAreReclaimed) {
   options_.paths = {dir_.Join("a"), dir_.Join("b")};
   options_.bucket_capacity_records = 4 * kRowRecords;

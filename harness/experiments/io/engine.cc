@@ -1,5 +1,5 @@
 // The experiments with reads and writes of the engine: 1 (paths), 6 (tasks and switches), 7
-// (threads), 8 (growing data), 9 (ablation) and 10 (stripe unit).
+// (threads), 8 (growing data) and 9 (ablation).
 #include <algorithm>
 #include <array>
 #include <string>
