@@ -81,14 +81,14 @@ class StoreWriter {
     return write();
   }
 
-  // Where a region or the disk is full, space of dead records may be freed at once. Other threads
+  // Where a bucket or the disk is full, space of dead records may be freed at once. Other threads
   // may take it before this one. A record that was appended is not appended again: a Sync makes it
   // durable.
   template <typename WriteFn>
   AppendStatus WriteAgain(const WantedRooms& rooms, bool deletes, AppendStatus written,
                           const WriteFn& write) {
     constexpr int kTries = 1000;
-    // A region that was full may have room by now. Tries do not count where others took the room.
+    // A bucket that was full may have room by now. Tries do not count where others took the room.
     constexpr int kTriesWithRoom = 20;
     int with_room_count = 0;
     const auto wants_space = [&] {
@@ -113,12 +113,12 @@ class StoreWriter {
         if (!reclaimer_.HasRoom(rooms)) with_room_count = 0;
         continue;
       }
-      // Every region has room, and the write failed again and again: then the disk is full.
+      // Every bucket has room, and the write failed again and again: then the disk is full.
       with_room_count = 0;
       bool freed = false;
       Status made =
           Guarded([&] { return reclaimer_.MakeSpace(rooms, /*disk_is_full=*/has_room, &freed); });
-      // Dead records may fill the region. This failure tells why they could not be freed.
+      // Dead records may fill the bucket. This failure tells why they could not be freed.
       if (!made.ok()) {
         if (written.appended()) return AppendStatus::Appended(std::move(made));
         return made;

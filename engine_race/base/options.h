@@ -25,7 +25,7 @@ inline constexpr uint64_t kKeyEntryBytes = 32;
 // Limits of the geometry.
 inline constexpr uint32_t kMaxBucketCount = 65536;
 inline constexpr uint32_t kMaxFileCount = 1024;
-inline constexpr uint64_t kMaxBucketRecords = uint64_t{1} << 26;
+inline constexpr uint64_t kMaxBucketRecords = uint64_t{1} << 31;
 inline constexpr uint32_t kMinGroupBytes = 4096;
 inline constexpr uint32_t kMaxValueGroupBytes = 1024 * 1024;
 inline constexpr uint32_t kMaxKeyGroupBytes = 8 * 1024;
@@ -95,7 +95,7 @@ enum class NumaMode {
 
 // Whether the store gives the space of overwritten and deleted records back.
 enum class Reclaim {
-  kOff,         // only Store::Compact does; a bucket whose region is full answers kFull
+  kOff,         // only Store::Compact does; a write to a full bucket answers kFull
   kBackground,  // a thread of the store does, beside all calls
 };
 
@@ -112,8 +112,8 @@ struct Options {
   uint32_t bucket_count = 1024;
   // Key files, and as many value files: a power of two, 1 to 1024.
   uint32_t file_count = 32;
-  // Records that one bucket can hold at one time: a power of two, at most 2^26, at least one group
-  // of values and of keys. The file system may force less; the manifest has what was taken.
+  // Records that one bucket can hold at one time: a power of two, at most 2^31, at least one group
+  // of values and of keys.
   uint64_t bucket_capacity_records = kMaxBucketRecords;
   // Values go to their log in groups of this size: a power of two, 4 KiB to 1 MiB.
   uint32_t value_group_bytes = 128 * 1024;

@@ -2,8 +2,8 @@
 //
 //   bit 63       hot: the number is a frame's; else a location's (a block, a value's slot)
 //   bit 62       cooling: hot, and to be evicted unless somebody reads it first
-//   bits 26..61  the owner's; a change of the number leaves them alone
-//   bits 0..25   the number
+//   bits 31..61  the owner's; a change of the number leaves them alone
+//   bits 0..30   the number
 //
 // Blocks of tables are found through swips in the frames of the blocks above them, values through
 // the words of the index. Changed by compare-and-exchange only. Values.
@@ -19,7 +19,7 @@ namespace engine_race {
 
 class Swip {
  public:
-  static constexpr uint32_t kNumberBits = 26;
+  static constexpr uint32_t kNumberBits = 31;
   static constexpr uint64_t kNumberMask = (uint64_t{1} << kNumberBits) - 1;
   static constexpr uint64_t kHotBit = uint64_t{1} << 63;
   static constexpr uint64_t kCoolingBit = uint64_t{1} << 62;

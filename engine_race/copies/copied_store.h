@@ -42,7 +42,6 @@ class BucketFill {
   static constexpr uint64_t kPieceRecords = (uint64_t{1} << 20) / kValueBytes;
 
   Status WritePiece(uint32_t bucket, uint64_t end);
-  Status WriteValues(uint32_t bucket, uint64_t begin, uint64_t slot, uint64_t end);
 
   const StoreFiles& files_;
   const Geometry& geometry_;

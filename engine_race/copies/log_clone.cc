@@ -76,6 +76,9 @@ Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_c
   uint64_t damaged_count = 0;
   ENGINE_RACE_RETURN_IF_ERROR(
       clone->slots.Load(clone->identity.seed_id(), /*read_only=*/false, &damaged_count));
+  if (damaged_count != 0) {
+    return Status::Corruption(source.slots.table_file().name() + ": entries are damaged");
+  }
   // Appends to the source went on: its logs have had records behind the cut.
   std::vector<uint32_t> buckets(geometry.bucket_count);
   std::iota(buckets.begin(), buckets.end(), 0);

@@ -52,9 +52,10 @@ Status ValueHashes::Read(uint64_t first, std::vector<IndexEntry>* records) {
     KeyRecord record;
     if (!cut_.table.Decode(codec, entry, indexed.ref.slot(), &record) ||
         record.key != indexed.key || ValueRef(record) != indexed.ref) {
-      return Status::Corruption(log_.slots().LocateKeys(bucket_, 0).file->name() + ": bucket " +
-                                std::to_string(bucket_) + ", slot " +
-                                std::to_string(indexed.ref.slot()) +
+      const uint32_t slot = indexed.ref.slot();
+      return Status::Corruption(log_.slots().NameOf(log_.slots().LocateKeys(bucket_, slot)) +
+                                ": bucket " + std::to_string(bucket_) + ", slot " +
+                                std::to_string(slot) +
                                 ": the key entry does not match its check or the index");
     }
     hashes_[by_slot_[i]] = record.value_hash;

@@ -211,9 +211,9 @@ class BucketVerifier {
 
   void AddBad(uint64_t slot, bool in_log, bool value, std::string what) {
     const char* const staging = value ? format::kStagingValuesName : format::kStagingKeysName;
-    const io::File& file =
-        value ? *slots().LocateValues(bucket_, slot).file : *slots().LocateKeys(bucket_, slot).file;
-    walk_->AddBad({in_log ? file.name() : staging, bucket_, slot, std::move(what)});
+    const SlotLocation location =
+        value ? slots().LocateValues(bucket_, slot) : slots().LocateKeys(bucket_, slot);
+    walk_->AddBad({in_log ? slots().NameOf(location) : staging, bucket_, slot, std::move(what)});
   }
 
   // Where a record lies: its slot, and its sequence number if it was not moved.

@@ -1,6 +1,7 @@
 #include "engine_race/index/bucket_reader.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine_race/io/lasting_queue.h"
 
@@ -10,7 +11,12 @@ namespace {
 constexpr uint32_t kMaxQueueDepth = 16;
 
 // The tag of a completion: the index of its Pending, and the first slot of the piece.
-uint64_t TagOf(uint32_t pending, uint64_t slot) { return (slot << 8) | pending; }
+constexpr uint64_t kMaxPieceSlots = (uint64_t{1} << 24) - 1;
+
+// Which of the pending buckets a read is of, and its slots.
+uint64_t TagOf(uint32_t pending, uint64_t slot, uint64_t slot_count) {
+  return slot << 32 | slot_count << 8 | pending;
+}
 
 }  // namespace
 
@@ -54,12 +60,19 @@ Status BucketReader::Submit(uint32_t index) {
     while (queue_->in_flight() == queue_->depth()) ENGINE_RACE_RETURN_IF_ERROR(Reap(1));
     const SlotLocation location = context_->log().slots().LocateKeys(
         pending.bucket, slot, std::min(PieceSlots(), end - slot));
+    if (!location.found()) {
+      // Entries that are lost, like those that are damaged.
+      std::memset(pending.buffer.data() + slot * format::kKeyEntryBytes, 0,
+                  location.slot_count * format::kKeyEntryBytes);
+      slot += location.slot_count;
+      continue;
+    }
     io::ReadRequest request;
     request.fd = location.file->fd();
     request.size_bytes = static_cast<uint32_t>(location.slot_count * format::kKeyEntryBytes);
     request.offset = location.offset;
     request.buffer = pending.buffer.data() + slot * format::kKeyEntryBytes;
-    request.tag = TagOf(index, slot);
+    request.tag = TagOf(index, slot, location.slot_count);
     size_t started = 0;
     ENGINE_RACE_RETURN_IF_ERROR(queue_->Submit({&request, 1}, &started));
     ++pending.pending_reads;
@@ -74,12 +87,13 @@ Status BucketReader::Reap(uint32_t min_count) {
   for (const io::ReadCompletion& done : completions_) {
     Pending& pending = pending_[done.tag & 0xff];
     --pending.pending_reads;
-    const uint64_t slot = done.tag >> 8;
-    const SlotLocation location = context_->log().slots().LocateKeys(
-        pending.bucket, slot, std::min(PieceSlots(), pending.cut.logged_slot_end() - slot));
-    if (done.error != 0) pending.failure = io::ReadError(*location.file, done.error);
+    const uint64_t slot = done.tag >> 32;
+    if (done.error != 0) {
+      pending.failure =
+          io::ReadError(*context_->log().slots().LocateKeys(pending.bucket, slot).file, done.error);
+    }
     const uint64_t read_count = done.read_bytes / format::kKeyEntryBytes;
-    if (read_count < location.slot_count) {
+    if (read_count < (done.tag >> 8 & kMaxPieceSlots)) {
       pending.readable_count = std::min(pending.readable_count, slot + read_count);
     }
   }

@@ -220,13 +220,14 @@ Status BuildContext::RunThreads(uint32_t count,
 void BuildContext::ReportDamage(uint32_t bucket, std::span<const uint32_t> slots,
                                 uint64_t total) const {
   if (!options_.log) return;
-  const std::string where =
-      log_->slots().LocateKeys(bucket, 0).file->name() + ", bucket " + std::to_string(bucket);
+  const std::string in_bucket = "bucket " + std::to_string(bucket);
   for (const uint32_t slot : slots.first(std::min(slots.size(), kMaxReportedSlots))) {
-    options_.log(LogLevel::kError,
-                 "damaged key entry: " + where + ", slot " + std::to_string(slot));
+    options_.log(
+        LogLevel::kError,
+        "damaged key entry: " + log_->slots().NameOf(log_->slots().LocateKeys(bucket, slot)) +
+            ", " + in_bucket + ", slot " + std::to_string(slot));
   }
-  options_.log(LogLevel::kError, where + ": " + std::to_string(total) +
+  options_.log(LogLevel::kError, in_bucket + ": " + std::to_string(total) +
                                      " damaged key entries; a key of the bucket that may have "
                                      "been among them cannot be read");
 }

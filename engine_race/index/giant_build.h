@@ -3,7 +3,7 @@
 // The keys are cut into partitions of about equal size, by a sample. Then come rounds. Each round
 // reads the whole key log and routes the entries of the next few partitions into buffers. It takes
 // as many partitions as the memory allows. The partitions of a round are sorted in parallel and
-// become parts. Only the entries of one round are ever in memory, so a bucket of 2^26 records needs
+// become parts. Only the entries of one round are ever in memory, so a bucket of 2^31 records needs
 // no more memory than a small one.
 //
 // A full buffer drops all but the newest record of each key. If distinct keys fill it, its upper

@@ -77,7 +77,7 @@ Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock, boo
   if (bucket.listener != nullptr && HasPut(plan_, *part)) {
     ENGINE_RACE_RETURN_IF_ERROR(bucket.listener->CheckRoom());
   }
-  // All slots at once: a batch that is committed meets no full region and no full disk for rows.
+  // All slots at once: a batch that is committed meets no full bucket and no full disk for rows.
   ENGINE_RACE_RETURN_IF_ERROR(groups_.MakeSlots(part->bucket, part->size()));
   bucket.held = true;
   part->held = true;

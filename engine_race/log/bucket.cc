@@ -61,7 +61,7 @@ SlotBits Bucket::GapsOf(uint32_t row) const {
 }
 
 void Bucket::CountGaps(uint32_t row) noexcept {
-  // One slot in so many must be there to fill, unless the region is full.
+  // One slot in so many must be there to fill, unless the bucket is full.
   constexpr uint32_t kMinShare = 8;
   const Row& content = table.rows()[row];
   uint32_t count = 0;

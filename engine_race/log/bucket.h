@@ -176,7 +176,7 @@ struct alignas(64) Bucket {
   uint64_t gap_count = 0;
   // The rows that may hold anything before the bucket is cleaned: the tail takes no more.
   uint64_t row_limit = ~uint64_t{0};
-  // No row can be freed: appends may fill the region to its end, and gaps not worth a run.
+  // No row can be freed: appends may fill the bucket to its end, and gaps not worth a run.
   bool may_fill_region = false;
   // Whether space of rows that earlier openings freed has been given back.
   bool leftovers_released = false;

@@ -1,7 +1,7 @@
 // The bucket logs of one store: the room's front page. Start reading here.
 //
 // A bucket's records are numbered in the order of their appends: the sequence number. The record in
-// slot i has the i-th key entry of the bucket's key region and the i-th value of its value region.
+// slot i has the i-th entry of the bucket's key log and the i-th value of its value log.
 // Slots are sequence numbers until the first of them is used again (slot_table.h). A new record is
 // staged in a file that the kernel holds, and so outlives the process. A full group goes to the log
 // with one direct write by the thread that filled it.

@@ -8,8 +8,8 @@ namespace engine_race {
 namespace {
 
 // The count with these low bits in a bucket whose newest run ends with `run_end`. Records that are
-// not synced all have slots, so a synced watermark is less than a region below that. After a power
-// loss counts may be newer than the rows, by records that are not synced either.
+// not synced all have slots, so a synced watermark is less than a capacity below that. After a
+// power loss counts may be newer than the rows, by records that are not synced either.
 uint64_t WholeCount(uint64_t low_bits, uint64_t run_end) {
   constexpr uint64_t kMaxAhead = kMaxBucketRecords;
   static_assert(2 * kMaxAhead <= format::kCountMask + 1);

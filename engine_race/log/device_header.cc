@@ -16,6 +16,33 @@ uint64_t ChecksumOf(const DeviceHeader& header) {
   return Hash64(&header, offsetof(DeviceHeader, checksum), format::kDeviceMagic);
 }
 
+// kNotFound where there is no header; kCorruption for a damaged one.
+Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity) {
+  Region block;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Region::Allocate(format::kDeviceHeaderBytes, /*huge_pages=*/false, &block));
+  ENGINE_RACE_RETURN_IF_ERROR(file.Read(block.data(), block.size(), 0));
+  DeviceHeader header;
+  std::memcpy(&header, block.data(), sizeof(header));
+  if (header.magic != format::kDeviceMagic) return Status::NotFound();
+  if (header.checksum != ChecksumOf(header)) {
+    return Status::Corruption(file.name() + ": the checksum of its device header does not match");
+  }
+  if (header.format_version != format::kDeviceVersion) {
+    return Status::NotSupported(file.name() + ": device format version " +
+                                std::to_string(header.format_version));
+  }
+  if (header.segment_bytes != format::kSegmentValueBytes || header.segment_count == 0 ||
+      header.segment_count > format::kMaxFilePlaces) {
+    return Status::NotSupported(file.name() + ": a device with segments of another size");
+  }
+  identity->store_id = header.store_id;
+  identity->path_index = header.path_index;
+  identity->path_count = header.path_count;
+  identity->segment_count = header.segment_count;
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status PlanSegments(uint64_t device_bytes, uint32_t* segment_count) {
@@ -48,9 +75,14 @@ Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_i
       "the same");
 }
 
-namespace {
-
-Status WriteHeaderBlock(const io::File& file, const DeviceIdentity& identity) {
+Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& identity) {
+  constexpr uint64_t kBytes = format::kDeviceDataOffset;
+  const uint64_t zeroed_bytes = std::min(kBytes, device.size_bytes);
+  Region zeros;
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(zeroed_bytes, /*huge_pages=*/false, &zeros));
+  for (const uint64_t offset : {uint64_t{0}, device.size_bytes - zeroed_bytes}) {
+    ENGINE_RACE_RETURN_IF_ERROR(device.file.Write(zeros.data(), zeros.size(), offset));
+  }
   Region block;
   ENGINE_RACE_RETURN_IF_ERROR(
       Region::Allocate(format::kDeviceHeaderBytes, /*huge_pages=*/false, &block));
@@ -64,47 +96,8 @@ Status WriteHeaderBlock(const io::File& file, const DeviceIdentity& identity) {
   header.store_id = identity.store_id;
   header.checksum = ChecksumOf(header);
   std::memcpy(block.data(), &header, sizeof(header));
-  return file.Write(block.data(), block.size(), 0);
-}
-
-}  // namespace
-
-Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& identity) {
-  constexpr uint64_t kBytes = format::kDeviceDataOffset;
-  const uint64_t zeroed_bytes = std::min(kBytes, device.size_bytes);
-  Region zeros;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(zeroed_bytes, /*huge_pages=*/false, &zeros));
-  for (const uint64_t offset : {uint64_t{0}, device.size_bytes - zeroed_bytes}) {
-    ENGINE_RACE_RETURN_IF_ERROR(device.file.Write(zeros.data(), zeros.size(), offset));
-  }
-  ENGINE_RACE_RETURN_IF_ERROR(WriteHeaderBlock(device.file, identity));
+  ENGINE_RACE_RETURN_IF_ERROR(device.file.Write(block.data(), block.size(), 0));
   return device.file.Sync();
-}
-
-Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity) {
-  Region block;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(format::kDeviceHeaderBytes, /*huge_pages=*/false, &block));
-  ENGINE_RACE_RETURN_IF_ERROR(file.Read(block.data(), block.size(), 0));
-  DeviceHeader header;
-  std::memcpy(&header, block.data(), sizeof(header));
-  if (header.magic != format::kDeviceMagic) return Status::NotFound();
-  if (header.checksum != ChecksumOf(header)) {
-    return Status::Corruption(file.name() + ": the checksum of its device header does not match");
-  }
-  if (header.format_version != format::kDeviceVersion) {
-    return Status::NotSupported(file.name() + ": device format version " +
-                                std::to_string(header.format_version));
-  }
-  if (header.segment_bytes != format::kSegmentValueBytes || header.segment_count == 0 ||
-      header.segment_count > format::kMaxFilePlaces) {
-    return Status::NotSupported(file.name() + ": a device with segments of another size");
-  }
-  identity->store_id = header.store_id;
-  identity->path_index = header.path_index;
-  identity->path_count = header.path_count;
-  identity->segment_count = header.segment_count;
-  return Status::Ok();
 }
 
 Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected, Code wrong,

@@ -1,5 +1,5 @@
-// The header of a raw block device says whose it is. Also says whether a
-// store may take a device over.
+// The header of a raw block device, which says whose the device is, and whether a store may take a
+// device over.
 //
 // Stateless functions over an open device.
 #ifndef ENGINE_RACE_LOG_DEVICE_HEADER_H_
@@ -20,8 +20,6 @@ struct DeviceIdentity {
   uint32_t path_index = 0;
   uint32_t path_count = 0;
   uint32_t segment_count = 0;
-
-  bool operator==(const DeviceIdentity&) const = default;
 };
 
 // *segment_count: how many segments a device of that size has places for. kInvalidArgument when it
@@ -37,13 +35,9 @@ Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_i
 // flushes it.
 Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& identity);
 
-// kNotFound where there is no header; kCorruption for a damaged one.
-Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity);
-
-// Reads the header and checks that this is the device of that path; *segment_count is that of the
-// header. Otherwise the error says what
-// the device is instead. Its code is `wrong` for a device of no store, of another store, or of
-// another path.
+// Checks that this is the device of that path, whatever `expected` has as its segments.
+// *segment_count is that of the header. The error says what the device is instead. Its code is
+// `wrong` for a device of no store, of another store, or of another path.
 Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected, Code wrong,
                          uint32_t* segment_count);
 

@@ -143,14 +143,13 @@ inline constexpr uint64_t kPageEntries = kIoAlignment / kKeyEntryBytes;
 inline constexpr uint32_t kChecksumBits = 28;
 inline constexpr uint64_t kChecksumMask = (uint64_t{1} << kChecksumBits) - 1;
 
-inline constexpr uint32_t kSlotBits = 26;
+inline constexpr uint32_t kSlotBits = 31;
 static_assert(kMaxBucketRecords == uint64_t{1} << kSlotBits);
 
 // Counts: one line of words a bucket, each replaced by one aligned 8-byte store. A word holds its
-// payload in its low bits and a hash above it. The payload has 27 bits for a count, and 32 for
-// places or a page cache's id. A count of 2^27 or more has only its low bits here: the rows of its
-// bucket tell the others.
-inline constexpr uint32_t kCountBits = 27;
+// payload in its low bits and a hash above it. The payload has 32 bits. A count of 2^32 or more has
+// only its low bits here: the rows of its bucket tell the others.
+inline constexpr uint32_t kCountBits = 32;
 inline constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
 static_assert((uint64_t{1} << kCountBits) > kMaxBucketRecords);
 struct BucketCounts {
@@ -189,9 +188,9 @@ static_assert(kValuePlaces <= kMaxPlaces && kKeyPlaces <= kMaxPlaces);
 static_assert(kBasePlaces <= kKeyPlaces && kBasePlaces >= 2,
               "a bucket takes records while one of its groups is written");
 
-// Rows: what the slots of a bucket hold, once slots have been used again. The key region of a
-// bucket and its value region are cut into rows: as many slots as the larger group has. The file
-// has a stride for each bucket: a head, and then the rows in order of slot.
+// Rows: what the slots of a bucket hold, once slots have been used again. The slots of a bucket
+// are cut into rows: as many slots as the larger group has. The file begins with a head for each
+// bucket. The rows follow, in the order of their segments' entries in the table.
 inline constexpr uint32_t kMaxRowRecords = 256;
 inline constexpr uint32_t kBirthBits = 50;
 inline constexpr uint32_t kSealBits = 48;

@@ -104,7 +104,7 @@ struct Geometry {
   }
 };
 
-// The geometry that `options` ask for, before the file system has had its say.
+// The geometry that `options` ask for.
 inline Geometry GeometryFrom(const Options& options) {
   Geometry geometry;
   geometry.bucket_count = options.bucket_count;

@@ -13,12 +13,13 @@ namespace {
 
 using EntryPage = std::array<format::KeyEntry, format::kPageEntries>;
 
-// Zeros the entries of slots below `end` for which `holds` is false.
+// Zeros the entries of slots [begin, end) for which `holds` is false. `begin` is that of a page.
 template <typename Holds>
-Status ZeroSlots(const SlotFiles& slots, uint32_t bucket, uint64_t end, const Holds& holds) {
+Status ZeroSlots(const SlotFiles& slots, uint32_t bucket, uint64_t begin, uint64_t end,
+                 const Holds& holds) {
   alignas(kIoAlignment) EntryPage page;
   static constexpr format::KeyEntry kNoEntry{};
-  for (uint64_t first = 0; first < end; first += page.size()) {
+  for (uint64_t first = begin; first < end; first += page.size()) {
     std::array<bool, format::kPageEntries> empty;
     for (uint64_t i = 0; i < page.size(); ++i) empty[i] = !holds(first + i);
     if (std::find(empty.begin(), empty.end(), true) == empty.end()) continue;
@@ -50,9 +51,10 @@ Status CutKeyLogs(const StoreFiles& files, const KeyLogCuts& cuts) {
       ENGINE_RACE_RETURN_IF_ERROR(
           slots.PunchKeys(bucket, kept_end, slots.SlotEnd(bucket) - kept_end, &supported));
     }
-    // Without rows all slots below the end hold records.
     const uint64_t looked_end = supported ? kept_end : slots.SlotEnd(bucket);
-    return ZeroSlots(slots, bucket, looked_end,
+    // Without rows all slots below the end hold records.
+    const uint64_t begin = table.has_rows() ? 0 : end / format::kPageEntries * format::kPageEntries;
+    return ZeroSlots(slots, bucket, begin, looked_end,
                      [&](uint64_t slot) { return table.Holds(slot, end); });
   });
 }

@@ -139,10 +139,9 @@ void LogReader::WithBucketLocked(uint32_t number, FunctionRef<void()> function) 
 }
 
 std::string LogReader::NameOfValue(uint32_t bucket, uint64_t slot) const {
-  const SlotLocation location = context_.files.slots.LocateValues(bucket, slot);
-  const std::string& file =
-      location.found() ? location.file->name() : context_.files.slots.table_file().name();
-  return file + ": bucket " + std::to_string(bucket) + ", slot " + std::to_string(slot);
+  const SlotFiles& slots = context_.files.slots;
+  return slots.NameOf(slots.LocateValues(bucket, slot)) + ": bucket " + std::to_string(bucket) +
+         ", slot " + std::to_string(slot);
 }
 
 Status LogReader::CorruptValue(uint32_t bucket, uint64_t slot) const {

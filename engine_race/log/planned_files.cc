@@ -20,10 +20,6 @@ Status OpenPlanned(const PlannedFile& planned, io::Access access, mode_t file_mo
   return opened;
 }
 
-int DirectoryOf(const StoreFiles& files, const ValuePath& path) {
-  return path.name.empty() ? files.directory.get() : path.directory.get();
-}
-
 std::vector<PlannedFile> PlanFiles(StoreFiles* files) {
   const Geometry& geometry = files->identity.geometry;
   const int dir_fd = files->directory.get();
@@ -40,7 +36,7 @@ std::vector<PlannedFile> PlanFiles(StoreFiles* files) {
   for (const ValuePath& path : slots.paths()) {
     for (uint32_t i = 0; i < path.file_count && !path.is_device(); ++i) {
       const std::string name = NumberedName(format::kValueFilePrefix, i);
-      plan.push_back({DirectoryOf(*files, path), name,
+      plan.push_back({path.name.empty() ? dir_fd : path.directory.get(), name,
                       path.name.empty() ? name : name + " of " + path.name, 0, io::Caching::kDirect,
                       slots.mutable_value_file(path.first_file + i)});
     }

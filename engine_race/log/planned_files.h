@@ -16,8 +16,8 @@
 
 namespace engine_race {
 
-// A file of the store with the size that it has at least. Staging is sparse: its size is all the
-// space it may ever use. Key and value files grow.
+// A file of the store and its least size. Staging is sparse, and never grows. Key and value files
+// and the table of segments do.
 struct PlannedFile {
   int dir_fd;
   std::string name;
@@ -31,10 +31,7 @@ struct PlannedFile {
 // "value_07"
 std::string NumberedName(const char* prefix, uint32_t number);
 
-// The directory, open, that the value files of a path lie in.
-int DirectoryOf(const StoreFiles& files, const ValuePath& path);
-
-// All files of fixed names and sizes. The results point into `files`.
+// All files of fixed names. The results point into `files`.
 std::vector<PlannedFile> PlanFiles(StoreFiles* files);
 
 Status OpenPlanned(const PlannedFile& planned, io::Access access, mode_t file_mode);

@@ -220,6 +220,8 @@ Status PowerRecovery::MarkDoubt(const std::vector<uint32_t>& doubtful) {
   ENGINE_RACE_RETURN_IF_ERROR(
       context_.reserve.Write([this] { return context_.files.slots.table().WriteAgain(); }));
   ENGINE_RACE_RETURN_IF_ERROR(writer_.FlushRows());
+  ENGINE_RACE_RETURN_IF_ERROR(
+      context_.reserve.Write([this] { return context_.files.slots.EraseUngiven(); }));
   ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] {
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
     return context_.staging.PublishWord(doubtful.front(), format::WordKind::kPageCache,

@@ -22,9 +22,8 @@ namespace {
 // Whether a segment that holds records has no place.
 bool BucketLacksSegments(const StoreFiles& files, uint32_t bucket, const BucketState& state,
                          bool trusted) {
-  // Of damaged rows, too.
-  if (state.damaged) return true;
-  if (state.table.has_rows()) return false;
+  // Rows are damaged then.
+  if (state.damaged || state.table.has_rows()) return false;
   const uint64_t end =
       trusted ? std::max(state.LoggedKeyCount(), state.LoggedValueCount()) : state.synced_watermark;
   for (uint64_t slot = 0; slot < end; slot += format::kSegmentRecords) {
@@ -33,21 +32,30 @@ bool BucketLacksSegments(const StoreFiles& files, uint32_t bucket, const BucketS
   return false;
 }
 
-}  // namespace
-
-bool Recovery::LacksSegments(const std::vector<BucketState>& states, bool trusted) const {
+bool LacksSegments(const StoreFiles& files, const std::vector<BucketState>& states, bool trusted) {
   for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
-    if (BucketLacksSegments(context_.files, bucket, states[bucket], trusted)) return true;
+    if (BucketLacksSegments(files, bucket, states[bucket], trusted)) return true;
   }
   return false;
 }
+
+}  // namespace
 
 Status Recovery::Run() {
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadCounts(&states));
   const char* doubt = DoubtPageCache(context_.files, states);
-  // The places of what is lost may look free.
-  if (LacksSegments(states, doubt == nullptr)) context_.files.slots.table().GiveNewPlacesAlone();
+  if (LacksSegments(context_.files, states, doubt == nullptr)) {
+    Log(context_.options.log, LogLevel::kError,
+        std::string(format::kSegmentTableName) +
+            ": segments that hold records have no place there, so these records are lost");
+    context_.files.slots.KeepLost();
+  }
+  // So may be those of a damaged bucket.
+  if (std::any_of(states.begin(), states.end(),
+                  [](const BucketState& state) { return state.damaged; })) {
+    context_.files.slots.KeepLost();
+  }
   JournalReplay journal;
   Status looked = journal.Read(context_.files.directory.get(), context_.ids());
   // In doubt too: staged records count below the counts alone.
@@ -177,8 +185,7 @@ void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {
   bucket.free_rows.clear();
   if (!table.has_rows()) return;
   const Geometry& geometry = context_.geometry();
-  bucket.owned_run_slots =
-      std::make_unique<RunSlots>(geometry.rows_per_bucket(), geometry.row_records());
+  bucket.owned_run_slots = std::make_unique<RunSlots>(geometry.row_records());
   bucket.row_versions.assign(table.rows().size(), 0);
   bucket.row_gaps.assign(table.rows().size(), 0);
   bucket.gap_count = 0;

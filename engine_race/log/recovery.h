@@ -36,7 +36,6 @@ class Recovery {
   Status Run();
 
  private:
-  bool LacksSegments(const std::vector<BucketState>& states, bool trusted) const;
   Status RedoBatches(std::vector<BucketState>* states);
   Status CheckStagingToWrite(const char** doubt);
   Status RecoverInDoubt(const char* doubt, const JournalReplay& journal,

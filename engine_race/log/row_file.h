@@ -1,6 +1,6 @@
 // The file that says what the rows of slots hold: key_rows.
 //
-// Only stores that use slots again have it. A bucket whose head is zero has no rows there: its
+// Only stores that use slots again have it. A bucket whose head is kNoRows has no rows there: its
 // slots are sequence numbers.
 //
 // Thread safety: the reads from any thread; writes of one bucket by one thread at a time. They go

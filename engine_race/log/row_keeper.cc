@@ -77,8 +77,7 @@ Status RowKeeper::BeginRows(uint32_t number) {
   ENGINE_RACE_ASSERT(!bucket.table.has_rows() && !bucket.damaged);
   SlotTable table(context_.geometry());
   table.BeginRows(bucket.record_count);
-  auto runs = std::make_unique<RunSlots>(context_.geometry().rows_per_bucket(),
-                                         context_.geometry().row_records());
+  auto runs = std::make_unique<RunSlots>(context_.geometry().row_records());
   for (uint32_t row = 0; row < table.rows().size(); ++row) runs->Set(row, table.rows()[row]);
   std::vector<uint32_t> gaps(table.rows().size());
   std::vector<uint64_t> versions(table.rows().size());

@@ -32,7 +32,7 @@ class RowKeeper {
   RowKeeper(LogContext* context, LogWriter* writer) : context_(*context), writer_(*writer) {}
 
   // Under the bucket's lock, before the next record is staged: makes sure that it has a slot.
-  // kFull at the end of the region.
+  // kFull at the end of the bucket.
   Status MakeRoom(uint32_t bucket) {
     const Bucket& state = context_.buckets[bucket];
     if (!state.table.has_rows()) [[likely]] {

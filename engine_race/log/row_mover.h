@@ -95,7 +95,7 @@ class RowMover {
   // only those that the index has at their new slots. A row that was not written is given back.
   Status Publish(uint32_t bucket, uint32_t row, uint64_t horizon, std::span<KeyRecord> records);
   // With the bucket claimed: the tail fills no gaps of these rows until they are released, unless
-  // the region is full. A row that holds other records at Unclaim is filled again. kOutOfMemory.
+  // the bucket is full. A row that holds other records at Unclaim is filled again. kOutOfMemory.
   Status Empty(uint32_t bucket, std::span<const uint32_t> rows);
   // Fills in *freed but for its slots: the row, and the versions of views that may
   // show its records.
@@ -109,7 +109,7 @@ class RowMover {
   // HasRoom is false and appends answer kFull. Ends LetFill if the tail has a free row.
   void LimitRows(uint32_t bucket, uint64_t row_limit);
   // Raises that limit for the next `count` records, and by a 16th of the rows at least. False: the
-  // bucket has no rows, or its region no room for them. Then the limit is gone.
+  // bucket has no rows, or its bucket no room for them. Then the limit is gone.
   bool LetGrow(uint32_t bucket, uint64_t count);
   // When no row of the bucket can be freed: lets appends fill what they leave alone otherwise. In a
   // bucket with rows these are gaps that are not worth a run. In others it is the last row, which

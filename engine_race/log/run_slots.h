@@ -11,24 +11,22 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
-#include "engine_race/base/assert.h"
 #include "engine_race/log/row.h"
 
 namespace engine_race {
 
 class RunSlots {
  public:
-  // May throw std::bad_alloc.
-  RunSlots(uint64_t row_count, uint32_t row_records)
-      : row_records_(row_records), chunks_((row_count + kChunkRows - 1) / kChunkRows) {}
+  explicit RunSlots(uint32_t row_records) : row_records_(row_records) {}
 
   // The row holds the run of `row`, or none. May throw std::bad_alloc.
   void Set(uint32_t index, const Row& row) {
-    Run& run = MakeChunk(index)[index % kChunkRows];
+    Run& run = RunsFrom(index)[InChunk(index)];
     run.number.store(row.number, std::memory_order_relaxed);
     for (size_t i = 0; i < SlotBits::kWordCount; ++i) {
       // Release pairs with the acquire in IsBelow.
@@ -38,12 +36,11 @@ class RunSlots {
 
   // Whether the record in the slot has a lower sequence number, or is not of a run.
   bool IsBelow(uint64_t slot, uint64_t sequence) const {
-    const uint64_t row = slot / row_records_;
-    ENGINE_RACE_ASSERT(row / kChunkRows < chunks_.size());
-    // Acquire pairs with the release in MakeChunk, and in Set.
-    const Run* const chunk = chunks_[row / kChunkRows].runs.load(std::memory_order_acquire);
+    const auto row = static_cast<uint32_t>(slot / row_records_);
+    // Acquire pairs with the release in RunsFrom, and in Set.
+    const Run* const chunk = chunks_[ChunkOf(row)].runs.load(std::memory_order_acquire);
     if (chunk == nullptr) return true;
-    const Run& run = chunk[row % kChunkRows];
+    const Run& run = chunk[InChunk(row)];
     SlotBits::Words words;
     for (size_t i = 0; i < words.size(); ++i) {
       words[i] = run.path[i].load(std::memory_order_acquire);
@@ -59,23 +56,33 @@ class RunSlots {
     std::atomic<uint64_t> number{0};
     std::array<std::atomic<uint64_t>, SlotBits::kWordCount> path{};
   };
-  static constexpr uint64_t kChunkRows = 512;
+  // Each chunk is as long as all before it, and the first one is kFirstRows long.
+  static constexpr uint32_t kFirstRows = 64;
   struct Chunk {
     std::unique_ptr<Run[]> owned;
     std::atomic<Run*> runs{nullptr};
   };
+  static constexpr size_t kChunkCount = 27;
+  static_assert(uint64_t{kFirstRows} << (kChunkCount - 1) == uint64_t{1} << 32);
 
-  Run* MakeChunk(uint32_t row) {
-    Chunk& chunk = chunks_[row / kChunkRows];
+  static uint32_t ChunkOf(uint32_t row) {
+    return static_cast<uint32_t>(std::bit_width(row / kFirstRows));
+  }
+  static uint32_t FirstOf(uint32_t chunk) { return chunk == 0 ? 0 : kFirstRows << (chunk - 1); }
+  static uint32_t InChunk(uint32_t row) { return row - FirstOf(ChunkOf(row)); }
+
+  Run* RunsFrom(uint32_t row) {
+    const uint32_t number = ChunkOf(row);
+    Chunk& chunk = chunks_[number];
     if (chunk.owned == nullptr) {
-      chunk.owned = std::make_unique<Run[]>(kChunkRows);
+      chunk.owned = std::make_unique<Run[]>(number == 0 ? kFirstRows : FirstOf(number));
       chunk.runs.store(chunk.owned.get(), std::memory_order_release);
     }
     return chunk.owned.get();
   }
 
   const uint32_t row_records_;
-  std::vector<Chunk> chunks_;
+  std::array<Chunk, kChunkCount> chunks_;
 };
 
 // Which slots of a bucket have their values in the value log for good. More may have by the time

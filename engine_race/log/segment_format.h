@@ -1,5 +1,5 @@
-// The format of segments: pieces of the logs that belong to one bucket each, and the table that
-// says to which. docs/format.md says it in words.
+// The format of segments: neighbouring slots of a bucket each, and the table that says where they
+// lie. docs/format.md says it in words.
 //
 // Constants and plain data only; the code over them is in segment_table.h.
 #ifndef ENGINE_RACE_LOG_SEGMENT_FORMAT_H_
@@ -20,7 +20,7 @@ inline constexpr uint64_t kSegmentValueBytes = kSegmentRecords * uint64_t{kValue
 inline constexpr uint64_t kSegmentKeyBytes = kSegmentRecords * uint64_t{kKeyEntryBytes};
 static_assert(kMaxRowRecords <= kSegmentRecords, "no row lies in two segments");
 static_assert(kSegmentKeyBytes % kIoAlignment == 0);
-// Places of a file. No file system has larger files.
+// Places of a file, at most: 2 PiB of values.
 inline constexpr uint64_t kMaxFilePlaces = uint64_t{1} << 31;
 inline constexpr uint64_t kMaxSegmentsPerBucket = kMaxBucketRecords / kSegmentRecords;
 

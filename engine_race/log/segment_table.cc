@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <new>
 #include <string>
 #include <utility>
@@ -15,11 +16,11 @@ namespace {
 using format::SegmentEntry;
 
 constexpr uint64_t kEntrySeed = 0x9fb21c651e98df25;
-// A bucket gets one more of so many segments at once: what it does not use yet is holes in files.
+// A bucket gets one segment for each so many that it has, at once. Those not used yet are holes.
 constexpr uint64_t kSegmentsPerGiven = 16;
 constexpr uint64_t kMaxGiven = 64;
 // Entries that are read at once.
-constexpr size_t kEntriesAtOnce = 4096;
+constexpr size_t kEntriesAtOnce = 65536;
 
 bool IsZero(const SegmentEntry& entry) {
   return entry.bucket == 0 && entry.index == 0 && entry.check == 0;
@@ -52,6 +53,10 @@ SegmentEntry SegmentTable::EntryOf(uint32_t bucket, uint64_t index, uint64_t num
 Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
   file_ = &file;
   *damaged_count = 0;
+  uint64_t size_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(file.Size(&size_bytes));
+  // Each segment before it has had an entry. So no hostile table makes the lists much longer.
+  const uint64_t max_index = size_bytes / sizeof(SegmentEntry) + kEntriesAtOnce;
   std::vector<SegmentEntry> entries(kEntriesAtOnce);
   for (uint64_t number = 0;;) {
     size_t read_bytes = 0;
@@ -60,48 +65,53 @@ Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
     const size_t count = read_bytes / sizeof(entries[0]);
     for (size_t i = 0; i < count; ++i, ++number) {
       if (IsZero(entries[i])) continue;
-      ENGINE_RACE_RETURN_IF_ERROR(TakeEntry(entries[i], number, damaged_count));
+      ENGINE_RACE_RETURN_IF_ERROR(TakeEntry(entries[i], number, max_index, damaged_count));
     }
     if (count < kEntriesAtOnce) return Status::Ok();
   }
 }
 
-Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number,
+Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint64_t max_index,
                                uint64_t* damaged_count) {
   const uint64_t page = number / kPage;
-  const SegmentPlace place = {static_cast<uint32_t>(page % file_count_),
-                              static_cast<uint32_t>(page / file_count_ * kPage + number % kPage)};
+  const auto file = static_cast<uint32_t>(page % file_count_);
+  const uint64_t in_file = page / file_count_ * kPage + number % kPage;
   const std::lock_guard<std::mutex> lock(mutex_);
-  const bool valid = entry.bucket < geometry_.bucket_count &&
-                     entry.index < format::kMaxSegmentsPerBucket &&
-                     entry.check == EntryOf(entry.bucket, entry.index, number).check;
   // A place that its device does not have is none of this store's.
-  if (!Take(place.file, place.place) || !valid) {
+  if (in_file >= CapacityOf(file) || entry.bucket >= geometry_.bucket_count ||
+      entry.index >= std::min(max_index, format::kMaxSegmentsPerBucket) ||
+      entry.check != EntryOf(entry.bucket, entry.index, number).check) {
     ++*damaged_count;
     return Status::Ok();
   }
+  const SegmentPlace place = {file, static_cast<uint32_t>(in_file)};
   SegmentPlace other;
   if (Find(entry.bucket, entry.index, &other)) {
     return Status::Corruption(file_->name() + ": entries " + std::to_string(NumberOf(other)) +
                               " and " + std::to_string(number) + " are of one segment");
   }
+  Take(place);
   Lengthen(entry.bucket, entry.index + uint64_t{1});
   Publish(entry.bucket, entry.index, place);
   return Status::Ok();
 }
 
-// Notes that a place is given. False: the file has no such place.
-bool SegmentTable::Take(uint32_t file, uint64_t place) {
+uint64_t SegmentTable::CapacityOf(uint32_t file) const {
   for (const Path& path : paths_) {
-    if (file - path.first_file < path.file_count && place >= path.capacity) return false;
+    if (file - path.first_file < path.file_count) return path.capacity;
   }
-  std::vector<bool>& given = given_[file];
-  if (place >= given.size()) given.resize(place + 1);
-  given[place] = true;
-  while (next_[file] < given.size() && given[next_[file]]) ++next_[file];
+  return 0;
+}
+
+// Notes that a place is given.
+void SegmentTable::Take(const SegmentPlace& place) {
+  std::vector<bool>& given = given_[place.file];
+  if (place.place >= given.size()) given.resize(uint64_t{place.place} + 1);
+  given[place.place] = true;
+  uint64_t& next = next_[place.file];
+  while (next < given.size() && given[next]) ++next;
   // Relaxed: a statistic.
-  given_counts_[file].fetch_add(1, std::memory_order_relaxed);
-  return true;
+  given_counts_[place.file].fetch_add(1, std::memory_order_relaxed);
 }
 
 // Makes the list of a bucket at least so long.
@@ -142,9 +152,11 @@ bool SegmentTable::Choose(uint32_t bucket, uint64_t index, SegmentPlace* first, 
     if (place >= path.capacity) continue;
     first->place = static_cast<uint32_t>(place);
     const std::vector<bool>& given = given_[first->file];
-    const uint64_t wanted = paths_.size() > 1 ? 1
-                                              : std::clamp(SegmentEnd(bucket) / kSegmentsPerGiven,
-                                                           uint64_t{1}, kMaxGiven);
+    // A place on a device is space.
+    const bool looks_ahead = paths_.size() == 1 && path.capacity == format::kMaxFilePlaces;
+    const uint64_t wanted =
+        looks_ahead ? std::clamp(SegmentEnd(bucket) / kSegmentsPerGiven, uint64_t{1}, kMaxGiven)
+                    : 1;
     // The entries lie in one page, so that they are written as a whole.
     const uint64_t most = std::min({wanted, kPage - place % kPage, path.capacity - place,
                                     std::max(geometry_.segments_per_bucket(), index + 1) - index});
@@ -185,43 +197,72 @@ Status SegmentTable::Give(uint32_t bucket, uint64_t index, GrowFn grow) {
   unsynced_ = true;
   for (uint64_t i = 0; i < count; ++i) {
     const SegmentPlace place = {first.file, first.place + static_cast<uint32_t>(i)};
-    Take(place.file, place.place);
+    Take(place);
     Publish(bucket, index + i, place);
   }
   return Status::Ok();
 }
 
-void SegmentTable::GiveNewPlacesAlone() {
+void SegmentTable::GiveOnlyFrom(uint32_t file, uint64_t place) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (uint32_t file = 0; file < file_count_; ++file) next_[file] = given_[file].size();
+  next_[file] = std::max({next_[file], place, PlaceEnd(file)});
+}
+
+template <typename Visit>
+void SegmentTable::ForEachGiven(const Visit& visit) const {
+  for (uint32_t bucket = 0; bucket < geometry_.bucket_count; ++bucket) {
+    for (uint64_t index = 0; index < SegmentEnd(bucket); ++index) {
+      SegmentPlace place;
+      if (Find(bucket, index, &place)) visit(bucket, index, NumberOf(place));
+    }
+  }
 }
 
 Status SegmentTable::WriteAgain() {
-  std::vector<char> bytes(kEntriesAtOnce * sizeof(SegmentEntry));
-  for (uint64_t offset = 0;;) {
-    size_t read_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(file_->ReadSome(bytes.data(), bytes.size(), offset, &read_bytes));
-    if (read_bytes != 0)
-      ENGINE_RACE_RETURN_IF_ERROR(file_->Write(bytes.data(), read_bytes, offset));
-    if (read_bytes < bytes.size()) break;
-    offset += read_bytes;
-  }
   const std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t place_end = 0;
+  for (uint32_t file = 0; file < file_count_; ++file) {
+    place_end = std::max(place_end, PlaceEnd(file));
+  }
+  const uint64_t number_end = (place_end + kPage - 1) / kPage * file_count_ * kPage;
+  std::vector<SegmentEntry> entries(kEntriesAtOnce);
+  for (uint64_t first = 0; first < number_end; first += kEntriesAtOnce) {
+    // The file has what memory has, and damaged entries. But it may be memory alone that still has
+    // what the kernel took for clean.
+    size_t read_bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(file_->ReadSome(entries.data(), kEntriesAtOnce * sizeof(entries[0]),
+                                                first * sizeof(entries[0]), &read_bytes));
+    std::fill(entries.begin() + static_cast<ptrdiff_t>(read_bytes / sizeof(entries[0])),
+              entries.end(), SegmentEntry());
+    ForEachGiven([&](uint32_t bucket, uint64_t index, uint64_t number) {
+      if (number - first < kEntriesAtOnce) entries[number - first] = EntryOf(bucket, index, number);
+    });
+    for (size_t i = 0; i < kEntriesAtOnce; i += kPage) {
+      const SegmentEntry* const page = &entries[i];
+      // Holes stay holes: the disk may be full.
+      if (std::all_of(page, page + kPage, IsZero)) continue;
+      ENGINE_RACE_RETURN_IF_ERROR(
+          file_->Write(page, kPage * sizeof(*page), (first + i) * sizeof(*page)));
+    }
+  }
   unsynced_ = true;
   return Status::Ok();
 }
 
 Status SegmentTable::Flush() {
   const std::lock_guard<std::mutex> flushing(flush_mutex_);
-  ENGINE_RACE_RETURN_IF_ERROR(flush_failure_);
+  if (flush_failed_) return Status::IOError(file_->name() + ": an earlier flush of it has failed");
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!unsynced_) return Status::Ok();
     // What is given from here on belongs to the next flush.
     unsynced_ = false;
   }
-  flush_failure_ = file_->DataSync();
-  return flush_failure_;
+  // Also when the message of a failure finds no memory.
+  flush_failed_ = true;
+  ENGINE_RACE_RETURN_IF_ERROR(file_->DataSync());
+  flush_failed_ = false;
+  return Status::Ok();
 }
 
 }  // namespace engine_race

@@ -1,10 +1,10 @@
 // The table of segments: which places of the logs belong to which bucket.
 //
-// The slots of a bucket are cut into segments. A segment gets a place in a key file when it is first
-// written to. With that comes one in the value file or device beside it. It keeps both for good. A
-// bucket that grows gets several neighbouring places at once. Entries are written through the page
-// cache before anything is written to their places, so they outlive the process. Flush makes them
-// outlive the machine.
+// The slots of a bucket are cut into segments. A segment gets a place in a key file when it is
+// first written to. With that comes one in the value file or device beside it. It keeps both for
+// good. A bucket that grows gets several neighbouring places at once. Entries are written through
+// the page cache before anything is written to their places, so they outlive the process. Flush
+// makes them outlive the machine.
 //
 // Thread safety: Find, SegmentEnd and given_count by any thread at any time, lock-free. Give and
 // Flush by any thread once Load has returned. Owner of the lists of places; not movable.
@@ -47,17 +47,16 @@ class SegmentTable {
   SegmentTable& operator=(const SegmentTable&) = delete;
   ~SegmentTable();
 
-  // Reads the entries from `file`, which outlives the table. An entry that fails its check belongs
-  // to no bucket, and its place is not given to any: *damaged_count. kCorruption for two entries of
-  // one segment. kOutOfMemory.
+  // Reads the entries from `file`, which outlives the table. *damaged_count: entries that fail
+  // their check, and belong to no bucket. kCorruption for two entries of one segment. kOutOfMemory.
   Status Load(const io::File& file, uint64_t* damaged_count);
 
   // False: the segment has no place.
   bool Find(uint32_t bucket, uint64_t index, SegmentPlace* place) const {
-    // Acquire, of the release in Publish: who finds a list sees its length and words.
+    // Acquire, of the release in Lengthen: a reader that finds a list sees its length and words.
     const std::atomic<uint64_t>* const list = lists_[bucket].load(std::memory_order_acquire);
     if (list == nullptr || index >= list[0].load(std::memory_order_relaxed)) return false;
-    // Acquire, as above: who finds a place sees its entry as written.
+    // Acquire, of the release in Publish: the entry of a place that is found was written.
     const uint64_t word = list[1 + index].load(std::memory_order_acquire);
     if (word == 0) return false;
     *place = {static_cast<uint32_t>(word >> 32) - 1, static_cast<uint32_t>(word)};
@@ -77,9 +76,13 @@ class SegmentTable {
   // kFull when the devices have no more places, or the file system no room for the entries. After
   // another failure of the file every later call fails.
   Status Give(uint32_t bucket, uint64_t index, GrowFn grow);
-  // From now on only places behind all others of their file are given. Those before may hold
-  // segments of buckets that have lost them.
-  void GiveNewPlacesAlone();
+  // From now on gives only places of the file that are not before `place`. Earlier ones may hold
+  // segments whose entries are lost.
+  void GiveOnlyFrom(uint32_t file, uint64_t place);
+  // Whether a place was given. Not beside Give.
+  bool IsGiven(uint32_t file, uint64_t place) const {
+    return place < given_[file].size() && given_[file][place];
+  }
 
   // Writes the whole table once more. A flush that failed may have left pages that the kernel holds
   // for clean and no disk has.
@@ -93,15 +96,20 @@ class SegmentTable {
     // Relaxed: a statistic.
     return given_counts_[file].load(std::memory_order_relaxed);
   }
-  // All places of a file that were given lie before this one. While nobody gives.
+  // All places of a file that were given lie before this one. Not beside Give.
   uint64_t PlaceEnd(uint32_t file) const { return given_[file].size(); }
 
  private:
   static constexpr uint64_t kPage = format::kTablePageSegments;
 
   format::SegmentEntry EntryOf(uint32_t bucket, uint64_t index, uint64_t number) const;
-  Status TakeEntry(const format::SegmentEntry& entry, uint64_t number, uint64_t* damaged_count);
-  bool Take(uint32_t file, uint64_t place);
+  Status TakeEntry(const format::SegmentEntry& entry, uint64_t number, uint64_t max_index,
+                   uint64_t* damaged_count);
+  uint64_t CapacityOf(uint32_t file) const;
+  void Take(const SegmentPlace& place);
+  // Calls visit(bucket, index, number) for each segment that has a place.
+  template <typename Visit>
+  void ForEachGiven(const Visit& visit) const;
   bool Choose(uint32_t bucket, uint64_t index, SegmentPlace* first, uint64_t* count);
   void Lengthen(uint32_t bucket, uint64_t wanted_length);
   void Publish(uint32_t bucket, uint64_t index, const SegmentPlace& place) noexcept;
@@ -129,8 +137,8 @@ class SegmentTable {
   // A write has failed, and its entries may be there. Others of the same segments would be two.
   bool in_doubt_ = false;
 
-  std::mutex flush_mutex_;  // one flush at a time; taken before mutex_
-  Status flush_failure_;    // under flush_mutex_
+  std::mutex flush_mutex_;     // one flush at a time; taken before mutex_
+  bool flush_failed_ = false;  // under flush_mutex_
 };
 
 }  // namespace engine_race

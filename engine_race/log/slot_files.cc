@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "engine_race/base/round_up.h"
@@ -13,6 +12,21 @@ namespace {
 // Files grow by one of so many segments that they have, so that most segments find them large
 // enough.
 constexpr uint64_t kSegmentsPerGrown = 32;
+
+uint64_t DivideUp(uint64_t bytes, uint64_t unit_bytes) {
+  return (bytes + unit_bytes - 1) / unit_bytes;
+}
+
+// Calls visit(location) for each part of a range of slots that lies in one piece.
+template <typename Locate, typename Visit>
+Status ForEachPiece(uint64_t slot, uint64_t slot_count, const Locate& locate, const Visit& visit) {
+  for (const uint64_t end = slot + slot_count; slot < end;) {
+    const SlotLocation location = locate(slot, end - slot);
+    ENGINE_RACE_RETURN_IF_ERROR(visit(location));
+    slot += location.slot_count;
+  }
+  return Status::Ok();
+}
 
 // Calls visit(slot, count) with the parts of a range of slots that lie in one segment each.
 template <typename Visit>
@@ -54,6 +68,7 @@ Status SlotFiles::Load(uint64_t seed_id, bool read_only, uint64_t* damaged_count
   table_ = std::make_unique<SegmentTable>(geometry_, seed_id, std::move(paths));
   ENGINE_RACE_RETURN_IF_ERROR(table_->Load(*table_file_, damaged_count));
   if (read_only) return Status::Ok();
+  if (*damaged_count != 0) KeepLost();
   for (uint32_t file = 0; file < file_count(); ++file) {
     uint64_t key_bytes = 0;
     uint64_t value_bytes = 0;
@@ -113,7 +128,12 @@ bool SlotFiles::NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) co
 
 Status SlotFiles::Grow(uint32_t file, uint64_t place_count) const {
   if (place_count <= room_[file]) return Status::Ok();
-  const uint64_t room = place_count + place_count / kSegmentsPerGrown;
+  const Status grown = GrowTo(file, place_count + place_count / kSegmentsPerGrown);
+  // Some limit may leave room for no more than that.
+  return grown.code() == Code::kFull ? GrowTo(file, place_count) : grown;
+}
+
+Status SlotFiles::GrowTo(uint32_t file, uint64_t room) const {
   if (!IsDevice(file)) {
     const uint64_t value_bytes = room * format::kSegmentValueBytes;
     ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(value_bytes));
@@ -124,11 +144,56 @@ Status SlotFiles::Grow(uint32_t file, uint64_t place_count) const {
   return Status::Ok();
 }
 
+void SlotFiles::KeepLost() {
+  keeps_lost_ = true;
+  for (uint32_t file = 0; file < file_count(); ++file) {
+    uint64_t key_bytes = 0;
+    uint64_t value_bytes = 0;
+    // No size: no place. Who cannot see the file cannot write to it either.
+    if (!key_files_[file].Size(&key_bytes).ok()) continue;
+    if (!IsDevice(file) && !value_files_[file].Size(&value_bytes).ok()) continue;
+    table_->GiveOnlyFrom(file, std::max(DivideUp(key_bytes, format::kSegmentKeyBytes),
+                                        DivideUp(value_bytes, format::kSegmentValueBytes)));
+  }
+}
+
+Status SlotFiles::EraseUngiven() const {
+  if (keeps_lost_) return Status::Ok();
+  for (uint32_t file = 0; file < file_count(); ++file) {
+    uint64_t key_bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
+    const uint64_t place_count = DivideUp(key_bytes, format::kSegmentKeyBytes);
+    for (uint64_t place = 0; place < place_count;) {
+      uint64_t end = place;
+      while (end < place_count && !table_->IsGiven(file, end)) ++end;
+      if (end != place) ENGINE_RACE_RETURN_IF_ERROR(ErasePlaces(file, place, end));
+      place = end + 1;
+    }
+  }
+  return Status::Ok();
+}
+
+Status SlotFiles::ErasePlaces(uint32_t file, uint64_t begin, uint64_t end) const {
+  const io::File& keys = key_files_[file];
+  bool supported = false;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      keys.Punch(begin * format::kSegmentKeyBytes, end * format::kSegmentKeyBytes, &supported));
+  if (supported) return Status::Ok();
+  alignas(kIoAlignment) static constexpr char kZeros[format::kSegmentKeyBytes] = {};
+  for (; begin < end; ++begin) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        keys.Write(kZeros, sizeof(kZeros), begin * format::kSegmentKeyBytes));
+  }
+  return Status::Ok();
+}
+
 Status SlotFiles::Read(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
                        uint64_t slot_count, char* buffer) const {
   const uint64_t slot_bytes = segment_bytes / format::kSegmentRecords;
-  for (const uint64_t end = slot + slot_count; slot < end;) {
-    const SlotLocation location = Locate(files, segment_bytes, bucket, slot, end - slot);
+  const auto locate = [&](uint64_t first, uint64_t count) {
+    return Locate(files, segment_bytes, bucket, first, count);
+  };
+  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
     const uint64_t bytes = location.slot_count * slot_bytes;
     size_t read_bytes = 0;
     if (location.found()) {
@@ -138,23 +203,23 @@ Status SlotFiles::Read(const Files& files, uint64_t segment_bytes, uint32_t buck
     // A power loss may have left the file short.
     std::memset(buffer + read_bytes, 0, bytes - read_bytes);
     buffer += bytes;
-    slot += location.slot_count;
-  }
-  return Status::Ok();
+    return Status::Ok();
+  });
 }
 
 Status SlotFiles::Write(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
                         uint64_t slot_count, const char* data) const {
   const uint64_t slot_bytes = segment_bytes / format::kSegmentRecords;
   ENGINE_RACE_RETURN_IF_ERROR(Give(bucket, slot, slot_count));
-  for (const uint64_t end = slot + slot_count; slot < end;) {
-    const SlotLocation location = Locate(files, segment_bytes, bucket, slot, end - slot);
+  const auto locate = [&](uint64_t first, uint64_t count) {
+    return Locate(files, segment_bytes, bucket, first, count);
+  };
+  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
     const uint64_t bytes = location.slot_count * slot_bytes;
     ENGINE_RACE_RETURN_IF_ERROR(location.file->Write(data, bytes, location.offset));
     data += bytes;
-    slot += location.slot_count;
-  }
-  return Status::Ok();
+    return Status::Ok();
+  });
 }
 
 Status SlotFiles::ReadValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
@@ -182,78 +247,77 @@ Status SlotFiles::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count,
 }
 
 Status SlotFiles::ReserveValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
-  for (const uint64_t end = slot + slot_count; slot < end;) {
-    const SlotLocation location = LocateValues(bucket, slot, end - slot);
-    bool supported = false;
+  const auto locate = [&](uint64_t first, uint64_t count) {
+    return LocateValues(bucket, first, count);
+  };
+  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
     // A place on a device is space.
-    if (location.found() && !IsDevice(location.file_number)) {
-      ENGINE_RACE_RETURN_IF_ERROR(location.file->Reserve(
-          /*keep_size=*/true, location.offset, location.slot_count * kValueBytes, &supported));
-    }
-    slot += location.slot_count;
-  }
-  return Status::Ok();
+    if (!location.found() || IsDevice(location.file_number)) return Status::Ok();
+    bool supported = false;
+    return location.file->Reserve(/*keep_size=*/true, location.offset,
+                                  location.slot_count * kValueBytes, &supported);
+  });
 }
 
 Status SlotFiles::ReserveKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
-  for (const uint64_t end = slot + slot_count; slot < end;) {
-    const SlotLocation location = LocateKeys(bucket, slot, end - slot);
+  const auto locate = [&](uint64_t first, uint64_t count) {
+    return LocateKeys(bucket, first, count);
+  };
+  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
+    if (!location.found()) return Status::Ok();
     const uint64_t begin = location.offset / kIoAlignment * kIoAlignment;
-    const uint64_t bytes = location.slot_count * format::kKeyEntryBytes;
+    const uint64_t end = RoundUp(location.offset + location.slot_count * format::kKeyEntryBytes,
+                                 uint64_t{kIoAlignment});
     bool supported = false;
-    if (location.found()) {
-      ENGINE_RACE_RETURN_IF_ERROR(location.file->Reserve(
-          /*keep_size=*/true, begin,
-          RoundUp(location.offset + bytes, uint64_t{kIoAlignment}) - begin, &supported));
-    }
-    slot += location.slot_count;
-  }
-  return Status::Ok();
+    return location.file->Reserve(/*keep_size=*/true, begin, end - begin, &supported);
+  });
 }
 
 Status SlotFiles::PunchValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                               bool* supported) const {
   *supported = true;
-  for (const uint64_t end = slot + slot_count; slot < end;) {
-    const SlotLocation location = LocateValues(bucket, slot, end - slot);
+  const auto locate = [&](uint64_t first, uint64_t count) {
+    return LocateValues(bucket, first, count);
+  };
+  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
+    if (!location.found()) return Status::Ok();
     // The space of a device stays with its segment.
-    bool punched = !location.found();
-    if (location.found() && !IsDevice(location.file_number)) {
+    bool punched = false;
+    if (!IsDevice(location.file_number)) {
       ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(
           location.offset, location.offset + location.slot_count * kValueBytes, &punched));
     }
     *supported = *supported && punched;
-    slot += location.slot_count;
-  }
-  return Status::Ok();
+    return Status::Ok();
+  });
 }
 
 Status SlotFiles::PunchKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                             bool* supported) const {
   *supported = true;
-  for (const uint64_t end = slot + slot_count; slot < end && *supported;) {
-    const SlotLocation location = LocateKeys(bucket, slot, end - slot);
-    if (location.found()) {
-      ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(
-          location.offset, location.offset + location.slot_count * format::kKeyEntryBytes,
-          supported));
-    }
-    slot += location.slot_count;
-  }
-  return Status::Ok();
+  const auto locate = [&](uint64_t first, uint64_t count) {
+    return LocateKeys(bucket, first, count);
+  };
+  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
+    if (!location.found() || !*supported) return Status::Ok();
+    return location.file->Punch(
+        location.offset, location.offset + location.slot_count * format::kKeyEntryBytes, supported);
+  });
 }
 
 bool SlotFiles::MayHoldValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
-  for (const uint64_t end = slot + slot_count; slot < end;) {
-    const SlotLocation location = LocateValues(bucket, slot, end - slot);
-    if (location.found() && !IsDevice(location.file_number) &&
-        location.file->MayHoldData(location.offset,
-                                   location.offset + location.slot_count * kValueBytes)) {
-      return true;
-    }
-    slot += location.slot_count;
-  }
-  return false;
+  bool may_hold = false;
+  const auto locate = [&](uint64_t first, uint64_t count) {
+    return LocateValues(bucket, first, count);
+  };
+  static_cast<void>(ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
+    may_hold =
+        may_hold || (location.found() && !IsDevice(location.file_number) &&
+                     location.file->MayHoldData(
+                         location.offset, location.offset + location.slot_count * kValueBytes));
+    return Status::Ok();
+  }));
+  return may_hold;
 }
 
 std::string SlotFiles::Describe(const ValuePath& path) const {

@@ -82,6 +82,10 @@ class SlotFiles {
   uint64_t SlotEnd(uint32_t bucket) const {
     return table_->SegmentEnd(bucket) * format::kSegmentRecords;
   }
+  // For messages: the file of a location, or the table where a segment has no place.
+  const std::string& NameOf(const SlotLocation& location) const {
+    return location.found() ? location.file->name() : table_file_->name();
+  }
   // *number: of the segment's entry in the table; see SegmentTable. False: it has no place.
   bool NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) const;
 
@@ -108,6 +112,14 @@ class SlotFiles {
   void SettleLocks() {
     for (ValuePath& path : paths_) path.lock.Settle();
   }
+
+  // Segments that held records have lost their places. So from now on no place is given, or erased,
+  // that may be one of them.
+  void KeepLost();
+  // Erases the entries in places that were not given. A loss of power may have kept them, and not
+  // that their segments had those places. Given anew, they would bring the entries back. Not beside
+  // Give.
+  Status EraseUngiven() const;
 
   SegmentTable& table() const { return *table_; }
   // For people: the kind of a path, and how much of it is taken.
@@ -138,6 +150,8 @@ class SlotFiles {
   Status Write(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
                uint64_t slot_count, const char* data) const;
   Status Grow(uint32_t file, uint64_t place_count) const;
+  Status GrowTo(uint32_t file, uint64_t room) const;
+  Status ErasePlaces(uint32_t file, uint64_t begin, uint64_t end) const;
 
   Geometry geometry_;
   std::vector<ValuePath> paths_;
@@ -148,6 +162,8 @@ class SlotFiles {
   // Stays where it is for the table when the store's files are moved.
   std::unique_ptr<io::File> table_file_ = std::make_unique<io::File>();
   std::unique_ptr<SegmentTable> table_;
+  // See KeepLost.
+  bool keeps_lost_ = false;
   // Of each file, how many places it has room for. Under the lock of the table.
   mutable std::vector<uint64_t> room_;
 };

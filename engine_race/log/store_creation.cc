@@ -233,7 +233,6 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
   if (unfinished) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteManifestUnfinished(dir_fd, identity, options.file_mode));
   }
-  ENGINE_RACE_RETURN_IF_ERROR(PlanDevices(&paths));
   const bool striped = !identity.paths.empty();
   if (striped) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteManifestDraft(dir_fd, identity, options.file_mode));

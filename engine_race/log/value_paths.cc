@@ -168,21 +168,13 @@ Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Opt
       ENGINE_RACE_RETURN_IF_ERROR(
           CheckFree(path.device, options.overwrite_devices, identity.store_id, foreign)
               .Prefixed(prefix));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          PlanSegments(path.device.size_bytes, &path.segment_count).Prefixed(prefix));
     } else {
       ENGINE_RACE_RETURN_IF_ERROR(OpenDirectoryOf(how, *paths, &path));
       ENGINE_RACE_RETURN_IF_ERROR(CheckUnmarked(identity, prefix, path, foreign));
     }
     paths->push_back(std::move(path));
-  }
-  return Status::Ok();
-}
-
-Status PlanDevices(std::vector<ValuePath>* paths) {
-  for (size_t i = 0; i < paths->size(); ++i) {
-    ValuePath& path = (*paths)[i];
-    if (!path.device.file.valid()) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(PlanSegments(path.device.size_bytes, &path.segment_count)
-                                    .Prefixed(PathPrefix(i, path.name)));
   }
   return Status::Ok();
 }

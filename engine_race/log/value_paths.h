@@ -36,9 +36,6 @@ std::string PathPrefix(size_t index, const std::string& name);
 Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Options& options,
                       std::vector<ValuePath>* paths, bool* foreign);
 
-// Plans the devices among the paths. kInvalidArgument when one is too small.
-Status PlanDevices(std::vector<ValuePath>* paths);
-
 // Marks the paths as those of the store, durably.
 Status WritePathMarkers(const StoreIdentity& identity, mode_t file_mode,
                         const std::vector<ValuePath>& paths);

@@ -52,7 +52,7 @@ class BucketCleaner {
   // kIncomplete: its caller has cancelled.
   Status Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use,
                SharedProgress* progress = nullptr);
-  // Clean for a region or a disk that is full: empties no row.
+  // Clean for a bucket or a disk that is full: empties no row.
   Status MakeSpace(uint32_t bucket, BucketUse* use);
 
  private:

@@ -335,7 +335,7 @@ Status Reclaimer::CompactSynced(FunctionRef<bool(uint32_t bucket)> claim,
   return done;
 }
 
-// Ends the claim. A region with few free rows takes several cleanings, each with the rows that the
+// Ends the claim. A bucket with few free rows takes several cleanings, each with the rows that the
 // last one won.
 Status Reclaimer::CompactClaimed(BucketCleaner* cleaner, uint32_t number,
                                  SharedProgress* progress) {

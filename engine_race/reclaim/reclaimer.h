@@ -62,10 +62,10 @@ class Reclaimer {
   // bucket.
   bool wants_help() const { return dirty_.are_many(); }
   void Help() noexcept;
-  // Whether the regions of these buckets have room for the records.
+  // Whether the buckets of these buckets have room for the records.
   bool HasRoom(const WantedRooms& rooms) const;
   // For a writer whose write answered kFull. With `disk_is_full` frees slots of its buckets, or
-  // gives back disk space. Else frees slots of the regions that have no room, or lets these take
+  // gives back disk space. Else frees slots of the buckets that have no room, or lets these take
   // more rows. *freed: the write may succeed now.
   Status MakeSpace(const WantedRooms& rooms, bool disk_is_full, bool* freed);
   // As Store::Compact.

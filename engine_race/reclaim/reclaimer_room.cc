@@ -15,7 +15,7 @@ namespace {
 
 // Between two tries to release slots that views can see.
 constexpr auto kReleaseRetryDelay = std::chrono::milliseconds(1);
-// How long a write into a full region waits: for slots that only views hold, and in all.
+// How long a write into a full bucket waits: for slots that only views hold, and in all.
 constexpr uint64_t kMaxViewWaitNs = uint64_t{200} * 1000 * 1000;
 constexpr uint64_t kMaxReleaseWaitNs = uint64_t{10} * 1000 * 1000 * 1000;
 // The buckets besides its own in which a write to a full disk looks for dead records.
@@ -52,9 +52,9 @@ uint64_t Reclaimer::MostRoom(uint32_t number) const {
   return geometry.bucket_capacity_records - geometry.row_records();
 }
 
-// *made: the write may succeed now. The region has room, or had room that other writers took. Or
+// *made: the write may succeed now. The bucket has room, or had room that other writers took. Or
 // slots were released after the last cleaning began, which another cleaning may have taken. Or
-// appends may fill the rest of the region now.
+// appends may fill the rest of the bucket now.
 Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made) {
   RowMover& mover = log_.mover();
   const uint64_t first_count = log_.RecordCount(number);
@@ -78,7 +78,7 @@ Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made
         // Where slots cannot be released soon, the bucket takes more space than it should.
         *made = mover.LetGrow(number, wanted.record_count);
         if (*made || std::exchange(synced, true)) return Status::Ok();
-        // The region is full. The cleaner skips groups that other threads are writing. Sync waits
+        // The bucket is full. The cleaner skips groups that other threads are writing. Sync waits
         // for them.
         const Status done = log_.Sync();
         // The staging of some bucket is lost. All others are synced.
@@ -113,10 +113,10 @@ Status Reclaimer::MakeRoom(uint32_t number, const WantedRoom& wanted, bool* made
   return Status::Ok();
 }
 
-// Lets appends fill the rest of the region. In a bucket with rows these are the gaps that are too
+// Lets appends fill the rest of the bucket. In a bucket with rows these are the gaps that are too
 // few in each row to be worth a run. In others it is the last row, which is kept for moved records:
 // without it nothing can be moved. A write of at most a row may have it. A larger one could fill
-// the region with dead records of few keys. It gets the row only if live records leave less than
+// the bucket with dead records of few keys. It gets the row only if live records leave less than
 // three rows: the last one, the tail's, and one of dead records.
 bool Reclaimer::LetFillIfLive(uint32_t number, const WantedRoom& wanted, uint64_t live_count) {
   const Geometry& geometry = log_.geometry();

@@ -35,7 +35,7 @@ inline constexpr uint32_t kDataBlocksPerExtent = kBlocksPerExtent - 1;
 // block a key lies before it has seen the block.
 class BlockEntry {
  public:
-  static constexpr uint32_t kCountShift = 26;
+  static constexpr uint32_t kCountShift = 31;
   static constexpr uint32_t kCountBits = 12;
   static constexpr uint32_t kBytesShift = kCountShift + kCountBits;
   static constexpr uint32_t kBytesBits = 12;

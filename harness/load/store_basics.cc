@@ -72,9 +72,8 @@ bool IsStoreFile(const std::string& name) {
   constexpr std::array<std::string_view, 3> kPrefixes = {
       format::kKeyFilePrefix, format::kValueFilePrefix, format::kIndexFilePrefix};
   if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
-  const std::string_view numbered = name;
   return std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](std::string_view prefix) {
-    return numbered.starts_with(prefix) && IsFileNumber(numbered.substr(prefix.size()));
+    return name.starts_with(prefix) && IsFileNumber(std::string_view(name).substr(prefix.size()));
   });
 }
 

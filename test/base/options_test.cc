@@ -23,7 +23,7 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
       {"file_count", [](Options* o) { o->file_count = 0; }},
       {"file_count", [](Options* o) { o->file_count = 3; }},
       {"file_count", [](Options* o) { o->bucket_count = 16; }},
-      {"bucket_capacity_records", [](Options* o) { o->bucket_capacity_records = 1ull << 27; }},
+      {"bucket_capacity_records", [](Options* o) { o->bucket_capacity_records = 1ull << 32; }},
       {"bucket_capacity_records", [](Options* o) { o->bucket_capacity_records = 16; }},
       {"value_group_bytes", [](Options* o) { o->value_group_bytes = 2048; }},
       {"value_group_bytes", [](Options* o) { o->value_group_bytes = 2 << 20; }},

@@ -13,7 +13,7 @@ TEST(SwipTest, EveryBitIsThePlacesTheOwnersOrATag) {
   EXPECT_EQ(Swip::kNumberMask & Swip::kTagMask, 0U);
   EXPECT_EQ(Swip::kHotBit & Swip::kCoolingBit, 0U);
   EXPECT_EQ(Swip::kHotBit | Swip::kCoolingBit, Swip::kTagMask);
-  EXPECT_EQ(Swip::kNumberMask, (uint64_t{1} << 26) - 1);
+  EXPECT_EQ(Swip::kNumberMask, (uint64_t{1} << 31) - 1);
 }
 
 TEST(SwipTest, ADefaultOneIsPlaceZero) {
@@ -25,10 +25,10 @@ TEST(SwipTest, ADefaultOneIsPlaceZero) {
 }
 
 TEST(SwipTest, MovingKeepsTheOwnersBits) {
-  for (const uint64_t owners : {uint64_t{0}, uint64_t{1} << 26, uint64_t{1} << 61, kOwners}) {
-    for (const uint32_t place : {0U, 1U, 0x2aaaaaaU, 0x3ffffffU}) {
+  for (const uint64_t owners : {uint64_t{0}, uint64_t{1} << 31, uint64_t{1} << 61, kOwners}) {
+    for (const uint32_t place : {0U, 1U, 0x2aaaaaaaU, 0x7fffffffU}) {
       const Swip cold(owners | place);
-      for (const uint32_t frame : {0U, 1U, 0x1555555U, 0x3ffffffU}) {
+      for (const uint32_t frame : {0U, 1U, 0x15555555U, 0x7fffffffU}) {
         const Swip hot = cold.In(frame);
         EXPECT_TRUE(hot.hot());
         EXPECT_FALSE(hot.cooling());

@@ -49,7 +49,7 @@ class Canceller {
   uint64_t most_count_ = 0;
 };
 
-// A store of one region, so that one thread does all the work and pieces can be counted.
+// A store of one bucket, so that one thread does all the work and pieces can be counted.
 class LongCallTest : public ReclaimTest {
  protected:
   static constexpr uint64_t kKeys = 5000;

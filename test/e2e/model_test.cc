@@ -117,7 +117,7 @@ class ModelRun {
       // Large batches of few keys may not take the last row.
       may_be_refused = may_be_refused || (reclaims_ && count > row_records &&
                                           bucket_counts_[bucket] + count + row_records > capacity);
-      // One row is for movers, one for the tail, and one may be won in part. A region that was
+      // One row is for movers, one for the tail, and one may be won in part. A bucket that was
       // filled without reclaim has no row for movers.
       may_be_full = may_be_full || filled_buckets_.count(bucket) != 0 ||
                     written_keys_[bucket].size() + count + 3 * row_records > capacity;

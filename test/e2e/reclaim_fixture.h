@@ -1,4 +1,4 @@
-// Stores with small regions, whose slots are used again and again.
+// Stores with small buckets, whose slots are used again and again.
 #ifndef TEST_E2E_RECLAIM_FIXTURE_H_
 #define TEST_E2E_RECLAIM_FIXTURE_H_
 
@@ -24,7 +24,7 @@ namespace engine_race::test {
 
 inline constexpr uint64_t kRowRecords = 256;
 
-// Four regions of `row_count` rows of 256 slots.
+// Four buckets of `row_count` rows of 256 slots.
 inline Options RegionsOf(uint64_t row_count) {
   Options options = TinyOptions();
   options.bucket_capacity_records = row_count * kRowRecords;
@@ -51,7 +51,7 @@ class ReclaimTest : public ::testing::Test {
     store_ = OpenStore(dir_.path(), options_);
     ASSERT_NE(store_, nullptr);
   }
-  // A store of one bucket, whose region has `row_count` rows.
+  // A store of one bucket, whose bucket has `row_count` rows.
   void OpenOneRegion(uint64_t row_count) {
     options_.bucket_count = 1;
     options_.file_count = 1;

@@ -68,7 +68,7 @@ class ReclaimViewsTest : public ReclaimTest {
   static constexpr uint64_t kKeys = 1500;
 
   Versions Held() const { return {held_.begin(), held_.end()}; }
-  // Overwrites and deletes so much that the regions are filled several times.
+  // Overwrites and deletes so much that the buckets are filled several times.
   void Churn(uint64_t round_count, uint64_t* version) {
     std::mt19937_64 random(*version);
     for (uint64_t round = 0; round < round_count; ++round) {

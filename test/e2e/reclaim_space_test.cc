@@ -78,7 +78,7 @@ TEST_F(ReclaimSpaceTest, WritesNeverCleanWhenReclaimIsOff) {
   EXPECT_EQ(stats.reclaim_freed_bytes, 0u);
   EXPECT_FALSE(HasRowFile());
   ASSERT_NO_FATAL_FAILURE(ExpectHeld());
-  // The region has whole rows of dead records: those need no row to move records to.
+  // The bucket has whole rows of dead records: those need no row to move records to.
   ASSERT_NO_FATAL_FAILURE(Compact());
   EXPECT_GT(store_->Stats().reclaim_freed_bytes, 0u);
   ASSERT_NO_FATAL_FAILURE(WriteAll(0, kKeys / 2, ++version));

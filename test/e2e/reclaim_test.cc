@@ -1,4 +1,4 @@
-// Space that is given back: regions filled and reclaimed many times over, full regions, deletes.
+// Space that is given back: buckets filled and reclaimed many times over, full buckets, deletes.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -15,7 +15,7 @@ const uint64_t kRounds = PartOf(Sized(20, 10), 2);
 
 class ReclaimRoundsTest : public ReclaimTest, public ::testing::WithParamInterface<uint32_t> {
  protected:
-  // In each round as many records are written as the regions have slots.
+  // In each round as many records are written as the buckets have slots.
   void FillAndReclaim(uint64_t key_count) {
     ASSERT_NO_FATAL_FAILURE(Open());
     uint64_t version = 0;
@@ -37,12 +37,12 @@ TEST_P(ReclaimRoundsTest, ARegionIsFilledAndReclaimed) {
   ASSERT_NO_FATAL_FAILURE(FillAndReclaim(slot_count() * 3 / 8));
 }
 
-// Live data takes five of a region's eight rows.
+// Live data takes five of a bucket's eight rows.
 TEST_P(ReclaimRoundsTest, ARegionThatIsAlmostFullOfLiveDataIsReclaimed) {
   ASSERT_NO_FATAL_FAILURE(FillAndReclaim(slot_count() * 5 / 8));
 }
 
-// Four rows a region: one that the tail fills, one for moved records, two for the rest.
+// Four rows a bucket: one that the tail fills, one for moved records, two for the rest.
 TEST_P(ReclaimRoundsTest, SmallRegionsAreReclaimed) {
   SetRegions(4);
   ASSERT_NO_FATAL_FAILURE(FillAndReclaim(1200));
@@ -232,7 +232,7 @@ TEST_F(ReclaimTest, LargeBatchesFillAndReclaimARegion) {
   }
 }
 
-// The region's last row would be full of dead records, and live ones could not be moved any more.
+// The bucket's last row would be full of dead records, and live ones could not be moved any more.
 TEST_F(ReclaimTest, ALargeBatchOfFewKeysDoesNotFillARegion) {
   ASSERT_NO_FATAL_FAILURE(OpenOneRegion(4));
   constexpr uint64_t kKeys = 150;

@@ -173,7 +173,7 @@ TEST(BatchRowTest, NoRecordMovesWhileABatchHoldsItsBucket) {
   EXPECT_EQ(store.listener.keys[0].back(), 7u);
 }
 
-// A batch of a full region is refused before it is committed, not in the middle.
+// A batch of a full bucket is refused before it is committed, not in the middle.
 TEST(BatchRowTest, ALargeBatchThatHasNoRowsChangesNothing) {
   constexpr uint64_t kRow = 256;
   constexpr uint64_t kCount = 6 * kRow - 8;

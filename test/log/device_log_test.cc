@@ -177,6 +177,24 @@ TEST_F(DeviceLogTest, WhatWasSyncedOutlivesThePower) {
   EXPECT_EQ(PrefixLength(), 7 * format::kSegmentRecords);
 }
 
+// The entries of records that a power loss has taken are still at the place of their segment. When
+// the bucket gets that again, newer records lie before them.
+TEST_F(DeviceLogTest, LostRecordsDoNotComeBackBehindNewerOnes) {
+  constexpr uint64_t kSegment = format::kSegmentRecords;
+  Append(0, kSegment);
+  ASSERT_TRUE(log_->Sync().ok());
+  Append(kSegment, 2 * kSegment);
+  LosePower(1, 2);
+  Open();
+  EXPECT_EQ(PrefixLength(), kSegment);
+  Append(kSegment, kSegment + 128);
+  ASSERT_TRUE(log_->Sync().ok());
+  // After a clean end this time.
+  LosePower(9, 9);
+  Open();
+  EXPECT_EQ(PrefixLength(), kSegment + 128);
+}
+
 TEST_F(DeviceLogTest, EveryTailOfTheTableMayBeLost) {
   for (const uint64_t begin : {1, 3, 5}) {
     for (const uint64_t end : {begin + 1, uint64_t{7}}) {

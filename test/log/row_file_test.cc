@@ -295,7 +295,7 @@ TEST_F(RowFileTest, MoreThanThereCanBeIsDamage) {
   ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count).ok());
   EXPECT_FALSE(IsDamaged());
   ASSERT_TRUE(WriteRowsHead(files_, kBucket, row_count + 1).ok());
-  EXPECT_TRUE(IsDamaged()) << "rows behind the region";
+  EXPECT_TRUE(IsDamaged()) << "rows behind the bucket";
 }
 
 TEST_F(RowFileTest, SlotsThatARowDoesNotHaveAreDamage) {

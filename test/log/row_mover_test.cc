@@ -271,8 +271,8 @@ TEST_F(RowMoverTest, FreeingWithoutMemoryIsDoneAgain) {
   EXPECT_EQ(mover.FreeRowCount(0), free_count + 1);
 }
 
-// A writer that finds neither free rows nor any that wait says that the region is full. A run
-// through few gaps is short. The tail begins one only in a region that has nothing else.
+// A writer that finds neither free rows nor any that wait says that the bucket is full. A run
+// through few gaps is short. The tail begins one only in a bucket that has nothing else.
 TEST_F(RowMoverTest, FewGapsOfARowAreFilledInAFullRegionAlone) {
   constexpr uint64_t kNoLimit = ~uint64_t{0};
   RowMover& mover = log_->mover();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <thread>
+#include <vector>
 
 namespace engine_race {
 namespace {
@@ -15,7 +16,7 @@ Row RunOf(uint64_t number, const SlotBits& path = SlotBits::First(kRunRow)) {
 }
 
 TEST(RunSlotsTest, ARunTellsTheSequenceNumbersOfItsSlots) {
-  RunSlots runs(/*row_count=*/2000, kRunRow);
+  RunSlots runs(kRunRow);
   runs.Set(1500, RunOf(10007));
   const uint64_t first_slot = 1500 * kRunRow;
   EXPECT_TRUE(runs.IsBelow(first_slot + 9, 10007 + 10));
@@ -24,10 +25,21 @@ TEST(RunSlotsTest, ARunTellsTheSequenceNumbersOfItsSlots) {
   EXPECT_TRUE(runs.IsBelow(first_slot + kRunRow - 1, 10007 + kRunRow));
 }
 
+TEST(RunSlotsTest, RowsAreApartHoweverManyThereAre) {
+  RunSlots runs(kRunRow);
+  const std::vector<uint32_t> rows = {0, 1, 63, 64, 65, 127, 128, 255, 256, 4095, 4096, 70000};
+  for (const uint32_t row : rows) runs.Set(row, RunOf(uint64_t{row} * 1000));
+  for (const uint32_t row : rows) {
+    const uint64_t slot = uint64_t{row} * kRunRow + 5;
+    EXPECT_FALSE(runs.IsBelow(slot, uint64_t{row} * 1000 + 5)) << row;
+    EXPECT_TRUE(runs.IsBelow(slot, uint64_t{row} * 1000 + 6)) << row;
+  }
+}
+
 TEST(RunSlotsTest, OnlyTheSlotsOfThePathHaveNumbersOfTheRun) {
   SlotBits path;
   for (const uint32_t slot : {3, 64, 65, 255}) path.Add(slot);
-  RunSlots runs(/*row_count=*/1, kRunRow);
+  RunSlots runs(kRunRow);
   runs.Set(0, RunOf(500, path));
   EXPECT_FALSE(runs.IsBelow(3, 500));
   EXPECT_TRUE(runs.IsBelow(3, 501));
@@ -38,7 +50,7 @@ TEST(RunSlotsTest, OnlyTheSlotsOfThePathHaveNumbersOfTheRun) {
 }
 
 TEST(RunSlotsTest, RecordsOfRowsWithoutARunAreKept) {
-  RunSlots runs(/*row_count=*/2000, kRunRow);
+  RunSlots runs(kRunRow);
   runs.Set(3, RunOf(uint64_t{1} << 47));
   EXPECT_FALSE(runs.IsBelow(3 * kRunRow, uint64_t{1} << 47));
   runs.Set(3, Row());
@@ -51,7 +63,7 @@ TEST(RunSlotsTest, LoggedSlotsGoByRowsWhereThereAreSome) {
   const LoggedSlots plain(100);
   EXPECT_TRUE(plain.Contains(99));
   EXPECT_FALSE(plain.Contains(100));
-  RunSlots runs(/*row_count=*/4, kRunRow);
+  RunSlots runs(kRunRow);
   runs.Set(0, RunOf(7000));
   runs.Set(1, RunOf(2000));
   const LoggedSlots logged(7005, &runs);
@@ -64,7 +76,7 @@ TEST(RunSlotsTest, LoggedSlotsGoByRowsWhereThereAreSome) {
 // A kept slot may be taken for one of the run's while the row changes. It is never taken for one of
 // a number that only the new run has.
 TEST(RunSlotsTest, KeptSlotsStayBelowTheEndOfBothRuns) {
-  RunSlots runs(/*row_count=*/4096, kRunRow);
+  RunSlots runs(kRunRow);
   std::atomic<bool> done{false};
   std::thread writer([&] {
     for (uint32_t i = 0; i < 20000; ++i) {

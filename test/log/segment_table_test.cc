@@ -128,7 +128,7 @@ TEST_F(SegmentTableTest, PathsTakeTurnsAndAFullOneIsLeftOut) {
   EXPECT_EQ(place.file, 0U);
 }
 
-TEST_F(SegmentTableTest, ADamagedEntryIsLostAndItsPlaceIsNotGiven) {
+TEST_F(SegmentTableTest, ADamagedEntryIsLost) {
   for (uint64_t index = 0; index < 4; ++index) ASSERT_TRUE(Give(0, index).ok());
   format::SegmentEntry entry;
   ASSERT_TRUE(file_.Read(&entry, sizeof(entry), 2 * sizeof(entry)).ok());
@@ -139,9 +139,17 @@ TEST_F(SegmentTableTest, ADamagedEntryIsLostAndItsPlaceIsNotGiven) {
   SegmentPlace place;
   EXPECT_FALSE(table_->Find(0, 2, &place));
   EXPECT_TRUE(table_->Find(0, 3, &place));
-  ASSERT_TRUE(Give(0, 2).ok());
-  ASSERT_TRUE(table_->Find(0, 2, &place));
-  EXPECT_EQ(place.place, 4U);
+}
+
+// What one says of a place far away takes no memory for those between.
+TEST_F(SegmentTableTest, ADamagedEntryTakesNoPlace) {
+  ASSERT_TRUE(Give(0, 0).ok());
+  const format::SegmentEntry entry{0, 1, 4711};
+  ASSERT_TRUE(file_.Write(&entry, sizeof(entry), uint64_t{1} << 26).ok());
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(damaged_count_, 1U);
+  EXPECT_EQ(table_->PlaceEnd(0), 1U);
+  EXPECT_EQ(table_->PlaceEnd(1), 0U);
 }
 
 TEST_F(SegmentTableTest, APlaceThatAPowerLossFreedIsGivenAgain) {
@@ -155,10 +163,25 @@ TEST_F(SegmentTableTest, APlaceThatAPowerLossFreedIsGivenAgain) {
   ASSERT_TRUE(table_->Find(1, 0, &place));
   EXPECT_EQ(place.place, 1U);
   ASSERT_TRUE(Load().ok());
-  table_->GiveNewPlacesAlone();
+  table_->GiveOnlyFrom(0, 0);
   ASSERT_TRUE(Give(0, 1).ok());
   ASSERT_TRUE(table_->Find(0, 1, &place));
   EXPECT_EQ(place.place, 4U) << "it may hold what was lost";
+  table_->GiveOnlyFrom(0, 100);
+  ASSERT_TRUE(Give(0, 4).ok());
+  ASSERT_TRUE(table_->Find(0, 4, &place));
+  EXPECT_EQ(place.place, 100U);
+}
+
+// After a failed flush the kernel may drop pages that it holds for clean.
+TEST_F(SegmentTableTest, WriteAgainWritesWhatWasLoaded) {
+  for (uint64_t index = 0; index < 600; ++index) ASSERT_TRUE(Give(index % 8, index / 8).ok());
+  const auto all = All();
+  ASSERT_TRUE(Load().ok());
+  ASSERT_TRUE(file_.Truncate(0).ok());
+  ASSERT_TRUE(table_->WriteAgain().ok());
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(All(), all);
 }
 
 TEST_F(SegmentTableTest, TwoEntriesOfOneSegmentAreCorruption) {

@@ -111,7 +111,7 @@ class SequenceLimitsTest : public ::testing::Test {
   }
 
   const TempDir dir_{FastParent()};
-  Options options_ = TinyLogOptions();  // regions of 16 rows
+  Options options_ = TinyLogOptions();  // buckets of 16 rows
   std::unique_ptr<BucketLog> log_;
   uint64_t first_ = 0;
   uint64_t count_ = 0;

@@ -307,7 +307,7 @@ bool PowerRun::Use(const std::string& dir, const PowerPhase& phase, const Option
 bool PowerRun::ExpectedFailure(const Status& status) {
   // The history goes on after a reopening, which shows whether the write is there.
   if (harmless_flush_failed_) flush_has_failed_ = true;
-  // Nothing can be freed of a full region then.
+  // Nothing can be freed of a full bucket then.
   return flush_has_failed_ && (status.code() == Code::kIOError || status.code() == Code::kFull);
 }
 

@@ -103,7 +103,7 @@ TEST(LoadPlanTest, SlotsThatChangeMeanwhileHaveOnePlaceEach) {
   const auto run_from = [&](uint64_t number) {
     return Row{.kind = format::RowKind::kUsed, .number = number, .path = all, .held = all};
   };
-  RunSlots runs(1, kRow);
+  RunSlots runs(kRow);
   runs.Set(0, run_from(0));
   std::atomic<bool> stop{false};
   std::thread changer([&] {

@@ -7,7 +7,7 @@ HELP: Dict[str, str] = {
                     "least `file_count`.",
     "file_count": "New stores: files of keys, and as many of values. A power of two, 1 to 1024.",
     "bucket_capacity_records": "New stores: records that one bucket can hold at one time. A power "
-                               "of two up to 2^26.",
+                               "of two up to 2^31.",
     "value_group_bytes": "New stores: values go to disk in groups of this size. A power of two, "
                          "4k to 1m.",
     "key_group_bytes": "New stores: entries of keys go to disk in groups of this size: 4k or "
