@@ -22,7 +22,7 @@ namespace {
 // Whether a segment that holds records has no place.
 bool BucketLacksSegments(const StoreFiles& files, uint32_t bucket, const BucketState& state,
                          bool trusted) {
-  // Rows are damaged then.
+  // Rows whose segment has no place are damaged, and so is their bucket.
   if (state.damaged || state.table.has_rows()) return false;
   const uint64_t end =
       trusted ? std::max(state.LoggedKeyCount(), state.LoggedValueCount()) : state.synced_watermark;
@@ -51,7 +51,7 @@ Status Recovery::Run() {
             ": segments that hold records have no place there, so these records are lost");
     context_.files.slots.KeepLost();
   }
-  // So may be those of a damaged bucket.
+  // A damaged bucket may have lost some, too.
   if (std::any_of(states.begin(), states.end(),
                   [](const BucketState& state) { return state.damaged; })) {
     context_.files.slots.KeepLost();
