@@ -41,21 +41,32 @@ bool LacksSegments(const StoreFiles& files, const std::vector<BucketState>& stat
 
 }  // namespace
 
+// Before any place is given, or erased.
+Status Recovery::KeepLostSegments(const std::vector<BucketState>& states, bool trusted) {
+  SlotFiles& slots = context_.files.slots;
+  const bool lost = LacksSegments(context_.files, states, trusted);
+  if (lost) {
+    Log(context_.options.log, LogLevel::kError,
+        slots.table_file().name() +
+            ": segments that hold records have no place there, so these records are lost");
+  }
+  const auto is_damaged = [](const BucketState& state) { return state.damaged; };
+  // A damaged bucket may have lost some, too.
+  if (!lost && !slots.has_damage() && std::none_of(states.begin(), states.end(), is_damaged)) {
+    return Status::Ok();
+  }
+  const Status kept = context_.reserve.Write([&] { return slots.KeepLost(); });
+  if (kept.code() != Code::kFull) return kept;
+  Log(context_.options.log, LogLevel::kWarning,
+      "what is left of lost segments may be overwritten after a later opening: " + kept.message());
+  return Status::Ok();
+}
+
 Status Recovery::Run() {
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadCounts(&states));
   const char* doubt = DoubtPageCache(context_.files, states);
-  if (LacksSegments(context_.files, states, doubt == nullptr)) {
-    Log(context_.options.log, LogLevel::kError,
-        std::string(format::kSegmentTableName) +
-            ": segments that hold records have no place there, so these records are lost");
-    context_.files.slots.KeepLost();
-  }
-  // A damaged bucket may have lost some, too.
-  if (std::any_of(states.begin(), states.end(),
-                  [](const BucketState& state) { return state.damaged; })) {
-    context_.files.slots.KeepLost();
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(KeepLostSegments(states, doubt == nullptr));
   JournalReplay journal;
   Status looked = journal.Read(context_.files.directory.get(), context_.ids());
   // In doubt too: staged records count below the counts alone.

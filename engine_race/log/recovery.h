@@ -36,6 +36,7 @@ class Recovery {
   Status Run();
 
  private:
+  Status KeepLostSegments(const std::vector<BucketState>& states, bool trusted);
   Status RedoBatches(std::vector<BucketState>* states);
   Status CheckStagingToWrite(const char** doubt);
   Status RecoverInDoubt(const char* doubt, const JournalReplay& journal,

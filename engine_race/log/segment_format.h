@@ -28,9 +28,10 @@ inline constexpr uint64_t kMaxSegmentsPerBucket = kMaxBucketRecords / kSegmentRe
 // places of a key file are numbered in the order of the file.
 inline constexpr char kSegmentTableName[] = "manifest_segments";
 inline constexpr uint32_t kTablePageSegments = 256;
+inline constexpr uint32_t kNoBucket = 0xffffffff;
 // 16 aligned bytes, so that no disk tears one. All zero: the place was not given to a bucket.
 struct SegmentEntry {
-  uint32_t bucket;
+  uint32_t bucket;  // or kNoBucket: the place may hold a segment whose entry was lost
   // Which segment of the bucket, from 0: that of slots kSegmentRecords * index and up.
   uint32_t index;
   // Of both, the seed id and the entry's number.

@@ -21,6 +21,8 @@ constexpr uint64_t kSegmentsPerGiven = 16;
 constexpr uint64_t kMaxGiven = 64;
 // Entries that are read at once.
 constexpr size_t kEntriesAtOnce = 65536;
+// In how many pieces a large table is written again, at most.
+constexpr uint64_t kMaxPieces = 64;
 
 bool IsZero(const SegmentEntry& entry) {
   return entry.bucket == 0 && entry.index == 0 && entry.check == 0;
@@ -77,14 +79,19 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
   const auto file = static_cast<uint32_t>(page % file_count_);
   const uint64_t in_file = page / file_count_ * kPage + number % kPage;
   const std::lock_guard<std::mutex> lock(mutex_);
+  const bool set_aside = entry.bucket == format::kNoBucket;
   // A place that its device does not have is none of this store's.
-  if (in_file >= CapacityOf(file) || entry.bucket >= geometry_.bucket_count ||
+  if (in_file >= CapacityOf(file) || (entry.bucket >= geometry_.bucket_count && !set_aside) ||
       entry.index >= std::min(max_index, format::kMaxSegmentsPerBucket) ||
       entry.check != EntryOf(entry.bucket, entry.index, number).check) {
     ++*damaged_count;
     return Status::Ok();
   }
   const SegmentPlace place = {file, static_cast<uint32_t>(in_file)};
+  if (set_aside) {
+    Take(place);
+    return Status::Ok();
+  }
   SegmentPlace other;
   if (Find(entry.bucket, entry.index, &other)) {
     return Status::Corruption(file_->name() + ": entries " + std::to_string(NumberOf(other)) +
@@ -203,9 +210,20 @@ Status SegmentTable::Give(uint32_t bucket, uint64_t index, GrowFn grow) {
   return Status::Ok();
 }
 
-void SegmentTable::GiveOnlyFrom(uint32_t file, uint64_t place) {
+Status SegmentTable::SetAside(uint32_t file, uint64_t place_end) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  next_[file] = std::max({next_[file], place, PlaceEnd(file)});
+  std::vector<SegmentPlace> places;
+  for (uint64_t place = next_[file]; place < std::min(place_end, CapacityOf(file)); ++place) {
+    if (!IsGiven(file, place)) places.push_back({file, static_cast<uint32_t>(place)});
+  }
+  for (const SegmentPlace& place : places) Take(place);
+  unsynced_ = true;
+  for (const SegmentPlace& place : places) {
+    const uint64_t number = NumberOf(place);
+    const SegmentEntry entry = EntryOf(format::kNoBucket, 0, number);
+    ENGINE_RACE_RETURN_IF_ERROR(file_->Write(&entry, sizeof(entry), number * sizeof(entry)));
+  }
+  return Status::Ok();
 }
 
 template <typename Visit>
@@ -225,19 +243,23 @@ Status SegmentTable::WriteAgain() {
     place_end = std::max(place_end, PlaceEnd(file));
   }
   const uint64_t number_end = (place_end + kPage - 1) / kPage * file_count_ * kPage;
-  std::vector<SegmentEntry> entries(kEntriesAtOnce);
-  for (uint64_t first = 0; first < number_end; first += kEntriesAtOnce) {
+  unsynced_ = true;
+  // All segments are looked at for each piece, so there are few pieces.
+  const uint64_t at_once =
+      std::max<uint64_t>(kEntriesAtOnce, number_end / kMaxPieces / kPage * kPage + kPage);
+  std::vector<SegmentEntry> entries(at_once);
+  for (uint64_t first = 0; first < number_end; first += at_once) {
     // The file has what memory has, and damaged entries. But it may be memory alone that still has
     // what the kernel took for clean.
     size_t read_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(file_->ReadSome(entries.data(), kEntriesAtOnce * sizeof(entries[0]),
+    ENGINE_RACE_RETURN_IF_ERROR(file_->ReadSome(entries.data(), at_once * sizeof(entries[0]),
                                                 first * sizeof(entries[0]), &read_bytes));
     std::fill(entries.begin() + static_cast<ptrdiff_t>(read_bytes / sizeof(entries[0])),
               entries.end(), SegmentEntry());
     ForEachGiven([&](uint32_t bucket, uint64_t index, uint64_t number) {
-      if (number - first < kEntriesAtOnce) entries[number - first] = EntryOf(bucket, index, number);
+      if (number - first < at_once) entries[number - first] = EntryOf(bucket, index, number);
     });
-    for (size_t i = 0; i < kEntriesAtOnce; i += kPage) {
+    for (uint64_t i = 0; i < at_once; i += kPage) {
       const SegmentEntry* const page = &entries[i];
       // Holes stay holes: the disk may be full.
       if (std::all_of(page, page + kPage, IsZero)) continue;
@@ -245,7 +267,6 @@ Status SegmentTable::WriteAgain() {
           file_->Write(page, kPage * sizeof(*page), (first + i) * sizeof(*page)));
     }
   }
-  unsynced_ = true;
   return Status::Ok();
 }
 

@@ -76,9 +76,9 @@ class SegmentTable {
   // kFull when the devices have no more places, or the file system no room for the entries. After
   // another failure of the file every later call fails.
   Status Give(uint32_t bucket, uint64_t index, GrowFn grow);
-  // From now on gives only places of the file that are not before `place`. Earlier ones may hold
-  // segments whose entries are lost.
-  void GiveOnlyFrom(uint32_t file, uint64_t place);
+  // Gives all free places of the file before `place_end` to no bucket, for good: they may hold
+  // segments whose entries are lost. After a failure they are not given by this table alone.
+  Status SetAside(uint32_t file, uint64_t place_end);
   // Whether a place was given. Not beside Give.
   bool IsGiven(uint32_t file, uint64_t place) const {
     return place < given_[file].size() && given_[file][place];

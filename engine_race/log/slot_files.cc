@@ -67,8 +67,8 @@ Status SlotFiles::Load(uint64_t seed_id, bool read_only, uint64_t* damaged_count
   }
   table_ = std::make_unique<SegmentTable>(geometry_, seed_id, std::move(paths));
   ENGINE_RACE_RETURN_IF_ERROR(table_->Load(*table_file_, damaged_count));
+  has_damage_ = *damaged_count != 0;
   if (read_only) return Status::Ok();
-  if (*damaged_count != 0) KeepLost();
   for (uint32_t file = 0; file < file_count(); ++file) {
     uint64_t key_bytes = 0;
     uint64_t value_bytes = 0;
@@ -128,7 +128,8 @@ bool SlotFiles::NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) co
 
 Status SlotFiles::Grow(uint32_t file, uint64_t place_count) const {
   if (place_count <= room_[file]) return Status::Ok();
-  const Status grown = GrowTo(file, place_count + place_count / kSegmentsPerGrown);
+  const uint64_t more = grows_exactly_ ? 0 : place_count / kSegmentsPerGrown;
+  const Status grown = GrowTo(file, place_count + more);
   // Some limit may leave room for no more than that.
   return grown.code() == Code::kFull ? GrowTo(file, place_count) : grown;
 }
@@ -144,21 +145,23 @@ Status SlotFiles::GrowTo(uint32_t file, uint64_t room) const {
   return Status::Ok();
 }
 
-void SlotFiles::KeepLost() {
-  keeps_lost_ = true;
+Status SlotFiles::KeepLost() {
+  grows_exactly_ = true;
+  Status kept;
   for (uint32_t file = 0; file < file_count(); ++file) {
     uint64_t key_bytes = 0;
     uint64_t value_bytes = 0;
-    // No size: no place. Who cannot see the file cannot write to it either.
-    if (!key_files_[file].Size(&key_bytes).ok()) continue;
-    if (!IsDevice(file) && !value_files_[file].Size(&value_bytes).ok()) continue;
-    table_->GiveOnlyFrom(file, std::max(DivideUp(key_bytes, format::kSegmentKeyBytes),
+    ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
+    if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
+    Status set_aside =
+        table_->SetAside(file, std::max(DivideUp(key_bytes, format::kSegmentKeyBytes),
                                         DivideUp(value_bytes, format::kSegmentValueBytes)));
+    if (kept.ok()) kept = std::move(set_aside);
   }
+  return kept;
 }
 
 Status SlotFiles::EraseUngiven() const {
-  if (keeps_lost_) return Status::Ok();
   for (uint32_t file = 0; file < file_count(); ++file) {
     uint64_t key_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));

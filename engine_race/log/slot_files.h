@@ -113,15 +113,17 @@ class SlotFiles {
     for (ValuePath& path : paths_) path.lock.Settle();
   }
 
-  // Segments that held records have lost their places. So from now on no place is given, or erased,
-  // that may be one of them.
-  void KeepLost();
+  // Segments that held records have lost their places. So no place is given, or erased, that may be
+  // one of them. After a failure this opening alone knows.
+  Status KeepLost();
   // Erases the entries in places that were not given. A loss of power may have kept them, and not
   // that their segments had those places. Given anew, they would bring the entries back. Not beside
   // Give.
   Status EraseUngiven() const;
 
   SegmentTable& table() const { return *table_; }
+  // Whether Load found damaged entries.
+  bool has_damage() const { return has_damage_; }
   // For people: the kind of a path, and how much of it is taken.
   std::string Describe(const ValuePath& path) const;
 
@@ -162,8 +164,9 @@ class SlotFiles {
   // Stays where it is for the table when the store's files are moved.
   std::unique_ptr<io::File> table_file_ = std::make_unique<io::File>();
   std::unique_ptr<SegmentTable> table_;
-  // See KeepLost.
-  bool keeps_lost_ = false;
+  bool has_damage_ = false;
+  // So that the next opening finds no places to set aside that were never given.
+  bool grows_exactly_ = false;
   // Of each file, how many places it has room for. Under the lock of the table.
   mutable std::vector<uint64_t> room_;
 };

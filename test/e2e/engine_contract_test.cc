@@ -240,7 +240,7 @@ TEST(StoreContractTest, OptionsOutOfRangeAreRefused) {
   EXPECT_TRUE(refused([](Options* o) { o->file_count = 8; }));
   EXPECT_TRUE(refused([](Options* o) { o->value_group_bytes = 5000; }));
   EXPECT_TRUE(refused([](Options* o) { o->key_group_bytes = 1 << 20; }));
-  EXPECT_TRUE(refused([](Options* o) { o->bucket_capacity_records = 1ull << 27; }));
+  EXPECT_TRUE(refused([](Options* o) { o->bucket_capacity_records = 1ull << 32; }));
   EXPECT_TRUE(refused([](Options* o) { o->memory_budget_bytes = 1; }));
 }
 

@@ -163,11 +163,15 @@ TEST_F(SegmentTableTest, APlaceThatAPowerLossFreedIsGivenAgain) {
   ASSERT_TRUE(table_->Find(1, 0, &place));
   EXPECT_EQ(place.place, 1U);
   ASSERT_TRUE(Load().ok());
-  table_->GiveOnlyFrom(0, 0);
+  ASSERT_TRUE(table_->SetAside(0, 4).ok());
   ASSERT_TRUE(Give(0, 1).ok());
   ASSERT_TRUE(table_->Find(0, 1, &place));
   EXPECT_EQ(place.place, 4U) << "it may hold what was lost";
-  table_->GiveOnlyFrom(0, 100);
+  ASSERT_TRUE(table_->SetAside(0, 100).ok());
+  const auto all = All();
+  ASSERT_TRUE(Load().ok());
+  EXPECT_EQ(damaged_count_, 0U);
+  EXPECT_EQ(All(), all);
   ASSERT_TRUE(Give(0, 4).ok());
   ASSERT_TRUE(table_->Find(0, 4, &place));
   EXPECT_EQ(place.place, 100U);
