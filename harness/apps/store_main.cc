@@ -50,7 +50,8 @@ void PrintManifest(const StoreFiles& files) {
   std::printf("buckets           %u, of at most %" PRIu64 " records\n", geometry.bucket_count,
               geometry.bucket_capacity_records);
   std::printf("keys              %s\n", ToString(geometry.keys()).c_str());
-  std::printf("files             %u of keys, and as many value files or devices\n", files.slots.file_count());
+  std::printf("files             %u of keys, and as many value files or devices\n",
+              files.slots.file_count());
   for (size_t i = 0; i < identity.paths.size(); ++i) {
     std::printf("path %-12zu %s: %s\n", i, identity.paths[i].c_str(),
                 files.slots.Describe(files.slots.paths()[i]).c_str());

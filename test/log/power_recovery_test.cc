@@ -366,8 +366,7 @@ TEST_F(PowerRecoveryOfRowsTest, MovedRowsAreMarkedWhenTheLogsAreDurable) {
   }
 }
 
-// The journal or the rows may be all that shows the doubt. So its mark comes before any change, and
-// goes when all counts are durable but those that have it.
+// The journal or the rows may be all that shows the doubt. So its mark comes first and goes last.
 TEST_F(PowerRecoveryTest, TheDoubtIsMarkedFirstAndEndsLast) {
   MakeStore(263);
   Open();
