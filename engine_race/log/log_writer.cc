@@ -77,9 +77,10 @@ Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces
   std::vector<io::WriteRequest> requests;
   std::vector<uint32_t> file_numbers;
   uint64_t size_bytes = 0;
-  for (auto [slot, slot_count] : pieces) {
-    ENGINE_RACE_RETURN_IF_ERROR(slots.Give(bucket, slot, slot_count));
-    for (const uint64_t end = slot + slot_count; slot < end;) {
+  for (const SlotPiece& piece : pieces) {
+    ENGINE_RACE_RETURN_IF_ERROR(slots.Give(bucket, piece.slot, piece.count));
+    const uint64_t end = piece.slot + piece.count;
+    for (uint64_t slot = piece.slot; slot < end;) {
       const SlotLocation location = slots.LocateValues(bucket, slot, end - slot);
       const uint64_t bytes = location.slot_count * kValueBytes;
       requests.push_back({location.file, values + size_bytes, bytes, location.offset});
