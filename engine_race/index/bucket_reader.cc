@@ -10,10 +10,9 @@ namespace {
 
 constexpr uint32_t kMaxQueueDepth = 16;
 
-// The tag of a completion: the index of its Pending, and the first slot of the piece.
 constexpr uint64_t kMaxPieceSlots = (uint64_t{1} << 24) - 1;
 
-// Which of the pending buckets a read is of, and its slots.
+// The tag of a completion: the index of its Pending, and the slots of the piece.
 uint64_t TagOf(uint32_t pending, uint64_t slot, uint64_t slot_count) {
   return slot << 32 | slot_count << 8 | pending;
 }

@@ -109,7 +109,7 @@ class RowMover {
   // HasRoom is false and appends answer kFull. Ends LetFill if the tail has a free row.
   void LimitRows(uint32_t bucket, uint64_t row_limit);
   // Raises that limit for the next `count` records, and by a 16th of the rows at least. False: the
-  // bucket has no rows, or its bucket no room for them. Then the limit is gone.
+  // bucket has no rows, or no room for them. Then the limit is gone.
   bool LetGrow(uint32_t bucket, uint64_t count);
   // When no row of the bucket can be freed: lets appends fill what they leave alone otherwise. In a
   // bucket with rows these are gaps that are not worth a run. In others it is the last row, which

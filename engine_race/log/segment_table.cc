@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <new>
 #include <string>
 #include <utility>
 
@@ -20,7 +19,7 @@ constexpr uint64_t kEntrySeed = 0x9fb21c651e98df25;
 constexpr uint64_t kSegmentsPerGiven = 16;
 constexpr uint64_t kMaxGiven = 64;
 // Entries that are read at once.
-constexpr size_t kEntriesAtOnce = 65536;
+constexpr size_t kEntriesAtOnce = 4096;
 // In how many pieces a large table is written again, at most.
 constexpr uint64_t kMaxPieces = 64;
 

@@ -13,8 +13,9 @@ namespace {
 // enough.
 constexpr uint64_t kSegmentsPerGrown = 32;
 
-uint64_t DivideUp(uint64_t bytes, uint64_t unit_bytes) {
-  return (bytes + unit_bytes - 1) / unit_bytes;
+// How many places take so many bytes.
+uint64_t PlacesIn(uint64_t bytes, uint64_t place_bytes) {
+  return RoundUp(bytes, place_bytes) / place_bytes;
 }
 
 // Calls visit(location) for each part of a range of slots that lies in one piece.
@@ -154,8 +155,8 @@ Status SlotFiles::KeepLost() {
     ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
     if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
     Status set_aside =
-        table_->SetAside(file, std::max(DivideUp(key_bytes, format::kSegmentKeyBytes),
-                                        DivideUp(value_bytes, format::kSegmentValueBytes)));
+        table_->SetAside(file, std::max(PlacesIn(key_bytes, format::kSegmentKeyBytes),
+                                        PlacesIn(value_bytes, format::kSegmentValueBytes)));
     if (kept.ok()) kept = std::move(set_aside);
   }
   return kept;
@@ -165,7 +166,7 @@ Status SlotFiles::EraseUngiven() const {
   for (uint32_t file = 0; file < file_count(); ++file) {
     uint64_t key_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
-    const uint64_t place_count = DivideUp(key_bytes, format::kSegmentKeyBytes);
+    const uint64_t place_count = PlacesIn(key_bytes, format::kSegmentKeyBytes);
     for (uint64_t place = 0; place < place_count;) {
       uint64_t end = place;
       while (end < place_count && !table_->IsGiven(file, end)) ++end;

@@ -62,7 +62,7 @@ class Reclaimer {
   // bucket.
   bool wants_help() const { return dirty_.are_many(); }
   void Help() noexcept;
-  // Whether the buckets of these buckets have room for the records.
+  // Whether these buckets have room for the records.
   bool HasRoom(const WantedRooms& rooms) const;
   // For a writer whose write answered kFull. With `disk_is_full` frees slots of its buckets, or
   // gives back disk space. Else frees slots of the buckets that have no room, or lets these take

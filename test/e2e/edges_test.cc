@@ -102,7 +102,7 @@ TEST(EdgesTest, LastRecordOfABucket) {
   }
 }
 
-// The neighbours' regions touch: the first record behind a full bucket is the next one's.
+// Segments lie side by side: what is behind that of a full bucket is another bucket's.
 TEST(EdgesTest, AnEmptyBucketBetweenFullOnes) {
   constexpr uint64_t kCapacity = 256;
   Options options = OneBucket(kCapacity);

@@ -51,7 +51,7 @@ class ReclaimTest : public ::testing::Test {
     store_ = OpenStore(dir_.path(), options_);
     ASSERT_NE(store_, nullptr);
   }
-  // A store of one bucket, whose bucket has `row_count` rows.
+  // A store of one bucket, which has `row_count` rows.
   void OpenOneRegion(uint64_t row_count) {
     options_.bucket_count = 1;
     options_.file_count = 1;
