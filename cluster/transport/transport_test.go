@@ -129,7 +129,7 @@ func TestARestartedPeerIsDialledWithoutAMessage(t *testing.T) {
 	}
 	two.start(t)
 	testkit.Eventually(t, "a node dials the restarted one",
-		func() bool { return two.incomingFrom(1) == 1 })
+		func() bool { return two.incomingFrom(1) == 1 && l.await() != nil })
 	one.send(t, l, 2)
 	two.expect(t, 2)
 }
@@ -142,7 +142,8 @@ func TestMessagesToADeadPeerAreDropped(t *testing.T) {
 	l := one.link(t, two)
 	one.send(t, l, 1)
 	two.start(t)
-	testkit.Eventually(t, "a node dials", func() bool { return two.incomingFrom(1) == 1 })
+	// The peer knows the connection before the link does, which drops messages until then.
+	testkit.Eventually(t, "a node dials", func() bool { return l.await() != nil })
 	one.send(t, l, 2)
 	two.expect(t, 2)
 }
