@@ -12,9 +12,9 @@ check:  ## format, lint, headers, layers, house rules, prose, scripts, Go and a 
 
 .PHONY: check-format check-headers check-layers check-house check-prose check-scripts check-mutants check-lint \
         check-go check-bench check-checked
-# $(call recent,FILES) keeps the files that differ from CHECK_SINCE, those that include a header that
-# differs, and the source beside each of these. It keeps all without CHECK_SINCE or such a commit, or
-# if the lint's settings differ.
+# $(call recent,FILES) keeps the files that differ from CHECK_SINCE, and the source beside each header that
+# does: `make nightly` looks at those that only include one. It keeps all without CHECK_SINCE or such a
+# commit, or if the lint's settings differ.
 recent = $(1)
 ifneq ($(CHECK_SINCE),)
 recent_files := $(shell git diff --name-only --relative $(CHECK_SINCE) -- && \
@@ -22,9 +22,6 @@ recent_files := $(shell git diff --name-only --relative $(CHECK_SINCE) -- && \
 ifneq ($(.SHELLSTATUS),0)
 $(warning there is no $(CHECK_SINCE): every source is linted, every header compiled)
 else ifeq ($(filter .clang-tidy scripts/lint.sh,$(recent_files)),)
-recent_headers := $(filter %.h,$(recent_files))
-recent_files += $(if $(recent_headers),$(shell grep -rlF --include='*.h' --include='*.cc' \
-                  $(patsubst %,-e '"%"',$(recent_headers)) engine_race harness include test))
 recent = $(filter $(recent_files:.h=.cc) $(recent_files),$(1))
 endif
 endif
