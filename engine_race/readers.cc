@@ -179,7 +179,7 @@ Status Readers::MakeRanges(RangeReader** ranges) {
 std::vector<int> Readers::ValueFileDescriptors() const {
   std::vector<int> descriptors;
   for (uint32_t i = 0; i < log_.slots().file_count(); ++i) {
-    descriptors.push_back(log_.slots().value_file(i).fd());
+    if (log_.slots().is_open(i)) descriptors.push_back(log_.slots().value_file(i).fd());
   }
   return descriptors;
 }

@@ -266,10 +266,11 @@ Status NamesFile(int dir_fd, const std::string& name, int fd, bool* same) {
   return Status::Ok();
 }
 
-Status Exists(int dir_fd, const std::string& name, bool* exists) {
+Status Exists(int dir_fd, const std::string& name, bool* exists, uint64_t* link_count) {
   struct stat info;
   *exists = ::fstatat(dir_fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
   if (!*exists && errno != ENOENT) return FailedAt("stat " + name, dir_fd, name);
+  if (link_count != nullptr) *link_count = *exists && S_ISREG(info.st_mode) ? info.st_nlink : 0;
   return Status::Ok();
 }
 

@@ -86,8 +86,9 @@ Status ClearNonBlocking(int fd);
 Status SameFile(int fd, int other_fd, bool* same);
 // Whether `name` below the directory is still the open file.
 Status NamesFile(int dir_fd, const std::string& name, int fd, bool* same);
-// Whether the directory has the name, be it of a symlink that leads nowhere.
-Status Exists(int dir_fd, const std::string& name, bool* exists);
+// Whether the directory has the name, be it of a symlink that leads nowhere. *link_count, which may
+// be null: by how many names a regular file is known; 0 for anything else.
+Status Exists(int dir_fd, const std::string& name, bool* exists, uint64_t* link_count = nullptr);
 // Bytes that the file takes on the device; 0 for a missing file and for one that is only a hole.
 Status AllocatedBytes(int dir_fd, const std::string& name, uint64_t* bytes);
 Status Rename(int dir_fd, const std::string& from, const std::string& to);

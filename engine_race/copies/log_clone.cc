@@ -65,6 +65,8 @@ Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_c
   const Geometry& geometry = clone->identity.geometry;
   ENGINE_RACE_ASSERT(HaveOneShape(source.identity.geometry, geometry));
   for (uint32_t number = 0; number < source.slots.file_count(); ++number) {
+    // What is in the others by now came after the cut.
+    if (!source.slots.is_open(number)) continue;
     ENGINE_RACE_RETURN_IF_ERROR(
         CloneFile(source.slots.key_file(number), clone->slots.key_file(number)));
     ENGINE_RACE_RETURN_IF_ERROR(
@@ -74,11 +76,11 @@ Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_c
   ENGINE_RACE_RETURN_IF_ERROR(CloneFile(source.slots.table_file(), clone->slots.table_file()));
   clone->identity.other_seed_id = source.identity.seed_id();
   uint64_t damaged_count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      clone->slots.Load(clone->identity.seed_id(), /*read_only=*/false, &damaged_count));
+  ENGINE_RACE_RETURN_IF_ERROR(clone->slots.Load(clone->identity.seed_id(), &damaged_count));
   if (damaged_count != 0) {
     return Status::Corruption(source.slots.table_file().name() + ": entries are damaged");
   }
+  ENGINE_RACE_RETURN_IF_ERROR(clone->slots.OpenUsed(/*read_only=*/false));
   // Appends to the source went on: its logs have had records behind the cut.
   std::vector<uint32_t> buckets(geometry.bucket_count);
   std::iota(buckets.begin(), buckets.end(), 0);

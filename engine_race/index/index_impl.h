@@ -60,7 +60,7 @@ struct Index::Impl {
   const RunSlices::Permits ahead_permits =
       std::make_shared<std::counting_semaphore<>>(RunSlices::kMaxAhead);
   std::mutex lose_mutex;
-  // How many records the store has read.
+  // Gives how many reads the store has counted.
   std::function<uint64_t()> reads;
   std::unique_ptr<RootWriter> roots;
   // Null until StartKeeper. Acquire: pairs with the release there.

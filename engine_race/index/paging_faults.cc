@@ -4,30 +4,24 @@
 #include <utility>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/doubling_pause.h"
 
 namespace engine_race {
 namespace {
 
-constexpr uint32_t kMaxDoublings = 10;
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kFirstRest{64};
 // A loss this long after the last rest is no consequence of it.
 constexpr std::chrono::seconds kForgottenAfter{60};
 
-std::chrono::milliseconds Doubled(std::chrono::milliseconds first, uint32_t count) {
-  return first * (uint64_t{1} << std::min(count, kMaxDoublings));
-}
-
 }  // namespace
 
 std::chrono::milliseconds PagingFaults::PauseAfter(uint32_t failure_count) {
-  return failure_count == 0 ? std::chrono::milliseconds(0)
-                            : Doubled(kFirstPause, failure_count - 1);
+  return DoublingPause(kFirstPause, failure_count);
 }
 
 std::chrono::milliseconds PagingFaults::RestAfter(uint32_t loss_count) {
-  return loss_count <= kFreeLosses ? std::chrono::milliseconds(0)
-                                   : Doubled(kFirstRest, loss_count - kFreeLosses - 1);
+  return DoublingPause(kFirstRest, loss_count, kFreeLosses);
 }
 
 void PagingFaults::NoteWrite(const Status& written) noexcept {
@@ -37,7 +31,7 @@ void PagingFaults::NoteWrite(const Status& written) noexcept {
   if (written.code() == Code::kOutOfMemory) return;
   uint32_t count = 0;
   if (!written.ok()) {
-    count = std::min(failure_count_.load(std::memory_order_relaxed) + 1, kMaxDoublings + 1);
+    count = std::min(failure_count_.load(std::memory_order_relaxed) + 1, kMaxPauseDoublings + 1);
     const Clock::time_point next = Clock::now() + PauseAfter(count);
     next_write_.store(next.time_since_epoch().count(), std::memory_order_relaxed);
     failure_ = written;
@@ -57,7 +51,7 @@ bool PagingFaults::NoteLoss(BucketIndex* bucket) {
   const Clock::time_point now = Clock::now();
   if (now > loss.rested + kForgottenAfter) loss.count = 0;
   // The doubling stops long before the count would overflow.
-  loss.count = std::min(loss.count + 1, kFreeLosses + kMaxDoublings + 1);
+  loss.count = std::min(loss.count + 1, kFreeLosses + kMaxPauseDoublings + 1);
   loss.rested = now;
   loss.is_resting = false;
   return loss.count > kFreeLosses;

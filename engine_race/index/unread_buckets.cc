@@ -1,21 +1,19 @@
 #include "engine_race/index/unread_buckets.h"
 
-#include <algorithm>
 #include <utility>
+
+#include "engine_race/base/doubling_pause.h"
 
 namespace engine_race {
 namespace {
 
 // The attempts that may follow each other without a pause.
 constexpr uint32_t kFreeAttempts = 3;
-constexpr uint32_t kMaxPauseBits = 10;
 
 }  // namespace
 
 std::chrono::milliseconds UnreadBuckets::PauseAfter(uint32_t failure_count) {
-  if (failure_count < kFreeAttempts) return std::chrono::milliseconds(0);
-  return std::chrono::milliseconds(uint64_t{1}
-                                   << std::min(failure_count - kFreeAttempts, kMaxPauseBits));
+  return DoublingPause(std::chrono::milliseconds(1), failure_count, kFreeAttempts - 1);
 }
 
 void UnreadBuckets::Add(uint32_t bucket, uint64_t record_count, const Status& failure) {

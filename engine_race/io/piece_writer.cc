@@ -107,28 +107,32 @@ PieceWriter::~PieceWriter() {
 
 Status PieceWriter::Init(std::span<const File* const> files, bool asynchronous) {
   owner_pid_ = ::getpid();
-  locked_.reserve(files.size());
-  const uint64_t began_ns = MonotonicNs();
-  for (const File* file : files) {
-    if (!file->direct()) {
-      asynchronous = false;
-      continue;
-    }
-    Status locked;
-    while (true) {
-      locked = sys::LockFile(file->fd(), sys::LockKind::kExclusive);
-      const bool is_held = locked.code() == Code::kIOError && locked.error() == EAGAIN;
-      if (!is_held || MonotonicNs() - began_ns > kMaxLockWaitNs) break;
-      std::this_thread::sleep_for(kLockRetryDelay);
-    }
-    if (locked.code() == Code::kNotSupported) {
-      asynchronous = false;
-      continue;
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(locked.Prefixed(file->name() + ": "));
-    locked_.push_back(file);
-  }
   creatable_count_ = asynchronous ? kMaxContexts : 0;
+  for (const File* file : files) ENGINE_RACE_RETURN_IF_ERROR(Add(*file));
+  return Status::Ok();
+}
+
+Status PieceWriter::Add(const File& file) {
+  {
+    // A lock that is not noted would outlive this object in a child.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    locked_.reserve(locked_.size() + 1);
+  }
+  Status locked = Status::NotSupported({});
+  const uint64_t began_ns = MonotonicNs();
+  while (file.direct()) {
+    locked = sys::LockFile(file.fd(), sys::LockKind::kExclusive);
+    const bool is_held = locked.code() == Code::kIOError && locked.error() == EAGAIN;
+    if (!is_held || MonotonicNs() - began_ns > kMaxLockWaitNs) break;
+    std::this_thread::sleep_for(kLockRetryDelay);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (locked.code() == Code::kNotSupported) {
+    creatable_count_ = 0;
+    return Status::Ok();
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(locked.Prefixed(file.name() + ": "));
+  locked_.push_back(&file);
   return Status::Ok();
 }
 

@@ -12,8 +12,8 @@
 // Pieces are written one after the other where the kernel lacks these calls or locks, and where a
 // file is buffered. So are those of further threads while kMaxContexts threads write together.
 //
-// Thread safety: Write from any thread; Init before it. Owns the locks: the destructor drops them
-// in the process that took them.
+// Thread safety: Add and Write from any thread; Init before them. Owns the locks: the destructor
+// drops them in the process that took them.
 #ifndef ENGINE_RACE_IO_PIECE_WRITER_H_
 #define ENGINE_RACE_IO_PIECE_WRITER_H_
 
@@ -48,12 +48,13 @@ class PieceWriter {
   // Takes tens of milliseconds if pieces were submitted together: the kernel ends contexts slowly.
   ~PieceWriter();
 
-  // Call it before this process writes to the files. Write accepts no other files, and the files
-  // must outlive this object. Waits until no request of a killed process can reach a direct file.
-  // Takes the locks also without `asynchronous`: a former process may have written asynchronously.
-  // Without it, Write writes one piece after the other. kIOError: another open holds a lock for
-  // more than ten seconds.
+  // Call it before this process writes to the files. They must outlive this object. Waits until no
+  // request of a killed process can reach a direct file. Takes the locks also without
+  // `asynchronous`: a former process may have written asynchronously. Without it, Write writes one
+  // piece after the other. kIOError: another open holds a lock for more than ten seconds.
   Status Init(std::span<const File* const> files, bool asynchronous);
+  // Init for one more file. From any thread.
+  Status Add(const File& file);
 
   // Returns once no request is in flight. On failure it returns the error of the first failed
   // request; any other request may have been written. Errors are those of File::Write. kIOError
@@ -67,13 +68,12 @@ class PieceWriter {
   bool TakeContext(aio_context_t* context);
   void ReturnContext(aio_context_t context);
 
-  // Files whose locks this object holds.
-  std::vector<const File*> locked_;
   // The process that took the locks.
   pid_t owner_pid_ = 0;
   std::mutex mutex_;
-  // Guarded by mutex_: contexts that no thread uses, and how many more may be created. A context
-  // that failed is not replaced.
+  // Guarded by mutex_: files whose locks this object holds, contexts that no thread uses, and how
+  // many more may be created. A context that failed is not replaced.
+  std::vector<const File*> locked_;
   std::array<aio_context_t, kMaxContexts> idle_ = {};
   uint32_t idle_count_ = 0;
   uint32_t creatable_count_ = 0;

@@ -64,9 +64,11 @@ LogWriter::LogWriter(LogContext* context)
 
 Status LogWriter::Init() {
   std::vector<const io::File*> files;
-  for (uint32_t i = 0; i < context_.files.slots.file_count(); ++i) {
-    files.push_back(&context_.files.slots.value_file(i));
+  SlotFiles& slots = context_.files.slots;
+  for (uint32_t i = 0; i < slots.file_count(); ++i) {
+    if (slots.is_open(i)) files.push_back(&slots.value_file(i));
   }
+  slots.set_opened([this](const io::File& file) { return piece_writer_.Add(file); });
   return piece_writer_.Init(files, context_.options.io_backend != IoBackend::kPsync);
 }
 
@@ -263,6 +265,7 @@ Status LogWriter::FlushLogs() {
 Status LogWriter::FlushLog(uint32_t number) {
   if (!dirty_files_[number].exchange(false)) return Status::Ok();
   const SlotFiles& slots = context_.files.slots;
+  if (!slots.is_open(number % slots.file_count())) return Status::Ok();
   return Flush(number < slots.file_count() ? slots.key_file(number)
                                            : slots.value_file(number - slots.file_count()));
 }

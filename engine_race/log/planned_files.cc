@@ -2,6 +2,7 @@
 
 #include "engine_race/log/format.h"
 #include "engine_race/log/segment_format.h"
+#include "engine_race/log/store_files.h"
 
 namespace engine_race {
 
@@ -30,16 +31,8 @@ std::vector<PlannedFile> PlanFiles(StoreFiles* files) {
   };
   SlotFiles& slots = files->slots;
   for (uint32_t i = 0; i < slots.file_count(); ++i) {
-    add(NumberedName(format::kKeyFilePrefix, i), 0, io::Caching::kDirect,
-        slots.mutable_key_file(i));
-  }
-  for (const ValuePath& path : slots.paths()) {
-    for (uint32_t i = 0; i < path.file_count && !path.is_device(); ++i) {
-      const std::string name = NumberedName(format::kValueFilePrefix, i);
-      plan.push_back({path.name.empty() ? dir_fd : path.directory.get(), name,
-                      path.name.empty() ? name : name + " of " + path.name, 0, io::Caching::kDirect,
-                      slots.mutable_value_file(path.first_file + i)});
-    }
+    const std::span<const PlannedFile> of_file = slots.plan(i);
+    plan.insert(plan.end(), of_file.begin(), of_file.end());
   }
   add(format::kSegmentTableName, 0, io::Caching::kBuffered, slots.mutable_table_file());
   add(format::kStagingCountsName, geometry.staging_counts_bytes(), io::Caching::kBuffered,

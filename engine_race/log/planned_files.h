@@ -12,9 +12,10 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
-#include "engine_race/log/store_files.h"
 
 namespace engine_race {
+
+struct StoreFiles;
 
 // A file of the store and its least size. Staging is sparse, and never grows. Key and value files
 // and the table of segments do.
@@ -26,6 +27,8 @@ struct PlannedFile {
   uint64_t size_bytes;
   io::Caching caching;
   io::File* file;
+  // It is opened once a segment lies in it.
+  bool when_needed = false;
 };
 
 // "value_07"

@@ -306,7 +306,7 @@ Status PowerRecovery::SettleTails(uint32_t page_cache_id, const std::vector<uint
   }));
   const SlotFiles& slots = context_.files.slots;
   for (uint32_t file = 0; file < slots.file_count(); ++file) {
-    ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(slots.key_file(file)));
+    if (slots.is_open(file)) ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(slots.key_file(file)));
   }
   ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.staged_keys));
 

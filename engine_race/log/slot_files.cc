@@ -43,24 +43,43 @@ Status ForEachSegment(uint64_t slot, uint64_t slot_count, const Visit& visit) {
 
 }  // namespace
 
-void SlotFiles::Init(const Geometry& geometry, std::vector<ValuePath> paths) {
+void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath> paths) {
   geometry_ = geometry;
   paths_ = std::move(paths);
-  value_files_.clear();
-  value_bases_.clear();
+  uint32_t file_count = 0;
   for (ValuePath& path : paths_) {
-    path.first_file = static_cast<uint32_t>(value_files_.size());
+    path.first_file = file_count;
     path.file_count = path.is_device() ? 1 : geometry.files_per_directory();
-    value_files_.resize(path.first_file + path.file_count);
-    value_bases_.resize(value_files_.size(), path.is_device() ? format::kDeviceDataOffset : 0);
-    if (path.is_device()) value_files_[path.first_file] = std::move(path.device.file);
+    file_count += path.file_count;
   }
   key_files_.clear();
-  key_files_.resize(value_files_.size());
-  room_.assign(value_files_.size(), 0);
+  key_files_.resize(file_count);
+  value_files_.clear();
+  value_files_.resize(file_count);
+  value_bases_.assign(file_count, 0);
+  room_.assign(file_count, 0);
+  open_ = std::make_unique<std::atomic<bool>[]>(file_count);
+  plans_.assign(file_count, {});
+  for (ValuePath& path : paths_) {
+    if (path.is_device()) {
+      value_bases_[path.first_file] = format::kDeviceDataOffset;
+      value_files_[path.first_file] = std::move(path.device.file);
+    }
+    for (uint32_t i = 0; i < path.file_count; ++i) {
+      const uint32_t file = path.first_file + i;
+      const std::string keys = NumberedName(format::kKeyFilePrefix, file);
+      plans_[file].push_back(
+          {dir_fd, keys, keys, 0, io::Caching::kDirect, &key_files_[file], /*when_needed=*/i != 0});
+      if (path.is_device()) continue;
+      const std::string values = NumberedName(format::kValueFilePrefix, i);
+      plans_[file].push_back({path.name.empty() ? dir_fd : path.directory.get(), values,
+                              path.name.empty() ? values : values + " of " + path.name, 0,
+                              io::Caching::kDirect, &value_files_[file], /*when_needed=*/i != 0});
+    }
+  }
 }
 
-Status SlotFiles::Load(uint64_t seed_id, bool read_only, uint64_t* damaged_count) {
+Status SlotFiles::Load(uint64_t seed_id, uint64_t* damaged_count) {
   std::vector<SegmentTable::Path> paths;
   for (const ValuePath& path : paths_) {
     paths.push_back({path.first_file, path.file_count,
@@ -69,17 +88,50 @@ Status SlotFiles::Load(uint64_t seed_id, bool read_only, uint64_t* damaged_count
   table_ = std::make_unique<SegmentTable>(geometry_, seed_id, std::move(paths));
   ENGINE_RACE_RETURN_IF_ERROR(table_->Load(*table_file_, damaged_count));
   has_damage_ = *damaged_count != 0;
-  if (read_only) return Status::Ok();
+  return Status::Ok();
+}
+
+Status SlotFiles::OpenUsed(bool read_only) {
+  access_ = read_only ? io::Access::kRead : io::Access::kReadWrite;
   for (uint32_t file = 0; file < file_count(); ++file) {
-    uint64_t key_bytes = 0;
-    uint64_t value_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
-    if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
-    const uint64_t key_room = key_bytes / format::kSegmentKeyBytes;
-    room_[file] =
-        IsDevice(file) ? key_room : std::min(key_room, value_bytes / format::kSegmentValueBytes);
-    ENGINE_RACE_RETURN_IF_ERROR(Grow(file, table_->PlaceEnd(file)));
+    if (!IsNeeded(file)) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(Open(file));
+    if (!read_only) ENGINE_RACE_RETURN_IF_ERROR(Grow(file, table_->PlaceEnd(file)));
   }
+  return Status::Ok();
+}
+
+void SlotFiles::CloseUnused() {
+  for (uint32_t file = 0; file < file_count(); ++file) {
+    if (IsNeeded(file)) continue;
+    for (const PlannedFile& planned : plans_[file]) *planned.file = io::File();
+    // Relaxed: no other thread has seen the files yet.
+    open_[file].store(false, std::memory_order_relaxed);
+  }
+}
+
+Status SlotFiles::OpenAll() const {
+  for (uint32_t file = 0; file < file_count(); ++file) ENGINE_RACE_RETURN_IF_ERROR(Open(file));
+  return Status::Ok();
+}
+
+Status SlotFiles::Open(uint32_t file) const {
+  // Relaxed: only callers of this change it, one at a time.
+  if (open_[file].load(std::memory_order_relaxed)) return Status::Ok();
+  for (const PlannedFile& planned : plans_[file]) {
+    if (planned.file->valid()) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, access_, io::kPrivateMode));
+  }
+  if (opened_) ENGINE_RACE_RETURN_IF_ERROR(opened_(value_files_[file]));
+  uint64_t key_bytes = 0;
+  uint64_t value_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
+  if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
+  const uint64_t key_room = key_bytes / format::kSegmentKeyBytes;
+  room_[file] =
+      IsDevice(file) ? key_room : std::min(key_room, value_bytes / format::kSegmentValueBytes);
+  // Release, for is_open.
+  open_[file].store(true, std::memory_order_release);
   return Status::Ok();
 }
 
@@ -128,6 +180,7 @@ bool SlotFiles::NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) co
 }
 
 Status SlotFiles::Grow(uint32_t file, uint64_t place_count) const {
+  ENGINE_RACE_RETURN_IF_ERROR(Open(file));
   if (place_count <= room_[file]) return Status::Ok();
   const uint64_t more = grows_exactly_ ? 0 : place_count / kSegmentsPerGrown;
   const Status grown = GrowTo(file, place_count + more);
@@ -148,6 +201,7 @@ Status SlotFiles::GrowTo(uint32_t file, uint64_t room) const {
 
 Status SlotFiles::KeepLost() {
   grows_exactly_ = true;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenAll());
   Status kept;
   for (uint32_t file = 0; file < file_count(); ++file) {
     uint64_t key_bytes = 0;
@@ -163,6 +217,7 @@ Status SlotFiles::KeepLost() {
 }
 
 Status SlotFiles::EraseUngiven() const {
+  ENGINE_RACE_RETURN_IF_ERROR(OpenAll());
   for (uint32_t file = 0; file < file_count(); ++file) {
     uint64_t key_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));

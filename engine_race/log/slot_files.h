@@ -5,13 +5,18 @@
 // directory has some value files, and one that is a raw device is a value file itself. The key
 // files of all paths lie in the store's directory. A group of values never crosses a segment.
 //
+// The first file of each path is always open. The others are open from their first segment on.
+//
 // Owner of the files, of the paths' locks and of the table of segments. Immutable once opened, but
-// for the table; calls are thread-safe.
+// for the table and what it opens; calls are thread-safe.
 #ifndef ENGINE_RACE_LOG_SLOT_FILES_H_
 #define ENGINE_RACE_LOG_SLOT_FILES_H_
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +26,7 @@
 #include "engine_race/io/file.h"
 #include "engine_race/log/directory_lock.h"
 #include "engine_race/log/geometry.h"
+#include "engine_race/log/planned_files.h"
 #include "engine_race/log/segment_table.h"
 
 namespace engine_race {
@@ -61,12 +67,28 @@ struct SlotLocation {
 
 class SlotFiles {
  public:
-  // Takes the paths. Then these are to be opened: the key files through mutable_key_file, the value
-  // files of directories through mutable_value_file, and the table through mutable_table_file.
-  void Init(const Geometry& geometry, std::vector<ValuePath> paths);
-  // Reads the table. Unless `read_only`, files that a power loss has left short get the size of
-  // what they hold. *damaged_count: entries of the table that are damaged.
-  Status Load(uint64_t seed_id, bool read_only, uint64_t* damaged_count);
+  // Takes the paths; `dir_fd` is the store's own directory. Then the table is to be opened, through
+  // mutable_table_file, and of plan() at least what is not opened when needed.
+  void Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath> paths);
+  // The key file of that number, and the value file beside it unless that is a device.
+  std::span<const PlannedFile> plan(uint32_t file) const { return plans_[file]; }
+  // Reads the table. *damaged_count: entries of the table that are damaged.
+  Status Load(uint64_t seed_id, uint64_t* damaged_count);
+  // Opens the files that have segments, and, from then on, each file that gets its first one.
+  // Unless `read_only`, files that a power loss has left short get the size of what they hold.
+  Status OpenUsed(bool read_only);
+  // Opens all files. Not beside Give.
+  Status OpenAll() const;
+  // Closes files that a creation has made and not used.
+  void CloseUnused();
+  bool is_open(uint32_t file) const {
+    // Acquire, of the release in Open.
+    return open_[file].load(std::memory_order_acquire);
+  }
+  // Calls `opened` with each value file that is opened from now on, before it is used.
+  void set_opened(std::function<Status(const io::File& value_file)> opened) {
+    opened_ = std::move(opened);
+  }
 
   // Of up to `slot_count` slots. Where nothing was ever written, no read succeeds.
   SlotLocation LocateValues(uint32_t bucket, uint64_t slot, uint64_t slot_count = 1) const {
@@ -133,8 +155,6 @@ class SlotFiles {
   const io::File& key_file(uint32_t number) const { return key_files_[number]; }
   const io::File& value_file(uint32_t number) const { return value_files_[number]; }
   const io::File& table_file() const { return *table_file_; }
-  io::File* mutable_key_file(uint32_t number) { return &key_files_[number]; }
-  io::File* mutable_value_file(uint32_t number) { return &value_files_[number]; }
   io::File* mutable_table_file() { return table_file_.get(); }
 
  private:
@@ -151,14 +171,23 @@ class SlotFiles {
               uint64_t slot_count, char* buffer) const;
   Status Write(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
                uint64_t slot_count, const char* data) const;
+  bool IsNeeded(uint32_t file) const {
+    return !plans_[file].front().when_needed || table_->PlaceEnd(file) != 0;
+  }
+  Status Open(uint32_t file) const;
   Status Grow(uint32_t file, uint64_t place_count) const;
   Status GrowTo(uint32_t file, uint64_t room) const;
   Status ErasePlaces(uint32_t file, uint64_t begin, uint64_t end) const;
 
   Geometry geometry_;
   std::vector<ValuePath> paths_;
+  io::Access access_ = io::Access::kReadWrite;
+  std::vector<std::vector<PlannedFile>> plans_;
   Files key_files_;
   Files value_files_;
+  // Of both files of a number. Under the lock of the table, but for is_open.
+  std::unique_ptr<std::atomic<bool>[]> open_;
+  std::function<Status(const io::File& value_file)> opened_;
   // Where the places of a value file begin: 0, or behind the header of a device.
   std::vector<uint64_t> value_bases_;
   // Stays where it is for the table when the store's files are moved.

@@ -238,7 +238,7 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
     ENGINE_RACE_RETURN_IF_ERROR(WriteManifestDraft(dir_fd, identity, options.file_mode));
     ENGINE_RACE_RETURN_IF_ERROR(WritePathMarkers(identity, options.file_mode, paths));
   }
-  files->slots.Init(identity.geometry, std::move(paths));
+  files->slots.Init(identity.geometry, dir_fd, std::move(paths));
   const std::vector<PlannedFile> plan = PlanFiles(files);
   for (const PlannedFile& planned : plan) {
     // Any file that an interrupted creation left is only a hole.
@@ -246,8 +246,7 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Truncate(planned.size_bytes));
   }
   uint64_t damaged_count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      files->slots.Load(identity.seed_id(), /*read_only=*/false, &damaged_count));
+  ENGINE_RACE_RETURN_IF_ERROR(files->slots.Load(identity.seed_id(), &damaged_count));
   ENGINE_RACE_RETURN_IF_ERROR(fill(files));
   // The opening of a store that has no room for it asks for it again.
   SpaceReserve(*files, options).Prepare();

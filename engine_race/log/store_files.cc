@@ -39,11 +39,14 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
                                              access == io::Access::kRead, options.file_mode,
                                              &files->identity, &paths, moved));
   if (paths.empty()) paths = OwnDirectory();
-  files->slots.Init(files->identity.geometry, std::move(paths));
+  files->slots.Init(files->identity.geometry, files->directory.get(), std::move(paths));
   for (const PlannedFile& planned : PlanFiles(files)) {
     bool exists = false;
-    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(planned.dir_fd, planned.name, &exists));
+    uint64_t link_count = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(planned.dir_fd, planned.name, &exists, &link_count));
     if (!exists) return Status::Corruption(planned.title + " is missing");
+    // Of anything else the opening says what is wrong.
+    if (planned.when_needed && link_count == 1) continue;
     ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, access, options.file_mode));
     uint64_t size_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Size(&size_bytes));
@@ -56,13 +59,13 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
     }
   }
   uint64_t damaged_count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      files->slots.Load(files->identity.seed_id(), access == io::Access::kRead, &damaged_count));
+  ENGINE_RACE_RETURN_IF_ERROR(files->slots.Load(files->identity.seed_id(), &damaged_count));
   if (damaged_count != 0) {
     Log(options.log, LogLevel::kError,
         format::kSegmentTableName + std::string(": ") + std::to_string(damaged_count) +
             " entries are damaged, and what lies in their segments is lost");
   }
+  ENGINE_RACE_RETURN_IF_ERROR(files->slots.OpenUsed(access == io::Access::kRead));
   return CheckReserve(*files);
 }
 
@@ -150,6 +153,8 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
       return WriteEmptyCounts(*made);
     };
     ENGINE_RACE_RETURN_IF_ERROR(CreateStore(options, dir, fill, files));
+    ENGINE_RACE_RETURN_IF_ERROR(files->slots.OpenUsed(/*read_only=*/false));
+    files->slots.CloseUnused();
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(found);
     bool moved = false;

@@ -71,7 +71,7 @@ class SpaceBench final : public Bench {
         {"overwrite",
          {{"overwrite_space_amplification", "<= 1.25"},
           {"overwrite_write_amplification", "<= 2.5"},
-          {"overwrite_vs_fresh", ">= 0.35", "", "overwrite turns, overwriting, MB/s", kFillRate}},
+          {"overwrite_vs_fresh", ">= 0.33", "", "overwrite turns, overwriting, MB/s", kFillRate}},
          By(&SpaceBench::MeasureOverwrites),
          // In the turns a second store, which is only filled, lies beside the first one.
          most_store_bytes() + data_bytes_},
@@ -89,7 +89,7 @@ class SpaceBench final : public Bench {
          By(&SpaceBench::MeasureShapes),
          most_store_bytes()},
         {"read",
-         {{"read_p99_under_reclaim", "<= 2.0", "", "with reclaim, read p99, us",
+         {{"read_p99_under_reclaim", "<= 1.4", "", "with reclaim, read p99, us",
            "without reclaim, read p99, us"}},
          By(&SpaceBench::MeasureReads),
          most_store_bytes() + data_bytes_ + grown_bytes},

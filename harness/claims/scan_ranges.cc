@@ -26,23 +26,6 @@ Status ScanRanges::Open(bool cache_iterators) {
   return store_->NewIterator({}, &kept_);
 }
 
-// The keys that FillKeyLogs makes, in order.
-std::vector<uint64_t> ScanRanges::AllKeys() const {
-  const Geometry geometry = GeometryFrom(Options());
-  const std::vector<uint64_t> counts =
-      FilledCounts(geometry.bucket_count, shape_.key_count, shape_.seed);
-  std::vector<uint64_t> keys;
-  keys.reserve(shape_.key_count);
-  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    const auto begin = static_cast<std::ptrdiff_t>(keys.size());
-    for (uint64_t i = 0; i < counts[bucket]; ++i) {
-      keys.push_back(FilledKey(geometry, bucket, i, shape_.seed));
-    }
-    std::sort(keys.begin() + begin, keys.end());
-  }
-  return keys;
-}
-
 Status ScanRanges::Noted(const std::string& name, uint64_t seed, const QueryRun& run) {
   if (run.query_count == 0) return Status::IOError(name + ": a query failed");
   if (key_sums_.try_emplace(seed, run.key_sum).first->second != run.key_sum) {
@@ -155,7 +138,9 @@ Status ScanRanges::CompareIterators() {
 
 Status ScanRanges::CompareRocks(const MakeRocksFn& make, nlohmann::json* settings) {
   std::unique_ptr<RocksRanges> rocks;
-  ENGINE_RACE_RETURN_IF_ERROR(make(shape_.dir + "/rocksdb", AllKeys(), &rocks));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      make(shape_.dir + "/rocksdb",
+           FilledKeys(GeometryFrom(Options()), shape_.key_count, shape_.seed), &rocks));
   ENGINE_RACE_RETURN_IF_ERROR(Open(/*cache_iterators=*/true));
   const auto run_rocks = [&] {
     const uint64_t seed = NextSeed(kRocksRange);

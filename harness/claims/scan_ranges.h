@@ -59,7 +59,6 @@ class ScanRanges {
   Status OneForEach(const std::string& name);
 
  private:
-  std::vector<uint64_t> AllKeys() const;
   // Runs `answer` for one round, which gives the sum of a query's keys.
   template <typename Answer>
   Status Queries(const std::string& name, const Answer& answer);

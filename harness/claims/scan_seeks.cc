@@ -36,21 +36,6 @@ Status Time(double seconds, const Call& call, double* us) {
   return Status::Ok();
 }
 
-// The keys that FillKeyLogs makes, in order.
-std::vector<uint64_t> FilledKeys(const Options& options, const ScanSeeksShape& shape) {
-  const Geometry geometry = GeometryFrom(options);
-  const std::vector<uint64_t> counts =
-      FilledCounts(geometry.bucket_count, shape.key_count, shape.seed);
-  std::vector<uint64_t> keys;
-  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
-    for (uint64_t i = 0; i < counts[bucket]; ++i) {
-      keys.push_back(FilledKey(geometry, bucket, i, shape.seed));
-    }
-  }
-  std::sort(keys.begin(), keys.end());
-  return keys;
-}
-
 // Whether a walk over `count` keys whose sum is `sum` has found all.
 Status IsAll(const std::vector<uint64_t>& keys, uint64_t count, uint64_t sum) {
   uint64_t wanted = 0;
@@ -106,7 +91,7 @@ Status SeekAfterDeletes(const ScanSeeksShape& shape, ClaimRounds* rounds) {
   const Options options = QuietOptions();
   const std::string dir = shape.dir + "/deletes";
   ENGINE_RACE_RETURN_IF_ERROR(FillKeyLogs(options, dir, shape.key_count, shape.seed));
-  const std::vector<uint64_t> keys = FilledKeys(options, shape);
+  const std::vector<uint64_t> keys = FilledKeys(GeometryFrom(options), shape.key_count, shape.seed);
   std::unique_ptr<Store> store;
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, dir, &store));
   Iterator builds_index;
@@ -142,7 +127,7 @@ Status WalkPagedKeys(const ScanSeeksShape& shape, ClaimRounds* rounds) {
   options.index_memory_bytes = 0;
   const std::string dir = shape.dir + "/paged-keys";
   ENGINE_RACE_RETURN_IF_ERROR(FillKeyLogs(options, dir, shape.key_count, shape.seed));
-  const std::vector<uint64_t> keys = FilledKeys(options, shape);
+  const std::vector<uint64_t> keys = FilledKeys(GeometryFrom(options), shape.key_count, shape.seed);
   std::unique_ptr<Store> store;
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, dir, &store));
   Iterator iterator;

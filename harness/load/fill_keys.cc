@@ -131,6 +131,20 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
   return WriteCounts(dir, options.paths, counts);
 }
 
+std::vector<uint64_t> FilledKeys(const Geometry& geometry, uint64_t key_count, uint64_t seed) {
+  const std::vector<uint64_t> counts = FilledCounts(geometry.bucket_count, key_count, seed);
+  std::vector<uint64_t> keys;
+  keys.reserve(key_count);
+  for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
+    const auto begin = static_cast<std::ptrdiff_t>(keys.size());
+    for (uint64_t i = 0; i < counts[bucket]; ++i) {
+      keys.push_back(FilledKey(geometry, bucket, i, seed));
+    }
+    std::sort(keys.begin() + begin, keys.end());
+  }
+  return keys;
+}
+
 Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_count,
                    uint64_t seed) {
   const std::vector<uint64_t> counts = FilledCounts(options.bucket_count, key_count, seed);

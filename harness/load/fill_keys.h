@@ -26,6 +26,9 @@ uint64_t FilledKey(const Geometry& geometry, uint32_t bucket, uint64_t number, u
 // The number of keys in each bucket when `key_count` uniform keys are drawn.
 std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, uint64_t seed);
 
+// The keys that FillKeyLogs makes, ascending.
+std::vector<uint64_t> FilledKeys(const Geometry& geometry, uint64_t key_count, uint64_t seed);
+
 // Makes a new store in `dir` with `key_count` uniform keys. Key i of a bucket has slot i. The last
 // records are staged, as if all had been written one by one. kInvalidArgument for a store of a part
 // of the keys.

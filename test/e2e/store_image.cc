@@ -127,7 +127,7 @@ StoreLayout::StoreLayout(const StoreImage& image, const std::string& dir) : imag
 void StoreLayout::ReadTables(const std::string& dir) {
   files_.identity.geometry = geometry_;
   files_.identity.store_id = store_id_;
-  files_.slots.Init(geometry_, OwnDirectory());
+  files_.slots.Init(geometry_, /*dir_fd=*/-1, OwnDirectory());
   StoreImage alone;
   alone.nodes.insert(*image_.nodes.find(format::kSegmentTableName));
   const auto rows = image_.nodes.find(format::kRowsName);
@@ -142,7 +142,7 @@ void StoreLayout::ReadTables(const std::string& dir) {
   if (rows != image_.nodes.end()) open(format::kRowsName, &files_.rows);
   fs::remove_all(dir);
   uint64_t damaged_count = 0;
-  const Status loaded = files_.slots.Load(store_id_, /*read_only=*/true, &damaged_count);
+  const Status loaded = files_.slots.Load(store_id_, &damaged_count);
   if (!loaded.ok() || damaged_count != 0) {
     throw std::runtime_error("the table of a sound store is not read");
   }

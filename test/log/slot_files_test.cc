@@ -1,5 +1,5 @@
-// Where slots lie: buckets whose segments are mixed, files that are short, space that is given
-// back.
+// Where slots lie: buckets whose segments are mixed, files that are short or not open, space that
+// is given back.
 #include "engine_race/log/slot_files.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "test/log/log_parts_test_util.h"
 
@@ -55,6 +56,7 @@ class SlotFilesTest : public testing::Test {
   TempDir dir_;
   StoreFiles files_;
   Region buffer_;
+  io::File stray_;
 };
 
 TEST_F(SlotFilesTest, ABucketIsReadAcrossItsSegments) {
@@ -100,6 +102,47 @@ TEST_F(SlotFilesTest, ShortFilesGrowAndReadAsZeros) {
   EXPECT_LE(std::filesystem::file_size(path), size_bytes);
   ExpectValues(0, kSlots - 5, 5, /*zeros=*/true);
   ExpectValues(0, 0, kSegment);
+}
+
+// Buckets 2 and 3 are in the second file.
+TEST_F(SlotFilesTest, AFileIsOpenFromItsFirstSegmentOn) {
+  EXPECT_TRUE(slots().is_open(0));
+  EXPECT_FALSE(slots().is_open(1));
+  EXPECT_FALSE(slots().value_file(1).valid());
+  std::vector<std::string> opened;
+  files_.slots.set_opened([&opened](const io::File& file) {
+    opened.push_back(file.name());
+    return Status::Ok();
+  });
+  ASSERT_NO_FATAL_FAILURE(WriteValues(3, 0, 1));
+  ASSERT_NO_FATAL_FAILURE(WriteValues(2, 0, kSegment));
+  EXPECT_EQ(opened, std::vector<std::string>{"value_01"});
+  EXPECT_TRUE(slots().is_open(1));
+  Open();
+  EXPECT_TRUE(slots().is_open(1));
+  ExpectValues(3, 0, 1);
+}
+
+TEST_F(SlotFilesTest, AFileThatCannotBeOpenedTakesNoSegment) {
+  std::filesystem::rename(dir_.Join("value_01"), dir_.Join("hidden"));
+  EXPECT_FALSE(slots().Give(3, 0, 1).ok());
+  EXPECT_FALSE(slots().LocateValues(3, 0).found());
+  EXPECT_FALSE(slots().is_open(1));
+  std::filesystem::rename(dir_.Join("hidden"), dir_.Join("value_01"));
+  ASSERT_NO_FATAL_FAILURE(WriteValues(3, 0, 1));
+  ExpectValues(3, 0, 1);
+}
+
+// A killed process's segments may lie in any file.
+TEST_F(SlotFilesTest, AllFilesAreOpenedWhereStrayEntriesAreErased) {
+  const std::string path = dir_.Join("key_01");
+  Overwrite(path, "stray", 5, 4096);
+  ASSERT_TRUE(slots().EraseUngiven().ok());
+  EXPECT_TRUE(slots().is_open(1));
+  char byte = 1;
+  ASSERT_TRUE(io::File::OpenPath(path, io::Access::kRead, io::Caching::kBuffered, &stray_).ok());
+  ASSERT_TRUE(stray_.Read(&byte, 1, 4096).ok());
+  EXPECT_EQ(byte, 0);
 }
 
 TEST_F(SlotFilesTest, PunchedValuesHoldNoSpaceAndTheOthersStay) {
