@@ -124,6 +124,7 @@ class Readers {
   Status ChooseBackend(Options* reading) const;
   void MakeFrameCache(Set* set) const;
   void MakeValueFrames(Set* set) const;
+  // Of the files that are open now, for the kernel's table. Others are read without it.
   std::vector<int> ValueFileDescriptors() const;
 
   const Options& options_;

@@ -128,6 +128,7 @@ func TestARestartedPeerIsDialledWithoutAMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	two.start(t)
+	// The link may still hold its old connection: the new one is there when the peer counts it.
 	testkit.Eventually(t, "a node dials the restarted one",
 		func() bool { return two.incomingFrom(1) == 1 && l.await() != nil })
 	one.send(t, l, 2)
@@ -142,7 +143,7 @@ func TestMessagesToADeadPeerAreDropped(t *testing.T) {
 	l := one.link(t, two)
 	one.send(t, l, 1)
 	two.start(t)
-	// The peer knows the connection before the link does, which drops messages until then.
+	// The link drops messages until it has its connection, which the peer may see first.
 	testkit.Eventually(t, "a node dials", func() bool { return l.await() != nil })
 	one.send(t, l, 2)
 	two.expect(t, 2)

@@ -274,6 +274,10 @@ Status Exists(int dir_fd, const std::string& name, bool* exists, uint64_t* link_
   return Status::Ok();
 }
 
+bool MayOpen(int dir_fd, const std::string& name, bool to_write) {
+  return ::faccessat(dir_fd, name.c_str(), to_write ? R_OK | W_OK : R_OK, AT_EACCESS) == 0;
+}
+
 Status AllocatedBytes(int dir_fd, const std::string& name, uint64_t* bytes) {
   *bytes = 0;
   struct stat info;

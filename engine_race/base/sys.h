@@ -87,8 +87,10 @@ Status SameFile(int fd, int other_fd, bool* same);
 // Whether `name` below the directory is still the open file.
 Status NamesFile(int dir_fd, const std::string& name, int fd, bool* same);
 // Whether the directory has the name, be it of a symlink that leads nowhere. *link_count, which may
-// be null: by how many names a regular file is known; 0 for anything else.
+// be null, gets the number of names (hard links) of a regular file, or 0.
 Status Exists(int dir_fd, const std::string& name, bool* exists, uint64_t* link_count = nullptr);
+// Whether this process has the rights to open the file, and to write to it.
+bool MayOpen(int dir_fd, const std::string& name, bool to_write);
 // Bytes that the file takes on the device; 0 for a missing file and for one that is only a hole.
 Status AllocatedBytes(int dir_fd, const std::string& name, uint64_t* bytes);
 Status Rename(int dir_fd, const std::string& from, const std::string& to);

@@ -65,7 +65,7 @@ Status CloneLogs(const StoreFiles& source, const std::vector<uint64_t>& record_c
   const Geometry& geometry = clone->identity.geometry;
   ENGINE_RACE_ASSERT(HaveOneShape(source.identity.geometry, geometry));
   for (uint32_t number = 0; number < source.slots.file_count(); ++number) {
-    // What is in the others by now came after the cut.
+    // A file that is not open has no record of the cut.
     if (!source.slots.is_open(number)) continue;
     ENGINE_RACE_RETURN_IF_ERROR(
         CloneFile(source.slots.key_file(number), clone->slots.key_file(number)));

@@ -7,13 +7,13 @@
 namespace engine_race {
 namespace {
 
-// The attempts that may follow each other without a pause.
-constexpr uint32_t kFreeAttempts = 3;
+// Failures in a row that no pause follows.
+constexpr uint32_t kFreeFailures = 2;
 
 }  // namespace
 
 std::chrono::milliseconds UnreadBuckets::PauseAfter(uint32_t failure_count) {
-  return DoublingPause(std::chrono::milliseconds(1), failure_count, kFreeAttempts - 1);
+  return DoublingPause(std::chrono::milliseconds(1), failure_count, kFreeFailures);
 }
 
 void UnreadBuckets::Add(uint32_t bucket, uint64_t record_count, const Status& failure) {

@@ -106,34 +106,33 @@ PieceWriter::~PieceWriter() {
 }
 
 Status PieceWriter::Init(std::span<const File* const> files, bool asynchronous) {
-  owner_pid_ = ::getpid();
-  creatable_count_ = asynchronous ? kMaxContexts : 0;
+  may_submit_ = asynchronous;
   for (const File* file : files) ENGINE_RACE_RETURN_IF_ERROR(Add(*file));
   return Status::Ok();
 }
 
 Status PieceWriter::Add(const File& file) {
-  {
-    // A lock that is not noted would outlive this object in a child.
+  const auto write_in_turn = [this] {
     const std::lock_guard<std::mutex> lock(mutex_);
-    locked_.reserve(locked_.size() + 1);
+    may_submit_ = false;
+    return Status::Ok();
+  };
+  if (!file.direct()) return write_in_turn();
+  {
+    // Before the lock is taken: one that is not noted would outlive this object in a child.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    locked_.push_back(&file);
   }
-  Status locked = Status::NotSupported({});
   const uint64_t began_ns = MonotonicNs();
-  while (file.direct()) {
+  Status locked;
+  while (true) {
     locked = sys::LockFile(file.fd(), sys::LockKind::kExclusive);
     const bool is_held = locked.code() == Code::kIOError && locked.error() == EAGAIN;
     if (!is_held || MonotonicNs() - began_ns > kMaxLockWaitNs) break;
     std::this_thread::sleep_for(kLockRetryDelay);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (locked.code() == Code::kNotSupported) {
-    creatable_count_ = 0;
-    return Status::Ok();
-  }
-  ENGINE_RACE_RETURN_IF_ERROR(locked.Prefixed(file.name() + ": "));
-  locked_.push_back(&file);
-  return Status::Ok();
+  if (locked.code() == Code::kNotSupported) return write_in_turn();
+  return locked.Prefixed(file.name() + ": ");
 }
 
 Status PieceWriter::Write(std::span<const WriteRequest> requests) {
@@ -168,6 +167,7 @@ Status PieceWriter::Write(std::span<const WriteRequest> requests) {
 
 bool PieceWriter::TakeContext(aio_context_t* context) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!may_submit_) return false;
   if (idle_count_ > 0) {
     *context = idle_[--idle_count_];
     return true;

@@ -1,4 +1,5 @@
-// File descriptors: whether this process may open as many as a store takes.
+// File descriptors: whether this process may open as many as a store takes once all of its files
+// are open.
 //
 // Thread-safe.
 #ifndef ENGINE_RACE_LOG_DESCRIPTORS_H_

@@ -57,18 +57,28 @@ Status WriteWithHoles(const io::WriteRequest& values) {
 
 LogWriter::LogWriter(LogContext* context)
     : context_(*context), dirty_files_(2 * size_t{context->files.slots.file_count()}) {
-  // Files that an earlier opening wrote to may still have to be flushed. Relaxed: no other thread
-  // has seen the log yet.
-  for (std::atomic<bool>& dirty : dirty_files_) dirty.store(true, std::memory_order_relaxed);
+  // Recovery writes to files without this object, and an earlier opening may have done so.
+  SlotFiles& slots = context_.files.slots;
+  const auto note_open = [this](uint32_t file) {
+    const SlotFiles& opened = context_.files.slots;
+    dirty_files_[file].store(true);
+    dirty_files_[opened.file_count() + file].store(true);
+  };
+  for (uint32_t i = 0; i < slots.file_count(); ++i) {
+    if (slots.is_open(i)) note_open(i);
+  }
+  slots.set_on_open([this, note_open](uint32_t file) {
+    note_open(file);
+    return piece_writer_.Add(context_.files.slots.value_file(file));
+  });
 }
 
 Status LogWriter::Init() {
   std::vector<const io::File*> files;
-  SlotFiles& slots = context_.files.slots;
+  const SlotFiles& slots = context_.files.slots;
   for (uint32_t i = 0; i < slots.file_count(); ++i) {
     if (slots.is_open(i)) files.push_back(&slots.value_file(i));
   }
-  slots.set_opened([this](const io::File& file) { return piece_writer_.Add(file); });
   return piece_writer_.Init(files, context_.options.io_backend != IoBackend::kPsync);
 }
 
@@ -265,7 +275,6 @@ Status LogWriter::FlushLogs() {
 Status LogWriter::FlushLog(uint32_t number) {
   if (!dirty_files_[number].exchange(false)) return Status::Ok();
   const SlotFiles& slots = context_.files.slots;
-  if (!slots.is_open(number % slots.file_count())) return Status::Ok();
   return Flush(number < slots.file_count() ? slots.key_file(number)
                                            : slots.value_file(number - slots.file_count()));
 }

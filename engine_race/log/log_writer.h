@@ -25,7 +25,8 @@ class LogWriter {
  public:
   // Works on `context`, which outlives it.
   explicit LogWriter(LogContext* context);
-  // Call it before the first write: it waits for late writes of a killed process. kIOError.
+  // Before the first write. Waits for late writes of a killed process to the files that are open;
+  // files that are opened later are waited for then. kIOError.
   Status Init();
 
   // Writes values to `pieces` of a bucket's slots, in order. kFull, kIOError.

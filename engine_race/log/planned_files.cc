@@ -31,8 +31,7 @@ std::vector<PlannedFile> PlanFiles(StoreFiles* files) {
   };
   SlotFiles& slots = files->slots;
   for (uint32_t i = 0; i < slots.file_count(); ++i) {
-    const std::span<const PlannedFile> of_file = slots.plan(i);
-    plan.insert(plan.end(), of_file.begin(), of_file.end());
+    for (const PlannedFile& planned : slots.plan(i)) plan.push_back(planned);
   }
   add(format::kSegmentTableName, 0, io::Caching::kBuffered, slots.mutable_table_file());
   add(format::kStagingCountsName, geometry.staging_counts_bytes(), io::Caching::kBuffered,

@@ -27,8 +27,8 @@ struct PlannedFile {
   uint64_t size_bytes;
   io::Caching caching;
   io::File* file;
-  // It is opened once a segment lies in it.
-  bool when_needed = false;
+  // SlotFiles opens it with its first segment, not the opening of the store.
+  bool is_opened_late = false;
 };
 
 // "value_07"
@@ -37,7 +37,9 @@ std::string NumberedName(const char* prefix, uint32_t number);
 // All files of fixed names. The results point into `files`.
 std::vector<PlannedFile> PlanFiles(StoreFiles* files);
 
-Status OpenPlanned(const PlannedFile& planned, io::Access access, mode_t file_mode);
+// `file_mode`: of a file that is made.
+Status OpenPlanned(const PlannedFile& planned, io::Access access,
+                   mode_t file_mode = io::kPrivateMode);
 
 }  // namespace engine_race
 

@@ -1,10 +1,12 @@
 #include "engine_race/log/slot_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "engine_race/base/round_up.h"
+#include "engine_race/base/sys.h"
 
 namespace engine_race {
 namespace {
@@ -52,13 +54,11 @@ void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath
     path.file_count = path.is_device() ? 1 : geometry.files_per_directory();
     file_count += path.file_count;
   }
-  key_files_.clear();
-  key_files_.resize(file_count);
-  value_files_.clear();
-  value_files_.resize(file_count);
+  key_files_ = Files(file_count);
+  value_files_ = Files(file_count);
   value_bases_.assign(file_count, 0);
   room_.assign(file_count, 0);
-  open_ = std::make_unique<std::atomic<bool>[]>(file_count);
+  open_ = std::vector<std::atomic<bool>>(file_count);
   plans_.assign(file_count, {});
   for (ValuePath& path : paths_) {
     if (path.is_device()) {
@@ -67,14 +67,20 @@ void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath
     }
     for (uint32_t i = 0; i < path.file_count; ++i) {
       const uint32_t file = path.first_file + i;
+      const auto plan = [&](int dir, const std::string& name, const std::string& title,
+                            io::File* opened) {
+        plans_[file].push_back(
+            {dir, name, title, 0, io::Caching::kDirect, opened, /*is_opened_late=*/i != 0});
+      };
       const std::string keys = NumberedName(format::kKeyFilePrefix, file);
-      plans_[file].push_back(
-          {dir_fd, keys, keys, 0, io::Caching::kDirect, &key_files_[file], /*when_needed=*/i != 0});
+      plan(dir_fd, keys, keys, &key_files_[file]);
       if (path.is_device()) continue;
       const std::string values = NumberedName(format::kValueFilePrefix, i);
-      plans_[file].push_back({path.name.empty() ? dir_fd : path.directory.get(), values,
-                              path.name.empty() ? values : values + " of " + path.name, 0,
-                              io::Caching::kDirect, &value_files_[file], /*when_needed=*/i != 0});
+      if (path.name.empty()) {
+        plan(dir_fd, values, values, &value_files_[file]);
+      } else {
+        plan(path.directory.get(), values, values + " of " + path.name, &value_files_[file]);
+      }
     }
   }
 }
@@ -105,24 +111,25 @@ void SlotFiles::CloseUnused() {
   for (uint32_t file = 0; file < file_count(); ++file) {
     if (IsNeeded(file)) continue;
     for (const PlannedFile& planned : plans_[file]) *planned.file = io::File();
-    // Relaxed: no other thread has seen the files yet.
-    open_[file].store(false, std::memory_order_relaxed);
   }
 }
 
-Status SlotFiles::OpenAll() const {
-  for (uint32_t file = 0; file < file_count(); ++file) ENGINE_RACE_RETURN_IF_ERROR(Open(file));
-  return Status::Ok();
+bool SlotFiles::IsNeeded(uint32_t file) const {
+  return !plans_[file].front().is_opened_late || table_->PlaceEnd(file) != 0;
 }
 
 Status SlotFiles::Open(uint32_t file) const {
-  // Relaxed: only callers of this change it, one at a time.
+  // Relaxed: Give calls this under the table's lock, and an opening has one thread.
   if (open_[file].load(std::memory_order_relaxed)) return Status::Ok();
   for (const PlannedFile& planned : plans_[file]) {
     if (planned.file->valid()) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, access_, io::kPrivateMode));
+    Status opened = OpenPlanned(planned, access_);
+    // A shortage that may pass, as one of memory does.
+    if (opened.error() == EMFILE || opened.error() == ENFILE) {
+      return opened.Reworded(Code::kOutOfMemory, opened.message());
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(opened);
   }
-  if (opened_) ENGINE_RACE_RETURN_IF_ERROR(opened_(value_files_[file]));
   uint64_t key_bytes = 0;
   uint64_t value_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
@@ -130,6 +137,7 @@ Status SlotFiles::Open(uint32_t file) const {
   const uint64_t key_room = key_bytes / format::kSegmentKeyBytes;
   room_[file] =
       IsDevice(file) ? key_room : std::min(key_room, value_bytes / format::kSegmentValueBytes);
+  if (on_open_) ENGINE_RACE_RETURN_IF_ERROR(on_open_(file));
   // Release, for is_open.
   open_[file].store(true, std::memory_order_release);
   return Status::Ok();
@@ -201,9 +209,9 @@ Status SlotFiles::GrowTo(uint32_t file, uint64_t room) const {
 
 Status SlotFiles::KeepLost() {
   grows_exactly_ = true;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenAll());
   Status kept;
   for (uint32_t file = 0; file < file_count(); ++file) {
+    ENGINE_RACE_RETURN_IF_ERROR(Open(file));
     uint64_t key_bytes = 0;
     uint64_t value_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
@@ -217,8 +225,8 @@ Status SlotFiles::KeepLost() {
 }
 
 Status SlotFiles::EraseUngiven() const {
-  ENGINE_RACE_RETURN_IF_ERROR(OpenAll());
   for (uint32_t file = 0; file < file_count(); ++file) {
+    ENGINE_RACE_RETURN_IF_ERROR(Open(file));
     uint64_t key_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
     const uint64_t place_count = PlacesIn(key_bytes, format::kSegmentKeyBytes);

@@ -6,9 +6,11 @@
 // files of all paths lie in the store's directory. A group of values never crosses a segment.
 //
 // The first file of each path is always open. The others are open from their first segment on.
+// That is before a place in them is published, so a location always has an open file.
 //
 // Owner of the files, of the paths' locks and of the table of segments. Immutable once opened, but
-// for the table and what it opens; calls are thread-safe.
+// for the table and for files that Give opens. Calls are thread-safe but for those that say
+// otherwise.
 #ifndef ENGINE_RACE_LOG_SLOT_FILES_H_
 #define ENGINE_RACE_LOG_SLOT_FILES_H_
 
@@ -21,33 +23,13 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
-#include "engine_race/base/sys.h"
-#include "engine_race/io/block_device.h"
 #include "engine_race/io/file.h"
-#include "engine_race/log/directory_lock.h"
 #include "engine_race/log/geometry.h"
 #include "engine_race/log/planned_files.h"
 #include "engine_race/log/segment_table.h"
+#include "engine_race/log/value_path.h"
 
 namespace engine_race {
-
-struct ValuePath {
-  bool is_device() const { return segment_count != 0; }
-
-  // Absolute; empty for the store's own directory.
-  std::string name;
-  // Invalid where there is none.
-  UniqueFd directory;
-  // Of the directory, unless it is the store's own, which is locked already.
-  DirectoryLock lock;
-  // Of a path that is a raw device, until SlotFiles::Init takes its file.
-  io::BlockDevice device;
-  // Places on a raw device. 0: the path is a directory.
-  uint32_t segment_count = 0;
-  // The first of its files.
-  uint32_t first_file = 0;
-  uint32_t file_count = 0;
-};
 
 // Where a slot's entry or value lies.
 struct SlotLocation {
@@ -68,7 +50,7 @@ struct SlotLocation {
 class SlotFiles {
  public:
   // Takes the paths; `dir_fd` is the store's own directory. Then the table is to be opened, through
-  // mutable_table_file, and of plan() at least what is not opened when needed.
+  // mutable_table_file, and the files of plan() that are not opened late.
   void Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath> paths);
   // The key file of that number, and the value file beside it unless that is a device.
   std::span<const PlannedFile> plan(uint32_t file) const { return plans_[file]; }
@@ -77,18 +59,15 @@ class SlotFiles {
   // Opens the files that have segments, and, from then on, each file that gets its first one.
   // Unless `read_only`, files that a power loss has left short get the size of what they hold.
   Status OpenUsed(bool read_only);
-  // Opens all files. Not beside Give.
-  Status OpenAll() const;
   // Closes files that a creation has made and not used.
   void CloseUnused();
   bool is_open(uint32_t file) const {
     // Acquire, of the release in Open.
     return open_[file].load(std::memory_order_acquire);
   }
-  // Calls `opened` with each value file that is opened from now on, before it is used.
-  void set_opened(std::function<Status(const io::File& value_file)> opened) {
-    opened_ = std::move(opened);
-  }
+  // Called with each number whose files are opened from now on, before they are used, under the
+  // table's lock. Not beside Give.
+  void set_on_open(std::function<Status(uint32_t file)> on_open) { on_open_ = std::move(on_open); }
 
   // Of up to `slot_count` slots. Where nothing was ever written, no read succeeds.
   SlotLocation LocateValues(uint32_t bucket, uint64_t slot, uint64_t slot_count = 1) const {
@@ -98,7 +77,7 @@ class SlotFiles {
     return Locate(key_files_, format::kSegmentKeyBytes, bucket, slot, slot_count);
   }
   // Gives slots their place, where they have none yet. kFull: the paths, or the table, have no
-  // room.
+  // room. kOutOfMemory: also when there is no descriptor for a file.
   Status Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
   // No slot of the bucket from this one on has a place.
   uint64_t SlotEnd(uint32_t bucket) const {
@@ -171,9 +150,7 @@ class SlotFiles {
               uint64_t slot_count, char* buffer) const;
   Status Write(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
                uint64_t slot_count, const char* data) const;
-  bool IsNeeded(uint32_t file) const {
-    return !plans_[file].front().when_needed || table_->PlaceEnd(file) != 0;
-  }
+  bool IsNeeded(uint32_t file) const;
   Status Open(uint32_t file) const;
   Status Grow(uint32_t file, uint64_t place_count) const;
   Status GrowTo(uint32_t file, uint64_t room) const;
@@ -185,18 +162,18 @@ class SlotFiles {
   std::vector<std::vector<PlannedFile>> plans_;
   Files key_files_;
   Files value_files_;
-  // Of both files of a number. Under the lock of the table, but for is_open.
-  std::unique_ptr<std::atomic<bool>[]> open_;
-  std::function<Status(const io::File& value_file)> opened_;
+  // By number: both files are open. Changed by an opening's thread, then under the table's lock.
+  mutable std::vector<std::atomic<bool>> open_;
+  std::function<Status(uint32_t file)> on_open_;
   // Where the places of a value file begin: 0, or behind the header of a device.
   std::vector<uint64_t> value_bases_;
-  // Stays where it is for the table when the store's files are moved.
+  // On the heap: the table keeps its address when the store's files are moved.
   std::unique_ptr<io::File> table_file_ = std::make_unique<io::File>();
   std::unique_ptr<SegmentTable> table_;
   bool has_damage_ = false;
   // So that the next opening finds no places to set aside that were never given.
   bool grows_exactly_ = false;
-  // Of each file, how many places it has room for. Under the lock of the table.
+  // Of each file, how many places it has room for. Changed as open_ is.
   mutable std::vector<uint64_t> room_;
 };
 

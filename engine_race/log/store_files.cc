@@ -45,8 +45,11 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
     uint64_t link_count = 0;
     ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(planned.dir_fd, planned.name, &exists, &link_count));
     if (!exists) return Status::Corruption(planned.title + " is missing");
-    // Of anything else the opening says what is wrong.
-    if (planned.when_needed && link_count == 1) continue;
+    // The opening of others fails, or warns of more names.
+    if (planned.is_opened_late && link_count == 1 &&
+        sys::MayOpen(planned.dir_fd, planned.name, access != io::Access::kRead)) {
+      continue;
+    }
     ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, access, options.file_mode));
     uint64_t size_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(planned.file->Size(&size_bytes));

@@ -17,7 +17,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/log/manifest.h"
-#include "engine_race/log/slot_files.h"
+#include "engine_race/log/value_path.h"
 
 namespace engine_race {
 

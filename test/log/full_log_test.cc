@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cerrno>
+
+#include "test/log/log_parts_test_util.h"
 #include "test/log/log_test_util.h"
 
 namespace engine_race {
@@ -77,6 +80,26 @@ TEST_F(FullLogTest, ASyncSyncsTheBucketsThatThereIsRoomFor) {
   Lift();
   EXPECT_TRUE(log->Sync().ok());
   EXPECT_EQ(log->SyncedWatermark(kBucket), 1u);
+}
+
+// Buckets 2 and 3 are in files that are opened for their first group.
+TEST_F(FullLogTest, ALackOfDescriptorsPasses) {
+  const auto log = OpenLog(TinyLogOptions(), dir_.path());
+  const auto append = [&](uint64_t i) {
+    const uint64_t key = (uint64_t{3} << 62) + i;
+    return log->Append(key, ValueOf(key, 1).data()).code();
+  };
+  test::FailingCalls failing(test::CallKind::kOpenAt, "/value_01", EMFILE);
+  {
+    const test::ScopedHook hook(&failing);
+    for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(append(i), Code::kOk);
+    EXPECT_EQ(append(4), Code::kOutOfMemory);
+    EXPECT_EQ(log->Sync().code(), Code::kOutOfMemory);
+  }
+  EXPECT_GT(failing.count, 0);
+  EXPECT_EQ(append(4), Code::kOk);
+  EXPECT_TRUE(log->Sync().ok());
+  EXPECT_EQ(log->SyncedWatermark(3), 5u);
 }
 
 TEST_F(FullLogTest, ReopenedWhileFullItStillReads) {

@@ -16,17 +16,27 @@ const format::KeyEntry* EntriesOf(const Region& page) {
   return reinterpret_cast<const format::KeyEntry*>(page.data());
 }
 
+// Writes to the first page of each bucket's logs.
+void WriteToAll(LogParts* parts) {
+  Region page;
+  ASSERT_TRUE(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page).ok());
+  for (uint32_t bucket = 0; bucket < parts->context.geometry().bucket_count; ++bucket) {
+    ASSERT_TRUE(parts->writer.WriteKeys(bucket, 0, format::kPageEntries, EntriesOf(page)).ok());
+    ASSERT_TRUE(parts->writer.WriteValues(bucket, std::array{SlotPiece{0, 1}}, page.data()).ok());
+  }
+}
+
 TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
   const TempDir dir;
   LogParts parts(TinyLogOptions(), dir.path());
   const uint64_t count_before = parts.writer.flush_count();
-  // The others are not open yet.
-  constexpr uint64_t kFirstFiles = 2;
+  // One key file and one value file: the others have no segment.
+  constexpr uint64_t kOpenFiles = 2;
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
-  EXPECT_EQ(parts.writer.flush_count() - count_before, kFirstFiles)
+  EXPECT_EQ(parts.writer.flush_count() - count_before, kOpenFiles)
       << "an earlier opening may have written";
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
-  EXPECT_EQ(parts.writer.flush_count() - count_before, kFirstFiles);
+  EXPECT_EQ(parts.writer.flush_count() - count_before, kOpenFiles);
 
   Region page;
   ASSERT_TRUE(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &page).ok());
@@ -34,11 +44,11 @@ TEST(LogWriterTest, OnlyFilesThatWereWrittenToAreFlushed) {
   ASSERT_TRUE(parts.writer.WriteKeys(0, 0, format::kPageEntries, EntriesOf(page)).ok());
   ASSERT_TRUE(parts.writer.WriteKeys(1, 0, format::kPageEntries, EntriesOf(page)).ok());
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
-  EXPECT_EQ(parts.writer.flush_count() - count_before, kFirstFiles + 1);
+  EXPECT_EQ(parts.writer.flush_count() - count_before, kOpenFiles + 1);
   ASSERT_TRUE(parts.writer.WriteKeys(3, 0, format::kPageEntries, EntriesOf(page)).ok());
   ASSERT_TRUE(parts.writer.WriteValues(3, std::array{SlotPiece{0, 1}}, page.data()).ok());
   ASSERT_TRUE(parts.writer.FlushLogs().ok());
-  EXPECT_EQ(parts.writer.flush_count() - count_before, kFirstFiles + 3);
+  EXPECT_EQ(parts.writer.flush_count() - count_before, kOpenFiles + 3);
 }
 
 // Several threads do it.
@@ -47,9 +57,7 @@ TEST(LogWriterTest, EachOfManyFilesIsFlushedOnce) {
   Options options = TinyLogOptions();
   options.bucket_count = options.file_count = 32;
   LogParts parts(options, dir.path());
-  for (uint32_t bucket = 0; bucket < 32; ++bucket) {
-    ASSERT_TRUE(parts.context.files.slots.Give(bucket, 0, 1).ok());
-  }
+  ASSERT_NO_FATAL_FAILURE(WriteToAll(&parts));
   std::mutex mutex;
   std::map<std::string, int> counts;
   CallWatch watch([&](SystemCall* call) {
@@ -70,9 +78,7 @@ TEST(LogWriterTest, AFailedFlushOfOneOfManyFilesIsFinal) {
   Options options = TinyLogOptions();
   options.bucket_count = options.file_count = 32;
   LogParts parts(options, dir.path());
-  for (uint32_t bucket = 0; bucket < 32; ++bucket) {
-    ASSERT_TRUE(parts.context.files.slots.Give(bucket, 0, 1).ok());
-  }
+  ASSERT_NO_FATAL_FAILURE(WriteToAll(&parts));
   FailingCalls failing(CallKind::kFdatasync, "/value_31", EIO);
   const ScopedHook hook(&failing);
   EXPECT_EQ(parts.writer.FlushLogs().code(), Code::kIOError);
@@ -115,11 +121,28 @@ TEST(LogWriterTest, AFailedFlushEndsWritingAndPutsEveryBucketInDoubt) {
   for (const BucketState& state : states) EXPECT_EQ(state.page_cache_id, 0u);
 }
 
+// The next opening waits for it, and so for what a killed process still writes.
+TEST(LogWriterTest, AFileThatIsOpenedLaterIsLockedToo) {
+  const TempDir dir;
+  LogParts parts(TinyLogOptions(), dir.path());
+  ASSERT_TRUE(parts.writer.Init().ok());
+  ASSERT_TRUE(parts.context.files.slots.Give(3, 0, 1).ok());
+  if (!parts.context.files.slots.value_file(1).direct()) GTEST_SKIP() << "no direct I/O here";
+  for (const char* name : {"value_00", "value_01"}) {
+    io::File other;
+    ASSERT_TRUE(
+        io::File::OpenPath(dir.Join(name), io::Access::kReadWrite, io::Caching::kDirect, &other)
+            .ok());
+    const Status locked = sys::LockFile(other.fd(), sys::LockKind::kExclusive);
+    EXPECT_EQ(locked.error(), EAGAIN) << name;
+  }
+}
+
 // Whatever the kernel gives as the reason: a full disk at a flush is no full disk for the caller.
 TEST(LogWriterTest, AFlushThatFindsTheDiskFullIsFinalToo) {
   const TempDir dir;
   LogParts parts(TinyLogOptions(), dir.path());
-  ASSERT_TRUE(parts.context.files.slots.Give(3, 0, 1).ok());
+  ASSERT_NO_FATAL_FAILURE(WriteToAll(&parts));
   FailingCalls failing(CallKind::kFdatasync, "/value_01", ENOSPC);
   const ScopedHook hook(&failing);
   EXPECT_EQ(parts.writer.FlushLogs().code(), Code::kIOError);
