@@ -123,12 +123,7 @@ Status SlotFiles::Open(uint32_t file) const {
   if (open_[file].load(std::memory_order_relaxed)) return Status::Ok();
   for (const PlannedFile& planned : plans_[file]) {
     if (planned.file->valid()) continue;
-    Status opened = OpenPlanned(planned, access_);
-    // A shortage that may pass, as one of memory does.
-    if (opened.error() == EMFILE || opened.error() == ENFILE) {
-      return opened.Reworded(Code::kOutOfMemory, opened.message());
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(opened);
+    ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, access_));
   }
   uint64_t key_bytes = 0;
   uint64_t value_bytes = 0;
@@ -175,7 +170,10 @@ Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) cons
     SegmentPlace place;
     if (table_->Find(bucket, segment, &place)) return Status::Ok();
     return table_->Give(bucket, segment, [this](uint32_t file, uint64_t place_count) {
-      return Grow(file, place_count);
+      Status grown = Grow(file, place_count);
+      // A shortage of descriptors may pass, as one of memory may.
+      const bool may_pass = grown.error() == EMFILE || grown.error() == ENFILE;
+      return may_pass ? grown.Reworded(Code::kOutOfMemory, grown.message()) : grown;
     });
   });
 }

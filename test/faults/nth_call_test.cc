@@ -39,8 +39,10 @@ struct Sweep {
 bool CodeFits(Fault fault, bool failed_a_flush, Code code) {
   switch (fault) {
     case Fault::kIoError:
-    case Fault::kNoFiles:
       return code == Code::kIOError;
+    case Fault::kNoFiles:
+      // To writes the shortage may pass.
+      return code == Code::kIOError || code == Code::kOutOfMemory;
     case Fault::kDiskFull:
       // What a failed flush has lost is no matter of space any more.
       return code == Code::kFull || (code == Code::kIOError && failed_a_flush);
@@ -203,8 +205,15 @@ class FaultyRun {
            (plan_.kind() == CallKind::kPwrite && plan_.on_file(format::kLockName));
   }
 
-  // What finds the disk full is tried again: a write, and with the reserve of space all else.
-  bool IsTriedAgain() const { return fault_ == Fault::kDiskFull && repeat_ == Repeat::kOnce; }
+  // What finds the disk full is tried again: a write, and with the reserve of space all else. So is
+  // a write that finds no descriptor for the file of a log.
+  bool IsTriedAgain() const {
+    const bool finds_no_descriptor =
+        fault_ == Fault::kNoFiles && plan_.kind() == CallKind::kOpenAt &&
+        fired_in_ != Step::Kind::kOpen &&
+        (plan_.on_file(format::kKeyFilePrefix) || plan_.on_file(format::kValueFilePrefix));
+    return repeat_ == Repeat::kOnce && (fault_ == Fault::kDiskFull || finds_no_descriptor);
+  }
 
   bool MustShow() const {
     if (IsOfIndex() || IsAdvice() || IsTriedAgain()) return false;
