@@ -64,9 +64,9 @@ strict_flags := $(if $(WERROR),$(if $(filter release checked,$(FLAVOUR)),-Werror
 # of these features before code of such a file runs.
 avx2_flags := -mavx2
 avx512_flags := -mavx2 -mavx512f -mavx512bw -mavx512vl
-# Text that is made seldom, and stores that are made once: their code is to be small.
+# Text that is made seldom, and stores that are made and opened once: their code is to be small.
 cold_sources := $(if $(filter release,$(FLAVOUR)),engine_race/stats_text.cc engine_race/stats_file.cc \
-                  engine_race/log/store_creation.cc)
+                  $(patsubst %,engine_race/log/%.cc,manifest planned_files store_creation store_files value_paths))
 # The flags of one source besides CXXFLAGS.
 own_flags = $(if $(filter %_avx2.cc,$(1)),$(avx2_flags))$(if $(filter %_avx512.cc,$(1)),$(avx512_flags)) \
             $(if $(filter test/%,$(1)),$(test_flags_$(FLAVOUR))) \
