@@ -143,8 +143,11 @@ class FaultyRun {
     error_shown_ = true;
     const bool reads = what == kRead || what == kRange;
     const bool may_fail = plan_.fired() && CodeFits(fault_, plan_.failed_a_flush(), status.code());
-    // A full disk is no matter to reads.
-    if (may_fail && !(reads && fault_ == Fault::kDiskFull)) return;
+    // A full disk is no matter to reads. Nor do they, or an opening, wait for a shortage to pass.
+    const bool is_foreign = (reads && fault_ == Fault::kDiskFull) ||
+                            ((reads || what == "Open") && fault_ == Fault::kNoFiles &&
+                             status.code() == Code::kOutOfMemory);
+    if (may_fail && !is_foreign) return;
     problem_ += std::string(what) + " answered " + status.ToString() + "; ";
   }
 
