@@ -18,7 +18,6 @@
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/journal_replay.h"
 #include "engine_race/log/lane.h"
-#include "engine_race/log/large_batch_file.h"
 #include "engine_race/log/parallel_work.h"
 #include "engine_race/log/power_recovery.h"
 #include "engine_race/log/staging.h"
@@ -35,17 +34,8 @@ static_assert(kPieceKeyBytes % kIoAlignment == 0);
 
 // The store, and what all threads add to.
 struct Walk {
-  explicit Walk(const StoreFiles& f) : files(f), staging(f), large_batch(f) {}
+  explicit Walk(const StoreFiles& f) : files(f), staging(f) {}
 
-  // Reads the large batch that was interrupted, if there is one. The next opening finishes it.
-  Status ReadLargeBatch() {
-    bool committed = false;
-    ENGINE_RACE_RETURN_IF_ERROR(large_batch.Read(io::Access::kRead, &committed));
-    if (!committed) return Status::Ok();
-    ENGINE_RACE_RETURN_IF_ERROR(large_batch.ReadRecords(&unfinished));
-    unfinished_plan.Fill(files.identity.geometry, unfinished.records());
-    return Status::Ok();
-  }
   void AddBad(const BadRecord& bad) {
     // Relaxed: this thread sees it; others, whose buckets are good, may go on for a little longer.
     found_bad.store(true, std::memory_order_relaxed);
@@ -62,9 +52,6 @@ struct Walk {
   const StoreFiles& files;
   Staging staging;
   JournalReplay journal;
-  LargeBatchFile large_batch;
-  WriteBatch unfinished;
-  BatchPlan unfinished_plan;  // of `unfinished`
   // Whether all counts are the truth, or only their synced watermarks.
   bool trusted = false;
   std::vector<BucketState> states;
@@ -116,10 +103,8 @@ class BucketVerifier {
       ENGINE_RACE_RETURN_IF_ERROR(
           walk_->progress->Add(state_.record_count - std::min(end, state_.record_count)));
     }
-    uint64_t whole_end = cut;
-    ENGINE_RACE_RETURN_IF_ERROR(HandOnUnfinished(&whole_end));
     if (hands_on())
-      ENGINE_RACE_RETURN_IF_ERROR(sink_->Finish(bucket, {held_count_, whole_end, state_.table}));
+      ENGINE_RACE_RETURN_IF_ERROR(sink_->Finish(bucket, {held_count_, cut, state_.table}));
     const std::lock_guard<std::mutex> lock(walk_->mutex);
     walk_->report.record_count += held_count_;
     walk_->report.lost_tail_count += state_.record_count - std::min(cut, state_.record_count);
@@ -135,31 +120,6 @@ class BucketVerifier {
     const auto ignore = [](const TailRecord&) { return Status::Ok(); };
     ENGINE_RACE_RETURN_IF_ERROR(tail_.Walk(bucket_, state_, ignore, &cut));
     CutRows(cut, state_.synced_watermark, &state_.table);
-    return Status::Ok();
-  }
-  // The records of an interrupted large batch that the next opening will append to the bucket,
-  // which has *record_count. They are counted there.
-  Status HandOnUnfinished(uint64_t* record_count) {
-    const BatchPlan& plan = walk_->unfinished_plan;
-    const auto found = std::lower_bound(
-        plan.parts().begin(), plan.parts().end(), bucket_,
-        [](const BatchPart& part, uint32_t bucket) { return part.bucket < bucket; });
-    if (found == plan.parts().end() || found->bucket != bucket_) return Status::Ok();
-    BatchPart part = *found;
-    ENGINE_RACE_RETURN_IF_ERROR(walk_->large_batch.LeaveOutAppended(*record_count, &part));
-    for (uint32_t item = part.begin; item < part.end; ++item) {
-      const WriteBatch::Record& left = plan.record(item);
-      const uint64_t sequence = *record_count + (item - part.begin);
-      KeyRecord record;
-      record.key = left.key;
-      record.sequence = sequence;
-      record.slot = SlotOfTail(sequence);
-      record.tombstone = left.value == nullptr;
-      if (!record.tombstone) record.value_hash = left.value_hash;
-      ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, left.value));
-    }
-    held_count_ += part.size();
-    *record_count += part.size();
     return Status::Ok();
   }
   uint32_t SlotOfTail(uint64_t sequence) const {
@@ -314,10 +274,9 @@ class BucketVerifier {
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
                    const MakeSinkFn& make_sink, const ProgressFn& on_progress) {
   Walk walk(files);
-  ENGINE_RACE_RETURN_IF_ERROR(walk.ReadLargeBatch());
   walk.on_bad = on_bad;
   ENGINE_RACE_RETURN_IF_ERROR(walk.staging.ReadCounts(&walk.states));
-  std::vector<uint32_t> moved;
+  MovedCounts moved;
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(files, &walk.states, &moved));
   uint64_t total_count = 0;
   for (const BucketState& state : walk.states) total_count += Walk::RecordsOf(state);

@@ -43,10 +43,8 @@ class RecordSink {
 using MakeSinkFn = std::function<Status(std::unique_ptr<RecordSink>* sink)>;
 
 // VerifyStore of a store that is open for reading, without its index. Hands good records to sinks,
-// one a thread; a sink's failure ends it. Records that the next opening will append of an
-// interrupted large batch count as well, but not for `on_progress`. `make_sink` may be empty. The
-// first call of `on_progress` says that 0 records are done; the last one says that all are, if the
-// whole store could be read.
+// one a thread; a sink's failure ends it. `make_sink` may be empty. The first call of `on_progress`
+// says that 0 records are done; the last one says that all are, if the whole store could be read.
 Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecordFn& on_bad,
                    const MakeSinkFn& make_sink, const ProgressFn& on_progress = {});
 

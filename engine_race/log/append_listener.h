@@ -60,8 +60,8 @@ class KeyGroupListener {
  public:
   virtual ~KeyGroupListener() = default;
   // Called by the thread that has written the group, without any lock. The bucket has at least
-  // `record_count` records. The entry of a record is zeros if the record was synced, and its
-  // staging given back, before the group was full.
+  // `record_count` records. The entry of a record may be zeros if the record was synced before the
+  // group was full.
   virtual void OnKeyGroup(uint32_t bucket, std::span<const format::KeyEntry> entries,
                           uint64_t record_count) noexcept = 0;
 };

@@ -32,13 +32,6 @@ class BatchGate {
     }
     changed_.notify_all();
   }
-  // Another number after each cut. While it is read none is under way. So two equal numbers say
-  // that no cut went through what was counted between them.
-  uint64_t CutNumber() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return cut_count_ == 0; });
-    return ended_cut_count_;
-  }
   // Runs `cut` while no batch is inside.
   void Cut(FunctionRef<void()> cut) {
     {
@@ -61,7 +54,6 @@ class BatchGate {
       {
         const std::lock_guard<std::mutex> lock(gate_.mutex_);
         --gate_.cut_count_;
-        ++gate_.ended_cut_count_;
       }
       gate_.changed_.notify_all();
     }
@@ -74,7 +66,6 @@ class BatchGate {
   std::condition_variable changed_;
   uint64_t batch_count_ = 0;  // inside
   uint64_t cut_count_ = 0;    // under way or waiting
-  uint64_t ended_cut_count_ = 0;
 };
 
 }  // namespace engine_race

@@ -42,8 +42,6 @@ Status BatchHolds::HoldAll(bool places, bool* too_large) {
       context_.buckets[parts[i + kBucketsAhead].bucket].Prefetch();
     }
     BatchPart& part = parts[i];
-    // The bucket lacks nothing of an interrupted batch.
-    if (part.size() == 0) continue;
     Bucket& bucket = context_.buckets[part.bucket];
     if (bucket.damaged) [[unlikely]] {
       return context_.DamagedCounts(part.bucket);
@@ -52,13 +50,13 @@ Status BatchHolds::HoldAll(bool places, bool* too_large) {
     std::unique_lock<std::mutex> lock(bucket.mutex);
     ENGINE_RACE_RETURN_IF_ERROR(Hold(&part, &lock, /*unclaimed=*/!places));
     if (!places) {
-      ENGINE_RACE_RETURN_IF_ERROR(ReserveForLater(part));
+      ENGINE_RACE_RETURN_IF_ERROR(PrepareListener(part));
       continue;
     }
     *too_large = !bucket.values.CanHold(part.first_sequence, part.size()) ||
                  !bucket.keys.CanHold(part.first_sequence, part.size());
     if (*too_large) return Status::Ok();
-    ENGINE_RACE_RETURN_IF_ERROR(TakePlacesLocked(&part, &lock));
+    ENGINE_RACE_RETURN_IF_ERROR(TakePlaces(&part, &lock));
   }
   return Status::Ok();
 }
@@ -87,16 +85,17 @@ Status BatchHolds::Hold(BatchPart* part, std::unique_lock<std::mutex>* lock, boo
   return Status::Ok();
 }
 
-Status BatchHolds::TakePlaces(BatchPart* part) {
-  std::unique_lock<std::mutex> lock(context_.buckets[part->bucket].mutex);
-  return TakePlacesLocked(part, &lock);
+// Under the bucket's lock.
+Status BatchHolds::PrepareListener(const BatchPart& part) {
+  if (part.listener == nullptr) return Status::Ok();
+  return part.size() == 1 ? part.listener->Prepare(part.bucket)
+                          : part.listener->PrepareMany(part.bucket, part.size());
 }
 
 // Under the bucket's lock, which is dropped while a group is written or waited for.
-Status BatchHolds::TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex>* lock) {
+Status BatchHolds::TakePlaces(BatchPart* part, std::unique_lock<std::mutex>* lock) {
   Bucket& bucket = context_.buckets[part->bucket];
   ENGINE_RACE_ASSERT(part->held && bucket.held && !part->placed);
-  part->first_sequence = bucket.record_count;
   while (true) {
     if (context_.latch.latched()) [[unlikely]] {
       return context_.latch.status();
@@ -117,12 +116,7 @@ Status BatchHolds::TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex
     }
     bucket.written.wait(*lock);
   }
-  ENGINE_RACE_RETURN_IF_ERROR(groups_.MakeSlot(part->bucket));
-  if (part->listener != nullptr) {
-    ENGINE_RACE_RETURN_IF_ERROR(part->size() == 1
-                                    ? part->listener->Prepare(part->bucket)
-                                    : part->listener->PrepareMany(part->bucket, part->size()));
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(PrepareListener(*part));
   const uint64_t end = part->first_sequence + part->size();
   for (Lane* lane : {&bucket.values, &bucket.keys}) {
     for (uint64_t slot = NextGroup(*lane, part->first_sequence); slot < end;
@@ -133,28 +127,6 @@ Status BatchHolds::TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex
   part->value_places = bucket.values.places_word();
   part->key_places = bucket.keys.places_word();
   part->placed = true;
-  return Status::Ok();
-}
-
-// Reserves what the groups of a part need when it takes its places one after another: the place of
-// the group which fills, and as many base places as there are groups. So a full disk refuses none
-// of its records later.
-Status BatchHolds::ReserveForLater(const BatchPart& part) {
-  const Bucket& bucket = context_.buckets[part.bucket];
-  for (const LaneKind kind : {LaneKind::kValues, LaneKind::kKeys}) {
-    const Lane& lane = bucket.LaneOf(kind);
-    const bool continues = !lane.BeginsGroup(part.first_sequence);
-    const uint64_t begun = lane.BegunBy(part.first_sequence, part.size());
-    if (continues) {
-      ENGINE_RACE_RETURN_IF_ERROR(
-          context_.staging.ReservePlace(kind, part.bucket, lane.PlaceOf(part.first_sequence)));
-    }
-    // A group that is alone waits for the first place.
-    const uint32_t base_count = begun == 0 ? 0 : begun == 1 && !continues ? 1 : format::kBasePlaces;
-    for (uint32_t place = 0; place < base_count; ++place) {
-      ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReservePlace(kind, part.bucket, place));
-    }
-  }
   return Status::Ok();
 }
 

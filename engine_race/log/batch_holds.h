@@ -28,20 +28,16 @@ class BatchHolds {
   BatchHolds& operator=(const BatchHolds&) = delete;
   ~BatchHolds();
 
-  // Holds all buckets of the plan. With `places` each part also gets the places of its slots, as by
-  // TakePlaces. Without, it waits until no thread cleans the buckets, and makes sure that
-  // TakePlaces finds space for at most a group at once. *too_large: not done, a bucket can never
-  // have places for all its records. kFull, kIOError, kCorruption, and what a listener's Prepare
-  // says.
+  // Holds all buckets of the plan: their next records have slots, and their listeners have made
+  // room. With `places` each part also gets the places of its slots, and waits for them. Without,
+  // it waits until no thread cleans the buckets. *too_large: not done, a bucket can never have
+  // places for all its records. kFull, kIOError, kCorruption, and what a listener's Prepare says.
   Status HoldAll(bool places, bool* too_large);
-  // Gives a part of a held bucket its slots and their places, and has the listener make room. Waits
-  // for places.
-  Status TakePlaces(BatchPart* part);
 
  private:
   Status Hold(BatchPart* part, std::unique_lock<std::mutex>* lock, bool unclaimed);
-  Status TakePlacesLocked(BatchPart* part, std::unique_lock<std::mutex>* lock);
-  Status ReserveForLater(const BatchPart& part);
+  Status TakePlaces(BatchPart* part, std::unique_lock<std::mutex>* lock);
+  Status PrepareListener(const BatchPart& part);
   Status ReservePlaces(LaneKind kind, const BatchPart& part, bool* must_wait);
   void GiveBack(const BatchPart& part);
 

@@ -5,24 +5,44 @@
 #include <cstddef>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/base/sys_mapping.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/logged_state.h"
 #include "engine_race/log/page_cache.h"
 #include "engine_race/log/staging.h"
 
 namespace engine_race {
 namespace {
 
-constexpr uint64_t kFileBytes = format::kBatchIntents * format::kBatchIntentBytes;
+// Of the intents of staged records, which come first in the file.
+constexpr uint64_t kStagedBytes = format::kBatchIntents * format::kBatchIntentBytes;
 constexpr uint64_t kEntriesOffset = kIoAlignment;
-static_assert(kFileBytes % kIoAlignment == 0 && sizeof(format::BatchIntent) <= kEntriesOffset);
+static_assert(kStagedBytes % kIoAlignment == 0 && sizeof(format::BatchIntent) <= kEntriesOffset);
+
+uint64_t OffsetOf(uint32_t intent) { return intent * format::kBatchIntentBytes; }
+
+uint64_t MostEntries(const StoreFiles& files, uint32_t intent) {
+  return intent == format::kLargeIntent ? files.identity.geometry.bucket_count
+                                        : format::kBatchIntentEntries;
+}
+
+uint64_t FileBytes(const StoreFiles& files) {
+  return OffsetOf(format::kLargeIntent) + kEntriesOffset +
+         RoundUp(MostEntries(files, format::kLargeIntent) * sizeof(format::BatchIntentEntry),
+                 kIoAlignment);
+}
 
 uint64_t SeedOf(const StoreFiles& files, uint32_t page_cache_id) {
   return MixWords(files.identity.store_id ^ 0x9fb21c651e98df25, page_cache_id + 0xc2b2ae3d27d4eb4f);
+}
+uint64_t LargeSeedOf(const StoreFiles& files) {
+  return MixWords(files.identity.store_id ^ 0x9fb21c651e98df25, 0x165667b19e3779f9);
 }
 
 // Of the page caches that intents may be of: the present one, and those that the counts name.
@@ -38,17 +58,48 @@ uint64_t CommitWord(uint64_t seed, std::span<const format::BatchIntentEntry> ent
   return Hash64(entries.data(), entries.size_bytes(), seed + entries.size()) | 1;
 }
 
-// *exists is false for a store without intents.
-Status OpenIntents(const StoreFiles& files, io::Access access, io::File* file, bool* exists) {
-  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(files.directory.get(), format::kBatchesName, exists));
-  if (!*exists) return Status::Ok();
+// *count is 0 for a store without intents.
+Status OpenIntents(const StoreFiles& files, io::Access access, io::File* file, uint32_t* count) {
+  *count = 0;
+  bool exists = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(files.directory.get(), format::kBatchesName, &exists));
+  if (!exists) return Status::Ok();
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(files.directory.get(), format::kBatchesName, access,
                                              io::Caching::kBuffered, file));
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file->Size(&size_bytes));
   // A shorter one was never stored into.
-  *exists = size_bytes >= kFileBytes;
+  if (size_bytes >= FileBytes(files)) *count = format::kLargeIntent + 1;
   return Status::Ok();
+}
+
+// *committed: the intent counts, and the entries are its.
+Status ReadIntent(const StoreFiles& files, const io::File& file, uint32_t intent,
+                  const std::set<uint64_t>& seeds, std::vector<format::BatchIntentEntry>* entries,
+                  bool* committed) {
+  *committed = false;
+  format::BatchIntent header;
+  ENGINE_RACE_RETURN_IF_ERROR(file.Read(&header, sizeof(header), OffsetOf(intent)));
+  if (header.commit == 0 || header.entry_count > MostEntries(files, intent)) return Status::Ok();
+  entries->resize(header.entry_count);
+  ENGINE_RACE_RETURN_IF_ERROR(file.Read(entries->data(), entries->size() * sizeof(entries->front()),
+                                        OffsetOf(intent) + kEntriesOffset));
+  *committed = std::any_of(seeds.begin(), seeds.end(), [&](uint64_t seed) {
+    return header.commit == CommitWord(seed, *entries);
+  });
+  return Status::Ok();
+}
+
+// The state of a bucket once the records of a large batch count.
+void CountLogged(const StoreFiles& files, uint64_t record_count, BucketState* state) {
+  const Geometry& geometry = files.identity.geometry;
+  BucketState moved = LoggedState(geometry, record_count, state->page_cache_id);
+  moved.clean_at = state->clean_at;
+  moved.table = std::move(state->table);
+  // The rows were durable before the intent.
+  moved.damaged = record_count > (moved.table.has_rows() ? moved.table.RunEnd()
+                                                         : geometry.bucket_capacity_records);
+  *state = std::move(moved);
 }
 
 }  // namespace
@@ -60,16 +111,19 @@ Status BatchIntents::Open(const StoreFiles& files, bool mapped, mode_t file_mode
                                              file_mode));
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file.Size(&size_bytes));
-  if (size_bytes != kFileBytes) ENGINE_RACE_RETURN_IF_ERROR(file.Truncate(kFileBytes));
+  file_bytes_ = FileBytes(files);
+  if (size_bytes != file_bytes_) ENGINE_RACE_RETURN_IF_ERROR(file.Truncate(file_bytes_));
   if (mapped) {
     SharedMapping mapping;
-    ENGINE_RACE_RETURN_IF_ERROR(Staging::ReserveRange(file, 0, kFileBytes));
-    ENGINE_RACE_RETURN_IF_ERROR(SharedMapping::Map(file.fd(), kFileBytes, &mapping));
+    ENGINE_RACE_RETURN_IF_ERROR(Staging::ReserveRange(file, 0, kStagedBytes));
+    ENGINE_RACE_RETURN_IF_ERROR(SharedMapping::Map(file.fd(), kStagedBytes, &mapping));
     bool populated = false;
-    ENGINE_RACE_RETURN_IF_ERROR(sys::PopulateForStores(mapping.data(), kFileBytes, &populated));
+    ENGINE_RACE_RETURN_IF_ERROR(sys::PopulateForStores(mapping.data(), kStagedBytes, &populated));
     mapping_ = std::move(mapping);
   }
   seed_ = SeedOf(files, PageCacheId(files));
+  large_seed_ = LargeSeedOf(files);
+  dir_fd_ = files.directory.get();
   file_ = std::move(file);
   return Status::Ok();
 }
@@ -119,7 +173,7 @@ Status BatchIntents::StoreWord(uint64_t offset, uint64_t word) {
 
 Status BatchIntents::Commit(uint32_t intent, std::span<const format::BatchIntentEntry> entries) {
   ENGINE_RACE_ASSERT(entries.size() <= format::kBatchIntentEntries);
-  const uint64_t offset = intent * format::kBatchIntentBytes;
+  const uint64_t offset = OffsetOf(intent);
   const auto count = static_cast<uint32_t>(entries.size());
   ENGINE_RACE_RETURN_IF_ERROR(Store(offset + kEntriesOffset, entries.data(), entries.size_bytes()));
   ENGINE_RACE_RETURN_IF_ERROR(
@@ -128,36 +182,61 @@ Status BatchIntents::Commit(uint32_t intent, std::span<const format::BatchIntent
 }
 
 Status BatchIntents::Clear(uint32_t intent) {
-  return StoreWord(intent * format::kBatchIntentBytes + offsetof(format::BatchIntent, commit), 0);
+  return StoreWord(OffsetOf(intent) + offsetof(format::BatchIntent, commit), 0);
 }
 
-Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states,
-                   std::vector<uint32_t>* moved) {
-  moved->clear();
+Status BatchIntents::SecureLarge() {
+  if (large_secured_) return Status::Ok();
+  const uint64_t offset = OffsetOf(format::kLargeIntent);
+  ENGINE_RACE_RETURN_IF_ERROR(Staging::ReserveRange(file_, offset, file_bytes_ - offset));
+  ENGINE_RACE_RETURN_IF_ERROR(file_.Sync());
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd_));
+  large_secured_ = true;
+  return Status::Ok();
+}
+
+Status BatchIntents::CommitLarge(std::span<const format::BatchIntentEntry> entries) {
+  const uint64_t offset = OffsetOf(format::kLargeIntent);
+  const auto count = static_cast<uint32_t>(entries.size());
+  ENGINE_RACE_ASSERT(offset + kEntriesOffset + entries.size_bytes() <= file_bytes_);
+  ENGINE_RACE_RETURN_IF_ERROR(
+      file_.Write(entries.data(), entries.size_bytes(), offset + kEntriesOffset));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      file_.Write(&count, sizeof(count), offset + offsetof(format::BatchIntent, entry_count)));
+  return WriteWord(format::kLargeIntent, CommitWord(large_seed_, entries));
+}
+
+Status BatchIntents::WriteWord(uint32_t intent, uint64_t word) {
+  return file_.Write(&word, sizeof(word), OffsetOf(intent) + offsetof(format::BatchIntent, commit));
+}
+
+Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states, MovedCounts* moved) {
+  *moved = {};
   io::File file;
-  bool exists = false;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenIntents(files, io::Access::kRead, &file, &exists));
-  if (!exists) return Status::Ok();
+  uint32_t count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenIntents(files, io::Access::kRead, &file, &count));
+  if (count == 0) return Status::Ok();
   const std::set<uint64_t> seeds = SeedsOf(files, *states);
   std::vector<format::BatchIntentEntry> entries;
-  for (uint32_t intent = 0; intent < format::kBatchIntents; ++intent) {
-    const uint64_t offset = intent * format::kBatchIntentBytes;
-    format::BatchIntent header;
-    ENGINE_RACE_RETURN_IF_ERROR(file.Read(&header, sizeof(header), offset));
-    if (header.commit == 0 || header.entry_count > format::kBatchIntentEntries) continue;
-    entries.resize(header.entry_count);
-    ENGINE_RACE_RETURN_IF_ERROR(file.Read(entries.data(), entries.size() * sizeof(entries.front()),
-                                          offset + kEntriesOffset));
-    const bool committed = std::any_of(seeds.begin(), seeds.end(), [&](uint64_t seed) {
-      return header.commit == CommitWord(seed, entries);
-    });
+  for (uint32_t intent = 0; intent < count; ++intent) {
+    const bool is_large = intent == format::kLargeIntent;
+    bool committed = false;
+    ENGINE_RACE_RETURN_IF_ERROR(ReadIntent(files, file, intent,
+                                           is_large ? std::set{LargeSeedOf(files)} : seeds,
+                                           &entries, &committed));
     if (!committed) continue;
+    moved->has_large = moved->has_large || is_large;
     for (const format::BatchIntentEntry& entry : entries) {
       if (entry.bucket >= states->size() || (*states)[entry.bucket].damaged) continue;
-      uint64_t& record_count = (*states)[entry.bucket].record_count;
-      if (record_count >= entry.record_count) continue;
-      record_count = entry.record_count;
-      moved->push_back(entry.bucket);
+      BucketState& state = (*states)[entry.bucket];
+      if (state.record_count >= entry.record_count) continue;
+      if (is_large) {
+        CountLogged(files, entry.record_count, &state);
+        if (!state.damaged) moved->logged.push_back(entry.bucket);
+      } else {
+        state.record_count = entry.record_count;
+        moved->staged.push_back(entry.bucket);
+      }
     }
   }
   return Status::Ok();
@@ -165,13 +244,12 @@ Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states,
 
 Status EraseIntents(const StoreFiles& files) {
   io::File file;
-  bool exists = false;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenIntents(files, io::Access::kReadWrite, &file, &exists));
+  uint32_t count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenIntents(files, io::Access::kReadWrite, &file, &count));
   constexpr uint64_t kNone = 0;
-  for (uint32_t intent = 0; exists && intent < format::kBatchIntents; ++intent) {
+  for (uint32_t intent = 0; intent < count; ++intent) {
     uint64_t commit = 0;
-    const uint64_t offset =
-        intent * format::kBatchIntentBytes + offsetof(format::BatchIntent, commit);
+    const uint64_t offset = OffsetOf(intent) + offsetof(format::BatchIntent, commit);
     ENGINE_RACE_RETURN_IF_ERROR(file.Read(&commit, sizeof(commit), offset));
     if (commit != 0) ENGINE_RACE_RETURN_IF_ERROR(file.Write(&kNone, sizeof(kNone), offset));
   }

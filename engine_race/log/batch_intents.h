@@ -1,15 +1,21 @@
 // Intents: what makes the counts of several buckets move as one under kill -9.
 //
-// The records of a batch are staged before anything counts them. Then an intent names the count
-// that each bucket is to have, and one aligned store commits it. The counts follow one by one, and
-// the intent is cleared. An opening that finds a committed intent moves the counts itself; without
-// one the records count for nothing. Nothing here is flushed: an intent names the page cache in
-// which it was stored. In another one its records may be lost. Recovery then looks for them one by
-// one, as for all others below the counts.
+// The records of a batch are staged, or in the logs, before anything counts them. Then an intent
+// names the count that each bucket is to have, and one aligned store commits it. The counts follow
+// one by one, and the intent is cleared. An opening that finds a committed intent moves the counts
+// itself; without one the records count for nothing.
 //
-// Like staging, the file is stored into through a mapping, or written where stagings are.
+// The intent of staged records is never flushed: it names the page cache in which it was stored. In
+// another one its records may be lost. Recovery then looks for them one by one, as for all others
+// below the counts. The intent of a large batch, whose records are in the logs durably, is flushed.
+// It counts in every page cache. Cleared, it may come back with a power loss. By then its counts
+// have moved, durably, so it changes nothing.
 //
-// Thread safety: every call from any thread; an intent belongs to the thread that claimed it.
+// Like staging, the file is stored into through a mapping, or written where stagings are. The
+// intent of a large batch is always written.
+//
+// Thread safety: every call from any thread, one large batch at a time. An intent belongs to the
+// thread that claimed it.
 // Owner of the file and its mapping.
 #ifndef ENGINE_RACE_LOG_BATCH_INTENTS_H_
 #define ENGINE_RACE_LOG_BATCH_INTENTS_H_
@@ -49,13 +55,27 @@ class BatchIntents {
   // All counts have moved. After a failure they would be moved to the same values again.
   Status Clear(uint32_t intent);
 
+  // Makes sure of the space and of the name of the intent of a large batch, durably. kFull.
+  Status SecureLarge();
+  // Commits a large batch, once file() is flushed. An entry for each bucket at most. After kFull
+  // nothing was committed; after any other failure nobody knows.
+  Status CommitLarge(std::span<const format::BatchIntentEntry> entries);
+  // All counts have moved, durably.
+  Status ClearLarge() { return WriteWord(format::kLargeIntent, 0); }
+  const io::File& file() const { return file_; }
+
  private:
+  Status WriteWord(uint32_t intent, uint64_t word);
   Status Store(uint64_t offset, const void* bytes, size_t size);
   Status StoreWord(uint64_t offset, uint64_t word);
 
   io::File file_;
   SharedMapping mapping_;
+  int dir_fd_ = -1;
+  uint64_t file_bytes_ = 0;
   uint64_t seed_ = 0;
+  uint64_t large_seed_ = 0;
+  bool large_secured_ = false;
 
   std::mutex mutex_;
   std::condition_variable free_;
@@ -64,10 +84,15 @@ class BatchIntents {
   bool claims_ended_ = false;
 };
 
-// Moves the counts that committed intents name, in `states` alone, and gives the buckets that they
-// name in *moved. Intents count if they are of the present page cache or of one that `states` name.
-Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states,
-                   std::vector<uint32_t>* moved);
+// The buckets whose counts an opening moves, because a committed intent names them.
+struct MovedCounts {
+  std::vector<uint32_t> staged;  // whose new records are staged
+  std::vector<uint32_t> logged;  // whose records are in the logs, durably
+  bool has_large = false;        // a large batch is committed; perhaps its counts have moved
+};
+// Moves the counts that committed intents name, in `states` alone. Intents of staged records count
+// if they are of the present page cache or of one that `states` name.
+Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states, MovedCounts* moved);
 // Clears all intents, if there are any.
 Status EraseIntents(const StoreFiles& files);
 

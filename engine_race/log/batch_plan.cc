@@ -25,4 +25,14 @@ void BatchPlan::Fill(const Geometry& geometry, std::span<const WriteBatch::Recor
   }
 }
 
+KeyRecord BatchPlan::RecordOf(const BatchPart& part, uint32_t item) const {
+  const WriteBatch::Record& entry = record(item);
+  KeyRecord made;
+  made.key = entry.key;
+  made.sequence = part.SequenceOf(item);
+  made.tombstone = entry.value == nullptr;
+  made.value_hash = made.tombstone ? 0 : entry.value_hash;
+  return made;
+}
+
 }  // namespace engine_race

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine_race/base/write_batch.h"
+#include "engine_race/log/entry_codec.h"
 #include "engine_race/log/geometry.h"
 
 namespace engine_race {
@@ -50,6 +51,8 @@ class BatchPlan {
   const WriteBatch::Record& record(uint32_t item) const {
     return records_[static_cast<uint32_t>(order_[item])];
   }
+  // The item of a part as its bucket is to have it, without its slot.
+  KeyRecord RecordOf(const BatchPart& part, uint32_t item) const;
 
  private:
   std::span<const WriteBatch::Record> records_;

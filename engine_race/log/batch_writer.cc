@@ -81,16 +81,6 @@ Status BatchWriter::WriteStaged(BatchScratch* scratch, Journal* journal, bool* t
   return Status::Ok();
 }
 
-KeyRecord BatchWriter::RecordOf(const BatchPlan& plan, const BatchPart& part, uint32_t item) const {
-  const WriteBatch::Record& entry = plan.record(item);
-  KeyRecord record;
-  record.key = entry.key;
-  record.sequence = part.SequenceOf(item);
-  record.tombstone = entry.value == nullptr;
-  record.value_hash = record.tombstone ? 0 : entry.value_hash;
-  return record;
-}
-
 Status BatchWriter::WriteChain(BatchScratch* scratch, Journal* journal, uint32_t* half) {
   const BatchPlan& plan = scratch->plan;
   scratch->chain.clear();
@@ -99,7 +89,7 @@ Status BatchWriter::WriteChain(BatchScratch* scratch, Journal* journal, uint32_t
     const EntryCodec codec = context_.codec(part.bucket);
     for (uint32_t item = part.begin; item < part.end; ++item) {
       const format::KeyEntry entry =
-          SlotTable::EncodeAppended(codec, RecordOf(plan, part, item), part.SequenceOf(item));
+          SlotTable::EncodeAppended(codec, plan.RecordOf(part, item), part.SequenceOf(item));
       scratch->chain.push_back({{entry, part.bucket, 0}, plan.record(item).value});
     }
   }
@@ -124,6 +114,7 @@ void BatchWriter::PrefetchPart(const BatchPart& part) const {
       PlaceInWord(part.key_places, keys_.GroupOf(slot)), keys_.IndexOf(slot));
 }
 
+// Stages the records of a part that has its places, past the bucket's count.
 Status BatchWriter::Stage(const BatchPlan& plan, const BatchPart& part) {
   ENGINE_RACE_ASSERT(part.held && part.placed);
   const EntryCodec codec = context_.codec(part.bucket);
@@ -133,7 +124,7 @@ Status BatchWriter::Stage(const BatchPlan& plan, const BatchPart& part) {
   bool begins_values = false;
   bool begins_keys = false;
   for (uint32_t item = part.begin; item < part.end; ++item) {
-    const KeyRecord record = RecordOf(plan, part, item);
+    const KeyRecord record = plan.RecordOf(part, item);
     const uint64_t sequence = part.SequenceOf(item);
     const uint64_t value_index = values_.IndexOf(sequence);
     const uint64_t key_index = keys_.IndexOf(sequence);
@@ -221,8 +212,9 @@ Status BatchWriter::CommitIntent(BatchScratch* scratch, uint32_t intent) {
   return ended ? std::move(committed) : Status(Code::kIOError, {});
 }
 
-// `must_count`: the records are committed, so they are counted, whatever becomes of the word. The
-// failure then latches, and the next opening moves the word.
+// Under the bucket's lock, when the part is staged: counts its records and tells the listener.
+// After a failure nothing is counted. `must_count`: the records are committed, so they are counted,
+// whatever becomes of the word. The failure then latches, and the next opening moves the word.
 Status BatchWriter::Count(const BatchPlan& plan, BatchPart* part, bool must_count) noexcept {
   Bucket& bucket = context_.buckets[part->bucket];
   ENGINE_RACE_ASSERT(bucket.held && part->placed && bucket.record_count == part->first_sequence);
@@ -245,7 +237,7 @@ Status BatchWriter::Count(const BatchPlan& plan, BatchPart* part, bool must_coun
   part->placed = false;
   if (part->listener != nullptr) {
     for (uint32_t item = part->begin; item < part->end; ++item) {
-      KeyRecord record = RecordOf(plan, *part, item);
+      KeyRecord record = plan.RecordOf(*part, item);
       record.slot = static_cast<uint32_t>(bucket.table.SlotOf(part->SequenceOf(item)));
       part->listener->OnAppend(part->bucket, record);
     }
@@ -257,6 +249,8 @@ Status BatchWriter::Count(const BatchPlan& plan, BatchPart* part, bool must_coun
   return published;
 }
 
+// Writes the groups that the batch has filled. One that fails stays staged, and the next append of
+// its bucket meets the failure.
 void BatchWriter::WriteFullGroups(std::span<BatchPart> parts) {
   for (BatchPart& part : parts) {
     if (!part.has_full_group) continue;

@@ -9,8 +9,8 @@
 // becomes of its counts. Sync takes its counts while none of a batch's counts moves (batch_gate.h),
 // and views are taken while the index is told of no batch (append_listener.h).
 //
-// A batch that does not fit into staging, or not into the journal, is written by LargeBatches
-// (large_batches.h).
+// A batch that does not fit into staging, or not into the journal, goes to the logs at once: see
+// large_batches.h.
 //
 // Thread safety: every call from any thread.
 #ifndef ENGINE_RACE_LOG_BATCH_WRITER_H_
@@ -86,27 +86,23 @@ class BatchWriter {
   // is counted.
   Status Write(std::span<const WriteBatch::Record> records, Journal* journal, bool* too_large);
 
-  // For large batches as well: everything before the first record is staged. kInvalidArgument for
-  // more than BatchPlan::kMaxRecords.
+  // For large batches as well: everything before the buckets are held. kInvalidArgument for more
+  // than BatchPlan::kMaxRecords.
   Status Prepare(std::span<const WriteBatch::Record> records, BatchPlan* plan);
-  // Stages the records of a part that has its places, past the bucket's count.
-  Status Stage(const BatchPlan& plan, const BatchPart& part);
-  // Under the bucket's lock, when the part is staged: counts its records and tells the listener.
-  // After a failure nothing is counted.
-  Status Count(const BatchPlan& plan, BatchPart* part, bool must_count) noexcept;
-  // Writes the groups that the batch has filled. One that fails stays staged, and the next append
-  // of its bucket meets the failure.
-  void WriteFullGroups(std::span<BatchPart> parts);
+  // After Prepare.
+  BatchIntents& intents() { return intents_; }
 
  private:
   Status EnsureReady();
+  Status Stage(const BatchPlan& plan, const BatchPart& part);
+  Status Count(const BatchPlan& plan, BatchPart* part, bool must_count) noexcept;
+  void WriteFullGroups(std::span<BatchPart> parts);
   Status WriteStaged(BatchScratch* scratch, Journal* journal, bool* too_large);
   Status WriteChain(BatchScratch* scratch, Journal* journal, uint32_t* half);
   void PrefetchPart(const BatchPart& part) const;
   Status StageAll(const BatchPlan& plan);
   Status Publish(BatchScratch* scratch, bool committed);
   Status CommitIntent(BatchScratch* scratch, uint32_t intent);
-  KeyRecord RecordOf(const BatchPlan& plan, const BatchPart& part, uint32_t item) const;
   std::unique_ptr<BatchScratch> TakeScratch();
   void KeepScratch(std::unique_ptr<BatchScratch> scratch);
 

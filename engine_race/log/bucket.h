@@ -17,7 +17,9 @@
 #include <set>
 #include <vector>
 
+#include "engine_race/log/bucket_state.h"
 #include "engine_race/log/full_group.h"
+#include "engine_race/log/geometry.h"
 #include "engine_race/log/lane.h"
 #include "engine_race/log/log_cut.h"
 #include "engine_race/log/run_slots.h"
@@ -95,6 +97,11 @@ struct alignas(64) Bucket {
   void WaitForRelease(std::unique_lock<std::mutex>* lock);
   void WakeAwaitingRelease() noexcept;
   void Release();  // under the mutex
+
+  // Under the mutex, while no group is written and no place is pinned: takes over all of a state
+  // but its rows. published_count is left to the caller. False, and only the lanes were changed:
+  // places of the state are no places.
+  bool Adopt(const Geometry& geometry, const BucketState& state);
 
   // Under the mutex: records below this are in the log, and are read from there alone.
   uint64_t LoggedCount(LaneKind kind) const {

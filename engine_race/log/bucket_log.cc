@@ -44,7 +44,6 @@ Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
   ENGINE_RACE_RETURN_IF_ERROR(opened->writer_.Init());
   Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
-  ENGINE_RACE_RETURN_IF_ERROR(reserve.Write([&] { return opened->large_batches_.Finish(); }));
   opened->mover_.AdoptMoves();
   // Not before: on a full disk it would take what the recovery needs.
   reserve.Prepare();
@@ -93,7 +92,6 @@ Status BucketLog::FlushRows() {
 }
 
 Status BucketLog::CheckWritable() const {
-  const std::lock_guard<std::mutex> no_large_batch(context_.large_batch_mutex);
   return context_.latch.latched() ? context_.latch.status() : Status::Ok();
 }
 
@@ -149,8 +147,8 @@ AppendStatus BucketLog::Append(uint64_t key, const char* value) noexcept {
   return groups_.Append(bucket, key, value, journal);
 }
 
-// A failure means that nothing was appended, or that writing has ended: a batch is Ok once its
-// records are counted, and a large one latches when it fails after its commit.
+// A failure means that nothing was appended, or that writing has ended: a batch is Ok once it is
+// committed.
 AppendStatus BucketLog::Write(const WriteBatch& batch) noexcept {
   if (batch.empty()) return Status::Ok();
   if (batch.size() == 1) return Append(batch.records()[0].key, batch.records()[0].value);

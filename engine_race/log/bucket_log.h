@@ -148,8 +148,7 @@ class BucketLog {
   }
 
   // Ok, or the failure that has ended writing. A copy of the open store asks once its view or cut
-  // is taken, and before it is finished. A large batch that failed may be there in part, also in
-  // views that were taken since: the failure is known here by then.
+  // is taken, and before it is finished: what is not durable then may never be.
   Status CheckWritable() const;
 
   // Whether the store has noted that backup: see NoteBackup.

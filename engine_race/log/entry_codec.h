@@ -1,10 +1,10 @@
 // Key entries that say everything about their records and check themselves, and the checked words
 // of the counts.
 //
-// An entry has the key, the sequence number, whether the record is a tombstone, the whole hash of
-// its value, and a check. The check is a hash of all the others, seeded with store, bucket and
-// position: see SlotTable. So an entry with a damaged bit is refused, and so is one that lies in
-// another place.
+// An entry has the key, the sequence number, whether the record is a tombstone and whether it came
+// with a large batch, the whole hash of its value, and a check. The check is a hash of all the
+// others, seeded with store, bucket and position: see SlotTable. So an entry with a damaged bit is
+// refused, and so is one that lies in another place.
 //
 // A value is verified with its entry by all 64 bits of its hash. The index keeps 28 of them.
 //
@@ -28,6 +28,8 @@ struct KeyRecord {
   uint64_t value_hash = 0;
   uint32_t slot = 0;
   bool tombstone = false;
+  // Written to the logs before its batch was committed: it counts below the synced watermark alone.
+  bool in_large_batch = false;
 };
 
 // Whether the value is that of the record, which is no tombstone.
@@ -55,7 +57,8 @@ class EntryCodec {
     ENGINE_RACE_ASSERT(!record.tombstone || record.value_hash == 0);
     format::KeyEntry entry;
     entry.key = record.key;
-    entry.word = record.sequence | uint64_t{record.tombstone} << format::kSequenceBits;
+    entry.word = record.sequence | uint64_t{record.tombstone} << format::kSequenceBits |
+                 uint64_t{record.in_large_batch} << (format::kSequenceBits + 1);
     entry.value_hash = record.value_hash;
     entry.check = CheckOf(entry, position);
     return entry;
@@ -68,6 +71,7 @@ class EntryCodec {
     record->sequence = entry.sequence();
     record->value_hash = entry.value_hash;
     record->tombstone = entry.tombstone();
+    record->in_large_batch = entry.in_large_batch();
     return entry.check == CheckOf(entry, position) && entry.word >> format::kEntryWordBits == 0;
   }
 

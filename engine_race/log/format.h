@@ -37,8 +37,6 @@ inline constexpr char kJournalName[] = "staging_journal";
 inline constexpr char kBatchesName[] = "staging_batches";
 // In each directory that holds logs: reserved space, and no data.
 inline constexpr char kReserveName[] = "staging_reserve";
-// Only while a large batch is being written, or where that was interrupted.
-inline constexpr char kLargeBatchName[] = "staging_large_batch";
 
 // Manifest.
 inline constexpr uint64_t kManifestMagic = 0x3145434152474e45;  // "ENGRACE1" as bytes
@@ -124,9 +122,12 @@ inline constexpr uint64_t kSequenceMask = (uint64_t{1} << kSequenceBits) - 1;
 struct KeyEntry {
   uint64_t sequence() const { return word & kSequenceMask; }
   bool tombstone() const { return (word >> kSequenceBits & 1) != 0; }
+  bool in_large_batch() const { return (word >> (kSequenceBits + 1) & 1) != 0; }
 
   uint64_t key;
-  uint64_t word;        // from the low bits up: sequence number, tombstone bit, zeros
+  // From the low bits up: sequence number, a bit for a tombstone, a bit for a record of a large
+  // batch, zeros.
+  uint64_t word;
   uint64_t value_hash;  // Hash64 of the value, seed 0; zero for a tombstone
   uint64_t check;       // a hash of the words above, with store, bucket and position
 
@@ -135,7 +136,7 @@ struct KeyEntry {
 using engine_race::kKeyEntryBytes;
 static_assert(sizeof(KeyEntry) == kKeyEntryBytes);
 static_assert(512 % kKeyEntryBytes == 0, "no entry lies in two sectors");
-inline constexpr uint32_t kEntryWordBits = kSequenceBits + 1;
+inline constexpr uint32_t kEntryWordBits = kSequenceBits + 2;
 // Entries in a page of a key file, the unit of aligned reads and writes.
 inline constexpr uint64_t kPageEntries = kIoAlignment / kKeyEntryBytes;
 

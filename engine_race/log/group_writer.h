@@ -45,15 +45,9 @@ class GroupWriter {
   // is durable in it, or cannot be.
   AppendStatus Append(uint32_t bucket, uint64_t key, const char* value, Journal* journal) noexcept;
 
-  // Under the bucket's lock: makes sure that the next record has a slot. kFull.
-  Status MakeSlot(uint32_t bucket) { return rows_.MakeRoom(bucket); }
-  // Makes sure that the next `count` records have slots, for a batch that is to hold the bucket.
+  // Under the bucket's lock: makes sure that the next `count` records have slots, for a batch that
+  // is to hold the bucket. kFull.
   Status MakeSlots(uint32_t bucket, uint64_t count) { return rows_.MakeRoomFor(bucket, count); }
-
-  // MakeSlots that makes none: whether it would be refused.
-  Status CheckSlots(uint32_t bucket, uint64_t count) const {
-    return rows_.CheckRoomFor(bucket, count);
-  }
 
   // Writes every full group of the bucket that no thread writes yet, the lock dropped meanwhile.
   Status WriteIdleGroups(uint32_t bucket, std::unique_lock<std::mutex>* lock);

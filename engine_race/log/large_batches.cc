@@ -1,29 +1,25 @@
 #include "engine_race/log/large_batches.h"
 
 #include <algorithm>
-#include <string>
+#include <array>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
-#include "engine_race/base/round_up.h"
+#include "engine_race/base/memory.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/batch_holds.h"
 #include "engine_race/log/failure.h"
-#include "engine_race/log/large_batch_file.h"
+#include "engine_race/log/logged_state.h"
+#include "engine_race/log/parallel_work.h"
 
 namespace engine_race {
 namespace {
 
-// The counts that the buckets of a plan, which holds them, are to have.
-std::vector<format::BatchIntentEntry> CountsAfter(const BatchPlan& plan) {
-  std::vector<format::BatchIntentEntry> counts;
-  counts.reserve(plan.parts().size());
-  for (const BatchPart& part : plan.parts()) {
-    counts.push_back({part.first_sequence + part.size(), part.bucket, 0});
-  }
-  return counts;
-}
+// How many records are written together: 1 MiB of values.
+constexpr uint32_t kPieceRecords = (uint32_t{1} << 20) / kValueBytes;
 
 // Counts one for as long as it lives. Relaxed: advice.
 class CountedIn {
@@ -39,180 +35,198 @@ class CountedIn {
   std::atomic<uint32_t>& count_;
 };
 
+format::KeyEntry EntryOf(const EntryCodec& codec, const BatchPlan& plan, const BatchPart& part,
+                         uint32_t item) {
+  KeyRecord record = plan.RecordOf(part, item);
+  record.in_large_batch = true;
+  return SlotTable::EncodeAppended(codec, record, record.sequence);
+}
+
 }  // namespace
 
 Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
   const CountedIn under_way(&under_way_count_);
-  const std::lock_guard<std::mutex> one_at_a_time(context_.large_batch_mutex);
+  const std::lock_guard<std::mutex> one_at_a_time(mutex_);
   BatchPlan plan;
   ENGINE_RACE_RETURN_IF_ERROR(batches_.Prepare(records, &plan));
   if (context_.latch.latched()) return context_.latch.status();
-  LargeBatchFile file(context_.files);
   BatchHolds holds(&context_, &groups_, &plan);
-  std::vector<uint64_t> secured;
   bool may_be_committed = false;
   Status written = Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(Prepare(records, plan, &file));
+    Status secured = batches_.intents().SecureLarge();
+    if (!secured.ok()) context_.latch.LatchIfLasting(secured);
+    ENGINE_RACE_RETURN_IF_ERROR(secured);
     bool too_large = false;
     ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(/*places=*/false, &too_large));
-    ENGINE_RACE_RETURN_IF_ERROR(SecureLogs(plan, &file, &secured));
-    return Write(&file, &holds, &plan, &may_be_committed);
+    return WriteHeld(&plan, &may_be_committed);
   });
-  if (written.ok()) return written;
-  // Before the holds end: no record may come before what is left of the batch.
-  if (may_be_committed) {
-    context_.latch.Latch(written);
-    // The next opening may find the batch. A full disk or refused memory would say that it is not
-    // there.
-    if (CanBeTriedAgain(written)) written = CopyAs(Code::kIOError, written);
-  } else {
-    file.Discard();
-    for (size_t i = 0; i < secured.size(); ++i) {
-      const BatchPart& part = plan.parts()[i];
-      writer_.GiveBackNext(part.bucket, part.size(), secured[i]);
-    }
+  if (written.ok() || !may_be_committed) return written;
+  // Before the holds end: no record may get a number of the batch, which the next opening may find.
+  // A full disk or refused memory would say that it is not there.
+  context_.latch.Latch(written);
+  return CanBeTriedAgain(written) ? CopyAs(Code::kIOError, written) : std::move(written);
+}
+
+// With all buckets held. Ok once the batch is committed. *may_be_committed, after a failure: the
+// next opening may find it so.
+Status LargeBatches::WriteHeld(BatchPlan* plan, bool* may_be_committed) {
+  // The batch counts as synced when it is committed. So must all that its buckets had before.
+  ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncHeld(plan->parts()));
+  for (const BatchPart& part : plan->parts()) ENGINE_RACE_RETURN_IF_ERROR(AwaitIdle(part));
+  Status written = Guarded([&] { return WriteRecords(*plan); });
+  if (written.ok()) written = syncer_.FlushLogs();
+  if (written.ok()) written = Commit(*plan, may_be_committed);
+  if (!written.ok()) {
+    if (!*may_be_committed) Discard(*plan);
+    context_.latch.LatchIfLasting(written);
+    return written;
   }
+  CountAll(plan);
   return written;
 }
 
-// What may be refused is asked for before anything is written, and before other writers wait. The
-// file first takes the space of the logs as well, because slots are known only under the holds.
-Status LargeBatches::Prepare(std::span<const WriteBatch::Record> records, const BatchPlan& plan,
-                             LargeBatchFile* file) {
-  const Geometry& geometry = context_.geometry();
-  uint64_t log_bytes = 0;
-  for (const BatchPart& part : plan.parts()) {
-    Bucket& bucket = context_.buckets[part.bucket];
-    if (bucket.damaged) return context_.DamagedCounts(part.bucket);
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
-    ENGINE_RACE_RETURN_IF_ERROR(groups_.CheckSlots(part.bucket, part.size()));
-    const uint64_t end_bytes = (bucket.record_count + part.size()) * kValueBytes;
-    const uint64_t begin_bytes =
-        std::max(bucket.record_count / geometry.values_per_group() * geometry.value_group_bytes,
-                 bucket.table.has_rows() ? 0 : bucket.reserved_value_bytes);
-    log_bytes += end_bytes - std::min(begin_bytes, end_bytes) +
-                 RoundUp(part.size() * sizeof(format::KeyEntry), kIoAlignment) + kIoAlignment;
-  }
-  return file->Save(records, plan.parts().size(), log_bytes, context_.options.file_mode);
-}
-
-// (*secured)[i]: what LogWriter::SecureNext says of part i.
-Status LargeBatches::SecureLogs(const BatchPlan& plan, LargeBatchFile* file,
-                                std::vector<uint64_t>* secured) {
-  secured->reserve(plan.parts().size());
-  ENGINE_RACE_RETURN_IF_ERROR(file->GiveBackSpare());
-  for (const BatchPart& part : plan.parts()) {
-    secured->push_back(~uint64_t{0});
-    ENGINE_RACE_RETURN_IF_ERROR(writer_.SecureNext(part.bucket, part.size(), &secured->back()));
-  }
-  return Status::Ok();
-}
-
-// *may_be_committed: after a failure the next opening may finish the batch.
-Status LargeBatches::Write(LargeBatchFile* file, BatchHolds* holds, BatchPlan* plan,
-                           bool* may_be_committed) {
-  // A committed batch outlives a power loss. So must all that its buckets had before: the counts
-  // that commit it then tell which of its records a bucket has.
-  ENGINE_RACE_RETURN_IF_ERROR(SyncHeld());
-  ENGINE_RACE_RETURN_IF_ERROR(file->Commit(CountsAfter(*plan), may_be_committed));
-  const uint64_t cut_number = context_.batches.CutNumber();
-  ENGINE_RACE_RETURN_IF_ERROR(AppendAll(holds, plan));
-  // A Sync that took its counts meanwhile has made a part durable: the rest must be so before the
-  // file goes.
-  if (context_.options.sync_mode != SyncMode::kNone || context_.batches.CutNumber() != cut_number) {
-    ENGINE_RACE_RETURN_IF_ERROR(SyncHeld());
-  }
-  return file->Remove();
-}
-
-// Sync while the batch holds its buckets, whose staging is verified. Another bucket that has lost
-// its staging does not concern the batch.
-Status LargeBatches::SyncHeld() {
-  Status synced = syncer_.Sync();
-  return synced.code() == Code::kCorruption ? Status::Ok() : std::move(synced);
-}
-
-Status LargeBatches::AppendAll(BatchHolds* holds, BatchPlan* plan) {
-  const TellingOfBatch telling(plan->parts());
-  for (BatchPart& part : plan->parts()) {
-    ENGINE_RACE_RETURN_IF_ERROR(AppendPart(holds, *plan, &part));
-  }
-  return Status::Ok();
-}
-
-// Appends the records of one bucket, at most a group of them at once.
-Status LargeBatches::AppendPart(BatchHolds* holds, const BatchPlan& plan, BatchPart* part) {
-  Bucket& bucket = context_.buckets[part->bucket];
-  const uint32_t end = part->end;
-  while (part->begin < end) {
-    // Only this thread moves the count while the batch holds the bucket.
-    const uint64_t slot = bucket.RecordCount();
-    const uint64_t values = context_.geometry().values_per_group();
-    const uint64_t keys = context_.geometry().keys_per_group();
-    const uint64_t room = std::min(values - slot % values, keys - slot % keys);
-    part->end = static_cast<uint32_t>(std::min<uint64_t>(end, part->begin + room));
-    ENGINE_RACE_RETURN_IF_ERROR(holds->TakePlaces(part));
-    ENGINE_RACE_RETURN_IF_ERROR(batches_.Stage(plan, *part));
-    {
-      const std::lock_guard<std::mutex> lock(bucket.mutex);
-      ENGINE_RACE_RETURN_IF_ERROR(batches_.Count(plan, part, /*must_count=*/false));
-    }
-    batches_.WriteFullGroups({part, 1});
-    part->begin = part->end;
-  }
-  return Status::Ok();
-}
-
-Status LargeBatches::Finish() {
-  LargeBatchFile file(context_.files);
-  bool committed = false;
-  ENGINE_RACE_RETURN_IF_ERROR(file.Read(io::Access::kReadWrite, &committed));
-  if (!file.exists()) return Status::Ok();
-  if (committed) {
+// Until no reader looks at a staged record of the bucket. All of them are synced, so no other one
+// begins. And until the last write of a group has ended.
+Status LargeBatches::AwaitIdle(const BatchPart& part) {
+  Bucket& bucket = context_.buckets[part.bucket];
+  std::unique_lock<std::mutex> lock(bucket.mutex);
+  ENGINE_RACE_ASSERT(bucket.held && bucket.record_count == part.first_sequence &&
+                     bucket.synced_watermark == bucket.record_count);
+  while (!bucket.values.IsIdle() || !bucket.keys.IsIdle()) {
     if (context_.latch.latched()) return context_.latch.status();
-    ENGINE_RACE_RETURN_IF_ERROR(FinishBatch(file));
+    bucket.written.wait(lock);
   }
-  if (context_.latch.latched()) return Status::Ok();
-  // Also of a file that is empty: its page cache may say so, and the device may not.
-  Status removed = file.Remove();
-  if (!removed.ok()) context_.latch.Latch(removed);
-  return committed ? std::move(removed) : Status::Ok();
-}
-
-Status LargeBatches::FinishBatch(const LargeBatchFile& file) {
-  WriteBatch batch;
-  ENGINE_RACE_RETURN_IF_ERROR(file.ReadRecords(&batch));
-  BatchPlan plan;
-  ENGINE_RACE_RETURN_IF_ERROR(batches_.Prepare(batch.records(), &plan));
-  ENGINE_RACE_RETURN_IF_ERROR(LeaveOutAppended(file, &plan));
-  BatchHolds holds(&context_, &groups_, &plan);
-  bool too_large = false;
-  ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(/*places=*/false, &too_large));
-  ENGINE_RACE_RETURN_IF_ERROR(AppendAll(&holds, &plan));
-  // Its records are durable before the file goes: a Sync may have met the batch.
-  return SyncHeld();
-}
-
-// Takes out of each part the records that the bucket has. A bucket with damaged counts gets none:
-// nothing of it is read any more, so nobody sees a part of the batch.
-Status LargeBatches::LeaveOutAppended(const LargeBatchFile& file, BatchPlan* plan) const {
-  uint64_t left_count = 0;
-  for (BatchPart& part : plan->parts()) {
-    const Bucket& bucket = context_.buckets[part.bucket];
-    if (bucket.damaged) {
-      Log(context_.options.log, LogLevel::kError,
-          "bucket " + std::to_string(part.bucket) + " has damaged counts and gets none of the " +
-              std::to_string(part.size()) + " records of an interrupted batch");
-      part.begin = part.end;
-      continue;
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(file.LeaveOutAppended(bucket.RecordCount(), &part));
-    left_count += part.size();
-  }
-  Log(context_.options.log, LogLevel::kInfo,
-      "a batch of " + std::to_string(plan->size()) + " records was interrupted: the last " +
-          std::to_string(left_count) + " are appended");
   return Status::Ok();
+}
+
+// By several threads: a bucket's part may be small, and its page of entries is read first.
+Status LargeBatches::WriteRecords(const BatchPlan& plan) {
+  const auto part_count = static_cast<uint32_t>(plan.parts().size());
+  return RunWorkers(part_count, [&](NumberQueue* numbers) {
+    Region values;
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceRecords * kValueBytes, /*huge_pages=*/false,
+                                                 &values, context_.placement.memory()));
+    for (uint32_t i = 0; numbers->Take(&i);) {
+      const BatchPart& part = plan.parts()[i];
+      for (uint32_t item = part.begin; item < part.end; item += kPieceRecords) {
+        const uint32_t end = std::min(part.end, item + kPieceRecords);
+        ENGINE_RACE_RETURN_IF_ERROR(WritePiece(plan, part, item, end, values.data()));
+      }
+    }
+    return Status::Ok();
+  });
+}
+
+// Writes the items [item, end) of a part. `values` has room for theirs.
+Status LargeBatches::WritePiece(const BatchPlan& plan, const BatchPart& part, uint32_t item,
+                                uint32_t end, char* values) {
+  const EntryCodec codec = context_.codec(part.bucket);
+  std::vector<format::KeyEntry> entries;
+  entries.reserve(end - item);
+  uint64_t sequence = part.SequenceOf(item);
+  const std::vector<SlotPiece> pieces =
+      writer_.PiecesOf(part.bucket, &sequence, sequence + (end - item));
+  for (char* to = values; item < end; ++item, to += kValueBytes) {
+    const char* const value = plan.record(item).value;
+    if (value != nullptr) {
+      std::memcpy(to, value, kValueBytes);
+    } else {
+      std::memset(to, 0, kValueBytes);
+    }
+    entries.push_back(EntryOf(codec, plan, part, item));
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(writer_.WriteValues(part.bucket, pieces, values));
+  return writer_.PutKeys(part.bucket, pieces, entries.data());
+}
+
+Status LargeBatches::Commit(const BatchPlan& plan, bool* may_be_committed) {
+  std::vector<format::BatchIntentEntry> counts;
+  counts.reserve(plan.parts().size());
+  for (const BatchPart& part : plan.parts()) {
+    counts.push_back({part.first_sequence + part.size(), part.bucket, 0});
+  }
+  *may_be_committed = true;
+  Status stored = batches_.intents().CommitLarge(counts);
+  *may_be_committed = stored.code() != Code::kFull;
+  ENGINE_RACE_RETURN_IF_ERROR(stored);
+  return writer_.Flush(batches_.intents().file());
+}
+
+// The batch is committed: whatever fails, its records count. The next opening then moves the words
+// that could not be written.
+void LargeBatches::CountAll(BatchPlan* plan) noexcept {
+  context_.batches.Enter();
+  {
+    const TellingOfBatch telling(plan->parts());
+    for (const BatchPart& part : plan->parts()) Count(*plan, part);
+  }
+  context_.batches.Leave();
+  for (const BatchPart& part : plan->parts()) TellOfGroups(*plan, part);
+  // After a failure the intent stays: an opening that finds it makes the counts durable.
+  if (!writer_.Flush(context_.files.counts).ok() || context_.latch.latched()) return;
+  static_cast<void>(Guarded([this] { return batches_.intents().ClearLarge(); }));
+}
+
+void LargeBatches::Count(const BatchPlan& plan, const BatchPart& part) noexcept {
+  Bucket& bucket = context_.buckets[part.bucket];
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  const uint64_t count = part.first_sequence + part.size();
+  const BucketState state = LoggedState(context_.geometry(), count, /*page_cache_id=*/0);
+  bucket.at_cut.See(context_.cuts.number(), bucket.record_count);
+  const Status published =
+      Guarded([&] { return context_.staging.WriteCounts(part.bucket, state); });
+  if (!published.ok()) context_.latch.Latch(published);
+  const uint64_t end_before = bucket.FoundBySlotEnd();
+  const bool adopted = bucket.Adopt(context_.geometry(), state);
+  ENGINE_RACE_ASSERT(adopted);
+  bucket.CountMoreGaps(end_before);
+  for (uint32_t item = part.begin; item < part.end && part.listener != nullptr; ++item) {
+    KeyRecord record = plan.RecordOf(part, item);
+    record.slot = static_cast<uint32_t>(bucket.table.SlotOf(record.sequence));
+    part.listener->OnAppend(part.bucket, record);
+  }
+  // Release pairs with the acquire in Bucket::RecordCount.
+  bucket.published_count.store(count, std::memory_order_release);
+  // What an earlier group has left in the place is none of this one's, see KeyGroupListener.
+  static_cast<void>(Guarded([&] {
+    return context_.staging.ClearKeys(part.bucket, /*place=*/0, bucket.keys.IndexOf(count));
+  }));
+}
+
+// Of the groups of entries that the batch has filled.
+void LargeBatches::TellOfGroups(const BatchPlan& plan, const BatchPart& part) noexcept {
+  // Acquire pairs with the release in BucketLog::set_key_group_listener.
+  KeyGroupListener* const listener = context_.key_group_listener.load(std::memory_order_acquire);
+  if (listener == nullptr) return;
+  const EntryCodec codec = context_.codec(part.bucket);
+  const uint64_t end = part.first_sequence + part.size();
+  const uint64_t count = context_.geometry().keys_per_group();
+  std::array<format::KeyEntry, kMaxKeyGroupBytes / format::kKeyEntryBytes> group;
+  for (uint64_t first = part.first_sequence / count * count; first + count <= end; first += count) {
+    for (uint64_t sequence = first; sequence < first + count; ++sequence) {
+      const bool is_own = sequence >= part.first_sequence;
+      const auto item = static_cast<uint32_t>(part.begin + (sequence - part.first_sequence));
+      group[sequence - first] = is_own ? EntryOf(codec, plan, part, item) : format::KeyEntry{};
+    }
+    listener->OnKeyGroup(part.bucket, std::span(group).first(count), first + count);
+  }
+}
+
+// Gives back the space of a batch that was refused: the disk may be full. Its entries stay in the
+// logs and count for nothing.
+void LargeBatches::Discard(const BatchPlan& plan) noexcept {
+  static_cast<void>(Guarded([&] {
+    for (const BatchPart& part : plan.parts()) {
+      uint64_t sequence = part.first_sequence;
+      for (const SlotPiece& piece :
+           writer_.PiecesOf(part.bucket, &sequence, sequence + part.size())) {
+        bool supported = false;
+        ENGINE_RACE_RETURN_IF_ERROR(
+            context_.files.slots.PunchValues(part.bucket, piece.slot, piece.count, &supported));
+      }
+    }
+    return Status::Ok();
+  }));
 }
 
 }  // namespace engine_race

@@ -59,9 +59,6 @@ struct LogContext {
   CutCounter cuts;
   WriteLatch latch;
   BatchGate batches;
-  // Held while a batch that staging has no room for is written. If that ends writing, the latch has
-  // the failure before this is given back.
-  mutable std::mutex large_batch_mutex;
   // Null without background reclaim. Set while no thread appends.
   std::atomic<KeyGroupListener*> key_group_listener{nullptr};
   // Held while pages of entries are read, changed and written.

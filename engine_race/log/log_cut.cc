@@ -9,7 +9,6 @@ Status TakeCut(LogContext* context, std::vector<uint64_t>* record_counts,
   record_counts->assign(context->buckets.size(), 0);
   if (tables != nullptr) tables->assign(context->buckets.size(), SlotTable());
   const std::lock_guard<std::mutex> one_cut(context->cuts.mutex_);
-  const std::lock_guard<std::mutex> no_large_batch(context->large_batch_mutex);
   Status taken;
   context->batches.Cut([&] {
     // Relaxed: the locks of the buckets order the rest, see CutCounter::number.

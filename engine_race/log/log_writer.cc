@@ -158,13 +158,18 @@ Status LogWriter::WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count
   }
   const uint64_t first = sequence;
   const std::vector<SlotPiece> pieces = PiecesOf(bucket, &sequence, first + count);
+  return PutKeys(bucket, pieces,
+                 reinterpret_cast<const format::KeyEntry*>(entries) + (sequence - first));
+}
+
+Status LogWriter::PutKeys(uint32_t bucket, std::span<const SlotPiece> pieces,
+                          const format::KeyEntry* entries) {
   // Another group of the bucket may have entries in the same page.
   const std::lock_guard<std::mutex> one_at_a_time(context_.entries_mutex_of(bucket));
   EntryPages pages(context_.files, bucket);
-  const auto* entry = reinterpret_cast<const format::KeyEntry*>(entries) + (sequence - first);
   for (const SlotPiece& piece : pieces) {
     for (uint64_t i = 0; i < piece.count; ++i) {
-      ENGINE_RACE_RETURN_IF_ERROR(pages.Put(piece.slot + i, *entry++));
+      ENGINE_RACE_RETURN_IF_ERROR(pages.Put(piece.slot + i, *entries++));
     }
   }
   ENGINE_RACE_RETURN_IF_ERROR(pages.Finish());
@@ -213,8 +218,6 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   static_cast<void>(reserved);
 }
 
-// The slots of records [*begin, end). *begin rises to the first one that is not synced: the others
-// are in the logs already, and may be known by their slots alone.
 std::vector<SlotPiece> LogWriter::PiecesOf(uint32_t number, uint64_t* begin, uint64_t end) {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
@@ -226,37 +229,6 @@ std::vector<SlotPiece> LogWriter::PiecesOf(uint32_t number, uint64_t* begin, uin
     next += pieces.back().count;
   }
   return pieces;
-}
-
-Status LogWriter::SecureNext(uint32_t number, uint64_t count, uint64_t* first_secured) {
-  Bucket& bucket = context_.buckets[number];
-  const uint64_t group_records = context_.geometry().values_per_group();
-  const uint64_t begin = bucket.RecordCount();
-  *first_secured = RoundUp(begin, group_records);
-  {
-    const std::lock_guard<std::mutex> lock(bucket.mutex);
-    if (!bucket.table.has_rows()) {
-      *first_secured = std::max(*first_secured, bucket.reserved_value_bytes / kValueBytes);
-    }
-  }
-  // The unsynced records of a group that still fills are written with them.
-  uint64_t group_begin = begin / group_records * group_records;
-  for (const auto& [slot, slot_count] : PiecesOf(number, &group_begin, begin + count)) {
-    const SlotFiles& slots = context_.files.slots;
-    ENGINE_RACE_RETURN_IF_ERROR(slots.Give(number, slot, slot_count));
-    ENGINE_RACE_RETURN_IF_ERROR(slots.ReserveValues(number, slot, slot_count));
-    ENGINE_RACE_RETURN_IF_ERROR(slots.ReserveKeys(number, slot, slot_count));
-  }
-  return Status::Ok();
-}
-
-void LogWriter::GiveBackNext(uint32_t number, uint64_t count, uint64_t first_secured) {
-  const uint64_t end = context_.buckets[number].RecordCount() + count;
-  if (first_secured >= end) return;
-  for (const auto& [slot, slot_count] : PiecesOf(number, &first_secured, end)) {
-    bool supported = false;
-    static_cast<void>(context_.files.slots.PunchValues(number, slot, slot_count, &supported).ok());
-  }
 }
 
 Status LogWriter::FlushLogs() {

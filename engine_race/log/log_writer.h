@@ -39,16 +39,18 @@ class LogWriter {
   Status WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* values);
   Status WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
 
+  // Writes entries to `pieces` of a bucket's slots, which have their place. The other entries of
+  // their pages stay as they are.
+  Status PutKeys(uint32_t bucket, std::span<const SlotPiece> pieces,
+                 const format::KeyEntry* entries);
+
   // Asks for log space for a group and, in steps that grow with the log, for groups after it. Takes
   // the bucket's lock. A refusal is for the write itself to report.
   void ReserveAhead(uint32_t bucket, LaneKind kind, uint64_t group);
 
-  // Gives the next `count` records of a bucket that a batch holds their segments, and reserves log
-  // space for them where the file system can. *first_secured: the space from this record on is new.
-  // kFull, kIOError.
-  Status SecureNext(uint32_t bucket, uint64_t count, uint64_t* first_secured);
-  // Gives back what SecureNext has secured, also where it failed. The bucket keeps its segments.
-  void GiveBackNext(uint32_t bucket, uint64_t count, uint64_t first_secured);
+  // The slots of records [*begin, end). *begin rises to the first one that is not synced: the
+  // others are in the logs already, and may be known by their slots alone.
+  std::vector<SlotPiece> PiecesOf(uint32_t bucket, uint64_t* begin, uint64_t end);
 
   // Flushes every log file written to since its last flush, the table of segments and the rows.
   // Several threads flush many files: the file system and the device join their flushes.
@@ -69,7 +71,6 @@ class LogWriter {
   }
 
  private:
-  std::vector<SlotPiece> PiecesOf(uint32_t bucket, uint64_t* begin, uint64_t end);
   void NoteKeysWritten(uint32_t bucket, uint64_t slot, uint64_t count);
   Status FlushLog(uint32_t number);
   Status PoisonUnlessFlushed(const Status& flushed) noexcept;

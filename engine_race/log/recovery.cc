@@ -105,16 +105,25 @@ Status Recovery::Run() {
 // with the same intents again. They are gone before a doubt ends, so that no later opening counts
 // records that are lost.
 Status Recovery::RedoBatches(std::vector<BucketState>* states) {
-  std::vector<uint32_t> moved;
+  MovedCounts moved;
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(context_.files, states, &moved));
-  return context_.reserve.Write([&] {
-    if (!moved.empty()) ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
-    for (const uint32_t bucket : moved) {
-      ENGINE_RACE_RETURN_IF_ERROR(context_.staging.PublishWord(bucket, format::WordKind::kRecords,
-                                                               (*states)[bucket].record_count));
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] {
+    const Staging& staging = context_.staging;
+    if (!moved.staged.empty() || !moved.logged.empty()) {
+      ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
     }
-    return EraseIntents(context_.files);
-  });
+    for (const uint32_t bucket : moved.staged) {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          staging.PublishWord(bucket, format::WordKind::kRecords, (*states)[bucket].record_count));
+    }
+    for (const uint32_t bucket : moved.logged) {
+      ENGINE_RACE_RETURN_IF_ERROR(staging.WriteCounts(bucket, (*states)[bucket]));
+    }
+    return Status::Ok();
+  }));
+  // A large batch outlives a power loss. So its intent goes when its counts are durable.
+  if (moved.has_large) ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
+  return context_.reserve.Write([&] { return EraseIntents(context_.files); });
 }
 
 // Sets *doubt when staged records that this opening will write to the logs do not verify. Those are
@@ -165,18 +174,8 @@ Status Recovery::RecoverInDoubt(const char* doubt, const JournalReplay& journal,
 
 void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   Bucket& bucket = context_.buckets[index];
-  const bool lanes_ok =
-      !state.damaged &&
-      bucket.values.Init(context_.geometry().values_per_group(), format::kValuePlaces,
-                         state.logged_value_watermark, state.record_count, state.value_places) &&
-      bucket.keys.Init(context_.geometry().keys_per_group(), format::kKeyPlaces,
-                       state.logged_key_watermark, state.record_count, state.key_places);
-  bucket.damaged = !lanes_ok;
+  bucket.damaged = state.damaged || !bucket.Adopt(context_.geometry(), state);
   if (bucket.damaged) return;
-  // Staging::ReadCounts calls other counts damaged.
-  ENGINE_RACE_ASSERT(state.synced_watermark <= state.record_count);
-  bucket.record_count = state.record_count;
-  bucket.synced_watermark = state.synced_watermark;
   AdoptTable(index, state.table);
   bucket.found_clean_at = state.clean_at;
   bucket.staging_verified = state.LoggedKeyCount() == state.record_count &&
@@ -185,7 +184,6 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   bucket.reserved_value_bytes = state.logged_value_watermark * kValueBytes;
   // Relaxed: no other thread has seen the log yet.
   bucket.published_count.store(state.record_count, std::memory_order_relaxed);
-  bucket.published_value_watermark.store(state.LoggedValueCount(), std::memory_order_relaxed);
 }
 
 void Recovery::AdoptTable(uint32_t index, const SlotTable& table) {

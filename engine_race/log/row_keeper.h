@@ -42,10 +42,6 @@ class RowKeeper {
   }
   // Under the bucket's lock: whether there are slots for the next `count` records.
   bool HasRoom(uint32_t bucket, uint64_t count) const;
-  // HasRoom that answers kFull.
-  Status CheckRoomFor(uint32_t bucket, uint64_t count) const {
-    return HasRoom(bucket, count) ? Status::Ok() : RegionFull(bucket);
-  }
   // Under the bucket's lock: gives the next `count` records of a batch their slots. kFull.
   Status MakeRoomFor(uint32_t bucket, uint64_t count);
 

@@ -216,6 +216,13 @@ Status Staging::StreamValue(uint32_t bucket, uint32_t place, uint64_t index, con
                [value](char* to) { StreamPage(value, to); });
 }
 
+Status Staging::ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const {
+  ENGINE_RACE_ASSERT(count <= geometry_.keys_per_group());
+  const std::vector<format::KeyEntry> none(count);
+  return files_.staged_keys.Write(none.data(), count * sizeof(format::KeyEntry),
+                                  geometry_.KeyPlaceOffset(bucket, place));
+}
+
 // Orders the streamed values before the store that counts them.
 void Staging::Fence() { _mm_sfence(); }
 
@@ -324,6 +331,12 @@ Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t p
 Status Staging::WriteLine(uint32_t bucket, const BucketState& state) const {
   const format::BucketCounts line = EncodeCounts(files_.identity.seed_id(), bucket, state);
   return files_.counts.Write(&line, sizeof(line), bucket * sizeof(line));
+}
+
+Status Staging::WriteCounts(uint32_t bucket, const BucketState& state) const {
+  const format::BucketCounts line = EncodeCounts(files_.identity.seed_id(), bucket, state);
+  return files_.counts.Write(&line, WordOffset(0, format::WordKind::kPageCache),
+                             bucket * sizeof(line));
 }
 
 Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,

@@ -83,6 +83,9 @@ class Staging {
   Status StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   Status StageKey(uint32_t bucket, uint32_t place, uint64_t index, const format::KeyEntry& entry);
 
+  // Puts zeros instead of the first `count` entries of a place.
+  Status ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const;
+
   // StageValue for many values in a row. Through the mapping it goes past the caches: the log's
   // write reads the value long after. Fence comes before the records count.
   Status StreamValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
@@ -108,6 +111,8 @@ class Staging {
   }
   // Replaces a bucket's line of counts at once, past the mapping. While nobody else publishes.
   Status WriteLine(uint32_t bucket, const BucketState& state) const;
+  // WriteLine of the words that say where the records are, up to kSynced. Under the bucket's lock.
+  Status WriteCounts(uint32_t bucket, const BucketState& state) const;
 
   // The whole group in a place, for the write to its log: *group points into the mapping, or into
   // what `buffer` holds then. kOutOfMemory, kIOError.

@@ -23,6 +23,27 @@ Status Syncer::Sync() {
   return Status::Ok();
 }
 
+Status Syncer::SyncHeld(std::span<const BatchPart> parts) {
+  const std::lock_guard<std::mutex> lock(sync_mutex_);
+  if (context_.latch.latched()) return context_.latch.status();
+  const auto sync = [&]() -> Status {
+    std::vector<SyncTarget> targets;
+    for (const BatchPart& part : parts) {
+      uint64_t target = context_.buckets[part.bucket].RecordCount();
+      ENGINE_RACE_RETURN_IF_ERROR(SyncBucket(part.bucket, &target));
+      if (target != 0) targets.emplace_back(part.bucket, target);
+    }
+    return targets.empty() ? Status::Ok() : FlushTo(targets);
+  };
+  return context_.reserve.Write(sync, SpaceReserve::kLeftBySync);
+}
+
+Status Syncer::FlushLogs() {
+  const std::lock_guard<std::mutex> lock(sync_mutex_);
+  if (context_.latch.latched()) return context_.latch.status();
+  return context_.reserve.Write([this] { return FlushTo({}); });
+}
+
 // Sync without the groups that still fill: they are not needed, and each would be written in more
 // pieces.
 Status Syncer::SyncLogged() {

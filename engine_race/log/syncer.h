@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "engine_race/base/status.h"
+#include "engine_race/log/batch_plan.h"
 #include "engine_race/log/group_writer.h"
 #include "engine_race/log/journal.h"
 #include "engine_race/log/log_context.h"
@@ -37,6 +38,10 @@ class Syncer {
   // lost staged records; all other buckets are synced.
   Status Sync();
 
+  // Makes all records of buckets that a batch holds durable. As Sync, but any failure ends it.
+  Status SyncHeld(std::span<const BatchPart> parts);
+  // Makes durable what was written to the logs, and counts nothing as synced.
+  Status FlushLogs();
   // Makes durable what the logs hold, in whole groups. It may go through a batch.
   Status SyncLogged();
 

@@ -57,6 +57,7 @@ bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
   const EntryCodec codec(files_.identity.seed_id(), bucket_);
   const auto verifies = [&](const format::KeyEntry& entry) {
     return SlotTable::DecodeAppended(codec, entry, sequence, &found->record) &&
+           !found->record.in_large_batch &&
            files_.identity.geometry.IsIn(bucket_, found->record.key);
   };
   const auto entry_of = [sequence](const Region& page) {

@@ -2,10 +2,11 @@
 //
 // Such a record may lie in the logs, in its staging place or in the commit journal. Its key and its
 // value may lie apart. Any copy may be torn, missing or stale. A copy that verifies is the record:
-// no other counted one has had its sequence number. Logs and journal hold only records that count.
-// Staging also holds records of batches that were never committed. So a staged entry counts below
-// the bucket's count and below the end of what the journal holds of it. The bucket ends at the
-// first number that has no record.
+// no other counted one has had its sequence number. The journal holds only records that count.
+// Logs also hold records of large batches. Those of a committed one are below the synced watermark,
+// so any others count for nothing. Staging also holds records of batches that were never committed.
+// So a staged entry counts below the bucket's count and below the end of what the journal holds of
+// it. The bucket ends at the first number that has no record.
 //
 // One thread. Changes nothing.
 // Owner of its buffers. Invariant: the cut is at the synced watermark or behind it.

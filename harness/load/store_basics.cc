@@ -63,7 +63,6 @@ bool IsStoreFile(const std::string& name) {
                                                        format::kStagingValuesName,
                                                        format::kJournalName,
                                                        format::kBatchesName,
-                                                       format::kLargeBatchName,
                                                        format::kReserveName,
                                                        format::kIndexRootName,
                                                        format::kIndexRootTempName,

@@ -167,7 +167,7 @@ TEST_F(BackupSinceTest, OfAStoreWithoutRoomForItsNote) {
   ExpectNoneGoesOn(0);
 }
 
-// What a large batch has left in part when it ended writing is in no copy.
+// What was written when a failure ended writing may not be what the next opening finds.
 TEST_F(BackupSinceTest, NoneOfAStoreWhoseWritingHasEnded) {
   auto store = OpenStore(source(), TinyOptions());
   Contents contents;

@@ -117,7 +117,7 @@ TEST_F(CheckpointTest, RefusesADirectoryThatHoldsAnything) {
   EXPECT_TRUE(store->Write(KeyOf(1), ValueOf(1, 1)).ok());
 }
 
-// What a large batch has left in part when it ended writing is in no copy.
+// What was written when a failure ended writing may not be what the next opening finds.
 TEST_F(CheckpointTest, NoneOfAStoreWhoseWritingHasEnded) {
   Contents contents;
   auto store = OpenStore(source(), TinyOptions());

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "test/eventually.h"
-#include "test/log/batch_test_util.h"
+#include "test/log/large_batch_test_util.h"
 
 namespace engine_race::test {
 namespace {
@@ -122,9 +122,7 @@ TEST_F(BatchQueueTest, ALargeBatchStallsThoseOfItsOwnBucketsAlone) {
   std::atomic<bool> waited{false};
   std::atomic<bool> passed{false};
   CallWatch commit([&](SystemCall* call) {
-    const bool commits = call->kind == CallKind::kPwrite && call->offset == 0 &&
-                         PathOf(*call).ends_with(format::kLargeBatchName);
-    if (!commits) return call->Proceed();
+    if (!CommitsLargeBatch(*call)) return call->Proceed();
     threads.emplace_back([&] {
       EXPECT_TRUE(log_->Write(BatchIn({1, 2}, 0, 1, 3)).ok());
       EXPECT_TRUE(passed) << "it did not wait";

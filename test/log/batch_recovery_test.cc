@@ -168,7 +168,7 @@ TEST_P(BatchRecoveryTest, CountsThatCannotBeWrittenLeaveADurableBatchToTheNextOp
   }
 }
 
-// A large batch is interrupted in the middle of its second bucket, and the counts of its last one
+// A large batch is interrupted when the counts of its second bucket move, and those of its last one
 // are damaged. Nobody can say how far that bucket has come. It answers kCorruption, and the other
 // buckets get their parts of the batch.
 TEST_P(BatchRecoveryTest, ABucketWithDamagedCountsIsLeftOutOfALargeBatch) {

@@ -79,7 +79,7 @@ uint64_t CheckOf(const format::KeyEntry& entry, uint64_t store_id, uint32_t buck
                   entry.value_hash ^ 0x8ebc6af09c88c6e3);
 }
 
-TEST(EntryCodecTest, BitsAboveTheTombstoneAreZero) {
+TEST(EntryCodecTest, BitsAboveThoseOfTheRecordAreZero) {
   std::mt19937_64 random(16);
   const EntryCodec codec(kStore, 3);
   const KeyRecord record = RandomRecord(&random);
@@ -87,7 +87,7 @@ TEST(EntryCodecTest, BitsAboveTheTombstoneAreZero) {
   EXPECT_EQ(entry.check, CheckOf(entry, kStore, 3, record.slot));
   KeyRecord decoded;
   ASSERT_TRUE(codec.Decode(entry, record.slot, &decoded));
-  for (uint32_t bit = 49; bit < 64; ++bit) {
+  for (uint32_t bit = 50; bit < 64; ++bit) {
     format::KeyEntry other = entry;
     other.word |= uint64_t{1} << bit;
     other.check = CheckOf(other, kStore, 3, record.slot);

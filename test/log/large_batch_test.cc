@@ -3,15 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
-#include <cstddef>
 #include <filesystem>
-#include <fstream>
+#include <map>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine_race/base/checksum.h"
-#include "engine_race/base/round_up.h"
 #include "engine_race/copies/copies.h"
+#include "test/eventually.h"
 #include "test/log/large_batch_test_util.h"
 
 namespace engine_race::test {
@@ -45,10 +49,35 @@ TEST_P(LargeBatchTest, MayHaveAnyNumberOfRecords) {
   const auto log = OpenLog(options_, dir_.path());
   ASSERT_TRUE(log->Write(BatchOverAll(count, 1)).ok());
   EXPECT_EQ(ContentOf(log.get()), ContentOver(count, 1));
-  if (GetParam() == SyncMode::kNone) return;
   for (uint32_t bucket = 0; bucket < 4; ++bucket) {
     EXPECT_EQ(log->SyncedWatermark(bucket), count) << bucket;
   }
+}
+
+// It begins in a group that is staged in part, and ends in one. Others go on behind it.
+TEST_P(LargeBatchTest, LiesBetweenStagedRecords) {
+  Content wanted;
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    const auto append = [&](uint64_t begin, uint64_t count) {
+      for (uint64_t n = begin; n < begin + count; ++n) {
+        for (uint32_t bucket = 0; bucket < 4; ++bucket) {
+          ASSERT_TRUE(log->Append(KeyIn(bucket, n), ValueOf(KeyIn(bucket, n), n).data()).ok());
+          wanted[KeyIn(bucket, n)] = n;
+        }
+      }
+    };
+    for (uint64_t round = 0; round < 3; ++round) {
+      ASSERT_NO_FATAL_FAILURE(append(1000 * round, 1 + round));
+      ASSERT_TRUE(log->Write(BatchOverAll(kTooMany + round, 1 + round)).ok());
+      for (const auto& [key, version] : ContentOver(kTooMany + round, 1 + round)) {
+        wanted[key] = version;
+      }
+      ASSERT_NO_FATAL_FAILURE(append(1000 * round + 500, 7));
+      EXPECT_EQ(ContentOf(log.get()), wanted);
+    }
+  }
+  EXPECT_EQ(ContentIn(dir_.path(), options_), wanted);
 }
 
 // Staging has places for all of its records, and half of the smallest journal has not.
@@ -66,6 +95,7 @@ TEST_P(LargeBatchTest, MayBeLargerThanAHalfOfTheJournal) {
   EXPECT_EQ(std::filesystem::file_size(dir_.Join(format::kJournalName)), kMinJournalBytes);
 }
 
+// At each change of a file, and while the index is told of its records.
 TEST_P(LargeBatchTest, KilledAnywhereItIsThereAsAWholeOrNotAtAll) {
   KillImages images(dir_.path());
   size_t begun = 0;
@@ -77,14 +107,17 @@ TEST_P(LargeBatchTest, KilledAnywhereItIsThereAsAWholeOrNotAtAll) {
     listener.on_append = [&](uint32_t) {
       if (listener.appends.size() % 50 == 1) images.Take();
     };
+    std::mutex mutex;
     uint64_t call_count = 0;
     CallWatch watch([&](SystemCall* call) {
-      if (call->kind == CallKind::kPwrite && PathOf(*call).ends_with(format::kLargeBatchName) &&
-          (call_count++ % 60 == 0 || call->offset == 0)) {
-        begun = images.paths().size() + 1;
-        images.Take();
-      }
-      return call->Proceed();
+      if (call->kind != CallKind::kPwrite) return call->Proceed();
+      const std::lock_guard<std::mutex> lock(mutex);
+      const bool commits = CommitsLargeBatch(*call);
+      // The records come before that.
+      if (commits || (begun == 0 && call_count++ % 5 == 0)) images.Take();
+      const long result = call->Proceed();
+      if (commits) begun = images.paths().size();
+      return result;
     });
     const ScopedHook scope(&watch);
     ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
@@ -92,7 +125,7 @@ TEST_P(LargeBatchTest, KilledAnywhereItIsThereAsAWholeOrNotAtAll) {
     EXPECT_EQ(listener.ended, 1);
     Detach(log.get());
   }
-  EXPECT_GT(begun, 4u);
+  EXPECT_GT(begun, 2u);
   EXPECT_GT(images.paths().size(), begun + 3);
   for (size_t i = 0; i < images.paths().size(); ++i) {
     const std::string& image = images.paths()[i];
@@ -111,46 +144,54 @@ TEST_P(LargeBatchTest, KilledAnywhereItIsThereAsAWholeOrNotAtAll) {
   }
 }
 
-// A second copy of its records would not fit. Each opening goes on where the one before it ended.
-TEST_P(LargeBatchTest, KilledAgainAndAgainItNeedsNoRoomTwice) {
-  options_.bucket_capacity_records = 256;
-  constexpr uint64_t kMost = 240;
+// The openings after that fail to make the counts durable, to begin with.
+TEST_P(LargeBatchTest, KilledAgainAndAgainItStaysCommitted) {
   KillImages images(dir_.path());
-  TellingListener listener;
+  uint64_t store_id = 0;
   {
     const auto log = OpenLog(options_, dir_.path());
+    store_id = log->store_id();
     ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    TellingListener listener;
     Attach(log.get(), &listener);
     listener.on_append = [&](uint32_t) {
-      if (listener.appends.size() % 250 == 0) images.Take();
+      if (listener.appends.size() % kTooMany == 30) images.Take();
     };
-    ASSERT_TRUE(log->Write(BatchOverAll(kMost, 2)).ok());
+    ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
     Detach(log.get());
   }
-  ASSERT_EQ(images.paths().size(), 3u);
-  for (const std::string& image : images.paths()) {
-    // The opening ends while it appends.
-    FailingCalls broken(CallKind::kPwrite, "value_01", EIO);
+  ASSERT_EQ(images.paths().size(), 4u);
+  for (size_t i = 0; i < images.paths().size(); ++i) {
+    const std::string& image = images.paths()[i];
+    if (i % 2 == 1) LosePower(image, store_id);
     {
+      // Also where all counts have moved.
+      FailingCalls broken(CallKind::kFdatasync, format::kStagingCountsName, EIO);
       const ScopedHook scope(&broken);
       std::unique_ptr<BucketLog> log;
       EXPECT_FALSE(BucketLog::Open(options_, image, &log).ok());
+      EXPECT_GT(broken.count, 0);
     }
+    // The intent outlives that, whatever the device has of the counts.
+    LosePower(image, store_id);
     const auto log = OpenLog(options_, image);
     ASSERT_NE(log, nullptr);
-    EXPECT_EQ(ContentOf(log.get()), ContentOver(kMost, 2));
-    EXPECT_LE(log->RecordCount(), 4 * 256u);
+    EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 2));
+    EXPECT_EQ(log->RecordCount(), 4 * (3 + kTooMany));
   }
 }
 
-// Each bucket goes on behind the records that it has, in rows that need not lie behind each other.
-TEST_P(LargeBatchTest, KilledInBucketsWithRowsItGoesOn) {
+// Its rows need not lie behind each other.
+TEST_P(LargeBatchTest, KilledInBucketsWithRowsItIsWhole) {
   options_.bucket_capacity_records = 8 * 256;
   KillImages images(dir_.path());
   TellingListener listener;
   const WriteBatch batch = BatchOverAll(300, 2);
+  uint64_t store_id = 0;
+  bool committed = false;
   {
     const auto log = OpenLog(options_, dir_.path());
+    store_id = log->store_id();
     ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
     for (uint32_t bucket = 0; bucket < 4; ++bucket) {
       ASSERT_TRUE(log->mover().Claim(bucket));
@@ -161,70 +202,68 @@ TEST_P(LargeBatchTest, KilledInBucketsWithRowsItGoesOn) {
     listener.on_append = [&](uint32_t) {
       if (listener.appends.size() % 290 == 0) images.Take();
     };
+    CallWatch watch([&](SystemCall* call) {
+      if (CommitsLargeBatch(*call) && !std::exchange(committed, true)) images.Take();
+      return call->Proceed();
+    });
+    const ScopedHook scope(&watch);
     ASSERT_TRUE(log->Write(batch).ok());
     Detach(log.get());
   }
-  ASSERT_EQ(images.paths().size(), 4u);
-  for (const std::string& image : images.paths()) {
+  ASSERT_EQ(images.paths().size(), 5u);
+  for (size_t i = 0; i < images.paths().size(); ++i) {
+    const std::string& image = images.paths()[i];
+    if (i == 3) LosePower(image, store_id);
     const auto log = OpenLog(options_, image);
     ASSERT_NE(log, nullptr);
-    EXPECT_EQ(ContentOf(log.get()), ContentOver(300, 2));
-    EXPECT_EQ(log->RecordCount(), 12 + batch.size());
+    EXPECT_EQ(ContentOf(log.get()), i == 0 ? ContentOver(3, 1) : ContentOver(300, 2));
+    EXPECT_EQ(log->RecordCount(), 12 + (i == 0 ? 0 : batch.size()));
+    ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 3)).ok());
   }
 }
 
-// A file whose checksums are right, with a key that is none of the store's.
-TEST_P(LargeBatchTest, AKeyThatIsNotOfTheStoreIsRefused) {
-  options_.key_range = KeyRange{0, KeyIn(3, 1000)};
+// What a batch that was not committed has left in the logs stands behind the records that come.
+TEST_P(LargeBatchTest, OneThatWasNotCommittedDoesNotComeBack) {
   KillImages images(dir_.path());
+  uint64_t store_id = 0;
   {
     const auto log = OpenLog(options_, dir_.path());
-    TellingListener listener;
-    Attach(log.get(), &listener);
-    listener.on_append = [&](uint32_t) {
-      if (listener.appends.size() == 1) images.Take();
-    };
+    store_id = log->store_id();
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    CallWatch watch([&](SystemCall* call) {
+      if (CommitsLargeBatch(*call)) images.Take();
+      return call->Proceed();
+    });
+    const ScopedHook scope(&watch);
     ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
-    Detach(log.get());
   }
   ASSERT_EQ(images.paths().size(), 1u);
-  const std::string& image = images.paths().front();
-  const std::string path = image + "/" + format::kLargeBatchName;
-  std::vector<char> bytes(std::filesystem::file_size(path));
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  auto* const header = reinterpret_cast<format::LargeBatchHeader*>(bytes.data());
-  const uint64_t counts_bytes = header->bucket_count * sizeof(format::BatchIntentEntry);
-  char* const entries = bytes.data() + RoundUp(sizeof(*header) + counts_bytes, kIoAlignment);
-  reinterpret_cast<format::LargeBatchEntry*>(entries)->key = ~uint64_t{0};
-  const uint64_t of_header =
-      Hash64(header, offsetof(format::LargeBatchHeader, checksum), format::kLargeBatchMagic);
-  header->checksum =
-      Hash64(header + 1, counts_bytes,
-             Hash64(entries, header->entry_count * sizeof(format::LargeBatchEntry), of_header));
-  file.seekp(0);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  std::unique_ptr<BucketLog> log;
-  EXPECT_EQ(BucketLog::Open(options_, image, &log).code(), Code::kCorruption);
-  VerifyReport report;
-  static_cast<void>(VerifyStore(image, &report, {}));
+  const std::string& image = images.paths()[0];
+  Content wanted = ContentOver(3, 1);
+  {
+    const auto log = OpenLog(options_, image);
+    ASSERT_NE(log, nullptr);
+    for (uint64_t n = 0; n < 5; ++n) {
+      ASSERT_TRUE(log->Append(KeyIn(0, n), ValueOf(KeyIn(0, n), 3).data()).ok());
+      wanted[KeyIn(0, n)] = 3;
+    }
+    ASSERT_TRUE(log->Sync().ok());
+  }
+  LosePower(image, store_id);
+  EXPECT_EQ(ContentIn(image, options_), wanted);
 }
 
-// A loss of power brings its file back, long after it was emptied.
-TEST_P(LargeBatchTest, AnOldOneChangesNoNewerRecord) {
-  const TempDir kept;
-  const std::string path = dir_.Join(format::kLargeBatchName);
+// A loss of power brings its intent back, long after it was cleared.
+TEST_P(LargeBatchTest, AnOldIntentChangesNoNewerRecord) {
   Content wanted = ContentOver(kTooMany, 2);
   uint64_t record_count = 0;
+  uint64_t word = 0;
+  constexpr uint64_t kOffset = format::kLargeIntent * format::kBatchIntentBytes;
   {
     const auto log = OpenLog(options_, dir_.path());
     ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
     CallWatch watch([&](SystemCall* call) {
-      if (call->kind == CallKind::kFtruncate && PathOf(*call) == path && call->length == 0 &&
-          std::filesystem::file_size(path) > 0) {
-        std::filesystem::copy_file(path, kept.Join("batch"));
-      }
+      if (CommitsLargeBatch(*call)) std::memcpy(&word, call->data, sizeof(word));
       return call->Proceed();
     });
     const ScopedHook scope(&watch);
@@ -238,95 +277,158 @@ TEST_P(LargeBatchTest, AnOldOneChangesNoNewerRecord) {
     ASSERT_TRUE(log->Sync().ok());
     record_count = log->RecordCount();
   }
-  std::filesystem::copy_file(kept.Join("batch"), path,
-                             std::filesystem::copy_options::overwrite_existing);
+  ASSERT_NE(word, 0u);
+  Overwrite(dir_.Join(format::kBatchesName), &word, sizeof(word), kOffset);
   const auto log = OpenLog(options_, dir_.path());
   ASSERT_NE(log, nullptr);
   EXPECT_EQ(log->RecordCount(), record_count);
   EXPECT_EQ(ContentOf(log.get()), wanted);
 }
 
-// What the page cache says of an emptied file may not have reached the device.
-TEST_P(LargeBatchTest, AnOpeningMakesDurableThatThereIsNone) {
+// An intent whose checksum is right, of more records than the bucket can have.
+TEST_P(LargeBatchTest, AnIntentThatTheBucketCannotHaveIsDamage) {
+  options_.bucket_capacity_records = 256;
   KillImages images(dir_.path());
-  const auto flushes_file = [](const SystemCall& call) {
-    return (call.kind == CallKind::kFsync || call.kind == CallKind::kFdatasync) &&
-           PathOf(call).ends_with(format::kLargeBatchName);
-  };
+  uint64_t seed = 0;
   {
     const auto log = OpenLog(options_, dir_.path());
+    seed = MixWords(log->store_id() ^ 0x9fb21c651e98df25, 0x165667b19e3779f9);
     CallWatch watch([&](SystemCall* call) {
-      if (flushes_file(*call) && std::filesystem::file_size(PathOf(*call)) == 0) images.Take();
-      return call->Proceed();
+      const bool commits = CommitsLargeBatch(*call);
+      const long result = call->Proceed();
+      if (commits) images.Take();
+      return result;
     });
     const ScopedHook scope(&watch);
     ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
   }
   ASSERT_EQ(images.paths().size(), 1u);
   const std::string& image = images.paths()[0];
-  // The second opening has nothing to do.
-  for (const int wanted_count : {1, 0}) {
-    int flush_count = 0;
+  const std::string path = image + "/" + format::kBatchesName;
+  constexpr uint64_t kOffset = format::kLargeIntent * format::kBatchIntentBytes;
+  const format::BatchIntentEntry entries[] = {{257, 1, 0}, {10, 4, 0}};
+  const uint32_t count = 2;
+  const uint64_t word = Hash64(entries, sizeof(entries), seed + count) | 1;
+  Overwrite(path, &word, sizeof(word), kOffset);
+  Overwrite(path, &count, sizeof(count), kOffset + sizeof(word));
+  Overwrite(path, entries, sizeof(entries), kOffset + 4096);
+  const auto log = OpenLog(options_, image);
+  ASSERT_NE(log, nullptr);
+  EXPECT_TRUE(log->BucketDamaged(1));
+  EXPECT_FALSE(log->BucketDamaged(0));
+}
+
+// The counts are moved once it is committed, whatever becomes of their words.
+TEST_P(LargeBatchTest, CountsThatCannotBeWrittenEndWriting) {
+  {
+    const auto log = OpenLog(options_, dir_.path());
+    ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+    bool committed = false;
     CallWatch watch([&](SystemCall* call) {
-      if (flushes_file(*call)) ++flush_count;
+      committed = committed || CommitsLargeBatch(*call);
+      if (committed && call->kind == CallKind::kPwrite &&
+          PathOf(*call).ends_with(format::kStagingCountsName)) {
+        errno = EIO;
+        return -1L;
+      }
       return call->Proceed();
     });
     const ScopedHook scope(&watch);
-    EXPECT_EQ(ContentIn(image, options_), ContentOver(kTooMany, 2));
-    EXPECT_EQ(flush_count, wanted_count);
-    EXPECT_FALSE(std::filesystem::exists(image + "/" + format::kLargeBatchName));
+    EXPECT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
+    EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 2));
+    EXPECT_EQ(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 3).data()).code(), Code::kIOError);
   }
+  EXPECT_EQ(ContentIn(dir_.path(), options_), ContentOver(kTooMany, 2));
 }
 
-// Records behind a batch that may come back would be lost with it.
-TEST_P(LargeBatchTest, WhereThatFailsTheStoreIsOnlyRead) {
-  { OpenLog(options_, dir_.path()); }
-  std::ofstream(dir_.Join(format::kLargeBatchName)).put('x');
-  FailingCalls broken(CallKind::kFtruncate, format::kLargeBatchName, EIO);
-  const ScopedHook scope(&broken);
-  const auto log = OpenLog(options_, dir_.path());
-  ASSERT_NE(log, nullptr);
-  EXPECT_EQ(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 3).data()).code(), Code::kIOError);
-}
-
-// The machine restarts before the batch is appended as a whole.
-TEST_P(LargeBatchTest, CommittedItOutlivesALossOfPower) {
-  KillImages images(dir_.path());
+// Acknowledged, it outlives a loss of power in every sync mode.
+TEST_P(LargeBatchTest, OutlivesALossOfPower) {
   uint64_t store_id = 0;
   {
     const auto log = OpenLog(options_, dir_.path());
     store_id = log->store_id();
     ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
-    ASSERT_TRUE(log->Sync().ok());
-    TellingListener listener;
-    Attach(log.get(), &listener);
-    listener.on_append = [&](uint32_t) {
-      if (listener.appends.size() == 100) images.Take();
-    };
     ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok());
-    Detach(log.get());
   }
-  ASSERT_EQ(images.paths().size(), 1u);
-  LosePower(images.paths()[0], store_id);
-  EXPECT_EQ(ContentIn(images.paths()[0], options_), ContentOver(kTooMany, 2));
+  LosePower(dir_.path(), store_id);
+  EXPECT_EQ(ContentIn(dir_.path(), options_), ContentOver(kTooMany, 2));
 }
 
-// Once it is committed, a later record may not come before what is left of it.
-TEST_P(LargeBatchTest, RefusedMemoryInItsMiddleEndsAllWrites) {
+// Refused before anything commits it, it leaves nothing.
+TEST_P(LargeBatchTest, RefusedMemoryLeavesNothingOfIt) {
+  const auto log = OpenLog(options_, dir_.path());
+  TellingListener listener;
+  Attach(log.get(), &listener);
+  int calls = 0;
+  listener.on_prepare = [&](uint32_t) -> Status {
+    if (++calls == 3) throw std::bad_alloc();
+    return Status::Ok();
+  };
+  EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kOutOfMemory);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(log->RecordCount(), 0u);
+  ASSERT_TRUE(log->Write(BatchOverAll(kTooMany, 3)).ok());
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 3));
+  Detach(log.get());
+}
+
+// A reader of a staged record keeps its place. The batch waits for it, and nobody else does.
+TEST_P(LargeBatchTest, WaitsForReadersOfStagedRecords) {
+  const auto log = OpenLog(options_, dir_.path());
+  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+  std::atomic<bool> committed{false};
+  std::thread writer;
+  CallWatch watch([&](SystemCall* call) {
+    if (CommitsLargeBatch(*call)) committed = true;
+    if (call->kind == CallKind::kPread && !writer.joinable() &&
+        PathOf(*call).ends_with(format::kStagingValuesName)) {
+      writer = std::thread([&] { EXPECT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok()); });
+      EXPECT_TRUE(Eventually([&] { return log->SyncedWatermark(0) == 3; }));
+      EXPECT_FALSE(committed);
+    }
+    return call->Proceed();
+  });
   {
-    const auto log = OpenLog(options_, dir_.path());
-    TellingListener listener;
-    Attach(log.get(), &listener);
-    int calls = 0;
-    listener.on_prepare = [&](uint32_t) -> Status {
-      if (++calls == 20) throw std::bad_alloc();
-      return Status::Ok();
-    };
-    EXPECT_EQ(log->Write(BatchOverAll(kTooMany, 2)).code(), Code::kIOError);
-    EXPECT_EQ(log->Append(KeyIn(0, 0), ValueOf(KeyIn(0, 0), 3).data()).code(), Code::kIOError);
-    Detach(log.get());
+    const ScopedHook scope(&watch);
+    EXPECT_EQ(ReadSlot(*log, 0, 2), ValueOf(KeyIn(0, 2), 1));
+    ASSERT_TRUE(writer.joinable());
+    writer.join();
   }
-  EXPECT_EQ(ContentIn(dir_.path(), options_), ContentOver(kTooMany, 2));
+  EXPECT_TRUE(committed);
+  EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 2));
+}
+
+// What reclaim is told of: groups that the batch has filled, each once.
+class CountingGroups : public KeyGroupListener {
+ public:
+  void OnKeyGroup(uint32_t bucket, std::span<const format::KeyEntry> entries,
+                  uint64_t record_count) noexcept override {
+    const std::lock_guard<std::mutex> lock(mutex);
+    groups[bucket].push_back(record_count);
+    for (const format::KeyEntry& entry : entries) keys[bucket] += entry.check != 0 ? 1 : 0;
+  }
+
+  std::mutex mutex;
+  std::map<uint32_t, std::vector<uint64_t>> groups;
+  std::map<uint32_t, uint64_t> keys;
+};
+
+TEST_P(LargeBatchTest, TellsReclaimOfFilledGroups) {
+  const auto log = OpenLog(options_, dir_.path());
+  CountingGroups listener;
+  log->set_key_group_listener(&listener);
+  const uint64_t group = log->geometry().keys_per_group();
+  ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
+  ASSERT_TRUE(log->Write(BatchOverAll(2 * group, 2)).ok());
+  EXPECT_EQ(listener.groups[0], (std::vector<uint64_t>{group, 2 * group}));
+  EXPECT_EQ(listener.keys[0], 2 * group - 3);
+  for (uint64_t n = 0; n + 3 < group; ++n) {
+    ASSERT_TRUE(log->Append(KeyIn(0, n), ValueOf(KeyIn(0, n), 3).data()).ok());
+  }
+  EXPECT_EQ(listener.groups[0].size(), 3u);
+  // Of the last group's first three nothing is staged.
+  EXPECT_EQ(listener.keys[0], 3 * group - 6);
+  log->set_key_group_listener(nullptr);
 }
 
 }  // namespace

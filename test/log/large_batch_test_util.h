@@ -5,13 +5,27 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 
+#include "engine_race/log/batch_format.h"
 #include "test/log/batch_test_util.h"
 
 namespace engine_race::test {
 
 // More groups of a bucket than there are places.
 inline constexpr uint64_t kTooMany = 60;
+
+// Whether the call stores the commit word of a large batch, or clears it.
+inline bool StoresLargeCommit(const SystemCall& call) {
+  return call.kind == CallKind::kPwrite && call.size == sizeof(uint64_t) &&
+         call.offset == format::kLargeIntent * format::kBatchIntentBytes &&
+         PathOf(call).ends_with(format::kBatchesName);
+}
+inline bool CommitsLargeBatch(const SystemCall& call) {
+  uint64_t word = 0;
+  if (StoresLargeCommit(call)) std::memcpy(&word, call.data, sizeof(word));
+  return word != 0;
+}
 
 class LargeBatchTest : public ::testing::TestWithParam<SyncMode> {
  protected:

@@ -16,13 +16,6 @@ namespace {
 
 constexpr uint32_t kMaxLosses = 3;
 
-// Whether a large batch was interrupted, and is appended by the next opening.
-bool HasLargeBatch(const std::string& dir) {
-  std::error_code no_file;
-  const uint64_t bytes = std::filesystem::file_size(dir + "/" + format::kLargeBatchName, no_file);
-  return !no_file && bytes > 0;
-}
-
 // Whether the store's manifest names its file of rows.
 bool HasRows(const std::string& dir) {
   std::ifstream manifest(dir + "/" + format::kManifestName, std::ios::binary);
@@ -106,7 +99,7 @@ bool PowerRun::Live(State state) {
     if (!flushes_may_fail_ || phase.failing_flush == 0 || flushes_left-- != 1) return false;
     // The index on disk is derived: the store does without it.
     const std::string file = name.substr(name.rfind('/') + 1);
-    if (file == format::kManifestTempName || file == format::kLargeBatchName) {
+    if (file == format::kManifestTempName) {
       harmless_flush_failed_ = true;
       return true;
     }
@@ -201,7 +194,6 @@ bool PowerRun::Open(const std::string& dir, const Options& options) {
 
 // Opens a state that a loss of power has left.
 bool PowerRun::OpenState(const State& state, const Options& options) {
-  large_batch_waits_ = HasLargeBatch(state.dir);
   if (!Chance(&random_, 0.15)) return Open(state.dir, options);
   uint64_t foretold = 0;
   if (!Verify(state.dir, &foretold) || !Open(state.dir, options)) return false;
@@ -239,10 +231,6 @@ bool PowerRun::JudgeState(const State& state, std::shared_ptr<WriteHistory>* nex
   if (!ReadAll(&seen)) return false;
   *next = std::make_shared<WriteHistory>(names_);
   WriteHistory::Outcome outcome = state.history->Judge(state.bounds, seen, next->get());
-  if (large_batch_waits_) {
-    (*next)->AllowAgain(kMaxBatchWrites);
-    outcome.most_records += kMaxBatchWrites * names_.bucket_count;
-  }
   if (!outcome.good) return Fail(outcome.complaint);
   // Keys that Range has not must not be read either.
   for (int i = 0; i < 8; ++i) {
@@ -335,7 +323,6 @@ bool PowerRun::ReopenAfterFailure(const std::string& dir, const Options& options
     fixed_bounds_ = {history_->Durable(), history_->Begun()};
     bounds_are_fixed_ = true;
   }
-  large_batch_waits_ = HasLargeBatch(dir);
   if (!Open(dir, options) || !JudgeState(state, &next)) {
     complaint_ += "\nin the opening after a failed flush";
     return false;

@@ -125,8 +125,6 @@ class PowerRun {
   LossBounds fixed_bounds_;  // of a history that nothing is added to yet
   bool bounds_are_fixed_ = false;
   Random take_random_;
-  // The state that is opened has a large batch that was interrupted.
-  bool large_batch_waits_ = false;
   bool take_in_opening_ = false;
   bool take_in_compact_ = false;
   uint32_t compacting_count_ = 0;  // threads

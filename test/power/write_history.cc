@@ -84,13 +84,6 @@ Contents WriteHistory::Whole() const {
   return whole;
 }
 
-void WriteHistory::AllowAgain(uint64_t record_count) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (uint32_t i = 0; i < lanes_.size(); i += LaneNames::kThreadCount) {
-    lanes_[i].most_base_records += record_count;
-  }
-}
-
 uint64_t WriteHistory::RecordCount(uint32_t bucket) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   uint64_t count = 0;

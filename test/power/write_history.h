@@ -59,8 +59,6 @@ class WriteHistory {
 
   // The content of the store with nothing lost. No write may be under way.
   Contents Whole() const;
-  // An opening may have appended `record_count` records of each bucket again.
-  void AllowAgain(uint64_t record_count);
   // Writes to a bucket at most, those before this history included.
   uint64_t RecordCount(uint32_t bucket) const;
 
