@@ -147,8 +147,8 @@ class BucketLog {
     return engine_race::TakeCut(&context_, record_counts, tables);
   }
 
-  // Ok, or the failure that has ended writing. A copy of the open store asks once its view or cut
-  // is taken, and before it is finished: what is not durable then may never be.
+  // Ok, or the failure that has ended writing. A record that was copied may never be durable then.
+  // So a copy of the open store asks once its view or cut is taken, and before it is finished.
   Status CheckWritable() const;
 
   // Whether the store has noted that backup: see NoteBackup.

@@ -1,10 +1,10 @@
 // Key entries that say everything about their records and check themselves, and the checked words
 // of the counts.
 //
-// An entry has the key, the sequence number, whether the record is a tombstone and whether it came
-// with a large batch, the whole hash of its value, and a check. The check is a hash of all the
-// others, seeded with store, bucket and position: see SlotTable. So an entry with a damaged bit is
-// refused, and so is one that lies in another place.
+// An entry has the key, the sequence number, two bits, the whole hash of its value, and a check.
+// The bits say whether the record is a tombstone, and whether it came with a large batch. The check
+// is a hash of all the others, seeded with store, bucket and position: see SlotTable. So an entry
+// with a damaged bit is refused, and so is one that lies in another place.
 //
 // A value is verified with its entry by all 64 bits of its hash. The index keeps 28 of them.
 //

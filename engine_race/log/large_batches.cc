@@ -77,8 +77,8 @@ Status LargeBatches::WriteHeld(BatchPlan* plan, bool* may_be_committed) {
   if (written.ok()) written = syncer_.FlushLogs();
   if (written.ok()) written = Commit(*plan, may_be_committed);
   if (!written.ok()) {
-    if (!*may_be_committed) Discard(*plan);
     context_.latch.LatchIfLasting(written);
+    if (!*may_be_committed && CanBeTriedAgain(written)) Discard(*plan);
     return written;
   }
   CountAll(plan);

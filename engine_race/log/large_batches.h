@@ -4,7 +4,7 @@
 // to their slots in the logs, past the counts, where they are nothing yet, and are flushed. A full
 // disk refuses the batch there. Then one intent with the new counts, flushed too, commits all of it
 // (batch_intents.h). The counts and the synced watermarks follow. So a large batch is durable in
-// every sync mode, and is there as a whole or not at all after any kill and any power loss.
+// every sync mode. After any kill and any power loss it is there as a whole or not at all.
 //
 // The entries of its records say that they came with a large batch. Recovery takes no such record
 // from behind a synced watermark. So what a batch that was not committed has left in the logs never

@@ -22,6 +22,7 @@ KeyRecord RandomRecord(std::mt19937_64* random) {
   record.sequence = (*random)() % kSequenceEnd;
   record.slot = static_cast<uint32_t>((*random)() % kMaxBucketRecords);
   record.tombstone = (*random)() % 4 == 0;
+  record.in_large_batch = (*random)() % 4 == 0;
   record.value_hash = record.tombstone ? 0 : (*random)();
   return record;
 }
@@ -33,6 +34,7 @@ void ExpectRoundTrip(const EntryCodec& codec, const KeyRecord& record) {
   EXPECT_EQ(decoded.sequence, record.sequence);
   EXPECT_EQ(decoded.value_hash, record.value_hash);
   EXPECT_EQ(decoded.tombstone, record.tombstone);
+  EXPECT_EQ(decoded.in_large_batch, record.in_large_batch);
 }
 
 TEST(EntryCodecTest, DecodesWhatItEncoded) {
@@ -68,6 +70,8 @@ TEST(EntryCodecTest, AnEntrySaysEverythingPlainly) {
   const format::KeyEntry deletion = codec.Encode({.key = 21, .sequence = 7, .tombstone = true}, 4);
   EXPECT_EQ(deletion.word, kSequenceEnd + 7);
   EXPECT_EQ(deletion.value_hash, 0u);
+  const format::KeyEntry in_batch = codec.Encode({.sequence = 7, .in_large_batch = true}, 4);
+  EXPECT_EQ(in_batch.word, 2 * kSequenceEnd + 7);
 }
 
 // The check, as docs/format.md says it.
