@@ -63,13 +63,13 @@ class Store {
   Status Delete(std::string_view key);
 
   // Writes all records of a batch or none; later entries of a key win. Once Ok, all of them outlive
-  // the process, and in a durable sync mode a power loss. A kill at any moment leaves all records
-  // or none. So does a power loss in a durable sync mode, or if a Sync begins during the call.
-  // Every later read sees all records. A read that runs beside the call may see a part of them;
-  // snapshots and iterators never do. The codes of Write, and kInvalidArgument for 2^32 records or
-  // more. A batch of one record is a Write. After another failure no read sees any record of the
-  // batch. If the failure ended writing for good, reopening the store may bring all records. If the
-  // batch did not fit into staging, reads may see a part of it until the store is reopened.
+  // the process. They outlive a power loss in a durable sync mode, and if the batch is a large one
+  // (docs/using.md). A kill at any moment leaves all records or none. So does a power loss in these
+  // cases, or if a Sync begins during the call. Every later read sees all records. A read that runs
+  // beside the call may see a part of them; snapshots and iterators never do. The codes of Write,
+  // and kInvalidArgument for 2^32 records or more. A batch of one record is a Write. After another
+  // failure no read sees any record of the batch. If the failure ended writing for good, reopening
+  // the store may bring all records.
   Status Write(const WriteBatch& batch);
 
   // On failure *value is left as it was.

@@ -36,8 +36,8 @@ using MakeViewSinkFn = std::function<Status(std::unique_ptr<ViewSink>* sink)>;
 
 // Visits what a view of `version` shows. The values in memory take a sixteenth of the store's
 // budget, 64 MiB at most. `on_progress` may be empty. kCorruption when a record is damaged or may
-// be missing; else the first failure. A store whose writing has ended is kIOError, because the view
-// may show a part of a batch then.
+// be missing; else the first failure. A store whose writing has ended is kIOError: a record that
+// the view shows may never be durable.
 Status WalkView(const BucketLog& log, const Index& index, uint64_t version,
                 uint64_t memory_budget_bytes, const ProgressFn& on_progress,
                 const MakeViewSinkFn& make_sink);

@@ -42,7 +42,8 @@ class AppendListener {
   // for EndBatch.
   virtual void BeginBatch() noexcept {}
   virtual void EndBatch() noexcept {}
-  // Called once the record is staged and counted, before the write is acknowledged.
+  // Called once the record is staged, or in the logs, and counted, before the write is
+  // acknowledged.
   virtual void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept = 0;
   // Called for a record that was moved to another slot. It is still the newest of its key.
   virtual void OnMove(uint32_t bucket, const KeyRecord& record) noexcept {

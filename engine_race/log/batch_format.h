@@ -9,10 +9,11 @@
 namespace engine_race::format {
 
 // Which counts a batch is to move. The commit word is stored last, and cleared when all counts have
-// moved. The entries lie kIoAlignment behind the beginning of their intent.
+// moved.
 struct BatchIntent {
-  // 0: none. Else the Hash64 of the entries, its lowest bit set. Its seed is a hash of store id and
-  // page cache, plus entry_count; that of a large batch is of the store id alone.
+  // 0: none. Else the Hash64 of the entries, its lowest bit set. Its seed is entry_count plus a
+  // hash of store id and page cache. For a large batch it is entry_count plus a hash of the store
+  // id.
   uint64_t commit;
   uint32_t entry_count;
   uint32_t reserved0;     // zero
@@ -25,13 +26,15 @@ struct BatchIntentEntry {
   uint32_t reserved;  // zero
 };
 static_assert(sizeof(BatchIntentEntry) == 16);
+// Where the entries of an intent begin.
+inline constexpr uint64_t kBatchEntriesOffset = 4096;
 
 // Intents of batches whose records are all staged. They count only in the page cache that they
-// name: nothing of them is ever flushed.
+// name: nothing relies on a flush of them.
 inline constexpr uint32_t kBatchIntents = 8;
 inline constexpr uint32_t kBatchIntentEntries = 4096;
 inline constexpr uint64_t kBatchIntentBytes =
-    4096 + uint64_t{kBatchIntentEntries} * sizeof(BatchIntentEntry);
+    kBatchEntriesOffset + uint64_t{kBatchIntentEntries} * sizeof(BatchIntentEntry);
 
 // Behind them, the intent of a large batch: its records are in the logs, durably, before it is
 // stored and flushed. It may have an entry for each bucket of the store.

@@ -34,8 +34,7 @@ BatchHolds::~BatchHolds() {
   }
 }
 
-Status BatchHolds::HoldAll(bool places, bool* too_large) {
-  *too_large = false;
+Status BatchHolds::HoldAll(bool* too_large) {
   const std::span<BatchPart> parts = plan_.parts();
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i + kBucketsAhead < parts.size()) {
@@ -48,8 +47,8 @@ Status BatchHolds::HoldAll(bool places, bool* too_large) {
     }
     ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
     std::unique_lock<std::mutex> lock(bucket.mutex);
-    ENGINE_RACE_RETURN_IF_ERROR(Hold(&part, &lock, /*unclaimed=*/!places));
-    if (!places) {
+    ENGINE_RACE_RETURN_IF_ERROR(Hold(&part, &lock, /*unclaimed=*/too_large == nullptr));
+    if (too_large == nullptr) {
       ENGINE_RACE_RETURN_IF_ERROR(PrepareListener(part));
       continue;
     }
@@ -117,7 +116,7 @@ Status BatchHolds::TakePlaces(BatchPart* part, std::unique_lock<std::mutex>* loc
     bucket.written.wait(*lock);
   }
   ENGINE_RACE_RETURN_IF_ERROR(PrepareListener(*part));
-  const uint64_t end = part->first_sequence + part->size();
+  const uint64_t end = part->end_sequence();
   for (Lane* lane : {&bucket.values, &bucket.keys}) {
     for (uint64_t slot = NextGroup(*lane, part->first_sequence); slot < end;
          slot += lane->group_records()) {
@@ -156,7 +155,7 @@ Status BatchHolds::ReservePlaces(LaneKind kind, const BatchPart& part, bool* mus
 void BatchHolds::GiveBack(const BatchPart& part) {
   Bucket& bucket = context_.buckets[part.bucket];
   ENGINE_RACE_ASSERT(bucket.record_count == part.first_sequence);
-  const uint64_t end = part.first_sequence + part.size();
+  const uint64_t end = part.end_sequence();
   for (Lane* lane : {&bucket.values, &bucket.keys}) {
     for (uint64_t slot = NextGroup(*lane, part.first_sequence); slot < end;
          slot += lane->group_records()) {

@@ -29,10 +29,11 @@ class BatchHolds {
   ~BatchHolds();
 
   // Holds all buckets of the plan: their next records have slots, and their listeners have made
-  // room. With `places` each part also gets the places of its slots, and waits for them. Without,
-  // it waits until no thread cleans the buckets. *too_large: not done, a bucket can never have
-  // places for all its records. kFull, kIOError, kCorruption, and what a listener's Prepare says.
-  Status HoldAll(bool places, bool* too_large);
+  // room. Each part also gets the places of its records, and waits for them. *too_large: not done,
+  // a bucket can never have places for all its records. Null is for a large batch: it takes no
+  // places, and waits until no thread cleans the buckets. kFull, kIOError, kCorruption, and what a
+  // listener's Prepare says.
+  Status HoldAll(bool* too_large);
 
  private:
   Status Hold(BatchPart* part, std::unique_lock<std::mutex>* lock, bool unclaimed);

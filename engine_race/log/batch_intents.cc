@@ -22,8 +22,8 @@ namespace {
 
 // Of the intents of staged records, which come first in the file.
 constexpr uint64_t kStagedBytes = format::kBatchIntents * format::kBatchIntentBytes;
-constexpr uint64_t kEntriesOffset = kIoAlignment;
-static_assert(kStagedBytes % kIoAlignment == 0 && sizeof(format::BatchIntent) <= kEntriesOffset);
+static_assert(kStagedBytes % kIoAlignment == 0 && format::kBatchEntriesOffset % kIoAlignment == 0 &&
+              sizeof(format::BatchIntent) <= format::kBatchEntriesOffset);
 
 uint64_t OffsetOf(uint32_t intent) { return intent * format::kBatchIntentBytes; }
 
@@ -33,7 +33,7 @@ uint64_t MostEntries(const StoreFiles& files, uint32_t intent) {
 }
 
 uint64_t FileBytes(const StoreFiles& files) {
-  return OffsetOf(format::kLargeIntent) + kEntriesOffset +
+  return OffsetOf(format::kLargeIntent) + format::kBatchEntriesOffset +
          RoundUp(MostEntries(files, format::kLargeIntent) * sizeof(format::BatchIntentEntry),
                  kIoAlignment);
 }
@@ -83,7 +83,7 @@ Status ReadIntent(const StoreFiles& files, const io::File& file, uint32_t intent
   if (header.commit == 0 || header.entry_count > MostEntries(files, intent)) return Status::Ok();
   entries->resize(header.entry_count);
   ENGINE_RACE_RETURN_IF_ERROR(file.Read(entries->data(), entries->size() * sizeof(entries->front()),
-                                        OffsetOf(intent) + kEntriesOffset));
+                                        OffsetOf(intent) + format::kBatchEntriesOffset));
   *committed = std::any_of(seeds.begin(), seeds.end(), [&](uint64_t seed) {
     return header.commit == CommitWord(seed, *entries);
   });
@@ -156,14 +156,15 @@ void BatchIntents::GiveBack(uint32_t intent) {
 }
 
 Status BatchIntents::Store(uint64_t offset, const void* bytes, size_t size) {
-  if (mapping_.data() == nullptr) return file_.Write(bytes, size, offset);
+  // The intent of a large batch lies behind the mapping.
+  if (offset >= mapping_.size()) return file_.Write(bytes, size, offset);
   std::memcpy(mapping_.data() + offset, bytes, size);
   return Status::Ok();
 }
 
 Status BatchIntents::StoreWord(uint64_t offset, uint64_t word) {
   // The kernel copies an aligned word as one.
-  if (mapping_.data() == nullptr) return file_.Write(&word, sizeof(word), offset);
+  if (offset >= mapping_.size()) return file_.Write(&word, sizeof(word), offset);
   // Release pairs with the next opening's read of the file: an opening that sees the commit word
   // sees the entries, and one that sees it cleared sees the counts.
   std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(mapping_.data() + offset))
@@ -172,13 +173,17 @@ Status BatchIntents::StoreWord(uint64_t offset, uint64_t word) {
 }
 
 Status BatchIntents::Commit(uint32_t intent, std::span<const format::BatchIntentEntry> entries) {
-  ENGINE_RACE_ASSERT(entries.size() <= format::kBatchIntentEntries);
+  const bool is_large = intent == format::kLargeIntent;
   const uint64_t offset = OffsetOf(intent);
+  ENGINE_RACE_ASSERT(offset + format::kBatchEntriesOffset + entries.size_bytes() <=
+                     (is_large ? file_bytes_ : OffsetOf(intent + 1)));
   const auto count = static_cast<uint32_t>(entries.size());
-  ENGINE_RACE_RETURN_IF_ERROR(Store(offset + kEntriesOffset, entries.data(), entries.size_bytes()));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Store(offset + format::kBatchEntriesOffset, entries.data(), entries.size_bytes()));
   ENGINE_RACE_RETURN_IF_ERROR(
       Store(offset + offsetof(format::BatchIntent, entry_count), &count, sizeof(count)));
-  return StoreWord(offset + offsetof(format::BatchIntent, commit), CommitWord(seed_, entries));
+  return StoreWord(offset + offsetof(format::BatchIntent, commit),
+                   CommitWord(is_large ? large_seed_ : seed_, entries));
 }
 
 Status BatchIntents::Clear(uint32_t intent) {
@@ -193,21 +198,6 @@ Status BatchIntents::SecureLarge() {
   ENGINE_RACE_RETURN_IF_ERROR(sys::Fsync(dir_fd_));
   large_secured_ = true;
   return Status::Ok();
-}
-
-Status BatchIntents::CommitLarge(std::span<const format::BatchIntentEntry> entries) {
-  const uint64_t offset = OffsetOf(format::kLargeIntent);
-  const auto count = static_cast<uint32_t>(entries.size());
-  ENGINE_RACE_ASSERT(offset + kEntriesOffset + entries.size_bytes() <= file_bytes_);
-  ENGINE_RACE_RETURN_IF_ERROR(
-      file_.Write(entries.data(), entries.size_bytes(), offset + kEntriesOffset));
-  ENGINE_RACE_RETURN_IF_ERROR(
-      file_.Write(&count, sizeof(count), offset + offsetof(format::BatchIntent, entry_count)));
-  return WriteWord(format::kLargeIntent, CommitWord(large_seed_, entries));
-}
-
-Status BatchIntents::WriteWord(uint32_t intent, uint64_t word) {
-  return file_.Write(&word, sizeof(word), OffsetOf(intent) + offsetof(format::BatchIntent, commit));
 }
 
 Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states, MovedCounts* moved) {

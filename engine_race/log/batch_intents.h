@@ -5,14 +5,14 @@
 // one by one, and the intent is cleared. An opening that finds a committed intent moves the counts
 // itself; without one the records count for nothing.
 //
-// The intent of staged records is never flushed: it names the page cache in which it was stored. In
-// another one its records may be lost. Recovery then looks for them one by one, as for all others
-// below the counts. The intent of a large batch, whose records are in the logs durably, is flushed.
-// It counts in every page cache. Cleared, it may come back with a power loss. By then its counts
-// have moved, durably, so it changes nothing.
+// Nothing relies on a flush of an intent of staged records: it names the page cache in which it was
+// stored. In another one its records may be lost. Recovery then looks for them one by one, as for
+// all others below the counts. The intent of a large batch, whose records are in the logs durably,
+// is flushed. It counts in every page cache. Cleared, it may come back with a power loss. By then
+// its counts have moved, durably, so it changes nothing.
 //
-// Like staging, the file is stored into through a mapping, or written where stagings are. The
-// intent of a large batch is always written.
+// Like staging, the intents of staged records are stored through a mapping, or written where
+// staging is. The intent of a large batch is always written.
 //
 // Thread safety: every call from any thread, one large batch at a time. An intent belongs to the
 // thread that claimed it.
@@ -49,23 +49,19 @@ class BatchIntents {
   void GiveBack(uint32_t intent);
   // After a failure the holder's intent is kept for the next opening, and no other one is claimed.
   void EndClaims();
-  // At most format::kBatchIntentEntries. From Ok on the counts will move. After kFull nothing was
+  // At most format::kBatchIntentEntries, or an entry a bucket for format::kLargeIntent. From Ok on
+  // the counts will move; those of a large batch once file() is flushed. After kFull nothing was
   // committed; after any other failure nobody knows.
   Status Commit(uint32_t intent, std::span<const format::BatchIntentEntry> entries);
   // All counts have moved. After a failure they would be moved to the same values again.
   Status Clear(uint32_t intent);
 
-  // Makes sure of the space and of the name of the intent of a large batch, durably. kFull.
+  // Reserves the space of the intent of a large batch, and syncs the file and its name. Once in an
+  // opening. kFull, kIOError.
   Status SecureLarge();
-  // Commits a large batch, once file() is flushed. An entry for each bucket at most. After kFull
-  // nothing was committed; after any other failure nobody knows.
-  Status CommitLarge(std::span<const format::BatchIntentEntry> entries);
-  // All counts have moved, durably.
-  Status ClearLarge() { return WriteWord(format::kLargeIntent, 0); }
   const io::File& file() const { return file_; }
 
  private:
-  Status WriteWord(uint32_t intent, uint64_t word);
   Status Store(uint64_t offset, const void* bytes, size_t size);
   Status StoreWord(uint64_t offset, uint64_t word);
 
@@ -88,7 +84,8 @@ class BatchIntents {
 struct MovedCounts {
   std::vector<uint32_t> staged;  // whose new records are staged
   std::vector<uint32_t> logged;  // whose records are in the logs, durably
-  bool has_large = false;        // a large batch is committed; perhaps its counts have moved
+  // A large batch is committed. Its counts may have moved already, and not durably.
+  bool has_large = false;
 };
 // Moves the counts that committed intents name, in `states` alone. Intents of staged records count
 // if they are of the present page cache or of one that `states` name.

@@ -35,4 +35,10 @@ KeyRecord BatchPlan::RecordOf(const BatchPart& part, uint32_t item) const {
   return made;
 }
 
+void BatchPlan::FillCounts(std::vector<format::BatchIntentEntry>* counts) const {
+  counts->clear();
+  counts->reserve(parts_.size());
+  for (const BatchPart& part : parts_) counts->push_back({part.end_sequence(), part.bucket, 0});
+}
+
 }  // namespace engine_race

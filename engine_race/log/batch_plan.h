@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine_race/base/write_batch.h"
+#include "engine_race/log/batch_format.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/geometry.h"
 
@@ -24,9 +25,9 @@ struct BatchPart {
   // Set while the batch holds the bucket. The listener is the bucket's; null when it has none.
   bool held = false;
   AppendListener* listener = nullptr;
-  // Set once the records have places, which the places words name.
-  bool placed = false;
   uint64_t first_sequence = 0;
+  // Set once the records have places, which the places words name. Not in a large batch.
+  bool placed = false;
   uint32_t value_places = 0;
   uint32_t key_places = 0;
   // Whether a full group waits to be written to its log.
@@ -34,6 +35,7 @@ struct BatchPart {
 
   uint32_t size() const { return end - begin; }
   uint64_t SequenceOf(uint32_t item) const { return first_sequence + (item - begin); }
+  uint64_t end_sequence() const { return first_sequence + size(); }
 };
 
 class BatchPlan {
@@ -53,6 +55,8 @@ class BatchPlan {
   }
   // The item of a part as its bucket is to have it, without its slot.
   KeyRecord RecordOf(const BatchPart& part, uint32_t item) const;
+  // The counts that the held buckets are to have, for an intent.
+  void FillCounts(std::vector<format::BatchIntentEntry>* counts) const;
 
  private:
   std::span<const WriteBatch::Record> records_;

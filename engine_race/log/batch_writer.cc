@@ -7,6 +7,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/log/append_listener.h"
+#include "engine_race/log/batch_holds.h"
 #include "engine_race/log/entry_codec.h"
 
 namespace engine_race {
@@ -25,6 +26,15 @@ bool ChainFits(const Journal& journal, std::span<const WriteBatch::Record> recor
 }
 
 }  // namespace
+
+void TellOfRecords(const BatchPlan& plan, const BatchPart& part, const SlotTable& table) noexcept {
+  if (part.listener == nullptr) return;
+  for (uint32_t item = part.begin; item < part.end; ++item) {
+    KeyRecord record = plan.RecordOf(part, item);
+    record.slot = static_cast<uint32_t>(table.SlotOf(record.sequence));
+    part.listener->OnAppend(part.bucket, record);
+  }
+}
 
 Status BatchWriter::Write(std::span<const WriteBatch::Record> records, Journal* journal,
                           bool* too_large) {
@@ -65,7 +75,7 @@ Status BatchWriter::EnsureReady() {
 Status BatchWriter::WriteStaged(BatchScratch* scratch, Journal* journal, bool* too_large) {
   {
     BatchHolds holds(&context_, &groups_, &scratch->plan);
-    ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(/*places=*/true, too_large));
+    ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(too_large));
     if (*too_large) return Status::Ok();
     // What takes space comes first: a full disk refuses the batch before anything commits it.
     Status staged = StageAll(scratch->plan);
@@ -200,10 +210,7 @@ Status BatchWriter::Publish(BatchScratch* scratch, bool committed) {
 Status BatchWriter::CommitIntent(BatchScratch* scratch, uint32_t intent) {
   bool ended = false;
   Status committed = Guarded([&] {
-    scratch->entries.clear();
-    for (const BatchPart& part : scratch->plan.parts()) {
-      scratch->entries.push_back({part.first_sequence + part.size(), part.bucket, 0});
-    }
+    scratch->plan.FillCounts(&scratch->entries);
     Status stored = intents_.Commit(intent, scratch->entries);
     ended = true;
     return stored;
@@ -218,7 +225,7 @@ Status BatchWriter::CommitIntent(BatchScratch* scratch, uint32_t intent) {
 Status BatchWriter::Count(const BatchPlan& plan, BatchPart* part, bool must_count) noexcept {
   Bucket& bucket = context_.buckets[part->bucket];
   ENGINE_RACE_ASSERT(bucket.held && part->placed && bucket.record_count == part->first_sequence);
-  const uint64_t count = part->first_sequence + part->size();
+  const uint64_t count = part->end_sequence();
   bucket.at_cut.See(context_.cuts.number(), bucket.record_count);
   bool ended = false;
   Status published = Guarded([&] {
@@ -235,13 +242,7 @@ Status BatchWriter::Count(const BatchPlan& plan, BatchPart* part, bool must_coun
   // From here on the records outlive the process.
   bucket.record_count = count;
   part->placed = false;
-  if (part->listener != nullptr) {
-    for (uint32_t item = part->begin; item < part->end; ++item) {
-      KeyRecord record = plan.RecordOf(*part, item);
-      record.slot = static_cast<uint32_t>(bucket.table.SlotOf(part->SequenceOf(item)));
-      part->listener->OnAppend(part->bucket, record);
-    }
-  }
+  TellOfRecords(plan, *part, bucket.table);
   // Release pairs with the acquire in Bucket::RecordCount.
   bucket.published_count.store(count, std::memory_order_release);
   FullGroup full;

@@ -9,8 +9,8 @@
 // becomes of its counts. Sync takes its counts while none of a batch's counts moves (batch_gate.h),
 // and views are taken while the index is told of no batch (append_listener.h).
 //
-// A batch that does not fit into staging, or not into the journal, goes to the logs at once: see
-// large_batches.h.
+// A batch that does not fit into staging, or not into the journal, is written straight to the logs:
+// see large_batches.h.
 //
 // Thread safety: every call from any thread.
 #ifndef ENGINE_RACE_LOG_BATCH_WRITER_H_
@@ -28,12 +28,12 @@
 #include "engine_race/base/write_batch.h"
 #include "engine_race/log/append_listener.h"
 #include "engine_race/log/batch_format.h"
-#include "engine_race/log/batch_holds.h"
 #include "engine_race/log/batch_intents.h"
 #include "engine_race/log/batch_plan.h"
 #include "engine_race/log/group_writer.h"
 #include "engine_race/log/journal.h"
 #include "engine_race/log/log_context.h"
+#include "engine_race/log/slot_table.h"
 
 namespace engine_race {
 
@@ -71,6 +71,9 @@ class TellingOfBatch {
   const std::span<const BatchPart> parts_;
 };
 
+// Under the bucket's lock: tells the part's listener of its records, in their slots.
+void TellOfRecords(const BatchPlan& plan, const BatchPart& part, const SlotTable& table) noexcept;
+
 class BatchWriter {
  public:
   // More records are a large batch.
@@ -89,7 +92,7 @@ class BatchWriter {
   // For large batches as well: everything before the buckets are held. kInvalidArgument for more
   // than BatchPlan::kMaxRecords.
   Status Prepare(std::span<const WriteBatch::Record> records, BatchPlan* plan);
-  // After Prepare.
+  // Open once Prepare has succeeded.
   BatchIntents& intents() { return intents_; }
 
  private:

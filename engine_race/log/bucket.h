@@ -40,12 +40,14 @@ struct alignas(64) Bucket {
 
   // The number of acknowledged records.
   uint64_t RecordCount() const {
-    // Acquire pairs with the release in GroupWriter::Stage: the records counted are staged.
+    // Acquire pairs with the release in GroupWriter::Stage, BatchWriter::Count and
+    // LargeBatches::Count: the records counted are staged, or in the logs.
     return published_count.load(std::memory_order_acquire);
   }
   // Below it, values are in the log.
   uint64_t LoggedValueWatermark() const {
-    // Acquire pairs with the release in GroupWriter::FinishWrite: the group's write has completed.
+    // Acquire pairs with the release in GroupWriter::FinishWrite and in Adopt: the values are in
+    // the log.
     return published_value_watermark.load(std::memory_order_acquire);
   }
   LoggedSlots Logged() const {
@@ -98,9 +100,9 @@ struct alignas(64) Bucket {
   void WakeAwaitingRelease() noexcept;
   void Release();  // under the mutex
 
-  // Under the mutex, while no group is written and no place is pinned: takes over all of a state
-  // but its rows. published_count is left to the caller. False, and only the lanes were changed:
-  // places of the state are no places.
+  // Under the mutex, while no group is written and no place is pinned: takes over the counts,
+  // watermarks and places of a state. published_count is left to the caller. False: its places
+  // words name no valid places, and only the lanes were changed.
   bool Adopt(const Geometry& geometry, const BucketState& state);
 
   // Under the mutex: records below this are in the log, and are read from there alone.

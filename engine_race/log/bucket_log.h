@@ -10,6 +10,8 @@
 //   GroupWriter  stages records, writes full groups, makes writers wait (group_writer.h)
 //   BatchWriter  writes batches, atomic over all buckets (batch_writer.h)
 //   BatchQueue   joins batches that wait, in SyncMode::kGroup (batch_queue.h)
+//   LargeBatches  writes those that fit neither staging nor the journal (large_batches.h)
+//   LargeBatches  writes those that fit neither staging nor the journal (large_batches.h)
 //   LogWriter    writes and flushes the log files; a failed flush (log_writer.h)
 //   LogReader    reads values, cuts buckets for the index (log_reader.h)
 //   Syncer       Sync, the durable modes and their journal (syncer.h)
@@ -77,8 +79,7 @@ class BucketLog {
 
   // Writes the records of a batch, in keys of the store, as a whole: see batch_writer.h. Later ones
   // of a key win. Answers what Append answers, and kInvalidArgument for more than
-  // BatchPlan::kMaxRecords. After a failure no read sees any of several records, unless it has
-  // latched.
+  // BatchPlan::kMaxRecords. After a failure no read sees any of several records.
   AppendStatus Write(const WriteBatch& batch) noexcept;
 
   // Makes every record acknowledged before the call durable: in the logs, with the synced

@@ -28,7 +28,7 @@ struct KeyRecord {
   uint64_t value_hash = 0;
   uint32_t slot = 0;
   bool tombstone = false;
-  // Written to the logs before its batch was committed: it counts below the synced watermark alone.
+  // Written to the logs before its batch was committed: it counts only below the synced watermark.
   bool in_large_batch = false;
 };
 

@@ -56,37 +56,40 @@ Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
     Status secured = batches_.intents().SecureLarge();
     if (!secured.ok()) context_.latch.LatchIfLasting(secured);
     ENGINE_RACE_RETURN_IF_ERROR(secured);
-    bool too_large = false;
-    ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(/*places=*/false, &too_large));
-    return WriteHeld(&plan, &may_be_committed);
+    ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(/*too_large=*/nullptr));
+    return WriteHeld(plan, &may_be_committed);
   });
   if (written.ok() || !may_be_committed) return written;
-  // Before the holds end: no record may get a number of the batch, which the next opening may find.
-  // A full disk or refused memory would say that it is not there.
+  // Before the holds end: no later record may get a sequence number of the batch, because the next
+  // opening may find the batch. The caller must not get kFull or kOutOfMemory, which say that
+  // nothing was written.
   context_.latch.Latch(written);
   return CanBeTriedAgain(written) ? CopyAs(Code::kIOError, written) : std::move(written);
 }
 
 // With all buckets held. Ok once the batch is committed. *may_be_committed, after a failure: the
 // next opening may find it so.
-Status LargeBatches::WriteHeld(BatchPlan* plan, bool* may_be_committed) {
-  // The batch counts as synced when it is committed. So must all that its buckets had before.
-  ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncHeld(plan->parts()));
-  for (const BatchPart& part : plan->parts()) ENGINE_RACE_RETURN_IF_ERROR(AwaitIdle(part));
-  Status written = Guarded([&] { return WriteRecords(*plan); });
-  if (written.ok()) written = syncer_.FlushLogs();
-  if (written.ok()) written = Commit(*plan, may_be_committed);
+Status LargeBatches::WriteHeld(const BatchPlan& plan, bool* may_be_committed) {
+  // The commit moves the synced watermarks past all earlier records of the buckets. So these are
+  // synced first.
+  ENGINE_RACE_RETURN_IF_ERROR(syncer_.SyncHeld(plan.parts()));
+  for (const BatchPart& part : plan.parts()) ENGINE_RACE_RETURN_IF_ERROR(AwaitIdle(part));
+  Status written = Guarded([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteRecords(plan));
+    ENGINE_RACE_RETURN_IF_ERROR(syncer_.FlushLogs());
+    return Commit(plan, may_be_committed);
+  });
   if (!written.ok()) {
     context_.latch.LatchIfLasting(written);
-    if (!*may_be_committed && CanBeTriedAgain(written)) Discard(*plan);
+    if (!*may_be_committed && CanBeTriedAgain(written)) Discard(plan);
     return written;
   }
   CountAll(plan);
   return written;
 }
 
-// Until no reader looks at a staged record of the bucket. All of them are synced, so no other one
-// begins. And until the last write of a group has ended.
+// Waits until no reader pins a staged record of the bucket and no group of it is being written. All
+// its records are synced, so readers find them in the logs and pin no other place.
 Status LargeBatches::AwaitIdle(const BatchPart& part) {
   Bucket& bucket = context_.buckets[part.bucket];
   std::unique_lock<std::mutex> lock(bucket.mutex);
@@ -141,36 +144,34 @@ Status LargeBatches::WritePiece(const BatchPlan& plan, const BatchPart& part, ui
 
 Status LargeBatches::Commit(const BatchPlan& plan, bool* may_be_committed) {
   std::vector<format::BatchIntentEntry> counts;
-  counts.reserve(plan.parts().size());
-  for (const BatchPart& part : plan.parts()) {
-    counts.push_back({part.first_sequence + part.size(), part.bucket, 0});
-  }
+  plan.FillCounts(&counts);
   *may_be_committed = true;
-  Status stored = batches_.intents().CommitLarge(counts);
+  Status stored = batches_.intents().Commit(format::kLargeIntent, counts);
   *may_be_committed = stored.code() != Code::kFull;
   ENGINE_RACE_RETURN_IF_ERROR(stored);
   return writer_.Flush(batches_.intents().file());
 }
 
-// The batch is committed: whatever fails, its records count. The next opening then moves the words
-// that could not be written.
-void LargeBatches::CountAll(BatchPlan* plan) noexcept {
+// The batch is committed, so its records count even where their words cannot be written. The next
+// opening then writes these words.
+void LargeBatches::CountAll(const BatchPlan& plan) noexcept {
   context_.batches.Enter();
   {
-    const TellingOfBatch telling(plan->parts());
-    for (const BatchPart& part : plan->parts()) Count(*plan, part);
+    const TellingOfBatch telling(plan.parts());
+    for (const BatchPart& part : plan.parts()) Count(plan, part);
   }
   context_.batches.Leave();
-  for (const BatchPart& part : plan->parts()) TellOfGroups(*plan, part);
+  for (const BatchPart& part : plan.parts()) TellOfGroups(plan, part);
   // After a failure the intent stays: an opening that finds it makes the counts durable.
   if (!writer_.Flush(context_.files.counts).ok() || context_.latch.latched()) return;
-  static_cast<void>(Guarded([this] { return batches_.intents().ClearLarge(); }));
+  static_cast<void>(Guarded([this] { return batches_.intents().Clear(format::kLargeIntent); }));
 }
 
 void LargeBatches::Count(const BatchPlan& plan, const BatchPart& part) noexcept {
   Bucket& bucket = context_.buckets[part.bucket];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  const uint64_t count = part.first_sequence + part.size();
+  const uint64_t count = part.end_sequence();
+  // WriteCounts leaves the page cache's word as it is.
   const BucketState state = LoggedState(context_.geometry(), count, /*page_cache_id=*/0);
   bucket.at_cut.See(context_.cuts.number(), bucket.record_count);
   const Status published =
@@ -180,26 +181,22 @@ void LargeBatches::Count(const BatchPlan& plan, const BatchPart& part) noexcept 
   const bool adopted = bucket.Adopt(context_.geometry(), state);
   ENGINE_RACE_ASSERT(adopted);
   bucket.CountMoreGaps(end_before);
-  for (uint32_t item = part.begin; item < part.end && part.listener != nullptr; ++item) {
-    KeyRecord record = plan.RecordOf(part, item);
-    record.slot = static_cast<uint32_t>(bucket.table.SlotOf(record.sequence));
-    part.listener->OnAppend(part.bucket, record);
-  }
+  TellOfRecords(plan, part, bucket.table);
   // Release pairs with the acquire in Bucket::RecordCount.
   bucket.published_count.store(count, std::memory_order_release);
-  // What an earlier group has left in the place is none of this one's, see KeyGroupListener.
+  // Place 0 may hold entries of an earlier group. KeyGroupListener must see zeros instead of them.
   static_cast<void>(Guarded([&] {
     return context_.staging.ClearKeys(part.bucket, /*place=*/0, bucket.keys.IndexOf(count));
   }));
 }
 
-// Of the groups of entries that the batch has filled.
+// Tells reclaim of the groups of entries that the batch has filled.
 void LargeBatches::TellOfGroups(const BatchPlan& plan, const BatchPart& part) noexcept {
   // Acquire pairs with the release in BucketLog::set_key_group_listener.
   KeyGroupListener* const listener = context_.key_group_listener.load(std::memory_order_acquire);
   if (listener == nullptr) return;
   const EntryCodec codec = context_.codec(part.bucket);
-  const uint64_t end = part.first_sequence + part.size();
+  const uint64_t end = part.end_sequence();
   const uint64_t count = context_.geometry().keys_per_group();
   std::array<format::KeyEntry, kMaxKeyGroupBytes / format::kKeyEntryBytes> group;
   for (uint64_t first = part.first_sequence / count * count; first + count <= end; first += count) {

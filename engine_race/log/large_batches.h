@@ -7,7 +7,7 @@
 // every sync mode. After any kill and any power loss it is there as a whole or not at all.
 //
 // The entries of its records say that they came with a large batch. Recovery takes no such record
-// from behind a synced watermark. So what a batch that was not committed has left in the logs never
+// at or above a synced watermark. So what a batch that was not committed has left in the logs never
 // counts, also among records that were written since.
 //
 // Thread safety: every call from any thread. One batch at a time is written.
@@ -50,13 +50,13 @@ class LargeBatches {
   }
 
  private:
-  Status WriteHeld(BatchPlan* plan, bool* may_be_committed);
+  Status WriteHeld(const BatchPlan& plan, bool* may_be_committed);
   Status AwaitIdle(const BatchPart& part);
   Status WriteRecords(const BatchPlan& plan);
   Status WritePiece(const BatchPlan& plan, const BatchPart& part, uint32_t item, uint32_t end,
                     char* values);
   Status Commit(const BatchPlan& plan, bool* may_be_committed);
-  void CountAll(BatchPlan* plan) noexcept;
+  void CountAll(const BatchPlan& plan) noexcept;
   void Count(const BatchPlan& plan, const BatchPart& part) noexcept;
   void TellOfGroups(const BatchPlan& plan, const BatchPart& part) noexcept;
   void Discard(const BatchPlan& plan) noexcept;

@@ -39,8 +39,8 @@ class LogWriter {
   Status WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* values);
   Status WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
 
-  // Writes entries to `pieces` of a bucket's slots, which have their place. The other entries of
-  // their pages stay as they are.
+  // Writes entries to `pieces` of a bucket's slots, in order. The segments of the slots must have
+  // places. Other entries in their pages stay. kFull, kIOError.
   Status PutKeys(uint32_t bucket, std::span<const SlotPiece> pieces,
                  const format::KeyEntry* entries);
 

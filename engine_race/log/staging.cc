@@ -328,15 +328,17 @@ Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t p
   return Status::Ok();
 }
 
-Status Staging::WriteLine(uint32_t bucket, const BucketState& state) const {
+Status Staging::WriteWords(uint32_t bucket, const BucketState& state, size_t size_bytes) const {
   const format::BucketCounts line = EncodeCounts(files_.identity.seed_id(), bucket, state);
-  return files_.counts.Write(&line, sizeof(line), bucket * sizeof(line));
+  return files_.counts.Write(&line, size_bytes, bucket * sizeof(line));
+}
+
+Status Staging::WriteLine(uint32_t bucket, const BucketState& state) const {
+  return WriteWords(bucket, state, sizeof(format::BucketCounts));
 }
 
 Status Staging::WriteCounts(uint32_t bucket, const BucketState& state) const {
-  const format::BucketCounts line = EncodeCounts(files_.identity.seed_id(), bucket, state);
-  return files_.counts.Write(&line, WordOffset(0, format::WordKind::kPageCache),
-                             bucket * sizeof(line));
+  return WriteWords(bucket, state, offsetof(format::BucketCounts, page_cache));
 }
 
 Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,

@@ -111,7 +111,8 @@ class Staging {
   }
   // Replaces a bucket's line of counts at once, past the mapping. While nobody else publishes.
   Status WriteLine(uint32_t bucket, const BucketState& state) const;
-  // WriteLine of the words that say where the records are, up to kSynced. Under the bucket's lock.
+  // WriteLine without the words of the page cache and of kCleanAt, which stay as they are. Under
+  // the bucket's lock.
   Status WriteCounts(uint32_t bucket, const BucketState& state) const;
 
   // The whole group in a place, for the write to its log: *group points into the mapping, or into
@@ -132,6 +133,7 @@ class Staging {
   uint64_t memory_bytes() const;  // of mappings that this opening has made resident at most
 
  private:
+  Status WriteWords(uint32_t bucket, const BucketState& state, size_t size_bytes) const;
   // A staging file and, when mapped, its mapping.
   struct Area {
     const io::File& file;

@@ -10,8 +10,8 @@
 
 #include "engine_race/log/format.h"
 #include "test/e2e/backup_fixture.h"
+#include "test/e2e/ended_writing.h"
 #include "test/e2e/engine_fixture.h"
-#include "test/e2e/torn_batch.h"
 #include "test/faults/system_calls.h"
 
 namespace engine_race::test {
@@ -172,7 +172,7 @@ TEST_F(BackupSinceTest, NoneOfAStoreWhoseWritingHasEnded) {
   auto store = OpenStore(source(), TinyOptions());
   Contents contents;
   Change(store.get(), 500, &contents);
-  ASSERT_NO_FATAL_FAILURE(TearALargeBatch(store.get()));
+  ASSERT_NO_FATAL_FAILURE(EndWriting(store.get()));
   EXPECT_EQ(BackUp(store.get(), 0).code(), Code::kIOError);
   EXPECT_TRUE(fs::is_empty(backup(0)));
 }
@@ -182,14 +182,14 @@ TEST_F(BackupSinceTest, NoneWhenWritingEndsMeanwhile) {
   Contents contents;
   Change(store.get(), 500, &contents);
   BackupOptions how;
-  bool torn = false;
+  bool ended = false;
   how.on_progress = [&](uint64_t, uint64_t) {
-    if (!torn) TearALargeBatch(store.get());
-    torn = true;
+    if (!ended) EndWriting(store.get());
+    ended = true;
     return true;
   };
   EXPECT_EQ(store->Backup(backup(0), how).code(), Code::kIOError);
-  EXPECT_TRUE(torn);
+  EXPECT_TRUE(ended);
   EXPECT_TRUE(fs::is_empty(backup(0)));
 }
 

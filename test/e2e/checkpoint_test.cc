@@ -10,8 +10,8 @@
 
 #include "engine_race/log/store_files.h"
 #include "test/e2e/copied_disks.h"
+#include "test/e2e/ended_writing.h"
 #include "test/e2e/engine_fixture.h"
-#include "test/e2e/torn_batch.h"
 
 namespace engine_race::test {
 namespace {
@@ -122,7 +122,7 @@ TEST_F(CheckpointTest, NoneOfAStoreWhoseWritingHasEnded) {
   Contents contents;
   auto store = OpenStore(source(), TinyOptions());
   Change(store.get(), 0, 2000, &contents);
-  ASSERT_NO_FATAL_FAILURE(TearALargeBatch(store.get()));
+  ASSERT_NO_FATAL_FAILURE(EndWriting(store.get()));
   for (const bool reflink : {true, false}) {
     CheckpointOptions how;
     how.reflink = reflink;
@@ -137,14 +137,14 @@ TEST_F(CheckpointTest, NoneWhenWritingEndsMeanwhile) {
   auto store = OpenStore(source(), TinyOptions());
   Change(store.get(), 0, 2000, &contents);
   CheckpointOptions how;
-  bool torn = false;
+  bool ended = false;
   how.on_progress = [&](uint64_t, uint64_t) {
-    if (!torn) TearALargeBatch(store.get());
-    torn = true;
+    if (!ended) EndWriting(store.get());
+    ended = true;
     return true;
   };
   EXPECT_EQ(store->Checkpoint(target(), how).code(), Code::kIOError);
-  EXPECT_TRUE(torn);
+  EXPECT_TRUE(ended);
   EXPECT_TRUE(fs::is_empty(target()));
 }
 

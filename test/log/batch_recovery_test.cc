@@ -190,7 +190,7 @@ TEST_P(BatchRecoveryTest, ABucketWithDamagedCountsIsLeftOutOfALargeBatch) {
   Overwrite(image + "/" + format::kStagingCountsName, &damage, sizeof(damage),
             3 * sizeof(format::BucketCounts));
   for (int opening = 0; opening < 2; ++opening) {
-    // Also while the batch waits.
+    // Also before an opening has moved the counts.
     VerifyReport report;
     EXPECT_EQ(VerifyStore(image, &report, {}).code(), Code::kCorruption);
     EXPECT_EQ(report.bad_count, 1u);

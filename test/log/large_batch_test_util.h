@@ -15,15 +15,15 @@ namespace engine_race::test {
 // More groups of a bucket than there are places.
 inline constexpr uint64_t kTooMany = 60;
 
-// Whether the call stores the commit word of a large batch, or clears it.
-inline bool StoresLargeCommit(const SystemCall& call) {
-  return call.kind == CallKind::kPwrite && call.size == sizeof(uint64_t) &&
-         call.offset == format::kLargeIntent * format::kBatchIntentBytes &&
-         PathOf(call).ends_with(format::kBatchesName);
-}
+// Whether the call stores the commit word of a large batch.
 inline bool CommitsLargeBatch(const SystemCall& call) {
   uint64_t word = 0;
-  if (StoresLargeCommit(call)) std::memcpy(&word, call.data, sizeof(word));
+  if (call.kind != CallKind::kPwrite || call.size != sizeof(word) ||
+      call.offset != format::kLargeIntent * format::kBatchIntentBytes ||
+      !PathOf(call).ends_with(format::kBatchesName)) {
+    return false;
+  }
+  std::memcpy(&word, call.data, sizeof(word));
   return word != 0;
 }
 

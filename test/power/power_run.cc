@@ -302,7 +302,7 @@ bool PowerRun::ExpectedFailure(const Status& status) {
 // A store that has seen a flush fail takes nothing any more until it is opened again, and has then
 // all that it acknowledged.
 bool PowerRun::ReopenAfterFailure(const std::string& dir, const Options& options) {
-  // A failed flush of a batch's own files fails that batch alone, and one of new rows a move.
+  // A failed flush of the manifest's draft or of new rows fails a move alone.
   State state;
   state.is_verified = !harmless_flush_failed_.exchange(false);
   if (state.is_verified) {

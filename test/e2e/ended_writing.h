@@ -1,8 +1,8 @@
-// A large batch whose writing fails half-way, which ends writing to its store. None of it counts.
+// Ends writing to a store: the device fails under a large batch, of which nothing is counted.
 //
 // Stateless.
-#ifndef TEST_E2E_TORN_BATCH_H_
-#define TEST_E2E_TORN_BATCH_H_
+#ifndef TEST_E2E_ENDED_WRITING_H_
+#define TEST_E2E_ENDED_WRITING_H_
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 
 namespace engine_race::test {
 
-// Fails every write of values after the first few, as a device does that goes.
+// Fails every write of values after the first two.
 class LoseValueFiles : public SystemCallHook {
  public:
   long OnCall(SystemCall* call) override {
@@ -34,7 +34,7 @@ class LoseValueFiles : public SystemCallHook {
 };
 
 // The batch has records in each quarter of the keys, more than staging has room for.
-inline void TearALargeBatch(Store* store) {
+inline void EndWriting(Store* store) {
   WriteBatch batch;
   for (uint64_t quarter = 0; quarter < 4; ++quarter) {
     for (uint64_t i = 0; i < 300; ++i) {
@@ -49,4 +49,4 @@ inline void TearALargeBatch(Store* store) {
 
 }  // namespace engine_race::test
 
-#endif  // TEST_E2E_TORN_BATCH_H_
+#endif  // TEST_E2E_ENDED_WRITING_H_
