@@ -68,7 +68,9 @@ Status OpenIntents(const StoreFiles& files, io::Access access, io::File* file, u
                                              io::Caching::kBuffered, file));
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(file->Size(&size_bytes));
-  // A shorter one was never stored into.
+  // A shorter one was never stored into. One without the intent of a large batch is of an earlier
+  // build.
+  if (size_bytes >= kStagedBytes) *count = format::kBatchIntents;
   if (size_bytes >= FileBytes(files)) *count = format::kLargeIntent + 1;
   return Status::Ok();
 }
@@ -215,21 +217,33 @@ Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states, Mo
                                            is_large ? std::set{LargeSeedOf(files)} : seeds,
                                            &entries, &committed));
     if (!committed) continue;
-    moved->has_large = moved->has_large || is_large;
     for (const format::BatchIntentEntry& entry : entries) {
       if (entry.bucket >= states->size() || (*states)[entry.bucket].damaged) continue;
       BucketState& state = (*states)[entry.bucket];
-      if (state.record_count >= entry.record_count) continue;
       if (is_large) {
-        CountLogged(files, entry.record_count, &state);
+        // Records of the batch count below the synced watermark alone.
+        if (state.synced_watermark < entry.record_count) {
+          CountLogged(files, entry.record_count, &state);
+        }
         if (!state.damaged) moved->logged.push_back(entry.bucket);
-      } else {
+      } else if (state.record_count < entry.record_count) {
         state.record_count = entry.record_count;
         moved->staged.push_back(entry.bucket);
       }
     }
   }
   return Status::Ok();
+}
+
+Status MakeLargeDurable(const StoreFiles& files) {
+  io::File file;
+  uint32_t count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenIntents(files, io::Access::kReadWrite, &file, &count));
+  const uint64_t offset = OffsetOf(format::kLargeIntent);
+  std::vector<char> intent(FileBytes(files) - offset);
+  ENGINE_RACE_RETURN_IF_ERROR(file.Read(intent.data(), intent.size(), offset));
+  ENGINE_RACE_RETURN_IF_ERROR(file.Write(intent.data(), intent.size(), offset));
+  return file.DataSync();
 }
 
 Status EraseIntents(const StoreFiles& files) {

@@ -83,13 +83,16 @@ class BatchIntents {
 // The buckets whose counts an opening moves, because a committed intent names them.
 struct MovedCounts {
   std::vector<uint32_t> staged;  // whose new records are staged
-  std::vector<uint32_t> logged;  // whose records are in the logs, durably
-  // A large batch is committed. Its counts may have moved already, and not durably.
-  bool has_large = false;
+  // Of a committed large batch: all of its buckets. Their counts may have moved already, and not
+  // durably.
+  std::vector<uint32_t> logged;
 };
 // Moves the counts that committed intents name, in `states` alone. Intents of staged records count
 // if they are of the present page cache or of one that `states` name.
 Status RedoIntents(const StoreFiles& files, std::vector<BucketState>* states, MovedCounts* moved);
+// Writes the intent of a large batch once more, and flushes it. A kill, or a failed flush, may have
+// left it in the page cache alone.
+Status MakeLargeDurable(const StoreFiles& files);
 // Clears all intents, if there are any.
 Status EraseIntents(const StoreFiles& files);
 

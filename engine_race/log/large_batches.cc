@@ -143,8 +143,14 @@ Status LargeBatches::WritePiece(const BatchPlan& plan, const BatchPart& part, ui
 }
 
 Status LargeBatches::Commit(const BatchPlan& plan, bool* may_be_committed) {
+  // A flush that failed for another thread may have been one of the batch's.
+  if (context_.latch.latched()) return context_.latch.status();
   std::vector<format::BatchIntentEntry> counts;
   plan.FillCounts(&counts);
+  // A full disk refuses the words of the counts now, and not once the batch is committed.
+  for (const BatchPart& part : plan.parts()) {
+    ENGINE_RACE_RETURN_IF_ERROR(context_.staging.SecureCount(part.bucket, part.first_sequence));
+  }
   *may_be_committed = true;
   Status stored = batches_.intents().Commit(format::kLargeIntent, counts);
   *may_be_committed = stored.code() != Code::kFull;

@@ -107,9 +107,13 @@ Status Recovery::Run() {
 Status Recovery::RedoBatches(std::vector<BucketState>* states) {
   MovedCounts moved;
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(context_.files, states, &moved));
+  // The counts of a large batch are durable before they are relied on. Without the intent a loss of
+  // power between them would tear it.
+  const bool has_large = !moved.logged.empty();
+  if (has_large) ENGINE_RACE_RETURN_IF_ERROR(MakeLargeDurable(context_.files));
   ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] {
     const Staging& staging = context_.staging;
-    if (!moved.staged.empty() || !moved.logged.empty()) {
+    if (has_large || !moved.staged.empty()) {
       ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReserveCounts());
     }
     for (const uint32_t bucket : moved.staged) {
@@ -121,8 +125,8 @@ Status Recovery::RedoBatches(std::vector<BucketState>* states) {
     }
     return Status::Ok();
   }));
-  // A large batch outlives a power loss. So its intent goes when its counts are durable.
-  if (moved.has_large) ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
+  // Its intent goes when its counts are durable.
+  if (has_large) ENGINE_RACE_RETURN_IF_ERROR(writer_.Flush(context_.files.counts));
   return context_.reserve.Write([&] { return EraseIntents(context_.files); });
 }
 
