@@ -54,7 +54,8 @@ Status LargeBatches::Write(std::span<const WriteBatch::Record> records) {
   bool may_be_committed = false;
   Status written = Guarded([&] {
     Status secured = batches_.intents().SecureLarge();
-    if (!secured.ok()) context_.latch.LatchIfLasting(secured);
+    // It flushes a file and its name.
+    if (!secured.ok() && !CanBeTriedAgain(secured)) writer_.Poison(secured);
     ENGINE_RACE_RETURN_IF_ERROR(secured);
     ENGINE_RACE_RETURN_IF_ERROR(holds.HoldAll(/*too_large=*/nullptr));
     return WriteHeld(plan, &may_be_committed);

@@ -133,7 +133,7 @@ void DirtyBuckets::CountReplaced(State* bucket, std::span<const format::KeyEntry
   std::array<uint16_t, size_t{1} << kTableBits> table{};
   for (size_t i = 0; i < entries.size(); ++i) {
     // Of a record that was synced before the group was full.
-    if (entries[i].check == 0) continue;
+    if (entries[i] == format::KeyEntry{}) continue;
     if (entries[i].tombstone()) ++bucket->replaced_count;
     const uint64_t hash = HashOfKey(entries[i].key);
     size_t place = hash >> (64 - kTableBits);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -14,6 +15,7 @@
 
 #include "test/eventually.h"
 #include "test/log/large_batch_test_util.h"
+#include "test/watched_thread.h"
 
 namespace engine_race::test {
 namespace {
@@ -177,25 +179,31 @@ TEST_P(LargeBatchTest, RefusedMemoryLeavesNothingOfIt) {
 TEST_P(LargeBatchTest, WaitsForReadersOfStagedRecords) {
   const auto log = OpenLog(options_, dir_.path());
   ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
-  std::atomic<bool> committed{false};
-  std::thread writer;
+  std::atomic<bool> is_reading{true};
+  std::unique_ptr<WatchedThread> writer;
   CallWatch watch([&](SystemCall* call) {
-    if (CommitsLargeBatch(*call)) committed = true;
-    if (call->kind == CallKind::kPread && !writer.joinable() &&
-        PathOf(*call).ends_with(format::kStagingValuesName)) {
-      writer = std::thread([&] { EXPECT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok()); });
-      EXPECT_TRUE(Eventually([&] { return log->SyncedWatermark(0) == 3; }));
-      EXPECT_FALSE(committed);
+    const std::string path = PathOf(*call);
+    // What the batch writes comes after its Sync.
+    if (call->kind == CallKind::kPwrite && path.ends_with("value_01") &&
+        log->SyncedWatermark(3) == 3) {
+      EXPECT_FALSE(is_reading);
+    }
+    if (call->kind == CallKind::kPread && writer == nullptr &&
+        path.ends_with(format::kStagingValuesName)) {
+      writer = std::make_unique<WatchedThread>(
+          [&] { EXPECT_TRUE(log->Write(BatchOverAll(kTooMany, 2)).ok()); });
+      EXPECT_TRUE(Eventually([&] { return log->SyncedWatermark(3) == 3; }));
+      EXPECT_TRUE(writer->AwaitSleep());
+      is_reading = false;
     }
     return call->Proceed();
   });
   {
     const ScopedHook scope(&watch);
     EXPECT_EQ(ReadSlot(*log, 0, 2), ValueOf(KeyIn(0, 2), 1));
-    ASSERT_TRUE(writer.joinable());
-    writer.join();
+    ASSERT_NE(writer, nullptr);
+    writer->Join();
   }
-  EXPECT_TRUE(committed);
   EXPECT_EQ(ContentOf(log.get()), ContentOver(kTooMany, 2));
 }
 

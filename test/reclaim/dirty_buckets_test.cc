@@ -67,7 +67,11 @@ TEST(DirtyBucketsTest, ABucketThatIsPutAsideComesBack) {
 
 std::vector<format::KeyEntry> EntriesOf(const std::vector<uint64_t>& keys) {
   std::vector<format::KeyEntry> entries(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) entries[i].key = keys[i];
+  for (size_t i = 0; i < keys.size(); ++i) {
+    entries[i].key = keys[i];
+    entries[i].word = i;
+    entries[i].check = 1;
+  }
   return entries;
 }
 
@@ -117,6 +121,22 @@ TEST(DirtyBucketsTest, ABucketIsFoundThatIsOverwrittenInTheOrderOfItsKeys) {
     std::generate(keys.begin(), keys.end(), std::ref(random));
     for (uint64_t pass = 1; pass <= 8; ++pass) dirty.OnKeyGroup(0, EntriesOf(keys), pass * 256);
     EXPECT_FALSE(dirty.empty()) << "bucket " << i;
+  }
+}
+
+// Records that were synced before their group was full have zeros there.
+TEST(DirtyBucketsTest, EntriesOfZerosAreNoRecordsOfOneKey) {
+  const TempDir dir;
+  const std::unique_ptr<BucketLog> log = OpenLog(TinyLogOptions(), dir.path());
+  DirtyBuckets dirty(TinyLogOptions(), log.get(), [] {});
+  for (uint64_t group = 1; group <= 64; ++group) {
+    std::vector<format::KeyEntry> entries(128);
+    for (uint64_t i = 0; i < 128; ++i) {
+      const KeyRecord record = {.key = group * 128 + i};
+      entries.push_back(SlotTable::EncodeAppended(log->codec(0), record, i));
+    }
+    dirty.OnKeyGroup(0, entries, group * 256);
+    ASSERT_TRUE(dirty.empty()) << group;
   }
 }
 
