@@ -133,7 +133,10 @@ void DirtyBuckets::CountReplaced(State* bucket, std::span<const format::KeyEntry
   std::array<uint16_t, size_t{1} << kTableBits> table{};
   for (size_t i = 0; i < entries.size(); ++i) {
     // Of a record that was synced before the group was full.
-    if (entries[i] == format::KeyEntry{}) continue;
+    if (entries[i] == format::KeyEntry{}) {
+      ++bucket->unknown_count;
+      continue;
+    }
     if (entries[i].tombstone()) ++bucket->replaced_count;
     const uint64_t hash = HashOfKey(entries[i].key);
     size_t place = hash >> (64 - kTableBits);
@@ -176,7 +179,7 @@ uint64_t DirtyBuckets::DeadCount(const State& bucket, uint64_t record_count) {
   const auto watched = static_cast<double>(bucket.seen_keys.size());
   const auto max_keys =
       static_cast<uint64_t>(kWatchedShare * (watched + 3 * std::sqrt(watched) + kSpareWatched));
-  return std::max(counted, record_count - std::min(record_count, max_keys));
+  return std::max(counted, record_count - std::min(record_count, max_keys + bucket.unknown_count));
 }
 
 bool DirtyBuckets::Enqueue(uint32_t bucket, bool urgent) {

@@ -90,6 +90,7 @@ class DirtyBuckets final : public KeyGroupListener {
     uint64_t repeat_count = 0;
     // Records that were replaced within their piece of entries.
     uint64_t replaced_count = 0;
+    uint64_t unknown_count = 0;  // records whose keys were not seen
     // The record count at which the bucket is cleaned; ~0: when enough records were replaced.
     uint64_t clean_at = ~uint64_t{0};
     // As the line of counts has it. 0: nothing.
