@@ -76,6 +76,10 @@ SlotBits Bucket::GapsOf(uint32_t row) const {
   return found == unreleased.end() ? gaps : gaps - found->second;
 }
 
+uint64_t Bucket::FoundBySlotEnd() const {
+  return claimed ? std::min(synced_watermark, claimed_at) : synced_watermark;
+}
+
 void Bucket::CountGaps(uint32_t row) noexcept {
   // One slot in so many must be there to fill, unless the bucket is full.
   constexpr uint32_t kMinShare = 8;

@@ -19,7 +19,6 @@
 
 #include "engine_race/log/bucket_state.h"
 #include "engine_race/log/full_group.h"
-#include "engine_race/log/geometry.h"
 #include "engine_race/log/lane.h"
 #include "engine_race/log/log_cut.h"
 #include "engine_race/log/run_slots.h"
@@ -32,7 +31,6 @@ class AppendListener;
 // Aligned so that two buckets never share a cache line.
 struct alignas(64) Bucket {
   static constexpr size_t kLineBytes = 64;
-
   Lane& LaneOf(LaneKind kind) { return kind == LaneKind::kValues ? values : keys; }
   const Lane& LaneOf(LaneKind kind) const { return kind == LaneKind::kValues ? values : keys; }
 
@@ -40,14 +38,12 @@ struct alignas(64) Bucket {
 
   // The number of acknowledged records.
   uint64_t RecordCount() const {
-    // Acquire pairs with the release in GroupWriter::Stage, BatchWriter::Count and
-    // LargeBatches::Count: the records counted are staged, or in the logs.
+    // Acquire pairs with the releases of those who count records: these can be read.
     return published_count.load(std::memory_order_acquire);
   }
   // Below it, values are in the log.
   uint64_t LoggedValueWatermark() const {
-    // Acquire pairs with the release in GroupWriter::FinishWrite and in Adopt: the values are in
-    // the log.
+    // Acquire pairs with the releases in GroupWriter::FinishWrite and in Adopt.
     return published_value_watermark.load(std::memory_order_acquire);
   }
   LoggedSlots Logged() const {
@@ -73,7 +69,6 @@ struct alignas(64) Bucket {
 
   // A full group that no thread writes yet: just filled, or its write failed. False: there is none.
   bool FindIdleGroup(FullGroup* full) const;
-
   // Whether the next record has a place in both lanes, and no batch holds the bucket.
   bool HasRoom() const {
     return !held && values.HasRoomFor(record_count) && keys.HasRoomFor(record_count);
@@ -100,11 +95,9 @@ struct alignas(64) Bucket {
   void WakeAwaitingRelease() noexcept;
   void Release();  // under the mutex
 
-  // Under the mutex, while no group is written and no place is pinned: takes over the counts,
-  // watermarks and places of a state. published_count is left to the caller. False: its places
-  // words name no valid places, and only the lanes were changed.
+  // Under the mutex, while the lanes are idle: takes over counts, watermarks and places, but for
+  // published_count. False: the places words name no places, and only the lanes were changed.
   bool Adopt(const Geometry& geometry, const BucketState& state);
-
   // Under the mutex: records below this are in the log, and are read from there alone.
   uint64_t LoggedCount(LaneKind kind) const {
     return std::max(LaneOf(kind).watermark(), synced_watermark);
@@ -116,9 +109,7 @@ struct alignas(64) Bucket {
   void CountGaps(uint32_t row) noexcept;
   // Under the mutex: no appended record below this is looked for by its number any more. A cleaner
   // looks at what was appended since it came.
-  uint64_t FoundBySlotEnd() const {
-    return claimed ? std::min(synced_watermark, claimed_at) : synced_watermark;
-  }
+  uint64_t FoundBySlotEnd() const;
   // Under the mutex, when FoundBySlotEnd has risen.
   void CountMoreGaps(uint64_t end_before) noexcept;
   // Under the mutex: the tail fills the rows of `emptied` again that hold more than was given up.

@@ -174,6 +174,7 @@ enum class WordKind : uint32_t {
   kPageCache = 6,
   kCleanAt = 7,
 };
+inline constexpr auto kWordKindEnd = static_cast<WordKind>(8);
 inline constexpr uint32_t kPageCacheBits = 32;
 
 // Staging: a group of a bucket is staged in one of its places. The places word names it, with 4

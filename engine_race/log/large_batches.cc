@@ -178,11 +178,11 @@ void LargeBatches::Count(const BatchPlan& plan, const BatchPart& part) noexcept 
   Bucket& bucket = context_.buckets[part.bucket];
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   const uint64_t count = part.end_sequence();
-  // WriteCounts leaves the page cache's word as it is.
+  // The word of the page cache stays as it is.
   const BucketState state = LoggedState(context_.geometry(), count, /*page_cache_id=*/0);
   bucket.at_cut.See(context_.cuts.number(), bucket.record_count);
-  const Status published =
-      Guarded([&] { return context_.staging.WriteCounts(part.bucket, state); });
+  const Status published = Guarded(
+      [&] { return context_.staging.WriteLine(part.bucket, state, format::WordKind::kPageCache); });
   if (!published.ok()) context_.latch.Latch(published);
   const uint64_t end_before = bucket.FoundBySlotEnd();
   const bool adopted = bucket.Adopt(context_.geometry(), state);

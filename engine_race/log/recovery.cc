@@ -121,7 +121,8 @@ Status Recovery::RedoBatches(std::vector<BucketState>* states) {
           staging.PublishWord(bucket, format::WordKind::kRecords, (*states)[bucket].record_count));
     }
     for (const uint32_t bucket : moved.logged) {
-      ENGINE_RACE_RETURN_IF_ERROR(staging.WriteCounts(bucket, (*states)[bucket]));
+      ENGINE_RACE_RETURN_IF_ERROR(
+          staging.WriteLine(bucket, (*states)[bucket], format::WordKind::kPageCache));
     }
     return Status::Ok();
   }));

@@ -328,17 +328,14 @@ Status Staging::PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t p
   return Status::Ok();
 }
 
-Status Staging::WriteWords(uint32_t bucket, const BucketState& state, size_t size_bytes) const {
+Status Staging::SecureCount(uint32_t bucket, uint64_t record_count) const {
+  if (mapped_) return Status::Ok();
+  return PublishWord(bucket, format::WordKind::kRecords, record_count);
+}
+
+Status Staging::WriteLine(uint32_t bucket, const BucketState& state, format::WordKind end) const {
   const format::BucketCounts line = EncodeCounts(files_.identity.seed_id(), bucket, state);
-  return files_.counts.Write(&line, size_bytes, bucket * sizeof(line));
-}
-
-Status Staging::WriteLine(uint32_t bucket, const BucketState& state) const {
-  return WriteWords(bucket, state, sizeof(format::BucketCounts));
-}
-
-Status Staging::WriteCounts(uint32_t bucket, const BucketState& state) const {
-  return WriteWords(bucket, state, offsetof(format::BucketCounts, page_cache));
+  return files_.counts.Write(&line, WordOffset(0, end), WordOffset(bucket, {}));
 }
 
 Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,

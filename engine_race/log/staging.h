@@ -39,7 +39,6 @@ namespace engine_race {
 class Staging {
  public:
   static constexpr uint64_t kPageBytes = kIoAlignment;
-
   // Keeps references into `files`, which must outlive it.
   explicit Staging(const StoreFiles& files);
 
@@ -82,7 +81,6 @@ class Staging {
   // kIOError) the bytes at `index` are undefined and the others as they were.
   Status StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   Status StageKey(uint32_t bucket, uint32_t place, uint64_t index, const format::KeyEntry& entry);
-
   // Puts zeros instead of the first `count` entries of a place.
   Status ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const;
 
@@ -105,15 +103,11 @@ class Staging {
   Status PublishStaged(uint32_t bucket, format::WordKind kind, uint64_t payload) const;
   // Makes sure that the word of the records has its space, for a later PublishStaged.
   // `record_count` is what it says now.
-  Status SecureCount(uint32_t bucket, uint64_t record_count) const {
-    if (mapped_) return Status::Ok();
-    return PublishWord(bucket, format::WordKind::kRecords, record_count);
-  }
-  // Replaces a bucket's line of counts at once, past the mapping. While nobody else publishes.
-  Status WriteLine(uint32_t bucket, const BucketState& state) const;
-  // WriteLine without the words of the page cache and of kCleanAt, which stay as they are. Under
-  // the bucket's lock.
-  Status WriteCounts(uint32_t bucket, const BucketState& state) const;
+  Status SecureCount(uint32_t bucket, uint64_t record_count) const;
+  // Replaces a bucket's line of counts at once, past the mapping: the words below `end`. While
+  // nobody else publishes these.
+  Status WriteLine(uint32_t bucket, const BucketState& state,
+                   format::WordKind end = format::kWordKindEnd) const;
 
   // The whole group in a place, for the write to its log: *group points into the mapping, or into
   // what `buffer` holds then. kOutOfMemory, kIOError.
@@ -133,7 +127,6 @@ class Staging {
   uint64_t memory_bytes() const;  // of mappings that this opening has made resident at most
 
  private:
-  Status WriteWords(uint32_t bucket, const BucketState& state, size_t size_bytes) const;
   // A staging file and, when mapped, its mapping.
   struct Area {
     const io::File& file;
