@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "engine_race/base/sys.h"
-#include "test/faults/system_calls.h"
-#include "test/log/log_test_util.h"
+#include "test/faults/call_watch.h"
+#include "test/log/log_parts_test_util.h"
 
 namespace engine_race::test {
 namespace {
