@@ -1,6 +1,7 @@
 // What openings find of large batches that a kill or a loss of power has interrupted.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -131,16 +132,16 @@ TEST_P(LargeBatchRecoveryTest, AnOpeningMakesItsIntentDurableBeforeItsCounts) {
   // Before the first count moved, and after the last one.
   ASSERT_EQ(images.paths().size(), 2u);
   for (const std::string& image : images.paths()) {
-    bool is_stored = false;
-    bool is_durable = false;
-    int early_count = 0;
-    int count_count = 0;
+    std::atomic<bool> is_stored{false};
+    std::atomic<bool> is_durable{false};
+    std::atomic<int> early_count{0};
+    std::atomic<int> count_count{0};
     CallWatch watch([&](SystemCall* call) {
       const std::string path = PathOf(*call);
       is_stored = is_stored || CommitsLargeBatch(*call) ||
                   (call->kind == CallKind::kPwrite && path.ends_with(format::kBatchesName));
       if (call->kind == CallKind::kFdatasync && path.ends_with(format::kBatchesName)) {
-        is_durable = is_stored;
+        is_durable = is_stored.load();
       }
       if (call->kind == CallKind::kPwrite && path.ends_with(format::kStagingCountsName)) {
         ++(is_durable ? count_count : early_count);

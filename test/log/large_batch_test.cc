@@ -139,7 +139,7 @@ TEST_P(LargeBatchTest, CountsThatCannotBeWrittenEndWriting) {
   {
     const auto log = OpenLog(options_, dir_.path());
     ASSERT_TRUE(log->Write(BatchOverAll(3, 1)).ok());
-    bool committed = false;
+    std::atomic<bool> committed{false};
     CallWatch watch([&](SystemCall* call) {
       committed = committed || CommitsLargeBatch(*call);
       if (committed && call->kind == CallKind::kPwrite &&
