@@ -112,8 +112,8 @@ Status LargeBatches::WriteRecords(const BatchPlan& plan) {
                                                  &values, context_.placement.memory()));
     for (uint32_t i = 0; numbers->Take(&i);) {
       const BatchPart& part = plan.parts()[i];
-      for (uint32_t item = part.begin; item < part.end; item += kPieceRecords) {
-        const uint32_t end = std::min(part.end, item + kPieceRecords);
+      for (uint32_t item = part.begin, end = item; item < part.end; item = end) {
+        end = item + std::min(part.end - item, kPieceRecords);
         ENGINE_RACE_RETURN_IF_ERROR(WritePiece(plan, part, item, end, values.data()));
       }
     }
