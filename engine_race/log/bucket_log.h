@@ -11,7 +11,6 @@
 //   BatchWriter  writes batches, atomic over all buckets (batch_writer.h)
 //   BatchQueue   joins batches that wait, in SyncMode::kGroup (batch_queue.h)
 //   LargeBatches  writes those that fit neither staging nor the journal (large_batches.h)
-//   LargeBatches  writes those that fit neither staging nor the journal (large_batches.h)
 //   LogWriter    writes and flushes the log files; a failed flush (log_writer.h)
 //   LogReader    reads values, cuts buckets for the index (log_reader.h)
 //   Syncer       Sync, the durable modes and their journal (syncer.h)
