@@ -49,27 +49,29 @@ uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed) {
 }
 
 bool IsStoreFile(const std::string& name) {
-  constexpr std::array<std::string_view, 20> kNames = {format::kManifestName,
-                                                       format::kManifestTempName,
-                                                       format::kManifestDraftName,
-                                                       format::kManifestUnfinishedName,
-                                                       format::kRowsName,
-                                                       format::kSegmentTableName,
-                                                       format::kMarkerName,
-                                                       format::kMarkerTempName,
-                                                       format::kLockName,
-                                                       format::kStagingCountsName,
-                                                       format::kStagingKeysName,
-                                                       format::kStagingValuesName,
-                                                       format::kJournalName,
-                                                       format::kBatchesName,
-                                                       format::kReserveName,
-                                                       format::kIndexRootName,
-                                                       format::kIndexRootTempName,
-                                                       kStatsFileName,
-                                                       kStatsTempName};
-  constexpr std::array<std::string_view, 3> kPrefixes = {
-      format::kKeyFilePrefix, format::kValueFilePrefix, format::kIndexFilePrefix};
+  constexpr auto kNames = std::to_array<std::string_view>({
+      format::kManifestName,
+      format::kManifestTempName,
+      format::kManifestDraftName,
+      format::kManifestUnfinishedName,
+      format::kRowsName,
+      format::kSegmentTableName,
+      format::kMarkerName,
+      format::kMarkerTempName,
+      format::kLockName,
+      format::kStagingCountsName,
+      format::kStagingKeysName,
+      format::kStagingValuesName,
+      format::kJournalName,
+      format::kBatchesName,
+      format::kReserveName,
+      format::kIndexRootName,
+      format::kIndexRootTempName,
+      kStatsFileName,
+      kStatsTempName,
+  });
+  constexpr auto kPrefixes = std::to_array<std::string_view>(
+      {format::kKeyFilePrefix, format::kValueFilePrefix, format::kIndexFilePrefix});
   if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
   return std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](std::string_view prefix) {
     return name.starts_with(prefix) && IsFileNumber(std::string_view(name).substr(prefix.size()));
