@@ -104,7 +104,7 @@ class StoreWriter {
             written = try_again();
             return written.ok() ? Status::Ok() : Status(written.code(), {});
           },
-          SpaceReserve::kLeftByDeletions));
+          SpaceReserve::kLeftByValues));
     }
     for (int i = 0; i < kTries && reclaims_ && wants_space(); ++i) {
       const bool has_room = reclaimer_.HasRoom(rooms);

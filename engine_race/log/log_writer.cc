@@ -28,7 +28,7 @@ constexpr uint32_t kMaxFlushThreads = 8;
 // Writes values, and makes holes where they are zeros: a tombstone takes no space for its value.
 // From the first hole that cannot be made on, it writes the zeros. Holes that were made stay: a
 // write into one would need space.
-Status WriteWithHoles(const io::WriteRequest& values) {
+Status WriteWithHoles(const io::WriteRequest& values, SpaceReserve* reserve) {
   const uint64_t slot_count = values.size_bytes / kValueBytes;
   uint64_t punched_end = 0;
   for (; punched_end < slot_count; ++punched_end) {
@@ -45,6 +45,7 @@ Status WriteWithHoles(const io::WriteRequest& values) {
     uint64_t end = begin;
     while (end < slot_count && !is_hole(end)) ++end;
     if (begin == end) continue;
+    if (!reserve->AdmitsValues()) return Status::Full("the rest of the reserve is for entries");
     ENGINE_RACE_RETURN_IF_ERROR(values.file->Write(values.data + begin * kValueBytes,
                                                    (end - begin) * kValueBytes,
                                                    values.offset + begin * kValueBytes));
@@ -104,7 +105,7 @@ Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces
   // On a full disk zeros become holes: values of tombstones would use up the reserve.
   if (context_.reserve.is_given_up()) {
     for (const io::WriteRequest& request : requests) {
-      ENGINE_RACE_RETURN_IF_ERROR(WriteWithHoles(request));
+      ENGINE_RACE_RETURN_IF_ERROR(WriteWithHoles(request, &context_.reserve));
     }
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(piece_writer_.Write(requests));
@@ -140,9 +141,15 @@ Status LogWriter::WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t cou
   return WriteValues(bucket, pieces, values + (sequence - first) * kValueBytes);
 }
 
-// Pages that hold no other records than these, and later ones of their run, are written whole.
 Status LogWriter::WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count,
                               const char* entries) {
+  return context_.reserve.Write([&] { return WriteEntriesOf(bucket, sequence, count, entries); },
+                                SpaceReserve::kLeftByEntries);
+}
+
+// Pages that hold no other records than these, and later ones of their run, are written whole.
+Status LogWriter::WriteEntriesOf(uint32_t bucket, uint64_t sequence, uint64_t count,
+                                 const char* entries) {
   const uint64_t whole_count = RoundUp(count, format::kPageEntries);
   SlotPiece whole;
   {

@@ -35,7 +35,8 @@ class LogWriter {
   Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t count, const format::KeyEntry* entries);
   // Write values, or entries, of appended records from `sequence` on, of one group, to their slots.
   // They leave synced records out. For entries `sequence` is a multiple of kPageEntries, and zeros
-  // follow the last entry to the end of its page. They take the bucket's lock.
+  // follow the last entry to the end of its page. Entries may use the reserve of space. They take
+  // the bucket's lock.
   Status WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* values);
   Status WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
 
@@ -71,6 +72,7 @@ class LogWriter {
   }
 
  private:
+  Status WriteEntriesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
   void NoteKeysWritten(uint32_t bucket, uint64_t slot, uint64_t count);
   Status FlushLog(uint32_t number);
   Status PoisonUnlessFlushed(const Status& flushed) noexcept;

@@ -96,7 +96,7 @@ Status RowMover::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count
       [&] {
         return writer_.WriteValues(bucket, {&piece, 1}, values);
       },
-      SpaceReserve::kLeftByMoves));
+      SpaceReserve::kLeftByValues));
   moved_bytes_.fetch_add(slot_count * kValueBytes, std::memory_order_relaxed);
   return Status::Ok();
 }

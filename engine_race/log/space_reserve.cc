@@ -68,8 +68,9 @@ void SpaceReserve::Adopt() noexcept {
 
 void SpaceReserve::Prepare() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
+  is_prepared_ = true;
   if (left_bytes_ == kBytes) return;
-  const Status filled = Guarded([&] { return Fill(); });
+  const Status filled = Guarded([&] { return Fill(kBytes); });
   const bool is_full = filled.code() == Code::kFull;
   // The recovery may have found the disk full.
   if (!is_full) is_given_up_ = false;
@@ -78,17 +79,20 @@ void SpaceReserve::Prepare() noexcept {
                                    : "no space is set aside for deletions on a full disk");
 }
 
-Status SpaceReserve::CheckRoom() const {
-  return VisitDirectories(files_, [this](int dir_fd) {
+Status SpaceReserve::FindRoom(uint64_t* bytes) const {
+  *bytes = kBytes;
+  return VisitDirectories(files_, [&](int dir_fd) {
     uint64_t free_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(sys::FreeBytes(dir_fd, &free_bytes));
-    return free_bytes < kBytes - left_bytes_ + kPieceBytes ? Status::Full("no room for the reserve")
-                                                           : Status::Ok();
+    const uint64_t free_pieces = std::min(free_bytes, kBytes + kPieceBytes) / kPieceBytes;
+    const uint64_t most = left_bytes_ + (std::max<uint64_t>(free_pieces, 1) - 1) * kPieceBytes;
+    *bytes = std::min(*bytes, most);
+    return Status::Ok();
   });
 }
 
-Status SpaceReserve::Fill() {
-  const auto fill = [this](int dir_fd) {
+Status SpaceReserve::Fill(uint64_t bytes) {
+  const auto fill = [this, bytes](int dir_fd) {
     io::File file;
     const auto open = [&] {
       return io::File::Open(dir_fd, format::kReserveName, io::Access::kCreate,
@@ -102,7 +106,7 @@ Status SpaceReserve::Fill() {
       ENGINE_RACE_RETURN_IF_ERROR(open());
     }
     bool supported = false;
-    ENGINE_RACE_RETURN_IF_ERROR(file.Reserve(/*keep_size=*/false, 0, kBytes, &supported));
+    ENGINE_RACE_RETURN_IF_ERROR(file.Reserve(/*keep_size=*/false, 0, bytes, &supported));
     return supported ? Status::Ok() : Status::NotSupported("the file system cannot reserve space");
   };
   // A process with such a limit may well have room for its logs.
@@ -110,13 +114,13 @@ Status SpaceReserve::Fill() {
                       ? VisitDirectories(files_, fill)
                       : Status::NotSupported("files may not grow to the size of the reserve");
   if (filled.ok()) {
-    left_bytes_ = kBytes;
+    left_bytes_ = bytes;
     generation_.fetch_add(1);
   } else {
     // A file system may have reserved a part before it refused.
     Shrink(left_bytes_, /*durably=*/false);
   }
-  is_short_ = !filled.ok() && filled.code() != Code::kNotSupported;
+  is_short_ = filled.ok() ? bytes != kBytes : filled.code() != Code::kNotSupported;
   return filled;
 }
 
@@ -181,16 +185,26 @@ bool SpaceReserve::GiveUpAfter(uint64_t generation, uint64_t left_bytes) noexcep
   return true;
 }
 
+bool SpaceReserve::AdmitsValues() noexcept {
+  const auto leaves_enough = [this] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return !is_prepared_ || left_bytes_ >= kLeftByValues;
+  };
+  return !is_given_up() || leaves_enough() || TakeBack() || leaves_enough();
+}
+
 bool SpaceReserve::TakeBack(bool has_released) noexcept {
   if (!is_short_.load(std::memory_order_relaxed)) return true;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!is_short_) return true;
   if (!has_released && MonotonicNs() < asks_after_ns_) return !is_given_up_;
   const Status filled = Guarded([this] {
-    ENGINE_RACE_RETURN_IF_ERROR(CheckRoom());
-    Status asked = Fill();
+    uint64_t bytes = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(FindRoom(&bytes));
+    if (bytes == left_bytes_) return Status::Full("no room for the reserve");
+    Status asked = Fill(bytes);
     if (asked.code() == Code::kFull) asks_after_ns_ = MonotonicNs() + kAskAgainNs;
-    return asked;
+    return asked.ok() && bytes != kBytes ? Status::Full("no room for all of the reserve") : asked;
   });
   // What freed slots have left may not suffice, though no write has found the disk full.
   if (filled.code() != Code::kFull) is_given_up_ = false;

@@ -30,11 +30,12 @@ class SpaceReserve {
   static constexpr uint64_t kBytes = uint64_t{2} << 20;
   static constexpr uint64_t kPieceBytes = kBytes / 8;
   // Sync writes values as well, and deletions may fill groups with values. They must leave so much
-  // of each file, so that records can be moved. And these must leave some for what `key_rows` says
-  // of the slots that they free. For Write and GiveUp.
+  // of each file to entries, without which nothing is durable and no bucket can be cleaned. And
+  // these must leave some for what `key_rows` says of the slots that are freed. For Write and
+  // GiveUp.
   static constexpr uint64_t kLeftBySync = 4 * kPieceBytes;
-  static constexpr uint64_t kLeftByDeletions = 2 * kPieceBytes;
-  static constexpr uint64_t kLeftByMoves = kPieceBytes;
+  static constexpr uint64_t kLeftByValues = 2 * kPieceBytes;
+  static constexpr uint64_t kLeftByEntries = kPieceBytes;
 
   // Works on both, which outlive it.
   SpaceReserve(const StoreFiles& files, const Options& options)
@@ -56,17 +57,22 @@ class SpaceReserve {
     // Relaxed: a hint. TakeBack looks under the lock.
     return is_given_up_.load(std::memory_order_relaxed);
   }
-  // Takes back what is missing. False: the disk has no room for it, and values stay refused. After
-  // another failure writes may be tried: there may be room for them. A disk that has refused is
-  // asked again only with `has_released`, when space was given back to it, or after a while.
+  // Whether values may go to the logs, along with a deletion or by Sync. Not where only the last
+  // pieces are left, and no more can be taken back: what they give up is for entries and
+  // `key_rows`. Recovery may write all that it must.
+  bool AdmitsValues() noexcept;
+  // Takes back what is missing, or the pieces of it for which the disk has room. False: not all is
+  // back, and values stay refused. After another failure writes may be tried: there may be room for
+  // them. A disk that has refused is asked again only with `has_released`, when space was given
+  // back to it, or after a while.
   bool TakeBack(bool has_released = false) noexcept;
 
  private:
   bool GiveUpAfter(uint64_t generation, uint64_t left_bytes) noexcept;
-  // kFull: a file system has no more than what is missing, and a piece for writes under way.
-  Status CheckRoom() const;
-  // Asks for the whole of each file. kFull: all have what they had before.
-  Status Fill();
+  // *bytes: what each file may have, in pieces, so that a piece stays for writes under way.
+  Status FindRoom(uint64_t* bytes) const;
+  // Asks for so much of each file. kFull: all have what they had before.
+  Status Fill(uint64_t bytes);
   bool Shrink(uint64_t bytes, bool durably) noexcept;
   void Tell(LogLevel level, const char* what) const noexcept;
 
@@ -80,6 +86,7 @@ class SpaceReserve {
   std::atomic<uint64_t> generation_{0};
   std::mutex mutex_;
   uint64_t left_bytes_ = 0;  // of each file
+  bool is_prepared_ = false;
   uint64_t asks_after_ns_ = 0;
   bool has_told_ = false;
 };

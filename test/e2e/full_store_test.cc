@@ -131,32 +131,39 @@ TEST(FullStoreOfValuesTest, ValuesAreRefusedWhileTheReserveIsGivenUp) {
 }
 
 // With many buckets the groups that are not in the logs yet do not fit into the reserve. So some of
-// the buckets must be cleaned before others are synced, and records moved for a few dead ones.
-TEST(FullStoreOfManyBucketsTest, FewDeletionsMakeRoom) {
-  const SmallDisk disk(DiskKind::kTmpfs, 2 * kDiskBytes);
+// the buckets must be cleaned before others are synced. Keys that are spread evenly fill all of the
+// groups at once.
+class FullStoreOfManyBucketsTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static uint64_t Key(uint64_t i) { return GetParam() ? i * 0x9e3779b97f4a7c15 : NthKey(i); }
+};
+
+TEST_P(FullStoreOfManyBucketsTest, FewDeletionsMakeRoom) {
+  const SmallDisk disk(DiskKind::kTmpfs, 3 * kDiskBytes);
   if (!disk.mounted()) GTEST_SKIP() << "no file system could be mounted here: needs root";
   Options options;
   options.bucket_count = 32;
   options.reclaim = Reclaim::kOff;
   const auto store = OpenStore(disk.StoreDir(), options);
   ASSERT_NE(store, nullptr);
-  const auto put = [&](uint64_t i) {
-    return store->Write(KeyOf(NthKey(i)), ValueOf(NthKey(i), 1));
-  };
+  const auto put = [&](uint64_t i) { return store->Write(KeyOf(Key(i)), ValueOf(Key(i), 1)); };
   uint64_t count = 0;
   while (put(count).ok()) ++count;
   // Most buckets refuse the first deletions, and have room for them after the first Compact.
   for (const uint64_t share : {16, 4, 2}) {
     for (uint64_t i = 0; i < count / share; ++i) {
-      const Status status = store->Delete(KeyOf(NthKey(i)));
+      const Status status = store->Delete(KeyOf(Key(i)));
       ASSERT_TRUE(status.ok() || status.code() == Code::kFull) << status.ToString();
     }
     const Status compacted = store->Compact();
     ASSERT_TRUE(compacted.ok()) << "a part of " << share << ": " << compacted.ToString();
   }
   for (uint64_t i = count; i < count + count / 4; ++i) ASSERT_TRUE(put(i).ok()) << i;
-  for (uint64_t i = 0; i < count / 2; ++i) ASSERT_EQ(VersionOf(store.get(), NthKey(i)), 0u) << i;
+  for (uint64_t i = 0; i < count / 2; ++i) ASSERT_EQ(VersionOf(store.get(), Key(i)), 0u) << i;
 }
+
+INSTANTIATE_TEST_SUITE_P(Keys, FullStoreOfManyBucketsTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Even" : "Random"; });
 
 // A copy may fill its disk as well.
 TEST(ReserveOfCopiesTest, CheckpointsCopiesAndRestoredStoresHaveOne) {

@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kPieces = SpaceReserve::kBytes / SpaceReserve::kPieceBytes;
 
-TEST_F(SpaceReserveTest, IsGivenUpPieceByPieceAndTakenBackAsAWhole) {
+TEST_F(SpaceReserveTest, IsGivenUpPieceByPieceAndTakenBack) {
   Open();
   EXPECT_GE(AllocatedBytes(), SpaceReserve::kBytes);
   EXPECT_FALSE(reserve().is_given_up());
@@ -75,14 +75,78 @@ TEST_F(SpaceReserveTest, TheLogCallbackMayAskForIt) {
 }
 
 // Without any of it, nothing could be freed any more.
-TEST_F(SpaceReserveTest, SyncAndDeletionsLeaveSomeForMoves) {
+TEST_F(SpaceReserveTest, SyncAndDeletionsLeaveSomeForEntries) {
   Open();
   const auto never = [] { return Status::Full("no space"); };
-  for (const uint64_t left :
-       {SpaceReserve::kLeftBySync, SpaceReserve::kLeftByDeletions, uint64_t{0}}) {
+  for (const uint64_t left : {SpaceReserve::kLeftBySync, SpaceReserve::kLeftByValues,
+                              SpaceReserve::kLeftByEntries, uint64_t{0}}) {
     EXPECT_EQ(reserve().Write(never, left).code(), Code::kFull);
     EXPECT_EQ(AllocatedBytes(), left);
   }
+}
+
+// Also where a deletion brings them to the log, because it fills their group.
+TEST_F(SpaceReserveTest, WhatEntriesHaveGivenUpIsKeptFromValues) {
+  Open();
+  const auto never = [] { return Status::Full("no space"); };
+  auto append_group = [&, key = uint64_t{0}]() mutable {
+    const uint64_t group = log_->geometry().values_per_group();
+    ASSERT_TRUE(log_->Append(key, ValueOf(key, 1).data()).ok());
+    for (++key; key % group != 0; ++key) ASSERT_TRUE(log_->Append(key, nullptr).ok());
+  };
+  CallWatch full(
+      [](SystemCall* call) { return Reserves(*call) ? Refuse(ENOSPC) : call->Proceed(); });
+  {
+    const ScopedHook scope(&full);
+    EXPECT_EQ(reserve().Write(never, SpaceReserve::kLeftByValues).code(), Code::kFull);
+    EXPECT_TRUE(reserve().AdmitsValues());
+    append_group();
+    EXPECT_TRUE(log_->Sync().ok());
+    EXPECT_EQ(reserve().Write(never, SpaceReserve::kLeftByEntries).code(), Code::kFull);
+    EXPECT_FALSE(reserve().AdmitsValues());
+    append_group();
+    EXPECT_EQ(log_->Sync().code(), Code::kFull);
+  }
+  // There may be room by now.
+  ASSERT_TRUE(reserve().TakeBack(/*has_released=*/true));
+  EXPECT_TRUE(reserve().AdmitsValues());
+  EXPECT_TRUE(log_->Sync().ok());
+}
+
+TEST_F(SpaceReserveTest, IsTakenBackForValuesOnceThereIsRoom) {
+  Open();
+  ASSERT_TRUE(log_->Append(1, ValueOf(1, 1).data()).ok());
+  for (uint64_t i = 0; i < kPieces; ++i) ASSERT_TRUE(reserve().GiveUp());
+  EXPECT_TRUE(log_->Sync().ok());
+  EXPECT_FALSE(reserve().is_given_up());
+}
+
+TEST_F(SpaceReserveTest, DeletionsAreWrittenWhereValuesAreNot) {
+  Open();
+  const auto never = [] { return Status::Full("no space"); };
+  EXPECT_EQ(reserve().Write(never, SpaceReserve::kLeftByEntries).code(), Code::kFull);
+  const uint64_t group = log_->geometry().values_per_group();
+  for (uint64_t key = 0; key < group; ++key) ASSERT_TRUE(log_->Append(key, nullptr).ok());
+  EXPECT_TRUE(log_->Sync().ok());
+  EXPECT_EQ(RecordsOf(log_.get(), 0).size(), group);
+}
+
+// Their entries are written while the last piece that values leave is given up.
+TEST_F(SpaceReserveTest, EntriesMayUseWhatValuesLeave) {
+  Open();
+  const auto never = [] { return Status::Full("no space"); };
+  EXPECT_EQ(reserve().Write(never, SpaceReserve::kLeftByValues).code(), Code::kFull);
+  const uint64_t group = log_->geometry().values_per_group();
+  CallWatch full([&](SystemCall* call) {
+    const bool of_keys = call->kind == CallKind::kPwrite && call->fd >= 0 &&
+                         PathOfFd(call->fd).find("/key_") != std::string::npos;
+    return of_keys && AllocatedBytes() == SpaceReserve::kLeftByValues ? Refuse(ENOSPC)
+                                                                      : call->Proceed();
+  });
+  const ScopedHook scope(&full);
+  for (uint64_t key = 0; key < group; ++key) ASSERT_TRUE(log_->Append(key, nullptr).ok());
+  EXPECT_TRUE(log_->Sync().ok());
+  EXPECT_EQ(AllocatedBytes(), SpaceReserve::kLeftByValues - SpaceReserve::kPieceBytes);
 }
 
 // There may be no descriptor for it, or a failure of the device.
@@ -142,6 +206,13 @@ TEST_F(SpaceReserveTest, IsNotAskedForWhereThereIsTooLittle) {
   free_bytes = 2 * SpaceReserve::kPieceBytes;
   EXPECT_TRUE(reserve().TakeBack());
   EXPECT_FALSE(reserve().is_given_up());
+  // Values wait for all of it, and other writes may use the part.
+  for (uint64_t i = 0; i < kPieces; ++i) ASSERT_TRUE(reserve().GiveUp());
+  free_bytes = 5 * SpaceReserve::kPieceBytes - 1;
+  EXPECT_FALSE(reserve().TakeBack());
+  EXPECT_TRUE(reserve().is_given_up());
+  EXPECT_EQ(AllocatedBytes(), 3 * SpaceReserve::kPieceBytes);
+  EXPECT_TRUE(reserve().AdmitsValues());
 }
 
 // There may be room for writes, and no descriptor or no permission for the reserve. It is asked for
