@@ -50,28 +50,11 @@ void ChunkCache::Delete(Chunk* chunk) {
   all_.pop_back();
 }
 
-Chunk* ChunkCache::Find(uint64_t key) const {
-  auto after = by_key_.upper_bound(key);
-  if (after == by_key_.begin()) return nullptr;
-  Chunk* chunk = std::prev(after)->second;
-  return chunk->last_key >= key ? chunk : nullptr;
-}
-
 void ChunkCache::FreeRange(uint64_t key, uint64_t* low, uint64_t* high) const {
   ENGINE_RACE_ASSERT(Find(key) == nullptr);
-  const auto after = by_key_.upper_bound(key);
-  *high = after == by_key_.end() ? std::numeric_limits<uint64_t>::max() : after->first - 1;
-  *low = after == by_key_.begin() ? 0 : std::prev(after)->second->last_key + 1;
-}
-
-void ChunkCache::View(std::vector<ChunkView>* views, std::vector<Chunk*>* chunks) const {
-  views->clear();
-  chunks->clear();
-  for (const auto& [first_key, chunk] : by_key_) {
-    views->push_back({first_key, chunk->last_key, static_cast<uint32_t>(chunk->buffers.size()),
-                      chunk->pins > 0});
-    chunks->push_back(chunk);
-  }
+  ChunkMap::Iterator after = chunks_.FirstTo(key);
+  *high = after == chunks_.end() ? std::numeric_limits<uint64_t>::max() : after->first_key - 1;
+  *low = after == chunks_.begin() ? 0 : (--after)->last_key + 1;
 }
 
 bool ChunkCache::TakeBuffers(uint32_t count, std::vector<uint32_t>* buffers) {
@@ -104,14 +87,14 @@ void ChunkCache::Insert(Chunk* chunk) {
   ENGINE_RACE_ASSERT(!chunk->cached && chunk->first_key <= chunk->last_key);
   // FreeRange has told the builder where other chunks are.
   ENGINE_RACE_ASSERT(Find(chunk->first_key) == nullptr && Find(chunk->last_key) == nullptr);
-  by_key_.emplace(chunk->first_key, chunk);
+  chunks_.Insert(chunk);
   chunk->cached = true;
   Account(chunk);
 }
 
 void ChunkCache::Remove(Chunk* chunk) {
   ENGINE_RACE_ASSERT(chunk->cached && Find(chunk->first_key) == chunk);
-  by_key_.erase(chunk->first_key);
+  chunks_.Remove(chunk);
   chunk->cached = false;
   if (chunk->pins == 0) Drop(chunk);
 }

@@ -10,14 +10,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "engine_race/base/buffer_pool.h"
 #include "engine_race/base/memory_share.h"
 #include "engine_race/scan/chunk.h"
-#include "engine_race/scan/scan_planner.h"
+#include "engine_race/scan/chunk_map.h"
 
 namespace engine_race {
 
@@ -39,15 +38,13 @@ class ChunkCache {
   void Drop(Chunk* chunk);
 
   // The chunk that holds `key`, read or not, or null.
-  Chunk* Find(uint64_t key) const;
+  Chunk* Find(uint64_t key) const { return chunks_.Find(key); }
+  const ChunkMap& chunks() const { return chunks_; }
   // The range around `key`, which no chunk holds, that is free of chunks.
   void FreeRange(uint64_t key, uint64_t* low, uint64_t* high) const;
-  // The map as the planner sees it, in *views, and the chunks in the same order in *chunks, which
-  // both have room for max_chunks().
-  void View(std::vector<ChunkView>* views, std::vector<Chunk*>* chunks) const;
   // Chunks without records take no buffer, so the number of chunks is bounded by itself.
   size_t max_chunks() const { return size_t{pool_.buffer_count()} + 64; }
-  bool full() const { return by_key_.size() >= max_chunks(); }
+  bool full() const { return chunks_.size() >= max_chunks(); }
 
   // Takes buffers that are free; false when the share has none for them any more. std::bad_alloc.
   bool TakeBuffers(uint32_t count, std::vector<uint32_t>* buffers);
@@ -83,7 +80,7 @@ class ChunkCache {
 
   BufferPool pool_;
   MemoryShare* share_ = nullptr;
-  std::map<uint64_t, Chunk*> by_key_;
+  ChunkMap chunks_;
   std::vector<std::unique_ptr<Chunk>> all_;
   std::vector<Chunk*> spare_;
   std::atomic<uint64_t> entry_bytes_{0};

@@ -68,7 +68,7 @@ Status Coordinator::Prepare() {
         board_.cache().Allocate(buffer_count, share_, context_->log.placement().memory()));
   }
   loaded_.reserve(kMaxLoading);
-  board_.ReserveChunks();
+  board_.ReserveVictims();
   return loader_.Start();
 }
 

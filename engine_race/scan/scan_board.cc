@@ -7,17 +7,12 @@
 
 namespace engine_race {
 
-void ScanBoard::ReserveChunks() {
-  chunk_views_.reserve(cache_.max_chunks());
-  viewed_chunks_.reserve(cache_.max_chunks());
-  victims_.reserve(cache_.max_chunks());
-}
-
 bool ScanBoard::Attach(Scanner* scanner) {
   ENGINE_RACE_ASSERT(!scanner->attached);
   try {
     const size_t count = scanners_.size() + 1;
     if (scan_views_.capacity() < count) scan_views_.reserve(2 * count);
+    if (reaches_.capacity() < count) reaches_.reserve(2 * count);
     scanners_.push_back(scanner);
   } catch (const std::bad_alloc&) {
     return false;
@@ -47,8 +42,7 @@ ScanSituation ScanBoard::Look(uint64_t passed_over) {
   }
   std::sort(scan_views_.begin(), scan_views_.end(),
             [](const ScanView& a, const ScanView& b) { return a.pos < b.pos; });
-  cache_.View(&chunk_views_, &viewed_chunks_);
-  return {scan_views_, chunk_views_, cache_.pool().limit()};
+  return {scan_views_, cache_.chunks(), cache_.pool().limit(), &reaches_};
 }
 
 // A chunk that failed counts as loaded until a scan comes to it and waits. Then it is loaded again.
@@ -78,27 +72,35 @@ bool ScanBoard::CanMakeRoom(const NextLoad& load, uint32_t buffer_count, uint32_
 
 bool ScanBoard::MakeRoom(const NextLoad& load, uint32_t buffer_count, uint32_t free_buffers) {
   if (!CanMakeRoom(load, buffer_count, free_buffers)) return false;
-  for (const Victim& victim : victims_) Remove(viewed_chunks_[victim.chunk]);
+  for (const Victim& victim : victims_) Remove(victim.chunk);
   return true;
 }
 
 void ScanBoard::FitLimit() {
-  if (cache_.FitLimit()) return;
-  RankVictims(Look(), &victims_);
-  for (const Victim& victim : victims_) {
-    Remove(viewed_chunks_[victim.chunk]);
-    if (cache_.FitLimit()) return;
+  while (!cache_.FitLimit()) {
+    Chunk* first = nullptr;
+    ForEachVictim(Look(), [&first](const Victim& victim) {
+      first = victim.chunk;
+      return false;
+    });
+    if (first == nullptr) return;
+    Remove(first);
   }
 }
 
 void ScanBoard::RecallLarge() {
   for (Scanner* scanner : scanners_) scanner->doublings = 0;
   const uint32_t max_buffers = ChunkBuffers(Look());
-  for (Chunk* chunk : viewed_chunks_) {
+  const ChunkMap& chunks = cache_.chunks();
+  for (auto at = chunks.begin(); !(at == chunks.end());) {
+    Chunk* const chunk = at->chunk;
+    ++at;
     if (chunk->pins == 0 || chunk->reads_left > 0 || chunk->buffers.size() <= max_buffers) continue;
     // Relaxed: to be seen some time.
     chunk->recalled.store(true, std::memory_order_relaxed);
+    const uint64_t last_key = chunk->last_key;
     Remove(chunk);
+    at = chunks.FirstTo(last_key);
   }
 }
 

@@ -19,8 +19,8 @@ namespace engine_race {
 
 class ScanBoard {
  public:
-  // Makes room for the planner's views of as many chunks as the cache may hold. std::bad_alloc.
-  void ReserveChunks();
+  // Makes room for as many victims as the cache may hold chunks. std::bad_alloc.
+  void ReserveVictims() { victims_.reserve(cache_.max_chunks()); }
 
   // False when memory for it is refused.
   bool Attach(Scanner* scanner);
@@ -55,10 +55,9 @@ class ScanBoard {
 
   ChunkCache cache_;
   std::vector<Scanner*> scanners_;
-  // The planner's views and its answer, with room for all scans and chunks.
+  // The planner's views, its memory and its answer, with room for all scans and chunks.
   std::vector<ScanView> scan_views_;
-  std::vector<ChunkView> chunk_views_;
-  std::vector<Chunk*> viewed_chunks_;
+  std::vector<ScanReach> reaches_;
   std::vector<Victim> victims_;
 };
 

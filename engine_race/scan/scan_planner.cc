@@ -1,6 +1,7 @@
 #include "engine_race/scan/scan_planner.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "engine_race/base/assert.h"
 
@@ -14,17 +15,9 @@ constexpr uint32_t kChunksOfShare = 4;
 constexpr uint32_t kDoubledChunks = 2;
 constexpr uint32_t kAheadsOfShare = 2;
 
-// The order that the situation promises: scans by position, chunks by key and apart from one
-// another.
-bool IsInOrder(const ScanSituation& situation) {
-  const bool scans_in_order =
-      std::is_sorted(situation.scans.begin(), situation.scans.end(),
-                     [](const ScanView& a, const ScanView& b) { return a.pos < b.pos; });
-  const bool chunks_apart = std::adjacent_find(situation.chunks.begin(), situation.chunks.end(),
-                                               [](const ChunkView& a, const ChunkView& b) {
-                                                 return a.last_key >= b.first_key;
-                                               }) == situation.chunks.end();
-  return scans_in_order && chunks_apart;
+bool IsInOrder(std::span<const ScanView> scans) {
+  return std::is_sorted(scans.begin(), scans.end(),
+                        [](const ScanView& a, const ScanView& b) { return a.pos < b.pos; });
 }
 
 // A convoy: the scans so far between which all is loaded.
@@ -43,23 +36,10 @@ struct Convoy {
     end = std::max(end, reach);
     return begins;
   }
-  bool Holds(const ChunkView& chunk) const {
-    return !empty && (at_end_of_keys || chunk.first_key < end);
-  }
 };
 
 uint32_t ShareBuffers(const ScanSituation& situation) {
   return situation.limit_buffers / std::max(1u, CountConvoys(situation));
-}
-
-// The buffers of the chunks in [first_key, end_key).
-uint32_t BuffersBetween(std::span<const ChunkView> chunks, uint64_t first_key, uint64_t end_key) {
-  auto at =
-      std::lower_bound(chunks.begin(), chunks.end(), first_key,
-                       [](const ChunkView& chunk, uint64_t key) { return chunk.last_key < key; });
-  uint32_t count = 0;
-  for (; at != chunks.end() && at->first_key < end_key; ++at) count += at->buffer_count;
-  return count;
 }
 
 // Extends the load to all that the scans want which lack its key.
@@ -105,7 +85,9 @@ bool ChooseAhead(const ScanSituation& situation, uint32_t max_ahead_buffers, Nex
     if (i + 1 < scans.size() && !scans[i + 1].covered && scans[i + 1].frontier == scan.frontier) {
       continue;
     }
-    const uint32_t ahead = BuffersBetween(situation.chunks, scan.pos, scan.frontier);
+    const ChunkMap& chunks = situation.chunks;
+    const auto ahead = static_cast<uint32_t>(
+        chunks.BuffersBetween(chunks.FirstTo(scan.pos), chunks.FirstFrom(scan.frontier)));
     if (ahead > max_ahead_buffers || (found && ahead >= load->ahead_buffers)) continue;
     found = true;
     load->key = scan.frontier;
@@ -114,6 +96,48 @@ bool ChooseAhead(const ScanSituation& situation, uint32_t max_ahead_buffers, Nex
     load->ahead_buffers = ahead;
   }
   return found;
+}
+
+// Divides the chunks from the first scan on, each reach but its gap and its unwanted chunks.
+void FindReaches(const ScanSituation& situation) {
+  const ChunkMap& chunks = situation.chunks;
+  std::vector<ScanReach>& reaches = *situation.reaches;
+  reaches.clear();
+  Convoy convoy;
+  ChunkMap::Iterator convoy_begin = chunks.end();
+  uint64_t wanted_last = 0;
+  for (const ScanView& scan : situation.scans) {
+    const ChunkMap::Iterator begin = chunks.FirstTo(scan.pos);
+    if (convoy.Add(scan)) convoy_begin = begin;
+    wanted_last = std::max(wanted_last, scan.last);
+    // Of several scans before the same chunk the last one knows all that they want.
+    if (!reaches.empty() && reaches.back().begin == begin) reaches.pop_back();
+    if (!reaches.empty()) reaches.back().end = begin;
+    reaches.push_back({begin, begin, begin, chunks.end(), convoy_begin, convoy.end,
+                       convoy.at_end_of_keys, wanted_last});
+  }
+}
+
+// Of a reach: where the keys from `key` on begin.
+ChunkMap::Iterator From(const ChunkMap& chunks, const ScanReach& reach, uint64_t key) {
+  return std::clamp(chunks.FirstFrom(key), reach.begin, reach.end);
+}
+
+void FindUnwanted(const ChunkMap& chunks, ScanReach* reach) {
+  const bool wants_all = reach->wanted_last == std::numeric_limits<uint64_t>::max();
+  reach->unwanted = wants_all ? reach->end : From(chunks, *reach, reach->wanted_last + 1);
+}
+
+// After FindUnwanted.
+void FindGap(const ChunkMap& chunks, ScanReach* reach) {
+  reach->gap = reach->is_way_to_last_key
+                   ? reach->unwanted
+                   : std::min(From(chunks, *reach, reach->way_end), reach->unwanted);
+}
+
+const ChunkMap::Entry& LastOnTheWay(const ScanReach& reach) {
+  ChunkMap::Iterator last = reach.gap;
+  return *--last;
 }
 
 }  // namespace
@@ -130,7 +154,7 @@ uint32_t ChunkBuffers(const ScanSituation& situation) {
 }
 
 bool ChooseLoad(const ScanSituation& situation, NextLoad* load) {
-  ENGINE_RACE_ASSERT(IsInOrder(situation));
+  ENGINE_RACE_ASSERT(IsInOrder(situation.scans));
   *load = NextLoad();
   const uint32_t max_ahead = ShareBuffers(situation) / kAheadsOfShare;
   if (!ChooseWaiting(situation.scans, load) && !ChooseAhead(situation, max_ahead, load)) {
@@ -141,59 +165,79 @@ bool ChooseLoad(const ScanSituation& situation, NextLoad* load) {
   return true;
 }
 
-void RankVictims(const ScanSituation& situation, std::vector<Victim>* victims) {
-  ENGINE_RACE_ASSERT(IsInOrder(situation));
-  victims->clear();
-  const uint32_t share = ShareBuffers(situation);
-  size_t next_scan = 0;
-  uint64_t wanted_last = 0;
-  Convoy convoy;
-  uint64_t convoy_buffers = 0;
-  uint64_t distance = 0;  // from the scan before the chunk, in buffers
-  for (uint32_t i = 0; i < situation.chunks.size(); ++i) {
-    const ChunkView& chunk = situation.chunks[i];
-    for (; next_scan < situation.scans.size(); ++next_scan) {
-      const ScanView& scan = situation.scans[next_scan];
-      if (scan.pos > chunk.last_key) break;
-      wanted_last = std::max(wanted_last, scan.last);
-      if (convoy.Add(scan)) convoy_buffers = 0;
-      distance = 0;
+void ForEachVictim(const ScanSituation& situation, FunctionRef<bool(const Victim&)> visit) {
+  ENGINE_RACE_ASSERT(IsInOrder(situation.scans));
+  const ChunkMap& chunks = situation.chunks;
+  std::vector<ScanReach>& reaches = *situation.reaches;
+  FindReaches(situation);
+  // False once the visitor has had enough.
+  const auto visit_backward = [&](const ChunkMap::Iterator& begin, ChunkMap::Iterator at,
+                                  Victim::Kind kind) {
+    while (!(at == begin)) {
+      --at;
+      if (at->chunk->pins == 0 && !visit({at->chunk, kind, at->first_key})) return false;
     }
-    const bool on_the_way = convoy.Holds(chunk);
-    if (on_the_way) convoy_buffers += chunk.buffer_count;
-    if (!chunk.held) {
-      if (next_scan == 0 || chunk.first_key > wanted_last) {
-        victims->push_back({i, Victim::kUnwanted, chunk.first_key});
-      } else if (!on_the_way) {
-        victims->push_back({i, Victim::kBehindGap, chunk.first_key});
-      } else {
-        victims->push_back({i, convoy_buffers <= share ? Victim::kNear : Victim::kFar, distance});
-      }
-    }
-    distance += chunk.buffer_count;
+    return true;
+  };
+  // What a reach has is looked for once it is needed: most visitors have enough before.
+  for (size_t i = reaches.size(); i > 0; --i) {
+    ScanReach& reach = reaches[i - 1];
+    FindUnwanted(chunks, &reach);
+    if (!visit_backward(reach.unwanted, reach.end, Victim::kUnwanted)) return;
   }
-  std::sort(victims->begin(), victims->end(), [](const Victim& a, const Victim& b) {
-    return a.kind != b.kind ? a.kind > b.kind : a.distance > b.distance;
-  });
+  const ChunkMap::Iterator first = reaches.empty() ? chunks.end() : reaches.front().begin;
+  if (!visit_backward(chunks.begin(), first, Victim::kUnwanted)) return;
+  for (size_t i = reaches.size(); i > 0; --i) {
+    ScanReach& reach = reaches[i - 1];
+    FindGap(chunks, &reach);
+    if (!visit_backward(reach.gap, reach.unwanted, Victim::kBehindGap)) return;
+  }
+  for (ScanReach& reach : reaches) {
+    reach.distance = chunks.BuffersBetween(reach.begin, reach.gap);
+    reach.convoy_buffers = chunks.BuffersBetween(reach.convoy_begin, reach.gap);
+    if (!(reach.gap == reach.begin)) reach.distance -= LastOnTheWay(reach).buffer_count;
+  }
+  const uint32_t share = ShareBuffers(situation);
+  const auto farthest = [&](Victim::Kind kind) {
+    ScanReach* found = nullptr;
+    for (ScanReach& reach : reaches) {
+      if (reach.gap == reach.begin) continue;
+      if (kind == Victim::kFar && reach.convoy_buffers <= share) continue;
+      if (found == nullptr || reach.distance > found->distance) found = &reach;
+    }
+    return found;
+  };
+  for (const Victim::Kind kind : {Victim::kFar, Victim::kNear}) {
+    while (ScanReach* const reach = farthest(kind)) {
+      const Victim victim = {LastOnTheWay(*reach).chunk, kind, reach->distance};
+      reach->convoy_buffers -= LastOnTheWay(*reach).buffer_count;
+      --reach->gap;
+      if (!(reach->gap == reach->begin)) reach->distance -= LastOnTheWay(*reach).buffer_count;
+      if (victim.chunk->pins == 0 && !visit(victim)) return;
+    }
+  }
 }
 
 bool ChooseVictims(const ScanSituation& situation, const NextLoad& load, uint64_t missing_buffers,
                    size_t least_count, std::vector<Victim>* victims) {
-  RankVictims(situation, victims);
+  victims->clear();
   uint64_t gained = 0;
-  size_t count = 0;
-  for (const Victim& victim : *victims) {
-    if (gained >= missing_buffers && count >= least_count) break;
-    if (victim.kind == Victim::kNear && !load.insists) break;
+  const auto is_enough = [&] {
+    return gained >= missing_buffers && victims->size() >= least_count;
+  };
+  if (is_enough()) return true;
+  ForEachVictim(situation, [&](const Victim& victim) {
+    if (victim.kind == Victim::kNear && !load.insists) return false;
     if (victim.kind == Victim::kFar && !load.waited_for && victim.distance <= load.ahead_buffers) {
-      break;
+      return false;
     }
-    ENGINE_RACE_ASSERT(!situation.chunks[victim.chunk].held);
-    gained += situation.chunks[victim.chunk].buffer_count;
-    ++count;
-  }
-  const bool enough = gained >= missing_buffers && count >= least_count;
-  victims->resize(enough ? count : 0);
+    ENGINE_RACE_ASSERT(victim.chunk->pins == 0);
+    gained += victim.chunk->buffers.size();
+    victims->push_back(victim);
+    return !is_enough();
+  });
+  const bool enough = is_enough();
+  if (!enough) victims->clear();
   return enough;
 }
 

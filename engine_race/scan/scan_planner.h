@@ -14,17 +14,20 @@
 // only waits for a processor stays in the shared pass. A scan that stands still costs the others
 // only its own chunk.
 //
-// Nothing here allocates, except for victims beyond the capacity of their vector.
+// A plan looks at the chunks that it needs, not at all of them: victims are found in their order.
+// Nothing here allocates, except for vectors without the room that they are to have.
 //
 // Thread safety: stateless. It owns nothing; spans are valid during a call. Invariants: scans come
-// in order of position. Chunks come in order of key and apart from one another. A chunk that is
-// held is never a victim.
+// in order of position. A chunk that is held is never a victim.
 #ifndef ENGINE_RACE_SCAN_SCAN_PLANNER_H_
 #define ENGINE_RACE_SCAN_SCAN_PLANNER_H_
 
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "engine_race/base/function_ref.h"
+#include "engine_race/scan/chunk_map.h"
 
 namespace engine_race {
 
@@ -46,20 +49,32 @@ struct ScanView {
   uint32_t doublings = 0;
 };
 
-struct ChunkView {
-  uint64_t first_key = 0;
-  uint64_t last_key = 0;
-  uint32_t buffer_count = 0;
-  // A scan is in it, or it is being read.
-  bool held = false;
+// The chunks from one scan up to the next, in order: those on its way, those behind a gap, and
+// those that no scan wants. For ForEachVictim.
+struct ScanReach {
+  ChunkMap::Iterator begin;
+  ChunkMap::Iterator gap;
+  ChunkMap::Iterator unwanted;
+  ChunkMap::Iterator end;
+  ChunkMap::Iterator convoy_begin;
+  // The keys on the way end before `way_end`, or with the last key.
+  uint64_t way_end = 0;
+  bool is_way_to_last_key = false;
+  uint64_t wanted_last = 0;  // by any scan up to this one
+  // Of the last chunk on the way that was not visited: the buffers before it, and those of its
+  // convoy with its own.
+  uint64_t distance = 0;
+  uint64_t convoy_buffers = 0;
 };
 
-// Scans in ascending order of pos, chunks in ascending order of keys, which do not overlap.
+// Scans in ascending order of pos. A chunk with pins is held: a scan is in it, or it is being read.
 struct ScanSituation {
   std::span<const ScanView> scans;
-  std::span<const ChunkView> chunks;
+  const ChunkMap& chunks;
   // The buffers that all chunks together may take.
   uint32_t limit_buffers = 0;
+  // Memory for the planner's work, with room for each scan.
+  std::vector<ScanReach>* reaches = nullptr;
 };
 
 // A chunk to be loaded: with `key` in it and nothing beyond `last`, cut at `begin` or later.
@@ -93,15 +108,15 @@ struct Victim {
     kBehindGap,  // a scan wants it, but not all before it is loaded; `distance` is its first key
     kUnwanted,   // no scan wants it; likewise
   };
-  uint32_t chunk = 0;  // its index in the situation's chunks
+  Chunk* chunk = nullptr;
   Kind kind = kNear;
   uint64_t distance = 0;
 };
 
-// All chunks that may be evicted, in the order of eviction. The next pass begins with the first
-// keys, so of the unwanted chunks the highest keys are evicted first. Then come the chunks that
-// scans come to last.
-void RankVictims(const ScanSituation& situation, std::vector<Victim>* victims);
+// Calls `visit` with the chunks that may be evicted, in the order of eviction, until it returns
+// false. The next pass begins with the first keys, so of the unwanted chunks the highest keys are
+// evicted first. Then come the chunks that scans come to last.
+void ForEachVictim(const ScanSituation& situation, FunctionRef<bool(const Victim&)> visit);
 
 // Chooses the victims for `load`: at least `least_count`, and enough to free `missing_buffers`.
 // Near chunks are victims only for a scan that insists. For a chunk read ahead, no chunk that is

@@ -9,6 +9,7 @@
 
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"
+#include "harness/claims/board_cost.h"
 #include "harness/claims/race_meter.h"
 #include "harness/claims/scan_ranges.h"
 #include "harness/claims/scan_seeks.h"
@@ -156,6 +157,9 @@ class ScanBench final : public Bench {
             {"deletes",
              {{kSeekAfterDeletes, "<= 60"}},
              [this] { return SeekAfterDeletes(Seeks(dir(), deleted_from_count_), &rounds_); }},
+            {"board",
+             {{kBoardCost, "<= 50"}},
+             [this] { return MeasureBoardCost({.round_count = round_count_}, &rounds_); }},
             {"paged-walks", {{kPagedKeyWalk, ">= 8"}}, [this] {
                return WalkPagedKeys(Seeks(dir(), key_count_), &rounds_);
              }}};
@@ -183,19 +187,18 @@ class ScanBench final : public Bench {
   }
 
   Status Visits() {
-    constexpr uint32_t kPasses = 2;
     StoreRuns runs({tmpfs_dir() + "/store", dir(), visited_record_count_, seed_});
     runs.Write(QuietOptions(), thread_count_);
     ENGINE_RACE_RETURN_IF_ERROR(runs.status());
     const auto range = [&] {
-      const std::vector<TimedPoint> passes = runs.Ranges(QuietOptions(), thread_count_, kPasses);
+      const auto passes = runs.Ranges(QuietOptions(), thread_count_, kRangePasses);
       double sum = 0;
-      for (uint32_t pass = 0; pass < kPasses; ++pass) {
+      for (uint32_t pass = 0; pass < kRangePasses; ++pass) {
         const double visit_ns = passes[pass].CpuNsPerRequest() / thread_count_;
         rounds_.Note("range, CPU of a visit, pass " + std::to_string(pass + 1) + ", ns", visit_ns);
         sum += visit_ns;
       }
-      rounds_.Note(kVisitCpu, sum / kPasses);
+      rounds_.Note(kVisitCpu, sum / kRangePasses);
       return runs.status();
     };
     return rounds_.Run({round_count_}, {range});
@@ -321,8 +324,7 @@ class ScanBench final : public Bench {
       ENGINE_RACE_RETURN_IF_ERROR(rounds_.Run({round_count}, {range}));
     }
     more_json_["race"] = {{"config", race}, {"phases", meter.phases()}};
-    constexpr uint64_t kDeviceBytes = uint64_t{2} << 30;
-    if (!is_smoke()) NoteDevice(kDeviceBytes);
+    if (!is_smoke()) NoteDevice(uint64_t{2} << 30);
     return Status::Ok();
   }
 

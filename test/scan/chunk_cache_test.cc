@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <vector>
 
 namespace engine_race {
@@ -45,24 +44,6 @@ TEST_F(ChunkCacheTest, FindsByAnyKeyOfAChunk) {
   cache_.FreeRange(700, &low, &high);
   EXPECT_EQ(500u, low);
   EXPECT_EQ(~uint64_t{0}, high);
-}
-
-TEST_F(ChunkCacheTest, TheViewIsInTheOrderOfKeys) {
-  for (const uint64_t number : {5, 1, 3}) Add(number, static_cast<uint32_t>(number) - 1);
-  cache_.Pin(cache_.Find(300));
-  std::vector<ChunkView> views;
-  std::vector<Chunk*> chunks;
-  cache_.View(&views, &chunks);
-  ASSERT_EQ(3u, views.size());
-  ASSERT_EQ(3u, chunks.size());
-  for (uint64_t i = 0; i < 3; ++i) {
-    const uint64_t number = 2 * i + 1;
-    EXPECT_EQ(number * 100, views[i].first_key);
-    EXPECT_EQ(number * 100 + 99, views[i].last_key);
-    EXPECT_EQ(number - 1, views[i].buffer_count);
-    EXPECT_EQ(number == 3, views[i].held);
-    EXPECT_EQ(cache_.Find(number * 100), chunks[i]);
-  }
 }
 
 TEST_F(ChunkCacheTest, ARemovedChunkLivesUntilItIsUnpinned) {

@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
+#include <limits>
+#include <memory>
+#include <random>
+#include <tuple>
 #include <vector>
+
+#include "engine_race/scan/chunk.h"
 
 namespace engine_race {
 namespace {
@@ -16,8 +21,15 @@ class ScanPlannerTest : public ::testing::Test {
  protected:
   void AddChunks(uint64_t begin, uint64_t end, uint32_t buffer_count = 1) {
     for (uint64_t i = begin; i < end; ++i) {
-      chunks_.push_back({i * kChunkKeys, i * kChunkKeys + kChunkKeys - 1, buffer_count, false});
+      AddChunk(i * kChunkKeys, i * kChunkKeys + kChunkKeys - 1, buffer_count);
     }
+  }
+  void AddChunk(uint64_t first_key, uint64_t last_key, uint32_t buffer_count) {
+    chunks_.push_back(std::make_unique<Chunk>());
+    chunks_.back()->first_key = first_key;
+    chunks_.back()->last_key = last_key;
+    chunks_.back()->buffers.resize(buffer_count);
+    map_.Insert(chunks_.back().get());
   }
 
   // At the start of chunk `pos`, with all loaded up to chunk `frontier`.
@@ -26,8 +38,8 @@ class ScanPlannerTest : public ::testing::Test {
     return scans_.back();
   }
 
-  ScanSituation Situation(uint32_t limit_buffers = 64) const {
-    return {scans_, chunks_, limit_buffers};
+  ScanSituation Situation(uint32_t limit_buffers = 64) {
+    return {scans_, map_, limit_buffers, &reaches_};
   }
 
   // The numbers of the chunks that go; none when there is no room.
@@ -38,9 +50,7 @@ class ScanPlannerTest : public ::testing::Test {
         ChooseVictims(Situation(limit_buffers), load, missing_buffers, least_count, &victims);
     EXPECT_TRUE(room || victims.empty());
     std::vector<uint64_t> numbers;
-    for (const Victim& victim : victims) {
-      numbers.push_back(chunks_[victim.chunk].first_key / kChunkKeys);
-    }
+    for (const Victim& victim : victims) numbers.push_back(victim.chunk->first_key / kChunkKeys);
     return numbers;
   }
 
@@ -61,7 +71,9 @@ class ScanPlannerTest : public ::testing::Test {
   }
 
   std::vector<ScanView> scans_;
-  std::vector<ChunkView> chunks_;
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  ChunkMap map_;
+  std::vector<ScanReach> reaches_;
 };
 
 using Numbers = std::vector<uint64_t>;
@@ -226,7 +238,7 @@ TEST_F(ScanPlannerTest, WhoFallsBehindKeepsItsShareUntilOthersInsist) {
 
 TEST_F(ScanPlannerTest, HeldChunksStay) {
   AddChunks(0, 4);
-  for (const uint64_t held : {0, 2, 3}) chunks_[held].held = true;
+  for (const uint64_t held : {0, 2, 3}) chunks_[held]->pins = 1;
   EXPECT_EQ((Numbers{1}), Victims(Waited()));
   EXPECT_EQ((Numbers{}), Victims(Waited(), 2));
 }
@@ -247,14 +259,126 @@ TEST_F(ScanPlannerTest, ChunksWithoutBuffersGoForOthersToo) {
 }
 
 TEST_F(ScanPlannerTest, TheEndOfTheKeySpaceIsNoGap) {
-  chunks_.push_back({0, UINT64_MAX - 1, 1, false});
-  chunks_.push_back({UINT64_MAX, UINT64_MAX, 1, false});
+  AddChunk(0, UINT64_MAX - 1, 1);
+  AddChunk(UINT64_MAX, UINT64_MAX, 1);
   scans_.push_back({0, UINT64_MAX, 1, 0, true, 0, false, 0});
   std::vector<Victim> victims;
-  RankVictims(Situation(), &victims);
+  ForEachVictim(Situation(), [&](const Victim& victim) {
+    victims.push_back(victim);
+    return true;
+  });
   ASSERT_EQ(2u, victims.size());
   EXPECT_EQ(Victim::kNear, victims[0].kind);
-  EXPECT_EQ(1u, victims[0].chunk);
+  EXPECT_EQ(UINT64_MAX, victims[0].chunk->first_key);
+}
+
+// Ranks all chunks in one pass over them, as the header describes the order.
+class VictimOrderTest : public ScanPlannerTest {
+ protected:
+  using Rank = std::tuple<Victim::Kind, uint64_t, uint64_t>;  // kind, distance, first key
+
+  std::vector<Rank> AllRanks(uint32_t limit_buffers) {
+    std::vector<Rank> ranks;
+    const uint32_t share = limit_buffers / std::max(1u, CountConvoys(Situation()));
+    const ScanView* scan = nullptr;
+    uint64_t wanted_last = 0;
+    uint64_t way_end = 0;
+    bool to_last_key = false;
+    uint64_t convoy_buffers = 0;
+    uint64_t distance = 0;
+    size_t next = 0;
+    for (const auto& chunk : chunks_) {
+      for (; next < scans_.size() && scans_[next].pos <= chunk->last_key; ++next) {
+        const bool begins = scan == nullptr || (!to_last_key && scans_[next].pos > way_end);
+        scan = &scans_[next];
+        wanted_last = std::max(wanted_last, scan->last);
+        if (begins) {
+          way_end = scan->pos;
+          convoy_buffers = 0;
+        }
+        if (scan->covered && scan->last == UINT64_MAX) {
+          to_last_key = true;
+        } else {
+          way_end = std::max(way_end, scan->covered ? scan->last + 1 : scan->frontier);
+        }
+        distance = 0;
+      }
+      const bool on_the_way = scan != nullptr && (to_last_key || chunk->first_key < way_end);
+      if (on_the_way) convoy_buffers += chunk->buffers.size();
+      if (chunk->pins == 0) {
+        if (scan == nullptr || chunk->first_key > wanted_last) {
+          ranks.emplace_back(Victim::kUnwanted, chunk->first_key, chunk->first_key);
+        } else if (!on_the_way) {
+          ranks.emplace_back(Victim::kBehindGap, chunk->first_key, chunk->first_key);
+        } else {
+          ranks.emplace_back(convoy_buffers <= share ? Victim::kNear : Victim::kFar, distance,
+                             chunk->first_key);
+        }
+      }
+      distance += chunk->buffers.size();
+    }
+    return ranks;
+  }
+
+  std::vector<Rank> Visited(uint32_t limit_buffers) {
+    std::vector<Rank> ranks;
+    ForEachVictim(Situation(limit_buffers), [&](const Victim& victim) {
+      ranks.emplace_back(victim.kind, victim.distance, victim.chunk->first_key);
+      return true;
+    });
+    return ranks;
+  }
+};
+
+TEST_F(VictimOrderTest, IsThatOfAllChunksRanked) {
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](uint64_t end) { return random() % end; };
+    map_ = ChunkMap();
+    chunks_.clear();
+    scans_.clear();
+    const uint64_t most_chunks = 1 + below(seed % 10 == 0 ? 2000 : 40);
+    for (uint64_t i = 0; i < most_chunks; ++i) {
+      if (below(5) == 0) continue;
+      AddChunks(i, i + 1, static_cast<uint32_t>(below(4)));
+      chunks_.back()->pins = below(8) == 0 ? 1 : 0;
+    }
+    const uint64_t end_key = most_chunks * kChunkKeys;
+    const uint64_t scan_count = below(6);
+    for (uint64_t i = 0; i < scan_count; ++i) {
+      ScanView scan;
+      scan.pos = below(end_key);
+      scan.last = below(4) == 0 ? std::numeric_limits<uint64_t>::max() : scan.pos + below(end_key);
+      scan.frontier = scan.pos + below(end_key / 2 + 1);
+      scan.covered = below(4) == 0;
+      scans_.push_back(scan);
+    }
+    std::sort(scans_.begin(), scans_.end(),
+              [](const ScanView& a, const ScanView& b) { return a.pos < b.pos; });
+    const auto limit_buffers = static_cast<uint32_t>(1 + below(2 * most_chunks));
+    std::vector<Rank> visited = Visited(limit_buffers);
+    const auto goes_before = [](const Rank& a, const Rank& b) {
+      return std::get<0>(a) != std::get<0>(b) ? std::get<0>(a) > std::get<0>(b)
+                                              : std::get<1>(a) > std::get<1>(b);
+    };
+    ASSERT_TRUE(std::is_sorted(visited.begin(), visited.end(), goes_before)) << seed;
+    // Chunks at the same distance go in any order.
+    std::vector<Rank> expected = AllRanks(limit_buffers);
+    std::sort(visited.begin(), visited.end());
+    std::sort(expected.begin(), expected.end());
+    ASSERT_EQ(visited, expected) << seed;
+  }
+}
+
+// Most scans are in few chunks, and most chunks are behind them.
+TEST_F(VictimOrderTest, AVisitorThatHasEnoughIsNotCalledAgain) {
+  AddChunks(0, 1000);
+  for (uint64_t pos = 0; pos < 1000; pos += 100) AddScan(pos, pos + 10);
+  for (const size_t wanted : {1, 300, 950, 1000}) {
+    size_t visited_count = 0;
+    ForEachVictim(Situation(), [&](const Victim&) { return ++visited_count < wanted; });
+    EXPECT_EQ(visited_count, wanted);
+  }
 }
 
 }  // namespace

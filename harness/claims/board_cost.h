@@ -1,0 +1,31 @@
+// The cost of the board of shared passes: what a load costs beside its reads and its values.
+//
+// A board of the engine's own with chunks of one buffer, whose memory is never touched. Scans at
+// places of their own go through them, so that each load needs a victim.
+#ifndef HARNESS_CLAIMS_BOARD_COST_H_
+#define HARNESS_CLAIMS_BOARD_COST_H_
+
+#include <cstdint>
+
+#include "engine_race/base/status.h"
+#include "harness/measure/claim_rounds.h"
+
+namespace engine_race::harness {
+
+// The claim, and figures beside it, all in microseconds a load.
+inline constexpr char kBoardCost[] = "board_cost_64k_us";
+
+struct BoardCostShape {
+  uint32_t chunk_count = 65536;
+  uint32_t scan_count = 64;
+  uint32_t load_count = 20000;  // of each timed run
+  uint32_t round_count = 1;
+};
+
+// Notes the time of a load on a full board of `chunk_count` chunks. Beside it, notes those of a
+// 64th of the chunks, and of one scan. kOutOfMemory: there is no address space for the chunks.
+Status MeasureBoardCost(const BoardCostShape& shape, ClaimRounds* rounds);
+
+}  // namespace engine_race::harness
+
+#endif  // HARNESS_CLAIMS_BOARD_COST_H_

@@ -1,0 +1,21 @@
+#include "harness/claims/board_cost.h"
+
+#include <gtest/gtest.h>
+
+namespace engine_race::harness {
+namespace {
+
+// Each load finds a victim and each scan comes to its chunk, or a round would not end.
+TEST(BoardCostTest, EachLoadFindsAVictim) {
+  for (const uint32_t scan_count : {1u, 7u, 32u}) {
+    ClaimRounds rounds{{}};
+    const Status status = MeasureBoardCost(
+        {.chunk_count = 64 * 32, .scan_count = scan_count, .load_count = 3000, .round_count = 1},
+        &rounds);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    EXPECT_GT(rounds.Median(kBoardCost), 0);
+  }
+}
+
+}  // namespace
+}  // namespace engine_race::harness
