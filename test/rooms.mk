@@ -50,8 +50,8 @@ tests_objects = $(call objects,$(sort $(test_helpers) $(2) $(call sources_of,$(f
 room_objects = $(call tests_objects,$(1),$(foreach room,$(1),$(call room_tests,$(room))))
 room_programs = $(foreach room,$(1),$(addprefix $(BIN)/,$(test_programs_$(room))))
 # Sanitized, most rooms share the programs core and rest, because linking sanitized objects takes long.
-# `make test-rest` runs core under ASan, and core and rest under TSan; in CI the first and the last take
-# turns. `make test-all` adds rest under ASan, and faults, power and harness under both.
+# `make test-rest` runs core under ASan, and core and rest under TSan; CI has either the first or the
+# last, by the commit's hash. `make test-all` adds rest under ASan, and faults, power and harness under both.
 # core has the rooms that read files. Of e2e it has damaged stores, the random model and all helpers.
 core_test_rooms := log index scan copies
 core_end_to_end_tests := test/e2e/damage_test.cc test/e2e/model_test.cc

@@ -6,8 +6,8 @@
 # in any scope.
 in_scope = $(if $(or $(filter undefined,$(origin SCOPE)),$(filter $(1),$(SCOPE))),$(2))
 # The test programs, as arguments of scripts/run_tests.sh, the longest runs first. `cluster` comes before
-# all of `make test-rest`, because it waits beside them. The room base runs in every scope. The words asan and
-# tsan-rest take turns in CI: each takes long to compile, and finds few faults beside tsan/core.
+# all of `make test-rest`, because it waits beside them. The room base runs in every scope. Of the words asan
+# and tsan-rest CI gives one, by the commit's hash: each takes long to compile, and finds few faults beside tsan/core.
 in_two = $(1):1/2 $(1):2/2
 core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
                $(patsubst %,checked/%,$(filter-out e2e base,$(quick_test_rooms)))) checked/base

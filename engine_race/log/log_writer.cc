@@ -27,7 +27,7 @@ constexpr uint32_t kMaxFlushThreads = 8;
 
 // Writes values, and makes holes where they are zeros: a tombstone takes no space for its value.
 // From the first hole that cannot be made on, it writes the zeros. Holes that were made stay: a
-// write into one would need space.
+// write into one would need space. kFull also where what is left of the reserve is for entries.
 Status WriteWithHoles(const io::WriteRequest& values, SpaceReserve* reserve) {
   const uint64_t slot_count = values.size_bytes / kValueBytes;
   uint64_t punched_end = 0;
@@ -45,7 +45,7 @@ Status WriteWithHoles(const io::WriteRequest& values, SpaceReserve* reserve) {
     uint64_t end = begin;
     while (end < slot_count && !is_hole(end)) ++end;
     if (begin == end) continue;
-    if (!reserve->AdmitsValues()) return Status::Full("the rest of the reserve is for entries");
+    ENGINE_RACE_RETURN_IF_ERROR(reserve->CheckForValues(*values.file));
     ENGINE_RACE_RETURN_IF_ERROR(values.file->Write(values.data + begin * kValueBytes,
                                                    (end - begin) * kValueBytes,
                                                    values.offset + begin * kValueBytes));

@@ -7,6 +7,7 @@
 #include "engine_race/base/clock.h"
 #include "engine_race/base/file_system.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/io/file.h"
 
@@ -69,7 +70,7 @@ void SpaceReserve::Adopt() noexcept {
 void SpaceReserve::Prepare() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_prepared_ = true;
-  if (left_bytes_ == kBytes) return;
+  if (left_bytes_ == kBytes && !is_short_) return;
   const Status filled = Guarded([&] { return Fill(kBytes); });
   const bool is_full = filled.code() == Code::kFull;
   // The recovery may have found the disk full.
@@ -79,14 +80,16 @@ void SpaceReserve::Prepare() noexcept {
                                    : "no space is set aside for deletions on a full disk");
 }
 
-Status SpaceReserve::FindRoom(uint64_t* bytes) const {
+Status SpaceReserve::SizeWithRoom(uint64_t* bytes) const {
   *bytes = kBytes;
   return VisitDirectories(files_, [&](int dir_fd) {
     uint64_t free_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(sys::FreeBytes(dir_fd, &free_bytes));
-    const uint64_t free_pieces = std::min(free_bytes, kBytes + kPieceBytes) / kPieceBytes;
-    const uint64_t most = left_bytes_ + (std::max<uint64_t>(free_pieces, 1) - 1) * kPieceBytes;
-    *bytes = std::min(*bytes, most);
+    if (free_bytes < kPieceBytes) return Status::Full("no room for the reserve");
+    const uint64_t usable_bytes = free_bytes - kPieceBytes;
+    const uint64_t missing_bytes = kBytes - left_bytes_;
+    *bytes = std::min(
+        *bytes, left_bytes_ + std::min(usable_bytes, missing_bytes) / kPieceBytes * kPieceBytes);
     return Status::Ok();
   });
 }
@@ -185,12 +188,18 @@ bool SpaceReserve::GiveUpAfter(uint64_t generation, uint64_t left_bytes) noexcep
   return true;
 }
 
-bool SpaceReserve::AdmitsValues() noexcept {
+Status SpaceReserve::CheckForValues(const io::File& file) {
   const auto leaves_enough = [this] {
     const std::lock_guard<std::mutex> lock(mutex_);
     return !is_prepared_ || left_bytes_ >= kLeftByValues;
   };
-  return !is_given_up() || leaves_enough() || TakeBack() || leaves_enough();
+  if (!is_given_up() || leaves_enough() || TakeBack() || leaves_enough()) return Status::Ok();
+  dev_t values_on = 0;
+  dev_t entries_on = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::DeviceOf(file.fd(), &values_on));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::DeviceOf(files_.directory.get(), &entries_on));
+  return values_on != entries_on ? Status::Ok()
+                                 : Status::Full("the rest of the reserve is for entries");
 }
 
 bool SpaceReserve::TakeBack(bool has_released) noexcept {
@@ -200,9 +209,15 @@ bool SpaceReserve::TakeBack(bool has_released) noexcept {
   if (!has_released && MonotonicNs() < asks_after_ns_) return !is_given_up_;
   const Status filled = Guarded([this] {
     uint64_t bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(FindRoom(&bytes));
-    if (bytes == left_bytes_) return Status::Full("no room for the reserve");
+    ENGINE_RACE_RETURN_IF_ERROR(SizeWithRoom(&bytes));
+    // The whole of it may be there: a disk was full, and no file could be cut.
+    if (bytes == left_bytes_ && bytes != kBytes) return Status::Full("no room for the reserve");
     Status asked = Fill(bytes);
+    // A quota may leave less than what the file system has.
+    while (asked.code() == Code::kFull && bytes > left_bytes_ + kPieceBytes) {
+      bytes = left_bytes_ + RoundUp((bytes - left_bytes_) / 2, kPieceBytes);
+      asked = Fill(bytes);
+    }
     if (asked.code() == Code::kFull) asks_after_ns_ = MonotonicNs() + kAskAgainNs;
     return asked.ok() && bytes != kBytes ? Status::Full("no room for all of the reserve") : asked;
   });

@@ -4,7 +4,7 @@
 // their rows are freed. So each directory of a store that holds logs has a small file of
 // reserved space. On a full disk it is given up piece by piece. Recovery, deletions, moved records
 // and Sync use it, and so do the files that say what the logs hold. Other writes are refused until
-// the space is taken back, so that they do not use it up.
+// all of it is taken back, so that they do not use it up.
 //
 // The file holds no data, and is made again where it is missing. A store goes without where the
 // file system cannot reserve space.
@@ -20,6 +20,7 @@
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/io/file.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
@@ -29,10 +30,10 @@ class SpaceReserve {
   // In each directory.
   static constexpr uint64_t kBytes = uint64_t{2} << 20;
   static constexpr uint64_t kPieceBytes = kBytes / 8;
-  // Sync writes values as well, and deletions may fill groups with values. They must leave so much
-  // of each file to entries, without which nothing is durable and no bucket can be cleaned. And
-  // these must leave some for what `key_rows` says of the slots that are freed. For Write and
-  // GiveUp.
+  // What a write must leave of each file; for Write and GiveUp. Sync leaves half to deletions.
+  // Deletions and moved values leave a quarter to entries: without entries nothing is durable, and
+  // no bucket can be cleaned. Entries of appended records leave an eighth to `key_rows`, which
+  // notes freed slots.
   static constexpr uint64_t kLeftBySync = 4 * kPieceBytes;
   static constexpr uint64_t kLeftByValues = 2 * kPieceBytes;
   static constexpr uint64_t kLeftByEntries = kPieceBytes;
@@ -57,10 +58,10 @@ class SpaceReserve {
     // Relaxed: a hint. TakeBack looks under the lock.
     return is_given_up_.load(std::memory_order_relaxed);
   }
-  // Whether values may go to the logs, along with a deletion or by Sync. Not where only the last
-  // pieces are left, and no more can be taken back: what they give up is for entries and
-  // `key_rows`. Recovery may write all that it must.
-  bool AdmitsValues() noexcept;
+  // Whether values may be written to this file of the logs now; takes space back if it must. kFull
+  // while less than kLeftByValues is left: that is for entries and `key_rows`, in whose file system
+  // the file lies. Recovery writes all that it must. Whether users may write says is_given_up.
+  Status CheckForValues(const io::File& file);
   // Takes back what is missing, or the pieces of it for which the disk has room. False: not all is
   // back, and values stay refused. After another failure writes may be tried: there may be room for
   // them. A disk that has refused is asked again only with `has_released`, when space was given
@@ -69,9 +70,10 @@ class SpaceReserve {
 
  private:
   bool GiveUpAfter(uint64_t generation, uint64_t left_bytes) noexcept;
-  // *bytes: what each file may have, in pieces, so that a piece stays for writes under way.
-  Status FindRoom(uint64_t* bytes) const;
-  // Asks for so much of each file. kFull: all have what they had before.
+  // *bytes: the largest size in whole pieces that each file may have, so that a piece stays free
+  // for writes under way. kFull where there is none.
+  Status SizeWithRoom(uint64_t* bytes) const;
+  // Reserves `bytes` of each file. kFull: all have what they had before.
   Status Fill(uint64_t bytes);
   bool Shrink(uint64_t bytes, bool durably) noexcept;
   void Tell(LogLevel level, const char* what) const noexcept;
@@ -85,8 +87,8 @@ class SpaceReserve {
   // Changes with the size, so that two threads that find the disk full give up one piece.
   std::atomic<uint64_t> generation_{0};
   std::mutex mutex_;
-  uint64_t left_bytes_ = 0;  // of each file
-  bool is_prepared_ = false;
+  uint64_t left_bytes_ = 0;   // of each file
+  bool is_prepared_ = false;  // recovery has what it needs
   uint64_t asks_after_ns_ = 0;
   bool has_told_ = false;
 };

@@ -52,7 +52,7 @@ void ChunkCache::Delete(Chunk* chunk) {
 
 void ChunkCache::FreeRange(uint64_t key, uint64_t* low, uint64_t* high) const {
   ENGINE_RACE_ASSERT(Find(key) == nullptr);
-  ChunkMap::Iterator after = chunks_.FirstTo(key);
+  ChunkMap::Iterator after = chunks_.FirstEndingFrom(key);
   *high = after == chunks_.end() ? std::numeric_limits<uint64_t>::max() : after->first_key - 1;
   *low = after == chunks_.begin() ? 0 : (--after)->last_key + 1;
 }

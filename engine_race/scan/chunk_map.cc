@@ -7,7 +7,7 @@
 
 namespace engine_race {
 
-ChunkMap::Iterator ChunkMap::FirstTo(uint64_t key) const {
+ChunkMap::Iterator ChunkMap::FirstEndingFrom(uint64_t key) const {
   const auto block =
       std::partition_point(blocks_.begin(), blocks_.end(),
                            [key](const Block& candidate) { return candidate.last_key < key; });
@@ -19,14 +19,14 @@ ChunkMap::Iterator ChunkMap::FirstTo(uint64_t key) const {
           static_cast<size_t>(entry - block->entries.begin())};
 }
 
-ChunkMap::Iterator ChunkMap::FirstFrom(uint64_t key) const {
-  Iterator at = FirstTo(key);
-  if (!(at == end()) && at->first_key < key) ++at;
+ChunkMap::Iterator ChunkMap::FirstBeginningFrom(uint64_t key) const {
+  Iterator at = FirstEndingFrom(key);
+  if (at != end() && at->first_key < key) ++at;
   return at;
 }
 
 Chunk* ChunkMap::Find(uint64_t key) const {
-  const Iterator at = FirstTo(key);
+  const Iterator at = FirstEndingFrom(key);
   return at == end() || at->first_key > key ? nullptr : at->chunk;
 }
 
@@ -37,7 +37,7 @@ uint64_t ChunkMap::BuffersBetween(const Iterator& from, const Iterator& to) cons
     for (size_t i = begin; i < end; ++i) count += entries[i].buffer_count;
     return count;
   };
-  if (!(from < to)) return 0;
+  if (from >= to) return 0;
   if (from.block_ == to.block_) return sum(from.block_, from.index_, to.index_);
   uint64_t count = sum(from.block_, from.index_, blocks_[from.block_].entries.size());
   for (size_t i = from.block_ + 1; i < to.block_; ++i) count += blocks_[i].buffer_count;
@@ -47,36 +47,23 @@ uint64_t ChunkMap::BuffersBetween(const Iterator& from, const Iterator& to) cons
 void ChunkMap::Insert(Chunk* chunk) {
   const Entry entry = {chunk->first_key, chunk->last_key, chunk,
                        static_cast<uint32_t>(chunk->buffers.size())};
-  Iterator at = FirstTo(entry.first_key);
+  Iterator at = FirstEndingFrom(entry.first_key);
   ENGINE_RACE_ASSERT(at == end() || at->first_key > entry.last_key);
-  // Behind the last entry of a block is as good as before the first of the next.
-  if (at.index_ == 0 && at.block_ > 0) {
+  if (blocks_.empty()) {
+    Block first;
+    first.entries.reserve(kMaxEntries);
+    blocks_.push_back(std::move(first));
+  } else if (at.index_ == 0 && at.block_ > 0) {
+    // Between two blocks, at the end of the first: keys that ascend then fill blocks whole.
     --at.block_;
     at.index_ = blocks_[at.block_].entries.size();
   }
-  if (blocks_.empty() || blocks_[at.block_].entries.size() == kMaxEntries) {
-    Block made;
-    made.entries.reserve(kMaxEntries);
-    const bool splits = !blocks_.empty();
-    // The last entries of the full block; none where the new entry follows them all.
-    const size_t kept = at.index_ == kMaxEntries ? kMaxEntries : kMaxEntries / 2;
-    if (splits) {
-      std::vector<Entry>& full = blocks_[at.block_].entries;
-      made.entries.assign(full.begin() + static_cast<ptrdiff_t>(kept), full.end());
-    }
-    for (const Entry& moved : made.entries) made.buffer_count += moved.buffer_count;
-    if (!made.entries.empty()) made.last_key = made.entries.back().last_key;
-    const uint64_t moved_buffers = made.buffer_count;
-    blocks_.insert(blocks_.begin() + static_cast<ptrdiff_t>(splits ? at.block_ + 1 : 0),
-                   std::move(made));
-    if (splits) {
-      blocks_[at.block_].entries.resize(kept);
-      blocks_[at.block_].buffer_count -= moved_buffers;
-      blocks_[at.block_].last_key = blocks_[at.block_].entries.back().last_key;
-      if (at.index_ >= kept) {
-        ++at.block_;
-        at.index_ -= kept;
-      }
+  if (blocks_[at.block_].entries.size() == kMaxEntries) {
+    const size_t kept_count = at.index_ == kMaxEntries ? kMaxEntries : kMaxEntries / 2;
+    Split(at.block_, kept_count);
+    if (at.index_ >= kept_count) {
+      ++at.block_;
+      at.index_ -= kept_count;
     }
   }
   Block& block = blocks_[at.block_];
@@ -86,9 +73,24 @@ void ChunkMap::Insert(Chunk* chunk) {
   ++size_;
 }
 
+// Moves the entries of a block from the kept ones on, which may be none, to a new block behind it.
+void ChunkMap::Split(size_t block, size_t kept_count) {
+  Block made;
+  made.entries.reserve(kMaxEntries);
+  const std::vector<Entry>& entries = blocks_[block].entries;
+  made.entries.assign(entries.begin() + static_cast<ptrdiff_t>(kept_count), entries.end());
+  for (const Entry& entry : made.entries) made.buffer_count += entry.buffer_count;
+  made.last_key = entries.back().last_key;
+  const uint64_t moved_count = made.buffer_count;
+  blocks_.insert(blocks_.begin() + static_cast<ptrdiff_t>(block) + 1, std::move(made));
+  blocks_[block].entries.resize(kept_count);
+  blocks_[block].buffer_count -= moved_count;
+  blocks_[block].last_key = blocks_[block].entries.back().last_key;
+}
+
 void ChunkMap::Remove(const Chunk* chunk) noexcept {
-  const Iterator at = FirstTo(chunk->first_key);
-  ENGINE_RACE_ASSERT(!(at == end()) && at->chunk == chunk);
+  const Iterator at = FirstEndingFrom(chunk->first_key);
+  ENGINE_RACE_ASSERT(at != end() && at->chunk == chunk);
   Block& block = blocks_[at.block_];
   block.buffer_count -= at->buffer_count;
   block.entries.erase(block.entries.begin() + static_cast<ptrdiff_t>(at.index_));
@@ -102,7 +104,7 @@ void ChunkMap::Remove(const Chunk* chunk) noexcept {
   if (at.block_ < blocks_.size()) MergeWithNext(at.block_);
 }
 
-// If both take half a block, so that the blocks stay few and are not split again at once.
+// If both fill half a block together: blocks stay few, and a merged one is not split again soon.
 void ChunkMap::MergeWithNext(size_t block) noexcept {
   if (block + 1 >= blocks_.size()) return;
   Block& first = blocks_[block];

@@ -1,13 +1,14 @@
-// The chunks in memory by key, and how many buffers those between two of them take.
+// A sorted map of the chunks in memory by key, which also sums the buffers of neighbouring chunks.
 //
-// A sorted list in blocks, each with the sum of its buffers. With 64 000 chunks there are a few
-// hundred blocks, so a sum looks at some hundred words, one after the other.
+// The chunks lie in blocks, each with the sum of its buffers. With 64 000 chunks there are a few
+// hundred blocks, so a sum adds up those, and the chunks of two blocks at most.
 //
 // Thread safety: none; guarded by the coordinator's mutex. It owns no chunk.
 // Invariants: chunks do not overlap, and change neither their keys nor their buffers in the map.
 #ifndef ENGINE_RACE_SCAN_CHUNK_MAP_H_
 #define ENGINE_RACE_SCAN_CHUNK_MAP_H_
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -24,7 +25,7 @@ class ChunkMap {
     Chunk* chunk = nullptr;
     uint32_t buffer_count = 0;
   };
-  // Until the next Insert or Remove.
+  // Valid until the next Insert or Remove.
   class Iterator {
    public:
     const Entry& operator*() const { return map_->blocks_[block_].entries[index_]; }
@@ -41,10 +42,7 @@ class ChunkMap {
       --index_;
       return *this;
     }
-    friend bool operator==(const Iterator& a, const Iterator& b) = default;
-    friend bool operator<(const Iterator& a, const Iterator& b) {
-      return a.block_ != b.block_ ? a.block_ < b.block_ : a.index_ < b.index_;
-    }
+    friend auto operator<=>(const Iterator& a, const Iterator& b) = default;
 
    private:
     friend class ChunkMap;
@@ -58,16 +56,16 @@ class ChunkMap {
 
   // std::bad_alloc, with the map as it was.
   void Insert(Chunk* chunk);
-  // A chunk of the map.
+  // `chunk` is in the map.
   void Remove(const Chunk* chunk) noexcept;
   size_t size() const { return size_; }
 
   Iterator begin() const { return {this, 0, 0}; }
   Iterator end() const { return {this, blocks_.size(), 0}; }
-  // The first chunk that ends at `key` or behind it.
-  Iterator FirstTo(uint64_t key) const;
-  // The first chunk that begins at `key` or behind it.
-  Iterator FirstFrom(uint64_t key) const;
+  // The first chunk that ends at `key` or after it.
+  Iterator FirstEndingFrom(uint64_t key) const;
+  // The first chunk that begins at `key` or after it.
+  Iterator FirstBeginningFrom(uint64_t key) const;
   // The chunk that holds `key`, or null.
   Chunk* Find(uint64_t key) const;
   // The buffers of the chunks [from, to).
@@ -81,6 +79,7 @@ class ChunkMap {
     uint64_t last_key = 0;  // of the last entry
   };
 
+  void Split(size_t block, size_t kept_count);
   void MergeWithNext(size_t block) noexcept;
 
   std::vector<Block> blocks_;

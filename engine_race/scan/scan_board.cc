@@ -78,13 +78,17 @@ bool ScanBoard::MakeRoom(const NextLoad& load, uint32_t buffer_count, uint32_t f
 
 void ScanBoard::FitLimit() {
   while (!cache_.FitLimit()) {
-    Chunk* first = nullptr;
-    ForEachVictim(Look(), [&first](const Victim& victim) {
-      first = victim.chunk;
-      return false;
+    const BufferPool& pool = cache_.pool();
+    const uint64_t excess_count = pool.touched_count() - pool.limit();
+    uint64_t freed_count = 0;
+    victims_.clear();
+    ForEachVictim(Look(), [&](const Victim& victim) {
+      victims_.push_back(victim);
+      freed_count += victim.chunk->buffers.size();
+      return freed_count < excess_count;
     });
-    if (first == nullptr) return;
-    Remove(first);
+    if (victims_.empty()) return;
+    for (const Victim& victim : victims_) Remove(victim.chunk);
   }
 }
 
@@ -92,15 +96,16 @@ void ScanBoard::RecallLarge() {
   for (Scanner* scanner : scanners_) scanner->doublings = 0;
   const uint32_t max_buffers = ChunkBuffers(Look());
   const ChunkMap& chunks = cache_.chunks();
-  for (auto at = chunks.begin(); !(at == chunks.end());) {
+  for (auto at = chunks.begin(); at != chunks.end();) {
     Chunk* const chunk = at->chunk;
-    ++at;
-    if (chunk->pins == 0 || chunk->reads_left > 0 || chunk->buffers.size() <= max_buffers) continue;
+    if (chunk->pins == 0 || chunk->reads_left > 0 || chunk->buffers.size() <= max_buffers) {
+      ++at;
+      continue;
+    }
     // Relaxed: to be seen some time.
     chunk->recalled.store(true, std::memory_order_relaxed);
-    const uint64_t last_key = chunk->last_key;
     Remove(chunk);
-    at = chunks.FirstTo(last_key);
+    at = chunks.FirstEndingFrom(chunk->last_key);
   }
 }
 

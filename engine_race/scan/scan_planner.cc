@@ -86,8 +86,8 @@ bool ChooseAhead(const ScanSituation& situation, uint32_t max_ahead_buffers, Nex
       continue;
     }
     const ChunkMap& chunks = situation.chunks;
-    const auto ahead = static_cast<uint32_t>(
-        chunks.BuffersBetween(chunks.FirstTo(scan.pos), chunks.FirstFrom(scan.frontier)));
+    const auto ahead = static_cast<uint32_t>(chunks.BuffersBetween(
+        chunks.FirstEndingFrom(scan.pos), chunks.FirstBeginningFrom(scan.frontier)));
     if (ahead > max_ahead_buffers || (found && ahead >= load->ahead_buffers)) continue;
     found = true;
     load->key = scan.frontier;
@@ -98,7 +98,7 @@ bool ChooseAhead(const ScanSituation& situation, uint32_t max_ahead_buffers, Nex
   return found;
 }
 
-// Divides the chunks from the first scan on, each reach but its gap and its unwanted chunks.
+// Divides the chunks from the first scan on. FindGap and FindUnwanted set the rest of a reach.
 void FindReaches(const ScanSituation& situation) {
   const ChunkMap& chunks = situation.chunks;
   std::vector<ScanReach>& reaches = *situation.reaches;
@@ -107,10 +107,10 @@ void FindReaches(const ScanSituation& situation) {
   ChunkMap::Iterator convoy_begin = chunks.end();
   uint64_t wanted_last = 0;
   for (const ScanView& scan : situation.scans) {
-    const ChunkMap::Iterator begin = chunks.FirstTo(scan.pos);
+    const ChunkMap::Iterator begin = chunks.FirstEndingFrom(scan.pos);
     if (convoy.Add(scan)) convoy_begin = begin;
     wanted_last = std::max(wanted_last, scan.last);
-    // Of several scans before the same chunk the last one knows all that they want.
+    // Scans before the same chunk share a reach. The last of them knows what all of them want.
     if (!reaches.empty() && reaches.back().begin == begin) reaches.pop_back();
     if (!reaches.empty()) reaches.back().end = begin;
     reaches.push_back({begin, begin, begin, chunks.end(), convoy_begin, convoy.end,
@@ -118,21 +118,21 @@ void FindReaches(const ScanSituation& situation) {
   }
 }
 
-// Of a reach: where the keys from `key` on begin.
-ChunkMap::Iterator From(const ChunkMap& chunks, const ScanReach& reach, uint64_t key) {
-  return std::clamp(chunks.FirstFrom(key), reach.begin, reach.end);
+// The first chunk of the reach that begins at `key` or after it, or its end.
+ChunkMap::Iterator FirstInReach(const ChunkMap& chunks, const ScanReach& reach, uint64_t key) {
+  return std::clamp(chunks.FirstBeginningFrom(key), reach.begin, reach.end);
 }
 
 void FindUnwanted(const ChunkMap& chunks, ScanReach* reach) {
   const bool wants_all = reach->wanted_last == std::numeric_limits<uint64_t>::max();
-  reach->unwanted = wants_all ? reach->end : From(chunks, *reach, reach->wanted_last + 1);
+  reach->unwanted = wants_all ? reach->end : FirstInReach(chunks, *reach, reach->wanted_last + 1);
 }
 
 // After FindUnwanted.
 void FindGap(const ChunkMap& chunks, ScanReach* reach) {
   reach->gap = reach->is_way_to_last_key
                    ? reach->unwanted
-                   : std::min(From(chunks, *reach, reach->way_end), reach->unwanted);
+                   : std::min(FirstInReach(chunks, *reach, reach->way_end), reach->unwanted);
 }
 
 const ChunkMap::Entry& LastOnTheWay(const ScanReach& reach) {
@@ -173,13 +173,13 @@ void ForEachVictim(const ScanSituation& situation, FunctionRef<bool(const Victim
   // False once the visitor has had enough.
   const auto visit_backward = [&](const ChunkMap::Iterator& begin, ChunkMap::Iterator at,
                                   Victim::Kind kind) {
-    while (!(at == begin)) {
+    while (at != begin) {
       --at;
       if (at->chunk->pins == 0 && !visit({at->chunk, kind, at->first_key})) return false;
     }
     return true;
   };
-  // What a reach has is looked for once it is needed: most visitors have enough before.
+  // The bounds of a reach are looked up once they are needed: most visitors have enough before.
   for (size_t i = reaches.size(); i > 0; --i) {
     ScanReach& reach = reaches[i - 1];
     FindUnwanted(chunks, &reach);
@@ -195,7 +195,7 @@ void ForEachVictim(const ScanSituation& situation, FunctionRef<bool(const Victim
   for (ScanReach& reach : reaches) {
     reach.distance = chunks.BuffersBetween(reach.begin, reach.gap);
     reach.convoy_buffers = chunks.BuffersBetween(reach.convoy_begin, reach.gap);
-    if (!(reach.gap == reach.begin)) reach.distance -= LastOnTheWay(reach).buffer_count;
+    if (reach.gap != reach.begin) reach.distance -= LastOnTheWay(reach).buffer_count;
   }
   const uint32_t share = ShareBuffers(situation);
   const auto farthest = [&](Victim::Kind kind) {
@@ -212,7 +212,7 @@ void ForEachVictim(const ScanSituation& situation, FunctionRef<bool(const Victim
       const Victim victim = {LastOnTheWay(*reach).chunk, kind, reach->distance};
       reach->convoy_buffers -= LastOnTheWay(*reach).buffer_count;
       --reach->gap;
-      if (!(reach->gap == reach->begin)) reach->distance -= LastOnTheWay(*reach).buffer_count;
+      if (reach->gap != reach->begin) reach->distance -= LastOnTheWay(*reach).buffer_count;
       if (victim.chunk->pins == 0 && !visit(victim)) return;
     }
   }
@@ -231,7 +231,6 @@ bool ChooseVictims(const ScanSituation& situation, const NextLoad& load, uint64_
     if (victim.kind == Victim::kFar && !load.waited_for && victim.distance <= load.ahead_buffers) {
       return false;
     }
-    ENGINE_RACE_ASSERT(victim.chunk->pins == 0);
     gained += victim.chunk->buffers.size();
     victims->push_back(victim);
     return !is_enough();

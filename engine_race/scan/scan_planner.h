@@ -1,5 +1,5 @@
-// The planner of the shared scan: which chunk to load next, and which chunks to evict for it. Pure
-// functions of where the scans are and of what is in memory.
+// The planner of the shared scan: which chunk to load next, and which chunks to evict for it. Its
+// functions ask where the scans are and what is in memory, and keep no state.
 //
 // Chunks that scans wait for come first, in the order in which the scans began to wait. Then the
 // planner reads ahead for the scan that has the least loaded before it. Scans between which all is
@@ -14,10 +14,12 @@
 // only waits for a processor stays in the shared pass. A scan that stands still costs the others
 // only its own chunk.
 //
-// A plan looks at the chunks that it needs, not at all of them: victims are found in their order.
-// Nothing here allocates, except for vectors without the room that they are to have.
+// Victims are found in the order of eviction, and the search stops when there are enough. So a plan
+// looks at few chunks. Nothing allocates while `reaches` has room for all scans and the victims'
+// vector for all chunks.
 //
-// Thread safety: stateless. It owns nothing; spans are valid during a call. Invariants: scans come
+// Thread safety: stateless, but calls at the same time need `reaches` of their own. It owns
+// nothing; spans are valid during a call. Invariants: scans come
 // in order of position. A chunk that is held is never a victim.
 #ifndef ENGINE_RACE_SCAN_SCAN_PLANNER_H_
 #define ENGINE_RACE_SCAN_SCAN_PLANNER_H_
@@ -49,20 +51,20 @@ struct ScanView {
   uint32_t doublings = 0;
 };
 
-// The chunks from one scan up to the next, in order: those on its way, those behind a gap, and
-// those that no scan wants. For ForEachVictim.
+// Of ForEachVictim: the chunks from one scan up to the next. [begin, gap) are on its way, and
+// [gap, unwanted) lie behind a gap. No scan wants [unwanted, end).
 struct ScanReach {
   ChunkMap::Iterator begin;
   ChunkMap::Iterator gap;
   ChunkMap::Iterator unwanted;
   ChunkMap::Iterator end;
   ChunkMap::Iterator convoy_begin;
-  // The keys on the way end before `way_end`, or with the last key.
+  // On the way are the keys below `way_end`, or all if `is_way_to_last_key`.
   uint64_t way_end = 0;
   bool is_way_to_last_key = false;
   uint64_t wanted_last = 0;  // by any scan up to this one
-  // Of the last chunk on the way that was not visited: the buffers before it, and those of its
-  // convoy with its own.
+  // For the last chunk on the way that was not visited: the buffers from `begin` up to it, and
+  // those from `convoy_begin` through it.
   uint64_t distance = 0;
   uint64_t convoy_buffers = 0;
 };

@@ -13,7 +13,8 @@ constexpr char kBoardCostFew[] = "a load on a board of a 64th of the chunks, us"
 constexpr char kBoardCostAlone[] = "a load on a board of 64k chunks for one scan, us";
 constexpr uint64_t kChunkKeys = 1000;
 
-// Chunk i covers the keys [1000 i, 1000 i + 999]. There are twice as many as the board may hold.
+// Chunk i covers the keys [1000 i, 1000 i + 999]. The keys fill twice as many chunks as the board
+// holds.
 class FullBoard {
  public:
   Status Init(uint32_t chunk_count, uint32_t scan_count) {
@@ -30,7 +31,7 @@ class FullBoard {
     }
     return Status::Ok();
   }
-  // Moves each scan on by a chunk in turn, and loads once for each.
+  // Makes `load_count` loads. Before each it moves the next scan on by a chunk.
   Status Load(uint32_t load_count) {
     for (uint32_t loaded_count = 0; loaded_count < load_count;) {
       Scanner* const scanner = scanners_[turn_++ % scanners_.size()].get();

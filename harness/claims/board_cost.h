@@ -1,7 +1,7 @@
-// The cost of the board of shared passes: what a load costs beside its reads and its values.
+// What a load costs the board of the shared pass, without its reads.
 //
-// A board of the engine's own with chunks of one buffer, whose memory is never touched. Scans at
-// places of their own go through them, so that each load needs a victim.
+// The board is the engine's. Chunks have one buffer each, whose memory is never touched. Scans lie
+// far apart, and each load needs a victim.
 #ifndef HARNESS_CLAIMS_BOARD_COST_H_
 #define HARNESS_CLAIMS_BOARD_COST_H_
 

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -135,7 +136,7 @@ TEST(FullStoreOfValuesTest, ValuesAreRefusedWhileTheReserveIsGivenUp) {
 // groups at once.
 class FullStoreOfManyBucketsTest : public ::testing::TestWithParam<bool> {
  protected:
-  static uint64_t Key(uint64_t i) { return GetParam() ? i * 0x9e3779b97f4a7c15 : NthKey(i); }
+  static uint64_t Key(uint64_t i) { return GetParam() ? NthKey(i) : std::mt19937_64(i)(); }
 };
 
 TEST_P(FullStoreOfManyBucketsTest, FewDeletionsMakeRoom) {

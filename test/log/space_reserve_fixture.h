@@ -37,6 +37,12 @@ class SpaceReserveTest : public ::testing::Test {
     return ::stat(Path().c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
   }
   SpaceReserve& reserve() { return log_->reserve(); }
+  bool MayLogValues() { return reserve().CheckForValues(log_->slots().value_file(0)).ok(); }
+  // As writes do that leave so much, on a disk that stays full.
+  void UseUpTo(uint64_t left_bytes) {
+    const auto never = [] { return Status::Full("no space"); };
+    EXPECT_EQ(reserve().Write(never, left_bytes).code(), Code::kFull);
+  }
 
   const TempDir dir_{FastParent()};
   std::unique_ptr<BucketLog> log_;

@@ -77,18 +77,16 @@ TEST_F(SpaceReserveTest, TheLogCallbackMayAskForIt) {
 // Without any of it, nothing could be freed any more.
 TEST_F(SpaceReserveTest, SyncAndDeletionsLeaveSomeForEntries) {
   Open();
-  const auto never = [] { return Status::Full("no space"); };
   for (const uint64_t left : {SpaceReserve::kLeftBySync, SpaceReserve::kLeftByValues,
                               SpaceReserve::kLeftByEntries, uint64_t{0}}) {
-    EXPECT_EQ(reserve().Write(never, left).code(), Code::kFull);
+    UseUpTo(left);
     EXPECT_EQ(AllocatedBytes(), left);
   }
 }
 
-// Also where a deletion brings them to the log, because it fills their group.
-TEST_F(SpaceReserveTest, WhatEntriesHaveGivenUpIsKeptFromValues) {
+// A deletion that fills a group brings its values to the log.
+TEST_F(SpaceReserveTest, ValuesDoNotUsePiecesThatEntriesGaveUp) {
   Open();
-  const auto never = [] { return Status::Full("no space"); };
   auto append_group = [&, key = uint64_t{0}]() mutable {
     const uint64_t group = log_->geometry().values_per_group();
     ASSERT_TRUE(log_->Append(key, ValueOf(key, 1).data()).ok());
@@ -98,18 +96,18 @@ TEST_F(SpaceReserveTest, WhatEntriesHaveGivenUpIsKeptFromValues) {
       [](SystemCall* call) { return Reserves(*call) ? Refuse(ENOSPC) : call->Proceed(); });
   {
     const ScopedHook scope(&full);
-    EXPECT_EQ(reserve().Write(never, SpaceReserve::kLeftByValues).code(), Code::kFull);
-    EXPECT_TRUE(reserve().AdmitsValues());
+    UseUpTo(SpaceReserve::kLeftByValues);
+    EXPECT_TRUE(MayLogValues());
     append_group();
     EXPECT_TRUE(log_->Sync().ok());
-    EXPECT_EQ(reserve().Write(never, SpaceReserve::kLeftByEntries).code(), Code::kFull);
-    EXPECT_FALSE(reserve().AdmitsValues());
+    UseUpTo(SpaceReserve::kLeftByEntries);
+    EXPECT_FALSE(MayLogValues());
     append_group();
     EXPECT_EQ(log_->Sync().code(), Code::kFull);
   }
   // There may be room by now.
   ASSERT_TRUE(reserve().TakeBack(/*has_released=*/true));
-  EXPECT_TRUE(reserve().AdmitsValues());
+  EXPECT_TRUE(MayLogValues());
   EXPECT_TRUE(log_->Sync().ok());
 }
 
@@ -121,21 +119,19 @@ TEST_F(SpaceReserveTest, IsTakenBackForValuesOnceThereIsRoom) {
   EXPECT_FALSE(reserve().is_given_up());
 }
 
-TEST_F(SpaceReserveTest, DeletionsAreWrittenWhereValuesAreNot) {
+TEST_F(SpaceReserveTest, TombstonesAreWrittenWhereValuesAreRefused) {
   Open();
-  const auto never = [] { return Status::Full("no space"); };
-  EXPECT_EQ(reserve().Write(never, SpaceReserve::kLeftByEntries).code(), Code::kFull);
+  UseUpTo(SpaceReserve::kLeftByEntries);
   const uint64_t group = log_->geometry().values_per_group();
   for (uint64_t key = 0; key < group; ++key) ASSERT_TRUE(log_->Append(key, nullptr).ok());
   EXPECT_TRUE(log_->Sync().ok());
   EXPECT_EQ(RecordsOf(log_.get(), 0).size(), group);
 }
 
-// Their entries are written while the last piece that values leave is given up.
+// The write of entries gives up one more piece after values have used theirs.
 TEST_F(SpaceReserveTest, EntriesMayUseWhatValuesLeave) {
   Open();
-  const auto never = [] { return Status::Full("no space"); };
-  EXPECT_EQ(reserve().Write(never, SpaceReserve::kLeftByValues).code(), Code::kFull);
+  UseUpTo(SpaceReserve::kLeftByValues);
   const uint64_t group = log_->geometry().values_per_group();
   CallWatch full([&](SystemCall* call) {
     const bool of_keys = call->kind == CallKind::kPwrite && call->fd >= 0 &&
@@ -168,6 +164,45 @@ TEST_F(SpaceReserveTest, APieceThatCannotBeGivenUpIsNotLost) {
   for (uint64_t left = kPieces; left > 0; --left) EXPECT_TRUE(reserve().GiveUp());
   EXPECT_EQ(AllocatedBytes(), 0u);
   EXPECT_TRUE(reserve().TakeBack());
+}
+
+// No file could be cut, so the whole reserve is there; or it would give nothing back. Once there is
+// room, values are taken again.
+TEST_F(SpaceReserveTest, ADiskThatWasFullIsLeftAlsoWhereNothingCouldBeCut) {
+  const std::string other = dir_.Join("other");
+  CallWatch no_descriptor([](SystemCall* call) {
+    const bool opens =
+        call->kind == CallKind::kOpenAt && std::string(call->name) == format::kReserveName;
+    return opens ? Refuse(EMFILE) : call->Proceed();
+  });
+  for (const char* const why : {"descriptor", "removed", "linked"}) {
+    Open();
+    if (std::string(why) == "removed") std::filesystem::remove(Path());
+    if (std::string(why) == "linked") std::filesystem::create_hard_link(Path(), other);
+    {
+      const ScopedHook scope(std::string(why) == "descriptor" ? &no_descriptor : nullptr);
+      EXPECT_FALSE(reserve().GiveUp()) << why;
+    }
+    EXPECT_TRUE(reserve().is_given_up()) << why;
+    EXPECT_TRUE(reserve().TakeBack()) << why;
+    EXPECT_FALSE(reserve().is_given_up()) << why;
+    EXPECT_GE(AllocatedBytes(), SpaceReserve::kBytes) << why;
+  }
+}
+
+// statfs says nothing of a quota.
+TEST_F(SpaceReserveTest, APartIsTakenBackWhereAQuotaRefusesTheWhole) {
+  Open();
+  for (uint64_t i = 0; i < kPieces; ++i) ASSERT_TRUE(reserve().GiveUp());
+  CallWatch quota([](SystemCall* call) {
+    const bool refuses = Reserves(*call) && call->length > off_t{6 * SpaceReserve::kPieceBytes};
+    return refuses ? Refuse(EDQUOT) : call->Proceed();
+  });
+  const ScopedHook scope(&quota);
+  EXPECT_FALSE(reserve().TakeBack());
+  EXPECT_GE(AllocatedBytes(), SpaceReserve::kLeftByValues);
+  EXPECT_TRUE(MayLogValues());
+  EXPECT_TRUE(reserve().is_given_up());
 }
 
 // Two threads that find the disk full at once need no more than one of them.
@@ -206,13 +241,13 @@ TEST_F(SpaceReserveTest, IsNotAskedForWhereThereIsTooLittle) {
   free_bytes = 2 * SpaceReserve::kPieceBytes;
   EXPECT_TRUE(reserve().TakeBack());
   EXPECT_FALSE(reserve().is_given_up());
-  // Values wait for all of it, and other writes may use the part.
+  // New values wait for the whole reserve; values of groups may use a part.
   for (uint64_t i = 0; i < kPieces; ++i) ASSERT_TRUE(reserve().GiveUp());
   free_bytes = 5 * SpaceReserve::kPieceBytes - 1;
   EXPECT_FALSE(reserve().TakeBack());
   EXPECT_TRUE(reserve().is_given_up());
   EXPECT_EQ(AllocatedBytes(), 3 * SpaceReserve::kPieceBytes);
-  EXPECT_TRUE(reserve().AdmitsValues());
+  EXPECT_TRUE(MayLogValues());
 }
 
 // There may be room for writes, and no descriptor or no permission for the reserve. It is asked for

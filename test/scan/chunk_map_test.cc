@@ -31,7 +31,7 @@ class ChunkMapTest : public ::testing::Test {
     ASSERT_EQ(map_.size(), chunks_.size());
     auto at = map_.begin();
     for (const auto& [number, chunk] : chunks_) {
-      ASSERT_FALSE(at == map_.end());
+      ASSERT_TRUE(at != map_.end());
       ASSERT_EQ(at->chunk, chunk.get());
       ++at;
     }
@@ -47,10 +47,10 @@ class ChunkMapTest : public ::testing::Test {
     const auto from = chunks_.lower_bound((key + 7) / 10);
     const auto is = [&](const ChunkMap::Iterator& at, auto expected) {
       return expected == chunks_.end() ? at == map_.end()
-                                       : !(at == map_.end()) && at->chunk == expected->second.get();
+                                       : at != map_.end() && at->chunk == expected->second.get();
     };
-    ASSERT_TRUE(is(map_.FirstTo(key), next)) << key;
-    ASSERT_TRUE(is(map_.FirstFrom(key), from)) << key;
+    ASSERT_TRUE(is(map_.FirstEndingFrom(key), next)) << key;
+    ASSERT_TRUE(is(map_.FirstBeginningFrom(key), from)) << key;
     const bool is_in = next != chunks_.end() && next->second->first_key <= key;
     ASSERT_EQ(map_.Find(key), is_in ? next->second.get() : nullptr) << key;
   }
@@ -59,7 +59,8 @@ class ChunkMapTest : public ::testing::Test {
     for (auto at = chunks_.lower_bound(from); at != chunks_.lower_bound(to); ++at) {
       sum += at->second->buffers.size();
     }
-    ASSERT_EQ(map_.BuffersBetween(map_.FirstTo(from * 10), map_.FirstTo(to * 10)), sum);
+    ASSERT_EQ(map_.BuffersBetween(map_.FirstEndingFrom(from * 10), map_.FirstEndingFrom(to * 10)),
+              sum);
   }
 
   std::map<uint64_t, std::unique_ptr<Chunk>> chunks_;
@@ -88,7 +89,7 @@ TEST_F(ChunkMapTest, HoldsWhatIsAddedInAnyOrder) {
   ExpectTheSame();
 }
 
-TEST_F(ChunkMapTest, IsAStdMapThroughRandomChanges) {
+TEST_F(ChunkMapTest, AgreesWithAStdMapThroughRandomChanges) {
   std::mt19937_64 random(1);
   constexpr uint64_t kNumbers = 4000;
   for (const uint64_t added_percent : {90, 50, 10, 60, 0}) {

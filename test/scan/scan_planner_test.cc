@@ -330,7 +330,7 @@ class VictimOrderTest : public ScanPlannerTest {
   }
 };
 
-TEST_F(VictimOrderTest, IsThatOfAllChunksRanked) {
+TEST_F(VictimOrderTest, MatchesARankingOfAllChunks) {
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     std::mt19937_64 random(seed);
     const auto below = [&](uint64_t end) { return random() % end; };
@@ -362,7 +362,7 @@ TEST_F(VictimOrderTest, IsThatOfAllChunksRanked) {
                                               : std::get<1>(a) > std::get<1>(b);
     };
     ASSERT_TRUE(std::is_sorted(visited.begin(), visited.end(), goes_before)) << seed;
-    // Chunks at the same distance go in any order.
+    // Chunks at the same distance are evicted in any order.
     std::vector<Rank> expected = AllRanks(limit_buffers);
     std::sort(visited.begin(), visited.end());
     std::sort(expected.begin(), expected.end());
@@ -370,7 +370,7 @@ TEST_F(VictimOrderTest, IsThatOfAllChunksRanked) {
   }
 }
 
-// Most scans are in few chunks, and most chunks are behind them.
+// 100 chunks are on the way of scans; 900 lie behind gaps.
 TEST_F(VictimOrderTest, AVisitorThatHasEnoughIsNotCalledAgain) {
   AddChunks(0, 1000);
   for (uint64_t pos = 0; pos < 1000; pos += 100) AddScan(pos, pos + 10);

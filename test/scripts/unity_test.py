@@ -61,7 +61,7 @@ class UnityTest(unittest.TestCase):
         self.assertEqual(len(self.group(["a/0.cc", "a/1.cc"], dry="n")), 1)
         self.assertEqual(list(self.out.iterdir()), [])
 
-    # Each changed group compiles anew. The names are made up: those of the tree change, and the mean with them.
+    # A changed group is compiled anew. The names are made up, so that the result does not depend on the tree.
     def test_an_added_source_changes_few_groups(self):
         sources = [f"a/{letter}{number}_{letter}.cc" for letter in "bcdefghijk" for number in range(10, 40)]
         before = {tuple(group) for group in self.group(sources).values()}
@@ -71,7 +71,7 @@ class UnityTest(unittest.TestCase):
             others = [other for other in sources if other != source]
             without = {tuple(group) for group in self.group(others).values()}
             changed.append(len(before - without))
-        # Groups of a fixed size would change half of all.
+        # With groups of a fixed size half of them would change.
         self.assertLess(sum(changed) / len(changed), len(before) / 5)
 
 

@@ -5,7 +5,7 @@
 namespace engine_race::harness {
 namespace {
 
-// Each load finds a victim and each scan comes to its chunk, or a round would not end.
+// A load without a victim fails. A round would not end if scans never lacked a chunk.
 TEST(BoardCostTest, EachLoadFindsAVictim) {
   for (const uint32_t scan_count : {1u, 7u, 32u}) {
     ClaimRounds rounds{{}};
