@@ -30,7 +30,7 @@ class SpaceReserve {
   // In each directory.
   static constexpr uint64_t kBytes = uint64_t{2} << 20;
   static constexpr uint64_t kPieceBytes = kBytes / 8;
-  // What a write must leave of each file; for Write and GiveUp. Sync leaves half to deletions.
+  // So much a write must leave of each file; for Write and GiveUp. Sync leaves half to deletions.
   // Deletions and moved values leave a quarter to entries: without entries nothing is durable, and
   // no bucket can be cleaned. Entries of appended records leave an eighth to `key_rows`, which
   // notes freed slots.

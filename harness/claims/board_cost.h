@@ -1,4 +1,4 @@
-// What a load costs the board of the shared pass, without its reads.
+// The cost of a load for the board of the shared pass, without its reads.
 //
 // The board is the engine's. Chunks have one buffer each, whose memory is never touched. Scans lie
 // far apart, and each load needs a victim.
