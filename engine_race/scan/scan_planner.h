@@ -19,8 +19,8 @@
 // vector for all chunks.
 //
 // Thread safety: stateless, but calls at the same time need `reaches` of their own. It owns
-// nothing; spans are valid during a call. Invariants: scans come
-// in order of position. A chunk that is held is never a victim.
+// nothing; spans are valid during a call. Invariants: scans come in order of position. A chunk that
+// is held is never a victim.
 #ifndef ENGINE_RACE_SCAN_SCAN_PLANNER_H_
 #define ENGINE_RACE_SCAN_SCAN_PLANNER_H_
 

@@ -12,7 +12,7 @@
 
 namespace engine_race::harness {
 
-// The claim, and figures beside it, all in microseconds a load.
+// The claim, in microseconds a load.
 inline constexpr char kBoardCost[] = "board_cost_64k_us";
 
 struct BoardCostShape {
