@@ -4,7 +4,6 @@
 #include <string>
 
 #include "engine_race/memory_shares.h"
-#include "engine_race/scan/iterator_pool.h"
 #include "engine_race/scan/range_reader.h"
 #include "engine_race/task/read_pool.h"
 
@@ -22,8 +21,7 @@ void MemoryBudget::SetIndex(const Options& options, const Index& index) {
   const uint64_t rest_bytes = RestBytes();
   const uint64_t scan_bytes = std::max(rest_bytes > index_bytes ? rest_bytes - index_bytes : 0,
                                        MemoryShares::kLeastRangeBytes);
-  iterator_window_bytes_ = IteratorPool::WindowBytes(scan_bytes);
-  range_window_bytes_ = RangeReader::WindowBytes(scan_bytes);
+  window_bytes_ = RangeReader::WindowBytes(scan_bytes);
   // Release: with the sizes of the windows. Pairs with the acquire in RestBytes.
   index_.store(&index, std::memory_order_release);
   if (index_bytes > budget_bytes_) {
@@ -48,7 +46,7 @@ uint64_t MemoryBudget::RestBytes() const noexcept {
   // Acquire: pairs with the release in SetIndex.
   const Index* const index = index_.load(std::memory_order_acquire);
   if (index != nullptr) {
-    taken_bytes += index->memory_bytes() + iterator_window_bytes_ + range_window_bytes_;
+    taken_bytes += index->memory_bytes() + window_bytes_;
   }
   return budget_bytes_ > taken_bytes ? budget_bytes_ - taken_bytes : 0;
 }

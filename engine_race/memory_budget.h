@@ -4,7 +4,7 @@
 // Everything else comes first. The index, and staging beyond its usual places, are counted as of
 // now. The other parts can neither be refused nor taken back, so they are counted at their most.
 // Usual staging, where it is mapped, is counted as if every bucket were written to. The workers,
-// and the windows of scans that read for themselves, are counted whole. A twentieth of the budget
+// and the windows of short scans, are counted whole. A twentieth of the budget
 // is kept for the rest: stacks, bounce buffers and the allocator. It also covers growth of the
 // index while others give memory back for it.
 //
@@ -30,11 +30,8 @@ class MemoryBudget {
   // once. The index lives as long as any call is made.
   void SetIndex(const Options& options, const Index& index);
 
-  // 0 before SetIndex, both.
-  // Windows of iterators and of ranges at snapshots.
-  uint64_t iterator_window_bytes() const { return iterator_window_bytes_; }
-  // Windows of ranges over the latest state.
-  uint64_t range_window_bytes() const { return range_window_bytes_; }
+  // Of the windows of short scans; 0 before SetIndex.
+  uint64_t window_bytes() const { return window_bytes_; }
   // The bytes that the index may take in memory. The rest is left to frames and ranges.
   uint64_t IndexLimitBytes() const noexcept;
   // The bytes that are left, as of now; 0 when the others take more than there is. A few loads.
@@ -52,8 +49,7 @@ class MemoryBudget {
   const BucketLog& log_;
   uint64_t staging_bytes_ = 0;
   uint64_t fixed_bytes_ = 0;  // all but staging, the index and windows
-  uint64_t iterator_window_bytes_ = 0;
-  uint64_t range_window_bytes_ = 0;
+  uint64_t window_bytes_ = 0;
   std::atomic<const Index*> index_{nullptr};
 };
 

@@ -58,8 +58,12 @@ Status Readers::Make(Set** set, Index::Opening opening) {
         std::make_unique<PointReader>(log_, *made->index, frames, options_.verify_checksums);
     made->pool =
         std::make_unique<ReadPool>(*made->points, made->options, ValueFileDescriptors(), stats_);
-    made->iterators = std::make_unique<IteratorPool>(log_, *made->index, frames, made->options,
-                                                     made->budget->iterator_window_bytes());
+    const uint64_t scan_bytes =
+        std::max(budget->RestBytes(), MemoryShares::kLeastRangeBytes) + budget->window_bytes();
+    made->ranges = std::make_unique<RangeReader>(log_, *made->index, made->options, scan_bytes,
+                                                 RangeTuning(), made->shares->ranges(), frames);
+    made->shares->SetRangeUser(made->ranges.get());
+    made->iterators = std::make_unique<IteratorPool>(made->ranges.get());
     set_ = std::move(made);
     if (set_->index->needs_restore_rest()) StartRestorer(set_.get());
     // Release pairs with the acquires in Ensure, EnsureForRead, MakeRoomForIndex and AddTo.
@@ -157,25 +161,6 @@ void Readers::MakeValueFrames(Set* set) const {
   }
 }
 
-Status Readers::MakeRanges(RangeReader** ranges) {
-  Set* set = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(Ensure(&set));
-  const std::lock_guard<std::mutex> lock(make_mutex_);
-  if (set->ranges == nullptr) {
-    const MemoryBudget& budget = *set->budget;
-    const uint64_t bytes =
-        std::max(budget.RestBytes(), MemoryShares::kLeastRangeBytes) + budget.range_window_bytes();
-    set->ranges =
-        std::make_unique<RangeReader>(log_, *set->index, set->options, bytes, RangeTuning(),
-                                      set->shares->ranges(), set->frames.get());
-    set->shares->SetRangeUser(set->ranges.get());
-    // Release pairs with the acquires in EnsureRanges and AddTo.
-    ready_ranges_.store(set->ranges.get(), std::memory_order_release);
-  }
-  *ranges = set->ranges.get();
-  return Status::Ok();
-}
-
 std::vector<int> Readers::ValueFileDescriptors() const {
   std::vector<int> descriptors;
   for (uint32_t i = 0; i < log_.slots().file_count(); ++i) {
@@ -216,16 +201,12 @@ void Readers::AddTo(StoreStats* stats) const {
   stats->index_memory_bytes = made->index->memory_bytes();
   stats->index_written_bytes = made->index->written_bytes();
   stats->index_disk_bytes = made->index->disk_bytes();
-  // Acquire pairs with the release in MakeRanges.
-  if (const RangeReader* const ranges = ready_ranges_.load(std::memory_order_acquire)) {
-    stats->range_memory_bytes = ranges->memory_bytes();
-    stats->range_record_count = ranges->visited_count();
-  }
+  stats->range_memory_bytes = made->ranges->memory_bytes();
+  stats->range_record_count = made->ranges->visited_count();
   if (made->frame_cache != nullptr) AddFrames(made->frame_cache.get(), stats);
   stats->task_memory_bytes = made->pool->memory_bytes();
   stats->pending_async_read_count = made->pool->bound().pending_count();
   stats->most_pending_async_read_count = made->pool->bound().most_pending_count();
-  stats->range_record_count += made->iterators->visited_count();
   stats->iterator_memory_bytes = made->iterators->memory_bytes();
   const ViewRegistry::Census views = made->index->views().TakeCensus();
   stats->view_count = views.count;

@@ -45,7 +45,7 @@ class Readers {
     std::unique_ptr<l1::FrameCache> frame_cache;  // null: there are no frames
     std::unique_ptr<Index> index;
     std::unique_ptr<ValueFrames> frames;  // null: no value is kept in memory
-    std::unique_ptr<RangeReader> ranges;  // made by the first range
+    std::unique_ptr<RangeReader> ranges;
     std::unique_ptr<PointReader> points;
     std::unique_ptr<ReadPool> pool;
     std::unique_ptr<IteratorPool> iterators;
@@ -76,16 +76,6 @@ class Readers {
     }
     return Make(set, Index::Opening::kMayWait);
   }
-  // Ensure, and the reader of ranges over the latest state.
-  Status EnsureRanges(RangeReader** ranges) {
-    // Acquire pairs with the release in MakeRanges.
-    *ranges = ready_ranges_.load(std::memory_order_acquire);
-    if (*ranges != nullptr) [[likely]] {
-      return Status::Ok();
-    }
-    return MakeRanges(ranges);
-  }
-
   // After an append: if the index has grown, which is once in many writes, makes others give memory
   // back.
   void MakeRoomForIndex() noexcept {
@@ -119,7 +109,6 @@ class Readers {
   // Starts the thread that reads the buckets that wait.
   void StartRestorer(Set* set);
   void JoinRestorer() noexcept;
-  Status MakeRanges(RangeReader** ranges);
   void ReportUnsaved(const Status& saved) const noexcept;
   Status ChooseBackend(Options* reading) const;
   void MakeFrameCache(Set* set) const;
@@ -139,7 +128,6 @@ class Readers {
   std::condition_variable hurry_;
   bool is_hurried_ = false;  // a call waits for the restorer; under hurry_mutex_
   std::atomic<Set*> ready_{nullptr};
-  std::atomic<RangeReader*> ready_ranges_{nullptr};
 };
 
 }  // namespace engine_race

@@ -181,15 +181,14 @@ struct Store::Impl {
     if (!visit) return Status::InvalidArgument("the visit function is empty");
     KeyRange range;
     Readers::Set* available = nullptr;
-    RangeReader* shared = nullptr;
     ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] {
       ENGINE_RACE_RETURN_IF_ERROR(ParseBounds(lower, upper, log->geometry().keys(), &range));
       ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
-      return snapshot == nullptr ? readers->EnsureRanges(&shared) : readers->Ensure(&available);
+      return readers->Ensure(&available);
     }));
     const LatencyTimer timer(stats.ranges);
     // Not guarded: what the visitor throws is the caller's.
-    return snapshot == nullptr ? shared->Scan(range.first, range.last, visit)
+    return snapshot == nullptr ? available->ranges->Scan(range.first, range.last, visit)
                                : available->iterators->Scan(*snapshot, range, visit);
   }
 

@@ -20,8 +20,6 @@ namespace {
 constexpr uint32_t kThreads = 8;
 constexpr uint64_t kMinBatchRecords = 64;
 constexpr uint64_t kMaxBatchRecords = 2048;
-// Of one read.
-constexpr uint32_t kReadRecords = 256;
 // Values in memory, of all threads together.
 constexpr uint64_t kMaxMemoryBytes = uint64_t{64} << 20;
 constexpr uint64_t kMemoryFraction = 16;  // of the store's budget, at most
@@ -46,7 +44,7 @@ struct SharedWalk {
 class BucketWalker {
  public:
   BucketWalker(SharedWalk* shared, ViewSink* sink)
-      : shared_(*shared), sink_(*sink), planner_(kReadRecords), hashes_(shared->log) {}
+      : shared_(*shared), sink_(*sink), hashes_(shared->log) {}
 
   // Half of the positions are for gaps that reads take along.
   Status Init() {

@@ -17,6 +17,7 @@ constexpr uint32_t kHelpBatches = 64;
 void Chunk::Recycle() {
   ENGINE_RACE_ASSERT(pins == 0 && !cached && buffers.empty());
   first_key = last_key = error_key = cut = 0;
+  version = kLatestVersion;
   entries.clear();
   segments.clear();
   plan.Clear();
@@ -30,24 +31,26 @@ void Chunk::Recycle() {
   state_.store(0, std::memory_order_relaxed);
 }
 
-void Chunk::Place(const BufferPool& pool, bool verify) {
-  const uint32_t values_per_buffer =
-      static_cast<uint32_t>((pool.data(1) - pool.data(0)) / kValueBytes);
+void Chunk::Place(char* base, std::span<const uint32_t> places, bool verify) {
   ENGINE_RACE_ASSERT(plan.positions.size() == entries.size());
-  ENGINE_RACE_ASSERT(uint64_t{plan.position_count} <= uint64_t{buffers.size()} * values_per_buffer);
-  base_ = pool.base();
-  needs_preparing_ = verify;
+  ENGINE_RACE_ASSERT(plan.position_count <= uint64_t{places.size()} * kBufferValues);
+  base_ = base;
+  const auto place = [places](uint32_t at) {
+    return places[at / kBufferValues] * kBufferValues + at % kBufferValues;
+  };
+  uint32_t unverified_count = 0;
+  uint32_t staged_count = 0;
   for (uint32_t& position : plan.positions) {
-    const uint32_t staged = position & kStagedPosition;
-    const uint32_t at = position & ~kStagedPosition;
-    position =
-        (buffers[at / values_per_buffer] * values_per_buffer + at % values_per_buffer) | staged;
-    needs_preparing_ = needs_preparing_ || staged != 0;
+    const uint32_t flags = position & kPositionFlags;
+    unverified_count += (flags & kVerifiedPosition) == 0 ? 1 : 0;
+    staged_count += (flags & kStagedPosition) != 0 ? 1 : 0;
+    position = place(position & ~kPositionFlags) | flags;
   }
-  for (PlannedRead& read : plan.reads) {
-    read.first_position = buffers[read.first_position / values_per_buffer] * values_per_buffer +
-                          read.first_position % values_per_buffer;
+  needs_preparing_ = staged_count > 0 || (verify && unverified_count > 0);
+  if (!needs_preparing_) {
+    for (uint32_t& position : plan.positions) position &= ~kPositionFlags;
   }
+  for (PlannedRead& read : plan.reads) read.first_position = place(read.first_position);
   reads_left = static_cast<uint32_t>(plan.reads.size());
   batch_count_ = (static_cast<uint32_t>(entries.size()) + kBatchRecords - 1) / kBatchRecords;
   if (batch_count_ > batch_capacity_) {
@@ -142,7 +145,7 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
 // each value is fetched while the one before it is checked.
 void Chunk::Prefetch(uint32_t entry) const {
   constexpr uint32_t kLineBytes = 64;
-  if (plan.positions[entry] >= kStagedPosition) return;
+  if (plan.positions[entry] >= kVerifiedPosition) return;
   const char* value = Value(entry);
   for (uint32_t at = 0; at < kValueBytes; at += kLineBytes) __builtin_prefetch(value + at);
 }
@@ -152,12 +155,16 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
   if (position >= kCorruptPosition) return;
   const Segment& segment = SegmentOfEntry(entry);
   const uint32_t bucket = segment.bucket;
+  if ((position & kVerifiedPosition) != 0) {
+    position &= ~kVerifiedPosition;
+    return;
+  }
   if ((position & kStagedPosition) != 0) {
     const uint32_t at = position & ~kStagedPosition;
     const Status status = context.log.ReadValue(bucket, entries[entry].ref.slot(),
                                                 base_ + uint64_t{at} * kValueBytes);
     position = status.ok() ? at : kUnreadablePosition;
-    if (status.ok() && IsStale(context, segment)) {
+    if (status.ok() && IsStale(context, segment, version)) {
       stale_.store(true, std::memory_order_relaxed);
       position = kUnreadablePosition;
       return;
@@ -172,7 +179,7 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
 
 void Chunk::NoteReuse(const ScanContext& context) {
   for (const Segment& segment : segments) {
-    if (IsStale(context, segment)) stale_.store(true, std::memory_order_relaxed);
+    if (IsStale(context, segment, version)) stale_.store(true, std::memory_order_relaxed);
   }
 }
 

@@ -1,25 +1,30 @@
-// A chunk: the live records of a run of keys, with their values in buffers.
+// A chunk: the records of a run of keys as a view shows them, with their values in buffers.
 //
-// The coordinator fills a chunk and hands it out while its reads are still under way; a visitor
-// waits until it is ready. The visitors themselves check the values and copy the staged ones, batch
-// by batch. Each batch is done once, by the visitor that comes to it first. A visitor that finds
-// its batch in work does one further ahead. So the checking is spread over the threads that need
-// it, and the coordinator's time goes to the device alone.
+// ChunkBuilder fills it from the index, ChunkLoader reads its values. The chunks of the latest
+// state are the coordinator's, for all scans that pass over them; ChunkReader has others, for one
+// scan alone.
 //
-// Thread safety: as said at each group of members. Owned by the chunk cache. Invariant: a chunk
-// becomes ready once, after its last read. Its positions do not change from then on, except in
-// batches that a visitor has in work.
+// A chunk is handed out while its reads are still under way; a visitor waits until it is ready. The
+// visitors themselves check the values and copy the staged ones, batch by batch. Each batch is done
+// once, by the visitor that comes to it first. A visitor that finds its batch in work does one
+// further ahead. So the checking is spread over the threads that need it, and the coordinator's
+// time goes to the device alone.
+//
+// Thread safety: as said at each group of members. Owned by the chunk cache, or by its reader.
+// Invariant: a chunk becomes ready once, after its last read. Its positions do not change from then
+// on, except in batches that a visitor has in work.
 #ifndef ENGINE_RACE_SCAN_CHUNK_H_
 #define ENGINE_RACE_SCAN_CHUNK_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/buffer_pool.h"
 #include "engine_race/scan/load_plan.h"
 #include "engine_race/scan/scan_context.h"
 
@@ -32,19 +37,29 @@ class Chunk {
 
   // Empties it for another use; buffers keep their capacity. Its buffers must have been given back.
   void Recycle();
-  // Lays the plan out over `buffers`, and makes ready for visitors. std::bad_alloc leaves it
-  // unusable but recyclable.
-  void Place(const BufferPool& pool, bool verify);
+  // Lays the plan out over buffers, number i at base + i * kBufferBytes, and makes ready for
+  // visitors. std::bad_alloc leaves it unusable but recyclable.
+  void Place(char* base, std::span<const uint32_t> places, bool verify);
 
   // The first entry with a key of at least `key`.
   uint32_t LowerBound(uint64_t key) const;
   const Segment& SegmentOfEntry(uint32_t entry) const;
+  std::span<const IndexEntry> EntriesOf(size_t segment) const {
+    const uint32_t first = segments[segment].first_entry;
+    const size_t after =
+        segment + 1 < segments.size() ? segments[segment + 1].first_entry : entries.size();
+    return std::span(entries).subspan(first, after - first);
+  }
   // The entry's value, or null when it has none: then ErrorOf says why. Its batch must have been
   // prepared.
   const char* Value(uint32_t entry) const {
     ENGINE_RACE_ASSERT(entry < plan.positions.size());
     const uint32_t position = plan.positions[entry];
     return position >= kCorruptPosition ? nullptr : base_ + uint64_t{position} * kValueBytes;
+  }
+  // Where a read, once it is placed, brings its values.
+  char* DataOf(const PlannedRead& read) const {
+    return base_ + uint64_t{read.first_position} * kValueBytes;
   }
   // Fetches the first and the last line of its value into the cache.
   void FetchEnds(uint32_t entry) const {
@@ -55,6 +70,12 @@ class Chunk {
     __builtin_prefetch(value + kValueBytes - kLineBytes);
   }
   Status ErrorOf(const ScanContext& context, uint32_t entry);
+  // Calls visit(key, value) for the entries from `begin` to `end`, each prepared before, until it
+  // returns false. Returns where it ended: at `end`, behind the entry at which `visit` ended it, or
+  // at an entry without a value. The chunk is ready, and pinned by the caller.
+  template <typename Visit>
+  uint32_t VisitEntries(const ScanContext& context, uint32_t begin, uint32_t end,
+                        const Visit& visit);
 
   void WaitUntilReady() const;
   void SetReady();
@@ -77,9 +98,10 @@ class Chunk {
 
   // Set before the chunk is shown to anybody, constant from then on.
 
-  // Covers the keys [first_key, last_key].
+  // Covers the keys [first_key, last_key] of a view of `version`.
   uint64_t first_key = 0;
   uint64_t last_key = 0;
+  uint64_t version = kLatestVersion;
   std::vector<IndexEntry> entries;
   std::vector<Segment> segments;
   LoadPlan plan;
@@ -88,7 +110,7 @@ class Chunk {
   Status collect_status;
   uint64_t error_key = 0;
 
-  // Guarded by the coordinator's mutex.
+  // Guarded by the coordinator's mutex. A chunk of one scan alone does without.
 
   // The ticket at which the index was asked, or last confirmed the same answer.
   uint64_t cut = 0;
@@ -100,16 +122,22 @@ class Chunk {
   // The memory that the cache has counted for it.
   uint64_t counted_bytes = 0;
 
-  // Set by the coordinator: a visitor leaves it after the record at hand and asks again.
+  // Set by the coordinator, likewise: a visitor leaves it after the record at hand and asks again.
   std::atomic<bool> recalled{false};
 
-  // The coordinator's alone.
+  // The loader's alone.
 
   uint32_t reads_left = 0;
   bool read_failed = false;
 
  private:
   enum BatchState : uint32_t { kUntouched, kInWork, kPrepared };
+
+  // How many records ahead of a visit the ends of its value are fetched. Without that a visitor
+  // misses the caches at both ends of each value. With more, the fetched lines evict each other
+  // from the first cache: the ends of all pages share one set.
+  static constexpr uint32_t kFetchAhead = 6;
+  static_assert(kFetchAhead <= kBatchRecords);
 
   bool TryPrepare(const ScanContext& context, uint32_t batch);
   void Prefetch(uint32_t entry) const;
@@ -128,6 +156,28 @@ class Chunk {
   std::mutex error_mutex_;
   Status read_status_;  // the first failed read's; guarded by error_mutex_
 };
+
+template <typename Visit>
+uint32_t Chunk::VisitEntries(const ScanContext& context, uint32_t begin, uint32_t end,
+                             const Visit& visit) {
+  if (begin < end) Prepare(context, begin);
+  for (uint32_t i = begin; i < end;) {
+    const uint32_t batch_end = std::min(end, (i / kBatchRecords + 1) * kBatchRecords);
+    // One batch ahead of the visits, so that the values that they fetch ahead are prepared.
+    if (batch_end < end) Prepare(context, batch_end);
+    for (; i < batch_end; ++i) {
+      if (i + kFetchAhead < end) FetchEnds(i + kFetchAhead);
+      const char* const value = Value(i);
+      if (value == nullptr) [[unlikely]] {
+        return i;
+      }
+      if (!visit(entries[i].key, value)) [[unlikely]] {
+        return i + 1;
+      }
+    }
+  }
+  return end;
+}
 
 }  // namespace engine_race
 

@@ -27,11 +27,11 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
   const uint64_t bucket_first = geometry.FirstKeyOf(bucket);
   const uint64_t bucket_last = geometry.LastKeyOf(bucket);
   const uint64_t end = std::min(request.last_wanted, request.high);
-  const uint32_t max_positions = request.max_buffers * ChunkCache::kBufferValues;
+  const uint32_t max_positions = request.max_buffers * kBufferValues;
   const uint64_t in_bucket = context_->index.EstimateCount(bucket, bucket_first, bucket_last);
   Outline outline;
   outline.first_key = request.key;
-  outline.last_key = outline.last_in_bucket = std::min(bucket_last, end);
+  outline.last_key = std::min(bucket_last, end);
   outline.max_records = outline.max_positions = max_positions;
   // An estimate may be short by a little.
   if (in_bucket > max_positions - max_positions / 16) {
@@ -45,7 +45,7 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
   if (alone && count >= in_bucket / 2) {
     count = in_bucket;
     outline.first_key = bucket_first;
-    outline.last_key = outline.last_in_bucket = bucket_last;
+    outline.last_key = bucket_last;
   }
   const uint32_t good_records =
       std::min(max_positions, std::clamp(max_positions / 4, kMinRecords, kGoodRecords));
@@ -74,8 +74,8 @@ bool ChunkBuilder::CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t l
   chunk->segments.push_back(
       {bucket, static_cast<uint32_t>(before), context_->log.ReuseCount(bucket)});
   bool complete = false;
-  const Status status =
-      context_->index.Collect(bucket, first_key, last_key, max_entries, &chunk->entries, &complete);
+  const Status status = context_->index.Collect(bucket, first_key, last_key, max_entries,
+                                                &chunk->entries, &complete, chunk->version);
   if (!status.ok()) {
     chunk->entries.resize(before);
     chunk->collect_status = status;
@@ -87,52 +87,53 @@ bool ChunkBuilder::CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t l
   return complete;
 }
 
-void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* chunk) {
+void ChunkBuilder::Collect(uint64_t last_key, uint32_t max_records, Chunk* chunk) {
   const Geometry& geometry = context_->log.geometry();
-  uint32_t bucket = geometry.BucketOf(request.key);
+  const uint32_t last_bucket = geometry.BucketOf(last_key);
+  uint64_t first_key = chunk->first_key;
+  while (true) {
+    const uint32_t bucket = context_->index.NextHeld(geometry.BucketOf(first_key));
+    if (bucket > last_bucket) {
+      chunk->last_key = last_key;
+      return;
+    }
+    first_key = std::max(first_key, geometry.FirstKeyOf(bucket));
+    const uint64_t last_in_bucket = std::min(last_key, geometry.LastKeyOf(bucket));
+    if (!CollectBucket(bucket, first_key, last_in_bucket, max_records, chunk)) return;
+    if (last_in_bucket == last_key || chunk->entries.size() >= max_records) return;
+    first_key = last_in_bucket + 1;
+  }
+}
+
+void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* chunk) {
   ENGINE_RACE_ASSERT(request.low <= outline.first_key && outline.last_key <= request.high);
   ENGINE_RACE_ASSERT(outline.first_key <= request.key && request.key <= outline.last_key);
   chunk->first_key = outline.first_key;
   // Before the index is asked, so that its answer holds all that was acknowledged before this
   // ticket.
   chunk->cut = context_->ticket.load();
-  bool complete =
-      CollectBucket(bucket, chunk->first_key, outline.last_in_bucket, outline.max_records, chunk);
+  Collect(outline.last_key, outline.max_records, chunk);
   if (chunk->last_key < request.key) {
     // The bucket was larger than estimated and the collection ended too early.
     chunk->first_key = request.key;
     chunk->entries.clear();
     chunk->segments.clear();
-    complete =
-        CollectBucket(bucket, chunk->first_key, outline.last_in_bucket, outline.max_records, chunk);
-  }
-  while (complete && chunk->last_key < outline.last_key &&
-         chunk->entries.size() < outline.max_records) {
-    bucket = context_->index.NextHeld(bucket + 1);
-    if (bucket > geometry.BucketOf(outline.last_key)) {
-      chunk->last_key = outline.last_key;
-      break;
-    }
-    const uint64_t first_key = geometry.FirstKeyOf(bucket);
-    const uint64_t last_key = std::min(geometry.LastKeyOf(bucket), outline.last_key);
-    complete = CollectBucket(bucket, first_key, last_key, outline.max_records, chunk);
+    Collect(outline.last_key, outline.max_records, chunk);
   }
   ENGINE_RACE_ASSERT(chunk->first_key <= request.key && request.key <= chunk->last_key);
   PlanReads(outline.max_positions, chunk);
 }
 
 void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
-  const uint32_t entry_count = static_cast<uint32_t>(chunk->entries.size());
+  size_t left = chunk->entries.size();
   for (size_t i = 0; i < chunk->segments.size(); ++i) {
     const uint32_t bucket = chunk->segments[i].bucket;
-    const uint32_t first = chunk->segments[i].first_entry;
-    const uint32_t after =
-        i + 1 < chunk->segments.size() ? chunk->segments[i + 1].first_entry : entry_count;
+    const std::span<const IndexEntry> entries = chunk->EntriesOf(i);
     // Entries that are not planned yet keep their room.
-    const uint32_t taken = chunk->plan.position_count + entry_count - first;
-    const uint32_t spare = max_positions > taken ? max_positions - taken : 0;
-    planner_.Add(bucket, std::span(chunk->entries).subspan(first, after - first),
-                 context_->log.Logged(bucket), spare, &chunk->plan);
+    const size_t taken = chunk->plan.position_count + left;
+    const uint32_t spare = max_positions > taken ? static_cast<uint32_t>(max_positions - taken) : 0;
+    planner_.Add(bucket, entries, context_->log.Logged(bucket), spare, &chunk->plan);
+    left -= entries.size();
   }
 }
 

@@ -1,6 +1,6 @@
 // Decides what the next chunk is, and asks the index for it.
 //
-// Belongs to the coordinator's thread, which calls it without its mutex.
+// Belongs to one thread. The coordinator calls it without its mutex.
 #ifndef ENGINE_RACE_SCAN_CHUNK_BUILDER_H_
 #define ENGINE_RACE_SCAN_CHUNK_BUILDER_H_
 
@@ -15,8 +15,7 @@ namespace engine_race {
 
 class ChunkBuilder {
  public:
-  explicit ChunkBuilder(ScanContext* context)
-      : context_(context), planner_(ChunkCache::kBufferValues) {}
+  explicit ChunkBuilder(ScanContext* context) : context_(context) {}
 
   struct Request {
     // The chunk must hold this key,
@@ -34,8 +33,6 @@ class ChunkBuilder {
   struct Outline {
     uint64_t first_key = 0;
     uint64_t last_key = 0;
-    // The part of the first bucket.
-    uint64_t last_in_bucket = 0;
     uint32_t max_records = 0;
     uint32_t max_positions = 0;
     // About how many buffers it will take.
@@ -45,22 +42,27 @@ class ChunkBuilder {
   // Asks the index only how much there is.
   Outline Plan(const Request& request) const;
 
-  // Fills an empty chunk but for its buffers. std::bad_alloc leaves it recyclable.
+  // Fills an empty chunk of the latest state but for its buffers. std::bad_alloc leaves it
+  // recyclable.
   void Build(const Request& request, const Outline& outline, Chunk* chunk);
+
+  // The steps of Build, for a chunk whose version and first key are set. Fills it with the first
+  // records of its keys up to `last_key`, at most `max_records`, and sets its last key.
+  void Collect(uint64_t last_key, uint32_t max_records, Chunk* chunk);
+  // Plans the reads of all values without a position, with gaps up to `max_positions` in all.
+  void PlanReads(uint32_t max_positions, Chunk* chunk);
 
   // Asks the index again; true when it answers as it did for `chunk`.
   bool StillTrue(const Chunk& chunk);
 
   static uint32_t BuffersFor(uint64_t position_count) {
-    return static_cast<uint32_t>((position_count + ChunkCache::kBufferValues - 1) /
-                                 ChunkCache::kBufferValues);
+    return static_cast<uint32_t>((position_count + kBufferValues - 1) / kBufferValues);
   }
 
  private:
   // Collects [first_key, last_key] of `bucket`; false when the chunk ends before last_key.
   bool CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
                      Chunk* chunk);
-  void PlanReads(uint32_t max_positions, Chunk* chunk);
 
   ScanContext* const context_;
   LoadPlanner planner_;

@@ -22,8 +22,6 @@ namespace engine_race {
 
 class ChunkCache {
  public:
-  static constexpr uint32_t kBufferBytes = 256 * 1024;
-  static constexpr uint32_t kBufferValues = kBufferBytes / kValueBytes;
   // The memory beside a buffer that describes its values. Entries, positions and the like are 21
   // bytes a record of kValueBytes, and their vectors may grow to twice what they need.
   static constexpr uint32_t kEntryBytes = kBufferBytes / 64;
@@ -48,6 +46,10 @@ class ChunkCache {
 
   // Takes buffers that are free; false when the share has none for them any more. std::bad_alloc.
   bool TakeBuffers(uint32_t count, std::vector<uint32_t>* buffers);
+  // Gives back all of *buffers but the first `keep_count`.
+  void GiveBuffers(uint32_t keep_count, std::vector<uint32_t>* buffers) noexcept {
+    for (; buffers->size() > keep_count; buffers->pop_back()) pool_.GiveOne(buffers->back());
+  }
   // Sets how much the share allows from now on, in bytes booked.
   void SetLimit(uint64_t bytes);
   // Gives free buffers above the limit back to the system. True when no more than the limit is

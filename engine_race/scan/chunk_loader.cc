@@ -23,6 +23,17 @@ Status ChunkLoader::Start() {
                                   context_->log.failed_backends(), &queue_);
 }
 
+void ChunkLoader::ReadBlocking(ScanContext* context, Chunk* chunk) {
+  for (const PlannedRead& read : chunk->plan.reads) {
+    const uint32_t size_bytes = read.slot_count * kValueBytes;
+    const SlotLocation location = context->log.slots().LocateValues(read.bucket, read.first_slot);
+    const Status status = location.file->Read(chunk->DataOf(read), size_bytes, location.offset);
+    if (!status.ok()) chunk->FailRead(read, 0, status);
+    context->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
+  }
+  chunk->reads_left = 0;
+}
+
 void ChunkLoader::Add(Chunk* chunk) {
   ENGINE_RACE_ASSERT(chunk->reads_left > 0 && chunk->reads_left == chunk->plan.reads.size());
   backlog_.push_back({chunk, 0});
@@ -46,7 +57,7 @@ void ChunkLoader::Submit() {
     request.fd = location.file->fd();
     request.size_bytes = read.slot_count * kValueBytes;
     request.offset = location.offset;
-    request.buffer = pool_.base() + uint64_t{read.first_position} * kValueBytes;
+    request.buffer = front.chunk->DataOf(read);
     request.tag = id;
     requests_.push_back(request);
     bytes_in_flight_ += request.size_bytes;
@@ -62,12 +73,13 @@ void ChunkLoader::Submit() {
 
 // Buffers never used before are handed out, and so read into, in ascending order.
 bool ChunkLoader::Touch(const PlannedRead& read, bool* touched) {
+  if (fresh_ == nullptr) return true;
   const uint64_t end = uint64_t{read.first_position + read.slot_count} * kValueBytes;
   while (touched_bytes_ < end) {
     if (*touched) return false;
     *touched = true;
     const auto start = Clock::now();
-    pool_.Populate(touched_bytes_, kTouchBytes);
+    fresh_->Populate(touched_bytes_, kTouchBytes);
     touched_bytes_ += kTouchBytes;
     touch_time_ += Clock::now() - start;
   }
@@ -106,10 +118,6 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
         *context_->log.slots().LocateValues(read.bucket, read.first_slot).file, error);
     chunk->FailRead(read, error != 0 ? 0 : read_bytes / kValueBytes, status);
   }
-  CountDown(chunk, loaded);
-}
-
-void ChunkLoader::CountDown(Chunk* chunk, std::vector<Chunk*>* loaded) {
   ENGINE_RACE_ASSERT(chunk->reads_left > 0);
   if (--chunk->reads_left == 0) loaded->push_back(chunk);
 }

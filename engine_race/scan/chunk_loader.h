@@ -1,8 +1,8 @@
 // Keeps the reads of several chunks in flight: what is added first is read first.
 //
-// Belongs to the coordinator's thread. Its destructor waits for what is in flight.
-// Owner of its read queue; chunks belong to the cache. Invariant: each chunk added is handed out
-// once, with no read of it in flight.
+// One thread at a time. Its destructor waits for what is in flight.
+// Owner of its read queue; chunks belong to others. Invariant: each chunk added is handed out once,
+// with no read of it in flight.
 #ifndef ENGINE_RACE_SCAN_CHUNK_LOADER_H_
 #define ENGINE_RACE_SCAN_CHUNK_LOADER_H_
 
@@ -21,7 +21,9 @@ namespace engine_race {
 
 class ChunkLoader {
  public:
-  ChunkLoader(ScanContext* context, const BufferPool& pool) : context_(context), pool_(pool) {}
+  // Chunks that lie in the memory of a `fresh` pool have it populated before it is read into.
+  explicit ChunkLoader(ScanContext* context, const BufferPool* fresh = nullptr)
+      : context_(context), fresh_(fresh) {}
 
   // Whether first touches of memory have taken little of the time that reading took so far.
   bool fresh_memory_is_cheap() const {
@@ -30,6 +32,9 @@ class ChunkLoader {
 
   // Makes the queue, when there is none yet.
   Status Start();
+
+  // Reads a placed chunk at once, without a queue.
+  static void ReadBlocking(ScanContext* context, Chunk* chunk);
 
   // Takes on a placed chunk that has reads. std::bad_alloc leaves things as they were.
   void Add(Chunk* chunk);
@@ -69,10 +74,9 @@ class ChunkLoader {
   // should, because `touched` says that this Submit has populated memory already.
   bool Touch(const PlannedRead& read, bool* touched);
   void Finish(uint32_t id, int error, uint32_t read_bytes, std::vector<Chunk*>* loaded);
-  void CountDown(Chunk* chunk, std::vector<Chunk*>* loaded);
 
   ScanContext* const context_;
-  const BufferPool& pool_;
+  const BufferPool* const fresh_;
   std::deque<Backlog> backlog_;
   uint64_t backlog_reads_ = 0;
   uint64_t bytes_in_flight_ = 0;

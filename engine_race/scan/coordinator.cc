@@ -16,7 +16,10 @@ namespace {
 constexpr size_t kMaxLoading = 1024;
 
 // This much, or one chunk, is read ahead even into fresh memory, whatever that costs.
-constexpr uint32_t kLeastAheadBuffers = 16 * 1024 * 1024 / ChunkCache::kBufferBytes;
+constexpr uint32_t kLeastAheadBuffers = 16 * 1024 * 1024 / kBufferBytes;
+
+// All but one part in so many may be lent.
+constexpr uint32_t kLendableFraction = 4;
 
 // Enough for a chunk to grow from one buffer to all buffers of any memory.
 constexpr uint32_t kMaxDoublings = 24;
@@ -28,7 +31,7 @@ Coordinator::Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShar
       budget_bytes_(budget_bytes),
       share_(share),
       builder_(context),
-      loader_(context, board_.cache().pool()) {}
+      loader_(context, &board_.cache().pool()) {}
 
 Coordinator::~Coordinator() {
   {
@@ -59,14 +62,16 @@ bool Coordinator::Start() {
   return is_started_;
 }
 
+Status Coordinator::AllocateBuffers() {
+  if (board_.cache().pool().buffer_count() > 0) return Status::Ok();
+  const auto buffer_count = static_cast<uint32_t>(
+      std::min<uint64_t>(budget_bytes_ / ChunkCache::kBookedBytes, kMaxPositions / kBufferValues));
+  return board_.cache().Allocate(buffer_count, share_, context_->log.placement().memory());
+}
+
 // A call after a failed one does what is left to do.
 Status Coordinator::Prepare() {
-  if (board_.cache().pool().buffer_count() == 0) {
-    const auto buffer_count = static_cast<uint32_t>(std::min<uint64_t>(
-        budget_bytes_ / ChunkCache::kBookedBytes, kMaxPositions / ChunkCache::kBufferValues));
-    ENGINE_RACE_RETURN_IF_ERROR(
-        board_.cache().Allocate(buffer_count, share_, context_->log.placement().memory()));
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(AllocateBuffers());
   loaded_.reserve(kMaxLoading);
   board_.ReserveVictims();
   return loader_.Start();
@@ -228,7 +233,7 @@ bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t buffer_count) {
   try {
     // Buffers that were free may have been booked for something else.
     if (!board_.cache().TakeBuffers(buffer_count, &chunk->buffers)) return false;
-    chunk->Place(board_.cache().pool(), context_->options.verify_checksums);
+    chunk->Place(board_.cache().pool().base(), chunk->buffers, context_->options.verify_checksums);
     board_.cache().Insert(chunk);
     if (chunk->reads_left > 0) loader_.Add(chunk);
   } catch (const std::bad_alloc&) {
@@ -374,6 +379,41 @@ void Coordinator::Leave(Scanner* scanner) {
   if (scanner->chunk != nullptr) LetGo(scanner);
   if (!scanner->attached) return;
   board_.Detach(scanner);
+  Wake();
+}
+
+uint32_t Coordinator::LendableCount() const {
+  const uint32_t most = board_.cache().pool().limit() / kLendableFraction * (kLendableFraction - 1);
+  return most - std::min(most, board_.lent_count());
+}
+
+void Coordinator::Lend(uint32_t count, std::vector<uint32_t>* buffers) noexcept {
+  const Status status = Guarded([&] {
+    buffers->reserve(buffers->size() + count);
+    // Without the mutex, because another user of the memory may be called.
+    if (share_ != nullptr) (void)share_->Want(uint64_t{count} * ChunkCache::kBookedBytes);
+    std::lock_guard lock(mutex_);
+    ENGINE_RACE_RETURN_IF_ERROR(AllocateBuffers());
+    board_.ReserveVictims();
+    if (share_ != nullptr) board_.cache().SetLimit(share_->LimitBytes());
+    const uint32_t free_count = board_.cache().pool().free_count();
+    NextLoad load;
+    load.waited_for = true;
+    uint32_t most = std::min(count, LendableCount());
+    if (!board_.MakeRoom(load, most, free_count)) most = std::min(most, free_count);
+    // Buffers that were free may have been booked for something else.
+    while (most > 0 && !board_.cache().TakeBuffers(most, buffers)) most /= 2;
+    board_.CountLent(most);
+    return Status::Ok();
+  });
+  // Refused memory lends nothing.
+  (void)status;
+}
+
+void Coordinator::TakeBack(uint32_t keep_count, std::vector<uint32_t>* buffers) noexcept {
+  std::lock_guard lock(mutex_);
+  board_.CountBack(static_cast<uint32_t>(buffers->size()) - keep_count);
+  board_.cache().GiveBuffers(keep_count, buffers);
   Wake();
 }
 

@@ -50,6 +50,15 @@ class Coordinator {
   // The scan is over.
   void Leave(Scanner* scanner);
 
+  // Lends up to `count` buffers for chunks of one scan alone: *buffers, as a row from base() on.
+  // Chunks that no scan comes to soon give way. A quarter of the memory is never lent. None if
+  // memory is short or refused.
+  void Lend(uint32_t count, std::vector<uint32_t>* buffers) noexcept;
+  // Takes back all but `keep_count` of them. Frees nothing for the system.
+  void TakeBack(uint32_t keep_count, std::vector<uint32_t>* buffers) noexcept;
+  // Once buffers are lent.
+  char* base() const { return board_.cache().pool().base(); }
+
   uint64_t memory_bytes() const { return board_.cache().memory_bytes(); }
   // How often a scan was given a chunk.
   uint64_t use_count() const { return use_count_.load(std::memory_order_relaxed); }
@@ -65,6 +74,8 @@ class Coordinator {
   enum class Step { kNothing, kLater, kMore };
 
   Status Prepare();
+  Status AllocateBuffers();
+  uint32_t LendableCount() const;
   void Run();
   void Publish();
 

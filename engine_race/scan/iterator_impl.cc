@@ -26,11 +26,11 @@ void Iterator::Impl::Begin(const ViewRegistry::View& view, const KeyRange& range
 
 bool Iterator::Impl::End() noexcept {
   const bool pool_left = !view_.registry->closed();
-  if (window_ != nullptr) {
+  if (values_ != nullptr) {
     if (pool_left) {
-      window_->GiveBack();
+      values_->GiveBack();
     } else {
-      window_->Abandon();
+      values_->Abandon();
     }
   }
   DropState();
@@ -43,7 +43,7 @@ bool Iterator::Impl::End() noexcept {
 uint64_t Iterator::Impl::memory_bytes() const {
   return sizeof(*this) + batch_.memory_bytes() + keys_.capacity() * sizeof(uint64_t) +
          (value_buffer_ != nullptr ? kValueBytes : 0) +
-         (window_ != nullptr ? sizeof(*window_) + window_->memory_bytes() : 0);
+         (values_ != nullptr ? sizeof(*values_) + values_->memory_bytes() : 0);
 }
 
 Status Iterator::Impl::CheckUsable() const noexcept {
@@ -60,7 +60,7 @@ void Iterator::Impl::DropState() {
   value_ = nullptr;
   value_seen_ = false;
   // The pool of windows may be gone.
-  if (window_ != nullptr) window_->Clear();
+  if (values_ != nullptr) values_->Clear();
 }
 
 void Iterator::Impl::Fail(Status status, Stand* stand) noexcept {
@@ -279,54 +279,61 @@ Status Iterator::Impl::ReadAlone(uint64_t key) {
 
 Status Iterator::Impl::ReadMany(uint64_t key) {
   uint32_t entry = 0;
-  if (window_ == nullptr || !window_->Find(key, &entry)) {
-    Status read = Guarded([&] { return ReadWindow(key); });
+  if (values_ == nullptr || !values_->Find(key, &entry)) {
+    Status read = Guarded([&] { return ReadValues(key); });
     if (read.code() == Code::kOutOfMemory && prefetch_records_ == 0) {
       // There may be memory for one value.
-      if (window_ != nullptr) window_->GiveBack();
+      if (values_ != nullptr) values_->GiveBack();
       ahead_.CountRefusal();
       return ReadAlone(key);
     }
     ENGINE_RACE_RETURN_IF_ERROR(read);
-    if (window_ == nullptr || !window_->Find(key, &entry)) return ReadAlone(key);
+    if (values_ == nullptr || !values_->Find(key, &entry)) return ReadAlone(key);
   }
-  Status status = window_->Value(entry, &value_);
+  Status status = values_->Value(entry, &value_);
   // Perhaps only a neighbour of its read could not be read.
   return status.code() == Code::kIOError ? ReadAlone(key) : std::move(status);
 }
 
-// Reads the records from `key` on. Walking backwards it reads those up to `key`. Leaves the window
-// empty if the value is to be read alone.
-Status Iterator::Impl::ReadWindow(uint64_t key) {
+// Reads the records from `key` on, or, walking backwards, those up to `key`. Leaves no records if
+// the value is to be read alone.
+Status Iterator::Impl::ReadValues(uint64_t key) {
   uint32_t count = prefetch_records_ != 0 ? prefetch_records_ : ahead_.NextCount();
-  if (count > 1 && window_ == nullptr) {
-    window_ = std::make_unique<WindowReader>(&pool_->context_, &pool_->windows_);
+  if (count > 1 && values_ == nullptr) {
+    values_ = std::make_unique<ChunkReader>(&pool_->context_, &pool_->windows_);
   }
   if (count <= 1) {
-    if (window_ != nullptr) window_->GiveBack();
+    if (values_ != nullptr) values_->GiveBack();
     ahead_.CountReading(1);
     return Status::Ok();
   }
-  window_->Clear();
-  // By default values are read ahead only into windows of the pool.
-  const bool may_allocate = prefetch_records_ != 0;
-  ENGINE_RACE_RETURN_IF_ERROR(window_->Reserve(count, may_allocate, &count));
-  if (count == 0) {
-    ahead_.CountRefusal();
-    return Status::Ok();
+  if (walks_backwards_ || !values_->TakeAhead(key, range_.last, view_.version)) {
+    values_->Clear();
+    // By default values are read ahead only into windows of the pool.
+    const bool may_allocate = prefetch_records_ != 0;
+    ENGINE_RACE_RETURN_IF_ERROR(values_->Reserve(count, may_allocate, &count));
+    if (count == 0) {
+      ahead_.CountRefusal();
+      return Status::Ok();
+    }
+    uint64_t first_key = key;
+    if (walks_backwards_) {
+      keys_.resize(count);
+      size_t key_count = 0;
+      ENGINE_RACE_RETURN_IF_ERROR(
+          index_->LastKeys(range_.first, key, view_.version, keys_, &key_count));
+      if (key_count == 0) return Status::Ok();
+      first_key = keys_[0];
+    }
+    const uint64_t last_key = walks_backwards_ ? key : range_.last;
+    ENGINE_RACE_RETURN_IF_ERROR(values_->Read(first_key, last_key, view_.version, count));
   }
   ahead_.CountReading(count);
-  uint64_t first_key = key;
-  if (walks_backwards_) {
-    keys_.resize(count);
-    size_t key_count = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        index_->LastKeys(range_.first, key, view_.version, keys_, &key_count));
-    if (key_count == 0) return Status::Ok();
-    first_key = keys_[0];
+  // Only a walk that used all values so far gets this many.
+  if (!walks_backwards_ && count > WindowPool::kWindowRecords) {
+    values_->ReadAhead(std::min(2 * count, WindowPool::kWalkRecords));
   }
-  const uint64_t last_key = walks_backwards_ ? key : range_.last;
-  return window_->Read(first_key, last_key, view_.version, count);
+  return Status::Ok();
 }
 
 }  // namespace engine_race

@@ -17,10 +17,10 @@
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/scan/bounds.h"
+#include "engine_race/scan/chunk_reader.h"
 #include "engine_race/scan/iterator.h"
 #include "engine_race/scan/key_batch.h"
 #include "engine_race/scan/read_ahead.h"
-#include "engine_race/scan/window_reader.h"
 
 namespace engine_race {
 
@@ -81,7 +81,7 @@ class Iterator::Impl {
   Status ReadValue(uint64_t key);
   Status ReadAlone(uint64_t key);
   Status ReadMany(uint64_t key);
-  Status ReadWindow(uint64_t key);
+  Status ReadValues(uint64_t key);
 
   IteratorPool* const pool_;
   // Mutable, because only a look at it finds that the store is closed.
@@ -91,9 +91,9 @@ class Iterator::Impl {
   const char* value_ = nullptr;
   uint64_t value_key_ = 0;
   std::unique_ptr<char, Free> value_buffer_;
-  std::unique_ptr<WindowReader> window_;
+  std::unique_ptr<ChunkReader> values_;
   ReadAhead ahead_;
-  std::vector<uint64_t> keys_;  // of a window that is read backwards
+  std::vector<uint64_t> keys_;  // of values that are read backwards
 
   // The members that every seek looks at lie together.
   const Index* const index_;

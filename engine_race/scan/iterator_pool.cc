@@ -5,14 +5,12 @@
 #include <new>
 
 #include "engine_race/base/guarded.h"
+#include "engine_race/scan/chunk_reader.h"
 #include "engine_race/scan/iterator_impl.h"
 
 namespace engine_race {
 
 namespace {
-
-constexpr uint64_t kIteratorWindowShare = 64;
-constexpr uint64_t kMaxIteratorWindows = 64;
 
 // Its address tells threads apart; its value means nothing.
 constinit thread_local char thread_mark = 0;
@@ -21,18 +19,10 @@ Status NoMemory() noexcept { return RefusedMemory("an iterator"); }
 
 }  // namespace
 
-uint64_t IteratorPool::WindowBytes(uint64_t scan_budget_bytes) {
-  constexpr uint64_t kBytes = WindowPool::kWindowBytes;
-  return std::clamp<uint64_t>(scan_budget_bytes / kIteratorWindowShare / kBytes, 1,
-                              kMaxIteratorWindows) *
-         kBytes;
-}
-
-IteratorPool::IteratorPool(const BucketLog& log, const Index& index, ValueFrames* frames,
-                           const Options& options, uint64_t window_bytes)
-    : context_(log, index, options, RangeTuning(), frames),
-      windows_(context_, static_cast<uint32_t>(window_bytes / WindowPool::kWindowBytes)),
-      points_(log, index, frames, options.verify_checksums) {}
+IteratorPool::IteratorPool(RangeReader* ranges)
+    : context_(*ranges->context()),
+      windows_(*ranges->windows()),
+      points_(context_.log, context_.index, context_.frames, context_.options.verify_checksums) {}
 
 IteratorPool::~IteratorPool() {
   for (Shard& shard : shards_) {
@@ -79,17 +69,18 @@ Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const
   ViewRegistry::View view;
   ENGINE_RACE_RETURN_IF_ERROR(context_.index.views().TakeAt(snapshot.view().version, &view));
   const Snapshot held(view);
-  WindowReader window(&context_, &windows_);
+  ChunkReader reader(&context_, &windows_);
   VisitCounter visited(&context_);
   uint32_t record_count = WindowPool::kWindowRecords;
-  for (uint64_t first = range.first;; first = window.next_key()) {
-    ENGINE_RACE_RETURN_IF_ERROR(window.Read(first, range.last, view.version, record_count));
+  for (uint64_t first = range.first;; first = reader.next_key()) {
+    ENGINE_RACE_RETURN_IF_ERROR(reader.Read(first, range.last, view.version, record_count));
     record_count = std::min(2 * record_count, WindowPool::kWalkRecords);
-    ENGINE_RACE_RETURN_IF_ERROR(window.VisitAll([&](uint64_t key, const char* value) {
+    reader.ReadAhead(record_count);
+    ENGINE_RACE_RETURN_IF_ERROR(reader.VisitAll([&](uint64_t key, const char* value) {
       visited.CountOne();
       VisitRecord(key, value, visit);
     }));
-    if (window.complete()) return Status::Ok();
+    if (reader.complete()) return Status::Ok();
   }
 }
 
@@ -130,7 +121,7 @@ void IteratorPool::Give(Iterator::Impl* impl) noexcept {
 }
 
 uint64_t IteratorPool::memory_bytes() const {
-  uint64_t bytes = windows_.memory_bytes();
+  uint64_t bytes = 0;
   for (const Shard& shard : shards_) {
     for (const Slot& slot : shard.slots) {
       // Relaxed: a statistic.

@@ -21,19 +21,15 @@
 #include "engine_race/scan/iterator.h"
 #include "engine_race/scan/range_reader.h"
 #include "engine_race/scan/scan_context.h"
-#include "engine_race/scan/window_reader.h"
+#include "engine_race/scan/window_pool.h"
 #include "engine_race/task/point_reader.h"
 
 namespace engine_race {
 
 class IteratorPool {
  public:
-  // How much of the memory of scans is for prefetched values and ranges at snapshots.
-  static uint64_t WindowBytes(uint64_t scan_budget_bytes);
-
-  // `frames` may be null.
-  IteratorPool(const BucketLog& log, const Index& index, ValueFrames* frames,
-               const Options& options, uint64_t window_bytes = WindowPool::kWindowBytes);
+  // Works with what `ranges`, which outlives it, was made with and has.
+  explicit IteratorPool(RangeReader* ranges);
   ~IteratorPool();
 
   // kInvalidArgument for bounds of another size and a snapshot of another store; kOutOfMemory.
@@ -46,13 +42,8 @@ class IteratorPool {
   // As RangeReader::Scan, of what a snapshot shows; it may be released meanwhile.
   Status Scan(const Snapshot& snapshot, const KeyRange& range, const RecordFn& visit);
 
-  // Of windows, and of the iterators that wait to be used again.
+  // Of the iterators that wait to be used again.
   uint64_t memory_bytes() const;
-  // Records visited by scans that have ended.
-  uint64_t visited_count() const {
-    // Relaxed: a statistic.
-    return context_.visited_count.load(std::memory_order_relaxed);
-  }
 
  private:
   friend class Iterator;
@@ -75,8 +66,8 @@ class IteratorPool {
   // Keeps an iterator that ended, or deletes it.
   void Give(Iterator::Impl* impl) noexcept;
 
-  ScanContext context_;
-  WindowPool windows_;
+  ScanContext& context_;
+  WindowPool& windows_;
   const PointReader points_;
   std::array<Shard, kShardCount> shards_;
 };

@@ -50,7 +50,7 @@ void LoadPlanner::EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_co
                           LoadPlan* plan) {
   while (slot_count > 0) {
     const uint64_t room =
-        std::min<uint64_t>(values_per_buffer_ - plan->position_count % values_per_buffer_,
+        std::min<uint64_t>(kBufferValues - plan->position_count % kBufferValues,
                            format::kSegmentRecords - first_slot % format::kSegmentRecords);
     const uint32_t count = static_cast<uint32_t>(std::min(room, slot_count));
     ENGINE_RACE_ASSERT(count > 0 && plan->position_count + count <= kMaxPositions);

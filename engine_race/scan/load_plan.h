@@ -2,7 +2,7 @@
 //
 // A plan deals in positions: position p is the p-th piece of kValueBytes in a row of buffers.
 // Neighbouring slots become one read, and small gaps between them are read along. No read crosses a
-// multiple of values_per_buffer, so the positions can be laid out over separate buffers afterwards.
+// multiple of kBufferValues, so the positions can be laid out over separate buffers afterwards.
 // No read crosses the end of a segment, where the slots of a bucket may go on in another file.
 // Values that are not in the value log yet get a position but no read.
 //
@@ -20,14 +20,21 @@
 
 namespace engine_race {
 
+// The memory of scans comes in buffers of this size.
+inline constexpr uint32_t kBufferBytes = 256 * 1024;
+inline constexpr uint32_t kBufferValues = kBufferBytes / kValueBytes;
+
 // Of a position: its value is to be copied out of staging first.
 inline constexpr uint32_t kStagedPosition = uint32_t{1} << 31;
+// Of a position: its value came from a frame, where only verified values are.
+inline constexpr uint32_t kVerifiedPosition = uint32_t{1} << 30;
+inline constexpr uint32_t kPositionFlags = kStagedPosition | kVerifiedPosition;
 // Instead of a position: the value could not be read, or failed its check.
 inline constexpr uint32_t kUnreadablePosition = ~uint32_t{0};
 inline constexpr uint32_t kCorruptPosition = ~uint32_t{0} - 1;
 // No position yet.
 inline constexpr uint32_t kNoPosition = ~uint32_t{0} - 2;
-inline constexpr uint32_t kMaxPositions = kStagedPosition - 3;
+inline constexpr uint32_t kMaxPositions = kVerifiedPosition;
 
 struct PlannedRead {
   uint64_t first_slot = 0;
@@ -54,8 +61,6 @@ struct LoadPlan {
 
 class LoadPlanner {
  public:
-  explicit LoadPlanner(uint32_t values_per_buffer) : values_per_buffer_(values_per_buffer) {}
-
   // Adds the next entries, which are of one bucket. Those without a position get one. Slots that
   // are not logged are staged. At most spare_positions are spent on gaps.
   void Add(uint32_t bucket, std::span<const IndexEntry> entries, const LoggedSlots& logged,
@@ -69,7 +74,6 @@ class LoadPlanner {
   // Cuts a run of slots into reads that respect the buffers and the units.
   void EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count, LoadPlan* plan);
 
-  const uint32_t values_per_buffer_;
   std::vector<uint64_t> order_;
   std::vector<uint32_t> by_slot_;
 };

@@ -5,9 +5,9 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/scan/chunk.h"
+#include "engine_race/scan/chunk_reader.h"
 #include "engine_race/scan/coordinator.h"
 #include "engine_race/scan/scan_context.h"
-#include "engine_race/scan/window_reader.h"
 
 namespace engine_race {
 
@@ -25,12 +25,6 @@ constexpr uint64_t kMinBudgetBytes = 8 * 1024 * 1024;
 constexpr uint64_t kScanWindowShare = 32;
 constexpr uint64_t kMaxScanWindows = 64;
 
-// How many records ahead of a visit the ends of its value are fetched. Without that a visitor
-// misses the caches at both ends of each value. With more, the fetched lines evict each other from
-// the first cache: the ends of all pages share one set.
-constexpr uint32_t kFetchAhead = 6;
-static_assert(kFetchAhead <= Chunk::kBatchRecords);
-
 uint64_t WindowCount(uint64_t budget_bytes) {
   return std::clamp<uint64_t>(budget_bytes / kScanWindowShare / WindowPool::kWindowBytes, 1,
                               kMaxScanWindows);
@@ -43,7 +37,7 @@ class Session {
           uint64_t last_key, uint64_t begin)
       : context_(context),
         coordinator_(coordinator),
-        window_(context, windows),
+        own_(context, windows),
         scanner_(first_key, last_key, begin),
         visited_(context) {}
   ~Session() {
@@ -62,7 +56,7 @@ class Session {
  private:
   // Each visits some records and moves pos_ behind them, or sets done_.
   Status VisitChunk(Chunk* chunk, const RecordFn& visit);
-  Status VisitWindow(const RecordFn& visit, uint32_t max_records = WindowPool::kWindowRecords);
+  Status VisitOwn(const RecordFn& visit, uint32_t max_records = WindowPool::kWindowRecords);
 
   // All up to this key has been visited.
   void MoveTo(uint64_t key) {
@@ -73,7 +67,7 @@ class Session {
 
   ScanContext* const context_;
   Coordinator* const coordinator_;
-  WindowReader window_;
+  ChunkReader own_;
   Scanner scanner_;
   VisitCounter visited_;
   uint64_t pos_ = scanner_.pos;
@@ -82,14 +76,13 @@ class Session {
 };
 
 Status Session::ScanAlone(const RecordFn& visit, uint32_t record_count) {
-  while (!done_) ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit, record_count));
+  while (!done_) ENGINE_RACE_RETURN_IF_ERROR(VisitOwn(visit, record_count));
   return Status::Ok();
 }
 
 Status Session::Reserve(uint32_t record_count, bool* has_room) {
   uint32_t reserved_count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      window_.Reserve(record_count, /*may_allocate=*/false, &reserved_count));
+  ENGINE_RACE_RETURN_IF_ERROR(own_.Reserve(record_count, /*may_allocate=*/false, &reserved_count));
   *has_room = reserved_count == record_count;
   return Status::Ok();
 }
@@ -102,10 +95,10 @@ Status Session::ScanShared(const RecordFn& visit) {
   if (is_only_shared && !coordinator_->Holds(pos_)) {
     for (uint32_t count = 1; !done_ && count <= WindowPool::kWindowRecords;
          count *= kFirstReadingsGrowth) {
-      ENGINE_RACE_RETURN_IF_ERROR(VisitWindow(visit, count));
+      ENGINE_RACE_RETURN_IF_ERROR(VisitOwn(visit, count));
     }
   }
-  window_.GiveBack();
+  own_.GiveBack();
   // Chunks begin where the scan does, so that another pass finds them there.
   for (uint64_t wanted = scanner_.pos; !done_;) {
     Chunk* chunk = coordinator_->Next(&scanner_, wanted);
@@ -113,7 +106,7 @@ Status Session::ScanShared(const RecordFn& visit) {
       wanted = chunk->last_key + 1;
       continue;
     }
-    ENGINE_RACE_RETURN_IF_ERROR(chunk != nullptr ? VisitChunk(chunk, visit) : VisitWindow(visit));
+    ENGINE_RACE_RETURN_IF_ERROR(chunk != nullptr ? VisitChunk(chunk, visit) : VisitOwn(visit));
     wanted = pos_;
   }
   return Status::Ok();
@@ -123,48 +116,39 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
   chunk->WaitUntilReady();
   if (chunk->stale()) [[unlikely]] {
     coordinator_->Condemn(&scanner_);
-    return VisitWindow(visit);
+    return VisitOwn(visit);
   }
   const uint64_t last = scanner_.last;
   const uint32_t end = last >= chunk->last_key ? static_cast<uint32_t>(chunk->entries.size())
                                                : chunk->LowerBound(last + 1);
-  const uint32_t begin = chunk->LowerBound(pos_);
-  if (begin < end) chunk->Prepare(*context_, begin);
-  for (uint32_t i = begin; i < end;) {
-    const uint32_t batch_end = std::min(end, (i / Chunk::kBatchRecords + 1) * Chunk::kBatchRecords);
-    // One batch ahead of the visits, so that the values that they fetch ahead are prepared.
-    if (batch_end < end) chunk->Prepare(*context_, batch_end);
-    for (; i < batch_end; ++i) {
-      if (i + kFetchAhead < end) chunk->FetchEnds(i + kFetchAhead);
-      const char* value = chunk->Value(i);
-      if (value == nullptr) [[unlikely]] {
-        coordinator_->Condemn(&scanner_);
-        if (!chunk->stale()) return chunk->ErrorOf(*context_, i);
-        pos_ = chunk->entries[i].key;
-        return VisitWindow(visit);
-      }
-      visited_.CountOne();
-      VisitRecord(chunk->entries[i].key, value, visit);
-      // Relaxed: to be seen some time; what goes with it is under the coordinator's mutex.
-      if (chunk->recalled.load(std::memory_order_relaxed)) [[unlikely]] {
-        MoveTo(chunk->entries[i].key);
-        return Status::Ok();
-      }
-    }
+  bool recalled = false;
+  const uint32_t at = chunk->VisitEntries(
+      *context_, chunk->LowerBound(pos_), end, [&](uint64_t key, const char* value) {
+        visited_.CountOne();
+        VisitRecord(key, value, visit);
+        // Relaxed: to be seen some time; what goes with it is under the coordinator's mutex.
+        recalled = chunk->recalled.load(std::memory_order_relaxed);
+        return !recalled;
+      });
+  if (at < end) [[unlikely]] {
+    pos_ = chunk->entries[at].key;
+    if (recalled) return Status::Ok();
+    coordinator_->Condemn(&scanner_);
+    return chunk->stale() ? VisitOwn(visit) : chunk->ErrorOf(*context_, at);
   }
   if (!chunk->collect_status.ok() && chunk->error_key <= last) return chunk->collect_status;
   MoveTo(chunk->last_key);
   return Status::Ok();
 }
 
-Status Session::VisitWindow(const RecordFn& visit, uint32_t max_records) {
-  ENGINE_RACE_RETURN_IF_ERROR(window_.Read(pos_, scanner_.last, kLatestVersion, max_records));
-  ENGINE_RACE_RETURN_IF_ERROR(window_.VisitAll([&](uint64_t key, const char* value) {
+Status Session::VisitOwn(const RecordFn& visit, uint32_t max_records) {
+  ENGINE_RACE_RETURN_IF_ERROR(own_.Read(pos_, scanner_.last, kLatestVersion, max_records));
+  ENGINE_RACE_RETURN_IF_ERROR(own_.VisitAll([&](uint64_t key, const char* value) {
     visited_.CountOne();
     VisitRecord(key, value, visit);
   }));
-  done_ = window_.complete();
-  pos_ = window_.next_key();
+  done_ = own_.complete();
+  pos_ = own_.next_key();
   return Status::Ok();
 }
 
@@ -174,15 +158,15 @@ struct RangeReader::Impl {
   Impl(const BucketLog& log, const Index& index, const Options& options, uint64_t budget_bytes,
        const RangeTuning& tuning, MemoryShare* share, ValueFrames* frames)
       : context(log, index, options, tuning, frames),
-        windows(context, static_cast<uint32_t>(WindowCount(budget_bytes))),
-        coordinator(&context, budget_bytes - WindowBytes(budget_bytes), share) {}
+        coordinator(&context, budget_bytes - WindowBytes(budget_bytes), share),
+        windows(&context, &coordinator, static_cast<uint32_t>(WindowCount(budget_bytes))) {}
 
   // How many records there are about, or kShortRecords + 1 if there are more than kShortRecords.
   uint32_t EstimateCount(uint64_t first_key, uint64_t last_key) const;
 
   ScanContext context;
-  WindowPool windows;
   Coordinator coordinator;
+  WindowPool windows;
 };
 
 uint32_t RangeReader::Impl::EstimateCount(uint64_t first_key, uint64_t last_key) const {
@@ -231,6 +215,10 @@ Status RangeReader::Scan(uint64_t first_key, uint64_t last_key, const RecordFn& 
   return is_alone ? session.ScanAlone(visit, std::max(count, WindowPool::kWindowRecords))
                   : session.ScanShared(visit);
 }
+
+ScanContext* RangeReader::context() { return &impl_->context; }
+
+WindowPool* RangeReader::windows() { return &impl_->windows; }
 
 uint64_t RangeReader::memory_bytes() const {
   return impl_->windows.memory_bytes() + impl_->coordinator.memory_bytes();

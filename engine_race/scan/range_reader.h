@@ -23,6 +23,9 @@
 
 namespace engine_race {
 
+struct ScanContext;
+class WindowPool;
+
 // Called with the 8 bytes of a key and the 4096 bytes of its value, valid during the call. A scan
 // calls the function that the store's caller gave, once a record, with nothing in between.
 using RecordFn = std::function<void(std::string_view key, std::string_view value)>;
@@ -37,7 +40,7 @@ struct RangeTuning {
 
 class RangeReader final : public MemoryUser {
  public:
-  // How much of a budget is for windows, in which scans read for themselves.
+  // How much of a budget is for windows, in which short scans read for themselves.
   static uint64_t WindowBytes(uint64_t buffer_budget_bytes);
 
   // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate. Chunks are
@@ -65,6 +68,10 @@ class RangeReader final : public MemoryUser {
   uint64_t visited_count() const;
   // The most chunks that were loaded while one scan waited for its next one.
   uint64_t longest_wait_chunks() const;
+
+  // For the iterators of the same store.
+  ScanContext* context();
+  WindowPool* windows();
 
  private:
   struct Impl;

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "engine_race/scan/window_reader.h"
+#include "engine_race/scan/window_pool.h"
 
 namespace engine_race {
 

@@ -42,7 +42,8 @@ ScanSituation ScanBoard::Look(uint64_t passed_over) {
   }
   std::sort(scan_views_.begin(), scan_views_.end(),
             [](const ScanView& a, const ScanView& b) { return a.pos < b.pos; });
-  return {scan_views_, cache_.chunks(), cache_.pool().limit(), &reaches_};
+  const uint32_t limit = cache_.pool().limit();
+  return {scan_views_, cache_.chunks(), limit - std::min(limit, lent_count_), &reaches_};
 }
 
 // A chunk that failed counts as loaded until a scan comes to it and waits. Then it is loaded again.

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "engine_race/base/assert.h"
 #include "engine_race/scan/chunk_cache.h"
 #include "engine_race/scan/scan_planner.h"
 #include "engine_race/scan/scanner.h"
@@ -42,6 +43,14 @@ class ScanBoard {
   // Takes a chunk out of the cache.
   void Remove(Chunk* chunk);
 
+  // How many buffers are lent: the scans on the board share what is left.
+  uint32_t lent_count() const { return lent_count_; }
+  void CountLent(uint32_t count) { lent_count_ += count; }
+  void CountBack(uint32_t count) {
+    ENGINE_RACE_ASSERT(count <= lent_count_);
+    lent_count_ -= count;
+  }
+
   static bool Serves(const Chunk& chunk, const Scanner& scanner) {
     return !chunk.doomed && chunk.cut >= scanner.begin;
   }
@@ -54,6 +63,7 @@ class ScanBoard {
   void AdvanceFrontier(Scanner* scanner);
 
   ChunkCache cache_;
+  uint32_t lent_count_ = 0;
   std::vector<Scanner*> scanners_;
   // The planner's views, its memory and its answer, with room for all scans and chunks.
   std::vector<ScanView> scan_views_;

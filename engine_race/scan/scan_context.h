@@ -69,9 +69,9 @@ struct Segment {
   uint64_t reuse_count = 0;
 };
 // Whether slots of the segment may have been given to other records since the index was asked.
-// Those that a live view shows never are.
-inline bool IsStale(const ScanContext& context, const Segment& segment) {
-  return context.log.ReuseCount(segment.bucket) != segment.reuse_count;
+// Those that a live view of `version` shows never are.
+inline bool IsStale(const ScanContext& context, const Segment& segment, uint64_t version) {
+  return version == kLatestVersion && context.log.ReuseCount(segment.bucket) != segment.reuse_count;
 }
 
 inline void VisitRecord(uint64_t key, const char* value, const RecordFn& visit) {

@@ -50,11 +50,6 @@ TEST_F(ReadersTest, NothingIsMadeBeforeItIsAskedFor) {
   Readers::Set* set = nullptr;
   ASSERT_TRUE(readers_->Ensure(&set).ok());
   EXPECT_GT(Stats().index_memory_bytes, 0u);
-  EXPECT_EQ(set->ranges, nullptr);
-  RangeReader* ranges = nullptr;
-  ASSERT_TRUE(readers_->EnsureRanges(&ranges).ok());
-  EXPECT_NE(ranges, nullptr);
-  EXPECT_EQ(set->ranges.get(), ranges);
 }
 
 TEST_F(ReadersTest, WhatCouldNotBeMadeIsTriedAgain) {
@@ -75,19 +70,12 @@ TEST_F(ReadersTest, WhatCouldNotBeMadeIsTriedAgain) {
 TEST_F(ReadersTest, ThreadsThatAskAtOnceAreGivenTheSameReaders) {
   constexpr size_t kThreads = 4;
   std::vector<Readers::Set*> sets(kThreads);
-  std::vector<RangeReader*> ranges(kThreads);
   std::vector<std::thread> threads;
   for (size_t i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&, i] {
-      EXPECT_TRUE(readers_->EnsureRanges(&ranges[i]).ok());
-      EXPECT_TRUE(readers_->Ensure(&sets[i]).ok());
-    });
+    threads.emplace_back([&, i] { EXPECT_TRUE(readers_->Ensure(&sets[i]).ok()); });
   }
   for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < kThreads; ++i) {
-    EXPECT_EQ(sets[i], sets[0]);
-    EXPECT_EQ(ranges[i], ranges[0]);
-  }
+  for (size_t i = 0; i < kThreads; ++i) EXPECT_EQ(sets[i], sets[0]);
 }
 
 TEST_F(ReadersTest, FinishedReadersRefusePostedReads) {

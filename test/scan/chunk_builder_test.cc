@@ -12,7 +12,7 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kLastKey = ~uint64_t{0};
-constexpr uint32_t kPositions = ChunkCache::kBufferValues;
+constexpr uint32_t kPositions = kBufferValues;
 
 class ChunkBuilderTest : public ::testing::Test {
  protected:

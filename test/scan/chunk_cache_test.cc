@@ -17,7 +17,7 @@ class ChunkCacheTest : public ::testing::Test {
     chunk->first_key = number * 100;
     chunk->last_key = number * 100 + 99;
     EXPECT_TRUE(cache_.pool().Take(buffer_count, &chunk->buffers));
-    chunk->Place(cache_.pool(), false);
+    chunk->Place(cache_.pool().base(), chunk->buffers, false);
     cache_.Insert(chunk);
     chunk->SetReady();
     return chunk;

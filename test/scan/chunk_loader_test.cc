@@ -45,7 +45,7 @@ class ChunkLoaderTest : public ::testing::Test {
     context_ = std::make_unique<ScanContext>(*store_->log, *store_->index, options, RangeTuning());
     cache_ = std::make_unique<ChunkCache>();
     ASSERT_TRUE(cache_->Allocate(kBuffers, /*share=*/nullptr, Placement()).ok());
-    loader_ = std::make_unique<ChunkLoader>(context_.get(), cache_->pool());
+    loader_ = std::make_unique<ChunkLoader>(context_.get(), &cache_->pool());
   }
   ~ChunkLoaderTest() override { loader_.reset(); }
 
@@ -60,7 +60,7 @@ class ChunkLoaderTest : public ::testing::Test {
     builder.Build(request, builder.Plan(request), chunk.get());
     EXPECT_TRUE(
         cache_->TakeBuffers(ChunkBuilder::BuffersFor(chunk->plan.position_count), &chunk->buffers));
-    chunk->Place(cache_->pool(), /*verify=*/true);
+    chunk->Place(cache_->pool().base(), chunk->buffers, /*verify=*/true);
     EXPECT_GT(chunk->reads_left, 0u);
     return chunk;
   }
@@ -141,7 +141,7 @@ TEST_F(ChunkLoaderTest, ReadsThatFailMarkTheirRecordsAlone) {
   }
   EXPECT_GT(good, 0u);
   EXPECT_GT(bad, 0u);
-  EXPECT_LE(bad, ChunkCache::kBufferValues) << "one read, of a buffer at most";
+  EXPECT_LE(bad, kBufferValues) << "one read, of a buffer at most";
 }
 
 TEST_F(ChunkLoaderTest, AQueueThatFailsIsReplacedAndItsReadsAreDoneAgain) {

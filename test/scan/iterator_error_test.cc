@@ -88,7 +88,7 @@ TEST_F(IteratorErrorTest, AValueThatCannotBeReadIsAnIoErrorUntilItCan) {
 }
 
 TEST_F(IteratorErrorTest, ADamagedBucketEndsTheWalkAfterEverythingBeforeIt) {
-  store_.pool.reset();
+  store_.ClosePool();
   store_.index.reset();
   // A lost entry may have been anything's newest.
   Overwrite(*store_.log->slots().LocateKeys(2, 3).file, store_.log->slots().LocateKeys(2, 3).offset,

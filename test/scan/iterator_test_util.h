@@ -22,16 +22,20 @@ using State = std::map<uint64_t, uint64_t>;  // keys and the versions of their v
 class IteratorStore : public ScanStore {
  public:
   explicit IteratorStore(uint32_t bucket_count = 16) : ScanStore(bucket_count, FastParent()) {}
-  ~IteratorStore() { pool.reset(); }
+  ~IteratorStore() { ClosePool(); }
 
   void OpenPool() {
-    pool.reset();
+    ClosePool();
     if (index == nullptr) {
       const Status status = Index::Build(log.get(), options, &index);
       ASSERT_TRUE(status.ok()) << status.ToString();
     }
-    pool = std::make_unique<IteratorPool>(*log, *index, nullptr, options,
-                                          4 * WindowPool::kWindowBytes);
+    ranges = std::make_unique<RangeReader>(*log, *index, options, kBudgetBytes);
+    pool = std::make_unique<IteratorPool>(ranges.get());
+  }
+  void ClosePool() {
+    pool.reset();
+    ranges.reset();
   }
 
   Iterator New(const IteratorOptions& iterator_options = {}) const {
@@ -47,6 +51,8 @@ class IteratorStore : public ScanStore {
     return Snapshot(view);
   }
 
+  static constexpr uint64_t kBudgetBytes = 32 * 1024 * 1024;  // four windows of short scans
+  std::unique_ptr<RangeReader> ranges;
   std::unique_ptr<IteratorPool> pool;
 };
 

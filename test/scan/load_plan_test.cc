@@ -12,8 +12,6 @@
 namespace engine_race {
 namespace {
 
-constexpr uint32_t kBufferValues = 64;
-
 std::vector<IndexEntry> EntriesOf(const std::vector<uint32_t>& slots) {
   std::vector<IndexEntry> entries;
   for (uint32_t slot : slots) entries.push_back({entries.size(), ValueRef(slot, 0, false)});
@@ -22,7 +20,7 @@ std::vector<IndexEntry> EntriesOf(const std::vector<uint32_t>& slots) {
 
 LoadPlan PlanOf(const std::vector<uint32_t>& slots, uint64_t logged, uint32_t spare) {
   LoadPlan plan;
-  LoadPlanner planner(kBufferValues);
+  LoadPlanner planner;
   planner.Add(3, EntriesOf(slots), logged, spare, &plan);
   return plan;
 }
@@ -112,7 +110,7 @@ TEST(LoadPlanTest, SlotsThatChangeMeanwhileHaveOnePlaceEach) {
   std::vector<uint32_t> slots;
   for (uint32_t slot = 0; slot < kRow; ++slot) slots.push_back(slot);
   const std::vector<IndexEntry> entries = EntriesOf(slots);
-  LoadPlanner planner(kBufferValues);
+  LoadPlanner planner;
   for (int i = 0; i < 20000; ++i) {
     LoadPlan plan;
     planner.Add(3, entries, LoggedSlots(kWatermark, &runs), /*spare_positions=*/0, &plan);
@@ -139,7 +137,7 @@ TEST(LoadPlanTest, ReadsEndWithTheSegment) {
     if (slot % 13 != 0) slots.push_back(slot);
   }
   LoadPlan plan;
-  LoadPlanner planner(kBufferValues);
+  LoadPlanner planner;
   planner.Add(3, EntriesOf(slots), 2000, 1000, &plan);
   CheckPlan(slots, 2000, plan);
   for (const PlannedRead& read : plan.reads) {
@@ -150,7 +148,7 @@ TEST(LoadPlanTest, ReadsEndWithTheSegment) {
 
 TEST(LoadPlanTest, BucketsFollowEachOther) {
   LoadPlan plan;
-  LoadPlanner planner(kBufferValues);
+  LoadPlanner planner;
   planner.Add(0, EntriesOf({0, 1, 2}), 100, 0, &plan);
   planner.Add(1, EntriesOf({7, 5, 6}), 100, 0, &plan);
   ASSERT_EQ(2u, plan.reads.size());

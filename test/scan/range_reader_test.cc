@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "engine_race/scan/window_reader.h"
+#include "engine_race/scan/window_pool.h"
 #include "test/scan/scan_test_util.h"
 
 namespace engine_race::test {

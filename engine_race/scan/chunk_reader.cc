@@ -1,0 +1,240 @@
+#include "engine_race/scan/chunk_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+
+namespace engine_race {
+
+namespace {
+
+// More than one window serves a long walk, which keeps an eighth of the positions for gaps.
+uint32_t RecordsFor(uint32_t position_count) {
+  return position_count > WindowPool::kWindowRecords ? position_count - position_count / 8
+                                                     : position_count;
+}
+
+uint32_t PositionsFor(uint32_t record_count) {
+  return record_count > WindowPool::kWindowRecords ? record_count + record_count / 7 : record_count;
+}
+
+// Fewer reads than this are not worth a queue.
+constexpr size_t kMinOverlapped = 4;
+
+}  // namespace
+
+void ChunkReader::Clear() { at_hand_->chunk.Recycle(); }
+
+void ChunkReader::GiveBack() {
+  EndAhead();
+  Clear();
+  // The pool may be gone once it has none of them.
+  for (Reading& reading : readings_) {
+    if (!reading.windows.places.empty()) pool_->GiveWindows(&reading.windows);
+  }
+}
+
+void ChunkReader::Abandon() {
+  Clear();
+  ahead_->chunk.Recycle();
+  has_ahead_ = false;
+  ahead_loader_ = nullptr;
+  for (Reading& reading : readings_) reading.windows = Windows();
+}
+
+uint64_t ChunkReader::memory_bytes() const {
+  uint64_t bytes = 0;
+  for (const Reading& reading : readings_) {
+    bytes += reading.chunk.memory_bytes() - sizeof(Chunk) +
+             reading.windows.places.capacity() * sizeof(uint32_t);
+  }
+  return bytes;
+}
+
+Status ChunkReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version,
+                         uint32_t max_records) {
+  ENGINE_RACE_ASSERT(max_records > 0);
+  try {
+    if (ahead_->chunk.first_key == first_key && TakeAhead(first_key, last_key, version)) {
+      return Status::Ok();
+    }
+    while (true) {
+      Clear();
+      uint32_t record_count = 0;
+      ENGINE_RACE_RETURN_IF_ERROR(Reserve(max_records, /*may_allocate=*/true, &record_count));
+      Build(first_key, last_key, version, record_count, at_hand_);
+      Load(&at_hand_->chunk);
+      if (!at_hand_->chunk.stale()) return Status::Ok();
+      // Slots of fewer buckets are used again meanwhile.
+      max_records = std::max(max_records / 4, 1U);
+    }
+  } catch (const std::bad_alloc&) {
+    return Status::OutOfMemory("scan window");
+  }
+}
+
+Status ChunkReader::Reserve(Reading* reading, uint32_t max_records, bool may_allocate,
+                            uint32_t* record_count) {
+  ENGINE_RACE_RETURN_IF_ERROR(
+      pool_->TakeWindows(PositionsFor(max_records), may_allocate, &reading->windows));
+  *record_count = std::min(max_records, RecordsFor(reading->windows.record_count));
+  return Status::Ok();
+}
+
+void ChunkReader::Build(uint64_t first_key, uint64_t last_key, uint64_t version,
+                        uint32_t record_count, Reading* reading) {
+  Chunk& chunk = reading->chunk;
+  Windows& windows = reading->windows;
+  chunk.version = version;
+  chunk.first_key = first_key;
+  reading->last_key = last_key;
+  chunk.entries.reserve(record_count);
+  builder_.Collect(last_key, record_count, &chunk);
+  if (record_count > WindowPool::kWindowRecords && chunk.last_key < last_key) {
+    EndAtBucket(record_count, &chunk);
+  }
+  TakeHot(reading);
+  builder_.PlanReads(windows.record_count, &chunk);
+  chunk.Place(windows.base, windows.places, context_->options.verify_checksums);
+  // Gaps may not have needed as many as they could.
+  pool_->TrimWindows(chunk.plan.position_count, &windows);
+}
+
+// A part of a bucket lies spread over all of it. So a bucket that does not fit is left to the next
+// chunk, unless this one would be less than half full then.
+void ChunkReader::EndAtBucket(uint32_t record_count, Chunk* chunk) {
+  if (chunk->segments.empty()) return;
+  const Segment last = chunk->segments.back();
+  const Geometry& geometry = context_->log.geometry();
+  if (!chunk->collect_status.ok() || chunk->last_key >= geometry.LastKeyOf(last.bucket) ||
+      last.first_entry < record_count / 2) {
+    return;
+  }
+  chunk->entries.resize(last.first_entry);
+  chunk->segments.pop_back();
+  chunk->last_key = geometry.FirstKeyOf(last.bucket) - 1;
+}
+
+void ChunkReader::TakeHot(Reading* reading) {
+  if (context_->frames == nullptr) return;
+  Chunk& chunk = reading->chunk;
+  LoadPlan& plan = chunk.plan;
+  plan.positions.resize(chunk.entries.size(), kNoPosition);
+  context_->frames->TakeHot(chunk.entries, chunk.version, [&](size_t entry, const char* value) {
+    std::memcpy(reading->windows.At(plan.position_count), value, kValueBytes);
+    plan.positions[entry] = plan.position_count++ | kVerifiedPosition;
+  });
+}
+
+void ChunkReader::Load(Chunk* chunk) {
+  if (chunk->reads_left > 0) {
+    ChunkLoader* const loader =
+        chunk->reads_left < kMinOverlapped ? nullptr : pool_->TakeLoader(/*ahead=*/false);
+    const bool has_begun = loader != nullptr && Begin(loader, chunk);
+    if (has_begun) Finish(loader, chunk);
+    if (loader != nullptr) pool_->GiveLoader(loader);
+    if (!has_begun) ChunkLoader::ReadBlocking(context_, chunk);
+  }
+  Show(chunk);
+}
+
+void ChunkReader::Show(Chunk* chunk) {
+  chunk->NoteReuse(*context_);
+  chunk->SetReady();
+  if (chunk->version != kLatestVersion) return;
+  // Without a view slots are only good for as long as nobody uses them again.
+  for (uint32_t i = 0; i < chunk->entries.size() && !chunk->stale(); i += Chunk::kBatchRecords) {
+    chunk->Prepare(*context_, i);
+  }
+}
+
+bool ChunkReader::Begin(ChunkLoader* loader, Chunk* chunk) noexcept {
+  const Status status = Guarded([&] {
+    // Now, so that nothing is thrown while reads are in flight.
+    loaded_.reserve(1);
+    loader->Add(chunk);
+    return Status::Ok();
+  });
+  if (status.ok()) loader->Submit();
+  return status.ok();
+}
+
+void ChunkReader::Finish(ChunkLoader* loader, Chunk* chunk) {
+  while (chunk->reads_left > 0) {
+    loader->Submit();
+    loader->Reap(/*poll=*/false, &loaded_);
+  }
+  loaded_.clear();
+}
+
+void ChunkReader::KeepReading() {
+  if (ahead_loader_ == nullptr) return;
+  ahead_loader_->Reap(/*poll=*/true, &loaded_);
+  ahead_loader_->Submit();
+}
+
+void ChunkReader::ReadAhead(uint32_t max_records) noexcept {
+  ENGINE_RACE_ASSERT(at_hand_->chunk.version != kLatestVersion);
+  if (has_ahead_ || complete() || !at_hand_->chunk.collect_status.ok()) return;
+  ahead_->chunk.Recycle();
+  const Status status = Guarded([&] {
+    uint32_t record_count = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Reserve(ahead_, max_records, /*may_allocate=*/false, &record_count));
+    if (record_count < WindowPool::kWindowRecords) return Status::Ok();
+    Build(next_key(), at_hand_->last_key, at_hand_->chunk.version, record_count, ahead_);
+    if (ahead_->chunk.reads_left > 0) {
+      ahead_loader_ = pool_->TakeLoader(/*ahead=*/true);
+      if (ahead_loader_ == nullptr || !Begin(ahead_loader_, &ahead_->chunk)) return Status::Ok();
+    }
+    has_ahead_ = true;
+    return Status::Ok();
+  });
+  if (status.ok() && has_ahead_) return;
+  EndAhead();
+  pool_->GiveWindows(&ahead_->windows);
+}
+
+void ChunkReader::EndAhead() {
+  if (ahead_loader_ != nullptr) {
+    if (has_ahead_) Finish(ahead_loader_, &ahead_->chunk);
+    pool_->GiveLoader(std::exchange(ahead_loader_, nullptr));
+  }
+  has_ahead_ = false;
+}
+
+bool ChunkReader::TakeAhead(uint64_t key, uint64_t last_key, uint64_t version) {
+  if (!has_ahead_) return false;
+  EndAhead();
+  const Chunk& chunk = ahead_->chunk;
+  if (key < chunk.first_key || key > chunk.last_key || ahead_->last_key != last_key ||
+      chunk.version != version) {
+    return false;
+  }
+  // What failed is tried again by a reading of its own.
+  if (chunk.read_failed || !chunk.collect_status.ok()) return false;
+  std::swap(at_hand_, ahead_);
+  Show(&at_hand_->chunk);
+  return true;
+}
+
+bool ChunkReader::Find(uint64_t key, uint32_t* entry) const {
+  const Chunk& chunk = at_hand_->chunk;
+  *entry = chunk.LowerBound(key);
+  return *entry < chunk.entries.size() && chunk.entries[*entry].key == key;
+}
+
+Status ChunkReader::Value(uint32_t entry, const char** value) {
+  Chunk& chunk = at_hand_->chunk;
+  ENGINE_RACE_ASSERT(entry < record_count());
+  chunk.Prepare(*context_, entry);
+  *value = chunk.Value(entry);
+  if (entry % Chunk::kBatchRecords == 0) KeepReading();
+  return *value != nullptr ? Status::Ok() : chunk.ErrorOf(*context_, entry);
+}
+
+}  // namespace engine_race

@@ -1,0 +1,94 @@
+// Memory and loaders of scans that read for themselves, used again by one after another.
+//
+// A window is a buffer of kWindowRecords values. Short scans have one, from a few that are always
+// there. Long walks have several, which the coordinator lends from the memory of shared chunks.
+//
+// Thread-safe. It owns all loaders, lent ones too, and waits for their reads when it is destroyed.
+// The coordinator outlives it.
+#ifndef ENGINE_RACE_SCAN_WINDOW_POOL_H_
+#define ENGINE_RACE_SCAN_WINDOW_POOL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine_race/base/buffer_pool.h"
+#include "engine_race/base/status.h"
+#include "engine_race/scan/chunk_loader.h"
+#include "engine_race/scan/coordinator.h"
+#include "engine_race/scan/load_plan.h"
+#include "engine_race/scan/scan_context.h"
+
+namespace engine_race {
+
+// Windows that one reading of a scan has.
+struct Windows {
+  struct Free {
+    void operator()(char* data) const { std::free(data); }
+  };
+
+  // Where position `at` of a plan lies.
+  char* At(uint32_t at) const {
+    return base + (uint64_t{places[at / kBufferValues]} * kBufferValues + at % kBufferValues) *
+                      kValueBytes;
+  }
+
+  // Window i lies at base + places[i] * kBufferBytes.
+  std::vector<uint32_t> places;
+  char* base = nullptr;
+  bool are_lent = false;  // by the coordinator
+  // The only window, smaller than others, when the pool had none.
+  std::unique_ptr<char, Free> small;
+  // For how many values there is room.
+  uint32_t record_count = 0;
+};
+
+class WindowPool {
+ public:
+  static constexpr uint32_t kWindowRecords = kBufferValues;
+  static constexpr uint32_t kWindowBytes = kBufferBytes;
+  // The most that one reading of a long walk brings. It takes as much again for gaps between slots.
+  static constexpr uint32_t kWalkRecords = 1024;
+
+  // Refused memory leaves a pool without windows.
+  WindowPool(ScanContext* context, Coordinator* coordinator, uint32_t window_count);
+
+  // Takes windows for `record_count` values, or fewer, in place of those that *windows has. With
+  // `may_allocate` it allocates a small one rather than none.
+  Status TakeWindows(uint32_t record_count, bool may_allocate, Windows* windows);
+  // Gives back what `record_count` values do not need.
+  void TrimWindows(uint32_t record_count, Windows* windows) noexcept;
+  void GiveWindows(Windows* windows) noexcept;
+
+  // Null when enough are in use: then blocking reads must do. Loaders `ahead` are lent for as long
+  // as a scan does not go on, so some are kept for others.
+  ChunkLoader* TakeLoader(bool ahead) noexcept;
+  // Takes the loader back, with no read in flight.
+  void GiveLoader(ChunkLoader* loader) noexcept;
+
+  uint64_t memory_bytes() const { return pool_.touched_bytes() + small_bytes_.load(); }
+
+ private:
+  static size_t WindowsFor(uint32_t record_count) {
+    return (record_count + kWindowRecords - 1) / kWindowRecords;
+  }
+  // One of the pool; half of them are for scans that cannot do without.
+  bool TakeOne(bool may_allocate, Windows* windows);
+  Status AllocateSmall(Windows* windows);
+
+  ScanContext* const context_;
+  Coordinator* const coordinator_;
+  std::mutex mutex_;
+  BufferPool pool_;
+  std::atomic<uint64_t> small_bytes_{0};
+  std::vector<ChunkLoader*> free_loaders_;
+  // Last member: reads in flight end before their memory does.
+  std::vector<std::unique_ptr<ChunkLoader>> loaders_;
+};
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_WINDOW_POOL_H_
