@@ -255,6 +255,8 @@ std::string_view Iterator::Impl::Value(Stand* stand) {
       return {};
     }
     ahead_.CountValue();
+    const uint32_t next_count = walks_backwards_ ? 0 : ahead_.CountToBegin();
+    if (next_count > 0 && prefetch_records_ == 0) values_->ReadAhead(next_count);
   }
   ENGINE_RACE_ASSERT(value_ != nullptr);
   value_key_ = key;
@@ -328,11 +330,7 @@ Status Iterator::Impl::ReadValues(uint64_t key) {
     const uint64_t last_key = walks_backwards_ ? key : range_.last;
     ENGINE_RACE_RETURN_IF_ERROR(values_->Read(first_key, last_key, view_.version, count));
   }
-  ahead_.CountReading(count);
-  // Only a walk that used all values so far gets this many.
-  if (!walks_backwards_ && count > WindowPool::kWindowRecords) {
-    values_->ReadAhead(std::min(2 * count, WindowPool::kWalkRecords));
-  }
+  ahead_.CountReading(std::max(values_->record_count(), 1U));
   return Status::Ok();
 }
 

@@ -1,7 +1,7 @@
 // How many values a walk of an iterator reads at once.
 //
 // A walk begins with as many as the walk before it asked for, at most 64. If it used all values of
-// a reading, the next one has twice as many. If it skipped some, the next has as many as it used. A
+// a reading, the next one has twice as many, or what is left of the walk before it. If it skipped some, the next has as many as it used. A
 // released iterator keeps the count for the next user of its memory.
 //
 // A value type.
@@ -37,8 +37,16 @@ class ReadAhead {
       most = WindowPool::kWindowRecords;
     } else if (used_count_ < read_count_) {
       count = used_count_;
+    } else if (asked_count_ < expected_count_) {
+      count = std::min(count, expected_count_ - asked_count_);
     }
     return static_cast<uint32_t>(std::clamp<uint64_t>(count, 1, most));
+  }
+  // How many values a reading would have that begins now, beside those at hand; 0: none does. After
+  // each CountValue.
+  uint32_t CountToBegin() const {
+    if (read_count_ <= WindowPool::kWindowRecords || used_count_ != read_count_ / 2) return 0;
+    return static_cast<uint32_t>(std::min<uint64_t>(2 * read_count_, WindowPool::kWalkRecords));
   }
   void CountReading(uint32_t value_count) {
     read_count_ = value_count;

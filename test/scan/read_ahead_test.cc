@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 namespace engine_race::test {
@@ -38,10 +39,27 @@ TEST(ReadAheadTest, AWalkLikeTheOneBeforeNeedsOneReading) {
   EXPECT_EQ(Walk(&ahead, 10), std::vector<uint32_t>{10});
   EXPECT_EQ(Walk(&ahead, 1), std::vector<uint32_t>{10});
   EXPECT_EQ(Walk(&ahead, 1), std::vector<uint32_t>{1});
+  Walk(&ahead, 100);
+  EXPECT_EQ(Walk(&ahead, 101), (std::vector<uint32_t>{64, 36, 72}));
   // One that asks for no value says nothing.
   Walk(&ahead, 7);
   ahead.BeginWalk();
   EXPECT_EQ(Walk(&ahead, 7), std::vector<uint32_t>{7});
+}
+
+TEST(ReadAheadTest, ALongWalkBeginsItsNextReadingOnceHalfWay) {
+  constexpr uint32_t kWindow = WindowPool::kWindowRecords;
+  constexpr uint32_t kWalk = WindowPool::kWalkRecords;
+  for (const auto& [count, wanted] : {std::pair(kWindow, 0U), std::pair(2 * kWindow, 4 * kWindow),
+                                      std::pair(kWalk - 1, kWalk), std::pair(kWalk, kWalk)}) {
+    ReadAhead ahead;
+    ahead.BeginWalk();
+    ahead.CountReading(count);
+    for (uint32_t i = 1; i <= count; ++i) {
+      ahead.CountValue();
+      EXPECT_EQ(ahead.CountToBegin(), i == count / 2 ? wanted : 0U) << count << ", " << i;
+    }
+  }
 }
 
 TEST(ReadAheadTest, AWalkThatLeavesValuesOutReadsFew) {
