@@ -30,6 +30,7 @@ struct StoreStats {
   // use.
   uint64_t index_written_bytes = 0;
   uint64_t index_disk_bytes = 0;
+  // Of values that ranges and iterators have read.
   uint64_t range_memory_bytes = 0;
   // Of the workers: rings, buffers, tasks. And of the asynchronous reads that are pending.
   uint64_t task_memory_bytes = 0;
@@ -37,8 +38,7 @@ struct StoreStats {
   // since the store was opened. Options::async_read_limit bounds them.
   uint64_t pending_async_read_count = 0;
   uint64_t most_pending_async_read_count = 0;
-  // Of values that iterators read ahead and ranges at snapshots, and of released iterators that
-  // wait to be used again.
+  // Of released iterators that wait to be used again.
   uint64_t iterator_memory_bytes = 0;
   // Frames of index blocks and hot values: the memory that they take with all descriptions, and may
   // take. Of that, the frames that hold values and those that hold blocks.

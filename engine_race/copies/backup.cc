@@ -141,8 +141,8 @@ Status WritePieces(const Options& options, BucketLog* log, EnsureIndexFn ensure_
     *sink = std::move(made);
     return Status::Ok();
   };
-  ENGINE_RACE_RETURN_IF_ERROR(WalkView(*log, *index, view.version, options.memory_budget_bytes,
-                                       how.on_progress, make_sink));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      WalkView(*log, *index, options, view.version, how.on_progress, make_sink));
   manifest.record_count = totals.record_count.load();
   manifest.value_count = totals.value_count.load();
   manifest.piece_count = totals.piece_count.load();

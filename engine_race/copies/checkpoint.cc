@@ -58,8 +58,7 @@ Status CopyRecords(const Options& options, const BucketLog& log, EnsureIndexFn e
     *sink = std::move(made);
     return Status::Ok();
   };
-  ENGINE_RACE_RETURN_IF_ERROR(
-      WalkView(log, *index, view.version, options.memory_budget_bytes, on_progress, make_sink));
+  ENGINE_RACE_RETURN_IF_ERROR(WalkView(log, *index, options, view.version, on_progress, make_sink));
   return WriteCopiedCounts(*to, record_counts);
 }
 

@@ -11,7 +11,10 @@
 #include "engine_race/base/shared_progress.h"
 #include "engine_race/copies/value_hashes.h"
 #include "engine_race/log/parallel_work.h"
-#include "engine_race/scan/load_plan.h"
+#include "engine_race/scan/chunk.h"
+#include "engine_race/scan/chunk_builder.h"
+#include "engine_race/scan/chunk_loader.h"
+#include "engine_race/scan/scan_context.h"
 
 namespace engine_race {
 namespace {
@@ -26,15 +29,13 @@ constexpr uint64_t kMemoryFraction = 16;  // of the store's budget, at most
 
 // What the threads of a walk share.
 struct SharedWalk {
-  SharedWalk(const BucketLog& the_log, const Index& the_index, uint64_t the_version,
+  SharedWalk(const BucketLog& log, const Index& index, const Options& options, uint64_t the_version,
              const ProgressFn& on_progress)
-      : log(the_log),
-        index(the_index),
+      : context(log, index, options, RangeTuning()),
         version(the_version),
         progress(on_progress, log.RecordCount()) {}
 
-  const BucketLog& log;
-  const Index& index;
+  ScanContext context;
   const uint64_t version;
   uint32_t batch_records = 0;
   std::atomic<bool> failed{false};
@@ -44,26 +45,32 @@ struct SharedWalk {
 class BucketWalker {
  public:
   BucketWalker(SharedWalk* shared, ViewSink* sink)
-      : shared_(*shared), sink_(*sink), hashes_(shared->log) {}
+      : shared_(*shared),
+        log_(shared->context.log),
+        sink_(*sink),
+        builder_(&shared->context),
+        hashes_(log_) {}
 
   // Half of the positions are for gaps that reads take along.
   Status Init() {
+    const uint32_t buffer_count = ChunkBuilder::BuffersFor(2 * uint64_t{shared_.batch_records});
+    for (uint32_t i = 0; i < buffer_count; ++i) buffers_.push_back(i);
     entries_.reserve(shared_.batch_records);
     ENGINE_RACE_RETURN_IF_ERROR(hashes_.Init());
-    return Region::Allocate(uint64_t{shared_.batch_records} * 2 * kValueBytes, false, &values_);
+    return Region::Allocate(uint64_t{buffer_count} * kBufferBytes, false, &values_);
   }
 
   Status Walk(uint32_t bucket) {
-    const KeyRange keys = shared_.log.geometry().KeysOf(bucket);
+    const KeyRange keys = log_.geometry().KeysOf(bucket);
     uint64_t next_key = keys.first;
     bool has_begun = false;
     for (bool complete = keys.empty(); !complete;) {
       // Another thread's failure is the one to tell.
       if (shared_.failed.load()) return Status::Ok();
       entries_.clear();
-      ENGINE_RACE_RETURN_IF_ERROR(shared_.index.Collect(bucket, next_key, keys.last,
-                                                        shared_.batch_records, &entries_, &complete,
-                                                        shared_.version));
+      ENGINE_RACE_RETURN_IF_ERROR(shared_.context.index.Collect(bucket, next_key, keys.last,
+                                                                shared_.batch_records, &entries_,
+                                                                &complete, shared_.version));
       // From here on the index has the bucket: the view shows no row that comes later.
       if (!std::exchange(has_begun, true)) ENGINE_RACE_RETURN_IF_ERROR(hashes_.Begin(bucket));
       ENGINE_RACE_RETURN_IF_ERROR(TakeBatch(bucket));
@@ -78,65 +85,58 @@ class BucketWalker {
 
  private:
   Status TakeBatch(uint32_t bucket) {
-    wanted_ = entries_;
-    ENGINE_RACE_RETURN_IF_ERROR(hashes_.Read(sink_.FirstWanted(bucket), &wanted_));
-    plan_.Clear();
-    planner_.Add(bucket, wanted_, shared_.log.Logged(bucket), shared_.batch_records, &plan_);
-    for (const PlannedRead& read : plan_.reads) ENGINE_RACE_RETURN_IF_ERROR(Read(read));
-    size_t next_wanted = 0;
+    wanted_.Recycle();
+    wanted_.version = shared_.version;
+    wanted_.entries = entries_;
+    ENGINE_RACE_RETURN_IF_ERROR(hashes_.Read(sink_.FirstWanted(bucket), &wanted_.entries));
+    wanted_.segments.push_back({bucket, 0, 0});
+    builder_.PlanReads(2 * shared_.batch_records, &wanted_);
+    wanted_.Place(values_.data(), buffers_, /*verify=*/false);
+    ChunkLoader::ReadBlocking(&shared_.context, &wanted_);
+    wanted_.SetReady();
+    uint32_t next_wanted = 0;
     for (const IndexEntry& entry : entries_) {
       const char* value = nullptr;
       uint64_t value_hash = 0;
-      if (next_wanted < wanted_.size() && wanted_[next_wanted].key == entry.key) {
+      if (next_wanted < wanted_.entries.size() && wanted_.entries[next_wanted].key == entry.key) {
         value_hash = hashes_.hashes()[next_wanted];
-        ENGINE_RACE_RETURN_IF_ERROR(Value(bucket, next_wanted++, &value));
+        ENGINE_RACE_RETURN_IF_ERROR(Value(bucket, next_wanted++, value_hash, &value));
       }
       ENGINE_RACE_RETURN_IF_ERROR(sink_.Take(bucket, entry.key, value, value_hash));
     }
     return shared_.progress.Add(entries_.size());
   }
 
-  Status Read(const PlannedRead& read) {
-    const SlotLocation location = shared_.log.slots().LocateValues(read.bucket, read.first_slot);
-    if (!location.found()) {
-      return shared_.log.LostValue(read.bucket, read.first_slot);
-    }
-    return location.file->Read(values_.data() + uint64_t{read.first_position} * kValueBytes,
-                               uint64_t{read.slot_count} * kValueBytes, location.offset);
-  }
-
   // Always compared with its whole hash: a copy of damage would pass for a good record.
-  Status Value(uint32_t bucket, size_t wanted, const char** value) {
-    const uint32_t slot = wanted_[wanted].ref.slot();
-    const uint32_t position = plan_.positions[wanted];
-    char* const at = values_.data() + uint64_t{position & ~kStagedPosition} * kValueBytes;
-    if ((position & kStagedPosition) != 0) {
-      ENGINE_RACE_RETURN_IF_ERROR(shared_.log.ReadValue(bucket, slot, at));
-    }
-    *value = at;
-    return HashValue(at) == hashes_.hashes()[wanted] ? Status::Ok()
-                                                     : shared_.log.CorruptValue(bucket, slot);
+  Status Value(uint32_t bucket, uint32_t wanted, uint64_t value_hash, const char** value) {
+    wanted_.Prepare(shared_.context, wanted);
+    *value = wanted_.Value(wanted);
+    if (*value == nullptr) return wanted_.ErrorOf(shared_.context, wanted);
+    return HashValue(*value) == value_hash
+               ? Status::Ok()
+               : log_.CorruptValue(bucket, wanted_.entries[wanted].ref.slot());
   }
 
   SharedWalk& shared_;
+  const BucketLog& log_;
   ViewSink& sink_;
-  LoadPlanner planner_;
-  LoadPlan plan_;
+  ChunkBuilder builder_;
   ValueHashes hashes_;
   std::vector<IndexEntry> entries_;
-  std::vector<IndexEntry> wanted_;
+  Chunk wanted_;  // those of the entries whose values are wanted
   Region values_;
+  std::vector<uint32_t> buffers_;  // of values_
 };
 
 }  // namespace
 
-Status WalkView(const BucketLog& log, const Index& index, uint64_t version,
-                uint64_t memory_budget_bytes, const ProgressFn& on_progress,
-                const MakeViewSinkFn& make_sink) {
+Status WalkView(const BucketLog& log, const Index& index, const Options& options, uint64_t version,
+                const ProgressFn& on_progress, const MakeViewSinkFn& make_sink) {
   ENGINE_RACE_RETURN_IF_ERROR(log.CheckWritable());
-  const uint64_t memory_bytes = std::min(kMaxMemoryBytes, memory_budget_bytes / kMemoryFraction);
+  const uint64_t memory_bytes =
+      std::min(kMaxMemoryBytes, options.memory_budget_bytes / kMemoryFraction);
   const uint64_t fitting = memory_bytes / kThreads / (2 * kValueBytes);
-  SharedWalk shared(log, index, version, on_progress);
+  SharedWalk shared(log, index, options, version, on_progress);
   shared.batch_records =
       static_cast<uint32_t>(std::clamp(fitting, kMinBatchRecords, kMaxBatchRecords));
   NumberQueue buckets(log.geometry().bucket_count);

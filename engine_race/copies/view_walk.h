@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 
+#include "engine_race/base/options.h"
 #include "engine_race/base/progress.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
@@ -34,13 +35,12 @@ class ViewSink {
 };
 using MakeViewSinkFn = std::function<Status(std::unique_ptr<ViewSink>* sink)>;
 
-// Visits what a view of `version` shows. The values in memory take a sixteenth of the store's
-// budget, 64 MiB at most. `on_progress` may be empty. kCorruption when a record is damaged or may
-// be missing; else the first failure. A store whose writing has ended is kIOError: a record that
-// the view shows may never be durable.
-Status WalkView(const BucketLog& log, const Index& index, uint64_t version,
-                uint64_t memory_budget_bytes, const ProgressFn& on_progress,
-                const MakeViewSinkFn& make_sink);
+// Visits what a view of `version` shows. The values in memory take a sixteenth of the budget of
+// `options`, 64 MiB at most. `on_progress` may be empty. kCorruption when a record is damaged or
+// may be missing; else the first failure. A store whose writing has ended is kIOError: a record
+// that the view shows may never be durable.
+Status WalkView(const BucketLog& log, const Index& index, const Options& options, uint64_t version,
+                const ProgressFn& on_progress, const MakeViewSinkFn& make_sink);
 
 }  // namespace engine_race
 

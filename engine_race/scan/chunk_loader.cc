@@ -27,7 +27,9 @@ void ChunkLoader::ReadBlocking(ScanContext* context, Chunk* chunk) {
   for (const PlannedRead& read : chunk->plan.reads) {
     const uint32_t size_bytes = read.slot_count * kValueBytes;
     const SlotLocation location = context->log.slots().LocateValues(read.bucket, read.first_slot);
-    const Status status = location.file->Read(chunk->DataOf(read), size_bytes, location.offset);
+    const Status status =
+        location.found() ? location.file->Read(chunk->DataOf(read), size_bytes, location.offset)
+                         : context->log.LostValue(read.bucket, read.first_slot);
     if (!status.ok()) chunk->FailRead(read, 0, status);
     context->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
   }
@@ -114,8 +116,9 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
   bytes_in_flight_ -= size_bytes;
   context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic
   if (error != 0 || read_bytes < size_bytes) {
-    const Status status = io::ReadError(
-        *context_->log.slots().LocateValues(read.bucket, read.first_slot).file, error);
+    const SlotLocation location = context_->log.slots().LocateValues(read.bucket, read.first_slot);
+    const Status status = location.found() ? io::ReadError(*location.file, error)
+                                           : context_->log.LostValue(read.bucket, read.first_slot);
     chunk->FailRead(read, error != 0 ? 0 : read_bytes / kValueBytes, status);
   }
   ENGINE_RACE_ASSERT(chunk->reads_left > 0);

@@ -142,11 +142,12 @@ class ScanBench final : public Bench {
                                  [](ScanValues* values) { return values->WholeWalks(); });
              },
              2 * StoreBytes(cold_record_count_)},
-            {"hot-reads",
-             {{"snapshot_hot_reads_vs_live", ">= 0.9", "", kSnapshotHotReads, kLiveHotReads}},
+            {"memory",
+             {{"snapshot_hot_reads_vs_live", ">= 0.9", "", kSnapshotHotReads, kLiveHotReads},
+              {"scan_from_memory", ">= 4", "", kSecondWalk, kFirstWalk}},
              [this] {
                return WithValues(warm_record_count_, [this](ScanValues* values) {
-                 return values->HotReads(hot_key_count_);
+                 return values->InMemory(hot_key_count_);
                });
              }},
             {"sparse",
@@ -350,12 +351,11 @@ class ScanBench final : public Bench {
 
   // A warm store fits into memory. The values of few buckets are mostly in their logs.
   Status WithValues(uint64_t record_count, const std::function<Status(ScanValues*)>& measure) {
-    constexpr uint64_t kColdBudgetBytes = 256 * 1024 * 1024;
     const bool is_warm = record_count == warm_record_count_;
     ScanValues values({.dir = dir(),
                        .record_count = record_count,
                        .bucket_count = is_warm ? warm_bucket_count_ : cold_bucket_count_,
-                       .memory_budget_bytes = is_warm ? 0 : kColdBudgetBytes,
+                       .memory_budget_bytes = is_warm ? 0 : uint64_t{256} << 20,
                        .round_count = is_warm ? round_count_ : race_round_count_,
                        .seconds = seconds_ / 2,
                        .seed = seed_},

@@ -35,6 +35,8 @@ inline constexpr char kPrefetchDefault[] = "prefetch_default_vs_best";
 inline constexpr char kLiveScan[] = "range over everything, live, MB/s";
 inline constexpr char kSnapshotScan[] = "range over everything, at a snapshot, MB/s";
 inline constexpr char kIteratorWalk[] = "iterator over everything, MB/s";
+inline constexpr char kFirstWalk[] = "iterator over a table that fits into memory, cold, MB/s";
+inline constexpr char kSecondWalk[] = "the same a second time, MB/s";
 inline constexpr char kLiveHotReads[] = "hot reads, live, a second";
 inline constexpr char kSnapshotHotReads[] = "hot reads, at a snapshot, a second";
 
@@ -67,8 +69,9 @@ class ScanValues {
   engine_race::Status Prefetches();
   // Whole walks: live, at a snapshot, by an iterator.
   engine_race::Status WholeWalks();
-  // Reads of the same few keys, live or at a snapshot. Each kind warms an opening of its own.
-  engine_race::Status HotReads(uint64_t key_count);
+  // Two walks by an iterator, one after another. Reads of the same few keys, live or at a snapshot;
+  // each kind warms an opening of its own.
+  engine_race::Status InMemory(uint64_t key_count);
 
  private:
   using Status = engine_race::Status;
@@ -95,6 +98,10 @@ class ScanValues {
   // One iterator for all walks, or one for each.
   Status Prefetch(const std::string& how, uint32_t prefetch_records, uint64_t length, bool keeps);
   Status IsRight(uint64_t place, std::string_view key, std::string_view value) const;
+  Status RepeatedWalks();
+  Status HotReads(uint64_t key_count);
+  Status WalkIterator(const engine_race::VisitFn& visit);
+  // Of the open store.
   template <typename Walk>
   Status Whole(const char* name, const Walk& walk);
 
