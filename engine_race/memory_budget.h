@@ -26,8 +26,8 @@ class MemoryBudget {
   // The log outlives it.
   MemoryBudget(const Options& options, const BucketLog& log);
 
-  // Counts the index from here on, and the windows of scans, whose sizes depend on it. To be called
-  // once. The index lives as long as any call is made.
+  // Counts the index from here on, and the windows of short scans, whose number depends on it. To
+  // be called once. The index lives as long as any call is made.
   void SetIndex(const Options& options, const Index& index);
 
   // Of the windows of short scans; 0 before SetIndex.

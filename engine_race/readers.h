@@ -1,8 +1,7 @@
 // The readers of a store: the index and all that needs it, made by the first call that reads.
 //
-// A store that is only written to never pays for an index. The first read makes the memory shares,
-// the frames, the index, the point reader, the pool of workers and the iterators. The first range
-// over the latest state makes the range reader. After a failure the next call tries again.
+// A store that is only written to never pays for an index. The first read makes them all. After a
+// failure the next call tries again.
 //
 // Store::Read does not wait for the whole index: a thread, the restorer, reads the buckets that it
 // did not need, and begins a little later. All other reads wait for that thread.
@@ -45,9 +44,9 @@ class Readers {
     std::unique_ptr<l1::FrameCache> frame_cache;  // null: there are no frames
     std::unique_ptr<Index> index;
     std::unique_ptr<ValueFrames> frames;  // null: no value is kept in memory
-    std::unique_ptr<RangeReader> ranges;
     std::unique_ptr<PointReader> points;
     std::unique_ptr<ReadPool> pool;
+    std::unique_ptr<RangeReader> ranges;
     std::unique_ptr<IteratorPool> iterators;
   };
 

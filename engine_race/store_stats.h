@@ -30,7 +30,7 @@ struct StoreStats {
   // use.
   uint64_t index_written_bytes = 0;
   uint64_t index_disk_bytes = 0;
-  // Of values that ranges and iterators have read.
+  // Of values that ranges and iterators read.
   uint64_t range_memory_bytes = 0;
   // Of the workers: rings, buffers, tasks. And of the asynchronous reads that are pending.
   uint64_t task_memory_bytes = 0;

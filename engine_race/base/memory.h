@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <utility>
 
 #include "engine_race/base/placement.h"
@@ -15,6 +16,11 @@ namespace engine_race {
 
 // The alignment that O_DIRECT asks of addresses, sizes and offsets, on every device met so far.
 inline constexpr size_t kIoAlignment = 4096;
+
+// The deleter of memory from std::aligned_alloc.
+struct FreeMemory {
+  void operator()(char* data) const { std::free(data); }
+};
 
 // Zero-filled anonymous memory, page-aligned, given back to the system as a whole. Pages cost
 // nothing until they are touched.

@@ -23,6 +23,8 @@ namespace {
 constexpr uint32_t kThreads = 8;
 constexpr uint64_t kMinBatchRecords = 64;
 constexpr uint64_t kMaxBatchRecords = 2048;
+// The others are for gaps that reads take along.
+constexpr uint32_t kPositionsPerRecord = 2;
 // Values in memory, of all threads together.
 constexpr uint64_t kMaxMemoryBytes = uint64_t{64} << 20;
 constexpr uint64_t kMemoryFraction = 16;  // of the store's budget, at most
@@ -31,7 +33,7 @@ constexpr uint64_t kMemoryFraction = 16;  // of the store's budget, at most
 struct SharedWalk {
   SharedWalk(const BucketLog& log, const Index& index, const Options& options, uint64_t the_version,
              const ProgressFn& on_progress)
-      : context(log, index, options, RangeTuning()),
+      : context(log, index, options),
         version(the_version),
         progress(on_progress, log.RecordCount()) {}
 
@@ -51,9 +53,8 @@ class BucketWalker {
         builder_(&shared->context),
         hashes_(log_) {}
 
-  // Half of the positions are for gaps that reads take along.
   Status Init() {
-    const uint32_t buffer_count = ChunkBuilder::BuffersFor(2 * uint64_t{shared_.batch_records});
+    const uint32_t buffer_count = BuffersFor(kPositionsPerRecord * uint64_t{shared_.batch_records});
     for (uint32_t i = 0; i < buffer_count; ++i) buffers_.push_back(i);
     entries_.reserve(shared_.batch_records);
     ENGINE_RACE_RETURN_IF_ERROR(hashes_.Init());
@@ -89,8 +90,8 @@ class BucketWalker {
     wanted_.version = shared_.version;
     wanted_.entries = entries_;
     ENGINE_RACE_RETURN_IF_ERROR(hashes_.Read(sink_.FirstWanted(bucket), &wanted_.entries));
-    wanted_.segments.push_back({bucket, 0, 0});
-    builder_.PlanReads(2 * shared_.batch_records, &wanted_);
+    wanted_.segments.push_back({bucket});
+    builder_.PlanReads(kPositionsPerRecord * shared_.batch_records, &wanted_);
     wanted_.Place(values_.data(), buffers_, /*verify=*/false);
     ChunkLoader::ReadBlocking(&shared_.context, &wanted_);
     wanted_.SetReady();
@@ -108,13 +109,13 @@ class BucketWalker {
   }
 
   // Always compared with its whole hash: a copy of damage would pass for a good record.
-  Status Value(uint32_t bucket, uint32_t wanted, uint64_t value_hash, const char** value) {
-    wanted_.Prepare(shared_.context, wanted);
-    *value = wanted_.Value(wanted);
-    if (*value == nullptr) return wanted_.ErrorOf(shared_.context, wanted);
+  Status Value(uint32_t bucket, uint32_t entry, uint64_t value_hash, const char** value) {
+    wanted_.Prepare(shared_.context, entry);
+    *value = wanted_.Value(entry);
+    if (*value == nullptr) return wanted_.ErrorOf(shared_.context, entry);
     return HashValue(*value) == value_hash
                ? Status::Ok()
-               : log_.CorruptValue(bucket, wanted_.entries[wanted].ref.slot());
+               : log_.CorruptValue(bucket, wanted_.entries[entry].ref.slot());
   }
 
   SharedWalk& shared_;
@@ -135,7 +136,7 @@ Status WalkView(const BucketLog& log, const Index& index, const Options& options
   ENGINE_RACE_RETURN_IF_ERROR(log.CheckWritable());
   const uint64_t memory_bytes =
       std::min(kMaxMemoryBytes, options.memory_budget_bytes / kMemoryFraction);
-  const uint64_t fitting = memory_bytes / kThreads / (2 * kValueBytes);
+  const uint64_t fitting = memory_bytes / kThreads / (kPositionsPerRecord * kValueBytes);
   SharedWalk shared(log, index, options, version, on_progress);
   shared.batch_records =
       static_cast<uint32_t>(std::clamp(fitting, kMinBatchRecords, kMaxBatchRecords));

@@ -1,6 +1,7 @@
 #include "engine_race/scan/chunk.h"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "engine_race/base/assert.h"
@@ -23,7 +24,7 @@ void Chunk::Recycle() {
   plan.Clear();
   collect_status = Status::Ok();
   pins = reads_left = batch_count_ = 0;
-  cached = doomed = read_failed = needs_preparing_ = false;
+  cached = doomed = read_failed = needs_preparing_ = verify_ = false;
   read_status_ = Status::Ok();
   // Relaxed: nobody else knows the chunk now; the mutex shows it to them later.
   recalled.store(false, std::memory_order_relaxed);
@@ -31,26 +32,24 @@ void Chunk::Recycle() {
   state_.store(0, std::memory_order_relaxed);
 }
 
-void Chunk::Place(char* base, std::span<const uint32_t> places, bool verify) {
+void Chunk::Place(char* base, std::span<const uint32_t> in_buffers, bool verify) {
   ENGINE_RACE_ASSERT(plan.positions.size() == entries.size());
-  ENGINE_RACE_ASSERT(plan.position_count <= uint64_t{places.size()} * kBufferValues);
+  ENGINE_RACE_ASSERT(plan.position_count <= uint64_t{in_buffers.size()} * kBufferValues);
   base_ = base;
-  const auto place = [places](uint32_t at) {
-    return places[at / kBufferValues] * kBufferValues + at % kBufferValues;
-  };
-  uint32_t unverified_count = 0;
-  uint32_t staged_count = 0;
+  verify_ = verify;
+  needs_preparing_ = false;
   for (uint32_t& position : plan.positions) {
     const uint32_t flags = position & kPositionFlags;
-    unverified_count += (flags & kVerifiedPosition) == 0 ? 1 : 0;
-    staged_count += (flags & kStagedPosition) != 0 ? 1 : 0;
-    position = place(position & ~kPositionFlags) | flags;
+    position = PositionIn(in_buffers, position & ~kPositionFlags) | flags;
+    const bool is_unverified = verify && (flags & kVerifiedPosition) == 0;
+    needs_preparing_ = needs_preparing_ || is_unverified || (flags & kStagedPosition) != 0;
   }
-  needs_preparing_ = staged_count > 0 || (verify && unverified_count > 0);
   if (!needs_preparing_) {
     for (uint32_t& position : plan.positions) position &= ~kPositionFlags;
   }
-  for (PlannedRead& read : plan.reads) read.first_position = place(read.first_position);
+  for (PlannedRead& read : plan.reads) {
+    read.first_position = PositionIn(in_buffers, read.first_position);
+  }
   reads_left = static_cast<uint32_t>(plan.reads.size());
   batch_count_ = (static_cast<uint32_t>(entries.size()) + kBatchRecords - 1) / kBatchRecords;
   if (batch_count_ > batch_capacity_) {
@@ -153,18 +152,19 @@ void Chunk::Prefetch(uint32_t entry) const {
 void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
   uint32_t& position = plan.positions[entry];
   if (position >= kCorruptPosition) return;
-  const Segment& segment = SegmentOfEntry(entry);
-  const uint32_t bucket = segment.bucket;
   if ((position & kVerifiedPosition) != 0) {
     position &= ~kVerifiedPosition;
     return;
   }
+  const Segment& segment = SegmentOfEntry(entry);
+  const uint32_t bucket = segment.bucket;
   if ((position & kStagedPosition) != 0) {
     const uint32_t at = position & ~kStagedPosition;
     const Status status = context.log.ReadValue(bucket, entries[entry].ref.slot(),
                                                 base_ + uint64_t{at} * kValueBytes);
     position = status.ok() ? at : kUnreadablePosition;
-    if (status.ok() && IsStale(context, segment, version)) {
+    // A slot that was used again may not even be there any more.
+    if (IsStale(context, segment, version)) {
       stale_.store(true, std::memory_order_relaxed);
       position = kUnreadablePosition;
       return;
@@ -174,7 +174,8 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
       return;
     }
   }
-  if (!VerifyValue(context, bucket, entries[entry], Value(entry)).ok()) position = kCorruptPosition;
+  if (verify_ && !VerifyValue(context, bucket, entries[entry], Value(entry)).ok())
+    position = kCorruptPosition;
 }
 
 void Chunk::NoteReuse(const ScanContext& context) {

@@ -1,16 +1,17 @@
 // A chunk: the records of a run of keys as a view shows them, with their values in buffers.
 //
-// ChunkBuilder fills it from the index, ChunkLoader reads its values. The chunks of the latest
-// state are the coordinator's, for all scans that pass over them; ChunkReader has others, for one
-// scan alone.
+// ChunkBuilder fills it from the index, ChunkLoader reads its values. The coordinator's chunks are
+// of the latest state and serve all scans that pass over them. ChunkReader and the walks of copies
+// have chunks of their own.
 //
-// A chunk is handed out while its reads are still under way; a visitor waits until it is ready. The
-// visitors themselves check the values and copy the staged ones, batch by batch. Each batch is done
-// once, by the visitor that comes to it first. A visitor that finds its batch in work does one
-// further ahead. So the checking is spread over the threads that need it, and the coordinator's
-// time goes to the device alone.
+// A shared chunk is handed out while its reads are still under way; a visitor waits until it is
+// ready. The visitors themselves check the values and copy the staged ones, batch by batch. Each
+// batch is done once, by the visitor that comes to it first. A visitor that finds its batch in work
+// does one further ahead. So the checking is spread over the threads that need it, and the
+// coordinator's time goes to the device alone.
 //
-// Thread safety: as said at each group of members. Owned by the chunk cache, or by its reader.
+// Thread safety: as said at each group of members. Owned by ChunkCache, or by the one that uses it
+// alone.
 // Invariant: a chunk becomes ready once, after its last read. Its positions do not change from then
 // on, except in batches that a visitor has in work.
 #ifndef ENGINE_RACE_SCAN_CHUNK_H_
@@ -37,9 +38,10 @@ class Chunk {
 
   // Empties it for another use; buffers keep their capacity. Its buffers must have been given back.
   void Recycle();
-  // Lays the plan out over buffers, number i at base + i * kBufferBytes, and makes ready for
-  // visitors. std::bad_alloc leaves it unusable but recyclable.
-  void Place(char* base, std::span<const uint32_t> places, bool verify);
+  // Lays the plan out over the given buffers, of which number i lies at base + i * kBufferBytes.
+  // Makes the chunk ready for visitors, who compare values with their checksums if `verify` is set.
+  // std::bad_alloc leaves it unusable but recyclable.
+  void Place(char* base, std::span<const uint32_t> in_buffers, bool verify);
 
   // The first entry with a key of at least `key`.
   uint32_t LowerBound(uint64_t key) const;
@@ -57,7 +59,7 @@ class Chunk {
     const uint32_t position = plan.positions[entry];
     return position >= kCorruptPosition ? nullptr : base_ + uint64_t{position} * kValueBytes;
   }
-  // Where a read, once it is placed, brings its values.
+  // Where a placed read puts its values.
   char* DataOf(const PlannedRead& read) const {
     return base_ + uint64_t{read.first_position} * kValueBytes;
   }
@@ -70,9 +72,9 @@ class Chunk {
     __builtin_prefetch(value + kValueBytes - kLineBytes);
   }
   Status ErrorOf(const ScanContext& context, uint32_t entry);
-  // Calls visit(key, value) for the entries from `begin` to `end`, each prepared before, until it
-  // returns false. Returns where it ended: at `end`, behind the entry at which `visit` ended it, or
-  // at an entry without a value. The chunk is ready, and pinned by the caller.
+  // Prepares the entries [begin, end) and calls visit(key, value) for each, until it returns false.
+  // Returns `end`, the entry after the last one visited, or the first one without a value. The
+  // chunk is ready, and pinned if it is shared.
   template <typename Visit>
   uint32_t VisitEntries(const ScanContext& context, uint32_t begin, uint32_t end,
                         const Visit& visit);
@@ -81,8 +83,8 @@ class Chunk {
   void SetReady();
   bool ready() const { return state_.load(std::memory_order_acquire) != 0; }  // with SetReady
 
-  // Returns once the batch of `entry` has been checked. The chunk is ready, and pinned by the
-  // caller.
+  // Returns once the batch of `entry` has been checked. The chunk is ready, and pinned if it is
+  // shared.
   void Prepare(const ScanContext& context, uint32_t entry);
 
   // Marks the chunk as stale if slots of it may have been given to other records while they were
@@ -105,12 +107,12 @@ class Chunk {
   std::vector<IndexEntry> entries;
   std::vector<Segment> segments;
   LoadPlan plan;
-  std::vector<uint32_t> buffers;
+  std::vector<uint32_t> buffers;  // of the cache's pool; none in a chunk of one scan
   // Not ok: the index could not tell what there is from error_key on.
   Status collect_status;
   uint64_t error_key = 0;
 
-  // Guarded by the coordinator's mutex. A chunk of one scan alone does without.
+  // Guarded by the coordinator's mutex. Unused in a chunk of one scan.
 
   // The ticket at which the index was asked, or last confirmed the same answer.
   uint64_t cut = 0;
@@ -150,6 +152,7 @@ class Chunk {
   // Relaxed: SetReady and the states of batches show what it says of.
   std::atomic<bool> stale_{false};
   bool needs_preparing_ = false;
+  bool verify_ = false;
   uint32_t batch_count_ = 0;
   uint32_t batch_capacity_ = 0;
   std::unique_ptr<std::atomic<uint32_t>[]> batches_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "engine_race/base/assert.h"
 
@@ -69,12 +70,12 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
 }
 
 bool ChunkBuilder::CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key,
-                                 size_t max_entries, Chunk* chunk) {
+                                 size_t max_records, Chunk* chunk) {
   const size_t before = chunk->entries.size();
   chunk->segments.push_back(
       {bucket, static_cast<uint32_t>(before), context_->log.ReuseCount(bucket)});
   bool complete = false;
-  const Status status = context_->index.Collect(bucket, first_key, last_key, max_entries,
+  const Status status = context_->index.Collect(bucket, first_key, last_key, max_records,
                                                 &chunk->entries, &complete, chunk->version);
   if (!status.ok()) {
     chunk->entries.resize(before);
@@ -83,6 +84,7 @@ bool ChunkBuilder::CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t l
     chunk->last_key = last_key;
     return false;
   }
+  if (chunk->entries.size() == before) chunk->segments.pop_back();
   chunk->last_key = complete ? last_key : chunk->entries.back().key;
   return complete;
 }

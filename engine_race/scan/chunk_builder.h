@@ -1,4 +1,5 @@
-// Decides what the next chunk is, and asks the index for it.
+// Decides what the next shared chunk holds, asks the index for it and plans its reads. Scans for
+// themselves and the walks of copies use single steps.
 //
 // Belongs to one thread. The coordinator calls it without its mutex.
 #ifndef ENGINE_RACE_SCAN_CHUNK_BUILDER_H_
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "engine_race/scan/chunk.h"
-#include "engine_race/scan/chunk_cache.h"
+#include "engine_race/scan/load_plan.h"
 #include "engine_race/scan/scan_context.h"
 
 namespace engine_race {
@@ -42,12 +43,13 @@ class ChunkBuilder {
   // Asks the index only how much there is.
   Outline Plan(const Request& request) const;
 
-  // Fills an empty chunk of the latest state but for its buffers. std::bad_alloc leaves it
-  // recyclable.
+  // Fills an empty chunk of the latest state; its buffers are not taken yet. std::bad_alloc leaves
+  // it recyclable.
   void Build(const Request& request, const Outline& outline, Chunk* chunk);
 
-  // The steps of Build, for a chunk whose version and first key are set. Fills it with the first
-  // records of its keys up to `last_key`, at most `max_records`, and sets its last key.
+  // Collects the first records with keys in [chunk->first_key, last_key] at chunk->version, at most
+  // `max_records`. Sets chunk->last_key. An error of the index goes to collect_status.
+  // std::bad_alloc.
   void Collect(uint64_t last_key, uint32_t max_records, Chunk* chunk);
   // Plans the reads of all values without a position, with gaps up to `max_positions` in all.
   void PlanReads(uint32_t max_positions, Chunk* chunk);
@@ -55,13 +57,9 @@ class ChunkBuilder {
   // Asks the index again; true when it answers as it did for `chunk`.
   bool StillTrue(const Chunk& chunk);
 
-  static uint32_t BuffersFor(uint64_t position_count) {
-    return static_cast<uint32_t>((position_count + kBufferValues - 1) / kBufferValues);
-  }
-
  private:
   // Collects [first_key, last_key] of `bucket`; false when the chunk ends before last_key.
-  bool CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_entries,
+  bool CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_records,
                      Chunk* chunk);
 
   ScanContext* const context_;

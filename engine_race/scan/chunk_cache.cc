@@ -32,7 +32,7 @@ void ChunkCache::Account(Chunk* chunk) {
 
 void ChunkCache::Drop(Chunk* chunk) {
   ENGINE_RACE_ASSERT(!chunk->cached && chunk->pins == 0);
-  pool_.Give(&chunk->buffers);
+  GiveBuffers(0, &chunk->buffers);
   chunk->Recycle();
   Account(chunk);
   if (has_spare_entry_bytes()) {

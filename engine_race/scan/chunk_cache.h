@@ -1,7 +1,7 @@
 // The chunks in memory by their first key, which never overlap, and the buffers they lie in.
 //
 // Only the coordinator adds and removes; scans find and pin. Guarded by the coordinator's mutex,
-// except memory_bytes. Owns every chunk.
+// except memory_bytes. Owns every shared chunk.
 //
 // With a share, every buffer that holds memory is booked from it.
 // Invariants: a chunk is in the map, pinned, or spare; buffers in use and memory booked agree.

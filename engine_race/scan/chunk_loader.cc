@@ -4,6 +4,8 @@
 #include <new>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
+#include "engine_race/io/file.h"
 #include "engine_race/io/lasting_queue.h"
 
 namespace engine_race {
@@ -16,8 +18,9 @@ Status ChunkLoader::Start() {
     for (uint32_t id = kDepth; id > 0; --id) free_ids_.push_back(id - 1);
     requests_.reserve(kDepth);
     completions_.reserve(kDepth);
+    if (fresh_ != nullptr) touched_.resize(fresh_->size_bytes() / kTouchBytes + 1);
   } catch (const std::bad_alloc&) {
-    return Status::OutOfMemory("scan coordinator");
+    return Status::OutOfMemory("a read queue of scans");
   }
   return io::LastingQueue::Create({context_->options.io_backend, kDepth},
                                   context_->log.failed_backends(), &queue_);
@@ -30,8 +33,11 @@ void ChunkLoader::ReadBlocking(ScanContext* context, Chunk* chunk) {
     const Status status =
         location.found() ? location.file->Read(chunk->DataOf(read), size_bytes, location.offset)
                          : context->log.LostValue(read.bucket, read.first_slot);
-    if (!status.ok()) chunk->FailRead(read, 0, status);
-    context->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
+    if (status.ok()) {
+      context->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
+    } else {
+      chunk->FailRead(read, 0, status);
+    }
   }
   chunk->reads_left = 0;
 }
@@ -40,6 +46,16 @@ void ChunkLoader::Add(Chunk* chunk) {
   ENGINE_RACE_ASSERT(chunk->reads_left > 0 && chunk->reads_left == chunk->plan.reads.size());
   backlog_.push_back({chunk, 0});
   backlog_reads_ += chunk->plan.reads.size();
+}
+
+void ChunkLoader::Drop(Chunk* chunk) {
+  const auto at = std::find_if(backlog_.begin(), backlog_.end(),
+                               [chunk](const Backlog& each) { return each.chunk == chunk; });
+  if (at == backlog_.end()) return;
+  const auto dropped_count = static_cast<uint32_t>(chunk->plan.reads.size()) - at->next_read;
+  chunk->reads_left -= dropped_count;
+  backlog_reads_ -= dropped_count;
+  backlog_.erase(at);
 }
 
 void ChunkLoader::Submit() {
@@ -73,16 +89,17 @@ void ChunkLoader::Submit() {
   ENGINE_RACE_ASSERT(status.ok());
 }
 
-// Buffers never used before are handed out, and so read into, in ascending order.
 bool ChunkLoader::Touch(const PlannedRead& read, bool* touched) {
   if (fresh_ == nullptr) return true;
-  const uint64_t end = uint64_t{read.first_position + read.slot_count} * kValueBytes;
-  while (touched_bytes_ < end) {
+  const uint64_t begin = uint64_t{read.first_position} * kValueBytes;
+  const uint64_t end = begin + uint64_t{read.slot_count} * kValueBytes;
+  for (uint64_t piece = begin / kTouchBytes; piece * kTouchBytes < end; ++piece) {
+    if (touched_[piece]) continue;
     if (*touched) return false;
     *touched = true;
     const auto start = Clock::now();
-    fresh_->Populate(touched_bytes_, kTouchBytes);
-    touched_bytes_ += kTouchBytes;
+    fresh_->Populate(piece * kTouchBytes, kTouchBytes);
+    touched_[piece] = true;
     touch_time_ += Clock::now() - start;
   }
   return true;
@@ -117,8 +134,11 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
   context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic
   if (error != 0 || read_bytes < size_bytes) {
     const SlotLocation location = context_->log.slots().LocateValues(read.bucket, read.first_slot);
-    const Status status = location.found() ? io::ReadError(*location.file, error)
-                                           : context_->log.LostValue(read.bucket, read.first_slot);
+    // Reads are in flight: nothing may be thrown.
+    const Status status = Guarded([&] {
+      return location.found() ? io::ReadError(*location.file, error)
+                              : context_->log.LostValue(read.bucket, read.first_slot);
+    });
     chunk->FailRead(read, error != 0 ? 0 : read_bytes / kValueBytes, status);
   }
   ENGINE_RACE_ASSERT(chunk->reads_left > 0);

@@ -21,7 +21,8 @@ namespace engine_race {
 
 class ChunkLoader {
  public:
-  // Chunks that lie in the memory of a `fresh` pool have it populated before it is read into.
+  // `fresh`: the pool in which all its chunks lie. Its memory is populated before it is first read
+  // into. Null: it is not.
   explicit ChunkLoader(ScanContext* context, const BufferPool* fresh = nullptr)
       : context_(context), fresh_(fresh) {}
 
@@ -33,11 +34,15 @@ class ChunkLoader {
   // Makes the queue, when there is none yet.
   Status Start();
 
-  // Reads a placed chunk at once, without a queue.
+  // Reads a placed chunk by blocking reads. Marks failed ones in it.
   static void ReadBlocking(ScanContext* context, Chunk* chunk);
 
   // Takes on a placed chunk that has reads. std::bad_alloc leaves things as they were.
   void Add(Chunk* chunk);
+
+  // Gives up the chunk's reads that are not in flight. It is loaded once the others have ended,
+  // with values missing.
+  void Drop(Chunk* chunk);
 
   // Submits what fits.
   void Submit();
@@ -80,7 +85,7 @@ class ChunkLoader {
   std::deque<Backlog> backlog_;
   uint64_t backlog_reads_ = 0;
   uint64_t bytes_in_flight_ = 0;
-  uint64_t touched_bytes_ = 0;
+  std::vector<bool> touched_;  // of `fresh`, a word for each kTouchBytes
   Clock::time_point last_time_;
   Clock::duration touch_time_{};
   Clock::duration busy_time_{};

@@ -12,14 +12,17 @@ namespace engine_race {
 
 namespace {
 
-// More than one window serves a long walk, which keeps an eighth of the positions for gaps.
+// Of several windows, one position in so many is for gaps between slots.
+constexpr uint32_t kGapFraction = 8;
+
 uint32_t RecordsFor(uint32_t position_count) {
-  return position_count > WindowPool::kWindowRecords ? position_count - position_count / 8
-                                                     : position_count;
+  const uint32_t gap_count = position_count > kWindowRecords ? position_count / kGapFraction : 0;
+  return position_count - gap_count;
 }
 
 uint32_t PositionsFor(uint32_t record_count) {
-  return record_count > WindowPool::kWindowRecords ? record_count + record_count / 7 : record_count;
+  const uint32_t gap_count = record_count > kWindowRecords ? record_count / (kGapFraction - 1) : 0;
+  return record_count + gap_count;
 }
 
 // Fewer reads than this are not worth a queue.
@@ -30,11 +33,11 @@ constexpr size_t kMinOverlapped = 4;
 void ChunkReader::Clear() { at_hand_->chunk.Recycle(); }
 
 void ChunkReader::GiveBack() {
-  EndAhead();
+  DropAhead();
   Clear();
-  // The pool may be gone once it has none of them.
+  // After Abandon the pool is gone, and no window is held.
   for (Reading& reading : readings_) {
-    if (!reading.windows.places.empty()) pool_->GiveWindows(&reading.windows);
+    if (!reading.windows.buffers.empty()) pool_->GiveWindows(&reading.windows);
   }
 }
 
@@ -50,7 +53,7 @@ uint64_t ChunkReader::memory_bytes() const {
   uint64_t bytes = 0;
   for (const Reading& reading : readings_) {
     bytes += reading.chunk.memory_bytes() - sizeof(Chunk) +
-             reading.windows.places.capacity() * sizeof(uint32_t);
+             reading.windows.buffers.capacity() * sizeof(uint32_t);
   }
   return bytes;
 }
@@ -69,7 +72,7 @@ Status ChunkReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version
       Build(first_key, last_key, version, record_count, at_hand_);
       Load(&at_hand_->chunk);
       if (!at_hand_->chunk.stale()) return Status::Ok();
-      // Slots of fewer buckets are used again meanwhile.
+      // A shorter reading takes less time, so fewer slots are used again meanwhile.
       max_records = std::max(max_records / 4, 1U);
     }
   } catch (const std::bad_alloc&) {
@@ -81,7 +84,7 @@ Status ChunkReader::Reserve(Reading* reading, uint32_t max_records, bool may_all
                             uint32_t* record_count) {
   ENGINE_RACE_RETURN_IF_ERROR(
       pool_->TakeWindows(PositionsFor(max_records), may_allocate, &reading->windows));
-  *record_count = std::min(max_records, RecordsFor(reading->windows.record_count));
+  *record_count = std::min(max_records, RecordsFor(reading->windows.position_count));
   return Status::Ok();
 }
 
@@ -94,18 +97,18 @@ void ChunkReader::Build(uint64_t first_key, uint64_t last_key, uint64_t version,
   reading->last_key = last_key;
   chunk.entries.reserve(record_count);
   builder_.Collect(last_key, record_count, &chunk);
-  if (record_count > WindowPool::kWindowRecords && chunk.last_key < last_key) {
+  if (record_count > kWindowRecords && chunk.last_key < last_key) {
     EndAtBucket(record_count, &chunk);
   }
   TakeHot(reading);
-  builder_.PlanReads(windows.record_count, &chunk);
-  chunk.Place(windows.base, windows.places, context_->options.verify_checksums);
-  // Gaps may not have needed as many as they could.
+  builder_.PlanReads(windows.position_count, &chunk);
+  chunk.Place(windows.base, windows.buffers, context_->options.verify_checksums);
+  // Gives back the windows that gaps did not need.
   pool_->TrimWindows(chunk.plan.position_count, &windows);
 }
 
-// A part of a bucket lies spread over all of it. So a bucket that does not fit is left to the next
-// chunk, unless this one would be less than half full then.
+// The slots of a few keys lie all over their bucket. So a bucket that does not fit is left to the
+// next chunk, unless this one would be less than half full then.
 void ChunkReader::EndAtBucket(uint32_t record_count, Chunk* chunk) {
   if (chunk->segments.empty()) return;
   const Segment last = chunk->segments.back();
@@ -131,28 +134,28 @@ void ChunkReader::TakeHot(Reading* reading) {
 }
 
 void ChunkReader::Load(Chunk* chunk) {
-  if (chunk->reads_left > 0) {
-    ChunkLoader* const loader =
-        chunk->reads_left < kMinOverlapped ? nullptr : pool_->TakeLoader(/*ahead=*/false);
-    const bool has_begun = loader != nullptr && Begin(loader, chunk);
-    if (has_begun) Finish(loader, chunk);
-    if (loader != nullptr) pool_->GiveLoader(loader);
-    if (!has_begun) ChunkLoader::ReadBlocking(context_, chunk);
+  ChunkLoader* const loader =
+      chunk->reads_left < kMinOverlapped ? nullptr : pool_->TakeLoader(/*ahead=*/false);
+  if (loader != nullptr && BeginReads(loader, chunk)) {
+    FinishReads(loader, chunk);
+  } else {
+    ChunkLoader::ReadBlocking(context_, chunk);
   }
-  Show(chunk);
+  if (loader != nullptr) pool_->GiveLoader(loader);
+  MakeReady(chunk);
 }
 
-void ChunkReader::Show(Chunk* chunk) {
+void ChunkReader::MakeReady(Chunk* chunk) {
   chunk->NoteReuse(*context_);
   chunk->SetReady();
   if (chunk->version != kLatestVersion) return;
-  // Without a view slots are only good for as long as nobody uses them again.
+  // No view keeps these slots from being used again: the values are copied and verified at once.
   for (uint32_t i = 0; i < chunk->entries.size() && !chunk->stale(); i += Chunk::kBatchRecords) {
     chunk->Prepare(*context_, i);
   }
 }
 
-bool ChunkReader::Begin(ChunkLoader* loader, Chunk* chunk) noexcept {
+bool ChunkReader::BeginReads(ChunkLoader* loader, Chunk* chunk) noexcept {
   const Status status = Guarded([&] {
     // Now, so that nothing is thrown while reads are in flight.
     loaded_.reserve(1);
@@ -163,7 +166,7 @@ bool ChunkReader::Begin(ChunkLoader* loader, Chunk* chunk) noexcept {
   return status.ok();
 }
 
-void ChunkReader::Finish(ChunkLoader* loader, Chunk* chunk) {
+void ChunkReader::FinishReads(ChunkLoader* loader, Chunk* chunk) {
   while (chunk->reads_left > 0) {
     loader->Submit();
     loader->Reap(/*poll=*/false, &loaded_);
@@ -174,51 +177,60 @@ void ChunkReader::Finish(ChunkLoader* loader, Chunk* chunk) {
 void ChunkReader::KeepReading() {
   if (ahead_loader_ == nullptr) return;
   ahead_loader_->Reap(/*poll=*/true, &loaded_);
+  loaded_.clear();
   ahead_loader_->Submit();
+  if (ahead_->chunk.reads_left == 0) pool_->GiveLoader(std::exchange(ahead_loader_, nullptr));
 }
 
 void ChunkReader::ReadAhead(uint32_t max_records) noexcept {
   ENGINE_RACE_ASSERT(at_hand_->chunk.version != kLatestVersion);
   if (has_ahead_ || complete() || !at_hand_->chunk.collect_status.ok()) return;
-  ahead_->chunk.Recycle();
-  const Status status = Guarded([&] {
+  ahead_loader_ = pool_->TakeLoader(/*ahead=*/true);
+  if (ahead_loader_ == nullptr) return;
+  Chunk& chunk = ahead_->chunk;
+  chunk.Recycle();
+  (void)Guarded([&] {
     uint32_t record_count = 0;
     ENGINE_RACE_RETURN_IF_ERROR(
         Reserve(ahead_, max_records, /*may_allocate=*/false, &record_count));
-    if (record_count < WindowPool::kWindowRecords) return Status::Ok();
+    if (record_count < kWindowRecords) return Status::Ok();
     Build(next_key(), at_hand_->last_key, at_hand_->chunk.version, record_count, ahead_);
-    if (ahead_->chunk.reads_left > 0) {
-      ahead_loader_ = pool_->TakeLoader(/*ahead=*/true);
-      if (ahead_loader_ == nullptr || !Begin(ahead_loader_, &ahead_->chunk)) return Status::Ok();
-    }
-    has_ahead_ = true;
+    has_ahead_ = chunk.reads_left == 0 || BeginReads(ahead_loader_, &chunk);
     return Status::Ok();
   });
-  if (status.ok() && has_ahead_) return;
-  EndAhead();
-  pool_->GiveWindows(&ahead_->windows);
+  if (!has_ahead_) pool_->GiveWindows(&ahead_->windows);
+  if (!has_ahead_ || chunk.reads_left == 0) {
+    pool_->GiveLoader(std::exchange(ahead_loader_, nullptr));
+  }
 }
 
 void ChunkReader::EndAhead() {
   if (ahead_loader_ != nullptr) {
-    if (has_ahead_) Finish(ahead_loader_, &ahead_->chunk);
+    FinishReads(ahead_loader_, &ahead_->chunk);
     pool_->GiveLoader(std::exchange(ahead_loader_, nullptr));
   }
   has_ahead_ = false;
 }
 
+void ChunkReader::DropAhead() {
+  if (ahead_loader_ != nullptr) ahead_loader_->Drop(&ahead_->chunk);
+  EndAhead();
+  if (!ahead_->windows.buffers.empty()) pool_->GiveWindows(&ahead_->windows);
+}
+
 bool ChunkReader::TakeAhead(uint64_t key, uint64_t last_key, uint64_t version) {
   if (!has_ahead_) return false;
-  EndAhead();
   const Chunk& chunk = ahead_->chunk;
   if (key < chunk.first_key || key > chunk.last_key || ahead_->last_key != last_key ||
       chunk.version != version) {
+    DropAhead();
     return false;
   }
+  EndAhead();
   // What failed is tried again by a reading of its own.
   if (chunk.read_failed || !chunk.collect_status.ok()) return false;
   std::swap(at_hand_, ahead_);
-  Show(&at_hand_->chunk);
+  MakeReady(&at_hand_->chunk);
   return true;
 }
 

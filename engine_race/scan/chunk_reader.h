@@ -4,11 +4,12 @@
 // Values in frames are copied. The others are read from the log: one read for neighbouring slots,
 // several reads overlapped. A long walk reads its next chunk while it visits the one at hand.
 //
-// It never waits for memory: windows are taken from the pool while some are free, otherwise a few
-// records' worth comes from the heap.
+// It never waits for memory. Short readings take a window of the pool, longer ones buffers that the
+// coordinator lends. If neither is free, a window of 4 records comes from the heap.
 //
-// One thread at a time. It gives its windows back to its pool; the pool outlives it unless it is
-// told otherwise. Invariant: the values of a chunk are good until the next Read.
+// One thread at a time. Owner of two chunks, the one at hand and the one that is read ahead.
+// Windows and loaders are the pool's, which outlives it, or Abandon is called. Invariant: values
+// are good until the next Read, TakeAhead, Clear or GiveBack.
 #ifndef ENGINE_RACE_SCAN_CHUNK_READER_H_
 #define ENGINE_RACE_SCAN_CHUNK_READER_H_
 
@@ -18,6 +19,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/scan/chunk.h"
 #include "engine_race/scan/chunk_builder.h"
+#include "engine_race/scan/chunk_loader.h"
 #include "engine_race/scan/scan_context.h"
 #include "engine_race/scan/window_pool.h"
 
@@ -33,12 +35,13 @@ class ChunkReader {
 
   // Reads the first records of [first_key, last_key] that a view of `version` shows. They are as
   // many as the windows hold, and at most `max_records`, which is not 0. next_key() is where to go
-  // on, or complete() says that there are no more. Values that cannot be read fail by themselves.
+  // on, or complete() says that there are no more. A value that cannot be read fails in Value and
+  // VisitAll alone, and so does an error of the index. kOutOfMemory.
   Status Read(uint64_t first_key, uint64_t last_key, uint64_t version = kLatestVersion,
-              uint32_t max_records = WindowPool::kWindowRecords);
+              uint32_t max_records = kWindowRecords);
 
-  // Begins to read what follows the chunk at hand, of a view that stays until GiveBack. Does
-  // nothing without free memory for a few records.
+  // Begins to read what follows the chunk at hand, which a view shows. Does nothing unless a window
+  // and a loader are free.
   void ReadAhead(uint32_t max_records) noexcept;
   // Makes the chunk read ahead the one at hand, and waits for it. False if there is none that has
   // `key`, of a view of `version` and up to the same last key.
@@ -50,22 +53,24 @@ class ChunkReader {
     return Reserve(at_hand_, max_records, may_allocate, record_count);
   }
 
-  // Which of the records read is that of `key`.
+  // *entry: the record of `key` among those at hand. False: there is none.
   bool Find(uint64_t key, uint32_t* entry) const;
   // Its value, verified, good until the next reading.
   Status Value(uint32_t entry, const char** value);
 
+  // Ends what is read ahead, if anything, and gives its windows back.
+  void DropAhead();
   // Forgets the chunk at hand. Waits for nothing.
   void Clear();
-  // Ends what is read ahead, gives the windows back to the pool and keeps the rest.
+  // Waits for reads ahead, forgets the chunks and gives the windows back.
   void GiveBack();
-  // GiveBack when the pool is gone.
+  // Instead of GiveBack once the pool is gone. The pool has waited for the reads.
   void Abandon();
-  // Beside the windows.
+  // Of what describes the records, without the windows.
   uint64_t memory_bytes() const;
 
-  // Calls visit(key, value) for each record read, in order, verified just before; ends with the
-  // first error, a failed Read's included.
+  // Calls visit(key, value) for each record read, in order. Ends with the first error of a value,
+  // then with the index's.
   template <typename Visit>
   Status VisitAll(const Visit& visit) {
     Chunk& chunk = at_hand_->chunk;
@@ -98,12 +103,14 @@ class ChunkReader {
   void TakeHot(Reading* reading);
   // Reads the values of a chunk that was built, and makes it ready.
   void Load(Chunk* chunk);
-  void Show(Chunk* chunk);
+  // All reads have ended. Prepares all values of the latest state.
+  void MakeReady(Chunk* chunk);
   // False, with nothing begun, if memory for it is refused.
-  bool Begin(ChunkLoader* loader, Chunk* chunk) noexcept;
-  void Finish(ChunkLoader* loader, Chunk* chunk);
+  bool BeginReads(ChunkLoader* loader, Chunk* chunk) noexcept;
+  void FinishReads(ChunkLoader* loader, Chunk* chunk);
   // Has the chunk ahead read on.
   void KeepReading();
+  // Waits for all reads of the chunk ahead.
   void EndAhead();
 
   ScanContext* const context_;
@@ -114,7 +121,7 @@ class ChunkReader {
   Reading* ahead_ = &readings_[1];
   bool has_ahead_ = false;
   ChunkLoader* ahead_loader_ = nullptr;
-  std::vector<Chunk*> loaded_;  // of no use, but loaders tell
+  std::vector<Chunk*> loaded_;  // scratch for ChunkLoader::Reap
 };
 
 }  // namespace engine_race

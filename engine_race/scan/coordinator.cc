@@ -18,12 +18,6 @@ constexpr size_t kMaxLoading = 1024;
 // This much, or one chunk, is read ahead even into fresh memory, whatever that costs.
 constexpr uint32_t kLeastAheadBuffers = 16 * 1024 * 1024 / kBufferBytes;
 
-// All but one part in so many may be lent.
-constexpr uint32_t kLendableFraction = 4;
-
-// Enough for a chunk to grow from one buffer to all buffers of any memory.
-constexpr uint32_t kMaxDoublings = 24;
-
 }  // namespace
 
 Coordinator::Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShare* share)
@@ -62,19 +56,23 @@ bool Coordinator::Start() {
   return is_started_;
 }
 
-Status Coordinator::AllocateBuffers() {
-  if (board_.cache().pool().buffer_count() > 0) return Status::Ok();
-  const auto buffer_count = static_cast<uint32_t>(
-      std::min<uint64_t>(budget_bytes_ / ChunkCache::kBookedBytes, kMaxPositions / kBufferValues));
-  return board_.cache().Allocate(buffer_count, share_, context_->log.placement().memory());
-}
-
 // A call after a failed one does what is left to do.
 Status Coordinator::Prepare() {
   ENGINE_RACE_RETURN_IF_ERROR(AllocateBuffers());
   loaded_.reserve(kMaxLoading);
-  board_.ReserveVictims();
   return loader_.Start();
+}
+
+// Likewise.
+Status Coordinator::AllocateBuffers() {
+  if (board_.cache().pool().buffer_count() == 0) {
+    const auto buffer_count = static_cast<uint32_t>(std::min<uint64_t>(
+        budget_bytes_ / ChunkCache::kBookedBytes, kMaxPositions / kBufferValues));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        board_.cache().Allocate(buffer_count, share_, context_->log.placement().memory()));
+  }
+  board_.ReserveVictims();
+  return Status::Ok();
 }
 
 void Coordinator::Run() {
@@ -122,9 +120,13 @@ void Coordinator::Publish() {
   loaded_.clear();
 }
 
-Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
+void Coordinator::FitShare() {
   if (share_ != nullptr) board_.cache().SetLimit(share_->LimitBytes());
   board_.FitLimit();
+}
+
+Coordinator::Step Coordinator::PlanNext(std::unique_lock<std::mutex>* lock) {
+  FitShare();
   uint64_t passed_over = 0;
   while (true) {
     NextLoad load;
@@ -183,7 +185,7 @@ Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<
   if (!MakeRoom(load, buffer_count, lock, &patient)) return HandleShortage(load, buffer_count);
   Chunk* chunk = BuildChunk(request, outline, lock);
   if (chunk == nullptr) return GiveUp(load);
-  buffer_count = ChunkBuilder::BuffersFor(chunk->plan.position_count);
+  buffer_count = BuffersFor(chunk->plan.position_count);
   if (!MakeRoom(load, buffer_count, lock, &patient) || !PlaceChunk(chunk, buffer_count)) {
     board_.cache().Unpin(chunk);
     unplaced_key_ = load.key;
@@ -328,110 +330,6 @@ void Coordinator::Give(Scanner* scanner, Chunk* chunk) {
   } else {
     scanner->pos = chunk->last_key + 1;
   }
-}
-
-// The calls of scans, each from its own thread.
-
-bool Coordinator::Holds(uint64_t pos) const {
-  std::lock_guard lock(mutex_);
-  return board_.cache().Find(pos) != nullptr;
-}
-
-Chunk* Coordinator::Next(Scanner* scanner, uint64_t pos) {
-  std::unique_lock lock(mutex_);
-  const bool goes_on = scanner->chunk != nullptr;
-  if (goes_on) {
-    LetGo(scanner);
-    // The scan was recalled before the chunk's end.
-    if (scanner->finishing || pos < scanner->pos) {
-      scanner->finishing = scanner->covered = false;
-      scanner->frontier = pos;
-    }
-  }
-  scanner->pos = pos;
-  const bool begins = !scanner->attached;
-  if (begins && !board_.Attach(scanner)) return nullptr;
-  Chunk* chunk = board_.cache().Find(pos);
-  const bool served = chunk != nullptr && ScanBoard::Serves(*chunk, *scanner);
-  const bool must_wait = !served || !chunk->ready();
-  if (goes_on && must_wait) scanner->doublings = std::min(scanner->doublings + 1, kMaxDoublings);
-  if (served) {
-    // The first scan in a chunk has less loaded before it now.
-    if (begins || chunk->pins == 0) Wake();
-    Give(scanner, chunk);
-    return chunk;
-  }
-  waits_.Begin(scanner);
-  Wake();
-  scanner->answered.wait(lock, [scanner] { return !scanner->waiting; });
-  ENGINE_RACE_ASSERT(scanner->chunk == nullptr || scanner->chunk->pins > 0);
-  return scanner->chunk;
-}
-
-void Coordinator::Condemn(Scanner* scanner) {
-  std::lock_guard lock(mutex_);
-  ENGINE_RACE_ASSERT(scanner->chunk != nullptr && scanner->chunk->pins > 0);
-  scanner->chunk->doomed = true;
-}
-
-void Coordinator::Leave(Scanner* scanner) {
-  std::lock_guard lock(mutex_);
-  if (scanner->chunk != nullptr) LetGo(scanner);
-  if (!scanner->attached) return;
-  board_.Detach(scanner);
-  Wake();
-}
-
-uint32_t Coordinator::LendableCount() const {
-  const uint32_t most = board_.cache().pool().limit() / kLendableFraction * (kLendableFraction - 1);
-  return most - std::min(most, board_.lent_count());
-}
-
-void Coordinator::Lend(uint32_t count, std::vector<uint32_t>* buffers) noexcept {
-  const Status status = Guarded([&] {
-    buffers->reserve(buffers->size() + count);
-    // Without the mutex, because another user of the memory may be called.
-    if (share_ != nullptr) (void)share_->Want(uint64_t{count} * ChunkCache::kBookedBytes);
-    std::lock_guard lock(mutex_);
-    ENGINE_RACE_RETURN_IF_ERROR(AllocateBuffers());
-    board_.ReserveVictims();
-    if (share_ != nullptr) board_.cache().SetLimit(share_->LimitBytes());
-    const uint32_t free_count = board_.cache().pool().free_count();
-    NextLoad load;
-    load.waited_for = true;
-    uint32_t most = std::min(count, LendableCount());
-    if (!board_.MakeRoom(load, most, free_count)) most = std::min(most, free_count);
-    // Buffers that were free may have been booked for something else.
-    while (most > 0 && !board_.cache().TakeBuffers(most, buffers)) most /= 2;
-    board_.CountLent(most);
-    return Status::Ok();
-  });
-  // Refused memory lends nothing.
-  (void)status;
-}
-
-void Coordinator::TakeBack(uint32_t keep_count, std::vector<uint32_t>* buffers) noexcept {
-  std::lock_guard lock(mutex_);
-  board_.CountBack(static_cast<uint32_t>(buffers->size()) - keep_count);
-  board_.cache().GiveBuffers(keep_count, buffers);
-  Wake();
-}
-
-void Coordinator::ShrinkTo(uint64_t bytes) {
-  std::lock_guard lock(mutex_);
-  board_.cache().SetLimit(bytes);
-  board_.FitLimit();
-}
-
-void Coordinator::LetGo(Scanner* scanner) {
-  // A chunk that no scan is in may be evicted.
-  if (board_.cache().Unpin(scanner->chunk)) Wake();
-  scanner->chunk = nullptr;
-}
-
-void Coordinator::Wake() {
-  woken_ = true;
-  if (asleep_) work_.notify_one();
 }
 
 }  // namespace engine_race

@@ -4,10 +4,11 @@
 // load and what to evict, and keeps the device busy with that. A scan in front waits a moment for
 // those that fell behind and then insists. Scans that are in their chunks may hold all memory. Then
 // each scan that waits is told at once to read some records for itself and to ask again. So no
-// visitor, whatever it does, stops another scan.
+// visitor, whatever it does, stops another scan. It lends buffers to scans that read for
+// themselves.
 //
 // Thread safety: every call, from any thread; a scanner's from its own.
-// Owner of its thread, of the board and of the memory for chunks.
+// Owner of its thread, of the board and of the memory for chunks, lent buffers included.
 // Invariant: a scanner that waits is answered, with a chunk or none, whatever other visitors do.
 #ifndef ENGINE_RACE_SCAN_COORDINATOR_H_
 #define ENGINE_RACE_SCAN_COORDINATOR_H_
@@ -50,13 +51,13 @@ class Coordinator {
   // The scan is over.
   void Leave(Scanner* scanner);
 
-  // Lends up to `count` buffers for chunks of one scan alone: *buffers, as a row from base() on.
-  // Chunks that no scan comes to soon give way. A quarter of the memory is never lent. None if
-  // memory is short or refused.
+  // Lends up to `count` buffers to one scan: their numbers in *buffers, which is empty before.
+  // Buffer i lies at base() + i * kBufferBytes. Evicts chunks that no scan comes to soon. Keeps a
+  // quarter of the memory. Lends none if memory is short or refused.
   void Lend(uint32_t count, std::vector<uint32_t>* buffers) noexcept;
-  // Takes back all but `keep_count` of them. Frees nothing for the system.
+  // Takes back all but the first `keep_count`. Gives no memory to the system.
   void TakeBack(uint32_t keep_count, std::vector<uint32_t>* buffers) noexcept;
-  // Once buffers are lent.
+  // Null before the first Lend or Start.
   char* base() const { return board_.cache().pool().base(); }
 
   uint64_t memory_bytes() const { return board_.cache().memory_bytes(); }
@@ -74,13 +75,14 @@ class Coordinator {
   enum class Step { kNothing, kLater, kMore };
 
   Status Prepare();
-  Status AllocateBuffers();
-  uint32_t LendableCount() const;
   void Run();
   void Publish();
 
   // The rest is called and left with the mutex held; those given the lock drop it meanwhile.
 
+  Status AllocateBuffers();
+  // Gives back memory that the share does not allow any more, as far as scans let it.
+  void FitShare();
   Step PlanNext(std::unique_lock<std::mutex>* lock);
   Step Revalidate(const NextLoad& load, Chunk* chunk, std::unique_lock<std::mutex>* lock);
   Step LoadChunk(const NextLoad& load, std::unique_lock<std::mutex>* lock);

@@ -19,7 +19,7 @@ void Iterator::Impl::Begin(const ViewRegistry::View& view, const KeyRange& range
                            const IteratorOptions& options) {
   view_ = view;
   range_ = range;
-  prefetch_records_ = std::min(options.prefetch_records, WindowPool::kWindowRecords);
+  prefetch_records_ = std::min(options.prefetch_records, kWindowRecords);
   refresh_every_steps_ = options.refresh_every_steps;
   steps_ = 0;
 }
@@ -59,7 +59,7 @@ void Iterator::Impl::DropState() {
   batch_.Clear();
   value_ = nullptr;
   value_seen_ = false;
-  // The pool of windows may be gone.
+  // Clear does not touch the pool, which may be gone.
   if (values_ != nullptr) values_->Clear();
 }
 
@@ -128,7 +128,7 @@ inline void Iterator::Impl::BeginSeek(bool backwards) {
   }
   walks_backwards_ = backwards;
   value_seen_ = false;
-  ahead_.BeginWalk();
+  sizes_.BeginWalk();
 }
 
 void Iterator::Impl::RefuseSeek(std::string_view key, Stand* stand) {
@@ -254,9 +254,10 @@ std::string_view Iterator::Impl::Value(Stand* stand) {
       Fail(std::move(status), stand);
       return {};
     }
-    ahead_.CountValue();
-    const uint32_t next_count = walks_backwards_ ? 0 : ahead_.CountToBegin();
-    if (next_count > 0 && prefetch_records_ == 0) values_->ReadAhead(next_count);
+    sizes_.CountValue();
+    const bool may_read_ahead = !walks_backwards_ && prefetch_records_ == 0;
+    const uint32_t ahead_count = may_read_ahead ? sizes_.AheadCount() : 0;
+    if (ahead_count > 0) values_->ReadAhead(ahead_count);
   }
   ENGINE_RACE_ASSERT(value_ != nullptr);
   value_key_ = key;
@@ -282,11 +283,11 @@ Status Iterator::Impl::ReadAlone(uint64_t key) {
 Status Iterator::Impl::ReadMany(uint64_t key) {
   uint32_t entry = 0;
   if (values_ == nullptr || !values_->Find(key, &entry)) {
-    Status read = Guarded([&] { return ReadValues(key); });
+    Status read = Guarded([&] { return ReadChunk(key); });
     if (read.code() == Code::kOutOfMemory && prefetch_records_ == 0) {
       // There may be memory for one value.
       if (values_ != nullptr) values_->GiveBack();
-      ahead_.CountRefusal();
+      sizes_.CountRefusal();
       return ReadAlone(key);
     }
     ENGINE_RACE_RETURN_IF_ERROR(read);
@@ -299,23 +300,24 @@ Status Iterator::Impl::ReadMany(uint64_t key) {
 
 // Reads the records from `key` on, or, walking backwards, those up to `key`. Leaves no records if
 // the value is to be read alone.
-Status Iterator::Impl::ReadValues(uint64_t key) {
-  uint32_t count = prefetch_records_ != 0 ? prefetch_records_ : ahead_.NextCount();
-  if (count > 1 && values_ == nullptr) {
-    values_ = std::make_unique<ChunkReader>(&pool_->context_, &pool_->windows_);
-  }
+Status Iterator::Impl::ReadChunk(uint64_t key) {
+  uint32_t count = prefetch_records_ != 0 ? prefetch_records_ : sizes_.NextCount();
   if (count <= 1) {
     if (values_ != nullptr) values_->GiveBack();
-    ahead_.CountReading(1);
+    sizes_.CountReading(1);
     return Status::Ok();
   }
-  if (walks_backwards_ || !values_->TakeAhead(key, range_.last, view_.version)) {
+  if (values_ == nullptr) {
+    values_ = std::make_unique<ChunkReader>(&pool_->context_, &pool_->window_pool_);
+  }
+  if (walks_backwards_) values_->DropAhead();
+  if (!values_->TakeAhead(key, range_.last, view_.version)) {
     values_->Clear();
-    // By default values are read ahead only into windows of the pool.
+    // By default nothing is allocated for values that are read ahead.
     const bool may_allocate = prefetch_records_ != 0;
     ENGINE_RACE_RETURN_IF_ERROR(values_->Reserve(count, may_allocate, &count));
     if (count == 0) {
-      ahead_.CountRefusal();
+      sizes_.CountRefusal();
       return Status::Ok();
     }
     uint64_t first_key = key;
@@ -330,7 +332,7 @@ Status Iterator::Impl::ReadValues(uint64_t key) {
     const uint64_t last_key = walks_backwards_ ? key : range_.last;
     ENGINE_RACE_RETURN_IF_ERROR(values_->Read(first_key, last_key, view_.version, count));
   }
-  ahead_.CountReading(std::max(values_->record_count(), 1U));
+  sizes_.CountReading(std::max(values_->record_count(), 1U));
   return Status::Ok();
 }
 

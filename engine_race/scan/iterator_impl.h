@@ -1,4 +1,5 @@
-// The implementation behind an iterator's handle: its view, its KeyBatch, and buffers for values.
+// The implementation behind an iterator's handle: its view, its KeyBatch, and a ChunkReader for
+// values.
 //
 // It moves the handle's Stand within the batch and loads the batch anew at its ends.
 //
@@ -9,18 +10,18 @@
 #define ENGINE_RACE_SCAN_ITERATOR_IMPL_H_
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/scan/bounds.h"
 #include "engine_race/scan/chunk_reader.h"
 #include "engine_race/scan/iterator.h"
 #include "engine_race/scan/key_batch.h"
-#include "engine_race/scan/read_ahead.h"
+#include "engine_race/scan/reading_sizes.h"
 
 namespace engine_race {
 
@@ -56,10 +57,6 @@ class Iterator::Impl {
   uint64_t memory_bytes() const;
 
  private:
-  struct Free {
-    void operator()(char* data) const { std::free(data); }
-  };
-
   // Fills the batch from a key on, or up to it, and stands at that end of it.
   void Load(uint64_t from, Stand* stand);
   void LoadBack(uint64_t from, Stand* stand);
@@ -81,7 +78,7 @@ class Iterator::Impl {
   Status ReadValue(uint64_t key);
   Status ReadAlone(uint64_t key);
   Status ReadMany(uint64_t key);
-  Status ReadValues(uint64_t key);
+  Status ReadChunk(uint64_t key);
 
   IteratorPool* const pool_;
   // Mutable, because only a look at it finds that the store is closed.
@@ -90,9 +87,9 @@ class Iterator::Impl {
   // The value of value_key_ at this state; null: none at hand.
   const char* value_ = nullptr;
   uint64_t value_key_ = 0;
-  std::unique_ptr<char, Free> value_buffer_;
-  std::unique_ptr<ChunkReader> values_;
-  ReadAhead ahead_;
+  std::unique_ptr<char, FreeMemory> value_buffer_;
+  std::unique_ptr<ChunkReader> values_;  // null until several are read at once
+  ReadingSizes sizes_;
   std::vector<uint64_t> keys_;  // of values that are read backwards
 
   // The members that every seek looks at lie together.

@@ -21,7 +21,7 @@ Status NoMemory() noexcept { return RefusedMemory("an iterator"); }
 
 IteratorPool::IteratorPool(RangeReader* ranges)
     : context_(*ranges->context()),
-      windows_(*ranges->windows()),
+      window_pool_(*ranges->window_pool()),
       points_(context_.log, context_.index, context_.frames, context_.options.verify_checksums) {}
 
 IteratorPool::~IteratorPool() {
@@ -69,12 +69,12 @@ Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const
   ViewRegistry::View view;
   ENGINE_RACE_RETURN_IF_ERROR(context_.index.views().TakeAt(snapshot.view().version, &view));
   const Snapshot held(view);
-  ChunkReader reader(&context_, &windows_);
+  ChunkReader reader(&context_, &window_pool_);
   VisitCounter visited(&context_);
-  uint32_t record_count = WindowPool::kWindowRecords;
+  uint32_t record_count = kWindowRecords;
   for (uint64_t first = range.first;; first = reader.next_key()) {
     ENGINE_RACE_RETURN_IF_ERROR(reader.Read(first, range.last, view.version, record_count));
-    record_count = std::min(2 * record_count, WindowPool::kWalkRecords);
+    record_count = std::min(2 * record_count, kWalkRecords);
     reader.ReadAhead(record_count);
     ENGINE_RACE_RETURN_IF_ERROR(reader.VisitAll([&](uint64_t key, const char* value) {
       visited.CountOne();

@@ -13,10 +13,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "engine_race/base/options.h"
+#include "engine_race/base/key_range.h"
 #include "engine_race/base/status.h"
-#include "engine_race/index/index.h"
-#include "engine_race/log/bucket_log.h"
 #include "engine_race/scan/bounds.h"
 #include "engine_race/scan/iterator.h"
 #include "engine_race/scan/range_reader.h"
@@ -28,7 +26,7 @@ namespace engine_race {
 
 class IteratorPool {
  public:
-  // Works with what `ranges`, which outlives it, was made with and has.
+  // Borrows the context and the windows of `ranges`, which outlives it.
   explicit IteratorPool(RangeReader* ranges);
   ~IteratorPool();
 
@@ -67,7 +65,7 @@ class IteratorPool {
   void Give(Iterator::Impl* impl) noexcept;
 
   ScanContext& context_;
-  WindowPool& windows_;
+  WindowPool& window_pool_;
   const PointReader points_;
   std::array<Shard, kShardCount> shards_;
 };

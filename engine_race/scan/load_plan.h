@@ -23,6 +23,16 @@ namespace engine_race {
 // The memory of scans comes in buffers of this size.
 inline constexpr uint32_t kBufferBytes = 256 * 1024;
 inline constexpr uint32_t kBufferValues = kBufferBytes / kValueBytes;
+inline uint32_t BuffersFor(uint64_t position_count) {
+  return static_cast<uint32_t>((position_count + kBufferValues - 1) / kBufferValues);
+}
+// Where position `at` lies when the positions are laid out over these buffers.
+inline uint32_t PositionIn(std::span<const uint32_t> buffers, uint32_t at) {
+  return buffers[at / kBufferValues] * kBufferValues + at % kBufferValues;
+}
+// The records that one reading of a scan for itself brings: into one buffer, and at most.
+inline constexpr uint32_t kWindowRecords = kBufferValues;
+inline constexpr uint32_t kWalkRecords = 1024;
 
 // Of a position: its value is to be copied out of staging first.
 inline constexpr uint32_t kStagedPosition = uint32_t{1} << 31;
@@ -71,7 +81,7 @@ class LoadPlanner {
   // position, by slot.
   void SortBySlot(std::span<const IndexEntry> entries, std::span<const uint32_t> positions,
                   const LoggedSlots& logged);
-  // Cuts a run of slots into reads that respect the buffers and the units.
+  // Cuts a run of slots into reads that end with a buffer or a segment.
   void EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count, LoadPlan* plan);
 
   std::vector<uint64_t> order_;

@@ -8,36 +8,37 @@
 #include "engine_race/scan/chunk_reader.h"
 #include "engine_race/scan/coordinator.h"
 #include "engine_race/scan/scan_context.h"
+#include "engine_race/scan/window_pool.h"
 
 namespace engine_race {
 
 namespace {
 
-// A scan of about this many records or fewer reads for itself, if windows for it are free.
+// A scan of about this many records or fewer reads for itself, if memory for it is free.
 constexpr uint32_t kShortRecords = 256;
-// The only scan that shares chunks reads its first records into a window, so that a visitor that
+// The only scan that shares chunks reads its first records for itself, so that a visitor that
 // ends it soon waits for no chunk. The first reading has one record, each later one so many times
 // as many.
 constexpr uint32_t kFirstReadingsGrowth = 4;
 
 // How the buffer budget is divided.
 constexpr uint64_t kMinBudgetBytes = 8 * 1024 * 1024;
-constexpr uint64_t kScanWindowShare = 32;
-constexpr uint64_t kMaxScanWindows = 64;
+constexpr uint64_t kWindowFraction = 32;
+constexpr uint64_t kMaxWindows = 64;
 
 uint64_t WindowCount(uint64_t budget_bytes) {
-  return std::clamp<uint64_t>(budget_bytes / kScanWindowShare / WindowPool::kWindowBytes, 1,
-                              kMaxScanWindows);
+  // Iterators take at most half of them.
+  return std::clamp<uint64_t>(budget_bytes / kWindowFraction / kBufferBytes, 2, kMaxWindows);
 }
 
 // The state of one Scan. Its destructor releases everything, however the scan ends.
 class Session {
  public:
-  Session(ScanContext* context, Coordinator* coordinator, WindowPool* windows, uint64_t first_key,
-          uint64_t last_key, uint64_t begin)
+  Session(ScanContext* context, Coordinator* coordinator, WindowPool* window_pool,
+          uint64_t first_key, uint64_t last_key, uint64_t begin)
       : context_(context),
         coordinator_(coordinator),
-        own_(context, windows),
+        own_(context, window_pool),
         scanner_(first_key, last_key, begin),
         visited_(context) {}
   ~Session() {
@@ -50,13 +51,13 @@ class Session {
   Status ScanShared(const RecordFn& visit);
   // In readings of `record_count`.
   Status ScanAlone(const RecordFn& visit, uint32_t record_count);
-  // Whether memory for a reading of `record_count` is free.
+  // Takes memory for a reading of `record_count`, if it is free.
   Status Reserve(uint32_t record_count, bool* has_room);
 
  private:
   // Each visits some records and moves pos_ behind them, or sets done_.
   Status VisitChunk(Chunk* chunk, const RecordFn& visit);
-  Status VisitOwn(const RecordFn& visit, uint32_t max_records = WindowPool::kWindowRecords);
+  Status VisitOwn(const RecordFn& visit, uint32_t max_records = kWindowRecords);
 
   // All up to this key has been visited.
   void MoveTo(uint64_t key) {
@@ -93,8 +94,7 @@ Status Session::ScanShared(const RecordFn& visit) {
   const bool is_only_shared =
       context_->shared_scan_count.fetch_add(1, std::memory_order_relaxed) == 0;
   if (is_only_shared && !coordinator_->Holds(pos_)) {
-    for (uint32_t count = 1; !done_ && count <= WindowPool::kWindowRecords;
-         count *= kFirstReadingsGrowth) {
+    for (uint32_t count = 1; !done_ && count <= kWindowRecords; count *= kFirstReadingsGrowth) {
       ENGINE_RACE_RETURN_IF_ERROR(VisitOwn(visit, count));
     }
   }
@@ -159,14 +159,14 @@ struct RangeReader::Impl {
        const RangeTuning& tuning, MemoryShare* share, ValueFrames* frames)
       : context(log, index, options, tuning, frames),
         coordinator(&context, budget_bytes - WindowBytes(budget_bytes), share),
-        windows(&context, &coordinator, static_cast<uint32_t>(WindowCount(budget_bytes))) {}
+        window_pool(&context, &coordinator, static_cast<uint32_t>(WindowCount(budget_bytes))) {}
 
   // How many records there are about, or kShortRecords + 1 if there are more than kShortRecords.
   uint32_t EstimateCount(uint64_t first_key, uint64_t last_key) const;
 
   ScanContext context;
   Coordinator coordinator;
-  WindowPool windows;
+  WindowPool window_pool;
 };
 
 uint32_t RangeReader::Impl::EstimateCount(uint64_t first_key, uint64_t last_key) const {
@@ -193,7 +193,7 @@ RangeReader::RangeReader(const BucketLog& log, const Index& index, const Options
 RangeReader::~RangeReader() = default;
 
 uint64_t RangeReader::WindowBytes(uint64_t buffer_budget_bytes) {
-  return WindowCount(buffer_budget_bytes) * WindowPool::kWindowBytes;
+  return WindowCount(buffer_budget_bytes) * kBufferBytes;
 }
 
 uint64_t RangeReader::UseCount() const noexcept { return impl_->coordinator.use_count(); }
@@ -203,25 +203,25 @@ void RangeReader::ShrinkTo(uint64_t bytes) noexcept { impl_->coordinator.ShrinkT
 Status RangeReader::Scan(uint64_t first_key, uint64_t last_key, const RecordFn& visit) {
   if (first_key > last_key) return Status::Ok();
   const uint64_t begin = ++impl_->context.ticket;
-  Session session(&impl_->context, &impl_->coordinator, &impl_->windows, first_key, last_key,
+  Session session(&impl_->context, &impl_->coordinator, &impl_->window_pool, first_key, last_key,
                   begin);
   const uint32_t count = impl_->EstimateCount(first_key, last_key);
   // One window is enough, or some records more than the estimate take another reading.
-  bool is_alone = count <= WindowPool::kWindowRecords;
+  bool is_alone = count <= kWindowRecords;
   if (!is_alone && count <= kShortRecords) {
     ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return session.Reserve(count, &is_alone); }));
   }
   if (!is_alone) is_alone = !impl_->coordinator.Start();
-  return is_alone ? session.ScanAlone(visit, std::max(count, WindowPool::kWindowRecords))
+  return is_alone ? session.ScanAlone(visit, std::max(count, kWindowRecords))
                   : session.ScanShared(visit);
 }
 
 ScanContext* RangeReader::context() { return &impl_->context; }
 
-WindowPool* RangeReader::windows() { return &impl_->windows; }
+WindowPool* RangeReader::window_pool() { return &impl_->window_pool; }
 
 uint64_t RangeReader::memory_bytes() const {
-  return impl_->windows.memory_bytes() + impl_->coordinator.memory_bytes();
+  return impl_->window_pool.memory_bytes() + impl_->coordinator.memory_bytes();
 }
 
 uint64_t RangeReader::read_bytes() const { return impl_->context.read_bytes.load(); }

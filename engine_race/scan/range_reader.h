@@ -4,8 +4,10 @@
 // flight ahead of the scanning threads. It loads chunks: the records of runs of neighbouring keys.
 // All scans that pass over a chunk share it. Chunks stay in memory as long as the budget allows, so
 // a second pass uses those that are still there.
+// Short scans read for themselves.
 //
-// Thread safety: Scan from any number of threads, also from inside a visit.
+// Owner of the context, the coordinator and the windows; IteratorPool borrows the first and the
+// last. Thread safety: Scan from any number of threads, also from inside a visit.
 #ifndef ENGINE_RACE_SCAN_RANGE_READER_H_
 #define ENGINE_RACE_SCAN_RANGE_READER_H_
 
@@ -44,8 +46,8 @@ class RangeReader final : public MemoryUser {
   static uint64_t WindowBytes(uint64_t buffer_budget_bytes);
 
   // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate. Chunks are
-  // booked from `share`, buffer by buffer, unless that is null. Values that scans read into
-  // windows come from `frames` where these have them; `frames` may be null.
+  // booked from `share`, buffer by buffer, unless that is null. Scans that read for themselves copy
+  // values from `frames`, which may be null.
   RangeReader(const BucketLog& log, const Index& index, const Options& options,
               uint64_t buffer_budget_bytes, const RangeTuning& tuning = RangeTuning(),
               MemoryShare* share = nullptr, ValueFrames* frames = nullptr);
@@ -64,14 +66,14 @@ class RangeReader final : public MemoryUser {
   uint64_t memory_bytes() const;
   // Read from the value logs so far.
   uint64_t read_bytes() const;
-  // Records visited by scans that have ended.
+  // Records visited by scans that have ended, those at snapshots included.
   uint64_t visited_count() const;
   // The most chunks that were loaded while one scan waited for its next one.
   uint64_t longest_wait_chunks() const;
 
-  // For the iterators of the same store.
+  // Borrowed by the iterators of this store, which end first.
   ScanContext* context();
-  WindowPool* windows();
+  WindowPool* window_pool();
 
  private:
   struct Impl;

@@ -1,4 +1,5 @@
-// Where all attached scans are and which chunks are in memory; evicts chunks when memory is short.
+// Where all attached scans are, which chunks are in memory and how many buffers are lent. Evicts
+// chunks when memory is short.
 //
 // Belongs to the coordinator and is guarded by its mutex.
 // Owner of the cache; scanners belong to their threads.
@@ -43,10 +44,10 @@ class ScanBoard {
   // Takes a chunk out of the cache.
   void Remove(Chunk* chunk);
 
-  // How many buffers are lent: the scans on the board share what is left.
+  // Buffers lent to scans that read for themselves. The scans on the board share the others.
   uint32_t lent_count() const { return lent_count_; }
   void CountLent(uint32_t count) { lent_count_ += count; }
-  void CountBack(uint32_t count) {
+  void CountReturned(uint32_t count) {
     ENGINE_RACE_ASSERT(count <= lent_count_);
     lent_count_ -= count;
   }

@@ -1,4 +1,5 @@
-// The context of every part of the scan room: the store's rooms below, options, counters.
+// The context of every part of the scan room and of the walks of copies: the store's rooms below,
+// options, counters.
 //
 // Thread safety: the references are to thread-safe rooms, the counters are atomic.
 #ifndef ENGINE_RACE_SCAN_SCAN_CONTEXT_H_
@@ -13,7 +14,6 @@
 #include "engine_race/base/status.h"
 #include "engine_race/hot/value_frames.h"
 #include "engine_race/index/index.h"
-#include "engine_race/io/file.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/scan/range_reader.h"
 
@@ -22,7 +22,7 @@ namespace engine_race {
 struct ScanContext {
   // The frames may be null.
   ScanContext(const BucketLog& the_log, const Index& the_index, const Options& the_options,
-              const RangeTuning& the_tuning, ValueFrames* the_frames = nullptr)
+              const RangeTuning& the_tuning = RangeTuning(), ValueFrames* the_frames = nullptr)
       : log(the_log),
         index(the_index),
         frames(the_frames),

@@ -10,7 +10,7 @@ namespace engine_race {
 
 namespace {
 
-// Without a window of the pool.
+// Of a window from the heap.
 constexpr uint32_t kSmallRecords = 4;
 constexpr size_t kSmallBytes = size_t{kSmallRecords} * kValueBytes;
 
@@ -24,38 +24,38 @@ constexpr uint32_t kMaxAheadLoaders = 4;
 
 WindowPool::WindowPool(ScanContext* context, Coordinator* coordinator, uint32_t window_count)
     : context_(context), coordinator_(coordinator) {
-  const Status status = pool_.Allocate(kWindowBytes, window_count, /*huge_pages=*/true,
+  const Status status = pool_.Allocate(kBufferBytes, window_count, /*huge_pages=*/true,
                                        context->log.placement().memory());
-  if (!status.ok() && context->options.log) {
-    context->options.log(LogLevel::kWarning,
-                         "short scans have little memory: " + status.ToString());
+  if (!status.ok()) {
+    Log(context->options.log, LogLevel::kWarning,
+        "short scans have little memory: " + status.ToString());
   }
 }
 
-Status WindowPool::TakeWindows(uint32_t record_count, bool may_allocate, Windows* windows) {
-  const size_t wanted_count = WindowsFor(record_count);
-  if (windows->small == nullptr && windows->places.size() == wanted_count) return Status::Ok();
+Status WindowPool::TakeWindows(uint32_t position_count, bool may_allocate, Windows* windows) {
+  const uint32_t wanted_count = BuffersFor(position_count);
+  if (windows->small == nullptr && windows->buffers.size() == wanted_count) return Status::Ok();
   GiveWindows(windows);
   if (wanted_count > 1) {
-    coordinator_->Lend(static_cast<uint32_t>(wanted_count), &windows->places);
-    windows->are_lent = !windows->places.empty();
+    coordinator_->Lend(wanted_count, &windows->buffers);
+    windows->are_lent = !windows->buffers.empty();
     if (windows->are_lent) windows->base = coordinator_->base();
   }
-  // First, so that nothing is thrown while a window has no owner.
-  windows->places.reserve(1);
+  // Before a window is taken: TakeOne must not throw.
+  windows->buffers.reserve(1);
   if (!windows->are_lent && !TakeOne(may_allocate, windows)) {
     return may_allocate ? AllocateSmall(windows) : Status::Ok();
   }
-  windows->record_count = static_cast<uint32_t>(windows->places.size()) * kWindowRecords;
+  windows->position_count = static_cast<uint32_t>(windows->buffers.size()) * kBufferValues;
   return Status::Ok();
 }
 
-bool WindowPool::TakeOne(bool may_allocate, Windows* windows) {
+bool WindowPool::TakeOne(bool is_needed, Windows* windows) {
   std::lock_guard lock(mutex_);
-  if (!may_allocate && pool_.free_count() <= pool_.buffer_count() / 2) return false;
-  uint32_t place = 0;
-  if (!pool_.TakeOne(&place)) return false;
-  windows->places.push_back(place);
+  if (!is_needed && pool_.free_count() <= pool_.buffer_count() / 2) return false;
+  uint32_t buffer = 0;
+  if (!pool_.TakeOne(&buffer)) return false;
+  windows->buffers.push_back(buffer);
   windows->base = pool_.base();
   return true;
 }
@@ -64,22 +64,22 @@ Status WindowPool::AllocateSmall(Windows* windows) {
   windows->small.reset(static_cast<char*>(std::aligned_alloc(kIoAlignment, kSmallBytes)));
   if (windows->small == nullptr) return Status::OutOfMemory("scan window");
   small_bytes_.fetch_add(kSmallBytes);
-  windows->places.push_back(0);
+  windows->buffers.push_back(0);
   windows->base = windows->small.get();
-  windows->record_count = kSmallRecords;
+  windows->position_count = kSmallRecords;
   return Status::Ok();
 }
 
-void WindowPool::TrimWindows(uint32_t record_count, Windows* windows) noexcept {
-  const size_t needed_count = WindowsFor(record_count);
-  if (windows->small != nullptr || windows->places.size() <= needed_count) return;
+void WindowPool::TrimWindows(uint32_t position_count, Windows* windows) noexcept {
+  const uint32_t needed_count = BuffersFor(position_count);
+  if (windows->small != nullptr || windows->buffers.size() <= needed_count) return;
   if (windows->are_lent) {
-    coordinator_->TakeBack(static_cast<uint32_t>(needed_count), &windows->places);
+    coordinator_->TakeBack(needed_count, &windows->buffers);
   } else {
     std::lock_guard lock(mutex_);
-    pool_.Give(&windows->places);
+    pool_.Give(&windows->buffers);
   }
-  windows->record_count = static_cast<uint32_t>(windows->places.size()) * kWindowRecords;
+  windows->position_count = static_cast<uint32_t>(windows->buffers.size()) * kBufferValues;
   windows->are_lent = windows->are_lent && needed_count > 0;
 }
 
@@ -88,8 +88,8 @@ void WindowPool::GiveWindows(Windows* windows) noexcept {
   if (windows->small == nullptr) return;
   windows->small.reset();
   small_bytes_.fetch_sub(kSmallBytes);
-  windows->places.clear();
-  windows->record_count = 0;
+  windows->buffers.clear();
+  windows->position_count = 0;
 }
 
 ChunkLoader* WindowPool::TakeLoader(bool ahead) noexcept {
@@ -97,7 +97,7 @@ ChunkLoader* WindowPool::TakeLoader(bool ahead) noexcept {
   if (loaders_.size() - free_loaders_.size() >= (ahead ? kMaxAheadLoaders : kMaxLoaders)) {
     return nullptr;
   }
-  // Null is a good answer to a refusal too.
+  // A refusal leaves no free loader.
   if (free_loaders_.empty()) {
     (void)Guarded([&] {
       free_loaders_.reserve(kMaxLoaders);

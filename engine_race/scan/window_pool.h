@@ -10,12 +10,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "engine_race/base/buffer_pool.h"
+#include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/scan/chunk_loader.h"
 #include "engine_race/scan/coordinator.h"
@@ -24,43 +24,32 @@
 
 namespace engine_race {
 
-// Windows that one reading of a scan has.
+// The windows of one reading.
 struct Windows {
-  struct Free {
-    void operator()(char* data) const { std::free(data); }
-  };
-
   // Where position `at` of a plan lies.
-  char* At(uint32_t at) const {
-    return base + (uint64_t{places[at / kBufferValues]} * kBufferValues + at % kBufferValues) *
-                      kValueBytes;
-  }
+  char* At(uint32_t at) const { return base + uint64_t{PositionIn(buffers, at)} * kValueBytes; }
 
-  // Window i lies at base + places[i] * kBufferBytes.
-  std::vector<uint32_t> places;
+  // Window i lies at base + buffers[i] * kBufferBytes.
+  std::vector<uint32_t> buffers;
   char* base = nullptr;
   bool are_lent = false;  // by the coordinator
   // The only window, smaller than others, when the pool had none.
-  std::unique_ptr<char, Free> small;
-  // For how many values there is room.
-  uint32_t record_count = 0;
+  std::unique_ptr<char, FreeMemory> small;
+  // Values that fit.
+  uint32_t position_count = 0;
 };
 
 class WindowPool {
  public:
-  static constexpr uint32_t kWindowRecords = kBufferValues;
-  static constexpr uint32_t kWindowBytes = kBufferBytes;
-  // The most that one reading of a long walk brings. It takes as much again for gaps between slots.
-  static constexpr uint32_t kWalkRecords = 1024;
-
   // Refused memory leaves a pool without windows.
   WindowPool(ScanContext* context, Coordinator* coordinator, uint32_t window_count);
 
-  // Takes windows for `record_count` values, or fewer, in place of those that *windows has. With
-  // `may_allocate` it allocates a small one rather than none.
-  Status TakeWindows(uint32_t record_count, bool may_allocate, Windows* windows);
-  // Gives back what `record_count` values do not need.
-  void TrimWindows(uint32_t record_count, Windows* windows) noexcept;
+  // Makes *windows hold `position_count` values, or fewer where less memory is free. Gives back
+  // those that it held. With `may_allocate` it allocates a small window rather than none.
+  // kOutOfMemory, std::bad_alloc.
+  Status TakeWindows(uint32_t position_count, bool may_allocate, Windows* windows);
+  // Gives back what `position_count` values do not need.
+  void TrimWindows(uint32_t position_count, Windows* windows) noexcept;
   void GiveWindows(Windows* windows) noexcept;
 
   // Null when enough are in use: then blocking reads must do. Loaders `ahead` are lent for as long
@@ -69,14 +58,12 @@ class WindowPool {
   // Takes the loader back, with no read in flight.
   void GiveLoader(ChunkLoader* loader) noexcept;
 
+  // Without lent buffers, which the coordinator counts.
   uint64_t memory_bytes() const { return pool_.touched_bytes() + small_bytes_.load(); }
 
  private:
-  static size_t WindowsFor(uint32_t record_count) {
-    return (record_count + kWindowRecords - 1) / kWindowRecords;
-  }
-  // One of the pool; half of them are for scans that cannot do without.
-  bool TakeOne(bool may_allocate, Windows* windows);
+  // Takes a window of the pool. Unless it `is_needed`, only while more than half of them are free.
+  bool TakeOne(bool is_needed, Windows* windows);
   Status AllocateSmall(Windows* windows);
 
   ScanContext* const context_;

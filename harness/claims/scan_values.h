@@ -36,7 +36,7 @@ inline constexpr char kLiveScan[] = "range over everything, live, MB/s";
 inline constexpr char kSnapshotScan[] = "range over everything, at a snapshot, MB/s";
 inline constexpr char kIteratorWalk[] = "iterator over everything, MB/s";
 inline constexpr char kFirstWalk[] = "iterator over a table that fits into memory, cold, MB/s";
-inline constexpr char kSecondWalk[] = "the same a second time, MB/s";
+inline constexpr char kSecondWalk[] = "iterator over a table that fits into memory, again, MB/s";
 inline constexpr char kLiveHotReads[] = "hot reads, live, a second";
 inline constexpr char kSnapshotHotReads[] = "hot reads, at a snapshot, a second";
 
@@ -69,8 +69,8 @@ class ScanValues {
   engine_race::Status Prefetches();
   // Whole walks: live, at a snapshot, by an iterator.
   engine_race::Status WholeWalks();
-  // Two walks by an iterator, one after another. Reads of the same few keys, live or at a snapshot;
-  // each kind warms an opening of its own.
+  // Walks twice by an iterator. Then reads a few keys, live or at a snapshot; each kind warms an
+  // opening of its own.
   engine_race::Status InMemory(uint64_t key_count);
 
  private:
@@ -101,7 +101,7 @@ class ScanValues {
   Status RepeatedWalks();
   Status HotReads(uint64_t key_count);
   Status WalkIterator(const engine_race::VisitFn& visit);
-  // Of the open store.
+  // Walks the open store once, and notes its MB/s as `name`.
   template <typename Walk>
   Status Whole(const char* name, const Walk& walk);
 

@@ -36,7 +36,7 @@ class ChunkBuilderTest : public ::testing::Test {
     const ChunkBuilder::Outline outline = builder_->Plan(request);
     builder_->Build(request, outline, &chunk_);
     ASSERT_TRUE(chunk_.collect_status.ok());
-    EXPECT_LE(ChunkBuilder::BuffersFor(chunk_.plan.position_count), 2 * outline.buffer_count);
+    EXPECT_LE(BuffersFor(chunk_.plan.position_count), 2 * outline.buffer_count);
     EXPECT_LE(chunk_.first_key, key);
     EXPECT_GE(chunk_.last_key, key);
     // The chunk is all that lies in its range.
@@ -117,6 +117,22 @@ TEST_F(ChunkBuilderTest, OneBufferStillGivesAPiece) {
   Build(7, kLastKey, 1);
   EXPECT_FALSE(chunk_.entries.empty());
   EXPECT_LE(chunk_.plan.position_count, kPositions);
+}
+
+TEST_F(ChunkBuilderTest, BucketsWithoutRecordsHaveNoSegment) {
+  Open(64, 2000);
+  const Geometry& geometry = store_->log->geometry();
+  for (uint32_t bucket = 1; bucket < 63; ++bucket) {
+    const auto first = store_->model.lower_bound(geometry.FirstKeyOf(bucket));
+    const auto after = store_->model.upper_bound(geometry.LastKeyOf(bucket));
+    std::vector<uint64_t> keys;
+    for (auto at = first; at != after; ++at) keys.push_back(at->first);
+    for (const uint64_t key : keys) store_->Delete(key);
+  }
+  Build(0, kLastKey, 1000);
+  ASSERT_GT(chunk_.last_key, geometry.LastKeyOf(1));
+  ASSERT_EQ(chunk_.segments.size(), 1u);
+  EXPECT_EQ(chunk_.segments[0].bucket, 0u);
 }
 
 TEST_F(ChunkBuilderTest, StillTrueUntilSomethingInItChanges) {

@@ -58,8 +58,7 @@ class ChunkLoaderTest : public ::testing::Test {
     request.max_buffers = kBuffers;
     auto chunk = std::make_unique<Chunk>();
     builder.Build(request, builder.Plan(request), chunk.get());
-    EXPECT_TRUE(
-        cache_->TakeBuffers(ChunkBuilder::BuffersFor(chunk->plan.position_count), &chunk->buffers));
+    EXPECT_TRUE(cache_->TakeBuffers(BuffersFor(chunk->plan.position_count), &chunk->buffers));
     chunk->Place(cache_->pool().base(), chunk->buffers, /*verify=*/true);
     EXPECT_GT(chunk->reads_left, 0u);
     return chunk;
@@ -163,6 +162,29 @@ TEST_F(ChunkLoaderTest, AQueueThatFailsIsReplacedAndItsReadsAreDoneAgain) {
     ExpectValues(chunk);
   }
   EXPECT_TRUE(loader_->hungry());
+}
+
+TEST_F(ChunkLoaderTest, ADroppedChunkEndsWithoutReadingMore) {
+  Open(IoBackend::kPsync);
+  ASSERT_TRUE(loader_->Start().ok());
+  const auto before = MakeChunk(0, 99);
+  const auto dropped = MakeChunk(100, 299);
+  const auto behind = MakeChunk(300, kRecords - 1);
+  for (Chunk* const chunk : {before.get(), dropped.get(), behind.get()}) loader_->Add(chunk);
+  loader_->Drop(dropped.get());
+  EXPECT_EQ(dropped->reads_left, 0u);
+  std::vector<Chunk*> loaded;
+  LoadAll(&loaded);
+  EXPECT_EQ(loaded, (std::vector<Chunk*>{before.get(), behind.get()}));
+  uint64_t wanted_bytes = 0;
+  for (const Chunk* const chunk : loaded) {
+    for (const PlannedRead& read : chunk->plan.reads) wanted_bytes += read.slot_count * kValueBytes;
+  }
+  EXPECT_EQ(context_->read_bytes.load(), wanted_bytes);
+  EXPECT_TRUE(loader_->hungry());
+  // One that is loaded has nothing to drop.
+  loader_->Drop(before.get());
+  EXPECT_EQ(before->reads_left, 0u);
 }
 
 TEST_F(ChunkLoaderTest, IsHungryUntilAQueueFullOfReadsWaits) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "test/fake_memory_share.h"
 #include "test/faults/system_calls.h"
 #include "test/scan/scan_test_util.h"
 
@@ -54,26 +55,26 @@ class ChunkReaderTest : public ::testing::Test {
   std::unique_ptr<WindowPool> pool_;
 };
 
-TEST_F(ChunkReaderTest, WindowByWindowItReadsEveryRecordOnce) {
+TEST_F(ChunkReaderTest, ReadingByReadingItReadsEveryRecordOnce) {
   ChunkReader reader(context_.get(), pool_.get());
   ModelVisitor visitor(store_.model);
   uint64_t first = 0;
-  uint32_t window_count = 0;
+  uint32_t reading_count = 0;
   do {
     ASSERT_TRUE(reader.Read(first, UINT64_MAX).ok());
-    EXPECT_LE(reader.record_count(), WindowPool::kWindowRecords);
+    EXPECT_LE(reader.record_count(), kWindowRecords);
     ASSERT_TRUE(reader.VisitAll(std::ref(visitor)).ok());
     first = reader.next_key();
-    ++window_count;
+    ++reading_count;
   } while (!reader.complete());
   EXPECT_TRUE(visitor.complete()) << visitor.count;
-  EXPECT_EQ(window_count, (4 * kEach + 63) / 64) << "windows reach over the ends of buckets";
+  EXPECT_EQ(reading_count, (4 * kEach + 63) / 64) << "readings reach over the ends of buckets";
 }
 
 TEST_F(ChunkReaderTest, WithoutAWindowOfThePoolItReadsAFewRecordsAtATime) {
   ChunkReader first(context_.get(), pool_.get());
   ASSERT_TRUE(first.Read(0, UINT64_MAX).ok());
-  EXPECT_EQ(first.record_count(), WindowPool::kWindowRecords);
+  EXPECT_EQ(first.record_count(), kWindowRecords);
   const uint64_t pool_bytes = pool_->memory_bytes();
   {
     ChunkReader second(context_.get(), pool_.get());
@@ -88,7 +89,7 @@ TEST_F(ChunkReaderTest, WithoutAWindowOfThePoolItReadsAFewRecordsAtATime) {
   first.GiveBack();
   ChunkReader third(context_.get(), pool_.get());
   ASSERT_TRUE(third.Read(0, UINT64_MAX).ok());
-  EXPECT_EQ(third.record_count(), WindowPool::kWindowRecords) << "the window is free again";
+  EXPECT_EQ(third.record_count(), kWindowRecords) << "the window is free again";
 }
 
 TEST_F(ChunkReaderTest, ALongWalkReadsWholeBucketsIntoLentWindows) {
@@ -96,7 +97,7 @@ TEST_F(ChunkReaderTest, ALongWalkReadsWholeBucketsIntoLentWindows) {
   ModelVisitor visitor(store_.model);
   uint64_t first = 0;
   do {
-    ASSERT_TRUE(reader.Read(first, UINT64_MAX, kLatestVersion, WindowPool::kWalkRecords).ok());
+    ASSERT_TRUE(reader.Read(first, UINT64_MAX, kLatestVersion, kWalkRecords).ok());
     // Six windows would hold half of the next bucket as well.
     EXPECT_EQ(reader.record_count(), kEach);
     ASSERT_TRUE(reader.VisitAll(std::ref(visitor)).ok());
@@ -104,20 +105,21 @@ TEST_F(ChunkReaderTest, ALongWalkReadsWholeBucketsIntoLentWindows) {
   } while (!reader.complete());
   EXPECT_TRUE(visitor.complete()) << visitor.count;
   EXPECT_EQ(pool_->memory_bytes(), 0u);
+  EXPECT_GT(coordinator_->memory_bytes(), 0u);
   EXPECT_LE(coordinator_->memory_bytes(), 6 * kBufferBytes);
 }
 
 TEST_F(ChunkReaderTest, WindowsThatAReadingDoesNotNeedAreThereForOthers) {
   ChunkReader reader(context_.get(), pool_.get());
-  ASSERT_TRUE(reader.Read(0, UINT64_MAX, kLatestVersion, WindowPool::kWalkRecords).ok());
+  ASSERT_TRUE(reader.Read(0, UINT64_MAX, kLatestVersion, kWalkRecords).ok());
   ASSERT_EQ(reader.record_count(), kEach) << "four windows";
   ChunkReader another(context_.get(), pool_.get());
   uint32_t count = 0;
-  ASSERT_TRUE(another.Reserve(WindowPool::kWalkRecords, /*may_allocate=*/false, &count).ok());
+  ASSERT_TRUE(another.Reserve(kWalkRecords, /*may_allocate=*/false, &count).ok());
   EXPECT_EQ(count, 112u) << "two windows, but an eighth for gaps";
   // A window of the pool will do for these.
   ASSERT_TRUE(reader.Read(0, UINT64_MAX, kLatestVersion, 10).ok());
-  ASSERT_TRUE(another.Reserve(WindowPool::kWalkRecords, /*may_allocate=*/false, &count).ok());
+  ASSERT_TRUE(another.Reserve(kWalkRecords, /*may_allocate=*/false, &count).ok());
   EXPECT_EQ(count, 336u) << "all six";
 }
 
@@ -129,7 +131,7 @@ TEST_F(ChunkReaderTest, ASmallWindowIsExchangedOnceAnotherIsFree) {
   EXPECT_EQ(reader.record_count(), kSmallWindow);
   holder.GiveBack();
   ASSERT_TRUE(reader.Read(0, UINT64_MAX).ok());
-  EXPECT_EQ(reader.record_count(), WindowPool::kWindowRecords);
+  EXPECT_EQ(reader.record_count(), kWindowRecords);
 }
 
 TEST_F(ChunkReaderTest, WithoutAFreeWindowNothingIsAllocatedUnlessItMayBe) {
@@ -164,14 +166,13 @@ TEST_F(ChunkReaderTest, FindsWhatItHasRead) {
 }
 
 TEST_F(ChunkReaderTest, ValuesThatCannotBeReadFailAloneAndStagedOnesDoNot) {
-  const uint64_t logged = store_.log->LoggedValueWatermark(0);
-  ASSERT_LT(logged, kEach + 1);
-  store_.Put(KeyIn(0, kEach + 1));  // staged
+  store_.Put(KeyIn(0, kEach + 1));
+  ASSERT_LT(store_.log->LoggedValueWatermark(0), kEach + 1) << "staged";
   ChunkReader reader(context_.get(), pool_.get());
   {
     FailReadsOfValues failing;
     const ScopedHook hook(&failing);
-    ASSERT_TRUE(reader.Read(kEach, kEach + 1).ok()) << "who wants the values is told";
+    ASSERT_TRUE(reader.Read(kEach, kEach + 1).ok()) << "its values fail";
   }
   ASSERT_EQ(reader.record_count(), 2u);
   const char* value = nullptr;
@@ -194,18 +195,26 @@ TEST_F(ChunkReaderTest, TheOldStateIsReadAtItsVersion) {
   ViewRegistry::Release(&view);
 }
 
-class ReadsAhead : public ChunkReaderTest {
+class ChunkReaderAheadTest : public ChunkReaderTest {
  protected:
-  ReadsAhead() : reader_(context_.get(), pool_.get()) {
+  ChunkReaderAheadTest() : reader_(context_.get(), pool_.get()) {
     EXPECT_TRUE(store_.index->views().Take(&view_).ok());
   }
-  ~ReadsAhead() override {
+  ~ChunkReaderAheadTest() override {
     reader_.GiveBack();
     ViewRegistry::Release(&view_);
   }
 
   Status ReadAt(uint64_t first_key) {
     return reader_.Read(first_key, UINT64_MAX, view_.version, kCount);
+  }
+  // Of the chunk at hand.
+  void ExpectValue(uint64_t key, uint64_t round) {
+    uint32_t entry = 0;
+    ASSERT_TRUE(reader_.Find(key, &entry));
+    const char* value = nullptr;
+    ASSERT_TRUE(reader_.Value(entry, &value).ok());
+    EXPECT_EQ(std::string(value, kValueBytes), ValueOf(key, round));
   }
   uint64_t read_bytes() const { return context_->read_bytes.load(); }
 
@@ -214,37 +223,31 @@ class ReadsAhead : public ChunkReaderTest {
   ViewRegistry::View view_;
 };
 
-TEST_F(ReadsAhead, AWalkThatReadsAheadReadsEverythingOnce) {
+TEST_F(ChunkReaderAheadTest, AWalkThatReadsAheadReadsEverythingOnce) {
   ModelVisitor visitor(store_.model);
-  uint64_t first = 0;
-  uint64_t bytes_of_next = 0;
-  do {
-    const uint64_t bytes_before = read_bytes();
-    ASSERT_TRUE(ReadAt(first).ok());
+  const uint64_t bytes_before = read_bytes();
+  ASSERT_TRUE(ReadAt(0).ok());
+  while (true) {
     EXPECT_EQ(reader_.record_count(), kCount);
     reader_.ReadAhead(kCount);
     ASSERT_TRUE(reader_.VisitAll(std::ref(visitor)).ok());
-    bytes_of_next += read_bytes() - bytes_before;
-    first = reader_.next_key();
-  } while (!reader_.complete());
+    if (reader_.complete()) break;
+    ASSERT_TRUE(reader_.TakeAhead(reader_.next_key(), UINT64_MAX, view_.version));
+  }
   EXPECT_TRUE(visitor.complete()) << visitor.count;
-  EXPECT_LE(bytes_of_next, store_.model.size() * kValueBytes) << "no value was read twice";
+  EXPECT_LE(read_bytes() - bytes_before, store_.model.size() * kValueBytes);
 }
 
-TEST_F(ReadsAhead, WhatWasReadAheadIsTheStateOfTheView) {
+TEST_F(ChunkReaderAheadTest, WhatWasReadAheadIsTheStateOfTheView) {
   ASSERT_TRUE(ReadAt(0).ok());
   reader_.ReadAhead(kCount);
   const uint64_t key = reader_.next_key() + 1;
   ASSERT_TRUE(store_.log->Append(key, ValueOf(key, 2).data()).ok());
-  ASSERT_TRUE(ReadAt(reader_.next_key()).ok());
-  uint32_t entry = 0;
-  ASSERT_TRUE(reader_.Find(key, &entry));
-  const char* value = nullptr;
-  ASSERT_TRUE(reader_.Value(entry, &value).ok());
-  EXPECT_EQ(std::string(value, kValueBytes), ValueOf(key, 1));
+  ASSERT_TRUE(reader_.TakeAhead(reader_.next_key(), UINT64_MAX, view_.version));
+  ExpectValue(key, 1);
 }
 
-TEST_F(ReadsAhead, AnotherPlaceOrViewIsReadAnew) {
+TEST_F(ChunkReaderAheadTest, ReadsAheadServeNoOtherKeyBoundOrView) {
   ASSERT_TRUE(ReadAt(0).ok());
   reader_.ReadAhead(kCount);
   const uint64_t next = reader_.next_key();
@@ -258,22 +261,19 @@ TEST_F(ReadsAhead, AnotherPlaceOrViewIsReadAnew) {
   ASSERT_TRUE(ReadAt(0).ok());
   reader_.ReadAhead(kCount);
   ASSERT_TRUE(reader_.Read(next, UINT64_MAX, later.version, kCount).ok());
-  const char* value = nullptr;
-  ASSERT_TRUE(reader_.Value(0, &value).ok());
-  EXPECT_EQ(std::string(value, kValueBytes), ValueOf(next, 2));
+  ExpectValue(next, 2);
   ViewRegistry::Release(&later);
 }
 
-TEST_F(ReadsAhead, AKeyWithinItIsFound) {
+TEST_F(ChunkReaderAheadTest, AWalkMaySkipWithinWhatWasReadAhead) {
   ASSERT_TRUE(ReadAt(0).ok());
   reader_.ReadAhead(kCount);
   const uint64_t key = reader_.next_key() + 7;
   ASSERT_TRUE(reader_.TakeAhead(key, UINT64_MAX, view_.version));
-  uint32_t entry = 0;
-  ASSERT_TRUE(reader_.Find(key, &entry));
+  ExpectValue(key, 1);
 }
 
-TEST_F(ReadsAhead, AFailedReadIsTriedAgain) {
+TEST_F(ChunkReaderAheadTest, AFailedReadIsTriedAgain) {
   ASSERT_TRUE(ReadAt(0).ok());
   {
     FailReadsOfValues failing;
@@ -286,7 +286,7 @@ TEST_F(ReadsAhead, AFailedReadIsTriedAgain) {
   EXPECT_TRUE(reader_.Value(0, &value).ok());
 }
 
-TEST_F(ReadsAhead, WithoutWindowsOrLoadersNothingIsReadAhead) {
+TEST_F(ChunkReaderAheadTest, WithoutWindowsOrLoadersNothingIsReadAhead) {
   std::vector<ChunkLoader*> loaders;
   while (ChunkLoader* const loader = pool_->TakeLoader(/*ahead=*/true)) loaders.push_back(loader);
   ASSERT_TRUE(ReadAt(0).ok());
@@ -306,7 +306,8 @@ TEST_F(ReadsAhead, WithoutWindowsOrLoadersNothingIsReadAhead) {
   pool_->GiveWindows(&only);
 }
 
-TEST_F(ReadsAhead, MemoryThatEndsFirstWaitsForReadsInFlight) {
+// A sanitizer sees reads that outlive their memory.
+TEST_F(ChunkReaderAheadTest, MemoryThatEndsFirstWaitsForReadsInFlight) {
   ASSERT_TRUE(ReadAt(0).ok());
   reader_.ReadAhead(kCount);
   pool_.reset();
@@ -314,18 +315,54 @@ TEST_F(ReadsAhead, MemoryThatEndsFirstWaitsForReadsInFlight) {
   reader_.Abandon();
 }
 
+// Lent buffers cannot be taken away, so a smaller limit waits for them.
+TEST_F(ChunkReaderTest, ReturnedBuffersAboveTheLimitGoToTheSystem) {
+  FakeMemoryShare share;
+  share.limit_bytes = kChunkBuffers * ChunkCache::kBookedBytes;
+  Coordinator coordinator(context_.get(), share.limit_bytes, &share);
+  std::vector<uint32_t> lent;
+  coordinator.Lend(6, &lent);
+  ASSERT_EQ(lent.size(), 6u);
+  EXPECT_EQ(share.wants, 0u) << "there was room";
+  EXPECT_EQ(share.booked_bytes, 6 * ChunkCache::kBookedBytes);
+  share.limit_bytes = 2 * ChunkCache::kBookedBytes;
+  coordinator.ShrinkTo(share.limit_bytes);
+  EXPECT_EQ(share.booked_bytes, 6 * ChunkCache::kBookedBytes);
+  coordinator.TakeBack(3, &lent);
+  EXPECT_EQ(lent.size(), 3u);
+  EXPECT_EQ(share.booked_bytes, 3 * ChunkCache::kBookedBytes);
+  coordinator.TakeBack(0, &lent);
+  EXPECT_EQ(share.booked_bytes, 2 * ChunkCache::kBookedBytes);
+  coordinator.Lend(4, &lent);
+  EXPECT_EQ(lent.size(), 2u);
+  EXPECT_EQ(share.wants, 1u) << "for two buffers more";
+  coordinator.TakeBack(0, &lent);
+}
+
+TEST_F(ChunkReaderTest, ReadersThatCanWaitTakeHalfOfTheWindows) {
+  WindowPool pool(context_.get(), coordinator_.get(), /*window_count=*/4);
+  std::vector<Windows> taken(4);
+  for (size_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(pool.TakeWindows(1, /*may_allocate=*/false, &taken[i]).ok());
+    EXPECT_EQ(taken[i].position_count, i < 2 ? kWindowRecords : 0U) << i;
+  }
+  ASSERT_TRUE(pool.TakeWindows(1, /*may_allocate=*/true, &taken[3]).ok());
+  EXPECT_EQ(taken[3].position_count, kWindowRecords);
+  for (Windows& each : taken) pool.GiveWindows(&each);
+}
+
 TEST_F(ChunkReaderTest, LoadersAreFewAndUsedAgain) {
   ChunkLoader* const first = pool_->TakeLoader(/*ahead=*/false);
   ASSERT_NE(first, nullptr);
   pool_->GiveLoader(first);
   EXPECT_EQ(pool_->TakeLoader(/*ahead=*/true), first);
-  uint32_t ahead_count = 1;
-  while (pool_->TakeLoader(/*ahead=*/true) != nullptr) ASSERT_LT(++ahead_count, 100u);
-  uint32_t other_count = 0;
-  while (pool_->TakeLoader(/*ahead=*/false) != nullptr) ASSERT_LT(++other_count, 100u);
-  EXPECT_GE(other_count, 1u) << "readers ahead leave some";
-  EXPECT_EQ(pool_->TakeLoader(/*ahead=*/true), nullptr);
+  uint32_t count = 1;
+  while (count < 100 && pool_->TakeLoader(/*ahead=*/true) != nullptr) ++count;
+  EXPECT_EQ(count, 4u);
+  while (count < 100 && pool_->TakeLoader(/*ahead=*/false) != nullptr) ++count;
+  EXPECT_EQ(count, 8u) << "four are left to those that must read now";
   pool_->GiveLoader(first);
+  EXPECT_EQ(pool_->TakeLoader(/*ahead=*/true), nullptr);
   EXPECT_EQ(pool_->TakeLoader(/*ahead=*/false), first);
 }
 

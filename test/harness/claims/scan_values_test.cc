@@ -112,9 +112,9 @@ TEST_F(ScanValuesTest, EveryScanOfTheStoreIsMeasured) {
   IsOk(values.FirstRecords(/*warm=*/false));
   IsOk(values.FirstRecords(/*warm=*/true));
   IsOk(values.WholeWalks());
-  IsOk(values.HotReads(100));
-  ExpectRounds({kFirstCold, kFirstWarm, kLiveScan, kSnapshotScan, kIteratorWalk, kLiveHotReads,
-                kSnapshotHotReads});
+  IsOk(values.InMemory(100));
+  ExpectRounds({kFirstCold, kFirstWarm, kLiveScan, kSnapshotScan, kIteratorWalk, kFirstWalk,
+                kSecondWalk, kLiveHotReads, kSnapshotHotReads});
 }
 
 TEST_F(ScanValuesTest, TheClaimOfReadingAheadIsTheWorstRatio) {

@@ -1,4 +1,4 @@
-#include "engine_race/scan/read_ahead.h"
+#include "engine_race/scan/reading_sizes.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace engine_race::test {
 namespace {
 
 // A walk that asks for each `step`th value. How many values its readings had.
-std::vector<uint32_t> Walk(ReadAhead* ahead, uint32_t value_count, uint32_t step = 1) {
+std::vector<uint32_t> Walk(ReadingSizes* ahead, uint32_t value_count, uint32_t step = 1) {
   std::vector<uint32_t> readings;
   ahead->BeginWalk();
   uint64_t end = 0;  // of what is at hand
@@ -25,16 +25,16 @@ std::vector<uint32_t> Walk(ReadAhead* ahead, uint32_t value_count, uint32_t step
   return readings;
 }
 
-TEST(ReadAheadTest, ALongWalkReadsEverMoreAtOnce) {
-  ReadAhead ahead;
+TEST(ReadingSizesTest, ALongWalkReadsEverMoreAtOnce) {
+  ReadingSizes ahead;
   EXPECT_EQ(Walk(&ahead, 127), (std::vector<uint32_t>{1, 2, 4, 8, 16, 32, 64}));
   const std::vector<uint32_t> readings = Walk(&ahead, 10'000);
-  EXPECT_EQ(readings.front(), WindowPool::kWindowRecords) << "the walk before may say little";
-  EXPECT_EQ(readings.back(), WindowPool::kWalkRecords);
+  EXPECT_EQ(readings.front(), kWindowRecords) << "the walk before may say little";
+  EXPECT_EQ(readings.back(), kWalkRecords);
 }
 
-TEST(ReadAheadTest, AWalkLikeTheOneBeforeNeedsOneReading) {
-  ReadAhead ahead;
+TEST(ReadingSizesTest, AWalkLikeTheOneBeforeNeedsOneReading) {
+  ReadingSizes ahead;
   Walk(&ahead, 10);
   EXPECT_EQ(Walk(&ahead, 10), std::vector<uint32_t>{10});
   EXPECT_EQ(Walk(&ahead, 1), std::vector<uint32_t>{10});
@@ -47,37 +47,36 @@ TEST(ReadAheadTest, AWalkLikeTheOneBeforeNeedsOneReading) {
   EXPECT_EQ(Walk(&ahead, 7), std::vector<uint32_t>{7});
 }
 
-TEST(ReadAheadTest, ALongWalkBeginsItsNextReadingOnceHalfWay) {
-  constexpr uint32_t kWindow = WindowPool::kWindowRecords;
-  constexpr uint32_t kWalk = WindowPool::kWalkRecords;
-  for (const auto& [count, wanted] : {std::pair(kWindow, 0U), std::pair(2 * kWindow, 4 * kWindow),
-                                      std::pair(kWalk - 1, kWalk), std::pair(kWalk, kWalk)}) {
-    ReadAhead ahead;
+TEST(ReadingSizesTest, ALongWalkBeginsItsNextReadingOnceHalfWay) {
+  for (const auto& [count, wanted] :
+       {std::pair(kWindowRecords, 0U), std::pair(2 * kWindowRecords, 4 * kWindowRecords),
+        std::pair(kWalkRecords - 1, kWalkRecords), std::pair(kWalkRecords, kWalkRecords)}) {
+    ReadingSizes ahead;
     ahead.BeginWalk();
     ahead.CountReading(count);
     for (uint32_t i = 1; i <= count; ++i) {
       ahead.CountValue();
-      EXPECT_EQ(ahead.CountToBegin(), i == count / 2 ? wanted : 0U) << count << ", " << i;
+      EXPECT_EQ(ahead.AheadCount(), i == count / 2 ? wanted : 0U) << count << ", " << i;
     }
   }
 }
 
-TEST(ReadAheadTest, AWalkThatLeavesValuesOutReadsFew) {
+TEST(ReadingSizesTest, AWalkThatLeavesValuesOutReadsFew) {
   for (const uint32_t step : {2U, 10U, 1000U}) {
-    ReadAhead ahead;
+    ReadingSizes ahead;
     uint64_t read_count = 0;
     for (const uint32_t count : Walk(&ahead, 1000, step)) read_count += count;
     EXPECT_LE(read_count, 2 * 1000U) << step;
   }
 }
 
-TEST(ReadAheadTest, AfterARefusalValuesAreReadAloneForAWhile) {
-  ReadAhead ahead;
+TEST(ReadingSizesTest, AfterARefusalValuesAreReadAloneForAWhile) {
+  ReadingSizes ahead;
   Walk(&ahead, 100);
   ahead.BeginWalk();
-  EXPECT_EQ(ahead.NextCount(), WindowPool::kWindowRecords);
+  EXPECT_EQ(ahead.NextCount(), kWindowRecords);
   ahead.CountRefusal();
-  for (uint32_t i = 0; i < WindowPool::kWindowRecords; ++i) {
+  for (uint32_t i = 0; i < kWindowRecords; ++i) {
     EXPECT_EQ(ahead.NextCount(), 1u);
     ahead.CountReading(1);
     ahead.CountValue();

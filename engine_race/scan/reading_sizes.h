@@ -1,21 +1,23 @@
 // How many values a walk of an iterator reads at once.
 //
 // A walk begins with as many as the walk before it asked for, at most 64. If it used all values of
-// a reading, the next one has twice as many, or what is left of the walk before it. If it skipped some, the next has as many as it used. A
-// released iterator keeps the count for the next user of its memory.
+// a reading, the next one has twice as many, at most 1024. It has fewer where the walk before asked
+// for no more. If the walk skipped some, the next reading has as many as it used. Half way through
+// a reading of more than 64 the next one begins. A released iterator keeps the count for the next
+// user of its memory.
 //
 // A value type.
-#ifndef ENGINE_RACE_SCAN_READ_AHEAD_H_
-#define ENGINE_RACE_SCAN_READ_AHEAD_H_
+#ifndef ENGINE_RACE_SCAN_READING_SIZES_H_
+#define ENGINE_RACE_SCAN_READING_SIZES_H_
 
 #include <algorithm>
 #include <cstdint>
 
-#include "engine_race/scan/window_pool.h"
+#include "engine_race/scan/load_plan.h"
 
 namespace engine_race {
 
-class ReadAhead {
+class ReadingSizes {
  public:
   void BeginWalk() {
     if (asked_count_ != 0) expected_count_ = asked_count_;
@@ -26,15 +28,15 @@ class ReadAhead {
     ++used_count_;
     if (alone_count_ > 0) --alone_count_;
   }
-  // For the next reading, from 1 to WindowPool::kWalkRecords.
+  // For the next reading, from 1 to kWalkRecords.
   uint32_t NextCount() const {
     if (alone_count_ > 0) return 1;
     uint64_t count = 2 * read_count_;
-    uint64_t most = WindowPool::kWalkRecords;
+    uint64_t most = kWalkRecords;
     if (read_count_ == 0) {
       // The walk before may have been another kind of walk.
       count = expected_count_;
-      most = WindowPool::kWindowRecords;
+      most = kWindowRecords;
     } else if (used_count_ < read_count_) {
       count = used_count_;
     } else if (asked_count_ < expected_count_) {
@@ -42,11 +44,11 @@ class ReadAhead {
     }
     return static_cast<uint32_t>(std::clamp<uint64_t>(count, 1, most));
   }
-  // How many values a reading would have that begins now, beside those at hand; 0: none does. After
-  // each CountValue.
-  uint32_t CountToBegin() const {
-    if (read_count_ <= WindowPool::kWindowRecords || used_count_ != read_count_ / 2) return 0;
-    return static_cast<uint32_t>(std::min<uint64_t>(2 * read_count_, WindowPool::kWalkRecords));
+  // How many values to begin to read ahead now. To be called after each CountValue: it is not 0
+  // once in each reading of more than kWindowRecords.
+  uint32_t AheadCount() const {
+    if (read_count_ <= kWindowRecords || used_count_ != read_count_ / 2) return 0;
+    return static_cast<uint32_t>(std::min<uint64_t>(2 * read_count_, kWalkRecords));
   }
   void CountReading(uint32_t value_count) {
     read_count_ = value_count;
@@ -55,7 +57,7 @@ class ReadAhead {
   // There was no memory for a reading of several values: the next ones are read alone.
   void CountRefusal() {
     CountReading(1);
-    alone_count_ = WindowPool::kWindowRecords;
+    alone_count_ = kWindowRecords;
   }
 
  private:
@@ -69,4 +71,4 @@ class ReadAhead {
 
 }  // namespace engine_race
 
-#endif  // ENGINE_RACE_SCAN_READ_AHEAD_H_
+#endif  // ENGINE_RACE_SCAN_READING_SIZES_H_
