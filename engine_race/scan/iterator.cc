@@ -72,8 +72,8 @@ Status Iterator::RefreshKeepPosition(const Snapshot& snapshot) {
 void Iterator::ReleaseImpl() noexcept {
   stand_ = {};
   Impl* const impl = std::exchange(impl_, nullptr);
-  // A forked child only forgets the iterator. Its view, its windows and its loader are the parent's,
-  // and another thread may have held their locks at the fork.
+  // A forked child only forgets the iterator. View, windows and loader are the parent's, and
+  // another thread may have held their locks at the fork.
   if (impl->is_inherited()) return;
   if (impl->End()) {
     impl->pool()->Give(impl);
