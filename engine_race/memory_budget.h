@@ -4,9 +4,9 @@
 // Everything else comes first. The index, and staging beyond its usual places, are counted as of
 // now. The other parts can neither be refused nor taken back, so they are counted at their most.
 // Usual staging, where it is mapped, is counted as if every bucket were written to. The workers,
-// and the windows of short scans, are counted whole. A twentieth of the budget
-// is kept for the rest: stacks, bounce buffers and the allocator. It also covers growth of the
-// index while others give memory back for it.
+// and the windows of short scans, are counted whole. A twentieth of the budget is kept for the
+// rest: stacks, bounce buffers and the allocator. It also covers growth of the index while others
+// give memory back for it.
 //
 // Thread safety: const calls from any thread, also beside SetIndex.
 #ifndef ENGINE_RACE_MEMORY_BUDGET_H_

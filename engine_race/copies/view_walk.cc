@@ -23,7 +23,7 @@ namespace {
 constexpr uint32_t kThreads = 8;
 constexpr uint64_t kMinBatchRecords = 64;
 constexpr uint64_t kMaxBatchRecords = 2048;
-// The others are for gaps that reads take along.
+// One for its value, and room for gaps that reads take along.
 constexpr uint32_t kPositionsPerRecord = 2;
 // Values in memory, of all threads together.
 constexpr uint64_t kMaxMemoryBytes = uint64_t{64} << 20;

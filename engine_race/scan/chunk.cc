@@ -174,8 +174,13 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
       return;
     }
   }
-  if (verify_ && !VerifyValue(context, bucket, entries[entry], Value(entry)).ok())
-    position = kCorruptPosition;
+  if (!verify_) return;
+  const ValueRef ref = entries[entry].ref;
+  const Status status =
+      context.log.VerifyValue(bucket, ref.slot(), ref.value_checksum(), Value(entry));
+  if (status.ok()) return;
+  position = kCorruptPosition;
+  Log(context.options.log, LogLevel::kError, status.message());
 }
 
 void Chunk::NoteReuse(const ScanContext& context) {

@@ -85,7 +85,7 @@ class ChunkLoader {
   std::deque<Backlog> backlog_;
   uint64_t backlog_reads_ = 0;
   uint64_t bytes_in_flight_ = 0;
-  std::vector<bool> touched_;  // of `fresh`, a word for each kTouchBytes
+  std::vector<bool> touched_;  // one for each kTouchBytes of `fresh`
   Clock::time_point last_time_;
   Clock::duration touch_time_{};
   Clock::duration busy_time_{};

@@ -36,9 +36,7 @@ void ChunkReader::GiveBack() {
   DropAhead();
   Clear();
   // After Abandon the pool is gone, and no window is held.
-  for (Reading& reading : readings_) {
-    if (!reading.windows.buffers.empty()) pool_->GiveWindows(&reading.windows);
-  }
+  if (!at_hand_->windows.buffers.empty()) pool_->GiveWindows(&at_hand_->windows);
 }
 
 void ChunkReader::Abandon() {

@@ -80,11 +80,6 @@ inline void VisitRecord(uint64_t key, const char* value, const RecordFn& visit) 
   visit(std::string_view(key_bytes, kKeyBytes), std::string_view(value, kValueBytes));
 }
 
-// Compares the value of `entry` with its checksum, when options ask for it. kCorruption goes to the
-// log as well, naming file, bucket and slot.
-Status VerifyValue(const ScanContext& context, uint32_t bucket, const IndexEntry& entry,
-                   const char* value);
-
 }  // namespace engine_race
 
 #endif  // ENGINE_RACE_SCAN_SCAN_CONTEXT_H_
