@@ -11,9 +11,8 @@ Status Store::Verify(const Options& options, const std::string& dir, VerifyRepor
                      const BadRecordFn& on_bad, const ProgressFn& on_progress) {
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
-  const Status verified = Guarded([&] {
-    return VerifyStore(dir, report, on_bad, options.paths, options.key_range, on_progress);
-  });
+  const Status verified =
+      Guarded([&] { return VerifyStore(dir, report, on_bad, options, on_progress); });
   if (!verified.ok()) {
     Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());
   }

@@ -126,4 +126,17 @@ Status ValidateOptions(const Options& options) {
   return CheckRange("build_thread_count", options.build_thread_count, 0, kMaxBuildThreadCount);
 }
 
+Options WithoutWriting(Options options) {
+  if (!options.read_only) return options;
+  options.create_if_missing = false;
+  options.index_close_bytes = 0;
+  options.index_sync_bytes = 0;
+  options.index_idle_ms = 0;
+  options.reclaim = Reclaim::kOff;
+  options.stats_interval_ms = 0;
+  options.sync_mode = SyncMode::kNone;
+  options.sync_on_close = false;
+  return options;
+}
+
 }  // namespace engine_race

@@ -132,7 +132,7 @@ Status WritePieces(const Options& options, BucketLog* log, EnsureIndexFn ensure_
   ViewRegistry::View view;
   ENGINE_RACE_RETURN_IF_ERROR(index->views().Take(&view));
   const Snapshot pinned(view);
-  ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
+  if (!options.read_only) ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
   format::BackupManifest& manifest = identity->manifest;
   PieceTotals totals;
   const auto make_sink = [&](std::unique_ptr<ViewSink>* sink) {
@@ -152,9 +152,10 @@ Status WritePieces(const Options& options, BucketLog* log, EnsureIndexFn ensure_
 }
 
 // Notes the backup, whose records are synced, before it is whole. A full disk may have no room for
-// a note: later backups then cannot go on from this one.
+// a note: later backups then cannot go on from this one. Nor can they where the store is only read.
 Status NoteIn(BucketLog* log, const Options& options, const std::string& dir,
               const format::BackupManifest& manifest) {
+  if (options.read_only) return Status::Ok();
   Status noted = log->NoteBackup(manifest.backup_id, manifest.parent_id);
   if (noted.code() != Code::kFull) return noted;
   Log(options.log, LogLevel::kWarning,

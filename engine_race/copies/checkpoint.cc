@@ -75,7 +75,7 @@ Status CloneRecords(const Options& options, BucketLog* log, StoreFiles* to, bool
   ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
   ENGINE_RACE_RETURN_IF_ERROR(
       CloneLogs(log->files(), record_counts, std::move(tables), options.file_mode, to));
-  return log->CheckWritable();
+  return log->CheckLasting();
 }
 
 }  // namespace
@@ -84,9 +84,12 @@ Status MakeCheckpoint(const Options& options, BucketLog* log, EnsureIndexFn ensu
                       const std::string& dir, const CheckpointOptions& how) {
   Options made = WithGeometryOf(log->geometry(), options);
   made.paths.clear();
+  made.read_only = false;
+  // Shared logs must hold all records, and a store that is only read may have some staged.
+  const bool clones = how.reflink && !options.read_only;
   return MakeReplaceableStore(made, dir, [&](StoreFiles* to) {
     bool cloned = false;
-    if (how.reflink) ENGINE_RACE_RETURN_IF_ERROR(CloneRecords(options, log, to, &cloned));
+    if (clones) ENGINE_RACE_RETURN_IF_ERROR(CloneRecords(options, log, to, &cloned));
     return cloned ? Status::Ok() : CopyRecords(options, *log, ensure_index, how.on_progress, to);
   });
 }

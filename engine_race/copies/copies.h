@@ -71,12 +71,10 @@ Status CopyStore(const Options& options, const std::string& from, const std::str
 // all their checks and yet say something else than the logs are bad.
 //
 // Several threads call `on_bad`, one at a time and not beside `on_progress`. Both may be empty. Ok,
-// kCorruption when something is bad, or why the store could not be read. For `paths` and
-// `key_range` see OpenStoreFilesToRead.
+// kCorruption when something is bad, or why the store could not be read. For the options see
+// OpenStoreFilesToRead.
 Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
-                   const std::vector<std::string>& paths = {},
-                   const std::optional<KeyRange>& key_range = std::nullopt,
-                   const ProgressFn& on_progress = {});
+                   const Options& options = {}, const ProgressFn& on_progress = {});
 
 }  // namespace engine_race
 

@@ -44,8 +44,11 @@ Status SyncDevices(const SlotFiles& slots) {
 
 Status CopyStore(const Options& options, const std::string& from, const std::string& to,
                  VerifyReport* report, const BadRecordFn& on_bad, const ProgressFn& on_progress) {
+  // Its paths are for the copy.
+  Options read = options;
+  read.paths.clear();
   StoreFiles source;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(from, &source, {}, options.key_range));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(from, &source, read));
   const Options copied = WithGeometryOf(source.identity.geometry, options);
   ENGINE_RACE_RETURN_IF_ERROR(ValidateOptions(copied));
   return MakeFilledStore(copied, to, [&](StoreFiles* copy) {

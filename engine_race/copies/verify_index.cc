@@ -209,8 +209,7 @@ void Comparison::AddBad(uint32_t bucket, uint64_t slot, const char* what) {
 }  // namespace
 
 Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& tell,
-                   const std::vector<std::string>& paths, const std::optional<KeyRange>& key_range,
-                   const ProgressFn& tell_progress) {
+                   const Options& options, const ProgressFn& tell_progress) {
   // Threads find bad records in the logs and in the index; the caller hears of one at a time.
   std::mutex tell_mutex;
   ProgressFn on_progress;
@@ -228,7 +227,7 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
     };
   }
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, paths, key_range));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, options));
   ENGINE_RACE_RETURN_IF_ERROR(CheckRootFile(files));
   IndexFiles index;
   index.on_bad = on_bad;

@@ -163,7 +163,8 @@ Status BucketGrowth::MakeRoomInPaged(const Bucket& bucket, size_t index, uint32_
   if (capacity < limit && !memory_is_gone) return GrowDelta(bucket, index, limit);
   // An empty one gives nothing to merge.
   if (bucket.row.part(index).delta.count() == 0) return GrowDelta(bucket, index, capacity * 2);
-  const bool keeper_is_late = capacity >= kLateFactor * limit || memory_is_gone;
+  const bool keeper_is_late =
+      paging->may_write() && (capacity >= kLateFactor * limit || memory_is_gone);
   if (keeper_is_late && !bucket.is_claimed && paging->writer_merges().try_acquire()) {
     const Status merged = Guarded([&] { return bucket.index->MergeOne(index); });
     paging->writer_merges().release();

@@ -64,8 +64,9 @@ Status Index::Build(BucketLog* log, const Options& options, std::unique_ptr<Inde
 Status Index::MakePaging(std::function<uint64_t()> limit) {
   BucketLog& log = *impl_->log;
   std::unique_ptr<l1::ExtentStore> store;
-  ENGINE_RACE_RETURN_IF_ERROR(l1::ExtentStore::Open(
-      log.directory_fd(), log.store_id(), impl_->options.file_mode, /*writable=*/true, &store));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      l1::ExtentStore::Open(log.directory_fd(), log.store_id(), impl_->options.file_mode,
+                            /*writable=*/!impl_->options.read_only, &store));
   if (!limit) limit = [] { return kAutoIndexMemoryBytes; };
   impl_->paging =
       std::make_unique<Paging>(impl_->frames, std::move(store), std::move(limit),

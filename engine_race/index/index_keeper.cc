@@ -212,7 +212,7 @@ bool IndexKeeper::Merge(uint32_t bucket, uint32_t min_records) {
   Status status;
   const auto merge = [&](BucketIndex& index) {
     ENGINE_RACE_RETURN_IF_ERROR(index.MergeFlat(/*only_crossed=*/true, locked));
-    return index.MergePaged(min_records, &image_, locked);
+    return paging_.may_write() ? index.MergePaged(min_records, &image_, locked) : Status::Ok();
   };
   const bool is_claimed = WithClaimed(bucket, merge, &status);
   Report(status);

@@ -221,7 +221,7 @@ Status OpenIndexRoot(BuildContext* context, Paging* paging, l1::IndexRoot* root)
     Log(context->options().log, LogLevel::kWarning,
         "the index is built from the key logs: " + status.ToString());
     // Its extents are about to be overwritten.
-    status = l1::RemoveIndexRoot(log.directory_fd());
+    status = paging->may_write() ? l1::RemoveIndexRoot(log.directory_fd()) : Status::Ok();
     if (!status.ok()) Log(context->options().log, LogLevel::kWarning, status.ToString());
   }
   return paging->store().Reserve({});

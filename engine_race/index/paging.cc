@@ -17,6 +17,7 @@ void PagedRunDeleter::operator()(PagedRun* run) const noexcept {
 
 Status Paging::Write(const SortedRun& flat, const FrameSlots& frames, uint64_t births,
                      l1::ExtentImage* image, PagedRunPtr* run) {
+  if (!may_write()) return Status::NotSupported("the store is open for reading only");
   l1::ExtentId id;
   const Status written = WriteRun(flat, frames, store_.get(), image, &id);
   faults_.NoteWrite(written);
@@ -63,7 +64,7 @@ Status Paging::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t 
 uint64_t Paging::FlatLimit() const { return std::min(limit_(), max_flat_bytes_); }
 
 bool Paging::HasLargeDeltas() const {
-  if (has_flat_runs()) return false;
+  if (!may_write() || has_flat_runs()) return false;
   const uint64_t bytes = part_bytes_.bytes();
   // Relaxed: a hint.
   const uint64_t merged = merged_bytes_.load(std::memory_order_relaxed);
@@ -97,6 +98,7 @@ void Paging::Discard(std::unique_ptr<PagedRun> run) noexcept {
 }
 
 void Paging::FreeUnlessNamed(const l1::ExtentId& id) noexcept {
+  if (!may_write()) return;
   {
     const std::lock_guard lock(mutex_);
     if (is_committing_ || is_in_doubt_ || IsNamed(id)) {

@@ -54,6 +54,8 @@ class Paging {
   l1::ExtentStore& store() { return *store_; }
   l1::Limbo& limbo() { return limbo_; }  // of runs
   PagingFaults& faults() { return faults_; }
+  // False in a store that is open for reading only. Runs that are on disk already may be paged.
+  bool may_write() const { return store_->writable(); }
 
   // Memory.
 
@@ -67,7 +69,9 @@ class Paging {
   // index at its limit would be paged and made flat again and again.
   bool MayFlatten() const { return FlatBytes() + FlatBytes() / 8 <= FlatLimit(); }
   // Whether there is something to be paged now.
-  bool HasRunsToPage() const { return MustPage() && has_flat_runs() && !faults_.is_pausing(); }
+  bool HasRunsToPage() const {
+    return may_write() && MustPage() && has_flat_runs() && !faults_.is_pausing();
+  }
   // When work is to be tried again that failed or that a rest puts off; nothing: there is none.
   std::optional<PagingFaults::Clock::time_point> NextTry() const;
   // Ok unless extents cannot be written and the index takes half as much again as it may: kFull.
@@ -100,7 +104,7 @@ class Paging {
   // Extents.
 
   // Writes a run to an extent and makes a run for that. `births`: see Part. kOutOfMemory, and what
-  // the store's Write says.
+  // the store's Write says. kNotSupported unless may_write().
   Status Write(const SortedRun& flat, const FrameSlots& frames, uint64_t births,
                l1::ExtentImage* image, PagedRunPtr* run);
   // Writes the runs of parts that no bucket has yet, unless the index fits its memory with them and

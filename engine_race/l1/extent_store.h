@@ -37,6 +37,8 @@ class ExtentStore {
   static Status Open(int dir_fd, uint64_t store_id, mode_t file_mode, bool writable,
                      std::unique_ptr<ExtentStore>* store);
 
+  bool writable() const { return writable_; }
+
   // To be called once, before Write, Locate and ReadBlocks, with all extents that the root names,
   // or none. A writable store then gives back the space of all other extents in the files. The
   // root obeys all that IndexRoot promises. A failure reserves nothing, and may be followed by a

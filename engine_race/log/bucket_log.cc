@@ -31,18 +31,25 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
 Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
                              numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log) {
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFiles(options, dir, &files, placement->memory()));
+  ENGINE_RACE_RETURN_IF_ERROR(options.read_only
+                                  ? OpenStoreFilesToRead(dir, &files, options)
+                                  : OpenStoreFiles(options, dir, &files, placement->memory()));
   std::vector<dev_t> devices;
   ENGINE_RACE_RETURN_IF_ERROR(DevicesOf(files, &devices));
   placement->PlaceThreads(devices, options.log);
   std::unique_ptr<BucketLog> opened(new BucketLog(options, std::move(files), *placement));
   const PolicyScope scope(placement->memory());
+  Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
+  if (options.read_only) {
+    ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
+    *log = std::move(opened);
+    return Status::Ok();
+  }
   opened->context_.staging.Start(options.staging_mode, MemoryLimit(), options.log,
                                  placement->memory());
   SpaceReserve& reserve = opened->context_.reserve;
   reserve.Adopt();
   ENGINE_RACE_RETURN_IF_ERROR(opened->writer_.Init());
-  Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
   opened->mover_.AdoptMoves();
   // Not before: on a full disk it would take what the recovery needs.
@@ -91,8 +98,9 @@ Status BucketLog::FlushRows() {
   return writer_.FlushRows();
 }
 
-Status BucketLog::CheckWritable() const {
-  return context_.latch.latched() ? context_.latch.status() : Status::Ok();
+Status BucketLog::CheckLasting() const {
+  const bool has_failed = context_.latch.latched() && !context_.options.read_only;
+  return has_failed ? context_.latch.status() : Status::Ok();
 }
 
 bool BucketLog::HasNoted(uint64_t backup_id) const {

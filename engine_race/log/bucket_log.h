@@ -51,7 +51,9 @@ namespace engine_race {
 
 class BucketLog {
  public:
-  // Opens the store in `dir`, made when missing, recovers it and holds its lock.
+  // Opens the store in `dir`, made when missing, recovers it and holds its lock. With
+  // Options::read_only it changes nothing, and a store that needs a recovery is kIncomplete. The
+  // options are those of WithoutWriting then.
   static Status Open(const Options& options, const std::string& dir,
                      std::unique_ptr<BucketLog>* log);
   // Partial groups stay staged; the next opening goes on with them. Syncs first when the options
@@ -148,8 +150,9 @@ class BucketLog {
   }
 
   // Ok, or the failure that has ended writing. A record that was copied may never be durable then.
-  // So a copy of the open store asks once its view or cut is taken, and before it is finished.
-  Status CheckWritable() const;
+  // So a copy of the open store asks once its view or cut is taken, and before it is finished. Ok
+  // in a store that is open for reading only: it has no records but those that it was opened with.
+  Status CheckLasting() const;
 
   // Whether the store has noted that backup: see NoteBackup.
   bool HasNoted(uint64_t backup_id) const;

@@ -23,7 +23,7 @@ constexpr size_t kOwnerBytes = 128;
 std::string HolderOf(const io::File& file) {
   bool by_writer = false;
   if (!sys::HasExclusiveLock(file.fd(), &by_writer).ok()) return "its lock is held";
-  if (!by_writer) return "it is being read, by a verification or a copy";
+  if (!by_writer) return "it is being read, by a read-only opening, a verification or a copy";
   std::string text(kOwnerBytes, '\0');
   size_t read_bytes = 0;
   if (!file.ReadSome(text.data(), text.size(), 0, &read_bytes).ok()) return "its lock is held";

@@ -13,7 +13,7 @@ LogContext::LogContext(const Options& the_options, StoreFiles the_files,
       reserve(files, options),
       staging(files),
       buckets(files.identity.geometry.bucket_count),
-      latch(options.log),
+      latch(options.log, options.read_only),
       group_writes(options.latency_stats),
       flushes(options.latency_stats) {
   for (Bucket& bucket : buckets) bucket.table = SlotTable(geometry());

@@ -186,6 +186,20 @@ void CutRows(uint64_t cut, uint64_t synced_watermark, SlotTable* table) {
   }
 }
 
+Status FindAllReadable(const StoreFiles& files, const Staging& staging,
+                       const JournalReplay& journal, const std::vector<uint32_t>& buckets,
+                       const std::vector<BucketState>& states, bool* readable) {
+  std::atomic<bool> all_readable{true};
+  Status looked = ForEachBucket(buckets, [&](uint32_t index) {
+    bool found = false;
+    Status read = IsReadable(files, staging, journal, index, states[index], &found);
+    if (!found) all_readable.store(false);
+    return read;
+  });
+  *readable = all_readable.load();
+  return looked;
+}
+
 Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* states,
                           bool* readable) {
   *readable = false;
@@ -199,15 +213,9 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
   if (repaired.ok()) return SettleTails(page_cache_id, doubtful, cuts, states);
   // A full disk: the user makes room before anything is written.
   if (repaired.code() == Code::kFull) return repaired;
-  std::atomic<bool> all_readable{true};
-  const Status looked = ForEachBucket(doubtful, [&](uint32_t index) {
-    bool found = false;
-    Status read =
-        IsReadable(context_.files, context_.staging, journal_, index, (*states)[index], &found);
-    if (!found) all_readable.store(false);
-    return read;
-  });
-  *readable = looked.ok() && all_readable.load();
+  const Status looked =
+      FindAllReadable(context_.files, context_.staging, journal_, doubtful, *states, readable);
+  *readable = looked.ok() && *readable;
   return repaired;
 }
 

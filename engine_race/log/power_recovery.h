@@ -33,6 +33,12 @@ Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* tabl
 // last synced record keeps its run, even if it holds nothing: the counts on disk need it.
 void CutRows(uint64_t cut, uint64_t synced_watermark, SlotTable* table);
 
+// *readable: of each of `buckets`, every record past the synced ones is where readers look for it,
+// and the journal holds none besides. An error is one of reading.
+Status FindAllReadable(const StoreFiles& files, const Staging& staging,
+                       const JournalReplay& journal, const std::vector<uint32_t>& buckets,
+                       const std::vector<BucketState>& states, bool* readable);
+
 class PowerRecovery {
  public:
   // Works on all three, which outlive it. The context's buckets are not looked at.

@@ -55,6 +55,7 @@ Status Recovery::KeepLostSegments(const std::vector<BucketState>& states, bool t
   if (!lost && !slots.has_damage() && std::none_of(states.begin(), states.end(), is_damaged)) {
     return Status::Ok();
   }
+  if (context_.options.read_only) return Status::Ok();
   const Status kept = context_.reserve.Write([&] { return slots.KeepLost(); });
   if (kept.code() != Code::kFull) return kept;
   Log(context_.options.log, LogLevel::kWarning,
@@ -83,7 +84,11 @@ Status Recovery::Run() {
   const bool only_readable = doubt == nullptr && looked.code() == Code::kIOError;
   if (!looked.ok() && !only_readable) return looked;
   if (only_readable) context_.latch.Latch(looked);
-  if (doubt != nullptr) ENGINE_RACE_RETURN_IF_ERROR(RecoverInDoubt(doubt, journal, &states));
+  if (doubt != nullptr) {
+    ENGINE_RACE_RETURN_IF_ERROR(context_.options.read_only
+                                    ? AdoptReadable(doubt, journal, &states)
+                                    : RecoverInDoubt(doubt, journal, &states));
+  }
   // Rows that were freed may be taken again once that is durable. A record below a synced watermark
   // counts as durable, so the slot of what it supersedes may be freed. But a Sync that was killed
   // may have stored that watermark and not flushed it.
@@ -107,6 +112,7 @@ Status Recovery::Run() {
 Status Recovery::RedoBatches(std::vector<BucketState>* states) {
   MovedCounts moved;
   ENGINE_RACE_RETURN_IF_ERROR(RedoIntents(context_.files, states, &moved));
+  if (context_.options.read_only) return Status::Ok();
   // The counts of a large batch are durable before they are relied on. Without the intent a loss of
   // power between them would tear it.
   const bool has_large = !moved.logged.empty();
@@ -154,6 +160,32 @@ Status Recovery::CheckStagingToWrite(const char** doubt) {
   });
   if (all_verify.load()) return verified;
   *doubt = "staging lacks what the counts promise";
+  return Status::Ok();
+}
+
+// Takes the counts for the truth if readers find all that they promise past the synced watermarks.
+// The index on disk covers none but these records, or it shows that counts or rows were lost.
+Status Recovery::AdoptReadable(const char* doubt, const JournalReplay& journal,
+                               std::vector<BucketState>* states) {
+  std::vector<uint32_t> doubtful;
+  for (uint32_t index = 0; index < states->size(); ++index) {
+    if (!(*states)[index].damaged) doubtful.push_back(index);
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
+    BucketState& state = (*states)[index];
+    ENGINE_RACE_RETURN_IF_ERROR(SettleMovedRows(context_.files, index, &state.table));
+    if (state.table.has_rows()) CutRows(state.record_count, state.synced_watermark, &state.table);
+    return Status::Ok();
+  }));
+  bool readable = false;
+  const char* lost = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      FindAllReadable(context_.files, context_.staging, journal, doubtful, *states, &readable));
+  ENGINE_RACE_RETURN_IF_ERROR(CompareWithCoverage(context_.files, *states, &lost));
+  if (!readable || lost != nullptr) {
+    return Status(Code::kIncomplete, std::string("the store needs a recovery: ") + doubt);
+  }
+  for (uint32_t index = 0; index < states->size(); ++index) AdoptState(index, (*states)[index]);
   return Status::Ok();
 }
 

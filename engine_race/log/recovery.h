@@ -8,6 +8,9 @@
 // Staging is verified before it is written to a log. Page caches get lost in ways that no id shows.
 // Staging is then old or empty, while the log may hold the records.
 //
+// A store that is open for reading only is not changed. It opens if readers find all that its
+// counts promise. Committed batches and moved rows are then settled in memory alone.
+//
 // Thread safety: none; runs before any other thread knows the log. Changes the context's buckets
 // and files, and latches it where the store can only be read.
 #ifndef ENGINE_RACE_LOG_RECOVERY_H_
@@ -32,13 +35,16 @@ class Recovery {
       : context_(*context), writer_(*writer), groups_(*groups) {}
 
   // Fills the context's buckets. Ok also when the store can only be read: then the latch says why.
-  // An error leaves nothing to open: the next opening begins anew.
+  // An error leaves nothing to open: the next opening begins anew. kIncomplete: with
+  // Options::read_only, and the store must be opened for writing first.
   Status Run();
 
  private:
   Status KeepLostSegments(const std::vector<BucketState>& states, bool trusted);
   Status RedoBatches(std::vector<BucketState>* states);
   Status CheckStagingToWrite(const char** doubt);
+  Status AdoptReadable(const char* doubt, const JournalReplay& journal,
+                       std::vector<BucketState>* states);
   Status RecoverInDoubt(const char* doubt, const JournalReplay& journal,
                         std::vector<BucketState>* states);
   void AdoptState(uint32_t bucket, const BucketState& state);

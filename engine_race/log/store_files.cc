@@ -231,14 +231,9 @@ Status DevicesOf(const StoreFiles& files, std::vector<dev_t>* devices) {
   return Status::Ok();
 }
 
-Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,
-                            const std::vector<std::string>& paths,
-                            const std::optional<KeyRange>& key_range) {
+Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files, const Options& options) {
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/false, &files->directory));
   ENGINE_RACE_RETURN_IF_ERROR(LockToRead(files));
-  Options options;
-  options.paths = paths;
-  options.key_range = key_range;
   bool moved = false;
   return OpenExisting(options, io::Access::kRead, files, &moved);
 }

@@ -8,7 +8,6 @@
 #include <sys/types.h>
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,11 +69,9 @@ Status VisitProbeFiles(const StoreFiles& files,
 Status DevicesOf(const StoreFiles& files, std::vector<dev_t>* devices);
 
 // Locks `dir` against writers and opens what is there for reading alone, changing nothing.
-// kNotFound when there is no store. `paths` may say where its paths have moved to, and `key_range`
-// what its keys must be.
-Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files,
-                            const std::vector<std::string>& paths = {},
-                            const std::optional<KeyRange>& key_range = std::nullopt);
+// kNotFound when there is no store. Of the options, `paths` may say where its paths have moved to,
+// `key_range` what its keys must be, and `log` is told of damage.
+Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files, const Options& options = {});
 
 }  // namespace engine_race
 

@@ -7,6 +7,11 @@
 
 namespace engine_race {
 
+WriteLatch::WriteLatch(const LogFn& log, bool read_only) : log_(log), latched_(read_only) {
+  if (!read_only) return;
+  status_ = Status::InvalidArgument("the store is open for reading only: Options::read_only");
+}
+
 void WriteLatch::LatchIfLasting(const Status& failure) noexcept {
   if (!CanBeTriedAgain(failure)) Latch(failure);
 }

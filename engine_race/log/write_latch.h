@@ -1,5 +1,6 @@
 // The failure that ends all writing to a store until it is opened again.
 //
+// A store that is open for reading alone is latched from the beginning, by kInvalidArgument.
 // A failed write to a log leaves in doubt what the device holds, so nothing more is written then.
 // A full disk and refused memory do not latch: the staged records stay, and the next write tries
 // again.
@@ -19,7 +20,7 @@ namespace engine_race {
 class WriteLatch {
  public:
   // Keeps a reference to `log`, which is told of the first and of every later failure.
-  explicit WriteLatch(const LogFn& log) : log_(log) {}
+  explicit WriteLatch(const LogFn& log, bool read_only = false);
   WriteLatch(const WriteLatch&) = delete;
   WriteLatch& operator=(const WriteLatch&) = delete;
 
@@ -28,6 +29,7 @@ class WriteLatch {
     return latched_.load(std::memory_order_acquire);
   }
   // The status of a write while latched: kIOError, naming the first failure if memory allowed it.
+  // kInvalidArgument where the store is open for reading alone.
   Status status() const;
 
   void Latch(const Status& failure) noexcept;

@@ -51,8 +51,10 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint64
 
 Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths,
                    const std::vector<uint64_t>& counts) {
+  Options options;
+  options.paths = paths;
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, paths));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, options));
   const uint64_t seed_id = files.identity.seed_id();
   const uint32_t page_cache_id = PageCacheId(files);
   std::vector<format::BucketCounts> lines(counts.size());

@@ -100,7 +100,7 @@ class VerifyIndexTest : public PagedIndexFixture {
   Status Verify(VerifyReport* report) {
     bad_.clear();
     const BadRecordFn on_bad = [this](const BadRecord& bad) { bad_.push_back(bad.what); };
-    return VerifyStore(dir_.path(), report, on_bad, {}, std::nullopt);
+    return VerifyStore(dir_.path(), report, on_bad);
   }
   void ExpectBad(const std::vector<std::string>& wanted) {
     VerifyReport report;

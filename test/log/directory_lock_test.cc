@@ -91,7 +91,7 @@ TEST_F(DirectoryLockTest, TheRefusedOneIsToldThatOthersReadIt) {
   MakeFile();
   DirectoryLock lock;
   ASSERT_TRUE(Read(&lock).ok());
-  EXPECT_EQ(WhoHasIt(), "it is being read, by a verification or a copy");
+  EXPECT_EQ(WhoHasIt(), "it is being read, by a read-only opening, a verification or a copy");
 }
 
 // The text may be anything: only the lock keeps others out.

@@ -135,7 +135,7 @@ TEST_F(ValuePathsTest, AMissingValueFileIsNamedWithItsPath) {
 TEST_F(ValuePathsTest, MovedPathsAreWrittenIntoTheManifest) {
   fs::rename(dir_.Join("b"), dir_.Join("moved"));
   VerifyReport report;
-  EXPECT_TRUE(VerifyStore(dir_.Join("store"), &report, {}, Given({"a", "moved"}).paths).ok());
+  EXPECT_TRUE(VerifyStore(dir_.Join("store"), &report, {}, Given({"a", "moved"})).ok());
   EXPECT_EQ(ManifestPaths(), Given({"a", "b"}).paths) << "opened for reading";
   ASSERT_TRUE(Open(Given({"a", "moved"})).ok());
   EXPECT_EQ(ManifestPaths(), Given({"a", "moved"}).paths);
