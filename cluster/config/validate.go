@@ -266,6 +266,7 @@ func (c *Config) checkRanges() []error {
 func ownOptions() map[string]string {
 	return map[string]string{
 		"key_range":           "each store has the range of its shard",
+		"read_only":           "a node writes what it is sent",
 		"create_if_missing":   "a store that is lost must not begin anew as an empty one",
 		"paths":               "stores of several shards cannot share them",
 		"create_among_files":  "stores lie in directories of their own",

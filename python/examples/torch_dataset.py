@@ -1,23 +1,17 @@
 """The rows of a store as a PyTorch data set that gathers a batch in one call.
 
-One process at a time can have a store open. So a loader has no worker, or one that lives as long
-as the loader:
-
-    DataLoader(Rows(path, ids), batch_size=4096)
-    DataLoader(Rows(path, ids), batch_size=4096, num_workers=1, persistent_workers=True)
-
-Each process that reads a row opens the store, because a store may not be used across a fork or
-pickled. In the second line that is the worker, and no other process may have the store open. So a
-program that has looked at rows closes the store before it starts the worker:
+Each process that reads a row opens the store for reading only, because a store may not be used
+across a fork. So a loader may have any number of workers, forked or spawned, and the program may
+have looked at rows before. Meanwhile no process may have the store open for writing:
 
     data = Rows(path, ids)
     print(data[0].mean())
-    data.store.close()
-    for batch in DataLoader(data, batch_size=4096, num_workers=1, persistent_workers=True):
+    for batch in DataLoader(data, batch_size=4096, num_workers=2, persistent_workers=True):
         ...
 
-One call keeps all reads of a batch in flight, so that more workers would not read faster. To gather
-batches ahead without a worker, gather them in a thread: the call releases the interpreter's lock.
+One call keeps all reads of a batch in flight, so that more workers hardly read faster. Each worker
+has an index and a memory budget of its own. To gather batches ahead without a worker, gather them
+in a thread: the call releases the interpreter's lock.
 
 A sampler of batches keeps each batch one tensor, of shape (n, 1024), and no row is copied again:
 
@@ -41,7 +35,7 @@ class Rows(torch.utils.data.Dataset):
 
     def __getitem__(self, at):  # an index, or a list of them
         if self.store is None or self.store.closed:  # as it is in a worker that is forked
-            self.store = engine_race.open(self.path, **self.options)
+            self.store = engine_race.open(self.path, mode="r", **self.options)
         ids, shape = numpy.ravel(self.ids[at]), (*numpy.shape(at), 1024)
         return torch.from_numpy(self.store.read_many(ids, dtype=numpy.float32, shape=shape))
 

@@ -53,6 +53,7 @@ class OpenOptions(TypedDict, total=False):
     verify_checksums: _Flag
     latency_stats: _Flag
     stats_interval_ms: _Number
+    read_only: _Flag
     create_if_missing: _Flag
     create_among_files: _Flag
     numa: Optional[str]

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import (TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, SupportsIndex,
+from typing import (TYPE_CHECKING, Any, Dict, List, Literal, Mapping, NamedTuple, Optional, SupportsIndex,
                     Tuple, Type, TypeVar, Union, overload)
 
 from . import _async_reads
@@ -52,13 +52,17 @@ class Store(AwaitedReader):
     `close` waits for calls that are running, and closes the store's snapshots and iterators. A
     signal handler may close a store that its thread is using: that call ends first.
 
-    A store is pickled as its path and options. Loading it opens the store, which must be there, and
-    which nobody may have open then.
+    A store is pickled as its path and options. Loading it opens the store, which must be there. One
+    that is open for writing must be closed by then. One of mode "r" is opened beside it.
     """
 
-    def __init__(self, path: Union[str, bytes, os.PathLike[str]],
+    def __init__(self, path: Union[str, bytes, os.PathLike[str]], mode: Literal["r", "rw"] = "rw",
                  **options: Unpack[OpenOptions]) -> None:
         directory = c_text(path, "the path")
+        if mode not in ("r", "rw"):
+            raise ValueError(f'the mode is "r" or "rw", not {mode!r}')
+        if mode == "r":
+            options["read_only"] = True
         self._path = os.path.abspath(os.fsdecode(directory))
         made = new_options(options)
         self._options = from_anywhere(options)
@@ -368,13 +372,17 @@ def _open_again(kind: Type[Store], path: str, options: Mapping[str, Any]) -> Sto
     return kind(path, **taken)
 
 
-def open(path: Union[str, bytes, os.PathLike[str]], **options: Unpack[OpenOptions]) -> Store:
+def open(path: Union[str, bytes, os.PathLike[str]], mode: Literal["r", "rw"] = "rw",
+         **options: Unpack[OpenOptions]) -> Store:
     """Opens the store in a directory, which is made when missing.
+
+    Any number of processes may have a store open with mode="r", the option `read_only`, while none
+    has it open with "rw". It must be there, and nothing is written to it.
 
     Options are text, numbers or booleans: memory_budget_bytes="2g". `paths` is a list of paths.
     None stands for the default.
     """
-    return Store(path, **options)
+    return Store(path, mode, **options)
 
 
 add_options(open)
