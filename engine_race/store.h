@@ -43,9 +43,9 @@ class Store {
   // names that process as far as known. kNotSupported for another format version or an impossible
   // geometry, kCorruption for a damaged or foreign manifest. kInvalidArgument for options out of
   // their range, and for a key_range that is not the store's. A new store that would lie among
-  // other files is kInvalidArgument, too: see Options::create_among_files. With Options::read_only a
-  // store that needs a recovery is opened for writing and closed first. kIncomplete where that
-  // fails; then nothing was changed, or a part of a recovery that the next opening goes on with.
+  // other files is kInvalidArgument, too: see Options::create_among_files. With Options::read_only
+  // a store that needs a recovery is opened for writing and closed first; kIncomplete if that
+  // fails.
   static Status Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
   // Waits for reads that were started, and writes the index: see Options::index_close_bytes.
   ~Store();

@@ -63,6 +63,10 @@ Status Paging::PageFresh(std::span<const std::unique_ptr<Part>> parts, uint64_t 
 
 uint64_t Paging::FlatLimit() const { return std::min(limit_(), max_flat_bytes_); }
 
+bool Paging::HasRunsToPage() const {
+  return may_write() && MustPage() && has_flat_runs() && !faults_.is_pausing();
+}
+
 bool Paging::HasLargeDeltas() const {
   if (!may_write() || has_flat_runs()) return false;
   const uint64_t bytes = part_bytes_.bytes();

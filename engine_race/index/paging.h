@@ -54,8 +54,7 @@ class Paging {
   l1::ExtentStore& store() { return *store_; }
   l1::Limbo& limbo() { return limbo_; }  // of runs
   PagingFaults& faults() { return faults_; }
-  // False in a store that is open for reading only. Runs that are on disk already may be paged.
-  bool may_write() const { return store_->writable(); }
+  bool may_write() const { return store_->writable(); }  // false: the store is read_only
 
   // Memory.
 
@@ -69,9 +68,7 @@ class Paging {
   // index at its limit would be paged and made flat again and again.
   bool MayFlatten() const { return FlatBytes() + FlatBytes() / 8 <= FlatLimit(); }
   // Whether there is something to be paged now.
-  bool HasRunsToPage() const {
-    return may_write() && MustPage() && has_flat_runs() && !faults_.is_pausing();
-  }
+  bool HasRunsToPage() const;
   // When work is to be tried again that failed or that a rest puts off; nothing: there is none.
   std::optional<PagingFaults::Clock::time_point> NextTry() const;
   // Ok unless extents cannot be written and the index takes half as much again as it may: kFull.
@@ -161,7 +158,6 @@ class Paging {
  private:
   static constexpr size_t kMaxRequests = 4096;
   static constexpr ptrdiff_t kWriterMerges = 4;
-  // The memory of a flat record.
   static constexpr uint64_t kFlatBytesPerRecord = SortedRun::kBytesPerRecord;
   uint64_t FlatLimit() const;
   // The memory of the index if every run were flat.

@@ -2,6 +2,7 @@
 import gc
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -187,3 +188,50 @@ def test_a_call_releases_the_interpreter(store):
         libc.sem_post(semaphore)
     thread.join()
     assert codes == [0]
+
+
+READER = """
+import sys
+
+import engine_race
+
+with engine_race.open(sys.argv[1], mode="r") as store:
+    print(store[1] == store.read_many([1])[0].tobytes(), flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_processes_read_beside_each_other(path):
+    pytest.importorskip("numpy")
+    with engine_race.open(path, **SMALL) as store:
+        store[1] = value_of(1)
+    readers = [subprocess.Popen([sys.executable, "-c", READER, str(path)], text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+               for _ in range(2)]
+    assert [reader.stdout.readline() for reader in readers] == ["True\n", "True\n"]
+    with engine_race.open(path, mode="r") as store:
+        again = pickle.loads(pickle.dumps(store))
+        assert again[1] == store[1] == value_of(1)
+        again.close()
+        for call in (lambda: store.put(1, value_of(2)), lambda: store.delete(1), store.sync,
+                     store.compact):
+            with pytest.raises(engine_race.InvalidArgumentError, match="read_only"):
+                call()
+        with pytest.raises(engine_race.StoreIOError, match="open elsewhere"):
+            engine_race.open(path)
+    for reader in readers:
+        reader.communicate("\n")
+        assert reader.returncode == 0
+    with engine_race.open(path, mode="rw") as store:
+        assert store[1] == value_of(1)
+        with pytest.raises(engine_race.StoreIOError, match="open elsewhere"):
+            engine_race.open(path, mode="r")
+
+
+def test_a_mode_is_r_or_rw(path):
+    with pytest.raises(ValueError, match="mode"):
+        engine_race.open(path, mode="w")
+    with pytest.raises(engine_race.MissingStoreError):
+        engine_race.open(path, mode="r")
+    assert not path.exists()

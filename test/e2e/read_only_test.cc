@@ -1,144 +1,21 @@
 // Stores that are open for reading only: by several processes, on mounts and in files that may not
-// be written to, and after a crash. Nothing of such a store changes.
+// be written to. Nothing of such a store changes.
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <string_view>
 #include <vector>
 
-#include "test/e2e/copied_disks.h"
-#include "test/e2e/engine_fixture.h"
-#include "test/e2e/store_image.h"
-#include "test/log/page_cache_test_util.h"
+#include "test/e2e/read_only_fixture.h"
 
 namespace engine_race::test {
 namespace {
-
-constexpr int kMayNotMount = 100;
-
-Options ReadOnly() {
-  Options options;
-  options.read_only = true;
-  return options;
-}
-
-// The bytes, sizes, space and times of everything in a directory, and those of the directory.
-struct Fingerprint {
-  explicit Fingerprint(const std::string& dir) : image(StoreImage::Load(dir)) {
-    Add(dir);
-    for (const auto& entry : std::filesystem::directory_iterator(dir)) Add(entry.path());
-  }
-  void Add(const std::string& path) {
-    struct stat info = {};
-    EXPECT_EQ(::lstat(path.c_str(), &info), 0) << path;
-    stats[path] = {info.st_size,
-                   info.st_blocks,
-                   info.st_mtim.tv_sec,
-                   info.st_mtim.tv_nsec,
-                   info.st_ctim.tv_sec,
-                   info.st_ctim.tv_nsec,
-                   static_cast<int64_t>(info.st_ino)};
-  }
-  bool operator==(const Fingerprint&) const = default;
-
-  StoreImage image;
-  std::map<std::string, std::array<int64_t, 7>> stats;
-};
-
-class ReadOnlyTest : public ::testing::Test {
- protected:
-  // Segments, rows that were freed and filled again, deletions, a large batch, staged records and
-  // an index on disk.
-  void Make() {
-    Options options = TinyOptions();
-    // An index on disk, of buckets that are too small to be saved otherwise.
-    options.index_memory_bytes = 0;
-    const auto store = OpenStore(store_, options);
-    ASSERT_NE(store, nullptr);
-    for (uint64_t end = 700; end <= 2800; end += 700) {
-      Change(store.get(), end - 700, end, &contents_);
-      ASSERT_TRUE(store->Compact().ok());
-    }
-    WriteBatch batch;
-    for (uint64_t i = 0; i < 600; ++i) {
-      const uint64_t key = NthKey(10000 + i);
-      ASSERT_TRUE(batch.Put(KeyOf(key), ValueOf(key, 3)).ok());
-      contents_[key] = 3;
-    }
-    ASSERT_TRUE(store->Write(batch).ok());
-    std::string value;
-    ASSERT_TRUE(store->Read(KeyOf(NthKey(10000)), &value).ok());
-    Change(store.get(), 2800, 2807, &contents_);
-  }
-
-  // 0 when the store holds what it must, by every call that reads.
-  int Reads(const Options& options) const {
-    std::unique_ptr<Store> store;
-    const Status opened = Store::Open(AsRun(options), store_, &store);
-    if (!opened.ok()) {
-      std::fprintf(stderr, "%s\n", opened.ToString().c_str());
-      return 1;
-    }
-    return ReadsAll(store.get());
-  }
-  int ReadsAll(Store* store) const {
-    KeyVersions found;
-    const auto add = [&found](std::string_view key, std::string_view value) {
-      const uint64_t number = DecodeKey(key.data());
-      uint64_t version = 0;
-      if (ParseValue(number, value, &version)) found[number] = version;
-    };
-    if (!store->Range("", "", add).ok() || found != contents_) return 2;
-    std::vector<std::string> texts;
-    for (const auto& [key, version] : contents_) texts.push_back(KeyOf(key));
-    std::vector<std::string_view> keys(texts.begin(), texts.end());
-    std::vector<std::string> values(keys.size());
-    std::vector<Status> statuses(keys.size());
-    if (!store->MultiRead(keys, values, statuses).ok()) return 3;
-    Snapshot snapshot;
-    if (!store->GetSnapshot(&snapshot).ok()) return 4;
-    Iterator iterator;
-    if (!store->NewIterator({}, &iterator).ok()) return 5;
-    iterator.SeekToFirst();
-    std::string value;
-    for (size_t i = 0; i < keys.size(); ++i, iterator.Next()) {
-      if (!statuses[i].ok() || !iterator.Valid() || iterator.key() != keys[i]) return 6;
-      if (iterator.value() != values[i]) return 7;
-      if (!store->Read(keys[i], &value).ok() || value != values[i]) return 8;
-      if (!store->Read(snapshot, keys[i], &value).ok() || value != values[i]) return 9;
-    }
-    return store->Stats().record_count >= contents_.size() ? 0 : 10;
-  }
-
-  // With the directory mounted read-only, in a child.
-  int OnReadOnlyMount(const std::function<int()>& run) const {
-    return InChild([&] {
-      // Mounts of the child's own, gone with it.
-      const char* const dir = store_.c_str();
-      if (::unshare(CLONE_NEWNS) != 0 ||
-          ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-          ::mount(dir, dir, nullptr, MS_BIND, nullptr) != 0 ||
-          ::mount(nullptr, dir, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) != 0) {
-        return kMayNotMount;
-      }
-      return run();
-    });
-  }
-
-  uint64_t StoreId() const { return IdentityOf(store_).store_id; }
-
-  TempDir dir_;
-  const std::string store_ = dir_.Join("store");
-  KeyVersions contents_;
-};
 
 TEST_F(ReadOnlyTest, ReadsEverythingAndChangesNothing) {
   Make();
@@ -309,122 +186,6 @@ TEST_F(ReadOnlyTest, FilesThatMayOnlyBeRead) {
             0);
   EXPECT_TRUE(Fingerprint(store_) == before);
   ASSERT_EQ(::chmod(store_.c_str(), 0755), 0);
-}
-
-// Killed with staged records and groups on their way: readers find all of it as it is.
-TEST_F(ReadOnlyTest, AKilledWriterNeedsNoRecovery) {
-  for (const SyncMode mode : {SyncMode::kNone, SyncMode::kGroup}) {
-    std::filesystem::remove_all(store_);
-    contents_.clear();
-    Options options = TinyOptions();
-    options.sync_mode = mode;
-    options.journal_bytes = kMinJournalBytes;
-    ASSERT_EQ(InChild([&] {
-                KeyVersions ignored;
-                const auto store = OpenStore(store_, options);
-                Change(store.get(), 0, 1000, &ignored);
-                WriteBatch batch;
-                for (uint64_t i = 0; i < 5; ++i) {
-                  const uint64_t key = NthKey(20000 + i);
-                  if (!batch.Put(KeyOf(key), ValueOf(key, 2)).ok()) return 1;
-                }
-                if (!store->Write(batch).ok()) return 2;
-                return ::kill(::getpid(), SIGKILL);
-              }),
-              -1 - SIGKILL);
-    for (uint64_t i = 0; i < 1000; ++i) {
-      const uint64_t key = NthKey(i % 701);
-      if (i % 11 == 7) {
-        contents_.erase(key);
-      } else {
-        contents_[key] = i + 1;
-      }
-    }
-    for (uint64_t i = 0; i < 5; ++i) contents_[NthKey(20000 + i)] = 2;
-    const Fingerprint before(store_);
-    EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
-    EXPECT_TRUE(Fingerprint(store_) == before);
-  }
-}
-
-// After a restart that lost nothing, readers verify what was not synced, and change nothing.
-TEST_F(ReadOnlyTest, ARestartThatLostNothing) {
-  Make();
-  Restart(store_, StoreId());
-  const Fingerprint before(store_);
-  EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
-  EXPECT_TRUE(Fingerprint(store_) == before);
-}
-
-// A power loss took staged records: the opening recovers the store as a writer does.
-TEST_F(ReadOnlyTest, RecoversFirst) {
-  Make();
-  LosePower(store_, StoreId());
-  const StoreImage lost = StoreImage::Load(store_);
-  const auto contents_after = [&] {
-    lost.WriteTo(store_);
-    return ContentsOf(store_);
-  };
-  const KeyVersions recovered = contents_after();
-  ASSERT_NE(recovered, contents_);
-  contents_ = recovered;
-  lost.WriteTo(store_);
-  EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
-  const Fingerprint before(store_);
-  EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
-  EXPECT_TRUE(Fingerprint(store_) == before) << "it is recovered once";
-}
-
-// Several at once: each of them reads, whichever of them recovers.
-TEST_F(ReadOnlyTest, RecoversFirstForAll) {
-  Make();
-  LosePower(store_, StoreId());
-  const StoreImage lost = StoreImage::Load(store_);
-  contents_ = ContentsOf(store_);
-  lost.WriteTo(store_);
-  std::array<int, 2> go{};
-  ASSERT_EQ(::pipe(go.data()), 0);
-  // One reader holds the store back from recovery until all others want it.
-  std::vector<pid_t> readers;
-  for (int i = 0; i < 3; ++i) {
-    const pid_t reader = ::fork();
-    if (reader != 0) {
-      readers.push_back(reader);
-      continue;
-    }
-    char byte = 0;
-    if (::read(go[0], &byte, 1) != 1) ::syscall(SYS_exit_group, 20);
-    std::unique_ptr<Store> store;
-    Status opened;
-    // The one that recovers keeps others out meanwhile.
-    do {
-      opened = Store::Open(AsRun(ReadOnly()), store_, &store);
-    } while (opened.error() == EAGAIN);
-    ::syscall(SYS_exit_group, opened.ok() ? ReadsAll(store.get()) : 21);
-  }
-  EXPECT_EQ(::write(go[1], "123", 3), 3);
-  for (const pid_t reader : readers) {
-    int status = -1;
-    ASSERT_EQ(::waitpid(reader, &status, 0), reader);
-    EXPECT_EQ(status, 0);
-  }
-  ::close(go[0]);
-  ::close(go[1]);
-}
-
-TEST_F(ReadOnlyTest, ARecoveryThatMayNotWriteIsRefused) {
-  Make();
-  LosePower(store_, StoreId());
-  const Fingerprint before(store_);
-  const int read = OnReadOnlyMount([&] {
-    std::unique_ptr<Store> store;
-    const Status opened = Store::Open(ReadOnly(), store_, &store);
-    if (opened.code() != Code::kIncomplete) return 1;
-    return opened.message().find("needs a recovery") != std::string::npos ? 0 : 2;
-  });
-  if (read == kMayNotMount) GTEST_SKIP() << "mounting needs root";
-  EXPECT_EQ(read, 0);
-  EXPECT_TRUE(Fingerprint(store_) == before);
 }
 
 }  // namespace

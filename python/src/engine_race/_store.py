@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import (TYPE_CHECKING, Any, Dict, List, Literal, Mapping, NamedTuple, Optional, SupportsIndex,
-                    Tuple, Type, TypeVar, Union, overload)
+from typing import (TYPE_CHECKING, Any, Dict, List, Literal, Mapping, NamedTuple, Optional,
+                    SupportsIndex, Tuple, Type, TypeVar, Union, overload)
 
 from . import _async_reads
 from ._awaited import AwaitedReader

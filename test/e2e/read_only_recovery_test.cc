@@ -1,0 +1,140 @@
+// Stores that are opened for reading only after a kill or a power loss: what needs no recovery is
+// read as it is, what needs one is recovered first or refused.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "test/e2e/read_only_fixture.h"
+#include "test/log/page_cache_test_util.h"
+
+namespace engine_race::test {
+namespace {
+
+using ReadOnlyRecoveryTest = ReadOnlyTest;
+
+// Killed with staged records and groups on their way: readers find all of it as it is.
+TEST_F(ReadOnlyRecoveryTest, AKilledWriterNeedsNoRecovery) {
+  for (const SyncMode mode : {SyncMode::kNone, SyncMode::kGroup}) {
+    std::filesystem::remove_all(store_);
+    contents_.clear();
+    Options options = TinyOptions();
+    options.sync_mode = mode;
+    options.journal_bytes = kMinJournalBytes;
+    ASSERT_EQ(InChild([&] {
+                KeyVersions ignored;
+                const auto store = OpenStore(store_, options);
+                Change(store.get(), 0, 1000, &ignored);
+                WriteBatch batch;
+                for (uint64_t i = 0; i < 5; ++i) {
+                  const uint64_t key = NthKey(20000 + i);
+                  if (!batch.Put(KeyOf(key), ValueOf(key, 2)).ok()) return 1;
+                }
+                if (!store->Write(batch).ok()) return 2;
+                return ::kill(::getpid(), SIGKILL);
+              }),
+              -1 - SIGKILL);
+    for (uint64_t i = 0; i < 1000; ++i) {
+      const uint64_t key = NthKey(i % 701);
+      if (i % 11 == 7) {
+        contents_.erase(key);
+      } else {
+        contents_[key] = i + 1;
+      }
+    }
+    for (uint64_t i = 0; i < 5; ++i) contents_[NthKey(20000 + i)] = 2;
+    const Fingerprint before(store_);
+    EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
+    EXPECT_TRUE(Fingerprint(store_) == before);
+  }
+}
+
+// After a restart that lost nothing, readers verify what was not synced, and change nothing.
+TEST_F(ReadOnlyRecoveryTest, ARestartThatLostNothing) {
+  Make();
+  Restart(store_, StoreId());
+  const Fingerprint before(store_);
+  EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
+  EXPECT_TRUE(Fingerprint(store_) == before);
+}
+
+// A power loss took staged records: the opening recovers the store as a writer does.
+TEST_F(ReadOnlyRecoveryTest, RecoversFirst) {
+  Make();
+  LosePower(store_, StoreId());
+  const StoreImage lost = StoreImage::Load(store_);
+  const auto contents_after = [&] {
+    lost.WriteTo(store_);
+    return ContentsOf(store_);
+  };
+  const KeyVersions recovered = contents_after();
+  ASSERT_NE(recovered, contents_);
+  contents_ = recovered;
+  lost.WriteTo(store_);
+  EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
+  const Fingerprint before(store_);
+  EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
+  EXPECT_TRUE(Fingerprint(store_) == before) << "it is recovered once";
+}
+
+// Several at once: each of them reads, whichever of them recovers.
+TEST_F(ReadOnlyRecoveryTest, RecoversFirstForAll) {
+  Make();
+  LosePower(store_, StoreId());
+  const StoreImage lost = StoreImage::Load(store_);
+  contents_ = ContentsOf(store_);
+  lost.WriteTo(store_);
+  std::array<int, 2> go{};
+  ASSERT_EQ(::pipe(go.data()), 0);
+  // One reader holds the store back from recovery until all others want it.
+  std::vector<pid_t> readers;
+  for (int i = 0; i < 3; ++i) {
+    const pid_t reader = ::fork();
+    if (reader != 0) {
+      readers.push_back(reader);
+      continue;
+    }
+    char byte = 0;
+    if (::read(go[0], &byte, 1) != 1) ::syscall(SYS_exit_group, 20);
+    std::unique_ptr<Store> store;
+    Status opened;
+    // The one that recovers keeps others out meanwhile.
+    do {
+      opened = Store::Open(AsRun(ReadOnly()), store_, &store);
+    } while (opened.error() == EAGAIN);
+    ::syscall(SYS_exit_group, opened.ok() ? ReadsAll(store.get()) : 21);
+  }
+  EXPECT_EQ(::write(go[1], "123", 3), 3);
+  for (const pid_t reader : readers) {
+    int status = -1;
+    ASSERT_EQ(::waitpid(reader, &status, 0), reader);
+    EXPECT_EQ(status, 0);
+  }
+  ::close(go[0]);
+  ::close(go[1]);
+}
+
+TEST_F(ReadOnlyRecoveryTest, ARecoveryThatMayNotWriteIsRefused) {
+  Make();
+  LosePower(store_, StoreId());
+  const Fingerprint before(store_);
+  const int read = OnReadOnlyMount([&] {
+    std::unique_ptr<Store> store;
+    const Status opened = Store::Open(ReadOnly(), store_, &store);
+    if (opened.code() != Code::kIncomplete) return 1;
+    return opened.message().find("needs a recovery") != std::string::npos ? 0 : 2;
+  });
+  if (read == kMayNotMount) GTEST_SKIP() << "mounting needs root";
+  EXPECT_EQ(read, 0);
+  EXPECT_TRUE(Fingerprint(store_) == before);
+}
+
+}  // namespace
+}  // namespace engine_race::test
