@@ -842,6 +842,33 @@ static void case_space(void) {
   engine_race_options_destroy(options);
 }
 
+static void case_reading_only(void) {
+  engine_race_options* options = small_options();
+  engine_race_store* store = NULL;
+  engine_race_store* other = NULL;
+  const uint64_t keys[2] = {key_of(1), key_of(2)};
+  unsigned char value[ENGINE_RACE_VALUE_BYTES];
+  unsigned char values[2 * ENGINE_RACE_VALUE_BYTES] = {0};
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_OK);
+  write_all(store, 1);
+  CHECK(engine_race_options_set(options, "read_only", "true") == ENGINE_RACE_OK);
+  CHECK(engine_race_open(directory, options, &other) == ENGINE_RACE_IO_ERROR);
+  CHECK(engine_race_close(store) == ENGINE_RACE_OK);
+  CHECK(engine_race_open(directory, options, &store) == ENGINE_RACE_OK);
+  CHECK(engine_race_open(directory, options, &other) == ENGINE_RACE_OK);
+  CHECK(engine_race_read(store, key_of(3), value) == ENGINE_RACE_OK && has(value, 3, 1));
+  CHECK(engine_race_read(other, key_of(3), value) == ENGINE_RACE_OK && has(value, 3, 1));
+  CHECK(engine_race_write(store, key_of(3), value) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(strstr(engine_race_error_message(), "read_only") != NULL);
+  CHECK(engine_race_delete(store, key_of(3)) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_write_many(store, 2, keys, values, NULL) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_sync(store) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_compact(store) == ENGINE_RACE_INVALID_ARGUMENT);
+  CHECK(engine_race_close(store) == ENGINE_RACE_OK);
+  CHECK(engine_race_close(other) == ENGINE_RACE_OK);
+  engine_race_options_destroy(options);
+}
+
 int main(void) {
   char base[] = "/tmp/engine_race_c_XXXXXX";
   if (!make_base(base)) return 1;
@@ -861,6 +888,7 @@ int main(void) {
   run("closed stores", case_closed_stores);
   run("checkpoints and backups", case_checkpoints_and_backups);
   run("space that is given back", case_space);
+  run("reading only", case_reading_only);
   rmdir(base);
   return failed_checks != 0;
 }
