@@ -131,6 +131,6 @@ def test_the_programs_of_the_docs_run(world, tmp_path, at):
         for name in needs_more(code):
             pytest.importorskip(name)
     code = code.replace('"/tmp/', f'"{tmp_path}/').replace('"/mnt/', f'"{tmp_path}/mnt/')
-    if "verify(" in code:
+    if "verify(" in code or 'mode="r"' in code:
         engine_race.open(tmp_path / "my-store", **SMALL).close()
     exec(compile(code, f"snippet {at} of {GUIDE.name}", "exec"), world)

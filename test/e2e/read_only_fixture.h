@@ -81,9 +81,10 @@ class ReadOnlyTest : public ::testing::Test {
   }
 
   // 0 when the store holds what it must, by every call that reads.
-  int Reads(const Options& options) const {
+  int Reads(const Options& options) const { return ReadsIn(store_, options); }
+  int ReadsIn(const std::string& dir, const Options& options) const {
     std::unique_ptr<Store> store;
-    const Status opened = Store::Open(AsRun(options), store_, &store);
+    const Status opened = Store::Open(AsRun(options), dir, &store);
     if (!opened.ok()) {
       std::fprintf(stderr, "%s\n", opened.ToString().c_str());
       return 1;
