@@ -12,7 +12,6 @@
 #include "harness/bench/timeline.h"
 #include "harness/measure/progress.h"
 #include "harness/measure/timed.h"
-#include "harness/system/child_process.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

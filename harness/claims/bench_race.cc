@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"

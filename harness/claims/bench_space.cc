@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "engine_race/base/key.h"
 #include "engine_race/store.h"
 #include "harness/claims/bench.h"
 #include "harness/claims/benches.h"

@@ -22,13 +22,6 @@
 
 namespace engine_race::harness {
 
-using engine_race::BucketLog;
-using engine_race::Index;
-using engine_race::Options;
-using engine_race::Region;
-using engine_race::Status;
-namespace format = engine_race::format;
-
 namespace {
 
 // The 12 bytes a key that the baselines sort and search.
@@ -48,7 +41,7 @@ static_assert(sizeof(PackedEntry) == 12);
 Status WarmMemory(size_t bytes) {
   Region region;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(bytes, true, &region));
-  for (size_t i = 0; i < region.size(); i += engine_race::kIoAlignment) region.data()[i] = 1;
+  for (size_t i = 0; i < region.size(); i += kIoAlignment) region.data()[i] = 1;
   return Status::Ok();
 }
 
@@ -146,21 +139,20 @@ class IndexArrays {
   Status TimeBuckets(const char* figure, const MakeWorker& make_worker) {
     std::atomic<uint32_t> next{0};
     const uint64_t began_ns = NowNs();
-    ENGINE_RACE_RETURN_IF_ERROR(
-        engine_race::RunParallel("build", options_.build_thread_count, [&](uint32_t) {
-          auto work = make_worker();
-          for (uint32_t b = next++; b < bucket_count_; b = next++) {
-            if (!work(b)) return Status::Corruption("a bucket could not be built");
-          }
-          return Status::Ok();
-        }));
+    ENGINE_RACE_RETURN_IF_ERROR(RunParallel("build", options_.build_thread_count, [&](uint32_t) {
+      auto work = make_worker();
+      for (uint32_t b = next++; b < bucket_count_; b = next++) {
+        if (!work(b)) return Status::Corruption("a bucket could not be built");
+      }
+      return Status::Ok();
+    }));
     if (figure != nullptr) rounds_.Note(figure, SecondsSince(began_ns));
     return Status::Ok();
   }
 
   // Copies the entries of every bucket into fresh memory and sorts them.
   Status SortPacked(const char* figure, bool huge_pages, Region* packed) {
-    ENGINE_RACE_RETURN_IF_ERROR(WarmMemory(key_count_ * engine_race::SortedRun::kBytesPerRecord));
+    ENGINE_RACE_RETURN_IF_ERROR(WarmMemory(key_count_ * SortedRun::kBytesPerRecord));
     ENGINE_RACE_RETURN_IF_ERROR(
         Region::Allocate(key_count_ * sizeof(PackedEntry), huge_pages, packed));
     return TimeBuckets(figure, [&] {
@@ -177,11 +169,11 @@ class IndexArrays {
   Status BuildParts(const char* figure) {
     constexpr size_t kSlabBytes = size_t{64} << 20;
     struct Builder {
-      engine_race::SlabAllocator slabs{kSlabBytes};
-      engine_race::PartBuilder parts{&slabs};
+      SlabAllocator slabs{kSlabBytes};
+      PartBuilder parts{&slabs};
     };
-    std::vector<engine_race::BuiltParts> built(bucket_count_);
-    ENGINE_RACE_RETURN_IF_ERROR(WarmMemory(key_count_ * engine_race::SortedRun::kBytesPerRecord));
+    std::vector<BuiltParts> built(bucket_count_);
+    ENGINE_RACE_RETURN_IF_ERROR(WarmMemory(key_count_ * SortedRun::kBytesPerRecord));
     ENGINE_RACE_RETURN_IF_ERROR(TimeBuckets(figure, [&] {
       return [&, builder = std::make_unique<Builder>()](uint32_t b) {
         engine_race::RawBucket raw;
@@ -193,7 +185,7 @@ class IndexArrays {
     }));
     uint64_t keys = 0;
     uint64_t memory_bytes = 0;
-    for (const engine_race::BuiltParts& each : built) {
+    for (const BuiltParts& each : built) {
       for (const auto& part : each.parts) {
         keys += part->run.count();
         memory_bytes += part->memory_bytes();
@@ -216,7 +208,7 @@ class IndexArrays {
 
   Status FindKeys(const Index& index, uint64_t* slot_sum) const {
     for (const uint64_t key : drawn_) {
-      engine_race::ValueRef ref;
+      ValueRef ref;
       if (!index.Find(key, &ref).ok()) return Status::Corruption("a key was not found");
       *slot_sum += ref.slot();
     }

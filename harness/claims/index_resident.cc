@@ -13,7 +13,6 @@
 #include "harness/claims/index_bench.h"
 #include "harness/data/mix.h"
 #include "harness/lab/flat_index.h"
-#include "harness/lab/index_finds.h"
 #include "harness/load/fill_keys.h"
 #include "harness/system/process_stats.h"
 

@@ -11,7 +11,6 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"

@@ -12,7 +12,6 @@
 #include "harness/data/value_maker.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/store_basics.h"
-#include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {

@@ -4,7 +4,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <utility>
 
 #include "engine_race/base/key.h"
 #include "harness/data/mix.h"
@@ -14,15 +13,6 @@
 #include "harness/system/process_stats.h"
 
 namespace engine_race::harness {
-
-using engine_race::DecodeKey;
-using engine_race::Iterator;
-using engine_race::IteratorOptions;
-using engine_race::KeyBytes;
-using engine_race::Options;
-using engine_race::Snapshot;
-using engine_race::Status;
-using engine_race::Store;
 
 namespace {
 
@@ -315,7 +305,7 @@ Status ScanValues::Whole(const char* name, const Walk& walk) {
   return Status::Ok();
 }
 
-Status ScanValues::WalkIterator(const engine_race::VisitFn& visit) {
+Status ScanValues::WalkIterator(const VisitFn& visit) {
   Iterator iterator;
   ENGINE_RACE_RETURN_IF_ERROR(store_->NewIterator({}, &iterator));
   for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {

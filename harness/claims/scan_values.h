@@ -56,26 +56,24 @@ class ScanValues {
   ScanValues(const ScanValuesShape& shape, ClaimRounds* rounds);
 
   // Writes the store and closes it; must come first.
-  engine_race::Status Prepare();
+  Status Prepare();
 
   // Short ranges beside RocksDB, with all values in memory, and from the device. RocksDB keeps its
   // values in blob files; with values in its tables there are figures besides. *settings gets the
   // settings of both.
-  engine_race::Status CompareWarm(const MakeRocksRecordsFn& make, nlohmann::json* settings);
-  engine_race::Status CompareCold(const MakeRocksRecordsFn& make, nlohmann::json* settings);
+  Status CompareWarm(const MakeRocksRecordsFn& make, nlohmann::json* settings);
+  Status CompareCold(const MakeRocksRecordsFn& make, nlohmann::json* settings);
   // The time until an open range has its first record.
-  engine_race::Status FirstRecords(bool warm);
+  Status FirstRecords(bool warm);
   // Iterators that take few or many records, by how many values are read at once.
-  engine_race::Status Prefetches();
+  Status Prefetches();
   // Whole walks: live, at a snapshot, by an iterator.
-  engine_race::Status WholeWalks();
+  Status WholeWalks();
   // Walks twice by an iterator. Then reads a few keys, live or at a snapshot; each kind warms an
   // opening of its own.
-  engine_race::Status InMemory(uint64_t key_count);
+  Status InMemory(uint64_t key_count);
 
  private:
-  using Status = engine_race::Status;
-
   struct Opponents {
     std::unique_ptr<RocksRecords> blobs;
     std::unique_ptr<RocksRecords> tables;
@@ -92,7 +90,7 @@ class ScanValues {
   template <typename Walk>
   Status Walks(const std::string& name, uint64_t length, double seconds, const Walk& walk);
   Status RangeOnce(uint64_t place);
-  Status IterateOnce(engine_race::Iterator* iterator, uint64_t place, uint64_t length) const;
+  Status IterateOnce(Iterator* iterator, uint64_t place, uint64_t length) const;
   Status CursorOnce(KvCursor* cursor, uint64_t place) const;
   Status FirstRecord(double* us);
   // One iterator for all walks, or one for each.
@@ -100,7 +98,7 @@ class ScanValues {
   Status IsRight(uint64_t place, std::string_view key, std::string_view value) const;
   Status RepeatedWalks();
   Status HotReads(uint64_t key_count);
-  Status WalkIterator(const engine_race::VisitFn& visit);
+  Status WalkIterator(const VisitFn& visit);
   // Walks the open store once, and notes its MB/s as `name`.
   template <typename Walk>
   Status Whole(const char* name, const Walk& walk);
@@ -108,10 +106,10 @@ class ScanValues {
   const ScanValuesShape shape_;
   ClaimRounds& rounds_;
   const StoreShape store_shape_;
-  const engine_race::Options options_;
+  const Options options_;
   const ValueMaker values_;
   std::vector<uint64_t> keys_;  // in order
-  std::unique_ptr<engine_race::Store> store_;
+  std::unique_ptr<Store> store_;
   uint64_t drawn_ = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "harness/compare/process.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>

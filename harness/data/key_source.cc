@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine_race/base/key.h"
 #include "engine_race/base/named_options.h"
 
 namespace engine_race::harness {

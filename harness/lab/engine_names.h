@@ -25,7 +25,6 @@ using l1::BlockOwner;
 using l1::EpochManager;
 using l1::FrameInfo;
 using l1::FrameKind;
-using l1::FrameOwner;
 using l1::FramePool;
 using l1::GuessRank;
 using l1::kNoFrame;

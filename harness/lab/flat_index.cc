@@ -1,23 +1,20 @@
 #include "harness/lab/flat_index.h"
 
+#include <algorithm>
 #include <array>
 #include <shared_mutex>
 #include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/lower_bound.h"
+#include "engine_race/log/format.h"
+#include "harness/load/fill_keys.h"
 
 namespace engine_race::lab {
-namespace {
 
-using engine_race::CellMap;
-using engine_race::IndexEntry;
-using engine_race::kScanKeyCount;
-using engine_race::RefWord;
-using engine_race::RunView;
-using engine_race::RunWindow;
-using engine_race::Status;
-using engine_race::ValueRef;
+using l1::EpochManager;
+
+namespace {
 
 constexpr size_t kSlabBytes = size_t{64} << 20;
 
@@ -26,7 +23,7 @@ constexpr auto kStillValid = [] { return true; };
 
 }  // namespace
 
-FlatIndex::FlatIndex(const engine_race::Geometry& geometry)
+FlatIndex::FlatIndex(const Geometry& geometry)
     : geometry_(geometry), buckets_(geometry.bucket_count), slabs_(kSlabBytes) {}
 
 Status FlatIndex::MakeRun(std::span<const IndexEntry> entries, Run* run) {
@@ -63,13 +60,13 @@ const FlatIndex::Run& FlatIndex::RunOf(uint64_t key) const {
   const Bucket& bucket = buckets_[geometry_.BucketOf(key)];
   if (bucket.more.empty()) return bucket.first;
   const std::vector<uint64_t>& firsts = bucket.more_first_keys;
-  const size_t below = engine_race::LowerBound(firsts.data(), firsts.size(), key);
+  const size_t below = LowerBound(firsts.data(), firsts.size(), key);
   const size_t index = below < firsts.size() && firsts[below] == key ? below + 1 : below;
   return index == 0 ? bucket.first : bucket.more[index - 1];
 }
 
 bool FlatIndex::Find(uint64_t key, ValueRef* ref) const {
-  const engine_race::l1::EpochManager::Guard guard(epochs_);
+  const EpochManager::Guard guard(epochs_);
   const Bucket& bucket = buckets_[geometry_.BucketOf(key)];
   RefWord* word = nullptr;
   if (bucket.more.empty() && bucket.first.view().LocateNearGuess(key, &word, kStillValid))
@@ -96,7 +93,7 @@ size_t FlatIndex::FindBatch(std::span<const uint64_t> keys, std::span<ValueRef> 
     RunWindow window;
     uint32_t width = 0;  // of the window
   };
-  const engine_race::l1::EpochManager::Guard guard(epochs_);
+  const EpochManager::Guard guard(epochs_);
   std::array<Lookup, kBatchKeys> lookups;
   for (size_t i = 0; i < keys.size(); ++i) {
     const Run& run = RunOf(keys[i]);
@@ -120,6 +117,76 @@ size_t FlatIndex::FindBatch(std::span<const uint64_t> keys, std::span<ValueRef> 
     ++found;
   }
   return found;
+}
+
+Status MakeFlatIndex(BucketLog* log, std::unique_ptr<FlatIndex>* flat) {
+  auto made = std::make_unique<FlatIndex>(log->geometry());
+  std::vector<format::KeyEntry> raw;
+  std::vector<IndexEntry> entries;
+  for (uint32_t bucket = 0; bucket < log->geometry().bucket_count; ++bucket) {
+    if (log->RecordCount(bucket) == 0) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(harness::ReadEntries(log, bucket, &raw));
+    entries.clear();
+    for (uint32_t slot = 0; slot < raw.size(); ++slot) {
+      KeyRecord record;
+      if (!SlotTable::DecodeAppended(log->codec(bucket), raw[slot], slot, &record)) {
+        return Status::Corruption("a key entry is damaged");
+      }
+      record.slot = slot;
+      entries.push_back({record.key, ValueRef(record)});
+    }
+    const auto is_below = [](const IndexEntry& a, const IndexEntry& b) { return a.key < b.key; };
+    if (!std::is_sorted(entries.begin(), entries.end(), is_below)) {
+      std::sort(entries.begin(), entries.end(), is_below);
+    }
+    ENGINE_RACE_RETURN_IF_ERROR(made->AddBucket(bucket, entries));
+  }
+  *flat = std::move(made);
+  return Status::Ok();
+}
+
+Status FindEach(const Index& index, EpochManager* epochs, std::span<const uint64_t> keys,
+                uint64_t* slot_sum) {
+  for (const uint64_t key : keys) {
+    const EpochManager::Guard guard(*epochs);
+    ValueRef ref;
+    BlockLookup lookup;
+    ENGINE_RACE_RETURN_IF_ERROR(index.FindHot(key, &ref, &lookup));
+    *slot_sum += ref.slot();
+  }
+  return Status::Ok();
+}
+
+Status FindTogether(const Index& index, EpochManager* epochs, std::span<const uint64_t> keys,
+                    uint64_t* slot_sum) {
+  const EpochManager::Guard guard(*epochs);
+  std::array<RunWindow, FlatIndex::kBatchKeys> windows;
+  index.Prefetch(keys, windows);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    ValueRef ref;
+    BlockLookup lookup;
+    ENGINE_RACE_RETURN_IF_ERROR(index.FindHot(keys[i], &ref, &lookup, windows[i]));
+    *slot_sum += ref.slot();
+  }
+  return Status::Ok();
+}
+
+Status FindEach(const FlatIndex& flat, std::span<const uint64_t> keys, uint64_t* slot_sum) {
+  for (const uint64_t key : keys) {
+    ValueRef ref;
+    if (!flat.Find(key, &ref)) return Status(Code::kNotFound, "a key is not in the flat arrays");
+    *slot_sum += ref.slot();
+  }
+  return Status::Ok();
+}
+
+Status FindTogether(const FlatIndex& flat, std::span<const uint64_t> keys, uint64_t* slot_sum) {
+  std::array<ValueRef, FlatIndex::kBatchKeys> refs;
+  if (flat.FindBatch(keys, refs) != keys.size()) {
+    return Status(Code::kNotFound, "a key is not in the flat arrays");
+  }
+  for (size_t i = 0; i < keys.size(); ++i) *slot_sum += refs[i].slot();
+  return Status::Ok();
 }
 
 }  // namespace engine_race::lab

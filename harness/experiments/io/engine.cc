@@ -1,10 +1,8 @@
 // The experiments with reads and writes of the engine: 1 (paths), 6 (tasks and switches), 7
 // (threads), 8 (growing data) and 9 (ablation).
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "engine_race/base/options.h"
 #include "harness/experiments/io/lab.h"

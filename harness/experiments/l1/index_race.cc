@@ -8,7 +8,6 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/log/format.h"
 #include "harness/data/mix.h"
-#include "harness/lab/index_finds.h"
 #include "harness/lab/node_search.h"
 #include "harness/load/fill_keys.h"
 #include "harness/load/store_basics.h"

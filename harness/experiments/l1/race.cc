@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "harness/experiments/l1/child.h"
 #include "harness/experiments/l1/shards.h"
 #include "harness/system/child_process.h"
 #include "harness/system/cpu_counters.h"

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "engine_race/base/status.h"
-#include "harness/experiments/l1/child.h"
 #include "harness/experiments/l1/rounds.h"
 #include "harness/experiments/l1/tables.h"
 #include "harness/measure/claim_rounds.h"

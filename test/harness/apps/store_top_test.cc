@@ -10,7 +10,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "engine_race/store.h"
 #include "test/harness/program_fixture.h"

@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "engine_race/base/options.h"
 #include "harness/kv/kv_store.h"

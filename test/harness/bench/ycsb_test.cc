@@ -1,7 +1,6 @@
 // YCSB's workloads over a store in memory: their records, their mixes, what they insert.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 
 #include "harness/bench/benchmark.h"

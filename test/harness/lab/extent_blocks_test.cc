@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine_race/index/index.h"
-#include "harness/lab/index_finds.h"
+#include "harness/lab/flat_index.h"
 #include "harness/load/fill_keys.h"
 #include "test/test_util.h"
 

@@ -5,7 +5,6 @@
 #ifndef TEST_HARNESS_LAB_TABLE_TEST_UTIL_H_
 #define TEST_HARNESS_LAB_TABLE_TEST_UTIL_H_
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <array>

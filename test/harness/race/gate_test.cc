@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <string>
-
 #include "engine_race/base/sys.h"
 
 namespace engine_race::harness {

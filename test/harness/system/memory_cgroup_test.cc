@@ -11,7 +11,6 @@
 #include <fstream>
 #include <string>
 
-#include "engine_race/base/text_file.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <stdexcept>
 #include <string>
 #include <vector>
 

@@ -4,9 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-#include <string>
-
 #include "test/test_util.h"
 
 namespace engine_race::harness {
