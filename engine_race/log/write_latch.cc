@@ -7,7 +7,8 @@
 
 namespace engine_race {
 
-WriteLatch::WriteLatch(const LogFn& log, bool read_only) : log_(log), latched_(read_only) {
+WriteLatch::WriteLatch(const LogFn& log, bool read_only)
+    : log_(log), read_only_(read_only), latched_(read_only) {
   if (!read_only) return;
   status_ = Status::InvalidArgument("the store is open for reading only: Options::read_only");
 }
@@ -26,7 +27,9 @@ void WriteLatch::Latch(const Status& failure) noexcept {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (status_.ok()) status_ = std::move(latched);
     }
-    Log(log_, LogLevel::kError, "writing ends until the store is reopened: " + failure.ToString());
+    const char* const effect = read_only_ ? "the store is open for reading only: "
+                                          : "writing ends until the store is reopened: ";
+    Log(log_, LogLevel::kError, effect + failure.ToString());
     return Status::Ok();
   });
   static_cast<void>(worded);

@@ -38,7 +38,8 @@ class WriteLatch {
 
  private:
   const LogFn& log_;
-  std::atomic<bool> latched_{false};
+  const bool read_only_;
+  std::atomic<bool> latched_;
   mutable std::mutex mutex_;
   Status status_;  // under mutex_; Ok while latched: there was no memory for the words
 };

@@ -25,6 +25,11 @@ inline constexpr char kPagedManyRate[] = "paged reads a second, MultiRead";
 inline constexpr char kHalfPagedRate[] = "paged reads a second, half in memory";
 inline constexpr char kOurRate[] = "beside RocksDB: paged reads a second";
 inline constexpr char kRocksRate[] = "RocksDB: reads a second";
+// Of claims about the delays of reads.
+inline constexpr char kFirstTail[] = "P99.9 of a read in the first second, ns";
+inline constexpr char kBareFirstTail[] = "bare: P99.9 of a read in the first second, ns";
+inline constexpr char kLaterTail[] = "P99.9 of a read, ns";
+inline constexpr char kBareLaterTail[] = "bare: P99.9 of a read, ns";
 
 class IndexBench final : public Bench {
  public:
@@ -53,6 +58,8 @@ class IndexBench final : public Bench {
   // RocksDB.
   Status MeasurePaged();
   Status MeasurePagedVsRocks();
+  // Delays of single reads by many threads of a store that was just opened, beside bare preads.
+  Status MeasureTails();
   // Builds and lookups in memory, beside what the standard library does, and how long the building
   // store takes to open.
   Status MeasureArrays();
@@ -110,6 +117,9 @@ class IndexBench final : public Bench {
       8000, "--paged-records", "with values; reduced to what the disk has room for"};
   Count rocks_record_count_{this, "rocks_records",   6000000,
                             8000, "--rocks-records", "of paged_vs_rocksdb, with values"};
+  Count tail_record_count_{this, "tail_records",   2000000,
+                           3000, "--tail-records", "of read_p999, with values"};
+  Real tail_seconds_{this, "tail_seconds", 4, 0.2, "--tail-seconds", "of each run of read_p999"};
   Count race_records_{this, "race_records_per_thread", 20000,
                       50,   "--race-records",          "of each thread of a race"};
   // Of the store of billion_key_count_ keys.

@@ -117,6 +117,23 @@ Status ReadFiles(const std::string& dir, const std::string& prefix, TimedPoint* 
       point);
 }
 
+Status BareBlocks::Open(const std::string& dir, const std::string& prefix, uint32_t block_bytes) {
+  files_.clear();
+  blocks_.clear();
+  ENGINE_RACE_RETURN_IF_ERROR(FilesIn(dir, prefix, &files_));
+  for (const io::File& file : files_) {
+    ENGINE_RACE_RETURN_IF_ERROR(PlanReads(file.fd(), block_bytes, &blocks_));
+  }
+  return blocks_.empty() ? Status::IOError("no data in " + dir) : Status::Ok();
+}
+
+Status BareBlocks::Read(uint64_t word, char* buffer) const {
+  const io::ReadRequest& block = blocks_[AsBelow(word, blocks_.size())];
+  const ssize_t got = ::pread(block.fd, buffer, block.size_bytes, static_cast<off_t>(block.offset));
+  if (got < 0) return Status::FromErrno("pread", errno);
+  return got > 0 ? Status::Ok() : Status::IOError("a block is gone");
+}
+
 namespace {
 
 constexpr char kBareName[] = "bare_";

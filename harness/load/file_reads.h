@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "engine_race/base/status.h"
+#include "engine_race/io/file.h"
+#include "engine_race/io/read_queue.h"
 #include "harness/data/value_maker.h"
 #include "harness/measure/timed.h"
 
@@ -22,6 +25,19 @@ inline constexpr char kValueFilePrefix[] = "value_";
 // gives others. *point counts reads, and the bytes that came.
 Status ReadFiles(const std::string& dir, const std::string& prefix, TimedPoint* point,
                  uint32_t read_bytes = 256 * 1024, uint32_t depth = 64);
+
+// Single blocks of those files' data, each read by one pread. Reads may come from any thread.
+class BareBlocks {
+ public:
+  // Looks where the data lies and opens the files anew for each call.
+  Status Open(const std::string& dir, const std::string& prefix, uint32_t block_bytes);
+  // Reads the block that `word`, a random number, stands for.
+  Status Read(uint64_t word, char* buffer) const;
+
+ private:
+  std::vector<io::File> files_;
+  std::vector<io::ReadRequest> blocks_;
+};
 
 // The bare loop that a Write is compared with. It copies values into mapped groups, and each thread
 // writes its full groups to a file. It keeps no keys, checks nothing and takes no lock.

@@ -93,7 +93,7 @@ TEST_F(ReadOnlyRecoveryTest, RecoversFirstForAll) {
   lost.WriteTo(store_);
   std::array<int, 2> go{};
   ASSERT_EQ(::pipe(go.data()), 0);
-  // One reader holds the store back from recovery until all others want it.
+  // They begin together.
   std::vector<pid_t> readers;
   for (int i = 0; i < 3; ++i) {
     const pid_t reader = ::fork();
