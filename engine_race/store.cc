@@ -1,9 +1,6 @@
 #include "engine_race/store.h"
 
-#include <cerrno>
-#include <chrono>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
@@ -12,37 +9,6 @@
 #include "engine_race/store_impl.h"
 
 namespace engine_race {
-namespace {
-
-// Opens the log of a store that is only to be read. One that needs a recovery is opened for writing
-// first, and closed. Another process may be at that: then it is asked for again.
-Status OpenLogToRead(const Options& options, const std::string& dir,
-                     std::unique_ptr<BucketLog>* log) {
-  constexpr auto kStep = std::chrono::milliseconds(10);
-  constexpr int kTries = 500;
-  Options writing = options;
-  writing.read_only = false;
-  writing.staging_mode = StagingMode::kWritten;
-  bool has_recovered = false;
-  for (int i = 0;; ++i) {
-    Status opened = BucketLog::Open(options, dir, log);
-    const bool is_recovered_elsewhere = i > 0 && opened.error() == EAGAIN;
-    if (!is_recovered_elsewhere) {
-      if (opened.code() != Code::kIncomplete || has_recovered) return opened;
-      std::unique_ptr<BucketLog> recovered;
-      const Status recovery = BucketLog::Open(writing, dir, &recovered);
-      has_recovered = recovery.ok();
-      if (has_recovered) continue;
-      const std::string message = opened.message() + ". It fails here: " + recovery.message();
-      opened = recovery.Reworded(Code::kIncomplete, message);
-    }
-    if (opened.error() != EAGAIN || i == kTries) return opened;
-    std::this_thread::sleep_for(kStep);
-  }
-}
-
-}  // namespace
-
 Store::Store() = default;
 
 // Callbacks of reads may call the store until the last callback has returned.
@@ -64,11 +30,10 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
   const Status opened = Guarded([&] {
     ENGINE_RACE_RETURN_IF_ERROR(ValidateOptions(options));
     std::unique_ptr<Store> made(new Store);
-    made->impl_ = std::make_unique<Impl>(WithoutWriting(options));
+    made->impl_ = std::make_unique<Impl>(EffectiveOptions(options));
     Impl& impl = *made->impl_;
     ENGINE_RACE_RETURN_IF_ERROR(ForkMark::Make(&impl.fork_mark));
-    ENGINE_RACE_RETURN_IF_ERROR(options.read_only ? OpenLogToRead(impl.options, dir, &impl.log)
-                                                  : BucketLog::Open(options, dir, &impl.log));
+    ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(impl.options, dir, &impl.log));
     impl.readers.emplace(impl.options, impl.log.get(), &impl.stats);
     impl.reclaimer.emplace(impl.options, impl.log.get());
     impl.writer.emplace(impl.options, impl.log.get(), &*impl.readers, &*impl.reclaimer);

@@ -39,13 +39,15 @@ using ReadDoneFn = std::function<void(const Status& status)>;
 
 class Store {
  public:
-  // Opens the store in `dir`, made when missing. kIOError when another opener holds it: the message
-  // names that process as far as known. kNotSupported for another format version or an impossible
-  // geometry, kCorruption for a damaged or foreign manifest. kInvalidArgument for options out of
-  // their range, and for a key_range that is not the store's. A new store that would lie among
-  // other files is kInvalidArgument, too: see Options::create_among_files. With Options::read_only
-  // a store that needs a recovery is opened for writing and closed first; kIncomplete if that
-  // fails.
+  // Opens the store in `dir`, made when missing. kIOError when another opener holds it, unless
+  // both are for reading only: the message names that process as far as known. kNotSupported for
+  // another format version or an impossible geometry, kCorruption for a damaged or foreign
+  // manifest. kInvalidArgument for options out of their range, and for a key_range that is not the
+  // store's. A new store that would lie among other files is kInvalidArgument, too: see
+  // Options::create_among_files. kNotFound for a directory without a store with Options::read_only,
+  // or without create_if_missing. With Options::read_only a store that needs a recovery is opened
+  // for writing first, recovered and closed. While others recover or read it, Open waits for up to
+  // a minute. kIncomplete if the recovery fails.
   static Status Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
   // Waits for reads that were started, and writes the index: see Options::index_close_bytes.
   ~Store();

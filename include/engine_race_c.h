@@ -162,9 +162,9 @@ int engine_race_log_queue_take(engine_race_log_queue* queue, engine_race_log_mes
 /* Stores. */
 
 /* Opens the store in `directory`, made when missing. Options may be null, and may be destroyed
- * afterwards. IO_ERROR when another opener holds the store; INCOMPLETE when it is to be read_only
- * and needs a recovery that fails. INVALID_ARGUMENT also when the directory of a new store holds
- * other files, unless the option create_among_files is true. *store is null after a failure. */
+ * afterwards. IO_ERROR when another opener holds the store. INCOMPLETE with the option read_only
+ * when a recovery fails. INVALID_ARGUMENT also when the directory of a new store holds other
+ * files, unless the option create_among_files is true. *store is null after a failure. */
 int engine_race_open(const char* directory, const engine_race_options* options,
                      engine_race_store** store);
 /* Waits for calls that are under way and for reads that were started, and closes the store. Null

@@ -126,7 +126,7 @@ Status ValidateOptions(const Options& options) {
   return CheckRange("build_thread_count", options.build_thread_count, 0, kMaxBuildThreadCount);
 }
 
-Options WithoutWriting(Options options) {
+Options EffectiveOptions(Options options) {
   if (!options.read_only) return options;
   options.create_if_missing = false;
   options.index_close_bytes = 0;

@@ -218,11 +218,12 @@ struct Options {
   // directory, which `bin/store top` reads. 10 to an hour; 0: never. Where that fails, the store
   // does without, with a warning in the log.
   uint32_t stats_interval_ms = 0;
-  // Opens an existing store for reading alone, beside any number of such openings and no writer.
-  // Nothing is written to the store, so it may lie on a read-only mount and in files that the
-  // opener may only read. Calls that would write are kInvalidArgument. A directory without a store
-  // is kNotFound. A store that needs a recovery is opened for writing and closed first: see
-  // Store::Open. Options of writing, reclaim, the index on disk and stats files have no effect.
+  // Opens an existing store for reading only, beside any number of such openings and no writer. A
+  // directory without a store is kNotFound, and calls that would write are kInvalidArgument. The
+  // store may lie on a read-only mount, in files that the opener may only read. Nothing is written
+  // to it, unless it needs a recovery: then Open opens it for writing first, see Store::Open. No
+  // effect have create_if_missing, index_close_bytes, index_sync_bytes, index_idle_ms, reclaim,
+  // stats_interval_ms, sync_mode and sync_on_close.
   bool read_only = false;
   // False: opening a directory without a store is kNotFound.
   bool create_if_missing = true;
@@ -243,8 +244,8 @@ struct Options {
 // kInvalidArgument, naming the field, when one is out of its range.
 Status ValidateOptions(const Options& options);
 
-// The options without all that would write to the store, if they are read_only.
-Options WithoutWriting(Options options);
+// With read_only: the same options with all off that would write to the store. Else unchanged.
+Options EffectiveOptions(Options options);
 
 }  // namespace engine_race
 

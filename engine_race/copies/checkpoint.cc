@@ -75,7 +75,7 @@ Status CloneRecords(const Options& options, BucketLog* log, StoreFiles* to, bool
   ENGINE_RACE_RETURN_IF_ERROR(log->Sync());
   ENGINE_RACE_RETURN_IF_ERROR(
       CloneLogs(log->files(), record_counts, std::move(tables), options.file_mode, to));
-  return log->CheckLasting();
+  return log->CheckNoFailure();
 }
 
 }  // namespace

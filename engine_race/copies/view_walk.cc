@@ -133,7 +133,7 @@ class BucketWalker {
 
 Status WalkView(const BucketLog& log, const Index& index, const Options& options, uint64_t version,
                 const ProgressFn& on_progress, const MakeViewSinkFn& make_sink) {
-  ENGINE_RACE_RETURN_IF_ERROR(log.CheckLasting());
+  ENGINE_RACE_RETURN_IF_ERROR(log.CheckNoFailure());
   const uint64_t memory_bytes =
       std::min(kMaxMemoryBytes, options.memory_budget_bytes / kMemoryFraction);
   const uint64_t fitting = memory_bytes / kThreads / (kPositionsPerRecord * kValueBytes);
@@ -156,7 +156,7 @@ Status WalkView(const BucketLog& log, const Index& index, const Options& options
     return walked;
   };
   ENGINE_RACE_RETURN_IF_ERROR(RunParallel("er-copy", thread_count, work, &shared.progress));
-  return log.CheckLasting();
+  return log.CheckNoFailure();
 }
 
 }  // namespace engine_race

@@ -1,6 +1,9 @@
 #include "engine_race/log/bucket_log.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,12 +31,13 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
 // Recovers the log under the store's memory policy, because pages of counts and staged records
 // enter the page cache there. The opening of files logs what it finds, so it keeps the caller's
 // policy.
-Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
+Status BucketLog::OpenPlaced(Opening opening, const Options& options, const std::string& dir,
                              numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log) {
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(options.read_only
-                                  ? OpenStoreFilesToRead(dir, &files, options)
-                                  : OpenStoreFiles(options, dir, &files, placement->memory()));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      opening == Opening::kWriting      ? OpenStoreFiles(options, dir, &files, placement->memory())
+      : opening == Opening::kRecovering ? OpenStoreFilesToRecover(dir, &files, options)
+                                        : OpenStoreFilesToRead(dir, &files, options));
   std::vector<dev_t> devices;
   ENGINE_RACE_RETURN_IF_ERROR(DevicesOf(files, &devices));
   placement->PlaceThreads(devices, options.log);
@@ -41,7 +45,7 @@ Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
   const PolicyScope scope(placement->memory());
   Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   if (options.read_only) {
-    ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
+    ENGINE_RACE_RETURN_IF_ERROR(recovery.Run(opening == Opening::kReading));
     *log = std::move(opened);
     return Status::Ok();
   }
@@ -58,13 +62,13 @@ Status BucketLog::OpenPlaced(const Options& options, const std::string& dir,
   return Status::Ok();
 }
 
-Status BucketLog::Open(const Options& options, const std::string& dir,
-                       std::unique_ptr<BucketLog>* log) {
+Status BucketLog::OpenAs(Opening opening, const Options& options, const std::string& dir,
+                         std::unique_ptr<BucketLog>* log) {
   // An unknown node is refused before any file is made.
   numa::StorePlacement placement;
   ENGINE_RACE_RETURN_IF_ERROR(numa::StorePlacement::Plan(options, &placement));
   std::unique_ptr<BucketLog> opened;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenPlaced(options, dir, &placement, &opened));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenPlaced(opening, options, dir, &placement, &opened));
   Journal* journal = nullptr;
   const Status durable = opened->syncer_.EnsureJournal(&journal);
   if (!durable.ok()) {
@@ -72,6 +76,40 @@ Status BucketLog::Open(const Options& options, const std::string& dir,
   }
   *log = std::move(opened);
   return Status::Ok();
+}
+
+// Opens for reading only a store that has `refused` that. Recovers it first, unless another opening
+// has done so.
+Status BucketLog::OpenRecovered(const Status& refused, const Options& options,
+                                const std::string& dir, std::unique_ptr<BucketLog>* log) {
+  Options writing = options;
+  writing.read_only = false;
+  // Nothing is staged, so nothing need be mapped.
+  writing.staging_mode = StagingMode::kWritten;
+  const auto end = std::chrono::steady_clock::now() + DirectoryLock::kPatience;
+  while (true) {
+    std::unique_ptr<BucketLog> recovering;
+    const Status recovered = OpenAs(Opening::kRecovering, writing, dir, &recovering);
+    recovering.reset();
+    // Others, too, may be looking whether the store needs a recovery.
+    const bool is_held = recovered.error() == EAGAIN && std::chrono::steady_clock::now() < end;
+    if (!recovered.ok() && !is_held) {
+      return recovered.Reworded(
+          Code::kIncomplete, refused.message() + ". Its recovery failed: " + recovered.message());
+    }
+    // Nothing is verified again. So openings that wait do not keep each other from the lock.
+    Status opened = OpenAs(Opening::kReadingUndoubted, options, dir, log);
+    if (recovered.ok() || opened.code() != Code::kIncomplete) return opened;
+    std::this_thread::sleep_for(DirectoryLock::kRetryInterval);
+  }
+}
+
+Status BucketLog::Open(const Options& options, const std::string& dir,
+                       std::unique_ptr<BucketLog>* log) {
+  if (!options.read_only) return OpenAs(Opening::kWriting, options, dir, log);
+  Status opened = OpenAs(Opening::kReading, options, dir, log);
+  if (opened.code() != Code::kIncomplete) return opened;
+  return OpenRecovered(opened, options, dir, log);
 }
 
 uint64_t BucketLog::RecordCount() const {
@@ -98,7 +136,7 @@ Status BucketLog::FlushRows() {
   return writer_.FlushRows();
 }
 
-Status BucketLog::CheckLasting() const {
+Status BucketLog::CheckNoFailure() const {
   const bool has_failed = context_.latch.latched() && !context_.options.read_only;
   return has_failed ? context_.latch.status() : Status::Ok();
 }

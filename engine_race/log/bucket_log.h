@@ -52,8 +52,9 @@ namespace engine_race {
 class BucketLog {
  public:
   // Opens the store in `dir`, made when missing, recovers it and holds its lock. With
-  // Options::read_only it changes nothing, and a store that needs a recovery is kIncomplete. The
-  // options are those of WithoutWriting then.
+  // Options::read_only it changes nothing, unless the store needs a recovery. Then it opens it for
+  // writing first, and kIncomplete is the failure of that. While other openings have the store, it
+  // tries again for up to DirectoryLock::kPatience. `options` have passed through EffectiveOptions.
   static Status Open(const Options& options, const std::string& dir,
                      std::unique_ptr<BucketLog>* log);
   // Partial groups stay staged; the next opening goes on with them. Syncs first when the options
@@ -152,7 +153,7 @@ class BucketLog {
   // Ok, or the failure that has ended writing. A record that was copied may never be durable then.
   // So a copy of the open store asks once its view or cut is taken, and before it is finished. Ok
   // in a store that is open for reading only: it has no records but those that it was opened with.
-  Status CheckLasting() const;
+  Status CheckNoFailure() const;
 
   // Whether the store has noted that backup: see NoteBackup.
   bool HasNoted(uint64_t backup_id) const;
@@ -244,8 +245,13 @@ class BucketLog {
 
  private:
   BucketLog(const Options& options, StoreFiles files, const numa::StorePlacement& placement);
-  static Status OpenPlaced(const Options& options, const std::string& dir,
+  enum class Opening { kWriting, kReading, kReadingUndoubted, kRecovering };
+  static Status OpenAs(Opening opening, const Options& options, const std::string& dir,
+                       std::unique_ptr<BucketLog>* log);
+  static Status OpenPlaced(Opening opening, const Options& options, const std::string& dir,
                            numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log);
+  static Status OpenRecovered(const Status& refused, const Options& options, const std::string& dir,
+                              std::unique_ptr<BucketLog>* log);
 
   LogContext context_;  // first: the others work on it
   LogWriter writer_;

@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
@@ -16,20 +19,27 @@
 namespace engine_race {
 namespace {
 
-// Longer names of programs are cut off.
+// The text of a lock file: the name of a process, then zeros, then what it has the lock for. Longer
+// names of programs are cut off.
 constexpr size_t kOwnerBytes = 128;
+constexpr std::string_view kRecoveryMark = "recovery";
+
+// What the holder has written, or nothing.
+std::string OwnerText(const io::File& file) {
+  std::string text(kOwnerBytes, '\0');
+  size_t read_bytes = 0;
+  if (!file.ReadSome(text.data(), text.size(), 0, &read_bytes).ok()) return "";
+  text.resize(read_bytes);
+  return text;
+}
 
 // Says which process holds the lock of `file`, as far as is known. This process was refused it.
 std::string HolderOf(const io::File& file) {
   bool by_writer = false;
   if (!sys::HasExclusiveLock(file.fd(), &by_writer).ok()) return "its lock is held";
   if (!by_writer) return "it is being read, by a read-only opening, a verification or a copy";
-  std::string text(kOwnerBytes, '\0');
-  size_t read_bytes = 0;
-  if (!file.ReadSome(text.data(), text.size(), 0, &read_bytes).ok()) return "its lock is held";
-  // The text ends at its first zero, if it has one.
-  text.resize(std::min(text.find('\0'), read_bytes));
-  const ProcessName holder = ParseProcessName(text);
+  const std::string text = OwnerText(file);
+  const ProcessName holder = ParseProcessName(text.substr(0, text.find('\0')));
   if (holder.number == 0) return "its lock is held";
   const std::string process =
       "process " + std::to_string(holder.number) + " (" + holder.program + ")";
@@ -39,6 +49,21 @@ std::string HolderOf(const io::File& file) {
   if (holder.number == ThisProcess().number) return "this process has it";
   if (IsRunning(holder.number)) return process + " has it";
   return "its lock is held, perhaps by a forked child of " + process + ", which has ended";
+}
+
+// Takes the lock to read when no recovery holds it any more. A holder names itself after it has
+// taken the lock, so those without a name are given the time for it.
+Status LockPatiently(const io::File& file) {
+  constexpr uint32_t kNamelessTries = 10;
+  const auto end = std::chrono::steady_clock::now() + DirectoryLock::kPatience;
+  for (uint32_t i = 0;; ++i) {
+    Status locked = sys::LockFile(file.fd(), sys::LockKind::kShared);
+    if (locked.error() != EAGAIN) return locked;
+    const std::string text = OwnerText(file);
+    const bool may_end = text.ends_with(kRecoveryMark) || (text.empty() && i < kNamelessTries);
+    if (!may_end || std::chrono::steady_clock::now() >= end) return locked;
+    std::this_thread::sleep_for(DirectoryLock::kRetryInterval);
+  }
 }
 
 // Adds the name and the holder of `file` to a failure to lock it.
@@ -86,7 +111,8 @@ DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
   return *this;
 }
 
-Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* lock) {
+Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* lock,
+                                  Purpose purpose) {
   // Each further try means that another opening was refused meanwhile and has removed its file.
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
@@ -107,7 +133,7 @@ Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* l
     if (!same) continue;
     lock->file_ = std::move(file);
     lock->owner_ = ::getpid();
-    lock->NameOwner();
+    lock->NameOwner(purpose);
     if (!exists) lock->made_in_ = std::move(directory);
     return Status::Ok();
   }
@@ -121,7 +147,7 @@ Status DirectoryLock::TakeToRead(int dir_fd, DirectoryLock* lock) {
   io::File file;
   ENGINE_RACE_RETURN_IF_ERROR(
       io::File::Open(dir_fd, format::kLockName, io::Access::kRead, io::Caching::kBuffered, &file));
-  ENGINE_RACE_RETURN_IF_ERROR(Refused(file, sys::LockFile(file.fd(), sys::LockKind::kShared)));
+  ENGINE_RACE_RETURN_IF_ERROR(Refused(file, LockPatiently(file)));
   // A refused writer may have removed the file meanwhile: its lock keeps nobody out.
   bool same = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(dir_fd, format::kLockName, file.fd(), &same));
@@ -132,11 +158,13 @@ Status DirectoryLock::TakeToRead(int dir_fd, DirectoryLock* lock) {
 }
 
 // A failure is no matter: a full disk may have no room for the name.
-void DirectoryLock::NameOwner() {
+void DirectoryLock::NameOwner(Purpose purpose) {
   is_named_ = true;
-  static_cast<void>(Guarded([this] {
+  static_cast<void>(Guarded([&] {
+    const std::string_view mark = purpose == Purpose::kRecovery ? kRecoveryMark : "";
     std::string text = ToText(ThisProcess());
-    text.resize(kOwnerBytes);
+    text.resize(kOwnerBytes - mark.size());
+    text += mark;
     return file_.Write(text.data(), text.size(), 0);
   }));
 }

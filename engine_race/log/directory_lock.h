@@ -2,11 +2,11 @@
 //
 // It is an open-file-description lock of the whole of `manifest_lock`, which is never renamed. A
 // writer names its process in the file, for the messages of those that it keeps out, and empties it
-// at its end. Nothing else depends on that text. The destructor drops the lock, in the process that
-// took it. Children that were forked meanwhile have descriptors of the same opening: they can
-// neither keep the lock longer nor drop it. When the process dies first, the kernel drops the lock
-// with the last of these descriptors. Other opens of the file in the same process neither share nor
-// end it.
+// at its end. Beside that only the patience of readers depends on the text. The destructor drops
+// the lock, in the process that took it. Children that were forked meanwhile have descriptors of
+// the same opening: they can neither keep the lock longer nor drop it. When the process dies first,
+// the kernel drops the lock with the last of these descriptors. Other opens of the file in the same
+// process neither share nor end it.
 //
 // Owner of its descriptors; movable.
 // Thread safety: none, one thread at a time. Invariant: a lock file that this lock has made and
@@ -15,6 +15,8 @@
 #define ENGINE_RACE_LOG_DIRECTORY_LOCK_H_
 
 #include <sys/types.h>
+
+#include <chrono>
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
@@ -30,20 +32,25 @@ class DirectoryLock {
   // Drops the lock. Removes the lock file first, if this lock has made it and was never settled.
   ~DirectoryLock();
 
-  // For a store that writes: nobody else may have the directory locked. The lock file is made where
-  // it is missing, with `file_mode`. kIOError when the lock is held, and a message that says by
-  // whom, as far as known. kNotSupported where no such lock can be had.
-  static Status TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* lock);
-  // For a store that only reads, beside others that do. kNotFound where there is no lock file: it
-  // is not made.
+  // Why a lock to write is taken. Those who want to read wait for the end of a recovery.
+  enum class Purpose { kWriting, kRecovery };
+  // Nobody else may have the directory locked. The lock file is made where it is missing, with
+  // `file_mode`. kIOError when the lock is held, and a message that says by whom, as far as known.
+  // kNotSupported where no such lock can be had.
+  static Status TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* lock,
+                            Purpose purpose = Purpose::kWriting);
+  // For a store that only reads, beside others that do. Waits while another process has the lock
+  // for a recovery, up to kPatience. kNotFound where there is no lock file: it is not made.
   static Status TakeToRead(int dir_fd, DirectoryLock* lock);
+  static constexpr std::chrono::seconds kPatience{60};
+  static constexpr std::chrono::milliseconds kRetryInterval{10};
 
   // A store is there: the lock file stays.
   void Settle() { made_in_.Reset(); }
 
  private:
   bool TakenHere() const;
-  void NameOwner();
+  void NameOwner(Purpose purpose);
 
   io::File file_;
   // The process that took the lock.

@@ -33,11 +33,11 @@ Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* tabl
 // last synced record keeps its run, even if it holds nothing: the counts on disk need it.
 void CutRows(uint64_t cut, uint64_t synced_watermark, SlotTable* table);
 
-// *readable: of each of `buckets`, every record past the synced ones is where readers look for it,
-// and the journal holds none besides. An error is one of reading.
-Status FindAllReadable(const StoreFiles& files, const Staging& staging,
-                       const JournalReplay& journal, const std::vector<uint32_t>& buckets,
-                       const std::vector<BucketState>& states, bool* readable);
+// *readable: readers find every record of `buckets` past the synced watermarks, and neither logs
+// nor journal hold others. An error is one of reading.
+Status AreAllReadable(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
+                      const std::vector<uint32_t>& buckets, const std::vector<BucketState>& states,
+                      bool* readable);
 
 class PowerRecovery {
  public:

@@ -39,6 +39,10 @@ bool LacksSegments(const StoreFiles& files, const std::vector<BucketState>& stat
   return false;
 }
 
+Status NeedsRecovery(const char* why) {
+  return Status(Code::kIncomplete, std::string("the store needs a recovery: ") + why);
+}
+
 }  // namespace
 
 // Before any place is given, or erased.
@@ -63,7 +67,7 @@ Status Recovery::KeepLostSegments(const std::vector<BucketState>& states, bool t
   return Status::Ok();
 }
 
-Status Recovery::Run() {
+Status Recovery::Run(bool may_verify) {
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadCounts(&states));
   const char* doubt = DoubtPageCache(context_.files, states);
@@ -85,9 +89,11 @@ Status Recovery::Run() {
   if (!looked.ok() && !only_readable) return looked;
   if (only_readable) context_.latch.Latch(looked);
   if (doubt != nullptr) {
-    ENGINE_RACE_RETURN_IF_ERROR(context_.options.read_only
-                                    ? AdoptReadable(doubt, journal, &states)
-                                    : RecoverInDoubt(doubt, journal, &states));
+    if (!may_verify) return NeedsRecovery(doubt);
+    Log(context_.options.log, LogLevel::kInfo,
+        std::string(doubt) + ": what was written since the last sync is verified");
+    ENGINE_RACE_RETURN_IF_ERROR(context_.options.read_only ? AdoptReadable(doubt, journal, &states)
+                                                           : RecoverInDoubt(journal, &states));
   }
   // Rows that were freed may be taken again once that is durable. A record below a synced watermark
   // counts as durable, so the slot of what it supersedes may be freed. But a Sync that was killed
@@ -164,7 +170,7 @@ Status Recovery::CheckStagingToWrite(const char** doubt) {
 }
 
 // Takes the counts for the truth if readers find all that they promise past the synced watermarks.
-// The index on disk covers none but these records, or it shows that counts or rows were lost.
+// An index on disk that covers more records shows that counts or rows were lost.
 Status Recovery::AdoptReadable(const char* doubt, const JournalReplay& journal,
                                std::vector<BucketState>* states) {
   std::vector<uint32_t> doubtful;
@@ -180,10 +186,10 @@ Status Recovery::AdoptReadable(const char* doubt, const JournalReplay& journal,
   bool readable = false;
   const char* lost = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(
-      FindAllReadable(context_.files, context_.staging, journal, doubtful, *states, &readable));
+      AreAllReadable(context_.files, context_.staging, journal, doubtful, *states, &readable));
   ENGINE_RACE_RETURN_IF_ERROR(CompareWithCoverage(context_.files, *states, &lost));
   if (!readable || lost != nullptr) {
-    return Status(Code::kIncomplete, std::string("the store needs a recovery: ") + doubt);
+    return NeedsRecovery(lost != nullptr ? lost : doubt);
   }
   for (uint32_t index = 0; index < states->size(); ++index) AdoptState(index, (*states)[index]);
   return Status::Ok();
@@ -191,10 +197,7 @@ Status Recovery::AdoptReadable(const char* doubt, const JournalReplay& journal,
 
 // Trusts nothing past the synced watermarks. A store that cannot be written to opens for reading
 // when all that its counts promise is there.
-Status Recovery::RecoverInDoubt(const char* doubt, const JournalReplay& journal,
-                                std::vector<BucketState>* states) {
-  Log(context_.options.log, LogLevel::kInfo,
-      std::string(doubt) + ": what was written since the last sync is verified");
+Status Recovery::RecoverInDoubt(const JournalReplay& journal, std::vector<BucketState>* states) {
   bool readable = false;
   Status recovered = PowerRecovery(&context_, &writer_, journal)
                          .Run(PageCacheId(context_.files), states, &readable);

@@ -36,8 +36,9 @@ class Recovery {
 
   // Fills the context's buckets. Ok also when the store can only be read: then the latch says why.
   // An error leaves nothing to open: the next opening begins anew. kIncomplete: with
-  // Options::read_only, and the store must be opened for writing first.
-  Status Run();
+  // Options::read_only, and the store must be opened for writing first. Without `may_verify` that
+  // is any store in doubt.
+  Status Run(bool may_verify = true);
 
  private:
   Status KeepLostSegments(const std::vector<BucketState>& states, bool trusted);
@@ -45,8 +46,7 @@ class Recovery {
   Status CheckStagingToWrite(const char** doubt);
   Status AdoptReadable(const char* doubt, const JournalReplay& journal,
                        std::vector<BucketState>* states);
-  Status RecoverInDoubt(const char* doubt, const JournalReplay& journal,
-                        std::vector<BucketState>* states);
+  Status RecoverInDoubt(const JournalReplay& journal, std::vector<BucketState>* states);
   void AdoptState(uint32_t bucket, const BucketState& state);
   void AdoptTable(uint32_t bucket, const SlotTable& table);
   void WriteFullGroups(uint32_t bucket);

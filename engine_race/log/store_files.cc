@@ -87,10 +87,12 @@ Status RequireLockFile(int dir_fd) {
 }
 
 // Takes the lock and reads the manifest under it. kNotFound when there is no store.
-Status LockToWrite(const Options& options, StoreFiles* files) {
+Status LockToWrite(const Options& options, StoreFiles* files,
+                   DirectoryLock::Purpose purpose = DirectoryLock::Purpose::kWriting) {
   const int dir_fd = files->directory.get();
   ENGINE_RACE_RETURN_IF_ERROR(RequireLockFile(dir_fd));
-  ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToWrite(dir_fd, options.file_mode, &files->lock));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      DirectoryLock::TakeToWrite(dir_fd, options.file_mode, &files->lock, purpose));
   return ReadManifest(dir_fd, &files->identity);
 }
 
@@ -228,6 +230,16 @@ Status DevicesOf(const StoreFiles& files, std::vector<dev_t>* devices) {
         sys::DeviceOf(files.slots.value_file(path.first_file).fd(), &device));
     devices->push_back(device);
   }
+  return Status::Ok();
+}
+
+Status OpenStoreFilesToRecover(const std::string& dir, StoreFiles* files, const Options& options) {
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/false, &files->directory));
+  ENGINE_RACE_RETURN_IF_ERROR(LockToWrite(options, files, DirectoryLock::Purpose::kRecovery));
+  bool moved = false;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenExisting(options, io::Access::kReadWrite, files, &moved));
+  files->lock.Settle();
+  files->slots.SettleLocks();
   return Status::Ok();
 }
 

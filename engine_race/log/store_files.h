@@ -68,6 +68,10 @@ Status VisitProbeFiles(const StoreFiles& files,
 // The block devices that the values lie on, one for each path.
 Status DevicesOf(const StoreFiles& files, std::vector<dev_t>* devices);
 
+// Locks `dir` and opens the store there, to recover it before it is opened for reading only. The
+// manifest stays as it is, wherever options.paths lie. kNotFound when there is no store.
+Status OpenStoreFilesToRecover(const std::string& dir, StoreFiles* files, const Options& options);
+
 // Locks `dir` against writers and opens what is there for reading alone, changing nothing.
 // kNotFound when there is no store. Of the options, `paths` may say where its paths have moved to,
 // `key_range` what its keys must be, and `log` is told of damage.

@@ -108,7 +108,9 @@ std::vector<BenchPart> IndexBench::Parts() {
          "P99.9 of reads by many threads in the first second of a cold store, over that of bare "
          "preads of its value files",
          kFirstTail, kBareFirstTail},
-        {"read_p999", "<= 1.3", "the same after the first second", kLaterTail, kBareLaterTail}},
+        {"read_p999", "<= 1.3",
+         "P99.9 of those reads after the first second, over that of bare preads", kLaterTail,
+         kBareLaterTail}},
        By(&IndexBench::MeasureTails),
        StoreBytes(tail_record_count_)},
       {"amplification",

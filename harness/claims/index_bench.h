@@ -25,7 +25,7 @@ inline constexpr char kPagedManyRate[] = "paged reads a second, MultiRead";
 inline constexpr char kHalfPagedRate[] = "paged reads a second, half in memory";
 inline constexpr char kOurRate[] = "beside RocksDB: paged reads a second";
 inline constexpr char kRocksRate[] = "RocksDB: reads a second";
-// Of claims about the delays of reads.
+// Of claims about the latency of reads.
 inline constexpr char kFirstTail[] = "P99.9 of a read in the first second, ns";
 inline constexpr char kBareFirstTail[] = "bare: P99.9 of a read in the first second, ns";
 inline constexpr char kLaterTail[] = "P99.9 of a read, ns";
@@ -50,7 +50,7 @@ class IndexBench final : public Bench {
   Status MeasureRaceCost();
   // A store of a billion keys that has little memory.
   Status MeasureBillion();
-  // Delays of writes beside merges, with a paged and with a flat index in turn.
+  // Latencies of writes beside merges, with a paged and with a flat index in turn.
   Status MeasureWriterStalls();
   // The bytes of index on disk that writes cause.
   Status MeasureWriteAmplification();
@@ -58,7 +58,7 @@ class IndexBench final : public Bench {
   // RocksDB.
   Status MeasurePaged();
   Status MeasurePagedVsRocks();
-  // Delays of single reads by many threads of a store that was just opened, beside bare preads.
+  // Latencies of single reads by many threads of a store that was just opened, beside bare preads.
   Status MeasureTails();
   // Builds and lookups in memory, beside what the standard library does, and how long the building
   // store takes to open.

@@ -29,9 +29,11 @@ Status ReadFiles(const std::string& dir, const std::string& prefix, TimedPoint* 
 // Single blocks of those files' data, each read by one pread. Reads may come from any thread.
 class BareBlocks {
  public:
-  // Looks where the data lies and opens the files anew for each call.
+  // Opens the files and lists the blocks of their data, in place of an earlier list. The last block
+  // of a file may be shorter. kIOError when no file has the prefix, or none has data.
   Status Open(const std::string& dir, const std::string& prefix, uint32_t block_bytes);
-  // Reads the block that `word`, a random number, stands for.
+  // Reads the block that `word`, a random number, stands for. `buffer` has `block_bytes`, and is
+  // aligned to kIoAlignment.
   Status Read(uint64_t word, char* buffer) const;
 
  private:

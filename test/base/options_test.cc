@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 #include <string>
+#include <string_view>
+
+#include "engine_race/base/named_options.h"
 
 namespace engine_race {
 namespace {
@@ -108,6 +112,33 @@ TEST(OptionsTest, TheIndexMayHaveAllOfTheBudgetOrNoneAndNeverBeWritten) {
     options.index_memory_bytes = bytes;
     EXPECT_TRUE(ValidateOptions(options).ok()) << bytes;
   }
+}
+
+// The names of the options that EffectiveOptions changes.
+std::set<std::string_view> ChangedByEffect(const Options& options) {
+  const Options effective = EffectiveOptions(options);
+  std::set<std::string_view> changed;
+  for (size_t i = 0; i < NamedOptionCount(); ++i) {
+    std::string before;
+    std::string after;
+    EXPECT_TRUE(GetOption(OptionName(i), options, &before).ok());
+    EXPECT_TRUE(GetOption(OptionName(i), effective, &after).ok());
+    if (before != after) changed.insert(OptionName(i));
+  }
+  return changed;
+}
+
+TEST(OptionsTest, ReadOnlyTurnsOffWhatWrites) {
+  Options options;
+  options.sync_mode = SyncMode::kGroup;
+  options.sync_on_close = true;
+  options.stats_interval_ms = kMinStatsIntervalMs;
+  EXPECT_EQ(ChangedByEffect(options), std::set<std::string_view>());
+  options.read_only = true;
+  EXPECT_EQ(ChangedByEffect(options),
+            (std::set<std::string_view>{"create_if_missing", "index_close_bytes", "index_idle_ms",
+                                        "index_sync_bytes", "reclaim", "stats_interval_ms",
+                                        "sync_mode", "sync_on_close"}));
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 // full_disk_test.cc, two openers in engine_open_test.cc, keys of all zeros and all ones in
 // engine_contract_test.cc.
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -207,28 +205,13 @@ int RefusedClearly(const std::string& dir) {
 
 TEST_F(EdgesOfAProcessTest, ReadOnlyMount) {
   const StoreImage before = StoreImage::Load(store_);
-  constexpr int kMayNotMount = 100;
-  const int refused = InChild([&] {
-    // Mounts of the child's own, gone with it.
-    if (::unshare(CLONE_NEWNS) != 0 ||
-        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        ::mount(store_.c_str(), store_.c_str(), nullptr, MS_BIND, nullptr) != 0 ||
-        ::mount(nullptr, store_.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) != 0) {
-      return kMayNotMount;
-    }
-    return RefusedClearly(store_);
-  });
+  const int refused = OnReadOnlyMount(store_, [&] { return RefusedClearly(store_); });
   if (refused == kMayNotMount) {
     // Without that right the directory alone is made read-only, and its files.
     ASSERT_EQ(::chmod(dir_.path().c_str(), 0755), 0);
     for (const auto& [name, node] : before.nodes) ::chmod((store_ + "/" + name).c_str(), 0444);
     ASSERT_EQ(::chmod(store_.c_str(), 0555), 0);
-    EXPECT_EQ(InChild([&] {
-                const bool root = ::geteuid() == 0;
-                if (root && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) return 10;
-                return RefusedClearly(store_);
-              }),
-              0);
+    EXPECT_EQ(InChild([&] { return DropRights() ? RefusedClearly(store_) : 10; }), 0);
     ASSERT_EQ(::chmod(store_.c_str(), 0755), 0);
     for (const auto& [name, node] : before.nodes) ::chmod((store_ + "/" + name).c_str(), 0644);
   } else {

@@ -7,6 +7,8 @@
 #define TEST_E2E_ENGINE_FIXTURE_H_
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,6 +63,11 @@ inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 // A user without rights.
 inline constexpr uid_t kNobody = 65534;
+
+// Gives up root's rights. False if that fails.
+inline bool DropRights() {
+  return ::geteuid() != 0 || (::setgid(kNobody) == 0 && ::setuid(kNobody) == 0);
+}
 
 // Four buckets and groups of two values: halves turn over with every few records.
 inline Options TinyOptions() {
@@ -169,6 +176,22 @@ inline int InChild(const std::function<int()>& run) {
   int status = 0;
   EXPECT_EQ(::waitpid(pid, &status, 0), pid);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1 - WTERMSIG(status);
+}
+
+inline constexpr int kMayNotMount = 100;
+
+// InChild with `dir` mounted read-only; kMayNotMount without the right to mount.
+inline int OnReadOnlyMount(const std::string& dir, const std::function<int()>& run) {
+  return InChild([&] {
+    // Mounts of the child's own, gone with it.
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount(dir.c_str(), dir.c_str(), nullptr, MS_BIND, nullptr) != 0 ||
+        ::mount(nullptr, dir.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) != 0) {
+      return kMayNotMount;
+    }
+    return run();
+  });
 }
 
 }  // namespace engine_race::test

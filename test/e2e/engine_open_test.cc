@@ -195,7 +195,7 @@ class EngineOpenUnprivilegedTest : public EngineOpenTest {
  protected:
   int RefusedAsNobody() {
     return InChild([this] {
-      if (::geteuid() == 0 && (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) return 10;
+      if (!DropRights()) return 10;
       LogLines log;
       Options options;
       options.log = log.Callback();

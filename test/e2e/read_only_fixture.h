@@ -4,8 +4,6 @@
 #define TEST_E2E_READ_ONLY_FIXTURE_H_
 
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -22,8 +20,6 @@
 #include "test/e2e/store_image.h"
 
 namespace engine_race::test {
-
-inline constexpr int kMayNotMount = 100;
 
 inline Options ReadOnly() {
   Options options;
@@ -118,21 +114,6 @@ class ReadOnlyTest : public ::testing::Test {
       if (!store->Read(snapshot, keys[i], &value).ok() || value != values[i]) return 9;
     }
     return store->Stats().record_count >= contents_.size() ? 0 : 10;
-  }
-
-  // With the directory mounted read-only, in a child.
-  int OnReadOnlyMount(const std::function<int()>& run) const {
-    return InChild([&] {
-      // Mounts of the child's own, gone with it.
-      const char* const dir = store_.c_str();
-      if (::unshare(CLONE_NEWNS) != 0 ||
-          ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-          ::mount(dir, dir, nullptr, MS_BIND, nullptr) != 0 ||
-          ::mount(nullptr, dir, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) != 0) {
-        return kMayNotMount;
-      }
-      return run();
-    });
   }
 
   uint64_t StoreId() const { return IdentityOf(store_).store_id; }

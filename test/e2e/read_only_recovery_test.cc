@@ -2,17 +2,20 @@
 // read as it is, what needs one is recovered first or refused.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine_race/log/directory_lock.h"
 #include "test/e2e/read_only_fixture.h"
+#include "test/faults/call_watch.h"
 #include "test/log/page_cache_test_util.h"
 
 namespace engine_race::test {
@@ -41,14 +44,7 @@ TEST_F(ReadOnlyRecoveryTest, AKilledWriterNeedsNoRecovery) {
                 return ::kill(::getpid(), SIGKILL);
               }),
               -1 - SIGKILL);
-    for (uint64_t i = 0; i < 1000; ++i) {
-      const uint64_t key = NthKey(i % 701);
-      if (i % 11 == 7) {
-        contents_.erase(key);
-      } else {
-        contents_[key] = i + 1;
-      }
-    }
+    Change(nullptr, 0, 1000, &contents_);
     for (uint64_t i = 0; i < 5; ++i) contents_[NthKey(20000 + i)] = 2;
     const Fingerprint before(store_);
     EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
@@ -63,6 +59,29 @@ TEST_F(ReadOnlyRecoveryTest, ARestartThatLostNothing) {
   const Fingerprint before(store_);
   EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
   EXPECT_TRUE(Fingerprint(store_) == before);
+}
+
+// A power loss took the last counts, and not what the logs got meanwhile. A writer goes on from the
+// logs, so readers must not stay behind.
+TEST_F(ReadOnlyRecoveryTest, CountsThatAreOlderThanTheLogs) {
+  Make();
+  const StoreImage early = StoreImage::Load(store_);
+  const KeyVersions counted = contents_;
+  {
+    const auto store = OpenStore(store_, TinyOptions());
+    Change(store.get(), 2807, 4000, &contents_);
+  }
+  StoreImage late = StoreImage::Load(store_);
+  for (const auto& [name, node] : early.nodes) {
+    if (name.starts_with("staging_")) late.nodes[name] = node;
+  }
+  late.WriteTo(store_);
+  Restart(store_, StoreId());
+  const StoreImage lost = StoreImage::Load(store_);
+  contents_ = ContentsOf(store_);
+  ASSERT_NE(contents_, counted) << "the logs hold no more than was counted";
+  lost.WriteTo(store_);
+  EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
 }
 
 // A power loss took staged records: the opening recovers the store as a writer does.
@@ -82,6 +101,52 @@ TEST_F(ReadOnlyRecoveryTest, RecoversFirst) {
   const Fingerprint before(store_);
   EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
   EXPECT_TRUE(Fingerprint(store_) == before) << "it is recovered once";
+}
+
+// Others that look whether the store needs a recovery keep it from that, for a while.
+TEST_F(ReadOnlyRecoveryTest, WaitsForOthersThatRead) {
+  Make();
+  LosePower(store_, StoreId());
+  UniqueFd dir;
+  ASSERT_TRUE(sys::OpenDirectory(store_, /*create=*/false, &dir).ok());
+  std::optional<DirectoryLock> other(std::in_place);
+  ASSERT_TRUE(DirectoryLock::TakeToRead(dir.get(), &*other).ok());
+  int lock_count = 0;
+  CallWatch watch([&](SystemCall* call) {
+    if (call->kind == CallKind::kFileLock && ++lock_count == 9) other.reset();
+    return call->Proceed();
+  });
+  const ScopedHook hook(&watch);
+  std::unique_ptr<Store> store;
+  const Status opened = Store::Open(ReadOnly(), store_, &store);
+  EXPECT_TRUE(opened.ok()) << opened.ToString();
+  EXPECT_GT(lock_count, 9);
+}
+
+// The paths that a reader gives are its own view of them: the store keeps the names that it has.
+TEST_F(ReadOnlyRecoveryTest, TheRecoveryKeepsThePaths) {
+  Options options = TinyOptions();
+  options.paths = {dir_.Join("a"), dir_.Join("b")};
+  {
+    const auto store = OpenStore(store_, options);
+    Change(store.get(), 0, 1000, &contents_);
+  }
+  LosePower(store_, StoreId());
+  const std::string manifest = store_ + "/" + format::kManifestName;
+  const auto file_of_manifest = std::filesystem::last_write_time(manifest);
+  std::filesystem::create_directory_symlink(dir_.Join("a"), dir_.Join("a2"));
+  std::filesystem::create_directory_symlink(dir_.Join("b"), dir_.Join("b2"));
+  Options read_only = ReadOnly();
+  read_only.paths = {dir_.Join("a2"), dir_.Join("b2")};
+  EXPECT_EQ(InChild([&] {
+              std::unique_ptr<Store> store;
+              return Store::Open(AsRun(read_only), store_, &store).ok() ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ(std::filesystem::last_write_time(manifest), file_of_manifest);
+  EXPECT_EQ(IdentityOf(store_).paths, options.paths);
+  contents_ = ContentsOf(store_);
+  EXPECT_EQ(InChild([&] { return Reads(read_only); }), 0);
 }
 
 // Several at once: each of them reads, whichever of them recovers.
@@ -104,11 +169,7 @@ TEST_F(ReadOnlyRecoveryTest, RecoversFirstForAll) {
     char byte = 0;
     if (::read(go[0], &byte, 1) != 1) ::syscall(SYS_exit_group, 20);
     std::unique_ptr<Store> store;
-    Status opened;
-    // The one that recovers keeps others out meanwhile.
-    do {
-      opened = Store::Open(AsRun(ReadOnly()), store_, &store);
-    } while (opened.error() == EAGAIN);
+    const Status opened = Store::Open(AsRun(ReadOnly()), store_, &store);
     ::syscall(SYS_exit_group, opened.ok() ? ReadsAll(store.get()) : 21);
   }
   EXPECT_EQ(::write(go[1], "123", 3), 3);
@@ -125,7 +186,7 @@ TEST_F(ReadOnlyRecoveryTest, ARecoveryThatMayNotWriteIsRefused) {
   Make();
   LosePower(store_, StoreId());
   const Fingerprint before(store_);
-  const int read = OnReadOnlyMount([&] {
+  const int read = OnReadOnlyMount(store_, [&] {
     std::unique_ptr<Store> store;
     const Status opened = Store::Open(ReadOnly(), store_, &store);
     if (opened.code() != Code::kIncomplete) return 1;

@@ -243,18 +243,44 @@ TEST_F(DirectoryLockTest, ReadersMakeNoFile) {
   EXPECT_FALSE(fs::exists(File()));
 }
 
-// Calls `before` once, before the lock is asked for.
+// Calls `before` once, before the lock is asked for the n-th time.
 class BeforeLock : public test::SystemCallHook {
  public:
-  explicit BeforeLock(std::function<void()> before) : before_(std::move(before)) {}
+  explicit BeforeLock(std::function<void()> before, int nth = 1)
+      : before_(std::move(before)), left_(nth) {}
   long OnCall(test::SystemCall* call) override {
-    if (call->kind == test::CallKind::kFileLock && before_) std::exchange(before_, nullptr)();
+    if (call->kind == test::CallKind::kFileLock && --left_ == 0) before_();
     return call->Proceed();
   }
 
  private:
-  std::function<void()> before_;
+  const std::function<void()> before_;
+  int left_;
 };
+
+TEST_F(DirectoryLockTest, AReaderWaitsForTheEndOfARecovery) {
+  MakeFile();
+  std::optional<DirectoryLock> recovery(std::in_place);
+  ASSERT_TRUE(
+      DirectoryLock::TakeToWrite(Dir(), kMode, &*recovery, DirectoryLock::Purpose::kRecovery).ok());
+  EXPECT_EQ(WhoHasIt(), "this process has it");
+  // More often than for a holder without a name.
+  BeforeLock end([&] { recovery.reset(); }, 20);
+  const test::ScopedHook hook(&end);
+  EXPECT_EQ(ReadCode(), Code::kOk);
+}
+
+// Between its lock and its name, or at its end.
+TEST_F(DirectoryLockTest, AReaderWaitsALittleForAHolderWithoutAName) {
+  MakeFile();
+  std::optional<DirectoryLock> lock(std::in_place);
+  ASSERT_TRUE(Write(&*lock).ok());
+  fs::resize_file(File(), 0);
+  EXPECT_EQ(ReadCode(), Code::kIOError);
+  BeforeLock end([&] { lock.reset(); }, 3);
+  const test::ScopedHook hook(&end);
+  EXPECT_EQ(ReadCode(), Code::kOk);
+}
 
 // A refused opening removes its file: a lock of that one would exclude nobody.
 TEST_F(DirectoryLockTest, AFileThatIsRemovedMeanwhileIsNotTakenForTheLock) {

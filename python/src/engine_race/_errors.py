@@ -62,7 +62,7 @@ class _SystemError(EngineRaceError, OSError):
 
 
 class MissingStoreError(_SystemError, FileNotFoundError):
-    """The directory holds no store, and create_if_missing is false."""
+    """The directory holds no store, and create_if_missing is false or the mode is "r"."""
 
 
 class CorruptionError(EngineRaceError):

@@ -61,6 +61,8 @@ class Store(AwaitedReader):
         directory = c_text(path, "the path")
         if mode not in ("r", "rw"):
             raise ValueError(f'the mode is "r" or "rw", not {mode!r}')
+        if mode == "r" and options.get("read_only") not in (None, True):
+            raise ValueError('read_only is true for mode "r"')
         if mode == "r":
             options["read_only"] = True
         self._path = os.path.abspath(os.fsdecode(directory))
@@ -374,10 +376,11 @@ def _open_again(kind: Type[Store], path: str, options: Mapping[str, Any]) -> Sto
 
 def open(path: Union[str, bytes, os.PathLike[str]], mode: Literal["r", "rw"] = "rw",
          **options: Unpack[OpenOptions]) -> Store:
-    """Opens the store in a directory, which is made when missing.
+    """Opens the store in a directory.
 
-    Any number of processes may have a store open with mode="r", the option `read_only`, while none
-    has it open with "rw". It must be there, and nothing is written to it.
+    With mode "rw" the store is made when missing. With "r", for reading only, it must be there, else
+    MissingStoreError. Any number of openings with "r" exclude those with "rw", and the reverse:
+    StoreIOError. Nothing is written to a store of mode "r", unless it must be recovered first.
 
     Options are text, numbers or booleans: memory_budget_bytes="2g". `paths` is a list of paths.
     None stands for the default.

@@ -14,9 +14,9 @@ namespace {
 
 constexpr char kPerfScript[] =
     "profile \n"
-    "\t    55d0 Index::FirstKeys(unsigned long, std::span<unsigned long, 8ul>) const\n"
+    "\t    55d0 engine_race::Index::FirstKeys(unsigned long, std::span<unsigned long, 8ul>) const\n"
     "\t    4410 unsigned long harness::SumRange<std::basic_string_view<char>, "
-    "Iterator>(Iterator*, unsigned long)\n"
+    "engine_race::Iterator>(engine_race::Iterator*, unsigned long)\n"
     "\t       0 [unknown]\n"
     "\t    1234 main\n"
     "\n"
@@ -39,7 +39,7 @@ constexpr char kPerfScript[] =
 constexpr char kFolded[] =
     "profile;[unknown] 1\n"
     "profile;main;do_syscall_64 2\n"
-    "profile;main;harness::SumRange;Index::FirstKeys 1\n"
+    "profile;main;harness::SumRange;engine_race::Index::FirstKeys 1\n"
     "worker 7;operator<<;harness::Run::{lambda#1}::operator();std::vector::operator[] 1\n";
 
 class FlameTest : public ::testing::Test {
