@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <new>
 
+#include "engine_race/base/sys_mapping.h"
+
 namespace engine_race {
 
 Status BufferPool::Allocate(size_t buffer_bytes, uint32_t buffer_count, bool huge_pages,
@@ -26,12 +28,10 @@ Status BufferPool::Allocate(size_t buffer_bytes, uint32_t buffer_count, bool hug
 }
 
 void BufferPool::Populate(uint64_t offset, uint64_t size_bytes) const {
-#ifndef MADV_POPULATE_WRITE
-  constexpr int MADV_POPULATE_WRITE = 23;  // Linux 5.14
-#endif
+  bool populated = false;
   // Only advice: without it the pages come when they are used.
-  (void)madvise(base() + offset, std::min(size_bytes, this->size_bytes() - offset),
-                MADV_POPULATE_WRITE);
+  static_cast<void>(sys::PopulateForStores(
+      base() + offset, std::min(size_bytes, this->size_bytes() - offset), &populated));
 }
 
 bool BufferPool::Take(uint32_t count, std::vector<uint32_t>* buffers) {

@@ -92,6 +92,10 @@ void FrameCache::UpdateHints() noexcept {
   if (may_grow_.load(std::memory_order_relaxed) != may_grow) {
     may_grow_.store(may_grow, std::memory_order_relaxed);
   }
+  const uint32_t ahead = may_grow ? std::min(count / kAheadFraction, kMaxAhead) : 0;
+  if (ahead_.load(std::memory_order_relaxed) != ahead) {
+    ahead_.store(ahead, std::memory_order_relaxed);
+  }
   const uint32_t reserve =
       limit_count > count ? 0 : std::min(count / kReserveFraction, kMaxReserve);
   if (reserve_.load(std::memory_order_relaxed) != reserve) {
@@ -170,8 +174,10 @@ uint32_t FrameCache::BarOf(uint32_t victim) const noexcept {
 uint32_t FrameCache::TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) noexcept {
   const bool is_stopgap = kind == FrameKind::kValue && frequency < kLeastFrequency;
   if (is_stopgap && is_full() && !may_grow()) return kNoFrame;
-  // Relaxed: a hint. More memory is of no use if no more frames may be of the kind.
-  if (share_ != nullptr && is_full() && pool_->left_count(kind) != 0 && !Grow() && !is_stopgap &&
+  // More memory is of no use if no more frames may be of the kind.
+  if (share_ != nullptr && RunsShort() && pool_->left_count(kind) != 0 && !Grow() && is_full() &&
+      !is_stopgap &&
+      // Relaxed: a hint.
       share_->Want(least_growth_bytes_.load(std::memory_order_relaxed))) {
     Grow();
   }

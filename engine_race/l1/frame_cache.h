@@ -138,6 +138,10 @@ class FrameCache final : public MemoryUser {
   static constexpr uint32_t kScarceFraction = 8;
   // The frames that are booked together, or given back together.
   static constexpr uint64_t kFramesPerStep = 64;
+  // More frames are booked while fewer than this part of them is spare, or than so many. While one
+  // thread waits for the memory of more frames, the others take these.
+  static constexpr uint32_t kAheadFraction = 4;
+  static constexpr uint32_t kMaxAhead = 256;
 
   explicit FrameCache(MemoryShare* share) : share_(share) {}
 
@@ -149,6 +153,11 @@ class FrameCache final : public MemoryUser {
     return reserve_.load(std::memory_order_relaxed);  // a hint
   }
   bool is_full() const { return pool_->spare_count() <= reserve(); }
+  // Whether it is time to book more frames.
+  bool RunsShort() const {
+    // Relaxed: a hint.
+    return is_full() || pool_->spare_count() < ahead_.load(std::memory_order_relaxed);
+  }
   bool may_grow() const {
     return may_grow_.load(std::memory_order_relaxed);  // a hint
   }
@@ -171,6 +180,7 @@ class FrameCache final : public MemoryUser {
   alignas(64) std::atomic<uint32_t> bar_{0};  // the frequency that the next victim's frame takes
   std::atomic<uint32_t> reserve_{0};
   std::atomic<bool> may_grow_{false};
+  std::atomic<uint32_t> ahead_{0};        // of kAheadFraction
   std::atomic<int64_t> scarce_count_{0};  // below 0: enough can still be booked
   // Written seldom.
   alignas(64) std::atomic<uint32_t> refusals_{0};

@@ -7,6 +7,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/round_up.h"
+#include "engine_race/base/sys_mapping.h"
 
 namespace engine_race::l1 {
 
@@ -33,6 +34,11 @@ uint32_t FrameMemory::TouchNext() {
 void FrameMemory::UntouchLast() {
   ENGINE_RACE_ASSERT(touched_count_ > 0);
   --touched_count_;
+}
+
+void FrameMemory::Populate(uint32_t begin, uint32_t end) const {
+  bool populated = false;
+  static_cast<void>(sys::PopulateForStores(data(begin), (end - begin) * frame_bytes_, &populated));
 }
 
 void FrameMemory::GiveMemoryBack(uint32_t begin, uint32_t end) const {

@@ -1,6 +1,7 @@
 // The memory of a pool's frames and their descriptions.
 //
-// Frames are touched in the order of their numbers. Those from touched_count() on hold no memory.
+// Frames are touched in the order of their numbers. Those from touched_count() on hold no memory
+// but what Populate has given them.
 //
 // Owns the memory. data() and info() from any thread; the other calls under the pool's mutex.
 #ifndef ENGINE_RACE_L1_FRAME_MEMORY_H_
@@ -31,10 +32,13 @@ class FrameMemory {
   uint32_t frame_count() const { return frame_count_; }
 
   uint32_t touched_count() const { return touched_count_; }
-  // Adds the first frame that holds no memory to the touched ones and returns it.
+  // Adds the next frame to the touched ones and returns it.
   uint32_t TouchNext();
   // Removes the last frame from the touched ones. It holds memory until GiveMemoryBack.
   void UntouchLast();
+  // Has the system give frames [begin, end) their memory now. Only a matter of time: without it
+  // they get it when they are first used. From any thread.
+  void Populate(uint32_t begin, uint32_t end) const;
   // Gives the memory of frames [begin, end) back. Nobody may use them meanwhile. From any thread.
   void GiveMemoryBack(uint32_t begin, uint32_t end) const;
 

@@ -249,9 +249,10 @@ void FramePool::SetLimit(uint32_t limit) noexcept {
   const std::lock_guard resizing(resize_mutex_);
   limit = std::min(limit, frame_count());
   uint32_t touched_count;
+  uint32_t old_limit;
   {
     const std::lock_guard lock(mutex_);
-    const uint32_t old_limit = std::exchange(limit_, limit);
+    old_limit = std::exchange(limit_, limit);
     if (old_limit < limit) Grow(old_limit);
     touched_count = frames_.touched_count();
     CountSpare();
@@ -265,11 +266,14 @@ void FramePool::SetLimit(uint32_t limit) noexcept {
     done = ForEach(0, touched_count, empty);
   }
   if (limit < touched_count) DropTail(limit);
+  // Of frames that were never touched.
+  frames_.GiveMemoryBack(std::max(limit, touched_count), old_limit);
 }
 
 bool FramePool::RaiseLimit(uint32_t limit) noexcept {
   const std::unique_lock resizing(resize_mutex_, std::try_to_lock);
   if (!resizing.owns_lock()) return false;
+  frames_.Populate(limit_, limit);
   const auto lock = LockSoon();
   if (!lock.owns_lock()) return false;
   ENGINE_RACE_ASSERT(limit >= limit_ && limit <= frame_count());

@@ -89,8 +89,9 @@ class FramePool {
   // through them, waits for their readers and gives their memory back. Frames that cannot be
   // evicted now, or that readers hold for long, keep their memory until the next call.
   void SetLimit(uint32_t limit) noexcept;
-  // SetLimit for a limit above the one before. False, and nothing is done, while another thread
-  // holds the mutex or sets a limit.
+  // SetLimit for a limit above the one before. The frames below it get their memory first. So few
+  // threads wait for the system at once, and none do under the mutex. False, and nothing else is
+  // done, while another thread holds the mutex or sets a limit.
   bool RaiseLimit(uint32_t limit) noexcept;
   // Evicts a few cooling frames, so that `wanted` frames can be had without eviction. True while
   // more must be evicted for that. Does nothing while another thread holds the mutex.

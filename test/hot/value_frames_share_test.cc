@@ -81,9 +81,9 @@ class ValueFramesShareTest : public ::testing::Test {
 TEST_F(ValueFramesShareTest, WhatIsNotUsedIsNotBooked) {
   Make(kFrames);
   EXPECT_EQ(share_.booked_bytes, BytesFor(0));
-  Offer(0, 100, 1);
-  EXPECT_EQ(value_count(), 100u);
-  EXPECT_EQ(share_.booked_bytes, BytesFor(128));
+  Offer(0, 40, 1);
+  EXPECT_EQ(value_count(), 40u);
+  EXPECT_EQ(share_.booked_bytes, BytesFor(64));
   EXPECT_EQ(cache_->limit_bytes(), BytesFor(kFrames));
   Offer(0, 2 * kFrames, 4);
   EXPECT_EQ(share_.booked_bytes, BytesFor(kFrames));

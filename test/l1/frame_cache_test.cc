@@ -263,6 +263,13 @@ TEST_F(FrameCacheTest, AFloorIsLeftWhenAllElseIsGivenBack) {
   EXPECT_EQ(cache_->pool().limit(), 64u);
 }
 
+TEST_F(FrameCacheTest, MoreIsBookedBeforeAllIsUsed) {
+  share_.limit_bytes = FrameCache::BytesFor(1000);
+  Make(1000, &share_);
+  UseAll(FrameKind::kBlock, 0, 600, 1);
+  EXPECT_GE(cache_->pool().spare_count(), 600u / 4);
+}
+
 // Values hang on blocks that lie in the tail of the frames, and the other way round.
 TEST_F(FrameCacheTest, ALimitAlsoEvictsWhatIsReachedThroughTheTail) {
   Make(64);

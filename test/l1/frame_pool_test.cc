@@ -1,6 +1,7 @@
 #include "engine_race/l1/frame_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -230,6 +231,18 @@ TEST_F(FramePoolTest, ALowerLimitEvictsTheHighestAndGivesMemoryBack) {
   pool_->SetLimit(32);
   for (uint32_t page = 0; page < 32; ++page) EXPECT_NE(Bring(page), FramePool::kNoFrame);
   EXPECT_EQ(pool_->used_count(), 32u);
+}
+
+TEST_F(FramePoolTest, FramesBelowARaisedLimitHaveTheirMemory) {
+  Make(32);
+  pool_->SetLimit(4);
+  ASSERT_TRUE(pool_->RaiseLimit(20));
+  std::array<unsigned char, 32> pages{};
+  ASSERT_EQ(::mincore(pool_->data(0), 32 * kFrameBytes, pages.data()), 0);
+  for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(pages[i] & 1, i >= 4 && i < 20) << i;
+  pool_->SetLimit(8);
+  ASSERT_EQ(::mincore(pool_->data(0), 32 * kFrameBytes, pages.data()), 0);
+  for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(pages[i] & 1, i >= 4 && i < 8) << i;
 }
 
 TEST_F(FramePoolTest, AFrameThatIsTakenWhileTheLimitFallsIsNotInstalled) {
