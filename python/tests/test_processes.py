@@ -232,6 +232,8 @@ def test_processes_read_beside_each_other(path):
 def test_a_mode_is_r_or_rw(path):
     with pytest.raises(ValueError, match="mode"):
         engine_race.open(path, mode="w")
+    with pytest.raises(ValueError, match="read_only"):
+        engine_race.open(path, mode="r", read_only=False)
     with pytest.raises(engine_race.MissingStoreError):
-        engine_race.open(path, mode="r")
+        engine_race.open(path, mode="r", read_only=True)
     assert not path.exists()
