@@ -21,6 +21,7 @@
 #include "harness/tools/store_dump.h"
 #include "harness/tools/store_records.h"
 #include "harness/tools/store_top.h"
+#include "harness/tools/store_transfer.h"
 
 namespace engine_race::harness {
 namespace {
@@ -131,10 +132,27 @@ int Main(int argc, char** argv) {
   CLI::Option* const json_flag = top->add_flag("--json", json, "a line of JSON each time");
   top->add_flag("--prometheus", prometheus, "print the metrics for Prometheus and end")
       ->excludes(json_flag);
+  Transfer transfer;
+  CLI::App* const import_app =
+      app.add_subcommand("import", "store the records of a file: NAME.npy, or keys and values");
+  CLI::App* const export_app =
+      app.add_subcommand("export", "write all records to a file: NAME.npy, or keys and values");
+  for (CLI::App* const command : {import_app, export_app}) {
+    command->add_option("DIR", transfer.dir, "the store")->required();
+    command->add_option("FILE", transfer.file, "an array, NAME.npy, or records of 8 + 4096 bytes")
+        ->required();
+    command->add_option("--keys", transfer.keys,
+                        "an array of keys, NAME.npy; without it a row's number is its key");
+    command->add_option("--note", transfer.note, "says how far the work is; by default FILE.note");
+    command->add_flag("--resume", transfer.resumes, "go on from the note of an interrupted call");
+  }
+  import_app->add_flag("--pad", transfer.pads, "fill rows of less than 4096 bytes with zeros");
+  import_app->add_flag("--create", transfer.creates, "make the store if there is none");
   RecordFlags record_flags;
   AddRecordCommands(&app, &record_flags);
   if (const auto code = ParseCommandLine("store", argc, argv, &app)) return *code;
   if (const auto code = RunRecordCommand(app, record_flags)) return *code;
+  if (*import_app || *export_app) return RunTransfer(import_app->parsed(), transfer);
   if (*verify) return Verify(dir);
   if (*copy) return Copy(dir, copy_dir, copy_paths);
   if (*backup) {

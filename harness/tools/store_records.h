@@ -15,7 +15,7 @@
 
 namespace engine_race::harness {
 
-// What was given on the command line.
+// Words of a command line.
 struct RecordFlags {
   // In a shell the store is open, get shows values as text, and standard input has no value.
   bool in_shell = false;
@@ -38,9 +38,9 @@ struct RecordFlags {
 // Adds the commands to `app`. Parsing fills *flags.
 void AddRecordCommands(CLI::App* app, RecordFlags* flags);
 
-// Runs the command that was given, if it is one of these, on the store of its directory, or on the
-// open one of a shell. Prints what it finds and what fails. Returns the exit code: 1 for a key that
-// is not there and for damage, 2 for what cannot be done. With 0 its writes are durable.
+// Runs the command that was given, if it is one of these. A shell gives its open store. Prints
+// records and failures. Returns the exit code: 1 for a key that is not there and for damage, 2 for
+// what cannot be done. With 0 its writes are durable.
 std::optional<int> RunRecordCommand(const CLI::App& app, const RecordFlags& flags,
                                     Store* open_store = nullptr);
 
