@@ -57,6 +57,8 @@ sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1
 sources_of = $(foreach part,$(1),$(call sources_of_part,$(part)))
 link_compare := $(link_peers)
 link_lab := -lboost_context
+# Line editing in the shell of bin/store, where it is there to build with.
+link_store := $(if $(call has_header,editline/readline.h),-ledit)
 link_bench_micro := -lbenchmark
 link_claims := $(if $(rocks_library),-lrocksdb)
 

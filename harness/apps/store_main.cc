@@ -20,6 +20,7 @@
 #include "harness/tools/store_command.h"
 #include "harness/tools/store_dump.h"
 #include "harness/tools/store_records.h"
+#include "harness/tools/store_shell.h"
 #include "harness/tools/store_top.h"
 #include "harness/tools/store_transfer.h"
 
@@ -148,11 +149,18 @@ int Main(int argc, char** argv) {
   }
   import_app->add_flag("--pad", transfer.pads, "fill rows of less than 4096 bytes with zeros");
   import_app->add_flag("--create", transfer.creates, "make the store if there is none");
+  bool read_only = false;
+  CLI::App* const shell =
+      app.add_subcommand("shell", "take get, put, delete, scan, count and stats line by line");
+  shell->add_option("DIR", dir, "the store")->required();
+  shell->add_flag("--read-only", read_only, "share the store with other readers");
+  shell->add_flag("--create", transfer.creates, "make the store if there is none");
   RecordFlags record_flags;
   AddRecordCommands(&app, &record_flags);
   if (const auto code = ParseCommandLine("store", argc, argv, &app)) return *code;
   if (const auto code = RunRecordCommand(app, record_flags)) return *code;
   if (*import_app || *export_app) return RunTransfer(import_app->parsed(), transfer);
+  if (*shell) return RunShell(dir, read_only, transfer.creates);
   if (*verify) return Verify(dir);
   if (*copy) return Copy(dir, copy_dir, copy_paths);
   if (*backup) {

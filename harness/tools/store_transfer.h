@@ -1,8 +1,8 @@
 // The import and export of bin/store: between a store and files of rows, see store_rows.h.
 //
 // A note beside the file says how far the call is. Each note follows a sync of the store, or of the
-// file, so all that it counts is durable. After any end of a call another one can go on from its
-// note. That one writes again the records that came after the note, and removes it when all is done.
+// file, so all that it counts is durable. After any end of a call another one can go on from the
+// note. It writes again the records that came after the note, and removes it when all is done.
 //
 // One call at a time for a store or a file.
 #ifndef HARNESS_TOOLS_STORE_TRANSFER_H_
