@@ -33,7 +33,7 @@ Status TakeHeader(const std::string& words, RowFile* file) {
   }
   file->type = type[1];
   std::smatch item;
-  if (!std::regex_match(file->type, item, std::regex("[<|]([biufcSV])([0-9]+)"))) {
+  if (!std::regex_match(file->type, item, std::regex("[<|]([biufcmMSV])([0-9]+)(\\[.*\\])?"))) {
     return Status::InvalidArgument(file->path + " has items of type '" + file->type +
                                    "', which are no little-endian numbers or bytes");
   }

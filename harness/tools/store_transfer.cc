@@ -61,9 +61,11 @@ class Source {
     }
     if (transfer.keys.empty()) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(OpenRows(transfer.keys, &keys_));
-    if (keys_.row_bytes != kKeyBytes || (keys_.type != "<u8" && keys_.type != "<i8")) {
-      return Status::InvalidArgument(transfer.keys + " has items of type '" + keys_.type +
-                                     "': keys are of '<u8' or '<i8', in one dimension");
+    const std::string& type = keys_.type;
+    has_key_bytes_ = type == "|S8" || type == "|V8";
+    if (keys_.row_bytes != kKeyBytes || (type != "<u8" && type != "<i8" && !has_key_bytes_)) {
+      return Status::InvalidArgument(transfer.keys + " has items of type '" + type +
+                                     "': keys are of '<u8', '<i8' or '|S8', in one dimension");
     }
     if (keys_.count == rows_.count) return Status::Ok();
     return Status::InvalidArgument(std::to_string(keys_.count) + " keys for " +
@@ -86,7 +88,9 @@ class Source {
     const char* from = row_bytes_.data() + (row - first_) * rows_.row_bytes;
     *key = row;
     if (keys_.fd.valid()) {
-      std::memcpy(key, key_bytes_.data() + (row - first_) * kKeyBytes, sizeof(*key));
+      const char* const bytes = key_bytes_.data() + (row - first_) * kKeyBytes;
+      std::memcpy(key, bytes, sizeof(*key));
+      if (has_key_bytes_) *key = DecodeKey(bytes);
       if (keys_.type == "<i8" && *key >> 63 != 0) {
         return Status::InvalidArgument("its key is below 0");
       }
@@ -102,6 +106,7 @@ class Source {
  private:
   RowFile rows_;
   RowFile keys_;
+  bool has_key_bytes_ = false;
   uint64_t value_bytes_ = 0;
   uint64_t first_ = 0;
   std::string row_bytes_;

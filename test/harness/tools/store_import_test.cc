@@ -55,6 +55,13 @@ TEST_F(StoreImportTest, KeysComeFromAnArrayOrFromRecords) {
     ASSERT_TRUE(Import(Of("rows.npy", "keys.npy"), GoOn, &report_).ok());
     EXPECT_EQ(Stored(), Expected(positive));
   }
+  std::string key_bytes = NpyStart("'|S8'", "(100,)");
+  for (const uint64_t key : keys) key_bytes += KeyOf(key);
+  Written("keys.npy", key_bytes);
+  fs::remove_all(dir_.Join("store"));
+  MakeStore("store");
+  ASSERT_TRUE(Import(Of("rows.npy", "keys.npy"), GoOn, &report_).ok());
+  EXPECT_EQ(Stored(), Expected(keys));
 }
 
 TEST_F(StoreImportTest, LaterRowsOfAKeyWin) {

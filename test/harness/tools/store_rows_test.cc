@@ -43,6 +43,8 @@ TEST_F(StoreRowsTest, AnArrayHasTheRowsOfItsHeader) {
   EXPECT_EQ(file_.Read(2, 2, rows.data()).code(), Code::kIOError);
   ASSERT_TRUE(Open(NpyStart("'|S5'", "(2,)") + "fiveshalfs").ok());
   EXPECT_EQ(file_.row_bytes, 5u);
+  ASSERT_TRUE(Open(NpyStart("'<M8[ns]'", "(1, 2)") + std::string(16, 'x')).ok());
+  EXPECT_EQ(file_.row_bytes, 16u);
   ASSERT_TRUE(Open(NpyStart("'<u8'", "(0,)")).ok());
   EXPECT_EQ(file_.count, 0u);
 }
