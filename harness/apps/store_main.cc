@@ -87,8 +87,9 @@ int Copy(const std::string& dir, const std::string& to, const std::vector<std::s
 
 int Main(int argc, char** argv) {
   CLI::App app(
-      "Reads and writes records of a store. Verifies, copies, backs up, compacts or dumps a closed "
-      "one, restores one from a backup, and follows a running one.");
+      "Reads, writes, verifies, copies, backs up, compacts or dumps a store, moves its records "
+      "from "
+      "and to files, and follows a running one.");
   app.require_subcommand(1);
   std::string dir;
   CLI::App* const verify = app.add_subcommand(

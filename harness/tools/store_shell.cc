@@ -52,6 +52,7 @@ std::optional<int> Run(const std::string& text, const std::string& dir, Store* s
   std::vector<std::string> words = WordsOf(text);
   if (words.size() == 1) return kExitDone;
   std::vector<char*> arguments;
+  arguments.reserve(words.size());
   for (std::string& word : words) arguments.push_back(word.data());
   Line line(dir);
   const auto count = static_cast<int>(arguments.size());

@@ -322,7 +322,7 @@ Status Export(const Transfer& transfer, const ProgressFn& on_progress, TransferR
   return status;
 }
 
-int RunTransfer(bool is_import, Transfer transfer) {
+int RunTransfer(bool is_import, const Transfer& transfer) {
   const std::string command = is_import ? "import" : "export";
   CatchInterrupts();
   TransferReport report;

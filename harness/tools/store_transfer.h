@@ -47,7 +47,7 @@ Status Import(const Transfer& transfer, const ProgressFn& on_progress, TransferR
 Status Export(const Transfer& transfer, const ProgressFn& on_progress, TransferReport* report);
 
 // Import or Export with its progress and its result on the terminal. Returns the exit code.
-int RunTransfer(bool is_import, Transfer transfer);
+int RunTransfer(bool is_import, const Transfer& transfer);
 
 }  // namespace engine_race::harness
 
