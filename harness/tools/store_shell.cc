@@ -1,12 +1,19 @@
 #include "harness/tools/store_shell.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <iomanip>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine_race/stats_text.h"
@@ -14,11 +21,68 @@
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
 #include "harness/tools/store_command.h"
-#include "harness/tools/store_prompt.h"
 #include "harness/tools/store_records.h"
+
+#if __has_include(<editline/readline.h>)
+#include <editline/readline.h>
+#define ENGINE_RACE_HAS_EDITLINE
+#endif
 
 namespace engine_race::harness {
 namespace {
+
+constexpr char kPrompt[] = "store> ";
+
+std::optional<std::string> ReadLine() {
+  std::string line;
+  if (!std::getline(std::cin, line)) return std::nullopt;
+  return line;
+}
+
+#ifdef ENGINE_RACE_HAS_EDITLINE
+
+// A global, because the library's callbacks get no context.
+std::vector<std::string> completed_commands;
+
+// The next command that begins with `start`, allocated; null after the last one. `state` is 0 in
+// the first call for a word.
+char* NextCommand(const char* start, int state) {
+  static size_t at = 0;
+  if (state == 0) at = 0;
+  while (at < completed_commands.size()) {
+    const std::string& command = completed_commands[at++];
+    if (command.starts_with(start)) return ::strdup(command.c_str());
+  }
+  return nullptr;
+}
+
+// Without an answer the library completes names of files.
+char** Complete(const char* word, int begin, int) {
+  return begin == 0 ? ::rl_completion_matches(word, NextCommand) : nullptr;
+}
+
+void CompleteTo(std::vector<std::string> commands) {
+  completed_commands = std::move(commands);
+  ::rl_attempted_completion_function = Complete;
+}
+
+std::optional<std::string> EditLine() {
+  const std::unique_ptr<char, decltype(&std::free)> line(::readline(kPrompt), &std::free);
+  if (line == nullptr) return std::nullopt;
+  if (*line != '\0') ::add_history(line.get());
+  return line.get();
+}
+
+#else
+
+void CompleteTo(const std::vector<std::string>&) {}
+
+std::optional<std::string> EditLine() {
+  std::cout << kPrompt << std::flush;
+  return ReadLine();
+}
+
+#endif
 
 // The command line of one line of the shell.
 struct Line {
@@ -81,14 +145,15 @@ int RunShell(const std::string& dir, bool read_only, bool creates) {
   for (const CLI::App* const command : line.app.get_subcommands(nullptr)) {
     commands.push_back(command->get_name());
   }
-  Prompt prompt(std::move(commands));
+  CompleteTo(std::move(commands));
+  const bool is_at_terminal = ::isatty(STDIN_FILENO) == 1;
   int worst = kExitDone;
-  while (const std::optional<std::string> text = prompt.Next()) {
+  while (const std::optional<std::string> text = is_at_terminal ? EditLine() : ReadLine()) {
     const std::optional<int> code = Run(*text, dir, store.get());
     if (!code) break;
     worst = std::max(worst, *code);
   }
-  return prompt.is_at_terminal() ? kExitDone : worst;
+  return is_at_terminal ? kExitDone : worst;
 }
 
 }  // namespace engine_race::harness

@@ -1,4 +1,7 @@
 // `bin/store shell`: one store, open for many commands.
+//
+// At a terminal it prompts. Where libedit was there to build with, lines can be edited and called
+// back, and the tab key completes names of commands and files.
 #ifndef HARNESS_TOOLS_STORE_SHELL_H_
 #define HARNESS_TOOLS_STORE_SHELL_H_
 
