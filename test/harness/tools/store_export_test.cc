@@ -61,6 +61,8 @@ TEST_F(StoreExportTest, AnExportReplacesNoFile) {
   Transfer missing = Of("out");
   missing.dir = dir_.Join("nothing");
   EXPECT_EQ(Export(missing, GoOn, &report_).code(), Code::kNotFound);
+  // Remains of an export that did not go on.
+  Written("empty.npy.part", std::string(9000, 'x'));
   ASSERT_TRUE(Export(Of("empty.npy"), GoOn, &report_).ok());
   EXPECT_EQ(ReadWhole(dir_.Join("empty.npy")), NpyStart("'|u1'", "(0, 4096)"));
 }
@@ -84,6 +86,18 @@ TEST_F(StoreExportTest, AnExportThatWasCancelledGoesOn) {
   EXPECT_EQ(ReadWhole(transfer.file), ReadWhole(dir_.Join("whole.npy")));
   EXPECT_EQ(ReadWhole(transfer.keys), ReadWhole(dir_.Join("whole_keys.npy")));
   ExpectRefused(Export(transfer, GoOn, &report_), "out.npy is there already");
+}
+
+TEST_F(StoreExportTest, BehindTheLastKeyThereIsNone) {
+  std::vector<uint64_t> keys = RowNumbers(kPiece);
+  keys.back() = ~uint64_t{0};
+  ASSERT_TRUE(Import(Written("records", RecordsOf(keys)), GoOn, &report_).ok());
+  Transfer transfer = Of("out");
+  StopAt(kPiece, Export, transfer);
+  transfer.resumes = true;
+  ASSERT_TRUE(Export(transfer, GoOn, &report_).ok());
+  EXPECT_EQ(report_.moved_count, 0u);
+  EXPECT_EQ(ReadWhole(transfer.file), RecordsOf(keys));
 }
 
 TEST_F(StoreExportTest, KilledAtAnyCallAnExportGoesOn) {
