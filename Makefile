@@ -306,7 +306,7 @@ library-missing:
 compiler_id := $(shell stat -Lc '%s %Y' "$$($(CXX) -print-prog-name=cc1plus)" 2> /dev/null)
 flags_text := $(CXX) $(compiler_id) $(CXXFLAGS) $(avx2_flags) $(avx512_flags) $(test_flags_$(FLAVOUR)) \
               $(no_optimiser_warnings) $(unmeasured_sources) $(cold_sources)
-sources_text := $(UNITY) $(sources) $(THIRD_PARTY_ARCHIVES)
+sources_text := $(UNITY) $(sources) $(THIRD_PARTY_ARCHIVES) $(link_store)
 # One source alone has the hash: a commit recompiles that source, not the others.
 git_hash_text := $(or $(shell git describe --always --dirty --abbrev=40 --exclude='*' 2> /dev/null),unknown)
 $(call objects,harness/bench/git_hash.cc): $(BUILD)/git_hash.txt
@@ -380,6 +380,7 @@ $(addprefix $(BUILD)/tests/,$(test_rooms) core rest harness): $(library_objects)
 $(BUILD)/tests/experiments $(BUILD)/tests/harness: LDLIBS += $(link_lab)
 $(BUILD)/tests/opponents $(BUILD)/tests/compare $(BUILD)/tests/harness: LDLIBS += $(link_peers)
 $(BUILD)/tests/claims: LDLIBS += $(link_claims)
+$(BUILD)/tests/tools $(BUILD)/tests/harness: LDLIBS += $(link_store)
 
 $(BUILD)/open_fuzz: $(call objects,$(fuzz_sources) $(fuzz_helpers)) $(library_objects)
 	@echo "$(call step,link $@)"

@@ -26,7 +26,7 @@ headers := $(filter-out $(if $(rocks_library),,harness/opponents/rocks_database.
 race_flags := load/store_basics
 parts_of_all := system/command_line
 parts_race := system measure/progress measure/table measure/timed data $(race_flags) race
-parts_store := measure/progress measure/table tools
+parts_store := measure/progress measure/table system/child_process tools
 parts_lab := system measure data load lab experiments/io experiments/l1
 parts_crash := crash
 parts_numa := system measure/table data $(race_flags) numa
@@ -57,6 +57,8 @@ sources_of_part = $(or $(wildcard harness/$(1).cc),$(sort $(wildcard harness/$(1
 sources_of = $(foreach part,$(1),$(call sources_of_part,$(part)))
 link_compare := $(link_peers)
 link_lab := -lboost_context
+# Line editing in the shell of bin/store, where it is there to build with.
+link_store := $(if $(call has_header,editline/readline.h),-ledit)
 link_bench_micro := -lbenchmark
 link_claims := $(if $(rocks_library),-lrocksdb)
 

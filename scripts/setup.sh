@@ -72,7 +72,9 @@ plot_needs='
 /usr/lib/python3*/dist-packages/matplotlib  python3-matplotlib
 '
 
+# The packaged programs edit lines.
 deb_needs="$build_needs"'
+editline/readline.h      libedit-dev
 dpkg-shlibdeps           dpkg-dev
 help2man                 help2man
 python3                  python3

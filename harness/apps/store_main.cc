@@ -1,213 +1,38 @@
-// Verifies, copies, backs up, compacts or describes a closed store, restores one from a backup, and
-// follows a running one.
+// Reads, writes, verifies, copies, backs up, compacts or describes a store, and follows a running
+// one. The rooms of harness/tools have the commands; those of Store::Verify and Store::Copy are
+// here.
 //
-// No commands but `backup` and `compact` change the store: they open it, which recovers it, and
-// sync it. All but `top` refuse a store that a process has open for writing.
+// `backup`, `compact`, `put` and `delete` open the store for writing, which recovers it, and sync
+// it. All but `top` refuse a store that a process has open for writing.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
 #include <cinttypes>
-#include <cmath>
 #include <cstdio>
 #include <functional>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "engine_race/base/key.h"
-#include "engine_race/l1/index_root.h"
-#include "engine_race/log/page_cache.h"
-#include "engine_race/log/staging.h"
-#include "engine_race/log/store_files.h"
 #include "engine_race/store.h"
-#include "harness/measure/progress.h"
-#include "harness/measure/table.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
+#include "harness/system/process_stats.h"
 #include "harness/tools/store_backup.h"
+#include "harness/tools/store_command.h"
+#include "harness/tools/store_dump.h"
+#include "harness/tools/store_records.h"
+#include "harness/tools/store_shell.h"
 #include "harness/tools/store_top.h"
+#include "harness/tools/store_transfer.h"
 
 namespace engine_race::harness {
 namespace {
-
-using l1::IndexRoot;
-
-int Refuse(const char* what, const std::string& dir, const Status& status) {
-  const std::string why =
-      status.code() == Code::kNotFound ? "there is no store" : status.ToString();
-  std::fprintf(stderr, "store %s: %s: %s\n", what, dir.c_str(), why.c_str());
-  return kExitRefused;
-}
-
-std::string Count(uint64_t count) { return std::to_string(count); }
-
-void PrintManifest(const StoreFiles& files) {
-  const StoreIdentity& identity = files.identity;
-  const Geometry& geometry = identity.geometry;
-  std::printf("store id          %016" PRIx64 "\n", identity.store_id);
-  std::printf("format version    %u\n", format::kFormatVersion);
-  std::printf("buckets           %u, of at most %" PRIu64 " records\n", geometry.bucket_count,
-              geometry.bucket_capacity_records);
-  std::printf("keys              %s\n", ToString(geometry.keys()).c_str());
-  std::printf("files             %u of keys, and as many value files or devices\n",
-              files.slots.file_count());
-  for (size_t i = 0; i < identity.paths.size(); ++i) {
-    std::printf("path %-12zu %s: %s\n", i, identity.paths[i].c_str(),
-                files.slots.Describe(files.slots.paths()[i]).c_str());
-  }
-  std::printf("groups            %u bytes of values, %u bytes of keys\n",
-              geometry.value_group_bytes, geometry.key_group_bytes);
-}
-
-void PrintTotals(const StoreFiles& files, const std::vector<BucketState>& states) {
-  const uint32_t page_cache_id = PageCacheId(files);
-  uint64_t record_count = 0;
-  uint64_t synced_total = 0;
-  uint64_t staged_count = 0;
-  uint64_t damaged_count = 0;
-  uint64_t doubtful_count = 0;
-  for (const BucketState& state : states) {
-    if (state.damaged) {
-      ++damaged_count;
-      continue;
-    }
-    record_count += state.record_count;
-    synced_total += state.synced_watermark;
-    staged_count += state.record_count - std::min(state.logged_value_watermark, state.record_count);
-    if (state.page_cache_id != page_cache_id) ++doubtful_count;
-  }
-  std::printf("records           %" PRIu64 ", overwritten ones and tombstones included\n",
-              record_count);
-  std::printf("synced            %" PRIu64 "\n", synced_total);
-  std::printf("staged            %" PRIu64 " values\n", staged_count);
-  if (damaged_count > 0) std::printf("DAMAGED           %" PRIu64 " buckets\n", damaged_count);
-  if (doubtful_count > 0) {
-    std::printf("doubtful          %" PRIu64
-                " buckets: written before the last mount or boot, or a flush failed; the next "
-                "opening verifies what is not synced\n",
-                doubtful_count);
-  }
-}
-
-// Prints fill and skew of the readable buckets.
-void PrintFill(const std::vector<BucketState>& states) {
-  std::vector<uint64_t> fills;
-  for (const BucketState& state : states) {
-    if (!state.damaged) fills.push_back(state.record_count);
-  }
-  if (fills.empty()) return;
-  std::sort(fills.begin(), fills.end());
-  const double total = std::accumulate(fills.begin(), fills.end(), 0.0);
-  const double mean = total / static_cast<double>(fills.size());
-  double squares = 0;
-  for (const uint64_t fill : fills) squares += std::pow(static_cast<double>(fill) - mean, 2);
-  const size_t top = std::max<size_t>(fills.size() / 100, 1);
-  const double top_sum =
-      std::accumulate(fills.end() - static_cast<std::ptrdiff_t>(top), fills.end(), 0.0);
-  const auto quantile = [&fills](double q) {
-    return fills[static_cast<size_t>(q * static_cast<double>(fills.size() - 1))];
-  };
-  std::printf("records a bucket  min %" PRIu64 ", median %" PRIu64 ", 99%% %" PRIu64
-              ", max %" PRIu64 ", mean %.1f, deviation %.1f\n",
-              fills.front(), quantile(0.5), quantile(0.99), fills.back(), mean,
-              std::sqrt(squares / static_cast<double>(fills.size())));
-  std::printf("empty buckets     %td\n",
-              std::upper_bound(fills.begin(), fills.end(), uint64_t{0}) - fills.begin());
-  if (total > 0) {
-    std::printf(
-        "skew              the fullest holds %.2f times the mean; the fullest %zu hold %.1f%%\n",
-        static_cast<double>(fills.back()) / mean, top, 100 * top_sum / total);
-  }
-}
-
-// How much of the store the index on disk covers, as its root says.
-void PrintIndex(const Status& loaded, const IndexRoot& root,
-                const std::vector<BucketState>& states) {
-  if (!loaded.ok()) {
-    const bool is_missing = loaded.code() == Code::kNotFound;
-    std::printf("index on disk    %s\n", is_missing ? "none" : loaded.ToString().c_str());
-    return;
-  }
-  uint64_t covered_count = 0;
-  uint64_t bucket_count = 0;
-  uint64_t key_count = 0;
-  uint64_t bytes = 0;
-  for (size_t bucket = 0; bucket < states.size(); ++bucket) {
-    covered_count += root.coverages[bucket].record_count;
-    bucket_count += root.coverages[bucket].record_count > 0;
-  }
-  for (const auto& extent : root.extents) {
-    key_count += extent.record_count;
-    bytes += format::IndexExtentBytesOf(extent.record_count);
-  }
-  std::printf("index on disk    %zu extents, %" PRIu64 " keys, %" PRIu64 " bytes\n",
-              root.extents.size(), key_count, bytes);
-  std::printf("                 covers %" PRIu64 " records of %" PRIu64 " buckets\n", covered_count,
-              bucket_count);
-}
-
-void PrintBuckets(const std::vector<BucketState>& states, const IndexRoot& root) {
-  Table table({"bucket", "records", "synced", "values in log", "keys in log", "extents",
-               "keys in them", "covered"});
-  for (uint32_t bucket = 0; bucket < states.size(); ++bucket) {
-    const BucketState& state = states[bucket];
-    if (state.damaged) {
-      table.AddRow({Count(bucket), "damaged", "", "", "", "", "", ""});
-      continue;
-    }
-    if (state.record_count == 0) continue;
-    const bool has_root = !root.coverages.empty();
-    uint64_t key_count = 0;
-    uint64_t extent_count = 0;
-    for (const auto& extent : root.ExtentsOf(bucket)) {
-      key_count += extent.record_count;
-      ++extent_count;
-    }
-    table.AddRow({Count(bucket), Count(state.record_count), Count(state.synced_watermark),
-                  Count(state.LoggedValueCount()), Count(state.LoggedKeyCount()),
-                  Count(extent_count), Count(key_count),
-                  Count(has_root ? root.coverages[bucket].record_count : 0)});
-  }
-  std::printf("\n%s", table.ToString().c_str());
-}
-
-std::string BadText(const BadRecord& bad) {
-  std::string text = "bad: " + bad.file + ", bucket " + Count(bad.bucket);
-  if (bad.slot != BadRecord::kWholeBucket) text += ", slot " + Count(bad.slot);
-  return text + ": " + bad.what + "\n";
-}
-
-// Shows how far a command is that reads every record, and prints the bad ones. One call at a time.
-class Reading {
- public:
-  explicit Reading(const std::string& what) : label_(what + " ") {}
-
-  void NoteProgress(uint64_t done_count, uint64_t record_count) {
-    if (!line_) line_.emplace(label_, record_count, kRecordBytes, /*slot_count=*/1);
-    const uint64_t before = line_->Done();
-    line_->Add(0, done_count - before);
-    // Short work ends before the line's next turn to be painted.
-    if (before == 0 && done_count > 0) line_->Repaint();
-  }
-  void PrintBad(const BadRecord& bad) {
-    if (line_) return line_->Print(BadText(bad));
-    std::fputs(BadText(bad).c_str(), stdout);
-  }
-
- private:
-  static constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
-
-  const std::string label_;
-  std::optional<Progress> line_;  // once the number of records is known
-};
 
 using ReadFn = std::function<Status(VerifyReport* report, const BadRecordFn& on_bad,
                                     const ProgressFn& on_progress)>;
 
 // Calls `read`, which is Store::Verify or Store::Copy. Prints the totals and returns the exit code.
 int ReadAll(const char* what, const char* done, const std::string& dir, const ReadFn& read) {
-  const auto began = std::chrono::steady_clock::now();
+  const uint64_t began_ns = NowNs();
   VerifyReport report;
   Status status;
   {
@@ -215,15 +40,12 @@ int ReadAll(const char* what, const char* done, const std::string& dir, const Re
     status = read(
         &report, [&](const BadRecord& bad) { reading.PrintBad(bad); },
         [&](uint64_t done_count, uint64_t count) {
-          reading.NoteProgress(done_count, count);
-          return true;
+          return reading.NoteProgress(done_count, count);
         });
   }
   if (!status.ok() && report.bad_count == 0) return Refuse(what, dir, status);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   std::printf("%" PRIu64 " records %s in %.1f s, %" PRIu64 " bad", report.record_count,
-              status.ok() ? done : "looked at", seconds, report.bad_count);
+              status.ok() ? done : "looked at", SecondsSince(began_ns), report.bad_count);
   if (report.lost_tail_count > 0) {
     std::printf("; %" PRIu64 " unsynced ones lost with a page cache", report.lost_tail_count);
   }
@@ -263,32 +85,11 @@ int Copy(const std::string& dir, const std::string& to, const std::vector<std::s
   return code;
 }
 
-// Prints the manifest and the fill and skew of the buckets. With `every_bucket` also prints a line
-// for each bucket that has records.
-int Dump(const std::string& dir, bool every_bucket) {
-  StoreFiles files;
-  if (const Status status = OpenStoreFilesToRead(dir, &files); !status.ok()) {
-    return Refuse("dump", dir, status);
-  }
-  std::vector<BucketState> states;
-  if (const Status status = Staging(files).ReadCounts(&states); !status.ok()) {
-    return Refuse("dump", dir, status);
-  }
-  PrintManifest(files);
-  PrintTotals(files, states);
-  PrintFill(states);
-  IndexRoot root;
-  const Status loaded = l1::LoadIndexRoot(files.directory.get(), files.identity.ids(),
-                                          files.identity.geometry.bucket_count, &root);
-  PrintIndex(loaded, root, states);
-  if (every_bucket) PrintBuckets(states, root);
-  return 0;
-}
-
 int Main(int argc, char** argv) {
   CLI::App app(
-      "Verifies, copies, backs up, compacts or dumps a closed store, restores one from a backup, "
-      "and follows a running one.");
+      "Reads, writes, verifies, copies, backs up, compacts or dumps a store, moves its records "
+      "from "
+      "and to files, and follows a running one.");
   app.require_subcommand(1);
   std::string dir;
   CLI::App* const verify = app.add_subcommand(
@@ -333,7 +134,34 @@ int Main(int argc, char** argv) {
   CLI::Option* const json_flag = top->add_flag("--json", json, "a line of JSON each time");
   top->add_flag("--prometheus", prometheus, "print the metrics for Prometheus and end")
       ->excludes(json_flag);
+  Transfer transfer;
+  CLI::App* const import_app =
+      app.add_subcommand("import", "store the records of a file: NAME.npy, or keys and values");
+  CLI::App* const export_app =
+      app.add_subcommand("export", "write all records to a file: NAME.npy, or keys and values");
+  for (CLI::App* const command : {import_app, export_app}) {
+    command->add_option("DIR", transfer.dir, "the store")->required();
+    command->add_option("FILE", transfer.file, "an array, NAME.npy, or records of 8 + 4096 bytes")
+        ->required();
+    command->add_option("--keys", transfer.keys,
+                        "an array of keys, NAME.npy; without it a row's number is its key");
+    command->add_option("--note", transfer.note, "says how far the work is; by default FILE.note");
+    command->add_flag("--resume", transfer.resumes, "go on from the note of an interrupted call");
+  }
+  import_app->add_flag("--pad", transfer.pads, "fill rows of less than 4096 bytes with zeros");
+  import_app->add_flag("--create", transfer.creates, "make the store if there is none");
+  bool read_only = false;
+  CLI::App* const shell =
+      app.add_subcommand("shell", "take get, put, delete, scan, count and stats line by line");
+  shell->add_option("DIR", dir, "the store")->required();
+  shell->add_flag("--read-only", read_only, "share the store with other readers");
+  shell->add_flag("--create", transfer.creates, "make the store if there is none");
+  RecordFlags record_flags;
+  AddRecordCommands(&app, &record_flags);
   if (const auto code = ParseCommandLine("store", argc, argv, &app)) return *code;
+  if (const auto code = RunRecordCommand(app, record_flags)) return *code;
+  if (*import_app || *export_app) return RunTransfer(import_app->parsed(), transfer);
+  if (*shell) return RunShell(dir, read_only, transfer.creates);
   if (*verify) return Verify(dir);
   if (*copy) return Copy(dir, copy_dir, copy_paths);
   if (*backup) {
@@ -352,7 +180,7 @@ int Main(int argc, char** argv) {
                                     : TopForm::kTable;
     return RunTop(dir, form, once);
   }
-  return Dump(dir, every_bucket);
+  return RunDump(dir, every_bucket);
 }
 
 }  // namespace

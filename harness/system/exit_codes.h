@@ -18,7 +18,7 @@ inline constexpr int kExitInterrupted = 130;
 inline constexpr char kExitCodesHelp[] =
     "Exit codes:\n"
     "  0      done, and all is well\n"
-    "  1      done, and something failed: a damaged record, a phase, a benchmark\n"
+    "  1      done, and something failed: a damaged record, a missing key, a phase, a benchmark\n"
     "  2      not done: a wrong command line, or files that cannot be used\n"
     "  130    interrupted";
 

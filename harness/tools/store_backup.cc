@@ -1,15 +1,13 @@
 #include "harness/tools/store_backup.h"
 
-#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <memory>
-#include <optional>
 
-#include "engine_race/base/key.h"
 #include "engine_race/store.h"
-#include "harness/measure/progress.h"
 #include "harness/system/exit_codes.h"
+#include "harness/system/process_stats.h"
+#include "harness/tools/store_command.h"
 
 namespace engine_race::harness {
 
@@ -32,13 +30,8 @@ int AnswerBackup(const char* what, const char* done, const std::string& dir, con
 // Calls `run` with a progress function that shows a line.
 template <typename RunFn>
 Status WithProgress(const char* what, const RunFn& run) {
-  constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
-  std::optional<Progress> line;  // once the number of records is known
-  return run([&](uint64_t done_count, uint64_t most_count) {
-    if (!line) line.emplace(std::string(what) + " ", most_count, kRecordBytes, /*slot_count=*/1);
-    line->Add(0, done_count - line->Done());
-    return true;
-  });
+  Reading reading(what);
+  return run([&](uint64_t done, uint64_t most) { return reading.NoteProgress(done, most); });
 }
 
 }  // namespace
@@ -54,17 +47,9 @@ int RunVerifyBackup(const std::string& backup) {
 // Backs the store up into `to`: what changed since the backup in `since`, or everything.
 int RunBackup(const std::string& dir, const std::string& to, const std::string& since,
               bool verify) {
-  Options options;
-  options.create_if_missing = false;
-  options.index_close_bytes = 0;
   std::unique_ptr<Store> store;
-  Status status = Store::Open(options, dir, &store);
-  if (!status.ok()) {
-    const bool is_missing = status.code() == Code::kNotFound;
-    std::fprintf(stderr, "store backup: %s: %s\n", dir.c_str(),
-                 is_missing ? "there is no store" : status.ToString().c_str());
-    return kExitRefused;
-  }
+  Status status = Store::Open(CommandOptions(), dir, &store);
+  if (!status.ok()) return Refuse("backup", dir, status);
   BackupReport report;
   status = WithProgress("backup", [&](const auto& on_progress) {
     return store->Backup(to, {since, on_progress}, &report);
@@ -87,33 +72,24 @@ namespace {
 
 double Megabytes(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
-int Refuse(const std::string& dir, const Status& status) {
-  std::fprintf(stderr, "store compact: %s: %s\n", dir.c_str(),
-               status.code() == Code::kNotFound ? "there is no store" : status.ToString().c_str());
-  return status.code() == Code::kCorruption ? kExitFailure : kExitRefused;
-}
-
 }  // namespace
 
 int RunCompact(const std::string& dir) {
-  const auto began = std::chrono::steady_clock::now();
-  Options options;
-  options.create_if_missing = false;
-  options.index_close_bytes = 0;
+  const uint64_t began_ns = NowNs();
+  Options options = CommandOptions();
   options.reclaim = Reclaim::kOff;
   std::unique_ptr<Store> store;
   if (const Status opened = Store::Open(options, dir, &store); !opened.ok()) {
-    return Refuse(dir, opened);
+    return Refuse("compact", dir, opened);
   }
   const Status compacted = store->Compact();
   const StoreStats stats = store->Stats();
   store.reset();
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const double seconds = SecondsSince(began_ns);
   std::printf("%.1f MB freed in %.1f s, %.1f MB written again; %.1f MB are live, %.1f MB dead\n",
               Megabytes(stats.reclaim_freed_bytes), seconds, Megabytes(stats.reclaim_moved_bytes),
               Megabytes(stats.live_bytes), Megabytes(stats.dead_bytes));
-  return compacted.ok() ? kExitDone : Refuse(dir, compacted);
+  return compacted.ok() ? kExitDone : Refuse("compact", dir, compacted);
 }
 
 }  // namespace engine_race::harness

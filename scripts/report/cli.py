@@ -17,7 +17,7 @@ DESCRIPTION = "The page needs no other file. Files given together are shown toge
 # The exit codes of all programs: harness/system/exit_codes.h has the same text.
 ENDING = """Exit codes:
   0      done, and all is well
-  1      done, and something failed: a damaged record, a phase, a benchmark
+  1      done, and something failed: a damaged record, a missing key, a phase, a benchmark
   2      not done: a wrong command line, or files that cannot be used
   130    interrupted"""
 REFUSED = 2

@@ -22,9 +22,16 @@ struct TerminalResult {
   std::string output;
 };
 
+// Keys that are typed once the output has the text, which is looked for behind the one before it.
+struct TypedKeys {
+  std::string after;
+  std::string keys;
+};
+
 // Runs args[0] and waits for it. Its standard input, output and error are a terminal of `columns`
 // columns; 0: a terminal that does not know its width.
-inline TerminalResult RunOnTerminal(std::vector<std::string> args, uint16_t columns = 0) {
+inline TerminalResult RunOnTerminal(std::vector<std::string> args, uint16_t columns = 0,
+                                    const std::vector<TypedKeys>& typed = {}) {
   std::vector<char*> words;
   words.reserve(args.size() + 1);
   for (std::string& arg : args) words.push_back(arg.data());
@@ -40,11 +47,19 @@ inline TerminalResult RunOnTerminal(std::vector<std::string> args, uint16_t colu
     ::_exit(127);
   }
   std::array<char, 4096> piece;
+  auto next = typed.begin();
+  size_t seen_bytes = 0;
   while (true) {
     const ssize_t size = ::read(terminal, piece.data(), piece.size());
     // EIO: the last program on the terminal has ended.
     if (size == 0 || (size < 0 && errno != EINTR)) break;
     if (size > 0) result.output.append(piece.data(), static_cast<size_t>(size));
+    const size_t found =
+        next == typed.end() ? std::string::npos : result.output.find(next->after, seen_bytes);
+    if (found == std::string::npos) continue;
+    seen_bytes = found + next->after.size();
+    if (::write(terminal, next->keys.data(), next->keys.size()) < 0) break;
+    ++next;
   }
   ::close(terminal);
   int status = 0;

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -10,39 +11,31 @@
 
 #include "engine_race/base/sys.h"
 #include "engine_race/store.h"
-#include "test/harness/program_fixture.h"
+#include "test/harness/apps/store_fixture.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {
 namespace {
 
 using test::KeyOf;
-using test::TempDir;
 using test::ValueOf;
 
-class StoreProgramTest : public testing::Test {
+class StoreProgramTest : public StoreFixture {
  protected:
+  StoreProgramTest() : StoreFixture(std::filesystem::temp_directory_path()) {}
+
   void SetUp() override {
-    program_ = ProgramPath("store");
-    if (program_.empty()) GTEST_SKIP() << "ENGINE_BIN_DIR is not set";
+    StoreFixture::SetUp();
+    if (IsSkipped()) return;
     Options options;
     options.bucket_count = 1;
     options.file_count = 1;
     options.value_group_bytes = 16384;
     options.paths = {dir_.Join("a"), dir_.Join("b")};
-    std::unique_ptr<Store> store;
-    ASSERT_TRUE(Store::Open(options, dir_.Join("store"), &store).ok());
+    const std::unique_ptr<Store> store = Open(options);
     for (uint64_t i = 0; i < 40; ++i) {
       ASSERT_TRUE(store->Write(KeyOf(i), ValueOf(i, 1)).ok());
     }
-  }
-
-  // Runs the program with these arguments. It must end with the exit code `wanted`.
-  std::string OutputOf(std::vector<std::string> args, int wanted) {
-    args.insert(args.begin(), program_);
-    const ChildResult run = RunChild(args);
-    EXPECT_EQ(run.exit_code, wanted) << run.output;
-    return run.output;
   }
 
   void Damage(const std::string& path) {
@@ -51,9 +44,6 @@ class StoreProgramTest : public testing::Test {
     // In slot 16 of the first segment.
     ASSERT_TRUE(sys::PwriteFull(fd.get(), "damage", 6, 16 * kValueBytes + 100).ok());
   }
-
-  std::string program_;
-  TempDir dir_;
 };
 
 TEST_F(StoreProgramTest, DumpNamesThePathsAndTheRecords) {

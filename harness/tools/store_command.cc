@@ -1,0 +1,41 @@
+#include "harness/tools/store_command.h"
+
+#include <cstdio>
+
+#include "harness/system/exit_codes.h"
+
+namespace engine_race::harness {
+
+int Refuse(const std::string& command, const std::string& name, const Status& status) {
+  const std::string why =
+      status.code() == Code::kNotFound ? "there is no store" : status.ToString();
+  const int code = Refuse("store " + command, name + ": " + why);
+  return status.code() == Code::kCorruption ? kExitFailure : code;
+}
+
+Options CommandOptions() {
+  Options options;
+  options.create_if_missing = false;
+  options.index_close_bytes = 0;
+  return options;
+}
+
+bool Reading::NoteProgress(uint64_t done_count, uint64_t record_count) {
+  constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
+  if (!line_) line_.emplace(label_, record_count, kRecordBytes, /*slot_count=*/1);
+  const uint64_t before = line_->Done();
+  line_->Add(0, done_count - before);
+  // Short work ends before the line's next turn to be painted.
+  if (before == 0 && done_count > 0) line_->Repaint();
+  return true;
+}
+
+void Reading::PrintBad(const BadRecord& bad) {
+  std::string text = "bad: " + bad.file + ", bucket " + std::to_string(bad.bucket);
+  if (bad.slot != BadRecord::kWholeBucket) text += ", slot " + std::to_string(bad.slot);
+  text += ": " + bad.what + "\n";
+  if (line_) return line_->Print(text);
+  std::fputs(text.c_str(), stdout);
+}
+
+}  // namespace engine_race::harness

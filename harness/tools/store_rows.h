@@ -1,0 +1,64 @@
+// Files of rows that have one size: arrays that numpy.save has saved, and records.
+//
+// A record is the 8 bytes of a key and the 4096 of its value. One thread at a time for a file.
+#ifndef HARNESS_TOOLS_STORE_ROWS_H_
+#define HARNESS_TOOLS_STORE_ROWS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine_race/base/options.h"
+#include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
+
+namespace engine_race::harness {
+
+inline constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
+
+// Whether the name says that a file is an array: it ends in ".npy". Other files have records.
+bool IsNpy(const std::string& path);
+
+struct RowFile {
+  UniqueFd fd;
+  std::string path;
+  std::string type;    // of an array's items, as numpy writes it: "<f4"
+  uint64_t begin = 0;  // where the rows begin
+  uint64_t row_bytes = 0;
+  uint64_t count = 0;
+
+  // Rows from `first` on. kIOError where the file has become shorter.
+  Status Read(uint64_t first, uint64_t row_count, char* rows) const;
+};
+
+// Opens a file and checks that it has all of its rows and nothing else. kInvalidArgument for one
+// that has not, and for arrays of no dimension, in Fortran's order, of big-endian items or objects.
+Status OpenRows(const std::string& path, RowFile* file);
+
+// Writes rows to the end of a file, which it makes.
+class RowWriter {
+ public:
+  // Goes on behind `row_count` rows, or empties the file when there are none. kInvalidArgument for
+  // a file with fewer. An array's header is zeros until Finish.
+  Status Open(const std::string& path, bool is_npy, uint64_t row_bytes, uint64_t row_count);
+  bool is_open() const { return fd_.valid(); }
+  void Add(std::string_view part) { pending_ += part; }
+  // Writes what was added.
+  Status Flush();
+  // Makes durable what was flushed.
+  Status Sync() { return sys::Fdatasync(fd_.get()); }
+  // Writes an array's header and makes the file durable. Its rows have items of `type`: one, or as
+  // many as `shape` says.
+  Status Finish(std::string_view type, std::string_view shape);
+
+ private:
+  UniqueFd fd_;
+  uint64_t begin_ = 0;
+  uint64_t row_bytes_ = 0;
+  uint64_t end_ = 0;
+  std::string pending_;
+};
+
+}  // namespace engine_race::harness
+
+#endif  // HARNESS_TOOLS_STORE_ROWS_H_
