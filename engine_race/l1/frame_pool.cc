@@ -249,10 +249,9 @@ void FramePool::SetLimit(uint32_t limit) noexcept {
   const std::lock_guard resizing(resize_mutex_);
   limit = std::min(limit, frame_count());
   uint32_t touched_count;
-  uint32_t old_limit;
   {
     const std::lock_guard lock(mutex_);
-    old_limit = std::exchange(limit_, limit);
+    const uint32_t old_limit = std::exchange(limit_, limit);
     if (old_limit < limit) Grow(old_limit);
     touched_count = frames_.touched_count();
     CountSpare();
@@ -266,14 +265,16 @@ void FramePool::SetLimit(uint32_t limit) noexcept {
     done = ForEach(0, touched_count, empty);
   }
   if (limit < touched_count) DropTail(limit);
-  // Of frames that were never touched.
-  frames_.GiveMemoryBack(std::max(limit, touched_count), old_limit);
+  const uint32_t kept_end = std::max(limit, touched_count);
+  frames_.GiveMemoryBack(kept_end, populated_end_);
+  populated_end_ = std::min(populated_end_, kept_end);
 }
 
 bool FramePool::RaiseLimit(uint32_t limit) noexcept {
   const std::unique_lock resizing(resize_mutex_, std::try_to_lock);
   if (!resizing.owns_lock()) return false;
   frames_.Populate(limit_, limit);
+  populated_end_ = std::max(populated_end_, limit);
   const auto lock = LockSoon();
   if (!lock.owns_lock()) return false;
   ENGINE_RACE_ASSERT(limit >= limit_ && limit <= frame_count());

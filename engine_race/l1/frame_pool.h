@@ -89,9 +89,9 @@ class FramePool {
   // through them, waits for their readers and gives their memory back. Frames that cannot be
   // evicted now, or that readers hold for long, keep their memory until the next call.
   void SetLimit(uint32_t limit) noexcept;
-  // SetLimit for a limit above the one before. The frames below it get their memory first. So few
-  // threads wait for the system at once, and none do under the mutex. False, and nothing else is
-  // done, while another thread holds the mutex or sets a limit.
+  // SetLimit for a limit above the one before. The frames below it get their memory first, so that
+  // few threads wait for the system at once. False, and nothing else is done, while another thread
+  // holds the mutex or sets a limit.
   bool RaiseLimit(uint32_t limit) noexcept;
   // Evicts a few cooling frames, so that `wanted` frames can be had without eviction. True while
   // more must be evicted for that. Does nothing while another thread holds the mutex.
@@ -174,6 +174,8 @@ class FramePool {
   // the one before. The next holder frees them.
   std::atomic<uint32_t> returned_{kNoFrame};
   std::mutex resize_mutex_;  // before mutex_
+  // The frames that may have got memory before they were used, under resize_mutex_.
+  uint32_t populated_end_ = 0;
 
   mutable std::mutex mutex_;
   FrameList free_{&frames_, State::kFree};

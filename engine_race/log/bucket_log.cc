@@ -78,29 +78,36 @@ Status BucketLog::OpenAs(Opening opening, const Options& options, const std::str
   return Status::Ok();
 }
 
-// Opens for reading only a store that has `refused` that. Recovers it first, unless another opening
-// has done so.
-Status BucketLog::OpenRecovered(const Status& refused, const Options& options,
-                                const std::string& dir, std::unique_ptr<BucketLog>* log) {
+// Opens a store for reading only after it has been kIncomplete. Recovers it first, unless another
+// opening has done so.
+Status BucketLog::OpenRecovered(const Options& options, const std::string& dir,
+                                std::unique_ptr<BucketLog>* log) {
   Options writing = options;
   writing.read_only = false;
   // Nothing is staged, so nothing need be mapped.
   writing.staging_mode = StagingMode::kWritten;
-  const auto end = std::chrono::steady_clock::now() + DirectoryLock::kPatience;
-  while (true) {
+  using Clock = std::chrono::steady_clock;
+  constexpr Clock::duration kMaxPause = std::chrono::seconds(1);
+  const Clock::time_point end = Clock::now() + DirectoryLock::kPatience;
+  for (Clock::duration pause = DirectoryLock::kRetryInterval;; pause *= 2) {
     std::unique_ptr<BucketLog> recovering;
-    const Status recovered = OpenAs(Opening::kRecovering, writing, dir, &recovering);
+    Status recovered = OpenAs(Opening::kRecovering, writing, dir, &recovering);
+    if (recovered.ok()) recovered = recovering->CheckNoFailure();
     recovering.reset();
-    // Others, too, may be looking whether the store needs a recovery.
-    const bool is_held = recovered.error() == EAGAIN && std::chrono::steady_clock::now() < end;
-    if (!recovered.ok() && !is_held) {
-      return recovered.Reworded(
-          Code::kIncomplete, refused.message() + ". Its recovery failed: " + recovered.message());
+    // Another opening looks whether the store needs a recovery, or recovers it.
+    const Clock::time_point begin = Clock::now();
+    const bool is_held = recovered.error() == EAGAIN && begin < end;
+    const Opening opening = is_held ? Opening::kReadingUndoubted : Opening::kReading;
+    Status opened = OpenAs(opening, options, dir, log);
+    if (opened.code() != Code::kIncomplete || recovered.ok()) return opened;
+    if (!is_held) {
+      return recovered.Reworded(Code::kIncomplete,
+                                opened.message() + ". Its recovery failed: " + recovered.message());
     }
-    // Nothing is verified again. So openings that wait do not keep each other from the lock.
-    Status opened = OpenAs(Opening::kReadingUndoubted, options, dir, log);
-    if (recovered.ok() || opened.code() != Code::kIncomplete) return opened;
-    std::this_thread::sleep_for(DirectoryLock::kRetryInterval);
+    // Each look keeps others from the recovery. So the pauses are longer than the looks, and
+    // differ.
+    pause = std::max(std::min(pause, kMaxPause), 4 * (Clock::now() - begin));
+    std::this_thread::sleep_for(pause + Clock::now().time_since_epoch() % pause);
   }
 }
 
@@ -109,7 +116,7 @@ Status BucketLog::Open(const Options& options, const std::string& dir,
   if (!options.read_only) return OpenAs(Opening::kWriting, options, dir, log);
   Status opened = OpenAs(Opening::kReading, options, dir, log);
   if (opened.code() != Code::kIncomplete) return opened;
-  return OpenRecovered(opened, options, dir, log);
+  return OpenRecovered(options, dir, log);
 }
 
 uint64_t BucketLog::RecordCount() const {

@@ -250,7 +250,7 @@ class BucketLog {
                        std::unique_ptr<BucketLog>* log);
   static Status OpenPlaced(Opening opening, const Options& options, const std::string& dir,
                            numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log);
-  static Status OpenRecovered(const Status& refused, const Options& options, const std::string& dir,
+  static Status OpenRecovered(const Options& options, const std::string& dir,
                               std::unique_ptr<BucketLog>* log);
 
   LogContext context_;  // first: the others work on it

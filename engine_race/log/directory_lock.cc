@@ -52,15 +52,18 @@ std::string HolderOf(const io::File& file) {
 }
 
 // Takes the lock to read when no recovery holds it any more. A holder names itself after it has
-// taken the lock, so those without a name are given the time for it.
+// taken the lock, and takes its name away before it drops it. So one without a name is given time.
 Status LockPatiently(const io::File& file) {
   constexpr uint32_t kNamelessTries = 10;
   const auto end = std::chrono::steady_clock::now() + DirectoryLock::kPatience;
-  for (uint32_t i = 0;; ++i) {
+  uint32_t nameless_count = 0;
+  while (true) {
     Status locked = sys::LockFile(file.fd(), sys::LockKind::kShared);
     if (locked.error() != EAGAIN) return locked;
     const std::string text = OwnerText(file);
-    const bool may_end = text.ends_with(kRecoveryMark) || (text.empty() && i < kNamelessTries);
+    nameless_count = text.empty() ? nameless_count + 1 : 0;
+    const bool may_end =
+        text.empty() ? nameless_count <= kNamelessTries : text.ends_with(kRecoveryMark);
     if (!may_end || std::chrono::steady_clock::now() >= end) return locked;
     std::this_thread::sleep_for(DirectoryLock::kRetryInterval);
   }

@@ -140,30 +140,6 @@ Status EraseStagedKeys(const StoreFiles& files, uint32_t bucket) {
   return files.staged_keys.Write(keys.data(), bytes, offset);
 }
 
-// *readable: every record of the bucket past the synced ones is where readers look for it. Neither
-// the log nor the journal holds one behind the last.
-Status IsReadable(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
-                  uint32_t bucket, const BucketState& state, bool* readable) {
-  *readable = false;
-  if (journal.EndSequence(bucket) > state.record_count) return Status::Ok();
-  RecordCheck check(files, staging, bucket, state);
-  ENGINE_RACE_RETURN_IF_ERROR(check.Init());
-  bool found = false;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      check.ReadersFind(state.synced_watermark, state.record_count, &found));
-  if (!found) return Status::Ok();
-  // The counts may be older than the log: a repair would go on from there.
-  BucketState counted = state;
-  counted.synced_watermark = counted.record_count;
-  TailReader tail(files, staging, journal);
-  uint64_t end = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(tail.Init());
-  ENGINE_RACE_RETURN_IF_ERROR(tail.Walk(
-      bucket, counted, [](const TailRecord&) { return Status::Ok(); }, &end));
-  *readable = end == state.record_count;
-  return Status::Ok();
-}
-
 }  // namespace
 
 Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* table) {
@@ -199,14 +175,42 @@ void CutRows(uint64_t cut, uint64_t synced_watermark, SlotTable* table) {
   }
 }
 
+namespace {
+
+// AreAllReadable for one bucket.
+Status IsReadable(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
+                  uint32_t bucket, BucketState* state, bool* readable) {
+  *readable = false;
+  if (journal.EndSequence(bucket) > state->record_count) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(SettleMovedRows(files, bucket, &state->table));
+  // The counts may be older than the log: a repair would go on from there. With the rows as they
+  // are, because those behind the count are about to be dropped.
+  BucketState counted = *state;
+  counted.synced_watermark = counted.record_count;
+  TailReader tail(files, staging, journal);
+  uint64_t end = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(tail.Init());
+  ENGINE_RACE_RETURN_IF_ERROR(tail.Walk(
+      bucket, counted, [](const TailRecord&) { return Status::Ok(); }, &end));
+  if (end != state->record_count) return Status::Ok();
+  if (state->table.has_rows()) {
+    CutRows(state->record_count, state->synced_watermark, &state->table);
+  }
+  RecordCheck check(files, staging, bucket, *state);
+  ENGINE_RACE_RETURN_IF_ERROR(check.Init());
+  return check.ReadersFind(state->synced_watermark, state->record_count, readable);
+}
+
+}  // namespace
+
 Status AreAllReadable(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
-                      const std::vector<uint32_t>& buckets, const std::vector<BucketState>& states,
+                      const std::vector<uint32_t>& buckets, std::vector<BucketState>* states,
                       bool* readable) {
   std::atomic<bool> all_readable{true};
   Status looked = ForEachBucket(buckets, [&](uint32_t index) {
     if (!all_readable.load()) return Status::Ok();
     bool found = false;
-    Status read = IsReadable(files, staging, journal, index, states[index], &found);
+    Status read = IsReadable(files, staging, journal, index, &(*states)[index], &found);
     if (!found) all_readable.store(false);
     return read;
   });
@@ -228,7 +232,7 @@ Status PowerRecovery::Run(uint32_t page_cache_id, std::vector<BucketState>* stat
   // A full disk: the user makes room before anything is written.
   if (repaired.code() == Code::kFull) return repaired;
   const Status looked =
-      AreAllReadable(context_.files, context_.staging, journal_, doubtful, *states, readable);
+      AreAllReadable(context_.files, context_.staging, journal_, doubtful, states, readable);
   *readable = looked.ok() && *readable;
   return repaired;
 }

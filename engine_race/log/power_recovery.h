@@ -34,9 +34,10 @@ Status SettleMovedRows(const StoreFiles& files, uint32_t bucket, SlotTable* tabl
 void CutRows(uint64_t cut, uint64_t synced_watermark, SlotTable* table);
 
 // *readable: readers find every record of `buckets` past the synced watermarks, and neither logs
-// nor journal hold others. An error is one of reading.
+// nor journal hold others. The tables of *states are then settled, and cut at their counts. An
+// error is one of reading.
 Status AreAllReadable(const StoreFiles& files, const Staging& staging, const JournalReplay& journal,
-                      const std::vector<uint32_t>& buckets, const std::vector<BucketState>& states,
+                      const std::vector<uint32_t>& buckets, std::vector<BucketState>* states,
                       bool* readable);
 
 class PowerRecovery {

@@ -71,6 +71,7 @@ Status Recovery::Run(bool may_verify) {
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadCounts(&states));
   const char* doubt = DoubtPageCache(context_.files, states);
+  if (doubt != nullptr && !may_verify) return NeedsRecovery(doubt);
   ENGINE_RACE_RETURN_IF_ERROR(KeepLostSegments(states, doubt == nullptr));
   JournalReplay journal;
   Status looked = journal.Read(context_.files.directory.get(), context_.ids());
@@ -177,16 +178,10 @@ Status Recovery::AdoptReadable(const char* doubt, const JournalReplay& journal,
   for (uint32_t index = 0; index < states->size(); ++index) {
     if (!(*states)[index].damaged) doubtful.push_back(index);
   }
-  ENGINE_RACE_RETURN_IF_ERROR(ForEachBucket(doubtful, [&](uint32_t index) {
-    BucketState& state = (*states)[index];
-    ENGINE_RACE_RETURN_IF_ERROR(SettleMovedRows(context_.files, index, &state.table));
-    if (state.table.has_rows()) CutRows(state.record_count, state.synced_watermark, &state.table);
-    return Status::Ok();
-  }));
   bool readable = false;
   const char* lost = nullptr;
   ENGINE_RACE_RETURN_IF_ERROR(
-      AreAllReadable(context_.files, context_.staging, journal, doubtful, *states, &readable));
+      AreAllReadable(context_.files, context_.staging, journal, doubtful, states, &readable));
   ENGINE_RACE_RETURN_IF_ERROR(CompareWithCoverage(context_.files, *states, &lost));
   if (!readable || lost != nullptr) {
     return NeedsRecovery(lost != nullptr ? lost : doubt);

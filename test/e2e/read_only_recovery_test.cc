@@ -62,26 +62,39 @@ TEST_F(ReadOnlyRecoveryTest, ARestartThatLostNothing) {
 }
 
 // A power loss took the last counts, and not what the logs got meanwhile. A writer goes on from the
-// logs, so readers must not stay behind.
+// logs, so readers must not stay behind, wherever the counts end: rows begin at some of these.
 TEST_F(ReadOnlyRecoveryTest, CountsThatAreOlderThanTheLogs) {
+  constexpr uint64_t kCounts = 33;
   Make();
-  const StoreImage early = StoreImage::Load(store_);
-  const KeyVersions counted = contents_;
+  // Reclaim would make the counts durable before it frees a slot.
+  Options options = TinyOptions();
+  options.reclaim = Reclaim::kOff;
+  std::vector<StoreImage> early;
+  for (uint64_t i = 0; i < kCounts; ++i) {
+    {
+      const auto store = OpenStore(store_, options);
+      // All in the first bucket.
+      ASSERT_TRUE(store->Write(KeyOf(i), ValueOf(i, 1)).ok());
+    }
+    StoreImage& image = early.emplace_back(StoreImage::Load(store_));
+    std::erase_if(image.nodes,
+                  [](const auto& node) { return !node.first.starts_with("staging_"); });
+  }
   {
-    const auto store = OpenStore(store_, TinyOptions());
+    const auto store = OpenStore(store_, options);
     Change(store.get(), 2807, 4000, &contents_);
   }
-  StoreImage late = StoreImage::Load(store_);
-  for (const auto& [name, node] : early.nodes) {
-    if (name.starts_with("staging_")) late.nodes[name] = node;
+  const StoreImage late = StoreImage::Load(store_);
+  for (const StoreImage& counts : early) {
+    StoreImage lost = late;
+    for (const auto& [name, node] : counts.nodes) lost.nodes[name] = node;
+    lost.WriteTo(store_);
+    Restart(store_, StoreId());
+    lost = StoreImage::Load(store_);
+    contents_ = ContentsOf(store_);
+    lost.WriteTo(store_);
+    EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
   }
-  late.WriteTo(store_);
-  Restart(store_, StoreId());
-  const StoreImage lost = StoreImage::Load(store_);
-  contents_ = ContentsOf(store_);
-  ASSERT_NE(contents_, counted) << "the logs hold no more than was counted";
-  lost.WriteTo(store_);
-  EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
 }
 
 // A power loss took staged records: the opening recovers the store as a writer does.

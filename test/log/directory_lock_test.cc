@@ -243,19 +243,18 @@ TEST_F(DirectoryLockTest, ReadersMakeNoFile) {
   EXPECT_FALSE(fs::exists(File()));
 }
 
-// Calls `before` once, before the lock is asked for the n-th time.
+// Calls before(n) before the lock is asked for the n-th time.
 class BeforeLock : public test::SystemCallHook {
  public:
-  explicit BeforeLock(std::function<void()> before, int nth = 1)
-      : before_(std::move(before)), left_(nth) {}
+  explicit BeforeLock(std::function<void(int)> before) : before_(std::move(before)) {}
   long OnCall(test::SystemCall* call) override {
-    if (call->kind == test::CallKind::kFileLock && --left_ == 0) before_();
+    if (call->kind == test::CallKind::kFileLock) before_(++count_);
     return call->Proceed();
   }
 
  private:
-  const std::function<void()> before_;
-  int left_;
+  const std::function<void(int)> before_;
+  int count_ = 0;
 };
 
 TEST_F(DirectoryLockTest, AReaderWaitsForTheEndOfARecovery) {
@@ -264,8 +263,11 @@ TEST_F(DirectoryLockTest, AReaderWaitsForTheEndOfARecovery) {
   ASSERT_TRUE(
       DirectoryLock::TakeToWrite(Dir(), kMode, &*recovery, DirectoryLock::Purpose::kRecovery).ok());
   EXPECT_EQ(WhoHasIt(), "this process has it");
-  // More often than for a holder without a name.
-  BeforeLock end([&] { recovery.reset(); }, 20);
+  // Longer than for a holder without a name. At its end the name goes before the lock.
+  BeforeLock end([&](int count) {
+    if (count == 20) fs::resize_file(File(), 0);
+    if (count == 23) recovery.reset();
+  });
   const test::ScopedHook hook(&end);
   EXPECT_EQ(ReadCode(), Code::kOk);
 }
@@ -277,7 +279,9 @@ TEST_F(DirectoryLockTest, AReaderWaitsALittleForAHolderWithoutAName) {
   ASSERT_TRUE(Write(&*lock).ok());
   fs::resize_file(File(), 0);
   EXPECT_EQ(ReadCode(), Code::kIOError);
-  BeforeLock end([&] { lock.reset(); }, 3);
+  BeforeLock end([&](int count) {
+    if (count == 3) lock.reset();
+  });
   const test::ScopedHook hook(&end);
   EXPECT_EQ(ReadCode(), Code::kOk);
 }
@@ -285,7 +289,9 @@ TEST_F(DirectoryLockTest, AReaderWaitsALittleForAHolderWithoutAName) {
 // A refused opening removes its file: a lock of that one would exclude nobody.
 TEST_F(DirectoryLockTest, AFileThatIsRemovedMeanwhileIsNotTakenForTheLock) {
   DirectoryLock lock;
-  BeforeLock remove([this] { fs::remove(File()); });
+  BeforeLock remove([this](int count) {
+    if (count == 1) fs::remove(File());
+  });
   {
     const test::ScopedHook hook(&remove);
     ASSERT_TRUE(Write(&lock).ok());
@@ -294,7 +300,9 @@ TEST_F(DirectoryLockTest, AFileThatIsRemovedMeanwhileIsNotTakenForTheLock) {
   EXPECT_EQ(WriteCode(), Code::kIOError);
   lock.Settle();
   lock = DirectoryLock();
-  BeforeLock remove_again([this] { fs::remove(File()); });
+  BeforeLock remove_again([this](int count) {
+    if (count == 1) fs::remove(File());
+  });
   const test::ScopedHook hook(&remove_again);
   EXPECT_EQ(ReadCode(), Code::kIOError);
 }
