@@ -152,17 +152,17 @@ class ScanBench final : public Bench {
              }},
             {"sparse",
              {{"sparse_seek_growth", "<= 2", "", kSparseSeekWide, kSparseSeek}},
-             [this] { return CompareSparseSeeks(Seeks(tmpfs_dir(), 10), &rounds_); },
+             [this] { return CompareSparseSeeks(ShapeOf(tmpfs_dir(), 10), &rounds_); },
              0,
              true},
             {"deletes",
              {{kSeekAfterDeletes, "<= 60"}},
-             [this] { return SeekAfterDeletes(Seeks(dir(), deleted_from_count_), &rounds_); }},
+             [this] { return SeekAfterDeletes(ShapeOf(dir(), deleted_from_count_), &rounds_); }},
             {"board",
              {{kBoardCost, "<= 50"}},
              [this] { return MeasureBoardCost({.round_count = round_count_}, &rounds_); }},
             {"paged-walks", {{kPagedKeyWalk, ">= 8"}}, [this] {
-               return WalkPagedKeys(Seeks(dir(), key_count_), &rounds_);
+               return WalkPagedKeys(ShapeOf(dir(), key_count_), &rounds_);
              }}};
   }
 
@@ -338,13 +338,13 @@ class ScanBench final : public Bench {
     return WithRaceMemory(race);
   }
 
-  ScanSeeksShape Seeks(const std::string& dir, uint64_t key_count) const {
+  ScanShape ShapeOf(const std::string& dir, uint64_t key_count) const {
     return {dir, key_count, round_count_, seconds_, seed_};
   }
 
   // Short ranges over keys in memory.
   Status WithRanges(const std::function<Status(ScanRanges*)>& measure) {
-    ScanRanges ranges({dir(), key_count_, round_count_, seconds_, seed_}, &rounds_);
+    ScanRanges ranges(ShapeOf(dir(), key_count_), &rounds_);
     ENGINE_RACE_RETURN_IF_ERROR(ranges.Prepare());
     return measure(&ranges);
   }
@@ -352,14 +352,15 @@ class ScanBench final : public Bench {
   // A warm store fits into memory. The values of few buckets are mostly in their logs.
   Status WithValues(uint64_t record_count, const std::function<Status(ScanValues*)>& measure) {
     const bool is_warm = record_count == warm_record_count_;
-    ScanValues values({.dir = dir(),
-                       .record_count = record_count,
-                       .bucket_count = is_warm ? warm_bucket_count_ : cold_bucket_count_,
-                       .memory_budget_bytes = is_warm ? 0 : uint64_t{256} << 20,
-                       .round_count = is_warm ? round_count_ : race_round_count_,
-                       .seconds = seconds_ / 2,
-                       .seed = seed_},
-                      &rounds_);
+    ScanShape shape = ShapeOf(dir(), record_count);
+    shape.seconds /= 2;
+    Options options = QuietOptions();
+    options.bucket_count = is_warm ? warm_bucket_count_ : cold_bucket_count_;
+    if (!is_warm) {
+      shape.round_count = race_round_count_;
+      options.memory_budget_bytes = uint64_t{256} << 20;
+    }
+    ScanValues values(shape, options, &rounds_);
     ENGINE_RACE_RETURN_IF_ERROR(values.Prepare());
     return measure(&values);
   }

@@ -7,7 +7,6 @@
 
 #include "engine_race/base/key.h"
 #include "harness/data/mix.h"
-#include "harness/load/store_basics.h"
 #include "harness/measure/median.h"
 #include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
@@ -24,13 +23,6 @@ constexpr uint64_t kWalkLengths[] = {1, 10, 100, 10000};
 constexpr char kShortRangeTables[] = "short range, values, RocksDB's tables, ranges a second";
 constexpr char kColdRangeTables[] = "short range, cold, RocksDB's tables, ranges a second";
 
-Options OptionsOf(const ScanValuesShape& shape) {
-  Options options = QuietOptions();
-  options.bucket_count = shape.bucket_count;
-  if (shape.memory_budget_bytes != 0) options.memory_budget_bytes = shape.memory_budget_bytes;
-  return options;
-}
-
 // Thrown by a visitor that has what it wants.
 struct FirstFound {};
 
@@ -40,14 +32,14 @@ std::string PrefetchFigure(const std::string& how, uint64_t length) {
 
 }  // namespace
 
-ScanValues::ScanValues(const ScanValuesShape& shape, ClaimRounds* rounds)
+ScanValues::ScanValues(const ScanShape& shape, const Options& options, ClaimRounds* rounds)
     : shape_(shape),
       rounds_(*rounds),
       store_shape_{.dir = shape.dir + "/values-store",
                    .cache_dir = shape.dir,
-                   .record_count = shape.record_count,
+                   .record_count = shape.key_count,
                    .seed = shape.seed},
-      options_(OptionsOf(shape)),
+      options_(options),
       values_(shape.seed) {}
 
 Status ScanValues::Prepare() {
@@ -55,7 +47,7 @@ Status ScanValues::Prepare() {
   StoreRuns runs(store_shape_);
   runs.Write(options_, kWriters);
   ENGINE_RACE_RETURN_IF_ERROR(runs.status());
-  keys_.resize(shape_.record_count);
+  keys_.resize(shape_.key_count);
   for (uint64_t i = 0; i < keys_.size(); ++i) keys_[i] = runs.KeyAt(i);
   std::sort(keys_.begin(), keys_.end());
   return Status::Ok();
@@ -147,9 +139,9 @@ Status ScanValues::MakeOpponents(const MakeRocksRecordsFn& make, bool warm, Oppo
                                  nlohmann::json* settings) {
   const KeySource keys = store_shape_.keys();
   RocksRecordsShape shape;
-  shape.record_count = shape_.record_count;
+  shape.record_count = shape_.key_count;
   // All values and the blocks' overhead; else as much as the engine may take for everything.
-  shape.cache_bytes = warm ? 3 * shape_.record_count * kValueSize : options_.memory_budget_bytes;
+  shape.cache_bytes = warm ? 3 * shape_.key_count * kValueSize : options_.memory_budget_bytes;
   shape.key_at = [&](uint64_t i) { return keys.KeyAt(i); };
   shape.fill = [this](uint64_t key, char* value) { values_.Fill(key, 1, value); };
   shape.caches_values = warm;
