@@ -200,7 +200,7 @@ class IoBench final : public Bench {
     if (status.ok()) status = RunRawReads(load, &run);
     rounds_.Note("bare loop, " + name + ", reads a second", run.RequestsPerSecond());
     rounds_.Note("bare loop, " + name + ", CPU, ns a read", run.CpuNsPerRequest());
-    return status.ok() ? status : Missed("bare loop: " + status.ToString());
+    return status.ok() ? status : Missed(Status::IOError("bare loop: " + status.ToString()));
   }
 
   // Writes a new store each time, then ranges over it.
