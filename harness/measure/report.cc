@@ -77,16 +77,6 @@ void AddLatency(const std::string& prefix, const LatencyHistogram& latency, Resu
 
 }  // namespace
 
-const TimedPoint& MedianPoint(const std::vector<TimedPoint>& points) {
-  std::vector<const TimedPoint*> order;
-  order.reserve(points.size());
-  for (const TimedPoint& point : points) order.push_back(&point);
-  std::sort(order.begin(), order.end(), [](const TimedPoint* a, const TimedPoint* b) {
-    return a->RequestsPerSecond() < b->RequestsPerSecond();
-  });
-  return *order[(order.size() - 1) / 2];
-}
-
 void AddPoint(const TimedPoint& point, ResultRow* row) {
   (*row)["requests_per_second"] = point.RequestsPerSecond();
   (*row)["mb_per_second"] =
