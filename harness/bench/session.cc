@@ -150,12 +150,10 @@ Status BenchSession::RunCall(const std::string& name, FunctionRef<Status()> call
   const Status status = call();
   if (!status.ok()) return Status(status.code(), name + ": " + status.message());
   const uint64_t ns = NowNs() - begin_ns;
-  const CpuTimes after = ProcessCpuTimes();
+  result.cpu = ProcessCpuTimes() - before;
   result.operations = 1;
   result.seconds = result.thread_seconds = static_cast<double>(ns) * 1e-9;
   result.finished = true;
-  result.cpu_user_seconds = after.user_seconds - before.user_seconds;
-  result.cpu_system_seconds = after.system_seconds - before.system_seconds;
   RunCosts costs = meter.Stop(0);
   costs.space_amplification = SpaceAmplification();
   return Note(result, costs);

@@ -25,6 +25,10 @@ CpuTimes ProcessCpuTimes() {
   return {seconds(usage.ru_utime), seconds(usage.ru_stime)};
 }
 
+CpuTimes operator-(const CpuTimes& after, const CpuTimes& before) {
+  return {after.user_seconds - before.user_seconds, after.system_seconds - before.system_seconds};
+}
+
 double CpuSeconds() {
   const CpuTimes times = ProcessCpuTimes();
   return times.user_seconds + times.system_seconds;
