@@ -7,6 +7,9 @@
 #include "harness/measure/table.h"
 
 namespace engine_race::harness {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExperimentPlot, kind, x, series, y)
+
 namespace {
 
 constexpr char kError[] = "error";
@@ -93,18 +96,10 @@ void AddOutcome(const Status& status, const TimedPoint& point, ResultRow* row) {
 }
 
 void to_json(nlohmann::json& json, const Experiment& experiment) {
-  json = {{"number", experiment.number},
-          {"name", experiment.name},
-          {"question", experiment.question},
-          {"unit", experiment.unit},
-          {"medium", experiment.medium},
-          {"notes", experiment.notes},
-          {"plot",
-           {{"kind", experiment.plot.kind},
-            {"x", experiment.plot.x},
-            {"series", experiment.plot.series},
-            {"y", experiment.plot.y}}},
-          {"rows", experiment.rows}};
+  json = {{"number", experiment.number},     {"name", experiment.name},
+          {"question", experiment.question}, {"unit", experiment.unit},
+          {"medium", experiment.medium},     {"notes", experiment.notes},
+          {"plot", experiment.plot},         {"rows", experiment.rows}};
 }
 
 std::string ExperimentText(const Experiment& experiment) {

@@ -40,9 +40,9 @@ struct Experiment {
   std::string unit;
   // "disk", "tmpfs", or "cpu" where no device takes part.
   std::string medium;
-  std::vector<std::string> notes;
-  ExperimentPlot plot;
-  std::vector<ResultRow> rows;
+  std::vector<std::string> notes = {};
+  ExperimentPlot plot = {};
+  std::vector<ResultRow> rows = {};
 };
 
 using Experiments = std::vector<Experiment>;
