@@ -165,7 +165,7 @@ class ShardClient {
   std::vector<uint32_t> places_;
 };
 
-// What a worker does in a run, by its own thread and with its own client. May throw
+// The work of one worker in a run, on its own thread and with its own client. May throw
 // std::bad_alloc.
 using ShardWork =
     std::function<Status(uint32_t worker, ShardClient* client, harness::TimedThread* self)>;
