@@ -171,8 +171,7 @@ class ScanBench final : public Bench {
 
   Status Visits() {
     StoreRuns runs({tmpfs_dir() + "/store", dir(), visited_record_count_, seed_});
-    runs.Write(QuietOptions(), thread_count_);
-    ENGINE_RACE_RETURN_IF_ERROR(runs.status());
+    ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(QuietOptions(), thread_count_));
     const auto range = [&] {
       const auto passes = runs.Ranges(QuietOptions(), thread_count_, kRangePasses);
       double sum = 0;

@@ -45,8 +45,7 @@ ScanValues::ScanValues(const ScanShape& shape, const Options& options, ClaimRoun
 Status ScanValues::Prepare() {
   constexpr uint32_t kWriters = 4;
   StoreRuns runs(store_shape_);
-  runs.Write(options_, kWriters);
-  ENGINE_RACE_RETURN_IF_ERROR(runs.status());
+  ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(options_, kWriters));
   keys_.resize(shape_.key_count);
   for (uint64_t i = 0; i < keys_.size(); ++i) keys_[i] = runs.KeyAt(i);
   std::sort(keys_.begin(), keys_.end());
