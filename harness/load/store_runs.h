@@ -148,7 +148,7 @@ class StoreRuns {
   // Writes all records to a new store; opening and closing are timed too. `close_seconds` may be
   // null.
   TimedPoint Write(const Options& options, uint32_t thread_count, double* close_seconds = nullptr);
-  // The same for a store whose writing is not measured.
+  // Writes them where the time does not matter.
   Status Fill(const Options& options, uint32_t thread_count) {
     Write(options, thread_count);
     return status();
