@@ -78,9 +78,12 @@ class ScanValues {
   Status MakeOpponents(const MakeRocksRecordsFn& make, bool warm, Opponents* made,
                        nlohmann::json* settings);
   uint64_t DrawPlace(uint64_t length);
-  // Calls walk(place) with random places for `seconds`, and notes the walks of a second.
+  // Calls walk(place) with random places, as long as a run takes, and notes the walks of a second.
   template <typename Walk>
-  Status Walks(const std::string& name, uint64_t length, double seconds, const Walk& walk);
+  Status Walks(const std::string& name, uint64_t length, const Walk& walk);
+  // Such walks over short ranges, each at the latest state.
+  Status OurRanges(const char* name);
+  Status TheirRanges(const char* name, RocksRecords* records);
   Status RangeOnce(uint64_t place);
   Status IterateOnce(Iterator* iterator, uint64_t place, uint64_t length) const;
   Status CursorOnce(KvCursor* cursor, uint64_t place) const;
