@@ -69,8 +69,7 @@ Status ReadMappings(const std::string& path,
                     std::vector<AnyMapping>* mappings) {
   std::string text;
   ENGINE_RACE_RETURN_IF_ERROR(ReadText(path, &text));
-  const Status parsed = parse(text, mappings);
-  return parsed.ok() ? parsed : Status(parsed.code(), path + ": " + parsed.message());
+  return parse(text, mappings).Prefixed(path + ": ");
 }
 
 bool Holds(const std::vector<uint32_t>& ascending, uint32_t number) {

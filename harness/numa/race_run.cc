@@ -155,8 +155,8 @@ Status RaceRun::Prepare() {
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckBinding());
   for (const auto& instance : instances_) {
-    const Status taken = dirs_.Take(instance->plan.dir);
-    if (!taken.ok()) return Status(taken.code(), instance->plan.Name() + ": " + taken.message());
+    const InstancePlan& plan = instance->plan;
+    ENGINE_RACE_RETURN_IF_ERROR(dirs_.Take(plan.dir).Prefixed(plan.Name() + ": "));
   }
   for (const auto& instance : instances_) {
     std::error_code error;

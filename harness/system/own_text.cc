@@ -44,8 +44,7 @@ Status ListTexts(std::vector<TextRange>* texts) {
   // Every process has mappings.
   if (text.empty()) return Status::IOError(std::string(kMaps) + " cannot be read");
   std::vector<Mapping> mappings;
-  const Status parsed = ParseMaps(text, &mappings);
-  if (!parsed.ok()) return Status(parsed.code(), std::string(kMaps) + ": " + parsed.message());
+  ENGINE_RACE_RETURN_IF_ERROR(ParseMaps(text, &mappings).Prefixed(std::string(kMaps) + ": "));
   for (size_t i = 0; i < mappings.size(); ++i) {
     const Mapping& mapping = mappings[i];
     if (!mapping.executable || !mapping.HasFile()) continue;
