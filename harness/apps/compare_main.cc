@@ -184,8 +184,8 @@ int Compare(CompareFlags flags) {
   }
   if (!CanSave(flags.json_path)) return Refuse(kProgram, "cannot write " + flags.json_path);
   WorkDir dir;
-  std::string error;
-  if (!dir.Prepare(flags.dir, &error)) return Refuse(kProgram, error);
+  const Status prepared = dir.Prepare(flags.dir);
+  if (!prepared.ok()) return Refuse(kProgram, prepared.message());
   config.dir = dir.path();
   const std::string space_error = WhyNoRoom({{config.dir, NeededBytes(config)}});
   if (!space_error.empty()) return Refuse(kProgram, space_error);

@@ -79,8 +79,9 @@ Status OverStore(const ProfileConfig& config, const ProfilerSwitch& profiler, bo
                  const std::function<void(StoreRuns*)>& body) {
   // No page cache is dropped: the profile should show only the run.
   StoreRuns runs({config.dir + "/store", "", config.record_count, config.seed});
-  if (is_written) runs.Write(QuietOptions(), config.thread_count);
-  ENGINE_RACE_RETURN_IF_ERROR(runs.status());
+  if (is_written) {
+    ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(QuietOptions(), config.thread_count));
+  }
   return Profiled(config, profiler, [&] {
     body(&runs);
     return runs.status();

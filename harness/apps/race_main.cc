@@ -119,34 +119,31 @@ bool FitRecords(const RaceFlags& flags, bool has_fio, uint64_t free_bytes, RaceC
 }
 
 // Without a write phase the store must exist and have these records.
-bool AdoptStore(const RaceDir& dir, const RaceConfig& config, uint64_t* records_per_thread,
-                std::string* error) {
+Status AdoptStore(const RaceDir& dir, const RaceConfig& config, uint64_t* records_per_thread) {
   const std::optional<RaceConfig> note = dir.ReadNote();
   if (!note) {
-    *error = "no store in " + dir.path() + ": run the write phase first";
-    return false;
+    return Status::InvalidArgument("no store in " + dir.path() + ": run the write phase first");
   }
   if (*records_per_thread == 0) *records_per_thread = note->records_per_thread;
   if (note->thread_count != config.thread_count || note->keys != config.keys ||
       note->key_range != config.key_range || note->seed != config.seed ||
       note->records_per_thread != *records_per_thread) {
-    *error = "the store in " + dir.path() + " was written with other --threads, --num, --keys, " +
-             "--key-range or --seed; its race.json says which";
-    return false;
+    return Status::InvalidArgument("the store in " + dir.path() +
+                                   " was written with other --threads, --num, --keys, " +
+                                   "--key-range or --seed; its race.json says which");
   }
-  return true;
+  return Status::Ok();
 }
 
-std::vector<PhaseReport> RunRace(const RaceFlags& flags, const RaceConfig& config, RaceDir* dir,
-                                 FioRunner* fio, std::string* error) {
-  std::vector<PhaseReport> reports;
+Status RunRace(const RaceFlags& flags, const RaceConfig& config, RaceDir* dir, FioRunner* fio,
+               std::vector<PhaseReport>* reports) {
   for (const Phase phase : {Phase::kWrite, Phase::kRead, Phase::kMixed, Phase::kRange}) {
     if (!flags.Has(phase)) continue;
-    if (phase == Phase::kWrite && !dir->StartStore(config, error)) break;
-    reports.push_back(MeasurePhase(phase, config, fio));
-    if (!reports.back().result.ok || Interrupted()) break;
+    if (phase == Phase::kWrite) ENGINE_RACE_RETURN_IF_ERROR(dir->StartStore(config));
+    reports->push_back(MeasurePhase(phase, config, fio));
+    if (!reports->back().result.ok || Interrupted()) break;
   }
-  return reports;
+  return Status::Ok();
 }
 
 // The table of the phases, the failures, and the rates of the device.
@@ -216,13 +213,13 @@ int Race(RaceFlags flags) {
   // A launcher that is killed cannot stop its instances any more.
   if (config.gate.out >= 0) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   RaceDir dir;
-  std::string error;
-  if (!dir.Prepare(flags.dir, &error)) return Refuse(kProgram, error);
+  Status ready = dir.Prepare(flags.dir);
+  if (ready.ok() && !flags.Has(Phase::kWrite)) {
+    ready = AdoptStore(dir, config, &flags.records_per_thread);
+  }
+  if (!ready.ok()) return Refuse(kProgram, ready.message());
   config.dir = dir.path();
   const bool has_fio = !flags.without_fio && FioRunner::Available();
-  if (!flags.Has(Phase::kWrite) && !AdoptStore(dir, config, &flags.records_per_thread, &error)) {
-    return Refuse(kProgram, error);
-  }
   if (!PassGate(config.gate, "ready")) return Refuse(kProgram, "the other instances have stopped");
   // An earlier race's store makes room for the new one.
   if (flags.Has(Phase::kWrite) && dir.ReadNote()) dir.RemoveStore();
@@ -236,9 +233,9 @@ int Race(RaceFlags flags) {
   std::fflush(stdout);
   CatchInterrupts();
   FioRunner fio(dir.path());
-  const std::vector<PhaseReport> reports =
-      RunRace(flags, config, &dir, has_fio ? &fio : nullptr, &error);
-  if (!error.empty()) return Refuse(kProgram, error);
+  std::vector<PhaseReport> reports;
+  const Status started = RunRace(flags, config, &dir, has_fio ? &fio : nullptr, &reports);
+  if (!started.ok()) return Refuse(kProgram, started.message());
   const bool ok = std::all_of(reports.begin(), reports.end(),
                               [](const PhaseReport& report) { return report.result.ok; });
   const std::string text = ReportText(reports, has_fio);

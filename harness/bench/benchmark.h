@@ -20,6 +20,7 @@
 #include "engine_race/base/latency_histogram.h"
 #include "engine_race/base/status.h"
 #include "harness/kv/kv_store.h"
+#include "harness/system/process_stats.h"
 
 namespace engine_race::harness {
 
@@ -116,8 +117,7 @@ struct BenchResult {
   double thread_seconds = 0;
   // False when the time limit, an interrupt or a failure ended the run.
   bool finished = false;
-  double cpu_user_seconds = 0;
-  double cpu_system_seconds = 0;
+  CpuTimes cpu;
   // Of calls, by OperationKind; a call of multireadrandom is a batch. A run of scanall has none.
   std::array<LatencyHistogram, kOperationKindCount> latencies;
   std::vector<BenchSecond> timeline;

@@ -78,9 +78,7 @@ class Run {
           return thread == config_.thread_count ? Write(self) : Work(thread, self);
         },
         &ignored);
-    const CpuTimes after = ProcessCpuTimes();
-    result_->cpu_user_seconds = after.user_seconds - before.user_seconds;
-    result_->cpu_system_seconds = after.system_seconds - before.system_seconds;
+    result_->cpu = ProcessCpuTimes() - before;
     Sum(status.ok());
     return status;
   }

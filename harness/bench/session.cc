@@ -70,18 +70,17 @@ Status BenchSession::Run() {
 }
 
 Status BenchSession::Prepare() {
-  std::string error;
-  const bool ready = plan_.use_existing_db ? dir_.Adopt(plan_.db, plan_.options.paths, &error)
-                                           : dir_.Prepare(plan_.db, plan_.options.paths, &error);
-  if (!ready) return Status::InvalidArgument(error);
+  ENGINE_RACE_RETURN_IF_ERROR(plan_.use_existing_db ? dir_.Adopt(plan_.db, plan_.options.paths)
+                                                    : dir_.Prepare(plan_.db, plan_.options.paths));
   if (plan_.report_interval_seconds > 0 &&
       !report_file_.Open(plan_.report_file, plan_.report_interval_seconds)) {
     return Status::InvalidArgument("cannot write " + plan_.report_file);
   }
   machine_ = MachineJson(dir_.path());
   plan_.options.create_if_missing = !plan_.use_existing_db;
-  if (!plan_.use_existing_db && !dir_.Empty(&error)) return Status::InvalidArgument(error);
-  return Status::Ok();
+  if (plan_.use_existing_db) return Status::Ok();
+  const Status emptied = dir_.Empty();
+  return emptied.ok() ? emptied : Status::InvalidArgument(emptied.message());
 }
 
 Status BenchSession::Open(bool syncs) {
@@ -115,8 +114,8 @@ Status BenchSession::StartFresh(bool syncs) {
   store_.reset();
   live_.Clear();
   ycsb_is_cut_off_ = false;
-  std::string error;
-  if (!dir_.Empty(&error)) return Status::IOError(error);
+  const Status emptied = dir_.Empty();
+  if (!emptied.ok()) return Status::IOError(emptied.message());
   store_is_empty_ = true;
   return Open(syncs);
 }
@@ -148,14 +147,12 @@ Status BenchSession::RunCall(const std::string& name, FunctionRef<Status()> call
   const CpuTimes before = ProcessCpuTimes();
   const uint64_t begin_ns = NowNs();
   const Status status = call();
-  if (!status.ok()) return Status(status.code(), name + ": " + status.message());
   const uint64_t ns = NowNs() - begin_ns;
-  const CpuTimes after = ProcessCpuTimes();
+  ENGINE_RACE_RETURN_IF_ERROR(status.Prefixed(name + ": "));
+  result.cpu = ProcessCpuTimes() - before;
   result.operations = 1;
   result.seconds = result.thread_seconds = static_cast<double>(ns) * 1e-9;
   result.finished = true;
-  result.cpu_user_seconds = after.user_seconds - before.user_seconds;
-  result.cpu_system_seconds = after.system_seconds - before.system_seconds;
   RunCosts costs = meter.Stop(0);
   costs.space_amplification = SpaceAmplification();
   return Note(result, costs);
@@ -215,8 +212,7 @@ Status BenchSession::Measure(const std::string& benchmark, bool is_implicit) {
   if (!plan_.use_existing_db) live_.Note(config, result);
   costs.space_amplification = SpaceAmplification();
   const Status printed = Note(result, costs);
-  if (!status.ok()) return Status(status.code(), benchmark + ": " + status.message());
-  return printed;
+  return status.ok() ? printed : status.Prefixed(benchmark + ": ");
 }
 
 Status BenchSession::Note(const BenchResult& result, const RunCosts& costs) {

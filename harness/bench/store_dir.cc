@@ -119,12 +119,10 @@ std::vector<std::string> PathsOfStore(const std::string& dir) {
 
 StoreDir::~StoreDir() {
   if (!is_fresh_ || !note_.valid()) return;
-  std::string ignored;
-  if (RemoveStore(&ignored)) DropNotes();
+  if (RemoveStore().ok()) DropNotes();
 }
 
-bool StoreDir::Prepare(const std::string& path, const std::vector<std::string>& value_paths,
-                       std::string* error) {
+Status StoreDir::Prepare(const std::string& path, const std::vector<std::string>& value_paths) {
   std::vector<std::string> names;
   names.reserve(value_paths.size());
   for (const std::string& value_path : value_paths) names.push_back(CanonicalName(value_path));
@@ -133,70 +131,61 @@ bool StoreDir::Prepare(const std::string& path, const std::vector<std::string>& 
     const nlohmann::json noted = nlohmann::json::parse(note, nullptr, /*allow_exceptions=*/false);
     if (!noted.is_object() ||
         noted.value("value_paths", nlohmann::json()) != nlohmann::json(names)) {
-      *error = path + " has a store with other value paths";
-      return false;
+      return Status::InvalidArgument(path + " has a store with other value paths");
     }
   }
   // A bench that was killed before it wrote its note has left an empty one, and nothing else.
-  if (!dir_.Prepare(path, error, note.empty() ? IsNote : IsOurs)) return false;
+  const Status prepared = dir_.Prepare(path, note.empty() ? IsNote : IsOurs);
+  if (!prepared.ok()) return Status::InvalidArgument(prepared.message());
   path_ = CanonicalName(dir_.path());
   const std::string text = NoteText(path_, names);
   for (const std::string& name : names) {
     const std::string value_note = ReadNote(name);
     if (value_note == text || (value_note.empty() && !HasStoreFiles(name))) continue;
-    *error = name + " has files or the note of another store: left alone";
-    return false;
+    return Status::InvalidArgument(name + " has files or the note of another store: left alone");
   }
   text_ = text;
   value_paths_ = std::move(names);
   is_fresh_ = path.empty();
-  return true;
+  return Status::Ok();
 }
 
-bool StoreDir::Adopt(const std::string& path, const std::vector<std::string>& value_paths,
-                     std::string* error) {
-  if (path.empty() || !HasStoreFiles(path)) {
-    *error = path.empty() ? "an existing store needs --db" : "there is no store in " + path;
-    return false;
-  }
+Status StoreDir::Adopt(const std::string& path, const std::vector<std::string>& value_paths) {
+  if (path.empty()) return Status::InvalidArgument("an existing store needs --db");
+  if (!HasStoreFiles(path)) return Status::InvalidArgument("there is no store in " + path);
   path_ = CanonicalName(path);
   // A store knows its own paths, unless they have moved.
   for (const std::string& name : value_paths.empty() ? PathsOfStore(path) : value_paths) {
     value_paths_.push_back(CanonicalName(name));
   }
-  return true;
+  return Status::Ok();
 }
 
-bool StoreDir::Empty(std::string* error) {
-  if (TakeNote(error) && ClaimValuePaths(error) && RemoveStore(error) && WriteNote(error)) {
-    return true;
-  }
+Status StoreDir::Empty() {
+  Status status = TakeNote();
+  if (status.ok()) status = ClaimValuePaths();
+  if (status.ok()) status = RemoveStore();
+  if (status.ok()) status = WriteNote();
   // An empty note says that the directory was empty before.
-  if (note_.valid() && ReadNote(path_).empty()) DropNotes();
-  return false;
+  if (!status.ok() && note_.valid() && ReadNote(path_).empty()) DropNotes();
+  return status;
 }
 
 // A bench holds the lock of the note as long as it runs.
-bool StoreDir::TakeNote(std::string* error) {
-  if (note_.valid()) return true;
+Status StoreDir::TakeNote() {
+  if (note_.valid()) return Status::Ok();
   UniqueFd directory;
   Status status = sys::OpenDirectory(path_, /*create=*/false, &directory);
   if (status.ok()) status = LockNote(directory.get(), &note_);
-  if (status.ok()) return true;
-  *error =
-      path_ + "/" + kNoteName + ": in use by another bench, or not writable: " + status.message();
-  return false;
+  return status.Prefixed(path_ + "/" + kNoteName + ": in use by another bench, or not writable: ");
 }
 
-bool StoreDir::ClaimValuePaths(std::string* error) const {
+Status StoreDir::ClaimValuePaths() const {
   for (const std::string& value_path : value_paths_) {
     if (IsDevice(value_path)) continue;
-    const Status status = ClaimValuePath(value_path, text_);
-    if (status.ok()) continue;
-    *error = value_path + ": " + status.message();
-    return false;
+    ENGINE_RACE_RETURN_IF_ERROR(ClaimValuePath(value_path, text_).Prefixed(value_path + ": "));
   }
-  return true;
+  return Status::Ok();
 }
 
 void StoreDir::DropNotes() {
@@ -212,12 +201,10 @@ void StoreDir::DropNotes() {
   note_.Reset();
 }
 
-bool StoreDir::WriteNote(std::string* error) {
+Status StoreDir::WriteNote() {
   Status status = sys::Truncate(note_.get(), 0);
   if (status.ok()) status = sys::PwriteFull(note_.get(), text_.data(), text_.size(), 0);
-  if (status.ok()) return true;
-  *error = path_ + ": cannot write " + kNoteName + ": " + status.message();
-  return false;
+  return status.Prefixed(path_ + ": cannot write " + kNoteName + ": ");
 }
 
 std::optional<uint64_t> StoreDir::AllocatedBytes() const {
@@ -227,7 +214,7 @@ std::optional<uint64_t> StoreDir::AllocatedBytes() const {
   return bytes;
 }
 
-bool StoreDir::RemoveStore(std::string* error) const {
+Status StoreDir::RemoveStore() const {
   std::vector<std::string> dirs = {path_};
   for (const std::string& value_path : value_paths_) {
     if (!IsDevice(value_path)) dirs.push_back(value_path);
@@ -236,12 +223,10 @@ bool StoreDir::RemoveStore(std::string* error) const {
   std::vector<DirectoryLock> locks(dirs.size());
   for (size_t i = 0; i < dirs.size(); ++i) {
     const Status status = LockStore(dirs[i], &locks[i]);
-    if (status.ok()) continue;
-    *error = dirs[i] + ": the store is in use: " + status.message();
-    return false;
+    ENGINE_RACE_RETURN_IF_ERROR(status.Prefixed(dirs[i] + ": the store is in use: "));
   }
   for (const std::string& dir : dirs) RemoveFiles(dir, IsStoreFile);
-  return true;
+  return Status::Ok();
 }
 
 namespace {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
 #include "harness/bench/benchmark.h"
 #include "harness/system/work_dir.h"
@@ -28,17 +29,16 @@ class StoreDir {
   ~StoreDir();
 
   // Takes `path` for new stores; an empty one makes a fresh directory below the current one.
-  // `value_paths` are the directories of Options::paths. False for a directory that holds anything
-  // but a bench's store with the same value paths; *error says why.
-  bool Prepare(const std::string& path, const std::vector<std::string>& value_paths,
-               std::string* error);
+  // `value_paths` are the directories of Options::paths. kInvalidArgument for a directory that
+  // cannot be made, or that holds anything but a bench's store with the same value paths.
+  Status Prepare(const std::string& path, const std::vector<std::string>& value_paths);
   // Takes the store that lies in `path`, also one that no bench has made. It cannot be emptied.
-  bool Adopt(const std::string& path, const std::vector<std::string>& value_paths,
-             std::string* error);
+  // kInvalidArgument when there is none.
+  Status Adopt(const std::string& path, const std::vector<std::string>& value_paths);
 
-  // Removes the store and its values, for a new one. False, and nothing is removed, while another
+  // Removes the store and its values, for a new one. Fails, and nothing is removed, while another
   // bench holds the note or a process has the store open.
-  bool Empty(std::string* error);
+  Status Empty();
 
   // All canonical. An adopted store's value paths are those that its manifest names, unless the
   // caller has named them.
@@ -48,10 +48,10 @@ class StoreDir {
   std::optional<uint64_t> AllocatedBytes() const;
 
  private:
-  bool TakeNote(std::string* error);
-  bool ClaimValuePaths(std::string* error) const;
-  bool WriteNote(std::string* error);
-  bool RemoveStore(std::string* error) const;
+  Status TakeNote();
+  Status ClaimValuePaths() const;
+  Status WriteNote();
+  Status RemoveStore() const;
   // Removes the notes where no store lies, and gives up the lock.
   void DropNotes();
 

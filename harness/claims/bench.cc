@@ -145,6 +145,12 @@ bool Bench::Measure() {
   return errors_.empty();
 }
 
+Status Bench::Missed(const Status& status) const {
+  if (!is_smoke()) return status;
+  std::fprintf(stderr, "left out: %s\n", status.ToString().c_str());
+  return Status::Ok();
+}
+
 void Bench::NoteDevice(uint64_t bytes) {
   nlohmann::json& device = more_json_["machine"]["device"];
   const Status status = MeasureFloor(dir_, bytes, &device);
@@ -156,7 +162,7 @@ Status Bench::NoteFioReads(const std::string& store_dir, uint64_t record_count,
                            const std::string& rate_figure, const std::string& cpu_figure) {
   const FioResult fio = FioRunner(store_dir).RandomReadOf(
       DenseStoreFileNames(), DenseStoreFileBytes(record_count), engine, seconds);
-  if (!fio.ok) return Missed("fio, " + engine + ": " + fio.error);
+  if (!fio.ok) return Missed(Status::IOError("fio, " + engine + ": " + fio.error));
   rounds_.Note(rate_figure, fio.ops_per_second);
   rounds_.Note(cpu_figure, fio.cpu_ns_per_op);
   return Status::Ok();

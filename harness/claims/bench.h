@@ -131,10 +131,8 @@ class Bench {
   void Complain(const std::string& what) {
     if (!is_smoke()) errors_.push_back(what);
   }
-  // A failure of a program beside the engine; a smoke run goes on without its figures.
-  Status Missed(const std::string& what) const {
-    return is_smoke() ? Status::Ok() : Status::IOError(what);
-  }
+  // A failure of something beside the engine; a smoke run goes on without its figures.
+  Status Missed(const Status& status) const;
   // Adds the device's rates to the machine in the JSON, or why there are none.
   void NoteDevice(uint64_t bytes);
   // Has fio read blocks of 4 KiB at random from the value files of a dense store. Notes its rate

@@ -51,8 +51,7 @@ class CApiBench final : public Bench {
   Status CompareReads() {
     more_json_["machine"] = DescribeMachine(tmpfs_dir());
     StoreRuns runs({StoreDir(), "", record_count_, seed_});
-    runs.Write(StoreOptions(), 1);
-    ENGINE_RACE_RETURN_IF_ERROR(runs.status());
+    ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(StoreOptions(), 1));
     // Both sides fill memory of the caller.
     return rounds_.Run({round_count_},
                        {[&] { return TimeCpp(runs); }, [&] { return TimeC(runs); }});

@@ -88,8 +88,7 @@ class IoBench final : public Bench {
     more_json_["config"]["buckets_and_files"] = kDenseStoreFiles;
     if (!more_json_.contains("machine")) NoteDevice(uint64_t{is_smoke() ? 16u : 512u} << 20);
     StoreRuns disk = OnDisk();
-    disk.Write(DenseStoreOptions(), thread_count_);
-    ENGINE_RACE_RETURN_IF_ERROR(disk.status());
+    ENGINE_RACE_RETURN_IF_ERROR(disk.Fill(DenseStoreOptions(), thread_count_));
     return measure(&disk);
   }
 
@@ -141,8 +140,7 @@ class IoBench final : public Bench {
     StoreRuns tmpfs = OnTmpfs("/store");
     Options options = DenseStoreOptions();
     options.hot_value_bytes = 0;
-    tmpfs.Write(options, thread_count_);
-    ENGINE_RACE_RETURN_IF_ERROR(tmpfs.status());
+    ENGINE_RACE_RETURN_IF_ERROR(tmpfs.Fill(options, thread_count_));
     const auto read = [&] {
       const TimedPoint threads = tmpfs.Read(options, thread_count_, seconds_);
       rounds_.Note(kTmpfsRate, threads.RequestsPerSecond());
@@ -161,8 +159,7 @@ class IoBench final : public Bench {
     const Options options[] = {QuietOptions(), StripedOptions(tmpfs_dir())};
     StoreRuns stores[] = {OnTmpfs("/store"), OnTmpfs("/striped")};
     for (const size_t i : {0, 1}) {
-      stores[i].Write(options[i], thread_count_);
-      ENGINE_RACE_RETURN_IF_ERROR(stores[i].status());
+      ENGINE_RACE_RETURN_IF_ERROR(stores[i].Fill(options[i], thread_count_));
     }
     const auto read = [&](size_t i) {
       rounds_.Note(i == 0 ? kWholeCpu : kStripedCpu,
@@ -200,7 +197,7 @@ class IoBench final : public Bench {
     if (status.ok()) status = RunRawReads(load, &run);
     rounds_.Note("bare loop, " + name + ", reads a second", run.RequestsPerSecond());
     rounds_.Note("bare loop, " + name + ", CPU, ns a read", run.CpuNsPerRequest());
-    return status.ok() ? status : Missed("bare loop: " + status.ToString());
+    return status.ok() ? status : Missed(Status::IOError("bare loop: " + status.ToString()));
   }
 
   // Writes a new store each time, then ranges over it.

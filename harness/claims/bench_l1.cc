@@ -184,21 +184,17 @@ class L1Bench final : public Bench {
     return Status::Ok();
   }
 
+  // The searches of a tree, through the cache and by pointer.
   Status Searches() {
     std::vector<L1Contender> contenders;
-    for (const bool by_pointer : {false, true}) {
-      for (const char* step : L1Searches(by_pointer)) {
-        ENGINE_RACE_RETURN_IF_ERROR(AddGets(step, Uniform(), 1, "", &contenders));
-      }
-    }
-    std::vector<L1Ratio> ratios;
-    for (const bool by_pointer : {false, true}) {
-      const auto searches = L1Searches(by_pointer);
-      const auto scalar = searches.begin() + kScalarSearches;
-      ratios.push_back(
-          {by_pointer ? "simd_vs_scalar" : std::string("simd_vs_scalar") + ", through the cache",
-           {scalar, searches.end()},
-           {searches.begin(), scalar}});
+    std::vector<L1Ratio> ratios = {{"simd_vs_scalar, through the cache", {}, {}},
+                                   {"simd_vs_scalar", {}, {}}};
+    for (const L1Step& step : AllL1Steps()) {
+      if (!step.search) continue;
+      ENGINE_RACE_RETURN_IF_ERROR(AddGets(step.name, Uniform(), 1, "", &contenders));
+      L1Ratio& ratio = ratios[step.reach == L1Reach::kNone ? 0 : 1];
+      const bool is_scalar = *step.search <= lab::NodeSearch::kBranchless;
+      (is_scalar ? ratio.below : ratio.above).emplace_back(step.name);
     }
     return Compare(contenders, ratios);
   }

@@ -168,8 +168,7 @@ class RaceBench final : public Bench {
     Options options = DenseStoreOptions();
     // Every read goes to the device, as fio's do.
     options.hot_value_bytes = 0;
-    store.Write(options, race_.thread_count);
-    ENGINE_RACE_RETURN_IF_ERROR(store.status());
+    ENGINE_RACE_RETURN_IF_ERROR(store.Fill(options, race_.thread_count));
     const auto read = [&] {
       const TimedPoint reads = store.Read(options, race_.thread_count, cpu_read_seconds_);
       rounds_.Note("reads a second by blocking threads", reads.RequestsPerSecond());

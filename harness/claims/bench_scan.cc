@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/claims/bench.h"
@@ -61,16 +62,12 @@ class ScanBench final : public Bench {
              {{"select_random_ranges_gain", ">= 1.7", "", kEachRange, kKeptRange},
               {kSetup, "<= 300"},
               {kRefresh, "<= 50"}},
-             [this] {
-               return WithRanges([](ScanRanges* ranges) { return ranges->CompareIterators(); });
-             }},
+             OnRanges(&ScanRanges::CompareIterators)},
             {"rocksdb",
              {{"vs_rocksdb_ranges", ">= 10", "", kRocksRange, kLatestRange}},
-             [this] {
-               return WithRanges([this](ScanRanges* ranges) {
-                 return ranges->CompareRocks(make_rocks_, &more_json_["rocksdb"]);
-               });
-             },
+             OnRanges([this](ScanRanges* ranges) {
+               return ranges->CompareRocks(make_rocks_, &more_json_["rocksdb"]);
+             }),
              0,
              false,
              make_rocks_ ? "" : kNoRocks},
@@ -96,73 +93,58 @@ class ScanBench final : public Bench {
             {"short-warm",
              {{"short_range_warm_vs_rocksdb", ">= 3", "", kShortRange, kShortRangeRocks},
               {"short_iterator_warm_vs_rocksdb", ">= 3", "", kShortWalk, kShortWalkRocks}},
-             [this] {
-               return WithValues(warm_record_count_, [this](ScanValues* values) {
-                 return values->CompareWarm(make_records_, &more_json_["rocksdb_warm"]);
-               });
-             },
+             OnValues(warm_record_count_,
+                      [this](ScanValues* values) {
+                        return values->CompareWarm(make_records_, &more_json_["rocksdb_warm"]);
+                      }),
              3 * StoreBytes(warm_record_count_),
              false,
              make_records_ ? "" : kNoRocks},
             {"short-cold",
              {{"short_range_cold_vs_rocksdb", ">= 1.3", "", kColdRange, kColdRangeRocks}},
-             [this] {
-               return WithValues(cold_record_count_, [this](ScanValues* values) {
-                 return values->CompareCold(make_records_, &more_json_["rocksdb_cold"]);
-               });
-             },
+             OnValues(cold_record_count_,
+                      [this](ScanValues* values) {
+                        return values->CompareCold(make_records_, &more_json_["rocksdb_cold"]);
+                      }),
              4 * StoreBytes(cold_record_count_),
              false,
              make_records_ ? "" : kNoRocks},
             {"first-warm",
              {{kFirstWarm, "<= 20"}},
-             [this] {
-               return WithValues(warm_record_count_,
-                                 [](ScanValues* values) { return values->FirstRecords(true); });
-             }},
+             OnValues(warm_record_count_,
+                      [](ScanValues* values) { return values->FirstRecords(true); })},
             {"first-cold",
              {{kFirstCold, "<= 300"}},
-             [this] {
-               return WithValues(cold_record_count_,
-                                 [](ScanValues* values) { return values->FirstRecords(false); });
-             },
+             OnValues(cold_record_count_,
+                      [](ScanValues* values) { return values->FirstRecords(false); }),
              2 * StoreBytes(cold_record_count_)},
             {"prefetches",
              {{kPrefetchDefault, ">= 0.95"}},
-             [this] {
-               return WithValues(cold_record_count_,
-                                 [](ScanValues* values) { return values->Prefetches(); });
-             },
+             OnValues(cold_record_count_, &ScanValues::Prefetches),
              2 * StoreBytes(cold_record_count_)},
             {"whole-walks",
              {{"snapshot_scan_vs_live", ">= 0.8", "", kSnapshotScan, kLiveScan},
               {"iterator_walk_vs_live", ">= 0.7", "", kIteratorWalk, kLiveScan}},
-             [this] {
-               return WithValues(cold_record_count_,
-                                 [](ScanValues* values) { return values->WholeWalks(); });
-             },
+             OnValues(cold_record_count_, &ScanValues::WholeWalks),
              2 * StoreBytes(cold_record_count_)},
             {"memory",
              {{"snapshot_hot_reads_vs_live", ">= 0.9", "", kSnapshotHotReads, kLiveHotReads},
               {"scan_from_memory", ">= 4", "", kSecondWalk, kFirstWalk}},
-             [this] {
-               return WithValues(warm_record_count_, [this](ScanValues* values) {
-                 return values->InMemory(hot_key_count_);
-               });
-             }},
+             OnValues(warm_record_count_,
+                      [this](ScanValues* values) { return values->InMemory(hot_key_count_); })},
             {"sparse",
              {{"sparse_seek_growth", "<= 2", "", kSparseSeekWide, kSparseSeek}},
-             [this] { return CompareSparseSeeks(Seeks(tmpfs_dir(), 10), &rounds_); },
+             [this] { return CompareSparseSeeks(ShapeOf(tmpfs_dir(), 10), &rounds_); },
              0,
              true},
             {"deletes",
              {{kSeekAfterDeletes, "<= 60"}},
-             [this] { return SeekAfterDeletes(Seeks(dir(), deleted_from_count_), &rounds_); }},
+             [this] { return SeekAfterDeletes(ShapeOf(dir(), deleted_from_count_), &rounds_); }},
             {"board",
              {{kBoardCost, "<= 50"}},
              [this] { return MeasureBoardCost({.round_count = round_count_}, &rounds_); }},
             {"paged-walks", {{kPagedKeyWalk, ">= 8"}}, [this] {
-               return WalkPagedKeys(Seeks(dir(), key_count_), &rounds_);
+               return WalkPagedKeys(ShapeOf(dir(), key_count_), &rounds_);
              }}};
   }
 
@@ -189,8 +171,7 @@ class ScanBench final : public Bench {
 
   Status Visits() {
     StoreRuns runs({tmpfs_dir() + "/store", dir(), visited_record_count_, seed_});
-    runs.Write(QuietOptions(), thread_count_);
-    ENGINE_RACE_RETURN_IF_ERROR(runs.status());
+    ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(QuietOptions(), thread_count_));
     const auto range = [&] {
       const auto passes = runs.Ranges(QuietOptions(), thread_count_, kRangePasses);
       double sum = 0;
@@ -338,30 +319,37 @@ class ScanBench final : public Bench {
     return WithRaceMemory(race);
   }
 
-  ScanSeeksShape Seeks(const std::string& dir, uint64_t key_count) const {
+  ScanShape ShapeOf(const std::string& dir, uint64_t key_count) const {
     return {dir, key_count, round_count_, seconds_, seed_};
   }
 
-  // Short ranges over keys in memory.
-  Status WithRanges(const std::function<Status(ScanRanges*)>& measure) {
-    ScanRanges ranges({dir(), key_count_, round_count_, seconds_, seed_}, &rounds_);
-    ENGINE_RACE_RETURN_IF_ERROR(ranges.Prepare());
-    return measure(&ranges);
+  // A part that measures short ranges over keys in memory.
+  std::function<Status()> OnRanges(std::function<Status(ScanRanges*)> measure) {
+    return [this, measure = std::move(measure)] {
+      ScanRanges ranges(ShapeOf(dir(), key_count_), &rounds_);
+      ENGINE_RACE_RETURN_IF_ERROR(ranges.Prepare());
+      return measure(&ranges);
+    };
   }
 
-  // A warm store fits into memory. The values of few buckets are mostly in their logs.
-  Status WithValues(uint64_t record_count, const std::function<Status(ScanValues*)>& measure) {
-    const bool is_warm = record_count == warm_record_count_;
-    ScanValues values({.dir = dir(),
-                       .record_count = record_count,
-                       .bucket_count = is_warm ? warm_bucket_count_ : cold_bucket_count_,
-                       .memory_budget_bytes = is_warm ? 0 : uint64_t{256} << 20,
-                       .round_count = is_warm ? round_count_ : race_round_count_,
-                       .seconds = seconds_ / 2,
-                       .seed = seed_},
-                      &rounds_);
-    ENGINE_RACE_RETURN_IF_ERROR(values.Prepare());
-    return measure(&values);
+  // A part on a store of so many records. A warm store fits into memory. The values of few buckets
+  // are mostly in their logs.
+  std::function<Status()> OnValues(uint64_t record_count,
+                                   std::function<Status(ScanValues*)> measure) {
+    return [this, record_count, measure = std::move(measure)] {
+      const bool is_warm = record_count == warm_record_count_;
+      ScanShape shape = ShapeOf(dir(), record_count);
+      shape.seconds /= 2;
+      Options options = QuietOptions();
+      options.bucket_count = is_warm ? warm_bucket_count_ : cold_bucket_count_;
+      if (!is_warm) {
+        shape.round_count = race_round_count_;
+        options.memory_budget_bytes = uint64_t{256} << 20;
+      }
+      ScanValues values(shape, options, &rounds_);
+      ENGINE_RACE_RETURN_IF_ERROR(values.Prepare());
+      return measure(&values);
+    };
   }
 
   Count key_count_{this, "keys", 20000000, 100000, "--keys", "of the short ranges"};

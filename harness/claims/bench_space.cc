@@ -56,11 +56,7 @@ Status WithStore(const Side& side, const Work& work) {
   return worked.ok() ? closed : worked;
 }
 
-class SpaceBench final : public Bench {
- public:
-  SpaceBench() : Bench("space", "what overwritten stores take and write, and what reclaim costs") {}
-
- private:
+class SpaceBench final : public SpacePromises {
   std::vector<BenchPart> Parts() override {
     // By how much a store without reclaim grows in the turns of reads.
     const double grown_records = write_rate_ * (seconds_ + ramp_seconds_) * round_count_;
@@ -105,10 +101,7 @@ class SpaceBench final : public Bench {
          2 * most_store_bytes(),
          false,
          RocksKind().empty() ? kNoRocks : ""}};
-    const SpaceShape shape = {
-        dir(), OptionsOf(Reclaim::kBackground), 0, thread_count_, precondition_passes_, 0, seed_};
-    std::ranges::move(promises_.Parts({shape, seconds_, ramp_seconds_, is_smoke()}),
-                      std::back_inserter(parts));
+    std::ranges::move(PromiseParts(), std::back_inserter(parts));
     return parts;
   }
 
@@ -199,13 +192,6 @@ class SpaceBench final : public Bench {
   SpaceRecords Records() const { return {record_count(), seed_}; }
   uint64_t record_count() const { return data_bytes_ / kValueSize; }
   uint64_t most_store_bytes() const { return MostStoreBytes(data_bytes_); }
-
-  Options OptionsOf(Reclaim reclaim) const {
-    Options options = QuietOptions();
-    options.memory_budget_bytes = memory_budget_bytes_;
-    options.reclaim = reclaim;
-    return options;
-  }
 
   Side EngineSide(const std::string& name, Reclaim reclaim) const {
     return {name, EngineStoreKind(OptionsOf(reclaim)), {.dir = dir() + "/" + name}};
@@ -345,34 +331,6 @@ class SpaceBench final : public Bench {
     note(", space amplification", Amplification(last.disk_bytes, record_count()));
     return writers.Stop();
   }
-
-  Count data_bytes_{this,    "data_bytes", uint64_t{8} << 30,
-                    8 << 20, "--data",     "values of a data set, as in 8GB"};
-  Count32 pass_count_{this, "passes", 10, 2, "--passes", "how often a data set is overwritten"};
-  Count32 thread_count_{this, "threads", 64, 4, "--threads", "that write"};
-  Count32 round_count_{this, "rounds", 7, 1, "--rounds", "of turns that are compared"};
-  Real seconds_{this, "seconds", 8, 0.1, "--seconds", "of a turn"};
-  Real ramp_seconds_{this, "ramp_seconds",   4,
-                     0.05, "--ramp_seconds", "before those of a turn, not measured"};
-  Count32 precondition_passes_{
-      this, "precondition_passes",   2,
-      1,    "--precondition_passes", "of overwriting before the turns, for a steady state"};
-  Real idle_seconds_{this, "idle_seconds",   60,
-                     0.05, "--idle_seconds", "between deletions and their measurement"};
-  Real sample_seconds_{this, "", 0.25, 0.02};
-  Count memory_budget_bytes_{this,       "memory_budget_bytes", uint64_t{2} << 30, 64 << 20,
-                             "--memory", "of each store"};
-  Real read_rate_{this, "read_rate",   2000,
-                  200,  "--read_rate", "reads a second of read_p99_under_reclaim"};
-  Count32 read_thread_count_{this, "read_threads", 8, 2};
-  Real write_rate_{this, "write_rate",   25000,
-                   500,  "--write_rate", "writes a second beside these reads"};
-  Count cost_bytes_{this,    "cost_bytes",  1 << 30,
-                    2 << 20, "--cost_data", "values of a store of no_overwrite_cost"};
-  Count32 cost_thread_count_{this, "cost_threads", 4};
-  Count32 cost_round_count_{this, "cost_rounds", 21, 1, "--cost_rounds", "of no_overwrite_cost"};
-  Count seed_{this, "seed", 1, kSame, "--seed", "", true};
-  SpacePromises promises_{this, &rounds_};
 };
 
 }  // namespace

@@ -35,8 +35,7 @@ class PagedStore {
   // Writes the store and closes it with all of its index on disk.
   Status Fill() {
     StoreRuns runs(shape_);
-    runs.Write(DenseStoreOptions(), bench_.reader_count_);
-    ENGINE_RACE_RETURN_IF_ERROR(runs.status());
+    ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(DenseStoreOptions(), bench_.reader_count_));
     Options options = DenseStoreOptions();
     options.index_close_bytes = kAnyIndexBytes;
     std::unique_ptr<DrawnReads> unused;
@@ -84,21 +83,22 @@ class PagedStore {
   // Notes the rate of uniform reads of RocksDB with the same records.
   Status ReadRocks(RocksRecords* rocks, const char* figure) {
     const StoreRuns runs(shape_);
-    const uint64_t stream = ++stream_;
+    const RecordDraw draw(DrawShape::kUniform, shape_.record_count);
+    const uint64_t seed = ++stream_;
+    const auto get = [&](uint64_t key, std::string* value) { return rocks->Get(key, value); };
     TimedPoint point;
     ENGINE_RACE_RETURN_IF_ERROR(RunTimed(
         bench_.reader_count_, bench_.seconds_,
         [&](uint32_t thread, TimedThread* self) {
-          std::string value;
+          const uint64_t stream = MixAt(seed, thread);
+          const auto key_at = [&](uint64_t i) {
+            return runs.KeyAt(draw.IndexFrom(MixAt(stream, i)));
+          };
+          const auto more = [&](uint64_t i) {
+            return i % kReadsPerClockLook != 0 || self->Running();
+          };
           self->Start();
-          uint64_t* const count = &self->tally.request_count;
-          for (; *count % kReadsPerClockLook != 0 || self->Running(); ++*count) {
-            const uint64_t word = MixAt(MixAt(stream, thread), *count);
-            const uint64_t key = runs.KeyAt(AsBelow(word, shape_.record_count));
-            ENGINE_RACE_RETURN_IF_ERROR(CheckRead(rocks->Get(key, &value), runs.values(), key,
-                                                  value, *count % kReadsPerValueLook == 0));
-          }
-          return Status::Ok();
+          return ReadOneByOne(get, runs.values(), key_at, more, &self->tally.request_count);
         },
         &point));
     bench_.rounds_.Note(figure, point.RequestsPerSecond());

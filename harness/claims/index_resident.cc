@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -57,25 +56,14 @@ class ResidentPair {
   }
 
   Status Compare(const std::string& suffix) {
-    const auto in_batches = [this](const auto& find) {
-      return [this, find](uint64_t* sum) {
-        const std::span<const uint64_t> keys(keys_);
-        for (size_t i = 0; i < keys.size(); i += FlatIndex::kBatchKeys) {
-          const size_t count = std::min(FlatIndex::kBatchKeys, keys.size() - i);
-          ENGINE_RACE_RETURN_IF_ERROR(find(keys.subspan(i, count), sum));
-        }
-        return Status::Ok();
-      };
-    };
     const std::pair<std::string, IndexLookups> ways[] = {
         {"flat lookup_ns", [this](uint64_t* sum) { return lab::FindEach(*flat_, keys_, sum); }},
         {"resident lookup_ns",
          [this](uint64_t* sum) { return lab::FindEach(*index_, &epochs_, keys_, sum); }},
         {"flat batched lookup_ns",
-         in_batches([this](auto keys, auto* sum) { return lab::FindTogether(*flat_, keys, sum); })},
-        {"resident batched lookup_ns", in_batches([this](auto keys, auto* sum) {
-           return lab::FindTogether(*index_, &epochs_, keys, sum);
-         })}};
+         [this](uint64_t* sum) { return lab::FindTogether(*flat_, keys_, sum); }},
+        {"resident batched lookup_ns",
+         [this](uint64_t* sum) { return lab::FindTogether(*index_, &epochs_, keys_, sum); }}};
     std::vector<Turn> turns;
     turns.reserve(std::size(ways));
     for (const auto& way : ways) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -165,13 +164,12 @@ Status FilledStore::Reopen(double* seconds, uint64_t* peak_rss_bytes) {
 
 Status FilledStore::KillWriter(uint64_t write_count) {
   load_.write_count = write_count;
+  load_.reader_count = 0;
   ENGINE_RACE_RETURN_IF_ERROR(RunKilledChild(kKillWork, {{"store_dir", dir_},
                                                          {"bucket_count", options_.bucket_count},
                                                          {"key_count", keys_.key_count()},
                                                          {"seed", seed_},
-                                                         {"write_count", write_count},
-                                                         {"first_new", load_.first_new},
-                                                         {"writer_count", load_.writer_count}}));
+                                                         {"load", load_}}));
   const uint64_t added = load_.new_key_count();
   for (uint64_t i = 0; i < kKilledReads; ++i) {
     written_keys_.push_back(keys_.New(load_.first_new + added * i / kKilledReads));
@@ -254,13 +252,8 @@ Status RunKill(const nlohmann::json& order, nlohmann::json* answer) {
   const IndexKeys keys = KeysFrom(order);
   std::unique_ptr<Store> store;
   ENGINE_RACE_RETURN_IF_ERROR(OpenAndRead(options, order, keys.PresentKey(0), &store, answer));
-  IndexLoad load;
-  load.writer_count = order.at("writer_count");
-  load.write_count = order.at("write_count");
-  load.first_new = order.at("first_new");
-  load.seed = order.at("seed");
   IndexLoadResult unused;
-  ENGINE_RACE_RETURN_IF_ERROR(RunIndexLoad(store.get(), keys, load, &unused));
+  ENGINE_RACE_RETURN_IF_ERROR(RunIndexLoad(store.get(), keys, order.at("load"), &unused));
   kill(getpid(), SIGKILL);
   return Status::IOError("a child outlived SIGKILL");
 }

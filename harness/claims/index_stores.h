@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,8 @@ struct IndexLoad {
 
   uint64_t new_key_count() const { return (write_count + 1) / 2; }
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(IndexLoad, writer_count, reader_count, write_count, first_new,
+                                   seed)
 
 struct IndexLoadResult {
   double seconds = 0;

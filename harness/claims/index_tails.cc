@@ -56,8 +56,7 @@ Status IndexBench::MeasureTails() {
   const StoreShape shape{store_dir(), dir(), tail_record_count_, seed_};
   const Options options = FilledOptions();
   StoreRuns runs(shape);
-  runs.Write(options, reader_count_);
-  ENGINE_RACE_RETURN_IF_ERROR(runs.status());
+  ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(options, reader_count_));
   uint64_t seed = seed_;
   const auto note = [&](const LatencyHistogram& first, const TimedPoint& point, bool is_bare) {
     const auto tail_of = [](const LatencyHistogram& latency) {

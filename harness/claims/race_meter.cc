@@ -29,15 +29,11 @@ std::string Summary(const PhaseReport& report) {
 
 }  // namespace
 
-Status RaceMeter::Prepare(const std::string& dir) {
-  std::string error;
-  return dir_.Prepare(dir, &error) ? Status::Ok() : Status::IOError(error);
-}
+Status RaceMeter::Prepare(const std::string& dir) { return dir_.Prepare(dir); }
 
 Status RaceMeter::StartStore(RaceConfig* config) {
   config->dir = dir_.path();
-  std::string error;
-  return dir_.StartStore(*config, &error) ? Status::Ok() : Status::IOError(error);
+  return dir_.StartStore(*config);
 }
 
 Status RaceMeter::BesideDevice(RaceConfig config, const std::set<std::string>& wanted,

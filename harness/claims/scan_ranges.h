@@ -14,6 +14,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
+#include "harness/claims/scan_shape.h"
 #include "harness/load/read_loops.h"
 #include "harness/measure/claim_rounds.h"
 #include "harness/opponents/rocks.h"
@@ -28,18 +29,10 @@ inline constexpr char kEachRange[] = "range, iterator for each, cache off, ns";
 inline constexpr char kLatestRange[] = "range, kept iterator at the latest, ns";
 inline constexpr char kRocksRange[] = "range, RocksDB, ns";
 
-struct ScanRangesShape {
-  std::string dir;  // new ones are made in here; the caller removes them
-  uint64_t key_count = 0;
-  uint32_t round_count = 1;
-  double seconds = 1;  // of each run
-  uint64_t seed = 1;
-};
-
 class ScanRanges {
  public:
   // `rounds` outlives this.
-  ScanRanges(const ScanRangesShape& shape, ClaimRounds* rounds) : shape_(shape), rounds_(*rounds) {}
+  ScanRanges(const ScanShape& shape, ClaimRounds* rounds) : shape_(shape), rounds_(*rounds) {}
 
   // Fills the store; must come first.
   Status Prepare();
@@ -71,7 +64,7 @@ class ScanRanges {
   // To the latest state, and to the same snapshot; the slower one is the claim.
   Status Refresh();
 
-  const ScanRangesShape shape_;
+  const ScanShape shape_;
   ClaimRounds& rounds_;
   std::unique_ptr<Store> store_;
   Iterator kept_;

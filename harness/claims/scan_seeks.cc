@@ -45,7 +45,7 @@ Status IsAll(const std::vector<uint64_t>& keys, uint64_t count, uint64_t sum) {
 
 }  // namespace
 
-Status CompareSparseSeeks(const ScanSeeksShape& shape, ClaimRounds* rounds) {
+Status CompareSparseSeeks(const ScanShape& shape, ClaimRounds* rounds) {
   constexpr uint32_t kBucketCounts[] = {1024, kMaxBucketCount};
   std::unique_ptr<Store> stores[2];
   Iterator iterators[2];
@@ -86,7 +86,7 @@ Status CompareSparseSeeks(const ScanSeeksShape& shape, ClaimRounds* rounds) {
       {{"range over few keys, growth over buckets", kSparseRangeWide, kSparseRange}});
 }
 
-Status SeekAfterDeletes(const ScanSeeksShape& shape, ClaimRounds* rounds) {
+Status SeekAfterDeletes(const ScanShape& shape, ClaimRounds* rounds) {
   const Options options = QuietOptions();
   const std::string dir = shape.dir + "/deletes";
   ENGINE_RACE_RETURN_IF_ERROR(FillKeyLogs(options, dir, shape.key_count, shape.seed));
@@ -121,7 +121,7 @@ Status SeekAfterDeletes(const ScanSeeksShape& shape, ClaimRounds* rounds) {
                      }});
 }
 
-Status WalkPagedKeys(const ScanSeeksShape& shape, ClaimRounds* rounds) {
+Status WalkPagedKeys(const ScanShape& shape, ClaimRounds* rounds) {
   Options options = QuietOptions();
   options.index_memory_bytes = 0;
   const std::string dir = shape.dir + "/paged-keys";

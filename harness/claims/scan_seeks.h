@@ -4,10 +4,8 @@
 #ifndef HARNESS_CLAIMS_SCAN_SEEKS_H_
 #define HARNESS_CLAIMS_SCAN_SEEKS_H_
 
-#include <cstdint>
-#include <string>
-
 #include "engine_race/base/status.h"
+#include "harness/claims/scan_shape.h"
 #include "harness/measure/claim_rounds.h"
 
 namespace engine_race::harness {
@@ -18,23 +16,15 @@ inline constexpr char kSparseSeekWide[] = "seek over few keys, 65536 buckets, us
 inline constexpr char kSeekAfterDeletes[] = "seek_after_deletes_us";
 inline constexpr char kPagedKeyWalk[] = "paged_key_walk_mkeys";
 
-struct ScanSeeksShape {
-  std::string dir;  // new stores are made in here; the caller removes them
-  uint64_t key_count = 0;
-  uint32_t round_count = 1;
-  double seconds = 1;  // of each timed run
-  uint64_t seed = 1;
-};
-
 // Notes the time of a seek over few keys, in stores of 1024 and of 65536 buckets. Beside it, notes
 // that of a range over all of them.
-Status CompareSparseSeeks(const ScanSeeksShape& shape, ClaimRounds* rounds);
+Status CompareSparseSeeks(const ScanShape& shape, ClaimRounds* rounds);
 // Deletes the lower half of the keys. Notes the time of the first seek to the first key that is
 // left, and that of seeks after many others.
-Status SeekAfterDeletes(const ScanSeeksShape& shape, ClaimRounds* rounds);
+Status SeekAfterDeletes(const ScanShape& shape, ClaimRounds* rounds);
 // Walks over all keys by an iterator, forwards and backwards. The index has no memory. Notes
 // millions of keys a second; the slower direction is the claim.
-Status WalkPagedKeys(const ScanSeeksShape& shape, ClaimRounds* rounds);
+Status WalkPagedKeys(const ScanShape& shape, ClaimRounds* rounds);
 
 }  // namespace engine_race::harness
 

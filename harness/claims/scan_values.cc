@@ -7,7 +7,6 @@
 
 #include "engine_race/base/key.h"
 #include "harness/data/mix.h"
-#include "harness/load/store_basics.h"
 #include "harness/measure/median.h"
 #include "harness/system/disk.h"
 #include "harness/system/process_stats.h"
@@ -22,14 +21,8 @@ constexpr uint32_t kPrefetches[] = {1, 10, 64};
 constexpr uint64_t kWalkLengths[] = {1, 10, 100, 10000};
 // RocksDB with its values in its tables.
 constexpr char kShortRangeTables[] = "short range, values, RocksDB's tables, ranges a second";
+constexpr char kShortWalkTables[] = "short iterator, values, RocksDB's tables, ranges a second";
 constexpr char kColdRangeTables[] = "short range, cold, RocksDB's tables, ranges a second";
-
-Options OptionsOf(const ScanValuesShape& shape) {
-  Options options = QuietOptions();
-  options.bucket_count = shape.bucket_count;
-  if (shape.memory_budget_bytes != 0) options.memory_budget_bytes = shape.memory_budget_bytes;
-  return options;
-}
 
 // Thrown by a visitor that has what it wants.
 struct FirstFound {};
@@ -40,22 +33,21 @@ std::string PrefetchFigure(const std::string& how, uint64_t length) {
 
 }  // namespace
 
-ScanValues::ScanValues(const ScanValuesShape& shape, ClaimRounds* rounds)
+ScanValues::ScanValues(const ScanShape& shape, const Options& options, ClaimRounds* rounds)
     : shape_(shape),
       rounds_(*rounds),
       store_shape_{.dir = shape.dir + "/values-store",
                    .cache_dir = shape.dir,
-                   .record_count = shape.record_count,
+                   .record_count = shape.key_count,
                    .seed = shape.seed},
-      options_(OptionsOf(shape)),
+      options_(options),
       values_(shape.seed) {}
 
 Status ScanValues::Prepare() {
   constexpr uint32_t kWriters = 4;
   StoreRuns runs(store_shape_);
-  runs.Write(options_, kWriters);
-  ENGINE_RACE_RETURN_IF_ERROR(runs.status());
-  keys_.resize(shape_.record_count);
+  ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(options_, kWriters));
+  keys_.resize(shape_.key_count);
   for (uint64_t i = 0; i < keys_.size(); ++i) keys_[i] = runs.KeyAt(i);
   std::sort(keys_.begin(), keys_.end());
   return Status::Ok();
@@ -95,15 +87,14 @@ uint64_t ScanValues::DrawPlace(uint64_t length) {
 }
 
 template <typename Walk>
-Status ScanValues::Walks(const std::string& name, uint64_t length, double seconds,
-                         const Walk& walk) {
+Status ScanValues::Walks(const std::string& name, uint64_t length, const Walk& walk) {
   uint64_t count = 0;
   const uint64_t begin_ns = NowNs();
   do {
     ENGINE_RACE_RETURN_IF_ERROR(walk(DrawPlace(length)));
     ++count;
-  } while (SecondsSince(begin_ns) < seconds);
-  if (!name.empty()) rounds_.Note(name, static_cast<double>(count) / SecondsSince(begin_ns));
+  } while (SecondsSince(begin_ns) < shape_.seconds);
+  rounds_.Note(name, static_cast<double>(count) / SecondsSince(begin_ns));
   return Status::Ok();
 }
 
@@ -143,13 +134,23 @@ Status ScanValues::CursorOnce(KvCursor* cursor, uint64_t place) const {
   return Status::Ok();
 }
 
+Status ScanValues::OurRanges(const char* name) {
+  return Walks(name, kShortRecords, [this](uint64_t place) { return RangeOnce(place); });
+}
+
+// A cursor is at the state as of its making.
+Status ScanValues::TheirRanges(const char* name, RocksRecords* records) {
+  return Walks(name, kShortRecords,
+               [&](uint64_t place) { return CursorOnce(records->NewCursor().get(), place); });
+}
+
 Status ScanValues::MakeOpponents(const MakeRocksRecordsFn& make, bool warm, Opponents* made,
                                  nlohmann::json* settings) {
   const KeySource keys = store_shape_.keys();
   RocksRecordsShape shape;
-  shape.record_count = shape_.record_count;
+  shape.record_count = shape_.key_count;
   // All values and the blocks' overhead; else as much as the engine may take for everything.
-  shape.cache_bytes = warm ? 3 * shape_.record_count * kValueSize : options_.memory_budget_bytes;
+  shape.cache_bytes = warm ? 3 * shape_.key_count * kValueSize : options_.memory_budget_bytes;
   shape.key_at = [&](uint64_t i) { return keys.KeyAt(i); };
   shape.fill = [this](uint64_t key, char* value) { values_.Fill(key, 1, value); };
   shape.caches_values = warm;
@@ -174,50 +175,35 @@ Status ScanValues::CompareWarm(const MakeRocksRecordsFn& make, nlohmann::json* s
       ENGINE_RACE_RETURN_IF_ERROR(CursorOnce(cursor, place));
     }
   }
-  const auto theirs = [&](const char* name, RocksRecords* records, KvCursor* kept) {
-    return Walks(name, kShortRecords, shape_.seconds, [&, this](uint64_t place) {
-      // A range is at the latest state; so is a cursor that is made for it.
-      return CursorOnce(kept == nullptr ? records->NewCursor().get() : kept, place);
+  const auto our_walks = [&] {
+    return Walks(kShortWalk, kShortRecords, [&, this](uint64_t place) {
+      return IterateOnce(&iterator, place, kShortRecords);
     });
   };
+  const auto their_walks = [&](const char* name, KvCursor* cursor) {
+    return Walks(name, kShortRecords,
+                 [&, this](uint64_t place) { return CursorOnce(cursor, place); });
+  };
   return rounds_.Run({.count = shape_.round_count, .warms_up = true},
-                     {[&] {
-                        return Walks(kShortRange, kShortRecords, shape_.seconds,
-                                     [this](uint64_t place) { return RangeOnce(place); });
-                      },
-                      [&] { return theirs(kShortRangeRocks, rocks.blobs.get(), nullptr); },
-                      [&] { return theirs(kShortRangeTables, rocks.tables.get(), nullptr); },
-                      [&] {
-                        return Walks(kShortWalk, kShortRecords, shape_.seconds,
-                                     [&, this](uint64_t place) {
-                                       return IterateOnce(&iterator, place, kShortRecords);
-                                     });
-                      },
-                      [&] { return theirs(kShortWalkRocks, nullptr, blobs.get()); },
-                      [&] {
-                        return theirs("short iterator, values, RocksDB's tables, ranges a second",
-                                      nullptr, tables.get());
-                      }},
+                     {[&] { return OurRanges(kShortRange); },
+                      [&] { return TheirRanges(kShortRangeRocks, rocks.blobs.get()); },
+                      [&] { return TheirRanges(kShortRangeTables, rocks.tables.get()); }, our_walks,
+                      [&] { return their_walks(kShortWalkRocks, blobs.get()); },
+                      [&] { return their_walks(kShortWalkTables, tables.get()); }},
                      {{"short range, over RocksDB's tables", kShortRange, kShortRangeTables}});
 }
 
 Status ScanValues::CompareCold(const MakeRocksRecordsFn& make, nlohmann::json* settings) {
   Opponents rocks;
   ENGINE_RACE_RETURN_IF_ERROR(MakeOpponents(make, /*warm=*/false, &rocks, settings));
-  const auto theirs = [&](const char* name, RocksRecords* records) {
-    return Walks(name, kShortRecords, shape_.seconds, [&, this](uint64_t place) {
-      return CursorOnce(records->NewCursor().get(), place);
-    });
-  };
   const auto ours = [&] {
     ENGINE_RACE_RETURN_IF_ERROR(Open());
-    return Walks(kColdRange, kShortRecords, shape_.seconds,
-                 [this](uint64_t place) { return RangeOnce(place); });
+    return OurRanges(kColdRange);
   };
   // RocksDB has read its indexes and filters once the first round is over.
   return rounds_.Run({.count = shape_.round_count, .warms_up = true},
-                     {ours, [&] { return theirs(kColdRangeRocks, rocks.blobs.get()); },
-                      [&] { return theirs(kColdRangeTables, rocks.tables.get()); }},
+                     {ours, [&] { return TheirRanges(kColdRangeRocks, rocks.blobs.get()); },
+                      [&] { return TheirRanges(kColdRangeTables, rocks.tables.get()); }},
                      {{"short range, cold, over RocksDB's tables", kColdRange, kColdRangeTables}});
 }
 
@@ -263,7 +249,7 @@ Status ScanValues::Prefetch(const std::string& how, uint32_t prefetch_records, u
   options.prefetch_records = prefetch_records;
   Iterator iterator;
   ENGINE_RACE_RETURN_IF_ERROR(store_->NewIterator(options, &iterator));
-  return Walks(PrefetchFigure(how, length), length, shape_.seconds, [&, this](uint64_t place) {
+  return Walks(PrefetchFigure(how, length), length, [&, this](uint64_t place) {
     if (!keeps) ENGINE_RACE_RETURN_IF_ERROR(store_->NewIterator(options, &iterator));
     return IterateOnce(&iterator, place, length);
   });
@@ -364,7 +350,7 @@ Status ScanValues::HotReads(uint64_t key_count) {
     for (uint64_t i = 0; i < kWarmPasses * count; ++i) {
       ENGINE_RACE_RETURN_IF_ERROR(read_place(i % count * step));
     }
-    return Walks(at_snapshot ? kSnapshotHotReads : kLiveHotReads, 1, shape_.seconds, read_place);
+    return Walks(at_snapshot ? kSnapshotHotReads : kLiveHotReads, 1, read_place);
   };
   return rounds_.Run({shape_.round_count},
                      {[&] { return read(false); }, [&] { return read(true); }});

@@ -15,6 +15,7 @@
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
+#include "harness/claims/scan_shape.h"
 #include "harness/data/value_maker.h"
 #include "harness/load/store_runs.h"
 #include "harness/measure/claim_rounds.h"
@@ -40,20 +41,11 @@ inline constexpr char kSecondWalk[] = "iterator over a table that fits into memo
 inline constexpr char kLiveHotReads[] = "hot reads, live, a second";
 inline constexpr char kSnapshotHotReads[] = "hot reads, at a snapshot, a second";
 
-struct ScanValuesShape {
-  std::string dir;  // new stores are made in here; the caller removes them
-  uint64_t record_count = 0;
-  uint32_t bucket_count = 1024;
-  uint64_t memory_budget_bytes = 0;  // of either side where two are compared
-  uint32_t round_count = 1;
-  double seconds = 1;  // of each timed run
-  uint64_t seed = 1;
-};
-
 class ScanValues {
  public:
-  // `rounds` outlives this.
-  ScanValues(const ScanValuesShape& shape, ClaimRounds* rounds);
+  // `options` are the store's; where two are compared, either side has its memory budget. `rounds`
+  // outlives this.
+  ScanValues(const ScanShape& shape, const Options& options, ClaimRounds* rounds);
 
   // Writes the store and closes it; must come first.
   Status Prepare();
@@ -86,9 +78,12 @@ class ScanValues {
   Status MakeOpponents(const MakeRocksRecordsFn& make, bool warm, Opponents* made,
                        nlohmann::json* settings);
   uint64_t DrawPlace(uint64_t length);
-  // Calls walk(place) with random places for `seconds`, and notes the walks of a second.
+  // Calls walk(place) with random places, as long as a run takes, and notes the walks of a second.
   template <typename Walk>
-  Status Walks(const std::string& name, uint64_t length, double seconds, const Walk& walk);
+  Status Walks(const std::string& name, uint64_t length, const Walk& walk);
+  // Such walks over short ranges, each at the latest state.
+  Status OurRanges(const char* name);
+  Status TheirRanges(const char* name, RocksRecords* records);
   Status RangeOnce(uint64_t place);
   Status IterateOnce(Iterator* iterator, uint64_t place, uint64_t length) const;
   Status CursorOnce(KvCursor* cursor, uint64_t place) const;
@@ -103,7 +98,7 @@ class ScanValues {
   template <typename Walk>
   Status Whole(const char* name, const Walk& walk);
 
-  const ScanValuesShape shape_;
+  const ScanShape shape_;
   ClaimRounds& rounds_;
   const StoreShape store_shape_;
   const Options options_;

@@ -49,46 +49,42 @@ Status ReadOne(const SpaceShape& shape, Store* store) {
 
 }  // namespace
 
-SpacePromises::SpacePromises(Bench* bench, ClaimRounds* rounds)
-    : rounds_(rounds),
-      data_bytes_(bench, "promise_bytes", uint64_t{4} << 30, 4 << 20, "--promise_data",
-                  "values of a store of the claims from reopen_after_overwrites on"),
-      round_count_(bench, "promise_rounds", 3, 1, "--promise_rounds", "of these claims"),
-      large_bucket_records_(bench, "large_bucket_records", 256 << 10, 1024, "--large_bucket",
-                            "records a bucket of reclaim_cpu_growth"),
-      small_bucket_records_(bench, "small_bucket_records", 2 << 10, 64, "--small_bucket",
-                            "records a bucket of its other side"),
-      memory_limit_bytes_(bench, "memory_limit_bytes", 128 << 20),
-      limited_seconds_(bench, "limited_seconds", 15, 0.5),
-      limited_write_count_(bench, "limited_write_count", 50000, 100),
-      small_record_count_(bench, "small_record_count", 100),
-      small_store_count_(bench, "small_store_count", 100, 2, "--stores",
-                         "with a hundred records each, open at once") {}
+Options SpacePromises::OptionsOf(Reclaim reclaim) const {
+  Options options = QuietOptions();
+  options.memory_budget_bytes = memory_budget_bytes_;
+  options.reclaim = reclaim;
+  return options;
+}
 
-std::vector<BenchPart> SpacePromises::Parts(PromiseRun run) {
-  run.shape.record_count = data_bytes_ / kValueSize;
-  const auto by = [&](Status (SpacePromises::*measure)(const PromiseRun& run)) {
-    return [this, run, measure] { return (this->*measure)(run); };
-  };
-  const uint64_t one_bytes = MostStoreBytes(data_bytes_);
+SpaceShape SpacePromises::PromiseShape() const {
+  return {.dir = dir(),
+          .options = OptionsOf(Reclaim::kBackground),
+          .record_count = promise_bytes_ / kValueSize,
+          .thread_count = thread_count_,
+          .pass_count = precondition_passes_,
+          .seed = seed_};
+}
+
+std::vector<BenchPart> SpacePromises::PromiseParts() {
+  const uint64_t one_bytes = MostStoreBytes(promise_bytes_);
   const char* const why_no_root = ::geteuid() == 0 ? "" : "a limit on memory needs root";
   return {{"reopen",
            {{"reopen_after_overwrites", "<= 1.5", "", kAgedOpening, kFreshOpening}},
-           by(&SpacePromises::MeasureReopening),
+           By(&SpacePromises::MeasureReopening),
            2 * one_bytes},
           {"checkpoint",
            {{"checkpoint_after_overwrites", "<= 1.5", "", kAgedCheckpoint, kFreshCheckpoint}},
-           by(&SpacePromises::MeasureCheckpoints),
+           By(&SpacePromises::MeasureCheckpoints),
            2 * one_bytes + kCheckpointBytes,
            false,
            LoopDisk::WhyNoXfs()},
           {"increment",
            {{"increment_after_one_percent", "<= 0.02", "", kIncrement, kFullBackup}},
-           by(&SpacePromises::MeasureIncrement),
+           By(&SpacePromises::MeasureIncrement),
            2 * one_bytes},
           {"range",
            {{"range_after_overwrites", ">= 0.85", "", kAgedRange, kFreshRange}},
-           by(&SpacePromises::MeasureRanges),
+           By(&SpacePromises::MeasureRanges),
            2 * one_bytes},
           {"dense",
            {{"dense_vs_spread_write", ">= 0.9", "", "dense keys, writing, MB/s",
@@ -97,20 +93,20 @@ std::vector<BenchPart> SpacePromises::Parts(PromiseRun run) {
              "spread keys, reads a second"},
             {"dense_vs_spread_range", ">= 0.9", "", "dense keys, range, MB/s",
              "spread keys, range, MB/s"}},
-           by(&SpacePromises::MeasureDenseKeys),
+           By(&SpacePromises::MeasureDenseKeys),
            one_bytes},
           {"buckets",
            {{"reclaim_cpu_growth", "<= 1.3", "", kLargeBuckets, kSmallBuckets}},
-           by(&SpacePromises::MeasureBuckets),
+           By(&SpacePromises::MeasureBuckets),
            one_bytes},
           {"device",
            {{"overwrite_device_bytes", "<= 1.35"},
             {"overwrite_vs_fio", ">= 0.85", "", kOverwriteDeviceRate, kFioMixRate}},
-           by(&SpacePromises::MeasureDevice),
-           one_bytes + data_bytes_},
+           By(&SpacePromises::MeasureDevice),
+           one_bytes + promise_bytes_},
           {"memory",
            {{"writes_in_128_mb", ">= 0.8", "", kDefaultStagingRate, kWrittenStagingRate}},
-           by(&SpacePromises::MeasureSmallMemory),
+           By(&SpacePromises::MeasureSmallMemory),
            StoreBytes(limited_write_count_),
            false,
            why_no_root},
@@ -120,7 +116,7 @@ std::vector<BenchPart> SpacePromises::Parts(PromiseRun run) {
             {"hundred_records_descriptors", "<= 40"},
             {"hundred_stores_disk_gb", "<= 1"},
             {"hundred_stores_seconds", "<= 5"}},
-           by(&SpacePromises::MeasureSmallStores),
+           By(&SpacePromises::MeasureSmallStores),
            small_store_count_ * kSmallStoreBytes}};
 }
 
@@ -158,9 +154,9 @@ Status SpacePromises::MakePair(const SpaceShape& shape, Pair* pair) {
 }
 
 // Each turn has a process of its own, whose page cache was dropped.
-Status SpacePromises::MeasureReopening(const PromiseRun& run) {
+Status SpacePromises::MeasureReopening() {
   Pair pair;
-  ENGINE_RACE_RETURN_IF_ERROR(MakePair(run.shape, &pair));
+  ENGINE_RACE_RETURN_IF_ERROR(MakePair(PromiseShape(), &pair));
   const auto reopen = [&](const SpaceShape& shape, const char* figure) {
     DropPageCache(shape.dir);
     const nlohmann::json order = {{"store_dir", shape.dir},
@@ -168,7 +164,7 @@ Status SpacePromises::MeasureReopening(const PromiseRun& run) {
                                   {"more_keys", nlohmann::json::array()}};
     nlohmann::json answer;
     ENGINE_RACE_RETURN_IF_ERROR(RunOwnChild(kOpenWork, order, &answer));
-    rounds_->Note(figure, answer.at("seconds"));
+    rounds_.Note(figure, answer.at("seconds"));
     return Status::Ok();
   };
   const auto reopen_aged = [&] {
@@ -178,16 +174,16 @@ Status SpacePromises::MeasureReopening(const PromiseRun& run) {
     }));
     return reopen(pair.aged, kAgedOpening);
   };
-  return rounds_->Run({round_count_},
-                      {reopen_aged, [&] { return reopen(pair.fresh, kFreshOpening); }});
+  return rounds_.Run({promise_round_count_},
+                     {reopen_aged, [&] { return reopen(pair.fresh, kFreshOpening); }});
 }
 
-Status SpacePromises::MeasureCheckpoints(const PromiseRun& run) {
+Status SpacePromises::MeasureCheckpoints() {
   LoopDisk disk;
-  const uint64_t bytes = std::max(2 * MostStoreBytes(data_bytes_), uint64_t{320} << 20);
-  const Status mounted = disk.Mount(kMakeXfs, run.shape.dir, bytes);
-  if (!mounted.ok()) return Missed(run, mounted);
-  SpaceShape shape = run.shape;
+  const uint64_t bytes = std::max(2 * MostStoreBytes(promise_bytes_), uint64_t{320} << 20);
+  const Status mounted = disk.Mount(kMakeXfs, dir(), bytes);
+  if (!mounted.ok()) return Missed(mounted);
+  SpaceShape shape = PromiseShape();
   shape.dir = disk.path();
   Pair pair;
   ENGINE_RACE_RETURN_IF_ERROR(MakePair(shape, &pair));
@@ -197,7 +193,7 @@ Status SpacePromises::MeasureCheckpoints(const PromiseRun& run) {
     const std::string dir = shape.dir + "/copy";
     const uint64_t began_ns = NowNs();
     ENGINE_RACE_RETURN_IF_ERROR(store->Checkpoint(dir));
-    rounds_->Note(figure, SecondsSince(began_ns));
+    rounds_.Note(figure, SecondsSince(began_ns));
     fs::remove_all(dir);
     SyncFileSystem(shape.dir);
     return Status::Ok();
@@ -214,66 +210,67 @@ Status SpacePromises::MeasureCheckpoints(const PromiseRun& run) {
       return copy(store, kFreshCheckpoint);
     });
   };
-  return rounds_->Run({round_count_}, {copy_aged, copy_fresh});
+  return rounds_.Run({promise_round_count_}, {copy_aged, copy_fresh});
 }
 
-Status SpacePromises::MeasureIncrement(const PromiseRun& run) {
-  const SpaceShape shape = run.shape.Below("overwritten");
+Status SpacePromises::MeasureIncrement() {
+  const SpaceShape shape = PromiseShape().Below("overwritten");
   ENGINE_RACE_RETURN_IF_ERROR(MakeAged(shape));
   const auto back_up = [&](Store* store) {
-    const std::string full = run.shape.dir + "/full";
+    const std::string full = dir() + "/full";
     BackupReport report;
     ENGINE_RACE_RETURN_IF_ERROR(store->Backup(full, {}, &report));
-    rounds_->Note(kFullBackup, static_cast<double>(report.size_bytes));
+    rounds_.Note(kFullBackup, static_cast<double>(report.size_bytes));
     const SpaceRecords records = RecordsOf(shape);
     TimedPoint unused;
     ENGINE_RACE_RETURN_IF_ERROR(WriteRecords(PutInto(store), records.keys(), records.values(),
                                              shape.thread_count, &unused, kPercentStep));
     BackupOptions since;
     since.since = full;
-    ENGINE_RACE_RETURN_IF_ERROR(store->Backup(run.shape.dir + "/increment", since, &report));
-    rounds_->Note(kIncrement, static_cast<double>(report.size_bytes));
-    rounds_->Note("incremental backup, values", static_cast<double>(report.value_count));
+    ENGINE_RACE_RETURN_IF_ERROR(store->Backup(dir() + "/increment", since, &report));
+    rounds_.Note(kIncrement, static_cast<double>(report.size_bytes));
+    rounds_.Note("incremental backup, values", static_cast<double>(report.value_count));
     return Status::Ok();
   };
-  return rounds_->Run({1}, {[&] { return WithOpenStore(shape, back_up); }});
+  return rounds_.Run({1}, {[&] { return WithOpenStore(shape, back_up); }});
 }
 
-Status SpacePromises::MeasureRanges(const PromiseRun& run) {
+Status SpacePromises::MeasureRanges() {
   Pair pair;
-  ENGINE_RACE_RETURN_IF_ERROR(MakePair(run.shape, &pair));
+  ENGINE_RACE_RETURN_IF_ERROR(MakePair(PromiseShape(), &pair));
   const auto range = [&](const SpaceShape& shape, const char* figure) {
     StoreRuns runs({shape.dir, shape.dir, shape.record_count, shape.seed});
-    rounds_->Note(figure, Megabytes(runs.Range(shape.options, 1).RequestsPerSecond()));
+    rounds_.Note(figure, Megabytes(runs.Range(shape.options, 1).RequestsPerSecond()));
     return runs.status();
   };
-  return rounds_->Run({round_count_}, {[&] { return range(pair.aged, kAgedRange); },
-                                       [&] { return range(pair.fresh, kFreshRange); }});
+  return rounds_.Run({promise_round_count_}, {[&] { return range(pair.aged, kAgedRange); },
+                                              [&] { return range(pair.fresh, kFreshRange); }});
 }
 
-Status SpacePromises::MeasureDenseKeys(const PromiseRun& run) {
+Status SpacePromises::MeasureDenseKeys() {
   const auto turn = [&](KeyShape keys, const std::string& name) {
-    const SpaceShape shape = run.shape.Below("store");
-    StoreRuns runs({shape.dir, run.shape.dir, shape.record_count, shape.seed, keys});
+    const SpaceShape shape = PromiseShape().Below("store");
+    StoreRuns runs({shape.dir, dir(), shape.record_count, shape.seed, keys});
     const TimedPoint written = runs.Write(shape.options, shape.thread_count);
-    const TimedPoint read = runs.Read(shape.options, shape.thread_count, run.seconds);
+    const TimedPoint read = runs.Read(shape.options, shape.thread_count, seconds_);
     const TimedPoint ranged = runs.Range(shape.options, 1);
-    rounds_->Note(name + ", writing, MB/s", Megabytes(written.RequestsPerSecond()));
-    rounds_->Note(name + ", reads a second", read.RequestsPerSecond());
-    rounds_->Note(name + ", range, MB/s", Megabytes(ranged.RequestsPerSecond()));
+    rounds_.Note(name + ", writing, MB/s", Megabytes(written.RequestsPerSecond()));
+    rounds_.Note(name + ", reads a second", read.RequestsPerSecond());
+    rounds_.Note(name + ", range, MB/s", Megabytes(ranged.RequestsPerSecond()));
     runs.Remove(shape.options);
     // The next turn does not pay for it.
-    SyncFileSystem(run.shape.dir);
+    SyncFileSystem(dir());
     return runs.status();
   };
-  return rounds_->Run({round_count_}, {[&] { return turn(KeyShape::kSequential, "dense keys"); },
-                                       [&] { return turn(KeyShape::kUniform, "spread keys"); }});
+  return rounds_.Run({promise_round_count_},
+                     {[&] { return turn(KeyShape::kSequential, "dense keys"); },
+                      [&] { return turn(KeyShape::kUniform, "spread keys"); }});
 }
 
 // The CPU time is that of a pass over a store in its steady state.
-Status SpacePromises::MeasureBuckets(const PromiseRun& run) {
+Status SpacePromises::MeasureBuckets() {
   const auto turn = [&](uint64_t bucket_records, const char* figure) {
-    SpaceShape shape = run.shape.Below("store");
+    SpaceShape shape = PromiseShape().Below("store");
     shape.options.bucket_count = static_cast<uint32_t>(std::bit_floor(
         std::clamp<uint64_t>(shape.record_count / bucket_records, 1, kMaxBucketCount)));
     shape.options.file_count = std::min(shape.options.file_count, shape.options.bucket_count);
@@ -286,15 +283,16 @@ Status SpacePromises::MeasureBuckets(const PromiseRun& run) {
       ENGINE_RACE_RETURN_IF_ERROR(
           Overwrite(shape, {.write_count = shape.record_count}, store, &samples));
       const double cpu_s = CpuSeconds() - began_cpu_s;
-      rounds_->Note(figure, cpu_s * 1e6 / static_cast<double>(samples.back().write_count));
+      rounds_.Note(figure, cpu_s * 1e6 / static_cast<double>(samples.back().write_count));
       return Status::Ok();
     });
     fs::remove_all(shape.dir);
-    SyncFileSystem(run.shape.dir);
+    SyncFileSystem(dir());
     return status;
   };
-  return rounds_->Run({round_count_}, {[&] { return turn(large_bucket_records_, kLargeBuckets); },
-                                       [&] { return turn(small_bucket_records_, kSmallBuckets); }});
+  return rounds_.Run({promise_round_count_},
+                     {[&] { return turn(large_bucket_records_, kLargeBuckets); },
+                      [&] { return turn(small_bucket_records_, kSmallBuckets); }});
 }
 
 }  // namespace engine_race::harness

@@ -1,7 +1,6 @@
 // Parts of the bench about space: how much of its device a store that is overwritten uses, and what
 // stores take in little memory and with few records.
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 
 #include "harness/claims/space_promises.h"
@@ -23,32 +22,26 @@ constexpr double kPatienceSeconds = 60;
 
 }  // namespace
 
-Status SpacePromises::Missed(const PromiseRun& run, const Status& status) const {
-  if (!run.is_smoke) return status;
-  std::fprintf(stderr, "left out: %s\n", status.ToString().c_str());
-  return Status::Ok();
-}
-
 // fio repeats the mix of the last turn of overwriting.
-Status SpacePromises::MeasureDevice(const PromiseRun& run) {
-  const SpaceShape shape = run.shape.Below("overwritten");
-  const DeviceIo device(run.shape.dir);
+Status SpacePromises::MeasureDevice() {
+  const SpaceShape shape = PromiseShape().Below("overwritten");
+  const DeviceIo device(dir());
   // Other programs do not count there, nor does what the kernel writes for this one.
   const DeviceIo process("/proc");
-  FioRunner fio(run.shape.dir);
-  FioMix mix = {.file_bytes = data_bytes_};
+  FioRunner fio(dir());
+  FioMix mix = {.file_bytes = promise_bytes_};
   if (device.device().empty()) {
-    return Missed(run, Status::NotSupported(run.shape.dir + " has no block device"));
+    return Missed(Status::NotSupported(dir() + " has no block device"));
   }
   ENGINE_RACE_RETURN_IF_ERROR(MakeAged(shape));
   const auto overwrite = [&](Store* store) {
     SpaceSamples samples;
-    ENGINE_RACE_RETURN_IF_ERROR(Overwrite(shape, {.seconds = run.ramp_seconds}, store, &samples));
+    ENGINE_RACE_RETURN_IF_ERROR(Overwrite(shape, {.seconds = ramp_seconds_}, store, &samples));
     const StoreStats stats_before = store->Stats();
     const DeviceBytes before = device.Read().value_or(DeviceBytes());
     const DeviceBytes own_before = process.Read().value_or(DeviceBytes());
     const uint64_t began_ns = NowNs();
-    ENGINE_RACE_RETURN_IF_ERROR(Overwrite(shape, {.seconds = run.seconds}, store, &samples));
+    ENGINE_RACE_RETURN_IF_ERROR(Overwrite(shape, {.seconds = seconds_}, store, &samples));
     const double seconds = SecondsSince(began_ns);
     const DeviceBytes moved = device.Read().value_or(DeviceBytes()) - before;
     const DeviceBytes own = process.Read().value_or(DeviceBytes()) - own_before;
@@ -60,60 +53,61 @@ Status SpacePromises::MeasureDevice(const PromiseRun& run) {
     mix.write_bytes = moved.written / std::max(moved.write_count, uint64_t{1});
     mix.read_percent =
         static_cast<uint32_t>(100 * moved.read_count / std::max(request_count, uint64_t{1}));
-    rounds_->Note("overwrite_device_bytes", Amplification(bytes, write_count));
-    rounds_->Note("overwriting, read from the device, share of a value",
-                  Amplification(moved.read, write_count));
-    rounds_->Note("overwriting, device bytes by the process's count, share of a value",
-                  Amplification(own.read + own.written, write_count));
-    rounds_->Note(
+    rounds_.Note("overwrite_device_bytes", Amplification(bytes, write_count));
+    rounds_.Note("overwriting, read from the device, share of a value",
+                 Amplification(moved.read, write_count));
+    rounds_.Note("overwriting, device bytes by the process's count, share of a value",
+                 Amplification(own.read + own.written, write_count));
+    rounds_.Note(
         "overwriting, read by reclaim, share of a value",
         Amplification(stats.reclaim_read_bytes - stats_before.reclaim_read_bytes, write_count));
-    rounds_->Note(
+    rounds_.Note(
         "overwriting, written to the logs, share of a value",
         Amplification(stats.log_written_bytes - stats_before.log_written_bytes, write_count));
-    rounds_->Note("overwriting, bytes of a read", static_cast<double>(mix.read_bytes));
-    rounds_->Note("overwriting, bytes of a write", static_cast<double>(mix.write_bytes));
-    rounds_->Note("overwriting, reads of all requests, %", mix.read_percent);
-    rounds_->Note(kOverwriteDeviceRate, static_cast<double>(bytes) * 1e-6 / seconds);
+    rounds_.Note("overwriting, bytes of a read", static_cast<double>(mix.read_bytes));
+    rounds_.Note("overwriting, bytes of a write", static_cast<double>(mix.write_bytes));
+    rounds_.Note("overwriting, reads of all requests, %", mix.read_percent);
+    rounds_.Note(kOverwriteDeviceRate, static_cast<double>(bytes) * 1e-6 / seconds);
     return Status::Ok();
   };
   const auto repeat = [&] {
-    const FioResult result = fio.RandomMix(mix, run.seconds);
-    if (!result.ok) return Missed(run, Status::IOError("fio: " + result.error));
-    rounds_->Note(kFioMixRate, result.bytes_per_second * 1e-6);
+    const FioResult result = fio.RandomMix(mix, seconds_);
+    if (!result.ok) return Missed(Status::IOError("fio: " + result.error));
+    rounds_.Note(kFioMixRate, result.bytes_per_second * 1e-6);
     return Status::Ok();
   };
-  return rounds_->Run({round_count_}, {[&] { return WithOpenStore(shape, overwrite); }, repeat});
+  return rounds_.Run({promise_round_count_},
+                     {[&] { return WithOpenStore(shape, overwrite); }, repeat});
 }
 
-Status SpacePromises::MeasureSmallMemory(const PromiseRun& run) {
+Status SpacePromises::MeasureSmallMemory() {
   const auto turn = [&](bool is_written, const char* figure) {
     MemoryCgroup group;
     const Status limited = group.Create(memory_limit_bytes_);
-    if (!limited.ok()) return Missed(run, limited);
-    const std::string dir = run.shape.dir + "/store";
+    if (!limited.ok()) return Missed(limited);
+    const std::string store_dir = dir() + "/store";
     const nlohmann::json order = {
-        {"store_dir", dir},         {"cgroup", group.path()},
+        {"store_dir", store_dir},   {"cgroup", group.path()},
         {"is_written", is_written}, {"seconds", limited_seconds_()},
-        {"seed", run.shape.seed},   {"write_count", limited_write_count_()}};
+        {"seed", seed_()},          {"write_count", limited_write_count_()}};
     nlohmann::json answer;
     ENGINE_RACE_RETURN_IF_ERROR(
         RunOwnChild(kSmallMemoryWork, order, &answer, limited_seconds_ + kPatienceSeconds));
-    rounds_->Note(figure, answer.at("writes_per_second"));
-    fs::remove_all(dir);
+    rounds_.Note(figure, answer.at("writes_per_second"));
+    fs::remove_all(store_dir);
     return Status::Ok();
   };
-  return rounds_->Run({round_count_}, {[&] { return turn(false, kDefaultStagingRate); },
-                                       [&] { return turn(true, kWrittenStagingRate); }});
+  return rounds_.Run({promise_round_count_}, {[&] { return turn(false, kDefaultStagingRate); },
+                                              [&] { return turn(true, kWrittenStagingRate); }});
 }
 
-Status SpacePromises::MeasureSmallStores(const PromiseRun& run) {
+Status SpacePromises::MeasureSmallStores() {
   const auto take = [&](const char* name, uint64_t store_count, nlohmann::json* answer) {
     return RunOwnChild(kSmallStoresWork,
-                       {{"parent_dir", run.shape.dir + "/" + name},
+                       {{"parent_dir", dir() + "/" + name},
                         {"store_count", store_count},
                         {"record_count", small_record_count_()},
-                        {"seed", run.shape.seed}},
+                        {"seed", seed_()}},
                        answer);
   };
   nlohmann::json one;
@@ -121,7 +115,7 @@ Status SpacePromises::MeasureSmallStores(const PromiseRun& run) {
   ENGINE_RACE_RETURN_IF_ERROR(take("one", 1, &one));
   ENGINE_RACE_RETURN_IF_ERROR(take("many", small_store_count_, &many));
   const auto note = [&](const char* figure, const nlohmann::json& value, double unit) {
-    rounds_->Note(figure, value.get<double>() * unit);
+    rounds_.Note(figure, value.get<double>() * unit);
   };
   note("hundred_records_disk_mb", one.at("disk_bytes"), 1e-6);
   note("hundred_records_memory_mb", one.at("memory_bytes"), 1e-6);

@@ -145,7 +145,6 @@ struct VisitCosts {
 
   double mean_visit_ns() const { return (visit_ns[0] + visit_ns[1]) / 2; }
   double mean_reads_ns() const { return (reads_ns[0] + reads_ns[1]) / 2; }
-  double rest_ns() const { return mean_visit_ns() - mean_reads_ns() - floor_ns; }
   double over_floor() const { return (mean_visit_ns() - mean_reads_ns()) / floor_ns; }
 };
 static_assert(kRangePasses == 2);

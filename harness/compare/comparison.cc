@@ -11,6 +11,7 @@
 #include "harness/bench/report.h"
 #include "harness/measure/floor.h"
 #include "harness/measure/median.h"
+#include "harness/measure/table.h"
 #include "harness/opponents/peers.h"
 #include "harness/system/child_process.h"
 #include "harness/system/memory_cgroup.h"
@@ -132,11 +133,8 @@ bool Comparison::RunRound(uint32_t round) {
   answers_.clear();
   uint32_t position = 0;
   for (const uint32_t store : StoresInTurn(round, static_cast<uint32_t>(config_.stores.size()))) {
-    StoreRound store_round;
-    store_round.store = config_.stores[store];
-    store_round.round = round;
-    store_round.position = position++;
-    if (Interrupted() || !RunStore(store_round)) return false;
+    const CompareOrder order = OrderOf(config_.stores[store], round, position++);
+    if (Interrupted() || !RunStore(order)) return false;
   }
   claims_.NoteRound(answers_);
   return !Interrupted();
@@ -163,77 +161,70 @@ bool Comparison::FreshStoreDir() {
   return !failed;
 }
 
-bool Comparison::RunStore(StoreRound store_round) {
-  if (config_.has_contest) RunContestOf(&store_round);
-  if (!config_.benchmarks.empty() && !Interrupted()) RunBenchmarksOf(&store_round);
+bool Comparison::RunStore(CompareOrder order) {
+  if (config_.has_contest) RunContestOf(&order);
+  if (!config_.benchmarks.empty() && !Interrupted()) RunBenchmarksOf(&order);
   std::error_code ignored;
   fs::remove_all(StoreDir(), ignored);
   return !Interrupted();
 }
 
-bool Comparison::WriteAll(StoreRound* store_round) {
-  if (!RunPhase(kWritePhase, store_round)) return false;
+bool Comparison::WriteAll(CompareOrder* order) {
+  if (!RunPhase(kWritePhase, order)) return false;
   const bool only_writes =
       std::all_of(config_.phases.begin(), config_.phases.end(),
                   [](const std::string& phase) { return phase == kWritePhase; });
   if (only_writes) return false;
-  return store_round->has_all_records || RunPhase(kWriteRestPhase, store_round);
+  return order->has_all_records || RunPhase(kWriteRestPhase, order);
 }
 
-void Comparison::RunContestOf(StoreRound* store_round) {
-  if (!FreshStoreDir() || !WriteAll(store_round)) return;
+void Comparison::RunContestOf(CompareOrder* order) {
+  if (!FreshStoreDir() || !WriteAll(order)) return;
   // The first opening replays what a store has left in its log. It is always run, so no later phase
   // depends on the choice of phases.
-  if (!RunPhase(kOpenAfterLoadPhase, store_round)) return;
+  if (!RunPhase(kOpenAfterLoadPhase, order)) return;
   for (const std::string& phase : config_.phases) {
     if (phase == kWritePhase) continue;
     const uint32_t count = phase == kOpenPhase ? config_.opening_count : 1;
     for (uint32_t i = 0; i < count; ++i) {
-      if (!RunPhase(phase, store_round, i)) return;
+      if (!RunPhase(phase, order, i)) return;
     }
   }
 }
 
 // After a failure nothing is run before the next fill, which begins with a fresh store.
-void Comparison::RunBenchmarksOf(StoreRound* store_round) {
+void Comparison::RunBenchmarksOf(CompareOrder* order) {
   bool failed = false;
   for (const std::string& name : config_.benchmarks) {
     if (Interrupted()) return;
     const BenchTraits* const traits = FindBenchmark(name);
     if (failed && !traits->is_fill) {
-      Fail(store_round->store + ", " + name + ": left out, because a benchmark before it failed");
+      Fail(order->store + ", " + name + ": left out, because a benchmark before it failed");
       continue;
     }
     if (traits->is_fill) {
       if (!FreshStoreDir()) return;
-      store_round->written_count = 0;
-      store_round->has_all_records = true;
+      order->written_count = 0;
+      order->has_all_records = true;
     }
-    if (traits->is_ycsb && !traits->is_fill && !store_round->has_all_records) {
-      Fail(store_round->store + ", " + name +
-           ": left out, because the fill before it did not finish");
+    if (traits->is_ycsb && !traits->is_fill && !order->has_all_records) {
+      Fail(order->store + ", " + name + ": left out, because the fill before it did not finish");
       continue;
     }
-    failed = !RunPhase(name, store_round);
+    failed = !RunPhase(name, order);
   }
 }
 
-CompareOrder Comparison::OrderOf(const std::string& phase, const StoreRound& store_round,
-                                 uint32_t opening) const {
+CompareOrder Comparison::OrderOf(const std::string& store, uint32_t round,
+                                 uint32_t position) const {
   CompareOrder order;
-  order.store = store_round.store;
-  order.phase = phase;
-  order.round = store_round.round;
-  order.position = store_round.position;
-  order.opening = opening;
+  order.store = store;
+  order.round = round;
+  order.position = position;
   order.dir = StoreDir();
   order.thread_count = config_.thread_count;
   order.record_count = config_.record_count;
-  order.written_count = store_round.written_count;
-  order.has_all_records = store_round.has_all_records;
   order.seed = config_.seed;
-  order.phase_seconds = LimitSeconds(config_, phase);
-  order.process_seconds = 2 * order.phase_seconds + kMostOverheadSeconds;
   order.memory_budget_bytes = config_.memory_budget_bytes;
   order.dense_keys = config_.dense_keys;
   return order;
@@ -260,15 +251,18 @@ CompareAnswer Comparison::RunCapped(CompareOrder order) const {
   return RunCompareProcess(order);
 }
 
-bool Comparison::RunPhase(const std::string& phase, StoreRound* store_round, uint32_t opening) {
+bool Comparison::RunPhase(const std::string& phase, CompareOrder* order, uint32_t opening) {
   if (Interrupted()) return false;
-  const CompareOrder order = OrderOf(phase, *store_round, opening);
-  const CompareAnswer answer = RunCapped(order);
+  order->phase = phase;
+  order->opening = opening;
+  order->phase_seconds = LimitSeconds(config_, phase);
+  order->process_seconds = 2 * order->phase_seconds + kMostOverheadSeconds;
+  const CompareAnswer answer = RunCapped(*order);
   if (Interrupted()) return false;
-  NoteAnswer(order, answer);
+  NoteAnswer(*order, answer);
   if (!answer.ok()) return false;
-  store_round->written_count = answer.written_count;
-  store_round->has_all_records = answer.has_all_records;
+  order->written_count = answer.written_count;
+  order->has_all_records = answer.has_all_records;
   return true;
 }
 
@@ -330,9 +324,7 @@ std::string Comparison::ToTable() const {
   const nlohmann::json runs = runs_;
   std::string text = PhaseTables(runs) + WinsTable(runs, failed_runs_) + "\n";
   for (const auto& [name, rates] : floor_) {
-    char line[128];
-    std::snprintf(line, sizeof(line), "fio, %s: %.0f\n", name.c_str(), MedianOf(rates));
-    text += line;
+    text += "fio, " + name + ": " + Fixed(MedianOf(rates), 0) + "\n";
   }
   text += "\n" + claims_.rounds().ToTable() + "\n";
   for (const auto& [name, why] : WhyNotMeasured()) {

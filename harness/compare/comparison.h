@@ -62,27 +62,20 @@ class Comparison {
   std::string ToTable() const;
 
  private:
-  // A store in a round, and what its directory holds so far.
-  struct StoreRound {
-    std::string store;
-    uint32_t round = 0;
-    uint32_t position = 0;
-    uint64_t written_count = 0;
-    bool has_all_records = true;
-  };
-
   // False when the user interrupts.
   bool NoteFloor();
   bool RunRound(uint32_t round);
-  bool RunStore(StoreRound store_round);
-  void RunContestOf(StoreRound* store_round);
-  void RunBenchmarksOf(StoreRound* store_round);
+  // The order of a store's first phase in a round.
+  CompareOrder OrderOf(const std::string& store, uint32_t round, uint32_t position) const;
+  // The calls below run phases of the order's store, one after another. The order has what the
+  // store's directory holds so far.
+  bool RunStore(CompareOrder order);
+  void RunContestOf(CompareOrder* order);
+  void RunBenchmarksOf(CompareOrder* order);
   // The writing, and the records that its time limit has left. False when there is nothing to read.
-  bool WriteAll(StoreRound* store_round);
+  bool WriteAll(CompareOrder* order);
   // Runs a phase and notes its answer. False when it failed or the user interrupts.
-  bool RunPhase(const std::string& phase, StoreRound* store_round, uint32_t opening = 0);
-  CompareOrder OrderOf(const std::string& phase, const StoreRound& store_round,
-                       uint32_t opening) const;
+  bool RunPhase(const std::string& phase, CompareOrder* order, uint32_t opening = 0);
   // Gives the order to a process below the cap.
   CompareAnswer RunCapped(CompareOrder order) const;
   void NoteAnswer(const CompareOrder& order, const CompareAnswer& answer);

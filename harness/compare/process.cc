@@ -111,8 +111,7 @@ class PhaseRun {
     const BenchTraits* const benchmark = FindBenchmark(order_.phase);
     if (benchmark == nullptr) {
       result_.seconds = 0;
-      result_.cpu_user_seconds = 0;
-      result_.cpu_system_seconds = 0;
+      result_.cpu = {};
       AddTime(start, stop);
     } else if (benchmark->writes) {
       // It has measured its own calls. What they wrote reaches the device when the store is closed.
@@ -121,8 +120,9 @@ class PhaseRun {
   }
   void AddTime(const Moment& from, const Moment& to) {
     result_.seconds += Seconds(from, to);
-    result_.cpu_user_seconds += to.cpu.user_seconds - from.cpu.user_seconds;
-    result_.cpu_system_seconds += to.cpu.system_seconds - from.cpu.system_seconds;
+    const CpuTimes cpu = to.cpu - from.cpu;
+    result_.cpu.user_seconds += cpu.user_seconds;
+    result_.cpu.system_seconds += cpu.system_seconds;
   }
 
   void NoteRun(double open_seconds, double close_seconds) {

@@ -49,13 +49,6 @@ std::string KeyFailure(uint64_t key, const std::string& what) {
   return name + what;
 }
 
-std::string_view KeyShapeName(KeyShape shape) {
-  for (const ShapeName& entry : kShapeNames) {
-    if (entry.shape == shape) return entry.name;
-  }
-  return "unknown";
-}
-
 std::vector<std::string> KeyShapeNames() {
   std::vector<std::string> names;
   names.reserve(std::size(kShapeNames));

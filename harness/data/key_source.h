@@ -29,8 +29,7 @@ enum class KeyShape {
 // "key 00000000000000ff: <what>"
 std::string KeyFailure(uint64_t key, const std::string& what);
 
-std::string_view KeyShapeName(KeyShape shape);
-// Of all shapes.
+// The names of all shapes.
 std::vector<std::string> KeyShapeNames();
 std::optional<KeyShape> ParseKeyShape(std::string_view name);
 

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "engine_race/base/parallel.h"
-#include "harness/load/l1_lookups.h"
 
 namespace engine_race::lab {
 
@@ -20,60 +18,42 @@ static_assert(kGapPlaces * sizeof(Status) >= kGapBytes);
 
 }  // namespace
 
-// A core shard: one thread with tables, frames and epochs of its own. It takes mails from its
-// inbox, answers them from its own tables, and sleeps when there are none.
+// A core shard: tables, frames and epochs for one thread. The thread takes mails from the shard's
+// inbox, answers them from the shard's tables, and sleeps when there are none.
 class ShardWorker {
  public:
   ShardWorker(uint32_t number, const CoreShardsOptions& options,
               std::span<const std::unique_ptr<ShardWorker>> workers)
       : number_(number), options_(options), client_(options, this, workers) {}
 
-  void Start(bool pins, uint32_t cpu) {
-    thread_ = std::thread([this, pins, cpu] {
-      is_pinned_.store(pins && PinThread(cpu), std::memory_order_relaxed);
-      Main();
-    });
-  }
-  void Stop() {
-    if (!thread_.joinable()) return;
-    Mail mail;
-    mail.kind = Mail::Kind::kStop;
-    inbox_.Push(&mail);
-    thread_.join();
-  }
-
   ShardInbox& inbox() { return inbox_; }
-  // Of the thread that waits for work of this worker.
-  Ticket& work_ticket() { return work_ticket_; }
-  // Relaxed, here and in Start: a statistic.
-  bool is_pinned() const { return is_pinned_.load(std::memory_order_relaxed); }
+  // Counts the workers that have not ended their work.
+  Ticket& end_ticket() { return end_ticket_; }
+  bool is_pinned() const { return is_pinned_; }
 
-  // The calls below are for the worker's own thread.
+  // The calls below are for the worker's thread of a run.
 
+  void Pin(uint32_t cpu) { is_pinned_ = PinThread(cpu); }
   Status LoadTables();
+  ShardClient* client() { return &client_; }
   // Answers gets of its own tables, and counts the mail down.
   void Answer(Mail* mail);
-  // Answers mails until the ticket is ready; new work waits until later.
+  // Answers mails until the ticket is ready.
   void WaitFor(const Ticket& ticket);
 
  private:
-  void Main();
-  // Each is true when there was something to do.
+  // True when there was something to do.
   bool Serve();
-  bool Work();
 
   const uint32_t number_;
   const CoreShardsOptions& options_;
   ShardInbox inbox_;
-  Ticket work_ticket_{/*inbox=*/nullptr};
-  std::atomic<bool> is_pinned_{false};
+  Ticket end_ticket_{&inbox_};
+  bool is_pinned_ = false;
   // Declared before the tables, whose destructors return their frames to the pool.
   std::unique_ptr<TableFrames> frames_;
   std::vector<std::unique_ptr<Table>> tables_;  // null: another worker's
   ShardClient client_;
-  Mail* work_ = nullptr;
-  bool must_stop_ = false;
-  std::thread thread_;
 };
 
 Status ShardWorker::LoadTables() {
@@ -87,43 +67,15 @@ Status ShardWorker::LoadTables() {
   return Status::Ok();
 }
 
-void ShardWorker::Main() {
-  uint32_t idle_spins = 0;
-  while (!must_stop_) {
-    const bool served = Serve();
-    if (Work() || served) {
-      idle_spins = 0;
-    } else if (++idle_spins < kSpins) {
-      SpinOnce();
-    } else {
-      inbox_.Sleep([] { return false; });
-    }
-  }
-}
-
 bool ShardWorker::Serve() {
   Mail* mail = inbox_.TakeAll();
   if (mail == nullptr) return false;
   while (mail != nullptr) {
     // Read now: once the mail is done it belongs to another thread.
     Mail* const next = mail->next;
-    if (mail->kind == Mail::Kind::kGets) {
-      Answer(mail);
-    } else if (mail->kind == Mail::Kind::kWork) {
-      work_ = mail;
-    } else {
-      must_stop_ = true;
-    }
+    Answer(mail);
     mail = next;
   }
-  return true;
-}
-
-bool ShardWorker::Work() {
-  Mail* const mail = std::exchange(work_, nullptr);
-  if (mail == nullptr) return false;
-  (*mail->work)(client_);
-  mail->ticket->Done();
   return true;
 }
 
@@ -239,48 +191,50 @@ void ShardClient::GiveBack(std::span<ShardGet> gets) {
   }
 }
 
-Status CoreShards::Start(const CoreShardsOptions& options, std::unique_ptr<CoreShards>* shards) {
-  return Guarded([&] {
-    std::unique_ptr<CoreShards> started(new CoreShards(options));
-    const uint32_t count = options.worker_count;
-    const std::vector<uint32_t> cpus = options.cpus.empty() ? AvailableCpus() : options.cpus;
-    const bool pins = count <= cpus.size();
-    auto& workers = started->workers_;
-    workers.resize(count);
-    for (uint32_t i = 0; i < count; ++i) {
-      workers[i] = std::make_unique<ShardWorker>(i, started->options_, workers);
-    }
-    for (uint32_t i = 0; i < count; ++i) workers[i]->Start(pins, pins ? cpus[i] : 0);
-    ENGINE_RACE_RETURN_IF_ERROR(harness::ForEachOnThreads(count, [&](uint32_t i) {
-      return started->Run(i, [&](ShardClient&) { return workers[i]->LoadTables(); });
-    }));
-    *shards = std::move(started);
-    return Status::Ok();
-  });
+Status CoreShards::Load(const CoreShardsOptions& options, std::unique_ptr<CoreShards>* shards) {
+  std::unique_ptr<CoreShards> loaded(new CoreShards(options));
+  const auto load = [&](uint32_t number, harness::TimedThread*) {
+    loaded->Pin(number);
+    return Guarded([&] { return loaded->workers_[number]->LoadTables(); });
+  };
+  harness::TimedPoint unused;
+  ENGINE_RACE_RETURN_IF_ERROR(harness::RunTimed(options.worker_count, 0, load, &unused));
+  *shards = std::move(loaded);
+  return Status::Ok();
 }
 
-CoreShards::CoreShards(const CoreShardsOptions& options) : options_(options) {}
-
-CoreShards::~CoreShards() {
-  for (const auto& worker : workers_) {
-    if (worker != nullptr) worker->Stop();
+CoreShards::CoreShards(const CoreShardsOptions& options)
+    : options_(options),
+      cpus_(options.cpus.empty() ? AvailableCpus() : options.cpus),
+      workers_(options.worker_count) {
+  for (uint32_t i = 0; i < options.worker_count; ++i) {
+    workers_[i] = std::make_unique<ShardWorker>(i, options_, workers_);
   }
 }
 
-Status CoreShards::Run(uint32_t worker, const std::function<Status(ShardClient&)>& work) {
-  Status status;
-  const std::function<void(ShardClient&)> guarded = [&](ShardClient& client) {
-    status = Guarded([&] { return work(client); });
+CoreShards::~CoreShards() = default;
+
+void CoreShards::Pin(uint32_t number) {
+  if (workers_.size() <= cpus_.size()) workers_[number]->Pin(cpus_[number]);
+}
+
+Status CoreShards::Run(double seconds, const ShardWork& work, harness::TimedPoint* point) {
+  std::atomic<uint32_t> begun_count{0};
+  for (const auto& worker : workers_) worker->end_ticket().Expect(worker_count());
+  const auto run = [&](uint32_t number, harness::TimedThread* self) {
+    ShardWorker& worker = *workers_[number];
+    Pin(number);
+    ++begun_count;
+    self->Start();
+    // RunTimed fails when it cannot start a thread. Nobody would answer that worker's gets.
+    if (begun_count < worker_count()) return Status::Ok();
+    Status status = Guarded([&] { return work(number, worker.client(), self); });
+    self->Stop();
+    for (const auto& other : workers_) other->end_ticket().Done();
+    worker.WaitFor(worker.end_ticket());
+    return status;
   };
-  Ticket& ticket = workers_[worker]->work_ticket();
-  Mail mail;
-  mail.kind = Mail::Kind::kWork;
-  mail.work = &guarded;
-  mail.ticket = &ticket;
-  ticket.Expect(1);
-  workers_[worker]->inbox().Push(&mail);
-  ticket.Wait();
-  return status;
+  return harness::RunTimed(worker_count(), seconds, run, point);
 }
 
 uint32_t CoreShards::pinned_count() const {
@@ -292,20 +246,7 @@ uint32_t CoreShards::pinned_count() const {
 void Ticket::Done() {
   // Sequentially consistent, as is SayAsleep: either the worker sees the zero, or Nudge sees that
   // the worker sleeps. Also a release, for ready's acquire.
-  if (pending_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
-  if (inbox_ != nullptr) return inbox_->Nudge();
-  pending_.notify_one();
-}
-
-void Ticket::Wait() const {
-  for (uint32_t spin = 0; spin < kSpins; ++spin) {
-    if (ready()) return;
-    SpinOnce();
-  }
-  // Acquire, here and in ready: pairs with Done.
-  while (const uint32_t left = pending_.load(std::memory_order_acquire)) {
-    pending_.wait(left, std::memory_order_acquire);
-  }
+  if (pending_.fetch_sub(1, std::memory_order_seq_cst) == 1) inbox_.Nudge();
 }
 
 void ShardInbox::Push(Mail* mail) {

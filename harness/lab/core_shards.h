@@ -1,10 +1,11 @@
-// Shared-nothing execution: each worker thread is pinned to a core and has tables, frames and
-// epochs that no other thread touches. Start reading about the shards here.
+// Shared-nothing execution: each worker is pinned to a core and has tables, frames and epochs that
+// no other worker touches. Start reading about the shards here.
 //
 // Each table has one worker. A worker's work sends gets in batches (ShardClient). The worker
 // answers its own share at once, and other workers' gets while it waits for the rest.
 //
-// Workers share nothing else. They sleep when they have nothing to do.
+// Workers share nothing else. They are threads of RunTimed, and sleep while they have nothing to
+// do.
 #ifndef HARNESS_LAB_CORE_SHARDS_H_
 #define HARNESS_LAB_CORE_SHARDS_H_
 
@@ -18,36 +19,36 @@
 
 #include "harness/lab/engine_names.h"
 #include "harness/lab/table.h"
+#include "harness/measure/timed.h"
 
 namespace engine_race::lab {
 
-// How work reaches a core shard, and how its sender learns that it is done.
+// How gets reach a core shard, and how their sender learns that they are answered.
 //
 // A mail carries the part of one batch that is for one worker. One atomic operation puts it into
-// the worker's inbox, and one more counts it down from the sender's ticket. Idle threads sleep.
+// the worker's inbox, and one more counts it down from the sender's ticket. Idle workers sleep.
 
 class ShardClient;
 class ShardInbox;
 
-// The number of mails that one waiting thread still waits for. A ticket lives as long as the
-// shards, so the thread that counts the last mail may touch it after the waiter has continued.
+// The number of mails, or of other workers' ends, that one worker still waits for. A ticket lives
+// as long as the shards: the thread that counts the last may touch it after the waiter has
+// continued.
 class alignas(64) Ticket {
  public:
-  // `inbox` is that of the worker that will wait; null for another thread.
-  explicit Ticket(ShardInbox* inbox) : inbox_(inbox) {}
+  // `inbox` is that of the worker that will wait.
+  explicit Ticket(ShardInbox* inbox) : inbox_(*inbox) {}
 
-  // Called before the first mail is sent, while nothing is pending.
+  // Called before the first of them, while nothing is pending.
   void Expect(uint32_t count) { pending_.store(count, std::memory_order_relaxed); }
   // From any thread. Release: the waiter sees all that was written before it.
   void Done();
   // Acquire: pairs with Done.
   bool ready() const { return pending_.load(std::memory_order_acquire) == 0; }
-  // By a waiting thread that is not a worker.
-  void Wait() const;
 
  private:
   std::atomic<uint32_t> pending_{0};
-  ShardInbox* const inbox_;
+  ShardInbox& inbox_;
 };
 
 // Gets of one table; their keys, payloads and statuses are arrays. Belongs to the thread that has
@@ -62,21 +63,11 @@ struct ShardRun {
 };
 
 struct alignas(64) Mail {
-  enum class Kind : uint8_t {
-    kGets,
-    kWork,  // done when the work before it is done
-    kStop,
-  };
-
   Mail* next = nullptr;
-  Kind kind = Kind::kGets;
   Ticket* ticket = nullptr;
-  // Of kGets.
   uint32_t worker = 0;
   ShardRun* runs = nullptr;
   uint32_t run_count = 0;
-  // Of kWork.
-  const std::function<void(ShardClient&)>* work = nullptr;
 };
 
 class ShardInbox {
@@ -174,24 +165,32 @@ class ShardClient {
   std::vector<uint32_t> places_;
 };
 
-// Start and the destructor: one thread. Run: any thread, one at a time for each worker.
+// The work of one worker in a run, on its own thread and with its own client. May throw
+// std::bad_alloc.
+using ShardWork =
+    std::function<Status(uint32_t worker, ShardClient* client, harness::TimedThread* self)>;
+
+// Not thread-safe.
 class CoreShards {
  public:
-  // Starts the workers, each of which loads its tables. Table i is that of names[i].
-  static Status Start(const CoreShardsOptions& options, std::unique_ptr<CoreShards>* shards);
+  // Loads the tables, each by its worker. Table i is that of names[i].
+  static Status Load(const CoreShardsOptions& options, std::unique_ptr<CoreShards>* shards);
   ~CoreShards();
 
-  // Runs `work` on a worker's thread, with that worker's client, and waits for it. kOutOfMemory
-  // when `work` throws std::bad_alloc, the only exception that it may throw.
-  Status Run(uint32_t worker, const std::function<Status(ShardClient&)>& work);
+  // One run of RunTimed, on all workers at once; `self` has started. A worker whose work has ended
+  // or failed answers the others until theirs has ended too.
+  Status Run(double seconds, const ShardWork& work, harness::TimedPoint* point);
 
-  uint32_t worker_count() const { return static_cast<uint32_t>(workers_.size()); }
+  uint32_t worker_count() const { return options_.worker_count; }
   uint32_t pinned_count() const;
 
  private:
   explicit CoreShards(const CoreShardsOptions& options);
+  // Has the calling thread run on the worker's CPU.
+  void Pin(uint32_t number);
 
   const CoreShardsOptions options_;
+  const std::vector<uint32_t> cpus_;
   std::vector<std::unique_ptr<ShardWorker>> workers_;
 };
 

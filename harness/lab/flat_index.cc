@@ -21,6 +21,16 @@ constexpr size_t kSlabBytes = size_t{64} << 20;
 // Runs are never given back.
 constexpr auto kStillValid = [] { return true; };
 
+// Calls find(batch) for one batch of the keys after another.
+template <typename Find>
+Status ForBatches(std::span<const uint64_t> keys, const Find& find) {
+  for (size_t i = 0; i < keys.size(); i += FlatIndex::kBatchKeys) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        find(keys.subspan(i, std::min(FlatIndex::kBatchKeys, keys.size() - i))));
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 FlatIndex::FlatIndex(const Geometry& geometry)
@@ -159,16 +169,18 @@ Status FindEach(const Index& index, EpochManager* epochs, std::span<const uint64
 
 Status FindTogether(const Index& index, EpochManager* epochs, std::span<const uint64_t> keys,
                     uint64_t* slot_sum) {
-  const EpochManager::Guard guard(*epochs);
-  std::array<RunWindow, FlatIndex::kBatchKeys> windows;
-  index.Prefetch(keys, windows);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    ValueRef ref;
-    BlockLookup lookup;
-    ENGINE_RACE_RETURN_IF_ERROR(index.FindHot(keys[i], &ref, &lookup, windows[i]));
-    *slot_sum += ref.slot();
-  }
-  return Status::Ok();
+  return ForBatches(keys, [&](std::span<const uint64_t> batch) {
+    const EpochManager::Guard guard(*epochs);
+    std::array<RunWindow, FlatIndex::kBatchKeys> windows;
+    index.Prefetch(batch, windows);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      ValueRef ref;
+      BlockLookup lookup;
+      ENGINE_RACE_RETURN_IF_ERROR(index.FindHot(batch[i], &ref, &lookup, windows[i]));
+      *slot_sum += ref.slot();
+    }
+    return Status::Ok();
+  });
 }
 
 Status FindEach(const FlatIndex& flat, std::span<const uint64_t> keys, uint64_t* slot_sum) {
@@ -181,12 +193,14 @@ Status FindEach(const FlatIndex& flat, std::span<const uint64_t> keys, uint64_t*
 }
 
 Status FindTogether(const FlatIndex& flat, std::span<const uint64_t> keys, uint64_t* slot_sum) {
-  std::array<ValueRef, FlatIndex::kBatchKeys> refs;
-  if (flat.FindBatch(keys, refs) != keys.size()) {
-    return Status(Code::kNotFound, "a key is not in the flat arrays");
-  }
-  for (size_t i = 0; i < keys.size(); ++i) *slot_sum += refs[i].slot();
-  return Status::Ok();
+  return ForBatches(keys, [&](std::span<const uint64_t> batch) {
+    std::array<ValueRef, FlatIndex::kBatchKeys> refs;
+    if (flat.FindBatch(batch, refs) != batch.size()) {
+      return Status(Code::kNotFound, "a key is not in the flat arrays");
+    }
+    for (size_t i = 0; i < batch.size(); ++i) *slot_sum += refs[i].slot();
+    return Status::Ok();
+  });
 }
 
 }  // namespace engine_race::lab

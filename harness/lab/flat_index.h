@@ -73,17 +73,16 @@ class FlatIndex {
 // over the log: reading an entry ends the log's reports to it.
 Status MakeFlatIndex(BucketLog* log, std::unique_ptr<FlatIndex>* flat);
 
-// Lookups of keys one by one or together. Each call adds the slots of all keys to *slot_sum, and
-// looks up no more once a key is not found.
+// Lookups of keys one by one, or together in batches of at most FlatIndex::kBatchKeys. Each call
+// adds the slots of all keys to *slot_sum, and looks up no more once a key is not found.
 
 // The lookups of a reader: each inside the epoch. kIncomplete if a block is in no frame.
 Status FindEach(const Index& index, l1::EpochManager* epochs, std::span<const uint64_t> keys,
                 uint64_t* slot_sum);
-// The lookups of one MultiRead.
+// A batch is as the lookups of one MultiRead.
 Status FindTogether(const Index& index, l1::EpochManager* epochs, std::span<const uint64_t> keys,
                     uint64_t* slot_sum);
 Status FindEach(const FlatIndex& flat, std::span<const uint64_t> keys, uint64_t* slot_sum);
-// At most FlatIndex::kBatchKeys keys.
 Status FindTogether(const FlatIndex& flat, std::span<const uint64_t> keys, uint64_t* slot_sum);
 
 }  // namespace engine_race::lab

@@ -186,7 +186,7 @@ Status Table::GetByPointer(uint32_t extent, const char* key, char* payload) cons
     TouchRecords(index, rank, key, BlockEntry(children[rank].load(std::memory_order_relaxed)),
                  block);
   }
-  return CopyPayload(block, key, payload);
+  return CopyPayload(FindIn(block, key), payload);
 }
 
 // Each step of a search waits for a cache line whose address comes from the step before. Guessing
@@ -207,8 +207,7 @@ inline void Table::TouchRecords(const char* index, uint32_t rank, const char* ke
                           entry.record_bytes());
 }
 
-Status Table::CopyPayload(const char* block, const char* key, char* payload) const {
-  const char* const found = FindInBlock(options_.encoding, block, key, options_.search);
+Status Table::CopyPayload(const char* found, char* payload) const {
   if (found == nullptr) return Status::NotFound();
   std::memcpy(payload, found, shape_.payload_bytes);
   return Status::Ok();
@@ -219,7 +218,7 @@ Status Table::GetThroughCache(uint32_t extent, const char* key, char* payload) c
   ENGINE_RACE_RETURN_IF_ERROR(FindBlock(extent, key, &block));
   BlockCache::Pin records;
   ENGINE_RACE_RETURN_IF_ERROR(Pin(extent, block, &records));
-  return CopyPayload(records.data(), key, payload);
+  return CopyPayload(FindIn(records.data(), key), payload);
 }
 
 Status Table::FindBlock(uint32_t extent, const char* key, uint32_t* block) const {
@@ -243,6 +242,8 @@ Status Table::Pin(uint32_t extent, uint32_t object, BlockCache::Pin* pin) const 
 
 struct Table::Pending {
   const char* key;
+  char* payload;
+  Status* status;
   const char* block;             // the block to search; null when the key has its answer
   std::atomic<uint64_t>* child;  // to the block of records
   uint32_t frame;
@@ -252,17 +253,14 @@ struct Table::Pending {
 void Table::MultiGet(const char* keys, char* payloads, std::span<Status> statuses) const {
   const bool side_by_side =
       options_.records == Reach::kPointer && options_.protection == Protection::kEpoch;
-  for (size_t begin = 0; begin < statuses.size(); begin += kBatch) {
-    const std::span<Status> batch =
-        statuses.subspan(begin, std::min<size_t>(kBatch, statuses.size() - begin));
-    const char* const batch_keys = keys + begin * shape_.key_bytes;
-    char* const batch_payloads = payloads + begin * shape_.payload_bytes;
+  const size_t step = side_by_side ? kBatch : 1;
+  for (size_t begin = 0; begin < statuses.size(); begin += step) {
+    const char* const key = keys + begin * shape_.key_bytes;
+    char* const payload = payloads + begin * shape_.payload_bytes;
     if (side_by_side) {
-      GetBatch(batch_keys, batch_payloads, batch);
-      continue;
-    }
-    for (size_t i = 0; i < batch.size(); ++i) {
-      batch[i] = Get(batch_keys + i * shape_.key_bytes, batch_payloads + i * shape_.payload_bytes);
+      GetBatch(key, payload, statuses.subspan(begin, std::min(step, statuses.size() - begin)));
+    } else {
+      statuses[begin] = Get(key, payload);
     }
   }
 }
@@ -271,68 +269,54 @@ void Table::MultiGet(const char* keys, char* payloads, std::span<Status> statuse
 // found. In a batch all lookups make one step, and each prefetches for its next step, so that the
 // waits overlap.
 void Table::GetBatch(const char* keys, char* payloads, std::span<Status> statuses) const {
-  std::array<Pending, kBatch> pending;
-  const size_t count = statuses.size();
+  const bool is_tree = options_.encoding == Encoding::kTree;
   const EpochReader readers(frames_);
-  for (size_t i = 0; i < count; ++i) {
+  std::array<Pending, kBatch> pending;
+  const auto follow = [&](std::atomic<uint64_t>* swip, Pending* one) {
+    one->block = nullptr;
+    if (readers.Follow(swip, &one->frame)) {
+      one->block = pool_->data(one->frame);
+      TreeBlock(one->block).FetchRoot();
+    } else {
+      *one->status = NotInMemory();
+    }
+  };
+  // Makes one step of every lookup that has no answer.
+  const auto step_all = [&](const auto& step) {
+    for (size_t i = 0; i < statuses.size(); ++i) {
+      if (pending[i].block != nullptr) step(&pending[i]);
+    }
+  };
+  for (size_t i = 0; i < statuses.size(); ++i) {
     Pending& one = pending[i];
     one.key = keys + i * shape_.key_bytes;
+    one.payload = payloads + i * shape_.payload_bytes;
+    one.status = &statuses[i];
     one.block = nullptr;
     const uint32_t extent = root_.Find(one.key);
     if (extent == extent_count()) {
       statuses[i] = Status::NotFound();
-    } else if (readers.Follow(&roots_[extent], &one.frame)) {
-      one.block = pool_->data(one.frame);
-      __builtin_prefetch(&pool_->info(one.frame));
-      TreeBlock(one.block).FetchRoot();
-    } else {
-      statuses[i] = NotInMemory();
+      continue;
     }
+    follow(&roots_[extent], &one);
+    if (one.block != nullptr) __builtin_prefetch(&pool_->info(one.frame));
   }
-  for (size_t i = 0; i < count; ++i) {
-    Pending& one = pending[i];
-    if (one.block == nullptr) continue;
-    one.child = &pool_->info(one.frame).children[RankIn(one.block, one.key)];
-    __builtin_prefetch(one.child);
+  step_all([&](Pending* one) {
+    one->child = &pool_->info(one->frame).children[RankIn(one->block, one->key)];
+    __builtin_prefetch(one->child);
+  });
+  step_all([&](Pending* one) { follow(one->child, one); });
+  if (is_tree) {
+    step_all([](Pending* one) { one->node = TreeBlock(one->block).FetchLeaf(one->key); });
+    step_all(
+        [](Pending* one) { one->node = TreeBlock(one->block).FetchSection(one->key, one->node); });
   }
-  for (size_t i = 0; i < count; ++i) {
-    Pending& one = pending[i];
-    if (one.block == nullptr) continue;
-    if (readers.Follow(one.child, &one.frame)) {
-      one.block = pool_->data(one.frame);
-      TreeBlock(one.block).FetchRoot();
-    } else {
-      one.block = nullptr;
-      statuses[i] = NotInMemory();
-    }
-  }
-  if (options_.encoding == Encoding::kTree) {
-    for (size_t i = 0; i < count; ++i) {
-      Pending& one = pending[i];
-      if (one.block != nullptr) one.node = TreeBlock(one.block).FetchLeaf(one.key);
-    }
-    for (size_t i = 0; i < count; ++i) {
-      Pending& one = pending[i];
-      if (one.block != nullptr) one.node = TreeBlock(one.block).FetchSection(one.key, one.node);
-    }
-  }
-  for (size_t i = 0; i < count; ++i) {
-    const Pending& one = pending[i];
-    if (one.block == nullptr) continue;
-    const char* found;
-    if (options_.encoding == Encoding::kTree) {
-      found = TreeBlock(one.block).Find(
-          one.key, [&](const NodeWords&, uint32_t, uint64_t) { return one.node; });
-    } else {
-      found = FindInBlock(options_.encoding, one.block, one.key, options_.search);
-    }
-    if (found == nullptr) {
-      statuses[i] = Status::NotFound();
-    } else {
-      std::memcpy(payloads + i * shape_.payload_bytes, found, shape_.payload_bytes);
-      statuses[i] = Status::Ok();
-    }
-  }
+  step_all([&](Pending* one) {
+    const auto known_node = [one](const NodeWords&, uint32_t, uint64_t) { return one->node; };
+    const char* const found =
+        is_tree ? TreeBlock(one->block).Find(one->key, known_node) : FindIn(one->block, one->key);
+    *one->status = CopyPayload(found, one->payload);
+  });
 }
 
 }  // namespace engine_race::lab

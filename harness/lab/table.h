@@ -92,7 +92,12 @@ class Table {
   Status GetThroughCache(uint32_t extent, const char* key, char* payload) const;
   // Answers up to kBatch keys.
   void GetBatch(const char* keys, char* payloads, std::span<Status> statuses) const;
-  Status CopyPayload(const char* block, const char* key, char* payload) const;
+  // The payload of `key` in the block; null when there is none.
+  const char* FindIn(const char* block, const char* key) const {
+    return FindInBlock(options_.encoding, block, key, options_.search);
+  }
+  // kNotFound for null.
+  Status CopyPayload(const char* found, char* payload) const;
   // The number of the extent's blocks whose keys are all below `key`, which the extent can hold.
   uint32_t RankIn(const char* index, const char* key) const {
     return LowerBoundInBlock(options_.encoding, index, key, options_.search);

@@ -24,24 +24,19 @@ DurableLoops::DurableLoops(const std::string& dir, uint32_t thread_count)
     : path_(dir + "/durable_loops"), thread_count_(thread_count) {
   constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
   Region piece;
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC, 0644);
-  if (fd_ < 0) fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd_ < 0 || !Region::Allocate(kPieceBytes, false, &piece).ok()) return;
+  constexpr int kFlags = O_RDWR | O_CREAT | O_TRUNC;
+  const bool is_direct = sys::OpenAt(AT_FDCWD, path_, kFlags | O_DIRECT, 0644, &fd_).ok();
+  if (!is_direct && !sys::OpenAt(AT_FDCWD, path_, kFlags, 0644, &fd_).ok()) return;
+  if (!Region::Allocate(kPieceBytes, false, &piece).ok()) return;
   const uint64_t size_bytes = thread_count * kBlocksPerThread * kBlockBytes;
   bool ok = true;
   for (uint64_t offset = 0; ok && offset < size_bytes; offset += kPieceBytes) {
-    ok = ::pwrite(fd_, piece.data(), kPieceBytes, static_cast<off_t>(offset)) ==
-         static_cast<ssize_t>(kPieceBytes);
+    ok = sys::PwriteFull(fd_.get(), piece.data(), kPieceBytes, offset).ok();
   }
-  if (ok && ::fsync(fd_) == 0) return;
-  ::close(fd_);
-  fd_ = -1;
+  if (!ok || ::fsync(fd_.get()) != 0) fd_.Reset();
 }
 
-DurableLoops::~DurableLoops() {
-  if (fd_ >= 0) ::close(fd_);
-  ::unlink(path_.c_str());
-}
+DurableLoops::~DurableLoops() { ::unlink(path_.c_str()); }
 
 // Each thread writes blocks of its own.
 double DurableLoops::Rate(double seconds, FunctionRef<bool()> flush) const {
@@ -55,10 +50,10 @@ double DurableLoops::Rate(double seconds, FunctionRef<bool()> flush) const {
         self->Start();
         for (uint64_t& count = self->tally.request_count; self->Running(); ++count) {
           const uint64_t number = thread * kBlocksPerThread + count % kBlocksPerThread;
-          const bool is_durable =
-              ::pwrite(fd_, block.data(), kBlockBytes, static_cast<off_t>(number * kBlockBytes)) ==
-                  static_cast<ssize_t>(kBlockBytes) &&
-              flush();
+          const bool is_durable = ::pwrite(fd_.get(), block.data(), kBlockBytes,
+                                           static_cast<off_t>(number * kBlockBytes)) ==
+                                      static_cast<ssize_t>(kBlockBytes) &&
+                                  flush();
           if (!is_durable) return Status::IOError("durable write");
         }
         return Status::Ok();
@@ -68,12 +63,12 @@ double DurableLoops::Rate(double seconds, FunctionRef<bool()> flush) const {
 }
 
 double DurableLoops::WithAFlushEach(double seconds) {
-  return Rate(seconds, [this] { return ::fdatasync(fd_) == 0; });
+  return Rate(seconds, [this] { return ::fdatasync(fd_.get()) == 0; });
 }
 
 double DurableLoops::WithALeader(double seconds) {
   GroupCommit flushes(thread_count_, [this](std::span<const GroupedWrite>) {
-    return ::fdatasync(fd_) == 0 ? Status::Ok() : Status::FromErrno("fdatasync", errno);
+    return ::fdatasync(fd_.get()) == 0 ? Status::Ok() : Status::FromErrno("fdatasync", errno);
   });
   return Rate(seconds, [&flushes] { return flushes.Submit({}).ok(); });
 }

@@ -17,6 +17,7 @@
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/status.h"
+#include "engine_race/base/sys.h"
 
 namespace engine_race::harness {
 
@@ -40,7 +41,7 @@ class DurableLoops {
 
   std::string path_;
   uint32_t thread_count_;
-  int fd_ = -1;
+  UniqueFd fd_;
 };
 
 // Puts the writes of many threads into one transaction of a store that has a single writer.

@@ -28,6 +28,12 @@ class Watch {
 
 }  // namespace
 
+FrameCounts FramesBetween(const StoreStats& before, const StoreStats& after) {
+  return {after.frame_hit_count - before.frame_hit_count,
+          after.frame_miss_count - before.frame_miss_count,
+          after.frame_admission_count - before.frame_admission_count};
+}
+
 void StoreRuns::Remove(const Options& options) {
   std::filesystem::remove_all(shape_.dir);
   for (const std::string& path : options.paths) std::filesystem::remove_all(path);
@@ -125,12 +131,7 @@ Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t 
       },
       point);
   point->byte_count = point->request_count * kValueSize;
-  const StoreStats after = store_->Stats();
-  if (frames != nullptr) {
-    frames->hit_count = after.frame_hit_count - before.frame_hit_count;
-    frames->miss_count = after.frame_miss_count - before.frame_miss_count;
-    frames->admission_count = after.frame_admission_count - before.frame_admission_count;
-  }
+  if (frames != nullptr) *frames = FramesBetween(before, store_->Stats());
   return status;
 }
 

@@ -52,6 +52,8 @@ struct FrameCounts {
     return sum > 0 ? static_cast<double>(hit_count) / static_cast<double>(sum) : 0;
   }
 };
+// The effect of what a store did between two readings of its statistics.
+FrameCounts FramesBetween(const StoreStats& before, const StoreStats& after);
 
 class DrawnReads {
  public:
@@ -146,6 +148,11 @@ class StoreRuns {
   // Writes all records to a new store; opening and closing are timed too. `close_seconds` may be
   // null.
   TimedPoint Write(const Options& options, uint32_t thread_count, double* close_seconds = nullptr);
+  // Writes them where the time does not matter.
+  Status Fill(const Options& options, uint32_t thread_count) {
+    Write(options, thread_count);
+    return status();
+  }
   // Reads random keys of an existing store. The index is built and memory is touched before the
   // time begins.
   TimedPoint Read(const Options& options, uint32_t thread_count, double seconds) {

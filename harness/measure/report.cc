@@ -7,6 +7,9 @@
 #include "harness/measure/table.h"
 
 namespace engine_race::harness {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ExperimentPlot, kind, x, series, y)
+
 namespace {
 
 constexpr char kError[] = "error";
@@ -77,16 +80,6 @@ void AddLatency(const std::string& prefix, const LatencyHistogram& latency, Resu
 
 }  // namespace
 
-const TimedPoint& MedianPoint(const std::vector<TimedPoint>& points) {
-  std::vector<const TimedPoint*> order;
-  order.reserve(points.size());
-  for (const TimedPoint& point : points) order.push_back(&point);
-  std::sort(order.begin(), order.end(), [](const TimedPoint* a, const TimedPoint* b) {
-    return a->RequestsPerSecond() < b->RequestsPerSecond();
-  });
-  return *order[(order.size() - 1) / 2];
-}
-
 void AddPoint(const TimedPoint& point, ResultRow* row) {
   (*row)["requests_per_second"] = point.RequestsPerSecond();
   (*row)["mb_per_second"] =
@@ -103,18 +96,10 @@ void AddOutcome(const Status& status, const TimedPoint& point, ResultRow* row) {
 }
 
 void to_json(nlohmann::json& json, const Experiment& experiment) {
-  json = {{"number", experiment.number},
-          {"name", experiment.name},
-          {"question", experiment.question},
-          {"unit", experiment.unit},
-          {"medium", experiment.medium},
-          {"notes", experiment.notes},
-          {"plot",
-           {{"kind", experiment.plot.kind},
-            {"x", experiment.plot.x},
-            {"series", experiment.plot.series},
-            {"y", experiment.plot.y}}},
-          {"rows", experiment.rows}};
+  json = {{"number", experiment.number},     {"name", experiment.name},
+          {"question", experiment.question}, {"unit", experiment.unit},
+          {"medium", experiment.medium},     {"notes", experiment.notes},
+          {"plot", experiment.plot},         {"rows", experiment.rows}};
 }
 
 std::string ExperimentText(const Experiment& experiment) {

@@ -18,8 +18,6 @@ namespace engine_race::harness {
 // Keeps the order in which its figures were added.
 using ResultRow = nlohmann::ordered_json;
 
-// The point with the median rate, the slower of two; `points` is not empty.
-const TimedPoint& MedianPoint(const std::vector<TimedPoint>& points);
 // Adds rate, bandwidth, CPU time per request and, if they were measured, latencies.
 void AddPoint(const TimedPoint& point, ResultRow* row);
 // Adds the point, or the reason why there is none: "unavailable" when this machine lacks the
@@ -42,9 +40,9 @@ struct Experiment {
   std::string unit;
   // "disk", "tmpfs", or "cpu" where no device takes part.
   std::string medium;
-  std::vector<std::string> notes;
-  ExperimentPlot plot;
-  std::vector<ResultRow> rows;
+  std::vector<std::string> notes = {};
+  ExperimentPlot plot = {};
+  std::vector<ResultRow> rows = {};
 };
 
 using Experiments = std::vector<Experiment>;

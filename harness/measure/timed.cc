@@ -47,7 +47,7 @@ class TimedTeam {
     point->seconds = static_cast<double>(stopped_ns_ - begin_ns_) * 1e-9;
     point->cpu_seconds = end_cpu_seconds_ - begin_cpu_seconds_;
     if (!first_.ok()) return first_;
-    if (Interrupted()) return Status(Code::kIncomplete, "interrupted");
+    if (Interrupted()) return InterruptedStatus();
     return Status::Ok();
   }
 

@@ -63,18 +63,13 @@ Status ReadText(const std::string& path, std::string* text) {
   return Status::Ok();
 }
 
-template <typename Parse>
-Status ReadMappings(const std::string& path, const Parse& parse,
-                    typename decltype(parse({}, nullptr))::value_type* mappings) {
+template <typename AnyMapping>
+Status ReadMappings(const std::string& path,
+                    Status (*parse)(std::string_view, std::vector<AnyMapping>*),
+                    std::vector<AnyMapping>* mappings) {
   std::string text;
   ENGINE_RACE_RETURN_IF_ERROR(ReadText(path, &text));
-  size_t bad_line = 0;
-  auto parsed = parse(text, &bad_line);
-  if (!parsed) {
-    return Status::IOError(path + ": line " + std::to_string(bad_line) + " cannot be parsed");
-  }
-  *mappings = std::move(*parsed);
-  return Status::Ok();
+  return parse(text, mappings).Prefixed(path + ": ");
 }
 
 bool Holds(const std::vector<uint32_t>& ascending, uint32_t number) {

@@ -248,8 +248,8 @@ int RunNumaRace(NumaRaceFlags flags) {
   if (!read.ok()) return Refuse(kRaceProgram, read.message());
   WorkDir fresh;
   if (flags.dir.empty() && flags.request.dirs.empty()) {
-    std::string error;
-    if (!fresh.Prepare("", &error)) return Refuse(kRaceProgram, error);
+    const Status made = fresh.Prepare("");
+    if (!made.ok()) return Refuse(kRaceProgram, made.message());
     flags.dir = fresh.path();
   }
   std::error_code failed;

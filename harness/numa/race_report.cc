@@ -42,17 +42,11 @@ std::vector<std::string> RowOf(const InstanceResult& result, const InstancePhase
 }
 
 nlohmann::json JsonOf(const InstancePhase& phase, const PhaseSum& sum, const Topology& topology) {
-  nlohmann::json json = {{"phase", phase.name},
-                         {"seconds", phase.seconds},
-                         {"cpu_seconds", phase.cpu_seconds},
-                         {"busy_cpus", BusyCpus(phase)},
-                         {"cpu_share", CpuShare(phase, sum)},
-                         {"record_count", phase.record_count},
-                         {"mean_ns", phase.mean_ns},
-                         {"p50_ns", phase.p50_ns},
-                         {"p99_ns", phase.p99_ns},
-                         {"pass_seconds", phase.pass_seconds},
-                         {"bytes", phase.bytes}};
+  nlohmann::json json = static_cast<const PhaseFigures&>(phase);
+  json["phase"] = phase.name;
+  json["busy_cpus"] = BusyCpus(phase);
+  json["cpu_share"] = CpuShare(phase, sum);
+  json["bytes"] = phase.bytes;
   json["placement"] = nullptr;
   if (phase.placement) {
     json["placement"] = PlacementJson({*phase.placement}, topology).at("processes").at(0);

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "engine_race/base/key.h"
@@ -56,17 +55,14 @@ std::string CodeOf(InstanceProcess* process) {
 }
 
 // Throws what the JSON library throws when a figure is missing.
-void TakeFigures(const nlohmann::json& engine, InstancePhase* result) {
-  result->seconds = engine.at("seconds").get<double>();
-  result->cpu_seconds = engine.at("cpu_seconds").get<double>();
-  result->record_count = engine.at("record_count").get<uint64_t>();
-  result->mean_ns = engine.value("mean_ns", 0.0);
-  result->p50_ns = engine.value("p50_ns", uint64_t{0});
-  result->p99_ns = engine.value("p99_ns", uint64_t{0});
-  result->bytes = result->record_count * kValueSize;
-  if (result->name != "range") return;
-  result->pass_seconds = engine.at("pass_seconds").get<std::vector<double>>();
-  result->bytes *= result->pass_seconds.size();
+void TakeFigures(const nlohmann::json& engine, InstancePhase* phase) {
+  engine.get_to<PhaseFigures>(*phase);
+  phase->bytes = phase->record_count * kValueSize;
+  if (phase->name == "range") {
+    phase->bytes *= phase->pass_seconds.size();
+  } else {
+    phase->pass_seconds.clear();
+  }
 }
 
 }  // namespace
@@ -119,7 +115,7 @@ Status RaceRun::CheckBinding() {
   for (const auto& instance : instances_) {
     const ChildResult tried = RunChild(Bound(instance->plan, {settings_.launcher, "bound"}));
     // An interrupt ends the child too, and says nothing about the binding.
-    if (Interrupted()) return Status::IOError("interrupted");
+    if (Interrupted()) return InterruptedStatus();
     if (tried.started && tried.exit_code == 0) continue;
     const std::string why = tried.started ? "numactl cannot bind to them" : tried.error;
     if (instances_.size() > 1) {
@@ -143,7 +139,7 @@ Status RaceRun::CopyText() {
     const ChildResult copied =
         RunChild(Bound(instance->plan, {settings_.launcher, "copy", settings_.program,
                                         instance->program, FormatList(nodes)}));
-    if (Interrupted()) return Status::IOError("interrupted");
+    if (Interrupted()) return InterruptedStatus();
     instance->made_program = copied.started && copied.exit_code == 0;
     if (instance->made_program) continue;
     const std::string why = copied.output.substr(0, copied.output.find_last_not_of('\n') + 1);
@@ -159,8 +155,8 @@ Status RaceRun::Prepare() {
   }
   ENGINE_RACE_RETURN_IF_ERROR(CheckBinding());
   for (const auto& instance : instances_) {
-    const Status taken = dirs_.Take(instance->plan.dir);
-    if (!taken.ok()) return Status(taken.code(), instance->plan.Name() + ": " + taken.message());
+    const InstancePlan& plan = instance->plan;
+    ENGINE_RACE_RETURN_IF_ERROR(dirs_.Take(plan.dir).Prefixed(plan.Name() + ": "));
   }
   for (const auto& instance : instances_) {
     std::error_code error;
@@ -195,7 +191,7 @@ Status RaceRun::StartInstance(Instance* instance) {
 }
 
 Status RaceRun::Failed(Instance* instance, const std::string& what) {
-  if (Interrupted()) return Status::IOError("interrupted");
+  if (Interrupted()) return InterruptedStatus();
   return Status::IOError(instance->plan.Name() + " " + what + ":\n" +
                          TailOf(LogPath(instance->plan)));
 }
@@ -213,7 +209,7 @@ Status RaceRun::AwaitAll(const std::vector<Instance*>& instances, const std::str
     if (::poll(polled.data(), polled.size(), kPollMs) < 0 && errno != EINTR) {
       return Status::FromErrno("poll", errno);
     }
-    if (Interrupted()) return Status::IOError("interrupted");
+    if (Interrupted()) return InterruptedStatus();
     for (size_t i = 0; i < instances.size(); ++i) {
       // Instances that wait are polled too: one that ends while it waits has failed.
       if (!instances[i]->process.ReadGate()) {
@@ -278,7 +274,7 @@ bool RaceRun::AwaitEnd(Instance* instance) {
 Status RaceRun::CollectResults() {
   for (size_t i = 0; i < instances_.size(); ++i) {
     Instance* const instance = instances_[i].get();
-    if (!AwaitEnd(instance)) return Status::IOError("interrupted");
+    if (!AwaitEnd(instance)) return InterruptedStatus();
     if (instance->process.Wait() != 0) return Failed(instance, "failed");
     std::ifstream file(JsonPath(instance->plan));
     const nlohmann::json report = nlohmann::json::parse(file, nullptr, false);

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,9 +41,8 @@ struct RaceSettings {
   bool reports_placement = true;
 };
 
-// One phase of one instance.
-struct InstancePhase {
-  std::string name;
+// The figures of a phase that bin/race reports.
+struct PhaseFigures {
   double seconds = 0;
   double cpu_seconds = 0;
   uint64_t record_count = 0;
@@ -52,6 +52,13 @@ struct InstancePhase {
   uint64_t p99_ns = 0;
   // Of a range: the two passes.
   std::vector<double> pass_seconds;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseFigures, seconds, cpu_seconds, record_count, mean_ns,
+                                   p50_ns, p99_ns, pass_seconds)
+
+// One phase of one instance.
+struct InstancePhase : PhaseFigures {
+  std::string name;
   uint64_t bytes = 0;
   // Read at the phase's "done" line; none when it could not be read.
   std::optional<ProcessMemory> placement;

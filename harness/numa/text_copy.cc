@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/numa/topology.h"
+#include "harness/measure/table.h"
 #include "harness/numa/process_memory.h"
 
 namespace engine_race::harness {
@@ -180,10 +180,9 @@ Status PlaceInCache(const std::string& path, const std::vector<uint32_t>& nodes)
     // Only an empty file has no pages.
     if (ShareOn(bytes, nodes).value_or(1) == 1) return Status::Ok();
   }
-  char share[32];
-  std::snprintf(share, sizeof(share), "%.2f", 100 * ShareOn(bytes, nodes).value_or(1));
-  return Status::IOError("only " + std::string(share) + " % of the pages of " + path +
-                         " can be had on nodes " + numa::FormatList(nodes));
+  const std::string share = Fixed(100 * ShareOn(bytes, nodes).value_or(1), 2);
+  return Status::IOError("only " + share + " % of the pages of " + path + " can be had on nodes " +
+                         numa::FormatList(nodes));
 }
 
 }  // namespace engine_race::harness

@@ -127,10 +127,9 @@ class Points final : public RocksPoints {
 
   Status Get(const char* key, rocksdb::PinnableSlice* value) const {
     value->Reset();
-    const rocksdb::Status got =
-        database_.db()->Get(read_options_, database_.db()->DefaultColumnFamily(),
-                            Slice(key, records_.shape.key_bytes), value);
-    return got.ok() ? Status::Ok() : FromRocks("get", got);
+    return FromLsm("RocksDB, get",
+                   database_.db()->Get(read_options_, database_.db()->DefaultColumnFamily(),
+                                       Slice(key, records_.shape.key_bytes), value));
   }
 
   Status WarmByGets() const {
@@ -174,7 +173,7 @@ class Ranges final : public RocksRanges {
     rocksdb::IngestExternalFileOptions ingest;
     ingest.move_files = true;
     ENGINE_RACE_RETURN_IF_ERROR(
-        FromRocks("ingest", database_.db()->IngestExternalFile(tables, ingest)));
+        FromLsm("RocksDB, ingest", database_.db()->IngestExternalFile(tables, ingest)));
     ENGINE_RACE_RETURN_IF_ERROR(database_.Compact());
     iterator_.reset(database_.db()->NewIterator(rocksdb::ReadOptions()));
     // Everything comes into the cache.
@@ -202,13 +201,13 @@ class Ranges final : public RocksRanges {
   static Status WriteTable(const rocksdb::Options& options, const std::string& path,
                            std::span<const uint64_t> keys) {
     rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("table", writer.Open(path)));
+    ENGINE_RACE_RETURN_IF_ERROR(FromLsm("RocksDB, table", writer.Open(path)));
     for (const uint64_t key : keys) {
       const KeyBytes bytes(key);
-      const rocksdb::Status put = writer.Put(KeySlice<Slice>(bytes), KeySlice<Slice>(bytes));
-      if (!put.ok()) return FromRocks("put", put);
+      ENGINE_RACE_RETURN_IF_ERROR(
+          FromLsm("RocksDB, put", writer.Put(KeySlice<Slice>(bytes), KeySlice<Slice>(bytes))));
     }
-    return FromRocks("table", writer.Finish());
+    return FromLsm("RocksDB, table", writer.Finish());
   }
 
   // One thread needs only one shard of the cache, but the default is what users run.
@@ -244,9 +243,8 @@ class Records final : public RocksRecords {
   }
 
   Status Get(uint64_t key, std::string* value) override {
-    const rocksdb::Status got =
-        database_.db()->Get(rocksdb::ReadOptions(), KeySlice<Slice>(KeyBytes(key)), value);
-    return got.ok() ? Status::Ok() : FromRocks("get", got);
+    return FromLsm("RocksDB, get", database_.db()->Get(rocksdb::ReadOptions(),
+                                                       KeySlice<Slice>(KeyBytes(key)), value));
   }
 
   std::unique_ptr<KvCursor> NewCursor() override {

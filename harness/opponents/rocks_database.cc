@@ -2,14 +2,10 @@
 
 #include <rocksdb/version.h>
 
+#include "harness/opponents/lsm_cursor.h"
 #include "harness/system/child_process.h"
 
 namespace engine_race::harness {
-
-Status FromRocks(const std::string& what, const rocksdb::Status& status) {
-  return status.ok() ? Status::Ok()
-                     : Status::IOError("RocksDB, " + what + ": " + status.ToString());
-}
 
 std::string RocksVersion() {
   return std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." +
@@ -55,13 +51,13 @@ RocksDatabase::~RocksDatabase() {
 
 Status RocksDatabase::Open(const rocksdb::Options& options, const std::string& dir) {
   rocksdb::DB* db = nullptr;
-  ENGINE_RACE_RETURN_IF_ERROR(FromRocks("open", rocksdb::DB::Open(options, dir, &db)));
+  ENGINE_RACE_RETURN_IF_ERROR(FromLsm("RocksDB, open", rocksdb::DB::Open(options, dir, &db)));
   db_.reset(db);
   return Status::Ok();
 }
 
 Status RocksDatabase::Close() {
-  const Status status = FromRocks("close", db_->Close());
+  const Status status = FromLsm("RocksDB, close", db_->Close());
   db_.reset();
   return status;
 }
@@ -74,7 +70,7 @@ Status RocksDatabase::Write(uint64_t record_count, uint32_t batch_records,
   for (uint64_t i = 0; i < record_count; ++i) {
     put(i, &batch);
     if (batch.Count() < batch_records && i + 1 < record_count) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(FromRocks("write", db_->Write(options, &batch)));
+    ENGINE_RACE_RETURN_IF_ERROR(FromLsm("RocksDB, write", db_->Write(options, &batch)));
     batch.Clear();
     if (Interrupted()) return InterruptedStatus();
   }
@@ -82,12 +78,12 @@ Status RocksDatabase::Write(uint64_t record_count, uint32_t batch_records,
 }
 
 Status RocksDatabase::Compact() {
-  return FromRocks("compaction",
-                   db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+  return FromLsm("RocksDB, compaction",
+                 db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
 }
 
 Status RocksDatabase::Settle(const rocksdb::Options& options, const std::string& dir) {
-  ENGINE_RACE_RETURN_IF_ERROR(FromRocks("flush", db_->Flush(rocksdb::FlushOptions())));
+  ENGINE_RACE_RETURN_IF_ERROR(FromLsm("RocksDB, flush", db_->Flush(rocksdb::FlushOptions())));
   ENGINE_RACE_RETURN_IF_ERROR(Compact());
   ENGINE_RACE_RETURN_IF_ERROR(Close());
   return Open(options, dir);
@@ -96,7 +92,7 @@ Status RocksDatabase::Settle(const rocksdb::Options& options, const std::string&
 Status RocksDatabase::ReadAll(rocksdb::Iterator* iterator, uint64_t record_count) const {
   uint64_t count = 0;
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) ++count;
-  ENGINE_RACE_RETURN_IF_ERROR(FromRocks("scan", iterator->status()));
+  ENGINE_RACE_RETURN_IF_ERROR(FromLsm("RocksDB, scan", iterator->status()));
   return count == record_count ? Status::Ok() : Status::Corruption("RocksDB lacks records");
 }
 

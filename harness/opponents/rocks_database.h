@@ -20,7 +20,6 @@
 
 namespace engine_race::harness {
 
-Status FromRocks(const std::string& what, const rocksdb::Status& status);
 // "7.8.3"
 std::string RocksVersion();
 

@@ -255,22 +255,20 @@ RaceDir::~RaceDir() {
   if (is_fresh_) RemoveStore();
 }
 
-bool RaceDir::Prepare(const std::string& path, std::string* error) {
+Status RaceDir::Prepare(const std::string& path) {
   // Files with names of a store belong to a race only when there is a note.
   const bool has_note = !path.empty() && fs::exists(fs::path(path) / kNoteName);
-  if (!dir_.Prepare(path, error, has_note ? IsOurs : nullptr)) return false;
+  ENGINE_RACE_RETURN_IF_ERROR(dir_.Prepare(path, has_note ? IsOurs : nullptr));
   is_fresh_ = path.empty();
-  return true;
+  return Status::Ok();
 }
 
-bool RaceDir::StartStore(const RaceConfig& config, std::string* error) {
+Status RaceDir::StartStore(const RaceConfig& config) {
   RemoveStore();
   std::ofstream note(fs::path(path()) / kNoteName);
   note << ConfigText(config) << '\n';
   note.flush();
-  if (note) return true;
-  *error = path() + ": cannot write " + kNoteName;
-  return false;
+  return note ? Status::Ok() : Status::IOError(path() + ": cannot write " + kNoteName);
 }
 
 std::optional<RaceConfig> RaceDir::ReadNote() const {

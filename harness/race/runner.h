@@ -81,13 +81,13 @@ class RaceDir {
   ~RaceDir();
 
   // Takes `path` and makes it when it is missing. An empty `path` makes a fresh directory below the
-  // current one. Refuses a directory that holds anything but a race's store; *error says why.
-  bool Prepare(const std::string& path, std::string* error);
+  // current one. Refuses a directory that holds anything but a race's store.
+  Status Prepare(const std::string& path);
 
   const std::string& path() const { return dir_.path(); }
 
   // Empties the directory for a new store and notes what it will hold.
-  bool StartStore(const RaceConfig& config, std::string* error);
+  Status StartStore(const RaceConfig& config);
   // The configuration of the store here; only its threads, records, keys and seed are valid.
   std::optional<RaceConfig> ReadNote() const;
   // Removes the store and the note, and syncs, so that the next writer does not pay for it.

@@ -15,6 +15,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "engine_race/base/sys.h"
 #include "engine_race/base/text_file.h"
 
 namespace engine_race::harness {
@@ -107,19 +108,13 @@ bool IsInMemory(const std::string& dir) {
 }
 
 bool DropWholeCache() {
-  const int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool dropped = write(fd, "3\n", 2) == 2;
-  close(fd);
-  return dropped;
+  const UniqueFd fd(open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC));
+  return fd.valid() && write(fd.get(), "3\n", 2) == 2;
 }
 
 bool DropFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool dropped = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
-  close(fd);
-  return dropped;
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return fd.valid() && posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0;
 }
 
 std::string DropEachFile(const std::string& dir) {
@@ -145,11 +140,8 @@ std::string DropPageCache(const std::string& dir) {
 }
 
 bool SyncFileSystem(const std::string& dir) {
-  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool synced = syncfs(fd) == 0;
-  close(fd);
-  return synced;
+  const UniqueFd fd(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return fd.valid() && syncfs(fd.get()) == 0;
 }
 
 namespace {

@@ -25,18 +25,13 @@ bool ParseNumber(std::string_view text, int base, Number* number) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-bool IsOctal(std::string_view text) {
-  return text.size() == 3 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '7'; });
-}
-
 // The kernel writes what would end a word as a backslash and three octal digits.
 std::string Unescaped(std::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view digits = text.substr(i + 1, 3);
     unsigned code = 0;
-    if (text[i] == '\\' && IsOctal(text.substr(i + 1, 3)) &&
-        ParseNumber(text.substr(i + 1, 3), 8, &code)) {
+    if (text[i] == '\\' && digits.size() == 3 && ParseNumber(digits, 8, &code)) {
       plain += static_cast<char>(code);
       i += 3;
     } else {
@@ -95,12 +90,6 @@ bool ParseNumaLine(std::string_view line, NumaMapping* mapping) {
   return true;
 }
 
-// "Name:   12 kB"; other lines of smaps, such as VmFlags, are 0.
-uint64_t FieldBytes(std::string_view line) {
-  uint64_t kib = 0;
-  return ParseNumber(TakeWord(&line), 10, &kib) ? kib * 1024 : 0;
-}
-
 // The head of an entry begins with an address, a field of smaps with a name and a colon.
 bool IsField(std::string_view line) {
   const std::string_view word = TakeWord(&line);
@@ -126,39 +115,41 @@ bool ParseMapsLine(std::string_view line, Mapping* mapping) {
   return mapping->start < mapping->end;
 }
 
+// "AnonHugePages:   2048 kB". Other lines of smaps do not count.
 void AddField(std::string_view line, Mapping* mapping) {
   const std::string_view name = TakeUntil(':', &line);
-  if (name == "AnonHugePages" || name == "FilePmdMapped" || name == "ShmemPmdMapped") {
-    mapping->huge_bytes += FieldBytes(line);
+  const bool is_huge =
+      name == "AnonHugePages" || name == "FilePmdMapped" || name == "ShmemPmdMapped";
+  uint64_t kib = 0;
+  if (is_huge && ParseNumber(TakeWord(&line), 10, &kib)) mapping->huge_bytes += kib * 1024;
+}
+
+// Calls parse(line) for each line, until one cannot be parsed.
+template <typename Parse>
+Status ParseLines(std::string_view text, const Parse& parse) {
+  for (size_t number = 1; !text.empty(); ++number) {
+    if (parse(TakeUntil('\n', &text))) continue;
+    return Status::IOError("line " + std::to_string(number) + " cannot be parsed");
   }
+  return Status::Ok();
 }
 
 }  // namespace
 
-std::optional<std::vector<NumaMapping>> ParseNumaMaps(std::string_view text, size_t* bad_line) {
-  std::vector<NumaMapping> mappings;
-  for (*bad_line = 1; !text.empty(); ++*bad_line) {
-    NumaMapping mapping;
-    if (!ParseNumaLine(TakeUntil('\n', &text), &mapping)) return std::nullopt;
-    mappings.push_back(std::move(mapping));
-  }
-  return mappings;
+Status ParseNumaMaps(std::string_view text, std::vector<NumaMapping>* mappings) {
+  mappings->clear();
+  return ParseLines(text, [mappings](std::string_view line) {
+    return ParseNumaLine(line, &mappings->emplace_back());
+  });
 }
 
-std::optional<std::vector<Mapping>> ParseMaps(std::string_view text, size_t* bad_line) {
-  std::vector<Mapping> mappings;
-  for (*bad_line = 1; !text.empty(); ++*bad_line) {
-    const std::string_view line = TakeUntil('\n', &text);
-    if (IsField(line)) {
-      if (mappings.empty()) return std::nullopt;
-      AddField(line, &mappings.back());
-      continue;
-    }
-    Mapping mapping;
-    if (!ParseMapsLine(line, &mapping)) return std::nullopt;
-    mappings.push_back(std::move(mapping));
-  }
-  return mappings;
+Status ParseMaps(std::string_view text, std::vector<Mapping>* mappings) {
+  mappings->clear();
+  return ParseLines(text, [mappings](std::string_view line) {
+    if (!IsField(line)) return ParseMapsLine(line, &mappings->emplace_back());
+    if (!mappings->empty()) AddField(line, &mappings->back());
+    return !mappings->empty();
+  });
 }
 
 std::optional<std::string> StatusField(std::string_view text, std::string_view name) {

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine_race/base/status.h"
+
 namespace engine_race::harness {
 
 // Bytes by number of node; nodes that hold nothing are left out.
@@ -53,12 +55,11 @@ struct Mapping {
   bool HasFile() const { return inode != 0; }
 };
 
-// Lines that cannot be read make nullopt: a report of half of the memory would look whole. The
-// number of the line, from 1 on, goes to *bad_line.
-std::optional<std::vector<NumaMapping>> ParseNumaMaps(std::string_view text, size_t* bad_line);
-
+// kIOError, with its number, for a line that cannot be parsed: a report of half of the memory would
+// look whole.
+Status ParseNumaMaps(std::string_view text, std::vector<NumaMapping>* mappings);
 // Of maps and of smaps, in order of addresses.
-std::optional<std::vector<Mapping>> ParseMaps(std::string_view text, size_t* bad_line);
+Status ParseMaps(std::string_view text, std::vector<Mapping>* mappings);
 
 // The value of "Name:\tvalue" in /proc/PID/status, without blanks around it; nullopt without such a
 // line.

@@ -19,7 +19,7 @@ constexpr char kError[] = "error";
 constexpr int kNotRun = 2;
 
 Status FailureOf(const std::string& work, const ChildResult& child, const std::string& what) {
-  if (Interrupted()) return Status(Code::kIncomplete, "interrupted");
+  if (Interrupted()) return InterruptedStatus();
   if (!child.started) return Status::IOError(child.error);
   return Status::IOError("the process of " + work + " " + what + ", code " +
                          std::to_string(child.exit_code));

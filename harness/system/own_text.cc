@@ -43,20 +43,16 @@ Status ListTexts(std::vector<TextRange>* texts) {
   const std::string text = ReadTextFile(kMaps);
   // Every process has mappings.
   if (text.empty()) return Status::IOError(std::string(kMaps) + " cannot be read");
-  size_t bad_line = 0;
-  const auto mappings = ParseMaps(text, &bad_line);
-  if (!mappings) {
-    return Status::IOError(std::string(kMaps) + ": line " + std::to_string(bad_line) +
-                           " cannot be parsed");
-  }
-  for (size_t i = 0; i < mappings->size(); ++i) {
-    const Mapping& mapping = (*mappings)[i];
+  std::vector<Mapping> mappings;
+  ENGINE_RACE_RETURN_IF_ERROR(ParseMaps(text, &mappings).Prefixed(std::string(kMaps) + ": "));
+  for (size_t i = 0; i < mappings.size(); ++i) {
+    const Mapping& mapping = mappings[i];
     if (!mapping.executable || !mapping.HasFile()) continue;
     // Moved text is read-only, so a program that writes to its text would crash.
     if (mapping.writable) return Status::NotSupported(mapping.path + " is writable");
     if (!mapping.readable) return Status::NotSupported(mapping.path + " cannot be read");
     texts->push_back({.start = mapping.start, .end = mapping.end, .path = mapping.path});
-    if (i + 1 < mappings->size()) texts->back().next_start = (*mappings)[i + 1].start;
+    if (i + 1 < mappings.size()) texts->back().next_start = mappings[i + 1].start;
   }
   return Status::Ok();
 }

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -26,6 +25,10 @@ CpuTimes ProcessCpuTimes() {
   return {seconds(usage.ru_utime), seconds(usage.ru_stime)};
 }
 
+CpuTimes operator-(const CpuTimes& after, const CpuTimes& before) {
+  return {after.user_seconds - before.user_seconds, after.system_seconds - before.system_seconds};
+}
+
 double CpuSeconds() {
   const CpuTimes times = ProcessCpuTimes();
   return times.user_seconds + times.system_seconds;
@@ -37,17 +40,24 @@ uint64_t ThreadCpuNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-uint64_t PeakRssBytes() {
-  std::ifstream status("/proc/self/status");
+namespace {
+
+// The field of a file of /proc whose line begins with `name`, as "VmHWM:"; 0 where there is none.
+uint64_t FieldBytes(const char* path, const char* name) {
+  std::ifstream file(path);
   std::string word;
-  while (status >> word) {
-    if (word != "VmHWM:") continue;
-    uint64_t kib = 0;
-    status >> kib;
-    return kib * 1024;
+  while (file >> word && word != name) {
   }
-  return 0;
+  uint64_t kib = 0;
+  file >> kib;
+  return kib * 1024;
 }
+
+}  // namespace
+
+uint64_t PeakRssBytes() { return FieldBytes("/proc/self/status", "VmHWM:"); }
+
+uint64_t FreeMemoryBytes() { return FieldBytes("/proc/meminfo", "MemAvailable:"); }
 
 bool ResetPeakRss() {
   std::ofstream file("/proc/self/clear_refs");
@@ -87,17 +97,6 @@ std::string Kernel() {
 }
 
 }  // namespace
-
-uint64_t FreeMemoryBytes() {
-  std::ifstream info("/proc/meminfo");
-  uint64_t kib = 0;
-  std::string name;
-  while (info >> name && name != "MemAvailable:") {
-    info.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  info >> kib;
-  return kib * 1024;
-}
 
 nlohmann::json DescribeMachine(const std::string& dir) {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));

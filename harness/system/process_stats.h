@@ -27,6 +27,7 @@ struct CpuTimes {
   double system_seconds = 0;
 };
 CpuTimes ProcessCpuTimes();
+CpuTimes operator-(const CpuTimes& after, const CpuTimes& before);
 // Both together.
 double CpuSeconds();
 

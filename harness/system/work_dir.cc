@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -31,30 +30,25 @@ WorkDir::~WorkDir() {
   if (is_fresh_) fs::remove(path_, ignored);
 }
 
-bool WorkDir::Prepare(const std::string& path, std::string* error, MayHold may_hold) {
+Status WorkDir::Prepare(const std::string& path, MayHold may_hold) {
   std::error_code failed;
   if (path.empty()) {
     std::string name = fresh_prefix_ + "XXXXXX";
     if (mkdtemp(name.data()) == nullptr) {
-      *error = std::string("cannot make a directory here: ") + std::strerror(errno);
-      return false;
+      return Status::FromErrno("cannot make a directory here", errno);
     }
     path_ = fs::absolute(name, failed).string();
     is_fresh_ = true;
-    return true;
+    return Status::Ok();
   }
   fs::create_directories(path, failed);
-  if (failed) {
-    *error = path + ": " + failed.message();
-    return false;
-  }
+  if (failed) return Status::FromErrno(path, failed.value());
   const std::string obstacle = FileInTheWay(path, may_hold);
   if (!obstacle.empty()) {
-    *error = path + " holds foreign files (" + obstacle + "): left alone";
-    return false;
+    return Status::InvalidArgument(path + " holds foreign files (" + obstacle + "): left alone");
   }
   path_ = fs::absolute(path, failed).string();
-  return true;
+  return Status::Ok();
 }
 
 ScratchDir::ScratchDir(const std::string& parent, uint64_t needed_bytes, const char* prefix) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "engine_race/base/status.h"
+
 namespace engine_race::harness {
 
 class WorkDir {
@@ -24,9 +26,9 @@ class WorkDir {
   ~WorkDir();
 
   // Takes `path` and makes it when it is missing. An empty `path` makes a fresh directory below the
-  // current one. Refuses a directory with a file that `may_hold` does not know, except lost+found;
-  // *error names the file.
-  bool Prepare(const std::string& path, std::string* error, MayHold may_hold = nullptr);
+  // current one. kInvalidArgument for a directory with a file that `may_hold` does not know, except
+  // lost+found; the message names the file.
+  Status Prepare(const std::string& path, MayHold may_hold = nullptr);
 
   // Absolute; empty before Prepare.
   const std::string& path() const { return path_; }

@@ -48,19 +48,14 @@ uint64_t NeededBytes(const IoFlags& flags) {
   return StoreBytes(6 * flags.config.record_count) + (uint64_t{256} << 20);
 }
 
-// False when the medium cannot be used; *error says why.
-bool RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std::string& medium,
-               Experiments* results, std::string* error) {
+// Fails when the medium cannot be used.
+Status RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std::string& medium,
+                 Experiments* results) {
   IoSpace space(SpaceOptions(flags, medium));
-  const Status prepared = space.Prepare();
-  if (!prepared.ok()) {
-    *error = prepared.message();
-    return false;
-  }
+  ENGINE_RACE_RETURN_IF_ERROR(space.Prepare());
   const std::string no_room = WhyNoRoom({{space.dir(), NeededBytes(flags)}});
   if (!no_room.empty()) {
-    *error = medium + ": " + no_room + ": choose another --dir or fewer --records";
-    return false;
+    return Status::Full(medium + ": " + no_room + ": choose another --dir or fewer --records");
   }
   const IoLab lab(flags.config, &space);
   for (const int number : numbers) {
@@ -72,7 +67,7 @@ bool RunMedium(const IoFlags& flags, const std::vector<int>& numbers, const std:
       results->push_back(std::move(experiment));
     }
   }
-  return true;
+  return Status::Ok();
 }
 
 nlohmann::json Describe(const IoFlags& flags, const Experiments& results, bool ok) {
@@ -141,11 +136,11 @@ int RunIo(IoFlags flags) {
   }
   CatchInterrupts();
   Experiments results;
-  std::string error;
-  if (!RunMedium(flags, numbers, "disk", &results, &error)) return Refuse(kProgram, error);
-  if (flags.has_tmpfs && !RunMedium(flags, numbers, "tmpfs", &results, &error)) {
-    std::printf("tmpfs: not measured: %s\n", error.c_str());
-  }
+  const Status on_disk = RunMedium(flags, numbers, "disk", &results);
+  if (!on_disk.ok()) return Refuse(kProgram, on_disk.message());
+  const Status on_tmpfs =
+      flags.has_tmpfs ? RunMedium(flags, numbers, "tmpfs", &results) : Status::Ok();
+  if (!on_tmpfs.ok()) std::printf("tmpfs: not measured: %s\n", on_tmpfs.message().c_str());
   const bool ok = std::all_of(results.begin(), results.end(), [](const Experiment& experiment) {
     return ErrorCount(experiment) == 0;
   });

@@ -46,14 +46,12 @@ std::unique_ptr<IoStore> IoLab::OpenStore(uint32_t path_count, const ResultRow& 
 
 Experiment IoLab::Begin(int number, const std::string& name, const std::string& question,
                         const std::string& unit, const ExperimentPlot& plot) const {
-  Experiment experiment;
-  experiment.number = number;
-  experiment.name = name;
-  experiment.question = question;
-  experiment.unit = unit;
-  experiment.medium = space_->medium();
-  experiment.plot = plot;
-  return experiment;
+  return {.number = number,
+          .name = name,
+          .question = question,
+          .unit = unit,
+          .medium = space_->medium(),
+          .plot = plot};
 }
 
 void IoLab::NoteStandIns(Experiment* experiment) const {

@@ -18,6 +18,11 @@
 
 namespace engine_race::harness {
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TableShape, key_bytes, payload_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(L1Records, shape, table_count, records_per_table, seed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(L1Child, dir, records, step, lookup_count, pass_count, control,
+                                   answer)
+
 namespace {
 
 // Parts of the names of the functions in which a lookup spends its time in the cache.
@@ -25,34 +30,6 @@ constexpr std::string_view kCacheFunctions[] = {"BlockCache::", "pthread_mutex",
 
 // Given so that valgrind does not warn about the machine's own cache. Its misses are not used.
 constexpr char kLastLevel[] = "--LL=33554432,16,64";
-
-Status LookUp(const L1Lookups& lookups, const L1Answer& answer) {
-  for (uint64_t i = 0; i < lookups.chunk_count(); ++i) {
-    const L1Chunk chunk = lookups.chunk(i);
-    uint64_t sum = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(answer(chunk, &sum));
-    if (sum != chunk.sum) return Status::Corruption("lookups found other payloads");
-  }
-  return Status::Ok();
-}
-
-// The command of the child, which valgrind or perf starts.
-std::vector<std::string> CommandOf(const L1Child& child, uint32_t pass_count,
-                                   const std::string& control = "",
-                                   const std::string& answer = "") {
-  const L1Records& records = child.records;
-  return ChildCommand(kL1StepWork, {{"step", child.step},
-                                    {"lookups", child.lookup_count},
-                                    {"passes", pass_count},
-                                    {"dir", child.dir},
-                                    {"tables", records.table_count},
-                                    {"records_per_table", records.records_per_table},
-                                    {"key_bytes", records.shape.key_bytes},
-                                    {"payload_bytes", records.shape.payload_bytes},
-                                    {"seed", records.seed},
-                                    {"control", control},
-                                    {"answer", answer}});
-}
 
 // Runs `head`, followed by the child's arguments, and gives its output.
 Status RunUnder(std::vector<std::string> head, const std::vector<std::string>& args,
@@ -74,13 +51,13 @@ std::string FileText(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-Status CountOnce(const L1Child& child, uint32_t pass_count, L1Counts* counts) {
+Status CountOnce(const L1Child& child, L1Counts* counts) {
   const std::string path = child.dir + "/cachegrind.out";
   std::string output;
   ENGINE_RACE_RETURN_IF_ERROR(
       RunUnder({"valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=yes", kLastLevel,
                 "--cachegrind-out-file=" + path, "--log-file=" + path + ".log"},
-               CommandOf(child, pass_count), &output));
+               ChildCommand(kL1StepWork, child), &output));
   const std::string text = FileText(path);
   unlink(path.c_str());
   unlink((path + ".log").c_str());
@@ -90,35 +67,34 @@ Status CountOnce(const L1Child& child, uint32_t pass_count, L1Counts* counts) {
 }  // namespace
 
 Status RunL1Step(const nlohmann::json& order, nlohmann::json* /*answer*/) {
-  L1Records records;
-  order.at("tables").get_to(records.table_count);
-  order.at("records_per_table").get_to(records.records_per_table);
-  order.at("key_bytes").get_to(records.shape.key_bytes);
-  order.at("payload_bytes").get_to(records.shape.payload_bytes);
-  order.at("seed").get_to(records.seed);
+  const auto child = order.get<L1Child>();
   std::unique_ptr<L1Files> files;
-  ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(order.at("dir"), records, &files));
+  ENGINE_RACE_RETURN_IF_ERROR(L1Files::Open(child.dir, child.records, &files));
   std::unique_ptr<L1Tables> tables;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      L1Tables::Open(*files, L1StepNamed(order.at("step").get<std::string>()), &tables));
-  const L1Lookups lookups(records, {order.at("lookups")});
-  const ProfilerSwitch profiler(order.at("control"), order.at("answer"));
+  ENGINE_RACE_RETURN_IF_ERROR(L1Tables::Open(*files, L1StepNamed(child.step), &tables));
+  const L1Lookups lookups(child.records, {child.lookup_count});
+  const ProfilerSwitch profiler(child.control, child.answer);
   if (!profiler.Turn(true)) return Status::IOError("the profiler does not answer");
   const L1Answer answer = tables->Gets()();
-  for (uint32_t i = 0; i < order.at("passes"); ++i) {
-    ENGINE_RACE_RETURN_IF_ERROR(LookUp(lookups, answer));
+  uint64_t next = 0;
+  uint64_t unused_count = 0;
+  for (uint32_t pass = 0; pass < child.pass_count; ++pass) {
+    // A pass ends when the first chunk is the next one again.
+    ENGINE_RACE_RETURN_IF_ERROR(LookUpChunks(
+        lookups, answer, [&next] { return next > 0; }, &next, &unused_count));
   }
   if (!profiler.Turn(false)) return Status::IOError("the profiler does not answer");
   return Status::Ok();
 }
 
-Status CountL1Step(const L1Child& child, L1Counts* counts) {
-  constexpr uint32_t kMorePasses = 3;
+Status CountL1Step(L1Child child, L1Counts* counts) {
+  constexpr uint32_t kMorePasses = 2;
   L1Counts few;
   L1Counts many;
-  ENGINE_RACE_RETURN_IF_ERROR(CountOnce(child, 1, &few));
-  ENGINE_RACE_RETURN_IF_ERROR(CountOnce(child, kMorePasses, &many));
-  const auto lookups = static_cast<double>((kMorePasses - 1) * child.lookup_count);
+  ENGINE_RACE_RETURN_IF_ERROR(CountOnce(child, &few));
+  child.pass_count += kMorePasses;
+  ENGINE_RACE_RETURN_IF_ERROR(CountOnce(child, &many));
+  const auto lookups = static_cast<double>(kMorePasses * child.lookup_count);
   *counts = {(many.instructions - few.instructions) / lookups,
              (many.l1d_misses - few.l1d_misses) / lookups};
   return Status::Ok();
@@ -147,22 +123,23 @@ Status ParseCachegrind(const std::string& text, L1Counts* counts) {
   return Status::Ok();
 }
 
-Status SampleL1Cache(const L1Child& child, double* share) {
+Status SampleL1Cache(L1Child child, double* share) {
   const std::string data = child.dir + "/perf.data";
-  const std::string control = child.dir + "/control";
-  const std::string answer = child.dir + "/answer";
-  for (const std::string& path : {control, answer}) {
+  child.control = child.dir + "/control";
+  child.answer = child.dir + "/answer";
+  for (const std::string& path : {child.control, child.answer}) {
     if (mkfifo(path.c_str(), 0600) != 0) return Status::FromErrno("mkfifo " + path, errno);
   }
   std::string output;
   // Nothing is sampled before the child asks for it.
-  Status status = RunUnder({"perf", "record", "--quiet", "-e", "cpu-clock", "-F", "999", "-D", "-1",
-                            "--control", "fifo:" + control + "," + answer, "-o", data, "--"},
-                           CommandOf(child, child.pass_count, control, answer), &output);
+  Status status =
+      RunUnder({"perf", "record", "--quiet", "-e", "cpu-clock", "-F", "999", "-D", "-1",
+                "--control", "fifo:" + child.control + "," + child.answer, "-o", data, "--"},
+               ChildCommand(kL1StepWork, child), &output);
   if (status.ok()) {
     status = RunUnder({"perf", "report", "--stdio", "-F", "overhead,sym", "-i", data}, {}, &output);
   }
-  for (const std::string& path : {control, answer, data}) unlink(path.c_str());
+  for (const std::string& path : {child.control, child.answer, data}) unlink(path.c_str());
   return status.ok() ? ParseCacheShare(output, share) : status;
 }
 

@@ -20,6 +20,9 @@ struct L1Child {
   std::string step;
   uint64_t lookup_count = 0;  // one thread makes all of them in each pass
   uint32_t pass_count = 1;
+  // Of a profiler, see ProfilerSwitch; empty: there is none to switch.
+  std::string control = {};
+  std::string answer = {};
 };
 
 // The work of the child.
@@ -35,11 +38,11 @@ struct L1Counts {
 // Counts with valgrind's cachegrind, which simulates a first data cache as large as this machine's
 // but simpler. It runs the child twice, with more passes the second time: the difference is the
 // work of lookups alone. kNotSupported without valgrind.
-Status CountL1Step(const L1Child& child, L1Counts* counts);
+Status CountL1Step(L1Child child, L1Counts* counts);
 
 // The share of its time that a step spends in the block cache and its locks, by perf's software
 // clock. kNotSupported where perf does not work.
-Status SampleL1Cache(const L1Child& child, double* share);
+Status SampleL1Cache(L1Child child, double* share);
 
 // Parses a file that cachegrind wrote: the sum of each event over the program.
 Status ParseCachegrind(const std::string& text, L1Counts* counts);

@@ -67,9 +67,8 @@ std::vector<uint32_t> RandomOrder(uint64_t count, uint64_t seed) {
 }
 
 // Whether at least 99 of 100 reads found their values in frames.
-bool IsHot(const StoreStats& before, const StoreStats& after, uint64_t read_count) {
-  return (after.frame_miss_count - before.frame_miss_count) * 100 <= read_count &&
-         (after.frame_hit_count - before.frame_hit_count) * 100 >= read_count * 99;
+bool IsHot(const FrameCounts& frames, uint64_t read_count) {
+  return frames.miss_count * 100 <= read_count && frames.hit_count * 100 >= read_count * 99;
 }
 
 double NsEach(uint64_t start_ns, size_t count) {
@@ -119,8 +118,7 @@ Options L1Engine::DiskOptions(bool has_frames) const {
 Status L1Engine::Make(const StoreShape& shape, const Options& options, Side* side) {
   side->reads.reset();
   StoreRuns runs(shape);
-  runs.Write(options, kWriters);
-  ENGINE_RACE_RETURN_IF_ERROR(runs.status());
+  ENGINE_RACE_RETURN_IF_ERROR(runs.Fill(options, kWriters));
   return DrawnReads::Open(shape, options, &side->reads);
 }
 
@@ -272,11 +270,8 @@ Status L1Engine::WarmHot(DrawnReads* reads, uint64_t* pass_count) {
   for (*pass_count = 1; *pass_count <= kMaxHotPasses; ++*pass_count) {
     const StoreStats before = reads->store()->Stats();
     ENGINE_RACE_RETURN_IF_ERROR(reads->ReadEachOnce(1, shape_.keys_per_call));
-    const StoreStats after = reads->store()->Stats();
-    if (after.frame_admission_count == before.frame_admission_count &&
-        IsHot(before, after, shape_.hot_record_count)) {
-      return Status::Ok();
-    }
+    const FrameCounts frames = FramesBetween(before, reads->store()->Stats());
+    if (frames.admission_count == 0 && IsHot(frames, shape_.hot_record_count)) return Status::Ok();
   }
   return Status::IOError("not everything that is read again and again comes into memory");
 }
@@ -320,7 +315,8 @@ Status L1Engine::CompareHot() {
   const StoreStats before = with_.reads->store()->Stats();
   ENGINE_RACE_RETURN_IF_ERROR(
       rounds_.Run({shape_.round_count}, {copy_all, read_all}, {{kHotRead, kHotNs, kCopyNs}}));
-  if (!IsHot(before, with_.reads->store()->Stats(), count * shape_.round_count)) {
+  const FrameCounts frames = FramesBetween(before, with_.reads->store()->Stats());
+  if (!IsHot(frames, count * shape_.round_count)) {
     return Status::IOError("what was hot did not stay in memory");
   }
   with_.reads.reset();
@@ -336,10 +332,9 @@ Status L1Engine::EpochsTurn(const StoreShape& shape, const Options& options) {
     ENGINE_RACE_RETURN_IF_ERROR(with_.reads->ReadEachOnce(1, shape_.keys_per_call));
     rounds_.Note(figure, static_cast<double>(shape.record_count) / SecondsSince(start_ns));
   }
-  const StoreStats after = with_.reads->store()->Stats();
+  const FrameCounts frames = FramesBetween(before, with_.reads->store()->Stats());
   rounds_.Note("epochs, hits for each record",
-               static_cast<double>(after.frame_hit_count - before.frame_hit_count) /
-                   static_cast<double>(shape.record_count));
+               static_cast<double>(frames.hit_count) / static_cast<double>(shape.record_count));
   return Status::Ok();
 }
 

@@ -36,17 +36,6 @@ Options OptionsOf(uint64_t key_count) {
   return options;
 }
 
-// Calls find for batches of keys.
-L1IndexRace::FindKeys InBatches(L1IndexRace::FindKeys find) {
-  return [find = std::move(find)](std::span<const uint64_t> keys, uint64_t* slot_sum) {
-    for (size_t i = 0; i < keys.size(); i += FlatIndex::kBatchKeys) {
-      const size_t count = std::min(FlatIndex::kBatchKeys, keys.size() - i);
-      ENGINE_RACE_RETURN_IF_ERROR(find(keys.subspan(i, count), slot_sum));
-    }
-    return Status::Ok();
-  };
-}
-
 }  // namespace
 
 L1IndexRace::L1IndexRace(const L1RaceConfig& config, uint64_t key_count)
@@ -150,18 +139,18 @@ void L1IndexRace::AddVariants() {
     variants_.push_back({name, [index, epochs](Keys keys, uint64_t* sum) {
                            return lab::FindEach(*index, epochs, keys, sum);
                          }});
-    variants_.push_back({name + ", batched", InBatches([index, epochs](Keys keys, uint64_t* sum) {
+    variants_.push_back({name + ", batched", [index, epochs](Keys keys, uint64_t* sum) {
                            return lab::FindTogether(*index, epochs, keys, sum);
-                         })});
+                         }});
   };
   add_index(kPagedIndex, paged_.index.get(), &paged_.frames->epochs());
   add_index("flat", flat_.index.get(), &flat_epochs_);
   variants_.push_back({"flat arrays", [this](Keys keys, uint64_t* sum) {
                          return lab::FindEach(*arrays_, keys, sum);
                        }});
-  variants_.push_back({"flat arrays, batched", InBatches([this](Keys keys, uint64_t* sum) {
+  variants_.push_back({"flat arrays, batched", [this](Keys keys, uint64_t* sum) {
                          return lab::FindTogether(*arrays_, keys, sum);
-                       })});
+                       }});
 }
 
 Status L1IndexRace::Compare(Experiments* tables) {

@@ -153,17 +153,16 @@ double L1Race::RateOf(const std::string& name, uint32_t threads) const {
 
 namespace {
 
-Experiment Begin(int number, std::string name, std::string question, const L1Records& records) {
-  Experiment experiment;
-  experiment.number = number;
-  experiment.name = std::move(name);
-  experiment.question = std::move(question);
-  experiment.unit = "a lookup of a key of " + std::to_string(records.shape.key_bytes) + " bytes";
-  experiment.medium = "memory";
-  experiment.notes.push_back(std::to_string(records.record_count()) + " records in " +
-                             std::to_string(records.table_count) + " tables, payloads of " +
-                             std::to_string(records.shape.payload_bytes) + " bytes");
-  return experiment;
+Experiment Begin(int number, const char* name, const char* question, const L1Records& records) {
+  const TableShape& shape = records.shape;
+  return {.number = number,
+          .name = name,
+          .question = question,
+          .unit = "a lookup of a key of " + std::to_string(shape.key_bytes) + " bytes",
+          .medium = "memory",
+          .notes = {std::to_string(records.record_count()) + " records in " +
+                    std::to_string(records.table_count) + " tables, payloads of " +
+                    std::to_string(shape.payload_bytes) + " bytes"}};
 }
 
 }  // namespace

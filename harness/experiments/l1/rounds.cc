@@ -18,7 +18,7 @@ Status RunContender(const L1RoundsShape& shape, uint32_t round, const L1Contende
   const Status status = contender.run
                             ? contender.run(run_shape, &point)
                             : RunLookups(*contender.lookups, run_shape, contender.answer, &point);
-  if (!status.ok()) return Status(status.code(), contender.name + ": " + status.message());
+  ENGINE_RACE_RETURN_IF_ERROR(status.Prefixed(contender.name + ": "));
   rounds->Note(L1Figure(contender.name), point.RequestsPerSecond());
   return Status::Ok();
 }

@@ -63,7 +63,7 @@ Status L1Shards::Prepare() {
   for (uint32_t table = 0; table < files_.records().table_count; ++table) {
     options.names.push_back(files_.NameOf(step.encoding, table));
   }
-  return CoreShards::Start(options, &shards_);
+  return CoreShards::Load(options, &shards_);
 }
 
 MakeL1Answer L1Shards::ByTable() const {
@@ -112,24 +112,19 @@ Status L1Shards::RunWorkers(const L1Lookups& lookups, const L1RunShape& shape, T
   for (uint32_t worker = 0; worker < count; ++worker) {
     next[worker] = FirstChunk(lookups, shape, worker);
   }
-  const auto look_up = [&](uint32_t worker, TimedThread* self) {
-    return shards_->Run(worker, [&](ShardClient& client) {
-      ChunkGets gets(files_.records().shape);
-      const auto answer = [&](const L1Chunk& chunk, uint64_t* sum) {
-        return gets.Answer(&client, chunk, sum);
-      };
-      self->Start();
-      const Status status = LookUpChunks(
-          lookups, answer, [self] { return self->Running(); }, &next[worker],
-          &self->tally.request_count);
-      self->Stop();
-      return status;
-    });
+  std::vector<ChunkGets> gets(count, ChunkGets(files_.records().shape));
+  const auto look_up = [&](uint32_t worker, ShardClient* client, TimedThread* self) {
+    const auto answer = [&](const L1Chunk& chunk, uint64_t* sum) {
+      return gets[worker].Answer(client, chunk, sum);
+    };
+    return LookUpChunks(
+        lookups, answer, [self] { return self->Running(); }, &next[worker],
+        &self->tally.request_count);
   };
   // Warming is a run of its own, because a worker that waits for the others to start answers no
   // requests.
-  ENGINE_RACE_RETURN_IF_ERROR(RunTimed(count, shape.warming_seconds, look_up, point));
-  return RunTimed(count, shape.seconds, look_up, point);
+  ENGINE_RACE_RETURN_IF_ERROR(shards_->Run(shape.warming_seconds, look_up, point));
+  return shards_->Run(shape.seconds, look_up, point);
 }
 
 Status L1Shards::Compare(const L1Lookups& lookups) {

@@ -218,11 +218,6 @@ constexpr L1Step kSteps[] = {
 constexpr const char* kLadder[] = {kBaselineStep,        "square",
                                    kEncodingStep,        "extents by pointer",
                                    "indexes by pointer", kSwizzledStep};
-constexpr const char* kCacheSearches[] = {"tree, early exit", "tree, branchless", "tree, AVX2",
-                                          "tree, AVX-512"};
-constexpr const char* kPointerSearches[] = {"swizzled, early exit", "swizzled, branchless",
-                                            "swizzled, AVX2", "swizzled, AVX-512"};
-
 Reach ReachOf(bool by_pointer) { return by_pointer ? Reach::kPointer : Reach::kCache; }
 
 }  // namespace
@@ -248,9 +243,5 @@ const L1Step& L1StepNamed(std::string_view name) {
 }
 
 std::span<const char* const> L1Ladder() { return kLadder; }
-
-std::span<const char* const> L1Searches(bool by_pointer) {
-  return by_pointer ? std::span<const char* const>(kPointerSearches) : kCacheSearches;
-}
 
 }  // namespace engine_race::harness

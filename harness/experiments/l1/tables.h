@@ -58,9 +58,6 @@ const L1Step& L1StepNamed(std::string_view name);
 
 // The steps of the ladder: each adds one change to the step before it.
 std::span<const char* const> L1Ladder();
-// The four searches of a tree, through the cache or by pointer: scalar ones first.
-inline constexpr uint32_t kScalarSearches = 2;
-std::span<const char* const> L1Searches(bool by_pointer);
 
 class L1Files {
  public:

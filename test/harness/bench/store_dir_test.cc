@@ -27,43 +27,42 @@ class StoreDirTest : public ::testing::Test {
   // Makes a bench's store with one file in "store".
   void MakeStore(const std::vector<std::string>& value_paths = {}) {
     StoreDir dir;
-    ASSERT_TRUE(dir.Prepare(temp_.Join("store"), value_paths, &error_)) << error_;
-    ASSERT_TRUE(dir.Empty(&error_)) << error_;
+    ASSERT_TRUE(dir.Prepare(temp_.Join("store"), value_paths).ok());
+    ASSERT_TRUE(dir.Empty().ok());
     Touch("store/manifest");
   }
 
   test::TempDir temp_;
-  std::string error_;
 };
 
 TEST_F(StoreDirTest, EmptiesItsOwnStore) {
   MakeStore();
   EXPECT_TRUE(Has("store/manifest"));
   StoreDir dir;
-  ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {}, &error_)) << error_;
+  ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {}).ok());
   EXPECT_TRUE(Has("store/manifest"));
-  ASSERT_TRUE(dir.Empty(&error_));
+  ASSERT_TRUE(dir.Empty().ok());
   EXPECT_FALSE(Has("store/manifest"));
 }
 
 TEST_F(StoreDirTest, LeavesOtherFilesAlone) {
   Touch("store/manifest");
   StoreDir dir;
-  EXPECT_FALSE(dir.Prepare(temp_.Join("store"), {}, &error_));
+  EXPECT_FALSE(dir.Prepare(temp_.Join("store"), {}).ok());
   EXPECT_TRUE(Has("store/manifest"));
   fs::remove(temp_.Join("store/manifest"));
   MakeStore();
   Touch("store/letter");
-  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {}, &error_));
-  EXPECT_NE(error_.find("letter"), std::string::npos) << error_;
+  EXPECT_NE(StoreDir().Prepare(temp_.Join("store"), {}).message().find("letter"),
+            std::string::npos);
 }
 
 TEST_F(StoreDirTest, LeavesValuesOfOtherStoresAlone) {
   Touch("values/value_00");
-  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}, &error_));
+  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}).ok());
   MakeStore();
   // The store has no values there.
-  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}, &error_));
+  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}).ok());
   EXPECT_TRUE(Has("values/value_00"));
 }
 
@@ -71,8 +70,8 @@ TEST_F(StoreDirTest, EmptiesItsOwnValuePaths) {
   MakeStore({temp_.Join("values")});
   Touch("values/value_00");
   StoreDir dir;
-  ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {temp_.Join("values")}, &error_)) << error_;
-  ASSERT_TRUE(dir.Empty(&error_));
+  ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {temp_.Join("values")}).ok());
+  ASSERT_TRUE(dir.Empty().ok());
   EXPECT_FALSE(Has("values/value_00"));
 }
 
@@ -86,10 +85,10 @@ TEST_F(StoreDirTest, TheNoteKeepsCanonicalPaths) {
   Touch("one/values/value_00");
   fs::current_path(temp_.Join("two"));
   Touch("two/values/value_00");
-  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {"values"}, &error_));
+  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {"values"}).ok());
   StoreDir dir;
-  EXPECT_TRUE(dir.Prepare(temp_.Join("two/../store"), {"../one/values"}, &error_)) << error_;
-  EXPECT_TRUE(dir.Empty(&error_)) << error_;
+  EXPECT_TRUE(dir.Prepare(temp_.Join("two/../store"), {"../one/values"}).ok());
+  EXPECT_TRUE(dir.Empty().ok());
   fs::current_path(before);
   EXPECT_TRUE(Has("two/values/value_00"));
   EXPECT_FALSE(Has("one/values/value_00"));
@@ -100,12 +99,12 @@ TEST_F(StoreDirTest, AValuePathThatChangedHandsIsLeftAlone) {
   MakeStore({temp_.Join("values")});
   fs::remove_all(temp_.Join("values"));
   Touch("values/value_00");
-  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}, &error_));
+  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}).ok());
   fs::remove_all(temp_.Join("values"));
   StoreDir other;
-  ASSERT_TRUE(other.Prepare(temp_.Join("other"), {temp_.Join("values")}, &error_)) << error_;
-  ASSERT_TRUE(other.Empty(&error_)) << error_;
-  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}, &error_));
+  ASSERT_TRUE(other.Prepare(temp_.Join("other"), {temp_.Join("values")}).ok());
+  ASSERT_TRUE(other.Empty().ok());
+  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}).ok());
   EXPECT_TRUE(Has("values/bench-store.json"));
 }
 
@@ -113,8 +112,8 @@ TEST_F(StoreDirTest, AFreshDirectoryLeavesNoNotes) {
   std::string path;
   {
     StoreDir dir;
-    ASSERT_TRUE(dir.Prepare("", {temp_.Join("values")}, &error_)) << error_;
-    ASSERT_TRUE(dir.Empty(&error_)) << error_;
+    ASSERT_TRUE(dir.Prepare("", {temp_.Join("values")}).ok());
+    ASSERT_TRUE(dir.Empty().ok());
     path = dir.path();
     EXPECT_TRUE(Has("values/bench-store.json"));
     Touch("values/letter");
@@ -134,7 +133,7 @@ TEST_F(StoreDirTest, EmptyNotesLockNothing) {
   MakeStore({temp_.Join("values")});
   // Somebody else's store beside an empty note is none of a bench's.
   fs::resize_file(temp_.Join("store/bench-store.json"), 0);
-  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}, &error_));
+  EXPECT_FALSE(StoreDir().Prepare(temp_.Join("store"), {temp_.Join("values")}).ok());
   EXPECT_TRUE(Has("store/manifest"));
 }
 
@@ -145,11 +144,10 @@ TEST_F(StoreDirTest, AFailureLeavesNoNotes) {
     std::string path;
     {
       StoreDir dir;
-      ASSERT_TRUE(dir.Prepare(name, paths, &error_)) << error_;
+      ASSERT_TRUE(dir.Prepare(name, paths).ok());
       path = dir.path();
       Touch("two/bench-store.json");
-      EXPECT_FALSE(dir.Empty(&error_));
-      EXPECT_NE(error_.find("names another store"), std::string::npos) << error_;
+      EXPECT_NE(dir.Empty().message().find("names another store"), std::string::npos);
     }
     EXPECT_EQ(fs::exists(path), !name.empty());
     EXPECT_FALSE(fs::exists(path + "/bench-store.json"));
@@ -162,15 +160,14 @@ TEST_F(StoreDirTest, AFailureLeavesNoNotes) {
 
 TEST_F(StoreDirTest, OneBenchAtATime) {
   StoreDir first;
-  ASSERT_TRUE(first.Prepare(temp_.Join("store"), {}, &error_)) << error_;
-  ASSERT_TRUE(first.Empty(&error_)) << error_;
+  ASSERT_TRUE(first.Prepare(temp_.Join("store"), {}).ok());
+  ASSERT_TRUE(first.Empty().ok());
   Touch("store/manifest");
   StoreDir second;
-  ASSERT_TRUE(second.Prepare(temp_.Join("store"), {}, &error_)) << error_;
-  EXPECT_FALSE(second.Empty(&error_));
-  EXPECT_NE(error_.find("in use"), std::string::npos) << error_;
+  ASSERT_TRUE(second.Prepare(temp_.Join("store"), {}).ok());
+  EXPECT_NE(second.Empty().message().find("in use"), std::string::npos);
   EXPECT_TRUE(Has("store/manifest"));
-  EXPECT_TRUE(first.Empty(&error_)) << error_;
+  EXPECT_TRUE(first.Empty().ok());
 }
 
 // Any program may have the store open, not only a bench.
@@ -184,23 +181,23 @@ TEST_F(StoreDirTest, AnOpenStoreIsLeftAlone) {
   ASSERT_TRUE(Store::Open(options, temp_.Join("store"), &store).ok());
   {
     StoreDir dir;
-    ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {}, &error_)) << error_;
-    EXPECT_FALSE(dir.Empty(&error_));
+    ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {}).ok());
+    EXPECT_FALSE(dir.Empty().ok());
     EXPECT_TRUE(Has("store/manifest"));
   }
   store.reset();
   StoreDir dir;
-  ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {}, &error_)) << error_;
-  EXPECT_TRUE(dir.Empty(&error_)) << error_;
+  ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {}).ok());
+  EXPECT_TRUE(dir.Empty().ok());
   EXPECT_FALSE(Has("store/manifest"));
 }
 
 TEST_F(StoreDirTest, AdoptsWhatIsThere) {
   StoreDir dir;
-  EXPECT_FALSE(dir.Adopt("", {}, &error_));
-  EXPECT_FALSE(dir.Adopt(temp_.Join("store"), {}, &error_));
+  EXPECT_FALSE(dir.Adopt("", {}).ok());
+  EXPECT_FALSE(dir.Adopt(temp_.Join("store"), {}).ok());
   Touch("store/manifest");
-  EXPECT_TRUE(dir.Adopt(temp_.Join("store"), {}, &error_));
+  EXPECT_TRUE(dir.Adopt(temp_.Join("store"), {}).ok());
   EXPECT_GT(dir.AllocatedBytes(), 0u);
 }
 
@@ -208,7 +205,7 @@ TEST_F(StoreDirTest, BytesOnARawDeviceAreNotKnown) {
   const std::string error = test::MakeDeviceNode(temp_.Join("device"));
   if (!error.empty()) GTEST_SKIP() << error;
   StoreDir dir;
-  ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {temp_.Join("device")}, &error_)) << error_;
+  ASSERT_TRUE(dir.Prepare(temp_.Join("store"), {temp_.Join("device")}).ok());
   EXPECT_FALSE(dir.AllocatedBytes());
 }
 

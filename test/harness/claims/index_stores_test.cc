@@ -76,10 +76,11 @@ TEST_F(IndexChildTest, OpeningReadsEveryKeyOfItsOrder) {
 }
 
 TEST_F(IndexChildTest, AKilledWriterLeavesItsRecords) {
-  const nlohmann::json order = {{"store_dir", store_dir_}, {"bucket_count", 16},
-                                {"key_count", kChildKeys}, {"seed", kChildSeed},
-                                {"write_count", 41},       {"first_new", 0},
-                                {"writer_count", 2}};
+  const nlohmann::json order = {{"store_dir", store_dir_},
+                                {"bucket_count", 16},
+                                {"key_count", kChildKeys},
+                                {"seed", kChildSeed},
+                                {"load", IndexLoad{.writer_count = 2, .write_count = 41}}};
   EXPECT_EXIT(
       {
         std::string answer;

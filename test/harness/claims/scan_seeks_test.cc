@@ -9,7 +9,7 @@ namespace {
 
 class ScanSeeksTest : public ::testing::Test {
  protected:
-  ScanSeeksShape Shape(uint64_t key_count) const {
+  ScanShape Shape(uint64_t key_count) const {
     return {.dir = dir_.path(), .key_count = key_count, .round_count = 1, .seconds = 0.01};
   }
 

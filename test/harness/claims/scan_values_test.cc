@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/load/store_basics.h"
 #include "test/test_util.h"
 
 namespace engine_race::harness {
@@ -63,15 +64,11 @@ MakeRocksRecordsFn MapMaker(uint64_t lost_count) {
 
 class ScanValuesTest : public ::testing::Test {
  protected:
-  ScanValuesShape Shape() const {
-    ScanValuesShape shape;
-    shape.dir = temp_.path();
-    shape.record_count = 3000;
-    shape.bucket_count = 32;
-    shape.round_count = 2;
-    shape.seconds = 0.002;
-    shape.seed = 7;
-    return shape;
+  ScanShape Shape() const { return {temp_.path(), 3000, 2, 0.002, 7}; }
+  static Options FewBuckets() {
+    Options options = QuietOptions();
+    options.bucket_count = 32;
+    return options;
   }
 
   static void IsOk(const Status& status) { ASSERT_TRUE(status.ok()) << status.ToString(); }
@@ -88,7 +85,7 @@ class ScanValuesTest : public ::testing::Test {
 };
 
 TEST_F(ScanValuesTest, BothSidesOfAComparisonFindTheRecords) {
-  ScanValues values(Shape(), &rounds_);
+  ScanValues values(Shape(), FewBuckets(), &rounds_);
   IsOk(values.Prepare());
   nlohmann::json settings;
   IsOk(values.CompareWarm(MapMaker(0), &settings));
@@ -99,14 +96,14 @@ TEST_F(ScanValuesTest, BothSidesOfAComparisonFindTheRecords) {
 }
 
 TEST_F(ScanValuesTest, AMissingRecordFailsTheBench) {
-  ScanValues values(Shape(), &rounds_);
+  ScanValues values(Shape(), FewBuckets(), &rounds_);
   IsOk(values.Prepare());
   nlohmann::json settings;
   EXPECT_EQ(values.CompareWarm(MapMaker(1), &settings).code(), Code::kCorruption);
 }
 
 TEST_F(ScanValuesTest, EveryScanOfTheStoreIsMeasured) {
-  ScanValues values(Shape(), &rounds_);
+  ScanValues values(Shape(), FewBuckets(), &rounds_);
   IsOk(values.Prepare());
   IsOk(values.FirstRecords(/*warm=*/false));
   IsOk(values.FirstRecords(/*warm=*/true));
@@ -118,7 +115,7 @@ TEST_F(ScanValuesTest, EveryScanOfTheStoreIsMeasured) {
 
 TEST_F(ScanValuesTest, TheClaimOfReadingAheadIsTheWorstRatio) {
   rounds_.SetTargets({{kPrefetchDefault, ">= 0.95"}});
-  ScanValues values(Shape(), &rounds_);
+  ScanValues values(Shape(), FewBuckets(), &rounds_);
   IsOk(values.Prepare());
   IsOk(values.Prefetches());
   const double worst = rounds_.Claims().at(kPrefetchDefault);

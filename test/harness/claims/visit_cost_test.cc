@@ -96,7 +96,6 @@ TEST(VisitCostsTest, WhatIsLeftAfterTheReadsIsHeldAgainstTheFloor) {
   costs.floor_ns = 20;
   EXPECT_DOUBLE_EQ(costs.mean_visit_ns(), 45);
   EXPECT_DOUBLE_EQ(costs.mean_reads_ns(), 8);
-  EXPECT_DOUBLE_EQ(costs.rest_ns(), 17);
   EXPECT_DOUBLE_EQ(costs.over_floor(), 37.0 / 20);
 }
 

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <new>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,7 +24,10 @@
 namespace engine_race::test {
 namespace {
 
+using harness::kNoLimitSeconds;
 using harness::TableShape;
+using harness::TimedPoint;
+using harness::TimedThread;
 using lab::CoreShards;
 using lab::CoreShardsOptions;
 using lab::ShardClient;
@@ -42,12 +48,21 @@ class CoreShardsTest : public ::testing::Test {
     options_.shape = kShape;
     options_.dir_fd = dir_.fd();
   }
-  std::unique_ptr<CoreShards> Start(uint32_t worker_count) {
+  std::unique_ptr<CoreShards> Load(uint32_t worker_count) {
     options_.worker_count = worker_count;
     std::unique_ptr<CoreShards> shards;
-    const Status started = CoreShards::Start(options_, &shards);
-    EXPECT_TRUE(started.ok()) << started.ToString();
+    const Status loaded = CoreShards::Load(options_, &shards);
+    EXPECT_TRUE(loaded.ok()) << loaded.ToString();
     return shards;
+  }
+  // Runs `work` on every worker.
+  static Status Run(CoreShards* shards,
+                    const std::function<Status(uint32_t worker, ShardClient* client)>& work) {
+    TimedPoint unused;
+    return shards->Run(
+        kNoLimitSeconds,
+        [&](uint32_t worker, ShardClient* client, TimedThread*) { return work(worker, client); },
+        &unused);
   }
 
   // Asks for `count` keys of any table, of which one in eight has no record. Describes the first
@@ -87,12 +102,13 @@ class CoreShardsTest : public ::testing::Test {
 TEST_F(CoreShardsTest, BatchesOfEverySizeAreAnsweredLikeAMap) {
   MakeTables(9, 2000);
   for (const uint32_t worker_count : {1U, 2U, 7U, 20U}) {
-    const std::unique_ptr<CoreShards> shards = Start(worker_count);
+    const std::unique_ptr<CoreShards> shards = Load(worker_count);
     std::mt19937_64 random(worker_count);
     std::string wrong = "did not run";
-    const Status ran = shards->Run(worker_count - 1, [&](ShardClient& client) {
+    const Status ran = Run(shards.get(), [&](uint32_t worker, ShardClient* client) {
+      if (worker != worker_count - 1) return Status::Ok();
       for (const uint32_t count : {0U, 1U, 2U, 3U, 17U, 64U, 999U, 1000U, 1U, 30U}) {
-        wrong = Ask(&client, count, &random);
+        wrong = Ask(client, count, &random);
         if (!wrong.empty()) break;
       }
       return Status::Ok();
@@ -105,51 +121,45 @@ TEST_F(CoreShardsTest, BatchesOfEverySizeAreAnsweredLikeAMap) {
 TEST_F(CoreShardsTest, WorkersThatAskEachOtherAllGetTheirAnswers) {
   MakeTables(5, 2000);
   constexpr uint32_t kWorkers = 4;
-  const std::unique_ptr<CoreShards> shards = Start(kWorkers);
-  std::vector<std::thread> threads;
-  std::vector<std::string> wrong(kWorkers, "did not run");
-  for (uint32_t i = 0; i < kWorkers; ++i) {
-    threads.emplace_back([&, i] {
-      const Status ran = shards->Run(i, [&](ShardClient& client) {
-        std::mt19937_64 random(i);
-        for (int batch = 0; batch < 300; ++batch) {
-          wrong[i] = Ask(&client, batch % 4 == 0 ? 1 : 1 + random() % 100, &random);
-          if (!wrong[i].empty()) break;
-        }
-        return Status::Ok();
-      });
-      EXPECT_TRUE(ran.ok()) << ran.ToString();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::string& first : wrong) EXPECT_EQ(first, "");
-}
-
-TEST_F(CoreShardsTest, WorkIsDoneByTheWorkerAndItsStatusComesBack) {
-  MakeTables(1, 100);
-  const std::unique_ptr<CoreShards> shards = Start(2);
-  std::thread::id ids[2];
-  for (uint32_t i = 0; i < 2; ++i) {
-    const Status ran = shards->Run(i, [&](ShardClient&) {
-      ids[i] = std::this_thread::get_id();
+  const std::unique_ptr<CoreShards> shards = Load(kWorkers);
+  for (int run = 0; run < 2; ++run) {
+    std::vector<std::string> wrong(kWorkers, "did not run");
+    const Status ran = Run(shards.get(), [&](uint32_t worker, ShardClient* client) {
+      std::mt19937_64 random(worker);
+      for (int batch = 0; batch < 300; ++batch) {
+        wrong[worker] = Ask(client, batch % 4 == 0 ? 1 : 1 + random() % 100, &random);
+        if (!wrong[worker].empty()) break;
+      }
       return Status::Ok();
     });
-    ASSERT_TRUE(ran.ok());
+    EXPECT_TRUE(ran.ok()) << ran.ToString();
+    for (const std::string& first : wrong) EXPECT_EQ(first, "");
   }
-  EXPECT_NE(ids[0], ids[1]);
-  EXPECT_NE(ids[0], std::this_thread::get_id());
-  EXPECT_EQ(shards->Run(0, [](ShardClient&) { return Status::Full("so"); }).ToString(),
-            Status::Full("so").ToString());
-  EXPECT_EQ(shards->Run(0, [](ShardClient&) -> Status { throw std::bad_alloc(); }).code(),
-            Code::kOutOfMemory);
 }
 
-TEST_F(CoreShardsTest, ATableThatCannotBeLoadedFailsTheStart) {
+TEST_F(CoreShardsTest, EachWorkerHasAThreadAndItsFailureComesBack) {
+  MakeTables(1, 100);
+  const std::unique_ptr<CoreShards> shards = Load(2);
+  std::thread::id ids[2];
+  ASSERT_TRUE(Run(shards.get(), [&](uint32_t worker, ShardClient*) {
+                ids[worker] = std::this_thread::get_id();
+                return Status::Ok();
+              }).ok());
+  EXPECT_EQ(std::set({ids[0], ids[1], std::this_thread::get_id()}).size(), 3U);
+  const auto fail = [](uint32_t worker, ShardClient*) {
+    return worker == 0 ? Status::Full("so") : Status::Ok();
+  };
+  EXPECT_EQ(Run(shards.get(), fail).ToString(), Status::Full("so").ToString());
+  const auto run_out = [](uint32_t, ShardClient*) -> Status { throw std::bad_alloc(); };
+  EXPECT_EQ(Run(shards.get(), run_out).code(), Code::kOutOfMemory);
+}
+
+TEST_F(CoreShardsTest, ATableThatCannotBeLoadedFails) {
   MakeTables(3, 100);
   std::filesystem::remove(dir_.Join("table1"));
   options_.worker_count = 2;
   std::unique_ptr<CoreShards> shards;
-  EXPECT_EQ(CoreShards::Start(options_, &shards).code(), Code::kIOError);
+  EXPECT_EQ(CoreShards::Load(options_, &shards).code(), Code::kIOError);
   EXPECT_EQ(shards, nullptr);
 }
 
@@ -158,15 +168,12 @@ TEST_F(CoreShardsTest, WorkersArePinnedWhereThatIsGranted) {
   const std::vector<uint32_t> cpus = AvailableCpus();
   ASSERT_FALSE(cpus.empty());
   options_.cpus = {cpus.back()};
-  const std::unique_ptr<CoreShards> shards = Start(1);
+  const std::unique_ptr<CoreShards> shards = Load(1);
   std::vector<uint32_t> seen;
-  ASSERT_TRUE(shards
-                  ->Run(0,
-                        [&](ShardClient&) {
-                          seen = AvailableCpus();
-                          return Status::Ok();
-                        })
-                  .ok());
+  ASSERT_TRUE(Run(shards.get(), [&](uint32_t, ShardClient*) {
+                seen = AvailableCpus();
+                return Status::Ok();
+              }).ok());
   if (shards->pinned_count() == 0) GTEST_SKIP() << "pinning is refused here";
   EXPECT_EQ(seen, std::vector<uint32_t>({cpus.back()}));
   EXPECT_EQ(AvailableCpus(), cpus);
@@ -179,38 +186,35 @@ TEST_F(CoreShardsTest, PinningThatIsRefusedChangesNothingElse) {
        {std::vector<uint32_t>{1023, 1u << 30}, AvailableCpus()}) {
     options_.cpus = cpus;
     const auto count = static_cast<uint32_t>(cpus == AvailableCpus() ? cpus.size() + 1 : 2);
-    const std::unique_ptr<CoreShards> shards = Start(count);
+    const std::unique_ptr<CoreShards> shards = Load(count);
     EXPECT_EQ(shards->pinned_count(), 0U);
     std::mt19937_64 random(1);
     std::string wrong = "did not run";
-    ASSERT_TRUE(shards
-                    ->Run(1,
-                          [&](ShardClient& client) {
-                            wrong = Ask(&client, 100, &random);
-                            return Status::Ok();
-                          })
-                    .ok());
+    ASSERT_TRUE(Run(shards.get(), [&](uint32_t worker, ShardClient* client) {
+                  if (worker == 1) wrong = Ask(client, 100, &random);
+                  return Status::Ok();
+                }).ok());
     EXPECT_EQ(wrong, "");
   }
 }
 
-TEST_F(CoreShardsTest, AnIdleWorkerSleeps) {
+TEST_F(CoreShardsTest, AWorkerWhoseWorkIsDoneSleeps) {
   MakeTables(1, 100);
-  const std::unique_ptr<CoreShards> shards = Start(2);
-  pid_t worker = 0;
-  ASSERT_TRUE(shards
-                  ->Run(1,
-                        [&](ShardClient&) {
-                          worker = ::gettid();
-                          return Status::Ok();
-                        })
-                  .ok());
-  EXPECT_TRUE(Eventually([worker] {
-    std::ifstream file("/proc/self/task/" + std::to_string(worker) + "/stat");
+  const std::unique_ptr<CoreShards> shards = Load(2);
+  std::atomic<pid_t> done{0};
+  bool slept = false;
+  const auto sleeps = [&done] {
+    std::ifstream file("/proc/self/task/" + std::to_string(done) + "/stat");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     const size_t name_end = text.rfind(") ");
     return name_end != std::string::npos && text[name_end + 2] == 'S';
-  }));
+  };
+  ASSERT_TRUE(Run(shards.get(), [&](uint32_t worker, ShardClient*) {
+                if (worker == 0) done = ::gettid();
+                if (worker == 1) slept = Eventually(sleeps);
+                return Status::Ok();
+              }).ok());
+  EXPECT_TRUE(slept);
 }
 
 TEST(ShardInboxTest, MailsComeOutInTheOrderInWhichTheyCameIn) {

@@ -124,7 +124,7 @@ TEST_F(ExtentBlocksTest, SumsOfManyKeysAreThoseOfFlatArrays) {
   ASSERT_TRUE(ExtentBlocks::Load(*log_, &blocks_).ok());
   std::vector<uint64_t> keys;
   uint64_t slots = 0;
-  for (uint64_t slot = 0; slot < FlatIndex::kBatchKeys; ++slot) {
+  for (uint64_t slot = 0; slot < FlatIndex::kBatchKeys * 5 / 2; ++slot) {
     keys.push_back(harness::FilledKey(log_->geometry(), 2, slot, kSeed));
     slots += slot;
   }

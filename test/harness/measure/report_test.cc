@@ -103,15 +103,6 @@ TEST(IoReportTest, JsonSaysWhatWasAskedAndHowToDrawIt) {
   EXPECT_EQ(json["rows"][0]["in_flight"], 1);
 }
 
-TEST(IoReportTest, TheMedianPointHasTheMiddleRate) {
-  std::vector<TimedPoint> points(3, SomePoint());
-  points[0].seconds = 3;
-  points[1].seconds = 1;
-  EXPECT_EQ(&MedianPoint(points), &points[2]);
-  points.pop_back();
-  EXPECT_EQ(&MedianPoint(points), &points[0]);
-}
-
 TEST(IoReportTest, BytesTakeTheirUnit) {
   EXPECT_EQ(ByteText(0), "0 B");
   EXPECT_EQ(ByteText(512), "512 B");

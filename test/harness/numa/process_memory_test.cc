@@ -26,12 +26,12 @@ Topology ThreeNodes() {
 }
 
 ProcessMemory Sorted(const std::string& numa_text, const std::string& maps_text) {
-  size_t bad_line = 0;
-  const auto numa_mappings = ParseNumaMaps(numa_text, &bad_line);
-  const auto mappings = ParseMaps(maps_text, &bad_line);
-  EXPECT_TRUE(numa_mappings.has_value() && mappings.has_value()) << bad_line;
+  std::vector<NumaMapping> numa_mappings;
+  std::vector<Mapping> mappings;
+  EXPECT_TRUE(ParseNumaMaps(numa_text, &numa_mappings).ok());
+  EXPECT_TRUE(ParseMaps(maps_text, &mappings).ok());
   ProcessMemory memory;
-  if (numa_mappings && mappings) SortByKind(*numa_mappings, *mappings, &memory);
+  SortByKind(numa_mappings, mappings, &memory);
   return memory;
 }
 

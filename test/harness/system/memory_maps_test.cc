@@ -9,17 +9,17 @@ namespace engine_race::harness {
 namespace {
 
 std::vector<NumaMapping> NumaOf(const std::string& text) {
-  size_t bad_line = 0;
-  auto parsed = ParseNumaMaps(text, &bad_line);
-  EXPECT_TRUE(parsed.has_value()) << "line " << bad_line;
-  return parsed.value_or(std::vector<NumaMapping>());
+  std::vector<NumaMapping> mappings;
+  const Status parsed = ParseNumaMaps(text, &mappings);
+  EXPECT_TRUE(parsed.ok()) << parsed.ToString();
+  return mappings;
 }
 
 std::vector<Mapping> MapsOf(const std::string& text) {
-  size_t bad_line = 0;
-  auto parsed = ParseMaps(text, &bad_line);
-  EXPECT_TRUE(parsed.has_value()) << "line " << bad_line;
-  return parsed.value_or(std::vector<Mapping>());
+  std::vector<Mapping> mappings;
+  const Status parsed = ParseMaps(text, &mappings);
+  EXPECT_TRUE(parsed.ok()) << parsed.ToString();
+  return mappings;
 }
 
 // The text of a program that was bound to node 1, its pages on node 2 where they were first read.
@@ -84,12 +84,11 @@ TEST(NumaMapsTest, KnowsPoliciesOfOtherKernels) {
 TEST(NumaMapsTest, NamesTheLineThatItCannotRead) {
   for (const std::string bad : {"", "zzz default", "7f00", "7f00 default N0=x", "7f00 default N1",
                                 "7f00 default anon=", "7f00 default N0=1 kernelpagesize_kB=0"}) {
-    size_t bad_line = 0;
-    EXPECT_FALSE(ParseNumaMaps("7e00 default\n" + bad + "\n", &bad_line).has_value()) << bad;
-    EXPECT_EQ(bad_line, 2u) << bad;
+    std::vector<NumaMapping> mappings;
+    const Status parsed = ParseNumaMaps("7e00 default\n" + bad + "\n", &mappings);
+    EXPECT_EQ(parsed.message(), "line 2 cannot be parsed") << bad;
   }
-  size_t bad_line = 0;
-  EXPECT_EQ(ParseNumaMaps("", &bad_line)->size(), 0u);
+  EXPECT_EQ(NumaOf("").size(), 0u);
 }
 
 constexpr char kMaps[] =
@@ -149,12 +148,12 @@ TEST(MapsTest, TakesHugePagesFromSmaps) {
 TEST(MapsTest, NamesTheLineThatItCannotRead) {
   for (const std::string bad :
        {"", "00401000 r-xp 0 0:0 0", "2-1 r-xp 0 0:0 0", "1-2 r-x 0 0:0 0", "1-2 r-xp 0 0:0 x"}) {
-    size_t bad_line = 0;
-    EXPECT_FALSE(ParseMaps("0-1 r-xp 0 0:0 0\n" + bad + "\n", &bad_line).has_value()) << bad;
-    EXPECT_EQ(bad_line, 2u) << bad;
+    std::vector<Mapping> mappings;
+    const Status parsed = ParseMaps("0-1 r-xp 0 0:0 0\n" + bad + "\n", &mappings);
+    EXPECT_EQ(parsed.message(), "line 2 cannot be parsed") << bad;
   }
-  size_t bad_line = 0;
-  EXPECT_FALSE(ParseMaps("Size: 4 kB\n", &bad_line).has_value());
+  std::vector<Mapping> mappings;
+  EXPECT_EQ(ParseMaps("Size: 4 kB\n", &mappings).message(), "line 1 cannot be parsed");
 }
 
 TEST(StatusFieldTest, FindsTheLineOfAName) {

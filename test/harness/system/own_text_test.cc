@@ -21,10 +21,9 @@ struct Texts {
 
 Texts ListTexts() {
   Texts texts;
-  size_t bad_line = 0;
-  const auto mappings = ParseMaps(ReadTextFile("/proc/self/maps"), &bad_line);
-  if (!mappings) return texts;
-  for (const Mapping& mapping : *mappings) {
+  std::vector<Mapping> mappings;
+  if (!ParseMaps(ReadTextFile("/proc/self/maps"), &mappings).ok()) return texts;
+  for (const Mapping& mapping : mappings) {
     if (!mapping.executable || mapping.path.starts_with("[")) continue;
     ++(mapping.HasFile() ? texts.of_files : texts.anonymous);
   }

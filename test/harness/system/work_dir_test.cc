@@ -18,13 +18,12 @@ class WorkDirTest : public ::testing::Test {
   void Touch(const std::string& name) { std::ofstream(temp_.Join(name)) << "x"; }
 
   test::TempDir temp_;
-  std::string error_;
 };
 
 TEST_F(WorkDirTest, MakesAMissingDirectoryAndLeavesIt) {
   {
     WorkDir dir;
-    ASSERT_TRUE(dir.Prepare(temp_.Join("new"), &error_)) << error_;
+    ASSERT_TRUE(dir.Prepare(temp_.Join("new")).ok());
     EXPECT_EQ(dir.path(), temp_.Join("new"));
   }
   EXPECT_TRUE(fs::is_directory(temp_.Join("new")));
@@ -35,7 +34,7 @@ TEST_F(WorkDirTest, RemovesADirectoryThatItMadeUp) {
   fs::current_path(temp_.path());
   {
     WorkDir dir;
-    ASSERT_TRUE(dir.Prepare("", &error_)) << error_;
+    ASSERT_TRUE(dir.Prepare("").ok());
     EXPECT_TRUE(fs::is_directory(dir.path()));
     EXPECT_FALSE(fs::is_empty(temp_.path()));
   }
@@ -47,25 +46,23 @@ TEST_F(WorkDirTest, RefusesFilesThatTheCallerDoesNotKnow) {
   Touch("known");
   {
     WorkDir dir;
-    EXPECT_FALSE(dir.Prepare(temp_.path(), &error_));
-    EXPECT_NE(error_.find("known"), std::string::npos) << error_;
+    EXPECT_NE(dir.Prepare(temp_.path()).message().find("known"), std::string::npos);
   }
   const auto is_known = [](const std::string& name) { return name == "known"; };
   {
     WorkDir dir;
-    EXPECT_TRUE(dir.Prepare(temp_.path(), &error_, is_known)) << error_;
+    EXPECT_TRUE(dir.Prepare(temp_.path(), is_known).ok());
   }
   Touch("foreign");
   WorkDir dir;
-  EXPECT_FALSE(dir.Prepare(temp_.path(), &error_, is_known));
-  EXPECT_NE(error_.find("foreign"), std::string::npos) << error_;
+  EXPECT_NE(dir.Prepare(temp_.path(), is_known).message().find("foreign"), std::string::npos);
   EXPECT_TRUE(fs::exists(temp_.Join("foreign")));
 }
 
 TEST_F(WorkDirTest, AnEmptyFileSystemIsEmpty) {
   fs::create_directory(temp_.Join("lost+found"));
   WorkDir dir;
-  EXPECT_TRUE(dir.Prepare(temp_.path(), &error_)) << error_;
+  EXPECT_TRUE(dir.Prepare(temp_.path()).ok());
 }
 
 }  // namespace
