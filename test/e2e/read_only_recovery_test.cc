@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -22,6 +23,14 @@ namespace engine_race::test {
 namespace {
 
 using ReadOnlyRecoveryTest = ReadOnlyTest;
+
+std::vector<BucketState> StatesOf(const std::string& dir) {
+  StoreFiles files;
+  EXPECT_TRUE(OpenStoreFilesToRead(dir, &files).ok());
+  std::vector<BucketState> states;
+  EXPECT_TRUE(Staging(files).ReadCounts(&states).ok());
+  return states;
+}
 
 // Killed with staged records and groups on their way: readers find all of it as it is.
 TEST_F(ReadOnlyRecoveryTest, AKilledWriterNeedsNoRecovery) {
@@ -61,39 +70,46 @@ TEST_F(ReadOnlyRecoveryTest, ARestartThatLostNothing) {
   EXPECT_TRUE(Fingerprint(store_) == before);
 }
 
-// A power loss took the last counts, and not what the logs got meanwhile. A writer goes on from the
-// logs, so readers must not stay behind, wherever the counts end: rows begin at some of these.
-TEST_F(ReadOnlyRecoveryTest, CountsThatAreOlderThanTheLogs) {
-  constexpr uint64_t kCounts = 33;
+// A power loss took the last counts, and not what the log got meanwhile. A writer goes on from the
+// log, so readers must not stay behind, wherever the count ends. Rows that were freed before are
+// filled again with runs of records, and some counts end where a run begins.
+TEST_F(ReadOnlyRecoveryTest, CountsThatAreOlderThanTheLog) {
+  constexpr uint64_t kAppended = 600;
   Make();
-  // Reclaim would make the counts durable before it frees a slot.
-  Options options = TinyOptions();
-  options.reclaim = Reclaim::kOff;
-  std::vector<StoreImage> early;
-  for (uint64_t i = 0; i < kCounts; ++i) {
-    {
-      const auto store = OpenStore(store_, options);
-      // All in the first bucket.
+  const StoreImage base = StoreImage::Load(store_);
+  const uint64_t begin = StatesOf(store_)[0].record_count;
+  const auto append = [this](uint64_t count) {
+    // Reclaim would make the counts durable before it frees a slot.
+    Options options = TinyOptions();
+    options.reclaim = Reclaim::kOff;
+    const auto store = OpenStore(store_, options);
+    // All in the first bucket.
+    for (uint64_t i = 0; i < count; ++i) {
       ASSERT_TRUE(store->Write(KeyOf(i), ValueOf(i, 1)).ok());
     }
-    StoreImage& image = early.emplace_back(StoreImage::Load(store_));
-    std::erase_if(image.nodes,
-                  [](const auto& node) { return !node.first.starts_with("staging_"); });
-  }
-  {
-    const auto store = OpenStore(store_, options);
-    Change(store.get(), 2807, 4000, &contents_);
-  }
+  };
+  append(kAppended);
   const StoreImage late = StoreImage::Load(store_);
-  for (const StoreImage& counts : early) {
+  uint64_t run_begin = begin;
+  for (const Row& row : StatesOf(store_)[0].table.rows()) {
+    if (row.has_run() && row.number < begin + kAppended)
+      run_begin = std::max(run_begin, row.number);
+  }
+  ASSERT_GT(run_begin, begin) << "no row was filled again";
+  const uint64_t count = run_begin - begin;
+  for (const uint64_t counted : {count, count - 1}) {
+    base.WriteTo(store_);
+    append(counted);
     StoreImage lost = late;
-    for (const auto& [name, node] : counts.nodes) lost.nodes[name] = node;
+    for (const auto& [name, node] : StoreImage::Load(store_).nodes) {
+      if (name.starts_with("staging_")) lost.nodes[name] = node;
+    }
     lost.WriteTo(store_);
     Restart(store_, StoreId());
     lost = StoreImage::Load(store_);
     contents_ = ContentsOf(store_);
     lost.WriteTo(store_);
-    EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0);
+    EXPECT_EQ(InChild([&] { return Reads(ReadOnly()); }), 0) << counted;
   }
 }
 
