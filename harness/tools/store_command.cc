@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "harness/system/exit_codes.h"
+#include "harness/tools/store_rows.h"
 
 namespace engine_race::harness {
 
@@ -20,8 +21,7 @@ Options CommandOptions() {
   return options;
 }
 
-bool Reading::NoteProgress(uint64_t done_count, uint64_t record_count) {
-  constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
+bool CommandProgress::Note(uint64_t done_count, uint64_t record_count) {
   if (!line_) line_.emplace(label_, record_count, kRecordBytes, /*slot_count=*/1);
   const uint64_t before = line_->Done();
   line_->Add(0, done_count - before);
@@ -30,7 +30,7 @@ bool Reading::NoteProgress(uint64_t done_count, uint64_t record_count) {
   return true;
 }
 
-void Reading::PrintBad(const BadRecord& bad) {
+void CommandProgress::PrintBad(const BadRecord& bad) {
   std::string text = "bad: " + bad.file + ", bucket " + std::to_string(bad.bucket);
   if (bad.slot != BadRecord::kWholeBucket) text += ", slot " + std::to_string(bad.slot);
   text += ": " + bad.what + "\n";

@@ -19,13 +19,13 @@ int Refuse(const std::string& command, const std::string& name, const Status& st
 Options CommandOptions();
 
 // Shows how far a command is with its records, on a terminal. One call at a time.
-class Reading {
+class CommandProgress {
  public:
-  explicit Reading(const std::string& command) : label_(command + " ") {}
+  explicit CommandProgress(const std::string& command) : label_(command + " ") {}
 
   // Says that `done_count` records of about `record_count` are done. Always true, as a ProgressFn
   // that cancels nothing.
-  bool NoteProgress(uint64_t done_count, uint64_t record_count);
+  bool Note(uint64_t done_count, uint64_t record_count);
   // Prints a line about a bad record.
   void PrintBad(const BadRecord& bad);
 
