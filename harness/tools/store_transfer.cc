@@ -61,9 +61,7 @@ Status MoveAll(const Transfer& transfer, uint64_t total, const ProgressFn& on_pr
     const bool goes_on = on_progress(place.done_count, std::max(total, place.done_count));
     return goes_on ? Status::Ok() : InterruptedStatus();
   };
-  // A place where no note can be written is found now.
-  Status status = note->Write(place);
-  if (status.ok()) status = tell();
+  Status status = tell();
   for (bool is_last = false; status.ok() && !is_last;) {
     status = move(&place, &is_last);
     if (status.ok()) status = tell();
@@ -193,6 +191,8 @@ Status Import(const Transfer& transfer, const ProgressFn& on_progress, TransferR
       OpenStore(transfer, /*read_only=*/false, creates, &store, &told["store"]));
   ENGINE_RACE_RETURN_IF_ERROR(
       note.Begin(std::move(told), transfer.resumes, [&] { return store->Sync(); }));
+  // A place where no note can be written is found now.
+  ENGINE_RACE_RETURN_IF_ERROR(note.Write(note.place()));
   const auto move = [&](Place* place, bool* is_last) {
     *is_last = place->done_count + transfer.piece_records >= source.count();
     return ImportPiece(transfer.piece_records, &source, store.get(), place);
@@ -328,13 +328,9 @@ Status Export(const Transfer& transfer, const ProgressFn& on_progress, TransferR
   ENGINE_RACE_RETURN_IF_ERROR(target.Begin());
   Iterator iterator;
   ENGINE_RACE_RETURN_IF_ERROR(store->NewIterator({}, &iterator));
-  if (begin.done_count == 0) {
-    iterator.SeekToFirst();
-  } else {
-    iterator.Seek(KeyBytes(begin.last_key).view());
-    const bool is_there = iterator.Valid() && DecodeKey(iterator.key().data()) == begin.last_key;
-    if (is_there) iterator.Next();
-  }
+  const KeyBytes last_key(begin.last_key);
+  iterator.Seek(last_key.view());
+  if (begin.done_count > 0 && iterator.key() == last_key.view()) iterator.Next();
   const auto move = [&](Place* place, bool* is_last) {
     const Status moved = target.Write(&iterator, place);
     *is_last = !iterator.Valid();
