@@ -165,8 +165,7 @@ int Main(int argc, char** argv) {
   if (*backup) {
     if (!dir.empty() && backup_dir.empty() && verify_backup) return RunVerifyBackup(dir);
     if (backup_dir.empty()) {
-      std::fprintf(stderr, "store backup: SRC and DST are needed, or --verify and a backup\n");
-      return kExitRefused;
+      return Refuse("store backup", "SRC and DST are needed, or --verify and a backup");
     }
     return RunBackup(dir, backup_dir, since, verify_backup);
   }

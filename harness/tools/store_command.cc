@@ -1,5 +1,6 @@
 #include "harness/tools/store_command.h"
 
+#include <cerrno>
 #include <cstdio>
 
 #include "harness/system/exit_codes.h"
@@ -12,6 +13,18 @@ int Refuse(const std::string& command, const std::string& name, const Status& st
       status.code() == Code::kNotFound ? "there is no store" : status.ToString();
   const int code = Refuse("store " + command, name + ": " + why);
   return status.code() == Code::kCorruption ? kExitFailure : code;
+}
+
+Status Print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return Status::Ok();
+  return Status::FromErrno("write standard output", errno);
+}
+
+Status FlushOutput() {
+  const bool is_written = std::fflush(stdout) == 0;
+  const int error = errno;
+  std::clearerr(stdout);
+  return is_written ? Status::Ok() : Status::FromErrno("write standard output", error);
 }
 
 Options CommandOptions() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine_race/store.h"
 #include "harness/measure/progress.h"
@@ -14,6 +15,11 @@ namespace engine_race::harness {
 // Prints why a command cannot go on with a store, a backup or a file. Returns the exit code: 1 for
 // damage, else 2.
 int Refuse(const std::string& command, const std::string& name, const Status& status);
+
+// Writes to standard output, which is buffered.
+Status Print(std::string_view text);
+// Writes what is buffered. A failure does not outlast the call.
+Status FlushOutput();
 
 // Options of an opening that makes no store and leaves the index to the next opening.
 Options CommandOptions();
