@@ -295,6 +295,20 @@ Status Rename(int dir_fd, const std::string& from, const std::string& to) {
   return Status::Ok();
 }
 
+Status RenameToNew(int dir_fd, const std::string& from, const std::string& to) {
+  if (::renameat2(dir_fd, from.c_str(), dir_fd, to.c_str(), RENAME_NOREPLACE) == 0) {
+    return Status::Ok();
+  }
+  if (errno != EINVAL && errno != ENOSYS) {
+    return FailedAt("rename " + from + " to " + to, dir_fd, from);
+  }
+  // The file system cannot do both in one step.
+  bool exists = false;
+  ENGINE_RACE_RETURN_IF_ERROR(Exists(dir_fd, to, &exists));
+  return exists ? Status::FromErrno("rename " + from + " to " + to, EEXIST, PathOf(dir_fd, to))
+                : Rename(dir_fd, from, to);
+}
+
 Status Unlink(int dir_fd, const std::string& name) {
   if (::unlinkat(dir_fd, name.c_str(), 0) == 0 || errno == ENOENT) return Status::Ok();
   return FailedAt("unlink " + name, dir_fd, name);

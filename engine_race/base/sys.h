@@ -94,6 +94,8 @@ bool MayOpen(int dir_fd, const std::string& name, bool to_write);
 // Bytes that the file takes on the device; 0 for a missing file and for one that is only a hole.
 Status AllocatedBytes(int dir_fd, const std::string& name, uint64_t* bytes);
 Status Rename(int dir_fd, const std::string& from, const std::string& to);
+// Rename that replaces no file: kIOError with EEXIST where `to` is there.
+Status RenameToNew(int dir_fd, const std::string& from, const std::string& to);
 // Removes a name, never what a symlink of that name leads to. A missing one is no error.
 Status Unlink(int dir_fd, const std::string& name);
 

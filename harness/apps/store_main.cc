@@ -36,12 +36,10 @@ int ReadAll(const char* what, const char* done, const std::string& dir, const Re
   VerifyReport report;
   Status status;
   {
-    Reading reading(what);
+    CommandProgress progress(what);
     status = read(
-        &report, [&](const BadRecord& bad) { reading.PrintBad(bad); },
-        [&](uint64_t done_count, uint64_t count) {
-          return reading.NoteProgress(done_count, count);
-        });
+        &report, [&](const BadRecord& bad) { progress.PrintBad(bad); },
+        [&](uint64_t done_count, uint64_t count) { return progress.Note(done_count, count); });
   }
   if (!status.ok() && report.bad_count == 0) return Refuse(what, dir, status);
   std::printf("%" PRIu64 " records %s in %.1f s, %" PRIu64 " bad", report.record_count,
@@ -88,8 +86,7 @@ int Copy(const std::string& dir, const std::string& to, const std::vector<std::s
 int Main(int argc, char** argv) {
   CLI::App app(
       "Reads, writes, verifies, copies, backs up, compacts or dumps a store, moves its records "
-      "from "
-      "and to files, and follows a running one.");
+      "from and to files, and follows a running one.");
   app.require_subcommand(1);
   std::string dir;
   CLI::App* const verify = app.add_subcommand(
@@ -145,30 +142,30 @@ int Main(int argc, char** argv) {
         ->required();
     command->add_option("--keys", transfer.keys,
                         "an array of keys, NAME.npy; without it a row's number is its key");
-    command->add_option("--note", transfer.note, "says how far the work is; by default FILE.note");
-    command->add_flag("--resume", transfer.resumes, "go on from the note of an interrupted call");
+    command->add_flag("--resume", transfer.resumes,
+                      "go on from FILE.note, the note of an interrupted call");
   }
   import_app->add_flag("--pad", transfer.pads, "fill rows of less than 4096 bytes with zeros");
   import_app->add_flag("--create", transfer.creates, "make the store if there is none");
   bool read_only = false;
+  bool shell_creates = false;
   CLI::App* const shell =
       app.add_subcommand("shell", "take get, put, delete, scan, count and stats line by line");
   shell->add_option("DIR", dir, "the store")->required();
   shell->add_flag("--read-only", read_only, "share the store with other readers");
-  shell->add_flag("--create", transfer.creates, "make the store if there is none");
+  shell->add_flag("--create", shell_creates, "make the store if there is none");
   RecordFlags record_flags;
   AddRecordCommands(&app, &record_flags);
   if (const auto code = ParseCommandLine("store", argc, argv, &app)) return *code;
   if (const auto code = RunRecordCommand(app, record_flags)) return *code;
   if (*import_app || *export_app) return RunTransfer(import_app->parsed(), transfer);
-  if (*shell) return RunShell(dir, read_only, transfer.creates);
+  if (*shell) return RunShell(dir, read_only, shell_creates);
   if (*verify) return Verify(dir);
   if (*copy) return Copy(dir, copy_dir, copy_paths);
   if (*backup) {
     if (!dir.empty() && backup_dir.empty() && verify_backup) return RunVerifyBackup(dir);
     if (backup_dir.empty()) {
-      std::fprintf(stderr, "store backup: SRC and DST are needed, or --verify and a backup\n");
-      return kExitRefused;
+      return Refuse("store backup", "SRC and DST are needed, or --verify and a backup");
     }
     return RunBackup(dir, backup_dir, since, verify_backup);
   }

@@ -30,8 +30,8 @@ int AnswerBackup(const char* what, const char* done, const std::string& dir, con
 // Calls `run` with a progress function that shows a line.
 template <typename RunFn>
 Status WithProgress(const char* what, const RunFn& run) {
-  Reading reading(what);
-  return run([&](uint64_t done, uint64_t most) { return reading.NoteProgress(done, most); });
+  CommandProgress progress(what);
+  return run([&](uint64_t done, uint64_t most) { return progress.Note(done, most); });
 }
 
 }  // namespace

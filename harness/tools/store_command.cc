@@ -1,8 +1,10 @@
 #include "harness/tools/store_command.h"
 
+#include <cerrno>
 #include <cstdio>
 
 #include "harness/system/exit_codes.h"
+#include "harness/tools/store_rows.h"
 
 namespace engine_race::harness {
 
@@ -13,6 +15,18 @@ int Refuse(const std::string& command, const std::string& name, const Status& st
   return status.code() == Code::kCorruption ? kExitFailure : code;
 }
 
+Status Print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return Status::Ok();
+  return Status::FromErrno("write standard output", errno);
+}
+
+Status FlushOutput() {
+  const bool is_written = std::fflush(stdout) == 0;
+  const int error = errno;
+  std::clearerr(stdout);
+  return is_written ? Status::Ok() : Status::FromErrno("write standard output", error);
+}
+
 Options CommandOptions() {
   Options options;
   options.create_if_missing = false;
@@ -20,8 +34,7 @@ Options CommandOptions() {
   return options;
 }
 
-bool Reading::NoteProgress(uint64_t done_count, uint64_t record_count) {
-  constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
+bool CommandProgress::Note(uint64_t done_count, uint64_t record_count) {
   if (!line_) line_.emplace(label_, record_count, kRecordBytes, /*slot_count=*/1);
   const uint64_t before = line_->Done();
   line_->Add(0, done_count - before);
@@ -30,7 +43,7 @@ bool Reading::NoteProgress(uint64_t done_count, uint64_t record_count) {
   return true;
 }
 
-void Reading::PrintBad(const BadRecord& bad) {
+void CommandProgress::PrintBad(const BadRecord& bad) {
   std::string text = "bad: " + bad.file + ", bucket " + std::to_string(bad.bucket);
   if (bad.slot != BadRecord::kWholeBucket) text += ", slot " + std::to_string(bad.slot);
   text += ": " + bad.what + "\n";

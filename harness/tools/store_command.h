@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine_race/store.h"
 #include "harness/measure/progress.h"
@@ -15,17 +16,22 @@ namespace engine_race::harness {
 // damage, else 2.
 int Refuse(const std::string& command, const std::string& name, const Status& status);
 
+// Writes to standard output, which is buffered.
+Status Print(std::string_view text);
+// Writes what is buffered. A failure does not outlast the call.
+Status FlushOutput();
+
 // Options of an opening that makes no store and leaves the index to the next opening.
 Options CommandOptions();
 
 // Shows how far a command is with its records, on a terminal. One call at a time.
-class Reading {
+class CommandProgress {
  public:
-  explicit Reading(const std::string& command) : label_(command + " ") {}
+  explicit CommandProgress(const std::string& command) : label_(command + " ") {}
 
   // Says that `done_count` records of about `record_count` are done. Always true, as a ProgressFn
   // that cancels nothing.
-  bool NoteProgress(uint64_t done_count, uint64_t record_count);
+  bool Note(uint64_t done_count, uint64_t record_count);
   // Prints a line about a bad record.
   void PrintBad(const BadRecord& bad);
 

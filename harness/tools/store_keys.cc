@@ -52,10 +52,19 @@ std::string HexOf(std::string_view bytes) {
   return text;
 }
 
+std::string Escaped(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    const bool is_shown = byte >= ' ' && byte <= '~' && byte != '\\';
+    text += is_shown ? std::string(1, byte) : "\\x" + HexOf({&byte, 1});
+  }
+  return text;
+}
+
 std::string KeyText(uint64_t key, KeyFormat format) {
   const KeyBytes bytes(key);
   if (format == KeyFormat::kDecimal) return std::to_string(key);
-  if (format == KeyFormat::kText) return std::string(bytes.view());
+  if (format == KeyFormat::kText) return Escaped(bytes.view());
   return "0x" + HexOf(bytes.view());
 }
 

@@ -20,8 +20,11 @@ inline const std::vector<std::string> kKeyFormatNames = {"auto", "hex", "decimal
 // Reads a key as the number that its bytes are. kInvalidArgument when the text is no such key.
 Status ParseKey(std::string_view text, KeyFormat format, uint64_t* key);
 
-// The key in its format: "0x" and 16 digits by kAuto and kHex.
+// The key in its format: "0x" and 16 digits by kAuto and kHex, Escaped by kText.
 std::string KeyText(uint64_t key, KeyFormat format);
+
+// The bytes, but for `\x` and two digits where one is a backslash or not printable ASCII.
+std::string Escaped(std::string_view bytes);
 
 // Two hexadecimal digits for each byte.
 std::string HexOf(std::string_view bytes);

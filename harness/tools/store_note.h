@@ -5,7 +5,9 @@
 #define HARNESS_TOOLS_STORE_NOTE_H_
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,35 +15,49 @@
 
 namespace engine_race::harness {
 
-// The absolute name of a file, its size and its time of change: a note is of this file only. Null
-// for no name.
-nlohmann::json DescribeFile(const std::string& path);
+// The one name of a file or directory: absolute, without symlinks, its bytes escaped by Escaped.
+std::string NameOf(const std::string& path);
+
+// The name of a file, its size and its time of change. Null for no name.
+nlohmann::json DescribeFile(const std::optional<std::string>& path);
 
 class TransferNote {
  public:
-  // `transfer` says what is moved from where to where.
-  TransferNote(std::string path, nlohmann::json transfer)
-      : path_(std::move(path)), transfer_(std::move(transfer)) {}
+  struct Place {
+    uint64_t done_count = 0;  // records
+    uint64_t last_key = 0;    // of the last one
+  };
 
-  // Takes the note of an earlier call, if there is one. kInvalidArgument for another transfer's.
+  // `kind` is "import" or "export".
+  TransferNote(std::string path, std::string kind)
+      : path_(std::move(path)), kind_(std::move(kind)) {}
+
+  // Reads the note of an earlier call, if there is one. kInvalidArgument for another file of this
+  // name, which is never replaced.
   Status Read();
-  // Replaces the file. The caller has synced what the note counts.
-  Status Write(uint64_t done_count, uint64_t last_key);
+  // `transfer` says what is moved from where to where. `sync` makes durable what a note is to
+  // count. kInvalidArgument for a call that resumes by the note of another transfer.
+  Status Begin(nlohmann::json transfer, bool resumes, std::function<Status()> sync);
+  // Syncs, then replaces the file. After a failed sync it always fails: the kernel reports a lost
+  // write only once.
+  Status Write(const Place& place);
   Status Remove();
 
-  const std::string& path() const { return path_; }
-  // Whether Read has taken one.
-  bool is_found() const { return is_found_; }
-  // Records that are done, and the key of the last one.
-  uint64_t done_count() const { return done_count_; }
-  uint64_t last_key() const { return last_key_; }
+  bool is_found() const { return noted_.is_object(); }
+  // Whether an earlier call began the same transfer. Valid after Begin.
+  bool is_begun() const { return is_begun_; }
+  // The last place that was written. After Begin, where this call begins.
+  const Place& place() const { return place_; }
 
  private:
   const std::string path_;
-  const nlohmann::json transfer_;
-  bool is_found_ = false;
-  uint64_t done_count_ = 0;
-  uint64_t last_key_ = 0;
+  const std::string kind_;
+  nlohmann::json noted_;
+  nlohmann::json transfer_;
+  std::function<Status()> sync_;
+  bool is_begun_ = false;
+  bool is_sync_failed_ = false;
+  Place place_;
 };
 
 // Makes the names in the directory of a file durable.

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cinttypes>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "engine_race/base/key.h"
 #include "harness/system/command_line.h"
@@ -35,39 +35,39 @@ KeyFormat FormatOf(const RecordFlags& flags) {
 std::string ValueText(std::string_view value) {
   constexpr size_t kMostBytes = 64;
   const std::string_view whole = value.substr(0, value.find_last_not_of('\0') + 1);
-  std::string text;
-  for (const char byte : whole.substr(0, kMostBytes)) {
-    const bool is_shown = byte >= ' ' && byte <= '~' && byte != '\\';
-    text += is_shown ? std::string(1, byte) : "\\x" + HexOf({&byte, 1});
-  }
-  return whole.size() > kMostBytes ? text + "..." : text;
+  return Escaped(whole.substr(0, kMostBytes)) + (whole.size() > kMostBytes ? "..." : "");
 }
 
 // Prints a line about a record: of its key alone where there is no value.
-void PrintRecord(const RecordFlags& flags, uint64_t key, std::string_view value) {
-  std::string line;
-  if (flags.json) {
-    nlohmann::ordered_json json = {{"key", KeyText(key, KeyFormat::kHex)}};
-    if (!value.empty()) json["value"] = HexOf(value);
-    line = json.dump();
-  } else {
-    line = KeyText(key, FormatOf(flags)) + (value.empty() ? "" : "  " + ValueText(value));
+Status PrintRecord(const RecordFlags& flags, uint64_t key, std::string_view value) {
+  if (!flags.json) {
+    const std::string text = value.empty() ? "" : "  " + ValueText(value);
+    return Print(KeyText(key, FormatOf(flags)) + text + "\n");
   }
-  std::fwrite((line + "\n").data(), 1, line.size() + 1, stdout);
+  nlohmann::ordered_json json = {{"key", KeyText(key, KeyFormat::kHex)}};
+  if (!value.empty()) json["value"] = HexOf(value);
+  return Print(json.dump() + "\n");
+}
+
+// Reads at most a byte more than a value has.
+Status ReadValueFile(const std::optional<std::string>& path, std::string* value) {
+  const File opened(path ? std::fopen(path->c_str(), "rb") : nullptr);
+  if (path && !opened) return Status::FromErrno("open " + *path, errno);
+  FILE* const file = opened ? opened.get() : stdin;
+  value->resize(kValueBytes + 1);
+  value->resize(std::fread(value->data(), 1, value->size(), file));
+  if (std::ferror(file) == 0) return Status::Ok();
+  return Status::FromErrno("read " + path.value_or("standard input"), errno);
 }
 
 Status ReadValue(const RecordFlags& flags, std::string* value) {
-  *value = flags.text;
-  if (flags.text.empty()) {
-    if (flags.in_shell && flags.file.empty()) {
-      return Status::InvalidArgument("a FILE or --value is needed");
-    }
-    const File opened(flags.file.empty() ? nullptr : std::fopen(flags.file.c_str(), "rb"));
-    if (!flags.file.empty() && !opened) return Status::FromErrno("open " + flags.file, errno);
-    FILE* const file = opened ? opened.get() : stdin;
-    value->resize(kValueBytes + 1);
-    value->resize(std::fread(value->data(), 1, value->size(), file));
-    if (std::ferror(file) != 0) return Status::FromErrno("read " + flags.file, errno);
+  if (flags.in_shell && !flags.file && !flags.text) {
+    return Status::InvalidArgument("a FILE or --value is needed");
+  }
+  if (flags.text) {
+    *value = *flags.text;
+  } else {
+    ENGINE_RACE_RETURN_IF_ERROR(ReadValueFile(flags.file, value));
   }
   if (value->size() > kValueBytes) {
     return Status::InvalidArgument("a value has 4096 bytes, and this one has more");
@@ -80,13 +80,12 @@ Status ReadValue(const RecordFlags& flags, std::string* value) {
   return Status::Ok();
 }
 
-Status WriteValue(const std::string& path, std::string_view value) {
-  const File opened(path.empty() ? nullptr : std::fopen(path.c_str(), "wb"));
-  if (!path.empty() && !opened) return Status::FromErrno("open " + path, errno);
-  FILE* const file = opened ? opened.get() : stdout;
-  const bool is_written = std::fwrite(value.data(), 1, value.size(), file) == value.size();
-  if (!is_written || std::fflush(file) != 0) return Status::FromErrno("write " + path, errno);
-  return Status::Ok();
+Status WriteValueFile(const std::string& path, std::string_view value) {
+  const File file(std::fopen(path.c_str(), "wb"));
+  if (!file) return Status::FromErrno("open " + path, errno);
+  const bool is_written = std::fwrite(value.data(), 1, value.size(), file.get()) == value.size();
+  if (is_written && std::fflush(file.get()) == 0) return Status::Ok();
+  return Status::FromErrno("write " + path, errno);
 }
 
 // What a command does with an open store. A key that is not there is kNotFound, with a message.
@@ -103,11 +102,8 @@ Status Get(const RecordFlags& flags, Store* store) {
   std::string value;
   ENGINE_RACE_RETURN_IF_ERROR(ParseKey(flags.key, FormatOf(flags), &key));
   ENGINE_RACE_RETURN_IF_ERROR(ReadKey(flags, store, key, &value));
-  if (flags.file.empty() && (flags.json || flags.in_shell)) {
-    PrintRecord(flags, key, value);
-    return Status::Ok();
-  }
-  return WriteValue(flags.file, value);
+  if (flags.file) return WriteValueFile(*flags.file, value);
+  return flags.json || flags.in_shell ? PrintRecord(flags, key, value) : Print(value);
 }
 
 Status Put(const RecordFlags& flags, Store* store) {
@@ -144,16 +140,17 @@ Status Delete(const RecordFlags& flags, Store* store) {
 // Walks over the range and calls `visit`, which says whether to go on, at each record.
 template <typename VisitFn>
 Status Walk(const RecordFlags& flags, Store* store, const VisitFn& visit) {
-  std::array<std::string, 2> bounds = {flags.from, flags.to};
-  for (std::string& bound : bounds) {
+  std::string from;
+  std::string to;
+  for (const auto& [given, bound] : {std::pair(&flags.from, &from), std::pair(&flags.to, &to)}) {
     uint64_t key = 0;
-    if (bound.empty()) continue;
-    ENGINE_RACE_RETURN_IF_ERROR(ParseKey(bound, FormatOf(flags), &key));
-    bound = KeyBytes(key).view();
+    if (!*given) continue;
+    ENGINE_RACE_RETURN_IF_ERROR(ParseKey(**given, FormatOf(flags), &key));
+    *bound = KeyBytes(key).view();
   }
   IteratorOptions options;
-  options.lower_bound = bounds[0];
-  options.upper_bound = bounds[1];
+  options.lower_bound = from;
+  options.upper_bound = to;
   Iterator iterator;
   ENGINE_RACE_RETURN_IF_ERROR(store->NewIterator(options, &iterator));
   flags.reverse ? iterator.SeekToLast() : iterator.SeekToFirst();
@@ -165,20 +162,22 @@ Status Walk(const RecordFlags& flags, Store* store, const VisitFn& visit) {
 
 Status Scan(const RecordFlags& flags, Store* store) {
   uint64_t count = 0;
-  return Walk(flags, store, [&](Iterator* iterator) {
+  Status printed;
+  const Status walked = Walk(flags, store, [&](Iterator* iterator) {
     const uint64_t key = DecodeKey(iterator->key().data());
     const std::string_view value = flags.keys_only ? std::string_view() : iterator->value();
     if (!iterator->Valid()) return false;
-    PrintRecord(flags, key, value);
-    return ++count != flags.limit && std::ferror(stdout) == 0;
+    printed = PrintRecord(flags, key, value);
+    return ++count != flags.limit && printed.ok();
   });
+  return walked.ok() ? printed : walked;
 }
 
 Status Count(const RecordFlags& flags, Store* store) {
   uint64_t count = 0;
   ENGINE_RACE_RETURN_IF_ERROR(Walk(flags, store, [&](Iterator*) { return ++count != 0; }));
-  std::printf(flags.json ? "{\"count\":%" PRIu64 "}\n" : "%" PRIu64 "\n", count);
-  return Status::Ok();
+  const std::string text = std::to_string(count);
+  return Print((flags.json ? "{\"count\":" + text + "}" : text) + "\n");
 }
 
 struct Command {
@@ -247,10 +246,8 @@ std::optional<int> RunRecordCommand(const CLI::App& app, const RecordFlags& flag
     open_store = own_store.get();
   }
   Status status = command->action(flags, open_store);
-  errno = 0;
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    status = Status::FromErrno("write standard output", errno);
-  }
+  const Status flushed = FlushOutput();
+  if (status.ok()) status = flushed;
   if (status.ok()) return kExitDone;
   if (status.code() != Code::kNotFound) return Refuse(command->name, flags.dir, status);
   Refuse("store " + std::string(command->name), flags.dir + ": " + status.message());

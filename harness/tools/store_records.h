@@ -23,10 +23,10 @@ struct RecordFlags {
   std::string key;
   std::vector<std::string> keys;  // of a deletion
   std::string key_format = kKeyFormatNames[0];
-  std::string file;
-  std::string text;
-  std::string from;
-  std::string to;
+  std::optional<std::string> file;
+  std::optional<std::string> text;
+  std::optional<std::string> from;
+  std::optional<std::string> to;
   uint64_t limit = 0;  // 0: none
   bool creates = false;
   bool pads = false;

@@ -3,56 +3,84 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <regex>
+#include <optional>
+
+#include "harness/tools/store_keys.h"
 
 namespace engine_race::harness {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr uint64_t kMostHeaderBytes = 1 << 20;
+constexpr uint64_t kMostHeaderBytes = 4096;
 // Of the arrays that are written here.
 constexpr uint64_t kHeaderBytes = 128;
 
-// Multiplies; false when the product does not fit.
-bool Times(const std::string& text, uint64_t* product) {
+// The text behind `name` and spaces; empty where there is none.
+std::string_view Behind(std::string_view words, std::string_view name) {
+  const size_t found = words.find(name);
+  if (found == words.npos) return {};
+  words.remove_prefix(found + name.size());
+  return words.substr(std::min(words.find_first_not_of(' '), words.size()));
+}
+
+// The text between two marks, of which the first one begins `words`. Nothing where it does not.
+std::optional<std::string_view> Between(std::string_view words, char first, char last) {
+  const size_t end = words.find(last, 1);
+  if (!words.starts_with(first) || end == words.npos) return std::nullopt;
+  return words.substr(1, end - 1);
+}
+
+// Multiplies by the number at the start of a text, and drops it there. False when there is none or
+// the product does not fit.
+bool Times(std::string_view* text, uint64_t* product) {
   uint64_t factor = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), factor);
+  text->remove_prefix(static_cast<size_t>(end - text->data()));
   return error == std::errc() && !__builtin_mul_overflow(*product, factor, product);
 }
 
+// The start of a text of the file, as a message may show it.
+std::string Shown(std::string_view text) {
+  constexpr size_t kMostBytes = 100;
+  return Escaped(text.substr(0, kMostBytes)) + (text.size() > kMostBytes ? "..." : "");
+}
+
 // Takes the words of an array's header: a dictionary of Python.
-Status TakeHeader(const std::string& words, RowFile* file) {
-  std::smatch type;
-  std::smatch order;
-  std::smatch shape;
-  if (!std::regex_search(words, type, std::regex("'descr': *'([^']*)'")) ||
-      !std::regex_search(words, order, std::regex("'fortran_order': *(True|False)")) ||
-      !std::regex_search(words, shape, std::regex("'shape': *\\(([0-9, ]*)\\)"))) {
-    return Status::InvalidArgument(file->path + " is no array of numbers: " + words);
+Status TakeHeader(std::string_view words, RowFile* file) {
+  const auto type = Between(Behind(words, "'descr':"), '\'', '\'');
+  const auto shape = Between(Behind(words, "'shape':"), '(', ')');
+  const std::string_view order = Behind(words, "'fortran_order':");
+  const bool is_fortran = order.starts_with("True");
+  if (!type || !shape || (!is_fortran && !order.starts_with("False")) ||
+      shape->find_first_not_of("0123456789, ") != shape->npos) {
+    return Status::InvalidArgument(file->path + " is not an array of numbers: " + Shown(words));
   }
-  file->type = type[1];
-  std::smatch item;
-  if (!std::regex_match(file->type, item, std::regex("[<|]([biufcmMSV])([0-9]+)(\\[.*\\])?"))) {
-    return Status::InvalidArgument(file->path + " has items of type '" + file->type +
-                                   "', which are no little-endian numbers or bytes");
+  file->type = *type;
+  file->row_bytes = 1;
+  std::string_view item = *type;
+  const bool is_known = item.size() > 2 && (item[0] == '<' || item[0] == '|') &&
+                        std::string_view("biufcmMSV").find(item[1]) != item.npos;
+  item.remove_prefix(std::min<size_t>(item.size(), 2));
+  bool fits = Times(&item, &file->row_bytes);
+  // Behind its size a time has its unit: "<M8[ns]".
+  if (!is_known || !fits || !(item.empty() || (item[0] == '[' && item.back() == ']'))) {
+    return Status::InvalidArgument(file->path + " has items of type '" + Shown(*type) +
+                                   "', which are not little-endian numbers or bytes");
   }
-  if (order[1] == "True") {
+  if (is_fortran) {
     return Status::InvalidArgument(file->path + " has its rows in Fortran's order");
   }
-  const std::string sizes = shape[1];
-  const std::regex number("[0-9]+");
-  file->row_bytes = 1;
-  bool fits = Times(item[2], &file->row_bytes);
-  size_t dimension_count = 0;
-  for (std::sregex_iterator at(sizes.begin(), sizes.end(), number), end; at != end; ++at) {
-    if (dimension_count == 0) file->count = 1;
-    fits = fits && Times(at->str(), dimension_count == 0 ? &file->count : &file->row_bytes);
-    ++dimension_count;
+  file->count = 1;
+  for (std::string_view sizes = *shape; fits;) {
+    sizes.remove_prefix(std::min(sizes.find_first_not_of(", "), sizes.size()));
+    if (sizes.empty()) break;
+    fits = Times(&sizes, file->dimension_count++ == 0 ? &file->count : &file->row_bytes);
   }
-  if (dimension_count == 0) return Status::InvalidArgument(file->path + " has no rows");
+  if (file->dimension_count == 0) return Status::InvalidArgument(file->path + " has no rows");
   if (!fits || file->row_bytes == 0) {
-    return Status::InvalidArgument(file->path + " has rows of no size: (" + sizes + ")");
+    return Status::InvalidArgument(file->path + " has rows of no size: (" + Shown(*shape) + ")");
   }
   return Status::Ok();
 }
@@ -78,6 +106,16 @@ Status ReadHeader(uint64_t file_bytes, RowFile* file) {
 
 }  // namespace
 
+Status OpenRegularFile(const std::string& path, int flags, UniqueFd* fd) {
+  const Status opened = sys::OpenAt(AT_FDCWD, path, flags | O_NONBLOCK, 0666, fd);
+  const bool is_link = opened.error() == ELOOP || opened.error() == ENXIO;
+  if (!is_link) ENGINE_RACE_RETURN_IF_ERROR(opened);
+  bool is_regular = false;
+  uint64_t link_count = 0;
+  if (!is_link) ENGINE_RACE_RETURN_IF_ERROR(sys::RegularFile(fd->get(), &is_regular, &link_count));
+  return is_regular ? Status::Ok() : Status::InvalidArgument(path + " is not a regular file");
+}
+
 bool IsNpy(const std::string& path) { return path.ends_with(".npy"); }
 
 Status RowFile::Read(uint64_t first, uint64_t row_count, char* rows) const {
@@ -86,12 +124,8 @@ Status RowFile::Read(uint64_t first, uint64_t row_count, char* rows) const {
 
 Status OpenRows(const std::string& path, RowFile* file) {
   file->path = path;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenRegularFile(path, O_RDONLY, &file->fd));
   uint64_t file_bytes = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(AT_FDCWD, path, O_RDONLY, 0, &file->fd));
-  bool is_regular = false;
-  uint64_t link_count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::RegularFile(file->fd.get(), &is_regular, &link_count));
-  if (!is_regular) return Status::InvalidArgument(path + " is no regular file");
   ENGINE_RACE_RETURN_IF_ERROR(sys::FileSize(file->fd.get(), &file_bytes));
   if (IsNpy(path)) {
     ENGINE_RACE_RETURN_IF_ERROR(ReadHeader(file_bytes, file));
@@ -106,18 +140,27 @@ Status OpenRows(const std::string& path, RowFile* file) {
                                  std::to_string(file->row_bytes));
 }
 
-Status RowWriter::Open(const std::string& path, bool is_npy, uint64_t row_bytes,
-                       uint64_t row_count) {
-  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenAt(AT_FDCWD, path, O_RDWR | O_CREAT, 0666, &fd_));
+Status RowWriter::Open(const std::string& path, bool is_npy, uint64_t row_bytes, uint64_t row_count,
+                       bool own) {
+  ENGINE_RACE_RETURN_IF_ERROR(OpenRegularFile(path, O_RDWR | O_CREAT | O_NOFOLLOW, &fd_));
+  const Status locked = sys::LockFile(fd_.get(), sys::LockKind::kExclusive);
+  // Another writer may have renamed the file before it ended.
+  bool is_there = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::NamesFile(AT_FDCWD, path, fd_.get(), &is_there));
+  if (locked.error() == EAGAIN || !is_there) {
+    return Status::InvalidArgument(path + " is written by another call");
+  }
+  // Without such locks in the file system it goes on.
+  if (locked.code() != Code::kNotSupported) ENGINE_RACE_RETURN_IF_ERROR(locked);
   begin_ = is_npy ? kHeaderBytes : 0;
   row_bytes_ = row_bytes;
+  row_count_ = row_count;
   end_ = begin_ + row_count * row_bytes;
   uint64_t file_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(sys::FileSize(fd_.get(), &file_bytes));
-  if (row_count > 0 && file_bytes < end_) {
-    return Status::InvalidArgument(path + " has fewer than " + std::to_string(row_count) + " rows");
-  }
-  return sys::Truncate(fd_.get(), row_count == 0 ? 0 : end_);
+  if (!own && file_bytes > 0) return Status::InvalidArgument(path + " is there already");
+  if (row_count == 0 || file_bytes >= end_) return Status::Ok();
+  return Status::InvalidArgument(path + " has fewer than " + std::to_string(row_count) + " rows");
 }
 
 Status RowWriter::Flush() {

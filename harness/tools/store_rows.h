@@ -16,6 +16,10 @@ namespace engine_race::harness {
 
 inline constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
 
+// Opens a file that must be a regular one: kInvalidArgument for others, and for a FIFO without a
+// wait. `flags` are those of open.
+Status OpenRegularFile(const std::string& path, int flags, UniqueFd* fd);
+
 // Whether the name says that a file is an array: it ends in ".npy". Other files have records.
 bool IsNpy(const std::string& path);
 
@@ -26,6 +30,7 @@ struct RowFile {
   uint64_t begin = 0;  // where the rows begin
   uint64_t row_bytes = 0;
   uint64_t count = 0;
+  uint32_t dimension_count = 0;  // of an array
 
   // Rows from `first` on. kIOError where the file has become shorter.
   Status Read(uint64_t first, uint64_t row_count, char* rows) const;
@@ -35,12 +40,16 @@ struct RowFile {
 // that has not, and for arrays of no dimension, in Fortran's order, of big-endian items or objects.
 Status OpenRows(const std::string& path, RowFile* file);
 
-// Writes rows to the end of a file, which it makes.
+// Writes rows to the end of a file, which it makes and locks.
 class RowWriter {
  public:
-  // Goes on behind `row_count` rows, or empties the file when there are none. kInvalidArgument for
-  // a file with fewer. An array's header is zeros until Finish.
-  Status Open(const std::string& path, bool is_npy, uint64_t row_bytes, uint64_t row_count);
+  // Changes nothing yet in a file that is there. kInvalidArgument for one that another writer has
+  // open, and for one with fewer than `row_count` rows. A file with any bytes is refused unless it
+  // is this call's `own`: an earlier one made it.
+  Status Open(const std::string& path, bool is_npy, uint64_t row_bytes, uint64_t row_count,
+              bool own);
+  // Drops all behind the rows of Open. An array's header is zeros until Finish.
+  Status Begin() { return sys::Truncate(fd_.get(), row_count_ == 0 ? 0 : end_); }
   bool is_open() const { return fd_.valid(); }
   void Add(std::string_view part) { pending_ += part; }
   // Writes what was added.
@@ -55,6 +64,7 @@ class RowWriter {
   UniqueFd fd_;
   uint64_t begin_ = 0;
   uint64_t row_bytes_ = 0;
+  uint64_t row_count_ = 0;  // of Open
   uint64_t end_ = 0;
   std::string pending_;
 };

@@ -4,14 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,17 +102,37 @@ struct Line {
   CLI::App* quit;
 };
 
-// Words are separated by spaces, except between quotes. The first one is the program's name.
-std::vector<std::string> WordsOf(const std::string& text) {
-  std::vector<std::string> words = {"store"};
-  std::istringstream in(text);
-  for (std::string word; in >> std::quoted(word);) words.push_back(word);
-  return words;
+// Splits a line into words: at spaces, except between quotes. There a backslash takes away the
+// meaning of a quote or backslash behind it. Returns nothing, or why the line is refused.
+std::string SplitWords(const std::string& text, std::vector<std::string>* words) {
+  bool is_in_word = false;
+  bool is_quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char byte = text[i];
+    if (byte == '\0') return "a line has a zero byte";
+    if (!is_quoted && std::isspace(static_cast<unsigned char>(byte)) != 0) {
+      is_in_word = false;
+      continue;
+    }
+    if (!is_in_word) words->emplace_back();
+    is_in_word = true;
+    if (byte == '"') {
+      is_quoted = !is_quoted;
+      continue;
+    }
+    const bool is_escape = is_quoted && byte == '\\' && i + 1 < text.size();
+    if (is_escape && (text[i + 1] == '"' || text[i + 1] == '\\')) byte = text[++i];
+    words->back() += byte;
+  }
+  return is_quoted ? "a quote is not closed" : "";
 }
 
 // Runs one line. Returns its exit code, or nothing for `quit`.
 std::optional<int> Run(const std::string& text, const std::string& dir, Store* store) {
-  std::vector<std::string> words = WordsOf(text);
+  // The first word is the program's name.
+  std::vector<std::string> words = {"store"};
+  const std::string wrong = SplitWords(text, &words);
+  if (!wrong.empty()) return Refuse("store", wrong);
   if (words.size() == 1) return kExitDone;
   std::vector<char*> arguments;
   arguments.reserve(words.size());
@@ -126,8 +145,10 @@ std::optional<int> Run(const std::string& text, const std::string& dir, Store* s
   // The help of a parsed line is that of its command.
   const std::string printed =
       *line.help ? Line(dir).app.help() : StatsText(store->Stats(), store->Latencies());
-  std::fputs(printed.c_str(), stdout);
-  return std::fflush(stdout) == 0 ? kExitDone : kExitRefused;
+  Status status = Print(printed);
+  const Status flushed = FlushOutput();
+  if (status.ok()) status = flushed;
+  return status.ok() ? kExitDone : Refuse("shell", dir, status);
 }
 
 }  // namespace

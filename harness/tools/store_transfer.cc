@@ -6,43 +6,75 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <system_error>
+#include <string_view>
+#include <utility>
 
 #include "engine_race/base/key.h"
+#include "engine_race/base/sys.h"
+#include "engine_race/log/manifest.h"
 #include "engine_race/store.h"
 #include "harness/system/child_process.h"
 #include "harness/system/exit_codes.h"
 #include "harness/system/process_stats.h"
 #include "harness/tools/store_command.h"
+#include "harness/tools/store_keys.h"
 #include "harness/tools/store_note.h"
 #include "harness/tools/store_rows.h"
 
 namespace engine_race::harness {
 namespace {
 
-Status OpenStore(const Transfer& transfer, bool read_only, std::unique_ptr<Store>* store) {
+using Place = TransferNote::Place;
+
+// Opens the store. *told gets its name and its id: another store may come to lie there.
+Status OpenStore(const Transfer& transfer, bool read_only, bool creates,
+                 std::unique_ptr<Store>* store, nlohmann::json* told) {
   Options options = CommandOptions();
   options.read_only = read_only;
-  options.create_if_missing = transfer.creates;
-  return Store::Open(options, transfer.dir, store);
-}
-
-// Empty where `path` is.
-std::string Absolute(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::absolute(path, ignored).lexically_normal().string();
-}
-
-std::string NotePath(const Transfer& transfer) {
-  return transfer.note.empty() ? transfer.file + ".note" : transfer.note;
+  options.create_if_missing = creates;
+  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, transfer.dir, store));
+  UniqueFd directory;
+  StoreIdentity identity;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(transfer.dir, /*create=*/false, &directory));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(directory.get(), &identity));
+  *told = {{"path", NameOf(transfer.dir)}, {"id", identity.store_id}};
+  return Status::Ok();
 }
 
 Status CheckKeysFile(const Transfer& transfer) {
-  if (transfer.keys.empty() || (IsNpy(transfer.file) && IsNpy(transfer.keys))) return Status::Ok();
+  if (!transfer.keys || (IsNpy(transfer.file) && IsNpy(*transfer.keys))) return Status::Ok();
   return Status::InvalidArgument("files of keys are arrays, NAME.npy, and belong to arrays");
+}
+
+// Calls `move`, which moves a piece on from *place and says whether it was the last one, until all
+// is moved. Notes meanwhile how far it is.
+Status MoveAll(const Transfer& transfer, uint64_t total, const ProgressFn& on_progress,
+               const std::function<Status(Place* place, bool* is_last)>& move, TransferNote* note,
+               TransferReport* report) {
+  const uint64_t began_ns = NowNs();
+  Place place = note->place();
+  const uint64_t before = place.done_count;
+  const auto tell = [&] {
+    const bool goes_on = on_progress(place.done_count, std::max(total, place.done_count));
+    return goes_on ? Status::Ok() : InterruptedStatus();
+  };
+  Status status = tell();
+  for (bool is_last = false; status.ok() && !is_last;) {
+    status = move(&place, &is_last);
+    if (status.ok()) status = tell();
+    const bool is_due = place.done_count - note->place().done_count >= transfer.note_records;
+    if (status.ok() && (is_last || is_due)) status = note->Write(place);
+  }
+  *report = {place.done_count, place.done_count - before, SecondsSince(began_ns)};
+  if (status.ok() || place.done_count == note->place().done_count) return status;
+  const Status noted = note->Write(place);
+  if (noted.ok()) return status;
+  // An interrupted call without its note has failed.
+  const Code code = status.code() == Code::kIncomplete ? noted.code() : status.code();
+  return status.Reworded(code, status.message() + "; no note of it: " + noted.message());
 }
 
 // The file of an import, and the file of its keys if it has one.
@@ -59,17 +91,20 @@ class Source {
           " bytes, and a value has 4096" +
           (value_bytes_ < kValueBytes ? "; --pad fills rows with zeros" : ""));
     }
-    if (transfer.keys.empty()) return Status::Ok();
-    ENGINE_RACE_RETURN_IF_ERROR(OpenRows(transfer.keys, &keys_));
+    if (!transfer.keys) return Status::Ok();
+    ENGINE_RACE_RETURN_IF_ERROR(OpenRows(*transfer.keys, &keys_));
     const std::string& type = keys_.type;
     has_key_bytes_ = type == "|S8" || type == "|V8";
-    if (keys_.row_bytes != kKeyBytes || (type != "<u8" && type != "<i8" && !has_key_bytes_)) {
-      return Status::InvalidArgument(transfer.keys + " has items of type '" + type +
+    if (keys_.row_bytes != kKeyBytes || keys_.dimension_count != 1 ||
+        (type != "<u8" && type != "<i8" && !has_key_bytes_)) {
+      return Status::InvalidArgument(*transfer.keys + " has items of type '" + Escaped(type) +
                                      "': keys are of '<u8', '<i8' or '|S8', in one dimension");
     }
-    if (keys_.count == rows_.count) return Status::Ok();
-    return Status::InvalidArgument(std::to_string(keys_.count) + " keys for " +
-                                   std::to_string(rows_.count) + " rows");
+    if (keys_.count != rows_.count) {
+      return Status::InvalidArgument(std::to_string(keys_.count) + " keys for " +
+                                     std::to_string(rows_.count) + " rows");
+    }
+    return type == "<i8" ? CheckSigns(transfer.piece_records) : Status::Ok();
   }
 
   uint64_t count() const { return rows_.count; }
@@ -78,32 +113,44 @@ class Source {
     first_ = first;
     row_bytes_.resize(row_count * rows_.row_bytes);
     ENGINE_RACE_RETURN_IF_ERROR(rows_.Read(first, row_count, row_bytes_.data()));
-    if (!keys_.fd.valid()) return Status::Ok();
-    key_bytes_.resize(row_count * kKeyBytes);
-    return keys_.Read(first, row_count, key_bytes_.data());
+    return keys_.fd.valid() ? ReadKeys(first, row_count) : Status::Ok();
   }
 
   // The record of a row that was read.
-  Status Get(uint64_t row, uint64_t* key, std::string* value) const {
+  void Get(uint64_t row, uint64_t* key, std::string* value) const {
     const char* from = row_bytes_.data() + (row - first_) * rows_.row_bytes;
     *key = row;
     if (keys_.fd.valid()) {
       const char* const bytes = key_bytes_.data() + (row - first_) * kKeyBytes;
       std::memcpy(key, bytes, sizeof(*key));
       if (has_key_bytes_) *key = DecodeKey(bytes);
-      if (keys_.type == "<i8" && *key >> 63 != 0) {
-        return Status::InvalidArgument("its key is below 0");
-      }
     } else if (value_bytes_ < rows_.row_bytes) {
       *key = DecodeKey(from);
       from += kKeyBytes;
     }
     value->assign(from, value_bytes_);
     value->resize(kValueBytes);
-    return Status::Ok();
   }
 
  private:
+  Status ReadKeys(uint64_t first, uint64_t row_count) {
+    key_bytes_.resize(row_count * kKeyBytes);
+    return keys_.Read(first, row_count, key_bytes_.data());
+  }
+  Status CheckSigns(uint64_t piece_records) {
+    for (uint64_t first = 0; first < count(); first += piece_records) {
+      const uint64_t row_count = std::min(piece_records, count() - first);
+      ENGINE_RACE_RETURN_IF_ERROR(ReadKeys(first, row_count));
+      for (uint64_t row = 0; row < row_count; ++row) {
+        // The sign is in the last byte of a little-endian number.
+        if ((key_bytes_[row * kKeyBytes + kKeyBytes - 1] & 0x80) == 0) continue;
+        return Status::InvalidArgument("record " + std::to_string(first + row) +
+                                       ": its key is below 0");
+      }
+    }
+    return Status::Ok();
+  }
+
   RowFile rows_;
   RowFile keys_;
   bool has_key_bytes_ = false;
@@ -113,71 +160,45 @@ class Source {
   std::string key_bytes_;
 };
 
-// Another store may have come to lie where the noted one lay.
-Status CheckNoted(const TransferNote& note, const Source& source, Store* store) {
-  if (note.done_count() == 0) return Status::Ok();
+// Writes the next piece of an import. Counts what it has written in *place.
+Status ImportPiece(uint64_t piece_records, Source* source, Store* store, Place* place) {
+  const uint64_t end = std::min(place->done_count + piece_records, source->count());
+  ENGINE_RACE_RETURN_IF_ERROR(source->Read(place->done_count, end - place->done_count));
   std::string value;
-  const Status read = store->Read(KeyBytes(note.last_key()).view(), &value);
-  if (note.done_count() <= source.count() && read.code() != Code::kNotFound) return read;
-  return Status::InvalidArgument(note.path() + " counts the record of key " +
-                                 std::to_string(note.last_key()) +
-                                 ", which the store has not; begin without --resume");
-}
-
-// Writes the next piece of an import. Counts what it has written in *done_count.
-Status ImportPiece(uint64_t piece_records, Source* source, Store* store, uint64_t* done_count,
-                   uint64_t* last_key) {
-  const uint64_t end = std::min(*done_count + piece_records, source->count());
-  ENGINE_RACE_RETURN_IF_ERROR(source->Read(*done_count, end - *done_count));
-  std::string value;
-  for (; *done_count < end; ++*done_count) {
+  for (; place->done_count < end; ++place->done_count) {
     uint64_t key = 0;
-    Status status = source->Get(*done_count, &key, &value);
-    if (status.ok()) status = store->Write(KeyBytes(key).view(), value);
-    if (!status.ok()) return status.Prefixed("record " + std::to_string(*done_count) + ": ");
-    *last_key = key;
+    source->Get(place->done_count, &key, &value);
+    const Status status = store->Write(KeyBytes(key).view(), value);
+    if (!status.ok()) return status.Prefixed("record " + std::to_string(place->done_count) + ": ");
+    place->last_key = key;
   }
   return Status::Ok();
 }
 
-Status Cancelled() { return Status(Code::kIncomplete, "cancelled"); }
-
 }  // namespace
 
 Status Import(const Transfer& transfer, const ProgressFn& on_progress, TransferReport* report) {
-  const uint64_t began_ns = NowNs();
   Source source;
   ENGINE_RACE_RETURN_IF_ERROR(source.Open(transfer));
+  TransferNote note(transfer.file + ".note", "import");
+  ENGINE_RACE_RETURN_IF_ERROR(note.Read());
+  nlohmann::json told = {{"import", DescribeFile(transfer.file)},
+                         {"keys", DescribeFile(transfer.keys)}};
   std::unique_ptr<Store> store;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStore(transfer, /*read_only=*/false, &store));
-  TransferNote note(NotePath(transfer), {{"import", DescribeFile(transfer.file)},
-                                         {"keys", DescribeFile(transfer.keys)},
-                                         {"store", Absolute(transfer.dir)}});
-  if (transfer.resumes) ENGINE_RACE_RETURN_IF_ERROR(note.Read());
-  ENGINE_RACE_RETURN_IF_ERROR(CheckNoted(note, source, store.get()));
-  const uint64_t before = note.done_count();
-  uint64_t done = before;
-  uint64_t last_key = note.last_key();
+  // The store of a note was there.
+  const bool creates = transfer.creates && !(transfer.resumes && note.is_found());
+  ENGINE_RACE_RETURN_IF_ERROR(
+      OpenStore(transfer, /*read_only=*/false, creates, &store, &told["store"]));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      note.Begin(std::move(told), transfer.resumes, [&] { return store->Sync(); }));
   // A place where no note can be written is found now.
-  Status status = note.Write(done, last_key);
-  const auto write_note = [&] {
-    ENGINE_RACE_RETURN_IF_ERROR(store->Sync());
-    return note.Write(done, last_key);
+  ENGINE_RACE_RETURN_IF_ERROR(note.Write(note.place()));
+  const auto move = [&](Place* place, bool* is_last) {
+    *is_last = place->done_count + transfer.piece_records >= source.count();
+    return ImportPiece(transfer.piece_records, &source, store.get(), place);
   };
-  while (status.ok() && done < source.count()) {
-    status = ImportPiece(transfer.piece_records, &source, store.get(), &done, &last_key);
-    if (status.ok() && !on_progress(done, source.count())) status = Cancelled();
-    if (status.ok() && done - note.done_count() >= transfer.note_records) status = write_note();
-  }
-  if (status.ok()) {
-    status = store->Sync();
-    if (status.ok()) status = note.Remove();
-  } else if (done > note.done_count()) {
-    // The first failure is the one that is told.
-    static_cast<void>(write_note());
-  }
-  *report = {done, done - before, SecondsSince(began_ns)};
-  return status;
+  ENGINE_RACE_RETURN_IF_ERROR(MoveAll(transfer, source.count(), on_progress, move, &note, report));
+  return note.Remove();
 }
 
 namespace {
@@ -188,37 +209,37 @@ class Target {
   explicit Target(const Transfer& transfer)
       : transfer_(transfer), is_npy_(IsNpy(transfer.file)), part_(transfer.file + ".part") {}
 
-  // Goes on behind `done_count` records.
-  Status Open(uint64_t done_count) {
-    done_count_ = done_count;
+  // To go on behind `done_count` records. Changes no file that is there.
+  Status Open(uint64_t done_count, bool is_begun) {
     const uint64_t row_bytes = is_npy_ ? kValueBytes : kRecordBytes;
-    ENGINE_RACE_RETURN_IF_ERROR(rows_.Open(part_, is_npy_, row_bytes, done_count));
-    if (transfer_.keys.empty()) return Status::Ok();
-    return keys_.Open(transfer_.keys, /*is_npy=*/true, kKeyBytes, done_count);
-  }
-
-  Status Add(std::string_view key_bytes, std::string_view value) {
-    const uint64_t key = DecodeKey(key_bytes.data());
-    if (!is_npy_) {
-      rows_.Add(key_bytes);
-    } else if (keys_.is_open()) {
-      keys_.Add({reinterpret_cast<const char*>(&key), sizeof(key)});
-    } else if (key != done_count_ + pending_count_) {
-      return Status::InvalidArgument("key " + std::to_string(key) +
-                                     " is not the number of its row: --keys is needed");
+    if (transfer_.keys) {
+      ENGINE_RACE_RETURN_IF_ERROR(
+          keys_.Open(*transfer_.keys, /*is_npy=*/true, kKeyBytes, done_count, is_begun));
     }
-    rows_.Add(value);
-    pending_key_ = key;
-    return ++pending_count_ < transfer_.piece_records ? Status::Ok() : Flush();
+    return rows_.Open(part_, is_npy_, row_bytes, done_count, is_begun);
   }
 
-  Status Flush() {
+  Status Begin() {
+    ENGINE_RACE_RETURN_IF_ERROR(rows_.Begin());
+    return keys_.is_open() ? keys_.Begin() : Status::Ok();
+  }
+
+  // Writes the records from the iterator's on, a piece at most. Counts them in *place.
+  Status Write(Iterator* iterator, Place* place) {
+    Place next = *place;
+    for (uint64_t count = 0; count < transfer_.piece_records; ++count, iterator->Next()) {
+      const std::string_view value = iterator->value();
+      if (!iterator->Valid()) break;
+      next = {next.done_count + 1, DecodeKey(iterator->key().data())};
+      if (!is_npy_) rows_.Add(iterator->key());
+      const auto* const bytes = reinterpret_cast<const char*>(&next.last_key);
+      if (keys_.is_open()) keys_.Add({bytes, kKeyBytes});
+      rows_.Add(value);
+    }
     ENGINE_RACE_RETURN_IF_ERROR(rows_.Flush());
     if (keys_.is_open()) ENGINE_RACE_RETURN_IF_ERROR(keys_.Flush());
-    if (pending_count_ > 0) last_key_ = pending_key_;
-    done_count_ += pending_count_;
-    pending_count_ = 0;
-    return Status::Ok();
+    *place = next;
+    return iterator->status();
   }
 
   Status Sync() {
@@ -228,17 +249,14 @@ class Target {
 
   // Completes the files. The rows get their name last, and so are there with all of their keys.
   Status Finish() {
-    ENGINE_RACE_RETURN_IF_ERROR(Flush());
-    if (keys_.is_open()) ENGINE_RACE_RETURN_IF_ERROR(keys_.Finish("<u8", ""));
+    if (keys_.is_open()) {
+      ENGINE_RACE_RETURN_IF_ERROR(keys_.Finish("<u8", ""));
+      ENGINE_RACE_RETURN_IF_ERROR(SyncDirectoryOf(*transfer_.keys));
+    }
     ENGINE_RACE_RETURN_IF_ERROR(rows_.Finish("|u1", " " + std::to_string(kValueBytes)));
-    if (keys_.is_open()) ENGINE_RACE_RETURN_IF_ERROR(SyncDirectoryOf(transfer_.keys));
-    ENGINE_RACE_RETURN_IF_ERROR(sys::Rename(AT_FDCWD, part_, transfer_.file));
+    ENGINE_RACE_RETURN_IF_ERROR(sys::RenameToNew(AT_FDCWD, part_, transfer_.file));
     return SyncDirectoryOf(transfer_.file);
   }
-
-  // Of what was flushed.
-  uint64_t done_count() const { return done_count_; }
-  uint64_t last_key() const { return last_key_; }
 
  private:
   const Transfer& transfer_;
@@ -246,80 +264,82 @@ class Target {
   const std::string part_;
   RowWriter rows_;
   RowWriter keys_;
-  uint64_t done_count_ = 0;
-  uint64_t last_key_ = 0;
-  uint64_t pending_count_ = 0;
-  uint64_t pending_key_ = 0;
 };
 
-// No file is replaced, but for the keys of an export that was begun.
-Status CheckTarget(const Transfer& transfer, bool is_begun) {
+// Checks the names alone. *is_done says that an export was ended when only its note was left to be
+// removed.
+Status CheckTarget(const Transfer& transfer, bool is_begun, bool* is_done) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckKeysFile(transfer));
-  for (const std::string& name : {transfer.file, transfer.keys}) {
-    bool exists = false;
-    if (!name.empty()) ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(AT_FDCWD, name, &exists));
-    if (exists && !(is_begun && name == transfer.keys)) {
-      return Status::InvalidArgument(name + " is there already");
-    }
+  if (transfer.keys && NameOf(*transfer.keys) == NameOf(transfer.file)) {
+    return Status::InvalidArgument("rows and keys cannot both be in " + transfer.file);
   }
-  return Status::Ok();
+  bool has_rows = false;
+  bool has_part = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(AT_FDCWD, transfer.file, &has_rows));
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(AT_FDCWD, transfer.file + ".part", &has_part));
+  *is_done = transfer.resumes && is_begun && has_rows && !has_part;
+  if (*is_done || !has_rows) return Status::Ok();
+  return Status::InvalidArgument(transfer.file + " is there already");
+}
+
+// Refuses a store whose keys are not the numbers of its records.
+Status CheckKeysAreRowNumbers(Store* store) {
+  Iterator iterator;
+  ENGINE_RACE_RETURN_IF_ERROR(store->NewIterator({}, &iterator));
+  uint64_t row = 0;
+  for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
+    const uint64_t key = DecodeKey(iterator.key().data());
+    if (key == row++) continue;
+    return Status::InvalidArgument("key " + std::to_string(key) +
+                                   " is not the number of its row: --keys is needed");
+  }
+  return iterator.status();
 }
 
 }  // namespace
 
 Status Export(const Transfer& transfer, const ProgressFn& on_progress, TransferReport* report) {
-  const uint64_t began_ns = NowNs();
-  TransferNote note(NotePath(transfer), {{"export", Absolute(transfer.file)},
-                                         {"keys", Absolute(transfer.keys)},
-                                         {"store", Absolute(transfer.dir)}});
-  const Status noted = note.Read();
-  if (transfer.resumes) ENGINE_RACE_RETURN_IF_ERROR(noted);
-  ENGINE_RACE_RETURN_IF_ERROR(CheckTarget(transfer, note.is_found()));
+  TransferNote note(transfer.file + ".note", "export");
+  ENGINE_RACE_RETURN_IF_ERROR(note.Read());
+  nlohmann::json told = {{"export", NameOf(transfer.file)}, {"keys", nullptr}};
+  if (transfer.keys) told["keys"] = NameOf(*transfer.keys);
   std::unique_ptr<Store> store;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStore(transfer, /*read_only=*/true, &store));
-  const uint64_t before = transfer.resumes ? note.done_count() : 0;
-  const uint64_t total = store->Stats().live_bytes / kValueBytes;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      OpenStore(transfer, /*read_only=*/true, /*creates=*/false, &store, &told["store"]));
   Target target(transfer);
-  // First, because it says whose the files are that are made now.
-  ENGINE_RACE_RETURN_IF_ERROR(note.Write(before, note.last_key()));
-  ENGINE_RACE_RETURN_IF_ERROR(target.Open(before));
-  const auto write_note = [&] {
-    ENGINE_RACE_RETURN_IF_ERROR(target.Sync());
-    return note.Write(target.done_count(), target.last_key());
-  };
-  // Takes the next record.
-  const auto take = [&](std::string_view key, std::string_view value) {
-    const uint64_t done = target.done_count();
-    ENGINE_RACE_RETURN_IF_ERROR(target.Add(key, value));
-    if (target.done_count() == done) return Status::Ok();
-    if (!on_progress(target.done_count(), std::max(total, target.done_count()))) return Cancelled();
-    return target.done_count() - note.done_count() < transfer.note_records ? Status::Ok()
-                                                                           : write_note();
-  };
-  Status status;
-  const KeyBytes next(note.last_key() + 1);
-  if (before == 0 || note.last_key() != ~uint64_t{0}) {
-    struct Ended {};
-    try {
-      const Status ranged = store->Range(before == 0 ? std::string_view() : next.view(), {},
-                                         [&](std::string_view key, std::string_view value) {
-                                           status = take(key, value);
-                                           if (!status.ok()) throw Ended();
-                                         });
-      if (status.ok()) status = ranged;
-    } catch (const Ended&) {
-      // Only an exception ends a range before its last record.
-    }
+  ENGINE_RACE_RETURN_IF_ERROR(
+      note.Begin(std::move(told), transfer.resumes, [&] { return target.Sync(); }));
+  bool is_done = false;
+  ENGINE_RACE_RETURN_IF_ERROR(CheckTarget(transfer, note.is_begun(), &is_done));
+  if (is_done) {
+    RowFile rows;
+    ENGINE_RACE_RETURN_IF_ERROR(OpenRows(transfer.file, &rows));
+    *report = {rows.count, 0, 0};
+    ENGINE_RACE_RETURN_IF_ERROR(SyncDirectoryOf(transfer.file));
+    return note.Remove();
   }
-  if (status.ok()) status = target.Finish();
-  if (status.ok()) {
-    status = note.Remove();
-  } else if (target.done_count() > note.done_count()) {
-    // The first failure is the one that is told.
-    static_cast<void>(write_note());
+  if (IsNpy(transfer.file) && !transfer.keys) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckKeysAreRowNumbers(store.get()));
   }
-  *report = {target.done_count(), target.done_count() - before, SecondsSince(began_ns)};
-  return status;
+  const Place begin = note.place();
+  ENGINE_RACE_RETURN_IF_ERROR(target.Open(begin.done_count, note.is_begun()));
+  // Before a file changes, because the note says whose the files are.
+  ENGINE_RACE_RETURN_IF_ERROR(note.Write(begin));
+  ENGINE_RACE_RETURN_IF_ERROR(target.Begin());
+  Iterator iterator;
+  ENGINE_RACE_RETURN_IF_ERROR(store->NewIterator({}, &iterator));
+  const KeyBytes last_key(begin.last_key);
+  iterator.Seek(last_key.view());
+  if (begin.done_count > 0 && iterator.key() == last_key.view()) iterator.Next();
+  const auto move = [&](Place* place, bool* is_last) {
+    const Status moved = target.Write(&iterator, place);
+    *is_last = !iterator.Valid();
+    return moved;
+  };
+  const uint64_t total = store->Stats().live_bytes / kValueBytes;
+  ENGINE_RACE_RETURN_IF_ERROR(MoveAll(transfer, total, on_progress, move, &note, report));
+  ENGINE_RACE_RETURN_IF_ERROR(target.Finish());
+  return note.Remove();
 }
 
 int RunTransfer(bool is_import, const Transfer& transfer) {
@@ -328,12 +348,12 @@ int RunTransfer(bool is_import, const Transfer& transfer) {
   TransferReport report;
   Status status;
   {
-    Reading reading(command);
+    // Records of earlier calls took this one no time.
+    std::optional<uint64_t> before;
+    CommandProgress progress(command);
     status = (is_import ? Import : Export)(
         transfer,
-        [&](uint64_t done, uint64_t total) {
-          return reading.NoteProgress(done, total) && !Interrupted();
-        },
+        [&](uint64_t done, uint64_t total) { return progress.Note(done, total) && !Interrupted(); },
         &report);
   }
   const double rate =
@@ -343,7 +363,7 @@ int RunTransfer(bool is_import, const Transfer& transfer) {
                 report.record_count, command.c_str(), report.moved_count, report.seconds, rate);
   }
   if (status.ok()) return kExitDone;
-  if (!Interrupted()) return Refuse(command, transfer.dir, status);
+  if (status.code() != Code::kIncomplete) return Refuse(command, transfer.dir, status);
   std::fprintf(stderr, "store %s: interrupted; --resume goes on\n", command.c_str());
   return kExitInterrupted;
 }

@@ -69,6 +69,18 @@ TEST_F(SysTest, ErrorsSayWhichFileAndTheErrno) {
 }
 
 // A lock of F_SETLK would belong to the process; this one belongs to the open file.
+TEST_F(SysTest, RenameToNewReplacesNothing) {
+  UniqueFd fd;
+  for (const char* const name : {"from", "there"}) {
+    ASSERT_TRUE(sys::OpenAt(AT_FDCWD, dir_.Join(name), O_WRONLY | O_CREAT, 0600, &fd).ok());
+  }
+  const Status refused = sys::RenameToNew(AT_FDCWD, dir_.Join("from"), dir_.Join("there"));
+  EXPECT_EQ(refused.error(), EEXIST) << refused.ToString();
+  bool exists = false;
+  ASSERT_TRUE(sys::RenameToNew(AT_FDCWD, dir_.Join("from"), dir_.Join("to")).ok());
+  EXPECT_TRUE(sys::Exists(AT_FDCWD, dir_.Join("to"), &exists).ok() && exists);
+}
+
 TEST_F(SysTest, AFileLockIsOfOneOpenOfTheFile) {
   UniqueFd other;
   ASSERT_TRUE(sys::OpenAt(AT_FDCWD, dir_.Join("f"), O_RDWR, 0, &other).ok());

@@ -68,6 +68,18 @@ TEST_F(StoreShellTest, AFailureDoesNotEndIt) {
   EXPECT_TRUE(wrong.ends_with("\n3\n")) << wrong;
 }
 
+TEST_F(StoreShellTest, QuotesAreOfAnyPartOfAWord) {
+  EXPECT_EQ(Shell("put 5 --pad --value=\"two \\\"words\\\" \\\\\"s\nget 5\n"
+                  "put 6 --pad --value \"\"\nget 6\n",
+                  0),
+            "0x0000000000000005  two \"words\" \\x5cs\n"
+            "0x0000000000000006  \n");
+  const std::string wrong = Shell(std::string("delete 1 \"2\ndelete 1\0 2\ncount\n", 30), 2);
+  EXPECT_NE(wrong.find("a quote is not closed"), std::string::npos) << wrong;
+  EXPECT_NE(wrong.find("zero byte"), std::string::npos) << wrong;
+  EXPECT_TRUE(wrong.ends_with("\n5\n")) << wrong;
+}
+
 TEST_F(StoreShellTest, HelpNamesTheCommandsAndStatsCountThem) {
   const std::string help = Shell("help\n", 0);
   for (const char* const command : {"get", "put", "delete", "scan", "count", "stats", "quit"}) {

@@ -48,6 +48,7 @@ TEST_F(StoreTransferProgramTest, AnImportIsExportedAgain) {
   EXPECT_EQ(ReadFile("out"), records_);
   ExpectOutput({"export", store_dir(), dir_.Join("out")}, 2, "is there already");
   ExpectOutput({"export", store_dir(), dir_.Join("out.npy")}, 2, "--keys is needed");
+  ExpectOutput({"export", store_dir(), dir_.Join("out.npy"), "--keys", ""}, 2, "files of keys");
   ExpectOutput({"export", store_dir(), dir_.Join("rows.npy"), "--keys", dir_.Join("keys.npy")}, 0,
                "3000 records exported");
   ExpectOutput({"import", dir_.Join("again"), dir_.Join("rows.npy"), "--keys",

@@ -1,6 +1,7 @@
 // Exports of bin/store.
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -48,7 +49,9 @@ TEST_F(StoreExportTest, AnArrayWithoutKeysIsOfRowNumbersAlone) {
   EXPECT_EQ(ReadWhole(dir_.Join("out.npy")).substr(128), NpyOfValues(kCount).substr(128));
   ASSERT_TRUE(Open()->Delete(KeyOf(50)).ok());
   ExpectRefused(Export(Of("gap.npy"), GoOn, &report_), "key 51 is not the number of its row");
-  EXPECT_FALSE(fs::exists(dir_.Join("gap.npy")));
+  for (const char* const rest : {"gap.npy", "gap.npy.part", "gap.npy.note"}) {
+    EXPECT_FALSE(fs::exists(dir_.Join(rest))) << rest;
+  }
 }
 
 TEST_F(StoreExportTest, AnExportReplacesNoFile) {
@@ -61,8 +64,17 @@ TEST_F(StoreExportTest, AnExportReplacesNoFile) {
   Transfer missing = Of("out");
   missing.dir = dir_.Join("nothing");
   EXPECT_EQ(Export(missing, GoOn, &report_).code(), Code::kNotFound);
-  // Remains of an export that did not go on.
-  Written("empty.npy.part", std::string(9000, 'x'));
+  ExpectRefused(Export(Of("same.npy", "./same.npy"), GoOn, &report_), "cannot both be in");
+  // Without a note nobody knows whose these are.
+  Written("part.part", "text");
+  ExpectRefused(Export(Of("part"), GoOn, &report_), "part.part is there already");
+  fs::create_symlink(dir_.Join("there"), dir_.Join("link.part"));
+  ExpectRefused(Export(Of("link"), GoOn, &report_), "not a regular file");
+  Written("noted.note", "text");
+  ExpectRefused(Export(Of("noted"), GoOn, &report_), "is no note");
+  EXPECT_EQ(ReadWhole(dir_.Join("there")) + ReadWhole(dir_.Join("part.part")) +
+                ReadWhole(dir_.Join("noted.note")),
+            "texttexttext");
   ASSERT_TRUE(Export(Of("empty.npy"), GoOn, &report_).ok());
   EXPECT_EQ(ReadWhole(dir_.Join("empty.npy")), NpyStart("'|u1'", "(0, 4096)"));
 }
@@ -84,8 +96,24 @@ TEST_F(StoreExportTest, AnExportThatWasCancelledGoesOn) {
   ASSERT_TRUE(Export(transfer, GoOn, &report_).ok());
   EXPECT_EQ(report_.moved_count, kCount - 5 * kPiece);
   EXPECT_EQ(ReadWhole(transfer.file), ReadWhole(dir_.Join("whole.npy")));
-  EXPECT_EQ(ReadWhole(transfer.keys), ReadWhole(dir_.Join("whole_keys.npy")));
+  EXPECT_EQ(ReadWhole(*transfer.keys), ReadWhole(dir_.Join("whole_keys.npy")));
   ExpectRefused(Export(transfer, GoOn, &report_), "out.npy is there already");
+}
+
+TEST_F(StoreExportTest, AFileThatAppearsMeanwhileIsNotReplaced) {
+  ASSERT_TRUE(Import(Written("rows.npy", NpyOfValues(kCount)), GoOn, &report_).ok());
+  const Transfer transfer = Of("out");
+  const Status late = Export(
+      transfer,
+      [&](uint64_t done, uint64_t) {
+        TransferReport other;
+        if (done == 0) ExpectRefused(Export(transfer, GoOn, &other), "written by another call");
+        WriteWhole(transfer.file, "mine");
+        return true;
+      },
+      &report_);
+  EXPECT_EQ(late.error(), EEXIST) << late.ToString();
+  EXPECT_EQ(ReadWhole(transfer.file), "mine");
 }
 
 TEST_F(StoreExportTest, BehindTheLastKeyThereIsNone) {
@@ -111,16 +139,16 @@ TEST_F(StoreExportTest, KilledAtAnyCallAnExportGoesOn) {
     transfer.resumes = false;
     if (DieAt(nth, Export, transfer)) break;
     transfer.resumes = true;
-    // An export that has ended is not done again.
-    if (!fs::exists(transfer.file)) {
+    // An export that has removed its note is not done again.
+    if (fs::exists(transfer.file + ".note") || !fs::exists(transfer.file)) {
       const Status resumed = Export(transfer, GoOn, &report_);
       ASSERT_TRUE(resumed.ok()) << nth << ": " << resumed.ToString();
       resumed_count += report_.moved_count < kCount;
     }
     ASSERT_EQ(ReadWhole(transfer.file), ReadWhole(dir_.Join("whole.npy"))) << nth;
-    ASSERT_EQ(ReadWhole(transfer.keys), ReadWhole(dir_.Join("whole_keys.npy"))) << nth;
-    for (const std::string& name : {transfer.file, transfer.keys}) fs::remove(name);
-    fs::remove(transfer.file + ".note");
+    ASSERT_EQ(ReadWhole(*transfer.keys), ReadWhole(dir_.Join("whole_keys.npy"))) << nth;
+    for (const std::string& name : {transfer.file, *transfer.keys}) fs::remove(name);
+    ASSERT_FALSE(fs::exists(transfer.file + ".note")) << nth;
   }
   EXPECT_GT(resumed_count, 0u);
 }

@@ -26,15 +26,15 @@ class StoreImportTest : public TransferFixture {};
 
 TEST_F(StoreImportTest, RowNumbersAreKeys) {
   const Transfer transfer = Written("rows.npy", NpyOfValues(kCount));
-  uint64_t told = 0;
+  uint64_t next = 0;
   const auto tell = [&](uint64_t done, uint64_t total) {
-    EXPECT_EQ(done, std::min(told + kPiece, kCount));
+    EXPECT_EQ(done, next);
     EXPECT_EQ(total, kCount);
-    told = done;
+    next = std::min(done + kPiece, kCount);
     return true;
   };
   ASSERT_TRUE(Import(transfer, tell, &report_).ok());
-  EXPECT_EQ(told, kCount);
+  EXPECT_EQ(next, kCount);
   EXPECT_EQ(report_.record_count, kCount);
   EXPECT_EQ(report_.moved_count, kCount);
   EXPECT_EQ(Stored(), Expected(RowNumbers()));
@@ -94,17 +94,13 @@ TEST_F(StoreImportTest, WrongSourcesWriteNothing) {
   ExpectRefused(with_keys(NpyOfKeys({1, 2})), "2 keys for 3 rows");
   ExpectRefused(with_keys(NpyOfKeys({1, 2, 3}, "'<f8'")), "type '<f8'");
   ExpectRefused(with_keys(NpyStart("'<u8'", "(3, 2)") + std::string(48, 'x')), "one dimension");
+  ExpectRefused(with_keys(NpyStart("'<u8'", "(3, 1)") + std::string(24, 'x')), "one dimension");
   ExpectRefused(with_keys(NpyOfKeys({1, 2, 3}).substr(0, 140)), "not 3 rows");
+  ExpectRefused(with_keys(NpyOfKeys({7, ~uint64_t{0}, 9}, "'<i8'")),
+                "record 1: its key is below 0");
   ExpectRefused(Import(Of("records", "keys.npy"), GoOn, &report_), "belong to arrays");
   EXPECT_EQ(Import(Of("nothing"), GoOn, &report_).code(), Code::kIOError);
-  Transfer nowhere = Of("rows.npy");
-  nowhere.note = dir_.Join("none/note");
-  EXPECT_FALSE(Import(nowhere, GoOn, &report_).ok());
   EXPECT_EQ(Stored(), Records());
-  // A key is looked at when its record is written.
-  const Status below = with_keys(NpyOfKeys({7, ~uint64_t{0}, 9}, "'<i8'"));
-  ExpectRefused(below, "record 1: its key is below 0");
-  EXPECT_EQ(Stored(), (Records{{7, ValueOf(0, 1)}}));
 }
 
 TEST_F(StoreImportTest, AStoreThatIsMissingOrInUseIsRefused) {
@@ -172,18 +168,37 @@ TEST_F(StoreImportTest, ANoteOfSomethingElseIsRefused) {
   Transfer other = transfer;
   MakeStore("other");
   other.dir = dir_.Join("other");
-  ExpectRefused(Import(other, GoOn, &report_), "note of something else");
+  ExpectRefused(Import(other, GoOn, &report_), "note of another store");
   Written("keys.npy", NpyOfKeys(SpreadKeys()));
   other = transfer;
   other.keys = dir_.Join("keys.npy");
-  ExpectRefused(Import(other, GoOn, &report_), "note of something else");
+  ExpectRefused(Import(other, GoOn, &report_), "note of another store");
   fs::last_write_time(transfer.file, fs::file_time_type::clock::now() - std::chrono::hours(1));
-  ExpectRefused(Import(transfer, GoOn, &report_), "note of something else");
-  for (const char* const text : {"[]", "{", "{\"transfer\": 1, \"done\": -1, \"key\": 0}", "x"}) {
-    WriteWhole(dir_.Join("rows.npy.note"), text);
-    ExpectRefused(Import(transfer, GoOn, &report_), "is no note");
-  }
+  ExpectRefused(Import(transfer, GoOn, &report_), "note of another store");
   EXPECT_EQ(Stored("other"), Records());
+}
+
+TEST_F(StoreImportTest, AFileThatIsNoNoteIsNotReplaced) {
+  Transfer transfer = Written("rows.npy", NpyOfValues(kCount));
+  for (const char* const suffix : {".note", ".note.new"}) {
+    for (const char* const text : {"mine", "[]", "{\"done\":1,\"key\":0,\"transfer\":1}x"}) {
+      WriteWhole(transfer.file + suffix, text);
+      for (const bool resumes : {false, true}) {
+        // A file that begins as a note does may be what a kill has left of the next one.
+        if (suffix == std::string(".note.new") && *text == '{' && text[1] == '"') continue;
+        transfer.resumes = resumes;
+        ExpectRefused(Import(transfer, GoOn, &report_), "is no note");
+        EXPECT_EQ(ReadWhole(transfer.file + suffix), text);
+      }
+    }
+    fs::remove(transfer.file + suffix);
+  }
+  // The note of an export.
+  transfer.resumes = false;
+  StopAt(0, Export, Of("out"));
+  fs::rename(dir_.Join("out.note"), transfer.file + ".note");
+  ExpectRefused(Import(transfer, GoOn, &report_), "is no note");
+  EXPECT_EQ(Stored(), Records());
 }
 
 TEST_F(StoreImportTest, ANoteOfAStoreThatLayThereBeforeIsRefused) {
@@ -192,7 +207,7 @@ TEST_F(StoreImportTest, ANoteOfAStoreThatLayThereBeforeIsRefused) {
   fs::remove_all(transfer.dir);
   MakeStore("store");
   transfer.resumes = true;
-  ExpectRefused(Import(transfer, GoOn, &report_), "key 7, which the store has not");
+  ExpectRefused(Import(transfer, GoOn, &report_), "note of another store");
   transfer.resumes = false;
   ASSERT_TRUE(Import(transfer, GoOn, &report_).ok());
   EXPECT_EQ(Stored(), Expected(RowNumbers()));
@@ -200,25 +215,45 @@ TEST_F(StoreImportTest, ANoteOfAStoreThatLayThereBeforeIsRefused) {
 
 TEST_F(StoreImportTest, ANoteCountsNothingThatIsNotDurable) {
   Transfer transfer = Written("rows.npy", NpyOfValues(kCount));
-  {
-    NoFlushHook no_flush(transfer.dir);
-    const test::ScopedHook scope(&no_flush);
-    const auto arm = [&](uint64_t, uint64_t) { return no_flush.Arm(); };
-    EXPECT_EQ(Import(transfer, arm, &report_).code(), Code::kIOError);
-  }
-  EXPECT_EQ(report_.record_count, 3 * kPiece);
+  const auto fails = [&](auto move, const Transfer& which, const std::string& file) {
+    FlushFailureHook failure(file);
+    const test::ScopedHook scope(&failure);
+    const Status status = move(
+        which, [&](uint64_t done, uint64_t) { return done > 0 || failure.Arm(); }, &report_);
+    EXPECT_EQ(status.code(), Code::kIOError);
+    EXPECT_NE(status.message().find("after a failed sync"), std::string::npos) << status.ToString();
+    EXPECT_EQ(report_.record_count, 3 * kPiece);
+  };
+  fails(Import, transfer, transfer.dir);
   EXPECT_EQ(NotedIn("rows.npy.note"), 0u);
   transfer.resumes = true;
   ASSERT_TRUE(Import(transfer, GoOn, &report_).ok());
+  EXPECT_EQ(report_.moved_count, kCount);
   const Transfer out = Of("out");
-  {
-    NoFlushHook no_flush(dir_.Join("out.part"));
-    const test::ScopedHook scope(&no_flush);
-    no_flush.Arm();
-    EXPECT_EQ(Export(out, GoOn, &report_).code(), Code::kIOError);
-  }
+  fails(Export, out, dir_.Join("out.part"));
   EXPECT_EQ(NotedIn("out.note"), 0u);
   EXPECT_FALSE(fs::exists(out.file));
+}
+
+TEST_F(StoreImportTest, ANoteKnowsAFileByAnyOfItsNames) {
+  const std::string name = "rows\xff.npy";
+  Transfer transfer = Written(name, NpyOfValues(kCount));
+  StopAt(kPiece, Import, transfer);
+  transfer.resumes = true;
+  transfer.dir += "/";
+  transfer.file = dir_.Join("./store/../" + name);
+  ASSERT_TRUE(Import(transfer, GoOn, &report_).ok());
+  EXPECT_EQ(report_.moved_count, kCount - kPiece);
+}
+
+TEST_F(StoreImportTest, ForANoteNoStoreIsMade) {
+  Transfer transfer = Written("rows.npy", NpyOfValues(kCount));
+  transfer.creates = true;
+  StopAt(kPiece, Import, transfer);
+  fs::remove_all(transfer.dir);
+  transfer.resumes = true;
+  EXPECT_EQ(Import(transfer, GoOn, &report_).code(), Code::kNotFound);
+  EXPECT_FALSE(fs::exists(transfer.dir));
 }
 
 TEST_F(StoreImportTest, KilledAtAnyCallAnImportGoesOn) {

@@ -50,7 +50,9 @@ TEST(StoreKeysTest, PrintedKeysAreParsedAgain) {
   uint64_t word = 0;
   ASSERT_TRUE(ParseKey("hello!!!", KeyFormat::kText, &word).ok());
   EXPECT_EQ(KeyText(word, KeyFormat::kText), "hello!!!");
-  for (const KeyFormat format : {KeyFormat::kHex, KeyFormat::kDecimal, KeyFormat::kText}) {
+  // A terminal shows no control bytes.
+  EXPECT_EQ(KeyText(258, KeyFormat::kText), "\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02");
+  for (const KeyFormat format : {KeyFormat::kHex, KeyFormat::kDecimal}) {
     for (const uint64_t key : {uint64_t{0}, uint64_t{258}, word, ~uint64_t{0}}) {
       EXPECT_EQ(Parsed(KeyText(key, format), format), test::KeyOf(key));
     }

@@ -1,6 +1,7 @@
 #include "harness/tools/store_rows.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -80,8 +81,13 @@ TEST_F(StoreRowsTest, RefusesWhatIsNoArrayOfNumbers) {
   ExpectRefused(other_version + rows, "no whole .npy");
   ExpectRefused(NpyStart("'>u8'", "(1,)") + rows, "'>u8'");
   ExpectRefused(NpyStart("'|O'", "(1,)") + rows, "'|O'");
-  ExpectRefused(NpyStart("[('a', '<u8')]", "(1,)") + rows, "no array of numbers");
+  ExpectRefused(NpyStart("[('a', '<u8')]", "(1,)") + rows, "not an array of numbers");
   ExpectRefused(NpyStart("'|u1'", "(2, 4)", "True") + rows, "Fortran");
+  // A header of 4 KiB and no more is looked at, and is shown cut and escaped.
+  std::string head = "\x93NUMPY\1\0"s + std::string("\0\x10", 2) + std::string(4096, '\1');
+  ExpectRefused(head, "\\x01...");
+  head[8] = '\1';
+  ExpectRefused(head + "\1", "no whole .npy");
   ExpectRefused(NpyStart("'<u8'", "()") + rows, "has no rows");
   ExpectRefused(NpyStart("'<u8'", "(1, 0)") + rows, "rows of no size");
   ExpectRefused(NpyStart("'<u8'", "(1, 2305843009213693953)") + rows, "rows of no size");
@@ -97,6 +103,9 @@ TEST_F(StoreRowsTest, RecordsFillTheirFile) {
   EXPECT_EQ(file_.count, 0u);
   EXPECT_EQ(OpenRows(dir_.path(), &file_).code(), Code::kInvalidArgument);
   EXPECT_EQ(OpenRows("/dev/null", &file_).code(), Code::kInvalidArgument);
+  // The open of a FIFO would wait for a writer.
+  ASSERT_EQ(::mkfifo(dir_.Join("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(OpenRows(dir_.Join("fifo"), &file_).code(), Code::kInvalidArgument);
   EXPECT_EQ(OpenRows(dir_.Join("nothing"), &file_).code(), Code::kIOError);
 }
 
@@ -104,19 +113,22 @@ TEST_F(StoreRowsTest, WritesWhatNumpyWrites) {
   const std::string path = dir_.Join("made.npy");
   {
     RowWriter writer;
-    ASSERT_TRUE(writer.Open(path, /*is_npy=*/true, 4, 0).ok());
+    ASSERT_TRUE(writer.Open(path, /*is_npy=*/true, 4, 0, /*own=*/false).ok());
+    ASSERT_TRUE(writer.Begin().ok());
     writer.Add("row0");
     writer.Add("row1");
     ASSERT_TRUE(writer.Flush().ok());
     EXPECT_EQ(ReadWhole(path), std::string(128, '\0') + "row0row1");
   }
   RowWriter writer;
-  ASSERT_TRUE(writer.Open(path, /*is_npy=*/true, 4, 1).ok());
+  ASSERT_TRUE(writer.Open(path, /*is_npy=*/true, 4, 1, /*own=*/true).ok());
+  ASSERT_TRUE(writer.Begin().ok());
   writer.Add("next");
   ASSERT_TRUE(writer.Flush().ok());
   ASSERT_TRUE(writer.Finish("|u1", " 4").ok());
   EXPECT_EQ(ReadWhole(path), NpyStart("'|u1'", "(2, 4)") + "row0next");
-  EXPECT_EQ(RowWriter().Open(path, /*is_npy=*/true, 4, 3).code(), Code::kInvalidArgument);
+  writer = RowWriter();
+  EXPECT_EQ(writer.Open(path, /*is_npy=*/true, 4, 3, /*own=*/true).code(), Code::kInvalidArgument);
 }
 
 }  // namespace

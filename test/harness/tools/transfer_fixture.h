@@ -31,15 +31,17 @@ using Records = std::vector<std::pair<uint64_t, std::string>>;
 
 inline bool GoOn(uint64_t, uint64_t) { return true; }
 
-// From Arm on, no file can be flushed whose name begins with `dir`.
-class NoFlushHook : public test::SystemCallHook {
+// After Arm, the next flush of a file whose name begins with `dir` fails. The kernel reports a lost
+// write only once.
+class FlushFailureHook : public test::SystemCallHook {
  public:
-  explicit NoFlushHook(std::string dir) : dir_(std::move(dir)) {}
+  explicit FlushFailureHook(std::string dir) : dir_(std::move(dir)) {}
   bool Arm() { return is_armed_ = true; }
   long OnCall(test::SystemCall* call) override {
     const bool is_flush =
         call->kind == test::CallKind::kFsync || call->kind == test::CallKind::kFdatasync;
-    if (!is_armed_ || !is_flush || !test::PathOf(*call).starts_with(dir_)) return call->Proceed();
+    const bool is_meant = is_flush && test::PathOf(*call).starts_with(dir_);
+    if (!is_meant || !is_armed_.exchange(false)) return call->Proceed();
     errno = EIO;
     return -1;
   }
