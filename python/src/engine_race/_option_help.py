@@ -61,7 +61,7 @@ HELP: Dict[str, str] = {
     "latency_stats": "Measures how long calls take, for `property`.",
     "stats_interval_ms": "Writes the stats into the store's directory this often, for `bin/store "
                          "top`. 0: never.",
-    "read_only": "Opens an existing store for reading only, as mode=\"r\" does. Calls that would "
+    "read_only": "Opens an existing store for reading only, as the mode r does. Calls that would "
                  "write raise InvalidArgumentError.",
     "create_if_missing": "False: a directory without a store raises MissingStoreError.",
     "create_among_files": "A new store may be made in a directory that holds other files.",
