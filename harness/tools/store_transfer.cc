@@ -348,8 +348,6 @@ int RunTransfer(bool is_import, const Transfer& transfer) {
   TransferReport report;
   Status status;
   {
-    // Records of earlier calls took this one no time.
-    std::optional<uint64_t> before;
     CommandProgress progress(command);
     status = (is_import ? Import : Export)(
         transfer,
