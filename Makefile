@@ -144,7 +144,7 @@ jobs = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 submake = $(MAKE) --no-print-directory $(jobs)
 
 .PHONY: all library programs tests rest-tests sanitized-judges quick-tests guest race bench \
-        $(claims_benches) bench-compare flame soak crash powercut nvme-guest numa-guests format clean help FORCE
+        $(claims_benches) bench-compare bench-users flame soak crash powercut nvme-guest numa-guests format clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -204,6 +204,12 @@ bench-compare:  ## the engine beside RocksDB, LevelDB, LMDB, WiredTiger, into ou
 	+$(submake) $(BIN)/compare $(BIN)/claims $(BIN)/bench $(SHARED)
 	scripts/bench_compare.py --dir $(or $(BENCH_COMPARE_DIR),out/compare-store) --compare-args='$(BENCH_COMPARE_ARGS)' \
 	  --c-api-args='$(C_API_ARGS)' --read-many-args='$(READ_MANY_ARGS)' --embeddings-args='$(EMBEDDINGS_ARGS)' $(if $(TINY),--tiny)
+
+bench-users:    ## many processes that read one store, loads from files; ten minutes
+	scripts/setup.sh python
+	+$(submake) $(SHARED)
+	scripts/bench_compare.py --only users --dir $(or $(BENCH_USERS_DIR),out/users-store) \
+	  --users-args='$(BENCH_USERS_ARGS)' $(if $(TINY),--tiny)
 
 flame: $(BIN)/profile  ## a flame graph, out/flame-PHASE.svg; PHASE=seek, `bin/profile -h` lists them
 	scripts/setup.sh flame

@@ -2,6 +2,9 @@
 """Runs everything that `make bench-compare` measures, one part after the other on one directory.
 
     scripts/bench_compare.py [--dir out/compare-store] [--json out/bench-compare.json] [--tiny]
+    scripts/bench_compare.py --only users
+
+The second one runs that part alone, as `make bench-users` does: a part that is not compared.
 
 The parts: bin/claims c-api, python/benchmarks/read_many.py, python/examples/embeddings.py, and at
 last bin/compare, which takes the claims of the others over into its JSON. The short parts come
@@ -65,6 +68,10 @@ PARTS = [
     Part("embeddings", [ROOT / "python" / "examples" / "embeddings.py"],
          ["--rows", "16000", "--batch", "256", "--limit", "32m", "--memory", "32m", "--rounds", "1",
           "--seconds", "0.1", "--warm-rows", "4000"], ["embeddings_vs_memmap"], 3 * 3600),
+]
+OTHER_PARTS = [
+    Part("users", [ROOT / "python" / "benchmarks" / "users.py"], ["--tiny"],
+         ["readers_8_processes", "readers_shared_cache", "import_npy_ratio"], 3600),
 ]
 
 
@@ -185,8 +192,9 @@ def why_not_ours(python):
     return f"Python does not import the engine_race of {ENVIRONMENT}" if wrong else ""
 
 
-def measure(part, options, no_python, file):
-    """Runs a part, which leaves its figures in the file, or this leaves the reason there."""
+def measure(part, options, no_python):
+    """Runs a part. The file that it answers has the figures, or the reason why there are none."""
+    file = options.json.with_name(f"bench-{part.name}{options.suffix}")
     file.unlink(missing_ok=True)
     wrong = no_python if part.in_python else ""
     if not wrong:
@@ -206,6 +214,7 @@ def measure(part, options, no_python, file):
     if wrong:
         print(f"bench-compare: {part.name}: {wrong}", file=sys.stderr, flush=True)
         file.write_text(json.dumps(without_claims(figures or {}, part.claims, wrong), indent=2))
+    return file
 
 
 def remove(directory):
@@ -243,7 +252,8 @@ def parse(arguments):
                         help="by default out/bench-compare.json, or out/bench-compare-tiny.json")
     parser.add_argument("--tiny", action="store_true", help="everything once, tiny")
     parser.add_argument("--compare-args", default="", help="of bin/compare")
-    for part in PARTS:
+    parser.add_argument("--only", choices=[part.name for part in OTHER_PARTS])
+    for part in PARTS + OTHER_PARTS:
         parser.add_argument(f"--{part.name}-args", default="", help=f"of {part.command[0].name}")
     options = parser.parse_args(arguments)
     options.suffix = "-tiny.json" if options.tiny else ".json"
@@ -253,6 +263,20 @@ def parse(arguments):
     return options
 
 
+def python_or_why_not():
+    """Why there is no environment for Python, or nothing."""
+    no_python = make_environment()
+    if no_python:
+        print(f"bench-compare: {no_python}", file=sys.stderr, flush=True)
+    return no_python
+
+
+def bench_alone(options):
+    part = next(part for part in OTHER_PARTS if part.name == options.only)
+    figures = figures_in(measure(part, options, python_or_why_not()))
+    return 1 if figures.get("errors") else 0
+
+
 def bench(options):
     compare = [BIN / "compare", "--dir", options.dir, *(["--smoke"] if options.tiny else []),
                *shlex.split(options.compare_args)]
@@ -260,14 +284,10 @@ def bench(options):
     if run([*compare, "--check_only"]):
         return 2
     options.unfinished.unlink(missing_ok=True)
-    no_python = make_environment()
-    if no_python:
-        print(f"bench-compare: {no_python}", file=sys.stderr, flush=True)
+    no_python = python_or_why_not()
     merges = []
     for part in PARTS:
-        file = options.json.with_name(f"bench-{part.name}{options.suffix}")
-        measure(part, options, no_python, file)
-        merges += ["--merge", file]
+        merges += ["--merge", measure(part, options, no_python)]
     print("bench-compare: the comparison", file=sys.stderr, flush=True)
     wrong = run([*compare, *merges, "--json", options.unfinished])
     if options.unfinished.exists():
@@ -280,7 +300,7 @@ def main(arguments):
     options = parse(arguments)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return bench(options)
+        return bench_alone(options) if options.only else bench(options)
     except KeyboardInterrupt:
         # The comparison leaves what it has measured so far.
         left = f"; see {options.unfinished}" if options.unfinished.exists() else ""

@@ -187,14 +187,13 @@ std::string Print(const NumaOptions& numa) {
 }
 
 // A size, or "auto".
-static_assert(kAutoHotValueBytes == kAutoIndexMemoryBytes);
 bool ParseAuto(std::string_view text, uint64_t* value) {
   if (text != "auto") return Parse(text, value);
-  *value = kAutoHotValueBytes;
+  *value = kAutoBytes;
   return true;
 }
 std::string PrintAuto(uint64_t value) {
-  return value == kAutoHotValueBytes ? "auto" : std::to_string(value);
+  return value == kAutoBytes ? "auto" : std::to_string(value);
 }
 
 // The mode of files: octal, with a leading 0 or without.
@@ -238,7 +237,7 @@ constexpr Field kFields[] = {
     ENGINE_RACE_OPTION(key_range),
     ENGINE_RACE_MODE(directory_mode),
     ENGINE_RACE_MODE(file_mode),
-    ENGINE_RACE_OPTION(memory_budget_bytes),
+    ENGINE_RACE_AUTO(memory_budget_bytes),
     ENGINE_RACE_AUTO(hot_value_bytes),
     ENGINE_RACE_AUTO(index_memory_bytes),
     ENGINE_RACE_OPTION(index_close_bytes),
@@ -248,6 +247,7 @@ constexpr Field kFields[] = {
     ENGINE_RACE_OPTION(io_backend),
     ENGINE_RACE_OPTION(io_uring_iopoll),
     ENGINE_RACE_OPTION(io_uring_sqpoll),
+    ENGINE_RACE_OPTION(page_cache),
     ENGINE_RACE_OPTION(worker_count),
     ENGINE_RACE_OPTION(tasks_per_worker),
     ENGINE_RACE_OPTION(async_read_limit),

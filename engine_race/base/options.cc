@@ -1,8 +1,11 @@
 #include "engine_race/base/options.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <string>
+
+#include "engine_race/base/memory_limit.h"
 
 namespace engine_race {
 namespace {
@@ -73,15 +76,20 @@ Status ValidateOptions(const Options& options) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("bucket_capacity_records",
                                               options.bucket_capacity_records, group_records,
                                               kMaxBucketRecords));
-  ENGINE_RACE_RETURN_IF_ERROR(CheckRange("memory_budget_bytes", options.memory_budget_bytes,
-                                         kMinMemoryBudgetBytes, uint64_t{1} << 62));
-  if (options.hot_value_bytes != kAutoHotValueBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        CheckRange("hot_value_bytes", options.hot_value_bytes, 0, options.memory_budget_bytes));
+  // The most that the parts of a budget may have.
+  uint64_t most_bytes = kMaxMemoryBudgetBytes;
+  if (options.memory_budget_bytes != kAutoBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(CheckRange("memory_budget_bytes", options.memory_budget_bytes,
+                                           kMinMemoryBudgetBytes, most_bytes));
+    most_bytes = options.memory_budget_bytes;
   }
-  if (options.index_memory_bytes != kAutoIndexMemoryBytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(CheckRange("index_memory_bytes", options.index_memory_bytes, 0,
-                                           options.memory_budget_bytes));
+  if (options.hot_value_bytes != kAutoBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        CheckRange("hot_value_bytes", options.hot_value_bytes, 0, most_bytes));
+  }
+  if (options.index_memory_bytes != kAutoBytes) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        CheckRange("index_memory_bytes", options.index_memory_bytes, 0, most_bytes));
   }
   ENGINE_RACE_RETURN_IF_ERROR(
       CheckRange("journal_bytes", options.journal_bytes, kMinJournalBytes, kMaxJournalBytes));
@@ -126,7 +134,23 @@ Status ValidateOptions(const Options& options) {
   return CheckRange("build_thread_count", options.build_thread_count, 0, kMaxBuildThreadCount);
 }
 
+uint64_t DefaultMemoryBudgetBytes(uint64_t usable_bytes, bool read_only) {
+  return std::clamp(usable_bytes / (read_only ? 16 : 4), kMinMemoryBudgetBytes,
+                    kMaxMemoryBudgetBytes);
+}
+
 Options EffectiveOptions(Options options) {
+  if (options.memory_budget_bytes == kAutoBytes) {
+    const uint64_t budget_bytes = DefaultMemoryBudgetBytes(MemoryLimit(), options.read_only);
+    options.memory_budget_bytes = budget_bytes;
+    for (uint64_t* part_bytes : {&options.hot_value_bytes, &options.index_memory_bytes}) {
+      if (*part_bytes != kAutoBytes) *part_bytes = std::min(*part_bytes, budget_bytes);
+    }
+  }
+  if (options.page_cache) {
+    options.io_uring_iopoll = false;
+    if (options.hot_value_bytes == kAutoBytes) options.hot_value_bytes = 0;
+  }
   if (!options.read_only) return options;
   options.create_if_missing = false;
   options.index_close_bytes = 0;

@@ -30,6 +30,7 @@ inline constexpr uint32_t kMinGroupBytes = 4096;
 inline constexpr uint32_t kMaxValueGroupBytes = 1024 * 1024;
 inline constexpr uint32_t kMaxKeyGroupBytes = 8 * 1024;
 inline constexpr uint64_t kMinMemoryBudgetBytes = uint64_t{16} << 20;
+inline constexpr uint64_t kMaxMemoryBudgetBytes = uint64_t{1} << 62;
 inline constexpr uint32_t kMaxBuildThreadCount = 1024;
 inline constexpr uint32_t kMaxWorkerCount = 1024;
 inline constexpr uint32_t kMaxTasksPerWorker = 4096;
@@ -41,10 +42,9 @@ inline constexpr uint64_t kJournalStepBytes = uint64_t{2} << 20;
 inline constexpr uint64_t kMinJournalBytes = uint64_t{4} << 20;
 inline constexpr uint64_t kMaxJournalBytes = uint64_t{4} << 30;
 
-// Of Options::hot_value_bytes: what the rest of the budget leaves.
-inline constexpr uint64_t kAutoHotValueBytes = ~uint64_t{0};
-// Of Options::index_memory_bytes: as much as the budget allows.
-inline constexpr uint64_t kAutoIndexMemoryBytes = ~uint64_t{0};
+// Of memory_budget_bytes: a share of the memory that the process may use. Of hot_value_bytes: what
+// the rest of the budget leaves. Of index_memory_bytes: as much as the budget allows.
+inline constexpr uint64_t kAutoBytes = ~uint64_t{0};
 
 enum class LogLevel { kInfo, kWarning, kError };
 
@@ -141,19 +141,25 @@ struct Options {
   // For everything: index, range buffers, staging, hot values. At least 16 MiB. The index is paged
   // where it does not fit. It takes more than its share only while it cannot be written to disk; a
   // warning goes to the log then.
-  uint64_t memory_budget_bytes = uint64_t{2} << 30;
+  //
+  // By default a quarter of what the process may use, and a sixteenth with read_only, since other
+  // processes may read the same store. That is the machine's memory, or the limit of a control
+  // group where it is lower, as of the opening. Programs with several stores divide it themselves.
+  // Not part of it are the page cache and what a cleaning takes, see reclaim.
+  uint64_t memory_budget_bytes = kAutoBytes;
   // Memory for values that are read again and again, as part of the budget; taken as it is used. At
-  // most the budget. 0: every read of a value that is in its log goes to the disk.
+  // most the budget; a default budget cuts it. 0: every read of a value that is in its log goes to
+  // the disk.
   //
   // Frames and ranges divide what index, staging and workers leave, first come first served. Frames
   // hold values and blocks of the index. An eighth is kept for each, and at least 8 MiB for ranges
   // and 64 frames. Both give memory back as the index grows, frames first. When one of them wants
   // an eighth more and the other's memory lay idle meanwhile, the idle memory moves.
-  uint64_t hot_value_bytes = kAutoHotValueBytes;
+  uint64_t hot_value_bytes = kAutoBytes;
   // The index is kept flat, which means whole and in memory, while it takes at most this, as part
   // of the budget. Otherwise it is paged as a whole: its blocks are read from the index on disk
-  // through frames. At most the budget. 0: always paged.
-  uint64_t index_memory_bytes = kAutoIndexMemoryBytes;
+  // through frames. At most the budget, as above. 0: always paged.
+  uint64_t index_memory_bytes = kAutoBytes;
   // The most bytes of the index that closing the store writes. The next opening builds the rest
   // from the key logs. 0: closing writes none of the index.
   uint64_t index_close_bytes = uint64_t{4} << 30;
@@ -172,6 +178,11 @@ struct Options {
   // Each is tried with a real read and left out, with a warning in the log, where that fails.
   bool io_uring_iopoll = false;
   bool io_uring_sqpoll = false;
+  // Reads and writes the files of keys and values through the kernel's page cache, not around it
+  // (O_DIRECT). So processes that read one store share the memory of what they read. Hot values
+  // are off then unless hot_value_bytes gives them memory, and so is io_uring_iopoll. Raw devices
+  // are read around the page cache in any case.
+  bool page_cache = false;
   // Workers of MultiRead and ReadAsync, each with its own ring: 0 means one per available CPU.
   uint32_t worker_count = 0;
   // Reads that one worker keeps in flight at most: 1 to 4096. Each takes about 5 KiB of the budget.
@@ -244,8 +255,12 @@ struct Options {
 // kInvalidArgument, naming the field, when one is out of its range.
 Status ValidateOptions(const Options& options);
 
-// With read_only: the same options with all off that would write to the store. Else unchanged.
+// The options that a store goes by. A default budget is a number, as of now. All that read_only and
+// page_cache turn off is off.
 Options EffectiveOptions(Options options);
+
+// The default of memory_budget_bytes where a process may use so much.
+uint64_t DefaultMemoryBudgetBytes(uint64_t usable_bytes, bool read_only);
 
 }  // namespace engine_race
 

@@ -67,7 +67,7 @@ Status Index::MakePaging(std::function<uint64_t()> limit) {
   ENGINE_RACE_RETURN_IF_ERROR(
       l1::ExtentStore::Open(log.directory_fd(), log.store_id(), impl_->options.file_mode,
                             /*writable=*/!impl_->options.read_only, &store));
-  if (!limit) limit = [] { return kAutoIndexMemoryBytes; };
+  if (!limit) limit = [] { return kAutoBytes; };
   impl_->paging =
       std::make_unique<Paging>(impl_->frames, std::move(store), std::move(limit),
                                impl_->options.index_memory_bytes, impl_->shared->part_bytes());

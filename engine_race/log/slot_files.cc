@@ -45,7 +45,8 @@ Status ForEachSegment(uint64_t slot, uint64_t slot_count, const Visit& visit) {
 
 }  // namespace
 
-void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath> paths) {
+void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath> paths,
+                     io::Caching caching) {
   geometry_ = geometry;
   paths_ = std::move(paths);
   uint32_t file_count = 0;
@@ -69,8 +70,7 @@ void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath
       const uint32_t file = path.first_file + i;
       const auto plan = [&](int dir, const std::string& name, const std::string& title,
                             io::File* opened) {
-        plans_[file].push_back(
-            {dir, name, title, 0, io::Caching::kDirect, opened, /*is_opened_late=*/i != 0});
+        plans_[file].push_back({dir, name, title, 0, caching, opened, /*is_opened_late=*/i != 0});
       };
       const std::string keys = NumberedName(format::kKeyFilePrefix, file);
       plan(dir_fd, keys, keys, &key_files_[file]);

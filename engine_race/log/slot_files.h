@@ -49,9 +49,11 @@ struct SlotLocation {
 
 class SlotFiles {
  public:
-  // Takes the paths; `dir_fd` is the store's own directory. Then the table is to be opened, through
-  // mutable_table_file, and the files of plan() that are not opened late.
-  void Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath> paths);
+  // Takes the paths; `dir_fd` is the store's own directory. `caching`: of key files and value
+  // files. Then the table is to be opened, through mutable_table_file, and the files of plan() that
+  // are not opened late.
+  void Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath> paths,
+            io::Caching caching = io::Caching::kDirect);
   // The key file of that number, and the value file beside it unless that is a device.
   std::span<const PlannedFile> plan(uint32_t file) const { return plans_[file]; }
   // Reads the table. *damaged_count: entries of the table that are damaged.

@@ -39,7 +39,8 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
                                              access == io::Access::kRead, options.file_mode,
                                              &files->identity, &paths, moved));
   if (paths.empty()) paths = OwnDirectory();
-  files->slots.Init(files->identity.geometry, files->directory.get(), std::move(paths));
+  files->slots.Init(files->identity.geometry, files->directory.get(), std::move(paths),
+                    CachingOf(options));
   for (const PlannedFile& planned : PlanFiles(files)) {
     bool exists = false;
     uint64_t link_count = 0;
@@ -171,7 +172,7 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
   files->lock.Settle();
   files->slots.SettleLocks();
   for (const ValuePath& path : files->slots.paths()) {
-    if (files->slots.value_file(path.first_file).direct()) continue;
+    if (options.page_cache || files->slots.value_file(path.first_file).direct()) continue;
     Log(options.log, LogLevel::kWarning,
         (path.name.empty() ? dir : path.name) +
             ": the file system refuses O_DIRECT, the logs go through the page cache");

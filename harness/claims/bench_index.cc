@@ -257,7 +257,7 @@ Status IndexBench::MeasureWriterStalls() {
                  static_cast<double>(stall_write_count_()) / result.seconds);
     return Status::Ok();
   };
-  const uint64_t flat = kAutoIndexMemoryBytes;
+  const uint64_t flat = kAutoBytes;
   return rounds_.Run({round_count_}, {[&] { return stall(0, "paged index"); },
                                       [&] { return stall(flat, "flat index"); }});
 }

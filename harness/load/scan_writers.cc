@@ -203,7 +203,7 @@ Status ScanGap::Open(uint64_t memory_budget_bytes) {
 }
 
 Status ScanGap::Prepare() {
-  ENGINE_RACE_RETURN_IF_ERROR(Open(Options().memory_budget_bytes));
+  ENGINE_RACE_RETURN_IF_ERROR(Open(QuietOptions().memory_budget_bytes));
   TimedPoint unused;
   return WriteRecords(PutInto(store_.get()),
                       KeySource(KeyShape::kUniform, shape_.record_count, shape_.seed),

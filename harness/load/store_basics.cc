@@ -26,6 +26,8 @@ bool IsFileNumber(std::string_view text) {
 
 Options QuietOptions() {
   Options options;
+  // So that figures of machines with more and less memory compare.
+  options.memory_budget_bytes = uint64_t{2} << 30;
   // Programs keep notes of a run beside its store.
   options.create_among_files = true;
   options.log = [](LogLevel level, std::string_view message) {

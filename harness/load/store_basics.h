@@ -12,7 +12,8 @@
 
 namespace engine_race::harness {
 
-// The default options, with the engine's warnings and errors written to standard error.
+// The default options with a budget of 2 GiB, and the engine's warnings and errors written to
+// standard error.
 Options QuietOptions();
 
 // The most space that a store of this many records takes on disk, staging included.

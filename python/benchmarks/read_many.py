@@ -13,56 +13,29 @@ import argparse
 import json
 import pathlib
 import shutil
-import statistics
 import subprocess
-import sys
-import time
 
 import numpy
+from rounds import (ROOT, ROW_BYTES, ROW_SHAPE, alternate, fill, gather, need_disk, ratio, refuse,
+                    show, write_figures)
 
 import engine_race
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "python" / "examples"))
+from long_work import Progress, end_on_signals, work_directory  # isort: skip
 
-from long_work import (Progress, end_on_signals, refuse, why_in_memory,  # noqa: E402
-                       why_no_room, work_directory)
-
-ROW_BYTES = 4096
-WRITTEN_AT_ONCE = 4096
 CLAIMS = ["python_read_many_ratio", "python_hot_ratio"]
-KINDS = ["python", "multi_read_into"]
-
-
-def fill(path, count):
-    rows = numpy.empty((WRITTEN_AT_ONCE, 512), numpy.uint64)
-    with engine_race.open(path) as store:
-        for first in range(0, count, WRITTEN_AT_ONCE):
-            ids = numpy.arange(first, min(first + WRITTEN_AT_ONCE, count), dtype=numpy.uint64)
-            rows[:len(ids)] = ids[:, None]
-            store.write_many(ids, rows[:len(ids)])
-        store.sync()
-
-
-def run(store, count, out, seconds, random):
-    """Rows a second. Each row holds its key."""
-    batch = len(out)
-    rows, began = 0, time.perf_counter()
-    while (now := time.perf_counter()) - began < seconds or rows == 0:
-        ids = random.integers(0, count, batch, dtype=numpy.uint64)
-        store.read_many(ids, out=out)
-        rows += batch
-    assert (out[:, 0] == ids).all() and (out[:, 511] == ids).all(), "a wrong row"
-    return rows / (now - began)
 
 
 def python_rate(path, count, memory_bytes, arguments, seed):
     random = numpy.random.default_rng(seed)
-    out = numpy.empty((arguments.batch, 512), numpy.uint64)
+    out = numpy.empty((arguments.batch, *ROW_SHAPE), numpy.uint64)
     with engine_race.open(path, create_if_missing=False,
                           memory_budget_bytes=memory_bytes) as store:
-        run(store, count, out, arguments.seconds, random)
-        return run(store, count, out, arguments.seconds, random)
+        def read(ids, into):
+            store.read_many(ids, out=into)
+
+        gather(read, count, out, arguments.seconds, random)
+        return gather(read, count, out, arguments.seconds, random)
 
 
 def program_rate(path, count, memory_bytes, arguments, seed):
@@ -85,23 +58,12 @@ def compare(directory, name, count, memory_bytes, arguments, progress):
     path = directory / f"store-{count}"
     progress.show(f"the {name} store is filled")
     fill(path, count)
-    rounds = []
-    for number in range(arguments.rounds):
-        first = number % len(KINDS)
-        rates = {}
-        for kind in KINDS[first:] + KINDS[:first]:
-            where = path, count, memory_bytes, arguments, number
-            progress.show(f"{name}, {kind}")
-            rates[kind] = python_rate(*where) if kind == "python" else program_rate(*where)
-            progress.step()
-        rounds.append({kind: rates[kind] for kind in KINDS})
+    rounds = alternate(name, {
+        "python": lambda number: python_rate(path, count, memory_bytes, arguments, number),
+        "multi_read_into": lambda number: program_rate(path, count, memory_bytes, arguments,
+                                                       number)}, arguments.rounds, progress)
     shutil.rmtree(path)
     return rounds
-
-
-def ratio(rounds, kind):
-    """Of Python to this kind."""
-    return statistics.median(rates["python"] / rates[kind] for rates in rounds)
 
 
 def main():
@@ -128,12 +90,9 @@ def main():
         refuse(parser, arguments.json, CLAIMS, f"{arguments.program} is missing: make bin/bench")
     # One store lies there at a time, with its logs.
     most_keys = max(arguments.disk_keys, arguments.hot_keys)
-    why_not = (why_in_memory(arguments.dir)
-               or why_no_room(arguments.dir, int(most_keys * ROW_BYTES * 1.3) + (1 << 28)))
-    if why_not:
-        refuse(parser, arguments.json, CLAIMS, why_not)
+    need_disk(parser, arguments, CLAIMS, int(most_keys * ROW_BYTES * 1.3) + (1 << 28))
     end_on_signals()
-    progress = Progress(2 * arguments.rounds * len(KINDS))
+    progress = Progress(4 * arguments.rounds)
     try:
         with work_directory("read_many.", arguments.dir) as directory:
             disk = compare(directory, "disk", arguments.disk_keys, arguments.disk_memory_bytes,
@@ -142,16 +101,10 @@ def main():
                           arguments, progress)
     finally:
         progress.clear()
-    for name, rounds in (("disk", disk), ("hot", hot)):
-        medians = {kind: statistics.median(rates[kind] for rates in rounds) for kind in rounds[0]}
-        print(f"{name:5}" + "".join(f"  {kind} {rate:10.0f} rows/s"
-                                    for kind, rate in medians.items())
-              + f"  ratio {ratio(rounds, KINDS[1]):.3f}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({
-            "claims": dict(zip(CLAIMS, (ratio(disk, KINDS[1]), ratio(hot, KINDS[1])))),
-            "rows_a_second": {"disk": disk, "hot": hot},
-            "config": {name: str(value) for name, value in vars(arguments).items()}}, indent=2))
+    show("disk", disk)
+    show("hot", hot)
+    write_figures(arguments, dict(zip(CLAIMS, (ratio(disk), ratio(hot)))),
+                  {"disk": disk, "hot": hot})
 
 
 if __name__ == "__main__":

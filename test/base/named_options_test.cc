@@ -92,10 +92,13 @@ TEST(NamedOptionsTest, ValuesOfEachKind) {
   EXPECT_EQ(options.memory_budget_bytes, uint64_t{3} << 30);
   set("memory_budget_bytes", "17M");
   EXPECT_EQ(options.memory_budget_bytes, uint64_t{17} << 20);
+  set("memory_budget_bytes", "auto");
+  EXPECT_EQ(options.memory_budget_bytes, kAutoBytes);
+  EXPECT_EQ(Get(options, "memory_budget_bytes"), "auto");
   set("hot_value_bytes", "0");
   EXPECT_EQ(options.hot_value_bytes, 0u);
   set("hot_value_bytes", "auto");
-  EXPECT_EQ(options.hot_value_bytes, kAutoHotValueBytes);
+  EXPECT_EQ(options.hot_value_bytes, kAutoBytes);
   set("bucket_count", "4096");
   EXPECT_EQ(options.bucket_count, 4096u);
   set("directory_mode", "0750");

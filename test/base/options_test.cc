@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine_race/base/memory_limit.h"
 #include "engine_race/base/named_options.h"
 
 namespace engine_race {
@@ -35,8 +36,11 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
       {"key_group_bytes", [](Options* o) { o->key_group_bytes = 256 << 10; }},
       {"memory_budget_bytes", [](Options* o) { o->memory_budget_bytes = 1 << 20; }},
       {"index_memory_bytes",
-       [](Options* o) { o->index_memory_bytes = o->memory_budget_bytes + 1; }},
-      {"index_memory_bytes", [](Options* o) { o->index_memory_bytes = kAutoIndexMemoryBytes - 1; }},
+       [](Options* o) {
+         o->memory_budget_bytes = kMinMemoryBudgetBytes;
+         o->index_memory_bytes = kMinMemoryBudgetBytes + 1;
+       }},
+      {"index_memory_bytes", [](Options* o) { o->index_memory_bytes = kAutoBytes - 1; }},
       {"async_read_limit", [](Options* o) { o->async_read_limit = (1 << 20) + 1; }},
       {"build_thread_count", [](Options* o) { o->build_thread_count = 5000; }},
       {"stats_interval_ms", [](Options* o) { o->stats_interval_ms = 9; }},
@@ -108,7 +112,8 @@ TEST(OptionsTest, TheIndexMayHaveAllOfTheBudgetOrNoneAndNeverBeWritten) {
   options.index_close_bytes = 0;
   options.index_sync_bytes = 0;
   options.index_idle_ms = 0;
-  for (const uint64_t bytes : {uint64_t{0}, options.memory_budget_bytes, kAutoIndexMemoryBytes}) {
+  options.memory_budget_bytes = kMinMemoryBudgetBytes;
+  for (const uint64_t bytes : {uint64_t{0}, options.memory_budget_bytes, kAutoBytes}) {
     options.index_memory_bytes = bytes;
     EXPECT_TRUE(ValidateOptions(options).ok()) << bytes;
   }
@@ -128,8 +133,45 @@ std::set<std::string_view> ChangedByEffect(const Options& options) {
   return changed;
 }
 
+TEST(OptionsTest, TheDefaultBudgetIsAShareOfTheMemory) {
+  constexpr uint64_t kGiB = uint64_t{1} << 30;
+  EXPECT_EQ(DefaultMemoryBudgetBytes(8 * kGiB, /*read_only=*/false), 2 * kGiB);
+  EXPECT_EQ(DefaultMemoryBudgetBytes(8 * kGiB, /*read_only=*/true), kGiB / 2);
+  for (const bool read_only : {false, true}) {
+    EXPECT_EQ(DefaultMemoryBudgetBytes(kMinMemoryBudgetBytes, read_only), kMinMemoryBudgetBytes);
+    Options options;
+    options.read_only = read_only;
+    options.hot_value_bytes = kMaxMemoryBudgetBytes;
+    options.index_memory_bytes = kMinMemoryBudgetBytes;
+    EXPECT_TRUE(ValidateOptions(options).ok());
+    const Options effective = EffectiveOptions(options);
+    EXPECT_EQ(effective.memory_budget_bytes, DefaultMemoryBudgetBytes(MemoryLimit(), read_only));
+    EXPECT_EQ(effective.hot_value_bytes, effective.memory_budget_bytes);
+    EXPECT_EQ(effective.index_memory_bytes, kMinMemoryBudgetBytes);
+  }
+  // What nobody knows is no limit.
+  EXPECT_TRUE(ValidateOptions(EffectiveOptions(Options())).ok());
+  Options limitless;
+  limitless.memory_budget_bytes = DefaultMemoryBudgetBytes(kNoMemoryLimit, /*read_only=*/false);
+  EXPECT_TRUE(ValidateOptions(limitless).ok());
+}
+
+TEST(OptionsTest, ThePageCacheTakesThePlaceOfHotValues) {
+  Options options;
+  options.memory_budget_bytes = kMinMemoryBudgetBytes;
+  options.io_uring_iopoll = true;
+  EXPECT_EQ(ChangedByEffect(options), std::set<std::string_view>());
+  options.page_cache = true;
+  EXPECT_EQ(ChangedByEffect(options),
+            (std::set<std::string_view>{"hot_value_bytes", "io_uring_iopoll"}));
+  EXPECT_EQ(EffectiveOptions(options).hot_value_bytes, 0u);
+  options.hot_value_bytes = 4096;
+  EXPECT_EQ(EffectiveOptions(options).hot_value_bytes, 4096u);
+}
+
 TEST(OptionsTest, ReadOnlyTurnsOffWhatWrites) {
   Options options;
+  options.memory_budget_bytes = kMinMemoryBudgetBytes;
   options.sync_mode = SyncMode::kGroup;
   options.sync_on_close = true;
   options.stats_interval_ms = kMinStatsIntervalMs;

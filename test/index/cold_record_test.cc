@@ -18,7 +18,7 @@ class ColdRecordTest : public PagedIndexFixture, public ::testing::WithParamInte
   static constexpr uint64_t kKeys = 20000;
 
   ColdRecordTest() : PagedIndexFixture(/*frame_count=*/8) {
-    options_.index_memory_bytes = GetParam() ? kAutoIndexMemoryBytes : 0;
+    options_.index_memory_bytes = GetParam() ? kAutoBytes : 0;
   }
   // One record that is never written again, and many of another key behind it.
   void FillAndWrite() {

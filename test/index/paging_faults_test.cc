@@ -163,7 +163,7 @@ class WrittenExtents final : public SystemCallHook {
 class IdleIndexTest : public PagedIndexFixture {
  protected:
   IdleIndexTest() : PagedIndexFixture(/*frame_count=*/0) {
-    options_.index_memory_bytes = kAutoIndexMemoryBytes;
+    options_.index_memory_bytes = kAutoBytes;
     options_.index_idle_ms = 1;
   }
 };

@@ -111,7 +111,7 @@ Options L1Engine::DiskOptions(bool has_frames) const {
   options.memory_budget_bytes = shape_.memory_budget_bytes;
   options.bucket_count = shape_.bucket_count;
   options.file_count = std::min(options.file_count, options.bucket_count);
-  options.hot_value_bytes = has_frames ? kAutoHotValueBytes : 0;
+  options.hot_value_bytes = has_frames ? kAutoBytes : 0;
   return options;
 }
 
@@ -340,7 +340,7 @@ Status L1Engine::EpochsTurn(const StoreShape& shape, const Options& options) {
 
 Status L1Engine::CompareEpochs() {
   const StoreShape shape{shape_.dir + kWithDir, "", shape_.epoch_record_count, shape_.seed};
-  const Options options = FewStagedOptions(kAutoHotValueBytes);
+  const Options options = FewStagedOptions(kAutoBytes);
   ENGINE_RACE_RETURN_IF_ERROR(Make(shape, options, &with_));
   const Status status =
       rounds_.Run({shape_.round_count}, {[&] { return EpochsTurn(shape, options); }},

@@ -19,7 +19,8 @@ HELP: Dict[str, str] = {
     "directory_mode": "Permissions of new directories, less the umask: 0o700 to 0o777.",
     "file_mode": "Permissions of new files, less the umask: 0o600 to 0o777.",
     "memory_budget_bytes": "Memory for everything: index, hot values, scans, staging. At least "
-                           "16m.",
+                           '16m. "auto": a quarter of what the process may use, or a sixteenth '
+                           "with `read_only`.",
     "hot_value_bytes": 'Part of the budget for values that are read often. 0: none. "auto": what '
                        "the rest leaves.",
     "index_memory_bytes": "The index lies whole in memory while it takes at most this part of the "
@@ -36,6 +37,8 @@ HELP: Dict[str, str] = {
                        "not work.",
     "io_uring_sqpoll": "A thread of the kernel takes the requests of io_uring. Left out where it "
                        "does not work.",
+    "page_cache": "Reads and writes go through the page cache of the kernel, which processes "
+                  "share. Hot values are off then, unless `hot_value_bytes` says otherwise.",
     "worker_count": "Threads that read many keys of one call. 0: one for each CPU.",
     "tasks_per_worker": "Reads that one such thread keeps in flight: 1 to 4096.",
     "async_read_limit": "Asynchronous reads that may be pending. 0: twice what the workers keep "

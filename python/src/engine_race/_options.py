@@ -37,6 +37,7 @@ class OpenOptions(TypedDict, total=False):
     io_backend: Optional[Literal["auto", "psync", "libaio", "io_uring"]]
     io_uring_iopoll: _Flag
     io_uring_sqpoll: _Flag
+    page_cache: _Flag
     worker_count: _Number
     tasks_per_worker: _Number
     async_read_limit: _Number
