@@ -51,7 +51,8 @@ std::vector<ReadBackend> Candidates(const Options& options, const File& file) {
   if (sqpoll) candidates.push_back({IoBackend::kIoUring, false, true});
   if (iopoll) candidates.push_back({IoBackend::kIoUring, true, false});
   candidates.push_back({IoBackend::kIoUring});
-  if (!libaio_first) candidates.push_back({IoBackend::kLibaio});
+  // libaio submits a read through the page cache by reading it, one after the other.
+  if (!libaio_first && !options.page_cache) candidates.push_back({IoBackend::kLibaio});
   candidates.push_back({IoBackend::kPsync});
   return candidates;
 }

@@ -95,6 +95,14 @@ TEST_F(BackendProbeTest, InMemoryAutoTakesLibaio) {
   EXPECT_EQ(Probe(IoBackend::kAuto), "io_uring");
 }
 
+TEST_F(BackendProbeTest, LibaioDoesNotReadThroughThePageCache) {
+  hook_.refused = {{CallKind::kUringSetup, EPERM}};
+  EXPECT_EQ(Probe(IoBackend::kAuto), "libaio");
+  options_.page_cache = true;
+  EXPECT_EQ(Probe(IoBackend::kAuto), "psync");
+  EXPECT_EQ(Probe(IoBackend::kLibaio), "libaio") << "who asks for it gets it";
+}
+
 // The node of a device lies in memory, on devtmpfs, the device does not.
 TEST_F(BackendProbeTest, ADeviceIsNoFileInMemory) {
   const test::LoopDevice loop(1 << 20);
