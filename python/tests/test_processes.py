@@ -195,7 +195,7 @@ import sys
 
 import engine_race
 
-with engine_race.open(sys.argv[1], mode="r") as store:
+with engine_race.open(sys.argv[1], mode="r", page_cache=sys.argv[2] == "cached") as store:
     print(store[1] == store.read_many([1])[0].tobytes(), flush=True)
     sys.stdin.readline()
 """
@@ -205,10 +205,10 @@ def test_processes_read_beside_each_other(path):
     pytest.importorskip("numpy")
     with engine_race.open(path, **SMALL) as store:
         store[1] = value_of(1)
-    readers = [subprocess.Popen([sys.executable, "-c", READER, str(path)], text=True,
+    readers = [subprocess.Popen([sys.executable, "-c", READER, str(path), how], text=True,
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-               for _ in range(2)]
+               for how in ("cached", "direct")]
     assert [reader.stdout.readline() for reader in readers] == ["True\n", "True\n"]
     with engine_race.open(path, mode="r") as store:
         again = pickle.loads(pickle.dumps(store))
