@@ -10,48 +10,17 @@
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/parallel.h"
-#include "engine_race/index/bucket_reader.h"
+#include "engine_race/index/bucket_builder.h"
 #include "engine_race/index/giant_build.h"
-#include "engine_race/index/part_builder.h"
 
 namespace engine_race {
 namespace {
 
 constexpr size_t kMaxReportedSlots = 16;
-// Slabs of this size waste little at their ends, and there are few of them.
-constexpr uint64_t kMaxSlabBytes = uint64_t{64} << 20;
-constexpr uint64_t kMinSlabBytes = uint64_t{256} << 10;
 // Of a bucket that one thread builds: two buckets' entries with a quarter to spare, and those that
 // are sorted.
 constexpr uint64_t kBuildBytesPerRecord = 2 * format::kKeyEntryBytes * 5 / 4 + 18;
 constexpr uint64_t kLeastGiantRecords = uint64_t{16} << 10;
-
-uint64_t SlabBytes(uint64_t record_count) {
-  return std::clamp(record_count * SortedRun::kBytesPerRecord, kMinSlabBytes, kMaxSlabBytes);
-}
-
-// Builds and installs the oldest bucket of the reader. *failure: the bucket's own log cannot be
-// read.
-Status BuildNext(BuildContext* context, BucketReader* reader, PartBuilder* builder,
-                 l1::ExtentImage* image, uint32_t* bucket, Status* failure) {
-  RawBucket raw;
-  ENGINE_RACE_RETURN_IF_ERROR(reader->Next(bucket, &raw, failure));
-  if (!failure->ok()) {
-    reader->Finish();
-    return Status::Ok();
-  }
-  BuiltParts built;
-  ENGINE_RACE_RETURN_IF_ERROR(builder->Build(raw, &built));
-  const bool damaged = !built.damaged_slots.empty();
-  if (damaged) context->ReportDamage(*bucket, built.damaged_slots, built.damaged_slots.size());
-  const BucketTail tail = {{}, {raw.record_count, raw.table->births()}, raw.table->births()};
-  for (const auto& part : built.parts) part->births = tail.births;
-  if (!damaged) context->PageFresh(built.parts, /*other_bytes=*/0, image);
-  const Status installed = context->bucket(*bucket).Install(std::move(built.parts), damaged, tail);
-  // Only now: Install needs the cut.
-  reader->Finish();
-  return installed;
-}
 
 // Builds the small buckets and collects the giants in a list.
 class SmallBuckets {
@@ -63,7 +32,7 @@ class SmallBuckets {
       record_count += context->log().SlotEnd(b);
       ++bucket_count_;
     }
-    slab_bytes_ = SlabBytes(record_count / context->thread_count());
+    records_a_thread_ = record_count / context->thread_count();
   }
 
   Status Run() {
@@ -75,22 +44,18 @@ class SmallBuckets {
 
  private:
   Status Work() {
-    SlabAllocator slabs(slab_bytes_, context_->log().placement().memory());
-    PartBuilder builder(&slabs, context_->limits().split_keys);
-    BucketReader reader(context_);
-    l1::ExtentImage image;
-    ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
+    BucketBuilder builder(context_, records_a_thread_);
+    ENGINE_RACE_RETURN_IF_ERROR(builder.Init());
     while (true) {
-      while (!reader.full() && !context_->failed()) {
+      while (!builder.full() && !context_->failed()) {
         const uint32_t bucket = Take();
         if (bucket == context_->bucket_count()) break;
-        ENGINE_RACE_RETURN_IF_ERROR(reader.Start(bucket));
+        ENGINE_RACE_RETURN_IF_ERROR(builder.Start(bucket));
       }
-      if (reader.empty() || context_->failed()) return Status::Ok();
+      if (builder.empty() || context_->failed()) return Status::Ok();
       uint32_t bucket = 0;
       Status failure;
-      ENGINE_RACE_RETURN_IF_ERROR(
-          BuildNext(context_, &reader, &builder, &image, &bucket, &failure));
+      ENGINE_RACE_RETURN_IF_ERROR(builder.BuildOldest(&bucket, &failure));
       if (!failure.ok()) context_->LeaveOut(bucket, failure);
     }
   }
@@ -104,7 +69,7 @@ class SmallBuckets {
       if (context_->is_restored(bucket)) continue;
       if (context_->log().BucketDamaged(bucket)) {
         context_->bucket(bucket).MarkUnreadable();
-      } else if (context_->log().SlotEnd(bucket) > context_->limits().giant_records) {
+      } else if (context_->IsGiant(bucket)) {
         const std::lock_guard lock(mutex_);
         giants_.push_back(bucket);
       } else {
@@ -115,7 +80,7 @@ class SmallBuckets {
 
   BuildContext* const context_;
   uint32_t bucket_count_ = 0;  // that are not restored
-  uint64_t slab_bytes_ = 0;
+  uint64_t records_a_thread_ = 0;
   std::atomic<uint32_t> next_{0};
   std::mutex mutex_;
   std::vector<uint32_t> giants_;  // under mutex_ while threads run
@@ -133,20 +98,6 @@ Status BuildOrFail(BuildContext* context) {
     }
   }
   return Status::Ok();
-}
-
-Status ReadAndInstall(BuildContext* context, uint32_t bucket) {
-  const uint64_t record_count = context->log().SlotEnd(bucket);
-  if (record_count > context->limits().giant_records) return BuildGiant(context, bucket);
-  SlabAllocator slabs(SlabBytes(record_count), context->log().placement().memory());
-  PartBuilder builder(&slabs, context->limits().split_keys);
-  BucketReader reader(context);
-  l1::ExtentImage image;
-  ENGINE_RACE_RETURN_IF_ERROR(reader.Init());
-  ENGINE_RACE_RETURN_IF_ERROR(reader.Start(bucket));
-  Status failure;
-  ENGINE_RACE_RETURN_IF_ERROR(BuildNext(context, &reader, &builder, &image, &bucket, &failure));
-  return failure;
 }
 
 }  // namespace
@@ -240,18 +191,6 @@ Status BuildAllBuckets(BuildContext* context) {
     status = Status::OutOfMemory("index: no memory to build it");
   }
   if (!status.ok()) context->Undo();
-  return status;
-}
-
-Status BuildBucket(BuildContext* context, uint32_t bucket) {
-  Status status;
-  try {
-    status = ReadAndInstall(context, bucket);
-    if (!status.ok()) status = BuildContext::UnreadStatus(bucket, status);
-  } catch (const std::bad_alloc&) {
-    status = Status::OutOfMemory("index: no memory to build a bucket");
-  }
-  if (!status.ok()) context->Undo(bucket);
   return status;
 }
 

@@ -5,7 +5,7 @@
 // and all threads sort them: see giant_build.h.
 //
 // A bucket whose key log cannot be read is left out. Nothing of it stays registered with the log.
-// It is unread (see bucket_index.h) until BuildBucket has read it.
+// It is unread (see bucket_index.h) until a BucketBuilder has read it.
 #ifndef ENGINE_RACE_INDEX_BUILD_H_
 #define ENGINE_RACE_INDEX_BUILD_H_
 
@@ -72,6 +72,8 @@ class BuildContext {
   BucketIndex& bucket(uint32_t index) const { return buckets_[index]; }
   uint32_t bucket_count() const { return static_cast<uint32_t>(buckets_.size()); }
   uint32_t thread_count() const { return thread_count_; }
+  // Whether all threads sort the bucket: see giant_build.h.
+  bool IsGiant(uint32_t bucket) const { return log_->SlotEnd(bucket) > limits_.giant_records; }
 
   // Cuts the bucket in the log. From here on the log reports its new records to the listener.
   // Appended records below `first_sequence` are known already.
@@ -123,10 +125,6 @@ class BuildContext {
 // Builds and installs every bucket, or leaves it out. After a failure nothing stays registered with
 // the log.
 Status BuildAllBuckets(BuildContext* context);
-
-// Builds and installs a bucket that was left out, beside readers that know the index. They find the
-// bucket once it is admitted. After a failure the bucket is left out as before.
-Status BuildBucket(BuildContext* context, uint32_t bucket);
 
 }  // namespace engine_race
 

@@ -4,10 +4,10 @@
 // memory or on disk, and a small sorted delta of newer writes.
 //
 // The first read or range opens the index from its extents on disk. It builds the rest from the key
-// logs, in parallel. Buckets may wait to be read until a call needs them: see Opening. From then on
-// the log reports every new record. Readers of a bucket share its lock only with the writers of
-// that bucket. They take no lock until something is written to the bucket, and none again once it
-// was merged into paged runs.
+// logs, in parallel. Buckets wait until a read needs them, or a thread in the background reads
+// them: see Opening. From then on the log reports every new record. Readers of a bucket share its
+// lock only with the writers of that bucket. They take no lock until something is written to the
+// bucket, and none again once it was merged into paged runs.
 //
 // An index that does not fit its memory is paged: see paging.h. A lookup may then need blocks from
 // disk. The calls with a BlockLookup never wait; they say which block they need.
@@ -56,10 +56,9 @@ class Index : public AppendListener {
   // `reads` gives how many reads the store has counted; null: none. The index is written while few
   // are added.
   //
-  // kMayWait: Build reads no bucket if the counts say that every bucket can be restored. A bucket
-  // then waits: the first call that needs it, or RestoreRest, reads it. That call restores the
-  // bucket, or builds it if it cannot be restored after all. RestoreRest must end before a view is
-  // taken.
+  // kMayWait: Build reads no bucket. Each waits: the first call that needs it, or RestoreRest,
+  // restores it, or builds it where it cannot be restored. RestoreRest must end before a view is
+  // taken. An index without records is whole in any case.
   enum class Opening { kWhole, kMayWait };
   static Status Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index,
                       l1::FrameCache* frames = nullptr, std::function<uint64_t()> limit = nullptr,
@@ -233,7 +232,7 @@ class Index : public AppendListener {
   Status StartKeeper();
   // One attempt to bring a bucket. *record_count: see UnreadBuckets.
   Status ReadBucket(uint32_t bucket, uint64_t* record_count) const;
-  Status BuildFromLog(uint32_t bucket) const;
+  Status BuildFromLog(uint32_t bucket, bool is_first) const;
   // Calls lookup(), and again after Bring while the bucket is unread, kMaxLoads times at most.
   template <typename Lookup>
   Status Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const;

@@ -10,7 +10,9 @@
 #include <semaphore>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "engine_race/index/bucket_builder.h"
 #include "engine_race/index/bucket_index.h"
 #include "engine_race/index/bucket_shared.h"
 #include "engine_race/index/index.h"
@@ -46,14 +48,26 @@ struct Index::Impl {
   static constexpr uint32_t kLoads = 16;
   std::counting_semaphore<> load_permits{kLoads};
   std::mutex giant_mutex;  // held while a giant is loaded
-  // Restores waiting buckets, with a root and a context of its own.
+  // Restores or builds waiting buckets, with a root and a context of its own.
   struct WaitingRestore {
     WaitingRestore(std::unique_ptr<BuildContext> c, Paging* paging, l1::IndexRoot r)
-        : context(std::move(c)), root(std::move(r)), restore(context.get(), paging, &root) {}
+        : context(std::move(c)), root(std::move(r)), restore(context.get(), paging, &root) {
+      builders.reserve(kLoads);
+    }
+    // Builds a bucket that cannot be restored, with a builder that is kept for the next one.
+    Status Build(uint32_t bucket);
+    void DropBuilders() noexcept;
+
     const std::unique_ptr<BuildContext> context;
     l1::IndexRoot root;
     IndexRestore restore;
+    uint32_t thread_count = 0;  // of RestoreRest
+    std::mutex builders_mutex;
+    // Those that no thread uses now; under builders_mutex. None are kept after RestoreRest.
+    std::vector<std::unique_ptr<BucketBuilder>> builders;
+    bool keeps_builders = true;  // under builders_mutex
   };
+  Status LetBucketsWait(WaitingRestore* waiting, l1::IndexRoot* root);
   // Null unless Open let buckets wait. Stays after RestoreRest.
   std::unique_ptr<WaitingRestore> waiting_restore;
   // Of walks that read ahead.

@@ -1,8 +1,10 @@
 // The opening of an index: which buckets are restored or built, when, and by which call.
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
+#include "engine_race/index/bucket_builder.h"
 #include "engine_race/index/build.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/index_impl.h"
@@ -11,8 +13,9 @@
 namespace engine_race {
 namespace {
 
-// Few, because calls that need a bucket now should not wait long behind reads of other buckets.
-constexpr uint32_t kRestThreads = 4;
+// Threads that restore buckets. Few, because calls that need a bucket now should not wait long
+// behind reads of other buckets.
+constexpr uint32_t kRestoringThreads = 4;
 
 // Holds one of the permits while it lives.
 class Permit {
@@ -33,31 +36,47 @@ Status Index::Open(Opening opening) {
   Paging* const paging = impl_->paging.get();
   const uint32_t threads =
       BuildThreadCount(log, impl_->options, paging->WouldPage(log.RecordCount()));
-  auto context = std::make_unique<BuildContext>(&log, this, impl_->options,
-                                                BuildLimits::For(impl_->options, threads), threads,
-                                                impl_->all(), &impl_->unread);
+  const bool waits = opening == Opening::kMayWait && log.RecordCount() > 0;
+  auto context = std::make_unique<BuildContext>(
+      &log, this, impl_->options, BuildLimits::For(impl_->options, waits ? Impl::kLoads : threads),
+      threads, impl_->all(), &impl_->unread);
   context->set_paging(paging);
   l1::IndexRoot root;
   ENGINE_RACE_RETURN_IF_ERROR(OpenIndexRoot(context.get(), paging, &root));
-  IndexRestore restore(context.get(), paging, &root);
-  const bool waits = opening == Opening::kMayWait && restore.MayRestoreAll();
   if (!waits) {
+    IndexRestore restore(context.get(), paging, &root);
     const Status restored = Guarded([&] { return restore.RestoreAll(); });
     if (!restored.ok()) context->Undo();
     ENGINE_RACE_RETURN_IF_ERROR(restored);
     ENGINE_RACE_RETURN_IF_ERROR(BuildAllBuckets(context.get()));
   } else {
-    for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) {
-      impl_->buckets[b].MarkWaiting();
-      impl_->unread.AddWaiting(b);
-    }
-    impl_->waiting_restore =
-        std::make_unique<Impl::WaitingRestore>(std::move(context), paging, root);
+    auto waiting = std::make_unique<Impl::WaitingRestore>(std::move(context), paging, root);
+    waiting->thread_count = waiting->restore.MayRestoreAll()
+                                ? kRestoringThreads
+                                : std::clamp(threads, kRestoringThreads, Impl::kLoads);
+    ENGINE_RACE_RETURN_IF_ERROR(impl_->LetBucketsWait(waiting.get(), &root));
+    impl_->waiting_restore = std::move(waiting);
   }
   // Only now, so that a build that fails has the buckets for itself.
   impl_->roots = std::make_unique<RootWriter>(&log, impl_->options.file_mode, impl_->all(), paging,
                                               std::move(root));
   return waits ? Status::Ok() : StartKeeper();
+}
+
+// A bucket whose counts are damaged is not read: neither its extents nor its key log will do.
+Status Index::Impl::LetBucketsWait(WaitingRestore* waiting, l1::IndexRoot* root) {
+  for (uint32_t b = 0; b < geometry.bucket_count; ++b) {
+    if (!log->BucketDamaged(b)) {
+      buckets[b].MarkWaiting();
+      unread.AddWaiting(b);
+      continue;
+    }
+    bool restored = false;
+    ENGINE_RACE_RETURN_IF_ERROR(waiting->restore.RestoreOne(b, &restored));
+    root->coverages[b] = {};
+    buckets[b].MarkUnreadable();
+  }
+  return Status::Ok();
 }
 
 Status Index::StartKeeper() {
@@ -90,14 +109,16 @@ void Index::RestoreRest() noexcept {
       return Status::Ok();
     });
   };
-  const IndexRestore& restore = impl_->waiting_restore->restore;
-  const Status all = Guarded([&] { return restore.ForEachBucket(kRestThreads, load); });
+  Impl::WaitingRestore& waiting = *impl_->waiting_restore;
+  const Status all =
+      Guarded([&] { return waiting.restore.ForEachBucket(waiting.thread_count, load); });
   if (!all.ok()) {
     // Without memory for threads. The buckets that they loaded are not loaded again.
     for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) (void)load(b);
   }
+  waiting.DropBuilders();
   (void)Guarded([&] {
-    restore.Report();
+    waiting.restore.Report();
     return Status::Ok();
   });
   (void)StartKeeper();  // where memory for it is refused, Close tries again
@@ -128,7 +149,9 @@ Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
     status = impl_->waiting_restore->restore.RestoreOne(bucket, &restored);
     if (!restored) impl_->roots->Forget(bucket);
   }
-  if (status.ok() && !restored) status = Guarded([&] { return BuildFromLog(bucket); });
+  if (status.ok() && !restored) {
+    status = Guarded([&] { return BuildFromLog(bucket, is_first); });
+  }
   if (!status.ok()) {
     if (is_first) index.NoteFailedAttempt();
     return status;
@@ -145,17 +168,46 @@ Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
   return Status::Ok();
 }
 
-Status Index::BuildFromLog(uint32_t bucket) const {
+Status Index::BuildFromLog(uint32_t bucket, bool is_first) const {
   const Options& options = impl_->options;
   const BuildLimits limits = BuildLimits::For(options, Impl::kLoads);
   // The memory that sorts a giant is that of one.
   std::unique_lock giant(impl_->giant_mutex, std::defer_lock);
   if (impl_->log->SlotEnd(bucket) > limits.giant_records) giant.lock();
+  if (is_first) return impl_->waiting_restore->Build(bucket);
   // The cast is sound: the index is the log's listener, and Build had it as non-const.
   BuildContext context(impl_->log, const_cast<Index*>(this), options, limits, /*thread_count=*/1,
-                       {impl_->buckets.get(), impl_->geometry.bucket_count}, &impl_->unread);
+                       impl_->all(), &impl_->unread);
   if (impl_->buckets[bucket].may_be_paged()) context.set_paging(impl_->paging.get());
-  return BuildBucket(&context, bucket);
+  BucketBuilder builder(&context, impl_->log->SlotEnd(bucket));
+  ENGINE_RACE_RETURN_IF_ERROR(builder.Init());
+  return builder.Build(bucket);
+}
+
+Status Index::Impl::WaitingRestore::Build(uint32_t bucket) {
+  std::unique_ptr<BucketBuilder> builder;
+  {
+    const std::lock_guard lock(builders_mutex);
+    if (!builders.empty()) {
+      builder = std::move(builders.back());
+      builders.pop_back();
+    }
+  }
+  if (builder == nullptr) {
+    builder =
+        std::make_unique<BucketBuilder>(context.get(), context->log().RecordCount() / Impl::kLoads);
+    ENGINE_RACE_RETURN_IF_ERROR(builder->Init());
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(builder->Build(bucket));
+  const std::lock_guard lock(builders_mutex);
+  if (keeps_builders) builders.push_back(std::move(builder));
+  return Status::Ok();
+}
+
+void Index::Impl::WaitingRestore::DropBuilders() noexcept {
+  const std::lock_guard lock(builders_mutex);
+  keeps_builders = false;
+  builders.clear();
 }
 
 }  // namespace engine_race

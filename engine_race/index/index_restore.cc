@@ -77,15 +77,10 @@ Status IndexRestore::ForEachBucket(uint32_t thread_count,
 }
 
 bool IndexRestore::MayRestoreAll() const {
-  bool has_covered = false;
   for (uint32_t b = 0; b < context_.bucket_count(); ++b) {
-    if (MayHold(b)) {
-      has_covered = true;
-    } else if (!IsEmpty(b)) {
-      return false;
-    }
+    if (!MayHold(b) && !IsEmpty(b)) return false;
   }
-  return has_covered;
+  return true;
 }
 
 bool IndexRestore::IsEmpty(uint32_t bucket) const {

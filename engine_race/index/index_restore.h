@@ -38,7 +38,7 @@ class IndexRestore {
   // Restores what can be restored and marks it in the context. A failure means that the whole build
   // must fail.
   Status RestoreAll();
-  // Whether every bucket can be restored, by the counts alone. No I/O.
+  // Whether every bucket with records can be restored, by the counts alone. No I/O.
   bool MayRestoreAll() const;
   // Restores a bucket, or undoes it and takes its coverage out of the root. kOutOfMemory.
   Status RestoreOne(uint32_t bucket, bool* restored) noexcept;

@@ -92,8 +92,9 @@ class FilledStore {
   Status Fill();
   // Opens the store in a child whose page cache was dropped, reads, and closes it with all of its
   // index on disk. *seconds gets the time from Open until the first Read has returned.
-  // *peak_rss_bytes may be null.
-  Status Reopen(double* seconds, uint64_t* peak_rss_bytes = nullptr);
+  Status Reopen(double* seconds) { return OpenInChild(/*builds=*/false, seconds, nullptr); }
+  // Reopen without a root, until the index is built from the key logs. *peak_rss_bytes may be null.
+  Status Rebuild(double* seconds, uint64_t* peak_rss_bytes = nullptr);
   // A child writes records and is killed. It writes none of the index. The next Reopen reads some
   // of the records after its first Read.
   Status KillWriter(uint64_t write_count);
@@ -109,6 +110,8 @@ class FilledStore {
   double DiskBytesPerKey() const;
 
  private:
+  Status OpenInChild(bool builds, double* seconds, uint64_t* peak_rss_bytes);
+
   const std::string dir_;
   const Options options_;
   const uint64_t seed_;

@@ -37,6 +37,13 @@ Options QuietOptions() {
   return options;
 }
 
+Status OpenWithIndex(const Options& options, const std::string& dir,
+                     std::unique_ptr<Store>* store) {
+  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, dir, store));
+  Snapshot needs_all_records;
+  return (*store)->GetSnapshot(&needs_all_records);
+}
+
 uint64_t StoreBytes(uint64_t record_count) {
   constexpr uint64_t kRecordBytes = kValueBytes + kKeyEntryBytes;
   constexpr uint64_t kStagingBytes = uint64_t{512} << 20;

@@ -3,18 +3,23 @@
 #define HARNESS_LOAD_STORE_BASICS_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "engine_race/base/options.h"
 #include "engine_race/numa/topology.h"
+#include "engine_race/store.h"
 
 namespace engine_race::harness {
 
 // The default options with a budget of 2 GiB, and the engine's warnings and errors written to
 // standard error.
 Options QuietOptions();
+
+// Opens a store until its index has every record. The first read of a key waits for less.
+Status OpenWithIndex(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
 
 // The most space that a store of this many records takes on disk, staging included.
 uint64_t StoreBytes(uint64_t record_count);

@@ -99,9 +99,7 @@ std::vector<TimedPoint> StoreRuns::Ranges(const Options& options, uint32_t threa
 Status DrawnReads::Open(const StoreShape& shape, const Options& options,
                         std::unique_ptr<DrawnReads>* reads) {
   std::unique_ptr<DrawnReads> opened(new DrawnReads(shape));
-  ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, shape.dir, &opened->store_));
-  std::string value;
-  ENGINE_RACE_RETURN_IF_ERROR(opened->store_->Read(KeyBytes(opened->KeyAt(0)).view(), &value));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenWithIndex(options, shape.dir, &opened->store_));
   *reads = std::move(opened);
   return Status::Ok();
 }

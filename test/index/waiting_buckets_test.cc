@@ -3,15 +3,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <condition_variable>
 #include <fstream>
 #include <iterator>
-#include <mutex>
 #include <new>
 #include <random>
-#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,74 +16,15 @@
 #include "engine_race/index/index_restore.h"
 #include "engine_race/log/format.h"
 #include "test/faults/system_calls.h"
+#include "test/index/key_reads.h"
 #include "test/index/paged_index_fixture.h"
 #include "test/index/refused_memory.h"
+#include "test/log/log_test_util.h"
 
 namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kWaitingRecords = 24000;
-
-bool ReadsKeyLog(const SystemCall& call) {
-  return call.kind == CallKind::kPread && PathOfFd(call.fd).find("/key_0") != std::string::npos;
-}
-
-bool ReadsKeys(const SystemCall& call) {
-  return ReadsKeyLog(call) ||
-         (call.kind == CallKind::kPread && PathOfFd(call.fd).ends_with(format::kStagingKeysName));
-}
-
-// Counts the reads of key entries, and fails them while it is told to.
-class KeyReads : public SystemCallHook {
- public:
-  long OnCall(SystemCall* call) override {
-    if (!ReadsKeys(*call)) return call->Proceed();
-    ++count;
-    if (!fails) return call->Proceed();
-    errno = EIO;
-    return -1;
-  }
-  std::atomic<uint64_t> count{0};
-  std::atomic<bool> fails{false};
-};
-
-// Holds up the reads of key logs until it is told to go on.
-class HeldKeyReads : public SystemCallHook {
- public:
-  long OnCall(SystemCall* call) override {
-    if (!ReadsKeyLog(*call)) return call->Proceed();
-    is_held = true;
-    while (!goes_on) std::this_thread::yield();
-    return call->Proceed();
-  }
-  std::atomic<bool> is_held{false};
-  std::atomic<bool> goes_on{false};
-};
-
-// Holds up reads of key entries until two threads have begun one, for two minutes at most.
-class PairsOfKeyReads : public SystemCallHook {
- public:
-  long OnCall(SystemCall* call) override {
-    if (ReadsKeys(*call)) {
-      std::unique_lock lock(mutex_);
-      threads_.insert(std::this_thread::get_id());
-      came_.notify_all();
-      gave_up_ = gave_up_ || !came_.wait_for(lock, std::chrono::minutes(2),
-                                             [this] { return threads_.size() > 1; });
-    }
-    return call->Proceed();
-  }
-  size_t thread_count() {
-    const std::lock_guard lock(mutex_);
-    return threads_.size();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable came_;
-  std::set<std::thread::id> threads_;
-  bool gave_up_ = false;
-};
 
 class WaitingBucketsTest : public PagedIndexFixture {
  protected:
@@ -119,6 +55,26 @@ class WaitingBucketsTest : public PagedIndexFixture {
     std::ifstream file(dir_.path() + "/" + format::kIndexRootName, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
+  // With all buckets waiting.
+  void ExpectOwnBucketRead() {
+    KeyReads reads;
+    const ScopedHook hook(&reads);
+    ASSERT_NO_FATAL_FAILURE(OpenWaiting());
+    ASSERT_TRUE(index_->needs_restore_rest());
+    EXPECT_EQ(reads.count, 0U);
+    EXPECT_EQ(Find(KeyIn(3)), Code::kOk);
+    const uint64_t of_one = reads.count;
+    EXPECT_GT(of_one, 0U);
+    EXPECT_EQ(Find(KeyIn(3) + 1), Code::kNotFound);
+    EXPECT_EQ(reads.count, of_one) << "a bucket is read once";
+    EXPECT_EQ(Find(KeyIn(5)), Code::kOk);
+    EXPECT_LE(reads.count, 2 * of_one + 1);
+    index_->RestoreRest();
+    EXPECT_LE(reads.count, options_.bucket_count * (of_one + 1));
+    ASSERT_NO_FATAL_FAILURE(ExpectFinds());
+    ASSERT_NO_FATAL_FAILURE(ExpectWalks());
+    EXPECT_FALSE(messages_.Said("from their key logs"));
+  }
   // Checks that a view shows of each key the newest record from before the view. It may also answer
   // kIOError.
   void ExpectViewsOfNow() {
@@ -144,23 +100,14 @@ class WaitingBucketsTest : public PagedIndexFixture {
 };
 
 TEST_F(WaitingBucketsTest, ALookupReadsItsOwnBucketOnly) {
-  KeyReads reads;
-  const ScopedHook hook(&reads);
-  ASSERT_NO_FATAL_FAILURE(OpenWaiting());
-  ASSERT_TRUE(index_->needs_restore_rest());
-  EXPECT_EQ(reads.count, 0U);
-  EXPECT_EQ(Find(KeyIn(3)), Code::kOk);
-  const uint64_t of_one = reads.count;
-  EXPECT_GT(of_one, 0U);
-  EXPECT_EQ(Find(KeyIn(3) + 1), Code::kNotFound);
-  EXPECT_EQ(reads.count, of_one) << "a bucket is read once";
-  EXPECT_EQ(Find(KeyIn(5)), Code::kOk);
-  EXPECT_LE(reads.count, 2 * of_one + 1);
-  index_->RestoreRest();
-  EXPECT_LE(reads.count, options_.bucket_count * (of_one + 1));
-  ASSERT_NO_FATAL_FAILURE(ExpectFinds());
-  ASSERT_NO_FATAL_FAILURE(ExpectWalks());
-  EXPECT_FALSE(messages_.Said("from their key logs"));
+  for (const bool has_root : {true, false}) {
+    ExpectOwnBucketRead();
+    if (!has_root) continue;
+    Close();
+    // Its reads are to come by the hook.
+    options_.io_backend = IoBackend::kPsync;
+    ASSERT_EQ(::unlink((dir_.path() + "/" + format::kIndexRootName).c_str()), 0);
+  }
 }
 
 TEST_F(WaitingBucketsTest, RecordsThatComeMeanwhileAreFound) {
@@ -182,11 +129,54 @@ TEST_F(WaitingBucketsTest, RecordsThatComeMeanwhileAreFound) {
   }
 }
 
-TEST_F(WaitingBucketsTest, WhereThereIsNoRootNothingWaits) {
+TEST_F(WaitingBucketsTest, GiantsWaitToo) {
+  // The least memory that sorts a bucket: most have more records than one thread takes.
+  options_.memory_budget_bytes = kMinMemoryBudgetBytes;
+  for (uint32_t b = 0; b < options_.bucket_count; b += 2) {
+    ASSERT_NO_FATAL_FAILURE(Open());
+    const uint64_t first = log_->geometry().FirstKeyOf(b);
+    for (uint64_t i = 0; i < 20000; ++i) ASSERT_NO_FATAL_FAILURE(Write(first + i % 5000));
+    Close();
+  }
   ASSERT_EQ(::unlink((dir_.path() + "/" + format::kIndexRootName).c_str()), 0);
   ASSERT_NO_FATAL_FAILURE(OpenWaiting());
-  EXPECT_FALSE(index_->needs_restore_rest());
+  EXPECT_EQ(Find(KeyIn(2)), Code::kOk);
+  std::thread rest([this] { index_->RestoreRest(); });
+  ExpectFinds(7);
+  rest.join();
   ASSERT_NO_FATAL_FAILURE(ExpectFinds());
+  ASSERT_NO_FATAL_FAILURE(ExpectWalks());
+}
+
+TEST_F(WaitingBucketsTest, ABucketWithDamagedCountsDoesNotWait) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const uint64_t store_id = log_->store_id();
+  const uint64_t key = KeyIn(3);
+  Close();
+  // With the check of another store.
+  SetWord(dir_.path(), store_id + 1, 3, format::WordKind::kRecords, 5);
+  ASSERT_NO_FATAL_FAILURE(OpenWaiting());
+  EXPECT_EQ(Find(key), Code::kCorruption);
+  EXPECT_EQ(Find(KeyIn(4)), Code::kOk);
+  index_->RestoreRest();
+  EXPECT_EQ(Find(key), Code::kCorruption);
+  newest_.erase(newest_.lower_bound(log_->geometry().FirstKeyOf(3)),
+                newest_.lower_bound(log_->geometry().FirstKeyOf(4)));
+  for (const auto& [other, slot] : newest_) {
+    ValueRef ref;
+    ASSERT_EQ(index_->Find(other, &ref).code(), Code::kOk);
+    ASSERT_EQ(ref.slot(), slot);
+  }
+}
+
+TEST_F(WaitingBucketsTest, AnIndexWithoutRecordsIsWhole) {
+  const TempDir other;
+  ASSERT_TRUE(BucketLog::Open(options_, other.path(), &log_).ok());
+  ASSERT_TRUE(
+      Index::Build(log_.get(), options_, &index_, nullptr, nullptr, Index::Opening::kMayWait).ok());
+  EXPECT_FALSE(index_->needs_restore_rest());
+  index_.reset();
+  log_.reset();
 }
 
 TEST_F(WaitingBucketsTest, ABucketThatIsNotCoveredAfterAllIsBuilt) {

@@ -34,7 +34,7 @@ class IoStore {
 
   // Makes the store anew with all records and closes it; *point has the rate.
   Status Fill(TimedPoint* point);
-  // Opens the store and builds the index by a first read.
+  // Opens the store and builds the index.
   Status Open();
   StoreStats stats() const { return reads_->store()->Stats(); }
 

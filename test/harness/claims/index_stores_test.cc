@@ -71,6 +71,9 @@ TEST_F(IndexChildTest, OpeningReadsEveryKeyOfItsOrder) {
   const auto json = nlohmann::json::parse(answer);
   EXPECT_GT(json.at("seconds").get<double>(), 0);
   EXPECT_GT(json.at("peak_rss_bytes").get<uint64_t>(), 0u);
+  nlohmann::json builds = OpenOf(keys_->PresentKey(1), {});
+  builds["builds"] = true;
+  EXPECT_EQ(Main("open", builds, &answer), 0);
   EXPECT_EQ(Main("open", OpenOf(keys_->PresentKey(1), {keys_->AbsentKey(2)}), &answer), 1);
   EXPECT_EQ(Main("open", OpenOf(keys_->AbsentKey(1), {}), &answer), 1);
 }
