@@ -178,6 +178,13 @@ bool MayHoldData(int fd, uint64_t offset, uint64_t size) {
   return static_cast<uint64_t>(data) < offset + size;
 }
 
+void StartToRead(int dir_fd, const std::string& name) {
+  const int fd = ::openat(dir_fd, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return;
+  (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
+  ::close(fd);
+}
+
 Status Truncate(int fd, uint64_t size) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckFileSizeLimit(size));
   if (Retry([&] { return ::ftruncate(fd, static_cast<off_t>(size)); }) != 0) {

@@ -67,6 +67,9 @@ Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported);
 // Whether bytes [offset, offset + size) may have been written. False: they are a hole, or only
 // reserved. May move the file's offset.
 bool MayHoldData(int fd, uint64_t offset, uint64_t size);
+// Has the kernel read the file into its page cache, and does not wait for it. A hint: where that
+// does not work, nothing happens.
+void StartToRead(int dir_fd, const std::string& name);
 Status Truncate(int fd, uint64_t size);
 // Makes the whole file `to` share the blocks of `from`, by reflink. Where the file system or both
 // together cannot, *supported is false and nothing has happened.

@@ -144,16 +144,16 @@ FilledStore::FilledStore(std::string dir, const Options& options, uint64_t key_c
 
 Status FilledStore::Fill() {
   ENGINE_RACE_RETURN_IF_ERROR(FillKeyLogs(options_, dir_, keys_.key_count(), seed_));
-  double unused = 0;
+  OpeningCost unused;
   return Reopen(&unused);
 }
 
-Status FilledStore::Rebuild(double* seconds, uint64_t* peak_rss_bytes) {
+Status FilledStore::Rebuild(OpeningCost* cost) {
   RemoveIndexRoot(dir_);
-  return OpenInChild(/*builds=*/true, seconds, peak_rss_bytes);
+  return OpenInChild(/*builds=*/true, cost);
 }
 
-Status FilledStore::OpenInChild(bool builds, double* seconds, uint64_t* peak_rss_bytes) {
+Status FilledStore::OpenInChild(bool builds, OpeningCost* cost) {
   DropPageCache(dir_);
   nlohmann::json answer;
   ENGINE_RACE_RETURN_IF_ERROR(RunOwnChild(kOpenWork,
@@ -163,8 +163,7 @@ Status FilledStore::OpenInChild(bool builds, double* seconds, uint64_t* peak_rss
                                            {"more_keys", written_keys_}},
                                           &answer));
   written_keys_.clear();
-  *seconds = answer.at("seconds");
-  if (peak_rss_bytes != nullptr) *peak_rss_bytes = answer.at("peak_rss_bytes");
+  *cost = {answer.at("seconds"), answer.at("wait_count"), answer.at("peak_rss_bytes")};
   return Status::Ok();
 }
 
@@ -226,12 +225,14 @@ IndexKeys KeysFrom(const nlohmann::json& order) {
 Status OpenAndRead(const Options& options, const nlohmann::json& order, uint64_t key,
                    std::unique_ptr<Store>* store, nlohmann::json* answer) {
   std::string value;
+  const uint64_t waits_before = ThreadWaitCount();
   const uint64_t began_ns = NowNs();
   ENGINE_RACE_RETURN_IF_ERROR(order.value("builds", false)
                                   ? OpenWithIndex(options, order.at("store_dir"), store)
                                   : Store::Open(options, order.at("store_dir"), store));
   ENGINE_RACE_RETURN_IF_ERROR((*store)->Read(KeyBytes(key).view(), &value));
   (*answer)["seconds"] = SecondsSince(began_ns);
+  (*answer)["wait_count"] = ThreadWaitCount() - waits_before;
   return Status::Ok();
 }
 

@@ -83,6 +83,13 @@ inline constexpr char kBillionReadsWork[] = "billion-reads";
 inline constexpr char kBillionSlotsWork[] = "billion-slots";
 ChildWorks IndexWorks();
 
+// Of an opening in a child whose page cache was dropped.
+struct OpeningCost {
+  double seconds = 0;
+  uint64_t wait_count = 0;  // of the opening thread meanwhile
+  uint64_t peak_rss_bytes = 0;
+};
+
 class FilledStore {
  public:
   // `load` has the seed of keys and values, and the number of writers.
@@ -90,11 +97,11 @@ class FilledStore {
 
   // Makes the store and closes it with all of its index on disk.
   Status Fill();
-  // Opens the store in a child whose page cache was dropped, reads, and closes it with all of its
-  // index on disk. *seconds gets the time from Open until the first Read has returned.
-  Status Reopen(double* seconds) { return OpenInChild(/*builds=*/false, seconds, nullptr); }
-  // Reopen without a root, until the index is built from the key logs. *peak_rss_bytes may be null.
-  Status Rebuild(double* seconds, uint64_t* peak_rss_bytes = nullptr);
+  // Opens the store in a child, reads, and closes it with all of its index on disk. The cost is
+  // that from Open until the first Read has returned.
+  Status Reopen(OpeningCost* cost) { return OpenInChild(/*builds=*/false, cost); }
+  // Reopen without a root, until the index is built from the key logs.
+  Status Rebuild(OpeningCost* cost);
   // A child writes records and is killed. It writes none of the index. The next Reopen reads some
   // of the records after its first Read.
   Status KillWriter(uint64_t write_count);
@@ -110,7 +117,7 @@ class FilledStore {
   double DiskBytesPerKey() const;
 
  private:
-  Status OpenInChild(bool builds, double* seconds, uint64_t* peak_rss_bytes);
+  Status OpenInChild(bool builds, OpeningCost* cost);
 
   const std::string dir_;
   const Options options_;

@@ -40,6 +40,12 @@ uint64_t ThreadCpuNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
+uint64_t ThreadWaitCount() {
+  rusage used = {};
+  getrusage(RUSAGE_THREAD, &used);
+  return static_cast<uint64_t>(used.ru_nvcsw);
+}
+
 namespace {
 
 // The field of a file of /proc whose line begins with `name`, as "VmHWM:"; 0 where there is none.

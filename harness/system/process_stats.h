@@ -34,6 +34,9 @@ double CpuSeconds();
 // User and system time of the calling thread.
 uint64_t ThreadCpuNs();
 
+// How often the calling thread has given up its CPU to wait, for a device or for another thread.
+uint64_t ThreadWaitCount();
+
 // VmHWM: the most memory that was resident at once. 0 when /proc does not report it.
 uint64_t PeakRssBytes();
 // Begins VmHWM anew with what is resident now. False where the kernel does not allow it.
