@@ -199,12 +199,13 @@ class FaultyRun {
            kind == CallKind::kFsync;
   }
 
-  // A scan populates its buffers by madvise before it reads into them. If that call fails, the
-  // kernel brings in each page when it is first used. A writer's name in the lock's file is for the
-  // messages of refused openers alone.
+  // Scans populate their buffers, and reads the frames, by madvise ahead of their use. If that call
+  // fails, the kernel brings in each page when it is first used. A writer's name in the lock's file
+  // is for the messages of refused openers alone.
   bool IsAdvice() const {
     if (repeat_ != Repeat::kOnce) return false;
-    return (plan_.kind() == CallKind::kMadvise && fired_in_ == Step::Kind::kRange) ||
+    const bool reads = fired_in_ == Step::Kind::kRange || fired_in_ == Step::Kind::kRead;
+    return (plan_.kind() == CallKind::kMadvise && reads) ||
            (plan_.kind() == CallKind::kPwrite && plan_.on_file(format::kLockName));
   }
 
