@@ -109,14 +109,15 @@ include test/rooms.mk
 # All flavours but release compile 6 to 12 sources of a folder as one unity file, because headers and
 # templates take most of a compilation. A unity file has sources that the same programs link. Alone
 # remain sources with flags of their own, the opponents, which repeat each other's names, and all
-# sources with UNITY=0. UNITY=1 has the release compile harness/ so, which is faster; its benches then
-# measure with other inlining.
+# sources with UNITY=0. UNITY=1 has the release compile so, too, which is faster. Its code is inlined
+# otherwise, so what is shipped or measured is made without it.
 $(foreach user,$(filter parts_% test_parts_% guest_parts,$(.VARIABLES)),$(foreach source,$(call sources_of,$($(user))),\
   $(eval users_of_$(source) := $(users_of_$(source))$(subst parts_,,$(user)),)))
-compiled_alone := harness/bench/git_hash.cc harness/opponents/% harness/tools/% %_avx2.cc %_avx512.cc \
+compiled_alone := $(cold_sources) harness/bench/git_hash.cc harness/opponents/% harness/tools/% %_avx2.cc %_avx512.cc \
                   $(unbuilt_sources) $(test_helpers) $(if $(filter fuzz,$(FLAVOUR)),$(fuzz_helpers))
 UNITY ?= $(if $(filter release,$(FLAVOUR)),0,1)
-unity_sources := $(filter-out $(compiled_alone),$(if $(filter release,$(FLAVOUR)),,$(library_sources) $(filter-out test/e2e/%,$(test_sources)))) \
+unity_sources := $(filter-out $(compiled_alone),$(library_sources) \
+                   $(if $(filter release,$(FLAVOUR)),,$(filter-out test/e2e/%,$(test_sources)))) \
                  $(sort $(foreach source,$(filter-out $(compiled_alone),$(harness_sources)),$(users_of_$(source)):$(source))) \
                  $(foreach class,$(if $(filter release,$(FLAVOUR)),,$(e2e_classes)),$(addprefix $(class):,$(filter-out $(compiled_alone),$(e2e_$(class)))))
 dry_run := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
