@@ -109,8 +109,8 @@ include test/rooms.mk
 # All flavours but release compile 6 to 12 sources of a folder as one unity file, because headers and
 # templates take most of a compilation. A unity file has sources that the same programs link. Alone
 # remain sources with flags of their own, the opponents, which repeat each other's names, and all
-# sources with UNITY=0. UNITY=1 has the release compile so, too, which is faster. Its code is inlined
-# otherwise, so what is shipped or measured is made without it.
+# sources with UNITY=0. UNITY=1 makes unity files of the release, too. That compiles faster but inlines
+# differently, so what is shipped or measured is built without it.
 $(foreach user,$(filter parts_% test_parts_% guest_parts,$(.VARIABLES)),$(foreach source,$(call sources_of,$($(user))),\
   $(eval users_of_$(source) := $(users_of_$(source))$(subst parts_,,$(user)),)))
 compiled_alone := $(cold_sources) harness/bench/git_hash.cc harness/opponents/% harness/tools/% %_avx2.cc %_avx512.cc \

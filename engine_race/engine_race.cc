@@ -41,9 +41,12 @@ RetCode EngineRace::Open(const std::string& name, Engine** eptr) {
   *eptr = nullptr;
   std::unique_ptr<engine_race::Store> store;
   engine_race::Options options;
-  // The contest gives so much to a process. Where there is less, the store takes its usual share.
+  // The contest gives so much to a process. Where there is clearly less, the store takes its usual
+  // share. Machines that are sold with 2 GiB report a little less.
   constexpr uint64_t kContestBytes = uint64_t{2} << 30;
-  if (engine_race::MemoryLimit() >= kContestBytes) options.memory_budget_bytes = kContestBytes;
+  if (engine_race::MemoryLimit() >= kContestBytes / 8 * 7) {
+    options.memory_budget_bytes = kContestBytes;
+  }
   // A judge may keep files of its own beside the store.
   options.create_among_files = true;
   const Status opened = engine_race::Store::Open(options, name, &store);

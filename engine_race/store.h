@@ -135,8 +135,8 @@ class Store {
   // outside of Options::key_range are clipped.
   Status Range(std::string_view lower, std::string_view upper, const VisitFn& visit);
 
-  // A state of the store to read at: see scan/snapshot.h. The first one builds the index, as the
-  // first read does. A snapshot that *snapshot held before is released.
+  // A state of the store to read at: see scan/snapshot.h. The first one waits until the index has
+  // every bucket; the first Read waits for one. A snapshot that *snapshot held before is released.
   Status GetSnapshot(Snapshot* snapshot);
 
   // A walk over the records, both ways: see scan/iterator.h. kInvalidArgument for bounds that are

@@ -4,7 +4,8 @@
     scripts/bench_compare.py [--dir out/compare-store] [--json out/bench-compare.json] [--tiny]
     scripts/bench_compare.py --only users
 
-The second one runs that part alone, as `make bench-users` does: a part that is not compared.
+The second form runs users.py alone, as `make bench-users` does. bin/compare does not take its claims
+over.
 
 The parts: bin/claims c-api, python/benchmarks/read_many.py, python/examples/embeddings.py, and at
 last bin/compare, which takes the claims of the others over into its JSON. The short parts come
@@ -50,7 +51,7 @@ INSTALL_SECONDS = 1800
 
 
 class Part:
-    """A program whose claims bin/compare takes over from its JSON."""
+    """A program with claims in its JSON."""
 
     def __init__(self, name, command, tiny, claims, most_seconds, in_python=True):
         self.name, self.command, self.tiny, self.claims = name, command, tiny, claims
@@ -61,6 +62,7 @@ class Part:
         return (self.tiny if options.tiny else []) + further
 
 
+# bin/compare takes their claims over.
 PARTS = [
     Part("c-api", [BIN / "claims", "c-api"], ["--smoke"], ["c_api_cost"], 1800, in_python=False),
     Part("read-many", [ROOT / "python" / "benchmarks" / "read_many.py"], ["--tiny"],
@@ -193,7 +195,7 @@ def why_not_ours(python):
 
 
 def measure(part, options, no_python):
-    """Runs a part. The file that it answers has the figures, or the reason why there are none."""
+    """Runs a part. Returns the file with its figures, or with why there are none."""
     file = options.json.with_name(f"bench-{part.name}{options.suffix}")
     file.unlink(missing_ok=True)
     wrong = no_python if part.in_python else ""
@@ -252,7 +254,8 @@ def parse(arguments):
                         help="by default out/bench-compare.json, or out/bench-compare-tiny.json")
     parser.add_argument("--tiny", action="store_true", help="everything once, tiny")
     parser.add_argument("--compare-args", default="", help="of bin/compare")
-    parser.add_argument("--only", choices=[part.name for part in OTHER_PARTS])
+    parser.add_argument("--only", choices=[part.name for part in OTHER_PARTS],
+                        help="this part alone, into bench-PART.json beside --json")
     for part in PARTS + OTHER_PARTS:
         parser.add_argument(f"--{part.name}-args", default="", help=f"of {part.command[0].name}")
     options = parser.parse_args(arguments)
@@ -263,8 +266,8 @@ def parse(arguments):
     return options
 
 
-def python_or_why_not():
-    """Why there is no environment for Python, or nothing."""
+def environment_failure():
+    """Makes the environment for Python. Why it could not, or nothing."""
     no_python = make_environment()
     if no_python:
         print(f"bench-compare: {no_python}", file=sys.stderr, flush=True)
@@ -273,7 +276,7 @@ def python_or_why_not():
 
 def bench_alone(options):
     part = next(part for part in OTHER_PARTS if part.name == options.only)
-    figures = figures_in(measure(part, options, python_or_why_not()))
+    figures = figures_in(measure(part, options, environment_failure()))
     return 1 if figures.get("errors") else 0
 
 
@@ -284,7 +287,7 @@ def bench(options):
     if run([*compare, "--check_only"]):
         return 2
     options.unfinished.unlink(missing_ok=True)
-    no_python = python_or_why_not()
+    no_python = environment_failure()
     merges = []
     for part in PARTS:
         merges += ["--merge", measure(part, options, no_python)]

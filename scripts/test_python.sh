@@ -123,6 +123,12 @@ assert figures["limit_bytes"] is None or figures["claims"]["embeddings_vs_memmap
       "$work/embeddings.json"
 }
 
+measures_users() {
+  runs "$work/env/bin/python" python/benchmarks/users.py --dir build --tiny --json "$work/users.json" &&
+    "$work/env/bin/python" -c 'import json, sys
+assert len(json.load(open(sys.argv[1]))["claims"]) == 3' "$work/users.json"
+}
+
 measures_read_many() {
   runs flock build/make.lock make --no-print-directory bin/bench &&
     runs "$work/env/bin/python" python/benchmarks/read_many.py --dir build --tiny \
@@ -159,6 +165,7 @@ if [ $failed = 0 ]; then
   runs_tests
   check "the embeddings of the examples are gathered" runs_embeddings
   check "the benchmark of many reads runs" measures_read_many
+  check "the benchmark of many processes and of loads runs" measures_users
 fi
 check_types
 finish

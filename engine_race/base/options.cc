@@ -61,6 +61,11 @@ Status CheckMode(const char* field, uint32_t mode, uint32_t least) {
 }  // namespace
 
 Status ValidateOptions(const Options& options) {
+  // A writer that recovers must see what the device has. After a failed flush the page cache may
+  // have more.
+  if (options.page_cache && !options.read_only) {
+    return Status::InvalidArgument("page_cache is for stores that are opened with read_only");
+  }
   ENGINE_RACE_RETURN_IF_ERROR(
       CheckPowerOfTwo("bucket_count", options.bucket_count, 1, kMaxBucketCount));
   ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("file_count", options.file_count, 1, kMaxFileCount));

@@ -60,7 +60,7 @@ inline void Log(const LogFn& log, LogLevel level, std::string_view message) {
 // be written with Linux native asynchronous I/O. A back end that does not work here is replaced by
 // the best one that does, with a warning in the log.
 enum class IoBackend {
-  kAuto,     // io_uring where a read through it works, else libaio, else psync
+  kAuto,     // io_uring where a read through it works, else libaio unless page_cache, else psync
   kPsync,    // blocking preads by a small pool of threads
   kLibaio,   // Linux native asynchronous I/O
   kIoUring,  // io_uring; containers often refuse it
@@ -142,14 +142,14 @@ struct Options {
   // where it does not fit. It takes more than its share only while it cannot be written to disk; a
   // warning goes to the log then.
   //
-  // By default a quarter of what the process may use, and a sixteenth with read_only, since other
-  // processes may read the same store. That is the machine's memory, or the limit of a control
-  // group where it is lower, as of the opening. Programs with several stores divide it themselves.
-  // Not part of it are the page cache and what a cleaning takes, see reclaim.
+  // By default a quarter of the memory that the process may use. That is the machine's, or the limit
+  // of its control group if that is lower, as of the opening. A sixteenth with read_only, since
+  // other processes may read the same store. At least 16 MiB. A program with several stores must divide
+  // the memory itself. The page cache, and what a cleaning takes (see reclaim), are not part of it.
   uint64_t memory_budget_bytes = kAutoBytes;
   // Memory for values that are read again and again, as part of the budget; taken as it is used. At
-  // most the budget; a default budget cuts it. 0: every read of a value that is in its log goes to
-  // the disk.
+  // most the budget; lowered to it if that is the default one. 0: every read of a value that is in
+  // its log goes to the disk.
   //
   // Frames and ranges divide what index, staging and workers leave, first come first served. Frames
   // hold values and blocks of the index. An eighth is kept for each, and at least 8 MiB for ranges
@@ -169,8 +169,10 @@ struct Options {
   // The index is written to disk when the store has been idle for this many milliseconds. It is
   // idle while it stores nothing and ends fewer than 256 reads and ranges. 0: never.
   uint32_t index_idle_ms = 1000;
-  // Threads that build the index. 0 means one per available CPU, or two where the index does not
-  // fit its memory. Up to 16 more open it from disk first.
+  // Threads that build the index for a call that waits for all of it. 0 means one per available
+  // CPU, or two where the index does not fit its memory. Up to 16 more open it from disk first.
+  // Behind a first Read 4 threads restore buckets. If some must be built, as many threads do as
+  // build an index, at most 12.
   uint32_t build_thread_count = 0;
   IoBackend io_backend = IoBackend::kAuto;
   // Of io_uring, for devices and machines that gain by them. iopoll: the kernel polls for
@@ -178,10 +180,10 @@ struct Options {
   // Each is tried with a real read and left out, with a warning in the log, where that fails.
   bool io_uring_iopoll = false;
   bool io_uring_sqpoll = false;
-  // Reads and writes the files of keys and values through the kernel's page cache, not around it
-  // (O_DIRECT). So processes that read one store share the memory of what they read. Hot values
-  // are off then unless hot_value_bytes gives them memory, and so is io_uring_iopoll. Raw devices
-  // are read around the page cache in any case.
+  // For read_only alone, else kInvalidArgument. Reads the files of keys and values through the
+  // kernel's page cache, not around it (O_DIRECT). So processes that read one store share the
+  // memory of what they read. Hot values are off then unless hot_value_bytes gives them memory, and
+  // so is io_uring_iopoll. Raw devices are read around the page cache in any case.
   bool page_cache = false;
   // Workers of MultiRead and ReadAsync, each with its own ring: 0 means one per available CPU.
   uint32_t worker_count = 0;
@@ -255,11 +257,11 @@ struct Options {
 // kInvalidArgument, naming the field, when one is out of its range.
 Status ValidateOptions(const Options& options);
 
-// The options that a store goes by. A default budget is a number, as of now. All that read_only and
-// page_cache turn off is off.
+// The options in effect. A default memory_budget_bytes becomes a number, from the memory that the
+// process may use now. All that read_only and page_cache turn off is off.
 Options EffectiveOptions(Options options);
 
-// The default of memory_budget_bytes where a process may use so much.
+// The default of memory_budget_bytes in a process that may use `usable_bytes`.
 uint64_t DefaultMemoryBudgetBytes(uint64_t usable_bytes, bool read_only);
 
 }  // namespace engine_race

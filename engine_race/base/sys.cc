@@ -178,13 +178,6 @@ bool MayHoldData(int fd, uint64_t offset, uint64_t size) {
   return static_cast<uint64_t>(data) < offset + size;
 }
 
-void StartToRead(int dir_fd, const std::string& name) {
-  const int fd = ::openat(dir_fd, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return;
-  (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_WILLNEED);
-  ::close(fd);
-}
-
 Status Truncate(int fd, uint64_t size) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckFileSizeLimit(size));
   if (Retry([&] { return ::ftruncate(fd, static_cast<off_t>(size)); }) != 0) {
@@ -325,6 +318,14 @@ void Prefetch(int fd, uint64_t offset, uint64_t size) {
   // Only advice: a refusal costs time and nothing else.
   static_cast<void>(::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(size),
                                     POSIX_FADV_WILLNEED));
+}
+
+Status PrefetchFile(int dir_fd, const std::string& name) {
+  UniqueFd fd;
+  // O_NONBLOCK: a FIFO of this name must not block.
+  const Status opened = OpenAt(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
+  if (opened.ok()) Prefetch(fd.get(), 0, 0);
+  return opened.code() == Code::kNotFound ? Status::Ok() : opened;
 }
 
 uint32_t BootId() {

@@ -67,9 +67,6 @@ Status PunchHole(int fd, uint64_t offset, uint64_t size, bool* supported);
 // Whether bytes [offset, offset + size) may have been written. False: they are a hole, or only
 // reserved. May move the file's offset.
 bool MayHoldData(int fd, uint64_t offset, uint64_t size);
-// Has the kernel read the file into its page cache, and does not wait for it. A hint: where that
-// does not work, nothing happens.
-void StartToRead(int dir_fd, const std::string& name);
 Status Truncate(int fd, uint64_t size);
 // Makes the whole file `to` share the blocks of `from`, by reflink. Where the file system or both
 // together cannot, *supported is false and nothing has happened.
@@ -116,6 +113,8 @@ Status ListDirectory(int dir_fd, std::vector<std::string>* names);
 
 // Asks for [offset, offset + size) to be read into the page cache; advice only.
 void Prefetch(int fd, uint64_t offset, uint64_t size);
+// Prefetch of a whole file. A missing one is no error.
+Status PrefetchFile(int dir_fd, const std::string& name);
 // Tells this boot of the machine from every other; 0 when the system does not say.
 uint32_t BootId();
 // A random number from the kernel.

@@ -1,10 +1,7 @@
 #include "engine_race/index/bucket_builder.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
-
-#include "engine_race/index/giant_build.h"
 
 namespace engine_race {
 namespace {
@@ -45,24 +42,11 @@ Status BucketBuilder::BuildOldest(uint32_t* bucket, Status* failure) {
   return installed;
 }
 
-Status BucketBuilder::BuildAlone(uint32_t bucket) {
-  if (context_->IsGiant(bucket)) return BuildGiant(context_, bucket);
+Status BucketBuilder::Build(uint32_t bucket) {
   ENGINE_RACE_RETURN_IF_ERROR(reader_.Start(bucket));
   Status failure;
   ENGINE_RACE_RETURN_IF_ERROR(BuildOldest(&bucket, &failure));
   return failure;
-}
-
-Status BucketBuilder::Build(uint32_t bucket) {
-  Status status;
-  try {
-    status = BuildAlone(bucket);
-    if (!status.ok()) status = BuildContext::UnreadStatus(bucket, status);
-  } catch (const std::bad_alloc&) {
-    status = Status::OutOfMemory("index: no memory to build a bucket");
-  }
-  if (!status.ok()) context_->Undo(bucket);
-  return status;
 }
 
 }  // namespace engine_race

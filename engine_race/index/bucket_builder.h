@@ -30,14 +30,10 @@ class BucketBuilder {
   // Builds and installs the oldest bucket. *failure: its own log cannot be read.
   Status BuildOldest(uint32_t* bucket, Status* failure);
 
-  // Builds and installs a bucket that was left out or waits, beside readers that know the index.
-  // They find the bucket once it is admitted. No other bucket may be started. After a failure the
-  // bucket is left out as before.
+  // Start and BuildOldest of one bucket, while no other is started.
   Status Build(uint32_t bucket);
 
  private:
-  Status BuildAlone(uint32_t bucket);
-
   BuildContext* const context_;
   SlabAllocator slabs_;
   PartBuilder parts_;

@@ -194,4 +194,16 @@ Status BuildAllBuckets(BuildContext* context) {
   return status;
 }
 
+Status BuildBucket(BuildContext* context, uint32_t bucket, FunctionRef<Status()> build) {
+  Status status;
+  try {
+    status = build();
+    if (!status.ok()) status = BuildContext::UnreadStatus(bucket, status);
+  } catch (const std::bad_alloc&) {
+    status = Status::OutOfMemory("index: no memory to build a bucket");
+  }
+  if (!status.ok()) context->Undo(bucket);
+  return status;
+}
+
 }  // namespace engine_race

@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/bucket_index.h"
@@ -125,6 +126,11 @@ class BuildContext {
 // Builds and installs every bucket, or leaves it out. After a failure nothing stays registered with
 // the log.
 Status BuildAllBuckets(BuildContext* context);
+
+// Builds and installs a bucket that was left out or waits by `build`, beside readers that know the
+// index. They find the bucket once it is admitted. After a failure the bucket is left out as
+// before.
+Status BuildBucket(BuildContext* context, uint32_t bucket, FunctionRef<Status()> build);
 
 }  // namespace engine_race
 

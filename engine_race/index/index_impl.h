@@ -52,6 +52,7 @@ struct Index::Impl {
   struct WaitingRestore {
     WaitingRestore(std::unique_ptr<BuildContext> c, Paging* paging, l1::IndexRoot r)
         : context(std::move(c)), root(std::move(r)), restore(context.get(), paging, &root) {
+      // So that a builder can be kept once it has built.
       builders.reserve(kLoads);
     }
     // Builds a bucket that cannot be restored, with a builder that is kept for the next one.

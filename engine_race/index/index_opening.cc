@@ -1,11 +1,13 @@
 // The opening of an index: which buckets are restored or built, when, and by which call.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
 #include "engine_race/index/bucket_builder.h"
 #include "engine_race/index/build.h"
+#include "engine_race/index/giant_build.h"
 #include "engine_race/index/index.h"
 #include "engine_race/index/index_impl.h"
 #include "engine_race/index/index_restore.h"
@@ -13,9 +15,11 @@
 namespace engine_race {
 namespace {
 
-// Threads that restore buckets. Few, because calls that need a bucket now should not wait long
-// behind reads of other buckets.
-constexpr uint32_t kRestoringThreads = 4;
+// Of the restorer. Few, because calls that need a bucket now should not wait long behind reads of
+// other buckets. Where buckets must be built, which takes CPU time, there are as many as in a whole
+// build, but some loads are left to calls.
+constexpr uint32_t kBackgroundThreads = 4;
+constexpr uint32_t kCallers = 4;
 
 // Holds one of the permits while it lives.
 class Permit {
@@ -37,9 +41,11 @@ Status Index::Open(Opening opening) {
   const uint32_t threads =
       BuildThreadCount(log, impl_->options, paging->WouldPage(log.RecordCount()));
   const bool waits = opening == Opening::kMayWait && log.RecordCount() > 0;
-  auto context = std::make_unique<BuildContext>(
-      &log, this, impl_->options, BuildLimits::For(impl_->options, waits ? Impl::kLoads : threads),
-      threads, impl_->all(), &impl_->unread);
+  BuildLimits limits = BuildLimits::For(impl_->options, waits ? Impl::kLoads : threads);
+  // Builders of waiting buckets read none ahead.
+  if (waits) limits.window_buckets = 1;
+  auto context = std::make_unique<BuildContext>(&log, this, impl_->options, limits, threads,
+                                                impl_->all(), &impl_->unread);
   context->set_paging(paging);
   l1::IndexRoot root;
   ENGINE_RACE_RETURN_IF_ERROR(OpenIndexRoot(context.get(), paging, &root));
@@ -52,8 +58,8 @@ Status Index::Open(Opening opening) {
   } else {
     auto waiting = std::make_unique<Impl::WaitingRestore>(std::move(context), paging, root);
     waiting->thread_count = waiting->restore.MayRestoreAll()
-                                ? kRestoringThreads
-                                : std::clamp(threads, kRestoringThreads, Impl::kLoads);
+                                ? kBackgroundThreads
+                                : std::min(threads, Impl::kLoads - kCallers);
     ENGINE_RACE_RETURN_IF_ERROR(impl_->LetBucketsWait(waiting.get(), &root));
     impl_->waiting_restore = std::move(waiting);
   }
@@ -63,7 +69,8 @@ Status Index::Open(Opening opening) {
   return waits ? Status::Ok() : StartKeeper();
 }
 
-// A bucket whose counts are damaged is not read: neither its extents nor its key log will do.
+// Lets all buckets wait but those with damaged counts. RestoreOne does not restore these: it gives
+// back the space of their extents. They stay unreadable.
 Status Index::Impl::LetBucketsWait(WaitingRestore* waiting, l1::IndexRoot* root) {
   for (uint32_t b = 0; b < geometry.bucket_count; ++b) {
     if (!log->BucketDamaged(b)) {
@@ -169,19 +176,28 @@ Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
 }
 
 Status Index::BuildFromLog(uint32_t bucket, bool is_first) const {
-  const Options& options = impl_->options;
-  const BuildLimits limits = BuildLimits::For(options, Impl::kLoads);
-  // The memory that sorts a giant is that of one.
+  Impl::WaitingRestore* const waiting = is_first ? impl_->waiting_restore.get() : nullptr;
+  std::optional<BuildContext> own;
+  if (!is_first) {
+    // The cast is sound: the index is the log's listener, and Build had it as non-const.
+    own.emplace(impl_->log, const_cast<Index*>(this), impl_->options,
+                BuildLimits::For(impl_->options, Impl::kLoads), /*thread_count=*/1, impl_->all(),
+                &impl_->unread);
+    if (impl_->buckets[bucket].may_be_paged()) own->set_paging(impl_->paging.get());
+  }
+  BuildContext& context = is_first ? *waiting->context : *own;
+  // Decided once: the bucket may grow meanwhile.
+  const bool is_giant = context.IsGiant(bucket);
+  // The memory that sorts a giant is that of one, and so are the threads of a context.
   std::unique_lock giant(impl_->giant_mutex, std::defer_lock);
-  if (impl_->log->SlotEnd(bucket) > limits.giant_records) giant.lock();
-  if (is_first) return impl_->waiting_restore->Build(bucket);
-  // The cast is sound: the index is the log's listener, and Build had it as non-const.
-  BuildContext context(impl_->log, const_cast<Index*>(this), options, limits, /*thread_count=*/1,
-                       impl_->all(), &impl_->unread);
-  if (impl_->buckets[bucket].may_be_paged()) context.set_paging(impl_->paging.get());
-  BucketBuilder builder(&context, impl_->log->SlotEnd(bucket));
-  ENGINE_RACE_RETURN_IF_ERROR(builder.Init());
-  return builder.Build(bucket);
+  if (is_giant) giant.lock();
+  return BuildBucket(&context, bucket, [&] {
+    if (is_giant) return BuildGiant(&context, bucket);
+    if (is_first) return waiting->Build(bucket);
+    BucketBuilder builder(&context, impl_->log->SlotEnd(bucket));
+    ENGINE_RACE_RETURN_IF_ERROR(builder.Init());
+    return builder.Build(bucket);
+  });
 }
 
 Status Index::Impl::WaitingRestore::Build(uint32_t bucket) {
@@ -194,6 +210,7 @@ Status Index::Impl::WaitingRestore::Build(uint32_t bucket) {
     }
   }
   if (builder == nullptr) {
+    // As many builders as loads share the records.
     builder =
         std::make_unique<BucketBuilder>(context.get(), context->log().RecordCount() / Impl::kLoads);
     ENGINE_RACE_RETURN_IF_ERROR(builder->Init());

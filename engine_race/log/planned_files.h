@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 
@@ -31,11 +30,6 @@ struct PlannedFile {
   // SlotFiles opens it with its first segment, not the opening of the store.
   bool is_opened_late = false;
 };
-
-// Of the files of keys and values.
-inline io::Caching CachingOf(const Options& options) {
-  return options.page_cache ? io::Caching::kBuffered : io::Caching::kDirect;
-}
 
 // "value_07"
 std::string NumberedName(const char* prefix, uint32_t number);

@@ -238,7 +238,7 @@ Status CreateStore(const Options& options, const std::string& dir, const FillFn&
     ENGINE_RACE_RETURN_IF_ERROR(WriteManifestDraft(dir_fd, identity, options.file_mode));
     ENGINE_RACE_RETURN_IF_ERROR(WritePathMarkers(identity, options.file_mode, paths));
   }
-  files->slots.Init(identity.geometry, dir_fd, std::move(paths), CachingOf(options));
+  files->slots.Init(identity.geometry, dir_fd, std::move(paths));
   const std::vector<PlannedFile> plan = PlanFiles(files);
   for (const PlannedFile& planned : plan) {
     // Any file that an interrupted creation left is only a hole.

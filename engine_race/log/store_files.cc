@@ -40,7 +40,8 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
                                              &files->identity, &paths, moved));
   if (paths.empty()) paths = OwnDirectory();
   files->slots.Init(files->identity.geometry, files->directory.get(), std::move(paths),
-                    CachingOf(options));
+                    options.page_cache && access == io::Access::kRead ? io::Caching::kBuffered
+                                                                      : io::Caching::kDirect);
   for (const PlannedFile& planned : PlanFiles(files)) {
     bool exists = false;
     uint64_t link_count = 0;
@@ -87,13 +88,17 @@ Status RequireLockFile(int dir_fd) {
                             " is missing; when no process has the store open, make an empty one");
 }
 
-// Asks for what an opening reads through the page cache, all at once: the device then is waited for
-// once rather than for each file. The lock file is left alone: closing it might release a lock.
-void StartToReadAll(int dir_fd) {
+// Starts to read the small files of an opening, all at once, so that it waits for the device once
+// and not once for each file. The lock file is not among them: it is opened first in any case.
+//
+// Not under a memory policy: the pages would lie where the caller's thread runs.
+void PrefetchSmallFiles(int dir_fd, const Options& options) {
+  if (options.numa.mode != NumaMode::kNone) return;
   for (const char* const name :
        {format::kManifestName, format::kSegmentTableName, format::kStagingCountsName,
         format::kRowsName, format::kIndexRootName}) {
-    sys::StartToRead(dir_fd, name);
+    const Status started = sys::PrefetchFile(dir_fd, name);
+    if (!started.ok()) Log(options.log, LogLevel::kInfo, "not read ahead: " + started.ToString());
   }
 }
 
@@ -101,7 +106,7 @@ void StartToReadAll(int dir_fd) {
 Status LockToWrite(const Options& options, StoreFiles* files,
                    DirectoryLock::Purpose purpose = DirectoryLock::Purpose::kWriting) {
   const int dir_fd = files->directory.get();
-  StartToReadAll(dir_fd);
+  PrefetchSmallFiles(dir_fd, options);
   ENGINE_RACE_RETURN_IF_ERROR(RequireLockFile(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(
       DirectoryLock::TakeToWrite(dir_fd, options.file_mode, &files->lock, purpose));
@@ -109,9 +114,9 @@ Status LockToWrite(const Options& options, StoreFiles* files,
 }
 
 // LockToWrite for a reader, which shares the lock with other readers.
-Status LockToRead(StoreFiles* files) {
+Status LockToRead(const Options& options, StoreFiles* files) {
   const int dir_fd = files->directory.get();
-  StartToReadAll(dir_fd);
+  PrefetchSmallFiles(dir_fd, options);
   ENGINE_RACE_RETURN_IF_ERROR(RequireLockFile(dir_fd));
   ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::TakeToRead(dir_fd, &files->lock));
   return ReadManifest(dir_fd, &files->identity);
@@ -184,7 +189,7 @@ Status OpenStoreFiles(const Options& options, const std::string& dir, StoreFiles
   files->lock.Settle();
   files->slots.SettleLocks();
   for (const ValuePath& path : files->slots.paths()) {
-    if (options.page_cache || files->slots.value_file(path.first_file).direct()) continue;
+    if (files->slots.value_file(path.first_file).direct()) continue;
     Log(options.log, LogLevel::kWarning,
         (path.name.empty() ? dir : path.name) +
             ": the file system refuses O_DIRECT, the logs go through the page cache");
@@ -258,7 +263,7 @@ Status OpenStoreFilesToRecover(const std::string& dir, StoreFiles* files, const 
 
 Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files, const Options& options) {
   ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/false, &files->directory));
-  ENGINE_RACE_RETURN_IF_ERROR(LockToRead(files));
+  ENGINE_RACE_RETURN_IF_ERROR(LockToRead(options, files));
   bool moved = false;
   return OpenExisting(options, io::Access::kRead, files, &moved);
 }

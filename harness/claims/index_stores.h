@@ -83,7 +83,7 @@ inline constexpr char kBillionReadsWork[] = "billion-reads";
 inline constexpr char kBillionSlotsWork[] = "billion-slots";
 ChildWorks IndexWorks();
 
-// Of an opening in a child whose page cache was dropped.
+// Of an opening in a child, with the page cache dropped before.
 struct OpeningCost {
   double seconds = 0;
   uint64_t wait_count = 0;  // of the opening thread meanwhile

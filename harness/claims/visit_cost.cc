@@ -155,8 +155,7 @@ Status VisitedStore::Write() {
 
 Status VisitedStore::Open() {
   ENGINE_RACE_RETURN_IF_ERROR(OpenStore(race_, &store_));
-  std::string value;
-  return store_->Read(KeyBytes(keys_.KeyAt(0)).view(), &value);
+  return AwaitIndex(store_.get());
 }
 
 Status VisitedStore::OverwriteTenth() {

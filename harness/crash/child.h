@@ -25,7 +25,8 @@ struct ChildPlan {
   uint32_t pace_us = 0;
   // Pause between two Syncs, 0 for none of them.
   uint32_t sync_pace_us = 0;
-  // Build the index before the first write, not beside the writes.
+  // Read a key before the first write: the index is opened then, and its buckets are read beside
+  // the writes.
   bool index_first = false;
   // The writer writes for this time before its first read, and as long again before it closes.
   uint32_t write_ms = 0;

@@ -42,8 +42,7 @@ Status ScanWriters::StartStore(uint32_t writer_count) {
   TimedPoint unused;
   ENGINE_RACE_RETURN_IF_ERROR(
       WriteRecords(PutInto(store_.get()), filled_, ValueMaker(seed_), writer_count, &unused));
-  Snapshot builds_the_index;
-  return store_->GetSnapshot(&builds_the_index);
+  return AwaitIndex(store_.get());
 }
 
 void ScanWriters::EndStore() {
@@ -254,9 +253,7 @@ Status ScanGap::ScanFast(FastScan* fast) {
 Status ScanGap::Run(const SlowScans& slow, bool alone, FastScan* fast) {
   *fast = FastScan();
   ENGINE_RACE_RETURN_IF_ERROR(Open(slow.memory_budget_bytes));
-  // Builds the index, so that no scan waits for it.
-  std::string value;
-  ENGINE_RACE_RETURN_IF_ERROR(store_->Read(KeyBytes(MixAt(shape_.seed, 0)).view(), &value));
+  ENGINE_RACE_RETURN_IF_ERROR(AwaitIndex(store_.get()));
   const uint32_t slow_count = alone ? 0 : slow.count;
   std::atomic<bool> stop{false};
   std::vector<std::atomic<uint64_t>> visits(slow_count);

@@ -26,7 +26,7 @@ bool IsFileNumber(std::string_view text) {
 
 Options QuietOptions() {
   Options options;
-  // So that figures of machines with more and less memory compare.
+  // So that figures from machines with different memory compare.
   options.memory_budget_bytes = uint64_t{2} << 30;
   // Programs keep notes of a run beside its store.
   options.create_among_files = true;
@@ -37,11 +37,15 @@ Options QuietOptions() {
   return options;
 }
 
+Status AwaitIndex(Store* store) {
+  Snapshot needs_all_records;
+  return store->GetSnapshot(&needs_all_records);
+}
+
 Status OpenWithIndex(const Options& options, const std::string& dir,
                      std::unique_ptr<Store>* store) {
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, dir, store));
-  Snapshot needs_all_records;
-  return (*store)->GetSnapshot(&needs_all_records);
+  return AwaitIndex(store->get());
 }
 
 uint64_t StoreBytes(uint64_t record_count) {

@@ -18,7 +18,9 @@ namespace engine_race::harness {
 // standard error.
 Options QuietOptions();
 
-// Opens a store until its index has every record. The first read of a key waits for less.
+// Waits until the index has every record. The first read of a key waits for less.
+Status AwaitIndex(Store* store);
+// Opens a store, and waits for its index.
 Status OpenWithIndex(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
 
 // The most space that a store of this many records takes on disk, staging included.

@@ -16,11 +16,12 @@ import shutil
 import subprocess
 
 import numpy
-from rounds import (ROOT, ROW_BYTES, ROW_SHAPE, alternate, fill, gather, need_disk, ratio, refuse,
+from rounds import (ROOT, ROW_SHAPE, alternate, fill, gather, need_disk, ratio, refuse,
                     show, write_figures)
 
 import engine_race
 
+# By the path that `rounds` adds.
 from long_work import Progress, end_on_signals, work_directory  # isort: skip
 
 CLAIMS = ["python_read_many_ratio", "python_hot_ratio"]
@@ -90,7 +91,7 @@ def main():
         refuse(parser, arguments.json, CLAIMS, f"{arguments.program} is missing: make bin/bench")
     # One store lies there at a time, with its logs.
     most_keys = max(arguments.disk_keys, arguments.hot_keys)
-    need_disk(parser, arguments, CLAIMS, int(most_keys * ROW_BYTES * 1.3) + (1 << 28))
+    need_disk(parser, arguments, CLAIMS, most_keys)
     end_on_signals()
     progress = Progress(4 * arguments.rounds)
     try:

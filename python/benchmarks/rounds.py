@@ -49,7 +49,8 @@ def gather(read, count, out, seconds, random):
 
 
 def alternate(name, kinds, round_count, progress):
-    """What kinds[kind](number of the round) answers, by round. Their order changes with each."""
+    """Calls each of `kinds` once a round, with the number of the round, in an order that rotates. A
+    list of {kind: answer}."""
     rounds, names = [], list(kinds)
     for number in range(round_count):
         first = number % len(names)
@@ -63,9 +64,8 @@ def alternate(name, kinds, round_count, progress):
 
 
 def ratio(rounds):
-    """The median of the first kind over the second one."""
-    return statistics.median(figures[0] / figures[1]
-                             for figures in (list(one.values()) for one in rounds))
+    """The median over the rounds of the first kind's rate over the second's."""
+    return statistics.median(first / second for first, second in (one.values() for one in rounds))
 
 
 def show(name, rounds):
@@ -74,9 +74,10 @@ def show(name, rounds):
           + f"  ratio {ratio(rounds):.3f}")
 
 
-def need_disk(parser, arguments, claims, most_bytes):
-    """Refuses to measure in memory, and where so many bytes do not fit."""
-    why_not = why_in_memory(arguments.dir) or why_no_room(arguments.dir, most_bytes)
+def need_disk(parser, arguments, claims, most_rows):
+    """Refuses to measure in memory, and where so many rows do not fit, with staging and logs."""
+    why_not = (why_in_memory(arguments.dir)
+               or why_no_room(arguments.dir, int(most_rows * ROW_BYTES * 1.3) + (1 << 28)))
     if why_not:
         refuse(parser, arguments.json, claims, why_not)
 

@@ -2,7 +2,7 @@
 
     python python/benchmarks/users.py --dir /tmp --json out/bench-users.json
 
-Readers gather batches of random rows for as long before the timed gathers to warm up.
+Before each timed run the readers gather random rows for as long, to warm up.
 
 readers_8_processes   rows/s of 8 processes that have the store open for reading only, over those of
                       8 threads of one process; from the disk, without hot values
@@ -20,16 +20,17 @@ import threading
 import time
 
 import numpy
-from rounds import (ROW_BYTES, ROW_SHAPE, alternate, fill, gather, need_disk, ratio, rows_of, show,
+from rounds import (ROW_SHAPE, alternate, fill, gather, need_disk, ratio, rows_of, show,
                     write_figures)
 
 import engine_race
 
+# By the path that `rounds` adds.
 from long_work import Progress, end_on_signals, work_directory  # isort: skip
 
 CLAIMS = ["readers_8_processes", "readers_shared_cache", "import_npy_ratio"]
 READER_COUNT = 8
-# For readers whose neighbour has failed.
+# How long a reader waits for others, one of which may have failed.
 MOST_WARM_UP_SECONDS = 120
 ON_DISK = {"hot_value_bytes": 0, "memory_budget_bytes": "64m"}
 CACHED = {"page_cache": True, "memory_budget_bytes": "64m"}
@@ -57,17 +58,17 @@ def gather_beside(read, count, arguments, seed, start):
     return gather(read, count, out, arguments.seconds, random)
 
 
-def run_child(rates, opened, about, count, arguments, seed, start):
-    with opened(*about) as read:
+def run_child(rates, opened, opened_args, count, arguments, seed, start):
+    with opened(*opened_args) as read:
         rates.put(gather_beside(read, count, arguments, seed, start))
 
 
-def processes_rate(opened, about, count, arguments, number):
+def processes_rate(opened, opened_args, count, arguments, number):
     context = multiprocessing.get_context("spawn")
     rates = context.SimpleQueue()
     start = context.Barrier(READER_COUNT, timeout=MOST_WARM_UP_SECONDS)
     children = [context.Process(target=run_child, daemon=True,
-                                args=(rates, opened, about, count, arguments,
+                                args=(rates, opened, opened_args, count, arguments,
                                       number * READER_COUNT + i, start))
                 for i in range(READER_COUNT)]
     try:
@@ -126,7 +127,7 @@ def compare_caches(directory, arguments, progress):
 
 
 def write_rate(directory, count, write):
-    """Of write(store), which writes so many rows into a new store."""
+    """Rows a second of write(store), which writes `count` rows into a new store."""
     path = directory / "loaded"
     with engine_race.open(path) as store:
         began = time.perf_counter()
@@ -169,9 +170,9 @@ def main():
     if arguments.tiny:
         arguments.disk_rows, arguments.cached_rows, arguments.loaded_rows = 4000, 2000, 2000
         arguments.batch, arguments.seconds, arguments.rounds = 64, 0.05, 1
-    # A store lies there at a time, and an array.
+    # At one time there are one store and one array.
     most_rows = max(arguments.disk_rows, 2 * max(arguments.cached_rows, arguments.loaded_rows))
-    need_disk(parser, arguments, CLAIMS, int(most_rows * ROW_BYTES * 1.3) + (1 << 28))
+    need_disk(parser, arguments, CLAIMS, most_rows)
     end_on_signals()
     progress = Progress(2 * len(CLAIMS) * arguments.rounds)
     try:

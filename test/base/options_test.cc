@@ -149,8 +149,7 @@ TEST(OptionsTest, TheDefaultBudgetIsAShareOfTheMemory) {
     EXPECT_EQ(effective.hot_value_bytes, effective.memory_budget_bytes);
     EXPECT_EQ(effective.index_memory_bytes, kMinMemoryBudgetBytes);
   }
-  // What nobody knows is no limit.
-  EXPECT_TRUE(ValidateOptions(EffectiveOptions(Options())).ok());
+  // Without a known limit the budget is one that is valid.
   Options limitless;
   limitless.memory_budget_bytes = DefaultMemoryBudgetBytes(kNoMemoryLimit, /*read_only=*/false);
   EXPECT_TRUE(ValidateOptions(limitless).ok());
@@ -158,12 +157,17 @@ TEST(OptionsTest, TheDefaultBudgetIsAShareOfTheMemory) {
 
 TEST(OptionsTest, ThePageCacheTakesThePlaceOfHotValues) {
   Options options;
+  options.page_cache = true;
+  EXPECT_EQ(ValidateOptions(options).code(), Code::kInvalidArgument);
+  options.read_only = true;
+  EXPECT_TRUE(ValidateOptions(options).ok());
   options.memory_budget_bytes = kMinMemoryBudgetBytes;
   options.io_uring_iopoll = true;
-  EXPECT_EQ(ChangedByEffect(options), std::set<std::string_view>());
+  std::set<std::string_view> changed = ChangedByEffect(options);
+  options.page_cache = false;
+  for (const std::string_view name : ChangedByEffect(options)) changed.erase(name);
+  EXPECT_EQ(changed, (std::set<std::string_view>{"hot_value_bytes", "io_uring_iopoll"}));
   options.page_cache = true;
-  EXPECT_EQ(ChangedByEffect(options),
-            (std::set<std::string_view>{"hot_value_bytes", "io_uring_iopoll"}));
   EXPECT_EQ(EffectiveOptions(options).hot_value_bytes, 0u);
   options.hot_value_bytes = 4096;
   EXPECT_EQ(EffectiveOptions(options).hot_value_bytes, 4096u);

@@ -49,7 +49,7 @@ class FirstReadTest : public ::testing::Test {
     std::string value;
     EXPECT_TRUE(store_->Read(KeyOf(KeyIn(0, 0)), &value).ok());
     store_.reset();
-    // Without it no bucket waits.
+    // So that buckets are restored, not built.
     EXPECT_TRUE(std::filesystem::exists(dir_.Join(format::kIndexRootName)));
   }
   void Write(uint64_t key, uint64_t version) const {

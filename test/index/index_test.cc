@@ -17,6 +17,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/index/bucket_builder.h"
 #include "engine_race/index/build.h"
+#include "engine_race/index/giant_build.h"
 #include "harness/load/fill_keys.h"
 #include "test/index/index_test_util.h"
 #include "test/log/row_test_util.h"
@@ -88,9 +89,12 @@ class TestIndex : public AppendListener {
 
   Status Build() { return BuildAllBuckets(&context_); }
   Status BuildAgain(uint32_t bucket) {
-    BucketBuilder builder(&context_, context_.log().RecordCount(bucket));
-    ENGINE_RACE_RETURN_IF_ERROR(builder.Init());
-    ENGINE_RACE_RETURN_IF_ERROR(builder.Build(bucket));
+    ENGINE_RACE_RETURN_IF_ERROR(BuildBucket(&context_, bucket, [&] {
+      if (context_.IsGiant(bucket)) return BuildGiant(&context_, bucket);
+      BucketBuilder builder(&context_, context_.log().RecordCount(bucket));
+      ENGINE_RACE_RETURN_IF_ERROR(builder.Init());
+      return builder.Build(bucket);
+    }));
     buckets_[bucket].Admit();
     return Status::Ok();
   }

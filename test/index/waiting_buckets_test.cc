@@ -55,7 +55,7 @@ class WaitingBucketsTest : public PagedIndexFixture {
     std::ifstream file(dir_.path() + "/" + format::kIndexRootName, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  // With all buckets waiting.
+  // Opens with all buckets waiting; a lookup must read its own bucket alone.
   void ExpectOwnBucketRead() {
     KeyReads reads;
     const ScopedHook hook(&reads);
@@ -104,7 +104,7 @@ TEST_F(WaitingBucketsTest, ALookupReadsItsOwnBucketOnly) {
     ExpectOwnBucketRead();
     if (!has_root) continue;
     Close();
-    // Its reads are to come by the hook.
+    // So that the hook sees the reads.
     options_.io_backend = IoBackend::kPsync;
     ASSERT_EQ(::unlink((dir_.path() + "/" + format::kIndexRootName).c_str()), 0);
   }
@@ -130,7 +130,7 @@ TEST_F(WaitingBucketsTest, RecordsThatComeMeanwhileAreFound) {
 }
 
 TEST_F(WaitingBucketsTest, GiantsWaitToo) {
-  // The least memory that sorts a bucket: most have more records than one thread takes.
+  // With the least budget every second bucket has more records than one thread sorts.
   options_.memory_budget_bytes = kMinMemoryBudgetBytes;
   for (uint32_t b = 0; b < options_.bucket_count; b += 2) {
     ASSERT_NO_FATAL_FAILURE(Open());
@@ -140,6 +140,7 @@ TEST_F(WaitingBucketsTest, GiantsWaitToo) {
   }
   ASSERT_EQ(::unlink((dir_.path() + "/" + format::kIndexRootName).c_str()), 0);
   ASSERT_NO_FATAL_FAILURE(OpenWaiting());
+  ASSERT_GT(log_->SlotEnd(2), BuildLimits::For(options_, 16).giant_records);
   EXPECT_EQ(Find(KeyIn(2)), Code::kOk);
   std::thread rest([this] { index_->RestoreRest(); });
   ExpectFinds(7);

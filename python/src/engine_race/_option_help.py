@@ -30,14 +30,15 @@ HELP: Dict[str, str] = {
                          "the rest.",
     "index_sync_bytes": "`sync` writes the index if that takes at most this many bytes. 0: never.",
     "index_idle_ms": "The index is written when the store has been idle for this long. 0: never.",
-    "build_thread_count": "Threads that build the index at opening. 0: one for each CPU.",
+    "build_thread_count": "Threads that build the index for a call that waits for all of it. 0: "
+                          "one for each CPU.",
     "io_backend": "How many reads are kept in flight. A back end that does not work here is "
                   "replaced, with a warning in the log.",
     "io_uring_iopoll": "The kernel polls for the end of reads of io_uring. Left out where it does "
                        "not work.",
     "io_uring_sqpoll": "A thread of the kernel takes the requests of io_uring. Left out where it "
                        "does not work.",
-    "page_cache": "Reads and writes go through the page cache of the kernel, which processes "
+    "page_cache": "With `read_only`: reads go through the page cache of the kernel, which processes "
                   "share. Hot values are off then, unless `hot_value_bytes` says otherwise.",
     "worker_count": "Threads that read many keys of one call. 0: one for each CPU.",
     "tasks_per_worker": "Reads that one such thread keeps in flight: 1 to 4096.",
