@@ -325,7 +325,7 @@ Status PrefetchFile(int dir_fd, const std::string& name) {
   // O_NONBLOCK: a FIFO of this name must not block.
   const Status opened = OpenAt(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0, &fd);
   if (opened.ok()) Prefetch(fd.get(), 0, 0);
-  return opened.code() == Code::kNotFound ? Status::Ok() : opened;
+  return opened.error() == ENOENT ? Status::Ok() : opened;
 }
 
 uint32_t BootId() {

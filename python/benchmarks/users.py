@@ -46,7 +46,8 @@ def store_reader(path, options):
 def array_reader(path):
     table = numpy.load(path, mmap_mode="r")
     # The mode keeps take from copying through a buffer.
-    yield lambda ids, into: table.take(ids, axis=0, out=into, mode="clip")
+    yield lambda ids, into: table.take(ids.view(numpy.int64), axis=0, out=into,
+                                                mode="clip")
 
 
 def gather_beside(read, count, arguments, seed, start):
