@@ -111,8 +111,8 @@ void Index::RestoreRest() noexcept {
   const auto load = [this](uint32_t bucket) {
     return Guarded([&] {
       // Reads beside this fill frames with memory that the next buckets need: Bring takes it back.
-      const Status status = Bring(bucket);
-      if (!status.ok()) Log(impl_->options.log, LogLevel::kError, status.ToString());
+      // A failed attempt was logged.
+      (void)Bring(bucket);
       return Status::Ok();
     });
   };
@@ -160,7 +160,11 @@ Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
     status = Guarded([&] { return BuildFromLog(bucket, is_first); });
   }
   if (!status.ok()) {
-    if (is_first) index.NoteFailedAttempt();
+    if (is_first) {
+      // The call may try again at once, and succeed.
+      Log(impl_->options.log, LogLevel::kError, status.ToString());
+      index.NoteFailedAttempt();
+    }
     return status;
   }
   // From here on the listener is told of each append. Views of the new version come later. Rows

@@ -98,7 +98,8 @@ void PrefetchSmallFiles(int dir_fd, const Options& options) {
        {format::kManifestName, format::kSegmentTableName, format::kStagingCountsName,
         format::kRowsName, format::kIndexRootName}) {
     const Status started = sys::PrefetchFile(dir_fd, name);
-    if (!started.ok()) Log(options.log, LogLevel::kInfo, "not read ahead: " + started.ToString());
+    if (!started.ok())
+      Log(options.log, LogLevel::kWarning, "not read ahead: " + started.ToString());
   }
 }
 

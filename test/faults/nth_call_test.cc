@@ -181,11 +181,13 @@ class FaultyRun {
   // An error that no part of the engine may swallow must have been answered to somebody. A store
   // opens, for reading at least, without what only writes need (a full group's place in the log,
   // the journal) and says so in the log; the next write tries again. So does a checkpoint, on its
-  // thread, that met a full disk. And a back end that cannot read is replaced by the next best. So
-  // is a queue that fails, whose reads are done again.
+  // thread, that met a full disk. So does the index about a bucket whose key log it could not read:
+  // it tries again, perhaps for the same call. And a back end that cannot read is replaced by the
+  // next best. So is a queue that fails, whose reads are done again.
   void CheckErrorsShown() {
     const bool beside_calls = fired_in_ == Step::Kind::kOpen || fired_in_ == Step::Kind::kClose ||
-                              (has_checkpoints_ && fault_ == Fault::kDiskFull);
+                              (has_checkpoints_ && fault_ == Fault::kDiskFull) ||
+                              (fault_ == Fault::kIoError && plan_.on_file(format::kKeyFilePrefix));
     const bool shown = error_shown_ || replaced_.load() || (logged_.load() && beside_calls);
     if (plan_.fired() && !shown && MustShow()) problem_ += "the error was swallowed; ";
   }
