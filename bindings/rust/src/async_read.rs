@@ -30,7 +30,7 @@ where
     // SAFETY: the memory lives until `ended` is called, once. It may be gone when this returns Ok.
     unsafe {
         let value = (*pending).room.bytes().as_mut_ptr().cast();
-        let done = Some(ended::<F> as unsafe extern "C" fn(*mut c_void, c_int));
+        let done: sys::engine_race_done_fn = Some(ended::<F>);
         check(sys::engine_race_read_async(store.handle(), key, value, done, pending.cast()))
             .map_err(|error| {
                 // `ended` is never called.

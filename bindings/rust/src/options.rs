@@ -104,10 +104,7 @@ impl Options {
     pub fn names() -> impl Iterator<Item = &'static str> {
         // SAFETY: any index may be given; the names are literals of the library.
         let name = |index| unsafe { sys::engine_race_option_name(index) };
-        (0..)
-            .map(name)
-            .take_while(|name| !name.is_null())
-            .map(|name| unsafe { static_text(name) })
+        (0..).map(name).take_while(|name| !name.is_null()).map(|name| unsafe { static_text(name) })
     }
 
     /// Sets an option from a text: "2147483648", "2g", "true", "io_uring". Paths are "/a:/b", in

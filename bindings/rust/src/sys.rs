@@ -42,15 +42,13 @@ handles! {
     engine_race_snapshot engine_race_iterator
 }
 
-pub type engine_race_progress_fn = Option<
-    unsafe extern "C" fn(argument: *mut c_void, done_count: u64, most_count: u64) -> c_int,
->;
+pub type engine_race_progress_fn =
+    Option<unsafe extern "C" fn(argument: *mut c_void, done_count: u64, most_count: u64) -> c_int>;
 pub type engine_race_log_fn =
     Option<unsafe extern "C" fn(argument: *mut c_void, level: c_int, message: *const c_char)>;
 pub type engine_race_done_fn = Option<unsafe extern "C" fn(argument: *mut c_void, code: c_int)>;
-pub type engine_race_visit_fn = Option<
-    unsafe extern "C" fn(argument: *mut c_void, key: u64, value: *const c_void) -> c_int,
->;
+pub type engine_race_visit_fn =
+    Option<unsafe extern "C" fn(argument: *mut c_void, key: u64, value: *const c_void) -> c_int>;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -123,14 +123,14 @@ impl View {
         let mut visitor = Visitor { visit, caught: Caught::default() };
         let argument: *mut Visitor<F> = &mut visitor;
         let argument = argument.cast();
+        let visit: sys::engine_race_visit_fn = Some(visited::<F>);
         // SAFETY: the bounds and the visitor live until the call returns. It calls the visitor in
         // this thread, one record after another.
         let code = unsafe {
             if self.snapshot.is_null() {
-                sys::engine_race_range(self.store, lower, upper, Some(visited::<F>), argument)
+                sys::engine_race_range(self.store, lower, upper, visit, argument)
             } else {
-                let (snapshot, visit) = (self.snapshot, Some(visited::<F> as _));
-                sys::engine_race_snapshot_range(snapshot, lower, upper, visit, argument)
+                sys::engine_race_snapshot_range(self.snapshot, lower, upper, visit, argument)
             }
         };
         let walked = check(code);

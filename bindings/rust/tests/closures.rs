@@ -172,9 +172,9 @@ fn the_log_goes_to_a_closure_until_the_store_is_closed() {
     assert!(store.checkpoint(scratch.join("store")).is_err());
     {
         let lines = lines.lock().unwrap();
-        assert!(lines[..before].iter().any(|(level, text)| {
-            *level == LogLevel::Error && text.contains("open elsewhere")
-        }));
+        assert!(lines[..before]
+            .iter()
+            .any(|(level, text)| { *level == LogLevel::Error && text.contains("open elsewhere") }));
         assert!(lines.len() > before);
     }
     store.close().unwrap();

@@ -56,8 +56,7 @@ fn closed_stores() {
     let options = small();
     let report = engine_race::verify(scratch.join("store"), &options).unwrap();
     assert_eq!((report.record_count, report.bad_count, report.lost_tail_count), (100, 0, 0));
-    let copied =
-        engine_race::copy(scratch.join("store"), scratch.join("copy"), &options).unwrap();
+    let copied = engine_race::copy(scratch.join("store"), scratch.join("copy"), &options).unwrap();
     assert_eq!(copied.record_count, 100);
     assert_eq!(small().open(scratch.join("copy")).unwrap().keys(..).unwrap().count(), 100);
     fs::create_dir(scratch.join("empty")).unwrap();

@@ -18,9 +18,7 @@ fn all_bounds() -> Vec<Bounds> {
     let bounds = |key: u64| [Bound::Included(key), Bound::Excluded(key)];
     let mut one: Vec<Bound<u64>> = keys.iter().copied().flat_map(bounds).collect();
     one.push(Bound::Unbounded);
-    let pairs = |&lower: &Bound<u64>| {
-        one.iter().map(|&upper| (lower, upper)).collect::<Vec<_>>()
-    };
+    let pairs = |&lower: &Bound<u64>| one.iter().map(|&upper| (lower, upper)).collect::<Vec<_>>();
     one.iter().flat_map(pairs).collect()
 }
 
@@ -57,17 +55,21 @@ fn bounds() {
         let keys: Vec<u64> = store.keys(bounds).unwrap().map(Result::unwrap).collect();
         assert_eq!(keys, expected, "{:?}", bounds);
         let mut visited = Vec::new();
-        store.range(bounds, |key, value| {
-            assert_eq!(*value, value_of(key, 0));
-            visited.push(key);
-            ControlFlow::Continue(())
-        }).unwrap();
+        store
+            .range(bounds, |key, value| {
+                assert_eq!(*value, value_of(key, 0));
+                visited.push(key);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
         assert_eq!(visited, expected, "{:?}", bounds);
         let mut visited = Vec::new();
-        snapshot.range(bounds, |key, _| {
-            visited.push(key);
-            ControlFlow::Continue(())
-        }).unwrap();
+        snapshot
+            .range(bounds, |key, _| {
+                visited.push(key);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
         assert_eq!(visited, expected, "{:?}", bounds);
     }
     // Ranges of all kinds, with literals of any type.
@@ -169,10 +171,15 @@ fn cursors_go_both_ways() {
     assert!(!cursor.next().unwrap() && cursor.key().is_none());
     assert!(!cursor.seek(901).unwrap());
     assert!(!cursor.seek_for_prev(b"\0\0\0\0\0\0\0\x63").unwrap());
-    let moved = thread::scope(|scope| scope.spawn(move || {
-        cursor.seek_to_first().unwrap();
-        cursor
-    }).join().unwrap());
+    let moved = thread::scope(|scope| {
+        scope
+            .spawn(move || {
+                cursor.seek_to_first().unwrap();
+                cursor
+            })
+            .join()
+            .unwrap()
+    });
     assert_eq!(moved.key(), Some(100));
 }
 
@@ -226,7 +233,11 @@ fn visitors_end_a_walk_and_use_the_store() {
         seen.insert(key, *value);
         store.write(key, &value_of(key, 1)).unwrap();
         store.range(key..=key, |_, _| ControlFlow::Continue(())).unwrap();
-        if key == 12 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if key == 12 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     walked.unwrap();
     assert_eq!(seen.keys().copied().collect::<Vec<_>>(), [10, 11, 12]);
