@@ -6,7 +6,7 @@ use std::mem;
 use std::ops::RangeBounds;
 use std::ptr::{self, NonNull};
 
-use crate::error::{check, Error, Result};
+use crate::error::{check, Result};
 use crate::store::Store;
 use crate::sys;
 use crate::values::{Key, Room, Value, VALUE_BYTES};
@@ -16,7 +16,7 @@ use crate::view::{Bounds, View};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CursorOptions {
-    /// Values that are read at once, 1 to 64. 0: chosen by how the cursor moves.
+    /// Values that are read at once, at most 64. 0: chosen by how the cursor moves.
     pub prefetch_records: u32,
     /// Steps after which the cursor moves on to the latest state. 0: never.
     pub refresh_every_steps: u64,
@@ -260,12 +260,13 @@ impl<'store> Cursor<'store> {
         }
     }
 
-    /// Moves on to the latest state. It stands at no record then.
+    /// Moves on to the latest state of the store, from that of a snapshot, too. It stands at no
+    /// record then.
     ///
     /// # Errors
     ///
-    /// [`Code::InvalidArgument`](crate::Code::InvalidArgument) for the cursor of a snapshot.
-    pub fn refresh(&mut self) -> std::result::Result<(), Error> {
+    /// Those of [`Store::cursor`].
+    pub fn refresh(&mut self) -> Result<()> {
         // SAFETY: as for `moved`.
         check(unsafe { sys::engine_race_iterator_refresh(self.handle()) })
     }

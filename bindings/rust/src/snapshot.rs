@@ -148,7 +148,7 @@ impl<'store> Snapshot<'store> {
     ///
     /// # Errors
     ///
-    /// [`Code::InvalidArgument`](crate::Code::InvalidArgument) for options out of their ranges.
+    /// Those of [`Snapshot::cursor`].
     pub fn cursor_with(
         &self,
         range: impl RangeBounds<u64>,

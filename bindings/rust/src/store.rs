@@ -339,7 +339,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Code::InvalidArgument`](crate::Code::InvalidArgument) for options out of their ranges.
+    /// Those of [`Store::cursor`].
     pub fn cursor_with(
         &self,
         range: impl RangeBounds<u64>,

@@ -31,6 +31,7 @@ pub const ENGINE_RACE_BUSY: c_int = 10;
 macro_rules! handles {
     ($($name:ident)*) => {$(
         #[repr(C)]
+        #[derive(Debug)]
         pub struct $name {
             _bytes: [u8; 0],
             _marker: std::marker::PhantomData<(*mut u8, std::marker::PhantomPinned)>,
@@ -51,7 +52,7 @@ pub type engine_race_visit_fn =
     Option<unsafe extern "C" fn(argument: *mut c_void, key: u64, value: *const c_void) -> c_int>;
 
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct engine_race_log_message {
     pub struct_bytes: usize,
     pub level: u64,
@@ -60,7 +61,7 @@ pub struct engine_race_log_message {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct engine_race_backup_report {
     pub struct_bytes: usize,
     pub record_count: u64,
@@ -70,7 +71,7 @@ pub struct engine_race_backup_report {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct engine_race_iterator_options {
     pub struct_bytes: usize,
     pub snapshot: *const engine_race_snapshot,
@@ -81,7 +82,7 @@ pub struct engine_race_iterator_options {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct engine_race_latency {
     pub count: u64,
     pub mean_ns: u64,
@@ -93,7 +94,7 @@ pub struct engine_race_latency {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct engine_race_latencies {
     pub struct_bytes: usize,
     pub measured: u64,
@@ -108,7 +109,7 @@ pub struct engine_race_latencies {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct engine_race_report {
     pub struct_bytes: usize,
     pub record_count: u64,

@@ -163,7 +163,9 @@ fn the_log_goes_to_a_closure_until_the_store_is_closed() {
     let kept = Arc::clone(&lines);
     let mut options = small();
     options.log(move |level, message| kept.lock().unwrap().push((level, message.to_string())));
-    let options = options.clone();
+    let copy = options.clone();
+    drop(options);
+    let options = copy;
     let store = options.open(scratch.join("store")).unwrap();
     assert!(options.open(scratch.join("store")).is_err());
     drop(options);
@@ -293,7 +295,7 @@ fn a_read_that_is_not_started_drops_its_closure() {
     options.async_read_limit(1).async_read_waits(false);
     let store = options.open(scratch.join("store")).unwrap();
     let (leave, stay) = mpsc::channel::<()>();
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel::<()>();
     store
         .read_async(1, move |_| {
             stay.recv().unwrap();

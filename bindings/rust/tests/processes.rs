@@ -65,7 +65,9 @@ fn what_was_acknowledged_outlives_a_kill() {
         };
         while note(told.next().unwrap().unwrap()) < Some(1000 + round * 777) {}
         child.kill().unwrap();
-        told.for_each(|line| drop(note(line.unwrap())));
+        for line in told {
+            note(line.unwrap());
+        }
         child.wait().unwrap();
         let last = last.unwrap();
         let store = small().open(scratch.join("store")).unwrap();
