@@ -18,7 +18,9 @@ pub enum LogLevel {
 }
 
 /// The closure. Its address is the argument that the library has.
-pub(crate) struct Log(pub(crate) Box<dyn Fn(LogLevel, &str) + Send + Sync>);
+pub(crate) struct Log(pub(crate) Box<LogFn>);
+
+type LogFn = dyn Fn(LogLevel, &str) + Send + Sync;
 
 impl Log {
     /// # Safety

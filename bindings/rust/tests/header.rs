@@ -69,17 +69,17 @@ fn parameters_of(c_text: &str) -> String {
 fn functions_of_header() -> BTreeMap<String, String> {
     let header = header();
     let mut found = BTreeMap::new();
-    for statement in header.split(|c| c == ';' || c == '{' || c == '}') {
+    for statement in header.split(&[';', '{', '}'][..]) {
         let statement = one_blank(statement);
         let (head, tail) = match statement.split_once('(') {
             Some(parts) => parts,
             None => continue,
         };
-        let (answer, name, parameters) = if head.starts_with("typedef ") {
+        let (answer, name, parameters) = if let Some(answer) = head.strip_prefix("typedef ") {
             let (name, parameters) = tail.split_once(")(").unwrap();
-            (&head["typedef ".len()..], &name[1..], parameters)
+            (answer, &name[1..], parameters)
         } else {
-            let name_at = head.rfind(|c: char| c == ' ' || c == '*').unwrap() + 1;
+            let name_at = head.rfind(&[' ', '*'][..]).unwrap() + 1;
             (&head[..name_at], &head[name_at..], tail)
         };
         let answer = match type_of(answer).as_str() {
