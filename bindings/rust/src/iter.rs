@@ -52,7 +52,7 @@ impl<'store> Iter<'store> {
             (Place::Ended, _) => return Ok(false),
             (Place::AtFront, _) => return Ok(true),
             (_, None) => self.cursor.seek_to_first()?,
-            (_, Some(u64::MAX)) => return Ok(false),
+            // Since then the back has given a record behind this key: it is not the last key of all.
             (_, Some(key)) => self.cursor.seek(key + 1)?,
         };
         self.place = Place::AtFront;
@@ -64,7 +64,7 @@ impl<'store> Iter<'store> {
             (Place::Ended, _) => return Ok(false),
             (Place::AtBack, _) => return Ok(true),
             (_, None) => self.cursor.seek_to_last()?,
-            (_, Some(0)) => return Ok(false),
+            // Nor is it the first one, for the front.
             (_, Some(key)) => self.cursor.seek_for_prev(key - 1)?,
         };
         self.place = Place::AtBack;

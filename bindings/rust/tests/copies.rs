@@ -121,17 +121,25 @@ fn properties() {
     assert!(error.message().contains("key_range"), "{}", error);
 }
 
+/// A snapshot or a cursor that is not freed keeps the records that it shows.
 #[test]
-fn space_is_given_back() {
+fn space_is_given_back_when_nobody_sees_it() {
     let scratch = Scratch::new();
     let mut options = small();
     options.reclaim(engine_race::Reclaim::Off);
     let store = options.open(scratch.join("store")).unwrap();
-    fill(&store, 0..2000);
-    fill(&store, 0..2000);
     let freed_bytes = || store.stats().unwrap().get("reclaim_freed_bytes").unwrap();
-    assert_eq!(freed_bytes(), 0);
-    store.compact().unwrap();
-    assert!(freed_bytes() > 1000 * 4096);
+    fill(&store, 0..2000);
+    for takes_snapshot in [false, true] {
+        let before = freed_bytes();
+        let snapshot = takes_snapshot.then(|| store.snapshot().unwrap());
+        let cursor = (!takes_snapshot).then(|| store.cursor(..).unwrap());
+        fill(&store, 0..2000);
+        store.compact().unwrap();
+        assert!(freed_bytes() - before < 1000 * 4096);
+        drop((snapshot, cursor));
+        store.compact().unwrap();
+        assert!(freed_bytes() - before > 1000 * 4096, "{}", takes_snapshot);
+    }
     assert_eq!(store.keys(..).unwrap().count(), 2000);
 }
