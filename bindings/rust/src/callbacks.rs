@@ -34,8 +34,10 @@ impl Drop for Awaited {
 /// Calls `function`. A panic ends there: its hook has told of it, as in a thread that nobody joins.
 pub(crate) fn contain(function: impl FnOnce()) {
     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(function)) {
-        // Its own drop could panic, too.
-        mem::forget(payload);
+        // Its drop may panic, and so may the drop of that panic's payload, without an end.
+        if let Err(another) = panic::catch_unwind(AssertUnwindSafe(move || drop(payload))) {
+            mem::forget(another);
+        }
     }
 }
 

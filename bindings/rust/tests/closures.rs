@@ -288,6 +288,30 @@ fn a_panic_of_an_asynchronous_read_ends_there() {
     assert_eq!(wait_for(store.read_future(1)).unwrap(), Some(value_of(1, 0)));
 }
 
+/// A payload whose drop panics, with another one of the kind.
+struct Hostile;
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        panic::panic_any(Hostile);
+    }
+}
+
+#[test]
+fn a_panic_in_the_drop_of_a_panic_ends_there() {
+    let scratch = Scratch::new();
+    let store = scratch.open();
+    let (sender, receiver) = mpsc::channel::<()>();
+    store
+        .read_async(1, move |_| {
+            let _sender = sender;
+            panic::panic_any(Hostile)
+        })
+        .unwrap();
+    assert!(receiver.recv().is_err());
+    store.close().unwrap();
+}
+
 #[test]
 fn a_read_that_is_not_started_drops_its_closure() {
     let scratch = Scratch::new();
