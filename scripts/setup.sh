@@ -107,7 +107,7 @@ debootstrap              debootstrap
 '
 
 # For the Rust crate and its tests.
-rust_needs="$build_needs"'
+rust_needs="$library_needs"'
 make                     make
 gcc                      gcc
 pkg-config               pkg-config

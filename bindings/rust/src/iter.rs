@@ -52,7 +52,7 @@ impl<'store> Iter<'store> {
             (Place::Ended, _) => return Ok(false),
             (Place::AtFront, _) => return Ok(true),
             (_, None) => self.cursor.seek_to_first()?,
-            // Since then the back has given a record behind this key: it is not the last key of all.
+            // Since then the back has given a record behind this key, so it is below the last key.
             (_, Some(key)) => self.cursor.seek(key + 1)?,
         };
         self.place = Place::AtFront;
