@@ -17,7 +17,7 @@ MAX_README_LINES = 150
 GLOSSARY = "docs/glossary.md"
 FIGURES = "docs/figures.md"
 ROOMS = ("engine_race/", "include/", "harness/", "test/", "scripts/", "docs/", "python/",
-         "cluster/")
+         "cluster/", "bindings/")
 MAKEFILES = ("Makefile", "test/runs.mk", "cluster/cluster.mk", "scripts/checks.mk",
              "scripts/package/package.mk")
 BUILT = ("build/", "out/", "bin/", "lib/")
@@ -47,7 +47,7 @@ class Tree:
             self.targets.update(line.replace("\\\n", " ").split())
         # The tests of these checks name things that do not exist.
         self.code = "\n".join(self.read(name) for name in sorted(self.files)
-                              if (name.endswith((".h", ".cc", ".sh", ".py", ".go"))
+                              if (name.endswith((".h", ".cc", ".sh", ".py", ".go", ".rs"))
                                   and not name.startswith("test/scripts/"))
                               or name in (*MAKEFILES, "scripts/plot", "scripts/flame"))
         self.flags = set(re.findall(r"--[a-z][\w-]*", self.code))

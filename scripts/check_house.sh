@@ -32,6 +32,13 @@ while read -r file; do
                        END { exit bad }' "$file" || bad=1
 done < <(find cluster -name '*.go')
 
+while read -r file; do
+  lines=$(wc -l < "$file")
+  [ "$lines" -le 400 ] || { echo "$file: $lines lines; the most is 400"; bad=1; }
+  awk -v file="$file" 'length($0) > 100 { print file ":" NR ": over 100 columns"; bad = 1 }
+                       END { exit bad }' "$file" || bad=1
+done < <(find bindings -name '*.rs' -o -name '*.c')
+
 # Comments may speak of what code may not do.
 while read -r file; do
   sed 's|//.*||' "$file" |

@@ -3,7 +3,7 @@
 
     scripts/check_prose.py
 
-  long    more than 25 words; in documents and in comments of headers and of Go
+  long    more than 25 words; in documents and in comments of headers, of Go and of Rust
   who     begins with who, what, whoever, whatever or the same; likewise
   words   a phrase that the glossary rules out; in documents and in all comments
 """

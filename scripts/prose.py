@@ -1,4 +1,4 @@
-"""Finds the sentences of Markdown files and of comments in C++ and Go. For check_prose.py and check_docs.py."""
+"""Finds the sentences of Markdown files and of comments in C++, Go and Rust. For check_prose.py and check_docs.py."""
 import pathlib
 import re
 import subprocess
@@ -54,8 +54,9 @@ def documents():
 
 
 def comment_files():
-    return [name for name in tracked("*.h", "*.cc", "*.go")
-            if name.split("/")[0] in ("include", "engine_race", "harness", "test", "cluster")]
+    return [name for name in tracked("*.h", "*.cc", "*.go", "*.rs")
+            if name.split("/")[0] in ("include", "engine_race", "harness", "test", "cluster",
+                                      "bindings")]
 
 
 def markdown_texts(path, content):
@@ -92,8 +93,25 @@ def is_no_prose_of_go(space, words):
         not space and re.match(r"[a-z]+(?::\S|\s|$)", words) is not None)
 
 
+def plain_comments_of_rust(content):
+    """The content with its doc comments as ordinary ones, without their programs and headings."""
+    fenced = False
+    for line in content.split("\n"):
+        found = re.match(r"\s*//[/!](.*)", line)
+        if not found:
+            yield line
+            continue
+        words = found.group(1).strip()
+        fence = words.startswith("```")
+        fenced ^= fence
+        is_prose = not fence and not fenced and not re.match(r"#|\[[^]]*\]: ", words)
+        yield "//" + found.group(1) if is_prose else "//"
+
+
 def comment_texts(path, content):
     is_go = path.endswith(".go")
+    if path.endswith(".rs"):
+        content = "\n".join(plain_comments_of_rust(content))
     # Statements of Go end anywhere, and gofmt puts a blank before and behind the slashes.
     behind_code = re.compile(r"\S.*?\s// (.*)" if is_go else r"[;{},)]\s*// (.*)")
     texts = []

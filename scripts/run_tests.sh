@@ -2,7 +2,7 @@
 # Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
 #   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|python|bare|fuzz|powercut|nvme|numa|report|
-#                         cluster]...
+#                         cluster|rust]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
 # assertions, asan/core those of the core under AddressSanitizer. :I/N is the I-th of N equal parts
@@ -168,6 +168,7 @@ start() {
     numa) run_script numa scripts/numa_guest.py --nodes $numa_nodes ;;
     report) run_script report test/scripts/report_browser_test.py ;;
     cluster) run_script cluster scripts/test_cluster.sh ;;
+    rust) run_script rust scripts/test_rust.sh ;;
     checked/* | release/*) run_gtest "${1%%/*}" "${1#*/}" "$test_filter" ;;
     *) run_gtest "${1%%/*}" "${1#*/}" "$sanitizer_filter" "${fixed_addresses[@]}" ;;
   esac
@@ -176,7 +177,8 @@ start() {
 for run in "$@"; do
   case $run in
     */?* | judges | package | python | bare | fuzz | powercut | nvme | numa | report | cluster) ;;
-    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|python|bare|fuzz|powercut|nvme|numa|report|cluster]..." >&2; exit 2 ;;
+    rust) ;;
+    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|python|bare|fuzz|powercut|nvme|numa|report|cluster|rust]..." >&2; exit 2 ;;
   esac
 done
 

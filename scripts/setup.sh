@@ -2,7 +2,7 @@
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
 #   scripts/setup.sh [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|
-#                     cluster|test-cluster|bench-cluster|redis-py|node-redis|ci|all]
+#                     cluster|test-cluster|bench-cluster|redis-py|node-redis|rust|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights. Go, its
 # modules and staticcheck come from Go's module proxy, which GOPROXY names. redis-py and node-redis, which
@@ -106,6 +106,15 @@ python_needs="$build_needs$wheel_needs"'
 debootstrap              debootstrap
 '
 
+# For the Rust crate and its tests.
+rust_needs="$library_needs"'
+make                     make
+gcc                      gcc
+pkg-config               pkg-config
+cargo                    cargo
+rustc                    rustc
+'
+
 # The opponent of bin/claims, and a peer of bin/compare.
 rocksdb_needs='
 rocksdb/db.h             librocksdb-dev
@@ -153,7 +162,7 @@ node                     nodejs
 npm                      npm
 '
 # For .ci/run alone: it compiles the opponents too. Its other goals install what they need themselves.
-ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs$redis_py_needs$node_redis_needs"'
+ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs$redis_py_needs$node_redis_needs$rust_needs"'
 ccache                   ccache
 '
 # Optional tools of bin/lab l1: they count, sample and draw.
@@ -183,9 +192,10 @@ case $goal in
   test-cluster | bench-cluster) needs=$test_cluster_needs ;;
   redis-py) needs=$redis_py_needs ;;
   node-redis) needs=$node_redis_needs ;;
+  rust) needs=$rust_needs ;;
   ci) needs=$ci_needs ;;
-  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs$test_cluster_needs ;;
-  *) echo "usage: $0 [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|test-cluster|bench-cluster|redis-py|node-redis|ci|all]" >&2; exit 2 ;;
+  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs$test_cluster_needs$rust_needs ;;
+  *) echo "usage: $0 [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|test-cluster|bench-cluster|redis-py|node-redis|rust|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do

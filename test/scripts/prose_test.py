@@ -54,6 +54,14 @@ class Sentences(unittest.TestCase):
         self.assertEqual([t.words for t in texts], ["One two.", "an item goes on", "Four."])
 
 
+    def test_doc_comments_of_rust_are_read_without_programs_and_headings(self):
+        texts = comments("//! One\n//! two.\n//!\n//! ```\n//! let a = 1;\n//! ```\n//! # Errors\n"
+                         "//!\n//! - an item\n//!   goes on\n\n    /// Four.\n    // Five.\n"
+                         "/// [`six`]: crate::six\nlet b = 2; // Seven.\n", "bindings/some.rs")
+        self.assertEqual([t.words for t in texts],
+                         ["One two.", "an item goes on", "Four. Five.", "Seven."])
+
+
 class Prose(unittest.TestCase):
     def test_a_sentence_of_26_words_is_long(self):
         self.assertEqual(rules(markdown("word " * 24 + "word.\n")), [])
