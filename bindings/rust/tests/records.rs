@@ -222,6 +222,7 @@ fn typed_options() {
     let mut options = Options::new();
     options.hot_value_bytes(1).index_memory_bytes(1).async_read_limit(1).async_read_waits(false);
     options.create_if_missing(false).create_among_files(true).verify_checksums(false);
+    options.read_only(true);
     options.sync_on_close(true).page_cache(true).latency_stats(true).reclaim_dead_percent(20);
     options.reclaim_bytes_per_second(5).memory_budget_bytes(1).bucket_count(1).file_count(1);
     let error = options.open("/nowhere/else").unwrap_err();
