@@ -23,10 +23,10 @@ struct OpenFiles {
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
       std::error_code closed;  // that of the iterator itself
       const std::string name = std::filesystem::read_symlink(entry, closed).filename();
-      const bool is_log =
-          name.starts_with(format::kValueFilePrefix) ||
-          (name.starts_with(format::kKeyFilePrefix) && !name.starts_with(format::kIndexFilePrefix));
-      if (!is_log) continue;
+      const bool is_key_file = name.starts_with(format::kKeyFilePrefix) &&
+                               !name.starts_with(format::kIndexFilePrefix) &&
+                               name != format::kRowsName;
+      if (!is_key_file && !name.starts_with(format::kValueFilePrefix)) continue;
       const int flags = ::fcntl(std::stoi(entry.path().filename()), F_GETFL);
       ++((flags & O_DIRECT) != 0 ? direct_count : buffered_count);
     }
