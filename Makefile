@@ -422,6 +422,7 @@ $(LIBRARY): $(DEBUG_LIBRARY)
 	$(quiet)$(if $(filter release,$(FLAVOUR)),objcopy -D --strip-debug --remove-section=.comment,cp) $< $@
 
 include scripts/package/package.mk
+include bindings/java/java.mk
 
 include test/runs.mk
 include cluster/cluster.mk
