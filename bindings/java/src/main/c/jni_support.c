@@ -9,6 +9,7 @@ jmethodID walk_visit_block;
 static jclass failure_class;
 static jmethodID failure_new; /* EngineRaceException(int, byte[], int, byte[]) */
 static jclass bytes_class;
+static jfieldID buffer_address; /* long Buffer.address; null where this JDK has none */
 
 static jclass find_class(JNIEnv* env, const char* name) {
   jclass found = (*env)->FindClass(env, name);
@@ -38,6 +39,11 @@ JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM* machine, void* reserved) {
       (walk_visit_block = find_method(env, "race/engine/Walk", "visitBlock", "(I)Z")) == NULL) {
     return JNI_ERR;
   }
+  jclass buffer_class = (*env)->FindClass(env, "java/nio/Buffer");
+  if (buffer_class == NULL) return JNI_ERR;
+  buffer_address = (*env)->GetFieldID(env, buffer_class, "address", "J");
+  (*env)->ExceptionClear(env);
+  (*env)->DeleteLocalRef(env, buffer_class);
   return JNI_VERSION_1_8;
 }
 
@@ -112,7 +118,12 @@ uint64_t* copy_keys(JNIEnv* env, jlongArray keys, jint from, jint count) {
 }
 
 char* memory_of(JNIEnv* env, jobject buffer, jint offset) {
-  return (char*)(*env)->GetDirectBufferAddress(env, buffer) + offset;
+  /* GetDirectBufferAddress reads this field, too. Before that it asks for the buffer's class, which
+   * changes the thread's state. That took 45 ns, and a read of a hot value 600 ns in all. */
+  char* memory = buffer_address != NULL
+                     ? (char*)(intptr_t)(*env)->GetLongField(env, buffer, buffer_address)
+                     : (*env)->GetDirectBufferAddress(env, buffer);
+  return memory + offset;
 }
 
 /* Sets the option of a pair. Whether it could. */
