@@ -6,6 +6,7 @@
 java_root := bindings/java/src/main
 java_sources := $(sort $(wildcard $(java_root)/java/*.java $(java_root)/java/*/*/*.java))
 jni_sources := $(sort $(wildcard $(java_root)/c/*.c))
+jni_files := $(jni_sources) $(sort $(wildcard $(java_root)/c/*.h))
 java_build := $(BUILD)/java
 # The folder that NativeLibrary.java looks into.
 jni_folder := $(java_build)/classes/race/engine/native/linux-x86_64
@@ -29,7 +30,7 @@ $(java_build)/classes.made: $(java_sources) bindings/java/java.mk
 	@touch $@
 
 # JNI gives each function a class that it does not need.
-$(java_build)/libengine_race_jni.so: $(jni_sources) $(java_root)/c/jni_support.h include/engine_race_c.h \
+$(java_build)/libengine_race_jni.so: $(jni_files) include/engine_race_c.h \
     $(java_build)/classes.made $(SHARED) $(BUILD)/flags.txt
 	@echo "$(call step,link $@)"
 	$(quiet)$(CXX) -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -g1 -fPIC -fvisibility=hidden -Wall -Wextra \

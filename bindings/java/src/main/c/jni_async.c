@@ -52,8 +52,9 @@ static void read_is_done(void* argument, int code) {
 
 /* Starts a read into a direct buffer, which Java keeps until the read has ended, or into memory of
  * its own where `target` is null. */
-NATIVE(void, readAsync)(JNIEnv* env, jclass type, jlong ended, jlong store, jlong key,
-                        jlong number, jobject target, jint offset) {
+NATIVE(void, readAsync)
+(JNIEnv* env, jclass type, jlong ended, jlong store, jlong key, jlong number, jobject target,
+ jint offset) {
   const size_t row_bytes = target == NULL ? ENGINE_RACE_VALUE_BYTES : 0;
   struct async_read* read = allocate(env, sizeof(*read) + row_bytes);
   if (read == NULL) return;
@@ -70,8 +71,8 @@ NATIVE(void, readAsync)(JNIEnv* env, jclass type, jlong ended, jlong store, jlon
 
 /* Waits until reads have ended, and takes as many as the arrays hold: numbers and codes, and values
  * of reads with memory of their own. The answer is how many. */
-NATIVE(jint, endedReadsTake)(JNIEnv* env, jclass type, jlong handle, jlongArray numbers,
-                             jintArray codes, jobject values) {
+NATIVE(jint, endedReadsTake)
+(JNIEnv* env, jclass type, jlong handle, jlongArray numbers, jintArray codes, jobject values) {
   struct ended_reads* ended = (struct ended_reads*)(intptr_t)handle;
   const jint room = (*env)->GetArrayLength(env, numbers);
   char* row = memory_of(env, values, 0);

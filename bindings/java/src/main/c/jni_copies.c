@@ -21,8 +21,8 @@ static void give_report(JNIEnv* env, jlongArray target, const engine_race_report
   give_numbers(env, target, numbers, 5);
 }
 
-NATIVE(void, checkpoint)(JNIEnv* env, jclass type, jlong store, jbyteArray directory,
-                         jobject progress) {
+NATIVE(void, checkpoint)
+(JNIEnv* env, jclass type, jlong store, jbyteArray directory, jobject progress) {
   char* path = copy_text(env, directory);
   if (path == NULL) return;
   struct long_call call;
@@ -33,8 +33,9 @@ NATIVE(void, checkpoint)(JNIEnv* env, jclass type, jlong store, jbyteArray direc
   free(path);
 }
 
-NATIVE(void, backup)(JNIEnv* env, jclass type, jlong store, jbyteArray directory, jbyteArray since,
-                     jlongArray numbers, jobject progress) {
+NATIVE(void, backup)
+(JNIEnv* env, jclass type, jlong store, jbyteArray directory, jbyteArray since, jlongArray numbers,
+ jobject progress) {
   char* path = copy_text(env, directory);
   char* earlier = path == NULL ? NULL : copy_text(env, since);
   if (path != NULL && (earlier != NULL || since == NULL)) {
@@ -72,13 +73,15 @@ static void read_store(JNIEnv* env, jbyteArray from, jbyteArray to, jobjectArray
   engine_race_options_destroy(options);
 }
 
-NATIVE(void, verify)(JNIEnv* env, jclass type, jbyteArray directory, jobjectArray pairs,
-                     jlong queue, jlongArray numbers, jobject progress) {
+NATIVE(void, verify)
+(JNIEnv* env, jclass type, jbyteArray directory, jobjectArray pairs, jlong queue,
+ jlongArray numbers, jobject progress) {
   read_store(env, directory, NULL, pairs, queue, numbers, progress);
 }
 
-NATIVE(void, copy)(JNIEnv* env, jclass type, jbyteArray from, jbyteArray to, jobjectArray pairs,
-                   jlong queue, jlongArray numbers, jobject progress) {
+NATIVE(void, copy)
+(JNIEnv* env, jclass type, jbyteArray from, jbyteArray to, jobjectArray pairs, jlong queue,
+ jlongArray numbers, jobject progress) {
   read_store(env, from, to, pairs, queue, numbers, progress);
 }
 
@@ -104,12 +107,14 @@ static void read_backup(JNIEnv* env, jbyteArray from, jbyteArray to, jobjectArra
   engine_race_options_destroy(options);
 }
 
-NATIVE(void, verifyBackup)(JNIEnv* env, jclass type, jbyteArray backup, jobjectArray pairs,
-                           jlong queue, jlongArray numbers, jobject progress) {
+NATIVE(void, verifyBackup)
+(JNIEnv* env, jclass type, jbyteArray backup, jobjectArray pairs, jlong queue, jlongArray numbers,
+ jobject progress) {
   read_backup(env, backup, NULL, pairs, queue, numbers, progress);
 }
 
-NATIVE(void, restore)(JNIEnv* env, jclass type, jbyteArray backup, jbyteArray to,
-                      jobjectArray pairs, jlong queue, jlongArray numbers, jobject progress) {
+NATIVE(void, restore)
+(JNIEnv* env, jclass type, jbyteArray backup, jbyteArray to, jobjectArray pairs, jlong queue,
+ jlongArray numbers, jobject progress) {
   read_backup(env, backup, to, pairs, queue, numbers, progress);
 }

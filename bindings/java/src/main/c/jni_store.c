@@ -3,8 +3,8 @@
 
 #include "jni_support.h"
 
-NATIVE(jlong, open)(JNIEnv* env, jclass type, jbyteArray directory, jobjectArray pairs,
-                    jlong queue) {
+NATIVE(jlong, open)
+(JNIEnv* env, jclass type, jbyteArray directory, jobjectArray pairs, jlong queue) {
   engine_race_options* options = make_options(env, pairs, queue);
   if (options == NULL) return 0;
   engine_race_store* store = NULL;
@@ -24,8 +24,8 @@ NATIVE(void, write)(JNIEnv* env, jclass type, jlong store, jlong key, jobject va
                   engine_race_write(STORE(store), (uint64_t)key, memory_of(env, value, offset)));
 }
 
-NATIVE(void, writeArray)(JNIEnv* env, jclass type, jlong store, jlong key, jbyteArray value,
-                         jint offset) {
+NATIVE(void, writeArray)
+(JNIEnv* env, jclass type, jlong store, jlong key, jbyteArray value, jint offset) {
   char copy[ENGINE_RACE_VALUE_BYTES];
   (*env)->GetByteArrayRegion(env, value, offset, ENGINE_RACE_VALUE_BYTES, (jbyte*)copy);
   throw_unless_ok(env, engine_race_write(STORE(store), (uint64_t)key, copy));
@@ -50,14 +50,13 @@ static jboolean found_for_array(JNIEnv* env, int code, const char* value, jbyteA
   return JNI_TRUE;
 }
 
-NATIVE(jboolean, read)(JNIEnv* env, jclass type, jlong store, jlong key, jobject target,
-                       jint offset) {
-  return found(env,
-               engine_race_read(STORE(store), (uint64_t)key, memory_of(env, target, offset)));
+NATIVE(jboolean, read)
+(JNIEnv* env, jclass type, jlong store, jlong key, jobject target, jint offset) {
+  return found(env, engine_race_read(STORE(store), (uint64_t)key, memory_of(env, target, offset)));
 }
 
-NATIVE(jboolean, readArray)(JNIEnv* env, jclass type, jlong store, jlong key, jbyteArray target,
-                            jint offset) {
+NATIVE(jboolean, readArray)
+(JNIEnv* env, jclass type, jlong store, jlong key, jbyteArray target, jint offset) {
   char value[ENGINE_RACE_VALUE_BYTES];
   const int code = engine_race_read(STORE(store), (uint64_t)key, value);
   return found_for_array(env, code, value, target, offset);
@@ -73,14 +72,14 @@ NATIVE(void, snapshotRelease)(JNIEnv* env, jclass type, jlong snapshot) {
   engine_race_snapshot_release(SNAPSHOT(snapshot));
 }
 
-NATIVE(jboolean, snapshotRead)(JNIEnv* env, jclass type, jlong snapshot, jlong key, jobject target,
-                               jint offset) {
+NATIVE(jboolean, snapshotRead)
+(JNIEnv* env, jclass type, jlong snapshot, jlong key, jobject target, jint offset) {
   return found(env, engine_race_snapshot_read(SNAPSHOT(snapshot), (uint64_t)key,
                                               memory_of(env, target, offset)));
 }
 
-NATIVE(jboolean, snapshotReadArray)(JNIEnv* env, jclass type, jlong snapshot, jlong key,
-                                    jbyteArray target, jint offset) {
+NATIVE(jboolean, snapshotReadArray)
+(JNIEnv* env, jclass type, jlong snapshot, jlong key, jbyteArray target, jint offset) {
   char value[ENGINE_RACE_VALUE_BYTES];
   const int code = engine_race_snapshot_read(SNAPSHOT(snapshot), (uint64_t)key, value);
   return found_for_array(env, code, value, target, offset);
@@ -98,9 +97,9 @@ static void read_many(JNIEnv* env, engine_race_store* store, const engine_race_s
     for (jint i = 0; i < count; ++i) answers[i] = ENGINE_RACE_INCOMPLETE;
     begin_long_call(&call, env, progress);
     const int code =
-        store != NULL ? engine_race_read_many(store, (size_t)count, ids, values, answers)
-                      : engine_race_snapshot_read_many(snapshot, (size_t)count, ids, values,
-                                                       answers);
+        store != NULL
+            ? engine_race_read_many(store, (size_t)count, ids, values, answers)
+            : engine_race_snapshot_read_many(snapshot, (size_t)count, ids, values, answers);
     end_long_call(&call);
     (*env)->SetIntArrayRegion(env, codes, from, count, (const jint*)answers);
     throw_outcome(&call, code);
@@ -109,18 +108,18 @@ static void read_many(JNIEnv* env, engine_race_store* store, const engine_race_s
   free(ids);
 }
 
-NATIVE(void, readMany)(JNIEnv* env, jclass type, jlong store, jlongArray keys, jint from,
-                       jint count, jobject values, jint offset, jintArray codes,
-                       jobject progress) {
+NATIVE(void, readMany)
+(JNIEnv* env, jclass type, jlong store, jlongArray keys, jint from, jint count, jobject values,
+ jint offset, jintArray codes, jobject progress) {
   read_many(env, STORE(store), NULL, keys, from, count, memory_of(env, values, offset), codes,
             progress);
 }
 
-NATIVE(void, snapshotReadMany)(JNIEnv* env, jclass type, jlong snapshot, jlongArray keys, jint from,
-                               jint count, jobject values, jint offset, jintArray codes,
-                               jobject progress) {
-  read_many(env, NULL, SNAPSHOT(snapshot), keys, from, count, memory_of(env, values, offset),
-            codes, progress);
+NATIVE(void, snapshotReadMany)
+(JNIEnv* env, jclass type, jlong snapshot, jlongArray keys, jint from, jint count, jobject values,
+ jint offset, jintArray codes, jobject progress) {
+  read_many(env, NULL, SNAPSHOT(snapshot), keys, from, count, memory_of(env, values, offset), codes,
+            progress);
 }
 
 /* Writes keys[from] and so on, or deletes them where `values` is null. How many were done goes
@@ -132,10 +131,9 @@ static void change_many(JNIEnv* env, jlong store, jlongArray keys, jint from, ji
   struct long_call call;
   size_t changed = 0;
   begin_long_call(&call, env, progress);
-  const int code =
-      values == NULL
-          ? engine_race_delete_many(STORE(store), (size_t)count, ids, &changed)
-          : engine_race_write_many(STORE(store), (size_t)count, ids, values, &changed);
+  const int code = values == NULL
+                       ? engine_race_delete_many(STORE(store), (size_t)count, ids, &changed)
+                       : engine_race_write_many(STORE(store), (size_t)count, ids, values, &changed);
   end_long_call(&call);
   const jlong changed_count = (jlong)changed;
   (*env)->SetLongArrayRegion(env, done, 0, 1, &changed_count);
@@ -143,14 +141,14 @@ static void change_many(JNIEnv* env, jlong store, jlongArray keys, jint from, ji
   free(ids);
 }
 
-NATIVE(void, writeMany)(JNIEnv* env, jclass type, jlong store, jlongArray keys, jint from,
-                        jint count, jobject values, jint offset, jlongArray done,
-                        jobject progress) {
+NATIVE(void, writeMany)
+(JNIEnv* env, jclass type, jlong store, jlongArray keys, jint from, jint count, jobject values,
+ jint offset, jlongArray done, jobject progress) {
   change_many(env, store, keys, from, count, memory_of(env, values, offset), done, progress);
 }
 
-NATIVE(void, deleteMany)(JNIEnv* env, jclass type, jlong store, jlongArray keys, jlongArray done,
-                         jobject progress) {
+NATIVE(void, deleteMany)
+(JNIEnv* env, jclass type, jlong store, jlongArray keys, jlongArray done, jobject progress) {
   change_many(env, store, keys, 0, (*env)->GetArrayLength(env, keys), NULL, done, progress);
 }
 

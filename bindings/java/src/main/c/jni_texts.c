@@ -91,8 +91,7 @@ NATIVE(jint, stats)(JNIEnv* env, jclass type, jlong store, jlongArray target) {
 }
 
 /* Live and dead bytes of the first buckets, as many as the arrays hold. How many there were. */
-NATIVE(jint, bucketSpace)(JNIEnv* env, jclass type, jlong store, jlongArray live,
-                          jlongArray dead) {
+NATIVE(jint, bucketSpace)(JNIEnv* env, jclass type, jlong store, jlongArray live, jlongArray dead) {
   const jsize count = (*env)->GetArrayLength(env, live);
   uint64_t* bytes = allocate(env, 2 * (size_t)count * sizeof(uint64_t));
   if (bytes == NULL) return 0;

@@ -24,8 +24,7 @@ static int hand_block_on(struct walk* walk) {
   const jint count = walk->count;
   walk->count = 0;
   if (walk->target <= walk->room / 2) walk->target *= 2;
-  const jboolean goes_on =
-      (*env)->CallBooleanMethod(env, walk->visited, walk_visit_block, count);
+  const jboolean goes_on = (*env)->CallBooleanMethod(env, walk->visited, walk_visit_block, count);
   if ((*env)->ExceptionCheck(env)) {
     walk->thrown = (*env)->ExceptionOccurred(env);
     (*env)->ExceptionClear(env);
@@ -50,9 +49,9 @@ static const uint64_t* bound(jboolean is_there, const jlong* key) {
   return is_there ? (const uint64_t*)key : NULL;
 }
 
-NATIVE(void, range)(JNIEnv* env, jclass type, jlong store, jlong snapshot, jboolean has_lower,
-                    jlong lower, jboolean has_upper, jlong upper, jobject visited, jobject block,
-                    jint room) {
+NATIVE(void, range)
+(JNIEnv* env, jclass type, jlong store, jlong snapshot, jboolean has_lower, jlong lower,
+ jboolean has_upper, jlong upper, jobject visited, jobject block, jint room) {
   struct walk walk = {.env = env, .visited = visited, .target = 1, .room = room};
   walk.values = memory_of(env, block, 0);
   walk.keys = (jlong*)(walk.values + (size_t)room * ENGINE_RACE_VALUE_BYTES);
@@ -69,9 +68,9 @@ NATIVE(void, range)(JNIEnv* env, jclass type, jlong store, jlong snapshot, jbool
   if (failure != NULL) (*env)->Throw(env, failure);
 }
 
-NATIVE(jlong, iteratorCreate)(JNIEnv* env, jclass type, jlong store, jlong snapshot,
-                              jboolean has_lower, jlong lower, jboolean has_upper, jlong upper,
-                              jint prefetch_records, jlong refresh_every_steps) {
+NATIVE(jlong, iteratorCreate)
+(JNIEnv* env, jclass type, jlong store, jlong snapshot, jboolean has_lower, jlong lower,
+ jboolean has_upper, jlong upper, jint prefetch_records, jlong refresh_every_steps) {
   const engine_race_iterator_options options = {
       .struct_bytes = sizeof(options),
       .snapshot = SNAPSHOT(snapshot),
@@ -93,14 +92,24 @@ NATIVE(void, iteratorDestroy)(JNIEnv* env, jclass type, jlong iterator) {
 NATIVE(jboolean, iteratorMove)(JNIEnv* env, jclass type, jlong handle, jint move, jlong key) {
   engine_race_iterator* iterator = ITERATOR(handle);
   switch (move) {
-    case race_engine_Native_TO_FIRST: engine_race_iterator_seek_to_first(iterator); break;
-    case race_engine_Native_TO_LAST: engine_race_iterator_seek_to_last(iterator); break;
-    case race_engine_Native_TO_KEY: engine_race_iterator_seek(iterator, (uint64_t)key); break;
+    case race_engine_Native_TO_FIRST:
+      engine_race_iterator_seek_to_first(iterator);
+      break;
+    case race_engine_Native_TO_LAST:
+      engine_race_iterator_seek_to_last(iterator);
+      break;
+    case race_engine_Native_TO_KEY:
+      engine_race_iterator_seek(iterator, (uint64_t)key);
+      break;
     case race_engine_Native_BACK_TO_KEY:
       engine_race_iterator_seek_for_prev(iterator, (uint64_t)key);
       break;
-    case race_engine_Native_TO_NEXT: engine_race_iterator_next(iterator); break;
-    default: engine_race_iterator_prev(iterator); break;
+    case race_engine_Native_TO_NEXT:
+      engine_race_iterator_next(iterator);
+      break;
+    default:
+      engine_race_iterator_prev(iterator);
+      break;
   }
   if (engine_race_iterator_valid(iterator)) return JNI_TRUE;
   throw_unless_ok(env, engine_race_iterator_status(iterator));
@@ -123,16 +132,16 @@ static const void* value_at(JNIEnv* env, engine_race_iterator* iterator) {
   return value;
 }
 
-NATIVE(jboolean, iteratorValue)(JNIEnv* env, jclass type, jlong iterator, jobject target,
-                                jint offset) {
+NATIVE(jboolean, iteratorValue)
+(JNIEnv* env, jclass type, jlong iterator, jobject target, jint offset) {
   const void* value = value_at(env, ITERATOR(iterator));
   if (value == NULL) return JNI_FALSE;
   memcpy(memory_of(env, target, offset), value, ENGINE_RACE_VALUE_BYTES);
   return JNI_TRUE;
 }
 
-NATIVE(jboolean, iteratorValueArray)(JNIEnv* env, jclass type, jlong iterator, jbyteArray target,
-                                     jint offset) {
+NATIVE(jboolean, iteratorValueArray)
+(JNIEnv* env, jclass type, jlong iterator, jbyteArray target, jint offset) {
   const void* value = value_at(env, ITERATOR(iterator));
   if (value == NULL) return JNI_FALSE;
   (*env)->SetByteArrayRegion(env, target, offset, ENGINE_RACE_VALUE_BYTES, value);
@@ -141,8 +150,9 @@ NATIVE(jboolean, iteratorValueArray)(JNIEnv* env, jclass type, jlong iterator, j
 
 /* Takes up to `count` records; `values` may be null. The answer is how many there were. A failure
  * behind the first records is thrown by the next call, so that these are not lost. */
-NATIVE(jint, iteratorTake)(JNIEnv* env, jclass type, jlong iterator, jint count, jlongArray keys,
-                           jint from, jobject values, jint offset) {
+NATIVE(jint, iteratorTake)
+(JNIEnv* env, jclass type, jlong iterator, jint count, jlongArray keys, jint from, jobject values,
+ jint offset) {
   uint64_t* ids = allocate(env, (size_t)count * sizeof(uint64_t));
   if (ids == NULL) return 0;
   char* rows = values == NULL ? NULL : memory_of(env, values, offset);
