@@ -124,8 +124,8 @@ runs_tests() {
   fi
   passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + omitted))
   if [ "$bad" != 0 ]; then
-    grep -v '\[OK\]' "$log" | head -n 200
-    grep '\[X\]' "$log" | sed 's/^[^A-Za-z]*/FAILED /'
+    grep -v '✔$' "$log" | head -n 200
+    sed -n 's/^[^A-Za-z]*\(.*\) ✘ .*/FAILED \1/p' "$log"
   fi
   # Of this package: the JDK's own libraries cause some, too.
   warnings=$(grep -A 4 -E '^(WARNING|FATAL ERROR) in native method|^WARNING: JNI local refs' "$log" |

@@ -12,8 +12,8 @@
  * of a closed object throw {@link java.lang.IllegalStateException}.
  *
  * <p>Memory that is given to a call may not change while the call runs. A direct buffer that
- * another thread changes during a write may be stored with a checksum that does not fit. Arrays and
- * other buffers are copied first. A buffer of an arena needs its arena open until the call ends; the
- * virtual machine does not see to that.
+ * another thread changes during a write may be stored with a checksum that does not fit. Arrays
+ * and other buffers are copied first. A buffer of an arena needs its arena open until the call
+ * ends: the virtual machine does not ensure that.
  */
 package race.engine;

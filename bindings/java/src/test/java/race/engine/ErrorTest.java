@@ -117,6 +117,14 @@ class ErrorTest {
         EngineRaceException error = assertThrows(EngineRaceException.class, read);
         assertEquals(Code.CORRUPTION, error.code());
       }
+      // A failure keeps its text where the visitor causes others behind it.
+      String text = assertThrows(EngineRaceException.class,
+          () -> store.range(KeyRange.ALL, (key, value) -> true)).getMessage();
+      assertEquals(text, assertThrows(EngineRaceException.class,
+          () -> store.range(KeyRange.ALL, (key, value) -> {
+            assertThrows(EngineRaceException.class, () -> store.property("none"));
+            return true;
+          })).getMessage());
       // Records before the damage are shown.
       assertEquals(LongStream.of(0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6).boxed().toList(),
           visited);
