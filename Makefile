@@ -244,7 +244,7 @@ numa-guests:  ## installs QEMU and tries instances of the race on the nodes of g
 numa-guests-built: guest $(BIN)/race_static $(BIN)/numa_static $(BIN)/numa
 
 format:  ## formats every source in place
-	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
+	$(CLANG_FORMAT) -i $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers) $(jni_files)
 	. scripts/go_env.sh && if use_go; then gofmt -w cluster; fi
 
 clean:  ## removes what was built
@@ -429,6 +429,7 @@ $(LIBRARY): $(DEBUG_LIBRARY)
 	$(quiet)$(if $(filter release,$(FLAVOUR)),objcopy -D --strip-debug --remove-section=.comment,cp) $< $@
 
 include scripts/package/package.mk
+include bindings/java/java.mk
 
 include test/runs.mk
 include cluster/cluster.mk

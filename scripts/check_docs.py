@@ -19,7 +19,7 @@ FIGURES = "docs/figures.md"
 ROOMS = ("engine_race/", "include/", "harness/", "test/", "scripts/", "docs/", "python/",
          "cluster/", "bindings/")
 MAKEFILES = ("Makefile", "test/runs.mk", "cluster/cluster.mk", "scripts/checks.mk",
-             "scripts/package/package.mk")
+             "scripts/package/package.mk", "bindings/java/java.mk")
 BUILT = ("build/", "out/", "bin/", "lib/")
 
 

@@ -30,7 +30,7 @@ while read -r file; do
   [ "$lines" -le 400 ] || { echo "$file: $lines lines; the most is 400"; bad=1; }
   awk -v file="$file" 'length($0) > 100 { print file ":" NR ": over 100 columns"; bad = 1 }
                        END { exit bad }' "$file" || bad=1
-done < <(find cluster -name '*.go')
+done < <(find cluster bindings/java -name '*.go' -o -name '*.java' -o -name '*.[ch]')
 
 while read -r file; do
   lines=$(wc -l < "$file")

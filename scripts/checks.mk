@@ -26,7 +26,7 @@ recent = $(filter $(recent_files:.h=.cc) $(recent_files),$(1))
 endif
 endif
 check-format:
-	$(quiet)scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers)
+	$(quiet)scripts/check_format.sh $(CLANG_FORMAT) $(sources) $(judge_sources) $(fuzz_sources) $(guest_sources) $(headers) $(jni_files)
 
 check-layers:
 	scripts/check_layers.sh

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs built tests and adds up their results: the last line is "N passed, N failed[, N skipped]".
 #
-#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|python|bare|fuzz|powercut|nvme|numa|report|
-#                         cluster|rust]...
+#   scripts/run_tests.sh [FLAVOUR/PROGRAM[:I/N][+paged]|judges|package|python|rust|java|bare|fuzz|powercut|nvme|numa|
+#                         report|cluster]...
 #
 # FLAVOUR/PROGRAM is build/FLAVOUR/tests/PROGRAM: checked/log are the tests of the log with
 # assertions, asan/core those of the core under AddressSanitizer. :I/N is the I-th of N equal parts
@@ -161,6 +161,7 @@ start() {
     judges) run_script judges scripts/test_judges.sh ;;
     package) run_script package scripts/test_package.sh ;;
     python) run_script python scripts/test_python.sh ;;
+    java) run_script java scripts/test_java.sh ;;
     bare) run_script bare scripts/test_bare_debian.sh ;;
     fuzz) run_fuzz ;;
     powercut) run_script powercut scripts/powercut.py --rounds 8 --seed 1 ;;
@@ -176,9 +177,8 @@ start() {
 
 for run in "$@"; do
   case $run in
-    */?* | judges | package | python | bare | fuzz | powercut | nvme | numa | report | cluster) ;;
-    rust) ;;
-    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|python|bare|fuzz|powercut|nvme|numa|report|cluster|rust]..." >&2; exit 2 ;;
+    */?* | judges | package | python | rust | java | bare | fuzz | powercut | nvme | numa | report | cluster) ;;
+    *) echo "usage: $0 [FLAVOUR/PROGRAM|judges|package|python|rust|java|bare|fuzz|powercut|nvme|numa|report|cluster]..." >&2; exit 2 ;;
   esac
 done
 

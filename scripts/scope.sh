@@ -1,7 +1,7 @@
 #!/bin/bash
 # Prints what a change concerns, one word a line, so that CI runs these tests and no others:
 #
-#   engine   the engine's tests, under sanitizers too, with power cuts, packages and Python
+#   engine   the engine's tests, under sanitizers too, with power cuts, packages, Python and Java
 #   harness  the tests of harness/
 #   bench    a tiny run of each bench
 #   numa     guests with NUMA nodes
@@ -71,12 +71,14 @@ words_of() {
     scripts/powercut.py | scripts/test_package.sh | scripts/test_judges.sh) echo engine ;;
     scripts/package/* | scripts/test_python.sh | scripts/test_bare_debian.sh | python/*) echo engine bare ;;
     scripts/test_rust.sh | bindings/rust/* | bindings/read_cost.c) echo engine ;;
+    scripts/test_java.sh | bindings/java/*) echo engine ;;
     scripts/test_cluster.sh | scripts/check_go.sh | scripts/cluster_demo.sh) echo service go ;;
     scripts/cluster_mutants.py | scripts/mutants.py | scripts/soak.sh | scripts/flaky.sh) echo - ;;
     scripts/check_prose.py | scripts/check_docs.py | scripts/check_house.sh | scripts/check_layers.sh) echo - ;;
     # Tests of the package run the snippets, and compare the page of its names.
     docs/python*) echo engine bare ;;
     docs/rust*) echo engine ;;
+    docs/java*) echo engine ;;
     docs/* | README.md | CHANGELOG.md) echo - ;;
     *) echo "$words" ;;
   esac

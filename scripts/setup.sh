@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs what a goal of the Makefile needs and this machine lacks, on Debian and Ubuntu.
 #
-#   scripts/setup.sh [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|
-#                     cluster|test-cluster|bench-cluster|redis-py|node-redis|rust|ci|all]
+#   scripts/setup.sh [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|rust|java|flame|l1|
+#                     browser|cluster|test-cluster|bench-cluster|redis-py|node-redis|ci|all]
 #
 # When nothing is missing it does nothing, fast, and needs neither the network nor any rights. Go, its
 # modules and staticcheck come from Go's module proxy, which GOPROXY names. redis-py and node-redis, which
@@ -114,6 +114,12 @@ pkg-config               pkg-config
 cargo                    cargo
 rustc                    rustc
 '
+# For the Java package and its tests.
+java_needs="$build_needs"'
+make                     make
+javac                    openjdk-17-jdk-headless default-jdk-headless
+/usr/share/java/junit-platform-console.jar     junit5
+'
 
 # The opponent of bin/claims, and a peer of bin/compare.
 rocksdb_needs='
@@ -162,7 +168,7 @@ node                     nodejs
 npm                      npm
 '
 # For .ci/run alone: it compiles the opponents too. Its other goals install what they need themselves.
-ci_needs="$peers_needs$package_needs$python_needs$test_cluster_needs$redis_py_needs$node_redis_needs$rust_needs"'
+ci_needs="$peers_needs$package_needs$python_needs$rust_needs$java_needs$test_cluster_needs$redis_py_needs$node_redis_needs"'
 ccache                   ccache
 '
 # Optional tools of bin/lab l1: they count, sample and draw.
@@ -185,6 +191,7 @@ case $goal in
   package) needs=$package_needs ;;
   wheel) needs=$wheel_needs ;;
   python) needs=$python_needs ;;
+  java) needs=$java_needs ;;
   flame) needs=$flame_needs ;;
   l1) needs=$l1_needs ;;
   browser) needs=$browser_needs ;;
@@ -194,8 +201,8 @@ case $goal in
   node-redis) needs=$node_redis_needs ;;
   rust) needs=$rust_needs ;;
   ci) needs=$ci_needs ;;
-  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$l1_needs$test_cluster_needs$rust_needs ;;
-  *) echo "usage: $0 [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|flame|l1|browser|cluster|test-cluster|bench-cluster|redis-py|node-redis|rust|ci|all]" >&2; exit 2 ;;
+  all) needs=$check_needs$guest_needs$peers_needs$package_needs$python_needs$rust_needs$java_needs$l1_needs$test_cluster_needs ;;
+  *) echo "usage: $0 [race|test|mutants|fuzz|check|guest|plot|rocksdb|peers|deb|package|wheel|python|rust|java|flame|l1|browser|cluster|test-cluster|bench-cluster|redis-py|node-redis|ci|all]" >&2; exit 2 ;;
 esac
 
 is_there() {  # a comma-separated list of probes, any of which will do

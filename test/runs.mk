@@ -14,8 +14,7 @@ core_runs := $(call in_scope,engine,$(call in_two,checked/e2e) \
 rest_runs := $(call in_scope,service,cluster) \
              $(call in_scope,engine,checked/e2e+paged $(call in_scope,tsan-rest,$(call in_two,tsan/rest)) \
                $(call in_scope,asan,$(call in_two,asan/core)) tsan/core checked/faults) $(call in_scope,numa,numa) \
-             $(call in_scope,engine,python checked/power package) \
-             $(call in_scope,engine,rust) \
+             $(call in_scope,engine,python rust java checked/power package) \
              $(foreach part,bare report,$(call in_scope,$(part),$(part))) \
              $(call in_scope,engine,powercut judges) $(call in_scope,nvme,nvme) \
              $(call in_scope,harness,$(patsubst %,checked/%,$(filter-out faults power,$(long_test_rooms))))
@@ -47,6 +46,7 @@ scripts/setup.sh test
 scripts/setup.sh guest || echo '$(1): going on without guests'
 scripts/setup.sh package || echo '$(1): going on without packages'
 scripts/setup.sh python || echo '$(1): going on without Python'
+scripts/setup.sh java || echo '$(1): going on without Java'
 scripts/setup.sh browser || echo '$(1): going on without a browser'
 scripts/setup.sh rust || echo '$(1): going on without Rust'
 scripts/setup.sh test-cluster || echo '$(1): going on without the networked service'
