@@ -142,10 +142,11 @@ struct Options {
   // where it does not fit. It takes more than its share only while it cannot be written to disk; a
   // warning goes to the log then.
   //
-  // By default a quarter of the memory that the process may use. That is the machine's, or the limit
-  // of its control group if that is lower, as of the opening. A sixteenth with read_only, since
-  // other processes may read the same store. At least 16 MiB. A program with several stores must divide
-  // the memory itself. The page cache, and what a cleaning takes (see reclaim), are not part of it.
+  // By default a quarter of the memory that the process may use. That is the machine's, or the
+  // limit of its control group if that is lower, as of the opening. A sixteenth with read_only,
+  // since other processes may read the same store. At least 16 MiB. A program with several stores
+  // must divide the memory itself. The page cache, and what a cleaning takes (see reclaim), are not
+  // part of it.
   uint64_t memory_budget_bytes = kAutoBytes;
   // Memory for values that are read again and again, as part of the budget; taken as it is used. At
   // most the budget; lowered to it if that is the default one. 0: every read of a value that is in
