@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"engine_race/cluster/keyspace"
 	"engine_race/cluster/service"
 )
 
@@ -22,6 +23,17 @@ type IndexAnswer struct {
 type ReplicaCall struct {
 	Shard *uint64 `json:"shard"`
 	Node  *uint64 `json:"node"`
+}
+
+// SplitCall is the body of /split. The key has 8 characters, or 0x and 16 hexadecimal digits.
+type SplitCall struct {
+	Shard *uint64 `json:"shard"`
+	Key   string  `json:"key"`
+}
+
+// SplitAnswer is the answer of /split.
+type SplitAnswer struct {
+	Shard uint64 `json:"new_shard"`
 }
 
 // ShardCall is the body of /snapshot and /compare.
@@ -52,6 +64,7 @@ func (s *Server) addEndpoints() {
 	s.replicaCall("/add-replica", control.AddReplica)
 	s.replicaCall("/remove-replica", control.RemoveReplica)
 	s.replicaCall("/move-leader", control.MoveLeader)
+	s.addSplit(long)
 	s.shardCall("/snapshot", short, func(ctx context.Context, shardID uint64) (any, error) {
 		index, err := control.Snapshot(ctx, shardID)
 		return IndexAnswer{Index: index}, err
@@ -86,6 +99,22 @@ func (s *Server) addEndpoints() {
 		}
 		defer s.copying.Unlock()
 		return control.Restore(ctx, directory)
+	})
+}
+
+// addSplit adds a call that copies records within the cluster: it may take long.
+func (s *Server) addSplit(long time.Duration) {
+	control := s.options.Control
+	post(s, "/split", long, func(ctx context.Context, call SplitCall) (any, error) {
+		if call.Shard == nil {
+			return nil, invalid("the body lacks shard")
+		}
+		keys, err := keyspace.ParseKeys(call.Key)
+		if err != nil || len(keys) != 1 {
+			return nil, invalid("key: must have 8 characters, or 0x and 16 hexadecimal digits")
+		}
+		created, err := control.SplitShard(ctx, *call.Shard, keys[0])
+		return SplitAnswer{Shard: created}, err
 	})
 }
 

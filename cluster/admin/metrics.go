@@ -108,8 +108,11 @@ func (c *statusCollector) Collect(metrics chan<- prometheus.Metric) {
 			"duration_ms", time.Since(begin).Milliseconds())
 		return
 	}
-	leading, leaderless := 0, 0
+	leading, leaderless, splitting := 0, 0, 0
 	for _, shard := range status.Shards {
+		if shard.Source != 0 {
+			splitting++
+		}
 		switch shard.LeaderID {
 		case 0:
 			leaderless++
@@ -125,6 +128,8 @@ func (c *statusCollector) Collect(metrics chan<- prometheus.Metric) {
 	gauge("nodes", "Nodes of the cluster that this node knows.", float64(len(status.Nodes)))
 	gauge("silent_nodes", "Nodes that did not answer this one.", float64(len(status.Silent)))
 	gauge("shards", "Shards of the cluster.", float64(len(status.Shards)))
+	gauge("splits", "Shards that still copy the records of a range that was split.",
+		float64(splitting))
 	gauge("leaders", "Shards that this node leads.", float64(leading))
 	gauge("leaderless_shards", "Shards without a leader that this node knows.",
 		float64(leaderless))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 	"engine_race/cluster/testkit"
 )
@@ -41,10 +42,18 @@ func newCluster(t *testing.T, nodes, shards, replicas uint64) *testCluster {
 
 func newClusterAt(t *testing.T, host string, nodes, shards, replicas uint64) *testCluster {
 	t.Helper()
-	c := newClusterOf(t, host, Genesis{Cluster: "test", Shards: shards, Replicas: replicas}, nodes)
+	c := newClusterOf(t, host, Genesis{Cluster: "test", Shards: shards, Replicas: replicas,
+		Commands: replica.Version}, nodes)
 	for id := uint64(1); id <= nodes; id++ {
 		c.start(id)
 	}
+	return c
+}
+
+func readyCluster(t *testing.T, nodes, shards, replicas uint64) *testCluster {
+	t.Helper()
+	c := newCluster(t, nodes, shards, replicas)
+	c.awaitReady()
 	return c
 }
 

@@ -29,6 +29,9 @@ type controlRequest struct {
 	// Of controlAddress: the node with its new addresses, and its epoch.
 	Node  service.NodeInfo `json:"node_info,omitzero"`
 	Epoch uint64           `json:"epoch,omitempty"`
+	// Of controlSplit: see opSplit.
+	Key     uint64 `json:"key,omitempty"`
+	Version uint64 `json:"version,omitempty"`
 }
 
 const (
@@ -36,6 +39,9 @@ const (
 	controlUnplace  = "unplace" // in the directory
 	controlReplace  = "replace" // in the directory; the ID of the new replica is the answer
 	controlAddress  = "address" // in the directory
+	controlSplit    = "split"   // in the directory; the ID of the new shard is the answer
+	controlCut      = "cut"     // in the directory
+	controlFilled   = "filled"  // in the directory
 	controlLearn    = "learn"   // without a vote
 	controlAdd      = "add"     // with a vote, which a replica that learns gets
 	controlRemove   = "remove"
@@ -123,6 +129,13 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 				change{Op: opRemove, ShardID: c.ShardID, ReplicaID: c.ReplicaID})
 		case controlAddress:
 			return n.changeDirectory(ctx, change{Op: opAddress, Node: c.Node, Epoch: c.Epoch})
+		case controlSplit:
+			return n.changeDirectory(ctx,
+				change{Op: opSplit, ShardID: c.ShardID, Key: c.Key, Version: c.Version})
+		case controlCut:
+			return n.changeDirectory(ctx, change{Op: opCut, ShardID: c.ShardID})
+		case controlFilled:
+			return n.changeDirectory(ctx, change{Op: opFilled, ShardID: c.ShardID})
 		case controlReplace:
 			return n.changeDirectory(ctx, change{Op: opReplace, ShardID: c.ShardID,
 				NodeID: c.NodeID, ReplicaID: c.ReplicaID})

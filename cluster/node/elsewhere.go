@@ -57,7 +57,8 @@ func askInTurn(ctx context.Context, placements []Placement,
 	ask func(context.Context, Placement) ([]byte, error)) (answer []byte, err error) {
 	for _, p := range placements {
 		answer, err = ask(ctx, p)
-		if err == nil || ctx.Err() != nil || errors.Is(err, service.ErrUnknown) {
+		if err == nil || ctx.Err() != nil || errors.Is(err, service.ErrUnknown) ||
+			errors.Is(err, errMoved) {
 			break
 		}
 	}
@@ -90,7 +91,8 @@ func askSideBySide(ctx context.Context, placements []Placement,
 		}
 		select {
 		case o := <-outcomes:
-			if failed++; o.err == nil || failed == len(placements) || ctx.Err() != nil {
+			if failed++; o.err == nil || failed == len(placements) || ctx.Err() != nil ||
+				errors.Is(o.err, errMoved) {
 				return o.answer, o.err
 			}
 		case <-further:

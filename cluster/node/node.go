@@ -205,6 +205,7 @@ func Open(c Config) (*Node, error) {
 	n.workers.Go(n.watchWitnesses)
 	n.workers.Go(n.reconcileForever)
 	n.workers.Go(n.replaceLost)
+	n.workers.Go(n.followForever)
 	n.workers.Go(n.maintainForever)
 	n.workers.Go(n.tendForever)
 	n.workers.Go(n.compareForever)
@@ -219,6 +220,9 @@ func Open(c Config) (*Node, error) {
 func (n *Node) savedDirectory() *Directory {
 	d := &Directory{}
 	err := readJSON(filepath.Join(n.config.Directory, directoryName), d)
+	if err == nil {
+		err = d.Ranges.Check()
+	}
 	if err == nil {
 		return d
 	}

@@ -53,7 +53,8 @@ var errorKinds = []struct {
 	name string
 	err  error
 }{
-	{"unknown", service.ErrUnknown}, {"not-here", errNotHere}, {"conflict", service.ErrConflict},
+	{"unknown", service.ErrUnknown}, {"moved", errMoved}, {"not-here", errNotHere},
+	{"conflict", service.ErrConflict},
 	{"invalid", service.ErrInvalid}, {"corrupt", service.ErrCorrupt}, {"full", service.ErrFull},
 	{"busy", service.ErrBusy}, {"loading", service.ErrLoading},
 	{"unavailable", service.ErrUnavailable},
@@ -248,6 +249,9 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 		return nil, err
 	}
 	header, ops, count, reads, err := s.replica.CheckCommand(c.body)
+	if errors.Is(err, replica.ErrMoved) {
+		return nil, errMoved
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrInvalid, err)
 	}

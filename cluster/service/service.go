@@ -118,6 +118,8 @@ type ReplicaStatus struct {
 	AppliedIndex uint64 `json:"applied_index"`
 	SyncedIndex  uint64 `json:"synced_index"`
 	LogBytes     uint64 `json:"log_bytes"`
+	// RangeVersion is that of the bounds that the replica has applied.
+	RangeVersion uint64 `json:"range_version,omitempty"`
 	// Since the node's start: new leaders that the replica heard of, keys that it was asked for, and
 	// ops that it took as the leader.
 	Elections  uint64 `json:"elections"`
@@ -132,9 +134,13 @@ type ReplicaStatus struct {
 
 // ShardStatus describes a shard. Lower is the lowest of its keys, Upper the highest.
 type ShardStatus struct {
-	ShardID  uint64          `json:"shard"`
-	Lower    uint64          `json:"lower"`
-	Upper    uint64          `json:"upper"`
+	ShardID uint64 `json:"shard"`
+	Lower   uint64 `json:"lower"`
+	Upper   uint64 `json:"upper"`
+	// RangeVersion rises with each change of these bounds. 0: the shard is the directory.
+	RangeVersion uint64 `json:"range_version,omitempty"`
+	// Source is the shard from which this one copies its records; 0: none.
+	Source   uint64          `json:"source_shard,omitempty"`
 	LeaderID uint64          `json:"leader_node"` // 0: none is known
 	Members  []ReplicaStatus `json:"members"`
 }
@@ -179,6 +185,9 @@ type Control interface {
 	// RemoveReplica takes the node's replica of the shard away. Its data is deleted.
 	RemoveReplica(ctx context.Context, shardID, nodeID uint64) error
 	MoveLeader(ctx context.Context, shardID, nodeID uint64) error
+	// SplitShard gives the keys of a shard from `key` on to a new shard, whose ID it returns when that
+	// shard has copied the records. It goes on when the call is lost.
+	SplitShard(ctx context.Context, shardID, key uint64) (created uint64, err error)
 	// Snapshot lets the node's replica of the shard sync, and shortens its log.
 	Snapshot(ctx context.Context, shardID uint64) (index uint64, err error)
 	// Compare compares the replicas of a shard while clients go on.

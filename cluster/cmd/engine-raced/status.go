@@ -34,7 +34,21 @@ func printStatus(out io.Writer, status service.Status) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	return printShards(out, status.Shards)
+	if err := printShards(out, status.Shards); err != nil {
+		return err
+	}
+	return printChanges(out, status.Shards)
+}
+
+// printChanges writes the splits that are under way.
+func printChanges(out io.Writer, shards []service.ShardStatus) error {
+	for _, shard := range shards {
+		if shard.Source != 0 {
+			fmt.Fprintf(out, "\nshard %d: copies its records from shard %d\n", shard.ShardID,
+				shard.Source)
+		}
+	}
+	return nil
 }
 
 func printShards(out io.Writer, shards []service.ShardStatus) error {
