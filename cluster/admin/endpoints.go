@@ -25,6 +25,13 @@ type ReplicaCall struct {
 	Node  *uint64 `json:"node"`
 }
 
+// MoveCall is the body of /move-replica. From and To are nodes.
+type MoveCall struct {
+	Shard *uint64 `json:"shard"`
+	From  *uint64 `json:"from"`
+	To    *uint64 `json:"to"`
+}
+
 // SplitCall is the body of /split. The key has 8 characters, or 0x and 16 hexadecimal digits.
 type SplitCall struct {
 	Shard *uint64 `json:"shard"`
@@ -64,7 +71,7 @@ func (s *Server) addEndpoints() {
 	s.replicaCall("/add-replica", control.AddReplica)
 	s.replicaCall("/remove-replica", control.RemoveReplica)
 	s.replicaCall("/move-leader", control.MoveLeader)
-	s.addSplit(long)
+	s.addMoves(long)
 	s.shardCall("/snapshot", short, func(ctx context.Context, shardID uint64) (any, error) {
 		index, err := control.Snapshot(ctx, shardID)
 		return IndexAnswer{Index: index}, err
@@ -102,9 +109,18 @@ func (s *Server) addEndpoints() {
 	})
 }
 
-// addSplit adds a call that copies records within the cluster: it may take long.
-func (s *Server) addSplit(long time.Duration) {
+// addMoves adds the calls that copy records within the cluster: they may take long.
+func (s *Server) addMoves(long time.Duration) {
 	control := s.options.Control
+	post(s, "/move-replica", long, func(ctx context.Context, call MoveCall) (any, error) {
+		if call.Shard == nil {
+			return nil, invalid("the body lacks shard")
+		}
+		if call.From == nil || call.To == nil || *call.From == 0 || *call.To == 0 {
+			return nil, invalid("the body lacks from or to, or one of them is 0")
+		}
+		return struct{}{}, control.MoveReplica(ctx, *call.Shard, *call.From, *call.To)
+	})
 	post(s, "/split", long, func(ctx context.Context, call SplitCall) (any, error) {
 		if call.Shard == nil {
 			return nil, invalid("the body lacks shard")

@@ -32,6 +32,9 @@ type controlRequest struct {
 	// Of controlSplit: see opSplit.
 	Key     uint64 `json:"key,omitempty"`
 	Version uint64 `json:"version,omitempty"`
+	To      uint64 `json:"to,omitempty"` // of controlMove: a node
+	// Of controlRemove: so many voters must be ready without the replica, and a majority in any case.
+	Wanted int `json:"wanted,omitempty"`
 }
 
 const (
@@ -42,6 +45,7 @@ const (
 	controlSplit    = "split"   // in the directory; the ID of the new shard is the answer
 	controlCut      = "cut"     // in the directory
 	controlFilled   = "filled"  // in the directory
+	controlMove     = "move"    // in the directory; the ID of the new replica is the answer
 	controlLearn    = "learn"   // without a vote
 	controlAdd      = "add"     // with a vote, which a replica that learns gets
 	controlRemove   = "remove"
@@ -132,6 +136,9 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		case controlSplit:
 			return n.changeDirectory(ctx,
 				change{Op: opSplit, ShardID: c.ShardID, Key: c.Key, Version: c.Version})
+		case controlMove:
+			return n.changeDirectory(ctx,
+				change{Op: opMove, ShardID: c.ShardID, NodeID: c.NodeID, To: c.To})
 		case controlCut:
 			return n.changeDirectory(ctx, change{Op: opCut, ShardID: c.ShardID})
 		case controlFilled:
@@ -152,7 +159,7 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		err := n.host.SyncRequestAddReplica(ctx, c.ShardID, c.ReplicaID, c.Address, 0)
 		return 0, n.changed(ctx, err, c.ShardID, c.ReplicaID, true)
 	case controlRemove:
-		if err := n.mayRemove(ctx, c.ShardID, c.ReplicaID); err != nil {
+		if err := n.mayRemove(ctx, c); err != nil {
 			return 0, err
 		}
 		err := n.host.SyncRequestDeleteReplica(ctx, c.ShardID, c.ReplicaID, 0)

@@ -77,6 +77,7 @@ type ShardEntry struct {
 	SourceVersion uint64 `json:"source_version,omitempty"`
 	// Closed: the shard has begun without keys. See package replica.
 	Closed bool `json:"closed,omitempty"`
+	Move   Move `json:"move,omitzero"`
 }
 
 // Directory says which shard has which keys, which nodes there are, and which node has which
@@ -191,6 +192,7 @@ type change struct {
 	// Of opSplit: the first key of the upper part, and the version of the range that is split.
 	Key     uint64 `json:"key,omitempty"`
 	Version uint64 `json:"version,omitempty"`
+	To      uint64 `json:"to,omitempty"` // of opMove: a node
 }
 
 const (
@@ -208,6 +210,8 @@ const (
 	opSplit  = "split"
 	opCut    = "cut"    // ShardID, which opSplit has made, gets its range in the map
 	opFilled = "filled" // ShardID has copied its records
+	// The replica of ShardID on NodeID goes to the node To. The result is the ID of the new replica.
+	opMove = "move"
 )
 
 // The result of a change that was refused.
@@ -238,6 +242,8 @@ func (d *Directory) apply(c change) (uint64, string) {
 		return d.split(c)
 	case opCut:
 		return d.cut(c.ShardID)
+	case opMove:
+		return d.move(c.ShardID, c.NodeID, c.To)
 	case opFilled:
 		entry := d.Shards[c.ShardID]
 		entry.Source = 0
@@ -248,10 +254,17 @@ func (d *Directory) apply(c change) (uint64, string) {
 			return resultRefused, fmt.Sprintf("node %d has no replica of shard %d to replace",
 				c.NodeID, c.ShardID)
 		}
+		move := d.Shards[c.ShardID].Move
 		if _, refusal := d.remove(c.ShardID, c.ReplicaID); refusal != "" {
 			return resultRefused, refusal
 		}
-		return d.place(c.ShardID, c.NodeID)
+		id, refusal := d.place(c.ShardID, c.NodeID)
+		if refusal == "" && move.has(c.ReplicaID) {
+			entry := d.Shards[c.ShardID]
+			entry.Move = move.with(c.ReplicaID, id)
+			d.Shards[c.ShardID] = entry
+		}
+		return id, refusal
 	}
 	// Other replicas may know it.
 	panic(fmt.Sprintf("the directory's change %q is of a newer version than this program knows: "+
@@ -268,6 +281,9 @@ func (d *Directory) remove(shardID, replicaID uint64) (uint64, string) {
 	}
 	entry.Replicas = slices.DeleteFunc(entry.Replicas,
 		func(p Placement) bool { return p.ReplicaID == replicaID })
+	if entry.Move.has(replicaID) {
+		entry.Move = Move{} // It has come to its end, or is given up.
+	}
 	d.Shards[shardID] = entry
 	return 1, ""
 }

@@ -102,10 +102,42 @@ func TestARangeIsSplitOnceAtATime(t *testing.T) {
 	d.Commands = replica.BoundsVersion - 1
 	expectChange(t, d, change{Op: opSplit, ShardID: 2, Key: 50, Version: 2}, 0, "earlier version")
 	d.Commands = replica.BoundsVersion
+	expectChange(t, d, change{Op: opMove, ShardID: 2, NodeID: 1, To: 3}, 3, "")
+	expectChange(t, d, change{Op: opSplit, ShardID: 2, Key: 50, Version: 2}, 0, "being moved")
 	// A replica whose node has lost its disk could not begin with the others.
 	expectChange(t, d, change{Op: opRemove, ShardID: 2, ReplicaID: 1}, 1, "")
 	expectChange(t, d, change{Op: opJoin, Node: g.Nodes[1]}, 2, "")
 	expectChange(t, d, change{Op: opSplit, ShardID: 2, Key: 50, Version: 2}, 0, "is lost")
+}
+
+func TestAMoveIsNotedUntilItsEnd(t *testing.T) {
+	g := smallGenesis(1)
+	d := g.Directory()
+	move := change{Op: opMove, ShardID: 2, NodeID: 1, To: 3}
+	for range 2 {
+		expectChange(t, d, move, 3, "")
+	}
+	if got := d.Shards[2].Move; got != (Move{From: 1, To: 3}) {
+		t.Fatalf("%+v", got)
+	}
+	expectChange(t, d, change{Op: opMove, ShardID: 2, NodeID: 2, To: 3}, 0,
+		"from node 1 to node 3")
+	expectChange(t, d, change{Op: opMove, ShardID: 2, NodeID: 4, To: 3}, 0, "no replica")
+	// The node of the new replica has lost it: the move goes on with another one.
+	expectChange(t, d, change{Op: opReplace, ShardID: 2, NodeID: 3, ReplicaID: 3}, 4, "")
+	if got := d.Shards[2].Move; got != (Move{From: 1, To: 4}) {
+		t.Fatalf("%+v", got)
+	}
+	expectChange(t, d, change{Op: opRemove, ShardID: 2, ReplicaID: 1}, 1, "")
+	if got := d.Shards[2]; got.Move != (Move{}) || len(got.Replicas) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	// The removal of the new replica gives a move up.
+	expectChange(t, d, change{Op: opMove, ShardID: 2, NodeID: 2, To: 1}, 5, "")
+	expectChange(t, d, change{Op: opRemove, ShardID: 2, ReplicaID: 5}, 1, "")
+	if got := d.Shards[2].Move; got != (Move{}) {
+		t.Fatalf("%+v", got)
+	}
 }
 
 // A directory of an earlier program has no map of ranges.

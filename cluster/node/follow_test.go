@@ -79,8 +79,8 @@ func TestASplitShardKeepsItsRecords(t *testing.T) {
 	for i := range keys {
 		expect(t, c.nodes[uint64(i%4)+1], keyAt(i), 1, service.Linearizable)
 	}
-	// Both parts may be split again, and get other replicas.
-	if err := c.nodes[1].AddReplica(soon(t), created, 4); err != nil {
+	// Both parts may be split again, and replicas of them moved.
+	if err := c.nodes[1].MoveReplica(soon(t), created, 1, 4); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.nodes[2].SplitShard(soon(t), created, half+half/2); err != nil {

@@ -28,6 +28,9 @@ func (d *Directory) split(c change) (uint64, string) {
 	if d.commands() < replica.BoundsVersion {
 		return resultRefused, "some node runs an earlier version, which cannot split a range"
 	}
+	if source.Move != (Move{}) {
+		return resultRefused, fmt.Sprintf("a replica of shard %d is being moved", c.ShardID)
+	}
 	for id, entry := range d.Shards {
 		if entry.Source != 0 && (id == c.ShardID || entry.Source == c.ShardID) {
 			return resultRefused, fmt.Sprintf("shard %d still copies the records of shard %d", id,

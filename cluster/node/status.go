@@ -36,6 +36,9 @@ func (n *Node) Status(ctx context.Context) (service.Status, error) {
 		if bounds.Version == 0 { // The directory, or a shard that still copies its records.
 			one.Lower, one.Upper = d.Shards[shardID].First, d.Shards[shardID].Last
 		}
+		if move := d.Shards[shardID].Move; move != (Move{}) {
+			one.MovesFrom, one.MovesTo = d.nodeOf(shardID, move.From), d.nodeOf(shardID, move.To)
+		}
 		for _, p := range d.Shards[shardID].Replicas {
 			member, known := running[raftio.NodeInfo{ShardID: shardID, ReplicaID: p.ReplicaID}]
 			if !known {

@@ -237,11 +237,14 @@ func (n *Node) spreadLeaders() {
 
 var errNoQuorum = fmt.Errorf("%w: the shard has no quorum", service.ErrUnavailable)
 
-// quorum fails if too few nodes of a shard answer for a majority of its replicas.
+// quorum fails if too few nodes of a shard answer for a majority of its replicas. One that is about
+// to come by a move does not count: it may have to be started first.
 func (n *Node) quorum(ctx context.Context, shardID uint64) error {
 	d := n.directory.Load()
 	running, _ := n.askForReplicas(ctx, d.infosOf(shardID))
-	members := d.Shards[shardID].Replicas
+	entry := d.Shards[shardID]
+	members := slices.DeleteFunc(slices.Clone(entry.Replicas),
+		func(p Placement) bool { return p.ReplicaID == entry.Move.To })
 	var silent []uint64
 	for _, p := range members {
 		if _, runs := running[raftio.NodeInfo{ShardID: shardID, ReplicaID: p.ReplicaID}]; !runs {

@@ -143,6 +143,9 @@ type ShardStatus struct {
 	Source   uint64          `json:"source_shard,omitempty"`
 	LeaderID uint64          `json:"leader_node"` // 0: none is known
 	Members  []ReplicaStatus `json:"members"`
+	// MovesFrom and MovesTo are the nodes of a move of a replica that is under way; 0: none.
+	MovesFrom uint64 `json:"moves_from_node,omitempty"`
+	MovesTo   uint64 `json:"moves_to_node,omitempty"`
 }
 
 // Status is what one node knows of the cluster.
@@ -184,6 +187,9 @@ type Control interface {
 	AddReplica(ctx context.Context, shardID, nodeID uint64) error
 	// RemoveReplica takes the node's replica of the shard away. Its data is deleted.
 	RemoveReplica(ctx context.Context, shardID, nodeID uint64) error
+	// MoveReplica gives the node `to` a replica of the shard, and then takes that of the node `from`
+	// away. All other replicas of the shard must be ready then. It can be repeated.
+	MoveReplica(ctx context.Context, shardID, from, to uint64) error
 	MoveLeader(ctx context.Context, shardID, nodeID uint64) error
 	// SplitShard gives the keys of a shard from `key` on to a new shard, whose ID it returns when that
 	// shard has copied the records. It goes on when the call is lost.

@@ -194,6 +194,12 @@ func (c *Client) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
 	return c.replicaCall(ctx, "/move-leader", shardID, nodeID)
 }
 
+// MoveReplica implements service.Control.
+func (c *Client) MoveReplica(ctx context.Context, shardID, from, to uint64) error {
+	call := admin.MoveCall{Shard: &shardID, From: &from, To: &to}
+	return c.Call(ctx, http.MethodPost, "/move-replica", call, nil)
+}
+
 // SplitShard implements service.Control.
 func (c *Client) SplitShard(ctx context.Context, shardID, key uint64) (uint64, error) {
 	var answer admin.SplitAnswer

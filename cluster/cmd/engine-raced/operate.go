@@ -34,7 +34,7 @@ const (
 )
 
 const (
-	commands = "init join serve status add-replica remove-replica move-leader split" +
+	commands = "init join serve status add-replica remove-replica move-replica move-leader split" +
 		" snapshot backup restore compare unsafe-recover"
 	defaultAdminAddress = "127.0.0.1:7201"
 	// The client waits longer than the node, so that the node can tell what happened.
@@ -47,6 +47,7 @@ type operation struct {
 	adminAddress   string
 	configPath     string
 	shard, node    uint64
+	from, to       uint64 // nodes
 	keyText        string
 	key            uint64
 	directory      string
@@ -65,6 +66,8 @@ func (o *operation) needs() (required, permitted []string, known bool) {
 		return nil, nil, true
 	case "add-replica", "remove-replica", "move-leader":
 		return []string{"shard", "node"}, nil, true
+	case "move-replica":
+		return []string{"shard", "from", "to"}, nil, true
 	case "split":
 		return []string{"shard", "key"}, nil, true
 	case "snapshot", "compare":
@@ -133,6 +136,8 @@ func (o *operation) parse(arguments []string) error {
 		"`FILE` with the node's settings, for its admin address, its TLS files and its secret")
 	flags.Uint64Var(&o.shard, "shard", 0, "id of the shard")
 	flags.Uint64Var(&o.node, "node", 0, "id of the node")
+	flags.Uint64Var(&o.from, "from", 0, "id of the node that has the replica")
+	flags.Uint64Var(&o.to, "to", 0, "id of the node that gets it")
 	flags.StringVar(&o.keyText, "key", "",
 		"first key of the new shard, as 8 characters, or 0x and 16 hexadecimal digits")
 	flags.StringVar(&o.directory, "dir", "",
@@ -162,7 +167,7 @@ func (o *operation) checkGiven(required, permitted []string) error {
 	for _, name := range permitted {
 		allowed[name] = true
 	}
-	for _, name := range []string{"shard", "node", "key", "dir", "since"} {
+	for _, name := range []string{"shard", "node", "from", "to", "key", "dir", "since"} {
 		if o.given[name] && !allowed[name] {
 			return fmt.Errorf("--%s does not belong to this command", name)
 		}
@@ -210,7 +215,7 @@ func (o *operation) target() (address string, security *tls.Config, secret strin
 	}
 	if o.timeout == 0 {
 		o.timeout = settings.Limits.AdminTimeout() + extraWait
-		if slices.Contains([]string{"backup", "restore", "compare", "split"},
+		if slices.Contains([]string{"backup", "restore", "compare", "move-replica", "split"},
 			o.command) {
 			o.timeout = settings.Limits.BackupTimeout() + extraWait
 		}
@@ -244,6 +249,10 @@ func (o *operation) run(ctx context.Context, node service.Control) error {
 		return o.done(node.AddReplica(ctx, o.shard, o.node))
 	case "remove-replica":
 		return o.done(node.RemoveReplica(ctx, o.shard, o.node))
+	case "move-replica":
+		return o.done(o.watch(ctx, node, o.moveProgress, func() error {
+			return node.MoveReplica(ctx, o.shard, o.from, o.to)
+		}))
 	case "split":
 		var created uint64
 		err := o.watch(ctx, node, o.splitProgress, func() (err error) {

@@ -70,7 +70,7 @@ func testStatus() service.Status {
 				Members: []service.ReplicaStatus{member(1, 1), member(1, 2)}},
 			{ShardID: 2, Lower: 1 << 63, Upper: 1<<64 - 1,
 				Members: []service.ReplicaStatus{member(2, 1), member(2, 2)}},
-			{ShardID: 3, Source: 2},
+			{ShardID: 3, Source: 2, MovesFrom: 1, MovesTo: 2},
 		}}
 }
 
@@ -93,6 +93,8 @@ func TestCommands(t *testing.T) {
 		{"add-replica", "--shard 0 --node 4 --json", "/add-replica", `{"shard":0,"node":4}`, "{}\n"},
 		{"remove-replica", "--shard=3 -node=4", "/remove-replica", `{"shard":3,"node":4}`, "done\n"},
 		{"move-leader", "--shard 3 --node 4", "/move-leader", `{"shard":3,"node":4}`, "done\n"},
+		{"move-replica", "--shard 3 --from 4 --to 5", "/move-replica",
+			`{"shard":3,"from":4,"to":5}`, "done\n"},
 		{"split", "--shard 3 --key k0000001", "/split", `{"shard":3,"key":"0x6b30303030303031"}`,
 			"shard 7 has the keys from 6b30303030303031 on\n"},
 		{"split", "--shard 3 --key 0x00000000000000ff --json", "/split",
@@ -137,6 +139,7 @@ func TestStatusTable(t *testing.T) {
 		"2 8000000000000000 ffffffffffffffff 1 1 no leader yes 501 400 7 12",
 		"2 8000000000000000 ffffffffffffffff 2 2 no leader no 502 400 7 12",
 		"3 0000000000000000 0000000000000000 - - - - - - - -", "",
+		"shard 3: a replica moves from node 1 to node 2", "",
 		"shard 3: copies its records from shard 2", "",
 	}
 	if code != exitDone || !reflect.DeepEqual(rows, want) {
@@ -183,6 +186,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{"fly", "", "status"},
 		{"add-replica", "--shard 1", "--node"},
 		{"move-leader", "--node 1", "--shard"},
+		{"move-replica", "--shard 1 --from 2", "--to"},
+		{"move-replica", "--shard 1 --from 2 --to 3 --node 4", "--node"},
 		{"split", "--shard 1", "--key"},
 		{"split", "--shard 1 --key short", "--key"},
 		{"snapshot", "", "--shard"},

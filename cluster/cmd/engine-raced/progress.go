@@ -36,6 +36,26 @@ func (o *operation) watch(ctx context.Context, node service.Control,
 	}
 }
 
+// moveProgress says how far the move of a replica is, or "".
+func (o *operation) moveProgress(status service.Status) string {
+	shard := shardOf(status, o.shard)
+	if shard == nil {
+		return ""
+	}
+	applied, votes := uint64(0), false
+	for _, member := range shard.Members {
+		if member.NodeID == o.to {
+			applied, votes = member.AppliedIndex, member.Ready
+		}
+	}
+	if votes {
+		return fmt.Sprintf("shard %d: the replica of node %d votes, and that of node %d goes",
+			o.shard, o.to, o.from)
+	}
+	return fmt.Sprintf("shard %d: the replica of node %d has applied entry %d of %d", o.shard, o.to,
+		applied, newest(shard))
+}
+
 // splitProgress says how far the split of a shard is, or "".
 func (o *operation) splitProgress(status service.Status) string {
 	for _, shard := range status.Shards {
@@ -45,6 +65,15 @@ func (o *operation) splitProgress(status service.Status) string {
 		}
 	}
 	return ""
+}
+
+func shardOf(status service.Status, id uint64) *service.ShardStatus {
+	for i := range status.Shards {
+		if status.Shards[i].ShardID == id {
+			return &status.Shards[i]
+		}
+	}
+	return nil
 }
 
 // newest gives the last index that any replica of the shard has applied.

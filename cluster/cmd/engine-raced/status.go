@@ -40,9 +40,13 @@ func printStatus(out io.Writer, status service.Status) error {
 	return printChanges(out, status.Shards)
 }
 
-// printChanges writes the splits that are under way.
+// printChanges writes the moves and the splits that are under way.
 func printChanges(out io.Writer, shards []service.ShardStatus) error {
 	for _, shard := range shards {
+		if shard.MovesTo != 0 {
+			fmt.Fprintf(out, "\nshard %d: a replica moves from node %d to node %d\n", shard.ShardID,
+				shard.MovesFrom, shard.MovesTo)
+		}
 		if shard.Source != 0 {
 			fmt.Fprintf(out, "\nshard %d: copies its records from shard %d\n", shard.ShardID,
 				shard.Source)
