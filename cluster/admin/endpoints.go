@@ -32,6 +32,11 @@ type MoveCall struct {
 	To    *uint64 `json:"to"`
 }
 
+// NodeCall is the body of /decommission and /recommission.
+type NodeCall struct {
+	Node *uint64 `json:"node"`
+}
+
 // SplitCall is the body of /split. The key has 8 characters, or 0x and 16 hexadecimal digits.
 type SplitCall struct {
 	Shard *uint64 `json:"shard"`
@@ -132,6 +137,14 @@ func (s *Server) addMoves(long time.Duration) {
 		created, err := control.SplitShard(ctx, *call.Shard, keys[0])
 		return SplitAnswer{Shard: created}, err
 	})
+	for path, leaves := range map[string]bool{"/decommission": true, "/recommission": false} {
+		post(s, path, s.options.Timeout, func(ctx context.Context, call NodeCall) (any, error) {
+			if call.Node == nil || *call.Node == 0 {
+				return nil, invalid("the body lacks node, or it is 0")
+			}
+			return struct{}{}, control.Decommission(ctx, *call.Node, leaves)
+		})
+	}
 }
 
 // addHealth adds the endpoints that everybody may read.

@@ -82,6 +82,10 @@ func (f *fakeControl) MoveReplica(ctx context.Context, shard, from, to uint64) e
 	return f.record(ctx, "move replica %d %d %d", shard, from, to)
 }
 
+func (f *fakeControl) Decommission(ctx context.Context, node uint64, leaves bool) error {
+	return f.record(ctx, "decommission %d %t", node, leaves)
+}
+
 func (f *fakeControl) SplitShard(ctx context.Context, shard, key uint64) (uint64, error) {
 	return 9, f.record(ctx, "split %d at %016x", shard, key)
 }

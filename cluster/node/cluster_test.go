@@ -85,6 +85,7 @@ func (c *testCluster) configOf(info service.NodeInfo) Config {
 	return Config{
 		Directory: filepath.Join(c.root, fmt.Sprint("node", info.ID)), Info: info,
 		TickMs: 10, ElectionTicks: 10, HeartbeatTicks: 1,
+		SpreadReplicas: true, SpreadLeaders: true, lookInterval: time.Hour,
 		LogMemoryBytes: 64 << 20, LogBytes: 1 << 30, ExecShards: 1, SyncInterval: time.Second,
 		Engine: map[string]string{"bucket_count": "4", "file_count": "2",
 			"bucket_capacity_records": "65536", "memory_budget_bytes": "64m"},

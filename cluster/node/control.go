@@ -32,7 +32,8 @@ type controlRequest struct {
 	// Of controlSplit: see opSplit.
 	Key     uint64 `json:"key,omitempty"`
 	Version uint64 `json:"version,omitempty"`
-	To      uint64 `json:"to,omitempty"` // of controlMove: a node
+	To      uint64 `json:"to,omitempty"`      // of controlMove: a node
+	Leaving bool   `json:"leaving,omitempty"` // of controlLeave
 	// Of controlRemove: so many voters must be ready without the replica, and a majority in any case.
 	Wanted int `json:"wanted,omitempty"`
 }
@@ -46,6 +47,7 @@ const (
 	controlCut      = "cut"     // in the directory
 	controlFilled   = "filled"  // in the directory
 	controlMove     = "move"    // in the directory; the ID of the new replica is the answer
+	controlLeave    = "leave"   // in the directory
 	controlLearn    = "learn"   // without a vote
 	controlAdd      = "add"     // with a vote, which a replica that learns gets
 	controlRemove   = "remove"
@@ -139,6 +141,8 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		case controlMove:
 			return n.changeDirectory(ctx,
 				change{Op: opMove, ShardID: c.ShardID, NodeID: c.NodeID, To: c.To})
+		case controlLeave:
+			return n.changeDirectory(ctx, change{Op: opLeave, NodeID: c.NodeID, Leaving: c.Leaving})
 		case controlCut:
 			return n.changeDirectory(ctx, change{Op: opCut, ShardID: c.ShardID})
 		case controlFilled:

@@ -60,6 +60,8 @@ type Placement struct {
 type NodeEntry struct {
 	service.NodeInfo
 	Epoch uint64 `json:"epoch"`
+	// Leaving: its replicas are moved to other nodes, and it gets no others.
+	Leaving bool `json:"leaving,omitempty"`
 }
 
 // ShardEntry has the placements of a shard. Replica IDs are never used again.
@@ -193,6 +195,7 @@ type change struct {
 	Key     uint64 `json:"key,omitempty"`
 	Version uint64 `json:"version,omitempty"`
 	To      uint64 `json:"to,omitempty"` // of opMove: a node
+	Leaving bool   `json:"leaving,omitempty"`
 }
 
 const (
@@ -211,7 +214,8 @@ const (
 	opCut    = "cut"    // ShardID, which opSplit has made, gets its range in the map
 	opFilled = "filled" // ShardID has copied its records
 	// The replica of ShardID on NodeID goes to the node To. The result is the ID of the new replica.
-	opMove = "move"
+	opMove  = "move"
+	opLeave = "leave" // NodeID, or not any more, as Leaving says
 )
 
 // The result of a change that was refused.
@@ -244,6 +248,14 @@ func (d *Directory) apply(c change) (uint64, string) {
 		return d.cut(c.ShardID)
 	case opMove:
 		return d.move(c.ShardID, c.NodeID, c.To)
+	case opLeave:
+		entry, known := d.Nodes[c.NodeID]
+		if !known {
+			return resultRefused, fmt.Sprintf("there is no node %d", c.NodeID)
+		}
+		entry.Leaving = c.Leaving
+		d.Nodes[c.NodeID] = entry
+		return 1, ""
 	case opFilled:
 		entry := d.Shards[c.ShardID]
 		entry.Source = 0

@@ -14,8 +14,8 @@ import (
 const readyPatience = 5 * time.Second
 
 // Move is a move of a replica that is under way. The zero value: there is none. It is a part of the
-// directory, so that a call that was lost can be repeated through any node. It ends with the
-// removal of the former replica. The removal of the new one gives it up.
+// directory, so that the node that leads the directory ends it when the call that began it was
+// lost. It ends with the removal of the former replica. The removal of the new one gives it up.
 type Move struct {
 	From uint64 `json:"from"` // the ID of the replica that goes
 	To   uint64 `json:"to"`   // that of the one that takes its place
@@ -70,8 +70,8 @@ func (d *Directory) move(shardID, from, to uint64) (uint64, string) {
 	return id, refusal
 }
 
-// MoveReplica implements service.Control. The directory notes the move before its first step. An
-// interrupted call can be repeated.
+// MoveReplica implements service.Control. The directory notes the move before its first step, so an
+// interrupted call goes on by itself, and can be repeated.
 func (n *Node) MoveReplica(ctx context.Context, shardID, from, to uint64) error {
 	d, err := n.readDirectory(ctx)
 	if err != nil {

@@ -33,6 +33,7 @@ const (
 	pathReplicas  = "/internal/replicas"
 	pathVersion   = "/internal/version"
 	pathHash      = "/internal/hash"
+	pathRoom      = "/internal/room"
 )
 
 const (
@@ -233,6 +234,7 @@ func (n *Node) Handlers() map[string]http.Handler {
 		pathReplicas:  n.handler(n.serveReplicas),
 		pathVersion:   n.handler(n.serveVersion),
 		pathHash:      n.handler(n.serveHash),
+		pathRoom:      n.handler(n.serveRoom),
 	}
 }
 

@@ -25,6 +25,9 @@ func (n *Node) Status(ctx context.Context) (service.Status, error) {
 		func(a, b service.NodeInfo) int { return int(a.ID) - int(b.ID) })
 	running, answered := n.askForReplicas(ctx, status.Nodes)
 	for _, info := range status.Nodes {
+		if d.Nodes[info.ID].Leaving {
+			status.Leaving = append(status.Leaving, info.ID)
+		}
 		if !answered[info.ID] {
 			status.Silent = append(status.Silent, info.ID)
 		}

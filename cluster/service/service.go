@@ -150,10 +150,12 @@ type ShardStatus struct {
 
 // Status is what one node knows of the cluster.
 type Status struct {
-	Cluster string        `json:"cluster"`
-	NodeID  uint64        `json:"node"`
-	Nodes   []NodeInfo    `json:"nodes"`
-	Silent  []uint64      `json:"silent_nodes"` // those that did not answer
+	Cluster string     `json:"cluster"`
+	NodeID  uint64     `json:"node"`
+	Nodes   []NodeInfo `json:"nodes"`
+	Silent  []uint64   `json:"silent_nodes"` // those that did not answer
+	// Leaving nodes are being emptied: see Control.Decommission.
+	Leaving []uint64      `json:"leaving_nodes,omitempty"`
 	Shards  []ShardStatus `json:"shards"`
 }
 
@@ -188,9 +190,12 @@ type Control interface {
 	// RemoveReplica takes the node's replica of the shard away. Its data is deleted.
 	RemoveReplica(ctx context.Context, shardID, nodeID uint64) error
 	// MoveReplica gives the node `to` a replica of the shard, and then takes that of the node `from`
-	// away. All other replicas of the shard must be ready then. It can be repeated.
+	// away. All other replicas of the shard must be ready then. It goes on when the call is lost.
 	MoveReplica(ctx context.Context, shardID, from, to uint64) error
 	MoveLeader(ctx context.Context, shardID, nodeID uint64) error
+	// Decommission lets all replicas of the node move to others. Without `leaves` it may have some
+	// again.
+	Decommission(ctx context.Context, nodeID uint64, leaves bool) error
 	// SplitShard gives the keys of a shard from `key` on to a new shard, whose ID it returns when that
 	// shard has copied the records. It goes on when the call is lost.
 	SplitShard(ctx context.Context, shardID, key uint64) (created uint64, err error)

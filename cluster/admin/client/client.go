@@ -200,6 +200,15 @@ func (c *Client) MoveReplica(ctx context.Context, shardID, from, to uint64) erro
 	return c.Call(ctx, http.MethodPost, "/move-replica", call, nil)
 }
 
+// Decommission implements service.Control.
+func (c *Client) Decommission(ctx context.Context, nodeID uint64, leaves bool) error {
+	path := "/recommission"
+	if leaves {
+		path = "/decommission"
+	}
+	return c.Call(ctx, http.MethodPost, path, admin.NodeCall{Node: &nodeID}, nil)
+}
+
 // SplitShard implements service.Control.
 func (c *Client) SplitShard(ctx context.Context, shardID, key uint64) (uint64, error) {
 	var answer admin.SplitAnswer

@@ -35,7 +35,7 @@ const (
 
 const (
 	commands = "init join serve status add-replica remove-replica move-replica move-leader split" +
-		" snapshot backup restore compare unsafe-recover"
+		" decommission recommission snapshot backup restore compare unsafe-recover"
 	defaultAdminAddress = "127.0.0.1:7201"
 	// The client waits longer than the node, so that the node can tell what happened.
 	extraWait = 10 * time.Second
@@ -70,6 +70,8 @@ func (o *operation) needs() (required, permitted []string, known bool) {
 		return []string{"shard", "from", "to"}, nil, true
 	case "split":
 		return []string{"shard", "key"}, nil, true
+	case "decommission", "recommission":
+		return []string{"node"}, nil, true
 	case "snapshot", "compare":
 		return []string{"shard"}, nil, true
 	case "backup":
@@ -266,6 +268,8 @@ func (o *operation) run(ctx context.Context, node service.Control) error {
 			_, err := fmt.Fprintf(o.out, "shard %d has the keys from %016x on\n", created, o.key)
 			return err
 		})
+	case "decommission", "recommission":
+		return o.done(node.Decommission(ctx, o.node, o.command == "decommission"))
 	case "move-leader":
 		return o.done(node.MoveLeader(ctx, o.shard, o.node))
 	case "snapshot":

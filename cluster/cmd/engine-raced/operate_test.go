@@ -60,7 +60,7 @@ func testStatus() service.Status {
 			Ready: node == 1, AppliedIndex: 500 + node, SyncedIndex: 400,
 			ReadKeysPerSecond: 6.6, WrittenOpsPerSecond: 12}
 	}
-	return service.Status{Cluster: "demo", NodeID: 1, Silent: []uint64{2},
+	return service.Status{Cluster: "demo", NodeID: 1, Silent: []uint64{2}, Leaving: []uint64{2},
 		Nodes: []service.NodeInfo{
 			{ID: 1, RaftAddress: "h1:1", ClientAddress: "h1:2", AdminAddress: "h1:3"},
 			{ID: 2, RaftAddress: "h2:1", ClientAddress: "h2:2", AdminAddress: "h2:3"},
@@ -99,6 +99,8 @@ func TestCommands(t *testing.T) {
 			"shard 7 has the keys from 6b30303030303031 on\n"},
 		{"split", "--shard 3 --key 0x00000000000000ff --json", "/split",
 			`{"shard":3,"key":"0x00000000000000ff"}`, "{\n  \"new_shard\": 7\n}\n"},
+		{"decommission", "--node 4", "/decommission", `{"node":4}`, "done\n"},
+		{"recommission", "--node 4", "/recommission", `{"node":4}`, "done\n"},
 		{"snapshot", "--shard 3", "/snapshot", `{"shard":3}`, "snapshot at index 42\n"},
 		{"backup", "--dir /b/2 --since /b/1", "/backup", `{"directory":"/b/2","since":"/b/1"}`,
 			"3 records, 12288 bytes\n"},
@@ -132,7 +134,7 @@ func TestStatusTable(t *testing.T) {
 		"cluster demo: 2 nodes, 3 shards, as node 1 sees it", "",
 		"NODE RAFT CLIENT ADMIN ANSWERS REPLICAS LEADS",
 		"1 h1:1 h1:2 h1:3 yes 2 1",
-		"2 h2:1 h2:2 h2:3 no 2 0", "",
+		"2 h2:1 h2:2 h2:3 no, leaving 2 0", "",
 		"SHARD LOWEST KEY HIGHEST KEY REPLICA NODE ROLE READY APPLIED SYNCED READS/S WRITES/S",
 		"1 0000000000000000 7fffffffffffffff 1 1 leader yes 501 400 7 12",
 		"1 0000000000000000 7fffffffffffffff 2 2 follower no 502 400 7 12",
@@ -190,6 +192,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"move-replica", "--shard 1 --from 2 --to 3 --node 4", "--node"},
 		{"split", "--shard 1", "--key"},
 		{"split", "--shard 1 --key short", "--key"},
+		{"decommission", "--shard 1 --node 2", "--shard"},
 		{"snapshot", "", "--shard"},
 		{"snapshot", "--shard 1 --node 2", "--node"},
 		{"backup", "", "--dir"},

@@ -26,9 +26,12 @@ func printStatus(out io.Writer, status service.Status) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NODE\tRAFT\tCLIENT\tADMIN\tANSWERS\tREPLICAS\tLEADS")
 	for _, node := range status.Nodes {
+		answers := yesNo(!slices.Contains(status.Silent, node.ID))
+		if slices.Contains(status.Leaving, node.ID) {
+			answers += ", leaving"
+		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%d\t%d\n", node.ID, node.RaftAddress,
-			node.ClientAddress, node.AdminAddress, yesNo(!slices.Contains(status.Silent, node.ID)),
-			replicas[node.ID], leads[node.ID])
+			node.ClientAddress, node.AdminAddress, answers, replicas[node.ID], leads[node.ID])
 	}
 	if err := table.Flush(); err != nil {
 		return err
