@@ -237,13 +237,14 @@ func (n *Node) readShard(ctx context.Context, shardID uint64, keys []uint64,
 
 // othersMayAnswer tells whether a read that failed here may succeed on another node.
 func othersMayAnswer(err error) bool {
-	return errors.Is(err, errNotHere) || errors.Is(err, service.ErrCorrupt)
+	return errors.Is(err, errNotHere) || errors.Is(err, service.ErrCorrupt) ||
+		errors.Is(err, errMoved)
 }
 
 // unlessDamaged gives the error of a read that others were asked for. If they cannot answer either,
-// the damage here is what the client must know.
+// the damage here is what the client must know. A read of keys that have moved is routed again.
 func unlessDamaged(here, elsewhere error) error {
-	if elsewhere != nil && errors.Is(here, service.ErrCorrupt) {
+	if elsewhere != nil && (errors.Is(here, service.ErrCorrupt) || errors.Is(here, errMoved)) {
 		return here
 	}
 	return elsewhere
