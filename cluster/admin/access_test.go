@@ -46,7 +46,7 @@ func TestStrangersCannotCall(t *testing.T) {
 	paths := map[string]string{"/status": http.MethodGet, "/internal": http.MethodPost,
 		"/debug/pprof/": http.MethodGet, "/debug/pprof/heap": http.MethodGet}
 	for _, path := range []string{"/add-replica", "/remove-replica", "/move-leader", "/snapshot",
-		"/backup", "/restore"} {
+		"/move-replica", "/split", "/decommission", "/recommission", "/backup", "/restore"} {
 		paths[path] = http.MethodPost
 	}
 	for path, method := range paths {

@@ -92,12 +92,15 @@ func TestCallsThroughTheClient(t *testing.T) {
 		t.Errorf("reports: %+v, %+v", backup, restored)
 	}
 	err = errors.Join(err, compareErr, backupErr, restoreErr, c.AddReplica(ctx, 0, 2),
-		c.RemoveReplica(ctx, 3, 4), c.MoveLeader(ctx, 5, 1<<63), c.Live(), c.Ready())
-	if err != nil {
-		t.Fatal(err)
+		c.RemoveReplica(ctx, 3, 4), c.MoveLeader(ctx, 5, 1<<63), c.MoveReplica(ctx, 6, 1, 2),
+		c.Decommission(ctx, 8, true), c.Decommission(ctx, 8, false), c.Live(), c.Ready())
+	created, splitErr := c.SplitShard(ctx, 2, 1<<63)
+	if err = errors.Join(err, splitErr); err != nil || created != 9 {
+		t.Fatal(created, err)
 	}
 	want := fmt.Sprintf("snapshot 5;compare 6;backup %[1]s/b since %[1]s/a;restore %[1]s/b;add 0 2;"+
-		"remove 3 4;move 5 9223372036854775808", root)
+		"remove 3 4;move 5 9223372036854775808;move replica 6 1 2;decommission 8 true;"+
+		"decommission 8 false;split 2 at 8000000000000000", root)
 	if got := control.takeCalls(); got != want {
 		t.Errorf("calls\n%s, want\n%s", got, want)
 	}
@@ -158,6 +161,10 @@ func TestBadRequests(t *testing.T) {
 		{"two objects", "POST", "/move-leader", jsonKind, `{"shard":1,"node":1}{}`, 400},
 		{"unknown field", "POST", "/move-leader", jsonKind, `{"shard":1,"node":1,"x":1}`, 400},
 		{"no shard", "POST", "/move-leader", jsonKind, `{"node":1}`, 400},
+		{"no target", "POST", "/move-replica", jsonKind, `{"shard":1,"from":2}`, 400},
+		{"no key", "POST", "/split", jsonKind, `{"shard":1}`, 400},
+		{"a key of 9 bytes", "POST", "/split", jsonKind, `{"shard":1,"key":"k00000001"}`, 400},
+		{"no node", "POST", "/decommission", jsonKind, `{}`, 400},
 		{"no node", "POST", "/add-replica", jsonKind, `{"shard":1}`, 400},
 		{"node 0", "POST", "/remove-replica", jsonKind, `{"shard":1,"node":0}`, 400},
 		{"negative shard", "POST", "/snapshot", jsonKind, `{"shard":-1}`, 400},

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"engine_race/cluster/keyspace"
 	"engine_race/cluster/service"
 )
 
@@ -22,6 +23,29 @@ type IndexAnswer struct {
 type ReplicaCall struct {
 	Shard *uint64 `json:"shard"`
 	Node  *uint64 `json:"node"`
+}
+
+// MoveCall is the body of /move-replica. From and To are nodes.
+type MoveCall struct {
+	Shard *uint64 `json:"shard"`
+	From  *uint64 `json:"from"`
+	To    *uint64 `json:"to"`
+}
+
+// NodeCall is the body of /decommission and /recommission.
+type NodeCall struct {
+	Node *uint64 `json:"node"`
+}
+
+// SplitCall is the body of /split. The key has 8 characters, or 0x and 16 hexadecimal digits.
+type SplitCall struct {
+	Shard *uint64 `json:"shard"`
+	Key   string  `json:"key"`
+}
+
+// SplitAnswer is the answer of /split.
+type SplitAnswer struct {
+	Shard uint64 `json:"new_shard"`
 }
 
 // ShardCall is the body of /snapshot and /compare.
@@ -52,6 +76,7 @@ func (s *Server) addEndpoints() {
 	s.replicaCall("/add-replica", control.AddReplica)
 	s.replicaCall("/remove-replica", control.RemoveReplica)
 	s.replicaCall("/move-leader", control.MoveLeader)
+	s.addMoves(long)
 	s.shardCall("/snapshot", short, func(ctx context.Context, shardID uint64) (any, error) {
 		index, err := control.Snapshot(ctx, shardID)
 		return IndexAnswer{Index: index}, err
@@ -87,6 +112,39 @@ func (s *Server) addEndpoints() {
 		defer s.copying.Unlock()
 		return control.Restore(ctx, directory)
 	})
+}
+
+// addMoves adds the calls that copy records within the cluster: they may take long.
+func (s *Server) addMoves(long time.Duration) {
+	control := s.options.Control
+	post(s, "/move-replica", long, func(ctx context.Context, call MoveCall) (any, error) {
+		if call.Shard == nil {
+			return nil, invalid("the body lacks shard")
+		}
+		if call.From == nil || call.To == nil || *call.From == 0 || *call.To == 0 {
+			return nil, invalid("the body lacks from or to, or one of them is 0")
+		}
+		return struct{}{}, control.MoveReplica(ctx, *call.Shard, *call.From, *call.To)
+	})
+	post(s, "/split", long, func(ctx context.Context, call SplitCall) (any, error) {
+		if call.Shard == nil {
+			return nil, invalid("the body lacks shard")
+		}
+		keys, err := keyspace.ParseKeys(call.Key)
+		if err != nil || len(keys) != 1 {
+			return nil, invalid("key: must have 8 characters, or 0x and 16 hexadecimal digits")
+		}
+		created, err := control.SplitShard(ctx, *call.Shard, keys[0])
+		return SplitAnswer{Shard: created}, err
+	})
+	for path, leaves := range map[string]bool{"/decommission": true, "/recommission": false} {
+		post(s, path, s.options.Timeout, func(ctx context.Context, call NodeCall) (any, error) {
+			if call.Node == nil || *call.Node == 0 {
+				return nil, invalid("the body lacks node, or it is 0")
+			}
+			return struct{}{}, control.Decommission(ctx, *call.Node, leaves)
+		})
+	}
 }
 
 // addHealth adds the endpoints that everybody may read.

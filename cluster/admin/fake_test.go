@@ -78,6 +78,18 @@ func (f *fakeControl) MoveLeader(ctx context.Context, shard, node uint64) error 
 	return f.record(ctx, "move %d %d", shard, node)
 }
 
+func (f *fakeControl) MoveReplica(ctx context.Context, shard, from, to uint64) error {
+	return f.record(ctx, "move replica %d %d %d", shard, from, to)
+}
+
+func (f *fakeControl) Decommission(ctx context.Context, node uint64, leaves bool) error {
+	return f.record(ctx, "decommission %d %t", node, leaves)
+}
+
+func (f *fakeControl) SplitShard(ctx context.Context, shard, key uint64) (uint64, error) {
+	return 9, f.record(ctx, "split %d at %016x", shard, key)
+}
+
 func (f *fakeControl) Snapshot(ctx context.Context, shard uint64) (uint64, error) {
 	return 42, f.record(ctx, "snapshot %d", shard)
 }

@@ -108,8 +108,14 @@ func (c *statusCollector) Collect(metrics chan<- prometheus.Metric) {
 			"duration_ms", time.Since(begin).Milliseconds())
 		return
 	}
-	leading, leaderless := 0, 0
+	leading, leaderless, moving, splitting := 0, 0, 0, 0
 	for _, shard := range status.Shards {
+		if shard.MovesTo != 0 {
+			moving++
+		}
+		if shard.Source != 0 {
+			splitting++
+		}
 		switch shard.LeaderID {
 		case 0:
 			leaderless++
@@ -125,6 +131,9 @@ func (c *statusCollector) Collect(metrics chan<- prometheus.Metric) {
 	gauge("nodes", "Nodes of the cluster that this node knows.", float64(len(status.Nodes)))
 	gauge("silent_nodes", "Nodes that did not answer this one.", float64(len(status.Silent)))
 	gauge("shards", "Shards of the cluster.", float64(len(status.Shards)))
+	gauge("moves", "Replicas that are being moved to other nodes.", float64(moving))
+	gauge("splits", "Shards that still copy the records of a range that was split.",
+		float64(splitting))
 	gauge("leaders", "Shards that this node leads.", float64(leading))
 	gauge("leaderless_shards", "Shards without a leader that this node knows.",
 		float64(leaderless))

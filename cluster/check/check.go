@@ -270,6 +270,7 @@ func (c *checker) history(ctx context.Context, number int, fault faults.Fault) e
 		Seed: c.options.Seed + uint64(number), Groups: c.groups(number),
 		FirstID: uint64(number+1) << 32, Targets: c.targets(fault.NoFailures)}
 	options.RetryFor = c.retryTime(fault)
+	c.env.Keys = firstKeys(options.Groups)
 	workload, err := history.New(options)
 	if err != nil {
 		return err

@@ -31,6 +31,14 @@ func (c *checker) groups(number int) [][]uint64 {
 	return groups
 }
 
+func firstKeys(groups [][]uint64) []uint64 {
+	var keys []uint64
+	for _, group := range groups {
+		keys = append(keys, group[0])
+	}
+	return keys
+}
+
 // ledgerKeys gives the keys from number `first` on.
 func (c *checker) ledgerKeys(first, count int) []uint64 {
 	var keys []uint64

@@ -76,6 +76,9 @@ type Raft struct {
 	// CatchUpBytesPerS bounds what the node sends to replicas that are behind: of logs, beside twice
 	// of what is written meanwhile, and of snapshots. At least 2 MiB; 0: no bound.
 	CatchUpBytesPerS int64 `toml:"catch_up_bytes_per_s"`
+	// SpreadReplicas: replicas move from nodes with more of them than others, while no node is down
+	// and no replica is behind. The setting of the node that leads the directory counts.
+	SpreadReplicas bool `toml:"spread_replicas"`
 	// SpreadLeaders: nodes that lead more shards than others hand some over.
 	SpreadLeaders bool `toml:"spread_leaders"`
 	// LogMemoryBytes bounds the entries of one shard that are kept in memory.
@@ -172,7 +175,7 @@ func Default() *Config {
 		Cluster:       Cluster{Name: "engine-race", Shards: 4, Replicas: 3},
 		Raft: Raft{RTTMs: 20, ElectionRTT: 10, HeartbeatRTT: 2, LogBytes: 1 << 30,
 			LogMemoryBytes: 256 << 20, ExecShards: 1, CatchUpBytesPerS: 32 << 20,
-			SpreadLeaders: true, SyncIntervalMs: 5000},
+			SpreadReplicas: true, SpreadLeaders: true, SyncIntervalMs: 5000},
 		Engine: EngineOptions{},
 		Limits: Limits{MaxClients: 10_000, MaxClientBytesInFlight: 16 << 20,
 			MaxBytesInFlight: 256 << 20, MemoryBytes: 1 << 30, RequestTimeoutMs: 2000,

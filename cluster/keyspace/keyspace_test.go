@@ -8,30 +8,29 @@ import (
 )
 
 func TestRangesCoverEveryKeyOnce(t *testing.T) {
-	var divisions []Division
+	var maps []Map
 	for shards := uint64(1); shards <= 1024; shards++ {
-		divisions = append(divisions, Division{Shards: shards})
+		maps = append(maps, NewMap(2, EqualWidths(shards)))
 		for _, kind := range []string{"digits", "text"} {
 			lowers, err := Like(kind, shards)
 			if err != nil || uint64(len(lowers)) != shards-1 {
 				t.Fatalf("%d shards like %s: %d bounds, %v", shards, kind, len(lowers), err)
 			}
-			divisions = append(divisions, Division{shards, lowers})
+			maps = append(maps, NewMap(2, lowers))
 		}
 	}
-	for _, d := range divisions {
-		shards := d.Shards
-		if d.Lower(0) != 0 || d.Upper(shards-1) != ^uint64(0) {
-			t.Fatalf("%d shards: they begin at %d and end at %d", shards, d.Lower(0),
-				d.Upper(shards-1))
+	for _, m := range maps {
+		if err := m.Check(); err != nil {
+			t.Fatal(err)
 		}
-		for r := uint64(0); r < shards; r++ {
-			if d.Range(d.Lower(r)) != r || d.Range(d.Upper(r)) != r {
-				t.Fatalf("%d shards: the bounds of range %d lie in ranges %d and %d", shards, r,
-					d.Range(d.Lower(r)), d.Range(d.Upper(r)))
+		for i, e := range m {
+			if m.Find(e.First) != i || m.Find(e.Last) != i || m.ShardOf(e.First) != uint64(i)+2 {
+				t.Fatalf("%d shards: the bounds of range %d lie in ranges %d and %d", len(m), i,
+					m.Find(e.First), m.Find(e.Last))
 			}
-			if r > 0 && d.Upper(r-1)+1 != d.Lower(r) {
-				t.Fatalf("%d shards: a gap before range %d", shards, r)
+			if of, has := m.Of(uint64(i) + 2); !has || of != e || !e.Has(e.First) || !e.Has(e.Last) ||
+				i > 0 && e.Has(e.First-1) {
+				t.Fatalf("%d shards: range %d is %+v", len(m), i, of)
 			}
 		}
 	}
@@ -39,14 +38,47 @@ func TestRangesCoverEveryKeyOnce(t *testing.T) {
 
 func TestRangesHaveEqualWidths(t *testing.T) {
 	for _, shards := range []uint64{3, 7, 64, 1000} {
-		d := Division{Shards: shards}
 		least, most := ^uint64(0), uint64(0)
-		for r := uint64(0); r < shards; r++ {
-			width := d.Upper(r) - d.Lower(r)
-			least, most = min(least, width), max(most, width)
+		for _, e := range NewMap(2, EqualWidths(shards)) {
+			least, most = min(least, e.Last-e.First), max(most, e.Last-e.First)
 		}
 		if most-least > 1 {
 			t.Errorf("%d shards: widths from %d to %d", shards, least, most)
+		}
+	}
+}
+
+func TestASplitChangesOneRangeOfTheVersionThatWasSeen(t *testing.T) {
+	m := NewMap(2, []uint64{100, 200})
+	next, err := m.Split(3, 1, 150, 5)
+	want := Map{{2, 0, 99, 1}, {3, 100, 149, 2}, {5, 150, 199, 1}, {4, 200, ^uint64(0), 1}}
+	if err != nil || !slices.Equal(next, want) || next.Check() != nil {
+		t.Fatalf("%+v, %v", next, err)
+	}
+	if !slices.Equal(m, NewMap(2, []uint64{100, 200})) {
+		t.Errorf("the map before is changed: %+v", m)
+	}
+	for name, wrong := range map[string][4]uint64{
+		"an old version": {3, 1, 120, 6}, "a later version": {3, 3, 120, 6},
+		"no such shard": {9, 1, 120, 6}, "the first key": {3, 2, 100, 6},
+		"a key of another shard": {3, 2, 150, 6}, "a key below": {4, 1, 199, 6},
+	} {
+		if got, err := next.Split(wrong[0], wrong[1], wrong[2], wrong[3]); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestAWrongMapIsFound(t *testing.T) {
+	last := ^uint64(0)
+	for name, wrong := range map[string]Map{
+		"empty": {}, "a gap": {{2, 0, 9, 1}, {3, 11, last, 1}}, "no end": {{2, 0, 9, 1}},
+		"an overlap": {{2, 0, 9, 1}, {3, 9, last, 1}}, "no version": {{2, 0, last, 0}},
+		"a shard twice": {{2, 0, 9, 1}, {2, 10, last, 1}}, "no begin": {{2, 1, last, 1}},
+		"behind the end": {{2, 0, last, 1}, {3, 0, last, 1}},
+	} {
+		if wrong.Check() == nil {
+			t.Errorf("%s: %+v passes", name, wrong)
 		}
 	}
 }
@@ -81,9 +113,9 @@ func TestASampleSplitsTheKeySpace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, counts := Division{shards, lowers}, make([]int, shards)
+		m, counts := NewMap(2, lowers), make([]int, shards)
 		for _, key := range sample {
-			counts[d.Range(key)]++
+			counts[m.Find(key)]++
 		}
 		if slices.Max(counts)-slices.Min(counts) > 1 {
 			t.Errorf("%d shards have from %d to %d keys", shards, slices.Min(counts),

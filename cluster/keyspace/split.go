@@ -11,14 +11,14 @@ import (
 
 const keyBytes = 8
 
-// SplitAt gives Division.Lowers for ranges that have equally many of the sample's keys. A sample of
-// shards - 1 keys has these bounds themselves.
+// SplitAt gives the lowest keys of all ranges but the first, so that ranges have equally many of
+// the sample's keys. A sample of shards - 1 keys has these bounds themselves.
 func SplitAt(sample []uint64, shards uint64) ([]uint64, error) {
 	sample = slices.Clone(sample)
 	slices.Sort(sample)
 	sample = slices.Compact(sample)
 	if len(sample) > 0 && sample[0] == 0 {
-		sample = sample[1:] // Each division begins there.
+		sample = sample[1:] // The first range begins there.
 	}
 	if uint64(len(sample)) < shards-1 {
 		return nil, fmt.Errorf("%d keys above 0 split no key space into %d shards", len(sample), shards)
@@ -36,8 +36,8 @@ var alphabets = map[string]string{
 	"text":   "0123456789abcdefghijklmnopqrstuvwxyz",
 }
 
-// Like gives Division.Lowers for keys of 8 characters, each with equal probability: "digits", or
-// "text" of digits and lower-case letters.
+// Like gives the lowest keys of all ranges but the first. Keys have 8 characters, each with equal
+// probability: "digits", or "text" of digits and lower-case letters.
 func Like(kind string, shards uint64) ([]uint64, error) {
 	alphabet, known := alphabets[kind]
 	if !known {

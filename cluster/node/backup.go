@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"engine_race/cluster/engine"
 	"engine_race/cluster/files"
+	"engine_race/cluster/keyspace"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 )
@@ -38,6 +38,9 @@ type backupShard struct {
 	ShardID uint64 `json:"shard"`
 	Kind    string `json:"kind"`
 	Records uint64 `json:"records"`
+	// Keys are those of the shard at that moment. The backup may have records of others, which are
+	// another shard's. Nil in lists of earlier builds: none had such records.
+	Keys *keyspace.Entry `json:"keys,omitempty"`
 	// Of an engine's backup: it has only what changed since the backup in Since.
 	Since string `json:"since,omitempty"`
 }
@@ -68,14 +71,15 @@ func (n *Node) Backup(ctx context.Context, directory, since string) (service.Bac
 		}
 	}
 	// A shard without a leader would hold the call up for all of its time.
-	for r := range n.state.Genesis.Shards {
-		if err := n.quorum(ctx, firstDataShard+r); err != nil {
+	ranges := n.directory.Load().Ranges
+	for _, keys := range ranges {
+		if err := n.quorum(ctx, keys.Shard); err != nil {
 			return report, fmt.Errorf("back up: %w", err)
 		}
 	}
 	list := backupList{Cluster: n.state.Genesis.Cluster}
-	for r := range n.state.Genesis.Shards {
-		b := backupShard{ShardID: firstDataShard + r}
+	for _, keys := range ranges {
+		b := backupShard{ShardID: keys.Shard, Keys: &keys}
 		if was, known := earlier[b.ShardID]; known && was.Kind == kindEngine {
 			b.Since = was.path(since)
 		}
@@ -104,6 +108,7 @@ func (n *Node) backupShard(ctx context.Context, b *backupShard, path string) (ui
 	if err := n.soonApplied(ctx, s); err != nil {
 		return 0, err
 	}
+	before := s.replica.Bounds()
 	report, err := s.replica.Backup(path, b.Since)
 	if err != nil && b.Since != "" && errors.Is(err, engine.ErrInvalidArgument) {
 		// The replica has another store by now.
@@ -115,7 +120,19 @@ func (n *Node) backupShard(ctx context.Context, b *backupShard, path string) (ui
 		report, err = s.replica.Backup(path, "")
 	}
 	b.Records = report.Records
+	if err == nil && !(isOf(before, b.Keys) && isOf(s.replica.Bounds(), b.Keys)) {
+		return 0, errSplitMeanwhile
+	}
 	return report.Bytes, lookupError(err)
+}
+
+// errSplitMeanwhile: a backup by the present map would miss records, or have some twice.
+var errSplitMeanwhile = fmt.Errorf("%w: the range of the shard is being split: try again later",
+	service.ErrConflict)
+
+// isOf tells whether a shard's own bounds are those of the map.
+func isOf(bounds keyspace.Entry, keys *keyspace.Entry) bool {
+	return bounds.First == keys.First && bounds.Last == keys.Last && bounds.Version == keys.Version
 }
 
 // soonApplied waits until the replica has applied all that was acknowledged before the call. It
@@ -148,7 +165,8 @@ func (n *Node) fetchStream(ctx context.Context, b *backupShard, path string) (ui
 
 func (n *Node) fetchStreamOf(ctx context.Context, address string, b *backupShard,
 	path string) (uint64, error) {
-	url := fmt.Sprintf("%s://%s%s?shard=%d", n.config.Scheme, address, pathStream, b.ShardID)
+	url := fmt.Sprintf("%s://%s%s?shard=%d&range=%d", n.config.Scheme, address, pathStream,
+		b.ShardID, b.Keys.Version)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
@@ -164,7 +182,8 @@ func (n *Node) fetchStreamOf(ctx context.Context, address string, b *backupShard
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s answers %s", address, response.Status)
+		reason, _ := io.ReadAll(io.LimitReader(response.Body, 200))
+		return 0, fmt.Errorf("%s answers %s: %s", address, response.Status, bytes.TrimSpace(reason))
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
@@ -190,8 +209,9 @@ func (n *Node) fetchStreamOf(ctx context.Context, address string, b *backupShard
 
 // serveStream sends the stream of a shard. A failure cuts it off.
 func (n *Node) serveStream(w http.ResponseWriter, r *http.Request) {
-	var shardID uint64
+	var shardID, version uint64
 	fmt.Sscan(r.URL.Query().Get("shard"), &shardID)
+	fmt.Sscan(r.URL.Query().Get("range"), &version)
 	s := n.shard(shardID)
 	if s == nil || s.replica == nil {
 		http.Error(w, errNotHere.Error(), http.StatusServiceUnavailable)
@@ -201,175 +221,12 @@ func (n *Node) serveStream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	if err := s.replica.Stream(w, s.stopped); err != nil {
+	if err := s.replica.Stream(w, version, s.stopped); err != nil {
+		if errors.Is(err, replica.ErrMoved) {
+			http.Error(w, errSplitMeanwhile.Error(), http.StatusServiceUnavailable)
+			return
+		}
 		n.config.Logger.Warn("cannot send a shard", "shard", shardID, "error", err)
 		panic(http.ErrAbortHandler)
-	}
-}
-
-const (
-	// Records that a restore writes together, and how many such writes are under way.
-	restoreRecords = 128
-	restoreWrites  = 8
-)
-
-// Restore implements service.Control. It writes the records like a client, so every replica gets
-// them. After a failure some are there: the cluster must be emptied or made anew.
-func (n *Node) Restore(ctx context.Context, directory string) (service.BackupReport, error) {
-	var report service.BackupReport
-	// Two would write into each other's store.
-	if !n.restoring.TryLock() {
-		return report, fmt.Errorf("%w: a restore is under way", service.ErrConflict)
-	}
-	defer n.restoring.Unlock()
-	var list backupList
-	if err := readJSON(filepath.Join(directory, backupListName), &list); err != nil {
-		return report, fmt.Errorf("%w: %w", service.ErrInvalid, err)
-	}
-	count, err := n.Count(ctx)
-	if err != nil {
-		return report, err
-	}
-	if count > 0 {
-		return report, fmt.Errorf("%w: the cluster has %d keys, and only an empty one can be "+
-			"restored into", service.ErrConflict, count)
-	}
-	restorer := newRestorer(ctx, n)
-	for _, b := range list.Shards {
-		if err := restorer.shard(b, b.path(directory)); err != nil {
-			restorer.finish()
-			return report, fmt.Errorf("%w: restore shard %d: %w", service.ErrUnknown, b.ShardID, err)
-		}
-	}
-	if err := restorer.finish(); err != nil {
-		return report, fmt.Errorf("%w: restore: %w", service.ErrUnknown, err)
-	}
-	report.Records = restorer.written.Load()
-	report.Bytes = report.Records * (service.KeyBytes + service.ValueBytes)
-	return report, nil
-}
-
-// restorer writes records, several writes at a time.
-type restorer struct {
-	node    *Node
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	work    chan []service.Op
-	workers sync.WaitGroup
-	written atomic.Uint64
-	ops     []service.Op // that wait for more
-}
-
-func newRestorer(ctx context.Context, n *Node) *restorer {
-	r := &restorer{node: n, work: make(chan []service.Op)}
-	r.ctx, r.cancel = context.WithCancelCause(ctx)
-	for range restoreWrites {
-		r.workers.Go(r.write)
-	}
-	return r
-}
-
-func (r *restorer) write() {
-	for ops := range r.work {
-		var shardIDs []uint64
-		for _, part := range r.node.split(len(ops), func(i int) uint64 { return ops[i].Key }) {
-			shardIDs = append(shardIDs, part.shardID)
-		}
-		err := r.node.untilServed(r.ctx, shardIDs, func() error {
-			attempt, cancel := context.WithTimeout(r.ctx, defaultTimeout)
-			defer cancel()
-			_, err := r.node.Write(attempt, ops, false)
-			return err
-		})
-		if err != nil {
-			r.cancel(err)
-			continue
-		}
-		r.written.Add(uint64(len(ops)))
-	}
-}
-
-// add takes a record, whose value it copies.
-func (r *restorer) add(record service.Op) error {
-	record.Value = append([]byte(nil), record.Value...)
-	r.ops = append(r.ops, record)
-	if len(r.ops) < restoreRecords {
-		return nil
-	}
-	return r.send()
-}
-
-func (r *restorer) send() error {
-	ops := r.ops
-	r.ops = nil
-	select {
-	case r.work <- ops:
-		return nil
-	case <-r.ctx.Done():
-		return context.Cause(r.ctx)
-	}
-}
-
-// finish waits for all writes. It is called once.
-func (r *restorer) finish() error {
-	if len(r.ops) > 0 {
-		r.send()
-	}
-	close(r.work)
-	r.workers.Wait()
-	err := context.Cause(r.ctx)
-	r.cancel(nil)
-	return err
-}
-
-func (r *restorer) shard(b backupShard, path string) error {
-	if b.Kind == kindStream {
-		return r.stream(path)
-	}
-	return r.engineBackup(path)
-}
-
-func (r *restorer) stream(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	return replica.ReadStream(file, r.add)
-}
-
-// engineBackup makes a temporary store of the backup, and adds its records.
-func (r *restorer) engineBackup(path string) error {
-	temporary := filepath.Join(r.node.config.Directory, restoreName)
-	if err := os.RemoveAll(temporary); err != nil {
-		return err
-	}
-	defer os.RemoveAll(temporary)
-	if err := engine.Restore(path, temporary, nil); err != nil {
-		return err
-	}
-	store, err := engine.Open(temporary, r.node.config.Engine)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	it, err := store.Iterate(engine.Walk{Prefetch: 32})
-	if err != nil {
-		return err
-	}
-	defer it.Destroy()
-	keys := make([]uint64, restoreRecords)
-	values := make([]byte, restoreRecords*engine.ValueBytes)
-	for {
-		taken, err := it.Take(keys, values)
-		if err != nil || taken == 0 {
-			return err
-		}
-		for i := range taken {
-			value := values[i*engine.ValueBytes : (i+1)*engine.ValueBytes]
-			if err := r.add(service.Op{Key: keys[i], Value: value}); err != nil {
-				return err
-			}
-		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 	"engine_race/cluster/testkit"
 )
@@ -41,10 +42,18 @@ func newCluster(t *testing.T, nodes, shards, replicas uint64) *testCluster {
 
 func newClusterAt(t *testing.T, host string, nodes, shards, replicas uint64) *testCluster {
 	t.Helper()
-	c := newClusterOf(t, host, Genesis{Cluster: "test", Shards: shards, Replicas: replicas}, nodes)
+	c := newClusterOf(t, host, Genesis{Cluster: "test", Shards: shards, Replicas: replicas,
+		Commands: replica.Version}, nodes)
 	for id := uint64(1); id <= nodes; id++ {
 		c.start(id)
 	}
+	return c
+}
+
+func readyCluster(t *testing.T, nodes, shards, replicas uint64) *testCluster {
+	t.Helper()
+	c := newCluster(t, nodes, shards, replicas)
+	c.awaitReady()
 	return c
 }
 
@@ -76,6 +85,7 @@ func (c *testCluster) configOf(info service.NodeInfo) Config {
 	return Config{
 		Directory: filepath.Join(c.root, fmt.Sprint("node", info.ID)), Info: info,
 		TickMs: 10, ElectionTicks: 10, HeartbeatTicks: 1,
+		SpreadReplicas: true, SpreadLeaders: true, lookInterval: time.Hour,
 		LogMemoryBytes: 64 << 20, LogBytes: 1 << 30, ExecShards: 1, SyncInterval: time.Second,
 		Engine: map[string]string{"bucket_count": "4", "file_count": "2",
 			"bucket_capacity_records": "65536", "memory_budget_bytes": "64m"},

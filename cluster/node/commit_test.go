@@ -48,7 +48,8 @@ func TestALateCommandIsNotAcknowledgedAtItsCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := writes[0].done
-	p.finishProposal(request, writes, header.Token, make(chan struct{}))
+	b := basis{header.Token, s.replica.Bounds()}
+	p.finishProposal(request, writes, b, make(chan struct{}))
 	if o := <-done; o.err != nil {
 		t.Fatal(o.err)
 	}

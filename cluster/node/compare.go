@@ -46,8 +46,7 @@ func (n *Node) Compare(ctx context.Context, shardID uint64) (service.Comparison,
 	hashes, missing := n.hashAll(ctx, d, shardID, result.Index)
 	result.Nodes = append(result.Nodes, slices.Sorted(maps.Keys(hashes))...)
 	result.Missing = missing
-	lower := divisionOf(&n.state.Genesis).Lower(shardID - firstDataShard)
-	result.Differences = differences(hashes, lower)
+	result.Differences = differences(hashes, d.Shards[shardID].First)
 	n.tell(ctx, d, result)
 	n.comparisons.Store(shardID, result)
 	n.comparisonsDone.Add(1)

@@ -29,6 +29,13 @@ type controlRequest struct {
 	// Of controlAddress: the node with its new addresses, and its epoch.
 	Node  service.NodeInfo `json:"node_info,omitzero"`
 	Epoch uint64           `json:"epoch,omitempty"`
+	// Of controlSplit: see opSplit.
+	Key     uint64 `json:"key,omitempty"`
+	Version uint64 `json:"version,omitempty"`
+	To      uint64 `json:"to,omitempty"`      // of controlMove: a node
+	Leaving bool   `json:"leaving,omitempty"` // of controlLeave
+	// Of controlRemove: so many voters must be ready without the replica, and a majority in any case.
+	Wanted int `json:"wanted,omitempty"`
 }
 
 const (
@@ -36,6 +43,11 @@ const (
 	controlUnplace  = "unplace" // in the directory
 	controlReplace  = "replace" // in the directory; the ID of the new replica is the answer
 	controlAddress  = "address" // in the directory
+	controlSplit    = "split"   // in the directory; the ID of the new shard is the answer
+	controlCut      = "cut"     // in the directory
+	controlFilled   = "filled"  // in the directory
+	controlMove     = "move"    // in the directory; the ID of the new replica is the answer
+	controlLeave    = "leave"   // in the directory
 	controlLearn    = "learn"   // without a vote
 	controlAdd      = "add"     // with a vote, which a replica that learns gets
 	controlRemove   = "remove"
@@ -123,6 +135,18 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 				change{Op: opRemove, ShardID: c.ShardID, ReplicaID: c.ReplicaID})
 		case controlAddress:
 			return n.changeDirectory(ctx, change{Op: opAddress, Node: c.Node, Epoch: c.Epoch})
+		case controlSplit:
+			return n.changeDirectory(ctx,
+				change{Op: opSplit, ShardID: c.ShardID, Key: c.Key, Version: c.Version})
+		case controlMove:
+			return n.changeDirectory(ctx,
+				change{Op: opMove, ShardID: c.ShardID, NodeID: c.NodeID, To: c.To})
+		case controlLeave:
+			return n.changeDirectory(ctx, change{Op: opLeave, NodeID: c.NodeID, Leaving: c.Leaving})
+		case controlCut:
+			return n.changeDirectory(ctx, change{Op: opCut, ShardID: c.ShardID})
+		case controlFilled:
+			return n.changeDirectory(ctx, change{Op: opFilled, ShardID: c.ShardID})
 		case controlReplace:
 			return n.changeDirectory(ctx, change{Op: opReplace, ShardID: c.ShardID,
 				NodeID: c.NodeID, ReplicaID: c.ReplicaID})
@@ -139,7 +163,7 @@ func (n *Node) carryOut(ctx context.Context, s *shard, c controlRequest) (uint64
 		err := n.host.SyncRequestAddReplica(ctx, c.ShardID, c.ReplicaID, c.Address, 0)
 		return 0, n.changed(ctx, err, c.ShardID, c.ReplicaID, true)
 	case controlRemove:
-		if err := n.mayRemove(ctx, c.ShardID, c.ReplicaID); err != nil {
+		if err := n.mayRemove(ctx, c); err != nil {
 			return 0, err
 		}
 		err := n.host.SyncRequestDeleteReplica(ctx, c.ShardID, c.ReplicaID, 0)

@@ -5,12 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"sync/atomic"
-
-	"github.com/lni/dragonboat/v4/statemachine"
 
 	"engine_race/cluster/keyspace"
 	"engine_race/cluster/service"
@@ -64,18 +60,33 @@ type Placement struct {
 type NodeEntry struct {
 	service.NodeInfo
 	Epoch uint64 `json:"epoch"`
+	// Leaving: its replicas are moved to other nodes, and it gets no others.
+	Leaving bool `json:"leaving,omitempty"`
 }
 
 // ShardEntry has the placements of a shard. Replica IDs are never used again.
 type ShardEntry struct {
 	NextReplicaID uint64      `json:"next_replica"`
 	Replicas      []Placement `json:"replicas"`
+	// First and Last are the keys that stores of the shard take. It has had no others at any time.
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Founders are the members with which the Raft group begins.
+	Founders []Placement `json:"founders,omitempty"`
+	// Source is the shard that has the records of this one, until it has copied them; 0: none. The
+	// map had SourceVersion for the range that is split.
+	Source        uint64 `json:"source,omitempty"`
+	SourceVersion uint64 `json:"source_version,omitempty"`
+	// Closed: the shard has begun without keys. See package replica.
+	Closed bool `json:"closed,omitempty"`
+	Move   Move `json:"move,omitzero"`
 }
 
-// Directory says which nodes there are, and which node has which replica. A Directory that was
-// published is never changed.
+// Directory says which shard has which keys, which nodes there are, and which node has which
+// replica. A Directory that was published is never changed.
 type Directory struct {
 	Version uint64                `json:"version"`
+	Ranges  keyspace.Map          `json:"ranges"`
 	Nodes   map[uint64]NodeEntry  `json:"nodes"`
 	Shards  map[uint64]ShardEntry `json:"shards"`
 	// Commands is the version of commands that all nodes know. It only rises.
@@ -84,8 +95,12 @@ type Directory struct {
 
 // Directory gives the first placements: neighbouring shards begin at neighbouring nodes.
 func (g *Genesis) Directory() *Directory {
-	d := &Directory{Nodes: map[uint64]NodeEntry{}, Shards: map[uint64]ShardEntry{},
-		Commands: g.Commands}
+	lowers := g.Lowers
+	if lowers == nil {
+		lowers = keyspace.EqualWidths(g.Shards)
+	}
+	d := &Directory{Ranges: keyspace.NewMap(firstDataShard, lowers),
+		Nodes: map[uint64]NodeEntry{}, Shards: map[uint64]ShardEntry{}, Commands: g.Commands}
 	for _, n := range g.Nodes {
 		d.Nodes[n.ID] = NodeEntry{NodeInfo: n, Epoch: 1}
 	}
@@ -95,6 +110,10 @@ func (g *Genesis) Directory() *Directory {
 			n := g.Nodes[(first+i)%uint64(len(g.Nodes))]
 			entry.Replicas = append(entry.Replicas,
 				Placement{ReplicaID: i + 1, NodeID: n.ID, Epoch: 1})
+		}
+		entry.Founders = slices.Clone(entry.Replicas)
+		if bounds, has := d.Ranges.Of(shardID); has {
+			entry.First, entry.Last = bounds.First, bounds.Last
 		}
 		d.Shards[shardID] = entry
 	}
@@ -106,11 +125,16 @@ func (g *Genesis) Directory() *Directory {
 	return d
 }
 
-// Members gives the raft addresses of a shard's replicas by their IDs.
-func (d *Directory) Members(shardID uint64) map[uint64]string {
+// foundersWith gives the raft addresses of a shard's first members by their IDs, if the placement
+// is one of them, and nil otherwise. A Raft address never changes.
+func (d *Directory) foundersWith(shardID uint64, p Placement) map[uint64]string {
+	founders := d.Shards[shardID].Founders
+	if !slices.Contains(founders, p) {
+		return nil
+	}
 	members := map[uint64]string{}
-	for _, p := range d.Shards[shardID].Replicas {
-		members[p.ReplicaID] = d.Nodes[p.NodeID].RaftAddress
+	for _, founder := range founders {
+		members[founder.ReplicaID] = d.Nodes[founder.NodeID].RaftAddress
 	}
 	return members
 }
@@ -148,10 +172,6 @@ func (d *Directory) infosOf(shardID uint64) []service.NodeInfo {
 	return infos
 }
 
-func divisionOf(g *Genesis) keyspace.Division {
-	return keyspace.Division{Shards: g.Shards, Lowers: g.Lowers}
-}
-
 func (d *Directory) clone() *Directory {
 	c := *d
 	c.Nodes, c.Shards = maps.Clone(d.Nodes), maps.Clone(d.Shards)
@@ -171,6 +191,11 @@ type change struct {
 	ReplicaID uint64           `json:"replica,omitempty"`
 	Commands  uint64           `json:"commands,omitempty"`
 	Epoch     uint64           `json:"epoch,omitempty"`
+	// Of opSplit: the first key of the upper part, and the version of the range that is split.
+	Key     uint64 `json:"key,omitempty"`
+	Version uint64 `json:"version,omitempty"`
+	To      uint64 `json:"to,omitempty"` // of opMove: a node
+	Leaving bool   `json:"leaving,omitempty"`
 }
 
 const (
@@ -183,6 +208,14 @@ const (
 	opRaise   = "raise" // the version of commands, to Commands
 	// The client and admin addresses of Node, whose epoch must be that of the directory.
 	opAddress = "address"
+	// The range of ShardID is to be split at Key. The upper part is for a shard of its own, whose ID
+	// is the result. It is refused unless the range has the Version.
+	opSplit  = "split"
+	opCut    = "cut"    // ShardID, which opSplit has made, gets its range in the map
+	opFilled = "filled" // ShardID has copied its records
+	// The replica of ShardID on NodeID goes to the node To. The result is the ID of the new replica.
+	opMove  = "move"
+	opLeave = "leave" // NodeID, or not any more, as Leaving says
 )
 
 // The result of a change that was refused.
@@ -209,15 +242,41 @@ func (d *Directory) apply(c change) (uint64, string) {
 	case opRaise:
 		d.Commands = max(d.commands(), c.Commands)
 		return d.Commands, ""
+	case opSplit:
+		return d.split(c)
+	case opCut:
+		return d.cut(c.ShardID)
+	case opMove:
+		return d.move(c.ShardID, c.NodeID, c.To)
+	case opLeave:
+		entry, known := d.Nodes[c.NodeID]
+		if !known {
+			return resultRefused, fmt.Sprintf("there is no node %d", c.NodeID)
+		}
+		entry.Leaving = c.Leaving
+		d.Nodes[c.NodeID] = entry
+		return 1, ""
+	case opFilled:
+		entry := d.Shards[c.ShardID]
+		entry.Source = 0
+		d.Shards[c.ShardID] = entry
+		return 1, ""
 	case opReplace:
 		if _, placed := d.On(c.ShardID, c.NodeID); !placed {
 			return resultRefused, fmt.Sprintf("node %d has no replica of shard %d to replace",
 				c.NodeID, c.ShardID)
 		}
+		move := d.Shards[c.ShardID].Move
 		if _, refusal := d.remove(c.ShardID, c.ReplicaID); refusal != "" {
 			return resultRefused, refusal
 		}
-		return d.place(c.ShardID, c.NodeID)
+		id, refusal := d.place(c.ShardID, c.NodeID)
+		if refusal == "" && move.has(c.ReplicaID) {
+			entry := d.Shards[c.ShardID]
+			entry.Move = move.with(c.ReplicaID, id)
+			d.Shards[c.ShardID] = entry
+		}
+		return id, refusal
 	}
 	// Other replicas may know it.
 	panic(fmt.Sprintf("the directory's change %q is of a newer version than this program knows: "+
@@ -234,6 +293,9 @@ func (d *Directory) remove(shardID, replicaID uint64) (uint64, string) {
 	}
 	entry.Replicas = slices.DeleteFunc(entry.Replicas,
 		func(p Placement) bool { return p.ReplicaID == replicaID })
+	if entry.Move.has(replicaID) {
+		entry.Move = Move{} // It has come to its end, or is given up.
+	}
 	d.Shards[shardID] = entry
 	return 1, ""
 }
@@ -270,53 +332,3 @@ func (d *Directory) place(shardID, nodeID uint64) (uint64, string) {
 	d.Shards[shardID] = entry
 	return id, ""
 }
-
-// directoryMachine replicates the directory, in memory.
-type directoryMachine struct {
-	current atomic.Pointer[Directory]
-}
-
-func newDirectoryMachine(g *Genesis) *directoryMachine {
-	m := &directoryMachine{}
-	m.current.Store(g.Directory())
-	return m
-}
-
-// Update applies a change.
-func (m *directoryMachine) Update(entry statemachine.Entry) (statemachine.Result, error) {
-	var c change
-	if err := json.Unmarshal(entry.Cmd, &c); err != nil {
-		return statemachine.Result{Data: []byte("a malformed change")}, nil
-	}
-	next := m.current.Load().clone()
-	value, refusal := next.apply(c)
-	if refusal != "" {
-		return statemachine.Result{Value: value, Data: []byte(refusal)}, nil
-	}
-	next.Version = entry.Index
-	m.current.Store(next)
-	return statemachine.Result{Value: value}, nil
-}
-
-// Lookup gives a *Directory.
-func (m *directoryMachine) Lookup(any) (any, error) { return m.current.Load(), nil }
-
-// SaveSnapshot writes the directory as JSON.
-func (m *directoryMachine) SaveSnapshot(w io.Writer, _ statemachine.ISnapshotFileCollection,
-	_ <-chan struct{}) error {
-	return json.NewEncoder(w).Encode(m.current.Load())
-}
-
-// RecoverFromSnapshot reads it.
-func (m *directoryMachine) RecoverFromSnapshot(r io.Reader, _ []statemachine.SnapshotFile,
-	_ <-chan struct{}) error {
-	d := &Directory{}
-	if err := json.NewDecoder(r).Decode(d); err != nil {
-		return err
-	}
-	m.current.Store(d)
-	return nil
-}
-
-// Close does nothing.
-func (m *directoryMachine) Close() error { return nil }

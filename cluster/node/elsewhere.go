@@ -53,15 +53,21 @@ func (n *Node) elsewhere(ctx context.Context, shardID uint64, path, query string
 	return answer, err
 }
 
+// A replica that is behind, or that has stopped, may have the bounds of before. So errMoved counts
+// only when no other node has an answer.
 func askInTurn(ctx context.Context, placements []Placement,
 	ask func(context.Context, Placement) ([]byte, error)) (answer []byte, err error) {
+	var moved error
 	for _, p := range placements {
 		answer, err = ask(ctx, p)
 		if err == nil || ctx.Err() != nil || errors.Is(err, service.ErrUnknown) {
-			break
+			return answer, err
+		}
+		if errors.Is(err, errMoved) {
+			moved = err
 		}
 	}
-	return answer, err
+	return answer, cmp.Or(moved, err)
 }
 
 // askSideBySide asks a further node when those before it have failed or are silent for a while. A
@@ -75,6 +81,7 @@ func askSideBySide(ctx context.Context, placements []Placement,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outcomes := make(chan outcome, len(placements))
+	var moved error // see askInTurn
 	for asked, failed := 0, 0; ; {
 		if asked < len(placements) {
 			p := placements[asked]
@@ -90,8 +97,14 @@ func askSideBySide(ctx context.Context, placements []Placement,
 		}
 		select {
 		case o := <-outcomes:
-			if failed++; o.err == nil || failed == len(placements) || ctx.Err() != nil {
+			if errors.Is(o.err, errMoved) {
+				moved = o.err
+			}
+			if failed++; o.err == nil || failed < len(placements) && ctx.Err() != nil {
 				return o.answer, o.err
+			}
+			if failed == len(placements) {
+				return nil, cmp.Or(moved, o.err)
 			}
 		case <-further:
 		}

@@ -49,6 +49,28 @@ func TestAReadIsRefusedWhenAllNodesHaveRefused(t *testing.T) {
 	})
 }
 
+// A replica that is behind does not know yet which keys its shard has.
+func TestOthersAnswerForAReplicaThatIsBehind(t *testing.T) {
+	answers := map[uint64]error{1: errMoved, 2: nil}
+	ask := func(_ context.Context, p Placement) ([]byte, error) {
+		return []byte{byte(p.NodeID)}, answers[p.NodeID]
+	}
+	placements := []Placement{{NodeID: 1}, {NodeID: 2}}
+	for name, in := range map[string]func(context.Context, []Placement,
+		func(context.Context, Placement) ([]byte, error)) ([]byte, error){
+		"in turn": askInTurn, "side by side": askSideBySide,
+	} {
+		answers[2] = nil
+		if answer, err := in(soon(t), placements, ask); err != nil || answer[0] != 2 {
+			t.Errorf("%s: %v, %v", name, answer, err)
+		}
+		answers[2] = service.ErrLoading
+		if _, err := in(soon(t), placements, ask); !errors.Is(err, errMoved) {
+			t.Errorf("%s: the call is not routed again: %v", name, err)
+		}
+	}
+}
+
 func TestErrorsOfPartsKeepTheirKind(t *testing.T) {
 	corrupt := fmt.Errorf("%w: key 1", service.ErrCorrupt)
 	parts := []part{{number: 0}, {number: 1}}

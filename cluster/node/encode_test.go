@@ -61,7 +61,7 @@ func TestForwardedWritesAreNotSentOn(t *testing.T) {
 		Nodes: map[uint64]NodeEntry{2: {NodeInfo: service.NodeInfo{AdminAddress: "two"}}},
 		Shards: map[uint64]ShardEntry{firstDataShard: {
 			Replicas: []Placement{{NodeID: 2, ReplicaID: 2}}}}})
-	s := &shard{node: n, shardID: firstDataShard, replicaID: 1, replica: &replica.Replica{}}
+	s := &shard{node: n, shardID: firstDataShard, replicaID: 1, replica: anyReplica()}
 	s.leader.Store(2)
 	p := &proposer{shard: s, slots: make(chan struct{}, maxProposals), stopped: make(chan struct{}),
 		wakeup: make(chan struct{}, 1)}
@@ -88,7 +88,7 @@ func TestForwardedWritesAreNotSentOn(t *testing.T) {
 func TestACallDoesNotEndWhileItsWriteIsEncoded(t *testing.T) {
 	n := &Node{}
 	n.directory.Store(&Directory{})
-	p := &proposer{shard: &shard{node: n, replica: &replica.Replica{}}, wakeup: make(chan struct{}, 1)}
+	p := &proposer{shard: &shard{node: n, replica: anyReplica()}, wakeup: make(chan struct{}, 1)}
 	const count = 256
 	ops := make([]service.Op, count)
 	for i := range ops {

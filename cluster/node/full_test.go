@@ -12,6 +12,7 @@ import (
 	"github.com/lni/dragonboat/v4/raftio"
 	"github.com/lni/dragonboat/v4/raftpb"
 
+	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 	"engine_race/cluster/testkit"
 )
@@ -25,7 +26,8 @@ func smallEngine() map[string]string {
 // smallStores runs three nodes, and node 3 has a small store.
 func smallStores(t *testing.T) *testCluster {
 	t.Helper()
-	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3}, 3)
+	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3,
+		Commands: replica.Version}, 3)
 	c.nodes[3].config.Engine = smallEngine()
 	for id := uint64(1); id <= 3; id++ {
 		c.start(id)
@@ -58,7 +60,8 @@ func (c *testCluster) fillStore() {
 // Entries that a full replica cannot apply stay in its memory. Dragonboat refuses writes on the
 // leader when they take more than their bound.
 func TestAFullReplicaDoesNotHoldUpItsLeader(t *testing.T) {
-	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3}, 3)
+	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3,
+		Commands: replica.Version}, 3)
 	const boundBytes = 1 << 20
 	for id := uint64(1); id <= 3; id++ {
 		c.nodes[id].config.LogMemoryBytes = boundBytes
@@ -127,7 +130,8 @@ func lowDisks(t *testing.T) (*testCluster, *atomic.Uint64) {
 	t.Helper()
 	free := &atomic.Uint64{}
 	free.Store(1 << 40)
-	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3}, 3)
+	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 3,
+		Commands: replica.Version}, 3)
 	c.nodes[3].config.freeBytes = func() (uint64, error) { return free.Load(), nil }
 	// A real store grows when it is synced, between two calls of a test.
 	for _, id := range []uint64{1, 3} {

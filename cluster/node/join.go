@@ -213,7 +213,11 @@ func Join(ctx context.Context, c Config, listen []string, peer string, replaces 
 	if err := json.Unmarshal(answer, &j); err != nil {
 		return fmt.Errorf("an answer of %s: %w", peer, err)
 	}
-	s := state{NodeID: c.Info.ID, Epoch: j.Epoch, Genesis: j.Genesis}
+	if j.Directory == nil || j.Directory.Ranges.Check() != nil {
+		return fmt.Errorf("%w: the cluster runs an earlier program, which has no map of ranges",
+			service.ErrConflict)
+	}
+	s := state{Format: stateFormat, NodeID: c.Info.ID, Epoch: j.Epoch, Genesis: j.Genesis}
 	if err := s.prepare(c.Directory); err != nil {
 		return err
 	}

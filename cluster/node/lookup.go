@@ -99,6 +99,9 @@ func (m *readMemory) release() {
 
 // value gives the value of key number i, nil if it is absent.
 func (m *readMemory) value(i int) ([]byte, error) {
+	if !m.Has(i) {
+		return nil, errMoved
+	}
 	err := m.Results.Err(i)
 	if err == nil {
 		from, to := i*engine.ValueBytes, (i+1)*engine.ValueBytes
@@ -115,6 +118,8 @@ func lookupError(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, replica.ErrMoved):
+		return errMoved
 	case errors.Is(err, replica.ErrClosed):
 		return fmt.Errorf("%w: %w", service.ErrLoading, err)
 	case errors.Is(err, engine.ErrCorruption):

@@ -137,11 +137,11 @@ func TestAStoppedLeaderDoesNotAcknowledgeAtTheCommit(t *testing.T) {
 	n := c.nodes[1]
 	s := n.shard(firstDataShard)
 	_, term, _, err := n.host.GetLeaderID(s.shardID)
-	if err != nil || !s.acknowledgesAtCommit(term) {
+	if err != nil || !s.acknowledgesAtCommit(term, s.replica.Bounds()) {
 		t.Fatalf("a sound leader does not acknowledge: %v", err)
 	}
 	failSync(t, n, s)
-	if s.acknowledgesAtCommit(term) {
+	if s.acknowledgesAtCommit(term, s.replica.Bounds()) {
 		t.Error("a leader that applies nothing acknowledges a write")
 	}
 }

@@ -132,7 +132,7 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 	if err != nil {
 		return err
 	}
-	info, known := d.Nodes[nodeID]
+	_, known := d.Nodes[nodeID]
 	if _, exists := d.Shards[shardID]; !exists || !known {
 		return fmt.Errorf("%w: there is no shard %d or no node %d", service.ErrInvalid, shardID,
 			nodeID)
@@ -148,11 +148,23 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 	if d, err = n.readDirectory(ctx); err != nil {
 		return err
 	}
-	request.Address = info.RaftAddress
+	p, placed := d.On(shardID, nodeID)
+	if !placed || p.ReplicaID != request.ReplicaID {
+		return fmt.Errorf("%w: replica %d of shard %d was removed", service.ErrConflict,
+			request.ReplicaID, shardID)
+	}
+	return n.bringIn(ctx, d, shardID, p)
+}
+
+// bringIn makes a replica that the directory has a voter of its shard, when it has caught up.
+func (n *Node) bringIn(ctx context.Context, d *Directory, shardID uint64, p Placement) error {
+	info := d.Nodes[p.NodeID]
+	request := controlRequest{ShardID: shardID, NodeID: p.NodeID, ReplicaID: p.ReplicaID,
+		Address: info.RaftAddress}
 	// A replica that is behind counts towards the majority as soon as it votes. So it gets its vote
 	// when it has caught up.
 	steps := []string{controlAdd, controlApplied}
-	if p, _ := d.On(shardID, nodeID); p.Learns {
+	if p.Learns {
 		steps = []string{controlLearn, controlApplied, controlAdd}
 	}
 	if shardID >= firstDataShard {
@@ -161,7 +173,7 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 	}
 	for _, step := range steps {
 		request.Op = step
-		err = n.untilServed(ctx, []uint64{shardID}, func() (err error) {
+		err := n.untilServed(ctx, []uint64{shardID}, func() (err error) {
 			if step == controlApplied {
 				// The new replica answers a read index once it has caught up.
 				_, err = n.askNode(ctx, info.NodeInfo, request)
@@ -177,9 +189,10 @@ func (n *Node) AddReplica(ctx context.Context, shardID, nodeID uint64) error {
 	return nil
 }
 
-// mayRemove fails if the voters that would be left have no majority: nobody could add another one
-// then. It waits a little for answers.
-func (n *Node) mayRemove(ctx context.Context, shardID, replicaID uint64) error {
+// mayRemove fails if the voters that would be left and are ready have no majority: nobody could add
+// another one then. It also fails if they are fewer than are wanted. It waits a little for answers.
+func (n *Node) mayRemove(ctx context.Context, c controlRequest) error {
+	shardID, replicaID := c.ShardID, c.ReplicaID
 	members, err := n.host.SyncGetShardMembership(ctx, shardID)
 	if err != nil {
 		return unknown(err)
@@ -199,10 +212,14 @@ func (n *Node) mayRemove(ctx context.Context, shardID, replicaID uint64) error {
 			}
 		}
 		left := len(members.Nodes) - 1
-		if live > left/2 {
+		if live > left/2 && live >= c.Wanted {
 			return nil
 		}
 		if time.Until(deadline) < 2*statusTimeout {
+			if live > left/2 {
+				return fmt.Errorf("%w: without replica %d only %d voters of shard %d are ready, and it "+
+					"is to have %d", service.ErrUnavailable, replicaID, live, shardID, c.Wanted)
+			}
 			return fmt.Errorf("%w: without replica %d only %d of %d voters of shard %d are ready, "+
 				"which is no majority", service.ErrConflict, replicaID, live, left, shardID)
 		}
@@ -229,19 +246,19 @@ func (n *Node) RemoveReplica(ctx context.Context, shardID, nodeID uint64) error 
 		return err
 	}
 	n.moveAway(ctx, d, shardID, nodeID)
-	return n.takeOut(ctx, controlUnplace, shardID, nodeID, p.ReplicaID)
+	return n.takeOut(ctx, controlUnplace,
+		controlRequest{ShardID: shardID, NodeID: nodeID, ReplicaID: p.ReplicaID})
 }
 
 // takeOut removes a replica from its shard, and then changes the directory by the operation `op`.
-func (n *Node) takeOut(ctx context.Context, op string, shardID, nodeID, replicaID uint64) error {
-	request := controlRequest{Op: controlRemove, ShardID: shardID, NodeID: nodeID,
-		ReplicaID: replicaID}
-	err := n.untilServed(ctx, []uint64{shardID}, func() error {
-		_, err := n.ask(ctx, shardID, request)
+func (n *Node) takeOut(ctx context.Context, op string, request controlRequest) error {
+	request.Op = controlRemove
+	err := n.untilServed(ctx, []uint64{request.ShardID}, func() error {
+		_, err := n.ask(ctx, request.ShardID, request)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("remove replica %d of shard %d: %w", replicaID, shardID, err)
+		return fmt.Errorf("remove replica %d of shard %d: %w", request.ReplicaID, request.ShardID, err)
 	}
 	request.Op = op
 	return n.untilServed(ctx, []uint64{directoryShard}, func() error {
@@ -260,7 +277,8 @@ func (n *Node) replaceReplica(ctx context.Context, shardID uint64) error {
 	if err := d.mayLose(shardID, p); err != nil {
 		return err
 	}
-	err = n.takeOut(ctx, controlReplace, shardID, n.state.NodeID, p.ReplicaID)
+	err = n.takeOut(ctx, controlReplace, controlRequest{ShardID: shardID, NodeID: n.state.NodeID,
+		ReplicaID: p.ReplicaID})
 	if err != nil {
 		return fmt.Errorf("replace replica %d of shard %d: %w", p.ReplicaID, shardID, err)
 	}

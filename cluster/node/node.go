@@ -44,8 +44,8 @@ type Config struct {
 	LogBytes uint64
 	// Replicas that are behind are sent so much in a second, of logs and of snapshots. 0: no bound.
 	CatchUpBytesPerS int64
-	// Leaders move by themselves until each node leads about as many shards.
-	SpreadLeaders bool
+	// Replicas and leaders move by themselves until all nodes have about as many: see plan.go.
+	SpreadReplicas, SpreadLeaders bool
 	// Workers of dragonboat, which cannot be changed once a node has been started.
 	ExecShards uint64
 	// Between two syncs of the stores in the background.
@@ -77,6 +77,9 @@ type Config struct {
 	Scheme string // of these addresses: "http" or "https"
 
 	Logger *slog.Logger
+
+	// Between two looks of the controller. 0: balanceInterval; tests take the looks themselves.
+	lookInterval time.Duration
 
 	// Tests replace these two: otherwise both change while a test runs.
 	freeBytes  func() (uint64, error)
@@ -205,12 +208,11 @@ func Open(c Config) (*Node, error) {
 	n.workers.Go(n.watchWitnesses)
 	n.workers.Go(n.reconcileForever)
 	n.workers.Go(n.replaceLost)
+	n.workers.Go(n.followForever)
 	n.workers.Go(n.maintainForever)
 	n.workers.Go(n.tendForever)
 	n.workers.Go(n.compareForever)
-	if c.SpreadLeaders {
-		n.workers.Go(n.spreadForever)
-	}
+	n.workers.Go(n.balanceForever)
 	return n, nil
 }
 
@@ -219,6 +221,9 @@ func Open(c Config) (*Node, error) {
 func (n *Node) savedDirectory() *Directory {
 	d := &Directory{}
 	err := readJSON(filepath.Join(n.config.Directory, directoryName), d)
+	if err == nil {
+		err = d.Ranges.Check()
+	}
 	if err == nil {
 		return d
 	}

@@ -12,7 +12,7 @@ import (
 // finishProposal hands the outcome to the writes: at the commit to those whose calls ask for no
 // more. The slot is free when the command was applied or the leader has changed: a proposal to a
 // dead leader ends with its time-out alone.
-func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*write, token uint64,
+func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*write, b basis,
 	leaderChanged <-chan struct{}) {
 	results := request.ResultC()
 	done := false // the writes have their outcome
@@ -22,7 +22,8 @@ func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*wr
 		case result = <-results:
 			// A command that was applied was also committed.
 			ended = result.Completed() || !result.Committed()
-			if !ended && !done && !writes[0].counted && p.shard.acknowledgesAtCommit(token) {
+			if !ended && !done && !writes[0].counted &&
+				p.shard.acknowledgesAtCommit(b.token, b.bounds) {
 				handBack(nil, writes)
 				done = true
 				writes = nil // their memory is the callers'
@@ -42,7 +43,7 @@ func (p *proposer) finishProposal(request *dragonboat.RequestState, writes []*wr
 	}
 	p.proposalEnded()
 	if done {
-		if isLate(result) || isMalformed(result) {
+		if isLate(result) || isMalformed(result) || isMoved(result) {
 			panic("a command was acknowledged, and its replica refuses it")
 		}
 		return
@@ -59,6 +60,8 @@ func handOut(result dragonboat.RequestResult, writes []*write) {
 	switch {
 	case result.Completed() && result.GetResult().Value == replica.ResultApplied:
 		handBack(result.GetResult().Data, writes)
+	case isMoved(result):
+		finish(writes, errMoved)
 	case isMalformed(result):
 		finish(writes, fmt.Errorf("%w: the command is malformed", service.ErrUnavailable))
 	case result.Timeout():
@@ -70,6 +73,10 @@ func handOut(result dragonboat.RequestResult, writes []*write) {
 
 func isMalformed(result dragonboat.RequestResult) bool {
 	return result.Completed() && result.GetResult().Value == replica.ResultMalformed
+}
+
+func isMoved(result dragonboat.RequestResult) bool {
+	return result.Completed() && result.GetResult().Value == replica.ResultMoved
 }
 
 func isLate(result dragonboat.RequestResult) bool {

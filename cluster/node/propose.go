@@ -13,6 +13,7 @@ import (
 	"github.com/lni/dragonboat/v4"
 	"github.com/lni/dragonboat/v4/client"
 
+	"engine_race/cluster/keyspace"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 )
@@ -169,8 +170,8 @@ func (p *proposer) propose(writes []*write) {
 			writes = refuseSentOn(writes)
 		}
 		var command []byte
-		var token uint64
-		if command, token, writes = p.prepare(writes, here); len(writes) == 0 {
+		var basis basis
+		if command, basis, writes = p.prepare(writes, here); len(writes) == 0 {
 			<-p.slots
 			return
 		}
@@ -181,7 +182,7 @@ func (p *proposer) propose(writes []*write) {
 		p.proposed.Add(1)
 		request, err := p.host.Propose(p.session, command, timeLeft(writes))
 		if err == nil {
-			go p.finishProposal(request, writes, token, leaderChanged)
+			go p.finishProposal(request, writes, basis, leaderChanged)
 			return
 		}
 		p.proposalEnded()
@@ -200,27 +201,38 @@ func (p *proposer) propose(writes []*write) {
 
 // prepare claims the writes and gives their command: one to be proposed here, or to be sent to the
 // leader's node. The process may stop anywhere here for long, while another replica leads. So the
-// term is older than the look at the deadlines.
-func (p *proposer) prepare(writes []*write, here bool) (command []byte, token uint64, _ []*write) {
+// term is older than the look at the deadlines. The leader refuses writes of keys that the shard
+// does not have, as the replicas would.
+func (p *proposer) prepare(writes []*write, here bool) (command []byte, b basis, _ []*write) {
 	if len(writes) == 0 {
-		return nil, 0, nil
+		return nil, b, nil
 	}
 	counted, reads := writes[0].counted, writes[0].reads
 	header := sentHeader(counted, reads)
 	if here {
 		header = p.header(counted, reads)
+		b = basis{header.Token, p.shard.replica.Bounds()}
 	}
 	p.encoding.Lock()
 	defer p.encoding.Unlock()
-	if writes = claim(writes); len(writes) == 0 || !here {
-		return commandOf(nil, writes, header), 0, writes
+	if writes = claim(writes); here {
+		writes = refuseMoved(writes, p.shard.replica)
+	}
+	if len(writes) == 0 || !here {
+		return commandOf(nil, writes, header), b, writes
 	}
 	command = commandOf(p.memory, writes, header)
 	p.memory = nil
 	if cap(command) <= maxKeptBytes {
 		p.memory = command
 	}
-	return command, header.Token, writes
+	return command, b, writes
+}
+
+// basis is what a proposal was made on: the term in which this replica led, and the shard's bounds.
+type basis struct {
+	token  uint64
+	bounds keyspace.Entry
 }
 
 // header is that of a command which is proposed here, with the term in which this replica leads.
@@ -262,7 +274,7 @@ func (p *proposer) sendTo(leader uint64, command []byte, writes []*write,
 		finish(writes, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(existed)))
 	case err == nil:
 		handBack(existed, writes)
-	case errors.Is(err, service.ErrUnknown):
+	case errors.Is(err, service.ErrUnknown), errors.Is(err, errMoved):
 		finish(writes, err)
 	default:
 		// Nothing was done there: the leader may be another one by now.

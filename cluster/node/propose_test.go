@@ -14,9 +14,12 @@ import (
 	"engine_race/cluster/service"
 )
 
+// anyReplica is a replica that has all keys, and no store.
+func anyReplica() *replica.Replica { return replica.New(replica.Config{Upper: ^uint64(0)}) }
+
 // stuckProposer proposes nothing: what is given to it stays in its queue.
 func stuckProposer() *proposer {
-	return &proposer{shard: &shard{replica: &replica.Replica{}}, wakeup: make(chan struct{}, 1)}
+	return &proposer{shard: &shard{replica: anyReplica()}, wakeup: make(chan struct{}, 1)}
 }
 
 // TestWritesThatGaveUpTakeNoMemory has calls that end while nothing is proposed. The calls hold
@@ -47,7 +50,7 @@ func TestWritesThatGaveUpTakeNoMemory(t *testing.T) {
 func TestALateWriteIsNotProposed(t *testing.T) {
 	n := &Node{}
 	n.directory.Store(&Directory{})
-	p := &proposer{shard: &shard{node: n}}
+	p := &proposer{shard: &shard{node: n, replica: anyReplica()}}
 	w := newWrite([]service.Op{{Key: 1}}, false)
 	w.deadline, w.done = time.Now().Add(50*time.Millisecond), make(chan outcome, 1)
 	p.shard.leaderMu.Lock()
@@ -139,7 +142,7 @@ func TestHungCallsFreeTheirSlotsWhenTheLeaderChanges(t *testing.T) {
 				3: {NodeInfo: service.NodeInfo{AdminAddress: "three"}}},
 			Shards: map[uint64]ShardEntry{firstDataShard: {Replicas: []Placement{
 				{NodeID: 2, ReplicaID: 2}, {NodeID: 3, ReplicaID: 3}}}}})
-		s := &shard{node: n, shardID: firstDataShard, replicaID: 1, replica: &replica.Replica{}}
+		s := &shard{node: n, shardID: firstDataShard, replicaID: 1, replica: anyReplica()}
 		s.proposer = &proposer{shard: s, slots: make(chan struct{}, maxProposals),
 			stopped: make(chan struct{}), wakeup: make(chan struct{}, 1)}
 		go s.proposer.run()

@@ -94,7 +94,8 @@ func (n *Node) newestDirectory(newest *Directory) *Directory {
 		return newest
 	}
 	d := &Directory{}
-	if err := json.Unmarshal(answer, d); err != nil || d.Version <= newest.Version {
+	if err := json.Unmarshal(answer, d); err != nil || d.Version <= newest.Version ||
+		d.Ranges.Check() != nil {
 		return newest
 	}
 	return d
@@ -113,7 +114,7 @@ func (n *Node) reconcile() {
 			running = nil
 		}
 		if placed && running == nil && n.mayStart(shardID, p, leftovers()) {
-			if err := n.start(shardID, p.ReplicaID, n.firstMembers(shardID, p),
+			if err := n.start(shardID, p.ReplicaID, d.foundersWith(shardID, p),
 				p.Learns); err != nil {
 				n.config.Logger.Error("cannot start a replica", "error", err)
 			}
@@ -170,17 +171,11 @@ func (n *Node) isLost(shardID uint64, p Placement, leftovers map[raftio.NodeInfo
 func (n *Node) replaceLost() {
 	ctx, cancel := n.untilStopped()
 	defer cancel()
-	var group sync.WaitGroup
-	defer group.Wait()
-	var busy sync.Map // shards that are being looked after
+	busy := newBusyShards()
+	defer busy.wait()
 	for ctx.Err() == nil {
 		for shardID := range n.directory.Load().Shards {
-			if _, is := busy.LoadOrStore(shardID, true); !is {
-				group.Go(func() {
-					defer busy.Delete(shardID)
-					n.replaceIfLost(ctx, shardID)
-				})
-			}
+			busy.run(shardID, func() { n.replaceIfLost(ctx, shardID) })
 		}
 		select {
 		case <-ctx.Done():
@@ -198,7 +193,7 @@ func (n *Node) replaceIfLost(ctx context.Context, shardID uint64) {
 		n.replace(ctx, shardID)
 	case s != nil && (!s.caughtUp.Load() || p.Learns && n.isLearner(shardID)) &&
 		time.Since(s.started) > resumeAfter &&
-		n.firstMembers(shardID, p) == nil:
+		n.directory.Load().foundersWith(shardID, p) == nil:
 		n.addAgain(ctx, shardID)
 	}
 }
@@ -231,16 +226,6 @@ func (n *Node) addAgain(ctx context.Context, shardID uint64) {
 		err = n.RemoveReplica(ctx, shardID, n.state.NodeID)
 		n.config.Logger.Info("removed a replica again", "shard", shardID, "error", err)
 	}
-}
-
-// firstMembers gives the members of a shard that the genesis has placed here, and nil for replicas
-// that were added later.
-func (n *Node) firstMembers(shardID uint64, p Placement) map[uint64]string {
-	first := n.state.Genesis.Directory()
-	if was, placed := first.On(shardID, p.NodeID); !placed || was != p {
-		return nil
-	}
-	return first.Members(shardID)
 }
 
 // remove stops a replica that was taken away. clean deletes its files. The reconciler and

@@ -86,7 +86,7 @@ func (n *Node) exportAll(ctx context.Context, chosen map[uint64]Placement,
 	}
 	indexes := map[uint64]uint64{}
 	for shardID, p := range chosen {
-		err := n.start(shardID, p.ReplicaID, n.firstMembers(shardID, p), p.Learns)
+		err := n.start(shardID, p.ReplicaID, n.directory.Load().foundersWith(shardID, p), p.Learns)
 		if err != nil {
 			return nil, err
 		}

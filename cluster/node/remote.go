@@ -33,6 +33,7 @@ const (
 	pathReplicas  = "/internal/replicas"
 	pathVersion   = "/internal/version"
 	pathHash      = "/internal/hash"
+	pathRoom      = "/internal/room"
 )
 
 const (
@@ -53,7 +54,8 @@ var errorKinds = []struct {
 	name string
 	err  error
 }{
-	{"unknown", service.ErrUnknown}, {"not-here", errNotHere}, {"conflict", service.ErrConflict},
+	{"unknown", service.ErrUnknown}, {"moved", errMoved}, {"not-here", errNotHere},
+	{"conflict", service.ErrConflict},
 	{"invalid", service.ErrInvalid}, {"corrupt", service.ErrCorrupt}, {"full", service.ErrFull},
 	{"busy", service.ErrBusy}, {"loading", service.ErrLoading},
 	{"unavailable", service.ErrUnavailable},
@@ -232,6 +234,7 @@ func (n *Node) Handlers() map[string]http.Handler {
 		pathReplicas:  n.handler(n.serveReplicas),
 		pathVersion:   n.handler(n.serveVersion),
 		pathHash:      n.handler(n.serveHash),
+		pathRoom:      n.handler(n.serveRoom),
 	}
 }
 
@@ -248,6 +251,9 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 		return nil, err
 	}
 	header, ops, count, reads, err := s.replica.CheckCommand(c.body)
+	if errors.Is(err, replica.ErrMoved) {
+		return nil, errMoved
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", service.ErrInvalid, err)
 	}

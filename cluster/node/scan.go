@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"engine_race/cluster/keyspace"
 	"engine_race/cluster/replica"
@@ -22,30 +24,30 @@ func (n *Node) Scan(ctx context.Context, lower uint64, upper *uint64, limit int,
 	if limit <= 0 || upper != nil && *upper <= lower {
 		return nil, false, nil
 	}
-	division, widest := divisionOf(&n.state.Genesis), maxScans
+	widest := maxScans
 	if withValues {
 		widest = maxValueScans
 	}
 	var records []service.Record
-	first := division.Range(lower)
 	for width := 1; ; width = min(2*width, widest) {
-		parts := rangesFrom(division, first, upper, width)
-		if len(parts) == 0 {
-			return records, false, nil
-		}
+		d := n.directory.Load()
+		ranges := rangesFrom(d.Ranges, lower, upper, width)
 		if len(records) == limit {
 			// A shard without records may follow: then the next call finds none.
 			return records, true, nil
 		}
-		found := make([]*replica.ScanQuery, len(parts))
+		found := make([]*replica.ScanQuery, len(ranges))
 		wanted := replica.ScanQuery{Upper: upper, Limit: limit - len(records),
 			WithValues: withValues}
-		err := firstOf(forEach(parts, func(p part) (err error) {
+		err := firstOf(forEach(partsOf(ranges), func(p part) (err error) {
 			q := wanted
-			q.Lower = max(lower, division.Lower(p.shardID-firstDataShard))
+			q.Lower, q.Last = max(lower, ranges[p.number].First), ranges[p.number].Last
 			found[p.number], err = n.scanShard(ctx, p.shardID, q, c)
 			return err
 		}))
+		if errors.Is(err, errMoved) && n.awaitRoute(ctx, d) {
+			continue
+		}
 		if err != nil {
 			return nil, false, err
 		}
@@ -56,18 +58,28 @@ func (n *Node) Scan(ctx context.Context, lower uint64, upper *uint64, limit int,
 				return records, true, nil
 			}
 		}
-		first += uint64(len(parts))
+		last := ranges[len(ranges)-1].Last
+		if last == ^uint64(0) || upper != nil && last+1 >= *upper {
+			return records, false, nil
+		}
+		lower = last + 1
 	}
 }
 
-// rangesFrom gives up to `width` ranges from `first` on that have keys below *upper.
-func rangesFrom(division keyspace.Division, first uint64, upper *uint64, width int) []part {
-	var parts []part
-	for r := first; r < division.Shards && len(parts) < width; r++ {
-		if upper != nil && division.Lower(r) >= *upper {
-			break
-		}
-		parts = append(parts, part{number: len(parts), shardID: firstDataShard + r})
+// rangesFrom gives up to `width` ranges that have keys from `lower` on and below *upper.
+func rangesFrom(m keyspace.Map, lower uint64, upper *uint64, width int) keyspace.Map {
+	first := m.Find(lower)
+	end := first + 1
+	for end < len(m) && end < first+width && (upper == nil || m[end].First < *upper) {
+		end++
+	}
+	return m[first:end]
+}
+
+func partsOf(ranges keyspace.Map) []part {
+	parts := make([]part, len(ranges))
+	for i, e := range ranges {
+		parts[i] = part{number: i, shardID: e.Shard}
 	}
 	return parts
 }
@@ -97,28 +109,36 @@ func (n *Node) scanShard(ctx context.Context, shardID uint64, wanted replica.Sca
 	return &wanted, unlessDamaged(here, n.scanRemote(ctx, shardID, &wanted, c))
 }
 
-func (n *Node) countShard(ctx context.Context, shardID uint64) (uint64, error) {
+func (n *Node) countRange(ctx context.Context, e keyspace.Entry) (uint64, error) {
 	var here error
-	if s := n.serving(shardID, service.Linearizable); s != nil {
-		q := &replica.CountQuery{}
+	if s := n.serving(e.Shard, service.Linearizable); s != nil {
+		q := &replica.CountQuery{First: e.First, Last: e.Last}
 		if here = s.look(ctx, q, service.Linearizable); !othersMayAnswer(here) {
 			return q.Count, here
 		}
 	}
-	q := &replica.CountQuery{}
-	err := n.lookRemote(ctx, shardID, pathCount, q, service.Linearizable)
+	q := &replica.CountQuery{First: e.First, Last: e.Last}
+	err := n.lookRemote(ctx, e.Shard, pathCount, q, service.Linearizable)
 	return q.Count, unlessDamaged(here, err)
 }
 
-// Count implements service.Service.
+// Count implements service.Service. A range that is split meanwhile lets it begin again.
 func (n *Node) Count(ctx context.Context) (uint64, error) {
+	for {
+		d := n.directory.Load()
+		total, err := n.countAll(ctx, d.Ranges)
+		if !errors.Is(err, errMoved) || !n.awaitRoute(ctx, d) {
+			return total, err
+		}
+	}
+}
+
+func (n *Node) countAll(ctx context.Context, m keyspace.Map) (uint64, error) {
 	total := uint64(0)
-	division := divisionOf(&n.state.Genesis)
-	for first := uint64(0); first < division.Shards; first += maxCounts {
-		parts := rangesFrom(division, first, nil, maxCounts)
-		counts := make([]uint64, len(parts))
-		err := firstOf(forEach(parts, func(p part) (err error) {
-			counts[p.number], err = n.countShard(ctx, p.shardID)
+	for ranges := range slices.Chunk(m, maxCounts) {
+		counts := make([]uint64, len(ranges))
+		err := firstOf(forEach(partsOf(ranges), func(p part) (err error) {
+			counts[p.number], err = n.countRange(ctx, ranges[p.number])
 			return err
 		}))
 		if err != nil {

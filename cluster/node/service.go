@@ -26,9 +26,9 @@ func (p *part) place(i int) int {
 	return p.places[i]
 }
 
-// split groups the places of keys by shard, in the order of the first key of each.
-func (n *Node) split(count int, keyAt func(i int) uint64) []part {
-	shardOf := func(i int) uint64 { return n.ShardOf(keyAt(i)) }
+// parts groups the places of keys by shard, in the order of the first key of each.
+func (d *Directory) parts(count int, keyAt func(i int) uint64) []part {
+	shardOf := func(i int) uint64 { return d.Ranges.ShardOf(keyAt(i)) }
 	same := 0
 	for same < count && shardOf(same) == shardOf(0) {
 		same++
@@ -65,11 +65,16 @@ func (n *Node) Write(ctx context.Context, ops []service.Op, counted bool) ([]boo
 	if err := checkValues(ops); err != nil {
 		return nil, err
 	}
+	return n.writeOps(ctx, ops, counted)
+}
+
+func (n *Node) writeOps(ctx context.Context, ops []service.Op, counted bool) ([]bool, error) {
 	var existed []bool
 	if counted {
 		existed = make([]bool, len(ops))
 	}
-	parts := n.split(len(ops), func(i int) uint64 { return ops[i].Key })
+	d := n.directory.Load()
+	parts := d.parts(len(ops), func(i int) uint64 { return ops[i].Key })
 	err := writeError(forEach(parts, func(p part) error {
 		mine := ops
 		if len(parts) > 1 {
@@ -79,6 +84,14 @@ func (n *Node) Write(ctx context.Context, ops []service.Op, counted bool) ([]boo
 			}
 		}
 		there, err := n.writeShard(ctx, p.shardID, mine, counted)
+		if errors.Is(err, errMoved) && n.awaitRoute(ctx, d) {
+			var again []bool
+			again, err = n.writeOps(ctx, mine, counted)
+			for i, was := range again {
+				existed[p.place(i)] = was
+			}
+			return err
+		}
 		if err == nil && counted {
 			for i, was := range there {
 				existed[p.place(i)] = was != 0
@@ -158,9 +171,17 @@ func (n *Node) writeShard(ctx context.Context, shardID uint64, ops []service.Op,
 // Read implements service.Service.
 func (n *Node) Read(ctx context.Context, keys []uint64, c service.Consistency) ([][]byte, func(),
 	error) {
-	parts := n.split(len(keys), func(i int) uint64 { return keys[i] })
+	d := n.directory.Load()
+	readPart := func(shardID uint64, keys []uint64) ([][]byte, func(), error) {
+		values, release, err := n.readShard(ctx, shardID, keys, c)
+		if errors.Is(err, errMoved) && n.awaitRoute(ctx, d) {
+			return n.Read(ctx, keys, c)
+		}
+		return values, release, err
+	}
+	parts := d.parts(len(keys), func(i int) uint64 { return keys[i] })
 	if len(parts) == 1 {
-		return n.readShard(ctx, parts[0].shardID, keys, c)
+		return readPart(parts[0].shardID, keys)
 	}
 	values := make([][]byte, len(keys))
 	releases := make([]func(), len(parts))
@@ -177,7 +198,7 @@ func (n *Node) Read(ctx context.Context, keys []uint64, c service.Consistency) (
 		for i, place := range p.places {
 			mine[i] = keys[place]
 		}
-		got, free, err := n.readShard(ctx, p.shardID, mine, c)
+		got, free, err := readPart(p.shardID, mine)
 		if err == nil {
 			releases[p.number] = free
 			for i, place := range p.places {
@@ -216,13 +237,14 @@ func (n *Node) readShard(ctx context.Context, shardID uint64, keys []uint64,
 
 // othersMayAnswer tells whether a read that failed here may succeed on another node.
 func othersMayAnswer(err error) bool {
-	return errors.Is(err, errNotHere) || errors.Is(err, service.ErrCorrupt)
+	return errors.Is(err, errNotHere) || errors.Is(err, service.ErrCorrupt) ||
+		errors.Is(err, errMoved)
 }
 
 // unlessDamaged gives the error of a read that others were asked for. If they cannot answer either,
-// the damage here is what the client must know.
+// the damage here is what the client must know. A read of keys that have moved is routed again.
 func unlessDamaged(here, elsewhere error) error {
-	if elsewhere != nil && errors.Is(here, service.ErrCorrupt) {
+	if elsewhere != nil && (errors.Is(here, service.ErrCorrupt) || errors.Is(here, errMoved)) {
 		return here
 	}
 	return elsewhere
@@ -235,7 +257,7 @@ func (n *Node) Info() []service.InfoSection {
 		{"cluster_name", n.state.Genesis.Cluster},
 		{"node_id", strconv.FormatUint(n.state.NodeID, 10)},
 		{"nodes", strconv.Itoa(len(d.Nodes))},
-		{"shards", strconv.FormatUint(n.state.Genesis.Shards, 10)},
+		{"shards", strconv.Itoa(len(d.Ranges))},
 	}}
 	replicas := service.InfoSection{Name: "Replicas"}
 	for _, s := range n.localShards() {

@@ -14,6 +14,7 @@ import (
 	"github.com/lni/dragonboat/v4/statemachine"
 
 	"engine_race/cluster/files"
+	"engine_race/cluster/keyspace"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 )
@@ -28,7 +29,7 @@ type shard struct {
 	reader    *reader
 	stopped   chan struct{}
 	started   time.Time
-	joined    bool // it was added: the genesis does not have it
+	joined    bool // it was added: it is no founder
 
 	leader atomic.Uint64 // a replica's ID; 0: none is known
 	// Guards changes of the leader, the term of the last one, and the last term in which this
@@ -42,6 +43,10 @@ type shard struct {
 	learns atomic.Bool
 	// The last comparison found other records here than most replicas have.
 	differs atomic.Bool
+	// A change of the bounds was proposed here in this term, and its outcome is not known. 0: none.
+	changing atomic.Uint64
+	// The version of the bounds outside of which this leader has deleted all records.
+	tidied atomic.Uint64
 	// Of maintainForever: the size of the log when it was to be shortened the last time.
 	shortenedAt uint64
 	// Of tendForever: when the shard was handed over, or its failure looked at, the last time.
@@ -73,11 +78,12 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string, learn
 		if err := files.MakeDirectory(directory); err != nil {
 			return fmt.Errorf("start replica %d of shard %d: %w", replicaID, shardID, err)
 		}
-		division := divisionOf(&n.state.Genesis)
+		entry := n.directory.Load().Shards[shardID]
 		s.replica = replica.New(replica.Config{
 			Directory: directory,
-			Lower:     division.Lower(shardID - firstDataShard),
-			Upper:     division.Upper(shardID - firstDataShard),
+			Lower:     entry.First,
+			Upper:     entry.Last,
+			Closed:    entry.Closed,
 			Options:   n.config.Engine,
 			Logger:    n.config.Logger.With("shard", shardID, "replica", replicaID),
 		})
@@ -197,10 +203,17 @@ func (s *shard) leadsIn(term uint64) bool {
 
 // acknowledgesAtCommit tells whether a committed command with the term as its token may be
 // acknowledged before this replica has applied it. A replica that has stopped may be given up with
-// its log, which holds one of the copies of the entry.
-func (s *shard) acknowledgesAtCommit(term uint64) bool {
+// its log, which holds one of the copies of the entry. `bounds` are those in which its keys lie.
+func (s *shard) acknowledgesAtCommit(term uint64, bounds keyspace.Entry) bool {
 	failure := s.failure()
-	return (failure == nil || !failure.Stopped) && s.leadsIn(term)
+	return (failure == nil || !failure.Stopped) && s.keeps(term, bounds) && s.leadsIn(term)
+}
+
+// keeps tells whether no command before the one with this token changes the bounds. One of an
+// earlier term comes before all commands of this term, and a command of this term was applied. One
+// of this term was proposed here, and its outcome is known.
+func (s *shard) keeps(term uint64, bounds keyspace.Entry) bool {
+	return s.replica.Token() >= term && s.changing.Load() != term && s.replica.Bounds() == bounds
 }
 
 // handOver asks another replica to lead. Proposals wait meanwhile: a leader that gives up drops

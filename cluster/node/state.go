@@ -21,8 +21,13 @@ const (
 	restoreName   = "restore" // the store of a backup that is being restored
 )
 
+// stateFormat is that of a node's directory. The first one had no map of ranges, and named no
+// format.
+const stateFormat = 2
+
 // state is what a node keeps of itself.
 type state struct {
+	Format  int     `json:"format"`
 	NodeID  uint64  `json:"node_id"`
 	Epoch   uint64  `json:"epoch"`
 	Genesis Genesis `json:"genesis"`
@@ -39,8 +44,8 @@ func initialState(nodeID uint64, genesis Genesis) (state, error) {
 	if len(others) == len(genesis.Nodes) {
 		return state{}, fmt.Errorf("node %d is no initial node", nodeID)
 	}
-	return state{NodeID: nodeID, Epoch: 1, Genesis: genesis, Incarnation: newIncarnation(),
-		Bootstrapping: len(others) > 0}, nil
+	return state{Format: stateFormat, NodeID: nodeID, Epoch: 1, Genesis: genesis,
+		Incarnation: newIncarnation(), Bootstrapping: len(others) > 0}, nil
 }
 
 // isFresh fails if a node has been set up in the directory.
@@ -88,6 +93,11 @@ func loadState(directory string) (state, error) {
 			return s, fmt.Errorf("%s was not set up: run init or join first: %w", directory, err)
 		}
 		return s, err
+	}
+	if s.Format != stateFormat {
+		return s, fmt.Errorf("%s has format %d, and this program knows format %d alone: back the "+
+			"records up with the program that made it, and restore them into a new cluster",
+			directory, max(1, s.Format), stateFormat)
 	}
 	want, err := s.marker()
 	if err != nil {

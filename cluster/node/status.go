@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -24,16 +25,22 @@ func (n *Node) Status(ctx context.Context) (service.Status, error) {
 		func(a, b service.NodeInfo) int { return int(a.ID) - int(b.ID) })
 	running, answered := n.askForReplicas(ctx, status.Nodes)
 	for _, info := range status.Nodes {
+		if d.Nodes[info.ID].Leaving {
+			status.Leaving = append(status.Leaving, info.ID)
+		}
 		if !answered[info.ID] {
 			status.Silent = append(status.Silent, info.ID)
 		}
 	}
-	division := divisionOf(&n.state.Genesis)
-	for shardID := uint64(directoryShard); shardID < firstDataShard+division.Shards; shardID++ {
-		one := service.ShardStatus{ShardID: shardID}
-		if shardID >= firstDataShard {
-			one.Lower = division.Lower(shardID - firstDataShard)
-			one.Upper = division.Upper(shardID - firstDataShard)
+	for _, shardID := range slices.Sorted(maps.Keys(d.Shards)) {
+		bounds, _ := d.Ranges.Of(shardID)
+		one := service.ShardStatus{ShardID: shardID, Lower: bounds.First, Upper: bounds.Last,
+			RangeVersion: bounds.Version, Source: d.Shards[shardID].Source}
+		if bounds.Version == 0 { // The directory, or a shard that still copies its records.
+			one.Lower, one.Upper = d.Shards[shardID].First, d.Shards[shardID].Last
+		}
+		if move := d.Shards[shardID].Move; move != (Move{}) {
+			one.MovesFrom, one.MovesTo = d.nodeOf(shardID, move.From), d.nodeOf(shardID, move.To)
 		}
 		for _, p := range d.Shards[shardID].Replicas {
 			member, known := running[raftio.NodeInfo{ShardID: shardID, ReplicaID: p.ReplicaID}]
@@ -103,6 +110,7 @@ func (n *Node) replicasHere() []service.ReplicaStatus {
 		if s.replica != nil {
 			r.Full = s.replica.Full()
 			r.AppliedIndex, r.SyncedIndex = s.replica.Applied(), s.replica.Synced()
+			r.RangeVersion = s.replica.Bounds().Version
 		}
 		replicas = append(replicas, r)
 	}

@@ -18,8 +18,6 @@ const (
 	tendInterval = 100 * time.Millisecond
 	// A leader that is not fit asks others to lead once in so long.
 	handOverInterval = 2 * time.Second
-	// Between two looks at how many shards the nodes lead.
-	spreadInterval = 5 * time.Second
 	// Writes of the log that take longer make a leader slow.
 	slowTime = 500 * time.Millisecond
 	// Between two looks at a replica that has failed.
@@ -38,16 +36,6 @@ func (n *Node) tendForever() {
 		n.low.Store(n.hasLittleRoom())
 		for _, s := range n.localShards() {
 			n.tend(s)
-		}
-	}
-}
-
-// spreadForever moves leaders from time to time until each node leads about as many shards.
-func (n *Node) spreadForever() {
-	// At random: two nodes that move leaders at once may move too many.
-	for n.pause(spreadInterval/2 + rand.N(spreadInterval)) {
-		if !n.draining.Load() {
-			n.spreadLeaders()
 		}
 	}
 }
@@ -207,41 +195,16 @@ func (n *Node) soundWithout(s *shard) bool {
 	return sound >= members/2+1
 }
 
-// spreadLeaders moves one leader to a node that leads fewer shards.
-func (n *Node) spreadLeaders() {
-	d := n.directory.Load()
-	running, _ := n.askForReplicas(context.Background(), d.infos())
-	leads := map[uint64]int{} // by node
-	for _, r := range running {
-		if r.Leader {
-			leads[r.NodeID]++
-		}
-	}
-	for _, s := range n.localShards() {
-		if !s.leads() {
-			continue
-		}
-		for _, p := range d.Shards[s.shardID].Replicas {
-			to := running[raftio.NodeInfo{ShardID: s.shardID, ReplicaID: p.ReplicaID}]
-			if !to.Ready || !to.Fit || leads[n.state.NodeID]-leads[p.NodeID] < 2 {
-				continue
-			}
-			n.config.Logger.Info("spreading leaders", "shard", s.shardID, "node", p.NodeID)
-			if err := s.handOver(p.ReplicaID); err != nil {
-				n.config.Logger.Warn("cannot move a leader", "shard", s.shardID, "error", err)
-			}
-			return
-		}
-	}
-}
-
 var errNoQuorum = fmt.Errorf("%w: the shard has no quorum", service.ErrUnavailable)
 
-// quorum fails if too few nodes of a shard answer for a majority of its replicas.
+// quorum fails if too few nodes of a shard answer for a majority of its replicas. One that is about
+// to come by a move does not count: it may have to be started first.
 func (n *Node) quorum(ctx context.Context, shardID uint64) error {
 	d := n.directory.Load()
 	running, _ := n.askForReplicas(ctx, d.infosOf(shardID))
-	members := d.Shards[shardID].Replicas
+	entry := d.Shards[shardID]
+	members := slices.DeleteFunc(slices.Clone(entry.Replicas),
+		func(p Placement) bool { return p.ReplicaID == entry.Move.To })
 	var silent []uint64
 	for _, p := range members {
 		if _, runs := running[raftio.NodeInfo{ShardID: shardID, ReplicaID: p.ReplicaID}]; !runs {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,7 +19,7 @@ func hasReads(ops []service.Op) bool {
 
 // ShardOf implements service.Service.
 func (n *Node) ShardOf(key uint64) uint64 {
-	return firstDataShard + divisionOf(&n.state.Genesis).Range(key)
+	return n.directory.Load().Ranges.ShardOf(key)
 }
 
 // Transact implements service.Service. All ops are one entry of the shard's log. Its reads take
@@ -26,12 +27,6 @@ func (n *Node) ShardOf(key uint64) uint64 {
 func (n *Node) Transact(ctx context.Context, ops []service.Op) ([]service.Found, error) {
 	if len(ops) == 0 {
 		return nil, nil
-	}
-	shardID := n.ShardOf(ops[0].Key)
-	for _, op := range ops {
-		if n.ShardOf(op.Key) != shardID {
-			return nil, fmt.Errorf("%w: a transaction in several shards", service.ErrUnavailable)
-		}
 	}
 	if err := checkValues(ops); err != nil {
 		return nil, err
@@ -41,7 +36,7 @@ func (n *Node) Transact(ctx context.Context, ops []service.Op) ([]service.Found,
 	}
 	// To look at the keys of puts would cost each replica a read.
 	counted := slices.ContainsFunc(ops, func(op service.Op) bool { return op.Value == nil })
-	result, err := n.writeShard(ctx, shardID, ops, counted)
+	result, err := n.transactIn(ctx, ops, counted)
 	if err != nil {
 		return nil, err
 	}
@@ -53,4 +48,21 @@ func (n *Node) Transact(ctx context.Context, ops []service.Op) ([]service.Found,
 		return nil, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(result))
 	}
 	return found, nil
+}
+
+// transactIn writes the ops to their shard, wherever a map of the ranges that is newer says it is.
+func (n *Node) transactIn(ctx context.Context, ops []service.Op, counted bool) ([]byte, error) {
+	for {
+		d := n.directory.Load()
+		shardID := d.Ranges.ShardOf(ops[0].Key)
+		for _, op := range ops {
+			if d.Ranges.ShardOf(op.Key) != shardID {
+				return nil, fmt.Errorf("%w: a transaction in several shards", service.ErrUnavailable)
+			}
+		}
+		result, err := n.writeShard(ctx, shardID, ops, counted)
+		if !errors.Is(err, errMoved) || !n.awaitRoute(ctx, d) {
+			return result, err
+		}
+	}
 }

@@ -90,6 +90,18 @@ func refuseSentOn(writes []*write) []*write {
 	})
 }
 
+// refuseMoved gives the writes of keys that the shard has.
+func refuseMoved(writes []*write, of *replica.Replica) []*write {
+	return slices.DeleteFunc(writes, func(w *write) bool {
+		lacks := func(op service.Op) bool { return !of.HasKey(op.Key) }
+		if of.HasKeys(w.encoded) && !slices.ContainsFunc(w.ops, lacks) {
+			return false
+		}
+		finish([]*write{w}, errMoved)
+		return true
+	})
+}
+
 func latest(writes []*write) time.Time {
 	deadline := writes[0].deadline
 	for _, w := range writes {

@@ -22,10 +22,12 @@ import (
 const (
 	// Version is the newest version of commands that this program knows, and firstVersion the
 	// oldest. A node proposes the version on which all nodes have agreed: see Directory.Commands.
-	Version      = 3
+	Version      = 4
 	firstVersion = 1
-	// ReadsVersion is the first version with reads among the ops.
-	ReadsVersion = 3
+	// ReadsVersion is the first version with reads among the ops, and BoundsVersion the first one
+	// with changes of the bounds.
+	ReadsVersion  = 3
+	BoundsVersion = 4
 
 	opDelete      = engine.OpDelete
 	opPut         = engine.OpPut
@@ -36,7 +38,10 @@ const (
 	flagCounted = 1
 	flagMark    = 2 // from version 2 on: remember this moment, for a comparison of replicas
 	flagReads   = 4 // from version 3 on: some ops are reads
-	knownFlags  = flagCounted | flagMark | flagReads
+	flagBounds  = 8 // from version 4 on: other bounds instead of ops
+	// From version 4 on: the keys lie outside of the shard's bounds.
+	flagOutside = 16
+	knownFlags  = flagCounted | flagMark | flagReads | flagBounds | flagOutside
 
 	// HeaderBytes come before the ops of a command, at most.
 	HeaderBytes      = tokenHeaderBytes + 8
@@ -50,10 +55,13 @@ const (
 	ResultMalformed = 2 // nothing was applied
 	ResultStopped   = 3 // the replica was stopped; others apply the command
 	ResultLate      = 4 // nothing was applied: a later leader has written
+	ResultMoved     = 5 // nothing was applied: the bounds are other ones than the proposer believed
 )
 
 var (
 	errMalformed = errors.New("a malformed command")
+	// ErrMoved: the shard does not have all the keys of a command or of a query.
+	ErrMoved = errors.New("the range of keys has another shard, or is being moved")
 	// errNewer: a newer program has proposed the command. A replica that left it out would differ
 	// from the others for ever.
 	errNewer = errors.New("a command of a newer version than this program knows: install a newer one")
@@ -65,6 +73,10 @@ type Header struct {
 	Counted bool // the result tells of each op whether its key was there
 	Mark    bool
 	Reads   bool // ops may be reads, whose values the result has; Counted, too
+	Bounds  bool // see NewBounds
+	// Outside: the ops are of keys that the shard is about to get, or no longer has. A command whose
+	// keys lie within the bounds is refused then: clients write there.
+	Outside bool
 	Token   uint64
 	Reader  uint64 // of a command with reads: see Replica.Reader
 }
@@ -92,6 +104,12 @@ func NewCommand(memory []byte, h Header) []byte {
 	}
 	if h.Reads {
 		flags |= flagReads
+	}
+	if h.Bounds {
+		flags |= flagBounds
+	}
+	if h.Outside {
+		flags |= flagOutside
 	}
 	command := append(memory[:0], h.Version, flags)
 	if h.Version == firstVersion {
@@ -126,7 +144,7 @@ func parseHeader(command []byte) (h Header, rest []byte, err error) {
 	}
 	flags := command[1]
 	h = Header{Version: command[0], Counted: flags&flagCounted != 0, Mark: flags&flagMark != 0,
-		Reads: flags&flagReads != 0}
+		Reads: flags&flagReads != 0, Bounds: flags&flagBounds != 0, Outside: flags&flagOutside != 0}
 	rest = command[firstHeaderBytes:]
 	switch {
 	case h.Version == firstVersion && flags <= flagCounted:
@@ -136,7 +154,9 @@ func parseHeader(command []byte) (h Header, rest []byte, err error) {
 	case h.Version > Version || flags&^knownFlags != 0:
 		return h, nil, fmt.Errorf("%w (version %d, flags %#x)", errNewer, h.Version, flags)
 	case len(command) < tokenHeaderBytes, h.Reads &&
-		(h.Version < ReadsVersion || !h.Counted || len(command) < HeaderBytes):
+		(h.Version < ReadsVersion || !h.Counted || len(command) < HeaderBytes),
+		(h.Bounds || h.Outside) && (h.Version < BoundsVersion || h.Counted || h.Mark),
+		h.Bounds && (h.Outside || len(command) != tokenHeaderBytes+changeBytes):
 		return h, nil, errMalformed
 	}
 	h.Token = binary.BigEndian.Uint64(rest)
@@ -150,7 +170,7 @@ func parseHeader(command []byte) (h Header, rest []byte, err error) {
 // parse checks a command as a whole, and gives its ops.
 func parse(command []byte) (h Header, ops []byte, err error) {
 	h, ops, err = parseHeader(command)
-	if err == nil {
+	if err == nil && !h.Bounds {
 		err = check(ops, h.Reads)
 	}
 	return h, ops, err
@@ -165,17 +185,6 @@ func next(ops []byte) (op service.Op, rest []byte) {
 	}
 	op.Value = ops[opHeaderBytes:putBytes]
 	return op, ops[putBytes:]
-}
-
-// checkRange fails if a key of ops that were checked lies outside of the bounds.
-func checkRange(ops []byte, lower, upper uint64) error {
-	for len(ops) > 0 {
-		var op service.Op
-		if op, ops = next(ops); op.Key < lower || op.Key > upper {
-			return fmt.Errorf("%w: key %016x lies in another shard", errMalformed, op.Key)
-		}
-	}
-	return nil
 }
 
 func check(ops []byte, reads bool) error {
@@ -200,9 +209,17 @@ func check(ops []byte, reads bool) error {
 }
 
 // CheckCommand gives the header and the ops of a command for this replica, as they are encoded.
-// They lie in the command. It counts them, and the reads among them.
+// They lie in the command. It counts them, and the reads among them. The error is ErrMoved if a key
+// is not one of the shard. Bounds and keys outside of them are no client's to write.
 func (r *Replica) CheckCommand(command []byte) (h Header, ops []byte, count, reads int, err error) {
-	h, ops, err = r.parse(command)
+	h, ops, err = parse(command)
+	switch {
+	case err != nil:
+	case h.Bounds || h.Outside:
+		err = errMalformed
+	case !r.mayApply(h, ops):
+		err = ErrMoved
+	}
 	if err != nil {
 		return h, nil, 0, 0, err
 	}
@@ -253,8 +270,11 @@ func ParseFound(ops []service.Op, result []byte) ([]service.Found, error) {
 // get that far: every replica would fail for good.
 func (r *Replica) parse(command []byte) (h Header, ops []byte, err error) {
 	h, ops, err = parse(command)
-	if err == nil {
-		err = checkRange(ops, r.config.Lower, r.config.Upper)
+	for rest := ops; err == nil && !h.Bounds && len(rest) > 0; {
+		var op service.Op
+		if op, rest = next(rest); op.Key < r.config.Lower || op.Key > r.config.Upper {
+			err = fmt.Errorf("%w: the shard has never had the key %016x", errMalformed, op.Key)
+		}
 	}
 	return h, ops, err
 }

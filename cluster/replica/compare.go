@@ -160,7 +160,7 @@ func (r *Replica) hash(ctx context.Context, m *moment, bytesPerSecond int64) ([]
 	}
 	if open.Records > 0 {
 		// The rest of the keys.
-		open.Last = r.config.Upper
+		open.Last = r.config.Upper // not of the bounds: records that are about to go count, too
 		end()
 	}
 	return chunks, nil

@@ -106,8 +106,7 @@ func TestAMarkIsWaitedForAndForgotten(t *testing.T) {
 // Snapshots hold back space, so one that nobody asks for ends.
 func TestAMarkThatNobodyHashesEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Replica{markChanged: make(chan struct{}), config: configIn(t.TempDir())}
-		r.applied.Store(&position{})
+		r := New(configIn(t.TempDir()))
 		if _, err := r.Open(nil); err != nil {
 			t.Fatal(err)
 		}

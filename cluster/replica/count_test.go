@@ -21,7 +21,7 @@ func TestCountsThatWaitShareAWalk(t *testing.T) {
 	for range 2 * maxLookups {
 		came.Add(1)
 		group.Go(func() {
-			q := &CountQuery{}
+			q := &CountQuery{Last: ^uint64(0)}
 			came.Done()
 			if _, err := r.Lookup(q); err != nil || q.Count != 2 {
 				t.Errorf("%d keys, %v", q.Count, err)
@@ -50,7 +50,7 @@ func TestACountBesideAnUpdateIsNotKept(t *testing.T) {
 	update(t, r, 1, commandOf(t, false, put(1, 1)))
 	expect := func(want uint64) {
 		t.Helper()
-		q := &CountQuery{}
+		q := &CountQuery{Last: ^uint64(0)}
 		if _, err := r.Lookup(q); err != nil || q.Count != want {
 			t.Errorf("%d keys, not %d, %v", q.Count, want, err)
 		}
@@ -62,7 +62,7 @@ func TestACountBesideAnUpdateIsNotKept(t *testing.T) {
 	for i, want := range []uint64{1, 2, 3} {
 		expect(want)
 		if i < len(entries) {
-			if _, err := r.applyAll(entries[i : i+1]); err != nil {
+			if err := r.applyAll(entries[i:i+1], &position{}); err != nil {
 				t.Fatal(err)
 			}
 		}

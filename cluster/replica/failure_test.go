@@ -167,7 +167,7 @@ func TestAStoreThatFailsStopsItsReplica(t *testing.T) {
 	if failure := r.Failure(); failure == nil || !failure.Stopped {
 		t.Errorf("its failure is %+v", failure)
 	}
-	if _, err := r.Lookup(&CountQuery{}); !errors.Is(err, ErrClosed) {
+	if _, err := r.Lookup(&CountQuery{Last: ^uint64(0)}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a lookup: %v", err)
 	}
 	if err := r.Sync(); !isNoSnapshot(err) {
@@ -189,7 +189,7 @@ func TestAReplicaThatLeftOutEntriesGivesNoCopy(t *testing.T) {
 	if _, err := r.PrepareSnapshot(); !isNoSnapshot(err) {
 		t.Errorf("a snapshot: %v", err)
 	}
-	if err := r.Stream(io.Discard, nil); !errors.Is(err, ErrClosed) {
+	if err := r.Stream(io.Discard, 1, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("a stream: %v", err)
 	}
 	if _, err := r.Backup(filepath.Join(t.TempDir(), "b"), ""); !errors.Is(err, ErrClosed) {

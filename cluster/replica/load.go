@@ -62,16 +62,20 @@ func readStream(stream io.Reader, visit func(record service.Op) error) (at posit
 		return at, err
 	}
 	at.index = binary.BigEndian.Uint64(header[8:])
-	switch binary.BigEndian.Uint64(header) {
-	case firstMagic:
-	case streamMagic:
-		token, err := readChecked(nil, stream, nil, 8)
+	further, known := map[uint64]int{firstMagic: 0, tokenMagic: 8,
+		boundsMagic: 8 + boundsBytes}[binary.BigEndian.Uint64(header)]
+	if !known {
+		return at, fmt.Errorf("%w: an unknown format", errDamagedStream)
+	}
+	if further > 0 {
+		rest, err := readChecked(nil, stream, nil, further)
 		if err != nil {
 			return at, err
 		}
-		at.token = binary.BigEndian.Uint64(token)
-	default:
-		return at, fmt.Errorf("%w: an unknown format", errDamagedStream)
+		at.token = binary.BigEndian.Uint64(rest)
+		if further > 8 {
+			at.bounds = parseBounds(rest[8:])
+		}
 	}
 	memory := make([]byte, blockRecords*(8+engine.ValueBytes))
 	for total := uint64(0); ; {

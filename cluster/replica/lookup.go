@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"engine_race/cluster/engine"
+	"engine_race/cluster/keyspace"
 )
 
 // ReadQuery reads keys. Lookup fills Values and Results, whose memory the caller gives.
@@ -14,22 +15,38 @@ type ReadQuery struct {
 	Results engine.Results
 	// Atomic reads all keys at one moment.
 	Atomic bool
+	// The bounds before and after the look-up: see Has.
+	before, after keyspace.Entry
 }
 
-// ScanQuery walks over keys in ascending order. Lookup fills Keys, Values and More.
+// Has tells whether the shard had key i all the time of the look-up. Otherwise its result says
+// nothing. Keys of several calls are looked up together, so a query has no error of its own.
+func (q *ReadQuery) Has(i int) bool {
+	return hasAll(q.before, q.Keys[i], q.Keys[i]) && hasAll(q.after, q.Keys[i], q.Keys[i])
+}
+
+// ScanQuery walks over keys in ascending order. Lookup fills Keys, Values and More. It fails with
+// ErrMoved unless the shard has all keys from Lower to Last.
 type ScanQuery struct {
 	Lower      uint64
-	Upper      *uint64 // not included; nil: open
+	Last       uint64  // included
+	Upper      *uint64 // not included; nil: up to Last
 	Limit      int
 	WithValues bool
+	// Outside: the keys are no longer the shard's. Records of them wait to be copied or deleted.
+	Outside bool
 
 	Keys   []uint64
 	Values []byte
 	More   bool
 }
 
-// CountQuery counts live keys into Count.
-type CountQuery struct{ Count uint64 }
+// CountQuery counts live keys into Count. Lookup fails with ErrMoved unless the keys of the shard
+// are those from First to Last.
+type CountQuery struct {
+	First, Last uint64
+	Count       uint64
+}
 
 // Values that a scan reads ahead.
 const scanPrefetch = 32
@@ -46,9 +63,19 @@ func (r *Replica) Lookup(query any) (any, error) {
 	case *ReadQuery:
 		return q, r.withStore(func() error { return r.read(q) })
 	case *ScanQuery:
-		return q, r.withStore(func() error { return r.scan(q) })
+		return q, r.withStore(func() error {
+			if q.Outside {
+				return r.outside(q.Lower, q.Last, func() error { return r.scan(q) })
+			}
+			return r.within(q.Lower, q.Last, func() error { return r.scan(q) })
+		})
 	case *CountQuery:
-		return q, r.countKeys(q)
+		return q, r.within(q.First, q.Last, func() error {
+			if b := r.Bounds(); b.First != q.First || b.Last != q.Last {
+				return ErrMoved
+			}
+			return r.countKeys(q)
+		})
 	}
 	return nil, fmt.Errorf("a query of an unknown type %T", query)
 }
@@ -76,6 +103,7 @@ func (r *Replica) IsStillAt(index uint64) bool {
 }
 
 func (r *Replica) read(q *ReadQuery) error {
+	q.before = r.Bounds()
 	readMany := r.store.ReadMany
 	if q.Atomic && len(q.Keys) > 1 {
 		snapshot, err := r.store.Snapshot()
@@ -86,6 +114,7 @@ func (r *Replica) read(q *ReadQuery) error {
 		readMany = snapshot.ReadMany
 	}
 	err := readMany(q.Keys, q.Values, q.Results)
+	q.after = r.Bounds()
 	r.noteResults(q.Results)
 	return err
 }
@@ -107,7 +136,11 @@ func (r *Replica) scan(q *ScanQuery) error {
 	if q.WithValues {
 		prefetch = min(scanPrefetch, q.Limit)
 	}
-	it, err := r.store.Iterate(engine.Walk{Lower: q.Lower, Upper: q.Upper, Prefetch: prefetch})
+	upper := q.Upper
+	if upper == nil || *upper > q.Last {
+		upper = behind(q.Last)
+	}
+	it, err := r.store.Iterate(engine.Walk{Lower: q.Lower, Upper: upper, Prefetch: prefetch})
 	if err != nil {
 		return err
 	}
@@ -134,6 +167,15 @@ func (r *Replica) scan(q *ScanQuery) error {
 	return err
 }
 
+// behind gives an upper bound that is not included; nil: there is none.
+func behind(last uint64) *uint64 {
+	if last == ^uint64(0) {
+		return nil
+	}
+	last++
+	return &last
+}
+
 // countKeys lets one call at a time walk over all keys, so that counts leave room for other
 // lookups. The calls that wait meanwhile share the next walk: it begins after they came.
 func (r *Replica) countKeys(q *CountQuery) error {
@@ -157,7 +199,8 @@ func (r *Replica) countAgain() error {
 		return nil
 	}
 	number, wasQuiet := r.countsBegun.Add(1), isQuiet()
-	it, err := r.store.Iterate(engine.Walk{})
+	bounds := r.Bounds()
+	it, err := r.store.Iterate(engine.Walk{Lower: bounds.First, Upper: behind(bounds.Last)})
 	if err != nil {
 		return err
 	}

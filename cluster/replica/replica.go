@@ -26,6 +26,7 @@ import (
 
 	"engine_race/cluster/engine"
 	"engine_race/cluster/files"
+	"engine_race/cluster/keyspace"
 )
 
 const (
@@ -39,10 +40,13 @@ var ErrClosed = errors.New("the replica has no open store")
 
 // Config says where a replica lies and how it is opened.
 type Config struct {
-	Directory    string
-	Lower, Upper uint64            // its keys, both included
-	Options      map[string]string // of the engine
-	Logger       *slog.Logger
+	Directory string
+	// The keys that the store takes, both included. The shard has none outside of them at any time.
+	Lower, Upper uint64
+	// Closed: the shard begins without keys. A command gives it its first ones: see bounds.go.
+	Closed  bool
+	Options map[string]string // of the engine
+	Logger  *slog.Logger
 }
 
 // Replica is the state machine.
@@ -54,6 +58,10 @@ type Replica struct {
 	mu    sync.RWMutex
 	store *engine.Store
 
+	// Has an element during each Update. It guards the tracker: nil, or the one that was begun last.
+	updating chan struct{}
+	tracker  *Tracker
+
 	writer writer // of Update and RecoverFromSnapshot
 	looked looked // of Update
 
@@ -62,6 +70,7 @@ type Replica struct {
 	synced atomic.Uint64
 
 	applied  atomic.Pointer[position]
+	bounds   atomic.Pointer[keyspace.Entry] // Update may be ahead of `applied` with them
 	full     atomic.Bool
 	stopping atomic.Bool
 	// Entries were left out after Stop or a failure: nothing may be stored any more.
@@ -90,8 +99,9 @@ type Replica struct {
 // New makes a replica, which dragonboat opens.
 func New(config Config) *Replica {
 	r := &Replica{config: config, reader: rand.Uint64(), lookups: make(chan struct{}, maxLookups),
-		markChanged: make(chan struct{})}
+		markChanged: make(chan struct{}), updating: make(chan struct{}, 1)}
 	r.applied.Store(&position{})
+	r.setBounds(position{})
 	return r
 }
 
@@ -101,6 +111,9 @@ func (r *Replica) Reader() uint64 { return r.reader }
 
 // Applied is the index of the last entry that was applied.
 func (r *Replica) Applied() uint64 { return r.applied.Load().index }
+
+// Token is the highest token of a command that was applied.
+func (r *Replica) Token() uint64 { return r.applied.Load().token }
 
 // Synced is the index that a restart begins with.
 func (r *Replica) Synced() uint64 { return r.synced.Load() }
@@ -198,10 +211,12 @@ func (r *Replica) publish(store *engine.Store, at position) error {
 	if err != nil {
 		return err
 	}
+	r.forgetTracked()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.store, r.writer = store, writer
 	r.applied.Store(&at)
+	r.setBounds(at)
 	r.begun.Store(at.index)
 	r.synced.Store(at.index)
 	r.setMark(nil)

@@ -75,7 +75,7 @@ func update(t *testing.T, r *Replica, index uint64, command []byte) statemachine
 // state gives the versions of all keys.
 func state(t *testing.T, r *Replica) map[uint64]uint64 {
 	t.Helper()
-	q := &ScanQuery{Limit: 1 << 12, WithValues: true}
+	q := &ScanQuery{Last: ^uint64(0), Limit: 1 << 12, WithValues: true}
 	if _, err := r.Lookup(q); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestScansAreBounded(t *testing.T) {
 		{80, 3, []uint64{80, 90}, false},
 		{100, 3, nil, false},
 	} {
-		q := &ScanQuery{Lower: c.lower, Upper: &upper, Limit: c.limit}
+		q := &ScanQuery{Lower: c.lower, Last: ^uint64(0), Upper: &upper, Limit: c.limit}
 		if _, err := r.Lookup(q); err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +284,7 @@ func TestCountsFollowTheEntries(t *testing.T) {
 	}{{put(1, 1), 1}, {put(1, 2), 1}, {put(2, 1), 2}, {remove(1), 1}, {remove(9), 1}} {
 		update(t, r, uint64(i+1), commandOf(t, false, step.op))
 		for range 2 {
-			q := &CountQuery{}
+			q := &CountQuery{Last: ^uint64(0)}
 			if _, err := r.Lookup(q); err != nil || q.Count != step.want {
 				t.Fatalf("step %d: %d keys, %v", i, q.Count, err)
 			}

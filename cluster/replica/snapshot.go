@@ -12,13 +12,15 @@ import (
 	"engine_race/cluster/engine"
 )
 
-// A stream is a header, blocks of records and an end. The header is a magic number, the applied
-// index, and the highest token of a command if there is one, which the magic number tells. A block
-// is the number of its records, their keys and their values. The end is a block without records and
-// the number of all records. A CRC-32C follows each of them. Numbers are big-endian.
+// A stream is a header, blocks of records and an end. The header is a magic number and the applied
+// index. The magic number tells what follows: the highest token of a command if there is one. The
+// bounds of the shard come behind it if a command has changed them. A block is the number of its
+// records, their keys and their values. The end is a block without records and the number of all
+// records. A CRC-32C follows each of them. Numbers are big-endian.
 const (
 	firstMagic   = 0x6572_736e_6170_0001
-	streamMagic  = 0x6572_736e_6170_0002
+	tokenMagic   = 0x6572_736e_6170_0002
+	boundsMagic  = 0x6572_736e_6170_0003
 	blockRecords = 64
 )
 
@@ -137,18 +139,23 @@ func (r *Replica) save(m *moment, w io.Writer, stopped <-chan struct{}) error {
 	}
 }
 
-// writeHeader keeps to the first format while no command has had a token: the receiver may not know
-// the later one.
+// writeHeader keeps to the first format while no command has had a token. It keeps to the second
+// one while the bounds are the first ones. The receiver may not know the later one.
 func writeHeader(w io.Writer, at position) error {
-	if at.token == 0 {
-		header := binary.BigEndian.AppendUint64(nil, firstMagic)
-		return writeChecked(w, binary.BigEndian.AppendUint64(header, at.index))
+	magic, further := uint64(firstMagic), []byte(nil)
+	if at.token != 0 {
+		magic, further = tokenMagic, binary.BigEndian.AppendUint64(nil, at.token)
 	}
-	if err := writeChecked(w, binary.BigEndian.AppendUint64(
-		binary.BigEndian.AppendUint64(nil, streamMagic), at.index)); err != nil {
+	if at.hasBounds() {
+		magic, further = boundsMagic, appendBounds(
+			binary.BigEndian.AppendUint64(nil, at.token), at.bounds)
+	}
+	header := binary.BigEndian.AppendUint64(nil, magic)
+	err := writeChecked(w, binary.BigEndian.AppendUint64(header, at.index))
+	if err != nil || len(further) == 0 {
 		return err
 	}
-	return writeChecked(w, binary.BigEndian.AppendUint64(nil, at.token))
+	return writeChecked(w, further)
 }
 
 func writeChecked(w io.Writer, data []byte) error {
@@ -181,11 +188,17 @@ func (r *Replica) Backup(directory, since string) (engine.BackupReport, error) {
 	return report, err
 }
 
-// Stream writes the records that were applied before the call, as SaveSnapshot does.
-func (r *Replica) Stream(w io.Writer, stopped <-chan struct{}) error {
+// Stream writes the records that were applied before the call, as SaveSnapshot does. It fails with
+// ErrMoved unless the shard's bounds have the version.
+func (r *Replica) Stream(w io.Writer, version uint64, stopped <-chan struct{}) error {
 	m, err := r.prepare()
 	if err != nil {
 		return err
+	}
+	// Records go later than the bounds that they belong to: see changeBounds.
+	if r.Bounds().Version != version {
+		m.snapshot.Release()
+		return ErrMoved
 	}
 	return r.saveAndRelease(m, w, stopped)
 }

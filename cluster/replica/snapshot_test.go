@@ -89,7 +89,7 @@ func TestADamagedStreamIsRefusedAndLeavesNothing(t *testing.T) {
 		if !errors.Is(err, errDamagedStream) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := to.Lookup(&CountQuery{}); !errors.Is(err, ErrClosed) {
+		if _, err := to.Lookup(&CountQuery{Last: ^uint64(0)}); !errors.Is(err, ErrClosed) {
 			t.Errorf("%s: a lookup afterwards: %v", name, err)
 		}
 		// As after a kill in the middle.

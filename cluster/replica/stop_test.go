@@ -92,7 +92,7 @@ func TestAReplicaThatLeftOutEntriesAnswersNothing(t *testing.T) {
 	if entries[999].Result.Value != ResultStopped {
 		t.Fatalf("result %d", entries[999].Result.Value)
 	}
-	if _, err := r.Lookup(&CountQuery{}); !errors.Is(err, ErrClosed) {
+	if _, err := r.Lookup(&CountQuery{Last: ^uint64(0)}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a lookup: %v", err)
 	}
 	if err := r.Sync(); !isNoSnapshot(err) {
@@ -129,7 +129,7 @@ func TestASlowReceiverDoesNotHoldUpTheReplica(t *testing.T) {
 	stream := streamOf(t, r, context)
 	slow := &blocked{entered: make(chan struct{}, 1), open: make(chan struct{})}
 	sent := make(chan error, 1)
-	go func() { sent <- r.Stream(slow, nil) }()
+	go func() { sent <- r.Stream(slow, 1, nil) }()
 	<-slow.entered
 	recovered := make(chan error, 1)
 	go func() { recovered <- r.RecoverFromSnapshot(bytes.NewReader(stream), nil) }()

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -27,10 +28,12 @@ var errStopped = errors.New("the replica was stopped")
 // Update applies entries in their order. An entry is applied as a whole. It ends the process at a
 // command that a newer program has proposed: the other replicas may apply it.
 func (r *Replica) Update(entries []statemachine.Entry) ([]statemachine.Entry, error) {
+	r.lockUpdates(context.Background())
+	defer r.unlockUpdates()
 	r.begun.Store(entries[len(entries)-1].Index)
-	token, err := uint64(0), errStopped
+	at, err := *r.applied.Load(), errStopped
 	if !r.dead.Load() {
-		token, err = r.applyAll(entries)
+		err = r.applyAll(entries, &at)
 	}
 	if err != nil {
 		// Dragonboat ends the process when Update fails, with the replicas of all shards. This one
@@ -44,26 +47,26 @@ func (r *Replica) Update(entries []statemachine.Entry) ([]statemachine.Entry, er
 		}
 		return entries, nil
 	}
-	r.applied.Store(&position{entries[len(entries)-1].Index, token})
+	at.index = entries[len(entries)-1].Index
+	r.applied.Store(&at)
 	r.logMessages(r.store)
 	return entries, nil
 }
 
-// applyAll gives the highest token of a command up to the last entry.
-func (r *Replica) applyAll(entries []statemachine.Entry) (token uint64, err error) {
-	token = r.applied.Load().token
+// applyAll brings the token and the bounds of a position to those of the last entry.
+func (r *Replica) applyAll(entries []statemachine.Entry, at *position) error {
 	for i := range entries {
-		if err := r.apply(&entries[i], &token); err != nil {
-			return 0, fmt.Errorf("apply entry %d: %w", entries[i].Index, err)
+		if err := r.apply(&entries[i], at); err != nil {
+			return fmt.Errorf("apply entry %d: %w", entries[i].Index, err)
 		}
 	}
 	if err := r.writer.flush(); err != nil {
-		return 0, fmt.Errorf("apply entries up to %d: %w", entries[len(entries)-1].Index, err)
+		return fmt.Errorf("apply entries up to %d: %w", entries[len(entries)-1].Index, err)
 	}
-	return token, nil
+	return nil
 }
 
-func (r *Replica) apply(entry *statemachine.Entry, token *uint64) error {
+func (r *Replica) apply(entry *statemachine.Entry, at *position) error {
 	h, ops, err := r.parse(entry.Cmd)
 	if errors.Is(err, errNewer) {
 		panic(fmt.Sprintf("entry %d of the replica in %s: %v", entry.Index, r.config.Directory, err))
@@ -73,12 +76,20 @@ func (r *Replica) apply(entry *statemachine.Entry, token *uint64) error {
 		return nil
 	}
 	// A command of the first version has no token.
-	if h.Version > firstVersion && h.Token < *token {
+	if h.Version > firstVersion && h.Token < at.token {
 		entry.Result.Value = ResultLate
 		return nil
 	}
-	*token = max(*token, h.Token)
+	at.token = max(at.token, h.Token)
+	if h.Bounds {
+		return r.changeBounds(entry, ops, at)
+	}
+	if !r.mayApply(h, ops) {
+		entry.Result.Value = ResultMoved
+		return nil
+	}
 	entry.Result.Value = ResultApplied
+	r.track(ops)
 	// A replica that catches up applies many commands at once: their values would fill its memory.
 	if h.Counted && (!h.Reads || h.Reader == r.reader) {
 		if err := r.writer.flush(); err != nil {

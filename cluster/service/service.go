@@ -118,6 +118,8 @@ type ReplicaStatus struct {
 	AppliedIndex uint64 `json:"applied_index"`
 	SyncedIndex  uint64 `json:"synced_index"`
 	LogBytes     uint64 `json:"log_bytes"`
+	// RangeVersion is that of the bounds that the replica has applied.
+	RangeVersion uint64 `json:"range_version,omitempty"`
 	// Since the node's start: new leaders that the replica heard of, keys that it was asked for, and
 	// ops that it took as the leader.
 	Elections  uint64 `json:"elections"`
@@ -132,19 +134,28 @@ type ReplicaStatus struct {
 
 // ShardStatus describes a shard. Lower is the lowest of its keys, Upper the highest.
 type ShardStatus struct {
-	ShardID  uint64          `json:"shard"`
-	Lower    uint64          `json:"lower"`
-	Upper    uint64          `json:"upper"`
+	ShardID uint64 `json:"shard"`
+	Lower   uint64 `json:"lower"`
+	Upper   uint64 `json:"upper"`
+	// RangeVersion rises with each change of these bounds. 0: the shard is the directory.
+	RangeVersion uint64 `json:"range_version,omitempty"`
+	// Source is the shard from which this one copies its records; 0: none.
+	Source   uint64          `json:"source_shard,omitempty"`
 	LeaderID uint64          `json:"leader_node"` // 0: none is known
 	Members  []ReplicaStatus `json:"members"`
+	// MovesFrom and MovesTo are the nodes of a move of a replica that is under way; 0: none.
+	MovesFrom uint64 `json:"moves_from_node,omitempty"`
+	MovesTo   uint64 `json:"moves_to_node,omitempty"`
 }
 
 // Status is what one node knows of the cluster.
 type Status struct {
-	Cluster string        `json:"cluster"`
-	NodeID  uint64        `json:"node"`
-	Nodes   []NodeInfo    `json:"nodes"`
-	Silent  []uint64      `json:"silent_nodes"` // those that did not answer
+	Cluster string     `json:"cluster"`
+	NodeID  uint64     `json:"node"`
+	Nodes   []NodeInfo `json:"nodes"`
+	Silent  []uint64   `json:"silent_nodes"` // those that did not answer
+	// Leaving nodes are being emptied: see Control.Decommission.
+	Leaving []uint64      `json:"leaving_nodes,omitempty"`
 	Shards  []ShardStatus `json:"shards"`
 }
 
@@ -178,7 +189,16 @@ type Control interface {
 	AddReplica(ctx context.Context, shardID, nodeID uint64) error
 	// RemoveReplica takes the node's replica of the shard away. Its data is deleted.
 	RemoveReplica(ctx context.Context, shardID, nodeID uint64) error
+	// MoveReplica gives the node `to` a replica of the shard, and then takes that of the node `from`
+	// away. All other replicas of the shard must be ready then. It goes on when the call is lost.
+	MoveReplica(ctx context.Context, shardID, from, to uint64) error
 	MoveLeader(ctx context.Context, shardID, nodeID uint64) error
+	// Decommission lets all replicas of the node move to others. Without `leaves` it may have some
+	// again.
+	Decommission(ctx context.Context, nodeID uint64, leaves bool) error
+	// SplitShard gives the keys of a shard from `key` on to a new shard, whose ID it returns when that
+	// shard has copied the records. It goes on when the call is lost.
+	SplitShard(ctx context.Context, shardID, key uint64) (created uint64, err error)
 	// Snapshot lets the node's replica of the shard sync, and shortens its log.
 	Snapshot(ctx context.Context, shardID uint64) (index uint64, err error)
 	// Compare compares the replicas of a shard while clients go on.

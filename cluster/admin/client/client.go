@@ -194,6 +194,29 @@ func (c *Client) MoveLeader(ctx context.Context, shardID, nodeID uint64) error {
 	return c.replicaCall(ctx, "/move-leader", shardID, nodeID)
 }
 
+// MoveReplica implements service.Control.
+func (c *Client) MoveReplica(ctx context.Context, shardID, from, to uint64) error {
+	call := admin.MoveCall{Shard: &shardID, From: &from, To: &to}
+	return c.Call(ctx, http.MethodPost, "/move-replica", call, nil)
+}
+
+// Decommission implements service.Control.
+func (c *Client) Decommission(ctx context.Context, nodeID uint64, leaves bool) error {
+	path := "/recommission"
+	if leaves {
+		path = "/decommission"
+	}
+	return c.Call(ctx, http.MethodPost, path, admin.NodeCall{Node: &nodeID}, nil)
+}
+
+// SplitShard implements service.Control.
+func (c *Client) SplitShard(ctx context.Context, shardID, key uint64) (uint64, error) {
+	var answer admin.SplitAnswer
+	call := admin.SplitCall{Shard: &shardID, Key: fmt.Sprintf("0x%016x", key)}
+	err := c.Call(ctx, http.MethodPost, "/split", call, &answer)
+	return answer.Shard, err
+}
+
 func (c *Client) replicaCall(ctx context.Context, path string, shardID, nodeID uint64) error {
 	call := admin.ReplicaCall{Shard: &shardID, Node: &nodeID}
 	return c.Call(ctx, http.MethodPost, path, call, nil)

@@ -69,7 +69,8 @@ func command(args []string) error {
 	}
 	if admin := flags["--admin"]; admin != "" {
 		return fetch("http://" + admin + "/operate?name=" + args[0] + "&shard=" +
-			flags["--shard"] + "&node=" + flags["--node"])
+			flags["--shard"] + "&node=" + flags["--node"] + "&from=" + flags["--from"] + "&to=" +
+			flags["--to"])
 	}
 	n := &fakeNode{}
 	if _, err := toml.DecodeFile(flags["--config"], &n.settings); err != nil {
@@ -241,17 +242,32 @@ func (n *fakeNode) leaderFile(shard int) string {
 	return filepath.Join(n.shared, fmt.Sprintf("leader-%d", shard))
 }
 
-// operate moves leaders. Every node always has a replica of every shard, so other calls do nothing.
+// absent is the file that tells that a node has no replica of a shard.
+func (n *fakeNode) absent(shard int, node string) string {
+	return filepath.Join(n.shared, fmt.Sprintf("absent-%d-%s", shard, node))
+}
+
+// operate moves leaders and replicas. A split does nothing: all nodes answer for all keys.
 func (n *fakeNode) operate(w http.ResponseWriter, r *http.Request) {
 	shard, _ := strconv.Atoi(r.FormValue("shard"))
 	if shard < 1 || shard > n.settings.Cluster.Shards {
 		http.Error(w, "no such shard", http.StatusBadRequest)
 		return
 	}
-	if r.FormValue("name") != "move-leader" {
-		return
+	place := func(node string) error { return os.RemoveAll(n.absent(shard, node)) }
+	remove := func(node string) error { return os.WriteFile(n.absent(shard, node), nil, 0o644) }
+	var err error
+	switch node := r.FormValue("node"); r.FormValue("name") {
+	case "move-leader":
+		err = os.WriteFile(n.leaderFile(shard), []byte(node), 0o644)
+	case "add-replica":
+		err = place(node)
+	case "remove-replica":
+		err = remove(node)
+	case "move-replica":
+		err = errors.Join(place(r.FormValue("to")), remove(r.FormValue("from")))
 	}
-	if err := os.WriteFile(n.leaderFile(shard), []byte(r.FormValue("node")), 0o644); err != nil {
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
 }
@@ -266,7 +282,7 @@ func (n *fakeNode) status(w http.ResponseWriter, _ *http.Request) {
 		if err != nil {
 			chosen = shard
 		}
-		described := service.ShardStatus{ShardID: uint64(shard)}
+		described := service.ShardStatus{ShardID: uint64(shard), RangeVersion: 1}
 		described.Lower = uint64(shard-1) << 32 // in the order of the shards; the rest is not used
 		described.Upper = described.Lower + 1<<32 - 1
 		for i := range nodes {
@@ -282,6 +298,9 @@ func (n *fakeNode) status(w http.ResponseWriter, _ *http.Request) {
 			}
 		}
 		for _, node := range nodes {
+			if _, err := os.Stat(n.absent(shard, fmt.Sprint(node.ID))); err == nil {
+				continue
+			}
 			described.Members = append(described.Members, service.ReplicaStatus{
 				ShardID: uint64(shard), NodeID: node.ID, ReplicaID: node.ID,
 				Leader: node.ID == described.LeaderID, Ready: true})

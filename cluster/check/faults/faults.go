@@ -27,6 +27,8 @@ type Env struct {
 	// Load writes to all shards until the context ends, and gives the number of acknowledged
 	// writes.
 	Load func(ctx context.Context) int
+	// Keys are first keys of groups that clients write. A split between two groups keeps each whole.
+	Keys []uint64
 	Log  *slog.Logger
 }
 
@@ -49,7 +51,8 @@ type Fault struct {
 
 // All lists the faults.
 func All() []Fault {
-	return slices.Concat(processFaults(), networkFaults(), operatorFaults(), damageFaults())
+	return slices.Concat(processFaults(), networkFaults(), operatorFaults(), growthFaults(),
+		damageFaults())
 }
 
 // Select gives the faults with these names, which have commas between them. "all" stands for those

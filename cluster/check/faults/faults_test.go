@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 func environment(t *testing.T) *Env {
 	t.Helper()
 	e := &Env{Random: rand.New(rand.NewPCG(1, 2)), Hold: 100 * time.Millisecond,
-		HealIn: 60 * time.Second, Log: slog.New(slog.DiscardHandler),
+		HealIn: 60 * time.Second, Keys: []uint64{5, 1<<32 + 5}, Log: slog.New(slog.DiscardHandler),
 		Load: func(ctx context.Context) int { <-ctx.Done(); return 1 }}
 	options := process.Options{Binary: os.Args[0], Dir: t.TempDir(), Nodes: 3, Shards: 2,
 		Env: []string{fake.RunVariable + "=1"}, ReadyIn: 30 * time.Second,
@@ -61,7 +61,7 @@ func TestEachFaultRunsAndHeals(t *testing.T) {
 	restarted := map[string]int{"kill-leader": 1, "kill-follower": 1, "kill-all": 3, "power-one": 1,
 		"power-all": 3, "clock-offset": 1, "lost-disk": 1, "wiped-node": 1,
 		"rolling-restart": 3, "unwatched-restart": 3, "silent-connections": 1,
-		"catch-up": 1}
+		"catch-up": 1, "move-replica": 1, "split-range-kill": 1}
 	e := environment(t)
 	root := os.Geteuid() == 0
 	selected, err := Select("all", root, root, root)

@@ -157,6 +157,20 @@ func (c *Cluster) MoveLeader(ctx context.Context, via int, shard uint64, id int)
 	return c.operate(ctx, "move-leader", via, shard, id)
 }
 
+// MoveReplica moves a replica of the shard from one node to another.
+func (c *Cluster) MoveReplica(ctx context.Context, via int, shard uint64, from, to int) error {
+	return c.command(ctx, via, "move-replica", "--config", c.nodes[via-1].config,
+		"--admin", c.Info(via).AdminAddress, "--shard", strconv.FormatUint(shard, 10),
+		"--from", strconv.Itoa(from), "--to", strconv.Itoa(to))
+}
+
+// Split gives the keys of the shard from `key` on to a new shard.
+func (c *Cluster) Split(ctx context.Context, via int, shard, key uint64) error {
+	return c.command(ctx, via, "split", "--config", c.nodes[via-1].config,
+		"--admin", c.Info(via).AdminAddress, "--shard", strconv.FormatUint(shard, 10),
+		"--key", fmt.Sprintf("0x%016x", key))
+}
+
 func (c *Cluster) operate(ctx context.Context, name string, via int, shard uint64, id int) error {
 	return c.command(ctx, via, name, "--config", c.nodes[via-1].config,
 		"--admin", c.Info(via).AdminAddress,

@@ -12,11 +12,13 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"engine_race/cluster/admin/client"
 	"engine_race/cluster/config"
+	"engine_race/cluster/keyspace"
 	"engine_race/cluster/service"
 )
 
@@ -32,8 +34,8 @@ const (
 )
 
 const (
-	commands = "init join serve status add-replica remove-replica move-leader snapshot backup" +
-		" restore compare unsafe-recover"
+	commands = "init join serve status add-replica remove-replica move-replica move-leader split" +
+		" decommission recommission snapshot backup restore compare unsafe-recover"
 	defaultAdminAddress = "127.0.0.1:7201"
 	// The client waits longer than the node, so that the node can tell what happened.
 	extraWait = 10 * time.Second
@@ -45,6 +47,9 @@ type operation struct {
 	adminAddress   string
 	configPath     string
 	shard, node    uint64
+	from, to       uint64 // nodes
+	keyText        string
+	key            uint64
 	directory      string
 	since          string
 	asJSON         bool
@@ -61,6 +66,12 @@ func (o *operation) needs() (required, permitted []string, known bool) {
 		return nil, nil, true
 	case "add-replica", "remove-replica", "move-leader":
 		return []string{"shard", "node"}, nil, true
+	case "move-replica":
+		return []string{"shard", "from", "to"}, nil, true
+	case "split":
+		return []string{"shard", "key"}, nil, true
+	case "decommission", "recommission":
+		return []string{"node"}, nil, true
 	case "snapshot", "compare":
 		return []string{"shard"}, nil, true
 	case "backup":
@@ -127,6 +138,10 @@ func (o *operation) parse(arguments []string) error {
 		"`FILE` with the node's settings, for its admin address, its TLS files and its secret")
 	flags.Uint64Var(&o.shard, "shard", 0, "id of the shard")
 	flags.Uint64Var(&o.node, "node", 0, "id of the node")
+	flags.Uint64Var(&o.from, "from", 0, "id of the node that has the replica")
+	flags.Uint64Var(&o.to, "to", 0, "id of the node that gets it")
+	flags.StringVar(&o.keyText, "key", "",
+		"first key of the new shard, as 8 characters, or 0x and 16 hexadecimal digits")
 	flags.StringVar(&o.directory, "dir", "",
 		"absolute path of the backup on the node, below its backup_dir")
 	flags.StringVar(&o.since, "since", "", "directory of the backup before, to back up changes only")
@@ -154,13 +169,21 @@ func (o *operation) checkGiven(required, permitted []string) error {
 	for _, name := range permitted {
 		allowed[name] = true
 	}
-	for _, name := range []string{"shard", "node", "dir", "since"} {
+	for _, name := range []string{"shard", "node", "from", "to", "key", "dir", "since"} {
 		if o.given[name] && !allowed[name] {
 			return fmt.Errorf("--%s does not belong to this command", name)
 		}
 	}
 	if o.timeout < 0 {
 		return errors.New("--timeout: must not be negative")
+	}
+	if o.given["key"] {
+		keys, err := keyspace.ParseKeys(o.keyText)
+		if err != nil || len(keys) != 1 {
+			return fmt.Errorf("--key %q: must have 8 characters, or 0x and 16 hexadecimal digits",
+				o.keyText)
+		}
+		o.key = keys[0]
 	}
 	return nil
 }
@@ -194,7 +217,8 @@ func (o *operation) target() (address string, security *tls.Config, secret strin
 	}
 	if o.timeout == 0 {
 		o.timeout = settings.Limits.AdminTimeout() + extraWait
-		if o.command == "backup" || o.command == "restore" || o.command == "compare" {
+		if slices.Contains([]string{"backup", "restore", "compare", "move-replica", "split"},
+			o.command) {
 			o.timeout = settings.Limits.BackupTimeout() + extraWait
 		}
 	}
@@ -227,6 +251,25 @@ func (o *operation) run(ctx context.Context, node service.Control) error {
 		return o.done(node.AddReplica(ctx, o.shard, o.node))
 	case "remove-replica":
 		return o.done(node.RemoveReplica(ctx, o.shard, o.node))
+	case "move-replica":
+		return o.done(o.watch(ctx, node, o.moveProgress, func() error {
+			return node.MoveReplica(ctx, o.shard, o.from, o.to)
+		}))
+	case "split":
+		var created uint64
+		err := o.watch(ctx, node, o.splitProgress, func() (err error) {
+			created, err = node.SplitShard(ctx, o.shard, o.key)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return o.print(map[string]uint64{"new_shard": created}, func() error {
+			_, err := fmt.Fprintf(o.out, "shard %d has the keys from %016x on\n", created, o.key)
+			return err
+		})
+	case "decommission", "recommission":
+		return o.done(node.Decommission(ctx, o.node, o.command == "decommission"))
 	case "move-leader":
 		return o.done(node.MoveLeader(ctx, o.shard, o.node))
 	case "snapshot":

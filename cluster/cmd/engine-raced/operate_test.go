@@ -42,6 +42,8 @@ func (f *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = testStatus()
 	case "/snapshot":
 		answer = admin.IndexAnswer{Index: 42}
+	case "/split":
+		answer = admin.SplitAnswer{Shard: 7}
 	case "/backup", "/restore":
 		answer = service.BackupReport{Records: 3, Bytes: 12288}
 	}
@@ -58,7 +60,7 @@ func testStatus() service.Status {
 			Ready: node == 1, AppliedIndex: 500 + node, SyncedIndex: 400,
 			ReadKeysPerSecond: 6.6, WrittenOpsPerSecond: 12}
 	}
-	return service.Status{Cluster: "demo", NodeID: 1, Silent: []uint64{2},
+	return service.Status{Cluster: "demo", NodeID: 1, Silent: []uint64{2}, Leaving: []uint64{2},
 		Nodes: []service.NodeInfo{
 			{ID: 1, RaftAddress: "h1:1", ClientAddress: "h1:2", AdminAddress: "h1:3"},
 			{ID: 2, RaftAddress: "h2:1", ClientAddress: "h2:2", AdminAddress: "h2:3"},
@@ -68,7 +70,7 @@ func testStatus() service.Status {
 				Members: []service.ReplicaStatus{member(1, 1), member(1, 2)}},
 			{ShardID: 2, Lower: 1 << 63, Upper: 1<<64 - 1,
 				Members: []service.ReplicaStatus{member(2, 1), member(2, 2)}},
-			{ShardID: 3},
+			{ShardID: 3, Source: 2, MovesFrom: 1, MovesTo: 2},
 		}}
 }
 
@@ -91,6 +93,14 @@ func TestCommands(t *testing.T) {
 		{"add-replica", "--shard 0 --node 4 --json", "/add-replica", `{"shard":0,"node":4}`, "{}\n"},
 		{"remove-replica", "--shard=3 -node=4", "/remove-replica", `{"shard":3,"node":4}`, "done\n"},
 		{"move-leader", "--shard 3 --node 4", "/move-leader", `{"shard":3,"node":4}`, "done\n"},
+		{"move-replica", "--shard 3 --from 4 --to 5", "/move-replica",
+			`{"shard":3,"from":4,"to":5}`, "done\n"},
+		{"split", "--shard 3 --key k0000001", "/split", `{"shard":3,"key":"0x6b30303030303031"}`,
+			"shard 7 has the keys from 6b30303030303031 on\n"},
+		{"split", "--shard 3 --key 0x00000000000000ff --json", "/split",
+			`{"shard":3,"key":"0x00000000000000ff"}`, "{\n  \"new_shard\": 7\n}\n"},
+		{"decommission", "--node 4", "/decommission", `{"node":4}`, "done\n"},
+		{"recommission", "--node 4", "/recommission", `{"node":4}`, "done\n"},
 		{"snapshot", "--shard 3", "/snapshot", `{"shard":3}`, "snapshot at index 42\n"},
 		{"backup", "--dir /b/2 --since /b/1", "/backup", `{"directory":"/b/2","since":"/b/1"}`,
 			"3 records, 12288 bytes\n"},
@@ -124,13 +134,15 @@ func TestStatusTable(t *testing.T) {
 		"cluster demo: 2 nodes, 3 shards, as node 1 sees it", "",
 		"NODE RAFT CLIENT ADMIN ANSWERS REPLICAS LEADS",
 		"1 h1:1 h1:2 h1:3 yes 2 1",
-		"2 h2:1 h2:2 h2:3 no 2 0", "",
+		"2 h2:1 h2:2 h2:3 no, leaving 2 0", "",
 		"SHARD LOWEST KEY HIGHEST KEY REPLICA NODE ROLE READY APPLIED SYNCED READS/S WRITES/S",
 		"1 0000000000000000 7fffffffffffffff 1 1 leader yes 501 400 7 12",
 		"1 0000000000000000 7fffffffffffffff 2 2 follower no 502 400 7 12",
 		"2 8000000000000000 ffffffffffffffff 1 1 no leader yes 501 400 7 12",
 		"2 8000000000000000 ffffffffffffffff 2 2 no leader no 502 400 7 12",
 		"3 0000000000000000 0000000000000000 - - - - - - - -", "",
+		"shard 3: a replica moves from node 1 to node 2", "",
+		"shard 3: copies its records from shard 2", "",
 	}
 	if code != exitDone || !reflect.DeepEqual(rows, want) {
 		t.Errorf("code %d, table\n%s", code, out)
@@ -176,6 +188,11 @@ func TestWrongCommandLines(t *testing.T) {
 		{"fly", "", "status"},
 		{"add-replica", "--shard 1", "--node"},
 		{"move-leader", "--node 1", "--shard"},
+		{"move-replica", "--shard 1 --from 2", "--to"},
+		{"move-replica", "--shard 1 --from 2 --to 3 --node 4", "--node"},
+		{"split", "--shard 1", "--key"},
+		{"split", "--shard 1 --key short", "--key"},
+		{"decommission", "--shard 1 --node 2", "--shard"},
 		{"snapshot", "", "--shard"},
 		{"snapshot", "--shard 1 --node 2", "--node"},
 		{"backup", "", "--dir"},

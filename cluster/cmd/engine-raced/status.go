@@ -26,15 +26,36 @@ func printStatus(out io.Writer, status service.Status) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NODE\tRAFT\tCLIENT\tADMIN\tANSWERS\tREPLICAS\tLEADS")
 	for _, node := range status.Nodes {
+		answers := yesNo(!slices.Contains(status.Silent, node.ID))
+		if slices.Contains(status.Leaving, node.ID) {
+			answers += ", leaving"
+		}
 		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%d\t%d\n", node.ID, node.RaftAddress,
-			node.ClientAddress, node.AdminAddress, yesNo(!slices.Contains(status.Silent, node.ID)),
-			replicas[node.ID], leads[node.ID])
+			node.ClientAddress, node.AdminAddress, answers, replicas[node.ID], leads[node.ID])
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
-	return printShards(out, status.Shards)
+	if err := printShards(out, status.Shards); err != nil {
+		return err
+	}
+	return printChanges(out, status.Shards)
+}
+
+// printChanges writes the moves and the splits that are under way.
+func printChanges(out io.Writer, shards []service.ShardStatus) error {
+	for _, shard := range shards {
+		if shard.MovesTo != 0 {
+			fmt.Fprintf(out, "\nshard %d: a replica moves from node %d to node %d\n", shard.ShardID,
+				shard.MovesFrom, shard.MovesTo)
+		}
+		if shard.Source != 0 {
+			fmt.Fprintf(out, "\nshard %d: copies its records from shard %d\n", shard.ShardID,
+				shard.Source)
+		}
+	}
+	return nil
 }
 
 func printShards(out io.Writer, shards []service.ShardStatus) error {
