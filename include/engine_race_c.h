@@ -195,7 +195,8 @@ int engine_race_read_many(engine_race_store* store, size_t count, const uint64_t
                           void* values, int* codes);
 
 /* Starts a read and returns. `done` is called once with the code, by a thread of the store or
- * before this returns; it may not block. It may call the store. `value` must live until then. After
+ * before this returns; it may not block. Of the store it may call engine_race_read_async and the
+ * statistics: read_many might wait for this very thread. `value` must live until then. After
  * a failure of this call itself `done` is not called. The option async_read_limit bounds the reads
  * that are pending. At that limit this waits until a `done` has returned: hold no lock that `done`
  * takes. With async_read_waits off it answers BUSY instead. In `done` it never waits: one read may

@@ -107,13 +107,15 @@ runs_as_module() {
 
 # Adds the tests of the package to the counts.
 runs_tests() {
-  local log=$work/tests.log good bad omitted warnings
+  local log=$work/tests.log status good bad omitted warnings
   mkdir -p "$work/tmp"
   timeout -k 10 1500 java "${access[@]}" -Xcheck:jni -Xmx512m -XX:MaxDirectMemorySize=512m \
+    -XX:ErrorFile="$work/hs_err.log" \
     -Djava.io.tmpdir="$work/tmp" -Dengine_race.docs="$root/docs" -cp "$jar:$work/classes$junit" \
     org.junit.platform.console.ConsoleLauncher --scan-classpath "$work/classes" --disable-banner \
     --include-classname "${JAVA_TESTS:-.*Test}" --details tree --disable-ansi-colors \
     --config junit.jupiter.execution.timeout.default=240s > "$log" 2>&1
+  status=$?
   good=$(sed -n 's/^\[ *\([0-9]*\) tests successful *\]$/\1/p' "$log")
   bad=$(sed -n 's/^\[ *\([0-9]*\) tests failed *\]$/\1/p' "$log")
   omitted=$(sed -n 's/^\[ *\([0-9]*\) tests skipped *\]$/\1/p' "$log")
@@ -123,6 +125,11 @@ runs_tests() {
     return
   fi
   passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + omitted))
+  # A class that cannot begin, or a crash at the end, is no failed test.
+  if [ $status != 0 ] && [ "$bad" = 0 ]; then
+    tail -n 80 "$log"
+    fail "the tests end well"
+  fi
   if [ "$bad" != 0 ]; then
     grep -v '✔$' "$log" | head -n 200
     sed -n 's/^[^A-Za-z]*\(.*\) ✘ .*/FAILED \1/p' "$log"

@@ -13,6 +13,8 @@ cargo=${CARGO:-cargo}
 crate=$root/bindings/rust
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# For the examples of the documentation.
+mkdir "$work/tmp" && export TMPDIR=$work/tmp
 export CARGO_TARGET_DIR=$root/build/rust CARGO_NET_OFFLINE=true CARGO_TERM_COLOR=never
 unset ENGINE_RACE_LIB_DIR LD_LIBRARY_PATH PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR RUSTFLAGS RUSTDOCFLAGS
 

@@ -165,7 +165,8 @@ impl Store {
     }
 
     /// Starts a read and returns. `done` is called once with the result, by a thread of the store
-    /// or before this returns. It may not block. A panic in it ends there.
+    /// or before this returns. It may not block. A panic in it ends there. Of the store it may call
+    /// `read_async`, `read_future` and the statistics: `read_many` might wait for this very thread.
     ///
     /// The option `async_read_limit` bounds the reads that are pending. At the limit this waits
     /// until a `done` has returned, so hold no lock that `done` takes. In `done` it never waits.

@@ -18,6 +18,8 @@ impl Scratch {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}_{}", std::process::id(), number);
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        // Of a killed run with this number.
+        let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).unwrap();
         Scratch(directory)
     }

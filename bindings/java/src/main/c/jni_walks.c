@@ -63,7 +63,11 @@ NATIVE(void, range)
   /* The visitor may make further calls, whose failures would take the place of this one's. */
   jthrowable failure = NULL;
   if (code != ENGINE_RACE_OK && (failure = new_failure(env, code)) == NULL) return;
-  if (walk.count > 0 && !walk.has_ended) hand_block_on(&walk);
+  if (walk.count > 0 && !walk.has_ended) {
+    hand_block_on(&walk);
+    /* These records lie before the failure: a visitor that ends here has not met it. */
+    if (walk.has_ended) failure = NULL;
+  }
   if (walk.thrown != NULL) failure = walk.thrown;
   if (failure != NULL) (*env)->Throw(env, failure);
 }

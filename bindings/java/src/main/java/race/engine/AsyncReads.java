@@ -16,6 +16,8 @@ final class AsyncReads {
   /** Null until the first read. */
   private static AsyncReads instance;
 
+  // Before the thread: where memory is refused, the caller is told, and the next call tries again.
+  private final ByteBuffer values = ByteBuffer.allocateDirect(TAKEN_AT_ONCE * Keys.VALUE_BYTES);
   private final long endedReads = Native.endedReadsCreate();
   private final AtomicLong lastNumber = new AtomicLong();
   /** Keeps stores and buffers while the engine reads. */
@@ -69,7 +71,6 @@ final class AsyncReads {
   private void completeAll() {
     long[] numbers = new long[TAKEN_AT_ONCE];
     int[] codes = new int[TAKEN_AT_ONCE];
-    ByteBuffer values = ByteBuffer.allocateDirect(TAKEN_AT_ONCE * Keys.VALUE_BYTES);
     while (true) {
       int count = Native.endedReadsTake(endedReads, numbers, codes, values);
       for (int i = 0; i < count; i++) {

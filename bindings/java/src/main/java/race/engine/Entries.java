@@ -36,7 +36,8 @@ final class Entries implements Iterator<Entry> {
   @Override
   public boolean hasNext() {
     if (next == count) {
-      next = 0;
+      // None, if the call throws.
+      count = next = 0;
       count = isAscending ? takeAhead() : stepBack();
     }
     return next < count;

@@ -81,7 +81,11 @@ final class Log {
           LEVELS[(int) level], Instant.ofEpochSecond(0, timeNs), Texts.of(text)));
     } catch (Throwable error) {
       Thread thread = Thread.currentThread();
-      thread.getUncaughtExceptionHandler().uncaughtException(thread, error);
+      try {
+        thread.getUncaughtExceptionHandler().uncaughtException(thread, error);
+      } catch (Throwable ignored) {
+        // As the virtual machine does.
+      }
     }
   }
 }

@@ -96,7 +96,8 @@ public final class Options {
   /**
    * Sets the memory that the store may take in all.
    *
-   * @param bytes at least 16 MiB; the default is 2 GiB
+   * @param bytes at least 16 MiB; the default is a quarter of what the process may use, and a
+   *     sixteenth with {@link #readOnly}
    * @return these options
    */
   public Options memoryBudgetBytes(long bytes) {

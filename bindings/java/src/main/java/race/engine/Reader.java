@@ -241,8 +241,9 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
     try (StoreIterator iterator = iterator(range)) {
       iterator.seekToFirst();
       long count = 0;
-      for (int taken = keys.length; taken == keys.length; count += taken) {
-        taken = iterator.takeKeys(keys);
+      // Until none comes: a failure behind the first keys is thrown by the next call.
+      for (int taken = iterator.takeKeys(keys); taken > 0; taken = iterator.takeKeys(keys)) {
+        count += taken;
       }
       return count;
     }

@@ -204,7 +204,15 @@ public final class StoreIterator implements AutoCloseable {
     try {
       while (taken < keys.length) {
         int count = Math.min(block.roomRecords, keys.length - taken);
-        int found = takeInto(count, keys, taken, block.memory, 0);
+        int found;
+        try {
+          found = takeInto(count, keys, taken, block.memory, 0);
+        } catch (EngineRaceException error) {
+          if (taken == 0) {
+            throw error;
+          }
+          break; // the next call throws it again: the iterator keeps its status
+        }
         values.put(
             values.position() + taken * Keys.VALUE_BYTES, block.memory, 0,
             found * Keys.VALUE_BYTES);

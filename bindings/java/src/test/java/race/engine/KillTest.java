@@ -30,6 +30,9 @@ class KillTest {
           store.write(key, valueOf(key, round));
         }
         System.out.println(key);
+        if (System.out.checkError()) {
+          return; // the parent has gone
+        }
       }
     }
   }
