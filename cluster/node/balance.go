@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -44,15 +45,28 @@ func (n *Node) balanceForever() {
 	}
 }
 
+// goOn ends a move, or gives it up where an operator empties the node that it leads to.
+func (n *Node) goOn(ctx context.Context, d *Directory, shardID uint64, move Move) error {
+	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
+	if to := d.nodeOf(shardID, move.To); d.Nodes[to].Leaving {
+		return n.RemoveReplica(ctx, shardID, to)
+	}
+	return n.endMove(ctx, shardID)
+}
+
 // balance ends the moves that are under way, or takes the next step that is due.
 func (n *Node) balance(ctx context.Context, b *balancer) error {
 	d := n.directory.Load()
+	isMoving, failures := false, []error(nil)
 	for _, shardID := range slices.Sorted(maps.Keys(d.Shards)) {
-		if d.Shards[shardID].Move != (Move{}) {
-			ctx, cancel := context.WithTimeout(ctx, moveTimeout)
-			defer cancel()
-			return n.endMove(ctx, shardID)
+		if move := d.Shards[shardID].Move; move != (Move{}) {
+			isMoving = true
+			failures = append(failures, n.goOn(ctx, d, shardID, move))
 		}
+	}
+	if isMoving {
+		return errors.Join(failures...)
 	}
 	wanted, waits := n.nextStep(ctx, d)
 	if waits != b.waits && waits != "" {

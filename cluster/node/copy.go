@@ -20,6 +20,8 @@ const (
 	// is copied while nobody can write.
 	fewChanges  = 256
 	mostUpdates = 16
+	// Changes are taken after so many copied records.
+	takenRecords = 8192
 	// How long the shard that was split may take to give its upper keys up.
 	giveUpTimeout = time.Minute
 )
@@ -43,15 +45,20 @@ func (n *Node) fill(ctx context.Context, s *shard, d *Directory) (term uint64, e
 		from.failure() == nil {
 		c.source = from.replica
 	}
+	_, isCut := d.Ranges.Of(s.shardID)
+	if !isCut && c.source == nil {
+		// A cut would keep all clients from the keys until the last record is copied.
+		return 0, fmt.Errorf("%w: shard %d has no replica here that knows its newest records",
+			service.ErrUnavailable, c.entry.Source)
+	}
 	if err := c.begin(ctx); err != nil {
 		return 0, err
 	}
 	var tracker *replica.Tracker
-	_, isCut := d.Ranges.Of(s.shardID)
-	if !isCut && c.source != nil {
+	if !isCut {
 		tracker = c.source.Track(ctx, c.entry.First, c.entry.Last)
 		defer tracker.Stop()
-		if err := c.copyAll(ctx, false); err != nil {
+		if err := c.copyAll(ctx, false, tracker); err != nil {
 			return 0, err
 		}
 		if err := c.update(ctx, tracker); err != nil {
@@ -72,7 +79,7 @@ func (n *Node) fill(ctx context.Context, s *shard, d *Directory) (term uint64, e
 			return c.term, err
 		}
 	}
-	return c.term, c.copyAll(ctx, true)
+	return c.term, c.copyAll(ctx, true, nil)
 }
 
 // begin lets all commands of earlier leaders be applied or be late.
@@ -96,6 +103,11 @@ func (c *copier) propose(ctx context.Context, command []byte, ops int) error {
 		return nil
 	}
 	return c.node.untilFollowed(ctx, c.to, func(ctx context.Context) error {
+		// A later lead of this replica would let a command of the earlier one, which is on its way still,
+		// be applied behind newer copies.
+		if c.to.ledTerm() != c.term || !c.to.leadsIn(c.term) {
+			return fmt.Errorf("%w: the lead was lost meanwhile", service.ErrConflict)
+		}
 		attempt, cancel := context.WithTimeout(ctx, c.node.inTicks(controlTimeout))
 		defer cancel()
 		err := c.node.proposeHere(attempt, c.to, command)
@@ -107,9 +119,10 @@ func (c *copier) propose(ctx context.Context, command []byte, ops int) error {
 }
 
 // copyAll makes the records of the range equal to those of the other shard. `isGivenUp`: that shard
-// has to have given the keys up, so that they do not change any more.
-func (c *copier) copyAll(ctx context.Context, isGivenUp bool) error {
-	copied, began := 0, time.Now()
+// has to have given the keys up, so that they do not change any more. Else it copies what `tracker`
+// has from time to time, so that the tracker loses nothing.
+func (c *copier) copyAll(ctx context.Context, isGivenUp bool, tracker *replica.Tracker) error {
+	copied, taken, began := 0, 0, time.Now()
 	for next, isLast := c.entry.First, false; !isLast; {
 		wanted := replica.ScanQuery{Lower: next, Last: c.entry.Last, Limit: copiedRecords,
 			WithValues: true, Outside: isGivenUp}
@@ -131,15 +144,26 @@ func (c *copier) copyAll(ctx context.Context, isGivenUp bool) error {
 		if err != nil {
 			return err
 		}
-		for _, key := range extra {
-			command = replica.AppendOp(command, service.Op{Key: key})
-			ops++
-		}
 		if err := c.propose(ctx, command, ops); err != nil {
 			return err
 		}
+		for chunk := range slices.Chunk(extra, deletedKeys) {
+			command := c.command()
+			for _, key := range chunk {
+				command = replica.AppendOp(command, service.Op{Key: key})
+			}
+			if err := c.propose(ctx, command, len(chunk)); err != nil {
+				return err
+			}
+		}
 		copied += len(page.Keys)
 		next = last + 1
+		if tracker != nil && copied-taken >= takenRecords {
+			taken = copied
+			if _, err := c.take(ctx, tracker); err != nil {
+				return err
+			}
+		}
 		if !isGivenUp && !c.rest(began, copied) {
 			return errStopping
 		}
@@ -203,15 +227,26 @@ func (c *copier) extra(first, last uint64, keys []uint64) ([]uint64, error) {
 // update copies what has changed meanwhile, until that is little.
 func (c *copier) update(ctx context.Context, tracker *replica.Tracker) error {
 	for range mostUpdates {
-		keys, isWhole := tracker.Take(ctx)
-		if err := c.copyKeys(ctx, keys); err != nil {
+		count, err := c.take(ctx, tracker)
+		if err != nil {
 			return err
 		}
-		if !isWhole || len(keys) <= fewChanges {
+		if count <= fewChanges {
 			break
 		}
 	}
 	return nil
+}
+
+// take copies the changes that the tracker has, and gives their count. It fails when the tracker
+// has lost some: the copy begins anew then, while clients still have the keys.
+func (c *copier) take(ctx context.Context, tracker *replica.Tracker) (int, error) {
+	keys, isWhole := tracker.Take(ctx)
+	if !isWhole {
+		return 0, fmt.Errorf("%w: too many keys of shard %d have changed, or a snapshot has replaced "+
+			"them: the copy begins anew", service.ErrUnavailable, c.entry.Source)
+	}
+	return len(keys), c.copyKeys(ctx, keys)
 }
 
 // finish copies the last changes when the other shard's replica here has given the keys up. False:

@@ -96,6 +96,10 @@ func TestARangeIsSplitOnceAtATime(t *testing.T) {
 	expectChange(t, d, change{Op: opSplit, ShardID: 2, Key: 100, Version: 1}, 3, "")
 	expectChange(t, d, change{Op: opSplit, ShardID: 2, Key: 50, Version: 2}, 0, "still copies")
 	expectChange(t, d, change{Op: opSplit, ShardID: 3, Key: 200, Version: 1}, 0, "still copies")
+	// The copy reads the replica of its node.
+	for _, shardID := range []uint64{2, 3} {
+		expectChange(t, d, change{Op: opMove, ShardID: shardID, NodeID: 1, To: 3}, 0, "being split")
+	}
 	expectChange(t, d, change{Op: opCut, ShardID: 3}, 1, "")
 	expectChange(t, d, change{Op: opFilled, ShardID: 3}, 1, "")
 	expectChange(t, d, change{Op: opSplit, ShardID: 3, Key: 200, Version: 1}, 4, "")
@@ -113,6 +117,8 @@ func TestARangeIsSplitOnceAtATime(t *testing.T) {
 func TestAMoveIsNotedUntilItsEnd(t *testing.T) {
 	g := smallGenesis(1)
 	d := g.Directory()
+	// It would only take the other replica away.
+	expectChange(t, d, change{Op: opMove, ShardID: 2, NodeID: 1, To: 2}, 0, "already")
 	move := change{Op: opMove, ShardID: 2, NodeID: 1, To: 3}
 	for range 2 {
 		expectChange(t, d, move, 3, "")

@@ -88,7 +88,12 @@ func (n *Node) follow(ctx context.Context, s *shard, d *Directory) error {
 		return err
 	}
 	bounds, term := s.replica.Bounds(), s.ledTerm()
-	if bounds.Version == 0 {
+	switch {
+	case bounds.Version == 0 && entry.Source == 0:
+		// Only a recovery from a replica that was behind brings that.
+		n.config.Logger.Warn("a shard gets its keys without a copy: records may be lost", "shard",
+			s.shardID)
+	case bounds.Version == 0:
 		var err error
 		if term, err = n.fill(ctx, s, d); err != nil {
 			return fmt.Errorf("copy the records of shard %d: %w", entry.Source, err)

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/lni/dragonboat/v4/raftio"
@@ -61,6 +63,13 @@ func (d *Directory) move(shardID, from, to uint64) (uint64, string) {
 			"%d: wait for its end, or give it up by a remove-replica of node %d", shardID,
 			d.nodeOf(shardID, move.From), d.nodeOf(shardID, move.To), d.nodeOf(shardID, move.To))
 	}
+	if _, there := d.On(shardID, to); there {
+		return resultRefused, fmt.Sprintf("node %d has a replica of shard %d already", to, shardID)
+	}
+	if other, isSplit := d.splitOf(shardID); isSplit {
+		return resultRefused, fmt.Sprintf("shard %d is being split: wait until shard %d has its "+
+			"records", shardID, other)
+	}
 	id, refusal := d.place(shardID, to)
 	if refusal == "" {
 		entry := d.Shards[shardID]
@@ -68,6 +77,19 @@ func (d *Directory) move(shardID, from, to uint64) (uint64, string) {
 		d.Shards[shardID] = entry
 	}
 	return id, refusal
+}
+
+// splitOf tells whether a shard gives or gets records by a split, and the shard that gets them.
+func (d *Directory) splitOf(shardID uint64) (uint64, bool) {
+	if d.Shards[shardID].Source != 0 {
+		return shardID, true
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.Shards)) {
+		if d.Shards[id].Source == shardID {
+			return id, true
+		}
+	}
+	return 0, false
 }
 
 // MoveReplica implements service.Control. The directory notes the move before its first step, so an
@@ -92,6 +114,10 @@ func (n *Node) MoveReplica(ctx context.Context, shardID, from, to uint64) error 
 	if !isFrom && isTo {
 		// A call before this one has come to its end.
 		return n.bringIn(ctx, d, shardID, p)
+	}
+	if isFrom && isTo && d.Shards[shardID].Move == (Move{}) {
+		return fmt.Errorf("%w: node %d has a replica of shard %d already", service.ErrInvalid, to,
+			shardID)
 	}
 	if !isFrom {
 		return fmt.Errorf("%w: node %d has no replica of shard %d", service.ErrInvalid, from, shardID)
@@ -121,6 +147,10 @@ func (n *Node) endMove(ctx context.Context, shardID uint64) error {
 	}
 	from, to := d.nodeOf(shardID, move.From), d.nodeOf(shardID, move.To)
 	p, _ := d.On(shardID, to)
+	// Before the new replica has a vote: with another one down it would take one more to agree.
+	if err := n.awaitOthers(ctx, d, shardID, move.From, move.To); err != nil {
+		return err
+	}
 	if err := n.bringIn(ctx, d, shardID, p); err != nil {
 		return err
 	}
@@ -143,15 +173,16 @@ func (n *Node) endMove(ctx context.Context, shardID uint64) error {
 	return n.takeOut(ctx, controlUnplace, request)
 }
 
-// awaitOthers waits until all replicas of a shard but one are ready.
-func (n *Node) awaitOthers(ctx context.Context, d *Directory, shardID, except uint64) error {
+// awaitOthers waits until all replicas of a shard but some are ready.
+func (n *Node) awaitOthers(ctx context.Context, d *Directory, shardID uint64,
+	except ...uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, n.inTicks(readyPatience))
 	defer cancel()
 	return n.untilDone(ctx, func() error {
 		running, _ := n.askForReplicas(ctx, d.infosOf(shardID))
 		for _, p := range d.Shards[shardID].Replicas {
 			id := raftio.NodeInfo{ShardID: shardID, ReplicaID: p.ReplicaID}
-			if p.ReplicaID != except && !running[id].Ready {
+			if !slices.Contains(except, p.ReplicaID) && !running[id].Ready {
 				return fmt.Errorf("%w: the move goes on when the replica of shard %d on node %d is ready",
 					service.ErrUnknown, shardID, p.NodeID)
 			}

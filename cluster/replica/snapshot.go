@@ -191,6 +191,10 @@ func (r *Replica) Backup(directory, since string) (engine.BackupReport, error) {
 // Stream writes the records that were applied before the call, as SaveSnapshot does. It fails with
 // ErrMoved unless the shard's bounds have the version.
 func (r *Replica) Stream(w io.Writer, version uint64, stopped <-chan struct{}) error {
+	// A new shard's last records come before its bounds.
+	if r.Bounds().Version != version {
+		return ErrMoved
+	}
 	m, err := r.prepare()
 	if err != nil {
 		return err
