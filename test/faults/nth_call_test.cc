@@ -185,9 +185,12 @@ class FaultyRun {
   // it tries again, perhaps for the same call. And a back end that cannot read is replaced by the
   // next best. So is a queue that fails, whose reads are done again.
   void CheckErrorsShown() {
+    // A submission has no file.
+    const bool reads_keys = plan_.on_file(format::kKeyFilePrefix) ||
+                            (plan_.kind() == CallKind::kIoSubmit && fired_in_ == Step::Kind::kRead);
     const bool beside_calls = fired_in_ == Step::Kind::kOpen || fired_in_ == Step::Kind::kClose ||
                               (has_checkpoints_ && fault_ == Fault::kDiskFull) ||
-                              (fault_ == Fault::kIoError && plan_.on_file(format::kKeyFilePrefix));
+                              (fault_ == Fault::kIoError && reads_keys);
     const bool shown = error_shown_ || replaced_.load() || (logged_.load() && beside_calls);
     if (plan_.fired() && !shown && MustShow()) problem_ += "the error was swallowed; ";
   }

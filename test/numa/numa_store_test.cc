@@ -85,8 +85,11 @@ TEST(NumaStoreTest, MemoryLiesOnTheNode) {
     constexpr uint64_t kCount = 4000;
     Fill(store.get(), kCount);
     Growth growth;
-    std::string value;
-    ASSERT_TRUE(store->Read(KeyOf(0), &value).ok());
+    {
+      // It waits for all of the index.
+      Snapshot snapshot;
+      ASSERT_TRUE(store->GetSnapshot(&snapshot).ok());
+    }
     growth.ExpectMore("the index, 16 bytes a record", kCount * 16 / 4096);
     Iterator iterator;
     IteratorOptions ahead;
