@@ -185,9 +185,11 @@ class FaultyRun {
   // it tries again, perhaps for the same call. And a back end that cannot read is replaced by the
   // next best. So is a queue that fails, whose reads are done again.
   void CheckErrorsShown() {
-    // A submission has no file.
+    // By the index, in any step: its buckets are read behind the first one. A submission has no
+    // file.
     const bool reads_keys = plan_.on_file(format::kKeyFilePrefix) ||
-                            (plan_.kind() == CallKind::kIoSubmit && fired_in_ == Step::Kind::kRead);
+                            plan_.on_file(format::kStagingKeysName) ||
+                            plan_.kind() == CallKind::kIoSubmit;
     const bool beside_calls = fired_in_ == Step::Kind::kOpen || fired_in_ == Step::Kind::kClose ||
                               (has_checkpoints_ && fault_ == Fault::kDiskFull) ||
                               (fault_ == Fault::kIoError && reads_keys);
