@@ -300,9 +300,11 @@ debian_packages() {
   local version
   make --no-print-directory deb > "$out/deb.log" 2>&1 || { tail "$out/deb.log"; return 1; }
   version=$(cat build/deb/version)
-  lintian -I --fail-on error,warning,info out/libengine-race0_"$version"_*.deb \
+  lintian -I out/libengine-race0_"$version"_*.deb \
     out/libengine-race-dev_"$version"_*.deb out/engine-race-tools_"$version"_*.deb \
-    out/libengine-race0-dbgsym_"$version"_*.deb out/engine-race-tools-dbgsym_"$version"_*.deb > "$out/lintian.log" 2>&1 ||
+    out/libengine-race0-dbgsym_"$version"_*.deb out/engine-race-tools-dbgsym_"$version"_*.deb > "$out/lintian.log" 2>&1 &&
+    # Whether parts of symbols look like words depends on what is inlined.
+    ! grep -E '^[EWI]: ' "$out/lintian.log" | grep -v 'unused-override spelling-error-in-binary' | grep -q . ||
     { cat "$out/lintian.log"; return 1; }
 }
 
