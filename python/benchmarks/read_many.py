@@ -16,8 +16,8 @@ import shutil
 import subprocess
 
 import numpy
-from rounds import (ROOT, ROW_SHAPE, alternate, fill, gather, need_disk, ratio, refuse,
-                    show, write_figures)
+from rounds import (ROOT, ROW_SHAPE, add_arguments, alternate, fill, gather, need_disk, ratio,
+                    refuse, show, write_figures)
 
 import engine_race
 
@@ -69,18 +69,12 @@ def compare(directory, name, count, memory_bytes, arguments, progress):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--dir", default=".", type=pathlib.Path, help="works in a directory here")
+    add_arguments(parser, batch=4096)
     parser.add_argument("--program", default=ROOT / "bin" / "bench", type=pathlib.Path)
     parser.add_argument("--disk-keys", default=2 << 20, type=int)
     parser.add_argument("--disk-memory-bytes", default=256 << 20, type=int)
     parser.add_argument("--hot-keys", default=16 << 10, type=int)
     parser.add_argument("--hot-memory-bytes", default=1 << 30, type=int)
-    parser.add_argument("--batch", default=4096, type=int)
-    parser.add_argument("--seconds", default=3.0, type=float,
-                        help="of each timed run, and of the one before it that warms the store")
-    parser.add_argument("--rounds", default=5, type=int)
-    parser.add_argument("--tiny", action="store_true", help="everything once: no figure means much")
-    parser.add_argument("--json", type=pathlib.Path, help="where the figures go")
     arguments = parser.parse_args()
     if arguments.tiny:
         arguments.disk_keys, arguments.hot_keys, arguments.batch = 4000, 1000, 256

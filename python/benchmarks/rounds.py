@@ -74,6 +74,16 @@ def show(name, rounds):
           + f"  ratio {ratio(rounds):.3f}")
 
 
+def add_arguments(parser, batch):
+    parser.add_argument("--dir", default=".", type=pathlib.Path, help="works in a directory here")
+    parser.add_argument("--batch", default=batch, type=int)
+    parser.add_argument("--seconds", default=3.0, type=float,
+                        help="of each timed run, and of the one before it that warms up")
+    parser.add_argument("--rounds", default=5, type=int)
+    parser.add_argument("--tiny", action="store_true", help="everything once: no figure means much")
+    parser.add_argument("--json", type=pathlib.Path, help="where the figures go")
+
+
 def need_disk(parser, arguments, claims, most_rows):
     """Refuses to measure in memory, and where so many rows do not fit, with staging and logs."""
     why_not = (why_in_memory(arguments.dir)

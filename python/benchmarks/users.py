@@ -14,14 +14,13 @@ import argparse
 import contextlib
 import multiprocessing
 import os
-import pathlib
 import shutil
 import threading
 import time
 
 import numpy
-from rounds import (ROW_SHAPE, alternate, fill, gather, need_disk, ratio, rows_of, show,
-                    write_figures)
+from rounds import (ROW_SHAPE, add_arguments, alternate, fill, gather, need_disk, ratio, rows_of,
+                    show, write_figures)
 
 import engine_race
 
@@ -157,16 +156,10 @@ def compare_loads(directory, arguments, progress):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--dir", default=".", type=pathlib.Path, help="works in a directory here")
+    add_arguments(parser, batch=1024)
     parser.add_argument("--disk-rows", default=1 << 20, type=int)
     parser.add_argument("--cached-rows", default=128 << 10, type=int)
     parser.add_argument("--loaded-rows", default=256 << 10, type=int)
-    parser.add_argument("--batch", default=1024, type=int)
-    parser.add_argument("--seconds", default=3.0, type=float,
-                        help="of each timed run, and of the one before it that warms up")
-    parser.add_argument("--rounds", default=5, type=int)
-    parser.add_argument("--tiny", action="store_true", help="everything once: no figure means much")
-    parser.add_argument("--json", type=pathlib.Path, help="where the figures go")
     arguments = parser.parse_args()
     if arguments.tiny:
         arguments.disk_rows, arguments.cached_rows, arguments.loaded_rows = 4000, 2000, 2000
