@@ -20,10 +20,9 @@ struct ReadBackend {
 // Chooses a back end by a real read of the first 4 KiB of `file`. The file should be that long, and
 // open in the same way as the files that will be read. kAuto takes the first that works of
 // io_uring, libaio and psync; on tmpfs libaio comes first, and with page_cache it is left out
-// elsewhere. Replaces a back end that was asked for
-// by name and does not work by the first of these that does, and logs a warning. With kAuto the log
-// gets an information when the choice is not the best one. Fails only when psync cannot read the
-// file either, with its error.
+// elsewhere. Replaces a back end that was asked for by name and does not work by the first of these
+// that does, and logs a warning. With kAuto the log gets an information when the choice is not the
+// best one. Fails only when psync cannot read the file either, with its error.
 Status ProbeReadBackend(const Options& options, const File& file, ReadBackend* chosen);
 
 // "auto", "psync", "libaio" or "io_uring".

@@ -89,7 +89,7 @@ Status RequireLockFile(int dir_fd) {
 }
 
 // Starts to read the small files of an opening, all at once, so that it waits for the device once
-// and not once for each file. The lock file is not among them: it is opened first in any case.
+// and not once for each file. The lock file is not among them: it is read at once.
 //
 // Not under a memory policy: the pages would lie where the caller's thread runs.
 void PrefetchSmallFiles(int dir_fd, const Options& options) {
