@@ -5,12 +5,11 @@
 
 #include "engine_race/base/checksum_kernels.h"
 #include "engine_race/base/cpu_features.h"
-#include "engine_race/base/options.h"
 
 namespace engine_race {
 namespace {
 
-uint64_t HashValueBaseline(const void* value) { return XXH3_64bits(value, kValueBytes); }
+uint64_t HashValueBaseline(const void* value, size_t size) { return XXH3_64bits(value, size); }
 
 const ValueHashTable& Kernels() {
   static const ValueHashTable kernels = ValueHashesOf(RunningCpuFeatures());
@@ -34,9 +33,9 @@ uint64_t Hash64(const void* data, size_t size, uint64_t seed) {
   return XXH3_64bits_withSeed(data, size, seed);
 }
 
-uint64_t HashValue(const void* value) {
-  static uint64_t (*const hash)(const void*) = Kernels().front().hash;
-  return hash(value);
+uint64_t HashValue(const void* value, size_t size) {
+  static uint64_t (*const hash)(const void*, size_t) = Kernels().front().hash;
+  return hash(value, size);
 }
 
 const ValueHashKernel* ValueHashKernels() { return Kernels().data(); }

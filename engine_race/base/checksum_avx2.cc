@@ -3,10 +3,9 @@
 #include <xxhash.h>
 
 #include "engine_race/base/checksum_kernels.h"
-#include "engine_race/base/options.h"
 
 namespace engine_race {
 
-uint64_t HashValueAvx2(const void* value) { return XXH3_64bits(value, kValueBytes); }
+uint64_t HashValueAvx2(const void* value, size_t size) { return XXH3_64bits(value, size); }
 
 }  // namespace engine_race

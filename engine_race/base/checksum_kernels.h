@@ -4,6 +4,7 @@
 #define ENGINE_RACE_BASE_CHECKSUM_KERNELS_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine_race/base/checksum.h"
@@ -11,7 +12,7 @@
 
 namespace engine_race {
 
-uint64_t HashValueAvx2(const void* value);
+uint64_t HashValueAvx2(const void* value, size_t size);
 
 // The kernels that such a CPU can run, the best first. Ends as ValueHashKernels does.
 using ValueHashTable = std::array<ValueHashKernel, 3>;

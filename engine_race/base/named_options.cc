@@ -228,6 +228,7 @@ struct Field {
 
 // Every member of Options but the log function, in their order there.
 constexpr Field kFields[] = {
+    ENGINE_RACE_OPTION(value_bytes),
     ENGINE_RACE_OPTION(bucket_count),
     ENGINE_RACE_OPTION(file_count),
     ENGINE_RACE_OPTION(bucket_capacity_records),

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine_race/base/memory_limit.h"
+#include "engine_race/base/value_layout.h"
 
 namespace engine_race {
 namespace {
@@ -66,6 +67,10 @@ Status ValidateOptions(const Options& options) {
   if (options.page_cache && !options.read_only) {
     return Status::InvalidArgument("page_cache is for stores that are opened with read_only");
   }
+  if (options.value_bytes != 0) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        CheckRange("value_bytes", options.value_bytes, kMinValueBytes, kMaxValueBytes));
+  }
   ENGINE_RACE_RETURN_IF_ERROR(
       CheckPowerOfTwo("bucket_count", options.bucket_count, 1, kMaxBucketCount));
   ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("file_count", options.file_count, 1, kMaxFileCount));
@@ -76,8 +81,10 @@ Status ValidateOptions(const Options& options) {
                                               kMinGroupBytes, kMaxValueGroupBytes));
   ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("key_group_bytes", options.key_group_bytes,
                                               kMinGroupBytes, kMaxKeyGroupBytes));
-  const uint64_t group_records = std::max<uint64_t>(options.value_group_bytes / kValueBytes,
-                                                    options.key_group_bytes / kKeyEntryBytes);
+  const uint32_t value_bytes = options.value_bytes == 0 ? kValueBytes : options.value_bytes;
+  const uint64_t group_records = std::max<uint64_t>(
+      ValueLayout(value_bytes).GroupRecords(options.value_group_bytes, kMaxGroupRecords),
+      options.key_group_bytes / kKeyEntryBytes);
   ENGINE_RACE_RETURN_IF_ERROR(CheckPowerOfTwo("bucket_capacity_records",
                                               options.bucket_capacity_records, group_records,
                                               kMaxBucketRecords));

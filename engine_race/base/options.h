@@ -18,7 +18,10 @@
 namespace engine_race {
 
 inline constexpr uint32_t kKeyBytes = 8;
+// Of a value: of the contest's stores, and by default.
 inline constexpr uint32_t kValueBytes = 4096;
+inline constexpr uint32_t kMinValueBytes = 8;
+inline constexpr uint32_t kMaxValueBytes = 1024 * 1024;
 // The bytes that a store keeps of a record beside its value.
 inline constexpr uint64_t kKeyEntryBytes = 32;
 
@@ -29,6 +32,8 @@ inline constexpr uint64_t kMaxBucketRecords = uint64_t{1} << 31;
 inline constexpr uint32_t kMinGroupBytes = 4096;
 inline constexpr uint32_t kMaxValueGroupBytes = 1024 * 1024;
 inline constexpr uint32_t kMaxKeyGroupBytes = 8 * 1024;
+// Of values, or of key entries.
+inline constexpr uint32_t kMaxGroupRecords = 256;
 inline constexpr uint64_t kMinMemoryBudgetBytes = uint64_t{16} << 20;
 inline constexpr uint64_t kMaxMemoryBudgetBytes = uint64_t{1} << 62;
 inline constexpr uint32_t kMaxBuildThreadCount = 1024;
@@ -108,14 +113,19 @@ struct NumaOptions {
 struct Options {
   // Geometry of a new store.
 
-  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count.
+  // The size of every value: 8 to 1048576. For an existing store its own, else kInvalidArgument; 0
+  // asks for that, and for the default in a new store.
+  uint32_t value_bytes = kValueBytes;
+  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count. With values
+  // above 16 KiB there are no more than fit 16 MiB, rounded down to a power of two, or 16.
   uint32_t bucket_count = 1024;
-  // Key files, and as many value files: a power of two, 1 to 1024.
+  // Key files, and as many value files: a power of two, 1 to 1024. No more than buckets.
   uint32_t file_count = 32;
   // Records that one bucket can hold at one time: a power of two, at most 2^31, at least one group
   // of values and of keys.
   uint64_t bucket_capacity_records = kMaxBucketRecords;
-  // Values go to their log in groups of this size: a power of two, 4 KiB to 1 MiB.
+  // Values go to their log in groups of about this size: a power of two, 4 KiB to 1 MiB. A group
+  // has a power of two of records, at most 256, which fill this size and whole blocks of 4 KiB.
   uint32_t value_group_bytes = 128 * 1024;
   // Key entries go to their log in groups of this size: 4 KiB or 8 KiB.
   uint32_t key_group_bytes = 4096;

@@ -1,12 +1,12 @@
-// Where a read puts the 4 KiB of a value: a string, or memory of the caller. A value.
+// Where a read puts the bytes of a value: a string, or memory of the caller. A value.
 #ifndef ENGINE_RACE_BASE_VALUE_SINK_H_
 #define ENGINE_RACE_BASE_VALUE_SINK_H_
 
+#include <cstddef>
 #include <cstring>
 #include <string>
 
 #include "engine_race/base/assert.h"
-#include "engine_race/base/options.h"
 
 namespace engine_race {
 
@@ -18,12 +18,12 @@ class ValueSink {
 
   bool is_set() const { return bytes_ != nullptr || string_ != nullptr; }
   // Copies the value. A string may throw std::bad_alloc.
-  void Put(const char* value) const {
+  void Put(const char* value, size_t size) const {
     ENGINE_RACE_ASSERT(is_set());
     if (bytes_ != nullptr) {
-      std::memcpy(bytes_, value, kValueBytes);
+      std::memcpy(bytes_, value, size);
     } else {
-      string_->assign(value, kValueBytes);
+      string_->assign(value, size);
     }
   }
 

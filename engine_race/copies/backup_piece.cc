@@ -235,7 +235,7 @@ Status PieceWalk::Value(const char** value) {
     window_end_ = value_index_ + count;
   }
   *value = values_.data() + (value_index_ - window_begin_) * kValueBytes;
-  if (HashValue(*value) == hashes_[value_index_]) return Status::Ok();
+  if (HashValue(*value, kValueBytes) == hashes_[value_index_]) return Status::Ok();
   return Status::Corruption(name_ + ": the value at " +
                             std::to_string(values_offset_ + value_index_ * kValueBytes) +
                             " does not match its checksum");

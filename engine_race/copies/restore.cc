@@ -25,7 +25,7 @@ Status TakeBucket(const BackupChain& chain, uint32_t bucket, SharedProgress* pro
       record.key = key;
       record.sequence = count;
       record.slot = static_cast<uint32_t>(count);
-      record.value_hash = HashValue(value);
+      record.value_hash = HashValue(value, kValueBytes);
       ENGINE_RACE_RETURN_IF_ERROR(fill->Add(bucket, record, value));
     }
     return ++count % kProgressRecords == 0 ? progress->Add(kProgressRecords) : Status::Ok();

@@ -245,7 +245,7 @@ class BucketVerifier {
           at.value_in_log && values_read ? Status::Ok() : ReadValue(at, value);
       if (!value_read.ok()) {
         AddBad(slot, at.value_in_log, /*value=*/true, value_read.ToString());
-      } else if (!IsValueOf(record, value)) {
+      } else if (!IsValueOf(record, value, kValueBytes)) {
         AddBad(slot, at.value_in_log, /*value=*/true, "the value does not match its checksum");
       } else {
         ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, value));
@@ -289,7 +289,8 @@ Status VerifyFiles(const StoreFiles& files, VerifyReport* report, const BadRecor
     };
   }
   ENGINE_RACE_RETURN_IF_ERROR(walk.progress.emplace(tell, total_count).Tell());
-  ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.ids()));
+  ENGINE_RACE_RETURN_IF_ERROR(walk.journal.Read(files.directory.get(), files.identity.ids(),
+                                                files.identity.geometry.value_bytes()));
   walk.trusted = DoubtPageCache(files, walk.states) == nullptr;
   for (uint32_t bucket = 0; bucket < walk.states.size() && walk.trusted; ++bucket) {
     // Durable records that the counts have lost are found by a walk over the tails.

@@ -113,7 +113,7 @@ class BucketWalker {
     wanted_.Prepare(shared_.context, entry);
     *value = wanted_.Value(entry);
     if (*value == nullptr) return wanted_.ErrorOf(shared_.context, entry);
-    return HashValue(*value) == value_hash
+    return HashValue(*value, kValueBytes) == value_hash
                ? Status::Ok()
                : log_.CorruptValue(bucket, wanted_.entries[entry].ref.slot());
   }

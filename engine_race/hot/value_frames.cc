@@ -41,7 +41,7 @@ void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept 
   cache_.owner_words()[frame].store(ref.slot(), std::memory_order_release);
   // The copy is verified even if reads are not, so that no damaged value gets into a frame. If the
   // record was superseded since the value was read, Swizzle sees that by the reference.
-  const bool installed = ValueMatches(copy, ref.value_checksum()) &&
+  const bool installed = ValueMatches(copy, kValueBytes, ref.value_checksum()) &&
                          cache_.Install(frame, [&] { return index_.Swizzle(key, ref, frame); });
   if (!installed) cache_.GiveBack(frame);
 }

@@ -175,8 +175,8 @@ class BucketLog {
     return engine_race::VisitProbeFiles(context_.files, visit);
   }
 
-  // Reads the value of an acknowledged slot, staged or not, into `buffer` (kValueBytes, aligned to
-  // kIoAlignment). Not verified.
+  // Reads the value of an acknowledged slot, staged or not, into `buffer` (Geometry::slot_bytes,
+  // aligned to kIoAlignment). Not verified.
   Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer) const {
     return reader_.ReadValue(bucket, slot, buffer);
   }
@@ -193,7 +193,7 @@ class BucketLog {
   // CorruptValue unless `value`, which was read from that slot, has the checksum `value_checksum`.
   Status VerifyValue(uint32_t bucket, uint64_t slot, uint32_t value_checksum,
                      const char* value) const {
-    if (ValueMatches(value, value_checksum)) [[likely]] {
+    if (ValueMatches(value, geometry().value_bytes(), value_checksum)) [[likely]] {
       return Status::Ok();
     }
     return CorruptValue(bucket, slot);

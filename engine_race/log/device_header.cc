@@ -32,29 +32,28 @@ Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity) {
     return Status::NotSupported(file.name() + ": device format version " +
                                 std::to_string(header.format_version));
   }
-  if (header.segment_bytes != format::kSegmentValueBytes || header.segment_count == 0 ||
-      header.segment_count > format::kMaxFilePlaces) {
-    return Status::NotSupported(file.name() + ": a device with segments of another size");
+  if (header.segment_count == 0 || header.segment_count > format::kMaxFilePlaces) {
+    return Status::NotSupported(file.name() + ": a device with another number of segments");
   }
   identity->store_id = header.store_id;
   identity->path_index = header.path_index;
   identity->path_count = header.path_count;
   identity->segment_count = header.segment_count;
+  identity->segment_bytes = header.segment_bytes;
   return Status::Ok();
 }
 
 }  // namespace
 
-Status PlanSegments(uint64_t device_bytes, uint32_t* segment_count) {
-  constexpr uint64_t kLeastBytes = format::kDeviceDataOffset + format::kSegmentValueBytes;
-  if (device_bytes < kLeastBytes) {
+Status PlanSegments(uint64_t device_bytes, uint64_t segment_bytes, uint32_t* segment_count) {
+  const uint64_t least_bytes = format::kDeviceDataOffset + segment_bytes;
+  if (device_bytes < least_bytes) {
     return Status::InvalidArgument("a device of " + std::to_string(device_bytes) +
                                    " bytes is too small: a header and one segment take " +
-                                   std::to_string(kLeastBytes));
+                                   std::to_string(least_bytes));
   }
   *segment_count = static_cast<uint32_t>(
-      std::min((device_bytes - format::kDeviceDataOffset) / format::kSegmentValueBytes,
-               format::kMaxFilePlaces));
+      std::min((device_bytes - format::kDeviceDataOffset) / segment_bytes, format::kMaxFilePlaces));
   return Status::Ok();
 }
 
@@ -92,7 +91,7 @@ Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& id
   header.path_index = identity.path_index;
   header.path_count = identity.path_count;
   header.segment_count = identity.segment_count;
-  header.segment_bytes = format::kSegmentValueBytes;
+  header.segment_bytes = identity.segment_bytes;
   header.store_id = identity.store_id;
   header.checksum = ChecksumOf(header);
   std::memcpy(block.data(), &header, sizeof(header));
@@ -115,9 +114,13 @@ Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& ex
     return Status(wrong, "the device is path " + std::to_string(found.path_index) + " of " +
                              std::to_string(found.path_count) + " of the store");
   }
+  if (found.segment_bytes != expected.segment_bytes) {
+    return Status::NotSupported("the device has segments of " +
+                                std::to_string(found.segment_bytes) + " bytes, not of " +
+                                std::to_string(expected.segment_bytes));
+  }
   *segment_count = found.segment_count;
-  if (device.size_bytes <
-      format::kDeviceDataOffset + found.segment_count * format::kSegmentValueBytes) {
+  if (device.size_bytes < format::kDeviceDataOffset + found.segment_count * found.segment_bytes) {
     return Status::Corruption("the device has shrunk to " + std::to_string(device.size_bytes) +
                               " bytes");
   }

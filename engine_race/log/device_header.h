@@ -20,11 +20,12 @@ struct DeviceIdentity {
   uint32_t path_index = 0;
   uint32_t path_count = 0;
   uint32_t segment_count = 0;
+  uint64_t segment_bytes = 0;
 };
 
 // *segment_count: how many segments a device of that size has places for. kInvalidArgument when it
 // has none.
-Status PlanSegments(uint64_t device_bytes, uint32_t* segment_count);
+Status PlanSegments(uint64_t device_bytes, uint64_t segment_bytes, uint32_t* segment_count);
 
 // Refuses a device that holds anything but zeros or the header of this store, which an interrupted
 // creation may have left. With `overwrite` it accepts any content. *foreign when the device is
@@ -35,7 +36,7 @@ Status CheckFree(const io::BlockDevice& device, bool overwrite, uint64_t store_i
 // flushes it.
 Status WriteDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& identity);
 
-// Checks that this is the device of that path, whatever `expected` has as its segments.
+// Checks that this is the device of that path, however many segments `expected` has.
 // *segment_count is that of the header. The error says what the device is instead. Its code is
 // `wrong` for a device of no store, of another store, or of another path.
 Status CheckDeviceHeader(const io::BlockDevice& device, const DeviceIdentity& expected, Code wrong,

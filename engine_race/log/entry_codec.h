@@ -13,6 +13,7 @@
 #ifndef ENGINE_RACE_LOG_ENTRY_CODEC_H_
 #define ENGINE_RACE_LOG_ENTRY_CODEC_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine_race/base/assert.h"
@@ -33,8 +34,8 @@ struct KeyRecord {
 };
 
 // Whether the value is that of the record, which is no tombstone.
-inline bool IsValueOf(const KeyRecord& record, const char* value) {
-  return HashValue(value) == record.value_hash;
+inline bool IsValueOf(const KeyRecord& record, const char* value, size_t size) {
+  return HashValue(value, size) == record.value_hash;
 }
 
 // The part of a value's hash that the index keeps.
@@ -42,8 +43,8 @@ inline uint32_t ChecksumOfHash(uint64_t value_hash) {
   return static_cast<uint32_t>(value_hash >> (64 - format::kChecksumBits));
 }
 // Whether the value has this checksum. For readers that have no entry.
-inline bool ValueMatches(const char* value, uint32_t value_checksum) {
-  return ChecksumOfHash(HashValue(value)) == value_checksum;
+inline bool ValueMatches(const char* value, size_t size, uint32_t value_checksum) {
+  return ChecksumOfHash(HashValue(value, size)) == value_checksum;
 }
 
 // Encodes and decodes the entries of one bucket. A value type; const calls are thread-safe.

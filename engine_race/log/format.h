@@ -193,7 +193,7 @@ static_assert(kBasePlaces <= kKeyPlaces && kBasePlaces >= 2,
 // Rows: what the slots of a bucket hold, once slots have been used again. The slots of a bucket
 // are cut into rows: as many slots as the larger group has. The file begins with a head for each
 // bucket. The rows follow, in the order of their segments' entries in the table.
-inline constexpr uint32_t kMaxRowRecords = 256;
+inline constexpr uint32_t kMaxRowRecords = kMaxGroupRecords;
 inline constexpr uint32_t kBirthBits = 50;
 inline constexpr uint32_t kSealBits = 48;
 enum class RowKind : uint64_t {
@@ -233,12 +233,12 @@ struct RowsHead {
 inline constexpr uint64_t kNoRows = (uint64_t{1} << 32) - 1;
 
 // Commit journal: two halves of batches. A batch is one block of header and then its values, in the
-// order of its descriptors; a tombstone has none. The batches of a half follow one another from its
-// start, numbered from 0, under the generation of the half's first batch.
+// order of its descriptors, and zeros up to a whole block; a tombstone has none. The batches of a
+// half follow one another from its start, numbered from 0, under the generation of the half's first
+// batch.
 inline constexpr uint64_t kJournalMagic = 0x52554f4a45434152;  // "RACEJOUR" as bytes
 inline constexpr uint32_t kJournalHalves = 2;
 inline constexpr uint32_t kJournalBlockBytes = 4096;
-static_assert(kJournalBlockBytes == kValueBytes, "values and headers are both one block");
 
 struct JournalHeader {
   uint64_t magic;
@@ -266,9 +266,8 @@ struct JournalDescriptor {
 static_assert(sizeof(JournalDescriptor) == 40);
 inline constexpr uint32_t kJournalBatchRecords =
     (kJournalBlockBytes - sizeof(JournalHeader)) / sizeof(JournalDescriptor);
-inline constexpr uint64_t kJournalBatchBytes =
-    uint64_t{kJournalBlockBytes} * (1 + kJournalBatchRecords);
-static_assert(kJournalBatchBytes <= kMinJournalBytes / kJournalHalves, "a batch fits a half");
+static_assert(kJournalBlockBytes + kMaxValueBytes <= kMinJournalBytes / kJournalHalves,
+              "a batch of one record fits a half");
 
 // The index on disk: extents of blocks, and a root that names them. All of it can be made again
 // from the key logs, and nothing acknowledged depends on it. A root holds a header, the coverage of

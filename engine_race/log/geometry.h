@@ -10,6 +10,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/options.h"
+#include "engine_race/base/value_layout.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/key_division.h"
 #include "engine_race/log/segment_format.h"
@@ -17,9 +18,11 @@
 namespace engine_race {
 
 struct Geometry {
+  ValueLayout layout;
   uint32_t bucket_count = 0;
   uint32_t file_count = 0;
   uint64_t bucket_capacity_records = 0;
+  // Of a group of values: whole blocks.
   uint32_t value_group_bytes = 0;
   uint32_t key_group_bytes = 0;
   // Of the value files. No paths: they lie in the store's own directory.
@@ -46,7 +49,14 @@ struct Geometry {
   uint32_t files_per_directory() const {
     return std::max(file_count / std::max(path_count, 1U), 1U);
   }
-  uint32_t values_per_group() const { return value_group_bytes / kValueBytes; }
+  uint32_t value_bytes() const { return layout.value_bytes(); }
+  uint32_t slot_bytes() const { return layout.slot_bytes(); }
+  // Of the values of a segment.
+  uint64_t segment_value_bytes() const { return layout.BlockBytesFor(format::kSegmentRecords); }
+  // The last block of the largest groups may be padded.
+  uint32_t values_per_group() const {
+    return std::min(value_group_bytes / slot_bytes(), kMaxGroupRecords);
+  }
   uint32_t keys_per_group() const {
     return key_group_bytes / static_cast<uint32_t>(sizeof(format::KeyEntry));
   }
@@ -104,13 +114,22 @@ struct Geometry {
   }
 };
 
+// Buckets with values of this size, at most. Staging and the first segment of each take space.
+inline uint32_t MostBuckets(uint32_t value_bytes) {
+  constexpr uint32_t kBytesOfOneEach = 16 * 1024 * 1024;
+  if (value_bytes <= kBytesOfOneEach / 1024) return kMaxBucketCount;
+  return std::max(std::bit_floor(kBytesOfOneEach / value_bytes), 16U);
+}
+
 // The geometry that `options` ask for.
 inline Geometry GeometryFrom(const Options& options) {
   Geometry geometry;
-  geometry.bucket_count = options.bucket_count;
-  geometry.file_count = options.file_count;
+  if (options.value_bytes != 0) geometry.layout = ValueLayout(options.value_bytes);
+  geometry.bucket_count = std::min(options.bucket_count, MostBuckets(geometry.value_bytes()));
+  geometry.file_count = std::min(options.file_count, geometry.bucket_count);
   geometry.bucket_capacity_records = options.bucket_capacity_records;
-  geometry.value_group_bytes = options.value_group_bytes;
+  geometry.value_group_bytes = static_cast<uint32_t>(geometry.layout.BlockBytesFor(
+      geometry.layout.GroupRecords(options.value_group_bytes, kMaxGroupRecords)));
   geometry.key_group_bytes = options.key_group_bytes;
   geometry.path_count = static_cast<uint32_t>(options.paths.size());
   geometry.Divide(options.key_range.value_or(KeyRange()));
@@ -123,8 +142,20 @@ inline Status CheckGeometry(const Geometry& geometry) {
   options.bucket_count = geometry.bucket_count;
   options.file_count = geometry.file_count;
   options.bucket_capacity_records = geometry.bucket_capacity_records;
-  options.value_group_bytes = geometry.value_group_bytes;
   options.key_group_bytes = geometry.key_group_bytes;
+  const ValueLayout& layout = geometry.layout;
+  const uint32_t group_records = geometry.values_per_group();
+  if (!std::has_single_bit(group_records) ||
+      layout.GroupRecords(kMinGroupBytes, group_records) != group_records ||
+      layout.GroupRecords(kMaxValueGroupBytes, kMaxGroupRecords) < group_records ||
+      layout.BlockBytesFor(group_records) != geometry.value_group_bytes) {
+    return Status::NotSupported("geometry: groups of " +
+                                std::to_string(geometry.value_group_bytes) +
+                                " bytes with values of " + std::to_string(layout.value_bytes()));
+  }
+  if (geometry.bucket_capacity_records < group_records) {
+    return Status::NotSupported("geometry: buckets of less than a group of values");
+  }
   if (geometry.path_count > kMaxPathCount) return Status::NotSupported("geometry: too many paths");
   if (const Status status = ValidateOptions(options); !status.ok()) {
     return Status::NotSupported("geometry: " + status.message());

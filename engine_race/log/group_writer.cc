@@ -115,7 +115,7 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
   record.sequence = sequence;
   record.slot = static_cast<uint32_t>(slot);
   // Computed here, under the lock, while the prefetched memory for the value arrives.
-  record.value_hash = value == nullptr ? 0 : HashValue(value);
+  record.value_hash = value == nullptr ? 0 : HashValue(value, context_.geometry().value_bytes());
   record.tombstone = value == nullptr;
   *staged = {SlotTable::EncodeAppended(context_.codec(index), record, sequence), index, 0};
   bool ended = false;

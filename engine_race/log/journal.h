@@ -35,6 +35,7 @@
 #include "engine_race/base/latency_recorder.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/placement.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/format.h"
@@ -76,9 +77,9 @@ class Journal {
   // Begins a new journal of `size_bytes` in the store's directory, made with `file_mode`; what an
   // earlier one held must be durable in the logs. Batches take at most `batch_records` records, and
   // their buffer lies as `memory` says.
-  static Status Open(int dir_fd, const StoreIds& ids, uint64_t size_bytes, mode_t file_mode,
-                     uint32_t batch_records, const Placement& memory, Callbacks callbacks,
-                     std::unique_ptr<Journal>* journal);
+  static Status Open(int dir_fd, const StoreIds& ids, uint32_t value_bytes, uint64_t size_bytes,
+                     mode_t file_mode, uint32_t batch_records, const Placement& memory,
+                     Callbacks callbacks, std::unique_ptr<Journal>* journal);
   // Nobody may wait any more.
   ~Journal();
 
@@ -115,10 +116,12 @@ class Journal {
  private:
   static constexpr uint32_t kDoneWords = 64;
 
-  Journal(const StoreIds& ids, uint64_t half_bytes, uint32_t batch_records, Callbacks callbacks)
+  Journal(const StoreIds& ids, uint32_t value_bytes, uint64_t half_bytes, uint32_t batch_records,
+          Callbacks callbacks)
       : ids_(ids),
+        value_bytes_(value_bytes),
         half_bytes_(half_bytes),
-        batch_records_(batch_records),
+        batch_records_(MostRecords(value_bytes, batch_records)),
         callbacks_(std::move(callbacks)) {}
 
   Status Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode, const Placement& memory);
@@ -129,7 +132,21 @@ class Journal {
   Status Commit();
   Status WriteTaken();
   Status Checkpoint();
-  static uint64_t ChainBytes(uint64_t record_count, uint64_t value_count);
+  // Records of a batch, at most.
+  static uint32_t MostRecords(uint32_t value_bytes, uint32_t wanted);
+  // Of a batch with so many values.
+  uint64_t BatchBytes(uint64_t value_count) const {
+    return RoundUp(format::kJournalBlockBytes + value_count * value_bytes_,
+                   format::kJournalBlockBytes);
+  }
+  static char* PadValues(const char* begin, char* end);
+  // Of the batches of a chain.
+  uint32_t chain_batch_records() const {
+    return MostRecords(value_bytes_, format::kJournalBatchRecords);
+  }
+  uint64_t ChainLength(uint64_t record_count) const;
+  // What a chain takes at most.
+  uint64_t ChainBytes(uint64_t record_count, uint64_t value_count) const;
   Status CommitChain(std::span<const JournalChainRecord> records, uint32_t* half);
   Status PutChain(std::span<const JournalChainRecord> records, uint64_t* bytes);
   // Writes nothing more where the failure is final.
@@ -142,6 +159,7 @@ class Journal {
   void RunCheckpoints();
 
   const StoreIds ids_;
+  const uint32_t value_bytes_;
   const uint64_t half_bytes_;
   const uint32_t batch_records_;
   const Callbacks callbacks_;

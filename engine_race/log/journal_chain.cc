@@ -9,17 +9,16 @@
 #include "engine_race/log/journal.h"
 
 namespace engine_race {
-namespace {
 
 // Journal batches needed for a chain of `record_count` records.
-uint64_t ChainLength(uint64_t record_count) {
-  return (record_count + format::kJournalBatchRecords - 1) / format::kJournalBatchRecords;
+uint64_t Journal::ChainLength(uint64_t record_count) const {
+  return (record_count + chain_batch_records() - 1) / chain_batch_records();
 }
 
-}  // namespace
-
-uint64_t Journal::ChainBytes(uint64_t record_count, uint64_t value_count) {
-  return (ChainLength(record_count) + value_count) * format::kJournalBlockBytes;
+uint64_t Journal::ChainBytes(uint64_t record_count, uint64_t value_count) const {
+  const uint64_t length = ChainLength(record_count);
+  const bool pads = value_bytes_ % format::kJournalBlockBytes != 0;
+  return BatchBytes(value_count) + (length - 1 + (pads ? length : 0)) * format::kJournalBlockBytes;
 }
 
 Status Journal::WriteChain(std::span<const JournalChainRecord> records, uint32_t* half) {
@@ -50,7 +49,7 @@ Status Journal::CommitChain(std::span<const JournalChainRecord> records, uint32_
   if (status.ok()) status = PutChain(records, &bytes);
   if (status.ok()) status = Flush();
   if (!status.ok()) return NoteFailure(std::move(status));
-  ENGINE_RACE_ASSERT(bytes == ChainBytes(records.size(), values) && offset_ + bytes <= half_bytes_);
+  ENGINE_RACE_ASSERT(bytes <= ChainBytes(records.size(), values) && offset_ + bytes <= half_bytes_);
   offset_ += bytes;
   number_ += static_cast<uint32_t>(ChainLength(records.size()));
   // Relaxed, both: statistics.
@@ -67,7 +66,7 @@ Status Journal::PutChain(std::span<const JournalChainRecord> records, uint64_t* 
   *bytes = 0;
   if (chain_buffer_.size() == 0) {
     ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(format::kJournalBatchBytes, /*huge_pages=*/false, &chain_buffer_));
+        Region::Allocate(BatchBytes(chain_batch_records()), /*huge_pages=*/false, &chain_buffer_));
   }
   char* const block = chain_buffer_.data();
   auto* const header = reinterpret_cast<format::JournalHeader*>(block);
@@ -76,17 +75,18 @@ Status Journal::PutChain(std::span<const JournalChainRecord> records, uint64_t* 
   while (chain_id == 0) ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&chain_id));
   const auto length = static_cast<uint32_t>(ChainLength(records.size()));
   for (uint32_t index = 0; index < length; ++index) {
-    const size_t first = size_t{index} * format::kJournalBatchRecords;
-    const std::span<const JournalChainRecord> taken = records.subspan(
-        first, std::min<size_t>(format::kJournalBatchRecords, records.size() - first));
+    const size_t first = size_t{index} * chain_batch_records();
+    const std::span<const JournalChainRecord> taken =
+        records.subspan(first, std::min<size_t>(chain_batch_records(), records.size() - first));
     std::memset(block, 0, format::kJournalBlockBytes);
     char* value = block + format::kJournalBlockBytes;
     for (size_t i = 0; i < taken.size(); ++i) {
       descriptors[i] = taken[i].descriptor;
       if (taken[i].value == nullptr) continue;
-      std::memcpy(value, taken[i].value, kValueBytes);
-      value += kValueBytes;
+      std::memcpy(value, taken[i].value, value_bytes_);
+      value += value_bytes_;
     }
+    value = PadValues(block, value);
     header->chain_id = chain_id;
     header->chain_length = length;
     header->chain_index = index;

@@ -6,6 +6,7 @@
 
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/log/entry_codec.h"
 #include "engine_race/log/slot_table.h"
@@ -85,7 +86,8 @@ Status OpenJournal(int dir_fd, io::Access access, io::File* file, uint64_t* half
 
 }  // namespace
 
-Status JournalReplay::Read(int dir_fd, const StoreIds& ids) {
+Status JournalReplay::Read(int dir_fd, const StoreIds& ids, uint32_t value_bytes) {
+  value_bytes_ = value_bytes;
   uint64_t half_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(OpenJournal(dir_fd, io::Access::kRead, &file_, &half_bytes));
   if (half_bytes == 0) return Status::Ok();
@@ -127,10 +129,11 @@ Status JournalReplay::ReadHalf(const StoreIds& ids, uint64_t begin_offset, uint6
                   block + sizeof(header) + i * sizeof(format::JournalDescriptor),
                   sizeof(record.descriptor));
       record.value_offset = offset;
-      if (!record.descriptor.entry.tombstone()) offset += kValueBytes;
+      if (!record.descriptor.entry.tombstone()) offset += value_bytes_;
       if (offset > end_offset) break;
       records_.push_back(record);
     }
+    offset = RoundUp(offset, format::kJournalBlockBytes);
     if (offset > end_offset) break;
     bool whole = true;
     if (chain.Ends(header)) {
@@ -149,7 +152,7 @@ Status JournalReplay::ReadHalf(const StoreIds& ids, uint64_t begin_offset, uint6
 Status JournalReplay::VerifyValues(uint64_t seed_id, size_t first, bool* whole) const {
   *whole = false;
   Region value;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, /*huge_pages=*/false, &value));
+  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(value_bytes_, /*huge_pages=*/false, &value));
   for (size_t i = first; i < records_.size(); ++i) {
     const format::JournalDescriptor& descriptor = records_[i].descriptor;
     KeyRecord record;
@@ -159,7 +162,7 @@ Status JournalReplay::VerifyValues(uint64_t seed_id, size_t first, bool* whole) 
     }
     if (record.tombstone) continue;
     ENGINE_RACE_RETURN_IF_ERROR(ReadValue(records_[i], value.data()));
-    if (!IsValueOf(record, value.data())) return Status::Ok();
+    if (!IsValueOf(record, value.data(), value_bytes_)) return Status::Ok();
   }
   *whole = true;
   return Status::Ok();

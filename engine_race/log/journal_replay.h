@@ -11,6 +11,7 @@
 #include "engine_race/base/memory.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
+#include "engine_race/log/file_part.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/store_ids.h"
 
@@ -20,13 +21,13 @@ class JournalReplay {
  public:
   struct Record {
     format::JournalDescriptor descriptor;
-    uint64_t value_offset = 0;  // of the block in the journal
+    uint64_t value_offset = 0;  // in the journal
   };
 
   // Reads the headers of every batch, up to the first one in each half that fails its check. A
   // missing journal is an empty one. Values are not looked at, but for those of chains: a chain
   // counts only as a whole.
-  Status Read(int dir_fd, const StoreIds& ids);
+  Status Read(int dir_fd, const StoreIds& ids, uint32_t value_bytes);
 
   // The record with that sequence number, or null.
   const Record* Find(uint32_t bucket, uint64_t sequence) const;
@@ -37,9 +38,9 @@ class JournalReplay {
     const std::span<const Record> records = RecordsOf(bucket);
     return records.empty() ? 0 : records.back().descriptor.entry.sequence() + 1;
   }
-  // `buffer` takes kValueBytes, aligned to kIoAlignment.
+  // `buffer` takes the bytes of a value, aligned to kIoAlignment.
   Status ReadValue(const Record& record, char* buffer) const {
-    return file_.Read(buffer, kValueBytes, record.value_offset);
+    return ReadWholePart(file_, buffer, value_bytes_, record.value_offset);
   }
 
   // Makes what an earlier journal holds unreadable, durably. Nothing to do for a missing one.
@@ -51,6 +52,7 @@ class JournalReplay {
   Status VerifyValues(uint64_t seed_id, size_t first, bool* whole) const;
 
   io::File file_;
+  uint32_t value_bytes_ = 0;
   std::vector<Record> records_;  // by bucket and sequence number
 };
 

@@ -18,8 +18,12 @@
 namespace engine_race {
 namespace {
 
-// How many records are written together: 1 MiB of values.
-constexpr uint32_t kPieceRecords = (uint32_t{1} << 20) / kValueBytes;
+// How many records are written together: 1 MiB of values, or a few.
+constexpr uint32_t kPieceBytes = uint32_t{1} << 20;
+constexpr uint32_t kLeastPieceRecords = 4;
+uint32_t PieceRecords(const Geometry& geometry) {
+  return std::max(kPieceBytes / geometry.slot_bytes(), kLeastPieceRecords);
+}
 
 // Counts one for as long as it lives. Relaxed: advice.
 class CountedIn {
@@ -106,14 +110,16 @@ Status LargeBatches::AwaitIdle(const BatchPart& part) {
 // By several threads: a bucket's part may be small, and its page of entries is read first.
 Status LargeBatches::WriteRecords(const BatchPlan& plan) {
   const auto part_count = static_cast<uint32_t>(plan.parts().size());
+  const uint32_t piece_records = PieceRecords(context_.geometry());
   return RunWorkers(part_count, [&](NumberQueue* numbers) {
     Region values;
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceRecords * kValueBytes, /*huge_pages=*/false,
-                                                 &values, context_.placement.memory()));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        Region::Allocate(uint64_t{piece_records} * context_.geometry().slot_bytes(),
+                         /*huge_pages=*/false, &values, context_.placement.memory()));
     for (uint32_t i = 0; numbers->Take(&i);) {
       const BatchPart& part = plan.parts()[i];
       for (uint32_t item = part.begin, end = item; item < part.end; item = end) {
-        end = item + std::min(part.end - item, kPieceRecords);
+        end = item + std::min(part.end - item, piece_records);
         ENGINE_RACE_RETURN_IF_ERROR(WritePiece(plan, part, item, end, values.data()));
       }
     }
@@ -130,12 +136,13 @@ Status LargeBatches::WritePiece(const BatchPlan& plan, const BatchPart& part, ui
   uint64_t sequence = part.SequenceOf(item);
   const std::vector<SlotPiece> pieces =
       writer_.PiecesOf(part.bucket, &sequence, sequence + (end - item));
-  for (char* to = values; item < end; ++item, to += kValueBytes) {
+  const Geometry& geometry = context_.geometry();
+  for (char* to = values; item < end; ++item, to += geometry.slot_bytes()) {
     const char* const value = plan.record(item).value;
     if (value != nullptr) {
-      std::memcpy(to, value, kValueBytes);
+      std::memcpy(to, value, geometry.value_bytes());
     } else {
-      std::memset(to, 0, kValueBytes);
+      std::memset(to, 0, geometry.value_bytes());
     }
     entries.push_back(EntryOf(codec, plan, part, item));
   }

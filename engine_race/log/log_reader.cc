@@ -7,6 +7,7 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
+#include "engine_race/log/file_part.h"
 
 namespace engine_race {
 
@@ -34,7 +35,7 @@ Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer) const 
   if (!location.found()) [[unlikely]] {
     return LostValue(number, slot);
   }
-  return location.file->Read(buffer, kValueBytes, location.offset);
+  return ReadWholePart(*location.file, buffer, context_.geometry().slot_bytes(), location.offset);
 }
 
 Status LogReader::CutBucket(uint32_t number, uint64_t first_sequence, AppendListener* listener,

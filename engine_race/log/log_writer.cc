@@ -12,6 +12,7 @@
 #include "engine_race/base/round_up.h"
 #include "engine_race/log/entry_pages.h"
 #include "engine_race/log/failure.h"
+#include "engine_race/log/file_part.h"
 #include "engine_race/log/parallel_work.h"
 
 namespace engine_race {
@@ -28,27 +29,27 @@ constexpr uint32_t kMaxFlushThreads = 8;
 // Writes values, and makes holes where they are zeros: a tombstone takes no space for its value.
 // From the first hole that cannot be made on, it writes the zeros. Holes that were made stay: a
 // write into one would need space. kFull also where what is left of the reserve is for entries.
-Status WriteWithHoles(const io::WriteRequest& values, SpaceReserve* reserve) {
-  const uint64_t slot_count = values.size_bytes / kValueBytes;
+Status WriteWithHoles(const io::WriteRequest& values, uint64_t slot_bytes, SpaceReserve* reserve) {
+  const uint64_t slot_count = values.size_bytes / slot_bytes;
   uint64_t punched_end = 0;
   for (; punched_end < slot_count; ++punched_end) {
-    if (!IsZero(values.data + punched_end * kValueBytes, kValueBytes)) continue;
-    const uint64_t offset = values.offset + punched_end * kValueBytes;
+    if (!IsZero(values.data + punched_end * slot_bytes, slot_bytes)) continue;
+    const uint64_t offset = values.offset + punched_end * slot_bytes;
     bool supported = false;
-    const Status punched = values.file->Punch(offset, offset + kValueBytes, &supported);
+    const Status punched = values.file->Punch(offset, offset + slot_bytes, &supported);
     if (!punched.ok() || !supported) break;
   }
   const auto is_hole = [&](uint64_t slot) {
-    return slot < punched_end && IsZero(values.data + slot * kValueBytes, kValueBytes);
+    return slot < punched_end && IsZero(values.data + slot * slot_bytes, slot_bytes);
   };
   for (uint64_t begin = 0; begin < slot_count; ++begin) {
     uint64_t end = begin;
     while (end < slot_count && !is_hole(end)) ++end;
     if (begin == end) continue;
     ENGINE_RACE_RETURN_IF_ERROR(reserve->CheckForValues(*values.file));
-    ENGINE_RACE_RETURN_IF_ERROR(values.file->Write(values.data + begin * kValueBytes,
-                                                   (end - begin) * kValueBytes,
-                                                   values.offset + begin * kValueBytes));
+    ENGINE_RACE_RETURN_IF_ERROR(values.file->Write(values.data + begin * slot_bytes,
+                                                   (end - begin) * slot_bytes,
+                                                   values.offset + begin * slot_bytes));
     begin = end;
   }
   return Status::Ok();
@@ -86,6 +87,7 @@ Status LogWriter::Init() {
 Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces,
                               const void* data) {
   const SlotFiles& slots = context_.files.slots;
+  const ValueLayout& layout = context_.geometry().layout;
   const auto* values = static_cast<const char*>(data);
   std::vector<io::WriteRequest> requests;
   std::vector<uint32_t> file_numbers;
@@ -95,17 +97,19 @@ Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces
     const uint64_t end = piece.slot + piece.count;
     for (uint64_t slot = piece.slot; slot < end;) {
       const SlotLocation location = slots.LocateValues(bucket, slot, end - slot);
-      const uint64_t bytes = location.slot_count * kValueBytes;
+      const uint64_t bytes = location.slot_count * layout.slot_bytes();
       requests.push_back({location.file, values + size_bytes, bytes, location.offset});
       file_numbers.push_back(location.file_number);
       size_bytes += bytes;
       slot += location.slot_count;
     }
   }
-  // On a full disk zeros become holes: values of tombstones would use up the reserve.
-  if (context_.reserve.is_given_up()) {
+  if (!layout.is_aligned()) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteParts(bucket, requests));
+  } else if (context_.reserve.is_given_up()) {
+    // On a full disk zeros become holes: values of tombstones would use up the reserve.
     for (const io::WriteRequest& request : requests) {
-      ENGINE_RACE_RETURN_IF_ERROR(WriteWithHoles(request, &context_.reserve));
+      ENGINE_RACE_RETURN_IF_ERROR(WriteWithHoles(request, layout.slot_bytes(), &context_.reserve));
     }
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(piece_writer_.Write(requests));
@@ -113,6 +117,34 @@ Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces
   // After the write: the flush that clears the mark, in FlushLogs, begins after it too.
   for (const uint32_t file : file_numbers) dirty_files_[slots.file_count() + file].store(true);
   CountWritten(size_bytes);
+  return Status::Ok();
+}
+
+// Of values that share blocks with others. Each write of the bucket brings what those before it
+// have written, so there is one at a time.
+Status LogWriter::WriteParts(uint32_t bucket, std::span<const io::WriteRequest> parts) {
+  const std::lock_guard<std::mutex> one_at_a_time(context_.entries_mutex_of(bucket));
+  for (const io::WriteRequest& part : parts) {
+    if (!context_.reserve.is_given_up()) {
+      ENGINE_RACE_RETURN_IF_ERROR(WritePart(*part.file, part.data, part.size_bytes, part.offset));
+      continue;
+    }
+    // On a full disk zeros that are there are not written: they may be those of tombstones.
+    const uint32_t slot_bytes = context_.geometry().slot_bytes();
+    std::vector<char> found(slot_bytes);
+    for (uint64_t at = 0; at < part.size_bytes; at += slot_bytes) {
+      const char* const data = part.data + at;
+      size_t found_bytes = 0;
+      if (IsZero(data, slot_bytes)) {
+        std::fill(found.begin(), found.end(), 0);
+        ENGINE_RACE_RETURN_IF_ERROR(
+            ReadPart(*part.file, found.data(), slot_bytes, part.offset + at, &found_bytes));
+        if (IsZero(found.data(), slot_bytes)) continue;
+      }
+      ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.CheckForValues(*part.file));
+      ENGINE_RACE_RETURN_IF_ERROR(WritePart(*part.file, data, slot_bytes, part.offset + at));
+    }
+  }
   return Status::Ok();
 }
 
@@ -138,7 +170,8 @@ Status LogWriter::WriteValuesOf(uint32_t bucket, uint64_t sequence, uint64_t cou
                                 const char* values) {
   const uint64_t first = sequence;
   const std::vector<SlotPiece> pieces = PiecesOf(bucket, &sequence, first + count);
-  return WriteValues(bucket, pieces, values + (sequence - first) * kValueBytes);
+  return WriteValues(bucket, pieces,
+                     values + (sequence - first) * context_.geometry().slot_bytes());
 }
 
 Status LogWriter::WriteKeysOf(uint32_t bucket, uint64_t sequence, uint64_t count,
@@ -198,7 +231,7 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   const uint64_t begin_bytes = group * group_bytes;
   const uint64_t step_bytes =
       std::clamp(begin_bytes, kMinReserveGroups * group_bytes, kMaxReserveGroups * group_bytes);
-  const uint64_t record_bytes = values ? kValueBytes : format::kKeyEntryBytes;
+  const uint64_t record_bytes = values ? geometry.slot_bytes() : format::kKeyEntryBytes;
   uint64_t end_bytes = 0;
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);

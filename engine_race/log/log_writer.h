@@ -72,6 +72,7 @@ class LogWriter {
   }
 
  private:
+  Status WriteParts(uint32_t bucket, std::span<const io::WriteRequest> parts);
   Status WriteEntriesOf(uint32_t bucket, uint64_t sequence, uint64_t count, const char* entries);
   void NoteKeysWritten(uint32_t bucket, uint64_t slot, uint64_t count);
   Status FlushLog(uint32_t number);

@@ -36,7 +36,8 @@ Status ReadLoggedValues(const StoreFiles& files, uint32_t bucket, const SlotTabl
     const SlotPiece piece = table.PieceFrom(sequence, end);
     if (piece.count != 0) {
       ENGINE_RACE_RETURN_IF_ERROR(files.slots.ReadValues(
-          bucket, piece.slot, piece.count, values + (sequence - begin) * kValueBytes));
+          bucket, piece.slot, piece.count,
+          values + (sequence - begin) * files.identity.geometry.slot_bytes()));
     }
     sequence += std::max<uint64_t>(piece.count, 1);
   }

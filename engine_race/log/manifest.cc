@@ -97,14 +97,18 @@ Status Parse(const Manifest& manifest, const ManifestPaths& paths, StoreIdentity
   if (manifest.entry_bytes == 0) {
     return Unreleased("manifest: format version 1 without a size of key entries");
   }
-  if (manifest.key_bytes != kKeyBytes || manifest.value_bytes != kValueBytes ||
-      manifest.entry_bytes != kKeyEntryBytes) {
-    return Status::NotSupported("manifest: other sizes of keys, values or key entries");
+  if (manifest.key_bytes != kKeyBytes || manifest.entry_bytes != kKeyEntryBytes) {
+    return Status::NotSupported("manifest: other sizes of keys or key entries");
+  }
+  if (manifest.value_bytes < kMinValueBytes || manifest.value_bytes > kMaxValueBytes) {
+    return Status::NotSupported("manifest: values of " + std::to_string(manifest.value_bytes) +
+                                " bytes");
   }
   if (manifest.value_places != format::kValuePlaces) {
     return Status::NotSupported("manifest: another number of staging places");
   }
   Geometry& geometry = identity->geometry;
+  geometry.layout = ValueLayout(manifest.value_bytes);
   geometry.bucket_count = manifest.bucket_count;
   geometry.file_count = manifest.file_count;
   geometry.value_group_bytes = manifest.value_group_bytes;
@@ -141,7 +145,7 @@ Status WriteTo(int dir_fd, const char* name, const StoreIdentity& identity, mode
   manifest.format_version = format::kFormatVersion;
   manifest.key_bytes = kKeyBytes;
   manifest.entry_bytes = kKeyEntryBytes;
-  manifest.value_bytes = kValueBytes;
+  manifest.value_bytes = geometry.value_bytes();
   manifest.bucket_count = geometry.bucket_count;
   manifest.file_count = geometry.file_count;
   manifest.value_group_bytes = geometry.value_group_bytes;
@@ -201,10 +205,15 @@ Status CheckPathNames(const StoreIdentity& identity) {
   return PutNames(identity, &paths);
 }
 
-Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& identity) {
+Status CheckAgainst(const Options& given, const StoreIdentity& identity) {
+  const uint32_t value_bytes = identity.geometry.value_bytes();
+  if (given.value_bytes != 0 && given.value_bytes != value_bytes) {
+    return Status::InvalidArgument("value_bytes is " + std::to_string(given.value_bytes) +
+                                   ", but that of the store is " + std::to_string(value_bytes));
+  }
   const KeyRange& keys = identity.geometry.keys();
-  if (!given || *given == keys) return Status::Ok();
-  return Status::InvalidArgument("key_range is " + ToString(*given) +
+  if (!given.key_range || *given.key_range == keys) return Status::Ok();
+  return Status::InvalidArgument("key_range is " + ToString(*given.key_range) +
                                  ", but that of the store is " + ToString(keys));
 }
 

@@ -47,8 +47,8 @@ Status ReadManifest(int dir_fd, StoreIdentity* identity);
 
 // kInvalidArgument when a manifest has no room for the names of the paths.
 Status CheckPathNames(const StoreIdentity& identity);
-// kInvalidArgument when the caller names other keys than the manifest.
-Status CheckKeyRange(const std::optional<KeyRange>& given, const StoreIdentity& identity);
+// kInvalidArgument when the caller names another size of values, or other keys, than the manifest.
+Status CheckAgainst(const Options& given, const StoreIdentity& identity);
 
 // Writes a new file, syncs it, renames it into place and syncs the directory.
 Status WriteManifest(int dir_fd, const StoreIdentity& identity, mode_t file_mode);

@@ -35,7 +35,7 @@ class LogRepair {
         table_(*table),
         pages_(files, bucket) {}
 
-  Status Init() { return Region::Allocate(kValueBytes, false, &value_); }
+  Status Init() { return Region::Allocate(files_.identity.geometry.slot_bytes(), false, &value_); }
 
   Status Take(const TailRecord& found) {
     uint64_t slot = 0;
@@ -44,7 +44,7 @@ class LogRepair {
       slot = table_.SlotOf(found.sequence);
     }
     if (!found.value_in_log) {
-      std::memcpy(value_.data(), found.value, kValueBytes);
+      std::memcpy(value_.data(), found.value, files_.identity.geometry.value_bytes());
       ENGINE_RACE_RETURN_IF_ERROR(files_.slots.WriteValues(bucket_, slot, 1, value_.data()));
     }
     // Entries before the tail stay as they are.
@@ -111,7 +111,8 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
   Region value;
   const uint64_t key_bytes = table.row_records() * format::kKeyEntryBytes;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(key_bytes, false, &keys));
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, false, &value));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      Region::Allocate(files.identity.geometry.slot_bytes(), false, &value));
   ENGINE_RACE_RETURN_IF_ERROR(
       files.slots.ReadKeys(bucket, first, table.row_records(), keys.data()));
   const auto* const entries = reinterpret_cast<const format::KeyEntry*>(keys.data());
@@ -121,7 +122,8 @@ Status MovedRowVerifies(const StoreFiles& files, uint32_t bucket, const SlotTabl
     if (!table.Decode(codec, entries[i], first + i, &record)) return Status::Ok();
     if (record.tombstone) continue;
     ENGINE_RACE_RETURN_IF_ERROR(files.slots.ReadValues(bucket, first + i, 1, value.data()));
-    if (!IsValueOf(record, value.data())) return Status::Ok();
+    if (!IsValueOf(record, value.data(), files.identity.geometry.value_bytes()))
+      return Status::Ok();
   }
   *good = true;
   return Status::Ok();

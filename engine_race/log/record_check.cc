@@ -11,7 +11,7 @@ namespace engine_race {
 
 Status RecordCheck::Init() {
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, /*huge_pages=*/false, &keys_));
-  return Region::Allocate(kValueBytes, /*huge_pages=*/false, &value_);
+  return Region::Allocate(files_.identity.geometry.slot_bytes(), /*huge_pages=*/false, &value_);
 }
 
 Status RecordCheck::ReadersFind(uint64_t begin, uint64_t end, bool* good) {
@@ -40,7 +40,8 @@ Status RecordCheck::Check(uint64_t begin, uint64_t end, uint64_t first_value, bo
     }
     if (record.tombstone || sequence < first_value) continue;
     ENGINE_RACE_RETURN_IF_ERROR(LoadValue(sequence));
-    if (!IsValueOf(record, value_.data())) return Status::Ok();
+    if (!IsValueOf(record, value_.data(), files_.identity.geometry.value_bytes()))
+      return Status::Ok();
   }
   *good = true;
   return Status::Ok();

@@ -74,7 +74,8 @@ Status Recovery::Run(bool may_verify) {
   if (doubt != nullptr && !may_verify) return NeedsRecovery(doubt);
   ENGINE_RACE_RETURN_IF_ERROR(KeepLostSegments(states, doubt == nullptr));
   JournalReplay journal;
-  Status looked = journal.Read(context_.files.directory.get(), context_.ids());
+  Status looked = journal.Read(context_.files.directory.get(), context_.ids(),
+                               context_.geometry().value_bytes());
   // In doubt too: staged records count below the counts alone.
   ENGINE_RACE_RETURN_IF_ERROR(RedoBatches(&states));
   if (doubt == nullptr && looked.ok()) {
@@ -216,7 +217,7 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   bucket.staging_verified = state.LoggedKeyCount() == state.record_count &&
                             state.LoggedValueCount() == state.record_count;
   bucket.reserved_key_bytes = state.logged_key_watermark * sizeof(format::KeyEntry);
-  bucket.reserved_value_bytes = state.logged_value_watermark * kValueBytes;
+  bucket.reserved_value_bytes = state.logged_value_watermark * context_.geometry().slot_bytes();
   // Relaxed: no other thread has seen the log yet.
   bucket.published_count.store(state.record_count, std::memory_order_relaxed);
 }

@@ -45,7 +45,7 @@ Status RowMover::Begin(uint32_t number) {
   // Space reserved ahead of the logs has no use where slots are used again. It is punched out under
   // the lock: an append could take the row behind the last one, and write to it.
   const uint64_t first_slot = bucket.table.rows().size() * bucket.table.row_records();
-  const uint64_t end_slot = bucket.reserved_value_bytes / kValueBytes;
+  const uint64_t end_slot = bucket.reserved_value_bytes / context_.geometry().slot_bytes();
   bool supported = false;
   if (first_slot < end_slot) {
     ENGINE_RACE_RETURN_IF_ERROR(
@@ -97,7 +97,7 @@ Status RowMover::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count
         return writer_.WriteValues(bucket, {&piece, 1}, values);
       },
       SpaceReserve::kLeftByValues));
-  moved_bytes_.fetch_add(slot_count * kValueBytes, std::memory_order_relaxed);
+  moved_bytes_.fetch_add(slot_count * context_.geometry().slot_bytes(), std::memory_order_relaxed);
   return Status::Ok();
 }
 
@@ -250,7 +250,7 @@ void RowMover::Describe(uint32_t number, uint32_t row, FreedSlots* freed) const 
 }
 
 uint64_t RowMover::BytesOf(const FreedSlots& freed) const {
-  return freed.slots.count() * uint64_t{kValueBytes};
+  return freed.slots.count() * uint64_t{context_.geometry().slot_bytes()};
 }
 
 Status RowMover::Free(std::span<const FreedSlots> freed) {

@@ -26,7 +26,8 @@ void RowPuncher::PunchValues(uint32_t bucket, uint32_t row, const SlotBits& slot
     });
     if (!punched.ok()) break;
     if (supported && has_space) {
-      given_back_bytes_.fetch_add((end - begin) * uint64_t{kValueBytes}, std::memory_order_relaxed);
+      given_back_bytes_.fetch_add((end - begin) * uint64_t{context_.geometry().slot_bytes()},
+                                  std::memory_order_relaxed);
     }
   }
   if (!supported) NoteRefusal();

@@ -13,10 +13,9 @@
 
 namespace engine_race::format {
 
-// A segment has room for the values of this many slots, in a value file or on a device. At the same
-// place of a key file it has room for their entries.
+// A segment has room for the values of this many slots, in a value file or on a device: see
+// Geometry. At the same place of a key file it has room for their entries.
 inline constexpr uint32_t kSegmentRecords = 256;
-inline constexpr uint64_t kSegmentValueBytes = kSegmentRecords * uint64_t{kValueBytes};
 inline constexpr uint64_t kSegmentKeyBytes = kSegmentRecords * uint64_t{kKeyEntryBytes};
 static_assert(kMaxRowRecords <= kSegmentRecords, "no row lies in two segments");
 static_assert(kSegmentKeyBytes % kIoAlignment == 0);

@@ -7,6 +7,7 @@
 
 #include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
+#include "engine_race/log/file_part.h"
 
 namespace engine_race {
 namespace {
@@ -131,16 +132,15 @@ Status SlotFiles::Open(uint32_t file) const {
   if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
   const uint64_t key_room = key_bytes / format::kSegmentKeyBytes;
   room_[file] =
-      IsDevice(file) ? key_room : std::min(key_room, value_bytes / format::kSegmentValueBytes);
+      IsDevice(file) ? key_room : std::min(key_room, value_bytes / geometry_.segment_value_bytes());
   if (on_open_) ENGINE_RACE_RETURN_IF_ERROR(on_open_(file));
   // Release, for is_open.
   open_[file].store(true, std::memory_order_release);
   return Status::Ok();
 }
 
-SlotLocation SlotFiles::Locate(const Files& files, uint64_t segment_bytes, uint32_t bucket,
+SlotLocation SlotFiles::Locate(const Files& files, uint64_t slot_bytes, uint32_t bucket,
                                uint64_t slot, uint64_t slot_count) const {
-  const uint64_t slot_bytes = segment_bytes / format::kSegmentRecords;
   const uint64_t segment = slot / format::kSegmentRecords;
   const uint64_t in_segment = slot % format::kSegmentRecords;
   SlotLocation location;
@@ -152,7 +152,9 @@ SlotLocation SlotFiles::Locate(const Files& files, uint64_t segment_bytes, uint3
   }
   location.file = &files[place.file];
   location.file_number = place.file;
-  location.offset = OffsetOf(files, segment_bytes, place) + in_segment * slot_bytes;
+  location.offset = OffsetOf(files, place) + in_segment * slot_bytes;
+  // Places of padded segments are no neighbours.
+  if (slot_bytes * format::kSegmentRecords % kIoAlignment != 0) return location;
   SegmentPlace next;
   for (uint64_t i = 1; location.slot_count < slot_count; ++i) {
     if (!table_->Find(bucket, segment + i, &next) || next.file != place.file ||
@@ -196,7 +198,7 @@ Status SlotFiles::Grow(uint32_t file, uint64_t place_count) const {
 
 Status SlotFiles::GrowTo(uint32_t file, uint64_t room) const {
   if (!IsDevice(file)) {
-    const uint64_t value_bytes = room * format::kSegmentValueBytes;
+    const uint64_t value_bytes = room * geometry_.segment_value_bytes();
     ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(value_bytes));
     ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Truncate(value_bytes));
   }
@@ -216,7 +218,7 @@ Status SlotFiles::KeepLost() {
     if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
     Status set_aside =
         table_->SetAside(file, std::max(PlacesIn(key_bytes, format::kSegmentKeyBytes),
-                                        PlacesIn(value_bytes, format::kSegmentValueBytes)));
+                                        PlacesIn(value_bytes, geometry_.segment_value_bytes())));
     if (kept.ok()) kept = std::move(set_aside);
   }
   return kept;
@@ -252,18 +254,17 @@ Status SlotFiles::ErasePlaces(uint32_t file, uint64_t begin, uint64_t end) const
   return Status::Ok();
 }
 
-Status SlotFiles::Read(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
+Status SlotFiles::Read(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
                        uint64_t slot_count, char* buffer) const {
-  const uint64_t slot_bytes = segment_bytes / format::kSegmentRecords;
   const auto locate = [&](uint64_t first, uint64_t count) {
-    return Locate(files, segment_bytes, bucket, first, count);
+    return Locate(files, slot_bytes, bucket, first, count);
   };
   return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
     const uint64_t bytes = location.slot_count * slot_bytes;
     size_t read_bytes = 0;
     if (location.found()) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          location.file->ReadSome(buffer, bytes, location.offset, &read_bytes));
+          ReadPart(*location.file, buffer, bytes, location.offset, &read_bytes));
     }
     // A power loss may have left the file short.
     std::memset(buffer + read_bytes, 0, bytes - read_bytes);
@@ -272,16 +273,15 @@ Status SlotFiles::Read(const Files& files, uint64_t segment_bytes, uint32_t buck
   });
 }
 
-Status SlotFiles::Write(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
+Status SlotFiles::Write(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
                         uint64_t slot_count, const char* data) const {
-  const uint64_t slot_bytes = segment_bytes / format::kSegmentRecords;
   ENGINE_RACE_RETURN_IF_ERROR(Give(bucket, slot, slot_count));
   const auto locate = [&](uint64_t first, uint64_t count) {
-    return Locate(files, segment_bytes, bucket, first, count);
+    return Locate(files, slot_bytes, bucket, first, count);
   };
   return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
     const uint64_t bytes = location.slot_count * slot_bytes;
-    ENGINE_RACE_RETURN_IF_ERROR(location.file->Write(data, bytes, location.offset));
+    ENGINE_RACE_RETURN_IF_ERROR(WritePart(*location.file, data, bytes, location.offset));
     data += bytes;
     return Status::Ok();
   });
@@ -289,25 +289,25 @@ Status SlotFiles::Write(const Files& files, uint64_t segment_bytes, uint32_t buc
 
 Status SlotFiles::ReadValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                              void* buffer) const {
-  return Read(value_files_, format::kSegmentValueBytes, bucket, slot, slot_count,
+  return Read(value_files_, geometry_.slot_bytes(), bucket, slot, slot_count,
               static_cast<char*>(buffer));
 }
 
 Status SlotFiles::ReadKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                            void* buffer) const {
-  return Read(key_files_, format::kSegmentKeyBytes, bucket, slot, slot_count,
+  return Read(key_files_, format::kKeyEntryBytes, bucket, slot, slot_count,
               static_cast<char*>(buffer));
 }
 
 Status SlotFiles::WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                               const void* data) const {
-  return Write(value_files_, format::kSegmentValueBytes, bucket, slot, slot_count,
+  return Write(value_files_, geometry_.slot_bytes(), bucket, slot, slot_count,
                static_cast<const char*>(data));
 }
 
 Status SlotFiles::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                             const void* data) const {
-  return Write(key_files_, format::kSegmentKeyBytes, bucket, slot, slot_count,
+  return Write(key_files_, format::kKeyEntryBytes, bucket, slot, slot_count,
                static_cast<const char*>(data));
 }
 
@@ -318,9 +318,10 @@ Status SlotFiles::ReserveValues(uint32_t bucket, uint64_t slot, uint64_t slot_co
   return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
     // A place on a device is space.
     if (!location.found() || IsDevice(location.file_number)) return Status::Ok();
+    const Blocks blocks =
+        BlocksAround(location.offset, location.slot_count * geometry_.slot_bytes());
     bool supported = false;
-    return location.file->Reserve(/*keep_size=*/true, location.offset,
-                                  location.slot_count * kValueBytes, &supported);
+    return location.file->Reserve(/*keep_size=*/true, blocks.offset, blocks.size_bytes, &supported);
   });
 }
 
@@ -330,11 +331,10 @@ Status SlotFiles::ReserveKeys(uint32_t bucket, uint64_t slot, uint64_t slot_coun
   };
   return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
     if (!location.found()) return Status::Ok();
-    const uint64_t begin = location.offset / kIoAlignment * kIoAlignment;
-    const uint64_t end = RoundUp(location.offset + location.slot_count * format::kKeyEntryBytes,
-                                 uint64_t{kIoAlignment});
+    const Blocks blocks =
+        BlocksAround(location.offset, location.slot_count * format::kKeyEntryBytes);
     bool supported = false;
-    return location.file->Reserve(/*keep_size=*/true, begin, end - begin, &supported);
+    return location.file->Reserve(/*keep_size=*/true, blocks.offset, blocks.size_bytes, &supported);
   });
 }
 
@@ -344,13 +344,20 @@ Status SlotFiles::PunchValues(uint32_t bucket, uint64_t slot, uint64_t slot_coun
   const auto locate = [&](uint64_t first, uint64_t count) {
     return LocateValues(bucket, first, count);
   };
+  uint64_t slot_end = slot;
   return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
+    slot_end += location.slot_count;
     if (!location.found()) return Status::Ok();
     // The space of a device stays with its segment.
     bool punched = false;
     if (!IsDevice(location.file_number)) {
-      ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(
-          location.offset, location.offset + location.slot_count * kValueBytes, &punched));
+      // Blocks with other slots stay. The last one of a segment has none behind its slots.
+      const uint64_t begin = RoundUp(location.offset, kIoAlignment);
+      uint64_t end = location.offset + location.slot_count * geometry_.slot_bytes();
+      if (slot_end % format::kSegmentRecords == 0) end = RoundUp(end, kIoAlignment);
+      end = end / kIoAlignment * kIoAlignment;
+      punched = true;
+      if (begin < end) ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(begin, end, &punched));
     }
     *supported = *supported && punched;
     return Status::Ok();
@@ -376,10 +383,10 @@ bool SlotFiles::MayHoldValues(uint32_t bucket, uint64_t slot, uint64_t slot_coun
     return LocateValues(bucket, first, count);
   };
   static_cast<void>(ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    may_hold =
-        may_hold || (location.found() && !IsDevice(location.file_number) &&
-                     location.file->MayHoldData(
-                         location.offset, location.offset + location.slot_count * kValueBytes));
+    may_hold = may_hold || (location.found() && !IsDevice(location.file_number) &&
+                            location.file->MayHoldData(
+                                location.offset,
+                                location.offset + location.slot_count * geometry_.slot_bytes()));
     return Status::Ok();
   }));
   return may_hold;
@@ -389,7 +396,7 @@ std::string SlotFiles::Describe(const ValuePath& path) const {
   if (!path.is_device()) return "directory";
   return "raw device, " + std::to_string(table_->given_count(path.first_file)) + " of " +
          std::to_string(path.segment_count) + " segments of " +
-         std::to_string(format::kSegmentValueBytes) + " bytes";
+         std::to_string(geometry_.segment_value_bytes()) + " bytes";
 }
 
 }  // namespace engine_race

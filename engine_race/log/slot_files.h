@@ -73,10 +73,10 @@ class SlotFiles {
 
   // Of up to `slot_count` slots. Where nothing was ever written, no read succeeds.
   SlotLocation LocateValues(uint32_t bucket, uint64_t slot, uint64_t slot_count = 1) const {
-    return Locate(value_files_, format::kSegmentValueBytes, bucket, slot, slot_count);
+    return Locate(value_files_, geometry_.slot_bytes(), bucket, slot, slot_count);
   }
   SlotLocation LocateKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count = 1) const {
-    return Locate(key_files_, format::kSegmentKeyBytes, bucket, slot, slot_count);
+    return Locate(key_files_, format::kKeyEntryBytes, bucket, slot, slot_count);
   }
   // Gives slots their place, where they have none yet. kFull: the paths, or the table, have no
   // room. kOutOfMemory: also when there is no descriptor for a file.
@@ -92,11 +92,13 @@ class SlotFiles {
   // *number: of the segment's entry in the table; see SegmentTable. False: it has no place.
   bool NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) const;
 
-  // Reads values, or whole pages of entries, of neighbouring slots, wherever they lie. Unverified.
+  // Reads values, each into Geometry::slot_bytes, or whole pages of entries, of neighbouring slots,
+  // wherever they lie. Unverified.
   // Slots that were never written read as zeros or as anything older.
   Status ReadValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, void* buffer) const;
   Status ReadKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count, void* buffer) const;
-  // Writes them, and gives them their place. kFull, kIOError.
+  // Writes them, and gives them their place. Blocks that have other slots, too, are read and
+  // written again: nobody else may write values of the bucket meanwhile. kFull, kIOError.
   Status WriteValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* data) const;
   Status WriteKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count, const void* data) const;
 
@@ -104,7 +106,8 @@ class SlotFiles {
   // has less.
   Status ReserveValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
   Status ReserveKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
-  // Give back the space of neighbouring slots, but not their place. Where a path cannot do that,
+  // Give back the space of neighbouring slots, but not their place. Blocks that have other slots,
+  // too, stay. Where a path cannot do that,
   // *supported is false and nothing has happened there. Entries are punched by whole pages.
   Status PunchValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, bool* supported) const;
   Status PunchKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count, bool* supported) const;
@@ -141,16 +144,16 @@ class SlotFiles {
  private:
   using Files = std::vector<io::File>;
 
-  SlotLocation Locate(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
+  SlotLocation Locate(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
                       uint64_t slot_count) const;
   bool IsDevice(uint32_t file) const { return value_bases_[file] != 0; }
-  uint64_t OffsetOf(const Files& files, uint64_t segment_bytes, const SegmentPlace& place) const {
-    const uint64_t base = &files == &value_files_ ? value_bases_[place.file] : 0;
-    return base + place.place * segment_bytes;
+  uint64_t OffsetOf(const Files& files, const SegmentPlace& place) const {
+    if (&files == &key_files_) return place.place * format::kSegmentKeyBytes;
+    return value_bases_[place.file] + place.place * geometry_.segment_value_bytes();
   }
-  Status Read(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
+  Status Read(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
               uint64_t slot_count, char* buffer) const;
-  Status Write(const Files& files, uint64_t segment_bytes, uint32_t bucket, uint64_t slot,
+  Status Write(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
                uint64_t slot_count, const char* data) const;
   bool IsNeeded(uint32_t file) const;
   Status Open(uint32_t file) const;

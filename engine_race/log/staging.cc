@@ -24,13 +24,15 @@ namespace {
 // The first step in which a place that fills is reserved.
 constexpr uint64_t kFirstStepBytes = uint64_t{8} << 10;
 constexpr size_t kCacheLineBytes = 64;
+// Of a value: the rest follows while these are copied.
+constexpr uint32_t kMaxPrefetchBytes = 4096;
 // Mapped staging usually takes at most one part in so many of what the process may use.
 constexpr uint64_t kMemoryShare = 2;
 
 // How much memory for groups on their way is kept while there are none.
 constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
 
-constexpr std::array<char, kValueBytes> kZeros = {};
+constexpr std::array<char, kMaxValueBytes> kZeros = {};
 
 uint64_t WordOffset(uint32_t bucket, format::WordKind kind) {
   return bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(uint64_t);
@@ -54,10 +56,15 @@ Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t of
   return written.Prefixed(file.name() + ": ");
 }
 
-// Copies a value to a page, past the caches.
-void StreamPage(const char* from, char* to) {
+// Copies a value to its place, past the caches if it is one of whole cache lines.
+void StreamTo(char* to, const char* from, size_t size) {
   constexpr size_t kStepBytes = 4 * sizeof(__m128i);
-  for (size_t done = 0; done < kValueBytes; done += kStepBytes) {
+  static_assert(kStepBytes == kCacheLineBytes);
+  if (size % kStepBytes != 0) {
+    std::memcpy(to, from, size);
+    return;
+  }
+  for (size_t done = 0; done < size; done += kStepBytes) {
     const auto* const source = reinterpret_cast<const __m128i*>(from + done);
     auto* const target = reinterpret_cast<__m128i*>(to + done);
     const __m128i a = _mm_loadu_si128(source);
@@ -165,13 +172,14 @@ Status Staging::ReadCounts(std::vector<BucketState>* states) const {
 // in a place that was given back. Where pages are placed, each call also changes the thread's
 // policy. So one call populates the whole group.
 Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset,
-                           uint64_t offset, PlaceBytes* bytes, uint64_t* end_bytes) {
+                           uint64_t offset, uint64_t record_bytes, PlaceBytes* bytes,
+                           uint64_t* end_bytes) {
   const uint64_t begin = offset / kPageBytes * kPageBytes;
   const bool goes_on = bytes->reserved_end != 0 && bytes->reserved_begin <= begin;
   const uint64_t first = goes_on ? bytes->reserved_begin : begin;
   const uint64_t wanted =
       placement_.anywhere()
-          ? std::max({2 * offset - first, begin + kPageBytes, uint64_t{bytes->reached}})
+          ? std::max({2 * offset - first, offset + record_bytes, uint64_t{bytes->reached}})
           : area.group_bytes;
   const uint64_t end = std::min(area.group_bytes, RoundUp(wanted, kPageBytes));
   const uint64_t first_end = std::min(first + kFirstStepBytes, area.group_bytes);
@@ -191,7 +199,8 @@ Status Staging::PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, 
   const uint64_t offset = index * record_bytes;
   if (index == 0 || populated->place != place || index >= populated->end) [[unlikely]] {
     uint64_t end_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(PopulateAt(area, bucket, place_offset, offset, bytes, &end_bytes));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        PopulateAt(area, bucket, place_offset, offset, record_bytes, bytes, &end_bytes));
     *populated = {place, static_cast<uint32_t>(end_bytes / record_bytes)};
   }
   ENGINE_RACE_ASSERT(populated->place == place && index < populated->end);
@@ -202,9 +211,9 @@ Status Staging::PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, 
 
 // Stores one record of a group.
 Status Staging::Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
-                    uint64_t index, std::string_view record, Populated* populated,
-                    PlaceBytes* bytes) {
-  return PutBy(area, bucket, place_offset, place, index, record.size(), populated, bytes,
+                    uint64_t index, uint64_t record_bytes, std::string_view record,
+                    Populated* populated, PlaceBytes* bytes) {
+  return PutBy(area, bucket, place_offset, place, index, record_bytes, populated, bytes,
                [record](char* to) { std::memcpy(to, record.data(), record.size()); });
 }
 
@@ -212,8 +221,8 @@ Status Staging::StreamValue(uint32_t bucket, uint32_t place, uint64_t index, con
   if (!mapped_ || value == nullptr) return StageValue(bucket, place, index, value);
   ENGINE_RACE_ASSERT(HasCounts() && index < geometry_.values_per_group());
   return PutBy(values_, bucket, geometry_.ValuePlaceOffset(bucket, place), place, index,
-               kValueBytes, &populated_[bucket].values, &places_[bucket].values[place],
-               [value](char* to) { StreamPage(value, to); });
+               geometry_.slot_bytes(), &populated_[bucket].values, &places_[bucket].values[place],
+               [&](char* to) { StreamTo(to, value, geometry_.value_bytes()); });
 }
 
 Status Staging::ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const {
@@ -234,15 +243,14 @@ void Staging::PrefetchStreamed(uint32_t bucket, uint32_t value_place, uint64_t v
                          key_index * sizeof(format::KeyEntry),
                      /*rw=*/1);
   __builtin_prefetch(counts_.mapping.data() + bucket * sizeof(format::BucketCounts), /*rw=*/1);
-  // The last line of the page, for the page's address alone.
+  // The end of the slot, for its page's address alone.
   __builtin_prefetch(values_.mapping.data() + geometry_.ValuePlaceOffset(bucket, value_place) +
-                     (value_index + 1) * kValueBytes - kCacheLineBytes);
+                     (value_index + 1) * geometry_.slot_bytes() - 1);
 }
 
 // Writes one record of a group. The page cache takes a page in when it is first written to.
 Status Staging::WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset,
-                            uint64_t index, std::string_view record, PlaceBytes* bytes) const {
-  const uint64_t offset = index * record.size();
+                            uint64_t offset, std::string_view record, PlaceBytes* bytes) const {
   const uint64_t end = offset + record.size();
   if (placement_.anywhere() || end <= bytes->reached) {
     return WriteBelowLimit(area.file, record, place_offset + offset);
@@ -262,21 +270,24 @@ void Staging::Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_ind
   __builtin_prefetch(counts_.mapping.data() + bucket * sizeof(format::BucketCounts), /*rw=*/1);
   const char* const value = values_.mapping.data() +
                             geometry_.ValuePlaceOffset(bucket, value_place) +
-                            value_index * kValueBytes;
-  for (size_t line = 0; line < kValueBytes; line += kCacheLineBytes) {
+                            value_index * geometry_.slot_bytes();
+  const size_t size = std::min(geometry_.value_bytes(), kMaxPrefetchBytes);
+  for (size_t line = 0; line < size; line += kCacheLineBytes) {
     __builtin_prefetch(value + line, /*rw=*/1);
   }
 }
 
 Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
-  const std::string_view record(value == nullptr ? kZeros.data() : value, kValueBytes);
+  const std::string_view record(value == nullptr ? kZeros.data() : value, geometry_.value_bytes());
   const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
+  const uint64_t slot_bytes = geometry_.slot_bytes();
   ENGINE_RACE_ASSERT(HasCounts() && index < geometry_.values_per_group());
   if (!mapped_) {
     ENGINE_RACE_RETURN_IF_ERROR(sys::CheckFileSizeLimit(LargestFileBytes(geometry_)));
-    return WriteRecord(values_, bucket, offset, index, record, &places_[bucket].values[place]);
+    return WriteRecord(values_, bucket, offset, index * slot_bytes, record,
+                       &places_[bucket].values[place]);
   }
-  return Put(values_, bucket, offset, place, index, record, &populated_[bucket].values,
+  return Put(values_, bucket, offset, place, index, slot_bytes, record, &populated_[bucket].values,
              &places_[bucket].values[place]);
 }
 
@@ -286,9 +297,10 @@ Status Staging::StageKey(uint32_t bucket, uint32_t place, uint64_t index,
   const uint64_t offset = geometry_.KeyPlaceOffset(bucket, place);
   ENGINE_RACE_ASSERT(HasCounts() && index < geometry_.keys_per_group());
   if (!mapped_) {
-    return WriteRecord(keys_, bucket, offset, index, record, &places_[bucket].keys[place]);
+    return WriteRecord(keys_, bucket, offset, index * sizeof(entry), record,
+                       &places_[bucket].keys[place]);
   }
-  return Put(keys_, bucket, offset, place, index, record, &populated_[bucket].keys,
+  return Put(keys_, bucket, offset, place, index, sizeof(entry), record, &populated_[bucket].keys,
              &places_[bucket].keys[place]);
 }
 
@@ -362,8 +374,9 @@ Status Staging::FullGroup(const Area& area, uint64_t offset, RegionPool::Lease* 
 
 Status Staging::ReadValues(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
                            char* buffer) const {
-  return files_.staged_values.Read(buffer, count * kValueBytes,
-                                   geometry_.ValuePlaceOffset(bucket, place) + index * kValueBytes);
+  const uint64_t slot_bytes = geometry_.slot_bytes();
+  return files_.staged_values.Read(buffer, count * slot_bytes,
+                                   geometry_.ValuePlaceOffset(bucket, place) + index * slot_bytes);
 }
 
 Status Staging::ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,

@@ -114,7 +114,8 @@ class Staging {
   Status FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer, const char** group);
   Status FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer, const char** group);
 
-  // Records [index, index + count) of the group in a place, by pread: an error is a Status here and
+  // Records [index, index + count) of the group in a place, values in Geometry::slot_bytes each, by
+  // pread: an error is a Status here and
   // a SIGBUS through the mapping.
   Status ReadValues(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
                     char* buffer) const;
@@ -172,10 +173,11 @@ class Staging {
                uint64_t index, uint64_t record_bytes, Populated* populated, PlaceBytes* bytes,
                const CopyFn& copy);
   Status Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
-             uint64_t index, std::string_view record, Populated* populated, PlaceBytes* bytes);
+             uint64_t index, uint64_t record_bytes, std::string_view record, Populated* populated,
+             PlaceBytes* bytes);
   Status PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t offset,
-                    PlaceBytes* bytes, uint64_t* end_bytes);
-  Status WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t index,
+                    uint64_t record_bytes, PlaceBytes* bytes, uint64_t* end_bytes);
+  Status WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t offset,
                      std::string_view record, PlaceBytes* bytes) const;
   Status FullGroup(const Area& area, uint64_t offset, RegionPool::Lease* buffer,
                    const char** group);

@@ -30,7 +30,7 @@ Status WarnOfLinks(const LogFn& log, const PlannedFile& planned) {
 
 // *moved when the names of the paths are no longer those in the manifest.
 Status OpenExisting(const Options& options, io::Access access, StoreFiles* files, bool* moved) {
-  ENGINE_RACE_RETURN_IF_ERROR(CheckKeyRange(options.key_range, files->identity));
+  ENGINE_RACE_RETURN_IF_ERROR(CheckAgainst(options, files->identity));
   ENGINE_RACE_RETURN_IF_ERROR(CheckDescriptors(
       files->identity.geometry, options.paths.empty() ? files->identity.paths : options.paths,
       kOpenWhenLocked));

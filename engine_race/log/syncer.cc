@@ -202,9 +202,9 @@ Status Syncer::WritePartialGroup(uint32_t index, LaneKind kind, uint64_t target,
   lock->unlock();
   Status written = Guarded([&] {
     Region staged;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(values ? count * kValueBytes : page_count * kIoAlignment,
-                         /*huge_pages=*/false, &staged, context_.placement.memory()));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(
+        values ? count * context_.geometry().slot_bytes() : page_count * kIoAlignment,
+        /*huge_pages=*/false, &staged, context_.placement.memory()));
     if (values) {
       ENGINE_RACE_RETURN_IF_ERROR(
           context_.staging.ReadValues(index, place, begin_in_group, count, staged.data()));
@@ -246,8 +246,9 @@ Status Syncer::OpenJournal() {
   const uint32_t batch_records =
       context_.options.sync_mode == SyncMode::kGroup ? format::kJournalBatchRecords : 1;
   return Journal::Open(context_.files.directory.get(), context_.ids(),
-                       context_.options.journal_bytes, context_.options.file_mode, batch_records,
-                       context_.placement.memory(), std::move(callbacks), &journal_);
+                       context_.geometry().value_bytes(), context_.options.journal_bytes,
+                       context_.options.file_mode, batch_records, context_.placement.memory(),
+                       std::move(callbacks), &journal_);
 }
 
 void Syncer::Close() noexcept {

@@ -14,9 +14,11 @@ namespace engine_race {
 Status TailReader::Init() {
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kMinGroupBytes, false, &logged_keys_));
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kMinGroupBytes, false, &staged_keys_));
+  const uint64_t slot_bytes = files_.identity.geometry.slot_bytes();
+  piece_records_ = std::max<uint64_t>(kPieceBytes / slot_bytes, 1);
   ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(uint64_t{kPageEntries} * kValueBytes, false, &logged_values_));
-  return Region::Allocate(kValueBytes, false, &other_value_);
+      Region::Allocate(piece_records_ * slot_bytes, false, &logged_values_));
+  return Region::Allocate(slot_bytes, false, &other_value_);
 }
 
 Status TailReader::Walk(uint32_t bucket, const BucketState& state, const TailFn& visit,
@@ -86,7 +88,9 @@ bool TailReader::FindEntry(uint64_t sequence, TailRecord* found) const {
 Status TailReader::FindValue(const char* logged, TailRecord* found) {
   const Geometry& geometry = files_.identity.geometry;
   const uint64_t sequence = found->sequence;
-  const auto verifies = [found](const char* value) { return IsValueOf(found->record, value); };
+  const auto verifies = [&](const char* value) {
+    return IsValueOf(found->record, value, geometry.value_bytes());
+  };
   found->value = nullptr;
   found->value_in_log = logged != nullptr && verifies(logged);
   if (found->value_in_log) {
@@ -112,13 +116,18 @@ Status TailReader::FindValue(const char* logged, TailRecord* found) {
 // Records [begin, page_end) of the page that LoadKeys has loaded.
 Status TailReader::WalkPage(uint64_t begin, uint64_t page_end, const TailFn& visit, uint64_t* cut) {
   ENGINE_RACE_ASSERT(begin / kPageEntries == (page_end - 1) / kPageEntries);
+  const uint64_t slot_bytes = files_.identity.geometry.slot_bytes();
   TailRecord found;
   uint64_t keys_end = begin;
   while (keys_end < page_end && FindEntry(keys_end, &found)) ++keys_end;
   if (keys_end == begin) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(
-      ReadLoggedValues(files_, bucket_, state_.table, begin, keys_end, logged_values_.data()));
   for (uint64_t sequence = begin; sequence < keys_end; ++sequence) {
+    const uint64_t in_piece = (sequence - begin) % piece_records_;
+    if (in_piece == 0) {
+      ENGINE_RACE_RETURN_IF_ERROR(ReadLoggedValues(files_, bucket_, state_.table, sequence,
+                                                   std::min(sequence + piece_records_, keys_end),
+                                                   logged_values_.data()));
+    }
     // It was there before.
     static_cast<void>(FindEntry(sequence, &found));
     if (found.record.tombstone) {
@@ -127,7 +136,7 @@ Status TailReader::WalkPage(uint64_t begin, uint64_t page_end, const TailFn& vis
     } else {
       uint64_t slot = 0;
       const char* const logged = state_.table.SlotOf(sequence, &slot)
-                                     ? logged_values_.data() + (sequence - begin) * kValueBytes
+                                     ? logged_values_.data() + in_piece * slot_bytes
                                      : nullptr;
       ENGINE_RACE_RETURN_IF_ERROR(FindValue(logged, &found));
       if (found.value == nullptr) return Status::Ok();

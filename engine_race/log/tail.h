@@ -50,6 +50,8 @@ class TailReader {
   Status Walk(uint32_t bucket, const BucketState& state, const TailFn& visit, uint64_t* cut);
 
  private:
+  // Values are read by so many bytes, or one by one.
+  static constexpr uint64_t kPieceBytes = uint64_t{512} << 10;
   // Records are looked at by the key page.
   static constexpr uint32_t kPageEntries = kMinGroupBytes / sizeof(format::KeyEntry);
 
@@ -63,6 +65,7 @@ class TailReader {
   const JournalReplay& journal_;
   Region logged_keys_;
   Region staged_keys_;
+  uint64_t piece_records_ = 0;
   Region logged_values_;
   Region other_value_;
   // Of the bucket at hand.

@@ -120,7 +120,8 @@ Status OpenDevice(const StoreIdentity& identity, size_t index, bool read_only, C
                   ValuePath* path) {
   ENGINE_RACE_RETURN_IF_ERROR(OpenWhenFree(path->name, read_only, &path->device));
   const DeviceIdentity expected = {identity.store_id, static_cast<uint32_t>(index),
-                                   identity.geometry.path_count, 0};
+                                   identity.geometry.path_count, 0,
+                                   identity.geometry.segment_value_bytes()};
   return CheckDeviceHeader(path->device, expected, wrong, &path->segment_count);
 }
 
@@ -168,8 +169,10 @@ Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Opt
       ENGINE_RACE_RETURN_IF_ERROR(
           CheckFree(path.device, options.overwrite_devices, identity.store_id, foreign)
               .Prefixed(prefix));
-      ENGINE_RACE_RETURN_IF_ERROR(
-          PlanSegments(path.device.size_bytes, &path.segment_count).Prefixed(prefix));
+      ENGINE_RACE_RETURN_IF_ERROR(PlanSegments(path.device.size_bytes,
+                                               identity.geometry.segment_value_bytes(),
+                                               &path.segment_count)
+                                      .Prefixed(prefix));
     } else {
       ENGINE_RACE_RETURN_IF_ERROR(OpenDirectoryOf(how, *paths, &path));
       ENGINE_RACE_RETURN_IF_ERROR(CheckUnmarked(identity, prefix, path, foreign));
@@ -187,7 +190,8 @@ Status WritePathMarkers(const StoreIdentity& identity, mode_t file_mode,
     if (path.is_device()) {
       ENGINE_RACE_RETURN_IF_ERROR(
           WriteDeviceHeader(path.device, {identity.store_id, static_cast<uint32_t>(i),
-                                          identity.geometry.path_count, path.segment_count})
+                                          identity.geometry.path_count, path.segment_count,
+                                          identity.geometry.segment_value_bytes()})
               .Prefixed(prefix));
       continue;
     }

@@ -304,7 +304,8 @@ Status BucketCleaner::TakeLive(uint32_t bucket, uint32_t row, char* values) {
     }
     if (!moving.record.tombstone) {
       moving.value = values + i * uint64_t{kValueBytes};
-      if (!IsValueOf(moving.record, moving.value)) return log_.CorruptValue(bucket, first + i);
+      if (!IsValueOf(moving.record, moving.value, kValueBytes))
+        return log_.CorruptValue(bucket, first + i);
     }
     moving_.push_back(moving);
   }

@@ -65,7 +65,7 @@ Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueS
   if (frames_ != nullptr) {
     // Copied here, because the frame may be used for another value as soon as Find returns.
     const auto find = [&] {
-      const auto use = [value](const char* hot) { value.Put(hot); };
+      const auto use = [value](const char* hot) { value.Put(hot, kValueBytes); };
       return frames_->Find(key, &found->ref, &found->delivered, lookup, use, window);
     };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found->bucket, find));
@@ -83,7 +83,7 @@ Status PointReader::FindAt(uint64_t key, uint64_t version, Found* found, BlockLo
   found->delivered = false;
   found->at_view = true;
   if (frames_ != nullptr) {
-    const auto use = [value](const char* hot) { value.Put(hot); };
+    const auto use = [value](const char* hot) { value.Put(hot, kValueBytes); };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found->bucket, [&] {
       return frames_->FindAt(key, version, &found->ref, &found->delivered, lookup, use);
     }));
@@ -139,7 +139,7 @@ Status PointReader::DeliverOnce(uint64_t key, const Found& found, const char* bu
   const bool offers = frames_ != nullptr && !found.staged && IsNewest(key, found);
   if (offers) frames_->PrepareOffer(key);
   ENGINE_RACE_RETURN_IF_ERROR(Verify(found, buffer));
-  value.Put(buffer);
+  value.Put(buffer, kValueBytes);
   if (offers) frames_->Offer(key, found.ref, buffer);
   return Status::Ok();
 }
