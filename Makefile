@@ -370,7 +370,7 @@ $(BIN)/report: $(report_sources) $(BUILD)/report.txt include/engine_race_c.h
 	$(quiet)echo 'VERSION = "$(VERSION)"' > $(BUILD)/report/report/built.py
 	$(quiet)python3 -m zipapp $(BUILD)/report -m report.cli:run -p '$(REPORT_PYTHON)' -o $@ && chmod 755 $@
 # Only bin/claims can leave out the checksums of values, to measure their cost.
-$(BIN)/claims: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKv
+$(BIN)/claims: LDFLAGS += -Wl,--wrap=_ZN11engine_race9HashValueEPKvm
 
 define test_program_rule
 $(BUILD)/tests/$(1): $(call room_objects,$(2))

@@ -117,9 +117,10 @@ struct Options {
   // asks for that, and for the default in a new store.
   uint32_t value_bytes = kValueBytes;
   // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count. With values
-  // above 16 KiB there are no more than fit 16 MiB, rounded down to a power of two, or 16.
+  // above 16 KiB a store has at most as many as such values fit into 16 MiB, rounded down to a
+  // power of two, but 16 in any case. It has no more files then.
   uint32_t bucket_count = 1024;
-  // Key files, and as many value files: a power of two, 1 to 1024. No more than buckets.
+  // Key files, and as many value files: a power of two, 1 to 1024.
   uint32_t file_count = 32;
   // Records that one bucket can hold at one time: a power of two, at most 2^31, at least one group
   // of values and of keys.

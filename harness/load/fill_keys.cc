@@ -114,7 +114,7 @@ Status WriteKeyLogs(const Options& options, const std::string& dir,
                     const std::vector<uint64_t>& counts, const RecordFn& record_of) {
   Region zeros;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, false, &zeros));
-  const uint64_t zero_hash = HashValue(zeros.data());
+  const uint64_t zero_hash = HashValue(zeros.data(), kValueBytes);
   Region piece;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, false, &piece));
   {

@@ -22,6 +22,8 @@ struct BadField {
 
 TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
   const BadField fields[] = {
+      {"value_bytes", [](Options* o) { o->value_bytes = 7; }},
+      {"value_bytes", [](Options* o) { o->value_bytes = (1 << 20) + 1; }},
       {"bucket_count", [](Options* o) { o->bucket_count = 0; }},
       {"bucket_count", [](Options* o) { o->bucket_count = 1000; }},
       {"bucket_count", [](Options* o) { o->bucket_count = 131072; }},
