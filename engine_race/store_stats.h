@@ -62,6 +62,7 @@ struct StoreStats {
   uint64_t view_count = 0;
   uint64_t view_pinned_bytes = 0;
   uint64_t oldest_view_age_ms = 0;
+  uint32_t value_bytes = kValueBytes;  // of every value
   uint32_t bucket_count = 0;
   uint64_t bucket_capacity_records = 0;
   KeyRange key_range;  // The keys that the store takes.
@@ -110,10 +111,10 @@ struct StoreStats {
   // Bytes of values that reads and ranges have handed over, those of iterators left out.
   uint64_t read_value_bytes() const {
     const uint64_t reads = read_count + multi_read_key_count + async_read_count;
-    return (reads - std::min(reads, read_not_found_count) + range_record_count) * kValueBytes;
+    return (reads - std::min(reads, read_not_found_count) + range_record_count) * value_bytes;
   }
   // Bytes of values whose writes were acknowledged.
-  uint64_t written_value_bytes() const { return write_count * kValueBytes; }
+  uint64_t written_value_bytes() const { return write_count * value_bytes; }
   // Of this opening: bytes that the engine wrote to logs, journal and index for each byte of
   // written_value_bytes(). 0 before the first write. Staged records count once they are in the
   // logs.
