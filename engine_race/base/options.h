@@ -116,9 +116,9 @@ struct Options {
   // The size of every value: 8 to 1048576. For an existing store its own, else kInvalidArgument; 0
   // asks for that, and for the default in a new store.
   uint32_t value_bytes = kValueBytes;
-  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count. With values
-  // above 16 KiB a store has at most as many as such values fit into 16 MiB, rounded down to a
-  // power of two, but 16 in any case. It has no more files then.
+  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count. Of values
+  // above 16 KiB a store has no more buckets than fit into 16 MiB, rounded down to a power of two,
+  // or 16. It has no more files than buckets.
   uint32_t bucket_count = 1024;
   // Key files, and as many value files: a power of two, 1 to 1024.
   uint32_t file_count = 32;
