@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <sstream>
 
 namespace engine_race::crash {
 namespace {
 
 constexpr uint64_t kMib = 1 << 20;
+
+// Of values, each as likely: some share blocks, and some are many blocks.
+constexpr uint32_t kSizes[] = {16, 100, 512, 1536, 5000, 16384, 65536, 1 << 20};
 
 // Sizes so small that groups fill, the journal changes halves and key pages are written all the
 // time.
@@ -58,6 +62,7 @@ Shape MakeShape(Rng& rng, KeyChoice keys, GeometryChoice geometry, IndexChoice i
   shape.hot_key_count = std::min<uint32_t>(shape.key_count, uint32_t{1} << Uniform(rng, 0, 4));
   shape.delete_permille = Chance(rng, 0.25) ? 0 : static_cast<uint32_t>(Uniform(rng, 10, 300));
   if (geometry == GeometryChoice::kTiny || Chance(rng, 0.6)) MakeTiny(rng, &shape.geometry);
+  if (Chance(rng, 0.5)) shape.geometry.value_bytes = kSizes[Uniform(rng, 0, std::size(kSizes) - 1)];
   return shape;
 }
 
@@ -102,7 +107,8 @@ std::string Shape::ToString() const {
       << (skewed ? sequential ? "(sequential, hot)" : "(skewed, hot)" : "(uniform)") << ", deletes "
       << delete_permille / 10.0 << "%, buckets " << geometry.bucket_count << " in "
       << geometry.file_count << " files, value groups " << geometry.value_group_bytes / 1024
-      << " KiB, bucket capacity " << geometry.bucket_capacity_records;
+      << " KiB, bucket capacity " << geometry.bucket_capacity_records << ", values of "
+      << geometry.value_bytes << " bytes";
   return out.str();
 }
 
