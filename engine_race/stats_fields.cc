@@ -127,7 +127,7 @@ constexpr StatsField kFields[] = {
                                    "Memory of superseded records that a view can still see."),
     FieldOf<&S::oldest_view_age_ms>("oldest_view_age_ms", "oldest_view_age_seconds", "",
                                     "How long the oldest view has been held.", 1e-3),
-    FieldOf<&S::value_bytes>("value_bytes", "value_bytes", "", "Bytes of every value."),
+    FieldOf<&S::value_bytes>("value_bytes", "value_bytes", "", "The size of each value."),
     FieldOf<&S::bucket_count>("bucket_count", "buckets", "", "Buckets of the store."),
     FieldOf<&S::bucket_capacity_records>("bucket_capacity_records", "bucket_capacity_records", "",
                                          "Records that one bucket has room for."),

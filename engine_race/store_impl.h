@@ -42,6 +42,8 @@ struct Store::Impl {
   // may have closed meanwhile.
   Status CheckProcess() const { return fork_mark.CheckProcess(); }
 
+  uint32_t value_bytes() const { return log->geometry().value_bytes(); }
+
   Status EnsureReaders(Readers::Set** available) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
     return readers->Ensure(available);
@@ -69,6 +71,11 @@ struct Store::Impl {
 
   Status WriteBatchOf(const WriteBatch& batch) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
+    if (batch.value_bytes() != value_bytes()) {
+      return Status::InvalidArgument(
+          "a batch for values of " + std::to_string(batch.value_bytes()) +
+          " bytes: those of the store have " + std::to_string(value_bytes()));
+    }
     ENGINE_RACE_RETURN_IF_ERROR(writer->Write(batch));
     stats.CountBatch(batch.put_count(), batch.size() - batch.put_count());
     return Status::Ok();
@@ -153,7 +160,7 @@ struct Store::Impl {
     size_t read_count = 0;
     const auto read_piece = [&](size_t begin, size_t end) {
       const size_t count = end - begin;
-      available->pool->MultiRead(keys.subspan(begin, count), values + begin * kValueBytes,
+      available->pool->MultiRead(keys.subspan(begin, count), values + begin * value_bytes(),
                                  codes.subspan(begin, count), version);
     };
     Status read =

@@ -62,7 +62,7 @@ struct StoreStats {
   uint64_t view_count = 0;
   uint64_t view_pinned_bytes = 0;
   uint64_t oldest_view_age_ms = 0;
-  uint32_t value_bytes = kValueBytes;  // of every value
+  uint32_t value_bytes = 0;  // of each value
   uint32_t bucket_count = 0;
   uint64_t bucket_capacity_records = 0;
   KeyRange key_range;  // The keys that the store takes.
@@ -119,8 +119,9 @@ struct StoreStats {
   // written_value_bytes(). 0 before the first write. Staged records count once they are in the
   // logs.
   double write_amplification() const {
-    const auto written = static_cast<double>(log_written_bytes + index_written_bytes);
-    return write_count == 0 ? 0 : written / static_cast<double>(written_value_bytes());
+    const auto all = static_cast<double>(log_written_bytes + index_written_bytes);
+    const auto values = static_cast<double>(written_value_bytes());
+    return values == 0 ? 0 : all / values;
   }
   // The part that reclaim has, from 0 to 1, in the bytes that the process had read from devices and
   // written. 0 where the kernel counts none, as in tmpfs.
