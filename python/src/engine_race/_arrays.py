@@ -33,7 +33,7 @@ def _type_of(dtype: Optional[DTypeLike]) -> numpy.dtype[Any]:
     if wanted.subdtype is not None:
         raise ValueError(f"dtype {wanted} has a shape of its own: give it as shape")
     if wanted.itemsize == 0:
-        raise ValueError(f"items of dtype {wanted} have no bytes")
+        raise ValueError(f"items of dtype {wanted} have 0 bytes")
     return wanted
 
 
