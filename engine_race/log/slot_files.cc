@@ -338,26 +338,34 @@ Status SlotFiles::ReserveKeys(uint32_t bucket, uint64_t slot, uint64_t slot_coun
   });
 }
 
+// The blocks that have parts of no other slots than those at `location`, which end before
+// `end_slot`. Behind the last slot of a segment there is none.
+SlotFiles::BlockRange SlotFiles::WholeBlocksOf(const SlotLocation& location,
+                                               uint64_t end_slot) const {
+  const uint64_t end = location.offset + location.slot_count * geometry_.slot_bytes();
+  const bool ends_segment = end_slot % format::kSegmentRecords == 0;
+  return {RoundUp(location.offset, kIoAlignment),
+          ends_segment ? RoundUp(end, kIoAlignment) : end / kIoAlignment * kIoAlignment};
+}
+
 Status SlotFiles::PunchValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                               bool* supported) const {
   *supported = true;
   const auto locate = [&](uint64_t first, uint64_t count) {
     return LocateValues(bucket, first, count);
   };
-  uint64_t slot_end = slot;
+  uint64_t end_slot = slot;
   return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    slot_end += location.slot_count;
+    end_slot += location.slot_count;
     if (!location.found()) return Status::Ok();
     // The space of a device stays with its segment.
     bool punched = false;
     if (!IsDevice(location.file_number)) {
-      // Blocks with other slots stay. The last one of a segment has none behind its slots.
-      const uint64_t begin = RoundUp(location.offset, kIoAlignment);
-      uint64_t end = location.offset + location.slot_count * geometry_.slot_bytes();
-      if (slot_end % format::kSegmentRecords == 0) end = RoundUp(end, kIoAlignment);
-      end = end / kIoAlignment * kIoAlignment;
+      const BlockRange blocks = WholeBlocksOf(location, end_slot);
       punched = true;
-      if (begin < end) ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(begin, end, &punched));
+      if (blocks.begin < blocks.end) {
+        ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(blocks.begin, blocks.end, &punched));
+      }
     }
     *supported = *supported && punched;
     return Status::Ok();
@@ -382,11 +390,13 @@ bool SlotFiles::MayHoldValues(uint32_t bucket, uint64_t slot, uint64_t slot_coun
   const auto locate = [&](uint64_t first, uint64_t count) {
     return LocateValues(bucket, first, count);
   };
+  uint64_t end_slot = slot;
   static_cast<void>(ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    may_hold = may_hold || (location.found() && !IsDevice(location.file_number) &&
-                            location.file->MayHoldData(
-                                location.offset,
-                                location.offset + location.slot_count * geometry_.slot_bytes()));
+    end_slot += location.slot_count;
+    if (!location.found() || IsDevice(location.file_number)) return Status::Ok();
+    const BlockRange blocks = WholeBlocksOf(location, end_slot);
+    may_hold = may_hold ||
+               (blocks.begin < blocks.end && location.file->MayHoldData(blocks.begin, blocks.end));
     return Status::Ok();
   }));
   return may_hold;
