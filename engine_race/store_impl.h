@@ -291,7 +291,7 @@ struct Store::Impl {
     Log(options.log, LogLevel::kError, status.ToString());
   }
 
-  const Options options;
+  Options options;
   ForkMark fork_mark;
   OpStats stats;
   const uint64_t began_ns;  // of MonotonicNs
