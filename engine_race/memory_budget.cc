@@ -21,7 +21,7 @@ void MemoryBudget::SetIndex(const Options& options, const Index& index) {
   const uint64_t rest_bytes = RestBytes();
   const uint64_t scan_bytes = std::max(rest_bytes > index_bytes ? rest_bytes - index_bytes : 0,
                                        MemoryShares::kLeastRangeBytes);
-  window_bytes_ = RangeReader::WindowBytes(scan_bytes);
+  window_bytes_ = RangeReader::WindowBytes(scan_bytes, log_.geometry().layout);
   // Release: with window_bytes_. Pairs with the acquire in RestBytes.
   index_.store(&index, std::memory_order_release);
   if (index_bytes > budget_bytes_) {
