@@ -13,7 +13,7 @@ MemoryBudget::MemoryBudget(const Options& options, const BucketLog& log)
     : budget_bytes_(options.memory_budget_bytes), log_(log) {
   // Pages that are written to files are the kernel's to give back.
   staging_bytes_ = log.staging_mapped() ? log.geometry().usual_staging_bytes() : 0;
-  fixed_bytes_ = budget_bytes_ / 20 + ReadPool::MaxMemoryBytes(options);
+  fixed_bytes_ = budget_bytes_ / 20 + ReadPool::MaxMemoryBytes(options, log.geometry().layout);
 }
 
 void MemoryBudget::SetIndex(const Options& options, const Index& index) {
