@@ -104,6 +104,7 @@ void StoreImage::WriteTo(const std::string& dir) const {
 StoreLayout::StoreLayout(const StoreImage& image, const std::string& dir) : image_(image) {
   format::Manifest manifest;
   std::memcpy(&manifest, image.file(format::kManifestName).data(), sizeof(manifest));
+  geometry_.layout = ValueLayout(manifest.value_bytes);
   geometry_.bucket_count = manifest.bucket_count;
   geometry_.file_count = manifest.file_count;
   geometry_.bucket_capacity_records = manifest.bucket_capacity_records;
@@ -241,7 +242,7 @@ int64_t StoreLayout::BucketAt(const std::string& file, uint64_t offset) const {
     return in_log(format::kKeyFilePrefix, format::kSegmentKeyBytes);
   }
   if (file.starts_with(format::kValueFilePrefix)) {
-    return in_log(format::kValueFilePrefix, format::kSegmentValueBytes);
+    return in_log(format::kValueFilePrefix, geometry_.segment_value_bytes());
   }
   if (file == format::kStagingCountsName) {
     return static_cast<int64_t>(offset / sizeof(format::BucketCounts));
