@@ -40,6 +40,8 @@ class PointReader {
 
   const numa::StorePlacement& placement() const { return log_.placement(); }
   const Index& index() const { return index_; }
+  // The cache of hot values, perhaps that of the index; null without frames.
+  l1::FrameCache* value_cache() const { return frames_ == nullptr ? nullptr : &frames_->cache(); }
   io::FailedBackends* failed_backends() const { return log_.failed_backends(); }
 
   // Reads the newest value. Blocks, and takes about 8 KiB of stack, or 12 KiB where values are not

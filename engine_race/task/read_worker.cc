@@ -66,7 +66,10 @@ bool ReadWorker::RunTasks() noexcept {
       // The device gets its first reads before all tasks have begun.
       if (scheduler.has_batch()) scheduler.Poll();
     }
-    EvictAhead();
+    l1::FrameCache* const blocks = reader_.index().frames();
+    l1::FrameCache* const values = reader_.value_cache();
+    EvictAhead(blocks);
+    if (values != blocks) EvictAhead(values);
     // Relaxed: a statistic.
     memory_bytes_.store(buffers_.size_bytes() + scheduler.memory_bytes(),
                         std::memory_order_relaxed);
@@ -77,8 +80,7 @@ bool ReadWorker::RunTasks() noexcept {
 }
 
 // Evicts a few frames while reads are in flight, so that no admission has to wait for readers.
-void ReadWorker::EvictAhead() noexcept {
-  l1::FrameCache* const frames = reader_.index().frames();
+void ReadWorker::EvictAhead(l1::FrameCache* frames) noexcept {
   if (frames == nullptr || !frames->RunsLow()) return;
   // If memory is refused, an admission evicts for itself.
   (void)scheduler_->Spawn(EvictSome(*scheduler_, *frames));

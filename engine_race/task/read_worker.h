@@ -62,7 +62,7 @@ class ReadWorker {
 
   static Task ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job);
   static Task EvictSome(Scheduler& scheduler, l1::FrameCache& frames);
-  void EvictAhead() noexcept;
+  void EvictAhead(l1::FrameCache* frames) noexcept;
   Status Prepare();
   bool RunTasks() noexcept;
   Status Begin(const ReadJob& job, PointReader::Found* found, BlockLookup* lookup,
