@@ -200,7 +200,8 @@ Extent StoreLayout::ValueExtent(uint32_t bucket, uint64_t slot) const {
   uint64_t sequence = 0;
   if (!IsStaged(bucket, slot, format::WordKind::kLoggedValues, &sequence)) {
     const SlotLocation location = files_.slots.LocateValues(bucket, slot);
-    return {Numbered(format::kValueFilePrefix, location.file_number), location.offset, kValueBytes};
+    return {Numbered(format::kValueFilePrefix, location.file_number), location.offset,
+            geometry_.slot_bytes()};
   }
   const uint32_t group = geometry_.values_per_group();
   const uint64_t place = Payload(bucket, format::WordKind::kValuePlaces) >>
@@ -208,8 +209,8 @@ Extent StoreLayout::ValueExtent(uint32_t bucket, uint64_t slot) const {
                          15;
   return {format::kStagingValuesName,
           geometry_.ValuePlaceOffset(bucket, static_cast<uint32_t>(place)) +
-              sequence % group * kValueBytes,
-          kValueBytes};
+              sequence % group * geometry_.slot_bytes(),
+          geometry_.slot_bytes()};
 }
 
 uint64_t StoreLayout::RowOffset(uint32_t bucket, uint32_t row) const {
