@@ -37,6 +37,8 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     const bool is_bare = found.code() == Code::kNotFound && found.message().empty();
     if (is_bare) found = Status(Code::kNotFound, "there is no store");
     ENGINE_RACE_RETURN_IF_ERROR(found);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        impl.CheckBudget(/*is_given=*/options.memory_budget_bytes != kAutoBytes));
     impl.readers.emplace(impl.options, impl.log.get(), &impl.stats);
     impl.reclaimer.emplace(impl.options, impl.log.get());
     impl.writer.emplace(impl.options, impl.log.get(), &*impl.readers, &*impl.reclaimer);

@@ -44,6 +44,21 @@ struct Store::Impl {
 
   uint32_t value_bytes() const { return log->geometry().value_bytes(); }
 
+  // With the log: the options need not have told how large its values are.
+  Status CheckBudget(bool is_given) {
+    const uint32_t value_bytes = log->geometry().value_bytes();
+    const uint64_t least_bytes = LeastMemoryBudgetBytes(value_bytes);
+    if (options.memory_budget_bytes >= least_bytes) return Status::Ok();
+    if (is_given) {
+      return Status::InvalidArgument("memory_budget_bytes is " +
+                                     std::to_string(options.memory_budget_bytes) +
+                                     ", but a store with values of " + std::to_string(value_bytes) +
+                                     " bytes needs at least " + std::to_string(least_bytes));
+    }
+    options.memory_budget_bytes = least_bytes;
+    return Status::Ok();
+  }
+
   Status EnsureReaders(Readers::Set** available) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
     return readers->Ensure(available);
@@ -276,7 +291,7 @@ struct Store::Impl {
     Log(options.log, LogLevel::kError, status.ToString());
   }
 
-  const Options options;
+  Options options;
   ForkMark fork_mark;
   OpStats stats;
   const uint64_t began_ns;  // of MonotonicNs

@@ -149,9 +149,9 @@ struct Options {
 
   // Tuning of this opening.
 
-  // For everything: index, range buffers, staging, hot values. At least 16 MiB. The index is paged
-  // where it does not fit. It takes more than its share only while it cannot be written to disk; a
-  // warning goes to the log then.
+  // For everything: index, range buffers, staging, hot values. At least 16 MiB, and what 32 values
+  // take. The index is paged where it does not fit. It takes more than its share only while it
+  // cannot be written to disk; a warning goes to the log then.
   //
   // By default a quarter of the memory that the process may use. That is the machine's, or the
   // limit of its control group if that is lower, as of the opening. A sixteenth with read_only,
@@ -199,7 +199,10 @@ struct Options {
   bool page_cache = false;
   // Workers of MultiRead and ReadAsync, each with its own ring: 0 means one per available CPU.
   uint32_t worker_count = 0;
-  // Reads that one worker keeps in flight at most: 1 to 4096. Each takes about 5 KiB of the budget.
+  // Reads that one worker keeps in flight at most: 1 to 4096. Each takes 1 KiB of the budget, and a
+  // buffer for the blocks around a value. Of large values a worker reads fewer at a time, but at
+  // least four: all buffers of workers take no more than a sixteenth of the budget, and those of a
+  // worker no more than 16 MiB.
   uint32_t tasks_per_worker = 128;
   // Asynchronous reads that are pending at most, which means that they were started and their
   // functions have not returned: up to 2^20. 0: twice as many as all workers keep in flight, and at
@@ -272,6 +275,9 @@ Status ValidateOptions(const Options& options);
 // The options in effect. A default memory_budget_bytes becomes a number, from the memory that the
 // process may use now. All that read_only and page_cache turn off is off.
 Options EffectiveOptions(Options options);
+
+// The least memory_budget_bytes of a store with such values.
+uint64_t LeastMemoryBudgetBytes(uint32_t value_bytes);
 
 // The default of memory_budget_bytes in a process that may use `usable_bytes`.
 uint64_t DefaultMemoryBudgetBytes(uint64_t usable_bytes, bool read_only);

@@ -29,7 +29,7 @@ void MakeTiny(Rng& rng, Options* geometry) {
 // closing alone, or only where memory asks for it.
 void PageIndex(Rng& rng, Options* options) {
   options->index_memory_bytes = 0;
-  options->memory_budget_bytes = kMinMemoryBudgetBytes;
+  options->memory_budget_bytes = LeastMemoryBudgetBytes(options->value_bytes);
   options->index_idle_ms = Chance(rng, 0.6) ? 1 : 0;
   if (Chance(rng, 0.2)) options->index_sync_bytes = 0;
   if (Chance(rng, 0.2)) options->index_close_bytes = 0;
@@ -85,7 +85,8 @@ uint32_t PickKey(const Shape& shape, Rng& rng) {
 
 Options DrawOptions(const Shape& shape, Rng& rng) {
   Options options = shape.geometry;
-  options.memory_budget_bytes = Chance(rng, 0.3) ? 16 * kMib : 256 * kMib;
+  options.memory_budget_bytes =
+      Chance(rng, 0.3) ? LeastMemoryBudgetBytes(options.value_bytes) : 256 * kMib;
   options.build_thread_count = static_cast<uint32_t>(Uniform(rng, 0, 4));
   options.io_backend = Chance(rng, 0.5)   ? IoBackend::kAuto
                        : Chance(rng, 0.5) ? IoBackend::kPsync
