@@ -105,6 +105,25 @@ TEST_P(StoreSizesTest, ReadsTouchNoByteBesideTheirValues) {
   EXPECT_EQ(store_->Stats().read_value_bytes(), (kKeys + 1) * size());
 }
 
+TEST_P(StoreSizesTest, ReadsInPieces) {
+  // Two pieces.
+  constexpr uint64_t kMany = 5000;
+  if (size() > 4096) return;
+  std::vector<uint64_t> keys;
+  for (uint64_t i = 0; i < kMany; ++i) keys.push_back(i % kKeys);
+  for (uint64_t key = 0; key < kKeys; ++key)
+    ASSERT_TRUE(store_->Write(KeyOf(key), Value(key)).ok());
+  std::string rows(kMany * size(), kUntouched);
+  std::vector<Code> codes(kMany);
+  uint64_t told_count = 0;
+  const auto on_progress = [&](uint64_t, uint64_t) { return ++told_count > 0; };
+  ASSERT_TRUE(store_->MultiReadInto(keys, rows.data(), codes, on_progress).ok());
+  EXPECT_EQ(told_count, 2U);
+  for (uint64_t i = 0; i < kMany; ++i) {
+    ASSERT_EQ(std::string_view(rows).substr(i * size(), size()), Value(i % kKeys)) << i;
+  }
+}
+
 TEST_P(StoreSizesTest, IsReopenedWithItsSizeOrWithNone) {
   ASSERT_TRUE(store_->Write(KeyOf(5), Value(5)).ok());
   for (const uint32_t same : {size(), 0U}) {
