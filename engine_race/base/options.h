@@ -165,8 +165,9 @@ struct Options {
   //
   // Frames and ranges divide what index, staging and workers leave, first come first served. Frames
   // hold values and blocks of the index. An eighth is kept for each, and at least 8 MiB for ranges
-  // and 64 frames. Both give memory back as the index grows, frames first. When one of them wants
-  // an eighth more and the other's memory lay idle meanwhile, the idle memory moves.
+  // and 64 frames of blocks. Both give memory back as the index grows, frames first. When one of
+  // them wants an eighth more and the other's memory lay idle meanwhile, the idle memory moves.
+  // Frames of blocks and those of values that do not have 4 KiB divide their memory likewise.
   uint64_t hot_value_bytes = kAutoBytes;
   // The index is kept flat, which means whole and in memory, while it takes at most this, as part
   // of the budget. Otherwise it is paged as a whole: its blocks are read from the index on disk
