@@ -32,7 +32,8 @@ pub struct Batch {
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// An empty batch for values of this size: see [`Store::value_bytes`](crate::Store::value_bytes).
+    /// An empty batch for values of this size, as of
+    /// [`Store::value_bytes`](crate::Store::value_bytes).
     ///
     /// # Panics
     ///
@@ -61,8 +62,8 @@ impl Batch {
     /// # Errors
     ///
     /// Of all calls that add: [`Code::OutOfMemory`](crate::Code::OutOfMemory), and
-    /// [`Code::InvalidArgument`](crate::Code::InvalidArgument) for values of another size. The batch
-    /// is as it was then.
+    /// [`Code::InvalidArgument`](crate::Code::InvalidArgument) for values of another size. The
+    /// batch is as it was then.
     pub fn write(&mut self, key: impl Key, value: &[u8]) -> Result<()> {
         check_value(value.len(), self.value_bytes)?;
         let value = value.as_ptr().cast();

@@ -212,8 +212,8 @@ impl Store {
         async_read::future(self, key.number())
     }
 
-    /// Writes many records in order: the value at each place goes with the key at that place. Values
-    /// lie one after another.
+    /// Writes many records in order: the value at each place goes with the key at that place.
+    /// Values lie one after another.
     ///
     /// # Errors
     ///

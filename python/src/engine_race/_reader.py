@@ -192,8 +192,8 @@ class Reader(Held):
 
         Its type and shape come from the `dtype` and `shape` of `open`: (n, value_bytes) of uint8
         without them. One call keeps all reads in flight. `dtype` and `shape` of this call give the
-        same bytes as an array of another type and shape, without a copy: dtype=float32 one of
-        (n, value_bytes // 4). One number of the shape may be -1. `out` is a writable contiguous
+        same bytes as an array of another type and shape, without a copy. So dtype=float32 gives one
+        of (n, value_bytes // 4). One number of the shape may be -1. `out` is a writable contiguous
         array of n * value_bytes, of any type and shape. It is filled and returned. Using one again
         saves the system the work of giving new memory. Beside `out`, `dtype` and `shape` must be
         those that it has.
