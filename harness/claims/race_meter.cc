@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "harness/data/value_maker.h"
+#include "engine_race/base/round_up.h"
 #include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
@@ -77,7 +77,7 @@ void RaceMeter::NoteTotal(const std::vector<PhaseReport>& phases) {
     // fio may be missing in smoke runs; in other runs that was a failure.
     if (!report.has_device()) return;
     const double passes = report.phase == Phase::kRange ? kRangePasses : 1;
-    const auto bytes = static_cast<double>(report.result.record_count * kValueSize);
+    const auto bytes = static_cast<double>(report.result.record_count * report.result.value_bytes);
     device_s += passes * bytes / report.DeviceBytesPerSecond();
     engine_s += report.result.seconds;
   }
@@ -129,7 +129,9 @@ void RaceMeter::NoteDevice(const PhaseReport& report) {
   for (const FioResult* fio : {&report.before, &report.after}) {
     if (!fio->ok) continue;
     if (report.phase == Phase::kRead) {
-      rounds_->Note("device: random 4 KiB reads a second", fio->ops_per_second);
+      const uint64_t block_bytes = RoundUp(report.result.value_bytes, 4096);
+      rounds_->Note("device: random " + std::to_string(block_bytes / 1024) + " KiB reads a second",
+                    fio->ops_per_second);
     } else {
       rounds_->Note(report.phase == Phase::kWrite ? "device: bytes written a second"
                                                   : "device: bytes read a second in order",

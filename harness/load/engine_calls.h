@@ -4,13 +4,13 @@
 #ifndef HARNESS_LOAD_ENGINE_CALLS_H_
 #define HARNESS_LOAD_ENGINE_CALLS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "engine_race/base/key.h"
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
-#include "harness/data/value_maker.h"
 
 namespace engine_race::harness {
 
@@ -18,15 +18,15 @@ class EngineCalls {
  public:
   static constexpr uint64_t kVisitsPerLook = 1024;
 
-  explicit EngineCalls(Store* store) : store_(store) {}
+  EngineCalls(Store* store, size_t value_bytes) : store_(store), value_bytes_(value_bytes) {}
 
   Status Write(uint64_t key, const char* value) {
-    return store_->Write(KeyBytes(key).view(), {value, kValueSize});
+    return store_->Write(KeyBytes(key).view(), {value, value_bytes_});
   }
   Status Read(uint64_t key, const char** value) {
     ENGINE_RACE_RETURN_IF_ERROR(store_->Read(KeyBytes(key).view(), &value_));
     *value = value_.data();
-    if (value_.size() == kValueSize) return Status::Ok();
+    if (value_.size() == value_bytes_) return Status::Ok();
     return Status::Corruption("a value of " + std::to_string(value_.size()) + " bytes");
   }
   template <typename Visit>
@@ -36,6 +36,7 @@ class EngineCalls {
 
  private:
   Store* const store_;
+  const size_t value_bytes_;
   std::string value_;
 };
 
