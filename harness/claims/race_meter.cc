@@ -126,16 +126,20 @@ Status RaceMeter::Whole(RaceConfig config, const std::string& figure) {
 }
 
 void RaceMeter::NoteDevice(const PhaseReport& report) {
+  const uint32_t value_bytes = report.result.value_bytes;
+  const std::string suffix =
+      value_bytes == kValueSize ? "" : ", values of " + std::to_string(value_bytes) + " bytes";
   for (const FioResult* fio : {&report.before, &report.after}) {
     if (!fio->ok) continue;
     if (report.phase == Phase::kRead) {
-      const uint64_t block_bytes = RoundUp(report.result.value_bytes, 4096);
-      rounds_->Note("device: random " + std::to_string(block_bytes / 1024) + " KiB reads a second",
+      const uint64_t block_kib = RoundUp(value_bytes, 4096) / 1024;
+      rounds_->Note("device: random " + std::to_string(block_kib) + " KiB reads a second" + suffix,
                     fio->ops_per_second);
     } else {
-      rounds_->Note(report.phase == Phase::kWrite ? "device: bytes written a second"
-                                                  : "device: bytes read a second in order",
-                    fio->bytes_per_second);
+      const std::string name = report.phase == Phase::kWrite
+                                   ? "device: bytes written a second"
+                                   : "device: bytes read a second in order";
+      rounds_->Note(name + suffix, fio->bytes_per_second);
     }
   }
 }
