@@ -116,9 +116,9 @@ struct Options {
   // The size of every value: 8 to 1048576. For an existing store its own, else kInvalidArgument; 0
   // asks for that, and for the default in a new store.
   uint32_t value_bytes = kValueBytes;
-  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count. With values
-  // above 16 KiB a store has at most as many as such values fit into 16 MiB, rounded down to a
-  // power of two, but 16 in any case. It has no more files then.
+  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count. Of values
+  // above 16 KiB a store has no more buckets than fit into 16 MiB, rounded down to a power of two,
+  // or 16. It has no more files than buckets.
   uint32_t bucket_count = 1024;
   // Key files, and as many value files: a power of two, 1 to 1024.
   uint32_t file_count = 32;
@@ -149,9 +149,9 @@ struct Options {
 
   // Tuning of this opening.
 
-  // For everything: index, range buffers, staging, hot values. At least 16 MiB. The index is paged
-  // where it does not fit. It takes more than its share only while it cannot be written to disk; a
-  // warning goes to the log then.
+  // For everything: index, range buffers, staging, hot values. At least 16 MiB, and what 32 values
+  // take. The index is paged where it does not fit. It takes more than its share only while it
+  // cannot be written to disk; a warning goes to the log then.
   //
   // By default a quarter of the memory that the process may use. That is the machine's, or the
   // limit of its control group if that is lower, as of the opening. A sixteenth with read_only,
@@ -272,6 +272,9 @@ Status ValidateOptions(const Options& options);
 // The options in effect. A default memory_budget_bytes becomes a number, from the memory that the
 // process may use now. All that read_only and page_cache turn off is off.
 Options EffectiveOptions(Options options);
+
+// The least memory_budget_bytes of a store with such values.
+uint64_t LeastMemoryBudgetBytes(uint32_t value_bytes);
 
 // The default of memory_budget_bytes in a process that may use `usable_bytes`.
 uint64_t DefaultMemoryBudgetBytes(uint64_t usable_bytes, bool read_only);

@@ -1,7 +1,8 @@
 // Parts of files that are read and written around the page cache, by whole blocks. A block may have
 // more than the part.
 //
-// Stateless functions. Buffers of parts that are whole blocks are aligned to kIoAlignment.
+// Stateless functions. A part goes without a copy if it is whole blocks in memory aligned to
+// kIoAlignment.
 #ifndef ENGINE_RACE_LOG_FILE_PART_H_
 #define ENGINE_RACE_LOG_FILE_PART_H_
 

@@ -63,6 +63,8 @@ struct Geometry {
 
   // Slots are handed out by the row.
   uint32_t row_records() const { return std::max(values_per_group(), keys_per_group()); }
+  // Of the slots of a row in a value file.
+  uint64_t row_bytes() const { return uint64_t{row_records()} * slot_bytes(); }
   uint64_t rows_per_bucket() const {
     return std::max<uint64_t>(bucket_capacity_records / row_records(), 1);
   }
