@@ -35,8 +35,8 @@ constexpr uint32_t kKeysPerCall = 1024;
 constexpr uint64_t kDataPerMemory = 4;
 
 // A size, and the names of its part and its claims.
-struct Size {
-  explicit Size(uint32_t bytes)
+struct SizeClaims {
+  explicit SizeClaims(uint32_t bytes)
       : value_bytes(bytes),
         suffix("_" + std::to_string(bytes)),
         part("size-" + std::to_string(bytes)),
@@ -50,7 +50,7 @@ struct Size {
 };
 
 // A store beside RocksDB, and the figures of its reads and writes.
-struct Side {
+struct Contender {
   KvStoreKind kind;
   std::string reads, writes;
   std::unique_ptr<KvStore> store = {};
@@ -75,7 +75,7 @@ class SizesBench final : public Bench {
  private:
   std::vector<BenchPart> Parts() override {
     std::vector<BenchPart> parts;
-    for (const Size& size : sizes_) {
+    for (const SizeClaims& size : sizes_) {
       const bool is_small = size.value_bytes < kValueSize;
       parts.push_back({size.part.c_str(),
                        {{size.write.c_str(), is_small ? "" : ">= 0.85"},
@@ -101,7 +101,7 @@ class SizesBench final : public Bench {
     return parts;
   }
 
-  RaceConfig RaceOf(const Size& size) const {
+  RaceConfig RaceOf(const SizeClaims& size) const {
     RaceConfig race = race_;
     race.value_bytes = size.value_bytes;
     const uint64_t record_count = std::min(data_bytes_ / size.value_bytes, most_records_());
@@ -109,16 +109,16 @@ class SizesBench final : public Bench {
     race.reads_per_thread = std::min(reads_per_thread_(), race.records_per_thread);
     return race;
   }
-  uint64_t SpaceRecordCount(const Size& size) const {
+  uint64_t SpaceRecordCount(const SizeClaims& size) const {
     return std::max<uint64_t>(space_bytes_ / size.value_bytes, 1);
   }
   // The store of a race has fio's files beside it.
-  uint64_t DiskBytes(const Size& size) const {
+  uint64_t DiskBytes(const SizeClaims& size) const {
     return std::max(2 * StoreBytes(RaceOf(size).record_count(), size.value_bytes),
                     StoreBytes(SpaceRecordCount(size), size.value_bytes));
   }
 
-  Status MeasureSize(const Size& size) {
+  Status MeasureSize(const SizeClaims& size) {
     std::set<std::string> ratios;
     for (const char* ratio : {kWriteRatio, kReadRatio, kRangeRatio}) {
       if (Wants(ratio + size.suffix)) ratios.insert(ratio);
@@ -136,7 +136,7 @@ class SizesBench final : public Bench {
   }
 
   // The disk space of a store after a fill and Sync over the bytes of its keys and values.
-  Status MeasureSpace(const Size& size) {
+  Status MeasureSpace(const SizeClaims& size) {
     const KeySource keys(KeyShape::kUniform, SpaceRecordCount(size), race_.seed);
     const ValueMaker values(race_.seed, size.value_bytes);
     Options options = QuietOptions();
@@ -145,8 +145,8 @@ class SizesBench final : public Bench {
     std::unique_ptr<Store> store;
     ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, store_dir, &store));
     TimedPoint filled;
-    ENGINE_RACE_RETURN_IF_ERROR(WriteRecords(PutInto(store.get(), size.value_bytes), keys, values,
-                                             race_.thread_count, &filled));
+    ENGINE_RACE_RETURN_IF_ERROR(
+        WriteRecords(PutInto(store.get()), keys, values, race_.thread_count, &filled));
     ENGINE_RACE_RETURN_IF_ERROR(store->Sync());
     rounds_.Note(size.space,
                  static_cast<double>(AllocatedBytes(store_dir)) /
@@ -158,38 +158,39 @@ class SizesBench final : public Bench {
   Status CompareReads() {
     KvOptions options = OptionsOf(kSmallBytes, small_bytes_);
     options.lacks_log_and_checksums = true;
-    std::vector<Side> sides = Sides();
+    std::vector<Contender> contenders = Contenders();
     std::vector<Turn> turns;
-    for (Side& side : sides) {
-      ENGINE_RACE_RETURN_IF_ERROR(Fill(options, &side));
-      const Status compacted = side.store->Compact();
+    for (Contender& contender : contenders) {
+      ENGINE_RACE_RETURN_IF_ERROR(Fill(options, &contender));
+      const Status compacted = contender.store->Compact();
       if (compacted.code() != Code::kNotSupported) ENGINE_RACE_RETURN_IF_ERROR(compacted);
-      notes_["small_vs_rocksdb"][side.kind.name] = side.store->Describe();
-      turns.emplace_back([&] { return ReadTurn(options, 1, side.reads, &side); });
-      turns.emplace_back(
-          [&] { return ReadTurn(options, caller_count_, side.reads + kManyCallers, &side); });
+      notes_["small_vs_rocksdb"][contender.kind.name] = contender.store->Describe();
+      turns.emplace_back([&] { return ReadTurn(options, 1, contender.reads, &contender); });
+      turns.emplace_back([&] {
+        return ReadTurn(options, caller_count_, contender.reads + kManyCallers, &contender);
+      });
     }
     const std::string many = kManyCallers;
     ENGINE_RACE_RETURN_IF_ERROR(rounds_.Run(
         {.count = round_count_, .warms_up = !is_smoke()}, turns,
         {{"512 bytes, engine over RocksDB" + many, kSmallReads + many, kSmallReadsRocks + many}}));
-    for (Side& side : sides) ENGINE_RACE_RETURN_IF_ERROR(side.store->Close());
+    for (Contender& contender : contenders) ENGINE_RACE_RETURN_IF_ERROR(contender.store->Close());
     return Status::Ok();
   }
 
   // Each turn fills a new store.
   Status CompareWrites() {
     const KvOptions options = OptionsOf(kLargeBytes, large_bytes_);
-    std::vector<Side> sides = Sides();
+    std::vector<Contender> contenders = Contenders();
     std::vector<Turn> turns;
-    for (Side& side : sides) {
+    for (Contender& contender : contenders) {
       turns.emplace_back([&] {
-        const Status filled = Fill(options, &side);
-        if (side.store == nullptr) return filled;
-        notes_["large_vs_rocksdb_writes"][side.kind.name] = side.store->Describe();
-        const Status closed = side.store->Close();
-        side.store.reset();
-        std::filesystem::remove_all(DirOf(side));
+        const Status filled = Fill(options, &contender);
+        if (contender.store == nullptr) return filled;
+        notes_["large_vs_rocksdb_writes"][contender.kind.name] = contender.store->Describe();
+        const Status closed = contender.store->Close();
+        contender.store.reset();
+        std::filesystem::remove_all(DirOf(contender));
         // The next turn does not pay for it.
         SyncFileSystem(dir());
         return filled.ok() ? closed : filled;
@@ -198,14 +199,14 @@ class SizesBench final : public Bench {
     return rounds_.Run({round_count_}, turns);
   }
 
-  std::vector<Side> Sides() {
-    std::vector<Side> sides;
-    sides.push_back({EngineStoreKind(), kSmallReads, kLargeWrites});
-    sides.push_back({Peers().front(), kSmallReadsRocks, kLargeWritesRocks});
-    return sides;
+  std::vector<Contender> Contenders() {
+    std::vector<Contender> contenders;
+    contenders.push_back({EngineStoreKind(), kSmallReads, kLargeWrites});
+    contenders.push_back({Peers().front(), kSmallReadsRocks, kLargeWritesRocks});
+    return contenders;
   }
 
-  std::string DirOf(const Side& side) const { return dir() + "/" + side.kind.name; }
+  std::string DirOf(const Contender& contender) const { return dir() + "/" + contender.kind.name; }
 
   KvOptions OptionsOf(uint32_t value_bytes, uint64_t data_bytes) const {
     return {.dir = {},
@@ -228,35 +229,36 @@ class SizesBench final : public Bench {
   }
 
   // Opens a new store, which stays open. Notes the megabytes a second until all is durable.
-  Status Fill(KvOptions options, Side* side) {
-    options.dir = DirOf(*side);
-    ENGINE_RACE_RETURN_IF_ERROR(side->kind.open(options, &side->store));
+  Status Fill(KvOptions options, Contender* contender) {
+    options.dir = DirOf(*contender);
+    ENGINE_RACE_RETURN_IF_ERROR(contender->kind.open(options, &contender->store));
     const uint64_t began_ns = NowNs();
     BenchResult filled;
     ENGINE_RACE_RETURN_IF_ERROR(
-        RunBenchmark(ConfigOf("filluniquerandom", options), side->store.get(), &filled));
-    ENGINE_RACE_RETURN_IF_ERROR(side->store->Sync());
-    const std::string figure =
-        options.value_bytes == kLargeBytes ? side->writes : side->kind.name + ", fill, MB/s";
+        RunBenchmark(ConfigOf("filluniquerandom", options), contender->store.get(), &filled));
+    ENGINE_RACE_RETURN_IF_ERROR(contender->store->Sync());
+    const std::string figure = options.value_bytes == kLargeBytes
+                                   ? contender->writes
+                                   : contender->kind.name + ", fill, MB/s";
     rounds_.Note(figure, static_cast<double>(filled.written_bytes) * 1e-6 / SecondsSince(began_ns));
     return Status::Ok();
   }
 
   Status ReadTurn(const KvOptions& options, uint32_t thread_count, const std::string& figure,
-                  Side* side) {
+                  Contender* contender) {
     BenchConfig config = ConfigOf("multireadrandom", options);
     config.thread_count = thread_count;
     config.duration_seconds = seconds_;
     // Other records in each turn. Both sides read the same ones.
-    config.seed = MixAt(race_.seed, side->turn_count++);
+    config.seed = MixAt(race_.seed, contender->turn_count++);
     BenchResult read;
-    ENGINE_RACE_RETURN_IF_ERROR(RunBenchmark(config, side->store.get(), &read));
+    ENGINE_RACE_RETURN_IF_ERROR(RunBenchmark(config, contender->store.get(), &read));
     if (read.found_count != read.lookup_count) return Status::Corruption("a record is missing");
     rounds_.Note(figure, read.OperationsPerSecond());
     return Status::Ok();
   }
 
-  std::vector<Size> sizes_;
+  std::vector<SizeClaims> sizes_;
   RaceConfig race_;
   Count32 round_count_{this, "rounds", 3, 1, "--rounds"};
   Count data_bytes_{this, "data_bytes", uint64_t{4} << 30, 16 << 20, "--data-bytes", "of a race"};

@@ -4,7 +4,6 @@
 #ifndef HARNESS_LOAD_ENGINE_CALLS_H_
 #define HARNESS_LOAD_ENGINE_CALLS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -18,7 +17,7 @@ class EngineCalls {
  public:
   static constexpr uint64_t kVisitsPerLook = 1024;
 
-  EngineCalls(Store* store, size_t value_bytes) : store_(store), value_bytes_(value_bytes) {}
+  explicit EngineCalls(Store* store) : store_(store), value_bytes_(store->value_bytes()) {}
 
   Status Write(uint64_t key, const char* value) {
     return store_->Write(KeyBytes(key).view(), {value, value_bytes_});
@@ -36,7 +35,7 @@ class EngineCalls {
 
  private:
   Store* const store_;
-  const size_t value_bytes_;
+  const uint32_t value_bytes_;
   std::string value_;
 };
 

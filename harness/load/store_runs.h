@@ -109,8 +109,8 @@ inline uint64_t DenseStoreFileBytes(uint64_t record_count) {
 }
 
 // How the functions here write a record: put(key, value).
-inline auto PutInto(Store* store, size_t value_bytes = kValueSize) {
-  return [store, value_bytes](uint64_t key, const char* value) {
+inline auto PutInto(Store* store) {
+  return [store, value_bytes = store->value_bytes()](uint64_t key, const char* value) {
     return store->Write(KeyBytes(key).view(), {value, value_bytes});
   };
 }

@@ -71,13 +71,13 @@ struct RocksRecordsShape {
   // For index, filters and data blocks together. Values in blob files are read from the disk.
   uint64_t cache_bytes = 0;
   std::function<uint64_t(uint64_t index)> key_at;
-  uint32_t value_bytes = kValueBytes;
   // Fills the bytes of a key's value.
   std::function<void(uint64_t key, char* value)> fill;
   // Values in blob files are kept in the cache, too.
   bool caches_values = false;
   // Values lie in the tables, in order of key, instead of in blob files.
   bool values_in_tables = false;
+  uint32_t value_bytes = kValueBytes;
 };
 
 class RocksRecords {

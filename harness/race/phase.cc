@@ -154,9 +154,8 @@ PhaseResult RunPhase(Phase phase, const RaceConfig& config) {
   Status status = OpenStore(config, &store);
   clock.Opened();
   if (status.ok()) {
-    status = RunThreads(
-        phase, config, clock.start_ns(), expected,
-        {shape, keys, values, EngineCalls(store.get(), config.value_bytes), &progress}, &result);
+    status = RunThreads(phase, config, clock.start_ns(), expected,
+                        {shape, keys, values, EngineCalls(store.get()), &progress}, &result);
   }
   clock.Done();
   // An instance that has failed does not wait: its process ends, and the launcher stops the others.
