@@ -238,7 +238,6 @@ int Race(RaceFlags flags) {
   std::printf("%u threads, %llu records each, %s keys, seed %llu\n", config.thread_count,
               static_cast<unsigned long long>(config.records_per_thread), flags.keys.c_str(),
               static_cast<unsigned long long>(config.seed));
-  if (!config.has_contest_size()) std::printf("%s\n", NotTheContest(config).c_str());
   std::fflush(stdout);
   CatchInterrupts();
   FioRunner fio(dir.path());
