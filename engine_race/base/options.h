@@ -199,7 +199,10 @@ struct Options {
   bool page_cache = false;
   // Workers of MultiRead and ReadAsync, each with its own ring: 0 means one per available CPU.
   uint32_t worker_count = 0;
-  // Reads that one worker keeps in flight at most: 1 to 4096. Each takes about 5 KiB of the budget.
+  // Reads that one worker keeps in flight at most: 1 to 4096. Each takes 1 KiB of the budget, and a
+  // buffer for the blocks around a value. Of large values a worker reads fewer at a time, but at
+  // least four: all buffers of workers take no more than a sixteenth of the budget, and those of a
+  // worker no more than 16 MiB.
   uint32_t tasks_per_worker = 128;
   // Asynchronous reads that are pending at most, which means that they were started and their
   // functions have not returned: up to 2^20. 0: twice as many as all workers keep in flight, and at

@@ -57,21 +57,9 @@ Status LockForBackup(const Options& options, const std::string& dir, UniqueFd* d
 }
 
 Status DescribeStore(const BucketLog& log, BackupIdentity* identity) {
-  identity->geometry = log.geometry();
+  identity->SetGeometry(log.geometry());
   format::BackupManifest& manifest = identity->manifest;
-  manifest.magic = format::kBackupMagic;
-  const uint32_t value_bytes = identity->geometry.value_bytes();
-  const bool is_sized = value_bytes != kValueBytes;
-  manifest.backup_version = is_sized ? format::kSizedBackupVersion : format::kBackupVersion;
-  manifest.value_bytes = is_sized ? value_bytes : 0;
-  manifest.bucket_count = identity->geometry.bucket_count;
-  manifest.file_count = identity->geometry.file_count;
-  manifest.value_group_bytes = identity->geometry.value_group_bytes;
-  manifest.key_group_bytes = identity->geometry.key_group_bytes;
   manifest.chain_length = 1;
-  manifest.bucket_capacity_records = identity->geometry.bucket_capacity_records;
-  manifest.first_key = identity->geometry.keys().first;
-  manifest.last_key = identity->geometry.keys().last;
   manifest.store_id = log.store_id();
   while (manifest.backup_id == 0) {
     ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&manifest.backup_id));

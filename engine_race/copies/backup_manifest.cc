@@ -64,6 +64,21 @@ Status WriteAs(int dir_fd, const char* name, BackupIdentity* identity, mode_t fi
 
 }  // namespace
 
+void BackupIdentity::SetGeometry(const Geometry& of_store) {
+  geometry = of_store;
+  const bool is_sized = geometry.value_bytes() != kValueBytes;
+  manifest.magic = format::kBackupMagic;
+  manifest.backup_version = is_sized ? format::kSizedBackupVersion : format::kBackupVersion;
+  manifest.value_bytes = is_sized ? geometry.value_bytes() : 0;
+  manifest.bucket_count = geometry.bucket_count;
+  manifest.file_count = geometry.file_count;
+  manifest.value_group_bytes = geometry.value_group_bytes;
+  manifest.key_group_bytes = geometry.key_group_bytes;
+  manifest.bucket_capacity_records = geometry.bucket_capacity_records;
+  manifest.first_key = geometry.keys().first;
+  manifest.last_key = geometry.keys().last;
+}
+
 Status ReadBackupManifest(int dir_fd, const std::string& dir, BackupIdentity* identity) {
   bool exists = false;
   ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kBackupManifestName, &exists));

@@ -21,10 +21,10 @@ namespace {
 
 // More threads than CPUs: each waits for its reads and writes.
 constexpr uint32_t kThreads = 8;
-constexpr uint64_t kMinBatchRecords = 64;
-constexpr uint64_t kMaxBatchRecords = 2048;
-// One for its value, and room for gaps that reads take along.
-constexpr uint32_t kPositionsPerRecord = 2;
+constexpr uint64_t kMinBatchBytes = 256 * 1024;
+constexpr uint64_t kMaxBatchRecords = 16 * 1024;
+// Of the memory for values, one part is for them, and the others for gaps that reads take along.
+constexpr uint32_t kMemoryParts = 2;
 // Values in memory, of all threads together.
 constexpr uint64_t kMaxMemoryBytes = uint64_t{64} << 20;
 constexpr uint64_t kMemoryFraction = 16;  // of the store's budget, at most
@@ -35,11 +35,23 @@ struct SharedWalk {
              const ProgressFn& on_progress)
       : context(log, index, options),
         version(the_version),
-        progress(on_progress, log.RecordCount()) {}
+        progress(on_progress, log.RecordCount()) {
+    const uint64_t memory_bytes =
+        std::min(kMaxMemoryBytes, options.memory_budget_bytes / kMemoryFraction);
+    const uint64_t fitting_bytes = memory_bytes / kThreads / kMemoryParts;
+    const BufferLayout& layout = context.layout;
+    batch_records = static_cast<uint32_t>(std::clamp<uint64_t>(
+        std::max(fitting_bytes, kMinBatchBytes) / layout.slot_bytes(), 1, kMaxBatchRecords));
+    // Also of small values each of which shares its blocks with unwanted ones.
+    max_positions = static_cast<uint32_t>(layout.PositionsIn(
+        kMemoryParts * std::max<uint64_t>({fitting_bytes, kMinBatchBytes, layout.read_bytes()})));
+  }
 
   ScanContext context;
   const uint64_t version;
   uint32_t batch_records = 0;
+  // The values of a batch take no more.
+  uint32_t max_positions = 0;
   std::atomic<bool> failed{false};
   SharedProgress progress;
 };
@@ -54,11 +66,12 @@ class BucketWalker {
         hashes_(log_) {}
 
   Status Init() {
-    const uint32_t buffer_count = BuffersFor(kPositionsPerRecord * uint64_t{shared_.batch_records});
+    const BufferLayout& layout = shared_.context.layout;
+    const uint32_t buffer_count = layout.BuffersFor(shared_.max_positions);
     for (uint32_t i = 0; i < buffer_count; ++i) buffers_.push_back(i);
     entries_.reserve(shared_.batch_records);
     ENGINE_RACE_RETURN_IF_ERROR(hashes_.Init());
-    return Region::Allocate(uint64_t{buffer_count} * kBufferBytes, false, &values_);
+    return Region::Allocate(uint64_t{buffer_count} * layout.buffer_bytes(), false, &values_);
   }
 
   Status Walk(uint32_t bucket) {
@@ -74,7 +87,7 @@ class BucketWalker {
                                                                 &complete, shared_.version));
       // From here on the index has the bucket: the view shows no row that comes later.
       if (!std::exchange(has_begun, true)) ENGINE_RACE_RETURN_IF_ERROR(hashes_.Begin(bucket));
-      ENGINE_RACE_RETURN_IF_ERROR(TakeBatch(bucket));
+      ENGINE_RACE_RETURN_IF_ERROR(TakeBatch(bucket, &complete));
       if (!complete) {
         ENGINE_RACE_ASSERT(!entries_.empty());
         complete = entries_.back().key == keys.last;
@@ -85,14 +98,20 @@ class BucketWalker {
   }
 
  private:
-  Status TakeBatch(uint32_t bucket) {
+  // Takes the first of entries_ if the values of all do not fit. Then the bucket is not *complete.
+  Status TakeBatch(uint32_t bucket, bool* complete) {
     wanted_.Recycle();
     wanted_.version = shared_.version;
     wanted_.entries = entries_;
     ENGINE_RACE_RETURN_IF_ERROR(hashes_.Read(sink_.FirstWanted(bucket), &wanted_.entries));
     wanted_.segments.push_back({bucket});
-    builder_.PlanReads(kPositionsPerRecord * shared_.batch_records, &wanted_);
-    wanted_.Place(values_.data(), buffers_, /*verify=*/false);
+    builder_.PlanReads(shared_.max_positions, &wanted_);
+    while (builder_.CutToFit(shared_.max_positions, &wanted_)) {
+      *complete = false;
+      while (entries_.back().key > wanted_.last_key) entries_.pop_back();
+      builder_.PlanReads(shared_.max_positions, &wanted_);
+    }
+    wanted_.Place(shared_.context.layout, values_.data(), buffers_, /*verify=*/false);
     ChunkLoader::ReadBlocking(&shared_.context, &wanted_);
     wanted_.SetReady();
     uint32_t next_wanted = 0;
@@ -113,7 +132,7 @@ class BucketWalker {
     wanted_.Prepare(shared_.context, entry);
     *value = wanted_.Value(entry);
     if (*value == nullptr) return wanted_.ErrorOf(shared_.context, entry);
-    return HashValue(*value, kValueBytes) == value_hash
+    return HashValue(*value, shared_.context.layout.value_bytes()) == value_hash
                ? Status::Ok()
                : log_.CorruptValue(bucket, wanted_.entries[entry].ref.slot());
   }
@@ -134,12 +153,7 @@ class BucketWalker {
 Status WalkView(const BucketLog& log, const Index& index, const Options& options, uint64_t version,
                 const ProgressFn& on_progress, const MakeViewSinkFn& make_sink) {
   ENGINE_RACE_RETURN_IF_ERROR(log.CheckNoFailure());
-  const uint64_t memory_bytes =
-      std::min(kMaxMemoryBytes, options.memory_budget_bytes / kMemoryFraction);
-  const uint64_t fitting = memory_bytes / kThreads / (kPositionsPerRecord * kValueBytes);
   SharedWalk shared(log, index, options, version, on_progress);
-  shared.batch_records =
-      static_cast<uint32_t>(std::clamp(fitting, kMinBatchRecords, kMaxBatchRecords));
   NumberQueue buckets(log.geometry().bucket_count);
   const uint32_t thread_count = std::min(kThreads, log.geometry().bucket_count);
   const auto work = [&](uint32_t) {

@@ -33,9 +33,15 @@ Status ReadPart(const io::File& file, char* buffer, uint64_t size_bytes, uint64_
   return Status::Ok();
 }
 
-Status ReadWholePart(const io::File& file, char* buffer, uint64_t size_bytes, uint64_t offset) {
+Status ReadWholePart(const io::File& file, char* buffer, uint64_t size_bytes, uint64_t offset,
+                     uint64_t buffer_bytes) {
   const Blocks blocks = BlocksAround(offset, size_bytes);
   if (IsWhole(blocks, buffer, size_bytes)) return file.Read(buffer, size_bytes, offset);
+  if (IsWhole(blocks, buffer, std::min(blocks.size_bytes, buffer_bytes))) {
+    ENGINE_RACE_RETURN_IF_ERROR(file.Read(buffer, blocks.size_bytes, blocks.offset));
+    if (blocks.skip_bytes != 0) std::memmove(buffer, buffer + blocks.skip_bytes, size_bytes);
+    return Status::Ok();
+  }
   Region around;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(blocks.size_bytes, /*huge_pages=*/false, &around));
   ENGINE_RACE_RETURN_IF_ERROR(file.Read(around.data(), blocks.size_bytes, blocks.offset));

@@ -17,8 +17,10 @@ namespace engine_race {
 // Reads a part. *read_bytes: how many of its bytes the file has.
 Status ReadPart(const io::File& file, char* buffer, uint64_t size_bytes, uint64_t offset,
                 size_t* read_bytes);
-// ReadPart of a part that must be there: see io::File::Read.
-Status ReadWholePart(const io::File& file, char* buffer, uint64_t size_bytes, uint64_t offset);
+// ReadPart of a part that must be there: see io::File::Read. An aligned buffer of `buffer_bytes`
+// takes the blocks themselves where they fit. Otherwise another one is allocated for them.
+Status ReadWholePart(const io::File& file, char* buffer, uint64_t size_bytes, uint64_t offset,
+                     uint64_t buffer_bytes = 0);
 
 // Writes a part. The rest of its blocks is read first and written again, so nobody may write there
 // meanwhile. For readers it stays as it was.

@@ -148,7 +148,7 @@ inline Status CheckGeometry(const Geometry& geometry) {
   const ValueLayout& layout = geometry.layout;
   const uint32_t group_records = geometry.values_per_group();
   if (!std::has_single_bit(group_records) ||
-      layout.GroupRecords(kMinGroupBytes, group_records) != group_records ||
+      layout.GroupRecords(kMinGroupBytes, kMaxGroupRecords) > group_records ||
       layout.GroupRecords(kMaxValueGroupBytes, kMaxGroupRecords) < group_records ||
       layout.BlockBytesFor(group_records) != geometry.value_group_bytes) {
     return Status::NotSupported("geometry: groups of " +

@@ -1,6 +1,7 @@
 #include "engine_race/scan/chunk.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <new>
 
@@ -12,6 +13,9 @@ namespace {
 
 // How far ahead of its own batch a visitor looks for another one to check.
 constexpr uint32_t kHelpBatches = 64;
+
+// Of a value that is fetched ahead.
+constexpr uint32_t kMostFetchedBytes = 4096;
 
 }  // namespace
 
@@ -32,15 +36,17 @@ void Chunk::Recycle() {
   state_.store(0, std::memory_order_relaxed);
 }
 
-void Chunk::Place(char* base, std::span<const uint32_t> in_buffers, bool verify) {
+void Chunk::Place(const BufferLayout& layout, char* base, std::span<const uint32_t> in_buffers,
+                  bool verify) {
   ENGINE_RACE_ASSERT(plan.positions.size() == entries.size());
-  ENGINE_RACE_ASSERT(plan.position_count <= uint64_t{in_buffers.size()} * kBufferValues);
+  ENGINE_RACE_ASSERT(layout.BuffersFor(plan.position_count) <= in_buffers.size());
+  layout_ = layout;
   base_ = base;
   verify_ = verify;
   needs_preparing_ = false;
   for (uint32_t& position : plan.positions) {
     const uint32_t flags = position & kPositionFlags;
-    position = PositionIn(in_buffers, position & ~kPositionFlags) | flags;
+    position = layout.PositionIn(in_buffers, position & ~kPositionFlags) | flags;
     const bool is_unverified = verify && (flags & kVerifiedPosition) == 0;
     needs_preparing_ = needs_preparing_ || is_unverified || (flags & kStagedPosition) != 0;
   }
@@ -48,10 +54,12 @@ void Chunk::Place(char* base, std::span<const uint32_t> in_buffers, bool verify)
     for (uint32_t& position : plan.positions) position &= ~kPositionFlags;
   }
   for (PlannedRead& read : plan.reads) {
-    read.first_position = PositionIn(in_buffers, read.first_position);
+    read.first_position = layout.PositionIn(in_buffers, read.first_position);
   }
   reads_left = static_cast<uint32_t>(plan.reads.size());
-  batch_count_ = (static_cast<uint32_t>(entries.size()) + kBatchRecords - 1) / kBatchRecords;
+  const uint32_t fitting_count = std::clamp(kBatchBytes / layout.value_bytes(), 1U, kBatchRecords);
+  batch_shift_ = static_cast<uint32_t>(std::bit_width(fitting_count)) - 1;
+  batch_count_ = (static_cast<uint32_t>(entries.size()) + batch_records() - 1) >> batch_shift_;
   if (batch_count_ > batch_capacity_) {
     batch_capacity_ = 0;
     batches_ = std::make_unique<std::atomic<uint32_t>[]>(batch_count_);
@@ -100,7 +108,7 @@ void Chunk::SetReady() {
 void Chunk::Prepare(const ScanContext& context, uint32_t entry) {
   ENGINE_RACE_ASSERT(ready() && entry < entries.size());
   if (!needs_preparing_) return;
-  const uint32_t batch = entry / kBatchRecords;
+  const uint32_t batch = entry >> batch_shift_;
   std::atomic<uint32_t>& state = batches_[batch];
   // Acquire, here and below: with the store at the end of TryPrepare.
   if (state.load(std::memory_order_acquire) == kPrepared) [[likely]]
@@ -122,8 +130,8 @@ bool Chunk::TryPrepare(const ScanContext& context, uint32_t batch) {
       !batches_[batch].compare_exchange_strong(expected, kInWork, std::memory_order_relaxed)) {
     return false;
   }
-  const uint32_t begin = batch * kBatchRecords;
-  const uint32_t end = std::min(begin + kBatchRecords, static_cast<uint32_t>(entries.size()));
+  const uint32_t begin = batch << batch_shift_;
+  const uint32_t end = std::min(begin + batch_records(), static_cast<uint32_t>(entries.size()));
   for (uint32_t i = begin; i < end; ++i) {
     if (i + 1 < end) Prefetch(i + 1);
     // Visitors would wait in vain for a batch that is left in work.
@@ -146,7 +154,8 @@ void Chunk::Prefetch(uint32_t entry) const {
   constexpr uint32_t kLineBytes = 64;
   if (plan.positions[entry] >= kVerifiedPosition) return;
   const char* value = Value(entry);
-  for (uint32_t at = 0; at < kValueBytes; at += kLineBytes) __builtin_prefetch(value + at);
+  const uint32_t bytes = std::min(layout_.value_bytes(), kMostFetchedBytes);
+  for (uint32_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(value + at);
 }
 
 void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
@@ -160,8 +169,8 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
   const uint32_t bucket = segment.bucket;
   if ((position & kStagedPosition) != 0) {
     const uint32_t at = position & ~kStagedPosition;
-    const Status status = context.log.ReadValue(bucket, entries[entry].ref.slot(),
-                                                base_ + uint64_t{at} * kValueBytes);
+    const Status status =
+        context.log.ReadValue(bucket, entries[entry].ref.slot(), base_ + layout_.OffsetOf(at));
     position = status.ok() ? at : kUnreadablePosition;
     // A slot that was used again may not even be there any more.
     if (IsStale(context, segment, version)) {
@@ -199,12 +208,17 @@ void Chunk::NoteReadError(const Status& status) {
   }
 }
 
-void Chunk::FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status) {
-  ENGINE_RACE_ASSERT(!ready() && first_bad < read.slot_count && !status.ok());
+void Chunk::FailRead(const PlannedRead& read, uint64_t read_bytes, const Status& status) {
+  ENGINE_RACE_ASSERT(!ready() && !status.ok());
+  const Blocks blocks = layout_.BlocksOf(read.first_slot, read.slot_count);
+  const uint64_t value_bytes = read_bytes - std::min<uint64_t>(read_bytes, blocks.skip_bytes);
+  const uint64_t first_bad = value_bytes / layout_.slot_bytes();
+  if (first_bad >= read.slot_count) return;
   read_failed = true;
   NoteReadError(status);
-  const uint32_t begin = read.first_position + first_bad;
-  const uint32_t end = read.first_position + read.slot_count;
+  const uint64_t first_position = read.first_position + layout_.PositionsIn(blocks.skip_bytes);
+  const uint64_t begin = first_position + first_bad * layout_.slot_positions();
+  const uint64_t end = first_position + uint64_t{read.slot_count} * layout_.slot_positions();
   for (uint32_t& position : plan.positions) {
     if (position >= begin && position < end) position = kUnreadablePosition;
   }

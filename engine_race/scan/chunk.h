@@ -33,15 +33,16 @@ namespace engine_race {
 
 class Chunk {
  public:
-  // Records that are checked together.
+  // Records that are checked together, at most.
   static constexpr uint32_t kBatchRecords = 16;
 
   // Empties it for another use; buffers keep their capacity. Its buffers must have been given back.
   void Recycle();
-  // Lays the plan out over the given buffers, of which number i lies at base + i * kBufferBytes.
-  // Makes the chunk ready for visitors, who compare values with their checksums if `verify` is set.
-  // std::bad_alloc leaves it unusable but recyclable.
-  void Place(char* base, std::span<const uint32_t> in_buffers, bool verify);
+  // Lays the plan, which was made for `layout`, out over the given buffers. Number i of them lies
+  // at base + i * layout.buffer_bytes(). Makes the chunk ready for visitors, who compare values
+  // with their checksums if `verify` is set. std::bad_alloc leaves it unusable but recyclable.
+  void Place(const BufferLayout& layout, char* base, std::span<const uint32_t> in_buffers,
+             bool verify);
 
   // The first entry with a key of at least `key`.
   uint32_t LowerBound(uint64_t key) const;
@@ -57,19 +58,20 @@ class Chunk {
   const char* Value(uint32_t entry) const {
     ENGINE_RACE_ASSERT(entry < plan.positions.size());
     const uint32_t position = plan.positions[entry];
-    return position >= kCorruptPosition ? nullptr : base_ + uint64_t{position} * kValueBytes;
+    return position >= kCorruptPosition ? nullptr : base_ + layout_.OffsetOf(position);
   }
-  // Where a placed read puts its values.
+  // Where a placed read puts its blocks.
   char* DataOf(const PlannedRead& read) const {
-    return base_ + uint64_t{read.first_position} * kValueBytes;
+    return base_ + layout_.OffsetOf(read.first_position);
   }
+  // Records that are checked together, from a multiple of that on.
+  uint32_t batch_records() const { return uint32_t{1} << batch_shift_; }
   // Fetches the first and the last line of its value into the cache.
   void FetchEnds(uint32_t entry) const {
-    constexpr uint32_t kLineBytes = 64;
-    const char* value = base_ + uint64_t{plan.positions[entry]} * kValueBytes;
+    const char* value = base_ + layout_.OffsetOf(plan.positions[entry]);
     // Of an entry without a value this is somewhere else, which does no harm.
     __builtin_prefetch(value);
-    __builtin_prefetch(value + kValueBytes - kLineBytes);
+    __builtin_prefetch(value + layout_.value_bytes() - 1);
   }
   Status ErrorOf(const ScanContext& context, uint32_t entry);
   // Prepares the entries [begin, end) and calls visit(key, value) for each, until it returns false.
@@ -93,8 +95,9 @@ class Chunk {
   // Values that were read may be those of other records. Scans read such keys for themselves.
   bool stale() const { return stale_.load(std::memory_order_relaxed); }
 
-  // Marks what `read` should have brought, from its slot `first_bad` on. Before SetReady.
-  void FailRead(const PlannedRead& read, uint32_t first_bad, const Status& status);
+  // Marks the values of a placed read that ended after `read_bytes`. None if these have all its
+  // slots. Before SetReady.
+  void FailRead(const PlannedRead& read, uint64_t read_bytes, const Status& status);
 
   uint64_t memory_bytes() const;
 
@@ -139,13 +142,15 @@ class Chunk {
   // misses the caches at both ends of each value. With more, the fetched lines evict each other
   // from the first cache: the ends of all pages share one set.
   static constexpr uint32_t kFetchAhead = 6;
-  static_assert(kFetchAhead <= kBatchRecords);
+  // A visitor is to wait for no more.
+  static constexpr uint32_t kBatchBytes = 64 * 1024;
 
   bool TryPrepare(const ScanContext& context, uint32_t batch);
   void Prefetch(uint32_t entry) const;
   void PrepareEntry(const ScanContext& context, uint32_t entry);
   void NoteReadError(const Status& status);
 
+  BufferLayout layout_;
   char* base_ = nullptr;
   // 0 while reads are under way.
   std::atomic<uint32_t> state_{0};
@@ -153,6 +158,7 @@ class Chunk {
   std::atomic<bool> stale_{false};
   bool needs_preparing_ = false;
   bool verify_ = false;
+  uint32_t batch_shift_ = 0;
   uint32_t batch_count_ = 0;
   uint32_t batch_capacity_ = 0;
   std::unique_ptr<std::atomic<uint32_t>[]> batches_;
@@ -163,13 +169,14 @@ class Chunk {
 template <typename Visit>
 uint32_t Chunk::VisitEntries(const ScanContext& context, uint32_t begin, uint32_t end,
                              const Visit& visit) {
+  const uint32_t fetch_ahead = std::min(kFetchAhead, batch_records());
   if (begin < end) Prepare(context, begin);
   for (uint32_t i = begin; i < end;) {
-    const uint32_t batch_end = std::min(end, (i / kBatchRecords + 1) * kBatchRecords);
+    const uint32_t batch_end = std::min(end, ((i >> batch_shift_) + 1) << batch_shift_);
     // One batch ahead of the visits, so that the values that they fetch ahead are prepared.
     if (batch_end < end) Prepare(context, batch_end);
     for (; i < batch_end; ++i) {
-      if (i + kFetchAhead < end) FetchEnds(i + kFetchAhead);
+      if (i + fetch_ahead < end) FetchEnds(i + fetch_ahead);
       const char* const value = Value(i);
       if (value == nullptr) [[unlikely]] {
         return i;

@@ -5,22 +5,34 @@
 #include <span>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/round_up.h"
 
 namespace engine_race {
 
 namespace {
 
-// Smaller buckets are put together up to this many records, as long as that is a quarter of what a
-// chunk may hold. Waking a scan for each chunk takes as long as hundreds of visits.
-constexpr uint32_t kGoodRecords = 1024;
-constexpr uint32_t kMinRecords = 256;
+// Smaller buckets are put together up to this much, as long as that is a quarter of what a chunk
+// may hold. Waking a scan for each chunk takes as long as hundreds of visits.
+constexpr uint64_t kGoodBytes = 4 * 1024 * 1024;
+constexpr uint64_t kMinBytes = 1024 * 1024;
+constexpr uint64_t kGoodRecords = 64 * 1024;
 // A piece of a bucket too large to be held whole.
-constexpr uint32_t kMaxPieceRecords = 64 * 1024 * 1024 / kValueBytes;
+constexpr uint64_t kMaxPieceBytes = 64 * 1024 * 1024;
 
 // Gaps that are read along take no more than the values.
 constexpr uint64_t kMaxGapFactor = 2;
 
 }  // namespace
+
+uint64_t ChunkBuilder::EstimatePositions(uint32_t bucket, uint64_t record_count) const {
+  const BufferLayout& layout = context_->layout;
+  const uint64_t alone = record_count * layout.read_positions();
+  if (layout.read_positions() == layout.slot_positions()) return alone;
+  // Blocks of several values are read once. Some room is lost where a buffer ends.
+  const uint64_t all = layout.PositionsIn(layout.SlotOffset(context_->log.SlotEnd(bucket)));
+  return std::min(alone, RoundUp(all, layout.block_positions()) +
+                             all / layout.buffer_positions() * layout.read_positions());
+}
 
 ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
   const Geometry& geometry = context_->log.geometry();
@@ -28,28 +40,36 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
   const uint64_t bucket_first = geometry.FirstKeyOf(bucket);
   const uint64_t bucket_last = geometry.LastKeyOf(bucket);
   const uint64_t end = std::min(request.last_wanted, request.high);
-  const uint32_t max_positions = request.max_buffers * kBufferValues;
+  const BufferLayout& layout = context_->layout;
+  const uint32_t max_positions = request.max_buffers * layout.buffer_positions();
   const uint64_t in_bucket = context_->index.EstimateCount(bucket, bucket_first, bucket_last);
+  const uint64_t bucket_positions = EstimatePositions(bucket, in_bucket);
   Outline outline;
   outline.first_key = request.key;
   outline.last_key = std::min(bucket_last, end);
-  outline.max_records = outline.max_positions = max_positions;
+  outline.max_records = layout.MostRecords(max_positions);
+  outline.max_positions = max_positions;
   // An estimate may be short by a little.
-  if (in_bucket > max_positions - max_positions / 16) {
-    outline.max_records = std::min(max_positions / 2, kMaxPieceRecords);
-    outline.max_positions = 2 * outline.max_records;
-    outline.buffer_count = BuffersFor(outline.max_positions);
+  if (bucket_positions > max_positions - max_positions / 16) {
+    const uint64_t piece_positions =
+        std::min<uint64_t>(max_positions / 2, layout.PositionsIn(kMaxPieceBytes));
+    outline.max_records = std::max(layout.MostRecords(piece_positions), 1U);
+    outline.max_positions = static_cast<uint32_t>(2 * piece_positions);
+    outline.buffer_count = layout.BuffersFor(outline.max_positions);
     return outline;
   }
   uint64_t count = context_->index.EstimateCount(bucket, request.key, outline.last_key);
+  uint64_t positions = EstimatePositions(bucket, count);
   const bool alone = request.low <= bucket_first && request.high >= bucket_last;
   if (alone && count >= in_bucket / 2) {
     count = in_bucket;
+    positions = bucket_positions;
     outline.first_key = bucket_first;
     outline.last_key = bucket_last;
   }
-  const uint32_t good_records =
-      std::min(max_positions, std::clamp(max_positions / 4, kMinRecords, kGoodRecords));
+  const uint64_t good_positions = std::min<uint64_t>(
+      max_positions, std::clamp<uint64_t>(max_positions / 4, layout.PositionsIn(kMinBytes),
+                                          layout.PositionsIn(kGoodBytes)));
   while (outline.last_key < end) {
     bucket = context_->index.NextHeld(bucket + 1);
     if (bucket > geometry.BucketOf(end)) {
@@ -59,13 +79,15 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
     const uint64_t first_key = geometry.FirstKeyOf(bucket);
     const uint64_t last_key = std::min(geometry.LastKeyOf(bucket), end);
     const uint64_t more = context_->index.EstimateCount(bucket, first_key, last_key);
-    if (count + more > good_records) break;
+    const uint64_t more_positions = EstimatePositions(bucket, more);
+    if (positions + more_positions > good_positions || count + more > kGoodRecords) break;
     count += more;
+    positions += more_positions;
     outline.last_key = last_key;
   }
   outline.max_positions =
-      static_cast<uint32_t>(std::min<uint64_t>(max_positions, kMaxGapFactor * count));
-  outline.buffer_count = BuffersFor(count);
+      static_cast<uint32_t>(std::min<uint64_t>(max_positions, kMaxGapFactor * positions));
+  outline.buffer_count = layout.BuffersFor(positions);
   return outline;
 }
 
@@ -115,15 +137,18 @@ void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* 
   // ticket.
   chunk->cut = context_->ticket.load();
   Collect(outline.last_key, outline.max_records, chunk);
-  if (chunk->last_key < request.key) {
-    // The bucket was larger than estimated and the collection ended too early.
-    chunk->first_key = request.key;
-    chunk->entries.clear();
-    chunk->segments.clear();
-    Collect(outline.last_key, outline.max_records, chunk);
-  }
+  const uint32_t max_positions = request.max_buffers * context_->layout.buffer_positions();
+  do {
+    if (chunk->last_key < request.key) {
+      // The bucket was larger than estimated and the collection ended too early.
+      chunk->first_key = request.key;
+      chunk->entries.clear();
+      chunk->segments.clear();
+      Collect(outline.last_key, outline.max_records, chunk);
+    }
+    PlanReads(outline.max_positions, chunk);
+  } while (CutToFit(max_positions, chunk));
   ENGINE_RACE_ASSERT(chunk->first_key <= request.key && request.key <= chunk->last_key);
-  PlanReads(outline.max_positions, chunk);
 }
 
 void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
@@ -132,11 +157,28 @@ void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
     const uint32_t bucket = chunk->segments[i].bucket;
     const std::span<const IndexEntry> entries = chunk->EntriesOf(i);
     // Entries that are not planned yet keep their room.
-    const size_t taken = chunk->plan.position_count + left;
-    const uint32_t spare = max_positions > taken ? static_cast<uint32_t>(max_positions - taken) : 0;
-    planner_.Add(bucket, entries, context_->log.Logged(bucket), spare, &chunk->plan);
     left -= entries.size();
+    planner_.Add(bucket, entries, context_->log.Logged(bucket), max_positions, left, &chunk->plan);
   }
+}
+
+bool ChunkBuilder::CutToFit(uint32_t max_positions, Chunk* chunk) const {
+  const uint64_t planned = chunk->plan.position_count;
+  if (planned <= max_positions) return false;
+  const uint64_t count = chunk->entries.size();
+  // As many as fit in any case, or a few less than the plan has. Fewer records share fewer blocks.
+  const uint64_t fewer = std::min(count * max_positions / planned, count - count / 8 - 1);
+  const auto left =
+      static_cast<uint32_t>(std::max<uint64_t>(fewer, context_->layout.SureRecords(max_positions)));
+  ENGINE_RACE_ASSERT(0 < left && left < count);
+  chunk->plan.Clear();
+  chunk->entries.resize(left);
+  chunk->last_key = chunk->entries.back().key;
+  while (chunk->segments.back().first_entry >= left) chunk->segments.pop_back();
+  // An error of the index lies behind the last key.
+  chunk->collect_status = Status::Ok();
+  chunk->error_key = 0;
+  return true;
 }
 
 bool ChunkBuilder::StillTrue(const Chunk& chunk) {

@@ -16,7 +16,7 @@ namespace engine_race {
 
 class ChunkBuilder {
  public:
-  explicit ChunkBuilder(ScanContext* context) : context_(context) {}
+  explicit ChunkBuilder(ScanContext* context) : context_(context), planner_(context->layout) {}
 
   struct Request {
     // The chunk must hold this key,
@@ -35,6 +35,7 @@ class ChunkBuilder {
     uint64_t first_key = 0;
     uint64_t last_key = 0;
     uint32_t max_records = 0;
+    // Gaps between slots are read along only up to so many.
     uint32_t max_positions = 0;
     // About how many buffers it will take.
     uint32_t buffer_count = 0;
@@ -53,6 +54,10 @@ class ChunkBuilder {
   void Collect(uint64_t last_key, uint32_t max_records, Chunk* chunk);
   // Plans the reads of all values without a position, with gaps up to `max_positions` in all.
   void PlanReads(uint32_t max_positions, Chunk* chunk);
+  // Of small values, only the plan says how many fit. If it takes more than `max_positions`, drops
+  // the plan and the last records, and returns true: what is left is to be planned again. Does so
+  // until the values fit. There is room for one value.
+  bool CutToFit(uint32_t max_positions, Chunk* chunk) const;
 
   // Asks the index again; true when it answers as it did for `chunk`.
   bool StillTrue(const Chunk& chunk);
@@ -61,6 +66,8 @@ class ChunkBuilder {
   // Collects [first_key, last_key] of `bucket`; false when the chunk ends before last_key.
   bool CollectBucket(uint32_t bucket, uint64_t first_key, uint64_t last_key, size_t max_records,
                      Chunk* chunk);
+  // About how many positions the values of so many records of a bucket take.
+  uint64_t EstimatePositions(uint32_t bucket, uint64_t record_count) const;
 
   ScanContext* const context_;
   LoadPlanner planner_;

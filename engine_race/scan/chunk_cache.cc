@@ -10,7 +10,7 @@ namespace engine_race {
 
 Status ChunkCache::Allocate(uint32_t buffer_count, MemoryShare* share, const Placement& placement) {
   share_ = share;
-  return pool_.Allocate(kBufferBytes, buffer_count, /*huge_pages=*/true, placement);
+  return pool_.Allocate(layout_.buffer_bytes(), buffer_count, /*huge_pages=*/true, placement);
 }
 
 Chunk* ChunkCache::NewChunk() {
@@ -61,13 +61,13 @@ bool ChunkCache::TakeBuffers(uint32_t count, std::vector<uint32_t>* buffers) {
   buffers->reserve(count);
   const uint32_t used = pool_.used_free_count();
   const bool books = share_ != nullptr && count > used;
-  if (books && !share_->Book(uint64_t{count - used} * kBookedBytes)) return false;
+  if (books && !share_->Book((count - used) * booked_bytes())) return false;
   return pool_.Take(count, buffers);
 }
 
 void ChunkCache::SetLimit(uint64_t bytes) {
   pool_.SetLimit(
-      static_cast<uint32_t>(std::min<uint64_t>(bytes / kBookedBytes, pool_.buffer_count())));
+      static_cast<uint32_t>(std::min<uint64_t>(bytes / booked_bytes(), pool_.buffer_count())));
 }
 
 bool ChunkCache::FitLimit() {
@@ -79,7 +79,7 @@ bool ChunkCache::FitLimit() {
   const uint32_t touched = pool_.touched_count();
   if (touched <= pool_.limit()) return true;
   const uint32_t released = pool_.Release(touched - pool_.limit());
-  if (released > 0 && share_ != nullptr) share_->Cancel(uint64_t{released} * kBookedBytes);
+  if (released > 0 && share_ != nullptr) share_->Cancel(released * booked_bytes());
   return pool_.touched_count() <= pool_.limit();
 }
 

@@ -22,10 +22,14 @@ namespace engine_race {
 
 class ChunkCache {
  public:
-  // The memory beside a buffer that describes its values. Entries, positions and the like are 21
-  // bytes a record of kValueBytes, and their vectors may grow to twice what they need.
-  static constexpr uint32_t kEntryBytes = kBufferBytes / 64;
-  static constexpr uint32_t kBookedBytes = kBufferBytes + kEntryBytes;
+  explicit ChunkCache(const BufferLayout& layout = BufferLayout())
+      : layout_(layout),
+        entry_bytes_each_(uint64_t{kBytesBesideValue} *
+                          layout.MostRecords(layout.buffer_positions())) {}
+
+  const BufferLayout& layout() const { return layout_; }
+  // Of a buffer and what describes its values.
+  uint64_t booked_bytes() const { return layout_.buffer_bytes() + entry_bytes_each_; }
 
   // `share` may be null: all buffers may be used.
   Status Allocate(uint32_t buffer_count, MemoryShare* share, const Placement& placement);
@@ -69,17 +73,23 @@ class ChunkCache {
   const BufferPool& pool() const { return pool_; }
   // Beside Allocate, too: the pool says its buffer size only afterwards.
   uint64_t memory_bytes() const {
-    return uint64_t{pool_.touched_count()} * kBufferBytes + entry_bytes_.load();
+    return uint64_t{pool_.touched_count()} * layout_.buffer_bytes() + entry_bytes_.load();
   }
 
  private:
+  // Entries, positions and the like are 21 bytes, and their vectors may grow to twice what they
+  // need.
+  static constexpr uint32_t kBytesBesideValue = 64;
+
   void Delete(Chunk* chunk);
   void Account(Chunk* chunk);
   // Whether chunks that hold no buffer may keep their vectors.
   bool has_spare_entry_bytes() const {
-    return entry_bytes_.load() <= uint64_t{pool_.limit()} * kEntryBytes;
+    return entry_bytes_.load() <= pool_.limit() * entry_bytes_each_;
   }
 
+  const BufferLayout layout_;
+  const uint64_t entry_bytes_each_;  // the most that describe the values of a buffer
   BufferPool pool_;
   MemoryShare* share_ = nullptr;
   ChunkMap chunks_;

@@ -10,6 +10,15 @@
 
 namespace engine_race {
 
+namespace {
+
+// Where the first block of a read lies. Segments begin with a block.
+uint64_t BlockOffset(const SlotLocation& location) {
+  return BlocksAround(location.offset, 0).offset;
+}
+
+}  // namespace
+
 Status ChunkLoader::Start() {
   if (queue_ != nullptr) return Status::Ok();
   try {
@@ -28,11 +37,12 @@ Status ChunkLoader::Start() {
 
 void ChunkLoader::ReadBlocking(ScanContext* context, Chunk* chunk) {
   for (const PlannedRead& read : chunk->plan.reads) {
-    const uint32_t size_bytes = read.slot_count * kValueBytes;
+    const uint64_t size_bytes =
+        context->layout.BlocksOf(read.first_slot, read.slot_count).size_bytes;
     const SlotLocation location = context->log.slots().LocateValues(read.bucket, read.first_slot);
-    const Status status =
-        location.found() ? location.file->Read(chunk->DataOf(read), size_bytes, location.offset)
-                         : context->log.LostValue(read.bucket, read.first_slot);
+    const Status status = location.found() ? location.file->Read(chunk->DataOf(read), size_bytes,
+                                                                 BlockOffset(location))
+                                           : context->log.LostValue(read.bucket, read.first_slot);
     if (status.ok()) {
       context->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
     } else {
@@ -73,8 +83,8 @@ void ChunkLoader::Submit() {
     io::ReadRequest request;
     const SlotLocation location = context_->log.slots().LocateValues(read.bucket, read.first_slot);
     request.fd = location.file->fd();
-    request.size_bytes = read.slot_count * kValueBytes;
-    request.offset = location.offset;
+    request.size_bytes = SizeOf(read);
+    request.offset = BlockOffset(location);
     request.buffer = front.chunk->DataOf(read);
     request.tag = id;
     requests_.push_back(request);
@@ -91,8 +101,8 @@ void ChunkLoader::Submit() {
 
 bool ChunkLoader::Touch(const PlannedRead& read, bool* touched) {
   if (fresh_ == nullptr) return true;
-  const uint64_t begin = uint64_t{read.first_position} * kValueBytes;
-  const uint64_t end = begin + uint64_t{read.slot_count} * kValueBytes;
+  const uint64_t begin = context_->layout.OffsetOf(read.first_position);
+  const uint64_t end = begin + SizeOf(read);
   for (uint64_t piece = begin / kTouchBytes; piece * kTouchBytes < end; ++piece) {
     if (touched_[piece]) continue;
     if (*touched) return false;
@@ -128,7 +138,7 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
   in_flight_[id] = InFlight();
   free_ids_.push_back(id);
   const PlannedRead& read = chunk->plan.reads[index];
-  const uint32_t size_bytes = read.slot_count * kValueBytes;
+  const uint32_t size_bytes = SizeOf(read);
   ENGINE_RACE_ASSERT(bytes_in_flight_ >= size_bytes);
   bytes_in_flight_ -= size_bytes;
   context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic
@@ -139,7 +149,7 @@ void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vecto
       return location.found() ? io::ReadError(*location.file, error)
                               : context_->log.LostValue(read.bucket, read.first_slot);
     });
-    chunk->FailRead(read, error != 0 ? 0 : read_bytes / kValueBytes, status);
+    chunk->FailRead(read, error != 0 ? 0 : read_bytes, status);
   }
   ENGINE_RACE_ASSERT(chunk->reads_left > 0);
   if (--chunk->reads_left == 0) loaded->push_back(chunk);

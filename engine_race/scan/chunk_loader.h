@@ -75,6 +75,11 @@ class ChunkLoader {
     uint32_t read = 0;
   };
 
+  // The bytes of its blocks.
+  uint32_t SizeOf(const PlannedRead& read) const {
+    return static_cast<uint32_t>(
+        context_->layout.BlocksOf(read.first_slot, read.slot_count).size_bytes);
+  }
   // Makes sure that a read's memory is populated. False when that would take longer than one Submit
   // should, because `touched` says that this Submit has populated memory already.
   bool Touch(const PlannedRead& read, bool* touched);

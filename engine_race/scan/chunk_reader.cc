@@ -12,23 +12,26 @@ namespace engine_race {
 
 namespace {
 
-// Of several windows, one position in so many is for gaps between slots.
-constexpr uint32_t kGapFraction = 8;
-
-uint32_t RecordsFor(uint32_t position_count) {
-  const uint32_t gap_count = position_count > kWindowRecords ? position_count / kGapFraction : 0;
-  return position_count - gap_count;
-}
-
-uint32_t PositionsFor(uint32_t record_count) {
-  const uint32_t gap_count = record_count > kWindowRecords ? record_count / (kGapFraction - 1) : 0;
-  return record_count + gap_count;
-}
-
 // Fewer reads than this are not worth a queue.
 constexpr size_t kMinOverlapped = 4;
 
 }  // namespace
+
+uint32_t ChunkReader::PositionsFor(uint32_t record_count) const {
+  const BufferLayout& layout = context_->layout;
+  const uint64_t positions = uint64_t{record_count} * layout.read_positions();
+  if (record_count <= layout.window_records()) {
+    return static_cast<uint32_t>(std::min<uint64_t>(positions, layout.buffer_positions()));
+  }
+  return layout.WithGapPositions(
+      static_cast<uint32_t>(std::min<uint64_t>(positions, layout.walk_positions())));
+}
+
+uint32_t ChunkReader::sure_count() const {
+  const uint32_t position_count = at_hand_->windows.position_count;
+  return context_->layout.SureRecords(position_count -
+                                      context_->layout.GapPositions(position_count));
+}
 
 void ChunkReader::Clear() { at_hand_->chunk.Recycle(); }
 
@@ -82,7 +85,10 @@ Status ChunkReader::Reserve(Reading* reading, uint32_t max_records, bool may_all
                             uint32_t* record_count) {
   ENGINE_RACE_RETURN_IF_ERROR(
       pool_->TakeWindows(PositionsFor(max_records), may_allocate, &reading->windows));
-  *record_count = std::min(max_records, RecordsFor(reading->windows.position_count));
+  const BufferLayout& layout = context_->layout;
+  const uint32_t position_count = reading->windows.position_count;
+  *record_count = std::min(
+      max_records, layout.MostRecords(position_count - layout.GapPositions(position_count)));
   return Status::Ok();
 }
 
@@ -95,12 +101,14 @@ void ChunkReader::Build(uint64_t first_key, uint64_t last_key, uint64_t version,
   reading->last_key = last_key;
   chunk.entries.reserve(record_count);
   builder_.Collect(last_key, record_count, &chunk);
-  if (record_count > kWindowRecords && chunk.last_key < last_key) {
+  if (record_count > context_->layout.window_records() && chunk.last_key < last_key) {
     EndAtBucket(record_count, &chunk);
   }
-  TakeHot(reading);
-  builder_.PlanReads(windows.position_count, &chunk);
-  chunk.Place(windows.base, windows.buffers, context_->options.verify_checksums);
+  do {
+    TakeHot(reading);
+    builder_.PlanReads(windows.position_count, &chunk);
+  } while (builder_.CutToFit(windows.position_count, &chunk));
+  chunk.Place(context_->layout, windows.base, windows.buffers, context_->options.verify_checksums);
   // Gives back the windows that gaps did not need.
   pool_->TrimWindows(chunk.plan.position_count, &windows);
 }
@@ -122,12 +130,14 @@ void ChunkReader::EndAtBucket(uint32_t record_count, Chunk* chunk) {
 
 void ChunkReader::TakeHot(Reading* reading) {
   if (context_->frames == nullptr) return;
+  const BufferLayout& layout = context_->layout;
   Chunk& chunk = reading->chunk;
   LoadPlan& plan = chunk.plan;
   plan.positions.resize(chunk.entries.size(), kNoPosition);
   context_->frames->TakeHot(chunk.entries, chunk.version, [&](size_t entry, const char* value) {
-    std::memcpy(reading->windows.At(plan.position_count), value, kValueBytes);
-    plan.positions[entry] = plan.position_count++ | kVerifiedPosition;
+    const uint32_t position = plan.TakeSlot(layout);
+    std::memcpy(reading->windows.At(layout, position), value, layout.value_bytes());
+    plan.positions[entry] = position | kVerifiedPosition;
   });
 }
 
@@ -148,7 +158,7 @@ void ChunkReader::MakeReady(Chunk* chunk) {
   chunk->SetReady();
   if (chunk->version != kLatestVersion) return;
   // No view keeps these slots from being used again: the values are copied and verified at once.
-  for (uint32_t i = 0; i < chunk->entries.size() && !chunk->stale(); i += Chunk::kBatchRecords) {
+  for (uint32_t i = 0; i < chunk->entries.size() && !chunk->stale(); i += chunk->batch_records()) {
     chunk->Prepare(*context_, i);
   }
 }
@@ -191,7 +201,7 @@ void ChunkReader::ReadAhead(uint32_t max_records) noexcept {
     uint32_t record_count = 0;
     ENGINE_RACE_RETURN_IF_ERROR(
         Reserve(ahead_, max_records, /*may_allocate=*/false, &record_count));
-    if (record_count < kWindowRecords) return Status::Ok();
+    if (record_count < context_->layout.window_records()) return Status::Ok();
     Build(next_key(), at_hand_->last_key, at_hand_->chunk.version, record_count, ahead_);
     has_ahead_ = chunk.reads_left == 0 || BeginReads(ahead_loader_, &chunk);
     return Status::Ok();
@@ -243,7 +253,7 @@ Status ChunkReader::Value(uint32_t entry, const char** value) {
   ENGINE_RACE_ASSERT(entry < record_count());
   chunk.Prepare(*context_, entry);
   *value = chunk.Value(entry);
-  if (entry % Chunk::kBatchRecords == 0) KeepReading();
+  if (entry % chunk.batch_records() == 0) KeepReading();
   return *value != nullptr ? Status::Ok() : chunk.ErrorOf(*context_, entry);
 }
 

@@ -5,7 +5,7 @@
 // several reads overlapped. A long walk reads its next chunk while it visits the one at hand.
 //
 // It never waits for memory. Short readings take a window of the pool, longer ones buffers that the
-// coordinator lends. If neither is free, a window of 4 records comes from the heap.
+// coordinator lends. If neither is free, a window of 16 KiB or one value comes from the heap.
 //
 // One thread at a time. Owner of two chunks, the one at hand and the one that is read ahead.
 // Windows and loaders are the pool's, which outlives it, or Abandon is called. Invariant: values
@@ -37,8 +37,7 @@ class ChunkReader {
   // many as the windows hold, and at most `max_records`, which is not 0. next_key() is where to go
   // on, or complete() says that there are no more. A value that cannot be read fails in Value and
   // VisitAll alone, and so does an error of the index. kOutOfMemory.
-  Status Read(uint64_t first_key, uint64_t last_key, uint64_t version = kLatestVersion,
-              uint32_t max_records = kWindowRecords);
+  Status Read(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t max_records);
 
   // Begins to read what follows the chunk at hand, which a view shows. Does nothing unless a window
   // and a loader are free.
@@ -48,10 +47,14 @@ class ChunkReader {
   bool TakeAhead(uint64_t key, uint64_t last_key, uint64_t version);
 
   // Makes sure of windows for a reading of `max_records`. *record_count: how many it may bring.
-  // That is 0 if no window is free and `may_allocate` is false.
+  // That is 0 if no window is free and `may_allocate` is false. Of values that share blocks the
+  // reading may bring fewer, but sure_count() at least.
   Status Reserve(uint32_t max_records, bool may_allocate, uint32_t* record_count) {
     return Reserve(at_hand_, max_records, may_allocate, record_count);
   }
+
+  // How many records the windows at hand hold, wherever their values lie.
+  uint32_t sure_count() const;
 
   // *entry: the record of `key` among those at hand. False: there is none.
   bool Find(uint64_t key, uint32_t* entry) const;
@@ -78,7 +81,7 @@ class ChunkReader {
     uint32_t count = 0;
     const uint32_t at = chunk.VisitEntries(*context_, 0, end, [&](uint64_t key, const char* value) {
       visit(key, value);
-      if (++count % Chunk::kBatchRecords == 0) KeepReading();
+      if (++count % chunk.batch_records() == 0) KeepReading();
       return true;
     });
     return at < end ? chunk.ErrorOf(*context_, at) : chunk.collect_status;
@@ -95,6 +98,8 @@ class ChunkReader {
     uint64_t last_key = 0;  // of the keys that were asked for
   };
 
+  // About how much memory a reading takes.
+  uint32_t PositionsFor(uint32_t record_count) const;
   Status Reserve(Reading* reading, uint32_t max_records, bool may_allocate, uint32_t* record_count);
   // Fills an empty chunk that has windows for `record_count`. std::bad_alloc.
   void Build(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t record_count,

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMaxLoading = 1024;
 
 // This much, or one chunk, is read ahead even into fresh memory, whatever that costs.
-constexpr uint32_t kLeastAheadBuffers = 16 * 1024 * 1024 / kBufferBytes;
+constexpr uint64_t kLeastAheadBytes = 16 * 1024 * 1024;
 
 }  // namespace
 
@@ -24,6 +24,7 @@ Coordinator::Coordinator(ScanContext* context, uint64_t budget_bytes, MemoryShar
     : context_(context),
       budget_bytes_(budget_bytes),
       share_(share),
+      board_(context->layout),
       builder_(context),
       loader_(context, &board_.cache().pool()) {}
 
@@ -66,8 +67,9 @@ Status Coordinator::Prepare() {
 // Likewise.
 Status Coordinator::AllocateBuffers() {
   if (board_.cache().pool().buffer_count() == 0) {
-    const auto buffer_count = static_cast<uint32_t>(std::min<uint64_t>(
-        budget_bytes_ / ChunkCache::kBookedBytes, kMaxPositions / kBufferValues));
+    const auto buffer_count = static_cast<uint32_t>(
+        std::min<uint64_t>(budget_bytes_ / board_.cache().booked_bytes(),
+                           kMaxPositions / context_->layout.buffer_positions()));
     ENGINE_RACE_RETURN_IF_ERROR(
         board_.cache().Allocate(buffer_count, share_, context_->log.placement().memory()));
   }
@@ -185,7 +187,7 @@ Coordinator::Step Coordinator::LoadChunk(const NextLoad& load, std::unique_lock<
   if (!MakeRoom(load, buffer_count, lock, &patient)) return HandleShortage(load, buffer_count);
   Chunk* chunk = BuildChunk(request, outline, lock);
   if (chunk == nullptr) return GiveUp(load);
-  buffer_count = BuffersFor(chunk->plan.position_count);
+  buffer_count = context_->layout.BuffersFor(chunk->plan.position_count);
   if (!MakeRoom(load, buffer_count, lock, &patient) || !PlaceChunk(chunk, buffer_count)) {
     board_.cache().Unpin(chunk);
     unplaced_key_ = load.key;
@@ -235,7 +237,8 @@ bool Coordinator::PlaceChunk(Chunk* chunk, uint32_t buffer_count) {
   try {
     // Buffers that were free may have been booked for something else.
     if (!board_.cache().TakeBuffers(buffer_count, &chunk->buffers)) return false;
-    chunk->Place(board_.cache().pool().base(), chunk->buffers, context_->options.verify_checksums);
+    chunk->Place(context_->layout, board_.cache().pool().base(), chunk->buffers,
+                 context_->options.verify_checksums);
     board_.cache().Insert(chunk);
     if (chunk->reads_left > 0) loader_.Add(chunk);
   } catch (const std::bad_alloc&) {
@@ -256,14 +259,14 @@ bool Coordinator::MakeRoom(const NextLoad& load, uint32_t buffer_count,
     const uint64_t new_buffers = buffer_count - pool.used_free_count();
     // Without the mutex, because another user of the memory may be called.
     lock->unlock();
-    (void)share_->Want(new_buffers * ChunkCache::kBookedBytes);
+    (void)share_->Want(new_buffers * board_.cache().booked_bytes());
     lock->lock();
     board_.cache().SetLimit(share_->LimitBytes());
   }
   NextLoad asking = load;
   asking.insists = false;
-  const bool soon =
-      load.waited_for || load.ahead_buffers <= std::max(buffer_count, kLeastAheadBuffers);
+  const uint32_t least_ahead = context_->layout.BuffersIn(kLeastAheadBytes);
+  const bool soon = load.waited_for || load.ahead_buffers <= std::max(buffer_count, least_ahead);
   if (board_.MakeRoom(asking, buffer_count,
                       fresh_first ? pool.free_count() : pool.used_free_count()) ||
       (!fresh_first && soon && board_.MakeRoom(asking, buffer_count, pool.free_count()))) {

@@ -52,8 +52,8 @@ class Coordinator {
   void Leave(Scanner* scanner);
 
   // Lends up to `count` buffers to one scan: their numbers in *buffers, which is empty before.
-  // Buffer i lies at base() + i * kBufferBytes. Evicts chunks that no scan comes to soon. Keeps a
-  // quarter of the memory. Lends none if memory is short or refused.
+  // Buffer i lies at base() + i * BufferLayout::buffer_bytes(). Evicts chunks that no scan comes to
+  // soon. Keeps a quarter of the memory. Lends none if memory is short or refused.
   void Lend(uint32_t count, std::vector<uint32_t>* buffers) noexcept;
   // Takes back all but the first `keep_count`. Gives no memory to the system.
   void TakeBack(uint32_t keep_count, std::vector<uint32_t>* buffers) noexcept;

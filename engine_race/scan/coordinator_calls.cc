@@ -11,7 +11,7 @@ namespace {
 
 // One buffer in so many is never lent, nor is more than this: lent buffers cannot be taken away.
 constexpr uint32_t kKeptFraction = 4;
-constexpr uint32_t kMostLentBuffers = 64 * 1024 * 1024 / kBufferBytes;
+constexpr uint64_t kMostLentBytes = 64 * 1024 * 1024;
 
 // Enough for a chunk to grow from one buffer to all buffers of any memory.
 constexpr uint32_t kMaxDoublings = 24;
@@ -80,12 +80,12 @@ void Coordinator::Lend(uint32_t count, std::vector<uint32_t>* buffers) noexcept 
       const uint64_t new_count = count - pool.used_free_count();
       // Without the mutex, because another user of the memory may be called.
       lock.unlock();
-      (void)share_->Want(new_count * ChunkCache::kBookedBytes);
+      (void)share_->Want(new_count * board_.cache().booked_bytes());
       lock.lock();
       FitShare();
     }
-    const uint32_t most_lent =
-        std::min(pool.limit() - pool.limit() / kKeptFraction, kMostLentBuffers);
+    const uint32_t most_lent = std::min(pool.limit() - pool.limit() / kKeptFraction,
+                                        context_->layout.BuffersIn(kMostLentBytes));
     uint32_t most = std::min(count, most_lent - std::min(most_lent, board_.lent_count()));
     NextLoad load;
     load.waited_for = true;

@@ -97,7 +97,7 @@ class Iterator {
   // The 8 bytes of the key, good until the iterator is moved on, refreshed or released; empty where
   // it stands at no record.
   std::string_view key() const { return {stand_.at, stand_.at == nullptr ? 0 : kKeyBytes}; }
-  // The 4096 bytes of the value, good as long as the key is. On failure empty, and the iterator is
+  // The bytes of the value, good as long as the key is. On failure empty, and the iterator is
   // not valid any more.
   std::string_view value();
 

@@ -13,13 +13,25 @@
 
 namespace engine_race {
 
-Iterator::Impl::Impl(IteratorPool* pool) noexcept : pool_(pool), index_(&pool->context_.index) {}
+namespace {
+
+// As IteratorOptions say.
+constexpr uint32_t kMostPrefetchRecords = 64;
+
+}  // namespace
+
+Iterator::Impl::Impl(IteratorPool* pool) noexcept
+    : pool_(pool),
+      value_bytes_(pool->context_.layout.value_bytes()),
+      value_buffer_bytes_(pool->context_.layout.read_bytes()),
+      sizes_(pool->context_.layout),
+      index_(&pool->context_.index) {}
 
 void Iterator::Impl::Begin(const ViewRegistry::View& view, const KeyRange& range,
                            const IteratorOptions& options) {
   view_ = view;
   range_ = range;
-  prefetch_records_ = std::min(options.prefetch_records, kWindowRecords);
+  prefetch_records_ = std::min(options.prefetch_records, kMostPrefetchRecords);
   refresh_every_steps_ = options.refresh_every_steps;
   steps_ = 0;
 }
@@ -42,7 +54,7 @@ bool Iterator::Impl::End() noexcept {
 
 uint64_t Iterator::Impl::memory_bytes() const {
   return sizeof(*this) + batch_.memory_bytes() + keys_.capacity() * sizeof(uint64_t) +
-         (value_buffer_ != nullptr ? kValueBytes : 0) +
+         (value_buffer_ != nullptr ? value_buffer_bytes_ : 0) +
          (values_ != nullptr ? sizeof(*values_) + values_->memory_bytes() : 0);
 }
 
@@ -262,7 +274,7 @@ std::string_view Iterator::Impl::Value(Stand* stand) {
   ENGINE_RACE_ASSERT(value_ != nullptr);
   value_key_ = key;
   value_seen_ = true;
-  return {value_, kValueBytes};
+  return {value_, value_bytes_};
 }
 
 Status Iterator::Impl::ReadValue(uint64_t key) {
@@ -272,7 +284,7 @@ Status Iterator::Impl::ReadValue(uint64_t key) {
 
 Status Iterator::Impl::ReadAlone(uint64_t key) {
   if (value_buffer_ == nullptr) {
-    value_buffer_.reset(static_cast<char*>(std::aligned_alloc(kIoAlignment, kValueBytes)));
+    value_buffer_.reset(static_cast<char*>(std::aligned_alloc(kIoAlignment, value_buffer_bytes_)));
     if (value_buffer_ == nullptr) return RefusedMemory("the buffer of an iterator's value");
   }
   ENGINE_RACE_RETURN_IF_ERROR(pool_->points_.ReadAt(key, view_.version, value_buffer_.get()));
@@ -322,6 +334,8 @@ Status Iterator::Impl::ReadChunk(uint64_t key) {
     }
     uint64_t first_key = key;
     if (walks_backwards_) {
+      // The reading must not end before `key`.
+      count = std::min(count, values_->sure_count());
       keys_.resize(count);
       size_t key_count = 0;
       ENGINE_RACE_RETURN_IF_ERROR(

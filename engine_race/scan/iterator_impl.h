@@ -81,6 +81,8 @@ class Iterator::Impl {
   Status ReadChunk(uint64_t key);
 
   IteratorPool* const pool_;
+  const uint32_t value_bytes_;
+  const uint32_t value_buffer_bytes_;  // of value_buffer_, if there is one
   // Mutable, because only a look at it finds that the store is closed.
   mutable Status status_;
 

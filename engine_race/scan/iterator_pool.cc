@@ -71,14 +71,15 @@ Status IteratorPool::Scan(const Snapshot& snapshot, const KeyRange& range, const
   const Snapshot held(view);
   ChunkReader reader(&context_, &window_pool_);
   VisitCounter visited(&context_);
-  uint32_t record_count = kWindowRecords;
+  const BufferLayout& layout = context_.layout;
+  uint32_t record_count = layout.window_records();
   for (uint64_t first = range.first;; first = reader.next_key()) {
     ENGINE_RACE_RETURN_IF_ERROR(reader.Read(first, range.last, view.version, record_count));
-    record_count = std::min(2 * record_count, kWalkRecords);
+    record_count = std::min(2 * record_count, layout.walk_records());
     reader.ReadAhead(record_count);
     ENGINE_RACE_RETURN_IF_ERROR(reader.VisitAll([&](uint64_t key, const char* value) {
       visited.CountOne();
-      VisitRecord(key, value, visit);
+      VisitRecord(key, value, layout.value_bytes(), visit);
     }));
     if (reader.complete()) return Status::Ok();
   }

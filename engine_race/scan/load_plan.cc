@@ -3,14 +3,12 @@
 #include <algorithm>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/log/segment_format.h"
 
 namespace engine_race {
 
 namespace {
-
-// A gap of this many slots costs about as long to read along as another request would.
-constexpr uint64_t kMaxGapSlots = 8;
 
 // Slots spread at most this thin are put in order through a table, in linear time.
 constexpr uint64_t kTableSlotsPerEntry = 8;
@@ -18,6 +16,18 @@ constexpr uint64_t kTableSlotsPerEntry = 8;
 constexpr uint32_t kNoEntry = ~uint32_t{0};
 
 }  // namespace
+
+uint32_t LoadPlan::Take(const BufferLayout& layout, uint32_t count, uint32_t step) {
+  const uint32_t buffer_positions = layout.buffer_positions();
+  ENGINE_RACE_ASSERT(count <= buffer_positions);
+  const auto in_step = static_cast<uint32_t>(RoundUp(position_count, step));
+  const uint32_t in_buffer = in_step % buffer_positions;
+  const uint32_t first =
+      in_buffer + count <= buffer_positions ? in_step : in_step - in_buffer + buffer_positions;
+  ENGINE_RACE_ASSERT(first + count <= kMaxPositions);
+  position_count = first + count;
+  return first;
+}
 
 void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries,
                              std::span<const uint32_t> positions, const LoggedSlots& logged) {
@@ -46,23 +56,45 @@ void LoadPlanner::SortBySlot(std::span<const IndexEntry> entries,
   }
 }
 
-void LoadPlanner::EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count,
-                          LoadPlan* plan) {
-  while (slot_count > 0) {
-    const uint64_t room =
-        std::min<uint64_t>(kBufferValues - plan->position_count % kBufferValues,
-                           format::kSegmentRecords - first_slot % format::kSegmentRecords);
-    const uint32_t count = static_cast<uint32_t>(std::min(room, slot_count));
-    ENGINE_RACE_ASSERT(count > 0 && plan->position_count + count <= kMaxPositions);
-    plan->reads.push_back({first_slot, bucket, count, plan->position_count});
-    plan->position_count += count;
-    first_slot += count;
-    slot_count -= count;
+bool LoadPlanner::Extend(uint64_t slot, uint64_t max_positions, size_t later_count, Run* run,
+                         LoadPlan* plan) const {
+  if (slot / format::kSegmentRecords != run->segment) return false;
+  const Blocks blocks = layout_.BlocksOf(slot, 1);
+  const uint64_t end_offset = blocks.offset + blocks.size_bytes;
+  const uint64_t gap_bytes = std::max(blocks.offset, run->end_offset) - run->end_offset;
+  if (gap_bytes > BufferLayout::kMaxGapBytes) return false;
+  PlannedRead& read = plan->reads.back();
+  const uint64_t count = layout_.PositionsIn(end_offset - run->begin_offset);
+  const uint32_t buffer_positions = layout_.buffer_positions();
+  const bool fits = read.first_position % buffer_positions + count <= buffer_positions;
+  uint64_t end_position = read.first_position + count;
+  if (!fits) {
+    // The next buffer begins with the slot: it takes no more reads than if the gap were read.
+    if (gap_bytes == 0) return false;
+    end_position =
+        RoundUp(plan->position_count, buffer_positions) + layout_.PositionsIn(blocks.size_bytes);
   }
+  if (gap_bytes > 0 && layout_.EndOfReads(end_position, later_count) > max_positions) return false;
+  if (!fits) {
+    plan->position_count = static_cast<uint32_t>(RoundUp(plan->position_count, buffer_positions));
+    return false;
+  }
+  plan->position_count = static_cast<uint32_t>(end_position);
+  read.slot_count = static_cast<uint32_t>(slot - read.first_slot) + 1;
+  run->end_offset = end_offset;
+  return true;
+}
+
+void LoadPlanner::Begin(uint32_t bucket, uint64_t slot, Run* run, LoadPlan* plan) const {
+  const Blocks blocks = layout_.BlocksOf(slot, 1);
+  const auto count = static_cast<uint32_t>(layout_.PositionsIn(blocks.size_bytes));
+  plan->reads.push_back({slot, bucket, 1, plan->TakeBlocks(layout_, count)});
+  *run = {blocks.offset, blocks.offset + blocks.size_bytes, slot / format::kSegmentRecords};
 }
 
 void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
-                      const LoggedSlots& logged, uint32_t spare_positions, LoadPlan* plan) {
+                      const LoggedSlots& logged, uint64_t max_positions, size_t later_count,
+                      LoadPlan* plan) {
   const size_t first_entry = plan->entry_count;
   plan->entry_count += entries.size();
   if (plan->positions.size() < plan->entry_count) {
@@ -71,26 +103,24 @@ void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
   const std::span<uint32_t> positions =
       std::span(plan->positions).subspan(first_entry, entries.size());
   SortBySlot(entries, positions, logged);
-  uint64_t run_begin = 0;
-  uint64_t run_end = 0;
+  later_count += entries.size();
+  Run run;
+  bool has_run = false;
   for (const uint64_t word : order_) {
     const uint64_t slot = word >> 32;
-    const uint64_t gap = slot - run_end;
-    if (run_end > run_begin && gap <= kMaxGapSlots && gap <= spare_positions) {
-      spare_positions -= static_cast<uint32_t>(gap);
-    } else {
-      EmitRun(bucket, run_begin, run_end - run_begin, plan);
-      run_begin = slot;
+    --later_count;
+    if (!has_run || !Extend(slot, max_positions, later_count, &run, plan)) {
+      Begin(bucket, slot, &run, plan);
+      has_run = true;
     }
-    run_end = slot + 1;
     positions[static_cast<uint32_t>(word)] =
-        plan->position_count + static_cast<uint32_t>(slot - run_begin);
+        plan->reads.back().first_position +
+        static_cast<uint32_t>(layout_.PositionsIn(layout_.SlotOffset(slot) - run.begin_offset));
   }
-  EmitRun(bucket, run_begin, run_end - run_begin, plan);
   if (order_.size() == entries.size()) return;
   // Whether a slot is logged may have changed since, where it was given to another record.
   for (uint32_t& position : positions) {
-    if (position == kNoPosition) position = plan->position_count++ | kStagedPosition;
+    if (position == kNoPosition) position = plan->TakeSlot(layout_) | kStagedPosition;
   }
 }
 

@@ -1,10 +1,10 @@
 // Which reads bring the values of some records, and where each value will lie.
 //
-// A plan deals in positions: position p is the p-th piece of kValueBytes in a row of buffers.
-// Neighbouring slots become one read, and small gaps between them are read along. No read crosses a
-// multiple of kBufferValues, so the positions can be laid out over separate buffers afterwards.
-// No read crosses the end of a segment, where the slots of a bucket may go on in another file.
-// Values that are not in the value log yet get a position but no read.
+// A plan deals in positions, see BufferLayout. Neighbouring slots become one read, and so do slots
+// that share a block. Small gaps between them are read along. No read crosses the end of a buffer,
+// so the positions can be laid out over separate buffers afterwards. No read crosses the end of a
+// segment, where the slots of a bucket may go on in another file. Values that are not in the value
+// log yet get positions but no read.
 //
 // Not synchronised; a planner keeps scratch memory between calls.
 // Invariant: a plan has one position for each entry, and reads share no position.
@@ -17,22 +17,9 @@
 
 #include "engine_race/index/index.h"
 #include "engine_race/log/run_slots.h"
+#include "engine_race/scan/buffer_layout.h"
 
 namespace engine_race {
-
-// The memory of scans comes in buffers of this size.
-inline constexpr uint32_t kBufferBytes = 256 * 1024;
-inline constexpr uint32_t kBufferValues = kBufferBytes / kValueBytes;
-inline uint32_t BuffersFor(uint64_t position_count) {
-  return static_cast<uint32_t>((position_count + kBufferValues - 1) / kBufferValues);
-}
-// Where position `at` lies when the positions are laid out over these buffers.
-inline uint32_t PositionIn(std::span<const uint32_t> buffers, uint32_t at) {
-  return buffers[at / kBufferValues] * kBufferValues + at % kBufferValues;
-}
-// The records that one reading of a scan for itself brings: into one buffer, and at most.
-inline constexpr uint32_t kWindowRecords = kBufferValues;
-inline constexpr uint32_t kWalkRecords = 1024;
 
 // Of a position: its value is to be copied out of staging first.
 inline constexpr uint32_t kStagedPosition = uint32_t{1} << 31;
@@ -46,10 +33,12 @@ inline constexpr uint32_t kCorruptPosition = ~uint32_t{0} - 1;
 inline constexpr uint32_t kNoPosition = ~uint32_t{0} - 2;
 inline constexpr uint32_t kMaxPositions = kVerifiedPosition;
 
+// Of whole blocks: see BufferLayout::BlocksOf.
 struct PlannedRead {
   uint64_t first_slot = 0;
   uint32_t bucket = 0;
   uint32_t slot_count = 0;
+  // Of the blocks. The first slot may begin behind it.
   uint32_t first_position = 0;
 };
 
@@ -61,29 +50,54 @@ struct LoadPlan {
   uint32_t position_count = 0;
   size_t entry_count = 0;  // that were added
 
+  // The positions of a value that is copied.
+  uint32_t TakeSlot(const BufferLayout& layout) {
+    return Take(layout, layout.slot_positions(), /*step=*/1);
+  }
+  // Those of a read, which has no more blocks than a buffer.
+  uint32_t TakeBlocks(const BufferLayout& layout, uint32_t count) {
+    return Take(layout, count, layout.block_positions());
+  }
+
   void Clear() {
     positions.clear();
     reads.clear();
     position_count = 0;
     entry_count = 0;
   }
+
+ private:
+  uint32_t Take(const BufferLayout& layout, uint32_t count, uint32_t step);
 };
 
 class LoadPlanner {
  public:
+  explicit LoadPlanner(const BufferLayout& layout) : layout_(layout) {}
+
   // Adds the next entries, which are of one bucket. Those without a position get one. Slots that
-  // are not logged are staged. At most spare_positions are spent on gaps.
+  // are not logged are staged. Gaps are read along only if `later_count` entries more will find
+  // room within max_positions, each by itself.
   void Add(uint32_t bucket, std::span<const IndexEntry> entries, const LoggedSlots& logged,
-           uint32_t spare_positions, LoadPlan* plan);
+           uint64_t max_positions, size_t later_count, LoadPlan* plan);
 
  private:
+  // Of the read that was planned last, as BufferLayout::BlocksOf has them.
+  struct Run {
+    uint64_t begin_offset = 0;
+    uint64_t end_offset = 0;
+    uint64_t segment = 0;
+  };
+
   // Fills order_ with (slot << 32 | index in `entries`) of the logged entries that have no
   // position, by slot.
   void SortBySlot(std::span<const IndexEntry> entries, std::span<const uint32_t> positions,
                   const LoggedSlots& logged);
-  // Cuts a run of slots into reads that end with a buffer or a segment.
-  void EmitRun(uint32_t bucket, uint64_t first_slot, uint64_t slot_count, LoadPlan* plan);
+  // Has the last read bring `slot`, too. False if it cannot.
+  bool Extend(uint64_t slot, uint64_t max_positions, size_t later_count, Run* run,
+              LoadPlan* plan) const;
+  void Begin(uint32_t bucket, uint64_t slot, Run* run, LoadPlan* plan) const;
 
+  const BufferLayout layout_;
   std::vector<uint64_t> order_;
   std::vector<uint32_t> by_slot_;
 };

@@ -14,8 +14,14 @@ namespace engine_race {
 
 namespace {
 
-// A scan of about this many records or fewer reads for itself, if memory for it is free.
-constexpr uint32_t kShortRecords = 256;
+// A scan of about this much or less reads for itself, if memory for it is free. With small values
+// it has no more than kMostShortRecords.
+constexpr uint32_t kShortBytes = 1024 * 1024;
+constexpr uint32_t kLeastShortRecords = 4;
+constexpr uint32_t kMostShortRecords = 256;
+uint32_t ShortRecords(const BufferLayout& layout) {
+  return std::clamp(kShortBytes / layout.slot_bytes(), kLeastShortRecords, kMostShortRecords);
+}
 // The only scan that shares chunks reads its first records for itself, so that a visitor that
 // ends it soon waits for no chunk. The first reading has one record, each later one so many times
 // as many.
@@ -26,9 +32,10 @@ constexpr uint64_t kMinBudgetBytes = 8 * 1024 * 1024;
 constexpr uint64_t kWindowFraction = 32;
 constexpr uint64_t kMaxWindows = 64;
 
-uint64_t WindowCount(uint64_t budget_bytes) {
+uint64_t WindowCount(uint64_t budget_bytes, const BufferLayout& layout) {
   // Iterators take at most half of them.
-  return std::clamp<uint64_t>(budget_bytes / kWindowFraction / kBufferBytes, 2, kMaxWindows);
+  return std::clamp<uint64_t>(budget_bytes / kWindowFraction / layout.buffer_bytes(), 2,
+                              kMaxWindows);
 }
 
 // The state of one Scan. Its destructor releases everything, however the scan ends.
@@ -57,7 +64,7 @@ class Session {
  private:
   // Each visits some records and moves pos_ behind them, or sets done_.
   Status VisitChunk(Chunk* chunk, const RecordFn& visit);
-  Status VisitOwn(const RecordFn& visit, uint32_t max_records = kWindowRecords);
+  Status VisitOwn(const RecordFn& visit, uint32_t max_records);
 
   // All up to this key has been visited.
   void MoveTo(uint64_t key) {
@@ -68,6 +75,8 @@ class Session {
 
   ScanContext* const context_;
   Coordinator* const coordinator_;
+  const uint32_t value_bytes_ = context_->layout.value_bytes();
+  const uint32_t window_records_ = context_->layout.window_records();
   ChunkReader own_;
   Scanner scanner_;
   VisitCounter visited_;
@@ -94,7 +103,7 @@ Status Session::ScanShared(const RecordFn& visit) {
   const bool is_only_shared =
       context_->shared_scan_count.fetch_add(1, std::memory_order_relaxed) == 0;
   if (is_only_shared && !coordinator_->Holds(pos_)) {
-    for (uint32_t count = 1; !done_ && count <= kWindowRecords; count *= kFirstReadingsGrowth) {
+    for (uint32_t count = 1; !done_ && count <= window_records_; count *= kFirstReadingsGrowth) {
       ENGINE_RACE_RETURN_IF_ERROR(VisitOwn(visit, count));
     }
   }
@@ -106,7 +115,8 @@ Status Session::ScanShared(const RecordFn& visit) {
       wanted = chunk->last_key + 1;
       continue;
     }
-    ENGINE_RACE_RETURN_IF_ERROR(chunk != nullptr ? VisitChunk(chunk, visit) : VisitOwn(visit));
+    ENGINE_RACE_RETURN_IF_ERROR(chunk != nullptr ? VisitChunk(chunk, visit)
+                                                 : VisitOwn(visit, window_records_));
     wanted = pos_;
   }
   return Status::Ok();
@@ -116,7 +126,7 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
   chunk->WaitUntilReady();
   if (chunk->stale()) [[unlikely]] {
     coordinator_->Condemn(&scanner_);
-    return VisitOwn(visit);
+    return VisitOwn(visit, window_records_);
   }
   const uint64_t last = scanner_.last;
   const uint32_t end = last >= chunk->last_key ? static_cast<uint32_t>(chunk->entries.size())
@@ -125,7 +135,7 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
   const uint32_t at = chunk->VisitEntries(
       *context_, chunk->LowerBound(pos_), end, [&](uint64_t key, const char* value) {
         visited_.CountOne();
-        VisitRecord(key, value, visit);
+        VisitRecord(key, value, value_bytes_, visit);
         // Relaxed: to be seen some time; what goes with it is under the coordinator's mutex.
         recalled = chunk->recalled.load(std::memory_order_relaxed);
         return !recalled;
@@ -134,7 +144,7 @@ Status Session::VisitChunk(Chunk* chunk, const RecordFn& visit) {
     pos_ = chunk->entries[at].key;
     if (recalled) return Status::Ok();
     coordinator_->Condemn(&scanner_);
-    return chunk->stale() ? VisitOwn(visit) : chunk->ErrorOf(*context_, at);
+    return chunk->stale() ? VisitOwn(visit, window_records_) : chunk->ErrorOf(*context_, at);
   }
   if (!chunk->collect_status.ok() && chunk->error_key <= last) return chunk->collect_status;
   MoveTo(chunk->last_key);
@@ -145,7 +155,7 @@ Status Session::VisitOwn(const RecordFn& visit, uint32_t max_records) {
   ENGINE_RACE_RETURN_IF_ERROR(own_.Read(pos_, scanner_.last, kLatestVersion, max_records));
   ENGINE_RACE_RETURN_IF_ERROR(own_.VisitAll([&](uint64_t key, const char* value) {
     visited_.CountOne();
-    VisitRecord(key, value, visit);
+    VisitRecord(key, value, value_bytes_, visit);
   }));
   done_ = own_.complete();
   pos_ = own_.next_key();
@@ -158,13 +168,16 @@ struct RangeReader::Impl {
   Impl(const BucketLog& log, const Index& index, const Options& options, uint64_t budget_bytes,
        const RangeTuning& tuning, MemoryShare* share, ValueFrames* frames)
       : context(log, index, options, tuning, frames),
-        coordinator(&context, budget_bytes - WindowBytes(budget_bytes), share),
-        window_pool(&context, &coordinator, static_cast<uint32_t>(WindowCount(budget_bytes))) {}
+        coordinator(&context, budget_bytes - WindowBytes(budget_bytes, log.geometry().layout),
+                    share),
+        window_pool(&context, &coordinator,
+                    static_cast<uint32_t>(WindowCount(budget_bytes, context.layout))) {}
 
-  // How many records there are about, or kShortRecords + 1 if there are more than kShortRecords.
+  // How many records there are about, or short_records + 1 if there are more than short_records.
   uint32_t EstimateCount(uint64_t first_key, uint64_t last_key) const;
 
   ScanContext context;
+  const uint32_t short_records = ShortRecords(context.layout);
   Coordinator coordinator;
   WindowPool window_pool;
 };
@@ -178,7 +191,7 @@ uint32_t RangeReader::Impl::EstimateCount(uint64_t first_key, uint64_t last_key)
        bucket = index.NextHeld(bucket + 1)) {
     count += index.EstimateCount(bucket, std::max(first_key, geometry.FirstKeyOf(bucket)),
                                  std::min(last_key, geometry.LastKeyOf(bucket)));
-    if (count > kShortRecords) return kShortRecords + 1;
+    if (count > short_records) return short_records + 1;
   }
   return static_cast<uint32_t>(count);
 }
@@ -192,8 +205,9 @@ RangeReader::RangeReader(const BucketLog& log, const Index& index, const Options
 
 RangeReader::~RangeReader() = default;
 
-uint64_t RangeReader::WindowBytes(uint64_t buffer_budget_bytes) {
-  return WindowCount(buffer_budget_bytes) * kBufferBytes;
+uint64_t RangeReader::WindowBytes(uint64_t buffer_budget_bytes, const ValueLayout& values) {
+  const BufferLayout layout(values);
+  return WindowCount(buffer_budget_bytes, layout) * layout.buffer_bytes();
 }
 
 uint64_t RangeReader::UseCount() const noexcept { return impl_->coordinator.use_count(); }
@@ -207,12 +221,13 @@ Status RangeReader::Scan(uint64_t first_key, uint64_t last_key, const RecordFn& 
                   begin);
   const uint32_t count = impl_->EstimateCount(first_key, last_key);
   // One window is enough, or some records more than the estimate take another reading.
-  bool is_alone = count <= kWindowRecords;
-  if (!is_alone && count <= kShortRecords) {
+  const uint32_t window_records = impl_->context.layout.window_records();
+  bool is_alone = count <= window_records;
+  if (!is_alone && count <= impl_->short_records) {
     ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] { return session.Reserve(count, &is_alone); }));
   }
   if (!is_alone) is_alone = !impl_->coordinator.Start();
-  return is_alone ? session.ScanAlone(visit, std::max(count, kWindowRecords))
+  return is_alone ? session.ScanAlone(visit, std::max(count, window_records))
                   : session.ScanShared(visit);
 }
 

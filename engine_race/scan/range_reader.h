@@ -19,6 +19,7 @@
 #include "engine_race/base/memory_share.h"
 #include "engine_race/base/options.h"
 #include "engine_race/base/status.h"
+#include "engine_race/base/value_layout.h"
 #include "engine_race/hot/value_frames.h"
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
@@ -28,7 +29,7 @@ namespace engine_race {
 struct ScanContext;
 class WindowPool;
 
-// Called with the 8 bytes of a key and the 4096 bytes of its value, valid during the call. A scan
+// Called with the 8 bytes of a key and the bytes of its value, valid during the call. A scan
 // calls the function that the store's caller gave, once a record, with nothing in between.
 using RecordFn = std::function<void(std::string_view key, std::string_view value)>;
 
@@ -43,7 +44,7 @@ struct RangeTuning {
 class RangeReader final : public MemoryUser {
  public:
   // How much of a budget is for windows, in which short scans read for themselves.
-  static uint64_t WindowBytes(uint64_t buffer_budget_bytes);
+  static uint64_t WindowBytes(uint64_t buffer_budget_bytes, const ValueLayout& values);
 
   // `buffer_budget_bytes` bounds the chunks and everything else that scans allocate. Chunks are
   // booked from `share`, buffer by buffer, unless that is null. Scans that read for themselves copy

@@ -21,6 +21,8 @@ namespace engine_race {
 
 class ScanBoard {
  public:
+  explicit ScanBoard(const BufferLayout& layout = BufferLayout()) : cache_(layout) {}
+
   // Makes room for as many victims as the cache may hold chunks. std::bad_alloc.
   void ReserveVictims() { victims_.reserve(cache_.max_chunks()); }
 

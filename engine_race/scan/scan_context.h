@@ -15,6 +15,7 @@
 #include "engine_race/hot/value_frames.h"
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
+#include "engine_race/scan/buffer_layout.h"
 #include "engine_race/scan/range_reader.h"
 
 namespace engine_race {
@@ -25,12 +26,14 @@ struct ScanContext {
               const RangeTuning& the_tuning = RangeTuning(), ValueFrames* the_frames = nullptr)
       : log(the_log),
         index(the_index),
+        layout(the_log.geometry().layout),
         frames(the_frames),
         options(the_options),
         tuning(the_tuning) {}
 
   const BucketLog& log;
   const Index& index;
+  const BufferLayout layout;
   ValueFrames* const frames;
   const Options options;
   const RangeTuning tuning;
@@ -74,10 +77,11 @@ inline bool IsStale(const ScanContext& context, const Segment& segment, uint64_t
   return version == kLatestVersion && context.log.ReuseCount(segment.bucket) != segment.reuse_count;
 }
 
-inline void VisitRecord(uint64_t key, const char* value, const RecordFn& visit) {
+inline void VisitRecord(uint64_t key, const char* value, uint32_t value_bytes,
+                        const RecordFn& visit) {
   char key_bytes[kKeyBytes];
   EncodeKey(key, key_bytes);
-  visit(std::string_view(key_bytes, kKeyBytes), std::string_view(value, kValueBytes));
+  visit(std::string_view(key_bytes, kKeyBytes), std::string_view(value, value_bytes));
 }
 
 }  // namespace engine_race

@@ -1,5 +1,7 @@
 #include "engine_race/scan/window_pool.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -10,9 +12,8 @@ namespace engine_race {
 
 namespace {
 
-// Of a window from the heap.
-constexpr uint32_t kSmallRecords = 4;
-constexpr size_t kSmallBytes = size_t{kSmallRecords} * kValueBytes;
+// Of a window from the heap, or what one value takes.
+constexpr uint32_t kSmallBytes = 16 * 1024;
 
 // How many scans have a loader at once, and how many of them may read ahead. Overlapping reads help
 // a few scans; more scans overlap each other anyway. Each psync queue has threads, and each libaio
@@ -24,8 +25,8 @@ constexpr uint32_t kMaxAheadLoaders = 4;
 
 WindowPool::WindowPool(ScanContext* context, Coordinator* coordinator, uint32_t window_count)
     : context_(context), coordinator_(coordinator) {
-  const Status status = pool_.Allocate(kBufferBytes, window_count, /*huge_pages=*/true,
-                                       context->log.placement().memory());
+  const Status status = pool_.Allocate(context->layout.buffer_bytes(), window_count,
+                                       /*huge_pages=*/true, context->log.placement().memory());
   if (!status.ok()) {
     Log(context->options.log, LogLevel::kWarning,
         "short scans have little memory: " + status.ToString());
@@ -33,7 +34,7 @@ WindowPool::WindowPool(ScanContext* context, Coordinator* coordinator, uint32_t 
 }
 
 Status WindowPool::TakeWindows(uint32_t position_count, bool may_allocate, Windows* windows) {
-  const uint32_t wanted_count = BuffersFor(position_count);
+  const uint32_t wanted_count = context_->layout.BuffersFor(position_count);
   if (windows->small == nullptr && windows->buffers.size() == wanted_count) return Status::Ok();
   GiveWindows(windows);
   if (wanted_count > 1) {
@@ -46,7 +47,8 @@ Status WindowPool::TakeWindows(uint32_t position_count, bool may_allocate, Windo
   if (!windows->are_lent && !TakeOne(may_allocate, windows)) {
     return may_allocate ? AllocateSmall(windows) : Status::Ok();
   }
-  windows->position_count = static_cast<uint32_t>(windows->buffers.size()) * kBufferValues;
+  windows->position_count =
+      static_cast<uint32_t>(windows->buffers.size()) * context_->layout.buffer_positions();
   return Status::Ok();
 }
 
@@ -60,18 +62,22 @@ bool WindowPool::TakeOne(bool is_needed, Windows* windows) {
   return true;
 }
 
+uint32_t WindowPool::SmallBytes() const {
+  return std::max(kSmallBytes, context_->layout.read_bytes());
+}
+
 Status WindowPool::AllocateSmall(Windows* windows) {
-  windows->small.reset(static_cast<char*>(std::aligned_alloc(kIoAlignment, kSmallBytes)));
+  windows->small.reset(static_cast<char*>(std::aligned_alloc(kIoAlignment, SmallBytes())));
   if (windows->small == nullptr) return Status::OutOfMemory("scan window");
-  small_bytes_.fetch_add(kSmallBytes);
+  small_bytes_.fetch_add(SmallBytes());
   windows->buffers.push_back(0);
   windows->base = windows->small.get();
-  windows->position_count = kSmallRecords;
+  windows->position_count = static_cast<uint32_t>(context_->layout.PositionsIn(SmallBytes()));
   return Status::Ok();
 }
 
 void WindowPool::TrimWindows(uint32_t position_count, Windows* windows) noexcept {
-  const uint32_t needed_count = BuffersFor(position_count);
+  const uint32_t needed_count = context_->layout.BuffersFor(position_count);
   if (windows->small != nullptr || windows->buffers.size() <= needed_count) return;
   if (windows->are_lent) {
     coordinator_->TakeBack(needed_count, &windows->buffers);
@@ -79,7 +85,8 @@ void WindowPool::TrimWindows(uint32_t position_count, Windows* windows) noexcept
     std::lock_guard lock(mutex_);
     pool_.Give(&windows->buffers);
   }
-  windows->position_count = static_cast<uint32_t>(windows->buffers.size()) * kBufferValues;
+  windows->position_count =
+      static_cast<uint32_t>(windows->buffers.size()) * context_->layout.buffer_positions();
   windows->are_lent = windows->are_lent && needed_count > 0;
 }
 
@@ -87,7 +94,7 @@ void WindowPool::GiveWindows(Windows* windows) noexcept {
   TrimWindows(0, windows);
   if (windows->small == nullptr) return;
   windows->small.reset();
-  small_bytes_.fetch_sub(kSmallBytes);
+  small_bytes_.fetch_sub(SmallBytes());
   windows->buffers.clear();
   windows->position_count = 0;
 }

@@ -1,6 +1,6 @@
 // Memory and loaders of scans that read for themselves, used again by one after another.
 //
-// A window is a buffer of kWindowRecords values. Short scans have one, from a few that are always
+// A window is a buffer of BufferLayout. Short scans have one, from a few that are always
 // there. Long walks have several, which the coordinator lends from the memory of shared chunks.
 //
 // Thread-safe. It owns all loaders, lent ones too, and waits for their reads when it is destroyed.
@@ -27,15 +27,16 @@ namespace engine_race {
 // The windows of one reading.
 struct Windows {
   // Where position `at` of a plan lies.
-  char* At(uint32_t at) const { return base + uint64_t{PositionIn(buffers, at)} * kValueBytes; }
+  char* At(const BufferLayout& layout, uint32_t at) const {
+    return base + layout.OffsetOf(layout.PositionIn(buffers, at));
+  }
 
-  // Window i lies at base + buffers[i] * kBufferBytes.
+  // Window i lies at base + buffers[i] * BufferLayout::buffer_bytes().
   std::vector<uint32_t> buffers;
   char* base = nullptr;
   bool are_lent = false;  // by the coordinator
   // The only window, smaller than others, when the pool had none.
   std::unique_ptr<char, FreeMemory> small;
-  // Values that fit.
   uint32_t position_count = 0;
 };
 
@@ -44,11 +45,11 @@ class WindowPool {
   // Refused memory leaves a pool without windows.
   WindowPool(ScanContext* context, Coordinator* coordinator, uint32_t window_count);
 
-  // Makes *windows hold `position_count` values, or fewer where less memory is free. Gives back
+  // Makes *windows hold `position_count` positions, or fewer where less memory is free. Gives back
   // those that it held. With `may_allocate` it allocates a small window rather than none.
   // kOutOfMemory, std::bad_alloc.
   Status TakeWindows(uint32_t position_count, bool may_allocate, Windows* windows);
-  // Gives back what `position_count` values do not need.
+  // Gives back what `position_count` positions do not need.
   void TrimWindows(uint32_t position_count, Windows* windows) noexcept;
   void GiveWindows(Windows* windows) noexcept;
 
@@ -65,6 +66,8 @@ class WindowPool {
   // Takes a window of the pool. Unless it `is_needed`, only while more than half of them are free.
   bool TakeOne(bool is_needed, Windows* windows);
   Status AllocateSmall(Windows* windows);
+  // Of a window from the heap.
+  uint32_t SmallBytes() const;
 
   ScanContext* const context_;
   Coordinator* const coordinator_;

@@ -1,25 +1,40 @@
 #include "engine_race/task/read_worker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/parallel.h"
 #include "engine_race/io/lasting_queue.h"
 
 namespace engine_race {
 
+uint32_t ReadWorker::WorkerCount(const Options& options) {
+  return options.worker_count != 0 ? options.worker_count : AvailableCpuCount();
+}
+
+uint32_t ReadWorker::TaskCount(const Options& options, const ValueLayout& layout) {
+  const uint64_t budget_bytes =
+      options.memory_budget_bytes / kBudgetFraction / WorkerCount(options);
+  const uint64_t block_bytes = uint64_t{options.tasks_per_worker} * format::kIndexBlockBytes;
+  const uint64_t max_bytes = std::max(std::min(kMaxBufferBytes, budget_bytes), block_bytes);
+  const uint64_t count = std::max<uint64_t>(max_bytes / BufferBytes(layout), kLeastTasks);
+  return static_cast<uint32_t>(std::min<uint64_t>(count, options.tasks_per_worker));
+}
+
 Status ReadWorker::Prepare() {
   if (scheduler_ != nullptr) return Status::Ok();
   if (buffers_.buffer_count() == 0) {
-    ENGINE_RACE_RETURN_IF_ERROR(buffers_.Allocate(kValueBytes, options_.tasks_per_worker,
+    ENGINE_RACE_RETURN_IF_ERROR(buffers_.Allocate(BufferBytes(reader_.layout()), task_count_,
                                                   /*huge_pages=*/false,
                                                   reader_.placement().memory()));
   }
-  ENGINE_RACE_ASSERT(buffers_.free_count() == options_.tasks_per_worker);
+  ENGINE_RACE_ASSERT(buffers_.free_count() == task_count_);
   const std::span<char> all_buffers(buffers_.base(), buffers_.size_bytes());
   io::ReadQueueOptions wanted;
   wanted.backend = options_.io_backend;
-  wanted.depth = options_.tasks_per_worker;
+  wanted.depth = task_count_;
   wanted.iopoll = options_.io_uring_iopoll;
   wanted.sqpoll = options_.io_uring_sqpoll;
   wanted.buffers = {&all_buffers, 1};
@@ -44,7 +59,7 @@ bool ReadWorker::RunTasks() noexcept {
   Scheduler& scheduler = *scheduler_;
   ReadJob job;
   while (true) {
-    while (scheduler.task_count() < options_.tasks_per_worker && source_->Next(&job)) {
+    while (scheduler.task_count() < task_count_ && source_->Next(&job)) {
       if (!scheduler.Spawn(ReadMany(scheduler, *this, job)).ok()) {
         source_->Done(job, Status(Code::kOutOfMemory, {}));
       }
@@ -95,7 +110,6 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
     }
     if (status.ok()) {
       io::ReadCompletion completion;
-      completion.read_bytes = kValueBytes;
       if (!found.staged && !found.delivered) {
         completion = co_await scheduler.Read(worker.reader_.RequestFor(found, buffer));
       }
@@ -129,7 +143,7 @@ Status ReadWorker::End(const ReadJob& job, const PointReader::Found& found,
                        const io::ReadCompletion& completion, char* buffer) const noexcept {
   if (found.delivered) return Status::Ok();
   return Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(reader_.Check(found, completion));
+    if (!found.staged) ENGINE_RACE_RETURN_IF_ERROR(reader_.Check(found, completion));
     return reader_.Deliver(job.key, found, buffer, job.value);
   });
 }

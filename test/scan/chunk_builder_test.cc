@@ -12,7 +12,7 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint64_t kLastKey = ~uint64_t{0};
-constexpr uint32_t kPositions = kBufferValues;
+constexpr uint32_t kPositions = 64;  // of a buffer
 
 class ChunkBuilderTest : public ::testing::Test {
  protected:
@@ -36,7 +36,7 @@ class ChunkBuilderTest : public ::testing::Test {
     const ChunkBuilder::Outline outline = builder_->Plan(request);
     builder_->Build(request, outline, &chunk_);
     ASSERT_TRUE(chunk_.collect_status.ok());
-    EXPECT_LE(BuffersFor(chunk_.plan.position_count), 2 * outline.buffer_count);
+    EXPECT_LE(context_->layout.BuffersFor(chunk_.plan.position_count), 2 * outline.buffer_count);
     EXPECT_LE(chunk_.first_key, key);
     EXPECT_GE(chunk_.last_key, key);
     // The chunk is all that lies in its range.

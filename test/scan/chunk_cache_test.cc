@@ -17,7 +17,7 @@ class ChunkCacheTest : public ::testing::Test {
     chunk->first_key = number * 100;
     chunk->last_key = number * 100 + 99;
     EXPECT_TRUE(cache_.pool().Take(buffer_count, &chunk->buffers));
-    chunk->Place(cache_.pool().base(), chunk->buffers, false);
+    chunk->Place(cache_.layout(), cache_.pool().base(), chunk->buffers, false);
     cache_.Insert(chunk);
     chunk->SetReady();
     return chunk;
@@ -66,7 +66,7 @@ TEST_F(ChunkCacheTest, ChunksWithoutRecordsAreBoundedToo) {
 TEST_F(ChunkCacheTest, WhatIsFreeAboveTheLimitIsGivenBack) {
   Chunk* kept = Add(0, 3);
   Add(1, 4);
-  cache_.SetLimit(2 * ChunkCache::kBookedBytes);
+  cache_.SetLimit(2 * cache_.booked_bytes());
   EXPECT_FALSE(cache_.FitLimit());
   EXPECT_EQ(7u, cache_.pool().touched_count());
   cache_.Remove(cache_.Find(100));

@@ -17,6 +17,8 @@ namespace engine_race::test {
 namespace {
 
 constexpr uint32_t kSmallWindow = 4;
+const uint32_t kWindowRecords = BufferLayout().window_records();
+const uint32_t kWalkRecords = BufferLayout().walk_records();
 
 class FailReadsOfValues : public SystemCallHook {
  public:
@@ -41,7 +43,7 @@ class ChunkReaderTest : public ::testing::Test {
     options.io_backend = IoBackend::kPsync;
     context_ = std::make_unique<ScanContext>(*store_.log, *store_.index, options, RangeTuning());
     coordinator_ = std::make_unique<Coordinator>(
-        context_.get(), kChunkBuffers * ChunkCache::kBookedBytes, /*share=*/nullptr);
+        context_.get(), kChunkBuffers * ChunkCache().booked_bytes(), /*share=*/nullptr);
     pool_ = std::make_unique<WindowPool>(context_.get(), coordinator_.get(), /*window_count=*/1);
   }
 
@@ -61,7 +63,7 @@ TEST_F(ChunkReaderTest, ReadingByReadingItReadsEveryRecordOnce) {
   uint64_t first = 0;
   uint32_t reading_count = 0;
   do {
-    ASSERT_TRUE(reader.Read(first, UINT64_MAX).ok());
+    ASSERT_TRUE(reader.Read(first, UINT64_MAX, kLatestVersion, kWindowRecords).ok());
     EXPECT_LE(reader.record_count(), kWindowRecords);
     ASSERT_TRUE(reader.VisitAll(std::ref(visitor)).ok());
     first = reader.next_key();
@@ -73,12 +75,12 @@ TEST_F(ChunkReaderTest, ReadingByReadingItReadsEveryRecordOnce) {
 
 TEST_F(ChunkReaderTest, WithoutAWindowOfThePoolItReadsAFewRecordsAtATime) {
   ChunkReader first(context_.get(), pool_.get());
-  ASSERT_TRUE(first.Read(0, UINT64_MAX).ok());
+  ASSERT_TRUE(first.Read(0, UINT64_MAX, kLatestVersion, kWindowRecords).ok());
   EXPECT_EQ(first.record_count(), kWindowRecords);
   const uint64_t pool_bytes = pool_->memory_bytes();
   {
     ChunkReader second(context_.get(), pool_.get());
-    ASSERT_TRUE(second.Read(0, UINT64_MAX).ok());
+    ASSERT_TRUE(second.Read(0, UINT64_MAX, kLatestVersion, kWindowRecords).ok());
     EXPECT_EQ(second.record_count(), kSmallWindow);
     EXPECT_EQ(pool_->memory_bytes(), pool_bytes + kSmallWindow * kValueBytes);
     ModelVisitor visitor(store_.model, 0, 4);
@@ -88,7 +90,7 @@ TEST_F(ChunkReaderTest, WithoutAWindowOfThePoolItReadsAFewRecordsAtATime) {
   EXPECT_EQ(pool_->memory_bytes(), pool_bytes) << "memory of its own is given back";
   first.GiveBack();
   ChunkReader third(context_.get(), pool_.get());
-  ASSERT_TRUE(third.Read(0, UINT64_MAX).ok());
+  ASSERT_TRUE(third.Read(0, UINT64_MAX, kLatestVersion, kWindowRecords).ok());
   EXPECT_EQ(third.record_count(), kWindowRecords) << "the window is free again";
 }
 
@@ -106,7 +108,7 @@ TEST_F(ChunkReaderTest, ALongWalkReadsWholeBucketsIntoLentWindows) {
   EXPECT_TRUE(visitor.complete()) << visitor.count;
   EXPECT_EQ(pool_->memory_bytes(), 0u);
   EXPECT_GT(coordinator_->memory_bytes(), 0u);
-  EXPECT_LE(coordinator_->memory_bytes(), 6 * kBufferBytes);
+  EXPECT_LE(coordinator_->memory_bytes(), 6 * BufferLayout().buffer_bytes());
 }
 
 TEST_F(ChunkReaderTest, WindowsThatAReadingDoesNotNeedAreThereForOthers) {
@@ -125,18 +127,18 @@ TEST_F(ChunkReaderTest, WindowsThatAReadingDoesNotNeedAreThereForOthers) {
 
 TEST_F(ChunkReaderTest, ASmallWindowIsExchangedOnceAnotherIsFree) {
   ChunkReader holder(context_.get(), pool_.get());
-  ASSERT_TRUE(holder.Read(0, UINT64_MAX).ok());
+  ASSERT_TRUE(holder.Read(0, UINT64_MAX, kLatestVersion, kWindowRecords).ok());
   ChunkReader reader(context_.get(), pool_.get());
-  ASSERT_TRUE(reader.Read(0, UINT64_MAX).ok());
+  ASSERT_TRUE(reader.Read(0, UINT64_MAX, kLatestVersion, kWindowRecords).ok());
   EXPECT_EQ(reader.record_count(), kSmallWindow);
   holder.GiveBack();
-  ASSERT_TRUE(reader.Read(0, UINT64_MAX).ok());
+  ASSERT_TRUE(reader.Read(0, UINT64_MAX, kLatestVersion, kWindowRecords).ok());
   EXPECT_EQ(reader.record_count(), kWindowRecords);
 }
 
 TEST_F(ChunkReaderTest, WithoutAFreeWindowNothingIsAllocatedUnlessItMayBe) {
   ChunkReader holder(context_.get(), pool_.get());
-  ASSERT_TRUE(holder.Read(0, UINT64_MAX).ok());
+  ASSERT_TRUE(holder.Read(0, UINT64_MAX, kLatestVersion, kWindowRecords).ok());
   const uint64_t pool_bytes = pool_->memory_bytes();
   ChunkReader reader(context_.get(), pool_.get());
   uint32_t count = 1;
@@ -172,7 +174,8 @@ TEST_F(ChunkReaderTest, ValuesThatCannotBeReadFailAloneAndStagedOnesDoNot) {
   {
     FailReadsOfValues failing;
     const ScopedHook hook(&failing);
-    ASSERT_TRUE(reader.Read(kEach, kEach + 1).ok()) << "its values fail";
+    ASSERT_TRUE(reader.Read(kEach, kEach + 1, kLatestVersion, kWindowRecords).ok())
+        << "its values fail";
   }
   ASSERT_EQ(reader.record_count(), 2u);
   const char* value = nullptr;
@@ -187,7 +190,7 @@ TEST_F(ChunkReaderTest, TheOldStateIsReadAtItsVersion) {
   ASSERT_TRUE(store_.log->Append(5, ValueOf(5, 2).data()).ok());
   ChunkReader reader(context_.get(), pool_.get());
   for (const auto& [version, round] : {std::pair(view.version, 1), std::pair(kLatestVersion, 2)}) {
-    ASSERT_TRUE(reader.Read(5, 5, version).ok());
+    ASSERT_TRUE(reader.Read(5, 5, version, kWindowRecords).ok());
     const char* value = nullptr;
     ASSERT_TRUE(reader.Value(0, &value).ok());
     EXPECT_EQ(std::string(value, kValueBytes), ValueOf(5, round));
@@ -318,21 +321,21 @@ TEST_F(ChunkReaderAheadTest, MemoryThatEndsFirstWaitsForReadsInFlight) {
 // Lent buffers cannot be taken away, so a smaller limit waits for them.
 TEST_F(ChunkReaderTest, ReturnedBuffersAboveTheLimitGoToTheSystem) {
   FakeMemoryShare share;
-  share.limit_bytes = kChunkBuffers * ChunkCache::kBookedBytes;
+  share.limit_bytes = kChunkBuffers * ChunkCache().booked_bytes();
   Coordinator coordinator(context_.get(), share.limit_bytes, &share);
   std::vector<uint32_t> lent;
   coordinator.Lend(6, &lent);
   ASSERT_EQ(lent.size(), 6u);
   EXPECT_EQ(share.wants, 0u) << "there was room";
-  EXPECT_EQ(share.booked_bytes, 6 * ChunkCache::kBookedBytes);
-  share.limit_bytes = 2 * ChunkCache::kBookedBytes;
+  EXPECT_EQ(share.booked_bytes, 6 * ChunkCache().booked_bytes());
+  share.limit_bytes = 2 * ChunkCache().booked_bytes();
   coordinator.ShrinkTo(share.limit_bytes);
-  EXPECT_EQ(share.booked_bytes, 6 * ChunkCache::kBookedBytes);
+  EXPECT_EQ(share.booked_bytes, 6 * ChunkCache().booked_bytes());
   coordinator.TakeBack(3, &lent);
   EXPECT_EQ(lent.size(), 3u);
-  EXPECT_EQ(share.booked_bytes, 3 * ChunkCache::kBookedBytes);
+  EXPECT_EQ(share.booked_bytes, 3 * ChunkCache().booked_bytes());
   coordinator.TakeBack(0, &lent);
-  EXPECT_EQ(share.booked_bytes, 2 * ChunkCache::kBookedBytes);
+  EXPECT_EQ(share.booked_bytes, 2 * ChunkCache().booked_bytes());
   coordinator.Lend(4, &lent);
   EXPECT_EQ(lent.size(), 2u);
   EXPECT_EQ(share.wants, 1u) << "for two buffers more";

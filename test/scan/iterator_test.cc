@@ -198,7 +198,7 @@ TEST_F(IteratorTest, PrefetchReadsManyValuesInFewReads) {
     iterator.Next();
     // In the window that the first one brought.
     const ptrdiff_t distance = iterator.value().data() - first;
-    ASSERT_LT(std::abs(distance), static_cast<ptrdiff_t>(kBufferBytes));
+    ASSERT_LT(std::abs(distance), static_cast<ptrdiff_t>(BufferLayout().buffer_bytes()));
   }
   // Without memory for windows it reads fewer at once.
   std::vector<Iterator> others;

@@ -18,10 +18,13 @@ std::vector<IndexEntry> EntriesOf(const std::vector<uint32_t>& slots) {
   return entries;
 }
 
+constexpr uint32_t kBufferValues = 64;  // of 4 KiB
+
+// With room for so many values and for gaps of `spare` slots of 4 KiB.
 LoadPlan PlanOf(const std::vector<uint32_t>& slots, uint64_t logged, uint32_t spare) {
   LoadPlan plan;
-  LoadPlanner planner;
-  planner.Add(3, EntriesOf(slots), logged, spare, &plan);
+  LoadPlanner planner{BufferLayout()};
+  planner.Add(3, EntriesOf(slots), logged, slots.size() + spare, /*later_count=*/0, &plan);
   return plan;
 }
 
@@ -110,10 +113,11 @@ TEST(LoadPlanTest, SlotsThatChangeMeanwhileHaveOnePlaceEach) {
   std::vector<uint32_t> slots;
   for (uint32_t slot = 0; slot < kRow; ++slot) slots.push_back(slot);
   const std::vector<IndexEntry> entries = EntriesOf(slots);
-  LoadPlanner planner;
+  LoadPlanner planner{BufferLayout()};
   for (int i = 0; i < 20000; ++i) {
     LoadPlan plan;
-    planner.Add(3, entries, LoggedSlots(kWatermark, &runs), /*spare_positions=*/0, &plan);
+    planner.Add(3, entries, LoggedSlots(kWatermark, &runs), /*max_positions=*/0,
+                /*later_count=*/0, &plan);
     EXPECT_EQ(plan.position_count, kRow);
     std::set<uint32_t> taken;
     for (const uint32_t position : plan.positions) taken.insert(position & ~kStagedPosition);
@@ -137,8 +141,8 @@ TEST(LoadPlanTest, ReadsEndWithTheSegment) {
     if (slot % 13 != 0) slots.push_back(slot);
   }
   LoadPlan plan;
-  LoadPlanner planner;
-  planner.Add(3, EntriesOf(slots), 2000, 1000, &plan);
+  LoadPlanner planner{BufferLayout()};
+  planner.Add(3, EntriesOf(slots), 2000, slots.size() + 1000, 0, &plan);
   CheckPlan(slots, 2000, plan);
   for (const PlannedRead& read : plan.reads) {
     EXPECT_EQ(read.first_slot / format::kSegmentRecords,
@@ -148,9 +152,9 @@ TEST(LoadPlanTest, ReadsEndWithTheSegment) {
 
 TEST(LoadPlanTest, BucketsFollowEachOther) {
   LoadPlan plan;
-  LoadPlanner planner;
-  planner.Add(0, EntriesOf({0, 1, 2}), 100, 0, &plan);
-  planner.Add(1, EntriesOf({7, 5, 6}), 100, 0, &plan);
+  LoadPlanner planner{BufferLayout()};
+  planner.Add(0, EntriesOf({0, 1, 2}), 100, 6, 3, &plan);
+  planner.Add(1, EntriesOf({7, 5, 6}), 100, 6, 0, &plan);
   ASSERT_EQ(2u, plan.reads.size());
   EXPECT_EQ(1u, plan.reads[1].bucket);
   EXPECT_EQ(5u, plan.reads[1].first_slot);

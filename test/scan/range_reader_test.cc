@@ -134,7 +134,7 @@ TEST(RangeReaderTest, AVisitorThatEndsTheScanSoonHasLittleRead) {
                                                 if (++count == wanted) throw wanted;
                                               })),
                  uint64_t);
-    EXPECT_LE(store.reader->read_bytes(), 4 * kBufferBytes);
+    EXPECT_LE(store.reader->read_bytes(), 4 * BufferLayout().buffer_bytes());
     EXPECT_LE(store.reader->read_bytes(), 5 * wanted * kValueBytes);
     ExpectScanMatches(store);
   }
@@ -148,7 +148,7 @@ TEST(RangeReaderTest, AnotherPassOverWhatFitsReadsNothingMore) {
   const uint64_t first_pass = store.reader->read_bytes();
   EXPECT_GT(first_pass, 0u);
   // The first records are read for themselves, too.
-  EXPECT_LE(first_pass, store.live_bytes() + 4 * kBufferBytes);
+  EXPECT_LE(first_pass, store.live_bytes() + 4 * BufferLayout().buffer_bytes());
   ExpectScanMatches(store);
   EXPECT_EQ(first_pass, store.reader->read_bytes());
 }

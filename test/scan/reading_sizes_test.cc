@@ -8,6 +8,10 @@
 namespace engine_race::test {
 namespace {
 
+const BufferLayout kLayout;
+const uint32_t kWindowRecords = kLayout.window_records();
+const uint32_t kWalkRecords = kLayout.walk_records();
+
 // A walk that asks for each `step`th value. How many values its readings had.
 std::vector<uint32_t> Walk(ReadingSizes* ahead, uint32_t value_count, uint32_t step = 1) {
   std::vector<uint32_t> readings;
@@ -26,7 +30,7 @@ std::vector<uint32_t> Walk(ReadingSizes* ahead, uint32_t value_count, uint32_t s
 }
 
 TEST(ReadingSizesTest, ALongWalkReadsEverMoreAtOnce) {
-  ReadingSizes ahead;
+  ReadingSizes ahead(kLayout);
   EXPECT_EQ(Walk(&ahead, 127), (std::vector<uint32_t>{1, 2, 4, 8, 16, 32, 64}));
   const std::vector<uint32_t> readings = Walk(&ahead, 10'000);
   EXPECT_EQ(readings.front(), kWindowRecords) << "the walk before may say little";
@@ -34,7 +38,7 @@ TEST(ReadingSizesTest, ALongWalkReadsEverMoreAtOnce) {
 }
 
 TEST(ReadingSizesTest, AWalkLikeTheOneBeforeNeedsOneReading) {
-  ReadingSizes ahead;
+  ReadingSizes ahead(kLayout);
   Walk(&ahead, 10);
   EXPECT_EQ(Walk(&ahead, 10), std::vector<uint32_t>{10});
   EXPECT_EQ(Walk(&ahead, 1), std::vector<uint32_t>{10});
@@ -51,7 +55,7 @@ TEST(ReadingSizesTest, ALongWalkBeginsItsNextReadingOnceHalfWay) {
   for (const auto& [count, wanted] :
        {std::pair(kWindowRecords, 0U), std::pair(2 * kWindowRecords, 4 * kWindowRecords),
         std::pair(kWalkRecords - 1, kWalkRecords), std::pair(kWalkRecords, kWalkRecords)}) {
-    ReadingSizes ahead;
+    ReadingSizes ahead(kLayout);
     ahead.BeginWalk();
     ahead.CountReading(count);
     for (uint32_t i = 1; i <= count; ++i) {
@@ -63,7 +67,7 @@ TEST(ReadingSizesTest, ALongWalkBeginsItsNextReadingOnceHalfWay) {
 
 TEST(ReadingSizesTest, AWalkThatLeavesValuesOutReadsFew) {
   for (const uint32_t step : {2U, 10U, 1000U}) {
-    ReadingSizes ahead;
+    ReadingSizes ahead(kLayout);
     uint64_t read_count = 0;
     for (const uint32_t count : Walk(&ahead, 1000, step)) read_count += count;
     EXPECT_LE(read_count, 2 * 1000U) << step;
@@ -71,7 +75,7 @@ TEST(ReadingSizesTest, AWalkThatLeavesValuesOutReadsFew) {
 }
 
 TEST(ReadingSizesTest, AfterARefusalValuesAreReadAloneForAWhile) {
-  ReadingSizes ahead;
+  ReadingSizes ahead(kLayout);
   Walk(&ahead, 100);
   ahead.BeginWalk();
   EXPECT_EQ(ahead.NextCount(), kWindowRecords);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "engine_race/base/key.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/scan/range_reader.h"
@@ -27,11 +29,28 @@ inline constexpr uint64_t kMiB = 1024 * 1024;
 // Spreads small numbers over all keys, one to one.
 inline uint64_t SpreadKey(uint64_t number) { return number * 0x9e3779b97f4a7c15; }
 
+// The `size` bytes of version `version` of `key`: different for each.
+inline std::string SizedValueOf(uint64_t key, uint64_t version, uint32_t size) {
+  if (size == kValueBytes) return ValueOf(key, version);
+  std::string value(RoundUp(size, sizeof(uint64_t)), '\0');
+  for (uint32_t at = 0; at < size; at += sizeof(uint64_t)) {
+    const uint64_t word = ValueWord(key, version, at / sizeof(uint64_t) + 2);
+    std::memcpy(value.data() + at, &word, sizeof(word));
+  }
+  value.resize(size);
+  return value;
+}
+
+// Of every kind of layout: slots that are smaller than a block, that share blocks, whole blocks.
+inline constexpr uint32_t kSizes[] = {8, 100, 512, 1536, 4096, 5000, 16384, 100'000, 1'048'576};
+
 class ScanStore {
  public:
   explicit ScanStore(uint32_t bucket_count = 16,
-                     const std::filesystem::path& parent = std::filesystem::temp_directory_path())
+                     const std::filesystem::path& parent = std::filesystem::temp_directory_path(),
+                     uint32_t value_bytes = kValueBytes)
       : dir(parent) {
+    options.value_bytes = value_bytes;
     options.bucket_count = bucket_count;
     options.file_count = bucket_count < 4 ? bucket_count : 4;
     options.bucket_capacity_records = 1 << 20;
@@ -51,7 +70,7 @@ class ScanStore {
   }
 
   void Put(uint64_t key, uint64_t version = 1) {
-    const std::string value = ValueOf(key, version);
+    const std::string value = SizedValueOf(key, version, options.value_bytes);
     const Status status = log->Append(key, value.data());
     ASSERT_TRUE(status.ok()) << status.ToString();
     model[key] = version;
@@ -79,14 +98,14 @@ class ScanStore {
   // Scans with a visitor of numbers and values.
   template <typename Visit>
   Status Scan(uint64_t first, uint64_t last, Visit&& visit) const {
-    return reader->Scan(first, last, [&visit](std::string_view key, std::string_view value) {
-      EXPECT_EQ(kValueBytes, value.size());
+    return reader->Scan(first, last, [&](std::string_view key, std::string_view value) {
+      EXPECT_EQ(options.value_bytes, value.size());
       visit(DecodeKey(key.data()), value.data());
     });
   }
 
   // Bytes of all live values.
-  uint64_t live_bytes() const { return model.size() * kValueBytes; }
+  uint64_t live_bytes() const { return model.size() * options.value_bytes; }
 
   std::vector<std::string> messages() {
     std::lock_guard lock(log_mutex_);
@@ -109,14 +128,13 @@ class ScanStore {
 class ModelVisitor {
  public:
   ModelVisitor(const std::map<uint64_t, uint64_t>& model, uint64_t first = 0,
-               uint64_t last = ~uint64_t{0})
-      : next_(model.lower_bound(first)), end_(model.upper_bound(last)) {}
+               uint64_t last = ~uint64_t{0}, uint32_t value_bytes = kValueBytes)
+      : next_(model.lower_bound(first)), end_(model.upper_bound(last)), value_bytes_(value_bytes) {}
 
   void operator()(uint64_t key, const char* value) {
-    uint64_t version = 0;
-    const bool good = next_ != end_ && next_->first == key &&
-                      ParseValue(key, std::string_view(value, kValueBytes), &version) &&
-                      version == next_->second;
+    const bool good =
+        next_ != end_ && next_->first == key &&
+        std::string_view(value, value_bytes_) == SizedValueOf(key, next_->second, value_bytes_);
     if (!good) ++bad_count;
     if (next_ != end_) ++next_;
     ++count;
@@ -129,11 +147,12 @@ class ModelVisitor {
  private:
   std::map<uint64_t, uint64_t>::const_iterator next_;
   const std::map<uint64_t, uint64_t>::const_iterator end_;
+  const uint32_t value_bytes_;
 };
 
 inline void ExpectScanMatches(const ScanStore& store, uint64_t first = 0,
                               uint64_t last = ~uint64_t{0}) {
-  ModelVisitor visitor(store.model, first, last);
+  ModelVisitor visitor(store.model, first, last, store.options.value_bytes);
   const Status status = store.Scan(first, last, visitor);
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_TRUE(visitor.complete()) << visitor.count << " visited, " << visitor.bad_count << " bad";

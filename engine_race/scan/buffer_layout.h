@@ -1,0 +1,136 @@
+// How values lie in the buffers of scans. A value type.
+//
+// Positions count units of ValueLayout::unit_bytes through a row of buffers. A read brings whole
+// blocks to positions that are whole blocks of a buffer. So the values of slots that share blocks
+// lie there as they lie in the file. A value that is copied takes the positions of one slot.
+//
+// Invariant: neither a read nor a value crosses the end of a buffer.
+#ifndef ENGINE_RACE_SCAN_BUFFER_LAYOUT_H_
+#define ENGINE_RACE_SCAN_BUFFER_LAYOUT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "engine_race/base/memory.h"
+#include "engine_race/base/round_up.h"
+#include "engine_race/base/value_layout.h"
+#include "engine_race/log/segment_format.h"
+
+namespace engine_race {
+
+class BufferLayout {
+ public:
+  // A gap of this many bytes between slots costs about as long to read along as another request.
+  static constexpr uint32_t kMaxGapBytes = 32 * 1024;
+
+  explicit BufferLayout(const ValueLayout& values = ValueLayout())
+      : values_(values),
+        segment_bytes_(values.BlockBytesFor(format::kSegmentRecords)),
+        slot_positions_(values.slot_bytes() / values.unit_bytes()),
+        read_positions_(values.read_bytes() / values.unit_bytes()),
+        block_positions_(kIoAlignment / values.unit_bytes()),
+        buffer_positions_(std::max(kBufferBytes / values.read_bytes(), 1U) * read_positions_) {}
+
+  uint32_t value_bytes() const { return values_.value_bytes(); }
+  uint32_t slot_bytes() const { return values_.slot_bytes(); }
+  // The most that a value takes that is read by itself.
+  uint32_t read_bytes() const { return values_.read_bytes(); }
+  uint32_t position_bytes() const { return values_.unit_bytes(); }
+  // About kBufferBytes: as many values as fit if each is read by itself, or one.
+  uint32_t buffer_bytes() const { return buffer_positions_ * position_bytes(); }
+
+  uint32_t slot_positions() const { return slot_positions_; }
+  uint32_t read_positions() const { return read_positions_; }
+  uint32_t block_positions() const { return block_positions_; }
+  uint32_t buffer_positions() const { return buffer_positions_; }
+
+  uint64_t PositionsIn(uint64_t size_bytes) const { return size_bytes / position_bytes(); }
+  // Buffers that so many positions take.
+  uint32_t BuffersFor(uint64_t position_count) const {
+    return static_cast<uint32_t>((position_count + buffer_positions_ - 1) / buffer_positions_);
+  }
+  // Buffers that fit into so many bytes, or one.
+  uint32_t BuffersIn(uint64_t size_bytes) const {
+    return static_cast<uint32_t>(std::max<uint64_t>(size_bytes / buffer_bytes(), 1));
+  }
+  // Where position `at` lies when the positions are laid out over these buffers.
+  uint32_t PositionIn(std::span<const uint32_t> buffers, uint32_t at) const {
+    return buffers[at / buffer_positions_] * buffer_positions_ + at % buffer_positions_;
+  }
+  // From the beginning of the first buffer.
+  uint64_t OffsetOf(uint32_t position) const { return uint64_t{position} * position_bytes(); }
+
+  // Of so many positions, those that are for gaps between slots, if there are several buffers.
+  uint32_t GapPositions(uint32_t position_count) const {
+    return HasGaps(position_count) ? position_count / kGapFraction : 0;
+  }
+  // With those for gaps.
+  uint32_t WithGapPositions(uint32_t position_count) const {
+    return position_count + (HasGaps(position_count) ? position_count / (kGapFraction - 1) : 0);
+  }
+  // The values that fit into so many positions if each is read by itself.
+  uint32_t SureRecords(uint32_t position_count) const { return position_count / read_positions_; }
+  // The values that fit without anything else.
+  uint32_t MostRecords(uint32_t position_count) const {
+    return position_count / buffer_positions_ * (buffer_positions_ / slot_positions_) +
+           position_count % buffer_positions_ / slot_positions_;
+  }
+  // Behind `record_count` more values from `position` on, at most: each is read by itself.
+  uint64_t EndOfReads(uint64_t position, uint64_t record_count) const;
+
+  // Where a slot begins, from the beginning of the bucket's first segment, as if its segments
+  // followed one another.
+  uint64_t SlotOffset(uint64_t slot) const {
+    return slot / format::kSegmentRecords * segment_bytes_ +
+           slot % format::kSegmentRecords * slot_bytes();
+  }
+  // The blocks of neighbouring slots of one segment, likewise.
+  Blocks BlocksOf(uint64_t slot, uint32_t slot_count) const {
+    return BlocksAround(SlotOffset(slot), uint64_t{slot_count} * slot_bytes());
+  }
+
+  // The records that one reading of a scan for itself brings, about: into one buffer, and at most.
+  uint32_t window_records() const {
+    return std::clamp(buffer_bytes() / slot_bytes(), 1U, kMostWindowRecords);
+  }
+  uint32_t walk_records() const {
+    return std::clamp(kWalkBytes / slot_bytes(), kLeastWalkRecords, kMostWalkRecords);
+  }
+  // Likewise, of memory.
+  uint32_t walk_positions() const {
+    return std::max(kWalkBytes / read_bytes(), kLeastWalkRecords) * read_positions_;
+  }
+
+ private:
+  static constexpr uint32_t kBufferBytes = 256 * 1024;
+  static constexpr uint32_t kWalkBytes = 4 * 1024 * 1024;
+  static constexpr uint32_t kGapFraction = 8;
+  static constexpr uint32_t kMostWindowRecords = 64;
+  static constexpr uint32_t kLeastWalkRecords = 4;
+  // What describes them stays small beside kWalkBytes.
+  static constexpr uint32_t kMostWalkRecords = 8192;
+
+  bool HasGaps(uint32_t position_count) const {
+    return position_count > buffer_positions_ && slot_bytes() <= kMaxGapBytes;
+  }
+
+  ValueLayout values_;
+  uint64_t segment_bytes_;
+  uint32_t slot_positions_;
+  uint32_t read_positions_;
+  uint32_t block_positions_;
+  uint32_t buffer_positions_;
+};
+
+inline uint64_t BufferLayout::EndOfReads(uint64_t position, uint64_t record_count) const {
+  position = RoundUp(position, block_positions_);
+  const uint64_t rest = buffer_positions_ - position % buffer_positions_;
+  const uint64_t here = rest / read_positions_;
+  if (record_count <= here) return position + record_count * read_positions_;
+  return position + rest + (record_count - here) * read_positions_;
+}
+
+}  // namespace engine_race
+
+#endif  // ENGINE_RACE_SCAN_BUFFER_LAYOUT_H_
