@@ -71,12 +71,12 @@ class BufferLayout {
   }
   // The values that fit into so many positions if each is read by itself.
   uint32_t SureRecords(uint32_t position_count) const { return position_count / read_positions_; }
-  // The values that fit without anything else.
+  // The values that fit if nothing else is read.
   uint32_t MostRecords(uint32_t position_count) const {
     return position_count / buffer_positions_ * (buffer_positions_ / slot_positions_) +
            position_count % buffer_positions_ / slot_positions_;
   }
-  // Behind `record_count` more values from `position` on, at most: each is read by itself.
+  // Where `record_count` more values end at the latest, if they are put from `position` on.
   uint64_t EndOfReads(uint64_t position, uint64_t record_count) const;
 
   // Where a slot begins, from the beginning of the bucket's first segment, as if its segments
@@ -90,14 +90,14 @@ class BufferLayout {
     return BlocksAround(SlotOffset(slot), uint64_t{slot_count} * slot_bytes());
   }
 
-  // The records that one reading of a scan for itself brings, about: into one buffer, and at most.
+  // About how many records a scan for itself reads at once: into one buffer, and at most.
   uint32_t window_records() const {
     return std::clamp(buffer_bytes() / slot_bytes(), 1U, kMostWindowRecords);
   }
   uint32_t walk_records() const {
     return std::clamp(kWalkBytes / slot_bytes(), kLeastWalkRecords, kMostWalkRecords);
   }
-  // Likewise, of memory.
+  // The memory for the most, without that for gaps.
   uint32_t walk_positions() const {
     return std::max(kWalkBytes / read_bytes(), kLeastWalkRecords) * read_positions_;
   }
