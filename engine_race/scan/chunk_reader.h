@@ -36,9 +36,8 @@ class ChunkReader {
   // Reads the first records of [first_key, last_key] that a view of `version` shows. They are as
   // many as the windows hold, and at most `max_records`, which is not 0. With
   // Keep::kLast the range has no more records than that. If not all fit, the last ones are read.
-  // next_key() is where to go
-  // on, or complete() says that there are no more. A value that cannot be read fails in Value and
-  // VisitAll alone, and so does an error of the index. kOutOfMemory.
+  // next_key() is where to go on, or complete() says that there are no more. A value that cannot be
+  // read fails in Value and VisitAll alone, and so does an error of the index. kOutOfMemory.
   Status Read(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t max_records,
               ChunkBuilder::Keep keep = ChunkBuilder::Keep::kFirst);
 
