@@ -19,7 +19,6 @@
 using engine_race::Code;
 using engine_race::Guarded;
 using engine_race::KeyBytes;
-using engine_race::kValueBytes;
 using engine_race::Options;
 using engine_race::Status;
 using engine_race::Store;
@@ -33,7 +32,7 @@ using engine_race::c_api::StoreCall;
 namespace {
 
 static_assert(ENGINE_RACE_KEY_BYTES == engine_race::kKeyBytes);
-static_assert(ENGINE_RACE_VALUE_BYTES == kValueBytes);
+static_assert(ENGINE_RACE_VALUE_BYTES == engine_race::kValueBytes);
 static_assert(static_cast<int>(Code::kOk) == ENGINE_RACE_OK);
 static_assert(static_cast<int>(Code::kNotFound) == ENGINE_RACE_NOT_FOUND);
 static_assert(static_cast<int>(Code::kCorruption) == ENGINE_RACE_CORRUPTION);
@@ -75,7 +74,7 @@ thread_local engine_race_progress_fn progress_function = nullptr;
 thread_local void* progress_argument = nullptr;
 
 int Write(const StoreCall& call, uint64_t key, const void* value) {
-  const std::string_view bytes(static_cast<const char*>(value), kValueBytes);
+  const std::string_view bytes(static_cast<const char*>(value), call->value_bytes());
   return Answer(Guarded([&] { return call->Write(KeyBytes(key).view(), bytes); }));
 }
 
@@ -244,6 +243,12 @@ int engine_race_open(const char* directory, const engine_race_options* options,
   }));
 }
 
+uint32_t engine_race_value_bytes(const engine_race_store* store) {
+  // A call counts itself in the handle. No handle is const: all are made by engine_race_open.
+  const StoreCall call(const_cast<engine_race_store*>(store));
+  return call.ok() ? call->value_bytes() : 0;
+}
+
 int engine_race_close(engine_race_store* store) { return engine_race::c_api::Close(store); }
 
 int engine_race_write(engine_race_store* store, uint64_t key, const void* value) {
@@ -271,8 +276,9 @@ int engine_race_write_many(engine_race_store* store, size_t count, const uint64_
   const StoreCall call(store);
   if (!call.ok()) return call.Refused();
   const char* const rows = static_cast<const char*>(values);
+  const size_t value_bytes = call->value_bytes();
   return ChangeMany(count, written,
-                    [&](size_t i) { return Write(call, keys[i], rows + i * kValueBytes); });
+                    [&](size_t i) { return Write(call, keys[i], rows + i * value_bytes); });
 }
 
 int engine_race_delete_many(engine_race_store* store, size_t count, const uint64_t* keys,

@@ -11,25 +11,33 @@
 #include "include/engine_race_c.h"
 
 struct engine_race_batch {
+  explicit engine_race_batch(uint32_t value_bytes) : batch(value_bytes) {}
+
   engine_race::WriteBatch batch;
 };
 
 using engine_race::Guarded;
 using engine_race::KeyBytes;
-using engine_race::kValueBytes;
 using engine_race::c_api::Answer;
+using engine_race::c_api::BadArgument;
 using engine_race::c_api::NullArgument;
 using engine_race::c_api::StoreCall;
 
 extern "C" {
 
-engine_race_batch* engine_race_batch_create(void) { return new (std::nothrow) engine_race_batch; }
+engine_race_batch* engine_race_batch_create(uint32_t value_bytes) {
+  if (value_bytes < engine_race::kMinValueBytes || value_bytes > engine_race::kMaxValueBytes) {
+    static_cast<void>(BadArgument("a batch for values of a size that no store has"));
+    return nullptr;
+  }
+  return new (std::nothrow) engine_race_batch(value_bytes);
+}
 
 void engine_race_batch_destroy(engine_race_batch* batch) { delete batch; }
 
 int engine_race_batch_write(engine_race_batch* batch, uint64_t key, const void* value) {
   if (batch == nullptr || value == nullptr) return NullArgument();
-  const std::string_view bytes(static_cast<const char*>(value), kValueBytes);
+  const std::string_view bytes(static_cast<const char*>(value), batch->batch.value_bytes());
   return Answer(Guarded([&] { return batch->batch.Put(KeyBytes(key).view(), bytes); }));
 }
 

@@ -18,7 +18,6 @@ using engine_race::Code;
 using engine_race::Guarded;
 using engine_race::Iterator;
 using engine_race::KeyBytes;
-using engine_race::kValueBytes;
 using engine_race::Status;
 using engine_race::c_api::Answer;
 using engine_race::c_api::Free;
@@ -240,7 +239,7 @@ int engine_race_iterator_take(engine_race_iterator* iterator, size_t count, uint
     if (rows != nullptr) {
       const std::string_view value = at.value();
       if (value.empty()) break;
-      std::memcpy(rows + *taken * kValueBytes, value.data(), kValueBytes);
+      std::memcpy(rows + *taken * value.size(), value.data(), value.size());
     }
     keys[*taken] = engine_race::DecodeKey(at.key().data());
     at.Next();

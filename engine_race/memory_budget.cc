@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "engine_race/memory_shares.h"
 #include "engine_race/scan/range_reader.h"
 #include "engine_race/task/read_pool.h"
 
@@ -13,14 +12,14 @@ MemoryBudget::MemoryBudget(const Options& options, const BucketLog& log)
     : budget_bytes_(options.memory_budget_bytes), log_(log) {
   // Pages that are written to files are the kernel's to give back.
   staging_bytes_ = log.staging_mapped() ? log.geometry().usual_staging_bytes() : 0;
-  fixed_bytes_ = budget_bytes_ / 20 + ReadPool::MaxMemoryBytes(options);
+  fixed_bytes_ = budget_bytes_ / 20 + ReadPool::MaxMemoryBytes(options, log.geometry().layout);
 }
 
 void MemoryBudget::SetIndex(const Options& options, const Index& index) {
   const uint64_t index_bytes = index.memory_bytes();
   const uint64_t rest_bytes = RestBytes();
-  const uint64_t scan_bytes = std::max(rest_bytes > index_bytes ? rest_bytes - index_bytes : 0,
-                                       MemoryShares::kLeastRangeBytes);
+  const uint64_t scan_bytes =
+      std::max(rest_bytes > index_bytes ? rest_bytes - index_bytes : 0, kLeastRangeBytes);
   window_bytes_ = RangeReader::WindowBytes(scan_bytes, log_.geometry().layout);
   // Release: with window_bytes_. Pairs with the acquire in RestBytes.
   index_.store(&index, std::memory_order_release);

@@ -23,6 +23,9 @@ namespace engine_race {
 
 class MemoryBudget {
  public:
+  // Ranges may always have so much, whatever is left.
+  static constexpr uint64_t kLeastRangeBytes = uint64_t{8} << 20;
+
   // The log outlives it.
   MemoryBudget(const Options& options, const BucketLog& log);
 

@@ -12,12 +12,16 @@ uint64_t Less(uint64_t from, uint64_t bytes) { return from > bytes ? from - byte
 }  // namespace
 
 MemoryShares::MemoryShares(RestFn rest)
-    : rest_(std::move(rest)),
-      frames_(this, &ranges_, 0),
-      ranges_(this, &frames_, kLeastRangeBytes) {
+    : rest_(std::move(rest)), first_(this, &second_), second_(this, &first_) {
   // Relaxed: no other thread knows the shares yet.
   settled_rest_.store(rest_(), std::memory_order_relaxed);
 }
+
+MemoryShares::MemoryShares(MemoryShare* whole)
+    : rest_([whole] { return whole->LimitBytes(); }),
+      whole_(whole),
+      first_(this, &second_),
+      second_(this, &first_) {}
 
 void MemoryShares::Settle() noexcept {
   const std::lock_guard lock(settle_mutex_);
@@ -26,8 +30,13 @@ void MemoryShares::Settle() noexcept {
   // during the work settles it again.
   if (settled_rest_.load(std::memory_order_relaxed) == rest) return;
   settled_rest_.store(rest, std::memory_order_relaxed);
-  frames_.Settle();
-  ranges_.Settle();
+  first_.Settle(rest);
+  second_.Settle(rest);
+}
+
+void MemoryShares::ShrinkTo(uint64_t bytes) noexcept {
+  first_.Settle(bytes);
+  second_.Settle(bytes);
 }
 
 // The memory that is kept for the share whether it is used or not. It has no part in what is always
@@ -46,6 +55,7 @@ uint64_t MemoryShares::Share::LimitOf(uint64_t rest_bytes) const noexcept {
 bool MemoryShares::Share::Book(uint64_t bytes) noexcept {
   const std::lock_guard lock(shares_.mutex_);
   if (!HasRoomFor(bytes)) return false;
+  if (shares_.whole_ != nullptr && !shares_.whole_->Book(bytes)) return false;
   booked_bytes_.store(booked() + bytes, std::memory_order_relaxed);
   return true;
 }
@@ -53,10 +63,13 @@ bool MemoryShares::Share::Book(uint64_t bytes) noexcept {
 void MemoryShares::Share::Cancel(uint64_t bytes) noexcept {
   const std::lock_guard lock(shares_.mutex_);
   booked_bytes_.store(booked() - bytes, std::memory_order_relaxed);
+  if (shares_.whole_ != nullptr) shares_.whole_->Cancel(bytes);
 }
 
 bool MemoryShares::Share::Want(uint64_t bytes) noexcept {
   if (HasRoomFor(bytes)) return true;
+  // What they divide may grow.
+  if (shares_.whole_ != nullptr && shares_.whole_->Want(bytes) && HasRoomFor(bytes)) return true;
   const uint64_t rest = shares_.rest_();
   const uint64_t others_bytes = other_.booked();
   const uint64_t others_least = other_.LeastOf(rest);
@@ -79,8 +92,14 @@ bool MemoryShares::Share::OtherIsIdle(uint64_t other_use_count, uint64_t bytes,
   return wanted_bytes_ > rest_bytes / kLeastFraction;
 }
 
-void MemoryShares::Share::Settle() noexcept {
-  const uint64_t limit_bytes = LimitBytes();
+uint64_t MemoryShares::Share::UseCount() const noexcept {
+  // Acquire: pairs with SetUser.
+  const MemoryUser* const user = user_.load(std::memory_order_acquire);
+  return user == nullptr ? 0 : user->UseCount();
+}
+
+void MemoryShares::Share::Settle(uint64_t rest_bytes) noexcept {
+  const uint64_t limit_bytes = LimitOf(rest_bytes);
   // Acquire: pairs with SetUser.
   MemoryUser* const user = user_.load(std::memory_order_acquire);
   if (booked() > limit_bytes && user != nullptr) user->ShrinkTo(limit_bytes);

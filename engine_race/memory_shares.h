@@ -1,15 +1,17 @@
-// How frames and the chunks of ranges divide the memory that everything else leaves them. Frames
-// hold blocks of the index and hot values.
+// How two users divide the memory that everything else leaves them: frames and the chunks of
+// ranges. Frames hold blocks of the index and hot values. Where values have frames of their own,
+// these and those of blocks divide the memory of frames likewise.
 //
 // Each user books memory before it takes it, first come first served. An eighth of the rest is kept
-// for each, and at least 8 MiB for ranges, and for frames at least what KeepForFrames says. When
-// the rest falls because the index grows, frames give memory back first, down to their eighth, and
-// then ranges do.
+// for each, and at least what Keep says. When the rest falls because the index grows, the first
+// user gives memory back first, down to its eighth, and then the second one does.
 //
 // Idle memory moves. A user that cannot grow says how much more it wants. The other user lies idle
 // once such wants come to an eighth of the rest without a use of its memory. It then gives up what
 // is wanted, until its memory is used again or it has no more than its eighth. A use is a hit or an
 // admission of frames, or a chunk that a scan takes; no clock is looked at.
+//
+// Two users that divide the share of a user are together that user: they book there too.
 //
 // Thread safety: every call from any thread. The functions that the users call hold no lock while
 // another user is called.
@@ -25,10 +27,8 @@
 
 namespace engine_race {
 
-class MemoryShares {
+class MemoryShares final : public MemoryUser {
  public:
-  // Ranges may always have so much, whatever is left.
-  static constexpr uint64_t kLeastRangeBytes = uint64_t{8} << 20;
   // The part of the rest that each keeps: one in this many.
   static constexpr uint64_t kLeastFraction = 8;
 
@@ -36,16 +36,21 @@ class MemoryShares {
   using RestFn = std::function<uint64_t()>;
 
   explicit MemoryShares(RestFn rest);
+  // Divides `whole`, which outlives it.
+  explicit MemoryShares(MemoryShare* whole);
 
-  // At least `bytes` are kept for frames from here on, whatever is left; before, nothing. To be
+  // At least so many bytes are kept for each from here on, whatever is left; before, nothing. To be
   // called before other threads know the shares.
-  void KeepForFrames(uint64_t bytes) { frames_.set_min_bytes(bytes); }
+  void Keep(uint64_t first_bytes, uint64_t second_bytes) {
+    first_.set_min_bytes(first_bytes);
+    second_.set_min_bytes(second_bytes);
+  }
 
-  MemoryShare* frames() { return &frames_; }
-  MemoryShare* ranges() { return &ranges_; }
+  MemoryShare* first() { return &first_; }
+  MemoryShare* second() { return &second_; }
   // The user that is asked to give memory back. It outlives every other call.
-  void SetFrameUser(MemoryUser* user) { frames_.SetUser(user); }
-  void SetRangeUser(MemoryUser* user) { ranges_.SetUser(user); }
+  void SetFirstUser(MemoryUser* user) { first_.SetUser(user); }
+  void SetSecondUser(MemoryUser* user) { second_.SetUser(user); }
 
   // Whether the rest has changed since Settle was last called: for callers that make it smaller.
   bool RestHasChanged() const noexcept {
@@ -54,6 +59,10 @@ class MemoryShares {
   }
   // Has memory given back that the rest does not allow any more. Waits for that.
   void Settle() noexcept;
+
+  // Of both users, as the user of a share that these divide.
+  uint64_t UseCount() const noexcept override { return first_.UseCount() + second_.UseCount(); }
+  void ShrinkTo(uint64_t bytes) noexcept override;
 
   // While it is held nothing is booked or cancelled, so that neither share takes memory that the
   // other one has given up meanwhile.
@@ -64,8 +73,7 @@ class MemoryShares {
  private:
   class Share final : public MemoryShare {
    public:
-    Share(MemoryShares* shares, Share* other, uint64_t min_bytes)
-        : shares_(*shares), other_(*other), min_bytes_(min_bytes) {}
+    Share(MemoryShares* shares, Share* other) : shares_(*shares), other_(*other) {}
 
     uint64_t LimitBytes() const noexcept override { return LimitOf(shares_.rest_()); }
     bool Book(uint64_t bytes) noexcept override;
@@ -75,8 +83,10 @@ class MemoryShares {
     void set_min_bytes(uint64_t bytes) { min_bytes_ = bytes; }
     // Release: pairs with the acquires in Want and Settle, which call the user.
     void SetUser(MemoryUser* user) { user_.store(user, std::memory_order_release); }
-    // Has the user give up what is above the limit.
-    void Settle() noexcept;
+    // Has the user give up what is above its limit, where so much is to be divided.
+    void Settle(uint64_t rest_bytes) noexcept;
+    // Of its user; 0 without one.
+    uint64_t UseCount() const noexcept;
 
    private:
     uint64_t LeastOf(uint64_t rest_bytes) const noexcept;
@@ -89,7 +99,7 @@ class MemoryShares {
 
     MemoryShares& shares_;
     Share& other_;
-    uint64_t min_bytes_;
+    uint64_t min_bytes_ = 0;
     std::atomic<MemoryUser*> user_{nullptr};
     std::atomic<uint64_t> booked_bytes_{0};
     // Under the mutex: the bytes that were wanted since the other share was last used.
@@ -98,11 +108,12 @@ class MemoryShares {
   };
 
   const RestFn rest_;
+  MemoryShare* const whole_ = nullptr;  // null: nothing is booked elsewhere
   mutable std::mutex mutex_;
   std::mutex settle_mutex_;
   std::atomic<uint64_t> settled_rest_{0};
-  Share frames_;
-  Share ranges_;
+  Share first_;
+  Share second_;
 };
 
 }  // namespace engine_race

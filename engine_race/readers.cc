@@ -19,18 +19,19 @@ constexpr std::chrono::milliseconds kHeadStart{20};
 // The frames that can always be used, whatever the budget leaves: lookups need blocks.
 constexpr uint32_t kLeastFrames = 64;
 
-void AddFrames(l1::FrameCache* frames, StoreStats* stats) {
-  const l1::EpochManager::Counts counts = frames->epochs().TakeCounts();
-  const l1::FramePool& pool = frames->pool();
-  constexpr uint64_t kFrameBytes = l1::FrameCache::kFrameBytes;
-  stats->frame_memory_bytes = frames->memory_bytes();
-  stats->frame_limit_bytes = frames->limit_bytes();
-  stats->frame_value_bytes = pool.used_count(l1::FrameKind::kValue) * kFrameBytes;
-  stats->frame_block_bytes = pool.used_count(l1::FrameKind::kBlock) * kFrameBytes;
+// `values` is the cache of values, perhaps `blocks`.
+void AddFrames(l1::FrameCache* blocks, l1::FrameCache* values, StoreStats* stats) {
+  const l1::EpochManager::Counts counts = blocks->epochs().TakeCounts();
+  stats->frame_memory_bytes = blocks->memory_bytes();
+  if (values != blocks) stats->frame_memory_bytes += values->memory_bytes();
+  stats->frame_value_bytes =
+      values->pool().used_count(l1::FrameKind::kValue) * values->frame_bytes();
+  stats->frame_block_bytes =
+      blocks->pool().used_count(l1::FrameKind::kBlock) * blocks->frame_bytes();
   stats->frame_hit_count = counts.value_hits;
   stats->frame_miss_count = counts.value_misses;
-  stats->frame_admission_count = frames->admission_count(l1::FrameKind::kValue);
-  stats->frame_eviction_count = pool.eviction_count(l1::FrameKind::kValue);
+  stats->frame_admission_count = values->admission_count(l1::FrameKind::kValue);
+  stats->frame_eviction_count = values->pool().eviction_count(l1::FrameKind::kValue);
   stats->block_hit_count = counts.block_hits;
   stats->block_miss_count = counts.block_misses;
 }
@@ -46,7 +47,7 @@ Status Readers::Make(Set** set, Index::Opening opening) {
     made->budget = std::make_unique<MemoryBudget>(made->options, log_);
     const MemoryBudget* const budget = made->budget.get();
     made->shares = std::make_unique<MemoryShares>([budget] { return budget->RestBytes(); });
-    MakeFrameCache(made.get());
+    MakeFrameCaches(made.get());
     ENGINE_RACE_RETURN_IF_ERROR(Index::Build(
         &log_, made->options, &made->index, made->frame_cache.get(),
         [budget] { return budget->IndexLimitBytes(); }, opening, [this] { return ReadCount(); }));
@@ -59,10 +60,10 @@ Status Readers::Make(Set** set, Index::Opening opening) {
     made->pool =
         std::make_unique<ReadPool>(*made->points, made->options, ValueFileDescriptors(), stats_);
     const uint64_t scan_bytes =
-        std::max(budget->RestBytes(), MemoryShares::kLeastRangeBytes) + budget->window_bytes();
+        std::max(budget->RestBytes(), MemoryBudget::kLeastRangeBytes) + budget->window_bytes();
     made->ranges = std::make_unique<RangeReader>(log_, *made->index, made->options, scan_bytes,
-                                                 RangeTuning(), made->shares->ranges(), frames);
-    made->shares->SetRangeUser(made->ranges.get());
+                                                 RangeTuning(), made->shares->second(), frames);
+    made->shares->SetSecondUser(made->ranges.get());
     made->iterators = std::make_unique<IteratorPool>(made->ranges.get());
     set_ = std::move(made);
     if (set_->index->needs_restore_rest()) StartRestorer(set_.get());
@@ -137,24 +138,52 @@ Status Readers::ChooseBackend(Options* reading) const {
 }
 
 // Without frames everything works, from the log.
-void Readers::MakeFrameCache(Set* set) const {
-  set->shares->KeepForFrames(l1::FrameCache::BytesFor(kLeastFrames));
-  MemoryShare* const share = set->shares->frames();
-  const Status made = l1::FrameCache::Create(share->LimitBytes(), share, &set->frame_cache,
-                                             log_.placement().memory());
+void Readers::MakeFrameCaches(Set* set) const {
+  const uint64_t least_bytes = l1::FrameCache::BytesFor(kLeastFrames);
+  set->shares->Keep(least_bytes, MemoryBudget::kLeastRangeBytes);
+  MemoryShare* share = set->shares->first();
+  const uint32_t value_bytes = log_.geometry().value_bytes();
+  if (value_bytes != l1::FrameCache::kBlockBytes && options_.hot_value_bytes != 0) {
+    set->frame_shares = std::make_unique<MemoryShares>(share);
+    set->frame_shares->Keep(0, least_bytes);
+    share = set->frame_shares->second();
+  }
+  const Placement& placement = log_.placement().memory();
+  Status made = l1::FrameCache::Create(share->LimitBytes(), share, &set->frame_cache, placement);
+  if (set->frame_cache != nullptr && set->frame_shares != nullptr) {
+    share = set->frame_shares->first();
+    made = l1::FrameCache::Create(
+        std::min(share->LimitBytes(), options_.hot_value_bytes), share, &set->value_cache,
+        placement, ValueFrames::FrameBytesFor(value_bytes), &set->frame_cache->epochs());
+  }
   if (!made.ok()) {
     Log(options_.log, LogLevel::kWarning, "nothing is kept in frames: " + made.ToString());
-  } else if (set->frame_cache != nullptr) {
-    const l1::FrameCache& frames = *set->frame_cache;
-    const uint32_t least = std::min(frames.frame_count(), kLeastFrames);
-    set->shares->KeepForFrames(frames.BytesInUse(least));
-    set->shares->SetFrameUser(set->frame_cache.get());
   }
+  if (set->frame_cache != nullptr) ShareFrames(set);
+}
+
+// Keeps the memory of the descriptions of frames, and of the frames that lookups need.
+void Readers::ShareFrames(Set* set) {
+  const l1::FrameCache& blocks = *set->frame_cache;
+  const uint64_t block_bytes = blocks.BytesInUse(std::min(blocks.frame_count(), kLeastFrames));
+  const l1::FrameCache* const values = set->value_cache.get();
+  const uint64_t value_bytes = values == nullptr ? 0 : values->BytesInUse(0);
+  set->shares->Keep(value_bytes + block_bytes, MemoryBudget::kLeastRangeBytes);
+  if (set->frame_shares == nullptr) {
+    set->shares->SetFirstUser(set->frame_cache.get());
+    return;
+  }
+  set->frame_shares->Keep(value_bytes, block_bytes);
+  set->frame_shares->SetFirstUser(set->value_cache.get());
+  set->frame_shares->SetSecondUser(set->frame_cache.get());
+  set->shares->SetFirstUser(set->frame_shares.get());
 }
 
 void Readers::MakeValueFrames(Set* set) const {
-  if (set->frame_cache == nullptr) return;
-  const Status made = ValueFrames::Create(set->index.get(), set->frame_cache.get(),
+  l1::FrameCache* const cache =
+      (set->frame_shares == nullptr ? set->frame_cache : set->value_cache).get();
+  if (cache == nullptr || options_.hot_value_bytes == 0) return;
+  const Status made = ValueFrames::Create(set->index.get(), cache, log_.geometry().value_bytes(),
                                           options_.hot_value_bytes, &set->frames);
   if (!made.ok()) {
     Log(options_.log, LogLevel::kWarning, "no value is kept in memory: " + made.ToString());
@@ -203,7 +232,10 @@ void Readers::AddTo(StoreStats* stats) const {
   stats->index_disk_bytes = made->index->disk_bytes();
   stats->range_memory_bytes = made->ranges->memory_bytes();
   stats->range_record_count = made->ranges->visited_count();
-  if (made->frame_cache != nullptr) AddFrames(made->frame_cache.get(), stats);
+  if (l1::FrameCache* const blocks = made->frame_cache.get(); blocks != nullptr) {
+    AddFrames(blocks, made->value_cache != nullptr ? made->value_cache.get() : blocks, stats);
+    stats->frame_limit_bytes = made->shares->first()->LimitBytes();
+  }
   stats->task_memory_bytes = made->pool->memory_bytes();
   stats->pending_async_read_count = made->pool->bound().pending_count();
   stats->most_pending_async_read_count = made->pool->bound().most_pending_count();

@@ -40,8 +40,11 @@ class Readers {
   struct Set {
     Options options;  // with the back end that reads
     std::unique_ptr<MemoryBudget> budget;
-    std::unique_ptr<MemoryShares> shares;
+    std::unique_ptr<MemoryShares> shares;  // of frames and of ranges
+    // Of frames for values and of frames for blocks; null: one cache has both.
+    std::unique_ptr<MemoryShares> frame_shares;
     std::unique_ptr<l1::FrameCache> frame_cache;  // null: there are no frames
+    std::unique_ptr<l1::FrameCache> value_cache;  // null: values have no cache of their own
     std::unique_ptr<Index> index;
     std::unique_ptr<ValueFrames> frames;  // null: no value is kept in memory
     std::unique_ptr<PointReader> points;
@@ -110,7 +113,8 @@ class Readers {
   void JoinRestorer() noexcept;
   void ReportUnsaved(const Status& saved) const noexcept;
   Status ChooseBackend(Options* reading) const;
-  void MakeFrameCache(Set* set) const;
+  void MakeFrameCaches(Set* set) const;
+  static void ShareFrames(Set* set);
   void MakeValueFrames(Set* set) const;
   // Of the files that are open now, for the kernel's table. Others are read without it.
   std::vector<int> ValueFileDescriptors() const;

@@ -127,6 +127,7 @@ constexpr StatsField kFields[] = {
                                    "Memory of superseded records that a view can still see."),
     FieldOf<&S::oldest_view_age_ms>("oldest_view_age_ms", "oldest_view_age_seconds", "",
                                     "How long the oldest view has been held.", 1e-3),
+    FieldOf<&S::value_bytes>("value_bytes", "value_bytes", "", "The size of each value."),
     FieldOf<&S::bucket_count>("bucket_count", "buckets", "", "Buckets of the store."),
     FieldOf<&S::bucket_capacity_records>("bucket_capacity_records", "bucket_capacity_records", "",
                                          "Records that one bucket has room for."),
@@ -181,6 +182,7 @@ void SetLogFigures(const BucketLog& log, StoreStats* to) {
   to->log_written_bytes = log.written_bytes();
   to->staging_mapped = log.staging_mapped();
   to->path_count = log.path_count();
+  to->value_bytes = geometry.value_bytes();
   to->bucket_count = geometry.bucket_count;
   to->key_range = geometry.keys();
   to->bucket_capacity_records = geometry.bucket_capacity_records;

@@ -37,6 +37,8 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
     const bool is_bare = found.code() == Code::kNotFound && found.message().empty();
     if (is_bare) found = Status(Code::kNotFound, "there is no store");
     ENGINE_RACE_RETURN_IF_ERROR(found);
+    ENGINE_RACE_RETURN_IF_ERROR(
+        impl.CheckBudget(/*is_given=*/options.memory_budget_bytes != kAutoBytes));
     impl.readers.emplace(impl.options, impl.log.get(), &impl.stats);
     impl.reclaimer.emplace(impl.options, impl.log.get());
     impl.writer.emplace(impl.options, impl.log.get(), &*impl.readers, &*impl.reclaimer);
@@ -54,9 +56,11 @@ Status Store::Open(const Options& options, const std::string& dir, std::unique_p
   return opened.ok() ? Status::Ok() : opened.At(dir);
 }
 
+uint32_t Store::value_bytes() const { return impl_->value_bytes(); }
+
 Status Store::Write(std::string_view key, std::string_view value) {
-  if (value.size() != kValueBytes || value.data() == nullptr) [[unlikely]] {
-    return impl_->Fail(Status::InvalidArgument("a value has " + std::to_string(kValueBytes) +
+  if (value.size() != value_bytes() || value.data() == nullptr) [[unlikely]] {
+    return impl_->Fail(Status::InvalidArgument("a value has " + std::to_string(value_bytes()) +
                                                " bytes, not " + std::to_string(value.size())));
   }
   return impl_->Finish(OpCounter::kWrites, impl_->Append(key, value.data()));

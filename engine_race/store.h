@@ -32,8 +32,8 @@
 
 namespace engine_race {
 
-// Called with the 8 bytes of a key and the 4096 bytes of its value, valid during the call. It may
-// call the store; what it throws leaves Range.
+// Called with the 8 bytes of a key and with its value, valid during the call. It may call the
+// store; what it throws leaves Range.
 using VisitFn = std::function<void(std::string_view key, std::string_view value)>;
 using ReadDoneFn = std::function<void(const Status& status)>;
 
@@ -42,18 +42,21 @@ class Store {
   // Opens the store in `dir`, made when missing. kIOError when another opener holds it, unless
   // both are for reading only: the message names that process as far as known. kNotSupported for
   // another format version or an impossible geometry, kCorruption for a damaged or foreign
-  // manifest. kInvalidArgument for options out of their range, and for a key_range that is not the
-  // store's. A new store that would lie among other files is kInvalidArgument, too: see
-  // Options::create_among_files. kNotFound for a directory without a store with Options::read_only,
-  // or without create_if_missing. With Options::read_only a store that needs a recovery is opened
-  // for writing first, recovered and closed. While others recover or read it, Open waits for up to
-  // a minute. kIncomplete if the recovery fails.
+  // manifest. kInvalidArgument for options out of their range, and for a key_range or value_bytes
+  // that is not the store's. A new store that would lie among other files is kInvalidArgument, too:
+  // see Options::create_among_files. kNotFound for a directory without a store with
+  // Options::read_only, or without create_if_missing. With Options::read_only a store that needs a
+  // recovery is opened for writing first, recovered and closed. While others recover or read it,
+  // Open waits for up to a minute. kIncomplete if the recovery fails.
   static Status Open(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
   // Waits for reads that were started, and writes the index: see Options::index_close_bytes.
   ~Store();
 
+  // The size of every value: see Options::value_bytes.
+  uint32_t value_bytes() const;
+
   // In every call a key that is not 8 bytes long, or outside of Options::key_range, is
-  // kInvalidArgument.
+  // kInvalidArgument. So is a value or a batch of another size than the store's.
 
   // The value replaces an older one under the same key. Once Ok, the record outlives the process,
   // and in a durable sync mode a power loss. kFull, kIOError, kCorruption, kOutOfMemory or
@@ -88,7 +91,7 @@ class Store {
   Status MultiRead(std::span<const std::string_view> keys, std::span<std::string> values,
                    std::span<Status> statuses, const ProgressFn& on_progress = {});
 
-  // Read and MultiRead into memory of the caller: 4096 bytes for each value, one after another. A
+  // Read and MultiRead into memory of the caller: value_bytes() for each value, without gaps. A
   // key is the number that its bytes are, read big-endian. A value that is not read is left as it
   // was. kInvalidArgument when there are fewer codes than keys.
   Status ReadInto(uint64_t key, char* value);
@@ -112,7 +115,7 @@ class Store {
   // is kInvalidArgument then.
   Status ReadAsync(std::string_view key, std::string* value, ReadDoneFn done);
 
-  // ReadAsync into 4096 bytes of the caller.
+  // ReadAsync into value_bytes() of the caller's memory.
   Status ReadAsyncInto(uint64_t key, char* value, ReadDoneFn done);
 
   // Once Ok, writes acknowledged before the call outlive a power loss, in any sync mode. kFull
@@ -195,7 +198,7 @@ class Store {
   // records and tombstones count too. Both may be empty, and neither is called beside the other.
   // Changes nothing. Ok when all is well, kCorruption when something is bad, kIncomplete when it
   // was cancelled. Anything else: the store could not be read to its end. A key_range in the
-  // options must be the store's.
+  // options must be the store's. Here and below, options.value_bytes is ignored.
   static Status Verify(const Options& options, const std::string& dir, VerifyReport* report,
                        const BadRecordFn& on_bad, const ProgressFn& on_progress = {});
 

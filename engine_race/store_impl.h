@@ -42,6 +42,23 @@ struct Store::Impl {
   // may have closed meanwhile.
   Status CheckProcess() const { return fork_mark.CheckProcess(); }
 
+  uint32_t value_bytes() const { return log->geometry().value_bytes(); }
+
+  // With the log: the options need not have told how large its values are.
+  Status CheckBudget(bool is_given) {
+    const uint32_t value_bytes = log->geometry().value_bytes();
+    const uint64_t least_bytes = LeastMemoryBudgetBytes(value_bytes);
+    if (options.memory_budget_bytes >= least_bytes) return Status::Ok();
+    if (is_given) {
+      return Status::InvalidArgument("memory_budget_bytes is " +
+                                     std::to_string(options.memory_budget_bytes) +
+                                     ", but a store with values of " + std::to_string(value_bytes) +
+                                     " bytes needs at least " + std::to_string(least_bytes));
+    }
+    options.memory_budget_bytes = least_bytes;
+    return Status::Ok();
+  }
+
   Status EnsureReaders(Readers::Set** available) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
     return readers->Ensure(available);
@@ -69,6 +86,11 @@ struct Store::Impl {
 
   Status WriteBatchOf(const WriteBatch& batch) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckProcess());
+    if (batch.value_bytes() != value_bytes()) {
+      return Status::InvalidArgument(
+          "a batch for values of " + std::to_string(batch.value_bytes()) +
+          " bytes: those of the store have " + std::to_string(value_bytes()));
+    }
     ENGINE_RACE_RETURN_IF_ERROR(writer->Write(batch));
     stats.CountBatch(batch.put_count(), batch.size() - batch.put_count());
     return Status::Ok();
@@ -153,7 +175,7 @@ struct Store::Impl {
     size_t read_count = 0;
     const auto read_piece = [&](size_t begin, size_t end) {
       const size_t count = end - begin;
-      available->pool->MultiRead(keys.subspan(begin, count), values + begin * kValueBytes,
+      available->pool->MultiRead(keys.subspan(begin, count), values + begin * value_bytes(),
                                  codes.subspan(begin, count), version);
     };
     Status read =
@@ -269,7 +291,7 @@ struct Store::Impl {
     Log(options.log, LogLevel::kError, status.ToString());
   }
 
-  const Options options;
+  Options options;
   ForkMark fork_mark;
   OpStats stats;
   const uint64_t began_ns;  // of MonotonicNs

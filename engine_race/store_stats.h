@@ -62,6 +62,7 @@ struct StoreStats {
   uint64_t view_count = 0;
   uint64_t view_pinned_bytes = 0;
   uint64_t oldest_view_age_ms = 0;
+  uint32_t value_bytes = kValueBytes;  // of each value
   uint32_t bucket_count = 0;
   uint64_t bucket_capacity_records = 0;
   KeyRange key_range;  // The keys that the store takes.
@@ -110,16 +111,17 @@ struct StoreStats {
   // Bytes of values that reads and ranges have handed over, those of iterators left out.
   uint64_t read_value_bytes() const {
     const uint64_t reads = read_count + multi_read_key_count + async_read_count;
-    return (reads - std::min(reads, read_not_found_count) + range_record_count) * kValueBytes;
+    return (reads - std::min(reads, read_not_found_count) + range_record_count) * value_bytes;
   }
   // Bytes of values whose writes were acknowledged.
-  uint64_t written_value_bytes() const { return write_count * kValueBytes; }
+  uint64_t written_value_bytes() const { return write_count * value_bytes; }
   // Of this opening: bytes that the engine wrote to logs, journal and index for each byte of
   // written_value_bytes(). 0 before the first write. Staged records count once they are in the
   // logs.
   double write_amplification() const {
-    const auto written = static_cast<double>(log_written_bytes + index_written_bytes);
-    return write_count == 0 ? 0 : written / static_cast<double>(written_value_bytes());
+    const auto all = static_cast<double>(log_written_bytes + index_written_bytes);
+    const auto values = static_cast<double>(written_value_bytes());
+    return values == 0 ? 0 : all / values;
   }
   // The part that reclaim has, from 0 to 1, in the bytes that the process had read from devices and
   // written. 0 where the kernel counts none, as in tmpfs.

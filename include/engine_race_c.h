@@ -1,9 +1,9 @@
-/* The C API: a store of 8-byte keys and 4 KiB values, from C99 and from every language that can
- * call C. Start reading here.
+/* The C API: a store of 8-byte keys and values of one size, from C99 and from every language that
+ * can call C. Start reading here.
  *
  * A key is given as the number that its 8 bytes are, read big-endian, so that numbers and bytes
  * have one order. engine_race_key and engine_race_key_bytes go from one to the other. A value is
- * ENGINE_RACE_VALUE_BYTES of the caller's memory, of any alignment.
+ * memory of the caller at any address. Its size is that of the store: engine_race_value_bytes.
  *
  * Every call that can fail returns a code. engine_race_error_message describes the calling thread's
  * last failure, and engine_race_error_number and engine_race_error_path say what the system
@@ -14,9 +14,8 @@
  * Memory that is given to a call may not change while the call runs, except by the call.
  *
  * Threads: every call of a store from any number of threads, also beside engine_race_close. A
- * snapshot can be read from any number of threads, an iterator by one at a time. No call may free a
- * snapshot, an iterator or options while another call uses them. A thread may not be cancelled
- * inside a call.
+ * snapshot can be read from any number of threads, an iterator by one at a time. No call may free
+ * what another call uses. A thread may not be cancelled inside a call.
  *
  * Closing: engine_race_close refuses the calls that begin from then on, waits for those under way,
  * and then closes the store. The handle of a closed store may still be used, and so may its
@@ -27,9 +26,8 @@
  * meanwhile. As with free(), options, snapshots and iterators may not be used or freed after that.
  *
  * Forks: stores, snapshots and iterators belong to the process that made them. In a forked child
- * their calls are ENGINE_RACE_INVALID_ARGUMENT, that of engine_race_close included. Those that free
- * do nothing there. Such calls never wait. A child that was forked in a function of the caller may
- * not return from it.
+ * their calls, engine_race_close included, are ENGINE_RACE_INVALID_ARGUMENT and never wait. Those
+ * that free do nothing. A child that was forked in a function of the caller may not return from it.
  *
  * Functions of the caller (log, done, visit, progress) must return: no longjmp, no C++ exception
  * and no end of the thread may leave them. None may close the store, which would wait for itself.
@@ -88,8 +86,7 @@ const char* engine_race_error_message(void);
 /* The errno of the system call behind that failure, as ENOSPC; 0 where no such call has failed. */
 int engine_race_error_number(void);
 /* The file or directory that the failure is about; empty where it is about none. Absolute when an
- * open file or directory failed, else as the program gave it. Good until the thread's next failure.
- * Never null. */
+ * open one failed, else as given. Good until the thread's next failure. Never null. */
 const char* engine_race_error_path(void);
 /* Frees a text that a call of this library gave. Null is fine. */
 void engine_race_free(void* memory);
@@ -164,12 +161,15 @@ int engine_race_log_queue_take(engine_race_log_queue* queue, engine_race_log_mes
 /* Opens the store in `directory`, made when missing. Options may be null, and may be destroyed
  * afterwards. IO_ERROR when another opener holds the store. INCOMPLETE with the option read_only
  * when a recovery fails. INVALID_ARGUMENT also when the directory of a new store holds other
- * files, unless the option create_among_files is true. *store is null after a failure. */
+ * files, unless the option create_among_files is true. *store is null after a failure.
+ * INVALID_ARGUMENT also when the option value_bytes, by default ENGINE_RACE_VALUE_BYTES, is not the
+ * size that the store has. With 0, any store is opened; a new one gets the default. */
 int engine_race_open(const char* directory, const engine_race_options* options,
                      engine_race_store** store);
+/* The bytes of each value; 0 for null and for a closed store. */
+uint32_t engine_race_value_bytes(const engine_race_store* store);
 /* Waits for calls that are under way and for reads that were started, and closes the store. Null
- * is fine. INVALID_ARGUMENT when the store is closed, and at once when another thread is closing
- * it. */
+ * is fine. INVALID_ARGUMENT when it is closed, and at once when another thread is closing it. */
 int engine_race_close(engine_race_store* store);
 
 /* Once OK, the record outlives the process, however it ends. FULL, IO_ERROR, CORRUPTION:
@@ -180,7 +180,7 @@ int engine_race_delete(engine_race_store* store, uint64_t key);
 /* On failure `value` is left as it was. NOT_FOUND, CORRUPTION, IO_ERROR. */
 int engine_race_read(engine_race_store* store, uint64_t key, void* value);
 
-/* Many records in one call: keys[i] goes with the value at values + i * 4096. */
+/* Many records in one call: keys[i] goes with the value at values + i * value_bytes. */
 
 /* Writes in order and stops at the first failure, which it returns, and where it is cancelled.
  * *written, if not null, is how many records were written before. A piece is 256 records. */
@@ -208,13 +208,14 @@ int engine_race_read_async(engine_race_store* store, uint64_t key, void* value,
 /* Batches: writes and deletions that a store takes as a whole. A batch copies its values. It
  * belongs to no store, may be written several times, and is used by one thread at a time. */
 
-/* Null when memory is refused. */
-engine_race_batch* engine_race_batch_create(void);
+/* For stores with values of this size. Null when memory is refused, and for a size that no store
+ * has: those are from 8 to 1048576. */
+engine_race_batch* engine_race_batch_create(uint32_t value_bytes);
 /* Null is fine. */
 void engine_race_batch_destroy(engine_race_batch* batch);
 /* Later entries of a key win. OUT_OF_MEMORY: the batch is as it was. */
 int engine_race_batch_write(engine_race_batch* batch, uint64_t key, const void* value);
-/* Many of them: keys[i] goes with the value at values + i * 4096. */
+/* Many of them: keys[i] goes with the value at values + i * value_bytes. */
 int engine_race_batch_write_many(engine_race_batch* batch, size_t count, const uint64_t* keys,
                                  const void* values);
 int engine_race_batch_delete(engine_race_batch* batch, uint64_t key);
@@ -225,7 +226,7 @@ void engine_race_batch_clear(engine_race_batch* batch);
 /* Entries, earlier ones of a key included; 0 for null. */
 size_t engine_race_batch_size(const engine_race_batch* batch);
 /* Writes all entries or none; Store::Write in engine_race/store.h says when a kill or a power loss
- * takes all of them. The codes of engine_race_write. */
+ * takes all of them. The codes of engine_race_write. INVALID_ARGUMENT for another size, too. */
 int engine_race_write_batch(engine_race_store* store, const engine_race_batch* batch);
 
 /* Once OK, writes that were acknowledged before outlive a power loss. */
@@ -305,8 +306,8 @@ void engine_race_iterator_next(engine_race_iterator* iterator);
 void engine_race_iterator_prev(engine_race_iterator* iterator);
 /* 0 where it stands at no record. */
 uint64_t engine_race_iterator_key(const engine_race_iterator* iterator);
-/* 4096 bytes, good until the iterator is used again or its store is closed. Null where it stands at
- * no record, and when the value cannot be read: the iterator is not valid then. */
+/* Good until the iterator is used again or its store is closed. Null where it stands at no record,
+ * and when the value cannot be read: the iterator is not valid then. */
 const void* engine_race_iterator_value(engine_race_iterator* iterator);
 /* Takes up to `count` records from where it stands, in ascending order, and moves behind them.
  * `values` may be null. *taken is how many there were; fewer than `count` only at the end of the
@@ -361,8 +362,7 @@ int engine_race_latency_stats(engine_race_store* store, engine_race_latencies* l
 
 /* A text about a store; *text is for engine_race_free. Names: "io_backend" and "write_backend";
  * "key_range", the keys that it takes, as the option is written; "stats", a line for each counter
- * and latency; "prometheus", the same in Prometheus' text format. INVALID_ARGUMENT for an unknown
- * name. */
+ * and latency; "prometheus", the same in Prometheus' text format. Others: INVALID_ARGUMENT. */
 int engine_race_property(engine_race_store* store, const char* name, char** text);
 
 /* Closed stores. Options may be null. */

@@ -186,11 +186,13 @@ else
   judge store_judge c++20 -fno-exceptions -fno-rtti
   judge_c c_program
   judge_c c_handles
+  judge_c c_sizes
   check "an embedded engine is small" is_small
   check "the archive in lib/debug has the engine's line numbers" debug_archive_has_lines
 fi
 for flavour in asan tsan; do
   judge_c_sanitized $flavour c_program
   judge_c_sanitized $flavour c_handles
+  judge_c_sanitized $flavour c_sizes
 done
 finish

@@ -146,7 +146,7 @@ fn main() {
             std::fs::create_dir(name).unwrap();
         }
         let store = Store::open("tmp/records").unwrap();
-        store.write_many(&[7, 8, 150], &[[7; 4096]; 3]).unwrap();
+        store.write_many(&[7, 8, 150], &[7; 3 * 4096]).unwrap();
         program(&store).unwrap_or_else(|error| panic!("program {}: {}", number + 1, error));
     }
     println!("{} programs", PROGRAMS.len());

@@ -67,7 +67,7 @@ e2e_core := $(core_end_to_end_tests)
 e2e_rest := $(filter-out $(e2e_helpers) $(e2e_core),$(call room_tests,e2e))
 sanitized_programs := core rest $(long_sanitized_rooms) harness
 # The judges in C, under sanitizers as well.
-c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program c_handles))
+c_judges := $(if $(filter asan tsan,$(FLAVOUR)),$(addprefix $(BUILD)/judges/,c_program c_handles c_sizes))
 test_programs := $(addprefix $(BUILD)/tests/,$(if $(filter asan tsan,$(FLAVOUR)),$(sanitized_programs),$(test_rooms))) \
                  $(call room_programs,$(test_rooms)) $(c_judges)
 # What `make test-rest` needs of TSan, but for the program rest.

@@ -114,28 +114,31 @@ inline uint64_t ValueWord(uint64_t key, uint64_t version, uint32_t word) {
   return (base ^ (base >> 29)) + word * 0xd6e8feb86659fd93;
 }
 
-inline void FillValue(uint64_t key, uint64_t version, char* value) {
-  for (uint32_t i = 0; i < kValueBytes / 8; ++i) {
-    const uint64_t word = ValueWord(key, version, i);
-    std::memcpy(value + i * 8, &word, sizeof(word));
+// A value that is too small for both names has neither.
+inline void FillValue(uint64_t key, uint64_t version, char* value, size_t size = kValueBytes) {
+  const uint32_t first = size < 16 ? 2 : 0;
+  for (size_t at = 0; at < size; at += 8) {
+    const uint64_t word = ValueWord(key, version, first + static_cast<uint32_t>(at / 8));
+    std::memcpy(value + at, &word, std::min(sizeof(word), size - at));
   }
 }
 
-// The 4096 bytes of version `version` of `key`.
-inline std::string ValueOf(uint64_t key, uint64_t version) {
-  std::string value(kValueBytes, '\0');
-  FillValue(key, version, value.data());
+// The bytes of version `version` of `key`.
+inline std::string ValueOf(uint64_t key, uint64_t version, size_t size = kValueBytes) {
+  std::string value(size, '\0');
+  FillValue(key, version, value.data(), size);
   return value;
 }
 
-// True when `value` is ValueOf(key, v) for some v, given back; every byte is compared.
-inline bool ParseValue(uint64_t key, std::string_view value, uint64_t* version) {
-  if (value.size() != kValueBytes) return false;
+// True when `value`, of `size` bytes, is ValueOf(key, v, size) for some v, given back. That takes
+// 16 bytes; every byte is compared.
+inline bool ParseValue(uint64_t key, std::string_view value, uint64_t* version,
+                       size_t size = kValueBytes) {
+  if (value.size() != size || size < 16) return false;
   std::memcpy(version, value.data() + 8, sizeof(*version));
-  for (uint32_t i = 0; i < kValueBytes / 8; ++i) {
-    uint64_t word;
-    std::memcpy(&word, value.data() + i * 8, sizeof(word));
-    if (word != ValueWord(key, *version, i)) return false;
+  for (size_t at = 0; at < size; at += 8) {
+    const uint64_t word = ValueWord(key, *version, static_cast<uint32_t>(at / 8));
+    if (std::memcmp(value.data() + at, &word, std::min(sizeof(word), size - at)) != 0) return false;
   }
   return true;
 }

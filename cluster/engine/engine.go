@@ -22,7 +22,7 @@ import (
 // Version is the version of the engine that is linked.
 func Version() string { return C.GoString(C.engine_race_version()) }
 
-// ValueBytes is the size of each value.
+// ValueBytes is the size of each value: the default of the options.
 const ValueBytes = C.ENGINE_RACE_VALUE_BYTES
 
 // Codes that callers handle. Every error of this package is one of them as errors.Is tells, or
@@ -200,7 +200,7 @@ const (
 
 // NewBatch makes an empty batch.
 func NewBatch() (*Batch, error) {
-	b := C.engine_race_batch_create()
+	b := C.engine_race_batch_create(ValueBytes)
 	if b == nil {
 		return nil, &Error{Code: C.ENGINE_RACE_OUT_OF_MEMORY}
 	}

@@ -92,7 +92,7 @@ Status ValidateOptions(const Options& options) {
   uint64_t most_bytes = kMaxMemoryBudgetBytes;
   if (options.memory_budget_bytes != kAutoBytes) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckRange("memory_budget_bytes", options.memory_budget_bytes,
-                                           kMinMemoryBudgetBytes, most_bytes));
+                                           LeastMemoryBudgetBytes(value_bytes), most_bytes));
     most_bytes = options.memory_budget_bytes;
   }
   if (options.hot_value_bytes != kAutoBytes) {
@@ -144,6 +144,11 @@ Status ValidateOptions(const Options& options) {
                                      ", which is no back end");
   }
   return CheckRange("build_thread_count", options.build_thread_count, 0, kMaxBuildThreadCount);
+}
+
+uint64_t LeastMemoryBudgetBytes(uint32_t value_bytes) {
+  constexpr uint64_t kLeastValues = 32;
+  return std::max(kMinMemoryBudgetBytes, kLeastValues * value_bytes);
 }
 
 uint64_t DefaultMemoryBudgetBytes(uint64_t usable_bytes, bool read_only) {

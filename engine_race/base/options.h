@@ -116,10 +116,11 @@ struct Options {
   // The size of every value: 8 to 1048576. For an existing store its own, else kInvalidArgument; 0
   // asks for that, and for the default in a new store.
   uint32_t value_bytes = kValueBytes;
-  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count. With values
-  // above 16 KiB there are no more than fit 16 MiB, rounded down to a power of two, or 16.
+  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count. Of values
+  // above 16 KiB a store has no more buckets than fit into 16 MiB, rounded down to a power of two,
+  // or 16. It has no more files than buckets.
   uint32_t bucket_count = 1024;
-  // Key files, and as many value files: a power of two, 1 to 1024. No more than buckets.
+  // Key files, and as many value files: a power of two, 1 to 1024.
   uint32_t file_count = 32;
   // Records that one bucket can hold at one time: a power of two, at most 2^31, at least one group
   // of values and of keys.
@@ -148,9 +149,9 @@ struct Options {
 
   // Tuning of this opening.
 
-  // For everything: index, range buffers, staging, hot values. At least 16 MiB. The index is paged
-  // where it does not fit. It takes more than its share only while it cannot be written to disk; a
-  // warning goes to the log then.
+  // For everything: index, range buffers, staging, hot values. At least 16 MiB, and what 32 values
+  // take. The index is paged where it does not fit. It takes more than its share only while it
+  // cannot be written to disk; a warning goes to the log then.
   //
   // By default a quarter of the memory that the process may use. That is the machine's, or the
   // limit of its control group if that is lower, as of the opening. A sixteenth with read_only,
@@ -164,8 +165,9 @@ struct Options {
   //
   // Frames and ranges divide what index, staging and workers leave, first come first served. Frames
   // hold values and blocks of the index. An eighth is kept for each, and at least 8 MiB for ranges
-  // and 64 frames. Both give memory back as the index grows, frames first. When one of them wants
-  // an eighth more and the other's memory lay idle meanwhile, the idle memory moves.
+  // and 64 frames of blocks. Both give memory back as the index grows, frames first. When one of
+  // them wants an eighth more and the other's memory lay idle meanwhile, the idle memory moves.
+  // Frames of blocks and those of values that do not have 4 KiB divide their memory likewise.
   uint64_t hot_value_bytes = kAutoBytes;
   // The index is kept flat, which means whole and in memory, while it takes at most this, as part
   // of the budget. Otherwise it is paged as a whole: its blocks are read from the index on disk
@@ -198,7 +200,10 @@ struct Options {
   bool page_cache = false;
   // Workers of MultiRead and ReadAsync, each with its own ring: 0 means one per available CPU.
   uint32_t worker_count = 0;
-  // Reads that one worker keeps in flight at most: 1 to 4096. Each takes about 5 KiB of the budget.
+  // Reads that one worker keeps in flight at most: 1 to 4096. Each takes 1 KiB of the budget, and a
+  // buffer for the blocks around a value. Of large values a worker reads fewer at a time, but at
+  // least four: all buffers of workers take no more than a sixteenth of the budget, and those of a
+  // worker no more than 16 MiB. There are fewer workers where four each would take more.
   uint32_t tasks_per_worker = 128;
   // Asynchronous reads that are pending at most, which means that they were started and their
   // functions have not returned: up to 2^20. 0: twice as many as all workers keep in flight, and at
@@ -271,6 +276,9 @@ Status ValidateOptions(const Options& options);
 // The options in effect. A default memory_budget_bytes becomes a number, from the memory that the
 // process may use now. All that read_only and page_cache turn off is off.
 Options EffectiveOptions(Options options);
+
+// The least memory_budget_bytes of a store with such values.
+uint64_t LeastMemoryBudgetBytes(uint32_t value_bytes);
 
 // The default of memory_budget_bytes in a process that may use `usable_bytes`.
 uint64_t DefaultMemoryBudgetBytes(uint64_t usable_bytes, bool read_only);

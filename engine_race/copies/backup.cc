@@ -21,9 +21,10 @@ namespace {
 class BackupSink final : public ViewSink {
  public:
   // `since` is the parent's cut, or empty.
-  BackupSink(const io::File& file, uint64_t backup_id, const std::vector<uint64_t>& since,
-             PieceTotals* totals)
-      : writer_(file, backup_id, totals), since_(since) {}
+  BackupSink(const io::File& file, const BackupIdentity& identity,
+             const std::vector<uint64_t>& since, PieceTotals* totals)
+      : writer_(file, identity.manifest.backup_id, identity.geometry.value_bytes(), totals),
+        since_(since) {}
 
   Status Init() { return writer_.Init(); }
 
@@ -56,18 +57,9 @@ Status LockForBackup(const Options& options, const std::string& dir, UniqueFd* d
 }
 
 Status DescribeStore(const BucketLog& log, BackupIdentity* identity) {
-  identity->geometry = log.geometry();
+  identity->SetGeometry(log.geometry());
   format::BackupManifest& manifest = identity->manifest;
-  manifest.magic = format::kBackupMagic;
-  manifest.backup_version = format::kBackupVersion;
-  manifest.bucket_count = identity->geometry.bucket_count;
-  manifest.file_count = identity->geometry.file_count;
-  manifest.value_group_bytes = identity->geometry.value_group_bytes;
-  manifest.key_group_bytes = identity->geometry.key_group_bytes;
   manifest.chain_length = 1;
-  manifest.bucket_capacity_records = identity->geometry.bucket_capacity_records;
-  manifest.first_key = identity->geometry.keys().first;
-  manifest.last_key = identity->geometry.keys().last;
   manifest.store_id = log.store_id();
   while (manifest.backup_id == 0) {
     ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&manifest.backup_id));
@@ -94,7 +86,8 @@ Status NameParent(const BucketLog& log, const std::string& parent_dir, BackupIde
   }
   ENGINE_RACE_RETURN_IF_ERROR(read);
   format::BackupManifest& manifest = identity->manifest;
-  if (parent.manifest.store_id != manifest.store_id || parent.cut.size() != manifest.bucket_count) {
+  if (parent.manifest.store_id != manifest.store_id || parent.cut.size() != manifest.bucket_count ||
+      parent.geometry.layout != identity->geometry.layout) {
     return Status::InvalidArgument(parent_dir + " is a backup of another store");
   }
   if (!log.HasNoted(parent.manifest.backup_id)) {
@@ -136,7 +129,7 @@ Status WritePieces(const Options& options, BucketLog* log, EnsureIndexFn ensure_
   format::BackupManifest& manifest = identity->manifest;
   PieceTotals totals;
   const auto make_sink = [&](std::unique_ptr<ViewSink>* sink) {
-    auto made = std::make_unique<BackupSink>(data, manifest.backup_id, since, &totals);
+    auto made = std::make_unique<BackupSink>(data, *identity, since, &totals);
     ENGINE_RACE_RETURN_IF_ERROR(made->Init());
     *sink = std::move(made);
     return Status::Ok();

@@ -50,8 +50,9 @@ Status BackupChain::FindPieces(Backup* backup) {
   for (uint64_t offset = 0; offset < size_bytes;) {
     format::BackupPiece header;
     PiecePlace place;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        ReadPieceHeader(backup->data, backup->name, manifest.backup_id, offset, &header, &place));
+    ENGINE_RACE_RETURN_IF_ERROR(ReadPieceHeader(backup->data, backup->name, manifest.backup_id,
+                                                backup->identity.geometry.value_bytes(), offset,
+                                                &header, &place));
     const uint64_t end = offset + place.size_bytes;
     if (end > size_bytes || header.bucket >= manifest.bucket_count ||
         header.number != backup->pieces[header.bucket].size() ||
@@ -92,6 +93,7 @@ Status BackupChain::OpenParent(const std::string& dir, const Backup& child,
                 found->identity.manifest.checksum != manifest.parent_checksum ||
                 found->identity.manifest.store_id != manifest.store_id ||
                 found->identity.cut.size() != child.identity.cut.size() ||
+                found->identity.geometry.layout != child.identity.geometry.layout ||
                 found->identity.manifest.chain_length + 1 != manifest.chain_length)) {
       opened = Status::InvalidArgument(dir + " goes on from backup " + IdText(manifest.parent_id) +
                                        ", but in " + place.string() + " lies backup " +
@@ -149,7 +151,7 @@ Status BackupChain::WalkBucket(uint32_t bucket, RecordVisitFn visit) const {
   walks.reserve(backups_.size());
   for (const std::unique_ptr<Backup>& backup : backups_) {
     walks.emplace_back(backup->data, backup->name, backup->identity.manifest.backup_id,
-                       backup->pieces[bucket]);
+                       newest().geometry.value_bytes(), backup->pieces[bucket]);
   }
   PieceWalk& listed = walks.front();
   bool done = false;

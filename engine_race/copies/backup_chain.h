@@ -28,7 +28,7 @@ class BackupChain {
   // kInvalidArgument when a parent is missing or another backup, kCorruption, kNotSupported.
   Status Open(const std::string& dir);
 
-  // Of the newest backup.
+  // Of the newest backup. All of the chain have values of its size.
   const BackupIdentity& newest() const { return backups_.front()->identity; }
   uint64_t size_bytes() const { return newest().manifest.data_bytes; }
 

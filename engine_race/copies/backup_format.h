@@ -4,8 +4,11 @@
 #ifndef ENGINE_RACE_COPIES_BACKUP_FORMAT_H_
 #define ENGINE_RACE_COPIES_BACKUP_FORMAT_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+
+#include "engine_race/base/options.h"
 
 namespace engine_race::format {
 
@@ -16,7 +19,10 @@ inline constexpr char kBackupTempName[] = "manifest_backup.new";
 inline constexpr char kBackupDataName[] = "value_backup";
 
 inline constexpr uint64_t kBackupMagic = 0x50554b4245434152;  // "RACEBKUP" as bytes
+// Of a backup of values of kValueBytes. It does not say their size.
 inline constexpr uint32_t kBackupVersion = 1;
+// Of other sizes.
+inline constexpr uint32_t kSizedBackupVersion = 2;
 inline constexpr uint32_t kBackupParentNameBytes = 3952;
 
 // A page of the manifest; behind it stands the cut: one word for each bucket, the sequence number
@@ -47,7 +53,8 @@ struct BackupManifest {
   // The sum of the checksums of all pieces.
   uint64_t piece_checksum_sum;
   char parent_name[kBackupParentNameBytes];  // absolute; zeros behind it
-  uint64_t reserved;                         // zero
+  uint32_t value_bytes;                      // zero in version 1
+  uint32_t reserved;                         // zero
   // Hash64 of the page before it. Its seed is the Hash64 of the cut, seeded with kBackupMagic.
   uint64_t checksum;
 };
@@ -57,10 +64,16 @@ static_assert(offsetof(BackupManifest, checksum) == 4088);
 // A piece lists neighbouring live keys of one bucket, and has the values of some of them. Behind
 // its header stands a bit for each record, which says whether its value is here. Then come the
 // keys, each as its distance from the one before, in groups of seven bits. Then comes the XXH3-64
-// of each value that is here. Zeros fill the page, and these values follow.
+// of each value that is here. Zeros fill the page. These values follow without gaps, and zeros fill
+// their last page.
 inline constexpr uint64_t kBackupPieceMagic = 0x4345495045434152;  // "RACEPIEC" as bytes
 inline constexpr uint32_t kBackupPieceRecords = 8192;
-inline constexpr uint32_t kBackupPieceValues = 256;
+// Values of a piece, at most: about 1 MiB of them.
+inline constexpr uint32_t BackupPieceValues(uint32_t value_bytes) {
+  constexpr uint32_t kWantedBytes = 1024 * 1024;
+  return std::clamp(kWantedBytes / value_bytes, 1U, kBackupPieceRecords);
+}
+static_assert(BackupPieceValues(kValueBytes) == 256);
 struct BackupPiece {
   uint64_t magic;
   uint64_t backup_id;
@@ -78,9 +91,11 @@ struct BackupPiece {
 };
 static_assert(sizeof(BackupPiece) == 64);
 inline constexpr uint32_t kMaxVarintBytes = 10;
-inline constexpr uint32_t kBackupListBytes =
-    kBackupPieceRecords / 8 + kBackupPieceRecords * kMaxVarintBytes +
-    kBackupPieceValues * static_cast<uint32_t>(sizeof(uint64_t));
+// Of the list of a piece, at most.
+inline constexpr uint32_t BackupListBytes(uint32_t value_bytes) {
+  return kBackupPieceRecords / 8 + kBackupPieceRecords * kMaxVarintBytes +
+         BackupPieceValues(value_bytes) * static_cast<uint32_t>(sizeof(uint64_t));
+}
 
 }  // namespace engine_race::format
 

@@ -25,10 +25,17 @@ Status CheckManifest(const BackupManifest& manifest, const std::string& dir, Geo
   if (manifest.magic != format::kBackupMagic) {
     return Status::Corruption(name + ": not the manifest of a backup");
   }
-  if (manifest.backup_version != format::kBackupVersion) {
+  const bool is_sized = manifest.backup_version == format::kSizedBackupVersion;
+  if (manifest.backup_version != format::kBackupVersion && !is_sized) {
     return Status::NotSupported(name + ": version " + std::to_string(manifest.backup_version) +
-                                ", this build reads " + std::to_string(format::kBackupVersion));
+                                ", this build reads " + std::to_string(format::kBackupVersion) +
+                                " and " + std::to_string(format::kSizedBackupVersion));
   }
+  const uint32_t value_bytes = is_sized ? manifest.value_bytes : kValueBytes;
+  if (value_bytes < kMinValueBytes || value_bytes > kMaxValueBytes) {
+    return Status::NotSupported(name + ": values of " + std::to_string(value_bytes) + " bytes");
+  }
+  geometry->layout = ValueLayout(value_bytes);
   geometry->bucket_count = manifest.bucket_count;
   geometry->file_count = manifest.file_count;
   geometry->value_group_bytes = manifest.value_group_bytes;
@@ -56,6 +63,21 @@ Status WriteAs(int dir_fd, const char* name, BackupIdentity* identity, mode_t fi
 }
 
 }  // namespace
+
+void BackupIdentity::SetGeometry(const Geometry& of_store) {
+  geometry = of_store;
+  const bool is_sized = geometry.value_bytes() != kValueBytes;
+  manifest.magic = format::kBackupMagic;
+  manifest.backup_version = is_sized ? format::kSizedBackupVersion : format::kBackupVersion;
+  manifest.value_bytes = is_sized ? geometry.value_bytes() : 0;
+  manifest.bucket_count = geometry.bucket_count;
+  manifest.file_count = geometry.file_count;
+  manifest.value_group_bytes = geometry.value_group_bytes;
+  manifest.key_group_bytes = geometry.key_group_bytes;
+  manifest.bucket_capacity_records = geometry.bucket_capacity_records;
+  manifest.first_key = geometry.keys().first;
+  manifest.last_key = geometry.keys().last;
+}
 
 Status ReadBackupManifest(int dir_fd, const std::string& dir, BackupIdentity* identity) {
   bool exists = false;

@@ -23,6 +23,8 @@ struct BackupIdentity {
   // By bucket: all records below these sequence numbers are in the backup.
   std::vector<uint64_t> cut;
 
+  // Also in the manifest, with its version.
+  void SetGeometry(const Geometry& of_store);
   std::string parent_name() const { return manifest.parent_name; }
 };
 

@@ -5,18 +5,25 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
-#include "engine_race/base/options.h"
 #include "engine_race/base/round_up.h"
+#include "engine_race/base/value_layout.h"
 
 namespace engine_race {
 namespace {
 
 using format::BackupPiece;
 
-// Values that a walk reads at once.
-constexpr size_t kWindowValues = 16;
-constexpr uint64_t kMaxListBytes =
-    RoundUp(sizeof(BackupPiece) + format::kBackupListBytes, kIoAlignment);
+// Values that a walk reads at once, or one that has more.
+constexpr size_t kWindowBytes = size_t{64} << 10;
+
+size_t WindowValues(uint32_t value_bytes) {
+  return std::max<size_t>(kWindowBytes / value_bytes, 1);
+}
+
+// Whole pages for the header and the list of a piece.
+uint64_t MaxHeadBytes(uint32_t value_bytes) {
+  return RoundUp(sizeof(BackupPiece) + format::BackupListBytes(value_bytes), kIoAlignment);
+}
 
 char* PutVarint(uint64_t word, char* to) {
   for (; word >= 0x80; word >>= 7) *to++ = static_cast<char>(word | 0x80);
@@ -46,22 +53,24 @@ uint64_t ChecksumOf(const BackupPiece& header, const char* list) {
 Status PieceWriter::Init() {
   keys_.reserve(format::kBackupPieceRecords);
   is_here_.reserve(format::kBackupPieceRecords);
-  hashes_.reserve(format::kBackupPieceValues);
-  encoded_.resize(kMaxListBytes);
-  return Region::Allocate(kMaxListBytes + uint64_t{format::kBackupPieceValues} * kValueBytes, false,
-                          &buffer_);
+  hashes_.reserve(most_values_);
+  values_begin_ = MaxHeadBytes(value_bytes_);
+  encoded_.resize(values_begin_);
+  return Region::Allocate(
+      values_begin_ + RoundUp(uint64_t{most_values_} * value_bytes_, kIoAlignment), false,
+      &buffer_);
 }
 
 Status PieceWriter::Add(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash) {
   if (keys_.size() == format::kBackupPieceRecords ||
-      (value != nullptr && hashes_.size() == format::kBackupPieceValues)) {
+      (value != nullptr && hashes_.size() == most_values_)) {
     ENGINE_RACE_RETURN_IF_ERROR(Write(bucket, /*is_last=*/false));
   }
   ENGINE_RACE_ASSERT(keys_.empty() || keys_.back() < key);
   keys_.push_back(key);
   is_here_.push_back(value != nullptr);
   if (value == nullptr) return Status::Ok();
-  std::memcpy(buffer_.data() + kMaxListBytes + hashes_.size() * kValueBytes, value, kValueBytes);
+  std::memcpy(buffer_.data() + values_begin_ + hashes_.size() * value_bytes_, value, value_bytes_);
   hashes_.push_back(value_hash);
   return Status::Ok();
 }
@@ -101,11 +110,14 @@ Status PieceWriter::Write(uint32_t bucket, bool is_last) {
   header.checksum = ChecksumOf(header, encoded);
 
   const uint64_t head_bytes = RoundUp(sizeof(header) + header.list_bytes, kIoAlignment);
-  char* const begin = buffer_.data() + kMaxListBytes - head_bytes;
+  char* const begin = buffer_.data() + values_begin_ - head_bytes;
   std::memset(begin, 0, head_bytes);
   std::memcpy(begin, &header, sizeof(header));
   std::memcpy(begin + sizeof(header), encoded, header.list_bytes);
-  const uint64_t size_bytes = head_bytes + hashes_.size() * kValueBytes;
+  const uint64_t value_bytes = hashes_.size() * value_bytes_;
+  const uint64_t padded_bytes = RoundUp(value_bytes, kIoAlignment);
+  std::memset(begin + head_bytes + value_bytes, 0, padded_bytes - value_bytes);
+  const uint64_t size_bytes = head_bytes + padded_bytes;
   // Relaxed, all: each writer has a place of its own, and the totals are read after all have ended.
   const uint64_t offset = totals_.next_offset.fetch_add(size_bytes, std::memory_order_relaxed);
   totals_.record_count.fetch_add(keys_.size(), std::memory_order_relaxed);
@@ -119,20 +131,23 @@ Status PieceWriter::Write(uint32_t bucket, bool is_last) {
 }
 
 Status ReadPieceHeader(const io::File& file, const std::string& name, uint64_t backup_id,
-                       uint64_t offset, BackupPiece* header, PiecePlace* place) {
+                       uint32_t value_bytes, uint64_t offset, BackupPiece* header,
+                       PiecePlace* place) {
   Region page;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kIoAlignment, false, &page));
   ENGINE_RACE_RETURN_IF_ERROR(file.Read(page.data(), kIoAlignment, offset));
   std::memcpy(header, page.data(), sizeof(*header));
   if (header->magic != format::kBackupPieceMagic || header->backup_id != backup_id ||
       header->record_count > format::kBackupPieceRecords ||
-      header->value_count > std::min(header->record_count, format::kBackupPieceValues) ||
-      header->list_bytes > format::kBackupListBytes) {
+      header->value_count >
+          std::min(header->record_count, format::BackupPieceValues(value_bytes)) ||
+      header->list_bytes > format::BackupListBytes(value_bytes)) {
     return Status::Corruption(name + ": no piece of this backup at " + std::to_string(offset));
   }
   place->offset = offset;
   place->values_offset = offset + RoundUp(sizeof(BackupPiece) + header->list_bytes, kIoAlignment);
-  place->size_bytes = place->values_offset - offset + uint64_t{header->value_count} * kValueBytes;
+  place->size_bytes = place->values_offset - offset +
+                      RoundUp(uint64_t{header->value_count} * value_bytes, kIoAlignment);
   return Status::Ok();
 }
 
@@ -143,12 +158,17 @@ Status PieceWalk::Damaged(const char* why) const {
 
 // The piece at next_place_.
 Status PieceWalk::Load() {
+  const uint64_t max_head_bytes = MaxHeadBytes(value_bytes_);
   if (list_.size() == 0) {
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kMaxListBytes, false, &list_));
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kWindowValues * kValueBytes, false, &values_));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(max_head_bytes, false, &list_));
+    // A window that is not whole pages lies in one page more.
+    const uint64_t window_bytes = WindowValues(value_bytes_) * value_bytes_;
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(
+        RoundUp(window_bytes, kIoAlignment) + (window_bytes % kIoAlignment == 0 ? 0 : kIoAlignment),
+        false, &values_));
   }
   const PiecePlace& place = places_[next_place_];
-  ENGINE_RACE_ASSERT(place.values_offset - place.offset <= kMaxListBytes);
+  ENGINE_RACE_ASSERT(place.values_offset - place.offset <= max_head_bytes);
   ENGINE_RACE_RETURN_IF_ERROR(
       file_.Read(list_.data(), place.values_offset - place.offset, place.offset));
   BackupPiece header;
@@ -227,17 +247,18 @@ Status PieceWalk::Seek(uint64_t key, bool* done) {
 
 Status PieceWalk::Value(const char** value) {
   ENGINE_RACE_ASSERT(has_stand_ && is_here_[at_]);
+  const uint64_t offset = values_offset_ + value_index_ * value_bytes_;
   if (value_index_ < window_begin_ || value_index_ >= window_end_) {
-    const size_t count = std::min(kWindowValues, hashes_.size() - value_index_);
-    ENGINE_RACE_RETURN_IF_ERROR(file_.Read(values_.data(), count * kValueBytes,
-                                           values_offset_ + value_index_ * kValueBytes));
+    const size_t count = std::min(WindowValues(value_bytes_), hashes_.size() - value_index_);
+    const Blocks blocks = BlocksAround(offset, count * value_bytes_);
+    ENGINE_RACE_RETURN_IF_ERROR(file_.Read(values_.data(), blocks.size_bytes, blocks.offset));
     window_begin_ = value_index_;
     window_end_ = value_index_ + count;
+    window_skip_bytes_ = blocks.skip_bytes;
   }
-  *value = values_.data() + (value_index_ - window_begin_) * kValueBytes;
-  if (HashValue(*value, kValueBytes) == hashes_[value_index_]) return Status::Ok();
-  return Status::Corruption(name_ + ": the value at " +
-                            std::to_string(values_offset_ + value_index_ * kValueBytes) +
+  *value = values_.data() + window_skip_bytes_ + (value_index_ - window_begin_) * value_bytes_;
+  if (HashValue(*value, value_bytes_) == hashes_[value_index_]) return Status::Ok();
+  return Status::Corruption(name_ + ": the value at " + std::to_string(offset) +
                             " does not match its checksum");
 }
 

@@ -28,12 +28,16 @@ struct PieceTotals {
 
 class PieceWriter {
  public:
-  PieceWriter(const io::File& file, uint64_t backup_id, PieceTotals* totals)
-      : file_(file), backup_id_(backup_id), totals_(*totals) {}
+  PieceWriter(const io::File& file, uint64_t backup_id, uint32_t value_bytes, PieceTotals* totals)
+      : file_(file),
+        backup_id_(backup_id),
+        value_bytes_(value_bytes),
+        most_values_(format::BackupPieceValues(value_bytes)),
+        totals_(*totals) {}
 
   Status Init();
   // The next live key of the bucket, ascending; `value` is null if it is not in this backup.
-  // `value_hash` is HashValue(value).
+  // `value_hash` is the HashValue of it.
   Status Add(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash);
   // Ends a bucket. Buckets without records have no piece.
   Status Finish(uint32_t bucket);
@@ -43,6 +47,8 @@ class PieceWriter {
 
   const io::File& file_;
   const uint64_t backup_id_;
+  const uint32_t value_bytes_;
+  const uint32_t most_values_;
   PieceTotals& totals_;
   std::vector<uint64_t> keys_;
   std::vector<bool> is_here_;
@@ -50,6 +56,7 @@ class PieceWriter {
   std::vector<char> encoded_;
   // Room for header and list, then the values. The head ends where the values begin.
   Region buffer_;
+  uint64_t values_begin_ = 0;  // there
   uint32_t number_ = 0;
 };
 
@@ -63,15 +70,20 @@ struct PiecePlace {
 // Reads the header at `offset`, checking what can be checked without the list. Messages name
 // `name`.
 Status ReadPieceHeader(const io::File& file, const std::string& name, uint64_t backup_id,
-                       uint64_t offset, format::BackupPiece* header, PiecePlace* place);
+                       uint32_t value_bytes, uint64_t offset, format::BackupPiece* header,
+                       PiecePlace* place);
 
 // Walks the listed keys of one bucket, in order.
 class PieceWalk {
  public:
   // All of these outlive the walk; `name` is for messages.
-  PieceWalk(const io::File& file, const std::string& name, uint64_t backup_id,
+  PieceWalk(const io::File& file, const std::string& name, uint64_t backup_id, uint32_t value_bytes,
             const std::vector<PiecePlace>& places)
-      : file_(file), name_(name), backup_id_(backup_id), places_(places) {}
+      : file_(file),
+        name_(name),
+        backup_id_(backup_id),
+        value_bytes_(value_bytes),
+        places_(places) {}
 
   // Moves to the next key. *done: there is none.
   Status Next(bool* done);
@@ -92,6 +104,7 @@ class PieceWalk {
   const io::File& file_;
   const std::string& name_;
   const uint64_t backup_id_;
+  const uint32_t value_bytes_;
   const std::vector<PiecePlace>& places_;
   size_t next_place_ = 0;
   uint64_t values_offset_ = 0;
@@ -106,9 +119,10 @@ class PieceWalk {
   size_t value_index_ = 0;  // of the key at hand among the values
   Region list_;
   Region values_;
-  // The values in memory.
+  // The values in memory, and where they begin there.
   size_t window_begin_ = 0;
   size_t window_end_ = 0;
+  uint32_t window_skip_bytes_ = 0;
 };
 
 }  // namespace engine_race

@@ -1,6 +1,7 @@
 #include "engine_race/copies/copied_store.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -10,23 +11,54 @@
 #include "engine_race/log/staging.h"
 
 namespace engine_race {
+namespace {
+
+// Values of such a piece begin and end with a block, unless it ends a segment.
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+constexpr uint64_t kMaxPieceRecords = 8192;
+
+uint64_t PieceValues(const Geometry& geometry) {
+  return std::clamp<uint64_t>(std::bit_floor(kPieceBytes / geometry.slot_bytes()), 1,
+                              kMaxPieceRecords);
+}
+
+// The option that makes groups of values as large as these.
+uint32_t GroupOption(const Geometry& geometry) {
+  uint32_t bytes = kMinGroupBytes;
+  while (bytes < kMaxValueGroupBytes &&
+         geometry.layout.GroupRecords(bytes, kMaxGroupRecords) < geometry.values_per_group()) {
+    bytes *= 2;
+  }
+  return bytes;
+}
+
+}  // namespace
 
 Options WithGeometryOf(const Geometry& geometry, const Options& options) {
   Options copied = options;
+  copied.value_bytes = geometry.value_bytes();
   copied.bucket_count = geometry.bucket_count;
   copied.file_count = geometry.file_count;
   copied.bucket_capacity_records = geometry.bucket_capacity_records;
-  copied.value_group_bytes = geometry.value_group_bytes;
+  copied.value_group_bytes = GroupOption(geometry);
   copied.key_group_bytes = geometry.key_group_bytes;
   copied.key_range = geometry.keys();
   copied.create_if_missing = true;
   return copied;
 }
 
+BucketFill::BucketFill(const StoreFiles& files)
+    : files_(files),
+      geometry_(files.identity.geometry),
+      piece_values_(PieceValues(geometry_)),
+      piece_keys_(std::max(piece_values_, format::kPageEntries)) {}
+
 Status BucketFill::Init() {
+  has_value_.resize(piece_values_);
   ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(kPieceRecords * format::kKeyEntryBytes, false, &keys_));
-  return Region::Allocate(kPieceRecords * kValueBytes, false, &values_);
+      Region::Allocate(piece_keys_ * format::kKeyEntryBytes, false, &keys_));
+  // Zeros stay behind each value in its slot.
+  return Region::Allocate(geometry_.layout.BlockBytesFor(piece_values_), false, &values_);
 }
 
 Status BucketFill::Add(uint32_t bucket, const KeyRecord& record, const char* value) {
@@ -37,35 +69,45 @@ Status BucketFill::Add(uint32_t bucket, const KeyRecord& record, const char* val
   }
   // In the copy no slot was used again.
   const uint64_t slot = next_slot_++;
-  const uint64_t index = slot % kPieceRecords;
+  const uint64_t index = slot % piece_values_;
   const format::KeyEntry entry =
       SlotTable::EncodeAppended(EntryCodec(files_.identity.seed_id(), bucket), record, slot);
-  std::memcpy(keys_.data() + index * sizeof(entry), &entry, sizeof(entry));
+  std::memcpy(keys_.data() + slot % piece_keys_ * sizeof(entry), &entry, sizeof(entry));
   has_value_[index] = value != nullptr;
-  if (value != nullptr) std::memcpy(values_.data() + index * kValueBytes, value, kValueBytes);
-  return index + 1 == kPieceRecords ? WritePiece(bucket, slot + 1) : Status::Ok();
+  if (value != nullptr) {
+    std::memcpy(values_.data() + index * geometry_.slot_bytes(), value, geometry_.value_bytes());
+  }
+  if ((slot + 1) % piece_keys_ == 0) ENGINE_RACE_RETURN_IF_ERROR(WriteKeys(bucket, slot + 1));
+  return index + 1 == piece_values_ ? WriteValues(bucket, slot + 1) : Status::Ok();
 }
 
 Status BucketFill::Finish(uint32_t bucket, uint64_t record_count) {
   next_slot_ = 0;
-  return record_count % kPieceRecords == 0 ? Status::Ok() : WritePiece(bucket, record_count);
+  if (record_count % piece_keys_ != 0) {
+    ENGINE_RACE_RETURN_IF_ERROR(WriteKeys(bucket, record_count));
+  }
+  return record_count % piece_values_ == 0 ? Status::Ok() : WriteValues(bucket, record_count);
 }
 
 // Writes the piece whose last slot is end - 1.
-Status BucketFill::WritePiece(uint32_t bucket, uint64_t end) {
-  const uint64_t begin = (end - 1) / kPieceRecords * kPieceRecords;
+Status BucketFill::WriteKeys(uint32_t bucket, uint64_t end) {
+  const uint64_t begin = (end - 1) / piece_keys_ * piece_keys_;
   const uint64_t key_bytes = (end - begin) * format::kKeyEntryBytes;
   const uint64_t page_bytes = RoundUp(key_bytes, kIoAlignment);
   std::memset(keys_.data() + key_bytes, 0, page_bytes - key_bytes);
-  ENGINE_RACE_RETURN_IF_ERROR(
-      files_.slots.WriteKeys(bucket, begin, page_bytes / format::kKeyEntryBytes, keys_.data()));
+  return files_.slots.WriteKeys(bucket, begin, page_bytes / format::kKeyEntryBytes, keys_.data());
+}
+
+// As WriteKeys.
+Status BucketFill::WriteValues(uint32_t bucket, uint64_t end) {
+  const uint64_t begin = (end - 1) / piece_values_ * piece_values_;
   // Tombstones leave holes.
   for (uint64_t slot = begin; slot < end; ++slot) {
     if (!has_value_[slot - begin]) continue;
     uint64_t run_end = slot + 1;
     while (run_end < end && has_value_[run_end - begin]) ++run_end;
     ENGINE_RACE_RETURN_IF_ERROR(files_.slots.WriteValues(
-        bucket, slot, run_end - slot, values_.data() + (slot - begin) * kValueBytes));
+        bucket, slot, run_end - slot, values_.data() + (slot - begin) * geometry_.slot_bytes()));
     slot = run_end;
   }
   return Status::Ok();

@@ -8,7 +8,6 @@
 #ifndef ENGINE_RACE_COPIES_COPIED_STORE_H_
 #define ENGINE_RACE_COPIES_COPIED_STORE_H_
 
-#include <bitset>
 #include <cstdint>
 #include <vector>
 
@@ -24,12 +23,12 @@ namespace engine_race {
 Options WithGeometryOf(const Geometry& geometry, const Options& options);
 
 // Writes records into the logs of a new store, a bucket after another, each in order of slot from 0
-// on. 1 MiB of values is written at once, with direct writes, and the pages of their entries.
+// on. Values are written by whole pieces of segments, 1 MiB or one value at once, and entries by
+// whole pages.
 class BucketFill {
  public:
   // Keeps a reference to `files`.
-  explicit BucketFill(const StoreFiles& files)
-      : files_(files), geometry_(files.identity.geometry) {}
+  explicit BucketFill(const StoreFiles& files);
 
   Status Init();
   // `value` is null for a tombstone. kFull when the bucket has no room for the record.
@@ -38,17 +37,18 @@ class BucketFill {
   Status Finish(uint32_t bucket, uint64_t record_count);
 
  private:
-  // How many records are written together.
-  static constexpr uint64_t kPieceRecords = (uint64_t{1} << 20) / kValueBytes;
-
-  Status WritePiece(uint32_t bucket, uint64_t end);
+  Status WriteKeys(uint32_t bucket, uint64_t end);
+  Status WriteValues(uint32_t bucket, uint64_t end);
 
   const StoreFiles& files_;
   const Geometry& geometry_;
+  // Values, and entries, that are written together: powers of two.
+  const uint64_t piece_values_;
+  const uint64_t piece_keys_;
   uint64_t next_slot_ = 0;
   Region keys_;
   Region values_;
-  std::bitset<kPieceRecords> has_value_;
+  std::vector<bool> has_value_;
 };
 
 // Writes the counts of all buckets. All records are in the logs.

@@ -72,7 +72,7 @@ Status CopyStore(const Options& options, const std::string& from, const std::str
 //
 // Several threads call `on_bad`, one at a time and not beside `on_progress`. Both may be empty. Ok,
 // kCorruption when something is bad, or why the store could not be read. For the options see
-// OpenStoreFilesToRead.
+// OpenStoreFilesToRead; values may have any size.
 Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecordFn& on_bad,
                    const Options& options = {}, const ProgressFn& on_progress = {});
 

@@ -44,9 +44,10 @@ Status SyncDevices(const SlotFiles& slots) {
 
 Status CopyStore(const Options& options, const std::string& from, const std::string& to,
                  VerifyReport* report, const BadRecordFn& on_bad, const ProgressFn& on_progress) {
-  // Its paths are for the copy.
+  // Its paths are for the copy, which has values of the source's size.
   Options read = options;
   read.paths.clear();
+  read.value_bytes = 0;
   StoreFiles source;
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(from, &source, read));
   const Options copied = WithGeometryOf(source.identity.geometry, options);

@@ -16,7 +16,8 @@ namespace {
 
 bool HaveOneShape(const Geometry& a, const Geometry& b) {
   return a.path_count == 0 && b.path_count == 0 && a.bucket_count == b.bucket_count &&
-         a.file_count == b.file_count && a.bucket_capacity_records == b.bucket_capacity_records &&
+         a.layout == b.layout && a.file_count == b.file_count &&
+         a.bucket_capacity_records == b.bucket_capacity_records &&
          a.value_group_bytes == b.value_group_bytes && a.key_group_bytes == b.key_group_bytes &&
          a.keys() == b.keys();
 }

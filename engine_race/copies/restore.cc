@@ -1,5 +1,6 @@
 #include "engine_race/copies/copies.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,12 +13,17 @@
 namespace engine_race {
 namespace {
 
-// Records between two looks at the progress.
-constexpr uint64_t kProgressRecords = 256;
+// Records between two looks at the progress: at most 1 MiB of values, or one.
+uint64_t ProgressRecords(const Geometry& geometry) {
+  constexpr uint64_t kProgressBytes = uint64_t{1} << 20;
+  return std::clamp<uint64_t>(kProgressBytes / geometry.value_bytes(), 1, 1024);
+}
 
 // Walks one bucket. Into `fill` unless that is null.
 Status TakeBucket(const BackupChain& chain, uint32_t bucket, SharedProgress* progress,
                   BucketFill* fill, uint64_t* record_count) {
+  const uint64_t step = ProgressRecords(chain.newest().geometry);
+  const uint32_t value_bytes = chain.newest().geometry.value_bytes();
   uint64_t count = 0;
   const auto take = [&](uint64_t key, const char* value) {
     if (fill != nullptr) {
@@ -25,14 +31,14 @@ Status TakeBucket(const BackupChain& chain, uint32_t bucket, SharedProgress* pro
       record.key = key;
       record.sequence = count;
       record.slot = static_cast<uint32_t>(count);
-      record.value_hash = HashValue(value, kValueBytes);
+      record.value_hash = HashValue(value, value_bytes);
       ENGINE_RACE_RETURN_IF_ERROR(fill->Add(bucket, record, value));
     }
-    return ++count % kProgressRecords == 0 ? progress->Add(kProgressRecords) : Status::Ok();
+    return ++count % step == 0 ? progress->Add(step) : Status::Ok();
   };
   ENGINE_RACE_RETURN_IF_ERROR(chain.WalkBucket(bucket, take));
   *record_count = count;
-  ENGINE_RACE_RETURN_IF_ERROR(progress->Add(count % kProgressRecords));
+  ENGINE_RACE_RETURN_IF_ERROR(progress->Add(count % step));
   return fill == nullptr ? Status::Ok() : fill->Finish(bucket, count);
 }
 

@@ -27,10 +27,12 @@
 namespace engine_race {
 namespace {
 
-// How many records are verified together: 1 MiB of values, and their entries.
-constexpr uint64_t kPieceRecords = (uint64_t{1} << 20) / kValueBytes;
-constexpr uint64_t kPieceKeyBytes = kPieceRecords * format::kKeyEntryBytes;
-static_assert(kPieceKeyBytes % kIoAlignment == 0);
+// How many records are verified together: 1 MiB of values or one, and their entries.
+uint64_t PieceRecords(const Geometry& geometry) {
+  constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+  constexpr uint64_t kMaxRecords = 8192;
+  return std::clamp<uint64_t>(kPieceBytes / geometry.slot_bytes(), 1, kMaxRecords);
+}
 
 // The store, and what all threads add to.
 struct Walk {
@@ -68,14 +70,16 @@ class BucketVerifier {
   explicit BucketVerifier(Walk* walk)
       : walk_(walk),
         geometry_(walk->files.identity.geometry),
+        piece_records_(PieceRecords(geometry_)),
         tail_(walk->files, walk->staging, walk->journal) {}
 
   // `make_sink` may be empty.
   Status Init(const MakeSinkFn& make_sink) {
     if (make_sink) ENGINE_RACE_RETURN_IF_ERROR(make_sink(&sink_));
     ENGINE_RACE_RETURN_IF_ERROR(tail_.Init());
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceKeyBytes + 2 * kIoAlignment, false, &keys_));
-    return Region::Allocate(kPieceRecords * kValueBytes, false, &values_);
+    const uint64_t key_bytes = RoundUp(piece_records_ * format::kKeyEntryBytes, kIoAlignment);
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(key_bytes + 2 * kIoAlignment, false, &keys_));
+    return Region::Allocate(geometry_.layout.BlockBytesFor(piece_records_), false, &values_);
   }
 
   Status Run(uint32_t bucket) {
@@ -140,8 +144,8 @@ class BucketVerifier {
     return Status::Ok();
   }
   Status VerifySlots(uint64_t begin, uint64_t end) {
-    for (; begin < end; begin += kPieceRecords) {
-      const uint64_t piece_end = std::min(begin + kPieceRecords, end);
+    for (; begin < end; begin += piece_records_) {
+      const uint64_t piece_end = std::min(begin + piece_records_, end);
       const uint64_t before = held_count_;
       ENGINE_RACE_RETURN_IF_ERROR(VerifyPiece(begin, piece_end));
       ENGINE_RACE_RETURN_IF_ERROR(walk_->progress->Add(held_count_ - before));
@@ -240,12 +244,12 @@ class BucketVerifier {
         ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, nullptr));
         continue;
       }
-      char* const value = values_.data() + (slot - begin) * kValueBytes;
+      char* const value = values_.data() + (slot - begin) * geometry_.slot_bytes();
       const Status value_read =
           at.value_in_log && values_read ? Status::Ok() : ReadValue(at, value);
       if (!value_read.ok()) {
         AddBad(slot, at.value_in_log, /*value=*/true, value_read.ToString());
-      } else if (!IsValueOf(record, value, kValueBytes)) {
+      } else if (!IsValueOf(record, value, geometry_.value_bytes())) {
         AddBad(slot, at.value_in_log, /*value=*/true, "the value does not match its checksum");
       } else {
         ENGINE_RACE_RETURN_IF_ERROR(HandOn(record, value));
@@ -256,6 +260,7 @@ class BucketVerifier {
 
   Walk* const walk_;
   const Geometry& geometry_;
+  const uint64_t piece_records_;
   TailReader tail_;
   std::unique_ptr<RecordSink> sink_;  // null when nobody wants the records
   Region keys_;

@@ -226,8 +226,10 @@ Status VerifyStore(const std::string& dir, VerifyReport* report, const BadRecord
       tell(bad);
     };
   }
+  Options any_size = options;
+  any_size.value_bytes = 0;
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, options));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, any_size));
   ENGINE_RACE_RETURN_IF_ERROR(CheckRootFile(files));
   IndexFiles index;
   index.on_bad = on_bad;

@@ -11,14 +11,14 @@ namespace engine_race {
 
 using l1::FrameKind;
 
-Status ValueFrames::Create(Index* index, l1::FrameCache* cache, uint64_t max_bytes,
-                           std::unique_ptr<ValueFrames>* frames) {
-  static_assert(l1::FrameCache::kFrameBytes == kValueBytes);
+Status ValueFrames::Create(Index* index, l1::FrameCache* cache, uint32_t value_bytes,
+                           uint64_t max_bytes, std::unique_ptr<ValueFrames>* frames) {
+  ENGINE_RACE_ASSERT(value_bytes <= cache->frame_bytes());
   frames->reset();
-  const uint64_t max_count = max_bytes / l1::FrameCache::kBytesWithDescription;
+  const uint64_t max_count = max_bytes / cache->bytes_with_description();
   if (max_count == 0) return Status::Ok();
   return Guarded([&] {
-    std::unique_ptr<ValueFrames> made(new ValueFrames(index, cache));
+    std::unique_ptr<ValueFrames> made(new ValueFrames(index, cache, value_bytes));
     index->SetFrameSlots(cache->owner_words());
     cache->SetOwner(FrameKind::kValue, &made->owner_,
                     static_cast<uint32_t>(std::min<uint64_t>(max_count, ~uint32_t{0})));
@@ -36,13 +36,18 @@ void ValueFrames::Offer(uint64_t key, ValueRef ref, const char* value) noexcept 
   const uint32_t frame = cache_.TakeFor(FrameKind::kValue, key, cache_.Note(key));
   if (frame == l1::kNoFrame) return;
   char* const copy = cache_.data(frame);
-  std::memcpy(copy, value, kValueBytes);
+  std::memcpy(copy, value, value_bytes_);
   // Release: before the index leads to the frame. Pairs with the acquire in FrameSlots::NotedSlot.
   cache_.owner_words()[frame].store(ref.slot(), std::memory_order_release);
   // The copy is verified even if reads are not, so that no damaged value gets into a frame. If the
   // record was superseded since the value was read, Swizzle sees that by the reference.
-  const bool installed = ValueMatches(copy, kValueBytes, ref.value_checksum()) &&
-                         cache_.Install(frame, [&] { return index_.Swizzle(key, ref, frame); });
+  const auto swizzle = [&] {
+    // As in Owner.
+    const l1::EpochManager::Guard guard(cache_.epochs());
+    return index_.Swizzle(key, ref, frame);
+  };
+  const bool installed =
+      ValueMatches(copy, value_bytes_, ref.value_checksum()) && cache_.Install(frame, swizzle);
   if (!installed) cache_.GiveBack(frame);
 }
 
@@ -61,7 +66,9 @@ bool ValueFrames::Owner::IsOrphan(uint32_t frame, l1::FrameInfo* info) noexcept 
 }
 
 l1::FrameOwner::Cooled ValueFrames::Owner::Cool(uint32_t frame, l1::FrameInfo* info) noexcept {
-  const bool cooled = !IsOrphan(frame, info) && index_.Cool(info->tag, frame);
+  if (IsOrphan(frame, info)) return Cooled::kOrphaned;
+  const l1::EpochManager::Guard guard(epochs_);
+  const bool cooled = index_.Cool(info->tag, frame);
   return cooled ? Cooled::kCooling : Cooled::kOrphaned;
 }
 
@@ -72,6 +79,7 @@ bool ValueFrames::Owner::WasHeated(uint32_t frame, l1::FrameInfo* info) noexcept
 
 bool ValueFrames::Owner::Unswizzle(uint32_t frame, l1::FrameInfo* info,
                                    bool only_cooling) noexcept {
+  const l1::EpochManager::Guard guard(epochs_);
   // An orphan's frame is free to be evicted.
   return index_.Unswizzle(info->tag, frame, only_cooling) != Index::Unswizzled::kHeated;
 }

@@ -1,8 +1,8 @@
-// Hot values: frames of 4 KiB to which the index leads instead of to slots of the log.
+// Hot values: frames to which the index leads instead of to slots of the log.
 //
 // A read enters the epoch and asks the index. It finds a slot, to be read from the log, or a frame.
-// Values that were read from the log are offered. FrameCache decides whether a value gets a frame,
-// beside the blocks of the index.
+// Values that were read from the log are offered. FrameCache decides whether a value gets a frame.
+// It also keeps the blocks of the index, or it has the epochs of the one that does.
 //
 // A frame is not written to while it can be reached, so nothing is ever written back. When a newer
 // record supersedes the frame's record, the frame is an orphan. It is evicted when the hand reaches
@@ -20,20 +20,29 @@
 #include <span>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/status.h"
 #include "engine_race/index/index.h"
 #include "engine_race/l1/epoch.h"
 #include "engine_race/l1/frame_cache.h"
+#include "engine_race/l1/frame_info.h"
 
 namespace engine_race {
 
 class ValueFrames final {
  public:
-  // Keeps values in frames of `cache`: at most as many as fit into `max_bytes` with their
-  // descriptions. *frames is null when not a single one fits. kOutOfMemory.
-  static Status Create(Index* index, l1::FrameCache* cache, uint64_t max_bytes,
-                       std::unique_ptr<ValueFrames>* frames);
+  // Keeps values of `value_bytes` in frames of `cache`, which are at least as large: at most as
+  // many as fit into `max_bytes` with their descriptions. *frames is null when not a single one
+  // fits. kOutOfMemory.
+  static Status Create(Index* index, l1::FrameCache* cache, uint32_t value_bytes,
+                       uint64_t max_bytes, std::unique_ptr<ValueFrames>* frames);
   ~ValueFrames();
+
+  // The bytes of a frame that is made for values of that size.
+  static size_t FrameBytesFor(uint32_t value_bytes) {
+    return RoundUp(value_bytes, alignof(l1::FrameInfo));
+  }
+  l1::FrameCache& cache() const { return cache_; }
 
   // Finds the newest value of `key`. If it is in a frame, calls use(const char* value) and sets
   // *hot. Otherwise *ref is the slot to read. Fails like Index::Find, also with kIncomplete. `use`
@@ -56,12 +65,13 @@ class ValueFrames final {
   // Fetches the memory that Offer reads first. To be called when the value was read, before it is
   // verified. A read from a device takes so long that the memory has left the caches.
   void PrepareOffer(uint64_t key) const { cache_.Prefetch(key); }
-  // Notes that `key` was read and found at `ref`, a slot of the log. `value` has its 4 KiB. Keeps a
-  // copy if the value is worth a frame and matches its checksum. Not from inside Find.
+  // Notes that `key` was read and found at `ref`, a slot of the log. Keeps a copy of `value` if
+  // that is worth a frame and matches its checksum. Not from inside Find.
   void Offer(uint64_t key, ValueRef ref, const char* value) noexcept;
 
  private:
-  // Finds the swips of the frames in the index.
+  // Finds the swips of the frames in the index. Enters the epoch for that: the pool's mutex does
+  // not keep blocks of another cache where they are.
   class Owner final : public l1::FrameOwner {
    public:
     Owner(Index* index, l1::EpochManager* epochs) : index_(*index), epochs_(*epochs) {}
@@ -80,11 +90,15 @@ class ValueFrames final {
     l1::EpochManager& epochs_;
   };
 
-  ValueFrames(Index* index, l1::FrameCache* cache)
-      : index_(*index), cache_(*cache), owner_(index, &cache->epochs()) {}
+  ValueFrames(Index* index, l1::FrameCache* cache, uint32_t value_bytes)
+      : index_(*index),
+        cache_(*cache),
+        value_bytes_(value_bytes),
+        owner_(index, &cache->epochs()) {}
 
   Index& index_;
   l1::FrameCache& cache_;
+  const uint32_t value_bytes_;
   Owner owner_;
 };
 

@@ -88,7 +88,8 @@ void BlockFrames::FitLimit() noexcept {
 }
 
 bool BlockFrames::HasHotWords(uint32_t frame, const l1::FrameInfo& info) const noexcept {
-  if (info.children != nullptr) return false;
+  // Values in a cache of their own keep no block in this one.
+  if (info.children != nullptr || !cache_->pool().HasOwner(l1::FrameKind::kValue)) return false;
   const l1::RecordBlock block(cache_->data(frame));
   const auto* const words = reinterpret_cast<const RefWord*>(block.words());
   for (uint32_t i = 0; i < block.count(); ++i) {

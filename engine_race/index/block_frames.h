@@ -1,10 +1,11 @@
 // Blocks of the index in frames. Owner of the frames' kind kBlock: knows the swips that lead to
 // them, and which blocks other frames are reached through.
 //
-// A block of records with words that lead to frames is in use: hot values are reached through it.
-// The frame of an extent's first block counts the frames of its other blocks. So parents are not
-// evicted before their children, unless the pool must give memory back. Hot values that were
-// reached through an evicted block are orphans.
+// A block of records with words that lead to frames of the same cache is in use: hot values are
+// reached through it. Values in a cache of their own keep no block in this one: they may stay for
+// long without being its victims. The frame of an extent's first block counts the frames of its
+// other blocks. So parents are not evicted before their children, unless the pool must give memory
+// back. Hot values that were reached through an evicted block are orphans.
 //
 // Thread safety: FencesOf, BlockOf and Locate from inside the epoch, or with the bucket's lock and
 // the pool's mutex. Every other call from any thread, outside the epoch and without an index lock.
@@ -135,7 +136,7 @@ class BlockFrames final : public l1::FrameOwner {
     if (seen.cooling()) [[unlikely]] {
       l1::BlockOwner::Heat(swip, seen);
     }
-    return frames_ + seen.number() * l1::FrameCache::kFrameBytes;
+    return frames_ + seen.number() * l1::FrameCache::kBlockBytes;
   }
   [[gnu::always_inline]] static std::atomic<uint64_t>* SwipsOf(const PagedRun& run) {
     // Acquire: pairs with the release in Swizzle.

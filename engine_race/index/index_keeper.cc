@@ -303,7 +303,7 @@ Status IndexKeeper::SaveIfCheap(uint64_t max_bytes) {
   const uint64_t extent_count = paging_.store().used_bytes() / format::kIndexExtentBytes;
   const uint64_t root_bytes =
       buckets_.size() * sizeof(format::IndexCoverage) + extent_count * sizeof(format::IndexExtent);
-  const uint64_t value_bytes = (record_count - saved_count) * kValueBytes;
+  const uint64_t value_bytes = (record_count - saved_count) * log_.geometry().value_bytes();
   if (value_bytes < kCheapFactor * (unwritten + root_bytes)) return Status::Ok();
   saved_count_.store(record_count, std::memory_order_relaxed);
   return Save(max_bytes, /*only_extents=*/true);

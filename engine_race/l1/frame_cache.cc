@@ -10,11 +10,13 @@ namespace engine_race::l1 {
 
 namespace {
 
-// The memory of a frame's description, beside its 4 KiB.
+// The memory of a frame's description, beside its bytes.
 constexpr uint64_t kDescriptionBytes = sizeof(FrameInfo) + sizeof(std::atomic<uint32_t>);
 // The part of the frames that is kept free when all others are in use, and its upper limit.
 constexpr uint32_t kReserveFraction = 32;
 constexpr uint32_t kMaxReserve = 64;
+// The part of a cache that its descriptions may take. Where frames are small there are so few.
+constexpr uint64_t kDescriptionsFraction = 4;
 
 }  // namespace
 
@@ -23,26 +25,37 @@ uint64_t FrameCache::FixedBytes(uint32_t max_count) {
          FrequencySketch::MemoryBytes(max_count) + max_count * kDescriptionBytes;
 }
 
-uint64_t FrameCache::BytesFor(uint32_t frame_count) {
-  return FixedBytes(frame_count) + uint64_t{frame_count} * kFrameBytes;
+uint64_t FrameCache::BytesFor(uint32_t frame_count, size_t frame_bytes) {
+  return FixedBytes(frame_count) + uint64_t{frame_count} * frame_bytes;
 }
 
+FrameCache::FrameCache(MemoryShare* share, size_t frame_bytes, EpochManager* epochs)
+    : share_(share),
+      frame_bytes_(frame_bytes),
+      step_frames_(static_cast<uint32_t>(std::max<size_t>(kStepBytes / frame_bytes, 1))),
+      own_epochs_(epochs == nullptr ? std::make_unique<EpochManager>() : nullptr),
+      epochs_(epochs == nullptr ? *own_epochs_ : *epochs),
+      least_growth_bytes_(frame_bytes) {}
+
 Status FrameCache::Create(uint64_t max_bytes, MemoryShare* share,
-                          std::unique_ptr<FrameCache>* cache, const Placement& placement) {
+                          std::unique_ptr<FrameCache>* cache, const Placement& placement,
+                          size_t frame_bytes, EpochManager* epochs) {
+  ENGINE_RACE_ASSERT(frame_bytes > 0 && frame_bytes % alignof(FrameInfo) == 0);
   cache->reset();
   // As many frames as fit together with their descriptions.
   auto count = static_cast<uint32_t>(
-      std::min<uint64_t>(max_bytes / kBytesWithDescription, Swip::kNumberMask));
-  while (count > 0 && BytesFor(count) > max_bytes) --count;
+      std::min({max_bytes / (frame_bytes + kBytesBesideFrame),
+                max_bytes / kDescriptionsFraction / kBytesBesideFrame, Swip::kNumberMask}));
+  while (count > 0 && BytesFor(count, frame_bytes) > max_bytes) --count;
   if (count == 0) return Status::Ok();
   return Guarded([&] {
-    std::unique_ptr<FrameCache> made(new FrameCache(share));
+    std::unique_ptr<FrameCache> made(new FrameCache(share, frame_bytes, epochs));
     ENGINE_RACE_RETURN_IF_ERROR(made->sketch_.Allocate(count, placement));
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(count * sizeof(std::atomic<uint32_t>),
                                                  /*huge_pages=*/false, &made->word_memory_,
                                                  placement));
     ENGINE_RACE_RETURN_IF_ERROR(
-        FramePool::Create(kFrameBytes, count, &made->epochs_, &made->pool_, placement));
+        FramePool::Create(frame_bytes, count, &made->epochs_, &made->pool_, placement));
     if (share != nullptr && !share->Book(FixedBytes(count))) return Status::Ok();
     made->SetLimit(share != nullptr ? FixedBytes(count) : max_bytes);
     *cache = std::move(made);
@@ -59,7 +72,7 @@ uint32_t FrameCache::CountFor(uint64_t limit_bytes) const {
   const uint64_t fixed_bytes = FixedBytes(pool_->frame_count());
   if (limit_bytes < fixed_bytes) return 0;
   return static_cast<uint32_t>(
-      std::min<uint64_t>((limit_bytes - fixed_bytes) / kFrameBytes, pool_->frame_count()));
+      std::min<uint64_t>((limit_bytes - fixed_bytes) / frame_bytes_, pool_->frame_count()));
 }
 
 void FrameCache::SetLimit(uint64_t limit_bytes) noexcept {
@@ -87,12 +100,13 @@ void FrameCache::UpdateHints() noexcept {
   if (scarce_count_.load(std::memory_order_relaxed) != scarce_count) {
     scarce_count_.store(scarce_count, std::memory_order_relaxed);
   }
-  const bool may_grow = uint64_t{limit_count - count} * kFrameBytes >=
+  const bool may_grow = uint64_t{limit_count - count} * frame_bytes_ >=
                         least_growth_bytes_.load(std::memory_order_relaxed);
   if (may_grow_.load(std::memory_order_relaxed) != may_grow) {
     may_grow_.store(may_grow, std::memory_order_relaxed);
   }
-  const uint32_t ahead = may_grow ? std::min(count / kAheadFraction, kMaxAhead) : 0;
+  const uint32_t ahead =
+      may_grow ? std::min(count / kAheadFraction, kMaxAheadSteps * step_frames_) : 0;
   if (ahead_.load(std::memory_order_relaxed) != ahead) {
     ahead_.store(ahead, std::memory_order_relaxed);
   }
@@ -109,9 +123,9 @@ bool FrameCache::Grow() noexcept {
   if (!lock.owns_lock()) return false;
   // Relaxed: under limit_mutex_.
   const uint64_t booked = booked_bytes_.load(std::memory_order_relaxed);
-  const uint64_t limit = std::min(share_->LimitBytes(), BytesFor(pool_->frame_count()));
-  const uint64_t more = limit > booked ? (limit - booked) / kFrameBytes : 0;
-  const uint64_t bytes = std::min(more, kFramesPerStep) * kFrameBytes;
+  const uint64_t limit = std::min(share_->LimitBytes(), BytesInUse(frame_count()));
+  const uint64_t more = limit > booked ? (limit - booked) / frame_bytes_ : 0;
+  const uint64_t bytes = std::min<uint64_t>(more, step_frames_) * frame_bytes_;
   bool grows = bytes >= least_growth_bytes_.load(std::memory_order_relaxed) && share_->Book(bytes);
   if (grows && !pool_->RaiseLimit(CountFor(booked + bytes))) {
     share_->Cancel(bytes);
@@ -119,7 +133,7 @@ bool FrameCache::Grow() noexcept {
   }
   if (grows) {
     booked_bytes_.store(booked + bytes, std::memory_order_relaxed);
-    least_growth_bytes_.store(kFrameBytes, std::memory_order_relaxed);
+    least_growth_bytes_.store(frame_bytes_, std::memory_order_relaxed);
   }
   UpdateHints();
   return grows;
@@ -132,27 +146,27 @@ void FrameCache::ShrinkTo(uint64_t bytes) noexcept {
   const uint64_t booked = booked_bytes_.load(std::memory_order_relaxed);
   if (booked <= bytes) return;
   const uint64_t fixed_bytes = FixedBytes(pool_->frame_count());
-  const uint64_t steps = CountFor(bytes) / kFramesPerStep;
-  booked_bytes_.store(fixed_bytes + steps * kFramesPerStep * kFrameBytes,
-                      std::memory_order_relaxed);
+  const uint64_t steps = CountFor(bytes) / step_frames_;
+  booked_bytes_.store(fixed_bytes + steps * step_frames_ * frame_bytes_, std::memory_order_relaxed);
   ApplyBooked();
   // Frames that could not be emptied stay booked.
-  const uint64_t used_bytes = fixed_bytes + uint64_t{pool_->touched_count()} * kFrameBytes;
+  const uint64_t used_bytes = fixed_bytes + uint64_t{pool_->touched_count()} * frame_bytes_;
   const uint64_t left =
       std::clamp(used_bytes, booked_bytes_.load(std::memory_order_relaxed), booked);
   ENGINE_RACE_ASSERT(left >= fixed_bytes && left <= booked);
   booked_bytes_.store(left, std::memory_order_relaxed);
   // A whole step, or the memory of all missing frames if that is less.
-  const uint64_t missing = BytesFor(pool_->frame_count()) - left;
-  least_growth_bytes_.store(
-      std::min(kFramesPerStep * kFrameBytes, std::max<uint64_t>(missing, kFrameBytes)),
-      std::memory_order_relaxed);
+  const uint64_t missing = BytesInUse(frame_count()) - left;
+  least_growth_bytes_.store(std::min(step_frames_ * frame_bytes_, std::max(missing, frame_bytes_)),
+                            std::memory_order_relaxed);
   if (left < booked) share_->Cancel(booked - left);
 }
 
 uint64_t FrameCache::UseCount() const noexcept {
   const EpochManager::Counts counts = epochs_.TakeCounts();
-  return counts.value_hits + counts.block_hits + admission_count(FrameKind::kBlock) +
+  // With the epochs of another cache, that one has the blocks.
+  const uint64_t block_hits = own_epochs_ == nullptr ? 0 : counts.block_hits;
+  return counts.value_hits + block_hits + admission_count(FrameKind::kBlock) +
          admission_count(FrameKind::kValue);
 }
 

@@ -1,5 +1,8 @@
-// One pool of 4 KiB frames for blocks of the index and for hot values, under one replacement
-// policy. The room's front page.
+// One pool of frames for blocks of the index and for hot values, under one replacement policy. The
+// room's front page.
+//
+// Where values have the size of a block, one cache keeps both. Otherwise blocks have a cache, and
+// values have another one, whose frames have their size. Both enter the epochs of the first.
 //
 // CLOCK proposes a victim, whatever its kind. A sketch counts how often each block and each value
 // was used lately. Content gets a frame if one is free, or if it is used more often than the victim
@@ -40,27 +43,31 @@ namespace engine_race::l1 {
 
 class FrameCache final : public MemoryUser {
  public:
-  static constexpr size_t kFrameBytes = 4096;
-  // With the frame's description, the owner's word, and its line of the sketch.
-  static constexpr uint64_t kBytesWithDescription =
-      kFrameBytes + sizeof(FrameInfo) + sizeof(uint32_t) + 64;
+  // Of frames that hold blocks of the index.
+  static constexpr size_t kBlockBytes = 4096;
 
-  // Makes frames for at most `max_bytes`, descriptions included. They are booked from `share`, a
-  // few at a time as they are used. Without a share all may be used at once. *cache is null when
-  // there is no room for a single frame. kOutOfMemory.
+  // Makes frames of `frame_bytes`, a multiple of 64, for at most `max_bytes`. Descriptions are
+  // included, and take at most a quarter of that. Frames are booked from `share`, a few at a time
+  // as they are used. Without a share all may be used at once. `epochs`, of another cache, are used
+  // in place of own ones unless they are null. *cache is null when there is no room for a single
+  // frame. kOutOfMemory.
   static Status Create(uint64_t max_bytes, MemoryShare* share, std::unique_ptr<FrameCache>* cache,
-                       const Placement& placement = {});
+                       const Placement& placement = {}, size_t frame_bytes = kBlockBytes,
+                       EpochManager* epochs = nullptr);
   ~FrameCache();
 
   // The memory of `frame_count` frames and all their descriptions.
-  static uint64_t BytesFor(uint32_t frame_count);
+  static uint64_t BytesFor(uint32_t frame_count, size_t frame_bytes = kBlockBytes);
   // The memory of this cache with `frame_count` of its frames in use: all its descriptions are
   // there.
   uint64_t BytesInUse(uint32_t frame_count) const {
-    return FixedBytes(this->frame_count()) + uint64_t{frame_count} * kFrameBytes;
+    return FixedBytes(this->frame_count()) + uint64_t{frame_count} * frame_bytes_;
   }
+  // The memory of one frame, its description, the owner's word, and its line of the sketch.
+  uint64_t bytes_with_description() const { return frame_bytes_ + kBytesBesideFrame; }
 
   EpochManager& epochs() { return epochs_; }
+  size_t frame_bytes() const { return frame_bytes_; }
   FramePool& pool() { return *pool_; }
   uint32_t frame_count() const { return pool_->frame_count(); }
   char* data(uint32_t frame) const { return pool_->data(frame); }
@@ -136,14 +143,15 @@ class FrameCache final : public MemoryUser {
   static constexpr uint32_t kMargin = 2;
   // Hits are noted when no more than this part of the frames is left.
   static constexpr uint32_t kScarceFraction = 8;
-  // The frames that are booked together, or given back together.
-  static constexpr uint64_t kFramesPerStep = 64;
-  // More frames are booked while fewer than this part of them is spare, or than so many. While one
-  // thread waits for the memory of more frames, the others take these.
+  // The frames that are booked together, or given back together, have about so many bytes.
+  static constexpr size_t kStepBytes = size_t{256} << 10;
+  // More frames are booked while fewer than this part of them is spare, or than so many steps have.
+  // While one thread waits for the memory of more frames, the others take these.
   static constexpr uint32_t kAheadFraction = 4;
-  static constexpr uint32_t kMaxAhead = 256;
+  static constexpr uint32_t kMaxAheadSteps = 4;
+  static constexpr uint64_t kBytesBesideFrame = sizeof(FrameInfo) + sizeof(uint32_t) + 64;
 
-  explicit FrameCache(MemoryShare* share) : share_(share) {}
+  FrameCache(MemoryShare* share, size_t frame_bytes, EpochManager* epochs);
 
   // The memory of all descriptions of frames, whatever the limit.
   static uint64_t FixedBytes(uint32_t max_count);
@@ -171,7 +179,10 @@ class FrameCache final : public MemoryUser {
   bool IsWorthATry(uint32_t frequency) noexcept;
 
   MemoryShare* const share_;
-  EpochManager epochs_;
+  const size_t frame_bytes_;
+  const uint32_t step_frames_;
+  const std::unique_ptr<EpochManager> own_epochs_;  // null: those of another cache are used
+  EpochManager& epochs_;
   FrequencySketch sketch_;
   Region word_memory_;  // std::atomic<uint32_t> each
   std::unique_ptr<FramePool> pool_;
@@ -191,7 +202,7 @@ class FrameCache final : public MemoryUser {
   // More memory is booked only if at least this much can be had. After memory was given back it is
   // a whole step. So an index that grows slowly does not make the same frames come and go. Written
   // under limit_mutex_.
-  std::atomic<uint64_t> least_growth_bytes_{kFrameBytes};
+  std::atomic<uint64_t> least_growth_bytes_;
 };
 
 }  // namespace engine_race::l1

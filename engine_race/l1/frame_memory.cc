@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -37,8 +38,12 @@ void FrameMemory::UntouchLast() {
 }
 
 void FrameMemory::Populate(uint32_t begin, uint32_t end) const {
+  // Whole pages: those at both ends may be parts of other frames, which stay as they are.
+  const size_t begin_bytes = begin * frame_bytes_ / kIoAlignment * kIoAlignment;
+  const size_t end_bytes = std::min(RoundUp(end * frame_bytes_, kIoAlignment), memory_.size());
   bool populated = false;
-  static_cast<void>(sys::PopulateForStores(data(begin), (end - begin) * frame_bytes_, &populated));
+  static_cast<void>(
+      sys::PopulateForStores(memory_.data() + begin_bytes, end_bytes - begin_bytes, &populated));
 }
 
 void FrameMemory::GiveMemoryBack(uint32_t begin, uint32_t end) const {

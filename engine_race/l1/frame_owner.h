@@ -41,6 +41,7 @@ class FrameOwner {
 class FrameOwners {
  public:
   void Set(FrameKind kind, FrameOwner* owner) { owners_[static_cast<size_t>(kind)] = owner; }
+  bool Has(FrameKind kind) const { return owners_[static_cast<size_t>(kind)] != nullptr; }
   FrameOwner& Of(const FrameInfo& info) const {
     FrameOwner* const owner = owners_[static_cast<size_t>(info.kind)];
     ENGINE_RACE_ASSERT(owner != nullptr);

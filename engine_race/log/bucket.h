@@ -154,9 +154,9 @@ struct alignas(64) Bucket {
   uint64_t synced_watermark = 0;
   // BucketState::clean_at as Open found it.
   uint64_t found_clean_at = 0;
-  // Log bytes reserved ahead of what has been written. Not in a bucket with rows.
-  uint64_t reserved_key_bytes = 0;
-  uint64_t reserved_value_bytes = 0;
+  // The slots below these have their space in the logs. Not in a bucket with rows.
+  uint64_t reserved_keys = 0;
+  uint64_t reserved_values = 0;
 
   SlotTable table;  // which records are in the slots, as the file of rows says
   TableAtCut table_at_cut;

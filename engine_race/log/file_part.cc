@@ -1,17 +1,27 @@
 #include "engine_race/log/file_part.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "engine_race/base/memory.h"
 #include "engine_race/base/value_layout.h"
 
 namespace engine_race {
+namespace {
+
+// Whether the part is these blocks, and its memory fits direct I/O.
+bool IsWhole(const Blocks& blocks, const char* data, uint64_t size_bytes) {
+  return blocks.size_bytes == size_bytes && reinterpret_cast<uintptr_t>(data) % kIoAlignment == 0;
+}
+
+}  // namespace
 
 Status ReadPart(const io::File& file, char* buffer, uint64_t size_bytes, uint64_t offset,
                 size_t* read_bytes) {
   const Blocks blocks = BlocksAround(offset, size_bytes);
-  if (blocks.size_bytes == size_bytes) return file.ReadSome(buffer, size_bytes, offset, read_bytes);
+  if (IsWhole(blocks, buffer, size_bytes))
+    return file.ReadSome(buffer, size_bytes, offset, read_bytes);
   Region around;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(blocks.size_bytes, /*huge_pages=*/false, &around));
   size_t found_bytes = 0;
@@ -23,9 +33,15 @@ Status ReadPart(const io::File& file, char* buffer, uint64_t size_bytes, uint64_
   return Status::Ok();
 }
 
-Status ReadWholePart(const io::File& file, char* buffer, uint64_t size_bytes, uint64_t offset) {
+Status ReadWholePart(const io::File& file, char* buffer, uint64_t size_bytes, uint64_t offset,
+                     uint64_t buffer_bytes) {
   const Blocks blocks = BlocksAround(offset, size_bytes);
-  if (blocks.size_bytes == size_bytes) return file.Read(buffer, size_bytes, offset);
+  if (IsWhole(blocks, buffer, size_bytes)) return file.Read(buffer, size_bytes, offset);
+  if (IsWhole(blocks, buffer, std::min(blocks.size_bytes, buffer_bytes))) {
+    ENGINE_RACE_RETURN_IF_ERROR(file.Read(buffer, blocks.size_bytes, blocks.offset));
+    if (blocks.skip_bytes != 0) std::memmove(buffer, buffer + blocks.skip_bytes, size_bytes);
+    return Status::Ok();
+  }
   Region around;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(blocks.size_bytes, /*huge_pages=*/false, &around));
   ENGINE_RACE_RETURN_IF_ERROR(file.Read(around.data(), blocks.size_bytes, blocks.offset));
@@ -35,7 +51,7 @@ Status ReadWholePart(const io::File& file, char* buffer, uint64_t size_bytes, ui
 
 Status WritePart(const io::File& file, const char* data, uint64_t size_bytes, uint64_t offset) {
   const Blocks blocks = BlocksAround(offset, size_bytes);
-  if (blocks.size_bytes == size_bytes) return file.Write(data, size_bytes, offset);
+  if (IsWhole(blocks, data, size_bytes)) return file.Write(data, size_bytes, offset);
   Region around;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(blocks.size_bytes, /*huge_pages=*/false, &around));
   const auto read_block = [&](uint64_t at) {

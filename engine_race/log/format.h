@@ -233,9 +233,9 @@ struct RowsHead {
 inline constexpr uint64_t kNoRows = (uint64_t{1} << 32) - 1;
 
 // Commit journal: two halves of batches. A batch is one block of header and then its values, in the
-// order of its descriptors, and zeros up to a whole block; a tombstone has none. The batches of a
-// half follow one another from its start, numbered from 0, under the generation of the half's first
-// batch.
+// order of its descriptors, and zeros up to a whole block. A tombstone has no value. The batches of
+// a half follow one another from its start, numbered from 0, under the generation of the half's
+// first batch.
 inline constexpr uint64_t kJournalMagic = 0x52554f4a45434152;  // "RACEJOUR" as bytes
 inline constexpr uint32_t kJournalHalves = 2;
 inline constexpr uint32_t kJournalBlockBytes = 4096;

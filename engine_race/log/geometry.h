@@ -63,6 +63,8 @@ struct Geometry {
 
   // Slots are handed out by the row.
   uint32_t row_records() const { return std::max(values_per_group(), keys_per_group()); }
+  // Of the slots of a row in a value file.
+  uint64_t row_bytes() const { return uint64_t{row_records()} * slot_bytes(); }
   uint64_t rows_per_bucket() const {
     return std::max<uint64_t>(bucket_capacity_records / row_records(), 1);
   }
@@ -146,7 +148,7 @@ inline Status CheckGeometry(const Geometry& geometry) {
   const ValueLayout& layout = geometry.layout;
   const uint32_t group_records = geometry.values_per_group();
   if (!std::has_single_bit(group_records) ||
-      layout.GroupRecords(kMinGroupBytes, group_records) != group_records ||
+      layout.GroupRecords(kMinGroupBytes, kMaxGroupRecords) > group_records ||
       layout.GroupRecords(kMaxValueGroupBytes, kMaxGroupRecords) < group_records ||
       layout.BlockBytesFor(group_records) != geometry.value_group_bytes) {
     return Status::NotSupported("geometry: groups of " +

@@ -145,7 +145,7 @@ class Journal {
     return MostRecords(value_bytes_, format::kJournalBatchRecords);
   }
   uint64_t ChainLength(uint64_t record_count) const;
-  // What a chain takes at most.
+  // Of a chain, at most.
   uint64_t ChainBytes(uint64_t record_count, uint64_t value_count) const;
   Status CommitChain(std::span<const JournalChainRecord> records, uint32_t* half);
   Status PutChain(std::span<const JournalChainRecord> records, uint64_t* bytes);

@@ -11,7 +11,8 @@
 
 namespace engine_race {
 
-Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer) const {
+Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer,
+                            uint64_t buffer_bytes) const {
   Bucket& bucket = context_.buckets[number];
   if (!bucket.Logged().Contains(slot)) {
     std::unique_lock<std::mutex> lock(bucket.mutex);
@@ -35,7 +36,8 @@ Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer) const 
   if (!location.found()) [[unlikely]] {
     return LostValue(number, slot);
   }
-  return ReadWholePart(*location.file, buffer, context_.geometry().slot_bytes(), location.offset);
+  return ReadWholePart(*location.file, buffer, context_.geometry().slot_bytes(), location.offset,
+                       buffer_bytes);
 }
 
 Status LogReader::CutBucket(uint32_t number, uint64_t first_sequence, AppendListener* listener,

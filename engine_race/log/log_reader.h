@@ -23,7 +23,7 @@ class LogReader {
   explicit LogReader(LogContext* context) : context_(*context) {}
 
   // The calls of the same names in bucket_log.h say what these do.
-  Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer) const;
+  Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer, uint64_t buffer_bytes) const;
   Status CutBucket(uint32_t bucket, uint64_t first_sequence, AppendListener* listener,
                    BucketCut* cut) const;
   Status LookAtBucket(uint32_t bucket, uint64_t first_sequence, BucketCut* cut) const;

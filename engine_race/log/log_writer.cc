@@ -22,6 +22,7 @@ namespace {
 // of 4 KiB, and 2 to 32 MiB for value groups of 128 KiB.
 constexpr uint64_t kMinReserveGroups = 16;
 constexpr uint64_t kMaxReserveGroups = 256;
+constexpr uint64_t kMaxReserveBytes = uint64_t{32} << 20;
 // Fewer files are not worth a thread of their own.
 constexpr uint32_t kFilesPerFlushThread = 4;
 constexpr uint32_t kMaxFlushThreads = 8;
@@ -227,34 +228,32 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   Bucket& bucket = context_.buckets[bucket_number];
   const Geometry& geometry = context_.geometry();
   const bool values = kind == LaneKind::kValues;
-  const uint64_t group_bytes = values ? geometry.value_group_bytes : geometry.key_group_bytes;
-  const uint64_t begin_bytes = group * group_bytes;
-  const uint64_t step_bytes =
-      std::clamp(begin_bytes, kMinReserveGroups * group_bytes, kMaxReserveGroups * group_bytes);
-  const uint64_t record_bytes = values ? geometry.slot_bytes() : format::kKeyEntryBytes;
-  uint64_t end_bytes = 0;
+  const uint64_t count = values ? geometry.values_per_group() : geometry.keys_per_group();
+  const uint64_t slot_bytes = values ? geometry.slot_bytes() : format::kKeyEntryBytes;
+  const uint64_t begin = group * count;
+  // A large group is ahead enough.
+  const uint64_t most_ahead =
+      std::clamp(kMaxReserveBytes / slot_bytes, count, kMaxReserveGroups * count);
+  const uint64_t step =
+      std::clamp(begin, std::min(kMinReserveGroups * count, most_ahead), most_ahead);
+  uint64_t end = 0;
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     // Slots that are used again have their space at once, or are not neighbours.
     if (bucket.table.has_rows()) return;
-    uint64_t& reserved = values ? bucket.reserved_value_bytes : bucket.reserved_key_bytes;
-    if (begin_bytes + group_bytes <= reserved) return;
+    uint64_t& reserved = values ? bucket.reserved_values : bucket.reserved_keys;
+    if (begin + count <= reserved) return;
     // A refusal is for the write to report.
-    const Status given = Guarded([&] {
-      return context_.files.slots.Give(bucket_number, begin_bytes / record_bytes,
-                                       group_bytes / record_bytes);
-    });
+    const Status given =
+        Guarded([&] { return context_.files.slots.Give(bucket_number, begin, count); });
     if (!given.ok()) return;
-    end_bytes = std::min(begin_bytes + step_bytes,
-                         context_.files.slots.SlotEnd(bucket_number) * record_bytes);
-    reserved = end_bytes;
+    end = std::min(begin + step, context_.files.slots.SlotEnd(bucket_number));
+    reserved = end;
   }
-  const uint64_t slot = begin_bytes / record_bytes;
-  const uint64_t slot_count = end_bytes / record_bytes - slot;
   // A refusal (a full disk, a file system without the call) is for the write itself to report.
-  const Status reserved = values
-                              ? context_.files.slots.ReserveValues(bucket_number, slot, slot_count)
-                              : context_.files.slots.ReserveKeys(bucket_number, slot, slot_count);
+  const SlotFiles& slots = context_.files.slots;
+  const Status reserved = values ? slots.ReserveValues(bucket_number, begin, end - begin)
+                                 : slots.ReserveKeys(bucket_number, begin, end - begin);
   static_cast<void>(reserved);
 }
 

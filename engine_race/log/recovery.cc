@@ -216,8 +216,8 @@ void Recovery::AdoptState(uint32_t index, const BucketState& state) {
   bucket.found_clean_at = state.clean_at;
   bucket.staging_verified = state.LoggedKeyCount() == state.record_count &&
                             state.LoggedValueCount() == state.record_count;
-  bucket.reserved_key_bytes = state.logged_key_watermark * sizeof(format::KeyEntry);
-  bucket.reserved_value_bytes = state.logged_value_watermark * context_.geometry().slot_bytes();
+  bucket.reserved_keys = state.logged_key_watermark;
+  bucket.reserved_values = state.logged_value_watermark;
   // Relaxed: no other thread has seen the log yet.
   bucket.published_count.store(state.record_count, std::memory_order_relaxed);
 }

@@ -45,13 +45,13 @@ Status RowMover::Begin(uint32_t number) {
   // Space reserved ahead of the logs has no use where slots are used again. It is punched out under
   // the lock: an append could take the row behind the last one, and write to it.
   const uint64_t first_slot = bucket.table.rows().size() * bucket.table.row_records();
-  const uint64_t end_slot = bucket.reserved_value_bytes / context_.geometry().slot_bytes();
+  const uint64_t end_slot = bucket.reserved_values;
   bool supported = false;
   if (first_slot < end_slot) {
     ENGINE_RACE_RETURN_IF_ERROR(
         context_.files.slots.PunchValues(number, first_slot, end_slot - first_slot, &supported));
   }
-  const uint64_t end_key = bucket.reserved_key_bytes / format::kKeyEntryBytes;
+  const uint64_t end_key = bucket.reserved_keys;
   if (first_slot >= end_key) return Status::Ok();
   return context_.files.slots.PunchKeys(number, first_slot, end_key - first_slot, &supported);
 }

@@ -16,11 +16,6 @@ namespace {
 // enough.
 constexpr uint64_t kSegmentsPerGrown = 32;
 
-// How many places take so many bytes.
-uint64_t PlacesIn(uint64_t bytes, uint64_t place_bytes) {
-  return RoundUp(bytes, place_bytes) / place_bytes;
-}
-
 // Calls visit(location) for each part of a range of slots that lies in one piece.
 template <typename Locate, typename Visit>
 Status ForEachPiece(uint64_t slot, uint64_t slot_count, const Locate& locate, const Visit& visit) {
@@ -207,53 +202,6 @@ Status SlotFiles::GrowTo(uint32_t file, uint64_t room) const {
   return Status::Ok();
 }
 
-Status SlotFiles::KeepLost() {
-  grows_exactly_ = true;
-  Status kept;
-  for (uint32_t file = 0; file < file_count(); ++file) {
-    ENGINE_RACE_RETURN_IF_ERROR(Open(file));
-    uint64_t key_bytes = 0;
-    uint64_t value_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
-    if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
-    Status set_aside =
-        table_->SetAside(file, std::max(PlacesIn(key_bytes, format::kSegmentKeyBytes),
-                                        PlacesIn(value_bytes, geometry_.segment_value_bytes())));
-    if (kept.ok()) kept = std::move(set_aside);
-  }
-  return kept;
-}
-
-Status SlotFiles::EraseUngiven() const {
-  for (uint32_t file = 0; file < file_count(); ++file) {
-    ENGINE_RACE_RETURN_IF_ERROR(Open(file));
-    uint64_t key_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
-    const uint64_t place_count = PlacesIn(key_bytes, format::kSegmentKeyBytes);
-    for (uint64_t place = 0; place < place_count;) {
-      uint64_t end = place;
-      while (end < place_count && !table_->IsGiven(file, end)) ++end;
-      if (end != place) ENGINE_RACE_RETURN_IF_ERROR(ErasePlaces(file, place, end));
-      place = end + 1;
-    }
-  }
-  return Status::Ok();
-}
-
-Status SlotFiles::ErasePlaces(uint32_t file, uint64_t begin, uint64_t end) const {
-  const io::File& keys = key_files_[file];
-  bool supported = false;
-  ENGINE_RACE_RETURN_IF_ERROR(
-      keys.Punch(begin * format::kSegmentKeyBytes, end * format::kSegmentKeyBytes, &supported));
-  if (supported) return Status::Ok();
-  alignas(kIoAlignment) static constexpr char kZeros[format::kSegmentKeyBytes] = {};
-  for (; begin < end; ++begin) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        keys.Write(kZeros, sizeof(kZeros), begin * format::kSegmentKeyBytes));
-  }
-  return Status::Ok();
-}
-
 Status SlotFiles::Read(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
                        uint64_t slot_count, char* buffer) const {
   const auto locate = [&](uint64_t first, uint64_t count) {
@@ -338,26 +286,34 @@ Status SlotFiles::ReserveKeys(uint32_t bucket, uint64_t slot, uint64_t slot_coun
   });
 }
 
+// The blocks that have parts of no other slots than those at `location`, which end before
+// `end_slot`. Behind the last slot of a segment there is none.
+SlotFiles::BlockRange SlotFiles::WholeBlocksOf(const SlotLocation& location,
+                                               uint64_t end_slot) const {
+  const uint64_t end = location.offset + location.slot_count * geometry_.slot_bytes();
+  const bool ends_segment = end_slot % format::kSegmentRecords == 0;
+  return {RoundUp(location.offset, kIoAlignment),
+          ends_segment ? RoundUp(end, kIoAlignment) : end / kIoAlignment * kIoAlignment};
+}
+
 Status SlotFiles::PunchValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                               bool* supported) const {
   *supported = true;
   const auto locate = [&](uint64_t first, uint64_t count) {
     return LocateValues(bucket, first, count);
   };
-  uint64_t slot_end = slot;
+  uint64_t end_slot = slot;
   return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    slot_end += location.slot_count;
+    end_slot += location.slot_count;
     if (!location.found()) return Status::Ok();
     // The space of a device stays with its segment.
     bool punched = false;
     if (!IsDevice(location.file_number)) {
-      // Blocks with other slots stay. The last one of a segment has none behind its slots.
-      const uint64_t begin = RoundUp(location.offset, kIoAlignment);
-      uint64_t end = location.offset + location.slot_count * geometry_.slot_bytes();
-      if (slot_end % format::kSegmentRecords == 0) end = RoundUp(end, kIoAlignment);
-      end = end / kIoAlignment * kIoAlignment;
+      const BlockRange blocks = WholeBlocksOf(location, end_slot);
       punched = true;
-      if (begin < end) ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(begin, end, &punched));
+      if (blocks.begin < blocks.end) {
+        ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(blocks.begin, blocks.end, &punched));
+      }
     }
     *supported = *supported && punched;
     return Status::Ok();
@@ -382,11 +338,13 @@ bool SlotFiles::MayHoldValues(uint32_t bucket, uint64_t slot, uint64_t slot_coun
   const auto locate = [&](uint64_t first, uint64_t count) {
     return LocateValues(bucket, first, count);
   };
+  uint64_t end_slot = slot;
   static_cast<void>(ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    may_hold = may_hold || (location.found() && !IsDevice(location.file_number) &&
-                            location.file->MayHoldData(
-                                location.offset,
-                                location.offset + location.slot_count * geometry_.slot_bytes()));
+    end_slot += location.slot_count;
+    if (!location.found() || IsDevice(location.file_number)) return Status::Ok();
+    const BlockRange blocks = WholeBlocksOf(location, end_slot);
+    may_hold = may_hold ||
+               (blocks.begin < blocks.end && location.file->MayHoldData(blocks.begin, blocks.end));
     return Status::Ok();
   }));
   return may_hold;

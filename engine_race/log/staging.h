@@ -114,9 +114,8 @@ class Staging {
   Status FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer, const char** group);
   Status FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer, const char** group);
 
-  // Records [index, index + count) of the group in a place, values in Geometry::slot_bytes each, by
-  // pread: an error is a Status here and
-  // a SIGBUS through the mapping.
+  // Records [index, index + count) of the group in a place, by pread: an error is a Status here and
+  // a SIGBUS through the mapping. Values take Geometry::slot_bytes each.
   Status ReadValues(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
                     char* buffer) const;
   Status ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,

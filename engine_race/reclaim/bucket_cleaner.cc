@@ -1,7 +1,6 @@
 #include "engine_race/reclaim/bucket_cleaner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "engine_race/base/guarded.h"
@@ -14,13 +13,6 @@ namespace {
 constexpr uint64_t kMaxItems = uint64_t{2} << 20;
 // Entries are read in pieces of this size.
 constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
-// Values that are held at once.
-constexpr uint64_t kMaxMovedBytes = uint64_t{8} << 20;
-// One read takes so many slots that are not wanted along: another read would cost more.
-constexpr uint32_t kMaxReadGap = 16;
-// A cleaning moves so much, or this share of its bucket. Until it is settled and released, moved
-// records take space twice.
-constexpr uint64_t kMovedShare = 16;
 
 uint64_t PassOf(uint64_t key, uint64_t pass_count) {
   return (key * 0x9e3779b97f4a7c15 >> 32) * pass_count >> 32;
@@ -39,8 +31,8 @@ Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* u
     if (dead_percent == 0) return ChooseSparse(MovableRows(), row_records, free_count);
     // One free row is left to cleanings of a bucket that is full.
     const uint64_t room = free_count - std::min<uint64_t>(free_count, 1);
-    const uint64_t wanted = SpareRows(slot_count_, SlotLimit(live_count_, dead_percent),
-                                      row_records, log_.geometry().bucket_count);
+    const uint64_t wanted =
+        SpareRows(slot_count_, SlotLimit(live_count_, dead_percent), log_.geometry());
     return ChooseRows(MovableRows(), row_records, wanted, room);
   };
   return CleanGuarded(bucket, choose, use, progress);
@@ -212,171 +204,6 @@ Status BucketCleaner::FreeDead(uint32_t bucket) {
   }
   has_more_ = has_more_ && freed_count_ != 0;
   return Status::Ok();
-}
-
-Status BucketCleaner::MoveChosen(uint32_t bucket, const RowChoice& choice,
-                                 SharedProgress* progress) {
-  has_more_ = has_more_ || choice.has_more;
-  if (choice.rows.empty()) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Begin(bucket));
-  const uint64_t row_bytes = uint64_t{log_.geometry().row_records()} * kValueBytes;
-  const uint64_t most_rows = std::max<uint64_t>(kMaxMovedBytes / row_bytes, 1);
-  const uint64_t most_moved = std::max(kMaxMovedBytes / kValueBytes, slot_count_ / kMovedShare);
-  size_t row_count = 0;
-  for (uint64_t moved = 0; row_count < choice.rows.size() && moved < most_moved; ++row_count) {
-    moved += rows_.at(choice.rows[row_count]).live.count();
-  }
-  // The last piece is as long as the others: in a short one less is won.
-  row_count = std::min<size_t>(RoundUp(row_count, most_rows), choice.rows.size());
-  std::span<const uint32_t> rest = std::span(choice.rows).first(row_count);
-  has_more_ = has_more_ || row_count < choice.rows.size();
-  // Else the tail would fill these rows first: they have the most gaps.
-  ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Empty(bucket, rest));
-  while (!rest.empty()) {
-    // On a disk that is full by now the gaps are punched out.
-    if (log_.reserve().is_given_up()) return Status::Ok();
-    if (progress != nullptr) ENGINE_RACE_RETURN_IF_ERROR(progress->Tell());
-    const std::span<const uint32_t> rows = rest.first(std::min<size_t>(most_rows, rest.size()));
-    const Status moved = MoveAndFree(bucket, rows);
-    // A batch, or the tail, has taken some of the rows. Or the disk is full.
-    if (moved.code() == Code::kFull) {
-      has_more_ = true;
-      return Status::Ok();
-    }
-    ENGINE_RACE_RETURN_IF_ERROR(moved);
-    rest = rest.subspan(rows.size());
-    // Each piece ends with a row that is not full. Another cleaning joins these.
-    has_more_ = has_more_ || !rest.empty();
-  }
-  return Status::Ok();
-}
-
-Status BucketCleaner::MoveAndFree(uint32_t bucket, std::span<const uint32_t> rows) {
-  const uint32_t row_records = log_.geometry().row_records();
-  const uint64_t row_bytes = uint64_t{row_records} * kValueBytes;
-  if (values_.size() < rows.size() * row_bytes) {
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(rows.size() * row_bytes, /*huge_pages=*/false,
-                                                 &values_, log_.placement().memory()));
-  }
-  moving_.clear();
-  std::vector<uint32_t> moved;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const size_t before = moving_.size();
-    const Status taken = TakeLive(bucket, rows[i], values_.data() + i * row_bytes);
-    if (taken.ok()) {
-      moved.push_back(rows[i]);
-      continue;
-    }
-    // A row that cannot be read or verified stays as it is.
-    moving_.resize(before);
-    if (taken.code() != Code::kCorruption && taken.code() != Code::kIOError) return taken;
-    unreadable_rows_.insert(rows[i]);
-  }
-  // By age: records that change seldom come to lie together.
-  std::sort(moving_.begin(), moving_.end(),
-            [](const Moving& a, const Moving& b) { return a.record.sequence < b.record.sequence; });
-  for (uint64_t from = 0; from < moving_.size(); from += row_records) {
-    const uint64_t to = std::min<uint64_t>(from + row_records, moving_.size());
-    ENGINE_RACE_RETURN_IF_ERROR(WriteMoved(bucket, from, to));
-    moved_count_ += to - from;
-    slot_count_ += row_records;
-  }
-  for (const uint32_t row : moved) {
-    ENGINE_RACE_RETURN_IF_ERROR(Free(bucket, row, rows_.at(row).live));
-    slot_count_ -= row_records;
-  }
-  return Status::Ok();
-}
-
-// Reads the live records of a row, those near each other together, and adds them to moving_.
-Status BucketCleaner::TakeLive(uint32_t bucket, uint32_t row, char* values) {
-  const auto* const entries = reinterpret_cast<const format::KeyEntry*>(entries_.data());
-  const EntryCodec codec = log_.codec(bucket);
-  const uint64_t first = uint64_t{row} * log_.geometry().row_records();
-  const SlotBits& live = rows_.at(row).live;
-  ENGINE_RACE_RETURN_IF_ERROR(ReadValues(bucket, first, live, values));
-  const uint32_t count = live.count();
-  for (uint32_t n = 0; n < count; ++n) {
-    const uint32_t i = live.Nth(n);
-    Moving moving;
-    if (!cut_.table.Decode(codec, entries[first + i], first + i, &moving.record)) {
-      return Status::Corruption("a key entry does not match its check");
-    }
-    if (!moving.record.tombstone) {
-      moving.value = values + i * uint64_t{kValueBytes};
-      if (!IsValueOf(moving.record, moving.value, kValueBytes))
-        return log_.CorruptValue(bucket, first + i);
-    }
-    moving_.push_back(moving);
-  }
-  return Status::Ok();
-}
-
-// Reads the values of these slots of the row that begins with slot `first` to their places in
-// `values`. What lies between them there may change, too.
-Status BucketCleaner::ReadValues(uint32_t bucket, uint64_t first, const SlotBits& slots,
-                                 char* values) {
-  const uint32_t count = slots.count();
-  uint32_t max_gap = kMaxReadGap;
-  for (uint32_t done = 0; done < count;) {
-    const uint32_t begin = slots.Nth(done);
-    uint32_t end = slots.EndFrom(begin);
-    uint32_t taken = end - begin;
-    while (done + taken < count && slots.Nth(done + taken) - end <= max_gap) {
-      const uint32_t next = slots.Nth(done + taken);
-      end = slots.EndFrom(next);
-      taken += end - next;
-    }
-    const Status read = log_.slots().ReadValues(bucket, first + begin, end - begin,
-                                                values + begin * uint64_t{kValueBytes});
-    if (!read.ok()) {
-      if (taken == end - begin) return read;
-      // What is not wanted may be what cannot be read.
-      max_gap = 0;
-      continue;
-    }
-    log_.mover().CountRead(uint64_t{end - begin} * kValueBytes);
-    done += taken;
-  }
-  return Status::Ok();
-}
-
-// Writes moving_[from] to moving_[to - 1] to a row of their own.
-Status BucketCleaner::WriteMoved(uint32_t bucket, uint64_t from, uint64_t to) {
-  RowMover& mover = log_.mover();
-  const uint64_t group_records = log_.geometry().values_per_group();
-  if (group_.size() == 0) {
-    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(group_records * kValueBytes, /*huge_pages=*/false,
-                                                 &group_, log_.placement().memory()));
-  }
-  std::vector<KeyRecord> records;
-  records.reserve(to - from);
-  // From here on nothing is thrown that would lose the row.
-  uint32_t row = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(mover.TakeRow(bucket, /*kept_count=*/0, &row));
-  const uint64_t first_slot = uint64_t{row} * log_.geometry().row_records();
-  Status written;
-  for (uint64_t at = from; at < to && written.ok();) {
-    const uint64_t count = std::min(group_records, to - at);
-    for (uint64_t i = 0; i < count; ++i) {
-      const Moving& moving = moving_[at + i];
-      char* const place = group_.data() + i * kValueBytes;
-      if (moving.value == nullptr) {
-        std::memset(place, 0, kValueBytes);
-      } else {
-        std::memcpy(place, moving.value, kValueBytes);
-      }
-      records.push_back(moving.record);
-    }
-    written = Guarded(
-        [&] { return mover.WriteValues(bucket, first_slot + (at - from), count, group_.data()); });
-    at += count;
-  }
-  if (!written.ok()) {
-    mover.ReturnRow(bucket, row);
-    return written;
-  }
-  return mover.Publish(bucket, row, horizon_, records);
 }
 
 Status BucketCleaner::Free(uint32_t bucket, uint32_t row, const SlotBits& slots) {

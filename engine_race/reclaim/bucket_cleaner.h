@@ -68,6 +68,11 @@ class BucketCleaner {
     bool is_fixed = false;   // none of its slots may be given up
     bool keeps_run = false;  // its run reaches the horizon, so no live record is moved from it
   };
+  // A record to be written again. Without a value that one is read when it is written.
+  struct Moving {
+    KeyRecord record;
+    const char* value = nullptr;
+  };
   Status CleanGuarded(uint32_t bucket, FunctionRef<RowChoice()> choose, BucketUse* use,
                       SharedProgress* progress);
   Status Look(uint32_t bucket);
@@ -80,6 +85,8 @@ class BucketCleaner {
   Status MoveAndFree(uint32_t bucket, std::span<const uint32_t> rows);
   Status TakeLive(uint32_t bucket, uint32_t row, char* values);
   Status ReadValues(uint32_t bucket, uint64_t first, const SlotBits& slots, char* values);
+  bool NoteUnreadable(uint32_t row, const Status& failure);
+  Status PutMoving(uint32_t bucket, const Moving& moving, char* slot);
   Status WriteMoved(uint32_t bucket, uint64_t from, uint64_t to);
   Status Free(uint32_t bucket, uint32_t row, const SlotBits& slots);
   void Finish(BucketUse* use);
@@ -111,13 +118,8 @@ class BucketCleaner {
   // Of this cleaning so far.
   uint64_t freed_count_ = 0;
   uint64_t moved_count_ = 0;
-  // The records to be written again, and their values.
-  struct Moving {
-    KeyRecord record;
-    const char* value = nullptr;
-  };
   std::vector<Moving> moving_;
-  Region values_;
+  Region values_;  // of them
   Region group_;
 };
 

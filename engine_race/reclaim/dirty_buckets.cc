@@ -263,8 +263,7 @@ bool DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const Buc
   const std::lock_guard lock(bucket.mutex);
   CountSlots(&bucket, use.slot_count);
   if (limits_rows_) {
-    log_.mover().LimitRows(
-        number, RowLimit(limit, log_.geometry().row_records(), log_.geometry().bucket_count));
+    log_.mover().LimitRows(number, RowLimit(limit, log_.geometry()));
   }
   bucket.use = use;
   bucket.was_cleaned = true;
@@ -277,7 +276,7 @@ bool DirtyBuckets::NoteCleaned(uint32_t number, uint32_t dead_percent, const Buc
 
 bool DirtyBuckets::FindMostDead(const std::set<uint32_t>& tried, uint32_t* number) const {
   // Few dead records are not worth it.
-  const uint64_t least_bytes = uint64_t{log_.geometry().row_records()} * kValueBytes / 8;
+  const uint64_t least_bytes = log_.geometry().row_bytes() / 8;
   uint64_t most_dead_bytes = least_bytes - 1;
   for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) {
     if (tried.count(b) != 0 || log_.BucketDamaged(b)) continue;
@@ -301,19 +300,19 @@ bool DirtyBuckets::IsSparse(uint32_t number) const {
 
 bool DirtyBuckets::BytesOf(uint32_t number, uint64_t* live_bytes, uint64_t* dead_bytes) const {
   const State& bucket = buckets_[number];
+  const uint64_t slot_bytes = log_.geometry().slot_bytes();
   const uint64_t record_count = log_.RecordCount(number);
   const std::lock_guard lock(bucket.mutex);
   if (!bucket.was_cleaned) {
-    *live_bytes = std::min(record_count, log_.SlotEnd(number)) * kValueBytes;
+    *live_bytes = std::min(record_count, log_.SlotEnd(number)) * slot_bytes;
     *dead_bytes = 0;
     return false;
   }
   // Each later append is taken to overwrite a live record.
   const BucketUse& use = bucket.use;
   const uint64_t appended = record_count - std::min(record_count, use.record_count);
-  *live_bytes = use.live_count * kValueBytes;
-  *dead_bytes =
-      (use.held_count - std::min(use.held_count, use.live_count) + appended) * kValueBytes;
+  *live_bytes = use.live_count * slot_bytes;
+  *dead_bytes = (use.held_count - std::min(use.held_count, use.live_count) + appended) * slot_bytes;
   return true;
 }
 

@@ -86,8 +86,8 @@ void Reclaimer::NoteCleaned(uint32_t bucket, uint32_t dead_percent, const Bucket
 // The share of dead records that a bucket may have. It is lower while slots wait to be settled or
 // released: these take space too.
 uint32_t Reclaimer::DeadPercent() const {
-  const uint64_t waiting =
-      (log_.mover().unsettled_bytes() + log_.mover().releasable_bytes()) / kValueBytes;
+  const uint64_t waiting = (log_.mover().unsettled_bytes() + log_.mover().releasable_bytes()) /
+                           log_.geometry().slot_bytes();
   const uint64_t waiting_percent = waiting * 100 / (dirty_.slot_count() + waiting + 1);
   return options_.reclaim_dead_percent - static_cast<uint32_t>(std::min<uint64_t>(
                                              waiting_percent, options_.reclaim_dead_percent / 2));
@@ -103,7 +103,8 @@ void Reclaimer::Wake() {
 uint64_t Reclaimer::SettleBytes() const {
   uint64_t slot_count = 0;
   for (uint32_t b = 0; b < log_.geometry().bucket_count; ++b) slot_count += log_.SlotEnd(b);
-  return std::clamp(slot_count * kValueBytes / kSettleShare, kMinSettleBytes, kMaxSettleBytes);
+  return std::clamp(slot_count * log_.geometry().slot_bytes() / kSettleShare, kMinSettleBytes,
+                    kMaxSettleBytes);
 }
 
 bool Reclaimer::IsFarBehind() const {
@@ -170,7 +171,7 @@ void Reclaimer::Run() noexcept {
       Report(CleanOne(&cleaner, bucket, DeadPercent(), &use));
       // After a failure buckets wait for kSettleDelay: they would be cleaned in vain at once.
       if (MustSettle() && SettleAndRelease().ok()) dirty_.BringBack();
-      KeepRate(began_ns, use.moved_count * kValueBytes);
+      KeepRate(began_ns, use.moved_count * log_.geometry().slot_bytes());
     } else {
       std::unique_lock lock(mutex_);
       look_again_ = false;

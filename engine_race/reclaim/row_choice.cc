@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "engine_race/base/options.h"
-
 namespace engine_race {
 namespace {
 
@@ -42,15 +40,15 @@ void SortSparsestFirst(std::vector<MovableRow>* rows) {
 
 }  // namespace
 
-uint64_t RowLimit(uint64_t slot_limit, uint32_t row_records, uint32_t bucket_count) {
-  const uint64_t share = kMinLimitBytes / kValueBytes / row_records / bucket_count;
-  return std::max({RowsOf(slot_limit, row_records), kMinRowLimit, share});
+uint64_t RowLimit(uint64_t slot_limit, const Geometry& geometry) {
+  const uint64_t share = kMinLimitBytes / geometry.row_bytes() / geometry.bucket_count;
+  return std::max({RowsOf(slot_limit, geometry.row_records()), kMinRowLimit, share});
 }
 
-uint64_t SpareRows(uint64_t slot_count, uint64_t slot_limit, uint32_t row_records,
-                   uint32_t bucket_count) {
+uint64_t SpareRows(uint64_t slot_count, uint64_t slot_limit, const Geometry& geometry) {
+  const uint32_t row_records = geometry.row_records();
   const uint64_t row_count = slot_count / row_records;
-  const bool within = row_count <= RowLimit(slot_limit, row_records, bucket_count);
+  const bool within = row_count <= RowLimit(slot_limit, geometry);
   const uint64_t spare_count =
       std::max(slot_limit / (within ? kSpareShareWithinLimit : kSpareShare),
                row_records * (within ? kSparePercentOfRowWithinLimit : kSparePercentOfRow) / 100);

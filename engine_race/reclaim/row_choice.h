@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine_race/log/geometry.h"
+
 namespace engine_race {
 
 // The slots that a bucket of so many live records may have, `dead_percent` of them without one.
@@ -19,11 +21,10 @@ inline uint64_t SlotLimit(uint64_t live_count, uint32_t dead_percent) {
 }
 // The rows that the tail of a bucket may take: those of `slot_limit`, rounded, or a few
 // however few records are live. In a store of few buckets each may have more.
-uint64_t RowLimit(uint64_t slot_limit, uint32_t row_records, uint32_t bucket_count);
+uint64_t RowLimit(uint64_t slot_limit, const Geometry& geometry);
 // The rows that moves should win in a bucket whose rows have `slot_count` slots. 0: these are not
 // so many more than `slot_limit` that moving is worth it.
-uint64_t SpareRows(uint64_t slot_count, uint64_t slot_limit, uint32_t row_records,
-                   uint32_t bucket_count);
+uint64_t SpareRows(uint64_t slot_count, uint64_t slot_limit, const Geometry& geometry);
 
 // A row that may be emptied.
 struct MovableRow {

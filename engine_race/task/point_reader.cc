@@ -1,6 +1,10 @@
 #include "engine_race/task/point_reader.h"
 
+#include <cstdlib>
+#include <memory>
+
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
 #include "engine_race/base/memory.h"
 
 namespace engine_race {
@@ -21,8 +25,26 @@ Status PointReader::Read(uint64_t key, ValueSink value) const {
 __attribute__((noinline)) Status PointReader::ReadFromLog(uint64_t key, const Found& found,
                                                           ValueSink value) const {
   // On the stack: a pool of buffers that all threads share would cost more than copying the value.
-  alignas(kIoAlignment) char buffer[kValueBytes];
-  ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(found.bucket, found.ref.slot(), buffer));
+  const uint32_t read_bytes = layout_.read_bytes();
+  if (read_bytes <= kIoAlignment) return ReadOnStack<kIoAlignment>(key, found, value);
+  if (read_bytes <= 2 * kIoAlignment) return ReadOnStack<2 * kIoAlignment>(key, found, value);
+  const std::unique_ptr<char, FreeMemory> buffer(
+      static_cast<char*>(std::aligned_alloc(kIoAlignment, read_bytes)));
+  if (buffer == nullptr) return RefusedMemory("the buffer of a value");
+  return ReadThrough(buffer.get(), key, found, value);
+}
+
+// Not inlined, so that each size takes the stack that it needs.
+template <size_t kBytes>
+__attribute__((noinline)) Status PointReader::ReadOnStack(uint64_t key, const Found& found,
+                                                          ValueSink value) const {
+  alignas(kIoAlignment) char buffer[kBytes];
+  return ReadThrough(buffer, key, found, value);
+}
+
+Status PointReader::ReadThrough(char* buffer, uint64_t key, const Found& found,
+                                ValueSink value) const {
+  ENGINE_RACE_RETURN_IF_ERROR(ReadBlocking(found, buffer));
   // Not kIncomplete to any caller: Read tries again.
   if (IsStale(found)) return Status(Code::kIncomplete, {});
   return DeliverOnce(key, found, buffer, value);
@@ -46,7 +68,7 @@ Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
     return FindAt(key, version, &found, lookup, ValueSink(buffer));
   }));
   if (found.delivered) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(log_.ReadValue(found.bucket, found.ref.slot(), buffer));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadBlocking(found, buffer));
   return Verify(found, buffer);
 }
 
@@ -65,7 +87,7 @@ Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueS
   if (frames_ != nullptr) {
     // Copied here, because the frame may be used for another value as soon as Find returns.
     const auto find = [&] {
-      const auto use = [value](const char* hot) { value.Put(hot, kValueBytes); };
+      const auto use = [&](const char* hot) { value.Put(hot, layout_.value_bytes()); };
       return frames_->Find(key, &found->ref, &found->delivered, lookup, use, window);
     };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found->bucket, find));
@@ -83,7 +105,7 @@ Status PointReader::FindAt(uint64_t key, uint64_t version, Found* found, BlockLo
   found->delivered = false;
   found->at_view = true;
   if (frames_ != nullptr) {
-    const auto use = [value](const char* hot) { value.Put(hot, kValueBytes); };
+    const auto use = [&](const char* hot) { value.Put(hot, layout_.value_bytes()); };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found->bucket, [&] {
       return frames_->FindAt(key, version, &found->ref, &found->delivered, lookup, use);
     }));
@@ -100,14 +122,15 @@ io::ReadRequest PointReader::RequestFor(const Found& found, char* buffer) const 
   io::ReadRequest request;
   const SlotLocation value = log_.slots().LocateValues(found.bucket, found.ref.slot());
   request.fd = value.file->fd();
-  request.size_bytes = kValueBytes;
-  request.offset = value.offset;
+  const Blocks blocks = BlocksAround(value.offset, layout_.slot_bytes());
+  request.size_bytes = static_cast<uint32_t>(blocks.size_bytes);
+  request.offset = blocks.offset;
   request.buffer = buffer;
   return request;
 }
 
 Status PointReader::Check(const Found& found, const io::ReadCompletion& completion) const {
-  if (completion.error == 0 && completion.read_bytes == kValueBytes) [[likely]] {
+  if (completion.error == 0 && completion.read_bytes == BlocksOf(found).size_bytes) [[likely]] {
     return Status::Ok();
   }
   const SlotLocation value = log_.slots().LocateValues(found.bucket, found.ref.slot());
@@ -115,9 +138,9 @@ Status PointReader::Check(const Found& found, const io::ReadCompletion& completi
   return io::ReadError(*value.file, completion.error);
 }
 
-Status PointReader::Verify(const Found& found, const char* buffer) const {
+Status PointReader::Verify(const Found& found, const char* read) const {
   if (!verify_checksums_) return Status::Ok();
-  return log_.VerifyValue(found.bucket, found.ref.slot(), found.ref.value_checksum(), buffer);
+  return log_.VerifyValue(found.bucket, found.ref.slot(), found.ref.value_checksum(), read);
 }
 
 // Whether the record is known to be the newest of its key.
@@ -130,17 +153,19 @@ bool PointReader::IsNewest(uint64_t key, const Found& found) const {
 
 Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer,
                             ValueSink value) const {
-  return IsStale(found) ? Read(key, value) : DeliverOnce(key, found, buffer, value);
+  if (IsStale(found)) return Read(key, value);
+  const char* const read = found.staged ? buffer : buffer + BlocksOf(found).skip_bytes;
+  return DeliverOnce(key, found, read, value);
 }
 
-Status PointReader::DeliverOnce(uint64_t key, const Found& found, const char* buffer,
+Status PointReader::DeliverOnce(uint64_t key, const Found& found, const char* read,
                                 ValueSink value) const {
   // A staged value is in memory anyway.
   const bool offers = frames_ != nullptr && !found.staged && IsNewest(key, found);
   if (offers) frames_->PrepareOffer(key);
-  ENGINE_RACE_RETURN_IF_ERROR(Verify(found, buffer));
-  value.Put(buffer, kValueBytes);
-  if (offers) frames_->Offer(key, found.ref, buffer);
+  ENGINE_RACE_RETURN_IF_ERROR(Verify(found, read));
+  value.Put(read, layout_.value_bytes());
+  if (offers) frames_->Offer(key, found.ref, read);
   return Status::Ok();
 }
 

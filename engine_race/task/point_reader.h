@@ -9,14 +9,17 @@
 #ifndef ENGINE_RACE_TASK_POINT_READER_H_
 #define ENGINE_RACE_TASK_POINT_READER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "engine_race/base/value_layout.h"
 #include "engine_race/base/value_sink.h"
 #include "engine_race/hot/value_frames.h"
 #include "engine_race/index/index.h"
 #include "engine_race/io/read_queue.h"
 #include "engine_race/log/bucket_log.h"
+#include "engine_race/log/segment_format.h"
 #include "engine_race/task/scheduler.h"
 
 namespace engine_race {
@@ -25,20 +28,27 @@ class PointReader {
  public:
   // `frames` may be null: then every value is read from the log.
   PointReader(const BucketLog& log, const Index& index, ValueFrames* frames, bool verify_checksums)
-      : log_(log), index_(index), frames_(frames), verify_checksums_(verify_checksums) {}
+      : log_(log),
+        index_(index),
+        frames_(frames),
+        verify_checksums_(verify_checksums),
+        layout_(log.geometry().layout) {}
 
   // Of the store. No other key may be read.
   const KeyRange& keys() const { return log_.geometry().keys(); }
+  const ValueLayout& layout() const { return layout_; }
 
   const numa::StorePlacement& placement() const { return log_.placement(); }
   const Index& index() const { return index_; }
+  // The cache of hot values, perhaps that of the index; null without frames.
+  l1::FrameCache* value_cache() const { return frames_ == nullptr ? nullptr : &frames_->cache(); }
   io::FailedBackends* failed_backends() const { return log_.failed_backends(); }
 
-  // Reads the newest value. Blocks, and takes about 8 KiB of stack. On failure `value` is
-  // unchanged.
+  // Reads the newest value. Blocks, and takes about 8 KiB of stack, or 12 KiB where values are not
+  // whole blocks. On failure `value` is unchanged.
   Status Read(uint64_t key, ValueSink value) const;
-  // Reads the value that a view of `version` shows. `buffer` has kValueBytes, aligned to
-  // kIoAlignment, and may be written to on failure.
+  // Reads the value that a view of `version` shows to the beginning of `buffer`. That has
+  // layout().read_bytes(), aligned to kIoAlignment, and may be written to on failure.
   Status ReadAt(uint64_t key, uint64_t version, char* buffer) const;
   // ReadAt that puts the value where Read does, and offers it to the frames if it is the newest.
   Status ReadAt(uint64_t key, uint64_t version, ValueSink value) const;
@@ -61,34 +71,45 @@ class PointReader {
   // Find of the value that a view of `version` shows. Fails like Index::FindAt.
   Status FindAt(uint64_t key, uint64_t version, Found* found, BlockLookup* lookup,
                 ValueSink value) const;
-  // The request for a value that is neither delivered nor staged.
+  // The request for the blocks around a value that is neither delivered nor staged. `buffer`, here
+  // and below, is as for ReadAt.
   io::ReadRequest RequestFor(const Found& found, char* buffer) const;
   // Turns the completion of the request into a status.
   Status Check(const Found& found, const io::ReadCompletion& completion) const;
   // Reads a value from the log, staged or not.
   Status ReadBlocking(const Found& found, char* buffer) const {
-    return log_.ReadValue(found.bucket, found.ref.slot(), buffer);
+    return log_.ReadValue(found.bucket, found.ref.slot(), buffer, layout_.read_bytes());
   }
-  // Verifies the value in `buffer`, copies it to `value`, and offers it to the frames unless it is
-  // superseded. Reads the key again, and blocks, if the slot may have been used again.
+  // Verifies the value in `buffer`, as RequestFor or ReadBlocking has brought it. Copies it to
+  // `value`, and offers it to the frames unless it is superseded. Reads the key again, and blocks,
+  // if the slot may have been used again.
   Status Deliver(uint64_t key, const Found& found, const char* buffer, ValueSink value) const;
 
  private:
   template <typename FindFn>
   Status FindLoaded(uint32_t bucket, const FindFn& find) const;
+  // The blocks around a slot, counted from the beginning of its segment.
+  Blocks BlocksOf(const Found& found) const {
+    const uint64_t in_segment = found.ref.slot() % format::kSegmentRecords;
+    return BlocksAround(in_segment * layout_.slot_bytes(), layout_.slot_bytes());
+  }
   Status ReadFromLog(uint64_t key, const Found& found, ValueSink value) const;
-  Status DeliverOnce(uint64_t key, const Found& found, const char* buffer, ValueSink value) const;
+  template <size_t kBytes>
+  Status ReadOnStack(uint64_t key, const Found& found, ValueSink value) const;
+  Status ReadThrough(char* buffer, uint64_t key, const Found& found, ValueSink value) const;
+  Status DeliverOnce(uint64_t key, const Found& found, const char* read, ValueSink value) const;
   // Whether the slot may have been given to another record since the lookup. Views keep slots.
   bool IsStale(const Found& found) const {
     return !found.at_view && log_.ReuseCount(found.bucket) != found.reuse_count;
   }
   bool IsNewest(uint64_t key, const Found& found) const;
-  Status Verify(const Found& found, const char* buffer) const;
+  Status Verify(const Found& found, const char* read) const;
 
   const BucketLog& log_;
   const Index& index_;
   ValueFrames* const frames_;
   const bool verify_checksums_;
+  const ValueLayout layout_;
 };
 
 }  // namespace engine_race

@@ -40,14 +40,15 @@ class ReadBatch : public TurnSource {
         keys_(keys),
         values_(values),
         statuses_(statuses) {}
-  // Of numbers, whose values go to rows of kValueBytes, one after another. There must be as many
+  // Of numbers, whose values go to rows of `row_bytes`, one after another. There must be as many
   // rows and codes as numbers, at least one.
-  ReadBatch(std::span<const uint64_t> numbers, char* rows, std::span<Code> codes,
-            uint64_t version = kLatestVersion)
+  ReadBatch(std::span<const uint64_t> numbers, char* rows, uint32_t row_bytes,
+            std::span<Code> codes, uint64_t version = kLatestVersion)
       : key_count_(numbers.size()),
         version_(version),
         numbers_(numbers),
         rows_(rows),
+        row_bytes_(row_bytes),
         codes_(codes) {}
 
   // Hands out the keys from *begin to *end, at most `max_count`. False when every key has been
@@ -71,7 +72,7 @@ class ReadBatch : public TurnSource {
     job.index = index;
     if (rows_ != nullptr) {
       job.key = numbers_[index];
-      job.value = ValueSink(rows_ + index * kValueBytes);
+      job.value = ValueSink(rows_ + index * row_bytes_);
     } else if (const std::string_view key = keys_[index];
                key.size() == kKeyBytes && key.data() != nullptr) {
       job.key = DecodeKey(key.data());
@@ -117,6 +118,7 @@ class ReadBatch : public TurnSource {
   const std::span<Status> statuses_;
   const std::span<const uint64_t> numbers_;
   char* const rows_ = nullptr;  // null in a batch of strings
+  const size_t row_bytes_ = 0;
   const std::span<Code> codes_;
   size_t next_ = 0;
   std::atomic<size_t> answered_{0};

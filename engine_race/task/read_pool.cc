@@ -9,7 +9,6 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/clock.h"
 #include "engine_race/base/guarded.h"
-#include "engine_race/base/parallel.h"
 #include "engine_race/base/thread_name.h"
 
 namespace engine_race {
@@ -30,10 +29,6 @@ static_assert(sizeof(PostedRead) + 2 * sizeof(void*) <= kPostedBytes);
 // It keeps the device busy while functions run, and lets a store close soon.
 constexpr uint64_t kPostedPerTask = 2;
 constexpr uint64_t kLeastPostedLimit = 1024;
-
-uint32_t WorkerCount(const Options& options) {
-  return options.worker_count != 0 ? options.worker_count : AvailableCpuCount();
-}
 
 }  // namespace
 
@@ -125,7 +120,7 @@ ReadPool::ReadPool(const PointReader& reader, const Options& options, std::vecto
       stats_(stats),
       bound_(PostedLimit(options), options.async_read_waits),
       files_(std::move(files)) {
-  const uint32_t count = WorkerCount(options);
+  const uint32_t count = ReadWorker::WorkerCount(options, reader_.layout());
   idle_.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
     workers_.push_back(std::make_unique<ReadWorker>(reader_, options_, files_));
@@ -160,14 +155,18 @@ uint64_t ReadPool::memory_bytes() const {
 
 uint32_t ReadPool::PostedLimit(const Options& options) {
   if (options.async_read_limit != 0) return options.async_read_limit;
-  const uint64_t task_count = uint64_t{WorkerCount(options)} * options.tasks_per_worker;
+  // Of values of any size: posted reads have no buffers.
+  const uint64_t task_count =
+      uint64_t{ReadWorker::WorkerCount(options, ValueLayout())} * options.tasks_per_worker;
   return static_cast<uint32_t>(
       std::clamp<uint64_t>(kPostedPerTask * task_count, kLeastPostedLimit, kMaxAsyncReadLimit));
 }
 
-uint64_t ReadPool::MaxMemoryBytes(const Options& options) {
-  const uint64_t task_count = uint64_t{WorkerCount(options)} * options.tasks_per_worker;
-  return task_count * (kValueBytes + kTaskBytes) + PostedLimit(options) * kPostedBytes;
+uint64_t ReadPool::MaxMemoryBytes(const Options& options, const ValueLayout& layout) {
+  const uint64_t task_count =
+      uint64_t{ReadWorker::WorkerCount(options, layout)} * ReadWorker::TaskCount(options, layout);
+  return task_count * (ReadWorker::BufferBytes(layout) + kTaskBytes) +
+         PostedLimit(options) * kPostedBytes;
 }
 
 ReadWorker* ReadPool::TakeIdle() {
@@ -210,7 +209,7 @@ void ReadPool::MultiRead(std::span<const std::string_view> keys, std::span<std::
 void ReadPool::MultiRead(std::span<const uint64_t> keys, char* rows, std::span<Code> codes,
                          uint64_t version) {
   if (keys.empty()) return;
-  ReadBatch batch(keys, rows, codes, version);
+  ReadBatch batch(keys, rows, reader_.layout().value_bytes(), codes, version);
   RunBatch(&batch);
 }
 

@@ -74,7 +74,7 @@ class ReadPool {
   // How many posted reads may be pending: Options::async_read_limit, or what stands for 0 there.
   static uint32_t PostedLimit(const Options& options);
   // An upper bound of the memory of all workers and posted reads.
-  static uint64_t MaxMemoryBytes(const Options& options);
+  static uint64_t MaxMemoryBytes(const Options& options, const ValueLayout& layout);
 
  private:
   class Source;

@@ -1,25 +1,44 @@
 #include "engine_race/task/read_worker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/base/parallel.h"
 #include "engine_race/io/lasting_queue.h"
 
 namespace engine_race {
 
+uint32_t ReadWorker::WorkerCount(const Options& options, const ValueLayout& layout) {
+  const uint32_t wanted = options.worker_count != 0 ? options.worker_count : AvailableCpuCount();
+  if (BufferBytes(layout) <= 2 * format::kIndexBlockBytes) return wanted;
+  const uint64_t max_bytes = options.memory_budget_bytes / kBudgetFraction;
+  const uint64_t least_bytes = uint64_t{kLeastTasks} * BufferBytes(layout);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(max_bytes / least_bytes, 1, wanted));
+}
+
+uint32_t ReadWorker::TaskCount(const Options& options, const ValueLayout& layout) {
+  const uint64_t budget_bytes =
+      options.memory_budget_bytes / kBudgetFraction / WorkerCount(options, layout);
+  const uint64_t block_bytes = uint64_t{options.tasks_per_worker} * format::kIndexBlockBytes;
+  const uint64_t max_bytes = std::max(std::min(kMaxBufferBytes, budget_bytes), block_bytes);
+  const uint64_t count = std::max<uint64_t>(max_bytes / BufferBytes(layout), kLeastTasks);
+  return static_cast<uint32_t>(std::min<uint64_t>(count, options.tasks_per_worker));
+}
+
 Status ReadWorker::Prepare() {
   if (scheduler_ != nullptr) return Status::Ok();
   if (buffers_.buffer_count() == 0) {
-    ENGINE_RACE_RETURN_IF_ERROR(buffers_.Allocate(kValueBytes, options_.tasks_per_worker,
+    ENGINE_RACE_RETURN_IF_ERROR(buffers_.Allocate(BufferBytes(reader_.layout()), task_count_,
                                                   /*huge_pages=*/false,
                                                   reader_.placement().memory()));
   }
-  ENGINE_RACE_ASSERT(buffers_.free_count() == options_.tasks_per_worker);
+  ENGINE_RACE_ASSERT(buffers_.free_count() == task_count_);
   const std::span<char> all_buffers(buffers_.base(), buffers_.size_bytes());
   io::ReadQueueOptions wanted;
   wanted.backend = options_.io_backend;
-  wanted.depth = options_.tasks_per_worker;
+  wanted.depth = task_count_;
   wanted.iopoll = options_.io_uring_iopoll;
   wanted.sqpoll = options_.io_uring_sqpoll;
   wanted.buffers = {&all_buffers, 1};
@@ -44,14 +63,17 @@ bool ReadWorker::RunTasks() noexcept {
   Scheduler& scheduler = *scheduler_;
   ReadJob job;
   while (true) {
-    while (scheduler.task_count() < options_.tasks_per_worker && source_->Next(&job)) {
+    while (scheduler.task_count() < task_count_ && source_->Next(&job)) {
       if (!scheduler.Spawn(ReadMany(scheduler, *this, job)).ok()) {
         source_->Done(job, Status(Code::kOutOfMemory, {}));
       }
       // The device gets its first reads before all tasks have begun.
       if (scheduler.has_batch()) scheduler.Poll();
     }
-    EvictAhead();
+    l1::FrameCache* const blocks = reader_.index().frames();
+    l1::FrameCache* const values = reader_.value_cache();
+    EvictAhead(blocks);
+    if (values != blocks) EvictAhead(values);
     // Relaxed: a statistic.
     memory_bytes_.store(buffers_.size_bytes() + scheduler.memory_bytes(),
                         std::memory_order_relaxed);
@@ -62,8 +84,7 @@ bool ReadWorker::RunTasks() noexcept {
 }
 
 // Evicts a few frames while reads are in flight, so that no admission has to wait for readers.
-void ReadWorker::EvictAhead() noexcept {
-  l1::FrameCache* const frames = reader_.index().frames();
+void ReadWorker::EvictAhead(l1::FrameCache* frames) noexcept {
   if (frames == nullptr || !frames->RunsLow()) return;
   // If memory is refused, an admission evicts for itself.
   (void)scheduler_->Spawn(EvictSome(*scheduler_, *frames));
@@ -95,7 +116,6 @@ Task ReadWorker::ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job)
     }
     if (status.ok()) {
       io::ReadCompletion completion;
-      completion.read_bytes = kValueBytes;
       if (!found.staged && !found.delivered) {
         completion = co_await scheduler.Read(worker.reader_.RequestFor(found, buffer));
       }
@@ -129,7 +149,7 @@ Status ReadWorker::End(const ReadJob& job, const PointReader::Found& found,
                        const io::ReadCompletion& completion, char* buffer) const noexcept {
   if (found.delivered) return Status::Ok();
   return Guarded([&] {
-    ENGINE_RACE_RETURN_IF_ERROR(reader_.Check(found, completion));
+    if (!found.staged) ENGINE_RACE_RETURN_IF_ERROR(reader_.Check(found, completion));
     return reader_.Deliver(job.key, found, buffer, job.value);
   });
 }

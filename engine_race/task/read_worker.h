@@ -5,6 +5,7 @@
 #ifndef ENGINE_RACE_TASK_READ_WORKER_H_
 #define ENGINE_RACE_TASK_READ_WORKER_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,8 @@
 
 #include "engine_race/base/buffer_pool.h"
 #include "engine_race/base/options.h"
+#include "engine_race/base/value_layout.h"
+#include "engine_race/log/format.h"
 #include "engine_race/task/point_reader.h"
 #include "engine_race/task/read_job.h"
 #include "engine_race/task/scheduler.h"
@@ -22,7 +25,21 @@ class ReadWorker {
  public:
   // `files` are registered with the kernel. They and the reader must outlive the worker.
   ReadWorker(const PointReader& reader, const Options& options, std::span<const int> files)
-      : reader_(reader), options_(options), files_(files) {}
+      : reader_(reader),
+        options_(options),
+        task_count_(TaskCount(options, reader.layout())),
+        files_(files) {}
+
+  // Options::worker_count, or the number that stands for 0 there. Fewer where values are so large
+  // that each worker could not read a few at a time.
+  static uint32_t WorkerCount(const Options& options, const ValueLayout& layout);
+  // How many reads of values of that layout a worker keeps in flight at most: as the options say,
+  // or fewer where their buffers would take too much.
+  static uint32_t TaskCount(const Options& options, const ValueLayout& layout);
+  // Of each of their buffers.
+  static uint32_t BufferBytes(const ValueLayout& layout) {
+    return std::max(layout.read_bytes(), uint32_t{format::kIndexBlockBytes});
+  }
 
   // Reads the jobs of the source. True when the source has no more and all are answered. False when
   // the source has handed the worker over: the next thread that runs it goes on with the reads in
@@ -35,12 +52,18 @@ class ReadWorker {
   uint64_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
 
  private:
+  // The buffers of a worker take no more than this, and those of all workers no more than that part
+  // of the budget. But they may take as much as buffers for blocks of the index would, and a worker
+  // has enough for so many tasks.
+  static constexpr uint64_t kMaxBufferBytes = uint64_t{16} << 20;
+  static constexpr uint64_t kBudgetFraction = 16;
+  static constexpr uint32_t kLeastTasks = 4;
   // The most hot values in a row that one task delivers.
   static constexpr uint32_t kMaxHotRow = 32;
 
   static Task ReadMany(Scheduler& scheduler, ReadWorker& worker, ReadJob job);
   static Task EvictSome(Scheduler& scheduler, l1::FrameCache& frames);
-  void EvictAhead() noexcept;
+  void EvictAhead(l1::FrameCache* frames) noexcept;
   Status Prepare();
   bool RunTasks() noexcept;
   Status Begin(const ReadJob& job, PointReader::Found* found, BlockLookup* lookup,
@@ -53,6 +76,7 @@ class ReadWorker {
 
   const PointReader& reader_;
   const Options& options_;
+  const uint32_t task_count_;
   const std::span<const int> files_;
   // The source of the thread that runs the worker.
   ReadSource* source_ = nullptr;

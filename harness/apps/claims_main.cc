@@ -20,10 +20,10 @@
 
 // The linker replaces the engine's calls of HashValue by calls of this function, only in this
 // program. NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.
-extern "C" uint64_t __real__ZN11engine_race9HashValueEPKv(const void* value);
-extern "C" uint64_t __wrap__ZN11engine_race9HashValueEPKv(const void* value) {
+extern "C" uint64_t __real__ZN11engine_race9HashValueEPKvm(const void* value, size_t size);
+extern "C" uint64_t __wrap__ZN11engine_race9HashValueEPKvm(const void* value, size_t size) {
   if (engine_race::harness::leave_out_checksums.load(std::memory_order_relaxed)) return 0;
-  return __real__ZN11engine_race9HashValueEPKv(value);
+  return __real__ZN11engine_race9HashValueEPKvm(value, size);
 }
 // NOLINTEND(bugprone-reserved-identifier)
 
@@ -39,7 +39,7 @@ Benches AllBenches() {
   Benches benches;
   for (const auto make :
        {MakeRaceBench, MakeBatchesBench, MakeSafetyBench, MakeIoBench, MakeScanBench, MakeL1Bench,
-        MakeIndexBench, MakeNumaBench, MakeSpaceBench, MakeCApiBench}) {
+        MakeIndexBench, MakeNumaBench, MakeSpaceBench, MakeSizesBench, MakeCApiBench}) {
     benches.push_back(make());
   }
   return benches;

@@ -16,6 +16,7 @@
 
 #include <unistd.h>
 
+#include "harness/crash/check.h"
 #include "harness/crash/trial.h"
 #include "harness/system/command_line.h"
 #include "harness/system/exit_codes.h"
@@ -56,6 +57,9 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_option("--max-ms", config.max_kill_ms, "a writer is killed so late, at the most");
   app.add_option("--max-store-bytes", config.max_store_bytes,
                  "bytes of values after which the writers of a store rest");
+  app.add_option("--value-size", config.value_bytes,
+                 "bytes of a value, 0 for one that each store draws")
+      ->check(CLI::Range(kLeastValueBytes, kMaxValueBytes) | CLI::IsMember({0}));
   app.add_option("--json", flags->json_path, "write the summary to this file, too");
   app.add_flag_callback(
       "--tiny", [&config] { config.geometry = GeometryChoice::kTiny; },

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine_race/base/key.h"
 #include "engine_race/base/latency_histogram.h"
 #include "engine_race/base/status.h"
 #include "harness/kv/kv_store.h"
@@ -27,7 +28,9 @@ namespace engine_race::harness {
 // Seed of ValueMaker: of every value that a benchmark writes or checks.
 inline constexpr uint64_t kBenchValueSeed = 17;
 // A key and its value.
-inline constexpr uint64_t kBenchRecordBytes = 8 + 4096;
+constexpr uint64_t BenchRecordBytes(uint64_t value_bytes = kValueBytes) {
+  return kKeyBytes + value_bytes;
+}
 
 // Which records YCSB's workloads take.
 enum class Distribution {
@@ -55,6 +58,7 @@ struct BenchConfig {
   // Writes or deletions of all threads together; 0: `num`. WritesOf has the exceptions.
   uint64_t writes = 0;
   uint32_t thread_count = 1;
+  uint32_t value_bytes = kValueBytes;  // as the store has them
   // When not 0, a benchmark without an end of its own runs for this long instead of for a count.
   double duration_seconds = 0;
   // When not 0, a run that takes longer is ended, and is not `finished`.
@@ -80,6 +84,8 @@ struct BenchConfig {
   // Every value that is read must be one that a benchmark wrote under its key.
   bool checks_values = true;
   OnSecondFn on_second;
+
+  uint64_t record_bytes() const { return BenchRecordBytes(value_bytes); }
 };
 
 enum class OperationKind {

@@ -71,9 +71,9 @@ class StoreDir {
 uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& steps);
 
 // Empty, or why the file systems of the store's directory and of its value paths have no room for
-// `records` records. A store that lies there makes room. Raw devices are not looked at: the engine
-// refuses a small one.
-std::string WhyNoRoomFor(uint64_t records, const std::string& dir,
+// `records` records with values of this size. A store that lies there makes room. Raw devices are
+// not looked at: the engine refuses a small one.
+std::string WhyNoRoomFor(uint64_t records, uint32_t record_value_bytes, const std::string& dir,
                          const std::vector<std::string>& value_paths);
 
 }  // namespace engine_race::harness

@@ -1,5 +1,6 @@
 #include "harness/crash/check.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -9,8 +10,6 @@
 
 namespace engine_race::crash {
 namespace {
-
-constexpr uint32_t kWordCount = kValueBytes / sizeof(uint64_t);
 
 uint64_t ValueWord(uint64_t base, uint32_t word) {
   return (base ^ (base >> 29)) + word * 0xd6e8feb86659fd93;
@@ -39,12 +38,15 @@ std::string BytesOf(uint64_t key) {
 
 }  // namespace
 
-void MakeValue(const Oracle& oracle, uint32_t key_index, uint32_t version, char* value) {
+void MakeValue(const Oracle& oracle, uint32_t key_index, uint32_t version, std::string* value) {
   const uint64_t key = oracle.key(key_index);
   const uint64_t base = ValueBase(oracle, key, version);
-  uint64_t words[kWordCount] = {key, version};
-  for (uint32_t i = 2; i < kWordCount; ++i) words[i] = ValueWord(base, i);
-  std::memcpy(value, words, kValueBytes);
+  const uint64_t names[] = {key, version};
+  for (size_t at = 0; at < value->size(); at += sizeof(uint64_t)) {
+    const auto i = static_cast<uint32_t>(at / sizeof(uint64_t));
+    const uint64_t word = i < 2 ? names[i] : ValueWord(base, i);
+    std::memcpy(value->data() + at, &word, std::min(sizeof(word), value->size() - at));
+  }
 }
 
 void Checker::Judge(const char* call, uint32_t key_index, uint32_t floor, uint32_t version) const {
@@ -67,33 +69,25 @@ void Checker::Judge(const char* call, uint32_t key_index, uint32_t floor, uint32
 void Checker::ParseAndJudge(const char* call, uint32_t key_index, uint32_t floor,
                             std::string_view value) const {
   const uint64_t key = oracle_->key(key_index);
-  if (value.size() != kValueBytes) {
+  if (value.size() != value_bytes_) {
     report_->AddViolation(
         Format("%s of key %016" PRIx64 ": value of %zu bytes", call, key, value.size()));
     return;
   }
-  uint64_t words[kWordCount];
-  std::memcpy(words, value.data(), kValueBytes);
-  const uint64_t base = ValueBase(*oracle_, key, words[1]);
-  uint32_t bad_count = 0;
-  uint32_t first_bad = kWordCount;
-  const auto note = [&](uint32_t i) {
-    if (bad_count++ == 0) first_bad = i;
-  };
-  if (words[0] != key) note(0);
-  if (words[1] == kAbsent || words[1] > UINT32_MAX) note(1);
-  for (uint32_t i = 2; i < kWordCount; ++i) {
-    if (words[i] != ValueWord(base, i)) note(i);
-  }
-  if (bad_count != 0) {
+  uint64_t names[2];
+  std::memcpy(names, value.data(), sizeof(names));
+  std::string right(value_bytes_, '\0');
+  MakeValue(*oracle_, key_index, static_cast<uint32_t>(names[1]), &right);
+  if (value != right || names[1] == kAbsent || names[1] > UINT32_MAX) {
+    const auto first = std::mismatch(value.begin(), value.end(), right.begin()).first;
     report_->AddViolation(Format("%s of key %016" PRIx64
-                                 ": wrong bytes: %u of 512 words, first is word %u; the value names"
+                                 ": wrong bytes, first is byte %td of %u; the value names"
                                  " key %016" PRIx64 " version %" PRIu64 "; expected %s",
-                                 call, key, bad_count, first_bad, words[0], words[1],
+                                 call, key, first - value.begin(), value_bytes_, names[0], names[1],
                                  oracle_->Describe(key_index, floor).c_str()));
     return;
   }
-  Judge(call, key_index, floor, static_cast<uint32_t>(words[1]));
+  Judge(call, key_index, floor, static_cast<uint32_t>(names[1]));
 }
 
 void Checker::CheckRead(uint32_t key_index, std::string* buffer) const {

@@ -10,20 +10,35 @@
 
 #include "engine_race/store.h"
 #include "harness/crash/oracle.h"
+#include "harness/crash/shape.h"
 #include "harness/crash/shared.h"
 
 namespace engine_race::crash {
 
-// Makes the 4096 bytes of a version of a key. Words 0 and 1 name key and version. Every other word
+// The least size of a value that names key and version.
+inline constexpr uint32_t kLeastValueBytes = 16;
+
+// Makes the bytes of a version of a key. Words 0 and 1 name key and version. Every other word
 // depends on key, version, its position and the store.
-void MakeValue(const Oracle& oracle, uint32_t key_index, uint32_t version, char* value);
+void MakeValue(const Oracle& oracle, uint32_t key_index, uint32_t version, std::string* value);
+
+// The memory that a child shares with its parent, and the shape of the store.
+struct Trial {
+  const Shape& shape;
+  Oracle& oracle;
+  Report& report;
+};
 
 class Checker {
  public:
   // With `settled`, nobody writes any more: each version found is noted in the oracle, and later
   // checks must find the same.
-  Checker(Store* store, Oracle* oracle, Report* report, bool settled)
-      : store_(store), oracle_(oracle), report_(report), settled_(settled) {}
+  Checker(Store* store, const Trial& trial, bool settled)
+      : store_(store),
+        value_bytes_(trial.shape.geometry.value_bytes),
+        oracle_(&trial.oracle),
+        report_(&trial.report),
+        settled_(settled) {}
 
   // Checks one Read of one key. `buffer` holds the value; callers reuse it between calls.
   void CheckRead(uint32_t key_index, std::string* buffer) const;
@@ -41,6 +56,7 @@ class Checker {
                      std::string_view value) const;
 
   Store* store_;
+  uint32_t value_bytes_;
   Oracle* oracle_;
   Report* report_;
   bool settled_;

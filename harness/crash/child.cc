@@ -44,10 +44,7 @@ int ExitCode(const Trial& trial) { return trial.report.violation_count() == 0 ? 
 class Traffic {
  public:
   Traffic(Store* store, const ChildPlan& plan, const Trial& trial)
-      : store_(store),
-        plan_(plan),
-        trial_(trial),
-        checker_(store, &trial.oracle, &trial.report, /*settled=*/false) {}
+      : store_(store), plan_(plan), trial_(trial), checker_(store, trial, /*settled=*/false) {}
 
   void Start() {
     for (uint32_t t = 0; t < plan_.writer_count; ++t) {
@@ -93,7 +90,7 @@ void Traffic::Write(uint32_t thread) {
   Rng rng(plan_.seed + thread);
   Oracle& oracle = trial_.oracle;
   std::string key(kKeyBytes, '\0');
-  std::string value(kValueBytes, '\0');
+  std::string value(trial_.shape.geometry.value_bytes, '\0');
   const uint64_t share = plan_.max_record_count / plan_.writer_count;
   uint64_t written_count = 0;
   while (!stop_.load()) {
@@ -104,7 +101,7 @@ void Traffic::Write(uint32_t thread) {
     const Ticket ticket = oracle.Begin(thread, PickKey(trial_.shape, rng));
     EncodeKey(oracle.key(ticket.key_index), key.data());
     const bool is_delete = oracle.IsDelete(ticket.key_index, ticket.version);
-    if (!is_delete) MakeValue(oracle, ticket.key_index, ticket.version, value.data());
+    if (!is_delete) MakeValue(oracle, ticket.key_index, ticket.version, &value);
     const Status status = is_delete ? store_->Delete(key) : store_->Write(key, value);
     if (!status.ok()) {
       AddStatus(trial_, is_delete ? "Delete" : "Write", status);
@@ -180,7 +177,7 @@ int RunWriter(const ChildPlan& plan, const Trial& trial) {
     AddStatus(trial, "Open to write", status);
     return 1;
   }
-  const Checker checker(store.get(), &trial.oracle, &trial.report, /*settled=*/false);
+  const Checker checker(store.get(), trial, /*settled=*/false);
   std::string buffer;
   if (plan.index_first) checker.CheckRead(0, &buffer);
 
@@ -212,7 +209,7 @@ int RunVerifier(const ChildPlan& plan, const Trial& trial) {
     return 1;
   }
   Rng rng(plan.seed);
-  const Checker checker(store.get(), &trial.oracle, &trial.report, /*settled=*/true);
+  const Checker checker(store.get(), trial, /*settled=*/true);
   trial.report.SetPhase(Phase::kFirstRead);
   if (Chance(rng, 0.5)) {
     std::string buffer;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "engine_race/base/options.h"
+#include "harness/crash/check.h"
 #include "harness/crash/oracle.h"
 #include "harness/crash/shape.h"
 #include "harness/crash/shared.h"
@@ -32,13 +33,6 @@ struct ChildPlan {
   uint32_t write_ms = 0;
   // The most records that the writers of this child write together; then they rest.
   uint64_t max_record_count = 0;
-};
-
-// The memory that a child shares with its parent, and the shape of the store.
-struct Trial {
-  const Shape& shape;
-  Oracle& oracle;
-  Report& report;
 };
 
 // Opens, writes, reads beside the writes, closes.

@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <sstream>
 
 namespace engine_race::crash {
 namespace {
 
 constexpr uint64_t kMib = 1 << 20;
+
+// Of values, each as likely: some share blocks, and some are many blocks.
+constexpr uint32_t kSizes[] = {16, 100, 512, 1536, 5000, 16384, 65536, 1 << 20};
 
 // Sizes so small that groups fill, the journal changes halves and key pages are written all the
 // time.
@@ -25,7 +29,7 @@ void MakeTiny(Rng& rng, Options* geometry) {
 // closing alone, or only where memory asks for it.
 void PageIndex(Rng& rng, Options* options) {
   options->index_memory_bytes = 0;
-  options->memory_budget_bytes = kMinMemoryBudgetBytes;
+  options->memory_budget_bytes = LeastMemoryBudgetBytes(options->value_bytes);
   options->index_idle_ms = Chance(rng, 0.6) ? 1 : 0;
   if (Chance(rng, 0.2)) options->index_sync_bytes = 0;
   if (Chance(rng, 0.2)) options->index_close_bytes = 0;
@@ -58,6 +62,7 @@ Shape MakeShape(Rng& rng, KeyChoice keys, GeometryChoice geometry, IndexChoice i
   shape.hot_key_count = std::min<uint32_t>(shape.key_count, uint32_t{1} << Uniform(rng, 0, 4));
   shape.delete_permille = Chance(rng, 0.25) ? 0 : static_cast<uint32_t>(Uniform(rng, 10, 300));
   if (geometry == GeometryChoice::kTiny || Chance(rng, 0.6)) MakeTiny(rng, &shape.geometry);
+  if (Chance(rng, 0.5)) shape.geometry.value_bytes = kSizes[Uniform(rng, 0, std::size(kSizes) - 1)];
   return shape;
 }
 
@@ -80,7 +85,8 @@ uint32_t PickKey(const Shape& shape, Rng& rng) {
 
 Options DrawOptions(const Shape& shape, Rng& rng) {
   Options options = shape.geometry;
-  options.memory_budget_bytes = Chance(rng, 0.3) ? 16 * kMib : 256 * kMib;
+  options.memory_budget_bytes =
+      Chance(rng, 0.3) ? LeastMemoryBudgetBytes(options.value_bytes) : 256 * kMib;
   options.build_thread_count = static_cast<uint32_t>(Uniform(rng, 0, 4));
   options.io_backend = Chance(rng, 0.5)   ? IoBackend::kAuto
                        : Chance(rng, 0.5) ? IoBackend::kPsync
@@ -102,7 +108,8 @@ std::string Shape::ToString() const {
       << (skewed ? sequential ? "(sequential, hot)" : "(skewed, hot)" : "(uniform)") << ", deletes "
       << delete_permille / 10.0 << "%, buckets " << geometry.bucket_count << " in "
       << geometry.file_count << " files, value groups " << geometry.value_group_bytes / 1024
-      << " KiB, bucket capacity " << geometry.bucket_capacity_records;
+      << " KiB, bucket capacity " << geometry.bucket_capacity_records << ", values of "
+      << geometry.value_bytes << " bytes";
   return out.str();
 }
 

@@ -66,6 +66,7 @@ void CrashTrial::StartStore() {
   RemoveStore();
   Rng rng(harness::Mix64(~config_.seed + summary_.store_count));
   shape_ = MakeShape(rng, config_.keys, config_.geometry, config_.index, config_.max_key_count);
+  if (config_.value_bytes != 0) shape_.geometry.value_bytes = config_.value_bytes;
   oracle_.Reset(shape_);
   store_cycle_count_ = 0;
   store_dir_ = config_.dir + "/store_" + std::to_string(summary_.store_count++);
@@ -97,7 +98,7 @@ CrashTrial::KillPlan CrashTrial::DrawWriterKill(ChildPlan* plan) {
   plan->sync_pace_us = Chance(rng_, 0.6) ? 0 : static_cast<uint32_t>(LogUniform(rng_, 50, 50000));
   plan->index_first = Chance(rng_, 0.4);
   plan->write_ms = kForeverMs;
-  const uint64_t max_record_count = config_.max_store_bytes / kValueBytes;
+  const uint64_t max_record_count = config_.max_store_bytes / shape_.geometry.value_bytes;
   const uint64_t written_count = oracle_.AcknowledgedCount();
   plan->max_record_count = max_record_count - std::min(max_record_count, written_count);
 
@@ -127,7 +128,8 @@ CrashTrial::KillPlan CrashTrial::DrawRecoveryKill() {
 }
 
 bool CrashTrial::RunCycle(uint32_t cycle) {
-  const bool large = oracle_.AcknowledgedCount() * kValueBytes > config_.max_store_bytes / 2;
+  const bool large =
+      oracle_.AcknowledgedCount() * shape_.geometry.value_bytes > config_.max_store_bytes / 2;
   if (store_dir_.empty() || store_cycle_count_ >= kMaxStoreCycles || large) StartStore();
   // A cycle's draws depend only on the seed and its number, not on the cycles before it.
   rng_.seed(harness::Mix64(config_.seed + cycle));

@@ -30,6 +30,7 @@ struct TrialConfig {
   uint32_t min_kill_ms = 0;
   uint32_t max_kill_ms = 0;
   uint64_t max_store_bytes = 0;
+  uint32_t value_bytes = 0;  // 0: each store draws its own
   KeyChoice keys = KeyChoice::kBoth;
   GeometryChoice geometry = GeometryChoice::kMixed;
   IndexChoice index = IndexChoice::kMixed;

@@ -2,7 +2,7 @@
 
     python embeddings.py --dir /tmp --limit 1g --times 4 --json figures.json
 
-A row has 1024 floats, which are 4096 bytes; its id is the key. One thread gathers batches of random
+A row has --dim floats, by default 1024; its id is the key. One thread gathers batches of random
 rows, each into a new array: `store.read_many(ids)` from the store, `table[ids]` from a memory map.
 
 The claim embeddings_vs_memmap is the store's rate over the faster of two maps, the median of the
@@ -40,22 +40,20 @@ from memory_limit import MemoryLimit
 
 CLAIM = "embeddings_vs_memmap"
 COLUMNS_OF_CLAIM = ("engine_race", "memmap", "random_map")
-WIDTH = 1024
-ROW_BYTES = 4096
 LOADED_AT_ONCE = 4096
 WARMING_LIMITS = 1.5
 
 
-def rows_of(first, count):
+def rows_of(first, count, dim):
     """Rows that hold their ids, so that a gathered batch can be checked."""
-    rows = numpy.empty((count, WIDTH), numpy.float32)
+    rows = numpy.empty((count, dim), numpy.float32)
     rows[:] = numpy.arange(first, first + count, dtype=numpy.float32)[:, None]
     return rows
 
 
-def pieces_of(count):
+def pieces_of(count, dim):
     for first in range(0, count, LOADED_AT_ONCE):
-        yield first, rows_of(first, min(LOADED_AT_ONCE, count - first))
+        yield first, rows_of(first, min(LOADED_AT_ONCE, count - first), dim)
 
 
 class InStore:
@@ -63,22 +61,24 @@ class InStore:
 
     def __init__(self, directory, arguments):
         self.path, self._memory_bytes = directory / "store", arguments.memory
+        self._dim = arguments.dim
 
     def load(self, count):
-        with engine_race.open(self.path) as store:
-            for first, rows in pieces_of(count):
+        with engine_race.open(self.path, dtype="float32", shape=self._dim) as store:
+            for first, rows in pieces_of(count, self._dim):
                 store.write_many(numpy.arange(first, first + len(rows)), rows)
             store.sync()
 
     def __enter__(self):
-        self._store = engine_race.open(self.path, memory_budget_bytes=self._memory_bytes)
+        self._store = engine_race.open(self.path, dtype="float32", shape=self._dim,
+                                       memory_budget_bytes=self._memory_bytes)
         return self
 
     def __exit__(self, *_):
         self._store.close()
 
     def gather(self, ids):
-        return self._store.read_many(ids, dtype=numpy.float32)
+        return self._store.read_many(ids)
 
 
 class InMemmap:
@@ -86,18 +86,18 @@ class InMemmap:
 
     name, column = "memmap", "numpy.memmap"
 
-    def __init__(self, directory, _):
-        self.path = directory / "table"
+    def __init__(self, directory, arguments):
+        self.path, self._dim = directory / "table", arguments.dim
 
     def load(self, count):
         with open(self.path, "wb") as file:
-            for _, rows in pieces_of(count):
+            for _, rows in pieces_of(count, self._dim):
                 file.write(rows)
             file.flush()
             os.fsync(file.fileno())
 
     def __enter__(self):
-        self._table = numpy.memmap(self.path, numpy.float32, mode="r").reshape(-1, WIDTH)
+        self._table = numpy.memmap(self.path, numpy.float32, mode="r").reshape(-1, self._dim)
         return self
 
     def __exit__(self, *_):
@@ -142,7 +142,7 @@ class InRandomMapByThreads(InRandomMap):
         super().__exit__()
 
     def gather(self, ids):
-        out = numpy.empty((len(ids), WIDTH), numpy.float32)
+        out = numpy.empty((len(ids), self._dim), numpy.float32)
         # numpy releases the interpreter's lock while it copies rows.
         parts = zip(numpy.array_split(ids, self._count), numpy.array_split(out, self._count))
         for gathered in [self._pool.submit(numpy.take, self._table, some, axis=0, out=rows,
@@ -154,15 +154,15 @@ class InRandomMapByThreads(InRandomMap):
 class InLmdb:
     name = column = "LMDB"
 
-    def __init__(self, directory, _):
-        self.path = directory / "lmdb"
+    def __init__(self, directory, arguments):
+        self.path, self._dim = directory / "lmdb", arguments.dim
 
     def load(self, count):
         import lmdb
 
-        size = count * 2 * ROW_BYTES + (1 << 30)
+        size = count * (4 * self._dim + 4096) + (1 << 30)
         with lmdb.open(str(self.path), map_size=size, sync=False) as table:
-            for first, rows in pieces_of(count):
+            for first, rows in pieces_of(count, self._dim):
                 with table.begin(write=True) as transaction:
                     for number, row in enumerate(rows, first):
                         transaction.put(number.to_bytes(8, "big"), row.tobytes(), append=True)
@@ -178,7 +178,7 @@ class InLmdb:
         self._table.close()
 
     def gather(self, ids):
-        out = numpy.empty((len(ids), WIDTH), numpy.float32)
+        out = numpy.empty((len(ids), self._dim), numpy.float32)
         # All lookups in one call of the library. It answers in the order of the keys given.
         keys = ids.astype(">u8").tobytes()
         with self._table.begin(buffers=True) as transaction, transaction.cursor() as cursor:
@@ -251,6 +251,7 @@ def parse():
     parser.add_argument("--limit", default=1 << 30, type=bytes_of, help="of memory and page cache")
     parser.add_argument("--times", default=4.0, type=float, help="how many times the limit the "
                         "table takes")
+    parser.add_argument("--dim", default=1024, type=int, help="floats of a row")
     parser.add_argument("--rows", type=int, help="of the table; by default as --times says")
     parser.add_argument("--batch", default=4096, type=int)
     parser.add_argument("--seconds", default=10.0, type=float, help="of each timed run")
@@ -263,8 +264,11 @@ def parse():
     parser.add_argument("--memory", type=bytes_of, help="of the store; by default half the limit")
     parser.add_argument("--json", type=pathlib.Path, help="where the figures go")
     arguments = parser.parse_args()
+    row_bytes = arguments.row_bytes = 4 * arguments.dim
+    if not 8 <= row_bytes <= 1 << 20:
+        parser.error("rows have 2 to 262144 floats")
     if arguments.rows is None:
-        arguments.rows = int(arguments.limit * arguments.times) // ROW_BYTES
+        arguments.rows = int(arguments.limit * arguments.times) // row_bytes
     if min(arguments.rows, arguments.batch, arguments.rounds, arguments.threads) < 1:
         parser.error("rows, batch, rounds and threads are at least 1")
     if arguments.rows > 1 << 24:
@@ -272,18 +276,17 @@ def parse():
     if arguments.memory is None:
         arguments.memory = arguments.limit // 2
     if arguments.warm_rows is None:
-        arguments.warm_rows = int(WARMING_LIMITS * arguments.limit) // ROW_BYTES
+        arguments.warm_rows = int(WARMING_LIMITS * arguments.limit) // row_bytes
     why_not = (why_in_memory(arguments.dir)
-               or why_no_room(arguments.dir, needed_bytes(arguments.rows)))
+               or why_no_room(arguments.dir, needed_bytes(arguments)))
     if why_not:
         refuse(parser, arguments.json, [CLAIM], why_not)
     return arguments
 
 
-def needed_bytes(rows):
-    """Of disk: the store with its logs, the file that is mapped, and LMDB, which takes two pages for
-    a row."""
-    return int(rows * ROW_BYTES * (1.3 + 1 + 2.2)) + (1 << 28)
+def needed_bytes(arguments):
+    """Of disk: the store with its logs, the mapped file, and LMDB with up to a page more a row."""
+    return int(arguments.rows * (arguments.row_bytes * 3.4 + 4096 * 1.1)) + (1 << 28)
 
 
 def kinds():
@@ -369,7 +372,7 @@ def main():
     why_not = why_cold(rounds, arguments) if has_limit else (
         f"no memory cgroup can be made: {limit.why_not}")
     claims = {} if why_not else {CLAIM: ratio(rounds, *COLUMNS_OF_CLAIM[1:])}
-    print(f"{arguments.rows} rows, {arguments.rows * ROW_BYTES / arguments.limit:.1f} times "
+    print(f"{arguments.rows} rows, {arguments.rows * arguments.row_bytes / arguments.limit:.1f} times "
           f"{arguments.limit >> 20} MiB of memory, in batches of {arguments.batch}; the device "
           f"reads ahead {'unknown' if read_ahead is None else read_ahead >> 10} KiB")
     for name, column in columns.items():
@@ -387,7 +390,7 @@ def main():
         arguments.json.write_text(json.dumps({
             "claims": claims, "not_measured": {CLAIM: why_not} if why_not else {},
             "ratios": ratios, "rounds": rounds, "columns": columns, "bytes_on_disk": sizes,
-            "rows": arguments.rows, "batch": arguments.batch, "read_ahead_bytes": read_ahead,
+            "rows": arguments.rows, "dim": arguments.dim, "batch": arguments.batch, "read_ahead_bytes": read_ahead,
             "store_memory_bytes": arguments.memory, "seconds": arguments.seconds,
             "threads": arguments.threads, "numpy": numpy.__version__,
             "limit_bytes": arguments.limit if has_limit else None}, indent=2))

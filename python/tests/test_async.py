@@ -115,7 +115,7 @@ def test_a_read_that_finds_the_store_busy_is_tried_again(filled, monkeypatch):
         return busy.pop() if busy else lib.engine_race_read_async(*arguments)
 
     monkeypatch.setattr(_async_reads, "_READ", int(ffi.cast("uintptr_t", read)))
-    monkeypatch.setattr(store, "_lane", _async_reads.new_lane(store._handle, 2))
+    monkeypatch.setattr(store, "_lane", _async_reads.new_lane(store._handle, 4096, 2))
     ids = list(range(20))
     assert (asyncio.run(store.aread_many(ids)) == rows[ids]).all()
     assert not busy

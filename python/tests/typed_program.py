@@ -16,6 +16,12 @@ engine_race.open("/tmp/store", bucket_count=[16])  # wrong
 engine_race.open("/tmp/store", sync_mode="sometimes")  # wrong
 engine_race.open("/tmp/store", sync_on_close=1)  # wrong
 engine_race.open(5)  # wrong
+vectors = engine_race.open("/tmp/vectors", dtype="float32", shape=768, value_bytes="3k")
+engine_race.open("/tmp/vectors", "r", dtype=numpy.float16, shape=(numpy.int64(32), 32))
+engine_race.open("/tmp/vectors", dtype=768)  # wrong
+engine_race.open("/tmp/vectors", shape="768")  # wrong
+size: int = vectors.value_bytes + vectors.snapshot().value_bytes
+vectors.value_bytes = 5  # wrong
 
 value: bytes = store[1]
 value = store[numpy.int64(1)]

@@ -13,9 +13,9 @@
 namespace engine_race {
 namespace {
 
-std::vector<char> RandomValue(uint64_t seed) {
+std::vector<char> RandomValue(uint64_t seed, size_t size = kValueBytes) {
   std::mt19937_64 random(seed);
-  std::vector<char> value(kValueBytes);
+  std::vector<char> value(size);
   for (char& c : value) c = static_cast<char>(random());
   return value;
 }
@@ -25,8 +25,11 @@ TEST(ChecksumTest, EveryKernelAgreesWithThePortableHash) {
   for (const ValueHashKernel* kernel = ValueHashKernels(); kernel->name != nullptr; ++kernel) {
     ++kernels;
     for (uint64_t seed = 0; seed < 50; ++seed) {
-      const std::vector<char> value = RandomValue(seed);
-      EXPECT_EQ(kernel->hash(value.data()), Hash64(value.data(), value.size(), 0)) << kernel->name;
+      for (const size_t size : {8, 17, 100, 240, 241, 512, 1536, 4096, 1 << 20}) {
+        const std::vector<char> value = RandomValue(seed, size);
+        EXPECT_EQ(kernel->hash(value.data(), size), Hash64(value.data(), size, 0))
+            << kernel->name << ", " << size << " bytes";
+      }
     }
   }
   EXPECT_GE(kernels, 1u);
@@ -55,13 +58,13 @@ TEST(ChecksumTest, NoKernelUsesWordsOf512Bits) {
 
 TEST(ChecksumTest, AnyFlippedBitChangesTheHash) {
   std::vector<char> value = RandomValue(1);
-  const uint64_t whole = HashValue(value.data());
+  const uint64_t whole = HashValue(value.data(), value.size());
   for (size_t bit = 0; bit < kValueBytes * 8; bit += 37) {
     value[bit / 8] ^= static_cast<char>(1 << (bit % 8));
-    EXPECT_NE(HashValue(value.data()), whole) << bit;
+    EXPECT_NE(HashValue(value.data(), value.size()), whole) << bit;
     value[bit / 8] ^= static_cast<char>(1 << (bit % 8));
   }
-  EXPECT_EQ(HashValue(value.data()), whole);
+  EXPECT_EQ(HashValue(value.data(), value.size()), whole);
 }
 
 TEST(ChecksumTest, SeedMatters) { EXPECT_NE(Hash64("abc", 3, 1), Hash64("abc", 3, 2)); }

@@ -22,6 +22,8 @@ struct BadField {
 
 TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
   const BadField fields[] = {
+      {"value_bytes", [](Options* o) { o->value_bytes = 7; }},
+      {"value_bytes", [](Options* o) { o->value_bytes = (1 << 20) + 1; }},
       {"bucket_count", [](Options* o) { o->bucket_count = 0; }},
       {"bucket_count", [](Options* o) { o->bucket_count = 1000; }},
       {"bucket_count", [](Options* o) { o->bucket_count = 131072; }},
@@ -35,6 +37,11 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
       {"value_group_bytes", [](Options* o) { o->value_group_bytes = 12288; }},
       {"key_group_bytes", [](Options* o) { o->key_group_bytes = 256 << 10; }},
       {"memory_budget_bytes", [](Options* o) { o->memory_budget_bytes = 1 << 20; }},
+      {"memory_budget_bytes",
+       [](Options* o) {
+         o->value_bytes = 1 << 20;
+         o->memory_budget_bytes = (32 << 20) - 1;
+       }},
       {"index_memory_bytes",
        [](Options* o) {
          o->memory_budget_bytes = kMinMemoryBudgetBytes;

@@ -31,7 +31,7 @@ TEST(WriteBatchTest, CopiesWhatItIsGiven) {
     const WriteBatch::Record& record = batch.records()[key];
     EXPECT_EQ(record.key, key);
     EXPECT_EQ(std::string(record.value, kValueBytes), ValueOf(key, 7));
-    EXPECT_EQ(record.value_hash, HashValue(record.value));
+    EXPECT_EQ(record.value_hash, HashValue(record.value, kValueBytes));
   }
   EXPECT_EQ(batch.records().back().key, 5u);
   EXPECT_EQ(batch.records().back().value, nullptr);
@@ -65,8 +65,35 @@ TEST(WriteBatchTest, ManyPutsAreThoseOfEachRecord) {
     const WriteBatch::Record& record = batch.records()[i + 1];
     EXPECT_EQ(record.key, i % 7);
     EXPECT_EQ(std::string(record.value, kValueBytes), ValueOf(i, 3));
-    EXPECT_EQ(record.value_hash, HashValue(record.value));
+    EXPECT_EQ(record.value_hash, HashValue(record.value, kValueBytes));
   }
+}
+
+TEST(WriteBatchTest, TakesValuesOfItsOwnSizeAlone) {
+  for (const uint32_t size : {8U, 100U, 1536U, 1U << 20}) {
+    WriteBatch batch(size);
+    EXPECT_EQ(batch.value_bytes(), size);
+    std::vector<uint64_t> keys;
+    std::string values;
+    for (uint64_t key = 0; key < 5; ++key) {
+      keys.push_back(key);
+      values += std::string(size, static_cast<char>('a' + key));
+    }
+    EXPECT_EQ(batch.Put(KeyOf(1), values.substr(0, size - 1)).code(), Code::kInvalidArgument);
+    EXPECT_EQ(batch.Put(KeyOf(1), values.substr(0, size + 1)).code(), Code::kInvalidArgument);
+    ASSERT_TRUE(batch.PutMany(keys, values.data()).ok());
+    ASSERT_TRUE(batch.Put(KeyOf(9), values.substr(0, size)).ok());
+    EXPECT_EQ(batch.bytes(), 6 * (kKeyBytes + uint64_t{size}));
+    for (uint64_t key = 0; key < 5; ++key) {
+      EXPECT_EQ(std::string(batch.records()[key].value, size),
+                std::string(size, static_cast<char>('a' + key)));
+    }
+    const WriteBatch moved = std::move(batch);
+    EXPECT_EQ(moved.value_bytes(), size);
+    EXPECT_EQ(moved.records().back().value_hash, HashValue(values.data(), size));
+  }
+  EXPECT_EQ(WriteBatch(0).value_bytes(), kMinValueBytes);
+  EXPECT_EQ(WriteBatch(~uint32_t{0}).value_bytes(), kMaxValueBytes);
 }
 
 TEST(WriteBatchTest, ManyPutsThatAreRefusedMemoryLeaveItAsItWas) {

@@ -29,6 +29,8 @@ class ConcurrentModel {
   static constexpr uint32_t kWriterCount = 4;
   static constexpr uint32_t kKeyCount = 128;
 
+  explicit ConcurrentModel(uint32_t value_bytes) : value_bytes_(value_bytes) {}
+
   static uint64_t KeyAt(uint32_t i) { return i * (~uint64_t{0} / (kKeyCount - 1)); }
   static bool IsDelete(uint32_t i, uint64_t number) {
     return (i * 31 + number * 0x9e3779b97f4a7c15) >> 61 == 0;
@@ -39,9 +41,10 @@ class ConcurrentModel {
         static_cast<uint32_t>(rng() % (kKeyCount / kWriterCount)) * kWriterCount + writer;
     const uint64_t number = started_[i].load() + 1;
     started_[i].store(number);
-    const Status status = IsDelete(i, number)
-                              ? store->Delete(KeyOf(KeyAt(i)))
-                              : store->Write(KeyOf(KeyAt(i)), ValueOf(KeyAt(i), number));
+    const Status status =
+        IsDelete(i, number)
+            ? store->Delete(KeyOf(KeyAt(i)))
+            : store->Write(KeyOf(KeyAt(i)), ValueOf(KeyAt(i), number, value_bytes_));
     ASSERT_TRUE(status.ok()) << status.ToString();
     acknowledged_[i].store(number);
   }
@@ -92,7 +95,8 @@ class ConcurrentModel {
  private:
   void ExpectValue(uint32_t i, uint64_t floor, std::string_view value, Seen* seen) const {
     uint64_t number = 0;
-    ASSERT_TRUE(ParseValue(KeyAt(i), value, &number)) << "wrong bytes under key " << i;
+    ASSERT_TRUE(ParseValue(KeyAt(i), value, &number, value_bytes_))
+        << "wrong bytes under key " << i;
     ASSERT_GE(number, std::max(floor, (*seen)[i])) << "key " << i << " went back";
     ASSERT_LE(number, started_[i].load()) << "key " << i;
     ASSERT_FALSE(IsDelete(i, number)) << "key " << i;
@@ -109,6 +113,7 @@ class ConcurrentModel {
     FAIL() << "key " << i << " is gone; no delete is among " << oldest << " to " << newest;
   }
 
+  const uint32_t value_bytes_;
   std::array<std::atomic<uint64_t>, kKeyCount> started_ = {};
   std::array<std::atomic<uint64_t>, kKeyCount> acknowledged_ = {};
 };
@@ -129,9 +134,11 @@ TEST(ConcurrentModelTest, WritersReadersScannersSyncersAndClosers) {
   for (uint64_t round = 0; round < round_count && !HasFailure(); ++round) {
     if (round % 30 == 0) {
       dir = std::make_unique<TempDir>(FastParent());
-      model = std::make_unique<ConcurrentModel>();
       seen.assign(kReaderCount + kScannerCount, {});
       geometry = RandomGeometry(rng);
+      // Values have room for their version.
+      geometry.value_bytes = std::max(geometry.value_bytes, 16U);
+      model = std::make_unique<ConcurrentModel>(geometry.value_bytes);
       geometry.bucket_capacity_records = kMaxBucketRecords;
       geometry.key_range.reset();
     }

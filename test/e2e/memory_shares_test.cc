@@ -63,11 +63,11 @@ class MemorySharesTest : public ::testing::Test {
   MemorySharesTest() { Make(); }
   void Make(uint64_t kept_bytes = 0) {
     shares_ = std::make_unique<MemoryShares>([this] { return rest_.load(); });
-    shares_->KeepForFrames(kept_bytes);
-    frames_ = std::make_unique<User>(shares_->frames());
-    ranges_ = std::make_unique<User>(shares_->ranges());
-    shares_->SetFrameUser(frames_.get());
-    shares_->SetRangeUser(ranges_.get());
+    shares_->Keep(kept_bytes, 8 * kMiB);
+    frames_ = std::make_unique<User>(shares_->first());
+    ranges_ = std::make_unique<User>(shares_->second());
+    shares_->SetFirstUser(frames_.get());
+    shares_->SetSecondUser(ranges_.get());
   }
   void SetRest(uint64_t bytes) {
     rest_ = bytes;
@@ -100,7 +100,7 @@ TEST_F(MemorySharesTest, WhatOneDoesNotUseTheOtherOneGets) {
   EXPECT_EQ(ranges_->held_bytes(), 110 * kMiB);
   EXPECT_FALSE(frames_->Take(1));
   ranges_->ShrinkTo(50 * kMiB);
-  EXPECT_EQ(shares_->frames()->LimitBytes(), 110 * kMiB);
+  EXPECT_EQ(shares_->first()->LimitBytes(), 110 * kMiB);
   frames_->TakeAll();
   EXPECT_EQ(frames_->held_bytes(), 110 * kMiB);
 }
@@ -113,7 +113,7 @@ TEST_F(MemorySharesTest, WhatIsKeptForFramesIsAlwaysThere) {
   EXPECT_EQ(ranges_->held_bytes(), 8 * kMiB);
   for (const uint64_t rest : {2 * kMiB, uint64_t{0}}) {
     rest_ = rest;
-    EXPECT_EQ(shares_->frames()->LimitBytes(), kMiB);
+    EXPECT_EQ(shares_->first()->LimitBytes(), kMiB);
     frames_->TakeAll();
     EXPECT_EQ(frames_->held_bytes(), kMiB);
     shares_->Settle();
@@ -196,8 +196,8 @@ TEST_F(MemorySharesTest, WhatIsUsedDoesNotYield) {
 
 TEST_F(MemorySharesTest, NobodyToAskIsNobodyToYield) {
   shares_ = std::make_unique<MemoryShares>([this] { return rest_.load(); });
-  ASSERT_TRUE(shares_->ranges()->Book(140 * kMiB));
-  EXPECT_FALSE(shares_->frames()->Want(100 * kMiB));
+  ASSERT_TRUE(shares_->second()->Book(140 * kMiB));
+  EXPECT_FALSE(shares_->first()->Want(100 * kMiB));
   rest_ = 10 * kMiB;
   shares_->Settle();
 }
@@ -209,7 +209,7 @@ TEST_F(MemorySharesTest, BookingsNeverExceedTheRest) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (User* const user : {frames_.get(), ranges_.get()}) {
-    MemoryShare* const share = user == frames_.get() ? shares_->frames() : shares_->ranges();
+    MemoryShare* const share = user == frames_.get() ? shares_->first() : shares_->second();
     for (uint64_t t = 0; t < 2; ++t) {
       threads.emplace_back([&, user, share] {
         for (uint64_t i = 0; i < rounds; ++i) {
@@ -231,6 +231,77 @@ TEST_F(MemorySharesTest, BookingsNeverExceedTheRest) {
   checker.join();
   SetRest(50 * kMiB);
   EXPECT_LE(frames_->held_bytes() + ranges_->held_bytes(), 50 * kMiB);
+}
+
+// Two users that divide the share of frames.
+class DividedShareTest : public MemorySharesTest {
+ protected:
+  DividedShareTest() {
+    divided_ = std::make_unique<MemoryShares>(shares_->first());
+    divided_->Keep(0, kMiB);
+    values_ = std::make_unique<User>(divided_->first());
+    blocks_ = std::make_unique<User>(divided_->second());
+    divided_->SetFirstUser(values_.get());
+    divided_->SetSecondUser(blocks_.get());
+    shares_->SetFirstUser(divided_.get());
+  }
+  uint64_t held_bytes() const { return values_->held_bytes() + blocks_->held_bytes(); }
+
+  std::unique_ptr<MemoryShares> divided_;
+  std::unique_ptr<User> values_;
+  std::unique_ptr<User> blocks_;
+};
+
+TEST_F(DividedShareTest, BothTogetherTakeWhatTheOneUserMay) {
+  values_->TakeAll();
+  EXPECT_EQ(values_->held_bytes(), 122 * kMiB + kMiB / 2) << "seven eighths of 140 MiB";
+  blocks_->TakeAll();
+  EXPECT_EQ(held_bytes(), 140 * kMiB);
+  ranges_->TakeAll();
+  EXPECT_EQ(ranges_->held_bytes(), 20 * kMiB);
+  values_->ShrinkTo(0);
+  ranges_->TakeAll();
+  EXPECT_EQ(ranges_->held_bytes(), 140 * kMiB) << "what both have given back is free for others";
+}
+
+TEST_F(DividedShareTest, AGrowingIndexTakesFromValuesFirst) {
+  ASSERT_TRUE(blocks_->Take(60 * kMiB));
+  values_->TakeAll();
+  EXPECT_EQ(held_bytes(), 140 * kMiB);
+  SetRest(80 * kMiB);
+  EXPECT_EQ(blocks_->held_bytes(), 60 * kMiB);
+  EXPECT_EQ(values_->held_bytes(), 10 * kMiB) << "80 MiB less an eighth for ranges";
+  SetRest(40 * kMiB);
+  EXPECT_LE(held_bytes(), 32 * kMiB);
+  EXPECT_GE(held_bytes(), 32 * kMiB - 2 * kBlock);
+  EXPECT_GE(values_->held_bytes(), 4 * kMiB - kBlock) << "an eighth";
+  SetRest(0);
+  EXPECT_EQ(blocks_->held_bytes(), kMiB);
+  EXPECT_EQ(values_->held_bytes(), 0u);
+}
+
+TEST_F(DividedShareTest, WhatLiesIdleMovesAmongAllThree) {
+  values_->TakeAll();
+  blocks_->TakeAll();
+  // Blocks want more: values lie idle, and ranges have none to give.
+  EXPECT_LT(blocks_->WantBlock(1000), 1000u);
+  EXPECT_TRUE(blocks_->Take(kBlock));
+  values_->Use();
+  EXPECT_FALSE(blocks_->Take(kBlock));
+  // Ranges want more: the hits of one of the two are a use of both.
+  ranges_->TakeAll();
+  for (uint64_t i = 0; i < 1000; ++i) {
+    blocks_->Use();
+    ASSERT_EQ(ranges_->WantBlock(1), 1u);
+  }
+  EXPECT_EQ(held_bytes(), 140 * kMiB);
+  EXPECT_LT(ranges_->WantBlock(1000), 1000u);
+  EXPECT_LT(held_bytes(), 140 * kMiB);
+  ranges_->ShrinkTo(20 * kMiB);
+  // Values want more, and ranges lie idle.
+  values_->TakeAll();
+  blocks_->TakeAll();
+  EXPECT_EQ(held_bytes(), 140 * kMiB);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 #include "engine_race/base/options.h"
 #include "test/e2e/model_keys.h"
@@ -14,6 +15,8 @@ namespace engine_race::test {
 
 inline Options RandomGeometry(Rng& rng) {
   Options options;
+  constexpr uint32_t kSizes[] = {8, 24, 100, 128, 512, 1000, 1536, 3072, 5000, 8192, 16384, 65536};
+  if (rng() % 2 == 0) options.value_bytes = kSizes[rng() % std::size(kSizes)];
   options.bucket_count = 1u << rng() % 4;
   options.file_count = std::min<uint32_t>(options.bucket_count, 1u << rng() % 4);
   options.value_group_bytes = 4096u << rng() % 4;

@@ -45,6 +45,7 @@ class ModelRun {
     store_.reset();
     // A store keeps its own geometry: the later openings ask for another.
     Options options = exists_ ? Options() : geometry_options_;
+    options.value_bytes = rng_() % 2 == 0 && exists_ ? 0 : geometry_options_.value_bytes;
     if (exists_ && rng_() % 2 == 0) options.key_range = GeometryOf().keys();
     exists_ = true;
     options = RandomTuning(options, rng_);
@@ -78,7 +79,7 @@ class ModelRun {
 
   void Append(bool is_delete) {
     const uint64_t key = pool_.Pick(rng_);
-    FillValue(key, ++version_, value_.data());
+    FillValue(key, ++version_, value_.data(), value_.size());
     const Status status =
         is_delete ? store_->Delete(KeyOf(key)) : store_->Write(KeyOf(key), value_);
     if (!GeometryOf().keys().Contains(key)) {
@@ -143,7 +144,7 @@ class ModelRun {
     for (uint64_t i = 0; i < size; ++i) {
       const uint64_t key = pool_.Pick(rng_);
       const bool is_delete = rng_() % 1000 < delete_share_;
-      FillValue(key, ++version_, value_.data());
+      FillValue(key, ++version_, value_.data(), value_.size());
       const Status put = is_delete ? batch_.Delete(KeyOf(key)) : batch_.Put(KeyOf(key), value_);
       ASSERT_TRUE(put.ok()) << put.ToString();
       newest[key] = is_delete ? 0 : version_;
@@ -182,9 +183,7 @@ class ModelRun {
       return;
     }
     ASSERT_TRUE(status.ok()) << "key " << key << ": " << status.ToString();
-    uint64_t version = 0;
-    ASSERT_TRUE(ParseValue(key, read_, &version)) << "wrong bytes under key " << key;
-    ASSERT_EQ(version, found->second) << "key " << key;
+    ASSERT_TRUE(read_ == ValueOf(key, found->second, value_.size())) << "key " << key;
   }
 
   void Range(const std::string& lower, const std::string& upper) {
@@ -194,9 +193,8 @@ class ModelRun {
     uint64_t wrong_count = 0;
     const Status status =
         store_->Range(lower, upper, [&](std::string_view key, std::string_view value) {
-          uint64_t version = 0;
           const bool right = next != end && key == KeyOf(next->first) &&
-                             ParseValue(next->first, value, &version) && version == next->second;
+                             value == ValueOf(next->first, next->second, value_.size());
           wrong_count += !right;
           if (next != end) ++next;
         });
@@ -227,9 +225,9 @@ class ModelRun {
   bool ever_reclaimed_ = false;
   uint64_t record_count_ = 0;
   uint64_t version_ = 0;
-  std::string value_ = std::string(kValueBytes, '\0');
+  std::string value_ = std::string(geometry_options_.value_bytes, '\0');
   std::string read_;
-  WriteBatch batch_;
+  WriteBatch batch_{geometry_options_.value_bytes};
 };
 
 TEST(ModelTest, RandomOperationsOnTinyStores) {

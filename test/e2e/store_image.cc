@@ -104,6 +104,7 @@ void StoreImage::WriteTo(const std::string& dir) const {
 StoreLayout::StoreLayout(const StoreImage& image, const std::string& dir) : image_(image) {
   format::Manifest manifest;
   std::memcpy(&manifest, image.file(format::kManifestName).data(), sizeof(manifest));
+  geometry_.layout = ValueLayout(manifest.value_bytes);
   geometry_.bucket_count = manifest.bucket_count;
   geometry_.file_count = manifest.file_count;
   geometry_.bucket_capacity_records = manifest.bucket_capacity_records;
@@ -199,7 +200,8 @@ Extent StoreLayout::ValueExtent(uint32_t bucket, uint64_t slot) const {
   uint64_t sequence = 0;
   if (!IsStaged(bucket, slot, format::WordKind::kLoggedValues, &sequence)) {
     const SlotLocation location = files_.slots.LocateValues(bucket, slot);
-    return {Numbered(format::kValueFilePrefix, location.file_number), location.offset, kValueBytes};
+    return {Numbered(format::kValueFilePrefix, location.file_number), location.offset,
+            geometry_.slot_bytes()};
   }
   const uint32_t group = geometry_.values_per_group();
   const uint64_t place = Payload(bucket, format::WordKind::kValuePlaces) >>
@@ -207,8 +209,8 @@ Extent StoreLayout::ValueExtent(uint32_t bucket, uint64_t slot) const {
                          15;
   return {format::kStagingValuesName,
           geometry_.ValuePlaceOffset(bucket, static_cast<uint32_t>(place)) +
-              sequence % group * kValueBytes,
-          kValueBytes};
+              sequence % group * geometry_.slot_bytes(),
+          geometry_.slot_bytes()};
 }
 
 uint64_t StoreLayout::RowOffset(uint32_t bucket, uint32_t row) const {
@@ -241,7 +243,7 @@ int64_t StoreLayout::BucketAt(const std::string& file, uint64_t offset) const {
     return in_log(format::kKeyFilePrefix, format::kSegmentKeyBytes);
   }
   if (file.starts_with(format::kValueFilePrefix)) {
-    return in_log(format::kValueFilePrefix, format::kSegmentValueBytes);
+    return in_log(format::kValueFilePrefix, geometry_.segment_value_bytes());
   }
   if (file == format::kStagingCountsName) {
     return static_cast<int64_t>(offset / sizeof(format::BucketCounts));

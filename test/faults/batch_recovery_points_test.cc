@@ -66,6 +66,7 @@ class BatchRecoveryPointsTest : public ::testing::TestWithParam<BatchCase> {
   BatchRecoveryPointsTest()
       : random_(SweepSeed()), options_(ScenarioOptions(GetParam().sync_mode)) {
     options_.staging_mode = GetParam().staging;
+    options_.value_bytes = SweptValueBytes();
     std::ofstream(boot_id_) << "3f1c0a52-9d0e-4d6e-8f5b-0b6f1c2d3e4f\n";
     // A full group of values and a part of one in each bucket, and then two records of the batch.
     for (int bucket = 0; bucket < kBuckets; ++bucket) {
@@ -83,10 +84,10 @@ class BatchRecoveryPointsTest : public ::testing::TestWithParam<BatchCase> {
     const End end = InChildUnder(&death, [&] {
       std::unique_ptr<Store> store;
       if (!Store::Open(AsRun(options_), died_, &store).ok()) return false;
-      WriteBatch batch;
+      WriteBatch batch(options_.value_bytes);
       for (size_t i = 0; i < steps_.size(); ++i) {
         const Step& step = steps_[i];
-        const std::string value = ValueOf(step.key, step.version);
+        const std::string value = ValueOf(step.key, step.version, options_.value_bytes);
         const Status written = i < single_count_ ? store->Write(KeyOf(step.key), value)
                                                  : batch.Put(KeyOf(step.key), value);
         if (!written.ok()) return false;

@@ -85,7 +85,8 @@ bool RunSteps(const Options& options, const std::string& dir, const std::vector<
         status = Store::Open(AsRun(options), dir, &store);
         break;
       case Step::Kind::kWrite:
-        status = store->Write(KeyOf(step.key), ValueOf(step.key, step.version));
+        status =
+            store->Write(KeyOf(step.key), ValueOf(step.key, step.version, store->value_bytes()));
         break;
       case Step::Kind::kDelete:
         status = store->Delete(KeyOf(step.key));
@@ -136,6 +137,7 @@ class CrashPointsTest : public ::testing::TestWithParam<CrashCase> {
         steps_(MakeScenario(Reads::kWithout, GetParam().long_life ? Life::kLong : Life::kShort)),
         options_(ScenarioOptions(GetParam().sync_mode)) {
     options_.sync_on_close = GetParam().sync_on_close;
+    options_.value_bytes = SweptValueBytes();
     if (GetParam().written) options_.staging_mode = StagingMode::kWritten;
     std::ofstream(boot_id_) << "3f1c0a52-9d0e-4d6e-8f5b-0b6f1c2d3e4f\n";
   }
@@ -238,7 +240,7 @@ class CrashPointsTest : public ::testing::TestWithParam<CrashCase> {
     std::unique_ptr<Store> store;
     ASSERT_TRUE(Store::Open(AsRun(OptionsIn(dir)), dir, &store).ok());
     for (uint64_t key = 0; key < 6; ++key) {
-      ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 5000 + key)).ok());
+      ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, 5000 + key, options_.value_bytes)).ok());
       contents[key] = 5000 + key;
     }
     store.reset();

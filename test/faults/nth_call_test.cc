@@ -67,6 +67,7 @@ class FaultyRun {
         plan_(dir, sweep.fault, nth, sweep.repeat) {
     if (sweep.reads != IoBackend::kPsync) plan_.OnlyReadsBy(sweep.reads);
     if (sweep.striped) options_ = StripedIn(dir, options_);
+    options_.value_bytes = SweptValueBytes();
     if (sweep.written) options_.staging_mode = StagingMode::kWritten;
     options_.log = [this](LogLevel level, std::string_view message) {
       if (!plan_.fired()) return;
@@ -111,8 +112,10 @@ class FaultyRun {
   void RunOnStore(const Step& step) {
     switch (step.kind) {
       case Step::Kind::kWrite:
-        return Answered(step, store_->Write(KeyOf(step.key), ValueOf(step.key, step.version)),
-                        "Write");
+        return Answered(
+            step,
+            store_->Write(KeyOf(step.key), ValueOf(step.key, step.version, options_.value_bytes)),
+            "Write");
       case Step::Kind::kDelete:
         return Answered(step, store_->Delete(KeyOf(step.key)), "Delete");
       case Step::Kind::kSync:
@@ -256,7 +259,8 @@ class FaultyRun {
     if (store_ == nullptr || fault_ != Fault::kDiskFull || !plan_.fired()) return;
     if (plan_.failed_a_flush()) return;
     const Step step = {Step::Kind::kWrite, 7, 999999};
-    const Status written = store_->Write(KeyOf(step.key), ValueOf(step.key, step.version));
+    const Status written =
+        store_->Write(KeyOf(step.key), ValueOf(step.key, step.version, options_.value_bytes));
     if (!written.ok()) problem_ += "Write with space again: " + written.ToString() + "; ";
     model_.Answered(step.key, step.version, true);
   }
@@ -274,7 +278,8 @@ class FaultyRun {
       model_.Settle(contents);
       for (uint64_t key = 0; key < 10; ++key) {
         const uint64_t version = 1000000 + key + 100 * static_cast<uint64_t>(opening);
-        const Status written = store_->Write(KeyOf(key), ValueOf(key, version));
+        const Status written =
+            store_->Write(KeyOf(key), ValueOf(key, version, options_.value_bytes));
         if (!written.ok()) problem_ += "Write afterwards: " + written.ToString() + "; ";
         model_.Answered(key, version, true);
       }

@@ -33,6 +33,7 @@ Options ReclaimOptions(SyncMode sync_mode) {
   options.bucket_capacity_records = 4 * 256;
   options.key_group_bytes = 256 * kKeyEntryBytes;
   options.value_group_bytes = 8 * kValueBytes;
+  options.value_bytes = SweptValueBytes();
   return options;
 }
 
@@ -59,10 +60,11 @@ class Deeds {
     }
   }
   static Status Write(Store* store, uint64_t number) {
-    WriteBatch batch;
+    WriteBatch batch(store->value_bytes());
     for (const auto& [key, version] : BatchOf(number)) {
-      const Status added =
-          version == 0 ? batch.Delete(KeyOf(key)) : batch.Put(KeyOf(key), ValueOf(key, version));
+      const Status added = version == 0
+                               ? batch.Delete(KeyOf(key))
+                               : batch.Put(KeyOf(key), ValueOf(key, version, store->value_bytes()));
       if (!added.ok()) return added;
     }
     return store->Write(batch);
@@ -78,7 +80,7 @@ class ReclaimPointsTest : public ::testing::TestWithParam<SyncMode> {
     for (uint64_t version = 1; version <= 10; ++version) {
       for (uint64_t i = 0; i < 2 * kKeys; ++i) {
         const uint64_t key = (i % 2) * kSecondBucket + i / 2;
-        ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, version)).ok());
+        ASSERT_TRUE(store->Write(KeyOf(key), ValueOf(key, version, options_.value_bytes)).ok());
         base_contents_[key] = version;
       }
     }

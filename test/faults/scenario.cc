@@ -1,5 +1,8 @@
 #include "test/faults/scenario.h"
 
+#include <iterator>
+
+#include "test/sweep.h"
 #include "test/test_util.h"
 
 namespace engine_race::test {
@@ -57,6 +60,11 @@ Options ScenarioOptions(SyncMode sync_mode) {
   options.sync_mode = sync_mode;
   options.journal_bytes = kMinJournalBytes;
   return options;
+}
+
+uint32_t SweptValueBytes() {
+  constexpr uint32_t kSizes[] = {kValueBytes, kValueBytes, kValueBytes, 100, 1536, 16384};
+  return kSizes[SweepSeed() / 7 % std::size(kSizes)];
 }
 
 Options StripedIn(const std::string& dir, Options options) {
@@ -120,7 +128,7 @@ Contents ReadContents(Store* store, const std::vector<Step>& steps, std::string*
   const Status ranged = store->Range("", "", [&](std::string_view key, std::string_view value) {
     const uint64_t number = DecodeKey(key.data());
     uint64_t version = 0;
-    if (!ParseValue(number, value, &version)) {
+    if (!ParseValue(number, value, &version, store->value_bytes())) {
       *problem += "wrong bytes under key " + std::to_string(number) + "; ";
     }
     if (!contents.empty() && number <= last_key) *problem += "Range does not ascend; ";
@@ -136,7 +144,8 @@ Contents ReadContents(Store* store, const std::vector<Step>& steps, std::string*
     std::string value;
     const Status read = store->Read(KeyOf(key), &value);
     uint64_t version = 0;
-    if (read.code() != Code::kNotFound && !(read.ok() && ParseValue(key, value, &version))) {
+    if (read.code() != Code::kNotFound &&
+        !(read.ok() && ParseValue(key, value, &version, store->value_bytes()))) {
       *problem += "Read of key " + std::to_string(key) + ": " + read.ToString() + "; ";
     }
     const auto ranged_version = contents.find(key);

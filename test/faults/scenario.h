@@ -30,6 +30,9 @@ enum class Reads : bool { kWithout, kWith };
 // have the smallest journal. Reads are blocking ones: the kernel takes its time, tens of
 // milliseconds, to end a libaio context, and every run has several.
 Options ScenarioOptions(SyncMode sync_mode);
+// Of values in a sweep: those of most runs have the default size, others share blocks or are
+// several.
+uint32_t SweptValueBytes();
 
 // Those options with the values striped over two paths inside the store's directory `dir`.
 Options StripedIn(const std::string& dir, Options options);

@@ -16,6 +16,8 @@ namespace {
 
 class ValueFramesShareTest : public ::testing::Test {
  protected:
+  // Of a frame and its description.
+  static constexpr uint64_t kBytesWithDescription = 4096 + 64 + 4 + 64;
   // Never used: the index is flat.
   BlockLookup lookup_;
   static constexpr uint32_t kFrames = 200;
@@ -41,7 +43,9 @@ class ValueFramesShareTest : public ::testing::Test {
         l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count), &share_, &cache_);
     ASSERT_TRUE(made.ok()) << made.ToString();
     ASSERT_NE(cache_, nullptr);
-    ASSERT_TRUE(ValueFrames::Create(index_.get(), cache_.get(), max_value_bytes, &frames_).ok());
+    ASSERT_TRUE(
+        ValueFrames::Create(index_.get(), cache_.get(), kValueBytes, max_value_bytes, &frames_)
+            .ok());
     ASSERT_NE(frames_, nullptr);
   }
   static uint64_t BytesFor(uint32_t count) {
@@ -218,7 +222,7 @@ TEST_F(ValueFramesShareTest, WhatIsReadStaysBooked) {
 // Values have a limit of their own, although more frames are free.
 TEST_F(ValueFramesShareTest, ValuesTakeNoMoreThanTheirLimit) {
   share_.limit_bytes = BytesFor(kFrames);
-  MakeFrames(kFrames, 8 * l1::FrameCache::kBytesWithDescription);
+  MakeFrames(kFrames, 8 * kBytesWithDescription);
   Offer(0, 8, 2);
   EXPECT_EQ(value_count(), 8u);
   Offer(0, 2 * kFrames, 3);

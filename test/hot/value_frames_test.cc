@@ -22,6 +22,8 @@ uint64_t NthKey(uint64_t i) { return (i + 1) << 50; }
 
 class ValueFramesTest : public ::testing::Test {
  protected:
+  // Of a frame and its description.
+  static constexpr uint64_t kBytesWithDescription = 4096 + 64 + 4 + 64;
   // Never used: the index is flat.
   BlockLookup lookup_;
   ValueFramesTest() {
@@ -43,7 +45,9 @@ class ValueFramesTest : public ::testing::Test {
     ASSERT_TRUE(
         l1::FrameCache::Create(l1::FrameCache::BytesFor(frame_count), nullptr, &cache_).ok());
     ASSERT_NE(cache_, nullptr);
-    ASSERT_TRUE(ValueFrames::Create(index_.get(), cache_.get(), max_value_bytes, &frames_).ok());
+    ASSERT_TRUE(
+        ValueFrames::Create(index_.get(), cache_.get(), kValueBytes, max_value_bytes, &frames_)
+            .ok());
   }
   void Write(uint64_t key, uint64_t version) {
     ASSERT_TRUE(log_->Append(key, ValueOf(key, version).data()).ok());
@@ -119,9 +123,9 @@ TEST_F(ValueFramesTest, WhatIsReadOnceTakesAFreeFrame) {
 
 TEST_F(ValueFramesTest, NoRoomForAFrameIsNoFrames) {
   Fill(1);
-  Make(1, l1::FrameCache::kBytesWithDescription - 1);
+  Make(1, kBytesWithDescription - 1);
   EXPECT_EQ(frames_, nullptr);
-  Make(1, l1::FrameCache::kBytesWithDescription);
+  Make(1, kBytesWithDescription);
   ASSERT_NE(frames_, nullptr);
   ReadTimes(NthKey(0), 3);
   EXPECT_TRUE(IsHot(NthKey(0)));

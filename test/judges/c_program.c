@@ -221,7 +221,7 @@ static void case_many(void) {
 
 static void case_batches(void) {
   engine_race_store* store = NULL;
-  engine_race_batch* batch = engine_race_batch_create();
+  engine_race_batch* batch = engine_race_batch_create(ENGINE_RACE_VALUE_BYTES);
   engine_race_options* options = small_options();
   unsigned char value[ENGINE_RACE_VALUE_BYTES];
   unsigned char rows[3 * ENGINE_RACE_VALUE_BYTES];

@@ -65,12 +65,12 @@ class RangeReader {
 RangeReader::~RangeReader() { ++strangers; }
 
 uint64_t Hash64(const void*, size_t, uint64_t) { return ++strangers; }
-uint64_t HashValue(const void*) { return ++strangers; }
+uint64_t HashValue(const void*, size_t) { return ++strangers; }
 // What the engine has as inline functions.
 uint64_t DecodeKey(const char*) { return ++strangers; }
 void EncodeKey(uint64_t, char*) { ++strangers; }
 uint64_t MixWords(uint64_t, uint64_t) { return ++strangers; }
-bool ValueMatches(const char*, uint32_t) { return ++strangers != 0; }
+bool ValueMatches(const char*, size_t, uint32_t) { return ++strangers != 0; }
 
 namespace sys {
 int PwriteFull(int, const void*, size_t, uint64_t) { return ++strangers; }
@@ -137,7 +137,7 @@ void TheJudgeKeepsItsOwn(const judge::Directory&) {
     JUDGE_CHECK(!status.ok());
     log.Append(1, "");
     index.Prepare(1);
-    engine_race::HashValue("");
+    engine_race::HashValue("", 0);
     engine_race::DecodeKey("");
     engine_race::sys::Fsync(0);
     engine_race::io::File().Sync();

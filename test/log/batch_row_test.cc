@@ -136,7 +136,7 @@ TEST(BatchRowTest, TheSpaceBehindTheRowsGoesBeforeAnAppend) {
   RowParts store(TinyLogOptions(), dir.path());
   store.parts.AppendKeys(0, 256);
   ASSERT_TRUE(store.parts.context.files.slots.Give(0, 0, 1024).ok());
-  store.bucket(0).reserved_value_bytes = 1024 * kValueBytes;
+  store.bucket(0).reserved_values = 1024;
   int punch_count = 0;
   CallWatch watch([&](SystemCall* call) {
     if (call->kind != CallKind::kFallocate || !PathOf(*call).ends_with("value_00")) {

@@ -45,7 +45,7 @@ TEST(BucketLogTest, EntriesCarrySequenceSumAndTombstone) {
   for (uint64_t i = 0; i < 600; ++i) {
     EXPECT_EQ(records[i].key, KeyIn(1, i % 7));
     EXPECT_EQ(records[i].tombstone, i % 5 == 4);
-    EXPECT_EQ(records[i].value_hash, i % 5 == 4 ? 0 : HashValue(ValueOf(i, 1).data()));
+    EXPECT_EQ(records[i].value_hash, i % 5 == 4 ? 0 : HashValue(ValueOf(i, 1).data(), kValueBytes));
     if (i > 0) {
       EXPECT_GT(records[i].sequence, records[i - 1].sequence);
     }

@@ -161,12 +161,13 @@ TEST(EntryCodecTest, TheIndexKeepsTheHighestBitsOfAHash) {
 
 TEST(EntryCodecTest, AValueIsThatOfItsRecordByAllBitsOfItsHash) {
   const CollidingValues values;
-  const KeyRecord record = {.value_hash = HashValue(values.first.data())};
+  const KeyRecord record = {.value_hash = HashValue(values.first.data(), kValueBytes)};
   const uint32_t checksum = ChecksumOfHash(record.value_hash);
-  EXPECT_TRUE(IsValueOf(record, values.first.data()));
-  EXPECT_TRUE(ValueMatches(values.first.data(), checksum));
-  EXPECT_FALSE(IsValueOf(record, values.second.data()));
-  EXPECT_TRUE(ValueMatches(values.second.data(), checksum)) << "as far as the index can tell";
+  EXPECT_TRUE(IsValueOf(record, values.first.data(), kValueBytes));
+  EXPECT_TRUE(ValueMatches(values.first.data(), kValueBytes, checksum));
+  EXPECT_FALSE(IsValueOf(record, values.second.data(), kValueBytes));
+  EXPECT_TRUE(ValueMatches(values.second.data(), kValueBytes, checksum))
+      << "as far as the index can tell";
 }
 
 TEST(CountWordTest, RoundTripAndDamage) {

@@ -30,11 +30,11 @@ struct CollidingValues {
     std::unordered_map<uint32_t, uint64_t> seen;
     for (uint64_t number = 0; number < kTried; ++number) {
       std::memcpy(second.data(), &number, sizeof(number));
-      const uint64_t hash = HashValue(second.data());
+      const uint64_t hash = HashValue(second.data(), second.size());
       const auto [place, is_new] = seen.emplace(ChecksumOfHash(hash), number);
       if (is_new) continue;
       std::memcpy(first.data(), &place->second, sizeof(number));
-      if (HashValue(first.data()) != hash) return;
+      if (HashValue(first.data(), first.size()) != hash) return;
     }
     ADD_FAILURE() << "no two of so many values agree";
   }

@@ -29,7 +29,8 @@ class JournalChainTest : public ::testing::Test {
       return Status::Ok();
     };
     callbacks.on_failure = [](const Status&) {};
-    EXPECT_TRUE(Journal::Open(directory_.get(), OwnIds(kChainStoreId), kMinJournalBytes, 0600,
+    EXPECT_TRUE(Journal::Open(directory_.get(), OwnIds(kChainStoreId), kValueBytes,
+                              kMinJournalBytes, 0600,
                               /*batch_records=*/1, Placement(), std::move(callbacks), &journal_)
                     .ok());
   }
@@ -43,7 +44,7 @@ class JournalChainTest : public ::testing::Test {
       record.key = slot;
       record.sequence = record.slot = slot;
       record.tombstone = slot % 5 == 4;
-      record.value_hash = record.tombstone ? 0 : HashValue(value->data());
+      record.value_hash = record.tombstone ? 0 : HashValue(value->data(), value->size());
       records.push_back({{EntryCodec(kChainStoreId, 1).Encode(record, slot), /*bucket=*/1, 0},
                          record.tombstone ? nullptr : value->data()});
     }
@@ -59,7 +60,7 @@ class JournalChainTest : public ::testing::Test {
   }
   uint64_t Replayed() const {
     JournalReplay replay;
-    EXPECT_TRUE(replay.Read(directory_.get(), OwnIds(kChainStoreId)).ok());
+    EXPECT_TRUE(replay.Read(directory_.get(), OwnIds(kChainStoreId), kValueBytes).ok());
     return replay.RecordsOf(1).size();
   }
   void Zero(uint64_t block) {
@@ -84,7 +85,7 @@ TEST_F(JournalChainTest, ItsRecordsAreFoundBetweenSingleOnes) {
   ASSERT_TRUE(journal_->WriteChain(Records(402, 404, &value_), &half).ok());
   journal_->SettleChain(half);
   JournalReplay replay;
-  ASSERT_TRUE(replay.Read(directory_.get(), OwnIds(kChainStoreId)).ok());
+  ASSERT_TRUE(replay.Read(directory_.get(), OwnIds(kChainStoreId), kValueBytes).ok());
   ASSERT_EQ(replay.RecordsOf(1).size(), 404u);
   Region buffer;
   ASSERT_TRUE(Region::Allocate(kValueBytes, false, &buffer).ok());

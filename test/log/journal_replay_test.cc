@@ -21,18 +21,18 @@ TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
     AppendMany(log.get(), 0, 10);
   }
   JournalReplay whole;
-  ASSERT_TRUE(whole.Read(directory.get(), OwnIds(store_id)).ok());
+  ASSERT_TRUE(whole.Read(directory.get(), OwnIds(store_id), kValueBytes).ok());
   EXPECT_EQ(whole.EndSequence(0), 10u);
   EXPECT_EQ(whole.EndSequence(1), 0u);
   ASSERT_NE(whole.Find(0, 9), nullptr);
   EXPECT_EQ(whole.Find(0, 10), nullptr);
 
   JournalReplay foreign;
-  ASSERT_TRUE(foreign.Read(directory.get(), OwnIds(store_id + 1)).ok());
+  ASSERT_TRUE(foreign.Read(directory.get(), OwnIds(store_id + 1), kValueBytes).ok());
   EXPECT_EQ(foreign.EndSequence(0), 0u);
 
   JournalReplay of_source;
-  ASSERT_TRUE(of_source.Read(directory.get(), {store_id, store_id + 1}).ok());
+  ASSERT_TRUE(of_source.Read(directory.get(), {store_id, store_id + 1}, kValueBytes).ok());
   EXPECT_EQ(of_source.EndSequence(0), 0u) << "its seed is another";
 
   // One write a batch: a header and a value. The seventh header loses a sector.
@@ -40,12 +40,12 @@ TEST(JournalReplayTest, ATornBatchEndsItAndAnotherStoresIsNotRead) {
   Overwrite(dir.path() + "/" + format::kJournalName, sector.data(), sector.size(),
             6 * 2 * format::kJournalBlockBytes + 512);
   JournalReplay torn;
-  ASSERT_TRUE(torn.Read(directory.get(), OwnIds(store_id)).ok());
+  ASSERT_TRUE(torn.Read(directory.get(), OwnIds(store_id), kValueBytes).ok());
   EXPECT_EQ(torn.EndSequence(0), 6u);
 
   ASSERT_TRUE(JournalReplay::Erase(directory.get()).ok());
   JournalReplay erased;
-  ASSERT_TRUE(erased.Read(directory.get(), OwnIds(store_id)).ok());
+  ASSERT_TRUE(erased.Read(directory.get(), OwnIds(store_id), kValueBytes).ok());
   EXPECT_EQ(erased.EndSequence(0), 0u);
 }
 

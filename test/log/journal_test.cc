@@ -33,8 +33,8 @@ class JournalTest : public ::testing::Test {
     };
     callbacks.on_failure = [this](const Status&) { ++failure_count_; };
     const Status opened =
-        Journal::Open(directory_.get(), OwnIds(kJournalStoreId), kMinJournalBytes, 0600,
-                      batch_records, Placement(), std::move(callbacks), &journal_);
+        Journal::Open(directory_.get(), OwnIds(kJournalStoreId), value_bytes_, kMinJournalBytes,
+                      0600, batch_records, Placement(), std::move(callbacks), &journal_);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
   }
 
@@ -42,7 +42,7 @@ class JournalTest : public ::testing::Test {
     KeyRecord record;
     record.key = sequence;
     record.tombstone = value == nullptr;
-    record.value_hash = value == nullptr ? 0 : HashValue(value->data());
+    record.value_hash = value == nullptr ? 0 : HashValue(value->data(), value->size());
     JournalRequest request;
     request.descriptor = {
         SlotTable::EncodeAppended(EntryCodec(kJournalStoreId, 0), record, sequence), /*bucket=*/0,
@@ -65,7 +65,7 @@ class JournalTest : public ::testing::Test {
   }
   JournalReplay Replay() const {
     JournalReplay replay;
-    EXPECT_TRUE(replay.Read(directory_.get(), OwnIds(kJournalStoreId)).ok());
+    EXPECT_TRUE(replay.Read(directory_.get(), OwnIds(kJournalStoreId), value_bytes_).ok());
     return replay;
   }
 
@@ -74,6 +74,7 @@ class JournalTest : public ::testing::Test {
   std::atomic<int> checkpoint_count_{0};
   std::atomic<int> failure_count_{0};
   Status checkpoint_answer_;
+  uint32_t value_bytes_ = kValueBytes;
   uint32_t half_batches_ = 0;
   std::unique_ptr<Journal> journal_;
 };

@@ -27,6 +27,16 @@ inline Options TinyLogOptions() {
   return options;
 }
 
+// TinyLogOptions with values of that size.
+inline Options SizedLogOptions(uint32_t value_bytes) {
+  Options options = TinyLogOptions();
+  options.value_bytes = value_bytes;
+  return options;
+}
+
+// Sizes of values for tests: some fill blocks, some share them, and some are many blocks.
+inline constexpr uint32_t kValueSizes[] = {8, 100, 512, 1536, 4096, 16384, 1 << 20};
+
 inline std::unique_ptr<BucketLog> OpenLog(const Options& options, const std::string& dir) {
   std::unique_ptr<BucketLog> log;
   const Status status = BucketLog::Open(options, dir, &log);
@@ -37,9 +47,9 @@ inline std::unique_ptr<BucketLog> OpenLog(const Options& options, const std::str
 // The value of a slot, or an empty string when it cannot be read.
 inline std::string ReadSlot(const BucketLog& log, uint32_t bucket, uint64_t slot) {
   Region buffer;
-  if (!Region::Allocate(kValueBytes, false, &buffer).ok()) return {};
+  if (!Region::Allocate(log.geometry().slot_bytes(), false, &buffer).ok()) return {};
   if (!log.ReadValue(bucket, slot, buffer.data()).ok()) return {};
-  return std::string(buffer.data(), kValueBytes);
+  return std::string(buffer.data(), log.geometry().value_bytes());
 }
 
 // Overwrites bytes of one of the store's files, past the engine.

@@ -162,8 +162,7 @@ TEST(LogWriterTest, SpaceIsReservedOnceForManyGroups) {
     parts.writer.ReserveAhead(0, LaneKind::kValues, group);
   }
   EXPECT_EQ(count, 1);
-  EXPECT_LE(parts.context.buckets[0].reserved_value_bytes,
-            parts.context.files.slots.SlotEnd(0) * kValueBytes)
+  EXPECT_LE(parts.context.buckets[0].reserved_values, parts.context.files.slots.SlotEnd(0))
       << "no more than its segments";
 }
 

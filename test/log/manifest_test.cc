@@ -61,6 +61,28 @@ TEST_F(ManifestTest, ReadsWhatWasWritten) {
   EXPECT_FALSE(std::filesystem::exists(dir_.Join(format::kManifestTempName)));
 }
 
+TEST_F(ManifestTest, ItSaysTheSizeOfValues) {
+  for (const uint32_t value_bytes : test::kValueSizes) {
+    for (const uint32_t group_bytes : {4096, 131072, 1 << 20}) {
+      Options options = test::SizedLogOptions(value_bytes);
+      options.value_group_bytes = group_bytes;
+      identity_.geometry = GeometryFrom(options);
+      identity_.geometry.path_count = 2;
+      ASSERT_TRUE(WriteManifest(dir_fd_.get(), identity_, 0600).ok());
+      StoreIdentity identity;
+      const Status read = ReadManifest(dir_fd_.get(), &identity);
+      ASSERT_TRUE(read.ok()) << read.ToString();
+      EXPECT_EQ(identity.geometry.value_bytes(), value_bytes);
+      EXPECT_EQ(identity.geometry.values_per_group(), identity_.geometry.values_per_group());
+      EXPECT_TRUE(CheckAgainst(options, identity).ok());
+      options.value_bytes = 0;
+      EXPECT_TRUE(CheckAgainst(options, identity).ok());
+      options.value_bytes = value_bytes + 1;
+      EXPECT_EQ(CheckAgainst(options, identity).code(), Code::kInvalidArgument);
+    }
+  }
+}
+
 TEST_F(ManifestTest, ACloneNamesAnotherSeed) {
   identity_.other_seed_id = 0x1234;
   for (const bool has_all_keys : {true, false}) {
@@ -145,8 +167,11 @@ TEST_F(ManifestTest, EveryFlippedByteIsCorruption) {
 }
 
 TEST_F(ManifestTest, WhatThisBuildCannotServeIsNotSupported) {
-  Rewrite([](format::Manifest* m) { m->value_bytes = 8192; });
-  EXPECT_EQ(ReadCode(), Code::kNotSupported);
+  // Below and above all sizes. With values of 8 bytes, and of 5000, no group is as large as these.
+  for (const uint32_t value_bytes : {0, 7, (1 << 20) + 1, 8, 5000}) {
+    Rewrite([&](format::Manifest* m) { m->value_bytes = value_bytes; });
+    EXPECT_EQ(ReadCode(), Code::kNotSupported) << value_bytes;
+  }
   Rewrite([](format::Manifest* m) { m->value_bytes = 4096, m->bucket_count = 1000; });
   EXPECT_EQ(ReadCode(), Code::kNotSupported);
   Rewrite([](format::Manifest* m) { m->bucket_count = 4, m->value_places = 1000; });

@@ -102,7 +102,7 @@ TEST(RecoveryTest, ThePlaceOfALostSegmentIsNotGivenAway) {
   for (uint64_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(log->Append(kKey + i, ValueOf(kKey + i, 1).data()).ok());
   }
-  EXPECT_GE(log->slots().LocateValues(1, 0).offset, 3 * format::kSegmentValueBytes);
+  EXPECT_GE(log->slots().LocateValues(1, 0).offset, 3 * log->geometry().segment_value_bytes());
 }
 
 TEST(RecoveryTest, PartialGroupIsContinuedNotOverwritten) {

@@ -112,8 +112,8 @@ void RunLives(Life life, uint64_t states, SharedTallies* tallies) {
             << sum(&PowerTally::failed_flushes) << " failed flushes; "
             << sum(&PowerTally::row_states) << " states with rows, "
             << sum(&PowerTally::compacting_states) << " in Compact, "
-            << sum(&PowerTally::moved_bytes) / kValueBytes << " records moved and "
-            << sum(&PowerTally::freed_bytes) / kValueBytes << " freed" << std::endl;
+            << sum(&PowerTally::moved_records) << " records moved and "
+            << sum(&PowerTally::freed_records) << " freed" << std::endl;
   if (testing::Test::HasFailure()) return;
   EXPECT_GE(sum(&PowerTally::states), states / kProcessCount * kProcessCount);
   // What the states are worth.
@@ -144,8 +144,8 @@ TEST(PowerLossTest, RandomLivesThatUseSlotsAgain) {
   EXPECT_GT(tallies.Sum(&PowerTally::row_states), states / 8);
   EXPECT_GT(tallies.Sum(&PowerTally::compacting_states), states / 20);
   EXPECT_GT(tallies.Sum(&PowerTally::recovery_states), states / 100);
-  EXPECT_GT(tallies.Sum(&PowerTally::moved_bytes), states * kValueBytes);
-  EXPECT_GT(tallies.Sum(&PowerTally::freed_bytes), 16 * states * kValueBytes);
+  EXPECT_GT(tallies.Sum(&PowerTally::moved_records), states);
+  EXPECT_GT(tallies.Sum(&PowerTally::freed_records), 16 * states);
 }
 
 }  // namespace

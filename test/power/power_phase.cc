@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine_race/base/value_layout.h"
 #include "test/power/write_history.h"
 
 namespace engine_race::test {
@@ -24,8 +25,12 @@ Options DrawPowerGeometry(Life life, Random* random) {
   geometry.bucket_count = OneOf(random, kBucketCounts);
   geometry.file_count = geometry.bucket_count >= 2 ? 1 + Below(random, 2) : 1;
   geometry.value_group_bytes = OneOf(random, kGroups) * kValueBytes;
+  // Some share blocks, and some are several.
+  constexpr uint32_t kSizes[] = {24, 100, 512, 1536, 5000, 16384};
+  if (Chance(random, 0.4)) geometry.value_bytes = OneOf(random, kSizes);
   // Some buckets fill up to their end.
-  const uint32_t group_records = Chance(random, 0.8) ? 256 : 128;
+  const bool is_small = !ValueLayout(geometry.value_bytes).is_aligned() || Chance(random, 0.8);
+  const uint32_t group_records = is_small ? 256 : 128;
   geometry.key_group_bytes = group_records * static_cast<uint32_t>(kKeyEntryBytes);
   geometry.bucket_capacity_records = Chance(random, 0.3) ? group_records : 2048;
   geometry.memory_budget_bytes = kMinMemoryBudgetBytes;

@@ -207,7 +207,7 @@ bool PowerRun::ReadAll(Contents* contents) {
   const Status ranged = store_->Range("", "", [&](std::string_view key, std::string_view value) {
     const uint64_t number = DecodeKey(key.data());
     uint64_t version = 0;
-    if (!ParseValue(number, value, &version)) wrong = "a mixed value";
+    if (!ParseValue(number, value, &version, geometry_.value_bytes)) wrong = "a mixed value";
     if (!contents->empty() && contents->rbegin()->first >= number) wrong = "a range out of order";
     contents->emplace(number, version);
   });
@@ -218,7 +218,7 @@ bool PowerRun::ReadAll(Contents* contents) {
     uint64_t read_version = 0;
     const Status read = store_->Read(test::KeyOf(key), &value);
     if (!read.ok()) return Fail("read of a key that Range has: " + read.ToString());
-    if (!ParseValue(key, value, &read_version) || read_version != version) {
+    if (!ParseValue(key, value, &read_version, geometry_.value_bytes) || read_version != version) {
       return Fail("Read and Range differ");
     }
   }
@@ -309,7 +309,7 @@ bool PowerRun::ReopenAfterFailure(const std::string& dir, const Options& options
     const Status synced = store_->Sync();
     if (synced.code() != Code::kIOError) return Fail("sync after failure: " + synced.ToString());
     const uint64_t key = names_.KeyOf(0, 0, 0);
-    const Status written = store_->Write(test::KeyOf(key), ValueOf(key, 1));
+    const Status written = store_->Write(test::KeyOf(key), ValueOf(key, 1, geometry_.value_bytes));
     if (written.code() != Code::kIOError) return Fail("write after failure: " + written.ToString());
   }
   store_.reset();

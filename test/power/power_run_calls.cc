@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_race/base/value_layout.h"
 #include "test/power/power_run.h"
 #include "test/test_util.h"
 
@@ -39,8 +40,9 @@ bool PowerRun::WriteOne(const PowerPhase& phase, uint32_t thread, Random* random
   const uint64_t key = DrawKey(phase, thread, bucket, random);
   const uint64_t version = DrawVersion(phase, random);
   const size_t number = history_->Begin(key, version);
-  const Status status = version == 0 ? store_->Delete(test::KeyOf(key))
-                                     : store_->Write(test::KeyOf(key), ValueOf(key, version));
+  const Status status =
+      version == 0 ? store_->Delete(test::KeyOf(key))
+                   : store_->Write(test::KeyOf(key), ValueOf(key, version, geometry_.value_bytes));
   if (!status.ok()) return ExpectedFailure(status) || Fail("write: " + status.ToString());
   const bool durable = sync_mode_ != SyncMode::kNone;
   history_->Acknowledge(key, number, durable);
@@ -70,11 +72,12 @@ bool PowerRun::WriteMany(const PowerPhase& phase, uint32_t thread, Random* rando
     const std::lock_guard<std::mutex> lock(mutex_);
     batch_number = next_batch_++;
   }
-  WriteBatch batch;
+  WriteBatch batch(geometry_.value_bytes);
   std::vector<std::pair<uint64_t, size_t>> numbers;
   for (const auto& [key, version] : writes) {
-    const Status added = version == 0 ? batch.Delete(test::KeyOf(key))
-                                      : batch.Put(test::KeyOf(key), ValueOf(key, version));
+    const Status added =
+        version == 0 ? batch.Delete(test::KeyOf(key))
+                     : batch.Put(test::KeyOf(key), ValueOf(key, version, geometry_.value_bytes));
     if (!added.ok()) return Fail("batch: " + added.ToString());
     numbers.emplace_back(key, history_->Begin(key, version, batch_number));
   }
@@ -102,8 +105,9 @@ bool PowerRun::CompactOne() {
 
 void PowerRun::TallyReclaim() {
   const StoreStats stats = store_->Stats();
-  tally_->moved_bytes += stats.reclaim_moved_bytes;
-  tally_->freed_bytes += stats.reclaim_freed_bytes;
+  const uint32_t slot_bytes = ValueLayout(geometry_.value_bytes).slot_bytes();
+  tally_->moved_records += stats.reclaim_moved_bytes / slot_bytes;
+  tally_->freed_records += stats.reclaim_freed_bytes / slot_bytes;
 }
 
 bool PowerRun::SyncOne() {
@@ -123,7 +127,7 @@ bool PowerRun::ReadOne(const PowerPhase& phase, Random* random) {
   const Status status = store_->Read(test::KeyOf(key), &value);
   if (status.code() == Code::kNotFound) return true;
   if (!status.ok()) return Fail("read: " + status.ToString());
-  return ParseValue(key, value, &version) || Fail("read: a mixed value");
+  return ParseValue(key, value, &version, geometry_.value_bytes) || Fail("read: a mixed value");
 }
 
 }  // namespace engine_race::test

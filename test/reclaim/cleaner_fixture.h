@@ -29,7 +29,7 @@ inline Options Rows(uint64_t row_count) {
 
 class BucketCleanerTest : public ::testing::Test {
  protected:
-  BucketCleanerTest() { Open(); }
+  explicit BucketCleanerTest(const Options& options = Rows(64)) : options_(options) { Open(); }
 
   void Open() {
     cleaner_.reset();
@@ -39,7 +39,7 @@ class BucketCleanerTest : public ::testing::Test {
   }
   void Put(uint64_t key) {
     const uint64_t version = ++count_;
-    const Status status = log_->Append(key, ValueOf(key, version).data());
+    const Status status = log_->Append(key, ValueOf(key, version, options_.value_bytes).data());
     ASSERT_TRUE(status.ok()) << status.ToString();
     held_[key] = version;
   }
@@ -94,7 +94,8 @@ class BucketCleanerTest : public ::testing::Test {
       }
       ++found_count;
       ASSERT_FALSE(record.tombstone) << key;
-      ASSERT_EQ(ReadSlot(*log_, 0, record.slot), ValueOf(key, held->second)) << key;
+      ASSERT_EQ(ReadSlot(*log_, 0, record.slot), ValueOf(key, held->second, options_.value_bytes))
+          << key;
     }
     EXPECT_EQ(found_count, held_.size());
   }
@@ -116,7 +117,7 @@ class BucketCleanerTest : public ::testing::Test {
   }
 
   const TempDir dir_{FastParent()};
-  const Options options_ = Rows(64);
+  const Options options_;
   std::unique_ptr<BucketLog> log_;
   std::unique_ptr<BucketCleaner> cleaner_;
   uint64_t next_key_ = 0;

@@ -13,21 +13,33 @@ constexpr uint64_t kMany = 1000;
 
 using Rows = std::vector<uint32_t>;
 
+Geometry Buckets(uint32_t bucket_count, uint32_t row_records = kRowRecords,
+                 uint32_t value_bytes = kValueBytes) {
+  Geometry geometry;
+  geometry.layout = ValueLayout(value_bytes);
+  geometry.bucket_count = bucket_count;
+  geometry.key_group_bytes = row_records * kKeyEntryBytes;
+  return geometry;
+}
+
 TEST(RowChoiceTest, ABucketHasTheRowsOfItsLimitAndAFewInAnyCase) {
   EXPECT_EQ(SlotLimit(/*live_count=*/72, /*dead_percent=*/28), 100u);
-  EXPECT_EQ(RowLimit(11 * kRowRecords + 127, kRowRecords, kBuckets), 11u);
-  EXPECT_EQ(RowLimit(11 * kRowRecords + 128, kRowRecords, kBuckets), 12u);
-  EXPECT_EQ(RowLimit(5 * kRowRecords + 1, kRowRecords, kBuckets), 6u) << "of few rows none less";
-  EXPECT_EQ(RowLimit(0, kRowRecords, kBuckets), 3u);
-  EXPECT_EQ(RowLimit(0, kRowRecords, /*bucket_count=*/2), 4u);
-  EXPECT_EQ(RowLimit(0, kRowRecords, /*bucket_count=*/1), 8u);
-  EXPECT_EQ(RowLimit(0, /*row_records=*/128, /*bucket_count=*/1), 16u);
-  EXPECT_EQ(RowLimit(0, /*row_records=*/128, /*bucket_count=*/5), 3u);
+  EXPECT_EQ(RowLimit(11 * kRowRecords + 127, Buckets(kBuckets)), 11u);
+  EXPECT_EQ(RowLimit(11 * kRowRecords + 128, Buckets(kBuckets)), 12u);
+  EXPECT_EQ(RowLimit(5 * kRowRecords + 1, Buckets(kBuckets)), 6u) << "of few rows none less";
+  EXPECT_EQ(RowLimit(0, Buckets(kBuckets)), 3u);
+  EXPECT_EQ(RowLimit(0, Buckets(2)), 4u);
+  EXPECT_EQ(RowLimit(0, Buckets(1)), 8u);
+  EXPECT_EQ(RowLimit(0, Buckets(1, /*row_records=*/128)), 16u);
+  EXPECT_EQ(RowLimit(0, Buckets(5, /*row_records=*/128)), 3u);
+  // 8 MiB, or three rows.
+  EXPECT_EQ(RowLimit(0, Buckets(16, kRowRecords, /*value_bytes=*/512)), 4u);
+  EXPECT_EQ(RowLimit(0, Buckets(1, kRowRecords, /*value_bytes=*/16384)), 3u);
 }
 
 TEST(RowChoiceTest, RowsAreSpareBeyondTheLimitByMostOfARow) {
   const auto spare = [](uint64_t row_count, uint64_t limit, uint32_t bucket_count = kBuckets) {
-    return SpareRows(row_count * kRowRecords, limit, kRowRecords, bucket_count);
+    return SpareRows(row_count * kRowRecords, limit, Buckets(bucket_count));
   };
   EXPECT_EQ(spare(12, 12 * kRowRecords), 0u);
   EXPECT_EQ(spare(12, 11 * kRowRecords + 64), 0u);

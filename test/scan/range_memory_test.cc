@@ -49,16 +49,17 @@ class RangeMemoryTest : public ::testing::Test {
   RangeMemoryTest()
       : store_(64, FastParent()),
         shares_([this] { return rest_.load(); }),
-        other_(shares_.frames()) {
+        other_(shares_.first()) {
+    shares_.Keep(0, 8 * kMiB);
     store_.Fill(kRecords);
     store_.OpenReader();
     store_.reader.reset();
     RangeTuning tuning;
     tuning.touch_time_percent = 1000000;
     store_.reader = std::make_unique<RangeReader>(*store_.log, *store_.index, store_.options,
-                                                  64 * kMiB, tuning, shares_.ranges());
-    shares_.SetRangeUser(store_.reader.get());
-    shares_.SetFrameUser(&other_);
+                                                  64 * kMiB, tuning, shares_.second());
+    shares_.SetSecondUser(store_.reader.get());
+    shares_.SetFirstUser(&other_);
     ExpectWithinRest();
   }
   // The reader books with what is destroyed before it.

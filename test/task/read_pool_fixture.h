@@ -36,7 +36,8 @@ class ReadPoolTest : public ::testing::Test {
     options_.log = [this](LogLevel, std::string_view message) {
       if (on_message_) on_message_(message);
     };
-    ASSERT_TRUE(BucketLog::Open(options_, dir_.path(), &log_).ok());
+    const Status opened = BucketLog::Open(options_, dir_.path(), &log_);
+    ASSERT_TRUE(opened.ok()) << opened.ToString();
     for (uint64_t key = 0; key < record_count; ++key) {
       ASSERT_TRUE(log_->Append(key, ValueOf(key, 1).data()).ok());
     }

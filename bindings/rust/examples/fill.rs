@@ -3,7 +3,7 @@
 use std::env;
 use std::error::Error;
 
-use engine_race::{Store, Value};
+use engine_race::Store;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("usage: fill DIR COUNT".into()),
     };
     let store = Store::open(directory)?;
-    let mut value = Value::zeroed();
+    let mut value = vec![0; store.value_bytes()];
     for key in 0..count {
         value[..8].copy_from_slice(&key.to_be_bytes());
         store.write(key, &value)?;

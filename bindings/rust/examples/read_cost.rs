@@ -8,7 +8,7 @@ use std::error::Error;
 use std::mem::MaybeUninit;
 use std::os::raw::{c_int, c_long};
 
-use engine_race::{Options, Result, Store, Value};
+use engine_race::{Options, Result, Store};
 
 const SEED: u64 = 88172645463325252;
 
@@ -45,7 +45,7 @@ fn cpu_ns() -> i64 {
 /// The sum of the first bytes, so that no read can be left out.
 fn read_all(store: &Store, keys: &[u64], read_count: u64) -> Result<u64> {
     // From malloc, as in C: the cost of a copy depends on where the memory lies.
-    let mut value = Value::zeroed();
+    let mut value = vec![0; store.value_bytes()];
     let (mut state, mut sum) = (SEED, 0);
     for _ in 0..read_count {
         state ^= state << 13;

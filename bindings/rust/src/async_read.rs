@@ -26,10 +26,10 @@ pub(crate) fn start<F>(store: &Store, key: u64, done: F) -> Result<()>
 where
     F: FnOnce(Outcome) + Send + 'static,
 {
-    let pending = Box::into_raw(Box::new(Pending { room: Room::new(), done }));
+    let pending = Box::into_raw(Box::new(Pending { room: Room::new(store.value_bytes()), done }));
     // SAFETY: the memory lives until `ended` is called, once. It may be gone when this returns Ok.
     unsafe {
-        let value = (*pending).room.bytes().as_mut_ptr().cast();
+        let value = (*pending).room.pointer();
         let done: sys::engine_race_done_fn = Some(ended::<F>);
         check(sys::engine_race_read_async(store.handle(), key, value, done, pending.cast()))
             .map_err(|error| {

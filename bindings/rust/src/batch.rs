@@ -5,17 +5,17 @@ use std::ptr::NonNull;
 
 use crate::error::{check, Result};
 use crate::sys;
-use crate::values::{Key, VALUE_BYTES};
+use crate::values::{check_value, check_values, Key};
 
 /// Writes and deletions that a store takes as a whole.
 ///
-/// A batch copies its values. It belongs to no store and may be written several times. Later
-/// entries of a key win.
+/// A batch copies its values. It belongs to no store and may be written several times, to stores
+/// with values of its size. Later entries of a key win.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("er_batch_{}", std::process::id()));
 /// # let store = engine_race::Store::open(&dir)?;
-/// let mut batch = engine_race::Batch::new();
+/// let mut batch = engine_race::Batch::new(store.value_bytes());
 /// batch.write(7, &[1; 4096])?;
 /// batch.delete(8)?;
 /// store.write_batch(&batch)?;
@@ -23,46 +23,64 @@ use crate::values::{Key, VALUE_BYTES};
 /// # std::fs::remove_dir_all(&dir).unwrap();
 /// # engine_race::Result::Ok(())
 /// ```
-pub struct Batch(NonNull<sys::engine_race_batch>);
+pub struct Batch {
+    handle: NonNull<sys::engine_race_batch>,
+    value_bytes: usize,
+}
 
 // SAFETY: one thread at a time may use it, whichever that is.
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// An empty batch.
-    pub fn new() -> Batch {
-        // SAFETY: takes nothing.
-        match NonNull::new(unsafe { sys::engine_race_batch_create() }) {
-            Some(handle) => Batch(handle),
+    /// An empty batch for values of this size, as of
+    /// [`Store::value_bytes`](crate::Store::value_bytes).
+    ///
+    /// # Panics
+    ///
+    /// If no store has values of this size.
+    pub fn new(value_bytes: usize) -> Batch {
+        let size = u32::try_from(value_bytes).unwrap_or(0);
+        // SAFETY: any size may be given.
+        let handle = unsafe { sys::engine_race_batch_create(size) };
+        assert!(
+            !handle.is_null() || (8..=1 << 20).contains(&size),
+            "no store has values of {} bytes",
+            value_bytes
+        );
+        match NonNull::new(handle) {
+            Some(handle) => Batch { handle, value_bytes },
             None => crate::memory_is_refused(),
         }
     }
 
     pub(crate) fn handle(&self) -> *mut sys::engine_race_batch {
-        self.0.as_ptr()
+        self.handle.as_ptr()
     }
 
     /// Adds a write.
     ///
     /// # Errors
     ///
-    /// Of all calls that add: [`Code::OutOfMemory`](crate::Code::OutOfMemory). The batch is as it
-    /// was then.
-    pub fn write(&mut self, key: impl Key, value: &[u8; VALUE_BYTES]) -> Result<()> {
+    /// Of all calls that add: [`Code::OutOfMemory`](crate::Code::OutOfMemory), and
+    /// [`Code::InvalidArgument`](crate::Code::InvalidArgument) for values of another size. The
+    /// batch is as it was then.
+    pub fn write(&mut self, key: impl Key, value: &[u8]) -> Result<()> {
+        check_value(value.len(), self.value_bytes)?;
         let value = value.as_ptr().cast();
         // SAFETY: the handle lives, and the value has its size.
         check(unsafe { sys::engine_race_batch_write(self.handle(), key.number(), value) })
     }
 
-    /// Adds many writes: the value at each place goes with the key at that place.
+    /// Adds many writes: the value at each place goes with the key at that place. Values lie one
+    /// after another.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// Unless there are as many values as keys.
-    pub fn write_many(&mut self, keys: &[u64], values: &[[u8; VALUE_BYTES]]) -> Result<()> {
-        assert_eq!(keys.len(), values.len(), "there must be one value for each key");
+    /// Those of [`Batch::write`], also unless there are as many values as keys.
+    pub fn write_many(&mut self, keys: &[u64], values: &[u8]) -> Result<()> {
+        check_values(values.len(), keys.len(), self.value_bytes)?;
         let (count, first, rows) = (keys.len(), keys.as_ptr(), values.as_ptr().cast());
-        // SAFETY: both have as many elements.
+        // SAFETY: there are as many keys as values.
         check(unsafe { sys::engine_race_batch_write_many(self.handle(), count, first, rows) })
     }
 
@@ -101,12 +119,6 @@ impl Batch {
     /// Whether it has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-impl Default for Batch {
-    fn default() -> Batch {
-        Batch::new()
     }
 }
 

@@ -5,11 +5,12 @@ use std::marker::PhantomData;
 use std::mem;
 use std::ops::RangeBounds;
 use std::ptr::{self, NonNull};
+use std::slice;
 
 use crate::error::{check, Result};
 use crate::store::Store;
 use crate::sys;
-use crate::values::{Key, Room, Value, VALUE_BYTES};
+use crate::values::{check_values, Key, Room, Value};
 use crate::view::{Bounds, View};
 
 /// How a [`Cursor`] reads.
@@ -30,7 +31,7 @@ pub struct CursorOptions {
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("er_cursor_{}", std::process::id()));
 /// # let store = engine_race::Store::open(&dir)?;
-/// store.write_many(&[1, 2, 3], &[[1; 4096], [2; 4096], [3; 4096]])?;
+/// store.write_many(&[1, 2, 3], &[[1; 4096], [2; 4096], [3; 4096]].concat())?;
 /// let mut cursor = store.cursor(2..)?;
 /// assert!(cursor.seek_to_last()?);
 /// assert_eq!(cursor.key(), Some(3));
@@ -54,6 +55,7 @@ pub struct CursorOptions {
 /// ```
 pub struct Cursor<'store> {
     handle: NonNull<sys::engine_race_iterator>,
+    value_bytes: usize,
     store: PhantomData<&'store Store>,
 }
 
@@ -81,7 +83,7 @@ impl<'store> Cursor<'store> {
         // SAFETY: the options and the bounds in them live; the library copies them.
         check(unsafe { sys::engine_race_iterator_create(view.store, &options, &mut handle) })?;
         let handle = NonNull::new(handle).expect("an iterator that was made");
-        Ok(Cursor { handle, store: PhantomData })
+        Ok(Cursor { handle, value_bytes: view.value_bytes, store: PhantomData })
     }
 
     fn handle(&self) -> *mut sys::engine_race_iterator {
@@ -199,12 +201,12 @@ impl<'store> Cursor<'store> {
     /// [`Code::Corruption`](crate::Code::Corruption) and [`Code::IoError`](crate::Code::IoError).
     /// It stands at no record then.
     #[inline]
-    pub fn value(&mut self) -> Result<Option<&[u8; VALUE_BYTES]>> {
+    pub fn value(&mut self) -> Result<Option<&[u8]>> {
         // SAFETY: the value is good until the cursor is used again, which this borrow rules out. It
         // is as good until the store is closed, which the cursor's own borrow rules out.
         let value = unsafe {
             let value = sys::engine_race_iterator_value(self.handle());
-            value.cast::<[u8; VALUE_BYTES]>().as_ref()
+            (!value.is_null()).then(|| slice::from_raw_parts(value.cast(), self.value_bytes))
         };
         if value.is_none() {
             self.status()?;
@@ -220,19 +222,14 @@ impl<'store> Cursor<'store> {
     /// # Errors
     ///
     /// Those of [`Cursor::seek_to_first`], where nothing was taken before.
-    ///
-    /// # Panics
-    ///
-    /// If there are `values`, and not as many as keys.
-    pub fn take(
-        &mut self,
-        keys: &mut [u64],
-        values: Option<&mut [[u8; VALUE_BYTES]]>,
-    ) -> Result<usize> {
-        let rows = values.map_or(ptr::null_mut(), |values| {
-            assert_eq!(keys.len(), values.len(), "there must be one value for each key");
-            values.as_mut_ptr().cast()
-        });
+    /// [`Code::InvalidArgument`](crate::Code::InvalidArgument) if there are `values`, and they have
+    /// not the size of as many values as there are keys.
+    pub fn take(&mut self, keys: &mut [u64], values: Option<&mut [u8]>) -> Result<usize> {
+        let mut rows = ptr::null_mut();
+        if let Some(values) = values {
+            check_values(values.len(), keys.len(), self.value_bytes)?;
+            rows = values.as_mut_ptr().cast();
+        }
         let mut taken = 0;
         // SAFETY: there is room for so many keys, and values.
         let code = unsafe {
@@ -248,10 +245,10 @@ impl<'store> Cursor<'store> {
 
     /// Takes one record into memory of its own.
     pub(crate) fn take_one(&mut self) -> Result<Option<(u64, Value)>> {
-        let (mut key, mut room, mut taken) = (0, Room::new(), 0);
+        let (mut key, mut room, mut taken) = (0, Room::new(self.value_bytes), 0);
         // SAFETY: there is room for one, which is filled when one was taken.
         unsafe {
-            let row = room.bytes().as_mut_ptr().cast();
+            let row = room.pointer();
             let code = sys::engine_race_iterator_take(self.handle(), 1, &mut key, row, &mut taken);
             match taken {
                 0 => check(code).map(|()| None),

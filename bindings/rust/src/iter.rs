@@ -15,7 +15,7 @@ use crate::values::Value;
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("er_iter_{}", std::process::id()));
 /// # let store = engine_race::Store::open(&dir)?;
-/// store.write_many(&[1, 2, 3], &[[1; 4096], [2; 4096], [3; 4096]])?;
+/// store.write_many(&[1, 2, 3], &[[1; 4096], [2; 4096], [3; 4096]].concat())?;
 /// let (last_key, last_value) = store.iter(..3)?.rev().next().unwrap()?;
 /// assert_eq!((last_key, last_value[0]), (2, 2));
 /// let records = store.iter(..)?.collect::<engine_race::Result<Vec<_>>>()?;
@@ -148,7 +148,7 @@ impl fmt::Debug for Iter<'_> {
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("er_keys_{}", std::process::id()));
 /// # let store = engine_race::Store::open(&dir)?;
-/// store.write_many(&[1, 2, 3], &[[0; 4096]; 3])?;
+/// store.write_many(&[1, 2, 3], &[0; 3 * 4096])?;
 /// assert_eq!(store.keys(2..)?.count(), 2);
 /// # drop(store);
 /// # std::fs::remove_dir_all(&dir).unwrap();

@@ -1,14 +1,14 @@
-//! A key-value store for one kind of record: keys of 8 bytes, values of 4096 bytes.
+//! A key-value store for one kind of record: keys of 8 bytes, and values of one size.
 //!
 //! The engine is a library in C++. This crate has its C API as safe Rust.
 //!
 //! ```
-//! use engine_race::{Store, VALUE_BYTES};
+//! use engine_race::Options;
 //! # let dir = std::env::temp_dir().join(format!("er_lib_{}", std::process::id()));
 //!
-//! let store = Store::open(&dir)?;
-//! store.write(7, &[1; VALUE_BYTES])?;
-//! store.write(b"8 bytes!", &[2; VALUE_BYTES])?;
+//! let store = Options::new().value_bytes(3072).open(&dir)?;
+//! store.write(7, &[1; 3072])?;
+//! store.write(b"8 bytes!", &[2; 3072])?;
 //! assert_eq!(store.read(7)?.unwrap()[0], 1);
 //! assert!(store.read(8)?.is_none());
 //! for record in store.iter(0..100)? {
@@ -74,7 +74,7 @@ pub use progress::with_progress;
 pub use snapshot::Snapshot;
 pub use stats::{BucketSpace, Latencies, Latency, Stats};
 pub use store::Store;
-pub use values::{as_values, as_values_mut, Key, Value, Values, KEY_BYTES, VALUE_BYTES};
+pub use values::{Key, Value, Values, KEY_BYTES, VALUE_BYTES};
 
 /// The version of the library, as "0.9.0", which may be newer than this crate.
 ///

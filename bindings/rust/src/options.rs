@@ -16,6 +16,8 @@ use crate::sys;
 
 /// Options of a store, at first with the defaults.
 ///
+/// All calls check the sizes of values, so `value_bytes` is 0 by default: any store may be opened.
+///
 /// `engine_race/base/options.h` of the sources describes each option. Those of the geometry count
 /// for new stores alone.
 ///
@@ -90,12 +92,16 @@ macro_rules! numbers {
 }
 
 impl Options {
-    /// All defaults.
+    /// The defaults.
     pub fn new() -> Options {
         // SAFETY: takes nothing.
         let handle = unsafe { sys::engine_race_options_create() };
         match NonNull::new(handle) {
-            Some(handle) => Options { handle, log: None, failure: None },
+            Some(handle) => {
+                let mut options = Options { handle, log: None, failure: None };
+                options.value_bytes(0);
+                options
+            }
             None => crate::memory_is_refused(),
         }
     }
@@ -150,6 +156,9 @@ impl Options {
         hot_value_bytes: u64;
         /// Bytes of memory for the index, as part of the budget.
         index_memory_bytes: u64;
+        /// The size of every value: 8 to 1048576. Of an existing store it must be its own. 0: that
+        /// of an existing store, and [`VALUE_BYTES`](crate::VALUE_BYTES) for a new one.
+        value_bytes: u32;
         /// Of a new store: stretches of neighbouring keys, a power of two from 1 to 65536.
         bucket_count: u32;
         /// Of a new store: key files, and as many value files; a power of two from 1 to 1024.

@@ -9,7 +9,7 @@ use crate::error::{check, Result};
 use crate::iter::{Iter, Keys};
 use crate::store::Store;
 use crate::sys;
-use crate::values::{Key, Value, Values, VALUE_BYTES};
+use crate::values::{Key, Value, Values};
 use crate::view::View;
 
 /// One state of a store, which stays readable while writers go on. Any number of threads may read
@@ -57,7 +57,7 @@ impl<'store> Snapshot<'store> {
     }
 
     fn view(&self) -> View {
-        View { store: self.store.handle(), snapshot: self.handle.as_ptr() }
+        View { snapshot: self.handle.as_ptr(), ..self.store.view() }
     }
 
     /// The store whose state it shows.
@@ -79,7 +79,7 @@ impl<'store> Snapshot<'store> {
     /// # Errors
     ///
     /// Those of [`Snapshot::read`]. `value` is as it was then.
-    pub fn read_into(&self, key: impl Key, value: &mut [u8; VALUE_BYTES]) -> Result<bool> {
+    pub fn read_into(&self, key: impl Key, value: &mut [u8]) -> Result<bool> {
         self.view().read_into(key.number(), value)
     }
 
@@ -94,14 +94,10 @@ impl<'store> Snapshot<'store> {
 
     /// As [`Store::read_many_into`].
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// Unless there are as many values as keys.
-    pub fn read_many_into(
-        &self,
-        keys: &[u64],
-        values: &mut [[u8; VALUE_BYTES]],
-    ) -> Result<Vec<Result<bool>>> {
+    /// Those of [`Store::read_many_into`].
+    pub fn read_many_into(&self, keys: &[u64], values: &mut [u8]) -> Result<Vec<Result<bool>>> {
         self.view().read_many_into(keys, values)
     }
 
@@ -112,7 +108,7 @@ impl<'store> Snapshot<'store> {
     /// Those of [`Snapshot::read`].
     pub fn range<F>(&self, range: impl RangeBounds<u64>, visit: F) -> Result<()>
     where
-        F: FnMut(u64, &[u8; VALUE_BYTES]) -> ControlFlow<()>,
+        F: FnMut(u64, &[u8]) -> ControlFlow<()>,
     {
         self.view().range(range, visit)
     }

@@ -17,7 +17,7 @@ use crate::log::Log;
 use crate::options::{c_path, Options};
 use crate::snapshot::Snapshot;
 use crate::sys;
-use crate::values::{Key, Value, Values, VALUE_BYTES};
+use crate::values::{check_value, check_values, Key, Value, Values};
 use crate::view::View;
 
 /// An open store. Any number of threads may use it at once, by references or in an `Arc`.
@@ -31,6 +31,7 @@ use crate::view::View;
 /// `key_range`.
 pub struct Store {
     handle: NonNull<sys::engine_race_store>,
+    value_bytes: usize,
     // The library calls it until the store is closed.
     log: Option<Arc<Log>>,
 }
@@ -57,7 +58,9 @@ impl Store {
             sys::engine_race_open(directory.as_ptr(), options.checked()?, &mut handle)
         })?;
         let handle = NonNull::new(handle).expect("a store that was opened");
-        Ok(Store { handle, log: options.shared_log() })
+        // SAFETY: the store was opened just now.
+        let value_bytes = unsafe { sys::engine_race_value_bytes(handle.as_ptr()) } as usize;
+        Ok(Store { handle, value_bytes, log: options.shared_log() })
     }
 
     /// Closes the store, and waits for calls and asynchronous reads that are under way.
@@ -80,7 +83,13 @@ impl Store {
     }
 
     pub(crate) fn view(&self) -> View {
-        View { store: self.handle(), snapshot: ptr::null() }
+        View { store: self.handle(), snapshot: ptr::null(), value_bytes: self.value_bytes }
+    }
+
+    /// The size of every value: see [`Options::value_bytes`].
+    #[inline]
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes
     }
 
     /// Writes a record. Once it is `Ok`, the record outlives the process, however that ends.
@@ -90,8 +99,10 @@ impl Store {
     /// [`Code::Full`](crate::Code::Full), [`Code::IoError`](crate::Code::IoError) and
     /// [`Code::Corruption`](crate::Code::Corruption). `Store::Write` in `engine_race/store.h` says
     /// when the record may be there after a failure.
+    /// [`Code::InvalidArgument`](crate::Code::InvalidArgument) for a value of another size.
     #[inline]
-    pub fn write(&self, key: impl Key, value: &[u8; VALUE_BYTES]) -> Result<()> {
+    pub fn write(&self, key: impl Key, value: &[u8]) -> Result<()> {
+        check_value(value.len(), self.value_bytes)?;
         // SAFETY: the handle lives, and the value has its size.
         check(unsafe { sys::engine_race_write(self.handle(), key.number(), value.as_ptr().cast()) })
     }
@@ -122,9 +133,10 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Those of [`Store::read`]. `value` is as it was then.
+    /// Those of [`Store::read`], and [`Code::InvalidArgument`](crate::Code::InvalidArgument) for a
+    /// slice of another size. `value` is as it was then.
     #[inline]
-    pub fn read_into(&self, key: impl Key, value: &mut [u8; VALUE_BYTES]) -> Result<bool> {
+    pub fn read_into(&self, key: impl Key, value: &mut [u8]) -> Result<bool> {
         self.view().read_into(key.number(), value)
     }
 
@@ -133,7 +145,7 @@ impl Store {
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("er_many_{}", std::process::id()));
     /// # let store = engine_race::Store::open(&dir)?;
-    /// store.write_many(&[1, 2], &[[1; 4096], [2; 4096]])?;
+    /// store.write_many(&[1, 2], &[[1; 4096], [2; 4096]].concat())?;
     /// let values = store.read_many(&[2, 3])?;
     /// assert_eq!(values.get(0)?.unwrap()[0], 2);
     /// assert!(values.get(1)?.is_none());
@@ -150,17 +162,14 @@ impl Store {
         self.view().read_many(keys)
     }
 
-    /// As [`Store::read_many`], into memory of the caller. For each key it answers whether the key
-    /// is there. A value that was not read is as it was.
+    /// As [`Store::read_many`], into memory of the caller, one value after another. For each key it
+    /// answers whether the key is there. A value that was not read is as it was.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// Unless there are as many values as keys.
-    pub fn read_many_into(
-        &self,
-        keys: &[u64],
-        values: &mut [[u8; VALUE_BYTES]],
-    ) -> Result<Vec<Result<bool>>> {
+    /// Those of [`Store::read_many`], and [`Code::InvalidArgument`](crate::Code::InvalidArgument)
+    /// unless `values` has the size of as many values as there are keys.
+    pub fn read_many_into(&self, keys: &[u64], values: &mut [u8]) -> Result<Vec<Result<bool>>> {
         self.view().read_many_into(keys, values)
     }
 
@@ -204,22 +213,18 @@ impl Store {
     }
 
     /// Writes many records in order: the value at each place goes with the key at that place.
+    /// Values lie one after another.
     ///
     /// # Errors
     ///
     /// It stops at the first failure, and where it is [cancelled](crate::with_progress).
-    ///
-    /// # Panics
-    ///
-    /// Unless there are as many values as keys.
-    pub fn write_many(
-        &self,
-        keys: &[u64],
-        values: &[[u8; VALUE_BYTES]],
-    ) -> std::result::Result<(), ManyError> {
-        assert_eq!(keys.len(), values.len(), "there must be one value for each key");
+    /// [`Code::InvalidArgument`](crate::Code::InvalidArgument) unless `values` has the size of as
+    /// many values as there are keys.
+    pub fn write_many(&self, keys: &[u64], values: &[u8]) -> std::result::Result<(), ManyError> {
+        check_values(values.len(), keys.len(), self.value_bytes)
+            .map_err(|error| ManyError { error, done_count: 0 })?;
         let mut written = 0;
-        // SAFETY: the handle lives; both have as many elements.
+        // SAFETY: the handle lives; there are as many keys as values.
         let code = unsafe {
             let rows = values.as_ptr().cast();
             sys::engine_race_write_many(
@@ -252,7 +257,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Those of [`Store::write`].
+    /// Those of [`Store::write`], also for a batch of values of another size.
     pub fn write_batch(&self, batch: &Batch) -> Result<()> {
         // SAFETY: both handles live.
         check(unsafe { sys::engine_race_write_batch(self.handle(), batch.handle()) })
@@ -287,7 +292,7 @@ impl Store {
     /// # let dir = std::env::temp_dir().join(format!("er_range_{}", std::process::id()));
     /// # let store = engine_race::Store::open(&dir)?;
     ///
-    /// store.write_many(&[1, 2, 3], &[[0; 4096]; 3])?;
+    /// store.write_many(&[1, 2, 3], &[0; 3 * 4096])?;
     /// let mut keys = Vec::new();
     /// store.range(2.., |key, _value| {
     ///     keys.push(key);
@@ -304,7 +309,7 @@ impl Store {
     /// Those of [`Store::read`].
     pub fn range<F>(&self, range: impl RangeBounds<u64>, visit: F) -> Result<()>
     where
-        F: FnMut(u64, &[u8; VALUE_BYTES]) -> ControlFlow<()>,
+        F: FnMut(u64, &[u8]) -> ControlFlow<()>,
     {
         self.view().range(range, visit)
     }

@@ -149,6 +149,7 @@ extern "C" {
                                       message: *mut engine_race_log_message) -> c_int;
     pub fn engine_race_open(directory: *const c_char, options: *const engine_race_options,
                             store: *mut *mut engine_race_store) -> c_int;
+    pub fn engine_race_value_bytes(store: *const engine_race_store) -> u32;
     pub fn engine_race_close(store: *mut engine_race_store) -> c_int;
     pub fn engine_race_write(store: *mut engine_race_store, key: u64,
                              value: *const c_void) -> c_int;
@@ -162,7 +163,7 @@ extern "C" {
                                  values: *mut c_void, codes: *mut c_int) -> c_int;
     pub fn engine_race_read_async(store: *mut engine_race_store, key: u64, value: *mut c_void,
                                   done: engine_race_done_fn, argument: *mut c_void) -> c_int;
-    pub fn engine_race_batch_create() -> *mut engine_race_batch;
+    pub fn engine_race_batch_create(value_bytes: u32) -> *mut engine_race_batch;
     pub fn engine_race_batch_destroy(batch: *mut engine_race_batch);
     pub fn engine_race_batch_write(batch: *mut engine_race_batch, key: u64,
                                    value: *const c_void) -> c_int;

@@ -1,15 +1,15 @@
 //! Keys and values.
 
 use std::fmt;
-use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
-use std::slice;
+use std::os::raw::c_void;
 
+use crate::error::{Code, Error, Result};
 use crate::sys;
 
 /// The size of a key, in bytes.
 pub const KEY_BYTES: usize = sys::ENGINE_RACE_KEY_BYTES;
-/// The size of a value, in bytes.
+/// The size of a value in bytes, unless a store is made with another one.
 pub const VALUE_BYTES: usize = sys::ENGINE_RACE_VALUE_BYTES;
 
 mod sealed {
@@ -54,88 +54,81 @@ impl Key for &[u8; KEY_BYTES] {
     }
 }
 
-/// A value that was read: 4096 bytes on the heap.
+/// A value that was read: bytes on the heap, as many as the values of its store have.
 ///
 /// ```
-/// use engine_race::{Value, VALUE_BYTES};
+/// use engine_race::Value;
 ///
-/// let mut value = Value::zeroed();
+/// let mut value = Value::zeroed(100);
 /// value[0] = 7;
-/// let array: &[u8; VALUE_BYTES] = &value;
-/// assert_eq!(Value::from(array), value);
+/// let bytes: &[u8] = &value;
+/// assert_eq!(Value::from(bytes), value);
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Value(Box<[u8; VALUE_BYTES]>);
+pub struct Value(Box<[u8]>);
 
 impl Value {
-    /// A value of zeros.
-    pub fn zeroed() -> Value {
-        // Not through the stack.
-        let bytes = vec![0u8; VALUE_BYTES].into_boxed_slice();
-        Value(bytes.try_into().expect("it has this size"))
+    /// A value of so many zeros.
+    pub fn zeroed(value_bytes: usize) -> Value {
+        Value(vec![0; value_bytes].into_boxed_slice())
     }
 
     /// The memory itself.
-    pub fn into_boxed_array(self) -> Box<[u8; VALUE_BYTES]> {
+    pub fn into_boxed_slice(self) -> Box<[u8]> {
         self.0
     }
 }
 
-impl Default for Value {
-    fn default() -> Value {
-        Value::zeroed()
-    }
-}
-
 impl Deref for Value {
-    type Target = [u8; VALUE_BYTES];
-    fn deref(&self) -> &[u8; VALUE_BYTES] {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
         &self.0
     }
 }
 
 impl DerefMut for Value {
-    fn deref_mut(&mut self) -> &mut [u8; VALUE_BYTES] {
+    fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.0
     }
 }
 
 impl AsRef<[u8]> for Value {
     fn as_ref(&self) -> &[u8] {
-        &self.0[..]
+        &self.0
     }
 }
 
-impl From<&[u8; VALUE_BYTES]> for Value {
-    fn from(bytes: &[u8; VALUE_BYTES]) -> Value {
-        let mut value = Room::new();
-        value.bytes().write(*bytes);
-        // SAFETY: it was written just now.
-        unsafe { value.assume_filled() }
+impl From<&[u8]> for Value {
+    fn from(bytes: &[u8]) -> Value {
+        Value(bytes.into())
     }
 }
 
-impl From<Box<[u8; VALUE_BYTES]>> for Value {
-    fn from(bytes: Box<[u8; VALUE_BYTES]>) -> Value {
+impl From<Box<[u8]>> for Value {
+    fn from(bytes: Box<[u8]>) -> Value {
         Value(bytes)
     }
 }
 
-/// Fails unless there are 4096 bytes.
-impl TryFrom<&[u8]> for Value {
-    type Error = std::array::TryFromSliceError;
-    fn try_from(bytes: &[u8]) -> Result<Value, Self::Error> {
-        <&[u8; VALUE_BYTES]>::try_from(bytes).map(Value::from)
-    }
-}
-
-impl PartialEq<[u8; VALUE_BYTES]> for Value {
-    fn eq(&self, other: &[u8; VALUE_BYTES]) -> bool {
+impl PartialEq<[u8]> for Value {
+    fn eq(&self, other: &[u8]) -> bool {
         *self.0 == *other
     }
 }
 
-impl PartialEq<Value> for [u8; VALUE_BYTES] {
+impl PartialEq<Value> for [u8] {
+    fn eq(&self, other: &Value) -> bool {
+        *self == *other.0
+    }
+}
+
+impl<const N: usize> PartialEq<[u8; N]> for Value {
+    fn eq(&self, other: &[u8; N]) -> bool {
+        *self.0 == *other
+    }
+}
+
+impl<const N: usize> PartialEq<Value> for [u8; N] {
     fn eq(&self, other: &Value) -> bool {
         *self == *other.0
     }
@@ -144,63 +137,64 @@ impl PartialEq<Value> for [u8; VALUE_BYTES] {
 /// The first 16 bytes.
 impl fmt::Debug for Value {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "Value({:02x?}...)", &self.0[..16])
+        write!(to, "Value({:02x?}...)", &self.0[..self.0.len().min(16)])
     }
 }
 
 /// Memory for a value that a call fills.
-pub(crate) struct Room(Box<MaybeUninit<[u8; VALUE_BYTES]>>);
+pub(crate) struct Room {
+    // Without elements.
+    bytes: Vec<u8>,
+    value_bytes: usize,
+}
 
 impl Room {
     #[inline]
-    pub(crate) fn new() -> Room {
-        Room(Box::new(MaybeUninit::uninit()))
+    pub(crate) fn new(value_bytes: usize) -> Room {
+        Room { bytes: Vec::with_capacity(value_bytes), value_bytes }
     }
 
     #[inline]
-    pub(crate) fn bytes(&mut self) -> &mut MaybeUninit<[u8; VALUE_BYTES]> {
-        &mut self.0
+    pub(crate) fn pointer(&mut self) -> *mut c_void {
+        self.bytes.as_mut_ptr().cast()
     }
 
     /// # Safety
     ///
     /// All of it has been written.
     #[inline]
-    pub(crate) unsafe fn assume_filled(self) -> Value {
-        Value(Box::from_raw(Box::into_raw(self.0).cast()))
+    pub(crate) unsafe fn assume_filled(mut self) -> Value {
+        self.bytes.set_len(self.value_bytes);
+        Value(self.bytes.into_boxed_slice())
     }
 }
 
-/// Views bytes as values, one after another. None if their number is not a multiple of 4096.
+/// # Errors
 ///
-/// ```
-/// let bytes = vec![7; 3 * engine_race::VALUE_BYTES];
-/// assert_eq!(engine_race::as_values(&bytes).unwrap().len(), 3);
-/// assert!(engine_race::as_values(&bytes[1..]).is_none());
-/// ```
-pub fn as_values(bytes: &[u8]) -> Option<&[[u8; VALUE_BYTES]]> {
-    if bytes.len() % VALUE_BYTES != 0 {
-        return None;
-    }
-    let count = bytes.len() / VALUE_BYTES;
-    // SAFETY: the memory is that of the bytes, and arrays of bytes are aligned anywhere.
-    Some(unsafe { slice::from_raw_parts(bytes.as_ptr().cast(), count) })
+/// [`Code::InvalidArgument`] unless `given_bytes` are those of a value.
+#[inline]
+pub(crate) fn check_value(given_bytes: usize, value_bytes: usize) -> Result<()> {
+    check_values(given_bytes, 1, value_bytes)
 }
 
-/// As [`as_values`], for a call that fills them.
+/// # Errors
 ///
-/// ```
-/// let mut bytes = [0; 2 * engine_race::VALUE_BYTES];
-/// engine_race::as_values_mut(&mut bytes).unwrap()[1].fill(7);
-/// assert_eq!(bytes[engine_race::VALUE_BYTES], 7);
-/// ```
-pub fn as_values_mut(bytes: &mut [u8]) -> Option<&mut [[u8; VALUE_BYTES]]> {
-    if bytes.len() % VALUE_BYTES != 0 {
-        return None;
+/// [`Code::InvalidArgument`] unless `given_bytes` are those of so many values.
+#[inline]
+pub(crate) fn check_values(given_bytes: usize, count: usize, value_bytes: usize) -> Result<()> {
+    if Some(given_bytes) == count.checked_mul(value_bytes) {
+        return Ok(());
     }
-    let count = bytes.len() / VALUE_BYTES;
-    // SAFETY: as above, and the borrow is exclusive.
-    Some(unsafe { slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), count) })
+    Err(wrong_size(given_bytes, count, value_bytes))
+}
+
+#[cold]
+fn wrong_size(given_bytes: usize, count: usize, value_bytes: usize) -> Error {
+    let what = match count {
+        1 => format!("a value has {} bytes", value_bytes),
+        _ => format!("{} values have {} bytes each", count, value_bytes),
+    };
+    Error::new(Code::InvalidArgument, format!("{}, and {} are given", what, given_bytes))
 }
 
 /// The results of a read of many keys, in the order of the keys.
@@ -209,8 +203,9 @@ pub fn as_values_mut(bytes: &mut [u8]) -> Option<&mut [[u8; VALUE_BYTES]]> {
 /// an example.
 #[derive(Clone)]
 pub struct Values {
-    pub(crate) values: Vec<[u8; VALUE_BYTES]>,
-    pub(crate) found: Vec<crate::Result<bool>>,
+    pub(crate) values: Vec<u8>,
+    pub(crate) value_bytes: usize,
+    pub(crate) found: Vec<Result<bool>>,
 }
 
 impl Values {
@@ -229,24 +224,22 @@ impl Values {
     /// # Panics
     ///
     /// If there were not so many keys.
-    pub fn get(&self, index: usize) -> crate::Result<Option<&[u8; VALUE_BYTES]>> {
+    pub fn get(&self, index: usize) -> Result<Option<&[u8]>> {
         match &self.found[index] {
-            Ok(true) => Ok(Some(&self.values[index])),
+            Ok(true) => Ok(Some(&self.values[index * self.value_bytes..][..self.value_bytes])),
             Ok(false) => Ok(None),
             Err(error) => Err(error.clone()),
         }
     }
 
     /// The results for all keys.
-    pub fn iter(
-        &self,
-    ) -> impl ExactSizeIterator<Item = crate::Result<Option<&[u8; VALUE_BYTES]>>> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Result<Option<&[u8]>>> + '_ {
         (0..self.len()).map(move |index| self.get(index))
     }
 
     /// The results as values of their own.
-    pub fn into_vec(self) -> Vec<crate::Result<Option<Value>>> {
-        let values = self.values.iter();
+    pub fn into_vec(self) -> Vec<Result<Option<Value>>> {
+        let values = self.values.chunks_exact(self.value_bytes);
         self.found
             .into_iter()
             .zip(values)

@@ -3,11 +3,12 @@
 use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::os::raw::{c_int, c_void};
 use std::ptr;
+use std::slice;
 
 use crate::callbacks::Caught;
 use crate::error::{check, found, Error, Result};
 use crate::sys;
-use crate::values::{Room, Value, Values, VALUE_BYTES};
+use crate::values::{check_value, check_values, Room, Value, Values};
 
 /// A state to read. Callers see to it that the handles live during each call.
 #[derive(Clone, Copy)]
@@ -15,6 +16,8 @@ pub(crate) struct View {
     pub(crate) store: *mut sys::engine_race_store,
     /// Null: the latest state.
     pub(crate) snapshot: *const sys::engine_race_snapshot,
+    /// Of the store.
+    pub(crate) value_bytes: usize,
 }
 
 /// The bounds of a call: the lower one is included, the upper one is not.
@@ -72,16 +75,17 @@ impl View {
     }
 
     #[inline]
-    pub(crate) fn read_into(self, key: u64, value: &mut [u8; VALUE_BYTES]) -> Result<bool> {
-        // SAFETY: the array has this room.
+    pub(crate) fn read_into(self, key: u64, value: &mut [u8]) -> Result<bool> {
+        check_value(value.len(), self.value_bytes)?;
+        // SAFETY: the slice has this room.
         found(unsafe { self.read_at(key, value.as_mut_ptr().cast()) })
     }
 
     pub(crate) fn read(self, key: u64) -> Result<Option<Value>> {
-        let mut room = Room::new();
+        let mut room = Room::new(self.value_bytes);
         // SAFETY: it has this room, and is filled when the key is there.
         unsafe {
-            let there = found(self.read_at(key, room.bytes().as_mut_ptr().cast()))?;
+            let there = found(self.read_at(key, room.pointer()))?;
             Ok(there.then(|| room.assume_filled()))
         }
     }
@@ -89,13 +93,13 @@ impl View {
     pub(crate) fn read_many_into(
         self,
         keys: &[u64],
-        values: &mut [[u8; VALUE_BYTES]],
+        values: &mut [u8],
     ) -> Result<Vec<Result<bool>>> {
-        assert_eq!(keys.len(), values.len(), "there must be one value for each key");
+        check_values(values.len(), keys.len(), self.value_bytes)?;
         let mut codes: Vec<c_int> = vec![0; keys.len()];
         let (count, first_key) = (keys.len(), keys.as_ptr());
         let (rows, codes_at) = (values.as_mut_ptr().cast(), codes.as_mut_ptr());
-        // SAFETY: each of the three has `count` elements.
+        // SAFETY: there are `count` keys and codes, and room for as many values.
         check(unsafe {
             if self.snapshot.is_null() {
                 sys::engine_race_read_many(self.store, count, first_key, rows, codes_at)
@@ -109,18 +113,19 @@ impl View {
 
     pub(crate) fn read_many(self, keys: &[u64]) -> Result<Values> {
         // The system gives pages of zeros when they are first written.
-        let mut values = vec![[0; VALUE_BYTES]; keys.len()];
+        let mut values = vec![0; keys.len() * self.value_bytes];
         let found = self.read_many_into(keys, &mut values)?;
-        Ok(Values { values, found })
+        Ok(Values { values, value_bytes: self.value_bytes, found })
     }
 
     pub(crate) fn range<F>(self, range: impl RangeBounds<u64>, visit: F) -> Result<()>
     where
-        F: FnMut(u64, &[u8; VALUE_BYTES]) -> ControlFlow<()>,
+        F: FnMut(u64, &[u8]) -> ControlFlow<()>,
     {
         let bounds = Bounds::of(&range);
         let (lower, upper) = (bounds.lower(), bounds.upper());
-        let mut visitor = Visitor { visit, caught: Caught::default() };
+        let value_bytes = self.value_bytes;
+        let mut visitor = Visitor { visit, value_bytes, caught: Caught::default() };
         let argument: *mut Visitor<F> = &mut visitor;
         let argument = argument.cast();
         let visit: sys::engine_race_visit_fn = Some(visited::<F>);
@@ -149,15 +154,16 @@ fn found_of_many(code: c_int) -> Result<bool> {
 
 struct Visitor<F> {
     visit: F,
+    value_bytes: usize,
     caught: Caught,
 }
 
 unsafe extern "C" fn visited<F>(argument: *mut c_void, key: u64, value: *const c_void) -> c_int
 where
-    F: FnMut(u64, &[u8; VALUE_BYTES]) -> ControlFlow<()>,
+    F: FnMut(u64, &[u8]) -> ControlFlow<()>,
 {
-    let Visitor { visit, caught } = &mut *argument.cast::<Visitor<F>>();
-    let value = &*value.cast::<[u8; VALUE_BYTES]>();
+    let Visitor { visit, value_bytes, caught } = &mut *argument.cast::<Visitor<F>>();
+    let value = slice::from_raw_parts(value.cast::<u8>(), *value_bytes);
     let goes_on = matches!(caught.run(|| visit(key, value)), Some(ControlFlow::Continue(())));
     c_int::from(!goes_on)
 }

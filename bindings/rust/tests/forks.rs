@@ -66,14 +66,14 @@ fn a_forked_child_may_use_nothing() {
     let mut keys = store.keys(..).unwrap();
 
     let status = in_fork(|| {
-        let mut value = *value_of(1, 1);
+        let mut value = value_of(1, 1);
         refused(store.read(1));
         refused(store.read_into(1, &mut value));
         refused(store.write(1, &value));
         refused(store.delete(1));
         refused(store.read_many(&[1]));
         refused(store.write_many(&[1], &values_of(&[1])).map_err(|many| many.error));
-        refused(store.write_batch(&engine_race::Batch::new()));
+        refused(store.write_batch(&engine_race::Batch::new(4096)));
         refused(store.read_async(1, |_| ()));
         refused(store.sync());
         refused(store.compact());
@@ -94,7 +94,7 @@ fn a_forked_child_may_use_nothing() {
         assert!(cursor.key().is_none());
         refused(cursor.next());
         refused(cursor.seek(1));
-        refused(cursor.value().map(|value| value.copied()));
+        refused(cursor.value().map(|value| value.map(<[u8]>::to_vec)));
         refused(cursor.take(&mut [0], None));
         refused(cursor.refresh());
     });

@@ -1,13 +1,14 @@
-"""A key-value store of 8-byte keys and 4 KiB values.
+"""A key-value store of 8-byte keys and values of one size.
 
     import engine_race
 
-    with engine_race.open("/tmp/my-store", memory_budget_bytes="2g") as store:
-        store[7] = bytes(4096)
-        assert store[7] == bytes(4096)
+    with engine_race.open("/tmp/my-store", value_bytes=3072) as store:
+        store[7] = bytes(3072)
+        assert store[7] == bytes(3072)
 
 A key is an int from 0 to 2**64 - 1, or the 8 bytes of such a number, big-endian. A value is any
-contiguous buffer of 4096 bytes. The options of `open` are those of the C API.
+contiguous buffer of the size of the store's values, 4096 by default. The options of `open` are
+those of the C API.
 """
 from ._batch import WriteBatch
 from ._closed_stores import BackupReport, Report, copy, restore, verify, verify_backup

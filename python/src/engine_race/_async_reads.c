@@ -33,6 +33,7 @@ typedef struct lane {
   pthread_mutex_t mutex;
   read_fn read;
   void* store;
+  size_t value_bytes;
   size_t limit, pending; /* reads */
   group *first, *last;   /* with reads that are not started */
   int is_released;
@@ -55,8 +56,6 @@ struct group {
   int is_started;
   read_slot slots[];
 };
-
-static const size_t kValueBytes = 4096;
 
 /* 1 while this thread starts a read; 2 when that read has ended before its start returned. */
 static __thread int starting;
@@ -87,8 +86,8 @@ void reads_release_hub(hub* at) {
   free(at);
 }
 
-/* A group that has ended and was not passed; null where there is none. Until then the event tells of
- * it: a signal handler of Python may raise before a group is passed. */
+/* A group that has ended and was not passed; null where there is none. Until then the event tells
+ * of it: a signal handler of Python may raise before a group is passed. */
 group* reads_next_ended(hub* at) {
   pthread_mutex_lock(&at->mutex);
   if (at->taken == NULL) {
@@ -98,7 +97,8 @@ group* reads_next_ended(hub* at) {
   group* next = at->taken;
   if (next == NULL) {
     uint64_t told;
-    /* It fails where nothing was told. Who ends a group tells of it later than it is in the list. */
+    /* It fails where nothing was told. Who ends a group tells of it later than it is in the list.
+     */
     const ssize_t told_bytes = read(at->event, &told, sizeof(told));
     (void)told_bytes;
   }
@@ -113,12 +113,13 @@ void reads_pass_ended(hub* at) {
   pthread_mutex_unlock(&at->mutex);
 }
 
-lane* reads_new_lane(void* store, void* read_function, size_t limit) {
+lane* reads_new_lane(void* store, void* read_function, size_t value_bytes, size_t limit) {
   lane* made = calloc(1, sizeof(lane));
   if (made == NULL) return NULL;
   pthread_mutex_init(&made->mutex, NULL);
   made->read = (read_fn)(uintptr_t)read_function;
   made->store = store;
+  made->value_bytes = value_bytes;
   made->limit = limit;
   made->pid = getpid();
   return made;
@@ -217,9 +218,10 @@ static void start_reads(lane* on, int has_place) {
     starting = 1;
     int code;
     /* BUSY: an on_done that found no further read has given the lane's place back and has not
-     * returned. Until then the store counts that read. An on_done is never told so: it has a place. */
-    while ((code = on->read(on->store, of->keys[i], of->values + i * kValueBytes, on_done, slot)) ==
-           BUSY) {
+     * returned. Until then the store counts that read. An on_done is never told so: it has a place.
+     */
+    char* const value = of->values + i * on->value_bytes;
+    while ((code = on->read(on->store, of->keys[i], value, on_done, slot)) == BUSY) {
       sched_yield();
     }
     const int has_ended = starting == 2;

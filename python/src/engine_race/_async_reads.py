@@ -43,7 +43,7 @@ int reads_event(const hub* at);
 void reads_release_hub(hub* at);
 group* reads_next_ended(hub* at);
 void reads_pass_ended(hub* at);
-lane* reads_new_lane(void* store, void* read_function, size_t limit);
+lane* reads_new_lane(void* store, void* read_function, size_t value_bytes, size_t limit);
 void reads_release_lane(lane* on);
 group* reads_new_group(lane* on, hub* at, uint64_t number, size_t count, const uint64_t* keys,
                        char* values, int* codes);
@@ -126,11 +126,11 @@ def _take_of_closed_loops() -> None:
         _sweeping.release()
 
 
-def new_lane(handle: Handle, limit: int) -> Any:
+def new_lane(handle: Handle, value_bytes: int, limit: int) -> Any:
     """What starts the reads of a store; `limit` is its option async_read_limit."""
     store = handle.call(lambda pointer: int(ffi.cast("uintptr_t", pointer)))
     made = _reads.reads_new_lane(_ffi.cast("void*", store), _ffi.cast("void*", _READ),
-                                 limit or _DEFAULT_LIMIT)
+                                 value_bytes, limit or _DEFAULT_LIMIT)
     return _ffi.gc(_not_null(made), _reads.reads_release_lane)
 
 

@@ -40,7 +40,8 @@ class AwaitedReader(Reader):
 
         Thousands of tasks may wait for reads at once: no thread waits for any of them.
         """
-        number, memory, codes = key_of(key), new_value(), ffi.new("int[1]")
+        number, codes = key_of(key), ffi.new("int[1]")
+        memory = new_value(self._value_bytes)
         await self._read_async(1, ffi.new("uint64_t[1]", [number]), memory, codes)
         if codes[0] == NOT_FOUND:
             return default
@@ -48,16 +49,11 @@ class AwaitedReader(Reader):
             # Of a store that was closed meanwhile, each read is refused.
             self._handle.check_open()
             raise error_of_record(codes[0], number)
-        return bytes_of_value(memory)
+        return bytes_of_value(memory, self._value_bytes)
 
     @overload
     async def aread_many(self, ids: Any, out: None = None,  # type: ignore[misc]
-                         missing: Missing = "raise", dtype: None = None,
-                         shape: Optional[Shape] = None) -> NDArray[numpy.uint8]: ...
-
-    @overload
-    async def aread_many(self, ids: Any, out: None = None,  # type: ignore[misc]
-                         missing: Missing = "raise", *, dtype: DTypeLike,
+                         missing: Missing = "raise", dtype: Optional[DTypeLike] = None,
                          shape: Optional[Shape] = None) -> NDArray[Any]: ...
 
     @overload
@@ -83,7 +79,7 @@ class AwaitedReader(Reader):
         async_read_limit says. A task that is cancelled ends once those of its reads have ended that
         are under way: `out` does not change later.
         """
-        call = ManyReads(ids, out, missing, dtype, shape)
+        call = ManyReads(self, ids, out, missing, dtype, shape)
         await self._read_async(call.count, call.key_memory, call.memory, call.code_memory)
         if call.has_code(lib.ENGINE_RACE_INVALID_ARGUMENT):
             self._handle.check_open()

@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING, Any, Callable, Union
 
 from ._buffers import HasItems, Key, Pairs, ids_of, key_of, memory_of, pairs_of, rows_of
 from ._errors import check
-from ._library import VALUE_BYTES, ffi, lib
+from ._library import ffi, lib
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -16,9 +16,10 @@ class WriteBatch:
     As a context manager it is written when its block ends, and dropped when the block raises.
     """
 
-    def __init__(self, write: Callable[[Any], int]) -> None:
+    def __init__(self, write: Callable[[Any], int], value_bytes: int) -> None:
         self._write = write
-        made = lib.engine_race_batch_create()
+        self._value_bytes = value_bytes
+        made = lib.engine_race_batch_create(value_bytes)
         if made == ffi.NULL:
             raise MemoryError("a batch")
         self._batch = ffi.gc(made, lib.engine_race_batch_destroy)
@@ -26,7 +27,7 @@ class WriteBatch:
     def put(self, key: Key, value: Any) -> None:
         """Copies the value. Later entries of a key win."""
         number = key_of(key)
-        memory = memory_of(value, VALUE_BYTES, "a value")
+        memory = memory_of(value, self._value_bytes, "a value")
         check(lib.engine_race_batch_write(self._batch, number, memory), f"key {number}")
 
     def delete(self, key: Key) -> None:
@@ -35,14 +36,15 @@ class WriteBatch:
         check(lib.engine_race_batch_delete(self._batch, number), f"key {number}")
 
     def put_many(self, ids: Any, rows: Any) -> None:
-        """Copies many records: `rows` is a contiguous array of n * 4096 bytes.
+        """Copies many records: `rows` is a contiguous array of n * value_bytes.
 
         After a failure the batch is as it was.
         """
         keys = ids_of(ids)
         check(lib.engine_race_batch_write_many(self._batch, len(keys),
                                                ffi.from_buffer("uint64_t[]", keys),
-                                               rows_of(rows, len(keys), "rows")), "a batch")
+                                               rows_of(rows, len(keys), self._value_bytes,
+                                                       "rows")), "a batch")
 
     def update(self, other: Union[HasItems, Pairs], /) -> None:
         """Copies the records of a dict, of a store, or of pairs of a key and a value.

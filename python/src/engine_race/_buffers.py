@@ -6,7 +6,7 @@ from array import array
 from typing import Any, Iterable, Optional, Protocol, SupportsIndex, Tuple, Union
 
 from ._dlpack import buffer_of_tensor
-from ._library import KEY_BYTES, VALUE_BYTES, ffi
+from ._library import KEY_BYTES, ffi
 
 Bytes = Union[bytes, bytearray, memoryview]
 Key = Union[SupportsIndex, Bytes]
@@ -154,8 +154,8 @@ def memory_of(value: Any, wanted_bytes: int, what: str, writable: bool = False) 
     return ffi.from_buffer("char[]", value, require_writable=writable)
 
 
-def rows_of(rows: Any, count: int, what: str, writable: bool = False) -> Any:
-    return memory_of(rows, count * VALUE_BYTES, what, writable)
+def rows_of(rows: Any, count: int, value_bytes: int, what: str, writable: bool = False) -> Any:
+    return memory_of(rows, count * value_bytes, what, writable)
 
 
 def keys_into(keys: Any) -> Any:

@@ -3,7 +3,7 @@ from types import TracebackType
 from typing import Any, Optional, Type, TypeVar
 
 from ._handle import Handle
-from ._library import VALUE_BYTES, ffi, lib, new_memory
+from ._library import ffi, lib, new_memory
 
 _Self = TypeVar("_Self", bound="Held")
 
@@ -12,6 +12,7 @@ class Held:
     """Something that a `with` statement closes."""
 
     _handle: Handle
+    _value_bytes: int
 
     @property
     def closed(self) -> bool:
@@ -41,12 +42,12 @@ class Held:
         raise TypeError(f"a {type(self).__name__} cannot be pickled: it belongs to its process")
 
 
-def new_value() -> Any:
-    return new_memory("char[]", VALUE_BYTES)
+def new_value(value_bytes: int) -> Any:
+    return new_memory("char[]", value_bytes)
 
 
-def bytes_of_value(memory: Any) -> bytes:
-    taken: bytes = ffi.buffer(memory, VALUE_BYTES)[:]
+def bytes_of_value(memory: Any, value_bytes: int) -> bytes:
+    taken: bytes = ffi.buffer(memory, value_bytes)[:]
     return taken
 
 

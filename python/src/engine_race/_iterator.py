@@ -10,7 +10,7 @@ from ._buffers import Key, bound_of, count_of, key_of, keys_into, refuse_overlap
 from ._errors import check, error_of
 from ._handle import Handle
 from ._held import OK, Held, bytes_of_value
-from ._library import VALUE_BYTES, ffi, lib, new_memory
+from ._library import ffi, lib, new_memory
 
 if TYPE_CHECKING:
     import numpy
@@ -26,6 +26,7 @@ MAX_PREFETCH_RECORDS = 64
 # A scan takes ever more records at once, so that a short one reads little too much.
 _FIRST_RECORDS = 4
 _MOST_RECORDS = 64
+_MOST_BYTES = 4 << 20
 _KEYS_AT_ONCE = 4096
 _TAKEN_AT_ONCE = 4096
 
@@ -53,7 +54,7 @@ class Iterator(Held):
         # `_inside` refuses it.
         self._lock = threading.RLock()
         self._inside = 0
-        self._store = store
+        self._store, self._value_bytes = store, store.value_bytes
         self._handle = Handle("iterator", lib.engine_race_iterator_destroy, store._handle)
 
         def create(pointer: Any) -> int:
@@ -128,12 +129,12 @@ class Iterator(Held):
 
     def item(self) -> Tuple[int, bytes]:
         """Key and value of the record that it stands at; IndexError where it stands at none."""
-        key, value, code = self._call(_record_at)
+        key, value, code = self._call(_record_at, self._value_bytes)
         check(code)
         return key, value
 
     def take(self, keys: Any, values: Any = None) -> int:
-        """Fills arrays of uint64 keys and of 4096-byte rows with the next records, and moves on.
+        """Fills arrays of uint64 keys and of rows of values with the next records, and moves on.
 
         Returns how many there were: fewer than len(keys) only at the end of the walk. After a
         failure, `done_count` of the exception is how many records were filled in before it.
@@ -141,7 +142,7 @@ class Iterator(Held):
         into = keys_into(keys)
         rows = ffi.NULL
         if values is not None:
-            rows = rows_of(values, len(into), "values", writable=True)
+            rows = rows_of(values, len(into), self._value_bytes, "values", writable=True)
             refuse_overlap(into, rows)
         code, taken = self.take_into(len(into), into, rows)
         check(code, done_count=taken)
@@ -156,7 +157,8 @@ class Iterator(Held):
         while True:
             piece = min(count - done, _TAKEN_AT_ONCE)
             code = self._call(lib.engine_race_iterator_take, piece, keys + done,
-                              rows if rows == ffi.NULL else rows + done * VALUE_BYTES, taken)
+                              rows if rows == ffi.NULL else rows + done * self._value_bytes,
+                              taken)
             done += taken[0]
             if code != OK or taken[0] < piece or done == count:
                 return code, done
@@ -171,7 +173,7 @@ class Iterator(Held):
         Threads that share the iterator share its records: each record goes to one of them.
         """
         while True:
-            key, value, code = self._call(_step)
+            key, value, code = self._call(_step, self._value_bytes)
             check(code)
             if value is None:
                 return
@@ -185,19 +187,19 @@ def _key_at(iterator: Any) -> int:
     return key
 
 
-def _record_at(iterator: Any) -> Tuple[int, bytes, int]:
+def _record_at(iterator: Any, value_bytes: int) -> Tuple[int, bytes, int]:
     key = _key_at(iterator)
     value = lib.engine_race_iterator_value(iterator)
     if value == ffi.NULL:
         return key, b"", lib.engine_race_iterator_status(iterator)
-    return key, bytes_of_value(value), OK
+    return key, bytes_of_value(value, value_bytes), OK
 
 
-def _step(iterator: Any) -> Tuple[int, Optional[bytes], int]:
+def _step(iterator: Any, value_bytes: int) -> Tuple[int, Optional[bytes], int]:
     """Key, value and code of the record that it stands at, and a step; no value at the end."""
     if not lib.engine_race_iterator_valid(iterator):
         return 0, None, lib.engine_race_iterator_status(iterator)
-    key, value, code = _record_at(iterator)
+    key, value, code = _record_at(iterator, value_bytes)
     if code == OK:
         lib.engine_race_iterator_next(iterator)
     return key, value, code
@@ -242,18 +244,19 @@ def values_of(walk: Iterator, reverse: bool) -> Scan[bytes]:
 
 
 def _scan(walk: Iterator, reverse: bool, found: Callable[[int, bytes], _Found]) -> Scan[_Found]:
-    take = _begin(walk, reverse)
-    keys = new_memory("uint64_t[]", _MOST_RECORDS)
-    rows = new_memory("char[]", _MOST_RECORDS * VALUE_BYTES)
+    take, size = _begin(walk, reverse), walk._value_bytes
+    most = min(_MOST_RECORDS, max(_FIRST_RECORDS, _MOST_BYTES // size))
+    keys = new_memory("uint64_t[]", most)
+    rows = new_memory("char[]", most * size)
     view = ffi.buffer(rows)
 
     def read(count: int) -> Tuple[int, int]:
         return take(walk, count, keys, rows)
 
     def found_at(at: int) -> _Found:
-        return found(keys[at], view[at * VALUE_BYTES:(at + 1) * VALUE_BYTES])
+        return found(keys[at], view[at * size:(at + 1) * size])
 
-    return Scan(walk, _one_by_one(walk, _MOST_RECORDS, read, found_at))
+    return Scan(walk, _one_by_one(walk, most, read, found_at))
 
 
 def _begin(walk: Iterator, reverse: bool) -> Callable[[Iterator, int, Any, Any], Tuple[int, int]]:
@@ -263,17 +266,19 @@ def _begin(walk: Iterator, reverse: bool) -> Callable[[Iterator, int, Any, Any],
 
 
 def _take_back(walk: Iterator, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
-    return walk._call(_take_back_into, count, keys, rows)  # type: ignore[no-any-return]
+    return walk._call(  # type: ignore[no-any-return]
+        _take_back_into, count, keys, rows, walk._value_bytes)
 
 
-def _take_back_into(iterator: Any, count: int, keys: Any, rows: Any) -> Tuple[int, int]:
+def _take_back_into(iterator: Any, count: int, keys: Any, rows: Any,
+                    value_bytes: int) -> Tuple[int, int]:
     taken = 0
     while taken < count and lib.engine_race_iterator_valid(iterator):
         if rows != ffi.NULL:
             value = lib.engine_race_iterator_value(iterator)
             if value == ffi.NULL:
                 break
-            ffi.memmove(rows + taken * VALUE_BYTES, value, VALUE_BYTES)
+            ffi.memmove(rows + taken * value_bytes, value, value_bytes)
         keys[taken] = lib.engine_race_iterator_key(iterator)
         taken += 1
         lib.engine_race_iterator_prev(iterator)
@@ -339,9 +344,10 @@ def _blocks(walk: Iterator, count: int,
     with walk:
         while True:
             keys = numpy.empty(count, numpy.uint64)
-            rows = numpy.empty((count, VALUE_BYTES), numpy.uint8)
-            code, taken = walk.take_into(count, keys_into(keys),
-                                         rows_of(rows, count, "rows", writable=True))
+            rows = numpy.empty((count, walk._value_bytes), numpy.uint8)
+            code, taken = walk.take_into(
+                count, keys_into(keys),
+                rows_of(rows, count, walk._value_bytes, "rows", writable=True))
             failure = None if code == OK else error_of(code)
             if taken > 0:
                 yield keys[:taken], view(rows[:taken])

@@ -8,7 +8,7 @@ from cffi import FFI
 KEY_BYTES = 8
 """The size of a key, in bytes."""
 VALUE_BYTES = 4096
-"""The size of a value, in bytes."""
+"""The size of a value in bytes, unless a store is made with another one."""
 
 _HERE = pathlib.Path(__file__).resolve().parent
 

@@ -10,7 +10,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Name
 
 from ._buffers import Key, count_of, ids_of, key_of, memory_of
 from ._errors import EngineRaceError
-from ._library import VALUE_BYTES, ffi
+from ._library import ffi
 
 if TYPE_CHECKING:
     from ._progress import Progress
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     # Keys and rows of records that follow each other, and what finds the place behind the last one.
     _Piece = Tuple[Any, Any, str]
 
-# 16 MiB of values.
 _PIECE_RECORDS = 4096
+_PIECE_BYTES = 16 << 20
 # Between two notes of how far a load is. Each note syncs the store first.
 _NOTE_RECORDS = 65536
+
+
+def _piece_records(store: Store) -> int:
+    return min(_PIECE_RECORDS, _PIECE_BYTES // store.value_bytes)
 
 
 class LoadReport(NamedTuple):
@@ -125,7 +129,7 @@ def _about_file(kind: str, source: _Path, **more: Any) -> Dict[str, Any]:
 
 def load_npy(store: Store, source: _Path, keys: Union[SupportsIndex, _Path, Sequence[Key]] = 0, *,
              resume: Optional[_Path] = None, progress: Optional[Progress] = None) -> LoadReport:
-    """Writes the rows of an array that numpy.save has saved, each of which has 4096 bytes.
+    """Writes the rows of an array that numpy.save has saved, each of the size of a value.
 
     `keys` are those of the rows: a sequence, an array, or the path of another such file. A number
     is the key of the first row, and each further row has the next one.
@@ -134,17 +138,17 @@ def load_npy(store: Store, source: _Path, keys: Union[SupportsIndex, _Path, Sequ
     when it ends. A load with the same file, source and store goes on from there. After a kill it
     writes again what it had not noted. Remove the file to load all of it again. A sequence of keys
     must be the same each time. A store that has not the last record that was noted is refused.
-    `progress` is called after each 4096 records with how many are in
-    the store, and with the number of all. An exception of it ends the load.
+    `progress` is called after up to 4096 records, or 16 MiB, with how many are in the store, and
+    with the number of all. An exception of it ends the load.
     """
     import numpy
 
     table = numpy.load(source, mmap_mode="r")
     if table.ndim == 0:
         raise ValueError("the array has no rows")
-    count = len(table)
-    if count > 0 and table.nbytes != count * VALUE_BYTES:
-        raise ValueError(f"rows of {table.nbytes // count} bytes: a value has {VALUE_BYTES}")
+    count, piece = len(table), _piece_records(store)
+    if count > 0 and table.nbytes != count * store.value_bytes:
+        raise ValueError(f"rows of {table.nbytes // count} bytes: a value has {store.value_bytes}")
     about: Dict[str, Any] = _about_file("npy", source)
     first, listed = 0, None
     if isinstance(keys, (str, os.PathLike)):
@@ -159,8 +163,8 @@ def load_npy(store: Store, source: _Path, keys: Union[SupportsIndex, _Path, Sequ
     note = _Note(resume, store, about)
 
     def pieces() -> Iterator[_Piece]:
-        for begin in range(note.done, count, _PIECE_RECORDS):
-            end = min(begin + _PIECE_RECORDS, count)
+        for begin in range(note.done, count, piece):
+            end = min(begin + piece, count)
             of_rows = range(first + begin, first + end) if listed is None else listed[begin:end]
             yield of_rows, table[begin:end], ""
 
@@ -180,8 +184,8 @@ def load_parquet(store: Store, source: _Path, key: Union[str, SupportsIndex] = "
 
     `key` names the column of the keys: integers from 0, or binaries of 8 bytes. A number is the key
     of the first row, and each further row has the next one. `value` names the column of the values:
-    binaries of 4096 bytes, or lists of numbers that take 4096 bytes. `resume` and `progress` are
-    those of `load_npy`.
+    binaries of the size of a value, or lists of numbers that take as much. `resume` and `progress`
+    are those of `load_npy`.
     """
     import pyarrow.parquet
 
@@ -197,13 +201,13 @@ def load_parquet(store: Store, source: _Path, key: Union[str, SupportsIndex] = "
             skipped += file.metadata.row_group(groups.pop(0)).num_rows
         columns = [value] if first is not None else [str(key), value]
         at, begin = skipped, note.done
-        for batch in file.iter_batches(_PIECE_RECORDS, row_groups=groups, columns=columns):
+        for batch in file.iter_batches(_piece_records(store), row_groups=groups, columns=columns):
             end = at + batch.num_rows
             if end > begin:
                 batch = batch.slice(max(begin - at, 0))
                 keys = (range(first + end - batch.num_rows, first + end) if first is not None
                         else _keys_of_column(batch.column(columns[0])))
-                yield keys, _rows_of_column(batch.column(value)), ""
+                yield keys, _rows_of_column(batch.column(value), store.value_bytes), ""
             at = end
 
     return _load(store, note, pieces(), count, progress)
@@ -223,7 +227,7 @@ def _keys_of_column(column: Any) -> Any:
     return column.to_pylist()
 
 
-def _rows_of_column(column: Any) -> Any:
+def _rows_of_column(column: Any, value_bytes: int) -> Any:
     import pyarrow
 
     _refuse_nulls(column, "values")
@@ -234,13 +238,13 @@ def _rows_of_column(column: Any) -> Any:
         _refuse_nulls(numbers, "numbers of values")
         rows = numbers.to_numpy(zero_copy_only=False)
         lengths = column.value_lengths().unique()
-        if len(lengths) > 1 or rows.nbytes != len(column) * VALUE_BYTES:
-            raise ValueError(f"the lists of values do not take {VALUE_BYTES} bytes each")
+        if len(lengths) > 1 or rows.nbytes != len(column) * value_bytes:
+            raise ValueError(f"the lists of values do not take {value_bytes} bytes each")
         return rows
     values = column.to_pylist()
     for found in values:
-        if not isinstance(found, bytes) or len(found) != VALUE_BYTES:
-            raise ValueError(f"values are not binaries of {VALUE_BYTES} bytes each")
+        if not isinstance(found, bytes) or len(found) != value_bytes:
+            raise ValueError(f"values are not binaries of {value_bytes} bytes each")
     return b"".join(values)
 
 
@@ -249,22 +253,23 @@ _KeyOf = Callable[[bytes], Key]
 _ValueOf = Callable[[Any], Any]
 
 
-def _pieces_of_pairs(pairs: _Pairs, key: Optional[_KeyOf],
+def _pieces_of_pairs(store: Store, pairs: _Pairs, key: Optional[_KeyOf],
                      value: Optional[_ValueOf]) -> Iterator[_Piece]:
-    rows = bytearray(_PIECE_RECORDS * VALUE_BYTES)
+    size, piece = store.value_bytes, _piece_records(store)
+    rows = bytearray(piece * size)
     memory = ffi.from_buffer("char[]", rows, require_writable=True)
     keys, last = [], b""
     for raw, found in pairs:
         last = bytes(raw)
         keys.append(key_of(last if key is None else key(last)))
-        given = memory_of(found if value is None else value(found), VALUE_BYTES,
+        given = memory_of(found if value is None else value(found), size,
                           f"the value of {last!r}")
-        ffi.memmove(memory + (len(keys) - 1) * VALUE_BYTES, given, VALUE_BYTES)
-        if len(keys) == _PIECE_RECORDS:
+        ffi.memmove(memory + (len(keys) - 1) * size, given, size)
+        if len(keys) == piece:
             yield keys, rows, last.hex()
             keys = []
     if keys:
-        yield keys, memoryview(rows)[:len(keys) * VALUE_BYTES], last.hex()
+        yield keys, memoryview(rows)[:len(keys) * size], last.hex()
 
 
 def _behind(pairs: _Pairs, last: bytes) -> Iterator[Tuple[Any, Any]]:
@@ -279,11 +284,11 @@ def load_lmdb(store: Store, source: _Path, database: Optional[bytes] = None, *,
               resume: Optional[_Path] = None, progress: Optional[Progress] = None) -> LoadReport:
     """Writes the records of an LMDB database, which others may use meanwhile. It needs lmdb.
 
-    Keys have 8 bytes and values 4096, unless functions make them so. `key` takes the bytes of a key
-    of the source, and `value` those of a value. `resume` and `progress` are those of `load_npy`. A
-    load goes on behind the last key that it noted. It does not see records that others have put
-    before that key meanwhile, nor that `key` or `value` are other functions than before. Databases
-    with several values of a key (dupsort) are refused.
+    Keys have 8 bytes, and values the size that the store's have, unless functions make them so.
+    `key` takes the bytes of a key of the source, and `value` those of a value. `resume` and
+    `progress` are those of `load_npy`. A load goes on behind the last key that it noted. It does
+    not see records that others have put before that key meanwhile, nor that `key` or `value` are
+    other functions than before. Databases with several values of a key (dupsort) are refused.
     """
     import lmdb
 
@@ -299,7 +304,8 @@ def load_lmdb(store: Store, source: _Path, database: Optional[bytes] = None, *,
             last = bytes.fromhex(note.last)
             is_there = cursor.set_range(last) if last else cursor.first()
             pairs = _behind(cursor, last) if is_there else iter(())
-            return _load(store, note, _pieces_of_pairs(pairs, key, value), total, progress)
+            return _load(store, note, _pieces_of_pairs(store, pairs, key, value), total,
+                         progress)
 
 
 def load_rocksdb(store: Store, source: _Path, *, key: Optional[_KeyOf] = None,
@@ -319,7 +325,7 @@ def load_rocksdb(store: Store, source: _Path, *, key: Optional[_KeyOf] = None,
         total = opened.property_int_value("rocksdb.estimate-num-keys") or 0
         last = bytes.fromhex(note.last)
         found = opened.items(from_key=last) if last else opened.items()
-        return _load(store, note, _pieces_of_pairs(_behind(found, last), key, value), total,
+        return _load(store, note, _pieces_of_pairs(store, _behind(found, last), key, value), total,
                      progress)
     finally:
         opened.close()

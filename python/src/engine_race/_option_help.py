@@ -3,6 +3,8 @@ from typing import Callable, Dict
 
 # Without a unit a size is in bytes; "64k", "64m" and "2g" have one.
 HELP: Dict[str, str] = {
+    "value_bytes": "The size of every value: 8 to 1m. 0: that of an existing store, or 4096 in a "
+                   "new one.",
     "bucket_count": "New stores: stretches of neighbouring keys. A power of two, 1 to 65536, at "
                     "least `file_count`.",
     "file_count": "New stores: files of keys, and as many of values. A power of two, 1 to 1024.",

@@ -18,6 +18,7 @@ _MODES = ("directory_mode", "file_mode")
 class OpenOptions(TypedDict, total=False):
     """The options of `open`, for checkers of types. None stands for the default."""
 
+    value_bytes: _Number
     bucket_count: _Number
     file_count: _Number
     bucket_capacity_records: _Number
@@ -111,13 +112,17 @@ def from_anywhere(options: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def new_options(options: Mapping[str, Any]) -> Any:
-    """Options of the C API, which free themselves. None stands for the default."""
+    """Options of the C API, which free themselves. None stands for the default.
+
+    Buffers are checked, so by default an existing store may have values of any size.
+    """
     made = ffi.gc(lib.engine_race_options_create(), lib.engine_race_options_destroy)
     if made == ffi.NULL:
         raise OutOfMemoryError("memory was refused", lib.ENGINE_RACE_OUT_OF_MEMORY)
+    given = {name: value for name, value in options.items() if value is not None}
     texts: Dict[bytes, bytes] = {
         c_text(name, "the name of an option"): _text_of_value(name, value)
-        for name, value in options.items() if value is not None}
+        for name, value in {"value_bytes": 0, **given}.items()}
     for name_text, value_text in texts.items():
         check(lib.engine_race_options_set(made, name_text, value_text))
     return made

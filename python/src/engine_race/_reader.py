@@ -5,20 +5,20 @@ from typing import (TYPE_CHECKING, Any, Callable, Literal, Optional, SupportsInd
                     Union, overload)
 
 from . import _iterator
-from ._arrays import refuse_other_array, view_of_blocks, view_of_rows
+from ._arrays import refuse_other_array, view_of_blocks
 from ._buffers import (Bytes, Key, bounds_of_prefix, bytes_in, count_of, ids_of, key_of, memory_of,
                        rows_of, shares_memory)
 from ._errors import check, error_of, error_of_record, missing_key
 from ._held import NOT_FOUND, OK, Held, bytes_of_value, new_value
 from ._iterator import Iterator, Scan
-from ._library import VALUE_BYTES, ffi
+from ._library import ffi
 from ._progress import call_in_pieces
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import DTypeLike, NDArray
 
-    from ._arrays import Shape
+    from ._arrays import Form, Shape
     from ._iterator import Block
     from ._progress import Progress
 
@@ -32,7 +32,7 @@ _Out = TypeVar("_Out")
 class ManyReads:
     """The arguments of read_many, checked, and its result."""
 
-    def __init__(self, ids: Any, out: Any, missing: str, dtype: Optional[DTypeLike],
+    def __init__(self, of: Reader, ids: Any, out: Any, missing: str, dtype: Optional[DTypeLike],
                  shape: Optional[Shape]) -> None:
         import numpy
 
@@ -40,16 +40,16 @@ class ManyReads:
             raise ValueError(f'missing is "raise", "zero", "keep" or "mask", not {missing!r}')
         self._missing, self._keys = missing, ids_of(ids)
         self.count = count = len(self._keys)
-        views = dtype is not None or shape is not None
+        self._value_bytes = size = of.value_bytes
         if out is None:
             empty = numpy.empty if missing == "raise" else numpy.zeros
-            rows = empty((count, VALUE_BYTES), numpy.uint8)
-            out = view_of_rows(rows, dtype, shape) if views else rows
-            self.memory = rows_of(rows, count, "out", writable=True)
+            rows = empty((count, size), numpy.uint8)
+            out = of._form.view(rows, dtype, shape)
+            self.memory = rows_of(rows, count, size, "out", writable=True)
         else:
-            self.memory = rows_of(out, count, "out", writable=True)
-            if views:
-                refuse_other_array(out, count, dtype, shape)
+            self.memory = rows_of(out, count, size, "out", writable=True)
+            if dtype is not None or shape is not None:
+                refuse_other_array(out, count, size, dtype, shape)
             if count > 0 and shares_memory(ids, self.memory):
                 raise ValueError("ids and out lie in the same memory")
         self._out, self._codes = out, numpy.empty(count, numpy.intc)
@@ -68,12 +68,19 @@ class ManyReads:
         if len(wrong) > 0:
             raise error_of_record(int(codes[wrong[0]]), int(self._keys[wrong[0]]))
         if self._missing in ("zero", "mask") and absent.any():
-            bytes_in(self.memory).reshape(self.count, VALUE_BYTES)[absent] = 0
+            bytes_in(self.memory).reshape(self.count, self._value_bytes)[absent] = 0
         return (self._out, absent) if self._missing == "mask" else self._out
 
 
 class Reader(Held):
     """A store or a snapshot."""
+
+    _form: Form
+
+    @property
+    def value_bytes(self) -> int:
+        """The size of every value."""
+        return self._value_bytes
 
     def _read(self, number: int, memory: Any) -> int:
         raise NotImplementedError
@@ -99,12 +106,12 @@ class Reader(Held):
 
     def get(self, key: Key, default: Any = None) -> Any:
         """The value, or `default` when there is no such key."""
-        memory = new_value()
+        memory = new_value(self._value_bytes)
         code = self._read(key_of(key), memory)
         if code == NOT_FOUND:
             return default
         check(code)
-        return bytes_of_value(memory)
+        return bytes_of_value(memory, self._value_bytes)
 
     @overload
     def __getitem__(self, key: Key) -> bytes: ...
@@ -122,17 +129,17 @@ class Reader(Held):
             if key.step is not None:
                 raise ValueError("a slice of keys has no step")
             return self.scan(key.start, key.stop)
-        memory = new_value()
+        memory = new_value(self._value_bytes)
         number = key_of(key)
         code = self._read(number, memory)
         if code == OK:
-            return bytes_of_value(memory)
+            return bytes_of_value(memory, self._value_bytes)
         raise missing_key(number) if code == NOT_FOUND else error_of(code, f"key {number}")
 
     def read_into(self, key: Key, buffer: Any) -> None:
-        """Reads the value into a writable buffer of 4096 bytes. KeyError leaves it as it was."""
+        """Reads the value into a writable buffer of its size. KeyError leaves it as it was."""
         number = key_of(key)
-        code = self._read(number, memory_of(buffer, VALUE_BYTES, "a value", writable=True))
+        code = self._read(number, memory_of(buffer, self._value_bytes, "a value", writable=True))
         if code != OK:
             raise missing_key(number) if code == NOT_FOUND else error_of(code, f"key {number}")
 
@@ -158,12 +165,8 @@ class Reader(Held):
 
     @overload
     def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
-                  missing: Missing = "raise", dtype: None = None, shape: Optional[Shape] = None,
-                  progress: Optional[Progress] = None) -> NDArray[numpy.uint8]: ...
-
-    @overload
-    def read_many(self, ids: Any, out: None = None,  # type: ignore[misc]
-                  missing: Missing = "raise", *, dtype: DTypeLike, shape: Optional[Shape] = None,
+                  missing: Missing = "raise", dtype: Optional[DTypeLike] = None,
+                  shape: Optional[Shape] = None,
                   progress: Optional[Progress] = None) -> NDArray[Any]: ...
 
     @overload
@@ -185,13 +188,15 @@ class Reader(Held):
     def read_many(self, ids: Any, out: Any = None, missing: str = "raise",
                   dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None,
                   progress: Optional[Progress] = None) -> Any:
-        """The values of many keys, as rows of an array of shape (n, 4096) and type uint8.
+        """The values of many keys, as rows of an array.
 
-        One call keeps all reads in flight. `dtype` and `shape` give the same bytes as an array of
-        another type and shape, without a copy: dtype=float32 one of (n, 1024). One number of the
-        shape may be -1. `out` is a writable contiguous array of n * 4096 bytes of any type and
-        shape; it is filled and returned. Using one again saves the system the work of giving new
-        memory. Beside `out`, `dtype` and `shape` must be those that it has.
+        Its type and shape come from the `dtype` and `shape` of `open`: (n, value_bytes) of uint8
+        without them. One call keeps all reads in flight. `dtype` and `shape` of this call give the
+        same bytes as an array of another type and shape, without a copy. So dtype=float32 gives one
+        of (n, value_bytes // 4). One number of the shape may be -1. `out` is a writable contiguous
+        array of n * value_bytes, of any type and shape. It is filled and returned. Using one again
+        saves the system the work of giving new memory. Beside `out`, `dtype` and `shape` must be
+        those that it has.
         `missing` says what happens to keys that are not there. "raise" raises KeyError, "zero"
         gives rows of zeros, "keep" leaves rows of `out` as they were. "mask" gives rows of zeros,
         and returns a pair: the rows, and an array of bool that is true where a key is not there.
@@ -199,7 +204,7 @@ class Reader(Held):
         they were. `progress` is called after each 4096 keys with how many are read, and with n.
         An exception of it, or of a signal handler, ends the call.
         """
-        call = ManyReads(ids, out, missing, dtype, shape)
+        call = ManyReads(self, ids, out, missing, dtype, shape)
         check(self._read_many(progress, call.count, call.key_memory, call.memory,
                               call.code_memory))
         return call.result()
@@ -246,6 +251,6 @@ class Reader(Held):
 
     def _blocks(self, walk: Callable[[], Iterator], rows: SupportsIndex, dtype: Optional[DTypeLike],
                 shape: Optional[Shape]) -> Scan[Block]:
-        count = count_of(rows, "rows", 1, (1 << 63) // VALUE_BYTES)
-        view = view_of_blocks(dtype, shape)
+        count = count_of(rows, "rows", 1, (1 << 63) // self._value_bytes)
+        view = view_of_blocks(self._form, self._value_bytes, dtype, shape)
         return _iterator.blocks(walk(), count, view)

@@ -7,6 +7,7 @@ from typing import (TYPE_CHECKING, Any, Dict, List, Literal, Mapping, NamedTuple
                     SupportsIndex, Tuple, Type, TypeVar, Union, overload)
 
 from . import _async_reads
+from ._arrays import Form, bytes_of_shape
 from ._awaited import AwaitedReader
 from ._batch import WriteBatch
 from ._buffers import HasItems, Key, Pairs, ids_of, key_of, memory_of, pairs_of, rows_of
@@ -15,15 +16,14 @@ from ._errors import check, error_of_store, missing_key
 from ._handle import Handle
 from ._held import OK
 from ._iterator import Iterator, Scan
-from ._library import VALUE_BYTES, ffi, lib, stat_names, text_of
+from ._library import ffi, lib, stat_names, text_of
 from ._log import Log
 from ._options import add_options, c_text, from_anywhere, new_options, option_in
 from ._progress import READ_AT_ONCE, WRITTEN_AT_ONCE
 from ._reader import Reader
 
 if TYPE_CHECKING:
-    import numpy
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
     from typing_extensions import Unpack
 
     from ._arrays import Shape
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from ._options import OpenOptions
     from ._progress import Progress
 
-    _Rows = Tuple[NDArray[numpy.uint64], NDArray[numpy.uint8]]
-
 _Default = TypeVar("_Default")
 _NO_DEFAULT: Any = object()
+# Of values that `update` writes in one call.
+_UPDATED_BYTES = 16 << 20
 
 
 class BucketSpace(NamedTuple):
@@ -57,6 +57,7 @@ class Store(AwaitedReader):
     """
 
     def __init__(self, path: Union[str, bytes, os.PathLike[str]], mode: Literal["r", "rw"] = "rw",
+                 *, dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None,
                  **options: Unpack[OpenOptions]) -> None:
         directory = c_text(path, "the path")
         if mode not in ("r", "rw"):
@@ -67,7 +68,14 @@ class Store(AwaitedReader):
             options["read_only"] = True
         self._path = os.path.abspath(os.fsdecode(directory))
         made = new_options(options)
-        self._options = from_anywhere(options)
+        if shape is not None:
+            size = bytes_of_shape(dtype, shape)
+            if int(option_in(made, "value_bytes")) not in (0, size):
+                raise ValueError(f"value_bytes is {options['value_bytes']}, and values of that "
+                                 f"dtype and shape have {size} bytes")
+            options["value_bytes"] = size
+            made = new_options(options)
+        self._options = {**from_anywhere(options), "dtype": dtype, "shape": shape}
         self._log = Log(directory)
         self._log.set_in(made)
         self._handle = Handle("store", lib.engine_race_close, log=self._log)
@@ -76,8 +84,14 @@ class Store(AwaitedReader):
         self._handle.hand_on()
         if error is not None:
             raise error
+        self._value_bytes = int(self._handle.call(lib.engine_race_value_bytes))
+        try:
+            self._form = Form(self._value_bytes, dtype, shape)
+        except BaseException:
+            self.close()
+            raise
         limit = int(option_in(made, "async_read_limit"))
-        self._lane = _async_reads.new_lane(self._handle, limit)
+        self._lane = _async_reads.new_lane(self._handle, self._value_bytes, limit)
 
     def __repr__(self) -> str:
         return self._said_with(repr(self.path))
@@ -110,7 +124,7 @@ class Store(AwaitedReader):
         damaged. Copy it first where that can happen.
         """
         number = key_of(key)
-        memory = memory_of(value, VALUE_BYTES, "a value")
+        memory = memory_of(value, self._value_bytes, "a value")
         check(self._handle.call(lib.engine_race_write, number, memory), f"key {number}")
 
     def delete(self, key: Key) -> None:
@@ -128,24 +142,25 @@ class Store(AwaitedReader):
     def update(self, other: Union[HasItems, Pairs], /) -> None:
         """Writes the records of a dict, of a store, or of pairs of a key and a value, in order.
 
-        It writes 256 records in one call, so a part may be written when something fails.
+        It writes up to 256 records in one call, so a part may be written when something fails.
         `done_count` of the exception is how many records were written then: the first ones. For all
         or nothing use `update` of a batch. Each value is copied when it is given.
         """
         keys: List[int] = []
-        rows = bytearray(WRITTEN_AT_ONCE * VALUE_BYTES)
+        size = self._value_bytes
+        at_once = min(WRITTEN_AT_ONCE, _UPDATED_BYTES // size)
+        rows = bytearray(at_once * size)
         memory, done = ffi.from_buffer("char[]", rows, require_writable=True), 0
         try:
             for key, value in pairs_of(other):
                 number = key_of(key)
-                ffi.memmove(memory + len(keys) * VALUE_BYTES,
-                            memory_of(value, VALUE_BYTES, "a value"), VALUE_BYTES)
+                ffi.memmove(memory + len(keys) * size, memory_of(value, size, "a value"), size)
                 keys.append(number)
-                if len(keys) == WRITTEN_AT_ONCE:
+                if len(keys) == at_once:
                     self.write_many(keys, rows)
                     done += len(keys)
                     keys.clear()
-            self.write_many(keys, memoryview(rows)[:len(keys) * VALUE_BYTES])
+            self.write_many(keys, memoryview(rows)[:len(keys) * size])
         except BaseException as error:
             # Of write_many it is a count within its group.
             with contextlib.suppress(AttributeError):
@@ -181,7 +196,7 @@ class Store(AwaitedReader):
         found = self.get(key)
         if found is not None:
             return found
-        given = bytes(ffi.buffer(memory_of(default, VALUE_BYTES, "a value")))
+        given = bytes(ffi.buffer(memory_of(default, self._value_bytes, "a value")))
         self.put(key, given)
         return given
 
@@ -193,10 +208,11 @@ class Store(AwaitedReader):
                 del batch[8]
         """
         return WriteBatch(
-            lambda batch: int(self._handle.call(lib.engine_race_write_batch, batch)))
+            lambda batch: int(self._handle.call(lib.engine_race_write_batch, batch)),
+            self._value_bytes)
 
     def write_many(self, ids: Any, rows: Any, progress: Optional[Progress] = None) -> None:
-        """Writes many records in one call: `rows` is a contiguous array of n * 4096 bytes.
+        """Writes many records in one call: `rows` is a contiguous array of n * value_bytes.
 
         Rows that another thread changes meanwhile may be stored in part; see `put`. `progress` is
         called after each 256 records with how many are written, and with n. An exception of it, or
@@ -204,7 +220,7 @@ class Store(AwaitedReader):
         the exception is how many records were written: the first ones of `ids`.
         """
         keys = ids_of(ids)
-        memory = rows_of(rows, len(keys), "rows")
+        memory = rows_of(rows, len(keys), self._value_bytes, "rows")
         written = ffi.new("size_t*")
         try:
             code = self._call_in_pieces(progress, lib.engine_race_write_many, len(keys),
@@ -216,24 +232,13 @@ class Store(AwaitedReader):
             raise
         check(code, f"after {written[0]} of {len(keys)} records", done_count=written[0])
 
-    @overload
-    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
-               upper: Optional[Key] = None, snapshot: Optional[Snapshot] = None, dtype: None = None,
-               shape: Optional[Shape] = None) -> Scan[_Rows]: ...
-
-    @overload
-    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
-               upper: Optional[Key] = None,
-               snapshot: Optional[Snapshot] = None, *, dtype: DTypeLike,
-               shape: Optional[Shape] = None) -> Scan[Block]: ...
-
     def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
                upper: Optional[Key] = None,
                snapshot: Optional[Snapshot] = None, dtype: Optional[DTypeLike] = None,
-               shape: Optional[Shape] = None) -> Scan[Any]:
-        """Pairs of an array of keys and one of rows, (n, 4096) of uint8, in order of key.
+               shape: Optional[Shape] = None) -> Scan[Block]:
+        """Pairs of an array of keys and one of rows, in order of key.
 
-        `dtype` and `shape` are those of read_many, for each block; the shape begins with -1.
+        Rows are those of read_many, and so are `dtype` and `shape`; the shape begins with -1.
         """
         return self._blocks(lambda: self.iterator(lower, upper, snapshot), rows, dtype, shape)
 
@@ -330,7 +335,7 @@ class Snapshot(Reader):
     """A state of a store. Any number of threads may read at it."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self._value_bytes, self._form = store, store.value_bytes, store._form
         self._handle = Handle("snapshot", lib.engine_race_snapshot_release, store._handle,
                               store._log)
         check(store._handle.call(
@@ -351,19 +356,10 @@ class Snapshot(Reader):
     def _walk(self, lower: Optional[Key], upper: Optional[Key]) -> Iterator:
         return self._store.iterator(lower, upper, self)
 
-    @overload
     def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
                upper: Optional[Key] = None,
-               dtype: None = None, shape: Optional[Shape] = None) -> Scan[_Rows]: ...
-
-    @overload
-    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
-               upper: Optional[Key] = None,
-               *, dtype: DTypeLike, shape: Optional[Shape] = None) -> Scan[Block]: ...
-
-    def blocks(self, rows: SupportsIndex = 1024, lower: Optional[Key] = None,
-               upper: Optional[Key] = None,
-               dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None) -> Scan[Any]:
+               dtype: Optional[DTypeLike] = None,
+               shape: Optional[Shape] = None) -> Scan[Block]:
         """As Store.blocks."""
         return self._blocks(lambda: self._walk(lower, upper), rows, dtype, shape)
 
@@ -374,7 +370,8 @@ def _open_again(kind: Type[Store], path: str, options: Mapping[str, Any]) -> Sto
     return kind(path, **taken)
 
 
-def open(path: Union[str, bytes, os.PathLike[str]], mode: Literal["r", "rw"] = "rw",
+def open(path: Union[str, bytes, os.PathLike[str]], mode: Literal["r", "rw"] = "rw", *,
+         dtype: Optional[DTypeLike] = None, shape: Optional[Shape] = None,
          **options: Unpack[OpenOptions]) -> Store:
     """Opens the store in a directory.
 
@@ -382,10 +379,15 @@ def open(path: Union[str, bytes, os.PathLike[str]], mode: Literal["r", "rw"] = "
     MissingStoreError. Any number of openings with "r" exclude those with "rw", and the reverse:
     StoreIOError. Nothing is written to a store of mode "r", unless it must be recovered first.
 
+    All values of a store have one size, which a new store gets from `value_bytes`. Or it follows
+    from `dtype` and `shape`, those of one value: dtype="float32", shape=768 are 3072 bytes. An
+    existing store keeps its size: another one raises InvalidArgumentError, none takes any store.
+    `read_many` and `blocks` give arrays of that type, and rows of that shape, by default.
+
     Options are text, numbers or booleans: memory_budget_bytes="2g". `paths` is a list of paths.
     None stands for the default.
     """
-    return Store(path, mode, **options)
+    return Store(path, mode, dtype=dtype, shape=shape, **options)
 
 
 add_options(open)

@@ -50,7 +50,7 @@ pub fn small() -> Options {
 
 /// A value that tells its key and its version.
 pub fn value_of(key: u64, version: u64) -> Value {
-    let mut value = Value::zeroed();
+    let mut value = Value::zeroed(VALUE_BYTES);
     for part in value.chunks_exact_mut(16) {
         part[..8].copy_from_slice(&key.to_be_bytes());
         part[8..].copy_from_slice(&version.to_be_bytes());
@@ -58,8 +58,8 @@ pub fn value_of(key: u64, version: u64) -> Value {
     value
 }
 
-pub fn values_of(keys: &[u64]) -> Vec<[u8; VALUE_BYTES]> {
-    keys.iter().map(|&key| *value_of(key, 0)).collect()
+pub fn values_of(keys: &[u64]) -> Vec<u8> {
+    keys.iter().flat_map(|&key| value_of(key, 0).to_vec()).collect()
 }
 
 pub fn fill(store: &Store, keys: impl IntoIterator<Item = u64>) {

@@ -30,7 +30,7 @@ public final class ReadCost {
     try (Store store = Store.open(Path.of(arguments[0]), new Options().createIfMissing(false))) {
       long[] keys = keysOf(store);
       // As arrays of C that are as large. A value that straddles cache lines takes longer to copy.
-      ByteBuffer value = ByteBuffer.allocateDirect(2 * Keys.VALUE_BYTES).alignedSlice(64);
+      ByteBuffer value = ByteBuffer.allocateDirect(store.valueBytes() + 128).alignedSlice(64);
       ThreadMXBean threads = ManagementFactory.getThreadMXBean();
       long warm = readAll(store, keys, readCount, value);
       long beforeNs = threads.getCurrentThreadCpuTime();

@@ -10,10 +10,10 @@
 struct async_read {
   struct async_read* next;
   struct ended_reads* ended;
-  jlong number;    /* by which Java knows it */
-  int code;        /* from its end on */
-  int has_own_row; /* the value is in own_row, else in a buffer of the program */
-  char own_row[];  /* ENGINE_RACE_VALUE_BYTES, or none */
+  jlong number;     /* by which Java knows it */
+  int code;         /* from its end on */
+  size_t row_bytes; /* 0: the value is in a direct buffer of Java */
+  char own_row[];
 };
 
 /* FIFO. One for all stores, never freed. */
@@ -51,17 +51,17 @@ static void read_is_done(void* argument, int code) {
 }
 
 /* Starts a read into a direct buffer, which Java keeps until the read has ended, or into memory of
- * its own where `target` is null. */
+ * its own where `target` is null. That is for values of ENGINE_RACE_VALUE_BYTES at most. */
 NATIVE(void, readAsync)
 (JNIEnv* env, jclass type, jlong ended, jlong store, jlong key, jlong number, jobject target,
- jint offset) {
-  const size_t row_bytes = target == NULL ? ENGINE_RACE_VALUE_BYTES : 0;
+ jint offset, jint value_bytes) {
+  const size_t row_bytes = target == NULL ? (size_t)value_bytes : 0;
   struct async_read* read = allocate(env, sizeof(*read) + row_bytes);
   if (read == NULL) return;
   read->next = NULL;
   read->ended = (struct ended_reads*)(intptr_t)ended;
   read->number = number;
-  read->has_own_row = target == NULL;
+  read->row_bytes = row_bytes;
   char* row = target == NULL ? read->own_row : memory_of(env, target, offset);
   const int code = engine_race_read_async(STORE(store), (uint64_t)key, row, read_is_done, read);
   if (code == ENGINE_RACE_OK) return;
@@ -70,7 +70,7 @@ NATIVE(void, readAsync)
 }
 
 /* Waits until reads have ended, and takes as many as the arrays hold: numbers and codes, and values
- * of reads with memory of their own. The answer is how many. */
+ * of reads with memory of their own, ENGINE_RACE_VALUE_BYTES apart. The answer is how many. */
 NATIVE(jint, endedReadsTake)
 (JNIEnv* env, jclass type, jlong handle, jlongArray numbers, jintArray codes, jobject values) {
   struct ended_reads* ended = (struct ended_reads*)(intptr_t)handle;
@@ -93,9 +93,7 @@ NATIVE(jint, endedReadsTake)
     struct async_read* read = taken;
     const jint code = read->code;
     taken = read->next;
-    if (read->has_own_row && code == ENGINE_RACE_OK) {
-      memcpy(row, read->own_row, ENGINE_RACE_VALUE_BYTES);
-    }
+    if (code == ENGINE_RACE_OK) memcpy(row, read->own_row, read->row_bytes);
     (*env)->SetLongArrayRegion(env, numbers, i, 1, &read->number);
     (*env)->SetIntArrayRegion(env, codes, i, 1, &code);
     free(read);

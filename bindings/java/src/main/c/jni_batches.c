@@ -3,8 +3,8 @@
 
 #include "jni_support.h"
 
-NATIVE(jlong, batchCreate)(JNIEnv* env, jclass type) {
-  engine_race_batch* batch = engine_race_batch_create();
+NATIVE(jlong, batchCreate)(JNIEnv* env, jclass type, jint value_bytes) {
+  engine_race_batch* batch = engine_race_batch_create((uint32_t)value_bytes);
   if (batch == NULL) throw_out_of_memory(env);
   return HANDLE(batch);
 }
@@ -20,10 +20,11 @@ NATIVE(void, batchWrite)
 }
 
 NATIVE(void, batchWriteArray)
-(JNIEnv* env, jclass type, jlong batch, jlong key, jbyteArray value, jint offset) {
-  char copy[ENGINE_RACE_VALUE_BYTES];
-  (*env)->GetByteArrayRegion(env, value, offset, ENGINE_RACE_VALUE_BYTES, (jbyte*)copy);
-  throw_unless_ok(env, engine_race_batch_write(BATCH(batch), (uint64_t)key, copy));
+(JNIEnv* env, jclass type, jlong batch, jlong key, jbyteArray value, jint offset, jint size) {
+  struct row row;
+  if (copy_row(env, &row, value, offset, size) == NULL) return;
+  throw_unless_ok(env, engine_race_batch_write(BATCH(batch), (uint64_t)key, row.bytes));
+  end_row(&row);
 }
 
 NATIVE(void, batchWriteMany)

@@ -15,6 +15,10 @@ NATIVE(jlong, open)
   return HANDLE(store);
 }
 
+NATIVE(jint, valueBytes)(JNIEnv* env, jclass type, jlong store) {
+  return (jint)engine_race_value_bytes(STORE(store));
+}
+
 NATIVE(void, close)(JNIEnv* env, jclass type, jlong store) {
   throw_unless_ok(env, engine_race_close(STORE(store)));
 }
@@ -25,10 +29,11 @@ NATIVE(void, write)(JNIEnv* env, jclass type, jlong store, jlong key, jobject va
 }
 
 NATIVE(void, writeArray)
-(JNIEnv* env, jclass type, jlong store, jlong key, jbyteArray value, jint offset) {
-  char copy[ENGINE_RACE_VALUE_BYTES];
-  (*env)->GetByteArrayRegion(env, value, offset, ENGINE_RACE_VALUE_BYTES, (jbyte*)copy);
-  throw_unless_ok(env, engine_race_write(STORE(store), (uint64_t)key, copy));
+(JNIEnv* env, jclass type, jlong store, jlong key, jbyteArray value, jint offset, jint size) {
+  struct row row;
+  if (copy_row(env, &row, value, offset, size) == NULL) return;
+  throw_unless_ok(env, engine_race_write(STORE(store), (uint64_t)key, row.bytes));
+  end_row(&row);
 }
 
 NATIVE(void, delete)(JNIEnv* env, jclass type, jlong store, jlong key) {
@@ -42,12 +47,15 @@ static jboolean found(JNIEnv* env, int code) {
   return JNI_FALSE;
 }
 
-/* Likewise, of a read into `value`, whose bytes go into an array. */
-static jboolean found_for_array(JNIEnv* env, int code, const char* value, jbyteArray target,
-                                jint offset) {
-  if (!found(env, code)) return JNI_FALSE;
-  (*env)->SetByteArrayRegion(env, target, offset, ENGINE_RACE_VALUE_BYTES, (const jbyte*)value);
-  return JNI_TRUE;
+/* Likewise, of a read into a row, whose bytes go into an array. It ends the row. */
+static jboolean found_for_array(JNIEnv* env, int code, struct row* row, jbyteArray target,
+                                jint offset, jint size) {
+  const jboolean is_found = found(env, code);
+  if (is_found) {
+    (*env)->SetByteArrayRegion(env, target, offset, size, (const jbyte*)row->bytes);
+  }
+  end_row(row);
+  return is_found;
 }
 
 NATIVE(jboolean, read)
@@ -56,10 +64,11 @@ NATIVE(jboolean, read)
 }
 
 NATIVE(jboolean, readArray)
-(JNIEnv* env, jclass type, jlong store, jlong key, jbyteArray target, jint offset) {
-  char value[ENGINE_RACE_VALUE_BYTES];
-  const int code = engine_race_read(STORE(store), (uint64_t)key, value);
-  return found_for_array(env, code, value, target, offset);
+(JNIEnv* env, jclass type, jlong store, jlong key, jbyteArray target, jint offset, jint size) {
+  struct row row;
+  if (begin_row(env, &row, size) == NULL) return JNI_FALSE;
+  const int code = engine_race_read(STORE(store), (uint64_t)key, row.bytes);
+  return found_for_array(env, code, &row, target, offset, size);
 }
 
 NATIVE(jlong, snapshotTake)(JNIEnv* env, jclass type, jlong store) {
@@ -79,10 +88,11 @@ NATIVE(jboolean, snapshotRead)
 }
 
 NATIVE(jboolean, snapshotReadArray)
-(JNIEnv* env, jclass type, jlong snapshot, jlong key, jbyteArray target, jint offset) {
-  char value[ENGINE_RACE_VALUE_BYTES];
-  const int code = engine_race_snapshot_read(SNAPSHOT(snapshot), (uint64_t)key, value);
-  return found_for_array(env, code, value, target, offset);
+(JNIEnv* env, jclass type, jlong snapshot, jlong key, jbyteArray target, jint offset, jint size) {
+  struct row row;
+  if (begin_row(env, &row, size) == NULL) return JNI_FALSE;
+  const int code = engine_race_snapshot_read(SNAPSHOT(snapshot), (uint64_t)key, row.bytes);
+  return found_for_array(env, code, &row, target, offset, size);
 }
 
 /* Reads keys of a store, or of a snapshot where `store` is null. */

@@ -145,6 +145,22 @@ static int set_option(JNIEnv* env, engine_race_options* options, jobjectArray pa
   return is_set;
 }
 
+char* begin_row(JNIEnv* env, struct row* row, jint size) {
+  row->bytes = (size_t)size <= sizeof(row->own) ? row->own : allocate(env, (size_t)size);
+  return row->bytes;
+}
+
+char* copy_row(JNIEnv* env, struct row* row, jbyteArray value, jint offset, jint size) {
+  if (begin_row(env, row, size) != NULL) {
+    (*env)->GetByteArrayRegion(env, value, offset, size, (jbyte*)row->bytes);
+  }
+  return row->bytes;
+}
+
+void end_row(struct row* row) {
+  if (row->bytes != row->own) free(row->bytes);
+}
+
 engine_race_options* make_options(JNIEnv* env, jobjectArray pairs, jlong queue) {
   engine_race_options* options = engine_race_options_create();
   if (options == NULL) {

@@ -1,7 +1,8 @@
 /* Shared by the sources of the JNI library: failures as exceptions, texts, keys, progress.
  *
  * Each function of Native.java is one call of the C API, which include/engine_race_c.h describes.
- * Java checks buffers, lengths and handles before it calls. Handles are pointers in a jlong.
+ * Java checks buffers, lengths and handles before it calls, and gives the size of a store's values.
+ * Handles are pointers in a jlong.
  *
  * Functions that return null or 0 where that is said have thrown: an exception is pending then, and
  * the caller frees its memory and returns. Nothing holds a critical region of the Java heap: bytes
@@ -46,6 +47,17 @@ jbyteArray bytes_of(JNIEnv* env, const char* text);
 jobjectArray texts_of(JNIEnv* env, const char* (*text_at)(size_t));
 /* Copies of keys, for free(). Null: it has thrown. */
 uint64_t* copy_keys(JNIEnv* env, jlongArray keys, jint from, jint count);
+
+/* Memory for the bytes of an array's value. No larger than usual, it lies on the stack. */
+struct row {
+  char* bytes;
+  char own[ENGINE_RACE_VALUE_BYTES];
+};
+/* Its memory; null: it has thrown. */
+char* begin_row(JNIEnv* env, struct row* row, jint size);
+/* Likewise, filled from an array. */
+char* copy_row(JNIEnv* env, struct row* row, jbyteArray value, jint offset, jint size);
+void end_row(struct row* row);
 
 /* The memory of a direct buffer, from `offset` on. */
 char* memory_of(JNIEnv* env, jobject buffer, jint offset);

@@ -11,6 +11,7 @@ struct walk {
   JNIEnv* env;
   jobject visited; /* a Walk */
   char* values;
+  size_t value_bytes;
   jlong* keys;
   jint count;  /* of records in the block */
   jint target; /* as many make it full */
@@ -38,8 +39,7 @@ static int hand_block_on(struct walk* walk) {
 /* Of engine_race_visit_fn. */
 static int visit(void* argument, uint64_t key, const void* value) {
   struct walk* walk = argument;
-  memcpy(walk->values + (size_t)walk->count * ENGINE_RACE_VALUE_BYTES, value,
-         ENGINE_RACE_VALUE_BYTES);
+  memcpy(walk->values + (size_t)walk->count * walk->value_bytes, value, walk->value_bytes);
   walk->keys[walk->count] = (jlong)key;
   return ++walk->count < walk->target ? 0 : hand_block_on(walk);
 }
@@ -51,10 +51,12 @@ static const uint64_t* bound(jboolean is_there, const jlong* key) {
 
 NATIVE(void, range)
 (JNIEnv* env, jclass type, jlong store, jlong snapshot, jboolean has_lower, jlong lower,
- jboolean has_upper, jlong upper, jobject visited, jobject block, jint room) {
+ jboolean has_upper, jlong upper, jobject visited, jobject block, jint room, jint value_bytes,
+ jint keys_offset) {
   struct walk walk = {.env = env, .visited = visited, .target = 1, .room = room};
   walk.values = memory_of(env, block, 0);
-  walk.keys = (jlong*)(walk.values + (size_t)room * ENGINE_RACE_VALUE_BYTES);
+  walk.value_bytes = (size_t)value_bytes;
+  walk.keys = (jlong*)memory_of(env, block, keys_offset);
   const uint64_t* from = bound(has_lower, &lower);
   const uint64_t* to = bound(has_upper, &upper);
   const int code = snapshot == 0
@@ -137,18 +139,18 @@ static const void* value_at(JNIEnv* env, engine_race_iterator* iterator) {
 }
 
 NATIVE(jboolean, iteratorValue)
-(JNIEnv* env, jclass type, jlong iterator, jobject target, jint offset) {
+(JNIEnv* env, jclass type, jlong iterator, jobject target, jint offset, jint size) {
   const void* value = value_at(env, ITERATOR(iterator));
   if (value == NULL) return JNI_FALSE;
-  memcpy(memory_of(env, target, offset), value, ENGINE_RACE_VALUE_BYTES);
+  memcpy(memory_of(env, target, offset), value, (size_t)size);
   return JNI_TRUE;
 }
 
 NATIVE(jboolean, iteratorValueArray)
-(JNIEnv* env, jclass type, jlong iterator, jbyteArray target, jint offset) {
+(JNIEnv* env, jclass type, jlong iterator, jbyteArray target, jint offset, jint size) {
   const void* value = value_at(env, ITERATOR(iterator));
   if (value == NULL) return JNI_FALSE;
-  (*env)->SetByteArrayRegion(env, target, offset, ENGINE_RACE_VALUE_BYTES, value);
+  (*env)->SetByteArrayRegion(env, target, offset, size, value);
   return JNI_TRUE;
 }
 

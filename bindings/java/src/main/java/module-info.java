@@ -1,4 +1,4 @@
-/** A key-value storage engine for 8-byte keys and 4096-byte values. */
+/** A key-value storage engine for 8-byte keys and values of one size. */
 module race.engine {
   exports race.engine;
 }

@@ -23,10 +23,13 @@ final class AsyncReads {
   /** Keeps stores and buffers while the engine reads. */
   private final ConcurrentHashMap<Long, Pending<?>> pending = new ConcurrentHashMap<>();
 
-  /** A read that has not ended. Its target is null for a value in an array of its own. */
+  /**
+   * A read that has not ended. One that gives an array has a target only for a value above the
+   * usual size.
+   */
   private record Pending<T>(
-      OpenStore store, long key, ByteBuffer target, CompletableFuture<T> future,
-      Executor executor) {}
+      OpenStore store, long key, ByteBuffer target, boolean givesArray,
+      CompletableFuture<T> future, Executor executor) {}
 
   private AsyncReads() {
     Thread thread = new Thread(this::completeAll, "engine_race reads");
@@ -42,14 +45,18 @@ final class AsyncReads {
   }
 
   static CompletableFuture<byte[]> toArray(OpenStore store, long key, Executor executor) {
-    return get().start(new Pending<>(store, key, null, new CompletableFuture<>(), executor));
+    int size = store.valueBytes();
+    ByteBuffer target = size <= Keys.VALUE_BYTES ? null : ByteBuffer.allocateDirect(size);
+    return get().start(
+        new Pending<>(store, key, target, true, new CompletableFuture<>(), executor));
   }
 
   static CompletableFuture<Boolean> toBuffer(
       OpenStore store, long key, ByteBuffer target, Executor executor) {
     // Of its own position: the program may change that of its buffer meanwhile.
     ByteBuffer slice = target.slice();
-    return get().start(new Pending<>(store, key, slice, new CompletableFuture<>(), executor));
+    return get().start(
+        new Pending<>(store, key, slice, false, new CompletableFuture<>(), executor));
   }
 
   private <T> CompletableFuture<T> start(Pending<T> read) {
@@ -57,7 +64,8 @@ final class AsyncReads {
     pending.put(number, read);
     try {
       Native.readAsync(
-          endedReads, read.store.address, read.key, number, read.target, 0);
+          endedReads, read.store.address, read.key, number, read.target, 0,
+          read.store.valueBytes());
     } catch (EngineRaceException error) {
       pending.remove(number);
       read.future.completeExceptionally(read.store.explained(error));
@@ -95,11 +103,15 @@ final class AsyncReads {
       return;
     }
     Object result;
-    if (read.target != null) {
+    if (!read.givesArray) {
       result = code == Code.OK;
     } else if (code == Code.OK) {
-      byte[] value = new byte[Keys.VALUE_BYTES];
-      values.get(at, value);
+      byte[] value = new byte[read.store.valueBytes()];
+      if (read.target != null) {
+        read.target.get(0, value);
+      } else {
+        values.get(at, value);
+      }
       result = value;
     } else {
       result = null;

@@ -6,16 +6,22 @@ import java.nio.ByteBuffer;
 /**
  * Writes and deletions that a store takes as a whole, or not at all: {@link Store#write(Batch)}.
  *
- * <p>It copies its values, belongs to no store, and may be written several times. One thread uses
- * it at a time; others wait. Its memory is outside the Java heap, so close it.
+ * <p>It copies its values, belongs to no store, and may be written several times, to stores whose
+ * values have its size. One thread uses it at a time; others wait. Its memory is outside the Java
+ * heap, so close it.
  */
 public final class Batch implements AutoCloseable {
+  private final int valueBytes;
   private final Memory memory;
   private final Cleaner.Cleanable cleanable;
 
   /** Frees the native batch, in its cleaner or when it is closed. */
   private static final class Memory implements Runnable {
-    long address = Native.batchCreate();
+    long address;
+
+    Memory(int valueBytes) {
+      address = Native.batchCreate(valueBytes);
+    }
 
     @Override
     public void run() {
@@ -24,9 +30,18 @@ public final class Batch implements AutoCloseable {
     }
   }
 
-  /** A batch without entries. */
-  public Batch() {
-    memory = new Memory();
+  /**
+   * A batch without entries.
+   *
+   * @param valueBytes the size of its values: see {@link Store#valueBytes()}
+   * @throws IllegalArgumentException if no store has values of this size
+   */
+  public Batch(int valueBytes) {
+    if (valueBytes < 8 || valueBytes > 1 << 20) {
+      throw new IllegalArgumentException("no store has values of " + valueBytes + " bytes");
+    }
+    this.valueBytes = valueBytes;
+    memory = new Memory(valueBytes);
     cleanable = Handle.CLEANER.register(this, memory);
   }
 
@@ -34,12 +49,12 @@ public final class Batch implements AutoCloseable {
    * Adds a write. Later entries of a key win.
    *
    * @param key a number without a sign
-   * @param value 4096 bytes
+   * @param value as many bytes as the values of this batch have
    * @return this batch
    */
   public synchronized Batch write(long key, byte[] value) {
-    Buffers.checkSource(value);
-    Native.batchWriteArray(open(), key, value, 0);
+    Buffers.checkSource(value, valueBytes);
+    Native.batchWriteArray(open(), key, value, 0, valueBytes);
     return this;
   }
 
@@ -47,15 +62,15 @@ public final class Batch implements AutoCloseable {
    * Adds a write.
    *
    * @param key a number without a sign
-   * @param value has 4096 bytes remaining; its position stays
+   * @param value has a value's bytes remaining; its position stays
    * @return this batch
    */
   public synchronized Batch write(long key, ByteBuffer value) {
-    Buffers.checkSource(value, 1);
+    Buffers.checkSource(value, 1, valueBytes);
     if (value.isDirect()) {
       Native.batchWrite(open(), key, value, value.position());
     } else {
-      Native.batchWriteArray(open(), key, Buffers.copyOf(value), 0);
+      Native.batchWriteArray(open(), key, Buffers.copyOf(value), 0, valueBytes);
     }
     return this;
   }
@@ -64,18 +79,18 @@ public final class Batch implements AutoCloseable {
    * Adds many writes.
    *
    * @param keys numbers without a sign
-   * @param values has 4096 bytes remaining for each key; its position stays
+   * @param values has a value's bytes remaining for each key; its position stays
    * @return this batch
    */
   public synchronized Batch writeMany(long[] keys, ByteBuffer values) {
-    Buffers.checkSource(values, keys.length);
+    Buffers.checkSource(values, keys.length, valueBytes);
     long address = open();
     if (values.isDirect()) {
       Native.batchWriteMany(address, keys, 0, keys.length, values, values.position());
       return this;
     }
     Native.batchReserve(address, Native.batchSize(address) + keys.length, 0);
-    Pieces.ofHeap(keys.length, values, (from, count, block) ->
+    Pieces.ofHeap(keys.length, values, valueBytes, (from, count, block) ->
         Native.batchWriteMany(address, keys, from, count, block.memory, 0));
     return this;
   }

@@ -12,39 +12,40 @@ final class Buffers {
   private Buffers() {}
 
   /** A target has room for so many values at least. */
-  static void checkTarget(ByteBuffer target, long count) {
+  static void checkTarget(ByteBuffer target, long count, int valueBytes) {
     if (target.isReadOnly()) {
       throw new ReadOnlyBufferException();
     }
-    if (target.remaining() < count * Keys.VALUE_BYTES) {
+    if (target.remaining() < count * valueBytes) {
       throw new IllegalArgumentException(
-          countOf(count) + " take " + count * Keys.VALUE_BYTES + " bytes, and the buffer has "
+          countOf(count) + " take " + count * valueBytes + " bytes, and the buffer has "
               + target.remaining());
     }
   }
 
   /** A source has so many values and no further bytes. */
-  static void checkSource(ByteBuffer source, long count) {
-    if (source.remaining() != count * Keys.VALUE_BYTES) {
+  static void checkSource(ByteBuffer source, long count, int valueBytes) {
+    if (source.remaining() != count * valueBytes) {
       throw new IllegalArgumentException(
-          countOf(count) + " are " + count * Keys.VALUE_BYTES + " bytes, and the buffer has "
+          countOf(count) + " are " + count * valueBytes + " bytes, and the buffer has "
               + source.remaining());
     }
   }
 
-  static void checkSource(byte[] source) {
-    if (source.length != Keys.VALUE_BYTES) {
-      throw new IllegalArgumentException("a value has 4096 bytes, not " + source.length);
+  static void checkSource(byte[] source, int valueBytes) {
+    if (source.length != valueBytes) {
+      throw new IllegalArgumentException(
+          "a value has " + valueBytes + " bytes, not " + source.length);
     }
   }
 
-  static void checkRow(byte[] array, int offset) {
-    Objects.checkFromIndexSize(offset, Keys.VALUE_BYTES, array.length);
+  static void checkRow(byte[] array, int offset, int valueBytes) {
+    Objects.checkFromIndexSize(offset, valueBytes, array.length);
   }
 
   /** The bytes of a value in a buffer that is not direct. */
   static byte[] copyOf(ByteBuffer source) {
-    byte[] copy = new byte[Keys.VALUE_BYTES];
+    byte[] copy = new byte[source.remaining()];
     source.get(source.position(), copy);
     return copy;
   }

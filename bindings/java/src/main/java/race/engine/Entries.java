@@ -58,9 +58,9 @@ final class Entries implements Iterator<Entry> {
       iterator.seekToFirst();
       hasBegun = true;
     }
-    Block block = Block.SMALL.take();
+    Block block = Block.SMALL.take(iterator.valueBytes());
     try {
-      int taken = iterator.take(takenAtOnce, keys, block);
+      int taken = iterator.take(Math.min(takenAtOnce, block.roomRecords), keys, block);
       for (int i = 0; i < taken; i++) {
         ahead[i] = new Entry(keys[i], block.copyOfRow(i));
       }

@@ -5,6 +5,6 @@ package race.engine;
  * records of Java compare arrays.
  *
  * @param key a number without a sign
- * @param value 4096 bytes, which belong to the receiver
+ * @param value its bytes, which belong to the receiver
  */
 public record Entry(long key, byte[] value) {}

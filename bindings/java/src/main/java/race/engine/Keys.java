@@ -14,7 +14,7 @@ import java.util.Objects;
 public final class Keys {
   /** Bytes of a key. */
   public static final int KEY_BYTES = 8;
-  /** Bytes of a value. */
+  /** Bytes of a value, unless a store is made with other ones. */
   public static final int VALUE_BYTES = 4096;
   /** The least key. */
   public static final long MIN = 0;

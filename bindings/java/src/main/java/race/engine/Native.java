@@ -46,17 +46,19 @@ final class Native {
 
   static native long open(byte[] directory, byte[][] options, long logQueue);
 
+  static native int valueBytes(long store);
+
   static native void close(long store);
 
   static native void write(long store, long key, ByteBuffer value, int offset);
 
-  static native void writeArray(long store, long key, byte[] value, int offset);
+  static native void writeArray(long store, long key, byte[] value, int offset, int size);
 
   static native void delete(long store, long key);
 
   static native boolean read(long store, long key, ByteBuffer target, int offset);
 
-  static native boolean readArray(long store, long key, byte[] target, int offset);
+  static native boolean readArray(long store, long key, byte[] target, int offset, int size);
 
   static native void readMany(
       long store, long[] keys, int from, int count, ByteBuffer values, int offset, int[] codes,
@@ -94,20 +96,21 @@ final class Native {
   static native long endedReadsCreate();
 
   static native void readAsync(
-      long endedReads, long store, long key, long number, ByteBuffer target, int offset);
+      long endedReads, long store, long key, long number, ByteBuffer target, int offset,
+      int valueBytes);
 
   static native int endedReadsTake(
       long endedReads, long[] numbers, int[] codes, ByteBuffer values);
 
   // Batches.
 
-  static native long batchCreate();
+  static native long batchCreate(int valueBytes);
 
   static native void batchDestroy(long batch);
 
   static native void batchWrite(long batch, long key, ByteBuffer value, int offset);
 
-  static native void batchWriteArray(long batch, long key, byte[] value, int offset);
+  static native void batchWriteArray(long batch, long key, byte[] value, int offset, int size);
 
   static native void batchWriteMany(
       long batch, long[] keys, int from, int count, ByteBuffer values, int offset);
@@ -128,7 +131,8 @@ final class Native {
 
   static native boolean snapshotRead(long snapshot, long key, ByteBuffer target, int offset);
 
-  static native boolean snapshotReadArray(long snapshot, long key, byte[] target, int offset);
+  static native boolean snapshotReadArray(
+      long snapshot, long key, byte[] target, int offset, int size);
 
   static native void snapshotReadMany(
       long snapshot, long[] keys, int from, int count, ByteBuffer values, int offset, int[] codes,
@@ -136,7 +140,7 @@ final class Native {
 
   static native void range(
       long store, long snapshot, boolean hasLower, long lower, boolean hasUpper, long upper,
-      Walk walk, ByteBuffer block, int roomRecords);
+      Walk walk, ByteBuffer block, int roomRecords, int valueBytes, int keysOffset);
 
   // Iterators.
 
@@ -152,9 +156,9 @@ final class Native {
 
   static native long iteratorKey(long iterator);
 
-  static native boolean iteratorValue(long iterator, ByteBuffer target, int offset);
+  static native boolean iteratorValue(long iterator, ByteBuffer target, int offset, int size);
 
-  static native boolean iteratorValueArray(long iterator, byte[] target, int offset);
+  static native boolean iteratorValueArray(long iterator, byte[] target, int offset, int size);
 
   static native int iteratorTake(
       long iterator, int count, long[] keys, int from, ByteBuffer values, int offset);

@@ -20,6 +20,7 @@ import java.util.function.Supplier;
 abstract sealed class OpenStore extends Reader permits Store {
   /** Stays valid: the engine keeps the handle of a closed store. */
   final long address;
+  private final int valueBytes;
   private final Log log;
   private final Closing closing;
   private final Cleaner.Cleanable cleanable;
@@ -51,8 +52,14 @@ abstract sealed class OpenStore extends Reader permits Store {
     } finally {
       Log.handOn(log);
     }
+    valueBytes = Native.valueBytes(address);
     closing = new Closing(address);
     cleanable = Handle.CLEANER.register(this, closing);
+  }
+
+  @Override
+  public int valueBytes() {
+    return valueBytes;
   }
 
   boolean isClosed() {
@@ -136,7 +143,7 @@ abstract sealed class OpenStore extends Reader permits Store {
   @Override
   boolean readArray(long key, byte[] target, int offset) {
     try {
-      return Native.readArray(address, key, target, offset);
+      return Native.readArray(address, key, target, offset, valueBytes);
     } catch (EngineRaceException error) {
       throw explained(error);
     } finally {
@@ -158,7 +165,7 @@ abstract sealed class OpenStore extends Reader permits Store {
     OptionalLong upper = range.upper();
     longCall(() -> Native.range(
         address, 0, lower.isPresent(), lower.orElse(0), upper.isPresent(), upper.orElse(0), walk,
-        block.memory, block.roomRecords));
+        block.memory, block.roomRecords, block.valueBytes, block.keysOffset));
   }
 
   /** Closes the store, unless another call does or has done so. */

@@ -44,8 +44,10 @@ public final class Options {
   private final Map<String, String> values = new LinkedHashMap<>();
   private Consumer<LogMessage> log;
 
-  /** The defaults. */
-  public Options() {}
+  /** The defaults. Sizes of values are checked, so any existing store may be opened. */
+  public Options() {
+    values.put("value_bytes", "0");
+  }
 
   /**
    * The names of all options.
@@ -112,6 +114,18 @@ public final class Options {
    */
   public Options hotValueBytes(long bytes) {
     return set("hot_value_bytes", Long.toString(bytes));
+  }
+
+  /**
+   * Sets the size of every value. An existing store keeps its own: opening it with another one
+   * fails.
+   *
+   * @param bytes 8 to 1048576; 0, the default: that of an existing store, and
+   *     {@link Keys#VALUE_BYTES} for a new one
+   * @return these options
+   */
+  public Options valueBytes(int bytes) {
+    return set("value_bytes", Integer.toString(bytes));
   }
 
   /**

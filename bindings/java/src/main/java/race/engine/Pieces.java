@@ -13,13 +13,13 @@ final class Pieces {
   }
 
   /** Copies the values of a buffer into a block, piece by piece. */
-  static void ofHeap(int mostCount, ByteBuffer values, Piece piece) {
-    Block block = Block.LARGE.take();
+  static void ofHeap(int mostCount, ByteBuffer values, int valueBytes, Piece piece) {
+    Block block = Block.LARGE.take(valueBytes);
     try {
       for (int from = 0; from < mostCount; from += block.roomRecords) {
         int count = Math.min(block.roomRecords, mostCount - from);
-        int at = values.position() + from * Keys.VALUE_BYTES;
-        block.memory.put(0, values, at, count * Keys.VALUE_BYTES);
+        int at = values.position() + from * valueBytes;
+        block.memory.put(0, values, at, count * valueBytes);
         piece.run(from, count, block);
       }
     } finally {

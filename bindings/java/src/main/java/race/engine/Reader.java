@@ -9,6 +9,13 @@ import java.util.stream.Stream;
 public abstract sealed class Reader permits OpenStore, Snapshot {
   Reader() {}
 
+  /**
+   * The size of every value.
+   *
+   * @return bytes, as {@link Options#valueBytes} says
+   */
+  public abstract int valueBytes();
+
   abstract boolean readDirect(long key, ByteBuffer target, int offset);
 
   abstract boolean readArray(long key, byte[] target, int offset);
@@ -41,10 +48,10 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
    * Reads a value.
    *
    * @param key a number without a sign
-   * @return 4096 bytes, or null if there is no such key
+   * @return its {@link #valueBytes()}, or null if there is no such key
    */
   public byte[] get(long key) {
-    byte[] value = new byte[Keys.VALUE_BYTES];
+    byte[] value = new byte[valueBytes()];
     return readArray(key, value, 0) ? value : null;
   }
 
@@ -52,7 +59,7 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
    * Reads a value into an array, from its beginning on.
    *
    * @param key a number without a sign
-   * @param target at least 4096 bytes; left as it is where the key is absent
+   * @param target has room for the value at least; left as it is where the key is absent
    * @return whether there is such a key
    */
   public boolean read(long key, byte[] target) {
@@ -64,11 +71,11 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
    *
    * @param key a number without a sign
    * @param target left as it is where the key is absent
-   * @param offset where the 4096 bytes begin
+   * @param offset where the value begins
    * @return whether there is such a key
    */
   public boolean read(long key, byte[] target, int offset) {
-    Buffers.checkRow(target, offset);
+    Buffers.checkRow(target, offset, valueBytes());
     return readArray(key, target, offset);
   }
 
@@ -77,11 +84,11 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
    * there. A direct buffer is filled by the engine itself, and nothing is allocated.
    *
    * @param key a number without a sign
-   * @param target has 4096 bytes remaining at least; left as it is where the key is absent
+   * @param target has as many bytes remaining at least; left as it is where the key is absent
    * @return whether there is such a key
    */
   public boolean read(long key, ByteBuffer target) {
-    Buffers.checkTarget(target, 1);
+    Buffers.checkTarget(target, 1, valueBytes());
     return target.isDirect()
         ? readDirect(key, target, target.position())
         : readArray(key, target.array(), target.arrayOffset() + target.position());
@@ -97,7 +104,7 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
   public byte[][] readMany(long... keys) {
     byte[][] found = new byte[keys.length][];
     int[] codes = new int[keys.length];
-    Block block = Block.LARGE.take();
+    Block block = Block.LARGE.take(valueBytes());
     try {
       for (int from = 0; from < keys.length; from += block.roomRecords) {
         int count = Math.min(block.roomRecords, keys.length - from);
@@ -133,14 +140,14 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
   /**
    * Reads many values at once, each with a code of its own.
    *
-   * <p>The value of {@code keys[i]} goes to the buffer's position plus {@code i * 4096}, and
+   * <p>The value of {@code keys[i]} goes to the buffer's position plus {@code i * valueBytes()}.
    * {@code codes[i]} becomes the {@link Code#number()} of its outcome. For an absent key that is
    * {@link Code#NOT_FOUND}. The places of values that are not read keep their bytes. The position
    * stays as it is. A direct buffer is filled by the engine itself; others are filled in pieces of
-   * 1024 values.
+   * up to 1024 values.
    *
    * @param keys numbers without a sign
-   * @param values has 4096 bytes remaining for each key at least
+   * @param values has a value's bytes remaining for each key at least
    * @param codes has a place for each key at least
    * @param progress is told of the call; null: none
    * @return how many keys have {@link Code#OK}
@@ -148,7 +155,7 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
    *     not read then have {@link Code#INCOMPLETE}.
    */
   public int readMany(long[] keys, ByteBuffer values, int[] codes, Progress progress) {
-    Buffers.checkTarget(values, keys.length);
+    Buffers.checkTarget(values, keys.length, valueBytes());
     if (codes.length < keys.length) {
       throw new IllegalArgumentException(
           keys.length + " keys need as many codes, and the array has " + codes.length);
@@ -167,7 +174,7 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
   }
 
   private void readInPieces(long[] keys, ByteBuffer values, int[] codes, Progress progress) {
-    Block block = Block.LARGE.take();
+    Block block = Block.LARGE.take(valueBytes());
     try {
       for (int from = 0; from < keys.length; from += block.roomRecords) {
         int count = Math.min(block.roomRecords, keys.length - from);
@@ -175,8 +182,8 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
             keys, from, count, block.memory, 0, codes, Pieces.behind(from, keys.length, progress));
         for (int i = from; i < from + count; i++) {
           if (codes[i] == Code.OK.number()) {
-            int at = values.position() + i * Keys.VALUE_BYTES;
-            values.put(at, block.memory, (i - from) * Keys.VALUE_BYTES, Keys.VALUE_BYTES);
+            int at = values.position() + i * block.valueBytes;
+            values.put(at, block.memory, (i - from) * block.valueBytes, block.valueBytes);
           }
         }
       }
@@ -197,7 +204,7 @@ public abstract sealed class Reader permits OpenStore, Snapshot {
   public <X extends Exception> void range(KeyRange range, RecordVisitor<X> visitor) throws X {
     Objects.requireNonNull(range, "range");
     Objects.requireNonNull(visitor, "visitor");
-    Block block = Block.SMALL.take();
+    Block block = Block.SMALL.take(valueBytes());
     Walk walk = new Walk(visitor, block);
     try {
       walk(range, walk, block);

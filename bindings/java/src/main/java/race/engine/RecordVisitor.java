@@ -15,7 +15,7 @@ public interface RecordVisitor<X extends Exception> {
    * out of the call of the range.
    *
    * @param key a number without a sign
-   * @param value 4096 bytes from position 0 on. The buffer is direct and read-only. Its bytes are
+   * @param value its bytes, from position 0 on. The buffer is direct and read-only. Its bytes are
    *     good until this returns, and other ones afterwards.
    * @return whether the walk goes on
    * @throws X to end the walk

@@ -24,6 +24,11 @@ public final class Snapshot extends Reader implements AutoCloseable {
   }
 
   @Override
+  public int valueBytes() {
+    return store.valueBytes();
+  }
+
+  @Override
   boolean readDirect(long key, ByteBuffer target, int offset) {
     long address = handle.enter();
     try {
@@ -39,7 +44,7 @@ public final class Snapshot extends Reader implements AutoCloseable {
   boolean readArray(long key, byte[] target, int offset) {
     long address = handle.enter();
     try {
-      return Native.snapshotReadArray(address, key, target, offset);
+      return Native.snapshotReadArray(address, key, target, offset, valueBytes());
     } catch (EngineRaceException error) {
       throw store.explained(error);
     } finally {
@@ -72,7 +77,7 @@ public final class Snapshot extends Reader implements AutoCloseable {
     try {
       Native.range(
           0, address, lower.isPresent(), lower.orElse(0), upper.isPresent(), upper.orElse(0), walk,
-          block.memory, block.roomRecords);
+          block.memory, block.roomRecords, block.valueBytes, block.keysOffset);
     } catch (EngineRaceException error) {
       throw store.explained(error);
     } finally {

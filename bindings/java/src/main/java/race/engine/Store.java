@@ -82,10 +82,10 @@ public final class Store extends OpenStore implements AutoCloseable {
    * Writes a record.
    *
    * @param key a number without a sign
-   * @param value 4096 bytes
+   * @param value its {@link #valueBytes()}
    */
   public void write(long key, byte[] value) {
-    Buffers.checkSource(value);
+    Buffers.checkSource(value, valueBytes());
     writeArray(key, value, 0);
   }
 
@@ -94,10 +94,10 @@ public final class Store extends OpenStore implements AutoCloseable {
    *
    * @param key a number without a sign
    * @param source an array with the value in it
-   * @param offset where its 4096 bytes begin
+   * @param offset where it begins
    */
   public void write(long key, byte[] source, int offset) {
-    Buffers.checkRow(source, offset);
+    Buffers.checkRow(source, offset, valueBytes());
     writeArray(key, source, offset);
   }
 
@@ -106,10 +106,10 @@ public final class Store extends OpenStore implements AutoCloseable {
    * not change meanwhile.
    *
    * @param key a number without a sign
-   * @param value has 4096 bytes remaining; its position stays
+   * @param value has {@link #valueBytes()} remaining; its position stays
    */
   public void write(long key, ByteBuffer value) {
-    Buffers.checkSource(value, 1);
+    Buffers.checkSource(value, 1, valueBytes());
     if (!value.isDirect()) {
       writeArray(key, Buffers.copyOf(value), 0);
       return;
@@ -125,7 +125,7 @@ public final class Store extends OpenStore implements AutoCloseable {
 
   private void writeArray(long key, byte[] source, int offset) {
     try {
-      Native.writeArray(address, key, source, offset);
+      Native.writeArray(address, key, source, offset, valueBytes());
     } catch (EngineRaceException error) {
       throw explained(error);
     } finally {
@@ -136,7 +136,7 @@ public final class Store extends OpenStore implements AutoCloseable {
   /**
    * Writes a batch: all of its entries, or none.
    *
-   * @param batch may be written again, and changed, afterwards
+   * @param batch has values of this store's size. It may be written again, and changed, afterwards.
    */
   public void write(Batch batch) {
     Objects.requireNonNull(batch, "batch");
@@ -173,17 +173,17 @@ public final class Store extends OpenStore implements AutoCloseable {
    * before a failure stay, and {@link EngineRaceException#doneCount()} says how many these are.
    *
    * @param keys numbers without a sign
-   * @param values has 4096 bytes remaining for each key; its position stays
+   * @param values has {@link #valueBytes()} remaining for each key; its position stays
    * @param progress is told of the call after each 256 records; null: none
    */
   public void writeMany(long[] keys, ByteBuffer values, Progress progress) {
-    Buffers.checkSource(values, keys.length);
+    Buffers.checkSource(values, keys.length, valueBytes());
     if (values.isDirect()) {
       changeMany(0, done -> Native.writeMany(
           address, keys, 0, keys.length, values, values.position(), done, progress));
       return;
     }
-    Pieces.ofHeap(keys.length, values, (from, count, block) ->
+    Pieces.ofHeap(keys.length, values, valueBytes(), (from, count, block) ->
         changeMany(from, done -> Native.writeMany(
             address, keys, from, count, block.memory, 0, done,
             Pieces.behind(from, keys.length, progress))));
@@ -252,14 +252,14 @@ public final class Store extends OpenStore implements AutoCloseable {
    * Starts a read into a direct buffer, from its position on. The position stays.
    *
    * @param key a number without a sign
-   * @param target direct, with 4096 bytes remaining at least; not to be used before the future has
-   *     completed
+   * @param target direct, with {@link #valueBytes()} remaining at least; not to be used before the
+   *     future has completed
    * @param executor as of {@link #readAsync(long, Executor)}
    * @return whether there is such a key, or an exception
    */
   public CompletableFuture<Boolean> readAsync(long key, ByteBuffer target, Executor executor) {
     Objects.requireNonNull(executor, "executor");
-    Buffers.checkTarget(target, 1);
+    Buffers.checkTarget(target, 1, valueBytes());
     if (!target.isDirect()) {
       throw new IllegalArgumentException("an asynchronous read needs a direct buffer");
     }

@@ -130,11 +130,11 @@ public final class StoreIterator implements AutoCloseable {
   /**
    * The value of the record where it stands.
    *
-   * @return 4096 bytes, in a new array
+   * @return its bytes, in a new array
    * @throws NoSuchElementException if it stands at no record
    */
   public byte[] value() {
-    byte[] value = new byte[Keys.VALUE_BYTES];
+    byte[] value = new byte[valueBytes()];
     value(value, 0);
     return value;
   }
@@ -143,16 +143,16 @@ public final class StoreIterator implements AutoCloseable {
    * Copies the value of the record where it stands.
    *
    * @param target receives it
-   * @param offset where its 4096 bytes begin
+   * @param offset where its bytes begin
    * @throws NoSuchElementException if it stands at no record
    */
   public synchronized void value(byte[] target, int offset) {
-    Buffers.checkRow(target, offset);
+    Buffers.checkRow(target, offset, valueBytes());
     checkValid();
     // The engine shows memory of the store, which may not be closed until it is copied.
     store.enterCopy();
     try {
-      isValid = Native.iteratorValueArray(memory.address, target, offset);
+      isValid = Native.iteratorValueArray(memory.address, target, offset, valueBytes());
     } catch (EngineRaceException error) {
       isValid = false;
       throw store.explained(error);
@@ -164,11 +164,11 @@ public final class StoreIterator implements AutoCloseable {
   /**
    * Copies the value of the record where it stands to a buffer's position. The position stays.
    *
-   * @param target has 4096 bytes remaining at least
+   * @param target has a value's bytes remaining at least
    * @throws NoSuchElementException if it stands at no record
    */
   public synchronized void value(ByteBuffer target) {
-    Buffers.checkTarget(target, 1);
+    Buffers.checkTarget(target, 1, valueBytes());
     if (!target.isDirect()) {
       value(target.array(), target.arrayOffset() + target.position());
       return;
@@ -176,7 +176,8 @@ public final class StoreIterator implements AutoCloseable {
     checkValid();
     store.enterCopy();
     try {
-      isValid = Native.iteratorValue(memory.address, target, target.position());
+      isValid = Native.iteratorValue(
+          memory.address, target, target.position(), valueBytes());
     } catch (EngineRaceException error) {
       isValid = false;
       throw store.explained(error);
@@ -190,16 +191,16 @@ public final class StoreIterator implements AutoCloseable {
    * than a call for each record.
    *
    * @param keys receives the keys, and says by its length how many records are taken at most
-   * @param values receives the values from its position on, one behind the other. It has 4096 bytes
-   *     remaining for each key at least.
+   * @param values receives the values from its position on, one behind the other. It has a
+   *     value's bytes remaining for each key at least.
    * @return how many there were; fewer only at the end of the range or before a damaged record
    */
   public synchronized int take(long[] keys, ByteBuffer values) {
-    Buffers.checkTarget(values, keys.length);
+    Buffers.checkTarget(values, keys.length, valueBytes());
     if (values.isDirect()) {
       return takeInto(keys.length, keys, 0, values, values.position());
     }
-    Block block = Block.LARGE.take();
+    Block block = Block.LARGE.take(valueBytes());
     int taken = 0;
     try {
       while (taken < keys.length) {
@@ -214,8 +215,8 @@ public final class StoreIterator implements AutoCloseable {
           break; // the next call throws it again: the iterator keeps its status
         }
         values.put(
-            values.position() + taken * Keys.VALUE_BYTES, block.memory, 0,
-            found * Keys.VALUE_BYTES);
+            values.position() + taken * block.valueBytes, block.memory, 0,
+            found * block.valueBytes);
         taken += found;
         if (found < count) {
           break;
@@ -235,6 +236,10 @@ public final class StoreIterator implements AutoCloseable {
    */
   public synchronized int takeKeys(long[] keys) {
     return takeInto(keys.length, keys, 0, null, 0);
+  }
+
+  int valueBytes() {
+    return store.valueBytes();
   }
 
   /** Takes records into a block. */

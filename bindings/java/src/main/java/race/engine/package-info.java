@@ -1,5 +1,5 @@
 /**
- * A key-value storage engine: keys of 8 bytes, values of 4096 bytes, in order of key.
+ * A key-value storage engine: keys of 8 bytes, values of one size, in order of key.
  *
  * <p>{@link race.engine.Store} is where to start. A key is a {@code long} without a sign, which is
  * the number that its 8 bytes are, read big-endian: {@link race.engine.Keys} converts. Absent keys

@@ -18,7 +18,8 @@ class BatchTest {
 
   @Test
   void aBatchIsWrittenAsAWhole() {
-    try (Store store = Stores.open(directory.resolve("store")); Batch batch = new Batch()) {
+    try (Store store = Stores.open(directory.resolve("store"));
+        Batch batch = new Batch(store.valueBytes())) {
       store.write(1, valueOf(1));
       ByteBuffer direct = ByteBuffer.allocateDirect(4100).position(4).put(valueOf(3)).position(4);
       batch.reserve(4, 1).write(2, valueOf(2)).write(3, direct).delete(1)
@@ -43,7 +44,7 @@ class BatchTest {
     long[] keys = LongStream.range(0, 2100).toArray();
     for (boolean isDirect : new boolean[] {true, false}) {
       Path path = directory.resolve("store" + isDirect);
-      try (Store store = Stores.open(path); Batch batch = new Batch()) {
+      try (Store store = Stores.open(path); Batch batch = new Batch(Keys.VALUE_BYTES)) {
         ByteBuffer values = Stores.valuesOf(keys, isDirect);
         batch.writeMany(keys, values);
         assertEquals(keys.length, batch.size());
@@ -58,7 +59,7 @@ class BatchTest {
 
   @Test
   void callsOfAClosedBatchSaySo() {
-    Batch batch = new Batch();
+    Batch batch = new Batch(Keys.VALUE_BYTES);
     assertThrows(IllegalArgumentException.class, () -> batch.write(1, new byte[4095]));
     assertThrows(IllegalArgumentException.class, () -> batch.write(1, ByteBuffer.allocate(4097)));
     assertThrows(IllegalArgumentException.class, () -> batch.reserve(-1, 0));

@@ -23,7 +23,7 @@ class KillTest {
       Store store = Stores.open(Path.of(arguments[0]));
       for (long key = 0; ; key++) {
         if (key % 10 == 9) {
-          Batch batch = new Batch();
+          Batch batch = new Batch(Keys.VALUE_BYTES);
           batch.write(key, valueOf(key, round)).write(Keys.MAX - key, valueOf(key, round));
           store.write(batch);
         } else {

@@ -22,7 +22,7 @@ class LifetimeTest {
     store.write(1, valueOf(1));
     store.snapshot().get(1);
     store.iterator(KeyRange.ALL).seekToFirst();
-    new Batch().write(1, valueOf(1));
+    new Batch(Keys.VALUE_BYTES).write(1, valueOf(1));
   }
 
   @Test
@@ -68,7 +68,8 @@ class LifetimeTest {
 
   @Test
   void aLongLoopLeaksNoReferences() {
-    try (Store store = Stores.open(directory.resolve("store")); Batch batch = new Batch()) {
+    try (Store store = Stores.open(directory.resolve("store"));
+        Batch batch = new Batch(store.valueBytes())) {
       Stores.fill(store, 20, 1);
       ByteBuffer memory = ByteBuffer.allocateDirect(20 * 4096);
       long[] keys = {1, 2, 100};

@@ -18,7 +18,7 @@ class OptionsTest {
     Options options = new Options().memoryBudgetBytes(1L << 30).hotValueBytes(0).bucketCount(64)
         .fileCount(8).syncMode(Options.SyncMode.EVERY_WRITE)
         .ioBackend(Options.IoBackend.IO_URING).readOnly(true).createIfMissing(false)
-        .verifyChecksums(false).latencyStats(true).asyncReadLimit(7)
+        .verifyChecksums(false).latencyStats(true).asyncReadLimit(7).valueBytes(512)
         .paths(List.of(Path.of("/a:b"), Path.of("/c\\d")));
     assertEquals("1073741824", options.get("memory_budget_bytes"));
     assertEquals("0", options.get("hot_value_bytes"));
@@ -31,6 +31,7 @@ class OptionsTest {
     assertEquals("false", options.get("verify_checksums"));
     assertEquals("true", options.get("latency_stats"));
     assertEquals("7", options.get("async_read_limit"));
+    assertEquals("512", options.get("value_bytes"));
     assertEquals("/a\\:b:/c\\\\d", options.get("paths"));
     for (Options.SyncMode mode : Options.SyncMode.values()) {
       options.syncMode(mode);

@@ -163,7 +163,7 @@ class StoreTest {
       Exception error = assertThrows(IllegalStateException.class, calls.get(i)::run, "call " + i);
       assertEquals("the store is closed", error.getMessage());
     }
-    try (Batch batch = new Batch()) {
+    try (Batch batch = new Batch(Keys.VALUE_BYTES)) {
       assertThrows(IllegalStateException.class, () -> store.write(batch));
     }
     assertFalse(Files.exists(directory.resolve("other")));

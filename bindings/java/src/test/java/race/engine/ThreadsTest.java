@@ -170,7 +170,7 @@ class ThreadsTest {
       Stores.fill(store, COUNT, 1);
       for (int round = 0; round < 10; round++) {
         StoreIterator iterator = store.iterator(KeyRange.ALL);
-        Batch batch = new Batch();
+        Batch batch = new Batch(Keys.VALUE_BYTES);
         CountDownLatch begun = new CountDownLatch(THREADS);
         AtomicLong calls = new AtomicLong();
         inThreads(number -> untilClosed(calls, begun, number % 2 == 0
