@@ -66,6 +66,37 @@ TEST_P(ValueSizesTest, ASecondPassReadsNothingAgain) {
   EXPECT_EQ(store_->reader->read_bytes(), first_pass);
 }
 
+TEST_P(ValueSizesTest, ChunksAreCutAtEitherEndUntilTheyFit) {
+  Open(8);
+  store_->Fill(RecordCount());
+  MakeContext();
+  ChunkBuilder builder(context_.get());
+  std::vector<uint64_t> keys;
+  for (const auto& [key, version] : store_->model) keys.push_back(key);
+  const uint32_t max_positions = 3 * context_->layout.buffer_positions();
+  for (const auto keep : {ChunkBuilder::Keep::kFirst, ChunkBuilder::Keep::kLast}) {
+    const bool keeps_last = keep == ChunkBuilder::Keep::kLast;
+    Chunk chunk;
+    builder.Collect(kLastKey, static_cast<uint32_t>(keys.size()), &chunk);
+    builder.PlanReads(max_positions, &chunk);
+    ASSERT_EQ(chunk.entries.size(), keys.size());
+    const bool fits = chunk.plan.position_count <= max_positions;
+    while (builder.CutToFit(max_positions, keep, &chunk)) builder.PlanReads(max_positions, &chunk);
+    const size_t left = chunk.entries.size();
+    EXPECT_EQ(left == keys.size(), fits);
+    EXPECT_GE(left, std::min<size_t>(context_->layout.SureRecords(max_positions), keys.size()));
+    EXPECT_LE(chunk.plan.position_count, max_positions);
+    EXPECT_EQ(chunk.plan.positions.size(), left);
+    EXPECT_EQ(chunk.first_key, keeps_last && !fits ? keys[keys.size() - left] : 0);
+    EXPECT_EQ(chunk.last_key, keeps_last || fits ? kLastKey : keys[left - 1]);
+    const size_t first = keeps_last ? keys.size() - left : 0;
+    for (uint32_t i = 0; i < left; ++i) {
+      ASSERT_EQ(chunk.entries[i].key, keys[first + i]);
+      ASSERT_EQ(chunk.SegmentOfEntry(i).bucket, store_->log->geometry().BucketOf(keys[first + i]));
+    }
+  }
+}
+
 class ValueSizesLoaderTest : public ValueSizesTest {
  protected:
   // One bucket whose keys lie in the order of their slots; the last few records may be staged.
