@@ -78,26 +78,34 @@ class SizesBench final : public Bench {
     for (const SizeClaims& size : sizes_) {
       const bool is_small = size.value_bytes < kValueSize;
       parts.push_back({size.part.c_str(),
-                       {{size.write.c_str(), is_small ? "" : ">= 0.85"},
-                        {size.read.c_str(), is_small ? ">= 0.85" : ">= 0.93"},
-                        {size.range.c_str(), ">= 0.85"},
-                        {size.space.c_str(), size.value_bytes <= 128 ? "<= 1.35" : "<= 1.10"}},
+                       {{size.write.c_str(), is_small ? "" : ">= 0.85",
+                         "bytes written over fio's best, in blocks of 128 KiB or a larger value"},
+                        {size.read.c_str(), is_small ? ">= 0.85" : ">= 0.93",
+                         "reads over fio's of a value, rounded up to 4 KiB"},
+                        {size.range.c_str(), ">= 0.85",
+                         "bytes of a Range by one thread, opening included, over fio's best"},
+                        {size.space.c_str(), size.value_bytes <= 128 ? "<= 1.35" : "<= 1.10",
+                         "disk space after a fill and Sync over keys and values"}},
                        [this, &size] { return MeasureSize(size); },
                        DiskBytes(size)});
     }
     const std::string no_rocks = Peers().empty() ? kNoRocks : "";
     parts.push_back({"small-rocksdb",
-                     {{"small_vs_rocksdb", ">= 3", "", kSmallReads, kSmallReadsRocks}},
+                     {{"small_vs_rocksdb", ">= 3",
+                       "calls of 1024 keys by one thread, RocksDB without log and checksums",
+                       kSmallReads, kSmallReadsRocks}},
                      By(&SizesBench::CompareReads),
                      4 * StoreBytes(small_bytes_ / kSmallBytes, kSmallBytes),
                      false,
                      no_rocks});
-    parts.push_back({"large-rocksdb",
-                     {{"large_vs_rocksdb_writes", ">= 3", "", kLargeWrites, kLargeWritesRocks}},
-                     By(&SizesBench::CompareWrites),
-                     3 * StoreBytes(large_bytes_ / kLargeBytes, kLargeBytes),
-                     false,
-                     no_rocks});
+    parts.push_back(
+        {"large-rocksdb",
+         {{"large_vs_rocksdb_writes", ">= 3", "a new store, beside RocksDB with blob files",
+           kLargeWrites, kLargeWritesRocks}},
+         By(&SizesBench::CompareWrites),
+         3 * StoreBytes(large_bytes_ / kLargeBytes, kLargeBytes),
+         false,
+         no_rocks});
     return parts;
   }
 

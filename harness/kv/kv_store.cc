@@ -120,7 +120,9 @@ class EngineStore final : public KvStore {
 
 Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts) {
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files));
+  Options options;
+  options.value_bytes = 0;  // the store's own
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, options));
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(Staging(files).ReadCounts(&states));
   counts->clear();

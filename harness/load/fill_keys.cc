@@ -52,6 +52,7 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint64
 Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths,
                    const std::vector<uint64_t>& counts) {
   Options options;
+  options.value_bytes = 0;  // the store's own
   options.paths = paths;
   StoreFiles files;
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, options));

@@ -69,7 +69,9 @@ TEST_P(SizedCopiesEndToEndTest, AChainOfBackupsRestoresEachMoment) {
   std::vector<Versions> moments;
   for (int number = 0; number < 3; ++number) {
     ASSERT_NO_FATAL_FAILURE(Change(store.get()));
-    if (number == 1) ASSERT_TRUE(store->Compact().ok());
+    if (number == 1) {
+      ASSERT_TRUE(store->Compact().ok());
+    }
     BackupOptions how;
     if (number > 0) how.since = dir_.Join("backup" + std::to_string(number - 1));
     BackupReport report;

@@ -9,7 +9,7 @@
 namespace engine_race::harness {
 namespace {
 
-class StoreSizesTest : public TransferFixture {
+class TransferSizesTest : public TransferFixture {
  protected:
   // The one store of the fixture has values of 4096 bytes.
   Transfer Into(const std::string& store, Transfer transfer) const {
@@ -26,7 +26,7 @@ class StoreSizesTest : public TransferFixture {
   }
 };
 
-TEST_F(StoreSizesTest, AStoreThatIsMadeHasTheSizeOfTheRows) {
+TEST_F(TransferSizesTest, AStoreThatIsMadeHasTheSizeOfTheRows) {
   for (const uint32_t size : {8, 100, 3072, 20000}) {
     const std::string name = std::to_string(size);
     const std::string rows = NpyOfValues(kCount, 1, size);
@@ -43,7 +43,7 @@ TEST_F(StoreSizesTest, AStoreThatIsMadeHasTheSizeOfTheRows) {
   }
 }
 
-TEST_F(StoreSizesTest, RecordsHaveTheSizeOfTheStore) {
+TEST_F(TransferSizesTest, RecordsHaveTheSizeOfTheStore) {
   std::vector<uint64_t> keys = SpreadKeys();
   std::sort(keys.begin(), keys.end());
   const std::string records = RecordsOf(keys, 1, 1536);
@@ -60,7 +60,7 @@ TEST_F(StoreSizesTest, RecordsHaveTheSizeOfTheStore) {
   EXPECT_EQ(ReadWhole(dir_.Join("out")), records);
 }
 
-TEST_F(StoreSizesTest, RowsOfAnotherSizeThanTheStoresAreRefused) {
+TEST_F(TransferSizesTest, RowsOfAnotherSizeThanTheStoresAreRefused) {
   const Transfer small = Written("rows.npy", NpyOfValues(kCount, 1, 100));
   ExpectRefused(Import(small, GoOn, &report_),
                 "has rows of 100 bytes, and a value has 4096; --pad");
@@ -77,7 +77,7 @@ TEST_F(StoreSizesTest, RowsOfAnotherSizeThanTheStoresAreRefused) {
 }
 
 // A piece of a default transfer would take 1 GiB.
-TEST_F(StoreSizesTest, LargeValuesGoInSmallPieces) {
+TEST_F(TransferSizesTest, LargeValuesGoInSmallPieces) {
   constexpr uint64_t kLarge = 12;
   Transfer transfer = Into("large", Written("large.npy", NpyOfValues(kLarge, 1, kMaxValueBytes)));
   transfer.creates = true;
