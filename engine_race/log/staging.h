@@ -4,8 +4,8 @@
 //
 // Records are staged in one of two ways, which leave the same bytes in the files. Mapped: by stores
 // into mappings of the files, without system calls. Written: by pwrite, on file systems where that
-// may be a SIGBUS, such as a full copy-on-write one. Reading is by pread in both ways. Mapped places
-// are reserved in steps that double as they fill, or as wholes.
+// may be a SIGBUS, such as a full copy-on-write one. Reading is by pread in both ways. Mapped
+// places are reserved in steps that double as they fill, or as wholes.
 //
 // Thread safety: ReserveCounts and the reads from any thread. The places and words of one bucket
 // are reserved and written under that bucket's lock, after ReserveCounts has succeeded once.
