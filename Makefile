@@ -132,7 +132,7 @@ library_objects := $(call kernels_last,$(call objects,$(library_sources)))
 GUEST_INIT := build/guest/init
 BENCHES := $(BIN)/bench_micro $(BIN)/claims
 report_program := $(if $(shell command -v python3),$(BIN)/report)
-claims_benches := $(addprefix bench-,race batches safety io scan l1 index numa space)
+claims_benches := $(addprefix bench-,race batches safety io scan l1 index numa space sizes)
 quiet := $(if $(V),,@)
 define newline
 
@@ -177,12 +177,14 @@ bench-l1:       ## lookups in memory step by step, beside RocksDB; ten minutes
 bench-index:    ## the index on disk and in memory, beside RocksDB; forty minutes
 bench-numa:     ## where text and memory of instances lie, and what one costs
 bench-space:    ## overwritten stores, reclaim, small stores, RocksDB; an hour, 41 GB of disk
+bench-sizes:    ## values of 128 bytes to 1 MiB, beside fio and RocksDB; an hour
 # What a bench needs besides, and what finds figures that it takes over: it reads failures from the JSON
 # of these programs, so a failure there must not end the recipe.
 needs_scan := rocksdb
 needs_l1 := rocksdb
 needs_index := rocksdb
 needs_space := rocksdb
+needs_sizes := rocksdb
 needs_numa := guest
 built_for_numa := $(BIN)/race $(BIN)/race_static numa-guests-built
 before_safety = scripts/setup.sh mutants; $(MAKE) --no-print-directory mutants MUTANTS_ARGS='--json out/mutants.json' || true

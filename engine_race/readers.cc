@@ -182,7 +182,7 @@ void Readers::ShareFrames(Set* set) {
 void Readers::MakeValueFrames(Set* set) const {
   l1::FrameCache* const cache =
       (set->frame_shares == nullptr ? set->frame_cache : set->value_cache).get();
-  if (cache == nullptr) return;
+  if (cache == nullptr || options_.hot_value_bytes == 0) return;
   const Status made = ValueFrames::Create(set->index.get(), cache, log_.geometry().value_bytes(),
                                           options_.hot_value_bytes, &set->frames);
   if (!made.ok()) {

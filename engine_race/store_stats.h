@@ -62,7 +62,7 @@ struct StoreStats {
   uint64_t view_count = 0;
   uint64_t view_pinned_bytes = 0;
   uint64_t oldest_view_age_ms = 0;
-  uint32_t value_bytes = 0;  // of each value
+  uint32_t value_bytes = kValueBytes;  // of each value
   uint32_t bucket_count = 0;
   uint64_t bucket_capacity_records = 0;
   KeyRange key_range;  // The keys that the store takes.

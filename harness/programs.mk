@@ -40,7 +40,7 @@ parts_bench_micro := data
 rocks_kv := kv $(addprefix opponents/,peers $(call peer_sources,$(filter rocksdb,$(peers_here))))
 visit_claims := $(addprefix claims/,scan_ranges visit_cost)
 # All benches. The engine's index lies beside flat arrays.
-parts_claims := system measure data load lab race $(rocks_kv) \
+parts_claims := system measure data load lab race $(rocks_kv) bench \
                 experiments/io/raw $(addprefix experiments/l1/,engine index_race rounds shards tables) \
                 $(if $(rocks_library),opponents/rocks) claims
 # The only program of the guests; see its rule.

@@ -165,8 +165,9 @@ struct Options {
   //
   // Frames and ranges divide what index, staging and workers leave, first come first served. Frames
   // hold values and blocks of the index. An eighth is kept for each, and at least 8 MiB for ranges
-  // and 64 frames. Both give memory back as the index grows, frames first. When one of them wants
-  // an eighth more and the other's memory lay idle meanwhile, the idle memory moves.
+  // and 64 frames of blocks. Both give memory back as the index grows, frames first. When one of
+  // them wants an eighth more and the other's memory lay idle meanwhile, the idle memory moves.
+  // Frames of blocks and those of values that do not have 4 KiB divide their memory likewise.
   uint64_t hot_value_bytes = kAutoBytes;
   // The index is kept flat, which means whole and in memory, while it takes at most this, as part
   // of the budget. Otherwise it is paged as a whole: its blocks are read from the index on disk
@@ -201,8 +202,8 @@ struct Options {
   uint32_t worker_count = 0;
   // Reads that one worker keeps in flight at most: 1 to 4096. Each takes 1 KiB of the budget, and a
   // buffer for the blocks around a value. Of large values a worker reads fewer at a time, but at
-  // least four: all buffers of workers take no more than a sixteenth of the budget, and those of a
-  // worker no more than 16 MiB.
+  // least four. All buffers of workers take no more than a sixteenth of the budget, and those of a
+  // worker no more than 16 MiB. There are fewer workers where four each would take more.
   uint32_t tasks_per_worker = 128;
   // Asynchronous reads that are pending at most, which means that they were started and their
   // functions have not returned: up to 2^20. 0: twice as many as all workers keep in flight, and at

@@ -161,10 +161,11 @@ Status PieceWalk::Load() {
   const uint64_t max_head_bytes = MaxHeadBytes(value_bytes_);
   if (list_.size() == 0) {
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(max_head_bytes, false, &list_));
-    // A window that is not whole pages lies in one page more.
-    const uint64_t window_bytes = WindowValues(value_bytes_) * value_bytes_;
+    // A window that begins within a page ends within another one.
+    const bool is_aligned = value_bytes_ % kIoAlignment == 0;
     ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(
-        RoundUp(window_bytes, kIoAlignment) + (window_bytes % kIoAlignment == 0 ? 0 : kIoAlignment),
+        RoundUp(WindowValues(value_bytes_) * value_bytes_ + (is_aligned ? 0 : kIoAlignment),
+                kIoAlignment),
         false, &values_));
   }
   const PiecePlace& place = places_[next_place_];
@@ -251,6 +252,7 @@ Status PieceWalk::Value(const char** value) {
   if (value_index_ < window_begin_ || value_index_ >= window_end_) {
     const size_t count = std::min(WindowValues(value_bytes_), hashes_.size() - value_index_);
     const Blocks blocks = BlocksAround(offset, count * value_bytes_);
+    ENGINE_RACE_ASSERT(blocks.size_bytes <= values_.size());
     ENGINE_RACE_RETURN_IF_ERROR(file_.Read(values_.data(), blocks.size_bytes, blocks.offset));
     window_begin_ = value_index_;
     window_end_ = value_index_ + count;

@@ -42,7 +42,7 @@ struct SharedWalk {
     const BufferLayout& layout = context.layout;
     batch_records = static_cast<uint32_t>(std::clamp<uint64_t>(
         std::max(fitting_bytes, kMinBatchBytes) / layout.slot_bytes(), 1, kMaxBatchRecords));
-    // Also of small values each of which shares its blocks with unwanted ones.
+    // For at least one value. A batch of small values that lie far apart is cut.
     max_positions = static_cast<uint32_t>(layout.PositionsIn(
         kMemoryParts * std::max<uint64_t>({fitting_bytes, kMinBatchBytes, layout.read_bytes()})));
   }
@@ -106,7 +106,7 @@ class BucketWalker {
     ENGINE_RACE_RETURN_IF_ERROR(hashes_.Read(sink_.FirstWanted(bucket), &wanted_.entries));
     wanted_.segments.push_back({bucket});
     builder_.PlanReads(shared_.max_positions, &wanted_);
-    while (builder_.CutToFit(shared_.max_positions, &wanted_)) {
+    while (builder_.CutToFit(shared_.max_positions, ChunkBuilder::Keep::kFirst, &wanted_)) {
       *complete = false;
       while (entries_.back().key > wanted_.last_key) entries_.pop_back();
       builder_.PlanReads(shared_.max_positions, &wanted_);

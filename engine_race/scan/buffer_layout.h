@@ -9,6 +9,7 @@
 #define ENGINE_RACE_SCAN_BUFFER_LAYOUT_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -27,6 +28,7 @@ class BufferLayout {
   explicit BufferLayout(const ValueLayout& values = ValueLayout())
       : values_(values),
         segment_bytes_(values.BlockBytesFor(format::kSegmentRecords)),
+        position_shift_(static_cast<uint32_t>(std::countr_zero(values.unit_bytes()))),
         slot_positions_(values.slot_bytes() / values.unit_bytes()),
         read_positions_(values.read_bytes() / values.unit_bytes()),
         block_positions_(kIoAlignment / values.unit_bytes()),
@@ -45,7 +47,7 @@ class BufferLayout {
   uint32_t block_positions() const { return block_positions_; }
   uint32_t buffer_positions() const { return buffer_positions_; }
 
-  uint64_t PositionsIn(uint64_t size_bytes) const { return size_bytes / position_bytes(); }
+  uint64_t PositionsIn(uint64_t size_bytes) const { return size_bytes >> position_shift_; }
   // Buffers that so many positions take.
   uint32_t BuffersFor(uint64_t position_count) const {
     return static_cast<uint32_t>((position_count + buffer_positions_ - 1) / buffer_positions_);
@@ -59,7 +61,7 @@ class BufferLayout {
     return buffers[at / buffer_positions_] * buffer_positions_ + at % buffer_positions_;
   }
   // From the beginning of the first buffer.
-  uint64_t OffsetOf(uint32_t position) const { return uint64_t{position} * position_bytes(); }
+  uint64_t OffsetOf(uint64_t position) const { return position << position_shift_; }
 
   // Of so many positions, those that are for gaps between slots, if there are several buffers.
   uint32_t GapPositions(uint32_t position_count) const {
@@ -71,12 +73,12 @@ class BufferLayout {
   }
   // The values that fit into so many positions if each is read by itself.
   uint32_t SureRecords(uint32_t position_count) const { return position_count / read_positions_; }
-  // The values that fit without anything else.
+  // The values that fit if nothing else is read.
   uint32_t MostRecords(uint32_t position_count) const {
     return position_count / buffer_positions_ * (buffer_positions_ / slot_positions_) +
            position_count % buffer_positions_ / slot_positions_;
   }
-  // Behind `record_count` more values from `position` on, at most: each is read by itself.
+  // Where `record_count` more values end at the latest, if they are put from `position` on.
   uint64_t EndOfReads(uint64_t position, uint64_t record_count) const;
 
   // Where a slot begins, from the beginning of the bucket's first segment, as if its segments
@@ -90,14 +92,14 @@ class BufferLayout {
     return BlocksAround(SlotOffset(slot), uint64_t{slot_count} * slot_bytes());
   }
 
-  // The records that one reading of a scan for itself brings, about: into one buffer, and at most.
+  // About how many records a scan for itself reads at once: into one buffer, and at most.
   uint32_t window_records() const {
     return std::clamp(buffer_bytes() / slot_bytes(), 1U, kMostWindowRecords);
   }
   uint32_t walk_records() const {
     return std::clamp(kWalkBytes / slot_bytes(), kLeastWalkRecords, kMostWalkRecords);
   }
-  // Likewise, of memory.
+  // The memory for the most, without that for gaps.
   uint32_t walk_positions() const {
     return std::max(kWalkBytes / read_bytes(), kLeastWalkRecords) * read_positions_;
   }
@@ -108,7 +110,7 @@ class BufferLayout {
   static constexpr uint32_t kGapFraction = 8;
   static constexpr uint32_t kMostWindowRecords = 64;
   static constexpr uint32_t kLeastWalkRecords = 4;
-  // What describes them stays small beside kWalkBytes.
+  // Their descriptions stay small beside kWalkBytes.
   static constexpr uint32_t kMostWalkRecords = 8192;
 
   bool HasGaps(uint32_t position_count) const {
@@ -117,6 +119,7 @@ class BufferLayout {
 
   ValueLayout values_;
   uint64_t segment_bytes_;
+  uint32_t position_shift_;
   uint32_t slot_positions_;
   uint32_t read_positions_;
   uint32_t block_positions_;

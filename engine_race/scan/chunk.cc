@@ -36,6 +36,30 @@ void Chunk::Recycle() {
   state_.store(0, std::memory_order_relaxed);
 }
 
+void Chunk::KeepFirst(uint32_t count) {
+  ENGINE_RACE_ASSERT(0 < count && count <= entries.size());
+  entries.resize(count);
+  last_key = entries.back().key;
+  while (segments.back().first_entry >= count) segments.pop_back();
+  // An error of the index lies behind the last key.
+  collect_status = Status::Ok();
+  error_key = 0;
+}
+
+void Chunk::KeepLast(uint32_t count) {
+  ENGINE_RACE_ASSERT(0 < count && count <= entries.size());
+  const auto dropped_count = static_cast<uint32_t>(entries.size()) - count;
+  entries.erase(entries.begin(), entries.begin() + dropped_count);
+  first_key = entries.front().key;
+  const auto kept = std::find_if(segments.rbegin(), segments.rend(), [&](const Segment& segment) {
+    return segment.first_entry <= dropped_count;
+  });
+  segments.erase(segments.begin(), std::prev(kept.base()));
+  for (Segment& segment : segments) {
+    segment.first_entry -= std::min(segment.first_entry, dropped_count);
+  }
+}
+
 void Chunk::Place(const BufferLayout& layout, char* base, std::span<const uint32_t> in_buffers,
                   bool verify) {
   ENGINE_RACE_ASSERT(plan.positions.size() == entries.size());

@@ -38,6 +38,10 @@ class Chunk {
 
   // Empties it for another use; buffers keep their capacity. Its buffers must have been given back.
   void Recycle();
+  // Drops all entries but the first or the last `count`, which are not 0. The chunk then covers the
+  // keys of those alone. Before it is planned.
+  void KeepFirst(uint32_t count);
+  void KeepLast(uint32_t count);
   // Lays the plan, which was made for `layout`, out over the given buffers. Number i of them lies
   // at base + i * layout.buffer_bytes(). Makes the chunk ready for visitors, who compare values
   // with their checksums if `verify` is set. std::bad_alloc leaves it unusable but recyclable.

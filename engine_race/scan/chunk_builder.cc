@@ -147,7 +147,7 @@ void ChunkBuilder::Build(const Request& request, const Outline& outline, Chunk* 
       Collect(outline.last_key, outline.max_records, chunk);
     }
     PlanReads(outline.max_positions, chunk);
-  } while (CutToFit(max_positions, chunk));
+  } while (CutToFit(max_positions, Keep::kFirst, chunk));
   ENGINE_RACE_ASSERT(chunk->first_key <= request.key && request.key <= chunk->last_key);
 }
 
@@ -162,7 +162,7 @@ void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
   }
 }
 
-bool ChunkBuilder::CutToFit(uint32_t max_positions, Chunk* chunk) const {
+bool ChunkBuilder::CutToFit(uint32_t max_positions, Keep keep, Chunk* chunk) const {
   const uint64_t planned = chunk->plan.position_count;
   if (planned <= max_positions) return false;
   const uint64_t count = chunk->entries.size();
@@ -172,12 +172,11 @@ bool ChunkBuilder::CutToFit(uint32_t max_positions, Chunk* chunk) const {
       static_cast<uint32_t>(std::max<uint64_t>(fewer, context_->layout.SureRecords(max_positions)));
   ENGINE_RACE_ASSERT(0 < left && left < count);
   chunk->plan.Clear();
-  chunk->entries.resize(left);
-  chunk->last_key = chunk->entries.back().key;
-  while (chunk->segments.back().first_entry >= left) chunk->segments.pop_back();
-  // An error of the index lies behind the last key.
-  chunk->collect_status = Status::Ok();
-  chunk->error_key = 0;
+  if (keep == Keep::kFirst) {
+    chunk->KeepFirst(left);
+  } else {
+    chunk->KeepLast(left);
+  }
   return true;
 }
 

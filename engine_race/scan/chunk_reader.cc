@@ -27,12 +27,6 @@ uint32_t ChunkReader::PositionsFor(uint32_t record_count) const {
       static_cast<uint32_t>(std::min<uint64_t>(positions, layout.walk_positions())));
 }
 
-uint32_t ChunkReader::sure_count() const {
-  const uint32_t position_count = at_hand_->windows.position_count;
-  return context_->layout.SureRecords(position_count -
-                                      context_->layout.GapPositions(position_count));
-}
-
 void ChunkReader::Clear() { at_hand_->chunk.Recycle(); }
 
 void ChunkReader::GiveBack() {
@@ -60,7 +54,7 @@ uint64_t ChunkReader::memory_bytes() const {
 }
 
 Status ChunkReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version,
-                         uint32_t max_records) {
+                         uint32_t max_records, ChunkBuilder::Keep keep) {
   ENGINE_RACE_ASSERT(max_records > 0);
   try {
     if (ahead_->chunk.first_key == first_key && TakeAhead(first_key, last_key, version)) {
@@ -70,7 +64,7 @@ Status ChunkReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version
       Clear();
       uint32_t record_count = 0;
       ENGINE_RACE_RETURN_IF_ERROR(Reserve(max_records, /*may_allocate=*/true, &record_count));
-      Build(first_key, last_key, version, record_count, at_hand_);
+      Build(first_key, last_key, version, record_count, keep, at_hand_);
       Load(&at_hand_->chunk);
       if (!at_hand_->chunk.stale()) return Status::Ok();
       // A shorter reading takes less time, so fewer slots are used again meanwhile.
@@ -93,7 +87,7 @@ Status ChunkReader::Reserve(Reading* reading, uint32_t max_records, bool may_all
 }
 
 void ChunkReader::Build(uint64_t first_key, uint64_t last_key, uint64_t version,
-                        uint32_t record_count, Reading* reading) {
+                        uint32_t record_count, ChunkBuilder::Keep keep, Reading* reading) {
   Chunk& chunk = reading->chunk;
   Windows& windows = reading->windows;
   chunk.version = version;
@@ -107,7 +101,7 @@ void ChunkReader::Build(uint64_t first_key, uint64_t last_key, uint64_t version,
   do {
     TakeHot(reading);
     builder_.PlanReads(windows.position_count, &chunk);
-  } while (builder_.CutToFit(windows.position_count, &chunk));
+  } while (builder_.CutToFit(windows.position_count, keep, &chunk));
   chunk.Place(context_->layout, windows.base, windows.buffers, context_->options.verify_checksums);
   // Gives back the windows that gaps did not need.
   pool_->TrimWindows(chunk.plan.position_count, &windows);
@@ -202,7 +196,8 @@ void ChunkReader::ReadAhead(uint32_t max_records) noexcept {
     ENGINE_RACE_RETURN_IF_ERROR(
         Reserve(ahead_, max_records, /*may_allocate=*/false, &record_count));
     if (record_count < context_->layout.window_records()) return Status::Ok();
-    Build(next_key(), at_hand_->last_key, at_hand_->chunk.version, record_count, ahead_);
+    Build(next_key(), at_hand_->last_key, at_hand_->chunk.version, record_count,
+          ChunkBuilder::Keep::kFirst, ahead_);
     has_ahead_ = chunk.reads_left == 0 || BeginReads(ahead_loader_, &chunk);
     return Status::Ok();
   });

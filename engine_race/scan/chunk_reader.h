@@ -34,10 +34,12 @@ class ChunkReader {
   ChunkReader& operator=(const ChunkReader&) = delete;
 
   // Reads the first records of [first_key, last_key] that a view of `version` shows. They are as
-  // many as the windows hold, and at most `max_records`, which is not 0. next_key() is where to go
-  // on, or complete() says that there are no more. A value that cannot be read fails in Value and
-  // VisitAll alone, and so does an error of the index. kOutOfMemory.
-  Status Read(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t max_records);
+  // many as the windows hold, and at most `max_records`, which is not 0. With
+  // Keep::kLast the range has no more records than that. If not all fit, the last ones are read.
+  // next_key() is where to go on, or complete() says that there are no more. A value that cannot be
+  // read fails in Value and VisitAll alone, and so does an error of the index. kOutOfMemory.
+  Status Read(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t max_records,
+              ChunkBuilder::Keep keep = ChunkBuilder::Keep::kFirst);
 
   // Begins to read what follows the chunk at hand, which a view shows. Does nothing unless a window
   // and a loader are free.
@@ -47,14 +49,10 @@ class ChunkReader {
   bool TakeAhead(uint64_t key, uint64_t last_key, uint64_t version);
 
   // Makes sure of windows for a reading of `max_records`. *record_count: how many it may bring.
-  // That is 0 if no window is free and `may_allocate` is false. Of values that share blocks the
-  // reading may bring fewer, but sure_count() at least.
+  // That is 0 if no window is free and `may_allocate` is false.
   Status Reserve(uint32_t max_records, bool may_allocate, uint32_t* record_count) {
     return Reserve(at_hand_, max_records, may_allocate, record_count);
   }
-
-  // How many records the windows at hand hold, wherever their values lie.
-  uint32_t sure_count() const;
 
   // *entry: the record of `key` among those at hand. False: there is none.
   bool Find(uint64_t key, uint32_t* entry) const;
@@ -103,7 +101,7 @@ class ChunkReader {
   Status Reserve(Reading* reading, uint32_t max_records, bool may_allocate, uint32_t* record_count);
   // Fills an empty chunk that has windows for `record_count`. std::bad_alloc.
   void Build(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t record_count,
-             Reading* reading);
+             ChunkBuilder::Keep keep, Reading* reading);
   void EndAtBucket(uint32_t record_count, Chunk* chunk);
   void TakeHot(Reading* reading);
   // Reads the values of a chunk that was built, and makes it ready.

@@ -334,8 +334,6 @@ Status Iterator::Impl::ReadChunk(uint64_t key) {
     }
     uint64_t first_key = key;
     if (walks_backwards_) {
-      // The reading must not end before `key`.
-      count = std::min(count, values_->sure_count());
       keys_.resize(count);
       size_t key_count = 0;
       ENGINE_RACE_RETURN_IF_ERROR(
@@ -344,7 +342,8 @@ Status Iterator::Impl::ReadChunk(uint64_t key) {
       first_key = keys_[0];
     }
     const uint64_t last_key = walks_backwards_ ? key : range_.last;
-    ENGINE_RACE_RETURN_IF_ERROR(values_->Read(first_key, last_key, view_.version, count));
+    const auto keep = walks_backwards_ ? ChunkBuilder::Keep::kLast : ChunkBuilder::Keep::kFirst;
+    ENGINE_RACE_RETURN_IF_ERROR(values_->Read(first_key, last_key, view_.version, count, keep));
   }
   sizes_.CountReading(std::max(values_->record_count(), 1U));
   return Status::Ok();

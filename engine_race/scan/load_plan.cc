@@ -64,19 +64,17 @@ bool LoadPlanner::Extend(uint64_t slot, uint64_t max_positions, size_t later_cou
   const uint64_t gap_bytes = std::max(blocks.offset, run->end_offset) - run->end_offset;
   if (gap_bytes > BufferLayout::kMaxGapBytes) return false;
   PlannedRead& read = plan->reads.back();
-  const uint64_t count = layout_.PositionsIn(end_offset - run->begin_offset);
-  const uint32_t buffer_positions = layout_.buffer_positions();
-  const bool fits = read.first_position % buffer_positions + count <= buffer_positions;
-  uint64_t end_position = read.first_position + count;
-  if (!fits) {
-    // The next buffer begins with the slot: it takes no more reads than if the gap were read.
-    if (gap_bytes == 0) return false;
-    end_position =
-        RoundUp(plan->position_count, buffer_positions) + layout_.PositionsIn(blocks.size_bytes);
-  }
+  const bool fits = end_offset <= run->most_end_offset;
+  // The next buffer begins with the slot: it takes no more reads than if the gap were read.
+  if (!fits && gap_bytes == 0) return false;
+  const uint64_t begin_position =
+      fits ? read.first_position : RoundUp(plan->position_count, layout_.buffer_positions());
+  const uint64_t end_position =
+      begin_position +
+      layout_.PositionsIn(fits ? end_offset - run->begin_offset : blocks.size_bytes);
   if (gap_bytes > 0 && layout_.EndOfReads(end_position, later_count) > max_positions) return false;
   if (!fits) {
-    plan->position_count = static_cast<uint32_t>(RoundUp(plan->position_count, buffer_positions));
+    plan->position_count = static_cast<uint32_t>(begin_position);
     return false;
   }
   plan->position_count = static_cast<uint32_t>(end_position);
@@ -88,8 +86,11 @@ bool LoadPlanner::Extend(uint64_t slot, uint64_t max_positions, size_t later_cou
 void LoadPlanner::Begin(uint32_t bucket, uint64_t slot, Run* run, LoadPlan* plan) const {
   const Blocks blocks = layout_.BlocksOf(slot, 1);
   const auto count = static_cast<uint32_t>(layout_.PositionsIn(blocks.size_bytes));
-  plan->reads.push_back({slot, bucket, 1, plan->TakeBlocks(layout_, count)});
-  *run = {blocks.offset, blocks.offset + blocks.size_bytes, slot / format::kSegmentRecords};
+  const uint32_t first_position = plan->TakeBlocks(layout_, count);
+  plan->reads.push_back({slot, bucket, 1, first_position});
+  const uint32_t room = layout_.buffer_positions() - first_position % layout_.buffer_positions();
+  *run = {blocks.offset, blocks.offset + blocks.size_bytes, blocks.offset + layout_.OffsetOf(room),
+          slot / format::kSegmentRecords};
 }
 
 void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,

@@ -85,6 +85,7 @@ class LoadPlanner {
   struct Run {
     uint64_t begin_offset = 0;
     uint64_t end_offset = 0;
+    uint64_t most_end_offset = 0;  // with the rest of the buffer
     uint64_t segment = 0;
   };
 

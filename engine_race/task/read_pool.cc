@@ -120,7 +120,7 @@ ReadPool::ReadPool(const PointReader& reader, const Options& options, std::vecto
       stats_(stats),
       bound_(PostedLimit(options), options.async_read_waits),
       files_(std::move(files)) {
-  const uint32_t count = ReadWorker::WorkerCount(options);
+  const uint32_t count = ReadWorker::WorkerCount(options, reader_.layout());
   idle_.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
     workers_.push_back(std::make_unique<ReadWorker>(reader_, options_, files_));
@@ -155,14 +155,16 @@ uint64_t ReadPool::memory_bytes() const {
 
 uint32_t ReadPool::PostedLimit(const Options& options) {
   if (options.async_read_limit != 0) return options.async_read_limit;
-  const uint64_t task_count = uint64_t{ReadWorker::WorkerCount(options)} * options.tasks_per_worker;
+  // Of values of any size: posted reads have no buffers.
+  const uint64_t task_count =
+      uint64_t{ReadWorker::WorkerCount(options, ValueLayout())} * options.tasks_per_worker;
   return static_cast<uint32_t>(
       std::clamp<uint64_t>(kPostedPerTask * task_count, kLeastPostedLimit, kMaxAsyncReadLimit));
 }
 
 uint64_t ReadPool::MaxMemoryBytes(const Options& options, const ValueLayout& layout) {
   const uint64_t task_count =
-      uint64_t{ReadWorker::WorkerCount(options)} * ReadWorker::TaskCount(options, layout);
+      uint64_t{ReadWorker::WorkerCount(options, layout)} * ReadWorker::TaskCount(options, layout);
   return task_count * (ReadWorker::BufferBytes(layout) + kTaskBytes) +
          PostedLimit(options) * kPostedBytes;
 }

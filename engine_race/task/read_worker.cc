@@ -10,13 +10,17 @@
 
 namespace engine_race {
 
-uint32_t ReadWorker::WorkerCount(const Options& options) {
-  return options.worker_count != 0 ? options.worker_count : AvailableCpuCount();
+uint32_t ReadWorker::WorkerCount(const Options& options, const ValueLayout& layout) {
+  const uint32_t wanted = options.worker_count != 0 ? options.worker_count : AvailableCpuCount();
+  if (BufferBytes(layout) <= 2 * format::kIndexBlockBytes) return wanted;
+  const uint64_t max_bytes = options.memory_budget_bytes / kBudgetFraction;
+  const uint64_t least_bytes = uint64_t{kLeastTasks} * BufferBytes(layout);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(max_bytes / least_bytes, 1, wanted));
 }
 
 uint32_t ReadWorker::TaskCount(const Options& options, const ValueLayout& layout) {
   const uint64_t budget_bytes =
-      options.memory_budget_bytes / kBudgetFraction / WorkerCount(options);
+      options.memory_budget_bytes / kBudgetFraction / WorkerCount(options, layout);
   const uint64_t block_bytes = uint64_t{options.tasks_per_worker} * format::kIndexBlockBytes;
   const uint64_t max_bytes = std::max(std::min(kMaxBufferBytes, budget_bytes), block_bytes);
   const uint64_t count = std::max<uint64_t>(max_bytes / BufferBytes(layout), kLeastTasks);

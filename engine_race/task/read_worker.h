@@ -30,10 +30,11 @@ class ReadWorker {
         task_count_(TaskCount(options, reader.layout())),
         files_(files) {}
 
-  // Options::worker_count, or the number that stands for 0 there.
-  static uint32_t WorkerCount(const Options& options);
-  // How many reads of values of that layout a worker keeps in flight at most: as the options say,
-  // or fewer where their buffers would take too much.
+  // Options::worker_count, or the number that stands for 0 there. Fewer where values are so large
+  // that each worker could not read a few at a time.
+  static uint32_t WorkerCount(const Options& options, const ValueLayout& layout);
+  // Reads of values of that layout that a worker keeps in flight at most. As the options say, or
+  // fewer where their buffers would take too much.
   static uint32_t TaskCount(const Options& options, const ValueLayout& layout);
   // Of each of their buffers.
   static uint32_t BufferBytes(const ValueLayout& layout) {
@@ -52,8 +53,8 @@ class ReadWorker {
 
  private:
   // The buffers of a worker take no more than this, and those of all workers no more than that part
-  // of the budget. But they may take as much as buffers for blocks of the index would, and there
-  // are enough for so many tasks.
+  // of the budget. But they may take as much as buffers for blocks of the index would, and a worker
+  // has enough for so many tasks.
   static constexpr uint64_t kMaxBufferBytes = uint64_t{16} << 20;
   static constexpr uint64_t kBudgetFraction = 16;
   static constexpr uint32_t kLeastTasks = 4;

@@ -39,7 +39,7 @@ struct BenchFlags {
   SessionPlan plan;
   std::string benchmarks = "fillrandom,readrandom";
   uint32_t key_size = 8;
-  uint32_t value_size = 4096;
+  uint32_t value_size = kValueBytes;
   std::string distribution;
   std::string keys = "dense";
   // As in db_bench, -1 stands for --num.
@@ -89,7 +89,8 @@ void AddWorkFlags(BenchFlags* flags, CLI::App* app) {
 void AddRecordFlags(BenchFlags* flags, CLI::App* app) {
   BenchConfig* const config = &flags->plan.config;
   app->add_option("--key_size", flags->key_size, "8: the engine has no other keys");
-  app->add_option("--value_size", flags->value_size, "4096: the engine has no other values");
+  app->add_option("--value_size", flags->value_size, "bytes of each value")
+      ->check(CLI::Range(kMinValueBytes, kMaxValueBytes));
   app->add_option("--keys", flags->keys,
                   "dense: the keys 0, 1, 2, ...; spread: as many keys evenly over all 64-bit keys")
       ->check(OneOf("layout", NamesOf(kLayouts)));
@@ -157,6 +158,7 @@ std::string NoBenchmark(const std::string& step) {
 // Sets the engine's options. Returns an empty string or what is wrong.
 std::string ParseOptions(const BenchFlags& flags, Options* options) {
   *options = QuietOptions();
+  options->value_bytes = flags.value_size;
   if (flags.sync) options->sync_mode = SyncMode::kGroup;
   for (const std::string& option : flags.options) {
     const size_t equals = option.find('=');
@@ -167,6 +169,7 @@ std::string ParseOptions(const BenchFlags& flags, Options* options) {
   if (flags.sync && options->sync_mode == SyncMode::kNone) {
     return "--sync and --options sync_mode=none contradict each other";
   }
+  if (options->value_bytes == 0) return "--options value_bytes=0 is no size";
   const Status valid = ValidateOptions(*options);
   return valid.ok() ? std::string() : "--options: " + valid.message();
 }
@@ -185,19 +188,17 @@ std::string ParseFlags(BenchFlags* flags) {
   if (flags->key_size != kKeyBytes) {
     return "--key_size is " + std::to_string(flags->key_size) + ", but keys have 8 bytes here";
   }
-  if (flags->value_size != kValueBytes) {
-    return "--value_size is " + std::to_string(flags->value_size) +
-           ", but values have 4096 bytes here";
-  }
   plan->config.key_layout = kLayouts.at(flags->keys);
   if (!flags->distribution.empty()) {
     plan->config.distribution = kDistributions.at(flags->distribution);
   }
   plan->config.reads = static_cast<uint64_t>(std::max<int64_t>(flags->reads, 0));
   plan->config.writes = static_cast<uint64_t>(std::max<int64_t>(flags->writes, 0));
-  plan->config.write_rate =
-      static_cast<double>(flags->write_bytes_per_second) / static_cast<double>(kBenchRecordBytes);
-  return ParseOptions(*flags, &plan->options);
+  std::string wrong = ParseOptions(*flags, &plan->options);
+  plan->config.value_bytes = flags->value_size = plan->options.value_bytes;
+  plan->config.write_rate = static_cast<double>(flags->write_bytes_per_second) /
+                            static_cast<double>(plan->config.record_bytes());
+  return wrong;
 }
 
 // The flags as they were understood.
@@ -239,8 +240,8 @@ std::string CheckOutputsAndSpace(const BenchFlags& flags) {
   }
   if (plan.measures_floor && !FioRunner::Available()) return "--fio: there is no fio";
   if (plan.use_existing_db) return {};
-  std::string why_not =
-      WhyNoRoomFor(MostRecords(plan.config, plan.steps), plan.db, plan.options.paths);
+  std::string why_not = WhyNoRoomFor(MostRecords(plan.config, plan.steps), plan.config.value_bytes,
+                                     plan.db, plan.options.paths);
   if (why_not.empty() || plan.config.duration_seconds == 0) return why_not;
   // The time decides how much is written, not --num and --reads.
   std::fprintf(stderr, "bench: warning: %s\n", why_not.c_str());

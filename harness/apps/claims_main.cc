@@ -39,7 +39,7 @@ Benches AllBenches() {
   Benches benches;
   for (const auto make :
        {MakeRaceBench, MakeBatchesBench, MakeSafetyBench, MakeIoBench, MakeScanBench, MakeL1Bench,
-        MakeIndexBench, MakeNumaBench, MakeSpaceBench, MakeCApiBench}) {
+        MakeIndexBench, MakeNumaBench, MakeSpaceBench, MakeSizesBench, MakeCApiBench}) {
     benches.push_back(make());
   }
   return benches;

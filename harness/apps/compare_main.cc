@@ -65,6 +65,8 @@ void AddFlags(CompareFlags* flags, CLI::App* app) {
   app->add_option("--dir", flags->dir,
                   "made when missing; must be empty; by default a fresh one below the current one");
   app->add_option("--gib", flags->gib, "size of a store's records");
+  app->add_option("--value_size", config.value_bytes, "bytes of each value")
+      ->check(CLI::Range(kMinValueBytes, kMaxValueBytes));
   app->add_option("--threads", config.thread_count)->check(CLI::Range(1, 1024));
   app->add_option("--rounds", config.round_count)->check(CLI::Range(1, 1000));
   app->add_option("--openings", config.opening_count, "of each store in a round")
@@ -135,7 +137,8 @@ std::string Settle(CompareFlags* flags) {
       !is_size(flags->floor_gib)) {
     return "sizes are numbers of GiB from 0 to 65536";
   }
-  config.record_count = static_cast<uint64_t>(flags->gib * kGiB / kBenchRecordBytes);
+  config.record_count = static_cast<uint64_t>(
+      flags->gib * kGiB / static_cast<double>(RecordBytes(config.value_bytes)));
   if (config.record_count < config.thread_count) {
     return "--gib " + std::to_string(flags->gib) + " is less than a record for each thread";
   }

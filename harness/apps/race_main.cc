@@ -59,8 +59,11 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
   app->add_option("--threads", flags->config.thread_count, "threads of every phase")
       ->check(CLI::Range(1u, 4096u));
   app->add_option("--num", flags->records_per_thread,
-                  "records per thread; by default 20000, or what fits the disk")
+                  "records per thread; by default 20000, or as many bytes, or what fits the disk")
       ->check(CLI::Range(uint64_t{1}, kMaxRecordsPerThread));
+  app->add_option("--value_size", flags->config.value_bytes,
+                  "bytes of each value; the contest's have 4096")
+      ->check(CLI::Range(kMinValueBytes, kMaxValueBytes));
   app->add_option("--keys", flags->keys, "uniform, sequential, zipfian or onebucket")
       ->check(OneOf("shape", KeyShapeNames()));
   app->add_option("--phases", flags->phases, "which of write,read,mixed,range")
@@ -92,17 +95,18 @@ void AddFlags(RaceFlags* flags, CLI::App* app) {
 
 // The space that the run takes on disk: the store, and fio's files, which are as large.
 uint64_t NeededBytes(const RaceFlags& flags, uint64_t record_count, bool has_fio) {
-  return RaceBytes(record_count, flags.Has(Phase::kWrite), flags.Has(Phase::kMixed)) +
-         (has_fio ? record_count * kValueSize : 0);
+  const uint32_t value_bytes = flags.config.value_bytes;
+  return RaceBytes(record_count, flags.Has(Phase::kWrite), flags.Has(Phase::kMixed), value_bytes) +
+         (has_fio ? record_count * value_bytes : 0);
 }
 
 // Decides the number of records; false when they do not fit.
 bool FitRecords(const RaceFlags& flags, bool has_fio, uint64_t free_bytes, RaceConfig* config) {
   config->records_per_thread = flags.records_per_thread;
   if (flags.records_per_thread == 0) {
-    config->records_per_thread =
-        std::min(kDefaultRecordsPerThread,
-                 MaxKeyCount(config->keys, config->key_range) / config->thread_count);
+    config->records_per_thread = std::min(
+        kDefaultRecordsPerThread * kValueSize / std::max<uint64_t>(config->value_bytes, kValueSize),
+        MaxKeyCount(config->keys, config->key_range) / config->thread_count);
     // A tenth of the disk is left free.
     while (config->records_per_thread > kMinRecordsPerThread &&
            NeededBytes(flags, config->record_count(), has_fio) > free_bytes / 10 * 9) {
@@ -112,8 +116,10 @@ bool FitRecords(const RaceFlags& flags, bool has_fio, uint64_t free_bytes, RaceC
   const uint64_t needed_bytes = NeededBytes(flags, config->record_count(), has_fio);
   std::printf("disk: %.2f GB needed (store %.2f GB, fio's files %.2f GB), %.2f GB free\n",
               Gigabytes(needed_bytes),
-              flags.Has(Phase::kWrite) ? Gigabytes(StoreBytes(config->record_count())) : 0.0,
-              has_fio ? Gigabytes(config->record_count() * kValueSize) : 0.0,
+              flags.Has(Phase::kWrite)
+                  ? Gigabytes(StoreBytes(config->record_count(), config->value_bytes))
+                  : 0.0,
+              has_fio ? Gigabytes(config->record_count() * config->value_bytes) : 0.0,
               Gigabytes(free_bytes));
   return needed_bytes <= free_bytes;
 }
@@ -127,10 +133,10 @@ Status AdoptStore(const RaceDir& dir, const RaceConfig& config, uint64_t* record
   if (*records_per_thread == 0) *records_per_thread = note->records_per_thread;
   if (note->thread_count != config.thread_count || note->keys != config.keys ||
       note->key_range != config.key_range || note->seed != config.seed ||
-      note->records_per_thread != *records_per_thread) {
+      note->value_bytes != config.value_bytes || note->records_per_thread != *records_per_thread) {
     return Status::InvalidArgument("the store in " + dir.path() +
                                    " was written with other --threads, --num, --keys, " +
-                                   "--key-range or --seed; its race.json says which");
+                                   "--key-range, --value_size or --seed; its race.json says which");
   }
   return Status::Ok();
 }
@@ -147,8 +153,10 @@ Status RunRace(const RaceFlags& flags, const RaceConfig& config, RaceDir* dir, F
 }
 
 // The table of the phases, the failures, and the rates of the device.
-std::string ReportText(const std::vector<PhaseReport>& reports, bool has_fio) {
-  std::string text = ReportTable(reports) + "\n";
+std::string ReportText(const RaceConfig& config, const std::vector<PhaseReport>& reports,
+                       bool has_fio) {
+  std::string text = config.has_contest_size() ? "" : NotTheContest(config) + "\n\n";
+  text += ReportTable(reports) + "\n";
   if (!has_fio) text += "device: not measured, fio is missing or was not asked for\n";
   for (const PhaseReport& report : reports) {
     const std::string name = PhaseName(report.phase);
@@ -238,7 +246,7 @@ int Race(RaceFlags flags) {
   if (!started.ok()) return Refuse(kProgram, started.message());
   const bool ok = std::all_of(reports.begin(), reports.end(),
                               [](const PhaseReport& report) { return report.result.ok; });
-  const std::string text = ReportText(reports, has_fio);
+  const std::string text = ReportText(config, reports, has_fio);
   std::printf("\n%s", text.c_str());
   const std::string unwritten = Save(flags, config, reports, text, ok);
   if (!unwritten.empty()) return Refuse(kProgram, "cannot write " + unwritten);

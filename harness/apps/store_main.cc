@@ -36,7 +36,7 @@ int ReadAll(const char* what, const char* done, const std::string& dir, const Re
   VerifyReport report;
   Status status;
   {
-    CommandProgress progress(what);
+    CommandProgress progress(what, ValueBytesIn(dir));
     status = read(
         &report, [&](const BadRecord& bad) { progress.PrintBad(bad); },
         [&](uint64_t done_count, uint64_t count) { return progress.Note(done_count, count); });
@@ -138,15 +138,17 @@ int Main(int argc, char** argv) {
       app.add_subcommand("export", "write all records to a file: NAME.npy, or keys and values");
   for (CLI::App* const command : {import_app, export_app}) {
     command->add_option("DIR", transfer.dir, "the store")->required();
-    command->add_option("FILE", transfer.file, "an array, NAME.npy, or records of 8 + 4096 bytes")
+    command->add_option("FILE", transfer.file, "an array, NAME.npy, or records: keys and values")
         ->required();
     command->add_option("--keys", transfer.keys,
                         "an array of keys, NAME.npy; without it a row's number is its key");
     command->add_flag("--resume", transfer.resumes,
                       "go on from FILE.note, the note of an interrupted call");
   }
-  import_app->add_flag("--pad", transfer.pads, "fill rows of less than 4096 bytes with zeros");
+  import_app->add_flag("--pad", transfer.pads, "fill rows that are too short with zeros");
   import_app->add_flag("--create", transfer.creates, "make the store if there is none");
+  AddValueBytes(import_app, &transfer.value_bytes,
+                "of a store that is made; by default that of an array's rows without --pad, else");
   bool read_only = false;
   bool shell_creates = false;
   CLI::App* const shell =
@@ -155,11 +157,12 @@ int Main(int argc, char** argv) {
   shell->add_flag("--read-only", read_only, "share the store with other readers");
   shell->add_flag("--create", shell_creates, "make the store if there is none");
   RecordFlags record_flags;
+  AddValueBytes(shell, &record_flags.value_bytes, "of a store that is made; by default");
   AddRecordCommands(&app, &record_flags);
   if (const auto code = ParseCommandLine("store", argc, argv, &app)) return *code;
   if (const auto code = RunRecordCommand(app, record_flags)) return *code;
   if (*import_app || *export_app) return RunTransfer(import_app->parsed(), transfer);
-  if (*shell) return RunShell(dir, read_only, shell_creates);
+  if (*shell) return RunShell(dir, read_only, shell_creates, record_flags.value_bytes);
   if (*verify) return Verify(dir);
   if (*copy) return Copy(dir, copy_dir, copy_paths);
   if (*backup) {

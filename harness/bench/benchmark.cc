@@ -113,7 +113,7 @@ uint64_t ExpectedInserts(const BenchConfig& config) {
 }
 
 Status HasYcsbRecord(KvStore* store, uint64_t number, bool* has) {
-  std::vector<char> value(kValueSize);
+  std::vector<char> value(store->value_bytes());
   const Status status = store->Get(YcsbKey(number), value.data());
   *has = status.ok();
   return status.code() == Code::kNotFound ? Status::Ok() : status;

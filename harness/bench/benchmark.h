@@ -19,6 +19,7 @@
 
 #include "engine_race/base/latency_histogram.h"
 #include "engine_race/base/status.h"
+#include "harness/data/value_maker.h"
 #include "harness/kv/kv_store.h"
 #include "harness/system/process_stats.h"
 
@@ -26,8 +27,6 @@ namespace engine_race::harness {
 
 // Seed of ValueMaker: of every value that a benchmark writes or checks.
 inline constexpr uint64_t kBenchValueSeed = 17;
-// A key and its value.
-inline constexpr uint64_t kBenchRecordBytes = 8 + 4096;
 
 // Which records YCSB's workloads take.
 enum class Distribution {
@@ -55,6 +54,7 @@ struct BenchConfig {
   // Writes or deletions of all threads together; 0: `num`. WritesOf has the exceptions.
   uint64_t writes = 0;
   uint32_t thread_count = 1;
+  uint32_t value_bytes = kValueBytes;  // as the store has them
   // When not 0, a benchmark without an end of its own runs for this long instead of for a count.
   double duration_seconds = 0;
   // When not 0, a run that takes longer is ended, and is not `finished`.
@@ -80,6 +80,7 @@ struct BenchConfig {
   // Every value that is read must be one that a benchmark wrote under its key.
   bool checks_values = true;
   OnSecondFn on_second;
+  uint64_t record_bytes() const { return RecordBytes(value_bytes); }
 };
 
 enum class OperationKind {
@@ -152,7 +153,6 @@ struct BenchTraits {
 // The most records and threads of a run.
 inline constexpr uint64_t kMaxBenchRecords = uint64_t{1} << 40;
 inline constexpr uint32_t kMaxBenchThreads = 4096;
-
 // Null for an unknown name.
 const BenchTraits* FindBenchmark(std::string_view name);
 std::vector<std::string> BenchmarkNames();

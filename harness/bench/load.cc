@@ -80,7 +80,7 @@ class MixedLoad final : public Load {
   const bool is_update_;
   const uint32_t write_percent_;
   bool writes_ = false;
-  std::vector<char> read_ = std::vector<char>(kValueSize);
+  std::vector<char> read_ = std::vector<char>(config_.value_bytes);
 };
 
 class MultiReadLoad final : public Load {
@@ -89,7 +89,7 @@ class MultiReadLoad final : public Load {
       : Load(context),
         keys_(context.config.batch_size),
         codes_(context.config.batch_size),
-        values_(uint64_t{context.config.batch_size} * kValueSize) {}
+        values_(uint64_t{context.config.batch_size} * context.config.value_bytes) {}
 
   void Prepare(uint64_t call) override {
     const uint64_t first = call * config_.batch_size;
@@ -107,8 +107,8 @@ class MultiReadLoad final : public Load {
       if (codes_[i] == Code::kNotFound) continue;
       if (codes_[i] != Code::kOk) return {codes_[i], KeyFailure(keys_[i], "not read")};
       ++result->found_count;
-      result->bytes += kBenchRecordBytes;
-      ENGINE_RACE_RETURN_IF_ERROR(Check(keys_[i], &values_[i * kValueSize]));
+      result->bytes += config_.record_bytes();
+      ENGINE_RACE_RETURN_IF_ERROR(Check(keys_[i], &values_[i * config_.value_bytes]));
     }
     return Status::Ok();
   }
@@ -227,7 +227,7 @@ class ScanAllLoad final : public Load {
         if (!bad.ok()) throw Stopped();
         last_key = key;
         ++result->operations;
-        result->bytes += kBenchRecordBytes;
+        result->bytes += config_.record_bytes();
         if (result->operations % kRecordsPerLook == 0 && !goes_on_(kRecordsPerLook)) {
           throw Stopped();
         }
@@ -272,7 +272,7 @@ Status Load::Get(char* value, CallResult* result) {
   if (status.code() == Code::kNotFound) return Status::Ok();
   if (!status.ok()) return status;
   ++result->found_count;
-  result->bytes += kBenchRecordBytes;
+  result->bytes += config_.record_bytes();
   return Check(key_, value);
 }
 
@@ -282,7 +282,7 @@ Status Load::ReadHere(CallResult* result) {
     const Status status = cursor_->Error();
     return status.ok() ? Status::IOError("the cursor has no value") : status;
   }
-  result->bytes += kBenchRecordBytes;
+  result->bytes += config_.record_bytes();
   return Check(cursor_->Key(), value);
 }
 

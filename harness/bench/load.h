@@ -48,7 +48,9 @@ class Load {
       : config_(context.config),
         store_(context.store),
         goes_on_(context.goes_on),
-        words_(context.config, context.thread) {}
+        words_(context.config, context.thread),
+        value_(context.config.value_bytes),
+        values_(kBenchValueSeed, context.config.value_bytes) {}
   virtual ~Load() = default;
 
   // Called once, first.
@@ -68,15 +70,15 @@ class Load {
   void MakeValue(uint64_t call) { values_.Fill(key_, call, value_.data()); }
   Status Put(OperationKind kind, CallResult* result) {
     result->kind = kind;
-    result->bytes += kBenchRecordBytes;
-    result->written_bytes += kBenchRecordBytes;
+    result->bytes += config_.record_bytes();
+    result->written_bytes += config_.record_bytes();
     return store_->Put(key_, value_.data());
   }
   // Reads and checks the record of key_, which may be missing, into `value`.
   Status Get(char* value, CallResult* result);
   // Reads and checks the record at a valid cursor.
   Status ReadHere(CallResult* result);
-  // kCorruption unless the value's first 16 and last 8 bytes are those of a value that a benchmark
+  // kCorruption unless the value's ends, see ValueMaker, are those of a value that a benchmark
   // has written under this key.
   Status Check(uint64_t key, const char* value) const {
     uint64_t version = 0;
@@ -91,12 +93,12 @@ class Load {
   const WordStream words_;
   std::unique_ptr<KvCursor> cursor_;
   uint64_t key_ = 0;  // of the next call
-  std::vector<char> value_ = std::vector<char>(kValueSize);
+  std::vector<char> value_;
 
  private:
   static Status WrongValue(uint64_t key);
 
-  const ValueMaker values_{kBenchValueSeed};
+  const ValueMaker values_;
 };
 
 // kInvalidArgument for a benchmark that is none, else the store's failure.

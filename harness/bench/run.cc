@@ -64,7 +64,7 @@ class Run {
         batch_(config.benchmark == "multireadrandom" ? config.batch_size : 1),
         tallies_(config.thread_count + (traits.has_writer ? 1 : 0)),
         readers_left_(config.thread_count),
-        progress_(config.benchmark + " ", ExpectedOperations(), kBenchRecordBytes,
+        progress_(config.benchmark + " ", ExpectedOperations(), config.record_bytes(),
                   config.thread_count, for_a_time_ ? config.duration_seconds : 0),
         timeline_(progress_, config.on_second, &result->timeline) {}
 

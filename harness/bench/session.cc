@@ -59,7 +59,7 @@ Status BenchSession::Run() {
   Status status = PrintHead();
   if (status.ok() && plan_.measures_floor) {
     constexpr uint64_t kMostFloorBytes = uint64_t{1} << 30;
-    const uint64_t bytes = std::min(plan_.config.num * kValueBytes, kMostFloorBytes);
+    const uint64_t bytes = std::min(plan_.config.num * plan_.config.value_bytes, kMostFloorBytes);
     status = MeasureFloor(dir_.path(), bytes, &floor_);
   }
   for (const std::string& step : plan_.steps) {
@@ -93,6 +93,7 @@ Status BenchSession::Open(bool syncs) {
   KvOptions options;
   options.dir = dir_.path();
   options.thread_count = plan_.config.thread_count;
+  options.value_bytes = plan_.config.value_bytes;
   ENGINE_RACE_RETURN_IF_ERROR(kind_.open(options, &store_));
   store_syncs_ = syncs;
   // Of the options that were asked for, not of those of one benchmark.
@@ -163,7 +164,7 @@ std::optional<double> BenchSession::SpaceAmplification() const {
   const std::optional<uint64_t> allocated_bytes = dir_.AllocatedBytes();
   if (!allocated_bytes) return std::nullopt;
   return static_cast<double>(*allocated_bytes) /
-         static_cast<double>(live_.count() * kBenchRecordBytes);
+         static_cast<double>(live_.count() * plan_.config.record_bytes());
 }
 
 std::vector<std::string> BenchSession::StoreDirs() const {
@@ -231,10 +232,10 @@ Status BenchSession::PrintHead() const {
   std::printf("Store:      %s, %s\n", dir_.path().c_str(),
               machine_["file_system"].get<std::string>().c_str());
   std::printf("Options:    %s\n", description_["options"].dump().c_str());
-  std::printf("Keys:       8 bytes each\nValues:     4096 bytes each\n");
+  std::printf("Keys:       8 bytes each\nValues:     %u bytes each\n", config.value_bytes);
   std::printf("Entries:    %" PRIu64 "\nThreads:    %u\n", config.num, config.thread_count);
   std::printf("RawSize:    %.1f MB\n",
-              static_cast<double>(config.num * kBenchRecordBytes) * 0x1p-20);
+              static_cast<double>(config.num * config.record_bytes()) * 0x1p-20);
   if (config.thread_count > 1 && DividesWrites(plan_.steps)) {
     std::printf("Note:       threads share the writes; in db_bench each thread writes --num\n");
   }

@@ -268,14 +268,14 @@ uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& 
   return static_cast<uint64_t>(std::min(most, kMostRecords));
 }
 
-std::string WhyNoRoomFor(uint64_t records, const std::string& dir,
+std::string WhyNoRoomFor(uint64_t records, uint32_t record_value_bytes, const std::string& dir,
                          const std::vector<std::string>& value_paths) {
   const auto need_of = [](const std::string& path, uint64_t bytes) {
     return SpaceNeed{path, bytes, path.empty() ? 0 : AllocatedBytes(path)};
   };
-  const uint64_t value_bytes = records * kValueSize;
-  std::vector<SpaceNeed> needs = {
-      need_of(dir, StoreBytes(records) - (value_paths.empty() ? 0 : value_bytes))};
+  const uint64_t value_bytes = records * record_value_bytes;
+  std::vector<SpaceNeed> needs = {need_of(
+      dir, StoreBytes(records, record_value_bytes) - (value_paths.empty() ? 0 : value_bytes))};
   // The values are striped over the paths.
   for (const std::string& path : value_paths) {
     needs.push_back(need_of(path, value_bytes / value_paths.size()));

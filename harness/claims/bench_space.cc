@@ -39,10 +39,6 @@ struct Side {
   uint64_t turn_count = 0;  // selects the records that are drawn
 };
 
-auto PutIntoKv(KvStore* store) {
-  return [store](uint64_t key, const char* value) { return store->Put(key, value); };
-}
-
 // This program is linked with no other peer, if with that.
 std::vector<KvStoreKind> RocksKind() { return Peers(); }
 
@@ -249,8 +245,7 @@ class SpaceBench final : public SpacePromises {
     const SpaceRecords records = Records();
     TimedPoint filled;
     ENGINE_RACE_RETURN_IF_ERROR(WithStore(side, [&](KvStore* store) {
-      return WriteRecords(PutIntoKv(store), records.keys(), records.values(), thread_count_,
-                          &filled);
+      return WriteRecords(PutInto(store), records.keys(), records.values(), thread_count_, &filled);
     }));
     rounds_.Note(figure, Megabytes(filled.RequestsPerSecond()));
     return Status::Ok();
@@ -260,7 +255,7 @@ class SpaceBench final : public SpacePromises {
   Status Overwrite(const Side& side, uint64_t seed, const std::vector<WatchShape>& shapes,
                    SpaceSamples* samples) {
     return WithStore(side, [&](KvStore* store) {
-      return OverwriteAndWatch({PutIntoKv(store), side.options.dir}, Records(),
+      return OverwriteAndWatch({PutInto(store), side.options.dir}, Records(),
                                {.thread_count = thread_count_, .seed = seed}, shapes, samples);
     });
   }

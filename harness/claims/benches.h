@@ -27,6 +27,7 @@ std::unique_ptr<Bench> MakeNumaBench();
 std::unique_ptr<Bench> MakeRaceBench();
 std::unique_ptr<Bench> MakeSafetyBench();
 std::unique_ptr<Bench> MakeScanBench();
+std::unique_ptr<Bench> MakeSizesBench();
 std::unique_ptr<Bench> MakeSpaceBench();
 
 // The claims about text and memory of instances, from the JSON that scripts/numa_guest.py leaves.

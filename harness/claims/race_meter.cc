@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "harness/data/value_maker.h"
+#include "engine_race/base/round_up.h"
 #include "harness/measure/table.h"
 #include "harness/system/child_process.h"
 #include "harness/system/fio_runner.h"
@@ -77,7 +77,7 @@ void RaceMeter::NoteTotal(const std::vector<PhaseReport>& phases) {
     // fio may be missing in smoke runs; in other runs that was a failure.
     if (!report.has_device()) return;
     const double passes = report.phase == Phase::kRange ? kRangePasses : 1;
-    const auto bytes = static_cast<double>(report.result.record_count * kValueSize);
+    const auto bytes = static_cast<double>(report.result.record_count * report.result.value_bytes);
     device_s += passes * bytes / report.DeviceBytesPerSecond();
     engine_s += report.result.seconds;
   }
@@ -126,14 +126,20 @@ Status RaceMeter::Whole(RaceConfig config, const std::string& figure) {
 }
 
 void RaceMeter::NoteDevice(const PhaseReport& report) {
+  const uint32_t value_bytes = report.result.value_bytes;
+  const std::string suffix =
+      value_bytes == kValueSize ? "" : ", values of " + std::to_string(value_bytes) + " bytes";
   for (const FioResult* fio : {&report.before, &report.after}) {
     if (!fio->ok) continue;
     if (report.phase == Phase::kRead) {
-      rounds_->Note("device: random 4 KiB reads a second", fio->ops_per_second);
+      const uint64_t block_kib = RoundUp(value_bytes, 4096) / 1024;
+      rounds_->Note("device: random " + std::to_string(block_kib) + " KiB reads a second" + suffix,
+                    fio->ops_per_second);
     } else {
-      rounds_->Note(report.phase == Phase::kWrite ? "device: bytes written a second"
-                                                  : "device: bytes read a second in order",
-                    fio->bytes_per_second);
+      const std::string name = report.phase == Phase::kWrite
+                                   ? "device: bytes written a second"
+                                   : "device: bytes read a second in order";
+      rounds_->Note(name + suffix, fio->bytes_per_second);
     }
   }
 }

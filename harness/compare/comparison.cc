@@ -62,7 +62,8 @@ uint64_t NeededBytes(const CompareConfig& config) {
   // LMDB takes two pages for a record, and WiredTiger keeps up to 2 GiB of its log besides.
   constexpr double kMostSpaceAmplification = 2.5;
   constexpr uint64_t kLogBytes = uint64_t{2} << 30;
-  const auto store_bytes = static_cast<double>(config.record_count * kBenchRecordBytes);
+  const auto store_bytes =
+      static_cast<double>(config.record_count * RecordBytes(config.value_bytes));
   const auto data_bytes = static_cast<uint64_t>(kMostSpaceAmplification * store_bytes);
   return std::max(data_bytes + std::min(kLogBytes, data_bytes), 2 * config.floor_bytes);
 }
@@ -224,6 +225,7 @@ CompareOrder Comparison::OrderOf(const std::string& store, uint32_t round,
   order.dir = StoreDir();
   order.thread_count = config_.thread_count;
   order.record_count = config_.record_count;
+  order.value_bytes = config_.value_bytes;
   order.seed = config_.seed;
   order.memory_budget_bytes = config_.memory_budget_bytes;
   order.dense_keys = config_.dense_keys;
@@ -299,6 +301,7 @@ nlohmann::json Comparison::ToJson() const {
                     {"benchmarks", config_.benchmarks},
                     {"threads", config_.thread_count},
                     {"records", config_.record_count},
+                    {"value_size", config_.value_bytes},
                     {"rounds", config_.round_count},
                     {"openings", config_.opening_count},
                     {"phase_seconds", config_.phase_seconds},

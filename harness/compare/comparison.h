@@ -26,6 +26,7 @@ struct CompareConfig {
   std::vector<std::string> benchmarks;  // a fill comes first
   uint32_t thread_count = 64;
   uint64_t record_count = 0;
+  uint32_t value_bytes = kValueBytes;
   uint32_t round_count = 3;
   // Openings of each store in a round, each by a process of its own.
   uint32_t opening_count = 10;

@@ -21,7 +21,7 @@ class KvCalls {
  public:
   static constexpr uint64_t kVisitsPerLook = 64;
 
-  explicit KvCalls(KvStore* store) : store_(store) {}
+  explicit KvCalls(KvStore* store) : store_(store), value_(store->value_bytes()) {}
 
   Status Write(uint64_t key, const char* value) { return store_->Put(key, value); }
   Status Read(uint64_t key, const char** value) {
@@ -31,13 +31,13 @@ class KvCalls {
   template <typename Visit>
   Status Range(const Visit& visit) {
     return store_->ScanAll([&](uint64_t key, const char* value) {
-      visit(KeyBytes(key).view(), std::string_view(value, kValueSize));
+      visit(KeyBytes(key).view(), std::string_view(value, value_.size()));
     });
   }
 
  private:
   KvStore* const store_;
-  std::vector<char> value_ = std::vector<char>(kValueSize);
+  std::vector<char> value_;
 };
 
 Status NothingToRead() { return Status::InvalidArgument("the store has no records to read"); }
@@ -55,7 +55,7 @@ uint64_t ReadsOfThread(const CompareOrder& order) {
 Contest::Contest(const CompareOrder& order)
     : order_(order),
       keys_(KeyShape::kUniform, order.record_count, order.seed),
-      values_(order.seed) {
+      values_(order.seed, order.value_bytes) {
   if (order.phase == kRangePhase) {
     expected_ = KeySource(KeyShape::kUniform, order.written_count, order.seed).Summarize();
   }
@@ -77,7 +77,8 @@ Status Contest::Run(KvStore* store, const OnSecondFn& on_second, BenchResult* re
                               .operations_each = ReadsOfThread(order_),
                               .readable_count = order_.written_count,
                               .limit_seconds = order_.phase_seconds};
-  Progress progress(order_.phase, OperationCount(), kBenchRecordBytes, order_.thread_count);
+  Progress progress(order_.phase, OperationCount(), RecordBytes(order_.value_bytes),
+                    order_.thread_count);
   Timeline timeline(progress, on_second, &result->timeline);
   ContestPhases phases(shape, keys_, values_, KvCalls(store), &progress);
   // The threads take one record after the other, so those that are written at the end of the time
@@ -99,7 +100,7 @@ Status Contest::Run(KvStore* store, const OnSecondFn& on_second, BenchResult* re
   const auto kind = writes ? OperationKind::kWrite : OperationKind::kRead;
   result->latencies[static_cast<size_t>(kind)] = point.latency;
   result->operations = point.request_count;
-  result->bytes = point.request_count * kBenchRecordBytes;
+  result->bytes = point.request_count * RecordBytes(order_.value_bytes);
   result->written_bytes = writes ? result->bytes : 0;
   result->finished = status.ok() && point.request_count == OperationCount();
   *written_count = writes ? std::min(next.load(), order_.record_count) : order_.written_count;
@@ -111,7 +112,7 @@ Status Contest::ReadOne(KvStore* store) const {
   const uint64_t number = uint64_t{order_.round} << 32 | order_.opening;
   const uint64_t word = MixAt(order_.seed ^ kOpenStream, number);
   const uint64_t key = keys_.KeyAt(AsBelow(word, order_.written_count));
-  std::vector<char> value(kValueSize);
+  std::vector<char> value(order_.value_bytes);
   const Status status = store->Get(key, value.data());
   if (!status.ok()) return Status(status.code(), KeyFailure(key, status.ToString()));
   const bool is_right = IsRecord(keys_, values_, key, value.data());

@@ -77,6 +77,7 @@ class PhaseRun {
     options.thread_count = order_.thread_count;
     options.walks_in_order = WalksInOrder(order_.phase);
     options.record_count = order_.record_count;
+    options.value_bytes = order_.value_bytes;
     costs_.Start();
     const Moment start = Now();
     start_ns_ = start.ns;
@@ -129,8 +130,9 @@ class PhaseRun {
     RunCosts costs = costs_.Stop(result_.written_bytes);
     const bool fills = NoteRecords();
     if (order_.phase == kWritePhase && answer_.written_count > 0) {
-      costs.space_amplification = static_cast<double>(AllocatedBytes(order_.dir)) /
-                                  static_cast<double>(answer_.written_count * kBenchRecordBytes);
+      costs.space_amplification =
+          static_cast<double>(AllocatedBytes(order_.dir)) /
+          static_cast<double>(answer_.written_count * RecordBytes(order_.value_bytes));
     }
     answer_.run = RunJson(order_.store, order_.round, result_, costs);
     answer_.run["open_s"] = open_seconds;
@@ -153,7 +155,7 @@ class PhaseRun {
       return order_.phase == kWritePhase || order_.phase == kWriteRestPhase;
     }
     if (benchmark->is_fill) {
-      answer_.written_count = result_.written_bytes / kBenchRecordBytes;
+      answer_.written_count = result_.written_bytes / RecordBytes(order_.value_bytes);
       answer_.has_all_records = result_.finished;
     } else if (result_.ycsb_record_count > 0) {
       answer_.written_count = result_.ycsb_record_count;
@@ -169,7 +171,7 @@ class PhaseRun {
     if (IsOpening(order_.phase)) {
       ENGINE_RACE_RETURN_IF_ERROR(contest_.ReadOne(store));
       result_.operations = 1;
-      result_.bytes = kBenchRecordBytes;
+      result_.bytes = RecordBytes(order_.value_bytes);
       result_.finished = true;
       return Status::Ok();
     }
@@ -178,6 +180,7 @@ class PhaseRun {
     config.num = order_.record_count;
     config.reads = std::max<uint64_t>(order_.record_count / order_.thread_count, 1);
     config.thread_count = order_.thread_count;
+    config.value_bytes = order_.value_bytes;
     config.time_limit_seconds = order_.phase_seconds;
     config.seed = order_.seed;
     config.key_layout = order_.dense_keys ? KeyLayout::kDense : KeyLayout::kSpread;
@@ -200,7 +203,7 @@ class PhaseRun {
     result.benchmark = order_.phase;
     result.thread_count = order_.thread_count;
     result.operations = operations_so_far_;
-    result.bytes = result.operations * kBenchRecordBytes;
+    result.bytes = result.operations * RecordBytes(order_.value_bytes);
     result.seconds = SecondsSince(start_ns_);
     CompareAnswer answer;
     answer.error = "the store is not closed after " + Fixed(order_.process_seconds, 1) + " s";

@@ -52,6 +52,7 @@ struct CompareOrder {
   // Records of a whole dataset, and how many of them the store has: records 0 to written_count.
   uint64_t record_count = 0;
   uint64_t written_count = 0;
+  uint32_t value_bytes = kValueBytes;
   // Whether the store's fill went to its end.
   bool has_all_records = true;
   uint64_t seed = 1;
@@ -87,7 +88,7 @@ struct CompareAnswer {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareOrder, store, phase, round, position, opening, dir,
                                    cgroup, cgroup_version, memory_cap_bytes, thread_count,
-                                   record_count, written_count, has_all_records, seed,
+                                   record_count, written_count, value_bytes, has_all_records, seed,
                                    phase_seconds, process_seconds, memory_budget_bytes, dense_keys)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareAnswer, error, run, written_count, has_all_records,
                                    description)

@@ -36,7 +36,7 @@ class RangeVisitor {
   void Visit(std::string_view key_bytes, std::string_view value) {
     if (key_bytes.size() != sizeof(uint64_t)) Fail(0, "a key of another size");
     const uint64_t key = DecodeKey(key_bytes.data());
-    if (value.size() != kValueSize) Fail(key, "a value of another size");
+    if (value.size() != values_.value_bytes()) Fail(key, "a value of another size");
     if (count_ != 0 && key <= last_key_) Fail(key, "not ascending");
     if (!ValueIsRight(key, value.data())) Fail(key, "wrong bytes");
     last_key_ = key;

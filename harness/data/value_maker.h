@@ -1,9 +1,13 @@
 // Values that prove where they belong: every byte follows from the run, the key and a version.
 //
 // Word 0 carries the version, masked with the key. Word 1 is a hash of run, key and version. Each
-// later word adds an odd step to the word before it. So two values of different (run, key, version)
-// share a word at one position only by chance, and a mixture of two values fails. Making and
-// checking take a few additions for every 16 bytes: some tens of GB/s in cache.
+// later word adds an odd step to the word before it, and the last one may be cut off. So two values
+// of different (run, key, version) share a word at one position only by chance, and a mixture of
+// two values fails. Making and checking take a few additions for every 16 bytes: some tens of GB/s
+// in cache.
+//
+// A value below 16 bytes has no room for the hash. Its version is below 2^40, and a foreign one
+// passes for that once in 16 million times.
 //
 // Immutable; thread-safe.
 #ifndef HARNESS_DATA_VALUE_MAKER_H_
@@ -12,33 +16,54 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <new>
 
 #include "harness/data/mix.h"
 
 namespace engine_race::harness {
 
+// Of the contest, and where no other size is asked for.
 inline constexpr size_t kValueSize = 4096;
+// A key and its value.
+constexpr uint64_t RecordBytes(uint64_t value_bytes) { return 8 + value_bytes; }
+
+// Memory for a value, as aligned as a cache line.
+struct DeleteValue {
+  static constexpr std::align_val_t kAlignment{64};
+  void operator()(char* value) const { ::operator delete[](value, kAlignment); }
+};
+using ValueBuffer = std::unique_ptr<char[], DeleteValue>;
 
 class ValueMaker {
  public:
-  explicit ValueMaker(uint64_t run_seed) : seed_(Mix64(run_seed ^ 0x76616c756573)) {}
+  // Values have 8 bytes at least.
+  explicit ValueMaker(uint64_t run_seed, uint32_t value_bytes = kValueSize)
+      : seed_(Mix64(run_seed ^ 0x76616c756573)), value_bytes_(value_bytes) {}
 
-  // Writes kValueSize bytes.
+  uint32_t value_bytes() const { return value_bytes_; }
+  ValueBuffer MakeBuffer() const {
+    return ValueBuffer(new (DeleteValue::kAlignment) char[value_bytes_]());
+  }
+
+  // Writes value_bytes() bytes.
   void Fill(uint64_t key, uint64_t version, char* value) const;
 
-  // Looks at the first 16 and the last 8 of kValueSize bytes. On success *version is the version
-  // that they carry.
+  // Looks at the first two words of a value and at the last whole one. On success *version is the
+  // version that they carry.
   bool CheckEnds(uint64_t key, const char* value, uint64_t* version) const {
     *version = Word(value, 0) ^ Mask(key);
+    if (value_bytes_ < 2 * sizeof(uint64_t)) return *version < kMostShortVersions;
     const uint64_t base = Base(key, *version);
-    return Word(value, 1) == base && Word(value, kWords - 1) == base + (kWords - 2) * kStep;
+    const uint64_t last = value_bytes_ / sizeof(uint64_t) - 1;
+    return Word(value, 1) == base && Word(value, last) == base + (last - 1) * kStep;
   }
 
   // Looks at every byte.
   bool CheckAll(uint64_t key, const char* value, uint64_t* version) const;
 
  private:
-  static constexpr size_t kWords = kValueSize / sizeof(uint64_t);
+  static constexpr uint64_t kMostShortVersions = uint64_t{1} << 40;
   static constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
 
   static uint64_t Word(const char* value, size_t index) {
@@ -52,6 +77,7 @@ class ValueMaker {
   }
 
   uint64_t seed_;
+  uint32_t value_bytes_;
 };
 
 }  // namespace engine_race::harness

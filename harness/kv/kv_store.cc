@@ -70,10 +70,10 @@ nlohmann::json ChangedOptions(const Options& options) {
 class EngineStore final : public KvStore {
  public:
   EngineStore(const Options& options, std::unique_ptr<Store> store)
-      : options_(options), store_(std::move(store)) {}
+      : KvStore(options.value_bytes), options_(options), store_(std::move(store)) {}
 
   Status Put(uint64_t key, const char* value) override {
-    return store_->Write(KeyBytes(key).view(), {value, kValueBytes});
+    return store_->Write(KeyBytes(key).view(), {value, value_bytes()});
   }
   Status Delete(uint64_t key) override { return store_->Delete(KeyBytes(key).view()); }
   Status Get(uint64_t key, char* value) override { return store_->ReadInto(key, value); }
@@ -120,7 +120,9 @@ class EngineStore final : public KvStore {
 
 Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts) {
   StoreFiles files;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files));
+  Options options;
+  options.value_bytes = 0;  // the store's own
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, options));
   std::vector<BucketState> states;
   ENGINE_RACE_RETURN_IF_ERROR(Staging(files).ReadCounts(&states));
   counts->clear();
@@ -131,6 +133,7 @@ Status EngineBucketFill(const std::string& dir, std::vector<uint64_t>* counts) {
 KvStoreKind EngineStoreKind(const Options& options) {
   const auto open = [options](const KvOptions& wanted, std::unique_ptr<KvStore>* store) {
     Options own = options;
+    own.value_bytes = wanted.value_bytes;
     if (wanted.memory_budget_bytes != 0) own.memory_budget_bytes = wanted.memory_budget_bytes;
     std::unique_ptr<Store> opened;
     ENGINE_RACE_RETURN_IF_ERROR(Store::Open(own, wanted.dir, &opened));

@@ -1,7 +1,7 @@
 // One interface for every store that the benchmarks run over: this engine and its peers.
 //
 // Keys are the numbers that 8 big-endian bytes are, so every store that compares bytes has their
-// order. Values are kValueBytes of the caller's memory. All calls but Close may run on any number
+// order. Values are value_bytes() of the caller's memory. All calls but Close may run on any number
 // of threads at once.
 #ifndef HARNESS_KV_KV_STORE_H_
 #define HARNESS_KV_KV_STORE_H_
@@ -34,7 +34,7 @@ class KvCursor {
   virtual void Prev() = 0;
   virtual bool Valid() = 0;
   virtual uint64_t Key() = 0;
-  // kValueBytes, good until the cursor moves; null after a failure.
+  // KvStore::value_bytes(), good until the cursor moves; null after a failure.
   virtual const char* Value() = 0;
   // OK, or what ended the walk.
   virtual Status Error() = 0;
@@ -46,16 +46,17 @@ class KvStore {
 
   virtual ~KvStore() = default;
 
+  uint32_t value_bytes() const { return value_bytes_; }
   virtual Status Put(uint64_t key, const char* value) = 0;
   virtual Status Delete(uint64_t key) = 0;
   // kNotFound for a key that is not there.
   virtual Status Get(uint64_t key, char* value) = 0;
-  // values[i * kValueBytes] and codes[i] go with keys[i]. kInvalidArgument for fewer codes than
+  // values[i * value_bytes()] and codes[i] go with keys[i]. kInvalidArgument for fewer codes than
   // keys.
   virtual Status MultiGet(std::span<const uint64_t> keys, char* values, std::span<Code> codes) {
     if (codes.size() < keys.size()) return TooFewCodes();
     for (size_t i = 0; i < keys.size(); ++i) {
-      codes[i] = Get(keys[i], values + i * kValueBytes).code();
+      codes[i] = Get(keys[i], values + i * value_bytes()).code();
     }
     return Status::Ok();
   }
@@ -78,8 +79,17 @@ class KvStore {
   virtual std::string Statistics() const { return {}; }
 
  protected:
+  explicit KvStore(uint32_t value_bytes) : value_bytes_(value_bytes) {}
   static Status TooFewCodes() { return Status::InvalidArgument("fewer codes than keys"); }
+
+ private:
+  const uint32_t value_bytes_;
 };
+
+// As PutInto of this engine's stores.
+inline auto PutInto(KvStore* store) {
+  return [store](uint64_t key, const char* value) { return store->Put(key, value); };
+}
 
 // How a store is opened. `memory_budget_bytes` covers caches and buffers of the store.
 struct KvOptions {
@@ -90,9 +100,12 @@ struct KvOptions {
   bool walks_in_order = false;
   // That the store will hold; 0: not known.
   uint64_t record_count = 0;
+  uint32_t value_bytes = kValueBytes;
   // Overwritten values are to give their space back soon: the store should take at most 1.5 times
   // the live bytes. Only RocksDB has settings for it.
   bool gives_back_space = false;
+  // Writes go to no log, and reads look at no checksum. Only RocksDB has settings for it.
+  bool lacks_log_and_checksums = false;
 };
 
 struct KvStoreKind {
@@ -103,8 +116,8 @@ struct KvStoreKind {
 
 // This engine behind the benchmarks' interface of stores.
 
-// The kind "engine_race". Its stores are opened with `options`, and with the memory budget of
-// KvOptions where that is not 0.
+// The kind "engine_race". Its stores are opened with `options`, but with the size of values of
+// KvOptions, and with its memory budget where that is not 0.
 KvStoreKind EngineStoreKind(const Options& options);
 // With QuietOptions.
 KvStoreKind EngineStoreKind();

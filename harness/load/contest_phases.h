@@ -2,8 +2,8 @@
 // everything pass by pass. Every key and value that they get is checked.
 //
 // `Calls` is how a thread calls the store. Each thread has a copy of its own, with
-//   Status Write(uint64_t key, const char* value);
-//   Status Read(uint64_t key, const char** value);  // kValueSize bytes, good until the next call
+//   Status Write(uint64_t key, const char* value);     // of the size that the store's values have
+//   Status Read(uint64_t key, const char** value);  // good until the next call
 //   Status Range(visit);                            // visit(std::string_view, std::string_view)
 //   static constexpr uint64_t kVisitsPerLook;       // visits between two looks at the clock
 //
@@ -100,7 +100,7 @@ class ContestPhases {
     TimedThread* const self;
     Calls calls;
     uint64_t now_ns = 0;  // when its last call returned
-    alignas(64) char value[kValueSize] = {};
+    const ValueBuffer value;
   };
 
   template <typename Body>
@@ -108,7 +108,7 @@ class ContestPhases {
     return RunTimed(
         shape_.thread_count, shape_.limit_seconds,
         [&](uint32_t number, TimedThread* self) {
-          Thread thread = {number, self, calls_};
+          Thread thread = {number, self, calls_, 0, values_.MakeBuffer()};
           self->Start();
           return body(&thread);
         },
@@ -131,9 +131,9 @@ class ContestPhases {
 
   Status WriteOne(uint64_t index, Thread* t) {
     const uint64_t key = keys_.KeyAt(index);
-    values_.Fill(key, index, t->value);
+    values_.Fill(key, index, t->value.get());
     const uint64_t begin_ns = NowNs();
-    const Status status = t->calls.Write(key, t->value);
+    const Status status = t->calls.Write(key, t->value.get());
     return Count(key, begin_ns, status, t);
   }
 

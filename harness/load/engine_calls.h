@@ -10,7 +10,6 @@
 #include "engine_race/base/key.h"
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
-#include "harness/data/value_maker.h"
 
 namespace engine_race::harness {
 
@@ -18,15 +17,15 @@ class EngineCalls {
  public:
   static constexpr uint64_t kVisitsPerLook = 1024;
 
-  explicit EngineCalls(Store* store) : store_(store) {}
+  explicit EngineCalls(Store* store) : store_(store), value_bytes_(store->value_bytes()) {}
 
   Status Write(uint64_t key, const char* value) {
-    return store_->Write(KeyBytes(key).view(), {value, kValueSize});
+    return store_->Write(KeyBytes(key).view(), {value, value_bytes_});
   }
   Status Read(uint64_t key, const char** value) {
     ENGINE_RACE_RETURN_IF_ERROR(store_->Read(KeyBytes(key).view(), &value_));
     *value = value_.data();
-    if (value_.size() == kValueSize) return Status::Ok();
+    if (value_.size() == value_bytes_) return Status::Ok();
     return Status::Corruption("a value of " + std::to_string(value_.size()) + " bytes");
   }
   template <typename Visit>
@@ -36,6 +35,7 @@ class EngineCalls {
 
  private:
   Store* const store_;
+  const uint32_t value_bytes_;
   std::string value_;
 };
 

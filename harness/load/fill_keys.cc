@@ -52,6 +52,7 @@ Status WriteBucket(const BucketLog& log, uint32_t bucket, uint64_t count, uint64
 Status WriteCounts(const std::string& dir, const std::vector<std::string>& paths,
                    const std::vector<uint64_t>& counts) {
   Options options;
+  options.value_bytes = 0;  // the store's own
   options.paths = paths;
   StoreFiles files;
   ENGINE_RACE_RETURN_IF_ERROR(OpenStoreFilesToRead(dir, &files, options));
@@ -112,15 +113,14 @@ std::vector<uint64_t> FilledCounts(uint32_t bucket_count, uint64_t key_count, ui
 
 Status WriteKeyLogs(const Options& options, const std::string& dir,
                     const std::vector<uint64_t>& counts, const RecordFn& record_of) {
-  Region zeros;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, false, &zeros));
-  const uint64_t zero_hash = HashValue(zeros.data(), kValueBytes);
   Region piece;
   ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kPieceBytes, false, &piece));
   {
     std::unique_ptr<BucketLog> log;
     ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &log));
     const Geometry& geometry = log->geometry();
+    const std::vector<char> zeros(geometry.value_bytes());
+    const uint64_t zero_hash = HashValue(zeros.data(), zeros.size());
     if (counts.size() != geometry.bucket_count) return Status::InvalidArgument("bucket count");
     for (uint32_t bucket = 0; bucket < geometry.bucket_count; ++bucket) {
       if (counts[bucket] % WholeGroups(geometry) != 0) {
@@ -149,8 +149,8 @@ std::vector<uint64_t> FilledKeys(const Geometry& geometry, uint64_t key_count, u
 
 Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_count,
                    uint64_t seed) {
-  const std::vector<uint64_t> counts = FilledCounts(options.bucket_count, key_count, seed);
   const Geometry geometry = GeometryFrom(options);
+  const std::vector<uint64_t> counts = FilledCounts(geometry.bucket_count, key_count, seed);
   if (!geometry.keys().HasAllKeys()) return Status::InvalidArgument("part of the keys");
   std::vector<uint64_t> whole = counts;
   for (uint64_t& count : whole) count -= count % WholeGroups(geometry);
@@ -158,8 +158,7 @@ Status FillKeyLogs(const Options& options, const std::string& dir, uint64_t key_
       WriteKeyLogs(options, dir, whole, [&](uint32_t bucket, uint32_t slot) {
         return KeyRecord{.key = FilledKey(geometry, bucket, slot, seed)};
       }));
-  Region zeros;
-  ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(kValueBytes, false, &zeros));
+  const std::vector<char> zeros(geometry.value_bytes());
   std::unique_ptr<BucketLog> log;
   ENGINE_RACE_RETURN_IF_ERROR(BucketLog::Open(options, dir, &log));
   for (uint32_t bucket = 0; bucket < counts.size(); ++bucket) {
@@ -203,7 +202,7 @@ IndexKeys::IndexKeys(const Options& options, uint64_t key_count, uint64_t seed)
     : geometry_(GeometryFrom(options)),
       key_count_(key_count),
       seed_(seed),
-      counts_(FilledCounts(options.bucket_count, key_count, seed)) {
+      counts_(FilledCounts(geometry_.bucket_count, key_count, seed)) {
   ENGINE_RACE_ASSERT(key_count > 0);
   ends_.resize(counts_.size());
   std::partial_sum(counts_.begin(), counts_.end(), ends_.begin());

@@ -1,6 +1,6 @@
 // Stores filled past the engine: key logs written in one go, values left out.
 //
-// For measurements and tests that need many keys. The value of every record is a page of zeros. The
+// For measurements and tests that need many keys. The value of every record is zeros. The
 // holes in the value files read as zeros, so a store made here can be read like any other.
 #ifndef HARNESS_LOAD_FILL_KEYS_H_
 #define HARNESS_LOAD_FILL_KEYS_H_

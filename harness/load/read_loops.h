@@ -32,7 +32,8 @@ inline Status CheckRead(const Status& status, const ValueMaker& values, uint64_t
                         const std::string& value, bool looks) {
   uint64_t version = 0;
   if (!status.ok() || !looks) return status;
-  const bool is_right = value.size() == kValueSize && values.CheckEnds(key, value.data(), &version);
+  const bool is_right =
+      value.size() == values.value_bytes() && values.CheckEnds(key, value.data(), &version);
   return is_right ? Status::Ok() : Status::Corruption("wrong bytes");
 }
 

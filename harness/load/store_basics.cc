@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "engine_race/base/value_layout.h"
 #include "engine_race/log/format.h"
 #include "engine_race/log/segment_format.h"
 #include "engine_race/stats_file.h"
@@ -48,17 +49,16 @@ Status OpenWithIndex(const Options& options, const std::string& dir,
   return AwaitIndex(store->get());
 }
 
-uint64_t StoreBytes(uint64_t record_count) {
-  constexpr uint64_t kRecordBytes = kValueBytes + kKeyEntryBytes;
+uint64_t StoreBytes(uint64_t record_count, uint32_t value_bytes) {
   constexpr uint64_t kStagingBytes = uint64_t{512} << 20;
-  return record_count * kRecordBytes + kStagingBytes;
+  return record_count * (ValueLayout(value_bytes).slot_bytes() + kKeyEntryBytes) + kStagingBytes;
 }
 
-uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed) {
+uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed, uint32_t value_bytes) {
   // A mixed phase overwrites about half as many records as there are, and what it overwrites keeps
   // its place. Chance decides how many, so all of them are counted.
-  const uint64_t mixed_bytes = has_mixed ? record_count * kValueBytes : 0;
-  return (has_write ? StoreBytes(record_count) : 0) + mixed_bytes;
+  const uint64_t mixed_bytes = has_mixed ? record_count * value_bytes : 0;
+  return (has_write ? StoreBytes(record_count, value_bytes) : 0) + mixed_bytes;
 }
 
 bool IsStoreFile(const std::string& name) {

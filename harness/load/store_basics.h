@@ -24,12 +24,13 @@ Status AwaitIndex(Store* store);
 Status OpenWithIndex(const Options& options, const std::string& dir, std::unique_ptr<Store>* store);
 
 // The most space that a store of this many records takes on disk, staging included.
-uint64_t StoreBytes(uint64_t record_count);
+uint64_t StoreBytes(uint64_t record_count, uint32_t value_bytes = kValueBytes);
 
 // The most records that a thread of a race may have: with 4096 threads no sum of bytes wraps.
 inline constexpr uint64_t kMaxRecordsPerThread = uint64_t{1} << 36;
 // The most space that the phases of a race take on disk.
-uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed);
+uint64_t RaceBytes(uint64_t record_count, bool has_write, bool has_mixed,
+                   uint32_t value_bytes = kValueBytes);
 
 // Whether the engine gives a file exactly such a name: "manifest", "value_07", never "value_map".
 bool IsStoreFile(const std::string& name);

@@ -128,7 +128,7 @@ Status DrawnReads::Run(const RecordDraw& draw, const ReadShape& shape, uint64_t 
                    : ReadMany(store_.get(), values_, shape.keys_per_call, key_at, more, count);
       },
       point);
-  point->byte_count = point->request_count * kValueSize;
+  point->byte_count = point->request_count * values_.value_bytes();
   if (frames != nullptr) *frames = FramesBetween(before, store_->Stats());
   return status;
 }
@@ -162,7 +162,7 @@ Status DrawnReads::RangeOnce(uint32_t thread_count, TimedPoint* point) {
       },
       point);
   point->request_count = keys_.record_count();
-  point->byte_count = point->request_count * kValueSize;
+  point->byte_count = point->request_count * values_.value_bytes();
   return status;
 }
 

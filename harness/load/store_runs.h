@@ -108,10 +108,10 @@ inline uint64_t DenseStoreFileBytes(uint64_t record_count) {
   return std::max<uint64_t>(records / 32 * 32, 1) * kValueSize;
 }
 
-// How the functions here write a record: put(key, value), with kValueSize bytes.
+// How the functions here write a record: put(key, value).
 inline auto PutInto(Store* store) {
-  return [store](uint64_t key, const char* value) {
-    return store->Write(KeyBytes(key).view(), {value, kValueSize});
+  return [store, value_bytes = store->value_bytes()](uint64_t key, const char* value) {
+    return store->Write(KeyBytes(key).view(), {value, value_bytes});
   };
 }
 
@@ -121,16 +121,16 @@ template <typename Put>
 Status WriteRecords(const Put& put, const KeySource& keys, const ValueMaker& values,
                     uint32_t thread_count, TimedPoint* point, uint64_t step = 1) {
   const auto write = [&](uint32_t thread, TimedThread* self) {
-    alignas(64) char value[kValueSize];
+    const ValueBuffer value = values.MakeBuffer();
     self->Start();
     for (uint64_t turn = 0; turn % kReadsPerClockLook != 0 || self->Running(); ++turn) {
       const uint64_t index = (turn * thread_count + thread) * step;
       if (index >= keys.record_count()) break;
       const uint64_t key = keys.KeyAt(index);
-      values.Fill(key, index, value);
-      ENGINE_RACE_RETURN_IF_ERROR(put(key, value));
+      values.Fill(key, index, value.get());
+      ENGINE_RACE_RETURN_IF_ERROR(put(key, value.get()));
       ++self->tally.request_count;
-      self->tally.byte_count += kValueSize;
+      self->tally.byte_count += values.value_bytes();
     }
     return Status::Ok();
   };

@@ -9,10 +9,11 @@ namespace engine_race::harness {
 
 Status MeasureFloor(const std::string& dir, uint64_t bytes, nlohmann::json* floor) {
   if (!FioRunner::Available()) return Status::NotSupported("there is no fio");
+  constexpr uint64_t kReadBytes = 4096;
   const StatusLine line("measuring the device ...");
   FioRunner fio(dir);
   const FioResult write = fio.BestWrite(bytes);
-  const FioResult read = fio.RandomRead(bytes);
+  const FioResult read = fio.RandomRead(bytes, kReadBytes, bytes / kReadBytes);
   const FioResult scan = fio.BestScan(bytes);
   for (const FioResult* const result : {&write, &read, &scan}) {
     if (!result->ok) return Status::IOError("fio: " + result->error);

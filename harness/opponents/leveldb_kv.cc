@@ -42,19 +42,18 @@ uint64_t AllowedFiles() {
 }
 
 // Twice the files of the records: a compaction writes new ones before it removes the old ones.
-int MaxOpenFiles(uint64_t record_count) {
-  constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
+int MaxOpenFiles(const KvOptions& kv) {
   constexpr uint64_t kDefault = 1000;
-  const uint64_t file_count = record_count / (kFileBytes / kRecordBytes) + 1;
+  const uint64_t file_count = kv.record_count / (kFileBytes / (kKeyBytes + kv.value_bytes)) + 1;
   return static_cast<int>(std::min(std::max(2 * file_count, kDefault), AllowedFiles()));
 }
 
 class LevelKv final : public KvStore {
  public:
   // Cache and filter outlive the database.
-  LevelKv(std::unique_ptr<leveldb::Cache> cache,
+  LevelKv(uint32_t value_bytes, std::unique_ptr<leveldb::Cache> cache,
           std::unique_ptr<const leveldb::FilterPolicy> filter)
-      : cache_(std::move(cache)), filter_(std::move(filter)) {}
+      : KvStore(value_bytes), cache_(std::move(cache)), filter_(std::move(filter)) {}
 
   Status Open(const KvOptions& kv) {
     options_.create_if_missing = true;
@@ -64,7 +63,7 @@ class LevelKv final : public KvStore {
     options_.write_buffer_size =
         std::clamp<uint64_t>(kv.memory_budget_bytes / 16, kMiB, kMaxWriteBufferBytes);
     options_.max_file_size = kFileBytes;
-    options_.max_open_files = MaxOpenFiles(kv.record_count);
+    options_.max_open_files = MaxOpenFiles(kv);
     cache_bytes_ = CacheBytes(kv.memory_budget_bytes);
     leveldb::DB* db = nullptr;
     const leveldb::Status opened = leveldb::DB::Open(options_, kv.dir, &db);
@@ -76,8 +75,8 @@ class LevelKv final : public KvStore {
   static uint64_t CacheBytes(uint64_t budget_bytes) { return budget_bytes / 8; }
 
   Status Put(uint64_t key, const char* value) override {
-    return FromLsm(
-        kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)), Slice(value, kValueBytes)));
+    return FromLsm(kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)),
+                                   Slice(value, value_bytes())));
   }
   Status Delete(uint64_t key) override {
     return FromLsm(kName, db_->Delete(write_options_, KeySlice<Slice>(KeyBytes(key))));
@@ -85,17 +84,18 @@ class LevelKv final : public KvStore {
   Status Get(uint64_t key, char* value) override {
     std::string found;
     const leveldb::Status status = db_->Get(read_options_, KeySlice<Slice>(KeyBytes(key)), &found);
-    return status.ok() ? CopyValue(kName, found, value) : FromLsm(kName, status);
+    return status.ok() ? CopyValue(kName, found, value_bytes(), value) : FromLsm(kName, status);
   }
   Status ScanAll(VisitFn visit) override {
     leveldb::ReadOptions options;
     options.fill_cache = false;
     const std::unique_ptr<leveldb::Iterator> iterator(db_->NewIterator(options));
-    return ScanLsm(kName, iterator.get(), visit);
+    return ScanLsm(kName, iterator.get(), value_bytes(), visit);
   }
   Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
     std::unique_ptr<leveldb::Iterator> iterator(db_->NewIterator(read_options_));
-    *cursor = std::make_unique<LsmCursor<leveldb::Iterator, Slice>>(kName, std::move(iterator));
+    *cursor = std::make_unique<LsmCursor<leveldb::Iterator, Slice>>(kName, std::move(iterator),
+                                                                    value_bytes());
     return Status::Ok();
   }
   // A synchronous write flushes the log, and with it all writes before.
@@ -151,7 +151,7 @@ Status OpenLevelDb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
       leveldb::NewLRUCache(LevelKv::CacheBytes(options.memory_budget_bytes)));
   std::unique_ptr<const leveldb::FilterPolicy> filter(
       leveldb::NewBloomFilterPolicy(kFilterBitsPerKey));
-  auto opened = std::make_unique<LevelKv>(std::move(cache), std::move(filter));
+  auto opened = std::make_unique<LevelKv>(options.value_bytes, std::move(cache), std::move(filter));
   ENGINE_RACE_RETURN_IF_ERROR(opened->Open(options));
   *store = std::move(opened);
   return Status::Ok();

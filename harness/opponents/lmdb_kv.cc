@@ -10,15 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "engine_race/base/options.h"
+#include "engine_race/base/round_up.h"
 #include "harness/load/durable_loops.h"
 #include "harness/opponents/peers.h"
 
 namespace engine_race::harness {
 namespace {
 
-// A record takes two pages, and a transaction copies pages before it frees the old ones.
-constexpr uint64_t kMapBytesPerRecord = 4 * 4096;
+// A record takes its own pages but for a short one, and a transaction copies pages before it frees
+// the old ones.
+constexpr uint64_t kPageBytes = 4096;
+uint64_t MapBytesPerRecord(uint64_t value_bytes) {
+  return 2 * (RoundUp(value_bytes, kPageBytes) + kPageBytes);
+}
 constexpr uint64_t kLeastMapBytes = uint64_t{1} << 30;
 // For a store of unknown size. Address space only: the file grows as it is written.
 constexpr uint64_t kUnknownMapBytes = uint64_t{256} << 30;
@@ -28,7 +32,7 @@ constexpr unsigned kFlags = MDB_NOSYNC | MDB_NOMEMINIT | MDB_NOTLS;
 
 size_t MapBytes(const KvOptions& options) {
   if (options.record_count == 0) return kUnknownMapBytes;
-  return std::max(options.record_count * kMapBytesPerRecord, kLeastMapBytes);
+  return std::max(options.record_count * MapBytesPerRecord(options.value_bytes), kLeastMapBytes);
 }
 
 Status FromLmdb(const char* what, int code) {
@@ -42,8 +46,8 @@ Status FromLmdb(const char* what, int code) {
 
 MDB_val ValOf(uint64_t* key) { return {sizeof(*key), key}; }
 
-Status CheckSize(const MDB_val& value) {
-  if (value.mv_size == kValueBytes) return Status::Ok();
+Status CheckSize(const MDB_val& value, uint32_t value_bytes) {
+  if (value.mv_size == value_bytes) return Status::Ok();
   return Status::Corruption("LMDB: a value of " + std::to_string(value.mv_size) + " bytes");
 }
 
@@ -67,7 +71,9 @@ class ReadTxn {
 
 class LmdbKv final : public KvStore {
  public:
-  LmdbKv() : commits_(kGroupWrites, [this](auto writes) { return Commit(writes); }) {}
+  explicit LmdbKv(uint32_t value_bytes)
+      : KvStore(value_bytes),
+        commits_(kGroupWrites, [this](auto writes) { return Commit(writes); }) {}
   LmdbKv(const LmdbKv&) = delete;
   LmdbKv& operator=(const LmdbKv&) = delete;
   ~LmdbKv() override { CloseEnvironment(); }
@@ -105,7 +111,7 @@ class LmdbKv final : public KvStore {
     ReadTxn txn(this);
     ENGINE_RACE_RETURN_IF_ERROR(txn.Begin());
     for (size_t i = 0; i < keys.size(); ++i) {
-      codes[i] = GetIn(txn.get(), keys[i], values + i * kValueBytes).code();
+      codes[i] = GetIn(txn.get(), keys[i], values + i * value_bytes()).code();
     }
     return Status::Ok();
   }
@@ -162,8 +168,8 @@ class LmdbKv final : public KvStore {
     MDB_val wanted = ValOf(&key);
     MDB_val found = {};
     ENGINE_RACE_RETURN_IF_ERROR(FromLmdb("get", mdb_get(txn, dbi_, &wanted, &found)));
-    ENGINE_RACE_RETURN_IF_ERROR(CheckSize(found));
-    std::memcpy(value, found.mv_data, kValueBytes);
+    ENGINE_RACE_RETURN_IF_ERROR(CheckSize(found, value_bytes()));
+    std::memcpy(value, found.mv_data, value_bytes());
     return Status::Ok();
   }
 
@@ -174,7 +180,7 @@ class LmdbKv final : public KvStore {
       return deleted == MDB_NOTFOUND ? MDB_SUCCESS : deleted;
     }
     // LMDB does not write to it.
-    MDB_val value = {kValueBytes, const_cast<char*>(write.value)};
+    MDB_val value = {value_bytes(), const_cast<char*>(write.value)};
     return mdb_put(txn, dbi_, &key, &value, 0);
   }
 
@@ -219,7 +225,8 @@ Status ReadTxn::Begin() {
 
 class LmdbCursor final : public KvCursor {
  public:
-  explicit LmdbCursor(LmdbKv* store) : txn_(store), dbi_(store->dbi()) {}
+  explicit LmdbCursor(LmdbKv* store)
+      : value_bytes_(store->value_bytes()), txn_(store), dbi_(store->dbi()) {}
   LmdbCursor(const LmdbCursor&) = delete;
   LmdbCursor& operator=(const LmdbCursor&) = delete;
   ~LmdbCursor() override {
@@ -252,11 +259,12 @@ class LmdbCursor final : public KvCursor {
  private:
   void Move(MDB_cursor_op op) {
     Status status = FromLmdb("cursor", mdb_cursor_get(cursor_, &key_, &value_, op));
-    if (status.ok()) status = CheckSize(value_);
+    if (status.ok()) status = CheckSize(value_, value_bytes_);
     valid_ = status.ok();
     error_ = status.code() == Code::kNotFound ? Status::Ok() : std::move(status);
   }
 
+  const uint32_t value_bytes_;
   ReadTxn txn_;
   const MDB_dbi dbi_;
   MDB_cursor* cursor_ = nullptr;
@@ -284,7 +292,7 @@ Status LmdbKv::NewCursor(std::unique_ptr<KvCursor>* cursor) {
 }  // namespace
 
 Status OpenLmdb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
-  auto opened = std::make_unique<LmdbKv>();
+  auto opened = std::make_unique<LmdbKv>(options.value_bytes);
   ENGINE_RACE_RETURN_IF_ERROR(opened->Open(options));
   *store = std::move(opened);
   return Status::Ok();

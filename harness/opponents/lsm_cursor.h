@@ -30,20 +30,20 @@ Status FromLsm(const char* what, const LibraryStatus& status) {
 }
 
 template <typename Slice>
-Status CopyValue(const char* what, const Slice& from, char* to) {
-  if (from.size() != kValueBytes) {
+Status CopyValue(const char* what, const Slice& from, uint32_t value_bytes, char* to) {
+  if (from.size() != value_bytes) {
     return Status::Corruption(std::string(what) + ": a value of " + std::to_string(from.size()) +
                               " bytes");
   }
-  std::memcpy(to, from.data(), kValueBytes);
+  std::memcpy(to, from.data(), value_bytes);
   return Status::Ok();
 }
 
 template <typename Iterator, typename Slice>
 class LsmCursor final : public KvCursor {
  public:
-  LsmCursor(const char* what, std::unique_ptr<Iterator> iterator)
-      : what_(what), iterator_(std::move(iterator)) {}
+  LsmCursor(const char* what, std::unique_ptr<Iterator> iterator, uint32_t value_bytes)
+      : what_(what), value_bytes_(value_bytes), iterator_(std::move(iterator)) {}
 
   void SeekToFirst() override { iterator_->SeekToFirst(); }
   void SeekToLast() override { iterator_->SeekToLast(); }
@@ -54,22 +54,23 @@ class LsmCursor final : public KvCursor {
   uint64_t Key() override { return DecodeKey(iterator_->key().data()); }
   const char* Value() override {
     const Slice value = iterator_->value();
-    return value.size() == kValueBytes ? value.data() : nullptr;
+    return value.size() == value_bytes_ ? value.data() : nullptr;
   }
   Status Error() override { return FromLsm(what_, iterator_->status()); }
 
  private:
   const char* const what_;
+  const uint32_t value_bytes_;
   const std::unique_ptr<Iterator> iterator_;
 };
 
 // Visits every record that the iterator finds.
 template <typename Iterator>
-Status ScanLsm(const char* what, Iterator* iterator, KvStore::VisitFn visit) {
+Status ScanLsm(const char* what, Iterator* iterator, uint32_t value_bytes, KvStore::VisitFn visit) {
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
     const auto key = iterator->key();
     const auto value = iterator->value();
-    if (key.size() != kKeyBytes || value.size() != kValueBytes) {
+    if (key.size() != kKeyBytes || value.size() != value_bytes) {
       if (!iterator->status().ok()) break;
       return Status::Corruption(std::string(what) + ": a record of another size");
     }

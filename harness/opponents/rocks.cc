@@ -223,7 +223,8 @@ class Ranges final : public RocksRanges {
 class Records final : public RocksRecords {
  public:
   explicit Records(const RocksRecordsShape& shape)
-      : caches_values_(shape.caches_values),
+      : value_bytes_(shape.value_bytes),
+        caches_values_(shape.caches_values),
         values_in_tables_(shape.values_in_tables),
         cache_(rocksdb::NewLRUCache(shape.cache_bytes)) {}
 
@@ -231,7 +232,7 @@ class Records final : public RocksRecords {
     constexpr uint32_t kBatchRecords = 256;
     const rocksdb::Options options = Options();
     ENGINE_RACE_RETURN_IF_ERROR(database_.Open(options, dir));
-    std::string value(kValueBytes, '\0');
+    std::string value(shape.value_bytes, '\0');
     ENGINE_RACE_RETURN_IF_ERROR(database_.Write(shape.record_count, kBatchRecords,
                                                 [&](uint64_t i, rocksdb::WriteBatch* batch) {
                                                   const uint64_t key = shape.key_at(i);
@@ -250,7 +251,8 @@ class Records final : public RocksRecords {
   std::unique_ptr<KvCursor> NewCursor() override {
     std::unique_ptr<rocksdb::Iterator> iterator(
         database_.db()->NewIterator(rocksdb::ReadOptions()));
-    return std::make_unique<LsmCursor<rocksdb::Iterator, Slice>>("RocksDB", std::move(iterator));
+    return std::make_unique<LsmCursor<rocksdb::Iterator, Slice>>("RocksDB", std::move(iterator),
+                                                                 value_bytes_);
   }
 
   nlohmann::json Describe() const override {
@@ -289,6 +291,7 @@ class Records final : public RocksRecords {
     return options;
   }
 
+  const uint32_t value_bytes_;
   const bool caches_values_;
   const bool values_in_tables_;
   const std::shared_ptr<rocksdb::Cache> cache_;

@@ -64,19 +64,20 @@ class RocksRanges {
 using MakeRocksFn = std::function<decltype(MakeRocksRanges)>;
 inline MakeRocksFn RocksMaker() { return &MakeRocksRanges; }
 
-// Records with values of 4 KiB, read directly, within the memory of the engine's side.
+// Records that are read directly, within the memory of the engine's side.
 
 struct RocksRecordsShape {
   uint64_t record_count = 0;
   // For index, filters and data blocks together. Values in blob files are read from the disk.
   uint64_t cache_bytes = 0;
   std::function<uint64_t(uint64_t index)> key_at;
-  // Fills the 4096 bytes of a key's value.
+  // Fills the bytes of a key's value.
   std::function<void(uint64_t key, char* value)> fill;
   // Values in blob files are kept in the cache, too.
   bool caches_values = false;
   // Values lie in the tables, in order of key, instead of in blob files.
   bool values_in_tables = false;
+  uint32_t value_bytes = kValueBytes;
 };
 
 class RocksRecords {

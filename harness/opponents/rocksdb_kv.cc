@@ -1,5 +1,5 @@
-// RocksDB with blob files and direct I/O, tuned as its wiki and its script of blob benchmarks
-// advise.
+// RocksDB with direct I/O, tuned as its wiki and its script of blob benchmarks advise. Values below
+// a block of a table lie in the tables, larger ones in blob files.
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/write_buffer_manager.h>
 
@@ -39,12 +39,15 @@ constexpr uint64_t kBuffersPerData = 128;
 uint64_t WriteBufferBytes(const KvOptions& kv) {
   const uint64_t bytes = std::max<uint64_t>(kv.memory_budget_bytes / 3 / kWriteBufferCount, kMiB);
   if (!kv.gives_back_space) return bytes;
-  const uint64_t data_bytes = kv.record_count * kValueBytes;
+  const uint64_t data_bytes = kv.record_count * kv.value_bytes;
   return std::clamp(data_bytes / kBuffersPerData, kMiB, std::min(bytes, kSmallWriteBufferBytes));
 }
 
-// Of a key with its reference to a blob, in a table.
-constexpr uint64_t kTableBytesPerKey = 32;
+// Values of this size and above lie in blob files.
+constexpr uint32_t kLeastBlobBytes = 4096;
+bool HasBlobs(const KvOptions& kv) { return kv.value_bytes >= kLeastBlobBytes; }
+// Of a key with its value or its reference to a blob, in a table.
+uint64_t TableBytesPerKey(const KvOptions& kv) { return 32 + (HasBlobs(kv) ? 0 : kv.value_bytes); }
 
 rocksdb::BlockBasedTableOptions TableOptions(const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::BlockBasedTableOptions table = RocksTable(cache);
@@ -65,13 +68,14 @@ void GiveBackSpace(const KvOptions& kv, rocksdb::Options* options) {
   options->blob_garbage_collection_age_cutoff = kBlobAgeCutoff;
   options->blob_garbage_collection_force_threshold = kBlobForceThreshold;
   options->max_bytes_for_level_base =
-      std::max(options->max_bytes_for_level_base, 4 * kv.record_count * kTableBytesPerKey);
+      std::max(options->max_bytes_for_level_base, 4 * kv.record_count * TableBytesPerKey(kv));
   options->max_subcompactions = kSubcompactionCount;
 }
 
 rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::Cache>& cache,
                            bool is_new) {
   rocksdb::Options options = RocksBlobOptions();
+  options.enable_blob_files = HasBlobs(kv);
   options.blob_cache = cache;
   options.enable_blob_garbage_collection = !is_new;
   options.write_buffer_size = WriteBufferBytes(kv);
@@ -79,7 +83,9 @@ rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::C
   options.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(
       kWriteBufferCount * options.write_buffer_size, cache);
   options.blob_file_size = options.write_buffer_size;
-  options.target_file_size_base = options.write_buffer_size / kValueBytes * kTableBytesPerKey;
+  options.target_file_size_base =
+      HasBlobs(kv) ? options.write_buffer_size * TableBytesPerKey(kv) / kv.value_bytes
+                   : options.write_buffer_size;
   options.max_bytes_for_level_base = 8 * options.target_file_size_base;
   if (kv.gives_back_space) GiveBackSpace(kv, &options);
   options.compaction_readahead_size = 2 * kMiB;
@@ -95,7 +101,11 @@ rocksdb::Options OptionsOf(const KvOptions& kv, const std::shared_ptr<rocksdb::C
 
 class RocksKv final : public KvStore {
  public:
-  explicit RocksKv(rocksdb::Options options) : options_(std::move(options)) {}
+  RocksKv(const KvOptions& kv, rocksdb::Options options)
+      : KvStore(kv.value_bytes), options_(std::move(options)) {
+    write_options_.disableWAL = kv.lacks_log_and_checksums;
+    read_options_.verify_checksums = !kv.lacks_log_and_checksums;
+  }
 
   Status Open(const std::string& dir) {
     ENGINE_RACE_RETURN_IF_ERROR(database_.Open(options_, dir));
@@ -104,8 +114,8 @@ class RocksKv final : public KvStore {
   }
 
   Status Put(uint64_t key, const char* value) override {
-    return FromLsm(
-        kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)), Slice(value, kValueBytes)));
+    return FromLsm(kName, db_->Put(write_options_, KeySlice<Slice>(KeyBytes(key)),
+                                   Slice(value, value_bytes())));
   }
   Status Delete(uint64_t key) override {
     return FromLsm(kName, db_->Delete(write_options_, KeySlice<Slice>(KeyBytes(key))));
@@ -114,7 +124,7 @@ class RocksKv final : public KvStore {
     rocksdb::PinnableSlice pinned;
     const rocksdb::Status status = db_->Get(read_options_, db_->DefaultColumnFamily(),
                                             KeySlice<Slice>(KeyBytes(key)), &pinned);
-    return status.ok() ? CopyValue(kName, pinned, value) : FromLsm(kName, status);
+    return status.ok() ? CopyValue(kName, pinned, value_bytes(), value) : FromLsm(kName, status);
   }
   Status MultiGet(std::span<const uint64_t> keys, char* values, std::span<Code> codes) override {
     if (codes.size() < keys.size()) return TooFewCodes();
@@ -127,37 +137,47 @@ class RocksKv final : public KvStore {
     db_->MultiGet(read_options_, db_->DefaultColumnFamily(), slices.size(), slices.data(),
                   pinned.data(), statuses.data());
     for (size_t i = 0; i < keys.size(); ++i) {
-      char* const value = values + i * kValueBytes;
-      const Status status =
-          statuses[i].ok() ? CopyValue(kName, pinned[i], value) : FromLsm(kName, statuses[i]);
+      char* const value = values + i * value_bytes();
+      const Status status = statuses[i].ok() ? CopyValue(kName, pinned[i], value_bytes(), value)
+                                             : FromLsm(kName, statuses[i]);
       codes[i] = status.code();
     }
     return Status::Ok();
   }
   Status ScanAll(VisitFn visit) override {
-    rocksdb::ReadOptions options;
+    rocksdb::ReadOptions options = read_options_;
     // The other threads walk over the same values.
     options.fill_cache = true;
     options.readahead_size = kScanReadaheadBytes;
     const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(options));
-    return ScanLsm(kName, iterator.get(), visit);
+    return ScanLsm(kName, iterator.get(), value_bytes(), visit);
   }
   Status NewCursor(std::unique_ptr<KvCursor>* cursor) override {
     std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(read_options_));
-    *cursor = std::make_unique<LsmCursor<rocksdb::Iterator, Slice>>(kName, std::move(iterator));
+    *cursor = std::make_unique<LsmCursor<rocksdb::Iterator, Slice>>(kName, std::move(iterator),
+                                                                    value_bytes());
     return Status::Ok();
   }
-  Status Sync() override { return FromLsm(kName, db_->SyncWAL()); }
+  Status Sync() override {
+    if (!write_options_.disableWAL) return FromLsm(kName, db_->SyncWAL());
+    return FromLsm(kName, db_->Flush(rocksdb::FlushOptions()));
+  }
+  // Blobs stay in their files.
+  Status Compact() override { return database_.Compact(); }
   Status Close() override { return database_.Close(); }
 
   nlohmann::json Describe() const override {
     return {
         {"version", RocksVersion()},
-        {"kill -9",
-         "loses no acknowledged write: the write-ahead log is on, and each write goes "
-         "to the page cache before it returns (rocksdb/options.h, WriteOptions::sync)"},
+        {"kill -9", write_options_.disableWAL
+                        ? "loses what no flush has written: there is no write-ahead log"
+                        : "loses no acknowledged write: the write-ahead log is on, and each write "
+                          "goes to the page cache before it returns (rocksdb/options.h, "
+                          "WriteOptions::sync)"},
         {"power loss", "loses what was written since the last Sync"},
-        {"enable_blob_files", Why(true, "values are large: wiki/BlobDB")},
+        {"verify_checksums", read_options_.verify_checksums},
+        {"enable_blob_files",
+         Why(options_.enable_blob_files, "for values from 4096 bytes on: wiki/BlobDB")},
         {"enable_blob_garbage_collection",
          Why(options_.enable_blob_garbage_collection,
              "off for the first fill, on afterwards: tools/run_blob_bench.sh")},
@@ -181,7 +201,8 @@ class RocksKv final : public KvStore {
          Why(options_.blob_file_size, "as a write buffer: tools/run_blob_bench.sh")},
         {"target_file_size_base",
          Why(options_.target_file_size_base,
-             "32 bytes for each value of a write buffer: tools/run_blob_bench.sh")},
+             "32 bytes for each value of a write buffer, and the value if it is no blob: "
+             "tools/run_blob_bench.sh")},
         {"max_bytes_for_level_base", Why(options_.max_bytes_for_level_base,
                                          "8 target files: tools/run_blob_bench.sh; four times the "
                                          "keys for a store that gives back space")},
@@ -212,8 +233,8 @@ class RocksKv final : public KvStore {
   RocksDatabase database_;
   rocksdb::DB* db_ = nullptr;  // of the open database
   const rocksdb::Options options_;
-  const rocksdb::ReadOptions read_options_;
-  const rocksdb::WriteOptions write_options_;
+  rocksdb::ReadOptions read_options_;
+  rocksdb::WriteOptions write_options_;
 };
 
 }  // namespace
@@ -222,7 +243,7 @@ Status OpenRocksDb(const KvOptions& options, std::unique_ptr<KvStore>* store) {
   const bool is_new = !std::filesystem::exists(options.dir + "/CURRENT");
   const rocksdb::Options rocks_options =
       OptionsOf(options, rocksdb::NewLRUCache(CacheBytes(options.memory_budget_bytes)), is_new);
-  auto opened = std::make_unique<RocksKv>(rocks_options);
+  auto opened = std::make_unique<RocksKv>(options, rocks_options);
   ENGINE_RACE_RETURN_IF_ERROR(opened->Open(options.dir));
   *store = std::move(opened);
   return Status::Ok();

@@ -58,10 +58,10 @@ struct Handle {
     cursor->set_key(cursor, &item);
   }
   // Null, with *status set, when the value is not a whole one.
-  const char* Value(Status* status) const {
+  const char* Value(uint32_t value_bytes, Status* status) const {
     WT_ITEM item = {};
     *status = FromWiredTiger("value", cursor->get_value(cursor, &item));
-    if (status->ok() && item.size != kValueBytes) {
+    if (status->ok() && item.size != value_bytes) {
       *status =
           Status::Corruption("WiredTiger: a value of " + std::to_string(item.size) + " bytes");
     }
@@ -99,7 +99,9 @@ class HandleLease {
 
 class WiredKv final : public KvStore {
  public:
-  WiredKv() : flushes_(kGroupWrites, [this](auto) { return FlushLog(kFlushConfig); }) {}
+  explicit WiredKv(uint32_t value_bytes)
+      : KvStore(value_bytes),
+        flushes_(kGroupWrites, [this](auto) { return FlushLog(kFlushConfig); }) {}
   WiredKv(const WiredKv&) = delete;
   WiredKv& operator=(const WiredKv&) = delete;
   ~WiredKv() override {
@@ -137,7 +139,7 @@ class WiredKv final : public KvStore {
     HandleLease handle(this);
     ENGINE_RACE_RETURN_IF_ERROR(handle.Take());
     for (size_t i = 0; i < keys.size(); ++i) {
-      codes[i] = GetWith(*handle, keys[i], values + i * kValueBytes).code();
+      codes[i] = GetWith(*handle, keys[i], values + i * value_bytes()).code();
     }
     return Status::Ok();
   }
@@ -151,7 +153,7 @@ class WiredKv final : public KvStore {
       uint64_t key = 0;
       ENGINE_RACE_RETURN_IF_ERROR(handle->Key(&key));
       Status status;
-      const char* const value = handle->Value(&status);
+      const char* const value = handle->Value(value_bytes(), &status);
       if (value == nullptr) return status;
       visit(key, value);
     }
@@ -233,8 +235,8 @@ class WiredKv final : public KvStore {
     handle.SetKey(bytes);
     ENGINE_RACE_RETURN_IF_ERROR(FromWiredTiger("search", handle.cursor->search(handle.cursor)));
     Status status;
-    const char* const found = handle.Value(&status);
-    if (found != nullptr) std::memcpy(value, found, kValueBytes);
+    const char* const found = handle.Value(value_bytes(), &status);
+    if (found != nullptr) std::memcpy(value, found, value_bytes());
     return status;
   }
 
@@ -266,7 +268,7 @@ class WiredKv final : public KvStore {
       if (value == nullptr) {
         written = cursor->remove(cursor);
       } else {
-        const WT_ITEM item = ItemOf(value, kValueBytes);
+        const WT_ITEM item = ItemOf(value, value_bytes());
         cursor->set_value(cursor, &item);
         written = cursor->insert(cursor);
       }
@@ -298,7 +300,7 @@ Status HandleLease::Take() { return store_->TakeHandle(&handle_); }
 
 class WiredCursor final : public KvCursor {
  public:
-  explicit WiredCursor(WiredKv* store) : handle_(store) {}
+  explicit WiredCursor(WiredKv* store) : value_bytes_(store->value_bytes()), handle_(store) {}
 
   Status Open() { return handle_.Take(); }
 
@@ -323,7 +325,7 @@ class WiredCursor final : public KvCursor {
   bool Valid() override { return valid_; }
   uint64_t Key() override { return key_; }
   const char* Value() override {
-    const char* const value = handle_->Value(&error_);
+    const char* const value = handle_->Value(value_bytes_, &error_);
     valid_ = value != nullptr;
     return value;
   }
@@ -338,6 +340,7 @@ class WiredCursor final : public KvCursor {
     error_ = status.code() == Code::kNotFound ? Status::Ok() : std::move(status);
   }
 
+  const uint32_t value_bytes_;
   HandleLease handle_;
   uint64_t key_ = 0;
   bool valid_ = false;
@@ -354,7 +357,7 @@ Status WiredKv::NewCursor(std::unique_ptr<KvCursor>* cursor) {
 }  // namespace
 
 Status OpenWiredTiger(const KvOptions& options, std::unique_ptr<KvStore>* store) {
-  auto opened = std::make_unique<WiredKv>();
+  auto opened = std::make_unique<WiredKv>(options.value_bytes);
   ENGINE_RACE_RETURN_IF_ERROR(opened->Open(options));
   *store = std::move(opened);
   return Status::Ok();

@@ -107,16 +107,17 @@ Status RunThreads(Phase phase, const RaceConfig& config, uint64_t start_ns,
 }  // namespace
 
 double PhaseResult::BytesPerSecond() const {
-  return seconds > 0 ? static_cast<double>(record_count * kValueSize) / seconds : 0;
+  return seconds > 0 ? static_cast<double>(record_count * value_bytes) / seconds : 0;
 }
 
 double PhaseResult::PassBytesPerSecond(uint32_t pass) const {
   const double took = pass_seconds[pass];
-  return took > 0 ? static_cast<double>(record_count * kValueSize) / took : 0;
+  return took > 0 ? static_cast<double>(record_count * value_bytes) / took : 0;
 }
 
 Status OpenStore(const RaceConfig& config, std::unique_ptr<Store>* store) {
   Options options = QuietOptions();
+  options.value_bytes = config.value_bytes;
   options.memory_budget_bytes = config.memory_budget_bytes;
   if (!config.key_range.HasAllKeys()) options.key_range = config.key_range;
   options.numa = config.numa;
@@ -132,17 +133,22 @@ Status OpenStore(const RaceConfig& config, std::unique_ptr<Store>* store) {
 
 PhaseResult RunPhase(Phase phase, const RaceConfig& config) {
   const KeySource keys(config.keys, config.record_count(), config.seed, config.key_range);
-  const ValueMaker values(config.seed);
+  const ValueMaker values(config.seed, config.value_bytes);
   const KeySummary expected = phase == Phase::kRange ? keys.Summarize() : KeySummary();
-  const uint64_t operation_count =
-      phase == Phase::kRange ? expected.distinct_count * config.thread_count * kRangePasses
-                             : config.record_count();
-  Progress progress(PhaseName(phase), operation_count, kValueSize, config.thread_count);
-  const ContestShape shape = {.thread_count = config.thread_count,
+  const bool is_range = phase == Phase::kRange;
+  const uint32_t thread_count =
+      is_range && config.range_thread_count > 0 ? config.range_thread_count : config.thread_count;
+  const uint64_t operations_each = is_range                 ? expected.distinct_count * kRangePasses
+                                   : phase == Phase::kWrite ? config.records_per_thread
+                                                            : config.reads_each();
+  Progress progress(PhaseName(phase), operations_each * thread_count, config.value_bytes,
+                    thread_count);
+  const ContestShape shape = {.thread_count = thread_count,
                               .seed = config.seed,
-                              .operations_each = config.records_per_thread,
+                              .operations_each = operations_each,
                               .readable_count = config.record_count()};
   PhaseResult result;
+  result.value_bytes = config.value_bytes;
   PhaseClock clock;
   std::unique_ptr<Store> store;
   Status status = OpenStore(config, &store);

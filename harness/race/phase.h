@@ -15,6 +15,7 @@
 #include "engine_race/base/status.h"
 #include "engine_race/store.h"
 #include "harness/data/key_source.h"
+#include "harness/data/value_maker.h"
 #include "harness/load/contest_phases.h"
 
 namespace engine_race::harness {
@@ -46,6 +47,11 @@ struct RaceConfig {
   std::string dir;
   uint32_t thread_count = 64;
   uint64_t records_per_thread = 20000;
+  uint32_t value_bytes = kValueSize;
+  // Of the phases that draw records; 0: as many as records.
+  uint64_t reads_per_thread = 0;
+  // The threads of a range; 0: as many as of the other phases.
+  uint32_t range_thread_count = 0;
   KeyShape keys = KeyShape::kUniform;
   // The keys that the store takes, over which the shape is laid.
   KeyRange key_range;
@@ -65,6 +71,10 @@ struct RaceConfig {
   GateFds gate;
 
   uint64_t record_count() const { return thread_count * records_per_thread; }
+  uint64_t reads_each() const {
+    return reads_per_thread > 0 ? reads_per_thread : records_per_thread;
+  }
+  bool has_contest_size() const { return value_bytes == kValueSize; }
 };
 
 struct PhaseResult {
@@ -77,6 +87,7 @@ struct PhaseResult {
   double close_seconds = 0;
   // Records written or read; for a range the records visited once.
   uint64_t record_count = 0;
+  uint32_t value_bytes = kValueSize;
   // Range: the first pass from before Open, the second from the barrier between them.
   std::array<double, kRangePasses> pass_seconds = {};
   // Latency of one Write or Read.

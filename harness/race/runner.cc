@@ -45,20 +45,21 @@ PhaseResult RunInChild(Phase phase, const RaceConfig& config) {
   return result;
 }
 
-FioResult MeasureDevice(Phase phase, uint64_t bytes, FioRunner* fio) {
+FioResult MeasureDevice(Phase phase, const RaceConfig& config, FioRunner* fio) {
   // No job of fio does what a mixed phase does.
   if (fio == nullptr || phase == Phase::kMixed) {
     FioResult none;
     none.error = "not measured";
     return none;
   }
+  const uint64_t bytes = config.record_count() * config.value_bytes;
   const StatusLine line(std::string("the device, for ") + PhaseName(phase) + " ...");
   switch (phase) {
     case Phase::kWrite:
-      return fio->BestWrite(bytes);
+      return fio->BestWrite(bytes, config.value_bytes);
     case Phase::kRead:
     case Phase::kMixed:
-      return fio->RandomRead(bytes);
+      return fio->RandomRead(bytes, config.value_bytes, config.thread_count * config.reads_each());
     case Phase::kRange:
       return fio->BestScan(bytes);
   }
@@ -74,7 +75,7 @@ std::vector<std::string> Row(const PhaseReport& report, const std::string& name,
   };
   return {name,
           Fixed(seconds, 2),
-          Fixed(rate / kValueSize, 0),
+          Fixed(rate / result.value_bytes, 0),
           Fixed(rate * 1e-6, 1),
           latency(result.p50_ns),
           latency(result.p99_ns),
@@ -98,7 +99,11 @@ std::vector<std::string> PassRow(const PhaseReport& report, uint32_t pass) {
 }  // namespace
 
 double PhaseReport::DeviceBytesPerSecond() const {
-  return has_device() ? (before.bytes_per_second + after.bytes_per_second) / 2 : 0;
+  if (!has_device()) return 0;
+  if (phase == Phase::kRead) {
+    return (before.ops_per_second + after.ops_per_second) / 2 * result.value_bytes;
+  }
+  return (before.bytes_per_second + after.bytes_per_second) / 2;
 }
 
 double PhaseReport::FractionOf(double bytes_per_second) const {
@@ -113,10 +118,9 @@ Status RunPhaseWork(const nlohmann::json& json, nlohmann::json* answer) {
 }
 
 PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio) {
-  const uint64_t bytes = config.record_count() * kValueSize;
   PhaseReport report;
   report.phase = phase;
-  report.before = MeasureDevice(phase, bytes, fio);
+  report.before = MeasureDevice(phase, config, fio);
   if (Interrupted()) {
     report.result.error = "interrupted";
     return report;
@@ -133,8 +137,13 @@ PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio) 
   // The next run of fio must not pay for dirty pages of the phase.
   drop();
   if (Interrupted()) return report;
-  report.after = MeasureDevice(phase, bytes, report.result.ok ? fio : nullptr);
+  report.after = MeasureDevice(phase, config, report.result.ok ? fio : nullptr);
   return report;
+}
+
+std::string NotTheContest(const RaceConfig& config) {
+  return "values of " + std::to_string(config.value_bytes) + " bytes, not the contest's " +
+         std::to_string(kValueSize);
 }
 
 std::string ReportTable(const std::vector<PhaseReport>& reports) {
@@ -162,6 +171,9 @@ void VisitFields(Config& config, const Visit& visit) {
   visit("dir", config.dir);
   visit("threads", config.thread_count);
   visit("records_per_thread", config.records_per_thread);
+  visit("value_bytes", config.value_bytes);
+  visit("reads_per_thread", config.reads_per_thread);
+  visit("range_threads", config.range_thread_count);
   visit("keys", config.keys);
   visit("key_first", config.key_range.first);
   visit("key_last", config.key_range.last);
@@ -229,11 +241,12 @@ nlohmann::json OrderOf(const PhaseOrder& order) {
 bool SaveRace(const RaceConfig& config, const std::vector<PhaseReport>& reports, bool ok,
               const std::string& path) {
   if (path.empty()) return true;
-  return SaveJson({{"ok", ok},
-                   {"machine", DescribeMachine(config.dir)},
-                   {"config", config},
-                   {"phases", reports}},
-                  path);
+  nlohmann::json json = {{"ok", ok},
+                         {"machine", DescribeMachine(config.dir)},
+                         {"config", config},
+                         {"phases", reports}};
+  if (!config.has_contest_size()) json["not_the_contest"] = NotTheContest(config);
+  return SaveJson(json, path);
 }
 
 namespace {

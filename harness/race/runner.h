@@ -26,7 +26,8 @@ struct PhaseReport {
   std::string cache_drop;
 
   bool has_device() const { return before.ok && after.ok; }
-  // The mean of the two runs of fio; 0 without them.
+  // The mean of the two runs of fio; 0 without them. In a read phase the bytes are those of as many
+  // values as fio read blocks.
   double DeviceBytesPerSecond() const;
   // `bytes_per_second` as a fraction of the device's rate; 0 when that is unknown.
   double FractionOf(double bytes_per_second) const;
@@ -38,13 +39,16 @@ Status RunPhaseWork(const nlohmann::json& order, nlohmann::json* answer);
 // `fio` may be null: then only the phase runs. A process that dies gives a failed result.
 PhaseReport MeasurePhase(Phase phase, const RaceConfig& config, FioRunner* fio);
 
+// How a race of another size than the contest's is marked.
+std::string NotTheContest(const RaceConfig& config);
+
 // The table that bin/race ends with: one line a phase, two for the range.
 std::string ReportTable(const std::vector<PhaseReport>& reports);
 
 // Configurations, results and reports as JSON: for files, processes of phases and benches.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseResult, ok, error, seconds, open_seconds, close_seconds,
-                                   record_count, pass_seconds, mean_ns, p50_ns, p99_ns, p999_ns,
-                                   max_ns, peak_rss_bytes, cpu_seconds)
+                                   record_count, value_bytes, pass_seconds, mean_ns, p50_ns, p99_ns,
+                                   p999_ns, max_ns, peak_rss_bytes, cpu_seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FioResult, ok, error, job, bytes, seconds, bytes_per_second,
                                    ops_per_second)
 
@@ -88,7 +92,7 @@ class RaceDir {
 
   // Empties the directory for a new store and notes what it will hold.
   Status StartStore(const RaceConfig& config);
-  // The configuration of the store here; only its threads, records, keys and seed are valid.
+  // The configuration of the store here; only its threads, records, sizes, keys and seed are valid.
   std::optional<RaceConfig> ReadNote() const;
   // Removes the store and the note, and syncs, so that the next writer does not pay for it.
   void RemoveStore();

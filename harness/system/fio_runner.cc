@@ -23,6 +23,13 @@ std::string Arg(std::string_view name, uint64_t value) {
   return std::string(name) + "=" + std::to_string(value);
 }
 
+// At least one.
+uint64_t WholeBlocks(uint64_t bytes) {
+  return RoundUp(std::max(bytes, kReadBlockBytes), kReadBlockBytes);
+}
+
+std::string Kib(uint64_t bytes) { return std::to_string(bytes / 1024) + " KiB"; }
+
 std::string Runtime(double seconds) {
   return Arg("--runtime", static_cast<uint64_t>(seconds * 1e3)) + "ms";
 }
@@ -63,8 +70,7 @@ const FioResult& Better(const FioResult& a, const FioResult& b) {
 }
 
 FioJob ScanJob(uint64_t block_bytes, uint32_t depth, uint64_t bytes) {
-  return {"sequential read of " + std::to_string(block_bytes / 1024) + " KiB, libaio, depth " +
-              std::to_string(depth),
+  return {"sequential read of " + Kib(block_bytes) + ", libaio, depth " + std::to_string(depth),
           {"--rw=read", Arg("--bs", block_bytes), "--ioengine=libaio", Arg("--iodepth", depth),
            std::string("--filename=") + kReadFile, Arg("--size", RoundUp(bytes, kMiB))},
           false};
@@ -129,15 +135,17 @@ FioResult FioRunner::Run(const FioJob& job) {
   return ReadReport(job, child.output, child.exit_code);
 }
 
-FioResult FioRunner::BestWrite(uint64_t bytes) {
-  const uint64_t one_file_bytes = RoundUp(bytes, kWriteBlockBytes);
-  const uint64_t per_job_bytes = RoundUp(bytes / kBlockingJobs, kWriteBlockBytes);
-  const FioJob one_file = {"random writes of 128 KiB, libaio, depth 16, one new file",
-                           {"--rw=randwrite", Arg("--bs", kWriteBlockBytes), "--ioengine=libaio",
+FioResult FioRunner::BestWrite(uint64_t bytes, uint64_t least_block_bytes) {
+  const uint64_t block_bytes = std::max(kWriteBlockBytes, WholeBlocks(least_block_bytes));
+  const uint64_t one_file_bytes = RoundUp(bytes, block_bytes);
+  const uint64_t per_job_bytes = RoundUp(bytes / kBlockingJobs, block_bytes);
+  const std::string words = "random writes of " + Kib(block_bytes);
+  const FioJob one_file = {words + ", libaio, depth 16, one new file",
+                           {"--rw=randwrite", Arg("--bs", block_bytes), "--ioengine=libaio",
                             "--iodepth=16", "--filename=fio-write", Arg("--size", one_file_bytes)},
                            true};
-  const FioJob many_files = {"random writes of 128 KiB, 64 blocking jobs, a new file each",
-                             {"--rw=randwrite", Arg("--bs", kWriteBlockBytes), "--ioengine=psync",
+  const FioJob many_files = {words + ", 64 blocking jobs, a new file each",
+                             {"--rw=randwrite", Arg("--bs", block_bytes), "--ioengine=psync",
                               Arg("--numjobs", kBlockingJobs),
                               "--filename_format=fio-write.$jobnum", Arg("--size", per_job_bytes)},
                              true};
@@ -148,12 +156,14 @@ FioResult FioRunner::BestWrite(uint64_t bytes) {
   return Better(first, second);
 }
 
-FioResult FioRunner::RandomRead(uint64_t bytes) {
+FioResult FioRunner::RandomRead(uint64_t bytes, uint64_t wanted_bytes, uint64_t read_count) {
   std::string error;
-  if (!PrepareFile(bytes, &error)) return Failed("random reads of 4 KiB", error);
-  const uint64_t per_job_bytes = RoundUp(bytes / kBlockingJobs, kReadBlockBytes);
-  return Run({"random reads of 4 KiB, 64 blocking jobs on one file",
-              {"--rw=randread", Arg("--bs", kReadBlockBytes), "--ioengine=psync", "--norandommap",
+  const uint64_t block_bytes = WholeBlocks(wanted_bytes);
+  const std::string words = "random reads of " + Kib(block_bytes);
+  if (!PrepareFile(bytes, &error)) return Failed(words, error);
+  const uint64_t per_job_bytes = RoundUp(read_count, kBlockingJobs) / kBlockingJobs * block_bytes;
+  return Run({words + ", 64 blocking jobs on one file",
+              {"--rw=randread", Arg("--bs", block_bytes), "--ioengine=psync", "--norandommap",
                Arg("--numjobs", kBlockingJobs), std::string("--filename=") + kReadFile,
                Arg("--size", prepared_bytes_), Arg("--io_size", per_job_bytes)},
               false});
@@ -185,9 +195,7 @@ FioResult FioRunner::RandomMix(const FioMix& mix, double seconds) {
   std::string error;
   const std::string words = "random reads and writes, libaio, depth 64";
   if (!PrepareFile(mix.file_bytes, &error)) return Failed(words, error);
-  const auto size_of = [](uint64_t bytes) {
-    return std::to_string(RoundUp(std::max(bytes, kReadBlockBytes), kReadBlockBytes));
-  };
+  const auto size_of = [](uint64_t bytes) { return std::to_string(WholeBlocks(bytes)); };
   return Run({words,
               {"--rw=randrw", Arg("--rwmixread", mix.read_percent),
                "--bs=" + size_of(mix.read_bytes) + "," + size_of(mix.write_bytes),

@@ -53,11 +53,13 @@ class FioRunner {
   static bool Available();
 
   // randwrite 128k, direct, fallocate=none. Takes the better of libaio at depth 16 on one new file
-  // and 64 blocking jobs with a new file each.
-  FioResult BestWrite(uint64_t bytes);
+  // and 64 blocking jobs with a new file each. Blocks have `least_block_bytes`, in whole 4 KiB, if
+  // that is more.
+  FioResult BestWrite(uint64_t bytes, uint64_t least_block_bytes = 0);
 
-  // randread 4k, direct: 64 blocking jobs on one written file of `bytes`.
-  FioResult RandomRead(uint64_t bytes);
+  // randread, direct: 64 blocking jobs on one written file of `bytes` make so many reads in all.
+  // Blocks have `block_bytes` in whole 4 KiB.
+  FioResult RandomRead(uint64_t bytes, uint64_t block_bytes, uint64_t read_count);
 
   // The best sequential direct read of 256 KiB and 1 MiB blocks by libaio at depth 16 and 64.
   // Its `seconds` is the time that the best one needs for `bytes`.

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine_race/log/manifest.h"
 #include "engine_race/store.h"
 #include "harness/measure/progress.h"
 
@@ -21,13 +22,21 @@ Status Print(std::string_view text);
 // Writes what is buffered. A failure does not outlast the call.
 Status FlushOutput();
 
-// Options of an opening that makes no store and leaves the index to the next opening.
+// Options of an opening that makes no store and leaves the index to the next opening. The values of
+// the store may have any size.
 Options CommandOptions();
+
+// Reads the manifest of the store in `dir`. kNotFound when there is none.
+Status ReadIdentity(const std::string& dir, StoreIdentity* identity);
+// The size of the values of a store or a backup; kValueBytes where neither can be read.
+uint32_t ValueBytesIn(const std::string& dir);
 
 // Shows how far a command is with its records, on a terminal. One call at a time.
 class CommandProgress {
  public:
-  explicit CommandProgress(const std::string& command) : label_(command + " ") {}
+  // `value_bytes`: of each record.
+  CommandProgress(const std::string& command, uint32_t value_bytes)
+      : label_(command + " "), value_bytes_(value_bytes) {}
 
   // Says that `done_count` records of about `record_count` are done. Always true, as a ProgressFn
   // that cancels nothing.
@@ -37,6 +46,7 @@ class CommandProgress {
 
  private:
   const std::string label_;
+  const uint32_t value_bytes_;
   std::optional<Progress> line_;  // once the number of records is known
 };
 

@@ -37,6 +37,11 @@ void PrintManifest(const StoreFiles& files) {
     std::printf("path %-12zu %s: %s\n", i, identity.paths[i].c_str(),
                 files.slots.Describe(files.slots.paths()[i]).c_str());
   }
+  std::printf("values            %u bytes each", geometry.value_bytes());
+  if (geometry.slot_bytes() != geometry.value_bytes()) {
+    std::printf(", in %u", geometry.slot_bytes());
+  }
+  std::printf("\n");
   std::printf("groups            %u bytes of values, %u bytes of keys\n",
               geometry.value_group_bytes, geometry.key_group_bytes);
 }
@@ -157,7 +162,7 @@ void PrintBuckets(const std::vector<BucketState>& states, const IndexRoot& root)
 
 int RunDump(const std::string& dir, bool every_bucket) {
   StoreFiles files;
-  if (const Status status = OpenStoreFilesToRead(dir, &files); !status.ok()) {
+  if (const Status status = OpenStoreFilesToRead(dir, &files, CommandOptions()); !status.ok()) {
     return Refuse("dump", dir, status);
   }
   std::vector<BucketState> states;

@@ -50,33 +50,33 @@ Status PrintRecord(const RecordFlags& flags, uint64_t key, std::string_view valu
 }
 
 // Reads at most a byte more than a value has.
-Status ReadValueFile(const std::optional<std::string>& path, std::string* value) {
+Status ReadValueFile(const std::optional<std::string>& path, uint32_t value_bytes,
+                     std::string* value) {
   const File opened(path ? std::fopen(path->c_str(), "rb") : nullptr);
   if (path && !opened) return Status::FromErrno("open " + *path, errno);
   FILE* const file = opened ? opened.get() : stdin;
-  value->resize(kValueBytes + 1);
+  value->resize(value_bytes + 1);
   value->resize(std::fread(value->data(), 1, value->size(), file));
   if (std::ferror(file) == 0) return Status::Ok();
   return Status::FromErrno("read " + path.value_or("standard input"), errno);
 }
 
-Status ReadValue(const RecordFlags& flags, std::string* value) {
+Status ReadValue(const RecordFlags& flags, uint32_t value_bytes, std::string* value) {
   if (flags.in_shell && !flags.file && !flags.text) {
     return Status::InvalidArgument("a FILE or --value is needed");
   }
   if (flags.text) {
     *value = *flags.text;
   } else {
-    ENGINE_RACE_RETURN_IF_ERROR(ReadValueFile(flags.file, value));
+    ENGINE_RACE_RETURN_IF_ERROR(ReadValueFile(flags.file, value_bytes, value));
   }
-  if (value->size() > kValueBytes) {
-    return Status::InvalidArgument("a value has 4096 bytes, and this one has more");
+  const std::string wrong = "a value has " + std::to_string(value_bytes) + " bytes, and this one ";
+  if (value->size() > value_bytes) return Status::InvalidArgument(wrong + "has more");
+  if (value->size() < value_bytes && !flags.pads) {
+    return Status::InvalidArgument(wrong + "has " + std::to_string(value->size()) +
+                                   "; --pad adds zeros");
   }
-  if (value->size() < kValueBytes && !flags.pads) {
-    return Status::InvalidArgument("a value has 4096 bytes, and this one has " +
-                                   std::to_string(value->size()) + "; --pad adds zeros");
-  }
-  value->resize(kValueBytes);
+  value->resize(value_bytes);
   return Status::Ok();
 }
 
@@ -110,7 +110,7 @@ Status Put(const RecordFlags& flags, Store* store) {
   uint64_t key = 0;
   std::string value;
   ENGINE_RACE_RETURN_IF_ERROR(ParseKey(flags.key, FormatOf(flags), &key));
-  ENGINE_RACE_RETURN_IF_ERROR(ReadValue(flags, &value));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadValue(flags, store->value_bytes(), &value));
   ENGINE_RACE_RETURN_IF_ERROR(store->Write(KeyBytes(key).view(), value));
   return store->Sync();
 }
@@ -197,6 +197,12 @@ constexpr std::array<Command, 5> kCommands = {{
 
 }  // namespace
 
+void AddValueBytes(CLI::App* app, uint32_t* value_bytes, const std::string& what) {
+  app->add_option("--value_bytes", *value_bytes,
+                  "the size of the values " + what + " " + std::to_string(kValueBytes))
+      ->check(CLI::Range(kMinValueBytes, kMaxValueBytes));
+}
+
 void AddRecordCommands(CLI::App* app, RecordFlags* flags) {
   for (const Command& command : kCommands) {
     CLI::App* const added = app->add_subcommand(command.name, command.help);
@@ -222,8 +228,11 @@ void AddRecordCommands(CLI::App* app, RecordFlags* flags) {
       "FILE", flags->file,
       flags->in_shell ? "has the value" : "has the value; by default standard input");
   put->add_option("--value", flags->text, "the value itself, instead")->excludes(file);
-  put->add_flag("--pad", flags->pads, "fill a value of less than 4096 bytes with zeros");
-  if (!flags->in_shell) put->add_flag("--create", flags->creates, "make the store if need be");
+  put->add_flag("--pad", flags->pads, "fill a value that is too short with zeros");
+  if (!flags->in_shell) {
+    put->add_flag("--create", flags->creates, "make the store if need be");
+    AddValueBytes(put, &flags->value_bytes, "of a store that is made; by default");
+  }
   CLI::App* const scan = app->get_subcommand("scan");
   scan->add_option("--limit", flags->limit, "print so many records at most");
   scan->add_flag("--keys-only", flags->keys_only, "print no values");
@@ -241,6 +250,7 @@ std::optional<int> RunRecordCommand(const CLI::App& app, const RecordFlags& flag
     Options options = CommandOptions();
     options.read_only = !command->writes;
     options.create_if_missing = flags.creates;
+    options.value_bytes = flags.value_bytes;
     const Status opened = Store::Open(options, flags.dir, &own_store);
     if (!opened.ok()) return Refuse(command->name, flags.dir, opened);
     open_store = own_store.get();

@@ -27,13 +27,17 @@ struct RecordFlags {
   std::optional<std::string> text;
   std::optional<std::string> from;
   std::optional<std::string> to;
-  uint64_t limit = 0;  // 0: none
+  uint64_t limit = 0;        // 0: none
+  uint32_t value_bytes = 0;  // 0: those of the store; of a new one the default
   bool creates = false;
   bool pads = false;
   bool keys_only = false;
   bool reverse = false;
   bool json = false;
 };
+
+// Adds the flag --value_bytes. `what` begins the words of its help about the default size.
+void AddValueBytes(CLI::App* app, uint32_t* value_bytes, const std::string& what);
 
 // Adds the commands to `app`. Parsing fills *flags.
 void AddRecordCommands(CLI::App* app, RecordFlags* flags);

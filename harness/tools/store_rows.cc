@@ -122,7 +122,7 @@ Status RowFile::Read(uint64_t first, uint64_t row_count, char* rows) const {
   return sys::PreadFull(fd.get(), rows, row_count * row_bytes, begin + first * row_bytes);
 }
 
-Status OpenRows(const std::string& path, RowFile* file) {
+Status OpenRows(const std::string& path, uint32_t value_bytes, RowFile* file) {
   file->path = path;
   ENGINE_RACE_RETURN_IF_ERROR(OpenRegularFile(path, O_RDONLY, &file->fd));
   uint64_t file_bytes = 0;
@@ -130,8 +130,8 @@ Status OpenRows(const std::string& path, RowFile* file) {
   if (IsNpy(path)) {
     ENGINE_RACE_RETURN_IF_ERROR(ReadHeader(file_bytes, file));
   } else {
-    file->row_bytes = kRecordBytes;
-    file->count = file_bytes / kRecordBytes;
+    file->row_bytes = kKeyBytes + uint64_t{value_bytes};
+    file->count = file_bytes / file->row_bytes;
   }
   const uint64_t bytes = file_bytes - file->begin;
   if (bytes / file->row_bytes == file->count && bytes % file->row_bytes == 0) return Status::Ok();

@@ -1,6 +1,6 @@
 // Files of rows that have one size: arrays that numpy.save has saved, and records.
 //
-// A record is the 8 bytes of a key and the 4096 of its value. One thread at a time for a file.
+// A record is the 8 bytes of a key and those of its value. One thread at a time for a file.
 #ifndef HARNESS_TOOLS_STORE_ROWS_H_
 #define HARNESS_TOOLS_STORE_ROWS_H_
 
@@ -13,8 +13,6 @@
 #include "engine_race/base/sys.h"
 
 namespace engine_race::harness {
-
-inline constexpr uint64_t kRecordBytes = kKeyBytes + kValueBytes;
 
 // Opens a file that must be a regular one: kInvalidArgument for others, and for a FIFO without a
 // wait. `flags` are those of open.
@@ -36,9 +34,10 @@ struct RowFile {
   Status Read(uint64_t first, uint64_t row_count, char* rows) const;
 };
 
-// Opens a file and checks that it has all of its rows and nothing else. kInvalidArgument for one
-// that has not, and for arrays of no dimension, in Fortran's order, of big-endian items or objects.
-Status OpenRows(const std::string& path, RowFile* file);
+// Opens a file and checks that it has all of its rows and nothing else. Records have values of
+// `value_bytes`. kInvalidArgument for a file that is not whole, and for arrays of no dimension, in
+// Fortran's order, of big-endian items or objects.
+Status OpenRows(const std::string& path, uint32_t value_bytes, RowFile* file);
 
 // Writes rows to the end of a file, which it makes and locks.
 class RowWriter {

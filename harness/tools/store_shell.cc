@@ -153,8 +153,9 @@ std::optional<int> Run(const std::string& text, const std::string& dir, Store* s
 
 }  // namespace
 
-int RunShell(const std::string& dir, bool read_only, bool creates) {
+int RunShell(const std::string& dir, bool read_only, bool creates, uint32_t value_bytes) {
   Options options = CommandOptions();
+  options.value_bytes = value_bytes;
   options.read_only = read_only;
   options.create_if_missing = creates;
   std::unique_ptr<Store> store;

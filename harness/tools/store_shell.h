@@ -10,9 +10,9 @@
 namespace engine_race::harness {
 
 // Opens the store and runs the commands of standard input, a line each, until it ends or one is
-// `quit`. A command that fails does not end the shell. Returns the exit code: the highest one of a
-// command, but 0 for a person at a terminal.
-int RunShell(const std::string& dir, bool read_only, bool creates);
+// `quit`. Values have `value_bytes` if that is not 0. A command that fails does not end the shell.
+// Returns the exit code: the highest one of a command, but 0 for a person at a terminal.
+int RunShell(const std::string& dir, bool read_only, bool creates, uint32_t value_bytes);
 
 }  // namespace engine_race::harness
 

@@ -55,7 +55,7 @@ class Interval {
   // Bytes written for each byte of values written, or "-" when none was.
   std::string WriteAmplification() const {
     const auto values =
-        static_cast<double>(Since(now_.write_count, before_.write_count)) * kValueBytes;
+        static_cast<double>(Since(now_.written_value_bytes(), before_.written_value_bytes()));
     const auto written =
         static_cast<double>(Since(now_.log_written_bytes, before_.log_written_bytes) +
                             Since(now_.index_written_bytes, before_.index_written_bytes));

@@ -14,7 +14,7 @@
 
 #include "engine_race/base/key.h"
 #include "engine_race/base/sys.h"
-#include "engine_race/log/manifest.h"
+#include "engine_race/base/value_layout.h"
 #include "engine_race/store.h"
 #include "harness/system/child_process.h"
 #include "harness/system/exit_codes.h"
@@ -29,17 +29,28 @@ namespace {
 
 using Place = TransferNote::Place;
 
+// What is in memory at once, and what lies between two notes, at most. Or it is one record.
+constexpr uint64_t kMaxPieceBytes = uint64_t{8} << 20;
+constexpr uint64_t kMaxNoteBytes = uint64_t{512} << 20;
+
+// The transfer, in pieces for values of that size.
+Transfer InPiecesFor(Transfer transfer, uint32_t value_bytes) {
+  const uint64_t most = std::max<uint64_t>(kMaxPieceBytes / value_bytes, 1);
+  transfer.piece_records = std::min(transfer.piece_records, most);
+  transfer.note_records = std::min(transfer.note_records, kMaxNoteBytes / value_bytes);
+  return transfer;
+}
+
 // Opens the store. *told gets its name and its id: another store may come to lie there.
-Status OpenStore(const Transfer& transfer, bool read_only, bool creates,
+Status OpenStore(const Transfer& transfer, bool read_only, bool creates, uint32_t value_bytes,
                  std::unique_ptr<Store>* store, nlohmann::json* told) {
   Options options = CommandOptions();
+  options.value_bytes = value_bytes;
   options.read_only = read_only;
   options.create_if_missing = creates;
   ENGINE_RACE_RETURN_IF_ERROR(Store::Open(options, transfer.dir, store));
-  UniqueFd directory;
   StoreIdentity identity;
-  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(transfer.dir, /*create=*/false, &directory));
-  ENGINE_RACE_RETURN_IF_ERROR(ReadManifest(directory.get(), &identity));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadIdentity(transfer.dir, &identity));
   *told = {{"path", NameOf(transfer.dir)}, {"id", identity.store_id}};
   return Status::Ok();
 }
@@ -80,19 +91,25 @@ Status MoveAll(const Transfer& transfer, uint64_t total, const ProgressFn& on_pr
 // The file of an import, and the file of its keys if it has one.
 class Source {
  public:
-  Status Open(const Transfer& transfer) {
+  // `value_bytes`: those of the store. 0: of a new one, for this to choose.
+  Status Open(const Transfer& transfer, uint32_t value_bytes) {
     ENGINE_RACE_RETURN_IF_ERROR(CheckKeysFile(transfer));
-    ENGINE_RACE_RETURN_IF_ERROR(OpenRows(transfer.file, &rows_));
-    const bool has_records = !IsNpy(transfer.file);
-    value_bytes_ = rows_.row_bytes - (has_records ? kKeyBytes : 0);
-    if (value_bytes_ > kValueBytes || (value_bytes_ < kValueBytes && !transfer.pads)) {
+    const bool is_npy = IsNpy(transfer.file);
+    const bool is_free = value_bytes == 0;
+    value_bytes_ = is_free ? kValueBytes : value_bytes;
+    ENGINE_RACE_RETURN_IF_ERROR(OpenRows(transfer.file, value_bytes_, &rows_));
+    const uint64_t row_values = rows_.row_bytes - (is_npy ? 0 : kKeyBytes);
+    if (is_free && !transfer.pads && row_values >= kMinValueBytes && row_values <= kMaxValueBytes) {
+      value_bytes_ = static_cast<uint32_t>(row_values);
+    }
+    if (row_values > value_bytes_ || (row_values < value_bytes_ && !transfer.pads)) {
       return Status::InvalidArgument(
-          transfer.file + " has rows of " + std::to_string(value_bytes_) +
-          " bytes, and a value has 4096" +
-          (value_bytes_ < kValueBytes ? "; --pad fills rows with zeros" : ""));
+          transfer.file + " has rows of " + std::to_string(row_values) +
+          " bytes, and a value has " + std::to_string(value_bytes_) +
+          (row_values < value_bytes_ ? "; --pad fills rows with zeros" : ""));
     }
     if (!transfer.keys) return Status::Ok();
-    ENGINE_RACE_RETURN_IF_ERROR(OpenRows(*transfer.keys, &keys_));
+    ENGINE_RACE_RETURN_IF_ERROR(OpenRows(*transfer.keys, value_bytes_, &keys_));
     const std::string& type = keys_.type;
     has_key_bytes_ = type == "|S8" || type == "|V8";
     if (keys_.row_bytes != kKeyBytes || keys_.dimension_count != 1 ||
@@ -108,6 +125,8 @@ class Source {
   }
 
   uint64_t count() const { return rows_.count; }
+  // Of the store, or of the one that is to be made.
+  uint32_t value_bytes() const { return value_bytes_; }
 
   Status Read(uint64_t first, uint64_t row_count) {
     first_ = first;
@@ -124,12 +143,12 @@ class Source {
       const char* const bytes = key_bytes_.data() + (row - first_) * kKeyBytes;
       std::memcpy(key, bytes, sizeof(*key));
       if (has_key_bytes_) *key = DecodeKey(bytes);
-    } else if (value_bytes_ < rows_.row_bytes) {
+    } else if (!IsNpy(rows_.path)) {
       *key = DecodeKey(from);
       from += kKeyBytes;
     }
-    value->assign(from, value_bytes_);
-    value->resize(kValueBytes);
+    value->assign(from, row_bytes_.data() + (row - first_ + 1) * rows_.row_bytes);
+    value->resize(value_bytes_);
   }
 
  private:
@@ -154,7 +173,7 @@ class Source {
   RowFile rows_;
   RowFile keys_;
   bool has_key_bytes_ = false;
-  uint64_t value_bytes_ = 0;
+  uint32_t value_bytes_ = 0;
   uint64_t first_ = 0;
   std::string row_bytes_;
   std::string key_bytes_;
@@ -177,9 +196,15 @@ Status ImportPiece(uint64_t piece_records, Source* source, Store* store, Place* 
 
 }  // namespace
 
-Status Import(const Transfer& transfer, const ProgressFn& on_progress, TransferReport* report) {
+Status Import(const Transfer& asked, const ProgressFn& on_progress, TransferReport* report) {
+  StoreIdentity identity;
+  const Status found = ReadIdentity(asked.dir, &identity);
+  if (found.code() != Code::kNotFound) ENGINE_RACE_RETURN_IF_ERROR(found);
+  const bool is_own = asked.value_bytes == 0 && found.ok();
   Source source;
-  ENGINE_RACE_RETURN_IF_ERROR(source.Open(transfer));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      source.Open(asked, is_own ? identity.geometry.value_bytes() : asked.value_bytes));
+  const Transfer transfer = InPiecesFor(asked, source.value_bytes());
   TransferNote note(transfer.file + ".note", "import");
   ENGINE_RACE_RETURN_IF_ERROR(note.Read());
   nlohmann::json told = {{"import", DescribeFile(transfer.file)},
@@ -187,8 +212,8 @@ Status Import(const Transfer& transfer, const ProgressFn& on_progress, TransferR
   std::unique_ptr<Store> store;
   // The store of a note was there.
   const bool creates = transfer.creates && !(transfer.resumes && note.is_found());
-  ENGINE_RACE_RETURN_IF_ERROR(
-      OpenStore(transfer, /*read_only=*/false, creates, &store, &told["store"]));
+  ENGINE_RACE_RETURN_IF_ERROR(OpenStore(transfer, /*read_only=*/false, creates,
+                                        source.value_bytes(), &store, &told["store"]));
   ENGINE_RACE_RETURN_IF_ERROR(
       note.Begin(std::move(told), transfer.resumes, [&] { return store->Sync(); }));
   // A place where no note can be written is found now.
@@ -206,12 +231,15 @@ namespace {
 // The files of an export: rows, and keys of their own where those were asked for.
 class Target {
  public:
-  explicit Target(const Transfer& transfer)
-      : transfer_(transfer), is_npy_(IsNpy(transfer.file)), part_(transfer.file + ".part") {}
+  Target(const Transfer& transfer, uint32_t value_bytes)
+      : transfer_(transfer),
+        value_bytes_(value_bytes),
+        is_npy_(IsNpy(transfer.file)),
+        part_(transfer.file + ".part") {}
 
   // To go on behind `done_count` records. Changes no file that is there.
   Status Open(uint64_t done_count, bool is_begun) {
-    const uint64_t row_bytes = is_npy_ ? kValueBytes : kRecordBytes;
+    const uint64_t row_bytes = (is_npy_ ? 0 : kKeyBytes) + uint64_t{value_bytes_};
     if (transfer_.keys) {
       ENGINE_RACE_RETURN_IF_ERROR(
           keys_.Open(*transfer_.keys, /*is_npy=*/true, kKeyBytes, done_count, is_begun));
@@ -253,13 +281,14 @@ class Target {
       ENGINE_RACE_RETURN_IF_ERROR(keys_.Finish("<u8", ""));
       ENGINE_RACE_RETURN_IF_ERROR(SyncDirectoryOf(*transfer_.keys));
     }
-    ENGINE_RACE_RETURN_IF_ERROR(rows_.Finish("|u1", " " + std::to_string(kValueBytes)));
+    ENGINE_RACE_RETURN_IF_ERROR(rows_.Finish("|u1", " " + std::to_string(value_bytes_)));
     ENGINE_RACE_RETURN_IF_ERROR(sys::RenameToNew(AT_FDCWD, part_, transfer_.file));
     return SyncDirectoryOf(transfer_.file);
   }
 
  private:
   const Transfer& transfer_;
+  const uint32_t value_bytes_;
   const bool is_npy_;
   const std::string part_;
   RowWriter rows_;
@@ -298,22 +327,24 @@ Status CheckKeysAreRowNumbers(Store* store) {
 
 }  // namespace
 
-Status Export(const Transfer& transfer, const ProgressFn& on_progress, TransferReport* report) {
-  TransferNote note(transfer.file + ".note", "export");
+Status Export(const Transfer& asked, const ProgressFn& on_progress, TransferReport* report) {
+  TransferNote note(asked.file + ".note", "export");
   ENGINE_RACE_RETURN_IF_ERROR(note.Read());
-  nlohmann::json told = {{"export", NameOf(transfer.file)}, {"keys", nullptr}};
-  if (transfer.keys) told["keys"] = NameOf(*transfer.keys);
+  nlohmann::json told = {{"export", NameOf(asked.file)}, {"keys", nullptr}};
+  if (asked.keys) told["keys"] = NameOf(*asked.keys);
   std::unique_ptr<Store> store;
   ENGINE_RACE_RETURN_IF_ERROR(
-      OpenStore(transfer, /*read_only=*/true, /*creates=*/false, &store, &told["store"]));
-  Target target(transfer);
+      OpenStore(asked, /*read_only=*/true, /*creates=*/false, 0, &store, &told["store"]));
+  const uint32_t value_bytes = store->value_bytes();
+  const Transfer transfer = InPiecesFor(asked, value_bytes);
+  Target target(transfer, value_bytes);
   ENGINE_RACE_RETURN_IF_ERROR(
       note.Begin(std::move(told), transfer.resumes, [&] { return target.Sync(); }));
   bool is_done = false;
   ENGINE_RACE_RETURN_IF_ERROR(CheckTarget(transfer, note.is_begun(), &is_done));
   if (is_done) {
     RowFile rows;
-    ENGINE_RACE_RETURN_IF_ERROR(OpenRows(transfer.file, &rows));
+    ENGINE_RACE_RETURN_IF_ERROR(OpenRows(transfer.file, value_bytes, &rows));
     *report = {rows.count, 0, 0};
     ENGINE_RACE_RETURN_IF_ERROR(SyncDirectoryOf(transfer.file));
     return note.Remove();
@@ -336,7 +367,7 @@ Status Export(const Transfer& transfer, const ProgressFn& on_progress, TransferR
     *is_last = !iterator.Valid();
     return moved;
   };
-  const uint64_t total = store->Stats().live_bytes / kValueBytes;
+  const uint64_t total = store->Stats().live_bytes / ValueLayout(value_bytes).slot_bytes();
   ENGINE_RACE_RETURN_IF_ERROR(MoveAll(transfer, total, on_progress, move, &note, report));
   ENGINE_RACE_RETURN_IF_ERROR(target.Finish());
   return note.Remove();
@@ -348,7 +379,7 @@ int RunTransfer(bool is_import, const Transfer& transfer) {
   TransferReport report;
   Status status;
   {
-    CommandProgress progress(command);
+    CommandProgress progress(command, ValueBytesIn(transfer.dir));
     status = (is_import ? Import : Export)(
         transfer,
         [&](uint64_t done, uint64_t total) { return progress.Note(done, total) && !Interrupted(); },

@@ -24,9 +24,13 @@ struct Transfer {
   // An array of keys, for a `file` that is an array. Without it a row's number is its key.
   std::optional<std::string> keys;
   bool resumes = false;
-  bool pads = false;     // an import fills rows of less than 4096 bytes with zeros
+  bool pads = false;     // an import fills rows that are too short with zeros
   bool creates = false;  // an import makes the store if there is none
-  // Between two calls of the progress function, and between two notes.
+  // Of the values of a store that is made. 0: those of the rows of an array without `pads`, else
+  // the default. A store that is there must have this size, if it is not 0.
+  uint32_t value_bytes = 0;
+  // Between two calls of the progress function, and between two notes. With large values there are
+  // fewer: see kMaxPieceBytes.
   uint64_t piece_records = 1024;
   uint64_t note_records = 65536;
 };

@@ -275,7 +275,8 @@ TEST_F(EngineOpenTest, GeometryThatCannotBeUsedIsNotSupported) {
   refused_with([](format::Manifest* m) { m->bucket_capacity_records = 1ull << 40; });
   refused_with([](format::Manifest* m) { m->bucket_capacity_records = 0; });
   refused_with([](format::Manifest* m) { m->key_bytes = 16; });
-  refused_with([](format::Manifest* m) { m->value_bytes = 8192; });
+  refused_with([](format::Manifest* m) { m->value_bytes = kMinValueBytes - 1; });
+  refused_with([](format::Manifest* m) { m->value_bytes = kMaxValueBytes + 1; });
   ExpectUnharmed();
 }
 

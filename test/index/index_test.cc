@@ -118,7 +118,7 @@ void WriteRecords(const std::string& dir, std::vector<KeyRecord>* records) {
   Region zeros;
   ASSERT_TRUE(Region::Allocate(kValueBytes, false, &zeros).ok());
   for (KeyRecord& record : *records) {
-    record.value_hash = record.tombstone ? 0 : HashValue(zeros.data());
+    record.value_hash = record.tombstone ? 0 : HashValue(zeros.data(), zeros.size());
   }
   std::vector<uint32_t> slots(records->size());
   for (const KeyRecord& record : *records) slots[record.sequence] = record.slot;
@@ -176,7 +176,7 @@ TEST(IndexTest, EmptyStoreHasAnIndex) {
   const std::string value = test::ValueOf(7, 1);
   ASSERT_TRUE(log->Append(7, value.data()).ok());
   ASSERT_TRUE(index->Find(7, &ref).ok());
-  EXPECT_EQ(ref.value_checksum(), ChecksumOfHash(HashValue(value.data())));
+  EXPECT_EQ(ref.value_checksum(), ChecksumOfHash(HashValue(value.data(), value.size())));
   ASSERT_TRUE(log->Append(7, nullptr).ok());
   EXPECT_EQ(index->Find(7, &ref).code(), Code::kNotFound);
 }

@@ -45,7 +45,8 @@ struct LogParts {
 
   Status Append(uint32_t bucket, uint64_t key) {
     ENGINE_RACE_RETURN_IF_ERROR(groups.BeginAppend(bucket));
-    return groups.Append(bucket, key, ValueOf(key, 1).data(), /*journal=*/nullptr);
+    const std::string value = ValueOf(key, 1, context.geometry().value_bytes());
+    return groups.Append(bucket, key, value.data(), /*journal=*/nullptr);
   }
   // Keys [begin, end) of bucket 0.
   void AppendKeys(uint64_t begin, uint64_t end) {
@@ -56,10 +57,11 @@ struct LogParts {
   }
   // The value of a slot of bucket 0; empty when it cannot be read.
   std::string Read(uint64_t slot) const {
+    const uint32_t bytes = context.geometry().slot_bytes();
     Region buffer;
-    if (!Region::Allocate(kValueBytes, /*huge_pages=*/false, &buffer).ok()) return {};
-    if (!reader.ReadValue(0, slot, buffer.data()).ok()) return {};
-    return std::string(buffer.data(), kValueBytes);
+    if (!Region::Allocate(bytes, /*huge_pages=*/false, &buffer).ok()) return {};
+    if (!reader.ReadValue(0, slot, buffer.data(), bytes).ok()) return {};
+    return std::string(buffer.data(), context.geometry().value_bytes());
   }
   // The counts of bucket 0 as the next opening would find them.
   BucketState Counts() const {

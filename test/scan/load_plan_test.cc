@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace engine_race {
@@ -178,6 +180,150 @@ TEST(LoadPlanTest, RandomSlotsDenseAndSparse) {
     EXPECT_LE(plan.position_count, count + spare);
   }
 }
+
+// By their bytes in the bucket's segments: each value lies where a read brings it, or alone.
+class SizedPlanTest : public ::testing::TestWithParam<uint32_t> {
+ protected:
+  void Check(const std::vector<uint32_t>& slots, uint64_t logged, const LoadPlan& plan) const {
+    const uint64_t unit = layout_.position_bytes();
+    const uint64_t buffer_bytes = layout_.buffer_bytes();
+    ASSERT_EQ(slots.size(), plan.positions.size());
+    // By the first byte in memory: the first byte in the bucket, and how many.
+    std::map<uint64_t, std::pair<uint64_t, uint64_t>> reads;
+    for (const PlannedRead& read : plan.reads) {
+      const Blocks blocks = layout_.BlocksOf(read.first_slot, read.slot_count);
+      EXPECT_EQ(blocks.offset % kIoAlignment, 0u);
+      const uint64_t begin = read.first_position * unit;
+      EXPECT_EQ(begin % kIoAlignment, 0u);
+      EXPECT_EQ(begin / buffer_bytes, (begin + blocks.size_bytes - 1) / buffer_bytes);
+      EXPECT_EQ(read.first_slot / format::kSegmentRecords,
+                (read.first_slot + read.slot_count - 1) / format::kSegmentRecords);
+      EXPECT_TRUE(reads.emplace(begin, std::pair(blocks.offset, blocks.size_bytes)).second);
+    }
+    std::map<uint64_t, uint64_t> taken;  // memory, by where it begins
+    for (const auto& [begin, blocks] : reads) taken.emplace(begin, blocks.second);
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const uint64_t at = uint64_t{plan.positions[i] & ~kStagedPosition} * unit;
+      ASSERT_LE(at + layout_.slot_bytes(), plan.position_count * unit);
+      if (slots[i] >= logged) {
+        EXPECT_NE(plan.positions[i] & kStagedPosition, 0u);
+        EXPECT_EQ(at / buffer_bytes, (at + layout_.slot_bytes() - 1) / buffer_bytes);
+        EXPECT_TRUE(taken.emplace(at, layout_.slot_bytes()).second);
+        continue;
+      }
+      auto read = reads.upper_bound(at);
+      ASSERT_NE(read, reads.begin());
+      --read;
+      EXPECT_EQ(at - read->first + read->second.first, layout_.SlotOffset(slots[i]));
+      EXPECT_LE(at - read->first + layout_.slot_bytes(), read->second.second);
+    }
+    uint64_t end = 0;
+    for (const auto& [begin, bytes] : taken) {
+      EXPECT_GE(begin, end) << "memory of two";
+      end = begin + bytes;
+    }
+    EXPECT_LE(end, plan.position_count * unit);
+  }
+  LoadPlan PlanOf(const std::vector<uint32_t>& slots, uint64_t logged,
+                  uint64_t max_positions) const {
+    LoadPlan plan;
+    LoadPlanner planner(layout_);
+    planner.Add(3, EntriesOf(slots), logged, max_positions, /*later_count=*/0, &plan);
+    return plan;
+  }
+  // The blocks that have a wanted slot.
+  size_t CountBlocks(const std::vector<uint32_t>& slots) const {
+    std::set<uint64_t> blocks;
+    for (const uint32_t slot : slots) {
+      const Blocks around = layout_.BlocksOf(slot, 1);
+      for (uint64_t at = 0; at < around.size_bytes; at += kIoAlignment) {
+        blocks.insert(around.offset + at);
+      }
+    }
+    return blocks.size();
+  }
+
+  const BufferLayout layout_{ValueLayout(GetParam())};
+};
+
+TEST_P(SizedPlanTest, RandomSlotsDenseAndSparse) {
+  std::mt19937_64 random(GetParam());
+  for (int round = 0; round < 100; ++round) {
+    const uint32_t count = 1 + random() % 600;
+    const uint32_t range = count * (1 + random() % 40);
+    std::vector<uint32_t> slots(range);
+    for (uint32_t i = 0; i < range; ++i) slots[i] = i;
+    std::shuffle(slots.begin(), slots.end(), random);
+    slots.resize(count);
+    const uint64_t logged = random() % (range + 1);
+    // What the values take in any case, and some for gaps.
+    const uint64_t spare = random() % (2 * count);
+    const uint64_t max_positions = (count + spare) * uint64_t{layout_.read_positions()};
+    const LoadPlan plan = PlanOf(slots, logged, max_positions);
+    Check(slots, logged, plan);
+    EXPECT_LE(plan.position_count, max_positions);
+    if (HasFailure()) break;
+  }
+}
+
+TEST_P(SizedPlanTest, ABlockIsReadOnceForAllItsValues) {
+  std::mt19937_64 random(GetParam());
+  std::vector<uint32_t> slots;
+  for (uint32_t slot = 0; slot < 4 * format::kSegmentRecords; ++slot) {
+    if (random() % 3 == 0) slots.push_back(slot);
+  }
+  const LoadPlan plan = PlanOf(slots, 4 * format::kSegmentRecords, /*max_positions=*/0);
+  Check(slots, 4 * format::kSegmentRecords, plan);
+  size_t read_blocks = 0;
+  for (const PlannedRead& read : plan.reads) {
+    read_blocks += layout_.BlocksOf(read.first_slot, read.slot_count).size_bytes / kIoAlignment;
+  }
+  // But one where a buffer ends.
+  EXPECT_GE(read_blocks, CountBlocks(slots));
+  EXPECT_LE(read_blocks, CountBlocks(slots) + layout_.BuffersFor(plan.position_count));
+}
+
+TEST_P(SizedPlanTest, GapsAreReadAlongUpTo32KiB) {
+  // Of whole blocks, between the slot at 0 and the next one.
+  for (uint32_t next = 2; next < format::kSegmentRecords; ++next) {
+    const Blocks first = layout_.BlocksOf(0, 1);
+    const Blocks second = layout_.BlocksOf(next, 1);
+    const uint64_t first_end = first.offset + first.size_bytes;
+    const uint64_t gap_bytes = second.offset < first_end ? 0 : second.offset - first_end;
+    const LoadPlan plan = PlanOf({0, next}, 1000, /*max_positions=*/uint64_t{1} << 29);
+    const uint64_t read_bytes = second.offset + second.size_bytes;
+    const bool is_one = gap_bytes <= 32 * 1024 && read_bytes <= layout_.buffer_bytes();
+    EXPECT_EQ(plan.reads.size(), is_one ? 1u : 2u) << next;
+    const LoadPlan tight = PlanOf({0, next}, 1000, /*max_positions=*/0);
+    EXPECT_EQ(tight.reads.size(), gap_bytes == 0 && is_one ? 1u : 2u) << next;
+  }
+}
+
+TEST_P(SizedPlanTest, SeveralBucketsKeepRoomForOneAnother) {
+  std::mt19937_64 random(GetParam());
+  for (int round = 0; round < 20; ++round) {
+    constexpr uint32_t kEach = 50;
+    constexpr uint32_t kBuckets = 4;
+    const uint64_t max_positions =
+        kBuckets * kEach * uint64_t{layout_.read_positions()} + random() % 5000;
+    LoadPlan plan;
+    LoadPlanner planner(layout_);
+    for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+      std::vector<uint32_t> slots;
+      for (uint32_t i = 0; i < kEach; ++i) slots.push_back(i * (1 + random() % 3) + i * 3);
+      std::sort(slots.begin(), slots.end());
+      slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+      // Some are staged, so that reads of the next bucket begin behind part of a block.
+      planner.Add(bucket, EntriesOf(slots), /*logged=*/100, max_positions,
+                  (kBuckets - bucket - 1) * kEach, &plan);
+    }
+    EXPECT_LE(plan.position_count, max_positions);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, SizedPlanTest,
+                         ::testing::Values(8, 100, 512, 1536, 4096, 5000, 16384, 100'000,
+                                           1'048'576));
 
 }  // namespace
 }  // namespace engine_race

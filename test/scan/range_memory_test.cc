@@ -129,10 +129,10 @@ TEST_F(RangeMemoryTest, TheOtherOneGetsWhatLiesIdle) {
   while (other_.Take(kMiB / 4)) continue;
   // An eighth, and what is too little for another chunk.
   EXPECT_LE(other_.held_bytes(), 7 * kMiB);
-  for (; wanted < 100 && !shares_.frames()->Want(kMiB / 4); ++wanted) continue;
+  for (; wanted < 100 && !shares_.first()->Want(kMiB / 4); ++wanted) continue;
   // An eighth of the rest.
   EXPECT_LE(wanted, 14u);
-  while (shares_.frames()->Want(kMiB / 4)) {
+  while (shares_.first()->Want(kMiB / 4)) {
     ASSERT_TRUE(other_.Take(kMiB / 4));
     ExpectWithinRest();
   }
@@ -173,7 +173,7 @@ TEST_F(RangeMemoryTest, ScansGoOnWhileTheShareMoves) {
       const Status status = store_.Scan(0, ~uint64_t{0}, [&](uint64_t key, const char* value) {
         visitor(key, value);
         if (thread != 0 || ++count % 500 != 0) return;
-        if (!other_.Take(kMiB) && shares_.frames()->Want(kMiB)) other_.Take(kMiB);
+        if (!other_.Take(kMiB) && shares_.first()->Want(kMiB)) other_.Take(kMiB);
         SetRest((count % 1000 == 0 ? 24 : 12) * kMiB);
         if (count % 3000 == 0) other_.ShrinkTo(2 * kMiB);
       });

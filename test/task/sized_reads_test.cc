@@ -185,6 +185,14 @@ TEST(WorkerBuffersTest, TakeNoMoreThanTheirPartOfTheBudget) {
   EXPECT_EQ(count(256 * kMiB, 1048576), 8u) << "a sixteenth, for both";
   EXPECT_EQ(count(16 * kMiB, 1048576), 4u) << "the least";
   EXPECT_EQ(count(16 * kMiB, 100), 64u) << "as much as 128 blocks";
+  options.worker_count = 8;
+  for (const uint32_t value_bytes : {8, 100, 4096}) {
+    EXPECT_EQ(ReadWorker::WorkerCount(options, ValueLayout(value_bytes)), 8u);
+  }
+  options.memory_budget_bytes = 192 * kMiB;
+  EXPECT_EQ(ReadWorker::WorkerCount(options, ValueLayout(1048576)), 3u) << "12 MiB, 4 MiB each";
+  EXPECT_EQ(ReadWorker::WorkerCount(options, ValueLayout(16384)), 8u);
+  options.worker_count = 1;
   options.tasks_per_worker = 2;
   EXPECT_EQ(count(16 * kMiB, 1048576), 2u);
 }

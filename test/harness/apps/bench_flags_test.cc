@@ -85,6 +85,24 @@ TEST_F(BenchFlagsTest, NumbersReachTheBenchmarks) {
   }
 }
 
+TEST_F(BenchFlagsTest, TakesValuesOfAnySize) {
+  const std::string flags = "--benchmarks=fillseq,readrandom,multireadrandom,readseq,scanall";
+  for (const std::string size : {"8", "100", "1536", "16384"}) {
+    for (const std::string& flag : {"--value_size=" + size, "--options=value_bytes=" + size}) {
+      const ChildResult run = Bench({flags, flag});
+      ASSERT_EQ(run.exit_code, 0) << flag << run.output;
+      EXPECT_NE(run.output.find("Values:     " + size + " bytes each"), std::string::npos) << flag;
+      const nlohmann::json report = Report();
+      EXPECT_EQ(std::to_string(report["config"]["value_size"].get<int>()), size) << flag;
+      EXPECT_EQ(report["runs"][0]["bytes"], 200 * (8 + std::stoi(size))) << flag;
+    }
+  }
+  for (const std::string bad :
+       {"--value_size=7", "--value_size=1048577", "--options=value_bytes=0"}) {
+    EXPECT_EQ(Bench({flags, bad}).exit_code, 2) << bad;
+  }
+}
+
 TEST_F(BenchFlagsTest, MinusOneIsTheNumberOfRecords) {
   ASSERT_EQ(Bench({"--benchmarks=fillseq,readrandom", "--writes=-1", "--reads=-1"}).exit_code, 0);
   EXPECT_EQ(Report()["runs"][0]["operations"], 200);

@@ -277,7 +277,7 @@ TEST_F(BenchProgramTest, BadFlagsAreRefused) {
   const std::vector<std::vector<std::string>> wrong = {
       {"--benchmarks=fillseq,nonsense"},
       {"--key_size=16"},
-      {"--value_size=100"},
+      {"--value_size=7"},
       {"--options", "nonsense=1"},
       {"--options", "bucket_count"},
       {"--options", "bucket_count=3"},

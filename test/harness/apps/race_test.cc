@@ -85,6 +85,25 @@ TEST_F(RaceProgramTest, MixesReadsAndWrites) {
   }
 }
 
+TEST_F(RaceProgramTest, TakesValuesOfAnySize) {
+  for (const std::string size : {"8", "100", "1536", "16384"}) {
+    const ChildResult run = Race({"--num", "200", "--value_size", size});
+    ASSERT_EQ(run.exit_code, 0) << run.output;
+    EXPECT_NE(run.output.find("values of " + size + " bytes, not the contest's"),
+              std::string::npos);
+    const nlohmann::json report = Report();
+    EXPECT_TRUE(report.contains("not_the_contest"));
+    for (const auto& phase : report["phases"]) EXPECT_EQ(phase["engine"]["record_count"], 600);
+    EXPECT_EQ(std::to_string(report["phases"][1]["engine"]["value_bytes"].get<int>()), size);
+  }
+  EXPECT_EQ(Race({"--phases", "read", "--value_size", "100"}).exit_code, 2);
+  EXPECT_EQ(Race({"--num", "200", "--value_size", "7"}).exit_code, 2);
+  const ChildResult contest = Race({"--num", "200", "--value_size", "4096"});
+  ASSERT_EQ(contest.exit_code, 0) << contest.output;
+  EXPECT_EQ(contest.output.find("not the contest"), std::string::npos);
+  EXPECT_FALSE(Report().contains("not_the_contest"));
+}
+
 TEST_F(RaceProgramTest, KeepsToAKeyRange) {
   const std::string range = "0x4000000000000000-0x7fffffffffffffff";
   ASSERT_EQ(Race({"--num", "200", "--key-range", range}).exit_code, 0);

@@ -89,6 +89,27 @@ TEST_F(StoreRecordsTest, PutMakesAStoreOnlyIfAsked) {
   EXPECT_EQ(OutputOf({"count", dir_.Join("new")}, 0), "1\n");
 }
 
+TEST_F(StoreRecordsTest, AStoreThatIsMadeMayHaveOtherValues) {
+  const std::string sized = dir_.Join("sized");
+  OutputOf({"put", sized, "1", "--create", "--value_bytes", "100"}, 0, ValueOf(1, 1, 100));
+  EXPECT_EQ(OutputOf({"get", sized, "1"}, 0), ValueOf(1, 1, 100));
+  ExpectOutput({"put", sized, "2"}, 2, "a value has 100 bytes, and this one has more",
+               ValueOf(2, 1));
+  ExpectOutput({"put", sized, "2"}, 2, "a value has 100 bytes, and this one has 99; --pad",
+               std::string(99, 'x'));
+  ExpectOutput({"put", sized, "2", "--value_bytes", "101", "--pad", "--value", ""}, 2,
+               "that of the store is 100");
+  ExpectOutput({"put", dir_.Join("none"), "2", "--create", "--value_bytes", "7"}, 2, "7");
+  EXPECT_FALSE(std::filesystem::exists(dir_.Join("none")));
+  ExpectOutput({"dump", sized}, 0, "values            100 bytes each\n");
+  ExpectOutput({"verify", sized}, 0, "1 records verified");
+  ExpectOutput({"copy", sized, dir_.Join("copy")}, 0, "1 records copied");
+  EXPECT_EQ(OutputOf({"get", dir_.Join("copy"), "1"}, 0), ValueOf(1, 1, 100));
+  ExpectOutput({"backup", sized, dir_.Join("backup"), "--verify"}, 0, "1 records verified");
+  ExpectOutput({"restore", dir_.Join("backup"), dir_.Join("restored")}, 0, "1 records restored");
+  EXPECT_EQ(OutputOf({"get", dir_.Join("restored"), "1"}, 0), ValueOf(1, 1, 100));
+}
+
 TEST_F(StoreRecordsTest, DeleteTakesEachKeyAndNamesAMissingOne) {
   OutputOf({"delete", store_dir(), "10", "0x14"}, 0);
   EXPECT_EQ(OutputOf({"count", store_dir()}, 0), "3\n");

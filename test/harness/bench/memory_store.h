@@ -25,6 +25,8 @@ class MemoryStore final : public KvStore {
  public:
   using Records = std::map<uint64_t, std::string>;
 
+  explicit MemoryStore(uint32_t value_bytes = kValueBytes) : KvStore(value_bytes) {}
+
   Status Put(uint64_t key, const char* value) override {
     ++put_count;
     std::this_thread::sleep_for(delay);
@@ -32,7 +34,7 @@ class MemoryStore final : public KvStore {
     if (most_records > 0 && records_.size() >= most_records) {
       return Status::Full("no room");
     }
-    records_[key].assign(value, kValueBytes);
+    records_[key].assign(value, value_bytes());
     return {};
   }
   Status Delete(uint64_t key) override {

@@ -82,6 +82,17 @@ TEST_F(CompareProgramTest, RunsEveryStoreThroughEveryPhase) {
   EXPECT_TRUE(std::filesystem::is_empty(dir()));
 }
 
+TEST_F(CompareProgramTest, EveryStoreTakesValuesOfAnySize) {
+  for (const std::string size : {"100", "16384"}) {
+    const ChildResult run = Run({"--value_size", size, "--benchmarks", "fillseq,readrandom"});
+    ASSERT_EQ(run.exit_code, 0) << size << run.output;
+    const nlohmann::json figures = Figures();
+    EXPECT_TRUE(figures["errors"].empty()) << figures["errors"];
+    EXPECT_EQ(std::to_string(figures["config"]["value_size"].get<int>()), size);
+    EXPECT_EQ(figures["stores"].size(), Peers().size() + 1);
+  }
+}
+
 TEST_F(CompareProgramTest, AStoreThatIsTooSlowCountsByItsRate) {
   // No store can write a GiB within these limits.
   const ChildResult run = Run({"--gib", "1", "--phase_seconds", "1e-6", "--fill_seconds", "1e-6",

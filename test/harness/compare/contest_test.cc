@@ -48,7 +48,7 @@ TEST_F(ContestTest, WritesThenReadsThenRangesTwice) {
   ASSERT_TRUE(Run(kWritePhase).ok());
   EXPECT_TRUE(result_.finished);
   EXPECT_EQ(result_.operations, 1000u);
-  EXPECT_EQ(result_.written_bytes, 1000 * kBenchRecordBytes);
+  EXPECT_EQ(result_.written_bytes, 1000 * RecordBytes());
   EXPECT_EQ(TimelineSum(), 1000u);
   EXPECT_EQ(order_.written_count, 1000u);
   EXPECT_EQ(store_.records().size(), 1000u);
@@ -64,6 +64,22 @@ TEST_F(ContestTest, WritesThenReadsThenRangesTwice) {
   EXPECT_EQ(result_.operations, 1000u * 4 * 2);
   EXPECT_EQ(TimelineSum(), 1000u * 4 * 2);
   EXPECT_TRUE(Contest(order_).ReadOne(&store_).ok());
+}
+
+TEST_F(ContestTest, ValuesHaveTheSizeOfTheOrder) {
+  for (const uint32_t value_bytes : {8, 100, 16384}) {
+    order_.value_bytes = value_bytes;
+    MemoryStore store(value_bytes);
+    uint64_t written_count = 0;
+    for (const char* phase : {kWritePhase, kReadPhase, kRangePhase}) {
+      order_.phase = phase;
+      const Status status = Contest(order_).Run(&store, {}, &result_, &written_count);
+      ASSERT_TRUE(status.ok()) << phase << status.ToString();
+      order_.written_count = written_count;
+      EXPECT_EQ(result_.bytes, result_.operations * (8 + value_bytes)) << phase;
+    }
+    for (const auto& [key, value] : store.records()) ASSERT_EQ(value.size(), value_bytes);
+  }
 }
 
 TEST_F(ContestTest, WhatWasWrittenWhenTheTimeWasUpIsRead) {

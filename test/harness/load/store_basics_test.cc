@@ -36,6 +36,10 @@ TEST(RaceBytesTest, CountsWhatThePhasesWrite) {
   EXPECT_EQ(RaceBytes(1000, true, false), StoreBytes(1000));
   EXPECT_EQ(RaceBytes(1000, false, true), 1000u * 4096);
   EXPECT_EQ(RaceBytes(1000, true, true), StoreBytes(1000) + 1000 * 4096);
+  EXPECT_EQ(RaceBytes(1000, false, true, 100), 1000u * 100);
+  EXPECT_EQ(RaceBytes(1000, true, true, 100), StoreBytes(1000, 100) + 1000 * 100);
+  // A slot of 512 bytes, and 32 bytes of an entry.
+  EXPECT_EQ(StoreBytes(1000, 512) - StoreBytes(0, 512), 1000u * (512 + 32));
   // With the most records and threads the sum is still a sum.
   EXPECT_GT(RaceBytes(4096 * kMaxRecordsPerThread, true, true),
             RaceBytes(4096 * kMaxRecordsPerThread, true, false));

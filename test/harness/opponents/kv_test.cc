@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,7 +29,6 @@ namespace {
 
 constexpr uint64_t kMemoryBytes = uint64_t{64} << 20;
 constexpr uint32_t kWriters = 8;
-const ValueMaker kValues(5);
 
 std::vector<KvStoreKind> Stores() {
   std::vector<KvStoreKind> stores = Peers();
@@ -49,9 +49,9 @@ std::vector<std::string> StoreNames() {
   return names;
 }
 
-std::vector<char> ValueOf(uint64_t key, uint64_t version) {
-  std::vector<char> value(kValueSize);
-  kValues.Fill(key, version, value.data());
+std::vector<char> ValueOf(uint64_t key, uint64_t version, uint32_t value_bytes = kValueSize) {
+  std::vector<char> value(value_bytes);
+  ValueMaker(5, value_bytes).Fill(key, version, value.data());
   return value;
 }
 
@@ -154,6 +154,32 @@ TEST_P(KvTest, RecordsOutliveThatSpaceIsGivenBack) {
   for (const char* name : {"age_cutoff", "force_threshold"}) {
     const std::string setting = std::string("blob_garbage_collection_") + name;
     EXPECT_LT(settings.at(setting).at("value"), usual.at(setting).at("value")) << setting;
+  }
+}
+
+TEST_P(KvTest, KeepsValuesOfAnySize) {
+  for (const uint32_t value_bytes : {8, 100, 512, 1536, 16384, 1048576}) {
+    KvOptions options = {temp_.Join(std::to_string(value_bytes)), kMemoryBytes, kWriters};
+    options.value_bytes = value_bytes;
+    std::vector<uint64_t> keys;
+    for (const uint64_t count : {7, 20}) {
+      std::unique_ptr<KvStore> store;
+      ASSERT_TRUE(StoreNamed(GetParam()).open(options, &store).ok()) << value_bytes;
+      for (; keys.size() < count; keys.push_back(keys.size())) {
+        ASSERT_TRUE(store->Put(keys.size(), ValueOf(keys.size(), 1, value_bytes).data()).ok());
+      }
+      std::vector<char> values(count * value_bytes);
+      std::vector<Code> codes(count);
+      ASSERT_TRUE(store->MultiGet(keys, values.data(), codes).ok());
+      uint64_t next = 0;
+      const Status scanned = store->ScanAll([&](uint64_t key, const char* value) {
+        ASSERT_EQ(key, next++);
+        const std::vector<char> expected = ValueOf(key, 1, value_bytes);
+        EXPECT_EQ(std::memcmp(value, expected.data(), value_bytes), 0);
+        EXPECT_EQ(std::memcmp(&values[key * value_bytes], expected.data(), value_bytes), 0);
+      });
+      EXPECT_TRUE(scanned.ok() && next == count && store->Close().ok());
+    }
   }
 }
 
@@ -360,7 +386,7 @@ TEST_P(KvTest, KilledLosesNothing) {
       const Status got = store_->Get(key, value.data());
       ASSERT_TRUE(got.ok()) << thread << ", " << i << " of " << count << ": " << got.ToString();
       uint64_t version = 0;
-      ASSERT_TRUE(kValues.CheckAll(key, value.data(), &version)) << thread << ", " << i;
+      ASSERT_TRUE(ValueMaker(5).CheckAll(key, value.data(), &version)) << thread << ", " << i;
       EXPECT_EQ(version, i);
     }
   }

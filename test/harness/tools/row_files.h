@@ -32,10 +32,12 @@ inline std::string NpyStart(const std::string& type, const std::string& shape,
   return start + "\n";
 }
 
-// Rows of 4096 bytes: ValueOf(row, version).
-inline std::string NpyOfValues(uint64_t count, uint64_t version = 1) {
-  std::string bytes = NpyStart("'<f4'", "(" + std::to_string(count) + ", 1024)");
-  for (uint64_t row = 0; row < count; ++row) bytes += test::ValueOf(row, version);
+// Rows of so many bytes: ValueOf(row, version).
+inline std::string NpyOfValues(uint64_t count, uint64_t version = 1,
+                               uint32_t value_bytes = kValueBytes) {
+  std::string bytes =
+      NpyStart("'<f4'", "(" + std::to_string(count) + ", " + std::to_string(value_bytes / 4) + ")");
+  for (uint64_t row = 0; row < count; ++row) bytes += test::ValueOf(row, version, value_bytes);
   return bytes;
 }
 
@@ -46,10 +48,11 @@ inline std::string NpyOfKeys(const std::vector<uint64_t>& keys, const std::strin
 }
 
 // A record for each key, with ValueOf(its place, version).
-inline std::string RecordsOf(const std::vector<uint64_t>& keys, uint64_t version = 1) {
+inline std::string RecordsOf(const std::vector<uint64_t>& keys, uint64_t version = 1,
+                             uint32_t value_bytes = kValueBytes) {
   std::string bytes;
   for (size_t i = 0; i < keys.size(); ++i)
-    bytes += test::KeyOf(keys[i]) + test::ValueOf(i, version);
+    bytes += test::KeyOf(keys[i]) + test::ValueOf(i, version, value_bytes);
   return bytes;
 }
 

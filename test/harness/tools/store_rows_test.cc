@@ -20,7 +20,7 @@ class StoreRowsTest : public testing::Test {
   Status Open(std::string_view bytes, const std::string& name = "rows.npy") {
     WriteWhole(dir_.Join(name), bytes);
     file_ = RowFile();
-    return OpenRows(dir_.Join(name), &file_);
+    return OpenRows(dir_.Join(name), kValueBytes, &file_);
   }
   void ExpectRefused(std::string_view bytes, const std::string& why,
                      const std::string& name = "rows.npy") {
@@ -101,12 +101,12 @@ TEST_F(StoreRowsTest, RecordsFillTheirFile) {
   ExpectRefused(RecordsOf({7, 8}).substr(1), "8207 bytes", "records");
   ASSERT_TRUE(Open("", "records").ok());
   EXPECT_EQ(file_.count, 0u);
-  EXPECT_EQ(OpenRows(dir_.path(), &file_).code(), Code::kInvalidArgument);
-  EXPECT_EQ(OpenRows("/dev/null", &file_).code(), Code::kInvalidArgument);
+  EXPECT_EQ(OpenRows(dir_.path(), kValueBytes, &file_).code(), Code::kInvalidArgument);
+  EXPECT_EQ(OpenRows("/dev/null", kValueBytes, &file_).code(), Code::kInvalidArgument);
   // The open of a FIFO would wait for a writer.
   ASSERT_EQ(::mkfifo(dir_.Join("fifo").c_str(), 0600), 0);
-  EXPECT_EQ(OpenRows(dir_.Join("fifo"), &file_).code(), Code::kInvalidArgument);
-  EXPECT_EQ(OpenRows(dir_.Join("nothing"), &file_).code(), Code::kIOError);
+  EXPECT_EQ(OpenRows(dir_.Join("fifo"), kValueBytes, &file_).code(), Code::kInvalidArgument);
+  EXPECT_EQ(OpenRows(dir_.Join("nothing"), kValueBytes, &file_).code(), Code::kIOError);
 }
 
 TEST_F(StoreRowsTest, WritesWhatNumpyWrites) {

@@ -28,6 +28,7 @@ PublishedStats Before() {
   PublishedStats before;
   before.sequence = 1;
   before.stats.uptime_us = 1000000;
+  before.stats.value_bytes = 4096;
   before.stats.read_count = 1000;
   before.stats.frame_hit_count = 100;
   before.stats.memory_budget_bytes = 64 << 20;
