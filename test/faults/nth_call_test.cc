@@ -160,7 +160,8 @@ class FaultyRun {
     uint64_t version = 0;
     if (status.code() != Code::kNotFound) Expect(status, kRead);
     if (!status.ok() && status.code() != Code::kNotFound) return;
-    if (status.ok() && !ParseValue(key, value, &version)) problem_ += "Read gave wrong bytes; ";
+    if (status.ok() && !ParseValue(key, value, &version, options_.value_bytes))
+      problem_ += "Read gave wrong bytes; ";
     if (!model_.Allows(key, version)) {
       problem_ += "Read gave version " + std::to_string(version) + "; ";
     }
@@ -173,7 +174,8 @@ class FaultyRun {
         store_->Range("", "", [&](std::string_view key_bytes, std::string_view value) {
           const uint64_t key = DecodeKey(key_bytes.data());
           uint64_t version = 0;
-          if (!ParseValue(key, value, &version)) problem_ += "Range gave wrong bytes; ";
+          if (!ParseValue(key, value, &version, options_.value_bytes))
+            problem_ += "Range gave wrong bytes; ";
           if (!model_.Allows(key, version)) problem_ += "Range gave what was not written; ";
           seen[key] = version;
         });
