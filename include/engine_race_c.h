@@ -160,10 +160,9 @@ int engine_race_log_queue_take(engine_race_log_queue* queue, engine_race_log_mes
 
 /* Opens the store in `directory`, made when missing. Options may be null, and may be destroyed
  * afterwards. IO_ERROR when another opener holds the store. INCOMPLETE with the option read_only
- * when a recovery fails. INVALID_ARGUMENT also when the directory of a new store holds other
- * files, unless the option create_among_files is true. *store is null after a failure.
- * INVALID_ARGUMENT also when the option value_bytes, by default ENGINE_RACE_VALUE_BYTES, is not the
- * size that the store has. With 0, any store is opened; a new one gets the default. */
+ * when a recovery fails. INVALID_ARGUMENT also when the directory of a new store holds other files,
+ * unless create_among_files is true, and when the option value_bytes is neither the store's nor 0.
+ * By default it is ENGINE_RACE_VALUE_BYTES, also of a new store with 0. *store is null then. */
 int engine_race_open(const char* directory, const engine_race_options* options,
                      engine_race_store** store);
 /* The bytes of each value; 0 for null and for a closed store. */
