@@ -36,7 +36,7 @@ int ReadAll(const char* what, const char* done, const std::string& dir, const Re
   VerifyReport report;
   Status status;
   {
-    CommandProgress progress(what, ValueBytesIn(dir));
+    CommandProgress progress(what);
     status = read(
         &report, [&](const BadRecord& bad) { progress.PrintBad(bad); },
         [&](uint64_t done_count, uint64_t count) { return progress.Note(done_count, count); });
