@@ -66,7 +66,7 @@ class SizesBench final : public Bench {
     Set({"", &race_.thread_count, 4, "--threads"});
     Set({"", &race_.seed, kSame, "--seed", "", true});
     Set({"memory_budget_bytes", &race_.memory_budget_bytes, kSame, "--memory-limit", "of a race"});
-    race_.memory_budget_bytes = uint64_t{256} << 20;
+    race_.memory_budget_bytes = uint64_t{1} << 30;
     for (const uint32_t bytes : {128, 512, 1536, 3072, 4096, 16384, 65536, 262144, 1048576}) {
       sizes_.emplace_back(bytes);
     }
