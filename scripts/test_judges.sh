@@ -67,14 +67,14 @@ run_judge() {  # name, the program and its arguments
 public_names='polar_race::Engine::Open|polar_race::EngineRace::'
 public_names+='|(vtable|typeinfo|typeinfo name) for polar_race::EngineRace$'
 public_names+='|engine_race::Store::(Open|Write|Delete|Read|ReadInto|MultiRead|MultiReadInto|ReadAsync|ReadAsyncInto|Range|GetSnapshot|NewIterator|Sync|Verify|Copy|Stats|Latencies|~Store)\('
-public_names+='|engine_race::Store::(Checkpoint|Backup|Restore|VerifyBackup|Compact|SpaceByBucket)\('
+public_names+='|engine_race::Store::(Checkpoint|Backup|Restore|VerifyBackup|Compact|SpaceByBucket|value_bytes)\('
 public_names+='|engine_race::WriteBatch::(~?WriteBatch|operator=|Put|PutMany|Delete|Reserve|Clear|bytes)\('
 public_names+='|engine_race_[a-z_]+$'
 public_names+='|engine_race::(StatsText|PrometheusText)\('
 public_names+='|engine_race::Snapshot::ReleaseView\('
 public_names+='|engine_race::Iterator::(Seek|SeekForPrev|SeekToFirst|SeekToLast|NextBatch|PrevBatch|value|status)\('
 public_names+='|engine_race::Iterator::(Refresh|RefreshKeepPosition|ReleaseImpl)\('
-public_names+='|engine_race::(ValidateOptions|CodeName|Status::(FromErrno|Prefixed|Reworded|At|(ToString|message|path)(\[abi:cxx11\])?))\('
+public_names+='|engine_race::(ValidateOptions|LeastMemoryBudgetBytes|CodeName|Status::(FromErrno|Prefixed|Reworded|At|(ToString|message|path)(\[abi:cxx11\])?))\('
 
 check_symbols() {
   local shown unexpected

@@ -142,7 +142,7 @@ small_shared_library() {
   local bytes
   bytes=$(stat -Lc %s "$staged$prefix/lib/libengine_race.so") || return
   echo "the shared library has $bytes bytes"
-  [ "$bytes" -lt 2100000 ]
+  [ "$bytes" -lt 2200000 ]
 }
 
 # The judges' own helpers lie in the checkout; headers of the engine may come from the staged tree

@@ -202,7 +202,7 @@ struct Options {
   uint32_t worker_count = 0;
   // Reads that one worker keeps in flight at most: 1 to 4096. Each takes 1 KiB of the budget, and a
   // buffer for the blocks around a value. Of large values a worker reads fewer at a time, but at
-  // least four: all buffers of workers take no more than a sixteenth of the budget, and those of a
+  // least four. All buffers of workers take no more than a sixteenth of the budget, and those of a
   // worker no more than 16 MiB. There are fewer workers where four each would take more.
   uint32_t tasks_per_worker = 128;
   // Asynchronous reads that are pending at most, which means that they were started and their

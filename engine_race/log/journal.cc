@@ -8,7 +8,6 @@
 #include "engine_race/base/assert.h"
 #include "engine_race/base/checksum.h"
 #include "engine_race/base/guarded.h"
-#include "engine_race/base/round_up.h"
 #include "engine_race/base/sys.h"
 #include "engine_race/base/thread_name.h"
 #include "engine_race/log/failure.h"
@@ -17,8 +16,6 @@ namespace engine_race {
 namespace {
 
 constexpr uint64_t kFillPieceBytes = uint64_t{1} << 20;
-// Of the values of a batch, unless a single one has more.
-constexpr uint64_t kMaxBatchBytes = uint64_t{1} << 20;
 
 // Written with zeros, not merely reserved: a flush then has no metadata to write.
 Status FillWithZeros(const io::File& file, uint64_t size_bytes) {
@@ -32,10 +29,6 @@ Status FillWithZeros(const io::File& file, uint64_t size_bytes) {
 }
 
 }  // namespace
-
-uint32_t Journal::MostRecords(uint32_t value_bytes, uint32_t wanted) {
-  return std::clamp<uint32_t>(kMaxBatchBytes / value_bytes, 1, wanted);
-}
 
 Status Journal::Open(int dir_fd, const StoreIds& ids, uint32_t value_bytes, uint64_t size_bytes,
                      mode_t file_mode, uint32_t batch_records, const Placement& memory,
@@ -51,7 +44,7 @@ Status Journal::Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode,
                         const Placement& memory) {
   taken_.reserve(batch_records_);
   ENGINE_RACE_RETURN_IF_ERROR(
-      Region::Allocate(BatchBytes(batch_records_), /*huge_pages=*/false, &buffer_, memory));
+      Region::Allocate(layout_.BatchBytes(batch_records_), /*huge_pages=*/false, &buffer_, memory));
   ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kJournalName, io::Access::kCreate,
                                              io::Caching::kDirect, &file_, file_mode));
   uint64_t found_bytes = 0;
@@ -175,7 +168,7 @@ Status Journal::Commit() {
 Status Journal::WriteTaken() {
   const auto values = static_cast<uint64_t>(std::count_if(
       taken_.begin(), taken_.end(), [](JournalRequest* r) { return r->value != nullptr; }));
-  ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(BatchBytes(values)));
+  ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(layout_.BatchBytes(values)));
   const uint64_t bytes = FillBuffer();
   // MakeRoom has seen to that.
   ENGINE_RACE_ASSERT(offset_ + bytes <= half_bytes_);
@@ -223,22 +216,14 @@ uint64_t Journal::FillBuffer() {
   for (size_t i = 0; i < taken_.size(); ++i) {
     descriptors[i] = taken_[i]->descriptor;
     if (taken_[i]->value == nullptr) continue;
-    std::memcpy(value, taken_[i]->value, value_bytes_);
-    value += value_bytes_;
+    std::memcpy(value, taken_[i]->value, layout_.value_bytes());
+    value += layout_.value_bytes();
   }
-  value = PadValues(buffer_.data(), value);
+  value = JournalLayout::PadBatch(buffer_.data(), value);
   FinishHeader(buffer_.data(), number_, static_cast<uint32_t>(taken_.size()));
   const auto bytes = static_cast<uint64_t>(value - buffer_.data());
   ENGINE_RACE_ASSERT(bytes <= buffer_.size() && bytes % kIoAlignment == 0);
   return bytes;
-}
-
-// Puts zeros behind the values of a batch, up to a whole block. Returns their end.
-char* Journal::PadValues(const char* begin, char* end) {
-  const auto bytes = static_cast<uint64_t>(end - begin);
-  const uint64_t padding = RoundUp(bytes, format::kJournalBlockBytes) - bytes;
-  std::memset(end, 0, padding);
-  return end + padding;
 }
 
 // Of a block whose descriptors, and chain, are there.

@@ -35,10 +35,10 @@
 #include "engine_race/base/latency_recorder.h"
 #include "engine_race/base/memory.h"
 #include "engine_race/base/placement.h"
-#include "engine_race/base/round_up.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
 #include "engine_race/log/format.h"
+#include "engine_race/log/journal_layout.h"
 #include "engine_race/log/store_ids.h"
 
 namespace engine_race {
@@ -91,7 +91,7 @@ class Journal {
 
   // Whether a chain of these counts fits into the journal.
   bool ChainFits(uint64_t record_count, uint64_t value_count) const {
-    return ChainBytes(record_count, value_count) <= half_bytes_;
+    return layout_.ChainBytes(record_count, value_count) <= half_bytes_;
   }
   // Makes the records durable as one chain, behind all that was enqueued before. Buckets of the
   // chain take no other record from before the call until its records are counted. Ok: *half is
@@ -119,9 +119,9 @@ class Journal {
   Journal(const StoreIds& ids, uint32_t value_bytes, uint64_t half_bytes, uint32_t batch_records,
           Callbacks callbacks)
       : ids_(ids),
-        value_bytes_(value_bytes),
+        layout_(value_bytes),
         half_bytes_(half_bytes),
-        batch_records_(MostRecords(value_bytes, batch_records)),
+        batch_records_(layout_.MostRecords(batch_records)),
         callbacks_(std::move(callbacks)) {}
 
   Status Prepare(int dir_fd, uint64_t size_bytes, mode_t file_mode, const Placement& memory);
@@ -132,21 +132,6 @@ class Journal {
   Status Commit();
   Status WriteTaken();
   Status Checkpoint();
-  // Records of a batch, at most.
-  static uint32_t MostRecords(uint32_t value_bytes, uint32_t wanted);
-  // Of a batch with so many values.
-  uint64_t BatchBytes(uint64_t value_count) const {
-    return RoundUp(format::kJournalBlockBytes + value_count * value_bytes_,
-                   format::kJournalBlockBytes);
-  }
-  static char* PadValues(const char* begin, char* end);
-  // Of the batches of a chain.
-  uint32_t chain_batch_records() const {
-    return MostRecords(value_bytes_, format::kJournalBatchRecords);
-  }
-  uint64_t ChainLength(uint64_t record_count) const;
-  // Of a chain, at most.
-  uint64_t ChainBytes(uint64_t record_count, uint64_t value_count) const;
   Status CommitChain(std::span<const JournalChainRecord> records, uint32_t* half);
   Status PutChain(std::span<const JournalChainRecord> records, uint64_t* bytes);
   // Writes nothing more where the failure is final.
@@ -159,7 +144,7 @@ class Journal {
   void RunCheckpoints();
 
   const StoreIds ids_;
-  const uint32_t value_bytes_;
+  const JournalLayout layout_;
   const uint64_t half_bytes_;
   const uint32_t batch_records_;
   const Callbacks callbacks_;

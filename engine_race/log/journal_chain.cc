@@ -10,17 +10,6 @@
 
 namespace engine_race {
 
-// Journal batches needed for a chain of `record_count` records.
-uint64_t Journal::ChainLength(uint64_t record_count) const {
-  return (record_count + chain_batch_records() - 1) / chain_batch_records();
-}
-
-uint64_t Journal::ChainBytes(uint64_t record_count, uint64_t value_count) const {
-  const uint64_t length = ChainLength(record_count);
-  const bool pads = value_bytes_ % format::kJournalBlockBytes != 0;
-  return BatchBytes(value_count) + (length - 1 + (pads ? length : 0)) * format::kJournalBlockBytes;
-}
-
 Status Journal::WriteChain(std::span<const JournalChainRecord> records, uint32_t* half) {
   ENGINE_RACE_ASSERT(!records.empty());
   uint32_t batch = 0;
@@ -45,13 +34,14 @@ Status Journal::CommitChain(std::span<const JournalChainRecord> records, uint32_
       std::count_if(records.begin(), records.end(),
                     [](const JournalChainRecord& record) { return record.value != nullptr; }));
   uint64_t bytes = 0;
-  Status status = MakeRoom(ChainBytes(records.size(), values));
+  Status status = MakeRoom(layout_.ChainBytes(records.size(), values));
   if (status.ok()) status = PutChain(records, &bytes);
   if (status.ok()) status = Flush();
   if (!status.ok()) return NoteFailure(std::move(status));
-  ENGINE_RACE_ASSERT(bytes <= ChainBytes(records.size(), values) && offset_ + bytes <= half_bytes_);
+  ENGINE_RACE_ASSERT(bytes <= layout_.ChainBytes(records.size(), values) &&
+                     offset_ + bytes <= half_bytes_);
   offset_ += bytes;
-  number_ += static_cast<uint32_t>(ChainLength(records.size()));
+  number_ += static_cast<uint32_t>(layout_.ChainLength(records.size()));
   // Relaxed, both: statistics.
   record_count_.fetch_add(records.size(), std::memory_order_relaxed);
   written_bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -65,28 +55,28 @@ Status Journal::CommitChain(std::span<const JournalChainRecord> records, uint32_
 Status Journal::PutChain(std::span<const JournalChainRecord> records, uint64_t* bytes) {
   *bytes = 0;
   if (chain_buffer_.size() == 0) {
-    ENGINE_RACE_RETURN_IF_ERROR(
-        Region::Allocate(BatchBytes(chain_batch_records()), /*huge_pages=*/false, &chain_buffer_));
+    ENGINE_RACE_RETURN_IF_ERROR(Region::Allocate(layout_.BatchBytes(layout_.chain_batch_records()),
+                                                 /*huge_pages=*/false, &chain_buffer_));
   }
   char* const block = chain_buffer_.data();
   auto* const header = reinterpret_cast<format::JournalHeader*>(block);
   auto* const descriptors = reinterpret_cast<format::JournalDescriptor*>(header + 1);
   uint64_t chain_id = 0;
   while (chain_id == 0) ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&chain_id));
-  const auto length = static_cast<uint32_t>(ChainLength(records.size()));
+  const auto length = static_cast<uint32_t>(layout_.ChainLength(records.size()));
   for (uint32_t index = 0; index < length; ++index) {
-    const size_t first = size_t{index} * chain_batch_records();
-    const std::span<const JournalChainRecord> taken =
-        records.subspan(first, std::min<size_t>(chain_batch_records(), records.size() - first));
+    const size_t first = size_t{index} * layout_.chain_batch_records();
+    const std::span<const JournalChainRecord> taken = records.subspan(
+        first, std::min<size_t>(layout_.chain_batch_records(), records.size() - first));
     std::memset(block, 0, format::kJournalBlockBytes);
     char* value = block + format::kJournalBlockBytes;
     for (size_t i = 0; i < taken.size(); ++i) {
       descriptors[i] = taken[i].descriptor;
       if (taken[i].value == nullptr) continue;
-      std::memcpy(value, taken[i].value, value_bytes_);
-      value += value_bytes_;
+      std::memcpy(value, taken[i].value, layout_.value_bytes());
+      value += layout_.value_bytes();
     }
-    value = PadValues(block, value);
+    value = JournalLayout::PadBatch(block, value);
     header->chain_id = chain_id;
     header->chain_length = length;
     header->chain_index = index;

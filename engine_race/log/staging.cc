@@ -32,7 +32,8 @@ constexpr uint64_t kMemoryShare = 2;
 // How much memory for groups on their way is kept while there are none.
 constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
 
-constexpr std::array<char, kMaxValueBytes> kZeros = {};
+// The values of tombstones. Never written: not constant, so that it takes no room in the library.
+std::array<char, kMaxValueBytes> zeros;
 
 uint64_t WordOffset(uint32_t bucket, format::WordKind kind) {
   return bucket * sizeof(format::BucketCounts) + static_cast<size_t>(kind) * sizeof(uint64_t);
@@ -278,7 +279,7 @@ void Staging::Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_ind
 }
 
 Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
-  const std::string_view record(value == nullptr ? kZeros.data() : value, geometry_.value_bytes());
+  const std::string_view record(value == nullptr ? zeros.data() : value, geometry_.value_bytes());
   const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
   const uint64_t slot_bytes = geometry_.slot_bytes();
   ENGINE_RACE_ASSERT(HasCounts() && index < geometry_.values_per_group());

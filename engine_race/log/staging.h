@@ -3,13 +3,12 @@
 // cannot take it back.
 //
 // Records are staged in one of two ways, which leave the same bytes in the files. Mapped: by stores
-// into mappings of the files, which cost no system call. Written: by pwrite, on file systems where
-// such a store may be a SIGBUS (a copy-on-write one that is full, for instance). Reading is by
-// pread in both ways. Mapped places are reserved in steps that double as they fill, or as wholes.
+// into mappings of the files, without system calls. Written: by pwrite, on file systems where that
+// may be a SIGBUS, such as a full copy-on-write one. Reading is by pread in both ways. Mapped
+// places are reserved in steps that double as they fill, or as wholes.
 //
-// Thread safety: ReserveCounts and the reads from any thread; the places and words of one bucket
-// are reserved and written under that bucket's lock. Nothing may be staged or published before
-// ReserveCounts has succeeded in this opening.
+// Thread safety: ReserveCounts and the reads from any thread. The places and words of one bucket
+// are reserved and written under that bucket's lock, after ReserveCounts has succeeded once.
 // Owner of its mappings; the files are StoreFiles'. Invariants: a word is published after what it
 // counts; no mapped page is stored into before its space is reserved and the page is populated.
 #ifndef ENGINE_RACE_LOG_STAGING_H_
@@ -88,7 +87,7 @@ class Staging {
   // write reads the value long after. Fence comes before the records count.
   Status StreamValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   static void Fence();
-  // Prefetches what StreamValue and StageKey look at, and the counts. Advice only.
+  // Prefetches what StreamValue and StageKey look at, and the counts.
   void PrefetchStreamed(uint32_t bucket, uint32_t value_place, uint64_t value_index,
                         uint32_t key_place, uint64_t key_index) const;
 

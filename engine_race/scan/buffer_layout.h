@@ -110,7 +110,7 @@ class BufferLayout {
   static constexpr uint32_t kGapFraction = 8;
   static constexpr uint32_t kMostWindowRecords = 64;
   static constexpr uint32_t kLeastWalkRecords = 4;
-  // What describes them stays small beside kWalkBytes.
+  // Their descriptions stay small beside kWalkBytes.
   static constexpr uint32_t kMostWalkRecords = 8192;
 
   bool HasGaps(uint32_t position_count) const {

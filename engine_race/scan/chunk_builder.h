@@ -55,8 +55,8 @@ class ChunkBuilder {
   // Plans the reads of all values without a position, with gaps up to `max_positions` in all.
   void PlanReads(uint32_t max_positions, Chunk* chunk);
   // Of small values, only the plan says how many fit. If it takes more than `max_positions`, drops
-  // the plan and the last records, or the first ones, and returns true: what is left is to be
-  // planned again. Does so until the values fit. There is room for one value.
+  // the plan and the last records, or the first ones, and returns true. The rest is to be planned
+  // again, until the values fit. There is room for one value.
   enum class Keep { kFirst, kLast };
   bool CutToFit(uint32_t max_positions, Keep keep, Chunk* chunk) const;
 

@@ -33,8 +33,8 @@ class ReadWorker {
   // Options::worker_count, or the number that stands for 0 there. Fewer where values are so large
   // that each worker could not read a few at a time.
   static uint32_t WorkerCount(const Options& options, const ValueLayout& layout);
-  // How many reads of values of that layout a worker keeps in flight at most: as the options say,
-  // or fewer where their buffers would take too much.
+  // Reads of values of that layout that a worker keeps in flight at most. As the options say, or
+  // fewer where their buffers would take too much.
   static uint32_t TaskCount(const Options& options, const ValueLayout& layout);
   // Of each of their buffers.
   static uint32_t BufferBytes(const ValueLayout& layout) {

@@ -138,7 +138,7 @@ std::string Settle(CompareFlags* flags) {
     return "sizes are numbers of GiB from 0 to 65536";
   }
   config.record_count = static_cast<uint64_t>(
-      flags->gib * kGiB / static_cast<double>(BenchRecordBytes(config.value_bytes)));
+      flags->gib * kGiB / static_cast<double>(RecordBytes(config.value_bytes)));
   if (config.record_count < config.thread_count) {
     return "--gib " + std::to_string(flags->gib) + " is less than a record for each thread";
   }

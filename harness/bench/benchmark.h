@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine_race/base/key.h"
 #include "engine_race/base/latency_histogram.h"
 #include "engine_race/base/status.h"
+#include "harness/data/value_maker.h"
 #include "harness/kv/kv_store.h"
 #include "harness/system/process_stats.h"
 
@@ -27,10 +27,6 @@ namespace engine_race::harness {
 
 // Seed of ValueMaker: of every value that a benchmark writes or checks.
 inline constexpr uint64_t kBenchValueSeed = 17;
-// A key and its value.
-constexpr uint64_t BenchRecordBytes(uint64_t value_bytes = kValueBytes) {
-  return kKeyBytes + value_bytes;
-}
 
 // Which records YCSB's workloads take.
 enum class Distribution {
@@ -84,8 +80,7 @@ struct BenchConfig {
   // Every value that is read must be one that a benchmark wrote under its key.
   bool checks_values = true;
   OnSecondFn on_second;
-
-  uint64_t record_bytes() const { return BenchRecordBytes(value_bytes); }
+  uint64_t record_bytes() const { return RecordBytes(value_bytes); }
 };
 
 enum class OperationKind {
@@ -158,7 +153,6 @@ struct BenchTraits {
 // The most records and threads of a run.
 inline constexpr uint64_t kMaxBenchRecords = uint64_t{1} << 40;
 inline constexpr uint32_t kMaxBenchThreads = 4096;
-
 // Null for an unknown name.
 const BenchTraits* FindBenchmark(std::string_view name);
 std::vector<std::string> BenchmarkNames();

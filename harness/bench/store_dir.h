@@ -70,9 +70,9 @@ class StoreDir {
 // updates count, as if reclaim gave nothing back. Writes by time are counted as if by number.
 uint64_t MostRecords(const BenchConfig& config, const std::vector<std::string>& steps);
 
-// Empty, or why the file systems of the store's directory and of its value paths have no room for
-// `records` records with values of this size. A store that lies there makes room. Raw devices are
-// not looked at: the engine refuses a small one.
+// Empty, or why there is no room for `records` records with values of this size. In question are
+// the file systems of the store's directory and of its value paths. A store that lies there makes
+// room. Raw devices are not looked at: the engine refuses a small one.
 std::string WhyNoRoomFor(uint64_t records, uint32_t record_value_bytes, const std::string& dir,
                          const std::vector<std::string>& value_paths);
 

@@ -161,7 +161,7 @@ class SizesBench final : public Bench {
     ENGINE_RACE_RETURN_IF_ERROR(store->Sync());
     rounds_.Note(size.space,
                  static_cast<double>(AllocatedBytes(store_dir)) /
-                     static_cast<double>(keys.record_count() * BenchRecordBytes(size.value_bytes)));
+                     static_cast<double>(keys.record_count() * RecordBytes(size.value_bytes)));
     return Status::Ok();
   }
 
@@ -223,7 +223,7 @@ class SizesBench final : public Bench {
     return {.dir = {},
             .memory_budget_bytes = std::max(data_bytes / kDataPerMemory, kMinMemoryBudgetBytes),
             .thread_count = race_.thread_count,
-            .record_count = data_bytes / BenchRecordBytes(value_bytes),
+            .record_count = data_bytes / RecordBytes(value_bytes),
             .value_bytes = value_bytes};
   }
 

@@ -63,7 +63,7 @@ uint64_t NeededBytes(const CompareConfig& config) {
   constexpr double kMostSpaceAmplification = 2.5;
   constexpr uint64_t kLogBytes = uint64_t{2} << 30;
   const auto store_bytes =
-      static_cast<double>(config.record_count * BenchRecordBytes(config.value_bytes));
+      static_cast<double>(config.record_count * RecordBytes(config.value_bytes));
   const auto data_bytes = static_cast<uint64_t>(kMostSpaceAmplification * store_bytes);
   return std::max(data_bytes + std::min(kLogBytes, data_bytes), 2 * config.floor_bytes);
 }

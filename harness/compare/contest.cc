@@ -77,7 +77,7 @@ Status Contest::Run(KvStore* store, const OnSecondFn& on_second, BenchResult* re
                               .operations_each = ReadsOfThread(order_),
                               .readable_count = order_.written_count,
                               .limit_seconds = order_.phase_seconds};
-  Progress progress(order_.phase, OperationCount(), BenchRecordBytes(order_.value_bytes),
+  Progress progress(order_.phase, OperationCount(), RecordBytes(order_.value_bytes),
                     order_.thread_count);
   Timeline timeline(progress, on_second, &result->timeline);
   ContestPhases phases(shape, keys_, values_, KvCalls(store), &progress);
@@ -100,7 +100,7 @@ Status Contest::Run(KvStore* store, const OnSecondFn& on_second, BenchResult* re
   const auto kind = writes ? OperationKind::kWrite : OperationKind::kRead;
   result->latencies[static_cast<size_t>(kind)] = point.latency;
   result->operations = point.request_count;
-  result->bytes = point.request_count * BenchRecordBytes(order_.value_bytes);
+  result->bytes = point.request_count * RecordBytes(order_.value_bytes);
   result->written_bytes = writes ? result->bytes : 0;
   result->finished = status.ok() && point.request_count == OperationCount();
   *written_count = writes ? std::min(next.load(), order_.record_count) : order_.written_count;

@@ -132,7 +132,7 @@ class PhaseRun {
     if (order_.phase == kWritePhase && answer_.written_count > 0) {
       costs.space_amplification =
           static_cast<double>(AllocatedBytes(order_.dir)) /
-          static_cast<double>(answer_.written_count * BenchRecordBytes(order_.value_bytes));
+          static_cast<double>(answer_.written_count * RecordBytes(order_.value_bytes));
     }
     answer_.run = RunJson(order_.store, order_.round, result_, costs);
     answer_.run["open_s"] = open_seconds;
@@ -155,7 +155,7 @@ class PhaseRun {
       return order_.phase == kWritePhase || order_.phase == kWriteRestPhase;
     }
     if (benchmark->is_fill) {
-      answer_.written_count = result_.written_bytes / BenchRecordBytes(order_.value_bytes);
+      answer_.written_count = result_.written_bytes / RecordBytes(order_.value_bytes);
       answer_.has_all_records = result_.finished;
     } else if (result_.ycsb_record_count > 0) {
       answer_.written_count = result_.ycsb_record_count;
@@ -171,7 +171,7 @@ class PhaseRun {
     if (IsOpening(order_.phase)) {
       ENGINE_RACE_RETURN_IF_ERROR(contest_.ReadOne(store));
       result_.operations = 1;
-      result_.bytes = BenchRecordBytes(order_.value_bytes);
+      result_.bytes = RecordBytes(order_.value_bytes);
       result_.finished = true;
       return Status::Ok();
     }
@@ -203,7 +203,7 @@ class PhaseRun {
     result.benchmark = order_.phase;
     result.thread_count = order_.thread_count;
     result.operations = operations_so_far_;
-    result.bytes = result.operations * BenchRecordBytes(order_.value_bytes);
+    result.bytes = result.operations * RecordBytes(order_.value_bytes);
     result.seconds = SecondsSince(start_ns_);
     CompareAnswer answer;
     answer.error = "the store is not closed after " + Fixed(order_.process_seconds, 1) + " s";

@@ -25,6 +25,8 @@ namespace engine_race::harness {
 
 // Of the contest, and where no other size is asked for.
 inline constexpr size_t kValueSize = 4096;
+// A key and its value.
+constexpr uint64_t RecordBytes(uint64_t value_bytes = kValueSize) { return 8 + value_bytes; }
 
 // Memory for a value, as aligned as a cache line.
 struct DeleteValue {

@@ -28,14 +28,14 @@ def memory_limit(monkeypatch):
     return loaded
 
 
-def figures_of(embeddings, monkeypatch, tmp_path):
+def figures_of(embeddings, monkeypatch, tmp_path, *more):
     """What a tiny run leaves."""
     monkeypatch.setattr(embeddings, "end_on_signals", lambda: None)
     figures = tmp_path / "figures"
     monkeypatch.setattr(sys.modules["long_work"], "file_system_of", lambda _: "ext2/ext3")
     monkeypatch.setattr(sys, "argv", [
         "embeddings.py", "--dir", str(tmp_path), "--rows", "500", "--batch", "50", "--seconds",
-        "0.01", "--rounds", "1", "--limit", "1m", "--memory", "64m", "--json", str(figures)])
+        "0.01", "--rounds", "1", "--limit", "1m", "--memory", "64m", "--json", str(figures), *more])
     embeddings.main()
     return json.loads(figures.read_text())
 
@@ -53,6 +53,20 @@ def test_no_ratio_without_a_limit(embeddings, memory_limit, monkeypatch, tmp_pat
     assert "no memory cgroup" in told and "engine_race over" not in told
     # Every table is equally warm: half as many rows again as fit in the limit.
     assert {rounds[0]["rows_warmed"] for rounds in given["rounds"].values()} == {400}
+
+
+def test_rows_of_other_sizes(embeddings, memory_limit, monkeypatch, tmp_path):
+    def refuse(_):
+        raise PermissionError(1, "not here")
+
+    monkeypatch.setattr(memory_limit.MemoryLimit, "_make", refuse)
+    given = figures_of(embeddings, monkeypatch, tmp_path, "--dim", "768")
+    assert given["dim"] == 768 and given["rounds"]["engine_race"][0]["rows_a_second"] > 0
+    # Half as many rows again of 3072 bytes as fit in 1 MiB, in whole batches of 50.
+    assert {rounds[0]["rows_warmed"] for rounds in given["rounds"].values()} == {550}
+    for dim in ("1", "262145"):
+        with pytest.raises(SystemExit):
+            figures_of(embeddings, monkeypatch, tmp_path, "--dim", dim)
 
 
 def test_the_claim_is_over_the_faster_map(embeddings):

@@ -75,6 +75,23 @@ void Batches(const judge::Directory& dir) {
   JUDGE_CHECK(store->Read(Key(3), &value).ok() && value == Value(3, 1));
 }
 
+void OtherSizes(const judge::Directory& dir) {
+  Options options;
+  options.value_bytes = 512;
+  options.memory_budget_bytes = engine_race::LeastMemoryBudgetBytes(options.value_bytes);
+  std::unique_ptr<Store> store = Open(options, dir.Store("store"));
+  JUDGE_CHECK(store->value_bytes() == 512);
+  const std::string wanted(512, 'v');
+  JUDGE_CHECK(store->Write(Key(1), wanted).ok());
+  JUDGE_CHECK(store->Write(Key(1), wanted + 'v').code() == Code::kInvalidArgument);
+  engine_race::WriteBatch batch(store->value_bytes());
+  JUDGE_CHECK(batch.Put(Key(2), wanted).ok() && store->Write(batch).ok());
+  JUDGE_CHECK(store->Write(engine_race::WriteBatch()).code() == Code::kInvalidArgument);
+  std::string value;
+  JUDGE_CHECK(store->Read(Key(1), &value).ok() && value == wanted);
+  JUDGE_CHECK(store->Read(Key(2), &value).ok() && value == wanted);
+}
+
 void SnapshotsAndIterators(const judge::Directory& dir) {
   std::unique_ptr<Store> store = Open(Options(), dir.Store("store"));
   for (uint64_t i = 0; i < 100; ++i) JUDGE_CHECK(store->Write(Key(i), Value(i, 1)).ok());
@@ -154,6 +171,7 @@ int main() {
   bool held = true;
   held &= judge::RunCase("every call of Store", AllCalls);
   held &= judge::RunCase("batches", Batches);
+  held &= judge::RunCase("values of another size", OtherSizes);
   held &= judge::RunCase("snapshots and iterators", SnapshotsAndIterators);
   held &= judge::RunCase("errors have messages", ErrorsHaveMessages);
 #ifdef __cpp_exceptions

@@ -60,8 +60,8 @@ TEST_F(DbBenchTest, ReadrandomwriterandomReadsNineOfTen) {
   EXPECT_EQ(Count(result, OperationKind::kWrite), 45u);
   EXPECT_EQ(result.lookup_count, 540u);
   EXPECT_EQ(result.found_count, 540u);
-  EXPECT_EQ(result.bytes, 585 * BenchRecordBytes());
-  EXPECT_EQ(result.written_bytes, 45 * BenchRecordBytes());
+  EXPECT_EQ(result.bytes, 585 * RecordBytes());
+  EXPECT_EQ(result.written_bytes, 45 * RecordBytes());
   config_.read_percent = 25;
   result = Run("readrandomwriterandom");
   EXPECT_EQ(Count(result, OperationKind::kRead), 150u);
@@ -76,8 +76,8 @@ TEST_F(DbBenchTest, UpdaterandomReadsAndWrites) {
   EXPECT_EQ(result.lookup_count, 600u);
   // A record that is not there is written all the same.
   EXPECT_LT(result.found_count, 600u);
-  EXPECT_EQ(result.written_bytes, 600 * BenchRecordBytes());
-  EXPECT_EQ(result.bytes, (600 + result.found_count) * BenchRecordBytes());
+  EXPECT_EQ(result.written_bytes, 600 * RecordBytes());
+  EXPECT_EQ(result.bytes, (600 + result.found_count) * RecordBytes());
   EXPECT_GT(Keys().size(), 200u);
   EXPECT_LT(*Keys().rbegin(), config_.num);
   Run("fillseq");

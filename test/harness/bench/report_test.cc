@@ -21,7 +21,7 @@ BenchResult SomeResult() {
   result.benchmark = "fillrandom";
   result.thread_count = 2;
   result.operations = 1000;
-  result.bytes = 1000 * BenchRecordBytes();
+  result.bytes = 1000 * RecordBytes();
   result.seconds = 0.5;
   result.thread_seconds = 1;
   result.finished = true;

@@ -27,7 +27,7 @@ TEST_F(RunTest, FillseqWritesExactlyItsKeys) {
   const BenchResult result = Run("fillseq");
   EXPECT_TRUE(result.finished);
   EXPECT_EQ(result.operations, config_.num);
-  EXPECT_EQ(result.bytes, config_.num * BenchRecordBytes());
+  EXPECT_EQ(result.bytes, config_.num * RecordBytes());
   EXPECT_EQ(result.written_bytes, result.bytes);
   EXPECT_EQ(result.Latency().count(), config_.num);
   const std::set<uint64_t> keys = Keys();
@@ -63,7 +63,7 @@ TEST_F(RunTest, ReadrandomFindsWhatIsThere) {
   EXPECT_EQ(result.operations, config_.num * 3);
   EXPECT_EQ(result.lookup_count, result.operations);
   EXPECT_EQ(result.found_count, result.operations);
-  EXPECT_EQ(result.bytes, result.operations * BenchRecordBytes());
+  EXPECT_EQ(result.bytes, result.operations * RecordBytes());
   EXPECT_EQ(result.written_bytes, 0u);
   config_.reads = 7;
   EXPECT_EQ(Run("readrandom").operations, 21u);
@@ -92,7 +92,7 @@ TEST_F(RunTest, WalksVisitEveryRecordOnEveryThread) {
     const BenchResult result = Run(benchmark);
     EXPECT_TRUE(result.finished) << benchmark;
     EXPECT_EQ(result.operations, config_.num * 3) << benchmark;
-    EXPECT_EQ(result.bytes, config_.num * 3 * BenchRecordBytes()) << benchmark;
+    EXPECT_EQ(result.bytes, config_.num * 3 * RecordBytes()) << benchmark;
   }
   config_.reads = 10;
   EXPECT_EQ(Run("readseq").operations, 30u);
@@ -118,8 +118,8 @@ TEST_F(RunTest, SeekrandomStepsOn) {
   config_.seek_nexts = 3;
   result = Run("seekrandom");
   // Seeks near the last key have fewer steps.
-  EXPECT_GT(result.bytes, 50 * 2 * BenchRecordBytes());
-  EXPECT_LE(result.bytes, 50 * 3 * BenchRecordBytes());
+  EXPECT_GT(result.bytes, 50 * 2 * RecordBytes());
+  EXPECT_LE(result.bytes, 50 * 3 * RecordBytes());
 }
 
 TEST_F(RunTest, MultireadrandomReadsInBatches) {
@@ -156,8 +156,8 @@ TEST_F(RunTest, TheWriterBesideReadersIsNotCounted) {
   const uint64_t puts = store_.put_count - puts_before;
   EXPECT_EQ(result.operations, config_.num * 3);
   EXPECT_EQ(result.found_count, result.operations);
-  EXPECT_EQ(result.bytes, result.operations * BenchRecordBytes());
-  EXPECT_EQ(result.written_bytes, puts * BenchRecordBytes());
+  EXPECT_EQ(result.bytes, result.operations * RecordBytes());
+  EXPECT_EQ(result.written_bytes, puts * RecordBytes());
   ASSERT_EQ(result.thread_calls.size(), 4u);
   EXPECT_EQ(result.thread_calls.back(), puts);
 }

@@ -107,7 +107,7 @@ TEST_F(YcsbTest, EveryDistributionFindsItsRecords) {
 TEST_F(YcsbTest, ScansHaveAtMostSoManyKeys) {
   config_.range_size = 1;
   const BenchResult result = Run("ycsbe");
-  EXPECT_EQ(result.bytes, 4000 * BenchRecordBytes());
+  EXPECT_EQ(result.bytes, 4000 * RecordBytes());
 }
 
 // The threads of a load end at different times, so the last record alone proves nothing.

@@ -48,7 +48,7 @@ TEST_F(ContestTest, WritesThenReadsThenRangesTwice) {
   ASSERT_TRUE(Run(kWritePhase).ok());
   EXPECT_TRUE(result_.finished);
   EXPECT_EQ(result_.operations, 1000u);
-  EXPECT_EQ(result_.written_bytes, 1000 * BenchRecordBytes());
+  EXPECT_EQ(result_.written_bytes, 1000 * RecordBytes());
   EXPECT_EQ(TimelineSum(), 1000u);
   EXPECT_EQ(order_.written_count, 1000u);
   EXPECT_EQ(store_.records().size(), 1000u);
