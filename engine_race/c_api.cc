@@ -33,6 +33,8 @@ namespace {
 
 static_assert(ENGINE_RACE_KEY_BYTES == engine_race::kKeyBytes);
 static_assert(ENGINE_RACE_VALUE_BYTES == engine_race::kValueBytes);
+static_assert(ENGINE_RACE_MIN_VALUE_BYTES == engine_race::kMinValueBytes);
+static_assert(ENGINE_RACE_MAX_VALUE_BYTES == engine_race::kMaxValueBytes);
 static_assert(static_cast<int>(Code::kOk) == ENGINE_RACE_OK);
 static_assert(static_cast<int>(Code::kNotFound) == ENGINE_RACE_NOT_FOUND);
 static_assert(static_cast<int>(Code::kCorruption) == ENGINE_RACE_CORRUPTION);

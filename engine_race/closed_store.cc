@@ -6,23 +6,13 @@
 #include "engine_race/store.h"
 
 namespace engine_race {
-namespace {
-
-// These calls take and give no values, so they work on stores of any size of values.
-Options OfAnySize(const Options& options) {
-  Options made = options;
-  made.value_bytes = 0;
-  return made;
-}
-
-}  // namespace
 
 Status Store::Verify(const Options& options, const std::string& dir, VerifyReport* report,
                      const BadRecordFn& on_bad, const ProgressFn& on_progress) {
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
   const Status verified =
-      Guarded([&] { return VerifyStore(dir, report, on_bad, OfAnySize(options), on_progress); });
+      Guarded([&] { return VerifyStore(dir, report, on_bad, options, on_progress); });
   if (!verified.ok()) {
     Log(options.log, LogLevel::kError, "verify " + dir + ": " + verified.ToString());
   }
@@ -34,7 +24,7 @@ Status Store::Copy(const Options& options, const std::string& from, const std::s
   if (report == nullptr) return Status::InvalidArgument("the report to fill is null");
   *report = VerifyReport();
   const Status copied =
-      Guarded([&] { return CopyStore(OfAnySize(options), from, to, report, on_bad, on_progress); });
+      Guarded([&] { return CopyStore(options, from, to, report, on_bad, on_progress); });
   if (!copied.ok()) {
     Log(options.log, LogLevel::kError, "copy " + from + " to " + to + ": " + copied.ToString());
   }
@@ -43,8 +33,7 @@ Status Store::Copy(const Options& options, const std::string& from, const std::s
 
 Status Store::Restore(const Options& options, const std::string& backup, const std::string& to,
                       BackupReport* report, const ProgressFn& on_progress) {
-  Status restored =
-      Guarded([&] { return RestoreStore(OfAnySize(options), backup, to, report, on_progress); });
+  Status restored = Guarded([&] { return RestoreStore(options, backup, to, report, on_progress); });
   if (!restored.ok()) {
     Log(options.log, LogLevel::kError,
         "restore " + backup + " to " + to + ": " + restored.ToString());

@@ -19,21 +19,22 @@ constexpr std::chrono::milliseconds kHeadStart{20};
 // The frames that can always be used, whatever the budget leaves: lookups need blocks.
 constexpr uint32_t kLeastFrames = 64;
 
-// `values` is the cache of values, perhaps `blocks`.
+// `values` is Set::values, perhaps `blocks`.
 void AddFrames(l1::FrameCache* blocks, l1::FrameCache* values, StoreStats* stats) {
   const l1::EpochManager::Counts counts = blocks->epochs().TakeCounts();
   stats->frame_memory_bytes = blocks->memory_bytes();
-  if (values != blocks) stats->frame_memory_bytes += values->memory_bytes();
-  stats->frame_value_bytes =
-      values->pool().used_count(l1::FrameKind::kValue) * values->frame_bytes();
   stats->frame_block_bytes =
       blocks->pool().used_count(l1::FrameKind::kBlock) * blocks->frame_bytes();
   stats->frame_hit_count = counts.value_hits;
   stats->frame_miss_count = counts.value_misses;
-  stats->frame_admission_count = values->admission_count(l1::FrameKind::kValue);
-  stats->frame_eviction_count = values->pool().eviction_count(l1::FrameKind::kValue);
   stats->block_hit_count = counts.block_hits;
   stats->block_miss_count = counts.block_misses;
+  if (values == nullptr) return;
+  if (values != blocks) stats->frame_memory_bytes += values->memory_bytes();
+  stats->frame_value_bytes =
+      values->pool().used_count(l1::FrameKind::kValue) * values->frame_bytes();
+  stats->frame_admission_count = values->admission_count(l1::FrameKind::kValue);
+  stats->frame_eviction_count = values->pool().eviction_count(l1::FrameKind::kValue);
 }
 
 }  // namespace
@@ -180,8 +181,7 @@ void Readers::ShareFrames(Set* set) {
 }
 
 void Readers::MakeValueFrames(Set* set) const {
-  l1::FrameCache* const cache =
-      (set->frame_shares == nullptr ? set->frame_cache : set->value_cache).get();
+  l1::FrameCache* const cache = set->values();
   if (cache == nullptr || options_.hot_value_bytes == 0) return;
   const Status made = ValueFrames::Create(set->index.get(), cache, log_.geometry().value_bytes(),
                                           options_.hot_value_bytes, &set->frames);
@@ -233,7 +233,7 @@ void Readers::AddTo(StoreStats* stats) const {
   stats->range_memory_bytes = made->ranges->memory_bytes();
   stats->range_record_count = made->ranges->visited_count();
   if (l1::FrameCache* const blocks = made->frame_cache.get(); blocks != nullptr) {
-    AddFrames(blocks, made->value_cache != nullptr ? made->value_cache.get() : blocks, stats);
+    AddFrames(blocks, made->values(), stats);
     stats->frame_limit_bytes = made->shares->first()->LimitBytes();
   }
   stats->task_memory_bytes = made->pool->memory_bytes();

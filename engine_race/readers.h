@@ -51,6 +51,11 @@ class Readers {
     std::unique_ptr<ReadPool> pool;
     std::unique_ptr<RangeReader> ranges;
     std::unique_ptr<IteratorPool> iterators;
+
+    // The cache that may have values: their own, or that of blocks. Null: there is none.
+    l1::FrameCache* values() const {
+      return (frame_shares == nullptr ? frame_cache : value_cache).get();
+    }
   };
 
   // All outlive it. `stats` may be null: then nothing is counted.

@@ -53,6 +53,8 @@ extern "C" {
 
 #define ENGINE_RACE_KEY_BYTES 8
 #define ENGINE_RACE_VALUE_BYTES 4096
+#define ENGINE_RACE_MIN_VALUE_BYTES 8
+#define ENGINE_RACE_MAX_VALUE_BYTES 1048576
 #define ENGINE_RACE_LOG_TEXT_BYTES 1024
 
 typedef enum engine_race_code {
@@ -160,10 +162,9 @@ int engine_race_log_queue_take(engine_race_log_queue* queue, engine_race_log_mes
 
 /* Opens the store in `directory`, made when missing. Options may be null, and may be destroyed
  * afterwards. IO_ERROR when another opener holds the store. INCOMPLETE with the option read_only
- * when a recovery fails. INVALID_ARGUMENT also when the directory of a new store holds other
- * files, unless the option create_among_files is true. *store is null after a failure.
- * INVALID_ARGUMENT also when the option value_bytes, by default ENGINE_RACE_VALUE_BYTES, is not the
- * size that the store has. With 0, any store is opened; a new one gets the default. */
+ * when a recovery fails. INVALID_ARGUMENT also: the directory of a new store holds other files, and
+ * create_among_files is false; or value_bytes is neither the store's nor 0. A new store takes 0 as
+ * ENGINE_RACE_VALUE_BYTES, the default. *store is null after a failure. */
 int engine_race_open(const char* directory, const engine_race_options* options,
                      engine_race_store** store);
 /* The bytes of each value; 0 for null and for a closed store. */
@@ -208,8 +209,7 @@ int engine_race_read_async(engine_race_store* store, uint64_t key, void* value,
 /* Batches: writes and deletions that a store takes as a whole. A batch copies its values. It
  * belongs to no store, may be written several times, and is used by one thread at a time. */
 
-/* For stores with values of this size. Null when memory is refused, and for a size that no store
- * has: those are from 8 to 1048576. */
+/* For values of this size. Null when memory is refused, and for a size that no store has. */
 engine_race_batch* engine_race_batch_create(uint32_t value_bytes);
 /* Null is fine. */
 void engine_race_batch_destroy(engine_race_batch* batch);

@@ -123,7 +123,11 @@ inline void FillValue(uint64_t key, uint64_t version, char* value, size_t size =
   }
 }
 
-// The bytes of version `version` of `key`.
+// Sizes of values of every kind of layout: slots that share blocks, slots with padding behind their
+// value, and slots of one block or many.
+inline constexpr uint32_t kValueSizes[] = {8, 100, 512, 1536, 4096, 5000, 16384, 100'000, 1 << 20};
+
+// The bytes of version `version` of `key`: different for each.
 inline std::string ValueOf(uint64_t key, uint64_t version, size_t size = kValueBytes) {
   std::string value(size, '\0');
   FillValue(key, version, value.data(), size);

@@ -113,12 +113,12 @@ struct NumaOptions {
 struct Options {
   // Geometry of a new store.
 
-  // The size of every value: 8 to 1048576. For an existing store its own, else kInvalidArgument; 0
-  // asks for that, and for the default in a new store.
+  // The size of every value: 8 to 1048576. An existing store opens only with its own size, else
+  // kInvalidArgument. 0: the store's own; a new store gets the default.
   uint32_t value_bytes = kValueBytes;
-  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count. Of values
-  // above 16 KiB a store has no more buckets than fit into 16 MiB, rounded down to a power of two,
-  // or 16. It has no more files than buckets.
+  // Stretches of neighbouring keys: a power of two, 1 to 65536, at least file_count. With values
+  // above 16 KiB a store has at most 16 MiB / value_bytes buckets, or 16 if that is more. The
+  // quotient is rounded down to a power of two. It has no more files than buckets.
   uint32_t bucket_count = 1024;
   // Key files, and as many value files: a power of two, 1 to 1024.
   uint32_t file_count = 32;
@@ -203,7 +203,8 @@ struct Options {
   // Reads that one worker keeps in flight at most: 1 to 4096. Each takes 1 KiB of the budget, and a
   // buffer for the blocks around a value. Of large values a worker reads fewer at a time, but at
   // least four. All buffers of workers take no more than a sixteenth of the budget, and those of a
-  // worker no more than 16 MiB. There are fewer workers where four each would take more.
+  // worker no more than 16 MiB. A worker may have 4 KiB for each task, if that is more. There are
+  // fewer workers where four each would take more.
   uint32_t tasks_per_worker = 128;
   // Asynchronous reads that are pending at most, which means that they were started and their
   // functions have not returned: up to 2^20. 0: twice as many as all workers keep in flight, and at

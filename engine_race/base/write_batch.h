@@ -30,7 +30,8 @@ class WriteBatch {
     uint64_t value_hash = 0;  // HashValue of the value
   };
 
-  // `value_bytes`: as Store::value_bytes, from kMinValueBytes to kMaxValueBytes; limited to that.
+  // `value_bytes`: as Store::value_bytes, from kMinValueBytes to kMaxValueBytes. A size below or
+  // above these becomes the nearest of them, without an error.
   explicit WriteBatch(uint32_t value_bytes = kValueBytes);
   WriteBatch(WriteBatch&& other) noexcept;
   WriteBatch& operator=(WriteBatch&& other) noexcept;

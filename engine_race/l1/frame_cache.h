@@ -6,9 +6,9 @@
 //
 // CLOCK proposes a victim, whatever its kind. A sketch counts how often each block and each value
 // was used lately. Content gets a frame if one is free, or if it is used more often than the victim
-// by a margin. So reads of keys that are not read again evict nothing. A miss on a block costs one
-// read of 4 KiB, as a miss on a value does, so both are weighed by frequency alone. A frame through
-// which other hot frames are reached is in use and is no victim.
+// by a margin. So reads of keys that are not read again evict nothing. In a cache of both, a miss
+// on a block costs one read of 4 KiB, as a miss on a value does. So both are weighed by frequency
+// alone. A frame through which other hot frames are reached is in use and is no victim.
 //
 // A value that was read once takes a free frame as a stopgap: memory that lies idle is used. It
 // makes no other user give memory up. It cools at once. At the head of the queue, if it was not

@@ -41,7 +41,7 @@ class FramePool {
   // `owner` gets the calls for frames of `kind`. At most `max_count` frames are of that kind. To be
   // called before the first frame of that kind is taken.
   void SetOwner(FrameKind kind, FrameOwner* owner, uint32_t max_count = ~uint32_t{0});
-  // Whether frames of `kind` have an owner. Only for owners that the pool has called.
+  // Whether frames of `kind` have an owner. No owner may be set meanwhile.
   bool HasOwner(FrameKind kind) const { return owners_.Has(kind); }
   // Evicts all frames of `kind` and makes no more calls to its owner. Meanwhile no thread may use
   // frames of that kind or be inside the epoch, and no other frames may be reached through them.

@@ -175,9 +175,9 @@ class BucketLog {
     return engine_race::VisitProbeFiles(context_.files, visit);
   }
 
-  // Reads the value of an acknowledged slot, staged or not, to the beginning of `buffer`
-  // (Geometry::slot_bytes, aligned to kIoAlignment). Not verified. `buffer_bytes`: how many it has
-  // if it has more. With ValueLayout::read_bytes no other buffer is needed.
+  // Reads the value of an acknowledged slot, staged or not, to the beginning of `buffer`. That has
+  // Geometry::slot_bytes. Aligned to kIoAlignment, it saves a copy. Not verified. `buffer_bytes`:
+  // how many it has if it has more. With ValueLayout::read_bytes no other buffer is needed.
   Status ReadValue(uint32_t bucket, uint64_t slot, char* buffer, uint64_t buffer_bytes = 0) const {
     return reader_.ReadValue(bucket, slot, buffer, buffer_bytes);
   }

@@ -33,7 +33,7 @@ Status ReadDeviceHeader(const io::File& file, DeviceIdentity* identity) {
                                 std::to_string(header.format_version));
   }
   if (header.segment_count == 0 || header.segment_count > format::kMaxFilePlaces) {
-    return Status::NotSupported(file.name() + ": a device with another number of segments");
+    return Status::NotSupported(file.name() + ": an impossible number of segments");
   }
   identity->store_id = header.store_id;
   identity->path_index = header.path_index;

@@ -118,9 +118,9 @@ struct Geometry {
 
 // Buckets with values of this size, at most. Staging and the first segment of each take space.
 inline uint32_t MostBuckets(uint32_t value_bytes) {
-  constexpr uint32_t kBytesOfOneEach = 16 * 1024 * 1024;
-  if (value_bytes <= kBytesOfOneEach / 1024) return kMaxBucketCount;
-  return std::max(std::bit_floor(kBytesOfOneEach / value_bytes), 16U);
+  constexpr uint32_t kOneValueEachBytes = 16 * 1024 * 1024;
+  if (value_bytes <= kOneValueEachBytes / 1024) return kMaxBucketCount;
+  return std::max(std::bit_floor(kOneValueEachBytes / value_bytes), 16U);
 }
 
 // The geometry that `options` ask for.

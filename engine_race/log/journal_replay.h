@@ -38,7 +38,7 @@ class JournalReplay {
     const std::span<const Record> records = RecordsOf(bucket);
     return records.empty() ? 0 : records.back().descriptor.entry.sequence() + 1;
   }
-  // `buffer` takes the bytes of a value, aligned to kIoAlignment.
+  // `buffer` takes the bytes of a value. Aligned to kIoAlignment, it saves a copy.
   Status ReadValue(const Record& record, char* buffer) const {
     return ReadWholePart(file_, buffer, value_bytes_, record.value_offset);
   }

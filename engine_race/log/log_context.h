@@ -61,11 +61,11 @@ struct LogContext {
   BatchGate batches;
   // Null without background reclaim. Set while no thread appends.
   std::atomic<KeyGroupListener*> key_group_listener{nullptr};
-  // Held while pages of entries are read, changed and written.
-  std::mutex& entries_mutex_of(uint32_t bucket) {
-    return entries_mutexes[bucket % entries_mutexes.size()];
+  // Held while blocks of entries or values are read, changed and written.
+  std::mutex& block_mutex_of(uint32_t bucket) {
+    return block_mutexes[bucket % block_mutexes.size()];
   }
-  std::array<std::mutex, 64> entries_mutexes;
+  std::array<std::mutex, 64> block_mutexes;
   // How long writes of full groups and flushes took, where Options::latency_stats asks for it.
   LatencyRecorder group_writes;
   LatencyRecorder flushes;

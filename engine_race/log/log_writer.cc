@@ -124,7 +124,7 @@ Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces
 // Of values that share blocks with others. Each write of the bucket brings what those before it
 // have written, so there is one at a time.
 Status LogWriter::WriteParts(uint32_t bucket, std::span<const io::WriteRequest> parts) {
-  const std::lock_guard<std::mutex> one_at_a_time(context_.entries_mutex_of(bucket));
+  const std::lock_guard<std::mutex> one_at_a_time(context_.block_mutex_of(bucket));
   for (const io::WriteRequest& part : parts) {
     if (!context_.reserve.is_given_up()) {
       ENGINE_RACE_RETURN_IF_ERROR(WritePart(*part.file, part.data, part.size_bytes, part.offset));
@@ -206,7 +206,7 @@ Status LogWriter::WriteEntriesOf(uint32_t bucket, uint64_t sequence, uint64_t co
 Status LogWriter::PutKeys(uint32_t bucket, std::span<const SlotPiece> pieces,
                           const format::KeyEntry* entries) {
   // Another group of the bucket may have entries in the same page.
-  const std::lock_guard<std::mutex> one_at_a_time(context_.entries_mutex_of(bucket));
+  const std::lock_guard<std::mutex> one_at_a_time(context_.block_mutex_of(bucket));
   EntryPages pages(context_.files, bucket);
   for (const SlotPiece& piece : pieces) {
     for (uint64_t i = 0; i < piece.count; ++i) {
@@ -231,7 +231,7 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   const uint64_t count = values ? geometry.values_per_group() : geometry.keys_per_group();
   const uint64_t slot_bytes = values ? geometry.slot_bytes() : format::kKeyEntryBytes;
   const uint64_t begin = group * count;
-  // A large group is ahead enough.
+  // At least one group, even if that is more than kMaxReserveBytes.
   const uint64_t most_ahead =
       std::clamp(kMaxReserveBytes / slot_bytes, count, kMaxReserveGroups * count);
   const uint64_t step =

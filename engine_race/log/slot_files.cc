@@ -148,7 +148,7 @@ SlotLocation SlotFiles::Locate(const Files& files, uint64_t slot_bytes, uint32_t
   location.file = &files[place.file];
   location.file_number = place.file;
   location.offset = OffsetOf(files, place) + in_segment * slot_bytes;
-  // Places of padded segments are no neighbours.
+  // Padding lies between the slots of two segments.
   if (slot_bytes * format::kSegmentRecords % kIoAlignment != 0) return location;
   SegmentPlace next;
   for (uint64_t i = 1; location.slot_count < slot_count; ++i) {
@@ -259,41 +259,38 @@ Status SlotFiles::WriteKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count,
                static_cast<const char*>(data));
 }
 
-Status SlotFiles::ReserveValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
+Status SlotFiles::Reserve(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
+                          uint64_t slot_count) const {
   const auto locate = [&](uint64_t first, uint64_t count) {
-    return LocateValues(bucket, first, count);
+    return Locate(files, slot_bytes, bucket, first, count);
   };
   return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
+    if (!location.found()) return Status::Ok();
     // A place on a device is space.
-    if (!location.found() || IsDevice(location.file_number)) return Status::Ok();
-    const Blocks blocks =
-        BlocksAround(location.offset, location.slot_count * geometry_.slot_bytes());
+    if (&files == &value_files_ && IsDevice(location.file_number)) return Status::Ok();
+    const Blocks blocks = BlocksAround(location.offset, location.slot_count * slot_bytes);
     bool supported = false;
     return location.file->Reserve(/*keep_size=*/true, blocks.offset, blocks.size_bytes, &supported);
   });
 }
 
+Status SlotFiles::ReserveValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
+  return Reserve(value_files_, geometry_.slot_bytes(), bucket, slot, slot_count);
+}
+
 Status SlotFiles::ReserveKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count) const {
-  const auto locate = [&](uint64_t first, uint64_t count) {
-    return LocateKeys(bucket, first, count);
-  };
-  return ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
-    if (!location.found()) return Status::Ok();
-    const Blocks blocks =
-        BlocksAround(location.offset, location.slot_count * format::kKeyEntryBytes);
-    bool supported = false;
-    return location.file->Reserve(/*keep_size=*/true, blocks.offset, blocks.size_bytes, &supported);
-  });
+  return Reserve(key_files_, format::kKeyEntryBytes, bucket, slot, slot_count);
 }
 
 // The blocks that have parts of no other slots than those at `location`, which end before
 // `end_slot`. Behind the last slot of a segment there is none.
-SlotFiles::BlockRange SlotFiles::WholeBlocksOf(const SlotLocation& location,
-                                               uint64_t end_slot) const {
-  const uint64_t end = location.offset + location.slot_count * geometry_.slot_bytes();
+Blocks SlotFiles::WholeBlocksOf(const SlotLocation& location, uint64_t end_slot) const {
+  const uint64_t slots_end = location.offset + location.slot_count * geometry_.slot_bytes();
   const bool ends_segment = end_slot % format::kSegmentRecords == 0;
-  return {RoundUp(location.offset, kIoAlignment),
-          ends_segment ? RoundUp(end, kIoAlignment) : end / kIoAlignment * kIoAlignment};
+  const uint64_t begin = RoundUp(location.offset, kIoAlignment);
+  const uint64_t end =
+      ends_segment ? RoundUp(slots_end, kIoAlignment) : slots_end / kIoAlignment * kIoAlignment;
+  return {begin, end - std::min(begin, end)};
 }
 
 Status SlotFiles::PunchValues(uint32_t bucket, uint64_t slot, uint64_t slot_count,
@@ -309,10 +306,11 @@ Status SlotFiles::PunchValues(uint32_t bucket, uint64_t slot, uint64_t slot_coun
     // The space of a device stays with its segment.
     bool punched = false;
     if (!IsDevice(location.file_number)) {
-      const BlockRange blocks = WholeBlocksOf(location, end_slot);
+      const Blocks blocks = WholeBlocksOf(location, end_slot);
       punched = true;
-      if (blocks.begin < blocks.end) {
-        ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(blocks.begin, blocks.end, &punched));
+      if (blocks.size_bytes != 0) {
+        const uint64_t end = blocks.offset + blocks.size_bytes;
+        ENGINE_RACE_RETURN_IF_ERROR(location.file->Punch(blocks.offset, end, &punched));
       }
     }
     *supported = *supported && punched;
@@ -342,9 +340,10 @@ bool SlotFiles::MayHoldValues(uint32_t bucket, uint64_t slot, uint64_t slot_coun
   static_cast<void>(ForEachPiece(slot, slot_count, locate, [&](const SlotLocation& location) {
     end_slot += location.slot_count;
     if (!location.found() || IsDevice(location.file_number)) return Status::Ok();
-    const BlockRange blocks = WholeBlocksOf(location, end_slot);
-    may_hold = may_hold ||
-               (blocks.begin < blocks.end && location.file->MayHoldData(blocks.begin, blocks.end));
+    const Blocks blocks = WholeBlocksOf(location, end_slot);
+    may_hold =
+        may_hold || (blocks.size_bytes != 0 &&
+                     location.file->MayHoldData(blocks.offset, blocks.offset + blocks.size_bytes));
     return Status::Ok();
   }));
   return may_hold;

@@ -155,12 +155,10 @@ class SlotFiles {
               uint64_t slot_count, char* buffer) const;
   Status Write(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
                uint64_t slot_count, const char* data) const;
-  // Of a value file: whole blocks, none where `begin` is not below `end`.
-  struct BlockRange {
-    uint64_t begin = 0;
-    uint64_t end = 0;
-  };
-  BlockRange WholeBlocksOf(const SlotLocation& location, uint64_t end_slot) const;
+  Status Reserve(const Files& files, uint64_t slot_bytes, uint32_t bucket, uint64_t slot,
+                 uint64_t slot_count) const;
+  // Of a value file; perhaps none.
+  Blocks WholeBlocksOf(const SlotLocation& location, uint64_t end_slot) const;
   bool IsNeeded(uint32_t file) const;
   Status Open(uint32_t file) const;
   Status Grow(uint32_t file, uint64_t place_count) const;

@@ -63,14 +63,6 @@ class BufferLayout {
   // From the beginning of the first buffer.
   uint64_t OffsetOf(uint64_t position) const { return position << position_shift_; }
 
-  // Of so many positions, those that are for gaps between slots, if there are several buffers.
-  uint32_t GapPositions(uint32_t position_count) const {
-    return HasGaps(position_count) ? position_count / kGapFraction : 0;
-  }
-  // With those for gaps.
-  uint32_t WithGapPositions(uint32_t position_count) const {
-    return position_count + (HasGaps(position_count) ? position_count / (kGapFraction - 1) : 0);
-  }
   // The values that fit into so many positions if each is read by itself.
   uint32_t SureRecords(uint32_t position_count) const { return position_count / read_positions_; }
   // The values that fit if nothing else is read.
@@ -103,6 +95,18 @@ class BufferLayout {
   uint32_t walk_positions() const {
     return std::max(kWalkBytes / read_bytes(), kLeastWalkRecords) * read_positions_;
   }
+  // About how much memory such a scan takes to read so many records at once.
+  uint32_t PositionsFor(uint32_t record_count) const {
+    const uint64_t positions = uint64_t{record_count} * read_positions_;
+    if (record_count <= window_records()) {
+      return static_cast<uint32_t>(std::min<uint64_t>(positions, buffer_positions_));
+    }
+    return WithGapPositions(static_cast<uint32_t>(std::min<uint64_t>(positions, walk_positions())));
+  }
+  // How many records it plans to read into so many positions.
+  uint32_t RecordsIn(uint32_t position_count) const {
+    return MostRecords(position_count - GapPositions(position_count));
+  }
 
  private:
   static constexpr uint32_t kBufferBytes = 256 * 1024;
@@ -115,6 +119,14 @@ class BufferLayout {
 
   bool HasGaps(uint32_t position_count) const {
     return position_count > buffer_positions_ && slot_bytes() <= kMaxGapBytes;
+  }
+  // Of so many positions, those that are for gaps between slots, if there are several buffers.
+  uint32_t GapPositions(uint32_t position_count) const {
+    return HasGaps(position_count) ? position_count / kGapFraction : 0;
+  }
+  // With those for gaps.
+  uint32_t WithGapPositions(uint32_t position_count) const {
+    return position_count + (HasGaps(position_count) ? position_count / (kGapFraction - 1) : 0);
   }
 
   ValueLayout values_;

@@ -22,7 +22,7 @@ namespace engine_race {
 
 class ChunkCache {
  public:
-  explicit ChunkCache(const BufferLayout& layout = BufferLayout())
+  explicit ChunkCache(const BufferLayout& layout)
       : layout_(layout),
         entry_bytes_each_(uint64_t{kBytesBesideValue} *
                           layout.MostRecords(layout.buffer_positions())) {}

@@ -12,9 +12,9 @@ namespace engine_race {
 
 namespace {
 
-// Where the first block of a read lies. Segments begin with a block.
-uint64_t BlockOffset(const SlotLocation& location) {
-  return BlocksAround(location.offset, 0).offset;
+// Of its values, whose first lies at `location`.
+Blocks BlocksOf(const PlannedRead& read, const SlotLocation& location, const ScanContext& context) {
+  return BlocksAround(location.offset, uint64_t{read.slot_count} * context.layout.slot_bytes());
 }
 
 }  // namespace
@@ -37,14 +37,13 @@ Status ChunkLoader::Start() {
 
 void ChunkLoader::ReadBlocking(ScanContext* context, Chunk* chunk) {
   for (const PlannedRead& read : chunk->plan.reads) {
-    const uint64_t size_bytes =
-        context->layout.BlocksOf(read.first_slot, read.slot_count).size_bytes;
     const SlotLocation location = context->log.slots().LocateValues(read.bucket, read.first_slot);
-    const Status status = location.found() ? location.file->Read(chunk->DataOf(read), size_bytes,
-                                                                 BlockOffset(location))
+    const Blocks blocks = BlocksOf(read, location, *context);
+    const Status status = location.found() ? location.file->Read(chunk->DataOf(read),
+                                                                 blocks.size_bytes, blocks.offset)
                                            : context->log.LostValue(read.bucket, read.first_slot);
     if (status.ok()) {
-      context->read_bytes.fetch_add(size_bytes, std::memory_order_relaxed);  // a statistic
+      context->read_bytes.fetch_add(blocks.size_bytes, std::memory_order_relaxed);  // a statistic
     } else {
       chunk->FailRead(read, 0, status);
     }
@@ -76,15 +75,16 @@ void ChunkLoader::Submit() {
   while (!backlog_.empty() && !free_ids_.empty() && bytes_in_flight_ < kMaxBytesInFlight) {
     Backlog& front = backlog_.front();
     const PlannedRead& read = front.chunk->plan.reads[front.next_read];
-    if (!Touch(read, &touched)) break;
+    const SlotLocation location = context_->log.slots().LocateValues(read.bucket, read.first_slot);
+    const Blocks blocks = BlocksOf(read, location, *context_);
+    if (!Touch(read, blocks.size_bytes, &touched)) break;
     const uint32_t id = free_ids_.back();
     free_ids_.pop_back();
-    in_flight_[id] = {front.chunk, front.next_read};
     io::ReadRequest request;
-    const SlotLocation location = context_->log.slots().LocateValues(read.bucket, read.first_slot);
     request.fd = location.file->fd();
-    request.size_bytes = SizeOf(read);
-    request.offset = BlockOffset(location);
+    request.size_bytes = static_cast<uint32_t>(blocks.size_bytes);
+    request.offset = blocks.offset;
+    in_flight_[id] = {front.chunk, front.next_read, request.size_bytes};
     request.buffer = front.chunk->DataOf(read);
     request.tag = id;
     requests_.push_back(request);
@@ -99,10 +99,10 @@ void ChunkLoader::Submit() {
   ENGINE_RACE_ASSERT(status.ok());
 }
 
-bool ChunkLoader::Touch(const PlannedRead& read, bool* touched) {
+bool ChunkLoader::Touch(const PlannedRead& read, uint64_t size_bytes, bool* touched) {
   if (fresh_ == nullptr) return true;
   const uint64_t begin = context_->layout.OffsetOf(read.first_position);
-  const uint64_t end = begin + SizeOf(read);
+  const uint64_t end = begin + size_bytes;
   for (uint64_t piece = begin / kTouchBytes; piece * kTouchBytes < end; ++piece) {
     if (touched_[piece]) continue;
     if (*touched) return false;
@@ -133,12 +133,11 @@ void ChunkLoader::Reap(bool poll, std::vector<Chunk*>* loaded) {
 }
 
 void ChunkLoader::Finish(uint32_t id, int error, uint32_t read_bytes, std::vector<Chunk*>* loaded) {
-  const auto [chunk, index] = in_flight_[id];
+  const auto [chunk, index, size_bytes] = in_flight_[id];
   ENGINE_RACE_ASSERT(chunk != nullptr);
   in_flight_[id] = InFlight();
   free_ids_.push_back(id);
   const PlannedRead& read = chunk->plan.reads[index];
-  const uint32_t size_bytes = SizeOf(read);
   ENGINE_RACE_ASSERT(bytes_in_flight_ >= size_bytes);
   bytes_in_flight_ -= size_bytes;
   context_->read_bytes.fetch_add(read_bytes, std::memory_order_relaxed);  // a statistic

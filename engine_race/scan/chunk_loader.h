@@ -73,16 +73,13 @@ class ChunkLoader {
   struct InFlight {
     Chunk* chunk = nullptr;
     uint32_t read = 0;
+    uint32_t size_bytes = 0;
   };
 
-  // The bytes of its blocks.
-  uint32_t SizeOf(const PlannedRead& read) const {
-    return static_cast<uint32_t>(
-        context_->layout.BlocksOf(read.first_slot, read.slot_count).size_bytes);
-  }
-  // Makes sure that a read's memory is populated. False when that would take longer than one Submit
-  // should, because `touched` says that this Submit has populated memory already.
-  bool Touch(const PlannedRead& read, bool* touched);
+  // Makes sure that the memory for a read of so many bytes is populated. False when that would take
+  // longer than one Submit should, because `touched` says that this Submit has populated memory
+  // already.
+  bool Touch(const PlannedRead& read, uint64_t size_bytes, bool* touched);
   void Finish(uint32_t id, int error, uint32_t read_bytes, std::vector<Chunk*>* loaded);
 
   ScanContext* const context_;

@@ -17,16 +17,6 @@ constexpr size_t kMinOverlapped = 4;
 
 }  // namespace
 
-uint32_t ChunkReader::PositionsFor(uint32_t record_count) const {
-  const BufferLayout& layout = context_->layout;
-  const uint64_t positions = uint64_t{record_count} * layout.read_positions();
-  if (record_count <= layout.window_records()) {
-    return static_cast<uint32_t>(std::min<uint64_t>(positions, layout.buffer_positions()));
-  }
-  return layout.WithGapPositions(
-      static_cast<uint32_t>(std::min<uint64_t>(positions, layout.walk_positions())));
-}
-
 void ChunkReader::Clear() { at_hand_->chunk.Recycle(); }
 
 void ChunkReader::GiveBack() {
@@ -77,12 +67,10 @@ Status ChunkReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version
 
 Status ChunkReader::Reserve(Reading* reading, uint32_t max_records, bool may_allocate,
                             uint32_t* record_count) {
-  ENGINE_RACE_RETURN_IF_ERROR(
-      pool_->TakeWindows(PositionsFor(max_records), may_allocate, &reading->windows));
   const BufferLayout& layout = context_->layout;
-  const uint32_t position_count = reading->windows.position_count;
-  *record_count = std::min(
-      max_records, layout.MostRecords(position_count - layout.GapPositions(position_count)));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      pool_->TakeWindows(layout.PositionsFor(max_records), may_allocate, &reading->windows));
+  *record_count = std::min(max_records, layout.RecordsIn(reading->windows.position_count));
   return Status::Ok();
 }
 

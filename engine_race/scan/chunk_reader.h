@@ -34,8 +34,8 @@ class ChunkReader {
   ChunkReader& operator=(const ChunkReader&) = delete;
 
   // Reads the first records of [first_key, last_key] that a view of `version` shows. They are as
-  // many as the windows hold, and at most `max_records`, which is not 0. With
-  // Keep::kLast the range has no more records than that. If not all fit, the last ones are read.
+  // many as the windows hold, and at most `max_records`, which is not 0. With Keep::kLast the range
+  // must have at most `max_records` records. If not all fit, the last ones are read.
   // next_key() is where to go on, or complete() says that there are no more. A value that cannot be
   // read fails in Value and VisitAll alone, and so does an error of the index. kOutOfMemory.
   Status Read(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t max_records,
@@ -96,8 +96,6 @@ class ChunkReader {
     uint64_t last_key = 0;  // of the keys that were asked for
   };
 
-  // About how much memory a reading takes.
-  uint32_t PositionsFor(uint32_t record_count) const;
   Status Reserve(Reading* reading, uint32_t max_records, bool may_allocate, uint32_t* record_count);
   // Fills an empty chunk that has windows for `record_count`. std::bad_alloc.
   void Build(uint64_t first_key, uint64_t last_key, uint64_t version, uint32_t record_count,

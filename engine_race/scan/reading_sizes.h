@@ -1,11 +1,12 @@
 // How many values a walk of an iterator reads at once.
 //
 // A walk begins with as many as the walk before it asked for, at most a window of them. If it used
-// all values of a reading, the next one has twice as many, at most those of a walk. These counts
-// are BufferLayout's: 64 and 1024 of 4 KiB. It has fewer where the walk before asked for no more.
-// If the walk skipped some, the next reading has as many as it used. Half way through a reading of
-// more than a window the next one begins. A released iterator keeps the count for the next
-// user of its memory.
+// all values of a reading, the next one has twice as many, at most those of a walk. It has fewer
+// where the walk before asked for no more. If the walk skipped some, the next reading has as many
+// as it used. Half way through a reading of more than a window the next one begins. A released
+// iterator keeps the count for the next user of its memory.
+//
+// The values of a window and of a walk are BufferLayout's: 64 and 1024 of 4 KiB.
 //
 // A value type.
 #ifndef ENGINE_RACE_SCAN_READING_SIZES_H_

@@ -21,7 +21,7 @@ namespace engine_race {
 
 class ScanBoard {
  public:
-  explicit ScanBoard(const BufferLayout& layout = BufferLayout()) : cache_(layout) {}
+  explicit ScanBoard(const BufferLayout& layout) : cache_(layout) {}
 
   // Makes room for as many victims as the cache may hold chunks. std::bad_alloc.
   void ReserveVictims() { victims_.reserve(cache_.max_chunks()); }

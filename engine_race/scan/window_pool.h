@@ -1,7 +1,8 @@
 // Memory and loaders of scans that read for themselves, used again by one after another.
 //
-// A window is a buffer of BufferLayout. Short scans have one, from a few that are always
-// there. Long walks have several, which the coordinator lends from the memory of shared chunks.
+// A window is a buffer of BufferLayout, of about 256 KiB or for one value. Short scans have one,
+// from a few that are always there. Long walks have several, which the coordinator lends from the
+// memory of shared chunks.
 //
 // Thread-safe. It owns all loaders, lent ones too, and waits for their reads when it is destroyed.
 // The coordinator outlives it.

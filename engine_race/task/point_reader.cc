@@ -122,9 +122,9 @@ io::ReadRequest PointReader::RequestFor(const Found& found, char* buffer) const 
   io::ReadRequest request;
   const SlotLocation value = log_.slots().LocateValues(found.bucket, found.ref.slot());
   request.fd = value.file->fd();
-  const Blocks blocks = BlocksAround(value.offset, layout_.slot_bytes());
-  request.size_bytes = static_cast<uint32_t>(blocks.size_bytes);
-  request.offset = blocks.offset;
+  request.size_bytes = static_cast<uint32_t>(BlocksOf(found).size_bytes);
+  // Segments begin with a block.
+  request.offset = value.offset / kIoAlignment * kIoAlignment;
   request.buffer = buffer;
   return request;
 }

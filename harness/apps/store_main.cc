@@ -36,7 +36,7 @@ int ReadAll(const char* what, const char* done, const std::string& dir, const Re
   VerifyReport report;
   Status status;
   {
-    CommandProgress progress(what, ValueBytesIn(dir));
+    CommandProgress progress(what);
     status = read(
         &report, [&](const BadRecord& bad) { progress.PrintBad(bad); },
         [&](uint64_t done_count, uint64_t count) { return progress.Note(done_count, count); });
@@ -147,8 +147,8 @@ int Main(int argc, char** argv) {
   }
   import_app->add_flag("--pad", transfer.pads, "fill rows that are too short with zeros");
   import_app->add_flag("--create", transfer.creates, "make the store if there is none");
-  AddValueBytes(import_app, &transfer.value_bytes,
-                "of a store that is made; by default that of an array's rows without --pad, else");
+  AddValueSize(import_app, &transfer.value_bytes,
+               "of a store that is made; by default that of an array's rows without --pad, else");
   bool read_only = false;
   bool shell_creates = false;
   CLI::App* const shell =
@@ -157,7 +157,7 @@ int Main(int argc, char** argv) {
   shell->add_flag("--read-only", read_only, "share the store with other readers");
   shell->add_flag("--create", shell_creates, "make the store if there is none");
   RecordFlags record_flags;
-  AddValueBytes(shell, &record_flags.value_bytes, "of a store that is made; by default");
+  AddValueSize(shell, &record_flags.value_bytes, "of a store that is made; by default");
   AddRecordCommands(&app, &record_flags);
   if (const auto code = ParseCommandLine("store", argc, argv, &app)) return *code;
   if (const auto code = RunRecordCommand(app, record_flags)) return *code;

@@ -50,7 +50,7 @@ constexpr Word kMissingFlags[] = {
 constexpr Word kMissingBenchmarks[] = {
     {"compactall", kCompact},
     {"deleteseq", "deleterandom deletes in random order"},
-    {"fill100K", "all values have 4096 bytes"},
+    {"fill100K", "all values of a store have one size: --value_size=100000"},
     {"fillbatch", "no benchmark writes batches"},
     {"flush", "there are no memtables; sync makes all writes durable"},
     {"levelstats", "there are no levels; stats prints the counters"},

@@ -19,12 +19,13 @@
 #include <memory>
 #include <new>
 
+#include "engine_race/base/options.h"
 #include "harness/data/mix.h"
 
 namespace engine_race::harness {
 
 // Of the contest, and where no other size is asked for.
-inline constexpr size_t kValueSize = 4096;
+inline constexpr size_t kValueSize = kValueBytes;
 // A key and its value.
 constexpr uint64_t RecordBytes(uint64_t value_bytes = kValueSize) { return 8 + value_bytes; }
 

@@ -39,9 +39,14 @@ std::string ProgressText(const std::string& label, uint64_t done, uint64_t total
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
   const double share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
   char text[160];
-  std::snprintf(text, sizeof(text), "%-8s%3.0f%%  %.1f MB/s  %.1fk/s", label.c_str(), share * 100,
-                rate * static_cast<double>(bytes_each) * 1e-6, rate * 1e-3);
+  std::snprintf(text, sizeof(text), "%-8s%3.0f%%", label.c_str(), share * 100);
   std::string line = text;
+  if (bytes_each != 0) {
+    std::snprintf(text, sizeof(text), "  %.1f MB/s", rate * static_cast<double>(bytes_each) * 1e-6);
+    line += text;
+  }
+  std::snprintf(text, sizeof(text), "  %.1fk/s", rate * 1e-3);
+  line += text;
   if (rate > 0 && done < total) {
     const double left = static_cast<double>(total - done) / rate;
     std::snprintf(text, sizeof(text), "  %.0f s left", left);

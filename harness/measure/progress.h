@@ -18,8 +18,8 @@ bool StandardErrorIsTerminal();
 
 class Progress {
  public:
-  // `total` is in the units of Add, each of `bytes_each` bytes. With `limit_seconds` the work ends
-  // when that time is up, and `total` is ignored.
+  // `total` is in the units of Add, each of `bytes_each` bytes. 0: no bytes are shown. With
+  // `limit_seconds` the work ends when that time is up, and `total` is ignored.
   Progress(std::string label, uint64_t total, uint64_t bytes_each, uint32_t slot_count,
            double limit_seconds = 0);
   Progress(const Progress&) = delete;

@@ -27,10 +27,10 @@ int AnswerBackup(const char* what, const char* done, const std::string& dir, con
   return kExitDone;
 }
 
-// Calls `run` with a progress function that shows a line about the store or backup in `dir`.
+// Calls `run` with a progress function that shows a line.
 template <typename RunFn>
-Status WithProgress(const char* what, const std::string& dir, const RunFn& run) {
-  CommandProgress progress(what, ValueBytesIn(dir));
+Status WithProgress(const char* what, const RunFn& run) {
+  CommandProgress progress(what);
   return run([&](uint64_t done, uint64_t most) { return progress.Note(done, most); });
 }
 
@@ -38,7 +38,7 @@ Status WithProgress(const char* what, const std::string& dir, const RunFn& run) 
 
 int RunVerifyBackup(const std::string& backup) {
   BackupReport report;
-  const Status status = WithProgress("verify", backup, [&](const auto& on_progress) {
+  const Status status = WithProgress("verify", [&](const auto& on_progress) {
     return Store::VerifyBackup({}, backup, &report, on_progress);
   });
   return AnswerBackup("verify", "verified", backup, status, report);
@@ -51,7 +51,7 @@ int RunBackup(const std::string& dir, const std::string& to, const std::string& 
   Status status = Store::Open(CommandOptions(), dir, &store);
   if (!status.ok()) return Refuse("backup", dir, status);
   BackupReport report;
-  status = WithProgress("backup", dir, [&](const auto& on_progress) {
+  status = WithProgress("backup", [&](const auto& on_progress) {
     return store->Backup(to, {since, on_progress}, &report);
   });
   store.reset();
@@ -62,7 +62,7 @@ int RunBackup(const std::string& dir, const std::string& to, const std::string& 
 // Makes a store in `to` of a backup and its parents, comparing everything with its checksums.
 int RunRestore(const std::string& backup, const std::string& to) {
   BackupReport report;
-  const Status status = WithProgress("restore", backup, [&](const auto& on_progress) {
+  const Status status = WithProgress("restore", [&](const auto& on_progress) {
     return Store::Restore({}, backup, to, &report, on_progress);
   });
   return AnswerBackup("restore", "restored", backup, status, report);

@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include "engine_race/base/sys.h"
-#include "engine_race/copies/backup_manifest.h"
 #include "harness/system/exit_codes.h"
 
 namespace engine_race::harness {
@@ -42,21 +41,8 @@ Status ReadIdentity(const std::string& dir, StoreIdentity* identity) {
   return ReadManifest(directory.get(), identity);
 }
 
-uint32_t ValueBytesIn(const std::string& dir) {
-  StoreIdentity store;
-  if (ReadIdentity(dir, &store).ok()) return store.geometry.value_bytes();
-  UniqueFd directory;
-  BackupIdentity backup;
-  if (sys::OpenDirectory(dir, /*create=*/false, &directory).ok() &&
-      ReadBackupManifest(directory.get(), dir, &backup).ok()) {
-    return backup.geometry.value_bytes();
-  }
-  return kValueBytes;
-}
-
 bool CommandProgress::Note(uint64_t done_count, uint64_t record_count) {
-  if (!line_)
-    line_.emplace(label_, record_count, kKeyBytes + uint64_t{value_bytes_}, /*slot_count=*/1);
+  if (!line_) line_.emplace(label_, record_count, /*bytes_each=*/0, /*slot_count=*/1);
   const uint64_t before = line_->Done();
   line_->Add(0, done_count - before);
   // Short work ends before the line's next turn to be painted.

@@ -28,15 +28,11 @@ Options CommandOptions();
 
 // Reads the manifest of the store in `dir`. kNotFound when there is none.
 Status ReadIdentity(const std::string& dir, StoreIdentity* identity);
-// The size of the values of a store or a backup; kValueBytes where neither can be read.
-uint32_t ValueBytesIn(const std::string& dir);
 
 // Shows how far a command is with its records, on a terminal. One call at a time.
 class CommandProgress {
  public:
-  // `value_bytes`: of each record.
-  CommandProgress(const std::string& command, uint32_t value_bytes)
-      : label_(command + " "), value_bytes_(value_bytes) {}
+  explicit CommandProgress(const std::string& command) : label_(command + " ") {}
 
   // Says that `done_count` records of about `record_count` are done. Always true, as a ProgressFn
   // that cancels nothing.
@@ -46,7 +42,6 @@ class CommandProgress {
 
  private:
   const std::string label_;
-  const uint32_t value_bytes_;
   std::optional<Progress> line_;  // once the number of records is known
 };
 

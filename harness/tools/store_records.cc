@@ -197,8 +197,8 @@ constexpr std::array<Command, 5> kCommands = {{
 
 }  // namespace
 
-void AddValueBytes(CLI::App* app, uint32_t* value_bytes, const std::string& what) {
-  app->add_option("--value_bytes", *value_bytes,
+void AddValueSize(CLI::App* app, uint32_t* value_bytes, const std::string& what) {
+  app->add_option("--value_size", *value_bytes,
                   "the size of the values " + what + " " + std::to_string(kValueBytes))
       ->check(CLI::Range(kMinValueBytes, kMaxValueBytes));
 }
@@ -231,7 +231,7 @@ void AddRecordCommands(CLI::App* app, RecordFlags* flags) {
   put->add_flag("--pad", flags->pads, "fill a value that is too short with zeros");
   if (!flags->in_shell) {
     put->add_flag("--create", flags->creates, "make the store if need be");
-    AddValueBytes(put, &flags->value_bytes, "of a store that is made; by default");
+    AddValueSize(put, &flags->value_bytes, "of a store that is made; by default");
   }
   CLI::App* const scan = app->get_subcommand("scan");
   scan->add_option("--limit", flags->limit, "print so many records at most");

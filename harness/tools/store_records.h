@@ -36,8 +36,8 @@ struct RecordFlags {
   bool json = false;
 };
 
-// Adds the flag --value_bytes. `what` begins the words of its help about the default size.
-void AddValueBytes(CLI::App* app, uint32_t* value_bytes, const std::string& what);
+// Adds the flag --value_size. `what` begins the words of its help about the default size.
+void AddValueSize(CLI::App* app, uint32_t* value_bytes, const std::string& what);
 
 // Adds the commands to `app`. Parsing fills *flags.
 void AddRecordCommands(CLI::App* app, RecordFlags* flags);

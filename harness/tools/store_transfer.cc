@@ -379,7 +379,7 @@ int RunTransfer(bool is_import, const Transfer& transfer) {
   TransferReport report;
   Status status;
   {
-    CommandProgress progress(command, ValueBytesIn(transfer.dir));
+    CommandProgress progress(command);
     status = (is_import ? Import : Export)(
         transfer,
         [&](uint64_t done, uint64_t total) { return progress.Note(done, total) && !Interrupted(); },

@@ -390,7 +390,8 @@ def main():
         arguments.json.write_text(json.dumps({
             "claims": claims, "not_measured": {CLAIM: why_not} if why_not else {},
             "ratios": ratios, "rounds": rounds, "columns": columns, "bytes_on_disk": sizes,
-            "rows": arguments.rows, "dim": arguments.dim, "batch": arguments.batch, "read_ahead_bytes": read_ahead,
+            "rows": arguments.rows, "dim": arguments.dim, "batch": arguments.batch,
+            "read_ahead_bytes": read_ahead,
             "store_memory_bytes": arguments.memory, "seconds": arguments.seconds,
             "threads": arguments.threads, "numpy": numpy.__version__,
             "limit_bytes": arguments.limit if has_limit else None}, indent=2))

@@ -22,7 +22,7 @@ class CheckingSink : public ViewSink {
     last_key_ = key;
     if (value != nullptr) {
       const uint32_t size = store_.options.value_bytes;
-      EXPECT_EQ(std::string_view(value, size), SizedValueOf(key, store_.model.at(key), size));
+      EXPECT_EQ(std::string_view(value, size), ValueOf(key, store_.model.at(key), size));
       EXPECT_EQ(value_hash, HashValue(value, size));
     } else {
       EXPECT_EQ(bucket % 2, 1u);
@@ -67,7 +67,7 @@ TEST_P(ViewWalkSizesTest, WalksOfCopiesBringAllValues) {
   ViewRegistry::Release(&view);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ViewWalkSizesTest, ::testing::ValuesIn(kSizes), SizeName);
+INSTANTIATE_TEST_SUITE_P(Sizes, ViewWalkSizesTest, ::testing::ValuesIn(kValueSizes), SizeName);
 
 }  // namespace
 }  // namespace engine_race::test

@@ -78,7 +78,7 @@ TEST_P(SizedCopiesEndToEndTest, AChainOfBackupsRestoresEachMoment) {
     const Status made = store->Backup(dir_.Join("backup" + std::to_string(number)), how, &report);
     ASSERT_TRUE(made.ok()) << made.ToString();
     EXPECT_EQ(report.record_count, held_.size());
-    EXPECT_EQ(report.value_count<report.record_count, number> 0);
+    EXPECT_EQ((report.value_count < report.record_count), (number > 0));
     moments.push_back(held_);
   }
   store.reset();

@@ -126,8 +126,7 @@ TEST_P(SizedHotValuesTest, ValuesTakeNoMoreThanTheirMemory) {
   ExpectWithinBudget();
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, SizedHotValuesTest,
-                         ::testing::Values(8, 100, 512, 1536, 4096, 16384, 1048576));
+INSTANTIATE_TEST_SUITE_P(Sizes, SizedHotValuesTest, ::testing::ValuesIn(kValueSizes));
 
 }  // namespace
 }  // namespace engine_race::test

@@ -18,13 +18,6 @@ namespace {
 constexpr uint64_t kKeys = 50;
 constexpr char kUntouched = 0x5a;
 
-// Seven bytes that tell the key, again and again: they fit into none of the sizes.
-std::string SizedValue(uint64_t key, uint32_t size) {
-  std::string value(size, '\0');
-  for (uint32_t i = 0; i < size; ++i) value[i] = static_cast<char>((key * 251 + 7) >> 8 * (i % 7));
-  return value;
-}
-
 Options SizedOptions(uint32_t value_bytes) {
   Options options = TinyOptions();
   options.value_bytes = value_bytes;
@@ -39,7 +32,7 @@ class StoreSizesTest : public ::testing::TestWithParam<uint32_t> {
   }
 
   static uint32_t size() { return GetParam(); }
-  static std::string Value(uint64_t key) { return SizedValue(key, size()); }
+  static std::string Value(uint64_t key) { return ValueOf(key, 1, size()); }
 
   const TempDir dir_;
   std::unique_ptr<Store> store_;
@@ -159,8 +152,7 @@ TEST_P(StoreSizesTest, IsVerifiedAndCopiedWithAnyOption) {
   EXPECT_EQ(value, Value(5));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, StoreSizesTest,
-                         ::testing::Values(8, 100, 512, 1536, 4096, 16384, 1048576),
+INSTANTIATE_TEST_SUITE_P(Sizes, StoreSizesTest, ::testing::ValuesIn(kValueSizes),
                          [](const auto& tested) { return std::to_string(tested.param); });
 
 }  // namespace

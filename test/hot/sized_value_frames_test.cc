@@ -233,8 +233,7 @@ TEST_P(SizedValueFramesTest, ReadersBesideWritersBesideEvictionOfBlocks) {
   EXPECT_GT(blocks_->epochs().TakeCounts().block_hits, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, SizedValueFramesTest,
-                         ::testing::Values(8, 100, 1536, 16384, 1048576));
+INSTANTIATE_TEST_SUITE_P(Sizes, SizedValueFramesTest, ::testing::ValuesIn(kValueSizes));
 
 }  // namespace
 }  // namespace engine_race::test

@@ -34,9 +34,6 @@ inline Options SizedLogOptions(uint32_t value_bytes) {
   return options;
 }
 
-// Sizes of values for tests: some fill blocks, some share them, and some are many blocks.
-inline constexpr uint32_t kValueSizes[] = {8, 100, 512, 1536, 4096, 16384, 1 << 20};
-
 inline std::unique_ptr<BucketLog> OpenLog(const Options& options, const std::string& dir) {
   std::unique_ptr<BucketLog> log;
   const Status status = BucketLog::Open(options, dir, &log);

@@ -23,7 +23,7 @@ class ChunkCacheTest : public ::testing::Test {
     return chunk;
   }
 
-  ChunkCache cache_;
+  ChunkCache cache_{BufferLayout()};
 };
 
 TEST_F(ChunkCacheTest, FindsByAnyKeyOfAChunk) {

@@ -44,7 +44,7 @@ class ChunkLoaderTest : public ::testing::Test {
     Options options = store_->options;
     options.io_backend = backend;
     context_ = std::make_unique<ScanContext>(*store_->log, *store_->index, options, RangeTuning());
-    cache_ = std::make_unique<ChunkCache>();
+    cache_ = std::make_unique<ChunkCache>(BufferLayout());
     ASSERT_TRUE(cache_->Allocate(kBuffers, /*share=*/nullptr, Placement()).ok());
     loader_ = std::make_unique<ChunkLoader>(context_.get(), &cache_->pool());
   }

@@ -43,7 +43,8 @@ class ChunkReaderTest : public ::testing::Test {
     options.io_backend = IoBackend::kPsync;
     context_ = std::make_unique<ScanContext>(*store_.log, *store_.index, options, RangeTuning());
     coordinator_ = std::make_unique<Coordinator>(
-        context_.get(), kChunkBuffers * ChunkCache().booked_bytes(), /*share=*/nullptr);
+        context_.get(), kChunkBuffers * ChunkCache(BufferLayout()).booked_bytes(),
+        /*share=*/nullptr);
     pool_ = std::make_unique<WindowPool>(context_.get(), coordinator_.get(), /*window_count=*/1);
   }
 
@@ -321,21 +322,21 @@ TEST_F(ChunkReaderAheadTest, MemoryThatEndsFirstWaitsForReadsInFlight) {
 // Lent buffers cannot be taken away, so a smaller limit waits for them.
 TEST_F(ChunkReaderTest, ReturnedBuffersAboveTheLimitGoToTheSystem) {
   FakeMemoryShare share;
-  share.limit_bytes = kChunkBuffers * ChunkCache().booked_bytes();
+  share.limit_bytes = kChunkBuffers * ChunkCache(BufferLayout()).booked_bytes();
   Coordinator coordinator(context_.get(), share.limit_bytes, &share);
   std::vector<uint32_t> lent;
   coordinator.Lend(6, &lent);
   ASSERT_EQ(lent.size(), 6u);
   EXPECT_EQ(share.wants, 0u) << "there was room";
-  EXPECT_EQ(share.booked_bytes, 6 * ChunkCache().booked_bytes());
-  share.limit_bytes = 2 * ChunkCache().booked_bytes();
+  EXPECT_EQ(share.booked_bytes, 6 * ChunkCache(BufferLayout()).booked_bytes());
+  share.limit_bytes = 2 * ChunkCache(BufferLayout()).booked_bytes();
   coordinator.ShrinkTo(share.limit_bytes);
-  EXPECT_EQ(share.booked_bytes, 6 * ChunkCache().booked_bytes());
+  EXPECT_EQ(share.booked_bytes, 6 * ChunkCache(BufferLayout()).booked_bytes());
   coordinator.TakeBack(3, &lent);
   EXPECT_EQ(lent.size(), 3u);
-  EXPECT_EQ(share.booked_bytes, 3 * ChunkCache().booked_bytes());
+  EXPECT_EQ(share.booked_bytes, 3 * ChunkCache(BufferLayout()).booked_bytes());
   coordinator.TakeBack(0, &lent);
-  EXPECT_EQ(share.booked_bytes, 2 * ChunkCache().booked_bytes());
+  EXPECT_EQ(share.booked_bytes, 2 * ChunkCache(BufferLayout()).booked_bytes());
   coordinator.Lend(4, &lent);
   EXPECT_EQ(lent.size(), 2u);
   EXPECT_EQ(share.wants, 1u) << "for two buffers more";

@@ -27,7 +27,7 @@ class ValueSizesIteratorTest : public ValueSizesTest {
     for (const auto& [key, version] : wanted) {
       ASSERT_TRUE(iterator.Valid()) << iterator.status().ToString();
       ASSERT_EQ(DecodeKey(iterator.key().data()), key);
-      ASSERT_EQ(iterator.value(), SizedValueOf(key, version, size()));
+      ASSERT_EQ(iterator.value(), ValueOf(key, version, size()));
       if (backwards) {
         iterator.Prev();
       } else {
@@ -70,7 +70,7 @@ TEST_P(ValueSizesIteratorTest, WalksBothWaysShowAllValues) {
   ranges_.reset();
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ValueSizesIteratorTest, ::testing::ValuesIn(kSizes), SizeName);
+INSTANTIATE_TEST_SUITE_P(Sizes, ValueSizesIteratorTest, ::testing::ValuesIn(kValueSizes), SizeName);
 
 }  // namespace
 }  // namespace engine_race::test

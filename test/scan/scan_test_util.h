@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -16,7 +15,6 @@
 #include <vector>
 
 #include "engine_race/base/key.h"
-#include "engine_race/base/round_up.h"
 #include "engine_race/index/index.h"
 #include "engine_race/log/bucket_log.h"
 #include "engine_race/scan/range_reader.h"
@@ -28,21 +26,6 @@ inline constexpr uint64_t kMiB = 1024 * 1024;
 
 // Spreads small numbers over all keys, one to one.
 inline uint64_t SpreadKey(uint64_t number) { return number * 0x9e3779b97f4a7c15; }
-
-// The `size` bytes of version `version` of `key`: different for each.
-inline std::string SizedValueOf(uint64_t key, uint64_t version, uint32_t size) {
-  if (size == kValueBytes) return ValueOf(key, version);
-  std::string value(RoundUp(size, sizeof(uint64_t)), '\0');
-  for (uint32_t at = 0; at < size; at += sizeof(uint64_t)) {
-    const uint64_t word = ValueWord(key, version, at / sizeof(uint64_t) + 2);
-    std::memcpy(value.data() + at, &word, sizeof(word));
-  }
-  value.resize(size);
-  return value;
-}
-
-// Of every kind of layout: slots that are smaller than a block, that share blocks, whole blocks.
-inline constexpr uint32_t kSizes[] = {8, 100, 512, 1536, 4096, 5000, 16384, 100'000, 1'048'576};
 
 class ScanStore {
  public:
@@ -70,7 +53,7 @@ class ScanStore {
   }
 
   void Put(uint64_t key, uint64_t version = 1) {
-    const std::string value = SizedValueOf(key, version, options.value_bytes);
+    const std::string value = ValueOf(key, version, options.value_bytes);
     const Status status = log->Append(key, value.data());
     ASSERT_TRUE(status.ok()) << status.ToString();
     model[key] = version;
@@ -134,7 +117,7 @@ class ModelVisitor {
   void operator()(uint64_t key, const char* value) {
     const bool good =
         next_ != end_ && next_->first == key &&
-        std::string_view(value, value_bytes_) == SizedValueOf(key, next_->second, value_bytes_);
+        std::string_view(value, value_bytes_) == ValueOf(key, next_->second, value_bytes_);
     if (!good) ++bad_count;
     if (next_ != end_) ++next_;
     ++count;

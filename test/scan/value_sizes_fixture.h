@@ -1,4 +1,4 @@
-// Stores with values of each of kSizes, for tests of reading ranges.
+// Stores with values of each of kValueSizes, for tests of reading ranges.
 #ifndef TEST_SCAN_VALUE_SIZES_FIXTURE_H_
 #define TEST_SCAN_VALUE_SIZES_FIXTURE_H_
 

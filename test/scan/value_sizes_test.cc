@@ -142,7 +142,7 @@ class ValueSizesLoaderTest : public ValueSizesTest {
       chunk->Prepare(*context_, i);
       const char* const value = chunk->Value(i);
       if (value == nullptr) continue;
-      EXPECT_EQ(std::string_view(value, size()), SizedValueOf(chunk->entries[i].key, 1, size()));
+      EXPECT_EQ(std::string_view(value, size()), ValueOf(chunk->entries[i].key, 1, size()));
       ++good;
     }
     return good;
@@ -291,9 +291,9 @@ TEST_P(ValueSizesReaderTest, ReadsAheadBringTheirValues) {
   ViewRegistry::Release(&view);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ValueSizesTest, ::testing::ValuesIn(kSizes), SizeName);
-INSTANTIATE_TEST_SUITE_P(Sizes, ValueSizesLoaderTest, ::testing::ValuesIn(kSizes), SizeName);
-INSTANTIATE_TEST_SUITE_P(Sizes, ValueSizesReaderTest, ::testing::ValuesIn(kSizes), SizeName);
+INSTANTIATE_TEST_SUITE_P(Sizes, ValueSizesTest, ::testing::ValuesIn(kValueSizes), SizeName);
+INSTANTIATE_TEST_SUITE_P(Sizes, ValueSizesLoaderTest, ::testing::ValuesIn(kValueSizes), SizeName);
+INSTANTIATE_TEST_SUITE_P(Sizes, ValueSizesReaderTest, ::testing::ValuesIn(kValueSizes), SizeName);
 
 }  // namespace
 }  // namespace engine_race::test

@@ -165,8 +165,7 @@ TEST_P(SizedReadsTest, ADamagedValueIsRefusedAndItsNeighboursAreNot) {
   EXPECT_EQ(reader_->Read(1, &value).code(), Code::kCorruption);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, SizedReadsTest,
-                         ::testing::Values(8, 100, 512, 1536, 4096, 16384, 1048576));
+INSTANTIATE_TEST_SUITE_P(Sizes, SizedReadsTest, ::testing::ValuesIn(kValueSizes));
 
 TEST(WorkerBuffersTest, TakeNoMoreThanTheirPartOfTheBudget) {
   Options options;

@@ -43,7 +43,9 @@ impl Batch {
         // SAFETY: any size may be given.
         let handle = unsafe { sys::engine_race_batch_create(size) };
         assert!(
-            !handle.is_null() || (8..=1 << 20).contains(&size),
+            !handle.is_null()
+                || (sys::ENGINE_RACE_MIN_VALUE_BYTES..=sys::ENGINE_RACE_MAX_VALUE_BYTES)
+                    .contains(&size),
             "no store has values of {} bytes",
             value_bytes
         );

@@ -13,6 +13,8 @@ pub const ENGINE_RACE_VERSION_PATCH: c_int = 0;
 
 pub const ENGINE_RACE_KEY_BYTES: usize = 8;
 pub const ENGINE_RACE_VALUE_BYTES: usize = 4096;
+pub const ENGINE_RACE_MIN_VALUE_BYTES: u32 = 8;
+pub const ENGINE_RACE_MAX_VALUE_BYTES: u32 = 1048576;
 pub const ENGINE_RACE_LOG_TEXT_BYTES: usize = 1024;
 
 pub const ENGINE_RACE_OK: c_int = 0;

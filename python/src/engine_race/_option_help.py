@@ -6,12 +6,13 @@ HELP: Dict[str, str] = {
     "value_bytes": "The size of every value: 8 to 1m. 0: that of an existing store, or 4096 in a "
                    "new one.",
     "bucket_count": "New stores: stretches of neighbouring keys. A power of two, 1 to 65536, at "
-                    "least `file_count`.",
+                    "least `file_count`. With values above 16k a store has fewer: 16m divided by "
+                    "`value_bytes`, or 16 if that is more.",
     "file_count": "New stores: files of keys, and as many of values. A power of two, 1 to 1024.",
     "bucket_capacity_records": "New stores: records that one bucket can hold at one time. A power "
                                "of two up to 2^31.",
-    "value_group_bytes": "New stores: values go to disk in groups of this size. A power of two, "
-                         "4k to 1m.",
+    "value_group_bytes": "New stores: values go to disk in groups of about this size. A power of "
+                         "two, 4k to 1m.",
     "key_group_bytes": "New stores: entries of keys go to disk in groups of this size: 4k or "
                        "8k.",
     "paths": "Where the values lie: up to 64 directories or raw block devices, as a list. Empty: "
@@ -21,8 +22,8 @@ HELP: Dict[str, str] = {
     "directory_mode": "Permissions of new directories, less the umask: 0o700 to 0o777.",
     "file_mode": "Permissions of new files, less the umask: 0o600 to 0o777.",
     "memory_budget_bytes": "Memory for everything: index, hot values, scans, staging. At least "
-                           '16m. "auto": a quarter of what the process may use, or a sixteenth '
-                           "with `read_only`.",
+                           '16m and 32 values. "auto": a quarter of what the process may use, or '
+                           "a sixteenth with `read_only`.",
     "hot_value_bytes": 'Part of the budget for values that are read often. 0: none. "auto": what '
                        "the rest leaves.",
     "index_memory_bytes": "The index lies whole in memory while it takes at most this part of the "

@@ -91,15 +91,15 @@ TEST_F(StoreRecordsTest, PutMakesAStoreOnlyIfAsked) {
 
 TEST_F(StoreRecordsTest, AStoreThatIsMadeMayHaveOtherValues) {
   const std::string sized = dir_.Join("sized");
-  OutputOf({"put", sized, "1", "--create", "--value_bytes", "100"}, 0, ValueOf(1, 1, 100));
+  OutputOf({"put", sized, "1", "--create", "--value_size", "100"}, 0, ValueOf(1, 1, 100));
   EXPECT_EQ(OutputOf({"get", sized, "1"}, 0), ValueOf(1, 1, 100));
   ExpectOutput({"put", sized, "2"}, 2, "a value has 100 bytes, and this one has more",
                ValueOf(2, 1));
   ExpectOutput({"put", sized, "2"}, 2, "a value has 100 bytes, and this one has 99; --pad",
                std::string(99, 'x'));
-  ExpectOutput({"put", sized, "2", "--value_bytes", "101", "--pad", "--value", ""}, 2,
+  ExpectOutput({"put", sized, "2", "--value_size", "101", "--pad", "--value", ""}, 2,
                "that of the store is 100");
-  ExpectOutput({"put", dir_.Join("none"), "2", "--create", "--value_bytes", "7"}, 2, "7");
+  ExpectOutput({"put", dir_.Join("none"), "2", "--create", "--value_size", "7"}, 2, "7");
   EXPECT_FALSE(std::filesystem::exists(dir_.Join("none")));
   ExpectOutput({"dump", sized}, 0, "values            100 bytes each\n");
   ExpectOutput({"verify", sized}, 0, "1 records verified");

@@ -30,6 +30,7 @@ TEST(ProgressTest, TellsShareRateAndTimeLeft) {
             "read     25%  204.8 MB/s  50.0k/s  30 s left");
   EXPECT_EQ(ProgressText("read", 2000000, 2000000, 4096, 10), "read    100%  819.2 MB/s  200.0k/s");
   EXPECT_EQ(ProgressText("read", 0, 100, 4096, 0), "read      0%  0.0 MB/s  0.0k/s");
+  EXPECT_EQ(ProgressText("read", 500000, 2000000, 0, 10), "read     25%  50.0k/s  30 s left");
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ public final class Batch implements AutoCloseable {
    * @throws IllegalArgumentException if no store has values of this size
    */
   public Batch(int valueBytes) {
-    if (valueBytes < 8 || valueBytes > 1 << 20) {
+    if (valueBytes < Keys.MIN_VALUE_BYTES || valueBytes > Keys.MAX_VALUE_BYTES) {
       throw new IllegalArgumentException("no store has values of " + valueBytes + " bytes");
     }
     this.valueBytes = valueBytes;

@@ -16,6 +16,10 @@ public final class Keys {
   public static final int KEY_BYTES = 8;
   /** Bytes of a value, unless a store is made with other ones. */
   public static final int VALUE_BYTES = 4096;
+  /** The least bytes that the values of a store may have. */
+  public static final int MIN_VALUE_BYTES = 8;
+  /** The most bytes that the values of a store may have. */
+  public static final int MAX_VALUE_BYTES = 1 << 20;
   /** The least key. */
   public static final long MIN = 0;
   /** The greatest key, 2^64 - 1. */

@@ -202,7 +202,7 @@ class ValueBytesTest {
     assertEquals(Code.INVALID_ARGUMENT, error.code());
     assertTrue(error.getMessage().contains("512"), error::getMessage);
     open(512).close();
-    for (int size : new int[] {7, (1 << 20) + 1}) {
+    for (int size : new int[] {Keys.MIN_VALUE_BYTES - 1, Keys.MAX_VALUE_BYTES + 1}) {
       assertThrows(EngineRaceException.class, () ->
           Store.open(directory.resolve("another"), Stores.small().valueBytes(size)));
       assertThrows(IllegalArgumentException.class, () -> new Batch(size));
