@@ -147,7 +147,7 @@ Status ValidateOptions(const Options& options) {
 }
 
 uint64_t LeastMemoryBudgetBytes(uint32_t value_bytes) {
-  constexpr uint64_t kLeastValues = 32;
+  constexpr uint64_t kLeastValues = 64;
   return std::max(kMinMemoryBudgetBytes, kLeastValues * value_bytes);
 }
 

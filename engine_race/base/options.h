@@ -149,7 +149,7 @@ struct Options {
 
   // Tuning of this opening.
 
-  // For everything: index, range buffers, staging, hot values. At least 16 MiB, and what 32 values
+  // For everything: index, range buffers, staging, hot values. At least 16 MiB, and what 64 values
   // take. The index is paged where it does not fit. It takes more than its share only while it
   // cannot be written to disk; a warning goes to the log then.
   //

@@ -23,7 +23,8 @@ constexpr size_t kMaxChunkBytes = kMaxChunkValues * kValueBytes;
 
 }  // namespace
 
-// Out of line, all four: what they need is no symbol of the library's.
+// Out of line, all five: what they need is no symbol of the library's.
+WriteBatch::WriteBatch() : WriteBatch(kValueBytes) {}
 WriteBatch::WriteBatch(uint32_t value_bytes)
     : value_bytes_(std::clamp(value_bytes, kMinValueBytes, kMaxValueBytes)) {}
 WriteBatch::WriteBatch(WriteBatch&& other) noexcept : value_bytes_(other.value_bytes_) {

@@ -30,9 +30,11 @@ class WriteBatch {
     uint64_t value_hash = 0;  // HashValue of the value
   };
 
+  // Of values of kValueBytes.
+  WriteBatch();
   // `value_bytes`: as Store::value_bytes, from kMinValueBytes to kMaxValueBytes. A size below or
   // above these becomes the nearest of them, without an error.
-  explicit WriteBatch(uint32_t value_bytes = kValueBytes);
+  explicit WriteBatch(uint32_t value_bytes);
   WriteBatch(WriteBatch&& other) noexcept;
   WriteBatch& operator=(WriteBatch&& other) noexcept;
   ~WriteBatch();

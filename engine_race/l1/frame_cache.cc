@@ -164,9 +164,10 @@ void FrameCache::ShrinkTo(uint64_t bytes) noexcept {
 
 uint64_t FrameCache::UseCount() const noexcept {
   const EpochManager::Counts counts = epochs_.TakeCounts();
-  // With the epochs of another cache, that one has the blocks.
+  // With the epochs of another cache, that one has the blocks, and this one alone has the values.
   const uint64_t block_hits = own_epochs_ == nullptr ? 0 : counts.block_hits;
-  return counts.value_hits + block_hits + admission_count(FrameKind::kBlock) +
+  const uint64_t value_hits = pool_->HasOwner(FrameKind::kValue) ? counts.value_hits : 0;
+  return value_hits + block_hits + admission_count(FrameKind::kBlock) +
          admission_count(FrameKind::kValue);
 }
 

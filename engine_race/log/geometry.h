@@ -61,6 +61,9 @@ struct Geometry {
     return key_group_bytes / static_cast<uint32_t>(sizeof(format::KeyEntry));
   }
 
+  // Whether a slot has a whole block of its own, which a hole gives back.
+  bool slots_have_blocks() const { return layout.is_aligned() || slot_bytes() >= 2 * kIoAlignment; }
+
   // Slots are handed out by the row.
   uint32_t row_records() const { return std::max(values_per_group(), keys_per_group()); }
   // Of the slots of a row in a value file.
@@ -146,6 +149,11 @@ inline Status CheckGeometry(const Geometry& geometry) {
   options.bucket_capacity_records = geometry.bucket_capacity_records;
   options.key_group_bytes = geometry.key_group_bytes;
   const ValueLayout& layout = geometry.layout;
+  if (geometry.bucket_count > MostBuckets(layout.value_bytes())) {
+    return Status::NotSupported("geometry: " + std::to_string(geometry.bucket_count) +
+                                " buckets with values of " + std::to_string(layout.value_bytes()) +
+                                " bytes");
+  }
   const uint32_t group_records = geometry.values_per_group();
   if (!std::has_single_bit(group_records) ||
       layout.GroupRecords(kMinGroupBytes, kMaxGroupRecords) > group_records ||

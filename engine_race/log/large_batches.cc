@@ -18,11 +18,12 @@
 namespace engine_race {
 namespace {
 
-// How many records are written together: 1 MiB of values, or a few.
+// How many records are written together: 1 MiB of values, at least a few.
 constexpr uint32_t kPieceBytes = uint32_t{1} << 20;
 constexpr uint32_t kLeastPieceRecords = 4;
+constexpr uint32_t kMostPieceRecords = 8192;
 uint32_t PieceRecords(const Geometry& geometry) {
-  return std::max(kPieceBytes / geometry.slot_bytes(), kLeastPieceRecords);
+  return std::clamp(kPieceBytes / geometry.slot_bytes(), kLeastPieceRecords, kMostPieceRecords);
 }
 
 // Counts one for as long as it lives. Relaxed: advice.

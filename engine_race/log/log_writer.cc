@@ -105,7 +105,11 @@ Status LogWriter::WriteValues(uint32_t bucket, std::span<const SlotPiece> pieces
       slot += location.slot_count;
     }
   }
-  if (!layout.is_aligned()) {
+  const bool has_parts =
+      std::any_of(requests.begin(), requests.end(), [](const io::WriteRequest& request) {
+        return (request.offset | request.size_bytes) % kIoAlignment != 0;
+      });
+  if (has_parts || (context_.reserve.is_given_up() && !layout.is_aligned())) {
     ENGINE_RACE_RETURN_IF_ERROR(WriteParts(bucket, requests));
   } else if (context_.reserve.is_given_up()) {
     // On a full disk zeros become holes: values of tombstones would use up the reserve.
@@ -141,8 +145,9 @@ Status LogWriter::WriteParts(uint32_t bucket, std::span<const io::WriteRequest> 
         ENGINE_RACE_RETURN_IF_ERROR(
             ReadPart(*part.file, found.data(), slot_bytes, part.offset + at, &found_bytes));
         if (IsZero(found.data(), slot_bytes)) continue;
+      } else {
+        ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.CheckForValues(*part.file));
       }
-      ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.CheckForValues(*part.file));
       ENGINE_RACE_RETURN_IF_ERROR(WritePart(*part.file, data, slot_bytes, part.offset + at));
     }
   }

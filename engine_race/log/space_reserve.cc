@@ -31,21 +31,20 @@ Status VisitDirectories(const StoreFiles& files, FunctionRef<Status(int dir_fd)>
 
 // *own: cutting the file off would give all of its space back, and harm nobody. Not so a file with
 // another name, one that a snapshot or a copy shares, or one that is larger than any reserve.
-Status IsOwn(const io::File& file, bool* own) {
+Status IsOwn(const io::File& file, uint64_t most_bytes, bool* own) {
   bool regular = false;
   uint64_t link_count = 0;
   uint64_t size_bytes = 0;
   ENGINE_RACE_RETURN_IF_ERROR(sys::RegularFile(file.fd(), &regular, &link_count));
   ENGINE_RACE_RETURN_IF_ERROR(file.Size(&size_bytes));
-  *own = regular && link_count == 1 && size_bytes <= SpaceReserve::kBytes &&
-         !sys::SharesBlocks(file.fd());
+  *own = regular && link_count == 1 && size_bytes <= most_bytes && !sys::SharesBlocks(file.fd());
   return Status::Ok();
 }
 
 }  // namespace
 
 void SpaceReserve::Adopt() noexcept {
-  uint64_t found_bytes = kBytes;
+  uint64_t found_bytes = bytes();
   const Status looked = Guarded([&] {
     return VisitDirectories(files_, [&](int dir_fd) {
       io::File file;
@@ -53,7 +52,7 @@ void SpaceReserve::Adopt() noexcept {
                                                  io::Caching::kBuffered, &file));
       bool own = false;
       uint64_t bytes = 0;
-      ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, &own));
+      ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, bytes(), &own));
       ENGINE_RACE_RETURN_IF_ERROR(sys::AllocatedBytes(dir_fd, format::kReserveName, &bytes));
       found_bytes = std::min(found_bytes, own ? bytes : 0);
       return Status::Ok();
@@ -63,15 +62,15 @@ void SpaceReserve::Adopt() noexcept {
     Tell(LogLevel::kWarning, "the reserve of space cannot be looked at: recovery goes without it");
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  left_bytes_ = looked.ok() ? found_bytes / kPieceBytes * kPieceBytes : 0;
-  is_short_ = left_bytes_ != kBytes;
+  left_bytes_ = looked.ok() ? found_bytes / piece_bytes() * piece_bytes() : 0;
+  is_short_ = left_bytes_ != bytes();
 }
 
 void SpaceReserve::Prepare() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_prepared_ = true;
-  if (left_bytes_ == kBytes && !is_short_) return;
-  const Status filled = Guarded([&] { return Fill(kBytes); });
+  if (left_bytes_ == bytes() && !is_short_) return;
+  const Status filled = Guarded([&] { return Fill(bytes()); });
   const bool is_full = filled.code() == Code::kFull;
   // The recovery may have found the disk full.
   if (!is_full) is_given_up_ = false;
@@ -81,15 +80,15 @@ void SpaceReserve::Prepare() noexcept {
 }
 
 Status SpaceReserve::SizeWithRoom(uint64_t* bytes) const {
-  *bytes = kBytes;
+  *bytes = bytes();
   return VisitDirectories(files_, [&](int dir_fd) {
     uint64_t free_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(sys::FreeBytes(dir_fd, &free_bytes));
-    if (free_bytes < kPieceBytes) return Status::Full("no room for the reserve");
-    const uint64_t usable_bytes = free_bytes - kPieceBytes;
-    const uint64_t missing_bytes = kBytes - left_bytes_;
-    *bytes = std::min(
-        *bytes, left_bytes_ + std::min(usable_bytes, missing_bytes) / kPieceBytes * kPieceBytes);
+    if (free_bytes < piece_bytes()) return Status::Full("no room for the reserve");
+    const uint64_t usable_bytes = free_bytes - piece_bytes();
+    const uint64_t missing_bytes = bytes() - left_bytes_;
+    *bytes = std::min(*bytes, left_bytes_ + std::min(usable_bytes, missing_bytes) / piece_bytes() *
+                                                piece_bytes());
     return Status::Ok();
   });
 }
@@ -103,7 +102,7 @@ Status SpaceReserve::Fill(uint64_t bytes) {
     };
     ENGINE_RACE_RETURN_IF_ERROR(open());
     bool own = false;
-    ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, &own));
+    ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, bytes(), &own));
     if (!own) {
       ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, format::kReserveName));
       ENGINE_RACE_RETURN_IF_ERROR(open());
@@ -113,7 +112,7 @@ Status SpaceReserve::Fill(uint64_t bytes) {
     return supported ? Status::Ok() : Status::NotSupported("the file system cannot reserve space");
   };
   // A process with such a limit may well have room for its logs.
-  Status filled = sys::CheckFileSizeLimit(kBytes).ok()
+  Status filled = sys::CheckFileSizeLimit(bytes()).ok()
                       ? VisitDirectories(files_, fill)
                       : Status::NotSupported("files may not grow to the size of the reserve");
   if (filled.ok()) {
@@ -123,7 +122,7 @@ Status SpaceReserve::Fill(uint64_t bytes) {
     // A file system may have reserved a part before it refused.
     Shrink(left_bytes_, /*durably=*/false);
   }
-  is_short_ = filled.ok() ? bytes != kBytes : filled.code() != Code::kNotSupported;
+  is_short_ = filled.ok() ? bytes != bytes() : filled.code() != Code::kNotSupported;
   return filled;
 }
 
@@ -136,7 +135,7 @@ bool SpaceReserve::Shrink(uint64_t bytes, bool durably) noexcept {
     uint64_t size_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kReserveName, io::Access::kReadWrite,
                                                io::Caching::kBuffered, &file));
-    ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, &own));
+    ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, bytes(), &own));
     ENGINE_RACE_RETURN_IF_ERROR(file.Size(&size_bytes));
     if (!own || size_bytes <= bytes) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(file.Truncate(bytes));
@@ -173,11 +172,11 @@ bool SpaceReserve::GiveUpAfter(uint64_t generation, uint64_t left_bytes) noexcep
   if (left_bytes_ == 0 && !is_short_) return false;
   // Values are refused from here on, also where nothing is left to give up.
   is_given_up_ = is_short_ = true;
-  if (left_bytes_ <= left_bytes) return false;
+  if (left_bytes_ <= left_bytes * scale()) return false;
   // Some file systems give the blocks out again only once they are durably free. Where no file
   // could be cut, for want of a descriptor for instance, a later call may.
-  if (!Shrink(left_bytes_ - kPieceBytes, /*durably=*/true)) return false;
-  left_bytes_ -= kPieceBytes;
+  if (!Shrink(left_bytes_ - piece_bytes(), /*durably=*/true)) return false;
+  left_bytes_ -= piece_bytes();
   generation_.fetch_add(1);
   const bool tells = !std::exchange(has_told_, true);
   lock.unlock();
@@ -191,7 +190,7 @@ bool SpaceReserve::GiveUpAfter(uint64_t generation, uint64_t left_bytes) noexcep
 Status SpaceReserve::CheckForValues(const io::File& file) {
   const auto leaves_enough = [this] {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return !is_prepared_ || left_bytes_ >= kLeftByValues;
+    return !is_prepared_ || left_bytes_ >= kLeftByValues * scale();
   };
   if (!is_given_up() || leaves_enough() || TakeBack() || leaves_enough()) return Status::Ok();
   dev_t values_on = 0;
@@ -211,15 +210,15 @@ bool SpaceReserve::TakeBack(bool has_released) noexcept {
     uint64_t bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(SizeWithRoom(&bytes));
     // The whole of it may be there: a disk was full, and no file could be cut.
-    if (bytes == left_bytes_ && bytes != kBytes) return Status::Full("no room for the reserve");
+    if (bytes == left_bytes_ && bytes != bytes()) return Status::Full("no room for the reserve");
     Status asked = Fill(bytes);
     // A quota may leave less than what the file system has.
-    while (asked.code() == Code::kFull && bytes > left_bytes_ + kPieceBytes) {
-      bytes = left_bytes_ + RoundUp((bytes - left_bytes_) / 2, kPieceBytes);
+    while (asked.code() == Code::kFull && bytes > left_bytes_ + piece_bytes()) {
+      bytes = left_bytes_ + RoundUp((bytes - left_bytes_) / 2, piece_bytes());
       asked = Fill(bytes);
     }
     if (asked.code() == Code::kFull) asks_after_ns_ = MonotonicNs() + kAskAgainNs;
-    return asked.ok() && bytes != kBytes ? Status::Full("no room for all of the reserve") : asked;
+    return asked.ok() && bytes != bytes() ? Status::Full("no room for all of the reserve") : asked;
   });
   // What freed slots have left may not suffice, though no write has found the disk full.
   if (filled.code() != Code::kFull) is_given_up_ = false;

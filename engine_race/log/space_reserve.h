@@ -13,21 +13,25 @@
 #ifndef ENGINE_RACE_LOG_SPACE_RESERVE_H_
 #define ENGINE_RACE_LOG_SPACE_RESERVE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
 
 #include "engine_race/base/function_ref.h"
 #include "engine_race/base/options.h"
+#include "engine_race/base/round_up.h"
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
+#include "engine_race/log/geometry.h"
 #include "engine_race/log/store_files.h"
 
 namespace engine_race {
 
 class SpaceReserve {
  public:
-  // In each directory.
+  // In each directory, where 16 groups of values fit. Stores with larger groups have a multiple of
+  // this and of the sizes below.
   static constexpr uint64_t kBytes = uint64_t{2} << 20;
   static constexpr uint64_t kPieceBytes = kBytes / 8;
   // So much a write must leave of each file; for Write and GiveUp. Sync leaves half to deletions.
@@ -41,6 +45,8 @@ class SpaceReserve {
   // Works on both, which outlive it.
   SpaceReserve(const StoreFiles& files, const Options& options)
       : files_(files), options_(options) {}
+  // What a store of that geometry has in each directory.
+  static uint64_t BytesFor(const Geometry& geometry) { return kBytes * ScaleFor(geometry); }
 
   // Before recovery writes anything: counts what an earlier opening has left, and takes no space.
   void Adopt() noexcept;
@@ -69,6 +75,13 @@ class SpaceReserve {
   bool TakeBack(bool has_released = false) noexcept;
 
  private:
+  static uint64_t ScaleFor(const Geometry& geometry) {
+    return std::max<uint64_t>(RoundUp(16 * uint64_t{geometry.value_group_bytes}, kBytes) / kBytes,
+                              1);
+  }
+  uint64_t scale() const { return ScaleFor(files_.identity.geometry); }
+  uint64_t bytes() const { return kBytes * scale(); }
+  uint64_t piece_bytes() const { return kPieceBytes * scale(); }
   bool GiveUpAfter(uint64_t generation, uint64_t left_bytes) noexcept;
   // *bytes: the largest size in whole pieces that each file may have, so that a piece stays free
   // for writes under way. kFull where there is none.

@@ -353,17 +353,20 @@ Status Staging::WriteLine(uint32_t bucket, const BucketState& state, format::Wor
 
 Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
                            const char** group) {
-  return FullGroup(values_, geometry_.ValuePlaceOffset(bucket, place), buffer, group);
+  // A write of parts of blocks looks at the values: an error must be no SIGBUS.
+  return FullGroup(values_, geometry_.layout.is_aligned(),
+                   geometry_.ValuePlaceOffset(bucket, place), buffer, group);
 }
 
 Status Staging::FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
                          const char** group) {
-  return FullGroup(keys_, geometry_.KeyPlaceOffset(bucket, place), buffer, group);
+  return FullGroup(keys_, /*may_be_mapped=*/true, geometry_.KeyPlaceOffset(bucket, place), buffer,
+                   group);
 }
 
-Status Staging::FullGroup(const Area& area, uint64_t offset, RegionPool::Lease* buffer,
-                          const char** group) {
-  if (mapped_) {
+Status Staging::FullGroup(const Area& area, bool may_be_mapped, uint64_t offset,
+                          RegionPool::Lease* buffer, const char** group) {
+  if (mapped_ && may_be_mapped) {
     // For a write to the log: the kernel answers with EFAULT where reading the mapping fails.
     *group = area.mapping.data() + offset;
     return Status::Ok();

@@ -177,7 +177,7 @@ class Staging {
                     uint64_t record_bytes, PlaceBytes* bytes, uint64_t* end_bytes);
   Status WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t offset,
                      std::string_view record, PlaceBytes* bytes) const;
-  Status FullGroup(const Area& area, uint64_t offset, RegionPool::Lease* buffer,
+  Status FullGroup(const Area& area, bool may_be_mapped, uint64_t offset, RegionPool::Lease* buffer,
                    const char** group);
 
   const StoreFiles& files_;

@@ -23,9 +23,8 @@ uint64_t PassOf(uint64_t key, uint64_t pass_count) {
 Status BucketCleaner::Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use,
                             SharedProgress* progress) {
   const auto choose = [&]() -> RowChoice {
-    // Tombstones that are dead next time are not worth moving. On a full disk gaps are punched out:
-    // moved records would take as much as they leave.
-    if (has_more_ || log_.reserve().is_given_up()) return {};
+    // Tombstones that are dead next time are not worth moving.
+    if (has_more_ || PunchesInstead()) return {};
     const uint32_t row_records = log_.geometry().row_records();
     const uint64_t free_count = log_.mover().FreeRowCount(bucket);
     if (dead_percent == 0) return ChooseSparse(MovableRows(), row_records, free_count);

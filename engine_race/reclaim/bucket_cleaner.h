@@ -47,15 +47,20 @@ class BucketCleaner {
 
   // With the bucket claimed. Gives up the slots of all dead records. Also empties rows if these
   // have many more slots than SlotLimit(live records, `dead_percent`). With 0 it empties all rows
-  // of which a sixteenth is free. On a full disk it empties none. *use: as it is afterwards.
-  // kIOError, kFull, kOutOfMemory. Between two pieces it tells `progress`, which may be null.
-  // kIncomplete: its caller has cancelled.
+  // of which a sixteenth is free. On a full disk it empties none if their gaps give space back.
+  // *use: as it is afterwards. kIOError, kFull, kOutOfMemory. Between two pieces it tells
+  // `progress`, which may be null. kIncomplete: its caller has cancelled.
   Status Clean(uint32_t bucket, uint32_t dead_percent, BucketUse* use,
                SharedProgress* progress = nullptr);
   // Clean for a bucket or a disk that is full: empties no row.
   Status MakeSpace(uint32_t bucket, BucketUse* use);
 
  private:
+  // On a full disk gaps are punched out where that gives space back: moved records would take as
+  // much as they leave.
+  bool PunchesInstead() const {
+    return log_.reserve().is_given_up() && log_.geometry().slots_have_blocks();
+  }
   struct Item {
     uint64_t key;
     uint64_t sequence;

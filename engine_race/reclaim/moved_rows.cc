@@ -41,8 +41,7 @@ Status BucketCleaner::MoveChosen(uint32_t bucket, const RowChoice& choice,
   // Else the tail would fill these rows first: they have the most gaps.
   ENGINE_RACE_RETURN_IF_ERROR(log_.mover().Empty(bucket, rest));
   while (!rest.empty()) {
-    // On a disk that is full by now the gaps are punched out.
-    if (log_.reserve().is_given_up()) return Status::Ok();
+    if (PunchesInstead()) return Status::Ok();
     if (progress != nullptr) ENGINE_RACE_RETURN_IF_ERROR(progress->Tell());
     const std::span<const uint32_t> rows = rest.first(std::min<size_t>(most_rows, rest.size()));
     const Status moved = MoveAndFree(bucket, rows);

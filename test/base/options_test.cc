@@ -40,7 +40,7 @@ TEST(OptionsTest, EachFieldOutOfRangeIsNamed) {
       {"memory_budget_bytes",
        [](Options* o) {
          o->value_bytes = 1 << 20;
-         o->memory_budget_bytes = (32 << 20) - 1;
+         o->memory_budget_bytes = (64 << 20) - 1;
        }},
       {"index_memory_bytes",
        [](Options* o) {
