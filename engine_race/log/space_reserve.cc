@@ -44,7 +44,7 @@ Status IsOwn(const io::File& file, uint64_t most_bytes, bool* own) {
 }  // namespace
 
 void SpaceReserve::Adopt() noexcept {
-  uint64_t found_bytes = bytes();
+  uint64_t found_bytes = whole_bytes();
   const Status looked = Guarded([&] {
     return VisitDirectories(files_, [&](int dir_fd) {
       io::File file;
@@ -52,7 +52,7 @@ void SpaceReserve::Adopt() noexcept {
                                                  io::Caching::kBuffered, &file));
       bool own = false;
       uint64_t bytes = 0;
-      ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, bytes(), &own));
+      ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, whole_bytes(), &own));
       ENGINE_RACE_RETURN_IF_ERROR(sys::AllocatedBytes(dir_fd, format::kReserveName, &bytes));
       found_bytes = std::min(found_bytes, own ? bytes : 0);
       return Status::Ok();
@@ -63,14 +63,14 @@ void SpaceReserve::Adopt() noexcept {
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   left_bytes_ = looked.ok() ? found_bytes / piece_bytes() * piece_bytes() : 0;
-  is_short_ = left_bytes_ != bytes();
+  is_short_ = left_bytes_ != whole_bytes();
 }
 
 void SpaceReserve::Prepare() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_prepared_ = true;
-  if (left_bytes_ == bytes() && !is_short_) return;
-  const Status filled = Guarded([&] { return Fill(bytes()); });
+  if (left_bytes_ == whole_bytes() && !is_short_) return;
+  const Status filled = Guarded([&] { return Fill(whole_bytes()); });
   const bool is_full = filled.code() == Code::kFull;
   // The recovery may have found the disk full.
   if (!is_full) is_given_up_ = false;
@@ -80,13 +80,13 @@ void SpaceReserve::Prepare() noexcept {
 }
 
 Status SpaceReserve::SizeWithRoom(uint64_t* bytes) const {
-  *bytes = bytes();
+  *bytes = whole_bytes();
   return VisitDirectories(files_, [&](int dir_fd) {
     uint64_t free_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(sys::FreeBytes(dir_fd, &free_bytes));
     if (free_bytes < piece_bytes()) return Status::Full("no room for the reserve");
     const uint64_t usable_bytes = free_bytes - piece_bytes();
-    const uint64_t missing_bytes = bytes() - left_bytes_;
+    const uint64_t missing_bytes = whole_bytes() - left_bytes_;
     *bytes = std::min(*bytes, left_bytes_ + std::min(usable_bytes, missing_bytes) / piece_bytes() *
                                                 piece_bytes());
     return Status::Ok();
@@ -102,7 +102,7 @@ Status SpaceReserve::Fill(uint64_t bytes) {
     };
     ENGINE_RACE_RETURN_IF_ERROR(open());
     bool own = false;
-    ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, bytes(), &own));
+    ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, whole_bytes(), &own));
     if (!own) {
       ENGINE_RACE_RETURN_IF_ERROR(sys::Unlink(dir_fd, format::kReserveName));
       ENGINE_RACE_RETURN_IF_ERROR(open());
@@ -112,7 +112,7 @@ Status SpaceReserve::Fill(uint64_t bytes) {
     return supported ? Status::Ok() : Status::NotSupported("the file system cannot reserve space");
   };
   // A process with such a limit may well have room for its logs.
-  Status filled = sys::CheckFileSizeLimit(bytes()).ok()
+  Status filled = sys::CheckFileSizeLimit(whole_bytes()).ok()
                       ? VisitDirectories(files_, fill)
                       : Status::NotSupported("files may not grow to the size of the reserve");
   if (filled.ok()) {
@@ -122,7 +122,7 @@ Status SpaceReserve::Fill(uint64_t bytes) {
     // A file system may have reserved a part before it refused.
     Shrink(left_bytes_, /*durably=*/false);
   }
-  is_short_ = filled.ok() ? bytes != bytes() : filled.code() != Code::kNotSupported;
+  is_short_ = filled.ok() ? bytes != whole_bytes() : filled.code() != Code::kNotSupported;
   return filled;
 }
 
@@ -135,7 +135,7 @@ bool SpaceReserve::Shrink(uint64_t bytes, bool durably) noexcept {
     uint64_t size_bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(io::File::Open(dir_fd, format::kReserveName, io::Access::kReadWrite,
                                                io::Caching::kBuffered, &file));
-    ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, bytes(), &own));
+    ENGINE_RACE_RETURN_IF_ERROR(IsOwn(file, whole_bytes(), &own));
     ENGINE_RACE_RETURN_IF_ERROR(file.Size(&size_bytes));
     if (!own || size_bytes <= bytes) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(file.Truncate(bytes));
@@ -210,7 +210,8 @@ bool SpaceReserve::TakeBack(bool has_released) noexcept {
     uint64_t bytes = 0;
     ENGINE_RACE_RETURN_IF_ERROR(SizeWithRoom(&bytes));
     // The whole of it may be there: a disk was full, and no file could be cut.
-    if (bytes == left_bytes_ && bytes != bytes()) return Status::Full("no room for the reserve");
+    if (bytes == left_bytes_ && bytes != whole_bytes())
+      return Status::Full("no room for the reserve");
     Status asked = Fill(bytes);
     // A quota may leave less than what the file system has.
     while (asked.code() == Code::kFull && bytes > left_bytes_ + piece_bytes()) {
@@ -218,7 +219,8 @@ bool SpaceReserve::TakeBack(bool has_released) noexcept {
       asked = Fill(bytes);
     }
     if (asked.code() == Code::kFull) asks_after_ns_ = MonotonicNs() + kAskAgainNs;
-    return asked.ok() && bytes != bytes() ? Status::Full("no room for all of the reserve") : asked;
+    return asked.ok() && bytes != whole_bytes() ? Status::Full("no room for all of the reserve")
+                                                : asked;
   });
   // What freed slots have left may not suffice, though no write has found the disk full.
   if (filled.code() != Code::kFull) is_given_up_ = false;

@@ -45,8 +45,6 @@ class SpaceReserve {
   // Works on both, which outlive it.
   SpaceReserve(const StoreFiles& files, const Options& options)
       : files_(files), options_(options) {}
-  // What a store of that geometry has in each directory.
-  static uint64_t BytesFor(const Geometry& geometry) { return kBytes * ScaleFor(geometry); }
 
   // Before recovery writes anything: counts what an earlier opening has left, and takes no space.
   void Adopt() noexcept;
@@ -75,12 +73,13 @@ class SpaceReserve {
   bool TakeBack(bool has_released = false) noexcept;
 
  private:
-  static uint64_t ScaleFor(const Geometry& geometry) {
-    return std::max<uint64_t>(RoundUp(16 * uint64_t{geometry.value_group_bytes}, kBytes) / kBytes,
-                              1);
+  // How many times kBytes.
+  uint64_t scale() const {
+    constexpr uint64_t kGroups = 16;
+    const uint64_t wanted = kGroups * files_.identity.geometry.value_group_bytes;
+    return std::max<uint64_t>(RoundUp(wanted, kBytes) / kBytes, 1);
   }
-  uint64_t scale() const { return ScaleFor(files_.identity.geometry); }
-  uint64_t bytes() const { return kBytes * scale(); }
+  uint64_t whole_bytes() const { return kBytes * scale(); }
   uint64_t piece_bytes() const { return kPieceBytes * scale(); }
   bool GiveUpAfter(uint64_t generation, uint64_t left_bytes) noexcept;
   // *bytes: the largest size in whole pieces that each file may have, so that a piece stays free
