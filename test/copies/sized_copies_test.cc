@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -123,15 +124,25 @@ TEST_P(SizedCopiesTest, OneDamagedValueIsBadAlone) {
   EXPECT_FALSE(std::filesystem::exists(copy() + "/" + format::kManifestName));
 }
 
-// What lies between the values of slots is no part of any.
-TEST_P(SizedCopiesTest, ACopyTakesOverNothingButValues) {
+class PaddedCopiesTest : public SizedCopiesTest {};
+
+INSTANTIATE_TEST_SUITE_P(Sizes, PaddedCopiesTest, testing::Values(1001, 5000, 100'000),
+                         testing::PrintToStringParamName());
+
+// Bytes between the values of slots are part of none.
+TEST_P(PaddedCopiesTest, ACopyTakesOverNothingButValues) {
+  constexpr uint64_t kSlot = 21;
   ASSERT_NO_FATAL_FAILURE(Fill());
-  const ValueLayout layout(GetParam());
-  if (layout.slot_bytes() == layout.value_bytes()) return;
-  ASSERT_LT(21u, logged_count_);
-  Overwrite(source() + "/value_00", "!", 1, offsets_[21] + GetParam());
+  ASSERT_GT(ValueLayout(GetParam()).slot_bytes(), GetParam());
+  ASSERT_LT(kSlot, logged_count_);
+  Overwrite(source() + "/value_00", "!", 1, offsets_[kSlot] + GetParam());
   ASSERT_TRUE(Copy().ok());
   ASSERT_NO_FATAL_FAILURE(ExpectRecords(copy()));
+  const SlotLocation location =
+      OpenLog(SizedLogOptions(GetParam()), copy())->slots().LocateValues(0, kSlot);
+  std::ifstream values(copy() + "/value_00", std::ios::binary);
+  values.seekg(static_cast<std::streamoff>(location.offset + GetParam()));
+  EXPECT_EQ(values.get(), 0);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ HELP: Dict[str, str] = {
     "value_bytes": "The size of every value: 8 to 1m. 0: that of an existing store, or 4096 in a "
                    "new one.",
     "bucket_count": "New stores: stretches of neighbouring keys. A power of two, 1 to 65536, at "
-                    "least `file_count`. With values above 16k a store has fewer: 16m divided by "
+                    "least `file_count`. With values above 16k a store has at most 16m divided by "
                     "`value_bytes`, or 16 if that is more.",
     "file_count": "New stores: files of keys, and as many of values. A power of two, 1 to 1024.",
     "bucket_capacity_records": "New stores: records that one bucket can hold at one time. A power "
