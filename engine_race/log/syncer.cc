@@ -90,6 +90,11 @@ Status Syncer::SyncAll() {
     if (context_.buckets[index].damaged) continue;
     uint64_t target = counts[index];
     Status synced = SyncBucket(index, &target);
+    if (synced.code() == Code::kFull && !targets.empty()) {
+      ENGINE_RACE_RETURN_IF_ERROR(SettlePart(&targets));
+      target = counts[index];
+      synced = SyncBucket(index, &target);
+    }
     const bool is_full = synced.code() == Code::kFull;
     if (is_full || synced.code() == Code::kCorruption) {
       if (failed.ok() || is_full) failed = std::move(synced);
@@ -98,8 +103,27 @@ Status Syncer::SyncAll() {
     ENGINE_RACE_RETURN_IF_ERROR(synced);
     if (target != 0) targets.emplace_back(index, target);
   }
-  if (!targets.empty()) ENGINE_RACE_RETURN_IF_ERROR(FlushTo(targets));
+  if (!targets.empty()) {
+    // The words that it writes are few.
+    ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] { return FlushTo(targets); }));
+  }
   return failed;
+}
+
+// For a disk that is full in the middle of a Sync: makes the buckets durable that are in the logs,
+// and gives the space of their staging to the others.
+Status Syncer::SettlePart(std::vector<SyncTarget>* targets) {
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([&] { return FlushTo(*targets); }));
+  for (const SyncTarget& settled : *targets) {
+    Bucket& bucket = context_.buckets[settled.first];
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    // After a failure a record may count on disk that does not count here.
+    if (context_.latch.latched()) return context_.latch.status();
+    if (bucket.IsStagingIdle()) context_.staging.GiveBack(settled.first);
+  }
+  targets->clear();
+  context_.reserve.TakeBack(/*has_released=*/true);
+  return Status::Ok();
 }
 
 // Under sync_mutex_. Makes the logs durable, and then counts the records of the targets, which are

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/log/batch_plan.h"
@@ -74,6 +75,7 @@ class Syncer {
   using SyncTarget = std::pair<uint32_t, uint64_t>;  // a bucket, and how many of its records
 
   Status SyncAll();
+  Status SettlePart(std::vector<SyncTarget>* targets);
   Status FlushTo(std::span<const SyncTarget> targets);
   void AwaitWritesBelow(uint64_t target, Bucket* bucket, std::unique_lock<std::mutex>* lock) const;
   Status SyncBucket(uint32_t bucket, uint64_t* target);
