@@ -17,8 +17,11 @@ Status Syncer::Sync() {
   if (sync_covered_ >= request) return Status::Ok();
   // Records that were acknowledged before these requests are staged by now.
   const uint64_t covered = sync_requests_.load();
-  ENGINE_RACE_RETURN_IF_ERROR(
-      context_.reserve.Write([this] { return SyncAll(); }, SpaceReserve::kLeftBySync));
+  // Where holes give nothing back, space comes from staging that was synced.
+  const uint64_t left_bytes = context_.geometry().slots_have_blocks()
+                                  ? SpaceReserve::kLeftBySync
+                                  : SpaceReserve::kLeftByEntries;
+  ENGINE_RACE_RETURN_IF_ERROR(context_.reserve.Write([this] { return SyncAll(); }, left_bytes));
   sync_covered_ = covered;
   return Status::Ok();
 }
@@ -86,11 +89,13 @@ Status Syncer::SyncAll() {
   // A bucket whose staging is lost, or for which the disk has no room, does not keep others from
   // being synced: space comes back only from what is durable.
   Status failed;
+  // Else holes in the logs give space back.
+  const bool gains_by_parts = !context_.geometry().slots_have_blocks();
   for (uint32_t index = 0; index < context_.geometry().bucket_count; ++index) {
     if (context_.buckets[index].damaged) continue;
     uint64_t target = counts[index];
     Status synced = SyncBucket(index, &target);
-    if (synced.code() == Code::kFull && !targets.empty()) {
+    if (synced.code() == Code::kFull && gains_by_parts && !targets.empty()) {
       ENGINE_RACE_RETURN_IF_ERROR(SettlePart(&targets));
       target = counts[index];
       synced = SyncBucket(index, &target);
@@ -122,7 +127,6 @@ Status Syncer::SettlePart(std::vector<SyncTarget>* targets) {
     if (bucket.IsStagingIdle()) context_.staging.GiveBack(settled.first);
   }
   targets->clear();
-  context_.reserve.TakeBack(/*has_released=*/true);
   return Status::Ok();
 }
 
