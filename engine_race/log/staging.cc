@@ -32,7 +32,7 @@ constexpr uint64_t kMemoryShare = 2;
 // How much memory for groups on their way is kept while there are none.
 constexpr uint64_t kKeptBufferBytes = uint64_t{2} << 20;
 
-// The values of tombstones. Never written: not constant, so that it takes no room in the library.
+// Never written. Not constant, so that it takes no room in the library.
 std::array<char, kMaxValueBytes> zeros;
 
 uint64_t WordOffset(uint32_t bucket, format::WordKind kind) {
@@ -61,11 +61,8 @@ Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t of
 void StreamTo(char* to, const char* from, size_t size) {
   constexpr size_t kStepBytes = 4 * sizeof(__m128i);
   static_assert(kStepBytes == kCacheLineBytes);
-  if (size % kStepBytes != 0) {
-    std::memcpy(to, from, size);
-    return;
-  }
-  for (size_t done = 0; done < size; done += kStepBytes) {
+  if (size % kStepBytes != 0) std::memcpy(to, from, size);
+  for (size_t done = 0; size % kStepBytes == 0 && done < size; done += kStepBytes) {
     const auto* const source = reinterpret_cast<const __m128i*>(from + done);
     auto* const target = reinterpret_cast<__m128i*>(to + done);
     const __m128i a = _mm_loadu_si128(source);
@@ -351,23 +348,22 @@ Status Staging::WriteLine(uint32_t bucket, const BucketState& state, format::Wor
   return files_.counts.Write(&line, WordOffset(0, end), WordOffset(bucket, {}));
 }
 
+// A write of parts of blocks looks at the values: an error must be no SIGBUS.
 Status Staging::FullValues(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
                            const char** group) {
-  // A write of parts of blocks looks at the values: an error must be no SIGBUS.
-  return FullGroup(values_, geometry_.layout.is_aligned(),
-                   geometry_.ValuePlaceOffset(bucket, place), buffer, group);
+  const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
+  return FullGroup(values_, geometry_.layout.is_aligned(), offset, buffer, group);
 }
 
 Status Staging::FullKeys(uint32_t bucket, uint32_t place, RegionPool::Lease* buffer,
                          const char** group) {
-  return FullGroup(keys_, /*may_be_mapped=*/true, geometry_.KeyPlaceOffset(bucket, place), buffer,
-                   group);
+  return FullGroup(keys_, true, geometry_.KeyPlaceOffset(bucket, place), buffer, group);
 }
 
 Status Staging::FullGroup(const Area& area, bool may_be_mapped, uint64_t offset,
                           RegionPool::Lease* buffer, const char** group) {
+  // For a write to the log: the kernel answers with EFAULT where reading the mapping fails.
   if (mapped_ && may_be_mapped) {
-    // For a write to the log: the kernel answers with EFAULT where reading the mapping fails.
     *group = area.mapping.data() + offset;
     return Status::Ok();
   }
