@@ -137,8 +137,8 @@ std::string Settle(CompareFlags* flags) {
       !is_size(flags->floor_gib)) {
     return "sizes are numbers of GiB from 0 to 65536";
   }
-  config.record_count = static_cast<uint64_t>(
-      flags->gib * kGiB / static_cast<double>(RecordBytes(config.value_bytes)));
+  config.record_count = static_cast<uint64_t>(flags->gib * kGiB /
+                                              static_cast<double>(RecordBytes(config.value_bytes)));
   if (config.record_count < config.thread_count) {
     return "--gib " + std::to_string(flags->gib) + " is less than a record for each thread";
   }

@@ -39,7 +39,7 @@ struct PowerTally {
   uint64_t lost_writes = 0;
   uint64_t failed_flushes = 0;
   uint64_t batches = 0;
-  uint64_t row_states = 0;   // of a store that may have used slots again
+  uint64_t row_states = 0;     // of a store that may have used slots again
   uint64_t moved_records = 0;  // by reclaim
   uint64_t freed_records = 0;
   uint64_t compacting_states = 0;  // power lost in the middle of Compact
