@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine_race/log/format.h"
 #include "engine_race/log/space_reserve.h"
@@ -134,37 +135,57 @@ TEST(FullStoreOfValuesTest, ValuesAreRefusedWhileTheReserveIsGivenUp) {
 // With many buckets the groups that are not in the logs yet do not fit into the reserve. So some of
 // the buckets must be cleaned before others are synced. Keys that are spread evenly fill all of the
 // groups at once.
-class FullStoreOfManyBucketsTest : public ::testing::TestWithParam<bool> {
+// Values that share blocks leave no holes.
+class FullStoreOfManyBucketsTest
+    : public ::testing::TestWithParam<std::tuple<bool, uint32_t /*value_bytes*/>> {
  protected:
-  static uint64_t Key(uint64_t i) { return GetParam() ? NthKey(i) : std::mt19937_64(i)(); }
+  static uint64_t Key(uint64_t i) {
+    return std::get<0>(GetParam()) ? NthKey(i) : std::mt19937_64(i)();
+  }
 };
 
 TEST_P(FullStoreOfManyBucketsTest, FewDeletionsMakeRoom) {
   const SmallDisk disk(DiskKind::kTmpfs, 3 * kDiskBytes);
   if (!disk.mounted()) GTEST_SKIP() << "no file system could be mounted here: needs root";
   Options options;
+  options.value_bytes = std::get<1>(GetParam());
   options.bucket_count = 32;
   options.reclaim = Reclaim::kOff;
   const auto store = OpenStore(disk.StoreDir(), options);
   ASSERT_NE(store, nullptr);
-  const auto put = [&](uint64_t i) { return store->Write(KeyOf(Key(i)), ValueOf(Key(i), 1)); };
+  const auto put = [&](uint64_t i) {
+    return store->Write(KeyOf(Key(i)), ValueOf(Key(i), 1, options.value_bytes));
+  };
   uint64_t count = 0;
   while (put(count).ok()) ++count;
+  std::vector<bool> deleted(count);
   // Most buckets refuse the first deletions, and have room for them after the first Compact.
   for (const uint64_t share : {16, 4, 2}) {
     for (uint64_t i = 0; i < count / share; ++i) {
       const Status status = store->Delete(KeyOf(Key(i)));
       ASSERT_TRUE(status.ok() || status.code() == Code::kFull) << status.ToString();
+      deleted[i] = deleted[i] || status.ok();
     }
     const Status compacted = store->Compact();
     ASSERT_TRUE(compacted.ok()) << "a part of " << share << ": " << compacted.ToString();
   }
   for (uint64_t i = count; i < count + count / 4; ++i) ASSERT_TRUE(put(i).ok()) << i;
-  for (uint64_t i = 0; i < count / 2; ++i) ASSERT_EQ(VersionOf(store.get(), Key(i)), 0u) << i;
+  std::string value;
+  for (uint64_t i = 0; i < count + count / 4; ++i) {
+    const Code code = store->Read(KeyOf(Key(i)), &value).code();
+    ASSERT_EQ(code, i < count && deleted[i] ? Code::kNotFound : Code::kOk) << i;
+    ASSERT_TRUE(code != Code::kOk || value == ValueOf(Key(i), 1, options.value_bytes)) << i;
+  }
+  EXPECT_GT(std::count(deleted.begin(), deleted.end(), true), count / 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Keys, FullStoreOfManyBucketsTest, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "Even" : "Random"; });
+INSTANTIATE_TEST_SUITE_P(Keys, FullStoreOfManyBucketsTest,
+                         ::testing::Combine(::testing::Bool(),
+                                            ::testing::Values(512, 1000, kValueBytes, 5000)),
+                         [](const auto& info) {
+                           return (std::get<0>(info.param) ? "Even" : "Random") +
+                                  std::to_string(std::get<1>(info.param));
+                         });
 
 // A copy may fill its disk as well.
 TEST(ReserveOfCopiesTest, CheckpointsCopiesAndRestoredStoresHaveOne) {
