@@ -194,6 +194,7 @@ class SizesBench final : public Bench {
     const KvOptions options = OptionsOf(kLargeBytes, large_bytes_);
     std::vector<Contender> contenders = Contenders();
     std::vector<Turn> turns;
+    turns.reserve(contenders.size());
     for (Contender& contender : contenders) {
       turns.emplace_back([&] {
         const Status filled = Fill(options, &contender);

@@ -80,7 +80,7 @@ class FullBoard {
   uint64_t wait_count_ = 0;
   uint64_t turn_ = 0;
   std::vector<std::unique_ptr<Scanner>> scanners_;
-  ScanBoard board_;
+  ScanBoard board_{BufferLayout()};
 };
 
 }  // namespace
