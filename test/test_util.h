@@ -67,7 +67,10 @@ inline Options AsRun(Options options) {
   if (!IsPagedRun()) return options;
   options.index_memory_bytes = 0;
   options.index_idle_ms = 1;
-  options.memory_budget_bytes = std::min(options.memory_budget_bytes, kMinMemoryBudgetBytes);
+  // With 0 the store's values may be the largest.
+  const uint32_t most_bytes = options.value_bytes == 0 ? kMaxValueBytes : options.value_bytes;
+  options.memory_budget_bytes =
+      std::min(options.memory_budget_bytes, LeastMemoryBudgetBytes(most_bytes));
   return options;
 }
 
