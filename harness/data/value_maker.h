@@ -40,7 +40,10 @@ class ValueMaker {
  public:
   // Values have 8 bytes at least.
   explicit ValueMaker(uint64_t run_seed, uint32_t value_bytes = kValueSize)
-      : seed_(Mix64(run_seed ^ 0x76616c756573)), value_bytes_(value_bytes) {}
+      : seed_(Mix64(run_seed ^ 0x76616c756573)),
+        value_bytes_(value_bytes),
+        last_word_(value_bytes / sizeof(uint64_t) - 1),
+        last_step_((last_word_ - 1) * kStep) {}
 
   uint32_t value_bytes() const { return value_bytes_; }
   ValueBuffer MakeBuffer() const {
@@ -56,8 +59,7 @@ class ValueMaker {
     *version = Word(value, 0) ^ Mask(key);
     if (value_bytes_ < 2 * sizeof(uint64_t)) return *version < kMostShortVersions;
     const uint64_t base = Base(key, *version);
-    const uint64_t last = value_bytes_ / sizeof(uint64_t) - 1;
-    return Word(value, 1) == base && Word(value, last) == base + (last - 1) * kStep;
+    return Word(value, 1) == base && Word(value, last_word_) == base + last_step_;
   }
 
   // Looks at every byte.
@@ -79,6 +81,8 @@ class ValueMaker {
 
   uint64_t seed_;
   uint32_t value_bytes_;
+  uint64_t last_word_;  // the last whole one; of a value of one word, 0
+  uint64_t last_step_;  // how far it is from the base
 };
 
 }  // namespace engine_race::harness
