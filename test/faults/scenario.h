@@ -30,8 +30,7 @@ enum class Reads : bool { kWithout, kWith };
 // have the smallest journal. Reads are blocking ones: the kernel takes its time, tens of
 // milliseconds, to end a libaio context, and every run has several.
 Options ScenarioOptions(SyncMode sync_mode);
-// Of values in a sweep: those of most runs have the default size, others share blocks or are
-// several.
+// Of values in a sweep: the default size, or one of values that share blocks.
 uint32_t SweptValueBytes();
 
 // Those options with the values striped over two paths inside the store's directory `dir`.
