@@ -336,7 +336,8 @@ TEST_P(NthCallTest, EveryCallMayFail) {
       ADD_FAILURE() << run.ToString();
     }
     if (!run.fired()) {
-      EXPECT_GT(nth, 3u) << "the fault has hardly met a call";
+      // Values that share blocks are read by few calls.
+      EXPECT_TRUE(nth > 3 || SweptValueBytes() != kValueBytes) << "the fault has hardly met a call";
       return;
     }
   }
