@@ -93,8 +93,8 @@ class SlotFiles {
   bool NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) const;
 
   // Reads values, each into Geometry::slot_bytes, or whole pages of entries, of neighbouring slots,
-  // wherever they lie. Unverified.
-  // Slots that were never written read as zeros or as anything older.
+  // wherever they lie. Unverified. Slots that were never written read as zeros or as anything
+  // older.
   Status ReadValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, void* buffer) const;
   Status ReadKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count, void* buffer) const;
   // Writes them, and gives them their place. Blocks that have other slots, too, are read and
@@ -107,8 +107,8 @@ class SlotFiles {
   Status ReserveValues(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
   Status ReserveKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count) const;
   // Give back the space of neighbouring slots, but not their place. Blocks that have other slots,
-  // too, stay. Where a path cannot do that,
-  // *supported is false and nothing has happened there. Entries are punched by whole pages.
+  // too, stay. Where a path cannot do that, *supported is false and nothing has happened there.
+  // Entries are punched by whole pages.
   Status PunchValues(uint32_t bucket, uint64_t slot, uint64_t slot_count, bool* supported) const;
   Status PunchKeys(uint32_t bucket, uint64_t slot, uint64_t slot_count, bool* supported) const;
   // Whether values of slots may take space that PunchValues would give back.

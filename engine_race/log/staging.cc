@@ -24,8 +24,7 @@ namespace {
 // The first step in which a place that fills is reserved.
 constexpr uint64_t kFirstStepBytes = uint64_t{8} << 10;
 constexpr size_t kCacheLineBytes = 64;
-// Of a value: the rest follows while these are copied.
-constexpr uint32_t kMaxPrefetchBytes = 4096;
+constexpr uint32_t kMaxPrefetchBytes = 4096;  // of a value: the rest follows while they are copied
 // Mapped staging usually takes at most one part in so many of what the process may use.
 constexpr uint64_t kMemoryShare = 2;
 
@@ -59,10 +58,11 @@ Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t of
 
 // Copies a value to its place, past the caches if it is one of whole cache lines.
 void StreamTo(char* to, const char* from, size_t size) {
-  constexpr size_t kStepBytes = 4 * sizeof(__m128i);
-  static_assert(kStepBytes == kCacheLineBytes);
-  if (size % kStepBytes != 0) std::memcpy(to, from, size);
-  for (size_t done = 0; size % kStepBytes == 0 && done < size; done += kStepBytes) {
+  if (size % kCacheLineBytes != 0) {
+    std::memcpy(to, from, size);
+    return;
+  }
+  for (size_t done = 0; done < size; done += kCacheLineBytes) {
     const auto* const source = reinterpret_cast<const __m128i*>(from + done);
     auto* const target = reinterpret_cast<__m128i*>(to + done);
     const __m128i a = _mm_loadu_si128(source);
