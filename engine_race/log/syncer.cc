@@ -281,14 +281,31 @@ Status Syncer::OpenJournal() {
 
 void Syncer::Close() noexcept {
   journal_.reset();
-  if (!context_.options.sync_on_close) return;
   static_cast<void>(Guarded([this] {
-    Status synced = Sync();
+    Status synced = context_.options.sync_on_close ? Sync() : Status::Ok();
     if (!synced.ok()) {
       Log(context_.options.log, LogLevel::kError, "close: " + synced.ToString());
     }
+    TellOfUnwrittenGroups();
     return synced;
   }));
+}
+
+// The write that filled such a group was Ok, and no later one has met the failure.
+void Syncer::TellOfUnwrittenGroups() const {
+  if (context_.options.read_only) return;
+  const auto has_unwritten = [](Bucket& bucket) {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    FullGroup full;
+    return !bucket.damaged && bucket.FindIdleGroup(&full);
+  };
+  const auto count =
+      std::count_if(context_.buckets.begin(), context_.buckets.end(), has_unwritten);
+  if (count == 0) return;
+  Log(context_.options.log, LogLevel::kWarning,
+      "close: " + std::to_string(count) +
+          " buckets have groups that could not be written to their logs; they stay staged, and the "
+          "next opening writes them");
 }
 
 uint64_t Syncer::SyncedWatermark(uint32_t index) const {

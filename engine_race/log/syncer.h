@@ -84,6 +84,7 @@ class Syncer {
   Status BeginJournal(Journal** journal);
   Status OpenJournal();
   Status Checkpoint() noexcept;
+  void TellOfUnwrittenGroups() const;
 
   LogContext& context_;
   LogWriter& writer_;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -66,7 +67,8 @@ class BatchRecoveryPointsTest : public ::testing::TestWithParam<BatchCase> {
   BatchRecoveryPointsTest()
       : random_(SweepSeed()), options_(ScenarioOptions(GetParam().sync_mode)) {
     options_.staging_mode = GetParam().staging;
-    options_.value_bytes = SweptValueBytes();
+    // Groups of one record write more words before the batch is committed.
+    options_.value_bytes = std::min(SweptValueBytes(), kValueBytes);
     std::ofstream(boot_id_) << "3f1c0a52-9d0e-4d6e-8f5b-0b6f1c2d3e4f\n";
     // A full group of values and a part of one in each bucket, and then two records of the batch.
     for (int bucket = 0; bucket < kBuckets; ++bucket) {

@@ -101,12 +101,19 @@ class FaultyRun {
  private:
   void RunStep(const Options& options, const Step& step) {
     const bool fired_before = plan_.fired();
+    const bool writes = step.kind == Step::Kind::kWrite || step.kind == Step::Kind::kDelete;
     if (step.kind == Step::Kind::kOpen) {
       Expect(Store::Open(AsRun(options), dir_, &store_), "Open");
     } else if (store_ != nullptr) {
       RunOnStore(step);
     }
-    if (!fired_before && plan_.fired()) fired_in_ = step.kind;
+    if (!fired_before && plan_.fired()) {
+      fired_in_ = step.kind;
+      fired_in_last_write_ = writes;
+    } else if (!closed_since_ && (writes || step.kind == Step::Kind::kSync)) {
+      fired_in_last_write_ = false;
+    }
+    closed_since_ = closed_since_ || (plan_.fired() && step.kind == Step::Kind::kClose);
   }
 
   void RunOnStore(const Step& step) {
@@ -188,7 +195,8 @@ class FaultyRun {
   // the journal) and says so in the log; the next write tries again. So does a checkpoint, on its
   // thread, that met a full disk. So does the index about a bucket whose key log it could not read:
   // it tries again, perhaps for the same call. And a back end that cannot read is replaced by the
-  // next best. So is a queue that fails, whose reads are done again.
+  // next best. So is a queue that fails, whose reads are done again. A group that cannot be written
+  // is answered to the next write; if the store is closed before one comes, the log has it.
   void CheckErrorsShown() {
     // By the index, in any step: its buckets are read behind the first one. A submission has no
     // file.
@@ -196,6 +204,7 @@ class FaultyRun {
                             plan_.on_file(format::kStagingKeysName) ||
                             plan_.kind() == CallKind::kIoSubmit;
     const bool beside_calls = fired_in_ == Step::Kind::kOpen || fired_in_ == Step::Kind::kClose ||
+                              fired_in_last_write_ ||
                               (has_checkpoints_ && fault_ == Fault::kDiskFull) ||
                               (fault_ == Fault::kIoError && reads_keys);
     const bool shown = error_shown_ || replaced_.load() || (logged_.load() && beside_calls);
@@ -302,6 +311,9 @@ class FaultyRun {
   std::atomic<bool> logged_{false};
   std::atomic<bool> replaced_{false};
   Step::Kind fired_in_ = Step::Kind::kOpen;
+  // The fault fired in the last write of its opening.
+  bool fired_in_last_write_ = false;
+  bool closed_since_ = false;
   std::string problem_;
 };
 

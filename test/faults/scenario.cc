@@ -63,7 +63,7 @@ Options ScenarioOptions(SyncMode sync_mode) {
 }
 
 uint32_t SweptValueBytes() {
-  constexpr uint32_t kSizes[] = {kValueBytes, 1536};
+  constexpr uint32_t kSizes[] = {kValueBytes, 1536, 16384};
   return kSizes[SweepSeed() / 7 % std::size(kSizes)];
 }
 
