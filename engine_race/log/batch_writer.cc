@@ -119,7 +119,7 @@ Status BatchWriter::StageAll(const BatchPlan& plan) {
 
 void BatchWriter::PrefetchPart(const BatchPart& part) const {
   const uint64_t slot = part.first_sequence;
-  context_.staging.PrefetchStreamed(
+  context_.staging.Prefetch(
       part.bucket, PlaceInWord(part.value_places, values_.GroupOf(slot)), values_.IndexOf(slot),
       PlaceInWord(part.key_places, keys_.GroupOf(slot)), keys_.IndexOf(slot));
 }
@@ -141,8 +141,8 @@ Status BatchWriter::Stage(const BatchPlan& plan, const BatchPart& part) {
     begins_values = begins_values || value_index == 0;
     begins_keys = begins_keys || key_index == 0;
     ENGINE_RACE_RETURN_IF_ERROR(
-        staging.StreamValue(part.bucket, PlaceInWord(part.value_places, values_.GroupOf(sequence)),
-                            value_index, plan.record(item).value));
+        staging.StageValue(part.bucket, PlaceInWord(part.value_places, values_.GroupOf(sequence)),
+                           value_index, plan.record(item).value));
     ENGINE_RACE_RETURN_IF_ERROR(
         staging.StageKey(part.bucket, PlaceInWord(part.key_places, keys_.GroupOf(sequence)),
                          key_index, SlotTable::EncodeAppended(codec, record, sequence)));

@@ -153,6 +153,7 @@ Status GroupWriter::StageIn(uint32_t value_place, uint32_t key_place, const char
       staging.StageValue(index, value_place, values.IndexOf(sequence), value));
   ENGINE_RACE_RETURN_IF_ERROR(
       staging.StageKey(index, key_place, keys.IndexOf(sequence), record.entry));
+  Staging::Fence();
   if (values.BeginsGroup(sequence)) {
     ENGINE_RACE_RETURN_IF_ERROR(staging.PublishStaged(index, format::WordKind::kValuePlaces,
                                                       values.WordWith(sequence, value_place)));

@@ -177,17 +177,30 @@ bool SegmentTable::Choose(uint32_t bucket, uint64_t index, SegmentPlace* first, 
   return false;
 }
 
-Status SegmentTable::Give(uint32_t bucket, uint64_t index, GrowFn grow) {
+Status SegmentTable::Give(uint32_t bucket, uint64_t index, HasRoomFn has_room, GrowFn grow) {
   ENGINE_RACE_ASSERT(index < format::kMaxSegmentsPerBucket);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  SegmentPlace first;
-  if (Find(bucket, index, &first)) return Status::Ok();
-  if (in_doubt_) return Status::IOError(file_->name() + ": an earlier write of it has failed");
-  uint64_t count = 0;
-  if (!Choose(bucket, index, &first, &count)) {
-    return Status::Full("no path has room for another segment");
+  while (true) {
+    SegmentPlace first;
+    uint64_t count = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (Find(bucket, index, &first)) return Status::Ok();
+      if (in_doubt_) return Status::IOError(file_->name() + ": an earlier write of it has failed");
+      if (!Choose(bucket, index, &first, &count)) {
+        return Status::Full("no path has room for another segment");
+      }
+      if (has_room(first.file, first.place + count)) {
+        return GiveChosen(bucket, index, first, count);
+      }
+    }
+    // Other calls may take the room; each of them gives a segment.
+    ENGINE_RACE_RETURN_IF_ERROR(grow(first.file, first.place + count));
   }
-  ENGINE_RACE_RETURN_IF_ERROR(grow(first.file, first.place + count));
+}
+
+// Under mutex_.
+Status SegmentTable::GiveChosen(uint32_t bucket, uint64_t index, const SegmentPlace& first,
+                                uint64_t count) {
   std::array<SegmentEntry, kMaxGiven> entries;
   const uint64_t number = NumberOf(first);
   for (uint64_t i = 0; i < count; ++i) entries[i] = EntryOf(bucket, index + i, number + i);

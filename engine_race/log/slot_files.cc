@@ -54,8 +54,7 @@ void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath
   key_files_ = Files(file_count);
   value_files_ = Files(file_count);
   value_bases_.assign(file_count, 0);
-  room_.assign(file_count, 0);
-  open_ = std::vector<std::atomic<bool>>(file_count);
+  growths_ = std::vector<Growth>(file_count);
   plans_.assign(file_count, {});
   for (ValuePath& path : paths_) {
     if (path.is_device()) {
@@ -115,8 +114,9 @@ bool SlotFiles::IsNeeded(uint32_t file) const {
 }
 
 Status SlotFiles::Open(uint32_t file) const {
-  // Relaxed: Give calls this under the table's lock, and an opening has one thread.
-  if (open_[file].load(std::memory_order_relaxed)) return Status::Ok();
+  Growth& growth = growths_[file];
+  // Relaxed: changed under the growth's mutex, and an opening has one thread.
+  if (growth.is_open.load(std::memory_order_relaxed)) return Status::Ok();
   for (const PlannedFile& planned : plans_[file]) {
     if (planned.file->valid()) continue;
     ENGINE_RACE_RETURN_IF_ERROR(OpenPlanned(planned, access_));
@@ -126,11 +126,13 @@ Status SlotFiles::Open(uint32_t file) const {
   ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
   if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
   const uint64_t key_room = key_bytes / format::kSegmentKeyBytes;
-  room_[file] =
-      IsDevice(file) ? key_room : std::min(key_room, value_bytes / geometry_.segment_value_bytes());
   if (on_open_) ENGINE_RACE_RETURN_IF_ERROR(on_open_(file));
-  // Release, for is_open.
-  open_[file].store(true, std::memory_order_release);
+  // Release, for is_open and HasRoom.
+  growth.is_open.store(true, std::memory_order_release);
+  growth.room.store(IsDevice(file)
+                        ? key_room
+                        : std::min(key_room, value_bytes / geometry_.segment_value_bytes()),
+                    std::memory_order_release);
   return Status::Ok();
 }
 
@@ -166,7 +168,11 @@ Status SlotFiles::Give(uint32_t bucket, uint64_t slot, uint64_t slot_count) cons
     const uint64_t segment = first / format::kSegmentRecords;
     SegmentPlace place;
     if (table_->Find(bucket, segment, &place)) return Status::Ok();
-    return table_->Give(bucket, segment, [this](uint32_t file, uint64_t place_count) {
+    const auto has_room = [this](uint32_t file, uint64_t place_count) {
+      return HasRoom(file, place_count);
+    };
+    return table_->Give(bucket, segment, has_room, [this](uint32_t file, uint64_t place_count) {
+      const std::lock_guard<std::mutex> lock(growths_[file].mutex);
       Status grown = Grow(file, place_count);
       // A shortage of descriptors may pass, as one of memory may.
       const bool may_pass = grown.error() == EMFILE || grown.error() == ENFILE;
@@ -184,7 +190,7 @@ bool SlotFiles::NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) co
 
 Status SlotFiles::Grow(uint32_t file, uint64_t place_count) const {
   ENGINE_RACE_RETURN_IF_ERROR(Open(file));
-  if (place_count <= room_[file]) return Status::Ok();
+  if (HasRoom(file, place_count)) return Status::Ok();
   const uint64_t more = grows_exactly_ ? 0 : place_count / kSegmentsPerGrown;
   const Status grown = GrowTo(file, place_count + more);
   // Some limit may leave room for no more than that.
@@ -198,7 +204,8 @@ Status SlotFiles::GrowTo(uint32_t file, uint64_t room) const {
     ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Truncate(value_bytes));
   }
   ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Truncate(room * format::kSegmentKeyBytes));
-  room_[file] = room;
+  // Release, for HasRoom.
+  growths_[file].room.store(room, std::memory_order_release);
   return Status::Ok();
 }
 

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,10 +66,10 @@ class SlotFiles {
   void CloseUnused();
   bool is_open(uint32_t file) const {
     // Acquire, of the release in Open.
-    return open_[file].load(std::memory_order_acquire);
+    return growths_[file].is_open.load(std::memory_order_acquire);
   }
-  // Called with each number whose files are opened from now on, before they are used, under the
-  // table's lock. Not beside Give.
+  // Called with each number whose files are opened from now on, before they are used: once for each
+  // number, by any thread. Not beside Give.
   void set_on_open(std::function<Status(uint32_t file)> on_open) { on_open_ = std::move(on_open); }
 
   // Of up to `slot_count` slots. Where nothing was ever written, no read succeeds.
@@ -160,6 +161,11 @@ class SlotFiles {
   // Of a value file; perhaps none.
   Blocks WholeBlocksOf(const SlotLocation& location, uint64_t end_slot) const;
   bool IsNeeded(uint32_t file) const;
+  bool HasRoom(uint32_t file, uint64_t place_count) const {
+    // Acquire, of the release in GrowTo and Open: the file is open.
+    return place_count <= growths_[file].room.load(std::memory_order_acquire);
+  }
+  // Both by an opening's thread, or under the growth's mutex.
   Status Open(uint32_t file) const;
   Status Grow(uint32_t file, uint64_t place_count) const;
   Status GrowTo(uint32_t file, uint64_t room) const;
@@ -171,8 +177,14 @@ class SlotFiles {
   std::vector<std::vector<PlannedFile>> plans_;
   Files key_files_;
   Files value_files_;
-  // By number: both files are open. Changed by an opening's thread, then under the table's lock.
-  mutable std::vector<std::atomic<bool>> open_;
+  // Of a key file and its value file.
+  struct Growth {
+    std::mutex mutex;
+    std::atomic<bool> is_open{false};
+    std::atomic<uint64_t> room{0};  // for so many places; 0 before they are open
+  };
+  // By number. A file that grows waits for the writes to it, so each has a mutex of its own.
+  mutable std::vector<Growth> growths_;
   std::function<Status(uint32_t file)> on_open_;
   // Where the places of a value file begin: 0, or behind the header of a device.
   std::vector<uint64_t> value_bases_;
@@ -182,8 +194,6 @@ class SlotFiles {
   bool has_damage_ = false;
   // So that the next opening finds no places to set aside that were never given.
   bool grows_exactly_ = false;
-  // Of each file, how many places it has room for. Changed as open_ is.
-  mutable std::vector<uint64_t> room_;
 };
 
 }  // namespace engine_race

@@ -24,7 +24,6 @@ namespace {
 // The first step in which a place that fills is reserved.
 constexpr uint64_t kFirstStepBytes = uint64_t{8} << 10;
 constexpr size_t kCacheLineBytes = 64;
-constexpr uint32_t kMaxPrefetchBytes = 4096;  // of a value: the rest follows while they are copied
 // Mapped staging usually takes at most one part in so many of what the process may use.
 constexpr uint64_t kMemoryShare = 2;
 
@@ -190,10 +189,10 @@ Status Staging::PopulateAt(const Area& area, uint32_t bucket, uint64_t place_off
   return Status::Ok();
 }
 
-template <typename CopyFn>
-Status Staging::PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
-                      uint64_t index, uint64_t record_bytes, Populated* populated,
-                      PlaceBytes* bytes, const CopyFn& copy) {
+// *to is where the record is to be stored.
+Status Staging::PrepareStore(const Area& area, uint32_t bucket, uint64_t place_offset,
+                             uint32_t place, uint64_t index, uint64_t record_bytes,
+                             Populated* populated, PlaceBytes* bytes, char** to) {
   const uint64_t offset = index * record_bytes;
   if (index == 0 || populated->place != place || index >= populated->end) [[unlikely]] {
     uint64_t end_bytes = 0;
@@ -203,24 +202,8 @@ Status Staging::PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, 
   }
   ENGINE_RACE_ASSERT(populated->place == place && index < populated->end);
   ENGINE_RACE_ASSERT(offset + record_bytes <= std::min(bytes->reserved_end, bytes->reached));
-  copy(area.mapping.data() + place_offset + offset);
+  *to = area.mapping.data() + place_offset + offset;
   return Status::Ok();
-}
-
-// Stores one record of a group.
-Status Staging::Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
-                    uint64_t index, uint64_t record_bytes, std::string_view record,
-                    Populated* populated, PlaceBytes* bytes) {
-  return PutBy(area, bucket, place_offset, place, index, record_bytes, populated, bytes,
-               [record](char* to) { std::memcpy(to, record.data(), record.size()); });
-}
-
-Status Staging::StreamValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
-  if (!mapped_ || value == nullptr) return StageValue(bucket, place, index, value);
-  ENGINE_RACE_ASSERT(HasCounts() && index < geometry_.values_per_group());
-  return PutBy(values_, bucket, geometry_.ValuePlaceOffset(bucket, place), place, index,
-               geometry_.slot_bytes(), &populated_[bucket].values, &places_[bucket].values[place],
-               [&](char* to) { StreamTo(to, value, geometry_.value_bytes()); });
 }
 
 Status Staging::ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const {
@@ -230,11 +213,11 @@ Status Staging::ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const
                                   geometry_.KeyPlaceOffset(bucket, place));
 }
 
-// Orders the streamed values before the store that counts them.
+// Orders streamed values before the store that counts them.
 void Staging::Fence() { _mm_sfence(); }
 
-void Staging::PrefetchStreamed(uint32_t bucket, uint32_t value_place, uint64_t value_index,
-                               uint32_t key_place, uint64_t key_index) const {
+void Staging::Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_index,
+                       uint32_t key_place, uint64_t key_index) const {
   if (!mapped_) return;
   __builtin_prefetch(&populated_[bucket], /*rw=*/1);
   __builtin_prefetch(keys_.mapping.data() + geometry_.KeyPlaceOffset(bucket, key_place) +
@@ -259,22 +242,6 @@ Status Staging::WriteRecord(const Area& area, uint32_t bucket, uint64_t place_of
   return Status::Ok();
 }
 
-void Staging::Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_index,
-                       uint32_t key_place, uint64_t key_index) const {
-  if (!mapped_) return;
-  const char* const entry = keys_.mapping.data() + geometry_.KeyPlaceOffset(bucket, key_place) +
-                            key_index * sizeof(format::KeyEntry);
-  __builtin_prefetch(entry, /*rw=*/1);
-  __builtin_prefetch(counts_.mapping.data() + bucket * sizeof(format::BucketCounts), /*rw=*/1);
-  const char* const value = values_.mapping.data() +
-                            geometry_.ValuePlaceOffset(bucket, value_place) +
-                            value_index * geometry_.slot_bytes();
-  const size_t size = std::min(geometry_.value_bytes(), kMaxPrefetchBytes);
-  for (size_t line = 0; line < size; line += kCacheLineBytes) {
-    __builtin_prefetch(value + line, /*rw=*/1);
-  }
-}
-
 Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value) {
   const std::string_view record(value == nullptr ? zeros.data() : value, geometry_.value_bytes());
   const uint64_t offset = geometry_.ValuePlaceOffset(bucket, place);
@@ -285,8 +252,12 @@ Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, cons
     return WriteRecord(values_, bucket, offset, index * slot_bytes, record,
                        &places_[bucket].values[place]);
   }
-  return Put(values_, bucket, offset, place, index, slot_bytes, record, &populated_[bucket].values,
-             &places_[bucket].values[place]);
+  char* to = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(PrepareStore(values_, bucket, offset, place, index, slot_bytes,
+                                           &populated_[bucket].values,
+                                           &places_[bucket].values[place], &to));
+  StreamTo(to, record.data(), record.size());
+  return Status::Ok();
 }
 
 Status Staging::StageKey(uint32_t bucket, uint32_t place, uint64_t index,
@@ -298,8 +269,12 @@ Status Staging::StageKey(uint32_t bucket, uint32_t place, uint64_t index,
     return WriteRecord(keys_, bucket, offset, index * sizeof(entry), record,
                        &places_[bucket].keys[place]);
   }
-  return Put(keys_, bucket, offset, place, index, sizeof(entry), record, &populated_[bucket].keys,
-             &places_[bucket].keys[place]);
+  char* to = nullptr;
+  ENGINE_RACE_RETURN_IF_ERROR(PrepareStore(keys_, bucket, offset, place, index, sizeof(entry),
+                                           &populated_[bucket].keys, &places_[bucket].keys[place],
+                                           &to));
+  std::memcpy(to, record.data(), record.size());
+  return Status::Ok();
 }
 
 Status Staging::PublishWord(uint32_t bucket, format::WordKind kind, uint64_t payload) const {

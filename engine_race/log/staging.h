@@ -69,27 +69,21 @@ class Staging {
   // records are staged in it, which may then be refused. Cheap where it has it.
   Status ReservePlace(LaneKind kind, uint32_t bucket, uint32_t place);
 
-  // Prefetches the memory that a record at these indices will be stored into, which no cache holds.
+  // Prefetches what StageValue and StageKey look at for a record at these indices, and the counts.
   // The caller computes meanwhile. Advice only.
   void Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_index, uint32_t key_place,
                 uint64_t key_index) const;
 
-  // Put a value (null: zeros) or an entry in a place, at `index` of the group that is there. The
-  // value is put first: StageValue checks the file size limit for the writes of the entry and the
-  // words, too. kFull where the place needs more space and there is none. After a failure (kFull,
+  // Put a value (null: zeros) or an entry in a place, at `index` of the group that is there. Through
+  // the mapping a value goes past the caches: the log's write reads it long after. So Fence comes
+  // before the record counts. The value is put first: StageValue checks the file size limit for the
+  // writes of the entry and the words, too. kFull where the place needs more space and there is none. After a failure (kFull,
   // kIOError) the bytes at `index` are undefined and the others as they were.
   Status StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   Status StageKey(uint32_t bucket, uint32_t place, uint64_t index, const format::KeyEntry& entry);
+  static void Fence();
   // Puts zeros instead of the first `count` entries of a place.
   Status ClearKeys(uint32_t bucket, uint32_t place, uint64_t count) const;
-
-  // StageValue for many values in a row. Through the mapping it goes past the caches: the log's
-  // write reads the value long after. Fence comes before the records count.
-  Status StreamValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
-  static void Fence();
-  // Prefetches what StreamValue and StageKey look at, and the counts.
-  void PrefetchStreamed(uint32_t bucket, uint32_t value_place, uint64_t value_index,
-                        uint32_t key_place, uint64_t key_index) const;
 
   // Replaces one word of the bucket's counts at once, by a store or a pwrite of eight aligned
   // bytes. Ok when mapped. After kFull the word is as it was; after another failure it may be
@@ -165,14 +159,10 @@ class Staging {
   Status Reserve(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t begin,
                  uint64_t end, PlaceBytes* bytes);
   Status Populate(const Area& area, uint32_t bucket, uint64_t offset, uint64_t size) const;
-  // Calls copy(to), with the pages populated before the first record in them.
-  template <typename CopyFn>
-  Status PutBy(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
-               uint64_t index, uint64_t record_bytes, Populated* populated, PlaceBytes* bytes,
-               const CopyFn& copy);
-  Status Put(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
-             uint64_t index, uint64_t record_bytes, std::string_view record, Populated* populated,
-             PlaceBytes* bytes);
+  // Populates pages before the first record in them.
+  Status PrepareStore(const Area& area, uint32_t bucket, uint64_t place_offset, uint32_t place,
+                      uint64_t index, uint64_t record_bytes, Populated* populated,
+                      PlaceBytes* bytes, char** to);
   Status PopulateAt(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t offset,
                     uint64_t record_bytes, PlaceBytes* bytes, uint64_t* end_bytes);
   Status WriteRecord(const Area& area, uint32_t bucket, uint64_t place_offset, uint64_t offset,

@@ -39,8 +39,11 @@ class SegmentTableTest : public testing::Test {
     return table_->Load(file_, &damaged_count_);
   }
   Status Give(uint32_t bucket, uint64_t index) {
-    return table_->Give(bucket, index, [this](uint32_t file, uint64_t place_count) {
-      grown_[file] = std::max(grown_[file], place_count);
+    const auto has_room = [this](uint32_t file, uint64_t place_count) {
+      return place_count <= grown_[file];
+    };
+    return table_->Give(bucket, index, has_room, [this](uint32_t file, uint64_t place_count) {
+      grown_[file] = place_count;
       return Status::Ok();
     });
   }
@@ -191,14 +194,15 @@ TEST_F(SegmentTableTest, WriteAgainWritesWhatWasLoaded) {
 TEST_F(SegmentTableTest, TwoEntriesOfOneSegmentAreCorruption) {
   ASSERT_TRUE(Give(0, 0).ok());
   const auto other = std::make_unique<SegmentTable>(geometry_, kSeed, paths_);
-  const auto keep = [](uint32_t, uint64_t) { return Status::Ok(); };
+  const auto has_room = [](uint32_t, uint64_t) { return true; };
+  const auto grow = [](uint32_t, uint64_t) { return Status::Ok(); };
   io::File copy;
   ASSERT_TRUE(
       io::File::Open(dir_fd_.get(), "copy", io::Access::kReplace, io::Caching::kBuffered, &copy)
           .ok());
   ASSERT_TRUE(other->Load(copy, &damaged_count_).ok());
-  ASSERT_TRUE(other->Give(1, 0, keep).ok());
-  ASSERT_TRUE(other->Give(0, 0, keep).ok());
+  ASSERT_TRUE(other->Give(1, 0, has_room, grow).ok());
+  ASSERT_TRUE(other->Give(0, 0, has_room, grow).ok());
   format::SegmentEntry entry;
   ASSERT_TRUE(copy.Read(&entry, sizeof(entry), sizeof(entry)).ok());
   ASSERT_TRUE(file_.Write(&entry, sizeof(entry), sizeof(entry)).ok());
