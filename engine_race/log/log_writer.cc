@@ -19,10 +19,14 @@ namespace engine_race {
 namespace {
 
 // How far ahead of a group its log is reserved, in groups. That is 64 KiB to 1 MiB for key groups
-// of 4 KiB, and 2 to 32 MiB for value groups of 128 KiB.
+// of 4 KiB, and 2 to 32 MiB for value groups of 128 KiB. Larger groups of values take no more
+// bytes.
 constexpr uint64_t kMinReserveGroups = 16;
+constexpr uint64_t kMinReserveBytes = uint64_t{2} << 20;
 constexpr uint64_t kMaxReserveGroups = 256;
 constexpr uint64_t kMaxReserveBytes = uint64_t{32} << 20;
+// Values are reserved for one of so many that there are. Entries take little space: for as many.
+constexpr uint64_t kValuesPerReserved = 16;
 // Fewer files are not worth a thread of their own.
 constexpr uint32_t kFilesPerFlushThread = 4;
 constexpr uint32_t kMaxFlushThreads = 8;
@@ -236,11 +240,13 @@ void LogWriter::ReserveAhead(uint32_t bucket_number, LaneKind kind, uint64_t gro
   const uint64_t count = values ? geometry.values_per_group() : geometry.keys_per_group();
   const uint64_t slot_bytes = values ? geometry.slot_bytes() : format::kKeyEntryBytes;
   const uint64_t begin = group * count;
-  // At least one group, even if that is more than kMaxReserveBytes.
+  // At least one group, whatever it takes.
+  const uint64_t least_ahead =
+      std::clamp(kMinReserveBytes / slot_bytes, count, kMinReserveGroups * count);
   const uint64_t most_ahead =
       std::clamp(kMaxReserveBytes / slot_bytes, count, kMaxReserveGroups * count);
   const uint64_t step =
-      std::clamp(begin, std::min(kMinReserveGroups * count, most_ahead), most_ahead);
+      std::clamp(values ? begin / kValuesPerReserved : begin, least_ahead, most_ahead);
   uint64_t end = 0;
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);

@@ -92,6 +92,8 @@ void Scheduler::SubmitGathered() {
     first_waiting_ = awaiter->next_;
     if (first_waiting_ == nullptr) last_waiting_ = &first_waiting_;
     --waiting_count_;
+    awaiter->next_ = nullptr;
+    if (SharesGathered(awaiter)) continue;
     const uint32_t tag = free_tags_.back();
     free_tags_.pop_back();
     ENGINE_RACE_ASSERT(in_flight_[tag] == nullptr);
@@ -106,6 +108,38 @@ void Scheduler::SubmitGathered() {
   ENGINE_RACE_ASSERT(status.ok());
 }
 
+// Whether a request that is gathered already brings the blocks that this task wants.
+bool Scheduler::SharesGathered(ReadAwaiter* awaiter) noexcept {
+  const io::ReadRequest& wanted = awaiter->request_;
+  for (const io::ReadRequest& gathered : requests_) {
+    if (gathered.fd != wanted.fd || gathered.offset > wanted.offset ||
+        wanted.offset + wanted.size_bytes > gathered.offset + gathered.size_bytes) {
+      continue;
+    }
+    ReadAwaiter* const reader = in_flight_[gathered.tag];
+    awaiter->next_ = reader->next_;
+    reader->next_ = awaiter;
+    return true;
+  }
+  return false;
+}
+
+// Gives those that share a read its bytes and its completion, before any of them goes on.
+void Scheduler::CopyShared(const ReadAwaiter& reader, const io::ReadCompletion& completion) {
+  const io::ReadRequest& read = reader.request_;
+  for (ReadAwaiter* shares = reader.next_; shares != nullptr; shares = shares->next_) {
+    const uint64_t skipped_bytes = shares->request_.offset - read.offset;
+    const uint64_t behind_bytes =
+        completion.read_bytes - std::min<uint64_t>(completion.read_bytes, skipped_bytes);
+    const auto bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(behind_bytes, shares->request_.size_bytes));
+    shares->completion_ = {completion.tag, completion.error, bytes};
+    if (bytes == 0 || completion.error != 0) continue;
+    std::memcpy(shares->request_.buffer, static_cast<const char*>(read.buffer) + skipped_bytes,
+                bytes);
+  }
+}
+
 void Scheduler::Reap(uint32_t wanted) {
   if (queue_->in_flight() == 0) return;
   completions_.clear();
@@ -118,7 +152,12 @@ void Scheduler::Reap(uint32_t wanted) {
     ENGINE_RACE_ASSERT(awaiter != nullptr);
     free_tags_.push_back(tag);
     awaiter->completion_ = completion;
-    awaiter->task_.resume();
+    CopyShared(*awaiter, completion);
+    for (ReadAwaiter* reader = awaiter; reader != nullptr;) {
+      ReadAwaiter* const next = reader->next_;
+      reader->task_.resume();
+      reader = next;
+    }
     if (std::min<size_t>(waiting_count_, free_tags_.size()) >= batch_) SubmitGathered();
   }
 }

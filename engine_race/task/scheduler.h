@@ -1,7 +1,9 @@
 // Runs many tasks on one thread and keeps their reads in flight: the room's lowest layer.
 //
 // A task that reads enqueues its request and is suspended. Requests go to the queue in batches.
-// Each completion resumes the task that waits for it. The scheduler blocks only when no task can go
+// Blocks that several tasks want by then are read once: values that share blocks lie side by side.
+// A read that was submitted earlier is not shared, since a task may want what was written later.
+// Each completion resumes the tasks that wait for it. The scheduler blocks only when no task can go
 // on. It then waits until a share of the reads in flight has completed.
 //
 // One thread at a time. Another thread may go on between two calls of RunOnce.
@@ -52,6 +54,7 @@ class Scheduler {
     io::ReadRequest request_;
     io::ReadCompletion completion_;
     std::coroutine_handle<> task_;
+    // Not submitted: the next one that waits. In flight: the next one that shares the read.
     ReadAwaiter* next_ = nullptr;
   };
   ReadAwaiter Read(const io::ReadRequest& request) { return {this, request}; }
@@ -82,6 +85,8 @@ class Scheduler {
 
   void Enqueue(ReadAwaiter* awaiter) noexcept;
   void SubmitGathered();
+  bool SharesGathered(ReadAwaiter* awaiter) noexcept;
+  static void CopyShared(const ReadAwaiter& reader, const io::ReadCompletion& completion);
   void Reap(uint32_t wanted);
 
   const std::unique_ptr<io::ReadQueue> queue_;

@@ -10,13 +10,18 @@
 namespace engine_race {
 namespace {
 
+char ByteAt(uint64_t offset) { return static_cast<char>(offset / 64 + 1); }
+
 // A queue whose device is the test. Submitted reads complete when the scheduler waits for them, the
-// newest first. A read's offset is returned as the number of bytes read.
+// newest first. A read's offset is returned as the number of bytes read. With a buffer it brings
+// bytes that tell their place, as far as the device goes.
 class FakeQueue final : public io::ReadQueue {
  public:
   struct Record {
     std::vector<size_t> batches;
     std::vector<uint32_t> waits;
+    uint64_t device_bytes = UINT64_MAX;
+    int error = 0;
   };
   FakeQueue(uint32_t depth, Record* record) : ReadQueue(depth), record_(record) {}
 
@@ -36,13 +41,23 @@ class FakeQueue final : public io::ReadQueue {
       const io::ReadRequest request = pending_.back();
       pending_.pop_back();
       --in_flight_;
-      completions->push_back({request.tag, 0, static_cast<uint32_t>(request.offset)});
+      completions->push_back({request.tag, record_->error, Read(request)});
     }
     return Status::Ok();
   }
   const char* name() const override { return "fake"; }
 
  private:
+  uint32_t Read(const io::ReadRequest& request) const {
+    if (request.buffer == nullptr) return static_cast<uint32_t>(request.offset);
+    uint32_t read_bytes = 0;
+    while (read_bytes < request.size_bytes && request.offset + read_bytes < record_->device_bytes) {
+      static_cast<char*>(request.buffer)[read_bytes] = ByteAt(request.offset + read_bytes);
+      ++read_bytes;
+    }
+    return read_bytes;
+  }
+
   Record* const record_;
   std::vector<io::ReadRequest> pending_;
 };
@@ -95,7 +110,8 @@ TEST_F(SchedulerTest, SubmitsInBatchesAndNeverMoreThanTheQueueHolds) {
   const auto scheduler = Make(64, 4);
   std::vector<Answers> answers(200);
   for (Answers& answer : answers) {
-    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 1, &answer)).ok());
+    const auto number = static_cast<uint64_t>(&answer - answers.data());
+    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 2 * number, &answer)).ok());
   }
   EXPECT_TRUE(record_.batches.empty()) << "nothing is submitted before the tasks have had their go";
   scheduler->RunAll();
@@ -110,7 +126,8 @@ TEST_F(SchedulerTest, WaitsForAShareOfWhatIsInFlight) {
   const auto scheduler = Make(64, 16);
   std::vector<Answers> answers(64);
   for (Answers& answer : answers) {
-    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 1, &answer)).ok());
+    const auto number = static_cast<uint64_t>(&answer - answers.data());
+    ASSERT_TRUE(scheduler->Spawn(ReadTwice(*scheduler, 2 * number, &answer)).ok());
   }
   scheduler->RunOnce();
   EXPECT_EQ((std::vector<uint32_t>{8}), record_.waits);
@@ -148,6 +165,77 @@ TEST_F(SchedulerTest, ATaskThatIsNeverStartedIsNoLeakAndNotCounted) {
   { const Task task = ReadTwice(*scheduler, 1, &answers); }
   EXPECT_EQ(0u, scheduler->task_count());
   EXPECT_TRUE(answers.errors.empty());
+}
+
+struct BlockRead {
+  uint64_t offset = 0;
+  uint32_t size_bytes = 0;
+  int fd = 0;
+  io::ReadCompletion completion = {};
+  std::vector<char> buffer = std::vector<char>(size_bytes);
+
+  bool IsRight(uint32_t read_bytes) const {
+    if (completion.error != 0 || completion.read_bytes != read_bytes) return false;
+    for (uint32_t i = 0; i < size_bytes; ++i) {
+      if (buffer[i] != (i < read_bytes ? ByteAt(offset + i) : 0)) return false;
+    }
+    return true;
+  }
+};
+
+Task ReadBlocks(Scheduler& scheduler, BlockRead* read) {
+  io::ReadRequest request;
+  request.fd = read->fd;
+  request.offset = read->offset;
+  request.size_bytes = read->size_bytes;
+  request.buffer = read->buffer.data();
+  read->completion = co_await scheduler.Read(request);
+}
+
+TEST_F(SchedulerTest, BlocksThatSeveralTasksWantAreReadOnce) {
+  const auto scheduler = Make(8);
+  // The last two want more than what is gathered, and another file.
+  std::vector<BlockRead> reads = {{4096, 8192}, {8192, 4096}, {4096, 4096},
+                                  {4096, 8192}, {8192, 8192}, {4096, 4096, 1}};
+  for (BlockRead& read : reads) {
+    ASSERT_TRUE(scheduler->Spawn(ReadBlocks(*scheduler, &read)).ok());
+  }
+  scheduler->RunAll();
+  EXPECT_EQ((std::vector<size_t>{3}), record_.batches);
+  for (const BlockRead& read : reads) EXPECT_TRUE(read.IsRight(read.size_bytes)) << read.offset;
+}
+
+TEST_F(SchedulerTest, ThoseThatShareAReadGetWhatItHasOfTheirs) {
+  const auto scheduler = Make(8);
+  record_.device_bytes = 4096 + 512;
+  std::vector<BlockRead> reads = {{0, 12288}, {4096, 4096}, {8192, 4096}};
+  for (BlockRead& read : reads) {
+    ASSERT_TRUE(scheduler->Spawn(ReadBlocks(*scheduler, &read)).ok());
+  }
+  scheduler->RunAll();
+  EXPECT_EQ((std::vector<size_t>{1}), record_.batches);
+  EXPECT_TRUE(reads[0].IsRight(4096 + 512));
+  EXPECT_TRUE(reads[1].IsRight(512));
+  EXPECT_TRUE(reads[2].IsRight(0));
+  record_.error = 5;
+  for (BlockRead& read : reads) {
+    ASSERT_TRUE(scheduler->Spawn(ReadBlocks(*scheduler, &read)).ok());
+  }
+  scheduler->RunAll();
+  for (const BlockRead& read : reads) EXPECT_EQ(read.completion.error, 5);
+}
+
+// What it brings may be older than what the second task looked up.
+TEST_F(SchedulerTest, AReadThatWasSubmittedIsNotShared) {
+  const auto scheduler = Make(8);
+  std::vector<BlockRead> reads = {{0, 4096}, {0, 4096}};
+  for (BlockRead& read : reads) {
+    ASSERT_TRUE(scheduler->Spawn(ReadBlocks(*scheduler, &read)).ok());
+    scheduler->Poll();
+  }
+  scheduler->RunAll();
+  EXPECT_EQ((std::vector<size_t>{1, 1}), record_.batches);
+  for (const BlockRead& read : reads) EXPECT_TRUE(read.IsRight(4096));
 }
 
 }  // namespace
