@@ -115,6 +115,28 @@ TEST_F(SegmentTableTest, ALargeBucketGetsNeighbours) {
   EXPECT_EQ(pieces, 1U);
 }
 
+// A file grows once the writes to it that are under way have ended.
+TEST_F(SegmentTableTest, OtherSegmentsAreGivenWhileAFileGrows) {
+  const auto has_room = [this](uint32_t file, uint64_t place_count) {
+    return place_count <= grown_[file];
+  };
+  SegmentPlace other;
+  const auto grow = [&](uint32_t file, uint64_t place_count) {
+    // Another file's, and one that takes the place that was chosen.
+    EXPECT_TRUE(Give(7, 0).ok());
+    EXPECT_TRUE(Give(1, 0).ok());
+    EXPECT_TRUE(table_->Find(1, 0, &other));
+    grown_[file] = std::max(grown_[file], place_count);
+    return Status::Ok();
+  };
+  ASSERT_TRUE(table_->Give(0, 0, has_room, grow).ok());
+  SegmentPlace place;
+  ASSERT_TRUE(table_->Find(0, 0, &place));
+  EXPECT_EQ(place.file, other.file);
+  EXPECT_NE(place.place, other.place);
+  ExpectDistinct();
+}
+
 TEST_F(SegmentTableTest, PathsTakeTurnsAndAFullOneIsLeftOut) {
   paths_ = {{0, 1, 5}, {1, 1, 3}};
   ASSERT_TRUE(Load().ok());
