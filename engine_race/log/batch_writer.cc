@@ -119,9 +119,9 @@ Status BatchWriter::StageAll(const BatchPlan& plan) {
 
 void BatchWriter::PrefetchPart(const BatchPart& part) const {
   const uint64_t slot = part.first_sequence;
-  context_.staging.Prefetch(
-      part.bucket, PlaceInWord(part.value_places, values_.GroupOf(slot)), values_.IndexOf(slot),
-      PlaceInWord(part.key_places, keys_.GroupOf(slot)), keys_.IndexOf(slot));
+  context_.staging.Prefetch(part.bucket, PlaceInWord(part.value_places, values_.GroupOf(slot)),
+                            values_.IndexOf(slot),
+                            PlaceInWord(part.key_places, keys_.GroupOf(slot)), keys_.IndexOf(slot));
 }
 
 // Stages the records of a part that has its places, past the bucket's count.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "engine_race/base/round_up.h"
@@ -54,7 +55,7 @@ void SlotFiles::Init(const Geometry& geometry, int dir_fd, std::vector<ValuePath
   key_files_ = Files(file_count);
   value_files_ = Files(file_count);
   value_bases_.assign(file_count, 0);
-  growths_ = std::vector<Growth>(file_count);
+  growths_ = std::vector<FileGrowth>(file_count);
   plans_.assign(file_count, {});
   for (ValuePath& path : paths_) {
     if (path.is_device()) {
@@ -114,7 +115,7 @@ bool SlotFiles::IsNeeded(uint32_t file) const {
 }
 
 Status SlotFiles::Open(uint32_t file) const {
-  Growth& growth = growths_[file];
+  FileGrowth& growth = growths_[file];
   // Relaxed: changed under the growth's mutex, and an opening has one thread.
   if (growth.is_open.load(std::memory_order_relaxed)) return Status::Ok();
   for (const PlannedFile& planned : plans_[file]) {
@@ -129,10 +130,9 @@ Status SlotFiles::Open(uint32_t file) const {
   if (on_open_) ENGINE_RACE_RETURN_IF_ERROR(on_open_(file));
   // Release, for is_open and HasRoom.
   growth.is_open.store(true, std::memory_order_release);
-  growth.room.store(IsDevice(file)
-                        ? key_room
-                        : std::min(key_room, value_bytes / geometry_.segment_value_bytes()),
-                    std::memory_order_release);
+  growth.room.store(
+      IsDevice(file) ? key_room : std::min(key_room, value_bytes / geometry_.segment_value_bytes()),
+      std::memory_order_release);
   return Status::Ok();
 }
 

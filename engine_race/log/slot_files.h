@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -177,14 +176,7 @@ class SlotFiles {
   std::vector<std::vector<PlannedFile>> plans_;
   Files key_files_;
   Files value_files_;
-  // Of a key file and its value file.
-  struct Growth {
-    std::mutex mutex;
-    std::atomic<bool> is_open{false};
-    std::atomic<uint64_t> room{0};  // for so many places; 0 before they are open
-  };
-  // By number. A file that grows waits for the writes to it, so each has a mutex of its own.
-  mutable std::vector<Growth> growths_;
+  mutable std::vector<FileGrowth> growths_;  // by number
   std::function<Status(uint32_t file)> on_open_;
   // Where the places of a value file begin: 0, or behind the header of a device.
   std::vector<uint64_t> value_bases_;

@@ -299,8 +299,7 @@ void Syncer::TellOfUnwrittenGroups() const {
     FullGroup full;
     return !bucket.damaged && bucket.FindIdleGroup(&full);
   };
-  const auto count =
-      std::count_if(context_.buckets.begin(), context_.buckets.end(), has_unwritten);
+  const auto count = std::count_if(context_.buckets.begin(), context_.buckets.end(), has_unwritten);
   if (count == 0) return;
   Log(context_.options.log, LogLevel::kWarning,
       "close: " + std::to_string(count) +

@@ -52,6 +52,23 @@ int FileOfEvent(const struct io_event& event) {
 
 }  // namespace
 
+bool CodeFits(Fault fault, bool failed_a_flush, Code code) {
+  switch (fault) {
+    case Fault::kIoError:
+      return code == Code::kIOError;
+    case Fault::kNoFiles:
+      // To writes the shortage may pass.
+      return code == Code::kIOError || code == Code::kOutOfMemory;
+    case Fault::kDiskFull:
+      // What a failed flush has lost is no matter of space any more.
+      return code == Code::kFull || (code == Code::kIOError && failed_a_flush);
+    case Fault::kNoMemory:
+      return code == Code::kOutOfMemory;
+    default:
+      return false;
+  }
+}
+
 const char* FaultName(Fault fault) {
   switch (fault) {
     case Fault::kIoError:

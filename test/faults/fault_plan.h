@@ -35,6 +35,10 @@ enum class Fault : uint8_t {
 };
 const char* FaultName(Fault fault);
 
+// Whether a call that met the fault may answer that code. `failed_a_flush`: a flush has met it. A
+// fault that its reader overcomes (kInterrupt, kShort, kBusy) fits no code at all.
+bool CodeFits(Fault fault, bool failed_a_flush, Code code);
+
 enum class Repeat : uint8_t { kOnce, kFromThenOn };
 
 // Notes the requests to rings as they pass, because completions do not describe them.

@@ -35,24 +35,6 @@ struct Sweep {
   bool written = false;
 };
 
-// A fault that its reader overcomes (kInterrupt, kShort, kBusy) fits no code at all.
-bool CodeFits(Fault fault, bool failed_a_flush, Code code) {
-  switch (fault) {
-    case Fault::kIoError:
-      return code == Code::kIOError;
-    case Fault::kNoFiles:
-      // To writes the shortage may pass.
-      return code == Code::kIOError || code == Code::kOutOfMemory;
-    case Fault::kDiskFull:
-      // What a failed flush has lost is no matter of space any more.
-      return code == Code::kFull || (code == Code::kIOError && failed_a_flush);
-    case Fault::kNoMemory:
-      return code == Code::kOutOfMemory;
-    default:
-      return false;
-  }
-}
-
 // One run of the scenario under one fault.
 class FaultyRun {
  public:
@@ -107,11 +89,10 @@ class FaultyRun {
     } else if (store_ != nullptr) {
       RunOnStore(step);
     }
-    if (!fired_before && plan_.fired()) {
-      fired_in_ = step.kind;
-      fired_in_last_write_ = writes;
-    } else if (!closed_since_ && (writes || step.kind == Step::Kind::kSync)) {
-      fired_in_last_write_ = false;
+    if (!fired_before && plan_.fired()) fired_in_ = step.kind;
+    // Of the opening in which the fault fired.
+    if (plan_.fired() && !closed_since_ && (writes || step.kind == Step::Kind::kSync)) {
+      fired_in_last_write_ = writes && !fired_before;
     }
     closed_since_ = closed_since_ || (plan_.fired() && step.kind == Step::Kind::kClose);
   }
