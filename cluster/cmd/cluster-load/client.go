@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,7 +53,7 @@ func (t *tally) summary(o *options) *Summary {
 		name = "fill"
 	}
 	return &Summary{Workload: name, Clients: o.clients, Pipeline: o.pipeline, Keys: o.keys,
-		ReadOnly: o.readOnly, Seconds: t.seconds, Operations: t.latency.total,
+		ValueBytes: o.valueBytes, ReadOnly: o.readOnly, Seconds: t.seconds, Operations: t.latency.total,
 		OperationsPerSec: float64(t.latency.total) / t.seconds,
 		Reads:            t.reads, Writes: t.writes, Missing: t.missing, Wrong: t.wrong,
 		Errors: t.errors,
@@ -78,7 +77,8 @@ func run(ctx context.Context, o *options) *tally {
 	var running sync.WaitGroup
 	for i := range tallies {
 		tallies[i] = newTally()
-		c := &client{options: o, index: i, tally: tallies[i], chooser: newChooser(o, i, &next)}
+		c := &client{options: o, index: i, tally: tallies[i], chooser: newChooser(o, i, &next),
+			value: make([]byte, o.valueBytes+len("\r\n")), fresh: make([]byte, o.valueBytes)}
 		running.Go(func() { c.run(ctx, begin) })
 	}
 	running.Wait()
@@ -111,8 +111,8 @@ type client struct {
 	reader *bufio.Reader
 	writer *bufio.Writer
 	batch  []sent
-	value  [valueBytes + 2]byte // that is read
-	fresh  [valueBytes]byte     // that is written
+	value  []byte // that is read, with the end of its line
+	fresh  []byte // that is written
 }
 
 // run sends batches until ctx ends, and connects again after failures.
@@ -282,11 +282,11 @@ func (c *client) sendBatch() error {
 			_, _ = c.writer.WriteString("*2\r\n$3\r\nGET\r\n$8\r\n")
 			_, _ = c.writer.Write(number[:])
 		} else {
-			fillValue(c.fresh[:], command.key, c.chooser.nextSequence())
+			fillValue(c.fresh, command.key, c.chooser.nextSequence())
 			_, _ = c.writer.WriteString("*3\r\n$3\r\nSET\r\n$8\r\n")
 			_, _ = c.writer.Write(number[:])
-			_, _ = c.writer.WriteString("\r\n$4096\r\n")
-			_, _ = c.writer.Write(c.fresh[:])
+			_, _ = c.writer.WriteString(c.options.valueLine)
+			_, _ = c.writer.Write(c.fresh)
 		}
 		_, _ = c.writer.WriteString("\r\n") // A failure stays until Flush.
 	}
@@ -314,14 +314,14 @@ func (c *client) readReply(command sent) (bool, error) {
 		c.tally.reads++
 		return true, nil
 	}
-	length, err := strconv.Atoi(line[1:])
-	if line[0] != '$' || err != nil || length != valueBytes {
-		return false, fmt.Errorf("a reply to GET: %.40q", line)
+	if line != c.options.valueHeader {
+		return false, fmt.Errorf("a reply to GET: %.40q, and values have %d bytes", line,
+			c.options.valueBytes)
 	}
-	if _, err := io.ReadFull(c.reader, c.value[:]); err != nil {
+	if _, err := io.ReadFull(c.reader, c.value); err != nil {
 		return false, err
 	}
-	if c.options.verify && !verifyValue(c.value[:valueBytes], command.key) {
+	if c.options.verify && !verifyValue(c.value[:c.options.valueBytes], command.key) {
 		c.tally.wrong++
 	}
 	c.tally.reads++
@@ -341,8 +341,8 @@ func (c *client) line() (string, error) {
 	switch string(text) { // The compiler makes no string for these.
 	case "+OK":
 		return "+OK", nil
-	case "$4096":
-		return "$4096", nil
+	case c.options.valueHeader:
+		return c.options.valueHeader, nil
 	}
 	return string(text), nil
 }

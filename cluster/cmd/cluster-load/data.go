@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	keyBytes   = 8
-	valueBytes = 4096
-	increment  = 0x9e3779b97f4a7c15 // of SplitMix64
+	keyBytes  = 8
+	headBytes = 16                 // of a value: its key and the number of its write
+	increment = 0x9e3779b97f4a7c15 // of SplitMix64
 )
 
 // mix is the finalizer of SplitMix64, a bijection of 64-bit numbers.
@@ -21,30 +21,45 @@ func mix(x uint64) uint64 {
 }
 
 // fillValue writes the value of a key's write into value: key, sequence, and words that follow from
-// both.
+// both. A short value has the beginning of that.
 func fillValue(value []byte, key, sequence uint64) {
-	binary.BigEndian.PutUint64(value, key)
-	binary.BigEndian.PutUint64(value[8:], sequence)
+	var head [headBytes]byte
+	binary.BigEndian.PutUint64(head[:], key)
+	binary.BigEndian.PutUint64(head[keyBytes:], sequence)
 	state := mix(key ^ mix(sequence))
-	for i := 16; i < valueBytes; i += 8 {
+	rest := value[copy(value, head[:]):]
+	for ; len(rest) >= 8; rest = rest[8:] {
 		state += increment
-		binary.LittleEndian.PutUint64(value[i:], state^state>>29)
+		binary.LittleEndian.PutUint64(rest, state^state>>29)
+	}
+	if len(rest) > 0 {
+		state += increment
+		binary.LittleEndian.PutUint64(head[:], state^state>>29)
+		copy(rest, head[:])
 	}
 }
 
-// verifyValue tells whether a value is one that fillValue wrote for the key.
+// verifyValue tells whether a value is one that fillValue wrote for the key. A value without its
+// whole sequence shows the key alone.
 func verifyValue(value []byte, key uint64) bool {
-	if len(value) != valueBytes || binary.BigEndian.Uint64(value) != key {
+	if binary.BigEndian.Uint64(value) != key {
 		return false
 	}
-	state := mix(key ^ mix(binary.BigEndian.Uint64(value[8:])))
-	for i := 16; i < valueBytes; i += 8 {
+	if len(value) < headBytes {
+		return true
+	}
+	state := mix(key ^ mix(binary.BigEndian.Uint64(value[keyBytes:])))
+	rest := value[headBytes:]
+	for ; len(rest) >= 8; rest = rest[8:] {
 		state += increment
-		if binary.LittleEndian.Uint64(value[i:]) != state^state>>29 {
+		if binary.LittleEndian.Uint64(rest) != state^state>>29 {
 			return false
 		}
 	}
-	return true
+	var last [8]byte
+	state += increment
+	binary.LittleEndian.PutUint64(last[:], state^state>>29)
+	return string(rest) == string(last[:len(rest)])
 }
 
 // chooser chooses keys and kinds of commands for one client.

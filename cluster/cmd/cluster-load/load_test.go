@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +25,11 @@ type memory struct {
 	mutex   sync.Mutex
 	records map[uint64][]byte
 	err     error
+
+	valueBytes int
 }
+
+func (m *memory) ValueBytes() int { return m.valueBytes }
 
 func (m *memory) Write(_ context.Context, ops []service.Op, _ bool) ([]bool, error) {
 	m.mutex.Lock()
@@ -45,9 +51,9 @@ func (m *memory) Read(_ context.Context, keys []uint64, _ service.Consistency) (
 	return values, func() {}, m.err
 }
 
-func serve(t *testing.T) (*memory, string) {
+func serve(t *testing.T, valueBytes int) (*memory, string) {
 	t.Helper()
-	store := &memory{records: map[uint64][]byte{}}
+	store := &memory{records: map[uint64][]byte{}, valueBytes: valueBytes}
 	server, err := resp.New(resp.Options{Service: store})
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +91,15 @@ func load(t *testing.T, flags string) (*Summary, error) {
 }
 
 func TestFillAndVerify(t *testing.T) {
-	store, address := serve(t)
-	base := "--addresses " + address + " --clients 4 --keys 500 --verify "
+	for _, size := range []int{8, 16, 100, 4096} {
+		t.Run(strconv.Itoa(size), func(t *testing.T) { fillAndVerify(t, size) })
+	}
+}
+
+func fillAndVerify(t *testing.T, size int) {
+	store, address := serve(t, size)
+	base := fmt.Sprintf("--addresses %s --clients 4 --keys 500 --verify --value-bytes %d ", address,
+		size)
 	s, err := load(t, base+"--fill --pipeline 7")
 	if err != nil || s.Writes != 500 || len(store.records) != 500 {
 		t.Fatalf("fill: %v, %d writes, %d records", err, s.Writes, len(store.records))
@@ -102,7 +115,10 @@ func TestFillAndVerify(t *testing.T) {
 		}
 	}
 	for _, value := range store.records {
-		value[valueBytes-1] ^= 1
+		value[size-1] ^= 1
+	}
+	if size == 16 {
+		return // The damage makes it another write's.
 	}
 	if s, err := load(t, base+"--seconds 0.3 --workload get"); err == nil || s.Wrong == 0 {
 		t.Errorf("damaged values: %v, %d wrong", err, s.Wrong)
@@ -110,7 +126,7 @@ func TestFillAndVerify(t *testing.T) {
 }
 
 func TestErrorsAreCountedByKind(t *testing.T) {
-	store, address := serve(t)
+	store, address := serve(t, 4096)
 	store.err = service.ErrBusy
 	s, err := load(t, "--addresses "+address+" --clients 2 --seconds 0.1")
 	if err == nil || s.Operations != 0 || s.Errors["BUSY"] == 0 {
@@ -122,14 +138,29 @@ func TestErrorsAreCountedByKind(t *testing.T) {
 	}
 }
 
+func TestAnotherSizeIsAnError(t *testing.T) {
+	_, address := serve(t, 512)
+	base := "--addresses " + address + " --clients 1 --keys 1 --value-bytes "
+	if s, err := load(t, base+"256 --fill"); err == nil || s.Errors["ERR"] == 0 {
+		t.Errorf("writes: %v %+v", err, s)
+	}
+	if _, err := load(t, base+"512 --fill"); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := load(t, base+"256 --workload get --seconds 0.1"); err == nil ||
+		s.Errors["connection"] == 0 {
+		t.Errorf("reads: %v %+v", err, s)
+	}
+}
+
 func TestValues(t *testing.T) {
-	value := make([]byte, valueBytes)
+	value := make([]byte, 4093)
 	for key := range uint64(50) {
 		fillValue(value, mix(key), key*3)
 		if !verifyValue(value, mix(key)) || verifyValue(value, mix(key+1)) {
 			t.Fatalf("key %d", key)
 		}
-		for _, i := range []int{0, 8, 15, 16, 2000, valueBytes - 1} {
+		for _, i := range []int{0, 8, 15, 16, 2000, 4088, 4092} {
 			value[i] ^= 0x10
 			if verifyValue(value, mix(key)) {
 				t.Errorf("damage of byte %d was not found", i)
@@ -164,7 +195,8 @@ func TestHistogram(t *testing.T) {
 
 func TestFlagsAreChecked(t *testing.T) {
 	for _, flags := range []string{"--clients 0", "--workload x", "--distribution x", "--keys 0",
-		"--read-percent 101", "--seconds 0", "x", "--tls-ca /nowhere"} {
+		"--read-percent 101", "--seconds 0", "x", "--tls-ca /nowhere",
+		"--value-bytes 7", "--value-bytes 1048577"} {
 		if _, err := parse(strings.Fields(flags)); err == nil {
 			t.Errorf("%q was accepted", flags)
 		}

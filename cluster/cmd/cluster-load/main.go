@@ -1,10 +1,10 @@
-// Command cluster-load sends GETs and SETs of 8-byte keys and 4096-byte values to a cluster, and
-// reports throughput and latency.
+// Command cluster-load sends GETs and SETs of 8-byte keys to a cluster, and reports throughput
+// and latency. --value-bytes is the size of the cluster's values.
 //
 // Key i of N is mix(i), a bijection of 64-bit numbers (the finalizer of SplitMix64), as 8 bytes,
 // big-endian. Keys are thus distinct and spread evenly over the key space. A value has the key, the
 // number of the write (0 for --fill) and bytes that follow from both. So --verify finds values that
-// are damaged or belong to another key.
+// are damaged or belong to another key. A value shorter than 16 bytes proves its key alone.
 //
 // With --rate the load is open. Each batch has a time at which it is due. Its latency counts from
 // then, also if the client was late. Otherwise each client sends a batch when it has the replies to
@@ -36,6 +36,9 @@ type options struct {
 	readPercent  int
 	readOnly     bool
 	keys         uint64
+	valueBytes   int
+	valueHeader  string // the line before a value
+	valueLine    string // that line, and the end of the line before it
 	distribution string
 	duration     time.Duration
 	rate         float64 // commands a second of all clients; 0: a closed loop
@@ -81,6 +84,7 @@ func parse(arguments []string) (*options, error) {
 	flags.IntVar(&o.readPercent, "read-percent", 50, "share of GETs in mixed")
 	flags.BoolVar(&o.readOnly, "readonly", false, "send READONLY: reads are local, not linearizable")
 	flags.Uint64Var(&o.keys, "keys", 100_000, "how many keys there are")
+	flags.IntVar(&o.valueBytes, "value-bytes", 4096, "size of the cluster's values")
 	flags.StringVar(&o.distribution, "distribution", "uniform", "uniform or zipf (exponent 1.01)")
 	seconds := flags.Float64("seconds", 10, "how long to run; --fill runs until it is done")
 	flags.Float64Var(&o.rate, "rate", 0, "commands a second of all clients; 0: as many as they can")
@@ -96,6 +100,8 @@ func parse(arguments []string) (*options, error) {
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	o.valueHeader = fmt.Sprintf("$%d", o.valueBytes)
+	o.valueLine = "\r\n" + o.valueHeader + "\r\n"
 	o.addresses = strings.Split(*addresses, ",")
 	o.duration = time.Duration(*seconds * float64(time.Second))
 	o.timeout = time.Duration(*timeout * float64(time.Second))
@@ -122,6 +128,8 @@ func (o *options) check() error {
 	switch {
 	case o.clients < 1 || o.pipeline < 1 || o.keys < 1:
 		return errors.New("--clients, --pipeline and --keys are at least 1")
+	case o.valueBytes < keyBytes || o.valueBytes > 1<<20:
+		return errors.New("--value-bytes is from 8 to 1048576")
 	case o.keys > 1<<40:
 		return errors.New("--keys is at most 2^40")
 	case o.workload != "set" && o.workload != "get" && o.workload != "mixed":
@@ -142,6 +150,7 @@ type Summary struct {
 	Clients          int               `json:"clients"`
 	Pipeline         int               `json:"pipeline"`
 	Keys             uint64            `json:"keys"`
+	ValueBytes       int               `json:"value_bytes"`
 	ReadOnly         bool              `json:"readonly"`
 	Seconds          float64           `json:"seconds"`
 	Operations       uint64            `json:"operations"`

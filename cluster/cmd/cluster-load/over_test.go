@@ -12,7 +12,7 @@ type late struct{ context.Context }
 func (late) Deadline() (time.Time, bool) { return time.Now(), true }
 
 func TestTheEndOfTheRunIsNoFailure(t *testing.T) {
-	_, address := serve(t)
+	_, address := serve(t, 4096)
 	o, err := parse([]string{"--addresses", address, "--clients", "1", "--pipeline", "3"})
 	if err != nil {
 		t.Fatal(err)
