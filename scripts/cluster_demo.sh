@@ -6,13 +6,14 @@
 # DIRECTORY gets configurations, data and logs, and is kept; by default they go to a temporary
 # directory, which is deleted at the end. CLUSTER_DEMO_PORT is the first port: node N serves clients
 # on PORT + N, other nodes on PORT + 100 + N, and its admin page on PORT + 200 + N.
-# CLUSTER_DEMO_SHARDS says how many shards there are.
+# CLUSTER_DEMO_SHARDS says how many shards there are, and CLUSTER_DEMO_VALUE_BYTES how long values are.
 set -uo pipefail
 given=${1:+$(realpath -m -- "$1")}
 cd "$(dirname "$0")/.."
 program=$PWD/bin/engine-raced
 port=${CLUSTER_DEMO_PORT:-7000}
 shards=${CLUSTER_DEMO_SHARDS:-4}
+value_bytes=${CLUSTER_DEMO_VALUE_BYTES:-4096}
 wait_s=60
 [ -x "$program" ] || { echo "demo: $program was not built: make cluster" >&2; exit 1; }
 
@@ -54,6 +55,7 @@ admin_address = "127.0.0.1:$((port + 200 + $1))"
 name = "demo"
 shards = $shards
 replicas = 3
+value_bytes = $value_bytes
 nodes = [
 $(node_table)
 ]
@@ -106,8 +108,8 @@ demo: three nodes serve $shards shards from $directory
 $(for node in 1 2 3; do
     echo "  node $node: clients 127.0.0.1:$((port + node)), admin 127.0.0.1:$((port + 200 + node))"
   done)
-Keys have 8 bytes and values 4096. Any node answers for any key:
-  head -c 4096 /dev/zero | tr '\\0' v | redis-cli -p $((port + 1)) -x SET 8bytes-1
+Keys have 8 bytes and values $value_bytes. Any node answers for any key:
+  head -c $value_bytes /dev/zero | tr '\\0' v | redis-cli -p $((port + 1)) -x SET 8bytes-1
   redis-cli -p $((port + 2)) GET 8bytes-1 | head -c 40
   redis-cli -p $((port + 3)) INFO
   $program status --admin 127.0.0.1:$((port + 201))

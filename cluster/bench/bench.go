@@ -116,7 +116,7 @@ func (r *runner) add(ctx context.Context, name string) error {
 
 func (r *runner) fill(o *opponent) error {
 	figures, err := o.do(load.Work{Kind: load.Fill, Clients: r.options.Clients,
-		Records: r.options.Records, Seed: r.options.Seed})
+		Records: r.options.Records, Seed: r.options.Seed, ValueBytes: r.options.ValueBytes})
 	if err != nil {
 		return err
 	}
@@ -182,13 +182,14 @@ func (r *runner) awaitAnswers(o *opponent) error {
 
 func (r *runner) workOf(kind string, round int) load.Work {
 	work := load.Work{Kind: kind, Seconds: r.options.Seconds, Clients: r.options.Clients,
-		Records: r.options.Records, Seed: r.options.Seed + uint64(round) + 1}
+		Records: r.options.Records, Seed: r.options.Seed + uint64(round) + 1,
+		ValueBytes: r.options.ValueBytes}
 	switch kind {
 	case load.LocalRead:
 		work.Depth = r.options.Depth
 	case hotRead:
 		work.Kind = load.Read
-		work.Records = min(work.Records, r.options.storeBytes()/4/load.ValueBytes)
+		work.Records = min(work.Records, r.options.storeBytes()/4/uint64(r.options.ValueBytes))
 	}
 	return work
 }

@@ -103,7 +103,7 @@ func testOptions(t *testing.T) Options {
 		t.Fatal(err)
 	}
 	return Options{Self: self, Programs: directory, Directory: filepath.Join(directory, "data"),
-		Seconds: 0.2, Rounds: 2, Clients: 4, Depth: 3, Records: 20, Shards: 2, Nodes: 3,
+		Seconds: 0.2, Rounds: 2, Clients: 4, Depth: 3, Records: 20, Shards: 2, Nodes: 3, ValueBytes: 512,
 		CatchUpPerSecond: 100, CatchUpSeconds: 0.6, Seed: 1, Note: t.Logf,
 		Port: testkit.FreePorts(t, "127.0.0.1", Ports())}
 }

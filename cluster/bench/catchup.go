@@ -52,7 +52,7 @@ func (r *runner) catchUpFrom(o *opponent, way string) (float64, error) {
 	write := func(share float64, seed uint64) (load.Figures, error) {
 		return o.driver.ask(load.Work{Kind: load.Write, Seconds: r.options.CatchUpSeconds * share,
 			Clients: r.options.Clients, Records: r.options.Records, Seed: r.options.Seed + seed,
-			PerSecond: r.options.CatchUpPerSecond, Addresses: leaders})
+			ValueBytes: r.options.ValueBytes, PerSecond: r.options.CatchUpPerSecond, Addresses: leaders})
 	}
 	before, err := write(beforeShare, 1)
 	if err != nil {

@@ -30,6 +30,7 @@ func RunChild(arguments []string) (isChild bool, err error) {
 	addresses := flags.String("addresses", "", "all nodes' addresses, commas between")
 	directory := flags.String("dir", "", "the node's data")
 	storeBytes := flags.Uint64("store-bytes", 0, "memory of the store of "+MultiRead)
+	valueBytes := flags.Int("value-bytes", load.DefaultValueBytes, "size of values in it")
 	if err := flags.Parse(arguments[1:]); err != nil {
 		return true, err
 	}
@@ -37,7 +38,7 @@ func RunChild(arguments []string) (isChild bool, err error) {
 	case respDriver:
 		return true, load.Serve(os.Stdin, os.Stdout, respload.Do)
 	case MultiRead:
-		store, err := multiread.Open(*directory, *storeBytes)
+		store, err := multiread.Open(*directory, *storeBytes, *valueBytes)
 		if err != nil {
 			return true, err
 		}

@@ -44,8 +44,9 @@ func (o *opponent) initialise(node int, directory, path string) error {
 	fmt.Fprintf(&text, "secret_file = %q\n", secretPath)
 	fmt.Fprintf(&text, "raft_address = %q\nclient_address = %q\nadmin_address = %q\n",
 		raft[node-1], clients[node-1], admin[node-1])
-	fmt.Fprintf(&text, "[cluster]\nname = \"bench\"\nshards = %d\nreplicas = %d\nnodes = [\n%s]\n",
-		o.options.Shards, o.options.Nodes, table.String())
+	fmt.Fprintf(&text, "[cluster]\nname = \"bench\"\nshards = %d\nreplicas = %d\n"+
+		"value_bytes = %d\nnodes = [\n%s]\n", o.options.Shards, o.options.Nodes,
+		o.options.ValueBytes, table.String())
 	fmt.Fprintf(&text, "[raft]\nrtt_ms = 20\nelection_rtt = 10\n[log]\nlevel = \"error\"\n")
 	fmt.Fprintf(&text, "[limits]\nmemory_bytes = %d\n", o.options.storeBytes())
 	if o.name == Flood {

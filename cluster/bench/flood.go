@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/tidwall/redcon"
-
-	"engine_race/cluster/bench/load"
 )
 
 // The claim of floods: the peak memory of a node over what it may take. That is its bytes in flight
@@ -26,12 +24,20 @@ const floodClaim = "memory_flood_ratio"
 const (
 	floodBytesInFlight = 128 << 20
 	floodPassword      = "password-of-a-bench"
-	floodRecords       = 4000 // and keys of one call: an MGET can have no more
+	mostFloodRecords   = 4000
+	floodReplyBytes    = 16 << 20 // that an MGET may have
+	floodFillBytes     = 1 << 20  // of an MSET
 	// Strangers of each node, for each client of a kind. They are more than the node has places for.
 	strangersPerClient = 16
 	floodRest          = 3 * time.Second
 	floodPatience      = 10 * time.Second
 )
+
+// floodRecords is how many records there are, and keys of one call: an MGET can have no more.
+func floodRecords(valueBytes int) int {
+	const beside = 64 // bytes of the reply for a value
+	return min(mostFloodRecords, floodReplyBytes/(valueBytes+beside))
+}
 
 // floodSettings are those of a node that has passwords, so that it has strangers.
 func floodSettings() string {
@@ -42,7 +48,8 @@ func floodSettings() string {
 // flood gives all nodes more DELs of absent keys, large MGETs and strangers than they can take.
 // Half of the clients with MGETs read no reply.
 func (r *runner) flood(o *opponent) error {
-	if err := floodFill(o.ports(1)); err != nil {
+	records := floodRecords(r.options.ValueBytes)
+	if err := floodFill(o.ports(1), r.options.ValueBytes); err != nil {
 		return fmt.Errorf("fill: %w", err)
 	}
 	time.Sleep(floodRest)
@@ -62,8 +69,8 @@ func (r *runner) flood(o *opponent) error {
 	var group sync.WaitGroup
 	for _, address := range o.ports(1) {
 		for i := range r.options.Clients {
-			group.Go(func() { floodWith(ctx, address, delsOf(i), true) })
-			group.Go(func() { floodWith(ctx, address, mgetOf(), i%2 == 0) })
+			group.Go(func() { floodWith(ctx, address, delsOf(i, records), true) })
+			group.Go(func() { floodWith(ctx, address, mgetOf(records), i%2 == 0) })
 		}
 		for range strangersPerClient * r.options.Clients {
 			group.Go(func() { floodStranger(ctx, address) })
@@ -117,17 +124,18 @@ func floodKey(number uint64) string {
 }
 
 // floodFill writes the records, and has each node read them once: its caches are warm then.
-func floodFill(addresses []string) error {
-	value := strings.Repeat("v", load.ValueBytes)
+func floodFill(addresses []string, valueBytes int) error {
+	value, records := strings.Repeat("v", valueBytes), floodRecords(valueBytes)
+	step := max(1, min(100, floodFillBytes/valueBytes))
 	for i, address := range addresses {
 		conn, reader, err := floodDial(address)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		for first := 0; i == 0 && first < floodRecords; first += 100 {
+		for first := 0; i == 0 && first < records; first += step {
 			words := []string{"MSET"}
-			for number := first; number < first+100; number++ {
+			for number := first; number < min(first+step, records); number++ {
 				words = append(words, floodKey(uint64(number)), value)
 			}
 			_ = conn.SetDeadline(time.Now().Add(floodPatience))
@@ -138,7 +146,7 @@ func floodFill(addresses []string) error {
 				return fmt.Errorf("MSET gets %q, %w", reply, err)
 			}
 		}
-		if _, err := conn.Write(append(mgetOf(), command("PING")...)); err != nil {
+		if _, err := conn.Write(append(mgetOf(records), command("PING")...)); err != nil {
 			return err
 		}
 		for {
@@ -152,19 +160,19 @@ func floodFill(addresses []string) error {
 	return nil
 }
 
-func mgetOf() []byte {
+func mgetOf(records int) []byte {
 	words := []string{"MGET"}
-	for number := range uint64(floodRecords) {
+	for number := range uint64(records) {
 		words = append(words, floodKey(number))
 	}
 	return command(words...)
 }
 
 // delsOf deletes keys that are absent.
-func delsOf(client int) []byte {
+func delsOf(client, records int) []byte {
 	words := []string{"DEL"}
-	for number := range uint64(floodRecords) {
-		words = append(words, floodKey(1<<32+uint64(client)*floodRecords+number))
+	for number := range uint64(records) {
+		words = append(words, floodKey(1<<32+uint64(client*records)+number))
 	}
 	return command(words...)
 }

@@ -134,7 +134,8 @@ func (o *opponent) launch(node int, group *memoryGroup, again bool) (*process, e
 	directory := filepath.Join(o.directory, "node"+number)
 	program, arguments := o.options.Self, []string{childCommand, "--kind", o.name, "--node", number,
 		"--addresses", strings.Join(o.ports(0), ","), "--dir", directory,
-		"--store-bytes", strconv.FormatUint(o.options.storeBytes(), 10)}
+		"--store-bytes", strconv.FormatUint(o.options.storeBytes(), 10),
+		"--value-bytes", strconv.Itoa(o.options.ValueBytes)}
 	switch o.name {
 	case Engine, CatchUp, Flood:
 		config := o.config(node)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"engine_race/cluster/service"
 )
 
 // Options of a bench.
@@ -18,6 +20,7 @@ type Options struct {
 	// Of CatchUp: the calls a second, and how long a node is watched that catches up.
 	CatchUpPerSecond, CatchUpSeconds float64
 	Records                          uint64 // how many keys there are; filled before the rounds
+	ValueBytes                       int    // size of each value
 	MemoryMiB                        uint64 // the limit of each node, with its page cache; 0: none
 	Shards                           int    // of engine-raced
 	Nodes                            int    // of each cluster
@@ -35,6 +38,9 @@ func (o Options) check() error {
 	case o.Seconds <= 0 || o.Rounds <= 0 || o.Clients <= 0 || o.Depth <= 0 || o.Records == 0 ||
 		o.CatchUpPerSecond <= 0 || o.CatchUpSeconds <= 0:
 		return errors.New("seconds, rounds, clients, depth and records must be positive")
+	case o.ValueBytes < service.MinValueBytes || o.ValueBytes > service.MaxValueBytes:
+		return fmt.Errorf("values of %d bytes are not from %d to %d", o.ValueBytes,
+			service.MinValueBytes, service.MaxValueBytes)
 	case o.Shards <= 0:
 		return errors.New("engine-raced needs a shard")
 	case o.Nodes < 1 || o.Nodes > maxNodes:

@@ -152,7 +152,7 @@ func (r *Result) JSON(options Options) ([]byte, error) {
 		"claims": measured, "figures": figures, "rounds": r.Rounds, "failures": r.Failures,
 		"machine": describeMachine(options.Directory),
 		"settings": map[string]any{
-			"clients": options.Clients, "records": options.Records, "value_bytes": load.ValueBytes,
+			"clients": options.Clients, "records": options.Records, "value_bytes": options.ValueBytes,
 			"memory_mib": options.MemoryMiB, "seconds": options.Seconds, "rounds": options.Rounds,
 			"depth": options.Depth, "shards": options.Shards, "nodes": options.Nodes,
 		},

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,17 +19,20 @@ import (
 	"engine_race/cluster/check/history"
 	"engine_race/cluster/check/ledger"
 	"engine_race/cluster/check/model"
-	"engine_race/cluster/check/netns"
 	"engine_race/cluster/check/process"
+	"engine_race/cluster/check/value"
 	"engine_race/cluster/check/wire"
 )
 
 // Options describes a check.
 type Options struct {
-	Binary    string
-	Dir       string
-	Nodes     int
-	Shards    int
+	Binary string
+	Dir    string
+	Nodes  int
+	Shards int
+	// Values are the sizes of values: the histories are shared out among a cluster of each. Without
+	// any, there is one cluster with the default.
+	Values    []value.Size
 	Histories int
 	Failovers int // kills of leaders whose outage is measured, after the histories
 	// BlackHoles are leaders that vanish, whose outage is measured. They need Namespaces.
@@ -94,6 +96,9 @@ const (
 type checker struct {
 	options Options
 	cluster *process.Cluster
+	values  value.Size
+	turns   *turns
+	first   int // the number of the first history
 	env     *faults.Env
 	ready   *readiness
 	report  *Report
@@ -140,45 +145,16 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		Shards: options.Shards, DiskBytes: options.DiskBytes, LogBytes: options.LogBytes,
 		Extra: options.Extra, Log: options.Log, ReadyIn: options.ReadyIn,
 		RequestTimeout: options.RequestIn + clientTime, NodeTimeout: options.RequestIn}
-	if err := runHistories(ctx, options, setup, selected, report); err != nil ||
+	if err := runSizes(ctx, options, setup, selected, report); err != nil ||
 		options.Attacks == 0 {
 		return report, err
 	}
-	setup.Network = nil
 	report.AttacksAsked = options.Attacks
 	if report.RejoinSeconds, err = attack(ctx, setup, options.Attacks); err != nil {
 		report.problem("%v", err)
 	}
 	report.finishAttacks()
 	return report, ctx.Err()
-}
-
-// runHistories makes all histories and failovers on one cluster.
-func runHistories(ctx context.Context, options Options, setup process.Options,
-	selected []faults.Fault, report *Report) error {
-	env := &faults.Env{Random: rand.New(rand.NewPCG(options.Seed, 0)), Hold: options.Hold,
-		HealIn: options.ReadyIn, Log: options.Log}
-	if options.Namespaces {
-		network, err := netns.New(options.Nodes)
-		if err != nil {
-			return err
-		}
-		defer func() { logError(options.Log, "remove the network", network.Close()) }()
-		env.Net, setup.Network = network, network
-	}
-	cluster, err := process.New(ctx, setup)
-	if err != nil {
-		return err
-	}
-	defer func() { logError(options.Log, "end the cluster", cluster.Close()) }()
-	if err := cluster.StartAll(ctx); err != nil {
-		return err
-	}
-	env.Cluster = cluster
-	c := &checker{options: options, cluster: cluster, env: env, report: report,
-		ready: newReadiness(cluster)}
-	env.Load = c.load
-	return c.run(ctx, selected)
 }
 
 func logError(log *slog.Logger, action string, err error) {
@@ -191,7 +167,7 @@ func logError(log *slog.Logger, action string, err error) {
 func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 	book, err := ledger.New(ledger.Options{Dialers: c.dialers(), Writers: ledgerWriters,
 		Keys: c.ledgerKeys(0, ledgerKeys), ColdKeys: c.ledgerKeys(ledgerKeys, coldKeys),
-		Seed: c.options.Seed, Pause: ledgerPause})
+		Seed: c.options.Seed, Values: c.values, Pause: ledgerPause})
 	if err != nil {
 		return err
 	}
@@ -203,15 +179,8 @@ func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 	}()
 	readyCtx, stopReady := context.WithCancel(ctx)
 	go c.ready.run(readyCtx)
-	// Every fault comes about equally often. The seed gives their order.
-	var order []int
 	for number := range c.options.Histories {
-		if len(order) == 0 {
-			order = c.env.Random.Perm(len(selected))
-		}
-		fault := selected[order[0]]
-		order = order[1:]
-		if err = c.history(ctx, number, fault); err != nil {
+		if err = c.history(ctx, c.first+number, selected[c.turns.next(len(selected))]); err != nil {
 			break
 		}
 	}
@@ -227,8 +196,8 @@ func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 	if err := c.env.Heal(ctx); err != nil {
 		c.report.problem("at the end: %v", err)
 	}
-	c.report.Ledger = book.Verify(ctx, c.options.patient(settleTime))
-	c.report.finish()
+	judged := book.Verify(ctx, c.options.patient(settleTime))
+	c.report.Ledger.Add(&judged)
 	return ctx.Err()
 }
 
@@ -268,7 +237,7 @@ func (c *checker) retryTime(fault faults.Fault) time.Duration {
 func (c *checker) history(ctx context.Context, number int, fault faults.Fault) error {
 	options := history.Options{Name: fault.Name, Clients: c.options.Clients, Pause: clientPause,
 		Seed: c.options.Seed + uint64(number), Groups: c.groups(number),
-		FirstID: uint64(number+1) << 32, Targets: c.targets(fault.NoFailures)}
+		FirstID: uint64(number+1) << 32, Values: c.values, Targets: c.targets(fault.NoFailures)}
 	options.RetryFor = c.retryTime(fault)
 	c.env.Keys = firstKeys(options.Groups)
 	workload, err := history.New(options)

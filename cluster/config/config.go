@@ -62,6 +62,9 @@ type Cluster struct {
 	Shards int `toml:"shards"`
 	// Replicas is the count of replicas of each shard: odd, 1 to 7, at most one a node.
 	Replicas int `toml:"replicas"`
+	// ValueBytes is the size of all values: 8 to 1 MiB, and what MostValueBytes allows. It never
+	// changes.
+	ValueBytes int `toml:"value_bytes"`
 	// Nodes lists the initial nodes.
 	Nodes []service.NodeInfo `toml:"nodes"`
 }
@@ -172,7 +175,8 @@ func Default() *Config {
 		RaftAddress:   "127.0.0.1:7101",
 		ClientAddress: "127.0.0.1:7001",
 		AdminAddress:  "127.0.0.1:7201",
-		Cluster:       Cluster{Name: "engine-race", Shards: 4, Replicas: 3},
+		Cluster: Cluster{Name: "engine-race", Shards: 4, Replicas: 3,
+			ValueBytes: service.DefaultValueBytes},
 		Raft: Raft{RTTMs: 20, ElectionRTT: 10, HeartbeatRTT: 2, LogBytes: 1 << 30,
 			LogMemoryBytes: 256 << 20, ExecShards: 1, CatchUpBytesPerS: 32 << 20,
 			SpreadReplicas: true, SpreadLeaders: true, SyncIntervalMs: 5000},

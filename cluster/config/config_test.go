@@ -162,7 +162,8 @@ func TestRefusals(t *testing.T) {
 		{"malformed", "node_id = \n", []string{"line 1"}},
 		{"engine options that the node sets", "node_id = 1\n[engine]\nkey_range = \"0-9\"\n" +
 			"paths = \"/a\"\nmemory_budget_bytes = 1\ncreate_if_missing = false\n" +
-			"create_among_files = true\n", []string{"engine.key_range: the node sets it itself",
+			"create_among_files = true\nvalue_bytes = 512\n", []string{
+			"engine.key_range: the node sets it itself", "engine.value_bytes",
 			"engine.paths", "engine.memory_budget_bytes", "engine.create_if_missing",
 			"engine.create_among_files"}},
 		{"settings that differ in case", "node_id = 1\nNode_ID = 2\n",
@@ -189,6 +190,15 @@ func TestRefusals(t *testing.T) {
 			[]string{"admin_address", "client_address"}},
 		{"no shards", "node_id = 1\n[cluster]\nshards = 0\n", []string{"cluster.shards"}},
 		{"too many shards", "node_id = 1\n[cluster]\nshards = 1025\n", []string{"cluster.shards"}},
+		{"values too small", "node_id = 1\n[cluster]\nvalue_bytes = 7\n",
+			[]string{"cluster.value_bytes: 7 is not from 8 to 1048576"}},
+		{"values too large", "node_id = 1\n[cluster]\nvalue_bytes = 1048577\n",
+			[]string{"cluster.value_bytes: 1048577 is not from 8 to 1048576"}},
+		{"values longer than a command", "node_id = 1\n[cluster]\nvalue_bytes = 65536\n[limits]\n" +
+			"max_client_bytes_in_flight = 65536\n", []string{"65536 is not from 8 to 65280, the " +
+			"largest size that limits.max_client_bytes_in_flight and raft.log_memory_bytes leave room for"}},
+		{"values too large for the log", "node_id = 1\n[cluster]\nvalue_bytes = 1048576\n[raft]\n" +
+			"log_memory_bytes = 4194304\n", []string{"1048576 is not from 8 to 1048320"}},
 		{"even replicas", "node_id = 1\n[cluster]\nreplicas = 2\n", []string{"cluster.replicas"}},
 		{"too many replicas", "node_id = 1\n[cluster]\nreplicas = 9\n",
 			[]string{"cluster.replicas"}},
@@ -230,6 +240,16 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheLargestValuesAreAccepted(t *testing.T) {
+	for _, size := range []string{"8", "100", "1048576"} {
+		if _, err := Load("", map[string]string{"node_id": "1", "cluster.value_bytes": size,
+			"raft.log_memory_bytes":             "4195328",
+			"limits.max_client_bytes_in_flight": "1048832"}); err != nil {
+			t.Errorf("%s bytes: %v", size, err)
+		}
 	}
 }
 

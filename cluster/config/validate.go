@@ -21,6 +21,7 @@ func (c *Config) Validate() error {
 	problems := c.checkNode()
 	problems = append(problems, c.checkCluster()...)
 	problems = append(problems, c.checkRanges()...)
+	problems = append(problems, c.checkValueBytes())
 	problems = append(problems, c.checkEngine()...)
 	problems = append(problems, c.checkTLS()...)
 	problems = append(problems, c.checkLog())
@@ -262,6 +263,30 @@ func (c *Config) checkRanges() []error {
 	return problems
 }
 
+// setBytes is what a SET has beside its value, rounded up.
+const setBytes = 256
+
+// logValues is how many values the entries of a shard in memory must have room for: those of all
+// proposals under way.
+const logValues = 4
+
+// MostValueBytes is the largest size of values that the limits allow. A SET may not be longer than
+// commands may be, and proposals must fit the memory for entries.
+func (c *Config) MostValueBytes() int {
+	return int(min(service.MaxValueBytes, c.Limits.MaxClientBytesInFlight-setBytes,
+		int64(c.Raft.LogMemoryBytes/logValues)-setBytes))
+}
+
+func (c *Config) checkValueBytes() error {
+	size, most := c.Cluster.ValueBytes, c.MostValueBytes()
+	if size >= service.MinValueBytes && size <= most {
+		return nil
+	}
+	return fmt.Errorf("cluster.value_bytes: %d is not from %d to %d, the largest size that "+
+		"limits.max_client_bytes_in_flight and raft.log_memory_bytes leave room for", size,
+		service.MinValueBytes, most)
+}
+
 // ownOptions are options of the engine that the node sets itself, with the reason.
 func ownOptions() map[string]string {
 	return map[string]string{
@@ -270,6 +295,7 @@ func ownOptions() map[string]string {
 		"create_if_missing":   "a store that is lost must not begin anew as an empty one",
 		"paths":               "stores of several shards cannot share them",
 		"create_among_files":  "stores lie in directories of their own",
+		"value_bytes":         "cluster.value_bytes is that of all stores",
 		"memory_budget_bytes": "limits.memory_bytes is what all stores share",
 	}
 }

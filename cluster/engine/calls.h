@@ -39,12 +39,12 @@ static inline void er_write_batch(engine_race_store* s, engine_race_batch* b, ou
 enum { er_op_delete = 0, er_op_put = 1, er_op_read = 2 };
 /* Adds encoded operations to a batch, and gives their count without the reads. */
 static inline int er_batch_append(engine_race_batch* b, const uint8_t* ops, size_t bytes,
-                                  size_t* added) {
+                                  size_t value_bytes, size_t* added) {
   const size_t head_bytes = 1 + ENGINE_RACE_KEY_BYTES;
   *added = 0;
   while (bytes > 0) {
     const int kind = ops[0];
-    const size_t op_bytes = head_bytes + (kind == er_op_put ? ENGINE_RACE_VALUE_BYTES : 0);
+    const size_t op_bytes = head_bytes + (kind == er_op_put ? value_bytes : 0);
     if (kind > er_op_read || bytes < op_bytes) return ENGINE_RACE_INVALID_ARGUMENT;
     if (kind != er_op_read) {
       const uint64_t key = engine_race_key(ops + 1);

@@ -1,4 +1,4 @@
-// Package engine is the store of 8-byte keys and 4 KiB values, by way of its C API.
+// Package engine is the store of 8-byte keys and values of one size, by way of its C API.
 //
 // Keys are numbers: their 8 bytes read big-endian. Every method of a Store may be called from any
 // goroutine, also beside Close. A Snapshot may be read from any goroutine, a Batch and an Iterator
@@ -16,14 +16,13 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 	"unsafe"
 )
 
 // Version is the version of the engine that is linked.
 func Version() string { return C.GoString(C.engine_race_version()) }
-
-// ValueBytes is the size of each value: the default of the options.
-const ValueBytes = C.ENGINE_RACE_VALUE_BYTES
 
 // Codes that callers handle. Every error of this package is one of them as errors.Is tells, or
 // another code in an *Error.
@@ -72,8 +71,9 @@ func codeError(code int32) error {
 
 // Store is an open store. Close ends it; its snapshots and iterators fail after that.
 type Store struct {
-	store *C.engine_race_store
-	queue *C.engine_race_log_queue
+	store      *C.engine_race_store
+	queue      *C.engine_race_log_queue
+	valueBytes int
 }
 
 // Open opens the store in a directory, made when missing. Options are named as in the engine, their
@@ -97,7 +97,19 @@ func Open(directory string, options map[string]string) (*Store, error) {
 		C.engine_race_log_queue_destroy(s.queue)
 		return nil, fmt.Errorf("open the store in %s: %w", directory, err)
 	}
+	s.valueBytes = int(C.engine_race_value_bytes(s.store))
 	return s, nil
+}
+
+// ValueBytes is the size of each value of the store.
+func (s *Store) ValueBytes() int { return s.valueBytes }
+
+// Sized gives a copy of options of a store, with the size of its values.
+func Sized(options map[string]string, valueBytes int) map[string]string {
+	sized := map[string]string{}
+	maps.Copy(sized, options)
+	sized["value_bytes"] = strconv.Itoa(valueBytes)
+	return sized
 }
 
 func newOptions(options map[string]string) (*C.engine_race_options, error) {
@@ -150,18 +162,18 @@ type Results []int32
 // Err is nil if key i was read, and ErrNotFound if it is absent.
 func (r Results) Err(i int) error { return codeError(r[i]) }
 
-func checkMany(keys []uint64, values []byte, results Results) error {
-	if len(values) != len(keys)*ValueBytes || len(results) != len(keys) {
+func checkMany(keys []uint64, values []byte, valueBytes int, results Results) error {
+	if len(values) != len(keys)*valueBytes || len(results) != len(keys) {
 		return fmt.Errorf("%w: %d keys with %d bytes of values and %d results", ErrInvalidArgument,
 			len(keys), len(values), len(results))
 	}
 	return nil
 }
 
-// ReadMany reads many keys at once: the value of keys[i] goes to values[i*4096:], its outcome to
-// results[i]. An absent key or a damaged record fails in results alone.
+// ReadMany reads many keys at once: the value of keys[i] goes to values[i*ValueBytes:], its outcome
+// to results[i]. An absent key or a damaged record fails in results alone.
 func (s *Store) ReadMany(keys []uint64, values []byte, results Results) error {
-	if err := checkMany(keys, values, results); err != nil || len(keys) == 0 {
+	if err := checkMany(keys, values, s.valueBytes, results); err != nil || len(keys) == 0 {
 		return err
 	}
 	var out C.outcome
@@ -186,8 +198,10 @@ func (s *Store) Write(batch *Batch) error {
 
 // Batch is a list of puts and deletions. It copies values. Destroy frees it.
 type Batch struct {
-	batch   *C.engine_race_batch
-	entries int
+	batch      *C.engine_race_batch
+	valueBytes int
+	entries    int
+	bytes      int
 }
 
 // The kinds of operations that Append takes. One is encoded as its kind in a byte, the key as 8
@@ -198,24 +212,25 @@ const (
 	OpRead   = C.er_op_read // writes nothing
 )
 
-// NewBatch makes an empty batch.
-func NewBatch() (*Batch, error) {
-	b := C.engine_race_batch_create(ValueBytes)
+// NewBatch makes an empty batch for stores with values of this size.
+func NewBatch(valueBytes int) (*Batch, error) {
+	b := C.engine_race_batch_create(C.uint32_t(valueBytes))
 	if b == nil {
 		return nil, &Error{Code: C.ENGINE_RACE_OUT_OF_MEMORY}
 	}
-	return &Batch{batch: b}, nil
+	return &Batch{batch: b, valueBytes: valueBytes}, nil
 }
 
-// Put adds a record of 4096 bytes.
+// Put adds a record, whose value has the batch's size.
 func (b *Batch) Put(key uint64, value []byte) error {
-	if len(value) != ValueBytes {
-		return fmt.Errorf("%w: a value has %d bytes, not %d", ErrInvalidArgument, ValueBytes,
+	if len(value) != b.valueBytes {
+		return fmt.Errorf("%w: a value has %d bytes, not %d", ErrInvalidArgument, b.valueBytes,
 			len(value))
 	}
 	code := C.engine_race_batch_write(b.batch, C.uint64_t(key), unsafe.Pointer(&value[0]))
 	if code == C.ENGINE_RACE_OK {
 		b.entries++
+		b.bytes += b.valueBytes
 	}
 	return codeError(int32(code))
 }
@@ -227,18 +242,23 @@ func (b *Batch) Append(ops []byte) error {
 		return nil
 	}
 	var added C.size_t
-	code := C.er_batch_append(b.batch, (*C.uint8_t)(&ops[0]), C.size_t(len(ops)), &added)
+	code := C.er_batch_append(b.batch, (*C.uint8_t)(&ops[0]), C.size_t(len(ops)),
+		C.size_t(b.valueBytes), &added)
 	b.entries += int(added)
+	b.bytes += len(ops)
 	return codeError(int32(code))
 }
 
 // Len is the number of entries, earlier ones of a key included.
 func (b *Batch) Len() int { return b.entries }
 
+// Bytes is about the memory that the entries take.
+func (b *Batch) Bytes() int { return b.bytes }
+
 // Clear drops all entries and keeps their memory.
 func (b *Batch) Clear() {
 	C.engine_race_batch_clear(b.batch)
-	b.entries = 0
+	b.entries, b.bytes = 0, 0
 }
 
 // Destroy frees the batch.

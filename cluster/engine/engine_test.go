@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"engine_race/cluster/service"
 )
 
 // Small enough for temporary file systems.
@@ -26,8 +28,8 @@ func open(t *testing.T, directory string) *Store {
 }
 
 func valueOf(key, version uint64) []byte {
-	value := make([]byte, ValueBytes)
-	for i := 0; i < ValueBytes; i += 16 {
+	value := make([]byte, service.DefaultValueBytes)
+	for i := 0; i < service.DefaultValueBytes; i += 16 {
 		binary.BigEndian.PutUint64(value[i:], key+uint64(i))
 		binary.BigEndian.PutUint64(value[i+8:], version)
 	}
@@ -39,7 +41,7 @@ func keyAt(i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 }
 
 func put(t *testing.T, store *Store, version uint64, keys ...uint64) {
 	t.Helper()
-	batch, err := NewBatch()
+	batch, err := NewBatch(service.DefaultValueBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func read(store *Store, key uint64, value []byte) error {
 
 func expect(t *testing.T, store *Store, key, version uint64) {
 	t.Helper()
-	value := make([]byte, ValueBytes)
+	value := make([]byte, service.DefaultValueBytes)
 	if err := read(store, key, value); err != nil {
 		t.Fatalf("key %d: %v", key, err)
 	}
@@ -100,7 +102,7 @@ func TestABatchDeletesAndItsLaterEntriesWin(t *testing.T) {
 	store := open(t, t.TempDir())
 	defer store.Close()
 	put(t, store, 1, 1, 2)
-	batch, _ := NewBatch()
+	batch, _ := NewBatch(service.DefaultValueBytes)
 	defer batch.Destroy()
 	if err := batch.Put(2, valueOf(2, 2)); err != nil {
 		t.Fatal(err)
@@ -116,7 +118,7 @@ func TestABatchDeletesAndItsLaterEntriesWin(t *testing.T) {
 	if err := store.Write(batch); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(store, 1, make([]byte, ValueBytes)); !errors.Is(err, ErrNotFound) {
+	if err := read(store, 1, make([]byte, service.DefaultValueBytes)); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("a deleted key: %v", err)
 	}
 	expect(t, store, 2, 3)
@@ -133,7 +135,7 @@ func TestABatchRefusesOperationsThatAreMalformed(t *testing.T) {
 		"cut in its key":   slices.Concat(good, encoded(OpDelete, 1, nil)[:8]),
 		"an unknown kind":  slices.Concat(good, encoded(OpRead+1, 1, nil)),
 	} {
-		batch, _ := NewBatch()
+		batch, _ := NewBatch(service.DefaultValueBytes)
 		if err := batch.Append(ops); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -149,14 +151,14 @@ func TestManyReadsTellWhichKeysAreAbsent(t *testing.T) {
 	defer store.Close()
 	put(t, store, 7, keyAt(0), keyAt(2))
 	keys := []uint64{keyAt(0), keyAt(1), keyAt(2)}
-	values, results := make([]byte, 3*ValueBytes), make(Results, 3)
+	values, results := make([]byte, 3*service.DefaultValueBytes), make(Results, 3)
 	if err := store.ReadMany(keys, values, results); err != nil {
 		t.Fatal(err)
 	}
 	if results.Err(0) != nil || !errors.Is(results.Err(1), ErrNotFound) || results.Err(2) != nil {
 		t.Fatalf("results %v", results)
 	}
-	if !bytes.Equal(values[2*ValueBytes:], valueOf(keyAt(2), 7)) {
+	if !bytes.Equal(values[2*service.DefaultValueBytes:], valueOf(keyAt(2), 7)) {
 		t.Fatal("a wrong value")
 	}
 }
@@ -171,11 +173,11 @@ func TestASnapshotStaysAsItWas(t *testing.T) {
 	}
 	defer snapshot.Release()
 	put(t, store, 2, 5, 6)
-	values, results := make([]byte, 2*ValueBytes), make(Results, 2)
+	values, results := make([]byte, 2*service.DefaultValueBytes), make(Results, 2)
 	if err := snapshot.ReadMany([]uint64{5, 6}, values, results); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(values[:ValueBytes], valueOf(5, 1)) || results.Err(1) == nil {
+	if !bytes.Equal(values[:service.DefaultValueBytes], valueOf(5, 1)) || results.Err(1) == nil {
 		t.Fatalf("not the state of the snapshot: %v", results)
 	}
 }
@@ -190,12 +192,12 @@ func TestAWalkIsSortedAndBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer it.Destroy()
-	keys, values := make([]uint64, 8), make([]byte, 8*ValueBytes)
+	keys, values := make([]uint64, 8), make([]byte, 8*service.DefaultValueBytes)
 	n, err := it.Take(keys, values)
 	if err != nil || n != 2 || keys[0] != 5 || keys[1] != 7 {
 		t.Fatalf("%d keys %v, %v", n, keys, err)
 	}
-	if !bytes.Equal(values[ValueBytes:2*ValueBytes], valueOf(7, 1)) {
+	if !bytes.Equal(values[service.DefaultValueBytes:2*service.DefaultValueBytes], valueOf(7, 1)) {
 		t.Fatal("a wrong value")
 	}
 	all, err := store.Iterate(Walk{})

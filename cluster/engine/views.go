@@ -10,11 +10,14 @@ import (
 
 // Snapshot is a state of a store that stays readable while writers go on. It holds the space of all
 // that it shows until Release.
-type Snapshot struct{ snapshot *C.engine_race_snapshot }
+type Snapshot struct {
+	snapshot   *C.engine_race_snapshot
+	valueBytes int
+}
 
 // Snapshot takes one.
 func (s *Store) Snapshot() (*Snapshot, error) {
-	snapshot := &Snapshot{}
+	snapshot := &Snapshot{valueBytes: s.valueBytes}
 	var out C.outcome
 	C.er_snapshot(s.store, &snapshot.snapshot, &out)
 	if err := failure(&out); err != nil {
@@ -28,7 +31,7 @@ func (s *Snapshot) Release() { C.engine_race_snapshot_release(s.snapshot) }
 
 // ReadMany is Store.ReadMany at the snapshot.
 func (s *Snapshot) ReadMany(keys []uint64, values []byte, results Results) error {
-	if err := checkMany(keys, values, results); err != nil || len(keys) == 0 {
+	if err := checkMany(keys, values, s.valueBytes, results); err != nil || len(keys) == 0 {
 		return err
 	}
 	var out C.outcome
@@ -38,7 +41,10 @@ func (s *Snapshot) ReadMany(keys []uint64, values []byte, results Results) error
 }
 
 // Iterator walks records in ascending order of key, at one state of its store.
-type Iterator struct{ iterator *C.engine_race_iterator }
+type Iterator struct {
+	iterator   *C.engine_race_iterator
+	valueBytes int
+}
 
 // Walk is where an Iterator goes.
 type Walk struct {
@@ -59,7 +65,7 @@ func (s *Store) Iterate(walk Walk) (*Iterator, error) {
 	if walk.Upper != nil {
 		upper, hasUpper = C.uint64_t(*walk.Upper), 1
 	}
-	it := &Iterator{}
+	it := &Iterator{valueBytes: s.valueBytes}
 	var out C.outcome
 	C.er_iterator(s.store, snapshot, hasUpper, upper, C.uint64_t(walk.Prefetch), &it.iterator, &out)
 	if err := failure(&out); err != nil {
@@ -81,7 +87,7 @@ func (it *Iterator) Take(keys []uint64, values []byte) (int, error) {
 	}
 	var memory unsafe.Pointer
 	if values != nil {
-		if len(values) != len(keys)*ValueBytes {
+		if len(values) != len(keys)*it.valueBytes {
 			return 0, fmt.Errorf("%w: %d bytes for %d values", ErrInvalidArgument, len(values),
 				len(keys))
 		}

@@ -30,8 +30,10 @@ const (
 const streamSilence = 30 * time.Second
 
 type backupList struct {
-	Cluster string        `json:"cluster"`
-	Shards  []backupShard `json:"shards"`
+	Cluster string `json:"cluster"`
+	// ValueBytes is the size of all values. 0: service.DefaultValueBytes, in lists of earlier builds.
+	ValueBytes int           `json:"value_bytes,omitempty"`
+	Shards     []backupShard `json:"shards"`
 }
 
 type backupShard struct {
@@ -77,7 +79,7 @@ func (n *Node) Backup(ctx context.Context, directory, since string) (service.Bac
 			return report, fmt.Errorf("back up: %w", err)
 		}
 	}
-	list := backupList{Cluster: n.state.Genesis.Cluster}
+	list := backupList{Cluster: n.state.Genesis.Cluster, ValueBytes: n.ValueBytes()}
 	for _, keys := range ranges {
 		b := backupShard{ShardID: keys.Shard, Keys: &keys}
 		if was, known := earlier[b.ShardID]; known && was.Kind == kindEngine {
@@ -192,7 +194,8 @@ func (n *Node) fetchStreamOf(ctx context.Context, address string, b *backupShard
 	defer file.Close()
 	// The end of the stream proves that it is whole.
 	b.Records = 0
-	err = replica.ReadStream(io.TeeReader(response.Body, file), func(service.Op) error {
+	copied := io.TeeReader(response.Body, file)
+	err = replica.ReadStream(copied, n.ValueBytes(), func(service.Op) error {
 		watch.Reset(streamSilence)
 		b.Records++
 		return nil

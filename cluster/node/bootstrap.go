@@ -35,6 +35,8 @@ type hello struct {
 	Cluster     string `json:"cluster"` // Genesis.ID
 	NodeID      uint64 `json:"node"`
 	Incarnation uint64 `json:"incarnation"`
+	// ValueBytes is the size of the asking node's cluster. 0: an earlier program asks.
+	ValueBytes int `json:"value_bytes,omitempty"`
 }
 
 // bootstrap is the first start of an initial node.
@@ -82,7 +84,7 @@ func (n *Node) sayHello(ctx context.Context, to service.NodeInfo, asksOnly bool)
 		return answer, err
 	}
 	body, err := json.Marshal(hello{Cluster: id, NodeID: n.state.NodeID,
-		Incarnation: n.state.Incarnation})
+		Incarnation: n.state.Incarnation, ValueBytes: n.ValueBytes()})
 	if err != nil {
 		return answer, err
 	}
@@ -111,6 +113,10 @@ func (n *Node) serveHello(c call) ([]byte, error) {
 	id, err := n.state.Genesis.ID()
 	if err != nil {
 		return nil, err
+	}
+	if own := n.ValueBytes(); from.ValueBytes != 0 && from.ValueBytes != own {
+		return nil, fmt.Errorf("%w: cluster.value_bytes is %d, but the cluster of node %d was made "+
+			"with %d", service.ErrConflict, from.ValueBytes, n.state.NodeID, own)
 	}
 	if from.Cluster != id {
 		return nil, fmt.Errorf("%w: node %d belongs to the cluster %q, which another [cluster], "+

@@ -140,7 +140,7 @@ func soon(t *testing.T) context.Context {
 }
 
 func valueOf(key, version uint64) []byte {
-	value := make([]byte, service.ValueBytes)
+	value := make([]byte, service.DefaultValueBytes)
 	binary.BigEndian.PutUint64(value, key)
 	binary.BigEndian.PutUint64(value[8:], version)
 	return value

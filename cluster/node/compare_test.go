@@ -28,7 +28,7 @@ func (c *testCluster) damage(id, key uint64) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	batch, err := engine.NewBatch()
+	batch, err := engine.NewBatch(service.DefaultValueBytes)
 	if err != nil {
 		c.t.Fatal(err)
 	}

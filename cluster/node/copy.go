@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// Records that are copied together, and keys that are deleted together: a proposal of each.
+	// Records that are copied together, at most, and keys that are deleted together: a proposal of
+	// each.
 	copiedRecords = 128
 	deletedKeys   = 4096
 	// A copy is brought up to date until so few keys have changed meanwhile, or so often. The rest
@@ -25,6 +26,11 @@ const (
 	// How long the shard that was split may take to give its upper keys up.
 	giveUpTimeout = time.Minute
 )
+
+// copiedRecordsOf is how many records are copied together.
+func copiedRecordsOf(valueBytes int) int {
+	return service.ValuesIn(copiedRecords*service.DefaultValueBytes, valueBytes, copiedRecords)
+}
 
 // copier gives a new shard the records of its range, which another shard has. All its commands have
 // the term in which it began as their token. So nothing of it is applied behind a command of a
@@ -124,8 +130,8 @@ func (c *copier) propose(ctx context.Context, command []byte, ops int) error {
 func (c *copier) copyAll(ctx context.Context, isGivenUp bool, tracker *replica.Tracker) error {
 	copied, taken, began := 0, 0, time.Now()
 	for next, isLast := c.entry.First, false; !isLast; {
-		wanted := replica.ScanQuery{Lower: next, Last: c.entry.Last, Limit: copiedRecords,
-			WithValues: true, Outside: isGivenUp}
+		wanted := replica.ScanQuery{Lower: next, Last: c.entry.Last,
+			Limit: copiedRecordsOf(c.node.ValueBytes()), WithValues: true, Outside: isGivenUp}
 		page, err := c.page(ctx, wanted)
 		if err != nil {
 			return err
@@ -135,7 +141,7 @@ func (c *copier) copyAll(ctx context.Context, isGivenUp bool, tracker *replica.T
 			last = page.Keys[len(page.Keys)-1]
 		}
 		command, ops := c.command(), 0
-		for _, record := range appendRecords(nil, page, len(page.Keys)) {
+		for _, record := range appendRecords(nil, page, len(page.Keys), c.node.ValueBytes()) {
 			command = replica.AppendOp(command, service.Op{Key: record.Key, Value: record.Value})
 			ops++
 		}
@@ -180,7 +186,7 @@ func (c *copier) rest(began time.Time, copied int) bool {
 	if perSecond <= 0 {
 		return true
 	}
-	seconds := float64(copied) * (service.KeyBytes + service.ValueBytes) / float64(perSecond)
+	seconds := float64(copied*(service.KeyBytes+c.node.ValueBytes())) / float64(perSecond)
 	due := began.Add(time.Duration(seconds * float64(time.Second)))
 	return time.Until(due) <= 0 || c.node.pause(time.Until(due))
 }
@@ -276,8 +282,9 @@ func (c *copier) finish(ctx context.Context, tracker *replica.Tracker) (bool, er
 
 // copyKeys copies the present state of keys of the other shard's replica here.
 func (c *copier) copyKeys(ctx context.Context, keys []uint64) error {
-	for chunk := range slices.Chunk(keys, copiedRecords) {
-		q := replica.ReadQuery{Keys: chunk, Values: make([]byte, len(chunk)*engine.ValueBytes),
+	valueBytes := c.node.ValueBytes()
+	for chunk := range slices.Chunk(keys, copiedRecordsOf(valueBytes)) {
+		q := replica.ReadQuery{Keys: chunk, Values: make([]byte, len(chunk)*valueBytes),
 			Results: make(engine.Results, len(chunk))}
 		if _, err := c.source.Lookup(&q); err != nil {
 			return lookupError(err)
@@ -286,7 +293,7 @@ func (c *copier) copyKeys(ctx context.Context, keys []uint64) error {
 		for i, key := range chunk {
 			op := service.Op{Key: key}
 			if err := q.Results.Err(i); err == nil {
-				op.Value = q.Values[i*engine.ValueBytes : (i+1)*engine.ValueBytes]
+				op.Value = q.Values[i*valueBytes : (i+1)*valueBytes]
 			} else if !errors.Is(err, engine.ErrNotFound) {
 				return lookupError(err)
 			}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -33,11 +34,20 @@ type Genesis struct {
 	Commands uint64 `json:"commands,omitempty"`
 	// TickMs is the tick of all nodes. Time-outs of different ticks would upset each other.
 	TickMs uint64 `json:"rtt_ms,omitempty"`
+	// ValueBytes is the size of all values. 0: service.DefaultValueBytes, which earlier programs did
+	// not name.
+	ValueBytes int `json:"value_bytes,omitempty"`
 }
+
+func (g *Genesis) valueBytes() int { return cmp.Or(g.ValueBytes, service.DefaultValueBytes) }
 
 // ID is a hash: clusters with different geneses have different IDs.
 func (g *Genesis) ID() (string, error) {
-	text, err := json.Marshal(g)
+	hashed := *g
+	if hashed.ValueBytes == service.DefaultValueBytes {
+		hashed.ValueBytes = 0
+	}
+	text, err := json.Marshal(hashed)
 	if err != nil {
 		return "", err
 	}

@@ -92,18 +92,18 @@ func TestACallDoesNotEndWhileItsWriteIsEncoded(t *testing.T) {
 	const count = 256
 	ops := make([]service.Op, count)
 	for i := range ops {
-		ops[i] = service.Op{Key: uint64(i), Value: make([]byte, service.ValueBytes)}
+		ops[i] = service.Op{Key: uint64(i), Value: make([]byte, service.DefaultValueBytes)}
 	}
 	for round := range 100 {
 		for i := range ops {
-			ops[i].Value[0], ops[i].Value[service.ValueBytes-1] = 1, 1
+			ops[i].Value[0], ops[i].Value[service.DefaultValueBytes-1] = 1, 1
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		var ended sync.WaitGroup
 		ended.Go(func() {
 			_, _ = p.do(ctx, newWrite(ops, false))
 			for i := range ops {
-				ops[i].Value[0], ops[i].Value[service.ValueBytes-1] = 2, 2
+				ops[i].Value[0], ops[i].Value[service.DefaultValueBytes-1] = 2, 2
 			}
 		})
 		<-p.wakeup
@@ -113,8 +113,8 @@ func TestACallDoesNotEndWhileItsWriteIsEncoded(t *testing.T) {
 		if len(writes) > 0 {
 			opBytes := replica.OpsBytes(ops[:1])
 			for rest := command[len(command)-count*opBytes:]; len(rest) > 0; rest = rest[opBytes:] {
-				if value := rest[opBytes-service.ValueBytes : opBytes]; value[0] != 1 ||
-					value[service.ValueBytes-1] != 1 {
+				if value := rest[opBytes-service.DefaultValueBytes : opBytes]; value[0] != 1 ||
+					value[service.DefaultValueBytes-1] != 1 {
 					t.Fatalf("round %d: the command has what came after the call", round)
 				}
 			}

@@ -75,7 +75,7 @@ func TestAFullReplicaDoesNotHoldUpItsLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.fillStore()
-	for key := range uint64(4 * boundBytes / service.ValueBytes) {
+	for key := range uint64(4 * boundBytes / service.DefaultValueBytes) {
 		put(t, c.nodes[1], 10_000+key, 1)
 	}
 }
@@ -161,7 +161,7 @@ func TestAStoreTakesAsMuchAsItsValues(t *testing.T) {
 	const values = 1000 // more than what an empty store takes
 	c.fill(1, values)
 	size := c.nodes[1].storeBytes(firstDataShard, c.nodes[1].shard(firstDataShard).replicaID)
-	if size < values*service.ValueBytes {
+	if size < values*service.DefaultValueBytes {
 		t.Errorf("a store of %d values takes %d bytes", values, size)
 	}
 }

@@ -30,6 +30,8 @@ type joinRequest struct {
 	Proof string `json:"proof"`
 	// Commands is the newest version of commands that the node knows.
 	Commands uint64 `json:"commands"`
+	// ValueBytes is the size of values in the node's configuration. 0: it leaves that out.
+	ValueBytes int `json:"value_bytes,omitempty"`
 }
 
 // joined is the answer to a node that joins.
@@ -59,6 +61,9 @@ func (n *Node) serveJoin(c call) ([]byte, error) {
 	if needed := d.commands(); request.Commands < needed {
 		return nil, fmt.Errorf("%w: %w", service.ErrConflict, errOldProgram(needed, request.Commands))
 	}
+	if err := n.mayHold(request.ValueBytes); err != nil {
+		return nil, err
+	}
 	if err := proveAddresses(c.ctx, request); err != nil {
 		return nil, err
 	}
@@ -70,6 +75,15 @@ func (n *Node) serveJoin(c call) ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(joined{epoch, n.state.Genesis, n.machine.current.Load()})
+}
+
+// mayHold refuses a node whose configuration names another size of values.
+func (n *Node) mayHold(valueBytes int) error {
+	if own := n.ValueBytes(); valueBytes != 0 && valueBytes != own {
+		return fmt.Errorf("%w: cluster.value_bytes of the node is %d, but this cluster was made with "+
+			"%d", service.ErrConflict, valueBytes, own)
+	}
+	return nil
 }
 
 func inUse(nodeID uint64, how string) error {
@@ -201,7 +215,7 @@ func Join(ctx context.Context, c Config, listen []string, peer string, replaces 
 	defer stop()
 	n := &Node{config: c}
 	body, err := json.Marshal(joinRequest{NodeInfo: c.Info, Replace: replaces, Proof: proof,
-		Commands: n.knownCommands()})
+		Commands: n.knownCommands(), ValueBytes: c.Expected.ValueBytes})
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type readIndex struct {
 // `early` it looks at once. The replica then had all entries up to the index, unless it was not
 // quiet: so it looks again.
 func lookTogether(from *replica.Replica, reads []*read, early bool, indexed <-chan readIndex) {
-	memory := newReadMemory(len(reads))
+	memory := newReadMemory(len(reads), from.ValueBytes())
 	memory.users.Store(int32(len(reads)))
 	for i, r := range reads {
 		memory.Keys[i] = r.key
@@ -53,7 +53,7 @@ func lookTogether(from *replica.Replica, reads []*read, early bool, indexed <-ch
 // readKeys gives the values of a replica's keys at one moment, nil where one is absent. They may be
 // used until release is called.
 func readKeys(from *replica.Replica, keys []uint64) (values [][]byte, release func(), err error) {
-	memory := newReadMemory(len(keys))
+	memory := newReadMemory(len(keys), from.ValueBytes())
 	memory.users.Store(1)
 	copy(memory.Keys, keys)
 	memory.Atomic = len(keys) > 1
@@ -73,26 +73,33 @@ func readKeys(from *replica.Replica, keys []uint64) (values [][]byte, release fu
 // call that gave up is never released, and goes to the garbage collector.
 type readMemory struct {
 	replica.ReadQuery
-	users atomic.Int32
+	valueBytes int
+	users      atomic.Int32
 }
 
 var readMemories sync.Pool
 
-func newReadMemory(keys int) *readMemory {
+// Memory for so many values is allocated at least.
+const leastReadKeys = 16
+
+func newReadMemory(keys, valueBytes int) *readMemory {
 	m, _ := readMemories.Get().(*readMemory)
-	if m == nil || cap(m.Keys) < keys {
-		room := max(keys, 16)
-		m = &readMemory{ReadQuery: replica.ReadQuery{Keys: make([]uint64, room),
-			Values: make([]byte, room*engine.ValueBytes), Results: make(engine.Results, room)}}
+	// Nodes of other clusters may run in the process of a test.
+	if m == nil || cap(m.Keys) < keys || m.valueBytes != valueBytes {
+		const least = leastReadKeys * service.DefaultValueBytes
+		room := max(keys, service.ValuesIn(least, valueBytes, leastReadKeys))
+		m = &readMemory{valueBytes: valueBytes, ReadQuery: replica.ReadQuery{
+			Keys: make([]uint64, room), Values: make([]byte, room*valueBytes),
+			Results: make(engine.Results, room)}}
 	}
-	m.Keys, m.Values = m.Keys[:keys], m.Values[:keys*engine.ValueBytes]
+	m.Keys, m.Values = m.Keys[:keys], m.Values[:keys*valueBytes]
 	m.Results, m.Atomic = m.Results[:keys], false
 	return m
 }
 
 // release is called once by each user.
 func (m *readMemory) release() {
-	if m.users.Add(-1) == 0 && cap(m.Keys) <= maxReadKeys {
+	if m.users.Add(-1) == 0 && cap(m.Keys) <= maxReadKeysOf(m.valueBytes) {
 		readMemories.Put(m)
 	}
 }
@@ -104,7 +111,7 @@ func (m *readMemory) value(i int) ([]byte, error) {
 	}
 	err := m.Results.Err(i)
 	if err == nil {
-		from, to := i*engine.ValueBytes, (i+1)*engine.ValueBytes
+		from, to := i*m.valueBytes, (i+1)*m.valueBytes
 		return m.Values[from:to:to], nil
 	}
 	if errors.Is(err, engine.ErrNotFound) {

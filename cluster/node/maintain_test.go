@@ -59,11 +59,11 @@ func TestALogThatWasThereAtTheStartIsShortened(t *testing.T) {
 	c.fill(1, values)
 	n := c.nodes[1]
 	id := n.shard(firstDataShard).replicaID
-	if size := n.log.Bytes(firstDataShard, id); size < values*service.ValueBytes {
+	if size := n.log.Bytes(firstDataShard, id); size < values*service.DefaultValueBytes {
 		t.Fatalf("the log has %d bytes", size)
 	}
 	c.stop(1)
-	n.config.LogBytes = values * service.ValueBytes / 2
+	n.config.LogBytes = values * service.DefaultValueBytes / 2
 	c.start(1)
 	testkit.Succeeds(t, "the log is shortened", func() error {
 		if size := n.log.Bytes(firstDataShard, id); size >= n.config.LogBytes {

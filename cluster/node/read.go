@@ -15,11 +15,16 @@ import (
 )
 
 const (
-	// Keys that are looked up together.
+	// Keys that are looked up together, at most: see maxReadKeysOf.
 	maxReadKeys = 512
 	// A read index that was asked of a dead leader never comes: it is asked for again.
 	readAttempt = 250 * time.Millisecond
 )
+
+// maxReadKeysOf is how many keys are looked up together. Their values lie in memory together.
+func maxReadKeysOf(valueBytes int) int {
+	return service.ValuesIn(maxReadKeys*service.DefaultValueBytes, valueBytes, maxReadKeys)
+}
 
 // read is a call that waits for a read index. After that `look` is called once, if it is not nil;
 // otherwise the key is looked up together with those of other calls.
@@ -106,7 +111,7 @@ func (re *reader) take() []*read {
 	if len(re.queue) < re.looking {
 		return nil
 	}
-	count := min(len(re.queue), maxReadKeys)
+	count := min(len(re.queue), maxReadKeysOf(re.replica.ValueBytes()))
 	reads := re.queue[:count:count]
 	re.queue = re.queue[count:]
 	if len(re.queue) == 0 {
@@ -141,7 +146,7 @@ func (re *reader) gather() {
 		re.mu.Lock()
 		waiting := len(re.queue)
 		re.mu.Unlock()
-		if waiting == before || waiting >= maxReadKeys {
+		if waiting == before || waiting >= maxReadKeysOf(re.replica.ValueBytes()) {
 			return
 		}
 		before = waiting

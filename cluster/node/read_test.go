@@ -52,16 +52,16 @@ func TestReadsSideBySideKeepTheirValues(t *testing.T) {
 }
 
 func TestMemoryOfReadsIsUsedAgainWhenAllHaveReleasedIt(t *testing.T) {
-	m := newReadMemory(3)
+	m := newReadMemory(3, 512)
 	m.users.Store(2)
 	m.release()
-	if other := newReadMemory(3); other == m {
+	if other := newReadMemory(3, 512); other == m {
 		t.Fatal("one user still has it")
 	}
 	m.release()
 	// The pool drops some of what it gets under the race detector.
 	for range 100 {
-		if newReadMemory(2) == m {
+		if newReadMemory(2, 512) == m {
 			return
 		}
 		m.users.Store(1)

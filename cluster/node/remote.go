@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"time"
 
-	"engine_race/cluster/engine"
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
 )
@@ -158,12 +157,12 @@ func (n *Node) readRemote(ctx context.Context, shardID uint64, keys []uint64,
 	if err != nil {
 		return nil, err
 	}
-	return decodeValues(answer, len(keys))
+	return decodeValues(answer, len(keys), n.ValueBytes())
 }
 
 // Values are sent as a byte each, 1 if there is a value, which follows.
-func encodeValues(values [][]byte) []byte {
-	body := make([]byte, 0, len(values)*(1+engine.ValueBytes))
+func encodeValues(values [][]byte, valueBytes int) []byte {
+	body := make([]byte, 0, len(values)*(1+valueBytes))
 	for _, value := range values {
 		if value == nil {
 			body = append(body, 0)
@@ -174,17 +173,17 @@ func encodeValues(values [][]byte) []byte {
 	return body
 }
 
-func decodeValues(body []byte, count int) ([][]byte, error) {
+func decodeValues(body []byte, count, valueBytes int) ([][]byte, error) {
 	values := make([][]byte, count)
 	for i := range values {
-		if len(body) == 0 || body[0] == 1 && len(body) < 1+engine.ValueBytes {
+		if len(body) == 0 || body[0] == 1 && len(body) < 1+valueBytes {
 			return nil, fmt.Errorf("%w: a short answer", service.ErrUnavailable)
 		}
 		there := body[0] == 1
 		body = body[1:]
 		if there {
-			values[i] = body[:engine.ValueBytes:engine.ValueBytes]
-			body = body[engine.ValueBytes:]
+			values[i] = body[:valueBytes:valueBytes]
+			body = body[valueBytes:]
 		}
 	}
 	return values, nil
@@ -196,7 +195,7 @@ func (n *Node) scanRemote(ctx context.Context, shardID uint64, q *replica.ScanQu
 	if err := n.lookRemote(ctx, shardID, pathScan, q, c); err != nil {
 		return err
 	}
-	if len(q.Keys) > q.Limit || q.WithValues && len(q.Values) != len(q.Keys)*service.ValueBytes {
+	if len(q.Keys) > q.Limit || q.WithValues && len(q.Values) != len(q.Keys)*n.ValueBytes() {
 		return fmt.Errorf("%w: a malformed answer", service.ErrUnavailable)
 	}
 	return nil
@@ -275,7 +274,7 @@ func (n *Node) serveWrite(c call) ([]byte, error) {
 	}
 	defer cancel()
 	// The proposal is a copy, and the answer has the values of reads.
-	if err := c.hold(len(c.body) + reads*replica.FoundBytes); err != nil {
+	if err := c.hold(len(c.body) + reads*s.replica.FoundBytes()); err != nil {
 		return nil, err
 	}
 	return s.proposer.do(ctx, w)
@@ -297,7 +296,7 @@ func (n *Node) serveRead(c call) ([]byte, error) {
 		keys = append(keys, binary.BigEndian.Uint64(chunk))
 	}
 	// The values, and the answer with them.
-	if err := c.hold(2 * len(keys) * (1 + engine.ValueBytes)); err != nil {
+	if err := c.hold(2 * len(keys) * (1 + n.ValueBytes())); err != nil {
 		return nil, err
 	}
 	values, release, err := s.read(c.ctx, keys, c.consistency())
@@ -305,7 +304,7 @@ func (n *Node) serveRead(c call) ([]byte, error) {
 		return nil, err
 	}
 	defer release()
-	return encodeValues(values), nil
+	return encodeValues(values, n.ValueBytes()), nil
 }
 
 func (n *Node) serveScan(c call) ([]byte, error) { return serveLook(c, &replica.ScanQuery{}) }
@@ -317,10 +316,10 @@ const jsonCopies = 4
 func (n *Node) serveCount(c call) ([]byte, error) { return serveLook(c, &replica.CountQuery{}) }
 
 // scanBytes bounds what a scan takes. A limit that the replica refuses takes nothing.
-func scanBytes(q *replica.ScanQuery) int {
+func scanBytes(q *replica.ScanQuery, valueBytes int) int {
 	each := service.KeyBytes
 	if q.WithValues {
-		each += service.ValueBytes
+		each += valueBytes
 	}
 	if q.Limit < 1 || q.Limit > replica.MaxScanLimit {
 		return 0
@@ -337,7 +336,7 @@ func serveLook(c call, query any) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", service.ErrUnavailable, err)
 	}
 	if scan, ok := query.(*replica.ScanQuery); ok {
-		if err := c.hold(scanBytes(scan)); err != nil {
+		if err := c.hold(scanBytes(scan, s.replica.ValueBytes())); err != nil {
 			return nil, err
 		}
 	}

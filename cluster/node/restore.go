@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -15,7 +16,7 @@ import (
 )
 
 const (
-	// Records that a restore writes together, and how many such writes are under way.
+	// Records that a restore writes together, at most, and how many such writes are under way.
 	restoreRecords = 128
 	restoreWrites  = 8
 )
@@ -32,6 +33,10 @@ func (n *Node) Restore(ctx context.Context, directory string) (service.BackupRep
 	var list backupList
 	if err := readJSON(filepath.Join(directory, backupListName), &list); err != nil {
 		return report, fmt.Errorf("%w: %w", service.ErrInvalid, err)
+	}
+	if size := cmp.Or(list.ValueBytes, service.DefaultValueBytes); size != n.ValueBytes() {
+		return report, fmt.Errorf("%w: the backup has values of %d bytes, and this cluster has values "+
+			"of %d", service.ErrConflict, size, n.ValueBytes())
 	}
 	count, err := n.Count(ctx)
 	if err != nil {
@@ -52,7 +57,7 @@ func (n *Node) Restore(ctx context.Context, directory string) (service.BackupRep
 		return report, fmt.Errorf("%w: restore: %w", service.ErrUnknown, err)
 	}
 	report.Records = restorer.written.Load()
-	report.Bytes = report.Records * (service.KeyBytes + service.ValueBytes)
+	report.Bytes = report.Records * uint64(service.KeyBytes+n.ValueBytes())
 	return report, nil
 }
 
@@ -64,12 +69,14 @@ type restorer struct {
 	work    chan []service.Op
 	workers sync.WaitGroup
 	written atomic.Uint64
+	most    int             // records that are written together
 	ops     []service.Op    // that wait for more
 	keys    *keyspace.Entry // others are left out; nil: none is
 }
 
 func newRestorer(ctx context.Context, n *Node) *restorer {
-	r := &restorer{node: n, work: make(chan []service.Op)}
+	r := &restorer{node: n, work: make(chan []service.Op), most: service.ValuesIn(
+		restoreRecords*service.DefaultValueBytes, n.ValueBytes(), restoreRecords)}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	for range restoreWrites {
 		r.workers.Go(r.write)
@@ -105,7 +112,7 @@ func (r *restorer) add(record service.Op) error {
 	}
 	record.Value = append([]byte(nil), record.Value...)
 	r.ops = append(r.ops, record)
-	if len(r.ops) < restoreRecords {
+	if len(r.ops) < r.most {
 		return nil
 	}
 	return r.send()
@@ -148,7 +155,7 @@ func (r *restorer) stream(path string) error {
 		return err
 	}
 	defer file.Close()
-	return replica.ReadStream(file, r.add)
+	return replica.ReadStream(file, r.node.ValueBytes(), r.add)
 }
 
 // engineBackup makes a temporary store of the backup, and adds its records.
@@ -161,25 +168,25 @@ func (r *restorer) engineBackup(path string) error {
 	if err := engine.Restore(path, temporary, nil); err != nil {
 		return err
 	}
-	store, err := engine.Open(temporary, r.node.config.Engine)
+	store, err := engine.Open(temporary, engine.Sized(r.node.config.Engine, r.node.ValueBytes()))
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	it, err := store.Iterate(engine.Walk{Prefetch: 32})
+	it, err := store.Iterate(engine.Walk{Prefetch: min(32, r.most)})
 	if err != nil {
 		return err
 	}
 	defer it.Destroy()
-	keys := make([]uint64, restoreRecords)
-	values := make([]byte, restoreRecords*engine.ValueBytes)
+	valueBytes := r.node.ValueBytes()
+	keys, values := make([]uint64, r.most), make([]byte, r.most*valueBytes)
 	for {
 		taken, err := it.Take(keys, values)
 		if err != nil || taken == 0 {
 			return err
 		}
 		for i := range taken {
-			value := values[i*engine.ValueBytes : (i+1)*engine.ValueBytes]
+			value := values[i*valueBytes : (i+1)*valueBytes]
 			if err := r.add(service.Op{Key: keys[i], Value: value}); err != nil {
 				return err
 			}

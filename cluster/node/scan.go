@@ -53,7 +53,7 @@ func (n *Node) Scan(ctx context.Context, lower uint64, upper *uint64, limit int,
 		}
 		for _, q := range found {
 			taken := min(len(q.Keys), limit-len(records))
-			records = appendRecords(records, q, taken)
+			records = appendRecords(records, q, taken, n.ValueBytes())
 			if q.More || taken < len(q.Keys) {
 				return records, true, nil
 			}
@@ -84,11 +84,12 @@ func partsOf(ranges keyspace.Map) []part {
 	return parts
 }
 
-func appendRecords(records []service.Record, q *replica.ScanQuery, count int) []service.Record {
+func appendRecords(records []service.Record, q *replica.ScanQuery,
+	count, valueBytes int) []service.Record {
 	for i, key := range q.Keys[:count] {
 		record := service.Record{Key: key}
 		if q.WithValues {
-			from, to := i*service.ValueBytes, (i+1)*service.ValueBytes
+			from, to := i*valueBytes, (i+1)*valueBytes
 			record.Value = q.Values[from:to:to]
 		}
 		records = append(records, record)

@@ -51,10 +51,14 @@ func (d *Directory) parts(count int, keyAt func(i int) uint64) []part {
 	return parts
 }
 
-func checkValues(ops []service.Op) error {
+// ValueBytes implements service.Service.
+func (n *Node) ValueBytes() int { return n.state.Genesis.valueBytes() }
+
+func (n *Node) checkValues(ops []service.Op) error {
 	for _, op := range ops {
-		if op.Value != nil && len(op.Value) != service.ValueBytes {
-			return fmt.Errorf("%w: a value of %d bytes", service.ErrUnavailable, len(op.Value))
+		if op.Value != nil && len(op.Value) != n.ValueBytes() {
+			return fmt.Errorf("%w: a value of %d bytes, and not %d", service.ErrUnavailable,
+				len(op.Value), n.ValueBytes())
 		}
 	}
 	return nil
@@ -62,7 +66,7 @@ func checkValues(ops []service.Op) error {
 
 // Write implements service.Service.
 func (n *Node) Write(ctx context.Context, ops []service.Op, counted bool) ([]bool, error) {
-	if err := checkValues(ops); err != nil {
+	if err := n.checkValues(ops); err != nil {
 		return nil, err
 	}
 	return n.writeOps(ctx, ops, counted)
@@ -255,6 +259,7 @@ func (n *Node) Info() []service.InfoSection {
 	d := n.directory.Load()
 	cluster := service.InfoSection{Name: "Cluster", Fields: [][2]string{
 		{"cluster_name", n.state.Genesis.Cluster},
+		{"value_bytes", strconv.Itoa(n.ValueBytes())},
 		{"node_id", strconv.FormatUint(n.state.NodeID, 10)},
 		{"nodes", strconv.Itoa(len(d.Nodes))},
 		{"shards", strconv.Itoa(len(d.Ranges))},

@@ -14,6 +14,7 @@ var ErrSettings = errors.New("a setting has changed that cannot change")
 type Expected struct {
 	Cluster          string
 	Shards, Replicas uint64
+	ValueBytes       int
 }
 
 // checkSettings fails if the configuration contradicts the node's directory. A setting that is
@@ -31,6 +32,8 @@ func (n *Node) checkSettings() error {
 		return refuse("cluster.shards", e.Shards, g.Shards)
 	case e.Replicas != 0 && e.Replicas != g.Replicas:
 		return refuse("cluster.replicas", e.Replicas, g.Replicas)
+	case e.ValueBytes != 0 && e.ValueBytes != g.valueBytes():
+		return refuse("cluster.value_bytes", e.ValueBytes, g.valueBytes())
 	case g.TickMs != 0 && n.config.TickMs != g.TickMs:
 		return refuse("raft.rtt_ms", n.config.TickMs, g.TickMs)
 	}

@@ -32,8 +32,11 @@ func TestAChangedSettingOfTheClusterIsRefused(t *testing.T) {
 		"cluster.name":     func(c *Config) { c.Expected.Cluster = "other" },
 		"cluster.shards":   func(c *Config) { c.Expected.Shards = 3 },
 		"cluster.replicas": func(c *Config) { c.Expected.Replicas = 3 },
-		"raft.rtt_ms":      func(c *Config) { c.TickMs = 20 },
-		"raft_address":     func(c *Config) { c.Info.RaftAddress = "127.0.0.1:1" },
+		"cluster.value_bytes is 512, but this cluster was made with 4096": func(c *Config) {
+			c.Expected.ValueBytes = 512
+		},
+		"raft.rtt_ms":  func(c *Config) { c.TickMs = 20 },
+		"raft_address": func(c *Config) { c.Info.RaftAddress = "127.0.0.1:1" },
 	} {
 		wrong := right
 		change(&wrong)
@@ -42,7 +45,8 @@ func TestAChangedSettingOfTheClusterIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, n != nil, err)
 		}
 	}
-	c.nodes[1].config.Expected = Expected{Cluster: "test", Shards: 2, Replicas: 1}
+	c.nodes[1].config.Expected = Expected{Cluster: "test", Shards: 2, Replicas: 1,
+		ValueBytes: 4096}
 	c.start(1)
 	c.awaitReady()
 }

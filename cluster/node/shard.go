@@ -80,12 +80,13 @@ func (n *Node) start(shardID, replicaID uint64, members map[uint64]string, learn
 		}
 		entry := n.directory.Load().Shards[shardID]
 		s.replica = replica.New(replica.Config{
-			Directory: directory,
-			Lower:     entry.First,
-			Upper:     entry.Last,
-			Closed:    entry.Closed,
-			Options:   n.config.Engine,
-			Logger:    n.config.Logger.With("shard", shardID, "replica", replicaID),
+			Directory:  directory,
+			Lower:      entry.First,
+			Upper:      entry.Last,
+			Closed:     entry.Closed,
+			ValueBytes: n.ValueBytes(),
+			Options:    n.config.Engine,
+			Logger:     n.config.Logger.With("shard", shardID, "replica", replicaID),
 		})
 		s.reader = newReader(n, shardID, s.replica)
 		launch = func(members map[uint64]string) error {

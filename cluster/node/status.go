@@ -19,8 +19,8 @@ const statusTimeout = 500 * time.Millisecond
 // Status implements service.Control. Each node is asked for its replicas.
 func (n *Node) Status(ctx context.Context) (service.Status, error) {
 	d := n.directory.Load()
-	status := service.Status{Cluster: n.state.Genesis.Cluster, NodeID: n.state.NodeID,
-		Nodes: d.infos()}
+	status := service.Status{Cluster: n.state.Genesis.Cluster, ValueBytes: n.ValueBytes(),
+		NodeID: n.state.NodeID, Nodes: d.infos()}
 	slices.SortFunc(status.Nodes,
 		func(a, b service.NodeInfo) int { return int(a.ID) - int(b.ID) })
 	running, answered := n.askForReplicas(ctx, status.Nodes)

@@ -32,8 +32,8 @@ func (c *testCluster) rot(id, shardID uint64) {
 		if err != nil {
 			return err
 		}
-		for at := 0; at+service.ValueBytes <= len(data); at += service.ValueBytes {
-			value := data[at : at+service.ValueBytes]
+		for at := 0; at+service.DefaultValueBytes <= len(data); at += service.DefaultValueBytes {
+			value := data[at : at+service.DefaultValueBytes]
 			// Values of these tests begin with the key and a version, and have zeros after that.
 			if value[15] == 0 || value[15] > 9 || value[100] != 0 {
 				continue

@@ -28,7 +28,7 @@ func (n *Node) Transact(ctx context.Context, ops []service.Op) ([]service.Found,
 	if len(ops) == 0 {
 		return nil, nil
 	}
-	if err := checkValues(ops); err != nil {
+	if err := n.checkValues(ops); err != nil {
 		return nil, err
 	}
 	if hasReads(ops) && n.commands() < replica.ReadsVersion {
@@ -43,7 +43,7 @@ func (n *Node) Transact(ctx context.Context, ops []service.Op) ([]service.Found,
 	if !counted {
 		return make([]service.Found, len(ops)), nil
 	}
-	found, err := replica.ParseFound(ops, result)
+	found, err := replica.ParseFound(ops, result, n.ValueBytes())
 	if err != nil {
 		return nil, fmt.Errorf("%w: an answer of %d bytes", service.ErrUnknown, len(result))
 	}

@@ -77,7 +77,7 @@ func (r *Replica) mayApply(h Header, ops []byte) bool {
 	bounds := r.Bounds()
 	for len(ops) > 0 {
 		var op service.Op
-		if op, ops = next(ops); hasAll(bounds, op.Key, op.Key) == h.Outside {
+		if op, ops = r.next(ops); hasAll(bounds, op.Key, op.Key) == h.Outside {
 			return false
 		}
 	}

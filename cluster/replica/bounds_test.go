@@ -102,7 +102,7 @@ func TestACommandForKeysThatHaveMovedChangesNothing(t *testing.T) {
 			t.Errorf("a count of %+v: %v", wrong, err)
 		}
 	}
-	read := &ReadQuery{Keys: []uint64{100, 600}, Values: make([]byte, 2*engine.ValueBytes),
+	read := &ReadQuery{Keys: []uint64{100, 600}, Values: make([]byte, 2*service.DefaultValueBytes),
 		Results: make(engine.Results, 2)}
 	if _, err := r.Lookup(read); err != nil || !read.Has(0) || read.Has(1) {
 		t.Errorf("reads: %v, %t, %t", err, read.Has(0), read.Has(1))

@@ -22,10 +22,11 @@ import (
 const (
 	// Version is the newest version of commands that this program knows, and firstVersion the
 	// oldest. A node proposes the version on which all nodes have agreed: see Directory.Commands.
-	Version      = 4
+	Version      = 5
 	firstVersion = 1
 	// ReadsVersion is the first version with reads among the ops, and BoundsVersion the first one
-	// with changes of the bounds.
+	// with changes of the bounds. From version 5 on values may have another size than 4096 bytes: a
+	// cluster has one size, so that no command names it.
 	ReadsVersion  = 3
 	BoundsVersion = 4
 
@@ -33,7 +34,6 @@ const (
 	opPut         = engine.OpPut
 	opRead        = engine.OpRead // in commands with flagReads alone
 	opHeaderBytes = 1 + service.KeyBytes
-	putBytes      = opHeaderBytes + service.ValueBytes
 
 	flagCounted = 1
 	flagMark    = 2 // from version 2 on: remember this moment, for a comparison of replicas
@@ -87,7 +87,7 @@ func OpsBytes(ops []service.Op) int {
 	for _, op := range ops {
 		size += opHeaderBytes
 		if op.Value != nil {
-			size += service.ValueBytes
+			size += len(op.Value)
 		}
 	}
 	return size
@@ -122,7 +122,7 @@ func NewCommand(memory []byte, h Header) []byte {
 	return command
 }
 
-// AppendOp adds an op to a command. A value that is not nil has 4096 bytes.
+// AppendOp adds an op to a command. A value that is not nil has the size of the cluster.
 func AppendOp(command []byte, op service.Op) []byte {
 	if op.Value == nil {
 		opcode := byte(opDelete)
@@ -168,33 +168,39 @@ func parseHeader(command []byte) (h Header, rest []byte, err error) {
 }
 
 // parse checks a command as a whole, and gives its ops.
-func parse(command []byte) (h Header, ops []byte, err error) {
+func parse(command []byte, valueBytes int) (h Header, ops []byte, err error) {
 	h, ops, err = parseHeader(command)
 	if err == nil && !h.Bounds {
-		err = check(ops, h.Reads)
+		err = check(ops, h.Reads, valueBytes)
 	}
 	return h, ops, err
 }
 
 // next takes the first op off ops that were checked. Its value lies in the command.
-func next(ops []byte) (op service.Op, rest []byte) {
+func next(ops []byte, valueBytes int) (op service.Op, rest []byte) {
 	op.Key = binary.BigEndian.Uint64(ops[1:])
 	if ops[0] != opPut {
 		op.Read = ops[0] == opRead
 		return op, ops[opHeaderBytes:]
 	}
-	op.Value = ops[opHeaderBytes:putBytes]
-	return op, ops[putBytes:]
+	rest = ops[opHeaderBytes+valueBytes:]
+	op.Value = ops[opHeaderBytes : opHeaderBytes+valueBytes]
+	return op, rest
 }
 
-func check(ops []byte, reads bool) error {
+// next takes the first op off ops of this replica.
+func (r *Replica) next(ops []byte) (op service.Op, rest []byte) {
+	return next(ops, r.config.ValueBytes)
+}
+
+func check(ops []byte, reads bool, valueBytes int) error {
 	for len(ops) > 0 {
 		size := 0
 		switch ops[0] {
 		case opDelete:
 			size = opHeaderBytes
 		case opPut:
-			size = putBytes
+			size = opHeaderBytes + valueBytes
 		case opRead:
 			if reads {
 				size = opHeaderBytes
@@ -212,7 +218,7 @@ func check(ops []byte, reads bool) error {
 // They lie in the command. It counts them, and the reads among them. The error is ErrMoved if a key
 // is not one of the shard. Bounds and keys outside of them are no client's to write.
 func (r *Replica) CheckCommand(command []byte) (h Header, ops []byte, count, reads int, err error) {
-	h, ops, err = parse(command)
+	h, ops, err = parse(command, r.config.ValueBytes)
 	switch {
 	case err != nil:
 	case h.Bounds || h.Outside:
@@ -225,7 +231,7 @@ func (r *Replica) CheckCommand(command []byte) (h Header, ops []byte, count, rea
 	}
 	for rest := ops; len(rest) > 0; count++ {
 		var op service.Op
-		if op, rest = next(rest); op.Read {
+		if op, rest = r.next(rest); op.Read {
 			reads++
 		}
 	}
@@ -240,10 +246,11 @@ const (
 )
 
 // FoundBytes is the most that a result tells of a read.
-const FoundBytes = 1 + service.ValueBytes
+func (r *Replica) FoundBytes() int { return 1 + r.config.ValueBytes }
 
-// ParseFound gives what the result of a counted command tells of its ops. Values lie in the result.
-func ParseFound(ops []service.Op, result []byte) ([]service.Found, error) {
+// ParseFound gives what the result of a counted command tells of its ops. Values lie in the result,
+// and have this size.
+func ParseFound(ops []service.Op, result []byte, valueBytes int) ([]service.Found, error) {
 	found := make([]service.Found, len(ops))
 	for i, op := range ops {
 		if len(result) == 0 {
@@ -253,11 +260,11 @@ func ParseFound(ops []service.Op, result []byte) ([]service.Found, error) {
 		result = result[1:]
 		found[i] = service.Found{Existed: kind != foundNothing, Damaged: kind == foundDamaged}
 		if op.Read && kind == foundThere {
-			if len(result) < service.ValueBytes {
+			if len(result) < valueBytes {
 				return nil, errMalformed
 			}
-			found[i].Value = result[:service.ValueBytes:service.ValueBytes]
-			result = result[service.ValueBytes:]
+			found[i].Value = result[:valueBytes:valueBytes]
+			result = result[valueBytes:]
 		}
 	}
 	if len(result) > 0 {
@@ -269,10 +276,10 @@ func ParseFound(ops []service.Op, result []byte) ([]service.Found, error) {
 // parse checks a command and the range of its keys. A command that the store would refuse must not
 // get that far: every replica would fail for good.
 func (r *Replica) parse(command []byte) (h Header, ops []byte, err error) {
-	h, ops, err = parse(command)
+	h, ops, err = parse(command, r.config.ValueBytes)
 	for rest := ops; err == nil && !h.Bounds && len(rest) > 0; {
 		var op service.Op
-		if op, rest = next(rest); op.Key < r.config.Lower || op.Key > r.config.Upper {
+		if op, rest = r.next(rest); op.Key < r.config.Lower || op.Key > r.config.Upper {
 			err = fmt.Errorf("%w: the shard has never had the key %016x", errMalformed, op.Key)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lni/dragonboat/v4/statemachine"
 
 	"engine_race/cluster/engine"
+	"engine_race/cluster/service"
 )
 
 // Replicas of a shard are compared by hashes of their records. A command marks a moment: each
@@ -25,7 +26,6 @@ const (
 	chunkRecords = 1024
 	// A mark that nobody hashes holds back the space of overwritten records, for so long at most.
 	markTime = 15 * time.Minute
-	hashRead = 64 // records
 )
 
 // ErrNoMark: the replica has no snapshot of the index. It has loaded a later state, or the mark was
@@ -122,13 +122,14 @@ func (r *Replica) Hash(ctx context.Context, index uint64, bytesPerSecond int64) 
 }
 
 func (r *Replica) hash(ctx context.Context, m *moment, bytesPerSecond int64) ([]Chunk, error) {
-	it, err := m.store.Iterate(engine.Walk{Snapshot: m.snapshot, Prefetch: scanPrefetch})
+	it, err := m.store.Iterate(engine.Walk{Snapshot: m.snapshot, Prefetch: r.prefetch(mostPrefetched)})
 	if err != nil {
 		return nil, err
 	}
 	defer it.Destroy()
 	var chunks []Chunk
-	keys, values := make([]uint64, hashRead), make([]byte, hashRead*engine.ValueBytes)
+	valueBytes := r.config.ValueBytes
+	keys, values := make([]uint64, r.someValues()), make([]byte, r.someValues()*valueBytes)
 	hash, open := sha256.New(), Chunk{}
 	end := func() {
 		open.Hash = hex.EncodeToString(hash.Sum(nil)[:16])
@@ -147,13 +148,13 @@ func (r *Replica) hash(ctx context.Context, m *moment, bytesPerSecond int64) ([]
 		}
 		for i, key := range keys[:taken] {
 			hash.Write(binary.BigEndian.AppendUint64(nil, key))
-			hash.Write(values[i*engine.ValueBytes : (i+1)*engine.ValueBytes])
+			hash.Write(values[i*valueBytes : (i+1)*valueBytes])
 			open.Last, open.Records = key, open.Records+1
 			if endsChunk(key) {
 				end()
 			}
 		}
-		read += int64(taken) * (8 + engine.ValueBytes)
+		read += int64(taken * (service.KeyBytes + valueBytes))
 		if err := rest(ctx, began, read, bytesPerSecond); err != nil {
 			return nil, err
 		}

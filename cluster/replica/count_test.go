@@ -29,7 +29,7 @@ func TestCountsThatWaitShareAWalk(t *testing.T) {
 		})
 	}
 	came.Wait()
-	q := &ReadQuery{Keys: []uint64{1}, Values: make([]byte, service.ValueBytes),
+	q := &ReadQuery{Keys: []uint64{1}, Values: make([]byte, service.DefaultValueBytes),
 		Results: make(engine.Results, 1)}
 	if _, err := r.Lookup(q); err != nil || q.Results.Err(0) != nil {
 		t.Fatalf("a read beside waiting counts: %v", err)

@@ -41,8 +41,9 @@ func rotten(t *testing.T, count uint64) *Replica {
 				return err
 			}
 			data, err := os.ReadFile(path)
-			for at := 0; err == nil && at+engine.ValueBytes <= len(data); at += engine.ValueBytes {
-				if value := put(0, 1).Value; bytes.Equal(data[at+8:at+engine.ValueBytes], value[8:]) {
+			const size = service.DefaultValueBytes
+			for at := 0; err == nil && at+size <= len(data); at += size {
+				if value := put(0, 1).Value; bytes.Equal(data[at+8:at+size], value[8:]) {
 					data[at+2000] ^= 0xff
 					changed++
 				}
@@ -91,7 +92,7 @@ func TestARottenRecordEndsASnapshotAlone(t *testing.T) {
 func TestAReadFindsARottenRecord(t *testing.T) {
 	r := rotten(t, 200)
 	defer r.Close()
-	q := &ReadQuery{Keys: []uint64{7}, Values: make([]byte, engine.ValueBytes),
+	q := &ReadQuery{Keys: []uint64{7}, Values: make([]byte, service.DefaultValueBytes),
 		Results: make(engine.Results, 1)}
 	if _, err := r.Lookup(q); err != nil || !errors.Is(q.Results.Err(0), engine.ErrCorruption) {
 		t.Fatalf("a read: %v, %v", err, q.Results.Err(0))

@@ -28,9 +28,9 @@ func (r *Replica) load(store *engine.Store, stream io.Reader,
 		return position{}, err
 	}
 	defer writer.destroy()
-	at, err := readStream(stream, func(record service.Op) error {
+	at, err := readStream(stream, r.config.ValueBytes, func(record service.Op) error {
 		err := writer.batch.Put(record.Key, record.Value)
-		if err != nil || writer.batch.Len() < maxBatchOps {
+		if err != nil || !writer.isWhole(1) {
 			return err
 		}
 		if err := ended(); err != nil {
@@ -50,13 +50,15 @@ func (r *Replica) load(store *engine.Store, stream io.Reader,
 	return at, writeApplied(r.config.Directory, at)
 }
 
-// ReadStream visits the records of a snapshot's stream. A value is good during its visit.
-func ReadStream(stream io.Reader, visit func(record service.Op) error) error {
-	_, err := readStream(stream, visit)
+// ReadStream visits the records of a snapshot's stream, whose values have this size. A value is
+// good during its visit.
+func ReadStream(stream io.Reader, valueBytes int, visit func(record service.Op) error) error {
+	_, err := readStream(stream, valueBytes, visit)
 	return err
 }
 
-func readStream(stream io.Reader, visit func(record service.Op) error) (at position, err error) {
+func readStream(stream io.Reader, valueBytes int,
+	visit func(record service.Op) error) (at position, err error) {
 	header, err := readChecked(nil, stream, nil, 16)
 	if err != nil {
 		return at, err
@@ -77,9 +79,9 @@ func readStream(stream io.Reader, visit func(record service.Op) error) (at posit
 			at.bounds = parseBounds(rest[8:])
 		}
 	}
-	memory := make([]byte, blockRecords*(8+engine.ValueBytes))
+	memory := make([]byte, someValues(valueBytes)*(service.KeyBytes+valueBytes))
 	for total := uint64(0); ; {
-		count, err := readBlock(memory, stream, total, visit)
+		count, err := readBlock(memory, valueBytes, stream, total, visit)
 		if err != nil || count == 0 {
 			return at, err
 		}
@@ -88,7 +90,7 @@ func readStream(stream io.Reader, visit func(record service.Op) error) (at posit
 }
 
 // readBlock gives the number of the block's records: 0 for the end, which must name `total`.
-func readBlock(memory []byte, stream io.Reader, total uint64,
+func readBlock(memory []byte, valueBytes int, stream io.Reader, total uint64,
 	visit func(record service.Op) error) (uint64, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(stream, head[:]); err != nil {
@@ -102,16 +104,16 @@ func readBlock(memory []byte, stream io.Reader, total uint64,
 		}
 		return 0, err
 	}
-	if count > blockRecords {
+	if count > someValues(valueBytes) {
 		return 0, fmt.Errorf("%w: a block of %d records", errDamagedStream, count)
 	}
-	block, err := readChecked(memory, stream, head[:], count*(8+engine.ValueBytes))
+	block, err := readChecked(memory, stream, head[:], count*(service.KeyBytes+valueBytes))
 	if err != nil {
 		return 0, err
 	}
 	keys, values := block[:8*count], block[8*count:]
 	for i := range count {
-		value := values[i*engine.ValueBytes : (i+1)*engine.ValueBytes]
+		value := values[i*valueBytes : (i+1)*valueBytes]
 		record := service.Op{Key: binary.BigEndian.Uint64(keys[8*i:]), Value: value}
 		if err := visit(record); err != nil {
 			return 0, err

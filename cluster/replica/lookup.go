@@ -6,12 +6,13 @@ import (
 
 	"engine_race/cluster/engine"
 	"engine_race/cluster/keyspace"
+	"engine_race/cluster/service"
 )
 
 // ReadQuery reads keys. Lookup fills Values and Results, whose memory the caller gives.
 type ReadQuery struct {
 	Keys    []uint64
-	Values  []byte // 4096 bytes a key
+	Values  []byte // the size of a value for each key
 	Results engine.Results
 	// Atomic reads all keys at one moment.
 	Atomic bool
@@ -48,8 +49,23 @@ type CountQuery struct {
 	Count       uint64
 }
 
-// Values that a scan reads ahead.
-const scanPrefetch = 32
+// Values that a scan reads ahead, at most. The engine keeps memory for them.
+const mostPrefetched = 32
+
+// prefetch is how many values a walk over some records reads ahead.
+func (r *Replica) prefetch(records int) int {
+	const bytes = mostPrefetched * service.DefaultValueBytes
+	return service.ValuesIn(bytes, r.config.ValueBytes, min(mostPrefetched, records))
+}
+
+// Values that lie in memory together, where a walk or a look-up goes on step by step.
+const mostSomeValues = 64
+
+func someValues(valueBytes int) int {
+	return service.ValuesIn(mostSomeValues*service.DefaultValueBytes, valueBytes, mostSomeValues)
+}
+
+func (r *Replica) someValues() int { return someValues(r.config.ValueBytes) }
 
 // MaxScanLimit is the most records that a scan gives.
 const MaxScanLimit = 1 << 20
@@ -134,7 +150,7 @@ func (r *Replica) scan(q *ScanQuery) error {
 	}
 	prefetch := 0
 	if q.WithValues {
-		prefetch = min(scanPrefetch, q.Limit)
+		prefetch = r.prefetch(q.Limit)
 	}
 	upper := q.Upper
 	if upper == nil || *upper > q.Last {
@@ -149,7 +165,7 @@ func (r *Replica) scan(q *ScanQuery) error {
 	keys := make([]uint64, q.Limit+1)
 	var values []byte
 	if q.WithValues {
-		values = make([]byte, q.Limit*engine.ValueBytes)
+		values = make([]byte, q.Limit*r.config.ValueBytes)
 	}
 	taken, err := it.Take(keys[:q.Limit], values)
 	if err != nil {
@@ -157,7 +173,7 @@ func (r *Replica) scan(q *ScanQuery) error {
 	}
 	q.Keys = keys[:taken]
 	if q.WithValues {
-		q.Values = values[:taken*engine.ValueBytes]
+		q.Values = values[:taken*r.config.ValueBytes]
 	}
 	if taken < q.Limit {
 		return nil

@@ -31,7 +31,7 @@ func TestReadsOfACommandSeeWhatCameBefore(t *testing.T) {
 	if err != nil || entries[1].Result.Value != ResultApplied {
 		t.Fatalf("%v, %v", entries[1].Result.Value, err)
 	}
-	found, err := ParseFound(ops, entries[1].Result.Data)
+	found, err := ParseFound(ops, entries[1].Result.Data, service.DefaultValueBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,8 @@ func TestReadsOfACommandSeeWhatCameBefore(t *testing.T) {
 	}
 	expectState(t, r, map[uint64]uint64{2: 1, 5: 6})
 	for _, short := range []int{0, 1, 500, len(entries[1].Result.Data) - 1} {
-		if _, err := ParseFound(ops, entries[1].Result.Data[:short]); err == nil {
+		cut := entries[1].Result.Data[:short]
+		if _, err := ParseFound(ops, cut, service.DefaultValueBytes); err == nil {
 			t.Errorf("%d bytes of a result are parsed", short)
 		}
 	}
@@ -75,7 +76,7 @@ func TestAReadOfACommandFindsARottenRecord(t *testing.T) {
 	defer r.Close()
 	ops := []service.Op{get(7), get(777)}
 	result := update(t, r, 201, withHeader(readsHeader(r), ops...))
-	found, err := ParseFound(ops, result.Data)
+	found, err := ParseFound(ops, result.Data, service.DefaultValueBytes)
 	if err != nil || result.Value != ResultApplied {
 		t.Fatal(err, result.Value)
 	}
@@ -99,7 +100,8 @@ func TestOnlyTheProposingReplicaReads(t *testing.T) {
 	}
 	expectState(t, r, map[uint64]uint64{1: 1})
 	result = update(t, r, 2, withHeader(readsHeader(r), get(1), get(2)))
-	if len(result.Data) != FoundBytes+1 || !bytes.Equal(result.Data[1:FoundBytes], valueOf(1, 1)) {
+	if len(result.Data) != r.FoundBytes()+1 ||
+		!bytes.Equal(result.Data[1:r.FoundBytes()], valueOf(1, 1)) {
 		t.Errorf("%d bytes", len(result.Data))
 	}
 }

@@ -11,6 +11,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 	"engine_race/cluster/engine"
 	"engine_race/cluster/files"
 	"engine_race/cluster/keyspace"
+	"engine_race/cluster/service"
 )
 
 const (
@@ -44,9 +46,11 @@ type Config struct {
 	// The keys that the store takes, both included. The shard has none outside of them at any time.
 	Lower, Upper uint64
 	// Closed: the shard begins without keys. A command gives it its first ones: see bounds.go.
-	Closed  bool
-	Options map[string]string // of the engine
-	Logger  *slog.Logger
+	Closed bool
+	// ValueBytes is the size of the cluster's values. 0: service.DefaultValueBytes.
+	ValueBytes int
+	Options    map[string]string // of the engine
+	Logger     *slog.Logger
 }
 
 // Replica is the state machine.
@@ -98,6 +102,7 @@ type Replica struct {
 
 // New makes a replica, which dragonboat opens.
 func New(config Config) *Replica {
+	config.ValueBytes = cmp.Or(config.ValueBytes, service.DefaultValueBytes)
 	r := &Replica{config: config, reader: rand.Uint64(), lookups: make(chan struct{}, maxLookups),
 		markChanged: make(chan struct{}), updating: make(chan struct{}, 1)}
 	r.applied.Store(&position{})
@@ -108,6 +113,9 @@ func New(config Config) *Replica {
 // Reader is a random number that no other replica has, nor this one after a restart. The replica
 // reads for the commands that have it.
 func (r *Replica) Reader() uint64 { return r.reader }
+
+// ValueBytes is the size of each value.
+func (r *Replica) ValueBytes() int { return r.config.ValueBytes }
 
 // Applied is the index of the last entry that was applied.
 func (r *Replica) Applied() uint64 { return r.applied.Load().index }
@@ -175,22 +183,21 @@ func (r *Replica) openStore(wipe bool) (*engine.Store, error) {
 			return nil, err
 		}
 	}
-	options := map[string]string{"key_range": fmt.Sprintf("%d-%d", r.config.Lower, r.config.Upper)}
-	for name, value := range r.config.Options {
-		options[name] = value
-	}
+	options := engine.Sized(r.config.Options, r.config.ValueBytes)
+	options["key_range"] = fmt.Sprintf("%d-%d", r.config.Lower, r.config.Upper)
 	return engine.Open(directory, options)
 }
 
-// CheckOptions fails if the engine refuses these options of a store. It opens one in a temporary
-// directory. Other reasons why a store cannot be opened, such as a full disk, do not count.
-func CheckOptions(options map[string]string) error {
+// CheckOptions fails if the engine refuses these options of a store, or its values. It opens one in
+// a temporary directory. Other reasons why a store cannot be opened, such as a full disk, do not
+// count.
+func CheckOptions(options map[string]string, valueBytes int) error {
 	directory, err := os.MkdirTemp("", "engine-raced")
 	if err != nil {
 		return nil
 	}
 	defer os.RemoveAll(directory)
-	store, err := engine.Open(filepath.Join(directory, storeName), options)
+	store, err := engine.Open(filepath.Join(directory, storeName), engine.Sized(options, valueBytes))
 	if err == nil {
 		return store.Close()
 	}

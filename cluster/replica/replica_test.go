@@ -37,10 +37,10 @@ func openIn(t *testing.T, directory string) (*Replica, uint64) {
 }
 
 func valueOf(key, version uint64) []byte {
-	value := make([]byte, service.ValueBytes)
+	value := make([]byte, service.DefaultValueBytes)
 	binary.BigEndian.PutUint64(value, key)
 	binary.BigEndian.PutUint64(value[8:], version)
-	value[service.ValueBytes-1] = byte(version)
+	value[service.DefaultValueBytes-1] = byte(version)
 	return value
 }
 
@@ -81,7 +81,7 @@ func state(t *testing.T, r *Replica) map[uint64]uint64 {
 	}
 	versions := map[uint64]uint64{}
 	for i, key := range q.Keys {
-		value := q.Values[i*service.ValueBytes : (i+1)*service.ValueBytes]
+		value := q.Values[i*service.DefaultValueBytes : (i+1)*service.DefaultValueBytes]
 		version := binary.BigEndian.Uint64(value[8:])
 		if !bytes.Equal(value, valueOf(key, version)) {
 			t.Fatalf("key %d has a wrong value", key)
@@ -197,7 +197,8 @@ func TestDeletesOfAbsentKeysTakeLittle(t *testing.T) {
 		t.Errorf("%d answers", len(existed))
 	}
 	// The answers of all pieces are in their order.
-	there := map[int]bool{0: true, maxLooked - 1: true, maxLooked: true, different - 1: true}
+	there := map[int]bool{0: true, r.someValues() - 1: true, r.someValues(): true,
+		different - 1: true}
 	for key := range there {
 		update(t, r, 2, commandOf(t, false, put(uint64(key), 1)))
 	}
@@ -297,13 +298,13 @@ func TestReadsOfManyKeys(t *testing.T) {
 	defer r.Close()
 	update(t, r, 1, commandOf(t, false, put(1, 5), put(3, 6)))
 	for _, atomic := range []bool{false, true} {
-		q := &ReadQuery{Keys: []uint64{3, 2, 1}, Values: make([]byte, 3*service.ValueBytes),
+		q := &ReadQuery{Keys: []uint64{3, 2, 1}, Values: make([]byte, 3*service.DefaultValueBytes),
 			Results: make(engine.Results, 3), Atomic: atomic}
 		if _, err := r.Lookup(q); err != nil {
 			t.Fatal(err)
 		}
 		if q.Results.Err(0) != nil || q.Results.Err(1) == nil || q.Results.Err(2) != nil ||
-			!bytes.Equal(q.Values[:service.ValueBytes], valueOf(3, 6)) {
+			!bytes.Equal(q.Values[:service.DefaultValueBytes], valueOf(3, 6)) {
 			t.Fatalf("atomic %v: %v", atomic, q.Results)
 		}
 	}

@@ -15,13 +15,12 @@ import (
 // A stream is a header, blocks of records and an end. The header is a magic number and the applied
 // index. The magic number tells what follows: the highest token of a command if there is one. The
 // bounds of the shard come behind it if a command has changed them. A block is the number of its
-// records, their keys and their values. The end is a block without records and the number of all
-// records. A CRC-32C follows each of them. Numbers are big-endian.
+// records, their keys and their values, whose size is the cluster's. The end is a block without
+// records and the number of all records. A CRC-32C follows each of them. Numbers are big-endian.
 const (
-	firstMagic   = 0x6572_736e_6170_0001
-	tokenMagic   = 0x6572_736e_6170_0002
-	boundsMagic  = 0x6572_736e_6170_0003
-	blockRecords = 64
+	firstMagic  = 0x6572_736e_6170_0001
+	tokenMagic  = 0x6572_736e_6170_0002
+	boundsMagic = 0x6572_736e_6170_0003
 )
 
 var errDamagedStream = errors.New("a damaged stream of a snapshot")
@@ -106,7 +105,7 @@ func (r *Replica) noteDamageOf(m *moment, err error) bool {
 }
 
 func (r *Replica) save(m *moment, w io.Writer, stopped <-chan struct{}) error {
-	it, err := m.store.Iterate(engine.Walk{Snapshot: m.snapshot, Prefetch: scanPrefetch})
+	it, err := m.store.Iterate(engine.Walk{Snapshot: m.snapshot, Prefetch: r.prefetch(mostPrefetched)})
 	if err != nil {
 		return err
 	}
@@ -114,7 +113,8 @@ func (r *Replica) save(m *moment, w io.Writer, stopped <-chan struct{}) error {
 	if err := writeHeader(w, m.at); err != nil {
 		return err
 	}
-	keys, values := make([]uint64, blockRecords), make([]byte, blockRecords*engine.ValueBytes)
+	keys := make([]uint64, r.someValues())
+	values := make([]byte, len(keys)*r.config.ValueBytes)
 	block, total := []byte(nil), uint64(0)
 	for {
 		if isClosed(stopped) || r.stopping.Load() {
@@ -129,7 +129,7 @@ func (r *Replica) save(m *moment, w io.Writer, stopped <-chan struct{}) error {
 		for _, key := range keys[:taken] {
 			block = binary.BigEndian.AppendUint64(block, key)
 		}
-		block = append(block, values[:taken*engine.ValueBytes]...)
+		block = append(block, values[:taken*r.config.ValueBytes]...)
 		if taken == 0 {
 			return writeChecked(w, binary.BigEndian.AppendUint64(block, total))
 		}

@@ -74,7 +74,7 @@ func (r *Replica) track(ops []byte) {
 	}
 	for len(ops) > 0 {
 		var op service.Op
-		if op, ops = next(ops); op.Read || op.Key < t.first || op.Key > t.last {
+		if op, ops = r.next(ops); op.Read || op.Key < t.first || op.Key > t.last {
 			continue
 		}
 		if len(t.keys) >= maxTracked {

@@ -9,15 +9,15 @@ import (
 	"github.com/lni/dragonboat/v4/statemachine"
 
 	"engine_race/cluster/engine"
+	"engine_race/cluster/service"
 )
 
 const (
-	// Ops that are written to the store together: fewer than one bucket's staging holds.
-	maxBatchOps = 128
-	// Keys that are looked up together for counted ops.
-	maxLooked = 64
-	// A batch keeps the memory of its ops for later ones, if they were no more than this.
-	maxKeptOps = 8 * maxBatchOps
+	// Ops that are written to the store together. They have up to so many bytes.
+	maxBatchOps   = 128
+	maxBatchBytes = maxBatchOps * service.DefaultValueBytes
+	// A batch keeps the memory of its ops for later ones, if it was no longer than so many batches.
+	keptBatches = 8
 	// Between two tries to write to a full disk.
 	fullDelay = 100 * time.Millisecond
 )
@@ -107,30 +107,28 @@ func (r *Replica) apply(entry *statemachine.Entry, at *position) error {
 	if err := r.writer.batch.Append(ops); err != nil {
 		return err
 	}
-	if r.writer.batch.Len() >= maxBatchOps {
-		return r.writer.flush()
-	}
-	return nil
+	return r.writer.flushWhole()
 }
 
 // existing tells of each op whether its key is there when the op comes, and of a read the value.
 func (r *Replica) existing(ops []byte) ([]byte, error) {
 	existed := make([]byte, 0, len(ops)/opHeaderBytes)
+	valueBytes, most := r.config.ValueBytes, r.someValues()
 	changed := map[uint64][]byte{} // the values of earlier ops, nil after a deletion
 	for len(ops) > 0 {
 		looked := &r.looked
 		looked.keys = looked.keys[:0]
-		for rest := ops; len(rest) > 0 && len(looked.keys) < maxLooked; {
-			op, after := next(rest)
+		for rest := ops; len(rest) > 0 && len(looked.keys) < most; {
+			op, after := r.next(rest)
 			looked.keys = append(looked.keys, op.Key)
 			rest = after
 		}
-		values, results := looked.room()
+		values, results := looked.room(most, valueBytes)
 		if err := r.store.ReadMany(looked.keys, values, results); err != nil {
 			return nil, err
 		}
 		for i := range looked.keys {
-			op, rest := next(ops)
+			op, rest := r.next(ops)
 			ops = rest
 			value, known := changed[op.Key]
 			was := byte(foundNothing)
@@ -139,7 +137,7 @@ func (r *Replica) existing(ops []byte) ([]byte, error) {
 				was = foundThere
 			case !known && err == nil:
 				was = foundThere
-				value = values[i*engine.ValueBytes:][:engine.ValueBytes]
+				value = values[i*valueBytes:][:valueBytes]
 			case !known && op.Read && !errors.Is(err, engine.ErrNotFound):
 				was = foundDamaged
 				r.noteDamage(err)
@@ -165,14 +163,14 @@ type looked struct {
 	results engine.Results
 }
 
-// room gives memory for the values of the keys. A deletion has 9 bytes in a command, so there may
-// be many: their values never lie in memory together.
-func (l *looked) room() ([]byte, engine.Results) {
+// room gives memory for the values of the keys, of which there are `most` at most. A deletion has 9
+// bytes in a command, so there may be many: their values never lie in memory together.
+func (l *looked) room(most, valueBytes int) ([]byte, engine.Results) {
 	if l.values == nil {
-		l.values = make([]byte, maxLooked*engine.ValueBytes)
-		l.results = make(engine.Results, maxLooked)
+		l.values = make([]byte, most*valueBytes)
+		l.results = make(engine.Results, most)
 	}
-	return l.values[:len(l.keys)*engine.ValueBytes], l.results[:len(l.keys)]
+	return l.values[:len(l.keys)*valueBytes], l.results[:len(l.keys)]
 }
 
 // writer collects ops and writes them to a store in batches.
@@ -184,11 +182,24 @@ type writer struct {
 }
 
 func (r *Replica) newWriter(store *engine.Store, ended func() error) (writer, error) {
-	batch, err := engine.NewBatch()
+	batch, err := engine.NewBatch(r.config.ValueBytes)
 	return writer{replica: r, store: store, batch: batch, ended: ended}, err
 }
 
 func (w *writer) destroy() { w.batch.Destroy() }
+
+// isWhole tells whether the batch is as long as `batches` of those that are written.
+func (w *writer) isWhole(batches int) bool {
+	return w.batch.Len() >= batches*maxBatchOps || w.batch.Bytes() >= batches*maxBatchBytes
+}
+
+// flushWhole writes the batch if it is long enough.
+func (w *writer) flushWhole() error {
+	if !w.isWhole(1) {
+		return nil
+	}
+	return w.flush()
+}
 
 // flush writes the batch. On a full disk it waits for room: an entry that is committed cannot be
 // refused.
@@ -219,11 +230,11 @@ func (w *writer) flush() error {
 
 // clear empties the batch.
 func (w *writer) clear() error {
-	if w.batch.Len() <= maxKeptOps {
+	if !w.isWhole(keptBatches) {
 		w.batch.Clear()
 		return nil
 	}
-	batch, err := engine.NewBatch()
+	batch, err := engine.NewBatch(w.replica.config.ValueBytes)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package resp
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"engine_race/cluster/service"
 )
@@ -31,19 +30,19 @@ func (b *batch) shrink() {
 	}
 }
 
-// key reads a key's 8 bytes.
-func key(argument []byte) (uint64, error) {
+// key reads a key's 8 bytes. False: the argument has another size.
+func key(argument []byte) (uint64, bool) {
 	if len(argument) != service.KeyBytes {
-		return 0, replyError(fmt.Sprintf(errKeyFormat, len(argument)))
+		return 0, false
 	}
-	return binary.BigEndian.Uint64(argument), nil
+	return binary.BigEndian.Uint64(argument), true
 }
 
 // appendKeyOps appends a read or a deletion of each key. Keys of other sizes are absent: it leaves
 // them out.
 func appendKeyOps(ops []service.Op, named [][]byte, read bool) []service.Op {
 	for _, argument := range named {
-		if number, err := key(argument); err == nil {
+		if number, isKey := key(argument); isKey {
 			ops = append(ops, service.Op{Key: number, Read: read})
 		}
 	}

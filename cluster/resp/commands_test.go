@@ -182,9 +182,9 @@ func TestScanArguments(t *testing.T) {
 }
 
 func keyNumber(text string) uint64 {
-	number, err := key([]byte(text))
-	if err != nil {
-		panic(err)
+	number, isKey := key([]byte(text))
+	if !isKey {
+		panic(text)
 	}
 	return number
 }

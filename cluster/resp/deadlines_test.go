@@ -28,7 +28,7 @@ func TestDeadlinesAreNeverEarlyAndSeldomNew(t *testing.T) {
 func TestCallsShareAContextForAShortTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 160 * time.Millisecond
-		server, err := New(Options{Service: &fake{}, Limits: Limits{RequestTimeout: wait}})
+		server, err := New(Options{Service: newFake(), Limits: Limits{RequestTimeout: wait}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,9 +30,14 @@ type fake struct {
 	damaged                map[uint64]bool // for reads of Transact
 	local                  atomic.Int64    // reads with service.Local
 	largest                atomic.Int64    // ops of the largest Write
+	valueBytes             int
 }
 
-func newFake() *fake { return &fake{records: map[uint64][]byte{}} }
+func newFake() *fake {
+	return &fake{records: map[uint64][]byte{}, valueBytes: service.DefaultValueBytes}
+}
+
+func (f *fake) ValueBytes() int { return f.valueBytes }
 
 func (f *fake) enter(ctx context.Context) error {
 	f.mutex.Lock()
@@ -366,6 +371,13 @@ func (p *peer) ended() error {
 func keyText(number uint64) string { return fmt.Sprintf("k%07d", number) }
 
 func valueText(number uint64, version int) string {
-	text := fmt.Sprintf("%d/%d/", number, version)
-	return text + string(bytes.Repeat([]byte{'x'}, service.ValueBytes-len(text)))
+	return sizedText(number, version, service.DefaultValueBytes)
 }
+
+func sizedText(number uint64, version, valueBytes int) string {
+	text := fmt.Sprintf("%d/%d/", number, version)
+	return text + strings.Repeat("x", valueBytes-len(text))
+}
+
+// text gives the value of a record.
+func (f *fake) text(number uint64) string { return string(f.records[number]) }

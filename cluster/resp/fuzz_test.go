@@ -3,6 +3,8 @@ package resp
 import (
 	"bytes"
 	"testing"
+
+	"engine_race/cluster/service"
 )
 
 // FuzzScanAndRange reads arguments of SCAN and RANGE: no panic, and bounds that hold.
@@ -23,8 +25,9 @@ func FuzzScanAndRange(f *testing.F) {
 			}
 		}
 		if len(arguments) >= 3 {
-			parsed, err := parseRange(arguments)
-			if err == nil && (parsed.limit < 1 || parsed.limit > MaxRangeRecords) {
+			s := sizesOf(service.DefaultValueBytes)
+			parsed, err := s.parseRange(arguments)
+			if err == nil && (parsed.limit < 1 || parsed.limit > s.maxRangeRecords) {
 				t.Errorf("LIMIT %d", parsed.limit)
 			}
 		}

@@ -24,11 +24,10 @@ const (
 	patternBytes = 1 << 10
 )
 
-// Encoded sizes, in bytes: an array header, "$8\r\n" key "\r\n", "$4096\r\n" value "\r\n".
+// Encoded sizes, in bytes: an array header, and "$8\r\n" key "\r\n".
 const (
 	headerReplyBytes = 16
 	keyReplyBytes    = 4 + service.KeyBytes + 2
-	valueReplyBytes  = 7 + service.ValueBytes + 2
 )
 
 // A write holds this for each op. Its value is copied into a command, and again into an entry of
@@ -41,23 +40,15 @@ const (
 // scanKeyBytes is what a key of SCAN takes: a service.Record and its encoded reply, rounded up.
 const scanKeyBytes = 64
 
-// Greatest counts whose replies fit ReplyBytes.
 const (
-	// MaxReadKeys bounds the keys of one MGET or EXISTS.
-	MaxReadKeys = (ReplyBytes - headerReplyBytes) / valueReplyBytes
-	// MaxRangeRecords bounds RANGE's LIMIT; DefaultRangeRecords is the limit without LIMIT.
-	MaxRangeRecords     = (ReplyBytes - headerReplyBytes) / (keyReplyBytes + valueReplyBytes)
-	DefaultRangeRecords = 1000
 	// MaxScanKeys bounds SCAN's COUNT; a greater COUNT counts as this one.
 	MaxScanKeys     = 10_000
 	DefaultScanKeys = 10
 )
 
-// How commands of one round are joined.
-const (
-	groupReadKeys = 1024 // keys of one Service.Read, if more than one command asks for them
-	groupWriteOps = 64   // ops of one Service.Write, if more than one command asks for them
-)
+// groupWriteOps is how many ops one Service.Write has, if more than one command of a round asks for
+// them. A round has few bytes.
+const groupWriteOps = 64
 
 // Limits bounds what clients may use. A field that is 0 takes its default.
 type Limits struct {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"runtime"
 	"strings"
 	"testing"
@@ -342,36 +341,6 @@ func TestRequestTimeoutReachesTheService(t *testing.T) {
 	}
 	if got := p.do("GET", keyText(1)); !strings.HasPrefix(got, "-UNAVAILABLE") {
 		t.Errorf("GET: %q", got)
-	}
-}
-
-func TestMaximumReply(t *testing.T) {
-	_, store, address := start(t, Options{})
-	for i := range uint64(MaxRangeRecords + 1) {
-		store.records[i] = []byte(valueText(i, 1))
-	}
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newPeer(t, conn)
-	p.send(encode("RANGE", "-", "+", "LIMIT", fmt.Sprint(MaxRangeRecords)) + encode("PING"))
-	length := int64(0)
-	header, _ := p.reader.ReadString('\n')
-	length += int64(len(header))
-	body := int64(MaxRangeRecords) * (keyReplyBytes + valueReplyBytes)
-	if n, err := io.CopyN(io.Discard, p.reader, body); err != nil {
-		t.Fatalf("%d of %d bytes: %v", n, body, err)
-	}
-	if got := p.reply(); got != "+PONG" {
-		t.Errorf("behind the reply: %q", got)
-	}
-	if length+body > ReplyBytes || length+body < ReplyBytes-2*valueReplyBytes {
-		t.Errorf("the greatest reply has %d bytes", length+body)
-	}
-	many := append([]string{"MGET"}, make([]string, MaxReadKeys+1)...)
-	if got := p.do(many...); !strings.HasPrefix(got, "-ERR mget takes at most 4087 keys") {
-		t.Errorf("too many keys: %q", got)
 	}
 }
 

@@ -17,14 +17,14 @@ func (c *client) consistency() service.Consistency {
 
 // appendReadKeys appends the keys that a read asks for. It leaves out those of other sizes: they
 // are absent.
-func appendReadKeys(keys []uint64, r *request) ([]uint64, error) {
+func (s *sizes) appendReadKeys(keys []uint64, r *request) ([]uint64, error) {
 	named := r.command.keys(r.arguments)
-	if len(named) > MaxReadKeys {
+	if len(named) > s.maxReadKeys {
 		return keys, replyError(fmt.Sprintf("ERR %s takes at most %d keys, not %d",
-			r.command.name, MaxReadKeys, len(named)))
+			r.command.name, s.maxReadKeys, len(named)))
 	}
 	for _, argument := range named {
-		if number, err := key(argument); err == nil {
+		if number, isKey := key(argument); isKey {
 			keys = append(keys, number)
 		}
 	}
@@ -41,10 +41,10 @@ func (c *client) executeReads(requests []request) int {
 	for count < len(requests) {
 		r := &requests[count]
 		if c.refusal(r) != nil || r.command.kind != reads ||
-			count > 0 && len(keys)+len(r.arguments)-1 > groupReadKeys {
+			count > 0 && len(keys)+len(r.arguments)-1 > c.server.sizes.groupReadKeys {
 			break
 		}
-		grown, err := appendReadKeys(keys, r)
+		grown, err := c.server.sizes.appendReadKeys(keys, r)
 		if err != nil && count == 0 {
 			c.refuse(r, err)
 			return 1
@@ -83,7 +83,7 @@ func (c *client) readKeys(keys []uint64) (values [][]byte, release func(), err e
 	if len(keys) == 0 {
 		return nil, func() {}, nil
 	}
-	reserved := int64(len(keys)) * valueReplyBytes
+	reserved := int64(len(keys)) * int64(c.server.sizes.valueReply)
 	if !c.account.Acquire(reserved, c.server.limits.BusyWait) {
 		return nil, func() {}, errBusyMemory
 	}

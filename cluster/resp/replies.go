@@ -26,13 +26,11 @@ const (
 		"WRONGPASS invalid username-password pair or user is disabled.")
 	errWrongType = replyError(
 		"WRONGTYPE Operation against a key holding the wrong kind of value")
-	errSyntax      = replyError("ERR syntax error")
-	errNotInteger  = replyError("ERR value is not an integer or out of range")
-	errBusyMemory  = replyError("BUSY nothing was done: too many bytes are in flight, try again")
-	errStopping    = replyError("UNAVAILABLE nothing was done: the node is stopping")
-	errMaxClients  = replyError("ERR max number of clients reached")
-	errSizesFormat = "ERR a key has 8 bytes and a value 4096, not %d and %d"
-	errKeyFormat   = "ERR a key has 8 bytes and a value 4096, but this key has %d"
+	errSyntax     = replyError("ERR syntax error")
+	errNotInteger = replyError("ERR value is not an integer or out of range")
+	errBusyMemory = replyError("BUSY nothing was done: too many bytes are in flight, try again")
+	errStopping   = replyError("UNAVAILABLE nothing was done: the node is stopping")
+	errMaxClients = replyError("ERR max number of clients reached")
 )
 
 // An access says whether a failed call may have written.

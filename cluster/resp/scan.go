@@ -206,19 +206,19 @@ type rangeArguments struct {
 
 // parseRange reads RANGE lower upper [LIMIT count]. As a bound, `-` is before the first key and `+`
 // is behind the last one.
-func parseRange(arguments [][]byte) (rangeArguments, error) {
-	parsed := rangeArguments{limit: DefaultRangeRecords}
+func (s *sizes) parseRange(arguments [][]byte) (rangeArguments, error) {
+	parsed := rangeArguments{limit: s.rangeRecords}
 	if len(arguments) != 3 && len(arguments) != 5 {
 		return parsed, errSyntax
 	}
-	var err error
 	switch lower := arguments[1]; {
 	case string(lower) == "-":
 	case string(lower) == "+":
 		parsed.empty = true
 	default:
-		if parsed.lower, err = key(lower); err != nil {
-			return parsed, err
+		isKey := false
+		if parsed.lower, isKey = key(lower); !isKey {
+			return parsed, s.keyRefusal(lower)
 		}
 	}
 	switch upper := arguments[2]; {
@@ -226,9 +226,9 @@ func parseRange(arguments [][]byte) (rangeArguments, error) {
 	case string(upper) == "-":
 		parsed.empty = true
 	default:
-		number, err := key(upper)
-		if err != nil {
-			return parsed, err
+		number, isKey := key(upper)
+		if !isKey {
+			return parsed, s.keyRefusal(upper)
 		}
 		parsed.upper = &number
 		parsed.empty = parsed.empty || number <= parsed.lower
@@ -240,9 +240,9 @@ func parseRange(arguments [][]byte) (rangeArguments, error) {
 		return parsed, errSyntax
 	}
 	limit, ok := parseLength(arguments[4], math.MaxInt32)
-	if !ok || limit < 1 || limit > MaxRangeRecords {
+	if !ok || limit < 1 || limit > s.maxRangeRecords {
 		return parsed, replyError(fmt.Sprintf("ERR LIMIT is a number from 1 to %d",
-			MaxRangeRecords))
+			s.maxRangeRecords))
 	}
 	parsed.limit = limit
 	return parsed, nil
@@ -250,7 +250,7 @@ func parseRange(arguments [][]byte) (rangeArguments, error) {
 
 // rangeRecords serves RANGE.
 func (c *client) rangeRecords(arguments [][]byte) error {
-	parsed, err := parseRange(arguments)
+	parsed, err := c.server.sizes.parseRange(arguments)
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (c *client) rangeRecords(arguments [][]byte) error {
 		c.array(0)
 		return nil
 	}
-	reserved := int64(parsed.limit) * (keyReplyBytes + valueReplyBytes)
+	reserved := int64(parsed.limit) * int64(c.server.sizes.recordReply)
 	if !c.account.Acquire(reserved, c.server.limits.BusyWait) {
 		return errBusyMemory
 	}

@@ -41,6 +41,7 @@ type Options struct {
 type Server struct {
 	service  service.Service
 	limits   Limits
+	sizes    sizes
 	tls      *tls.Config
 	users    map[string][sha256.Size]byte
 	began    time.Time
@@ -93,7 +94,8 @@ func New(options Options) (*Server, error) {
 		users[name] = hash
 	}
 	s := &Server{
-		service: options.Service, limits: limits, tls: options.TLS, users: users,
+		service: options.Service, limits: limits, tls: options.TLS,
+		sizes: sizesOf(options.Service.ValueBytes()), users: users,
 		began: time.Now(), logger: logger, observer: options.Observer, table: newCommandTable(),
 		listeners: map[net.Listener]struct{}{}, clients: map[*client]struct{}{},
 		pending: map[net.Conn]struct{}{}, refusals: make(chan struct{}, 16),

@@ -21,6 +21,7 @@ type transaction struct {
 	requests []request
 	shard    uint64
 	ops      int
+	readKeys int
 	bytes    int   // of the arguments, which are copies
 	held     int64 // bytes in flight
 }
@@ -64,7 +65,7 @@ func (c *client) queue(r *request) error {
 		return replyError("ERR " + strings.ToUpper(r.command.name) + " is not possible in a" +
 			" transaction: it takes commands on keys alone")
 	}
-	ops, err := appendOps(nil, r)
+	ops, err := c.server.sizes.appendOps(nil, r)
 	if err != nil {
 		return err
 	}
@@ -92,11 +93,16 @@ func (c *client) queue(r *request) error {
 		return replyError(fmt.Sprintf("ERR a transaction has at most %d commands, %d keys and %d"+
 			" bytes", maxTransactionOps, maxTransactionOps, limits.CommandBytes))
 	}
+	readKeys := 0
+	if r.command.kind == reads {
+		readKeys = len(ops)
+	}
+	if most := c.server.sizes.maxTransactionReads; q.readKeys+readKeys > most {
+		return replyError(fmt.Sprintf("ERR a transaction reads at most %d keys", most))
+	}
 	// The copies of the arguments, those that the service makes, and the values of reads.
 	held := int64((1+writeCopies)*size + len(r.arguments)*spanBytes + len(ops)*writeOpBytes)
-	if r.command.kind == reads {
-		held += int64(len(ops)) * writeCopies * valueReplyBytes
-	}
+	held += int64(readKeys * writeCopies * c.server.sizes.valueReply)
 	if !c.account.Acquire(held, limits.BusyWait) {
 		return errBusyMemory
 	}
@@ -106,14 +112,15 @@ func (c *client) queue(r *request) error {
 	}
 	q.requests = append(q.requests, kept)
 	q.ops, q.bytes, q.held = q.ops+len(ops), q.bytes+size, q.held+held
+	q.readKeys += readKeys
 	c.simple("QUEUED")
 	return nil
 }
 
 // appendOps appends the ops of a command on keys.
-func appendOps(ops []service.Op, r *request) ([]service.Op, error) {
+func (s *sizes) appendOps(ops []service.Op, r *request) ([]service.Op, error) {
 	if r.command.kind == writes {
-		return appendWriteOps(ops, r)
+		return s.appendWriteOps(ops, r)
 	}
 	return appendKeyOps(ops, r.command.keys(r.arguments) /* read */, true), nil
 }
@@ -131,7 +138,7 @@ func (c *client) exec([][]byte) error {
 	var ops []service.Op
 	reading := true
 	for i := range requests {
-		ops, _ = appendOps(ops, &requests[i]) // It was looked at when it was queued.
+		ops, _ = c.server.sizes.appendOps(ops, &requests[i]) // It was looked at when it was queued.
 		reading = reading && requests[i].command.kind == reads
 	}
 	if reading {

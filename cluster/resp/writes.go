@@ -22,7 +22,7 @@ type writeGroup struct {
 
 // appendWriteOps appends the ops of a SET, MSET or DEL. Keys of other sizes are absent: DEL leaves
 // them out.
-func appendWriteOps(ops []service.Op, r *request) ([]service.Op, error) {
+func (s *sizes) appendWriteOps(ops []service.Op, r *request) ([]service.Op, error) {
 	arguments := r.arguments[1:]
 	switch {
 	case r.command.deletes():
@@ -37,10 +37,9 @@ func appendWriteOps(ops []service.Op, r *request) ([]service.Op, error) {
 	before := len(ops)
 	for i := 0; i < len(arguments); i += 2 {
 		value := arguments[i+1]
-		number, err := key(arguments[i])
-		if err != nil || len(value) != service.ValueBytes {
-			return ops[:before], replyError(fmt.Sprintf(errSizesFormat,
-				len(arguments[i]), len(value)))
+		number, isKey := key(arguments[i])
+		if !isKey || len(value) != s.valueBytes {
+			return ops[:before], s.refusal(arguments[i], value)
 		}
 		ops = append(ops, service.Op{Key: number, Value: value})
 	}
@@ -76,7 +75,7 @@ func (c *client) executeWrites(requests []request) int {
 			break
 		}
 		before := len(b.ops)
-		grown, err := appendWriteOps(b.ops, r)
+		grown, err := c.server.sizes.appendWriteOps(b.ops, r)
 		if err != nil && count == 0 {
 			c.refuse(r, err)
 			return 1

@@ -7,11 +7,20 @@ import (
 	"errors"
 )
 
-// Sizes of keys and values, in bytes. There are no others.
+// Sizes of keys and values, in bytes. All values of a cluster have one size.
 const (
-	KeyBytes   = 8
-	ValueBytes = 4096
+	KeyBytes = 8
+	// DefaultValueBytes is the size in clusters whose settings name none.
+	DefaultValueBytes = 4096
+	MinValueBytes     = 8
+	MaxValueBytes     = 1 << 20
 )
+
+// ValuesIn is how many values are handled together: as many as these bytes have room for, at least
+// one and at most `most`.
+func ValuesIn(bytes, valueBytes, most int) int {
+	return max(1, min(bytes/valueBytes, most))
+}
 
 // The outcomes of failed calls. Every error of a Service is one of them, as errors.Is tells.
 var (
@@ -64,6 +73,8 @@ const (
 // Service is the key space. Keys are numbers: their 8 bytes read big-endian. Every call may come
 // from any goroutine. The context's deadline bounds it.
 type Service interface {
+	// ValueBytes is the size of each value of the cluster. It never changes.
+	ValueBytes() int
 	// Write applies all ops of one shard in one atomic step. Later ops of a key win. With `counted`
 	// the answer says for each op whether its key was there before; otherwise it is nil.
 	Write(ctx context.Context, ops []Op, counted bool) (existed []bool, err error)
@@ -150,10 +161,12 @@ type ShardStatus struct {
 
 // Status is what one node knows of the cluster.
 type Status struct {
-	Cluster string     `json:"cluster"`
-	NodeID  uint64     `json:"node"`
-	Nodes   []NodeInfo `json:"nodes"`
-	Silent  []uint64   `json:"silent_nodes"` // those that did not answer
+	Cluster string `json:"cluster"`
+	// ValueBytes is the size of each value.
+	ValueBytes int        `json:"value_bytes"`
+	NodeID     uint64     `json:"node"`
+	Nodes      []NodeInfo `json:"nodes"`
+	Silent     []uint64   `json:"silent_nodes"` // those that did not answer
 	// Leaving nodes are being emptied: see Control.Decommission.
 	Leaving []uint64      `json:"leaving_nodes,omitempty"`
 	Shards  []ShardStatus `json:"shards"`

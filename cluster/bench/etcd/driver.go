@@ -112,7 +112,7 @@ func (d *driver) do(work load.Work) (load.Figures, error) {
 			if err != nil {
 				return 0, err
 			}
-			if len(answer.Kvs) == 0 || len(answer.Kvs[0].Value) != load.ValueBytes {
+			if len(answer.Kvs) == 0 || len(answer.Kvs[0].Value) != work.Size() {
 				return 1, nil
 			}
 			return 0, nil

@@ -7,6 +7,7 @@ package load
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -20,8 +21,8 @@ import (
 
 // Sizes in bytes.
 const (
-	KeyBytes   = 8
-	ValueBytes = 4096
+	KeyBytes          = 8
+	DefaultValueBytes = 4096
 )
 
 // The kinds of Work.
@@ -47,6 +48,8 @@ type Work struct {
 	Records uint64  `json:"records"` // how many different keys there are
 	Depth   int     `json:"depth"`   // keys a call; 0 counts as 1
 	Seed    uint64  `json:"seed"`
+	// ValueBytes is the size of values, 8 or more. 0: DefaultValueBytes.
+	ValueBytes int `json:"value_bytes,omitempty"`
 	// Calls a second of all clients together; 0: as many as they can. A call that comes late makes
 	// those after it no denser, so a pause of the servers is not made up for.
 	PerSecond float64  `json:"per_second,omitempty"`
@@ -91,8 +94,14 @@ func KeyText(key uint64) []byte {
 	return binary.BigEndian.AppendUint64(nil, key)
 }
 
-// check refuses an order that has no end or nothing to do.
+// Size is the size of values.
+func (w Work) Size() int { return cmp.Or(w.ValueBytes, DefaultValueBytes) }
+
+// check refuses an order that has no end or nothing to do, and values without room for their keys.
 func (w Work) check() error {
+	if w.Size() < KeyBytes {
+		return fmt.Errorf("values of %d bytes have no room for a key", w.Size())
+	}
 	if w.Clients <= 0 || w.Records == 0 || (w.Seconds <= 0 && w.Kind != Fill) {
 		return fmt.Errorf("an order needs clients, records and seconds: %+v", w)
 	}
@@ -149,8 +158,9 @@ func NewClients(work Work) ([]*Client, error) {
 	clients := make([]*Client, work.Clients)
 	for i := range clients {
 		draws := rand.New(rand.NewPCG(work.Seed, uint64(i)))
-		clients[i] = &Client{work: work, end: end, draws: draws, values: newValueMaker(draws),
-			keys: make([]uint64, max(work.Depth, 1)), filled: uint64(i)}
+		clients[i] = &Client{work: work, end: end, draws: draws,
+			values: newValueMaker(draws, work.Size()),
+			keys:   make([]uint64, max(work.Depth, 1)), filled: uint64(i)}
 		if work.PerSecond > 0 {
 			share := float64(i) / work.PerSecond
 			clients[i].due = begin.Add(time.Duration(share * float64(time.Second)))
@@ -214,6 +224,9 @@ func Sum(clients []*Client, took time.Duration) Figures {
 // maxFillErrors is how many calls of one client may fail before it gives up filling.
 const maxFillErrors = 1000
 
+// leastNoise is how many windows there are at least.
+const leastNoise = 15 * DefaultValueBytes
+
 // valueMaker makes values that do not compress, cheaply: windows of random bytes.
 type valueMaker struct {
 	draws *rand.Rand
@@ -221,16 +234,16 @@ type valueMaker struct {
 	value []byte
 }
 
-func newValueMaker(draws *rand.Rand) *valueMaker {
-	noise := make([]byte, 16*ValueBytes)
+func newValueMaker(draws *rand.Rand, valueBytes int) *valueMaker {
+	noise := make([]byte, (valueBytes+max(valueBytes, leastNoise))/8*8+8)
 	for i := 0; i < len(noise); i += 8 {
 		binary.LittleEndian.PutUint64(noise[i:], draws.Uint64())
 	}
-	return &valueMaker{draws: draws, noise: noise, value: make([]byte, ValueBytes)}
+	return &valueMaker{draws: draws, noise: noise, value: make([]byte, valueBytes)}
 }
 
 func (m *valueMaker) make(key uint64) []byte {
-	copy(m.value, m.noise[m.draws.IntN(len(m.noise)-ValueBytes):])
+	copy(m.value, m.noise[m.draws.IntN(len(m.noise)-len(m.value)):])
 	binary.BigEndian.PutUint64(m.value, key)
 	return m.value
 }

@@ -14,11 +14,11 @@ func TestFillCallsOnceForEachRecord(t *testing.T) {
 	var mutex sync.Mutex
 	seen := map[uint64]int{}
 	refused := map[uint64]bool{}
-	figures, err := Run(Work{Kind: Fill, Clients: 3, Records: 100},
+	figures, err := Run(Work{Kind: Fill, Clients: 3, Records: 100, ValueBytes: 72},
 		func(_ int, keys []uint64, value []byte) (int, error) {
 			mutex.Lock()
 			defer mutex.Unlock()
-			if len(keys) != 1 || len(value) != ValueBytes {
+			if len(keys) != 1 || len(value) != 72 {
 				t.Errorf("%d keys, %d bytes", len(keys), len(value))
 			}
 			if keys[0]%3 == 0 && !refused[keys[0]] {

@@ -22,13 +22,13 @@ const Kind = "multi_read"
 type Store struct{ store *engine.Store }
 
 // Open opens the store in a directory, made when missing. It has as many buckets and files as the
-// stores of engine-raced.
-func Open(directory string, memoryBytes uint64) (*Store, error) {
+// stores of engine-raced, and values of this size.
+func Open(directory string, memoryBytes uint64, valueBytes int) (*Store, error) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return nil, err
 	}
-	store, err := engine.Open(directory, map[string]string{"bucket_count": "16",
-		"file_count": "4", "memory_budget_bytes": strconv.FormatUint(memoryBytes, 10)})
+	store, err := engine.Open(directory, engine.Sized(map[string]string{"bucket_count": "16",
+		"file_count": "4", "memory_budget_bytes": strconv.FormatUint(memoryBytes, 10)}, valueBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Store) write(work load.Work) (load.Figures, error) {
 	batches := make([]*engine.Batch, work.Clients)
 	for i := range batches {
 		var err error
-		if batches[i], err = engine.NewBatch(); err != nil {
+		if batches[i], err = engine.NewBatch(s.store.ValueBytes()); err != nil {
 			return load.Figures{}, err
 		}
 		defer batches[i].Destroy()
@@ -76,7 +76,7 @@ func (s *Store) write(work load.Work) (load.Figures, error) {
 
 // reader has the memory of one client.
 type reader struct {
-	values  []byte
+	values  []byte // of one size
 	results engine.Results
 }
 
@@ -84,7 +84,7 @@ func (s *Store) read(work load.Work) (load.Figures, error) {
 	depth := max(work.Depth, 1)
 	readers := make([]reader, work.Clients)
 	for i := range readers {
-		readers[i] = reader{values: make([]byte, depth*engine.ValueBytes),
+		readers[i] = reader{values: make([]byte, depth*s.store.ValueBytes()),
 			results: make(engine.Results, depth)}
 	}
 	return load.Run(work, func(client int, keys []uint64, _ []byte) (int, error) {
@@ -107,7 +107,7 @@ func (r *reader) check(keys []uint64) (missing int, err error) {
 		if err != nil {
 			return missing, err
 		}
-		if value := r.values[i*engine.ValueBytes:]; string(value[:load.KeyBytes]) !=
+		if value := r.values[i*len(r.values)/len(r.results):]; string(value[:load.KeyBytes]) !=
 			string(load.KeyText(key)) {
 			return missing, fmt.Errorf("key %x has the value of %x", key, value[:load.KeyBytes])
 		}

@@ -10,18 +10,18 @@ import (
 
 func TestAStoreIsFilledAndRead(t *testing.T) {
 	directory := filepath.Join(t.TempDir(), "store")
-	store, err := Open(directory, 64<<20)
+	store, err := Open(directory, 64<<20, 512)
 	if err != nil {
 		t.Fatal(err)
 	}
-	filled, err := store.Do(load.Work{Kind: load.Fill, Clients: 3, Records: 50})
+	filled, err := store.Do(load.Work{Kind: load.Fill, Clients: 3, Records: 50, ValueBytes: 512})
 	if err != nil || filled.Operations != 50 || filled.Errors > 0 {
 		t.Fatalf("%+v, %v", filled, err)
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if store, err = Open(directory, 64<<20); err != nil {
+	if store, err = Open(directory, 64<<20, 512); err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()

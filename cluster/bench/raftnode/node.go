@@ -151,7 +151,7 @@ func (n *Node) callOf(work load.Work) (load.Call, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 			defer cancel()
 			value, err := n.host.SyncRead(ctx, shardID, load.KeyText(keys[0]))
-			return missingOf(value), err
+			return missingOf(value, work.Size()), err
 		}, nil
 	}
 	return nil, fmt.Errorf("the node cannot do %q", work.Kind)
@@ -163,8 +163,8 @@ func command(key uint64, value []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(entry, key), value...)
 }
 
-func missingOf(value any) int {
-	if found, ok := value.([]byte); ok && len(found) == load.ValueBytes {
+func missingOf(value any, size int) int {
+	if found, ok := value.([]byte); ok && len(found) == size {
 		return 0
 	}
 	return 1

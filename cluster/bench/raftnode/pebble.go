@@ -69,7 +69,7 @@ func (m *pebbleMachine) Update(entries []statemachine.Entry) ([]statemachine.Ent
 	batch := m.db.NewBatch()
 	defer batch.Close()
 	for i, entry := range entries {
-		if len(entry.Cmd) != load.KeyBytes+load.ValueBytes {
+		if len(entry.Cmd) < load.KeyBytes {
 			return nil, fmt.Errorf("an entry has %d bytes", len(entry.Cmd))
 		}
 		key, value := entry.Cmd[:load.KeyBytes], entry.Cmd[load.KeyBytes:]
@@ -152,13 +152,16 @@ func (m *pebbleMachine) RecoverFromSnapshot(from io.Reader, _ <-chan struct{}) e
 	}
 }
 
+// maxTextBytes bounds what a snapshot lets a node allocate.
+const maxTextBytes = 1 << 20
+
 func readText(from io.Reader) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(from, length[:]); err != nil {
 		return nil, err
 	}
 	bytes := binary.LittleEndian.Uint32(length[:])
-	if bytes > load.ValueBytes {
+	if bytes > maxTextBytes {
 		return nil, fmt.Errorf("a text of %d bytes in a snapshot", bytes)
 	}
 	text := make([]byte, bytes)

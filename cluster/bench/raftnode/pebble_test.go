@@ -20,7 +20,7 @@ func open(t *testing.T, directory string, syncs bool) (*pebbleMachine, uint64) {
 }
 
 func entry(index, record uint64) statemachine.Entry {
-	value := bytes.Repeat([]byte{byte(index)}, load.ValueBytes)
+	value := bytes.Repeat([]byte{byte(index)}, load.DefaultValueBytes)
 	return statemachine.Entry{Index: index, Cmd: command(load.Key(record), value)}
 }
 
@@ -28,7 +28,7 @@ func entry(index, record uint64) statemachine.Entry {
 func firstByte(t *testing.T, machine *pebbleMachine, record uint64) byte {
 	t.Helper()
 	value, err := machine.Lookup(load.KeyText(load.Key(record)))
-	if err != nil || missingOf(value) != 0 {
+	if err != nil || missingOf(value, load.DefaultValueBytes) != 0 {
 		t.Fatalf("record %d: %v, %v", record, value, err)
 	}
 	return value.([]byte)[0]
@@ -55,7 +55,8 @@ func TestARestartedMachineKnowsItsIndexAndRecords(t *testing.T) {
 		if index != 7 || firstByte(t, machine, 1) != 7 || firstByte(t, machine, 2) != 6 {
 			t.Errorf("index %d, %d, %d", index, firstByte(t, machine, 1), firstByte(t, machine, 2))
 		}
-		if value, err := machine.Lookup(load.KeyText(1)); err != nil || missingOf(value) != 1 {
+		value, err := machine.Lookup(load.KeyText(1))
+		if err != nil || missingOf(value, load.DefaultValueBytes) != 1 {
 			t.Errorf("%v, %v", value, err)
 		}
 		if err := machine.Close(); err != nil {

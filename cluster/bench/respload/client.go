@@ -15,7 +15,7 @@ import (
 	"engine_race/cluster/bench/load"
 )
 
-// bufferBytes holds several answers.
+// bufferBytes is for several answers. A buffer holds one of any size.
 const bufferBytes = 64 << 10
 
 // client has one connection, which it makes again after a failure. Writes block, reads do not.
@@ -24,6 +24,9 @@ type client struct {
 	number  int
 	address string
 	local   bool // READONLY
+	// valueBytes is the size of values, and valueHeader the line before one.
+	valueBytes  int
+	valueHeader []byte
 
 	epoll  int
 	file   *os.File // nil: there is no connection
@@ -183,8 +186,6 @@ func (c *client) receive() (done bool, err error) {
 // errShort: the rest of an answer has not come yet.
 var errShort = errors.New("half an answer")
 
-var valueHeader = []byte("$" + strconv.Itoa(load.ValueBytes))
-
 // takeAnswer says whether the key was there. The value of a read must begin with its key.
 func (c *client) takeAnswer(key uint64) (bool, error) {
 	received := c.buffer[c.begin:c.end]
@@ -203,11 +204,11 @@ func (c *client) takeAnswer(key uint64) (bool, error) {
 	case c.reads && (bytes.Equal(line, []byte("$-1")) || bytes.Equal(line, []byte("_"))):
 		c.begin += length
 		return false, nil
-	case c.reads && bytes.Equal(line, valueHeader):
+	case c.reads && bytes.Equal(line, c.valueHeader):
 	default:
 		return false, fmt.Errorf("the server answered %.40q", line)
 	}
-	last := length + load.ValueBytes + len("\r\n")
+	last := length + c.valueBytes + len("\r\n")
 	if len(received) < last {
 		return false, errShort
 	}

@@ -55,7 +55,8 @@ func Do(work load.Work) (load.Figures, error) {
 	for i, one := range calls {
 		c := &client{calls: one, number: i, socket: -1, epoll: epoll,
 			address: work.Addresses[i%len(work.Addresses)], local: work.Kind == load.LocalRead,
-			buffer: make([]byte, bufferBytes)}
+			valueBytes: work.Size(), valueHeader: fmt.Appendf(nil, "$%d", work.Size()),
+			buffer: make([]byte, max(bufferBytes, 2*work.Size()))}
 		defer c.close()
 		d.clients = append(d.clients, c)
 	}

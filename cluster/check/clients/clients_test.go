@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"engine_race/cluster/check/process"
+	"engine_race/cluster/service"
 )
 
 // limit keeps a client that hangs from hanging the tests.
@@ -65,24 +66,27 @@ func run(t *testing.T, input, program string, arguments ...string) string {
 	return string(output)
 }
 
-func valueOf(number int) string {
+func valueOf(number int) string { return sizedValue(number, service.DefaultValueBytes) }
+
+func sizedValue(number, size int) string {
 	text := fmt.Sprintf("value %d ", number)
-	return text + strings.Repeat(".", 4096-len(text))
+	return text + strings.Repeat(".", size-len(text))
 }
 
-// TestClients gives each client its own keys, and the addresses of two nodes.
-func TestClients(t *testing.T) {
-	binary := need(t, filepath.Join("..", "..", "..", "bin", "engine-raced"))
-	c, err := process.New(t.Context(), process.Options{Binary: binary, Dir: t.TempDir(), Nodes: 3,
-		Shards: 4, ReadyIn: limit, NodeTimeout: nodeTimeout})
+// nodes gives three nodes that are ready.
+func nodes(t *testing.T, options process.Options) *process.Cluster {
+	t.Helper()
+	options.Binary = need(t, filepath.Join("..", "..", "..", "bin", "engine-raced"))
+	options.Dir, options.Nodes, options.ReadyIn = t.TempDir(), 3, limit
+	c, err := process.New(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := errors.Join(c.Close(), errors.Join(crashesOf(c)...)); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	if err := c.StartAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +95,12 @@ func TestClients(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return c
+}
+
+// TestClients gives each client its own keys, and the addresses of two nodes.
+func TestClients(t *testing.T) {
+	c := nodes(t, process.Options{Shards: 4, NodeTimeout: nodeTimeout})
 	var addresses []string
 	for id := 1; id <= 2; id++ {
 		host, port, err := net.SplitHostPort(c.Info(id).ClientAddress)

@@ -43,6 +43,7 @@ type settings struct {
 	AdminAddress  string `toml:"admin_address"`
 	Cluster       struct {
 		Shards int                `toml:"shards"`
+		Values value.Size         `toml:"value_bytes"`
 		Nodes  []service.NodeInfo `toml:"nodes"`
 	} `toml:"cluster"`
 	TLS config.TLS `toml:"tls"`
@@ -92,7 +93,7 @@ func command(args []string) error {
 		if err := files.MakeDirectory(filepath.Dir(values)); err != nil {
 			return err
 		}
-		if err := files.WriteWhole(values, value.Encode(1, 1)); err != nil {
+		if err := files.WriteWhole(values, n.settings.Cluster.Values.Encode(1, 1)); err != nil {
 			return err
 		}
 		return files.WriteWhole(meta, []byte(args[0]))
@@ -168,7 +169,7 @@ func (n *fakeNode) serve(meta string) error {
 			return err
 		}
 	}
-	store, err := OpenStore(filepath.Join(n.shared, "store"))
+	store, err := OpenStore(filepath.Join(n.shared, "store"), n.settings.Cluster.Values)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type Server struct {
 // Start runs a node in the process of the test, until the test ends. Its Store is the file at path.
 func Start(t *testing.T, path string, faults Faults, check func(write bool) string) wire.Dialer {
 	t.Helper()
-	store, err := OpenStore(path)
+	store, err := OpenStore(path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func (s *Server) handle(conn redcon.Conn, cmd redcon.Command) {
 func hit(probability float64) bool { return rand.Float64() < probability }
 
 // parse copies the arguments, for redcon reuses their memory.
-func parse(name string, args [][]byte) ([]Op, error) {
+func (s *Server) parse(name string, args [][]byte) ([]Op, error) {
 	step := 2
 	if name == "DEL" {
 		step = 1
@@ -116,8 +116,9 @@ func parse(name string, args [][]byte) ([]Op, error) {
 		}
 		op := Op{Key: binary.BigEndian.Uint64(args[i])}
 		if step == 2 {
-			if len(args[i+1]) != service.ValueBytes {
-				return nil, fmt.Errorf("a value has 4096 bytes, not %d", len(args[i+1]))
+			if len(args[i+1]) != s.Store.ValueBytes() {
+				return nil, fmt.Errorf("a value has %d bytes, not %d", s.Store.ValueBytes(),
+					len(args[i+1]))
 			}
 			op.Value = append([]byte{}, args[i+1]...)
 		}
@@ -127,7 +128,7 @@ func parse(name string, args [][]byte) ([]Op, error) {
 }
 
 func (s *Server) write(conn redcon.Conn, name string, args [][]byte) {
-	ops, err := parse(name, args)
+	ops, err := s.parse(name, args)
 	if err != nil {
 		conn.WriteError("ERR " + err.Error())
 		return
@@ -156,7 +157,7 @@ func (s *Server) write(conn redcon.Conn, name string, args [][]byte) {
 				existed++
 			}
 			if name == "SET" && old != nil && hit(s.Faults.MixedValue) {
-				half := service.ValueBytes / 2
+				half := s.Store.ValueBytes() / 2
 				now[i].Value = append(append([]byte{}, op.Value[:half]...), old[half:]...)
 			}
 		}
@@ -191,7 +192,7 @@ func writeDone(conn redcon.Conn, name string, existed int) {
 }
 
 func (s *Server) read(conn redcon.Conn, name string, args [][]byte, local bool) {
-	keys, err := parse("DEL", args)
+	keys, err := s.parse("DEL", args)
 	if err != nil {
 		conn.WriteError("ERR " + err.Error())
 		return

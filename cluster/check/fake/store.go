@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 
+	"engine_race/cluster/check/value"
 	"engine_race/cluster/service"
 )
 
@@ -19,28 +20,33 @@ import (
 type Op = service.Op
 
 const (
-	headBytes = 8
-	opBytes   = 9 + service.ValueBytes
+	headBytes   = 8
+	opHeadBytes = 9
 )
 
 // Store is the map of records that all nodes share.
 type Store struct {
 	mu       sync.Mutex
 	file     *os.File
+	opBytes  int
 	offset   int64
 	closed   bool
 	values   map[uint64][]byte
 	previous map[uint64][]byte // the value before the newest, for stale reads
 }
 
-// OpenStore opens or makes the log at path.
-func OpenStore(path string) (*Store, error) {
+// OpenStore opens or makes the log at path, for values of a size.
+func OpenStore(path string, values value.Size) (*Store, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{file: file, values: map[uint64][]byte{}, previous: map[uint64][]byte{}}, nil
+	return &Store{file: file, opBytes: opHeadBytes + values.Bytes(),
+		values: map[uint64][]byte{}, previous: map[uint64][]byte{}}, nil
 }
+
+// ValueBytes is the size of each value.
+func (s *Store) ValueBytes() int { return s.opBytes - opHeadBytes }
 
 // Close closes the log. Later calls of Do fail.
 func (s *Store) Close() error {
@@ -68,7 +74,7 @@ func (s *Store) Do(step func(values, previous map[uint64][]byte) []Op) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	entry := encode(ops)
+	entry := s.encode(ops)
 	if _, err := s.file.WriteAt(entry, s.offset); err != nil {
 		return errors.Join(err, s.file.Truncate(s.offset))
 	}
@@ -89,7 +95,7 @@ func (s *Store) catchUp() error {
 		if n < headBytes || count > 1<<16 {
 			return s.file.Truncate(s.offset)
 		}
-		body := make([]byte, count*opBytes)
+		body := make([]byte, count*s.opBytes)
 		if _, err := s.file.ReadAt(body, s.offset+headBytes); err != nil && err != io.EOF {
 			return err
 		}
@@ -97,7 +103,7 @@ func (s *Store) catchUp() error {
 			return s.file.Truncate(s.offset)
 		}
 		s.offset += int64(headBytes + len(body))
-		s.apply(decode(body))
+		s.apply(s.decode(body))
 	}
 }
 
@@ -108,15 +114,15 @@ func (s *Store) apply(ops []Op) {
 	}
 }
 
-func encode(ops []Op) []byte {
-	entry := make([]byte, headBytes+len(ops)*opBytes)
+func (s *Store) encode(ops []Op) []byte {
+	entry := make([]byte, headBytes+len(ops)*s.opBytes)
 	body := entry[headBytes:]
 	for i, op := range ops {
-		at := body[i*opBytes:]
+		at := body[i*s.opBytes:]
 		binary.LittleEndian.PutUint64(at, op.Key)
 		if op.Value != nil {
 			at[8] = 1
-			copy(at[9:opBytes], op.Value)
+			copy(at[opHeadBytes:s.opBytes], op.Value)
 		}
 	}
 	binary.LittleEndian.PutUint32(entry, uint32(len(ops)))
@@ -124,12 +130,12 @@ func encode(ops []Op) []byte {
 	return entry
 }
 
-func decode(body []byte) []Op {
-	ops := make([]Op, 0, len(body)/opBytes)
-	for ; len(body) > 0; body = body[opBytes:] {
+func (s *Store) decode(body []byte) []Op {
+	ops := make([]Op, 0, len(body)/s.opBytes)
+	for ; len(body) > 0; body = body[s.opBytes:] {
 		op := Op{Key: binary.LittleEndian.Uint64(body)}
 		if body[8] == 1 {
-			op.Value = body[9:opBytes]
+			op.Value = body[opHeadBytes:s.opBytes]
 		}
 		ops = append(ops, op)
 	}

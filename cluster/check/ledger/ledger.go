@@ -29,6 +29,7 @@ type Options struct {
 	// does not get it back by the next write.
 	ColdKeys []uint64
 	Seed     uint64
+	Values   value.Size
 	Pause    time.Duration // between two requests of a writer
 }
 
@@ -53,6 +54,19 @@ const maxSamples = 20
 
 // coldShare: one write in this number goes to a cold key.
 const coldShare = 3
+
+// Add adds the judgement of another ledger.
+func (r *Report) Add(other *Report) {
+	r.Keys += other.Keys
+	r.Acknowledged += other.Acknowledged
+	r.Unknown += other.Unknown
+	r.Reads += other.Reads
+	r.Lost += other.Lost
+	r.Stale += other.Stale
+	r.Impossible += other.Impossible
+	r.Unread += other.Unread
+	r.Samples = append(r.Samples, other.Samples...)
+}
 
 // Failed says whether the report has any loss, stale read or impossible value, or misses a key.
 func (r *Report) Failed() bool {
@@ -194,7 +208,7 @@ func (w *writer) leave() {
 
 func (w *writer) write(e *entry) error {
 	e.attempted++
-	err := w.conn.Set(e.key, value.Encode(e.key, e.attempted))
+	err := w.conn.Set(e.key, w.ledger.options.Values.Encode(e.key, e.attempted))
 	l := w.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +225,7 @@ func (w *writer) write(e *entry) error {
 }
 
 func (w *writer) read(e *entry) error {
-	version, err := fetch(w.conn, e.key)
+	version, err := w.ledger.fetch(w.conn, e.key)
 	l := w.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,12 +253,12 @@ func (w *writer) read(e *entry) error {
 const mixed = ^uint64(0)
 
 // fetch gives the version of a key, 0 if it is absent.
-func fetch(conn *wire.Conn, key uint64) (uint64, error) {
+func (l *Ledger) fetch(conn *wire.Conn, key uint64) (uint64, error) {
 	bytes, err := conn.Get(key)
 	if err != nil || bytes == nil {
 		return 0, err
 	}
-	version, err := value.Decode(key, bytes)
+	version, err := l.options.Values.Decode(key, bytes)
 	if err != nil {
 		return mixed, err
 	}

@@ -14,7 +14,7 @@ func (l *Ledger) Verify(ctx context.Context, settle time.Duration) Report {
 	all := slices.Concat(l.entries, l.cold)
 	tooOldAt := make([]int, len(all)) // the number of nodes that gave too old a version
 	for node := range l.options.Dialers {
-		reader := &reader{dialer: l.options.Dialers[node]}
+		reader := &reader{ledger: l, dialer: l.options.Dialers[node]}
 		for i, e := range all {
 			version, err := reader.fetch(ctx, e.key, settle)
 			if l.final(node, e, version, err) == tooOld {
@@ -64,7 +64,7 @@ func (l *Ledger) final(node int, e *entry, version uint64, err error) judgement 
 // so it is repeated while there is time.
 func (l *Ledger) verifyLocal(ctx context.Context, node int, all []*entry, lost []int,
 	settle time.Duration) {
-	reader := &reader{dialer: l.options.Dialers[node], local: true}
+	reader := &reader{ledger: l, dialer: l.options.Dialers[node], local: true}
 	defer reader.close()
 	limit := time.Now().Add(settle)
 	for i, e := range all {
@@ -90,6 +90,7 @@ func (l *Ledger) verifyLocal(ctx context.Context, node int, all []*entry, lost [
 
 // reader asks one node, with repeated attempts.
 type reader struct {
+	ledger *Ledger
 	dialer wire.Dialer
 	local  bool
 	conn   *wire.Conn
@@ -128,5 +129,5 @@ func (r *reader) attempt(ctx context.Context, key uint64) (uint64, error) {
 			}
 		}
 	}
-	return fetch(r.conn, key)
+	return r.ledger.fetch(r.conn, key)
 }

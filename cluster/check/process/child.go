@@ -49,18 +49,23 @@ func (c *Cluster) argv(n *node, args ...string) []string {
 }
 
 // Init runs `init` for the node.
-func (c *Cluster) Init(ctx context.Context, id int) error {
-	return c.command(ctx, id, "init", "--config", c.nodes[id-1].config)
+func (c *Cluster) Init(ctx context.Context, id int) error { return c.Try(ctx, id, "init") }
+
+// Try runs a command of the program with the node's configuration file and further flags, until it
+// ends. The error has its output, and is an *exec.ExitError.
+func (c *Cluster) Try(ctx context.Context, id int, command string, flags ...string) error {
+	args := append([]string{command, "--config", c.nodes[id-1].config}, flags...)
+	return c.command(ctx, id, args...)
 }
 
 // Join runs `join` for a node without data. `via` is a node that runs. With `replaces` the node may
 // have a number that is in use.
 func (c *Cluster) Join(ctx context.Context, id, via int, replaces bool) error {
-	args := []string{"join", "--config", c.nodes[id-1].config, "--peer", c.Info(via).AdminAddress}
+	flags := []string{"--peer", c.Info(via).AdminAddress}
 	if replaces {
-		args = append(args, "--replace")
+		flags = append(flags, "--replace")
 	}
-	return c.command(ctx, id, args...)
+	return c.Try(ctx, id, "join", flags...)
 }
 
 // command runs the program until it ends.

@@ -29,8 +29,9 @@ func (c *Cluster) configuration(n *node) string {
 	if c.options.Network != nil {
 		fmt.Fprintf(&text, "allow_insecure = true\n")
 	}
-	fmt.Fprintf(&text, "\n[cluster]\nname = \"check\"\nshards = %d\nreplicas = %d\nnodes = [\n",
-		c.options.Shards, replicas(len(c.nodes)))
+	fmt.Fprintf(&text, "\n[cluster]\nname = \"check\"\nshards = %d\nreplicas = %d\n"+
+		"value_bytes = %d\nnodes = [\n", c.options.Shards, replicas(len(c.nodes)),
+		c.options.Values.Bytes())
 	for _, other := range c.nodes {
 		fmt.Fprintf(&text, "  {id = %d, raft = %q, client = %q, admin = %q},\n", other.id,
 			other.info.RaftAddress, other.info.ClientAddress, other.info.AdminAddress)

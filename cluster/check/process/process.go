@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"engine_race/cluster/check/value"
 	"engine_race/cluster/check/wire"
 	"engine_race/cluster/files"
 	"engine_race/cluster/service"
@@ -48,6 +49,7 @@ type Options struct {
 	Dir     string // for configuration, data and logs
 	Nodes   int    // numbered from 1 on
 	Shards  int
+	Values  value.Size
 	Network Network // nil: each node has a loopback address
 	// DiskBytes is the size of each node's own file system. 0: data lies in a plain directory,
 	// and disks cannot be filled. Otherwise the caller must be root.
@@ -101,6 +103,9 @@ func New(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, fmt.Errorf("%d nodes, %d shards: 1 to %d nodes and 1 shard are needed",
 			options.Nodes, options.Shards, maxNodes)
 	}
+	if err := options.Values.Check(); err != nil {
+		return nil, err
+	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
@@ -120,6 +125,9 @@ func New(ctx context.Context, options Options) (*Cluster, error) {
 	}
 	return c, nil
 }
+
+// Values gives the size of the cluster's values.
+func (c *Cluster) Values() value.Size { return c.options.Values }
 
 // startAll starts children on one thread that lives as long as the cluster. The kernel kills a
 // child with the death signal when the thread that started it ends.

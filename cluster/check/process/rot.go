@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"engine_race/cluster/check/value"
-	"engine_race/cluster/service"
 )
 
 // Rot changes a byte of each value that the stores of a node have on the disk, as a failing disk
@@ -28,7 +27,7 @@ func (c *Cluster) Rot(id int) (int, error) {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		count, err := rotFile(path)
+		count, err := rotFile(path, c.options.Values)
 		changed += count
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -41,16 +40,17 @@ func (c *Cluster) Rot(id int) (int, error) {
 	return changed, err
 }
 
-func rotFile(path string) (int, error) {
+func rotFile(path string, values value.Size) (int, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer file.Close()
 	changed := 0
-	block := make([]byte, service.ValueBytes)
+	size := int64(values.Bytes())
+	block, middle := make([]byte, size), size/2
 	// Files of values have holes of many gigabytes.
-	for at := int64(0); ; at += service.ValueBytes {
+	for at := int64(0); ; at += size {
 		data, err := unix.Seek(int(file.Fd()), at, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
 			return changed, file.Sync()
@@ -58,15 +58,15 @@ func rotFile(path string) (int, error) {
 		if err != nil {
 			return changed, fmt.Errorf("%s: %w", path, err)
 		}
-		at = data - data%service.ValueBytes
+		at = data - data%size
 		count, err := file.ReadAt(block, at)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return changed, err
 		}
-		if _, err := value.Decode(binary.LittleEndian.Uint64(block), block[:count]); err != nil {
+		if _, err := values.Decode(binary.LittleEndian.Uint64(block), block[:count]); err != nil {
 			continue
 		}
-		if _, err := file.WriteAt([]byte{^block[2000]}, at+2000); err != nil {
+		if _, err := file.WriteAt([]byte{^block[middle]}, at+middle); err != nil {
 			return changed, err
 		}
 		changed++

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"engine_race/cluster/bench"
+	"engine_race/cluster/bench/load"
 )
 
 // flags of the command line.
@@ -41,7 +42,8 @@ func parse() *flags {
 	flag.Float64Var(&o.CatchUpSeconds, "catch-up-seconds", 60,
 		"seconds in which a node is watched that catches up")
 	flag.IntVar(&o.Depth, "depth", 64, "keys in the pipeline of a local read")
-	flag.Uint64Var(&o.Records, "records", 400_000, "records of 4096 bytes that each opponent holds")
+	flag.Uint64Var(&o.Records, "records", 400_000, "records that each opponent holds")
+	flag.IntVar(&o.ValueBytes, "value-bytes", load.DefaultValueBytes, "size of each value")
 	flag.Uint64Var(&o.MemoryMiB, "memory-mib", 512, "memory of a node, page cache included; 0: any")
 	flag.IntVar(&o.Shards, "shards", 1, "shards of engine-raced")
 	flag.IntVar(&o.Nodes, "nodes", 3, "nodes of each cluster, 7 at the most")

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -11,11 +12,14 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"engine_race/cluster/check"
 	"engine_race/cluster/check/faults"
+	"engine_race/cluster/check/value"
 )
 
 func main() {
@@ -43,6 +47,9 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 	flags.StringVar(&s.options.Binary, "binary", "", "the program engine-raced")
 	flags.IntVar(&s.options.Nodes, "nodes", 3, "count of nodes")
 	flags.IntVar(&s.options.Shards, "shards", 2, "count of shards")
+	sizes := flags.String("value-bytes", "4096,512", "sizes of values with commas between them, "+
+		"powers of two from 32: the histories are shared out among a cluster of each, and the first "+
+		"one has the failovers")
 	flags.IntVar(&s.options.Histories, "histories", 20, "count of histories, each with one fault")
 	flags.IntVar(&s.options.Failovers, "failover", 0, "count of kills of leaders under load, after "+
 		"the histories, whose outage is measured")
@@ -79,6 +86,16 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 	flags.BoolVar(&s.verbose, "verbose", false, "log each fault and history")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
+	}
+	for text := range strings.SplitSeq(*sizes, ",") {
+		size, err := strconv.Atoi(text)
+		if err == nil {
+			err = value.Size(cmp.Or(size, -1)).Check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--value-bytes %q: %w", *sizes, err)
+		}
+		s.options.Values = append(s.options.Values, value.Size(size))
 	}
 	s.options.Hold = time.Duration(s.seconds * float64(time.Second))
 	s.options.DiskBytes = s.diskMiB << 20

@@ -59,7 +59,8 @@ func TestCorrectClusterPassesAllFaults(t *testing.T) {
 	if report.Claims.HistoriesChecked < 12 || len(report.Classes) < 11 {
 		t.Errorf("%+v, %d classes", report.Claims, len(report.Classes))
 	}
-	if report.Ledger.Acknowledged < 100 {
+	// One ledger beside the histories of each size.
+	if report.Ledger.Keys != 2*(64+1024) || report.Ledger.Acknowledged < 100 {
 		t.Errorf("%+v", report.Ledger)
 	}
 	for _, claim := range []string{"histories_checked ", "lost 0\n", "stale 0\n",
@@ -144,6 +145,8 @@ func TestChecksThatCannotBeMade(t *testing.T) {
 		"a missing binary": {"--binary", "/nonexistent", "--dir", t.TempDir(), "--namespaces=false"},
 		"an unknown fault": {"--binary", os.Args[0], "--faults", "what", "--dir", t.TempDir()},
 		"an unknown flag":  {"--what"},
+		"an odd size":      {"--binary", os.Args[0], "--value-bytes", "4096,100", "--dir", t.TempDir()},
+		"no size":          {"--binary", os.Args[0], "--value-bytes", "0", "--dir", t.TempDir()},
 		"no histories":     {"--binary", os.Args[0], "--histories", "0", "--dir", t.TempDir()},
 		"black holes without namespaces": {"--binary", os.Args[0], "--black-holes", "1", "--dir",
 			t.TempDir(), "--namespaces=false"},

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"engine_race/cluster/admin"
+	"engine_race/cluster/config"
 	"engine_race/cluster/engine"
 	"engine_race/cluster/node"
 	"engine_race/cluster/resp"
@@ -122,13 +123,16 @@ func comparisonsOf(n *node.Node) admin.Source {
 	}
 }
 
-// nodeMetrics gives the space of the disk with the node's data, and the program's version.
-func nodeMetrics(dataDir string) admin.Source {
+// nodeMetrics gives the space of the disk with the node's data, the size of values, and the
+// program's version.
+func nodeMetrics(c *config.Config) admin.Source {
 	return func(emit func(admin.Sample)) {
 		emit(admin.Sample{Name: "engine_raced_build_info", Help: "1, with the version as a label.",
 			Labels: [][2]string{{"version", engine.Version()}}, Value: 1})
+		emit(admin.Sample{Name: "engine_raced_value_bytes", Help: "Size of each value of the cluster.",
+			Value: float64(c.Cluster.ValueBytes)})
 		var stat syscall.Statfs_t
-		if syscall.Statfs(dataDir, &stat) != nil {
+		if syscall.Statfs(c.DataDir, &stat) != nil {
 			return
 		}
 		emit(admin.Sample{Name: "engine_raced_disk_free_bytes",

@@ -21,6 +21,8 @@ type failing struct {
 	err error
 }
 
+func (*failing) ValueBytes() int { return service.DefaultValueBytes }
+
 func (f *failing) Write(context.Context, []service.Op, bool) ([]bool, error) { return nil, f.err }
 
 // TestOutcomesAreMeasured has writes that end in each way, and looks for their outcomes.
@@ -64,7 +66,7 @@ func set(t *testing.T, address string) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(testDeadline))
 	fmt.Fprintf(conn, "*3\r\n$3\r\nSET\r\n$8\r\nk0000001\r\n$4096\r\n%s\r\n",
-		strings.Repeat("x", service.ValueBytes))
+		strings.Repeat("x", service.DefaultValueBytes))
 	if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,8 @@ func testStatus() service.Status {
 			Ready: node == 1, AppliedIndex: 500 + node, SyncedIndex: 400,
 			ReadKeysPerSecond: 6.6, WrittenOpsPerSecond: 12}
 	}
-	return service.Status{Cluster: "demo", NodeID: 1, Silent: []uint64{2}, Leaving: []uint64{2},
+	return service.Status{Cluster: "demo", ValueBytes: 512, NodeID: 1,
+		Silent: []uint64{2}, Leaving: []uint64{2},
 		Nodes: []service.NodeInfo{
 			{ID: 1, RaftAddress: "h1:1", ClientAddress: "h1:2", AdminAddress: "h1:3"},
 			{ID: 2, RaftAddress: "h2:1", ClientAddress: "h2:2", AdminAddress: "h2:3"},
@@ -131,7 +132,7 @@ func TestStatusTable(t *testing.T) {
 		rows = append(rows, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"cluster demo: 2 nodes, 3 shards, as node 1 sees it", "",
+		"cluster demo: 2 nodes, 3 shards, values of 512 bytes, as node 1 sees it", "",
 		"NODE RAFT CLIENT ADMIN ANSWERS REPLICAS LEADS",
 		"1 h1:1 h1:2 h1:3 yes 2 1",
 		"2 h2:1 h2:2 h2:3 no, leaving 2 0", "",

@@ -84,7 +84,7 @@ func runNode(command string, arguments []string, errorsOut io.Writer) (exitCode 
 	}
 	if err != nil {
 		logger.Error("cannot "+command, "error", err)
-		if errors.Is(err, node.ErrSettings) {
+		if errors.Is(err, node.ErrSettings) || errors.Is(err, errSize) {
 			return exitConfig
 		}
 		return exitFailed
@@ -109,9 +109,25 @@ func storeOptions(c *config.Config) map[string]string {
 
 // checkStores fails if no store can be opened as configured: dragonboat would end the process.
 func checkStores(c *config.Config) error {
-	if err := replica.CheckOptions(storeOptions(c)); err != nil {
+	if err := replica.CheckOptions(storeOptions(c), c.Cluster.ValueBytes); err != nil {
 		return fmt.Errorf("[engine], or limits.memory_bytes, which %d stores share: %w", storeCount(c),
 			err)
+	}
+	return nil
+}
+
+// errSize: the node cannot serve the size of the cluster's values.
+var errSize = errors.New("configuration refused")
+
+// checkSize checks the settings with the size of the cluster's values. A node that joined does not
+// name it.
+func checkSize(c *config.Config, valueBytes int) error {
+	c.Cluster.ValueBytes = valueBytes
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("%w: this cluster has values of %d bytes: %w", errSize, valueBytes, err)
+	}
+	if err := checkStores(c); err != nil {
+		return fmt.Errorf("%w: this cluster has values of %d bytes: %w", errSize, valueBytes, err)
 	}
 	return nil
 }
@@ -172,6 +188,9 @@ func serve(ctx context.Context, c *config.Config, shown string,
 		return err
 	}
 	defer n.Close()
+	if err := checkSize(c, n.ValueBytes()); err != nil {
+		return err
+	}
 	registry := prometheus.NewRegistry()
 	latencies := newLatencies(registry)
 	server, err := resp.New(resp.Options{Service: n, Limits: limitsOf(c),
@@ -184,7 +203,7 @@ func serve(ctx context.Context, c *config.Config, shown string,
 	operators, err := admin.New(admin.Options{Address: c.AdminAddress,
 		MetricsAddress: c.MetricsAddress, TLS: peerServer, Secret: shown, Hosts: c.Hosts(),
 		Control: n, Registry: registry,
-		Sources: []admin.Source{countersOf(server), comparisonsOf(n), nodeMetrics(c.DataDir),
+		Sources: []admin.Source{countersOf(server), comparisonsOf(n), nodeMetrics(c),
 			expiriesOf(expiries)},
 		Gatherer:  storesGatherer(n.StoreMetrics),
 		BackupDir: c.BackupDir, Logger: logger,

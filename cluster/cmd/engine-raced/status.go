@@ -11,8 +11,9 @@ import (
 
 // printStatus writes two tables: the nodes of the cluster, and the replicas of its shards.
 func printStatus(out io.Writer, status service.Status) error {
-	_, err := fmt.Fprintf(out, "cluster %s: %d nodes, %d shards, as node %d sees it\n\n",
-		status.Cluster, len(status.Nodes), len(status.Shards), status.NodeID)
+	_, err := fmt.Fprintf(out, "cluster %s: %d nodes, %d shards, values of %d bytes, as node %d "+
+		"sees it\n\n", status.Cluster, len(status.Nodes), len(status.Shards), status.ValueBytes,
+		status.NodeID)
 	if err != nil {
 		return err
 	}

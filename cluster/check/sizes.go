@@ -1,0 +1,92 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+
+	"engine_race/cluster/check/faults"
+	"engine_race/cluster/check/netns"
+	"engine_race/cluster/check/process"
+	"engine_race/cluster/check/value"
+)
+
+// turns gives the order of the faults: every fault comes about equally often.
+type turns struct {
+	random *rand.Rand
+	order  []int
+}
+
+// next gives the number of a fault.
+func (t *turns) next(faults int) int {
+	if len(t.order) == 0 {
+		t.order = t.random.Perm(faults)
+	}
+	number := t.order[0]
+	t.order = t.order[1:]
+	return number
+}
+
+// runSizes makes the histories on a cluster for each size of values, one after the other. Failovers
+// are measured on the first.
+func runSizes(ctx context.Context, options Options, setup process.Options,
+	selected []faults.Fault, report *Report) error {
+	sizes := options.Values
+	if len(sizes) == 0 {
+		sizes = []value.Size{0}
+	}
+	order := &turns{random: rand.New(rand.NewPCG(options.Seed, 0))}
+	first := 0
+	for i, size := range sizes {
+		part := options
+		part.Histories = shareOf(options.Histories, i, len(sizes))
+		if setup.Values = size; i > 0 {
+			part.Failovers, part.BlackHoles = 0, 0
+			part.Dir = filepath.Join(options.Dir, fmt.Sprintf("values-%d", size.Bytes()))
+			setup.Dir = part.Dir
+			if part.Histories == 0 {
+				break
+			}
+		}
+		c := &checker{options: part, values: size, turns: order, first: first, report: report}
+		if err := c.runCluster(ctx, setup, selected); err != nil {
+			return err
+		}
+		first += part.Histories
+	}
+	report.finish()
+	return nil
+}
+
+// shareOf gives part number `index` of a count that is shared out. The first parts have the rest.
+func shareOf(count, index, parts int) int {
+	return (count + parts - 1 - index) / parts
+}
+
+// runCluster makes all histories and failovers of one cluster.
+func (c *checker) runCluster(ctx context.Context, setup process.Options,
+	selected []faults.Fault) error {
+	log := c.options.Log
+	c.env = &faults.Env{Random: c.turns.random, Hold: c.options.Hold, HealIn: c.options.ReadyIn,
+		Log: log}
+	if c.options.Namespaces {
+		network, err := netns.New(c.options.Nodes)
+		if err != nil {
+			return err
+		}
+		defer func() { logError(log, "remove the network", network.Close()) }()
+		c.env.Net, setup.Network = network, network
+	}
+	cluster, err := process.New(ctx, setup)
+	if err != nil {
+		return err
+	}
+	defer func() { logError(log, "end the cluster", cluster.Close()) }()
+	if err := cluster.StartAll(ctx); err != nil {
+		return err
+	}
+	c.cluster, c.env.Cluster, c.env.Load = cluster, cluster, c.load
+	c.ready = newReadiness(cluster)
+	return c.run(ctx, selected)
+}
