@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"engine_race/cluster/config"
+	"engine_race/cluster/service"
 )
 
 // TestMain keeps the tests from the secret of the user that runs them.
@@ -86,5 +88,51 @@ func TestEachSettingReachesTheNode(t *testing.T) {
 		if field.IsExported() && given.Field(i).IsZero() && !slices.Contains(elsewhere, name) {
 			t.Errorf("%s is not set", name)
 		}
+	}
+}
+
+// A node that joined does not name the size: its limits are checked when the cluster's is known.
+func TestLimitsAreCheckedWithTheSizeOfTheCluster(t *testing.T) {
+	for want, change := range map[string]func(*config.Config){
+		"cluster.value_bytes: 1048576 is not from 8 to 261888": func(c *config.Config) {
+			c.Raft.LogMemoryBytes = 1 << 20
+		},
+		"which 3 stores share": func(c *config.Config) { c.Limits.MemoryBytes = 64 << 20 },
+		"":                     func(*config.Config) {},
+	} {
+		c := config.Default()
+		c.NodeID, c.Cluster.Shards, c.Cluster.Replicas = 1, 3, 1
+		change(c)
+		if err := checkSize(c, 4096); err != nil {
+			t.Errorf("%q: the default: %v", want, err)
+		}
+		err := checkSize(c, 1<<20)
+		if want == "" && err == nil {
+			continue
+		}
+		if !errors.Is(err, errSize) || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "this cluster has values of 1048576 bytes") {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// A default that nobody wrote may not keep a node from a cluster with another size.
+func TestAnUnnamedSizeIsNotExpected(t *testing.T) {
+	c := config.Default()
+	if got := expectedOf(c).ValueBytes; got != 0 {
+		t.Errorf("without nodes %d bytes are expected", got)
+	}
+	c.Cluster.ValueBytes = 512
+	if got := expectedOf(c).ValueBytes; got != 512 {
+		t.Errorf("%d bytes are expected, and 512 are named", got)
+	}
+	c = config.Default()
+	c.Cluster.Nodes = []service.NodeInfo{{ID: 1}}
+	if got := expectedOf(c).ValueBytes; got != 4096 {
+		t.Errorf("with the list of init %d bytes are expected", got)
+	}
+	if got := genesisOf(c).ValueBytes; got != 4096 {
+		t.Errorf("the genesis has %d bytes", got)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -11,9 +12,9 @@ import (
 
 // printStatus writes two tables: the nodes of the cluster, and the replicas of its shards.
 func printStatus(out io.Writer, status service.Status) error {
+	size := cmp.Or(status.ValueBytes, service.DefaultValueBytes) // An earlier program names none.
 	_, err := fmt.Fprintf(out, "cluster %s: %d nodes, %d shards, values of %d bytes, as node %d "+
-		"sees it\n\n", status.Cluster, len(status.Nodes), len(status.Shards), status.ValueBytes,
-		status.NodeID)
+		"sees it\n\n", status.Cluster, len(status.Nodes), len(status.Shards), size, status.NodeID)
 	if err != nil {
 		return err
 	}
