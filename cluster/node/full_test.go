@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -262,4 +263,44 @@ func TestSnapshotsThatArriveTogetherHaveRoom(t *testing.T) {
 	admits("the first", one)
 	admits("a piece of the first", piece)
 	admits("another beside the records of the first", two)
+}
+
+// The others shorten their logs while a node is away whose disk is lost. So its former replica
+// would need a snapshot. Dragonboat ends the process when one comes for a replica that was never
+// here.
+func TestANodeWithoutItsDiskIsSentASnapshot(t *testing.T) {
+	c := newest(t, 3, 1, 3)
+	c.stop(3)
+	if err := os.RemoveAll(c.nodes[3].config.Directory); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		put(t, c.nodes[1], keyAt(i), 1)
+	}
+	for id := uint64(1); id <= 2; id++ {
+		testkit.Succeeds(t, "a short log", func() error {
+			_, err := c.nodes[id].snapshotHere(soon(t), c.nodes[id].shard(firstDataShard))
+			return err
+		})
+	}
+	if err := c.join(3, 1, true); err != nil {
+		t.Fatal(err)
+	}
+	c.start(3)
+	c.awaitReady()
+	testkit.Succeeds(t, "node 3 has a replica", func() error {
+		if s := c.nodes[3].shard(firstDataShard); s == nil || s.ready() != nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	n := c.nodes[3]
+	chunk := raftpb.Chunk{ShardID: firstDataShard, ReplicaID: 3, From: 1}
+	if err := n.admitPiece(chunk); !errors.Is(err, errNotHere) {
+		t.Errorf("a snapshot for a replica of a lost disk: %v", err)
+	}
+	chunk.ReplicaID = n.shard(firstDataShard).replicaID
+	if err := n.admitPiece(chunk); err != nil {
+		t.Errorf("a snapshot for the replica that runs: %v", err)
+	}
 }

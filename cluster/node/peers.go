@@ -59,7 +59,7 @@ func (p *peers) OwnerOf(shard, replica uint64) uint64 {
 func (n *Node) transportFactory() *transport.Factory {
 	return transport.NewFactory(transport.Options{Node: n.state.NodeID, Peers: (*peers)(n),
 		Server: n.config.PeerServer, Client: n.config.PeerClient, Secret: n.config.Secret,
-		SnapshotBytesPerSecond: n.config.CatchUpBytesPerS, Admit: n.admitSnapshot,
+		SnapshotBytesPerSecond: n.config.CatchUpBytesPerS, Admit: n.admitPiece,
 		Refused: n.snapshotRefused,
 		Logger:  n.config.Logger.With("part", "transport")})
 }

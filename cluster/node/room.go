@@ -45,6 +45,16 @@ type arrival struct {
 // quietTime is how long dragonboat waits for the next piece of a snapshot.
 const quietTime = 15 * time.Minute
 
+// admitPiece refuses a piece of a snapshot for a replica that does not run here, and one for which
+// there is no room. Dragonboat has no directory for the replica of a disk that was lost, and ends
+// the process. The replica's leader sends it a snapshot as long as it is a member.
+func (n *Node) admitPiece(chunk raftpb.Chunk) error {
+	if s := n.shard(chunk.ShardID); s == nil || s.replicaID != chunk.ReplicaID {
+		return fmt.Errorf("%w: replica %d of shard %d", errNotHere, chunk.ReplicaID, chunk.ShardID)
+	}
+	return n.admitSnapshot(chunk)
+}
+
 // admitSnapshot refuses a snapshot for which the disk has no room. Dragonboat ends the process
 // when it cannot write a piece of one. The sender tries again later.
 func (n *Node) admitSnapshot(chunk raftpb.Chunk) error {
