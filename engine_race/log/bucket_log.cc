@@ -58,6 +58,7 @@ Status BucketLog::OpenPlaced(Opening opening, const Options& options, const std:
   opened->mover_.AdoptMoves();
   // Not before: on a full disk it would take what the recovery needs.
   reserve.Prepare();
+  opened->syncer_.NoteOpened();
   *log = std::move(opened);
   return Status::Ok();
 }

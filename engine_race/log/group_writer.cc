@@ -17,6 +17,8 @@ AppendStatus GroupWriter::Append(uint32_t index, uint64_t key, const char* value
   Bucket& bucket = context_.buckets[index];
   // BeginAppend has refused damaged counts.
   ENGINE_RACE_ASSERT(!bucket.damaged);
+  const uint64_t value_hash =
+      value == nullptr ? 0 : HashValue(value, context_.geometry().value_bytes());
   std::unique_lock<std::mutex> lock(bucket.mutex);
   JournalRequest request;
   Status staged = Guarded([&] {
@@ -24,7 +26,7 @@ AppendStatus GroupWriter::Append(uint32_t index, uint64_t key, const char* value
       ENGINE_RACE_RETURN_IF_ERROR(bucket.listener->CheckRoom());
     }
     ENGINE_RACE_RETURN_IF_ERROR(MakeRoom(index, &lock));
-    return Stage(index, key, value, &request.descriptor);
+    return Stage(index, key, value, value_hash, &request.descriptor);
   });
   if (!staged.ok()) [[unlikely]] {
     // Wake all waiters: each must see the error.
@@ -97,7 +99,7 @@ Status GroupWriter::ReserveNextPlaces(uint32_t index, bool* must_wait) {
 
 // Under the bucket's lock, after MakeRoom. After a failure nothing is counted and the lanes are as
 // they were, so that the next write stages into the same slot.
-Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
+Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value, uint64_t value_hash,
                           format::JournalDescriptor* staged) {
   Bucket& bucket = context_.buckets[index];
   const uint64_t sequence = bucket.record_count;
@@ -114,8 +116,7 @@ Status GroupWriter::Stage(uint32_t index, uint64_t key, const char* value,
   record.key = key;
   record.sequence = sequence;
   record.slot = static_cast<uint32_t>(slot);
-  // Computed here, under the lock, while the prefetched memory for the value arrives.
-  record.value_hash = value == nullptr ? 0 : HashValue(value, context_.geometry().value_bytes());
+  record.value_hash = value_hash;
   record.tombstone = value == nullptr;
   *staged = {SlotTable::EncodeAppended(context_.codec(index), record, sequence), index, 0};
   bool ended = false;

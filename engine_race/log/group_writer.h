@@ -64,7 +64,8 @@ class GroupWriter {
  private:
   Status MakeRoom(uint32_t bucket, std::unique_lock<std::mutex>* lock);
   Status ReserveNextPlaces(uint32_t bucket, bool* must_wait);
-  Status Stage(uint32_t bucket, uint64_t key, const char* value, format::JournalDescriptor* staged);
+  Status Stage(uint32_t bucket, uint64_t key, const char* value, uint64_t value_hash,
+               format::JournalDescriptor* staged);
   Status StageIn(uint32_t value_place, uint32_t key_place, const char* value,
                  const format::JournalDescriptor& record);
   Status WriteGroup(uint32_t bucket, const FullGroup& full);

@@ -25,7 +25,8 @@ constexpr uint64_t kMinReserveGroups = 16;
 constexpr uint64_t kMinReserveBytes = uint64_t{2} << 20;
 constexpr uint64_t kMaxReserveGroups = 256;
 constexpr uint64_t kMaxReserveBytes = uint64_t{32} << 20;
-// Values are reserved for one of so many that there are. Entries take little space: for as many.
+// Values: space for a sixteenth of those that the bucket has, as SegmentTable gives segments.
+// Entries: for as many as it has.
 constexpr uint64_t kValuesPerReserved = 16;
 // Fewer files are not worth a thread of their own.
 constexpr uint32_t kFilesPerFlushThread = 4;

@@ -6,9 +6,7 @@
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,14 +29,6 @@ struct PlannedFile {
   io::File* file;
   // SlotFiles opens it with its first segment, not the opening of the store.
   bool is_opened_late = false;
-};
-
-// How far a key file and its value file have grown. Changed by an opening's thread, or under the
-// mutex: a file that grows waits for the writes to it.
-struct FileGrowth {
-  std::mutex mutex;
-  std::atomic<bool> is_open{false};
-  std::atomic<uint64_t> room{0};  // for so many places; 0 before they are open
 };
 
 // "value_07"

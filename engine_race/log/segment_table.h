@@ -39,8 +39,9 @@ class SegmentTable {
     uint32_t file_count = 0;
     uint64_t capacity = 0;
   };
-  // Whether a file has room for its first `place_count` segments, and what makes that room.
+  // Whether a file has room for its first `place_count` segments. Called under the table's mutex.
   using HasRoomFn = FunctionRef<bool(uint32_t file, uint64_t place_count)>;
+  // Makes that room. It may wait for writes to the file: it is called without the mutex.
   using GrowFn = FunctionRef<Status(uint32_t file, uint64_t place_count)>;
 
   SegmentTable(const Geometry& geometry, uint64_t seed_id, std::vector<Path> paths);
@@ -75,8 +76,7 @@ class SegmentTable {
 
   // Gives the segment a place, unless it has one, and maybe the next segments of the bucket, too.
   // kFull when the devices have no more places, or the file system no room for the entries. After
-  // another failure of the file every later call fails. `grow` may wait for writes to the file; it
-  // is called without a lock, beside other calls of Give.
+  // another failure of the file every later call fails.
   Status Give(uint32_t bucket, uint64_t index, HasRoomFn has_room, GrowFn grow);
   // Gives all free places of the file before `place_end` to no bucket, for good: they may hold
   // segments whose entries are lost. After a failure they are not given by this table alone.

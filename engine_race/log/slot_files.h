@@ -24,6 +24,7 @@
 
 #include "engine_race/base/status.h"
 #include "engine_race/io/file.h"
+#include "engine_race/log/file_growth.h"
 #include "engine_race/log/geometry.h"
 #include "engine_race/log/planned_files.h"
 #include "engine_race/log/segment_table.h"
@@ -68,7 +69,7 @@ class SlotFiles {
     return growths_[file].is_open.load(std::memory_order_acquire);
   }
   // Called with each number whose files are opened from now on, before they are used: once for each
-  // number, by any thread. Not beside Give.
+  // number, and again after a failure, by any thread. Not beside Give.
   void set_on_open(std::function<Status(uint32_t file)> on_open) { on_open_ = std::move(on_open); }
 
   // Of up to `slot_count` slots. Where nothing was ever written, no read succeeds.

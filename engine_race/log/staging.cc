@@ -24,6 +24,9 @@ namespace {
 // The first step in which a place that fills is reserved.
 constexpr uint64_t kFirstStepBytes = uint64_t{8} << 10;
 constexpr size_t kCacheLineBytes = 64;
+// Of a value that goes past the caches. A smaller one is sooner copied than waited for.
+constexpr uint32_t kLeastStreamedBytes = 4096;
+constexpr uint32_t kMaxPrefetchBytes = 4096;  // of a value: the rest follows as it is copied
 // Mapped staging usually takes at most one part in so many of what the process may use.
 constexpr uint64_t kMemoryShare = 2;
 
@@ -55,12 +58,12 @@ Status WriteBelowLimit(const io::File& file, std::string_view bytes, uint64_t of
   return written.Prefixed(file.name() + ": ");
 }
 
-// Copies a value to its place, past the caches if it is one of whole cache lines.
+bool IsStreamed(uint32_t value_bytes) {
+  return value_bytes >= kLeastStreamedBytes && value_bytes % kCacheLineBytes == 0;
+}
+
+// Copies whole cache lines past the caches.
 void StreamTo(char* to, const char* from, size_t size) {
-  if (size % kCacheLineBytes != 0) {
-    std::memcpy(to, from, size);
-    return;
-  }
   for (size_t done = 0; done < size; done += kCacheLineBytes) {
     const auto* const source = reinterpret_cast<const __m128i*>(from + done);
     auto* const target = reinterpret_cast<__m128i*>(to + done);
@@ -224,9 +227,18 @@ void Staging::Prefetch(uint32_t bucket, uint32_t value_place, uint64_t value_ind
                          key_index * sizeof(format::KeyEntry),
                      /*rw=*/1);
   __builtin_prefetch(counts_.mapping.data() + bucket * sizeof(format::BucketCounts), /*rw=*/1);
-  // The end of the slot, for its page's address alone.
-  __builtin_prefetch(values_.mapping.data() + geometry_.ValuePlaceOffset(bucket, value_place) +
-                     (value_index + 1) * geometry_.slot_bytes() - 1);
+  const char* const value = values_.mapping.data() +
+                            geometry_.ValuePlaceOffset(bucket, value_place) +
+                            value_index * geometry_.slot_bytes();
+  if (IsStreamed(geometry_.value_bytes())) {
+    // The end of the slot, for its page's address alone.
+    __builtin_prefetch(value + geometry_.slot_bytes() - 1);
+    return;
+  }
+  const uint32_t size = std::min(geometry_.value_bytes(), kMaxPrefetchBytes);
+  for (uint32_t line = 0; line < size; line += kCacheLineBytes) {
+    __builtin_prefetch(value + line, /*rw=*/1);
+  }
 }
 
 // Writes one record of a group. The page cache takes a page in when it is first written to.
@@ -256,7 +268,11 @@ Status Staging::StageValue(uint32_t bucket, uint32_t place, uint64_t index, cons
   ENGINE_RACE_RETURN_IF_ERROR(PrepareStore(values_, bucket, offset, place, index, slot_bytes,
                                            &populated_[bucket].values,
                                            &places_[bucket].values[place], &to));
-  StreamTo(to, record.data(), record.size());
+  if (IsStreamed(geometry_.value_bytes())) {
+    StreamTo(to, record.data(), record.size());
+  } else {
+    std::memcpy(to, record.data(), record.size());
+  }
   return Status::Ok();
 }
 

@@ -75,10 +75,10 @@ class Staging {
                 uint64_t key_index) const;
 
   // Put a value (null: zeros) or an entry in a place, at `index` of the group that is there.
-  // Through the mapping a value goes past the caches: the log's write reads it long after. So Fence
-  // comes before the record counts. The value is put first: StageValue checks the file size limit
-  // for the writes of the entry and the words, too. kFull where the place needs more space and
-  // there is none. After a failure (kFull, kIOError) the bytes at `index` are undefined and the
+  // Through the mapping a large value goes past the caches: the log's write reads it long after. So
+  // Fence comes before the record counts. The value is put first: StageValue checks the file size
+  // limit for the writes of the entry and the words, too. kFull where the place needs more space
+  // and there is none. After a failure (kFull, kIOError) the bytes at `index` are undefined and the
   // others as they were.
   Status StageValue(uint32_t bucket, uint32_t place, uint64_t index, const char* value);
   Status StageKey(uint32_t bucket, uint32_t place, uint64_t index, const format::KeyEntry& entry);

@@ -286,25 +286,24 @@ void Syncer::Close() noexcept {
     if (!synced.ok()) {
       Log(context_.options.log, LogLevel::kError, "close: " + synced.ToString());
     }
-    TellOfUnwrittenGroups();
+    if (is_opened_) TellOfStagedGroups();
     return synced;
   }));
 }
 
 // The write that filled such a group was Ok, and no later one has met the failure.
-void Syncer::TellOfUnwrittenGroups() const {
-  if (context_.options.read_only) return;
-  const auto has_unwritten = [](Bucket& bucket) {
+void Syncer::TellOfStagedGroups() const {
+  const auto has_full_group = [](Bucket& bucket) {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
     FullGroup full;
     return !bucket.damaged && bucket.FindIdleGroup(&full);
   };
-  const auto count = std::count_if(context_.buckets.begin(), context_.buckets.end(), has_unwritten);
+  const auto count =
+      std::count_if(context_.buckets.begin(), context_.buckets.end(), has_full_group);
   if (count == 0) return;
   Log(context_.options.log, LogLevel::kWarning,
-      "close: " + std::to_string(count) +
-          " buckets have groups that could not be written to their logs; they stay staged, and the "
-          "next opening writes them");
+      "close: full groups that are not in their logs stay staged, in so many buckets: " +
+          std::to_string(count) + "; the next opening tries to write them");
 }
 
 uint64_t Syncer::SyncedWatermark(uint32_t index) const {

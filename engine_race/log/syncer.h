@@ -61,6 +61,8 @@ class Syncer {
     return BeginJournal(journal);
   }
 
+  // The store is open for writing. From then on Close tells of full groups that it leaves staged.
+  void NoteOpened() { is_opened_ = true; }
   // Ends the journal, and syncs when the options ask for that.
   void Close() noexcept;
 
@@ -84,7 +86,7 @@ class Syncer {
   Status BeginJournal(Journal** journal);
   Status OpenJournal();
   Status Checkpoint() noexcept;
-  void TellOfUnwrittenGroups() const;
+  void TellOfStagedGroups() const;
 
   LogContext& context_;
   LogWriter& writer_;
@@ -95,6 +97,7 @@ class Syncer {
   uint64_t sync_covered_ = 0;  // requests up to this one are served; under sync_mutex_
   std::mutex journal_mutex_;
   std::atomic<Journal*> ready_journal_{nullptr};
+  bool is_opened_ = false;
   // Null in SyncMode::kNone; under journal_mutex_ until it is ready. Last: its thread calls Sync.
   std::unique_ptr<Journal> journal_;
 };

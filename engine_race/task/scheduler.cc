@@ -93,7 +93,7 @@ void Scheduler::SubmitGathered() {
     if (first_waiting_ == nullptr) last_waiting_ = &first_waiting_;
     --waiting_count_;
     awaiter->next_ = nullptr;
-    if (SharesGathered(awaiter)) continue;
+    if (JoinGathered(awaiter)) continue;
     const uint32_t tag = free_tags_.back();
     free_tags_.pop_back();
     ENGINE_RACE_ASSERT(in_flight_[tag] == nullptr);
@@ -108,8 +108,8 @@ void Scheduler::SubmitGathered() {
   ENGINE_RACE_ASSERT(status.ok());
 }
 
-// Whether a request that is gathered already brings the blocks that this task wants.
-bool Scheduler::SharesGathered(ReadAwaiter* awaiter) noexcept {
+// Has the task share a gathered read that covers its blocks. False: there is none.
+bool Scheduler::JoinGathered(ReadAwaiter* awaiter) noexcept {
   const io::ReadRequest& wanted = awaiter->request_;
   for (const io::ReadRequest& gathered : requests_) {
     if (gathered.fd != wanted.fd || gathered.offset > wanted.offset ||
@@ -133,10 +133,19 @@ void Scheduler::CopyShared(const ReadAwaiter& reader, const io::ReadCompletion& 
         completion.read_bytes - std::min<uint64_t>(completion.read_bytes, skipped_bytes);
     const auto bytes =
         static_cast<uint32_t>(std::min<uint64_t>(behind_bytes, shares->request_.size_bytes));
-    shares->completion_ = {completion.tag, completion.error, bytes};
-    if (bytes == 0 || completion.error != 0) continue;
+    shares->completion_ = {completion.tag, 0, bytes};
+    if (bytes == 0) continue;
     std::memcpy(shares->request_.buffer, static_cast<const char*>(read.buffer) + skipped_bytes,
                 bytes);
+  }
+}
+
+// Their blocks may be good where those of another task are not.
+void Scheduler::EnqueueShared(ReadAwaiter* reader) noexcept {
+  for (ReadAwaiter* shares = std::exchange(reader->next_, nullptr); shares != nullptr;) {
+    ReadAwaiter* const next = shares->next_;
+    Enqueue(shares);
+    shares = next;
   }
 }
 
@@ -152,7 +161,11 @@ void Scheduler::Reap(uint32_t wanted) {
     ENGINE_RACE_ASSERT(awaiter != nullptr);
     free_tags_.push_back(tag);
     awaiter->completion_ = completion;
-    CopyShared(*awaiter, completion);
+    if (completion.error == 0) {
+      CopyShared(*awaiter, completion);
+    } else {
+      EnqueueShared(awaiter);
+    }
     for (ReadAwaiter* reader = awaiter; reader != nullptr;) {
       ReadAwaiter* const next = reader->next_;
       reader->task_.resume();

@@ -3,6 +3,7 @@
 // A task that reads enqueues its request and is suspended. Requests go to the queue in batches.
 // Blocks that several tasks want by then are read once: values that share blocks lie side by side.
 // A read that was submitted earlier is not shared, since a task may want what was written later.
+// If a shared read fails, the first task is told, and the others read for themselves.
 // Each completion resumes the tasks that wait for it. The scheduler blocks only when no task can go
 // on. It then waits until a share of the reads in flight has completed.
 //
@@ -85,8 +86,9 @@ class Scheduler {
 
   void Enqueue(ReadAwaiter* awaiter) noexcept;
   void SubmitGathered();
-  bool SharesGathered(ReadAwaiter* awaiter) noexcept;
+  bool JoinGathered(ReadAwaiter* awaiter) noexcept;
   static void CopyShared(const ReadAwaiter& reader, const io::ReadCompletion& completion);
+  void EnqueueShared(ReadAwaiter* reader) noexcept;
   void Reap(uint32_t wanted);
 
   const std::unique_ptr<io::ReadQueue> queue_;

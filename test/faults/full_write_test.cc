@@ -181,5 +181,36 @@ TEST_F(FullWriteTest, ADurableWriteFindsTheSpaceOfDeadRecords) {
   EXPECT_EQ(Version(1), kVersions + 1);
 }
 
+// The write that filled the group was Ok, and no later one meets the failure.
+TEST_F(FullWriteTest, ClosingTellsOfAGroupThatIsNotInItsLog) {
+  options_ = ScenarioOptions(SyncMode::kNone);
+  std::atomic<int> told_count{0};
+  options_.log = [&](LogLevel level, std::string_view message) {
+    if (!message.starts_with("close: full groups")) return;
+    EXPECT_EQ(level, LogLevel::kWarning);
+    EXPECT_NE(message.find("buckets: 1;"), std::string_view::npos) << message;
+    ++told_count;
+  };
+  ASSERT_TRUE(Store::Open(options_, dir_.Join("store"), &store_).ok());
+  CallWatch hook([&](SystemCall* call) {
+    return IsWriteTo(*call, "/value_") ? Refuse(ENOSPC) : call->Proceed();
+  });
+  {
+    const ScopedHook scope(&hook);
+    for (uint64_t key = 0; key < kGroup; ++key) ASSERT_TRUE(Put(key, 1).ok());
+    store_.reset();
+    EXPECT_EQ(told_count, 1);
+    options_.read_only = true;
+    ASSERT_TRUE(Store::Open(options_, dir_.Join("store"), &store_).ok());
+    store_.reset();
+    EXPECT_EQ(told_count, 1) << "a reader writes nothing";
+  }
+  options_.read_only = false;
+  ASSERT_TRUE(Store::Open(options_, dir_.Join("store"), &store_).ok());
+  EXPECT_EQ(Version(kGroup - 1), 1u);
+  store_.reset();
+  EXPECT_EQ(told_count, 1);
+}
+
 }  // namespace
 }  // namespace engine_race::test

@@ -21,7 +21,7 @@ class FakeQueue final : public io::ReadQueue {
     std::vector<size_t> batches;
     std::vector<uint32_t> waits;
     uint64_t device_bytes = UINT64_MAX;
-    int error = 0;
+    uint64_t bad_bytes = 0;  // of the device: reads of them fail
   };
   FakeQueue(uint32_t depth, Record* record) : ReadQueue(depth), record_(record) {}
 
@@ -41,7 +41,8 @@ class FakeQueue final : public io::ReadQueue {
       const io::ReadRequest request = pending_.back();
       pending_.pop_back();
       --in_flight_;
-      completions->push_back({request.tag, record_->error, Read(request)});
+      const bool is_bad = request.offset < record_->bad_bytes;
+      completions->push_back({request.tag, is_bad ? 5 : 0, is_bad ? 0 : Read(request)});
     }
     return Status::Ok();
   }
@@ -217,12 +218,22 @@ TEST_F(SchedulerTest, ThoseThatShareAReadGetWhatItHasOfTheirs) {
   EXPECT_TRUE(reads[0].IsRight(4096 + 512));
   EXPECT_TRUE(reads[1].IsRight(512));
   EXPECT_TRUE(reads[2].IsRight(0));
-  record_.error = 5;
+}
+
+// The first block cannot be read.
+TEST_F(SchedulerTest, AFailedReadIsAnsweredToTheTaskThatWantsAllOfIt) {
+  const auto scheduler = Make(8);
+  record_.bad_bytes = 4096;
+  std::vector<BlockRead> reads = {{0, 12288}, {4096, 4096}, {4096, 8192}, {0, 4096}, {8192, 4096}};
   for (BlockRead& read : reads) {
     ASSERT_TRUE(scheduler->Spawn(ReadBlocks(*scheduler, &read)).ok());
   }
   scheduler->RunAll();
-  for (const BlockRead& read : reads) EXPECT_EQ(read.completion.error, 5);
+  EXPECT_EQ(reads[0].completion.error, 5);
+  EXPECT_TRUE(reads[1].IsRight(4096));
+  EXPECT_TRUE(reads[2].IsRight(8192));
+  EXPECT_EQ(reads[3].completion.error, 5);
+  EXPECT_TRUE(reads[4].IsRight(4096));
 }
 
 // What it brings may be older than what the second task looked up.
