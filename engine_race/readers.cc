@@ -49,6 +49,8 @@ Status Readers::Make(Set** set, Index::Opening opening) {
     const MemoryBudget* const budget = made->budget.get();
     made->shares = std::make_unique<MemoryShares>([budget] { return budget->RestBytes(); });
     MakeFrameCaches(made.get());
+    // Only the buckets of an index that waits for them are tried again while a writer is busy.
+    if (log_.follows()) opening = Index::Opening::kMayWait;
     ENGINE_RACE_RETURN_IF_ERROR(Index::Build(
         &log_, made->options, &made->index, made->frame_cache.get(),
         [budget] { return budget->IndexLimitBytes(); }, opening, [this] { return ReadCount(); }));
@@ -72,6 +74,21 @@ Status Readers::Make(Set** set, Index::Opening opening) {
     ready_.store(set_.get(), std::memory_order_release);
   }
   *set = set_.get();
+  return Status::Ok();
+}
+
+Status Readers::Refresh() {
+  std::vector<uint32_t> reset;
+  Index* index = nullptr;
+  {
+    // An index that is being made cuts buckets.
+    const std::lock_guard<std::mutex> lock(make_mutex_);
+    ENGINE_RACE_RETURN_IF_ERROR(log_.Refresh(&reset));
+    if (set_ != nullptr) index = set_->index.get();
+  }
+  if (index == nullptr) return Status::Ok();
+  for (const uint32_t bucket : reset) ENGINE_RACE_RETURN_IF_ERROR(index->Bring(bucket));
+  MakeRoomForIndex();
   return Status::Ok();
 }
 

@@ -83,6 +83,8 @@ class Readers {
     }
     return Make(set, Index::Opening::kMayWait);
   }
+  // Of a store that follows a writer: see Store::Refresh.
+  Status Refresh();
   // After an append: if the index has grown, which is once in many writes, makes others give memory
   // back.
   void MakeRoomForIndex() noexcept {

@@ -147,6 +147,10 @@ Status Store::Range(const Snapshot& snapshot, std::string_view lower, std::strin
   return impl_->Finish(OpCounter::kRanges, impl_->Range(&snapshot, lower, upper, visit));
 }
 
+Status Store::Refresh() {
+  return impl_->RunUncounted([this] { return impl_->readers->Refresh(); });
+}
+
 Status Store::Sync() {
   const Status synced = impl_->Run(OpCounter::kSyncs, [&] { return impl_->Sync(); });
   if (synced.ok()) impl_->readers->SaveIndexAfterSync();
@@ -156,15 +160,19 @@ Status Store::Sync() {
 Status Store::Checkpoint(const std::string& dir, const CheckpointOptions& how) {
   Impl& impl = *impl_;
   const auto ensure_index = [&impl](Index** index) { return impl.EnsureIndex(index); };
-  return impl.RunUncounted(
-      [&] { return MakeCheckpoint(impl.options, impl.log.get(), ensure_index, dir, how); });
+  return impl.RunUncounted([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(impl.CheckKeepsStill());
+    return MakeCheckpoint(impl.options, impl.log.get(), ensure_index, dir, how);
+  });
 }
 
 Status Store::Backup(const std::string& dir, const BackupOptions& how, BackupReport* report) {
   Impl& impl = *impl_;
   const auto ensure_index = [&impl](Index** index) { return impl.EnsureIndex(index); };
-  return impl.RunUncounted(
-      [&] { return MakeBackup(impl.options, impl.log.get(), ensure_index, dir, how, report); });
+  return impl.RunUncounted([&] {
+    ENGINE_RACE_RETURN_IF_ERROR(impl.CheckKeepsStill());
+    return MakeBackup(impl.options, impl.log.get(), ensure_index, dir, how, report);
+  });
 }
 
 }  // namespace engine_race

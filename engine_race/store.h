@@ -123,6 +123,17 @@ class Store {
   // May also write the index: see Options::index_sync_bytes. A failure of that is only logged.
   Status Sync();
 
+  // Of a store with Options::follow: moves on to what its writer has written. Once Ok, reads see
+  // each write that was acknowledged before the call, and perhaps later ones. Of each bucket they
+  // see the records below some count, which never falls. Nothing holds between buckets, and a batch
+  // may be seen in part. Cheap if nothing was written. A read that finds its slot used again moves
+  // its bucket on. Snapshots and iterators keep their state. Once slots were used again that they
+  // may show, reads of that bucket at them are kIOError. Waits up to a minute while a writer opens
+  // the store. kNotSupported without Options::follow. kIOError: the store was removed or replaced.
+  // kIncomplete: its writer has ended while it opened the store, or its counts are in doubt after a
+  // failed flush. After a failure the store shows what it did before, or more.
+  Status Refresh();
+
   // Gives back the space of overwritten and deleted records, while other calls go on. Reads the key
   // logs, and writes some live records again. Works with Options::reclaim off too, and heeds no
   // limit on the rate. Snapshots and iterators keep what they can see. Background reclaim gives

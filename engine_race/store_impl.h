@@ -42,6 +42,12 @@ struct Store::Impl {
   // may have closed meanwhile.
   Status CheckProcess() const { return fork_mark.CheckProcess(); }
 
+  // Whether a view keeps all that it shows where it is, as a copy of the store needs it.
+  Status CheckKeepsStill() const {
+    if (!options.follow) return Status::Ok();
+    return Status(Code::kNotSupported, "a store that follows a writer cannot be copied");
+  }
+
   uint32_t value_bytes() const { return log->geometry().value_bytes(); }
 
   // With the log: the options need not have told how large its values are.
@@ -247,7 +253,7 @@ struct Store::Impl {
     return log->Sync();
   }
 
-  // Runs a call that copies or compacts the store. No counter counts its success.
+  // Runs a call that copies, compacts or refreshes the store. No counter counts its success.
   template <typename CallFn>
   Status RunUncounted(const CallFn& call) {
     const Status checked = CheckProcess();

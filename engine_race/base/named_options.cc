@@ -266,6 +266,7 @@ constexpr Field kFields[] = {
     ENGINE_RACE_OPTION(latency_stats),
     ENGINE_RACE_OPTION(stats_interval_ms),
     ENGINE_RACE_OPTION(read_only),
+    ENGINE_RACE_OPTION(follow),
     ENGINE_RACE_OPTION(create_if_missing),
     ENGINE_RACE_OPTION(create_among_files),
     ENGINE_RACE_OPTION(numa),

@@ -67,6 +67,13 @@ Status ValidateOptions(const Options& options) {
   if (options.page_cache && !options.read_only) {
     return Status::InvalidArgument("page_cache is for stores that are opened with read_only");
   }
+  if (options.follow && options.page_cache) {
+    return Status::InvalidArgument(
+        "follow reads logs around the page cache, as the writer writes them: not with page_cache");
+  }
+  if (options.follow && !options.verify_checksums) {
+    return Status::InvalidArgument("follow needs verify_checksums");
+  }
   if (options.value_bytes != 0) {
     ENGINE_RACE_RETURN_IF_ERROR(
         CheckRange("value_bytes", options.value_bytes, kMinValueBytes, kMaxValueBytes));
@@ -157,6 +164,7 @@ uint64_t DefaultMemoryBudgetBytes(uint64_t usable_bytes, bool read_only) {
 }
 
 Options EffectiveOptions(Options options) {
+  options.read_only = options.read_only || options.follow;
   if (options.memory_budget_bytes == kAutoBytes) {
     const uint64_t budget_bytes = DefaultMemoryBudgetBytes(MemoryLimit(), options.read_only);
     options.memory_budget_bytes = budget_bytes;

@@ -255,6 +255,12 @@ struct Options {
   // effect have create_if_missing, index_close_bytes, index_sync_bytes, index_idle_ms, reclaim,
   // stats_interval_ms, sync_mode and sync_on_close.
   bool read_only = false;
+  // Follows a store that a process of this machine may be writing: read_only beside a writer. The
+  // store shows of each bucket the records below some count. Store::Refresh moves on to what the
+  // writer has by then; see there, and docs/using.md. Takes no lock, so no writer is held up.
+  // kInvalidArgument with page_cache or without verify_checksums. kNotSupported for a store with
+  // values on a raw device.
+  bool follow = false;
   // False: opening a directory without a store is kNotFound.
   bool create_if_missing = true;
   // True: a new store may be made in a directory that holds other files, and leaves them alone.

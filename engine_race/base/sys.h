@@ -133,6 +133,8 @@ void UnlockFile(int fd);
 // Whether somebody holds the exclusive lock of an open file by LockFile. It takes no lock and does
 // not wait. `fd` need not be writable.
 Status HasExclusiveLock(int fd, bool* held);
+// When the content of an open file was changed last.
+Status ChangedAt(int fd, uint64_t* ns);
 // kFull when a file may not grow to `size_bytes` under this process's RLIMIT_FSIZE.
 Status CheckFileSizeLimit(uint64_t size_bytes);
 

@@ -1,4 +1,4 @@
-// The part of sys that makes, opens and lists directories.
+// The part of sys that makes, opens and lists directories, and tells when a file was changed.
 //
 // Missing directories are made from the top, one at a time. A name is durable in the directory that
 // holds it before the next one is made below it. So a creation that was killed leaves at most one
@@ -164,6 +164,15 @@ Status RefuseAmongDevices(const std::string& path, int fd) {
   if (!name.starts_with("/dev/") || name.starts_with("/dev/shm/")) return Status::Ok();
   return Status::InvalidArgument(
       path + ": there is no such device, and a directory in /dev would keep nothing");
+}
+
+Status ChangedAt(int fd, uint64_t* ns) {
+  struct stat found;
+  if (::fstat(fd, &found) != 0) return Status::FromErrno("fstat", errno, PathOf(fd));
+  constexpr uint64_t kNsPerSecond = 1'000'000'000;
+  *ns = static_cast<uint64_t>(found.st_mtim.tv_sec) * kNsPerSecond +
+        static_cast<uint64_t>(found.st_mtim.tv_nsec);
+  return Status::Ok();
 }
 
 Status ListDirectory(int dir_fd, std::vector<std::string>* names) {

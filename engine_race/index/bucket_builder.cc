@@ -32,6 +32,7 @@ Status BucketBuilder::BuildOldest(uint32_t* bucket, Status* failure) {
   BuiltParts built;
   ENGINE_RACE_RETURN_IF_ERROR(parts_.Build(raw, &built));
   const bool damaged = !built.damaged_slots.empty();
+  if (damaged) ENGINE_RACE_RETURN_IF_ERROR(context_->log().ConfirmDamage(*bucket));
   if (damaged) context_->ReportDamage(*bucket, built.damaged_slots, built.damaged_slots.size());
   const BucketTail tail = {{}, {raw.record_count, raw.table->births()}, raw.table->births()};
   for (const auto& part : built.parts) part->births = tail.births;

@@ -13,10 +13,12 @@ namespace engine_race {
 
 class BucketClaim {
  public:
-  // Both outlive it. `index` is that of the bucket.
-  BucketClaim(const BucketLog& log, uint32_t bucket, BucketIndex* index)
+  // Both outlive it. `index` is that of the bucket. kAny: without runs, too.
+  enum class Of { kRuns, kAny };
+  BucketClaim(const BucketLog& log, uint32_t bucket, BucketIndex* index, Of what = Of::kRuns)
       : log_(log), bucket_(bucket), index_(*index) {
-    log_.WithBucketLocked(bucket_, [this] { held_ = index_.Claim(); });
+    log_.WithBucketLocked(
+        bucket_, [this, what] { held_ = what == Of::kAny ? index_.ClaimAny() : index_.Claim(); });
   }
   BucketClaim(const BucketClaim&) = delete;
   BucketClaim& operator=(const BucketClaim&) = delete;

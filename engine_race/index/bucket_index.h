@@ -203,6 +203,8 @@ class alignas(64) BucketIndex {
   // Both are called under the log's lock of the bucket. Claim is false when the bucket is claimed,
   // or has no runs of its own now.
   bool Claim() noexcept;
+  // Claim of a bucket in any state, which is to be dropped. False if it is claimed.
+  bool ClaimAny() noexcept { return !std::exchange(claimed_, true); }
   void Release() noexcept;
   // The calls below need the bucket claimed. A failure leaves the bucket as it was.
 

@@ -44,6 +44,7 @@ class GiantBuild {
     const std::vector<KeyRange> ranges = Partition(std::move(sample));
     ENGINE_RACE_RETURN_IF_ERROR(RunRounds(ranges));
     if (damaged_count_ > 0) {
+      ENGINE_RACE_RETURN_IF_ERROR(context_->log().ConfirmDamage(bucket_));
       std::sort(damaged_slots_.begin(), damaged_slots_.end());
       context_->ReportDamage(bucket_, damaged_slots_, damaged_count_);
       damaged_ = true;

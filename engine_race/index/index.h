@@ -58,7 +58,7 @@ class Index : public AppendListener {
   //
   // kMayWait: Build reads no bucket. Each waits: the first call that needs it, or RestoreRest,
   // restores it, or builds it where it cannot be restored. RestoreRest must end before a view is
-  // taken. An index without records is whole in any case.
+  // taken. An index without records is whole in any case, unless its store follows a writer.
   enum class Opening { kWhole, kMayWait };
   static Status Build(BucketLog* log, const Options& options, std::unique_ptr<Index>* index,
                       l1::FrameCache* frames = nullptr, std::function<uint64_t()> limit = nullptr,
@@ -220,6 +220,8 @@ class Index : public AppendListener {
   void EndBatch() noexcept override;
   void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept override;
   void OnMove(uint32_t bucket, const KeyRecord& record) noexcept override;
+  void OnReset(uint32_t bucket) noexcept override;
+  void OnReuse(uint32_t bucket) noexcept override;
   uint64_t CurrentVersion() const noexcept override;
   bool HasViewIn(uint64_t first, uint64_t end) const noexcept override;
 
@@ -232,6 +234,7 @@ class Index : public AppendListener {
   Status StartKeeper();
   // One attempt to bring a bucket. *record_count: see UnreadBuckets.
   Status ReadBucket(uint32_t bucket, uint64_t* record_count) const;
+  Status BuildWhole(uint32_t bucket, bool is_first) const;
   Status BuildFromLog(uint32_t bucket, bool is_first) const;
   // Calls lookup(), and again after Bring while the bucket is unread, kMaxLoads times at most.
   template <typename Lookup>

@@ -43,6 +43,37 @@ void Index::Lose(uint32_t bucket, const Status& why, FunctionRef<bool()> is_bad)
       status.ToString() + "; it is built again from its key log");
 }
 
+// The call that needs the bucket next reads its key log. Waits for an attempt that is under way: it
+// may have begun with records that are gone.
+void Index::OnReset(uint32_t bucket) noexcept {
+  BucketIndex& index = impl_->buckets[bucket];
+  const auto drop = [&] {
+    std::optional<BucketClaim> claim;
+    while (!claim.emplace(*impl_->log, bucket, &index, BucketClaim::Of::kAny).held()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    index.HideLost();
+    impl_->log->DetachListener(bucket);
+    index.Lose(/*rests=*/false);
+  };
+  const Status dropped = Guarded([&] {
+    impl_->unread.AddLost(
+        bucket, Status(Code::kBusy, "the writer of the store uses slots of the bucket again"),
+        drop);
+    return Status::Ok();
+  });
+  // Without memory nobody will read it again, and its readers are told so.
+  if (!dropped.ok()) index.HideLost();
+}
+
+void Index::OnReuse(uint32_t bucket) noexcept {
+  const Status hidden = Guarded([&] {
+    impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
+    return Status::Ok();
+  });
+  if (!hidden.ok()) impl_->buckets[bucket].HideLost();
+}
+
 io::ReadRequest Index::RequestFor(const BlockLookup& lookup, char* buffer) const {
   ENGINE_RACE_ASSERT(lookup.is_wanting());
   const auto location = impl_->paging->store().Locate(lookup.extent(), lookup.block());

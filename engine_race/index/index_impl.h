@@ -64,7 +64,8 @@ struct Index::Impl {
     IndexRestore restore;
     uint32_t thread_count = 0;  // of RestoreRest
     std::mutex builders_mutex;
-    // Those that no thread uses now; under builders_mutex. None are kept after RestoreRest.
+    // Those that no thread uses now; under builders_mutex. After RestoreRest they are kept in a
+    // store that follows a writer alone.
     std::vector<std::unique_ptr<BucketBuilder>> builders;
     bool keeps_builders = true;  // under builders_mutex
   };

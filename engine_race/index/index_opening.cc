@@ -40,7 +40,7 @@ Status Index::Open(Opening opening) {
   Paging* const paging = impl_->paging.get();
   const uint32_t threads =
       BuildThreadCount(log, impl_->options, paging->WouldPage(log.RecordCount()));
-  const bool waits = opening == Opening::kMayWait && log.RecordCount() > 0;
+  const bool waits = opening == Opening::kMayWait && (log.RecordCount() > 0 || log.follows());
   BuildLimits limits = BuildLimits::For(impl_->options, waits ? Impl::kLoads : threads);
   // Builders of waiting buckets read none ahead.
   if (waits) limits.window_buckets = 1;
@@ -123,7 +123,7 @@ void Index::RestoreRest() noexcept {
     // Without memory for threads. The buckets that they loaded are not loaded again.
     for (uint32_t b = 0; b < impl_->geometry.bucket_count; ++b) (void)load(b);
   }
-  waiting.DropBuilders();
+  if (!impl_->log->follows()) waiting.DropBuilders();
   (void)Guarded([&] {
     waiting.restore.Report();
     return Status::Ok();
@@ -156,9 +156,7 @@ Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
     status = impl_->waiting_restore->restore.RestoreOne(bucket, &restored);
     if (!restored) impl_->roots->Forget(bucket);
   }
-  if (status.ok() && !restored) {
-    status = Guarded([&] { return BuildFromLog(bucket, is_first); });
-  }
+  if (status.ok() && !restored) status = BuildWhole(bucket, is_first);
   if (!status.ok()) {
     if (is_first) {
       // The call may try again at once, and succeed.
@@ -179,17 +177,35 @@ Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
   return Status::Ok();
 }
 
+// Builds the bucket from its key log. If another process writes the store, it may use slots again
+// while they are read, or move records.
+Status Index::BuildWhole(uint32_t bucket, bool is_first) const {
+  constexpr int kTries = 64;
+  Status status;
+  for (int i = 0; i < kTries; ++i) {
+    status = Guarded([&] { return BuildFromLog(bucket, is_first); });
+    if (status.code() == Code::kBusy) continue;
+    if (!status.ok() || !impl_->log->follows() || impl_->log->IsCutCurrent(bucket)) return status;
+    impl_->buckets[bucket].Forget();
+    status = Status(Code::kBusy, "the bucket has changed");
+  }
+  return Status::IOError("bucket " + std::to_string(bucket) +
+                         " is written faster than it can be read: " + status.message());
+}
+
 Status Index::BuildFromLog(uint32_t bucket, bool is_first) const {
-  Impl::WaitingRestore* const waiting = is_first ? impl_->waiting_restore.get() : nullptr;
+  // Beside a writer buckets are built again and again, so the builders are kept.
+  const bool keeps_builder = is_first || impl_->log->follows();
+  Impl::WaitingRestore* const waiting = keeps_builder ? impl_->waiting_restore.get() : nullptr;
   std::optional<BuildContext> own;
-  if (!is_first) {
+  if (!keeps_builder) {
     // The cast is sound: the index is the log's listener, and Build had it as non-const.
     own.emplace(impl_->log, const_cast<Index*>(this), impl_->options,
                 BuildLimits::For(impl_->options, Impl::kLoads), /*thread_count=*/1, impl_->all(),
                 &impl_->unread);
     if (impl_->buckets[bucket].may_be_paged()) own->set_paging(impl_->paging.get());
   }
-  BuildContext& context = is_first ? *waiting->context : *own;
+  BuildContext& context = keeps_builder ? *waiting->context : *own;
   // Decided once: the bucket may grow meanwhile.
   const bool is_giant = context.IsGiant(bucket);
   // The memory that sorts a giant is that of one, and so are the threads of a context.
@@ -197,7 +213,7 @@ Status Index::BuildFromLog(uint32_t bucket, bool is_first) const {
   if (is_giant) giant.lock();
   return BuildBucket(&context, bucket, [&] {
     if (is_giant) return BuildGiant(&context, bucket);
-    if (is_first) return waiting->Build(bucket);
+    if (keeps_builder) return waiting->Build(bucket);
     BucketBuilder builder(&context, impl_->log->SlotEnd(bucket));
     ENGINE_RACE_RETURN_IF_ERROR(builder.Init());
     return builder.Build(bucket);

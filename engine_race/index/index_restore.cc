@@ -201,7 +201,10 @@ uint64_t MaxTail(const BucketLog& log, uint32_t bucket, const BucketMoment& sinc
 
 Status OpenIndexRoot(BuildContext* context, Paging* paging, l1::IndexRoot* root) {
   const BucketLog& log = context->log();
-  Status status = l1::LoadIndexRoot(log.directory_fd(), log.ids(), context->bucket_count(), root);
+  // The writer of a store that is followed may replace extents at any time.
+  Status status = log.follows() ? Status::NotFound()
+                                : l1::LoadIndexRoot(log.directory_fd(), log.ids(),
+                                                    context->bucket_count(), root);
   if (status.ok()) status = paging->store().Reserve(root->extents);
   if (status.ok()) {
     paging->BeginCommit();

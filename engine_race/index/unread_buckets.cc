@@ -75,7 +75,14 @@ Status UnreadBuckets::Load(uint32_t bucket, FunctionRef<Status(uint64_t* record_
 }
 
 void UnreadBuckets::HideFromOlder(uint32_t bucket, uint64_t version) {
-  Find(bucket)->first_version.store(version, std::memory_order_relaxed);
+  Entry* entry = Find(bucket);
+  if (entry == nullptr) {
+    const std::lock_guard lock(entries_mutex_);
+    const auto [added, is_new] = entries_.try_emplace(bucket);
+    entry = &added->second;
+    if (is_new) entry->is_read = true;
+  }
+  entry->first_version.store(version, std::memory_order_relaxed);
   has_hidden_.store(true, std::memory_order_relaxed);
 }
 

@@ -55,7 +55,7 @@ class UnreadBuckets {
   Status Load(uint32_t bucket, FunctionRef<Status(uint64_t* record_count)> read);
 
   // Hides the bucket from views below `version`. Called within `read`, before the bucket is
-  // admitted.
+  // admitted, or of a bucket that is in the index. May throw std::bad_alloc then.
   void HideFromOlder(uint32_t bucket, uint64_t version);
   // Whether a view of `version` may not see the bucket. For a lookup that has found the bucket
   // admitted.

@@ -49,6 +49,11 @@ class AppendListener {
   virtual void OnMove(uint32_t bucket, const KeyRecord& record) noexcept {
     OnAppend(bucket, record);
   }
+  // Another process writes the store. The bucket's records are not those any more that the listener
+  // was told of, and it is detached: it has to cut the bucket anew.
+  virtual void OnReset(uint32_t /*bucket*/) noexcept {}
+  // Likewise, under the bucket's lock: slots were used again that views from before now may show.
+  virtual void OnReuse(uint32_t /*bucket*/) noexcept {}
   // Views of this version or later ones show what is appended from now on. Views of lower versions
   // do not show it.
   virtual uint64_t CurrentVersion() const noexcept { return 0; }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine_race/log/bucket_state.h"
+#include "engine_race/log/followed_bucket.h"
 #include "engine_race/log/full_group.h"
 #include "engine_race/log/lane.h"
 #include "engine_race/log/log_cut.h"
@@ -147,8 +148,7 @@ struct alignas(64) Bucket {
 
   // A lane has moved, a pin has gone, or a group's write has failed.
   std::condition_variable changed;
-  // A write to the log has ended, a pin has gone, or a batch or a cleaner has left the bucket.
-  // Or there may be room for writers that had none.
+  // A write to the log has ended, a pin, a batch or a cleaner has gone, or there may be room.
   std::condition_variable written;
   // Records below this are in the logs and outlive power loss.
   uint64_t synced_watermark = 0;
@@ -191,8 +191,8 @@ struct alignas(64) Bucket {
   std::unique_ptr<RunSlots> owned_run_slots;
   std::atomic<const RunSlots*> run_slots{nullptr};
   std::atomic<uint64_t> published_row_end{0};  // how many rows were ever used
-  // Raised before slots are given to other records.
-  std::atomic<uint64_t> reuse_count{0};
+  std::atomic<uint64_t> reuse_count{0};        // raised before slots are given to other records
+  FollowedBucket followed;
 };
 
 }  // namespace engine_race

@@ -10,6 +10,7 @@
 #include "engine_race/base/guarded.h"
 #include "engine_race/base/memory_limit.h"
 #include "engine_race/base/placement.h"
+#include "engine_race/base/sys.h"
 #include "engine_race/log/manifest.h"
 #include "engine_race/log/recovery.h"
 
@@ -34,8 +35,10 @@ BucketLog::BucketLog(const Options& options, StoreFiles files,
 Status BucketLog::OpenPlaced(Opening opening, const Options& options, const std::string& dir,
                              numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log) {
   StoreFiles files;
+  DirectoryLock::Sight sight;
   ENGINE_RACE_RETURN_IF_ERROR(
       opening == Opening::kWriting      ? OpenStoreFiles(options, dir, &files, placement->memory())
+      : opening == Opening::kFollowing  ? OpenStoreFilesToFollow(dir, &files, options, &sight)
       : opening == Opening::kRecovering ? OpenStoreFilesToRecover(dir, &files, options)
                                         : OpenStoreFilesToRead(dir, &files, options));
   std::vector<dev_t> devices;
@@ -45,7 +48,9 @@ Status BucketLog::OpenPlaced(Opening opening, const Options& options, const std:
   const PolicyScope scope(placement->memory());
   Recovery recovery(&opened->context_, &opened->writer_, &opened->groups_);
   if (options.read_only) {
-    ENGINE_RACE_RETURN_IF_ERROR(recovery.Run(opening == Opening::kReading));
+    ENGINE_RACE_RETURN_IF_ERROR(opening == Opening::kFollowing
+                                    ? opened->Follow(sight, dir, &recovery)
+                                    : recovery.Run(opening == Opening::kReading));
     *log = std::move(opened);
     return Status::Ok();
   }
@@ -56,6 +61,11 @@ Status BucketLog::OpenPlaced(Opening opening, const Options& options, const std:
   ENGINE_RACE_RETURN_IF_ERROR(opened->writer_.Init());
   ENGINE_RACE_RETURN_IF_ERROR(recovery.Run());
   opened->mover_.AdoptMoves();
+  if (opening == Opening::kWriting) {
+    uint64_t opening_id = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&opening_id));
+    opened->context_.files.lock.NoteComplete(opening_id | 1);
+  }
   // Not before: on a full disk it would take what the recovery needs.
   reserve.Prepare();
   opened->syncer_.NoteOpened();
@@ -112,8 +122,61 @@ Status BucketLog::OpenRecovered(const Options& options, const std::string& dir,
   }
 }
 
+// Takes over what is there, as `sight` says. kBusy: a writer has come or gone meanwhile, so it may
+// be anything.
+Status BucketLog::Follow(const DirectoryLock::Sight& sight, const std::string& dir,
+                         Recovery* recovery) {
+  follower_ = std::make_unique<Follower>(&context_, dir);
+  const bool is_written = sight.writer == DirectoryLock::Writer::kComplete;
+  Status adopted = is_written ? follower_->AdoptWritten() : recovery->Run();
+  ENGINE_RACE_RETURN_IF_ERROR(follower_->End(sight));
+  // Nobody else recovers a store that is open for writing.
+  return is_written && adopted.code() == Code::kIncomplete
+             ? adopted.Reworded(Code::kIOError, adopted.message())
+             : adopted;
+}
+
+// Opens a store beside a writer, and without any lock but for a recovery.
+Status BucketLog::OpenFollowing(const Options& options, const std::string& dir,
+                                std::unique_ptr<BucketLog>* log) {
+  Options writing = options;
+  writing.read_only = writing.follow = false;
+  writing.staging_mode = StagingMode::kWritten;
+  const auto end = std::chrono::steady_clock::now() + DirectoryLock::kPatience;
+  while (true) {
+    Status opened = OpenAs(Opening::kFollowing, options, dir, log);
+    if (opened.code() != Code::kBusy && opened.code() != Code::kIncomplete) return opened;
+    if (opened.code() == Code::kIncomplete) {
+      std::unique_ptr<BucketLog> recovering;
+      Status recovered = OpenAs(Opening::kRecovering, writing, dir, &recovering);
+      if (recovered.ok()) recovered = recovering->CheckNoFailure();
+      if (!recovered.ok() && recovered.error() != EAGAIN) {
+        return recovered.Reworded(
+            Code::kIncomplete, opened.message() + ". Its recovery failed: " + recovered.message());
+      }
+    }
+    if (std::chrono::steady_clock::now() >= end) {
+      return Status::IOError("other processes have been opening the store for a minute");
+    }
+    std::this_thread::sleep_for(DirectoryLock::kRetryInterval);
+  }
+}
+
+Status BucketLog::Refresh(std::vector<uint32_t>* reset) {
+  if (follower_ != nullptr) return follower_->Refresh(reset);
+  return Status(Code::kNotSupported, "the store was not opened with Options::follow");
+}
+
+bool BucketLog::IsCutCurrent(uint32_t number) const {
+  bool is_current = false;
+  reader_.WithBucketLocked(number,
+                           [&] { is_current = context_.buckets[number].listener != nullptr; });
+  return is_current;
+}
+
 Status BucketLog::Open(const Options& options, const std::string& dir,
                        std::unique_ptr<BucketLog>* log) {
+  if (options.follow) return OpenFollowing(options, dir, log);
   if (!options.read_only) return OpenAs(Opening::kWriting, options, dir, log);
   Status opened = OpenAs(Opening::kReading, options, dir, log);
   if (opened.code() != Code::kIncomplete) return opened;

@@ -16,6 +16,7 @@
 //   Syncer       Sync, the durable modes and their journal (syncer.h)
 //   RowKeeper    hands out the rows of slots (row_keeper.h)
 //   RowMover     moves records, and gives the space of freed rows back (row_mover.h)
+//   Follower     takes over what another process has written (follower.h)
 //   Recovery     what Open does with what it finds (recovery.h; power_recovery.h after power loss)
 //   Staging      staging files and counts (staging.h); StoreFiles  all files (store_files.h)
 // They share a LogContext (log_context.h), which holds the state of each bucket (bucket.h).
@@ -28,6 +29,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "engine_race/base/function_ref.h"
@@ -39,6 +41,7 @@
 #include "engine_race/log/append_status.h"
 #include "engine_race/log/batch_queue.h"
 #include "engine_race/log/batch_writer.h"
+#include "engine_race/log/follower.h"
 #include "engine_race/log/group_writer.h"
 #include "engine_race/log/large_batches.h"
 #include "engine_race/log/log_context.h"
@@ -48,6 +51,8 @@
 #include "engine_race/log/syncer.h"
 
 namespace engine_race {
+
+class Recovery;
 
 class BucketLog {
  public:
@@ -126,8 +131,27 @@ class BucketLog {
   // No slot of the bucket from this one on holds a record.
   uint64_t SlotEnd(uint32_t bucket) const { return context_.buckets[bucket].SlotEnd(); }
   // Changes before slots of the bucket are given to other records. A reader calls it before it
-  // looks a slot up and after it has read the slot. If the calls agree, it has read that record.
+  // looks a slot up. After it has read the slot it asks IsReused. If not, it has read that record.
   uint64_t ReuseCount(uint32_t bucket) const { return context_.buckets[bucket].ReuseCount(); }
+  // Whether one of these slots may have been given to another record since the bucket had that
+  // ReuseCount. With Options::follow the writer's rows tell, and if so the bucket is brought up to
+  // date. The slots ascend; only then they are looked at.
+  bool IsReused(uint32_t bucket, std::span<const uint64_t> slots, uint64_t reuse_count) const {
+    return follower_ == nullptr ? ReuseCount(bucket) != reuse_count
+                                : follower_->IsReused(bucket, slots, reuse_count);
+  }
+  bool IsReused(uint32_t bucket, uint64_t slot, uint64_t reuse_count) const {
+    return IsReused(bucket, {&slot, 1}, reuse_count);
+  }
+  // Whether another process may write the store: Options::follow. No view keeps slots from it.
+  bool follows() const { return follower_ != nullptr; }
+  // See Follower, all three. kNotSupported without Options::follow. A listener asks IsCutCurrent
+  // when it has built a bucket: false if it was detached meanwhile.
+  Status Refresh(std::vector<uint32_t>* reset);
+  Status ConfirmDamage(uint32_t bucket) const {
+    return follower_ == nullptr ? Status::Ok() : follower_->ConfirmDamage(bucket);
+  }
+  bool IsCutCurrent(uint32_t bucket) const;
   // How far the bucket is. Under its lock: for listeners, and within WithBucketLocked.
   BucketMoment LockedMomentOf(uint32_t bucket) const {
     const Bucket& state = context_.buckets[bucket];
@@ -246,11 +270,14 @@ class BucketLog {
 
  private:
   BucketLog(const Options& options, StoreFiles files, const numa::StorePlacement& placement);
-  enum class Opening { kWriting, kReading, kReadingUndoubted, kRecovering };
+  enum class Opening { kWriting, kReading, kReadingUndoubted, kRecovering, kFollowing };
   static Status OpenAs(Opening opening, const Options& options, const std::string& dir,
                        std::unique_ptr<BucketLog>* log);
   static Status OpenPlaced(Opening opening, const Options& options, const std::string& dir,
                            numa::StorePlacement* placement, std::unique_ptr<BucketLog>* log);
+  static Status OpenFollowing(const Options& options, const std::string& dir,
+                              std::unique_ptr<BucketLog>* log);
+  Status Follow(const DirectoryLock::Sight& sight, const std::string& dir, Recovery* recovery);
   static Status OpenRecovered(const Options& options, const std::string& dir,
                               std::unique_ptr<BucketLog>* log);
 
@@ -264,6 +291,7 @@ class BucketLog {
   LargeBatches large_batches_;
   RowMover mover_;
   mutable io::FailedBackends failed_backends_;
+  std::unique_ptr<Follower> follower_;  // null without Options::follow
 };
 
 }  // namespace engine_race

@@ -47,8 +47,8 @@ format::BucketCounts EncodeCounts(uint64_t seed_id, uint32_t bucket, const Bucke
   return line;
 }
 
-BucketState DecodeCounts(uint64_t seed_id, uint32_t bucket, const Geometry& geometry,
-                         const format::BucketCounts& line, SlotTable table) {
+BucketState DecodeLine(uint64_t seed_id, uint32_t bucket, const Geometry& geometry,
+                       const format::BucketCounts& line, const SlotTable& table) {
   bool sound = true;
   const auto payload_of = [&](format::WordKind kind, uint64_t word) {
     uint64_t payload = 0;
@@ -76,7 +76,6 @@ BucketState DecodeCounts(uint64_t seed_id, uint32_t bucket, const Geometry& geom
   // Counts of records that no row holds are in doubt, but a Sync flushes the rows before it counts.
   const bool is_held = table.has_rows() ? state.synced_watermark <= table.RunEnd()
                                         : state.record_count <= geometry.bucket_capacity_records;
-  state.table = std::move(table);
   // The lanes check that the staged groups fit into the places.
   const auto fits = [&state](uint64_t watermark, uint64_t group) {
     return watermark % group == 0 && watermark <= state.record_count;
@@ -84,6 +83,13 @@ BucketState DecodeCounts(uint64_t seed_id, uint32_t bucket, const Geometry& geom
   state.damaged = !sound || state.synced_watermark > state.record_count || !is_held ||
                   !fits(state.logged_value_watermark, geometry.values_per_group()) ||
                   !fits(state.logged_key_watermark, geometry.keys_per_group());
+  return state;
+}
+
+BucketState DecodeCounts(uint64_t seed_id, uint32_t bucket, const Geometry& geometry,
+                         const format::BucketCounts& line, SlotTable table) {
+  BucketState state = DecodeLine(seed_id, bucket, geometry, line, table);
+  state.table = std::move(table);
   return state;
 }
 

@@ -36,6 +36,9 @@ struct BucketState {
 // The words of a state, with their checks under `seed_id`.
 format::BucketCounts EncodeCounts(uint64_t seed_id, uint32_t bucket, const BucketState& state);
 
+// The state that a line of counts says in a bucket with those rows. It has no table.
+BucketState DecodeLine(uint64_t seed_id, uint32_t bucket, const Geometry& geometry,
+                       const format::BucketCounts& line, const SlotTable& table);
 // The state that a line of counts says, together with the bucket's rows. It is damaged if a word
 // fails its check or the counts contradict one another, the geometry or the rows.
 BucketState DecodeCounts(uint64_t seed_id, uint32_t bucket, const Geometry& geometry,

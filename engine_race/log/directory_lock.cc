@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -19,10 +20,13 @@
 namespace engine_race {
 namespace {
 
-// The text of a lock file: the name of a process, then zeros, then what it has the lock for. Longer
-// names of programs are cut off.
+// The text of a lock file: the name of a process, then zeros, the number of its opening, and what
+// it has the lock for. Longer names of programs are cut off.
 constexpr size_t kOwnerBytes = 128;
 constexpr std::string_view kRecoveryMark = "recovery";
+constexpr std::string_view kCompleteMark = "complete";
+constexpr size_t kIdOffset = kOwnerBytes - kCompleteMark.size() - sizeof(uint64_t);
+static_assert(kRecoveryMark.size() == kCompleteMark.size());
 
 // What the holder has written, or nothing.
 std::string OwnerText(const io::File& file) {
@@ -136,7 +140,7 @@ Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* l
     if (!same) continue;
     lock->file_ = std::move(file);
     lock->owner_ = ::getpid();
-    lock->NameOwner(purpose);
+    lock->NameOwner(purpose == Purpose::kRecovery ? kRecoveryMark : "", 0);
     if (!exists) lock->made_in_ = std::move(directory);
     return Status::Ok();
   }
@@ -160,14 +164,49 @@ Status DirectoryLock::TakeToRead(int dir_fd, DirectoryLock* lock) {
   return Status::Ok();
 }
 
+Status DirectoryLock::Watch(int dir_fd, DirectoryLock* lock) {
+  bool exists = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::Exists(dir_fd, format::kLockName, &exists));
+  if (!exists) return Status::NotFound();
+  return io::File::Open(dir_fd, format::kLockName, io::Access::kRead, io::Caching::kBuffered,
+                        &lock->file_);
+}
+
+// The lock is asked about after the text. A writer that ends in between has emptied the text before
+// it drops the lock, or was killed and leaves it.
+Status DirectoryLock::Look(Sight* sight) const {
+  *sight = Sight();
+  ENGINE_RACE_RETURN_IF_ERROR(sys::ChangedAt(file_.fd(), &sight->changed_ns));
+  const std::string text = OwnerText(file_);
+  bool held = false;
+  ENGINE_RACE_RETURN_IF_ERROR(sys::HasExclusiveLock(file_.fd(), &held));
+  const bool is_whole = text.size() == kOwnerBytes;
+  if (is_whole && text.ends_with(kCompleteMark)) {
+    std::memcpy(&sight->opening_id, text.data() + kIdOffset, sizeof(sight->opening_id));
+    sight->writer = held ? Writer::kComplete : Writer::kNone;
+  } else if (held) {
+    sight->writer = Writer::kOpening;
+  } else if (is_whole) {
+    sight->writer = Writer::kInterrupted;
+  }
+  return Status::Ok();
+}
+
+Status DirectoryLock::IsThere(int dir_fd, bool* same) const {
+  return sys::NamesFile(dir_fd, format::kLockName, file_.fd(), same);
+}
+
+void DirectoryLock::NoteComplete(uint64_t opening_id) { NameOwner(kCompleteMark, opening_id); }
+
 // A failure is no matter: a full disk may have no room for the name.
-void DirectoryLock::NameOwner(Purpose purpose) {
+void DirectoryLock::NameOwner(std::string_view mark, uint64_t opening_id) {
   is_named_ = true;
   static_cast<void>(Guarded([&] {
-    const std::string_view mark = purpose == Purpose::kRecovery ? kRecoveryMark : "";
     std::string text = ToText(ThisProcess());
-    text.resize(kOwnerBytes - mark.size());
+    text.resize(kIdOffset);
+    text.append(reinterpret_cast<const char*>(&opening_id), sizeof(opening_id));
     text += mark;
+    text.resize(kOwnerBytes);
     return file_.Write(text.data(), text.size(), 0);
   }));
 }

@@ -17,6 +17,8 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
+#include <string_view>
 
 #include "engine_race/base/status.h"
 #include "engine_race/base/sys.h"
@@ -48,9 +50,31 @@ class DirectoryLock {
   // A store is there: the lock file stays.
   void Settle() { made_in_.Reset(); }
 
+  // For one that reads beside a writer: opens the file, and takes no lock. kNotFound where there is
+  // none.
+  static Status Watch(int dir_fd, DirectoryLock* lock);
+  // Of the writer: it has recovered the store, and readers may follow. `opening_id`, not 0, names
+  // this opening of the store.
+  void NoteComplete(uint64_t opening_id);
+  // The text of a watched file says how far a writer is: none has the lock, one opens the store, or
+  // one has opened it. kInterrupted: the last one has ended while it opened the store.
+  enum class Writer { kNone, kOpening, kComplete, kInterrupted };
+  struct Sight {
+    Writer writer = Writer::kNone;
+    // Of the last writer that has opened the store and named itself; 0: it has closed it.
+    uint64_t opening_id = 0;
+    // When the file was changed last: each writer changes it.
+    uint64_t changed_ns = 0;
+
+    friend bool operator==(const Sight&, const Sight&) = default;
+  };
+  Status Look(Sight* sight) const;
+  // Whether the directory still has the file.
+  Status IsThere(int dir_fd, bool* same) const;
+
  private:
   bool TakenHere() const;
-  void NameOwner(Purpose purpose);
+  void NameOwner(std::string_view mark, uint64_t opening_id);
 
   io::File file_;
   // The process that took the lock.

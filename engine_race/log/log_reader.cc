@@ -14,7 +14,11 @@ namespace engine_race {
 Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer,
                             uint64_t buffer_bytes) const {
   Bucket& bucket = context_.buckets[number];
-  if (!bucket.Logged().Contains(slot)) {
+  bool is_read = false;
+  if (context_.options.follow && !bucket.Logged().Contains(slot)) {
+    ENGINE_RACE_RETURN_IF_ERROR(ReadStagedByWriter(number, slot, buffer, &is_read));
+    if (is_read) return Status::Ok();
+  } else if (!bucket.Logged().Contains(slot)) {
     std::unique_lock<std::mutex> lock(bucket.mutex);
     uint64_t sequence = 0;
     // Slots that were given to other records meanwhile need not hold counted ones.
@@ -32,12 +36,45 @@ Status LogReader::ReadValue(uint32_t number, uint64_t slot, char* buffer,
       return status;
     }
   }
-  const SlotLocation location = context_.files.slots.LocateValues(number, slot);
+  SlotLocation location = context_.files.slots.LocateValues(number, slot);
+  if (!location.found() && context_.options.follow) {
+    // The writer may have given the segment its place since.
+    ENGINE_RACE_RETURN_IF_ERROR(context_.files.slots.LoadMore());
+    location = context_.files.slots.LocateValues(number, slot);
+  }
   if (!location.found()) [[unlikely]] {
     return LostValue(number, slot);
   }
   return ReadWholePart(*location.file, buffer, context_.geometry().slot_bytes(), location.offset,
                        buffer_bytes);
+}
+
+// A pin does not keep the place from another process. But its group leaves it only once the counts
+// say that the group is in the log.
+Status LogReader::ReadStagedByWriter(uint32_t number, uint64_t slot, char* buffer,
+                                     bool* is_read) const {
+  Bucket& bucket = context_.buckets[number];
+  uint64_t sequence = 0;
+  uint32_t place = 0;
+  uint64_t index = 0;
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    if (!bucket.table.SequenceOf(slot, &sequence) || sequence >= bucket.record_count ||
+        sequence < bucket.LoggedCount(LaneKind::kValues)) {
+      return Status::Ok();
+    }
+    place = bucket.values.PlaceOf(sequence);
+    index = bucket.values.IndexOf(sequence);
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadValues(number, place, index, 1, buffer));
+  format::BucketCounts line;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      context_.files.counts.Read(&line, sizeof(line), number * sizeof(line)));
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  *is_read = sequence >= DecodeLine(context_.files.identity.seed_id(), number, context_.geometry(),
+                                    line, bucket.table)
+                             .LoggedValueCount();
+  return Status::Ok();
 }
 
 Status LogReader::CutBucket(uint32_t number, uint64_t first_sequence, AppendListener* listener,
@@ -48,6 +85,7 @@ Status LogReader::CutBucket(uint32_t number, uint64_t first_sequence, AppendList
   bucket.AwaitRelease(&lock);
   ENGINE_RACE_RETURN_IF_ERROR(TakeCut(number, first_sequence, cut));
   bucket.listener = listener;
+  bucket.followed.change_count_at_cut = bucket.followed.change_count;
   return Status::Ok();
 }
 
@@ -70,6 +108,12 @@ Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* c
       std::min(cut->logged_key_watermark, bucket.LoggedCount(LaneKind::kValues));
   cut->table = bucket.table;
   cut->pin = CutPin(&bucket.cut_count);
+  if (context_.options.follow && !bucket.followed.staged_keys.empty()) {
+    const auto skipped = cut->first_staged() - cut->logged_key_watermark;
+    cut->staged_keys.assign(bucket.followed.staged_keys.begin() + static_cast<ptrdiff_t>(skipped),
+                            bucket.followed.staged_keys.end());
+    return Status::Ok();
+  }
   cut->staged_keys.resize(bucket.record_count - cut->first_staged());
   const uint64_t group_records = bucket.keys.group_records();
   for (uint64_t sequence = cut->first_staged(); sequence < bucket.record_count;) {

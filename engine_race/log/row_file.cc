@@ -139,6 +139,11 @@ bool IsSound(const Row& row, const SlotTable& table) {
           table.rows()[std::prev(next)->second].run_end() <= row.number);
 }
 
+Status DamagedRow(uint32_t bucket, uint32_t row) {
+  return Status::Corruption("bucket " + std::to_string(bucket) + ": row " + std::to_string(row) +
+                            " is damaged");
+}
+
 // Where the rows of one segment lie.
 Status FindRows(const StoreFiles& files, uint32_t bucket, uint64_t segment, uint64_t* offset) {
   uint64_t number = 0;
@@ -215,6 +220,28 @@ Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool
   return Status::Ok();
 }
 
+Status ReadHasRows(const StoreFiles& files, uint32_t bucket, bool* has_rows) {
+  RowsHead head;
+  ENGINE_RACE_RETURN_IF_ERROR(
+      files.rows.Read(&head, sizeof(head), files.identity.geometry.RowHeadOffset(bucket)));
+  uint64_t row_end = 0;
+  *has_rows = CodecOf(files, bucket).DecodeHead(head, &row_end) && row_end != format::kNoRows;
+  return Status::Ok();
+}
+
+Status ReadRow(const StoreFiles& files, uint32_t bucket, uint32_t index, Row* row) {
+  uint64_t offset = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, index, &offset));
+  RowImages images;
+  ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(&images, sizeof(images), offset));
+  uint32_t which = 0;
+  uint64_t number = 0;
+  if (!CodecOf(files, bucket).Find(index, images, &which, &number))
+    return DamagedRow(bucket, index);
+  *row = RowCodec::Decode(images.images[which]);
+  return Status::Ok();
+}
+
 Status WriteNewRows(const StoreFiles& files, uint32_t bucket, uint32_t first,
                     std::span<const Row> rows) {
   if (rows.empty()) return Status::Ok();
@@ -241,10 +268,7 @@ Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const 
   ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(&images, sizeof(images), offset));
   uint32_t which = 0;
   uint64_t number = 0;
-  if (!codec.Find(index, images, &which, &number)) {
-    return Status::Corruption("bucket " + std::to_string(bucket) + ": row " +
-                              std::to_string(index) + " is damaged");
-  }
+  if (!codec.Find(index, images, &which, &number)) return DamagedRow(bucket, index);
   const RowImage image = codec.Encode(index, row, number + 1);
   return files.rows.Write(&image, sizeof(image), offset + (1 - which) * sizeof(image));
 }

@@ -23,6 +23,12 @@ namespace engine_race {
 // other.
 Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool* damaged);
 
+// Whether the bucket has rows there. False for a head that is damaged, too.
+Status ReadHasRows(const StoreFiles& files, uint32_t bucket, bool* has_rows);
+// Reads one row that the head reaches. kCorruption if it is damaged, also while another process
+// writes it.
+Status ReadRow(const StoreFiles& files, uint32_t bucket, uint32_t index, Row* row);
+
 // Writes rows that the head does not reach, from `first` on. They must be durable before it does:
 // a row that it reaches and that was never written is damage. Their segments get places. kFull on a
 // full disk.

@@ -78,6 +78,8 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
   const auto file = static_cast<uint32_t>(page % file_count_);
   const uint64_t in_file = page / file_count_ * kPage + number % kPage;
   const std::lock_guard<std::mutex> lock(mutex_);
+  // Of an earlier Load: entries never change.
+  if (IsGiven(file, in_file)) return Status::Ok();
   const bool set_aside = entry.bucket == format::kNoBucket;
   // A place that its device does not have is none of this store's.
   if (in_file >= CapacityOf(file) || (entry.bucket >= geometry_.bucket_count && !set_aside) ||

@@ -51,6 +51,7 @@ class SegmentTable {
 
   // Reads the entries from `file`, which outlives the table. *damaged_count: entries that fail
   // their check, and belong to no bucket. kCorruption for two entries of one segment. kOutOfMemory.
+  // Another call takes the entries that another process has added. Not beside Give.
   Status Load(const io::File& file, uint64_t* damaged_count);
 
   // False: the segment has no place.

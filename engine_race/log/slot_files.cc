@@ -103,6 +103,14 @@ Status SlotFiles::OpenUsed(bool read_only) {
   return Status::Ok();
 }
 
+// Entries that are damaged may be in the middle of their write.
+Status SlotFiles::LoadMore() {
+  const std::lock_guard<std::mutex> lock(*load_mutex_);
+  uint64_t damaged_count = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(table_->Load(*table_file_, &damaged_count));
+  return OpenUsed(/*read_only=*/true);
+}
+
 void SlotFiles::CloseUnused() {
   for (uint32_t file = 0; file < file_count(); ++file) {
     if (IsNeeded(file)) continue;
@@ -127,7 +135,8 @@ Status SlotFiles::Open(uint32_t file) const {
   ENGINE_RACE_RETURN_IF_ERROR(key_files_[file].Size(&key_bytes));
   if (!IsDevice(file)) ENGINE_RACE_RETURN_IF_ERROR(value_files_[file].Size(&value_bytes));
   const uint64_t key_room = key_bytes / format::kSegmentKeyBytes;
-  if (on_open_) ENGINE_RACE_RETURN_IF_ERROR(on_open_(file));
+  // Who only reads takes no lock of it.
+  if (on_open_ && access_ != io::Access::kRead) ENGINE_RACE_RETURN_IF_ERROR(on_open_(file));
   // Release, for is_open and HasRoom.
   growth.is_open.store(true, std::memory_order_release);
   growth.room.store(

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,6 +63,9 @@ class SlotFiles {
   // Opens the files that have segments, and, from then on, each file that gets its first one.
   // Unless `read_only`, files that a power loss has left short get the size of what they hold.
   Status OpenUsed(bool read_only);
+  // Takes what another process has added to the table, and opens the files that it names. In a
+  // store that only reads.
+  Status LoadMore();
   // Closes files that a creation has made and not used.
   void CloseUnused();
   bool is_open(uint32_t file) const {
@@ -184,6 +188,7 @@ class SlotFiles {
   // On the heap: the table keeps its address when the store's files are moved.
   std::unique_ptr<io::File> table_file_ = std::make_unique<io::File>();
   std::unique_ptr<SegmentTable> table_;
+  std::unique_ptr<std::mutex> load_mutex_ = std::make_unique<std::mutex>();  // of LoadMore
   bool has_damage_ = false;
   // So that the next opening finds no places to set aside that were never given.
   bool grows_exactly_ = false;

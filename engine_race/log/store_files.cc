@@ -35,9 +35,11 @@ Status OpenExisting(const Options& options, io::Access access, StoreFiles* files
       files->identity.geometry, options.paths.empty() ? files->identity.paths : options.paths,
       kOpenWhenLocked));
   std::vector<ValuePath> paths;
-  ENGINE_RACE_RETURN_IF_ERROR(OpenValuePaths(files->directory.get(), options.paths,
-                                             access == io::Access::kRead, options.file_mode,
-                                             &files->identity, &paths, moved));
+  const PathAccess path_access = access != io::Access::kRead ? PathAccess::kWriting
+                                 : options.follow            ? PathAccess::kFollowing
+                                                             : PathAccess::kReading;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenValuePaths(files->directory.get(), options.paths, path_access,
+                                             options.file_mode, &files->identity, &paths, moved));
   if (paths.empty()) paths = OwnDirectory();
   files->slots.Init(files->identity.geometry, files->directory.get(), std::move(paths),
                     options.page_cache && access == io::Access::kRead ? io::Caching::kBuffered
@@ -260,6 +262,26 @@ Status OpenStoreFilesToRecover(const std::string& dir, StoreFiles* files, const 
   files->lock.Settle();
   files->slots.SettleLocks();
   return Status::Ok();
+}
+
+Status OpenStoreFilesToFollow(const std::string& dir, StoreFiles* files, const Options& options,
+                              DirectoryLock::Sight* before) {
+  ENGINE_RACE_RETURN_IF_ERROR(sys::OpenDirectory(dir, /*create=*/false, &files->directory));
+  const int dir_fd = files->directory.get();
+  ENGINE_RACE_RETURN_IF_ERROR(RequireLockFile(dir_fd));
+  ENGINE_RACE_RETURN_IF_ERROR(DirectoryLock::Watch(dir_fd, &files->lock));
+  ENGINE_RACE_RETURN_IF_ERROR(files->lock.Look(before));
+  if (before->writer == DirectoryLock::Writer::kOpening) {
+    return Status(Code::kBusy, "a writer opens the store");
+  }
+  bool moved = false;
+  Status opened = ReadManifest(dir_fd, &files->identity);
+  if (opened.ok()) opened = OpenExisting(options, io::Access::kRead, files, &moved);
+  if (opened.ok()) return opened;
+  // What is not whole may be in the hands of a writer that has come.
+  DirectoryLock::Sight now;
+  ENGINE_RACE_RETURN_IF_ERROR(files->lock.Look(&now));
+  return now == *before ? opened : Status(Code::kBusy, "a writer opens the store");
 }
 
 Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files, const Options& options) {

@@ -77,6 +77,12 @@ Status OpenStoreFilesToRecover(const std::string& dir, StoreFiles* files, const 
 // `key_range` what its keys must be, and `log` is told of damage.
 Status OpenStoreFilesToRead(const std::string& dir, StoreFiles* files, const Options& options = {});
 
+// OpenStoreFilesToRead without any lock, beside a writer. The files may be in the middle of a
+// recovery. *before is the sight of files->lock before they were opened. kBusy: a writer opens the
+// store. kNotSupported for a store with a raw device.
+Status OpenStoreFilesToFollow(const std::string& dir, StoreFiles* files, const Options& options,
+                              DirectoryLock::Sight* before);
+
 }  // namespace engine_race
 
 #endif  // ENGINE_RACE_LOG_STORE_FILES_H_

@@ -22,14 +22,17 @@ struct PathOpening {
   // The code of a failure that is the path's own, not one of reading.
   Code wrong = Code::kCorruption;
   bool create = false;
-  bool read_only = false;
+  PathAccess access = PathAccess::kWriting;
   mode_t directory_mode = 0;
   mode_t file_mode = 0;
 };
 
 Status TakeLock(const PathOpening& how, ValuePath* path) {
   const int dir_fd = path->directory.get();
-  if (!how.read_only) return DirectoryLock::TakeToWrite(dir_fd, how.file_mode, &path->lock);
+  if (how.access == PathAccess::kFollowing) return Status::Ok();
+  if (how.access == PathAccess::kWriting) {
+    return DirectoryLock::TakeToWrite(dir_fd, how.file_mode, &path->lock);
+  }
   Status locked = DirectoryLock::TakeToRead(dir_fd, &path->lock);
   if (locked.code() != Code::kNotFound) return locked;
   return Status(how.wrong, format::kLockName + std::string(" is missing"));
@@ -203,12 +206,12 @@ Status WritePathMarkers(const StoreIdentity& identity, mode_t file_mode,
   return Status::Ok();
 }
 
-Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, bool read_only,
+Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, PathAccess access,
                       mode_t file_mode, StoreIdentity* identity, std::vector<ValuePath>* paths,
                       bool* moved) {
   PathOpening how;
   how.store_dir_fd = store_dir_fd;
-  how.read_only = read_only;
+  how.access = access;
   how.file_mode = file_mode;
   *moved = false;
   paths->clear();
@@ -229,9 +232,14 @@ Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, b
     how.wrong = path.name == known[i] ? Code::kCorruption : Code::kInvalidArgument;
     bool is_device = false;
     ENGINE_RACE_RETURN_IF_ERROR(io::BlockDevice::Is(path.name, &is_device));
+    if (is_device && access == PathAccess::kFollowing) {
+      return Status(Code::kNotSupported,
+                    PathPrefix(i, path.name) + "a store with a raw device cannot be followed");
+    }
     if (is_device) {
       ENGINE_RACE_RETURN_IF_ERROR(
-          OpenDevice(*identity, i, read_only, how.wrong, &path).Prefixed(PathPrefix(i, path.name)));
+          OpenDevice(*identity, i, access != PathAccess::kWriting, how.wrong, &path)
+              .Prefixed(PathPrefix(i, path.name)));
     } else {
       ENGINE_RACE_RETURN_IF_ERROR(OpenDirectoryOf(how, *paths, &path));
       ENGINE_RACE_RETURN_IF_ERROR(CheckMarker(*identity, i, how.wrong, path));

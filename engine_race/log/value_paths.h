@@ -40,11 +40,14 @@ Status MakeValuePaths(int store_dir_fd, const StoreIdentity& identity, const Opt
 Status WritePathMarkers(const StoreIdentity& identity, mode_t file_mode,
                         const std::vector<ValuePath>& paths);
 
+// How the paths of a store are opened: alone, beside other readers, or beside a writer as well.
+enum class PathAccess { kWriting, kReading, kFollowing };
+
 // Locks the paths of a store that exists: those in `given`, or those that the manifest names when
-// `given` is empty. With read_only, other readers may have them too. kInvalidArgument for a given
-// path that is not the store's own. kCorruption when a path that the manifest names is not there.
-// *moved when the names have changed; identity->paths has them.
-Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, bool read_only,
+// `given` is empty. kFollowing locks none of them. kInvalidArgument for a given path that is not
+// the store's own. kCorruption when a path that the manifest names is not there. kNotSupported for
+// a device with kFollowing. *moved when the names have changed; identity->paths has them.
+Status OpenValuePaths(int store_dir_fd, const std::vector<std::string>& given, PathAccess access,
                       mode_t file_mode, StoreIdentity* identity, std::vector<ValuePath>* paths,
                       bool* moved);
 

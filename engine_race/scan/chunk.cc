@@ -6,6 +6,7 @@
 #include <new>
 
 #include "engine_race/base/assert.h"
+#include "engine_race/base/guarded.h"
 
 namespace engine_race {
 
@@ -197,7 +198,8 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
         context.log.ReadValue(bucket, entries[entry].ref.slot(), base_ + layout_.OffsetOf(at));
     position = status.ok() ? at : kUnreadablePosition;
     // A slot that was used again may not even be there any more.
-    if (IsStale(context, segment, version)) {
+    const uint64_t slot = entries[entry].ref.slot();
+    if (IsStale(context, segment, version, {&slot, 1})) {
       stale_.store(true, std::memory_order_relaxed);
       position = kUnreadablePosition;
       return;
@@ -217,8 +219,21 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
 }
 
 void Chunk::NoteReuse(const ScanContext& context) {
-  for (const Segment& segment : segments) {
-    if (IsStale(context, segment, version)) stale_.store(true, std::memory_order_relaxed);
+  std::vector<uint64_t> slots;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    // Only the log of a store that follows a writer looks at them.
+    const Status listed = Guarded([&] {
+      const size_t end = i + 1 < segments.size() ? segments[i + 1].first_entry : entries.size();
+      slots.clear();
+      for (size_t at = segments[i].first_entry; context.log.follows() && at < end; ++at) {
+        slots.push_back(entries[at].ref.slot());
+      }
+      std::sort(slots.begin(), slots.end());
+      return Status::Ok();
+    });
+    if (!listed.ok() || IsStale(context, segments[i], version, slots)) {
+      stale_.store(true, std::memory_order_relaxed);
+    }
   }
 }
 

@@ -138,7 +138,7 @@ void ChunkReader::Load(Chunk* chunk) {
 void ChunkReader::MakeReady(Chunk* chunk) {
   chunk->NoteReuse(*context_);
   chunk->SetReady();
-  if (chunk->version != kLatestVersion) return;
+  if (chunk->version != kLatestVersion && !context_->log.follows()) return;
   // No view keeps these slots from being used again: the values are copied and verified at once.
   for (uint32_t i = 0; i < chunk->entries.size() && !chunk->stale(); i += chunk->batch_records()) {
     chunk->Prepare(*context_, i);
@@ -222,7 +222,7 @@ bool ChunkReader::TakeAhead(uint64_t key, uint64_t last_key, uint64_t version) {
   if (chunk.read_failed || !chunk.collect_status.ok()) return false;
   std::swap(at_hand_, ahead_);
   MakeReady(&at_hand_->chunk);
-  return true;
+  return !at_hand_->chunk.stale();
 }
 
 bool ChunkReader::Find(uint64_t key, uint32_t* entry) const {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "engine_race/base/key.h"
@@ -71,10 +72,13 @@ struct Segment {
   // BucketLog::ReuseCount before the index was asked.
   uint64_t reuse_count = 0;
 };
-// Whether slots of the segment may have been given to other records since the index was asked.
-// Those that a live view of `version` shows never are.
-inline bool IsStale(const ScanContext& context, const Segment& segment, uint64_t version) {
-  return version == kLatestVersion && context.log.ReuseCount(segment.bucket) != segment.reuse_count;
+// Whether these slots of the segment, which ascend, may have been given to other records since the
+// index was asked. Those that a live view of `version` shows never are, unless another process
+// writes the store.
+inline bool IsStale(const ScanContext& context, const Segment& segment, uint64_t version,
+                    std::span<const uint64_t> slots) {
+  return (version == kLatestVersion || context.log.follows()) &&
+         context.log.IsReused(segment.bucket, slots, segment.reuse_count);
 }
 
 inline void VisitRecord(uint64_t key, const char* value, uint32_t value_bytes,

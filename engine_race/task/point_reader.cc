@@ -9,16 +9,27 @@
 
 namespace engine_race {
 
-Status PointReader::Read(uint64_t key, ValueSink value) const {
-  while (true) {
+// Calls read(&found) until its slot holds the record that was looked up. The status of another
+// record's slot says nothing.
+template <typename ReadFn>
+Status PointReader::UntilFresh(const ReadFn& read) const {
+  // Of a store that follows a writer: the writer waits for no reader, and a bucket that cannot be
+  // brought up to date stays behind.
+  constexpr uint32_t kMaxReads = 1000;
+  for (uint32_t i = 0; i < kMaxReads || !log_.follows(); ++i) {
     Found found;
-    ENGINE_RACE_RETURN_IF_ERROR(
-        index_.Await(key, [&](BlockLookup* lookup) { return Find(key, &found, lookup, value); }));
-    if (found.delivered) return Status::Ok();
-    Status status = ReadFromLog(key, found, value);
-    // The status of another record's slot says nothing.
-    if (status.ok() || !IsStale(found)) return status;
+    Status status = read(&found);
+    if (status.ok() || found.delivered || !found.is_found || !IsStale(found)) return status;
   }
+  return Status::IOError("the writer of the store uses slots again faster than they are read");
+}
+
+Status PointReader::Read(uint64_t key, ValueSink value) const {
+  return UntilFresh([&](Found* found) {
+    ENGINE_RACE_RETURN_IF_ERROR(
+        index_.Await(key, [&](BlockLookup* lookup) { return Find(key, found, lookup, value); }));
+    return found->delivered ? Status::Ok() : ReadFromLog(key, *found, value);
+  });
 }
 
 // Not inlined, so that a read from a frame does not pay for the buffer.
@@ -63,25 +74,28 @@ Status PointReader::FindLoaded(uint32_t bucket, const FindFn& find) const {
 }
 
 Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
-  Found found;
-  ENGINE_RACE_RETURN_IF_ERROR(index_.Await(key, [&](BlockLookup* lookup) {
-    return FindAt(key, version, &found, lookup, ValueSink(buffer));
-  }));
-  if (found.delivered) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(ReadBlocking(found, buffer));
-  return Verify(found, buffer);
+  return UntilFresh([&](Found* found) {
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Await(key, [&](BlockLookup* lookup) {
+      return FindAt(key, version, found, lookup, ValueSink(buffer));
+    }));
+    if (found->delivered) return Status::Ok();
+    ENGINE_RACE_RETURN_IF_ERROR(ReadBlocking(*found, buffer));
+    if (IsStale(*found)) return Status(Code::kIncomplete, {});
+    return Verify(*found, buffer);
+  });
 }
 
 Status PointReader::ReadAt(uint64_t key, uint64_t version, ValueSink value) const {
-  Found found;
-  ENGINE_RACE_RETURN_IF_ERROR(index_.Await(
-      key, [&](BlockLookup* lookup) { return FindAt(key, version, &found, lookup, value); }));
-  return found.delivered ? Status::Ok() : ReadFromLog(key, found, value);
+  return UntilFresh([&](Found* found) {
+    ENGINE_RACE_RETURN_IF_ERROR(index_.Await(
+        key, [&](BlockLookup* lookup) { return FindAt(key, version, found, lookup, value); }));
+    return found->delivered ? Status::Ok() : ReadFromLog(key, *found, value);
+  });
 }
 
 Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueSink value,
                          const RunWindow& window) const {
-  found->delivered = false;
+  found->delivered = found->is_found = false;
   found->bucket = log_.geometry().BucketOf(key);
   found->reuse_count = log_.ReuseCount(found->bucket);
   if (frames_ != nullptr) {
@@ -95,6 +109,7 @@ Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueS
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(index_.Find(key, &found->ref, lookup, window));
   }
+  found->is_found = true;
   found->staged = !log_.Logged(found->bucket).Contains(found->ref.slot());
   return Status::Ok();
 }
@@ -102,8 +117,9 @@ Status PointReader::Find(uint64_t key, Found* found, BlockLookup* lookup, ValueS
 Status PointReader::FindAt(uint64_t key, uint64_t version, Found* found, BlockLookup* lookup,
                            ValueSink value) const {
   found->bucket = log_.geometry().BucketOf(key);
-  found->delivered = false;
-  found->at_view = true;
+  found->delivered = found->is_found = false;
+  found->version = version;
+  found->reuse_count = log_.ReuseCount(found->bucket);
   if (frames_ != nullptr) {
     const auto use = [&](const char* hot) { value.Put(hot, layout_.value_bytes()); };
     ENGINE_RACE_RETURN_IF_ERROR(FindLoaded(found->bucket, [&] {
@@ -113,6 +129,7 @@ Status PointReader::FindAt(uint64_t key, uint64_t version, Found* found, BlockLo
   } else {
     ENGINE_RACE_RETURN_IF_ERROR(index_.FindAt(key, version, &found->ref, lookup));
   }
+  found->is_found = true;
   found->staged = !log_.Logged(found->bucket).Contains(found->ref.slot());
   return Status::Ok();
 }
@@ -145,7 +162,7 @@ Status PointReader::Verify(const Found& found, const char* read) const {
 
 // Whether the record is known to be the newest of its key.
 bool PointReader::IsNewest(uint64_t key, const Found& found) const {
-  if (!found.at_view) return true;
+  if (found.version == kLatestVersion) return true;
   ValueRef newest;
   BlockLookup lookup;
   return index_.Find(key, &newest, &lookup).ok() && newest == found.ref;
@@ -153,7 +170,9 @@ bool PointReader::IsNewest(uint64_t key, const Found& found) const {
 
 Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer,
                             ValueSink value) const {
-  if (IsStale(found)) return Read(key, value);
+  if (IsStale(found)) {
+    return found.version == kLatestVersion ? Read(key, value) : ReadAt(key, found.version, value);
+  }
   const char* const read = found.staged ? buffer : buffer + BlocksOf(found).skip_bytes;
   return DeliverOnce(key, found, read, value);
 }

@@ -57,8 +57,9 @@ class PointReader {
     uint32_t bucket = 0;
     ValueRef ref;
     bool staged = false;
-    bool delivered = false;  // there is nothing left to be done
-    bool at_view = false;    // it may be superseded
+    bool is_found = false;              // the lookup has given `ref`
+    bool delivered = false;             // there is nothing left to be done
+    uint64_t version = kLatestVersion;  // at another one it may be superseded
     // BucketLog::ReuseCount before the lookup.
     uint64_t reuse_count = 0;
   };
@@ -98,10 +99,14 @@ class PointReader {
   Status ReadOnStack(uint64_t key, const Found& found, ValueSink value) const;
   Status ReadThrough(char* buffer, uint64_t key, const Found& found, ValueSink value) const;
   Status DeliverOnce(uint64_t key, const Found& found, const char* read, ValueSink value) const;
-  // Whether the slot may have been given to another record since the lookup. Views keep slots.
+  // Whether the slot may have been given to another record since the lookup. Views keep slots, but
+  // not from another process.
   bool IsStale(const Found& found) const {
-    return !found.at_view && log_.ReuseCount(found.bucket) != found.reuse_count;
+    return (found.version == kLatestVersion || log_.follows()) &&
+           log_.IsReused(found.bucket, found.ref.slot(), found.reuse_count);
   }
+  template <typename ReadFn>
+  Status UntilFresh(const ReadFn& read) const;
   bool IsNewest(uint64_t key, const Found& found) const;
   Status Verify(const Found& found, const char* read) const;
 

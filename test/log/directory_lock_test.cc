@@ -229,6 +229,53 @@ TEST_F(DirectoryLockTest, AProcessThatIsKilledGivesItBack) {
   for (const int fd : pipe_fds) ::close(fd);
 }
 
+// One that follows sees how far a writer is, and keeps none out.
+TEST_F(DirectoryLockTest, AWatchedFileTellsOfItsWriter) {
+  using Writer = DirectoryLock::Writer;
+  DirectoryLock watched;
+  EXPECT_EQ(DirectoryLock::Watch(Dir(), &watched).code(), Code::kNotFound);
+  MakeFile();
+  ASSERT_TRUE(DirectoryLock::Watch(Dir(), &watched).ok());
+  const auto look = [&watched] {
+    DirectoryLock::Sight sight;
+    EXPECT_TRUE(watched.Look(&sight).ok());
+    return sight;
+  };
+  EXPECT_EQ(look().writer, Writer::kNone);
+  EXPECT_EQ(look().opening_id, 0u);
+  {
+    DirectoryLock lock;
+    ASSERT_TRUE(Write(&lock).ok());
+    EXPECT_EQ(look().writer, Writer::kOpening);
+    lock.NoteComplete(77);
+    EXPECT_EQ(look().writer, Writer::kComplete);
+    EXPECT_EQ(look().opening_id, 77u);
+  }
+  EXPECT_EQ(look().writer, Writer::kNone);
+  EXPECT_EQ(look().opening_id, 0u);
+  // A writer that is killed leaves the text, and not the lock.
+  for (const bool is_complete : {false, true}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      DirectoryLock lock;
+      const bool taken = Write(&lock).ok();
+      if (is_complete) lock.NoteComplete(78);
+      ::_exit(taken ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+    EXPECT_EQ(look().writer, is_complete ? Writer::kNone : Writer::kInterrupted);
+    EXPECT_EQ(look().opening_id, is_complete ? 78u : 0u);
+  }
+  bool is_there = false;
+  ASSERT_TRUE(watched.IsThere(Dir(), &is_there).ok());
+  EXPECT_TRUE(is_there);
+  fs::remove(File());
+  ASSERT_TRUE(watched.IsThere(Dir(), &is_there).ok());
+  EXPECT_FALSE(is_there);
+}
+
 TEST_F(DirectoryLockTest, OnlyASettledOneLeavesItsFile) {
   EXPECT_EQ(WriteCode(), Code::kOk);
   EXPECT_FALSE(fs::exists(File()));

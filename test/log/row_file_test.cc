@@ -121,6 +121,25 @@ TEST_F(RowFileTest, EveryRowOfTheRegionReadsBack) {
   }
 }
 
+TEST_F(RowFileTest, OneRowReadsBack) {
+  bool has_rows = true;
+  ASSERT_TRUE(ReadHasRows(files_, kBucket, &has_rows).ok());
+  EXPECT_FALSE(has_rows);
+  const SlotTable table = FullTable();
+  ASSERT_TRUE(WriteTable(files_, kBucket, table).ok());
+  ASSERT_TRUE(ReadHasRows(files_, kBucket, &has_rows).ok());
+  EXPECT_TRUE(has_rows);
+  Row row;
+  for (uint32_t i = 0; i < table.rows().size(); ++i) {
+    ASSERT_TRUE(ReadRow(files_, kBucket, i, &row).ok());
+    EXPECT_EQ(row, table.rows()[i]) << i;
+  }
+  // The image with the higher number counts.
+  ASSERT_TRUE(WriteRow(files_, kBucket, 0, RunRow(9)).ok());
+  ASSERT_TRUE(ReadRow(files_, kBucket, 0, &row).ok());
+  EXPECT_EQ(row, RunRow(9));
+}
+
 TEST_F(RowFileTest, BucketsAreApart) {
   ASSERT_TRUE(WriteTable(files_, kBucket, FullTable()).ok());
   for (const uint32_t bucket : {kBucket - 1, kBucket + 1}) {

@@ -153,6 +153,27 @@ TEST_F(SegmentTableTest, PathsTakeTurnsAndAFullOneIsLeftOut) {
   EXPECT_EQ(place.file, 0U);
 }
 
+// Another process has given them. What was known stays, and an entry is taken once.
+TEST_F(SegmentTableTest, AnotherLoadTakesWhatOthersHaveAdded) {
+  ASSERT_TRUE(Give(1, 0).ok());
+  SegmentTable reader(geometry_, kSeed, paths_);
+  ASSERT_TRUE(reader.Load(file_, &damaged_count_).ok());
+  SegmentPlace place;
+  EXPECT_TRUE(reader.Find(1, 0, &place));
+  EXPECT_FALSE(reader.Find(1, 1, &place));
+  ASSERT_TRUE(Give(1, 1).ok());
+  ASSERT_TRUE(Give(3, 0).ok());
+  EXPECT_FALSE(reader.Find(1, 1, &place));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(reader.Load(file_, &damaged_count_).ok());
+    EXPECT_EQ(damaged_count_, 0u);
+    EXPECT_TRUE(reader.Find(1, 1, &place));
+    EXPECT_TRUE(reader.Find(3, 0, &place));
+    EXPECT_EQ(reader.SegmentEnd(1), 2u);
+    EXPECT_EQ(reader.given_count(0) + reader.given_count(1), 3u);
+  }
+}
+
 TEST_F(SegmentTableTest, ADamagedEntryIsLost) {
   for (uint64_t index = 0; index < 4; ++index) ASSERT_TRUE(Give(0, index).ok());
   format::SegmentEntry entry;

@@ -114,7 +114,7 @@ TEST_F(PointReaderTest, ThePartsMakeUpAReadAtAView) {
   PointReader::Found found;
   std::string value;
   ASSERT_TRUE(reader_->FindAt(5, view.version, &found, &lookup_, &value).ok());
-  EXPECT_TRUE(found.staged && found.at_view);
+  EXPECT_TRUE(found.staged && found.version == view.version);
   ASSERT_TRUE(reader_->ReadBlocking(found, buffer_.data()).ok());
   ASSERT_TRUE(reader_->Deliver(5, found, buffer_.data(), &value).ok());
   EXPECT_EQ(value, ValueOf(5, 1));

@@ -1,0 +1,271 @@
+// Of Follower: what a bucket is now, its new records, and how it takes them over.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "engine_race/base/assert.h"
+#include "engine_race/base/memory.h"
+#include "engine_race/log/follower.h"
+#include "engine_race/log/lane.h"
+#include "engine_race/log/row_file.h"
+
+namespace engine_race {
+namespace {
+
+// Readings of a bucket until two agree. Most agree at once: a record takes longer than a reading.
+constexpr int kReadings = 1000;
+// From this one on there is a pause before each.
+constexpr int kHastyReadings = 20;
+constexpr std::chrono::microseconds kPause{100};
+
+void PauseBefore(int reading) {
+  if (reading >= kHastyReadings) std::this_thread::sleep_for(kPause);
+}
+
+// Whether some record that lay in a slot may not lie there any more. The bucket had `record_count`.
+bool HasGivenUp(const SlotTable& before, uint64_t record_count, const SlotTable& after) {
+  const auto& rows = after.rows();
+  if (!before.has_rows()) {
+    if (!after.has_rows()) return false;
+    const uint64_t row_records = after.row_records();
+    for (uint64_t first = 0; first < record_count; first += row_records) {
+      const auto count = static_cast<uint32_t>(std::min(row_records, record_count - first));
+      const uint64_t index = first / row_records;
+      if (index >= rows.size() || rows[index].birth != 0 ||
+          !(SlotBits::First(count) - rows[index].held).empty()) {
+        return true;
+      }
+    }
+    return false;
+  }
+  for (size_t i = 0; i < before.rows().size(); ++i) {
+    const Row& row = before.rows()[i];
+    if (row.held.empty()) continue;
+    if (i >= rows.size() || rows[i].birth != row.birth || !(row.held - rows[i].held).empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Status Follower::ReadLine(uint32_t number, format::BucketCounts* line) const {
+  const auto read = [&](format::BucketCounts* into) {
+    return context_.files.counts.Read(into, sizeof(*into), number * sizeof(*into));
+  };
+  format::BucketCounts before;
+  ENGINE_RACE_RETURN_IF_ERROR(read(&before));
+  for (int i = 0; i < kReadings; ++i) {
+    PauseBefore(i);
+    ENGINE_RACE_RETURN_IF_ERROR(read(line));
+    if (std::memcmp(line, &before, sizeof(*line)) == 0) return Status::Ok();
+    before = *line;
+  }
+  return Status::IOError("the counts of bucket " + std::to_string(number) + " do not stand still");
+}
+
+// Whether the staged groups have places, as Bucket::Adopt wants them.
+bool Follower::IsSound(uint32_t, const BucketState& state) const {
+  if (state.damaged) return false;
+  const Geometry& geometry = context_.geometry();
+  return Lane().Init(geometry.values_per_group(), format::kValuePlaces,
+                     state.logged_value_watermark, state.record_count, state.value_places) &&
+         Lane().Init(geometry.keys_per_group(), format::kKeyPlaces, state.logged_key_watermark,
+                     state.record_count, state.key_places);
+}
+
+Status Follower::CheckPageCache(const BucketState& state) const {
+  if (state.page_cache_id == page_cache_id_) return Status::Ok();
+  return Status(Code::kIncomplete,
+                "the counts of the store are in doubt: a flush of its writer has failed");
+}
+
+Status Follower::TakeSample(uint32_t number, bool with_rows, Sample* sample) {
+  bool is_good = false;
+  if (!with_rows) {
+    ENGINE_RACE_RETURN_IF_ERROR(SampleCounts(number, sample, &is_good));
+    if (is_good) return CheckPageCache(sample->state);
+  }
+  for (int i = 0; i < kReadings / kHastyReadings; ++i) {
+    PauseBefore(i);
+    ENGINE_RACE_RETURN_IF_ERROR(SampleRows(number, sample, &is_good));
+    if (is_good) return CheckPageCache(sample->state);
+  }
+  return context_.DamagedCounts(number);
+}
+
+// With the rows that the bucket has already. Good if they hold the new records.
+Status Follower::SampleCounts(uint32_t number, Sample* sample, bool* is_good) {
+  const SlotTable& table = context_.buckets[number].table;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadLine(number, &sample->line));
+  sample->has_table = false;
+  sample->state = DecodeLine(context_.files.identity.seed_id(), number, context_.geometry(),
+                             sample->line, table);
+  *is_good = IsSound(number, sample->state);
+  if (!*is_good) return Status::Ok();
+  if (table.has_rows()) {
+    *is_good = sample->state.record_count <= table.RunEnd();
+    return Status::Ok();
+  }
+  ENGINE_RACE_RETURN_IF_ERROR(LookForRows());
+  if (!context_.files.rows.valid()) return Status::Ok();
+  bool has_rows = false;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadHasRows(context_.files, number, &has_rows));
+  *is_good = !has_rows;
+  return Status::Ok();
+}
+
+// The counts are read between two readings of the rows, which agree.
+Status Follower::SampleRows(uint32_t number, Sample* sample, bool* is_good) {
+  *is_good = false;
+  ENGINE_RACE_RETURN_IF_ERROR(LookForRows());
+  SlotTable before;
+  SlotTable after;
+  bool is_damaged = false;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadRows(context_.files, number, &before, &is_damaged));
+  // Its last rows may lie in segments that are not known yet.
+  if (is_damaged) return context_.files.slots.LoadMore();
+  ENGINE_RACE_RETURN_IF_ERROR(ReadLine(number, &sample->line));
+  ENGINE_RACE_RETURN_IF_ERROR(LookForRows());
+  ENGINE_RACE_RETURN_IF_ERROR(ReadRows(context_.files, number, &after, &is_damaged));
+  if (is_damaged || before.has_rows() != after.has_rows() || before.rows() != after.rows()) {
+    return Status::Ok();
+  }
+  sample->state = DecodeCounts(context_.files.identity.seed_id(), number, context_.geometry(),
+                               sample->line, std::move(after));
+  sample->has_table = true;
+  const SlotTable& table = sample->state.table;
+  *is_good = IsSound(number, sample->state) &&
+             (!table.has_rows() || sample->state.record_count <= table.RunEnd());
+  return Status::Ok();
+}
+
+// The staging places come first, even for records that are in the log by now: reading the log takes
+// a call of the device, and the entry says whether it still is that record's.
+Status Follower::ReadRecords(uint32_t number, const Sample& sample, uint64_t begin,
+                             std::vector<KeyRecord>* records, bool* all) const {
+  const Bucket& bucket = context_.buckets[number];
+  const SlotTable& table = sample.TableOr(bucket.table);
+  const EntryCodec codec = context_.codec(number);
+  const uint64_t end = sample.state.record_count;
+  const uint64_t group_records = context_.geometry().keys_per_group();
+  alignas(kIoAlignment) std::array<format::KeyEntry, format::kPageEntries> page;
+  uint64_t slot_of_page = ~uint64_t{0};
+  std::vector<format::KeyEntry> staged(group_records);
+  uint64_t staged_begin = 0;
+  uint64_t staged_end = 0;
+  records->clear();
+  records->reserve(end - begin);
+  *all = false;
+  const auto is_record = [&](const format::KeyEntry& entry, uint64_t sequence, KeyRecord* record) {
+    return SlotTable::DecodeAppended(codec, entry, sequence, record) &&
+           context_.geometry().IsIn(number, record->key);
+  };
+  for (uint64_t sequence = begin; sequence < end; ++sequence) {
+    const uint64_t group = sequence / group_records;
+    if (sequence >= staged_end && group + format::kKeyPlaces > (end - 1) / group_records) {
+      staged_begin = sequence;
+      staged_end = std::min(end, (group + 1) * group_records);
+      const uint32_t place = PlaceInWord(sample.state.key_places, group);
+      const Status read = place >= format::kKeyPlaces
+                              ? Status::NotFound()
+                              : context_.staging.ReadKeys(number, place, sequence % group_records,
+                                                          staged_end - sequence, staged.data());
+      if (!read.ok()) std::ranges::fill(staged, format::KeyEntry());
+    }
+    uint64_t slot = 0;
+    if (!table.SlotOf(sequence, &slot)) return Status::Ok();
+    KeyRecord record;
+    bool is_found =
+        sequence < staged_end && is_record(staged[sequence - staged_begin], sequence, &record);
+    if (!is_found && sequence < sample.state.LoggedKeyCount()) {
+      const uint64_t in_page = slot % page.size();
+      if (slot - in_page != slot_of_page) {
+        slot_of_page = slot - in_page;
+        ENGINE_RACE_RETURN_IF_ERROR(
+            context_.files.slots.ReadKeys(number, slot_of_page, page.size(), page.data()));
+      }
+      is_found = is_record(page[in_page], sequence, &record);
+    }
+    if (!is_found) return Status::Ok();
+    record.slot = static_cast<uint32_t>(slot);
+    records->push_back(record);
+  }
+  *all = true;
+  return Status::Ok();
+}
+
+Status Follower::Adopt(uint32_t number, Sample* sample, std::span<const KeyRecord> records,
+                       bool resets, AppendListener** detached) {
+  Bucket& bucket = context_.buckets[number];
+  const uint64_t staged_begin = sample->state.LoggedKeyCount();
+  std::vector<format::KeyEntry> staged;
+  staged.reserve(sample->state.record_count - staged_begin);
+  for (const KeyRecord& record : records) {
+    if (record.sequence < staged_begin) continue;
+    staged.push_back(SlotTable::EncodeAppended(context_.codec(number), record, record.sequence));
+  }
+  const std::lock_guard<std::mutex> lock(bucket.mutex);
+  const bool gives_up =
+      sample->has_table && HasGivenUp(bucket.table, bucket.record_count, sample->state.table);
+  if (sample->has_table) AdoptTable(&bucket, std::move(sample->state.table));
+  // Nothing is thrown from here on.
+  bucket.followed.staged_keys.swap(staged);
+  const uint64_t known_count = bucket.record_count;
+  if (bucket.listener != nullptr && resets) {
+    *detached = std::exchange(bucket.listener, nullptr);
+  } else if (bucket.listener != nullptr && gives_up) {
+    bucket.listener->OnReuse(number);
+  }
+  const bool adopted = bucket.Adopt(context_.geometry(), sample->state);
+  ENGINE_RACE_ASSERT(adopted);
+  lines_[number] = sample->line;
+  ++bucket.followed.change_count;
+  // Release pairs with the acquire in Bucket::RecordCount.
+  bucket.published_count.store(bucket.record_count, std::memory_order_release);
+  Status told;
+  if (bucket.listener != nullptr) {
+    const auto is_new = [&](const KeyRecord& record) { return record.sequence >= known_count; };
+    const auto first = std::ranges::find_if(records, is_new) - records.begin();
+    told = Tell(number, bucket.listener, records.subspan(static_cast<size_t>(first)));
+  }
+  // Some records were told, and the others never will be.
+  if (!told.ok()) *detached = std::exchange(bucket.listener, nullptr);
+  // Sequentially consistent, as in RowMover::Release: a reader that finds the old count has found
+  // the old rows.
+  if (resets || gives_up || !told.ok()) {
+    bucket.reuse_count.fetch_add(1, std::memory_order_seq_cst);
+  }
+  return told;
+}
+
+Status Follower::Tell(uint32_t number, AppendListener* listener,
+                      std::span<const KeyRecord> records) {
+  for (const KeyRecord& record : records) {
+    ENGINE_RACE_RETURN_IF_ERROR(listener->Prepare(number));
+    listener->OnAppend(number, record);
+  }
+  return Status::Ok();
+}
+
+// Under the bucket's lock. Readers without it have the runs, which stay where they are.
+void Follower::AdoptTable(Bucket* bucket, SlotTable table) const {
+  if (table.has_rows()) {
+    if (bucket->owned_run_slots == nullptr) {
+      bucket->owned_run_slots = std::make_unique<RunSlots>(table.row_records());
+    }
+    for (uint32_t row = 0; row < table.rows().size(); ++row) {
+      bucket->owned_run_slots->Set(row, table.rows()[row]);
+    }
+    // Release, both: pair with the acquires in Bucket::SlotEnd and Bucket::Logged.
+    bucket->published_row_end.store(table.rows().size(), std::memory_order_release);
+    bucket->run_slots.store(bucket->owned_run_slots.get(), std::memory_order_release);
+  }
+  bucket->table = std::move(table);
+}
+
+}  // namespace engine_race
