@@ -325,6 +325,12 @@ int engine_race_sync(engine_race_store* store) {
   return Answer(Guarded([&] { return call->Sync(); }));
 }
 
+int engine_race_refresh(engine_race_store* store) {
+  const StoreCall call(store);
+  if (!call.ok()) return call.Refused();
+  return Answer(Guarded([&] { return call->Refresh(); }));
+}
+
 int engine_race_compact(engine_race_store* store) {
   const StoreCall call(store);
   if (!call.ok()) return call.Refused();

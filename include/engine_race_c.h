@@ -231,11 +231,11 @@ int engine_race_write_batch(engine_race_store* store, const engine_race_batch* b
 
 /* Once OK, writes that were acknowledged before outlive a power loss. */
 int engine_race_sync(engine_race_store* store);
+/* With the option follow: once OK, reads see what the writer had acknowledged before. */
+int engine_race_refresh(engine_race_store* store);
 
 /* Gives back the space of overwritten and deleted records that no snapshot or iterator can see,
- * while other calls go on. Reads the key logs, and writes some live records again. Syncs the store.
- * FULL, IO_ERROR, CORRUPTION; a failure loses no record. A thread of the store gives space back by
- * itself, too: see the options reclaim, reclaim_dead_percent and reclaim_bytes_per_second. */
+ * while other calls go on, and syncs the store. FULL, IO_ERROR, CORRUPTION: no record is lost. */
 int engine_race_compact(engine_race_store* store);
 
 /* Visits the records from *lower on and below *upper in ascending order of key. A null bound is

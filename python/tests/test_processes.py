@@ -229,6 +229,36 @@ def test_processes_read_beside_each_other(path):
             engine_race.open(path, mode="r")
 
 
+FOLLOWER = """
+import sys, engine_race
+with engine_race.open(sys.argv[1], mode="r", follow=True) as store:
+    print(store.get(1) is not None, flush=True)
+    for line in sys.stdin:
+        store.refresh()
+        print(int.from_bytes(store[int(line)][:8], "big"), flush=True)
+"""
+
+
+def test_a_reader_follows_a_writer(path):
+    with engine_race.open(path, **SMALL) as store:
+        store[1] = value_of(1)
+        reader = subprocess.Popen([sys.executable, "-c", FOLLOWER, str(path)], text=True,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        assert reader.stdout.readline() == "True\n"
+        for key in range(2, 300):
+            store[key] = value_of(key)
+            reader.stdin.write(f"{key}\n")
+            reader.stdin.flush()
+            assert int(reader.stdout.readline()) == key
+        reader.communicate()
+        assert reader.returncode == 0
+        with pytest.raises(engine_race.EngineRaceError, match="follow"):
+            store.refresh()
+    with pytest.raises(ValueError, match="follow"):
+        engine_race.open(path, follow=True)
+
+
 def test_a_mode_is_r_or_rw(path):
     with pytest.raises(ValueError, match="mode"):
         engine_race.open(path, mode="w")

@@ -85,6 +85,7 @@ static void store_refuses(engine_race_store* store, const char* text) {
   REFUSED(engine_race_read_many(store, 1, &key, value, &code), text);
   REFUSED(engine_race_read_async(store, key, value, done_nothing, &called), text);
   REFUSED(engine_race_sync(store), text);
+  REFUSED(engine_race_refresh(store), text);
   REFUSED(engine_race_range(store, NULL, NULL, visit_nothing, &called), text);
   REFUSED(engine_race_snapshot_take(store, &snapshot), text);
   CHECK(snapshot == NULL);

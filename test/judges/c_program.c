@@ -171,6 +171,7 @@ static void case_records(void) {
   CHECK(engine_race_delete(store, key_of(kRecords)) == ENGINE_RACE_OK);
   CHECK(engine_race_read(store, key_of(5), value) == ENGINE_RACE_NOT_FOUND);
   CHECK(engine_race_sync(store) == ENGINE_RACE_OK);
+  CHECK(engine_race_refresh(store) == ENGINE_RACE_NOT_SUPPORTED);
   engine_race_close(store);
   /* It is all there after reopening, with the keys at both ends. */
   store = open_store();

@@ -173,6 +173,8 @@ impl Options {
         async_read_waits: bool;
         /// Opens the store for reading only, beside any number of such openings and no writer.
         read_only: bool;
+        /// Reads a store beside its writer: see [`Store::refresh`].
+        follow: bool;
         /// False: opening a directory without a store is [`Code::NotFound`].
         create_if_missing: bool;
         /// A new store may be made in a directory that holds other files.

@@ -274,6 +274,19 @@ impl Store {
         check(unsafe { sys::engine_race_sync(self.handle()) })
     }
 
+    /// Of a store that was opened with [`Options::follow`](crate::Options::follow): once it is
+    /// `Ok`, reads see what its writer had acknowledged before.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::NotSupported`](crate::Code::NotSupported) without that option.
+    /// [`Code::IoError`](crate::Code::IoError) if the store was removed or replaced, and
+    /// [`Code::Incomplete`](crate::Code::Incomplete) if it needs a recovery.
+    pub fn refresh(&self) -> Result<()> {
+        // SAFETY: the handle lives.
+        check(unsafe { sys::engine_race_refresh(self.handle()) })
+    }
+
     /// Gives back the space of overwritten and deleted records, and syncs the store. Other calls
     /// go on meanwhile. Space that a snapshot or an iterator can see stays.
     ///

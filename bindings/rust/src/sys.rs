@@ -179,6 +179,7 @@ extern "C" {
     pub fn engine_race_write_batch(store: *mut engine_race_store,
                                    batch: *const engine_race_batch) -> c_int;
     pub fn engine_race_sync(store: *mut engine_race_store) -> c_int;
+    pub fn engine_race_refresh(store: *mut engine_race_store) -> c_int;
     pub fn engine_race_compact(store: *mut engine_race_store) -> c_int;
     pub fn engine_race_range(store: *mut engine_race_store, lower: *const u64, upper: *const u64,
                              visit: engine_race_visit_fn, argument: *mut c_void) -> c_int;

@@ -70,6 +70,8 @@ HELP: Dict[str, str] = {
                          "top`. 0: never.",
     "read_only": "Opens an existing store for reading only, as the mode r does. Calls that would "
                  "write raise InvalidArgumentError.",
+    "follow": "With the mode r: reads a store beside its writer. `refresh` moves on to what the "
+              "writer has written.",
     "create_if_missing": "False: a directory without a store raises MissingStoreError.",
     "create_among_files": "A new store may be made in a directory that holds other files.",
     "numa": 'Where memory lies on machines with several nodes: "none", "interleave", '

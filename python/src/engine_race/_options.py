@@ -56,6 +56,7 @@ class OpenOptions(TypedDict, total=False):
     latency_stats: _Flag
     stats_interval_ms: _Number
     read_only: _Flag
+    follow: _Flag
     create_if_missing: _Flag
     create_among_files: _Flag
     numa: Optional[str]

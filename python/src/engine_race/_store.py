@@ -64,6 +64,8 @@ class Store(AwaitedReader):
             raise ValueError(f'the mode is "r" or "rw", not {mode!r}')
         if mode == "r" and options.get("read_only") not in (None, True):
             raise ValueError('read_only is true for mode "r"')
+        if mode != "r" and options.get("follow"):
+            raise ValueError('follow is for mode "r"')
         if mode == "r":
             options["read_only"] = True
         self._path = os.path.abspath(os.fsdecode(directory))
@@ -259,6 +261,14 @@ class Store(AwaitedReader):
         """Makes what was written before outlive a power loss."""
         check(self._handle.call(lib.engine_race_sync))
         self._handle.hand_on()
+
+    def refresh(self) -> None:
+        """Moves on to what the writer of the store has written, where it was opened with follow=True.
+
+        Reads then see what was acknowledged before the call. Snapshots and iterators stay where they
+        are, and raise StoreIOError once the writer has used space again that they may show.
+        """
+        check(self._handle.call(lib.engine_race_refresh))
 
     def compact(self, progress: Optional[Progress] = None) -> None:
         """Gives back the space of overwritten and deleted records, while other calls go on.

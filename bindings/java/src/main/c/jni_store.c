@@ -166,6 +166,10 @@ NATIVE(void, sync)(JNIEnv* env, jclass type, jlong store) {
   throw_unless_ok(env, engine_race_sync(STORE(store)));
 }
 
+NATIVE(void, refresh)(JNIEnv* env, jclass type, jlong store) {
+  throw_unless_ok(env, engine_race_refresh(STORE(store)));
+}
+
 NATIVE(void, compact)(JNIEnv* env, jclass type, jlong store, jobject progress) {
   struct long_call call;
   begin_long_call(&call, env, progress);

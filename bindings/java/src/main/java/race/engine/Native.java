@@ -74,6 +74,8 @@ final class Native {
 
   static native void sync(long store);
 
+  static native void refresh(long store);
+
   static native void compact(long store, Progress progress);
 
   static native void checkpoint(long store, byte[] directory, Progress progress);

@@ -192,6 +192,16 @@ public final class Options {
   }
 
   /**
+   * Reads a store beside its writer: see {@link Store#refresh}.
+   *
+   * @param isOn the default is false
+   * @return these options
+   */
+  public Options follow(boolean isOn) {
+    return set("follow", Boolean.toString(isOn));
+  }
+
+  /**
    * Makes a store where there is none.
    *
    * @param isOn the default is true; false: opening answers {@link Code#NOT_FOUND} there

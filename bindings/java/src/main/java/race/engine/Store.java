@@ -275,6 +275,11 @@ public final class Store extends OpenStore implements AutoCloseable {
     return answer(() -> new Snapshot(this, Native.snapshotTake(address)));
   }
 
+  /** Moves on to what the writer of a store with {@link Options#follow} has written. */
+  public void refresh() {
+    call(() -> Native.refresh(address));
+  }
+
   /** Waits until all writes that were acknowledged before would outlive a power loss. */
   public void sync() {
     call(() -> Native.sync(address));
