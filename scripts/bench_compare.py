@@ -73,7 +73,8 @@ PARTS = [
 ]
 OTHER_PARTS = [
     Part("users", [ROOT / "python" / "benchmarks" / "users.py"], ["--tiny"],
-         ["readers_8_processes", "readers_shared_cache", "import_npy_ratio"], 3600),
+         ["readers_8_processes", "readers_shared_cache", "import_npy_ratio", "follow_writer_cost",
+          "follow_lag_ms_p99"], 3600),
 ]
 
 

@@ -8,6 +8,9 @@ readers_8_processes   rows/s of 8 processes that have the store open for reading
                       8 threads of one process; from the disk, without hot values
 readers_shared_cache  rows/s of 8 such processes with the option page_cache, over 8 that gather the
                       same rows from a numpy.memmap; both from the page cache
+follow_writer_cost    the share of its rows/s that a writer loses to a process that follows it and
+                      polls refresh every 5 ms
+follow_lag_ms_p99     from the end of a write to the poll that finds it, in those rounds
 import_npy_ratio      rows/s of load_npy over write_many from an array, each into a new store
 """
 import argparse
@@ -19,6 +22,7 @@ import threading
 import time
 
 import numpy
+from followers import written_rate
 from rounds import (ROW_SHAPE, add_arguments, alternate, fill, gather, need_disk, ratio, rows_of,
                     show, write_figures)
 
@@ -27,7 +31,8 @@ import engine_race
 # By the path that `rounds` adds.
 from long_work import Progress, end_on_signals, work_directory  # isort: skip
 
-CLAIMS = ["readers_8_processes", "readers_shared_cache", "import_npy_ratio"]
+RATIOS = ["readers_8_processes", "readers_shared_cache", "import_npy_ratio"]
+CLAIMS = [*RATIOS, "follow_writer_cost", "follow_lag_ms_p99"]
 READER_COUNT = 8
 # How long a reader waits for others, one of which may have failed.
 MOST_WARM_UP_SECONDS = 120
@@ -154,6 +159,15 @@ def compare_loads(directory, arguments, progress):
     return rounds
 
 
+def compare_following(directory, arguments, progress):
+    """The rounds, and all lags in ms."""
+    path, lags = directory / "store", []
+    rounds = alternate("writer and follower", {
+        "followed": lambda _: written_rate(path, arguments.seconds, lags),
+        "alone": lambda _: written_rate(path, arguments.seconds)}, arguments.rounds, progress)
+    return rounds, numpy.array(lags) / 1e6
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     add_arguments(parser, batch=1024)
@@ -168,16 +182,22 @@ def main():
     most_rows = max(arguments.disk_rows, 2 * max(arguments.cached_rows, arguments.loaded_rows))
     need_disk(parser, arguments, CLAIMS, most_rows)
     end_on_signals()
-    progress = Progress(2 * len(CLAIMS) * arguments.rounds)
+    progress = Progress(2 * (len(RATIOS) + 1) * arguments.rounds)
     try:
         with work_directory("users.", arguments.dir) as directory:
             measured = {claim: compare(directory, arguments, progress) for claim, compare in
-                        zip(CLAIMS, (compare_processes, compare_caches, compare_loads))}
+                        zip(RATIOS, (compare_processes, compare_caches, compare_loads))}
+            followed, lags_ms = compare_following(directory, arguments, progress)
     finally:
         progress.clear()
     for claim, rounds in measured.items():
         show(claim, rounds)
-    write_figures(arguments, {claim: ratio(rounds) for claim, rounds in measured.items()}, measured)
+    show("follow_writer_cost", followed)
+    claims = {claim: ratio(rounds) for claim, rounds in measured.items()}
+    claims["follow_writer_cost"] = 1 - ratio(followed)
+    claims["follow_lag_ms_p99"] = float(numpy.percentile(lags_ms, 99))
+    print(f"follow_lag_ms_p99  {claims['follow_lag_ms_p99']:.1f} of {len(lags_ms)} batches")
+    write_figures(arguments, claims, {**measured, "follow_writer_cost": followed})
 
 
 if __name__ == "__main__":
