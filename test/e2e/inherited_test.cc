@@ -81,6 +81,7 @@ std::vector<Call> CallsOfTheStore() {
       call("ReadAsyncInto", [](In in) { return in->store->ReadAsyncInto(1, value.data(), kDone); }),
       call("Range", [](In in) { return in->store->Range({}, {}, kVisit); }),
       call("Sync", [](In in) { return in->store->Sync(); }),
+      call("Refresh", [](In in) { return in->store->Refresh(); }),
       call("Compact", [](In in) { return in->store->Compact(); }),
       call("Checkpoint", [](In in) { return in->store->Checkpoint("/nowhere"); }),
       call("Backup", [](In in) { return in->store->Backup("/nowhere"); }),
