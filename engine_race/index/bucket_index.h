@@ -25,6 +25,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <span>
 #include <vector>
 
@@ -244,8 +245,13 @@ class alignas(64) BucketIndex {
   uint64_t UnwrittenBytes() const;
   // Whether the last extent of the bucket that was read whole could not be read.
   bool is_extent_lost() const { return extent_lost_.load(std::memory_order_relaxed); }
-  // Makes the bucket unread, because an extent cannot be read. Records still come in.
+  // Makes the bucket unread, because an extent cannot be read, or the log detaches the index.
+  // Records may still come in.
   void HideLost() noexcept;
+  bool is_unread() const {
+    const std::shared_lock lock(lock_);
+    return unread_;
+  }
   // Drops everything. After HideLost, when no record comes in any more. `rests`: see PagingFaults.
   void Lose(bool rests) noexcept;
 

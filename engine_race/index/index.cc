@@ -96,7 +96,7 @@ static_assert(Index::kMaxLoads > PagingFaults::kFreeLosses + 1, "the last attemp
 template <typename Lookup>
 Status Index::Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const {
   Code code = lookup();
-  for (int i = 0; code == Code::kIOError && i < kMaxLoads; ++i) {
+  for (int i = 0; code == Code::kIOError && i < max_loads(); ++i) {
     ENGINE_RACE_RETURN_IF_ERROR(Bring(bucket));
     code = lookup();
   }

@@ -149,9 +149,12 @@ class Index : public AppendListener {
   // the epoch of the frames. It enters by a sequentially consistent change, which the evictor looks
   // at after Unswizzle in the same order. So no reader that enters later finds the frame, even if
   // its record has been superseded meanwhile. These calls do not read a bucket that was left out. A
-  // caller that gets kIOError leaves the epoch, calls Bring, and tries again, kMaxLoads times at
+  // caller that gets kIOError leaves the epoch, calls Bring, and tries again, max_loads times at
   // most. A bucket that was read again may be paged, and its extent lost.
   static constexpr int kMaxLoads = 3;
+  // Beside a writer: each time the bucket may have changed once more.
+  static constexpr int kMaxLoadsBesideWriter = 64;
+  int max_loads() const;
   Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
                  const RunWindow& window = {}) const;
   Status FindHotAt(uint64_t key, uint64_t version, ValueRef* ref, BlockLookup* lookup) const;
@@ -220,7 +223,7 @@ class Index : public AppendListener {
   void EndBatch() noexcept override;
   void OnAppend(uint32_t bucket, const KeyRecord& record) noexcept override;
   void OnMove(uint32_t bucket, const KeyRecord& record) noexcept override;
-  void OnReset(uint32_t bucket) noexcept override;
+  void OnDetach(uint32_t bucket) noexcept override;
   void OnReuse(uint32_t bucket) noexcept override;
   uint64_t CurrentVersion() const noexcept override;
   bool HasViewIn(uint64_t first, uint64_t end) const noexcept override;
@@ -234,9 +237,10 @@ class Index : public AppendListener {
   Status StartKeeper();
   // One attempt to bring a bucket. *record_count: see UnreadBuckets.
   Status ReadBucket(uint32_t bucket, uint64_t* record_count) const;
-  Status BuildWhole(uint32_t bucket, bool is_first) const;
+  Status BuildWhole(uint32_t bucket, bool is_first, uint64_t record_count) const;
+  bool Admit(uint32_t bucket, bool is_first, uint64_t record_count) const;
   Status BuildFromLog(uint32_t bucket, bool is_first) const;
-  // Calls lookup(), and again after Bring while the bucket is unread, kMaxLoads times at most.
+  // Calls lookup(), and again after Bring while the bucket is unread, max_loads times at most.
   template <typename Lookup>
   Status Answer(uint32_t bucket, uint64_t version, const Lookup& lookup) const;
   // Calls walk(slices), and reads what it wants in between. `ahead` may be null.
@@ -251,6 +255,9 @@ class Index : public AppendListener {
   // Drops a bucket, an extent of which cannot be read, if is_bad() still says so when no other
   // thread moves its runs. The next call that needs the bucket reads its log.
   void Lose(uint32_t bucket, const Status& why, FunctionRef<bool()> is_bad) const;
+  // Drops a bucket that was read before the log detached the index from it. May throw
+  // std::bad_alloc, and leaves the bucket hidden then.
+  void DropHidden(uint32_t bucket) const;
   Status FindSlowly(uint64_t key, ValueRef* ref, BlockLookup* lookup) const;
   Status FindHotPaged(uint64_t key, ValueRef* ref, BlockLookup* lookup,
                       const RunWindow& window) const;

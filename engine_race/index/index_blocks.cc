@@ -43,27 +43,25 @@ void Index::Lose(uint32_t bucket, const Status& why, FunctionRef<bool()> is_bad)
       status.ToString() + "; it is built again from its key log");
 }
 
-// The call that needs the bucket next reads its key log. Waits for an attempt that is under way: it
-// may have begun with records that are gone.
-void Index::OnReset(uint32_t bucket) noexcept {
+// The call that needs the bucket next finds it hidden. See DropHidden.
+void Index::OnDetach(uint32_t bucket) noexcept { impl_->buckets[bucket].HideLost(); }
+
+void Index::DropHidden(uint32_t bucket) const {
   BucketIndex& index = impl_->buckets[bucket];
-  const auto drop = [&] {
-    std::optional<BucketClaim> claim;
-    while (!claim.emplace(*impl_->log, bucket, &index, BucketClaim::Of::kAny).held()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    index.HideLost();
-    impl_->log->DetachListener(bucket);
-    index.Lose(/*rests=*/false);
-  };
-  const Status dropped = Guarded([&] {
-    impl_->unread.AddLost(
-        bucket, Status(Code::kBusy, "the writer of the store uses slots of the bucket again"),
-        drop);
-    return Status::Ok();
-  });
-  // Without memory nobody will read it again, and its readers are told so.
-  if (!dropped.ok()) index.HideLost();
+  if (!impl_->unread.WasRead(bucket) || !index.is_unread()) return;
+  std::optional<BucketClaim> claim;
+  while (!claim.emplace(*impl_->log, bucket, &index, BucketClaim::Of::kAny).held()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const auto is_hidden = [&] { return impl_->unread.WasRead(bucket) && index.is_unread(); };
+  impl_->unread.AddLost(
+      bucket, Status(Code::kBusy, "the writer of the store uses slots of the bucket again"),
+      [&] {
+        // Without memory OnReuse has hidden the bucket, but has not detached it.
+        impl_->log->DetachListener(bucket);
+        index.Lose(/*rests=*/false);
+      },
+      is_hidden);
 }
 
 void Index::OnReuse(uint32_t bucket) noexcept {

@@ -131,7 +131,15 @@ void Index::RestoreRest() noexcept {
   (void)StartKeeper();  // where memory for it is refused, Close tries again
 }
 
+int Index::max_loads() const { return impl_->log->follows() ? kMaxLoadsBesideWriter : kMaxLoads; }
+
 Status Index::Bring(uint32_t bucket) const {
+  if (impl_->log->follows()) {
+    ENGINE_RACE_RETURN_IF_ERROR(Guarded([&] {
+      DropHidden(bucket);
+      return Status::Ok();
+    }));
+  }
   const Status status = impl_->unread.Load(bucket, [this, bucket](uint64_t* record_count) {
     const Permit permit(&impl_->load_permits);
     return ReadBucket(bucket, record_count);
@@ -156,7 +164,7 @@ Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
     status = impl_->waiting_restore->restore.RestoreOne(bucket, &restored);
     if (!restored) impl_->roots->Forget(bucket);
   }
-  if (status.ok() && !restored) status = BuildWhole(bucket, is_first);
+  if (status.ok() && !restored) status = BuildWhole(bucket, is_first, *record_count);
   if (!status.ok()) {
     if (is_first) {
       // The call may try again at once, and succeed.
@@ -165,27 +173,34 @@ Status Index::ReadBucket(uint32_t bucket, uint64_t* record_count) const {
     }
     return status;
   }
-  // From here on the listener is told of each append. Views of the new version come later. Rows
-  // that records were moved to meanwhile may be younger than older views, which would not keep
-  // them.
-  if (!is_first &&
-      (impl_->log->RecordCount(bucket) != *record_count || impl_->log->HasRows(bucket))) {
-    impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
-  }
-  index.Admit();
+  if (restored) Admit(bucket, is_first, *record_count);
   if (rests) impl_->paging->faults().BeginRest(&index);
   return Status::Ok();
 }
 
-// Builds the bucket from its key log. If another process writes the store, it may use slots again
-// while they are read, or move records.
-Status Index::BuildWhole(uint32_t bucket, bool is_first) const {
+// From here on the listener is told of each append. False: the log has detached it meanwhile.
+bool Index::Admit(uint32_t bucket, bool is_first, uint64_t record_count) const {
+  // Views of the new version come later. Rows that records were moved to meanwhile may be younger
+  // than older views, which would not keep them.
+  if (!is_first &&
+      (impl_->log->RecordCount(bucket) != record_count || impl_->log->HasRows(bucket))) {
+    impl_->unread.HideFromOlder(bucket, views().StampWrite().version);
+  }
+  BucketIndex& index = impl_->buckets[bucket];
+  if (impl_->log->follows()) return impl_->log->IfAttached(bucket, [&] { index.Admit(); });
+  index.Admit();
+  return true;
+}
+
+// Builds the bucket from its key log and admits it. If another process writes the store, it may use
+// slots again while they are read, or move records.
+Status Index::BuildWhole(uint32_t bucket, bool is_first, uint64_t record_count) const {
   constexpr int kTries = 64;
   Status status;
   for (int i = 0; i < kTries; ++i) {
     status = Guarded([&] { return BuildFromLog(bucket, is_first); });
     if (status.code() == Code::kBusy) continue;
-    if (!status.ok() || !impl_->log->follows() || impl_->log->IsCutCurrent(bucket)) return status;
+    if (!status.ok() || Admit(bucket, is_first, record_count)) return status;
     impl_->buckets[bucket].Forget();
     status = Status(Code::kBusy, "the bucket has changed");
   }

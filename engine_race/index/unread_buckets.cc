@@ -30,19 +30,31 @@ void UnreadBuckets::AddWaiting(uint32_t bucket) {
   entry.is_told = true;
 }
 
-void UnreadBuckets::AddLost(uint32_t bucket, const Status& failure, FunctionRef<void()> drop) {
-  Entry* entry = nullptr;
-  {
-    const std::lock_guard lock(entries_mutex_);
-    entry = &entries_[bucket];
-  }
+void UnreadBuckets::AddLost(uint32_t bucket, const Status& failure, FunctionRef<void()> drop,
+                            FunctionRef<bool()> is_lost) {
+  Entry* const entry = FindOrMake(bucket);
   const std::lock_guard lock(entry->mutex);
+  if (!is_lost()) return;
   entry->failure = failure;
   drop();
   entry->record_count = kUnknownCount;
   entry->is_told = true;
   entry->is_read = false;
   entry->next_attempt = {};
+}
+
+UnreadBuckets::Entry* UnreadBuckets::FindOrMake(uint32_t bucket) {
+  Entry* const found = Find(bucket);
+  if (found != nullptr) return found;
+  const std::lock_guard lock(entries_mutex_);
+  const auto [added, is_new] = entries_.try_emplace(bucket);
+  if (is_new) added->second.is_read = true;
+  return &added->second;
+}
+
+bool UnreadBuckets::WasRead(uint32_t bucket) const {
+  const Entry* const found = Find(bucket);
+  return found == nullptr || found->is_read;
 }
 
 UnreadBuckets::Entry* UnreadBuckets::Find(uint32_t bucket) const {
@@ -75,14 +87,7 @@ Status UnreadBuckets::Load(uint32_t bucket, FunctionRef<Status(uint64_t* record_
 }
 
 void UnreadBuckets::HideFromOlder(uint32_t bucket, uint64_t version) {
-  Entry* entry = Find(bucket);
-  if (entry == nullptr) {
-    const std::lock_guard lock(entries_mutex_);
-    const auto [added, is_new] = entries_.try_emplace(bucket);
-    entry = &added->second;
-    if (is_new) entry->is_read = true;
-  }
-  entry->first_version.store(version, std::memory_order_relaxed);
+  FindOrMake(bucket)->first_version.store(version, std::memory_order_relaxed);
   has_hidden_.store(true, std::memory_order_relaxed);
 }
 

@@ -47,7 +47,12 @@ class UnreadBuckets {
   // Adds a bucket that was in the index, or adds it again. drop() takes it out of the index; no
   // thread reads the bucket meanwhile. The next call reads it at once. Its records have no stamps
   // any more, so older views may not see it. May throw std::bad_alloc before it drops the bucket.
-  void AddLost(uint32_t bucket, const Status& failure, FunctionRef<void()> drop);
+  // Without is_lost() when it looks, drops nothing.
+  void AddLost(
+      uint32_t bucket, const Status& failure, FunctionRef<void()> drop,
+      FunctionRef<bool()> is_lost = [] { return true; });
+  // Whether the last attempt to read the bucket has succeeded, or the index never did without it.
+  bool WasRead(uint32_t bucket) const;
 
   // Ok if the bucket has been read, by `read(&record_count)` in this call or in an earlier one.
   // Otherwise the failure of the last attempt; the build's attempt counts as one. The count is that
@@ -74,7 +79,8 @@ class UnreadBuckets {
     // attempts.
     std::atomic<uint32_t> attempt_count{0};
     bool is_told = false;
-    bool is_read = false;
+    // Changed under the mutex.
+    std::atomic<bool> is_read{false};
     uint64_t record_count = 0;
     Status failure;
     std::chrono::steady_clock::time_point next_attempt;
@@ -84,6 +90,8 @@ class UnreadBuckets {
   bool IsAmongHidden(uint32_t bucket, uint64_t version) const;
   // Null when the bucket was never added. Entries stay where they are.
   Entry* Find(uint32_t bucket) const;
+  // The entry of a bucket that is in the index, if it was never added.
+  Entry* FindOrMake(uint32_t bucket);
 
   mutable std::shared_mutex entries_mutex_;
   mutable std::map<uint32_t, Entry> entries_;  // under entries_mutex_

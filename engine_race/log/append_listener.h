@@ -50,8 +50,9 @@ class AppendListener {
     OnAppend(bucket, record);
   }
   // Another process writes the store. The bucket's records are not those any more that the listener
-  // was told of, and it is detached: it has to cut the bucket anew.
-  virtual void OnReset(uint32_t /*bucket*/) noexcept {}
+  // was told of. So the log detaches it, under the bucket's lock, and before any reader can notice
+  // that. From now on the listener answers nothing about the bucket until it has cut it anew.
+  virtual void OnDetach(uint32_t /*bucket*/) noexcept {}
   // Likewise, under the bucket's lock: slots were used again that views from before now may show.
   virtual void OnReuse(uint32_t /*bucket*/) noexcept {}
   // Views of this version or later ones show what is appended from now on. Views of lower versions

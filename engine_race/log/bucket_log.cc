@@ -167,11 +167,13 @@ Status BucketLog::Refresh(std::vector<uint32_t>* reset) {
   return Status(Code::kNotSupported, "the store was not opened with Options::follow");
 }
 
-bool BucketLog::IsCutCurrent(uint32_t number) const {
-  bool is_current = false;
-  reader_.WithBucketLocked(number,
-                           [&] { is_current = context_.buckets[number].listener != nullptr; });
-  return is_current;
+bool BucketLog::IfAttached(uint32_t number, FunctionRef<void()> admit) const {
+  bool is_attached = false;
+  reader_.WithBucketLocked(number, [&] {
+    is_attached = context_.buckets[number].listener != nullptr;
+    if (is_attached) admit();
+  });
+  return is_attached;
 }
 
 Status BucketLog::Open(const Options& options, const std::string& dir,

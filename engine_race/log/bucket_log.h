@@ -145,13 +145,14 @@ class BucketLog {
   }
   // Whether another process may write the store: Options::follow. No view keeps slots from it.
   bool follows() const { return follower_ != nullptr; }
-  // See Follower, all three. kNotSupported without Options::follow. A listener asks IsCutCurrent
-  // when it has built a bucket: false if it was detached meanwhile.
+  // See Follower, both. kNotSupported without Options::follow.
   Status Refresh(std::vector<uint32_t>* reset);
   Status ConfirmDamage(uint32_t bucket) const {
     return follower_ == nullptr ? Status::Ok() : follower_->ConfirmDamage(bucket);
   }
-  bool IsCutCurrent(uint32_t bucket) const;
+  // For a listener that has built a bucket: calls admit() under the bucket's lock. False, and no
+  // call, if the listener was detached meanwhile.
+  bool IfAttached(uint32_t bucket, FunctionRef<void()> admit) const;
   // How far the bucket is. Under its lock: for listeners, and within WithBucketLocked.
   BucketMoment LockedMomentOf(uint32_t bucket) const {
     const Bucket& state = context_.buckets[bucket];

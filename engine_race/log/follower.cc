@@ -38,7 +38,7 @@ Status Follower::AdoptWritten() {
                   "follow: the system does not tell whose page cache the store is in");
   }
   for (uint32_t number = 0; number < context_.buckets.size(); ++number) {
-    AppendListener* detached = nullptr;
+    bool detached = false;
     const Status updated = Update(number, How::kRows, &detached);
     context_.buckets[number].damaged = updated.code() == Code::kCorruption;
     if (!context_.buckets[number].damaged) ENGINE_RACE_RETURN_IF_ERROR(updated);
@@ -65,14 +65,11 @@ Status Follower::Refresh(std::vector<uint32_t>* reset) {
   reset->clear();
   reset->reserve(lines_.size());
   while (true) {
-    AppendListener* listener = nullptr;
     Status refreshed;
-    const size_t reset_before = reset->size();
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      refreshed = Guarded([&] { return RefreshLocked(reset, &listener); });
+      refreshed = Guarded([&] { return RefreshLocked(reset); });
     }
-    for (size_t i = reset_before; i < reset->size(); ++i) listener->OnReset((*reset)[i]);
     if (refreshed.code() != Code::kBusy) return refreshed;
     if (std::chrono::steady_clock::now() >= end) {
       return Status::IOError("a writer has been opening the store for a minute");
@@ -82,7 +79,7 @@ Status Follower::Refresh(std::vector<uint32_t>* reset) {
 }
 
 // kBusy: a writer opens the store, or has opened it meanwhile.
-Status Follower::RefreshLocked(std::vector<uint32_t>* reset, AppendListener** listener) {
+Status Follower::RefreshLocked(std::vector<uint32_t>* reset) {
   ENGINE_RACE_RETURN_IF_ERROR(CheckThere());
   DirectoryLock::Sight sight;
   ENGINE_RACE_RETURN_IF_ERROR(context_.files.lock.Look(&sight));
@@ -93,7 +90,7 @@ Status Follower::RefreshLocked(std::vector<uint32_t>* reset, AppendListener** li
                   "the store needs a recovery: its writer has ended while it opened the store");
   }
   const bool anew = sight.opening_id != 0 && sight.opening_id != opened_at_.opening_id;
-  ENGINE_RACE_RETURN_IF_ERROR(UpdateAll(anew, reset, listener));
+  ENGINE_RACE_RETURN_IF_ERROR(UpdateAll(anew, reset));
   DirectoryLock::Sight now;
   ENGINE_RACE_RETURN_IF_ERROR(context_.files.lock.Look(&now));
   // The writer may have closed the store meanwhile, but no other one may have opened it.
@@ -119,27 +116,24 @@ Status Follower::CheckThere() const {
   return same ? Status::Ok() : Status::IOError("the store was removed or replaced: open it again");
 }
 
-Status Follower::UpdateAll(bool anew, std::vector<uint32_t>* reset, AppendListener** listener) {
+Status Follower::UpdateAll(bool anew, std::vector<uint32_t>* reset) {
   std::vector<format::BucketCounts> lines(lines_.size());
   ENGINE_RACE_RETURN_IF_ERROR(
       context_.files.counts.Read(lines.data(), lines.size() * sizeof(lines[0]), 0));
   Status all;
   for (uint32_t number = 0; number < lines.size(); ++number) {
     if (!anew && SayTheSame(lines[number], lines_[number])) continue;
-    AppendListener* detached = nullptr;
+    bool detached = false;
     Status updated = Update(number, anew ? How::kReset : How::kCounts, &detached);
-    if (detached != nullptr) {
-      *listener = detached;
-      reset->push_back(number);
-    }
+    if (detached) reset->push_back(number);
     if (all.ok()) all = std::move(updated);
   }
   return all;
 }
 
-Status Follower::Update(uint32_t number, How how, AppendListener** detached) {
+Status Follower::Update(uint32_t number, How how, bool* detached) {
   constexpr int kTries = 100;
-  *detached = nullptr;
+  *detached = false;
   Bucket& bucket = context_.buckets[number];
   if (bucket.damaged) return Status::Ok();
   bool has_listener = false;
@@ -196,26 +190,26 @@ Status Follower::LoadSegments(uint32_t number, const Sample& sample) {
 
 bool Follower::IsReused(uint32_t number, std::span<const uint64_t> slots, uint64_t reuse_count) {
   Bucket& bucket = context_.buckets[number];
-  const bool is_given_up = IsGivenUp(number, slots);
-  // The rows that it was asked about are those from before only if the count is.
-  if (bucket.ReuseCount() != reuse_count) return true;
-  if (!is_given_up) return false;
-  AppendListener* detached = nullptr;
-  static_cast<void>(Guarded([&] {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ENGINE_RACE_RETURN_IF_ERROR(Update(number, How::kRows, &detached));
-    if (detached != nullptr || bucket.ReuseCount() != reuse_count) return Status::Ok();
-    // The rows say nothing new, so the listener knows a slot that held no record before.
-    return Update(number, How::kReset, &detached);
-  }));
-  if (detached != nullptr) detached->OnReset(number);
+  // First with what the rows say. If they say nothing new, the listener knows a slot that held no
+  // record before.
+  for (const How how : {How::kRows, How::kReset}) {
+    const bool is_given_up = IsGivenUp(number, slots);
+    // The rows that it was asked about are those from before only if the count is.
+    if (bucket.ReuseCount() != reuse_count) return true;
+    if (!is_given_up) return false;
+    static_cast<void>(Guarded([&] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      bool detached = false;
+      return bucket.ReuseCount() == reuse_count ? Update(number, how, &detached) : Status::Ok();
+    }));
+  }
   return true;
 }
 
 Status Follower::ConfirmDamage(uint32_t number) {
   Bucket& bucket = context_.buckets[number];
   const std::lock_guard<std::mutex> one_change(mutex_);
-  AppendListener* detached = nullptr;
+  bool detached = false;
   ENGINE_RACE_RETURN_IF_ERROR(Update(number, How::kRows, &detached));
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   if (bucket.followed.change_count == bucket.followed.change_count_at_cut) return Status::Ok();

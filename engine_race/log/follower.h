@@ -11,7 +11,8 @@
 //
 // The buckets stand still between two calls, but for those whose slots a reader finds used again.
 // A bucket is reset if its records were moved, or if some of the new ones are not there any more.
-// Then its listener is detached, and has to cut the bucket anew.
+// Then its listener is detached, and has to cut the bucket anew. The listener hears of that before
+// the bucket changes, so that no reader takes an old slot for one of the new rows.
 //
 // Each opening for writing has a number. A store with another one than before may have been
 // recovered, so all buckets are reset then.
@@ -48,8 +49,8 @@ class Follower {
   Status AdoptWritten();
   Status End(const DirectoryLock::Sight& sight);
 
-  // Takes over all that was written before the call. *reset: buckets whose listener was detached,
-  // and told so. Waits while a writer opens the store, for DirectoryLock::kPatience at most.
+  // Takes over all that was written before the call. *reset: buckets whose listener was detached.
+  // Waits while a writer opens the store, for DirectoryLock::kPatience at most.
   // kIOError: the store was removed or replaced, or that writer takes longer. kIncomplete: the
   // store needs a recovery, or its counts are in doubt. kCorruption: those of a bucket are damaged.
   Status Refresh(std::vector<uint32_t>* reset);
@@ -72,10 +73,10 @@ class Follower {
   enum class How { kCounts, kRows, kReset };
 
   // All below are called under mutex_.
-  Status RefreshLocked(std::vector<uint32_t>* reset, AppendListener** listener);
-  Status UpdateAll(bool anew, std::vector<uint32_t>* reset, AppendListener** listener);
-  // *detached: the listener that was detached, or null.
-  Status Update(uint32_t bucket, How how, AppendListener** detached);
+  Status RefreshLocked(std::vector<uint32_t>* reset);
+  Status UpdateAll(bool anew, std::vector<uint32_t>* reset);
+  // *detached: whether the listener was.
+  Status Update(uint32_t bucket, How how, bool* detached);
   static bool IsOtherState(const Bucket& bucket, const Sample& sample);
   Status LoadSegments(uint32_t bucket, const Sample& sample);
   Status TakeSample(uint32_t bucket, bool with_rows, Sample* sample);
@@ -88,7 +89,9 @@ class Follower {
   Status ReadRecords(uint32_t bucket, const Sample& sample, uint64_t begin,
                      std::vector<KeyRecord>* records, bool* all) const;
   Status Adopt(uint32_t bucket, Sample* sample, std::span<const KeyRecord> records, bool resets,
-               AppendListener** detached);
+               bool* detached);
+  // Under the lock of the bucket.
+  static void Detach(uint32_t number, Bucket* bucket);
   Status Tell(uint32_t bucket, AppendListener* listener, std::span<const KeyRecord> records);
   void AdoptTable(Bucket* bucket, SlotTable table) const;
   Status LookForRows();

@@ -200,7 +200,7 @@ Status Follower::ReadRecords(uint32_t number, const Sample& sample, uint64_t beg
 }
 
 Status Follower::Adopt(uint32_t number, Sample* sample, std::span<const KeyRecord> records,
-                       bool resets, AppendListener** detached) {
+                       bool resets, bool* detached) {
   Bucket& bucket = context_.buckets[number];
   const uint64_t staged_begin = sample->state.LoggedKeyCount();
   std::vector<format::KeyEntry> staged;
@@ -212,15 +212,13 @@ Status Follower::Adopt(uint32_t number, Sample* sample, std::span<const KeyRecor
   const std::lock_guard<std::mutex> lock(bucket.mutex);
   const bool gives_up =
       sample->has_table && HasGivenUp(bucket.table, bucket.record_count, sample->state.table);
+  *detached = bucket.listener != nullptr && resets;
+  if (*detached) Detach(number, &bucket);
   if (sample->has_table) AdoptTable(&bucket, std::move(sample->state.table));
   // Nothing is thrown from here on.
   bucket.followed.staged_keys.swap(staged);
   const uint64_t known_count = bucket.record_count;
-  if (bucket.listener != nullptr && resets) {
-    *detached = std::exchange(bucket.listener, nullptr);
-  } else if (bucket.listener != nullptr && gives_up) {
-    bucket.listener->OnReuse(number);
-  }
+  if (bucket.listener != nullptr && gives_up) bucket.listener->OnReuse(number);
   const bool adopted = bucket.Adopt(context_.geometry(), sample->state);
   ENGINE_RACE_ASSERT(adopted);
   lines_[number] = sample->line;
@@ -234,13 +232,20 @@ Status Follower::Adopt(uint32_t number, Sample* sample, std::span<const KeyRecor
     told = Tell(number, bucket.listener, records.subspan(static_cast<size_t>(first)));
   }
   // Some records were told, and the others never will be.
-  if (!told.ok()) *detached = std::exchange(bucket.listener, nullptr);
+  if (!told.ok()) {
+    *detached = true;
+    Detach(number, &bucket);
+  }
   // Sequentially consistent, as in RowMover::Release: a reader that finds the old count has found
   // the old rows.
   if (resets || gives_up || !told.ok()) {
     bucket.reuse_count.fetch_add(1, std::memory_order_seq_cst);
   }
   return told;
+}
+
+void Follower::Detach(uint32_t number, Bucket* bucket) {
+  std::exchange(bucket->listener, nullptr)->OnDetach(number);
 }
 
 Status Follower::Tell(uint32_t number, AppendListener* listener,

@@ -66,7 +66,7 @@ Status PointReader::ReadThrough(char* buffer, uint64_t key, const Found& found,
 template <typename FindFn>
 Status PointReader::FindLoaded(uint32_t bucket, const FindFn& find) const {
   Status status = find();
-  for (int i = 0; status.code() == Code::kIOError && i < Index::kMaxLoads; ++i) {
+  for (int i = 0; status.code() == Code::kIOError && i < index_.max_loads(); ++i) {
     ENGINE_RACE_RETURN_IF_ERROR(index_.Bring(bucket));
     status = find();
   }

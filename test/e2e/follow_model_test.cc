@@ -29,8 +29,8 @@
 namespace engine_race::test {
 namespace {
 
-constexpr uint64_t kKeys = 400;
-constexpr uint64_t kBuckets = 4;
+constexpr uint64_t kModelKeys = 400;
+constexpr uint64_t kModelBuckets = 4;
 
 uint64_t Mixed(uint64_t n) {
   n = (n ^ (n >> 31)) * 0x7fb5d329728ea185;
@@ -38,11 +38,11 @@ uint64_t Mixed(uint64_t n) {
 }
 // Few keys are written often, so that rows get sparse and records are moved.
 uint64_t KeyOfOperation(uint64_t n) {
-  const uint64_t i = Mixed(n) % kKeys;
-  return SpreadKey(Mixed(n * 3) % 4 == 0 ? i : i % (kKeys / 4));
+  const uint64_t i = Mixed(n) % kModelKeys;
+  return SpreadKey(Mixed(n * 3) % 4 == 0 ? i : i % (kModelKeys / 4));
 }
 bool IsDeletion(uint64_t n) { return Mixed(n * 7) % 9 == 0; }
-uint64_t BucketOfKey(uint64_t key) { return key / (~uint64_t{0} / kBuckets + 1); }
+uint64_t BucketOfKey(uint64_t key) { return key / (~uint64_t{0} / kModelBuckets + 1); }
 
 struct Shared {
   std::atomic<uint64_t> begun{0};
@@ -137,13 +137,13 @@ using Found = std::map<uint64_t, uint64_t>;
 // Expects each bucket to show its state after some operation, from `least` on.
 void ExpectPrefixes(const Found& found, uint64_t least, uint64_t begun) {
   Found state;
-  std::array<uint64_t, kBuckets> difference_count{};
+  std::array<uint64_t, kModelBuckets> difference_count{};
   for (const auto& [key, version] : found) ++difference_count[BucketOfKey(key)];
   const auto shows = [&found](uint64_t key, uint64_t version) {
     const auto at = found.find(key);
     return (at == found.end() ? 0 : at->second) == version;
   };
-  std::array<bool, kBuckets> is_prefix{};
+  std::array<bool, kModelBuckets> is_prefix{};
   for (uint64_t n = 1; n <= begun; ++n) {
     const uint64_t key = KeyOfOperation(n);
     uint64_t& version = state[key];
@@ -151,11 +151,11 @@ void ExpectPrefixes(const Found& found, uint64_t least, uint64_t begun) {
     differences -= shows(key, version) ? 0 : 1;
     version = IsDeletion(n) ? 0 : n;
     differences += shows(key, version) ? 0 : 1;
-    for (uint64_t b = 0; n >= least && b < kBuckets; ++b) {
+    for (uint64_t b = 0; n >= least && b < kModelBuckets; ++b) {
       is_prefix[b] = is_prefix[b] || difference_count[b] == 0;
     }
   }
-  for (uint64_t b = 0; b < kBuckets; ++b) {
+  for (uint64_t b = 0; b < kModelBuckets; ++b) {
     ASSERT_TRUE(is_prefix[b]) << "bucket " << b << " is at no moment from " << least << " to "
                               << begun << " as it is shown";
   }
@@ -230,7 +230,7 @@ void Look(Store* follower, uint32_t size, const Shared& shared, Looks* looks) {
   ASSERT_TRUE(ranged.ok()) << ranged.ToString();
   ASSERT_TRUE(is_whole) << "wrong bytes";
   std::string value;
-  for (uint64_t i = 0; i < kKeys; ++i) {
+  for (uint64_t i = 0; i < kModelKeys; ++i) {
     const uint64_t key = SpreadKey(i);
     const auto at = found.find(key);
     const uint64_t ranged_version = at == found.end() ? 0 : at->second;

@@ -2,6 +2,7 @@
 // refused.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -230,6 +231,59 @@ TEST_F(FollowTest, ViewsOfRowsThatWereFilledAgainFail) {
     const Status status = follower_->Read(snapshot, KeyOf(SpreadKey(i)), &value);
     ASSERT_EQ(status.code(), Code::kIOError) << status.ToString();
   }
+}
+
+// The buckets are taken over one after another, by one thread, while others read. No reader finds a
+// slot that was used again and takes it for damage.
+TEST_F(FollowTest, ReadsBesideRefreshes) {
+  constexpr uint64_t kReadKeys = 1000;
+  options_.reclaim = Reclaim::kOff;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, kReadKeys, 1));
+  ASSERT_NO_FATAL_FAILURE(Follow());
+  std::atomic<uint64_t> acknowledged{1};
+  std::atomic<bool> stop{false};
+  const auto write = [&] {
+    for (uint64_t version = 2; version < 2 + Sized(60, 12); ++version) {
+      // One key of four stays, so that rows get sparse and their records are moved.
+      for (uint64_t i = 0; i < kReadKeys; ++i) {
+        if (i % 4 == version % 4) continue;
+        ASSERT_NO_FATAL_FAILURE(Write(i, version));
+      }
+      ASSERT_NO_FATAL_FAILURE(Compact());
+      acknowledged.store(version);
+    }
+  };
+  const auto look = [&](uint64_t n) {
+    const uint64_t i = n * 7919 % kReadKeys;
+    const uint64_t key = SpreadKey(i);
+    std::string value;
+    uint64_t version = 0;
+    const Status status = follower_->Read(KeyOf(key), &value);
+    ASSERT_TRUE(status.ok()) << "key " << i << ": " << status.ToString();
+    ASSERT_TRUE(ParseValue(key, value, &version)) << "wrong bytes";
+  };
+  const auto walk = [&] {
+    uint64_t count = 0;
+    uint64_t version = 0;
+    const Status status =
+        follower_->Range("", "", [&](std::string_view key, std::string_view value) {
+          count += ParseValue(DecodeKey(key.data()), value, &version) ? 1 : 0;
+        });
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_EQ(count, kReadKeys);
+  };
+  RunThreads(5, [&](uint32_t thread) {
+    if (thread == 0) write();
+    for (uint64_t n = thread; thread != 0 && !stop && !HasFatalFailure(); ++n) {
+      if (thread == 1) Refresh();
+      if (thread == 2) walk();
+      if (thread > 2) look(n);
+    }
+    stop = true;
+  });
+  if (HasFatalFailure()) return;
+  ASSERT_NO_FATAL_FAILURE(ExpectFollowed());
 }
 
 TEST_F(FollowTest, WritersComeAndGo) {
