@@ -135,13 +135,12 @@ class BucketLog {
   uint64_t ReuseCount(uint32_t bucket) const { return context_.buckets[bucket].ReuseCount(); }
   // Whether one of these slots may have been given to another record since the bucket had that
   // ReuseCount. With Options::follow the writer's rows tell, and if so the bucket is brought up to
-  // date. The slots ascend; only then they are looked at.
-  bool IsReused(uint32_t bucket, std::span<const uint64_t> slots, uint64_t reuse_count) const {
+  // date. The slots ascend; only then they are looked at. *failure: why the bucket could not be
+  // brought up to date. Another attempt would find the same slots.
+  bool IsReused(uint32_t bucket, std::span<const uint64_t> slots, uint64_t reuse_count,
+                Status* failure) const {
     return follower_ == nullptr ? ReuseCount(bucket) != reuse_count
-                                : follower_->IsReused(bucket, slots, reuse_count);
-  }
-  bool IsReused(uint32_t bucket, uint64_t slot, uint64_t reuse_count) const {
-    return IsReused(bucket, {&slot, 1}, reuse_count);
+                                : follower_->IsReused(bucket, slots, reuse_count, failure);
   }
   // Whether another process may write the store: Options::follow. No view keeps slots from it.
   bool follows() const { return follower_ != nullptr; }

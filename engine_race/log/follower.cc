@@ -188,7 +188,8 @@ Status Follower::LoadSegments(uint32_t number, const Sample& sample) {
   return context_.files.slots.LoadMore();
 }
 
-bool Follower::IsReused(uint32_t number, std::span<const uint64_t> slots, uint64_t reuse_count) {
+bool Follower::IsReused(uint32_t number, std::span<const uint64_t> slots, uint64_t reuse_count,
+                        Status* failure) {
   Bucket& bucket = context_.buckets[number];
   // First with what the rows say. If they say nothing new, the listener knows a slot that held no
   // record before.
@@ -197,11 +198,18 @@ bool Follower::IsReused(uint32_t number, std::span<const uint64_t> slots, uint64
     // The rows that it was asked about are those from before only if the count is.
     if (bucket.ReuseCount() != reuse_count) return true;
     if (!is_given_up) return false;
-    static_cast<void>(Guarded([&] {
+    const Status updated = Guarded([&] {
       const std::lock_guard<std::mutex> lock(mutex_);
       bool detached = false;
       return bucket.ReuseCount() == reuse_count ? Update(number, how, &detached) : Status::Ok();
-    }));
+    });
+    if (!updated.ok()) {
+      // To readers kIncomplete says that a block of the index is to be read.
+      *failure = updated.code() == Code::kIncomplete
+                     ? updated.Reworded(Code::kIOError, updated.message())
+                     : updated;
+      return true;
+    }
   }
   return true;
 }

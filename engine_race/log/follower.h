@@ -56,8 +56,10 @@ class Follower {
   Status Refresh(std::vector<uint32_t>* reset);
 
   // Whether one of the slots may hold another record than when the bucket's ReuseCount was
-  // `reuse_count`. If so, the bucket is brought up to date. The slots ascend.
-  bool IsReused(uint32_t bucket, std::span<const uint64_t> slots, uint64_t reuse_count);
+  // `reuse_count`. If so, the bucket is brought up to date. *failure: why it could not be. The
+  // slots ascend.
+  bool IsReused(uint32_t bucket, std::span<const uint64_t> slots, uint64_t reuse_count,
+                Status* failure);
   // For a build that has found damaged entries. kBusy: the bucket has changed since it was cut.
   Status ConfirmDamage(uint32_t bucket);
 

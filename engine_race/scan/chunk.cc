@@ -199,8 +199,10 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
     position = status.ok() ? at : kUnreadablePosition;
     // A slot that was used again may not even be there any more.
     const uint64_t slot = entries[entry].ref.slot();
-    if (IsStale(context, segment, version, {&slot, 1})) {
-      stale_.store(true, std::memory_order_relaxed);
+    Status failure;
+    if (IsStale(context, segment, version, {&slot, 1}, &failure)) {
+      if (failure.ok()) stale_.store(true, std::memory_order_relaxed);
+      if (!failure.ok()) NoteReadError(failure);
       position = kUnreadablePosition;
       return;
     }
@@ -221,20 +223,32 @@ void Chunk::PrepareEntry(const ScanContext& context, uint32_t entry) {
 void Chunk::NoteReuse(const ScanContext& context) {
   std::vector<uint64_t> slots;
   for (size_t i = 0; i < segments.size(); ++i) {
+    const size_t begin = segments[i].first_entry;
+    const size_t end = i + 1 < segments.size() ? segments[i + 1].first_entry : entries.size();
     // Only the log of a store that follows a writer looks at them.
     const Status listed = Guarded([&] {
-      const size_t end = i + 1 < segments.size() ? segments[i + 1].first_entry : entries.size();
       slots.clear();
-      for (size_t at = segments[i].first_entry; context.log.follows() && at < end; ++at) {
+      for (size_t at = begin; context.log.follows() && at < end; ++at) {
         slots.push_back(entries[at].ref.slot());
       }
       std::sort(slots.begin(), slots.end());
       return Status::Ok();
     });
-    if (!listed.ok() || IsStale(context, segments[i], version, slots)) {
+    Status failure;
+    if (listed.ok() && !IsStale(context, segments[i], version, slots, &failure)) continue;
+    if (failure.ok()) {
       stale_.store(true, std::memory_order_relaxed);
+    } else {
+      FailEntries(begin, end, failure);
     }
   }
+}
+
+// Before SetReady.
+void Chunk::FailEntries(size_t begin, size_t end, const Status& status) {
+  read_failed = true;
+  NoteReadError(status);
+  for (size_t at = begin; at < end; ++at) plan.positions[at] = kUnreadablePosition;
 }
 
 void Chunk::NoteReadError(const Status& status) {

@@ -152,6 +152,7 @@ class Chunk {
   bool TryPrepare(const ScanContext& context, uint32_t batch);
   void Prefetch(uint32_t entry) const;
   void PrepareEntry(const ScanContext& context, uint32_t entry);
+  void FailEntries(size_t begin, size_t end, const Status& status);
   void NoteReadError(const Status& status);
 
   BufferLayout layout_;

@@ -15,6 +15,9 @@ namespace {
 // Fewer reads than this are not worth a queue.
 constexpr size_t kMinOverlapped = 4;
 
+// Of a store that follows a writer, which waits for no reader.
+constexpr int kMaxReadings = 1000;
+
 }  // namespace
 
 void ChunkReader::Clear() { at_hand_->chunk.Recycle(); }
@@ -50,7 +53,7 @@ Status ChunkReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version
     if (ahead_->chunk.first_key == first_key && TakeAhead(first_key, last_key, version)) {
       return Status::Ok();
     }
-    while (true) {
+    for (int i = 0; i < kMaxReadings || !context_->log.follows(); ++i) {
       Clear();
       uint32_t record_count = 0;
       ENGINE_RACE_RETURN_IF_ERROR(Reserve(max_records, /*may_allocate=*/true, &record_count));
@@ -60,6 +63,8 @@ Status ChunkReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version
       // A shorter reading takes less time, so fewer slots are used again meanwhile.
       max_records = std::max(max_records / 4, 1U);
     }
+    Clear();
+    return Status::IOError("the writer of the store uses slots again faster than they are read");
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("scan window");
   }

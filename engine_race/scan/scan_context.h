@@ -74,11 +74,11 @@ struct Segment {
 };
 // Whether these slots of the segment, which ascend, may have been given to other records since the
 // index was asked. Those that a live view of `version` shows never are, unless another process
-// writes the store.
+// writes the store. *failure: see BucketLog::IsReused.
 inline bool IsStale(const ScanContext& context, const Segment& segment, uint64_t version,
-                    std::span<const uint64_t> slots) {
+                    std::span<const uint64_t> slots, Status* failure) {
   return (version == kLatestVersion || context.log.follows()) &&
-         context.log.IsReused(segment.bucket, slots, segment.reuse_count);
+         context.log.IsReused(segment.bucket, slots, segment.reuse_count, failure);
 }
 
 inline void VisitRecord(uint64_t key, const char* value, uint32_t value_bytes,

@@ -19,7 +19,10 @@ Status PointReader::UntilFresh(const ReadFn& read) const {
   for (uint32_t i = 0; i < kMaxReads || !log_.follows(); ++i) {
     Found found;
     Status status = read(&found);
-    if (status.ok() || found.delivered || !found.is_found || !IsStale(found)) return status;
+    if (status.ok() || found.delivered || !found.is_found) return status;
+    Status failure;
+    if (!IsStale(found, &failure)) return status;
+    ENGINE_RACE_RETURN_IF_ERROR(failure);
   }
   return Status::IOError("the writer of the store uses slots again faster than they are read");
 }
@@ -56,8 +59,7 @@ __attribute__((noinline)) Status PointReader::ReadOnStack(uint64_t key, const Fo
 Status PointReader::ReadThrough(char* buffer, uint64_t key, const Found& found,
                                 ValueSink value) const {
   ENGINE_RACE_RETURN_IF_ERROR(ReadBlocking(found, buffer));
-  // Not kIncomplete to any caller: Read tries again.
-  if (IsStale(found)) return Status(Code::kIncomplete, {});
+  ENGINE_RACE_RETURN_IF_ERROR(CheckFresh(found));
   return DeliverOnce(key, found, buffer, value);
 }
 
@@ -80,7 +82,7 @@ Status PointReader::ReadAt(uint64_t key, uint64_t version, char* buffer) const {
     }));
     if (found->delivered) return Status::Ok();
     ENGINE_RACE_RETURN_IF_ERROR(ReadBlocking(*found, buffer));
-    if (IsStale(*found)) return Status(Code::kIncomplete, {});
+    ENGINE_RACE_RETURN_IF_ERROR(CheckFresh(*found));
     return Verify(*found, buffer);
   });
 }
@@ -170,7 +172,9 @@ bool PointReader::IsNewest(uint64_t key, const Found& found) const {
 
 Status PointReader::Deliver(uint64_t key, const Found& found, const char* buffer,
                             ValueSink value) const {
-  if (IsStale(found)) {
+  Status failure;
+  if (IsStale(found, &failure)) {
+    ENGINE_RACE_RETURN_IF_ERROR(failure);
     return found.version == kLatestVersion ? Read(key, value) : ReadAt(key, found.version, value);
   }
   const char* const read = found.staged ? buffer : buffer + BlocksOf(found).skip_bytes;

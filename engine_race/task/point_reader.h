@@ -101,9 +101,19 @@ class PointReader {
   Status DeliverOnce(uint64_t key, const Found& found, const char* read, ValueSink value) const;
   // Whether the slot may have been given to another record since the lookup. Views keep slots, but
   // not from another process.
-  bool IsStale(const Found& found) const {
+  // *failure: see BucketLog::IsReused.
+  bool IsStale(const Found& found, Status* failure) const {
+    const uint64_t slot = found.ref.slot();
     return (found.version == kLatestVersion || log_.follows()) &&
-           log_.IsReused(found.bucket, found.ref.slot(), found.reuse_count);
+           log_.IsReused(found.bucket, {&slot, 1}, found.reuse_count, failure);
+  }
+  // kIncomplete: the slot may have been given to another record. Read tries again, so no caller of
+  // its own gets that.
+  Status CheckFresh(const Found& found) const {
+    Status failure;
+    if (!IsStale(found, &failure)) [[likely]]
+      return Status::Ok();
+    return failure.ok() ? Status(Code::kIncomplete, {}) : failure;
   }
   template <typename ReadFn>
   Status UntilFresh(const ReadFn& read) const;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -284,6 +285,44 @@ TEST_F(FollowTest, ReadsBesideRefreshes) {
   });
   if (HasFatalFailure()) return;
   ASSERT_NO_FATAL_FAILURE(ExpectFollowed());
+}
+
+// The counts of the writer cannot be read any more, and its slots were used again meanwhile.
+TEST_F(FollowTest, ReadersOfLostCountsFailAtOnce) {
+  options_.reclaim = Reclaim::kOff;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, 700, 1));
+  ASSERT_NO_FATAL_FAILURE(Follow());
+  ASSERT_NO_FATAL_FAILURE(ExpectFollowed());
+  for (uint64_t version = 2; version < 6; ++version) {
+    ASSERT_NO_FATAL_FAILURE(WriteAll(0, 700, version));
+    ASSERT_NO_FATAL_FAILURE(Compact());
+  }
+  store_.reset();
+  const std::vector<char> zeros(options_.bucket_count * sizeof(format::BucketCounts));
+  std::fstream counts(dir_.Join(format::kStagingCountsName),
+                      std::ios::in | std::ios::out | std::ios::binary);
+  counts.write(zeros.data(), static_cast<std::streamsize>(zeros.size())).flush();
+  ASSERT_TRUE(counts.good());
+  const auto is_failure = [](const Status& status) {
+    return status.code() == Code::kCorruption || status.code() == Code::kIOError;
+  };
+  std::string value;
+  uint64_t failure_count = 0;
+  for (uint64_t i = 0; i < 700; i += 50) {
+    const Status status = follower_->Read(KeyOf(SpreadKey(i)), &value);
+    ASSERT_TRUE(status.ok() || is_failure(status)) << status.ToString();
+    failure_count += status.ok() ? 0 : 1;
+  }
+  EXPECT_GT(failure_count, 0u);
+  const Status ranged = follower_->Range("", "", [](std::string_view, std::string_view) {});
+  EXPECT_TRUE(is_failure(ranged)) << ranged.ToString();
+  Iterator iterator;
+  ASSERT_TRUE(follower_->NewIterator({}, &iterator).ok());
+  for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
+    value = iterator.value();
+  }
+  EXPECT_TRUE(is_failure(iterator.status())) << iterator.status().ToString();
 }
 
 TEST_F(FollowTest, WritersComeAndGo) {
