@@ -71,7 +71,7 @@ class GiantBuild {
   Status RunRounds(std::vector<KeyRange> ranges);
   Status Route(GiantPartitions* partitions, bool first_round);
   Status SortRound(GiantPartitions* partitions);
-  void NoteDamage(uint64_t slot, uint64_t count);
+  void NoteDamage(uint64_t slot, uint64_t count, bool first_round);
   Status Install();
 
   BuildContext* const context_;
@@ -86,6 +86,7 @@ class GiantBuild {
   std::vector<Finished> finished_;
   std::vector<uint32_t> damaged_slots_;  // the first few
   uint64_t damaged_count_ = 0;
+  uint64_t found_damaged_ = 0;  // in this round
 
   // In a damaged bucket records of lower NewestBelow are dropped, and tombstones are kept.
   bool damaged_ = false;
@@ -157,18 +158,21 @@ Status GiantBuild::RunRounds(std::vector<KeyRange> ranges) {
   return Status::Ok();
 }
 
-// The first round checks every entry. The others check only the entries of their partitions.
+// The first round checks every entry. The others check only the entries of their partitions, unless
+// another process writes the store: a slot that it has used again since may have held any key.
 Status GiantBuild::Route(GiantPartitions* partitions, bool first_round) {
+  const bool checks_all = first_round || context_->log().follows();
+  found_damaged_ = 0;
   const auto visit = [&](const KeyLogPiece& piece) {
-    if (first_round && piece.lost_count > 0) {
-      NoteDamage(piece.first_slot + piece.entries.size(), piece.lost_count);
+    if (checks_all && piece.lost_count > 0) {
+      NoteDamage(piece.first_slot + piece.entries.size(), piece.lost_count, first_round);
     }
     uint64_t slot = piece.first_slot;
     for (const format::KeyEntry& entry : piece.entries) {
       KeyRecord record;
-      if (piece.Holds(cut_, slot) && (first_round || partitions->InRound(entry.key))) {
+      if (piece.Holds(cut_, slot) && (checks_all || partitions->InRound(entry.key))) {
         if (!Decode(entry, slot, &record)) {
-          if (first_round) NoteDamage(slot, 1);
+          if (checks_all) NoteDamage(slot, 1, first_round);
         } else if (!damaged_ || cut_.table.NewestBelow(slot, record.sequence) >= first_provable_) {
           partitions->Add(piece.worker, {record.key, record.sequence, ValueRef(record)});
         }
@@ -180,7 +184,8 @@ Status GiantBuild::Route(GiantPartitions* partitions, bool first_round) {
   ENGINE_RACE_RETURN_IF_ERROR(
       StreamKeyLog(context_, bucket_, cut_, workers_, kPiecesInFlight, visit));
   partitions->Flush();
-  return Status::Ok();
+  if (!checks_all || found_damaged_ == damaged_count_) return Status::Ok();
+  return Status(Code::kBusy, "bucket " + std::to_string(bucket_) + " has changed meanwhile");
 }
 
 Status GiantBuild::SortRound(GiantPartitions* partitions) {
@@ -213,10 +218,13 @@ Status GiantBuild::SortRound(GiantPartitions* partitions) {
   });
 }
 
-void GiantBuild::NoteDamage(uint64_t slot, uint64_t count) {
+// The first round decides what is damaged. The others count it.
+void GiantBuild::NoteDamage(uint64_t slot, uint64_t count, bool first_round) {
   const std::lock_guard lock(mutex_);
   for (const uint64_t end = slot + count; slot < end; ++slot) {
     if (!cut_.Holds(slot)) continue;
+    ++found_damaged_;
+    if (!first_round) continue;
     ++damaged_count_;
     if (damaged_slots_.size() < kReportedSlots) {
       damaged_slots_.push_back(static_cast<uint32_t>(slot));
