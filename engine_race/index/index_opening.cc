@@ -70,10 +70,10 @@ Status Index::Open(Opening opening) {
 }
 
 // Lets all buckets wait but those with damaged counts. RestoreOne does not restore these: it gives
-// back the space of their extents. They stay unreadable.
+// back the space of their extents. They stay unreadable, unless another process may repair them.
 Status Index::Impl::LetBucketsWait(WaitingRestore* waiting, l1::IndexRoot* root) {
   for (uint32_t b = 0; b < geometry.bucket_count; ++b) {
-    if (!log->BucketDamaged(b)) {
+    if (!log->BucketDamaged(b) || log->follows()) {
       buckets[b].MarkWaiting();
       unread.AddWaiting(b);
       continue;

@@ -1,6 +1,6 @@
 // The state of one bucket in memory while its store is open.
 //
-// Plain state, owned by LogContext. Thread safety: everything but the atomics and `damaged` is
+// Plain state, owned by LogContext. Thread safety: everything but the atomics is
 // guarded by `mutex`. Invariants: the lanes' watermarks and synced_watermark are at most
 // record_count; the published copies never run ahead of what they copy.
 #ifndef ENGINE_RACE_LOG_BUCKET_H_
@@ -138,7 +138,7 @@ struct alignas(64) Bucket {
   // Whether the unsynced records that this opening found staged match their checksums. That is
   // looked at before any is written to the logs, and before an append.
   bool staging_verified = false;
-  bool damaged = false;  // set at Open, and constant after it
+  std::atomic<bool> damaged{false};  // set at Open; only a follower changes it then
   Lane values;
   Lane keys;
   BucketAtCut at_cut;

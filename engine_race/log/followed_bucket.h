@@ -12,6 +12,8 @@
 namespace engine_race {
 
 struct FollowedBucket {
+  // Nothing of it was taken over: it has changed at each reading.
+  bool is_missing = false;
   // How often the bucket was taken anew from what the writer has written. And how often when the
   // listener cut it last.
   uint64_t change_count = 0;

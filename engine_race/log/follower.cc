@@ -21,14 +21,17 @@ using Writer = DirectoryLock::Writer;
 // A row is damaged only if it is so again and again: its writer may be in the middle.
 constexpr int kRowTries = 16;
 
-// The hint to reclaim is none of a follower's business.
-bool SayTheSame(const format::BucketCounts& a, const format::BucketCounts& b) {
-  return std::memcmp(&a, &b, offsetof(format::BucketCounts, clean_at)) == 0;
-}
+// As many new records of a bucket are told one by one. Openings that restore an index set the same
+// bounds.
+constexpr uint64_t kFewNewRecords = 4096;
 
 Status BeingOpened() { return Status(Code::kBusy, "a writer has come, gone or opens the store"); }
 
 }  // namespace
+
+bool Follower::SayTheSame(const format::BucketCounts& a, const format::BucketCounts& b) {
+  return std::memcmp(&a, &b, offsetof(format::BucketCounts, clean_at)) == 0;
+}
 
 Status Follower::AdoptWritten() {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -40,8 +43,11 @@ Status Follower::AdoptWritten() {
   for (uint32_t number = 0; number < context_.buckets.size(); ++number) {
     bool detached = false;
     const Status updated = Update(number, How::kRows, &detached);
-    context_.buckets[number].damaged = updated.code() == Code::kCorruption;
-    if (!context_.buckets[number].damaged) ENGINE_RACE_RETURN_IF_ERROR(updated);
+    Bucket& bucket = context_.buckets[number];
+    bucket.damaged = updated.code() == Code::kCorruption;
+    // Not a failed read: the bucket has not stood still. The next Refresh tries it again.
+    bucket.followed.is_missing = updated.code() == Code::kIOError && updated.error() == 0;
+    if (!bucket.damaged && !bucket.followed.is_missing) ENGINE_RACE_RETURN_IF_ERROR(updated);
   }
   return Status::Ok();
 }
@@ -89,7 +95,9 @@ Status Follower::RefreshLocked(std::vector<uint32_t>* reset) {
     return Status(Code::kIncomplete,
                   "the store needs a recovery: its writer has ended while it opened the store");
   }
-  const bool anew = sight.opening_id != 0 && sight.opening_id != opened_at_.opening_id;
+  // Without a writer now, others may have come and gone.
+  const bool anew = sight.writer == Writer::kNone ? sight != opened_at_
+                                                  : sight.opening_id != opened_at_.opening_id;
   ENGINE_RACE_RETURN_IF_ERROR(UpdateAll(anew, reset));
   DirectoryLock::Sight now;
   ENGINE_RACE_RETURN_IF_ERROR(context_.files.lock.Look(&now));
@@ -98,7 +106,7 @@ Status Follower::RefreshLocked(std::vector<uint32_t>* reset) {
       (now.opening_id != 0 && now.opening_id != sight.opening_id)) {
     return BeingOpened();
   }
-  if (sight.opening_id != 0) opened_at_ = sight;
+  opened_at_ = sight;
   return Status::Ok();
 }
 
@@ -126,6 +134,8 @@ Status Follower::UpdateAll(bool anew, std::vector<uint32_t>* reset) {
     bool detached = false;
     Status updated = Update(number, anew ? How::kReset : How::kCounts, &detached);
     if (detached) reset->push_back(number);
+    // Its readers are told.
+    if (context_.buckets[number].damaged && updated.code() == Code::kCorruption) continue;
     if (all.ok()) all = std::move(updated);
   }
   return all;
@@ -135,7 +145,8 @@ Status Follower::Update(uint32_t number, How how, bool* detached) {
   constexpr int kTries = 100;
   *detached = false;
   Bucket& bucket = context_.buckets[number];
-  if (bucket.damaged) return Status::Ok();
+  // Only another opening repairs it.
+  if (bucket.damaged && how != How::kReset) return Status::Ok();
   bool has_listener = false;
   {
     const std::lock_guard<std::mutex> lock(bucket.mutex);
@@ -152,7 +163,8 @@ Status Follower::Update(uint32_t number, How how, bool* detached) {
     if (how != How::kReset && has_same_rows && SayTheSame(sample.line, lines_[number])) {
       return Status::Ok();
     }
-    resets = resets || IsOtherState(bucket, sample);
+    ENGINE_RACE_RETURN_IF_ERROR(CheckPageCache(sample.state));
+    resets = resets || IsOtherState(bucket, sample) || HasManyNew(bucket, sample);
     // A reset needs those that are staged alone.
     const uint64_t staged_begin = sample.state.LoggedKeyCount();
     const uint64_t begin = resets ? staged_begin : std::min(staged_begin, bucket.record_count);
@@ -175,6 +187,12 @@ bool Follower::IsOtherState(const Bucket& bucket, const Sample& sample) {
     return row.moved_at > bucket.table.births() && !row.kept().empty();
   };
   return sample.has_table && std::ranges::any_of(sample.state.table.rows(), was_moved_to);
+}
+
+// Whether to read the bucket anew takes less than to tell the listener of each record.
+bool Follower::HasManyNew(const Bucket& bucket, const Sample& sample) {
+  return sample.state.record_count - bucket.record_count >
+         std::max(kFewNewRecords, bucket.record_count / 4);
 }
 
 // Of a bucket without rows. With rows, TakeSample has needed the segments already.

@@ -33,6 +33,7 @@
 #include "engine_race/log/bucket_state.h"
 #include "engine_race/log/directory_lock.h"
 #include "engine_race/log/log_context.h"
+#include "engine_race/log/row_file.h"
 
 namespace engine_race {
 
@@ -50,9 +51,10 @@ class Follower {
   Status End(const DirectoryLock::Sight& sight);
 
   // Takes over all that was written before the call. *reset: buckets whose listener was detached.
-  // Waits while a writer opens the store, for DirectoryLock::kPatience at most.
-  // kIOError: the store was removed or replaced, or that writer takes longer. kIncomplete: the
-  // store needs a recovery, or its counts are in doubt. kCorruption: those of a bucket are damaged.
+  // Waits while a writer opens the store, for DirectoryLock::kPatience at most. kIOError: the store
+  // was removed or replaced, that writer takes longer, or the rows of a bucket changed at each
+  // reading. kIncomplete: the store needs a recovery, or its counts are in doubt. kCorruption:
+  // those of a bucket are damaged.
   Status Refresh(std::vector<uint32_t>* reset);
 
   // Whether one of the slots may hold another record than when the bucket's ReuseCount was
@@ -66,7 +68,7 @@ class Follower {
  private:
   // The state of a bucket at one moment.
   struct Sample {
-    format::BucketCounts line;
+    format::BucketCounts line{};
     BucketState state;
     bool has_table = false;  // false: the bucket's own table still counts
     const SlotTable& TableOr(const SlotTable& own) const { return has_table ? state.table : own; }
@@ -79,14 +81,18 @@ class Follower {
   Status UpdateAll(bool anew, std::vector<uint32_t>* reset);
   // *detached: whether the listener was.
   Status Update(uint32_t bucket, How how, bool* detached);
+  // The hint to reclaim is none of a follower's business.
+  static bool SayTheSame(const format::BucketCounts& a, const format::BucketCounts& b);
   static bool IsOtherState(const Bucket& bucket, const Sample& sample);
+  static bool HasManyNew(const Bucket& bucket, const Sample& sample);
   Status LoadSegments(uint32_t bucket, const Sample& sample);
   Status TakeSample(uint32_t bucket, bool with_rows, Sample* sample);
   Status SampleCounts(uint32_t bucket, Sample* sample, bool* is_good);
-  Status SampleRows(uint32_t bucket, Sample* sample, bool* is_good);
+  Status SampleRows(uint32_t bucket, Sample* sample, RawRows* rows, bool* agrees);
+  bool DecodeSample(uint32_t bucket, const RawRows& rows, Sample* sample) const;
   Status CheckPageCache(const BucketState& state) const;
   Status ReadLine(uint32_t bucket, format::BucketCounts* line) const;
-  bool IsSound(uint32_t bucket, const BucketState& state) const;
+  bool IsSound(const BucketState& state) const;
   // Reads the records from number `begin` on. *all: each is there.
   Status ReadRecords(uint32_t bucket, const Sample& sample, uint64_t begin,
                      std::vector<KeyRecord>* records, bool* all) const;

@@ -20,6 +20,11 @@ constexpr int kReadings = 1000;
 // From this one on there is a pause before each.
 constexpr int kHastyReadings = 20;
 constexpr std::chrono::microseconds kPause{100};
+// Readings of rows until two agree. And readings in a row that agree with each other until what
+// they say counts as damage: the writer may stand still in the middle.
+constexpr int kRowReadings = 100;
+constexpr int kDamageReadings = 40;
+static_assert(kHastyReadings < kDamageReadings);
 
 void PauseBefore(int reading) {
   if (reading >= kHastyReadings) std::this_thread::sleep_for(kPause);
@@ -69,7 +74,7 @@ Status Follower::ReadLine(uint32_t number, format::BucketCounts* line) const {
 }
 
 // Whether the staged groups have places, as Bucket::Adopt wants them.
-bool Follower::IsSound(uint32_t, const BucketState& state) const {
+bool Follower::IsSound(const BucketState& state) const {
   if (state.damaged) return false;
   const Geometry& geometry = context_.geometry();
   return Lane().Init(geometry.values_per_group(), format::kValuePlaces,
@@ -88,14 +93,28 @@ Status Follower::TakeSample(uint32_t number, bool with_rows, Sample* sample) {
   bool is_good = false;
   if (!with_rows) {
     ENGINE_RACE_RETURN_IF_ERROR(SampleCounts(number, sample, &is_good));
-    if (is_good) return CheckPageCache(sample->state);
+    if (is_good) return Status::Ok();
   }
-  for (int i = 0; i < kReadings / kHastyReadings; ++i) {
+  RawRows rows;
+  int damage_count = 0;
+  for (int i = 0; i < kRowReadings; ++i) {
     PauseBefore(i);
-    ENGINE_RACE_RETURN_IF_ERROR(SampleRows(number, sample, &is_good));
-    if (is_good) return CheckPageCache(sample->state);
+    const format::BucketCounts line_before = sample->line;
+    RawRows rows_before = std::exchange(rows, RawRows());
+    bool agrees = false;
+    ENGINE_RACE_RETURN_IF_ERROR(SampleRows(number, sample, &rows, &agrees));
+    if (!agrees) {
+      damage_count = 0;
+      continue;
+    }
+    const bool is_new =
+        damage_count == 0 || !SayTheSame(sample->line, line_before) || rows != rows_before;
+    if (is_new && DecodeSample(number, rows, sample)) return Status::Ok();
+    damage_count = is_new ? 1 : damage_count + 1;
+    if (damage_count == kDamageReadings) return context_.DamagedCounts(number);
   }
-  return context_.DamagedCounts(number);
+  return Status::IOError("the rows of bucket " + std::to_string(number) +
+                         " change at each reading");
 }
 
 // With the rows that the bucket has already. Good if they hold the new records.
@@ -105,7 +124,7 @@ Status Follower::SampleCounts(uint32_t number, Sample* sample, bool* is_good) {
   sample->has_table = false;
   sample->state = DecodeLine(context_.files.identity.seed_id(), number, context_.geometry(),
                              sample->line, table);
-  *is_good = IsSound(number, sample->state);
+  *is_good = IsSound(sample->state);
   if (!*is_good) return Status::Ok();
   if (table.has_rows()) {
     *is_good = sample->state.record_count <= table.RunEnd();
@@ -119,29 +138,32 @@ Status Follower::SampleCounts(uint32_t number, Sample* sample, bool* is_good) {
   return Status::Ok();
 }
 
-// The counts are read between two readings of the rows, which agree.
-Status Follower::SampleRows(uint32_t number, Sample* sample, bool* is_good) {
-  *is_good = false;
+// The counts are read between two readings of the rows.
+Status Follower::SampleRows(uint32_t number, Sample* sample, RawRows* rows, bool* agrees) {
+  RawRows before;
   ENGINE_RACE_RETURN_IF_ERROR(LookForRows());
-  SlotTable before;
-  SlotTable after;
-  bool is_damaged = false;
-  ENGINE_RACE_RETURN_IF_ERROR(ReadRows(context_.files, number, &before, &is_damaged));
+  ENGINE_RACE_RETURN_IF_ERROR(ReadRawRows(context_.files, number, &before));
   // Its last rows may lie in segments that are not known yet.
-  if (is_damaged) return context_.files.slots.LoadMore();
+  if (!before.is_whole) ENGINE_RACE_RETURN_IF_ERROR(context_.files.slots.LoadMore());
   ENGINE_RACE_RETURN_IF_ERROR(ReadLine(number, &sample->line));
   ENGINE_RACE_RETURN_IF_ERROR(LookForRows());
-  ENGINE_RACE_RETURN_IF_ERROR(ReadRows(context_.files, number, &after, &is_damaged));
-  if (is_damaged || before.has_rows() != after.has_rows() || before.rows() != after.rows()) {
-    return Status::Ok();
-  }
-  sample->state = DecodeCounts(context_.files.identity.seed_id(), number, context_.geometry(),
-                               sample->line, std::move(after));
-  sample->has_table = true;
-  const SlotTable& table = sample->state.table;
-  *is_good = IsSound(number, sample->state) &&
-             (!table.has_rows() || sample->state.record_count <= table.RunEnd());
+  ENGINE_RACE_RETURN_IF_ERROR(ReadRawRows(context_.files, number, rows));
+  *agrees = before == *rows;
   return Status::Ok();
+}
+
+// False: the rows or the counts are damaged.
+bool Follower::DecodeSample(uint32_t number, const RawRows& rows, Sample* sample) const {
+  SlotTable table;
+  bool is_damaged = false;
+  DecodeRows(context_.files, number, rows, &table, &is_damaged);
+  if (is_damaged) return false;
+  sample->state = DecodeCounts(context_.files.identity.seed_id(), number, context_.geometry(),
+                               sample->line, std::move(table));
+  sample->has_table = true;
+  const SlotTable& decoded = sample->state.table;
+  return IsSound(sample->state) &&
+         (!decoded.has_rows() || sample->state.record_count <= decoded.RunEnd());
 }
 
 // The staging places come first, even for records that are in the log by now: reading the log takes
@@ -221,6 +243,7 @@ Status Follower::Adopt(uint32_t number, Sample* sample, std::span<const KeyRecor
   if (bucket.listener != nullptr && gives_up) bucket.listener->OnReuse(number);
   const bool adopted = bucket.Adopt(context_.geometry(), sample->state);
   ENGINE_RACE_ASSERT(adopted);
+  bucket.damaged = bucket.followed.is_missing = false;
   lines_[number] = sample->line;
   ++bucket.followed.change_count;
   // Release pairs with the acquire in Bucket::RecordCount.

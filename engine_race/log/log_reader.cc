@@ -71,9 +71,9 @@ Status LogReader::ReadStagedByWriter(uint32_t number, uint64_t slot, char* buffe
   ENGINE_RACE_RETURN_IF_ERROR(
       context_.files.counts.Read(&line, sizeof(line), number * sizeof(line)));
   const std::lock_guard<std::mutex> lock(bucket.mutex);
-  *is_read = sequence >= DecodeLine(context_.files.identity.seed_id(), number, context_.geometry(),
-                                    line, bucket.table)
-                             .LoggedValueCount();
+  const BucketState now = DecodeLine(context_.files.identity.seed_id(), number, context_.geometry(),
+                                     line, bucket.table);
+  *is_read = !now.damaged && sequence >= now.LoggedValueCount();
   return Status::Ok();
 }
 
@@ -100,6 +100,10 @@ Status LogReader::LookAtBucket(uint32_t number, uint64_t first_sequence, BucketC
 Status LogReader::TakeCut(uint32_t number, uint64_t first_sequence, BucketCut* cut) const {
   Bucket& bucket = context_.buckets[number];
   ENGINE_RACE_ASSERT(bucket.keys.watermark() <= bucket.record_count);
+  if (bucket.followed.is_missing) [[unlikely]] {
+    return Status::IOError("bucket " + std::to_string(number) +
+                           " has changed at each reading: refresh the store");
+  }
   if (first_sequence > bucket.record_count) return NoSuchRecord(number, first_sequence);
   cut->first_sequence = first_sequence;
   cut->record_count = bucket.record_count;

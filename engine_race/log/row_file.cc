@@ -185,38 +185,50 @@ Status ForRows(const StoreFiles& files, uint32_t bucket, uint64_t begin, uint64_
 
 }  // namespace
 
-Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool* damaged) {
+Status ReadRawRows(const StoreFiles& files, uint32_t bucket, RawRows* raw) {
   const Geometry& geometry = files.identity.geometry;
-  *table = SlotTable(geometry);
-  *damaged = false;
+  *raw = RawRows();
   if (!files.rows.valid()) return Status::Ok();
   RowsHead head;
   ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(&head, sizeof(head), geometry.RowHeadOffset(bucket)));
-  const RowCodec codec = CodecOf(files, bucket);
   uint64_t row_end = 0;
-  *damaged = !codec.DecodeHead(head, &row_end);
-  if (*damaged || row_end == format::kNoRows) return Status::Ok();
-  *damaged = row_end > geometry.rows_per_bucket();
-  if (*damaged) return Status::Ok();
-  std::vector<RowImages> images(row_end);
-  const Status read =
+  raw->is_whole = CodecOf(files, bucket).DecodeHead(head, &row_end);
+  if (!raw->is_whole || row_end == format::kNoRows) return Status::Ok();
+  raw->is_whole = row_end <= geometry.rows_per_bucket();
+  if (!raw->is_whole) return Status::Ok();
+  raw->has_rows = true;
+  raw->images.resize(row_end);
+  Status read =
       ForRows(files, bucket, 0, row_end, [&](uint64_t offset, uint64_t first, uint64_t count) {
-        return files.rows.Read(&images[first], count * sizeof(RowImages), offset);
+        return files.rows.Read(&raw->images[first], count * sizeof(RowImages), offset);
       });
-  *damaged = read.code() == Code::kCorruption;
-  if (*damaged) return Status::Ok();
-  ENGINE_RACE_RETURN_IF_ERROR(read);
+  raw->is_whole = read.code() != Code::kCorruption;
+  return raw->is_whole ? read : Status::Ok();
+}
+
+void DecodeRows(const StoreFiles& files, uint32_t bucket, const RawRows& raw, SlotTable* table,
+                bool* damaged) {
+  *table = SlotTable(files.identity.geometry);
+  *damaged = !raw.is_whole;
+  if (*damaged || !raw.has_rows) return;
+  const RowCodec codec = CodecOf(files, bucket);
   table->BeginRows(0);
-  for (uint32_t index = 0; index < row_end; ++index) {
+  for (uint32_t index = 0; index < raw.images.size(); ++index) {
     uint32_t which = 0;
     uint64_t number = 0;
-    *damaged = !codec.Find(index, images[index], &which, &number);
-    if (*damaged) return Status::Ok();
-    const Row row = RowCodec::Decode(images[index].images[which]);
+    *damaged = !codec.Find(index, raw.images[index], &which, &number);
+    if (*damaged) return;
+    const Row row = RowCodec::Decode(raw.images[index].images[which]);
     *damaged = !IsSound(row, *table);
-    if (*damaged) return Status::Ok();
+    if (*damaged) return;
     table->SetRow(index, row);
   }
+}
+
+Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool* damaged) {
+  RawRows raw;
+  ENGINE_RACE_RETURN_IF_ERROR(ReadRawRows(files, bucket, &raw));
+  DecodeRows(files, bucket, raw, table, damaged);
   return Status::Ok();
 }
 
@@ -225,7 +237,7 @@ Status ReadHasRows(const StoreFiles& files, uint32_t bucket, bool* has_rows) {
   ENGINE_RACE_RETURN_IF_ERROR(
       files.rows.Read(&head, sizeof(head), files.identity.geometry.RowHeadOffset(bucket)));
   uint64_t row_end = 0;
-  *has_rows = CodecOf(files, bucket).DecodeHead(head, &row_end) && row_end != format::kNoRows;
+  *has_rows = !CodecOf(files, bucket).DecodeHead(head, &row_end) || row_end != format::kNoRows;
   return Status::Ok();
 }
 

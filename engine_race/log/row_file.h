@@ -11,7 +11,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <vector>
 
 #include "engine_race/base/status.h"
 #include "engine_race/log/slot_table.h"
@@ -19,11 +21,27 @@
 
 namespace engine_race {
 
-// Reads the rows of a bucket. *damaged: the head or an image is damaged, or rows contradict each
-// other.
+// The rows of a bucket as the file has them.
+struct RawRows {
+  bool is_whole = true;  // false: the head is damaged, or leads to segments without a place
+  bool has_rows = false;
+  std::vector<format::RowImages> images;
+
+  friend bool operator==(const RawRows& a, const RawRows& b) {
+    return a.is_whole == b.is_whole && a.has_rows == b.has_rows &&
+           a.images.size() == b.images.size() &&
+           std::memcmp(a.images.data(), b.images.data(), a.images.size() * sizeof(a.images[0])) ==
+               0;
+  }
+};
+Status ReadRawRows(const StoreFiles& files, uint32_t bucket, RawRows* raw);
+// *damaged: they are not whole, an image is damaged, or rows contradict each other.
+void DecodeRows(const StoreFiles& files, uint32_t bucket, const RawRows& raw, SlotTable* table,
+                bool* damaged);
+// Both.
 Status ReadRows(const StoreFiles& files, uint32_t bucket, SlotTable* table, bool* damaged);
 
-// Whether the bucket has rows there. False for a head that is damaged, too.
+// Whether the bucket has rows there. True for a head that is damaged, too.
 Status ReadHasRows(const StoreFiles& files, uint32_t bucket, bool* has_rows);
 // Reads one row that the head reaches. kCorruption if it is damaged, also while another process
 // writes it.

@@ -1,8 +1,11 @@
 #include "engine_race/log/follower.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "test/log/log_test_util.h"
@@ -34,7 +37,7 @@ class FollowerTest : public ::testing::Test {
  protected:
   void OpenWriter() {
     writer_.reset();
-    writer_ = OpenLog(TinyLogOptions(), dir_.path());
+    writer_ = OpenLog(options_, dir_.path());
     ASSERT_NE(writer_, nullptr);
   }
   void Append(uint64_t count) {
@@ -52,6 +55,7 @@ class FollowerTest : public ::testing::Test {
   }
 
   const TempDir dir_;
+  Options options_ = TinyLogOptions();
   uint64_t next_key_ = 0;  // all in bucket 0
   std::unique_ptr<BucketLog> writer_;
   std::unique_ptr<BucketLog> follower_;
@@ -83,6 +87,77 @@ TEST_F(FollowerTest, ListenersAreDetachedBeforeTheBucketChanges) {
   EXPECT_EQ(follower_->RecordCount(0), 18u);
   EXPECT_FALSE(follower_->IfAttached(0, [] { FAIL() << "the listener is detached"; }));
   follower_->DetachListener(0);
+}
+
+// Another writer may have recovered the store meanwhile, and has left no name.
+TEST_F(FollowerTest, WritersThatCameAndWentAreNoticed) {
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  ASSERT_NO_FATAL_FAILURE(Append(10));
+  ASSERT_NO_FATAL_FAILURE(Follow());
+  DetachListener listener(follower_.get());
+  BucketCut cut;
+  ASSERT_TRUE(follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  ASSERT_NO_FATAL_FAILURE(Append(3));
+  writer_.reset();
+  std::vector<uint32_t> reset;
+  ASSERT_TRUE(follower_->Refresh(&reset).ok());
+  EXPECT_EQ(listener.detach_count, 1u);
+  EXPECT_EQ(follower_->RecordCount(0), 13u);
+  // Once is enough.
+  ASSERT_TRUE(follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
+  ASSERT_TRUE(follower_->Refresh(&reset).ok());
+  EXPECT_TRUE(reset.empty());
+  EXPECT_EQ(listener.detach_count, 1u);
+  follower_->DetachListener(0);
+}
+
+TEST_F(FollowerTest, ManyNewRecordsAreNotToldOneByOne) {
+  options_.bucket_capacity_records = 16384;
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  ASSERT_NO_FATAL_FAILURE(Append(1));
+  ASSERT_NO_FATAL_FAILURE(Follow());
+  DetachListener listener(follower_.get());
+  BucketCut cut;
+  ASSERT_TRUE(follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
+  std::vector<uint32_t> reset;
+  ASSERT_NO_FATAL_FAILURE(Append(4096));
+  ASSERT_TRUE(follower_->Refresh(&reset).ok());
+  EXPECT_EQ(listener.append_count, 4096u);
+  EXPECT_EQ(listener.detach_count, 0u);
+  ASSERT_NO_FATAL_FAILURE(Append(4097));
+  ASSERT_TRUE(follower_->Refresh(&reset).ok());
+  EXPECT_EQ(listener.append_count, 4096u);
+  EXPECT_EQ(listener.detach_count, 1u);
+  EXPECT_EQ(follower_->RecordCount(0), 8194u);
+}
+
+// The counts of a bucket are damaged, and right again once another writer has opened the store.
+TEST_F(FollowerTest, RepairedBucketsAreReadAgain) {
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  ASSERT_NO_FATAL_FAILURE(Append(10));
+  const std::string counts = dir_.Join(format::kStagingCountsName);
+  format::BucketCounts line{};
+  {
+    UniqueFd fd;
+    ASSERT_TRUE(sys::OpenAt(AT_FDCWD, counts, O_RDONLY, 0, &fd).ok());
+    ASSERT_EQ(::pread(fd.get(), &line, sizeof(line), 0), static_cast<ssize_t>(sizeof(line)));
+  }
+  const format::BucketCounts zeros{};
+  ASSERT_NO_FATAL_FAILURE(Overwrite(counts, &zeros, sizeof(zeros), 0));
+  ASSERT_NO_FATAL_FAILURE(Follow());
+  EXPECT_TRUE(follower_->BucketDamaged(0));
+  EXPECT_FALSE(follower_->BucketDamaged(1));
+  NullListener listener;
+  BucketCut cut;
+  EXPECT_EQ(follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut).code(),
+            Code::kCorruption);
+  ASSERT_NO_FATAL_FAILURE(Overwrite(counts, &line, sizeof(line), 0));
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  std::vector<uint32_t> reset;
+  ASSERT_TRUE(follower_->Refresh(&reset).ok());
+  EXPECT_FALSE(follower_->BucketDamaged(0));
+  EXPECT_EQ(RecordsOf(follower_.get(), 0).size(), 10u);
 }
 
 }  // namespace
