@@ -86,6 +86,15 @@ class PointReader {
   // if the slot may have been used again.
   Status Deliver(uint64_t key, const Found& found, const char* buffer, ValueSink value) const;
 
+  // kIncomplete: the slot may have been given to another record. Read tries again, so no caller of
+  // its own gets that.
+  Status CheckFresh(const Found& found) const {
+    Status failure;
+    if (!IsStale(found, &failure)) [[likely]]
+      return Status::Ok();
+    return failure.ok() ? Status(Code::kIncomplete, {}) : failure;
+  }
+
  private:
   template <typename FindFn>
   Status FindLoaded(uint32_t bucket, const FindFn& find) const;
@@ -106,14 +115,6 @@ class PointReader {
     const uint64_t slot = found.ref.slot();
     return (found.version == kLatestVersion || log_.follows()) &&
            log_.IsReused(found.bucket, {&slot, 1}, found.reuse_count, failure);
-  }
-  // kIncomplete: the slot may have been given to another record. Read tries again, so no caller of
-  // its own gets that.
-  Status CheckFresh(const Found& found) const {
-    Status failure;
-    if (!IsStale(found, &failure)) [[likely]]
-      return Status::Ok();
-    return failure.ok() ? Status(Code::kIncomplete, {}) : failure;
   }
   template <typename ReadFn>
   Status UntilFresh(const ReadFn& read) const;

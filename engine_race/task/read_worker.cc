@@ -134,7 +134,10 @@ Status ReadWorker::Begin(const ReadJob& job, PointReader::Found* found, BlockLoo
         job.version == kLatestVersion
             ? reader_.Find(job.key, found, lookup, job.value, job.window)
             : reader_.FindAt(job.key, job.version, found, lookup, job.value));
-    return found->staged ? reader_.ReadBlocking(*found, buffer) : Status::Ok();
+    if (!found->staged) return Status::Ok();
+    const Status read = reader_.ReadBlocking(*found, buffer);
+    // Deliver sees that the slot was used again, and reads anew.
+    return read.ok() || reader_.CheckFresh(*found).ok() ? read : Status::Ok();
   });
 }
 
@@ -149,7 +152,9 @@ Status ReadWorker::End(const ReadJob& job, const PointReader::Found& found,
                        const io::ReadCompletion& completion, char* buffer) const noexcept {
   if (found.delivered) return Status::Ok();
   return Guarded([&] {
-    if (!found.staged) ENGINE_RACE_RETURN_IF_ERROR(reader_.Check(found, completion));
+    const Status read = found.staged ? Status::Ok() : reader_.Check(found, completion);
+    // A slot that was used again may not even be there any more. Deliver reads anew then.
+    if (!read.ok() && reader_.CheckFresh(found).ok()) return read;
     return reader_.Deliver(job.key, found, buffer, job.value);
   });
 }
