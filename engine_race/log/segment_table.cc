@@ -51,7 +51,8 @@ SegmentEntry SegmentTable::EntryOf(uint32_t bucket, uint64_t index, uint64_t num
           Hash64(words, sizeof(words), seed_id_ ^ kEntrySeed)};
 }
 
-Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
+Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count,
+                          FunctionRef<Status(uint32_t)> prepare) {
   file_ = &file;
   *damaged_count = 0;
   uint64_t size_bytes = 0;
@@ -66,14 +67,14 @@ Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
     const size_t count = read_bytes / sizeof(entries[0]);
     for (size_t i = 0; i < count; ++i, ++number) {
       if (IsZero(entries[i])) continue;
-      ENGINE_RACE_RETURN_IF_ERROR(TakeEntry(entries[i], number, max_index, damaged_count));
+      ENGINE_RACE_RETURN_IF_ERROR(TakeEntry(entries[i], number, max_index, damaged_count, prepare));
     }
     if (count < kEntriesAtOnce) return Status::Ok();
   }
 }
 
 Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint64_t max_index,
-                               uint64_t* damaged_count) {
+                               uint64_t* damaged_count, FunctionRef<Status(uint32_t)> prepare) {
   const uint64_t page = number / kPage;
   const auto file = static_cast<uint32_t>(page % file_count_);
   const uint64_t in_file = page / file_count_ * kPage + number % kPage;
@@ -98,6 +99,7 @@ Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint6
     return Status::Corruption(file_->name() + ": entries " + std::to_string(NumberOf(other)) +
                               " and " + std::to_string(number) + " are of one segment");
   }
+  ENGINE_RACE_RETURN_IF_ERROR(prepare(place.file));
   Take(place);
   Lengthen(entry.bucket, entry.index + uint64_t{1});
   Publish(entry.bucket, entry.index, place);

@@ -52,7 +52,10 @@ class SegmentTable {
   // Reads the entries from `file`, which outlives the table. *damaged_count: entries that fail
   // their check, and belong to no bucket. kCorruption for two entries of one segment. kOutOfMemory.
   // Another call takes the entries that another process has added. Not beside Give.
-  Status Load(const io::File& file, uint64_t* damaged_count);
+  // Calls prepare(file) before a place in that file can be found.
+  Status Load(
+      const io::File& file, uint64_t* damaged_count,
+      FunctionRef<Status(uint32_t)> prepare = [](uint32_t) { return Status::Ok(); });
 
   // False: the segment has no place.
   bool Find(uint32_t bucket, uint64_t index, SegmentPlace* place) const {
@@ -107,7 +110,7 @@ class SegmentTable {
 
   format::SegmentEntry EntryOf(uint32_t bucket, uint64_t index, uint64_t number) const;
   Status TakeEntry(const format::SegmentEntry& entry, uint64_t number, uint64_t max_index,
-                   uint64_t* damaged_count);
+                   uint64_t* damaged_count, FunctionRef<Status(uint32_t)> prepare);
   uint64_t CapacityOf(uint32_t file) const;
   void Take(const SegmentPlace& place);
   // Calls visit(bucket, index, number) for each segment that has a place.

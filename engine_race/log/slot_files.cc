@@ -107,8 +107,8 @@ Status SlotFiles::OpenUsed(bool read_only) {
 Status SlotFiles::LoadMore() {
   const std::lock_guard<std::mutex> lock(*load_mutex_);
   uint64_t damaged_count = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(table_->Load(*table_file_, &damaged_count));
-  return OpenUsed(/*read_only=*/true);
+  // Other threads read the places as soon as they can be found.
+  return table_->Load(*table_file_, &damaged_count, [this](uint32_t file) { return Open(file); });
 }
 
 void SlotFiles::CloseUnused() {
