@@ -109,10 +109,11 @@ void Coordinator::Run() {
 // next.
 void Coordinator::Publish() {
   if (loaded_.empty()) return;
+  // Without the mutex: beside a writer this reads rows, and may bring buckets up to date.
+  for (Chunk* chunk : loaded_) chunk->NoteReuse(*context_);
   {
     std::lock_guard lock(mutex_);
     for (Chunk* chunk : loaded_) {
-      chunk->NoteReuse(*context_);
       chunk->doomed = chunk->doomed || chunk->read_failed || chunk->stale();
     }
   }
