@@ -47,6 +47,9 @@ Status BucketBuilder::Build(uint32_t bucket) {
   ENGINE_RACE_RETURN_IF_ERROR(reader_.Start(bucket));
   Status failure;
   ENGINE_RACE_RETURN_IF_ERROR(BuildOldest(&bucket, &failure));
+  // Beside a writer a bucket may be built again long before the others: a shared slab would live as
+  // long as its last bucket.
+  if (context_->log().follows()) slabs_.Seal();
   return failure;
 }
 

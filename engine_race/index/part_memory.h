@@ -70,10 +70,10 @@ class SlabAllocator {
   // Makes a slice of the current slab, or of a new one. kOutOfMemory.
   Status Allocate(size_t size_bytes, PartSlice* slice);
 
- private:
   // Gives the unused end of the slab back to the system, and lets the slab go.
   void Seal() noexcept;
 
+ private:
   const size_t slab_bytes_;
   const Placement placement_;
   std::shared_ptr<Region> slab_;
