@@ -64,7 +64,10 @@ Status BucketLog::OpenPlaced(Opening opening, const Options& options, const std:
   if (opening == Opening::kWriting) {
     uint64_t opening_id = 0;
     ENGINE_RACE_RETURN_IF_ERROR(sys::RandomWord(&opening_id));
-    opened->context_.files.lock.NoteComplete(opening_id | 1);
+    const Status noted = opened->context_.files.lock.NoteComplete(opening_id | 1);
+    if (!noted.ok()) {
+      Log(options.log, LogLevel::kWarning, "no store can follow this one: " + noted.ToString());
+    }
   }
   // Not before: on a full disk it would take what the recovery needs.
   reserve.Prepare();

@@ -140,7 +140,8 @@ Status DirectoryLock::TakeToWrite(int dir_fd, mode_t file_mode, DirectoryLock* l
     if (!same) continue;
     lock->file_ = std::move(file);
     lock->owner_ = ::getpid();
-    lock->NameOwner(purpose == Purpose::kRecovery ? kRecoveryMark : "", 0);
+    // A failure is no matter: a full disk may have no room for the name.
+    static_cast<void>(lock->NameOwner(purpose == Purpose::kRecovery ? kRecoveryMark : "", 0));
     if (!exists) lock->made_in_ = std::move(directory);
     return Status::Ok();
   }
@@ -196,19 +197,20 @@ Status DirectoryLock::IsThere(int dir_fd, bool* same) const {
   return sys::NamesFile(dir_fd, format::kLockName, file_.fd(), same);
 }
 
-void DirectoryLock::NoteComplete(uint64_t opening_id) { NameOwner(kCompleteMark, opening_id); }
+Status DirectoryLock::NoteComplete(uint64_t opening_id) {
+  return NameOwner(kCompleteMark, opening_id);
+}
 
-// A failure is no matter: a full disk may have no room for the name.
-void DirectoryLock::NameOwner(std::string_view mark, uint64_t opening_id) {
+Status DirectoryLock::NameOwner(std::string_view mark, uint64_t opening_id) {
   is_named_ = true;
-  static_cast<void>(Guarded([&] {
+  return Guarded([&] {
     std::string text = ToText(ThisProcess());
     text.resize(kIdOffset);
     text.append(reinterpret_cast<const char*>(&opening_id), sizeof(opening_id));
     text += mark;
     text.resize(kOwnerBytes);
     return file_.Write(text.data(), text.size(), 0);
-  }));
+  });
 }
 
 }  // namespace engine_race

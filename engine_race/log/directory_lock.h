@@ -54,8 +54,8 @@ class DirectoryLock {
   // none.
   static Status Watch(int dir_fd, DirectoryLock* lock);
   // Of the writer: it has recovered the store, and readers may follow. `opening_id`, not 0, names
-  // this opening of the store.
-  void NoteComplete(uint64_t opening_id);
+  // this opening of the store. A failure is no matter to the writer, but nobody can follow it.
+  Status NoteComplete(uint64_t opening_id);
   // The text of a watched file says how far a writer is: none has the lock, one opens the store, or
   // one has opened it. kInterrupted: the last one has ended while it opened the store.
   enum class Writer { kNone, kOpening, kComplete, kInterrupted };
@@ -74,7 +74,7 @@ class DirectoryLock {
 
  private:
   bool TakenHere() const;
-  void NameOwner(std::string_view mark, uint64_t opening_id);
+  Status NameOwner(std::string_view mark, uint64_t opening_id);
 
   io::File file_;
   // The process that took the lock.

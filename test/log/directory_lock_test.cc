@@ -247,7 +247,7 @@ TEST_F(DirectoryLockTest, AWatchedFileTellsOfItsWriter) {
     DirectoryLock lock;
     ASSERT_TRUE(Write(&lock).ok());
     EXPECT_EQ(look().writer, Writer::kOpening);
-    lock.NoteComplete(77);
+    ASSERT_TRUE(lock.NoteComplete(77).ok());
     EXPECT_EQ(look().writer, Writer::kComplete);
     EXPECT_EQ(look().opening_id, 77u);
   }
@@ -258,8 +258,7 @@ TEST_F(DirectoryLockTest, AWatchedFileTellsOfItsWriter) {
     const pid_t child = ::fork();
     if (child == 0) {
       DirectoryLock lock;
-      const bool taken = Write(&lock).ok();
-      if (is_complete) lock.NoteComplete(78);
+      const bool taken = Write(&lock).ok() && (!is_complete || lock.NoteComplete(78).ok());
       ::_exit(taken ? 0 : 1);
     }
     int status = 0;
