@@ -10,6 +10,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strconv"
@@ -63,11 +64,15 @@ type Cluster struct {
 	// Replicas is the count of replicas of each shard: odd, 1 to 7, at most one a node.
 	Replicas int `toml:"replicas"`
 	// ValueBytes is the size of all values: 8 to 1 MiB, and what MostValueBytes allows. It never
-	// changes.
+	// changes. 0 names none: see SizeOfValues.
 	ValueBytes int `toml:"value_bytes"`
 	// Nodes lists the initial nodes.
 	Nodes []service.NodeInfo `toml:"nodes"`
 }
+
+// SizeOfValues is the size that init takes, and the one that limits are checked with as long as the
+// cluster's is not known.
+func (c *Cluster) SizeOfValues() int { return cmp.Or(c.ValueBytes, service.DefaultValueBytes) }
 
 // Raft has the settings of consensus. One tick lasts RTTMs.
 type Raft struct {
@@ -175,8 +180,7 @@ func Default() *Config {
 		RaftAddress:   "127.0.0.1:7101",
 		ClientAddress: "127.0.0.1:7001",
 		AdminAddress:  "127.0.0.1:7201",
-		Cluster: Cluster{Name: "engine-race", Shards: 4, Replicas: 3,
-			ValueBytes: service.DefaultValueBytes},
+		Cluster:       Cluster{Name: "engine-race", Shards: 4, Replicas: 3},
 		Raft: Raft{RTTMs: 20, ElectionRTT: 10, HeartbeatRTT: 2, LogBytes: 1 << 30,
 			LogMemoryBytes: 256 << 20, ExecShards: 1, CatchUpBytesPerS: 32 << 20,
 			SpreadReplicas: true, SpreadLeaders: true, SyncIntervalMs: 5000},

@@ -278,7 +278,7 @@ func (c *Config) MostValueBytes() int {
 }
 
 func (c *Config) checkValueBytes() error {
-	size, most := c.Cluster.ValueBytes, c.MostValueBytes()
+	size, most := c.Cluster.SizeOfValues(), c.MostValueBytes()
 	if size >= service.MinValueBytes && size <= most {
 		return nil
 	}

@@ -109,7 +109,7 @@ func storeOptions(c *config.Config) map[string]string {
 
 // checkStores fails if no store can be opened as configured: dragonboat would end the process.
 func checkStores(c *config.Config) error {
-	if err := replica.CheckOptions(storeOptions(c), c.Cluster.ValueBytes); err != nil {
+	if err := replica.CheckOptions(storeOptions(c), c.Cluster.SizeOfValues()); err != nil {
 		return fmt.Errorf("[engine], or limits.memory_bytes, which %d stores share: %w", storeCount(c),
 			err)
 	}

@@ -117,22 +117,22 @@ func TestLimitsAreCheckedWithTheSizeOfTheCluster(t *testing.T) {
 	}
 }
 
-// A default that nobody wrote may not keep a node from a cluster with another size.
-func TestAnUnnamedSizeIsNotExpected(t *testing.T) {
-	c := config.Default()
-	if got := expectedOf(c).ValueBytes; got != 0 {
-		t.Errorf("without nodes %d bytes are expected", got)
-	}
-	c.Cluster.ValueBytes = 512
-	if got := expectedOf(c).ValueBytes; got != 512 {
-		t.Errorf("%d bytes are expected, and 512 are named", got)
-	}
-	c = config.Default()
-	c.Cluster.Nodes = []service.NodeInfo{{ID: 1}}
-	if got := expectedOf(c).ValueBytes; got != 4096 {
-		t.Errorf("with the list of init %d bytes are expected", got)
-	}
-	if got := genesisOf(c).ValueBytes; got != 4096 {
-		t.Errorf("the genesis has %d bytes", got)
+// A size that nobody wrote may not keep a node from a cluster with another one. A size that somebody
+// wrote is expected, and be it that of clusters whose settings name none.
+func TestOnlyANamedSizeIsExpected(t *testing.T) {
+	for _, nodes := range [][]service.NodeInfo{nil, {{ID: 1}}} {
+		for named, genesis := range map[int]int{0: 4096, 512: 512, 4096: 4096} {
+			c := config.Default()
+			c.Cluster.Nodes = nodes
+			if named != 0 {
+				c.Cluster.ValueBytes = named
+			}
+			if got := expectedOf(c).ValueBytes; got != named {
+				t.Errorf("%d nodes: %d bytes are expected, and %d are named", len(nodes), got, named)
+			}
+			if got := genesisOf(c).ValueBytes; got != genesis {
+				t.Errorf("%d bytes are named, and the genesis has %d", named, got)
+			}
+		}
 	}
 }

@@ -156,7 +156,7 @@ func (f *setUpFlags) run(ctx context.Context, c *config.Config, shown string,
 func genesisOf(c *config.Config) node.Genesis {
 	return node.Genesis{Cluster: c.Cluster.Name, Shards: uint64(c.Cluster.Shards),
 		Replicas: uint64(c.Cluster.Replicas), Nodes: c.Cluster.Nodes, Commands: replica.Version,
-		TickMs: c.Raft.RTTMs, ValueBytes: c.Cluster.ValueBytes}
+		TickMs: c.Raft.RTTMs, ValueBytes: c.Cluster.SizeOfValues()}
 }
 
 // expectedOf leaves out what the configuration leaves out: a node that joined needs no [cluster].
@@ -172,9 +172,6 @@ func expectedOf(c *config.Config) node.Expected {
 		}
 		if c.Cluster.Replicas == given.Replicas {
 			e.Replicas = 0
-		}
-		if c.Cluster.ValueBytes == given.ValueBytes {
-			e.ValueBytes = 0
 		}
 	}
 	return e
