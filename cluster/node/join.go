@@ -231,8 +231,13 @@ func Join(ctx context.Context, c Config, listen []string, peer string, replaces 
 		return fmt.Errorf("%w: the cluster runs an earlier program, which has no map of ranges",
 			service.ErrConflict)
 	}
-	s := state{Format: stateFormat, NodeID: c.Info.ID, Epoch: j.Epoch, Genesis: j.Genesis}
-	if err := s.prepare(c.Directory); err != nil {
+	n.state = state{Format: stateFormat, NodeID: c.Info.ID, Epoch: j.Epoch, Genesis: j.Genesis}
+	n.directory.Store(j.Directory)
+	// The node would refuse to start. A leader with an earlier program knows only some settings.
+	if err := n.checkSettings(); err != nil {
+		return err
+	}
+	if err := n.state.prepare(c.Directory); err != nil {
 		return err
 	}
 	return n.saveDirectory(j.Directory)

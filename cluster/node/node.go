@@ -61,6 +61,9 @@ type Config struct {
 
 	// The configuration's words on the cluster. A restart is refused if they have changed.
 	Expected Expected
+	// CheckSize fails if the node's limits leave no room for values of this size. It is called before
+	// a replica runs. Nil: there is room for all sizes.
+	CheckSize func(valueBytes int) error
 
 	// The newest version of commands that the node knows. 0: the program's; tests have others.
 	Commands uint64

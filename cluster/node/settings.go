@@ -17,8 +17,8 @@ type Expected struct {
 	ValueBytes       int
 }
 
-// checkSettings fails if the configuration contradicts the node's directory. A setting that is
-// ignored would mislead its operator.
+// checkSettings fails if the configuration contradicts the node's directory, or has no room for the
+// cluster's values. A setting that is ignored would mislead its operator.
 func (n *Node) checkSettings() error {
 	g, e := &n.state.Genesis, n.config.Expected
 	refuse := func(name string, given, has any) error {
@@ -41,6 +41,9 @@ func (n *Node) checkSettings() error {
 	if known && own.Epoch == n.state.Epoch && own.RaftAddress != n.config.Info.RaftAddress {
 		return fmt.Errorf("%w: raft_address is %s, but the cluster knows this node at %s: an empty "+
 			"node can join with another one", ErrSettings, n.config.Info.RaftAddress, own.RaftAddress)
+	}
+	if n.config.CheckSize != nil {
+		return n.config.CheckSize(g.valueBytes())
 	}
 	return nil
 }

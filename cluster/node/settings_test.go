@@ -1,8 +1,13 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,6 +54,60 @@ func TestAChangedSettingOfTheClusterIsRefused(t *testing.T) {
 		ValueBytes: 4096}
 	c.start(1)
 	c.awaitReady()
+}
+
+// A replica that runs may vote, and a directory that no start accepts is in the operator's way.
+func TestASizeWithoutRoomIsRefusedBeforeAnythingIsMade(t *testing.T) {
+	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 1,
+		Commands: replica.Version, ValueBytes: 512}, 1)
+	errNarrow := errors.New("too narrow")
+	narrow := c.nodes[1].config
+	narrow.CheckSize = func(valueBytes int) error {
+		return fmt.Errorf("%w: %d", errNarrow, valueBytes)
+	}
+	made := func() int {
+		entries, err := os.ReadDir(filepath.Join(narrow.Directory, raftName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	before := made()
+	if _, err := Open(narrow); !errors.Is(err, errNarrow) || !strings.HasSuffix(err.Error(), "512") {
+		t.Errorf("a start: %v", err)
+	}
+	if _, err := UnsafeRecover(soon(t), narrow, []uint64{firstDataShard}); !errors.Is(err, errNarrow) {
+		t.Errorf("a recovery: %v", err)
+	}
+	if after := made(); after != before {
+		t.Errorf("raft has %d files, and had %d", after, before)
+	}
+	c.add(2)
+	c.nodes[2].config.CheckSize = narrow.CheckSize
+	c.expectRefused(2, c.joinAnswered(2), errNarrow, "512")
+}
+
+// A leader with an earlier program does not know the size that the joining node names.
+func TestAJoiningNodeComparesTheSizeItself(t *testing.T) {
+	c := newClusterOf(t, "127.0.0.1", Genesis{Cluster: "test", Shards: 1, Replicas: 1,
+		Commands: replica.Version, ValueBytes: 512}, 1)
+	c.add(2)
+	c.nodes[2].config.Expected.ValueBytes = 4096
+	c.expectRefused(2, c.joinAnswered(2), ErrSettings,
+		"cluster.value_bytes is 4096, but this cluster was made with 512")
+	c.nodes[2].config.Expected.ValueBytes = 512
+	if err := c.joinAnswered(2); err != nil {
+		t.Error(err)
+	}
+}
+
+// joinAnswered lets a node join through a server that accepts all nodes.
+func (c *testCluster) joinAnswered(id uint64) error {
+	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(joined{1, c.genesis, c.genesis.Directory()})
+	}))
+	defer answers.Close()
+	return Join(soon(c.t), c.nodes[id].config, nil, answers.Listener.Addr().String(), false)
 }
 
 // Others would call a node at its former address for ever.

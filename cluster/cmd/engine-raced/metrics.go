@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"engine_race/cluster/admin"
-	"engine_race/cluster/config"
 	"engine_race/cluster/engine"
 	"engine_race/cluster/node"
 	"engine_race/cluster/resp"
@@ -125,14 +124,14 @@ func comparisonsOf(n *node.Node) admin.Source {
 
 // nodeMetrics gives the space of the disk with the node's data, the size of values, and the
 // program's version.
-func nodeMetrics(c *config.Config) admin.Source {
+func nodeMetrics(dataDir string, valueBytes int) admin.Source {
 	return func(emit func(admin.Sample)) {
 		emit(admin.Sample{Name: "engine_raced_build_info", Help: "1, with the version as a label.",
 			Labels: [][2]string{{"version", engine.Version()}}, Value: 1})
 		emit(admin.Sample{Name: "engine_raced_value_bytes", Help: "Size of each value of the cluster.",
-			Value: float64(c.Cluster.ValueBytes)})
+			Value: float64(valueBytes)})
 		var stat syscall.Statfs_t
-		if syscall.Statfs(c.DataDir, &stat) != nil {
+		if syscall.Statfs(dataDir, &stat) != nil {
 			return
 		}
 		emit(admin.Sample{Name: "engine_raced_disk_free_bytes",

@@ -119,14 +119,19 @@ func checkStores(c *config.Config) error {
 // errSize: the node cannot serve the size of the cluster's values.
 var errSize = errors.New("configuration refused")
 
-// checkSize checks the settings with the size of the cluster's values. A node that joined does not
-// name it.
+// checkSize checks the settings with the size of the cluster's values. Those that name this size
+// were checked when they were loaded.
 func checkSize(c *config.Config, valueBytes int) error {
-	c.Cluster.ValueBytes = valueBytes
-	if err := c.Validate(); err != nil {
-		return fmt.Errorf("%w: this cluster has values of %d bytes: %w", errSize, valueBytes, err)
+	if valueBytes == c.Cluster.SizeOfValues() {
+		return nil
 	}
-	if err := checkStores(c); err != nil {
+	sized := *c
+	sized.Cluster.ValueBytes = valueBytes
+	err := sized.Validate()
+	if err == nil {
+		err = checkStores(&sized)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: this cluster has values of %d bytes: %w", errSize, valueBytes, err)
 	}
 	return nil
@@ -141,6 +146,7 @@ func nodeConfig(c *config.Config, server *tls.Config, client func() *tls.Config,
 	}
 	return node.Config{
 		Expected:  expectedOf(c),
+		CheckSize: func(valueBytes int) error { return checkSize(c, valueBytes) },
 		Directory: c.DataDir, Info: c.Self(),
 		TickMs: c.Raft.RTTMs, ElectionTicks: c.Raft.ElectionRTT,
 		HeartbeatTicks: c.Raft.HeartbeatRTT,
@@ -188,9 +194,6 @@ func serve(ctx context.Context, c *config.Config, shown string,
 		return err
 	}
 	defer n.Close()
-	if err := checkSize(c, n.ValueBytes()); err != nil {
-		return err
-	}
 	registry := prometheus.NewRegistry()
 	latencies := newLatencies(registry)
 	server, err := resp.New(resp.Options{Service: n, Limits: limitsOf(c),
@@ -203,8 +206,8 @@ func serve(ctx context.Context, c *config.Config, shown string,
 	operators, err := admin.New(admin.Options{Address: c.AdminAddress,
 		MetricsAddress: c.MetricsAddress, TLS: peerServer, Secret: shown, Hosts: c.Hosts(),
 		Control: n, Registry: registry,
-		Sources: []admin.Source{countersOf(server), comparisonsOf(n), nodeMetrics(c),
-			expiriesOf(expiries)},
+		Sources: []admin.Source{countersOf(server), comparisonsOf(n),
+			nodeMetrics(c.DataDir, n.ValueBytes()), expiriesOf(expiries)},
 		Gatherer:  storesGatherer(n.StoreMetrics),
 		BackupDir: c.BackupDir, Logger: logger,
 		Timeout: c.Limits.AdminTimeout(), BackupTimeout: c.Limits.BackupTimeout()})

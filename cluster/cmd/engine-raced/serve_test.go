@@ -114,11 +114,15 @@ func TestLimitsAreCheckedWithTheSizeOfTheCluster(t *testing.T) {
 			!strings.Contains(err.Error(), "this cluster has values of 1048576 bytes") {
 			t.Errorf("%q: %v", want, err)
 		}
+		c.Cluster.ValueBytes = 1 << 20
+		if err := checkSize(c, 1<<20); err != nil {
+			t.Errorf("the size of the configuration was checked again: %v", err)
+		}
 	}
 }
 
-// A size that nobody wrote may not keep a node from a cluster with another one. A size that somebody
-// wrote is expected, and be it that of clusters whose settings name none.
+// A size that nobody wrote may not keep a node from a cluster with another one. A size that is
+// written down is expected, 4096 too.
 func TestOnlyANamedSizeIsExpected(t *testing.T) {
 	for _, nodes := range [][]service.NodeInfo{nil, {{ID: 1}}} {
 		for named, genesis := range map[int]int{0: 4096, 512: 512, 4096: 4096} {

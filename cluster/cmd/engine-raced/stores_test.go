@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"engine_race/cluster/admin"
-	"engine_race/cluster/config"
 	"engine_race/cluster/engine"
 	"engine_race/cluster/resp"
 	"engine_race/cluster/service"
@@ -101,7 +100,7 @@ func TestNodeMetricsAreClean(t *testing.T) {
 	expiries := func() map[string]time.Time { return map[string]time.Time{"tls.peer_cert": {}} }
 	_, err = admin.New(admin.Options{Control: quietControl{}, Registry: registry,
 		Secret: "a secret of tests", Sources: []admin.Source{countersOf(clients),
-			nodeMetrics(&config.Config{DataDir: t.TempDir()}), expiriesOf(expiries)}})
+			nodeMetrics(t.TempDir(), 512), expiriesOf(expiries)}})
 	if err != nil {
 		t.Fatal(err)
 	}
