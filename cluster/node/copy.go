@@ -18,7 +18,7 @@ const (
 	copiedRecords = 128
 	deletedKeys   = 4096
 	// A copy is brought up to date until so few keys have changed meanwhile, or so often. The rest
-	// is copied while nobody can write.
+	// is copied while nobody can use the keys: see fewChangesOf.
 	fewChanges  = 256
 	mostUpdates = 16
 	// Changes are taken after so many copied records.
@@ -29,8 +29,11 @@ const (
 
 // copiedRecordsOf is how many records are copied together.
 func copiedRecordsOf(valueBytes int) int {
-	return service.ValuesIn(copiedRecords*service.DefaultValueBytes, valueBytes, copiedRecords)
+	return service.ValuesIn(copiedRecords, valueBytes)
 }
+
+// fewChangesOf is how many changed keys are few: large values take longer to copy.
+func fewChangesOf(valueBytes int) int { return service.ValuesIn(fewChanges, valueBytes) }
 
 // copier gives a new shard the records of its range, which another shard has. All its commands have
 // the term in which it began as their token. So nothing of it is applied behind a command of a
@@ -237,7 +240,7 @@ func (c *copier) update(ctx context.Context, tracker *replica.Tracker) error {
 		if err != nil {
 			return err
 		}
-		if count <= fewChanges {
+		if count <= fewChangesOf(c.node.ValueBytes()) {
 			break
 		}
 	}

@@ -86,8 +86,7 @@ func newReadMemory(keys, valueBytes int) *readMemory {
 	m, _ := readMemories.Get().(*readMemory)
 	// Nodes of other clusters may run in the process of a test.
 	if m == nil || cap(m.Keys) < keys || m.valueBytes != valueBytes {
-		const least = leastReadKeys * service.DefaultValueBytes
-		room := max(keys, service.ValuesIn(least, valueBytes, leastReadKeys))
+		room := max(keys, service.ValuesIn(leastReadKeys, valueBytes))
 		m = &readMemory{valueBytes: valueBytes, ReadQuery: replica.ReadQuery{
 			Keys: make([]uint64, room), Values: make([]byte, room*valueBytes),
 			Results: make(engine.Results, room)}}

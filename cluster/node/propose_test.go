@@ -15,7 +15,9 @@ import (
 )
 
 // anyReplica is a replica that has all keys, and no store.
-func anyReplica() *replica.Replica { return replica.New(replica.Config{Upper: ^uint64(0)}) }
+func anyReplica() *replica.Replica {
+	return replica.New(replica.Config{Upper: ^uint64(0), ValueBytes: service.DefaultValueBytes})
+}
 
 // stuckProposer proposes nothing: what is given to it stays in its queue.
 func stuckProposer() *proposer {

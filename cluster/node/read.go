@@ -23,7 +23,7 @@ const (
 
 // maxReadKeysOf is how many keys are looked up together. Their values lie in memory together.
 func maxReadKeysOf(valueBytes int) int {
-	return service.ValuesIn(maxReadKeys*service.DefaultValueBytes, valueBytes, maxReadKeys)
+	return service.ValuesIn(maxReadKeys, valueBytes)
 }
 
 // read is a call that waits for a read index. After that `look` is called once, if it is not nil;

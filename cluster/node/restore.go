@@ -75,8 +75,8 @@ type restorer struct {
 }
 
 func newRestorer(ctx context.Context, n *Node) *restorer {
-	r := &restorer{node: n, work: make(chan []service.Op), most: service.ValuesIn(
-		restoreRecords*service.DefaultValueBytes, n.ValueBytes(), restoreRecords)}
+	r := &restorer{node: n, work: make(chan []service.Op),
+		most: service.ValuesIn(restoreRecords, n.ValueBytes())}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	for range restoreWrites {
 		r.workers.Go(r.write)
@@ -173,7 +173,7 @@ func (r *restorer) engineBackup(path string) error {
 		return err
 	}
 	defer store.Close()
-	it, err := store.Iterate(engine.Walk{Prefetch: min(32, r.most)})
+	it, err := store.Iterate(engine.Walk{Prefetch: replica.Prefetch(r.most, r.node.ValueBytes())})
 	if err != nil {
 		return err
 	}

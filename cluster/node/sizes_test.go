@@ -159,6 +159,15 @@ func restoreSized(t *testing.T, c *testCluster, keys []uint64) {
 	expectSized(t, to.nodes[1], keys, 2)
 }
 
+// The changes at the end of a split are copied while nobody can use the keys.
+func TestTheLastChangesOfASplitHaveAboutTheSameBytes(t *testing.T) {
+	for size, want := range map[int]int{8: 256, 4096: 256, 65536: 16, 1 << 20: 1} {
+		if got := fewChangesOf(size); got != want {
+			t.Errorf("%d bytes: %d changes are few, expected %d", size, got, want)
+		}
+	}
+}
+
 // A node that believed in another size could not read what others send it.
 func TestANodeWithAnotherSizeMayNotJoin(t *testing.T) {
 	c := sizedCluster(t, 512, 1, 1, 1)

@@ -122,14 +122,15 @@ func (r *Replica) Hash(ctx context.Context, index uint64, bytesPerSecond int64) 
 }
 
 func (r *Replica) hash(ctx context.Context, m *moment, bytesPerSecond int64) ([]Chunk, error) {
-	it, err := m.store.Iterate(engine.Walk{Snapshot: m.snapshot, Prefetch: r.prefetch(mostPrefetched)})
+	it, err := m.store.Iterate(engine.Walk{Snapshot: m.snapshot,
+		Prefetch: Prefetch(mostPrefetched, r.config.ValueBytes)})
 	if err != nil {
 		return nil, err
 	}
 	defer it.Destroy()
 	var chunks []Chunk
 	valueBytes := r.config.ValueBytes
-	keys, values := make([]uint64, r.someValues()), make([]byte, r.someValues()*valueBytes)
+	keys, values := make([]uint64, r.stepValues()), make([]byte, r.stepValues()*valueBytes)
 	hash, open := sha256.New(), Chunk{}
 	end := func() {
 		open.Hash = hex.EncodeToString(hash.Sum(nil)[:16])

@@ -30,7 +30,7 @@ func (r *Replica) load(store *engine.Store, stream io.Reader,
 	defer writer.destroy()
 	at, err := readStream(stream, r.config.ValueBytes, func(record service.Op) error {
 		err := writer.batch.Put(record.Key, record.Value)
-		if err != nil || !writer.isWhole(1) {
+		if err != nil || !writer.isFull(1) {
 			return err
 		}
 		if err := ended(); err != nil {
@@ -79,7 +79,7 @@ func readStream(stream io.Reader, valueBytes int,
 			at.bounds = parseBounds(rest[8:])
 		}
 	}
-	memory := make([]byte, someValues(valueBytes)*(service.KeyBytes+valueBytes))
+	memory := make([]byte, stepValues(valueBytes)*(service.KeyBytes+valueBytes))
 	for total := uint64(0); ; {
 		count, err := readBlock(memory, valueBytes, stream, total, visit)
 		if err != nil || count == 0 {
@@ -104,7 +104,7 @@ func readBlock(memory []byte, valueBytes int, stream io.Reader, total uint64,
 		}
 		return 0, err
 	}
-	if count > someValues(valueBytes) {
+	if count > stepValues(valueBytes) {
 		return 0, fmt.Errorf("%w: a block of %d records", errDamagedStream, count)
 	}
 	block, err := readChecked(memory, stream, head[:], count*(service.KeyBytes+valueBytes))

@@ -49,23 +49,20 @@ type CountQuery struct {
 	Count       uint64
 }
 
-// Values that a scan reads ahead, at most. The engine keeps memory for them.
+// Values that a walk reads ahead, at most. The engine keeps memory for them.
 const mostPrefetched = 32
 
-// prefetch is how many values a walk over some records reads ahead.
-func (r *Replica) prefetch(records int) int {
-	const bytes = mostPrefetched * service.DefaultValueBytes
-	return service.ValuesIn(bytes, r.config.ValueBytes, min(mostPrefetched, records))
+// Prefetch is how many values a walk over some records reads ahead.
+func Prefetch(records, valueBytes int) int {
+	return min(records, service.ValuesIn(mostPrefetched, valueBytes))
 }
 
-// Values that lie in memory together, where a walk or a look-up goes on step by step.
-const mostSomeValues = 64
+// Values that one step of a walk or of a look-up holds in memory, at most.
+const mostStepValues = 64
 
-func someValues(valueBytes int) int {
-	return service.ValuesIn(mostSomeValues*service.DefaultValueBytes, valueBytes, mostSomeValues)
-}
+func stepValues(valueBytes int) int { return service.ValuesIn(mostStepValues, valueBytes) }
 
-func (r *Replica) someValues() int { return someValues(r.config.ValueBytes) }
+func (r *Replica) stepValues() int { return stepValues(r.config.ValueBytes) }
 
 // MaxScanLimit is the most records that a scan gives.
 const MaxScanLimit = 1 << 20
@@ -150,7 +147,7 @@ func (r *Replica) scan(q *ScanQuery) error {
 	}
 	prefetch := 0
 	if q.WithValues {
-		prefetch = r.prefetch(q.Limit)
+		prefetch = Prefetch(q.Limit, r.config.ValueBytes)
 	}
 	upper := q.Upper
 	if upper == nil || *upper > q.Last {

@@ -11,7 +11,6 @@
 package replica
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +27,6 @@ import (
 	"engine_race/cluster/engine"
 	"engine_race/cluster/files"
 	"engine_race/cluster/keyspace"
-	"engine_race/cluster/service"
 )
 
 const (
@@ -47,7 +45,7 @@ type Config struct {
 	Lower, Upper uint64
 	// Closed: the shard begins without keys. A command gives it its first ones: see bounds.go.
 	Closed bool
-	// ValueBytes is the size of the cluster's values. 0: service.DefaultValueBytes.
+	// ValueBytes is the size of the cluster's values.
 	ValueBytes int
 	Options    map[string]string // of the engine
 	Logger     *slog.Logger
@@ -102,7 +100,6 @@ type Replica struct {
 
 // New makes a replica, which dragonboat opens.
 func New(config Config) *Replica {
-	config.ValueBytes = cmp.Or(config.ValueBytes, service.DefaultValueBytes)
 	r := &Replica{config: config, reader: rand.Uint64(), lookups: make(chan struct{}, maxLookups),
 		markChanged: make(chan struct{}), updating: make(chan struct{}, 1)}
 	r.applied.Store(&position{})

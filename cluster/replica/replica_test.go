@@ -19,7 +19,7 @@ import (
 
 func configIn(directory string) Config {
 	return Config{
-		Directory: directory, Lower: 0, Upper: ^uint64(0),
+		Directory: directory, Lower: 0, Upper: ^uint64(0), ValueBytes: service.DefaultValueBytes,
 		Options: map[string]string{"bucket_count": "4", "file_count": "2",
 			"bucket_capacity_records": "4096", "memory_budget_bytes": "64m"},
 		Logger: slog.New(slog.DiscardHandler),
@@ -197,7 +197,7 @@ func TestDeletesOfAbsentKeysTakeLittle(t *testing.T) {
 		t.Errorf("%d answers", len(existed))
 	}
 	// The answers of all pieces are in their order.
-	there := map[int]bool{0: true, r.someValues() - 1: true, r.someValues(): true,
+	there := map[int]bool{0: true, r.stepValues() - 1: true, r.stepValues(): true,
 		different - 1: true}
 	for key := range there {
 		update(t, r, 2, commandOf(t, false, put(uint64(key), 1)))

@@ -71,7 +71,7 @@ func TestACommandWithValuesOfAnotherSizeIsMalformed(t *testing.T) {
 
 // TestValuesTogetherHaveAboutTheSameBytes keeps large values from filling the memory of a node.
 func TestValuesTogetherHaveAboutTheSameBytes(t *testing.T) {
-	for _, test := range []struct{ size, some, ahead, batch int }{
+	for _, test := range []struct{ size, step, ahead, batch int }{
 		{8, 64, 32, 128}, {4096, 64, 32, 128}, {65536, 4, 2, 8}, {1 << 20, 1, 1, 1},
 	} {
 		config := sizedConfig(t.TempDir(), test.size)
@@ -80,12 +80,13 @@ func TestValuesTogetherHaveAboutTheSameBytes(t *testing.T) {
 		if _, err := r.Open(nil); err != nil {
 			t.Fatal(err)
 		}
-		if r.someValues() != test.some || r.prefetch(1000) != test.ahead || r.prefetch(1) != 1 {
-			t.Errorf("%d bytes: %d values together, %d ahead", test.size, r.someValues(),
-				r.prefetch(1000))
+		if r.stepValues() != test.step || Prefetch(1000, test.size) != test.ahead ||
+			Prefetch(1, test.size) != 1 {
+			t.Errorf("%d bytes: %d values together, %d ahead", test.size, r.stepValues(),
+				Prefetch(1000, test.size))
 		}
 		ops, batch := AppendOp(nil, service.Op{Value: make([]byte, test.size)}), 0
-		for ; !r.writer.isWhole(1); batch++ {
+		for ; !r.writer.isFull(1); batch++ {
 			if err := r.writer.batch.Append(ops); err != nil {
 				t.Fatal(err)
 			}

@@ -105,7 +105,8 @@ func (r *Replica) noteDamageOf(m *moment, err error) bool {
 }
 
 func (r *Replica) save(m *moment, w io.Writer, stopped <-chan struct{}) error {
-	it, err := m.store.Iterate(engine.Walk{Snapshot: m.snapshot, Prefetch: r.prefetch(mostPrefetched)})
+	it, err := m.store.Iterate(engine.Walk{Snapshot: m.snapshot,
+		Prefetch: Prefetch(mostPrefetched, r.config.ValueBytes)})
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (r *Replica) save(m *moment, w io.Writer, stopped <-chan struct{}) error {
 	if err := writeHeader(w, m.at); err != nil {
 		return err
 	}
-	keys := make([]uint64, r.someValues())
+	keys := make([]uint64, r.stepValues())
 	values := make([]byte, len(keys)*r.config.ValueBytes)
 	block, total := []byte(nil), uint64(0)
 	for {

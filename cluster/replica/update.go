@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// Ops that are written to the store together. They have up to so many bytes.
+	// A batch of so many ops or bytes is written to the store. The staging of one bucket holds more
+	// values of 4096 bytes. An entry is not divided, so a batch may be longer by its last entry.
 	maxBatchOps   = 128
 	maxBatchBytes = maxBatchOps * service.DefaultValueBytes
 	// A batch keeps the memory of its ops for later ones, if it was no longer than so many batches.
@@ -107,13 +108,13 @@ func (r *Replica) apply(entry *statemachine.Entry, at *position) error {
 	if err := r.writer.batch.Append(ops); err != nil {
 		return err
 	}
-	return r.writer.flushWhole()
+	return r.writer.flushFull()
 }
 
 // existing tells of each op whether its key is there when the op comes, and of a read the value.
 func (r *Replica) existing(ops []byte) ([]byte, error) {
 	existed := make([]byte, 0, len(ops)/opHeaderBytes)
-	valueBytes, most := r.config.ValueBytes, r.someValues()
+	valueBytes, most := r.config.ValueBytes, r.stepValues()
 	changed := map[uint64][]byte{} // the values of earlier ops, nil after a deletion
 	for len(ops) > 0 {
 		looked := &r.looked
@@ -188,14 +189,14 @@ func (r *Replica) newWriter(store *engine.Store, ended func() error) (writer, er
 
 func (w *writer) destroy() { w.batch.Destroy() }
 
-// isWhole tells whether the batch is as long as `batches` of those that are written.
-func (w *writer) isWhole(batches int) bool {
+// isFull tells whether the batch is as long as `batches` of those that are written.
+func (w *writer) isFull(batches int) bool {
 	return w.batch.Len() >= batches*maxBatchOps || w.batch.Bytes() >= batches*maxBatchBytes
 }
 
-// flushWhole writes the batch if it is long enough.
-func (w *writer) flushWhole() error {
-	if !w.isWhole(1) {
+// flushFull writes the batch if it is long enough.
+func (w *writer) flushFull() error {
+	if !w.isFull(1) {
 		return nil
 	}
 	return w.flush()
@@ -230,7 +231,7 @@ func (w *writer) flush() error {
 
 // clear empties the batch.
 func (w *writer) clear() error {
-	if !w.isWhole(keptBatches) {
+	if !w.isFull(keptBatches) {
 		w.batch.Clear()
 		return nil
 	}

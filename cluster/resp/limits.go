@@ -47,7 +47,7 @@ const (
 )
 
 // groupWriteOps is how many ops one Service.Write has, if more than one command of a round asks for
-// them. A round has few bytes.
+// them. Limits.PipelineBytes bounds their bytes.
 const groupWriteOps = 64
 
 // Limits bounds what clients may use. A field that is 0 takes its default.

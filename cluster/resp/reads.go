@@ -83,7 +83,7 @@ func (c *client) readKeys(keys []uint64) (values [][]byte, release func(), err e
 	if len(keys) == 0 {
 		return nil, func() {}, nil
 	}
-	reserved := int64(len(keys)) * int64(c.server.sizes.valueReply)
+	reserved := int64(len(keys)) * int64(c.server.sizes.valueReplyBytes)
 	if !c.account.Acquire(reserved, c.server.limits.BusyWait) {
 		return nil, func() {}, errBusyMemory
 	}

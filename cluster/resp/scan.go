@@ -258,7 +258,7 @@ func (c *client) rangeRecords(arguments [][]byte) error {
 		c.array(0)
 		return nil
 	}
-	reserved := int64(parsed.limit) * int64(c.server.sizes.recordReply)
+	reserved := int64(parsed.limit) * int64(c.server.sizes.recordReplyBytes)
 	if !c.account.Acquire(reserved, c.server.limits.BusyWait) {
 		return errBusyMemory
 	}

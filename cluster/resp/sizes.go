@@ -18,9 +18,9 @@ const (
 // sizes has the size of the cluster's values, and what follows from it.
 type sizes struct {
 	valueBytes int
-	// valueReply is what a value holds while it is read: its reply, "$4096\r\n" value "\r\n". Small
-	// values hold what is kept beside them. Of a record, its key is a part.
-	valueReply, recordReply int
+	// valueReplyBytes is what a value holds while it is read: its reply, "$4096\r\n" value "\r\n".
+	// At least leastRecordBytes. recordReplyBytes includes the key.
+	valueReplyBytes, recordReplyBytes int
 	// maxReadKeys bounds the keys of one MGET or EXISTS, and maxRangeRecords RANGE's LIMIT: replies
 	// fit ReplyBytes. rangeRecords is the limit without LIMIT.
 	maxReadKeys, maxRangeRecords, rangeRecords int
@@ -33,13 +33,12 @@ type sizes struct {
 
 func sizesOf(valueBytes int) sizes {
 	value := len("$\r\n") + len(strconv.Itoa(valueBytes)) + valueBytes + len("\r\n")
-	s := sizes{valueBytes: valueBytes, valueReply: max(value, leastRecordBytes),
-		recordReply: max(keyReplyBytes+value, leastRecordBytes)}
-	s.maxReadKeys = (ReplyBytes - headerReplyBytes) / s.valueReply
-	s.maxRangeRecords = (ReplyBytes - headerReplyBytes) / s.recordReply
+	s := sizes{valueBytes: valueBytes, valueReplyBytes: max(value, leastRecordBytes),
+		recordReplyBytes: max(keyReplyBytes+value, leastRecordBytes)}
+	s.maxReadKeys = (ReplyBytes - headerReplyBytes) / s.valueReplyBytes
+	s.maxRangeRecords = (ReplyBytes - headerReplyBytes) / s.recordReplyBytes
 	s.rangeRecords = min(defaultRangeRecords, s.maxRangeRecords)
-	s.groupReadKeys = service.ValuesIn(mostGroupReadKeys*service.DefaultValueBytes, valueBytes,
-		mostGroupReadKeys)
+	s.groupReadKeys = service.ValuesIn(mostGroupReadKeys, valueBytes)
 	s.maxTransactionReads = min(maxTransactionOps, s.maxReadKeys/writeCopies)
 	return s
 }

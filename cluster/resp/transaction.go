@@ -102,7 +102,7 @@ func (c *client) queue(r *request) error {
 	}
 	// The copies of the arguments, those that the service makes, and the values of reads.
 	held := int64((1+writeCopies)*size + len(r.arguments)*spanBytes + len(ops)*writeOpBytes)
-	held += int64(readKeys * writeCopies * c.server.sizes.valueReply)
+	held += int64(readKeys * writeCopies * c.server.sizes.valueReplyBytes)
 	if !c.account.Acquire(held, limits.BusyWait) {
 		return errBusyMemory
 	}

@@ -16,10 +16,10 @@ const (
 	MaxValueBytes     = 1 << 20
 )
 
-// ValuesIn is how many values are handled together: as many as these bytes have room for, at least
-// one and at most `most`.
-func ValuesIn(bytes, valueBytes, most int) int {
-	return max(1, min(bytes/valueBytes, most))
+// ValuesIn is how many values are handled together: `most` of the default size or a smaller one.
+// Larger values are as many as have the same bytes, but at least one.
+func ValuesIn(most, valueBytes int) int {
+	return max(1, min(most*DefaultValueBytes/valueBytes, most))
 }
 
 // The outcomes of failed calls. Every error of a Service is one of them, as errors.Is tells.
