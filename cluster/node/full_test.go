@@ -265,10 +265,9 @@ func TestSnapshotsThatArriveTogetherHaveRoom(t *testing.T) {
 	admits("another beside the records of the first", two)
 }
 
-// The others shorten their logs while a node is away whose disk is lost. So its former replica
-// would need a snapshot. Dragonboat ends the process when one comes for a replica that was never
-// here.
-func TestANodeWithoutItsDiskIsSentASnapshot(t *testing.T) {
+// Dragonboat ends the process when a snapshot comes for a replica that was never here. The leader
+// has one for the replica of a disk that is lost: its log was shortened meanwhile.
+func TestTheReplicaOfALostDiskGetsNoSnapshot(t *testing.T) {
 	c := newest(t, 3, 1, 3)
 	c.stop(3)
 	if err := os.RemoveAll(c.nodes[3].config.Directory); err != nil {
@@ -295,12 +294,26 @@ func TestANodeWithoutItsDiskIsSentASnapshot(t *testing.T) {
 		return nil
 	})
 	n := c.nodes[3]
-	chunk := raftpb.Chunk{ShardID: firstDataShard, ReplicaID: 3, From: 1}
+	chunk := raftpb.Chunk{ShardID: firstDataShard, ReplicaID: 3, From: 1, Index: math.MaxUint64}
+	hasRoom := func() bool {
+		n.arrivingMu.Lock()
+		defer n.arrivingMu.Unlock()
+		return n.arriving[receiverOf(chunk)] != nil
+	}
+	// It may have run here when the first piece came.
+	if err := n.admitSnapshot(chunk); err != nil || !hasRoom() {
+		t.Fatal(err)
+	}
+	chunk.ChunkId = 1
 	if err := n.admitPiece(chunk); !errors.Is(err, errNotHere) {
 		t.Errorf("a snapshot for a replica of a lost disk: %v", err)
 	}
-	chunk.ReplicaID = n.shard(firstDataShard).replicaID
-	if err := n.admitPiece(chunk); err != nil {
+	if hasRoom() {
+		t.Error("room is kept for a snapshot that was refused")
+	}
+	chunk.ReplicaID, chunk.ChunkId = n.shard(firstDataShard).replicaID, 0
+	if err := n.admitPiece(chunk); err != nil || !hasRoom() {
 		t.Errorf("a snapshot for the replica that runs: %v", err)
 	}
+	n.snapshotRefused(chunk)
 }

@@ -47,12 +47,16 @@ const quietTime = 15 * time.Minute
 
 // admitPiece refuses a piece of a snapshot for a replica that does not run here, and one for which
 // there is no room. Dragonboat has no directory for the replica of a disk that was lost, and ends
-// the process. The replica's leader sends it a snapshot as long as it is a member.
+// the process. The replica's leader sends it a snapshot as long as it is a member. It offers each
+// for 30 s, and holds one of its 8 places for snapshots to this node meanwhile.
 func (n *Node) admitPiece(chunk raftpb.Chunk) error {
-	if s := n.shard(chunk.ShardID); s == nil || s.replicaID != chunk.ReplicaID {
-		return fmt.Errorf("%w: replica %d of shard %d", errNotHere, chunk.ReplicaID, chunk.ShardID)
+	if s := n.shard(chunk.ShardID); s != nil && s.replicaID == chunk.ReplicaID {
+		return n.admitSnapshot(chunk)
 	}
-	return n.admitSnapshot(chunk)
+	n.snapshotRefused(chunk)
+	err := fmt.Errorf("%w: replica %d of shard %d", errNotHere, chunk.ReplicaID, chunk.ShardID)
+	n.config.Logger.Warn("a snapshot is refused", "shard", chunk.ShardID, "error", err)
+	return err
 }
 
 // admitSnapshot refuses a snapshot for which the disk has no room. Dragonboat ends the process
@@ -119,7 +123,7 @@ func (n *Node) isEmpty(to raftio.NodeInfo) bool {
 	return s != nil && s.replicaID == to.ReplicaID && s.replica != nil && s.replica.Applied() == 0
 }
 
-// snapshotRefused is called when dragonboat has refused a piece: the rest will not come.
+// snapshotRefused is called when a piece was refused: the rest will not come.
 func (n *Node) snapshotRefused(chunk raftpb.Chunk) {
 	n.arrivingMu.Lock()
 	defer n.arrivingMu.Unlock()
