@@ -214,6 +214,9 @@ const (
 
 // NewBatch makes an empty batch for stores with values of this size.
 func NewBatch(valueBytes int) (*Batch, error) {
+	if valueBytes < C.ENGINE_RACE_MIN_VALUE_BYTES || valueBytes > C.ENGINE_RACE_MAX_VALUE_BYTES {
+		return nil, fmt.Errorf("%w: no store has values of %d bytes", ErrInvalidArgument, valueBytes)
+	}
 	b := C.engine_race_batch_create(C.uint32_t(valueBytes))
 	if b == nil {
 		return nil, &Error{Code: C.ENGINE_RACE_OUT_OF_MEMORY}
@@ -224,8 +227,8 @@ func NewBatch(valueBytes int) (*Batch, error) {
 // Put adds a record, whose value has the batch's size.
 func (b *Batch) Put(key uint64, value []byte) error {
 	if len(value) != b.valueBytes {
-		return fmt.Errorf("%w: a value has %d bytes, not %d", ErrInvalidArgument, b.valueBytes,
-			len(value))
+		return fmt.Errorf("%w: a value has %d bytes, not %d", ErrInvalidArgument, len(value),
+			b.valueBytes)
 	}
 	code := C.engine_race_batch_write(b.batch, C.uint64_t(key), unsafe.Pointer(&value[0]))
 	if code == C.ENGINE_RACE_OK {

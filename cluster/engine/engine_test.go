@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +39,23 @@ func valueOf(key, version uint64) []byte {
 
 // Keys in all four buckets.
 func keyAt(i int) uint64 { return uint64(i+1) * 0x9e3779b97f4a7c15 }
+
+func TestABatchNeedsASizeThatStoresHave(t *testing.T) {
+	for size, fits := range map[int]bool{-1: false, 0: false, 7: false, 8: true, 1 << 20: true,
+		1<<20 + 1: false, 1<<32 + 8: false} {
+		batch, err := NewBatch(size)
+		if fits != (err == nil) || !fits && !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if err == nil {
+			if err := batch.Put(1, make([]byte, 3)); !errors.Is(err, ErrInvalidArgument) ||
+				!strings.Contains(err.Error(), fmt.Sprintf("3 bytes, not %d", size)) {
+				t.Errorf("a value of 3 bytes: %v", err)
+			}
+			batch.Destroy()
+		}
+	}
+}
 
 func put(t *testing.T, store *Store, version uint64, keys ...uint64) {
 	t.Helper()
