@@ -21,8 +21,7 @@ func TestHistoriesAreSharedOut(t *testing.T) {
 	}
 }
 
-// TestEveryFaultGetsItsTurn takes turns as clusters of two sizes do, one after the other.
-func TestEveryFaultGetsItsTurn(t *testing.T) {
+func TestFaultsTakeTurns(t *testing.T) {
 	const faults = 5
 	order := &turns{random: rand.New(rand.NewPCG(1, 0))}
 	counts := make([]int, faults)

@@ -132,6 +132,11 @@ func addFromSnapshot(t *testing.T, c *testCluster) {
 	if err := c.nodes[1].AddReplica(soon(t), firstDataShard, 4); err != nil {
 		t.Fatal(err)
 	}
+	n := c.nodes[4]
+	loaded, err := n.log.GetSnapshot(firstDataShard, n.shard(firstDataShard).replicaID)
+	if err != nil || loaded.Index == 0 {
+		t.Fatalf("the replica came without a snapshot: %v", err)
+	}
 }
 
 // restoreSized restores a backup of node 4, which fetches one shard, into clusters of the same size
