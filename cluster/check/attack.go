@@ -56,7 +56,7 @@ func rejoin(ctx context.Context, cluster *process.Cluster, id int) (float64, err
 	for {
 		conn, err := cluster.Dialer(id).Dial(ctx)
 		if err == nil {
-			err = conn.Set(uint64(id), cluster.Values().Encode(uint64(id), 1))
+			err = conn.Set(uint64(id), cluster.ValueSize().Encode(uint64(id), 1))
 			conn.Close()
 		}
 		if err == nil {

@@ -30,9 +30,9 @@ type Options struct {
 	Dir    string
 	Nodes  int
 	Shards int
-	// Values are the sizes of values: the histories are shared out among a cluster of each. Without
+	// Sizes are the sizes of values: the histories are shared out among a cluster of each. Without
 	// any, there is one cluster with the default.
-	Values    []value.Size
+	Sizes     []value.Size
 	Histories int
 	Failovers int // kills of leaders whose outage is measured, after the histories
 	// BlackHoles are leaders that vanish, whose outage is measured. They need Namespaces.
@@ -94,14 +94,14 @@ const (
 
 // checker is one run.
 type checker struct {
-	options Options
-	cluster *process.Cluster
-	values  value.Size
-	turns   *turns
-	first   int // the number of the first history
-	env     *faults.Env
-	ready   *readiness
-	report  *Report
+	options   Options
+	cluster   *process.Cluster
+	valueSize value.Size
+	turns     *turns
+	first     int // the number of the first history
+	env       *faults.Env
+	ready     *readiness
+	report    *Report
 }
 
 // Run makes the check. The report is valid up to the point of the error. An error says that the
@@ -167,7 +167,7 @@ func logError(log *slog.Logger, action string, err error) {
 func (c *checker) run(ctx context.Context, selected []faults.Fault) error {
 	book, err := ledger.New(ledger.Options{Dialers: c.dialers(), Writers: ledgerWriters,
 		Keys: c.ledgerKeys(0, ledgerKeys), ColdKeys: c.ledgerKeys(ledgerKeys, coldKeys),
-		Seed: c.options.Seed, Values: c.values, Pause: ledgerPause})
+		Seed: c.options.Seed, ValueSize: c.valueSize, Pause: ledgerPause})
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (c *checker) retryTime(fault faults.Fault) time.Duration {
 func (c *checker) history(ctx context.Context, number int, fault faults.Fault) error {
 	options := history.Options{Name: fault.Name, Clients: c.options.Clients, Pause: clientPause,
 		Seed: c.options.Seed + uint64(number), Groups: c.groups(number),
-		FirstID: uint64(number+1) << 32, Values: c.values, Targets: c.targets(fault.NoFailures)}
+		FirstID: uint64(number+1) << 32, ValueSize: c.valueSize, Targets: c.targets(fault.NoFailures)}
 	options.RetryFor = c.retryTime(fault)
 	c.env.Keys = firstKeys(options.Groups)
 	workload, err := history.New(options)

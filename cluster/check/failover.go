@@ -179,7 +179,7 @@ func (l *loader) write(ctx context.Context, node int, seed uint64, only *int) {
 			conn, err = c.cluster.Dialer(node).Dial(ctx)
 		}
 		if err == nil {
-			err = conn.Set(key, c.values.Encode(key, seed<<40|id))
+			err = conn.Set(key, c.valueSize.Encode(key, seed<<40|id))
 		}
 		if err == nil {
 			l.note(shard, node, began)

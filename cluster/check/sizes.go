@@ -32,7 +32,7 @@ func (t *turns) next(faults int) int {
 // are measured on the first.
 func runSizes(ctx context.Context, options Options, setup process.Options,
 	selected []faults.Fault, report *Report) error {
-	sizes := options.Values
+	sizes := options.Sizes
 	if len(sizes) == 0 {
 		sizes = []value.Size{0}
 	}
@@ -41,7 +41,7 @@ func runSizes(ctx context.Context, options Options, setup process.Options,
 	for i, size := range sizes {
 		part := options
 		part.Histories = shareOf(options.Histories, i, len(sizes))
-		if setup.Values = size; i > 0 {
+		if setup.ValueSize = size; i > 0 {
 			part.Failovers, part.BlackHoles = 0, 0
 			part.Dir = filepath.Join(options.Dir, fmt.Sprintf("values-%d", size.Bytes()))
 			setup.Dir = part.Dir
@@ -49,7 +49,7 @@ func runSizes(ctx context.Context, options Options, setup process.Options,
 				break
 			}
 		}
-		c := &checker{options: part, values: size, turns: order, first: first, report: report}
+		c := &checker{options: part, valueSize: size, turns: order, first: first, report: report}
 		if err := c.runCluster(ctx, setup, selected); err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func TestValuesOfOtherSizes(t *testing.T) {
 	}{{512, 10_000, ""}, {65536, 255, ""}, {1 << 20, 15, ""}, {1 << 20, 15, narrow}} {
 		t.Run(fmt.Sprint(test.size, len(test.extra)), func(t *testing.T) {
 			c := nodes(t, process.Options{Shards: 2, NodeTimeout: nodeTimeout,
-				Values: value.Size(test.size), Extra: test.extra})
+				ValueSize: value.Size(test.size), Extra: test.extra})
 			client := redis.NewClient(&redis.Options{Addr: c.Info(1).ClientAddress})
 			defer client.Close()
 			other := redis.NewClient(&redis.Options{Addr: c.Info(2).ClientAddress})

@@ -42,9 +42,9 @@ type settings struct {
 	ClientAddress string `toml:"client_address"`
 	AdminAddress  string `toml:"admin_address"`
 	Cluster       struct {
-		Shards int                `toml:"shards"`
-		Values value.Size         `toml:"value_bytes"`
-		Nodes  []service.NodeInfo `toml:"nodes"`
+		Shards    int                `toml:"shards"`
+		ValueSize value.Size         `toml:"value_bytes"`
+		Nodes     []service.NodeInfo `toml:"nodes"`
 	} `toml:"cluster"`
 	TLS config.TLS `toml:"tls"`
 }
@@ -93,7 +93,7 @@ func command(args []string) error {
 		if err := files.MakeDirectory(filepath.Dir(values)); err != nil {
 			return err
 		}
-		if err := files.WriteWhole(values, n.settings.Cluster.Values.Encode(1, 1)); err != nil {
+		if err := files.WriteWhole(values, n.settings.Cluster.ValueSize.Encode(1, 1)); err != nil {
 			return err
 		}
 		return files.WriteWhole(meta, []byte(args[0]))
@@ -169,7 +169,7 @@ func (n *fakeNode) serve(meta string) error {
 			return err
 		}
 	}
-	store, err := OpenStore(filepath.Join(n.shared, "store"), n.settings.Cluster.Values)
+	store, err := OpenStore(filepath.Join(n.shared, "store"), n.settings.Cluster.ValueSize)
 	if err != nil {
 		return err
 	}

@@ -31,9 +31,9 @@ type Options struct {
 	Pause  time.Duration // between two requests of a client
 	// RetryFor bounds how long after its first refusal a client sends a request again. 0: it does
 	// not.
-	RetryFor time.Duration
-	Values   value.Size
-	FirstID  uint64 // ids of writes count from here; each history needs ids of its own
+	RetryFor  time.Duration
+	ValueSize value.Size
+	FirstID   uint64 // ids of writes count from here; each history needs ids of its own
 }
 
 // Workload is a set of clients.
@@ -217,7 +217,7 @@ func (c *client) send(operation *Operation) error {
 	}
 	var values [][]byte
 	for i, id := range operation.Written {
-		values = append(values, c.workload.options.Values.Encode(keys[i], id))
+		values = append(values, c.workload.options.ValueSize.Encode(keys[i], id))
 	}
 	found := make([][]byte, 1)
 	var err error
@@ -248,7 +248,7 @@ func (c *client) decode(operation *Operation, keys []uint64, found [][]byte) err
 		if bytes == nil {
 			continue
 		}
-		id, err := c.workload.options.Values.Decode(keys[i], bytes)
+		id, err := c.workload.options.ValueSize.Decode(keys[i], bytes)
 		if err != nil {
 			c.mixed = append(c.mixed, err.Error())
 			return err

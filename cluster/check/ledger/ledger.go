@@ -27,10 +27,10 @@ type Options struct {
 	Keys []uint64
 	// ColdKeys are dealt too. Their writer goes through them slowly: a replica that has lost one
 	// does not get it back by the next write.
-	ColdKeys []uint64
-	Seed     uint64
-	Values   value.Size
-	Pause    time.Duration // between two requests of a writer
+	ColdKeys  []uint64
+	Seed      uint64
+	ValueSize value.Size
+	Pause     time.Duration // between two requests of a writer
 }
 
 // Report is the judgement of a ledger.
@@ -208,7 +208,7 @@ func (w *writer) leave() {
 
 func (w *writer) write(e *entry) error {
 	e.attempted++
-	err := w.conn.Set(e.key, w.ledger.options.Values.Encode(e.key, e.attempted))
+	err := w.conn.Set(e.key, w.ledger.options.ValueSize.Encode(e.key, e.attempted))
 	l := w.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,7 +258,7 @@ func (l *Ledger) fetch(conn *wire.Conn, key uint64) (uint64, error) {
 	if err != nil || bytes == nil {
 		return 0, err
 	}
-	version, err := l.options.Values.Decode(key, bytes)
+	version, err := l.options.ValueSize.Decode(key, bytes)
 	if err != nil {
 		return mixed, err
 	}

@@ -31,7 +31,7 @@ func (c *Cluster) configuration(n *node) string {
 	}
 	fmt.Fprintf(&text, "\n[cluster]\nname = \"check\"\nshards = %d\nreplicas = %d\n"+
 		"value_bytes = %d\nnodes = [\n", c.options.Shards, replicas(len(c.nodes)),
-		c.options.Values.Bytes())
+		c.options.ValueSize.Bytes())
 	for _, other := range c.nodes {
 		fmt.Fprintf(&text, "  {id = %d, raft = %q, client = %q, admin = %q},\n", other.id,
 			other.info.RaftAddress, other.info.ClientAddress, other.info.AdminAddress)

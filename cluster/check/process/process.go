@@ -45,12 +45,12 @@ type Network interface {
 
 // Options describes a cluster.
 type Options struct {
-	Binary  string // the program engine-raced
-	Dir     string // for configuration, data and logs
-	Nodes   int    // numbered from 1 on
-	Shards  int
-	Values  value.Size
-	Network Network // nil: each node has a loopback address
+	Binary    string // the program engine-raced
+	Dir       string // for configuration, data and logs
+	Nodes     int    // numbered from 1 on
+	Shards    int
+	ValueSize value.Size
+	Network   Network // nil: each node has a loopback address
 	// DiskBytes is the size of each node's own file system. 0: data lies in a plain directory,
 	// and disks cannot be filled. Otherwise the caller must be root.
 	DiskBytes int64
@@ -103,7 +103,7 @@ func New(ctx context.Context, options Options) (*Cluster, error) {
 		return nil, fmt.Errorf("%d nodes, %d shards: 1 to %d nodes and 1 shard are needed",
 			options.Nodes, options.Shards, maxNodes)
 	}
-	if err := options.Values.Check(); err != nil {
+	if err := options.ValueSize.Check(); err != nil {
 		return nil, err
 	}
 	if options.Log == nil {
@@ -126,8 +126,8 @@ func New(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Values gives the size of the cluster's values.
-func (c *Cluster) Values() value.Size { return c.options.Values }
+// ValueSize gives the size of the cluster's values.
+func (c *Cluster) ValueSize() value.Size { return c.options.ValueSize }
 
 // startAll starts children on one thread that lives as long as the cluster. The kernel kills a
 // child with the death signal when the thread that started it ends.

@@ -57,7 +57,7 @@ func set(c *Cluster, id int, key, version uint64) error {
 		return err
 	}
 	defer conn.Close()
-	return conn.Set(key, c.Values().Encode(key, version))
+	return conn.Set(key, c.ValueSize().Encode(key, version))
 }
 
 func TestNodesGetTheirTimeLimit(t *testing.T) {
@@ -106,7 +106,7 @@ func TestNodesAreKilledAndKeepTheirData(t *testing.T) {
 	}
 	defer conn.Close()
 	bytes, err := conn.Get(7)
-	if version, decodeErr := c.Values().Decode(7, bytes); err != nil || version != 1 {
+	if version, decodeErr := c.ValueSize().Decode(7, bytes); err != nil || version != 1 {
 		t.Errorf("version %d, %v, %v", version, err, decodeErr)
 	}
 	if crashes := c.Crashes(); len(crashes) > 0 {
@@ -125,7 +125,7 @@ func TestPausedNodeDoesNotAnswerUntilItIsResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	answered := make(chan error, 1)
-	go func() { answered <- conn.Set(7, c.Values().Encode(7, 1)) }()
+	go func() { answered <- conn.Set(7, c.ValueSize().Encode(7, 1)) }()
 	// The kernel connects for a process that is paused, so only the request meets its silence.
 	var impatient *wire.Conn
 	testkit.Succeeds(t, "a connection to a paused node", func() (err error) {
@@ -134,7 +134,7 @@ func TestPausedNodeDoesNotAnswerUntilItIsResumed(t *testing.T) {
 		return err
 	})
 	defer impatient.Close()
-	err = impatient.Set(7, c.Values().Encode(7, 1))
+	err = impatient.Set(7, c.ValueSize().Encode(7, 1))
 	if wire.Classify(err) != wire.Unknown || len(answered) > 0 {
 		t.Errorf("a paused node: %v, %d answers", err, len(answered))
 	}

@@ -27,7 +27,7 @@ func (c *Cluster) Rot(id int) (int, error) {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		count, err := rotFile(path, c.options.Values)
+		count, err := rotFile(path, c.options.ValueSize)
 		changed += count
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

@@ -95,7 +95,7 @@ func parse(args []string, errors io.Writer) (*settings, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--value-bytes %q: %w", *sizes, err)
 		}
-		s.options.Values = append(s.options.Values, value.Size(size))
+		s.options.Sizes = append(s.options.Sizes, value.Size(size))
 	}
 	s.options.Hold = time.Duration(s.seconds * float64(time.Second))
 	s.options.DiskBytes = s.diskMiB << 20
