@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"engine_race/cluster/bench/load"
+	"engine_race/cluster/service"
 
 	"github.com/cockroachdb/pebble"
 	"github.com/lni/dragonboat/v4/statemachine"
@@ -152,16 +153,15 @@ func (m *pebbleMachine) RecoverFromSnapshot(from io.Reader, _ <-chan struct{}) e
 	}
 }
 
-// maxTextBytes bounds what a snapshot lets a node allocate.
-const maxTextBytes = 1 << 20
-
+// readText refuses texts that are longer than values may be: a snapshot may not let a node allocate
+// as much as it likes.
 func readText(from io.Reader) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(from, length[:]); err != nil {
 		return nil, err
 	}
 	bytes := binary.LittleEndian.Uint32(length[:])
-	if bytes > maxTextBytes {
+	if bytes > service.MaxValueBytes {
 		return nil, fmt.Errorf("a text of %d bytes in a snapshot", bytes)
 	}
 	text := make([]byte, bytes)

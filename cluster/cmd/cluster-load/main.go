@@ -25,6 +25,8 @@ import (
 	"os/signal"
 	"strings"
 	"time"
+
+	"engine_race/cluster/service"
 )
 
 // options are the flags.
@@ -84,7 +86,8 @@ func parse(arguments []string) (*options, error) {
 	flags.IntVar(&o.readPercent, "read-percent", 50, "share of GETs in mixed")
 	flags.BoolVar(&o.readOnly, "readonly", false, "send READONLY: reads are local, not linearizable")
 	flags.Uint64Var(&o.keys, "keys", 100_000, "how many keys there are")
-	flags.IntVar(&o.valueBytes, "value-bytes", 4096, "size of the cluster's values")
+	flags.IntVar(&o.valueBytes, "value-bytes", service.DefaultValueBytes,
+		"size of the cluster's values")
 	flags.StringVar(&o.distribution, "distribution", "uniform", "uniform or zipf (exponent 1.01)")
 	seconds := flags.Float64("seconds", 10, "how long to run; --fill runs until it is done")
 	flags.Float64Var(&o.rate, "rate", 0, "commands a second of all clients; 0: as many as they can")
@@ -128,8 +131,9 @@ func (o *options) check() error {
 	switch {
 	case o.clients < 1 || o.pipeline < 1 || o.keys < 1:
 		return errors.New("--clients, --pipeline and --keys are at least 1")
-	case o.valueBytes < keyBytes || o.valueBytes > 1<<20:
-		return errors.New("--value-bytes is from 8 to 1048576")
+	case o.valueBytes < service.MinValueBytes || o.valueBytes > service.MaxValueBytes:
+		return fmt.Errorf("--value-bytes is from %d to %d", service.MinValueBytes,
+			service.MaxValueBytes)
 	case o.keys > 1<<40:
 		return errors.New("--keys is at most 2^40")
 	case o.workload != "set" && o.workload != "get" && o.workload != "mixed":
