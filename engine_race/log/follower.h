@@ -33,9 +33,10 @@
 #include "engine_race/log/bucket_state.h"
 #include "engine_race/log/directory_lock.h"
 #include "engine_race/log/log_context.h"
-#include "engine_race/log/row_file.h"
 
 namespace engine_race {
+
+struct RawRows;
 
 class Follower {
  public:

@@ -30,8 +30,8 @@ struct RawRows {
   friend bool operator==(const RawRows& a, const RawRows& b) {
     return a.is_whole == b.is_whole && a.has_rows == b.has_rows &&
            a.images.size() == b.images.size() &&
-           std::memcmp(a.images.data(), b.images.data(), a.images.size() * sizeof(a.images[0])) ==
-               0;
+           (a.images.empty() || std::memcmp(a.images.data(), b.images.data(),
+                                            a.images.size() * sizeof(a.images[0])) == 0);
   }
 };
 Status ReadRawRows(const StoreFiles& files, uint32_t bucket, RawRows* raw);

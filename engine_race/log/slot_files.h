@@ -72,8 +72,8 @@ class SlotFiles {
     // Acquire, of the release in Open.
     return growths_[file].is_open.load(std::memory_order_acquire);
   }
-  // Called with each number whose files are opened from now on, before they are used: once for each
-  // number, and again after a failure, by any thread. Not beside Give.
+  // Called by any thread with each number whose files are opened from now on, before they are used.
+  // After a failure it is called again. Not beside Give.
   void set_on_open(std::function<Status(uint32_t file)> on_open) { on_open_ = std::move(on_open); }
 
   // Of up to `slot_count` slots. Where nothing was ever written, no read succeeds.
