@@ -290,12 +290,17 @@ TEST_F(FollowTest, ReadsBesideRefreshes) {
 // The counts of the writer cannot be read any more, and its slots were used again meanwhile.
 TEST_F(FollowTest, ReadersOfLostCountsFailAtOnce) {
   options_.reclaim = Reclaim::kOff;
-  ASSERT_NO_FATAL_FAILURE(Open());
-  ASSERT_NO_FATAL_FAILURE(WriteAll(0, 700, 1));
-  ASSERT_NO_FATAL_FAILURE(Follow());
-  ASSERT_NO_FATAL_FAILURE(ExpectFollowed());
-  for (uint64_t version = 2; version < 6; ++version) {
-    ASSERT_NO_FATAL_FAILURE(WriteAll(0, 700, version));
+  ASSERT_NO_FATAL_FAILURE(OpenOneRegion(8));
+  ASSERT_NO_FATAL_FAILURE(WriteAll(0, 2 * kRowRecords, 1));
+  Options following = Following();
+  // So that each read is one of a slot. No range leaves chunks behind either.
+  following.hot_value_bytes = 0;
+  follower_ = OpenStore(dir_.path(), following);
+  ASSERT_NE(follower_, nullptr);
+  std::string value;
+  ASSERT_TRUE(follower_->Read(KeyOf(SpreadKey(0)), &value).ok());
+  for (uint64_t version = 2; version < 10; ++version) {
+    ASSERT_NO_FATAL_FAILURE(WriteAll(0, 2 * kRowRecords, version));
     ASSERT_NO_FATAL_FAILURE(Compact());
   }
   store_.reset();
@@ -307,9 +312,8 @@ TEST_F(FollowTest, ReadersOfLostCountsFailAtOnce) {
   const auto is_failure = [](const Status& status) {
     return status.code() == Code::kCorruption || status.code() == Code::kIOError;
   };
-  std::string value;
   uint64_t failure_count = 0;
-  for (uint64_t i = 0; i < 700; i += 50) {
+  for (uint64_t i = 0; i < 2 * kRowRecords; i += 50) {
     const Status status = follower_->Read(KeyOf(SpreadKey(i)), &value);
     ASSERT_TRUE(status.ok() || is_failure(status)) << status.ToString();
     failure_count += status.ok() ? 0 : 1;
