@@ -126,7 +126,7 @@ assert figures["limit_bytes"] is None or figures["claims"]["embeddings_vs_memmap
 measures_users() {
   runs "$work/env/bin/python" python/benchmarks/users.py --dir build --tiny --json "$work/users.json" &&
     "$work/env/bin/python" -c 'import json, sys
-assert len(json.load(open(sys.argv[1]))["claims"]) == 3' "$work/users.json"
+assert len(json.load(open(sys.argv[1]))["claims"]) == 5' "$work/users.json"
 }
 
 measures_read_many() {
