@@ -67,7 +67,7 @@ run_judge() {  # name, the program and its arguments
 public_names='polar_race::Engine::Open|polar_race::EngineRace::'
 public_names+='|(vtable|typeinfo|typeinfo name) for polar_race::EngineRace$'
 public_names+='|engine_race::Store::(Open|Write|Delete|Read|ReadInto|MultiRead|MultiReadInto|ReadAsync|ReadAsyncInto|Range|GetSnapshot|NewIterator|Sync|Verify|Copy|Stats|Latencies|~Store)\('
-public_names+='|engine_race::Store::(Checkpoint|Backup|Restore|VerifyBackup|Compact|SpaceByBucket|value_bytes)\('
+public_names+='|engine_race::Store::(Checkpoint|Backup|Restore|VerifyBackup|Compact|Refresh|SpaceByBucket|value_bytes)\('
 public_names+='|engine_race::WriteBatch::(~?WriteBatch|operator=|Put|PutMany|Delete|Reserve|Clear|bytes)\('
 public_names+='|engine_race_[a-z_]+$'
 public_names+='|engine_race::(StatsText|PrometheusText)\('
