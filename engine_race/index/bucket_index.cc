@@ -134,9 +134,15 @@ Status BucketIndex::PrepareMany(uint32_t count) {
 }
 
 BucketGrowth::Bucket BucketIndex::ForGrowth() noexcept {
-  return {lock_,    row_,           frames_,
-          shared_,  &sweep_link_,   damaged_,
-          claimed_, may_be_paged(), births_.load(std::memory_order_relaxed),
+  return {lock_,
+          row_,
+          frames_,
+          shared_,
+          &sweep_link_,
+          damaged_,
+          claimed_.load(std::memory_order_relaxed),
+          may_be_paged(),
+          births_.load(std::memory_order_relaxed),
           this};
 }
 

@@ -205,7 +205,7 @@ class alignas(64) BucketIndex {
   // or has no runs of its own now.
   bool Claim() noexcept;
   // Claim of a bucket in any state, which is to be dropped. False if it is claimed.
-  bool ClaimAny() noexcept { return !std::exchange(claimed_, true); }
+  bool ClaimAny() noexcept { return !claimed_.exchange(true, std::memory_order_relaxed); }
   void Release() noexcept;
   // The calls below need the bucket claimed. A failure leaves the bucket as it was.
 
@@ -338,8 +338,10 @@ class alignas(64) BucketIndex {
   std::atomic<PagedRuns*> paged_runs_{nullptr};
   std::unique_ptr<const FlatRuns> flat_runs_;  // set at most once
   std::atomic<State> state_{State::kEmpty};    // stored under the lock; Prepare looks without
-  bool claimed_ = false;                       // under the log's lock of the bucket
-  std::atomic<bool> extent_lost_{false};       // relaxed: a hint
+  // Changed under the log's lock of the bucket. Relaxed: beside a writer of another process a
+  // thread may claim the bucket to drop it while another one has begun to read it again.
+  std::atomic<bool> claimed_{false};
+  std::atomic<bool> extent_lost_{false};  // relaxed: a hint
   // Its runs stay in memory for a while. Changes under the lock, in Lose and EndRest.
   bool rests_ = false;
   // The records that noted_ has room for, and that may come after Install.

@@ -40,19 +40,19 @@ void ForEachLater(const Delta& now, const Delta& earlier, const FrameSlots& slot
 
 bool BucketIndex::Claim() noexcept {
   // First of all: the bucket's state may change while another thread has it claimed.
-  if (claimed_) return false;
+  if (claimed_.load(std::memory_order_relaxed)) return false;
   // Acquire pairs with the release in Install, which may come without the log's lock.
   // Damaged buckets keep tombstones, which extents do not have.
   // The first record of an empty bucket brings it a row, claimed or not.
   const bool is_fit =
       state_.load(std::memory_order_acquire) == State::kInstalled && !damaged_ && !row_.empty();
-  claimed_ = is_fit;
+  claimed_.store(is_fit, std::memory_order_relaxed);
   return is_fit;
 }
 
 void BucketIndex::Release() noexcept {
-  ENGINE_RACE_ASSERT(claimed_);
-  claimed_ = false;
+  ENGINE_RACE_ASSERT(claimed_.load(std::memory_order_relaxed));
+  claimed_.store(false, std::memory_order_relaxed);
 }
 
 Status BucketIndex::WriteRuns(l1::ExtentImage* image, bool pages_out) {
@@ -315,7 +315,7 @@ void BucketIndex::Lose(bool rests) noexcept {
 
 bool BucketIndex::EndRest() noexcept {
   // A thread that moves its runs must not see how they count change.
-  if (claimed_) return false;
+  if (claimed_.load(std::memory_order_relaxed)) return false;
   // Acquire: pairs with the release in Install. One that is out of the index begins another rest.
   if (state_.load(std::memory_order_acquire) != State::kInstalled || !rests_) return true;
   const std::lock_guard lock(lock_);
