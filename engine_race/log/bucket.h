@@ -1,8 +1,8 @@
 // The state of one bucket in memory while its store is open.
 //
-// Plain state, owned by LogContext. Thread safety: everything but the atomics is
-// guarded by `mutex`. Invariants: the lanes' watermarks and synced_watermark are at most
-// record_count; the published copies never run ahead of what they copy.
+// Plain state, owned by LogContext. Thread safety: everything but the atomics is guarded by
+// `mutex`. Invariants: the lanes' watermarks and synced_watermark are at most record_count; the
+// published copies never run ahead of what they copy.
 #ifndef ENGINE_RACE_LOG_BUCKET_H_
 #define ENGINE_RACE_LOG_BUCKET_H_
 

@@ -15,6 +15,14 @@
 #include "engine_race/log/recovery.h"
 
 namespace engine_race {
+namespace {
+
+Status NotRecovered(const Status& opened, const Status& recovered) {
+  return recovered.Reworded(Code::kIncomplete,
+                            opened.message() + ". Its recovery failed: " + recovered.message());
+}
+
+}  // namespace
 
 BucketLog::BucketLog(const Options& options, StoreFiles files,
                      const numa::StorePlacement& placement)
@@ -92,32 +100,33 @@ Status BucketLog::OpenAs(Opening opening, const Options& options, const std::str
   return Status::Ok();
 }
 
+// Recovers a store that is to be read, by an opening for writing. EAGAIN: another process has it.
+Status BucketLog::RecoverToRead(const Options& options, const std::string& dir) {
+  Options writing = options;
+  writing.read_only = writing.follow = false;
+  // Nothing is staged, so nothing need be mapped.
+  writing.staging_mode = StagingMode::kWritten;
+  std::unique_ptr<BucketLog> recovering;
+  ENGINE_RACE_RETURN_IF_ERROR(OpenAs(Opening::kRecovering, writing, dir, &recovering));
+  return recovering->CheckNoFailure();
+}
+
 // Opens a store for reading only after it has been kIncomplete. Recovers it first, unless another
 // opening has done so.
 Status BucketLog::OpenRecovered(const Options& options, const std::string& dir,
                                 std::unique_ptr<BucketLog>* log) {
-  Options writing = options;
-  writing.read_only = false;
-  // Nothing is staged, so nothing need be mapped.
-  writing.staging_mode = StagingMode::kWritten;
   using Clock = std::chrono::steady_clock;
   constexpr Clock::duration kMaxPause = std::chrono::seconds(1);
   const Clock::time_point end = Clock::now() + DirectoryLock::kPatience;
   for (Clock::duration pause = DirectoryLock::kRetryInterval;; pause *= 2) {
-    std::unique_ptr<BucketLog> recovering;
-    Status recovered = OpenAs(Opening::kRecovering, writing, dir, &recovering);
-    if (recovered.ok()) recovered = recovering->CheckNoFailure();
-    recovering.reset();
+    const Status recovered = RecoverToRead(options, dir);
     // Another opening looks whether the store needs a recovery, or recovers it.
     const Clock::time_point begin = Clock::now();
     const bool is_held = recovered.error() == EAGAIN && begin < end;
     const Opening opening = is_held ? Opening::kReadingUndoubted : Opening::kReading;
     Status opened = OpenAs(opening, options, dir, log);
     if (opened.code() != Code::kIncomplete || recovered.ok()) return opened;
-    if (!is_held) {
-      return recovered.Reworded(Code::kIncomplete,
-                                opened.message() + ". Its recovery failed: " + recovered.message());
-    }
+    if (!is_held) return NotRecovered(opened, recovered);
     // Each look keeps others from the recovery. So the pauses are longer than the looks, and
     // differ.
     pause = std::max(std::min(pause, kMaxPause), 4 * (Clock::now() - begin));
@@ -142,21 +151,13 @@ Status BucketLog::Follow(const DirectoryLock::Sight& sight, const std::string& d
 // Opens a store beside a writer, and without any lock but for a recovery.
 Status BucketLog::OpenFollowing(const Options& options, const std::string& dir,
                                 std::unique_ptr<BucketLog>* log) {
-  Options writing = options;
-  writing.read_only = writing.follow = false;
-  writing.staging_mode = StagingMode::kWritten;
   const auto end = std::chrono::steady_clock::now() + DirectoryLock::kPatience;
   while (true) {
     Status opened = OpenAs(Opening::kFollowing, options, dir, log);
     if (opened.code() != Code::kBusy && opened.code() != Code::kIncomplete) return opened;
     if (opened.code() == Code::kIncomplete) {
-      std::unique_ptr<BucketLog> recovering;
-      Status recovered = OpenAs(Opening::kRecovering, writing, dir, &recovering);
-      if (recovered.ok()) recovered = recovering->CheckNoFailure();
-      if (!recovered.ok() && recovered.error() != EAGAIN) {
-        return recovered.Reworded(
-            Code::kIncomplete, opened.message() + ". Its recovery failed: " + recovered.message());
-      }
+      const Status recovered = RecoverToRead(options, dir);
+      if (!recovered.ok() && recovered.error() != EAGAIN) return NotRecovered(opened, recovered);
     }
     if (std::chrono::steady_clock::now() >= end) {
       return Status::IOError("other processes have been opening the store for a minute");
@@ -168,6 +169,10 @@ Status BucketLog::OpenFollowing(const Options& options, const std::string& dir,
 Status BucketLog::Refresh(std::vector<uint32_t>* reset) {
   if (follower_ != nullptr) return follower_->Refresh(reset);
   return Status(Code::kNotSupported, "the store was not opened with Options::follow");
+}
+
+Status BucketLog::Outrun() {
+  return Status::IOError("the writer of the store uses slots again faster than they are read");
 }
 
 bool BucketLog::IfAttached(uint32_t number, FunctionRef<void()> admit) const {

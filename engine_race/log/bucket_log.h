@@ -144,6 +144,8 @@ class BucketLog {
   }
   // Whether another process may write the store: Options::follow. No view keeps slots from it.
   bool follows() const { return follower_ != nullptr; }
+  // What a reader answers that gives up: kIOError.
+  static Status Outrun();
   // See Follower, both. kNotSupported without Options::follow.
   Status Refresh(std::vector<uint32_t>* reset);
   Status ConfirmDamage(uint32_t bucket) const {
@@ -278,6 +280,7 @@ class BucketLog {
   static Status OpenFollowing(const Options& options, const std::string& dir,
                               std::unique_ptr<BucketLog>* log);
   Status Follow(const DirectoryLock::Sight& sight, const std::string& dir, Recovery* recovery);
+  static Status RecoverToRead(const Options& options, const std::string& dir);
   static Status OpenRecovered(const Options& options, const std::string& dir,
                               std::unique_ptr<BucketLog>* log);
 

@@ -139,11 +139,6 @@ bool IsSound(const Row& row, const SlotTable& table) {
           table.rows()[std::prev(next)->second].run_end() <= row.number);
 }
 
-Status DamagedRow(uint32_t bucket, uint32_t row) {
-  return Status::Corruption("bucket " + std::to_string(bucket) + ": row " + std::to_string(row) +
-                            " is damaged");
-}
-
 // Where the rows of one segment lie.
 Status FindRows(const StoreFiles& files, uint32_t bucket, uint64_t segment, uint64_t* offset) {
   uint64_t number = 0;
@@ -181,6 +176,26 @@ Status ForRows(const StoreFiles& files, uint32_t bucket, uint64_t begin, uint64_
     begin += count;
   }
   return Status::Ok();
+}
+
+// The images of one row that the head reaches, and which of them counts.
+struct FoundRow {
+  uint64_t offset = 0;
+  RowImages images;
+  uint32_t which = 0;
+  uint64_t number = 0;
+};
+
+// kCorruption for a damaged row.
+Status FindImages(const StoreFiles& files, uint32_t bucket, uint32_t index, FoundRow* found) {
+  ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, index, &found->offset));
+  ENGINE_RACE_RETURN_IF_ERROR(
+      files.rows.Read(&found->images, sizeof(found->images), found->offset));
+  if (CodecOf(files, bucket).Find(index, found->images, &found->which, &found->number)) {
+    return Status::Ok();
+  }
+  return Status::Corruption("bucket " + std::to_string(bucket) + ": row " + std::to_string(index) +
+                            " is damaged");
 }
 
 }  // namespace
@@ -242,15 +257,9 @@ Status ReadHasRows(const StoreFiles& files, uint32_t bucket, bool* has_rows) {
 }
 
 Status ReadRow(const StoreFiles& files, uint32_t bucket, uint32_t index, Row* row) {
-  uint64_t offset = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, index, &offset));
-  RowImages images;
-  ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(&images, sizeof(images), offset));
-  uint32_t which = 0;
-  uint64_t number = 0;
-  if (!CodecOf(files, bucket).Find(index, images, &which, &number))
-    return DamagedRow(bucket, index);
-  *row = RowCodec::Decode(images.images[which]);
+  FoundRow found;
+  ENGINE_RACE_RETURN_IF_ERROR(FindImages(files, bucket, index, &found));
+  *row = RowCodec::Decode(found.images.images[found.which]);
   return Status::Ok();
 }
 
@@ -273,16 +282,10 @@ Status WriteNewRows(const StoreFiles& files, uint32_t bucket, uint32_t first,
 }
 
 Status WriteRow(const StoreFiles& files, uint32_t bucket, uint32_t index, const Row& row) {
-  const RowCodec codec = CodecOf(files, bucket);
-  uint64_t offset = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(FindRow(files, bucket, index, &offset));
-  RowImages images;
-  ENGINE_RACE_RETURN_IF_ERROR(files.rows.Read(&images, sizeof(images), offset));
-  uint32_t which = 0;
-  uint64_t number = 0;
-  if (!codec.Find(index, images, &which, &number)) return DamagedRow(bucket, index);
-  const RowImage image = codec.Encode(index, row, number + 1);
-  return files.rows.Write(&image, sizeof(image), offset + (1 - which) * sizeof(image));
+  FoundRow found;
+  ENGINE_RACE_RETURN_IF_ERROR(FindImages(files, bucket, index, &found));
+  const RowImage image = CodecOf(files, bucket).Encode(index, row, found.number + 1);
+  return files.rows.Write(&image, sizeof(image), found.offset + (1 - found.which) * sizeof(image));
 }
 
 Status WriteRowsHead(const StoreFiles& files, uint32_t bucket, uint64_t row_end) {

@@ -169,7 +169,7 @@ class SlotFiles {
     // Acquire, of the release in GrowTo and Open: the file is open.
     return place_count <= growths_[file].room.load(std::memory_order_acquire);
   }
-  // Both by an opening's thread, or under the growth's mutex.
+  // By an opening's thread, under the growth's mutex, or in a store that only reads by LoadMore.
   Status Open(uint32_t file) const;
   Status Grow(uint32_t file, uint64_t place_count) const;
   Status GrowTo(uint32_t file, uint64_t room) const;

@@ -64,7 +64,7 @@ Status ChunkReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version
       max_records = std::max(max_records / 4, 1U);
     }
     Clear();
-    return Status::IOError("the writer of the store uses slots again faster than they are read");
+    return BucketLog::Outrun();
   } catch (const std::bad_alloc&) {
     return Status::OutOfMemory("scan window");
   }

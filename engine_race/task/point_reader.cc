@@ -24,7 +24,7 @@ Status PointReader::UntilFresh(const ReadFn& read) const {
     if (!IsStale(found, &failure)) return status;
     ENGINE_RACE_RETURN_IF_ERROR(failure);
   }
-  return Status::IOError("the writer of the store uses slots again faster than they are read");
+  return BucketLog::Outrun();
 }
 
 Status PointReader::Read(uint64_t key, ValueSink value) const {

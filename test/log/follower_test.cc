@@ -53,36 +53,44 @@ class FollowerTest : public ::testing::Test {
     follower_ = OpenLog(options, dir_.path());
     ASSERT_NE(follower_, nullptr);
   }
+  // A store of `count` records, and a listener of the follower that has cut bucket 0.
+  void FollowAndCut(uint64_t count) {
+    ASSERT_NO_FATAL_FAILURE(OpenWriter());
+    ASSERT_NO_FATAL_FAILURE(Append(count));
+    ASSERT_NO_FATAL_FAILURE(Follow());
+    listener_ = std::make_unique<DetachListener>(follower_.get());
+    ASSERT_NO_FATAL_FAILURE(Cut());
+  }
+  void Cut() {
+    BucketCut cut;
+    ASSERT_TRUE(follower_->CutBucket(0, /*first_sequence=*/0, listener_.get(), &cut).ok());
+  }
 
   const TempDir dir_;
   Options options_ = TinyLogOptions();
   uint64_t next_key_ = 0;  // all in bucket 0
   std::unique_ptr<BucketLog> writer_;
   std::unique_ptr<BucketLog> follower_;
+  std::unique_ptr<DetachListener> listener_;
 };
 
 // A reader that has the new count must not find the old slots.
 TEST_F(FollowerTest, ListenersAreDetachedBeforeTheBucketChanges) {
-  ASSERT_NO_FATAL_FAILURE(OpenWriter());
-  ASSERT_NO_FATAL_FAILURE(Append(10));
-  ASSERT_NO_FATAL_FAILURE(Follow());
-  DetachListener listener(follower_.get());
-  BucketCut cut;
-  ASSERT_TRUE(follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
+  ASSERT_NO_FATAL_FAILURE(FollowAndCut(10));
   std::vector<uint32_t> reset;
   ASSERT_NO_FATAL_FAILURE(Append(5));
   ASSERT_TRUE(follower_->Refresh(&reset).ok());
   EXPECT_TRUE(reset.empty());
-  EXPECT_EQ(listener.append_count, 5u);
+  EXPECT_EQ(listener_->append_count, 5u);
   const uint64_t reuse_count = follower_->ReuseCount(0);
   // Another opening may have recovered the store.
   ASSERT_NO_FATAL_FAILURE(OpenWriter());
   ASSERT_NO_FATAL_FAILURE(Append(3));
   ASSERT_TRUE(follower_->Refresh(&reset).ok());
   EXPECT_EQ(reset, std::vector<uint32_t>{0});
-  EXPECT_EQ(listener.detach_count, 1u);
-  EXPECT_EQ(listener.reuse_count, reuse_count);
-  EXPECT_EQ(listener.record_count, 15u);
+  EXPECT_EQ(listener_->detach_count, 1u);
+  EXPECT_EQ(listener_->reuse_count, reuse_count);
+  EXPECT_EQ(listener_->record_count, 15u);
   EXPECT_NE(follower_->ReuseCount(0), reuse_count);
   EXPECT_EQ(follower_->RecordCount(0), 18u);
   EXPECT_FALSE(follower_->IfAttached(0, [] { FAIL() << "the listener is detached"; }));
@@ -91,44 +99,34 @@ TEST_F(FollowerTest, ListenersAreDetachedBeforeTheBucketChanges) {
 
 // Another writer may have recovered the store meanwhile, and has left no name.
 TEST_F(FollowerTest, WritersThatCameAndWentAreNoticed) {
-  ASSERT_NO_FATAL_FAILURE(OpenWriter());
-  ASSERT_NO_FATAL_FAILURE(Append(10));
-  ASSERT_NO_FATAL_FAILURE(Follow());
-  DetachListener listener(follower_.get());
-  BucketCut cut;
-  ASSERT_TRUE(follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
+  ASSERT_NO_FATAL_FAILURE(FollowAndCut(10));
   ASSERT_NO_FATAL_FAILURE(OpenWriter());
   ASSERT_NO_FATAL_FAILURE(Append(3));
   writer_.reset();
   std::vector<uint32_t> reset;
   ASSERT_TRUE(follower_->Refresh(&reset).ok());
-  EXPECT_EQ(listener.detach_count, 1u);
+  EXPECT_EQ(listener_->detach_count, 1u);
   EXPECT_EQ(follower_->RecordCount(0), 13u);
   // Once is enough.
-  ASSERT_TRUE(follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
+  ASSERT_NO_FATAL_FAILURE(Cut());
   ASSERT_TRUE(follower_->Refresh(&reset).ok());
   EXPECT_TRUE(reset.empty());
-  EXPECT_EQ(listener.detach_count, 1u);
+  EXPECT_EQ(listener_->detach_count, 1u);
   follower_->DetachListener(0);
 }
 
 TEST_F(FollowerTest, ManyNewRecordsAreNotToldOneByOne) {
   options_.bucket_capacity_records = 16384;
-  ASSERT_NO_FATAL_FAILURE(OpenWriter());
-  ASSERT_NO_FATAL_FAILURE(Append(1));
-  ASSERT_NO_FATAL_FAILURE(Follow());
-  DetachListener listener(follower_.get());
-  BucketCut cut;
-  ASSERT_TRUE(follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut).ok());
+  ASSERT_NO_FATAL_FAILURE(FollowAndCut(1));
   std::vector<uint32_t> reset;
   ASSERT_NO_FATAL_FAILURE(Append(4096));
   ASSERT_TRUE(follower_->Refresh(&reset).ok());
-  EXPECT_EQ(listener.append_count, 4096u);
-  EXPECT_EQ(listener.detach_count, 0u);
+  EXPECT_EQ(listener_->append_count, 4096u);
+  EXPECT_EQ(listener_->detach_count, 0u);
   ASSERT_NO_FATAL_FAILURE(Append(4097));
   ASSERT_TRUE(follower_->Refresh(&reset).ok());
-  EXPECT_EQ(listener.append_count, 4096u);
-  EXPECT_EQ(listener.detach_count, 1u);
+  EXPECT_EQ(listener_->append_count, 4096u);
+  EXPECT_EQ(listener_->detach_count, 1u);
   EXPECT_EQ(follower_->RecordCount(0), 8194u);
 }
 
