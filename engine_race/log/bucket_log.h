@@ -144,7 +144,7 @@ class BucketLog {
   }
   // Whether another process may write the store: Options::follow. No view keeps slots from it.
   bool follows() const { return follower_ != nullptr; }
-  // What a reader answers that gives up: kIOError.
+  // The kIOError of a reader that gives up: its slots were used again at each reading.
   static Status Outrun();
   // See Follower, both. kNotSupported without Options::follow.
   Status Refresh(std::vector<uint32_t>* reset);
