@@ -46,10 +46,10 @@ func TestValuesOfOtherSizes(t *testing.T) {
 // exchange writes through one node, side by side, and reads through another one.
 func exchange(ctx context.Context, t *testing.T, client, other *redis.Client, size int) {
 	const count = 12
-	writes := make(chan error)
-	var keys []string
+	writes := make(chan error, count)
+	keys := make([]string, count)
 	for i := range count {
-		keys = append(keys, string(rune('!'+i*7))+"size001")
+		keys[i] = string(rune('!'+i*7)) + "size001"
 		go func() { writes <- client.Set(ctx, keys[i], sizedValue(i, size), 0).Err() }()
 	}
 	for range count {
