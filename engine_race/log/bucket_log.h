@@ -99,6 +99,9 @@ class BucketLog {
     context_.staging.PrefetchKeys(first_bucket, bucket_count);
   }
 
+  // Before many calls of ReadValue: reads the bucket's staged values together. Advice only.
+  void PrefetchStagedValues(uint32_t bucket) const { reader_.PrefetchStagedValues(bucket); }
+
   // Hands the bucket's state over to `listener`, which hears of every later record until it is
   // detached. One listener a bucket. The index has the appended records below `first_sequence`
   // already: none of them is read. kInvalidArgument when the bucket has fewer records than that.

@@ -1,6 +1,7 @@
 #include "engine_race/log/log_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 
@@ -75,6 +76,24 @@ Status LogReader::ReadStagedByWriter(uint32_t number, uint64_t slot, char* buffe
                                      line, bucket.table);
   *is_read = !now.damaged && sequence >= now.LoggedValueCount();
   return Status::Ok();
+}
+
+void LogReader::PrefetchStagedValues(uint32_t number) const {
+  Bucket& bucket = context_.buckets[number];
+  const uint64_t group_records = bucket.values.group_records();
+  // The records of each place.
+  std::array<uint64_t, 1 << format::kPlaceBits> counts = {};
+  {
+    const std::lock_guard<std::mutex> lock(bucket.mutex);
+    const uint64_t logged = bucket.LoggedCount(LaneKind::kValues);
+    for (uint64_t first = logged - logged % group_records; first < bucket.record_count;
+         first += group_records) {
+      counts[bucket.values.PlaceOf(first)] = std::min(bucket.record_count - first, group_records);
+    }
+  }
+  for (uint32_t place = 0; place < counts.size(); ++place) {
+    if (counts[place] > 0) context_.staging.PrefetchValues(number, place, counts[place]);
+  }
 }
 
 Status LogReader::CutBucket(uint32_t number, uint64_t first_sequence, AppendListener* listener,

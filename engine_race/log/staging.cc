@@ -383,6 +383,12 @@ void Staging::PrefetchKeys(uint32_t first_bucket, uint32_t bucket_count) const {
   sys::Prefetch(keys_.file.fd(), first_bucket * bytes, bucket_count * bytes);
 }
 
+void Staging::PrefetchValues(uint32_t bucket, uint32_t place, uint64_t count) const {
+  const PolicyScope scope(placement_);
+  sys::Prefetch(values_.file.fd(), geometry_.ValuePlaceOffset(bucket, place),
+                count * geometry_.slot_bytes());
+}
+
 uint64_t Staging::memory_bytes() const {
   // Relaxed: a statistic.
   return reserved_bytes_.load(std::memory_order_relaxed);

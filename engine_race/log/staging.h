@@ -115,8 +115,10 @@ class Staging {
   Status ReadKeys(uint32_t bucket, uint32_t place, uint64_t index, uint64_t count,
                   format::KeyEntry* buffer) const;
 
-  // Asks for staged entries of neighbouring buckets to be read into the page cache.
+  // Ask for staged entries of neighbouring buckets, or for the first values of a place, to be read
+  // into the page cache.
   void PrefetchKeys(uint32_t first_bucket, uint32_t bucket_count) const;
+  void PrefetchValues(uint32_t bucket, uint32_t place, uint64_t count) const;
 
   uint64_t memory_bytes() const;  // of mappings that this opening has made resident at most
 

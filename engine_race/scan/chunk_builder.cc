@@ -18,6 +18,13 @@ constexpr uint64_t kMinBytes = 1024 * 1024;
 constexpr uint64_t kGoodRecords = 64 * 1024;
 // A piece of a bucket too large to be held whole.
 constexpr uint64_t kMaxPieceBytes = 64 * 1024 * 1024;
+// A piece where each value is a long read by itself, so that a larger one is not read faster. It is
+// ready sooner, and the next ones find its memory again.
+constexpr uint64_t kLongValueBytes = 128 * 1024;
+constexpr uint64_t kLongValuesPieceBytes = 16 * 1024 * 1024;
+
+// Staged values of a bucket. Fewer are read one by one as fast.
+constexpr size_t kFetchedTogether = 4;
 
 // Gaps that are read along take no more than the values.
 constexpr uint64_t kMaxGapFactor = 2;
@@ -50,9 +57,13 @@ ChunkBuilder::Outline ChunkBuilder::Plan(const Request& request) const {
   outline.max_records = layout.MostRecords(max_positions);
   outline.max_positions = max_positions;
   // An estimate may be short by a little.
-  if (bucket_positions > max_positions - max_positions / 16) {
-    const uint64_t piece_positions =
-        std::min<uint64_t>(max_positions / 2, layout.PositionsIn(kMaxPieceBytes));
+  const bool has_long_values = layout.value_bytes() >= kLongValueBytes;
+  const uint64_t piece_positions = std::min<uint64_t>(
+      max_positions / 2,
+      layout.PositionsIn(has_long_values ? kLongValuesPieceBytes : kMaxPieceBytes));
+  const uint64_t whole_positions =
+      has_long_values ? piece_positions : max_positions - max_positions / 16;
+  if (bucket_positions > whole_positions) {
     outline.max_records = std::max(layout.MostRecords(piece_positions), 1U);
     outline.max_positions = static_cast<uint32_t>(2 * piece_positions);
     outline.buffer_count = layout.BuffersFor(outline.max_positions);
@@ -158,7 +169,9 @@ void ChunkBuilder::PlanReads(uint32_t max_positions, Chunk* chunk) {
     const std::span<const IndexEntry> entries = chunk->EntriesOf(i);
     // Entries that are not planned yet keep their room.
     left -= entries.size();
-    planner_.Add(bucket, entries, context_->log.Logged(bucket), max_positions, left, &chunk->plan);
+    const size_t staged_count = planner_.Add(bucket, entries, context_->log.Logged(bucket),
+                                             max_positions, left, &chunk->plan);
+    if (staged_count >= kFetchedTogether) context_->log.PrefetchStagedValues(bucket);
   }
 }
 

@@ -93,9 +93,9 @@ void LoadPlanner::Begin(uint32_t bucket, uint64_t slot, Run* run, LoadPlan* plan
           slot / format::kSegmentRecords};
 }
 
-void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
-                      const LoggedSlots& logged, uint64_t max_positions, size_t later_count,
-                      LoadPlan* plan) {
+size_t LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
+                        const LoggedSlots& logged, uint64_t max_positions, size_t later_count,
+                        LoadPlan* plan) {
   const size_t first_entry = plan->entry_count;
   plan->entry_count += entries.size();
   if (plan->positions.size() < plan->entry_count) {
@@ -118,11 +118,15 @@ void LoadPlanner::Add(uint32_t bucket, std::span<const IndexEntry> entries,
         plan->reads.back().first_position +
         static_cast<uint32_t>(layout_.PositionsIn(layout_.SlotOffset(slot) - run.begin_offset));
   }
-  if (order_.size() == entries.size()) return;
+  if (order_.size() == entries.size()) return 0;
+  size_t staged_count = 0;
   // Whether a slot is logged may have changed since, where it was given to another record.
   for (uint32_t& position : positions) {
-    if (position == kNoPosition) position = plan->TakeSlot(layout_) | kStagedPosition;
+    if (position != kNoPosition) continue;
+    position = plan->TakeSlot(layout_) | kStagedPosition;
+    ++staged_count;
   }
+  return staged_count;
 }
 
 }  // namespace engine_race

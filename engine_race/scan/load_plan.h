@@ -76,9 +76,9 @@ class LoadPlanner {
 
   // Adds the next entries, which are of one bucket. Those without a position get one. Slots that
   // are not logged are staged. Gaps are read along only if `later_count` entries more will find
-  // room within max_positions, each by itself.
-  void Add(uint32_t bucket, std::span<const IndexEntry> entries, const LoggedSlots& logged,
-           uint64_t max_positions, size_t later_count, LoadPlan* plan);
+  // room within max_positions, each by itself. Returns how many of them are staged.
+  size_t Add(uint32_t bucket, std::span<const IndexEntry> entries, const LoggedSlots& logged,
+             uint64_t max_positions, size_t later_count, LoadPlan* plan);
 
  private:
   // Of the read that was planned last, as BufferLayout::BlocksOf has them.

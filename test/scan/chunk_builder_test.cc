@@ -16,8 +16,8 @@ constexpr uint32_t kPositions = 64;  // of a buffer
 
 class ChunkBuilderTest : public ::testing::Test {
  protected:
-  void Open(uint32_t bucket_count, uint64_t records) {
-    store_ = std::make_unique<ScanStore>(bucket_count);
+  void Open(uint32_t bucket_count, uint64_t records, uint32_t value_bytes = kValueBytes) {
+    store_ = std::make_unique<ScanStore>(bucket_count, FastParent(), value_bytes);
     store_->Fill(records);
     store_->OpenReader();
     context_ =
@@ -87,6 +87,15 @@ TEST_F(ChunkBuilderTest, ABucketTooLargeIsCutIntoPieces) {
     key = chunk_.last_key + 1;
   }
   EXPECT_GE(pieces, 5u);
+}
+
+// Each of its reads is long by itself. A smaller chunk is ready sooner, in memory that was used
+// before.
+TEST_F(ChunkBuilderTest, ABucketOfLongValuesIsCutIntoPieces) {
+  Open(1, 40, kMiB);
+  Build(0, kLastKey, 1000);
+  EXPECT_EQ(chunk_.entries.size(), 16u);
+  EXPECT_LT(chunk_.last_key, kLastKey);
 }
 
 TEST_F(ChunkBuilderTest, SmallBucketsAreTakenTogether) {

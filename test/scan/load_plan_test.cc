@@ -26,7 +26,10 @@ constexpr uint32_t kBufferValues = 64;  // of 4 KiB
 LoadPlan PlanOf(const std::vector<uint32_t>& slots, uint64_t logged, uint32_t spare) {
   LoadPlan plan;
   LoadPlanner planner{BufferLayout()};
-  planner.Add(3, EntriesOf(slots), logged, slots.size() + spare, /*later_count=*/0, &plan);
+  const size_t staged_count =
+      planner.Add(3, EntriesOf(slots), logged, slots.size() + spare, /*later_count=*/0, &plan);
+  EXPECT_EQ(staged_count, std::count_if(slots.begin(), slots.end(),
+                                        [logged](uint32_t slot) { return slot >= logged; }));
   return plan;
 }
 
