@@ -1,11 +1,7 @@
 #include "engine_race/task/point_reader.h"
 
-#include <cstdlib>
-#include <memory>
-
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
-#include "engine_race/base/memory.h"
 
 namespace engine_race {
 
@@ -39,13 +35,13 @@ Status PointReader::Read(uint64_t key, ValueSink value) const {
 __attribute__((noinline)) Status PointReader::ReadFromLog(uint64_t key, const Found& found,
                                                           ValueSink value) const {
   // On the stack: a pool of buffers that all threads share would cost more than copying the value.
+  // Of a large value the copy costs more, and so does fresh memory for each read.
   const uint32_t read_bytes = layout_.read_bytes();
   if (read_bytes <= kIoAlignment) return ReadOnStack<kIoAlignment>(key, found, value);
   if (read_bytes <= 2 * kIoAlignment) return ReadOnStack<2 * kIoAlignment>(key, found, value);
-  const std::unique_ptr<char, FreeMemory> buffer(
-      static_cast<char*>(std::aligned_alloc(kIoAlignment, read_bytes)));
-  if (buffer == nullptr) return RefusedMemory("the buffer of a value");
-  return ReadThrough(buffer.get(), key, found, value);
+  RegionPool::Lease buffer;
+  ENGINE_RACE_RETURN_IF_ERROR(large_buffers_.Take(Placement(), &buffer));
+  return ReadThrough(buffer.data(), key, found, value);
 }
 
 // Not inlined, so that each size takes the stack that it needs.

@@ -5,7 +5,7 @@
 // read from the log is offered to the frames if it is the newest of its key. ReadAt into a caller's
 // buffer, which iterators use, offers none.
 //
-// Keeps no state of its own; thread-safe.
+// Keeps no state of its own but buffers for large values; thread-safe.
 #ifndef ENGINE_RACE_TASK_POINT_READER_H_
 #define ENGINE_RACE_TASK_POINT_READER_H_
 
@@ -19,6 +19,7 @@
 #include "engine_race/index/index.h"
 #include "engine_race/io/read_queue.h"
 #include "engine_race/log/bucket_log.h"
+#include "engine_race/log/region_pool.h"
 #include "engine_race/log/segment_format.h"
 #include "engine_race/task/scheduler.h"
 
@@ -32,7 +33,8 @@ class PointReader {
         index_(index),
         frames_(frames),
         verify_checksums_(verify_checksums),
-        layout_(log.geometry().layout) {}
+        layout_(log.geometry().layout),
+        large_buffers_(layout_.read_bytes(), kKeptBufferBytes / layout_.read_bytes()) {}
 
   // Of the store. No other key may be read.
   const KeyRange& keys() const { return log_.geometry().keys(); }
@@ -96,6 +98,8 @@ class PointReader {
   }
 
  private:
+  static constexpr uint64_t kKeptBufferBytes = uint64_t{8} << 20;
+
   template <typename FindFn>
   Status FindLoaded(uint32_t bucket, const FindFn& find) const;
   // The blocks around a slot, counted from the beginning of its segment.
@@ -126,6 +130,7 @@ class PointReader {
   ValueFrames* const frames_;
   const bool verify_checksums_;
   const ValueLayout layout_;
+  mutable RegionPool large_buffers_;  // of values that are read by way of no stack
 };
 
 }  // namespace engine_race
