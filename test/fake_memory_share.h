@@ -12,7 +12,7 @@ class FakeMemoryShare final : public MemoryShare {
  public:
   uint64_t LimitBytes() const noexcept override { return limit_bytes; }
   bool Book(uint64_t bytes) noexcept override {
-    if (booked_bytes + bytes > limit_bytes) return false;
+    if (refuses || booked_bytes + bytes > limit_bytes) return false;
     booked_bytes += bytes;
     return true;
   }
@@ -23,6 +23,7 @@ class FakeMemoryShare final : public MemoryShare {
     return booked_bytes + bytes <= limit_bytes;
   }
 
+  bool refuses = false;  // what the limit allows
   uint64_t limit_bytes = 0;
   uint64_t booked_bytes = 0;
   uint64_t wants = 0;

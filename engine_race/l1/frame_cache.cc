@@ -110,8 +110,7 @@ void FrameCache::UpdateHints() noexcept {
   if (ahead_.load(std::memory_order_relaxed) != ahead) {
     ahead_.store(ahead, std::memory_order_relaxed);
   }
-  const uint32_t reserve =
-      limit_count > count ? 0 : std::min(count / kReserveFraction, kMaxReserve);
+  const uint32_t reserve = std::min(count / kReserveFraction, kMaxReserve);
   if (reserve_.load(std::memory_order_relaxed) != reserve) {
     reserve_.store(reserve, std::memory_order_relaxed);
   }

@@ -133,7 +133,7 @@ class FramePool {
   static constexpr uint32_t kLockTries = 32;
   // Limits of the work under one hold of the mutex: frames that a limit passes, and evictions.
   static constexpr uint32_t kMaxSteps = 64;
-  static constexpr uint32_t kMaxBatch = 8;
+  static constexpr uint32_t kMaxBatch = 32;
   static constexpr uint32_t kBatchFraction = 64;  // of the frames
   // The most other frames that lead to a frame.
   static constexpr uint32_t kMaxDepth = 3;

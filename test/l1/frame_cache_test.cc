@@ -270,6 +270,25 @@ TEST_F(FrameCacheTest, MoreIsBookedBeforeAllIsUsed) {
   EXPECT_GE(cache_->pool().spare_count(), 600u / 4);
 }
 
+// Also while there may be more memory, but none can be had: many evicted frames are freed by one
+// look at the readers.
+TEST_F(FrameCacheTest, AdmissionsInExchangeShareALookAtTheReaders) {
+  share_.limit_bytes = FrameCache::BytesFor(1000);
+  Make(1000, &share_);
+  UseAll(FrameKind::kBlock, 0, 500, 1);
+  share_.refuses = true;
+  UseAll(FrameKind::kBlock, 500, 1000, 1);
+  uint32_t looks = 0;
+  for (uint32_t page = 0; page < 200; ++page) {
+    const uint64_t released_before = blocks_.release_count;
+    UseAll(FrameKind::kValue, page, page + 1, 8);
+    if (blocks_.release_count > released_before) ++looks;
+  }
+  EXPECT_GE(HotCount(FrameKind::kValue, 0, 200), 180u);
+  EXPECT_GT(looks, 0u);
+  EXPECT_LE(looks, 200u / 4);
+}
+
 // Values hang on blocks that lie in the tail of the frames, and the other way round.
 TEST_F(FrameCacheTest, ALimitAlsoEvictsWhatIsReachedThroughTheTail) {
   Make(64);
