@@ -189,7 +189,7 @@ uint32_t FrameCache::TakeFor(FrameKind kind, uint64_t id, uint32_t frequency) no
   const bool is_stopgap = kind == FrameKind::kValue && frequency < kLeastFrequency;
   if (is_stopgap && is_full() && !may_grow()) return kNoFrame;
   // More memory is of no use if no more frames may be of the kind.
-  if (share_ != nullptr && RunsShort() && pool_->left_count(kind) != 0 && !Grow() && is_full() &&
+  if (share_ != nullptr && RunsShort() && pool_->MayHaveMore(kind) && !Grow() && is_full() &&
       !is_stopgap &&
       // Relaxed: a hint.
       share_->Want(least_growth_bytes_.load(std::memory_order_relaxed))) {

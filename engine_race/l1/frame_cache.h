@@ -175,7 +175,7 @@ class FrameCache final : public MemoryUser {
   void ApplyBooked() noexcept;
   void UpdateHints() noexcept;
   uint32_t BarOf(uint32_t victim) const noexcept;
-  bool HasRoomFor(FrameKind kind) const { return !is_full() && pool_->left_count(kind) != 0; }
+  bool HasRoomFor(FrameKind kind) const { return !is_full() && pool_->MayHaveMore(kind); }
   bool IsWorthATry(uint32_t frequency) noexcept;
 
   MemoryShare* const share_;

@@ -105,22 +105,22 @@ uint32_t FramePool::TakeInExchange(FrameKind kind, uint32_t reserve,
   const auto lock = LockSoon();
   if (!lock.owns_lock()) return kNoFrame;
   FreeReturned();
-  const auto is_full = [&] { return spare_count() <= reserve || left_count(kind) == 0; };
-  // Several frames at once, because each call looks at every reader. At the limit of a kind, one
-  // frame may be all that is needed.
-  const uint32_t batch_size = left_count(kind) == 0 ? 1 : BatchSize();
+  const auto is_full = [&] { return spare_count() <= reserve || !MayHaveMore(kind); };
+  // Several frames at once, because each call looks at every reader. A kind that may have few
+  // frames needs one alone.
+  const uint32_t batch_size =
+      MayHaveMore(kind) ? BatchSize() : std::max(LeastLeft(kind), uint32_t{1});
   if (is_full() && evictor_.retired_count() >= batch_size) Reclaim();
   if (is_full()) {
     const uint32_t victim = evictor_.FindVictim();
     if (victim == kNoFrame) return kNoFrame;
-    const bool makes_room = left_count(kind) != 0 || info(victim).kind == kind;
+    const bool makes_room = MayHaveMore(kind) || info(victim).kind == kind;
     if (!makes_room || !agrees(victim)) {
       evictor_.Spare(victim);
       return kNoFrame;
     }
     // Evicts no more frames while readers keep the evicted ones from being used again.
-    const uint32_t max_retired =
-        left_count(kind) == 0 ? max_count(kind) / kBatchFraction : reserve + BatchSize();
+    const uint32_t max_retired = MayHaveMore(kind) ? reserve + BatchSize() : LeastLeft(kind);
     if (evictor_.retired_count() > max_retired || !evictor_.EvictVictim()) return kNoFrame;
   }
   return TakeFree(kind);

@@ -116,6 +116,9 @@ class FramePool {
     return max_counts_[i] - held_counts_[i].load(std::memory_order_relaxed);  // a hint
   }
   uint32_t max_count(FrameKind kind) const { return max_counts_[static_cast<size_t>(kind)]; }
+  // Whether there may be more frames of `kind`, but for the few for which others are evicted
+  // together.
+  bool MayHaveMore(FrameKind kind) const { return left_count(kind) > LeastLeft(kind); }
   // The number of frames that hold memory.
   uint32_t touched_count() const;
   size_t memory_bytes() const;
@@ -151,6 +154,9 @@ class FramePool {
   void Free(uint32_t frame);
   void FreeReturned();
   void Reclaim();
+  uint32_t LeastLeft(FrameKind kind) const {
+    return std::min(max_count(kind) / kBatchFraction, kMaxBatch);
+  }
   uint32_t BatchSize() const { return std::min(limit_ / kBatchFraction + 1, kMaxBatch); }
   void CountSpare();
   void CountHeld(FrameKind kind, int32_t more);
