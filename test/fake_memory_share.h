@@ -23,7 +23,7 @@ class FakeMemoryShare final : public MemoryShare {
     return booked_bytes + bytes <= limit_bytes;
   }
 
-  bool refuses = false;  // what the limit allows
+  bool refuses = false;  // Book fails within the limit, too
   uint64_t limit_bytes = 0;
   uint64_t booked_bytes = 0;
   uint64_t wants = 0;
