@@ -65,6 +65,18 @@ TEST_F(FollowerSlotsTest, TheFirstRowsOfABucketAreNoticed) {
   ASSERT_NO_FATAL_FAILURE(ExpectAll(3 * kRow));
 }
 
+// The bucket gets its rows because slots are given up, and no record is moved.
+TEST_F(FollowerSlotsTest, SlotsThatTheFirstRowsGiveUpAreNoticed) {
+  ASSERT_NO_FATAL_FAILURE(FollowThreeRows());
+  ASSERT_NO_FATAL_FAILURE(GiveUpRow(1));
+  ASSERT_NO_FATAL_FAILURE(Append(2 * kRow));
+  const uint64_t reuse_count = ReuseCount();
+  ASSERT_TRUE(Refresh().ok());
+  EXPECT_EQ(listener_->reuse_hint_count, 1u);
+  EXPECT_EQ(listener_->append_count, 2 * kRow);
+  EXPECT_NE(ReuseCount(), reuse_count);
+}
+
 // Another reader has brought the bucket up to date since the lookup: the rows say nothing about it.
 TEST_F(FollowerSlotsTest, AnOldLookupIsReused) {
   ASSERT_NO_FATAL_FAILURE(FollowThreeRows());
