@@ -79,15 +79,13 @@ Status Readers::Make(Set** set, Index::Opening opening) {
 
 Status Readers::Refresh() {
   std::vector<uint32_t> reset;
-  Index* index = nullptr;
-  {
-    // An index that is being made cuts buckets.
-    const std::lock_guard<std::mutex> lock(make_mutex_);
-    ENGINE_RACE_RETURN_IF_ERROR(log_.Refresh(&reset));
-    if (set_ != nullptr) index = set_->index.get();
-  }
-  if (index == nullptr) return Status::Ok();
-  for (const uint32_t bucket : reset) ENGINE_RACE_RETURN_IF_ERROR(index->Bring(bucket));
+  // Without make_mutex_, which the first read needs: this may wait for a writer. An index that is
+  // being made reads no bucket.
+  ENGINE_RACE_RETURN_IF_ERROR(log_.Refresh(&reset));
+  // Acquire, of the release in Make.
+  Set* const set = ready_.load(std::memory_order_acquire);
+  if (set == nullptr) return Status::Ok();
+  for (const uint32_t bucket : reset) ENGINE_RACE_RETURN_IF_ERROR(set->index->Bring(bucket));
   MakeRoomForIndex();
   return Status::Ok();
 }

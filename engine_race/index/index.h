@@ -152,8 +152,6 @@ class Index : public AppendListener {
   // caller that gets kIOError leaves the epoch, calls Bring, and tries again, max_loads times at
   // most. A bucket that was read again may be paged, and its extent lost.
   static constexpr int kMaxLoads = 3;
-  // Beside a writer: each time the bucket may have changed once more.
-  static constexpr int kMaxLoadsBesideWriter = 64;
   int max_loads() const;
   Status FindHot(uint64_t key, ValueRef* ref, BlockLookup* lookup,
                  const RunWindow& window = {}) const;

@@ -11,6 +11,7 @@
 #include "engine_race/index/index.h"
 #include "engine_race/index/index_impl.h"
 #include "engine_race/index/index_restore.h"
+#include "engine_race/log/follower.h"
 
 namespace engine_race {
 namespace {
@@ -131,7 +132,8 @@ void Index::RestoreRest() noexcept {
   (void)StartKeeper();  // where memory for it is refused, Close tries again
 }
 
-int Index::max_loads() const { return impl_->log->follows() ? kMaxLoadsBesideWriter : kMaxLoads; }
+// Beside a writer the bucket may have changed once more each time.
+int Index::max_loads() const { return impl_->log->follows() ? Follower::kBucketTries : kMaxLoads; }
 
 Status Index::Bring(uint32_t bucket) const {
   if (impl_->log->follows()) {
@@ -195,9 +197,8 @@ bool Index::Admit(uint32_t bucket, bool is_first, uint64_t record_count) const {
 // Builds the bucket from its key log and admits it. If another process writes the store, it may use
 // slots again while they are read, or move records.
 Status Index::BuildWhole(uint32_t bucket, bool is_first, uint64_t record_count) const {
-  constexpr int kTries = 64;
   Status status;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < Follower::kBucketTries; ++i) {
     status = Guarded([&] { return BuildFromLog(bucket, is_first); });
     if (status.code() == Code::kBusy) continue;
     if (!status.ok() || Admit(bucket, is_first, record_count)) return status;

@@ -54,15 +54,13 @@ struct alignas(64) Bucket {
   }
   // No slot from this one on holds a record.
   uint64_t SlotEnd() const {
-    // Acquire pairs with the release in RowKeeper::Extend.
-    return HasRows() ? published_row_end.load(std::memory_order_acquire) * table.row_records()
-                     : RecordCount();
+    // Acquire, as in Logged, and of the release in RowKeeper::Extend.
+    const RunSlots* const runs = run_slots.load(std::memory_order_acquire);
+    if (runs == nullptr) return RecordCount();
+    return published_row_end.load(std::memory_order_acquire) * runs->row_records();
   }
-  // See BucketLog.
-  uint64_t ReuseCount() const {
-    // Sequentially consistent: pairs with RowMover::CanRelease.
-    return reuse_count.load(std::memory_order_seq_cst);
-  }
+  // See BucketLog. Sequentially consistent: pairs with RowMover::CanRelease.
+  uint64_t ReuseCount() const { return reuse_count.load(std::memory_order_seq_cst); }
   bool HasRows() const {
     // Acquire, as in Logged.
     return run_slots.load(std::memory_order_acquire) != nullptr;

@@ -13,6 +13,7 @@
 #include "engine_race/base/sys.h"
 #include "engine_race/log/manifest.h"
 #include "engine_race/log/recovery.h"
+#include "engine_race/log/value_paths.h"
 
 namespace engine_race {
 namespace {
@@ -138,7 +139,10 @@ Status BucketLog::OpenRecovered(const Options& options, const std::string& dir,
 // be anything.
 Status BucketLog::Follow(const DirectoryLock::Sight& sight, const std::string& dir,
                          Recovery* recovery) {
-  follower_ = std::make_unique<Follower>(&context_, dir);
+  // The process may have another working directory later.
+  std::vector<std::string> absolute;
+  ENGINE_RACE_RETURN_IF_ERROR(AbsoluteNames({dir}, &absolute));
+  follower_ = std::make_unique<Follower>(&context_, absolute.front());
   const bool is_written = sight.writer == DirectoryLock::Writer::kComplete;
   Status adopted = is_written ? follower_->AdoptWritten() : recovery->Run();
   ENGINE_RACE_RETURN_IF_ERROR(follower_->End(sight));

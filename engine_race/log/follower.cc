@@ -1,6 +1,7 @@
 #include "engine_race/log/follower.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -117,6 +118,8 @@ Status Follower::CheckThere() const {
     UniqueFd now;
     const Status opened = sys::OpenDirectory(dir_, /*create=*/false, &now);
     same = opened.ok();
+    // Other failures say nothing about the store.
+    if (!same && opened.error() != ENOENT && opened.error() != ENOTDIR) return opened;
     if (same) {
       ENGINE_RACE_RETURN_IF_ERROR(sys::SameFile(now.get(), context_.files.directory.get(), &same));
     }
@@ -142,7 +145,6 @@ Status Follower::UpdateAll(bool anew, std::vector<uint32_t>* reset) {
 }
 
 Status Follower::Update(uint32_t number, How how, bool* detached) {
-  constexpr int kTries = 100;
   *detached = false;
   Bucket& bucket = context_.buckets[number];
   // Only another opening repairs it.
@@ -155,7 +157,7 @@ Status Follower::Update(uint32_t number, How how, bool* detached) {
   bool resets = how == How::kReset || !has_listener;
   Sample sample;
   std::vector<KeyRecord> records;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kBucketTries; ++i) {
     ENGINE_RACE_RETURN_IF_ERROR(TakeSample(number, how != How::kCounts || i > 0, &sample));
     const bool has_same_rows =
         !sample.has_table || (sample.state.table.has_rows() == bucket.table.has_rows() &&
@@ -195,15 +197,18 @@ bool Follower::HasManyNew(const Bucket& bucket, const Sample& sample) {
          std::max(kFewNewRecords, bucket.record_count / 4);
 }
 
-// Of a bucket without rows. With rows, TakeSample has needed the segments already.
+// Of a bucket without rows. With rows, TakeSample has needed the segments already. Two groups may
+// be written at once. So a segment may get its place before those in front of it.
 Status Follower::LoadSegments(uint32_t number, const Sample& sample) {
-  const BucketState& state = sample.state;
-  if (sample.TableOr(context_.buckets[number].table).has_rows() ||
-      context_.files.slots.SlotEnd(number) >=
-          std::max(state.LoggedKeyCount(), state.LoggedValueCount())) {
-    return Status::Ok();
-  }
-  return context_.files.slots.LoadMore();
+  if (sample.TableOr(context_.buckets[number].table).has_rows()) return Status::Ok();
+  SlotFiles& slots = context_.files.slots;
+  const uint64_t end = std::max(sample.state.LoggedKeyCount(), sample.state.LoggedValueCount());
+  uint64_t& placed_end = placed_ends_[number];
+  placed_end = slots.PlacedEnd(number, placed_end, end);
+  if (placed_end >= end) return Status::Ok();
+  ENGINE_RACE_RETURN_IF_ERROR(slots.LoadMore(number));
+  placed_end = slots.PlacedEnd(number, placed_end, end);
+  return Status::Ok();
 }
 
 bool Follower::IsReused(uint32_t number, std::span<const uint64_t> slots, uint64_t reuse_count,

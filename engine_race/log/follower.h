@@ -40,9 +40,19 @@ struct RawRows;
 
 class Follower {
  public:
-  // `dir` is the name of the store's directory, for a look whether it still is that directory.
+  // The writer waits for no reader: whatever is read may have changed before it is used. How often
+  // it is then read anew, before the caller gets kIOError. A bucket takes long to read, and at the
+  // bound it is written without a pause. A value or a chunk takes little. So it is tried more often
+  // before its caller fails.
+  static constexpr int kBucketTries = 100;
+  static constexpr int kReadTries = 1000;
+
+  // `dir` is the absolute name of the store's directory, for a look whether it still is there.
   Follower(LogContext* context, std::string dir)
-      : context_(*context), dir_(std::move(dir)), lines_(context->buckets.size()) {}
+      : context_(*context),
+        dir_(std::move(dir)),
+        lines_(context->buckets.size()),
+        placed_ends_(context->buckets.size()) {}
 
   // The opening, while no other thread knows the log. `sight` is what the lock said before the
   // files were opened. kBusy: a writer has come, gone or recovered the store since, or does so now.
@@ -116,6 +126,8 @@ class Follower {
   std::mutex mutex_;  // one call that changes buckets at a time; before the lock of a bucket
   // The lines of counts that the buckets were taken from.
   std::vector<format::BucketCounts> lines_;
+  // Of each bucket: the segments of all slots below it are known to have places.
+  std::vector<uint64_t> placed_ends_;
   // The sight of the lock when the last writer was seen, or by the opening.
   DirectoryLock::Sight opened_at_;
   uint32_t page_cache_id_ = 0;

@@ -144,7 +144,7 @@ Status Follower::SampleRows(uint32_t number, Sample* sample, RawRows* rows, bool
   ENGINE_RACE_RETURN_IF_ERROR(LookForRows());
   ENGINE_RACE_RETURN_IF_ERROR(ReadRawRows(context_.files, number, &before));
   // Its last rows may lie in segments that are not known yet.
-  if (!before.is_whole) ENGINE_RACE_RETURN_IF_ERROR(context_.files.slots.LoadMore());
+  if (!before.is_whole) ENGINE_RACE_RETURN_IF_ERROR(context_.files.slots.LoadMore(number));
   ENGINE_RACE_RETURN_IF_ERROR(ReadLine(number, &sample->line));
   ENGINE_RACE_RETURN_IF_ERROR(LookForRows());
   ENGINE_RACE_RETURN_IF_ERROR(ReadRawRows(context_.files, number, rows));
@@ -193,11 +193,11 @@ Status Follower::ReadRecords(uint32_t number, const Sample& sample, uint64_t beg
       staged_begin = sequence;
       staged_end = std::min(end, (group + 1) * group_records);
       const uint32_t place = PlaceInWord(sample.state.key_places, group);
-      const Status read = place >= format::kKeyPlaces
-                              ? Status::NotFound()
-                              : context_.staging.ReadKeys(number, place, sequence % group_records,
-                                                          staged_end - sequence, staged.data());
-      if (!read.ok()) std::ranges::fill(staged, format::KeyEntry());
+      std::ranges::fill(staged, format::KeyEntry());
+      if (place < format::kKeyPlaces) {
+        ENGINE_RACE_RETURN_IF_ERROR(context_.staging.ReadKeys(
+            number, place, sequence % group_records, staged_end - sequence, staged.data()));
+      }
     }
     uint64_t slot = 0;
     if (!table.SlotOf(sequence, &slot)) return Status::Ok();

@@ -4,8 +4,8 @@
 // that is staged, and asks under the lock. Or it looks for a record that is gone, and notices that:
 // see BucketLog::ReuseCount. A reader that found a slot of the new run sees all of the run.
 //
-// Thread safety: Set from one thread at a time, IsBelow from any thread. Owner of its memory, which
-// grows with the rows that were used.
+// Thread safety: Set from one thread at a time, the others from any thread. Owner of its memory,
+// which grows with the rows that were used.
 #ifndef ENGINE_RACE_LOG_RUN_SLOTS_H_
 #define ENGINE_RACE_LOG_RUN_SLOTS_H_
 
@@ -23,6 +23,8 @@ namespace engine_race {
 class RunSlots {
  public:
   explicit RunSlots(uint32_t row_records) : row_records_(row_records) {}
+
+  uint32_t row_records() const { return row_records_; }
 
   // The row holds the run of `row`, or none. May throw std::bad_alloc.
   void Set(uint32_t index, const Row& row) {

@@ -51,30 +51,77 @@ SegmentEntry SegmentTable::EntryOf(uint32_t bucket, uint64_t index, uint64_t num
           Hash64(words, sizeof(words), seed_id_ ^ kEntrySeed)};
 }
 
-Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count,
-                          FunctionRef<Status(uint32_t)> prepare) {
+template <typename TakeFn>
+Status SegmentTable::ReadEntries(uint64_t number, size_t count, size_t* read_count,
+                                 const TakeFn& take) const {
+  std::vector<SegmentEntry> entries(count);
+  size_t read_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(file_->ReadSome(entries.data(), count * sizeof(entries[0]),
+                                              number * sizeof(entries[0]), &read_bytes));
+  *read_count = read_bytes / sizeof(entries[0]);
+  for (size_t i = 0; i < *read_count; ++i) {
+    if (!IsZero(entries[i])) ENGINE_RACE_RETURN_IF_ERROR(take(entries[i], number + i));
+  }
+  return Status::Ok();
+}
+
+// Each segment before it has had an entry. So no hostile table makes the lists much longer.
+Status SegmentTable::MaxIndex(uint64_t* max_index) const {
+  uint64_t size_bytes = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(file_->Size(&size_bytes));
+  *max_index = size_bytes / sizeof(SegmentEntry) + kEntriesAtOnce;
+  return Status::Ok();
+}
+
+Status SegmentTable::Load(const io::File& file, uint64_t* damaged_count) {
   file_ = &file;
   *damaged_count = 0;
-  uint64_t size_bytes = 0;
-  ENGINE_RACE_RETURN_IF_ERROR(file.Size(&size_bytes));
-  // Each segment before it has had an entry. So no hostile table makes the lists much longer.
-  const uint64_t max_index = size_bytes / sizeof(SegmentEntry) + kEntriesAtOnce;
-  std::vector<SegmentEntry> entries(kEntriesAtOnce);
-  for (uint64_t number = 0;;) {
-    size_t read_bytes = 0;
-    ENGINE_RACE_RETURN_IF_ERROR(file.ReadSome(entries.data(), kEntriesAtOnce * sizeof(entries[0]),
-                                              number * sizeof(entries[0]), &read_bytes));
-    const size_t count = read_bytes / sizeof(entries[0]);
-    for (size_t i = 0; i < count; ++i, ++number) {
-      if (IsZero(entries[i])) continue;
-      ENGINE_RACE_RETURN_IF_ERROR(TakeEntry(entries[i], number, max_index, damaged_count, prepare));
-    }
-    if (count < kEntriesAtOnce) return Status::Ok();
+  uint64_t max_index = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(MaxIndex(&max_index));
+  const auto is_ready = [](uint32_t) { return Status::Ok(); };
+  const auto take = [&](const SegmentEntry& entry, uint64_t number) {
+    return TakeEntry(entry, number, max_index, damaged_count, is_ready);
+  };
+  size_t count = kEntriesAtOnce;
+  for (uint64_t number = 0; count == kEntriesAtOnce; number += count) {
+    ENGINE_RACE_RETURN_IF_ERROR(ReadEntries(number, kEntriesAtOnce, &count, take));
   }
+  return Status::Ok();
+}
+
+Status SegmentTable::LoadMore(uint32_t bucket, PrepareFn prepare) {
+  uint64_t max_index = 0;
+  ENGINE_RACE_RETURN_IF_ERROR(MaxIndex(&max_index));
+  for (const Path& path : paths_) {
+    ENGINE_RACE_RETURN_IF_ERROR(TakeNew(FileOf(path, bucket), max_index, prepare));
+  }
+  return Status::Ok();
+}
+
+// Places of a file are given from the lowest one on. So all new ones lie behind those that are
+// known, and end in the first page that has places left.
+Status SegmentTable::TakeNew(uint32_t file, uint64_t max_index, PrepareFn prepare) {
+  uint64_t damaged_count = 0;
+  const auto take = [&](const SegmentEntry& entry, uint64_t number) {
+    return TakeEntry(entry, number, max_index, &damaged_count, prepare);
+  };
+  uint64_t page = 0;
+  do {
+    page = NextPlace(file) / kPage;
+    size_t count = 0;
+    ENGINE_RACE_RETURN_IF_ERROR(
+        ReadEntries((page * file_count_ + file) * kPage, kPage, &count, take));
+  } while (NextPlace(file) / kPage != page);
+  return Status::Ok();
+}
+
+uint64_t SegmentTable::NextPlace(uint32_t file) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return next_[file];
 }
 
 Status SegmentTable::TakeEntry(const SegmentEntry& entry, uint64_t number, uint64_t max_index,
-                               uint64_t* damaged_count, FunctionRef<Status(uint32_t)> prepare) {
+                               uint64_t* damaged_count, PrepareFn prepare) {
   const uint64_t page = number / kPage;
   const auto file = static_cast<uint32_t>(page % file_count_);
   const uint64_t in_file = page / file_count_ * kPage + number % kPage;
@@ -156,8 +203,7 @@ void SegmentTable::Publish(uint32_t bucket, uint64_t index, const SegmentPlace& 
 bool SegmentTable::Choose(uint32_t bucket, uint64_t index, SegmentPlace* first, uint64_t* count) {
   for (size_t tried = 0; tried < paths_.size(); ++tried) {
     const Path& path = paths_[(bucket + index + tried) % paths_.size()];
-    first->file = path.first_file + static_cast<uint32_t>(uint64_t{bucket} * path.file_count /
-                                                          geometry_.bucket_count);
+    first->file = FileOf(path, bucket);
     const uint64_t place = next_[first->file];
     if (place >= path.capacity) continue;
     first->place = static_cast<uint32_t>(place);

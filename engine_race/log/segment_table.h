@@ -51,11 +51,11 @@ class SegmentTable {
 
   // Reads the entries from `file`, which outlives the table. *damaged_count: entries that fail
   // their check, and belong to no bucket. kCorruption for two entries of one segment. kOutOfMemory.
-  // Another call takes the entries that another process has added. Not beside Give.
-  // Calls prepare(file) before a place in that file can be found.
-  Status Load(
-      const io::File& file, uint64_t* damaged_count,
-      FunctionRef<Status(uint32_t)> prepare = [](uint32_t) { return Status::Ok(); });
+  Status Load(const io::File& file, uint64_t* damaged_count);
+  // After Load: takes the entries that another process has added to the files of this bucket since.
+  // Reads few pages: see TakeNew. Calls prepare(file) before a place in that file can be found. An
+  // entry that fails its check may be in the middle of its write. Not beside Give.
+  Status LoadMore(uint32_t bucket, FunctionRef<Status(uint32_t)> prepare);
 
   // False: the segment has no place.
   bool Find(uint32_t bucket, uint64_t index, SegmentPlace* place) const {
@@ -109,8 +109,22 @@ class SegmentTable {
   static constexpr uint64_t kPage = format::kTablePageSegments;
 
   format::SegmentEntry EntryOf(uint32_t bucket, uint64_t index, uint64_t number) const;
+  using PrepareFn = FunctionRef<Status(uint32_t file)>;
+  // Calls take(entry, number) for each entry that is not zero, of `count` from `number` on.
+  // *read_count: how many of them the file has.
+  template <typename TakeFn>
+  Status ReadEntries(uint64_t number, size_t count, size_t* read_count, const TakeFn& take) const;
+  Status MaxIndex(uint64_t* max_index) const;
+  Status TakeNew(uint32_t file, uint64_t max_index, PrepareFn prepare);
   Status TakeEntry(const format::SegmentEntry& entry, uint64_t number, uint64_t max_index,
-                   uint64_t* damaged_count, FunctionRef<Status(uint32_t)> prepare);
+                   uint64_t* damaged_count, PrepareFn prepare);
+  // The first place of a file that was not given.
+  uint64_t NextPlace(uint32_t file);
+  // The file of a path that has the segments of a bucket.
+  uint32_t FileOf(const Path& path, uint32_t bucket) const {
+    return path.first_file +
+           static_cast<uint32_t>(uint64_t{bucket} * path.file_count / geometry_.bucket_count);
+  }
   uint64_t CapacityOf(uint32_t file) const;
   void Take(const SegmentPlace& place);
   // Calls visit(bucket, index, number) for each segment that has a place.

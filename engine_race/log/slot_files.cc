@@ -103,12 +103,10 @@ Status SlotFiles::OpenUsed(bool read_only) {
   return Status::Ok();
 }
 
-// Entries that are damaged may be in the middle of their write.
-Status SlotFiles::LoadMore() {
+Status SlotFiles::LoadMore(uint32_t bucket) {
   const std::lock_guard<std::mutex> lock(*load_mutex_);
-  uint64_t damaged_count = 0;
   // Other threads read the places as soon as they can be found.
-  return table_->Load(*table_file_, &damaged_count, [this](uint32_t file) { return Open(file); });
+  return table_->LoadMore(bucket, [this](uint32_t file) { return Open(file); });
 }
 
 void SlotFiles::CloseUnused() {
@@ -195,6 +193,14 @@ bool SlotFiles::NumberOf(uint32_t bucket, uint64_t segment, uint64_t* number) co
   if (!table_->Find(bucket, segment, &place)) return false;
   *number = table_->NumberOf(place);
   return true;
+}
+
+uint64_t SlotFiles::PlacedEnd(uint32_t bucket, uint64_t slot, uint64_t end) const {
+  SegmentPlace place;
+  while (slot < end && table_->Find(bucket, slot / format::kSegmentRecords, &place)) {
+    slot += format::kSegmentRecords - slot % format::kSegmentRecords;
+  }
+  return slot;
 }
 
 Status SlotFiles::Grow(uint32_t file, uint64_t place_count) const {

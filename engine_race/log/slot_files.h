@@ -63,9 +63,8 @@ class SlotFiles {
   // Opens the files that have segments, and, from then on, each file that gets its first one.
   // Unless `read_only`, files that a power loss has left short get the size of what they hold.
   Status OpenUsed(bool read_only);
-  // Takes what another process has added to the table, and opens the files that it names. In a
-  // store that only reads.
-  Status LoadMore();
+  // In a store that only reads: takes the segments that another process has given to this bucket.
+  Status LoadMore(uint32_t bucket);
   // Closes files that a creation has made and not used.
   void CloseUnused();
   bool is_open(uint32_t file) const {
@@ -90,6 +89,8 @@ class SlotFiles {
   uint64_t SlotEnd(uint32_t bucket) const {
     return table_->SegmentEnd(bucket) * format::kSegmentRecords;
   }
+  // The first slot from `slot` on whose segment has no place, or one from `end` on.
+  uint64_t PlacedEnd(uint32_t bucket, uint64_t slot, uint64_t end) const;
   // For messages: the file of a location, or the table where a segment has no place.
   const std::string& NameOf(const SlotLocation& location) const {
     return location.found() ? location.file->name() : table_file_->name();

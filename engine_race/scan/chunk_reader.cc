@@ -7,6 +7,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/log/follower.h"
 
 namespace engine_race {
 
@@ -14,9 +15,6 @@ namespace {
 
 // Fewer reads than this are not worth a queue.
 constexpr size_t kMinOverlapped = 4;
-
-// Of a store that follows a writer, which waits for no reader.
-constexpr int kMaxReadings = 1000;
 
 }  // namespace
 
@@ -53,7 +51,7 @@ Status ChunkReader::Read(uint64_t first_key, uint64_t last_key, uint64_t version
     if (ahead_->chunk.first_key == first_key && TakeAhead(first_key, last_key, version)) {
       return Status::Ok();
     }
-    for (int i = 0; i < kMaxReadings || !context_->log.follows(); ++i) {
+    for (int i = 0; i < Follower::kReadTries || !context_->log.follows(); ++i) {
       Clear();
       uint32_t record_count = 0;
       ENGINE_RACE_RETURN_IF_ERROR(Reserve(max_records, /*may_allocate=*/true, &record_count));

@@ -2,6 +2,7 @@
 
 #include "engine_race/base/assert.h"
 #include "engine_race/base/guarded.h"
+#include "engine_race/log/follower.h"
 
 namespace engine_race {
 
@@ -9,10 +10,7 @@ namespace engine_race {
 // record's slot says nothing.
 template <typename ReadFn>
 Status PointReader::UntilFresh(const ReadFn& read) const {
-  // Of a store that follows a writer: the writer waits for no reader, and a bucket that cannot be
-  // brought up to date stays behind.
-  constexpr uint32_t kMaxReads = 1000;
-  for (uint32_t i = 0; i < kMaxReads || !log_.follows(); ++i) {
+  for (int i = 0; i < Follower::kReadTries || !log_.follows(); ++i) {
     Found found;
     Status status = read(&found);
     if (status.ok() || found.delivered || !found.is_found) return status;

@@ -4,75 +4,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <memory>
+#include <cerrno>
+#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "test/log/log_test_util.h"
+#include "engine_race/log/manifest.h"
+#include "test/log/follower_fixture.h"
+#include "test/log/log_parts_test_util.h"
 
 namespace engine_race::test {
 namespace {
-
-// Notes how far the bucket was when the log detached the listener from it.
-class DetachListener : public AppendListener {
- public:
-  explicit DetachListener(const BucketLog* log) : log_(*log) {}
-  Status Prepare(uint32_t) override { return Status::Ok(); }
-  void OnAppend(uint32_t, const KeyRecord&) noexcept override { ++append_count; }
-  void OnDetach(uint32_t bucket) noexcept override {
-    ++detach_count;
-    reuse_count = log_.ReuseCount(bucket);
-    record_count = log_.RecordCount(bucket);
-  }
-  uint64_t append_count = 0;
-  uint64_t detach_count = 0;
-  uint64_t reuse_count = 0;
-  uint64_t record_count = 0;
-
- private:
-  const BucketLog& log_;
-};
-
-class FollowerTest : public ::testing::Test {
- protected:
-  void OpenWriter() {
-    writer_.reset();
-    writer_ = OpenLog(options_, dir_.path());
-    ASSERT_NE(writer_, nullptr);
-  }
-  void Append(uint64_t count) {
-    for (uint64_t i = 0; i < count; ++i) {
-      ASSERT_TRUE(writer_->Append(next_key_, ValueOf(next_key_, 1).data()).ok());
-      ++next_key_;
-    }
-  }
-  void Follow() {
-    Options options;
-    options.follow = options.read_only = true;
-    options.value_bytes = 0;
-    follower_ = OpenLog(options, dir_.path());
-    ASSERT_NE(follower_, nullptr);
-  }
-  // A store of `count` records, and a listener of the follower that has cut bucket 0.
-  void FollowAndCut(uint64_t count) {
-    ASSERT_NO_FATAL_FAILURE(OpenWriter());
-    ASSERT_NO_FATAL_FAILURE(Append(count));
-    ASSERT_NO_FATAL_FAILURE(Follow());
-    listener_ = std::make_unique<DetachListener>(follower_.get());
-    ASSERT_NO_FATAL_FAILURE(Cut());
-  }
-  void Cut() {
-    BucketCut cut;
-    ASSERT_TRUE(follower_->CutBucket(0, /*first_sequence=*/0, listener_.get(), &cut).ok());
-  }
-
-  const TempDir dir_;
-  Options options_ = TinyLogOptions();
-  uint64_t next_key_ = 0;  // all in bucket 0
-  std::unique_ptr<BucketLog> writer_;
-  std::unique_ptr<BucketLog> follower_;
-  std::unique_ptr<DetachListener> listener_;
-};
 
 // A reader that has the new count must not find the old slots.
 TEST_F(FollowerTest, ListenersAreDetachedBeforeTheBucketChanges) {
@@ -151,11 +93,146 @@ TEST_F(FollowerTest, RepairedBucketsAreReadAgain) {
   EXPECT_EQ(follower_->CutBucket(0, /*first_sequence=*/0, &listener, &cut).code(),
             Code::kCorruption);
   ASSERT_NO_FATAL_FAILURE(Overwrite(counts, &line, sizeof(line), 0));
+  // Nobody has repaired the bucket yet.
+  ASSERT_TRUE(Refresh().ok());
+  EXPECT_TRUE(follower_->BucketDamaged(0));
+  ASSERT_NO_FATAL_FAILURE(Overwrite(counts, &zeros, sizeof(zeros), 0));
   ASSERT_NO_FATAL_FAILURE(OpenWriter());
-  std::vector<uint32_t> reset;
-  ASSERT_TRUE(follower_->Refresh(&reset).ok());
+  EXPECT_TRUE(Refresh().ok()) << "its readers are told";
+  EXPECT_TRUE(follower_->BucketDamaged(0));
+  ASSERT_NO_FATAL_FAILURE(Overwrite(counts, &line, sizeof(line), 0));
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  ASSERT_TRUE(Refresh().ok());
   EXPECT_FALSE(follower_->BucketDamaged(0));
   EXPECT_EQ(RecordsOf(follower_.get(), 0).size(), 10u);
+}
+
+// The follower knows no state of a store whose writer has closed it. A bucket that has not changed
+// since is not taken anew.
+TEST_F(FollowerTest, AClosedStoreIsNotReadAgain) {
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  ASSERT_NO_FATAL_FAILURE(Append(10));
+  writer_.reset();
+  ASSERT_NO_FATAL_FAILURE(Follow());
+  listener_ = std::make_unique<DetachListener>(follower_.get());
+  ASSERT_NO_FATAL_FAILURE(Cut());
+  ASSERT_TRUE(Refresh().ok());
+  EXPECT_TRUE(follower_->ConfirmDamage(0).ok()) << "the bucket is as the listener has cut it";
+  EXPECT_EQ(listener_->detach_count, 0u);
+  follower_->DetachListener(0);
+}
+
+// Another writer opens the store while the follower opens it.
+TEST_F(FollowerTest, AWriterThatComesMeanwhileIsAwaited) {
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  ASSERT_NO_FATAL_FAILURE(Append(10));
+  ChangedReads reads(format::kStagingCountsName, [&](char*, size_t, off_t, uint64_t number) {
+    if (number != 0) return;
+    ASSERT_NO_FATAL_FAILURE(OpenWriter());
+    ASSERT_NO_FATAL_FAILURE(Append(3));
+  });
+  {
+    const ScopedHook hook(&reads);
+    ASSERT_NO_FATAL_FAILURE(Follow());
+  }
+  listener_ = std::make_unique<DetachListener>(follower_.get());
+  ASSERT_NO_FATAL_FAILURE(Cut());
+  ASSERT_TRUE(Refresh().ok());
+  EXPECT_EQ(listener_->detach_count, 0u) << "the opening has seen that writer";
+  EXPECT_EQ(follower_->RecordCount(0), 13u);
+  follower_->DetachListener(0);
+}
+
+// And while a Refresh is under way: one Refresh takes over what both have written.
+TEST_F(FollowerTest, AWriterThatComesBesideARefreshIsNoticed) {
+  ASSERT_NO_FATAL_FAILURE(FollowAndCut(10));
+  ChangedReads reads(format::kStagingCountsName, [&](char*, size_t, off_t, uint64_t number) {
+    if (number != 0) return;
+    ASSERT_NO_FATAL_FAILURE(OpenWriter());
+    ASSERT_NO_FATAL_FAILURE(Append(3));
+  });
+  {
+    const ScopedHook hook(&reads);
+    ASSERT_TRUE(Refresh().ok());
+  }
+  EXPECT_EQ(listener_->detach_count, 1u);
+  EXPECT_EQ(follower_->RecordCount(0), 13u);
+}
+
+// The process has another working directory by now.
+TEST_F(FollowerTest, ARelativeNameStaysThatOfTheStore) {
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  ASSERT_NO_FATAL_FAILURE(Append(10));
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(std::filesystem::path(dir_.path()).parent_path());
+  Options options;
+  options.follow = options.read_only = true;
+  options.value_bytes = 0;
+  follower_ = OpenLog(options, std::filesystem::path(dir_.path()).filename());
+  std::filesystem::current_path(before);
+  ASSERT_NE(follower_, nullptr);
+  const Status refreshed = Refresh();
+  EXPECT_TRUE(refreshed.ok()) << refreshed.ToString();
+}
+
+// A shortage of descriptors says nothing about the store.
+TEST_F(FollowerTest, ADirectoryThatCannotBeOpenedIsNotGone) {
+  ASSERT_NO_FATAL_FAILURE(FollowAndCut(10));
+  {
+    FailingCalls failing(CallKind::kOpenAt, dir_.path(), EMFILE);
+    const ScopedHook hook(&failing);
+    const Status refreshed = Refresh();
+    EXPECT_EQ(refreshed.error(), EMFILE) << refreshed.ToString();
+    EXPECT_EQ(failing.count, 1);
+  }
+  EXPECT_TRUE(Refresh().ok());
+  follower_->DetachListener(0);
+}
+
+// The text of a writer that was killed while it opened the store.
+TEST_F(FollowerTest, AnInterruptedOpeningWantsARecovery) {
+  ASSERT_NO_FATAL_FAILURE(FollowAndCut(10));
+  writer_.reset();
+  const std::string text(128, ' ');
+  ASSERT_NO_FATAL_FAILURE(Overwrite(dir_.Join(format::kLockName), text.data(), text.size(), 0));
+  EXPECT_EQ(Refresh().code(), Code::kIncomplete);
+  EXPECT_EQ(listener_->detach_count, 0u);
+  follower_->DetachListener(0);
+  // An opening has found that the store needs none.
+  ASSERT_NO_FATAL_FAILURE(Follow());
+  EXPECT_TRUE(Refresh().ok());
+  ASSERT_NO_FATAL_FAILURE(OpenWriter());
+  EXPECT_TRUE(Refresh().ok());
+  EXPECT_EQ(reset_, std::vector<uint32_t>());
+  ASSERT_NO_FATAL_FAILURE(ExpectAll(10));
+}
+
+// The index of a follower has no memory for a record: it is to read the bucket anew.
+TEST_F(FollowerTest, AListenerThatTakesNotAllIsDetached) {
+  ASSERT_NO_FATAL_FAILURE(FollowAndCut(10));
+  ASSERT_NO_FATAL_FAILURE(Append(5));
+  const uint64_t reuse_count = follower_->ReuseCount(0);
+  listener_->refused_from = 2;
+  EXPECT_EQ(Refresh().code(), Code::kOutOfMemory);
+  EXPECT_EQ(listener_->append_count, 2u);
+  EXPECT_EQ(listener_->detach_count, 1u);
+  EXPECT_EQ(reset_, std::vector<uint32_t>{0});
+  EXPECT_NE(follower_->ReuseCount(0), reuse_count);
+  EXPECT_FALSE(follower_->IfAttached(0, [] { FAIL() << "the listener is detached"; }));
+  ASSERT_NO_FATAL_FAILURE(ExpectAll(15));
+}
+
+// What a build has found damaged is damage only if the bucket is as it was cut.
+TEST_F(FollowerTest, DamageIsConfirmedOfTheBucketThatWasCut) {
+  ASSERT_NO_FATAL_FAILURE(FollowAndCut(10));
+  EXPECT_TRUE(follower_->ConfirmDamage(0).ok());
+  EXPECT_TRUE(follower_->ConfirmDamage(0).ok());
+  ASSERT_NO_FATAL_FAILURE(Append(1));
+  EXPECT_EQ(follower_->ConfirmDamage(0).code(), Code::kBusy);
+  EXPECT_EQ(follower_->ConfirmDamage(0).code(), Code::kBusy);
+  ASSERT_NO_FATAL_FAILURE(Cut());
+  EXPECT_TRUE(follower_->ConfirmDamage(0).ok());
+  follower_->DetachListener(0);
 }
 
 }  // namespace

@@ -153,8 +153,9 @@ TEST_F(SegmentTableTest, PathsTakeTurnsAndAFullOneIsLeftOut) {
   EXPECT_EQ(place.file, 0U);
 }
 
-// Another process has given them. What was known stays, and an entry is taken once.
-TEST_F(SegmentTableTest, AnotherLoadTakesWhatOthersHaveAdded) {
+// Another process has given them. What was known stays, and an entry is taken once. The file of a
+// place is made ready before the place can be found.
+TEST_F(SegmentTableTest, MoreIsLoadedOfWhatOthersHaveAdded) {
   ASSERT_TRUE(Give(1, 0).ok());
   SegmentTable reader(geometry_, kSeed, paths_);
   ASSERT_TRUE(reader.Load(file_, &damaged_count_).ok());
@@ -163,15 +164,60 @@ TEST_F(SegmentTableTest, AnotherLoadTakesWhatOthersHaveAdded) {
   EXPECT_FALSE(reader.Find(1, 1, &place));
   ASSERT_TRUE(Give(1, 1).ok());
   ASSERT_TRUE(Give(3, 0).ok());
+  ASSERT_TRUE(Give(7, 0).ok());
   EXPECT_FALSE(reader.Find(1, 1, &place));
+  int prepare_count = 0;
+  const auto prepare = [&](uint32_t file) {
+    EXPECT_EQ(file, 0u);
+    EXPECT_FALSE(reader.Find(prepare_count == 0 ? 1 : 3, prepare_count == 0 ? 1 : 0, &place));
+    ++prepare_count;
+    return Status::Ok();
+  };
   for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(reader.Load(file_, &damaged_count_).ok());
-    EXPECT_EQ(damaged_count_, 0u);
+    ASSERT_TRUE(reader.LoadMore(1, prepare).ok());
     EXPECT_TRUE(reader.Find(1, 1, &place));
     EXPECT_TRUE(reader.Find(3, 0, &place));
+    EXPECT_FALSE(reader.Find(7, 0, &place)) << "in a file of other buckets";
     EXPECT_EQ(reader.SegmentEnd(1), 2u);
     EXPECT_EQ(reader.given_count(0) + reader.given_count(1), 3u);
   }
+  EXPECT_EQ(prepare_count, 2);
+}
+
+// However large the table is.
+TEST_F(SegmentTableTest, FewEntriesAreReadForMore) {
+  constexpr uint64_t kSegments = 3000;
+  for (uint64_t index = 0; index < kSegments; ++index) {
+    ASSERT_TRUE(Give(1, index).ok() && Give(7, index).ok());
+  }
+  SegmentTable reader(geometry_, kSeed, paths_);
+  ASSERT_TRUE(reader.Load(file_, &damaged_count_).ok());
+  const uint64_t known_end = reader.SegmentEnd(1);
+  uint64_t read_count = 0;
+  uint64_t read_bytes = 0;
+  CallWatch reads([&](SystemCall* call) {
+    if (call->kind == CallKind::kPread) {
+      ++read_count;
+      read_bytes += call->size;
+    }
+    return call->Proceed();
+  });
+  const auto load = [&](uint32_t bucket) {
+    const ScopedHook hook(&reads);
+    read_count = read_bytes = 0;
+    ASSERT_TRUE(reader.LoadMore(bucket, [](uint32_t) { return Status::Ok(); }).ok());
+  };
+  constexpr uint64_t kPageBytes = format::kTablePageSegments * sizeof(format::SegmentEntry);
+  ASSERT_NO_FATAL_FAILURE(load(1));
+  EXPECT_EQ(reader.SegmentEnd(1), known_end);
+  EXPECT_EQ(read_count, 1u);
+  EXPECT_EQ(read_bytes, kPageBytes);
+  // Several pages have come.
+  for (uint64_t i = 0; i < 1000; ++i) ASSERT_TRUE(Give(1, known_end + i).ok());
+  ASSERT_NO_FATAL_FAILURE(load(1));
+  EXPECT_EQ(reader.SegmentEnd(1), table_->SegmentEnd(1));
+  EXPECT_LE(read_count, (table_->SegmentEnd(1) - known_end) / format::kTablePageSegments + 2);
+  EXPECT_LE(read_bytes, read_count * kPageBytes);
 }
 
 TEST_F(SegmentTableTest, ADamagedEntryIsLost) {
