@@ -115,7 +115,8 @@ type Limits struct {
 	BackupTimeoutS int64 `toml:"backup_timeout_s"`
 	// CompareIntervalS is how often the replicas of each shard are compared, in seconds. 0: never.
 	CompareIntervalS int64 `toml:"compare_interval_s"`
-	// CompareBytesPerSecond is how fast each replica is read for a comparison.
+	// CompareBytesPerSecond is how fast each replica is read for a comparison. A record counts for
+	// service.LeastWorkBytes at least.
 	CompareBytesPerSecond int64 `toml:"compare_bytes_per_second"`
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// Records that are copied together, at most, and keys that are deleted together: a proposal of
-	// each.
+	// Records of the default size that are copied together, and keys that are deleted together: a
+	// proposal of each.
 	copiedRecords = 128
 	deletedKeys   = 4096
 	// A copy is brought up to date until so few keys have changed meanwhile, or so often. The rest
@@ -29,11 +29,11 @@ const (
 
 // copiedRecordsOf is how many records are copied together.
 func copiedRecordsOf(valueBytes int) int {
-	return service.ValuesIn(copiedRecords, valueBytes)
+	return service.RecordsIn(copiedRecords, valueBytes)
 }
 
 // fewChangesOf is how many changed keys are few: large values take longer to copy.
-func fewChangesOf(valueBytes int) int { return service.ValuesIn(fewChanges, valueBytes) }
+func fewChangesOf(valueBytes int) int { return service.RecordsIn(fewChanges, valueBytes) }
 
 // copier gives a new shard the records of its range, which another shard has. All its commands have
 // the term in which it began as their token. So nothing of it is applied behind a command of a
@@ -189,9 +189,14 @@ func (c *copier) rest(began time.Time, copied int) bool {
 	if perSecond <= 0 {
 		return true
 	}
-	seconds := float64(copied*(service.KeyBytes+c.node.ValueBytes())) / float64(perSecond)
-	due := began.Add(time.Duration(seconds * float64(time.Second)))
+	due := began.Add(copyTime(copied, c.node.ValueBytes(), perSecond))
 	return time.Until(due) <= 0 || c.node.pause(time.Until(due))
+}
+
+// copyTime is how long records take at a rate.
+func copyTime(copied, valueBytes int, bytesPerSecond int64) time.Duration {
+	seconds := float64(copied*service.WorkBytes(valueBytes)) / float64(bytesPerSecond)
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // page gives records of the other shard. Those that it has given up may come from any node.

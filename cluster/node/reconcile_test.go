@@ -131,7 +131,14 @@ func TestAnInterruptedRemovalEnds(t *testing.T) {
 	if !errors.Is(err, service.ErrConflict) {
 		t.Fatal(err)
 	}
-	n.addAgain(soon(t), firstDataShard)
+	// The reconciler tries again, too, when the time of a step is over.
+	testkit.Succeeds(t, "the removal comes to its end", func() error {
+		n.addAgain(soon(t), firstDataShard)
+		if c.replicasOf(1, firstDataShard)[3] {
+			return errors.New("the directory still has the replica")
+		}
+		return nil
+	})
 	c.awaitGone(3, firstDataShard, removed)
 	if err := c.nodes[1].AddReplica(soon(t), firstDataShard, 3); err != nil {
 		t.Fatal(err)

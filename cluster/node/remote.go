@@ -295,8 +295,7 @@ func (n *Node) serveRead(c call) ([]byte, error) {
 		}
 		keys = append(keys, binary.BigEndian.Uint64(chunk))
 	}
-	// The values, and the answer with them.
-	if err := c.hold(2 * len(keys) * (1 + n.ValueBytes())); err != nil {
+	if err := c.hold(readBytes(len(keys), n.ValueBytes())); err != nil {
 		return nil, err
 	}
 	values, release, err := s.read(c.ctx, keys, c.consistency())
@@ -309,22 +308,31 @@ func (n *Node) serveRead(c call) ([]byte, error) {
 
 func (n *Node) serveScan(c call) ([]byte, error) { return serveLook(c, &replica.ScanQuery{}) }
 
-// jsonCopies is how often the values of a scan lie in memory while they become JSON. They are there
-// as they were found, in the encoder's buffer, and in the answer: a third larger in each of these.
-const jsonCopies = 4
+const (
+	// jsonCopies is how often the values of a scan lie in memory while they become JSON. They are
+	// there as they were found, in the encoder's buffer, and in the answer: a third larger in each of
+	// these.
+	jsonCopies = 4
+	// peerKeyBytes is what a key takes beside its value. A scan has it as a number, and twice as up to
+	// 20 digits. A read has it with its result and the slice of its value.
+	peerKeyBytes = 64
+)
+
+// readBytes is what the values of a read take: as they were found, and in the answer.
+func readBytes(keys, valueBytes int) int { return keys * (peerKeyBytes + 2*(1+valueBytes)) }
 
 func (n *Node) serveCount(c call) ([]byte, error) { return serveLook(c, &replica.CountQuery{}) }
 
 // scanBytes bounds what a scan takes. A limit that the replica refuses takes nothing.
 func scanBytes(q *replica.ScanQuery, valueBytes int) int {
-	each := service.KeyBytes
+	each := peerKeyBytes
 	if q.WithValues {
-		each += valueBytes
+		each += jsonCopies * valueBytes
 	}
 	if q.Limit < 1 || q.Limit > replica.MaxScanLimit {
 		return 0
 	}
-	return jsonCopies * q.Limit * each
+	return q.Limit * each
 }
 
 func serveLook(c call, query any) ([]byte, error) {

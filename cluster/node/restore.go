@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// Records that a restore writes together, at most, and how many such writes are under way.
+	// Records of the default size that a restore writes together, and how many such writes are under
+	// way.
 	restoreRecords = 128
 	restoreWrites  = 8
 )
@@ -76,7 +77,7 @@ type restorer struct {
 
 func newRestorer(ctx context.Context, n *Node) *restorer {
 	r := &restorer{node: n, work: make(chan []service.Op),
-		most: service.ValuesIn(restoreRecords, n.ValueBytes())}
+		most: service.RecordsIn(restoreRecords, n.ValueBytes())}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	for range restoreWrites {
 		r.workers.Go(r.write)

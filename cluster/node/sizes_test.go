@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unsafe"
 
 	"engine_race/cluster/replica"
 	"engine_race/cluster/service"
@@ -164,11 +167,87 @@ func restoreSized(t *testing.T, c *testCluster, keys []uint64) {
 	expectSized(t, to.nodes[1], keys, 2)
 }
 
-// The changes at the end of a split are copied while nobody can use the keys.
-func TestTheLastChangesOfASplitHaveAboutTheSameBytes(t *testing.T) {
-	for size, want := range map[int]int{8: 256, 4096: 256, 65536: 16, 1 << 20: 1} {
-		if got := fewChangesOf(size); got != want {
-			t.Errorf("%d bytes: %d changes are few, expected %d", size, got, want)
+// The changes at the end of a split are copied while nobody can use the keys. Records of a few
+// bytes are as much work as a quarter of 4096 bytes each.
+func TestRecordsOfAllSizesAreCopiedByTheSameWork(t *testing.T) {
+	for _, test := range []struct {
+		size, few, copied int
+		time              time.Duration // of 32768 records at 32 MiB a second
+	}{
+		{8, 1024, 512, time.Second}, {1024, 1024, 512, time.Second + time.Second/128},
+		{4096, 256, 128, 4*time.Second + time.Second/128},
+		{65536, 16, 8, 64*time.Second + time.Second/128},
+		{1 << 20, 1, 1, 1024*time.Second + time.Second/128},
+	} {
+		if got := fewChangesOf(test.size); got != test.few {
+			t.Errorf("%d bytes: %d changes are few, expected %d", test.size, got, test.few)
+		}
+		if got := copiedRecordsOf(test.size); got != test.copied {
+			t.Errorf("%d bytes: %d records are copied together, expected %d", test.size, got, test.copied)
+		}
+		if got := copyTime(32768, test.size, 32<<20); got != test.time {
+			t.Errorf("%d bytes: 32768 records take %v, expected %v", test.size, got, test.time)
+		}
+	}
+}
+
+// TestSmallRecordsShareProposals counts the entries of a new shard's log, and those that a restore
+// makes. Each costs a round of messages and syncs.
+func TestSmallRecordsShareProposals(t *testing.T) {
+	const records = 2048
+	c := sizedCluster(t, 24, 1, 1, 1)
+	n := c.nodes[1]
+	var ops []service.Op
+	for key := range uint64(records) {
+		ops = append(ops, service.Op{Key: 1<<63 | key, Value: sizedValue(key, 1, 24)})
+	}
+	if _, err := n.Write(soon(t), ops, false); err != nil {
+		t.Fatal(err)
+	}
+	to, err := n.SplitShard(soon(t), firstDataShard, 1<<63)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The others are of an election, the beginning of the copy and the bounds.
+	if applied := n.shard(to).replica.Applied(); applied > records/512+6 {
+		t.Errorf("a copy of %d records has %d entries", records, applied)
+	}
+	r := newRestorer(soon(t), n.Node)
+	if err := r.finish(); err != nil || r.most != 512 {
+		t.Errorf("a restore writes %d records together, %v", r.most, err)
+	}
+}
+
+// A call of another node holds what it takes beside its values, too. With small values that is most
+// of it.
+func TestCallsOfOtherNodesHoldTheirKeys(t *testing.T) {
+	const keys, size = 16384, 8
+	memory := newReadMemory(keys, size)
+	values := make([][]byte, keys)
+	for i := range values {
+		values[i] = memory.Values[i*size : (i+1)*size]
+	}
+	const place, result = int(unsafe.Sizeof(values[0])), int(unsafe.Sizeof(memory.Results[0]))
+	takes := keys*(place+service.KeyBytes+result+size) + len(encodeValues(values, size))
+	if held := readBytes(keys, size); held < takes || held > 2*takes {
+		t.Errorf("a read holds %d bytes, and takes %d", held, takes)
+	}
+	for _, withValues := range []bool{false, true} {
+		q := &replica.ScanQuery{Limit: keys, WithValues: withValues}
+		for i := range uint64(keys) {
+			q.Keys = append(q.Keys, ^i)
+		}
+		if withValues {
+			q.Values = make([]byte, keys*size)
+		}
+		answer, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The encoder's buffer is as large as the answer.
+		takes := keys*service.KeyBytes + len(q.Values) + 2*len(answer)
+		if held := scanBytes(q, size); held < takes || held > 2*takes {
+			t.Errorf("a scan with values %v holds %d bytes, and takes %d", withValues, held, takes)
 		}
 	}
 }

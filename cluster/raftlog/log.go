@@ -22,12 +22,15 @@ import (
 )
 
 const (
-	// The ends of all logs of a node take so much memory.
+	// The ends of all logs of a node take so much memory: see tails.
 	tailsBytes = 32 << 20
 	// The most that one of them keeps.
 	tailBytes = 4 << 20
-	// So much is read ahead for a replica at once.
-	aheadBytes = 2 << 20
+	// The bounds of what is read ahead for a replica at once. Replicas with readers share aheadsBytes.
+	// Each may hold twice its share, and an entry more.
+	aheadBytes      = 2 << 20
+	leastAheadBytes = 256 << 10
+	aheadsBytes     = 32 << 20
 	// So much is read from the disk while dragonboat waits.
 	missBytes = 64 << 10
 	// The most entries of such a read: Tan makes a list of all ranges of a read in advance.
@@ -72,11 +75,12 @@ type Log struct {
 	closed   bool
 	loads    sync.WaitGroup
 
+	tails tails
 	saves saves
 }
 
 func newLog(inner raftio.ILogDB, directory string, p *pace) *Log {
-	return &Log{ILogDB: inner, directory: directory, pace: p,
+	return &Log{ILogDB: inner, directory: directory, pace: p, tails: newTails(tailsBytes),
 		replicas: map[raftio.NodeInfo]*replicaLog{}}
 }
 
@@ -90,13 +94,6 @@ func (l *Log) replica(shardID, replicaID uint64) *replicaLog {
 		l.replicas[id] = r
 	}
 	return r
-}
-
-// tailLimit is what one replica may keep of its log's end.
-func (l *Log) tailLimit() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return min(tailBytes, tailsBytes/uint64(max(1, len(l.replicas))))
 }
 
 // SaveRaftState implements raftio.ILogDB.
@@ -119,8 +116,9 @@ func (l *Log) SaveRaftState(updates []raftpb.Update, workerID uint64) error {
 	for i := range updates {
 		u := &updates[i]
 		if len(u.EntriesToSave) > 0 {
-			size := l.replica(u.ShardID, u.ReplicaID).append(u.EntriesToSave, l.tailLimit())
-			l.pace.allow(2 * size)
+			r := l.replica(u.ShardID, u.ReplicaID)
+			l.pace.allow(2 * r.append(u.EntriesToSave))
+			l.tails.note(r)
 		}
 	}
 	return nil
@@ -180,7 +178,8 @@ func (l *Log) IterateEntries(entries []raftpb.Entry, size, shardID, replicaID, l
 func (l *Log) readAhead(r *replicaLog, shardID, replicaID uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	from, to, generation, begins := r.beginLoad()
+	share := l.aheadShare(r)
+	from, to, generation, begins := r.beginLoad(share)
 	if !begins {
 		return
 	}
@@ -189,12 +188,24 @@ func (l *Log) readAhead(r *replicaLog, shardID, replicaID uint64) {
 		return
 	}
 	l.loads.Go(func() {
-		entries, _, err := l.ILogDB.IterateEntries(nil, 0, shardID, replicaID, from, to, aheadBytes)
+		entries, _, err := l.ILogDB.IterateEntries(nil, 0, shardID, replicaID, from, to, share)
 		if err != nil {
 			entries = nil // The reader finds the error again.
 		}
 		r.endLoad(entries, generation)
 	})
+}
+
+// aheadShare is how much a replica reads ahead at once, beside the others that do. The caller holds
+// the mutex.
+func (l *Log) aheadShare(reader *replicaLog) uint64 {
+	readers := uint64(1)
+	for _, r := range l.replicas {
+		if r != reader && r.readsAhead() {
+			readers++
+		}
+	}
+	return max(leastAheadBytes, min(aheadBytes, aheadsBytes/readers))
 }
 
 // RemoveEntriesTo implements raftio.ILogDB.
@@ -210,6 +221,7 @@ func (l *Log) RemoveEntriesTo(shardID, replicaID, index uint64) error {
 func (l *Log) RemoveNodeData(shardID, replicaID uint64) error {
 	r := l.replica(shardID, replicaID)
 	r.retire()
+	l.tails.forget(r)
 	err := l.ILogDB.RemoveNodeData(shardID, replicaID)
 	l.mu.Lock()
 	defer l.mu.Unlock()

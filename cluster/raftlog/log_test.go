@@ -36,7 +36,7 @@ func (d *disk) SaveRaftState(updates []raftpb.Update, _ uint64) error {
 func (d *disk) IterateEntries(entries []raftpb.Entry, size, _, _, low, high, maxSize uint64) (
 	[]raftpb.Entry, uint64, error) {
 	d.mu.Lock()
-	isAhead := maxSize == aheadBytes
+	isAhead := maxSize > missBytes
 	if maxSize == 0 {
 		maxSize = 1 << 60 // as Tan does
 	}
@@ -57,7 +57,13 @@ func (d *disk) IterateEntries(entries []raftpb.Entry, size, _, _, low, high, max
 
 func (d *disk) Close() error { return nil }
 
-const entryBytes = 4096
+func (d *disk) RemoveNodeData(uint64, uint64) error { return nil }
+
+const (
+	entryBytes = 4096
+	// What SizeUpperLimit counts beside the command.
+	entryOverhead = 128
+)
 
 func entriesOf(term, first, count uint64) []raftpb.Entry {
 	var entries []raftpb.Entry

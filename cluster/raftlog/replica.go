@@ -26,6 +26,7 @@ type replicaLog struct {
 	tail, ahead         []raftpb.Entry
 	tailSize, aheadSize uint64
 	aheadUsed           time.Time
+	drop                *time.Timer // of `ahead`; nil: there is none
 	// Where a reader goes on that has left what is in memory; 0: there is none.
 	next    uint64
 	loading bool
@@ -92,7 +93,7 @@ func cutFrom(entries []raftpb.Entry, index uint64) []raftpb.Entry {
 }
 
 // append notes entries that were saved, and gives their size.
-func (r *replicaLog) append(entries []raftpb.Entry, limit uint64) uint64 {
+func (r *replicaLog) append(entries []raftpb.Entry) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	size := sizeOf(entries)
@@ -100,18 +101,7 @@ func (r *replicaLog) append(entries []raftpb.Entry, limit uint64) uint64 {
 		r.tail, r.tailSize = nil, 0
 	}
 	r.tail, r.tailSize = append(r.tail, entries...), r.tailSize+size
-	gone := 0
-	for r.tailSize > limit && gone < len(r.tail) {
-		r.tailSize -= uint64(r.tail[gone].SizeUpperLimit())
-		gone++
-	}
-	if gone > 0 {
-		clear(r.tail[:gone]) // the array stays until it grows
-		r.tail = r.tail[gone:]
-	}
-	if len(r.ahead) > 0 && time.Since(r.aheadUsed) > aheadTime {
-		r.ahead, r.aheadSize, r.next = nil, 0, 0
-	}
+	r.cutTail(tailBytes)
 	if len(r.marks) == 0 || r.last+1 != entries[0].Index {
 		r.marks = []mark{{entries[0].Index - 1, 0}}
 	}
@@ -123,6 +113,31 @@ func (r *replicaLog) append(entries []raftpb.Entry, limit uint64) uint64 {
 	}
 	r.marks = append(r.marks, end)
 	return size
+}
+
+// cutTail forgets the oldest entries of the tail, until it has no more bytes than the limit. The
+// caller holds the mutex.
+func (r *replicaLog) cutTail(limit uint64) {
+	gone := 0
+	for r.tailSize > limit && gone < len(r.tail) {
+		r.tailSize -= uint64(r.tail[gone].SizeUpperLimit())
+		gone++
+	}
+	if gone > 0 {
+		clear(r.tail[:gone]) // the array stays until it grows
+		r.tail = r.tail[gone:]
+	}
+	if len(r.tail) == 0 {
+		r.tail = nil
+	}
+}
+
+// shrinkTail is cutTail, and gives the bytes of the tail.
+func (r *replicaLog) shrinkTail(limit uint64) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cutTail(limit)
+	return r.tailSize
 }
 
 // remove forgets entries up to an index.
@@ -210,14 +225,15 @@ func (r *replicaLog) follow(next uint64) bool {
 	return true
 }
 
-// beginLoad gives the range to be read ahead.
-func (r *replicaLog) beginLoad() (from, to, generation uint64, begins bool) {
+// beginLoad gives the range to be read ahead, unless the replica has its share already.
+func (r *replicaLog) beginLoad(share uint64) (from, to, generation uint64, begins bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.ahead) > 0 {
 		r.next = r.ahead[len(r.ahead)-1].Index + 1
 	}
-	if r.loading || r.retired || r.next == 0 || r.next > r.last || within(r.tail, r.next) {
+	if r.loading || r.retired || r.aheadSize >= share || r.next == 0 || r.next > r.last ||
+		within(r.tail, r.next) {
 		return 0, 0, 0, false
 	}
 	r.loading = true
@@ -237,6 +253,31 @@ func (r *replicaLog) endLoad(entries []raftpb.Entry, generation uint64) {
 	r.ahead = append(slices.Clip(r.ahead), entries...)
 	r.aheadSize += sizeOf(entries)
 	r.aheadUsed = time.Now()
+	if r.drop == nil {
+		r.drop = time.AfterFunc(aheadTime, r.dropUnused)
+	}
+}
+
+// dropUnused forgets what was read ahead when its reader has not come for aheadTime.
+func (r *replicaLog) dropUnused() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop = nil
+	if len(r.ahead) == 0 {
+		return
+	}
+	if left := aheadTime - time.Since(r.aheadUsed); left > 0 {
+		r.drop = time.AfterFunc(left, r.dropUnused)
+		return
+	}
+	r.ahead, r.aheadSize, r.next = nil, 0, 0
+}
+
+// readsAhead tells whether entries are read ahead, or wait for their reader.
+func (r *replicaLog) readsAhead() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.loading || len(r.ahead) > 0
 }
 
 // retire waits for a load that is under way, and lets no other one begin.
@@ -245,6 +286,7 @@ func (r *replicaLog) retire() {
 	defer r.mu.Unlock()
 	r.retired = true
 	r.tail, r.ahead, r.marks = nil, nil, nil
+	r.tailSize, r.aheadSize = 0, 0
 	if r.loaded == nil {
 		r.loaded = sync.NewCond(&r.mu)
 	}

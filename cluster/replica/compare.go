@@ -109,7 +109,7 @@ func (r *Replica) takeMark(ctx context.Context, index uint64) (*marked, error) {
 }
 
 // Hash gives the chunks of the state of a marked index, once. It reads at most bytesPerSecond a
-// second; 0 stands for no limit.
+// second, of service.WorkBytes for each record; 0 stands for no limit.
 func (r *Replica) Hash(ctx context.Context, index uint64, bytesPerSecond int64) ([]Chunk, error) {
 	m, err := r.takeMark(ctx, index)
 	if err != nil {
@@ -155,7 +155,7 @@ func (r *Replica) hash(ctx context.Context, m *moment, bytesPerSecond int64) ([]
 				end()
 			}
 		}
-		read += int64(taken * (service.KeyBytes + valueBytes))
+		read += int64(taken * service.WorkBytes(valueBytes))
 		if err := rest(ctx, began, read, bytesPerSecond); err != nil {
 			return nil, err
 		}

@@ -87,7 +87,7 @@ func TestAMarkIsWaitedForAndForgotten(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	hashed := make(chan error)
+	hashed := make(chan error, 1)
 	go func() {
 		_, err := r.Hash(ctx, 3, 0)
 		hashed <- err

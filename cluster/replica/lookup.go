@@ -49,12 +49,17 @@ type CountQuery struct {
 	Count       uint64
 }
 
-// Values that a walk reads ahead, at most. The engine keeps memory for them.
-const mostPrefetched = 32
+const (
+	// Values of the default size that a walk reads ahead. The engine keeps memory for them.
+	prefetched = 32
+	// The most that the engine takes.
+	mostPrefetched = 64
+)
 
-// Prefetch is how many values a walk over some records reads ahead.
+// Prefetch is how many values a walk over some records reads ahead. One read brings many small
+// values, so more of them cost less each.
 func Prefetch(records, valueBytes int) int {
-	return min(records, service.ValuesIn(mostPrefetched, valueBytes))
+	return min(records, mostPrefetched, service.RecordsIn(prefetched, valueBytes))
 }
 
 // Values that one step of a walk or of a look-up holds in memory, at most.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"engine_race/cluster/service"
 )
@@ -69,10 +70,34 @@ func TestACommandWithValuesOfAnotherSizeIsMalformed(t *testing.T) {
 	}
 }
 
+// Small records are more work than their bytes tell: these have 16 KiB, and take half a second at
+// 1 MiB a second.
+func TestSmallRecordsAreHashedAtTheirRate(t *testing.T) {
+	r := New(sizedConfig(t.TempDir(), 24))
+	if _, err := r.Open(nil); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const records, rate = 512, 1 << 20
+	var ops []service.Op
+	for i := range uint64(records) {
+		ops = append(ops, service.Op{Key: spread(i), Value: make([]byte, 24)})
+	}
+	update(t, r, 1, commandOf(t, false, ops...))
+	markOf(t, r, 2)
+	began := time.Now()
+	if _, err := r.Hash(t.Context(), 2, rate); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took < time.Second/2 {
+		t.Errorf("%d records took %v", records, took)
+	}
+}
+
 // TestValuesTogetherHaveAboutTheSameBytes keeps large values from filling the memory of a node.
 func TestValuesTogetherHaveAboutTheSameBytes(t *testing.T) {
 	for _, test := range []struct{ size, step, ahead, batch int }{
-		{8, 64, 32, 128}, {4096, 64, 32, 128}, {65536, 4, 2, 8}, {1 << 20, 1, 1, 1},
+		{8, 64, 64, 128}, {4096, 64, 32, 128}, {65536, 4, 2, 8}, {1 << 20, 1, 1, 1},
 	} {
 		config := sizedConfig(t.TempDir(), test.size)
 		config.Options["memory_budget_bytes"] = "128m"

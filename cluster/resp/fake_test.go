@@ -57,7 +57,9 @@ func (f *fake) set(err error, before func(ctx context.Context)) {
 
 func (f *fake) Write(ctx context.Context, ops []service.Op, counted bool) ([]bool, error) {
 	f.writes.Add(1)
+	f.mutex.Lock()
 	f.largest.Store(max(f.largest.Load(), int64(len(ops))))
+	f.mutex.Unlock()
 	if err := f.enter(ctx); err != nil {
 		return nil, err
 	}

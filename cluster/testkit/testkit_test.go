@@ -5,7 +5,28 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 )
+
+// A machine that stands still takes no more of a test's patience than a slow try.
+func TestPatienceOutlastsAMachineThatStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		lasts := tryFor(time.Millisecond, func() bool {
+			tries++
+			time.Sleep(time.Hour)
+			return tries == 3
+		})
+		if !lasts {
+			t.Errorf("it ended after %d tries", tries)
+		}
+		began := time.Now()
+		if tryFor(time.Millisecond, func() bool { return false }) || time.Since(began) != patience {
+			t.Errorf("it lasted for %v", time.Since(began))
+		}
+	})
+}
 
 func TestTheKernelGivesFreeAddressesToNobody(t *testing.T) {
 	addresses := slices.Concat(FreeAddresses(t, "127.0.0.1", 100), FreeAddresses(t, "127.0.0.1", 100))
